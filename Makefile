@@ -1,0 +1,62 @@
+# The front door. `make demo` and `make test` do everything from a fresh clone: they look for what is missing
+# and install it (tools/setup), configure, build and run. The build itself is CMake's.
+PREFIX ?= /usr/local
+PRESET ?= default
+BUILD  := build/$(PRESET)
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+
+# Ninja when it is there; a build folder that exists keeps the generator it was made with. Asked anew in
+# each recipe, because tools/setup may just have installed it.
+GENERATOR = if [ -z "$$CMAKE_GENERATOR" ] && command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
+
+.PHONY: all setup configure demo test check bench install lint format clean help
+
+all: configure
+	@cmake --build $(BUILD) -j $(JOBS)
+
+help:
+	@echo "make            build into $(BUILD) (PRESET=debug, asan, tsan, minimal, clang)"
+	@echo "make demo       train a small network on handwritten digits and show what it reads"
+	@echo "make test       the tests, all of them, in minutes"
+	@echo "make check      the long version: sanitizers, both compilers, fuzzers"
+	@echo "make bench      the benchmarks"
+	@echo "make install PREFIX=/usr/local"
+	@echo "make lint | format | clean"
+
+setup:
+	@tools/setup
+
+# One cmake call per make: cheap when nothing changed, quiet when nothing is wrong.
+configure:
+	@mkdir -p $(BUILD)
+	@$(GENERATOR); cmake --preset $(PRESET) >$(BUILD)/configure.log 2>&1 \
+	  || { cat $(BUILD)/configure.log; exit 1; }
+
+demo: setup
+	@$(MAKE) --no-print-directory all
+	@$(BUILD)/cairn demo
+
+test: setup
+	@tools/run-tests $(TESTFLAGS)
+
+check:
+	@tools/setup --check
+	@tools/run-tests --check $(TESTFLAGS)
+
+bench: setup
+	@$(MAKE) --no-print-directory all
+	@cmake --build $(BUILD) -j $(JOBS) --target bench_programs
+	@if [ -x bench/run ]; then bench/run $(BENCHFLAGS); else echo "programs: $(BUILD)/bench/"; fi
+
+install: all
+	@cmake --install $(BUILD) --prefix $(PREFIX) --strip
+
+lint:
+	@tools/lint -v $(BUILD)
+
+format:
+	@git ls-files -co --exclude-standard '*.c' '*.h' | grep -v -e '\.gen\.' -e '/ops\.h$$' -e '/kw\.h$$' \
+	  | xargs clang-format -i
+
+clean:
+	@rm -rf build/default build/debug build/asan build/tsan build/minimal build/clang build/fuzz

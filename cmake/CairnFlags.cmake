@@ -1,0 +1,48 @@
+# How everything is compiled. `cairn_strict` carries the flags of all code of this tree; programs and the
+# library link to it privately, so that none of it reaches users of the installed package.
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS OFF)
+set(CMAKE_C_FLAGS_RELWITHDEBINFO "-O2 -g")
+set(CMAKE_C_FLAGS_RELEASE "-O2")
+set(CMAKE_C_FLAGS_DEBUG "-O0 -g3")
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+
+add_library(cairn_strict INTERFACE)
+target_compile_options(cairn_strict INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wvla
+  -fwrapv -ffp-contract=off)
+if(CAIRN_WERROR)
+  target_compile_options(cairn_strict INTERFACE -Werror)
+endif()
+
+# -O3 of the vector units is dropped where it would only cost compile time.
+set(CAIRN_ISA_OPT -O3)
+if(CMAKE_BUILD_TYPE STREQUAL "Debug")
+  set(CAIRN_ISA_OPT "")
+endif()
+
+set(CAIRN_SANITIZE_FLAGS "")
+if(CAIRN_SANITIZE STREQUAL "address" OR CAIRN_SANITIZE STREQUAL "fuzzer")
+  set(CAIRN_SANITIZE_FLAGS -fsanitize=address,undefined -fno-sanitize-recover=all)
+elseif(CAIRN_SANITIZE STREQUAL "thread")
+  set(CAIRN_SANITIZE_FLAGS -fsanitize=thread)
+elseif(NOT CAIRN_SANITIZE STREQUAL "")
+  message(FATAL_ERROR "CAIRN_SANITIZE is empty, address, thread or fuzzer, not '${CAIRN_SANITIZE}'")
+endif()
+if(CAIRN_SANITIZE_FLAGS)
+  add_compile_options(${CAIRN_SANITIZE_FLAGS} -fno-omit-frame-pointer)
+  add_link_options(${CAIRN_SANITIZE_FLAGS})
+  set(CAIRN_ISA_OPT -O1)
+endif()
+if(CAIRN_SANITIZE STREQUAL "fuzzer")
+  if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "CAIRN_SANITIZE=fuzzer needs clang (-DCMAKE_C_COMPILER=clang)")
+  endif()
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
+if(CAIRN_OPENMP AND (CAIRN_MINIMAL OR CAIRN_SANITIZE STREQUAL "thread"))
+  message(FATAL_ERROR "CAIRN_OPENMP goes neither with CAIRN_MINIMAL nor with the thread sanitizer")
+endif()

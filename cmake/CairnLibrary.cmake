@@ -1,0 +1,131 @@
+# The library: every object is compiled once and goes into both libcairn.so and libcairn.a.
+# Vector code comes in two forms:
+#   src/backends/cpu/**/NAME_isa.c   one text, compiled once per instruction set with CNI_ISA_LEVEL
+#                                    (0, 1, 2) and CNI_ISA_SUFFIX (base, avx2, avx512) defined
+#   src/backends/cpu/{avx2,avx512}/  code for that instruction set alone, with the same defines
+# Nothing else may use instructions beyond the baseline of the machine's architecture.
+set(CAIRN_FOLDERS
+  base tensor ops autograd graph codegen compile backends/common backends/cpu backends/mirror
+  nn optim data dist train zoo formats serve)
+
+set(CAIRN_SOURCES "")
+foreach(folder IN LISTS CAIRN_FOLDERS)
+  file(GLOB_RECURSE found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.c)
+  list(APPEND CAIRN_SOURCES ${found})
+endforeach()
+file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/init.c)
+list(APPEND CAIRN_SOURCES ${found})
+
+# The code generator pastes the maths that the CPU kernels include into what it writes.
+set(CAIRN_EMBEDDED base/convert.h base/maths.h base/maths_f64.h base/maths_f32.h base/maths_gamma.h
+  ops/pointwise_fn.h)
+set(embedded_paths ${CAIRN_EMBEDDED})
+list(TRANSFORM embedded_paths PREPEND ${PROJECT_SOURCE_DIR}/src/)
+list(JOIN CAIRN_EMBEDDED "," embedded_names)
+add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/gen/embedded.c
+  COMMAND ${CMAKE_COMMAND} -D OUT=${PROJECT_BINARY_DIR}/gen/embedded.c -D SOURCE=${PROJECT_SOURCE_DIR}/src
+    -D HEADERS=${embedded_names} -P ${PROJECT_SOURCE_DIR}/cmake/CairnEmbed.cmake
+  DEPENDS ${embedded_paths} ${PROJECT_SOURCE_DIR}/cmake/CairnEmbed.cmake VERBATIM)
+list(APPEND CAIRN_SOURCES ${PROJECT_BINARY_DIR}/gen/embedded.c)
+
+set(CAIRN_ISA_SOURCES ${CAIRN_SOURCES})
+list(FILTER CAIRN_ISA_SOURCES INCLUDE REGEX "/src/backends/cpu/.*_isa\\.c$")
+list(FILTER CAIRN_SOURCES EXCLUDE REGEX "/src/backends/cpu/.*_isa\\.c$")
+
+set(CAIRN_ISA_LEVELS base)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  list(APPEND CAIRN_ISA_LEVELS avx2 avx512)
+endif()
+set(CAIRN_ISA_LEVEL_base 0)
+set(CAIRN_ISA_LEVEL_avx2 1)
+set(CAIRN_ISA_LEVEL_avx512 2)
+set(CAIRN_ISA_FLAGS_base "")
+set(CAIRN_ISA_FLAGS_avx2 -mavx2 -mfma -mf16c)
+set(CAIRN_ISA_FLAGS_avx512 -mavx512f -mavx512dq -mavx512bw -mavx512vl -mfma -mf16c
+  -mprefer-vector-width=512)
+
+# What all objects of the library share. Position independent even for the archive, so that it can go
+# into a user's shared library; initial-exec keeps the per-thread state one instruction away.
+add_library(cairn_internal INTERFACE)
+target_link_libraries(cairn_internal INTERFACE cairn_strict Threads::Threads)
+target_include_directories(cairn_internal INTERFACE
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_compile_options(cairn_internal INTERFACE
+  -fPIC -fvisibility=hidden -ftls-model=initial-exec -fno-semantic-interposition)
+target_compile_definitions(cairn_internal INTERFACE CNI_BUILD=1)
+if(CAIRN_MINIMAL)
+  target_compile_definitions(cairn_internal INTERFACE CNI_MINIMAL=1)
+endif()
+if(CAIRN_OPENMP)
+  find_package(OpenMP REQUIRED COMPONENTS C)
+  target_link_libraries(cairn_internal INTERFACE OpenMP::OpenMP_C)
+  target_compile_definitions(cairn_internal INTERFACE CNI_OPENMP=1)
+endif()
+
+# oneDNN is loaded at run time; only its header is needed here.
+if(NOT CAIRN_MINIMAL)
+  find_path(CAIRN_DNNL_INCLUDE dnnl.h)
+  mark_as_advanced(CAIRN_DNNL_INCLUDE)
+  if(CAIRN_DNNL_INCLUDE)
+    target_compile_definitions(cairn_internal INTERFACE CNI_HAVE_DNNL_H=1)
+    target_include_directories(cairn_internal SYSTEM INTERFACE ${CAIRN_DNNL_INCLUDE})
+  endif()
+endif()
+
+set(CAIRN_OBJECTS "")
+# Adds one object library to CAIRN_OBJECTS; a folder without sources yet adds nothing.
+macro(cairn_add_objects name)
+  if("${ARGN}" STREQUAL "")
+  else()
+    add_library(${name} OBJECT ${ARGN})
+    target_link_libraries(${name} PRIVATE cairn_internal)
+    list(APPEND CAIRN_OBJECTS $<TARGET_OBJECTS:${name}>)
+  endif()
+endmacro()
+
+set(CAIRN_PLAIN_SOURCES ${CAIRN_SOURCES})
+list(FILTER CAIRN_PLAIN_SOURCES EXCLUDE REGEX "/src/backends/cpu/(avx2|avx512)/")
+cairn_add_objects(cairn_plain ${CAIRN_PLAIN_SOURCES})
+
+foreach(isa IN LISTS CAIRN_ISA_LEVELS)
+  set(own ${CAIRN_SOURCES})
+  list(FILTER own INCLUDE REGEX "/src/backends/cpu/${isa}/")
+  if(isa STREQUAL "base")
+    set(own "")
+  endif()
+  cairn_add_objects(cairn_isa_${isa} ${CAIRN_ISA_SOURCES} ${own})
+  if(TARGET cairn_isa_${isa})
+    target_compile_definitions(cairn_isa_${isa} PRIVATE
+      CNI_ISA_SUFFIX=${isa} CNI_ISA_LEVEL=${CAIRN_ISA_LEVEL_${isa}})
+    target_compile_options(cairn_isa_${isa} PRIVATE
+      ${CAIRN_ISA_OPT} -fno-math-errno -fno-trapping-math ${CAIRN_ISA_FLAGS_${isa}})
+  endif()
+endforeach()
+
+# Programs that link the archive need these too; pkg-config and the CMake package repeat them.
+add_library(cairn_system INTERFACE)
+target_link_libraries(cairn_system INTERFACE Threads::Threads m ${CMAKE_DL_LIBS})
+if(CAIRN_OPENMP)
+  target_link_libraries(cairn_system INTERFACE OpenMP::OpenMP_C)
+endif()
+
+add_library(cairn_shared SHARED ${CAIRN_OBJECTS})
+target_link_libraries(cairn_shared PRIVATE cairn_system)
+set_target_properties(cairn_shared PROPERTIES
+  OUTPUT_NAME cairn EXPORT_NAME cairn LINKER_LANGUAGE C
+  VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+# Calls of public functions from inside the library go straight there, not through the PLT.
+target_link_options(cairn_shared PRIVATE -Wl,-Bsymbolic-functions)
+if(NOT CAIRN_SANITIZE)
+  target_link_options(cairn_shared PRIVATE -Wl,--no-undefined)
+endif()
+
+add_library(cairn_static STATIC ${CAIRN_OBJECTS})
+target_link_libraries(cairn_static PUBLIC cairn_system)
+set_target_properties(cairn_static PROPERTIES
+  OUTPUT_NAME cairn EXPORT_NAME static LINKER_LANGUAGE C)
+
+foreach(lib cairn_shared cairn_static)
+  target_include_directories(${lib} INTERFACE
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endforeach()

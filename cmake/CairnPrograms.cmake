@@ -1,0 +1,54 @@
+# The `cairn` command, the examples and the benchmarks: all of them users of the public API, built against
+# the shared library. In examples/ and bench/ a file with a main is a program of its own; a file without
+# one is linked into every program of its folder.
+
+# cairn_add_programs(PREFIX folder library [EXCLUDE_FROM_ALL]): sets PREFIX_PROGRAMS to the targets made.
+function(cairn_add_programs prefix folder library)
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/${folder}/*.c)
+  set(mains "")
+  set(helpers "")
+  foreach(file IN LISTS files)
+    file(STRINGS ${file} has_main REGEX "^int main\\(")
+    if(has_main)
+      list(APPEND mains ${file})
+    else()
+      list(APPEND helpers ${file})
+    endif()
+  endforeach()
+  set(made "")
+  string(MAKE_C_IDENTIFIER ${folder} folder_id)
+  foreach(file IN LISTS mains)
+    cmake_path(GET file STEM name)
+    set(target ${folder_id}_${name})
+    add_executable(${target} ${ARGN} ${file} ${helpers})
+    target_link_libraries(${target} PRIVATE ${library} cairn_strict Threads::Threads m)
+    set_target_properties(${target} PROPERTIES
+      OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/${folder})
+    list(APPEND made ${target})
+  endforeach()
+  set(${prefix}_PROGRAMS ${made} PARENT_SCOPE)
+endfunction()
+
+file(GLOB CAIRN_COMMAND_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/cairn/*.c)
+if(CAIRN_COMMAND_SOURCES)
+  add_executable(cairn_command ${CAIRN_COMMAND_SOURCES})
+  target_link_libraries(cairn_command PRIVATE cairn_shared cairn_strict Threads::Threads m)
+  set_target_properties(cairn_command PROPERTIES OUTPUT_NAME cairn)
+endif()
+
+if(CAIRN_EXAMPLES)
+  file(GLOB example_folders CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR} examples/*)
+  list(FILTER example_folders EXCLUDE REGEX "\\.[a-z]+$")
+  foreach(folder IN ITEMS examples LISTS example_folders)
+    if(IS_DIRECTORY ${PROJECT_SOURCE_DIR}/${folder})
+      cairn_add_programs(EXAMPLE ${folder} cairn_shared)
+      # Examples are what a user writes: they must do with C99.
+      foreach(target IN LISTS EXAMPLE_PROGRAMS)
+        set_target_properties(${target} PROPERTIES C_STANDARD 99)
+      endforeach()
+    endif()
+  endforeach()
+endif()
+
+cairn_add_programs(BENCH bench cairn_shared EXCLUDE_FROM_ALL)
+add_custom_target(bench_programs DEPENDS ${BENCH_PROGRAMS})

@@ -1,0 +1,68 @@
+# Test programs. They link the archive, so that they reach the internal cni_ functions too.
+#   tests/ops/*.c            one program, test_ops
+#   tests/FOLDER/test_*.c    a program each; the folder's other files are linked into all of them
+#   tests/fuzz/fuzz_*.c      libFuzzer targets, built only with CAIRN_SANITIZE=fuzzer
+# tests/unit/runner.c stands in for cmocka where that is not installed.
+if(NOT CAIRN_TESTS)
+  return()
+endif()
+enable_testing()
+
+add_library(cairn_test STATIC ${PROJECT_SOURCE_DIR}/tests/unit/runner.c)
+target_include_directories(cairn_test PUBLIC
+  ${PROJECT_SOURCE_DIR}/tests/unit ${PROJECT_SOURCE_DIR}/tests
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+target_link_libraries(cairn_test PUBLIC cairn_strict cairn_static Threads::Threads m)
+target_compile_definitions(cairn_test PUBLIC CN_TEST_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+if(CAIRN_MINIMAL)
+  target_compile_definitions(cairn_test PUBLIC CNI_MINIMAL=1)
+endif()
+if(CAIRN_CMOCKA)
+  find_path(CAIRN_CMOCKA_INCLUDE cmocka.h)
+  find_library(CAIRN_CMOCKA_LIBRARY cmocka)
+  mark_as_advanced(CAIRN_CMOCKA_INCLUDE CAIRN_CMOCKA_LIBRARY)
+endif()
+if(CAIRN_CMOCKA AND CAIRN_CMOCKA_INCLUDE AND CAIRN_CMOCKA_LIBRARY)
+  target_include_directories(cairn_test SYSTEM PUBLIC ${CAIRN_CMOCKA_INCLUDE})
+  target_link_libraries(cairn_test PUBLIC ${CAIRN_CMOCKA_LIBRARY})
+else()
+  message(STATUS "cmocka: not used; tests run with the plain runner")
+  target_compile_definitions(cairn_test PUBLIC CN_TEST_PLAIN=1)
+endif()
+
+function(cairn_add_test folder name)
+  set(target ${name})
+  if(TARGET ${target})
+    set(target ${folder}_${name})
+  endif()
+  add_executable(${target} ${ARGN})
+  target_link_libraries(${target} PRIVATE cairn_test)
+  set_target_properties(${target} PROPERTIES
+    OUTPUT_NAME ${name} RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
+  add_test(NAME ${folder}/${name} COMMAND ${target} WORKING_DIRECTORY ${PROJECT_SOURCE_DIR})
+  set_property(TEST ${folder}/${name} PROPERTY SKIP_RETURN_CODE 77)
+endfunction()
+
+file(GLOB test_folders CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests tests/*)
+foreach(folder IN LISTS test_folders)
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.c)
+  list(REMOVE_ITEM files ${PROJECT_SOURCE_DIR}/tests/unit/runner.c)
+  if(folder STREQUAL "ops" AND files)
+    cairn_add_test(ops test_ops ${files})
+    continue()
+  endif()
+  set(helpers ${files})
+  list(FILTER helpers EXCLUDE REGEX "/(test|fuzz)_[^/]*$")
+  foreach(file IN LISTS files)
+    cmake_path(GET file STEM LAST_ONLY name)
+    if(name MATCHES "^test_")
+      cairn_add_test(${folder} ${name} ${file} ${helpers})
+    elseif(name MATCHES "^fuzz_" AND CAIRN_SANITIZE STREQUAL "fuzzer")
+      add_executable(${name} ${file} ${helpers})
+      target_link_libraries(${name} PRIVATE cairn_test)
+      target_link_options(${name} PRIVATE -fsanitize=fuzzer)
+      set_target_properties(${name} PROPERTIES
+        RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/${folder})
+    endif()
+  endforeach()
+endforeach()

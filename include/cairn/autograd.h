@@ -1,0 +1,119 @@
+/* autograd.h: gradients of whatever a program computed (define by run).
+ *
+ * A tensor that requires a gradient makes every op on it record how its result came about; cn_backward walks that record
+ * and adds gradients up in the leaves. */
+#ifndef CAIRN_AUTOGRAD_H
+#define CAIRN_AUTOGRAD_H
+
+#include "tensor.h"
+
+CN_BEGIN_DECLS
+
+/* ---- what needs a gradient ---- */
+/* Makes a leaf record (floating-point tensors only). Returns t, so that it can be written around an expression; NULL
+ * with an error for results of ops when `on` is false, and for integer tensors. */
+CN_API cn_tensor *cn_requires_grad(cn_tensor *t, bool on);
+CN_API bool cn_needs_grad(const cn_tensor *t);
+CN_API bool cn_is_leaf(const cn_tensor *t);
+/* Keeps the gradient of a result too (leaves always keep it). */
+CN_API int cn_retain_grad(cn_tensor *t);
+/* The gradient so far: borrowed from t, valid until it is changed; NULL when there is none. */
+CN_API cn_tensor *cn_grad_of(const cn_tensor *t);
+/* Replaces it; NULL drops it. Shape, type and device must fit. */
+CN_API int cn_set_grad(cn_tensor *t, cn_tensor *grad);
+CN_API int cn_zero_grad(cn_tensor *t); /* drops it: the next backward starts afresh */
+
+/* ---- backward ---- */
+typedef struct cn_backward_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_tensor *gradient; /* of the result; may be NULL for a one-element result, which then counts as 1 */
+  bool retain_graph;   /* keep the record for another backward */
+  bool create_graph;   /* record the backward itself, for gradients of gradients (keeps the record too) */
+} cn_backward_opts;
+CN_API int cn_backward_with(cn_tensor *t, const cn_backward_opts *opts);
+
+typedef struct cn_grad_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_tensor *const *grad_outputs; /* one per output; NULL, or NULL entries, count as 1 for one-element outputs */
+  bool retain_graph, create_graph;
+  bool allow_unused; /* an input that does not take part gets NULL instead of an error */
+} cn_grad_opts;
+/* Gradients of the outputs (added up) with respect to chosen inputs, into grads[0..ninputs); they belong to the innermost
+ * scope. Leaves' own gradients are left alone. */
+CN_API int cn_grad_with(cn_tensor **grads, cn_tensor *const *outputs, size_t noutputs, cn_tensor *const *inputs,
+                        size_t ninputs, const cn_grad_opts *opts);
+
+/* ---- modes: begin answers the old setting, which end restores ---- */
+CN_API int cn_no_grad_begin(void);
+CN_API void cn_no_grad_end(int saved);
+CN_API int cn_enable_grad_begin(void);
+CN_API void cn_enable_grad_end(int saved);
+/* Like no_grad, and its results can never take part in recording later. */
+CN_API int cn_inference_begin(void);
+CN_API void cn_inference_end(int saved);
+CN_API bool cn_grad_enabled(void);
+/* While on, the first op whose result has a NaN or Inf (forward or backward) is an error that names it. Slow. */
+CN_API bool cn_detect_anomaly(bool on); /* answers the old setting */
+
+/* ---- hooks ---- */
+/* Called with the gradient of t when it is known; what it returns (if not NULL) replaces it. Answers an id. */
+typedef cn_tensor *(*cn_grad_hook)(cn_tensor *grad, void *payload);
+CN_API int64_t cn_hook_add(cn_tensor *t, cn_grad_hook hook, void *payload);
+CN_API int cn_hook_remove(cn_tensor *t, int64_t id);
+
+/* ---- custom functions ---- */
+typedef struct cn_context cn_context;
+/* Forward computes outputs (borrowed, usually results of ops; recording is off inside) from inputs. Backward gets the
+ * gradients of the outputs (NULL stands for zero) and fills one per input (NULL where none flows). Both return 0 or a
+ * negative status. */
+typedef struct cn_function {
+  const char *name;
+  int (*forward)(cn_context *ctx, cn_tensor **outputs, cn_tensor *const *inputs);
+  int (*backward)(cn_context *ctx, cn_tensor **grad_inputs, cn_tensor *const *grad_outputs);
+  void (*free)(void *payload); /* of payload, when the record is gone; may be NULL */
+} cn_function;
+CN_API int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *function,
+                             cn_tensor *const *inputs, size_t ninputs, void *payload);
+/* For forward: keeps tensors for backward. */
+CN_API int cn_context_save(cn_context *ctx, cn_tensor *const *tensors, size_t n);
+CN_API int cn_context_mark_non_differentiable(cn_context *ctx, size_t output);
+/* For backward: the i-th saved tensor, borrowed; an error when it was changed in place since. */
+CN_API cn_tensor *cn_context_saved(cn_context *ctx, size_t i);
+CN_API void *cn_context_payload(cn_context *ctx);
+CN_API bool cn_context_needs(cn_context *ctx, size_t input); /* does this input want a gradient? */
+
+/* ---- checkpointing ---- */
+/* Runs fn without recording its inside, and runs it again in backward: memory for time. Random numbers repeat. Leaves
+ * that fn uses besides its inputs get their gradients with cn_backward; cn_grad sees the inputs only. */
+typedef int (*cn_checkpoint_fn)(cn_tensor **outputs, cn_tensor *const *inputs, void *payload);
+CN_API int cn_checkpoint(cn_tensor **outputs, size_t noutputs, cn_checkpoint_fn fn, cn_tensor *const *inputs,
+                         size_t ninputs, void *payload);
+
+/* ---- checking ---- */
+/* Compares the gradients of fn at these float64 inputs with finite differences: 0, or an error that shows the worst
+ * place. */
+typedef cn_tensor *(*cn_scalar_fn)(cn_tensor *const *inputs, void *payload);
+typedef struct cn_gradcheck_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double eps;  /* 1e-6 */
+  double atol; /* 1e-5 */
+  double rtol; /* 1e-3 */
+  bool second_order; /* check the gradients' gradients as well */
+} cn_gradcheck_opts;
+CN_API int cn_gradcheck_with(cn_scalar_fn fn, cn_tensor *const *inputs, size_t ninputs, void *payload,
+                             const cn_gradcheck_opts *opts);
+
+CN_END_DECLS
+
+#ifndef __cplusplus
+#define cn_backward(...) cn_backward_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_backward_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_grad(grads, outputs, noutputs, inputs, ...) \
+  cn_grad_with(grads, outputs, noutputs, inputs, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_grad_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_gradcheck(fn, inputs, ninputs, ...) \
+  cn_gradcheck_with(fn, inputs, ninputs, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_gradcheck_opts, CN_TAIL(__VA_ARGS__, )))
+#endif
+
+#endif

@@ -1,0 +1,97 @@
+/* ext/host.h: the services cairn gives a backend plugin. A plugin is a shared library that exports
+ *
+ *     const cn_backend *cn_plugin_init(const cn_host *host);
+ *
+ * and links against nothing of cairn: all it may use is this table and the ext headers. New services are
+ * added at the end; `size` tells how many there are. */
+#ifndef CAIRN_EXT_HOST_H
+#define CAIRN_EXT_HOST_H
+
+#include "backend.h"
+
+CN_BEGIN_DECLS
+
+/* ---- generated loops ---- */
+typedef enum cn_lang { CN_LANG_C, CN_LANG_CUDA } cn_lang;
+
+enum { CN_LOOP_OPERANDS = 16, CN_LOOP_SCALARS = 24 };
+
+/* The arguments of one run of a generated loop; the text declares the same struct, up to ndim where the loop
+ * is flat. C: `void ENTRY(const cn_loop *loop, long long begin, long long end)`, elements in walk order.
+ * CUDA: a kernel that takes the struct by value; any grid of blocks of CN_LOOP_THREADS threads will do. */
+typedef struct cn_loop {
+  void *ptr[CN_LOOP_OPERANDS]; /* results, then inputs; NULL where one is passed by value */
+  union {
+    double f;
+    int64_t i;
+  } scalar[CN_LOOP_SCALARS]; /* attributes, and inputs that are one number in host memory */
+  int64_t n;                 /* elements; do not run a loop over none */
+  int32_t *fault;            /* the backend's: gets fault_code when an integer is divided by zero; may not be NULL */
+  int32_t fault_code;
+  int32_t ndim;                                  /* flat: 1 when the pointers allow vector access, else 0 */
+  int64_t shape[CN_MAX_DIMS];                    /* the rest is for strided loops */
+  int64_t stride[CN_LOOP_OPERANDS][CN_MAX_DIMS]; /* in elements */
+} cn_loop;
+
+enum { CN_LOOP_THREADS = 256 };
+
+/* One loop: how to find its compiled code, how to render it, and what to run it on. */
+typedef struct cn_source {
+  uint64_t key;      /* same key, same text: what compiled code is cached by */
+  char entry[32];    /* name of the function or kernel */
+  cn_lang lang;
+  bool flat;         /* operands are dense along the walk, or one element */
+  bool wide;         /* positions need 64 bits */
+  int32_t vector;    /* elements a CUDA thread takes at a time */
+  int32_t compute;   /* the type it computes in: CN_F32, CN_F64, CN_I64 or CN_U64 */
+  int32_t nout, nin;
+  uint8_t dtype[CN_LOOP_OPERANDS]; /* of results, then inputs */
+  char form[CN_LOOP_OPERANDS];     /* 'v' dense, 'x' strided, 's' one element, 'p' passed by value */
+  const void *program;
+  cn_loop loop;
+} cn_source;
+
+typedef struct cn_host {
+  size_t size;
+  uint32_t abi;
+  void *(*memory)(size_t size); /* host memory; NULL when out of memory, with the error set */
+  void (*release_memory)(void *memory, size_t size);
+  int (*fail)(int code, const char *format, ...) CN_PRINTF(2, 3);
+  void (*log)(cn_log_level level, const char *format, ...) CN_PRINTF(2, 3);
+  const char *(*op_name)(const cn_op *op);
+  /* Describes the loop of a pointwise call, or of a copy of `from`, broadcast and cast, into `to`. Cheap: for
+   * every call. Numbers in host memory (weak scalars, zero-dimensional CPU tensors) are passed by value. */
+  int (*pointwise_source)(cn_source *source, const cn_call *call, cn_lang lang);
+  int (*copy_source)(cn_source *source, const cn_desc *to, const cn_desc *from, cn_lang lang);
+  /* Its text, for code that is not compiled yet; owned: release_memory(text, *size). Compile C with
+   * -fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math, CUDA with --fmad=false
+   * --device-as-default-execution-space: results are then those of the CPU kernels. NULL with the error set. */
+  char *(*source_text)(const cn_source *source, size_t *size);
+  /* Runs the CPU's kernel of call->op, else its decomposition, on tensors whose data is host memory. Results that
+   * infer marked data-dependent come back as tensors the plugin owns (release_tensor). Any thread may call it;
+   * errors are those of the calling thread. */
+  int (*run_cpu)(cn_call *call);
+  /* A tensor over memory the plugin owns, for run_cpu; owned, to be released with release_tensor. */
+  cn_tensor *(*wrap)(const cn_desc *desc);
+  void (*release_tensor)(cn_tensor *t);
+  /* For results that infer marked data-dependent: allocates result i with this shape on call->device. */
+  int (*out_alloc)(cn_call *call, int i, int ndim, const int64_t *shape);
+  /* Can the CPU run this op itself (not by its decomposition)? */
+  bool (*cpu_has_kernel)(const cn_op *op);
+  /* A value of the environment; NULL when unset or empty. */
+  const char *(*env)(const char *name);
+  /* Takes the calling thread's pending error, for a worker that hands it on: its code (0: none) and message. */
+  int (*take_error)(char *message, size_t size);
+} cn_host;
+
+/* Bytes of one element in memory. */
+static inline size_t cn_element_size(int dtype)
+{
+  static const uint8_t bytes[] = {0, 1, 1, 1, 2, 4, 8, 2, 4, 8, 2, 2, 4, 8}; /* to CN_F64; the others take one */
+  return dtype <= CN_F64 ? bytes[dtype] : 1;
+}
+
+typedef const cn_backend *(*cn_plugin_init_fn)(const cn_host *host);
+
+CN_END_DECLS
+#endif

@@ -1,0 +1,247 @@
+/* ext/op.h: for authors of ops and kernels: how an op is described, and what a rule or kernel is given.
+ *
+ * An op is one `struct cn_op` row. Its signature is written the way PyTorch writes one and is the only
+ * description of its arguments: the C functions, keyword macros, bindings, printing and file formats are
+ * all read off it. See docs/ADDING_AN_OP.md.
+ */
+#ifndef CAIRN_EXT_OP_H
+#define CAIRN_EXT_OP_H
+
+#include "../tensor.h"
+
+CN_BEGIN_DECLS
+
+#define CN_MAX_ARGS 16 /* parameters of one signature */
+
+typedef struct cn_op cn_op;
+typedef struct cn_call cn_call;
+typedef struct cn_vjp cn_vjp;
+
+/* ---- argument values: one per parameter of the signature, in its order ---- */
+typedef enum cn_value_tag {
+  CN_V_NONE = 0, /* absent optional */
+  CN_V_TENSOR,   /* u.t */
+  CN_V_TENSORS,  /* u.ts, n of them; an element may be NULL where the signature says Tensor?[] */
+  CN_V_INT,      /* u.i; also dtypes and devices */
+  CN_V_FLOAT,    /* u.f */
+  CN_V_BOOL,     /* u.i, 0 or 1 */
+  CN_V_INTS,     /* u.is, n of them */
+  CN_V_FLOATS,   /* u.fs, n of them */
+  CN_V_STR       /* u.s, zero-terminated */
+} cn_value_tag;
+
+typedef struct cn_value {
+  int32_t tag;
+  int32_t n;
+  union {
+    cn_tensor *t;
+    cn_tensor *const *ts;
+    int64_t i;
+    double f;
+    const int64_t *is;
+    const double *fs;
+    const char *s;
+  } u;
+} cn_value;
+
+static inline cn_value cn_v_none(void) { cn_value v = {CN_V_NONE, 0, {0}}; return v; }
+static inline cn_value cn_v_tensor(cn_tensor *t)
+{
+  cn_value v = {CN_V_TENSOR, 1, {0}};
+  if (!t) v.tag = CN_V_NONE;
+  v.u.t = t;
+  return v;
+}
+static inline cn_value cn_v_tensors(cn_tensor *const *ts, size_t n)
+{
+  cn_value v = {CN_V_TENSORS, 0, {0}};
+  v.n = (int32_t)n;
+  v.u.ts = ts;
+  return v;
+}
+static inline cn_value cn_v_int(int64_t i) { cn_value v = {CN_V_INT, 1, {0}}; v.u.i = i; return v; }
+static inline cn_value cn_v_float(double f) { cn_value v = {CN_V_FLOAT, 1, {0}}; v.u.f = f; return v; }
+static inline cn_value cn_v_bool(bool b) { cn_value v = {CN_V_BOOL, 1, {0}}; v.u.i = b; return v; }
+static inline cn_value cn_v_ints(const int64_t *is, size_t n)
+{
+  cn_value v = {CN_V_INTS, 0, {0}};
+  v.n = (int32_t)n;
+  v.u.is = is;
+  return v;
+}
+static inline cn_value cn_v_floats(const double *fs, size_t n)
+{
+  cn_value v = {CN_V_FLOATS, 0, {0}};
+  v.n = (int32_t)n;
+  v.u.fs = fs;
+  return v;
+}
+static inline cn_value cn_v_str(const char *s)
+{
+  cn_value v = {CN_V_STR, 1, {0}};
+  if (!s) v.tag = CN_V_NONE;
+  v.u.s = s;
+  return v;
+}
+
+/* ---- what a kernel sees of a tensor: the public head of every cn_tensor ---- */
+typedef struct cn_desc {
+  void *data; /* first element, on the tensor's device; NULL while a graph is captured */
+  int64_t numel;
+  int32_t dtype; /* a cn_dtype */
+  int32_t ndim;
+  cn_device device;
+  uint32_t weak; /* 1: a weak scalar (cn_num), whose data is always host memory */
+  int64_t shape[CN_MAX_DIMS];
+  int64_t strides[CN_MAX_DIMS]; /* in elements; 0 where broadcast */
+} cn_desc;
+
+/* Every cn_tensor begins with its cn_desc. */
+static inline const cn_desc *cn_desc_of(const cn_tensor *t) { return (const cn_desc *)(const void *)t; }
+
+/* What infer answers for one result. */
+typedef struct cn_spec {
+  int32_t dtype;
+  int32_t ndim;
+  int32_t view_of;     /* index of the input this result is a view of; -1: a tensor of its own */
+  bool has_strides;    /* false: contiguous (apply fills the strides in) */
+  bool data_dependent; /* the kernel allocates the result (cn_host.out_alloc) */
+  int64_t offset;      /* of a view: elements from its input's first element */
+  int64_t shape[CN_MAX_DIMS];
+  int64_t strides[CN_MAX_DIMS];
+} cn_spec;
+
+/* One call of an op, as infer, modes, kernels and decompositions see it. */
+struct cn_call {
+  const cn_op *op;
+  const cn_value *args;  /* one per parameter, defaults filled in */
+  cn_tensor *const *in;  /* the tensors among args, lists laid flat; NULL where an optional is absent */
+  cn_tensor **out;       /* results; allocated before the kernel runs */
+  cn_spec *spec;         /* nout of them: infer's answer */
+  int nargs, nin, nout;
+  cn_device device;      /* where it runs */
+  int32_t compute;       /* pointwise ops: the type they compute in; set by infer */
+  uint64_t seed, offset; /* ops flagged CN_OP_RANDOM: the Philox key and first counter of this call */
+  const char *refusal;   /* a kernel that answers CN_REFUSED says why here */
+};
+
+/* What a kernel answers: 0 done, a negative cn_status (with the error set), or */
+#define CN_REFUSED 1 /* not mine: try the next implementation; nothing was written, no error is set */
+typedef int (*cn_kernel_fn)(cn_call *call);
+
+/* ---- gradients ---- */
+/* Shape and type of an input, known in backward even when its value was not saved. */
+typedef struct cn_meta {
+  int32_t dtype;
+  int32_t ndim;
+  cn_device device;
+  const int64_t *shape;
+} cn_meta;
+
+/* What a vjp rule is given, and fills. It is written with public ops, so that gradients can be captured
+ * and differentiated again. Broadcasting needs no thought: the engine sums a gradient back to the shape
+ * of its input, and casts it to its type. */
+struct cn_vjp {
+  const cn_op *op;
+  const cn_value *args;     /* attributes as in the call; tensor slots are empty, use `in` */
+  cn_tensor *const *in;     /* saved inputs; NULL unless the row's `needs` names them */
+  cn_tensor *const *out;    /* saved results; likewise */
+  cn_tensor *const *g;      /* gradient of each result; NULL stands for zero */
+  const cn_meta *in_meta;   /* of every input */
+  const cn_meta *out_meta;  /* of every result */
+  const bool *need;         /* which inputs want a gradient */
+  cn_tensor **gin;          /* to fill (borrowed from the scope); NULL stands for zero */
+  int nargs, nin, nout;
+};
+
+/* Bits for cn_op.needs. */
+#define CN_IN(i) (1u << (i))
+#define CN_OUT(i) (0x10000u << (i))
+
+enum cn_op_flags {
+  CN_OP_NO_GRAD = 1 << 0,   /* results never carry a gradient (comparisons, argmax, ...) */
+  CN_OP_VIEW = 1 << 1,      /* results share the input's memory: infer gives strides, there is no kernel */
+  CN_OP_RANDOM = 1 << 2,    /* draws random numbers: call.seed and call.offset are set */
+  CN_OP_ALIAS_SAFE = 1 << 3, /* its kernels may write a result over an input of the same layout */
+  CN_OP_COMPOSITE = 1 << 4,  /* only decompose: runs above autograd, its gradient comes by composition */
+  CN_OP_SAVE_ALL = 1 << 5,   /* backward needs all inputs (lists longer than `needs`) */
+  CN_OP_SHAPE_ONLY = 1 << 6  /* reads only the shape and type of its inputs (zeros_like): no data, no grad */
+};
+
+struct cn_op {
+  /* PyTorch-like: "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)
+   * -> Tensor ; method". After the semicolon: method, inplace (has an in-place form), a namespace (nn, linalg,
+   * special), and opt_NAME for an optional tensor that is an option in C instead of positional. */
+  const char *sig;
+  const char *doc; /* first sentence: what it computes; then shapes and corner cases */
+  uint32_t flags;
+  int (*infer)(cn_call *call);     /* fills call->spec */
+  int (*vjp)(cn_vjp *v);           /* gradient, or NULL with CN_OP_NO_GRAD or CN_OP_COMPOSITE */
+  int (*decompose)(cn_call *call); /* computes call->out with simpler public ops (borrowed results) */
+  /* Views: the value of the base after the viewed part became src. Borrowed result. The default gradient of
+   * a view is scatter into zeros. */
+  cn_tensor *(*scatter)(const cn_call *view, cn_tensor *base, cn_tensor *src);
+  /* needs[i]: which inputs and results the gradient of input i reads (CN_IN, CN_OUT bits). */
+  uint32_t needs[8];
+  const void *pointwise; /* a pointwise op's program builder (src/ops/program.h); NULL for the others */
+};
+
+/* ---- for infer rules and kernels ---- */
+/* Reports an error as "op: message"; returns the code, so that rules end with `return cn_call_fail(...)`. */
+CN_API int cn_call_fail(const cn_call *call, int code, const char *format, ...) CN_PRINTF(3, 4);
+/* Sets result i to a fresh tensor of that type and shape (contiguous). Checks sizes. */
+CN_API int cn_call_result(cn_call *call, int i, int dtype, int ndim, const int64_t *shape);
+/* Sets result i to a view of input `of`. offset and strides in elements. */
+CN_API int cn_call_view(cn_call *call, int i, int of, int ndim, const int64_t *shape, const int64_t *strides,
+                        int64_t offset);
+/* Turns a possibly negative dim into 0..ndim-1 (ndim 0 counts as 1). Negative status when out of range. */
+CN_API int cn_call_dim(const cn_call *call, int64_t dim, int ndim);
+
+/* Registers ops made outside cairn. The rows must outlive the process's use of them. */
+CN_API int cn_op_register(const cn_op *rows, size_t n);
+CN_API const cn_op *cn_op_find(const char *name); /* NULL when there is none */
+
+/* ---- looking at ops: what listings, bindings and documentation read ---- */
+typedef enum cn_op_kind {
+  CN_KIND_COMPOSITE,  /* made of other ops, above autograd */
+  CN_KIND_POINTWISE,  /* a formula or program per element */
+  CN_KIND_VIEW,       /* shares memory; no kernel anywhere */
+  CN_KIND_STRUCTURAL  /* rules and kernels of its own */
+} cn_op_kind;
+
+/* One parameter of a signature. Texts live as long as the op table. */
+typedef struct cn_op_param {
+  const char *name;
+  char type[24];            /* as the signature writes it: "Tensor", "int[2]", "dtype?" */
+  const char *default_text; /* as written there, without quotes; NULL when it must be given */
+  cn_value default_value;   /* CN_V_NONE when there is none, or when it is None */
+  bool optional;            /* may be None */
+  bool keyword_only;
+} cn_op_param;
+
+typedef struct cn_op_info {
+  const char *name, *sig, *doc;
+  const char *space; /* "", "nn", "linalg", "special" */
+  cn_op_kind kind;
+  bool gradient;     /* results carry one: by a rule, by derivation or by composition */
+  bool random, method, inplace;
+  bool list_result;  /* the number of results depends on the call */
+  int nparams, nresults;
+  cn_op_param params[CN_MAX_ARGS];
+  const char *results[8]; /* their names; "out" for a single one */
+} cn_op_info;
+
+CN_API int cn_op_count(void);          /* ops so far; registering more raises it */
+CN_API const cn_op *cn_op_at(int i);   /* by number, in no particular order; NULL past the end */
+/* Fills info from the op's row and its parsed signature. 0, or an error when the row is in no table. */
+CN_API int cn_op_describe(cn_op_info *info, const cn_op *op);
+
+/* Calls any op by name or row. args: one value per parameter, in the signature's order; missing trailing
+ * ones get their defaults. Results are owned by the caller. *nout: capacity in, count out. Reports an error
+ * by its code and leaves the message for cn_err_message; the sticky error is cleared at the next call of
+ * this function. `dest` (may be NULL) receives result 0 in place. */
+CN_API int cn_op_call(cn_tensor **out, size_t *nout, const cn_op *op, const cn_value *args, size_t nargs,
+                      cn_tensor *dest);
+
+CN_END_DECLS
+#endif

@@ -1,0 +1,90 @@
+/* tensor.h: tensors themselves: making them from host memory, looking into them, copying out.
+ *
+ * Everything that computes, creation by formula and views included, is an op and stands in ops.h.
+ */
+#ifndef CAIRN_TENSOR_H
+#define CAIRN_TENSOR_H
+
+#include "base.h"
+
+/* CN_SHAPE(2, 3) gives the two arguments (dims, count) of a function that takes a shape;
+ * CN_INTS(0, 1) a list inside an options struct. */
+#define CN_SHAPE(...) \
+  ((const int64_t[]){__VA_ARGS__}), (sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#define CN_SCALAR_SHAPE NULL, 0
+#define CN_INTS(...) \
+  {(const int64_t[]){__VA_ARGS__}, (sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))}
+
+CN_BEGIN_DECLS
+
+/* A list of integers in an options struct. v NULL: not given. */
+typedef struct cn_ints {
+  const int64_t *v;
+  size_t n;
+} cn_ints;
+
+/* ---- from host memory ---- */
+/* Copies numel elements of `dtype`, row-major. */
+CN_API cn_tensor *cn_from_data(const void *data, const int64_t *shape, size_t ndim, cn_dtype dtype);
+/* Uses the memory in place. strides (in elements) may be NULL for row-major. `release` (may be NULL) is
+ * called once with payload when the last tensor over the memory is gone, or at once on failure. */
+CN_API cn_tensor *cn_from_borrowed(void *data, const int64_t *shape, const int64_t *strides, size_t ndim,
+                                   cn_dtype dtype, void (*release)(void *payload), void *payload);
+/* Weak scalars: zero-dimensional, and they do not raise the type of the tensor they meet within its
+ * category (PyTorch's rule for Python numbers). */
+CN_API cn_tensor *cn_num(double value);
+CN_API cn_tensor *cn_int(int64_t value);
+CN_API cn_tensor *cn_bool(bool value);
+/* A strong one-dimensional float32 tensor from an array; the shortest way to write data down. */
+CN_API cn_tensor *cn_floats(const float *values, size_t n);
+
+/* ---- looking into a tensor; all safe on NULL ---- */
+CN_API cn_dtype cn_dtype_of(const cn_tensor *t);
+CN_API cn_device cn_device_of(const cn_tensor *t);
+CN_API int64_t cn_numel(const cn_tensor *t);
+CN_API int cn_ndim(const cn_tensor *t);
+CN_API const int64_t *cn_shape(const cn_tensor *t);
+CN_API const int64_t *cn_strides(const cn_tensor *t); /* in elements */
+CN_API int64_t cn_size(const cn_tensor *t, int64_t dim); /* negative dims count from the end */
+CN_API bool cn_is_contiguous(const cn_tensor *t);
+CN_API bool cn_is_channels_last(const cn_tensor *t); /* 4-D NHWC or 5-D NDHWC memory order */
+CN_API bool cn_is_view(const cn_tensor *t);
+CN_API uint64_t cn_tensor_version(const cn_tensor *t); /* writes to its memory so far */
+CN_API size_t cn_tensor_nbytes(const cn_tensor *t);
+
+/* ---- to host memory ---- */
+/* The one element of a one-element tensor. Errors (and 0) for others. */
+CN_API double cn_item(cn_tensor *t);
+CN_API int64_t cn_item_int(cn_tensor *t);
+/* Copies all elements, row-major, in the tensor's own type; `size` bytes must be enough. */
+CN_API int cn_to_data(void *data, size_t size, cn_tensor *t);
+/* Overwrites all elements from row-major host memory in the tensor's own type. */
+CN_API int cn_copy_from_data(cn_tensor *t, const void *data, size_t size);
+/* The host memory of a CPU tensor, at its first element; NULL and an error for other devices.
+ * Waits for pending work. Writing through it is the caller's responsibility. */
+CN_API void *cn_data(cn_tensor *t);
+
+/* ---- printing ---- */
+/* As PyTorch prints it. Returns an owned string to be given to cn_string_free, NULL on failure. */
+CN_API char *cn_to_string(cn_tensor *t);
+CN_API void cn_string_free(char *string);
+CN_API int cn_print(cn_tensor *t); /* to standard output, with a newline */
+typedef struct cn_print_options {
+  int precision; /* digits after the point; 4 */
+  int threshold; /* elements above which the middle is left out; 1000 */
+  int edge_items; /* shown at each end then; 3 */
+  int line_width; /* 80 */
+} cn_print_options;
+CN_API void cn_set_print_options(const cn_print_options *options); /* NULL restores; zero fields default */
+
+/* ---- DLPack ---- */
+/* `managed` is a DLManagedTensor* (or DLManagedTensorVersioned* for the versioned pair) of the published
+ * layout. From: takes it over; its deleter runs when the last tensor over it is gone. To: owned by the
+ * caller, who calls its deleter. */
+CN_API cn_tensor *cn_from_dlpack(void *managed);
+CN_API cn_tensor *cn_from_dlpack_versioned(void *managed);
+CN_API void *cn_to_dlpack(cn_tensor *t);
+CN_API void *cn_to_dlpack_versioned(cn_tensor *t);
+
+CN_END_DECLS
+#endif

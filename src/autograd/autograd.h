@@ -1,0 +1,31 @@
+/* autograd.h: what init.c and the modes need of autograd. */
+#ifndef CNI_AUTOGRAD_AUTOGRAD_H
+#define CNI_AUTOGRAD_AUTOGRAD_H
+
+#include "node.h"
+#include "ops/apply.h"
+
+void cni_autograd_init(void); /* fills the mode handlers and hooks */
+int cni_autograd_mode(cni_applying *a);
+int cni_check_mode(cni_applying *a);
+
+/* One backward walk. Roots: tensors and their gradients (borrowed, already of the right shape). With inputs, their
+ * gradients go to results (owned) and leaves are left alone; without, leaves accumulate. */
+typedef struct cni_backward {
+  cn_tensor *const *roots, *const *seeds;
+  int nroots;
+  cn_tensor *const *inputs;
+  cn_tensor **results;
+  int ninputs;
+  bool retain, create;
+} cni_backward;
+int cni_backward_run(const cni_backward *b);
+
+/* Makes a gradient fit what it is the gradient of: summed over broadcast dims, cast, moved. Borrowed; NULL on error. */
+cn_tensor *cni_grad_fit(cn_tensor *g, const cn_meta *meta);
+
+/* custom functions (function.c) */
+int cni_function_backward(cni_node *node, cn_tensor *const *g, cn_tensor **gin, bool create);
+void cni_context_free(struct cni_context_data *context);
+
+#endif

@@ -1,0 +1,376 @@
+/* engine.c: the backward walk: from the newest node to the oldest, adding up the gradients of each node's results before
+ * going through it.
+ *
+ * Place in the flow: cn_backward and cn_grad (api.c) call cni_backward_run. Invariants: all bookkeeping is local to one
+ * walk, so walks on several threads share only the nodes; gradients in flight are owned references; no recursion. */
+#include <string.h>
+
+#include <cairn/ops.h>
+
+#include "autograd.h"
+#include "ops/inplace.h"
+
+enum { FIRST_TASKS = 64, FIRST_SLOTS = 256, MOST_RESULTS = 16 };
+
+/* A node that gradients have reached. */
+typedef struct task {
+  cni_node *node; /* owned */
+  cn_tensor *one; /* gradient of its only result */
+  cn_tensor **many; /* or of each, when there are several */
+} task;
+
+typedef struct walk {
+  const cni_backward *b;
+  task *tasks;
+  size_t ntasks, tasks_cap;
+  uint32_t *slots; /* open addressing: node -> task + 1 */
+  size_t nslots;   /* a power of two */
+  uint32_t *heap;  /* tasks to do, newest node first */
+  size_t nheap, heap_cap;
+  task task_room[FIRST_TASKS];
+  uint32_t slot_room[FIRST_SLOTS], heap_room[FIRST_TASKS];
+} walk;
+
+/* ---- which task a node has ---- */
+
+static size_t slot_for(const walk *w, const cni_node *n)
+{
+  size_t i = ((uintptr_t)n >> 6) * 0x9e3779b97f4a7c15ull >> 20 & (w->nslots - 1);
+  while (w->slots[i] && w->tasks[w->slots[i] - 1].node != n) i = (i + 1) & (w->nslots - 1);
+  return i;
+}
+
+static int grow_slots(walk *w)
+{
+  size_t n = w->nslots * 4;
+  uint32_t *slots = cni_alloc_zero(n * sizeof *slots), *old = w->slots;
+  if (!slots) return CN_ERR_MEMORY;
+  if (old != w->slot_room) cni_free(old, w->nslots * sizeof *old);
+  w->slots = slots;
+  w->nslots = n;
+  for (size_t t = 0; t < w->ntasks; t++) w->slots[slot_for(w, w->tasks[t].node)] = (uint32_t)t + 1;
+  return CN_OK;
+}
+
+/* Like cni_grow, for arrays that begin in the walk itself. */
+static int grow_room(void **array, size_t *cap, size_t n, size_t elem, const void *room)
+{
+  if (n < *cap) return CN_OK;
+  void *bigger = cni_alloc(*cap * 2 * elem);
+  if (!bigger) return CN_ERR_MEMORY;
+  memcpy(bigger, *array, n * elem);
+  if (*array != room) cni_free(*array, *cap * elem);
+  *array = bigger;
+  *cap *= 2;
+  return CN_OK;
+}
+
+/* ---- the heap ---- */
+
+static uint64_t seq_at(const walk *w, size_t i) { return w->tasks[w->heap[i]].node->seq; }
+
+static void heap_swap(walk *w, size_t a, size_t b)
+{
+  uint32_t t = w->heap[a];
+  w->heap[a] = w->heap[b];
+  w->heap[b] = t;
+}
+
+static void heap_push(walk *w, uint32_t t)
+{
+  size_t i = w->nheap++;
+  w->heap[i] = t;
+  for (; i && seq_at(w, (i - 1) / 2) < seq_at(w, i); i = (i - 1) / 2) heap_swap(w, i, (i - 1) / 2);
+}
+
+static uint32_t heap_pop(walk *w)
+{
+  uint32_t top = w->heap[0];
+  w->heap[0] = w->heap[--w->nheap];
+  for (size_t i = 0;;) {
+    size_t l = 2 * i + 1, r = l + 1, m = i;
+    if (l < w->nheap && seq_at(w, l) > seq_at(w, m)) m = l;
+    if (r < w->nheap && seq_at(w, r) > seq_at(w, m)) m = r;
+    if (m == i) return top;
+    heap_swap(w, i, m);
+    i = m;
+  }
+}
+
+static task *task_for(walk *w, cni_node *n)
+{
+  size_t slot = slot_for(w, n);
+  if (w->slots[slot]) return &w->tasks[w->slots[slot] - 1];
+  if ((w->ntasks + 1) * 2 > w->nslots) {
+    if (grow_slots(w)) return NULL;
+    slot = slot_for(w, n);
+  }
+  if (grow_room((void **)&w->tasks, &w->tasks_cap, w->ntasks, sizeof *w->tasks, w->task_room)) return NULL;
+  if (grow_room((void **)&w->heap, &w->heap_cap, w->nheap, sizeof *w->heap, w->heap_room)) return NULL;
+  task *t = &w->tasks[w->ntasks];
+  *t = (task){.node = (cni_node *)n};
+  if (n->nout > 1 && !(t->many = cni_alloc_zero((size_t)n->nout * sizeof *t->many))) return NULL;
+  cni_node_keep(n);
+  w->slots[slot] = (uint32_t)++w->ntasks;
+  heap_push(w, (uint32_t)w->ntasks - 1);
+  return t;
+}
+
+static cn_tensor **gradient_slot(task *t, int index) { return t->many ? &t->many[index] : &t->one; }
+
+/* ---- gradients ---- */
+
+/* Is `shape` what g must be summed to? Fills the dims to sum; answers how many leading dims go. */
+static int sum_plan(const cn_desc *g, const cn_meta *m, int64_t *dims, size_t *ndims)
+{
+  int lead = g->ndim - m->ndim;
+  *ndims = 0;
+  for (int i = 0; i < g->ndim; i++)
+    if (i < lead || (m->shape[i - lead] == 1 && g->shape[i] != 1)) dims[(*ndims)++] = i;
+  return lead;
+}
+
+cn_tensor *cni_grad_fit(cn_tensor *g, const cn_meta *m)
+{
+  int64_t dims[CN_MAX_DIMS];
+  size_t ndims;
+  bool same = g->d.ndim == m->ndim;
+  for (int i = 0; same && i < m->ndim; i++) same = g->d.shape[i] == m->shape[i];
+  if (!same) {
+    if (sum_plan(&g->d, m, dims, &ndims) < 0) {
+      cni_fail(CN_ERR_INTERNAL, "backward: a gradient has fewer dimensions than its tensor");
+      return NULL;
+    }
+    if (ndims) {
+      cn_sum_opts o = {.size = sizeof o, .dim = {dims, ndims}, .keepdim = true};
+      g = cn_sum_with(g, &o);
+    }
+    g = cn_reshape(g, m->shape, (size_t)m->ndim);
+  }
+  if (g && g->d.dtype != m->dtype) g = cn_cast(g, (cn_dtype)m->dtype);
+  if (g && g->d.device != m->device) g = cn_to_device(g, m->device);
+  return g;
+}
+
+/* Adds a borrowed gradient to what has reached (node, index) so far. */
+static int deliver(walk *w, cni_node *n, int index, cn_tensor *g)
+{
+  task *t = task_for(w, n);
+  if (!t) return CN_ERR_MEMORY;
+  cn_tensor **slot = gradient_slot(t, index);
+  if (!*slot) {
+    *slot = cni_tensor_keep(g);
+    return CN_OK;
+  }
+  cn_tensor *sum = cn_add_with(*slot, g, NULL);
+  return sum ? cn_set(gradient_slot(task_for(w, n), index), sum) : cn_err();
+}
+
+/* ---- leaves and kept gradients ---- */
+
+/* A gradient that nobody else holds may become the leaf's own; others are copied, since later ones are added in place. */
+static cn_tensor *own_gradient(cn_tensor *g, bool create)
+{
+  if (create) return cni_tensor_keep(g);
+  bool sole = atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->view && !g->storage->release;
+  if (sole && cni_is_dense(g->d.ndim, g->d.shape, g->d.strides)) return cni_tensor_keep(g);
+  return cni_scope_take(cn_clone(g));
+}
+
+static int accumulate(cn_tensor **into, cn_tensor *g, bool create)
+{
+  if (!*into) {
+    *into = own_gradient(g, create);
+    return *into ? CN_OK : cn_err();
+  }
+  if (!create && !(*into)->node) return cn_add_inplace_with(*into, g, NULL) ? CN_OK : cn_err();
+  return cn_set(into, cn_add_with(*into, g, NULL));
+}
+
+static int run_hooks(cni_node *n, int index, cn_tensor **g)
+{
+  for (size_t i = 0; n->extra && i < n->extra->nhooks; i++) {
+    const cni_hook *h = &n->extra->hooks[i];
+    if (h->output != index) continue;
+    cn_tensor *other = h->fn(*g, h->payload);
+    if (cn_err()) return cn_err();
+    if (other && other != *g) {
+      cn_tensor *kept = cni_tensor_keep(other);
+      cni_tensor_release(*g);
+      *g = kept;
+    }
+  }
+  return CN_OK;
+}
+
+/* What to do with a result's complete gradient, besides going on: hooks, chosen inputs, kept gradients, leaves. */
+static int settle(walk *w, cni_node *n, int index, cn_tensor **g)
+{
+  const cni_backward *b = w->b;
+  int status = run_hooks(n, index, g);
+  if (status) return status;
+  for (int i = 0; i < b->ninputs; i++)
+    if (b->inputs[i]->node == n && b->inputs[i]->out_index == index && !b->results[i])
+      b->results[i] = cni_tensor_keep(*g);
+  if (b->inputs) return CN_OK;
+  if (n->kind != CNI_NODE_LEAF && !(n->extra && n->extra->retain >> index & 1)) return CN_OK;
+  cni_extra *extra = cni_node_extra(n);
+  return extra ? accumulate(&extra->grads[index], *g, b->create) : CN_ERR_MEMORY;
+}
+
+/* ---- through one node ---- */
+
+static bool is_chosen_leaf(const walk *w, const cni_node *n)
+{
+  for (int i = 0; i < w->b->ninputs; i++)
+    if (w->b->inputs[i]->node == n) return true;
+  return false;
+}
+
+/* A view without a rule of its own: its gradient is scattered into zeros. */
+static int scatter_vjp(cn_vjp *v)
+{
+  const cn_meta *m = &v->in_meta[0];
+  cn_zeros_opts o = {.size = sizeof o, .dtype = (cn_dtype)m->dtype, .device = m->device};
+  cn_call c = {.op = v->op, .args = v->args, .nargs = v->nargs, .device = m->device};
+  v->gin[0] = v->op->scatter(&c, cn_zeros_with(m->shape, (size_t)m->ndim, &o), v->g[0]);
+  return cn_err();
+}
+
+/* View args have an empty slot for their tensor: calls the view on another one. */
+static cn_tensor *view_again(const cni_node *n, cn_tensor *x)
+{
+  cn_value args[CN_MAX_ARGS];
+  cn_tensor *out = NULL;
+  int nout = 1;
+  memcpy(args, n->args, (size_t)n->nargs * sizeof *args);
+  args[0] = cn_v_tensor(x);
+  if (cni_apply(cni_op_info(n->op), args, n->nargs, NULL, &out, &nout)) return NULL;
+  return cni_scope_add(out);
+}
+
+static int rebase_vjp(cni_node *n, cn_vjp *v)
+{
+  cn_call c = {.op = n->op, .args = n->args, .nargs = n->nargs, .device = n->meta[0].device};
+  cn_tensor *part = view_again(n, v->g[0]);
+  if (!part) return cn_err();
+  if (v->need[1]) v->gin[1] = part;
+  if (v->need[0]) v->gin[0] = n->op->scatter(&c, v->g[0], cn_zeros_like_with(part, NULL));
+  return cn_err();
+}
+
+static int run_vjp(walk *w, cni_node *n, cn_tensor *const *g, const bool *need, cn_tensor **gin)
+{
+  bool create = w->b->create;
+  if (n->kind == CNI_NODE_FUNCTION) return cni_function_backward(n, g, gin, create);
+  cn_tensor *values[2 * MOST_RESULTS + 64], **in = values, **heap = NULL;
+  size_t count = (size_t)(n->nin + n->nout);
+  if (count > sizeof values / sizeof *values && !(in = heap = cni_alloc(count * sizeof *in))) return CN_ERR_MEMORY;
+  for (size_t k = 0; k < count; k++) in[k] = cni_node_unpack(n, (int)k, create);
+  cn_vjp v = {.op = n->op, .args = n->args, .in = in, .out = in + n->nin, .g = g, .in_meta = n->meta,
+              .out_meta = n->meta + n->nin, .need = need, .gin = gin, .nargs = n->nargs, .nin = n->nin, .nout = n->nout};
+  int status = cn_err();
+  if (!status) status = n->kind == CNI_NODE_REBASE ? rebase_vjp(n, &v) : n->op->vjp ? n->op->vjp(&v) : scatter_vjp(&v);
+  if (heap) cni_free(heap, count * sizeof *heap);
+  return status ? status : cn_err();
+}
+
+static int send_on(walk *w, cni_node *n, const bool *need, cn_tensor *const *gin)
+{
+  for (int i = 0; i < n->nin; i++) {
+    if (!need[i] || !gin[i]) continue;
+    cn_tensor *g = cni_grad_fit(gin[i], &n->meta[i]);
+    int status = g ? deliver(w, n->edges[i].node, n->edges[i].index, g) : cn_err();
+    if (status) return status;
+  }
+  return CN_OK;
+}
+
+static int go_through(walk *w, cni_node *n, cn_tensor *const *g)
+{
+  bool need_room[64], *need = need_room;
+  cn_tensor *gin_room[64], **gin = gin_room;
+  size_t nin = (size_t)n->nin;
+  int status = CN_OK;
+  if (n->freed && n->had_saved)
+    return cni_fail(CN_ERR_GRAD, "backward of %s: its saved values were freed by an earlier backward; give it "
+                                 ".retain_graph = true to go through twice", cni_node_name(n));
+  if (nin > 64) {
+    need = cni_alloc(nin * sizeof *need);
+    gin = need ? cni_alloc(nin * sizeof *gin) : NULL;
+    if (!gin) status = CN_ERR_MEMORY;
+  }
+  size_t depth = cni_scope_push();
+  cni_state()->op_name = cni_state()->modes ? cni_node_name(n) : NULL; /* for messages of modes */
+  for (size_t i = 0; !status && i < nin; i++) {
+    const cni_node *to = n->edges[i].node;
+    need[i] = to && !(w->b->inputs && to->kind == CNI_NODE_LEAF && !is_chosen_leaf(w, to));
+    gin[i] = NULL;
+  }
+  if (!status) status = run_vjp(w, n, g, need, gin);
+  if (!status) status = send_on(w, n, need, gin);
+  cni_scope_pop(depth);
+  if (nin > 64) {
+    cni_free(need, nin * sizeof *need);
+    cni_free(gin, nin * sizeof *gin);
+  }
+  return status;
+}
+
+static int do_task(walk *w, uint32_t index)
+{
+  cni_node *n = w->tasks[index].node;
+  cn_tensor *g_room[MOST_RESULTS];
+  if (n->nout > MOST_RESULTS) return cni_fail(CN_ERR_UNSUPPORTED, "backward: a node with %d results", (int)n->nout);
+  int status = CN_OK;
+  for (int k = 0; k < n->nout && !status; k++) {
+    cn_tensor **slot = gradient_slot(&w->tasks[index], k);
+    if (*slot) status = settle(w, n, k, slot);
+    g_room[k] = *gradient_slot(&w->tasks[index], k);
+  }
+  if (!status && n->kind != CNI_NODE_LEAF) {
+    status = go_through(w, n, g_room);
+    if (!status && !w->b->retain && !w->b->create) cni_node_drop_saved(n);
+  }
+  for (int k = 0; k < n->nout; k++) { /* its gradients are no longer needed */
+    cn_tensor **slot = gradient_slot(&w->tasks[index], k);
+    cni_tensor_release(*slot);
+    *slot = NULL;
+  }
+  return status;
+}
+
+static void finish(walk *w)
+{
+  for (size_t t = 0; t < w->ntasks; t++) {
+    task *k = &w->tasks[t];
+    for (int i = 0; k->many && i < k->node->nout; i++) cni_tensor_release(k->many[i]);
+    cni_tensor_release(k->one);
+    if (k->many) cni_free(k->many, (size_t)k->node->nout * sizeof *k->many);
+    cni_node_release(k->node);
+  }
+  if (w->tasks != w->task_room) cni_free(w->tasks, w->tasks_cap * sizeof *w->tasks);
+  if (w->heap != w->heap_room) cni_free(w->heap, w->heap_cap * sizeof *w->heap);
+  if (w->slots != w->slot_room) cni_free(w->slots, w->nslots * sizeof *w->slots);
+}
+
+int cni_backward_run(const cni_backward *b)
+{
+  cn_state *st = cni_state();
+  bool no_grad = st->no_grad;
+  walk w;
+  w.b = b;
+  w.tasks = w.task_room, w.tasks_cap = FIRST_TASKS, w.ntasks = 0;
+  w.heap = w.heap_room, w.heap_cap = FIRST_TASKS, w.nheap = 0;
+  w.slots = w.slot_room, w.nslots = FIRST_SLOTS;
+  memset(w.slot_room, 0, sizeof w.slot_room);
+  st->no_grad = !b->create;
+  int status = CN_OK;
+  for (int i = 0; i < b->nroots && !status; i++)
+    status = deliver(&w, cni_node_of(b->roots[i]), b->roots[i]->out_index, b->seeds[i]);
+  while (!status && w.nheap) status = do_task(&w, heap_pop(&w));
+  st->no_grad = no_grad;
+  st->op_name = NULL;
+  finish(&w);
+  return status;
+}

@@ -1,0 +1,264 @@
+/* function.c: custom functions (forward and backward written by the user) and gradient checkpointing on top of them.
+ *
+ * Place in the flow: beside record.c: makes a node whose backward is a callback. Invariant: a context saves handles
+ * without history, with the version they had; their history is put back only when a backward records itself. */
+#include <string.h>
+
+#include "autograd.h"
+
+typedef struct saved_value {
+  cni_saved value;
+  int source; /* input i, or ninputs + result i; -1: neither */
+} saved_value;
+
+struct cni_context_data {
+  const cn_function *fn;
+  void *payload;
+  cni_node *node; /* the node that owns this; not owned */
+  saved_value *saved;
+  size_t nsaved, saved_cap;
+  uint64_t nondiff; /* results without gradient */
+  uint64_t need;    /* inputs that want one */
+  bool history;     /* the running backward records itself */
+};
+
+/* The user's view of it is the same struct. */
+struct cn_context {
+  struct cni_context_data data;
+};
+
+void cni_context_free(struct cni_context_data *c)
+{
+  for (size_t i = 0; i < c->nsaved; i++) cni_tensor_release(c->saved[i].value.t);
+  cni_free(c->saved, c->saved_cap * sizeof *c->saved);
+  if (c->fn->free) c->fn->free(c->payload);
+  cni_free(c, sizeof *c);
+}
+
+int cn_context_save(cn_context *ctx, cn_tensor *const *tensors, size_t n)
+{
+  struct cni_context_data *c = &ctx->data;
+  if (cni_grow((void **)&c->saved, &c->saved_cap, c->nsaved + n, sizeof *c->saved)) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < n; i++) {
+    if (!tensors[i]) return cni_fail(CN_ERR_TYPE, "context_save: tensor %zu is NULL", i);
+    c->saved[c->nsaved++] = (saved_value){
+      {cni_tensor_keep(tensors[i]), atomic_load(&tensors[i]->storage->version)}, -1};
+  }
+  return CN_OK;
+}
+
+int cn_context_mark_non_differentiable(cn_context *ctx, size_t output)
+{
+  if (output >= 64) return cni_fail(CN_ERR_VALUE, "context: result %zu is out of range", output);
+  ctx->data.nondiff |= 1ull << output;
+  return CN_OK;
+}
+
+void *cn_context_payload(cn_context *ctx) { return ctx->data.payload; }
+bool cn_context_needs(cn_context *ctx, size_t input) { return input < 64 && ctx->data.need >> input & 1; }
+
+cn_tensor *cn_context_saved(cn_context *ctx, size_t i)
+{
+  struct cni_context_data *c = &ctx->data;
+  if (i >= c->nsaved) {
+    cni_fail(CN_ERR_INDEX, "context_saved: %zu tensors were saved, there is no number %zu", c->nsaved, i);
+    return NULL;
+  }
+  saved_value *s = &c->saved[i];
+  cn_tensor *t = s->value.t;
+  if (atomic_load(&t->storage->version) != s->value.version) {
+    cni_fail(CN_ERR_GRAD, "backward of %s: saved tensor %zu was changed in place after it was saved", c->fn->name, i);
+    return NULL;
+  }
+  const cni_node *n = c->node;
+  if (!c->history || s->source < 0) return t;
+  const cni_edge *edge = s->source < n->nin ? &n->edges[s->source] : NULL;
+  if (edge && !edge->node) return t;
+  cn_tensor *linked = cni_scope_add(cni_tensor_alias(t));
+  if (!linked) return NULL;
+  linked->node = cni_node_keep(edge ? edge->node : (cni_node *)n);
+  linked->out_index = edge ? edge->index : s->source - n->nin;
+  return linked;
+}
+
+/* Replaces the handles saved in forward by aliases without history, and notes where they came from. */
+static int settle_saved(struct cni_context_data *c, cn_tensor *const *in, int nin, cn_tensor *const *out, int nout)
+{
+  for (size_t i = 0; i < c->nsaved; i++) {
+    cn_tensor *t = c->saved[i].value.t, *alias = cni_tensor_alias(t);
+    if (!alias) return CN_ERR_MEMORY;
+    for (int k = 0; k < nin; k++)
+      if (in[k] == t) c->saved[i].source = k;
+    for (int k = 0; k < nout; k++)
+      if (out[k] == t) c->saved[i].source = nin + k;
+    c->saved[i].value.t = alias;
+    cni_tensor_release(t);
+  }
+  return CN_OK;
+}
+
+static int run_forward(cn_context *ctx, const cn_function *fn, cn_tensor **out, size_t nout, cn_tensor *const *in)
+{
+  cn_state *st = cni_state();
+  bool no_grad = st->no_grad;
+  st->no_grad = true;
+  for (size_t i = 0; i < nout; i++) out[i] = NULL;
+  int status = fn->forward(ctx, out, in);
+  st->no_grad = no_grad;
+  if (!status) status = cn_err();
+  for (size_t i = 0; i < nout && !status; i++)
+    if (!out[i]) status = cni_fail(CN_ERR_VALUE, "%s: forward left result %zu unset", fn->name, i);
+  return status ? (cn_err() ? cn_err() : cni_fail(status, "%s: forward failed", fn->name)) : CN_OK;
+}
+
+static cni_node *function_node(cn_tensor *const *in, size_t nin, cn_tensor *const *out, size_t nout)
+{
+  size_t words = 0;
+  for (size_t i = 0; i < nin; i++) words += in[i] ? (size_t)in[i]->d.ndim : 0;
+  for (size_t i = 0; i < nout; i++) words += (size_t)out[i]->d.ndim;
+  cni_node *n = cni_node_new(CNI_NODE_FUNCTION, (int)nin, (int)nout, NULL, 0, words);
+  if (!n) return NULL;
+  int64_t *at = cni_node_words(n);
+  for (size_t i = 0; i < nin; i++) {
+    if (!in[i]) continue;
+    cni_node *producer = cni_node_of(in[i]);
+    n->edges[i] = (cni_edge){cni_node_keep(producer), in[i]->out_index};
+    cni_node_meta(n, (int)i, &in[i]->d, &at);
+  }
+  for (size_t i = 0; i < nout; i++) cni_node_meta(n, (int)(nin + i), &out[i]->d, &at);
+  return n;
+}
+
+/* Results are aliases of what forward returned: it may have returned an input, whose history must stay. */
+static int link_results(cni_node *n, const struct cni_context_data *c, cn_tensor **out, size_t nout)
+{
+  for (size_t i = 0; i < nout; i++) {
+    cn_tensor *t = cni_tensor_alias(out[i]);
+    if (!t) return CN_ERR_MEMORY;
+    if (!(c->nondiff >> i & 1) && cn_dtype_is_float((cn_dtype)t->d.dtype))
+      cni_node_attach(t, (cni_node *)cni_node_keep(n), (int)i);
+    out[i] = cni_scope_add(t);
+    if (!out[i]) return CN_ERR_MEMORY;
+  }
+  return CN_OK;
+}
+
+static uint64_t wanted_inputs(cn_tensor *const *in, size_t n)
+{
+  uint64_t need = 0;
+  for (size_t i = 0; i < n; i++)
+    if (in[i] && cni_node_of(in[i])) need |= 1ull << i;
+  return cn_grad_enabled() ? need : 0;
+}
+
+static int record_function(struct cni_context_data *c, cn_tensor **out, size_t nout, cn_tensor *const *in, size_t nin)
+{
+  int status = settle_saved(c, in, (int)nin, out, (int)nout);
+  cni_node *n = status ? NULL : function_node(in, nin, out, nout);
+  if (!n) {
+    cni_context_free(c);
+    return CN_ERR_MEMORY;
+  }
+  n->context = c;
+  c->node = n;
+  status = link_results(n, c, out, nout);
+  cni_node_release(n);
+  return status;
+}
+
+int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *function, cn_tensor *const *inputs,
+                      size_t ninputs, void *payload)
+{
+  if (cn_err()) return cn_err();
+  if (noutputs > 16 || ninputs > 64)
+    return cni_fail(CN_ERR_UNSUPPORTED, "%s: at most 64 inputs and 16 results", function->name);
+  cn_context *ctx = cni_alloc_zero(sizeof *ctx);
+  if (!ctx) return CN_ERR_MEMORY;
+  struct cni_context_data *c = &ctx->data;
+  c->fn = function;
+  c->payload = payload;
+  c->need = wanted_inputs(inputs, ninputs);
+  int status = run_forward(ctx, function, outputs, noutputs, inputs);
+  if (status || !c->need) {
+    cni_context_free(c);
+    for (size_t i = 0; status && i < noutputs; i++) outputs[i] = NULL;
+    return status;
+  }
+  return record_function(c, outputs, noutputs, inputs, ninputs);
+}
+
+int cni_function_backward(cni_node *n, cn_tensor *const *g, cn_tensor **gin, bool create)
+{
+  struct cni_context_data *c = n->context;
+  c->history = create;
+  int status = c->fn->backward((cn_context *)(void *)c, gin, g);
+  c->history = false;
+  if (cn_err()) return cn_err();
+  return status ? cni_fail(status < 0 ? status : CN_ERR_GRAD, "%s: backward failed", c->fn->name) : CN_OK;
+}
+
+/* ---- checkpointing ---- */
+
+typedef struct checkpoint {
+  cn_checkpoint_fn fn;
+  void *payload;
+  size_t nin, nout;
+  uint64_t seed, offset;
+} checkpoint;
+
+static void checkpoint_free(void *payload) { cni_free(payload, sizeof(checkpoint)); }
+
+static int checkpoint_forward(cn_context *ctx, cn_tensor **outputs, cn_tensor *const *inputs)
+{
+  checkpoint *k = cn_context_payload(ctx);
+  cn_random_state(&k->seed, &k->offset);
+  int status = k->fn(outputs, inputs, k->payload);
+  return status ? status : cn_context_save(ctx, inputs, k->nin);
+}
+
+/* Runs fn again with recording on, from inputs cut off from their history, and goes backward through that. */
+static int run_again(const checkpoint *k, cn_context *ctx, cn_tensor **in, cn_tensor **out)
+{
+  uint64_t seed, offset;
+  for (size_t i = 0; i < k->nin; i++) {
+    cn_tensor *t = cn_context_saved(ctx, i);
+    in[i] = t ? cni_scope_add(cni_tensor_alias(t)) : NULL;
+    if (!in[i] || (cn_context_needs(ctx, i) && !cn_requires_grad(in[i], true))) return cn_err();
+  }
+  cn_random_state(&seed, &offset);
+  cn_random_set_state(k->seed, k->offset);
+  int saved = cn_enable_grad_begin(), status = k->fn(out, in, k->payload);
+  cn_enable_grad_end(saved);
+  cn_random_set_state(seed, offset);
+  return status ? status : cn_err();
+}
+
+static int checkpoint_backward(cn_context *ctx, cn_tensor **grad_inputs, cn_tensor *const *grad_outputs)
+{
+  checkpoint *k = cn_context_payload(ctx);
+  cn_tensor *in[64], *out[16], *roots[16], *seeds[16];
+  if (ctx->data.history)
+    return cni_fail(CN_ERR_UNSUPPORTED, "checkpoint: gradients of gradients do not go through a checkpoint");
+  int status = run_again(k, ctx, in, out), n = 0;
+  for (size_t i = 0; !status && i < k->nout; i++)
+    if (grad_outputs[i] && out[i] && cni_node_of(out[i])) {
+      roots[n] = out[i];
+      seeds[n++] = grad_outputs[i];
+    }
+  cni_backward b = {.roots = roots, .seeds = seeds, .nroots = n};
+  if (!status) status = cni_backward_run(&b);
+  for (size_t i = 0; !status && i < k->nin; i++) grad_inputs[i] = cn_grad_of(in[i]);
+  return status;
+}
+
+static const cn_function checkpoint_function = {"checkpoint", checkpoint_forward, checkpoint_backward, checkpoint_free};
+
+int cn_checkpoint(cn_tensor **outputs, size_t noutputs, cn_checkpoint_fn fn, cn_tensor *const *inputs, size_t ninputs,
+                  void *payload)
+{
+  if (cn_err()) return cn_err();
+  checkpoint *k = cni_alloc(sizeof *k);
+  if (!k) return CN_ERR_MEMORY;
+  *k = (checkpoint){fn, payload, ninputs, noutputs, 0, 0};
+  return cn_function_apply(outputs, noutputs, &checkpoint_function, inputs, ninputs, k);
+}

@@ -1,0 +1,179 @@
+/* node.c: making, filling and freeing nodes. See node.h. */
+#include "node.h"
+
+#include <string.h>
+
+#include "autograd.h"
+#include "ops/table.h"
+#include "tensor/args.h"
+
+static _Atomic uint64_t next_seq = 1;
+
+static size_t align8(size_t n) { return (n + 7) & ~(size_t)7; }
+
+cni_node *cni_node_new(enum cni_node_kind kind, int nin, int nout, const cn_value *args, int nargs, size_t shape_words)
+{
+  size_t slots = (size_t)(nin + nout), edges = (size_t)nin * sizeof(cni_edge), saved = slots * sizeof(cni_saved),
+         metas = slots * sizeof(cn_meta), values = align8(cni_args_bytes(args, nargs));
+  size_t size = sizeof(cni_node) + edges + saved + metas + values + shape_words * sizeof(int64_t);
+  cni_node *n = cni_alloc(size);
+  if (!n) return NULL;
+  memset(n, 0, sizeof *n + edges + saved + metas);
+  atomic_init(&n->head.refs, 1);
+  n->kind = kind;
+  n->nin = nin;
+  n->nout = nout;
+  n->nargs = nargs;
+  n->size = (uint32_t)size;
+  n->seq = atomic_fetch_add_explicit(&next_seq, 1, memory_order_relaxed);
+  char *at = (char *)(n + 1);
+  n->edges = (cni_edge *)(void *)at;
+  n->saved = (cni_saved *)(void *)(at + edges);
+  n->meta = (cn_meta *)(void *)(at + edges + saved);
+  n->args = (cn_value *)(void *)(at + edges + saved + metas);
+  cni_args_copy(n->args, args, nargs);
+  return n;
+}
+
+int64_t *cni_node_words(cni_node *n)
+{
+  return (int64_t *)(void *)((char *)n->args + align8(cni_args_bytes(n->args, n->nargs)));
+}
+
+void cni_node_meta(cni_node *n, int k, const cn_desc *d, int64_t **words)
+{
+  cn_meta *m = &n->meta[k];
+  if (!d) return;
+  m->dtype = d->dtype;
+  m->ndim = d->ndim;
+  m->device = d->device;
+  m->shape = memcpy(*words, d->shape, (size_t)d->ndim * sizeof **words);
+  *words += d->ndim;
+}
+
+cni_node *cni_leaf_new(const cn_tensor *t)
+{
+  cni_node *n = cni_node_new(CNI_NODE_LEAF, 0, 1, NULL, 0, (size_t)t->d.ndim);
+  if (!n) return NULL;
+  int64_t *words = cni_node_words(n);
+  cni_node_meta(n, 0, &t->d, &words);
+  return n;
+}
+
+void cni_node_drop_saved(cni_node *n)
+{
+  for (int k = 0; k < n->nin + n->nout; k++) {
+    if (n->saved[k].t) n->had_saved = true;
+    cni_tensor_release(n->saved[k].t);
+    n->saved[k].t = NULL;
+  }
+  if (n->context) {
+    cni_context_free(n->context);
+    n->context = NULL;
+    n->had_saved = true;
+  }
+  n->freed = true;
+}
+
+void cni_node_free(struct cni_node *n)
+{
+  cni_node_drop_saved(n);
+  for (int k = 0; k < n->nin; k++) cni_node_release(n->edges[k].node);
+  if (n->extra) {
+    for (int k = 0; k < CNI_MAX_RETAINED; k++) cni_tensor_release(n->extra->grads[k]);
+    cni_free(n->extra->hooks, n->extra->hooks_cap * sizeof *n->extra->hooks);
+    cni_free(n->extra, sizeof *n->extra);
+  }
+  cni_free(n, n->size);
+}
+
+int cni_node_save(cni_node *n, int k, cn_tensor *t)
+{
+  cn_tensor *alias = cni_tensor_alias(t);
+  if (!alias) return CN_ERR_MEMORY;
+  n->saved[k].t = alias;
+  n->saved[k].version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+  return CN_OK;
+}
+
+const char *cni_node_name(const cni_node *n)
+{
+  if (n->kind == CNI_NODE_LEAF) return "leaf";
+  if (n->kind == CNI_NODE_FUNCTION) return "custom function";
+  const cni_opinfo *info = cni_op_info(n->op);
+  return info ? info->name : "op";
+}
+
+cn_tensor *cni_node_unpack(cni_node *n, int k, bool history)
+{
+  cn_tensor *t = n->saved[k].t;
+  if (!t) return NULL;
+  if (atomic_load_explicit(&t->storage->version, memory_order_relaxed) != n->saved[k].version) {
+    char shape[160];
+    cni_fail(CN_ERR_GRAD,
+             "backward of %s: a tensor of shape %s that it needs was changed in place after it was used (version %llu "
+             "now, %llu then); clone it before the change",
+             cni_node_name(n), cni_shape_text(shape, sizeof shape, t->d.ndim, t->d.shape),
+             (unsigned long long)atomic_load(&t->storage->version), (unsigned long long)n->saved[k].version);
+    return NULL;
+  }
+  cni_node *producer = k < n->nin ? n->edges[k].node : n;
+  if (!history || !producer) return t;
+  cn_tensor *linked = cni_scope_add(cni_tensor_alias(t));
+  if (!linked) return NULL;
+  linked->node = cni_node_keep(producer);
+  linked->out_index = k < n->nin ? n->edges[k].index : k - n->nin;
+  return linked;
+}
+
+cni_extra *cni_node_extra(cni_node *n)
+{
+  if (!n->extra) n->extra = cni_alloc_zero(sizeof *n->extra);
+  return n->extra;
+}
+
+void cni_node_attach(cn_tensor *t, cni_node *node, int index)
+{
+  cni_node *old = t->node;
+  t->node = node;
+  t->out_index = index;
+  t->node_version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+  cni_node_release(old);
+}
+
+/* ---- views whose base was written to: history made anew ---- */
+
+static bool is_stale(const cn_tensor *t)
+{
+  return t->view && !t->detached &&
+         t->node_version != atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+}
+
+/* Links a stale view to the present history of its parent, which is fresh. */
+static int refresh(cn_tensor *t)
+{
+  cn_tensor *parent = t->view->parent;
+  if (!parent->node) {
+    t->node_version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    return CN_OK; /* a leaf set on the view itself stays */
+  }
+  cni_node *n = cni_node_new(CNI_NODE_OP, 1, 1, t->view->args, t->view->nargs, (size_t)(parent->d.ndim + t->d.ndim));
+  if (!n) return CN_ERR_MEMORY;
+  int64_t *words = cni_node_words(n);
+  n->op = t->view->op;
+  n->edges[0] = (cni_edge){cni_node_keep(parent->node), parent->out_index};
+  cni_node_meta(n, 0, &parent->d, &words);
+  cni_node_meta(n, 1, &t->d, &words);
+  cni_node_attach(t, n, 0);
+  return CN_OK;
+}
+
+cni_node *cni_node_of(cn_tensor *t)
+{
+  while (is_stale(t)) {
+    cn_tensor *top = t; /* the stale view nearest to the base */
+    while (is_stale(top->view->parent)) top = top->view->parent;
+    if (refresh(top)) return NULL;
+  }
+  return t->node;
+}

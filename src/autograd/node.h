@@ -1,0 +1,87 @@
+/* node.h: one recorded call: where its gradients go, what it saved, and how to go backward through it.
+ *
+ * Place in the flow: record.c makes nodes as ops run; engine.c walks them. Invariants: edges point to older nodes only;
+ * a node keeps saved values (handles without history) but no tensor that refers back to it, so there are no cycles. */
+#ifndef CNI_AUTOGRAD_NODE_H
+#define CNI_AUTOGRAD_NODE_H
+
+#include <cairn/autograd.h>
+
+#include "tensor/tensor.h"
+
+enum cni_node_kind {
+  CNI_NODE_LEAF,    /* gradients add up here */
+  CNI_NODE_OP,      /* an op's vjp */
+  CNI_NODE_REBASE,  /* a tensor after a write through a view of it: edges are its old value and the view's new one */
+  CNI_NODE_FUNCTION /* a custom function */
+};
+
+typedef struct cni_edge {
+  struct cni_node *node; /* owned; NULL: no gradient flows */
+  int32_t index;         /* which of its results */
+} cni_edge;
+
+typedef struct cni_saved {
+  cn_tensor *t;     /* owned alias without history; NULL: not saved, or already freed */
+  uint64_t version; /* of its storage when it was saved */
+} cni_saved;
+
+enum { CNI_MAX_RETAINED = 8 };
+
+/* What few nodes have: hooks and kept gradients. */
+typedef struct cni_hook {
+  int64_t id;
+  int32_t output;
+  cn_grad_hook fn;
+  void *payload;
+} cni_hook;
+typedef struct cni_extra {
+  cni_hook *hooks;
+  size_t nhooks, hooks_cap;
+  uint32_t retain; /* bit k: keep the gradient of result k */
+  cn_tensor *grads[CNI_MAX_RETAINED];
+} cni_extra;
+
+struct cni_context_data; /* function.c */
+
+typedef struct cni_node {
+  cni_node_head head;
+  enum cni_node_kind kind;
+  bool freed;             /* saved values are gone */
+  bool had_saved;         /* ... and there were some */
+  int32_t nin, nout, nargs;
+  uint32_t size;          /* of this block */
+  uint64_t seq;           /* grows with time: the engine goes from new to old */
+  const cn_op *op;        /* OP: the call's; REBASE: the view's */
+  cni_edge *edges;        /* nin */
+  cni_saved *saved;       /* nin inputs, then nout results */
+  cn_meta *meta;          /* likewise */
+  cn_value *args;
+  cni_extra *extra;       /* owned; NULL usually */
+  struct cni_context_data *context; /* FUNCTION: owned */
+} cni_node;
+
+/* A node with room for these, everything empty; owned. Shapes are copied from the metas' sources with
+ * cni_node_meta. NULL with the error set. */
+cni_node *cni_node_new(enum cni_node_kind kind, int nin, int nout, const cn_value *args, int nargs,
+                       size_t shape_words);
+cni_node *cni_leaf_new(const cn_tensor *t);
+void cni_node_free(struct cni_node *node);
+void cni_node_drop_saved(cni_node *node); /* frees saved values after backward */
+/* Writes meta slot k (inputs, then results) from a tensor; *words moves along the room for shapes. */
+void cni_node_meta(cni_node *node, int k, const cn_desc *d, int64_t **words);
+int64_t *cni_node_words(cni_node *node);
+/* Saves a value into slot k. */
+int cni_node_save(cni_node *node, int k, cn_tensor *t);
+/* The saved value of slot k as a borrowed handle of the current scope, with its history when `history`. NULL when none is
+ * saved; NULL with the error set when it was changed since. */
+cn_tensor *cni_node_unpack(cni_node *node, int k, bool history);
+const char *cni_node_name(const cni_node *node);
+cni_extra *cni_node_extra(cni_node *node); /* makes it; NULL with the error set */
+
+/* The node of a tensor, after bringing a view's stale history up to date; NULL: needs no gradient. Borrowed. */
+cni_node *cni_node_of(cn_tensor *t);
+/* Gives t a new producer (owned reference taken over), fresh as of now. */
+void cni_node_attach(cn_tensor *t, cni_node *node, int index);
+
+#endif

@@ -1,0 +1,154 @@
+/* record.c: the autograd mode: wraps a call that has inputs needing gradients, and records it as a node.
+ *
+ * Place in the flow: between apply's infer and its kernel. Invariant: the node is complete before the kernel runs, except
+ * for saved results, so that a failure leaves no half-recorded history. */
+#include <string.h>
+
+#include "autograd.h"
+#include "ops/pointwise.h"
+
+
+/* Which saved slots the wanted gradients read. Negative: error. */
+static int64_t needed_values(const cn_call *c, uint64_t want)
+{
+  const cn_op *op = c->op;
+  if (op->vjp == cni_pointwise_vjp) return cni_pointwise_needs(op, c->args, (unsigned)want);
+  if (op->flags & CN_OP_SAVE_ALL) return 0xffff;
+  int64_t needs = 0;
+  for (int i = 0; i < 8; i++)
+    if (want >> i & 1) needs |= op->needs[i];
+  return needs;
+}
+
+static bool differentiable(const cn_spec *s)
+{
+  return s->dtype == CN_F32 || s->dtype == CN_F64 || s->dtype == CN_F16 || s->dtype == CN_BF16;
+}
+
+static cni_node *make_node(const cn_call *c)
+{
+  size_t words = 0;
+  for (int i = 0; i < c->nin; i++) words += c->in[i] ? (size_t)c->in[i]->d.ndim : 0;
+  for (int i = 0; i < c->nout; i++) words += c->spec[i].data_dependent ? CN_MAX_DIMS : (size_t)c->spec[i].ndim;
+  cni_node *n = cni_node_new(CNI_NODE_OP, c->nin, c->nout, c->args, c->nargs, words);
+  if (n) n->op = c->op;
+  return n;
+}
+
+/* Edges, metas and saved inputs. Answers the mask of values that backward reads; negative on failure. */
+static int64_t fill_inputs(cni_node *n, const cn_call *c)
+{
+  uint64_t want = 0;
+  int64_t *words = cni_node_words(n);
+  for (int i = 0; i < c->nin; i++) {
+    if (!c->in[i]) continue;
+    cni_node_meta(n, i, &c->in[i]->d, &words);
+    cni_node *producer = cni_node_of(c->in[i]);
+    if (!producer) continue;
+    n->edges[i] = (cni_edge){cni_node_keep(producer), c->in[i]->out_index};
+    if (i < 64) want |= 1ull << i;
+  }
+  int64_t needs = needed_values(c, want);
+  if (needs < 0) return -1;
+  for (int i = 0; i < c->nin; i++)
+    if (c->in[i] && (i < 16 ? needs >> i & 1 : (c->op->flags & CN_OP_SAVE_ALL) != 0) && cni_node_save(n, i, c->in[i]))
+      return -1;
+  return needs;
+}
+
+/* Saved results, and the results' own link to the node. */
+static int fill_results(cni_node *n, const cn_call *c, int64_t needs)
+{
+  int64_t *words = cni_node_words(n);
+  for (int i = 0; i < c->nin; i++) words += n->meta[i].ndim;
+  for (int i = 0; i < c->nout; i++) {
+    if (!c->out[i]) continue;
+    cni_node_meta(n, c->nin + i, &c->out[i]->d, &words);
+    if (needs >> (16 + i) & 1 && cni_node_save(n, c->nin + i, c->out[i])) return CN_ERR_MEMORY;
+  }
+  for (int i = 0; i < c->nout; i++)
+    if (c->out[i] && differentiable(&c->spec[i]) && !(c->op->flags & CN_OP_NO_GRAD))
+      cni_node_attach(c->out[i], (cni_node *)cni_node_keep(n), i);
+  return CN_OK;
+}
+
+/* ---- in place ---- */
+
+static int check_inplace(const cni_applying *a)
+{
+  cn_tensor *t = a->dest;
+  if (t->inference)
+    return cni_fail(CN_ERR_GRAD, "%s: a tensor made in inference mode cannot be written to by a recorded op",
+                    a->info->name);
+  cni_node *n = cni_node_of(t);
+  if (n && n->kind == CNI_NODE_LEAF)
+    return cni_fail(CN_ERR_GRAD,
+                    "%s: a leaf that requires a gradient cannot be changed in place; do it under cn_no_grad_begin",
+                    a->info->name);
+  for (const cn_tensor *v = t; v->view; v = v->view->parent) {
+    const cn_tensor *parent = v->view->parent;
+    if (parent->node && parent->node->kind == CNI_NODE_LEAF && !v->detached)
+      return cni_fail(CN_ERR_GRAD, "%s: a view of a leaf that requires a gradient cannot be changed in place",
+                      a->info->name);
+    if (!v->view->op->scatter && !v->detached)
+      return cni_fail(CN_ERR_GRAD, "%s: writing through this view would overlap; clone it first", a->info->name);
+  }
+  return CN_OK;
+}
+
+/* The parent of a written view: its new value is its old one with the viewed part replaced. */
+static cni_node *rebase_node(const cn_tensor *view)
+{
+  cn_tensor *parent = view->view->parent;
+  cni_node *n = cni_node_new(CNI_NODE_REBASE, 2, 1, view->view->args, view->view->nargs,
+                             (size_t)(2 * parent->d.ndim + view->d.ndim));
+  if (!n) return NULL;
+  int64_t *words = cni_node_words(n);
+  n->op = view->view->op;
+  n->edges[0] = (cni_edge){cni_node_keep(parent->node), parent->out_index};
+  n->edges[1] = (cni_edge){cni_node_keep(view->node), view->out_index};
+  cni_node_meta(n, 0, &parent->d, &words);
+  cni_node_meta(n, 1, &view->d, &words);
+  cni_node_meta(n, 2, &parent->d, &words);
+  return n;
+}
+
+static int rebase_parents(cn_tensor *written)
+{
+  for (cn_tensor *v = written; v->view && !v->detached; v = v->view->parent) {
+    cni_node *n = rebase_node(v);
+    if (!n) return CN_ERR_MEMORY;
+    cni_node_attach(v->view->parent, n, 0);
+  }
+  return CN_OK;
+}
+
+/* The old histories of a written view's ancestors must be up to date before the write makes them look stale. */
+static void freshen_parents(cn_tensor *t)
+{
+  for (cn_tensor *v = t; v->view && !v->detached; v = v->view->parent) cni_node_of(v->view->parent);
+}
+
+int cni_autograd_mode(cni_applying *a)
+{
+  cn_call *c = &a->c;
+  bool any = false;
+  for (int i = 0; i < c->nin && !any; i++) any = c->in[i] && cni_node_of(c->in[i]);
+  if (!any) return cni_apply_next(a);
+  int status = a->dest ? check_inplace(a) : CN_OK;
+  if (status) return status;
+  if (a->dest) freshen_parents(a->dest);
+  cni_node *n = make_node(c);
+  if (!n) return CN_ERR_MEMORY;
+  int64_t needs = fill_inputs(n, c);
+  status = needs < 0 ? cn_err() : cni_apply_next(a);
+  if (!status) status = fill_results(n, c, needs);
+  if (!status && a->dest) status = rebase_parents(a->dest);
+  cni_node_release(n);
+  if (status)
+    for (int i = 0; i < c->nout; i++) {
+      cni_tensor_release(c->out[i]);
+      c->out[i] = NULL;
+    }
+  return status;
+}

@@ -1,0 +1,127 @@
+/* host.c: the table of services that plugins get. See include/cairn/ext/host.h.
+ *
+ * Invariant: everything a plugin may do with cairn is listed here; plugins link against nothing. */
+#include <cairn/ext/host.h>
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/os.h"
+#include "codegen/loop.h"
+#include "ops/apply.h"
+#include "registry.h"
+
+static int host_fail(int code, const char *format, ...)
+{
+  char text[CNI_MESSAGE_MAX];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(text, sizeof text, format, ap);
+  va_end(ap);
+  return cni_fail(code, "%s", text);
+}
+
+static void host_log(cn_log_level level, const char *format, ...)
+{
+  char text[1000];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(text, sizeof text, format, ap);
+  va_end(ap);
+  cni_log(level, CNI_TOPIC_DISPATCH, "%s", text);
+}
+
+static const char *host_op_name(const cn_op *op)
+{
+  const cni_opinfo *info = cni_op_info(op);
+  return info ? info->name : "";
+}
+
+/* The decomposition of a call on host tensors, its results copied into those that are there. */
+static int run_decomposed(cn_call *call)
+{
+  cn_tensor *results[CNI_MAX_RESULTS] = {NULL};
+  cn_state *st = cni_state();
+  cn_call c = *call;
+  if (c.nout > CNI_MAX_RESULTS) return CN_REFUSED;
+  size_t depth = cni_scope_push();
+  bool no_grad = st->no_grad;
+  st->no_grad = true;
+  c.out = results;
+  int status = c.op->decompose(&c);
+  st->no_grad = no_grad;
+  if (!status) status = st->err;
+  for (int i = 0; i < c.nout && !status; i++)
+    if (call->out[i] && results[i]) status = cni_copy_elements(call->out[i], results[i]);
+    else if (results[i]) call->out[i] = cni_tensor_keep(results[i]);
+  cni_scope_pop(depth);
+  return status;
+}
+
+static int host_run_cpu(cn_call *call)
+{
+  cn_device device = call->device;
+  call->device = CN_CPU;
+  int status = cni_run_kernel(call, cni_op_info(call->op));
+  if (status == CN_REFUSED && call->op->decompose) status = run_decomposed(call);
+  if (status == CN_REFUSED)
+    status = cn_call_fail(call, CN_ERR_UNSUPPORTED, "no CPU implementation for this call%s%s",
+                          call->refusal ? ": " : "", call->refusal ? call->refusal : "");
+  call->device = device;
+  return status;
+}
+
+static void nothing(void *payload) { (void)payload; }
+
+static cn_tensor *host_wrap(const cn_desc *d)
+{
+  cni_storage *s = cni_storage_borrow(CN_CPU, d->data, SIZE_MAX / 2, nothing, NULL);
+  if (!s) return NULL;
+  cn_tensor *t = cni_tensor_over(s, 0, d->dtype, d->ndim, d->shape, d->strides);
+  if (t) t->d.weak = d->weak;
+  return t;
+}
+
+static void host_release(cn_tensor *t) { cni_tensor_release(t); }
+
+static int host_out_alloc(cn_call *c, int i, int ndim, const int64_t *shape)
+{
+  c->out[i] = cni_tensor_new(c->device, c->spec[i].dtype, ndim, shape, NULL);
+  return c->out[i] ? CN_OK : CN_ERR_MEMORY;
+}
+
+static int host_take_error(char *message, size_t size)
+{
+  int code = cn_err();
+  snprintf(message, size, "%s", cn_err_message());
+  cn_err_clear();
+  return code;
+}
+
+static bool host_cpu_has_kernel(const cn_op *op)
+{
+  const cni_opinfo *info = cni_op_info(op);
+  return info && cni_kernels_of(cni_backend_at(0), info);
+}
+
+const cn_host cni_host = {
+  .size = sizeof(cn_host),
+  .abi = CN_BACKEND_ABI,
+  .memory = cni_alloc,
+  .release_memory = cni_free,
+  .fail = host_fail,
+  .log = host_log,
+  .op_name = host_op_name,
+  .pointwise_source = cni_pointwise_source,
+  .copy_source = cni_copy_source,
+  .source_text = cni_source_text,
+  .run_cpu = host_run_cpu,
+  .wrap = host_wrap,
+  .release_tensor = host_release,
+  .out_alloc = host_out_alloc,
+  .cpu_has_kernel = host_cpu_has_kernel,
+  .env = cni_os_env,
+  .take_error = host_take_error,
+};

@@ -1,0 +1,65 @@
+/* transfer.c: to_device for every pair of devices, made of the backends' copy_in and copy_out.
+ *
+ * Place in the flow: registered for each backend as its implementation of to_device; runs for the device that
+ * receives. Invariant: bytes cross between devices only as dense runs in the result's layout; strides are
+ * dealt with on the device the data comes from. */
+#include "transfer.h"
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "ops/apply.h"
+#include "registry.h"
+#include "tensor/tensor.h"
+
+enum { PIECE = 64 << 20 }; /* bytes of host memory between two devices */
+
+static bool is_host(cn_device device)
+{
+  const cn_backend *b = cni_backend_of(device);
+  return b && b->host_memory;
+}
+
+static bool same_layout(const cn_desc *a, const cn_desc *b)
+{
+  for (int i = 0; i < a->ndim; i++)
+    if (a->strides[i] != b->strides[i] && a->shape[i] != 1) return false;
+  return true;
+}
+
+static int through_host(cn_device to_device, char *to, cn_device from_device, const char *from, size_t size)
+{
+  size_t room = size < PIECE ? size : PIECE;
+  void *host = cni_alloc(room);
+  int status = host ? CN_OK : CN_ERR_MEMORY;
+  for (size_t done = 0; done < size && !status; done += room) {
+    size_t n = size - done < room ? size - done : room;
+    status = cni_memory.copy_out(from_device, host, from + done, n);
+    if (!status) status = cni_memory.copy_in(to_device, to + done, host, n);
+  }
+  cni_free(host, room);
+  return status;
+}
+
+static int move_bytes(const cn_desc *to, const cn_desc *from)
+{
+  size_t size = (size_t)to->numel * cni_dtype_size(to->dtype);
+  if (size == 0) return CN_OK;
+  if (from->weak || is_host(from->device)) return cni_memory.copy_in(to->device, to->data, from->data, size);
+  if (is_host(to->device)) return cni_memory.copy_out(from->device, to->data, from->data, size);
+  return through_host(to->device, to->data, from->device, from->data, size);
+}
+
+/* to_device(input, device). infer gave the result input's memory order, or row-major where input is not
+ * dense; then a dense copy is made where input is. */
+int cni_transfer_kernel(cn_call *c)
+{
+  cn_tensor *x = c->in[0], *y = c->out[0];
+  if (x->d.device == y->d.device) return cni_copy_elements(y, x);
+  if (same_layout(&y->d, &x->d)) return move_bytes(&y->d, &x->d);
+  cn_tensor *dense = cni_tensor_new(x->d.device, x->d.dtype, x->d.ndim, x->d.shape, y->d.strides);
+  if (!dense) return CN_ERR_MEMORY;
+  int status = cni_copy_elements(dense, x);
+  if (!status) status = move_bytes(&y->d, &dense->d);
+  cni_tensor_release(dense);
+  return status;
+}

@@ -1,0 +1,41 @@
+/* conv.h: one convolution as its kernels see it, whichever of the three ops it is, and the kernels' entries.
+ *
+ * Place in the flow: conv.c reads a call into this; the implementations behind it (onednn.c, conv_direct.c, the reference
+ * in conv.c) share it. Invariant: x: (n, c, h, w), weight: (k, c / groups, kh, kw), y: (n, k, oh, ow) keep their meaning
+ * in all three; what differs is which of them is written. */
+#ifndef CNI_CPU_CONV_H
+#define CNI_CPU_CONV_H
+
+#include <cairn/ext/op.h>
+
+enum cni_conv_kind { CNI_CONV_FORWARD, CNI_CONV_INPUT, CNI_CONV_WEIGHT }; /* writes y, x, weight */
+
+/* One tensor: always four dims, strides in elements. */
+typedef struct cni_conv_tensor {
+  char *data;
+  int64_t shape[4], strides[4];
+} cni_conv_tensor;
+
+typedef struct cni_conv {
+  enum cni_conv_kind kind;
+  int dtype;
+  int64_t n, c, h, w, k, kh, kw, oh, ow, groups;
+  int64_t stride[2], padding[2], dilation[2];
+  cni_conv_tensor x, weight, y;
+  const cn_desc *bias; /* (k); NULL when absent */
+} cni_conv;
+
+/* Multiply-adds of the whole convolution. */
+static inline double cni_conv_work(const cni_conv *v)
+{
+  return (double)v->n * (double)v->k * (double)v->oh * (double)v->ow * (double)(v->c / v->groups) *
+         (double)(v->kh * v->kw);
+}
+
+/* A conv tensor as cni_cpu_copy wants it. */
+cn_desc cni_conv_desc(const cni_conv_tensor *t, int dtype);
+
+/* conv_direct.c: floats of all sizes. 0 or CN_ERR_MEMORY. */
+int cni_conv_direct(const cni_conv *v);
+
+#endif

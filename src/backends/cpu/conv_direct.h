@@ -1,0 +1,51 @@
+/* conv_direct.h: what the own convolution kernels share: images laid out with their borders.
+ *
+ * Place in the flow: conv_direct.c (forward, gradient of the input) and conv_weight.c (gradient of the weight) read
+ * planes through conv_isa.h's kernels. Invariant: inside a channel's planes, tap (i, j) of the window at (y, x) lies at
+ * cni_conv_tap(i, j) + y * pitch + x. */
+#ifndef CNI_CPU_CONV_DIRECT_H
+#define CNI_CPU_CONV_DIRECT_H
+
+#include "conv.h"
+#include "conv_isa.h"
+
+/* Memory order: block (`stack` images), channel, phase of the stride, image of the block, row, column. */
+typedef struct cni_conv_planes {
+  char *data;
+  size_t bytes, size;       /* size: of an element in the planes */
+  const cni_conv_tensor *t; /* what they are filled from */
+  int dtype;                /* its type */
+  int64_t images, channels, stack;
+  int64_t pitch, plane, channel, block; /* elements of a row, plane, channel, block */
+  int64_t set;                          /* blocks held at a time */
+  int64_t first;                        /* the block they begin with now */
+  /* per dim: position q of the phase of tap i shows coordinate q * step + i * tap_step % step - lead */
+  int64_t period[2], phases[2], step[2], tap_step[2], lead[2], rows[2], extent[2];
+  bool by_input; /* planes of x; else of y */
+} cni_conv_planes;
+
+static inline int64_t cni_least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t cni_parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+static inline int64_t cni_grain(double work, int64_t items, double enough)
+{
+  double need = enough * (double)items / (work > 1 ? work : 1);
+  return need < 1 ? 1 : need < (double)items ? (int64_t)need + 1 : items;
+}
+
+const cni_conv_kernels *cni_conv_kernels_of(int dtype);
+/* Taps i and i + period of dim d see the same phase of the image. */
+int64_t cni_conv_period(const cni_conv *v, int d);
+
+/* Allocates planes for tensor t of v. 0 or CN_ERR_MEMORY. */
+int cni_conv_planes_begin(cni_conv_planes *f, const cni_conv *v, const cni_conv_tensor *t, int64_t stack);
+void cni_conv_planes_end(cni_conv_planes *f);
+/* Fills them with blocks from `first` on; answers how many there are. */
+int64_t cni_conv_planes_fill(cni_conv_planes *f, int64_t first);
+/* Where tap (i, j) of the window at the origin lies in a channel's planes (of x). */
+int64_t cni_conv_tap(const cni_conv_planes *f, int64_t i, int64_t j);
+
+/* conv_weight.c: the gradient of the weight, written into v->weight in v's own type. 0 or CN_ERR_MEMORY. */
+int cni_conv_weight(const cni_conv *v, const cni_conv_kernels *ker);
+
+#endif

@@ -1,0 +1,249 @@
+/* copy.c: every copy of elements on the CPU: same or other type, any strides, broadcasting.
+ *
+ * Place in the flow: the kernel of copy, clone, contiguous_copy, channels_last and cast, and what other
+ * kernels call to bring an operand into a type or layout (cni_cpu_copy). Four ways, fastest first: one flat
+ * run; tiles where the two sides run along different dims (transposes); rows of equal or zero stride; rows
+ * gathered in blocks. Invariant: a value converts as base/convert.h says on every way. */
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/parallel.h"
+#include "cast.h"
+#include "cpu.h"
+#include "iter.h"
+#include "rows.h"
+#include "tensor/tensor.h"
+
+enum {
+  BLOCK = 512,            /* elements converted at a time in rows that must be gathered */
+  GRAIN = 32768,          /* elements a thread takes at least */
+  TILE_BYTES = 16384,     /* of one tile, so that it and its source stay in L1 */
+  TILE_SIDE = 64,
+  TILE_LEAST = 4          /* a dim shorter than this is not worth a tile */
+};
+
+typedef struct job {
+  cni_cast_fn cast; /* a plain copy when the types are the same */
+  bool same;        /* types */
+  size_t dsize, ssize;
+} job;
+
+/* ---- one flat run ---- */
+
+typedef struct flat {
+  const job *j;
+  char *dst;
+  const char *src;
+} flat;
+
+static void flat_range(int64_t begin, int64_t end, void *payload)
+{
+  const flat *f = payload;
+  int64_t dsize = (int64_t)f->j->dsize, ssize = (int64_t)f->j->ssize;
+  f->j->cast(f->dst + begin * dsize, f->src + begin * ssize, (size_t)(end - begin));
+}
+
+static bool same_layout(const cn_desc *a, const cn_desc *b)
+{
+  if (a->ndim != b->ndim) return false;
+  for (int i = 0; i < a->ndim; i++)
+    if (a->shape[i] != b->shape[i] || (a->strides[i] != b->strides[i] && a->shape[i] != 1)) return false;
+  return true;
+}
+
+static bool run_flat(const job *j, const cn_desc *dst, const cn_desc *src)
+{
+  if (!same_layout(dst, src) || !cni_is_dense(dst->ndim, dst->shape, dst->strides)) return false;
+  flat f = {j, dst->data, src->data};
+  cni_parallel_for(dst->numel, GRAIN, flat_range, &f);
+  return true;
+}
+
+/* ---- rows ---- */
+
+static void copy_row(char *const *ptr, const int64_t *stride, int64_t n, void *payload)
+{
+  const job *j = payload;
+  char *dst = ptr[0];
+  const char *src = ptr[1];
+  int64_t dsize = (int64_t)j->dsize, ssize = (int64_t)j->ssize;
+  _Alignas(64) char raw[BLOCK * 8], cooked[BLOCK * 8];
+  if (stride[1] == 0) {
+    j->cast(cooked, src, 1);
+    cni_row_fill(dst, stride[0], cooked, j->dsize, n);
+  } else if (j->same) {
+    cni_row_copy(dst, stride[0], src, stride[1], j->dsize, n);
+  } else if (stride[0] == dsize && stride[1] == ssize) {
+    j->cast(dst, src, (size_t)n);
+  } else {
+    for (int64_t done = 0; done < n; done += BLOCK) {
+      int64_t m = n - done < BLOCK ? n - done : BLOCK;
+      const char *from = src + done * stride[1];
+      if (stride[1] != ssize) {
+        cni_row_gather(raw, from, stride[1], j->ssize, m);
+        from = raw;
+      }
+      void *to = stride[0] == dsize ? dst + done * stride[0] : cooked;
+      j->cast(to, from, (size_t)m);
+      if (to == cooked) cni_row_scatter(dst + done * stride[0], stride[0], cooked, j->dsize, m);
+    }
+  }
+}
+
+/* ---- tiles ---- */
+
+/* The walk seen as matrices: dst runs along columns (its last dim), src along rows (dim `row`). */
+typedef struct tiling {
+  const job *j;
+  const cni_iter *it;
+  int row, col;
+  int64_t nrow, ncol;       /* most elements of a tile along each */
+  int64_t row_tiles, col_tiles;
+} tiling;
+
+/* turned[r][c] = packed[c][r] for r < nr, c < nc, both packed. Blocks of N x N elements, 16 bytes a side, are
+ * turned by interleaving row i with row i + N / 2, log2 N times; the edges one by one. */
+#define ITEMS(...) __VA_ARGS__
+#define TURN(name, T, N, STAGES, LOW, HIGH)                                                        \
+  static void name(T *turned, const T *packed, int64_t nr, int64_t nc)                             \
+  {                                                                                                \
+    typedef T vector __attribute__((vector_size(16)));                                             \
+    int64_t whole_r = nr - nr % N, whole_c = nc - nc % N;                                          \
+    for (int64_t c = 0; c < whole_c; c += N)                                                       \
+      for (int64_t r = 0; r < whole_r; r += N) {                                                   \
+        vector x[N], y[N];                                                                         \
+        for (int k = 0; k < N; k++) memcpy(&x[k], packed + (c + k) * nr + r, 16);                  \
+        for (int stage = 0; stage < STAGES; stage++) {                                             \
+          for (int k = 0; k < N / 2; k++) {                                                        \
+            y[2 * k] = __builtin_shufflevector(x[k], x[k + N / 2], ITEMS LOW);                     \
+            y[2 * k + 1] = __builtin_shufflevector(x[k], x[k + N / 2], ITEMS HIGH);                \
+          }                                                                                        \
+          memcpy(x, y, sizeof x);                                                                  \
+        }                                                                                          \
+        for (int k = 0; k < N; k++) memcpy(turned + (r + k) * nc + c, &x[k], 16);                  \
+      }                                                                                            \
+    for (int64_t c = 0; c < nc; c++)                                                               \
+      for (int64_t r = c < whole_c ? whole_r : 0; r < nr; r++) turned[r * nc + c] = packed[c * nr + r]; \
+  }
+
+TURN(turn_8, uint64_t, 2, 1, (0, 2), (1, 3))
+TURN(turn_4, uint32_t, 4, 2, (0, 4, 1, 5), (2, 6, 3, 7))
+TURN(turn_2, uint16_t, 8, 3, (0, 8, 1, 9, 2, 10, 3, 11), (4, 12, 5, 13, 6, 14, 7, 15))
+TURN(turn_1, uint8_t, 16, 4, (0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+     (8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31))
+
+static void turn(void *turned, const void *packed, size_t size, int64_t nr, int64_t nc)
+{
+  switch (size) {
+  case 1: turn_1(turned, packed, nr, nc); break;
+  case 2: turn_2(turned, packed, nr, nc); break;
+  case 4: turn_4(turned, packed, nr, nc); break;
+  default: turn_8(turned, packed, nr, nc);
+  }
+}
+
+/* One tile of nr x nc elements: gather and convert src's runs, turn them, write dst's runs. Packing first
+ * keeps the turning in L1 when rows lie a power of two apart and fall into the same cache lines. */
+static void copy_tile(const tiling *t, char *dst, const char *src, int64_t nr, int64_t nc)
+{
+  _Alignas(64) char packed[TILE_BYTES], turned[TILE_BYTES];
+  const job *j = t->j;
+  int64_t dsize = (int64_t)j->dsize, ssize = (int64_t)j->ssize;
+  int64_t sstep = t->it->stride[1][t->col], dstep = t->it->stride[0][t->row];
+  if (sstep == nr * ssize) j->cast(packed, src, (size_t)(nr * nc));
+  else
+    for (int64_t c = 0; c < nc; c++) j->cast(packed + c * nr * dsize, src + c * sstep, (size_t)nr);
+  turn(turned, packed, j->dsize, nr, nc);
+  if (dstep == nc * dsize) memcpy(dst, turned, (size_t)(nr * nc * dsize));
+  else
+    for (int64_t r = 0; r < nr; r++) memcpy(dst + r * dstep, turned + r * nc * dsize, (size_t)(nc * dsize));
+}
+
+/* Tiles [begin, end): columns of tiles fastest, then rows of tiles, then the other dims. */
+static void tile_range(int64_t begin, int64_t end, void *payload)
+{
+  const tiling *t = payload;
+  const cni_iter *it = t->it;
+  for (int64_t at = begin; at < end; at++) {
+    int64_t c = at % t->col_tiles * t->ncol, r = at / t->col_tiles % t->row_tiles * t->nrow;
+    int64_t rest = at / t->col_tiles / t->row_tiles;
+    int64_t nr = it->shape[t->row] - r, nc = it->shape[t->col] - c;
+    char *dst = it->base[0] + r * it->stride[0][t->row] + c * it->stride[0][t->col];
+    const char *src = it->base[1] + r * it->stride[1][t->row] + c * it->stride[1][t->col];
+    for (int i = it->ndim - 1; i >= 0; i--) {
+      if (i == t->row || i == t->col) continue;
+      int64_t k = rest % it->shape[i];
+      rest /= it->shape[i];
+      dst += k * it->stride[0][i];
+      src += k * it->stride[1][i];
+    }
+    copy_tile(t, dst, src, nr < t->nrow ? nr : t->nrow, nc < t->ncol ? nc : t->ncol);
+  }
+}
+
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+
+/* Takes the walk when dst is packed along its last dim and src along another one. */
+static bool run_tiles(const job *j, const cni_iter *it)
+{
+  int col = it->ndim - 1, row = -1;
+  if (it->stride[0][col] != (int64_t)j->dsize || it->stride[1][col] == 0) return false;
+  for (int i = 0; i < col; i++)
+    if (it->stride[1][i] == (int64_t)j->ssize && it->shape[i] > 1) row = i;
+  if (row < 0 || it->shape[row] * it->shape[col] < TILE_LEAST * TILE_LEAST) return false;
+  tiling t = {.j = j, .it = it, .row = row, .col = col};
+  int64_t room = TILE_BYTES / (int64_t)(j->dsize > j->ssize ? j->dsize : j->ssize);
+  int64_t side = room < TILE_SIDE * TILE_SIDE ? TILE_SIDE / 2 : TILE_SIDE;
+  t.ncol = least(side, it->shape[col]); /* a short side leaves room for a longer other one */
+  t.nrow = least(room / t.ncol, least(it->shape[row], t.ncol < side ? room : side));
+  if (t.nrow < side) t.ncol = least(room / t.nrow, it->shape[col]);
+  t.row_tiles = (it->shape[row] + t.nrow - 1) / t.nrow;
+  t.col_tiles = (it->shape[col] + t.ncol - 1) / t.ncol;
+  int64_t tiles = it->numel / (it->shape[row] * it->shape[col]) * t.row_tiles * t.col_tiles;
+  cni_parallel_for(tiles, GRAIN / (t.nrow * t.ncol) + 1, tile_range, &t);
+  return true;
+}
+
+/* ---- entry ---- */
+
+void cni_cpu_copy(const cn_desc *dst, const cn_desc *src)
+{
+  job j = {.cast = cni_cast_find(src->dtype, dst->dtype), .same = src->dtype == dst->dtype,
+           .dsize = cni_dtype_size(dst->dtype), .ssize = cni_dtype_size(src->dtype)};
+  cni_iter it;
+  if (dst->numel == 0) return;
+  if (dst->data == src->data && j.same && same_layout(dst, src)) return; /* x.copy_(x) */
+  if (run_flat(&j, dst, src)) return;
+  cni_iter_begin(&it, dst->ndim, dst->shape);
+  cni_iter_add(&it, dst);
+  cni_iter_add(&it, src);
+  cni_iter_finish(&it);
+  if (!run_tiles(&j, &it)) cni_iter_run(&it, GRAIN, copy_row, &j);
+}
+
+cn_desc cni_cpu_packed(const cn_desc *d, int dtype, void *data)
+{
+  cn_desc p = *d;
+  p.data = data;
+  p.dtype = dtype;
+  p.device = CN_CPU;
+  p.weak = 0;
+  cni_contiguous_strides(d->ndim, d->shape, p.strides);
+  return p;
+}
+
+/* The source is the last input: copy(input, src) has two, the others one. */
+static int copy_kernel(cn_call *c)
+{
+  cni_cpu_copy(cn_desc_of(c->out[0]), cn_desc_of(c->in[c->nin - 1]));
+  return CN_OK;
+}
+
+const cn_kernel cni_cpu_copy_kernels[] = {
+    {"copy", "strided", copy_kernel},
+    {"clone", "strided", copy_kernel},
+    {"contiguous_copy", "strided", copy_kernel},
+    {"channels_last", "strided", copy_kernel},
+    {"cast", "strided", copy_kernel},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,34 @@
+/* gemm.h: the one seam for matrix products on the CPU: C = alpha * A * B + beta * C.
+ *
+ * Place in the flow: matmul, linear, convolution and attention kernels call this; it picks an own kernel
+ * or a library. Invariant: with own kernels (the default) the bits of the result depend on shapes,
+ * strides, values and the instruction set only, never on the number of threads: the sum over k is never
+ * split between threads. */
+#ifndef CNI_CPU_GEMM_H
+#define CNI_CPU_GEMM_H
+
+#include <cairn/base.h>
+
+/* Strides in elements; any values, 0 for broadcast inputs included. c must not overlap a or b. */
+typedef struct cni_gemm {
+  int64_t m, n, k;
+  const void *a; /* (m, k) */
+  int64_t a_row, a_col;
+  const void *b; /* (k, n) */
+  int64_t b_row, b_col;
+  void *c; /* (m, n); not read when beta is 0, so it may hold anything */
+  int64_t c_row, c_col;
+  double alpha, beta;
+} cni_gemm;
+
+/* 0, or CN_ERR_MEMORY with the error set. k = 0 gives beta * C; m or n = 0 does nothing. Zeros are never
+ * skipped, so NaN and infinity in A or B always reach C. */
+int cni_gemm_f32(const cni_gemm *g);
+int cni_gemm_f64(const cni_gemm *g);
+
+/* `batch` products whose operands lie a_step, b_step, c_step elements apart. dtype: CN_F32 or CN_F64. Runs
+ * whole products in parallel when there are enough of them, else each product by itself. */
+int cni_gemm_batch(cn_dtype dtype, const cni_gemm *g, int64_t batch, int64_t a_step, int64_t b_step,
+                   int64_t c_step);
+
+#endif

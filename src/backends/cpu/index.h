@@ -1,0 +1,29 @@
+/* index.h: what the kernels that read by index (index.c) and those that write by index (scatter.c) share.
+ *
+ * Invariant: index numbers are int64_t here, whatever the index tensor's type. */
+#ifndef CNI_CPU_INDEX_H
+#define CNI_CPU_INDEX_H
+
+#include <cairn/ext/op.h>
+
+#include "ops/index_many.h"
+
+/* The numbers of an index tensor: its own memory when it is int64, else a row-major copy. */
+typedef struct cni_numbers {
+  cn_desc d;     /* of int64_t */
+  void *copy;    /* owned; NULL: d.data is the tensor's */
+  size_t size;
+} cni_numbers;
+
+/* `packed`: row-major in any case. 0 or CN_ERR_MEMORY; closed with cni_numbers_close either way. */
+int cni_numbers_open(cni_numbers *n, const cn_desc *index, bool packed);
+void cni_numbers_close(cni_numbers *n);
+/* CN_ERR_INDEX with a message when a number is not in [0, size). */
+int cni_numbers_check(const cn_call *c, const cni_numbers *n, int64_t size, int dim);
+int cni_index_error(const cn_call *c, int64_t number, int64_t size, int dim);
+
+/* Where each combination of a plan's indices (integers only) lies in x: offsets in elements, row-major over the indices'
+ * broadcast shape; negative numbers wrapped, all checked. Owned block of `size` bytes in n->copy. 0 or an error. */
+int cni_plan_offsets(cni_numbers *n, const cn_call *c, const cni_index_plan *p, const cn_desc *x);
+
+#endif

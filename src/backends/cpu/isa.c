@@ -1,0 +1,78 @@
+/* isa.c: finds the instruction set level of this machine.
+ *
+ * Place in the flow: asked by kernel tables at pick time. Invariant: `level` is either UNKNOWN or a level
+ * that the machine runs; racing first calls compute the same value. */
+#include "isa.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/os.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+enum { UNKNOWN = -1 };
+
+static _Atomic int level = UNKNOWN;
+
+#if defined(__x86_64__)
+/* Compilers differ in whether __builtin_cpu_supports knows this one. That the system saves vector
+ * registers follows from avx2, which it does know. */
+static bool has_f16c(void)
+{
+  unsigned a, b, c, d;
+  return __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+}
+#endif
+
+static int machine_level(void)
+{
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma") || !has_f16c()) return CNI_ISA_BASE;
+  if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512dq") ||
+      !__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl"))
+    return CNI_ISA_AVX2;
+  return CNI_ISA_AVX512;
+#else
+  return CNI_ISA_BASE;
+#endif
+}
+
+static int env_cap(void)
+{
+  const char *wish = cni_os_env("CAIRN_ISA");
+  for (int i = CNI_ISA_BASE; wish && i < CNI_ISA_AVX512; i++)
+    if (!strcmp(wish, cni_cpu_isa_name(i))) return i;
+  return CNI_ISA_AVX512; /* unset or unknown: no cap */
+}
+
+static int allowed_level(void)
+{
+  int machine = machine_level(), cap = env_cap();
+  return cap < machine ? cap : machine;
+}
+
+int cni_cpu_isa(void)
+{
+  int now = atomic_load_explicit(&level, memory_order_relaxed);
+  if (now != UNKNOWN) return now;
+  now = allowed_level();
+  atomic_store_explicit(&level, now, memory_order_relaxed);
+  return now;
+}
+
+void cni_cpu_isa_cap(int cap)
+{
+  int most = allowed_level();
+  atomic_store(&level, cap >= 0 && cap < most ? cap : most);
+}
+
+const char *cni_cpu_isa_name(int which)
+{
+  static const char *const names[] = {"base", "avx2", "avx512"};
+  return which >= CNI_ISA_BASE && which <= CNI_ISA_AVX512 ? names[which] : "unknown";
+}

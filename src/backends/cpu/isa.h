@@ -1,0 +1,36 @@
+/* isa.h: which instruction set the CPU kernels may use, decided once at run time.
+ *
+ * Place in the flow: kernel tables ask here before they overlay vector paths. A source file that is
+ * compiled once per level (gemm_isa.c, ...) gets CNI_ISA_LEVEL from the build and gives its exports a
+ * suffix with CNI_ISA_NAME.
+ * Invariant: the answer never exceeds what the machine has, whatever CAIRN_ISA or a test asks for. */
+#ifndef CNI_CPU_ISA_H
+#define CNI_CPU_ISA_H
+
+enum cni_isa {
+  CNI_ISA_BASE = 0,  /* what the binary was built for: SSE2 on x86-64, plain C elsewhere */
+  CNI_ISA_AVX2 = 1,  /* avx2 fma f16c */
+  CNI_ISA_AVX512 = 2 /* avx512 f dq bw vl, and the above */
+};
+
+/* The level of the file being compiled; the build sets it for the AVX2 and AVX-512 units. */
+#ifndef CNI_ISA_LEVEL
+#define CNI_ISA_LEVEL 0
+#endif
+
+#if CNI_ISA_LEVEL == 2
+#define CNI_ISA_NAME(name) name##_avx512
+#elif CNI_ISA_LEVEL == 1
+#define CNI_ISA_NAME(name) name##_avx2
+#else
+#define CNI_ISA_NAME(name) name##_base
+#endif
+
+/* The level in use: the machine's, capped by CAIRN_ISA=base|avx2|avx512 and by cni_cpu_isa_cap. Any
+ * thread. */
+int cni_cpu_isa(void);
+/* For tests: caps the level from now on; a negative one restores the machine's (CAIRN_ISA still counts). */
+void cni_cpu_isa_cap(int level);
+const char *cni_cpu_isa_name(int level); /* "base", "avx2", "avx512" */
+
+#endif

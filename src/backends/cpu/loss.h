@@ -1,0 +1,28 @@
+/* loss.h: the loops over one row of class scores, one table per instruction set (loss_isa.c).
+ *
+ * Invariant: sums run over a fixed number of lanes, so a result depends on the values alone, not on vector widths. */
+#ifndef CNI_CPU_LOSS_H
+#define CNI_CPU_LOSS_H
+
+#include <stdint.h>
+
+typedef struct cni_loss_table {
+  float (*lse_f32)(const float *x, int64_t n);     /* log of the sum of exp(x); x: (n), n at least 1 */
+  double (*lse_f64)(const double *x, int64_t n);
+  /* y = scale * exp(x - lse); y may not overlap x */
+  void (*softmax_f32)(float *y, const float *x, int64_t n, float lse, float scale);
+  void (*softmax_f64)(double *y, const double *x, int64_t n, double lse, double scale);
+  /* mask[i] = u[i] < keep */
+  void (*below)(uint8_t *mask, const float *u, int64_t n, float keep);
+  /* y = mask * scale * x */
+  void (*masked_f32)(float *y, const float *x, const uint8_t *mask, int64_t n, float scale);
+  void (*masked_f64)(double *y, const double *x, const uint8_t *mask, int64_t n, double scale);
+} cni_loss_table;
+
+extern const cni_loss_table cni_loss_table_base;
+#if defined(__x86_64__)
+extern const cni_loss_table cni_loss_table_avx2;
+extern const cni_loss_table cni_loss_table_avx512;
+#endif
+
+#endif

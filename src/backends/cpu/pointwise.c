@@ -1,0 +1,284 @@
+/* pointwise.c: runs pointwise programs on the CPU: one pass over memory, block by block, so that the values between
+ * steps stay in the first-level cache.
+ *
+ * Place in the flow: the one CPU kernel of every pointwise op and of gradients made of programs. Invariant: each element
+ * is computed by the same steps whatever the blocks, strides and threads, so results never depend on them. */
+#include "pointwise.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "base/parallel.h"
+#include "cast.h"
+#include "isa.h"
+#include "iter.h"
+#include "tensor/tensor.h"
+
+enum { BLOCK = 512, SLOTS = 12, GRAIN = 32768 };
+
+typedef struct plan {
+  const cn_call *c;
+  const cni_program *p;
+  const cni_pw_loop *loop; /* by primitive, of the compute type */
+  int compute;             /* its dtype: CN_F32, ... */
+  size_t size;             /* and bytes */
+  bool checks_zero;        /* an integer division is among the steps */
+  double consts[CNI_PROG_CONSTS];
+  cni_cast_fn load[CNI_PROG_INPUTS], store[CNI_PROG_OUTS]; /* NULL: the type is right as it is */
+} plan;
+
+static enum cni_compute compute_class(int dtype)
+{
+  if (dtype == CN_F64) return CNI_C_F64;
+  if (cni_dtype_is_float(dtype)) return CNI_C_F32;
+  return dtype == CN_U64 ? CNI_C_U64 : CNI_C_I64;
+}
+
+static const int class_dtype[CNI_COMPUTES] = {CN_F32, CN_F64, CN_I64, CN_U64};
+
+static const cni_pw_table *table(void)
+{
+#if defined(__x86_64__)
+  static const cni_pw_table *const by_isa[] = {&cni_pw_table_base, &cni_pw_table_avx2, &cni_pw_table_avx512};
+  return by_isa[cni_cpu_isa()];
+#else
+  return &cni_pw_table_base;
+#endif
+}
+
+static bool divides(int prim)
+{
+  return prim == CNI_PW_fmod || prim == CNI_PW_remainder || prim == CNI_PW_floor_div || prim == CNI_PW_trunc_div;
+}
+
+/* ---- one block ---- */
+
+/* Brings n elements of an input into the compute type. Answers where they are: the memory itself where it fits. */
+static const void *load_block(const plan *pl, int i, const char *src, int64_t stride, int64_t n, void *room)
+{
+  const cn_desc *d = cn_desc_of(pl->c->in[i]);
+  int64_t elem = (int64_t)cni_dtype_size(d->dtype);
+  if (stride == elem) {
+    if (!pl->load[i]) return src;
+    pl->load[i](room, src, (size_t)n);
+    return room;
+  }
+  char raw[BLOCK * 8] __attribute__((aligned(64)));
+  char *gathered = pl->load[i] ? raw : room;
+  switch (elem) {
+  case 1:
+    for (int64_t k = 0; k < n; k++) gathered[k] = src[k * stride];
+    break;
+  case 2:
+    for (int64_t k = 0; k < n; k++) memcpy(gathered + 2 * k, src + k * stride, 2);
+    break;
+  case 4:
+    for (int64_t k = 0; k < n; k++) memcpy(gathered + 4 * k, src + k * stride, 4);
+    break;
+  default:
+    for (int64_t k = 0; k < n; k++) memcpy(gathered + 8 * k, src + k * stride, 8);
+  }
+  if (pl->load[i]) pl->load[i](room, raw, (size_t)n);
+  return room;
+}
+
+static void scatter(char *dst, int64_t stride, const char *src, int64_t elem, int64_t n)
+{
+  switch (elem) {
+  case 1:
+    for (int64_t k = 0; k < n; k++) dst[k * stride] = src[k];
+    break;
+  case 2:
+    for (int64_t k = 0; k < n; k++) memcpy(dst + k * stride, src + 2 * k, 2);
+    break;
+  case 4:
+    for (int64_t k = 0; k < n; k++) memcpy(dst + k * stride, src + 4 * k, 4);
+    break;
+  default:
+    for (int64_t k = 0; k < n; k++) memcpy(dst + k * stride, src + 8 * k, 8);
+  }
+}
+
+static void store_block(const plan *pl, int i, char *dst, int64_t stride, const void *value, int64_t n)
+{
+  const cn_desc *d = cn_desc_of(pl->c->out[i]);
+  int64_t elem = (int64_t)cni_dtype_size(d->dtype);
+  char raw[BLOCK * 8] __attribute__((aligned(64)));
+  if (stride == elem) {
+    if (pl->store[i]) pl->store[i](dst, value, (size_t)n);
+    else if (dst != value) memcpy(dst, value, (size_t)(n * elem));
+    return;
+  }
+  if (pl->store[i]) {
+    pl->store[i](raw, value, (size_t)n);
+    value = raw;
+  }
+  scatter(dst, stride, value, elem, n);
+}
+
+static void splat(void *room, int compute, double value, int64_t n)
+{
+  float *f = room;
+  double *d = room;
+  int64_t *i = room, whole = compute == CN_F32 || compute == CN_F64 ? 0 : (int64_t)value;
+  if (compute == CN_F32)
+    for (int64_t k = 0; k < n; k++) f[k] = (float)value;
+  else if (compute == CN_F64)
+    for (int64_t k = 0; k < n; k++) d[k] = value;
+  else
+    for (int64_t k = 0; k < n; k++) i[k] = whole;
+}
+
+static void repeat(void *room, size_t size, int64_t n)
+{
+  uint32_t *w = room;
+  uint64_t *l = room;
+  if (size == 4)
+    for (int64_t k = 1; k < n; k++) w[k] = w[0];
+  else
+    for (int64_t k = 1; k < n; k++) l[k] = l[0];
+}
+
+static bool has_zero(const int64_t *v, int64_t n)
+{
+  bool zero = false;
+  for (int64_t k = 0; k < n; k++) zero |= v[k] == 0;
+  return zero;
+}
+
+/* The buffers of one run: values of inputs, constants and steps. */
+typedef struct rooms {
+  char *inputs, *consts, *slots;
+} rooms;
+
+static void run_steps(const plan *pl, const void **value, char *const *out, const int64_t *stride, const rooms *r,
+                      int64_t n)
+{
+  const cni_program *p = pl->p;
+  int first = p->nin + p->nconst;
+  for (int i = 0; i < p->nstep; i++) {
+    const cni_step *s = &p->steps[i];
+    const void *a = value[s->arg[0]], *b = value[s->arg[1]], *c = value[s->arg[2]];
+    void *y = r->slots + (size_t)p->slot[i] * BLOCK * 8;
+    for (int k = 0; k < p->nout; k++) /* straight into the result where it needs no conversion */
+      if (p->out[k] == first + i && !pl->store[k] && stride[k] == (int64_t)pl->size) y = out[k];
+    if (pl->checks_zero && divides(s->prim) && has_zero(b, n)) {
+      cn_call_fail(pl->c, CN_ERR_VALUE, "integer division by zero");
+      return;
+    }
+    pl->loop[s->prim](y, a, b, c, n);
+    value[first + i] = y;
+  }
+  for (int k = 0; k < p->nout; k++) store_block(pl, k, out[k], stride[k], value[p->out[k]], n);
+}
+
+static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *payload)
+{
+  const plan *pl = payload;
+  const cni_program *p = pl->p;
+  char stack[(CNI_PROG_INPUTS + SLOTS) * BLOCK * 8] __attribute__((aligned(64)));
+  char *at = stack;
+  const void *value[256];
+  rooms r = {stack, NULL, NULL};
+  size_t need = (size_t)(p->nin + p->nconst + p->nslots) * BLOCK * 8;
+  bool heap = need > sizeof stack;
+  if (heap && !(at = r.inputs = cni_alloc(need))) return;
+  int64_t block = n < BLOCK ? n : BLOCK;
+  r.consts = at + (size_t)p->nin * BLOCK * 8;
+  r.slots = r.consts + (size_t)p->nconst * BLOCK * 8;
+  for (int i = 0; i < p->nconst; i++) {
+    value[p->nin + i] = r.consts + (size_t)i * BLOCK * 8;
+    splat(r.consts + (size_t)i * BLOCK * 8, pl->compute, pl->consts[i], block);
+  }
+  for (int i = 0; i < p->nin; i++) { /* one value for the whole row */
+    if (stride[p->nout + i] != 0) continue;
+    char *room = r.inputs + (size_t)i * BLOCK * 8;
+    if (pl->load[i]) pl->load[i](room, ptr[p->nout + i], 1);
+    else memcpy(room, ptr[p->nout + i], pl->size);
+    repeat(room, pl->size, block);
+    value[i] = room;
+  }
+  for (int64_t done = 0; done < n; done += BLOCK) {
+    int64_t m = n - done < BLOCK ? n - done : BLOCK;
+    char *out[CNI_PROG_OUTS];
+    for (int k = 0; k < p->nout; k++) out[k] = ptr[k] + done * stride[k];
+    for (int i = 0; i < p->nin; i++) {
+      int64_t step = stride[p->nout + i];
+      if (step) value[i] = load_block(pl, i, ptr[p->nout + i] + done * step, step, m, r.inputs + (size_t)i * BLOCK * 8);
+    }
+    run_steps(pl, value, out, stride, &r, m);
+  }
+  if (heap) cni_free(r.inputs, need);
+}
+
+/* ---- the kernel ---- */
+
+static bool same_layout(const cn_desc *a, const cn_desc *b)
+{
+  if (a->ndim != b->ndim || a->dtype != b->dtype) return false;
+  for (int i = 0; i < a->ndim; i++)
+    if (a->shape[i] != b->shape[i] || (a->strides[i] != b->strides[i] && a->shape[i] != 1)) return false;
+  return true;
+}
+
+typedef struct direct {
+  cni_pw_loop loop;
+  char *y, *in[3];
+  int64_t elem;
+} direct;
+
+static void direct_range(int64_t begin, int64_t end, void *payload)
+{
+  const direct *d = payload;
+  int64_t o = begin * d->elem;
+  d->loop(d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, end - begin);
+}
+
+/* One primitive over dense operands of one layout: no blocks, no iterator. */
+static bool run_direct(const plan *pl)
+{
+  const cni_program *p = pl->p;
+  const cn_call *c = pl->c;
+  const cn_desc *y = cn_desc_of(c->out[0]);
+  if (p->nstep != 1 || p->nconst || p->nout != 1 || pl->checks_zero || pl->store[0]) return false;
+  direct d = {pl->loop[p->steps[0].prim], y->data, {y->data, y->data, y->data}, (int64_t)pl->size};
+  for (int i = 0; i < p->nin; i++)
+    if (pl->load[i] || !same_layout(cn_desc_of(c->in[i]), y)) return false;
+  if (!cni_is_contiguous(y->ndim, y->shape, y->strides) && !cni_is_dense(y->ndim, y->shape, y->strides)) return false;
+  for (int k = 0; k < cni_prims[p->steps[0].prim].arity; k++) d.in[k] = cn_desc_of(c->in[p->steps[0].arg[k]])->data;
+  if (y->numel <= GRAIN) direct_range(0, y->numel, &d);
+  else cni_parallel_for(y->numel, GRAIN, direct_range, &d);
+  return true;
+}
+
+int cni_cpu_pointwise(cn_call *c)
+{
+  plan pl;
+  pl.c = c;
+  if (!(pl.p = cni_program_of(c, pl.consts))) return cn_err();
+  enum cni_compute class = compute_class(c->compute);
+  pl.compute = class_dtype[class];
+  pl.size = cni_dtype_size(pl.compute);
+  pl.loop = table()->loop[class];
+  pl.checks_zero = false;
+  for (int i = 0; i < pl.p->nstep; i++)
+    if (class >= CNI_C_I64 && divides(pl.p->steps[i].prim)) pl.checks_zero = true;
+  for (int i = 0; i < c->nin; i++) {
+    int dtype = cn_desc_of(c->in[i])->dtype;
+    pl.load[i] = dtype == pl.compute ? NULL : cni_cast_find(dtype, pl.compute);
+  }
+  for (int i = 0; i < c->nout; i++) {
+    int dtype = cn_desc_of(c->out[i])->dtype;
+    pl.store[i] = dtype == pl.compute ? NULL : cni_cast_find(pl.compute, dtype);
+  }
+  if (run_direct(&pl)) return CN_OK;
+  cni_iter it;
+  const cn_desc *y = cn_desc_of(c->out[0]);
+  cni_iter_begin(&it, y->ndim, y->shape);
+  for (int i = 0; i < c->nout; i++) cni_iter_add(&it, cn_desc_of(c->out[i]));
+  for (int i = 0; i < c->nin; i++) cni_iter_add(&it, cn_desc_of(c->in[i]));
+  cni_iter_finish(&it);
+  cni_iter_run(&it, GRAIN, run_row, &pl);
+  return cn_err();
+}

@@ -1,0 +1,172 @@
+/* scan.c: running sums, products and extremes along a dim on the CPU.
+ *
+ * Place in the flow: kernels of ops/order.c. The input is brought into the result's memory first where its type or
+ * layout differs, so every loop reads and writes rows of one type. Invariant: a running float32 sum is kept in double,
+ * smaller floats in float, so results are those of one chain whatever the layout. */
+#include <math.h>
+#include <string.h>
+
+#include "base/convert.h"
+#include "base/dtype.h"
+#include "base/parallel.h"
+#include "cpu.h"
+#include "ops/infer.h"
+
+enum { COLUMNS = 128, GRAIN = 8192 };
+
+/* The input as (outer, n, inner), row-major like the results. */
+typedef struct scan {
+  int64_t outer, n, inner, blocks; /* blocks of COLUMNS columns in inner */
+  int dtype, kind;                 /* kind: 0 sum or max, 1 product or min */
+  const void *x;
+  void *y;
+  int64_t *index;
+} scan;
+
+#define SAME(v) (v)
+/* Scans n rows of m <= COLUMNS columns, `step` elements apart. */
+#define SCAN(S, T, A, LOAD, STORE) \
+  static void scan_##S(const scan *s, const void *x_, void *y_, int64_t step, int64_t m) \
+  { \
+    const T *x = x_; \
+    T *y = y_; \
+    A acc[COLUMNS]; \
+    for (int64_t j = 0; j < m; j++) acc[j] = s->kind ? 1 : 0; \
+    for (int64_t i = 0; i < s->n; i++, x += step, y += step) { \
+      if (s->kind) \
+        for (int64_t j = 0; j < m; j++) acc[j] *= (A)LOAD(x[j]); \
+      else \
+        for (int64_t j = 0; j < m; j++) acc[j] += (A)LOAD(x[j]); \
+      for (int64_t j = 0; j < m; j++) y[j] = (T)STORE(acc[j]); \
+    } \
+  }
+SCAN(f64, double, double, SAME, SAME)
+SCAN(f32, float, double, SAME, SAME)
+SCAN(f16, uint16_t, float, cni_f16_to_f32, cni_f32_to_f16)
+SCAN(bf16, uint16_t, float, cni_bf16_to_f32, cni_f32_to_bf16)
+SCAN(i64, int64_t, int64_t, SAME, SAME)
+SCAN(i32, int32_t, int64_t, SAME, SAME)
+SCAN(i16, int16_t, int64_t, SAME, SAME)
+SCAN(i8, int8_t, int64_t, SAME, SAME)
+#define TRUTH(v) ((v) != 0)
+SCAN(truth, uint8_t, int64_t, TRUTH, TRUTH)
+
+typedef void (*scan_fn)(const scan *s, const void *x, void *y, int64_t step, int64_t m);
+
+/* Integers of one width wrap alike, signed or not. */
+static scan_fn scan_of(int dtype)
+{
+  static const scan_fn table[CN_DTYPE_COUNT] = {
+      [CN_BOOL] = scan_truth, [CN_U8] = scan_i8,   [CN_I8] = scan_i8,   [CN_I16] = scan_i16, [CN_U16] = scan_i16,
+      [CN_I32] = scan_i32,    [CN_U32] = scan_i32, [CN_I64] = scan_i64, [CN_U64] = scan_i64, [CN_F16] = scan_f16,
+      [CN_BF16] = scan_bf16,  [CN_F32] = scan_f32, [CN_F64] = scan_f64};
+  return table[dtype];
+}
+
+static void scan_range(int64_t begin, int64_t end, void *payload)
+{
+  const scan *s = payload;
+  scan_fn fn = scan_of(s->dtype);
+  int64_t size = (int64_t)cni_dtype_size(s->dtype);
+  for (int64_t u = begin; u < end; u++) {
+    int64_t column = u % s->blocks * COLUMNS, m = s->inner - column < COLUMNS ? s->inner - column : COLUMNS;
+    int64_t at = (u / s->blocks * s->n * s->inner + column) * size;
+    fn(s, (const char *)s->x + at, (char *)s->y + at, s->inner, m);
+  }
+}
+
+/* ---- cummax and cummin ---- */
+
+#define EXTREME(S, T, V, LOAD, IS_NAN) \
+  static void extreme_##S(const scan *s, int64_t at) \
+  { \
+    const T *x = (const T *)s->x + at; \
+    T *y = (T *)s->y + at; \
+    int64_t *index = s->index + at, best_at = 0; \
+    V best = 0; \
+    for (int64_t i = 0; i < s->n; i++) { \
+      V v = LOAD(x[i * s->inner]); \
+      if (i == 0 || IS_NAN(v) || (!IS_NAN(best) && (s->kind ? v <= best : v >= best))) { \
+        best = v; \
+        best_at = i; \
+      } \
+      y[i * s->inner] = x[best_at * s->inner]; \
+      index[i * s->inner] = best_at; \
+    } \
+  }
+#define NEVER(v) false
+#define IS_NAN(v) ((v) != (v))
+EXTREME(f64, double, double, SAME, IS_NAN)
+EXTREME(f32, float, float, SAME, IS_NAN)
+EXTREME(f16, uint16_t, float, cni_f16_to_f32, IS_NAN)
+EXTREME(bf16, uint16_t, float, cni_bf16_to_f32, IS_NAN)
+EXTREME(i64, int64_t, int64_t, SAME, NEVER)
+EXTREME(i32, int32_t, int32_t, SAME, NEVER)
+EXTREME(i16, int16_t, int16_t, SAME, NEVER)
+EXTREME(i8, int8_t, int8_t, SAME, NEVER)
+EXTREME(u64, uint64_t, uint64_t, SAME, NEVER)
+EXTREME(u32, uint32_t, uint32_t, SAME, NEVER)
+EXTREME(u16, uint16_t, uint16_t, SAME, NEVER)
+EXTREME(u8, uint8_t, uint8_t, SAME, NEVER)
+
+static void extreme_range(int64_t begin, int64_t end, void *payload)
+{
+  static void (*const table[CN_DTYPE_COUNT])(const scan *, int64_t) = {
+      [CN_BOOL] = extreme_u8, [CN_U8] = extreme_u8,   [CN_I8] = extreme_i8,   [CN_I16] = extreme_i16,
+      [CN_U16] = extreme_u16, [CN_I32] = extreme_i32, [CN_U32] = extreme_u32, [CN_I64] = extreme_i64,
+      [CN_U64] = extreme_u64, [CN_F16] = extreme_f16, [CN_BF16] = extreme_bf16, [CN_F32] = extreme_f32,
+      [CN_F64] = extreme_f64};
+  const scan *s = payload;
+  for (int64_t u = begin; u < end; u++) table[s->dtype](s, u / s->inner * s->n * s->inner + u % s->inner);
+}
+
+/* ---- kernels ---- */
+
+/* Describes the call; false when there is nothing to do. */
+static bool prepare(scan *s, cn_call *c, int kind)
+{
+  const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]);
+  int dim = cn_call_dim(c, c->args[1].u.i, x->ndim);
+  if (y->numel == 0) return false;
+  *s = (scan){.outer = 1, .n = x->ndim ? x->shape[dim] : 1, .inner = 1, .dtype = y->dtype, .kind = kind, .y = y->data};
+  for (int i = 0; i < dim; i++) s->outer *= x->shape[i];
+  for (int i = dim + 1; i < x->ndim; i++) s->inner *= x->shape[i];
+  s->blocks = (s->inner + COLUMNS - 1) / COLUMNS;
+  s->x = x->data;
+  if (x->dtype != y->dtype || !cni_is_contiguous(x->ndim, x->shape, x->strides)) {
+    cni_cpu_copy(y, x); /* then scan the result in place */
+    s->x = y->data;
+  }
+  return true;
+}
+
+static int scan_kernel(cn_call *c, int kind)
+{
+  scan s;
+  if (!prepare(&s, c, kind)) return CN_OK;
+  int64_t work = s.n * (s.inner < COLUMNS ? s.inner : COLUMNS);
+  cni_parallel_for(s.outer * s.blocks, work < GRAIN ? GRAIN / work : 1, scan_range, &s);
+  return CN_OK;
+}
+
+static int extreme_kernel(cn_call *c, int kind)
+{
+  scan s;
+  if (!prepare(&s, c, kind)) return CN_OK;
+  s.index = cn_desc_of(c->out[1])->data;
+  cni_parallel_for(s.outer * s.inner, s.n < GRAIN ? GRAIN / s.n : 1, extreme_range, &s);
+  return CN_OK;
+}
+
+static int cumsum_kernel(cn_call *c) { return scan_kernel(c, 0); }
+static int cumprod_kernel(cn_call *c) { return scan_kernel(c, 1); }
+static int cummax_kernel(cn_call *c) { return extreme_kernel(c, 0); }
+static int cummin_kernel(cn_call *c) { return extreme_kernel(c, 1); }
+
+const cn_kernel cni_cpu_scan_kernels[] = {
+  {"cumsum", "rows and columns", cumsum_kernel},
+  {"cumprod", "rows and columns", cumprod_kernel},
+  {"cummax", "reference", cummax_kernel},
+  {"cummin", "reference", cummin_kernel},
+  {NULL, NULL, NULL},
+};

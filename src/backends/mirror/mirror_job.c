@@ -1,0 +1,146 @@
+/* mirror_job.c: a call as one block of memory that outlives it: arguments with their lists, descs of its tensors, and
+ * the numbers it reads from host memory.
+ *
+ * Place in the flow: between mirror.c's kernel, which makes a job, and its queue, which runs it. Invariant: nothing in a
+ * job points into the caller's memory. */
+#include <string.h>
+
+#include "mirror.h"
+
+enum { ALIGN = 16 };
+
+static size_t rounded(size_t n) { return (n + ALIGN - 1) / ALIGN * ALIGN; }
+
+/* Bytes of what an argument points to. */
+static size_t list_size(const cn_value *v)
+{
+  switch (v->tag) {
+  case CN_V_TENSORS: return (size_t)v->n * sizeof *v->u.ts;
+  case CN_V_INTS: return (size_t)v->n * sizeof *v->u.is;
+  case CN_V_FLOATS: return (size_t)v->n * sizeof *v->u.fs;
+  case CN_V_STR: return strlen(v->u.s) + 1;
+  default: return 0;
+  }
+}
+
+/* Takes n bytes of the block. */
+static void *take(char **at, size_t n)
+{
+  void *p = *at;
+  *at += rounded(n);
+  return p;
+}
+
+static void copy_args(mirror_job *job, const cn_call *c, char **at)
+{
+  cn_value *args = take(at, (size_t)c->nargs * sizeof *args);
+  memcpy(args, c->args, (size_t)c->nargs * sizeof *args);
+  for (int i = 0; i < c->nargs; i++) {
+    size_t n = list_size(&args[i]);
+    if (!n) continue;
+    void *list = take(at, n);
+    memcpy(list, args[i].u.s, n);
+    args[i].u.s = list; /* one pointer, whichever member it is read through */
+  }
+  job->call.args = args;
+}
+
+static bool in_host_memory(const cn_desc *d, cn_device device) { return d->weak || d->device != device; }
+
+static void copy_desc(mirror_job *job, int k, const cn_tensor *t, cn_device device, char **at)
+{
+  job->there[k] = t != NULL;
+  if (!t) return;
+  job->desc[k] = *cn_desc_of(t);
+  cn_desc *d = &job->desc[k];
+  if (in_host_memory(d, device)) {
+    size_t n = (size_t)d->numel * cn_element_size(d->dtype);
+    void *value = take(at, n);
+    memcpy(value, d->data, n);
+    d->data = value;
+  } else if (d->data) {
+    d->data = mirror_show(d->data);
+  }
+}
+
+static size_t block_size(const cn_call *c)
+{
+  size_t operands = (size_t)(c->nin + c->nout), n = rounded(sizeof(mirror_job));
+  n += rounded(operands * sizeof(cn_desc)) + rounded(operands * sizeof(bool));
+  n += rounded((size_t)c->nargs * sizeof(cn_value)) + rounded((size_t)c->nout * sizeof(cn_spec));
+  n += rounded((size_t)c->nin * sizeof(cn_tensor *)) + rounded((size_t)c->nout * sizeof(cn_tensor *));
+  for (int i = 0; i < c->nargs; i++) n += rounded(list_size(&c->args[i]));
+  for (int i = 0; i < c->nin; i++) {
+    const cn_desc *d = c->in[i] ? cn_desc_of(c->in[i]) : NULL;
+    if (d && in_host_memory(d, c->device)) n += rounded((size_t)d->numel * cn_element_size(d->dtype));
+  }
+  return n;
+}
+
+mirror_job *cni_mirror_job_new(const cn_host *host, const cn_call *c)
+{
+  size_t size = block_size(c), operands = (size_t)(c->nin + c->nout);
+  char *at = host->memory(size);
+  if (!at) return NULL;
+  mirror_job *job = take(&at, sizeof *job);
+  job->size = size;
+  job->call = *c;
+  job->desc = take(&at, operands * sizeof *job->desc);
+  job->there = take(&at, operands * sizeof *job->there);
+  job->call.spec = memcpy(take(&at, (size_t)c->nout * sizeof *c->spec), c->spec, (size_t)c->nout * sizeof *c->spec);
+  /* The inputs' handles are the caller's: they are only compared, to find which argument is which input. */
+  cn_tensor **in = take(&at, (size_t)c->nin * sizeof *in);
+  if (c->nin) memcpy(in, c->in, (size_t)c->nin * sizeof *in);
+  job->call.in = in;
+  job->call.out = take(&at, (size_t)c->nout * sizeof *c->out);
+  copy_args(job, c, &at);
+  for (int k = 0; k < c->nout; k++) copy_desc(job, k, c->out[k], c->device, &at);
+  for (int k = 0; k < c->nin; k++) copy_desc(job, c->nout + k, c->in[k], c->device, &at);
+  return job;
+}
+
+/* The tensor that stands for the caller's handle t. */
+static cn_tensor *stand_in(const cn_call *c, cn_tensor *const *wrapped, const cn_tensor *t)
+{
+  for (int k = 0; k < c->nin; k++)
+    if (c->in[k] == t) return wrapped[k];
+  return NULL;
+}
+
+static void replace_handles(cn_call *c, cn_tensor *const *wrapped)
+{
+  cn_value *args = (cn_value *)c->args; /* the job's own copy */
+  for (int i = 0; i < c->nargs; i++) {
+    if (args[i].tag == CN_V_TENSOR) args[i].u.t = stand_in(c, wrapped, args[i].u.t);
+    if (args[i].tag != CN_V_TENSORS) continue;
+    cn_tensor **list = (cn_tensor **)args[i].u.ts;
+    for (int k = 0; k < args[i].n; k++)
+      if (list[k]) list[k] = stand_in(c, wrapped, list[k]);
+  }
+}
+
+int cni_mirror_job_run(const cn_host *host, mirror_job *job)
+{
+  cn_call *c = &job->call;
+  size_t operands = (size_t)(c->nin + c->nout), bytes = (operands + 1) * sizeof(cn_tensor *);
+  cn_tensor **wrapped = host->memory(bytes);
+  int status = wrapped ? CN_OK : CN_ERR_MEMORY;
+  for (size_t k = 0; wrapped && k < operands; k++) {
+    wrapped[k] = !status && job->there[k] ? host->wrap(&job->desc[k]) : NULL;
+    if (job->there[k] && !wrapped[k]) status = CN_ERR_MEMORY;
+  }
+  for (int k = 0; k < c->nout; k++) c->out[k] = wrapped ? wrapped[k] : NULL;
+  if (!status) {
+    replace_handles(c, wrapped + c->nout);
+    c->in = wrapped + c->nout;
+    status = host->run_cpu(c);
+  }
+  for (int k = 0; k < c->nout; k++)
+    if (job->there[k]) c->out[k] = NULL; /* what is left was made by the kernel */
+  for (size_t k = 0; wrapped && k < operands; k++)
+    if (wrapped[k]) host->release_tensor(wrapped[k]);
+  if (wrapped) host->release_memory(wrapped, bytes);
+  return status;
+}
+
+void cni_mirror_job_free(const cn_host *host, mirror_job *job) { host->release_memory(job, job->size); }

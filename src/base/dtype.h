@@ -1,0 +1,38 @@
+/* dtype.h: what is known about each element type: one table row per cn_dtype, and the promotion table.
+ *
+ * Place in the flow: everything that asks "how big, which kind, what together" reads these two tables.
+ * Invariant: the inline helpers take a valid cn_dtype (a tensor's); user input goes through
+ * cni_dtype_valid. */
+#ifndef CNI_BASE_DTYPE_H
+#define CNI_BASE_DTYPE_H
+
+#include <cairn/base.h>
+
+/* In the order in which a category outranks another in promotion. */
+enum cni_category { CNI_CAT_NONE, CNI_CAT_BOOL, CNI_CAT_INT, CNI_CAT_FLOAT };
+
+typedef struct cni_dtype_row {
+  const char *name;       /* PyTorch's: "float32" */
+  const char *short_name; /* "f32" */
+  const char *alias;      /* PyTorch's second name ("float"); NULL where there is none */
+  uint8_t size;           /* bytes of one element in memory */
+  uint8_t bits;           /* that carry its value */
+  uint8_t category;       /* enum cni_category */
+  bool is_signed;
+  bool computes; /* false: storage and casts only */
+} cni_dtype_row;
+
+extern const cni_dtype_row cni_dtype_rows[CN_DTYPE_COUNT];
+extern const uint8_t cni_promote_table[CN_DTYPE_COUNT][CN_DTYPE_COUNT];
+
+static inline bool cni_dtype_valid(int64_t dtype) { return dtype > CN_DTYPE_NONE && dtype < CN_DTYPE_COUNT; }
+static inline size_t cni_dtype_size(int dtype) { return cni_dtype_rows[dtype].size; }
+static inline int cni_dtype_category(int dtype) { return cni_dtype_rows[dtype].category; }
+static inline bool cni_dtype_is_float(int dtype) { return cni_dtype_rows[dtype].category == CNI_CAT_FLOAT; }
+static inline bool cni_dtype_is_int(int dtype) { return cni_dtype_rows[dtype].category == CNI_CAT_INT; }
+static inline bool cni_dtype_is_bool(int dtype) { return dtype == CN_BOOL; }
+static inline bool cni_dtype_computes(int dtype) { return cni_dtype_rows[dtype].computes; }
+/* CN_DTYPE_NONE where the two do not mix (storage-only types). */
+static inline int cni_promote(int a, int b) { return cni_promote_table[a][b]; }
+
+#endif

@@ -1,0 +1,19 @@
+/* hooks.h: what lower layers call in upper ones, filled by init.c: the only upward calls there are.
+ *
+ * Invariant: every entry may be NULL until cni_init has run, and callers check it. */
+#ifndef CNI_BASE_HOOKS_H
+#define CNI_BASE_HOOKS_H
+
+#include <cairn/base.h>
+
+struct cni_storage;
+struct cni_node;
+
+typedef struct cni_hooks_table {
+  void (*state_exit)(cn_state *state);         /* tensor: empties the scopes of a dying state */
+  void (*node_free)(struct cni_node *node);    /* autograd: frees a node that nobody refers to */
+} cni_hooks_table;
+
+extern cni_hooks_table cni_hooks;
+
+#endif

@@ -1,0 +1,56 @@
+/* log.c: see log.h. Invariant: without CAIRN_VERBOSE and without a callback nothing is ever written. */
+#include "log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "os.h"
+
+static cn_log_fn log_fn;
+static void *log_payload;
+static _Atomic int topics = -1;
+
+void cn_set_log(cn_log_fn fn, void *payload)
+{
+  log_fn = fn;
+  log_payload = payload;
+}
+
+static int read_topics(void)
+{
+  const char *v = cni_os_env("CAIRN_VERBOSE");
+  int t = 0;
+  if (!v) return 0;
+  if (strstr(v, "warnings")) t |= CNI_TOPIC_WARNINGS;
+  if (strstr(v, "dispatch")) t |= CNI_TOPIC_DISPATCH;
+  if (strstr(v, "graph")) t |= CNI_TOPIC_GRAPH;
+  if (strstr(v, "memory")) t |= CNI_TOPIC_MEMORY;
+  if (strstr(v, "all")) t = 0xff;
+  return t;
+}
+
+bool cni_verbose(enum cni_topic topic)
+{
+  int t = atomic_load_explicit(&topics, memory_order_relaxed);
+  if (t < 0) atomic_store(&topics, t = read_topics());
+  return (t & (int)topic) != 0;
+}
+
+void cni_log(cn_log_level level, enum cni_topic topic, const char *format, ...)
+{
+  bool asked = cni_verbose(topic);
+  if (!asked && !(log_fn && level == CN_LOG_WARNING)) return;
+  char text[1024];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(text, sizeof text - 2, format, ap);
+  va_end(ap);
+  if (log_fn) {
+    log_fn(level, text, log_payload);
+    return;
+  }
+  strcat(text, "\n");
+  cni_os_write_stderr(text);
+}

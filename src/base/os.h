@@ -1,0 +1,27 @@
+/* os.h: every call of the operating system that cairn makes goes through here, so that a port is one file.
+ *
+ * Place in the flow: the very bottom. Invariant: nothing here sets the sticky error. */
+#ifndef CNI_BASE_OS_H
+#define CNI_BASE_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+void *cni_os_alloc(size_t size); /* 64-byte aligned; large ones ask for huge pages */
+void cni_os_free(void *memory, size_t size);
+int cni_os_cores(void);         /* usable ones: affinity and cgroup quota respected; at least 1 */
+uint64_t cni_os_memory_total(void);
+uint64_t cni_os_memory_free(void);
+uint64_t cni_os_cache_size(int level); /* data cache of level 1..3; 0 unknown */
+void cni_os_cpu_name(char *name, size_t size);
+double cni_os_now(void);        /* monotonic seconds */
+void *cni_os_library(const char *name);              /* opens a shared library; NULL when absent */
+void *cni_os_symbol(void *library, const char *name);
+const char *cni_os_env(const char *name);            /* NULL when unset or empty */
+/* Folder of the file that holds `symbol` (libcairn itself, for finding plugins); false when unknown. */
+bool cni_os_folder_of(const void *symbol, char *folder, size_t size);
+void cni_os_write_stderr(const char *text);
+void cni_os_write_stdout(const char *text);
+
+#endif

@@ -1,0 +1,15 @@
+/* embedded.h: the texts of the headers that generated code carries along, so that it computes what eager computes.
+ *
+ * Place in the flow: cmake/CairnEmbed.cmake writes the table at build time from the very files that the CPU kernels
+ * include; pointwise_text.c pastes them. Invariant: in the order of the table each text needs only those before it. */
+#ifndef CNI_CODEGEN_EMBEDDED_H
+#define CNI_CODEGEN_EMBEDDED_H
+
+typedef struct cni_embedded {
+  const char *name; /* from src/: "base/maths.h" */
+  const char *text; /* without include lines */
+} cni_embedded;
+
+extern const cni_embedded cni_embedded_texts[]; /* ends with name NULL */
+
+#endif

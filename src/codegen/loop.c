@@ -1,0 +1,231 @@
+/* loop.c: describes the loop of a pointwise call: which operands are dense, strided, single or passed by value, with the
+ * dims brought into memory order and merged. See loop.h.
+ *
+ * Invariant: no allocation and no text here; this runs for every call. */
+#include "loop.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/convert.h"
+#include "base/dtype.h"
+#include "base/hash.h"
+#include "base/state.h"
+#include "ops/program.h"
+
+enum { VECTOR_BYTES = 16, VECTOR_MOST = 8 };
+
+/* The walk while it is made: operand k's stride of dim i, in elements. */
+typedef struct walk {
+  int n, ndim;
+  int64_t shape[CN_MAX_DIMS];
+  int64_t stride[CN_LOOP_OPERANDS][CN_MAX_DIMS];
+} walk;
+
+static int compute_type(int dtype)
+{
+  if (dtype == CN_F64 || dtype == CN_U64) return dtype;
+  return cni_dtype_is_float(dtype) ? CN_F32 : CN_I64;
+}
+
+/* ---- operands ---- */
+
+/* A number in memory as a loop's scalar, converted as the cast kernels do. */
+static void scalar_from(cn_loop *loop, int slot, const cn_desc *d, int compute)
+{
+  bool is_float = cni_dtype_is_float(d->dtype);
+  double f = cni_load_f64(d->data, 0, d->dtype);
+  int64_t i = cni_load_i64(d->data, 0, d->dtype);
+  uint64_t u = d->dtype == CN_U64 ? (uint64_t)i : 0;
+  if (compute == CN_I64) loop->scalar[slot].i = i;
+  else if (compute == CN_U64) loop->scalar[slot].i = is_float ? (int64_t)cni_f64_to_u64(f) : i;
+  else if (compute == CN_F64) loop->scalar[slot].f = is_float ? f : u ? (double)u : (double)i;
+  else loop->scalar[slot].f = is_float ? (float)f : u ? (float)u : (float)i; /* no rounding twice */
+}
+
+static void scalar_value(cn_loop *loop, int slot, double value, int compute)
+{
+  if (compute == CN_F64) loop->scalar[slot].f = value;
+  else if (compute == CN_F32) loop->scalar[slot].f = (float)value;
+  else loop->scalar[slot].i = (int64_t)value;
+}
+
+/* In host memory while the loop runs elsewhere? */
+static bool by_value(const cn_desc *d, cn_device device)
+{
+  return d->weak || (d->numel == 1 && d->device == CN_CPU && device != CN_CPU);
+}
+
+static void add_operand(walk *w, const cn_desc *d)
+{
+  int64_t *stride = w->stride[w->n++];
+  int lead = w->ndim - d->ndim;
+  for (int i = 0; i < w->ndim; i++)
+    stride[i] = d->numel == 1 || i < lead || (d->shape[i - lead] == 1 && w->shape[i] != 1) ? 0 : d->strides[i - lead];
+}
+
+/* ---- dims: in memory order, merged where every operand allows it ---- */
+
+static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
+
+/* Should dim a lie outside dim b? The first operand that has an opinion decides. */
+static bool outside(const walk *w, int a, int b)
+{
+  for (int k = 0; k < w->n; k++) {
+    int64_t x = magnitude(w->stride[k][a]), y = magnitude(w->stride[k][b]);
+    if (x != 0 && y != 0 && x != y) return x > y;
+  }
+  return a < b;
+}
+
+static void swap_dims(walk *w, int a, int b)
+{
+  int64_t size = w->shape[a];
+  w->shape[a] = w->shape[b];
+  w->shape[b] = size;
+  for (int k = 0; k < w->n; k++) {
+    int64_t s = w->stride[k][a];
+    w->stride[k][a] = w->stride[k][b];
+    w->stride[k][b] = s;
+  }
+}
+
+static void move_dim(walk *w, int to, int from)
+{
+  w->shape[to] = w->shape[from];
+  for (int k = 0; k < w->n; k++) w->stride[k][to] = w->stride[k][from];
+}
+
+static bool mergeable(const walk *w, int outer, int inner)
+{
+  for (int k = 0; k < w->n; k++)
+    if (w->stride[k][outer] != w->stride[k][inner] * w->shape[inner]) return false;
+  return true;
+}
+
+static void collapse(walk *w)
+{
+  int n = 0, m = 0;
+  for (int i = 0; i < w->ndim; i++)
+    if (w->shape[i] != 1) move_dim(w, n++, i);
+  for (int i = 1; i < n; i++)
+    for (int j = i; j > 0 && outside(w, j, j - 1); j--) swap_dims(w, j, j - 1);
+  for (int i = 1; i < n; i++) {
+    int64_t size = w->shape[m] * w->shape[i];
+    bool one = mergeable(w, m, i);
+    move_dim(w, one ? m : ++m, i);
+    if (one) w->shape[m] = size;
+  }
+  w->ndim = n ? m + 1 : 0;
+}
+
+/* ---- the source ---- */
+
+static bool all_zero(const walk *w, int k)
+{
+  for (int i = 0; i < w->ndim; i++)
+    if (w->stride[k][i]) return false;
+  return true;
+}
+
+/* Sets forms, the vector width and the loop's dims, now that the walk is known. */
+static void settle(cn_source *s, const walk *w)
+{
+  int operands = s->nout + s->nin, largest = 1;
+  s->flat = w->ndim <= 1;
+  for (int k = 0; k < operands; k++) {
+    if (s->form[k] == 'p') continue;
+    bool single = k >= s->nout && all_zero(w, k);
+    s->form[k] = single ? 's' : 'v';
+    if (!single && w->ndim == 1 && w->stride[k][0] != 1) s->flat = false;
+  }
+  s->wide = s->loop.n > INT32_MAX;
+  s->loop.ndim = w->ndim;
+  for (int k = 0; k < operands; k++) {
+    if (s->form[k] == 'v' && !s->flat) s->form[k] = 'x';
+    int size = (int)cni_dtype_size(s->dtype[k]);
+    if (s->form[k] == 'v' && size > largest) largest = size;
+  }
+  s->vector = s->lang == CN_LANG_CUDA && s->flat ? VECTOR_BYTES / largest : 1;
+  if (s->vector > VECTOR_MOST) s->vector = VECTOR_MOST;
+  if (!s->flat) {
+    memcpy(s->loop.shape, w->shape, (size_t)w->ndim * sizeof *w->shape);
+    for (int k = 0; k < operands; k++)
+      memcpy(s->loop.stride[k], w->stride[k], (size_t)w->ndim * sizeof *w->shape);
+    return;
+  }
+  s->loop.ndim = 1;
+  for (int k = 0; k < operands; k++) {
+    size_t bytes = cni_dtype_size(s->dtype[k]) * (size_t)s->vector;
+    if (s->form[k] == 'v' && (uintptr_t)s->loop.ptr[k] % bytes) s->loop.ndim = 0;
+  }
+}
+
+static void set_key(cn_source *s)
+{
+  const cni_program *p = s->program;
+  uint8_t mode[4] = {(uint8_t)s->lang, s->flat, s->wide, (uint8_t)s->vector};
+  uint64_t h = cni_hash_more(p->hash, mode, sizeof mode);
+  h = cni_hash_more(h, &s->compute, sizeof s->compute);
+  h = cni_hash_more(h, s->dtype, (size_t)(s->nout + s->nin));
+  s->key = cni_hash_more(h, s->form, (size_t)(s->nout + s->nin));
+  static const char digits[] = "0123456789abcdef";
+  memcpy(s->entry, "cn_loop_", 8);
+  for (int i = 0; i < 16; i++) s->entry[8 + i] = digits[s->key >> (60 - 4 * i) & 15];
+  s->entry[24] = 0;
+}
+
+/* desc: results first. Scalars so far: the program's attributes. */
+static void make_source(cn_source *s, const cn_desc *const *desc, cn_device device, int nscalar)
+{
+  walk w = {.ndim = desc[0]->ndim};
+  memcpy(w.shape, desc[0]->shape, (size_t)w.ndim * sizeof *w.shape);
+  s->loop.n = desc[0]->numel;
+  s->loop.fault = NULL;
+  s->loop.fault_code = 0;
+  for (int k = 0; k < s->nout + s->nin; k++) {
+    s->dtype[k] = (uint8_t)desc[k]->dtype;
+    s->form[k] = k >= s->nout && by_value(desc[k], device) ? 'p' : 'v';
+    s->loop.ptr[k] = s->form[k] == 'p' ? NULL : desc[k]->data;
+    add_operand(&w, desc[k]);
+    if (s->form[k] == 'p') scalar_from(&s->loop, nscalar++, desc[k], s->compute);
+  }
+  collapse(&w);
+  settle(s, &w);
+  set_key(s);
+}
+
+int cni_pointwise_source(cn_source *s, const cn_call *c, cn_lang lang)
+{
+  const cn_desc *desc[CN_LOOP_OPERANDS];
+  double consts[CNI_PROG_CONSTS];
+  const cni_program *p = cni_program_of(c, consts);
+  if (!p) return cn_err();
+  if (c->nin + c->nout > CN_LOOP_OPERANDS || c->nin != p->nin || c->nout != p->nout)
+    return cni_fail(CN_ERR_INTERNAL, "a loop of %d inputs and %d results", c->nin, c->nout);
+  int nscalar = 0;
+  s->lang = lang;
+  s->program = p;
+  s->compute = compute_type(c->compute);
+  s->nout = c->nout;
+  s->nin = c->nin;
+  for (int i = 0; i < p->nconst; i++)
+    if (p->consts[i].attr >= 0) scalar_value(&s->loop, nscalar++, consts[i], s->compute);
+  for (int k = 0; k < c->nout; k++) desc[k] = cn_desc_of(c->out[k]);
+  for (int k = 0; k < c->nin; k++) desc[c->nout + k] = cn_desc_of(c->in[k]);
+  make_source(s, desc, c->device, nscalar);
+  return CN_OK;
+}
+
+int cni_copy_source(cn_source *s, const cn_desc *to, const cn_desc *from, cn_lang lang)
+{
+  const cn_desc *desc[2] = {to, from};
+  const cni_program *p = cni_program_parse("1|||0"); /* one input, which is the result */
+  if (!p) return cn_err();
+  s->lang = lang;
+  s->program = p;
+  s->compute = compute_type(from->dtype);
+  s->nout = s->nin = 1;
+  make_source(s, desc, to->device, 0);
+  return CN_OK;
+}

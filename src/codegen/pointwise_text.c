@@ -1,0 +1,357 @@
+/* pointwise_text.c: renders a loop (loop.h) as C or CUDA C: the embedded maths, one function per primitive used, the
+ * program's steps, and around them a flat or a strided loop.
+ *
+ * Place in the flow: called when a backend has no compiled code under a source's key. Invariant: the arithmetic is that
+ * of the CPU kernels: formulas come from pointwise.def, helpers and conversions from the headers those kernels include. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/convert.h"
+#include "base/dtype.h"
+#include "embedded.h"
+#include "loop.h"
+#include "ops/program.h"
+
+enum { FIRST_ROOM = 96 << 10 };
+
+/* ---- text that grows ---- */
+
+typedef struct text {
+  char *at;
+  size_t n, room;
+  bool failed; /* out of memory, the error is set */
+} text;
+
+static void put(text *t, const char *string)
+{
+  size_t n = strlen(string);
+  if (t->failed || cni_grow((void **)&t->at, &t->room, t->n + n + 1, 1)) {
+    t->failed = true;
+    return;
+  }
+  memcpy(t->at + t->n, string, n + 1);
+  t->n += n;
+}
+
+static void putf(text *t, const char *format, ...) CN_PRINTF(2, 3);
+static void putf(text *t, const char *format, ...)
+{
+  char line[400];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(line, sizeof line, format, ap);
+  va_end(ap);
+  put(t, line);
+}
+
+/* ---- element types ---- */
+
+/* How a type is written in the text. Small ones are computed in a hub type and converted by two functions. */
+typedef struct element {
+  const char *id, *type;
+  char kind; /* of the type, or of its hub: I, F or D, for the CNI_TO_ macros of convert.h */
+  const char *hub, *load, *store;
+} element;
+
+#define NATURAL(ID, T, K, unused) [CN_##ID] = {#ID, #T, #K[0], NULL, NULL, NULL},
+#define SMALL(ID, T, HUB, K, to, from, unused) [CN_##ID] = {#ID, #T, #K[0], #HUB, #to, #from},
+static const element elements[CN_DTYPE_COUNT] = {CNI_EACH_NATURAL(NATURAL, ) CNI_EACH_SMALL(SMALL, )};
+
+static const char *type_name(int compute)
+{
+  return compute == CN_F32 ? "float" : compute == CN_F64 ? "double" : compute == CN_I64 ? "long long"
+                                                                                        : "unsigned long long";
+}
+
+static bool is_int(const cn_source *s) { return s->compute == CN_I64 || s->compute == CN_U64; }
+
+/* ---- what stands before the loop ---- */
+
+static const char cuda_names[] =
+    "typedef unsigned char uint8_t; typedef signed char int8_t; typedef unsigned short uint16_t;\n"
+    "typedef short int16_t; typedef unsigned int uint32_t; typedef int int32_t;\n"
+    "typedef unsigned long uint64_t; typedef long int64_t;\n"
+    "#define __builtin_inf() CNM_INF\n";
+
+/* The processor's own conversions; they differ from convert.h in the bits of NaNs alone. */
+static const char cuda_halves[] =
+    "static inline float cng_f16_to_f32(uint16_t h)\n"
+    "{ float f; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : \"h\"(h)); return f; }\n"
+    "static inline uint16_t cng_f32_to_f16(float f)\n"
+    "{ uint16_t h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; }\n"
+    "#define cni_f16_to_f32 cng_f16_to_f32\n"
+    "#define cni_f32_to_f16 cng_f32_to_f16\n";
+
+static bool uses_maths(const cni_program *p)
+{
+  for (int i = 0; i < p->nstep; i++) {
+    const char *formula = cni_prims[p->steps[i].prim].formula;
+    if (strstr(formula, "M(") || strstr(formula, "F(")) return true;
+  }
+  return false;
+}
+
+static void put_head(text *t, const cn_source *s)
+{
+  static const char *const builtins[] = {"fabs", "sqrt", "floor", "ceil", "trunc", "rint", "fmod", "copysign", "hypot"};
+  bool cuda = s->lang == CN_LANG_CUDA;
+  put(t, "#define CNM_EMBEDDED 1\n");
+  put(t, cuda ? cuda_names : "#include <stdint.h>\n#include <string.h>\n");
+  for (size_t i = 0; cuda && i < sizeof builtins / sizeof *builtins; i++)
+    putf(t, "#define __builtin_%s %s\n#define __builtin_%sf %sf\n", builtins[i], builtins[i], builtins[i], builtins[i]);
+  bool maths = uses_maths(s->program);
+  for (const cni_embedded *e = cni_embedded_texts; e->name; e++) {
+    bool base = !strcmp(e->name, "base/convert.h") || !strcmp(e->name, "base/maths.h");
+    if (maths || base) put(t, e->text);
+  }
+  if (cuda) put(t, cuda_halves);
+}
+
+/* The compute type, M and F as pointwise.def uses them, and a function per primitive. */
+static void put_primitives(text *t, const cn_source *s)
+{
+  static const char *const arguments[] = {"", "T a", "T a, T b", "T a, T b, T c"};
+  const cni_program *p = s->program;
+  const char *suffix = s->compute == CN_F32 ? "f32" : s->compute == CN_F64 ? "f64" : s->compute == CN_I64 ? "i64" : "u64";
+  bool done[CNI_PRIM_COUNT] = {false};
+  putf(t, "typedef %s T;\n", type_name(s->compute));
+  putf(t, "#define M(fn) cnm_##fn%s\n#define F(fn) cnp_##fn##_%s\n", s->compute == CN_F32 ? "##f" : "", suffix);
+  for (int i = 0; i < p->nstep; i++) {
+    const cni_prim_info *prim = &cni_prims[p->steps[i].prim];
+    if (done[p->steps[i].prim]) continue;
+    done[p->steps[i].prim] = true;
+    putf(t, "CNM_FN T cng_%s(%s) { return (T)(%s); }\n", prim->name, arguments[prim->arity], prim->formula);
+  }
+}
+
+static void put_conversions(text *t, const cn_source *s)
+{
+  const char *compute = elements[s->compute].id;
+  char kind = elements[s->compute].kind;
+  for (int k = 0; k < s->nout + s->nin; k++) {
+    const element *e = &elements[s->dtype[k]];
+    if (s->form[k] == 'p') continue;
+    putf(t, "typedef %s S%d;\n", e->type, k);
+    if (k < s->nout) {
+      if (e->hub) putf(t, "CNM_FN S%d store%d(T v) { return %s(CNI_TO_%s(%c, v)); }\n", k, k, e->store, e->hub, kind);
+      else putf(t, "CNM_FN S%d store%d(T v) { return CNI_TO_%s(%c, v); }\n", k, k, e->id, kind);
+    } else {
+      const char *open = e->hub ? e->load : "", *after = s->dtype[k] == CN_BOOL ? " != 0" : "";
+      putf(t, "CNM_FN T load%d(S%d v) { return (T)CNI_TO_%s(%c, %s(v%s)); }\n", k, k, compute, e->kind, open, after);
+    }
+  }
+}
+
+/* ---- the program ---- */
+
+static bool divides(int prim)
+{
+  return prim == CNI_PW_fmod || prim == CNI_PW_remainder || prim == CNI_PW_floor_div || prim == CNI_PW_trunc_div;
+}
+
+static void put_literal(text *t, const cn_source *s, double value)
+{
+  union {
+    double f;
+    unsigned long long u;
+  } bits = {value};
+  if (is_int(s)) putf(t, "(T)%lldLL", (long long)value);
+  else if (value - value != 0) putf(t, "(T)cnm_u2d(0x%llxULL)", bits.u);
+  else putf(t, "(T)%.17g%s", value, value == (double)(long long)value && value < 1e15 && value > -1e15 ? ".0" : "");
+}
+
+/* cng_run(x0, ..., k0, ..., &y0, ..., &bad): one element. Registers: inputs, constants, steps. */
+static void put_program(text *t, const cn_source *s)
+{
+  const cni_program *p = s->program;
+  int nattr = 0;
+  put(t, "CNM_FN void cng_run(");
+  for (int i = 0; i < p->nin; i++) putf(t, "T r%d, ", i);
+  for (int i = 0; i < p->nconst; i++)
+    if (p->consts[i].attr >= 0) putf(t, "T k%d, ", nattr++);
+  for (int i = 0; i < p->nout; i++) putf(t, "T *y%d, ", i);
+  put(t, "int *bad)\n{\n");
+  nattr = 0;
+  for (int i = 0; i < p->nconst; i++) {
+    putf(t, "  const T r%d = ", p->nin + i);
+    if (p->consts[i].attr >= 0) putf(t, "k%d", nattr++);
+    else put_literal(t, s, p->consts[i].value);
+    put(t, ";\n");
+  }
+  for (int i = 0; i < p->nstep; i++) {
+    const cni_step *step = &p->steps[i];
+    const cni_prim_info *prim = &cni_prims[step->prim];
+    if (is_int(s) && divides(step->prim)) putf(t, "  *bad |= r%d == 0;\n", step->arg[1]);
+    putf(t, "  const T r%d = cng_%s(", p->nin + p->nconst + i, prim->name);
+    for (int k = 0; k < prim->arity; k++) putf(t, "%sr%d", k ? ", " : "", step->arg[k]);
+    put(t, ");\n");
+  }
+  for (int i = 0; i < p->nout; i++) putf(t, "  *y%d = r%d;\n", i, p->out[i]);
+  put(t, "  (void)bad;\n}\n");
+}
+
+/* ---- the loop ---- */
+
+static void put_struct(text *t, const cn_source *s)
+{
+  putf(t, "typedef struct cn_loop {\n  void *ptr[%d];\n  union { double f; long long i; } scalar[%d];\n", CN_LOOP_OPERANDS,
+       CN_LOOP_SCALARS);
+  put(t, "  long long n;\n  int *fault;\n  int fault_code, ndim;\n");
+  if (!s->flat) putf(t, "  long long shape[%d], stride[%d][%d];\n", CN_MAX_DIMS, CN_LOOP_OPERANDS, CN_MAX_DIMS);
+  put(t, "} cn_loop;\n");
+}
+
+/* Declares what is the same for all elements: pointers, attributes, inputs of one element. */
+static void put_common(text *t, const cn_source *s)
+{
+  const cni_program *p = s->program;
+  char field = is_int(s) ? 'i' : 'f';
+  int slot = 0;
+  put(t, "  int bad = 0;\n");
+  for (int i = 0; i < p->nconst; i++)
+    if (p->consts[i].attr >= 0) {
+      putf(t, "  const T k%d = (T)p->scalar[%d].%c;\n", slot, slot, field);
+      slot++;
+    }
+  for (int k = 0; k < s->nout + s->nin; k++) {
+    const char *constant = k < s->nout ? "" : "const ";
+    if (s->form[k] != 'p') putf(t, "  %sS%d *const a%d = (%sS%d *)p->ptr[%d];\n", constant, k, k, constant, k, k);
+    if (s->form[k] == 's') putf(t, "  const T v%d = load%d(a%d[0]);\n", k, k, k);
+    if (s->form[k] == 'p') putf(t, "  const T v%d = (T)p->scalar[%d].%c;\n", k, slot++, field);
+  }
+}
+
+/* One element. Operand k is read and written at `open` k `close`: "a3[i]", "a3[o3]", "u3.v[j]". */
+static void put_element(text *t, const cn_source *s, const char *indent, char name, const char *close, bool numbered)
+{
+  const cni_program *p = s->program;
+  int nattr = 0;
+  putf(t, "%s", indent);
+  for (int k = 0; k < s->nout; k++) putf(t, "%sy%d", k ? ", " : "T ", k);
+  putf(t, ";\n%scng_run(", indent);
+  for (int k = s->nout; k < s->nout + s->nin; k++) {
+    if (s->form[k] == 's' || s->form[k] == 'p') putf(t, "v%d, ", k);
+    else if (numbered) putf(t, "load%d(%c%d[o%d]), ", k, name, k, k);
+    else putf(t, "load%d(%c%d%s), ", k, name, k, close);
+  }
+  for (int i = 0; i < p->nconst; i++)
+    if (p->consts[i].attr >= 0) putf(t, "k%d, ", nattr++);
+  for (int k = 0; k < s->nout; k++) putf(t, "&y%d, ", k);
+  put(t, "&bad);\n");
+  for (int k = 0; k < s->nout; k++) {
+    if (numbered) putf(t, "%s%c%d[o%d] = store%d(y%d);\n", indent, name, k, k, k, k);
+    else putf(t, "%s%c%d%s = store%d(y%d);\n", indent, name, k, close, k, k);
+  }
+}
+
+/* Sets offsets o0, o1, ... of the position `i`, whose type is I. */
+static void put_offsets(text *t, const cn_source *s)
+{
+  put(t, "    I rest = (I)i;\n    long long ");
+  const char *comma = "";
+  for (int k = 0; k < s->nout + s->nin; k++)
+    if (s->form[k] == 'x') {
+      putf(t, "%so%d = 0", comma, k);
+      comma = ", ";
+    }
+  put(t, ";\n    for (int d = p->ndim - 1; d >= 0; d--) {\n"
+         "      const I next = d ? rest / (I)p->shape[d] : 0;\n"
+         "      const long long at = (long long)(rest - next * (I)p->shape[d]);\n");
+  for (int k = 0; k < s->nout + s->nin; k++)
+    if (s->form[k] == 'x') putf(t, "      o%d += at * p->stride[%d][d];\n", k, k);
+  put(t, "      rest = next;\n    }\n");
+}
+
+static void put_c_loop(text *t, const cn_source *s)
+{
+  putf(t, "void %s(const cn_loop *p, long long begin, long long end)\n{\n", s->entry);
+  put_common(t, s);
+  if (s->flat) {
+    put(t, "#if defined(__clang__)\n#pragma clang loop vectorize(assume_safety)\n#elif defined(__GNUC__)\n"
+           "#pragma GCC ivdep\n#endif\n  for (long long i = begin; i < end; i++) {\n");
+    put_element(t, s, "    ", 'a', "[i]", false);
+    put(t, "  }\n");
+  } else { /* a run along the last dim at a time */
+    put(t, "  for (long long i = begin; i < end;) {\n");
+    put_offsets(t, s);
+    put(t, "    const int last = p->ndim - 1;\n    long long stop = i - i % p->shape[last] + p->shape[last];\n"
+           "    if (stop > end) stop = end;\n    for (; i < stop; i++) {\n");
+    put_element(t, s, "      ", 'a', "", true);
+    for (int k = 0; k < s->nout + s->nin; k++)
+      if (s->form[k] == 'x') putf(t, "      o%d += p->stride[%d][last];\n", k, k);
+    put(t, "    }\n  }\n");
+  }
+  put(t, "  if (bad) *p->fault = p->fault_code;\n}\n");
+}
+
+static const char *word_of(size_t bytes)
+{
+  return bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : bytes == 4 ? "unsigned int" : bytes == 2 ? "unsigned short"
+                                                                                                 : "unsigned char";
+}
+
+/* `vector` elements at a time, 16 bytes of the widest operand; single ones at the end or where pointers are not
+ * aligned. */
+static void put_cuda_flat(text *t, const cn_source *s)
+{
+  putf(t, "  const unsigned long long n = (unsigned long long)p->n, step = gridDim.x * %dull;\n"
+          "  unsigned long long i = (blockIdx.x * %dull + threadIdx.x) * %d;\n  for (; i < n; i += step) {\n",
+       CN_LOOP_THREADS * s->vector, CN_LOOP_THREADS, s->vector);
+  if (s->vector > 1) {
+    putf(t, "    if (p->ndim && i + %d <= n) {\n", s->vector);
+    for (int k = 0; k < s->nout + s->nin; k++) {
+      if (s->form[k] != 'v') continue;
+      const char *word = word_of(cni_dtype_size(s->dtype[k]) * (size_t)s->vector);
+      putf(t, "      union { %s w; S%d v[%d]; } u%d;\n", word, k, s->vector, k);
+      if (k >= s->nout) putf(t, "      u%d.w = *(const %s *)(a%d + i);\n", k, word, k);
+    }
+    putf(t, "#pragma unroll\n      for (int j = 0; j < %d; j++) {\n", s->vector);
+    put_element(t, s, "        ", 'u', ".v[j]", false);
+    put(t, "      }\n");
+    for (int k = 0; k < s->nout; k++)
+      putf(t, "      *(%s *)(a%d + i) = u%d.w;\n", word_of(cni_dtype_size(s->dtype[k]) * (size_t)s->vector), k, k);
+    put(t, "      continue;\n    }\n");
+  }
+  putf(t, "    for (unsigned long long j = i; j < n && j < i + %d; j++) {\n", s->vector);
+  put_element(t, s, "      ", 'a', "[j]", false);
+  put(t, "    }\n  }\n");
+}
+
+static void put_cuda_loop(text *t, const cn_source *s)
+{
+  putf(t, "extern \"C\" __global__ void __launch_bounds__(%d) %s(const cn_loop loop)\n{\n  const cn_loop *const p = &loop;\n",
+       CN_LOOP_THREADS, s->entry);
+  put_common(t, s);
+  if (s->flat) {
+    put_cuda_flat(t, s);
+  } else {
+    putf(t, "  const I n = (I)p->n, step = (I)gridDim.x * %d;\n"
+            "  for (I i = (I)blockIdx.x * %d + threadIdx.x; i < n; i += step) {\n", CN_LOOP_THREADS, CN_LOOP_THREADS);
+    put_offsets(t, s);
+    put_element(t, s, "    ", 'a', "", true);
+    put(t, "  }\n");
+  }
+  put(t, "  if (bad) *p->fault = p->fault_code;\n}\n");
+}
+
+char *cni_source_text(const cn_source *s, size_t *size)
+{
+  text t = {NULL, 0, 0, false};
+  if (cni_grow((void **)&t.at, &t.room, FIRST_ROOM, 1)) return NULL;
+  put_head(&t, s);
+  put_primitives(&t, s);
+  put_conversions(&t, s);
+  put_program(&t, s);
+  put_struct(&t, s);
+  putf(&t, "typedef unsigned %s I;\n", s->wide || s->lang == CN_LANG_C ? "long long" : "int");
+  if (s->lang == CN_LANG_CUDA) put_cuda_loop(&t, s);
+  else put_c_loop(&t, s);
+  if (t.failed) {
+    cni_free(t.at, t.room);
+    return NULL;
+  }
+  *size = t.room;
+  return t.at;
+}

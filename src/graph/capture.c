@@ -1,0 +1,383 @@
+/* capture.c: the capture mode: ops record a node instead of running, and their results have a shape but no memory.
+ *
+ * Place in the flow: the last mode of apply, below autograd, so that backward passes and in-place updates are captured like
+ * everything else. Writes become new values: each memory has a present value and a count of writes; a view that was made
+ * before a write is made anew from its base when it is read, and a write through a view is scattered into the base.
+ * Invariant: nothing outside is changed by a capture except write counts; external tensors become states. */
+#include "capture.h"
+
+#include <cairn/autograd.h>
+#include <string.h>
+
+#include "ir.h"
+#include "ops/families.h"
+#include "tensor/tensor.h"
+
+/* What is known of one memory: needed once it is external, or was written to. */
+typedef struct memory {
+  cni_storage *storage; /* owned */
+  cn_tensor *root;      /* owned alias: the geometry that `value` has */
+  int value;            /* the whole memory's present value */
+  int state;            /* index in the graph's states; -1: made during capture */
+  uint64_t writes;
+} memory;
+
+typedef struct capture {
+  cn_graph *g;
+  uint64_t serial; /* tells handles of this capture from others' */
+  memory *memories;
+  size_t nmemories, memories_cap;
+} capture;
+
+static capture *current(void) { return cni_state()->capture; }
+
+/* ---- handles ---- */
+
+static void tag(const capture *cap, cn_tensor *t, int value, uint64_t writes)
+{
+  t->value = cap->serial << 32 | (uint32_t)(value + 1);
+  t->value_version = writes;
+}
+static int tagged_value(const capture *cap, const cn_tensor *t)
+{
+  return t->value >> 32 == cap->serial ? (int)(uint32_t)t->value - 1 : -1;
+}
+
+/* A tensor without memory that stands for a value; owned. strides NULL: contiguous. */
+static cn_tensor *meta_tensor(const capture *cap, cn_device device, int dtype, int ndim, const int64_t *shape,
+                              const int64_t *strides, int value)
+{
+  size_t size = (size_t)cni_numel(ndim, shape) * cn_dtype_size((cn_dtype)dtype);
+  cn_tensor *t = cni_tensor_over(cni_storage_meta(device, size), 0, dtype, ndim, shape, strides);
+  if (t) tag(cap, t, value, 0);
+  return t;
+}
+
+/* ---- memories ---- */
+
+static memory *find_memory(capture *cap, const cni_storage *s)
+{
+  for (size_t i = cap->nmemories; i-- > 0;)
+    if (cap->memories[i].storage == s) return &cap->memories[i];
+  return NULL;
+}
+
+static memory *add_memory(capture *cap, cn_tensor *root, int value, int state)
+{
+  if (cni_grow((void **)&cap->memories, &cap->memories_cap, cap->nmemories + 1, sizeof *cap->memories)) return NULL;
+  cn_tensor *alias = cni_tensor_alias(root);
+  if (!alias) return NULL;
+  memory *m = &cap->memories[cap->nmemories++];
+  *m = (memory){cni_storage_keep(root->storage), alias, value, state, 0};
+  return m;
+}
+
+static cn_tensor *root_of(cn_tensor *t)
+{
+  while (t->view) t = t->view->parent;
+  return t;
+}
+
+static int add_state(capture *cap, cn_tensor *t)
+{
+  cn_graph *g = cap->g;
+  cni_gvalue v = {.kind = CNI_VALUE_STATE, .dtype = t->d.dtype, .ndim = t->d.ndim, .device = t->d.device,
+                  .index = (int32_t)g->nstates};
+  memcpy(v.shape, t->d.shape, (size_t)t->d.ndim * sizeof *v.shape);
+  if (cni_grow((void **)&g->states, &g->states_cap, g->nstates + 1, sizeof *g->states)) return CN_ERR_MEMORY;
+  int value = cni_graph_add_value(g, &v);
+  if (value >= 0) g->states[g->nstates++] = (cni_gstate){cni_tensor_keep(t), value, -1};
+  return value;
+}
+
+/* The record of t's memory; external memory is made a state. NULL with the error set. */
+static memory *memory_of(capture *cap, cn_tensor *t)
+{
+  memory *m = find_memory(cap, t->storage);
+  if (m) return m;
+  cn_tensor *root = root_of(t);
+  int value = tagged_value(cap, root);
+  if (value >= 0) return add_memory(cap, root, value, -1);
+  if (!root->storage->data && root->d.numel) {
+    cni_fail(CN_ERR_CAPTURE, "capture: a tensor of another capture is used");
+    return NULL;
+  }
+  if ((value = add_state(cap, root)) < 0) return NULL;
+  return add_memory(cap, root, value, (int)cap->g->nstates - 1);
+}
+
+/* ---- values ---- */
+
+static int scalar_value(capture *cap, const cn_tensor *t)
+{
+  cn_graph *g = cap->g;
+  cni_gvalue v = {.kind = CNI_VALUE_SCALAR, .dtype = t->d.dtype, .device = CN_CPU, .weak = true};
+  if (t->d.dtype == CN_F64) memcpy(&v.number, t->d.data, sizeof v.number);
+  else if (t->d.dtype == CN_BOOL) v.integer = *(const uint8_t *)t->d.data;
+  else memcpy(&v.integer, t->d.data, sizeof v.integer);
+  return cni_graph_add_value(g, &v);
+}
+
+static bool same_geometry(const cn_tensor *a, const cn_tensor *b)
+{
+  if (a->d.ndim != b->d.ndim || a->offset != b->offset || a->d.dtype != b->d.dtype) return false;
+  for (int i = 0; i < a->d.ndim; i++)
+    if (a->d.shape[i] != b->d.shape[i] || (a->d.strides[i] != b->d.strides[i] && a->d.shape[i] != 1)) return false;
+  return true;
+}
+
+static int add_result(capture *cap, int node, int index, const cn_desc *d)
+{
+  cni_gvalue v = {.kind = CNI_VALUE_RESULT, .dtype = d->dtype, .ndim = d->ndim, .device = d->device, .index = index,
+                  .node = node};
+  memcpy(v.shape, d->shape, (size_t)d->ndim * sizeof *v.shape);
+  int value = cni_graph_add_value(cap->g, &v);
+  if (value >= 0) cap->g->nodes[node].out[index] = value;
+  return value;
+}
+
+static int value_of(capture *cap, cn_tensor *t);
+
+/* Records the view that made t, on its parent's present value. */
+static int view_value(capture *cap, cn_tensor *t)
+{
+  int parent = value_of(cap, t->view->parent);
+  if (parent < 0) return parent;
+  int node = cni_graph_add_node(cap->g, cni_op_info(t->view->op), t->view->args, t->view->nargs, &parent, 1, 1);
+  return node < 0 ? node : add_result(cap, node, 0, &t->d);
+}
+
+static int value_of(capture *cap, cn_tensor *t)
+{
+  if (t->d.weak) return scalar_value(cap, t);
+  int value = tagged_value(cap, t);
+  memory *m = find_memory(cap, t->storage);
+  if (value >= 0 && t->value_version == (m ? m->writes : 0)) return value;
+  if (t->view) {
+    if (!(m = memory_of(cap, t))) return cn_err();
+    uint64_t writes = m->writes;
+    if ((value = view_value(cap, t)) >= 0 && tagged_value(cap, t) >= 0) tag(cap, t, value, writes);
+    return value;
+  }
+  if (!(m = memory_of(cap, t))) return cn_err();
+  if (same_geometry(t, m->root)) return m->value;
+  if (m->state < 0 || m->writes)
+    return cni_fail(CN_ERR_CAPTURE, "capture: a tensor shares memory that the captured code writes to in a way that is "
+                                    "not recorded as a view");
+  return add_state(cap, t);
+}
+
+/* ---- writes ---- */
+
+/* The handle's present value as a tensor without history, for scatter rules; owned by the scope. */
+static cn_tensor *present(capture *cap, cn_tensor *t)
+{
+  int value = value_of(cap, t);
+  if (value < 0) return NULL;
+  return cni_scope_add(meta_tensor(cap, t->d.device, t->d.dtype, t->d.ndim, t->d.shape, t->d.strides, value));
+}
+
+/* The root's value after t became `value`: scattered upwards view by view. */
+static int scattered(capture *cap, cn_tensor *t, int value)
+{
+  cn_tensor *src = cni_scope_add(
+    meta_tensor(cap, t->d.device, t->d.dtype, t->d.ndim, t->d.shape, t->d.strides, value));
+  for (; src && t->view; t = t->view->parent) {
+    const cni_view *v = t->view;
+    cn_call call = {.op = v->op, .args = v->args, .nargs = v->nargs, .device = t->d.device};
+    if (!v->op->scatter)
+      return cni_fail(CN_ERR_CAPTURE, "capture: writing through %s is not possible", cni_op_info(v->op)->name);
+    cn_tensor *base = present(cap, v->parent);
+    src = base ? v->op->scatter(&call, base, src) : NULL;
+  }
+  return src ? value_of(cap, src) : cn_err();
+}
+
+static int write_value(capture *cap, cn_tensor *dest, int value)
+{
+  cn_state *st = cni_state();
+  bool no_grad = st->no_grad;
+  size_t depth = cni_scope_push();
+  st->no_grad = true;
+  int whole = memory_of(cap, dest) ? scattered(cap, dest, value) : cn_err();
+  st->no_grad = no_grad;
+  cni_scope_pop(depth);
+  if (whole < 0) return whole;
+  memory *m = find_memory(cap, dest->storage);
+  if (!dest->view && !same_geometry(dest, m->root))
+    return cni_fail(CN_ERR_CAPTURE, "capture: a write to memory that is shared without a recorded view");
+  m->value = whole;
+  m->writes++;
+  if (m->state >= 0) cap->g->states[m->state].final = whole;
+  else tag(cap, dest, value, m->writes);
+  atomic_fetch_add_explicit(&dest->storage->version, 1, memory_order_relaxed);
+  return CN_OK;
+}
+
+/* ---- the mode ---- */
+
+static int record(capture *cap, const cni_applying *a)
+{
+  const cn_call *c = &a->c;
+  int room[64], *in = room;
+  if (c->nin > 64 && !(in = cni_alloc((size_t)c->nin * sizeof *in))) return CN_ERR_MEMORY;
+  int node = 0;
+  for (int i = 0; i < c->nin && node >= 0; i++) {
+    in[i] = c->in[i] ? value_of(cap, c->in[i]) : -1;
+    if (c->in[i] && in[i] < 0) node = in[i];
+  }
+  if (node >= 0) node = cni_graph_add_node(cap->g, a->info, c->args, c->nargs, in, c->nin, c->nout);
+  if (in != room) cni_free(in, (size_t)c->nin * sizeof *in);
+  return node;
+}
+
+static void spec_desc(cn_desc *d, const cn_call *c, int i)
+{
+  const cn_spec *s = &c->spec[i];
+  d->dtype = s->dtype;
+  d->ndim = s->ndim;
+  d->device = c->device;
+  memcpy(d->shape, s->shape, (size_t)s->ndim * sizeof *d->shape);
+}
+
+static int result_handle(capture *cap, cn_call *c, int i, int value)
+{
+  const cn_spec *s = &c->spec[i];
+  if (s->view_of < 0) {
+    c->out[i] = meta_tensor(cap, c->device, s->dtype, s->ndim, s->shape, s->has_strides ? s->strides : NULL, value);
+    return c->out[i] ? CN_OK : CN_ERR_MEMORY;
+  }
+  const memory *m = find_memory(cap, c->in[s->view_of]->storage);
+  tag(cap, c->out[i], value, m ? m->writes : 0);
+  return CN_OK;
+}
+
+/* In place: the result (cast to dest's type) becomes dest's value. */
+static int record_write(capture *cap, cni_applying *a, int value)
+{
+  cn_tensor *dest = a->dest;
+  if (a->c.spec[0].dtype != dest->d.dtype) {
+    const cni_opinfo *cast = cni_op_by_name("cast");
+    cn_value args[2] = {{CN_V_TENSOR, 1, {0}}, cn_v_int(dest->d.dtype)};
+    int node = cni_graph_add_node(cap->g, cast, args, 2, &value, 1, 1);
+    if (node < 0 || (value = add_result(cap, node, 0, &dest->d)) < 0) return CN_ERR_MEMORY;
+  }
+  int status = write_value(cap, dest, value);
+  if (!status) a->c.out[0] = cni_tensor_keep(dest);
+  return status;
+}
+
+int cni_make_results(cn_call *c); /* ops/apply.c */
+
+int cni_capture_mode(cni_applying *a)
+{
+  capture *cap = current();
+  cn_call *c = &a->c;
+  cn_desc d;
+  for (int i = 0; i < c->nout; i++)
+    if (c->spec[i].data_dependent)
+      return cni_fail(CN_ERR_CAPTURE, "%s: the size of its result depends on data, which a graph cannot hold",
+                      a->info->name);
+  int node = record(cap, a), status = node < 0 ? (cn_err() ? cn_err() : CN_ERR_MEMORY) : CN_OK;
+  if (!status && c->spec[0].view_of >= 0) status = cni_make_results(c);
+  for (int i = 0; i < c->nout && !status; i++) {
+    spec_desc(&d, c, i);
+    int value = add_result(cap, node, i, &d);
+    if (value < 0) status = CN_ERR_MEMORY;
+    else status = a->dest ? record_write(cap, a, value) : result_handle(cap, c, i, value);
+  }
+  for (int i = 0; status && i < c->nout; i++) {
+    cni_tensor_release(c->out[i]);
+    c->out[i] = NULL;
+  }
+  return status;
+}
+
+/* ---- tracing ---- */
+
+static int add_inputs(capture *cap, cn_tensor **metas, cn_tensor *const *inputs, size_t n)
+{
+  cn_graph *g = cap->g;
+  for (size_t i = 0; i < n; i++) {
+    if (!inputs[i]) return cni_fail(CN_ERR_TYPE, "trace: input %zu is NULL", i);
+    const cn_desc *d = &inputs[i]->d;
+    cni_gvalue v = {.kind = CNI_VALUE_INPUT, .dtype = d->dtype, .ndim = d->ndim, .device = d->device,
+                    .index = (int32_t)i};
+    memcpy(v.shape, d->shape, (size_t)d->ndim * sizeof *v.shape);
+    int value = cni_graph_add_value(g, &v);
+    if (value < 0 || cni_graph_add_list(&g->inputs, &g->ninputs, &g->inputs_cap, value)) return CN_ERR_MEMORY;
+    metas[i] = cni_scope_add(meta_tensor(cap, d->device, d->dtype, d->ndim, d->shape, NULL, value));
+    if (!metas[i]) return CN_ERR_MEMORY;
+  }
+  g->free_dims = cni_alloc_zero(n * sizeof *g->free_dims);
+  return g->free_dims ? CN_OK : CN_ERR_MEMORY;
+}
+
+static int add_outputs(capture *cap, cn_tensor *const *outputs, size_t n)
+{
+  cn_graph *g = cap->g;
+  for (size_t i = 0; i < n; i++) {
+    if (!outputs[i]) return cni_fail(CN_ERR_VALUE, "trace: the function left output %zu unset", i);
+    int value = value_of(cap, outputs[i]);
+    if (value < 0) return cn_err();
+    if (cni_graph_add_list(&g->outputs, &g->noutputs, &g->outputs_cap, value)) return CN_ERR_MEMORY;
+  }
+  return CN_OK;
+}
+
+static int run_traced(capture *cap, cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs,
+                      void *payload)
+{
+  cn_state *st = cni_state();
+  cn_tensor **outputs = cni_alloc_zero((noutputs + 1) * sizeof *outputs);
+  cn_tensor **metas = outputs ? cni_alloc_zero((ninputs + 1) * sizeof *metas) : NULL;
+  int status = metas ? add_inputs(cap, metas, inputs, ninputs) : CN_ERR_MEMORY;
+  if (!status) {
+    st->capture = cap;
+    st->modes |= CNI_MODE_CAPTURE;
+    status = fn(outputs, metas, payload);
+    if (!status) status = st->err ? st->err : add_outputs(cap, outputs, noutputs);
+    else if (!st->err) cni_fail(status, "trace: the function failed");
+    st->modes &= ~(uint32_t)CNI_MODE_CAPTURE;
+    st->capture = NULL;
+  }
+  if (outputs) cni_free(outputs, (noutputs + 1) * sizeof *outputs);
+  if (metas) cni_free(metas, (ninputs + 1) * sizeof *metas);
+  return status;
+}
+
+/* Gradients that the traced code left in leaves have no memory: they go, as if the step had cleared them. */
+static void drop_meta_grads(const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nstates; i++) {
+    const cn_tensor *grad = cn_grad_of(g->states[i].tensor);
+    if (grad && !grad->d.data && grad->d.numel) cn_zero_grad(g->states[i].tensor);
+  }
+}
+
+cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs, void *payload)
+{
+  static _Atomic uint64_t next_serial = 1;
+  cn_state *st = cni_state();
+  if (st->err) return NULL;
+  cni_init();
+  if (st->capture) {
+    cni_fail(CN_ERR_CAPTURE, "trace: a graph is being captured already");
+    return NULL;
+  }
+  capture cap = {.g = cni_graph_new(), .serial = atomic_fetch_add(&next_serial, 1) & 0xffffffffu};
+  if (!cap.g) return NULL;
+  size_t depth = cni_scope_push();
+  int status = run_traced(&cap, fn, noutputs, inputs, ninputs, payload);
+  cni_scope_pop(depth);
+  for (size_t i = 0; i < cap.nmemories; i++) {
+    cni_storage_release(cap.memories[i].storage);
+    cni_tensor_release(cap.memories[i].root);
+  }
+  drop_meta_grads(cap.g);
+  cni_free(cap.memories, cap.memories_cap * sizeof *cap.memories);
+  if (!status && cn_graph_remove_dead(cap.g) < 0) status = cn_err();
+  if (!status) return cap.g;
+  cn_graph_free(cap.g);
+  return NULL;
+}

@@ -1,0 +1,207 @@
+/* ir.c: building, verifying and freeing graphs. See ir.h. */
+#include "ir.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "tensor/args.h"
+#include "tensor/tensor.h"
+
+cn_graph *cni_graph_new(void) { return cni_alloc_zero(sizeof(cn_graph)); }
+
+int cni_graph_add_value(cn_graph *g, const cni_gvalue *v)
+{
+  if (cni_grow((void **)&g->values, &g->values_cap, g->nvalues + 1, sizeof *g->values)) return CN_ERR_MEMORY;
+  g->values[g->nvalues] = *v;
+  return (int)g->nvalues++;
+}
+
+int cni_graph_add_list(int **list, size_t *n, size_t *cap, int value)
+{
+  if (cni_grow((void **)list, cap, *n + 1, sizeof **list)) return CN_ERR_MEMORY;
+  (*list)[(*n)++] = value;
+  return CN_OK;
+}
+
+int cni_graph_add_node(cn_graph *g, const cni_opinfo *info, const cn_value *args, int nargs, const int *in, int nin,
+                       int nout)
+{
+  if (cni_grow((void **)&g->nodes, &g->nodes_cap, g->nnodes + 1, sizeof *g->nodes)) return CN_ERR_MEMORY;
+  cni_gnode *n = &g->nodes[g->nnodes];
+  *n = (cni_gnode){.info = info, .nargs = nargs, .nin = nin, .nout = nout};
+  n->args_size = cni_args_bytes(args, nargs);
+  n->args = cni_alloc(n->args_size);
+  n->in = n->args ? cni_alloc((size_t)nin * sizeof *n->in) : NULL;
+  n->out = n->in ? cni_alloc((size_t)nout * sizeof *n->out) : NULL;
+  if (!n->out) {
+    if (n->in) cni_free(n->in, (size_t)nin * sizeof *n->in);
+    if (n->args) cni_free(n->args, n->args_size);
+    return CN_ERR_MEMORY;
+  }
+  cni_args_copy(n->args, args, nargs);
+  memcpy(n->in, in, (size_t)nin * sizeof *n->in);
+  for (int i = 0; i < nout; i++) n->out[i] = -1;
+  return (int)g->nnodes++;
+}
+
+static void free_node(cni_gnode *n)
+{
+  cni_free(n->args, n->args_size);
+  cni_free(n->in, (size_t)n->nin * sizeof *n->in);
+  cni_free(n->out, (size_t)n->nout * sizeof *n->out);
+}
+
+void cn_graph_free(cn_graph *g)
+{
+  if (!g) return;
+  cni_plan_free(g->plan);
+  for (size_t i = 0; i < g->nnodes; i++) free_node(&g->nodes[i]);
+  for (size_t i = 0; i < g->nstates; i++) cni_tensor_release(g->states[i].tensor);
+  cni_free(g->values, g->values_cap * sizeof *g->values);
+  cni_free(g->nodes, g->nodes_cap * sizeof *g->nodes);
+  cni_free(g->inputs, g->inputs_cap * sizeof *g->inputs);
+  cni_free(g->states, g->states_cap * sizeof *g->states);
+  cni_free(g->outputs, g->outputs_cap * sizeof *g->outputs);
+  cni_free(g->syms, g->syms_cap * sizeof *g->syms);
+  if (g->free_dims) cni_free(g->free_dims, g->ninputs * sizeof *g->free_dims);
+  cni_free(g, sizeof *g);
+}
+
+size_t cn_graph_nodes(const cn_graph *g) { return g ? g->nnodes : 0; }
+size_t cn_graph_inputs(const cn_graph *g) { return g ? g->ninputs : 0; }
+size_t cn_graph_outputs(const cn_graph *g) { return g ? g->noutputs : 0; }
+size_t cn_graph_states(const cn_graph *g) { return g ? g->nstates : 0; }
+
+cn_tensor *cn_graph_state(const cn_graph *g, size_t i) { return g && i < g->nstates ? g->states[i].tensor : NULL; }
+
+int cn_graph_bind(cn_graph *g, size_t i, cn_tensor *t)
+{
+  if (!g || i >= g->nstates || !t) return cni_fail(CN_ERR_INDEX, "graph_bind: there is no state %zu, or no tensor", i);
+  const cni_gvalue *v = &g->values[g->states[i].value];
+  bool fits = t->d.dtype == v->dtype && t->d.ndim == v->ndim;
+  for (int k = 0; fits && k < v->ndim; k++) fits = t->d.shape[k] == v->shape[k];
+  if (!fits) return cni_fail(CN_ERR_SHAPE, "graph_bind: the tensor's type or shape is not that of state %zu", i);
+  cni_tensor_keep(t);
+  cni_tensor_release(g->states[i].tensor);
+  g->states[i].tensor = t;
+  cni_plan_free(g->plan);
+  g->plan = NULL;
+  return CN_OK;
+}
+
+int64_t cni_sym_value(const cni_sym *s, cn_tensor *const *inputs)
+{
+  int64_t v = s->num;
+  for (int k = 0; k < 2; k++)
+    if (s->input[k] >= 0) v *= inputs[s->input[k]]->d.shape[s->dim[k]];
+  return v / s->den + s->add;
+}
+
+/* ---- the verifier ---- */
+
+static int wrong(size_t node, const char *name, const char *what)
+{
+  return cni_fail(CN_ERR_INTERNAL, "graph: node %zu (%s): %s", node, name, what);
+}
+
+static int verify_node(const cn_graph *g, size_t i)
+{
+  const cni_gnode *n = &g->nodes[i];
+  const char *name = n->info->name;
+  if (n->nargs != n->info->nparams) return wrong(i, name, "its arguments do not fit the signature");
+  for (int k = 0; k < n->nin; k++) {
+    if (n->in[k] == -1) continue;
+    if (n->in[k] < 0 || (size_t)n->in[k] >= g->nvalues) return wrong(i, name, "reads a value that does not exist");
+    const cni_gvalue *v = &g->values[n->in[k]];
+    if (v->kind == CNI_VALUE_RESULT && (v->node < 0 || (size_t)v->node >= i))
+      return wrong(i, name, "reads a value that is made later");
+  }
+  for (int k = 0; k < n->nout; k++) {
+    if (n->out[k] < 0 || (size_t)n->out[k] >= g->nvalues) return wrong(i, name, "a result has no value");
+    const cni_gvalue *v = &g->values[n->out[k]];
+    if (v->kind != CNI_VALUE_RESULT || v->node != (int)i || v->index != k)
+      return wrong(i, name, "a result's value belongs to another node");
+    if (!cni_dtype_valid(v->dtype) || v->ndim < 0 || v->ndim > CN_MAX_DIMS) return wrong(i, name, "bad type or shape");
+  }
+  return CN_OK;
+}
+
+static bool is_value(const cn_graph *g, int v) { return v >= 0 && (size_t)v < g->nvalues; }
+
+int cn_graph_verify(const cn_graph *g)
+{
+  if (!g) return cni_fail(CN_ERR_TYPE, "graph: NULL");
+  for (size_t i = 0; i < g->nnodes; i++) {
+    int status = verify_node(g, i);
+    if (status) return status;
+  }
+  for (size_t i = 0; i < g->noutputs; i++)
+    if (!is_value(g, g->outputs[i])) return cni_fail(CN_ERR_INTERNAL, "graph: output %zu has no value", i);
+  for (size_t i = 0; i < g->nstates; i++)
+    if (!is_value(g, g->states[i].value) || (g->states[i].final != -1 && !is_value(g, g->states[i].final)))
+      return cni_fail(CN_ERR_INTERNAL, "graph: state %zu has no value", i);
+  for (size_t i = 0; i < g->ninputs; i++)
+    if (!is_value(g, g->inputs[i]) || g->values[g->inputs[i]].kind != CNI_VALUE_INPUT)
+      return cni_fail(CN_ERR_INTERNAL, "graph: input %zu has no value", i);
+  return CN_OK;
+}
+
+/* ---- dead nodes ---- */
+
+static void mark_live(const cn_graph *g, bool *live)
+{
+  for (size_t i = g->nnodes; i-- > 0;) {
+    const cni_gnode *n = &g->nodes[i];
+    bool wanted = false;
+    for (int k = 0; k < n->nout; k++) wanted |= live[n->out[k]];
+    /* A random op moves the random state even when nobody reads its numbers: it stays. */
+    if (!wanted && !(n->info->row->flags & CN_OP_RANDOM)) continue;
+    for (int k = 0; k < n->nin; k++)
+      if (n->in[k] >= 0) live[n->in[k]] = true;
+    for (int k = 0; k < n->nout; k++) live[n->out[k]] = true;
+  }
+}
+
+static void renumber_syms(cn_graph *g, const int *to)
+{
+  size_t n = 0;
+  for (size_t i = 0; i < g->nsyms; i++) {
+    cni_sym_attr s = g->syms[i];
+    if (s.arg >= 0) s.node = to[s.node];
+    if (s.node >= 0) g->syms[n++] = s;
+  }
+  g->nsyms = n;
+}
+
+int cn_graph_remove_dead(cn_graph *g)
+{
+  if (!g) return cni_fail(CN_ERR_TYPE, "graph: NULL");
+  bool *live = cni_alloc_zero(g->nvalues + 1);
+  int *to = live ? cni_alloc((g->nnodes + 1) * sizeof *to) : NULL;
+  size_t n = 0, before = g->nnodes;
+  if (to) {
+    for (size_t i = 0; i < g->noutputs; i++) live[g->outputs[i]] = true;
+    for (size_t i = 0; i < g->nstates; i++)
+      if (g->states[i].final >= 0) live[g->states[i].final] = true;
+    mark_live(g, live);
+    for (size_t i = 0; i < before; i++) {
+      cni_gnode *node = &g->nodes[i];
+      to[i] = live[node->out[0]] ? (int)n : -1;
+      if (to[i] < 0) {
+        free_node(node);
+        continue;
+      }
+      for (int k = 0; k < node->nout; k++) g->values[node->out[k]].node = (int)n;
+      g->nodes[n++] = *node;
+    }
+    g->nnodes = n;
+    renumber_syms(g, to);
+    cni_plan_free(g->plan);
+    g->plan = NULL;
+  }
+  if (live) cni_free(live, g->nvalues + 1);
+  if (!to) return CN_ERR_MEMORY;
+  cni_free(to, (before + 1) * sizeof *to);
+  return (int)(before - n);
+}

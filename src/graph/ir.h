@@ -1,0 +1,88 @@
+/* ir.h: the graph itself: values and nodes.
+ *
+ * Place in the flow: capture.c writes it, passes change it, text.c prints it, plan.c and run.c execute it. Invariants (checked
+ * by cn_graph_verify): nodes stand in an order in which every value is made before it is read; a value has one maker; the
+ * graph is functional: in-place writes have become new values, and states say which value they end up with. */
+#ifndef CNI_GRAPH_IR_H
+#define CNI_GRAPH_IR_H
+
+#include <cairn/ext/op.h>
+#include <cairn/graph.h>
+
+#include "ops/table.h"
+
+enum cni_value_kind { CNI_VALUE_INPUT, CNI_VALUE_STATE, CNI_VALUE_SCALAR, CNI_VALUE_RESULT };
+
+typedef struct cni_gvalue {
+  enum cni_value_kind kind;
+  int32_t dtype, ndim;
+  cn_device device;
+  int32_t index;   /* which input, state or scalar; RESULT: which result of the node */
+  int32_t node;    /* RESULT: its maker */
+  bool weak;       /* SCALAR: a number that does not raise types */
+  double number;   /* SCALAR: its value (float types), ... */
+  int64_t integer; /* ... (other types) */
+  int64_t shape[CN_MAX_DIMS]; /* as traced */
+} cni_gvalue;
+
+/* An integer that depends on sizes: num * a * b / den + add, where a and b are sizes of inputs (input -1: 1). */
+typedef struct cni_sym {
+  int64_t num, den, add;
+  int32_t input[2], dim[2];
+} cni_sym;
+
+/* Which integer of a node's arguments is symbolic: element `element` of argument `arg` (0 for a plain int). */
+typedef struct cni_sym_attr {
+  int32_t node, arg, element;
+  cni_sym sym;
+} cni_sym_attr;
+
+typedef struct cni_gnode {
+  const cni_opinfo *info;
+  cn_value *args; /* attributes, in one block with their lists; tensor slots keep tag and count */
+  int nargs;
+  size_t args_size;
+  int *in; /* value ids; -1 where an optional is absent */
+  int nin;
+  int *out;
+  int nout;
+  bool dead;
+} cni_gnode;
+
+typedef struct cni_gstate {
+  cn_tensor *tensor; /* owned; NULL in a parsed graph until bound */
+  int value;         /* what reading it gives */
+  int final;         /* what it holds after a run; -1: unchanged */
+} cni_gstate;
+
+struct cn_graph {
+  cni_gvalue *values;
+  size_t nvalues, values_cap;
+  cni_gnode *nodes;
+  size_t nnodes, nodes_cap;
+  int *inputs; /* value ids */
+  size_t ninputs, inputs_cap;
+  cni_gstate *states;
+  size_t nstates, states_cap;
+  int *outputs;
+  size_t noutputs, outputs_cap;
+  cni_sym_attr *syms;
+  size_t nsyms, syms_cap;
+  /* Scalars that depend on sizes: sym_attr with node = value id and arg = -1. */
+  uint32_t *free_dims; /* per input: bit d: size of dim d may differ from the traced one */
+  struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
+};
+
+cn_graph *cni_graph_new(void);
+int cni_graph_add_value(cn_graph *g, const cni_gvalue *v);              /* its id; negative on failure */
+int cni_graph_add_list(int **list, size_t *n, size_t *cap, int value);
+/* Copies args and ids. Result ids are set by the caller afterwards (out starts as -1). The node's index; negative on
+ * failure. */
+int cni_graph_add_node(cn_graph *g, const cni_opinfo *info, const cn_value *args, int nargs, const int *in, int nin,
+                       int nout);
+void cni_plan_free(struct cni_plan *plan);
+
+/* Sizes of inputs -> integer. */
+int64_t cni_sym_value(const cni_sym *s, cn_tensor *const *inputs);
+
+#endif

@@ -1,0 +1,358 @@
+/* parse.c: reads the text of text.c back into a graph. Survives any bytes: every error names its line.
+ *
+ * Invariant: a parsed graph has passed the verifier; value ids of the text are kept. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "ir.h"
+#include "ops/families.h"
+
+enum { MOST = 4096 }; /* numbers in one list, tensors of one call */
+
+typedef struct reader {
+  const char *s;
+  int line;
+  cn_graph *g;
+  int64_t *ints;
+  double *floats;
+  int *ids;
+  char *strings; /* room for the strings of one line */
+} reader;
+
+static int bad(const reader *r, const char *what)
+{
+  return cni_fail(CN_ERR_IO, "graph text, line %d: %s near \"%.20s\"", r->line, what, r->s);
+}
+
+static void blanks(reader *r)
+{
+  while (*r->s == ' ') r->s++;
+}
+static bool eat(reader *r, const char *word)
+{
+  size_t n = strlen(word);
+  blanks(r);
+  if (strncmp(r->s, word, n)) return false;
+  r->s += n;
+  return true;
+}
+static bool integer(reader *r, int64_t *v)
+{
+  char *end;
+  blanks(r);
+  if (*r->s != '-' && (*r->s < '0' || *r->s > '9')) return false;
+  *v = strtoll(r->s, &end, 10);
+  if (end == r->s) return false;
+  r->s = end;
+  return true;
+}
+static bool number(reader *r, double *v)
+{
+  char *end;
+  blanks(r);
+  if (!strchr("-+0123456789in", *r->s) || !*r->s) return false;
+  *v = strtod(r->s, &end);
+  if (end == r->s) return false;
+  r->s = end;
+  return true;
+}
+static bool word(reader *r, char *out, size_t size)
+{
+  blanks(r);
+  size_t n = strspn(r->s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
+  if (!n || n >= size) return false;
+  memcpy(out, r->s, n);
+  out[n] = 0;
+  r->s += n;
+  return true;
+}
+static bool small(reader *r, int *v)
+{
+  int64_t x;
+  if (!integer(r, &x) || x < -1 || x > INT32_MAX) return false;
+  *v = (int)x;
+  return true;
+}
+
+static bool type(reader *r, cni_gvalue *v)
+{
+  char name[32];
+  if (!word(r, name, sizeof name)) return false;
+  v->dtype = (int32_t)cn_dtype_find(name);
+  v->device = CN_CPU;
+  if (!v->dtype || !eat(r, "[")) return false;
+  while (!eat(r, "]")) {
+    if (v->ndim == CN_MAX_DIMS || !integer(r, &v->shape[v->ndim]) || v->shape[v->ndim] < 0) return false;
+    v->ndim++;
+    eat(r, ",");
+  }
+  return true;
+}
+
+/* Values may be named in any order: makes room up to id. */
+static int put_value(reader *r, int id, const cni_gvalue *v)
+{
+  cn_graph *g = r->g;
+  if (id < 0 || id > 1 << 24 || (size_t)id > g->nvalues + (1u << 16)) return bad(r, "a value's number is out of range");
+  while (g->nvalues <= (size_t)id) {
+    cni_gvalue empty = {.kind = CNI_VALUE_SCALAR, .dtype = CN_F64, .weak = true};
+    if (cni_graph_add_value(g, &empty) < 0) return CN_ERR_MEMORY;
+  }
+  g->values[id] = *v;
+  return CN_OK;
+}
+
+static int scalar_line(reader *r, int id)
+{
+  cni_gvalue v = {.kind = CNI_VALUE_SCALAR, .device = CN_CPU};
+  char name[32];
+  if (!word(r, name, sizeof name) || !(v.dtype = (int32_t)cn_dtype_find(name))) return bad(r, "a type is missing");
+  v.weak = eat(r, "weak");
+  if (v.dtype == CN_F64 ? !number(r, &v.number) : !integer(r, &v.integer)) return bad(r, "a number is missing");
+  if (v.dtype != CN_F64 && v.dtype != CN_I64 && v.dtype != CN_BOOL) return bad(r, "not a type of numbers");
+  return put_value(r, id, &v);
+}
+
+static int input_line(reader *r, int id)
+{
+  cn_graph *g = r->g;
+  cni_gvalue v = {.kind = CNI_VALUE_INPUT, .index = (int32_t)g->ninputs};
+  int64_t free_dims = 0;
+  if (!type(r, &v)) return bad(r, "a type and shape are missing");
+  if (eat(r, "free") && (!integer(r, &free_dims) || free_dims < 0 || free_dims > 0xffff)) return bad(r, "bad dims");
+  uint32_t *dims = cni_alloc((g->ninputs + 1) * sizeof *dims);
+  if (!dims) return CN_ERR_MEMORY;
+  if (g->free_dims) memcpy(dims, g->free_dims, g->ninputs * sizeof *dims);
+  if (g->free_dims) cni_free(g->free_dims, g->ninputs * sizeof *dims);
+  g->free_dims = dims;
+  dims[g->ninputs] = (uint32_t)free_dims;
+  int status = put_value(r, id, &v);
+  if (!status) status = cni_graph_add_list(&g->inputs, &g->ninputs, &g->inputs_cap, id);
+  if (status) { /* keep the array's size in step with ninputs */
+    cni_free(g->free_dims, (g->ninputs + 1) * sizeof *dims);
+    g->free_dims = NULL;
+    g->ninputs = 0;
+  }
+  return status;
+}
+
+static int state_line(reader *r, int id)
+{
+  cn_graph *g = r->g;
+  cni_gvalue v = {.kind = CNI_VALUE_STATE, .index = (int32_t)g->nstates};
+  if (!type(r, &v)) return bad(r, "a type and shape are missing");
+  if (cni_grow((void **)&g->states, &g->states_cap, g->nstates + 1, sizeof *g->states)) return CN_ERR_MEMORY;
+  g->states[g->nstates++] = (cni_gstate){NULL, id, -1};
+  return put_value(r, id, &v);
+}
+
+/* ---- calls ---- */
+
+static bool value_ref(reader *r, int *id)
+{
+  *id = -1;
+  if (eat(r, "none")) return true;
+  return eat(r, "%") && small(r, id) && (size_t)*id < r->g->nvalues;
+}
+
+static bool string_arg(reader *r, cn_value *v, char **room, const char *room_end)
+{
+  char *start = *room;
+  for (; *r->s && *r->s != '\'' && *r->s != '\n'; r->s++) {
+    if (*r->s == '\\' && r->s[1]) r->s++;
+    if (*room + 1 >= room_end) return false;
+    *(*room)++ = *r->s;
+  }
+  if (*r->s++ != '\'' || *room + 1 >= room_end) return false;
+  *(*room)++ = 0;
+  *v = cn_v_str(start);
+  return true;
+}
+
+typedef struct lists {
+  int nints, nfloats, nids;
+  char *room;
+  const char *room_end;
+} lists;
+
+static bool int_list(reader *r, cn_value *v, lists *l)
+{
+  int first = l->nints;
+  while (!eat(r, "]")) {
+    if (l->nints == MOST || !integer(r, &r->ints[l->nints++])) return false;
+    eat(r, ",");
+  }
+  *v = cn_v_ints(r->ints + first, (size_t)(l->nints - first));
+  return true;
+}
+static bool float_list(reader *r, cn_value *v, lists *l)
+{
+  int first = l->nfloats;
+  while (!eat(r, ">")) {
+    if (l->nfloats == MOST || !number(r, &r->floats[l->nfloats++])) return false;
+    eat(r, ",");
+  }
+  *v = cn_v_floats(r->floats + first, (size_t)(l->nfloats - first));
+  return true;
+}
+static bool tensor_list(reader *r, cn_value *v, lists *l)
+{
+  int first = l->nids;
+  while (!eat(r, "}")) {
+    if (l->nids == MOST || !value_ref(r, &r->ids[l->nids++])) return false;
+    eat(r, ",");
+  }
+  *v = cn_v_tensors(NULL, (size_t)(l->nids - first));
+  return true;
+}
+
+static bool argument(reader *r, const cni_param *p, cn_value *v, lists *l)
+{
+  *v = cn_v_none();
+  if (p->type == CNI_T_TENSOR && !p->list) {
+    if (l->nids == MOST || !value_ref(r, &r->ids[l->nids])) return false;
+    if (r->ids[l->nids] >= 0) *v = (cn_value){CN_V_TENSOR, 1, {0}};
+    else if (!p->optional) return false;
+    l->nids++;
+    return true;
+  }
+  if (eat(r, "{")) return p->type == CNI_T_TENSOR && tensor_list(r, v, l);
+  if (p->type == CNI_T_TENSOR) return false;
+  if (eat(r, "none")) return p->optional;
+  if (eat(r, "[")) return p->list && p->type == CNI_T_INT && int_list(r, v, l);
+  if (eat(r, "<")) return p->list && p->type == CNI_T_FLOAT && float_list(r, v, l);
+  if (p->list) return false;
+  if (eat(r, "'")) return p->type == CNI_T_STR && string_arg(r, v, &l->room, l->room_end);
+  if (p->type == CNI_T_STR) return false;
+  if (eat(r, "true")) return *v = cn_v_bool(true), true;
+  if (eat(r, "false")) return *v = cn_v_bool(false), true;
+  blanks(r);
+  const char *start = r->s;
+  double f;
+  int64_t i;
+  if (integer(r, &i) && !strchr("x.pe", *r->s)) return *v = cn_v_int(i), true;
+  r->s = start;
+  if (p->type != CNI_T_FLOAT && p->type != CNI_T_SCALAR) return false;
+  return number(r, &f) && (*v = cn_v_float(f), true);
+}
+
+static int node_line(reader *r, const int *out, int nout)
+{
+  char name[CNI_NAME_MAX];
+  cn_value args[CN_MAX_ARGS];
+  lists l = {.room = r->strings, .room_end = r->strings + MOST};
+  if (!word(r, name, sizeof name) || !eat(r, "(")) return bad(r, "a call is missing");
+  const cni_opinfo *info = cni_op_by_name(name);
+  if (!info || (info->row->flags & CN_OP_COMPOSITE)) return bad(r, "there is no such op");
+  if (info->list_result ? nout > CNI_MAX_RESULTS : nout != info->nresults) return bad(r, "wrong number of results");
+  for (int i = 0; i < info->nparams; i++) {
+    if (i && !eat(r, ",")) return bad(r, "an argument is missing");
+    if (!argument(r, &info->params[i], &args[i], &l)) return bad(r, "bad argument");
+  }
+  if (!eat(r, ")") || !eat(r, ":")) return bad(r, "the call does not end");
+  int node = cni_graph_add_node(r->g, info, args, info->nparams, r->ids, l.nids, nout);
+  if (node < 0) return node;
+  for (int k = 0; k < nout; k++) {
+    cni_gvalue v = {.kind = CNI_VALUE_RESULT, .index = k, .node = node};
+    if (!type(r, &v) || (k + 1 < nout && !eat(r, ","))) return bad(r, "a result's type is missing");
+    int status = put_value(r, out[k], &v);
+    if (status) return status;
+    r->g->nodes[node].out[k] = out[k];
+  }
+  return CN_OK;
+}
+
+static int value_line(reader *r)
+{
+  int out[CNI_MAX_RESULTS], n = 0;
+  do {
+    if (n == CNI_MAX_RESULTS || !small(r, &out[n]) || out[n++] < 0) return bad(r, "bad value");
+  } while (eat(r, ",") && eat(r, "%"));
+  if (!eat(r, "=")) return bad(r, "'=' is missing");
+  if (n == 1 && eat(r, "input ")) return input_line(r, out[0]);
+  if (n == 1 && eat(r, "state ")) return state_line(r, out[0]);
+  if (n == 1 && eat(r, "scalar ")) return scalar_line(r, out[0]);
+  return node_line(r, out, n);
+}
+
+/* ---- other lines ---- */
+
+static bool sym_fits(const cn_graph *g, const cni_sym_attr *s)
+{
+  for (int k = 0; k < 2; k++) {
+    if (s->sym.input[k] < 0) continue;
+    if ((size_t)s->sym.input[k] >= g->ninputs || s->sym.dim[k] < 0) return false;
+    if (s->sym.dim[k] >= g->values[g->inputs[s->sym.input[k]]].ndim) return false;
+  }
+  if (s->sym.den < 1) return false;
+  if (s->arg < 0) return s->node >= 0 && (size_t)s->node < g->nvalues && g->values[s->node].kind == CNI_VALUE_SCALAR;
+  if (s->node < 0 || (size_t)s->node >= g->nnodes || s->arg >= g->nodes[s->node].nargs) return false;
+  const cn_value *v = &g->nodes[s->node].args[s->arg];
+  if (v->tag == CN_V_INTS) return s->element >= 0 && s->element < v->n;
+  return v->tag == CN_V_INT || v->tag == CN_V_FLOAT;
+}
+
+static int sym_line(reader *r)
+{
+  cn_graph *g = r->g;
+  cni_sym_attr s;
+  cni_sym *y = &s.sym;
+  bool ok = small(r, &s.node) && small(r, &s.arg) && small(r, &s.element) && eat(r, "=") && integer(r, &y->num);
+  for (int k = 0; k < 2; k++)
+    ok = ok && eat(r, "*") && eat(r, "size(") && small(r, &y->input[k]) && eat(r, ",") && small(r, &y->dim[k]) &&
+         eat(r, ")");
+  ok = ok && eat(r, "/") && integer(r, &y->den) && eat(r, "+") && integer(r, &y->add);
+  if (!ok || !sym_fits(g, &s)) return bad(r, "bad sym line");
+  if (cni_grow((void **)&g->syms, &g->syms_cap, g->nsyms + 1, sizeof *g->syms)) return CN_ERR_MEMORY;
+  g->syms[g->nsyms++] = s;
+  return CN_OK;
+}
+
+static int line(reader *r)
+{
+  cn_graph *g = r->g;
+  int id, state;
+  if (eat(r, "%")) return value_line(r);
+  if (eat(r, "sym ")) return sym_line(r);
+  if (eat(r, "output ")) {
+    if (!value_ref(r, &id) || id < 0) return bad(r, "bad output");
+    return cni_graph_add_list(&g->outputs, &g->noutputs, &g->outputs_cap, id);
+  }
+  if (!eat(r, "update ") || !small(r, &state) || state < 0 || (size_t)state >= g->nstates || !value_ref(r, &id) || id < 0)
+    return bad(r, "a line that is none of %, sym, output, update");
+  g->states[state].final = id;
+  return CN_OK;
+}
+
+static int lines(reader *r)
+{
+  for (r->line = 1; *r->s; r->line++) {
+    int status = *r->s == '\n' ? CN_OK : line(r);
+    if (status) return status;
+    blanks(r);
+    if (*r->s && *r->s++ != '\n') return bad(r, "more than a line should have");
+  }
+  return cn_graph_verify(r->g);
+}
+
+cn_graph *cn_graph_parse(const char *source)
+{
+  if (cn_err() || !source) return NULL;
+  cni_init();
+  reader r = {.s = source, .g = cni_graph_new()};
+  r.ints = cni_alloc(MOST * sizeof *r.ints);
+  r.floats = cni_alloc(MOST * sizeof *r.floats);
+  r.ids = cni_alloc(MOST * sizeof *r.ids);
+  r.strings = cni_alloc(MOST);
+  bool room = r.g && r.ints && r.floats && r.ids && r.strings;
+  int status = room ? lines(&r) : CN_ERR_MEMORY;
+  if (r.ints) cni_free(r.ints, MOST * sizeof *r.ints);
+  if (r.floats) cni_free(r.floats, MOST * sizeof *r.floats);
+  if (r.ids) cni_free(r.ids, MOST * sizeof *r.ids);
+  if (r.strings) cni_free(r.strings, MOST);
+  if (!status) return r.g;
+  cn_graph_free(r.g);
+  return NULL;
+}

@@ -1,0 +1,262 @@
+/* plan.c: makes plans: fills sizes in, runs infer over the nodes, measures lifetimes, places memory. See plan.h. */
+#include "plan.h"
+
+#include <string.h>
+
+#include "base/dtype.h"
+#include "tensor/args.h"
+
+enum { KEPT_PLANS = 8 };
+
+static void free_one(cni_plan *p)
+{
+  for (size_t i = 0; i < p->nvalues; i++) cni_tensor_release(p->values[i].handle);
+  cni_free(p->values, p->nvalues * sizeof *p->values);
+  for (size_t i = 0; p->args && i < p->nnodes; i++)
+    if (p->args[i]) cni_free(p->args[i], cni_args_bytes(p->args[i], CN_MAX_ARGS));
+  cni_free(p->args, p->nnodes * sizeof *p->args);
+  cni_free(p->specs, p->nspecs * sizeof *p->specs);
+  cni_free(p->first_spec, p->nnodes * sizeof *p->first_spec);
+  cni_free(p->compute, p->nnodes * sizeof *p->compute);
+  cni_storage_release(p->block);
+  cni_free(p, sizeof *p);
+}
+
+void cni_plan_free(cni_plan *p)
+{
+  while (p) {
+    cni_plan *next = p->next;
+    free_one(p);
+    p = next;
+  }
+}
+
+/* ---- handles of values that nodes do not make ---- */
+
+static cn_tensor *scalar_handle(const cn_graph *g, const cni_gvalue *v, int id, cn_tensor *const *inputs)
+{
+  int64_t integer = v->integer;
+  double number = v->number;
+  for (size_t i = 0; i < g->nsyms; i++)
+    if (g->syms[i].arg < 0 && g->syms[i].node == id)
+      number = (double)(integer = cni_sym_value(&g->syms[i].sym, inputs));
+  cn_tensor *t = cni_tensor_new(CN_CPU, v->dtype, 0, NULL, NULL);
+  if (!t) return NULL;
+  t->d.weak = v->weak;
+  if (v->dtype == CN_F64) memcpy(t->d.data, &number, sizeof number);
+  else if (v->dtype == CN_BOOL) *(uint8_t *)t->d.data = integer != 0;
+  else memcpy(t->d.data, &integer, sizeof integer);
+  return t;
+}
+
+/* An input's shape and strides, without holding on to its memory. */
+static cn_tensor *layout_of(const cn_tensor *t)
+{
+  cni_storage *s = cni_storage_meta(t->d.device, t->storage->size);
+  return cni_tensor_over(s, t->offset, t->d.dtype, t->d.ndim, t->d.shape, t->d.strides);
+}
+
+static int start_values(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs)
+{
+  for (size_t i = 0; i < g->nvalues; i++) {
+    const cni_gvalue *v = &g->values[i];
+    cni_planned *q = &p->values[i];
+    *q = (cni_planned){.root = (int)i, .first = -1, .last = -1};
+    if (v->kind == CNI_VALUE_INPUT) q->handle = layout_of(inputs[v->index]);
+    else if (v->kind == CNI_VALUE_SCALAR) q->handle = scalar_handle(g, v, (int)i, inputs);
+    else if (v->kind == CNI_VALUE_STATE) {
+      if (!g->states[v->index].tensor) return cni_fail(CN_ERR_VALUE, "graph: state %d is not bound", (int)v->index);
+      q->handle = cni_tensor_keep(g->states[v->index].tensor);
+    } else continue;
+    if (!q->handle) return CN_ERR_MEMORY;
+  }
+  for (size_t i = 0; i < g->noutputs; i++) p->values[g->outputs[i]].is_output = true;
+  return CN_OK;
+}
+
+/* ---- nodes ---- */
+
+/* A node's arguments with the sizes of these inputs in them. */
+static cn_value *sized_args(const cn_graph *g, size_t node, cn_tensor *const *inputs)
+{
+  const cni_gnode *n = &g->nodes[node];
+  cn_value full[CN_MAX_ARGS];
+  memset(full, 0, sizeof full);
+  memcpy(full, n->args, (size_t)n->nargs * sizeof *full);
+  cn_value *args = cni_alloc(cni_args_bytes(full, CN_MAX_ARGS));
+  if (!args) return NULL;
+  cni_args_copy(args, full, CN_MAX_ARGS);
+  for (size_t i = 0; i < g->nsyms; i++) {
+    const cni_sym_attr *s = &g->syms[i];
+    if (s->arg < 0 || (size_t)s->node != node) continue;
+    int64_t value = cni_sym_value(&s->sym, inputs);
+    if (args[s->arg].tag == CN_V_INTS) ((int64_t *)args[s->arg].u.is)[s->element] = value;
+    else if (args[s->arg].tag == CN_V_FLOAT) args[s->arg].u.f = (double)value;
+    else args[s->arg].u.i = value;
+  }
+  return args;
+}
+
+static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
+{
+  const cni_gnode *n = &g->nodes[node];
+  cn_tensor *in[64], *out[CNI_MAX_RESULTS];
+  cn_spec spec[CNI_MAX_RESULTS];
+  if (n->nin > 64) return cni_fail(CN_ERR_UNSUPPORTED, "graph: %s has more than 64 inputs", n->info->name);
+  cn_device device = 0;
+  for (int k = 0; k < n->nin; k++) {
+    in[k] = n->in[k] >= 0 ? p->values[n->in[k]].handle : NULL;
+    if (in[k] && !in[k]->d.weak && (!device || in[k]->d.ndim)) device = in[k]->d.device;
+  }
+  cn_call c = {.op = n->info->row, .args = p->args[node], .in = in, .out = out, .spec = spec, .nargs = n->nargs,
+               .nin = n->nin, .nout = n->nout, .device = device ? device : g->values[n->out[0]].device};
+  int status = n->info->row->infer(&c);
+  if (status) return status;
+  p->compute[node] = c.compute;
+  for (int k = 0; k < n->nout; k++) {
+    cn_spec *s = &spec[k];
+    cni_planned *q = &p->values[n->out[k]];
+    if (!s->has_strides) cni_contiguous_strides(s->ndim, s->shape, s->strides);
+    p->specs[p->first_spec[node] + (size_t)k] = *s;
+    size_t size = (size_t)cni_numel(s->ndim, s->shape) * cni_dtype_size(s->dtype);
+    q->handle = cni_tensor_over(cni_storage_meta(c.device, size), 0, s->dtype, s->ndim, s->shape, s->strides);
+    if (!q->handle) return CN_ERR_MEMORY;
+    q->first = q->last = (int)node;
+    if (s->view_of >= 0) q->root = p->values[n->in[s->view_of]].root;
+    else q->size = size ? size : 1;
+    q->view_offset = s->offset;
+  }
+  return CN_OK;
+}
+
+/* ---- lifetimes and memory ---- */
+
+static void extend(cni_plan *p, int value, int node)
+{
+  cni_planned *q = &p->values[p->values[value].root];
+  if (node > q->last) q->last = node;
+}
+
+static void lifetimes(cni_plan *p, const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nin; k++)
+      if (g->nodes[i].in[k] >= 0) extend(p, g->nodes[i].in[k], (int)i);
+  for (size_t i = 0; i < g->noutputs; i++) extend(p, g->outputs[i], (int)g->nnodes);
+  for (size_t i = 0; i < g->nstates; i++)
+    if (g->states[i].final >= 0) extend(p, g->states[i].final, (int)g->nnodes);
+  for (size_t i = 0; i < p->nvalues; i++) { /* what is handed out gets memory of its own each run */
+    cni_planned *q = &p->values[i];
+    p->unplanned += q->size;
+    if (q->is_output && q->root == (int)i) q->size = 0;
+  }
+}
+
+static int place(cni_plan *p)
+{
+  p->planned = cni_memplan(p->values, p->nvalues);
+  cn_device device = CN_CPU;
+  for (size_t i = 0; i < p->nvalues; i++)
+    if (p->values[i].size) device = p->values[i].handle->d.device;
+  if (!p->planned) return CN_OK;
+  if (!(p->block = cni_storage_new(device, p->planned))) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < p->nvalues; i++) {
+    cni_planned *q = &p->values[i];
+    if (!q->size) continue;
+    cn_tensor *meta = q->handle;
+    int64_t offset = (int64_t)(q->offset / cni_dtype_size(meta->d.dtype));
+    q->handle = cni_tensor_over(cni_storage_keep(p->block), offset, meta->d.dtype, meta->d.ndim, meta->d.shape,
+                                meta->d.strides);
+    cni_tensor_release(meta);
+    if (!q->handle) return CN_ERR_MEMORY;
+  }
+  return CN_OK;
+}
+
+static int allocate(cni_plan *p, const cn_graph *g)
+{
+  p->nvalues = g->nvalues;
+  p->nnodes = g->nnodes;
+  p->values = cni_alloc_zero(p->nvalues * sizeof *p->values);
+  p->args = cni_alloc_zero(p->nnodes * sizeof *p->args);
+  p->first_spec = cni_alloc_zero(p->nnodes * sizeof *p->first_spec);
+  p->compute = cni_alloc_zero(p->nnodes * sizeof *p->compute);
+  if (!p->values || !p->args || !p->first_spec || !p->compute) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < p->nnodes; i++) {
+    p->first_spec[i] = p->nspecs;
+    p->nspecs += (size_t)g->nodes[i].nout;
+  }
+  p->specs = cni_alloc(p->nspecs * sizeof *p->specs);
+  return p->specs ? CN_OK : CN_ERR_MEMORY;
+}
+
+static cni_plan *make(cn_graph *g, cn_tensor *const *inputs)
+{
+  cni_plan *p = cni_alloc_zero(sizeof *p);
+  if (!p) return NULL;
+  int status = allocate(p, g);
+  if (!status) status = start_values(p, g, inputs);
+  for (size_t i = 0; i < g->nnodes && !status; i++) {
+    p->args[i] = sized_args(g, i, inputs);
+    status = p->args[i] ? infer_node(p, g, i) : CN_ERR_MEMORY;
+  }
+  if (!status) {
+    lifetimes(p, g);
+    status = place(p);
+  }
+  if (!status) return p;
+  free_one(p);
+  return NULL;
+}
+
+/* ---- finding ---- */
+
+static bool same_layout(const cn_desc *a, const cn_desc *b)
+{
+  if (a->ndim != b->ndim || a->dtype != b->dtype || a->device != b->device) return false;
+  for (int i = 0; i < a->ndim; i++)
+    if (a->shape[i] != b->shape[i] || a->strides[i] != b->strides[i]) return false;
+  return true;
+}
+
+static int check_inputs(const cn_graph *g, cn_tensor *const *inputs)
+{
+  for (size_t i = 0; i < g->ninputs; i++) {
+    const cni_gvalue *v = &g->values[g->inputs[i]];
+    char have[160], want[160];
+    if (!inputs[i]) return cni_fail(CN_ERR_TYPE, "graph: input %zu is NULL", i);
+    const cn_desc *d = &inputs[i]->d;
+    bool fits = d->dtype == v->dtype && d->ndim == v->ndim && d->device == v->device;
+    for (int k = 0; fits && k < v->ndim; k++) fits = d->shape[k] == v->shape[k] || g->free_dims[i] >> k & 1;
+    if (!fits)
+      return cni_fail(CN_ERR_SHAPE, "graph: input %zu is %s %s, traced was %s %s; trace again, or with cn_trace_sizes", i,
+                      cn_dtype_name((cn_dtype)d->dtype), cni_shape_text(have, sizeof have, d->ndim, d->shape),
+                      cn_dtype_name((cn_dtype)v->dtype), cni_shape_text(want, sizeof want, v->ndim, v->shape));
+  }
+  return CN_OK;
+}
+
+cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs)
+{
+  if (check_inputs(g, inputs)) return NULL;
+  int depth = 0;
+  for (cni_plan **at = &g->plan; *at; at = &(*at)->next, depth++) {
+    bool same = true;
+    for (size_t i = 0; same && i < g->ninputs; i++)
+      same = same_layout(&(*at)->values[g->inputs[i]].handle->d, &inputs[i]->d);
+    if (same) {
+      cni_plan *p = *at;
+      *at = p->next;
+      p->next = g->plan;
+      return g->plan = p;
+    }
+    if (depth == KEPT_PLANS - 1) { /* the oldest makes room */
+      cni_plan_free((*at)->next);
+      (*at)->next = NULL;
+    }
+  }
+  cni_plan *p = make(g, inputs);
+  if (!p) return NULL;
+  p->next = g->plan;
+  return g->plan = p;
+}

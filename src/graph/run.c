@@ -1,0 +1,174 @@
+/* run.c: runs a graph by its plan: one kernel after another over planned memory, then writes states back.
+ *
+ * Place in the flow: cn_graph_run -> cni_plan_for -> cni_run_kernel per node: the kernels of eager mode, in eager order, so
+ * results are eager's bit for bit. Invariant: states change only after every node has run. */
+#include <cairn/ops.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "ops/apply.h"
+#include "plan.h"
+
+typedef struct running {
+  cn_graph *g;
+  cni_plan *plan;
+  cn_tensor *const *inputs;
+  cn_tensor **now; /* per value: its handle in this run; owned where `made` */
+  bool *made;
+} running;
+
+static cn_tensor *handle_of(const running *r, int value) { return value < 0 ? NULL : r->now[value]; }
+
+/* Inputs, states and planned memory are there from the start. */
+static void begin(running *r)
+{
+  for (size_t i = 0; i < r->plan->nvalues; i++) {
+    const cni_gvalue *v = &r->g->values[i];
+    r->made[i] = false;
+    r->now[i] = v->kind == CNI_VALUE_INPUT ? r->inputs[v->index] : r->plan->values[i].handle;
+  }
+}
+
+static int result_handles(running *r, size_t node)
+{
+  const cni_gnode *n = &r->g->nodes[node];
+  for (int k = 0; k < n->nout; k++) {
+    int id = n->out[k];
+    const cn_spec *s = &r->plan->specs[r->plan->first_spec[node] + (size_t)k];
+    cn_tensor *t = NULL;
+    if (s->view_of >= 0) {
+      const cn_tensor *of = r->now[n->in[s->view_of]];
+      t = cni_tensor_over(cni_storage_keep(of->storage), of->offset + s->offset, s->dtype, s->ndim, s->shape, s->strides);
+    } else if (r->plan->values[id].is_output) {
+      const cn_desc *d = &r->plan->values[id].handle->d;
+      t = cni_tensor_new(d->device, s->dtype, s->ndim, s->shape, s->strides);
+    } else continue;
+    if (!t) return CN_ERR_MEMORY;
+    r->now[id] = t;
+    r->made[id] = true;
+  }
+  return CN_OK;
+}
+
+/* A node without a kernel: its decomposition, copied to where the plan wants it. */
+static int run_decomposed(const cni_gnode *n, cn_call *c)
+{
+  cn_tensor *planned[CNI_MAX_RESULTS];
+  size_t depth = cni_scope_push();
+  memcpy(planned, c->out, (size_t)c->nout * sizeof *planned);
+  int status = n->info->row->decompose(c);
+  if (!status) status = cn_err();
+  for (int k = 0; k < c->nout && !status; k++) status = cni_copy_elements(planned[k], c->out[k]);
+  cni_scope_pop(depth);
+  return status;
+}
+
+static int run_node(running *r, size_t node)
+{
+  cn_state *st = cni_state();
+  const cni_gnode *n = &r->g->nodes[node];
+  cn_tensor *in[64], *out[CNI_MAX_RESULTS];
+  cn_value args[CN_MAX_ARGS];
+  int status = result_handles(r, node);
+  cn_spec *spec = &r->plan->specs[r->plan->first_spec[node]];
+  if (status || spec->view_of >= 0) return status;
+  for (int k = 0; k < n->nin; k++) in[k] = handle_of(r, n->in[k]);
+  for (int k = 0; k < n->nout; k++) out[k] = r->now[n->out[k]];
+  memcpy(args, r->plan->args[node], (size_t)n->nargs * sizeof *args);
+  for (int i = 0, k = 0; i < n->nargs; i++) { /* tensors back into their slots */
+    if (args[i].tag == CN_V_TENSORS) {
+      args[i].u.ts = in + k;
+      k += args[i].n;
+    } else if (n->info->params[i].type == CNI_T_TENSOR) args[i] = cn_v_tensor(in[k++]);
+  }
+  cn_call c = {.op = n->info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = n->nargs, .nin = n->nin,
+               .nout = n->nout, .device = out[0]->d.device, .compute = r->plan->compute[node]};
+  if (n->info->row->flags & CN_OP_RANDOM) {
+    c.seed = st->seed;
+    c.offset = st->offset;
+    st->offset += cni_random_draws(&c);
+  }
+  status = cni_run_kernel(&c, n->info);
+  if (status != CN_REFUSED) return status;
+  if (n->info->row->decompose) return run_decomposed(n, &c);
+  return cni_fail(CN_ERR_UNSUPPORTED, "%s: no implementation for this call on this device", n->info->name);
+}
+
+/* ---- the end of a run ---- */
+
+static bool shows_state(const running *r, int value)
+{
+  enum cni_value_kind kind = r->g->values[r->plan->values[value].root].kind;
+  return kind == CNI_VALUE_STATE || kind == CNI_VALUE_INPUT;
+}
+
+/* Final values that look into states or inputs are copied before any state is written. */
+static int write_states(running *r)
+{
+  cn_graph *g = r->g;
+  size_t depth = cni_scope_push();
+  cn_tensor **from = cni_alloc((g->nstates + 1) * sizeof *from);
+  int status = from ? CN_OK : CN_ERR_MEMORY;
+  for (size_t i = 0; !status && i < g->nstates; i++) {
+    int v = g->states[i].final;
+    from[i] = v < 0 || v == g->states[i].value ? NULL : shows_state(r, v) ? cn_clone(r->now[v]) : r->now[v];
+    status = cn_err();
+  }
+  for (size_t i = 0; !status && i < g->nstates; i++)
+    if (from[i]) status = cni_copy_elements(g->states[i].tensor, from[i]);
+  if (from) cni_free(from, (g->nstates + 1) * sizeof *from);
+  cni_scope_pop(depth);
+  return status;
+}
+
+static int give_outputs(running *r, cn_tensor **outputs)
+{
+  for (size_t i = 0; i < r->g->noutputs; i++) {
+    int v = r->g->outputs[i];
+    bool own = r->made[v] && r->plan->values[v].root == v;
+    outputs[i] = own ? cni_scope_add(cni_tensor_keep(r->now[v])) : cn_clone(r->now[v]);
+    if (!outputs[i]) return cn_err();
+  }
+  return CN_OK;
+}
+
+static int run_all(running *r, cn_tensor **outputs)
+{
+  cn_state *st = cni_state();
+  bool no_grad = st->no_grad;
+  uint32_t modes = st->modes;
+  st->no_grad = true;
+  st->modes = 0;
+  begin(r);
+  int status = CN_OK;
+  for (size_t i = 0; i < r->g->nnodes && !status; i++) status = run_node(r, i);
+  if (!status) status = give_outputs(r, outputs);
+  if (!status) status = write_states(r);
+  st->no_grad = no_grad;
+  st->modes = modes;
+  for (size_t i = 0; i < r->plan->nvalues; i++)
+    if (r->made[i]) cni_tensor_release(r->now[i]);
+  return status;
+}
+
+int cn_graph_run(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
+{
+  if (cn_err()) return cn_err();
+  if (!g) return cni_fail(CN_ERR_TYPE, "graph_run: the graph is NULL");
+  if (cni_state()->capture) return cni_fail(CN_ERR_CAPTURE, "graph_run: a graph cannot run while one is captured");
+  running r = {.g = g, .inputs = inputs, .plan = cni_plan_for(g, inputs)};
+  if (!r.plan) return cn_err();
+  size_t n = r.plan->nvalues + 1;
+  r.now = cni_alloc_zero(n * sizeof *r.now);
+  r.made = r.now ? cni_alloc_zero(n) : NULL;
+  int status = r.made ? run_all(&r, outputs) : CN_ERR_MEMORY;
+  if (r.now) cni_free(r.now, n * sizeof *r.now);
+  if (r.made) cni_free(r.made, n);
+  return status;
+}
+
+void cn_graph_memory(const cn_graph *g, size_t *planned, size_t *unplanned)
+{
+  if (planned) *planned = g && g->plan ? g->plan->planned : 0;
+  if (unplanned) *unplanned = g && g->plan ? g->plan->unplanned : 0;
+}

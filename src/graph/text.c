@@ -1,0 +1,144 @@
+/* text.c: a graph as text, one line a value or node, which parse.c reads back:
+ *
+ *     %0 = input float32 [32, 64] free 1
+ *     %1 = state float32 [10, 64]
+ *     %2 = scalar float64 weak 0.5
+ *     %3 = linear(%0, %1, none) : float32 [32, 10]
+ *     %4, %5 = max_dim(%3, 1, false) : float32 [32], int64 [32]
+ *     sym 3 1 0 = 2 * size(0, 0) * size(-1, 0) / 1 + 0
+ *     output %3
+ *     update 0 %9
+ *
+ * Invariant: printing what was parsed gives the same text. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "ir.h"
+
+typedef struct text {
+  char *data;
+  size_t n, cap;
+  bool failed;
+} text;
+
+static void put(text *t, const char *format, ...) CN_PRINTF(2, 3);
+static void put(text *t, const char *format, ...)
+{
+  va_list ap, again;
+  va_start(ap, format);
+  va_copy(again, ap);
+  int length = vsnprintf(NULL, 0, format, ap);
+  if (length < 0 || cni_grow((void **)&t->data, &t->cap, t->n + (size_t)length + 1, 1)) t->failed = true;
+  else t->n += (size_t)vsnprintf(t->data + t->n, t->cap - t->n, format, again);
+  va_end(again);
+  va_end(ap);
+}
+
+static void put_type(text *t, const cni_gvalue *v)
+{
+  put(t, "%s [", cn_dtype_name((cn_dtype)v->dtype));
+  for (int i = 0; i < v->ndim; i++) put(t, "%s%" PRId64, i ? ", " : "", v->shape[i]);
+  put(t, "]");
+}
+
+static void put_string(text *t, const char *s)
+{
+  put(t, "'");
+  for (; *s; s++) put(t, *s == '\'' || *s == '\\' ? "\\%c" : "%c", *s);
+  put(t, "'");
+}
+
+static void put_value_ref(text *t, int value)
+{
+  if (value < 0) put(t, "none");
+  else put(t, "%%%d", value);
+}
+
+static void put_arg(text *t, const cni_param *p, const cn_value *v, const int **in)
+{
+  if (p->type == CNI_T_TENSOR && !p->list) {
+    put_value_ref(t, *(*in)++);
+    return;
+  }
+  switch (v->tag) {
+  case CN_V_INT: put(t, "%" PRId64, v->u.i); break;
+  case CN_V_BOOL: put(t, v->u.i ? "true" : "false"); break;
+  case CN_V_FLOAT: put(t, "%a", v->u.f); break;
+  case CN_V_STR: put_string(t, v->u.s); break;
+  case CN_V_INTS:
+    put(t, "[");
+    for (int i = 0; i < v->n; i++) put(t, "%s%" PRId64, i ? ", " : "", v->u.is[i]);
+    put(t, "]");
+    break;
+  case CN_V_FLOATS:
+    put(t, "<");
+    for (int i = 0; i < v->n; i++) put(t, "%s%a", i ? ", " : "", v->u.fs[i]);
+    put(t, ">");
+    break;
+  case CN_V_TENSORS:
+    put(t, "{");
+    for (int i = 0; i < v->n; i++) {
+      if (i) put(t, ", ");
+      put_value_ref(t, *(*in)++);
+    }
+    put(t, "}");
+    break;
+  default: put(t, "none");
+  }
+}
+
+static void put_node(text *t, const cn_graph *g, const cni_gnode *n)
+{
+  const int *in = n->in;
+  for (int k = 0; k < n->nout; k++) put(t, "%s%%%d", k ? ", " : "", n->out[k]);
+  put(t, " = %s(", n->info->name);
+  for (int i = 0; i < n->nargs; i++) {
+    if (i) put(t, ", ");
+    put_arg(t, &n->info->params[i], &n->args[i], &in);
+  }
+  put(t, ") : ");
+  for (int k = 0; k < n->nout; k++) {
+    if (k) put(t, ", ");
+    put_type(t, &g->values[n->out[k]]);
+  }
+  put(t, "\n");
+}
+
+static void put_scalar(text *t, size_t id, const cni_gvalue *v)
+{
+  put(t, "%%%zu = scalar %s%s ", id, cn_dtype_name((cn_dtype)v->dtype), v->weak ? " weak" : "");
+  if (v->dtype == CN_F64) put(t, "%a\n", v->number);
+  else put(t, "%" PRId64 "\n", v->integer);
+}
+
+char *cn_graph_to_string(const cn_graph *g)
+{
+  text t = {0};
+  if (!g || cn_err()) return NULL;
+  for (size_t i = 0; i < g->nvalues; i++) {
+    const cni_gvalue *v = &g->values[i];
+    if (v->kind == CNI_VALUE_SCALAR) put_scalar(&t, i, v);
+    if (v->kind != CNI_VALUE_INPUT && v->kind != CNI_VALUE_STATE) continue;
+    put(&t, "%%%zu = %s ", i, v->kind == CNI_VALUE_INPUT ? "input" : "state");
+    put_type(&t, v);
+    if (v->kind == CNI_VALUE_INPUT && g->free_dims[v->index]) put(&t, " free %u", g->free_dims[v->index]);
+    put(&t, "\n");
+  }
+  for (size_t i = 0; i < g->nnodes; i++) put_node(&t, g, &g->nodes[i]);
+  for (size_t i = 0; i < g->nsyms; i++) {
+    const cni_sym_attr *s = &g->syms[i];
+    put(&t, "sym %d %d %d = %" PRId64 " * size(%d, %d) * size(%d, %d) / %" PRId64 " + %" PRId64 "\n", s->node, s->arg,
+        s->element, s->sym.num, s->sym.input[0], s->sym.dim[0], s->sym.input[1], s->sym.dim[1], s->sym.den, s->sym.add);
+  }
+  for (size_t i = 0; i < g->noutputs; i++) put(&t, "output %%%d\n", g->outputs[i]);
+  for (size_t i = 0; i < g->nstates; i++)
+    if (g->states[i].final >= 0) put(&t, "update %zu %%%d\n", i, g->states[i].final);
+  put(&t, "%s", "");
+  char *out = t.failed || !t.data ? NULL : cni_strdup(t.data);
+  cni_free(t.data, t.cap);
+  return out;
+}

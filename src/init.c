@@ -1,0 +1,43 @@
+/* init.c: the one file that names compiled-in parts: fills the tables through which lower layers call upper ones.
+ *
+ * Invariant: succeeds once per process, at the first op; nothing runs at load. */
+#include <pthread.h>
+
+#include "autograd/autograd.h"
+#include "backends/common/registry.h"
+#include "backends/cpu/cpu.h"
+#include "backends/mirror/mirror.h"
+#include "base/hooks.h"
+#include "base/state.h"
+#include "graph/capture.h"
+#include "ops/families.h"
+#include "tensor/tensor.h"
+
+_Atomic bool cni_initialised;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static int start(void)
+{
+  cni_autograd_init();
+  cni_mode_handlers[__builtin_ctz(CNI_MODE_CAPTURE)] = cni_capture_mode;
+  int status = cni_table_init();
+  if (!status) status = cni_registry_init();
+  if (!status) status = cni_backend_add(cni_cpu_backend());
+  if (!status) status = cni_cpu_add_kernels();
+  return status ? status : cni_backend_add(cni_mirror_backend(&cni_host));
+}
+
+void cni_init(void)
+{
+  if (cni_ready()) return;
+  pthread_mutex_lock(&lock);
+  if (!cni_ready()) {
+    if (start()) { /* out of memory: the next call tries again */
+      cni_registry_exit();
+      cni_table_exit();
+    } else {
+      atomic_store(&cni_initialised, true);
+    }
+  }
+  pthread_mutex_unlock(&lock);
+}

@@ -1,0 +1,285 @@
+/* apply.c: the one entry of every op: gather inputs, infer, modes in fixed order, then memory and kernel.
+ *
+ * Place in the flow:  api.gen.c -> cni_apply -> [profile autocast autograd check capture] -> cni_run_kernel.
+ * Invariants: a failed call leaves no result and changes no tensor's history; the fast path (no mode) allocates nothing
+ * but a pooled handle and a cached buffer per result. */
+#include "apply.h"
+
+#include <string.h>
+
+#include "families.h"
+#include "inplace.h"
+
+cni_mode_fn cni_mode_handlers[CNI_MODE_COUNT];
+int (*cni_run_kernel)(cn_call *call, const cni_opinfo *info);
+
+enum { STACK_INPUTS = 32 };
+
+/* ---- inputs ---- */
+
+/* Lays the tensors among args flat into in (capacity STACK_INPUTS, or what count_inputs said). */
+static int gather(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor **in)
+{
+  int n = 0;
+  for (int i = 0; i < nargs; i++) {
+    const cni_param *p = &info->params[i];
+    if (p->type != CNI_T_TENSOR) continue;
+    if (p->list) {
+      for (int k = 0; k < args[i].n; k++) {
+        if (!args[i].u.ts[k] && !p->elem_optional)
+          return cni_fail(CN_ERR_TYPE, "%s: element %d of '%s' is NULL", info->name, k, p->name);
+        in[n++] = args[i].u.ts[k];
+      }
+      continue;
+    }
+    if (CNI_UNLIKELY(args[i].tag != CN_V_TENSOR && !p->optional))
+      return cni_fail(CN_ERR_TYPE, "%s: tensor argument '%s' is missing (NULL)", info->name, p->name);
+    in[n++] = args[i].tag == CN_V_TENSOR ? args[i].u.t : NULL;
+  }
+  return n;
+}
+
+static int count_inputs(const cni_opinfo *info, const cn_value *args, int nargs)
+{
+  int n = 0;
+  for (int i = 0; i < nargs; i++)
+    if (info->params[i].type == CNI_T_TENSOR) n += info->params[i].list ? args[i].n : 1;
+  return n;
+}
+
+static bool follows(const cn_tensor *t) { return t->d.weak || (t->d.ndim == 0 && t->d.device == CN_CPU); }
+
+/* Where the call runs: where its tensors are. Numbers, and zero-dimensional host tensors, go along with any device. */
+static int pick_device(cni_applying *a, const cn_state *st)
+{
+  cn_device device = 0, first = 0;
+  for (int i = 0; i < a->c.nin; i++) {
+    const cn_tensor *t = a->c.in[i];
+    if (!t) continue;
+    if (!first) first = t->d.device;
+    if (CNI_LIKELY(t->d.device == device) || follows(t)) continue;
+    if (device)
+      return cni_fail(CN_ERR_DEVICE, "%s: its tensors are on different devices; move them together with cn_to_device",
+                      a->info->name);
+    device = t->d.device;
+  }
+  a->c.device = device ? device : first ? first : st->default_device;
+  return CN_OK;
+}
+
+static inline bool may_need_grad(const cn_tensor *t)
+{
+  return t && (t->node || (t->view && !t->detached &&
+                           t->node_version != atomic_load_explicit(&t->storage->version, memory_order_relaxed)));
+}
+
+static bool wants_autograd(const cni_applying *a, const cn_state *st)
+{
+  if (st->no_grad || (a->info->row->flags & CN_OP_SHAPE_ONLY)) return false;
+  for (int i = 0; i < a->c.nin; i++)
+    if (may_need_grad(a->c.in[i])) return !(a->info->row->flags & CN_OP_NO_GRAD) || a->dest;
+  return false;
+}
+
+/* ---- below the modes: memory and kernel ---- */
+
+/* Makes result i of a view op: a handle over the input's storage, with its record. */
+static int make_view(cn_call *c, int i)
+{
+  const cn_spec *s = &c->spec[i];
+  cn_tensor *of = c->in[s->view_of];
+  cn_tensor *t = cni_tensor_over(cni_storage_keep(of->storage), of->offset + s->offset, s->dtype, s->ndim, s->shape,
+                                 s->strides);
+  if (!t) return CN_ERR_MEMORY;
+  t->inference = of->inference;
+  t->detached = cni_state()->no_grad || of->detached || (c->op->flags & CN_OP_NO_GRAD);
+  t->node_version = atomic_load_explicit(&of->storage->version, memory_order_relaxed);
+  c->out[i] = t;
+  return cni_tensor_set_view(t, of, c->op, c->args, c->nargs);
+}
+
+int cni_make_results(cn_call *c)
+{
+  for (int i = 0; i < c->nout; i++) {
+    const cn_spec *s = &c->spec[i];
+    if (s->data_dependent) continue;
+    if (s->view_of >= 0) {
+      if (make_view(c, i)) return CN_ERR_MEMORY;
+    } else {
+      c->out[i] = cni_tensor_new(c->device, s->dtype, s->ndim, s->shape, s->has_strides ? s->strides : NULL);
+      if (!c->out[i]) return CN_ERR_MEMORY;
+    }
+  }
+  return CN_OK;
+}
+
+static void drop_results(cn_call *c)
+{
+  for (int i = 0; i < c->nout; i++) {
+    cni_tensor_release(c->out[i]);
+    c->out[i] = NULL;
+  }
+}
+
+/* The last implementation of any op: its own decomposition, run without history. */
+static int run_decomposed(cni_applying *a)
+{
+  cn_state *st = cni_state();
+  bool no_grad = st->no_grad;
+  size_t depth = cni_scope_push();
+  drop_results(&a->c);
+  st->no_grad = true;
+  int status = a->info->row->decompose(&a->c);
+  st->no_grad = no_grad;
+  if (!status && st->err) status = st->err;
+  for (int i = 0; i < a->c.nout; i++)
+    a->c.out[i] = !status && a->c.out[i] ? cni_scope_take_inside(depth, a->c.out[i]) : NULL;
+  cni_scope_pop(depth);
+  return status;
+}
+
+static int no_kernel(const cni_applying *a)
+{
+  return cni_fail(CN_ERR_UNSUPPORTED, "%s: no implementation for this call on this device%s%s", a->info->name,
+                  a->c.refusal ? ": " : "", a->c.refusal ? a->c.refusal : "");
+}
+
+static int run_fresh(cni_applying *a)
+{
+  cn_call *c = &a->c;
+  int status = cni_make_results(c);
+  if (!status && c->spec[0].view_of < 0) {
+    status = cni_run_kernel(c, a->info);
+    if (status == CN_REFUSED) status = a->info->row->decompose ? run_decomposed(a) : no_kernel(a);
+  }
+  if (status) drop_results(c);
+  return status;
+}
+
+int cni_apply_run(cni_applying *a)
+{
+  cn_state *st = cni_state();
+  if (a->info->row->flags & CN_OP_RANDOM) {
+    a->c.seed = st->seed;
+    a->c.offset = st->offset;
+    st->offset += cni_random_draws(&a->c);
+  }
+  int status = a->dest ? cni_run_inplace(a) : run_fresh(a);
+  if (CNI_UNLIKELY(!status && st->inference))
+    for (int i = 0; i < a->c.nout; i++)
+      if (a->c.out[i] && !a->dest) a->c.out[i]->inference = true;
+  return status;
+}
+
+int cni_apply_next(cni_applying *a)
+{
+  if (CNI_LIKELY(!a->mask)) return cni_apply_run(a);
+  int mode = __builtin_ctz(a->mask);
+  a->mask &= a->mask - 1;
+  return cni_mode_handlers[mode] ? cni_mode_handlers[mode](a) : cni_apply_next(a);
+}
+
+/* ---- composites: decompose above the modes ---- */
+
+static int apply_composite(cni_applying *a)
+{
+  size_t depth = cni_scope_push();
+  int status = a->info->row->decompose(&a->c);
+  if (!status && cn_err()) status = cn_err();
+  for (int i = 0; i < a->c.nout; i++)
+    a->c.out[i] = !status && a->c.out[i] ? cni_scope_take_inside(depth, a->c.out[i]) : NULL;
+  cni_scope_pop(depth);
+  if (status || !a->dest) return status;
+  cn_tensor *result = a->c.out[0]; /* in place: as a copy, which carries the history along */
+  a->c.out[0] = NULL;
+  status = cni_copy_op(a->dest, result);
+  cni_tensor_release(result);
+  if (!status) a->c.out[0] = cni_tensor_keep(a->dest);
+  return status;
+}
+
+/* ---- the door ---- */
+
+static int apply_with(cni_applying *a, cn_state *st)
+{
+  const cn_op *row = a->info->row;
+  int status = pick_device(a, st);
+  if (status) return status;
+  if (row->flags & CN_OP_COMPOSITE) return apply_composite(a);
+  status = row->infer(&a->c);
+  if (CNI_UNLIKELY(status)) return status;
+  if (a->dest && (status = cni_check_dest(a))) return status;
+  a->mask = st->modes;
+  if (wants_autograd(a, st)) a->mask |= CNI_MODE_AUTOGRAD;
+  return cni_apply_next(a);
+}
+
+int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor *dest, cn_tensor **out, int *nout)
+{
+  cn_state *st = cni_state();
+  if (CNI_UNLIKELY(st->err)) return st->err;
+  cn_tensor *stack[STACK_INPUTS], **in = stack;
+  cn_spec spec[CNI_MAX_RESULTS];
+  int count = nargs <= STACK_INPUTS && !info->params ? 0 : count_inputs(info, args, nargs);
+  if (CNI_UNLIKELY(count > STACK_INPUTS) && !(in = cni_alloc((size_t)count * sizeof *in))) return CN_ERR_MEMORY;
+  int status = gather(info, args, nargs, in);
+  if (status >= 0) {
+    cni_applying a;
+    a.info = info;
+    a.dest = dest;
+    a.c = (cn_call){.op = info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = nargs, .nin = status,
+                    .nout = info->list_result ? *nout : info->nresults};
+    for (int i = 0; i < a.c.nout; i++) out[i] = NULL;
+    status = apply_with(&a, st);
+    *nout = a.c.nout;
+  }
+  if (in != stack) cni_free(in, (size_t)count * sizeof *in);
+  if (CNI_UNLIKELY(status && !st->err)) cni_fail(status, "%s: failed", info->name);
+  return status;
+}
+
+static const cni_opinfo *info_of(int op_id)
+{
+  if (CNI_UNLIKELY(!cni_ready())) {
+    cni_init();
+    if (!cni_ready()) {
+      cni_fail(CN_ERR_INTERNAL, "cairn could not start: its tables are incomplete");
+      return NULL;
+    }
+  }
+  return cni_ops[op_id];
+}
+
+cn_tensor *cni_apply1(int op_id, cn_value *args, int nargs, cn_tensor *dest)
+{
+  cn_tensor *out = NULL;
+  int nout = 1;
+  const cni_opinfo *info = info_of(op_id);
+  if (!info || cni_apply(info, args, nargs, dest, &out, &nout)) return NULL;
+  if (dest) { /* the caller has this handle already: no new owner */
+    cni_tensor_release(out);
+    return dest;
+  }
+  return cni_scope_add(out);
+}
+
+int cni_applyn(int op_id, cn_value *args, int nargs, cn_tensor **out, int nout)
+{
+  const cni_opinfo *info = info_of(op_id);
+  int status = info ? cni_apply(info, args, nargs, NULL, out, &nout) : CN_ERR_INTERNAL;
+  for (int i = 0; i < nout; i++) {
+    if (status) out[i] = NULL;
+    else if (out[i] && !(out[i] = cni_scope_add(out[i]))) status = CN_ERR_MEMORY;
+  }
+  return status;
+}
+
+int cni_apply_list(int op_id, cn_value *args, int nargs, cn_tensor **out, size_t capacity)
+{
+  int nout = capacity > INT32_MAX ? INT32_MAX : (int)capacity;
+  const cni_opinfo *info = info_of(op_id);
+  int status = info ? cni_apply(info, args, nargs, NULL, out, &nout) : CN_ERR_INTERNAL;
+  for (int i = 0; !status && i < nout; i++)
+    if (out[i] && !(out[i] = cni_scope_add(out[i]))) status = CN_ERR_MEMORY;
+  return status ? status : nout;
+}

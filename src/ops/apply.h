@@ -1,0 +1,47 @@
+/* apply.h: the only door through which an op runs: infer -> modes -> kernel.
+ *
+ * Place in the flow: the generated public functions (api.gen.c) and cn_op_call end here. */
+#ifndef CNI_OPS_APPLY_H
+#define CNI_OPS_APPLY_H
+
+#include "base/state.h"
+#include "table.h"
+#include "tensor/tensor.h"
+
+/* One call on its way through the modes. Lives on apply's stack. */
+typedef struct cni_applying {
+  cn_call c;
+  const cni_opinfo *info;
+  cn_tensor *dest;   /* result 0 is written into it; NULL: fresh results */
+  uint32_t mask;     /* modes still to run */
+} cni_applying;
+
+/* Public bodies: results belong to the innermost scope. args must hold one value per parameter. */
+cn_tensor *cni_apply1(int op_id, cn_value *args, int nargs, cn_tensor *dest);
+int cni_applyn(int op_id, cn_value *args, int nargs, cn_tensor **out, int nout);
+int cni_apply_list(int op_id, cn_value *args, int nargs, cn_tensor **out, size_t capacity);
+
+/* The door itself: results are owned by the caller. *nout: capacity in, count out. */
+int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor *dest, cn_tensor **out, int *nout);
+
+/* Modes: a handler does its part and calls cni_apply_next, which runs the remaining modes and then the kernel. */
+typedef int (*cni_mode_fn)(cni_applying *a);
+extern cni_mode_fn cni_mode_handlers[CNI_MODE_COUNT];
+int cni_apply_next(cni_applying *a);
+
+/* Runs a kernel for a call whose results are allocated: filled by backends/common. 0, an error, or CN_REFUSED when no
+ * implementation took it. */
+extern int (*cni_run_kernel)(cn_call *call, const cni_opinfo *info);
+
+/* Copies src's elements into dst (broadcast, any dtypes, same device), below all modes. Counts as a write. */
+int cni_copy_elements(cn_tensor *dst, cn_tensor *src);
+
+/* Random ops: how far a call's draws advance the state's offset. */
+static inline uint64_t cni_random_draws(const cn_call *c)
+{
+  uint64_t n = 1;
+  for (int i = 0; i < c->spec[0].ndim; i++) n *= (uint64_t)c->spec[0].shape[i];
+  return n;
+}
+
+#endif

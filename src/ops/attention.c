@@ -1,0 +1,377 @@
+/* attention.c: scaled dot product attention: softmax(scale * Q K^T + mask) V.
+ *
+ * Place in the flow: scaled_dot_product_attention checks, brings its operands to four dimensions and calls sdpa_forward,
+ * whose kernels never hold the scores of more than a block, so memory is linear in the lengths. Its gradient is
+ * sdpa_backward, or, where the explicit scores are needed (gradients of gradients, of the mask, of the logsumexp), the
+ * textbook formulas in public ops. Invariant: a query that may look at no key gives zeros, and so do its gradients. */
+#include <cairn/kw.h>
+#include <math.h>
+
+#include "families.h"
+#include "infer.h"
+
+enum { TEXT = 160 };
+
+/* ---- the formulas in public ops; all operands (B, H, T, D) ---- */
+
+/* x: (B, Hk, T, D), each head repeated for its group of the `heads` query heads. */
+static cn_tensor *spread_heads(cn_tensor *x, int64_t heads)
+{
+  const int64_t *s = cn_shape(x);
+  if (!x || s[1] == heads) return x;
+  cn_tensor *groups = cn_expand(cn_unsqueeze(x, 2), CN_SHAPE(s[0], s[1], heads / s[1], s[2], s[3]));
+  return cn_reshape(groups, CN_SHAPE(s[0], heads, s[2], s[3]));
+}
+
+/* Its gradient: (B, H, T, D) added up to `heads` heads. */
+static cn_tensor *gather_heads(cn_tensor *g, int64_t heads)
+{
+  const int64_t *s = cn_shape(g);
+  if (!g || s[1] == heads) return g;
+  return cn_sum(cn_reshape(g, CN_SHAPE(s[0], heads, s[1] / heads, s[2], s[3])), .dim = CN_INTS(2));
+}
+
+static cn_tensor *in_type(cn_tensor *x, cn_dtype type) { return cn_dtype_of(x) == type ? x : cn_cast(x, type); }
+
+static cn_tensor *swapped(cn_tensor *x) { return cn_transpose(x, -2, -1); }
+
+/* True where key j is not after query i: (Tq, Tk). */
+static cn_tensor *causal_mask(int64_t queries, int64_t keys, cn_device device)
+{
+  cn_tensor *i = cn_arange(0, (double)queries, .dtype = CN_I64, .device = device);
+  cn_tensor *j = cn_arange(0, (double)keys, .dtype = CN_I64, .device = device);
+  return cn_ge(cn_unsqueeze(i, 1), j);
+}
+
+/* scale * Q K^T with -inf where the mask says no: (B, H, Tq, Tk). q: (B, H, Tq, D), k: (B, H, Tk, D) */
+static cn_tensor *scores_of(cn_tensor *q, cn_tensor *k, cn_tensor *mask, bool causal, double scale)
+{
+  cn_tensor *s = cn_mul(cn_matmul(q, swapped(k)), cn_num(scale));
+  if (causal) mask = causal_mask(cn_size(q, 2), cn_size(k, 2), cn_device_of(q));
+  if (!mask) return s;
+  if (cn_dtype_of(mask) == CN_BOOL) return cn_where(mask, s, cn_num(-INFINITY));
+  return cn_add(s, in_type(mask, cn_dtype_of(s)));
+}
+
+/* softmax of s: (B, H, Tq, Tk) over the keys, zeros for queries with none; *lse (if wanted): (B, H, Tq, 1). The largest
+ * score only shifts, so no gradient goes through it. */
+static cn_tensor *weights_of(cn_tensor *s, cn_tensor **lse)
+{
+  if (!s) return NULL;
+  cn_tensor *top = NULL, *e = s;
+  if (cn_size(s, 3) > 0) {
+    top = cn_amax(cn_detach(s), .dim = CN_INTS(-1), .keepdim = true);
+    top = cn_where(cn_eq(top, cn_num(-INFINITY)), cn_num(0), top);
+    e = cn_exp(cn_sub(s, top));
+  }
+  cn_tensor *sum = cn_sum(e, .dim = CN_INTS(-1), .keepdim = true);
+  if (lse) *lse = top ? cn_add(cn_log(sum), top) : cn_log(sum);
+  return cn_true_divide(e, cn_where(cn_eq(sum, cn_num(0)), cn_num(1), sum));
+}
+
+/* Gradients wanted of an attention, explicitly; NULL where not wanted. */
+typedef struct gradients {
+  cn_tensor *q, *k, *v, *mask;
+} gradients;
+
+/* Operands as given (k, v with their own heads); g: (B, H, Tq, Dv) and g_lse: (B, H, Tq) may be NULL for zero. */
+static gradients explicit_gradients(cn_tensor *q, cn_tensor *k, cn_tensor *v, cn_tensor *mask, bool causal, double scale,
+                                    cn_tensor *g, cn_tensor *g_lse)
+{
+  cn_dtype type = cn_dtype_of(q) == CN_F64 ? CN_F64 : CN_F32;
+  int64_t heads = cn_size(k, 1);
+  gradients r = {0};
+  q = in_type(q, type);
+  k = spread_heads(in_type(k, type), cn_size(q, 1));
+  v = spread_heads(in_type(v, type), cn_size(q, 1));
+  if (cn_err()) return r;
+  cn_tensor *p = weights_of(scores_of(q, k, mask, causal, scale), NULL);
+  cn_tensor *ds = NULL;
+  if (g) {
+    g = in_type(g, type);
+    cn_tensor *dp = cn_matmul(g, swapped(v));
+    r.v = gather_heads(cn_matmul(swapped(p), g), heads);
+    ds = cn_mul(p, cn_sub(dp, cn_sum(cn_mul(p, dp), .dim = CN_INTS(-1), .keepdim = true)));
+  }
+  if (g_lse) {
+    cn_tensor *more = cn_mul(p, cn_unsqueeze(g_lse, -1));
+    ds = ds ? cn_add(ds, more) : more;
+  }
+  if (!ds) return r;
+  r.mask = ds;
+  r.q = cn_mul(cn_matmul(ds, k), cn_num(scale));
+  r.k = gather_heads(cn_mul(cn_matmul(swapped(ds), q), cn_num(scale)), heads);
+  return r;
+}
+
+/* ---- sdpa_forward ---- */
+
+enum { CAUSAL = 4, SCALE = 5 }; /* its parameters */
+
+static double scale_or(const cn_value *args, int i, int64_t features)
+{
+  return cni_arg_none(args, i) ? 1 / sqrt((double)features) : cni_arg_float(args, i);
+}
+/* For an option where 0 stands for "not given". */
+static double option(double x) { return x == 0 ? (double)CN_ZERO : x; }
+
+static int shapes_differ(const cn_call *c, int first)
+{
+  char text[3][TEXT];
+  for (int i = 0; i < 3; i++) {
+    const cn_desc *d = &c->in[first + i]->d;
+    cni_shape_text(text[i], TEXT, d->ndim, d->shape);
+  }
+  return cn_call_fail(c, CN_ERR_SHAPE,
+                      "query %s, key %s and value %s do not fit; expected (..., H, L, E), (..., H, S, E), (..., H, S, Ev)",
+                      text[0], text[1], text[2]);
+}
+
+static int check_types(const cn_call *c, int first, const cn_tensor *mask)
+{
+  const cn_tensor *q = c->in[first];
+  for (int i = first; i < first + 3; i++)
+    if (c->in[i]->d.dtype != q->d.dtype || !cni_dtype_is_float(q->d.dtype) || !cni_dtype_computes(q->d.dtype))
+      return cn_call_fail(c, CN_ERR_DTYPE, "query, key and value must have one floating-point type, but are %s and %s",
+                          cn_dtype_name((cn_dtype)q->d.dtype), cn_dtype_name((cn_dtype)c->in[i]->d.dtype));
+  if (mask && mask->d.dtype != CN_BOOL && mask->d.dtype != CN_F32 && mask->d.dtype != q->d.dtype)
+    return cn_call_fail(c, CN_ERR_DTYPE, "attn_mask must be bool, float32 or of query's type %s, not %s",
+                        cn_dtype_name((cn_dtype)q->d.dtype), cn_dtype_name((cn_dtype)mask->d.dtype));
+  return CN_OK;
+}
+
+static int check_mask(const cn_call *c, const cn_tensor *mask, int ndim, const int64_t *scores)
+{
+  int64_t both[CN_MAX_DIMS];
+  int n = ndim;
+  char have[TEXT], want[TEXT];
+  if (!mask) return CN_OK;
+  memcpy(both, scores, (size_t)ndim * sizeof *both);
+  if (cni_broadcast(&n, both, mask->d.ndim, mask->d.shape) && n == ndim &&
+      !memcmp(both, scores, (size_t)ndim * sizeof *both))
+    return CN_OK;
+  return cn_call_fail(c, CN_ERR_SHAPE, "attn_mask of shape %s does not broadcast to the scores' shape %s",
+                      cni_shape_text(have, sizeof have, mask->d.ndim, mask->d.shape),
+                      cni_shape_text(want, sizeof want, ndim, scores));
+}
+
+/* Four-dimensional operands at in[first..first + 3). */
+static int check_heads(const cn_call *c, int first, const cn_tensor *mask)
+{
+  const cn_desc *q = &c->in[first]->d, *k = &c->in[first + 1]->d, *v = &c->in[first + 2]->d;
+  if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || q->shape[0] != k->shape[0] || k->shape[0] != v->shape[0] ||
+      k->shape[1] != v->shape[1] || k->shape[2] != v->shape[2] || q->shape[3] != k->shape[3] ||
+      (k->shape[1] ? q->shape[1] % k->shape[1] : q->shape[1]) != 0)
+    return shapes_differ(c, first);
+  int status = check_types(c, first, mask);
+  return status ? status : check_mask(c, mask, 4, (const int64_t[]){q->shape[0], q->shape[1], q->shape[2], k->shape[2]});
+}
+
+/* Gives result i the order of `like`'s memory where that is (B, T, H, D), so that heads can be joined without a copy. */
+static void follow_heads(cn_call *c, int i, const cn_desc *like)
+{
+  cn_spec *s = &c->spec[i];
+  if (s->shape[1] < 2 || s->shape[2] < 2 || like->strides[1] >= like->strides[2] || like->strides[1] == 0) return;
+  s->strides[3] = 1;
+  s->strides[1] = s->shape[3];
+  s->strides[2] = s->shape[1] * s->shape[3];
+  s->strides[0] = s->shape[2] * s->strides[2];
+  s->has_strides = true;
+}
+
+static int forward_infer(cn_call *c)
+{
+  const cn_desc *q = &c->in[0]->d, *v = &c->in[2]->d;
+  int status = check_heads(c, 0, c->in[3]);
+  if (status) return status;
+  const int64_t shape[4] = {q->shape[0], q->shape[1], q->shape[2], v->shape[3]};
+  status = cn_call_result(c, 0, q->dtype, 4, shape);
+  if (!status) status = cn_call_result(c, 1, q->dtype == CN_F64 ? CN_F64 : CN_F32, 3, shape);
+  if (!status) follow_heads(c, 0, q);
+  return status;
+}
+
+static int forward_vjp(cn_vjp *v)
+{
+  cn_tensor *q = v->in[0], *k = v->in[1], *val = v->in[2], *mask = v->in[3];
+  bool causal = cni_arg_bool(v->args, CAUSAL);
+  double scale = scale_or(v->args, SCALE, cn_size(q, 3));
+  bool recording = !cni_state()->no_grad;
+  if (v->g[0] && !v->g[1] && !recording && !v->need[3])
+    return cn_sdpa_backward(&v->gin[0], &v->gin[1], &v->gin[2], v->g[0], q, k, val, v->out[0], v->out[1], mask,
+                            .is_causal = causal, .scale = option(scale));
+  gradients r = explicit_gradients(q, k, val, mask, causal, scale, v->g[0], v->g[1]);
+  v->gin[0] = r.q;
+  v->gin[1] = r.k;
+  v->gin[2] = r.v;
+  if (v->need[3]) v->gin[3] = r.mask;
+  return cn_err();
+}
+
+static int forward_decompose(cn_call *c)
+{
+  cn_dtype given = cn_dtype_of(c->in[0]), type = given == CN_F64 ? CN_F64 : CN_F32;
+  int64_t heads = cn_size(c->in[0], 1);
+  cn_tensor *q = in_type(c->in[0], type), *k = spread_heads(in_type(c->in[1], type), heads);
+  cn_tensor *v = spread_heads(in_type(c->in[2], type), heads), *lse = NULL;
+  double scale = scale_or(c->args, SCALE, cn_size(c->in[0], 3));
+  cn_tensor *w = weights_of(scores_of(q, k, c->in[3], cni_arg_bool(c->args, CAUSAL), scale), &lse);
+  c->out[0] = in_type(cn_matmul(w, v), given);
+  c->out[1] = cn_squeeze(lse, .dim = CN_INTS(-1));
+  return cn_err();
+}
+
+/* ---- sdpa_backward(grad, query, key, value, output, lse, attn_mask, is_causal, scale) ---- */
+
+enum { BACKWARD_CAUSAL = 7, BACKWARD_SCALE = 8 }; /* parameters */
+
+static int backward_infer(cn_call *c)
+{
+  int status = check_heads(c, 1, c->in[6]);
+  for (int i = 0; !status && i < 3; i++) {
+    const cn_desc *d = &c->in[i + 1]->d;
+    status = cn_call_result(c, i, d->dtype, 4, d->shape);
+    if (!status) follow_heads(c, i, d);
+  }
+  if (status) return status;
+  const cn_desc *q = &c->in[1]->d, *v = &c->in[3]->d, *g = &c->in[0]->d, *out = &c->in[4]->d, *lse = &c->in[5]->d;
+  const int64_t shape[4] = {q->shape[0], q->shape[1], q->shape[2], v->shape[3]};
+  if (g->ndim != 4 || out->ndim != 4 || lse->ndim != 3 || memcmp(g->shape, shape, sizeof shape) != 0 ||
+      memcmp(out->shape, shape, sizeof shape) != 0 || memcmp(lse->shape, shape, 3 * sizeof *shape) != 0)
+    return cn_call_fail(c, CN_ERR_SHAPE, "grad, output and lse must have the shapes of sdpa_forward's results");
+  return CN_OK;
+}
+
+static int backward_decompose(cn_call *c)
+{
+  double scale = scale_or(c->args, BACKWARD_SCALE, cn_size(c->in[1], 3));
+  cn_dtype type = cn_dtype_of(c->in[1]);
+  gradients r = explicit_gradients(c->in[1], c->in[2], c->in[3], c->in[6], cni_arg_bool(c->args, BACKWARD_CAUSAL), scale,
+                                   c->in[0], NULL);
+  c->out[0] = in_type(r.q, type);
+  c->out[1] = in_type(r.k, type);
+  c->out[2] = in_type(r.v, type);
+  return cn_err();
+}
+
+/* ---- scaled_dot_product_attention ---- */
+
+enum { DROPOUT = 4, SDPA_CAUSAL = 5, SDPA_SCALE = 6, GQA = 7 }; /* its parameters */
+
+/* The batch that query, key and value share: the dims before heads (with enable_gqa) or before the last two. */
+static int shared_batch(const cn_call *c, bool gqa, int *n, int64_t *batch)
+{
+  int core = gqa ? 3 : 2;
+  *n = 0;
+  for (int i = 0; i < 3; i++) {
+    const cn_desc *d = &c->in[i]->d;
+    if (d->ndim < core || !cni_broadcast(n, batch, d->ndim - core, d->shape)) return shapes_differ(c, 0);
+  }
+  return CN_OK;
+}
+
+/* x: (..., [heads,] T, D) broadcast over batch and brought to (B, H, T, D). Without gqa heads are the batch's last dim. */
+static cn_tensor *as_heads(cn_tensor *x, bool gqa, int n, const int64_t *batch)
+{
+  int64_t shape[CN_MAX_DIMS + 1];
+  int core = gqa ? 3 : 2, lead = x->d.ndim - core;
+  bool same = lead == n;
+  for (int i = 0; same && i < n; i++) same = x->d.shape[i] == batch[i];
+  memcpy(shape, batch, (size_t)n * sizeof *shape);
+  memcpy(shape + n, x->d.shape + lead, (size_t)core * sizeof *shape);
+  if (!same) x = cn_expand(x, shape, (size_t)(n + core));
+  if (n + core == 4) return x;
+  const int64_t *last = shape + n + core - 2;
+  int64_t heads = n + core > 2 ? last[-1] : 1, all = cni_numel(n + core > 3 ? n + core - 3 : 0, shape);
+  return cn_reshape(x, CN_SHAPE(all, heads, last[0], last[1]));
+}
+
+/* The mask over (..., H, Tq, Tk) as one over (B, H, Tq, Tk). */
+static cn_tensor *as_mask(cn_tensor *mask, int ndim, const int64_t *scores)
+{
+  if (!mask || ndim <= 4 || mask->d.ndim <= 3) return mask;
+  const int64_t *last = scores + ndim - 3;
+  return cn_reshape(cn_expand(mask, scores, (size_t)ndim),
+                    CN_SHAPE(cni_numel(ndim - 3, scores), last[0], last[1], last[2]));
+}
+
+/* With dropout: the weights must be had. Operands (B, H, T, D). */
+static cn_tensor *with_dropout(cn_tensor *q, cn_tensor *k, cn_tensor *v, cn_tensor *mask, bool causal, double scale, double p)
+{
+  if (!q || !k || !v) return NULL;
+  k = spread_heads(k, cn_size(q, 1));
+  v = spread_heads(v, cn_size(q, 1));
+  cn_tensor *w = weights_of(scores_of(q, k, mask, causal, scale), NULL);
+  cn_tensor *kept = cn_bernoulli(cn_full_like(w, 1 - p));
+  w = p < 1 ? cn_true_divide(cn_mul(w, kept), cn_num(1 - p)) : cn_mul(w, kept);
+  return cn_matmul(w, v);
+}
+
+static int check_attention(const cn_call *c)
+{
+  const cn_desc *q = &c->in[0]->d, *k = &c->in[1]->d, *v = &c->in[2]->d;
+  double p = cni_arg_float(c->args, DROPOUT);
+  if (q->ndim < 2 || k->ndim < 2 || v->ndim < 2 || q->shape[q->ndim - 1] != k->shape[k->ndim - 1] ||
+      k->shape[k->ndim - 2] != v->shape[v->ndim - 2])
+    return shapes_differ(c, 0);
+  if (c->in[3] && cni_arg_bool(c->args, SDPA_CAUSAL))
+    return cn_call_fail(c, CN_ERR_VALUE, "attn_mask must not be given together with is_causal=True");
+  if (!(p >= 0 && p <= 1))
+    return cn_call_fail(c, CN_ERR_VALUE, "dropout_p must be between 0 and 1, but is %g", p);
+  return check_types(c, 0, c->in[3]);
+}
+
+/* The result is (B, H, Tq, Dv); the caller's shape is the batch, [heads,] Tq, Dv. */
+static int attention_decompose(cn_call *c)
+{
+  bool gqa = cni_arg_bool(c->args, GQA), causal = cni_arg_bool(c->args, SDPA_CAUSAL);
+  int64_t shape[CN_MAX_DIMS + 1] = {0};
+  int n, status = check_attention(c);
+  if (!status) status = shared_batch(c, gqa, &n, shape);
+  if (status) return status;
+  cn_tensor *q = as_heads(c->in[0], gqa, n, shape), *k = as_heads(c->in[1], gqa, n, shape);
+  cn_tensor *v = as_heads(c->in[2], gqa, n, shape), *y = NULL, *lse;
+  if (cn_err()) return cn_err();
+  if (gqa && (!k->d.shape[1] || q->d.shape[1] % k->d.shape[1] != 0))
+    return cn_call_fail(c, CN_ERR_SHAPE, "%lld query heads are not a multiple of %lld key heads",
+                        (long long)q->d.shape[1], (long long)k->d.shape[1]);
+  if (gqa) shape[n++] = q->d.shape[1];
+  shape[n++] = q->d.shape[2];
+  shape[n++] = k->d.shape[2];
+  status = check_mask(c, c->in[3], n, shape);
+  if (status) return status;
+  cn_tensor *mask = as_mask(c->in[3], n, shape);
+  double scale = scale_or(c->args, SDPA_SCALE, q->d.shape[3]), p = cni_arg_float(c->args, DROPOUT);
+  shape[n - 1] = v->d.shape[3];
+  if (p > 0) y = with_dropout(q, k, v, mask, causal, scale, p);
+  else cn_sdpa_forward(&y, &lse, q, k, v, mask, .is_causal = causal, .scale = option(scale));
+  c->out[0] = n == 4 ? y : cn_reshape(y, shape, (size_t)n);
+  return cn_err();
+}
+
+const cn_op cni_attention_ops[] = {
+  {.sig = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+          "float dropout_p=0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor "
+          "; nn opt_attn_mask",
+   .doc = "softmax(scale * query key^T + attn_mask) value for (..., H, L, E), (..., H, S, E) and (..., H, S, Ev). A "
+          "bool mask says True where a key takes part; is_causal lets a query see keys up to its own position; scale "
+          "is 1 / sqrt(E) unless given. With enable_gqa key and value may have fewer heads, each serving a group. "
+          "dropout_p applies whenever it is not 0. Queries that see no key give zeros.",
+   .flags = CN_OP_COMPOSITE, .decompose = attention_decompose},
+  {.sig = "sdpa_forward(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, bool is_causal=False, *, "
+          "float? scale=None) -> (Tensor output, Tensor lse) ; nn",
+   .doc = "Attention of (B, H, L, E), (B, Hk, S, E) and (B, Hk, S, Ev) with H a multiple of Hk, and the logarithm of "
+          "each query's sum of exponentials, (B, H, L). Memory is linear in L and S.",
+   .infer = forward_infer, .vjp = forward_vjp, .decompose = forward_decompose,
+   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1),
+             [1] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1),
+             [2] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1),
+             [3] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1)}},
+  {.sig = "sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor lse, "
+          "Tensor? attn_mask=None, bool is_causal=False, *, float? scale=None) -> "
+          "(Tensor grad_query, Tensor grad_key, Tensor grad_value) ; nn",
+   .doc = "Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where gradients of "
+          "gradients are recorded, explicit formulas take its place.",
+   .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = backward_decompose},
+};
+CNI_FAMILY(attention);

@@ -1,0 +1,55 @@
+/* build.h: builder expressions: MUL(x, y) appends a step to the builder `b` in scope and is the result's register.
+ *
+ * Used by pointwise.def's gradients (program_grad.c) and by the programs of programs.c. */
+#ifndef CNI_OPS_BUILD_H
+#define CNI_OPS_BUILD_H
+
+#include "program.h"
+
+#define K(x) cni_build_const(b, x)
+#define OP1(p, x) cni_build_step(b, CNI_PW_##p, x, -1, -1)
+#define OP2(p, x, y) cni_build_step(b, CNI_PW_##p, x, y, -1)
+#define NEG(x) OP1(neg, x)
+#define SIGN(x) OP1(sign, x)
+#define EXP(x) OP1(exp, x)
+#define LOG(x) OP1(log, x)
+#define SIN(x) OP1(sin, x)
+#define COS(x) OP1(cos, x)
+#define SINH(x) OP1(sinh, x)
+#define COSH(x) OP1(cosh, x)
+#define RSQRT(x) OP1(rsqrt, x)
+#define DIGAMMA(x) OP1(digamma, x)
+#define FLOOR(x) OP1(floor, x)
+#define TRUNC(x) OP1(trunc, x)
+#define ISNAN(x) OP1(isnan, x)
+#define ADD(x, y) OP2(add, x, y)
+#define SUB(x, y) OP2(sub, x, y)
+#define MUL(x, y) OP2(mul, x, y)
+#define DIV(x, y) OP2(div, x, y)
+#define POW(x, y) OP2(pow, x, y)
+#define COPYSIGN(x, y) OP2(copysign, x, y)
+#define EQ(x, y) OP2(eq, x, y)
+#define LT(x, y) OP2(lt, x, y)
+#define LE(x, y) OP2(le, x, y)
+#define GT(x, y) OP2(gt, x, y)
+#define GE(x, y) OP2(ge, x, y)
+#define LOGICAL_AND(x, y) OP2(logical_and, x, y)
+#define LOGICAL_OR(x, y) OP2(logical_or, x, y)
+#define WHERE(c, x, y) cni_build_step(b, CNI_PW_where, c, x, y)
+#define NO_GRAD (-1)
+#define RELU(x) OP1(relu, x)
+#define ABS(x) OP1(abs, x)
+#define EXPM1(x) OP1(expm1, x)
+#define LOG1P(x) OP1(log1p, x)
+#define SQRT(x) OP1(sqrt, x)
+#define TANH(x) OP1(tanh, x)
+#define SIGMOID(x) OP1(sigmoid, x)
+#define ERF(x) OP1(erf, x)
+#define RINT(x) OP1(rint, x)
+#define MAXIMUM(x, y) OP2(maximum, x, y)
+#define MINIMUM(x, y) OP2(minimum, x, y)
+#define FLOOR_DIV(x, y) OP2(floor_div, x, y)
+#define TRUNC_DIV(x, y) OP2(trunc_div, x, y)
+#define ATTR(param) cni_build_attr(b, param) /* value of the call's attribute */
+
+#endif

@@ -1,0 +1,47 @@
+/* families.h: the list of op families: one line per family file. Adding an op to a family needs no edit here.
+ *
+ * Invariant: every family ends in a table `const cn_op cni_NAME_ops[]` and its count. */
+#ifndef CNI_OPS_FAMILIES_H
+#define CNI_OPS_FAMILIES_H
+
+#include <cairn/ext/op.h>
+#include <stdatomic.h>
+
+typedef struct cni_family {
+  const char *name;
+  const cn_op *rows;
+  const size_t *count;
+} cni_family;
+
+extern const cni_family cni_families[]; /* ends with rows NULL */
+
+/* Written at the end of a family file, after its rows. */
+#define CNI_FAMILY(name) const size_t cni_##name##_count = sizeof cni_##name##_ops / sizeof *cni_##name##_ops
+#define CNI_FAMILY_DECL(name) \
+  extern const cn_op cni_##name##_ops[]; \
+  extern const size_t cni_##name##_count
+
+CNI_FAMILY_DECL(pointwise);
+CNI_FAMILY_DECL(program);
+CNI_FAMILY_DECL(view);
+CNI_FAMILY_DECL(view_scatter);
+CNI_FAMILY_DECL(create);
+CNI_FAMILY_DECL(reduce);
+CNI_FAMILY_DECL(softmax);
+CNI_FAMILY_DECL(order);
+CNI_FAMILY_DECL(matmul);
+CNI_FAMILY_DECL(linalg);
+CNI_FAMILY_DECL(attention);
+CNI_FAMILY_DECL(join);
+CNI_FAMILY_DECL(index);
+CNI_FAMILY_DECL(index_many);
+CNI_FAMILY_DECL(loss);
+CNI_FAMILY_DECL(cross_entropy);
+CNI_FAMILY_DECL(conv);
+CNI_FAMILY_DECL(pool);
+
+void cni_init(void); /* src/init.c: fills the tables once; cheap after that */
+extern _Atomic bool cni_initialised; /* ... and has done so */
+static inline bool cni_ready(void) { return atomic_load_explicit(&cni_initialised, memory_order_acquire); }
+
+#endif

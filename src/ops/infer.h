@@ -1,0 +1,56 @@
+/* infer.h: what infer rules share: reading arguments, promotion, broadcasting. See also ext/op.h.
+ *
+ * Invariant: everything here reports errors as "op: message" and returns the code. */
+#ifndef CNI_OPS_INFER_H
+#define CNI_OPS_INFER_H
+
+#include <cairn/ext/op.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "base/state.h"
+#include "tensor/tensor.h"
+
+/* ---- attributes by parameter index ---- */
+static inline int64_t cni_arg_int(const cn_value *args, int i) { return args[i].u.i; }
+static inline int64_t cni_arg_int_or(const cn_value *args, int i, int64_t otherwise)
+{
+  return args[i].tag == CN_V_NONE ? otherwise : args[i].u.i;
+}
+static inline double cni_arg_float(const cn_value *args, int i)
+{
+  return args[i].tag == CN_V_FLOAT ? args[i].u.f : (double)args[i].u.i;
+}
+static inline bool cni_arg_bool(const cn_value *args, int i) { return args[i].u.i != 0; }
+static inline bool cni_arg_none(const cn_value *args, int i) { return args[i].tag == CN_V_NONE; }
+static inline const char *cni_arg_str(const cn_value *args, int i)
+{
+  return args[i].tag == CN_V_STR ? args[i].u.s : "";
+}
+static inline bool cni_arg_is(const cn_value *args, int i, const char *word)
+{
+  return args[i].tag == CN_V_STR && !strcmp(args[i].u.s, word);
+}
+
+const char *cni_call_name(const cn_call *c);
+/* The type a set of tensors computes in: PyTorch's three tiers (tensors with dims, 0-d tensors, numbers).
+ * CN_DTYPE_NONE with the error set when they do not mix. NULL entries are skipped. */
+int cni_result_type(const cn_call *c, cn_tensor *const *in, int n);
+/* Broadcast shape of the inputs in[0..n) into shape/ndim; an error that shows the shapes. */
+int cni_broadcast_inputs(const cn_call *c, cn_tensor *const *in, int n, int *ndim, int64_t *shape);
+/* Gives result i the memory order of the first input that has its shape and is dense (channels-last propagates). */
+void cni_follow_strides(cn_call *c, int i, cn_tensor *const *in, int n);
+/* Dims of an int[]? argument as a bit mask (none or empty: all). Negative status on bad or repeated dims. */
+int cni_dims_mask(const cn_call *c, const cn_value *dims, int ndim, uint32_t *mask);
+/* ... empty list means no dims at all. */
+int cni_dims_mask_strict(const cn_call *c, const cn_value *dims, int ndim, uint32_t *mask);
+
+/* Integer types become the default float type. */
+static inline int cni_float_type(int dtype)
+{
+  return cni_dtype_is_float(dtype) ? dtype : (int)cni_state()->default_dtype;
+}
+/* Same shape and type as input `of`, fresh and in its memory order. */
+int cni_infer_like(cn_call *c, int i, int of, int dtype);
+
+#endif

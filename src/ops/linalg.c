@@ -1,0 +1,208 @@
+/* linalg.c: the family of linear algebra on batches of square matrices: solving, inverse, determinant, Cholesky.
+ *
+ * Place in the flow: infer and gradients here, kernels in the backends (the CPU's use LAPACK where there is one).
+ * Invariant: float32 and float64 only, as in PyTorch; the last two dimensions are the matrix, all others a batch.
+ */
+#include <cairn/kw.h>
+
+#include "families.h"
+#include "infer.h"
+
+enum { TEXT = 160 };
+
+/* ---- checks ---- */
+
+static int check_float(const cn_call *c, int i)
+{
+  int dtype = c->in[i]->d.dtype;
+  if (dtype == CN_F32 || dtype == CN_F64) return CN_OK;
+  return cn_call_fail(c, CN_ERR_DTYPE, "takes float32 and float64, not %s; cast with cn_cast",
+                      cn_dtype_name((cn_dtype)dtype));
+}
+
+static int check_square(const cn_call *c, int i)
+{
+  const cn_desc *d = &c->in[i]->d;
+  char text[TEXT];
+  if (d->ndim < 2 || d->shape[d->ndim - 1] != d->shape[d->ndim - 2])
+    return cn_call_fail(c, CN_ERR_SHAPE, "must be a square matrix or a batch of them, but has shape %s",
+                        cni_shape_text(text, sizeof text, d->ndim, d->shape));
+  return check_float(c, i);
+}
+
+static int do_not_fit(const cn_call *c)
+{
+  const cn_desc *a = &c->in[0]->d, *b = &c->in[1]->d;
+  char left[TEXT], right[TEXT];
+  return cn_call_fail(c, CN_ERR_SHAPE, "A of shape %s and B of shape %s do not fit",
+                      cni_shape_text(left, sizeof left, a->ndim, a->shape),
+                      cni_shape_text(right, sizeof right, b->ndim, b->shape));
+}
+
+/* Both square checks and types of the equation A X = B (left) or X A = B. */
+static int check_equation(const cn_call *c)
+{
+  int status = check_square(c, 0);
+  if (!status) status = check_float(c, 1);
+  if (!status && c->in[0]->d.dtype != c->in[1]->d.dtype)
+    status = cn_call_fail(c, CN_ERR_DTYPE, "A and B must have one type, but are %s and %s; cast one with cn_cast",
+                          cn_dtype_name((cn_dtype)c->in[0]->d.dtype),
+                          cn_dtype_name((cn_dtype)c->in[1]->d.dtype));
+  return status;
+}
+
+/* B: (..., n, k) or (..., k, n); the result has B's matrix and the batches broadcast. */
+static int matrices_infer(cn_call *c, bool left)
+{
+  const cn_desc *a = &c->in[0]->d, *b = &c->in[1]->d;
+  int64_t shape[CN_MAX_DIMS] = {0};
+  int n = 0;
+  if (b->ndim < 2 || b->shape[b->ndim - (left ? 2 : 1)] != a->shape[a->ndim - 1]) return do_not_fit(c);
+  if (!cni_broadcast(&n, shape, a->ndim - 2, a->shape) || !cni_broadcast(&n, shape, b->ndim - 2, b->shape))
+    return do_not_fit(c);
+  shape[n++] = b->shape[b->ndim - 2];
+  shape[n++] = b->shape[b->ndim - 1];
+  return cn_call_result(c, 0, a->dtype, n, shape);
+}
+
+static cn_tensor *swapped(cn_tensor *x) { return cn_transpose(x, -2, -1); }
+
+/* ---- linalg_solve ---- */
+
+/* Does B hold vectors (..., n) rather than matrices? PyTorch's rule. */
+static bool is_vector(int a_ndim, const int64_t *a, int b_ndim, const int64_t *b)
+{
+  if (b_ndim == 1) return true;
+  if (b_ndim != a_ndim - 1) return false;
+  for (int i = 0; i < b_ndim; i++)
+    if (a[i] != b[i]) return false;
+  return true;
+}
+
+/* linalg_solve(A (..., n, n), B (..., n, k) or (..., n), left) */
+static int solve_infer(cn_call *c)
+{
+  const cn_desc *a = &c->in[0]->d, *b = &c->in[1]->d;
+  bool left = cni_arg_bool(c->args, 2);
+  int status = check_equation(c);
+  if (status) return status;
+  if (!is_vector(a->ndim, a->shape, b->ndim, b->shape)) return matrices_infer(c, left);
+  if (!left) return cn_call_fail(c, CN_ERR_VALUE, "left=False takes a matrix B, not a vector");
+  if (b->shape[b->ndim - 1] != a->shape[a->ndim - 1]) return do_not_fit(c);
+  return cn_call_result(c, 0, a->dtype, a->ndim - 1, a->shape);
+}
+
+/* A X = B: gB solves A^T gB = g, and gA = -gB X^T; transposed for X A = B. */
+static int solve_vjp(cn_vjp *v)
+{
+  const cn_meta *a = &v->in_meta[0], *b = &v->in_meta[1];
+  bool right = !cni_arg_bool(v->args, 2);
+  cn_tensor *x = v->out[0], *gb = cn_linalg_solve(swapped(v->in[0]), v->g[0], .no_left = right);
+  v->gin[1] = gb;
+  if (!v->need[0]) return cn_err();
+  if (is_vector(a->ndim, a->shape, b->ndim, b->shape))
+    v->gin[0] = cn_neg(cn_mul(cn_unsqueeze(gb, -1), cn_unsqueeze(x, -2)));
+  else
+    v->gin[0] = cn_neg(right ? cn_matmul(swapped(x), gb) : cn_matmul(gb, swapped(x)));
+  return cn_err();
+}
+
+/* ---- linalg_solve_triangular ---- */
+
+enum { UPPER = 2, LEFT = 3, UNIT = 4 }; /* parameters */
+
+/* linalg_solve_triangular(A (..., n, n), B (..., n, k), upper, left, unitriangular) */
+static int triangular_infer(cn_call *c)
+{
+  int status = check_equation(c);
+  return status ? status : matrices_infer(c, cni_arg_bool(c->args, LEFT));
+}
+
+static int triangular_vjp(cn_vjp *v)
+{
+  bool upper = cni_arg_bool(v->args, UPPER), right = !cni_arg_bool(v->args, LEFT), unit = cni_arg_bool(v->args, UNIT);
+  cn_tensor *x = v->out[0], *gb = cn_linalg_solve_triangular(swapped(v->in[0]), v->g[0], !upper, .no_left = right,
+                                                             .unitriangular = unit);
+  v->gin[1] = gb;
+  if (!v->need[0]) return cn_err();
+  cn_tensor *ga = cn_neg(right ? cn_matmul(swapped(x), gb) : cn_matmul(gb, swapped(x)));
+  v->gin[0] = upper ? cn_triu(ga, .diagonal = unit) : cn_tril(ga, .diagonal = -(int)unit);
+  return cn_err();
+}
+
+/* ---- linalg_inv, linalg_det ---- */
+
+static int inv_infer(cn_call *c)
+{
+  int status = check_square(c, 0);
+  return status ? status : cn_call_result(c, 0, c->in[0]->d.dtype, c->in[0]->d.ndim, c->in[0]->d.shape);
+}
+
+/* d(A^-1) = -A^-1 dA A^-1 */
+static int inv_vjp(cn_vjp *v)
+{
+  cn_tensor *y = swapped(v->out[0]);
+  v->gin[0] = cn_neg(cn_matmul(y, cn_matmul(v->g[0], y)));
+  return cn_err();
+}
+
+static int inv_decompose(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  cn_tensor *eye = cn_eye(d->shape[d->ndim - 1], CN_NONE, .dtype = (cn_dtype)d->dtype, .device = c->device);
+  c->out[0] = cn_linalg_solve(c->in[0], cn_expand(eye, d->shape, (size_t)d->ndim));
+  return cn_err();
+}
+
+static int det_infer(cn_call *c)
+{
+  int status = check_square(c, 0);
+  return status ? status : cn_call_result(c, 0, c->in[0]->d.dtype, c->in[0]->d.ndim - 2, c->in[0]->d.shape);
+}
+
+/* d det(A) = det(A) trace(A^-1 dA) */
+static int det_vjp(cn_vjp *v)
+{
+  cn_tensor *g = cn_unsqueeze(cn_unsqueeze(cn_mul(v->g[0], v->out[0]), -1), -1);
+  v->gin[0] = cn_mul(g, swapped(cn_linalg_inv(v->in[0])));
+  return cn_err();
+}
+
+/* ---- linalg_cholesky ---- */
+
+/* A = L L^T: gA = L^-T S L^-1, where S is half of P + P^T with P = tril(L^T gL), its diagonal counted once. */
+static int cholesky_vjp(cn_vjp *v)
+{
+  bool upper = cni_arg_bool(v->args, 1);
+  cn_tensor *l = upper ? swapped(v->out[0]) : v->out[0], *g = upper ? swapped(v->g[0]) : v->g[0];
+  cn_tensor *p = cn_matmul(swapped(l), g);
+  cn_tensor *s = cn_true_divide(cn_add(cn_tril(p), swapped(cn_tril(p, .diagonal = -1))), cn_int(2));
+  s = cn_linalg_solve_triangular(swapped(l), s, true);                      /* L^-T S */
+  v->gin[0] = cn_linalg_solve_triangular(l, s, false, .no_left = true); /* ... L^-1 */
+  return cn_err();
+}
+
+const cn_op cni_linalg_ops[] = {
+  {.sig = "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor ; linalg",
+   .doc = "X of A X = B, or of X A = B with left=False. A is square; B is a matrix or, where its shape is A's without "
+          "the last dimension or it has one dimension, a vector. A singular A is an error.",
+   .infer = solve_infer, .vjp = solve_vjp,
+   .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
+  {.sig = "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> "
+          "Tensor ; linalg",
+   .doc = "X of A X = B, or of X A = B with left=False, for a triangular A: only that triangle is read, and with "
+          "unitriangular its diagonal counts as ones.",
+   .infer = triangular_infer, .vjp = triangular_vjp,
+   .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
+  {.sig = "linalg_inv(Tensor A) -> Tensor ; linalg",
+   .doc = "Inverse of a square matrix or a batch of them. A singular one is an error.",
+   .infer = inv_infer, .vjp = inv_vjp, .decompose = inv_decompose, .needs = {[0] = CN_OUT(0)}},
+  {.sig = "linalg_det(Tensor A) -> Tensor ; linalg",
+   .doc = "Determinant of a square matrix or of each of a batch. The gradient needs matrices that are not singular.",
+   .infer = det_infer, .vjp = det_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "linalg_cholesky(Tensor input, *, bool upper=False) -> Tensor ; linalg",
+   .doc = "The lower triangle L with L L^T = input, or U with U^T U = input for upper=True; only that triangle of "
+          "input is read. A matrix that is not positive definite is an error.",
+   .infer = inv_infer, .vjp = cholesky_vjp, .needs = {[0] = CN_OUT(0)}},
+};
+CNI_FAMILY(linalg);

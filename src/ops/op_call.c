@@ -1,0 +1,77 @@
+/* op_call.c: calling any op by row with generic values: the entry of bindings, graphs and tests.
+ *
+ * Place in the flow: checks and completes the arguments, then goes through apply like the generated functions. Invariant:
+ * errors are reported by the returned code and do not stay pending across calls. */
+#include "apply.h"
+#include "families.h"
+
+static bool fits(const cni_param *p, const cn_value *v)
+{
+  if (v->tag == CN_V_NONE) return p->optional || (p->has_default && p->def.tag != CN_V_NONE) || p->list;
+  if (p->list)
+    return p->type == CNI_T_TENSOR ? v->tag == CN_V_TENSORS
+           : p->type == CNI_T_INT  ? v->tag == CN_V_INTS || v->tag == CN_V_INT
+                                   : v->tag == CN_V_FLOATS;
+  switch (p->type) {
+  case CNI_T_TENSOR: return v->tag == CN_V_TENSOR;
+  case CNI_T_INT: return v->tag == CN_V_INT || v->tag == CN_V_BOOL;
+  case CNI_T_FLOAT:
+  case CNI_T_SCALAR: return v->tag == CN_V_FLOAT || v->tag == CN_V_INT || v->tag == CN_V_BOOL;
+  case CNI_T_BOOL: return v->tag == CN_V_BOOL || v->tag == CN_V_INT;
+  case CNI_T_STR: return v->tag == CN_V_STR;
+  case CNI_T_DTYPE:
+  case CNI_T_DEVICE: return v->tag == CN_V_INT;
+  }
+  return false;
+}
+
+/* One int for an int[N] stands for all N; for an int[] it is a list of one. */
+static void widen(const cni_param *p, cn_value *v, int64_t *room)
+{
+  int n = p->fixed ? p->fixed : 1;
+  int64_t one = v->tag == CN_V_INT ? v->u.i : v->u.is[0];
+  if (n > 3) n = 3;
+  for (int i = 0; i < n; i++) room[i] = one;
+  *v = cn_v_ints(room, (size_t)n);
+}
+
+static int complete(const cni_opinfo *info, cn_value *full, int64_t room[][3], const cn_value *args, size_t nargs)
+{
+  if (nargs > (size_t)info->nparams)
+    return cni_fail(CN_ERR_TYPE, "%s: %zu arguments given, it takes %d", info->name, nargs, info->nparams);
+  for (int i = 0; i < info->nparams; i++) {
+    const cni_param *p = &info->params[i];
+    bool given = (size_t)i < nargs;
+    if (!given && !p->has_default && !p->optional)
+      return cni_fail(CN_ERR_TYPE, "%s: argument '%s' is missing", info->name, p->name);
+    full[i] = given ? args[i] : p->def;
+    if (!fits(p, &full[i]))
+      return cni_fail(CN_ERR_TYPE, "%s: argument '%s' is missing or of the wrong kind", info->name, p->name);
+    if (full[i].tag == CN_V_NONE && p->has_default && !p->optional) full[i] = p->def;
+    bool ints = p->list && p->type == CNI_T_INT;
+    if (ints && (full[i].tag == CN_V_INT || (full[i].tag == CN_V_INTS && full[i].n == 1 && p->fixed > 1)))
+      widen(p, &full[i], room[i]);
+    if (ints && p->fixed && full[i].tag == CN_V_INTS && full[i].n != p->fixed)
+      return cni_fail(CN_ERR_VALUE, "%s: '%s' takes %d numbers, not %d", info->name, p->name, p->fixed, full[i].n);
+  }
+  return CN_OK;
+}
+
+int cn_op_call(cn_tensor **out, size_t *nout, const cn_op *op, const cn_value *args, size_t nargs, cn_tensor *dest)
+{
+  cn_value full[CN_MAX_ARGS];
+  int64_t room[CN_MAX_ARGS][3];
+  cn_err_clear();
+  cni_init();
+  const cni_opinfo *info = op ? cni_op_info(op) : NULL;
+  if (!info) return cni_fail(CN_ERR_UNSUPPORTED, "op_call: there is no such op");
+  size_t capacity = *nout;
+  int n = capacity > INT32_MAX ? INT32_MAX : (int)capacity;
+  *nout = 0;
+  if (n < info->nresults && !info->list_result)
+    return cni_fail(CN_ERR_VALUE, "%s: gives %d results, room was made for %d", info->name, info->nresults, n);
+  int status = complete(info, full, room, args, nargs);
+  if (!status) status = cni_apply(info, full, info->nparams, dest, out, &n);
+  if (!status) *nout = (size_t)n;
+  return status;
+}

@@ -1,0 +1,233 @@
+/* pointwise.c: the family of pointwise primitives (pointwise.def) and what all pointwise rows share: type and shape
+ * inference, finding a call's program, and the gradient through the op "pointwise".
+ *
+ * Place in the flow: apply -> cni_pointwise_infer -> a backend's one kernel for "pointwise", which asks cni_program_of.
+ * Invariant: no pointwise op has code of its own here or in any backend. */
+#include "pointwise.h"
+
+#include <cairn/ops.h>
+
+#include "families.h"
+#include "infer.h"
+#include "table.h"
+
+/* ---- programs of calls ---- */
+
+static const cni_program *build(const cni_pointwise *pw, int variant)
+{
+  cni_builder b;
+  cni_build_begin(&b, pw->nin);
+  b.out[0] = pw->build(&b, variant);
+  b.nout = 1;
+  return cni_build_end(&b);
+}
+
+static const cni_program *program_of_row(const cn_op *op, const cn_value *args)
+{
+  cni_pointwise *pw = (cni_pointwise *)op->pointwise;
+  int variant = pw->variant ? pw->variant(args) : 0;
+  if (variant < 0) return NULL;
+  const cni_program *p = __atomic_load_n(&pw->made[variant], __ATOMIC_ACQUIRE);
+  if (p) return p;
+  if ((p = build(pw, variant))) __atomic_store_n(&pw->made[variant], p, __ATOMIC_RELEASE);
+  return p;
+}
+
+/* Parameters of the op "pointwise". */
+enum { INPUTS, PROGRAM, CONSTS };
+
+static const cni_program *program_and_consts(const cn_op *op, const cn_value *args, double *consts)
+{
+  bool row = op->pointwise != NULL;
+  const cni_program *p = row ? program_of_row(op, args) : cni_program_parse(cni_arg_str(args, PROGRAM));
+  if (!p) return NULL;
+  for (int i = 0; i < p->nconst; i++) {
+    int attr = p->consts[i].attr;
+    if (attr < 0) consts[i] = p->consts[i].value;
+    else if (row) consts[i] = cni_arg_float(args, attr);
+    else if (attr < args[CONSTS].n) consts[i] = args[CONSTS].u.fs[attr];
+    else {
+      cni_fail(CN_ERR_VALUE, "pointwise: the program wants constant %d, only %d are given", attr, args[CONSTS].n);
+      return NULL;
+    }
+  }
+  return p;
+}
+
+const cni_program *cni_program_of(const cn_call *c, double *consts)
+{
+  return program_and_consts(c->op, c->args, consts);
+}
+
+/* ---- infer ---- */
+
+static int choose_types(cn_call *c, enum cni_kind kind, int *result)
+{
+  int skip = kind == CNI_SEL, dtype = cni_result_type(c, c->in + skip, c->nin - skip);
+  if (!dtype) return CN_ERR_DTYPE;
+  bool is_float = cni_dtype_is_float(dtype);
+  const char *name = cn_dtype_name((cn_dtype)dtype);
+  *result = dtype;
+  switch (kind) {
+  case CNI_FLT: *result = dtype = cni_float_type(dtype); break;
+  case CNI_NUM:
+  case CNI_SEL: break;
+  case CNI_SGN:
+    if (dtype == CN_BOOL)
+      return cn_call_fail(c, CN_ERR_DTYPE, "bool tensors are not supported; use logical_not, logical_xor or a cast");
+    break;
+  case CNI_CMP:
+  case CNI_LOG:
+  case CNI_FIT: *result = CN_BOOL; break;
+  case CNI_BIT:
+    if (is_float) return cn_call_fail(c, CN_ERR_DTYPE, "takes integers or bool, not %s", name);
+    break;
+  }
+  c->compute = dtype;
+  return CN_OK;
+}
+
+int cni_pointwise_infer(cn_call *c)
+{
+  const cni_pointwise *pw = c->op->pointwise;
+  const cn_desc *a = &c->in[0]->d;
+  int ndim, dtype, status;
+  int64_t shape[CN_MAX_DIMS];
+  if ((status = choose_types(c, pw->kind, &dtype))) return status;
+  if (c->nin == 1) {
+    status = cn_call_result(c, 0, dtype, a->ndim, a->shape);
+  } else {
+    if ((status = cni_broadcast_inputs(c, c->in, c->nin, &ndim, shape))) return status;
+    status = cn_call_result(c, 0, dtype, ndim, shape);
+  }
+  if (!status) cni_follow_strides(c, 0, c->in, c->nin);
+  return status;
+}
+
+static int program_infer(cn_call *c)
+{
+  double consts[CNI_PROG_CONSTS];
+  int ndim, dtype, status;
+  int64_t shape[CN_MAX_DIMS];
+  const cni_program *p = cni_program_of(c, consts);
+  if (!p) return CN_ERR_VALUE;
+  if (p->nin != c->nin) return cn_call_fail(c, CN_ERR_VALUE, "the program takes %d inputs, not %d", p->nin, c->nin);
+  if (p->nout > c->nout) return cn_call_fail(c, CN_ERR_VALUE, "the program gives %d results", p->nout);
+  if ((status = choose_types(c, CNI_NUM, &dtype))) return status;
+  if ((status = cni_broadcast_inputs(c, c->in, c->nin, &ndim, shape))) return status;
+  c->nout = p->nout;
+  for (int i = 0; i < p->nout && !status; i++) {
+    status = cn_call_result(c, i, dtype, ndim, shape);
+    if (!status) cni_follow_strides(c, i, c->in, c->nin);
+  }
+  return status;
+}
+
+/* ---- gradient ---- */
+
+int64_t cni_pointwise_needs(const cn_op *op, const cn_value *args, unsigned want)
+{
+  double consts[CNI_PROG_CONSTS];
+  cni_program_grad grad;
+  const cni_program *p = program_and_consts(op, args, consts);
+  if (!p || cni_program_gradient(&grad, op, args, p, want)) return -1;
+  int64_t needs = 0;
+  for (int i = 0; i < p->nin; i++)
+    if (grad.uses >> (p->nout + i) & 1) needs |= CN_IN(i);
+  for (int i = 0; i < p->nout; i++)
+    if (grad.uses >> (p->nout + p->nin + i) & 1) needs |= CN_OUT(i);
+  return needs;
+}
+
+/* Results whose gradient is zero (NULL) get a zero tensor: programs have no absent inputs. */
+static cn_tensor *gradient_or_zero(const cn_vjp *v, int i)
+{
+  if (v->g[i]) return v->g[i];
+  for (int k = 0; k < v->nout; k++)
+    if (v->g[k]) return cn_zeros_like_with(v->g[k], NULL);
+  return NULL;
+}
+
+/* A program that hands one gradient through needs no pass over memory. */
+static bool passes_through(const cni_program_grad *grad, cn_vjp *v, unsigned want)
+{
+  const cni_program *p = grad->program;
+  for (int k = 0; k < p->nout; k++)
+    if (p->out[k] >= p->nin || grad->source[p->out[k]] >= v->nout) return false;
+  for (int i = 0, k = 0; i < v->nin; i++)
+    if (want >> i & 1) v->gin[i] = v->g[grad->source[p->out[k++]]];
+  return true;
+}
+
+int cni_pointwise_vjp(cn_vjp *v)
+{
+  double fixed[CNI_PROG_CONSTS], consts[CN_MAX_ARGS] = {0};
+  cni_program_grad grad;
+  unsigned want = 0;
+  for (int i = 0; i < v->nin; i++) want |= (unsigned)v->need[i] << i;
+  const cni_program *p = program_and_consts(v->op, v->args, fixed);
+  if (!p || cni_program_gradient(&grad, v->op, v->args, p, want)) return cn_err();
+  if (passes_through(&grad, v, want)) return CN_OK;
+  cn_tensor *in[CNI_PROG_INPUTS], *out[CNI_PROG_OUTS];
+  for (int k = 0; k < grad.program->nin; k++) {
+    int s = grad.source[k];
+    in[k] = s < p->nout ? gradient_or_zero(v, s) : s < p->nout + p->nin ? v->in[s - p->nout]
+                                                                       : v->out[s - p->nout - p->nin];
+  }
+  int nconsts = v->op->pointwise ? v->nargs : v->args[CONSTS].n;
+  for (int i = 0; i < nconsts && i < CN_MAX_ARGS; i++)
+    consts[i] = !v->op->pointwise                                                        ? v->args[CONSTS].u.fs[i]
+                : v->args[i].tag == CN_V_FLOAT || v->args[i].tag == CN_V_INT || v->args[i].tag == CN_V_BOOL
+                    ? cni_arg_float(v->args, i)
+                    : 0;
+  int n = cn_pointwise(out, CNI_PROG_OUTS, in, (size_t)grad.program->nin, grad.program->text, consts, (size_t)nconsts);
+  if (n < 0) return n;
+  for (int i = 0, k = 0; i < v->nin; i++)
+    if (want >> i & 1) v->gin[i] = out[k++];
+  return CN_OK;
+}
+
+/* ---- rows ---- */
+
+#define PWP1(...)
+#define PWP2(...)
+#define PWP3(...)
+#define PW1(name, kind, formula, ga) \
+  static int build_##name(cni_builder *b, int variant) \
+  { \
+    (void)variant; \
+    return cni_build_step(b, CNI_PW_##name, 0, -1, -1); \
+  } \
+  static cni_pointwise pw_##name = {CNI_##kind, 1, NULL, build_##name, NULL, {0}};
+#define PW2(name, kind, formula, ga, gb) \
+  static int build_##name(cni_builder *b, int variant) \
+  { \
+    (void)variant; \
+    return cni_build_step(b, CNI_PW_##name, 0, 1, -1); \
+  } \
+  static cni_pointwise pw_##name = {CNI_##kind, 2, NULL, build_##name, NULL, {0}};
+#include "pointwise.def"
+#undef PW1
+#undef PW2
+
+#define FLAGS_FLT 0
+#define FLAGS_NUM 0
+#define FLAGS_SGN 0
+#define FLAGS_CMP CN_OP_NO_GRAD
+#define FLAGS_LOG CN_OP_NO_GRAD
+#define FLAGS_BIT CN_OP_NO_GRAD
+#define FLAGS_FIT CN_OP_NO_GRAD
+
+const cn_op cni_pointwise_ops[] = {
+  {.sig = "pointwise(Tensor[] inputs, str program, float[] consts) -> Tensor[]",
+   .doc = "Runs a pointwise program over broadcast inputs in one pass; what gradients of pointwise ops are made of.",
+   .flags = CN_OP_ALIAS_SAFE,
+   .infer = program_infer,
+   .vjp = cni_pointwise_vjp},
+#define PW1(name, kind, formula, ga) \
+  CNI_POINTWISE_ROW(#name "(Tensor input) -> Tensor ; method inplace", NULL, &pw_##name, FLAGS_##kind),
+#define PW2(name, kind, formula, ga, gb) \
+  CNI_POINTWISE_ROW(#name "(Tensor input, Tensor other) -> Tensor ; method inplace", NULL, &pw_##name, FLAGS_##kind),
+#include "pointwise.def"
+};
+CNI_FAMILY(pointwise);

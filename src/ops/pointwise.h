@@ -1,0 +1,18 @@
+/* pointwise.h: the rules that all pointwise rows share. Rows are made with the macros below. */
+#ifndef CNI_OPS_POINTWISE_H
+#define CNI_OPS_POINTWISE_H
+
+#include "program.h"
+
+int cni_pointwise_infer(cn_call *c);
+int cni_pointwise_vjp(cn_vjp *v);
+/* Which inputs and results (CN_IN, CN_OUT bits) the gradients of the wanted inputs read. Negative: an error is set. */
+int64_t cni_pointwise_needs(const cn_op *op, const cn_value *args, unsigned want);
+
+#define CNI_POINTWISE_ROW(signature, documentation, pw, more_flags) \
+  { \
+    .sig = signature, .doc = documentation, .flags = CN_OP_ALIAS_SAFE | (more_flags), .infer = cni_pointwise_infer, \
+    .vjp = cni_pointwise_vjp, .pointwise = pw \
+  }
+
+#endif

@@ -1,0 +1,115 @@
+/* program.h: pointwise programs: short lists of primitive steps that eager runs in one pass over memory.
+ *
+ * Place in the flow: a pointwise row (pointwise.def, programs.c) names a builder; infer and the kernels of every backend
+ * ask here for its program, autograd for the program of its gradient, codegen renders it. Invariant: a finished program
+ * is interned by its text and never changes or goes away, so its address identifies it. */
+#ifndef CNI_OPS_PROGRAM_H
+#define CNI_OPS_PROGRAM_H
+
+#include <cairn/ext/op.h>
+
+enum cni_prim {
+#define PW1(name, kind, formula, ga) CNI_PW_##name,
+#define PW2(name, kind, formula, ga, gb) CNI_PW_##name,
+#define PWP1 PW1
+#define PWP2 PW2
+#define PWP3(name, kind, formula, ga, gb, gc) CNI_PW_##name,
+#include "pointwise.def"
+#undef PW1
+#undef PW2
+#undef PWP1
+#undef PWP2
+#undef PWP3
+  CNI_PRIM_COUNT
+};
+
+/* How an op chooses its compute and result types. */
+enum cni_kind {
+  CNI_FLT, CNI_NUM, CNI_SGN, CNI_CMP, CNI_LOG, CNI_BIT, CNI_FIT,
+  CNI_SEL /* like NUM, but the first input is a condition and does not take part in promotion */
+};
+
+typedef struct cni_prim_info {
+  const char *name;
+  const char *formula; /* C text over a, b, c, T, M(), F() */
+  int arity;
+  enum cni_kind kind;
+} cni_prim_info;
+extern const cni_prim_info cni_prims[CNI_PRIM_COUNT];
+
+enum { CNI_PROG_INPUTS = 12, CNI_PROG_CONSTS = 12, CNI_PROG_STEPS = 96, CNI_PROG_OUTS = 4 };
+
+/* Registers: inputs first, then constants, then one per step. */
+typedef struct cni_step {
+  uint8_t prim;
+  uint8_t arg[3];
+} cni_step;
+
+/* A constant of a program: a literal, or the value of an attribute, filled in per call. */
+typedef struct cni_const {
+  int attr; /* index of the parameter; -1: the literal */
+  double value;
+} cni_const;
+
+typedef struct cni_program {
+  uint64_t hash; /* of text */
+  const char *text;
+  struct cni_program *next; /* in the intern table */
+  int nin, nconst, nstep, nout;
+  cni_const consts[CNI_PROG_CONSTS];
+  cni_step steps[CNI_PROG_STEPS];
+  uint8_t out[CNI_PROG_OUTS];
+  /* Where an interpreter keeps each step's value: slots are reused as soon as their value was read for the last time. */
+  uint8_t slot[CNI_PROG_STEPS];
+  int nslots;
+} cni_program;
+
+/* A program being written. Registers are small ints; -1 stands for "no value" (a zero gradient). */
+typedef struct cni_builder {
+  int nin, nconst, nstep, nout;
+  bool overflow;
+  cni_const consts[CNI_PROG_CONSTS];
+  cni_step steps[CNI_PROG_STEPS];
+  int out[CNI_PROG_OUTS];
+} cni_builder;
+
+enum { CNI_CONST_BASE = 64 }; /* while building, constants are 64.., steps 128.. */
+
+void cni_build_begin(cni_builder *b, int nin);
+int cni_build_const(cni_builder *b, double value);
+int cni_build_attr(cni_builder *b, int param);
+int cni_build_step(cni_builder *b, enum cni_prim prim, int x, int y, int z);
+/* Dead steps out, text made, interned. NULL with the error set. */
+const cni_program *cni_build_end(cni_builder *b);
+
+/* What cn_op.pointwise points to. */
+typedef struct cni_pointwise {
+  enum cni_kind kind;
+  int nin;
+  /* Which of the op's programs these attributes want, 0..7; NULL: always 0. Negative: an error was set. */
+  int (*variant)(const cn_value *args);
+  /* Writes the program; answers the result's register. */
+  int (*build)(cni_builder *b, int variant);
+  /* Overrides the derived gradient: given registers, fills g[i] for each wanted input. */
+  void (*grad)(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g);
+  const cni_program *made[8]; /* by variant, filled at first use */
+} cni_pointwise;
+
+/* The program of a call to a pointwise op, or to the op "pointwise" itself, and its constants' values.
+ * NULL with the error set. */
+const cni_program *cni_program_of(const cn_call *call, double *consts);
+/* Finds or parses a program by its text (cni_program.text). NULL with the error set on nonsense. */
+const cni_program *cni_program_parse(const char *text);
+
+/* The gradient of a program with respect to the wanted inputs (bit mask). Its inputs are the gradients of the results,
+ * then the inputs, then the results of the original program; uses[] says which of those (bit i: input i) it reads. Its
+ * results are the gradients of the wanted inputs, in order; a register of -1 never occurs (zero is a constant). */
+typedef struct cni_program_grad {
+  const cni_program *program;
+  uint32_t uses;
+  int source[CNI_PROG_INPUTS]; /* where the gradient program's input k comes from, as bit index of uses */
+} cni_program_grad;
+int cni_program_gradient(cni_program_grad *out, const cn_op *op, const cn_value *args, const cni_program *p,
+                         unsigned want);
+
+#endif

@@ -1,0 +1,232 @@
+/* program_grad.c: the gradient of a pointwise program, itself a program, derived once and cached.
+ *
+ * Place in the flow: autograd asks for it when it records a pointwise op (which values to save) and when it runs the
+ * node (what to compute). Invariant: the gradient of every primitive is read off pointwise.def, nothing is written here. */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "build.h"
+#include "program.h"
+#include "table.h"
+
+typedef struct grad_args {
+  cni_builder *b;
+  int G, A, B, C, Y;
+  unsigned want;
+  int *g;
+} grad_args;
+
+#define NAMES \
+  cni_builder *b = s->b; \
+  const int G = s->G, A = s->A, B = s->B, C = s->C, Y = s->Y; \
+  (void)b, (void)G, (void)A, (void)B, (void)C, (void)Y
+
+#define PWP1 PW1
+#define PWP2 PW2
+#define PW1(name, kind, formula, ga) \
+  static void grad_##name(const grad_args *s) \
+  { \
+    NAMES; \
+    if (s->want & 1) s->g[0] = ga; \
+  }
+#define PW2(name, kind, formula, ga, gb) \
+  static void grad_##name(const grad_args *s) \
+  { \
+    NAMES; \
+    if (s->want & 1) s->g[0] = ga; \
+    if (s->want & 2) s->g[1] = gb; \
+  }
+#define PWP3(name, kind, formula, ga, gb, gc) \
+  static void grad_##name(const grad_args *s) \
+  { \
+    NAMES; \
+    if (s->want & 1) s->g[0] = ga; \
+    if (s->want & 2) s->g[1] = gb; \
+    if (s->want & 4) s->g[2] = gc; \
+  }
+#include "pointwise.def"
+#undef PW1
+#undef PW2
+#undef PWP3
+
+typedef void (*grad_fn)(const grad_args *);
+static const grad_fn grads[CNI_PRIM_COUNT] = {
+#define PW1(name, kind, formula, ga) [CNI_PW_##name] = grad_##name,
+#define PW2(name, kind, formula, ga, gb) [CNI_PW_##name] = grad_##name,
+#define PWP3(name, kind, formula, ga, gb, gc) [CNI_PW_##name] = grad_##name,
+#include "pointwise.def"
+};
+
+/* ---- derivation: reverse mode over the steps ---- */
+
+typedef struct walk {
+  cni_builder b;
+  const cni_program *p;
+  int reg[256];     /* register of p -> register of the gradient program */
+  int adjoint[256]; /* gradient of each register of p so far; -1 none */
+  bool wanted[256]; /* registers that depend on a wanted input */
+} walk;
+
+/* Writes p's own steps (values the gradients refer to). The result of a one-step program is taken from memory. */
+static void replay(walk *w)
+{
+  const cni_program *p = w->p;
+  int n = p->nin + p->nconst, m = p->nout;
+  for (int i = 0; i < p->nin; i++) w->reg[i] = m + i;
+  for (int i = 0; i < p->nconst; i++)
+    w->reg[p->nin + i] = p->consts[i].attr >= 0 ? cni_build_attr(&w->b, p->consts[i].attr)
+                                                : cni_build_const(&w->b, p->consts[i].value);
+  for (int i = 0; i < p->nstep; i++) {
+    const cni_step *s = &p->steps[i];
+    if (p->nstep == 1 && m == 1) w->reg[n + i] = m + p->nin;
+    else w->reg[n + i] = cni_build_step(&w->b, s->prim, w->reg[s->arg[0]], w->reg[s->arg[1]], w->reg[s->arg[2]]);
+    for (int k = 0; k < cni_prims[s->prim].arity; k++)
+      if (w->wanted[s->arg[k]]) w->wanted[n + i] = true;
+  }
+}
+
+static void add_adjoint(walk *w, int reg, int g)
+{
+  if (g < 0) return;
+  w->adjoint[reg] = w->adjoint[reg] < 0 ? g : cni_build_step(&w->b, CNI_PW_add, w->adjoint[reg], g, -1);
+}
+
+static void sweep(walk *w)
+{
+  const cni_program *p = w->p;
+  int n = p->nin + p->nconst;
+  for (int i = p->nstep - 1; i >= 0; i--) {
+    const cni_step *st = &p->steps[i];
+    int g[3] = {-1, -1, -1};
+    if (w->adjoint[n + i] < 0) continue;
+    grad_args s = {&w->b, w->adjoint[n + i], w->reg[st->arg[0]], w->reg[st->arg[1]], w->reg[st->arg[2]],
+                   w->reg[n + i], 0, g};
+    for (int k = 0; k < cni_prims[st->prim].arity; k++)
+      if (w->wanted[st->arg[k]]) s.want |= 1u << k;
+    grads[st->prim](&s);
+    for (int k = 0; k < 3; k++)
+      if (s.want & 1u << k) add_adjoint(w, st->arg[k], g[k]);
+  }
+}
+
+static void derive(walk *w, unsigned want)
+{
+  const cni_program *p = w->p;
+  for (int i = 0; i < 256; i++) w->adjoint[i] = -1;
+  memset(w->wanted, 0, sizeof w->wanted);
+  for (int i = 0; i < p->nin; i++) w->wanted[i] = want >> i & 1;
+  replay(w);
+  for (int i = 0; i < p->nout; i++) add_adjoint(w, p->out[i], i);
+  sweep(w);
+}
+
+/* Drops the inputs that the finished program does not read, and says where the others come from. */
+static int narrow(cni_program_grad *out, cni_builder *b)
+{
+  const cni_program *full = cni_build_end(b);
+  if (!full) return CN_ERR_MEMORY;
+  bool used[256] = {false};
+  int to[256], n = 0;
+  for (int i = 0; i < full->nstep; i++)
+    for (int k = 0; k < cni_prims[full->steps[i].prim].arity; k++) used[full->steps[i].arg[k]] = true;
+  for (int i = 0; i < full->nout; i++) used[full->out[i]] = true;
+  used[0] = true; /* keep the gradient itself: it gives the result its shape */
+  out->uses = 0;
+  for (int i = 0; i < full->nin; i++)
+    if (used[i]) {
+      to[i] = n;
+      out->source[n++] = i;
+      out->uses |= 1u << i;
+    }
+  cni_builder small;
+  cni_build_begin(&small, n);
+  for (int i = 0; i < full->nconst; i++)
+    to[full->nin + i] = full->consts[i].attr >= 0 ? cni_build_attr(&small, full->consts[i].attr)
+                                                  : cni_build_const(&small, full->consts[i].value);
+  for (int i = 0; i < full->nstep; i++) {
+    const cni_step *s = &full->steps[i];
+    int arity = cni_prims[s->prim].arity;
+    to[full->nin + full->nconst + i] = cni_build_step(&small, s->prim, to[s->arg[0]],
+                                                      arity > 1 ? to[s->arg[1]] : -1, arity > 2 ? to[s->arg[2]] : -1);
+  }
+  for (int i = 0; i < full->nout; i++) small.out[small.nout++] = to[full->out[i]];
+  out->program = cni_build_end(&small);
+  return out->program ? CN_OK : CN_ERR_MEMORY;
+}
+
+static int make(cni_program_grad *out, const cni_pointwise *pw, int variant, const cni_program *p, unsigned want)
+{
+  walk w;
+  int total = p->nout + p->nin + p->nout;
+  if (total > CNI_PROG_INPUTS)
+    return cni_fail(CN_ERR_UNSUPPORTED, "pointwise: a gradient program of %d inputs is too large", total);
+  w.p = p;
+  cni_build_begin(&w.b, total);
+  int g[CNI_PROG_INPUTS];
+  if (pw && pw->grad) {
+    int in[CNI_PROG_INPUTS];
+    for (int i = 0; i < p->nin; i++) in[i] = p->nout + i, g[i] = -1;
+    pw->grad(&w.b, variant, 0, in, p->nout + p->nin, want, g);
+  } else {
+    derive(&w, want);
+    for (int i = 0; i < p->nin; i++) g[i] = w.adjoint[i];
+  }
+  for (int i = 0; i < p->nin; i++) {
+    if (!(want >> i & 1)) continue;
+    if (w.b.nout == CNI_PROG_OUTS)
+      return cni_fail(CN_ERR_UNSUPPORTED, "pointwise: gradients of more than %d inputs at once", CNI_PROG_OUTS);
+    w.b.out[w.b.nout++] = g[i] < 0 ? cni_build_const(&w.b, 0) : g[i];
+  }
+  return narrow(out, &w.b);
+}
+
+/* ---- cache ---- */
+
+typedef struct entry {
+  struct entry *next;
+  const cni_program *p;
+  const cni_pointwise *pw;
+  unsigned want;
+  cni_program_grad grad;
+} entry;
+
+enum { TABLE = 512 };
+static entry *table[TABLE];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+int cni_program_gradient(cni_program_grad *out, const cn_op *op, const cn_value *args, const cni_program *p,
+                         unsigned want)
+{
+  const cni_pointwise *pw = op ? op->pointwise : NULL;
+  if (pw && !pw->grad) pw = NULL;
+  size_t slot = (p->hash ^ want * 0x9e3779b9u) % TABLE;
+  pthread_mutex_lock(&lock);
+  entry *e = table[slot];
+  while (e && (e->p != p || e->want != want || e->pw != pw)) e = e->next;
+  pthread_mutex_unlock(&lock);
+  if (e) {
+    *out = e->grad;
+    return CN_OK;
+  }
+  int variant = pw && pw->variant ? pw->variant(args) : 0;
+  int status = make(out, pw, variant, p, want);
+  if (status) return cn_err();
+  if (!(e = cni_alloc(sizeof *e))) return CN_ERR_MEMORY;
+  *e = (entry){NULL, p, pw, want, *out};
+  pthread_mutex_lock(&lock);
+  e->next = table[slot];
+  table[slot] = e;
+  pthread_mutex_unlock(&lock);
+  return CN_OK;
+}
+
+void cni_program_grads_exit(void)
+{
+  for (int i = 0; i < TABLE; i++)
+    while (table[i]) {
+      entry *e = table[i];
+      table[i] = e->next;
+      cni_free(e, sizeof *e);
+    }
+}

@@ -1,0 +1,310 @@
+/* programs.c: the family of pointwise ops that are more than one primitive, or take attributes: written as programs,
+ * run in one pass over memory; their gradients are derived (program_grad.c) unless a row overrides them.
+ *
+ * A builder gets the inputs as registers 0, 1, 2 and attributes by ATTR(parameter). Invariant: a program's shape depends
+ * on the variant only; attribute values are filled in per call. */
+#include "build.h"
+#include "families.h"
+#include "infer.h"
+#include "pointwise.h"
+
+#define IN0 0
+#define IN1 1
+#define IN2 2
+#define PROGRAM(name) \
+  .flags = CN_OP_ALIAS_SAFE, .infer = cni_pointwise_infer, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
+
+/* ---- arithmetic with attributes ---- */
+
+static int alpha_variant(const cn_value *args)
+{
+  double alpha = cni_arg_float(args, 2);
+  return alpha < 1 || alpha > 1 || alpha != alpha;
+}
+
+static int build_add(cni_builder *b, int scaled) { return ADD(IN0, scaled ? MUL(IN1, ATTR(2)) : IN1); }
+static cni_pointwise pw_add = {CNI_NUM, 2, alpha_variant, build_add, NULL, {0}};
+
+static int build_sub(cni_builder *b, int scaled) { return SUB(IN0, scaled ? MUL(IN1, ATTR(2)) : IN1); }
+static cni_pointwise pw_sub = {CNI_SGN, 2, alpha_variant, build_sub, NULL, {0}};
+
+static int build_true_divide(cni_builder *b, int variant) { return (void)variant, DIV(IN0, IN1); }
+static cni_pointwise pw_true_divide = {CNI_FLT, 2, NULL, build_true_divide, NULL, {0}};
+
+static int build_floor_divide(cni_builder *b, int variant) { return (void)variant, FLOOR_DIV(IN0, IN1); }
+static cni_pointwise pw_floor_divide = {CNI_SGN, 2, NULL, build_floor_divide, NULL, {0}};
+
+static int build_trunc_divide(cni_builder *b, int variant) { return (void)variant, TRUNC_DIV(IN0, IN1); }
+static cni_pointwise pw_trunc_divide = {CNI_SGN, 2, NULL, build_trunc_divide, NULL, {0}};
+
+static int build_pow(cni_builder *b, int variant) { return (void)variant, POW(IN0, IN1); }
+static cni_pointwise pw_pow = {CNI_NUM, 2, NULL, build_pow, NULL, {0}};
+
+static int build_where(cni_builder *b, int variant) { return (void)variant, WHERE(IN0, IN1, IN2); }
+static cni_pointwise pw_where = {CNI_SEL, 3, NULL, build_where, NULL, {0}};
+
+static int build_shift_left(cni_builder *b, int variant) { return (void)variant, OP2(shift_left, IN0, IN1); }
+static cni_pointwise pw_shift_left = {CNI_BIT, 2, NULL, build_shift_left, NULL, {0}};
+
+static int build_shift_right(cni_builder *b, int variant) { return (void)variant, OP2(shift_right, IN0, IN1); }
+static cni_pointwise pw_shift_right = {CNI_BIT, 2, NULL, build_shift_right, NULL, {0}};
+
+static int build_lerp(cni_builder *b, int variant)
+{
+  (void)variant;
+  int diff = SUB(IN1, IN0); /* two forms, so that weight 1 gives end exactly */
+  return WHERE(LT(ABS(IN2), K(0.5)), ADD(IN0, MUL(IN2, diff)), SUB(IN1, MUL(diff, SUB(K(1), IN2))));
+}
+static void grad_lerp(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+{
+  (void)variant, (void)Y, (void)want;
+  g[0] = MUL(G, SUB(K(1), in[2]));
+  g[1] = MUL(G, in[2]);
+  g[2] = MUL(G, SUB(in[1], in[0]));
+}
+static cni_pointwise pw_lerp = {CNI_NUM, 3, NULL, build_lerp, grad_lerp, {0}};
+
+static int build_addcmul(cni_builder *b, int variant)
+{
+  return (void)variant, ADD(IN0, MUL(ATTR(3), MUL(IN1, IN2)));
+}
+static cni_pointwise pw_addcmul = {CNI_NUM, 3, NULL, build_addcmul, NULL, {0}};
+
+static int build_addcdiv(cni_builder *b, int variant)
+{
+  return (void)variant, ADD(IN0, MUL(ATTR(3), DIV(IN1, IN2)));
+}
+static cni_pointwise pw_addcdiv = {CNI_FLT, 3, NULL, build_addcdiv, NULL, {0}};
+
+/* round(x, decimals): scaled before and after; the gradient is zero either way. */
+static int round_variant(const cn_value *args) { return cni_arg_int(args, 1) != 0 ? 1 : 0; }
+static int build_round(cni_builder *b, int scaled)
+{
+  if (!scaled) return RINT(IN0);
+  int ten = POW(K(10), ATTR(1));
+  return DIV(RINT(MUL(IN0, ten)), ten);
+}
+static void grad_zero(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+{
+  (void)variant, (void)G, (void)in, (void)Y, (void)want;
+  g[0] = K(0);
+}
+static cni_pointwise pw_round = {CNI_NUM, 1, round_variant, build_round, grad_zero, {0}};
+
+/* ---- clamps: the gradient passes where the value was not cut, bounds included ---- */
+
+static int build_clamp_min(cni_builder *b, int variant) { return (void)variant, MAXIMUM(IN0, IN1); }
+static void grad_clamp_min(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+{
+  (void)variant, (void)Y, (void)want;
+  g[0] = WHERE(GE(in[0], in[1]), G, K(0));
+  g[1] = WHERE(LT(in[0], in[1]), G, K(0));
+}
+static cni_pointwise pw_clamp_min = {CNI_NUM, 2, NULL, build_clamp_min, grad_clamp_min, {0}};
+
+static int build_clamp_max(cni_builder *b, int variant) { return (void)variant, MINIMUM(IN0, IN1); }
+static void grad_clamp_max(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+{
+  (void)variant, (void)Y, (void)want;
+  g[0] = WHERE(LE(in[0], in[1]), G, K(0));
+  g[1] = WHERE(GT(in[0], in[1]), G, K(0));
+}
+static cni_pointwise pw_clamp_max = {CNI_NUM, 2, NULL, build_clamp_max, grad_clamp_max, {0}};
+
+static int build_clamp_both(cni_builder *b, int variant) { return (void)variant, MINIMUM(MAXIMUM(IN0, IN1), IN2); }
+static void grad_clamp_both(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+{
+  (void)variant, (void)Y, (void)want;
+  int low = LT(in[0], in[1]), high = GT(in[0], in[2]), crossed = LT(in[2], in[1]);
+  g[0] = WHERE(LOGICAL_AND(GE(in[0], in[1]), LE(in[0], in[2])), G, K(0));
+  g[1] = WHERE(LOGICAL_AND(low, GE(in[2], in[1])), G, K(0));
+  g[2] = WHERE(LOGICAL_OR(high, crossed), G, K(0));
+}
+static cni_pointwise pw_clamp_both = {CNI_NUM, 3, NULL, build_clamp_both, grad_clamp_both, {0}};
+
+/* ---- activations ---- */
+
+static int gelu_variant(const cn_value *args)
+{
+  if (cni_arg_is(args, 1, "none")) return 0;
+  if (cni_arg_is(args, 1, "tanh")) return 1;
+  return cni_fail(CN_ERR_VALUE, "gelu: approximate must be 'none' or 'tanh', not '%s'", cni_arg_str(args, 1));
+}
+static int build_gelu(cni_builder *b, int tanh_form)
+{
+  int half = MUL(K(0.5), IN0);
+  if (!tanh_form) return MUL(half, ADD(K(1), ERF(MUL(IN0, K(0.70710678118654752440)))));
+  int cube = MUL(IN0, MUL(IN0, IN0));
+  int inner = MUL(K(0.79788456080286535588), ADD(IN0, MUL(K(0.044715), cube)));
+  return MUL(half, ADD(K(1), TANH(inner)));
+}
+static cni_pointwise pw_gelu = {CNI_FLT, 1, gelu_variant, build_gelu, NULL, {0}};
+
+static int build_silu(cni_builder *b, int variant) { return (void)variant, MUL(IN0, SIGMOID(IN0)); }
+static cni_pointwise pw_silu = {CNI_FLT, 1, NULL, build_silu, NULL, {0}};
+
+/* log(1 + exp(bx)) / b, linear above the threshold; the dead branch must not overflow into NaN gradients. */
+static int build_softplus(cni_builder *b, int variant)
+{
+  (void)variant;
+  int scaled = MUL(IN0, ATTR(1));
+  return WHERE(GT(scaled, ATTR(2)), IN0, DIV(LOG1P(EXP(scaled)), ATTR(1)));
+}
+static void grad_softplus(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+{
+  (void)variant, (void)Y, (void)want;
+  int scaled = MUL(in[0], ATTR(1));
+  g[0] = WHERE(GT(scaled, ATTR(2)), G, MUL(G, SIGMOID(scaled)));
+}
+static cni_pointwise pw_softplus = {CNI_FLT, 1, NULL, build_softplus, grad_softplus, {0}};
+
+static int build_mish(cni_builder *b, int variant)
+{
+  (void)variant;
+  int softplus = WHERE(GT(IN0, K(20)), IN0, LOG1P(EXP(MINIMUM(IN0, K(20)))));
+  return MUL(IN0, TANH(softplus));
+}
+static cni_pointwise pw_mish = {CNI_FLT, 1, NULL, build_mish, NULL, {0}};
+
+/* min(x, 0) - log(1 + exp(-|x|)) */
+static int build_logsigmoid(cni_builder *b, int variant)
+{
+  return (void)variant, SUB(MINIMUM(IN0, K(0)), LOG1P(EXP(NEG(ABS(IN0)))));
+}
+static void grad_logsigmoid(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+{
+  (void)variant, (void)Y, (void)want;
+  g[0] = MUL(G, SIGMOID(NEG(in[0])));
+}
+static cni_pointwise pw_logsigmoid = {CNI_FLT, 1, NULL, build_logsigmoid, grad_logsigmoid, {0}};
+
+static int build_leaky_relu(cni_builder *b, int variant)
+{
+  return (void)variant, WHERE(GT(IN0, K(0)), IN0, MUL(IN0, ATTR(1)));
+}
+static cni_pointwise pw_leaky_relu = {CNI_FLT, 1, NULL, build_leaky_relu, NULL, {0}};
+
+/* scale * (x > 0 ? x : alpha * (exp(x * input_scale) - 1)); exp only sees x <= 0, so its gradient stays finite. */
+static int build_elu(cni_builder *b, int variant)
+{
+  (void)variant;
+  int negative = MUL(ATTR(1), EXPM1(MUL(MINIMUM(IN0, K(0)), ATTR(3))));
+  return MUL(ATTR(2), WHERE(GT(IN0, K(0)), IN0, negative));
+}
+static void grad_elu(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+{
+  (void)variant, (void)Y, (void)want;
+  int slope = MUL(MUL(ATTR(1), ATTR(3)), EXP(MUL(MINIMUM(in[0], K(0)), ATTR(3))));
+  g[0] = MUL(G, MUL(ATTR(2), WHERE(GT(in[0], K(0)), K(1), slope)));
+}
+static cni_pointwise pw_elu = {CNI_FLT, 1, NULL, build_elu, grad_elu, {0}};
+
+static int build_hardtanh(cni_builder *b, int variant)
+{
+  return (void)variant, MINIMUM(MAXIMUM(IN0, ATTR(1)), ATTR(2));
+}
+static void grad_hardtanh(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+{
+  (void)variant, (void)Y, (void)want;
+  g[0] = WHERE(LOGICAL_AND(GT(in[0], ATTR(1)), LT(in[0], ATTR(2))), G, K(0));
+}
+static cni_pointwise pw_hardtanh = {CNI_NUM, 1, NULL, build_hardtanh, grad_hardtanh, {0}};
+
+static int build_hardsigmoid(cni_builder *b, int variant)
+{
+  return (void)variant, DIV(MINIMUM(MAXIMUM(ADD(IN0, K(3)), K(0)), K(6)), K(6));
+}
+static void grad_hardsigmoid(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+{
+  (void)variant, (void)Y, (void)want;
+  g[0] = WHERE(LOGICAL_AND(GT(in[0], K(-3)), LT(in[0], K(3))), DIV(G, K(6)), K(0));
+}
+static cni_pointwise pw_hardsigmoid = {CNI_FLT, 1, NULL, build_hardsigmoid, grad_hardsigmoid, {0}};
+
+static int build_hardswish(cni_builder *b, int variant)
+{
+  return (void)variant, DIV(MUL(IN0, MINIMUM(MAXIMUM(ADD(IN0, K(3)), K(0)), K(6))), K(6));
+}
+static void grad_hardswish(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+{
+  (void)variant, (void)Y, (void)want;
+  int inner = MUL(G, ADD(DIV(in[0], K(3)), K(0.5)));
+  g[0] = WHERE(LE(in[0], K(-3)), K(0), WHERE(LT(in[0], K(3)), inner, G));
+}
+static cni_pointwise pw_hardswish = {CNI_FLT, 1, NULL, build_hardswish, grad_hardswish, {0}};
+
+const cn_op cni_program_ops[] = {
+  {.sig = "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor ; method inplace",
+   .doc = "input + alpha * other, broadcast.",
+   PROGRAM(add)},
+  {.sig = "sub(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor ; method inplace",
+   .doc = "input - alpha * other, broadcast.",
+   PROGRAM(sub)},
+  {.sig = "true_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
+   .doc = "input / other as floating-point numbers, broadcast.",
+   PROGRAM(true_divide)},
+  {.sig = "floor_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
+   .doc = "Quotient rounded down. An integer division by zero is an error.",
+   PROGRAM(floor_divide)},
+  {.sig = "trunc_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
+   .doc = "Quotient rounded towards zero. An integer division by zero is an error.",
+   PROGRAM(trunc_divide)},
+  {.sig = "pow(Tensor input, Tensor exponent) -> Tensor ; method inplace",
+   .doc = "input to the power of exponent, broadcast.",
+   PROGRAM(pow)},
+  {.sig = "where(Tensor condition, Tensor input, Tensor other) -> Tensor ; method",
+   .doc = "input where condition is true (non-zero), other elsewhere; all three broadcast.",
+   PROGRAM(where)},
+  {.sig = "bitwise_left_shift(Tensor input, Tensor other) -> Tensor ; method inplace",
+   .doc = "Integers shifted left; a shift by a negative number or by 64 and more gives 0.",
+   PROGRAM(shift_left)},
+  {.sig = "bitwise_right_shift(Tensor input, Tensor other) -> Tensor ; method inplace",
+   .doc = "Integers shifted right, keeping the sign; a shift by a negative number or by 64 and more gives 0 or -1.",
+   PROGRAM(shift_right)},
+  {.sig = "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor ; method inplace",
+   .doc = "input + weight * (end - input).",
+   PROGRAM(lerp)},
+  {.sig = "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor ; method inplace",
+   .doc = "input + value * tensor1 * tensor2.",
+   PROGRAM(addcmul)},
+  {.sig = "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor ; method inplace",
+   .doc = "input + value * tensor1 / tensor2.",
+   PROGRAM(addcdiv)},
+  {.sig = "round(Tensor input, *, int decimals=0) -> Tensor ; method inplace",
+   .doc = "Nearest number with that many decimals; ties go to even.",
+   PROGRAM(round)},
+  {.sig = "clamp_min(Tensor input, Tensor min) -> Tensor ; method inplace",
+   .doc = "input, but not below min.",
+   PROGRAM(clamp_min)},
+  {.sig = "clamp_max(Tensor input, Tensor max) -> Tensor ; method inplace",
+   .doc = "input, but not above max.",
+   PROGRAM(clamp_max)},
+  {.sig = "clamp_both(Tensor input, Tensor min, Tensor max) -> Tensor",
+   .doc = "input cut to [min, max]; max where the bounds cross. What clamp with both bounds runs.",
+   PROGRAM(clamp_both)},
+  {.sig = "gelu(Tensor input, *, str approximate='none') -> Tensor ; nn",
+   .doc = "Gaussian error linear unit: x * Phi(x); approximate 'tanh' uses the tanh form.",
+   PROGRAM(gelu)},
+  {.sig = "silu(Tensor input) -> Tensor ; nn inplace", .doc = "x * sigmoid(x).", PROGRAM(silu)},
+  {.sig = "softplus(Tensor input, float beta=1, float threshold=20) -> Tensor ; nn",
+   .doc = "log(1 + exp(beta * x)) / beta; x itself where beta * x is above threshold.",
+   PROGRAM(softplus)},
+  {.sig = "mish(Tensor input) -> Tensor ; nn inplace", .doc = "x * tanh(softplus(x)).", PROGRAM(mish)},
+  {.sig = "logsigmoid(Tensor input) -> Tensor ; nn", .doc = "log(sigmoid(x)), exact for large |x|.", PROGRAM(logsigmoid)},
+  {.sig = "leaky_relu(Tensor input, float negative_slope=0.01) -> Tensor ; nn inplace",
+   .doc = "x where positive, negative_slope * x elsewhere.",
+   PROGRAM(leaky_relu)},
+  {.sig = "elu(Tensor input, float alpha=1, float scale=1, float input_scale=1) -> Tensor ; nn inplace",
+   .doc = "scale * x where positive, scale * alpha * (exp(input_scale * x) - 1) elsewhere.",
+   PROGRAM(elu)},
+  {.sig = "hardtanh(Tensor input, float min_val=-1, float max_val=1) -> Tensor ; nn inplace",
+   .doc = "x cut to [min_val, max_val].",
+   PROGRAM(hardtanh)},
+  {.sig = "hardsigmoid(Tensor input) -> Tensor ; nn inplace",
+   .doc = "min(max(x + 3, 0), 6) / 6.",
+   PROGRAM(hardsigmoid)},
+  {.sig = "hardswish(Tensor input) -> Tensor ; nn inplace",
+   .doc = "x * min(max(x + 3, 0), 6) / 6.",
+   PROGRAM(hardswish)},
+};
+CNI_FAMILY(program);

@@ -1,0 +1,326 @@
+/* reduce.c: the family of reductions: sums, products, extremes, all and any, over all dims or a list of them.
+ *
+ * Place in the flow: rows for apply; kernels stand in backends/cpu/reduce.c. Invariant: gradients never read a value,
+ * so that they can be captured: ties, zeros and empty dims are handled by masks, not by branches on data. */
+#include <cairn/kw.h>
+#include <cairn/ops.h>
+
+#include "families.h"
+#include "infer.h"
+#include "reduce.h"
+
+/* ---- shapes, shared with the statistics in reduce_stat.c ---- */
+
+int cni_reduced_result(cn_call *c, int i, uint32_t mask, bool keepdim, int dtype)
+{
+  const cn_desc *d = &c->in[0]->d;
+  int64_t shape[CN_MAX_DIMS];
+  int n = 0;
+  for (int k = 0; k < d->ndim; k++) {
+    if (!(mask >> k & 1)) shape[n++] = d->shape[k];
+    else if (keepdim) shape[n++] = 1;
+  }
+  return cn_call_result(c, i, dtype, n, shape);
+}
+
+uint32_t cni_vjp_mask(const cn_value *dims, int ndim)
+{
+  uint32_t mask = 0;
+  if (dims->tag == CN_V_NONE || dims->n == 0) return ndim ? (1u << ndim) - 1 : 1;
+  for (int i = 0; i < dims->n; i++) {
+    int64_t k = dims->tag == CN_V_INT ? dims->u.i : dims->u.is[i];
+    mask |= 1u << (k < 0 ? k + (ndim ? ndim : 1) : k);
+  }
+  return mask;
+}
+
+int64_t cni_reduced_count(const cn_meta *x, uint32_t mask)
+{
+  int64_t n = 1;
+  for (int k = 0; k < x->ndim; k++)
+    if (mask >> k & 1) n *= x->shape[k];
+  return n;
+}
+
+cn_tensor *cni_with_dims(cn_tensor *g, int ndim, uint32_t mask, bool keepdim)
+{
+  if (keepdim || cn_ndim(g) == ndim) return g;
+  if (cn_ndim(g) == 0) return g; /* broadcasts by itself */
+  for (int k = 0; k < ndim; k++)
+    if (mask >> k & 1) g = cn_unsqueeze(g, k);
+  return g;
+}
+
+cn_tensor *cni_spread(cn_tensor *g, const cn_meta *x, uint32_t mask, bool keepdim)
+{
+  return cn_expand(cni_with_dims(g, x->ndim, mask, keepdim), x->shape, (size_t)x->ndim);
+}
+
+int cni_check_computes(const cn_call *c, int dtype)
+{
+  if (cni_dtype_valid(dtype) && cni_dtype_computes(dtype)) return CN_OK;
+  return cn_call_fail(c, CN_ERR_DTYPE, "does not compute in %s; cast it first",
+                      cni_dtype_valid(dtype) ? cn_dtype_name((cn_dtype)dtype) : "this type");
+}
+
+/* ---- sum and mean: (input, dim, keepdim, dtype) ---- */
+
+static int sum_infer(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  int dtype = !cni_arg_none(c->args, 3) ? (int)c->args[3].u.i : cni_dtype_is_float(d->dtype) ? d->dtype : CN_I64;
+  uint32_t mask;
+  int status = cni_dims_mask(c, &c->args[1], d->ndim, &mask);
+  if (!status) status = cni_check_computes(c, d->dtype);
+  if (!status) status = cni_check_computes(c, dtype);
+  return status ? status : cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 2), dtype);
+}
+
+static int sum_vjp(cn_vjp *v)
+{
+  const cn_meta *x = &v->in_meta[0];
+  v->gin[0] = cni_spread(v->g[0], x, cni_vjp_mask(&v->args[1], x->ndim), cni_arg_bool(v->args, 2));
+  return cn_err();
+}
+
+static int mean_infer(cn_call *c)
+{
+  int dtype = cni_arg_none(c->args, 3) ? c->in[0]->d.dtype : (int)c->args[3].u.i;
+  if (!cni_dtype_valid(dtype) || !cni_dtype_is_float(dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s; cast input or set dtype",
+                        cn_dtype_name((cn_dtype)dtype));
+  return sum_infer(c);
+}
+
+static int mean_vjp(cn_vjp *v)
+{
+  const cn_meta *x = &v->in_meta[0];
+  uint32_t mask = cni_vjp_mask(&v->args[1], x->ndim);
+  cn_tensor *g = cn_true_divide(v->g[0], cn_int(cni_reduced_count(x, mask)));
+  v->gin[0] = cni_spread(g, x, mask, cni_arg_bool(v->args, 2));
+  return cn_err();
+}
+
+/* ---- prod: (input, dtype) and (input, dim, keepdim, dtype) ---- */
+
+static int prod_dtype(const cn_call *c, int param)
+{
+  int dtype = c->in[0]->d.dtype;
+  return !cni_arg_none(c->args, param) ? (int)c->args[param].u.i : cni_dtype_is_float(dtype) ? dtype : CN_I64;
+}
+
+static int prod_infer(cn_call *c)
+{
+  int dtype = prod_dtype(c, 1), status = cni_check_computes(c, c->in[0]->d.dtype);
+  if (!status) status = cni_check_computes(c, dtype);
+  return status ? status : cn_call_result(c, 0, dtype, 0, NULL);
+}
+
+static int prod_dim_infer(cn_call *c)
+{
+  int dtype = prod_dtype(c, 3), status = cni_check_computes(c, c->in[0]->d.dtype);
+  uint32_t mask;
+  if (!status) status = cni_check_computes(c, dtype);
+  if (!status) status = cni_dims_mask(c, &c->args[1], c->in[0]->d.ndim, &mask);
+  return status ? status : cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 2), dtype);
+}
+
+/* The product of all elements before each one along dim. */
+static cn_tensor *products_before(cn_tensor *x, int64_t dim)
+{
+  int64_t n = cn_size(x, dim);
+  cn_tensor *first = cn_ones_like(cn_slice(x, dim, 0, 1)), *rest = cn_slice(x, dim, 0, n - 1);
+  return cn_cumprod(cn_cat(CN_TENSORS(first, rest), .dim = dim ? dim : CN_ZERO), dim);
+}
+
+/* The product of all the other elements along dim: no division, so zeros do no harm. */
+static cn_tensor *products_of_others(cn_tensor *x, int64_t dim)
+{
+  cn_tensor *after = cn_flip(products_before(cn_flip(x, &dim, 1), dim), &dim, 1);
+  return cn_mul(products_before(x, dim), after);
+}
+
+static int prod_vjp(cn_vjp *v)
+{
+  const cn_meta *m = &v->in_meta[0];
+  cn_tensor *x = cn_dtype_of(v->in[0]) == cn_dtype_of(v->g[0]) ? v->in[0] : cn_cast(v->in[0], cn_dtype_of(v->g[0]));
+  if (cn_numel(x) == 0) return CN_OK;
+  cn_tensor *others = products_of_others(cn_reshape(x, CN_SHAPE(-1)), 0);
+  v->gin[0] = cn_mul(v->g[0], cn_reshape(others, m->shape, (size_t)m->ndim));
+  return cn_err();
+}
+
+static int prod_dim_vjp(cn_vjp *v)
+{
+  const cn_meta *m = &v->in_meta[0];
+  uint32_t mask = cni_vjp_mask(&v->args[1], m->ndim);
+  int64_t dim = __builtin_ctz(mask);
+  cn_tensor *x = cn_dtype_of(v->in[0]) == cn_dtype_of(v->g[0]) ? v->in[0] : cn_cast(v->in[0], cn_dtype_of(v->g[0]));
+  cn_tensor *g = cni_with_dims(v->g[0], m->ndim, mask, cni_arg_bool(v->args, 2));
+  if (cn_numel(x) == 0) return CN_OK;
+  v->gin[0] = m->ndim ? cn_mul(g, products_of_others(x, dim)) : g;
+  return cn_err();
+}
+
+/* ---- extremes ---- */
+
+/* There is no largest of no elements. */
+static int check_some(const cn_call *c, uint32_t mask)
+{
+  const cn_desc *d = &c->in[0]->d;
+  for (int k = 0; k < d->ndim; k++)
+    if (mask >> k & 1 && d->shape[k] == 0)
+      return cn_call_fail(c, CN_ERR_INDEX, "dimension %d is empty, but must not be where a choice among its elements "
+                                           "is made", k);
+  return CN_OK;
+}
+
+static int extreme_infer(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  uint32_t mask;
+  bool listed = c->nargs > 1;
+  cn_value all = cn_v_none();
+  int status = cni_dims_mask(c, listed ? &c->args[1] : &all, d->ndim, &mask);
+  if (!status) status = check_some(c, mask);
+  if (!status) status = cni_check_computes(c, d->dtype);
+  return status ? status : cni_reduced_result(c, 0, mask, listed && cni_arg_bool(c->args, 2), d->dtype);
+}
+
+/* Shares g evenly among the elements where ties is true, along the dims of mask. */
+static cn_tensor *share_evenly(cn_tensor *g, cn_tensor *ties, uint32_t mask)
+{
+  int64_t dims[CN_MAX_DIMS];
+  cn_sum_opts o = {.size = sizeof o, .keepdim = true};
+  for (int k = 0; k < cn_ndim(ties); k++)
+    if (mask >> k & 1) dims[o.dim.n++] = k;
+  o.dim.v = dims;
+  return cn_where(ties, cn_true_divide(g, cn_sum_with(ties, &o)), cn_int(0));
+}
+
+static int amax_vjp(cn_vjp *v)
+{
+  int ndim = v->in_meta[0].ndim;
+  bool keepdim = cni_arg_bool(v->args, 2);
+  uint32_t mask = cni_vjp_mask(&v->args[1], ndim);
+  cn_tensor *y = cni_with_dims(v->out[0], ndim, mask, keepdim);
+  v->gin[0] = share_evenly(cni_with_dims(v->g[0], ndim, mask, keepdim), cn_eq(v->in[0], y), mask);
+  return cn_err();
+}
+
+/* max and min over everything: where the result is NaN, the NaNs share the gradient. */
+static int max_vjp(cn_vjp *v)
+{
+  cn_tensor *ties = cn_logical_or(cn_eq(v->in[0], v->out[0]), cn_isnan(v->in[0]));
+  v->gin[0] = share_evenly(v->g[0], ties, UINT32_MAX);
+  return cn_err();
+}
+
+/* max_dim and min_dim: (input, dim, keepdim) -> (values, indices) */
+static int max_dim_infer(cn_call *c)
+{
+  int status = extreme_infer(c);
+  if (status) return status;
+  return cn_call_result(c, 1, CN_I64, c->spec[0].ndim, c->spec[0].shape);
+}
+
+cn_tensor *cni_place(cn_tensor *g, const cn_meta *x, int64_t dim, cn_tensor *index)
+{
+  cn_zeros_opts o = {.size = sizeof o, .dtype = cn_dtype_of(g), .device = x->device};
+  return cn_scatter(cn_zeros_with(x->shape, (size_t)x->ndim, &o), dim, index, g);
+}
+
+static int max_dim_vjp(cn_vjp *v)
+{
+  const cn_meta *x = &v->in_meta[0];
+  uint32_t mask = cni_vjp_mask(&v->args[1], x->ndim);
+  bool keepdim = cni_arg_bool(v->args, 2);
+  if (!v->g[0]) return CN_OK;
+  v->gin[0] = x->ndim == 0 ? v->g[0]
+                           : cni_place(cni_with_dims(v->g[0], x->ndim, mask, keepdim), x, __builtin_ctz(mask),
+                                       cni_with_dims(v->out[1], x->ndim, mask, keepdim));
+  return cn_err();
+}
+
+/* argmax and argmin: (input, dim, keepdim); without dim the index counts through the whole tensor in row order. */
+static int arg_infer(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  uint32_t mask;
+  int status = cni_dims_mask(c, &c->args[1], d->ndim, &mask);
+  if (!status && d->dtype == CN_BOOL) return cn_call_fail(c, CN_ERR_DTYPE, "does not take bool; cast it first");
+  if (!status) status = check_some(c, mask);
+  if (!status) status = cni_check_computes(c, d->dtype);
+  return status ? status : cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 2), CN_I64);
+}
+
+/* ---- all, any, count_nonzero ---- */
+
+/* Unlike elsewhere, an empty list of dims means none of them. */
+static int all_infer(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  uint32_t mask;
+  int status = cni_arg_none(c->args, 1) ? cni_dims_mask(c, &c->args[1], d->ndim, &mask)
+                                        : cni_dims_mask_strict(c, &c->args[1], d->ndim, &mask);
+  if (!status) status = cni_check_computes(c, d->dtype);
+  return status ? status : cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 2),
+                                              d->dtype == CN_U8 ? CN_U8 : CN_BOOL);
+}
+
+static int count_infer(cn_call *c)
+{
+  uint32_t mask;
+  int status = cni_dims_mask(c, &c->args[1], c->in[0]->d.ndim, &mask);
+  if (!status) status = cni_check_computes(c, c->in[0]->d.dtype);
+  return status ? status : cni_reduced_result(c, 0, mask, false, CN_I64);
+}
+
+const cn_op cni_reduce_ops[] = {
+  {.sig = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+   .doc = "Sum of all elements, or along the dimensions listed. Integers and bool add up in int64.",
+   .infer = sum_infer, .vjp = sum_vjp},
+  {.sig = "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+   .doc = "Mean of all elements, or along the dimensions listed. NaN where there are none.",
+   .infer = mean_infer, .vjp = mean_vjp},
+  {.sig = "prod(Tensor input, *, dtype? dtype=None) -> Tensor ; method",
+   .doc = "Product of all elements. Integers and bool multiply in int64.",
+   .infer = prod_infer, .vjp = prod_vjp, .needs = {[0] = CN_IN(0)}},
+  {.sig = "prod_dim(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+   .doc = "Product along one dimension.",
+   .infer = prod_dim_infer, .vjp = prod_dim_vjp, .needs = {[0] = CN_IN(0)}},
+  {.sig = "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor ; method",
+   .doc = "Largest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
+   .infer = extreme_infer, .vjp = amax_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor ; method",
+   .doc = "Smallest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
+   .infer = extreme_infer, .vjp = amax_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "max(Tensor input) -> Tensor ; method",
+   .doc = "Largest element of all; NaN wins. Ties share the gradient.",
+   .infer = extreme_infer, .vjp = max_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "min(Tensor input) -> Tensor ; method",
+   .doc = "Smallest element of all; NaN wins. Ties share the gradient.",
+   .infer = extreme_infer, .vjp = max_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "max_dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+   .doc = "Largest element along a dimension and its first index; NaN wins. The gradient goes to that index.",
+   .infer = max_dim_infer, .vjp = max_dim_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "min_dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+   .doc = "Smallest element along a dimension and its first index; NaN wins. The gradient goes to that index.",
+   .infer = max_dim_infer, .vjp = max_dim_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor ; method",
+   .doc = "First index of the largest element along a dimension, or in the whole tensor laid flat; NaN wins.",
+   .flags = CN_OP_NO_GRAD, .infer = arg_infer},
+  {.sig = "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor ; method",
+   .doc = "First index of the smallest element along a dimension, or in the whole tensor laid flat; NaN wins.",
+   .flags = CN_OP_NO_GRAD, .infer = arg_infer},
+  {.sig = "all(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor ; method",
+   .doc = "True where all elements along the dimensions are non-zero. An empty list reduces nothing.",
+   .flags = CN_OP_NO_GRAD, .infer = all_infer},
+  {.sig = "any(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor ; method",
+   .doc = "True where some element along the dimensions is non-zero. An empty list reduces nothing.",
+   .flags = CN_OP_NO_GRAD, .infer = all_infer},
+  {.sig = "count_nonzero(Tensor input, int[]? dim=None) -> Tensor ; method",
+   .doc = "How many elements are not zero.",
+   .flags = CN_OP_NO_GRAD, .infer = count_infer},
+};
+CNI_FAMILY(reduce);

@@ -1,0 +1,160 @@
+/* softmax.c: the family of softmax, log_softmax and logsumexp.
+ *
+ * Place in the flow: rows for apply; kernels stand in backends/cpu/softmax.c. Invariant: gradients are made from the
+ * result, never by computing exponentials of large numbers again. While a gradient is itself being recorded it is
+ * written with plain ops, so that it can be differentiated to any order. */
+#include <cairn/kw.h>
+#include <cairn/ops.h>
+
+#include "families.h"
+#include "infer.h"
+#include "reduce.h"
+
+/* softmax and log_softmax: (input, dim, dtype) */
+static int softmax_infer(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  int dtype = cni_arg_none(c->args, 2) ? d->dtype : (int)c->args[2].u.i;
+  int dim = cn_call_dim(c, cni_arg_int(c->args, 1), d->ndim);
+  if (dim < 0) return dim;
+  if (!cni_dtype_valid(dtype) || !cni_dtype_is_float(dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s; cast input or set dtype",
+                        cn_dtype_name((cn_dtype)dtype));
+  int status = cni_check_computes(c, dtype);
+  return status ? status : cni_infer_like(c, 0, 0, dtype);
+}
+
+/* What the kernel leaves: a cast first. */
+static int softmax_decompose(cn_call *c)
+{
+  c->out[0] = cn_softmax(cn_cast(c->in[0], (cn_dtype)c->spec[0].dtype), cni_arg_int(c->args, 1));
+  return cn_err();
+}
+static int log_softmax_decompose(cn_call *c)
+{
+  c->out[0] = cn_log_softmax(cn_cast(c->in[0], (cn_dtype)c->spec[0].dtype), cni_arg_int(c->args, 1));
+  return cn_err();
+}
+
+static cn_tensor *softmax_gradient(cn_tensor *g, cn_tensor *y, int64_t dim)
+{
+  return cn_mul(y, cn_sub(g, cn_sum(cn_mul(g, y), .dim = {&dim, 1}, .keepdim = true)));
+}
+static cn_tensor *log_softmax_gradient(cn_tensor *g, cn_tensor *y, int64_t dim)
+{
+  return cn_sub(g, cn_mul(cn_exp(y), cn_sum(g, .dim = {&dim, 1}, .keepdim = true)));
+}
+
+static int softmax_vjp(cn_vjp *v)
+{
+  int64_t dim = cni_arg_int(v->args, 1);
+  v->gin[0] = cni_state()->no_grad ? cn_softmax_backward(v->g[0], v->out[0], dim)
+                                   : softmax_gradient(v->g[0], v->out[0], dim);
+  return cn_err();
+}
+static int log_softmax_vjp(cn_vjp *v)
+{
+  int64_t dim = cni_arg_int(v->args, 1);
+  v->gin[0] = cni_state()->no_grad ? cn_log_softmax_backward(v->g[0], v->out[0], dim)
+                                   : log_softmax_gradient(v->g[0], v->out[0], dim);
+  return cn_err();
+}
+
+/* The gradients as ops: (grad_output, output, dim) */
+static int backward_infer(cn_call *c)
+{
+  const cn_desc *g = &c->in[0]->d, *y = &c->in[1]->d;
+  int dim = cn_call_dim(c, cni_arg_int(c->args, 2), y->ndim);
+  char have[160], want[160];
+  if (dim < 0) return dim;
+  bool same = g->ndim == y->ndim;
+  for (int i = 0; same && i < y->ndim; i++) same = g->shape[i] == y->shape[i];
+  if (!same)
+    return cn_call_fail(c, CN_ERR_SHAPE, "the gradient's shape %s is not the result's %s",
+                        cni_shape_text(have, sizeof have, g->ndim, g->shape),
+                        cni_shape_text(want, sizeof want, y->ndim, y->shape));
+  if (!cni_dtype_is_float(y->dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers");
+  return cni_infer_like(c, 0, 1, y->dtype);
+}
+static int softmax_backward_decompose(cn_call *c)
+{
+  c->out[0] = softmax_gradient(cn_cast(c->in[0], cn_dtype_of(c->in[1])), c->in[1], cni_arg_int(c->args, 2));
+  return cn_err();
+}
+static int log_softmax_backward_decompose(cn_call *c)
+{
+  c->out[0] = log_softmax_gradient(cn_cast(c->in[0], cn_dtype_of(c->in[1])), c->in[1], cni_arg_int(c->args, 2));
+  return cn_err();
+}
+
+/* ---- logsumexp(input, dim, keepdim) ---- */
+
+static int logsumexp_infer(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  uint32_t mask;
+  int status = cni_dims_mask(c, &c->args[1], d->ndim, &mask), dtype = cni_float_type(d->dtype);
+  if (!status) status = cni_check_computes(c, d->dtype);
+  return status ? status : cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 2), dtype);
+}
+
+static int logsumexp_decompose(cn_call *c)
+{
+  cn_tensor *x = cn_cast(c->in[0], (cn_dtype)c->spec[0].dtype);
+  uint32_t mask;
+  cni_dims_mask(c, &c->args[1], c->in[0]->d.ndim, &mask);
+  int64_t dims[CN_MAX_DIMS];
+  cn_ints list = {dims, 0};
+  for (int k = 0; k < cn_ndim(x); k++)
+    if (mask >> k & 1) dims[list.n++] = k;
+  if (cn_numel(x) == 0) {
+    c->out[0] = cn_log(cn_sum(cn_exp(x), .dim = list, .keepdim = cni_arg_bool(c->args, 2)));
+    return cn_err();
+  }
+  cn_tensor *max = cn_amax(x, .dim = list, .keepdim = true);
+  max = cn_where(cn_isinf(max), cn_num(0), max);
+  cn_tensor *sum = cn_sum(cn_exp(cn_sub(x, max)), .dim = list, .keepdim = true);
+  c->out[0] = cn_reshape(cn_add(cn_log(sum), max), c->spec[0].shape, (size_t)c->spec[0].ndim);
+  return cn_err();
+}
+
+static int logsumexp_vjp(cn_vjp *v)
+{
+  int ndim = v->in_meta[0].ndim;
+  uint32_t mask = cni_vjp_mask(&v->args[1], ndim);
+  bool keepdim = cni_arg_bool(v->args, 2);
+  cn_tensor *y = cni_with_dims(v->out[0], ndim, mask, keepdim);
+  v->gin[0] = cn_mul(cni_with_dims(v->g[0], ndim, mask, keepdim), cn_exp(cn_sub(v->in[0], y)));
+  return cn_err();
+}
+
+/* softmin(input, dim, dtype) */
+static int softmin_decompose(cn_call *c)
+{
+  c->out[0] = cn_softmax(cn_neg(c->in[0]), cni_arg_int(c->args, 1), .dtype = (cn_dtype)cni_arg_int_or(c->args, 2, 0));
+  return cn_err();
+}
+
+const cn_op cni_softmax_ops[] = {
+  {.sig = "softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn",
+   .doc = "exp(x) divided by its sum along a dimension.",
+   .infer = softmax_infer, .vjp = softmax_vjp, .decompose = softmax_decompose, .needs = {[0] = CN_OUT(0)}},
+  {.sig = "log_softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn",
+   .doc = "Logarithm of softmax, exact where softmax would be 0.",
+   .infer = softmax_infer, .vjp = log_softmax_vjp, .decompose = log_softmax_decompose, .needs = {[0] = CN_OUT(0)}},
+  {.sig = "softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; nn",
+   .doc = "softmax of -x.",
+   .flags = CN_OP_COMPOSITE, .decompose = softmin_decompose},
+  {.sig = "softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor",
+   .doc = "Gradient of softmax from its result. Has no gradient of its own: softmax writes its gradient with plain ops "
+          "where that is asked for.",
+   .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = softmax_backward_decompose},
+  {.sig = "log_softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor",
+   .doc = "Gradient of log_softmax from its result. Has no gradient of its own, as softmax_backward.",
+   .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = log_softmax_backward_decompose},
+  {.sig = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor ; method",
+   .doc = "log(sum(exp(x))) along the dimensions, without overflow. Integers become floats.",
+   .infer = logsumexp_infer, .vjp = logsumexp_vjp, .decompose = logsumexp_decompose,
+   .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+};
+CNI_FAMILY(softmax);

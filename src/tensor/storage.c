@@ -1,0 +1,109 @@
+/* storage.c: counted device memory. Small host buffers lie in one block with their header, so that making a small
+ * tensor takes two pooled blocks. Invariant: data is released in stream order by the device's own free. */
+#include "tensor.h"
+
+enum { INLINE_MAX = 8192 };
+
+cni_memory_table cni_memory;
+
+static cni_storage *header(size_t block, cn_device device, void *data, size_t size)
+{
+  cni_storage *s = cni_alloc(block);
+  if (!s) return NULL;
+  atomic_init(&s->refs, 1);
+  atomic_init(&s->version, 0);
+  s->device = device;
+  s->data = data;
+  s->size = size;
+  s->block = block;
+  s->release = NULL;
+  s->payload = NULL;
+  return s;
+}
+
+cni_storage *cni_storage_new(cn_device device, size_t size)
+{
+  if (CNI_LIKELY(device == CN_CPU && size <= INLINE_MAX)) {
+    cni_storage *s = header(sizeof *s + size, device, NULL, size);
+    if (s) s->data = s + 1;
+    return s;
+  }
+  void *data = device == CN_CPU ? cni_alloc(size) : cni_memory.alloc(device, size);
+  if (!data) return NULL;
+  cni_storage *s = header(sizeof *s, device, data, size);
+  if (s) return s;
+  if (device == CN_CPU) cni_free(data, size);
+  else cni_memory.free(device, data, size);
+  return NULL;
+}
+
+cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void (*release)(void *), void *payload)
+{
+  cni_storage *s = header(sizeof *s, device, data, size);
+  if (!s) return NULL;
+  s->release = release;
+  s->payload = payload;
+  return s;
+}
+
+cni_storage *cni_storage_meta(cn_device device, size_t size) { return header(sizeof(cni_storage), device, NULL, size); }
+
+/* Nothing to give back: borrowed without a release function, or no memory at all (captured). */
+static void keep_memory(void *payload) { (void)payload; }
+
+void cni_storage_free(cni_storage *s)
+{
+  if (s->release) s->release(s->payload);
+  else if (s->data != (void *)(s + 1) && s->data) {
+    if (s->device == CN_CPU) cni_free(s->data, s->size);
+    else cni_memory.free(s->device, s->data, s->size);
+  }
+  cni_free(s, s->block);
+}
+
+static cn_tensor *borrow_failed(void (*release)(void *), void *payload)
+{
+  if (release) release(payload);
+  return NULL;
+}
+
+/* Elements that (shape, strides) spans from its first one on; -1 when strides are negative or too large. */
+static int64_t span(int ndim, const int64_t *shape, const int64_t *strides)
+{
+  int64_t last = 0, step;
+  for (int i = 0; i < ndim; i++) {
+    if (shape[i] == 0) return 0;
+    if (strides[i] < 0 || __builtin_mul_overflow(strides[i], shape[i] - 1, &step) ||
+        __builtin_add_overflow(last, step, &last))
+      return -1;
+  }
+  return last + 1;
+}
+
+cn_tensor *cn_from_borrowed(void *data, const int64_t *shape, const int64_t *strides, size_t ndim, cn_dtype dtype,
+                            void (*release)(void *payload), void *payload)
+{
+  int64_t numel, packed[CN_MAX_DIMS];
+  size_t elem = cn_dtype_size(dtype);
+  if (cni_state()->err) return borrow_failed(release, payload);
+  if (!elem) {
+    cni_fail(CN_ERR_DTYPE, "from_borrowed: %d is not a data type", (int)dtype);
+    return borrow_failed(release, payload);
+  }
+  if (ndim > CN_MAX_DIMS || cni_shape_check("from_borrowed", (int)ndim, shape, elem, &numel)) {
+    if (ndim > CN_MAX_DIMS) cni_fail(CN_ERR_SHAPE, "from_borrowed: %zu dimensions are too many", ndim);
+    return borrow_failed(release, payload);
+  }
+  if (!strides) {
+    cni_contiguous_strides((int)ndim, shape, packed);
+    strides = packed;
+  }
+  int64_t reach = span((int)ndim, shape, strides), bytes;
+  if (reach < 0 || __builtin_mul_overflow(reach, (int64_t)elem, &bytes) || (!data && reach > 0)) {
+    cni_fail(CN_ERR_VALUE, "from_borrowed: %s", data ? "strides are negative or too large" : "data is NULL");
+    return borrow_failed(release, payload);
+  }
+  cni_storage *s = cni_storage_borrow(CN_CPU, data, (size_t)bytes, release ? release : keep_memory, payload);
+  if (!s) return borrow_failed(release, payload);
+  return cni_scope_add(cni_tensor_over(s, 0, (int)dtype, (int)ndim, shape, strides));
+}

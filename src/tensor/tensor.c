@@ -1,0 +1,196 @@
+/* tensor.c: making, looking into and freeing tensor handles.
+ *
+ * Place in the flow: apply.c makes result handles here; users look into them. Invariant: freeing is iterative: a chain
+ * of a hundred thousand views or nodes is freed by one loop, never by recursion. */
+#include "tensor.h"
+
+#include <string.h>
+
+#include "args.h"
+#include "base/hooks.h"
+
+cni_hooks_table cni_hooks = {.state_exit = cni_scope_state_exit};
+
+static cn_tensor *handle(void)
+{
+  cn_tensor *t = cni_alloc(sizeof *t);
+  if (!t) return NULL;
+  /* Everything but the two dim arrays, which are written up to ndim by the caller. */
+  memset(t, 0, offsetof(cn_desc, shape));
+  memset((char *)t + sizeof t->d, 0, sizeof *t - sizeof t->d);
+  atomic_init(&t->refs, 1);
+  return t;
+}
+
+cn_tensor *cni_tensor_over(cni_storage *storage, int64_t offset, int dtype, int ndim, const int64_t *shape,
+                           const int64_t *strides)
+{
+  if (!storage) return NULL;
+  cn_tensor *t = handle();
+  if (!t) {
+    cni_storage_release(storage);
+    return NULL;
+  }
+  t->storage = storage;
+  t->offset = offset;
+  t->d.device = storage->device;
+  t->d.dtype = dtype;
+  t->d.ndim = ndim;
+  t->d.data = storage->data ? (char *)storage->data + offset * (int64_t)cn_dtype_size((cn_dtype)dtype) : NULL;
+  int64_t n = 1;
+  for (int i = 0; i < ndim; i++) n *= t->d.shape[i] = shape[i];
+  t->d.numel = n;
+  if (strides) memcpy(t->d.strides, strides, (size_t)ndim * sizeof *strides);
+  else cni_contiguous_strides(ndim, shape, t->d.strides);
+  return t;
+}
+
+cn_tensor *cni_tensor_new(cn_device device, int dtype, int ndim, const int64_t *shape, const int64_t *strides)
+{
+  size_t size = (size_t)cni_numel(ndim, shape) * cn_dtype_size((cn_dtype)dtype);
+  return cni_tensor_over(cni_storage_new(device, size), 0, dtype, ndim, shape, strides);
+}
+
+cn_tensor *cni_tensor_alias(const cn_tensor *t)
+{
+  cn_tensor *a = cni_tensor_over(cni_storage_keep(t->storage), t->offset, t->d.dtype, t->d.ndim, t->d.shape,
+                                 t->d.strides);
+  if (!a) return NULL;
+  a->d.weak = t->d.weak;
+  a->inference = t->inference;
+  a->value = t->value;
+  a->value_version = t->value_version;
+  return a;
+}
+
+/* ---- view records ---- */
+
+static size_t list_bytes(const cn_value *v)
+{
+  switch (v->tag) {
+  case CN_V_INTS: return (size_t)v->n * sizeof(int64_t);
+  case CN_V_FLOATS: return (size_t)v->n * sizeof(double);
+  case CN_V_STR: return (strlen(v->u.s) + 8) & ~(size_t)7;
+  default: return 0;
+  }
+}
+
+size_t cni_args_bytes(const cn_value *args, int nargs)
+{
+  size_t size = (size_t)nargs * sizeof *args;
+  for (int i = 0; i < nargs; i++) size += list_bytes(&args[i]);
+  return size;
+}
+
+void cni_args_copy(cn_value *to, const cn_value *args, int nargs)
+{
+  char *tail = (char *)(to + nargs);
+  for (int i = 0; i < nargs; i++) {
+    size_t bytes = list_bytes(&args[i]);
+    to[i] = args[i];
+    if (args[i].tag == CN_V_TENSOR || args[i].tag == CN_V_TENSORS) to[i].u.t = NULL;
+    if (args[i].tag == CN_V_STR) memcpy(tail, args[i].u.s, strlen(args[i].u.s) + 1);
+    else if (bytes) memcpy(tail, args[i].u.is, bytes);
+    if (bytes || args[i].tag == CN_V_INTS || args[i].tag == CN_V_FLOATS) to[i].u.is = (const int64_t *)(void *)tail;
+    tail += bytes;
+  }
+}
+
+int cni_tensor_set_view(cn_tensor *t, cn_tensor *parent, const cn_op *op, const cn_value *args, int nargs)
+{
+  size_t size = sizeof(cni_view) + cni_args_bytes(args, nargs);
+  cni_view *v = cni_alloc(size);
+  if (!v) return CN_ERR_MEMORY;
+  v->parent = cni_tensor_keep(parent);
+  v->op = op;
+  v->size = size;
+  v->nargs = nargs;
+  cni_args_copy(v->args, args, nargs);
+  t->view = v;
+  return CN_OK;
+}
+
+/* ---- freeing ---- */
+
+static void free_tensor(cn_tensor *t)
+{
+  cni_view *v = t->view;
+  cni_storage_release(t->storage);
+  cni_node_release(t->node);
+  if (v) {
+    cni_tensor_release(v->parent);
+    cni_free(v, v->size);
+  }
+  cni_free(t, sizeof *t);
+}
+
+static void drain(cn_state *s)
+{
+  s->draining = true;
+  for (;;) {
+    cn_tensor *t = s->dead_tensors;
+    struct cni_node *n = s->dead_nodes;
+    if (t) {
+      s->dead_tensors = t->d.data;
+      free_tensor(t);
+    } else if (n) {
+      s->dead_nodes = ((cni_node_head *)(void *)n)->next_dead;
+      cni_hooks.node_free(n);
+    } else break;
+  }
+  s->draining = false;
+}
+
+void cni_tensor_destroy(cn_tensor *t)
+{
+  cn_state *s = cni_state();
+  if (CNI_LIKELY(!t->view && !t->node)) { /* nothing can cascade: free at once */
+    cni_storage_release(t->storage);
+    cni_free(t, sizeof *t);
+    return;
+  }
+  t->d.data = s->dead_tensors;
+  s->dead_tensors = t;
+  if (!s->draining) drain(s);
+}
+
+void cni_node_dead(struct cni_node *n)
+{
+  cn_state *s = cni_state();
+  ((cni_node_head *)(void *)n)->next_dead = s->dead_nodes;
+  s->dead_nodes = n;
+  if (!s->draining) drain(s);
+}
+
+cn_tensor *cn_keep(cn_tensor *t) { return cni_tensor_keep(t); }
+void cn_release(cn_tensor *t) { cni_tensor_release(t); }
+
+/* ---- looking in ---- */
+
+cn_dtype cn_dtype_of(const cn_tensor *t) { return t ? (cn_dtype)t->d.dtype : CN_DTYPE_NONE; }
+cn_device cn_device_of(const cn_tensor *t) { return t ? t->d.device : CN_DEVICE_DEFAULT; }
+int64_t cn_numel(const cn_tensor *t) { return t ? t->d.numel : 0; }
+int cn_ndim(const cn_tensor *t) { return t ? t->d.ndim : 0; }
+const int64_t *cn_shape(const cn_tensor *t) { return t ? t->d.shape : NULL; }
+const int64_t *cn_strides(const cn_tensor *t) { return t ? t->d.strides : NULL; }
+
+int64_t cn_size(const cn_tensor *t, int64_t dim)
+{
+  if (!t) return 0;
+  int64_t d = dim < 0 ? dim + t->d.ndim : dim;
+  if (d < 0 || d >= t->d.ndim) {
+    cni_fail(CN_ERR_INDEX, "size: dimension %lld is out of range for a tensor of %d dimensions", (long long)dim,
+             (int)t->d.ndim);
+    return 0;
+  }
+  return t->d.shape[d];
+}
+
+bool cn_is_contiguous(const cn_tensor *t) { return t && cni_is_contiguous(t->d.ndim, t->d.shape, t->d.strides); }
+bool cn_is_channels_last(const cn_tensor *t) { return t && cni_is_channels_last(t->d.ndim, t->d.shape, t->d.strides); }
+bool cn_is_view(const cn_tensor *t) { return t && t->view; }
+uint64_t cn_tensor_version(const cn_tensor *t) { return t ? atomic_load(&t->storage->version) : 0; }
+size_t cn_tensor_nbytes(const cn_tensor *t)
+{
+  return t ? (size_t)t->d.numel * cn_dtype_size((cn_dtype)t->d.dtype) : 0;
+}

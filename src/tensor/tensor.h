@@ -1,0 +1,155 @@
+/* tensor.h: what a tensor is inside cairn: a counted handle over counted storage.
+ *
+ * Place in the flow: above base, below ops. Invariants: a tensor's desc never changes after it was made, except its
+ * data pointer while its storage is replaced; edges of the autograd graph (node) keep no storage alive; a view keeps
+ * its parent handle alive through its record. */
+#ifndef CNI_TENSOR_TENSOR_H
+#define CNI_TENSOR_TENSOR_H
+
+#include <cairn/ext/op.h>
+#include <stdatomic.h>
+
+#include "base/alloc.h"
+#include "base/state.h"
+
+/* The head of every autograd node (autograd/node.h), here so that tensors can own one without knowing it. */
+typedef struct cni_node_head {
+  struct cni_node *next_dead;
+  _Atomic int32_t refs;
+} cni_node_head;
+struct cni_node;
+
+/* Memory of one device, shared by a tensor and its views. */
+typedef struct cni_storage {
+  _Atomic int32_t refs;
+  cn_device device;
+  void *data;
+  size_t size;          /* bytes usable at data */
+  _Atomic uint64_t version; /* writes so far */
+  size_t block;         /* bytes of the block that holds this struct (and small host data behind it) */
+  void (*release)(void *payload); /* borrowed memory: called at the end; NULL for our own */
+  void *payload;
+} cni_storage;
+
+/* How a view came to be; makes in-place writes through views and capture possible. */
+typedef struct cni_view {
+  cn_tensor *parent; /* owned */
+  const cn_op *op;
+  size_t size;       /* bytes of this block */
+  int nargs;
+  cn_value args[];   /* attributes; lists lie behind the array; tensor slots are empty */
+} cni_view;
+
+struct cn_tensor {
+  cn_desc d; /* public head, must be first */
+  _Atomic int32_t refs;
+  int32_t out_index;       /* which result of node this is */
+  uint32_t scope_slot;     /* index in the owning state's items, checked before use */
+  bool inference;          /* made in inference mode: never joins a graph */
+  bool detached;           /* a view made while recording was off: its base's later history is not its own */
+  cni_storage *storage;    /* owned */
+  int64_t offset;          /* of d.data from storage->data, in elements */
+  cni_view *view;          /* owned; NULL for a tensor with memory of its own */
+  struct cni_node *node;   /* owned; NULL: needs no gradient. A leaf's node has no op */
+  uint64_t node_version;   /* of views: storage->version when node was set; a newer one means it is stale */
+  uint64_t value;          /* made while capturing: which capture, and its value in that graph (graph/capture.c) */
+  uint64_t value_version;  /* ... and the write count of its memory that value belongs to */
+};
+
+/* ---- storage (storage.c) ---- */
+/* Fresh memory on a device; NULL with the error set. Holds one reference for the caller. */
+cni_storage *cni_storage_new(cn_device device, size_t size);
+cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void (*release)(void *), void *payload);
+/* No memory at all: what tensors have while a graph is captured. */
+cni_storage *cni_storage_meta(cn_device device, size_t size);
+void cni_storage_free(cni_storage *s); /* when the last reference is gone */
+static inline cni_storage *cni_storage_keep(cni_storage *s)
+{
+  atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
+  return s;
+}
+static inline void cni_storage_release(cni_storage *s)
+{
+  if (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) cni_storage_free(s);
+}
+
+/* Device memory for storage; filled by backends/common so that tensor/ knows no backend. */
+typedef struct cni_memory_table {
+  void *(*alloc)(cn_device device, size_t size);
+  void (*free)(cn_device device, void *memory, size_t size);
+  int (*copy_in)(cn_device device, void *device_memory, const void *host, size_t size);
+  int (*copy_out)(cn_device device, void *host, const void *device_memory, size_t size);
+  int (*sync)(cn_device device);
+} cni_memory_table;
+extern cni_memory_table cni_memory;
+
+/* ---- tensors (tensor.c) ---- */
+/* A handle with desc copied from dtype/shape/strides (strides NULL: contiguous) over storage, whose reference is taken
+ * over (released on failure). Owned result, in no scope. */
+cn_tensor *cni_tensor_over(cni_storage *storage, int64_t offset, int dtype, int ndim, const int64_t *shape,
+                           const int64_t *strides);
+/* A fresh contiguous or strided tensor; owned, in no scope. */
+cn_tensor *cni_tensor_new(cn_device device, int dtype, int ndim, const int64_t *shape, const int64_t *strides);
+/* Same memory, shape and strides, no history; owned, in no scope. */
+cn_tensor *cni_tensor_alias(const cn_tensor *t);
+void cni_tensor_destroy(cn_tensor *t); /* when the last reference is gone; iterative */
+static inline void cni_tensor_release(cn_tensor *t)
+{
+  if (t && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1) cni_tensor_destroy(t);
+}
+static inline cn_tensor *cni_tensor_keep(cn_tensor *t)
+{
+  if (t) atomic_fetch_add_explicit(&t->refs, 1, memory_order_relaxed);
+  return t;
+}
+/* Records that t is a view made by op with these args; copies them. 0 or CN_ERR_MEMORY. */
+int cni_tensor_set_view(cn_tensor *t, cn_tensor *parent, const cn_op *op, const cn_value *args, int nargs);
+/* Host memory of t after waiting for its device; NULL with an error for non-host devices and captured tensors. */
+void *cni_tensor_host(cn_tensor *t);
+/* Reads element 0 of a host-resident or device tensor as double or int64. */
+int cni_tensor_read_scalar(cn_tensor *t, double *f, int64_t *i);
+
+static inline struct cni_node *cni_node_keep(struct cni_node *n)
+{
+  if (n) atomic_fetch_add_explicit(&((cni_node_head *)(void *)n)->refs, 1, memory_order_relaxed);
+  return n;
+}
+void cni_node_dead(struct cni_node *n);
+static inline void cni_node_release(struct cni_node *n)
+{
+  if (n && atomic_fetch_sub_explicit(&((cni_node_head *)(void *)n)->refs, 1, memory_order_acq_rel) == 1)
+    cni_node_dead(n);
+}
+
+/* ---- scopes (scope.c) ---- */
+/* Gives an owned reference to the innermost scope; returns t (released and NULL on failure). */
+cn_tensor *cni_scope_add(cn_tensor *t);
+/* Takes the scope's reference of t back, if the current scopes own one: the caller owns it then. Otherwise adds one. */
+cn_tensor *cni_scope_take(cn_tensor *t);
+/* Inner scopes for library code: push answers the depth to give to pop, 0 when out of memory (pop ignores it). */
+/* Like take, but leaves what belongs to scopes outside `depth` where it is (and adds a reference). */
+cn_tensor *cni_scope_take_inside(size_t depth, cn_tensor *t);
+size_t cni_scope_push(void);
+void cni_scope_pop(size_t depth); /* releases everything added since */
+void cni_scope_state_exit(cn_state *state);
+
+/* ---- shape algebra (shape.c) ---- */
+int64_t cni_numel(int ndim, const int64_t *shape);
+/* 0, or an error when a dim is negative or the product of sizes (times `elem` bytes) does not fit. */
+int cni_shape_check(const char *who, int ndim, const int64_t *shape, size_t elem, int64_t *numel);
+void cni_contiguous_strides(int ndim, const int64_t *shape, int64_t *strides);
+bool cni_is_contiguous(int ndim, const int64_t *shape, const int64_t *strides);
+bool cni_is_channels_last(int ndim, const int64_t *shape, const int64_t *strides);
+void cni_channels_last_strides(int ndim, const int64_t *shape, int64_t *strides);
+bool cni_is_dense(int ndim, const int64_t *shape, const int64_t *strides); /* a permutation of contiguous memory */
+/* May two different indices reach the same memory? (conservative: true when it cannot be ruled out) */
+bool cni_may_overlap(int ndim, const int64_t *shape, const int64_t *strides);
+/* Broadcasts b's shape into a's result (in place in shape/ndim); false when they do not fit. */
+bool cni_broadcast(int *ndim, int64_t *shape, int bdim, const int64_t *bshape);
+/* Writes "(2, 3)" ; returns out. */
+const char *cni_shape_text(char *out, size_t size, int ndim, const int64_t *shape);
+/* New strides for viewing (shape, strides) as new_shape; false when that needs a copy. */
+bool cni_view_strides(int ndim, const int64_t *shape, const int64_t *strides, int new_ndim, const int64_t *new_shape,
+                      int64_t *new_strides);
+
+#endif

@@ -1,0 +1,47 @@
+/* drivers.h: what is done with every sample. Each driver answers for one sample; test_ops.c walks the files. */
+#ifndef TESTS_OPS_DRIVERS_H
+#define TESTS_OPS_DRIVERS_H
+
+#include "golden.h"
+
+enum outcome { PASS, SKIP, FAIL };
+
+typedef struct family {
+  const char *name;
+  double scale;      /* of the tolerances of results (compare.c) */
+  double grad_scale; /* ... and of gradients */
+} family;
+
+typedef struct trial {
+  const family *family;
+  const sample *s;
+  const golden_record *golden; /* NULL: none */
+  char *why;                   /* of FAIL and SKIP */
+  size_t size;
+} trial;
+
+typedef enum outcome (*driver_fn)(const trial *t);
+
+/* Says why and answers FAIL or SKIP. */
+enum outcome trial_fail(const trial *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+enum outcome trial_skip(const trial *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+enum outcome drive_oracle(const trial *t);    /* results and gradients against PyTorch's; errors where they belong */
+enum outcome drive_layouts(const trial *t);   /* other memory layouts of the same values */
+enum outcome drive_gradcheck(const trial *t); /* gradients against finite differences, first and second order */
+enum outcome drive_inplace(const trial *t);   /* the in-place form against the other one */
+enum outcome drive_memory(const trial *t);    /* every allocation failed in turn */
+enum outcome drive_threads(const trial *t);   /* one thread against several */
+enum outcome drive_mirror(const trial *t);    /* the mirror device against the CPU */
+
+/* ---- what a driver leaves out, and why (exceptions.c) ---- */
+/* The reason for which this driver leaves this op out; NULL: it does not. */
+const char *exception_for(const char *driver, const char *op);
+
+/* Does the op give gradients at all? */
+static inline bool differentiable(const sample *s)
+{
+  return !(s->info->row->flags & (CN_OP_NO_GRAD | CN_OP_SHAPE_ONLY));
+}
+
+#endif

@@ -1,0 +1,94 @@
+/* gradcheck.c: the driver that compares gradients with finite differences, in float64, first and second order.
+ *
+ * Float inputs of any type are made float64, so that every differentiable op with a small float sample is checked.
+ * Invariant: samples whose values may fall on a kink (ties, chosen values, special values) are left to the oracle. */
+#include "drivers.h"
+#include "tensor/tensor.h"
+
+enum { MOST_ELEMENTS = 64, MOST_SECOND = 24 };
+
+typedef struct scalar_call {
+  call *c;
+  int input[SAMPLE_INPUTS]; /* which input of the call each checked tensor is */
+  size_t n;
+} scalar_call;
+
+/* Sum over all float results of result * weights. NULL when there is none, or with the error set. */
+static cn_tensor *weighted_sum(const call *c)
+{
+  call_result r;
+  cn_tensor *total = NULL;
+  if (call_run(&r, c, NULL)) return NULL;
+  for (size_t i = 0; i < r.nout; i++) {
+    cn_tensor *out = cni_scope_add(r.out[i]);
+    if (!out || cn_dtype_of(out) != CN_F64) continue;
+    cn_tensor *part = cn_sum(cn_mul(out, cni_scope_add(call_weights(c->s, (int)i, out))));
+    total = total ? cn_add(total, part) : part;
+  }
+  return cn_err() ? NULL : total;
+}
+
+static cn_tensor *scalar_of(cn_tensor *const *inputs, void *payload)
+{
+  scalar_call *k = payload;
+  for (size_t i = 0; i < k->n; i++) call_set_input(k->c, k->input[i], inputs[i]);
+  return weighted_sum(k->c);
+}
+
+/* Which inputs to check; answers their elements together. */
+static int64_t pick_inputs(scalar_call *k, cn_tensor **inputs)
+{
+  int64_t elements = 0;
+  for (int i = 0; i < k->c->nin; i++) {
+    cn_tensor *t = k->c->in[i];
+    if (!t || !cn_needs_grad(t)) continue;
+    inputs[k->n] = cn_keep(t);
+    k->input[k->n++] = i;
+    elements += cn_numel(t);
+  }
+  return elements;
+}
+
+static bool gives_gradient(const call *c)
+{
+  cn_scope *scope = cn_scope_begin();
+  cn_tensor *y = weighted_sum(c);
+  bool yes = y && cn_needs_grad(y);
+  cn_scope_end(scope);
+  cn_err_clear();
+  return yes;
+}
+
+static enum outcome check(const trial *t, scalar_call *k, cn_tensor **inputs, int64_t elements)
+{
+  const char *reason = exception_for("second order", t->s->info->name);
+  if (!k->n || elements > MOST_ELEMENTS || !gives_gradient(k->c)) return PASS;
+  cn_gradcheck_opts o = {.size = sizeof o, .second_order = !reason && elements <= MOST_SECOND};
+  cn_scope *scope = cn_scope_begin();
+  int status = cn_gradcheck_with(scalar_of, inputs, k->n, k, &o);
+  enum outcome result = status ? trial_fail(t, "%s%s", o.second_order ? "(second order asked) " : "", cn_err_message())
+                               : PASS;
+  cn_scope_end(scope);
+  return result;
+}
+
+enum outcome drive_gradcheck(const trial *t)
+{
+  const sample *s = t->s;
+  const char *reason = exception_for("gradcheck", s->info->name);
+  if (s->must_fail || s->large || !differentiable(s)) return PASS;
+  if (sample_has_range(s, '!', false) || sample_has_range(s, '%', true) || sample_has_range(s, '=', true)) return PASS;
+  if (s->info->row->flags & CN_OP_RANDOM) return PASS;
+  if (reason) return trial_skip(t, "%s", reason);
+  call c;
+  scalar_call k = {.c = &c};
+  cn_tensor *inputs[SAMPLE_INPUTS] = {NULL};
+  if (call_make(&c, s, &(call_setup){.contiguous = true, .as_f64 = true, .grad = true}))
+    return trial_fail(t, "inputs: %s", cn_err_message());
+  int64_t elements = pick_inputs(&k, inputs);
+  enum outcome o = check(t, &k, inputs, elements);
+  for (size_t i = 0; i < k.n; i++) cn_release(inputs[i]);
+  call_free(&c);
+  cn_err_clear();
+  return o;
+}

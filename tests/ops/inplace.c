@@ -1,0 +1,111 @@
+/* inplace.c: the driver of in-place forms: written over its first input, an op must give what it gives otherwise, or
+ * fail and leave that input alone. Gradients through the in-place form are compared too. */
+#include "drivers.h"
+
+static int category(int dtype)
+{
+  return dtype == CN_BOOL ? 0 : cn_dtype_is_float((cn_dtype)dtype) ? 2 : 1;
+}
+
+/* May the result be written over dest, by the rules of tensor.h and PyTorch? */
+static bool may_write(const sample *s, cn_tensor *dest, cn_tensor *result)
+{
+  const cn_desc *d = cn_desc_of(dest), *r = cn_desc_of(result);
+  bool expanded = s->literals[0].layout == 'e' && d->shape[0] > 1 && d->numel > 0;
+  if (d->weak || expanded || d->ndim != r->ndim || category(r->dtype) > category(d->dtype)) return false;
+  for (int i = 0; i < d->ndim; i++)
+    if (d->shape[i] != r->shape[i]) return false;
+  return true;
+}
+
+static enum outcome must_refuse(const trial *t, int status, cn_tensor *dest)
+{
+  call fresh;
+  char detail[300] = "";
+  if (!status) return trial_fail(t, "in place must be an error here, but is not");
+  cn_err_clear();
+  if (call_make(&fresh, t->s, &(call_setup){0})) return trial_fail(t, "inputs: %s", cn_err_message());
+  bool same = same_tensors(dest, fresh.in[0], 0, detail, sizeof detail);
+  call_free(&fresh);
+  return same ? PASS : trial_fail(t, "a refused in-place call changed its input: %s", detail);
+}
+
+static enum outcome must_equal(const trial *t, int status, cn_tensor *out, cn_tensor *dest, cn_tensor *want)
+{
+  char detail[300] = "";
+  if (status) return trial_fail(t, "in place: %s", cn_err_message());
+  if (out != dest) return trial_fail(t, "in place: the result is not the tensor that was written");
+  cn_scope *scope = cn_scope_begin();
+  cn_tensor *cast = cn_dtype_of(want) == cn_dtype_of(dest) ? want : cn_cast(want, cn_dtype_of(dest));
+  bool same = same_tensors(dest, cast, 0, detail, sizeof detail);
+  cn_scope_end(scope);
+  return same ? PASS : trial_fail(t, "in place: %s", detail);
+}
+
+/* Forward: op(x, ...) against op_(x, ...); with `twice` the second input is x itself. */
+static enum outcome compare_forward(const trial *t, bool twice)
+{
+  call c;
+  call_result want = {0}, have = {0};
+  if (call_make(&c, t->s, &(call_setup){0})) return trial_fail(t, "inputs: %s", cn_err_message());
+  if (twice) call_set_input(&c, 1, c.in[0]);
+  cn_tensor *dest = c.in[0];
+  enum outcome o;
+  if (call_run(&want, &c, NULL)) {
+    o = twice ? PASS : trial_fail(t, "%s", cn_err_message());
+  } else {
+    bool may = may_write(t->s, dest, want.out[0]);
+    uint64_t version = cn_tensor_version(dest);
+    int status = call_run(&have, &c, dest);
+    o = may ? must_equal(t, status, have.out[0], dest, want.out[0])
+            : twice ? PASS : must_refuse(t, status, dest);
+    if (o == PASS && may && cn_tensor_version(dest) != version + 1)
+      o = trial_fail(t, "in place: the version moved by %d", (int)(cn_tensor_version(dest) - version));
+  }
+  cn_err_clear();
+  call_result_free(&want);
+  call_result_free(&have);
+  call_free(&c);
+  return o;
+}
+
+/* x.clone().op_(...) must have the gradients of op(x, ...). */
+static enum outcome compare_gradients(const trial *t)
+{
+  call c;
+  call_result want = {0}, have = {0};
+  cn_tensor *leaves[SAMPLE_INPUTS];
+  char detail[300] = "";
+  enum outcome o = PASS;
+  if (call_make(&c, t->s, &(call_setup){.grad = true})) return trial_fail(t, "inputs: %s", cn_err_message());
+  cn_scope *scope = cn_scope_begin();
+  for (int i = 0; i < c.nin; i++) leaves[i] = cn_keep(c.in[i]);
+  bool fits = !call_run_grad(&want, &c, NULL, NULL) && cn_needs_grad(want.out[0]) && c.in[0] &&
+              cn_dtype_of(want.out[0]) == cn_dtype_of(c.in[0]) && may_write(t->s, c.in[0], want.out[0]);
+  if (fits) {
+    call_set_input(&c, 0, cn_clone(c.in[0]));
+    if (call_run_grad(&have, &c, c.in[0], leaves)) o = trial_fail(t, "in place, gradient: %s", cn_err_message());
+    else if (!same_results(&have, &want, t->family->grad_scale, detail, sizeof detail))
+      o = trial_fail(t, "in place, %s", detail);
+  }
+  cn_err_clear();
+  call_result_free(&want);
+  call_result_free(&have);
+  for (int i = 0; i < c.nin; i++) cn_release(leaves[i]);
+  cn_scope_end(scope);
+  call_free(&c);
+  return o;
+}
+
+enum outcome drive_inplace(const trial *t)
+{
+  const sample *s = t->s;
+  if (!s->info->inplace || s->must_fail || s->large || s->args[0].kind != ARG_ONE) return PASS;
+  if (s->items[s->args[0].first].kind != ITEM_TENSOR) return PASS;
+  enum outcome o = compare_forward(t, false);
+  bool second = s->info->nparams > 1 && s->args[1].kind == ARG_ONE &&
+                s->items[s->args[1].first].kind == ITEM_TENSOR;
+  if (o == PASS && second) o = compare_forward(t, true);
+  if (o == PASS && differentiable(s) && !sample_has_range(s, '!', false)) o = compare_gradients(t);
+  return o;
+}

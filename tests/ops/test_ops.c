@@ -1,0 +1,194 @@
+/* test_ops.c: runs every driver over the samples of every family; one test for each pair.
+ *
+ *     test_ops [DRIVER...]            only these drivers
+ *     CAIRN_SAMPLE='sum(' test_ops    only samples that contain this text, each with its outcome
+ *
+ * Place in the flow: samples (sample.c) -> drivers -> a count per pair here. Invariant: one bad sample never hides
+ * another: all of a family run, and what failed is listed. */
+#define _POSIX_C_SOURCE 200809L
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "drivers.h"
+#include "test.h"
+
+/* Tolerances of a family, as multiples of those in compare.c. Larger than 1 where a result is a sum of products, whose
+ * order of summation is free. */
+static const family families[] = {
+  {"pointwise", 1, 4},
+  {"view", 1, 1},
+  {"create", 1, 1},
+  {"reduce", 2, 4},
+  {"join", 1, 1},
+  {"index", 1, 2},
+  {"order", 1, 4},
+  {"matmul", 4, 4},
+  {"loss", 2, 4},
+  {"linalg", 10, 20},
+  {"conv", 10, 10},
+  {"attention", 4, 10},
+};
+
+static const struct driver {
+  const char *name;
+  driver_fn run;
+} drivers[] = {
+  {"oracle", drive_oracle},       {"layouts", drive_layouts}, {"gradcheck", drive_gradcheck},
+  {"inplace", drive_inplace},     {"memory", drive_memory},   {"threads", drive_threads},
+  {"mirror", drive_mirror},
+};
+
+enum {
+  NFAMILIES = sizeof families / sizeof *families,
+  NDRIVERS = sizeof drivers / sizeof *drivers,
+  MOST_LISTED = 60
+};
+
+static struct {
+  sample_list samples;
+  golden_file golden;
+  char error[400];
+} loaded[NFAMILIES];
+
+typedef struct pair {
+  int family, driver;
+} pair;
+
+static char current[700]; /* what is being run, for the handler below */
+static void (*handlers[3])(int);
+static const int fatal[3] = {SIGSEGV, SIGABRT, SIGFPE};
+
+/* Says which sample it was, then leaves the rest to who was there before (cmocka, or the system). */
+static void crashed(int number)
+{
+  ssize_t n = write(STDERR_FILENO, current, strlen(current));
+  (void)n;
+  for (int i = 0; i < 3; i++)
+    if (fatal[i] == number && handlers[i] != SIG_DFL && handlers[i] != SIG_IGN) handlers[i](number);
+  signal(number, SIG_DFL);
+  raise(number);
+}
+
+static void watch_for_crashes(void)
+{
+  for (int i = 0; i < 3; i++) {
+    void (*before)(int) = signal(fatal[i], crashed);
+    if (before != crashed) handlers[i] = before;
+  }
+}
+
+static enum outcome run_sample(const pair *p, size_t i, char *why, size_t size)
+{
+  const sample *s = &loaded[p->family].samples.all[i];
+  const trial t = {&families[p->family], s, golden_find(&loaded[p->family].golden, s->hash), why, size};
+  snprintf(current, sizeof current, "\ncrashed in %s: %s\n", drivers[p->driver].name, s->text);
+  why[0] = 0;
+  cn_seed(1);
+  cn_scope *scope = cn_scope_begin();
+  enum outcome o = drivers[p->driver].run(&t);
+  cn_scope_end(scope);
+  if (cn_err()) {
+    snprintf(why, size, "left an error pending: %s", cn_err_message());
+    cn_err_clear();
+    o = FAIL;
+  }
+  return o;
+}
+
+/* The test of one pair: all samples of the family. */
+static void run_pair(void **state)
+{
+  const pair *p = *state;
+  const sample_list *list = &loaded[p->family].samples;
+  const char *only = getenv("CAIRN_SAMPLE");
+  char why[600];
+  size_t failed = 0, skipped = 0, ran = 0;
+  watch_for_crashes();
+  if (loaded[p->family].error[0]) fail_msg("%s", loaded[p->family].error);
+  for (size_t i = 0; i < list->count; i++) {
+    const sample *s = &list->all[i];
+    if (only && !strstr(s->text, only)) continue;
+    enum outcome o = run_sample(p, i, why, sizeof why);
+    ran++;
+    skipped += o == SKIP;
+    failed += o == FAIL;
+    if (only) print_message("%s: %s %s\n", o == PASS ? "pass" : o == SKIP ? "skip" : "FAIL", s->text, why);
+    else if (o == FAIL && failed <= MOST_LISTED)
+      print_error("%s.samples:%d: %s\n    %s\n", families[p->family].name, s->line, s->text, why);
+  }
+  if (failed) fail_msg("%zu of %zu samples failed", failed, ran);
+  if (ran && skipped == ran) {
+    print_message("skipped: %s\n", why);
+    skip();
+  }
+}
+
+static void load(void)
+{
+  for (int i = 0; i < NFAMILIES; i++) {
+    char *error = loaded[i].error;
+    size_t size = sizeof loaded[i].error;
+    if (!sample_read(&loaded[i].samples, families[i].name, error, size))
+      golden_read(&loaded[i].golden, families[i].name, error, size);
+  }
+}
+
+static void unload(void)
+{
+  for (int i = 0; i < NFAMILIES; i++) {
+    sample_list_free(&loaded[i].samples);
+    golden_free(&loaded[i].golden);
+  }
+}
+
+/* A file of samples that no family above names would never run. */
+static void every_file_has_a_family(void **state)
+{
+  (void)state;
+  DIR *dir = opendir(CN_TEST_SOURCE_DIR "/tests/ops");
+  assert_non_null(dir);
+  int unknown = 0;
+  for (struct dirent *e; (e = readdir(dir));) {
+    char *dot = strstr(e->d_name, ".samples");
+    bool found = !dot;
+    for (int i = 0; i < NFAMILIES && !found; i++)
+      found = strlen(families[i].name) == (size_t)(dot - e->d_name) &&
+              !strncmp(families[i].name, e->d_name, (size_t)(dot - e->d_name));
+    if (found) continue;
+    print_error("%s is in no family of test_ops.c\n", e->d_name);
+    unknown++;
+  }
+  closedir(dir);
+  assert_int_equal(unknown, 0);
+}
+
+static bool asked(const char *name, int argc, char **argv)
+{
+  for (int i = 1; i < argc; i++)
+    if (!strcmp(argv[i], name)) return true;
+  return argc < 2;
+}
+
+static void nothing(void **state) { (void)state; }
+
+int main(int argc, char **argv)
+{
+  static pair pairs[NFAMILIES * NDRIVERS];
+  static char names[NFAMILIES * NDRIVERS][64];
+  static struct CMUnitTest tests[NFAMILIES * NDRIVERS + 1] = {cmocka_unit_test(every_file_has_a_family)};
+  for (int d = 0, n = 0; d < NDRIVERS; d++)
+    for (int f = 0; f < NFAMILIES; f++, n++) {
+      pairs[n] = (pair){f, d};
+      snprintf(names[n], sizeof names[n], "%s of %s", drivers[d].name, families[f].name);
+      tests[n + 1].name = names[n];
+      tests[n + 1].test_func = asked(drivers[d].name, argc, argv) ? run_pair : nothing;
+      tests[n + 1].initial_state = &pairs[n];
+    }
+  load();
+  int failed = cmocka_run_group_tests_name("ops", tests, NULL, NULL);
+  unload();
+  return failed;
+}

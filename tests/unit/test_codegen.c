@@ -1,0 +1,249 @@
+/* test_codegen.c: loops rendered as C, compiled by the system's compiler and run, give what eager gives, bit for bit.
+ *
+ * The compiler gets the instruction set that eager runs on, because whether multiply-adds are fused decides last bits.
+ * Skipped, with a message, where there is no compiler. The CUDA form is compiled and run by tests/backends. */
+#include "test.h"
+
+#include <cairn/cairn.h>
+#include <cairn/kw.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "backends/common/registry.h"
+#include "backends/cpu/isa.h"
+#include "codegen/loop.h"
+
+typedef void (*loop_fn)(const cn_loop *loop, long long begin, long long end);
+
+enum { TENSORS = 4 };
+
+static char folder[256];
+static int compiled;
+
+static bool has_compiler(void) { return system("cc --version >/dev/null 2>&1") == 0; }
+
+static int set_up(void **state)
+{
+  (void)state;
+  const char *tmp = getenv("TMPDIR");
+  snprintf(folder, sizeof folder, "%s/cairn-codegen-XXXXXX", tmp ? tmp : "/tmp");
+  return mkdtemp(folder) ? 0 : -1;
+}
+
+static int tear_down(void **state)
+{
+  char command[300];
+  (void)state;
+  snprintf(command, sizeof command, "rm -rf '%s'", folder);
+  return system(command);
+}
+
+/* Renders, compiles and loads; the library stays open until the process ends. */
+static loop_fn compile(const cn_source *source)
+{
+  char path[300], command[1000];
+  size_t size;
+  char *text = cni_source_text(source, &size);
+  assert_non_null(text);
+  snprintf(path, sizeof path, "%s/l%d", folder, compiled++);
+  snprintf(command, sizeof command, "%s.c", path);
+  FILE *f = fopen(command, "w");
+  assert_non_null(f);
+  fputs(text, f);
+  fclose(f);
+  cni_host.release_memory(text, size);
+  snprintf(command, sizeof command,
+           "cc -std=c11 -O1 -shared -fPIC -fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Werror "
+           "-Wno-unused-function -Wno-unknown-pragmas -Wno-pass-failed %s -o %s.so %s.c",
+           cni_cpu_isa() >= CNI_ISA_AVX2 ? "-mavx2 -mfma" : "", path, path);
+  assert_int_equal(system(command), 0);
+  snprintf(command, sizeof command, "%s.so", path);
+  void *library = dlopen(command, RTLD_NOW), *symbol = library ? dlsym(library, source->entry) : NULL;
+  loop_fn fn;
+  if (!symbol) print_error("%s\n", dlerror());
+  assert_non_null(symbol);
+  memcpy(&fn, &symbol, sizeof fn);
+  return fn;
+}
+
+static void same_bits(cn_tensor *a, cn_tensor *b)
+{
+  size_t size = cn_tensor_nbytes(a);
+  char *x = malloc(size), *y = malloc(size);
+  assert_int_equal(cn_tensor_nbytes(b), size);
+  assert_int_equal(cn_to_data(x, size, a), 0);
+  assert_int_equal(cn_to_data(y, size, b), 0);
+  assert_memory_equal(x, y, size);
+  free(x);
+  free(y);
+}
+
+/* Runs the loop in pieces of uneven length, so that walks begin anywhere. */
+static int32_t run_loop(cn_source *source)
+{
+  int32_t fault = 0;
+  loop_fn fn = compile(source);
+  source->loop.fault = &fault;
+  source->loop.fault_code = 7;
+  for (int64_t at = 0, step = 1; at < source->loop.n; at += step, step = step * 3 + 1)
+    fn(&source->loop, at, at + step < source->loop.n ? at + step : source->loop.n);
+  return fault;
+}
+
+/* The op by its rendered loop against eager's result. Answers the fault code. */
+static int32_t check(const char *name, const cn_value *args, int nargs, cn_tensor *expected)
+{
+  cn_tensor *in[TENSORS], *out[1];
+  cn_spec spec[1] = {{0}};
+  const cn_op *op = cn_op_find(name);
+  cn_source source;
+  int nin = 0;
+  if (!expected) print_error("%s\n", cn_err_message());
+  assert_non_null(expected);
+  assert_non_null(op);
+  for (int i = 0; i < nargs; i++)
+    if (args[i].tag == CN_V_TENSOR) in[nin++] = args[i].u.t;
+  out[0] = cn_empty_like(expected);
+  cn_call call = {.op = op, .args = args, .in = in, .out = out, .spec = spec, .nargs = nargs, .nin = nin, .nout = 1,
+                  .device = CN_CPU};
+  assert_int_equal(op->infer(&call), 0);
+  assert_int_equal(cni_pointwise_source(&source, &call, CN_LANG_C), 0);
+  int32_t fault = run_loop(&source);
+  if (!fault) same_bits(out[0], expected);
+  return fault;
+}
+
+static cn_tensor *values(cn_dtype dtype, int64_t rows, int64_t cols)
+{
+  cn_tensor *x = cn_mul(cn_randn(CN_SHAPE(rows, cols)), cn_num(4));
+  return dtype == CN_F32 ? x : cn_cast(x, dtype);
+}
+
+#define NEEDS_COMPILER() \
+  do { \
+    (void)state; \
+    if (!has_compiler()) { \
+      print_message("no C compiler here: generated code cannot be tried\n"); \
+      skip(); \
+    } \
+  } while (0)
+
+static void activations(void **state)
+{
+  NEEDS_COMPILER();
+  static const cn_dtype dtypes[] = {CN_F32, CN_F64, CN_BF16, CN_F16};
+  cn_seed(1);
+  for (int i = 0; i < 4; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *x = values(dtypes[i], 37, 29);
+    cn_value gelu[] = {cn_v_tensor(x), cn_v_str("none")};
+    check("gelu", gelu, 2, cn_gelu(x));
+    cn_value silu[] = {cn_v_tensor(x)};
+    check("silu", silu, 1, cn_silu(x));
+    cn_scope_end(s);
+  }
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = values(CN_F32, 100, 3);
+  cn_value tanh_form[] = {cn_v_tensor(x), cn_v_str("tanh")};
+  check("gelu", tanh_form, 2, cn_gelu(x, .approximate = "tanh"));
+  cn_value softplus[] = {cn_v_tensor(x), cn_v_float(0.7), cn_v_float(3)};
+  check("softplus", softplus, 3, cn_softplus(x, .beta = 0.7, .threshold = 3));
+  cn_scope_end(s);
+  assert_int_equal(cn_err(), 0);
+}
+
+static void broadcasts(void **state)
+{
+  NEEDS_COMPILER();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(2);
+  cn_tensor *x = values(CN_F32, 31, 17), *row = cn_select(values(CN_F32, 2, 17), 0, 1);
+  cn_tensor *turned = cn_transpose(values(CN_F32, 17, 31), 0, 1);
+  cn_tensor *each[] = {row, turned, cn_num(1.25), cn_unsqueeze(cn_select(x, 1, 3), 1)};
+  for (int i = 0; i < 4; i++) {
+    cn_value args[] = {cn_v_tensor(x), cn_v_tensor(each[i]), cn_v_float(1)};
+    check("add", args, 3, cn_add(x, each[i]));
+    cn_value scaled[] = {cn_v_tensor(each[i]), cn_v_tensor(x), cn_v_float(0.3)};
+    check("add", scaled, 3, cn_add(each[i], x, .alpha = 0.3));
+  }
+  cn_value where[] = {cn_v_tensor(cn_gt(row, cn_num(0))), cn_v_tensor(x), cn_v_tensor(turned)};
+  check("where", where, 3, cn_where(where[0].u.t, x, turned));
+  assert_int_equal(cn_err(), 0);
+  cn_scope_end(s);
+}
+
+static void integers(void **state)
+{
+  NEEDS_COMPILER();
+  static const cn_dtype dtypes[] = {CN_I64, CN_U64, CN_I8, CN_U8};
+  for (int i = 0; i < 4; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *a = cn_cast(cn_randint(-1000, 1000, CN_SHAPE(64, 5)), dtypes[i]);
+    cn_tensor *b = cn_cast(cn_randint(1, 9, CN_SHAPE(5)), dtypes[i]);
+    cn_value args[] = {cn_v_tensor(a), cn_v_tensor(b), cn_v_float(1)};
+    check("mul", args, 2, cn_mul(a, b));
+    check("pow", args, 2, cn_pow(a, b));
+    assert_int_equal(check("floor_divide", args, 2, cn_floor_divide(a, b)), 0);
+    cn_value less[] = {cn_v_tensor(a), cn_v_tensor(cn_int(3))};
+    check("lt", less, 2, cn_lt(a, less[1].u.t));
+    cn_value zero[] = {cn_v_tensor(a), cn_v_tensor(cn_int(0))}; /* says so instead of trapping */
+    assert_int_equal(check("remainder", zero, 2, a), 7);
+    cn_scope_end(s);
+  }
+  assert_int_equal(cn_err(), 0);
+}
+
+/* Every pair of types: what a copy converts. */
+static void casts(void **state)
+{
+  NEEDS_COMPILER();
+  static const cn_dtype from[] = {CN_F32, CN_F64, CN_I64, CN_BF16, CN_BOOL};
+  static const cn_dtype to[] = {CN_F16, CN_I8, CN_F64, CN_U32, CN_F8E4M3};
+  for (int i = 0; i < 5; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *x = cn_transpose(cn_cast(cn_mul(values(CN_F64, 13, 11), cn_num(40)), from[i]), 0, 1);
+    cn_tensor *expected = cn_contiguous_copy(cn_cast(x, to[i])), *y = cn_empty_like(expected);
+    cn_source source;
+    assert_int_equal(cni_copy_source(&source, cn_desc_of(y), cn_desc_of(x), CN_LANG_C), 0);
+    run_loop(&source);
+    same_bits(y, expected);
+    cn_scope_end(s);
+  }
+  assert_int_equal(cn_err(), 0);
+}
+
+/* What changes from call to call must not change the key, and what changes the text must. */
+static void keys(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  const cn_op *op = cn_op_find("softplus");
+  cn_source a, b;
+  uint64_t key[3];
+  for (int i = 0; i < 3; i++) {
+    cn_tensor *x = cn_ones(CN_SHAPE(4, 4 + i), .dtype = i == 2 ? CN_F64 : CN_F32), *y = cn_empty_like(x);
+    cn_value args[] = {cn_v_tensor(x), cn_v_float(1 + i), cn_v_float(20)};
+    cn_call c = {.op = op, .args = args, .in = &x, .out = &y, .nargs = 3, .nin = 1, .nout = 1, .device = CN_CPU,
+                 .compute = i == 2 ? CN_F64 : CN_F32};
+    assert_int_equal(cni_pointwise_source(&a, &c, CN_LANG_CUDA), 0);
+    assert_int_equal(cni_pointwise_source(&b, &c, CN_LANG_C), 0);
+    assert_true(a.key != b.key);
+    assert_true(a.flat);
+    assert_int_equal(a.vector, i == 2 ? 2 : 4);
+    assert_float_equal(a.loop.scalar[0].f, 1 + i, 0);
+    key[i] = a.key;
+  }
+  assert_true(key[0] == key[1]);
+  assert_true(key[1] != key[2]);
+  cn_scope_end(s);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(keys),     cmocka_unit_test(activations), cmocka_unit_test(broadcasts),
+    cmocka_unit_test(integers), cmocka_unit_test(casts),
+  };
+  return cmocka_run_group_tests(tests, set_up, tear_down);
+}
