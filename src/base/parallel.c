@@ -17,7 +17,7 @@ enum { MAX_WORKERS = 255, SPINS = 2000 };
 typedef struct job {
   cni_range_fn fn;
   void *payload;
-  int64_t n, chunk;
+  int64_t n, pieces; /* piece i is [i n / pieces, (i + 1) n / pieces) */
   _Atomic int64_t next;
   cni_saved_error error;
   atomic_flag error_taken;
@@ -60,13 +60,18 @@ int cn_set_num_threads(int threads)
   return CN_OK;
 }
 
+/* i * n / pieces without overflow. */
+static int64_t piece_start(const job *j, int64_t i)
+{
+  return i * (j->n / j->pieces) + i * (j->n % j->pieces) / j->pieces;
+}
+
 static void run_chunks(job *j)
 {
   for (;;) {
-    int64_t begin = atomic_fetch_add(&j->next, j->chunk);
-    if (begin >= j->n) return;
-    int64_t end = begin + j->chunk < j->n ? begin + j->chunk : j->n;
-    j->fn(begin, end, j->payload);
+    int64_t i = atomic_fetch_add(&j->next, 1);
+    if (i >= j->pieces) return;
+    j->fn(piece_start(j, i), piece_start(j, i + 1), j->payload);
   }
 }
 
@@ -174,7 +179,7 @@ void cni_parallel_for(int64_t n, int64_t grain, cni_range_fn fn, void *payload)
   }
   /* A few ranges per thread even out cores of unequal speed. */
   int64_t pieces = most < 4 * threads ? most : 4 * threads;
-  job j = {.fn = fn, .payload = payload, .n = n, .chunk = (n + pieces - 1) / pieces,
+  job j = {.fn = fn, .payload = payload, .n = n, .pieces = pieces,
            .error_taken = ATOMIC_FLAG_INIT};
   run_region(&j, threads);
   if (j.error.err && !cn_err()) cni_error_restore(&j.error);

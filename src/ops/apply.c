@@ -17,33 +17,33 @@ enum { STACK_INPUTS = 32 };
 
 /* ---- inputs ---- */
 
-/* Lays the tensors among args flat into in (capacity STACK_INPUTS, or what count_inputs said). */
-static int gather(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor **in)
+/* Lays the tensors among args flat into in, which has room for them all. Answers how many; negative on failure. */
+static int gather(const cni_opinfo *info, const cn_value *args, cn_tensor **in)
 {
   int n = 0;
-  for (int i = 0; i < nargs; i++) {
-    const cni_param *p = &info->params[i];
-    if (p->type != CNI_T_TENSOR) continue;
-    if (p->list) {
-      for (int k = 0; k < args[i].n; k++) {
-        if (!args[i].u.ts[k] && !p->elem_optional)
+  for (int i = 0; i < info->ntensors; i++) {
+    const cni_param *p = &info->params[info->tensors[i]];
+    const cn_value *v = &args[info->tensors[i]];
+    if (CNI_UNLIKELY(p->list)) {
+      for (int k = 0; k < v->n; k++) {
+        if (!v->u.ts[k] && !p->elem_optional)
           return cni_fail(CN_ERR_TYPE, "%s: element %d of '%s' is NULL", info->name, k, p->name);
-        in[n++] = args[i].u.ts[k];
+        in[n++] = v->u.ts[k];
       }
       continue;
     }
-    if (CNI_UNLIKELY(args[i].tag != CN_V_TENSOR && !p->optional))
+    if (CNI_UNLIKELY(v->tag != CN_V_TENSOR && !p->optional))
       return cni_fail(CN_ERR_TYPE, "%s: tensor argument '%s' is missing (NULL)", info->name, p->name);
-    in[n++] = args[i].tag == CN_V_TENSOR ? args[i].u.t : NULL;
+    in[n++] = v->tag == CN_V_TENSOR ? v->u.t : NULL;
   }
   return n;
 }
 
-static int count_inputs(const cni_opinfo *info, const cn_value *args, int nargs)
+static int count_inputs(const cni_opinfo *info, const cn_value *args)
 {
   int n = 0;
-  for (int i = 0; i < nargs; i++)
-    if (info->params[i].type == CNI_T_TENSOR) n += info->params[i].list ? args[i].n : 1;
+  for (int i = 0; i < info->ntensors; i++)
+    n += info->params[info->tensors[i]].list ? args[info->tensors[i]].n : 1;
   return n;
 }
 
@@ -220,9 +220,9 @@ int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor
   if (CNI_UNLIKELY(st->err)) return st->err;
   cn_tensor *stack[STACK_INPUTS], **in = stack;
   cn_spec spec[CNI_MAX_RESULTS];
-  int count = nargs <= STACK_INPUTS && !info->params ? 0 : count_inputs(info, args, nargs);
+  int count = CNI_LIKELY(!info->takes_list) ? info->ntensors : count_inputs(info, args);
   if (CNI_UNLIKELY(count > STACK_INPUTS) && !(in = cni_alloc((size_t)count * sizeof *in))) return CN_ERR_MEMORY;
-  int status = gather(info, args, nargs, in);
+  int status = gather(info, args, in);
   if (status >= 0) {
     cni_applying a;
     a.info = info;

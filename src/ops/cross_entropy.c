@@ -97,12 +97,6 @@ static int rows_grad_vjp(cn_vjp *v)
   return cn_err();
 }
 
-static cn_tensor *log_softmax_of(cn_tensor *x, int64_t dim)
-{
-  cn_tensor *m = cn_sub(x, cn_detach(cn_amax(x, .dim = CN_INTS(dim), .keepdim = true)));
-  return cn_sub(m, cn_log(cn_sum(cn_exp(m), .dim = CN_INTS(dim), .keepdim = true)));
-}
-
 /* ---- nll_loss(input, target, weight, ignore_index, reduction) ---- */
 
 /* Checks input (N, C, ...) or (C) against target (N, ...) or (). */
@@ -169,9 +163,12 @@ static cn_tensor *along_classes(cn_tensor *w, const cn_desc *x)
 /* Targets that are probabilities of each class. */
 static int soft_targets(cn_call *c, int64_t dim, double smoothing)
 {
-  cn_tensor *x = c->in[0], *t = c->in[1], *logp = log_softmax_of(x, dim);
+  cn_tensor *x = c->in[0], *t = c->in[1], *logp = cn_log_softmax(x, dim);
   int64_t classes = x->d.shape[dim];
-  if (smoothing > 0) t = cn_add(cn_mul(t, cn_num(1 - smoothing)), cn_true_divide(cn_num(smoothing), cn_int(classes)));
+  if (smoothing > 0) { /* t (1 - s) + s / classes, divided last so that t's type decides the precision */
+    t = cn_mul(cn_mul(t, cn_num(1 - smoothing)), cn_int(classes));
+    t = cn_true_divide(cn_add(t, cn_num(smoothing)), cn_int(classes));
+  }
   if (c->in[2]) t = cn_mul(t, along_classes(c->in[2], &x->d));
   cn_tensor *terms = cn_mul(logp, t);
   if (cni_arg_is(c->args, 4, "none")) c->out[0] = cn_neg(cn_sum(terms, .dim = CN_INTS(dim)));
@@ -183,7 +180,7 @@ static int soft_targets(cn_call *c, int64_t dim, double smoothing)
 /* Class targets with smoothing: (1 - s) of the usual loss, and s spread evenly over all classes. */
 static int smoothed(cn_call *c, int64_t dim, double smoothing)
 {
-  cn_tensor *x = c->in[0], *weight = c->in[2], *logp = log_softmax_of(x, dim), *keep;
+  cn_tensor *x = c->in[0], *weight = c->in[2], *logp = cn_log_softmax(x, dim), *keep;
   const char *reduction = cni_arg_str(c->args, 4);
   int64_t ignore = cni_arg_int(c->args, 3), classes = x->d.shape[dim];
   cn_tensor *hard = cn_nll_loss(logp, c->in[1], .weight = weight, .ignore_index = ignore ? ignore : CN_ZERO,
@@ -234,7 +231,7 @@ static int cross_entropy_decompose(cn_call *c)
   if (smoothing > 0) return smoothed(c, x->ndim > 1, smoothing);
   if (!c->in[2]) return plain(c, x->ndim > 1);
   int64_t ignore = cni_arg_int(c->args, 3);
-  c->out[0] = cn_nll_loss(log_softmax_of(c->in[0], x->ndim > 1), c->in[1], .weight = c->in[2],
+  c->out[0] = cn_nll_loss(cn_log_softmax(c->in[0], x->ndim > 1), c->in[1], .weight = c->in[2],
                           .ignore_index = ignore ? ignore : CN_ZERO, .reduction = cni_arg_str(c->args, 4));
   return cn_err();
 }

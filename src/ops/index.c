@@ -245,7 +245,7 @@ static int index_fill_infer(cn_call *c)
   int dim = n < 0 ? (int)n : cn_call_dim(c, cni_arg_int(c->args, 1), x->ndim);
   if (dim < 0) return dim;
   if (value->ndim) return cn_call_fail(c, CN_ERR_SHAPE, "value must be a number or a zero-dimensional tensor");
-  if (cni_dtype_category(value->dtype) > cni_dtype_category(x->dtype))
+  if (cni_dtype_is_float(value->dtype) && !cni_dtype_is_float(x->dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "a value of type %s does not fit input of type %s",
                         cn_dtype_name((cn_dtype)value->dtype), cn_dtype_name((cn_dtype)x->dtype));
   return cni_infer_like(c, 0, 0, x->dtype);

@@ -244,7 +244,7 @@ static int masked_fill_decompose(cn_call *c)
   int status = check_mask(c);
   if (status) return status;
   if (value->d.ndim) return cn_call_fail(c, CN_ERR_SHAPE, "value must be a number or a zero-dimensional tensor");
-  if (cni_dtype_category(value->d.dtype) > cni_dtype_category(x->d.dtype))
+  if (cni_dtype_is_float(value->d.dtype) && !cni_dtype_is_float(x->d.dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "a value of type %s does not fit input of type %s",
                         cn_dtype_name((cn_dtype)value->d.dtype), cn_dtype_name((cn_dtype)x->d.dtype));
   if (value->d.dtype != x->d.dtype && !(value->d.weak && x->d.ndim)) value = cn_cast(value, (cn_dtype)x->d.dtype);

@@ -27,8 +27,8 @@ int cn_call_result(cn_call *c, int i, int dtype, int ndim, const int64_t *shape)
   int64_t numel;
   cn_spec *s = &c->spec[i];
   if (!cni_dtype_valid(dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "%d is not a data type", dtype);
-  int status = cni_shape_check(cni_call_name(c), ndim, shape, cni_dtype_size(dtype), &numel);
-  if (status) return status;
+  if (CNI_UNLIKELY(!cni_shape_fits(ndim, shape, cni_dtype_size(dtype), &numel)))
+    return cni_shape_check(cni_call_name(c), ndim, shape, cni_dtype_size(dtype), &numel);
   s->dtype = dtype;
   s->ndim = ndim;
   s->view_of = -1;
@@ -96,6 +96,7 @@ int cni_broadcast_inputs(const cn_call *c, cn_tensor *const *in, int n, int *ndi
   for (int i = 0; i < n; i++) {
     if (!in[i]) continue;
     char have[160], other[160];
+    if (in[i]->d.ndim == *ndim && !memcmp(in[i]->d.shape, shape, (size_t)*ndim * sizeof *shape)) continue;
     if (!cni_broadcast(ndim, shape, in[i]->d.ndim, in[i]->d.shape))
       return cn_call_fail(c, CN_ERR_SHAPE, "shapes %s and %s do not broadcast; sizes must match or be 1",
                           cni_shape_text(have, sizeof have, *ndim, shape),

@@ -163,6 +163,11 @@ int cni_signature_parse(cni_opinfo *info, const char *sig)
   info->params = cni_alloc(size);
   if (!info->params) return CN_ERR_MEMORY;
   memcpy(info->params, list, size);
-  for (int i = 0; i < info->nparams; i++) settle(&info->params[i]);
+  for (int i = 0; i < info->nparams; i++) {
+    settle(&info->params[i]);
+    if (list[i].type != CNI_T_TENSOR) continue;
+    info->tensors[info->ntensors++] = (uint8_t)i;
+    info->takes_list |= list[i].list;
+  }
   return CN_OK;
 }

@@ -33,6 +33,8 @@ typedef struct cni_opinfo {
   char space[16]; /* "", nn, linalg, special */
   int id, nparams, nresults;
   bool list_result, method, inplace;
+  bool takes_list;                  /* one of its parameters is a list of tensors */
+  uint8_t ntensors, tensors[CN_MAX_ARGS]; /* parameters that are tensors or lists of them */
   cni_param *params;
   char result_names[CNI_MAX_RESULTS][24];
   /* Kernels per backend: filled by backends/common, read by its dispatcher. */

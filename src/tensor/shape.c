@@ -11,23 +11,29 @@ int64_t cni_numel(int ndim, const int64_t *shape)
   return n;
 }
 
+bool cni_shape_fits(int ndim, const int64_t *shape, size_t elem, int64_t *numel)
+{
+  int64_t n = (int64_t)elem;
+  bool empty = false, overflow = false;
+  if (ndim < 0 || ndim > CN_MAX_DIMS) return false;
+  for (int i = 0; i < ndim; i++) {
+    if (shape[i] < 0) return false;
+    if (shape[i] == 0) empty = true;
+    else overflow |= __builtin_mul_overflow(n, shape[i], &n);
+  }
+  *numel = empty ? 0 : n / (int64_t)elem;
+  return empty || !overflow;
+}
+
 int cni_shape_check(const char *who, int ndim, const int64_t *shape, size_t elem, int64_t *numel)
 {
-  int64_t n = 1, bytes;
-  bool empty = false;
+  if (cni_shape_fits(ndim, shape, elem, numel)) return CN_OK;
   if (ndim < 0 || ndim > CN_MAX_DIMS)
     return cni_fail(CN_ERR_SHAPE, "%s: %d dimensions; at most %d are supported", who, ndim, CN_MAX_DIMS);
-  for (int i = 0; i < ndim; i++) {
+  for (int i = 0; i < ndim; i++)
     if (shape[i] < 0)
       return cni_fail(CN_ERR_SHAPE, "%s: size %lld of dimension %d is negative", who, (long long)shape[i], i);
-    if (shape[i] == 0) empty = true;
-  }
-  for (int i = 0; i < ndim && !empty; i++)
-    if (__builtin_mul_overflow(n, shape[i], &n)) return cni_fail(CN_ERR_SHAPE, "%s: the shape is too large", who);
-  if (__builtin_mul_overflow(n, (int64_t)elem, &bytes))
-    return cni_fail(CN_ERR_SHAPE, "%s: the shape is too large", who);
-  *numel = empty ? 0 : n;
-  return CN_OK;
+  return cni_fail(CN_ERR_SHAPE, "%s: the shape is too large", who);
 }
 
 void cni_contiguous_strides(int ndim, const int64_t *shape, int64_t *strides)

@@ -135,7 +135,9 @@ void cni_scope_state_exit(cn_state *state);
 
 /* ---- shape algebra (shape.c) ---- */
 int64_t cni_numel(int ndim, const int64_t *shape);
-/* 0, or an error when a dim is negative or the product of sizes (times `elem` bytes) does not fit. */
+/* Are all sizes and their product (times `elem` bytes) in range? */
+bool cni_shape_fits(int ndim, const int64_t *shape, size_t elem, int64_t *numel);
+/* 0, or an error that says what does not fit. */
 int cni_shape_check(const char *who, int ndim, const int64_t *shape, size_t elem, int64_t *numel);
 void cni_contiguous_strides(int ndim, const int64_t *shape, int64_t *strides);
 bool cni_is_contiguous(int ndim, const int64_t *shape, const int64_t *strides);

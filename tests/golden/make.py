@@ -68,7 +68,7 @@ def make_family(path, ops):
                 bad.append("%s: PyTorch accepts it" % where)
             if not s.must_fail:
                 records.append(record_bytes(s, answer))
-        except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AssertionError,
+        except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AssertionError, AttributeError,
                 samples.Bad) as e:
             if not s.must_fail:
                 bad.append("%s: %s: %s" % (where, type(e).__name__, str(e).split("\n")[0]))

@@ -34,6 +34,49 @@ def copy(input, src):
     return as_number(input, src).to(input.dtype).expand_as(input)
 
 
+def hardsigmoid(input):
+    """PyTorch's own divides by a float32 6 even in float64."""
+    return (input + 3).clamp(0, 6) / 6 if input.dtype == torch.float64 else F.hardsigmoid(input)
+
+
+def pointwise(inputs, program, consts):
+    """Runs a program's text: inputs|constants|steps|results; a step names registers, inputs first."""
+    count, numbers, steps, results = program.split("|")
+    values = list(inputs)
+    if int(count) != len(values):
+        raise ValueError("inputs do not match")
+    for n in filter(None, numbers.split(",")):
+        values.append(torch.tensor(consts[int(n[1:])] if n[0] == "@" else float(n), dtype=inputs[0].dtype))
+    for step in filter(None, steps.split(";")):
+        name, *at = step.split()
+        values.append(getattr(torch, name)(*[values[int(i)] for i in at]))
+    return [torch.broadcast_to(values[int(i)], torch.broadcast_shapes(*[t.shape for t in inputs]))
+            for i in results.split(",")]
+
+
+def cross_entropy_rows(input, target, ignore_index, reduction):
+    return F.cross_entropy(input, target, ignore_index=ignore_index, reduction=reduction), input.logsumexp(1)
+
+
+def cross_entropy_rows_grad(grad, input, target, lse, ignore_index, reduction):
+    keep = (target != ignore_index).to(input.dtype)
+    share = grad * keep / (keep.sum() if reduction == "mean" else 1)
+    return (torch.exp(input - lse[:, None]) - F.one_hot(target, input.shape[1])) * share[:, None]
+
+
+def max_pool2d_backward(grad, indices, input_size):
+    flat = torch.zeros(*input_size[:-2], input_size[-2] * input_size[-1], dtype=grad.dtype)
+    return flat.scatter_add(-1, indices.flatten(-2), grad.flatten(-2)).reshape(input_size)
+
+
+def backward_of(function):
+    """The gradient of a linear function of an image, as an op that can be differentiated again."""
+    def run(grad, input_size, *args):
+        x = torch.zeros(input_size, dtype=grad.dtype, requires_grad=True)
+        return torch.autograd.grad(function(x, *args), x, grad, create_graph=True)[0]
+    return run
+
+
 def channels_last(input):
     return input.contiguous(memory_format=torch.channels_last if input.dim() == 4 else torch.channels_last_3d)
 
@@ -74,6 +117,16 @@ SPECIAL = {
     "bce_logits_weighted_terms": lambda input, target, pos_weight: F.binary_cross_entropy_with_logits(
         input, target, reduction="none", pos_weight=pos_weight),
     "kl_terms": lambda input, target, log_target: F.kl_div(input, target, reduction="none", log_target=log_target),
+    "adaptive_avg_pool2d_backward": lambda grad, input_size: backward_of(
+        lambda x: F.adaptive_avg_pool2d(x, list(grad.shape[-2:])))(grad, input_size),
+    "avg_pool2d_backward": backward_of(F.avg_pool2d),
+    "cross_entropy_rows": cross_entropy_rows,
+    "cross_entropy_rows_grad": cross_entropy_rows_grad,
+    "log_softmax_backward": lambda grad, output, dim: grad - output.exp() * grad.sum(dim, keepdim=True),
+    "max_pool2d_backward": max_pool2d_backward,
+    "max_pool2d_with_indices": lambda *a, **k: F.max_pool2d(*a, **k, return_indices=True),
+    "pointwise": pointwise,
+    "softmax_backward": lambda grad, output, dim: (grad - (grad * output).sum(dim, keepdim=True)) * output,
     "conv2d_grad_input": conv2d_grad_input,
     "conv2d_grad_weight": conv2d_grad_weight,
     "embedding_grad": embedding_grad,
@@ -95,6 +148,7 @@ SPECIAL = {
     "elu": lambda input, alpha=1.0, scale=1.0, input_scale=1.0: torch._C._nn.elu(input, alpha, scale, input_scale),
     "eye": lambda n, m=None, dtype=None, device=None: torch.eye(n, n if m is None else m, dtype=dtype),
     "floor_divide": lambda input, other: torch.div(input, other, rounding_mode="floor"),
+    "hardsigmoid": hardsigmoid,
     "slice": slice_,
     "split": lambda input, split_size, dim=0: torch.split(input, split_size, dim),
     "split_with_sizes": lambda input, split_sizes, dim=0: torch.split(input, split_sizes, dim),
@@ -106,7 +160,7 @@ SPECIAL = {
 SHAPE_ONLY = {"empty", "empty_like", "rand", "randn", "rand_like", "randn_like", "randint", "randperm", "bernoulli",
               "native_dropout", "dropout"}
 # Cairn's own: PyTorch has nothing to say.
-NO_ORACLE = {"pointwise", "sdpa_backward"}
+NO_ORACLE = {"sdpa_backward"}
 
 
 def find(op):
@@ -154,6 +208,11 @@ def convert(sample, param, value, narrow):
     if isinstance(value, Word):
         return DTYPES[value] if param.base == "dtype" else str(value)
     return value
+
+
+def spread(param, value):
+    """[2] stands for [2, 2] where the signature says int[2]."""
+    return value * param.list if param.list and isinstance(value, list) and len(value) == 1 else value
 
 
 FLOATS = (torch.float64, torch.float32, torch.float16, torch.bfloat16)
@@ -206,7 +265,7 @@ def evaluate(sample, op):
     params = {p.name: p for p in op.params}
     narrow, constant = False, set()  # constant: arguments that PyTorch has no gradient for
     while True:
-        values = {n: convert(sample, params[n], v, narrow) for n, v in given.items()}
+        values = {n: spread(params[n], convert(sample, params[n], v, narrow)) for n, v in given.items()}
         for n in constant:
             values[n] = values[n].detach()
         try:
@@ -223,7 +282,7 @@ def evaluate(sample, op):
     answer = Answer(SHAPES if op.name in SHAPE_ONLY else VALUES)
     answer.any_dtype = narrow
     answer.outputs = list(result) if isinstance(result, (tuple, list)) else [result]
-    if answer.status == VALUES and not has_specials(sample):
+    if answer.status == VALUES and not has_specials(sample) and not sample.forward_only:
         unknown = [values[n] for n in constant]
         answer.gradients = gradients(sample, answer.outputs, flat_inputs(op, values), unknown)
     return answer
@@ -235,7 +294,7 @@ def has_specials(sample):
 
 def gradients(sample, outputs, inputs, unknown):
     """One per input: a tensor, None where none flows, UNKNOWN where PyTorch does not say."""
-    roots = [(i, o) for i, o in enumerate(outputs) if o is not None and o.requires_grad]
+    roots = [(i, o) for i, o in enumerate(outputs) if o is not None and o.requires_grad and o.dtype in FLOATS]
     leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.requires_grad]
     if not roots or not leaves:
         return []

@@ -40,11 +40,11 @@ class Word(str):
 class Sample:
     def __init__(self, line, family, number):
         self.family, self.number = family, number
-        self.must_fail = self.torch_accepts = self.large = False
-        for mark in ("!c ", "! ", "@ "):
+        self.must_fail = self.torch_accepts = self.large = self.forward_only = False
+        for mark in ("!c ", "! ", "@ ", "~ "):
             if line.startswith(mark):
                 self.must_fail, self.torch_accepts = mark[0] == "!", mark == "!c "
-                self.large = mark == "@ "
+                self.large, self.forward_only = mark == "@ ", mark == "~ "
                 line = line[len(mark):]
                 break
         self.text = line.strip()

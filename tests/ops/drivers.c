@@ -65,7 +65,7 @@ static enum outcome check_grads(const trial *t, const call *c, const call_result
     cn_tensor *have = r->grad[i];
     if (want->dtype == GOLDEN_UNKNOWN) continue;
     if (have && want->dtype) {
-      if (!same_as_golden(have, want, false, t->family->grad_scale, detail, sizeof detail))
+      if (!same_as_golden(have, want, GOLDEN_ANY_ORDER, t->family->grad_scale, detail, sizeof detail))
         return trial_fail(t, "gradient of input %d: %s", i, detail);
       continue;
     }
@@ -152,7 +152,7 @@ enum outcome drive_layouts(const trial *t)
   if (t->s->must_fail || (t->golden && t->golden->status == GOLDEN_SHAPES)) return PASS;
   if (reason) return trial_skip(t, "%s", reason);
   call_setup plain = {.contiguous = true, .grad = wants_grad(t->s)}, other = {.grad = plain.grad};
-  double scale = t->family->grad_scale;
+  double scale = t->family->grad_scale * (t->s->large ? 50 : 1); /* more terms, more ways to add them up */
   if (sample_has_layout(t->s)) {
     call_setup written = {.grad = plain.grad};
     enum outcome o = compare_runs(t, &plain, &written, scale, "the layout as written");

@@ -14,6 +14,12 @@ static const struct {
   {"layouts", "as_strided", "strides count in memory"},
   {"layouts", "as_strided_scatter", "strides count in memory"},
 
+  {"threads", "empty", "its elements are not set"},
+  {"threads", "empty_like", "its elements are not set"},
+  {"mirror", "empty", "its elements are not set"},
+  {"mirror", "empty_like", "its elements are not set"},
+  {"mirror", "to_device", "the samples move to the CPU"},
+
   {"gradcheck", "sign", "piecewise constant, values may fall on a step"},
   {"gradcheck", "floor", "piecewise constant"},
   {"gradcheck", "ceil", "piecewise constant"},

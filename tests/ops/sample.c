@@ -299,10 +299,10 @@ static uint64_t fnv1a(const char *s)
 
 static bool read_line(reader *r, char *line)
 {
-  static const char *const marks[] = {"!c ", "! ", "@ "};
+  static const char *const marks[] = {"!c ", "! ", "@ ", "~ "};
   char name[CNI_NAME_MAX];
   sample *s = r->s;
-  for (int i = 0; i < 3; i++) {
+  for (int i = 0; i < 4; i++) {
     size_t n = strlen(marks[i]);
     if (strncmp(line, marks[i], n)) continue;
     s->must_fail = i < 2;

@@ -16,6 +16,7 @@
  *            otherwise [-2, 2), integers in [-8, 8), or [0, 16) where unsigned
  * A number where a tensor is expected is a weak scalar. A line begins with
  *   "! "   the call must fail, in cairn and in PyTorch      "!c "  in cairn (PyTorch allows it)
+ *   "~ "   PyTorch's gradient is not to be compared: it differs by convention (ties), or is wrong
  *   "@ "   large: compared with itself only (threads, layouts, devices), not in the golden file
  *   "#"    a comment
  *

@@ -28,6 +28,8 @@ static const family families[] = {
   {"matmul", 4, 4},
   {"loss", 2, 4},
   {"linalg", 10, 20},
+  {"softmax", 2, 4},
+  {"pool", 2, 4},
   {"conv", 10, 10},
   {"attention", 4, 10},
 };

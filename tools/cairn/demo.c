@@ -12,7 +12,7 @@
 #include "digits.h"
 #include "draw.h"
 
-enum { BATCH = 64, SHOWN = 8, PARAMS = 6 };
+enum { BATCH = 32, SHOWN = 8, PARAMS = 6 };
 enum { CONV1, BIAS1, CONV2, BIAS2, LINEAR, BIAS3 };
 
 typedef struct net {
@@ -22,7 +22,7 @@ typedef struct net {
 } net;
 
 typedef struct set {
-  cn_tensor *x; /* (n, 1, 8, 8) */
+  cn_tensor *x; /* (n, 1, 8, 8); for training (n, 1, 10, 10), with a white margin */
   cn_tensor *y; /* (n) */
 } set;
 
@@ -57,8 +57,8 @@ static void net_init(net *n, cn_device device)
   n->p[BIAS1] = parameter(CN_SHAPE(16), 9, device);
   n->p[CONV2] = parameter(CN_SHAPE(32, 16, 3, 3), 16 * 9, device);
   n->p[BIAS2] = parameter(CN_SHAPE(32), 16 * 9, device);
-  n->p[LINEAR] = parameter(CN_SHAPE(10, 32 * 2 * 2), 32 * 2 * 2, device);
-  n->p[BIAS3] = parameter(CN_SHAPE(10), 32 * 2 * 2, device);
+  n->p[LINEAR] = parameter(CN_SHAPE(10, 32 * 4 * 4), 32 * 4 * 4, device);
+  n->p[BIAS3] = parameter(CN_SHAPE(10), 32 * 4 * 4, device);
   for (int i = 0; i < PARAMS; i++) {
     n->m[i] = cn_keep(cn_zeros_like(n->p[i]));
     n->v[i] = cn_keep(cn_zeros_like(n->p[i]));
@@ -80,9 +80,8 @@ static void net_free(net *n)
 static cn_tensor *net_forward(const net *n, cn_tensor *x)
 {
   x = cn_relu(cn_conv2d(x, n->p[CONV1], n->p[BIAS1], .padding = {1}));
-  x = cn_max_pool2d(x, CN_SHAPE(2));
   x = cn_relu(cn_conv2d(x, n->p[CONV2], n->p[BIAS2], .padding = {1}));
-  x = cn_max_pool2d(x, CN_SHAPE(2));
+  x = cn_max_pool2d(x, CN_SHAPE(2, 2));
   return cn_linear(cn_flatten(x, .start_dim = 1), n->p[LINEAR], n->p[BIAS3]);
 }
 
@@ -106,26 +105,40 @@ static void adam(net *n, double rate)
   cn_no_grad_end(saved);
 }
 
-/* One pass over the images in random order. Returns the mean loss. */
-static double train_epoch(net *n, const set *train, const options *o, int epoch, double start)
+/* Images with a margin of one pixel, from which every step cuts its own part: the network learns to read digits wherever
+ * they stand. x: (n, 1, 8, 8) -> (n, 1, 10, 10). */
+static cn_tensor *with_margin(cn_tensor *x)
+{
+  cn_tensor *wide = cn_zeros(CN_SHAPE(cn_size(x, 0), 1, DIGITS_SIDE + 2, DIGITS_SIDE + 2));
+  cn_copy_(cn_narrow(cn_narrow(wide, 2, 1, DIGITS_SIDE), 3, 1, DIGITS_SIDE), x);
+  return wide;
+}
+
+/* x: (n, 1, 10, 10) -> (n, 1, 8, 8), moved by up to one pixel each way, in turn. */
+static cn_tensor *shifted(cn_tensor *x, int step)
+{
+  return cn_narrow(cn_narrow(x, 2, step % 3, DIGITS_SIDE), 3, step / 3 % 3, DIGITS_SIDE);
+}
+
+/* One pass over the images in random order. */
+static void train_epoch(net *n, const set *train, const options *o, int epoch, double start)
 {
   cn_scope *outer = cn_scope_begin();
   cn_tensor *order = cn_randperm(DIGITS_TRAIN, .device = o->device);
-  double sum = 0;
+  double sum = 0, rate = 5e-3 * (1 - (double)epoch / o->epochs);
   int steps = DIGITS_TRAIN / BATCH;
   for (int i = 0; i < steps && !cn_err(); i++) {
     cn_scope *s = cn_scope_begin();
     cn_tensor *pick = cn_narrow(order, 0, i * BATCH, BATCH);
-    cn_tensor *x = cn_index_select(train->x, 0, pick), *y = cn_index_select(train->y, 0, pick);
+    cn_tensor *x = shifted(cn_index_select(train->x, 0, pick), n->step), *y = cn_index_select(train->y, 0, pick);
     cn_tensor *loss = cn_cross_entropy(net_forward(n, x), y, NULL);
     cn_backward(loss);
-    adam(n, 2e-3);
+    adam(n, rate);
     sum += cn_item(loss);
     draw_progress(epoch, o->epochs, (i + 1.0) / steps, sum / (i + 1), seconds() - start);
     cn_scope_end(s);
   }
   cn_scope_end(outer);
-  return sum / steps;
 }
 
 /* What the network takes each image for, into guesses[n]. Returns how many are right; -1 on an error. */
@@ -169,7 +182,7 @@ static int parse(options *o, int argc, char **argv)
 
 int command_demo(int argc, char **argv)
 {
-  options o = {10, 1, CN_CPU};
+  options o = {20, 1, CN_CPU};
   net n = {{NULL}, {NULL}, {NULL}, 0};
   int64_t guesses[DIGITS_TEST];
   int status = parse(&o, argc, argv);
@@ -177,7 +190,7 @@ int command_demo(int argc, char **argv)
   double start = seconds();
   cn_seed(o.seed);
   cn_scope *s = cn_scope_begin();
-  set train = {cn_to_device(digits_images(0, DIGITS_TRAIN), o.device),
+  set train = {cn_to_device(with_margin(digits_images(0, DIGITS_TRAIN)), o.device),
                cn_to_device(digits_labels(0, DIGITS_TRAIN), o.device)};
   set test = {cn_to_device(digits_images(DIGITS_TRAIN, DIGITS_TEST), o.device), NULL};
   net_init(&n, o.device);

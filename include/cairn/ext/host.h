@@ -82,6 +82,10 @@ typedef struct cn_host {
   const char *(*env)(const char *name);
   /* Takes the calling thread's pending error, for a worker that hands it on: its code (0: none) and message. */
   int (*take_error)(char *message, size_t size);
+  /* Files that can be made again (compiled code), by name, in the user's cache folder. load: owned, to be given to
+   * release_memory, or NULL when it is not there; sets no error. */
+  void *(*cache_load)(const char *name, size_t *size);
+  void (*cache_store)(const char *name, const void *content, size_t size);
 } cn_host;
 
 /* Bytes of one element in memory. */

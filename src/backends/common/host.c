@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/os.h"
+#include "base/os_cache.h"
 #include "codegen/loop.h"
 #include "ops/apply.h"
 #include "registry.h"
@@ -124,4 +125,6 @@ const cn_host cni_host = {
   .cpu_has_kernel = host_cpu_has_kernel,
   .env = cni_os_env,
   .take_error = host_take_error,
+  .cache_load = cni_os_cache_load,
+  .cache_store = cni_os_cache_store,
 };

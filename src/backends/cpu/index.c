@@ -38,8 +38,8 @@ void cni_numbers_close(cni_numbers *n)
 
 int cni_index_error(const cn_call *c, int64_t number, int64_t size, int dim)
 {
-  return cn_call_fail(c, CN_ERR_INDEX, "index %lld is out of range for dimension %d of size %lld", (long long)number, dim,
-                      (long long)size);
+  return cn_call_fail(c, CN_ERR_INDEX, "index %lld is out of range for dimension %d of size %lld",
+                      (long long)number, dim, (long long)size);
 }
 
 typedef struct checking {

@@ -22,8 +22,8 @@ void cni_numbers_close(cni_numbers *n);
 int cni_numbers_check(const cn_call *c, const cni_numbers *n, int64_t size, int dim);
 int cni_index_error(const cn_call *c, int64_t number, int64_t size, int dim);
 
-/* Where each combination of a plan's indices (integers only) lies in x: offsets in elements, row-major over the indices'
- * broadcast shape; negative numbers wrapped, all checked. Owned block of `size` bytes in n->copy. 0 or an error. */
+/* Where each combination of a plan's indices (integers only) lies in x: offsets in elements, row-major over the
+ * indices' broadcast shape; negative numbers wrapped, all checked. Closed with cni_numbers_close. 0 or an error. */
 int cni_plan_offsets(cni_numbers *n, const cn_call *c, const cni_index_plan *p, const cn_desc *x);
 
 #endif

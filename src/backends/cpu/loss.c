@@ -88,6 +88,30 @@ static void lse_range(int64_t begin, int64_t end, void *payload)
   if (room) cni_free(room, size);
 }
 
+/* Short rows, which can be read in place: blocks of them at once. lse is row-major. */
+static void short_range(int64_t begin, int64_t end, void *payload)
+{
+  const rows *r = payload;
+  for (int64_t block = begin; block < end; block++) {
+    int64_t first = block * CNI_LOSS_ROWS, n = r->x->shape[0] - first;
+    if (n > CNI_LOSS_ROWS) n = CNI_LOSS_ROWS;
+    char *x = row_at(r->x, first), *lse = row_at(r->lse, first);
+    int64_t stride = r->x->strides[0];
+    if (r->type == CN_F32) loops()->lses_f32((float *)(void *)lse, (const float *)(void *)x, stride, n, r->classes);
+    else loops()->lses_f64((double *)(void *)lse, (const double *)(void *)x, stride, n, r->classes);
+  }
+}
+
+static void fill_lse(const rows *r)
+{
+  int64_t n = r->x->shape[0], blocks = (n + CNI_LOSS_ROWS - 1) / CNI_LOSS_ROWS;
+  if (r->classes == 0)
+    for (int64_t i = 0; i < n; i++) cni_store_f64(row_at(r->lse, i), 0, r->type, -(double)INFINITY);
+  else if (r->classes <= CNI_LOSS_SHORT && r->direct)
+    cni_parallel_for(blocks, GRAIN / (CNI_LOSS_ROWS * r->classes) + 1, short_range, (void *)r);
+  else cni_parallel_for(n, GRAIN / r->classes + 1, lse_range, (void *)r);
+}
+
 /* Every class is in range or ignored; answers how many count, or an error. */
 static int64_t count_targets(const cn_call *c, const int64_t *target, int64_t n, int64_t classes, int64_t ignore)
 {
@@ -128,10 +152,8 @@ static int cross_entropy_kernel(cn_call *c)
   r.target = t.d.data;
   r.lse = cn_desc_of(c->out[1]);
   int64_t count = status ? status : count_targets(c, r.target, n, r.classes, r.ignore);
-  if (count >= 0 && r.classes > 0) cni_parallel_for(n, GRAIN / r.classes + 1, lse_range, &r);
+  if (count >= 0) fill_lse(&r);
   status = count < 0 ? (int)count : cn_err();
-  if (!status && r.classes == 0)
-    for (int64_t i = 0; i < n; i++) cni_store_f64(row_at(r.lse, i), 0, r.type, -(double)INFINITY);
   if (!status) row_losses(&r, cn_desc_of(c->out[0]), !strcmp(c->args[3].u.s, "mean"), count);
   cni_numbers_close(&t);
   return status;
@@ -154,7 +176,8 @@ static void grad_row(const rows *r, int64_t i, void *y, const void *x)
 static void grad_range(int64_t begin, int64_t end, void *payload)
 {
   const rows *r = payload;
-  size_t size = (size_t)r->classes * cni_dtype_size(r->type), row_size = (size_t)r->classes * cni_dtype_size(r->y->dtype);
+  size_t size = (size_t)r->classes * cni_dtype_size(r->type);
+  size_t row_size = (size_t)r->classes * cni_dtype_size(r->y->dtype);
   bool store = r->y->dtype != r->type; /* the result is row-major, as infer asked for */
   char *room = cni_alloc(2 * size);
   if (!room) return;

@@ -6,9 +6,14 @@
 
 #include <stdint.h>
 
+enum { CNI_LOSS_SHORT = 32, CNI_LOSS_ROWS = 32 };
+
 typedef struct cni_loss_table {
   float (*lse_f32)(const float *x, int64_t n);     /* log of the sum of exp(x); x: (n), n at least 1 */
   double (*lse_f64)(const double *x, int64_t n);
+  /* The same for short rows, n at most CNI_LOSS_SHORT, of which `rows` (at most CNI_LOSS_ROWS) lie `stride` apart. */
+  void (*lses_f32)(float *lse, const float *x, int64_t stride, int64_t rows, int64_t n);
+  void (*lses_f64)(double *lse, const double *x, int64_t stride, int64_t rows, int64_t n);
   /* y = scale * exp(x - lse); y may not overlap x */
   void (*softmax_f32)(float *y, const float *x, int64_t n, float lse, float scale);
   void (*softmax_f64)(double *y, const double *x, int64_t n, double lse, double scale);

@@ -44,6 +44,20 @@ enum { LANES = 32 }; /* more than a vector holds: below 17 gcc unrolls these loo
     FOLD(lane, lane[l] + lane[k])                                                                  \
     return m + LOG(lane[0]);                                                                       \
   }                                                                                                \
+  /* One row a lane: maximum, exponentials and logarithm are then vector code however short the rows are. */ \
+  static void lses_##S(T *lse, const T *x, int64_t stride, int64_t rows, int64_t n)                \
+  {                                                                                                \
+    T turned[CNI_LOSS_SHORT][LANES], most[LANES], total[LANES];                                    \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      for (int l = 0; l < LANES; l++) turned[i][l] = x[(l < rows ? l : 0) * stride + i];           \
+    for (int l = 0; l < LANES; l++) most[l] = -(INF), total[l] = 0;                                \
+    for (int64_t i = 0; i < n; i++) max_##S(most, turned[i]);                                      \
+    for (int l = 0; l < LANES; l++) most[l] = most[l] > -(INF) ? most[l] : 0;                      \
+    for (int64_t i = 0; i < n; i++)                                                                \
+      for (int l = 0; l < LANES; l++) total[l] += EXP(turned[i][l] - most[l]);                     \
+    for (int l = 0; l < LANES; l++) total[l] = most[l] + LOG(total[l]);                            \
+    memcpy(lse, total, (size_t)rows * sizeof *lse);                                                \
+  }                                                                                                \
   static void softmax_##S(T *y, const T *x, int64_t n, T lse, T scale)                             \
   {                                                                                                \
     T tail[LANES];                                                                                 \
@@ -68,5 +82,5 @@ static void below(uint8_t *mask, const float *u, int64_t n, float keep)
   for (int64_t i = 0; i < n; i++) mask[i] = u[i] < keep;
 }
 
-const cni_loss_table CNI_ISA_NAME(cni_loss_table) = {lse_f32, lse_f64,    softmax_f32, softmax_f64,
-                                                     below,   masked_f32, masked_f64};
+const cni_loss_table CNI_ISA_NAME(cni_loss_table) = {lse_f32,     lse_f64, lses_f32,   lses_f64,  softmax_f32,
+                                                     softmax_f64, below,   masked_f32, masked_f64};

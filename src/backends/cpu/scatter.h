@@ -9,7 +9,7 @@
 /* What is done with an element and the one written over it. */
 enum cni_put { CNI_PUT_SET, CNI_PUT_ADD, CNI_PUT_MUL, CNI_PUT_MAX, CNI_PUT_MIN, CNI_PUTS };
 
-/* n elements along runs; steps in bytes. scale (ADD only) points to a number of the type that src is multiplied with. */
+/* n elements along runs; steps in bytes. scale (ADD only): a number of the type, which src is multiplied with. */
 typedef void (*cni_put_run)(char *dst, int64_t dstep, const char *src, int64_t sstep, int64_t n, const void *scale);
 /* n elements, each at dst + i * dstep + index[i] * unit. */
 typedef void (*cni_put_each)(char *dst, int64_t dstep, int64_t unit, const char *index, int64_t istep, const char *src,
