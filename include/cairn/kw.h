@@ -177,6 +177,9 @@
 #define cn_linalg_solve_triangular(A, B, ...) \
   cn_linalg_solve_triangular_with(A, B, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linalg_solve_triangular_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_vector_norm(...) \
+  cn_linalg_vector_norm_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_vector_norm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_linspace(start, end, ...) \
   cn_linspace_with(start, end, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linspace_opts, CN_TAIL(__VA_ARGS__, )))
@@ -202,6 +205,8 @@
   cn_mse_loss_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_mse_loss_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_nll_loss(input, ...) \
   cn_nll_loss_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_nll_loss_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_norm(...) \
+  cn_norm_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_norm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_one_hot(...) \
   cn_one_hot_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_one_hot_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_ones(...) \
@@ -272,6 +277,11 @@
   cn_squeeze_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_squeeze_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_stack(...) \
   cn_stack_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_stack_opts, CN_TAIL2(__VA_ARGS__, )))
+#define cn_std(...) \
+  cn_std_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_std_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_std_mean(std, mean, ...) \
+  cn_std_mean_with(std, mean, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_std_mean_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_sub(input, ...) \
   cn_sub_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_sub_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_sub_(input, ...) \
@@ -292,6 +302,11 @@
 #define cn_unbind(out, capacity, ...) \
   cn_unbind_with(out, capacity, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_unbind_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_var(...) \
+  cn_var_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_var_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_var_mean(var, mean, ...) \
+  cn_var_mean_with(var, mean, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_var_mean_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_zeros(...) \
   cn_zeros_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_zeros_opts, CN_TAIL2(__VA_ARGS__, )))
 #define cn_zeros_like(...) \

@@ -907,6 +907,19 @@ typedef struct cn_linalg_solve_triangular_opts {
 CN_API cn_tensor *cn_linalg_solve_triangular_with(cn_tensor *A, cn_tensor *B, bool upper,
                                                   const cn_linalg_solve_triangular_opts *opts);
 
+typedef struct cn_linalg_vector_norm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double ord; /* Scalar, default 2; CN_ZERO for 0 */
+  cn_ints dim; /* int[]?, default None */
+  bool keepdim; /* bool, default False */
+  cn_dtype dtype; /* dtype?, default None */
+} cn_linalg_vector_norm_opts;
+/* Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or
+ * smallest |x| for inf and -inf. */
+CN_API cn_tensor *cn_linalg_vector_norm_with(cn_tensor *input,
+                                             const cn_linalg_vector_norm_opts *opts);
+
 /* input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).
  * bias may be NULL. */
 CN_API cn_tensor *cn_linear(cn_tensor *input, cn_tensor *weight, cn_tensor *bias);
@@ -1144,6 +1157,17 @@ CN_API cn_tensor *cn_nll_loss_with(cn_tensor *input, cn_tensor *target,
 /* The positions of all elements that are not zero, one row of indices each, in row-major order,
  * as int64. */
 CN_API cn_tensor *cn_nonzero(cn_tensor *input);
+
+typedef struct cn_norm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* Scalar, default 2; CN_ZERO for 0 */
+  cn_ints dim; /* int[]?, default None */
+  bool keepdim; /* bool, default False */
+  cn_dtype dtype; /* dtype?, default None */
+} cn_norm_opts;
+/* Vector norm of order p: what linalg_vector_norm computes. */
+CN_API cn_tensor *cn_norm_with(cn_tensor *input, const cn_norm_opts *opts);
 
 typedef struct cn_one_hot_opts {
   size_t size;
@@ -1547,6 +1571,28 @@ typedef struct cn_stack_opts {
 CN_API cn_tensor *cn_stack_with(cn_tensor *const *tensors, size_t ntensors,
                                 const cn_stack_opts *opts);
 
+typedef struct cn_std_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+  int64_t correction; /* int, default 1; CN_ZERO for 0 */
+  bool keepdim; /* bool, default False */
+} cn_std_opts;
+/* Square root of the variance. Where it is 0 its gradient is taken as 0. */
+CN_API cn_tensor *cn_std_with(cn_tensor *input, const cn_std_opts *opts);
+
+typedef struct cn_std_mean_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+  int64_t correction; /* int, default 1; CN_ZERO for 0 */
+  bool keepdim; /* bool, default False */
+} cn_std_mean_opts;
+/* Standard deviation and mean.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_std_mean_with(cn_tensor **std, cn_tensor **mean, cn_tensor *input,
+                            const cn_std_mean_opts *opts);
+
 typedef struct cn_sub_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1661,6 +1707,29 @@ CN_API cn_tensor *cn_unfold(cn_tensor *input, int64_t dimension, int64_t size, i
 
 /* With a new dimension of size 1 before dim. */
 CN_API cn_tensor *cn_unsqueeze(cn_tensor *input, int64_t dim);
+
+typedef struct cn_var_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+  int64_t correction; /* int, default 1; CN_ZERO for 0 */
+  bool keepdim; /* bool, default False */
+} cn_var_opts;
+/* Variance of all elements, or along the dimensions listed: squared deviations over count -
+ * correction. */
+CN_API cn_tensor *cn_var_with(cn_tensor *input, const cn_var_opts *opts);
+
+typedef struct cn_var_mean_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+  int64_t correction; /* int, default 1; CN_ZERO for 0 */
+  bool keepdim; /* bool, default False */
+} cn_var_mean_opts;
+/* Variance and mean.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_var_mean_with(cn_tensor **var, cn_tensor **mean, cn_tensor *input,
+                            const cn_var_mean_opts *opts);
 
 /* input under another shape, sharing its memory; one size may be -1. An error where that needs a
  * copy. */

@@ -149,6 +149,7 @@ const char *const cni_op_names[] = {
     "linalg_inv",
     "linalg_solve",
     "linalg_solve_triangular",
+    "linalg_vector_norm",
     "linear",
     "linspace",
     "log",
@@ -189,6 +190,7 @@ const char *const cni_op_names[] = {
     "neg",
     "nll_loss",
     "nonzero",
+    "norm",
     "one_hot",
     "ones",
     "ones_like",
@@ -243,6 +245,8 @@ const char *const cni_op_names[] = {
     "squared_difference",
     "squeeze",
     "stack",
+    "std",
+    "std_mean",
     "sub",
     "sum",
     "t",
@@ -262,6 +266,8 @@ const char *const cni_op_names[] = {
     "unflatten",
     "unfold",
     "unsqueeze",
+    "var",
+    "var_mean",
     "view",
     "vstack",
     "where",
@@ -443,6 +449,8 @@ const char *const cni_op_docs[] = {
     "error.",
     "X of A X = B, or of X A = B with left=False, for a triangular A: only that triangle is read,"
     " and with unitriangular its diagonal counts as ones.",
+    "Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or "
+    "smallest |x| for inf and -inf.",
     "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
     "steps evenly spaced numbers from start to end, both included.",
     "Natural logarithm.",
@@ -490,6 +498,7 @@ const char *const cni_op_docs[] = {
     " 'mean' divides by the weights' sum; targets equal to ignore_index do not count.",
     "The positions of all elements that are not zero, one row of indices each, in row-major "
     "order, as int64.",
+    "Vector norm of order p: what linalg_vector_norm computes.",
     "For each integer a row of num_classes zeros with a 1 at its place, as int64. -1: as many "
     "classes as the largest integer needs.",
     "A tensor of ones.",
@@ -562,6 +571,8 @@ const char *const cni_op_docs[] = {
     "(input - target) squared: the terms of mse_loss.",
     "Without its dimensions of size 1 (all of them, or those listed).",
     "Tensors of one shape along a new dimension before dim.",
+    "Square root of the variance. Where it is 0 its gradient is taken as 0.",
+    "Standard deviation and mean.",
     "input - alpha * other, broadcast.",
     "Sum of all elements, or along the dimensions listed. Integers and bool add up in int64.",
     "The transpose of a matrix; vectors and numbers stay as they are.",
@@ -584,6 +595,9 @@ const char *const cni_op_docs[] = {
     "Dimension dim split into several of these sizes; one may be -1.",
     "Windows of that size along a dimension, step apart, as a new last dimension.",
     "With a new dimension of size 1 before dim.",
+    "Variance of all elements, or along the dimensions listed: squared deviations over count - "
+    "correction.",
+    "Variance and mean.",
     "input under another shape, sharing its memory; one size may be -1. An error where that needs"
     " a copy.",
     "Tensors on top of each other: along dimension 0, vectors as rows.",
@@ -2241,6 +2255,18 @@ cn_tensor *cn_linalg_solve_triangular_with(cn_tensor *A, cn_tensor *B, bool uppe
   return cni_apply1(CNI_OP_linalg_solve_triangular, args, 5, NULL);
 }
 
+cn_tensor *cn_linalg_vector_norm_with(cn_tensor *input, const cn_linalg_vector_norm_opts *opts)
+{
+  cn_linalg_vector_norm_opts room;
+  const cn_linalg_vector_norm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_vector_norm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->ord, 2.0)),
+                     ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim), code_or_none(o->dtype)};
+  return cni_apply1(CNI_OP_linalg_vector_norm, args, 5, NULL);
+}
+
 cn_tensor *cn_linear(cn_tensor *input, cn_tensor *weight, cn_tensor *bias)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias)};
@@ -2687,6 +2713,18 @@ cn_tensor *cn_nonzero(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_nonzero, args, 1, NULL);
+}
+
+cn_tensor *cn_norm_with(cn_tensor *input, const cn_norm_opts *opts)
+{
+  cn_norm_opts room;
+  const cn_norm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "norm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 2.0)), ints_or(o->dim, NULL, 0),
+                     cn_v_bool(o->keepdim), code_or_none(o->dtype)};
+  return cni_apply1(CNI_OP_norm, args, 5, NULL);
 }
 
 cn_tensor *cn_one_hot_with(cn_tensor *input, const cn_one_hot_opts *opts)
@@ -3323,6 +3361,39 @@ cn_tensor *cn_stack_with(cn_tensor *const *tensors, size_t ntensors, const cn_st
   return cni_apply1(CNI_OP_stack, args, 2, NULL);
 }
 
+cn_tensor *cn_std_with(cn_tensor *input, const cn_std_opts *opts)
+{
+  cn_std_opts room;
+  const cn_std_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "std");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
+                     cn_v_int(int_or(o->correction, 1)), cn_v_bool(o->keepdim)};
+  return cni_apply1(CNI_OP_std, args, 4, NULL);
+}
+
+int cn_std_mean_with(cn_tensor **std, cn_tensor **mean, cn_tensor *input,
+                     const cn_std_mean_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_std_mean_opts room;
+  const cn_std_mean_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "std_mean");
+  if (!o) {
+    if (std) *std = NULL;
+    if (mean) *mean = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
+                     cn_v_int(int_or(o->correction, 1)), cn_v_bool(o->keepdim)};
+  int status = cni_applyn(CNI_OP_std_mean, args, 4, results, 2);
+  if (std) *std = results[0];
+  if (mean) *mean = results[1];
+  return status;
+}
+
 static cn_tensor *run_sub(cn_tensor *input, cn_tensor *other, const cn_sub_opts *opts,
                           cn_tensor *dest)
 {
@@ -3537,6 +3608,39 @@ cn_tensor *cn_unsqueeze(cn_tensor *input, int64_t dim)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim)};
   return cni_apply1(CNI_OP_unsqueeze, args, 2, NULL);
+}
+
+cn_tensor *cn_var_with(cn_tensor *input, const cn_var_opts *opts)
+{
+  cn_var_opts room;
+  const cn_var_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "var");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
+                     cn_v_int(int_or(o->correction, 1)), cn_v_bool(o->keepdim)};
+  return cni_apply1(CNI_OP_var, args, 4, NULL);
+}
+
+int cn_var_mean_with(cn_tensor **var, cn_tensor **mean, cn_tensor *input,
+                     const cn_var_mean_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_var_mean_opts room;
+  const cn_var_mean_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "var_mean");
+  if (!o) {
+    if (var) *var = NULL;
+    if (mean) *mean = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
+                     cn_v_int(int_or(o->correction, 1)), cn_v_bool(o->keepdim)};
+  int status = cni_applyn(CNI_OP_var_mean, args, 4, results, 2);
+  if (var) *var = results[0];
+  if (mean) *mean = results[1];
+  return status;
 }
 
 cn_tensor *cn_view(cn_tensor *input, const int64_t *size, size_t nsize)

@@ -1,0 +1,206 @@
+/* reduce_stat.c: the family of statistics along dims: variance, standard deviation, vector norms.
+ *
+ * Place in the flow: rows for apply; kernels stand in backends/cpu/moments.c and reduce.c. Invariant: as in reduce.c,
+ * gradients never read a value; where a formula has a hole (a norm or deviation of zero) a mask fills it with PyTorch's
+ * answer. */
+#include <cairn/kw.h>
+#include <cairn/ops.h>
+#include <math.h>
+
+#include "families.h"
+#include "infer.h"
+#include "reduce.h"
+
+/* ---- var and std: (input, dim, correction, keepdim) ---- */
+
+static int var_infer(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  uint32_t mask;
+  int status = cni_dims_mask(c, &c->args[1], d->ndim, &mask);
+  if (status) return status;
+  if (!cni_dtype_is_float(d->dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s; cast it first",
+                        cn_dtype_name((cn_dtype)d->dtype));
+  if ((status = cni_check_computes(c, d->dtype))) return status;
+  for (int i = 0; i < c->nout && !status; i++)
+    status = cni_reduced_result(c, i, mask, cni_arg_bool(c->args, 3), d->dtype);
+  return status;
+}
+
+static cn_ints dims_of(uint32_t mask, int ndim, int64_t *room)
+{
+  cn_ints list = {room, 0};
+  for (int k = 0; k < ndim; k++)
+    if (mask >> k & 1) room[list.n++] = k;
+  return list;
+}
+
+/* g: the gradient of the variance, with the reduced dims as size 1. */
+static cn_tensor *var_gradient(const cn_vjp *v, cn_tensor *g, uint32_t mask)
+{
+  const cn_meta *m = &v->in_meta[0];
+  int64_t room[CN_MAX_DIMS], freedom = cni_reduced_count(m, mask) - cni_arg_int(v->args, 2);
+  cn_tensor *mean = cn_mean(v->in[0], .dim = dims_of(mask, m->ndim, room), .keepdim = true);
+  cn_tensor *scaled = cn_true_divide(cn_mul(g, cn_int(2)), cn_int(freedom));
+  return cn_mul(scaled, cn_sub(v->in[0], mean));
+}
+
+static int var_vjp(cn_vjp *v)
+{
+  int ndim = v->in_meta[0].ndim;
+  uint32_t mask = cni_vjp_mask(&v->args[1], ndim);
+  v->gin[0] = var_gradient(v, cni_with_dims(v->g[0], ndim, mask, cni_arg_bool(v->args, 3)), mask);
+  return cn_err();
+}
+
+/* From the gradient of std to that of var; where std is 0 it is 0. */
+static cn_tensor *std_to_var(cn_tensor *g, cn_tensor *y)
+{
+  return cn_where(cn_eq(y, cn_int(0)), cn_int(0), cn_true_divide(g, cn_mul(y, cn_int(2))));
+}
+
+static int std_vjp(cn_vjp *v)
+{
+  int ndim = v->in_meta[0].ndim;
+  uint32_t mask = cni_vjp_mask(&v->args[1], ndim);
+  cn_tensor *g = std_to_var(v->g[0], v->out[0]);
+  v->gin[0] = var_gradient(v, cni_with_dims(g, ndim, mask, cni_arg_bool(v->args, 3)), mask);
+  return cn_err();
+}
+
+/* var_mean and std_mean: both results share one pass. */
+static int with_mean_vjp(cn_vjp *v, bool root)
+{
+  const cn_meta *m = &v->in_meta[0];
+  uint32_t mask = cni_vjp_mask(&v->args[1], m->ndim);
+  bool keepdim = cni_arg_bool(v->args, 3);
+  cn_tensor *sum = NULL;
+  if (v->g[0]) {
+    cn_tensor *g = root ? std_to_var(v->g[0], v->out[0]) : v->g[0];
+    sum = var_gradient(v, cni_with_dims(g, m->ndim, mask, keepdim), mask);
+  }
+  if (v->g[1]) {
+    cn_tensor *g = cn_true_divide(v->g[1], cn_int(cni_reduced_count(m, mask)));
+    g = cni_spread(g, m, mask, keepdim);
+    sum = sum ? cn_add(sum, g) : g;
+  }
+  v->gin[0] = sum;
+  return cn_err();
+}
+static int var_mean_vjp(cn_vjp *v) { return with_mean_vjp(v, false); }
+static int std_mean_vjp(cn_vjp *v) { return with_mean_vjp(v, true); }
+
+/* ---- linalg_vector_norm(input, ord, dim, keepdim, dtype) ---- */
+
+static int norm_infer(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  double ord = cni_arg_float(c->args, 1);
+  int dtype = cni_arg_none(c->args, 4) ? d->dtype : (int)c->args[4].u.i;
+  uint32_t mask;
+  int status = cni_dims_mask(c, &c->args[2], d->ndim, &mask);
+  if (status) return status;
+  if (!cni_dtype_is_float(d->dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s; cast it first",
+                        cn_dtype_name((cn_dtype)d->dtype));
+  if ((status = cni_check_computes(c, d->dtype)) || (status = cni_check_computes(c, dtype))) return status;
+  if (!cni_dtype_is_float(dtype) || cni_promote(d->dtype, dtype) != dtype)
+    return cn_call_fail(c, CN_ERR_DTYPE, "dtype %s is narrower than the input's %s", cn_dtype_name((cn_dtype)dtype),
+                        cn_dtype_name((cn_dtype)d->dtype));
+  for (int k = 0; (ord < 0 || isinf(ord)) && k < d->ndim; k++)
+    if (mask >> k & 1 && d->shape[k] == 0)
+      return cn_call_fail(c, CN_ERR_VALUE, "the norm of order %g of nothing is not defined; dimension %d is empty", ord,
+                          k);
+  return cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 3), dtype);
+}
+
+/* Orders without a fold of their own: (sum |x|^p)^(1/p). */
+static int norm_decompose(cn_call *c)
+{
+  double ord = cni_arg_float(c->args, 1);
+  uint32_t mask;
+  int64_t room[CN_MAX_DIMS];
+  cn_tensor *x = c->in[0];
+  cni_dims_mask(c, &c->args[2], cn_ndim(x), &mask);
+  if (cn_dtype_of(x) != (cn_dtype)c->spec[0].dtype) x = cn_cast(x, (cn_dtype)c->spec[0].dtype);
+  cn_tensor *sum = cn_sum(cn_pow(cn_abs(x), cn_num(ord)), .dim = dims_of(mask, cn_ndim(x), room),
+                          .keepdim = cni_arg_bool(c->args, 3));
+  c->out[0] = cn_pow(sum, cn_num(1 / ord));
+  return cn_err();
+}
+
+static cn_tensor *zero_where(cn_tensor *condition, cn_tensor *x) { return cn_where(condition, cn_int(0), x); }
+
+/* Gradient for orders that are neither 0, 1, 2 nor infinite. */
+static cn_tensor *power_norm_gradient(cn_tensor *x, double ord, cn_tensor *y, cn_tensor *g)
+{
+  cn_tensor *zero = cn_eq(y, cn_int(0));
+  if (ord < 1) {
+    cn_tensor *part = cn_mul(cn_sign(x), cn_pow(cn_abs(x), cn_num(ord - 1)));
+    return cn_mul(zero_where(cn_eq(x, cn_int(0)), part), cn_mul(g, cn_pow(y, cn_num(1 - ord))));
+  }
+  cn_tensor *scale = zero_where(zero, cn_true_divide(g, cn_pow(y, cn_num(ord - 1))));
+  if (ord < 2) return cn_mul(cn_mul(cn_sign(x), cn_pow(cn_abs(x), cn_num(ord - 1))), scale);
+  return cn_mul(cn_mul(x, cn_pow(cn_abs(x), cn_num(ord - 2))), scale);
+}
+
+static int norm_vjp(cn_vjp *v)
+{
+  const cn_meta *m = &v->in_meta[0];
+  double ord = cni_arg_float(v->args, 1);
+  uint32_t mask = cni_vjp_mask(&v->args[2], m->ndim);
+  bool keepdim = cni_arg_bool(v->args, 3);
+  int64_t room[CN_MAX_DIMS];
+  cn_tensor *x = v->in[0], *g = cni_with_dims(v->g[0], m->ndim, mask, keepdim);
+  cn_tensor *y = cni_with_dims(v->out[0], m->ndim, mask, keepdim);
+  if (cn_dtype_of(x) != cn_dtype_of(y)) x = cn_cast(x, cn_dtype_of(y));
+  if (fabs(ord) <= 0) return CN_OK;
+  if (isinf(ord)) {
+    cn_tensor *size = cn_abs(x), *ties = cn_logical_or(cn_eq(size, y), cn_isnan(size));
+    cn_tensor *count = cn_sum(ties, .dim = dims_of(mask, m->ndim, room), .keepdim = true);
+    v->gin[0] = zero_where(cn_logical_not(ties), cn_mul(cn_sign(x), cn_true_divide(g, count)));
+  } else if (!(ord < 1 || ord > 1)) {
+    v->gin[0] = cn_mul(cn_sign(x), g);
+  } else if (!(ord < 2 || ord > 2)) {
+    v->gin[0] = cn_mul(x, zero_where(cn_eq(y, cn_int(0)), cn_true_divide(g, y)));
+  } else {
+    v->gin[0] = power_norm_gradient(x, ord, y, g);
+  }
+  return cn_err();
+}
+
+/* norm(input, p, dim, keepdim, dtype): PyTorch's older name. */
+static int plain_norm_decompose(cn_call *c)
+{
+  double p = cni_arg_float(c->args, 1);
+  cn_linalg_vector_norm_opts o = {.size = sizeof o, .ord = fabs(p) > 0 || p != p ? p : (double)CN_ZERO,
+                                  .keepdim = cni_arg_bool(c->args, 3), .dtype = (cn_dtype)cni_arg_int_or(c->args, 4, 0)};
+  if (!cni_arg_none(c->args, 2)) o.dim = (cn_ints){c->args[2].u.is, (size_t)c->args[2].n};
+  c->out[0] = cn_linalg_vector_norm_with(c->in[0], &o);
+  return cn_err();
+}
+
+const cn_op cni_reduce_stat_ops[] = {
+  {.sig = "var(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> Tensor ; method",
+   .doc = "Variance of all elements, or along the dimensions listed: squared deviations over count - correction.",
+   .infer = var_infer, .vjp = var_vjp, .needs = {[0] = CN_IN(0)}},
+  {.sig = "std(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> Tensor ; method",
+   .doc = "Square root of the variance. Where it is 0 its gradient is taken as 0.",
+   .infer = var_infer, .vjp = std_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "var_mean(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> (Tensor var, Tensor mean)",
+   .doc = "Variance and mean.",
+   .infer = var_infer, .vjp = var_mean_vjp, .needs = {[0] = CN_IN(0)}},
+  {.sig = "std_mean(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> (Tensor std, Tensor mean)",
+   .doc = "Standard deviation and mean.",
+   .infer = var_infer, .vjp = std_mean_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "linalg_vector_norm(Tensor input, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> "
+          "Tensor ; linalg",
+   .doc = "Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or smallest |x| for inf "
+          "and -inf.",
+   .infer = norm_infer, .vjp = norm_vjp, .decompose = norm_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "norm(Tensor input, Scalar p=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+   .doc = "Vector norm of order p: what linalg_vector_norm computes.",
+   .flags = CN_OP_COMPOSITE, .decompose = plain_norm_decompose},
+};
+CNI_FAMILY(reduce_stat);
