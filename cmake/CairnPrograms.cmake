@@ -50,5 +50,5 @@ if(CAIRN_EXAMPLES)
   endforeach()
 endif()
 
-cairn_add_programs(BENCH bench cairn_shared EXCLUDE_FROM_ALL)
+cairn_add_programs(BENCH bench/cairn cairn_shared EXCLUDE_FROM_ALL)
 add_custom_target(bench_programs DEPENDS ${BENCH_PROGRAMS})

@@ -12,7 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-enum { DIGITS = 10, SIZE = 16, BATCH = 16, STEPS = 300, PARAMS = 5 };
+enum { DIGITS = 10, SIZE = 16, BATCH = 16, STEPS = 1000, PARAMS = 5 };
 enum { TABLE, PLUS, TIMES, HEAD, HEAD_BIAS };
 
 /* ---- expressions: "(3+(2*5))", read from left to right ---- */
@@ -72,7 +72,7 @@ static cn_tensor *classify(cn_tensor *const *p, const char *expression)
 
 static void adam(cn_tensor *const *p, cn_tensor *const *m, cn_tensor *const *v, int step)
 {
-  double size = 0.01 * sqrt(1 - pow(0.99, step)) / (1 - pow(0.9, step));
+  double size = 0.01 * (1 - (step - 1.0) / STEPS) * sqrt(1 - pow(0.99, step)) / (1 - pow(0.9, step));
   int saved = cn_no_grad_begin();
   for (int i = 0; i < PARAMS; i++) {
     cn_tensor *g = cn_grad_of(p[i]);
@@ -101,7 +101,7 @@ static double train_step(cn_tensor *const *p, uint32_t *state)
   return cn_item(loss);
 }
 
-/* The share of fresh, deeper expressions that come out right. */
+/* The share of deeper expressions that come out right. */
 static double accuracy(cn_tensor *const *p, uint32_t *state)
 {
   int right = 0, saved = cn_no_grad_begin();
@@ -140,7 +140,7 @@ int main(void)
     cn_scope *s = cn_scope_begin();
     double loss = train_step(p, &state);
     adam(p, m, v, step);
-    if (step % 50 == 0) printf("step %3d  loss %.4f\n", step, loss);
+    if (step % 200 == 0) printf("step %4d  loss %.4f\n", step, loss);
     cn_scope_end(s);
   }
   double share = accuracy(p, &state);

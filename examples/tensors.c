@@ -21,7 +21,7 @@ int main(void)
   /* From host memory, by formula, at random. The same seed gives the same numbers on any machine. */
   const float values[] = {1, 2, 3, 4, 5, 6};
   cn_tensor *a = show("a", cn_from_data(values, CN_SHAPE(2, 3), CN_F32));
-  cn_tensor *b = show("arange", cn_arange(0, 3)); /* integers make int64 */
+  cn_tensor *b = show("arange", cn_arange(0, 3, .dtype = CN_I64));
   cn_seed(42);
   show("normal", cn_randn(CN_SHAPE(2, 2)));
 

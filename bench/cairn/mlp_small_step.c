@@ -37,7 +37,7 @@ static int setup(void)
   cn_set(&param[1], filled(CN_SHAPE(HIDDEN), 12, s1));
   cn_set(&param[2], filled(CN_SHAPE(OUT, HIDDEN), 13, s2));
   cn_set(&param[3], filled(CN_SHAPE(OUT), 14, s2));
-  for (int i = 0; i < PARAMETERS; i++) cn_set_requires_grad(param[i], true);
+  for (int i = 0; i < PARAMETERS; i++) cn_requires_grad(param[i], true);
   cn_scope_end(s);
   if (cn_err()) fprintf(stderr, "mlp_small_step: %s\n", cn_err_message());
   return cn_err();
@@ -49,12 +49,12 @@ static cn_tensor *step(void)
   cn_tensor *h = cn_relu(cn_linear(x, param[0], param[1]));              /* (BATCH, HIDDEN) */
   cn_tensor *loss = cn_cross_entropy(cn_linear(h, param[2], param[3]), y); /* () */
   cn_backward(loss);
-  cn_no_grad_begin();
+  int saved = cn_no_grad_begin();
   for (int i = 0; i < PARAMETERS; i++) {
-    cn_sub_(param[i], cn_mul(cn_grad_of(param[i]), cn_num(RATE)));
+    cn_sub_(param[i], cn_grad_of(param[i]), .alpha = RATE);
     cn_zero_grad(param[i]);
   }
-  cn_no_grad_end();
+  cn_no_grad_end(saved);
   return loss;
 }
 

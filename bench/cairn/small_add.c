@@ -21,7 +21,7 @@ static int setup(void)
   cn_set(&a, cn_from_data(x, CN_SHAPE(N), CN_F32));
   cn_set(&b, cn_from_data(y, CN_SHAPE(N), CN_F32));
   cn_set(&g, cn_from_data(x, CN_SHAPE(N), CN_F32));
-  cn_set_requires_grad(g, true);
+  cn_requires_grad(g, true);
   cn_scope_end(s);
   if (cn_err()) fprintf(stderr, "small_add: %s\n", cn_err_message());
   return cn_err();
@@ -49,9 +49,9 @@ static void run_add_grad(long n)
 
 static void run_inference(long n)
 {
-  cn_inference_begin();
+  int saved = cn_inference_begin();
   run_add(n);
-  cn_inference_end();
+  cn_inference_end(saved);
 }
 
 static void run_backward(long n)

@@ -118,6 +118,10 @@
 #define cn_diagonal_scatter(input, ...) \
   cn_diagonal_scatter_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_diagonal_scatter_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_div(input, ...) \
+  cn_div_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_div_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_div_(input, ...) \
+  cn_div_inplace_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_div_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_dropout(...) \
   cn_dropout_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_dropout_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_elu(...) \

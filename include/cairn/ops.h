@@ -347,6 +347,12 @@ typedef struct cn_chunk_opts {
 CN_API int cn_chunk_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t chunks,
                          const cn_chunk_opts *opts);
 
+/* input cut to [min, max]; either bound may be absent.
+ * min and max may be NULL. */
+CN_API cn_tensor *cn_clamp(cn_tensor *input, cn_tensor *min, cn_tensor *max);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_clamp_(cn_tensor *input, cn_tensor *min, cn_tensor *max);
+
 /* input cut to [min, max]; max where the bounds cross. What clamp with both bounds runs. */
 CN_API cn_tensor *cn_clamp_both(cn_tensor *input, cn_tensor *min, cn_tensor *max);
 
@@ -516,6 +522,16 @@ typedef struct cn_diagonal_scatter_opts {
 /* A copy of input whose diagonal is src. */
 CN_API cn_tensor *cn_diagonal_scatter_with(cn_tensor *input, cn_tensor *src,
                                            const cn_diagonal_scatter_opts *opts);
+
+typedef struct cn_div_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *rounding_mode; /* str?, default None */
+} cn_div_opts;
+/* input / other, broadcast; rounding_mode 'floor' rounds down, 'trunc' towards zero. */
+CN_API cn_tensor *cn_div_with(cn_tensor *input, cn_tensor *other, const cn_div_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_div_inplace_with(cn_tensor *input, cn_tensor *other, const cn_div_opts *opts);
 
 /* Sum of the products of the elements of two vectors. */
 CN_API cn_tensor *cn_dot(cn_tensor *input, cn_tensor *tensor);
@@ -1291,6 +1307,9 @@ CN_API cn_tensor *cn_reciprocal_(cn_tensor *input);
 CN_API cn_tensor *cn_relu(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_relu_(cn_tensor *input);
+
+/* x cut to [0, 6]. */
+CN_API cn_tensor *cn_relu6(cn_tensor *input);
 
 /* Remainder of a division rounded down: the sign is other's. */
 CN_API cn_tensor *cn_remainder(cn_tensor *input, cn_tensor *other);

@@ -63,6 +63,7 @@ const char *const cni_op_names[] = {
     "ceil",
     "channels_last",
     "chunk",
+    "clamp",
     "clamp_both",
     "clamp_max",
     "clamp_min",
@@ -88,6 +89,7 @@ const char *const cni_op_names[] = {
     "detach",
     "diagonal",
     "diagonal_scatter",
+    "div",
     "dot",
     "dropout",
     "elu",
@@ -208,6 +210,7 @@ const char *const cni_op_names[] = {
     "randperm",
     "reciprocal",
     "relu",
+    "relu6",
     "remainder",
     "repeat",
     "repeat_interleave",
@@ -336,6 +339,7 @@ const char *const cni_op_docs[] = {
     "Smallest integer not below x.",
     "A copy whose channels lie next to each other in memory (NHWC or NDHWC); the shape stays.",
     "At most that many pieces of equal size along a dimension; the last may be smaller.",
+    "input cut to [min, max]; either bound may be absent.",
     "input cut to [min, max]; max where the bounds cross. What clamp with both bounds runs.",
     "input, but not above max.",
     "input, but not below min.",
@@ -371,6 +375,7 @@ const char *const cni_op_docs[] = {
     "The same memory without history: gradients stop here.",
     "The diagonal of two dimensions as a new last dimension.",
     "A copy of input whose diagonal is src.",
+    "input / other, broadcast; rounding_mode 'floor' rounds down, 'trunc' towards zero.",
     "Sum of the products of the elements of two vectors.",
     "In training, each element zero with probability p, else divided by 1 - p; otherwise input "
     "itself.",
@@ -518,6 +523,7 @@ const char *const cni_op_docs[] = {
     "The integers 0 to n - 1 in random order.",
     "1 / x.",
     "max(x, 0). The gradient at 0 is 0.",
+    "x cut to [0, 6].",
     "Remainder of a division rounded down: the sign is other's.",
     "The whole tensor repeated that often along each dimension; more repeats than dimensions add "
     "leading ones.",
@@ -1255,6 +1261,18 @@ int cn_chunk_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t ch
   return cni_apply_list(CNI_OP_chunk, args, 3, out, capacity);
 }
 
+cn_tensor *cn_clamp(cn_tensor *input, cn_tensor *min, cn_tensor *max)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(min), cn_v_tensor(max)};
+  return cni_apply1(CNI_OP_clamp, args, 3, NULL);
+}
+
+cn_tensor *cn_clamp_(cn_tensor *input, cn_tensor *min, cn_tensor *max)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(min), cn_v_tensor(max)};
+  return cni_apply1(CNI_OP_clamp, args, 3, input);
+}
+
 cn_tensor *cn_clamp_both(cn_tensor *input, cn_tensor *min, cn_tensor *max)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(min), cn_v_tensor(max)};
@@ -1542,6 +1560,28 @@ cn_tensor *cn_diagonal_scatter_with(cn_tensor *input, cn_tensor *src,
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src), cn_v_int(int_or(o->offset, 0)),
                      cn_v_int(int_or(o->dim1, 0)), cn_v_int(int_or(o->dim2, 1))};
   return cni_apply1(CNI_OP_diagonal_scatter, args, 5, NULL);
+}
+
+static cn_tensor *run_div(cn_tensor *input, cn_tensor *other, const cn_div_opts *opts,
+                          cn_tensor *dest)
+{
+  cn_div_opts room;
+  const cn_div_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "div");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_str(o->rounding_mode)};
+  return cni_apply1(CNI_OP_div, args, 3, dest);
+}
+
+cn_tensor *cn_div_with(cn_tensor *input, cn_tensor *other, const cn_div_opts *opts)
+{
+  return run_div(input, other, opts, NULL);
+}
+
+cn_tensor *cn_div_inplace_with(cn_tensor *input, cn_tensor *other, const cn_div_opts *opts)
+{
+  return run_div(input, other, opts, input);
 }
 
 cn_tensor *cn_dot(cn_tensor *input, cn_tensor *tensor)
@@ -2905,6 +2945,12 @@ cn_tensor *cn_relu_(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_relu, args, 1, input);
+}
+
+cn_tensor *cn_relu6(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_relu6, args, 1, NULL);
 }
 
 cn_tensor *cn_remainder(cn_tensor *input, cn_tensor *other)

@@ -71,6 +71,9 @@ static int merge_tiers(int higher, int lower)
 
 int cni_result_type(const cn_call *c, cn_tensor *const *in, int n)
 {
+  if (n == 2 && in[0] && in[1] && in[0]->d.dtype == in[1]->d.dtype && in[0]->d.ndim && in[1]->d.ndim &&
+      cni_dtype_computes(in[0]->d.dtype))
+    return in[0]->d.dtype; /* the usual case */
   int tier[3] = {0, 0, 0}; /* tensors with dims, zero-dimensional tensors, numbers */
   for (int i = 0; i < n; i++) {
     if (!in[i]) continue;
@@ -92,8 +95,11 @@ int cni_result_type(const cn_call *c, cn_tensor *const *in, int n)
 
 int cni_broadcast_inputs(const cn_call *c, cn_tensor *const *in, int n, int *ndim, int64_t *shape)
 {
-  *ndim = 0;
-  for (int i = 0; i < n; i++) {
+  int first = 0;
+  while (first < n - 1 && !in[first]) first++;
+  *ndim = in[first] ? in[first]->d.ndim : 0;
+  for (int i = 0; i < *ndim; i++) shape[i] = in[first]->d.shape[i];
+  for (int i = first + 1; i < n; i++) {
     if (!in[i]) continue;
     char have[160], other[160];
     if (in[i]->d.ndim == *ndim && !memcmp(in[i]->d.shape, shape, (size_t)*ndim * sizeof *shape)) continue;

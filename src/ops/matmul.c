@@ -97,6 +97,8 @@ static int mm_decompose(cn_call *c)
 
 enum { BETA = 3, ALPHA = 4 }; /* parameters */
 
+static bool is_whole(double x) { return x == (double)cni_f64_to_i64(x); }
+
 static int added_infer(cn_call *c, int ndim)
 {
   int64_t shape[3], both[CN_MAX_DIMS];
@@ -110,8 +112,7 @@ static int added_infer(cn_call *c, int ndim)
     return cn_call_fail(c, CN_ERR_SHAPE, "input of shape %s does not broadcast to the product's shape %s",
                         cni_shape_text(have, sizeof have, d->ndim, d->shape),
                         cni_shape_text(want, sizeof want, ndim, shape));
-  double beta = cni_arg_float(c->args, BETA), alpha = cni_arg_float(c->args, ALPHA);
-  bool whole = beta == (double)cni_f64_to_i64(beta) && alpha == (double)cni_f64_to_i64(alpha);
+  bool whole = is_whole(cni_arg_float(c->args, BETA)) && is_whole(cni_arg_float(c->args, ALPHA));
   if (!cni_dtype_is_float(d->dtype) && !whole)
     return cn_call_fail(c, CN_ERR_VALUE, "alpha and beta must be whole numbers for integer tensors");
   return cn_call_result(c, 0, d->dtype, ndim, shape);
@@ -119,7 +120,12 @@ static int added_infer(cn_call *c, int ndim)
 static int addmm_infer(cn_call *c) { return added_infer(c, 2); }
 static int baddbmm_infer(cn_call *c) { return added_infer(c, 3); }
 
-static cn_tensor *scaled(cn_tensor *x, double factor) { return factor == 1 ? x : cn_mul(x, cn_num(factor)); }
+/* Whole factors are integers, which leave an integer tensor's type alone. */
+static cn_tensor *scaled(cn_tensor *x, double factor)
+{
+  if (factor == 1) return x;
+  return cn_mul(x, is_whole(factor) ? cn_int((int64_t)factor) : cn_num(factor));
+}
 
 /* The products of the gradient are those of mm and bmm. */
 static int added_vjp(cn_vjp *v, cn_tensor *(*times)(cn_tensor *, cn_tensor *))

@@ -3,6 +3,8 @@
  *
  * A builder gets the inputs as registers 0, 1, 2 and attributes by ATTR(parameter). Invariant: a program's shape depends
  * on the variant only; attribute values are filled in per call. */
+#include <cairn/ops.h>
+
 #include "build.h"
 #include "families.h"
 #include "infer.h"
@@ -233,6 +235,36 @@ static void grad_hardswish(cni_builder *b, int variant, int G, const int *in, in
 }
 static cni_pointwise pw_hardswish = {CNI_FLT, 1, NULL, build_hardswish, grad_hardswish, {0}};
 
+/* ---- what chooses among programs ---- */
+
+/* div(input, other, rounding_mode) */
+static int div_decompose(cn_call *c)
+{
+  if (cni_arg_none(c->args, 2)) c->out[0] = cn_true_divide(c->in[0], c->in[1]);
+  else if (cni_arg_is(c->args, 2, "floor")) c->out[0] = cn_floor_divide(c->in[0], c->in[1]);
+  else if (cni_arg_is(c->args, 2, "trunc")) c->out[0] = cn_trunc_divide(c->in[0], c->in[1]);
+  else
+    return cn_call_fail(c, CN_ERR_VALUE, "rounding_mode must be 'trunc' or 'floor', not '%s'", cni_arg_str(c->args, 2));
+  return cn_err();
+}
+
+/* clamp(input, min, max) */
+static int clamp_decompose(cn_call *c)
+{
+  if (c->in[1] && c->in[2]) c->out[0] = cn_clamp_both(c->in[0], c->in[1], c->in[2]);
+  else if (c->in[1]) c->out[0] = cn_clamp_min(c->in[0], c->in[1]);
+  else if (c->in[2]) c->out[0] = cn_clamp_max(c->in[0], c->in[2]);
+  else return cn_call_fail(c, CN_ERR_VALUE, "at least one of min and max must be given");
+  return cn_err();
+}
+
+static int relu6_decompose(cn_call *c)
+{
+  c->out[0] = cn_hardtanh_with(c->in[0], &(cn_hardtanh_opts){.size = sizeof(cn_hardtanh_opts),
+                                                             .min_val = (double)CN_ZERO, .max_val = 6});
+  return cn_err();
+}
+
 const cn_op cni_program_ops[] = {
   {.sig = "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor ; method inplace",
    .doc = "input + alpha * other, broadcast.",
@@ -240,6 +272,14 @@ const cn_op cni_program_ops[] = {
   {.sig = "sub(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor ; method inplace",
    .doc = "input - alpha * other, broadcast.",
    PROGRAM(sub)},
+  {.sig = "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> Tensor ; method inplace",
+   .doc = "input / other, broadcast; rounding_mode 'floor' rounds down, 'trunc' towards zero.",
+   .flags = CN_OP_COMPOSITE, .decompose = div_decompose},
+  {.sig = "clamp(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor ; method inplace",
+   .doc = "input cut to [min, max]; either bound may be absent.",
+   .flags = CN_OP_COMPOSITE, .decompose = clamp_decompose},
+  {.sig = "relu6(Tensor input) -> Tensor ; nn", .doc = "x cut to [0, 6].", .flags = CN_OP_COMPOSITE,
+   .decompose = relu6_decompose},
   {.sig = "true_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
    .doc = "input / other as floating-point numbers, broadcast.",
    PROGRAM(true_divide)},

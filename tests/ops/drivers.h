@@ -35,8 +35,8 @@ enum outcome drive_threads(const trial *t);   /* one thread against several */
 enum outcome drive_mirror(const trial *t);    /* the mirror device against the CPU */
 
 /* ---- what a driver leaves out, and why (exceptions.c) ---- */
-/* The reason for which this driver leaves this op out; NULL: it does not. */
-const char *exception_for(const char *driver, const char *op);
+/* The reason for which this driver leaves this sample out; NULL: it does not. */
+const char *exception_for(const char *driver, const sample *s);
 
 /* Does the op give gradients at all? */
 static inline bool differentiable(const sample *s)

@@ -69,9 +69,8 @@ int command_devices(int argc, char **argv)
     measure = true;
   }
   int status = 0;
-  cn_device_count("cuda"); /* loads the plugin where there is one */
   const char *backend;
-  for (int b = 0; (backend = cn_backend_name(b)); b++)
+  for (int b = 0; (backend = command_backend(b)); b++)
     for (int i = 0; i < cn_device_count(backend); i++) {
       char name[64];
       snprintf(name, sizeof name, "%s:%d", backend, i);

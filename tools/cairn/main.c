@@ -28,6 +28,15 @@ int command_failed(void)
   return 1;
 }
 
+const char *command_backend(int i)
+{
+  const char *name;
+  cn_device_count("cuda"); /* loads the plugin where there is one */
+  for (int b = 0; (name = cn_backend_name(b)); b++)
+    if (strcmp(name, "mirror") && i-- == 0) return name;
+  return NULL;
+}
+
 int command_usage(const char *name, const char *argument)
 {
   for (int i = 0; i < COMMANDS; i++)

@@ -17,7 +17,7 @@ const char *ops_kind(cn_op_kind kind)
 static void print_kernels(const cn_op_info *info, const cn_op *op)
 {
   const char *backend, *between = "";
-  for (int b = 0; (backend = cn_backend_name(b)); b++) {
+  for (int b = 0; (backend = command_backend(b)); b++) {
     const char *names[OPS_KERNELS];
     size_t n = cn_op_kernels(names, OPS_KERNELS, op, backend);
     if (!n) continue;
@@ -104,7 +104,6 @@ int command_ops(int argc, char **argv)
     else if (argv[i][0] == '-') return command_usage(argv[0], argv[i]);
     else named++;
   }
-  cn_device_count("cuda"); /* loads the plugin where there is one, so that its kernels are listed */
   size_t n;
   const cn_op **ops = calloc((size_t)cn_op_count() + 1, sizeof *ops);
   if (!ops || cn_err()) {

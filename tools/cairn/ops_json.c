@@ -3,6 +3,7 @@
  * Invariant: everything here comes from the op's row; nothing is known by name. */
 #include <stdio.h>
 
+#include "command.h"
 #include "ops.h"
 
 static void string(const char *s)
@@ -86,7 +87,7 @@ static void kernels(const cn_op *op)
 {
   const char *backend;
   printf(",\n  \"kernels\": {");
-  for (int b = 0; (backend = cn_backend_name(b)); b++) {
+  for (int b = 0; (backend = command_backend(b)); b++) {
     const char *names[OPS_KERNELS];
     size_t n = cn_op_kernels(names, OPS_KERNELS, op, backend);
     if (b) printf(", ");

@@ -16,11 +16,12 @@
 #include "tensor/tensor.h"
 
 enum {
-  TILE_VECTORS = 24,    /* columns of one product, in vectors */
-  WIDE_VECTORS = 96,    /* rows of results longer than this are cut */
-  ENOUGH_ITEMS = 32,    /* pieces of work; below, rows of weights are split as well */
-  GRAIN_WORK = 1 << 19, /* multiply-adds worth waking a thread for */
-  GRAIN_COPY = 1 << 15  /* elements */
+  TILE_VECTORS = 24,        /* columns of one product, in vectors */
+  PANELS_BYTES = 384 << 10, /* weights that are used again and again while they are in the cache */
+  WIDE_VECTORS = 96,        /* rows of results longer than this are cut */
+  ENOUGH_ITEMS = 32,        /* pieces of work; below, rows of weights are split as well */
+  GRAIN_WORK = 1 << 19,     /* multiply-adds worth waking a thread for */
+  GRAIN_COPY = 1 << 15      /* elements */
 };
 
 /* ---- products ---- */
@@ -84,9 +85,13 @@ static void cut(product *p)
   if (p->tile_rows > p->ny) p->tile_rows = p->ny;
   p->tiles_y = cni_parts(p->ny, p->tile_rows);
   p->tiles_x = cni_parts(p->nx, p->tile_cols);
+  /* Runs of panels that stay in the second-level cache while all tiles pass by; more where tiles are few. */
   int64_t panels = cni_parts(p->m, p->panel), items = f->set * p->groups * p->tiles_y * p->tiles_x;
-  p->splits = items >= ENOUGH_ITEMS ? 1 : cni_least(panels, cni_parts(ENOUGH_ITEMS, items));
-  p->panels_each = cni_parts(panels, p->splits);
+  int64_t bytes = p->panel * p->depth * (int64_t)p->ker->size;
+  p->panels_each = bytes ? PANELS_BYTES / bytes : panels;
+  if (items < ENOUGH_ITEMS) p->panels_each = cni_least(p->panels_each, panels * items / ENOUGH_ITEMS);
+  if (p->panels_each > panels) p->panels_each = panels;
+  if (p->panels_each < 1) p->panels_each = 1;
   p->splits = cni_parts(panels, p->panels_each);
 }
 
@@ -146,12 +151,12 @@ static void product_range(int64_t begin, int64_t end, void *payload)
   char *room = cni_alloc(bytes);
   if (!room) return; /* the error reaches the caller */
   for (int64_t item = begin; item < end; item++) {
-    int64_t rest = item, split = rest % p->splits, tx, ty, g;
-    rest /= p->splits;
+    int64_t rest = item, tx, ty, g, block;
     tx = rest % p->tiles_x, rest /= p->tiles_x;
     ty = rest % p->tiles_y, rest /= p->tiles_y;
+    block = rest % p->blocks, rest /= p->blocks;
     g = rest % p->groups, rest /= p->groups;
-    run_tile(p, rest, g, ty * p->tile_rows, tx * p->tile_cols, split, room);
+    run_tile(p, block, g, ty * p->tile_rows, tx * p->tile_cols, rest, room);
   }
   cni_free(room, bytes);
 }
@@ -184,18 +189,6 @@ static void product_end(product *p)
 
 /* ---- forward ---- */
 
-/* How many images to lay behind each other: small ones waste fewer lanes together. */
-static int64_t stack_of(const cni_conv *v, int64_t ny, int64_t nx, int64_t rows, int64_t pitch, int lanes)
-{
-  int64_t best = 1, run = (ny - 1) * pitch + nx;
-  double cost = (double)(cni_parts(run, lanes) * lanes);
-  for (int64_t s = 2; s <= v->n && s <= 64 && (s - 1) * rows * pitch + run <= 512; s *= 2) {
-    double each = (double)(cni_parts((s - 1) * rows * pitch + run, lanes) * lanes) / (double)s;
-    if (each < cost * 0.95) best = s, cost = each;
-  }
-  return best;
-}
-
 static int run_all(cni_conv_planes *f, product *p, int64_t count)
 {
   int64_t blocks = cni_parts(f->images, f->stack);
@@ -213,9 +206,7 @@ static int forward(const cni_conv *v, const cni_conv_kernels *ker)
 {
   cni_conv_planes f;
   int64_t cg = v->c / v->groups, kg = v->k / v->groups;
-  int64_t rows = v->oh + (v->kh - 1) * v->dilation[0] / v->stride[0];
-  int64_t pitch = v->ow + (v->kw - 1) * v->dilation[1] / v->stride[1];
-  int status = cni_conv_planes_begin(&f, v, &v->x, stack_of(v, v->oh, v->ow, rows, pitch, ker->lanes));
+  int status = cni_conv_planes_begin(&f, v, &v->x, cni_conv_fit_of(v, ker->lanes));
   if (status) return status;
   const int64_t *ws = v->weight.strides, *ys = v->y.strides;
   product p = {.ker = ker,
@@ -282,7 +273,7 @@ static int input_product(const cni_conv *v, product *p, part a, part b)
   p->depth = kg * a.taps * b.taps;
   p->ny = a.count;
   p->nx = b.count;
-  p->base = a.base * f->pitch + b.base;
+  p->base = a.base * f->pitch + (f->tight ? 0 : b.base);
   p->weight = v->weight.data;
   p->weight_group = kg * ws[0];
   p->weight_row = ws[1];
@@ -297,9 +288,7 @@ static int input_product(const cni_conv *v, product *p, part a, part b)
   for (int64_t k = 0; k < kg; k++)
     for (int64_t i = a.tap; i < v->kh; i += a.period)
       for (int64_t j = b.tap; j < v->kw; j += b.period, r++) {
-        int64_t back_y = f->lead[0] - i * v->dilation[0] / v->stride[0];
-        int64_t back_x = f->lead[1] - j * v->dilation[1] / v->stride[1];
-        p->offset[r] = k * f->channel + back_y * f->pitch + back_x;
+        p->offset[r] = k * f->channel + cni_conv_tap(f, i, j);
         p->from[r] = k * ws[0] + i * ws[2] + j * ws[3];
       }
   pack(p);
@@ -319,11 +308,7 @@ static int input_gradient(const cni_conv *v, const cni_conv_kernels *ker)
   cni_conv_planes f;
   int64_t ny = cni_least(v->kh, cni_conv_period(v, 0)), nx = cni_least(v->kw, cni_conv_period(v, 1)),
           made = 0;
-  bool single = v->stride[0] == 1 && v->stride[1] == 1;
-  int64_t rows = v->h + v->padding[0] + (v->kh - 1) * v->dilation[0];
-  int64_t pitch = v->w + v->padding[1] + (v->kw - 1) * v->dilation[1];
-  int status =
-      cni_conv_planes_begin(&f, v, &v->y, single ? stack_of(v, v->h, v->w, rows, pitch, ker->lanes) : 1);
+  int status = cni_conv_planes_begin(&f, v, &v->y, cni_conv_fit_of(v, ker->lanes));
   if (status) return status;
   product *p = cni_alloc_zero((size_t)(ny * nx) * sizeof *p);
   if (!p) status = CN_ERR_MEMORY;

@@ -9,6 +9,12 @@
 #include "conv.h"
 #include "conv_isa.h"
 
+/* How images are laid out. */
+typedef struct cni_conv_fit {
+  int64_t stack; /* images that lie behind each other, so that small ones fill whole vectors */
+  bool tight;    /* see cni_conv_planes */
+} cni_conv_fit;
+
 /* Memory order: block (`stack` images), channel, phase of the stride, image of the block, row, column. */
 typedef struct cni_conv_planes {
   char *data;
@@ -19,9 +25,10 @@ typedef struct cni_conv_planes {
   int64_t pitch, plane, channel, block; /* elements of a row, plane, channel, block */
   int64_t set;                          /* blocks held at a time */
   int64_t first;                        /* the block they begin with now */
-  /* per dim: position q of the phase of tap i shows coordinate q * step + i * tap_step % step - lead */
-  int64_t period[2], phases[2], step[2], tap_step[2], lead[2], rows[2], extent[2];
+  /* per dim: position q of phase i shows coordinate q * step + i * tap_step % step - lead */
+  int64_t period[2], phases[2], step[2], stride[2], tap_step[2], lead[2], rows[2], extent[2];
   bool by_input; /* planes of x; else of y */
+  bool tight;    /* a plane of its own for each column of taps, rows no longer than the results' */
 } cni_conv_planes;
 
 static inline int64_t cni_least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -37,12 +44,15 @@ const cni_conv_kernels *cni_conv_kernels_of(int dtype);
 /* Taps i and i + period of dim d see the same phase of the image. */
 int64_t cni_conv_period(const cni_conv *v, int d);
 
+/* The layout that wastes the fewest lanes. */
+cni_conv_fit cni_conv_fit_of(const cni_conv *v, int lanes);
 /* Allocates planes for tensor t of v. 0 or CN_ERR_MEMORY. */
-int cni_conv_planes_begin(cni_conv_planes *f, const cni_conv *v, const cni_conv_tensor *t, int64_t stack);
+int cni_conv_planes_begin(cni_conv_planes *f, const cni_conv *v, const cni_conv_tensor *t, cni_conv_fit fit);
 void cni_conv_planes_end(cni_conv_planes *f);
 /* Fills them with blocks from `first` on; answers how many there are. */
 int64_t cni_conv_planes_fill(cni_conv_planes *f, int64_t first);
-/* Where tap (i, j) of the window at the origin lies in a channel's planes (of x). */
+/* Where tap (i, j) of the window at the origin lies in a channel's planes. Of y: what tap (i, j) brings to x's first
+ * element, without its padding. */
 int64_t cni_conv_tap(const cni_conv_planes *f, int64_t i, int64_t j);
 
 /* conv_weight.c: the gradient of the weight, written into v->weight in v's own type. 0 or CN_ERR_MEMORY. */

@@ -23,9 +23,10 @@ typedef struct cni_conv_emit {
   double bias;
 } cni_conv_emit;
 
-/* Which elements of an image a sum runs over: `count` runs of `n`, `step` apart. */
+/* Which elements a sum runs over: of each of `images` images, `image` elements apart, `count` runs of `n`, `step`
+ * apart. */
 typedef struct cni_conv_walk {
-  int64_t count, step, n;
+  int64_t images, image, count, step, n;
 } cni_conv_walk;
 
 /* The kernels of one element type. */
@@ -38,11 +39,11 @@ typedef struct cni_conv_kernels {
    * vectors are read and written: up to lanes - 1 elements behind cols. */
   void (*panel)(void *y, int64_t pitch, const void *a, int rows, int64_t depth, const int64_t *offset,
                 const void *x, int64_t cols);
-  /* w[i * ld + k] += sum over q < count, p < n of x[offset[i] + q * step + p] * g[(q * n + p) * ld + k], for i < rows
-   * and k < ld; ld is a multiple of lanes. */
+  /* w[i * ld + k] += sum over the walk's elements e, t of them so far, of x[offset[i] + e] * g[t * ld + k], for
+   * i < rows and k < ld; ld is a multiple of lanes. */
   void (*outer)(void *w, const void *x, const int64_t *offset, int64_t rows, const void *g, int64_t ld,
                 const cni_conv_walk *walk);
-  /* w[i] += sum over q < count, p < n of x[offset[i] + q * step + p] * g[q * n + p], for i < rows. */
+  /* w[i] += sum over the walk's elements e, t of them so far, of x[offset[i] + e] * g[t], for i < rows; one image. */
   void (*dots)(void *w, const void *x, const int64_t *offset, int64_t rows, const void *g,
                const cni_conv_walk *walk);
   void (*emit)(const cni_conv_emit *e);

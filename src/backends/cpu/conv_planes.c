@@ -46,38 +46,87 @@ int64_t cni_conv_period(const cni_conv *v, int dim)
   return v->stride[dim] / gcd(v->stride[dim], v->dilation[dim]);
 }
 
+/* ---- layout ---- */
+
+/* Rows and columns of a plane: results of one image and what windows reach beyond them. */
+static void plane_size(const cni_conv *v, bool tight, int64_t *rows)
+{
+  const int64_t taps[2] = {v->kh, v->kw}, out[2] = {v->oh, v->ow}, in[2] = {v->h, v->w};
+  bool by_input = v->kind != CNI_CONV_INPUT;
+  for (int d = 0; d < 2; d++) {
+    int64_t reach = (taps[d] - 1) * v->dilation[d] / v->stride[d];
+    rows[d] = (by_input ? out[d] : (in[d] - 1 + v->padding[d]) / v->stride[d] + 1) + reach;
+  }
+  if (tight) rows[1] = by_input ? v->ow : v->w;
+}
+
+/* Lanes that one image takes when s of them lie behind each other. */
+static double cost_of(const cni_conv *v, bool tight, int64_t s, int lanes, int64_t *run)
+{
+  int64_t rows[2], ny = v->kind == CNI_CONV_INPUT ? v->h : v->oh,
+                   nx = v->kind == CNI_CONV_INPUT ? v->w : v->ow;
+  plane_size(v, tight, rows);
+  *run = (s - 1) * rows[0] * rows[1] + (ny - 1) * rows[1] + nx;
+  return (double)(cni_parts(*run, lanes) * lanes) / (double)s;
+}
+
+cni_conv_fit cni_conv_fit_of(const cni_conv *v, int lanes)
+{
+  enum { LONGEST = 512, MOST = 64, WORTH = 64 };
+  cni_conv_fit best = {1, false};
+  int64_t run, rows = v->kind == CNI_CONV_INPUT ? v->c / v->groups : v->k / v->groups;
+  bool single = v->stride[0] == 1 && v->stride[1] == 1;
+  if (v->kind == CNI_CONV_INPUT && !single) return best; /* several products share the planes */
+  double least = cost_of(v, false, 1, lanes, &run);
+  /* Tight planes take more copying, which many rows of weights make good for. */
+  bool may_tight = v->kw > 1 && v->kw <= 16 && rows * v->kh >= WORTH;
+  for (int tight = 0; tight <= may_tight; tight++)
+    for (int64_t s = 1; s <= v->n && s <= MOST; s *= 2) {
+      double cost = cost_of(v, tight, s, lanes, &run);
+      if (s > 1 && run > LONGEST) break;
+      if (cost < least * (tight > best.tight ? 0.88 : 0.95)) {
+        least = cost;
+        best = (cni_conv_fit){s, tight};
+      }
+    }
+  return best;
+}
+
 /* ---- planes ---- */
 
-int cni_conv_planes_begin(cni_conv_planes *f, const cni_conv *v, const cni_conv_tensor *t, int64_t stack)
+int cni_conv_planes_begin(cni_conv_planes *f, const cni_conv *v, const cni_conv_tensor *t, cni_conv_fit fit)
 {
-  const int64_t size[2] = {t->shape[2], t->shape[3]}, taps[2] = {v->kh, v->kw}, out[2] = {v->oh, v->ow};
-  int64_t reach[2];
+  const int64_t taps[2] = {v->kh, v->kw};
   f->t = t;
   f->dtype = v->dtype;
   f->size = v->dtype == CN_F64 ? 8 : 4;
+  f->by_input = v->kind != CNI_CONV_INPUT;
+  f->tight = fit.tight;
+  plane_size(v, fit.tight, f->rows);
   for (int d = 0; d < 2; d++) {
-    reach[d] = (taps[d] - 1) * v->dilation[d] / v->stride[d];
-    f->by_input = v->kind != CNI_CONV_INPUT;
     f->period[d] = cni_conv_period(v, d);
     f->phases[d] = f->by_input ? cni_least(taps[d], f->period[d]) : 1;
     f->step[d] = f->by_input ? v->stride[d] : 1;
+    f->stride[d] = v->stride[d];
     f->tap_step[d] = v->dilation[d];
-    f->lead[d] = f->by_input ? v->padding[d] : reach[d];
-    f->rows[d] =
-        (f->by_input ? out[d] : (v->x.shape[2 + d] - 1 + v->padding[d]) / v->stride[d] + 1) + reach[d];
-    f->extent[d] = size[d];
+    f->lead[d] = f->by_input ? v->padding[d] : (taps[d] - 1) * v->dilation[d] / v->stride[d];
+    f->extent[d] = t->shape[2 + d];
+  }
+  if (fit.tight) {
+    f->phases[1] = f->period[1] = v->kw;
+    f->lead[1] = v->padding[1];
   }
   f->images = v->n;
   f->channels = t->shape[1];
-  f->stack = stack;
+  f->stack = fit.stack;
   f->pitch = f->rows[1];
   f->plane = f->rows[0] * f->rows[1];
-  f->channel = f->plane * stack * f->phases[0] * f->phases[1];
+  f->channel = f->plane * f->stack * f->phases[0] * f->phases[1];
   f->block = f->channel * f->channels;
-  double bytes = (double)f->rows[0] * (double)f->rows[1] * (double)stack *
+  double bytes = (double)f->rows[0] * (double)f->rows[1] * (double)f->stack *
                  (double)(f->phases[0] * f->phases[1]) * (double)f->channels * (double)f->size;
   if (bytes > 1e15) return cni_fail_memory(SIZE_MAX);
-  int64_t blocks = cni_parts(v->n, stack);
+  int64_t blocks = cni_parts(v->n, f->stack);
   f->set = bytes > 0 ? (int64_t)(SET_BYTES / bytes) : blocks;
   if (f->set < 1) f->set = 1;
   if (f->set > blocks) f->set = blocks;
@@ -104,69 +153,94 @@ static inline void clear_bytes(char *dst, int64_t n)
   if (n) memset(dst, 0, 4);
 }
 
-/* Positions [first, last) of phase `residue` that lie inside the image: position q shows q * step + residue - lead. */
-static void inside(const cni_conv_planes *f, int d, int64_t residue, int64_t *first, int64_t *last)
+/* A native row, every `step`-th element. */
+static inline void copy_row(char *dst, const char *src, int64_t n, int64_t step, size_t size)
 {
-  int64_t behind = f->lead[d] - residue, end = f->extent[d] + behind;
-  *first = behind > 0 ? cni_parts(behind, f->step[d]) : 0;
+  if (step == 1) {
+    copy_bytes(dst, src, n * (int64_t)size);
+  } else if (size == 4) {
+    for (int64_t i = 0; i < n; i++) memcpy(dst + 4 * i, src + 4 * i * step, 4);
+  } else {
+    for (int64_t i = 0; i < n; i++) memcpy(dst + 8 * i, src + 8 * i * step, 8);
+  }
+}
+
+/* Position 0 of a phase shows this coordinate. */
+static int64_t shift_of(const cni_conv_planes *f, int d, int64_t phase)
+{
+  if (d == 0 || !f->tight) return phase * f->tap_step[d] % f->step[d] - f->lead[d];
+  return f->by_input ? phase * f->tap_step[d] - f->lead[d] : f->lead[d] - phase * f->tap_step[d];
+}
+
+/* Positions [first, last) that lie inside the image. */
+static void inside(const cni_conv_planes *f, int d, int64_t shift, int64_t *first, int64_t *last)
+{
+  int64_t end = f->extent[d] - shift;
+  *first = shift < 0 ? cni_least(cni_parts(-shift, f->step[d]), f->rows[d]) : 0;
   *last = end > 0 ? cni_least(cni_parts(end, f->step[d]), f->rows[d]) : 0;
-  if (*first > f->rows[d]) *first = f->rows[d];
   if (*last < *first) *last = *first;
 }
 
-/* One phase of one channel of one image. dst: (rows, pitch) */
-static void fill_plane(const cni_conv_planes *f, char *dst, int64_t n, int64_t c, const int64_t *residue)
+/* Elements of another type or layout, into a cleared plane. */
+static void fill_cast(const cni_conv_planes *f, char *dst, const char *src, int64_t ny, int64_t nx)
+{
+  const int64_t *s = f->t->strides;
+  cn_desc from = {.data = (char *)src, .numel = ny * nx, .dtype = f->dtype, .ndim = 2, .device = CN_CPU};
+  from.shape[0] = ny;
+  from.shape[1] = nx;
+  from.strides[0] = s[2] * f->step[0];
+  from.strides[1] = s[3] * f->step[1];
+  cn_desc to = from;
+  to.data = dst;
+  to.dtype = f->size == 8 ? CN_F64 : CN_F32;
+  to.strides[0] = f->pitch;
+  to.strides[1] = 1;
+  cni_cpu_copy(&to, &from);
+}
+
+/* One phase of one channel of one image, whose coordinate (0, 0) is at src. dst: (rows, pitch) */
+static void fill_plane(const cni_conv_planes *f, char *dst, const char *src, const int64_t *shift)
 {
   const int64_t size = (int64_t)f->size, pitch = f->pitch * size, *s = f->t->strides;
   int64_t y0, y1, x0, x1, elem = (int64_t)cni_dtype_size(f->dtype);
-  inside(f, 0, residue[0], &y0, &y1);
-  inside(f, 1, residue[1], &x0, &x1);
-  int64_t y = y0 * f->step[0] + residue[0] - f->lead[0], x = x0 * f->step[1] + residue[1] - f->lead[1];
-  const char *src = f->t->data + (n * s[0] + c * s[1] + y * s[2] + x * s[3]) * elem;
+  inside(f, 0, shift[0], &y0, &y1);
+  inside(f, 1, shift[1], &x0, &x1);
+  src += ((y0 * f->step[0] + shift[0]) * s[2] + (x0 * f->step[1] + shift[1]) * s[3]) * elem;
   if (y1 == y0 || x1 == x0) {
     memset(dst, 0, (size_t)(f->rows[0] * pitch));
-  } else if (elem == size && s[3] * f->step[1] == 1) {
-    int64_t left = x0 * size, width = (x1 - x0) * size, right = pitch - left - width,
-            row = f->step[0] * s[2] * size;
-    memset(dst, 0, (size_t)(y0 * pitch));
-    char *to = dst + y0 * pitch;
-    for (int64_t q = y0; q < y1; q++, to += pitch, src += row) {
-      clear_bytes(to, left);
-      copy_bytes(to + left, src, width);
-      clear_bytes(to + left + width, right);
-    }
-    memset(to, 0, (size_t)((f->rows[0] - y1) * pitch));
-  } else {
-    cn_desc from = {.data = (char *)src,
-                    .numel = (y1 - y0) * (x1 - x0),
-                    .dtype = f->dtype,
-                    .ndim = 2,
-                    .device = CN_CPU,
-                    .shape = {y1 - y0, x1 - x0},
-                    .strides = {s[2] * f->step[0], s[3] * f->step[1]}};
-    cn_desc to = from;
-    memset(dst, 0, (size_t)(f->rows[0] * pitch));
-    to.data = dst + (y0 * f->pitch + x0) * size;
-    to.dtype = size == 8 ? CN_F64 : CN_F32;
-    to.strides[0] = f->pitch;
-    to.strides[1] = 1;
-    cni_cpu_copy(&to, &from);
+    return;
   }
+  if (elem != size || s[3] > 8) {
+    memset(dst, 0, (size_t)(f->rows[0] * pitch));
+    fill_cast(f, dst + (y0 * f->pitch + x0) * size, src, y1 - y0, x1 - x0);
+    return;
+  }
+  int64_t left = x0 * size, right = (f->pitch - x1) * size, row = f->step[0] * s[2] * size;
+  char *to = dst + y0 * pitch;
+  clear_bytes(dst, y0 * pitch);
+  for (int64_t q = y0; q < y1; q++, to += pitch, src += row) {
+    clear_bytes(to, left);
+    copy_row(to + left, src, x1 - x0, s[3] * f->step[1], f->size);
+    clear_bytes(to + pitch - right, right);
+  }
+  clear_bytes(to, (f->rows[0] - y1) * pitch);
 }
 
 /* Items are channels of blocks. */
 static void fill_range(int64_t begin, int64_t end, void *payload)
 {
   const cni_conv_planes *f = payload;
+  const int64_t *s = f->t->strides, elem = (int64_t)cni_dtype_size(f->dtype);
   for (int64_t item = begin; item < end; item++) {
     int64_t block = item / f->channels, c = item % f->channels, first = (f->first + block) * f->stack;
     char *to = f->data + (block * f->block + c * f->channel) * (int64_t)f->size;
     for (int64_t i = 0; i < f->phases[0]; i++)
-      for (int64_t j = 0; j < f->phases[1]; j++)
-        for (int64_t s = 0; s < f->stack; s++, to += f->plane * (int64_t)f->size) {
-          int64_t residue[2] = {i * f->tap_step[0] % f->step[0], j * f->tap_step[1] % f->step[1]};
-          if (first + s < f->images) fill_plane(f, to, first + s, c, residue);
-        }
+      for (int64_t j = 0; j < f->phases[1]; j++) {
+        int64_t shift[2] = {shift_of(f, 0, i), shift_of(f, 1, j)};
+        for (int64_t k = 0; k < f->stack; k++, to += f->plane * (int64_t)f->size)
+          if (first + k < f->images)
+            fill_plane(f, to, f->t->data + ((first + k) * s[0] + c * s[1]) * elem, shift);
+      }
   }
 }
 
@@ -178,10 +252,13 @@ int64_t cni_conv_planes_fill(cni_conv_planes *f, int64_t first)
   return blocks;
 }
 
-/* Where tap (i, j) of the window at the origin lies in a channel's planes. */
 int64_t cni_conv_tap(const cni_conv_planes *f, int64_t i, int64_t j)
 {
+  int64_t down = i * f->tap_step[0], right = f->tight ? 0 : j * f->tap_step[1];
   int64_t phase = i % f->period[0] * f->phases[1] + j % f->period[1];
-  return phase * f->stack * f->plane + i * f->tap_step[0] / f->step[0] * f->pitch +
-         j * f->tap_step[1] / f->step[1];
+  if (f->by_input) return phase * f->stack * f->plane + down / f->step[0] * f->pitch + right / f->step[1];
+  phase = f->tight ? j : 0;
+  down = f->lead[0] - down / f->stride[0];
+  right = f->tight ? 0 : f->lead[1] - right / f->stride[1];
+  return phase * f->stack * f->plane + down * f->pitch + right;
 }

@@ -14,7 +14,7 @@
 enum {
   MOST_PIECES = 8,        /* partial sums */
   PIECES_BYTES = 4 << 20, /* all of them together, unless one alone is larger */
-  TILE_BYTES = 64 << 10,  /* of grad, that all rows of the weight use while it is in the cache */
+  TILE_BYTES = 256 << 10, /* of grad, that all rows of the weight use while it is in the cache */
   FEW_CHANNELS = 2,       /* of a group: dot products */
   ENOUGH_ITEMS = 32,
   GRAIN_WORK = 1 << 19,
@@ -70,28 +70,29 @@ static void grad_range(int64_t begin, int64_t end, void *payload)
 
 /* ---- sums ---- */
 
-/* Images [first, last) of the planes, rows [row, row + rows) of group g, into w. */
+/* Images [first, last) of the planes, rows [row, row + rows) of group g, into w: as many images at a time, or lines of
+ * one, as fit the cache. */
 static void add_outer(const job *j, char *w, int64_t g, int64_t row, int64_t rows, int64_t first,
                       int64_t last)
 {
   const cni_conv_planes *f = &j->f;
   const cni_conv *v = j->v;
-  const int64_t size = (int64_t)j->ker->size, line = v->ow * j->ld * size;
-  int64_t lines = line ? TILE_BYTES / line : 1;
+  const int64_t size = (int64_t)j->ker->size, line = v->ow * j->ld * size, image = v->oh * line;
+  int64_t lines = TILE_BYTES / line, images = TILE_BYTES / image;
   if (lines < 1) lines = 1;
+  if (images < 1) images = 1;
+  if (images > 1 || lines > v->oh) lines = v->oh;
   const char *group = f->data + g * (f->channels / v->groups) * f->channel * size;
-  const char *grad = j->grad + g * j->images * j->pixels * j->ld * size;
-  if (v->oh == 1) { /* images as lines */
-    cni_conv_walk all = {last - first, f->block, v->ow};
-    j->ker->outer(w, group + first * f->block * size, j->offset + row, rows, grad + first * line, j->ld,
-                  &all);
-    return;
-  }
-  for (int64_t n = first; n < last; n++)
+  const char *grad = j->grad + g * j->images * image;
+  for (int64_t n = first; n < last; n += images)
     for (int64_t y = 0; y < v->oh; y += lines) {
-      cni_conv_walk some = {cni_least(lines, v->oh - y), f->pitch, v->ow};
+      cni_conv_walk some = {.images = cni_least(images, last - n),
+                            .image = f->block,
+                            .count = cni_least(lines, v->oh - y),
+                            .step = f->pitch,
+                            .n = v->ow};
       j->ker->outer(w, group + (n * f->block + y * f->pitch) * size, j->offset + row, rows,
-                    grad + n * j->pixels * j->ld * size + y * line, j->ld, &some);
+                    grad + n * image + y * line, j->ld, &some);
     }
 }
 
@@ -100,7 +101,7 @@ static void add_dots(const job *j, char *w, int64_t g, int64_t row, int64_t rows
   const cni_conv_planes *f = &j->f;
   const cni_conv *v = j->v;
   const int64_t size = (int64_t)j->ker->size;
-  cni_conv_walk walk = {v->oh, f->pitch, v->ow};
+  cni_conv_walk walk = {.images = 1, .count = v->oh, .step = f->pitch, .n = v->ow};
   for (int64_t k = 0; k < j->kg; k++)
     for (int64_t n = first; n < last; n++) {
       const char *x = f->data + (n * f->block + g * (f->channels / v->groups) * f->channel) * size;
@@ -214,7 +215,7 @@ int cni_conv_weight(const cni_conv *v, const cni_conv_kernels *ker)
            .depth = v->c / v->groups * v->kh * v->kw,
            .pixels = v->oh * v->ow};
   if (j.depth == 0) return CN_OK;
-  int status = cni_conv_planes_begin(&j.f, v, &v->x, 1);
+  int status = cni_conv_planes_begin(&j.f, v, &v->x, (cni_conv_fit){1, false});
   if (status) return status;
   j.dots = j.kg <= FEW_CHANNELS;
   j.ld = j.dots ? 1 : cni_parts(j.kg, ker->lanes) * ker->lanes;

@@ -82,8 +82,27 @@ typedef struct reading {
   size_t elem;
 } reading;
 
+/* Packed numbers and result, all from one row of a packed input: the usual gather along the last dim. */
+#define READ_PACKED(T)                                                                \
+  do {                                                                                \
+    T *to = (T *)(void *)out;                                                         \
+    const T *from = (const T *)(const void *)in;                                      \
+    const int64_t *numbers = (const int64_t *)(const void *)index;                    \
+    for (int64_t i = 0; i < n; i++) {                                                 \
+      if (!checked && (uint64_t)numbers[i] >= size) {                                 \
+        cni_index_error(r->c, numbers[i], r->size, r->dim);                           \
+        return;                                                                       \
+      }                                                                               \
+      to[i] = from[numbers[i]];                                                       \
+    }                                                                                 \
+  } while (0)
+
 #define READ_LOOP(T)                                                                  \
   case sizeof(T):                                                                     \
+    if (packed && step == (int64_t)sizeof(T)) {                                       \
+      READ_PACKED(T);                                                                 \
+      break;                                                                          \
+    }                                                                                 \
     for (int64_t i = 0; i < n; i++) {                                                 \
       int64_t number = *(const int64_t *)(const void *)(index + i * stride[1]);       \
       if (!checked && (uint64_t)number >= size) {                                     \
@@ -109,6 +128,7 @@ static void read_row(char *const *ptr, const int64_t *stride, int64_t n, void *p
     else cni_row_copy(out, stride[0], in + number * step, stride[2], r->elem, n);
     return;
   }
+  bool packed = stride[0] == (int64_t)r->elem && stride[1] == (int64_t)sizeof(int64_t) && stride[2] == 0;
   switch (r->elem) {
     READ_LOOP(uint8_t);
     READ_LOOP(uint16_t);

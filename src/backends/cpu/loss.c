@@ -159,11 +159,15 @@ static int cross_entropy_kernel(cn_call *c)
   return status;
 }
 
+static double row_scale(const rows *r, int64_t i)
+{
+  return r->share * cni_load_f64(r->g->ndim ? row_at(r->g, i) : r->g->data, 0, r->g->dtype);
+}
+
 /* One row of the gradient into y (work type). */
 static void grad_row(const rows *r, int64_t i, void *y, const void *x)
 {
-  double lse = cni_load_f64(row_at(r->lse, i), 0, r->lse->dtype);
-  double scale = r->share * cni_load_f64(r->g->ndim ? row_at(r->g, i) : r->g->data, 0, r->g->dtype);
+  double lse = cni_load_f64(row_at(r->lse, i), 0, r->lse->dtype), scale = row_scale(r, i);
   if (r->type == CN_F32) {
     loops()->softmax_f32(y, x, r->classes, (float)lse, (float)scale);
     ((float *)y)[r->target[i]] -= (float)scale;
@@ -194,6 +198,44 @@ static void grad_range(int64_t begin, int64_t end, void *payload)
   cni_free(room, 2 * size);
 }
 
+/* Blocks of short rows that are read and written in place. */
+static void short_grad_range(int64_t begin, int64_t end, void *payload)
+{
+  const rows *r = payload;
+  int64_t stride = r->x->strides[0], classes = r->classes;
+  for (int64_t block = begin; block < end; block++) {
+    union {
+      float f[CNI_LOSS_ROWS];
+      double d[CNI_LOSS_ROWS];
+    } lse, scale;
+    int64_t first = block * CNI_LOSS_ROWS, n = r->x->shape[0] - first;
+    if (n > CNI_LOSS_ROWS) n = CNI_LOSS_ROWS;
+    for (int64_t i = 0; i < n; i++) {
+      cni_store_f64(&lse, i, r->type, cni_load_f64(row_at(r->lse, first + i), 0, r->lse->dtype));
+      cni_store_f64(&scale, i, r->type, row_scale(r, first + i));
+    }
+    void *x = row_at(r->x, first), *y = row_at(r->y, first);
+    if (r->type == CN_F32) loops()->softmaxes_f32(y, x, stride, n, classes, lse.f, scale.f);
+    else loops()->softmaxes_f64(y, x, stride, n, classes, lse.d, scale.d);
+    for (int64_t i = 0; i < n; i++) {
+      char *row = row_at(r->y, first + i);
+      int64_t t = r->target[first + i];
+      if (t == r->ignore) memset(row, 0, (size_t)classes * cni_dtype_size(r->type));
+      else if (r->type == CN_F32) ((float *)(void *)row)[t] -= scale.f[i];
+      else ((double *)(void *)row)[t] -= scale.d[i];
+    }
+  }
+}
+
+static void fill_grad(const rows *r)
+{
+  int64_t n = r->x->shape[0], blocks = (n + CNI_LOSS_ROWS - 1) / CNI_LOSS_ROWS;
+  if (r->classes == 0) return;
+  if (r->classes <= CNI_LOSS_SHORT && r->direct)
+    cni_parallel_for(blocks, GRAIN / (CNI_LOSS_ROWS * r->classes) + 1, short_grad_range, (void *)r);
+  else cni_parallel_for(n, GRAIN / r->classes + 1, grad_range, (void *)r);
+}
+
 /* cross_entropy_rows_grad(grad, input, target, lse, ignore_index, reduction) */
 static int cross_entropy_grad_kernel(cn_call *c)
 {
@@ -206,7 +248,7 @@ static int cross_entropy_grad_kernel(cn_call *c)
   r.target = t.d.data;
   int64_t count = status ? status : count_targets(c, r.target, r.x->shape[0], r.classes, r.ignore);
   r.share = !strcmp(c->args[5].u.s, "mean") ? 1 / (double)count : 1;
-  if (count >= 0 && r.classes > 0) cni_parallel_for(r.x->shape[0], GRAIN / r.classes + 1, grad_range, &r);
+  if (count >= 0) fill_grad(&r);
   cni_numbers_close(&t);
   return count < 0 ? (int)count : cn_err();
 }

@@ -17,6 +17,11 @@ typedef struct cni_loss_table {
   /* y = scale * exp(x - lse); y may not overlap x */
   void (*softmax_f32)(float *y, const float *x, int64_t n, float lse, float scale);
   void (*softmax_f64)(double *y, const double *x, int64_t n, double lse, double scale);
+  /* The same for short rows: y is packed, those of x lie `stride` apart; lse and scale per row. */
+  void (*softmaxes_f32)(float *y, const float *x, int64_t stride, int64_t rows, int64_t n, const float *lse,
+                        const float *scale);
+  void (*softmaxes_f64)(double *y, const double *x, int64_t stride, int64_t rows, int64_t n, const double *lse,
+                        const double *scale);
   /* mask[i] = u[i] < keep */
   void (*below)(uint8_t *mask, const float *u, int64_t n, float keep);
   /* y = mask * scale * x */

@@ -69,6 +69,14 @@ enum { LANES = 32 }; /* more than a vector holds: below 17 gcc unrolls these loo
     for (int l = 0; l < LANES; l++) tail[l] = scale * EXP(tail[l] - lse);                          \
     memcpy(y + whole, tail, (size_t)(n - whole) * sizeof *x);                                      \
   }                                                                                                \
+  static void softmaxes_##S(T *y, const T *x, int64_t stride, int64_t rows, int64_t n, const T *lse, const T *scale) \
+  {                                                                                                \
+    for (int64_t r = 0; r < rows; r++)                                                             \
+      for (int64_t i = 0; i < n; i++) y[r * n + i] = x[r * stride + i] - lse[r];                   \
+    for (int64_t i = 0; i < rows * n; i++) y[i] = EXP(y[i]);                                       \
+    for (int64_t r = 0; r < rows; r++)                                                             \
+      for (int64_t i = 0; i < n; i++) y[r * n + i] *= scale[r];                                    \
+  }                                                                                                \
   static void masked_##S(T *y, const T *x, const uint8_t *mask, int64_t n, T scale)                \
   {                                                                                                \
     for (int64_t i = 0; i < n; i++) y[i] = x[i] * ((T)mask[i] * scale);                            \
@@ -82,5 +90,6 @@ static void below(uint8_t *mask, const float *u, int64_t n, float keep)
   for (int64_t i = 0; i < n; i++) mask[i] = u[i] < keep;
 }
 
-const cni_loss_table CNI_ISA_NAME(cni_loss_table) = {lse_f32,     lse_f64, lses_f32,   lses_f64,  softmax_f32,
-                                                     softmax_f64, below,   masked_f32, masked_f64};
+const cni_loss_table CNI_ISA_NAME(cni_loss_table) = {
+    lse_f32,     lse_f64,       lses_f32,      lses_f64, softmax_f32,
+    softmax_f64, softmaxes_f32, softmaxes_f64, below,    masked_f32, masked_f64};

@@ -26,6 +26,22 @@ enum { LANES = 32, BLOCK = 4096 };
     } \
   } while (0)
 
+/* The same with one set of chains. */
+#define ONE_SUM(T, first) \
+  do { \
+    sums[0] = 0; \
+    for (int64_t start = 0; start < n; start += BLOCK) { \
+      int64_t i = start, end = n - start < BLOCK ? n : start + BLOCK; \
+      T p[2 * LANES] = {0}; \
+      for (; i + 2 * LANES <= end; i += 2 * LANES) \
+        for (int l = 0; l < 2 * LANES; l++) p[l] += first(i + l); \
+      for (int l = 0; i < end; l++, i++) p[l] += first(i); \
+      for (int width = LANES; width > 0; width /= 2) \
+        for (int l = 0; l < width; l++) p[l] += p[l + width]; \
+      sums[0] += (double)p[0]; \
+    } \
+  } while (0)
+
 static cni_moment join(cni_moment a, cni_moment b)
 {
   double count = a.count + b.count, delta = b.mean - a.mean;
@@ -34,7 +50,6 @@ static cni_moment join(cni_moment a, cni_moment b)
 }
 
 #define PLAIN(i) x[i]
-#define NOTHING(i) 0
 #define DEVIATION(i) (x[i] - center)
 #define DEVIATION2(i) ((x[i] - center) * (x[i] - center))
 #define SQUARE(i) (x[i] * x[i])
@@ -49,7 +64,7 @@ static cni_moment join(cni_moment a, cni_moment b)
   static cni_moment block_##S(const T *x, int64_t n) \
   { \
     double sums[2]; \
-    TWO_SUMS(T, PLAIN, NOTHING); \
+    ONE_SUM(T, PLAIN); \
     T center = (T)(sums[0] / (double)n); \
     TWO_SUMS(T, DEVIATION, DEVIATION2); \
     cni_moment m = {(double)n, (double)center + sums[0] / (double)n, sums[1] - sums[0] * sums[0] / (double)n}; \
@@ -73,8 +88,8 @@ static cni_moment join(cni_moment a, cni_moment b)
   static double square_row_##S(const void *x_, int64_t n) \
   { \
     const T *x = x_; \
-    double sums[2]; \
-    TWO_SUMS(T, SQUARE, NOTHING); \
+    double sums[1]; \
+    ONE_SUM(T, SQUARE); \
     return sums[0]; \
   } \
   static void normalize_row_##S(void *y_, const void *x_, const void *w_, const void *b_, int64_t n, double mean_, \

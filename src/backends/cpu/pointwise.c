@@ -235,44 +235,50 @@ static void direct_range(int64_t begin, int64_t end, void *payload)
   d->loop(d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, end - begin);
 }
 
-/* One primitive over dense operands of one layout: no blocks, no iterator. */
-static bool run_direct(const plan *pl)
+/* One primitive over dense operands of one layout and type: no plan, no blocks, no iterator. */
+static bool run_direct(const cn_call *c, const cni_program *p, enum cni_compute class, const cni_pw_loop *loops)
 {
-  const cni_program *p = pl->p;
-  const cn_call *c = pl->c;
   const cn_desc *y = cn_desc_of(c->out[0]);
-  if (p->nstep != 1 || p->nconst || p->nout != 1 || pl->checks_zero || pl->store[0]) return false;
-  direct d = {pl->loop[p->steps[0].prim], y->data, {y->data, y->data, y->data}, (int64_t)pl->size};
+  if (p->nstep != 1 || p->nconst || p->nout != 1 || y->dtype != class_dtype[class]) return false;
+  int prim = p->steps[0].prim, arity = cni_prims[prim].arity;
+  if (class >= CNI_C_I64 && divides(prim)) return false;
+  direct d = {loops[prim], y->data, {y->data, y->data, y->data}, (int64_t)cni_dtype_size(y->dtype)};
   for (int i = 0; i < p->nin; i++)
-    if (pl->load[i] || !same_layout(cn_desc_of(c->in[i]), y)) return false;
-  if (!cni_is_contiguous(y->ndim, y->shape, y->strides) && !cni_is_dense(y->ndim, y->shape, y->strides)) return false;
-  for (int k = 0; k < cni_prims[p->steps[0].prim].arity; k++) d.in[k] = cn_desc_of(c->in[p->steps[0].arg[k]])->data;
+    if (!same_layout(cn_desc_of(c->in[i]), y)) return false;
+  if (y->ndim > 1 && !cni_is_dense(y->ndim, y->shape, y->strides)) return false;
+  if (y->ndim == 1 && y->strides[0] != 1 && y->shape[0] > 1) return false;
+  for (int k = 0; k < arity; k++) d.in[k] = cn_desc_of(c->in[p->steps[0].arg[k]])->data;
   if (y->numel <= GRAIN) direct_range(0, y->numel, &d);
   else cni_parallel_for(y->numel, GRAIN, direct_range, &d);
   return true;
 }
 
-int cni_cpu_pointwise(cn_call *c)
+static void make_plan(plan *pl, const cn_call *c, enum cni_compute class)
 {
-  plan pl;
-  pl.c = c;
-  if (!(pl.p = cni_program_of(c, pl.consts))) return cn_err();
-  enum cni_compute class = compute_class(c->compute);
-  pl.compute = class_dtype[class];
-  pl.size = cni_dtype_size(pl.compute);
-  pl.loop = table()->loop[class];
-  pl.checks_zero = false;
-  for (int i = 0; i < pl.p->nstep; i++)
-    if (class >= CNI_C_I64 && divides(pl.p->steps[i].prim)) pl.checks_zero = true;
+  pl->c = c;
+  pl->compute = class_dtype[class];
+  pl->size = cni_dtype_size(pl->compute);
+  pl->checks_zero = false;
+  for (int i = 0; i < pl->p->nstep; i++)
+    if (class >= CNI_C_I64 && divides(pl->p->steps[i].prim)) pl->checks_zero = true;
   for (int i = 0; i < c->nin; i++) {
     int dtype = cn_desc_of(c->in[i])->dtype;
-    pl.load[i] = dtype == pl.compute ? NULL : cni_cast_find(dtype, pl.compute);
+    pl->load[i] = dtype == pl->compute ? NULL : cni_cast_find(dtype, pl->compute);
   }
   for (int i = 0; i < c->nout; i++) {
     int dtype = cn_desc_of(c->out[i])->dtype;
-    pl.store[i] = dtype == pl.compute ? NULL : cni_cast_find(pl.compute, dtype);
+    pl->store[i] = dtype == pl->compute ? NULL : cni_cast_find(pl->compute, dtype);
   }
-  if (run_direct(&pl)) return CN_OK;
+}
+
+int cni_cpu_pointwise(cn_call *c)
+{
+  plan pl;
+  if (!(pl.p = cni_program_of(c, pl.consts))) return cn_err();
+  enum cni_compute class = compute_class(c->compute);
+  pl.loop = table()->loop[class];
+  if (run_direct(c, pl.p, class, pl.loop)) return CN_OK;
+  make_plan(&pl, c, class);
   cni_iter it;
   const cn_desc *y = cn_desc_of(c->out[0]);
   cni_iter_begin(&it, y->ndim, y->shape);

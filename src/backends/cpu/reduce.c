@@ -348,12 +348,16 @@ static int fold_dims(cn_call *c, enum cni_fold kind, uint32_t mask, int type, en
   return run_fold(&f);
 }
 
-/* With a dims argument at args[1]. */
-static int fold_listed(cn_call *c, enum cni_fold kind, int type, enum finish finish)
+static int fold_at(cn_call *c, int param, enum cni_fold kind, int type, enum finish finish)
 {
   uint32_t mask;
-  int status = cni_dims_mask(c, &c->args[1], cn_desc_of(c->in[0])->ndim, &mask);
+  int status = cni_dims_mask(c, &c->args[param], cn_desc_of(c->in[0])->ndim, &mask);
   return status ? status : fold_dims(c, kind, mask, type, finish);
+}
+/* With the dims at args[1]. */
+static int fold_listed(cn_call *c, enum cni_fold kind, int type, enum finish finish)
+{
+  return fold_at(c, 1, kind, type, finish);
 }
 
 static int out_type(const cn_call *c) { return cn_desc_of(c->out[0])->dtype; }
@@ -381,6 +385,19 @@ static int fold_strict(cn_call *c, enum cni_fold kind)
 static int all_kernel(cn_call *c) { return fold_strict(c, CNI_FOLD_ALL); }
 static int any_kernel(cn_call *c) { return fold_strict(c, CNI_FOLD_ANY); }
 
+/* linalg_vector_norm(input, ord, dim, keepdim, dtype): the orders that are a fold. */
+static int norm_kernel(cn_call *c)
+{
+  double ord = cni_arg_float(c->args, 1);
+  int type = out_type(c);
+  if (ord == 2) return fold_at(c, 2, CNI_FOLD_SQUARE, type, ROOT);
+  if (ord == 1) return fold_at(c, 2, CNI_FOLD_ABS, type, AS_IS);
+  if (ord == 0) return fold_at(c, 2, CNI_FOLD_NONZERO, type, AS_IS);
+  if (isinf(ord)) return fold_at(c, 2, ord > 0 ? CNI_FOLD_ABS_MAX : CNI_FOLD_ABS_MIN, type, AS_IS);
+  c->refusal = "only the orders 0, 1, 2, inf and -inf";
+  return CN_REFUSED;
+}
+
 const cn_kernel cni_cpu_reduce_kernels[] = {
   {"sum", "vector loops", sum_kernel},
   {"mean", "vector loops", mean_kernel},
@@ -392,6 +409,7 @@ const cn_kernel cni_cpu_reduce_kernels[] = {
   {"min", "vector loops", min_kernel},
   {"all", "vector loops", all_kernel},
   {"any", "vector loops", any_kernel},
+  {"linalg_vector_norm", "vector loops", norm_kernel},
   {"count_nonzero", "vector loops", count_kernel},
   {NULL, NULL, NULL},
 };

@@ -1,0 +1,215 @@
+/* compile.c: from the text of a kernel to a function on a device: compiled by NVRTC once, kept in memory by key and on
+ * disk by content, and launched.
+ *
+ * Place in the flow: between the kernels of this plugin and the driver. Invariant: what is on disk is named after the
+ * text, the options, NVRTC's version and the architecture, so it can never be the wrong code. */
+#include <stdio.h>
+#include <string.h>
+
+#include "plugin.h"
+
+enum { FIRST_SLOTS = 256, LOG = 600, OPTIONS = 6 };
+
+typedef struct slot {
+  uint64_t key; /* device included; 0: empty */
+  CUfunction function;
+} slot;
+
+static slot *slots;
+static size_t nslots, nused;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table, and of compiling */
+
+uint64_t cni_cuda_hash(uint64_t h, const void *data, size_t size)
+{
+  const unsigned char *p = data;
+  for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * 0x100000001b3ull;
+  return h;
+}
+
+/* ---- the table ---- */
+
+static slot *find(uint64_t key)
+{
+  size_t i = (size_t)(key * 0x9e3779b97f4a7c15ull >> 32) & (nslots - 1);
+  while (slots[i].key && slots[i].key != key) i = (i + 1) & (nslots - 1);
+  return &slots[i];
+}
+
+static int make_room(void)
+{
+  slot *old = slots;
+  size_t n = nslots;
+  if (nused * 2 < nslots) return CN_OK;
+  size_t bigger = n ? n * 2 : FIRST_SLOTS;
+  slot *made = cni_cuda_host->memory(bigger * sizeof *made);
+  if (!made) return CN_ERR_MEMORY;
+  memset(made, 0, bigger * sizeof *made);
+  slots = made;
+  nslots = bigger;
+  for (size_t i = 0; i < n; i++)
+    if (old[i].key) *find(old[i].key) = old[i];
+  if (old) cni_cuda_host->release_memory(old, n * sizeof *old);
+  return CN_OK;
+}
+
+void cni_cuda_code_exit(void)
+{
+  if (slots) cni_cuda_host->release_memory(slots, nslots * sizeof *slots);
+  slots = NULL;
+  nslots = nused = 0;
+}
+
+/* ---- compiling ---- */
+
+typedef struct target {
+  char arch[40];
+  const char *options[OPTIONS];
+  int noptions;
+  char file[64]; /* in the cache on disk */
+} target;
+
+static void describe(target *t, const cni_cuda_device *d, const char *text)
+{
+  int major = 0, minor = 0;
+  cni_cuda_nvrtc()->nvrtcVersion(&major, &minor);
+  snprintf(t->arch, sizeof t->arch, "--gpu-architecture=sm_%d%d", d->major, d->minor);
+  t->noptions = 0;
+  t->options[t->noptions++] = t->arch;
+  t->options[t->noptions++] = "--fmad=false";
+  t->options[t->noptions++] = "--device-as-default-execution-space";
+  t->options[t->noptions++] = "-w";
+  if (major > 12 || (major == 12 && minor >= 4)) t->options[t->noptions++] = "-minimal";
+  uint64_t a = 0xcbf29ce484222325ull, b = 0x84222325cbf29ce4ull;
+  int version[2] = {major, minor};
+  for (int i = 0; i < t->noptions; i++) a = cni_cuda_hash(a, t->options[i], strlen(t->options[i]) + 1);
+  a = cni_cuda_hash(a, version, sizeof version);
+  a = cni_cuda_hash(a, text, strlen(text));
+  b = cni_cuda_hash(b ^ a, text, strlen(text));
+  snprintf(t->file, sizeof t->file, "cuda-%016llx%016llx.cubin", (unsigned long long)a, (unsigned long long)b);
+}
+
+static int fail_with_log(nvrtcProgram program, nvrtcResult result, const char *entry)
+{
+  const cni_cuda_nvrtc_table *rtc = cni_cuda_nvrtc();
+  size_t size = 0;
+  rtc->nvrtcGetProgramLogSize(program, &size);
+  char *log = size ? cni_cuda_host->memory(size) : NULL;
+  if (log) rtc->nvrtcGetProgramLog(program, log);
+  int status = cni_cuda_host->fail(CN_ERR_INTERNAL, "cuda: kernel %s did not compile: %s: %.*s", entry,
+                                   rtc->nvrtcGetErrorString(result), LOG, log ? log : "");
+  if (log) cni_cuda_host->release_memory(log, size);
+  return status;
+}
+
+/* The machine code of a text; owned. */
+static int compile(void **image, size_t *size, const target *t, const char *text, const char *entry)
+{
+  const cni_cuda_nvrtc_table *rtc = cni_cuda_nvrtc();
+  nvrtcProgram program;
+  nvrtcResult result = rtc->nvrtcCreateProgram(&program, text, "cairn.cu", 0, NULL, NULL);
+  if (result != NVRTC_SUCCESS)
+    return cni_cuda_host->fail(CN_ERR_INTERNAL, "cuda: NVRTC: %s", rtc->nvrtcGetErrorString(result));
+  int status = CN_OK;
+  *image = NULL;
+  result = rtc->nvrtcCompileProgram(program, t->noptions, t->options);
+  if (result != NVRTC_SUCCESS) status = fail_with_log(program, result, entry);
+  if (!status && (result = rtc->nvrtcGetCUBINSize(program, size)) == NVRTC_SUCCESS) {
+    *image = cni_cuda_host->memory(*size);
+    if (!*image) status = CN_ERR_MEMORY;
+    else result = rtc->nvrtcGetCUBIN(program, *image);
+  }
+  if (!status && result != NVRTC_SUCCESS) status = fail_with_log(program, result, entry);
+  if (status && *image) cni_cuda_host->release_memory(*image, *size);
+  rtc->nvrtcDestroyProgram(&program);
+  return status;
+}
+
+static CUresult load(CUfunction *function, const void *image, const char *entry)
+{
+  const cni_cuda_driver_table *cu = cni_cuda_driver();
+  CUmodule module;
+  CUresult result = cu->cuModuleLoadData(&module, image);
+  return result != CUDA_SUCCESS ? result : cu->cuModuleGetFunction(function, module, entry);
+}
+
+/* From disk, else compiled now and kept there. */
+static int make(CUfunction *function, const cni_cuda_device *d, const char *text, const char *entry)
+{
+  target t;
+  size_t size = 0;
+  void *image;
+  if (!cni_cuda_nvrtc())
+    return cni_cuda_host->fail(CN_ERR_UNSUPPORTED, "cuda: libnvrtc, which compiles kernels, was not found");
+  describe(&t, d, text);
+  image = cni_cuda_host->cache_load(t.file, &size);
+  if (image) {
+    CUresult result = load(function, image, entry);
+    cni_cuda_host->release_memory(image, size);
+    if (result == CUDA_SUCCESS) return CN_OK; /* else the file is damaged: made again */
+  }
+  int status = compile(&image, &size, &t, text, entry);
+  if (status) return status;
+  status = cni_cuda_check(load(function, image, entry), "loading a kernel");
+  if (!status) cni_cuda_host->cache_store(t.file, image, size);
+  cni_cuda_host->release_memory(image, size);
+  return status;
+}
+
+static int find_or_make(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_text_fn text,
+                        const void *payload)
+{
+  size_t size = 0;
+  int status = make_room();
+  if (status) return status;
+  slot *s = find(key);
+  if (s->key) {
+    *function = s->function;
+    return CN_OK;
+  }
+  char *source = text(payload, &size);
+  if (!source) return CN_ERR_MEMORY;
+  status = make(function, d, source, entry);
+  cni_cuda_host->release_memory(source, size);
+  if (status) return status;
+  *s = (slot){key, *function};
+  nused++;
+  return CN_OK;
+}
+
+int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_text_fn text,
+                      const void *payload)
+{
+  key = (key ^ (uint64_t)(d->index + 1) * 0x9e3779b97f4a7c15ull) | 1;
+  pthread_mutex_lock(&lock);
+  int status = find_or_make(function, d, key, entry, text, payload);
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+/* ---- launching ---- */
+
+static bool waits_always(void)
+{
+  const char *sync = cni_cuda_host->env("CAIRN_SYNC");
+  return sync && strcmp(sync, "0") != 0;
+}
+
+int cni_cuda_launched(cni_cuda_device *d, const char *name)
+{
+  static int waits = -1;
+  if (waits < 0) waits = waits_always();
+  pthread_mutex_lock(&d->lock);
+  d->recent[d->launched++ % CNI_CUDA_RECENT] = name;
+  pthread_mutex_unlock(&d->lock);
+  return waits ? cni_cuda_sync(d->index) : CN_OK;
+}
+
+int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, int64_t blocks_x, int64_t blocks_y,
+                    int threads, void *argument)
+{
+  void *arguments[] = {argument};
+  CUresult result = cni_cuda_driver()->cuLaunchKernel(function, (unsigned)blocks_x, (unsigned)blocks_y, 1,
+                                                      (unsigned)threads, 1, 1, 0, d->stream, arguments, NULL);
+  if (result != CUDA_SUCCESS) return cni_cuda_check(result, name);
+  return cni_cuda_launched(d, name);
+}

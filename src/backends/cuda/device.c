@@ -1,0 +1,163 @@
+/* device.c: the devices: counting them, their properties, making one ready, and waiting for its work.
+ *
+ * Place in the flow: every entry of the plugin begins with cni_cuda_use. Invariant: a device is made ready once, under
+ * the lock; after that its context, stream and properties do not change. */
+#include <stdio.h>
+#include <string.h>
+
+#include "plugin.h"
+
+static cni_cuda_device devices[CNI_CUDA_DEVICES];
+static int count;
+static pthread_once_t count_once = PTHREAD_ONCE_INIT;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void count_devices(void)
+{
+  const cni_cuda_driver_table *cu = cni_cuda_driver();
+  int n = 0;
+  if (!cu || cu->cuInit(0) != CUDA_SUCCESS || cu->cuDeviceGetCount(&n) != CUDA_SUCCESS) return;
+  count = n < CNI_CUDA_DEVICES ? n : CNI_CUDA_DEVICES;
+}
+
+int cni_cuda_device_count(void)
+{
+  pthread_once(&count_once, count_devices);
+  return count;
+}
+
+int cni_cuda_check(CUresult result, const char *what)
+{
+  const char *text = NULL;
+  if (result == CUDA_SUCCESS) return CN_OK;
+  cni_cuda_driver()->cuGetErrorString(result, &text);
+  return cni_cuda_host->fail(result == CUDA_ERROR_OUT_OF_MEMORY ? CN_ERR_MEMORY : CN_ERR_DEVICE, "cuda: %s: %s", what,
+                             text ? text : "unknown error");
+}
+
+static int attribute(const cni_cuda_device *d, CUdevice_attribute which)
+{
+  int value = 0;
+  cni_cuda_driver()->cuDeviceGetAttribute(&value, which, d->id);
+  return value;
+}
+
+static int make_ready(cni_cuda_device *d, int index)
+{
+  const cni_cuda_driver_table *cu = cni_cuda_driver();
+  void *fault = NULL;
+  d->index = index;
+  int status = cni_cuda_check(cu->cuDeviceGet(&d->id, index), "finding the device");
+  if (!status) status = cni_cuda_check(cu->cuDevicePrimaryCtxRetain(&d->context, d->id), "opening the device");
+  if (!status) status = cni_cuda_check(cu->cuCtxSetCurrent(d->context), "using the device");
+  if (!status) status = cni_cuda_check(cu->cuStreamCreate(&d->stream, CU_STREAM_NON_BLOCKING), "making a stream");
+  if (!status)
+    status = cni_cuda_check(cu->cuMemHostAlloc(&fault, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+                            "host memory for faults");
+  if (status) return status;
+  d->units = attribute(d, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  d->major = attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  d->minor = attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
+  d->fault = fault; /* with unified addresses the device knows it by the same pointer */
+  *d->fault = 0;
+  pthread_mutex_init(&d->lock, NULL);
+  __atomic_store_n(&d->ready, true, __ATOMIC_RELEASE);
+  return CN_OK;
+}
+
+cni_cuda_device *cni_cuda_use(int index)
+{
+  if (index < 0 || index >= cni_cuda_device_count()) {
+    cni_cuda_host->fail(CN_ERR_DEVICE, "cuda: there is no device %d", index);
+    return NULL;
+  }
+  cni_cuda_device *d = &devices[index];
+  int status = CN_OK;
+  if (!__atomic_load_n(&d->ready, __ATOMIC_ACQUIRE)) {
+    pthread_mutex_lock(&lock);
+    if (!d->ready) status = make_ready(d, index);
+    pthread_mutex_unlock(&lock);
+  }
+  /* Every time: other users of the driver in this process may have set their own. */
+  if (!status) status = cni_cuda_check(cni_cuda_driver()->cuCtxSetCurrent(d->context), "using the device");
+  return status ? NULL : d;
+}
+
+int cni_cuda_device_info(int index, cn_device_info *info)
+{
+  const cni_cuda_driver_table *cu = cni_cuda_driver();
+  size_t bytes = 0, total = 0;
+  cni_cuda_device *d = cni_cuda_use(index);
+  if (!d) return CN_ERR_DEVICE;
+  cu->cuDeviceGetName(info->name, sizeof info->name, d->id);
+  snprintf(info->arch, sizeof info->arch, "sm_%d%d", d->major, d->minor);
+  info->units = d->units;
+  if (cu->cuMemGetInfo(&bytes, &total) == CUDA_SUCCESS) info->memory_free = bytes;
+  if (cu->cuDeviceTotalMem(&total, d->id) == CUDA_SUCCESS) info->memory_total = total;
+  info->cache[1] = (uint64_t)attribute(d, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
+  double clock = 1e3 * attribute(d, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);          /* Hz */
+  double memory_clock = 1e3 * attribute(d, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
+  int lanes = d->major >= 9 || (d->major == 8 && d->minor) ? 128 : 64; /* f32 units of a multiprocessor */
+  info->peak_gflops = 2e-9 * clock * lanes * d->units;
+  info->peak_gbps = 2e-9 * memory_clock * attribute(d, CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH) / 8;
+  return CN_OK;
+}
+
+/* ---- faults ---- */
+
+enum { NAMES = 64 };
+static const char *fault_names[NAMES]; /* op names live as long as the table of ops */
+
+int32_t cni_cuda_fault_code(const char *name)
+{
+  int i = 0;
+  pthread_mutex_lock(&lock);
+  while (i < NAMES - 1 && fault_names[i] && fault_names[i] != name) i++;
+  fault_names[i] = name;
+  pthread_mutex_unlock(&lock);
+  return i + 1;
+}
+
+const char *cni_cuda_fault_name(int32_t code)
+{
+  return code > 0 && code <= NAMES && fault_names[code - 1] ? fault_names[code - 1] : "an op";
+}
+
+/* ---- waiting ---- */
+
+/* "add, gelu, sum": the ops that a late failure can come from. Holds the device's lock. */
+static void recent_names(const cni_cuda_device *d, char *text, size_t size)
+{
+  unsigned n = d->launched < CNI_CUDA_RECENT ? d->launched : CNI_CUDA_RECENT;
+  size_t at = 0;
+  text[0] = 0;
+  for (unsigned i = d->launched - n; i != d->launched && at < size; i++)
+    at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", d->recent[i % CNI_CUDA_RECENT]);
+}
+
+int cni_cuda_sync(int index)
+{
+  char names[300], what[400];
+  cni_cuda_device *d = cni_cuda_use(index);
+  if (!d) return CN_ERR_DEVICE;
+  CUresult result = cni_cuda_driver()->cuStreamSynchronize(d->stream);
+  pthread_mutex_lock(&d->lock);
+  recent_names(d, names, sizeof names);
+  int fault = *d->fault;
+  *d->fault = 0;
+  d->launched = 0;
+  pthread_mutex_unlock(&d->lock);
+  if (result != CUDA_SUCCESS) {
+    snprintf(what, sizeof what, "one of the last ops failed (%s; CAIRN_SYNC=1 tells which)", names);
+    return cni_cuda_check(result, what);
+  }
+  if (!fault) return CN_OK;
+  return cni_cuda_host->fail(CN_ERR_VALUE, "%s: integer division by zero (found while it ran on the device)",
+                             cni_cuda_fault_name(fault));
+}
+
+void cni_cuda_device_exit(void)
+{
+  for (int i = 0; i < count; i++)
+    if (devices[i].ready) cni_cuda_memory_exit(&devices[i]);
+}

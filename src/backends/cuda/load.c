@@ -1,0 +1,98 @@
+/* load.c: opens the vendor's libraries, each when it is first needed, and finds their functions.
+ *
+ * Place in the flow: the bottom of the plugin, the one file that calls dlopen. Invariant: a library counts as absent
+ * unless every function in its list was found; absence sets no error. */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "plugin.h"
+
+/* Names of functions and where their pointers go, as offsets into a table of pointers. */
+typedef struct entry {
+  const char *name;
+  size_t offset;
+} entry;
+
+/* Two steps, because cuda.h renames functions (cuMemAlloc is cuMemAlloc_v2) by macros. */
+#define DRIVER_ENTRY(f) DRIVER_NAMED(f)
+#define DRIVER_NAMED(f) {#f, offsetof(cni_cuda_driver_table, f)},
+#define NVRTC_ENTRY(f) {#f, offsetof(cni_cuda_nvrtc_table, f)},
+#define BLASLT_ENTRY(f) {#f, offsetof(cni_cuda_blaslt_table, f)},
+static const entry driver_entries[] = {CNI_CUDA_DRIVER(DRIVER_ENTRY){NULL, 0}};
+static const entry nvrtc_entries[] = {CNI_CUDA_NVRTC(NVRTC_ENTRY){NULL, 0}};
+static const entry blaslt_entries[] = {CNI_CUDA_BLASLT(BLASLT_ENTRY){NULL, 0}};
+
+/* By the loader's own search, then in a toolkit's usual places. */
+static void *open_library(const char *const *names)
+{
+  const char *folders[] = {cni_cuda_host->env("CUDA_HOME"), cni_cuda_host->env("CUDA_PATH"), "/usr/local/cuda"};
+  char path[600];
+  void *library = NULL;
+  for (int i = 0; names[i] && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+  for (int k = 0; k < 3 && !library; k++)
+    for (int i = 0; folders[k] && names[i] && !library; i++) {
+      snprintf(path, sizeof path, "%.500s/lib64/%s", folders[k], names[i]);
+      library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+  if (!library) cni_cuda_host->log(CN_LOG_DEBUG, "cuda: %s is not here", names[0]);
+  return library;
+}
+
+static bool fill(void *table, const entry *entries, const char *const *names)
+{
+  void *library = open_library(names);
+  if (!library) return false;
+  for (const entry *e = entries; e->name; e++) {
+    void *symbol = dlsym(library, e->name);
+    if (!symbol) {
+      cni_cuda_host->log(CN_LOG_WARNING, "cuda: %s has no %s", names[0], e->name);
+      dlclose(library);
+      return false;
+    }
+    memcpy((char *)table + e->offset, &symbol, sizeof symbol);
+  }
+  return true;
+}
+
+static cni_cuda_driver_table driver;
+static cni_cuda_nvrtc_table nvrtc;
+static cni_cuda_blaslt_table blaslt;
+static bool has_driver, has_nvrtc, has_blaslt;
+static pthread_once_t driver_once = PTHREAD_ONCE_INIT, nvrtc_once = PTHREAD_ONCE_INIT, blaslt_once = PTHREAD_ONCE_INIT;
+
+static void load_driver(void)
+{
+  static const char *const names[] = {"libcuda.so.1", NULL}; /* never the toolkit's stub, which is libcuda.so */
+  has_driver = fill(&driver, driver_entries, names);
+}
+
+static void load_nvrtc(void)
+{
+  static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so", NULL};
+  has_nvrtc = fill(&nvrtc, nvrtc_entries, names);
+}
+
+static void load_blaslt(void)
+{
+  static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so", NULL};
+  has_blaslt = fill(&blaslt, blaslt_entries, names);
+}
+
+const cni_cuda_driver_table *cni_cuda_driver(void)
+{
+  pthread_once(&driver_once, load_driver);
+  return has_driver ? &driver : NULL;
+}
+
+const cni_cuda_nvrtc_table *cni_cuda_nvrtc(void)
+{
+  pthread_once(&nvrtc_once, load_nvrtc);
+  return has_nvrtc ? &nvrtc : NULL;
+}
+
+const cni_cuda_blaslt_table *cni_cuda_blaslt(void)
+{
+  pthread_once(&blaslt_once, load_blaslt);
+  return has_blaslt ? &blaslt : NULL;
+}

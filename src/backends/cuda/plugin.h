@@ -1,0 +1,116 @@
+/* plugin.h: what the files of the CUDA plugin show each other: the vendor's functions, devices, memory, compiled code.
+ *
+ * Place in the flow: libcairn loads libcairn_cuda.so at the first mention of the backend "cuda" and calls cn_plugin_init
+ * (plugin.c). Invariants: cairn is seen through include/cairn/ext alone; the vendor's libraries are opened when first
+ * needed (load.c), so the plugin loads, and counts no devices, on a machine without them. All work of a device goes
+ * through one stream, which makes its order the order of the calls. */
+#ifndef CNI_CUDA_PLUGIN_H
+#define CNI_CUDA_PLUGIN_H
+
+#include <cairn/ext/host.h>
+#include <cublasLt.h>
+#include <cuda.h>
+#include <nvrtc.h>
+#include <pthread.h>
+
+extern const cn_host *cni_cuda_host;
+
+/* ---- the vendor's functions (load.c) ---- */
+#define CNI_CUDA_DRIVER(X) \
+  X(cuInit) X(cuGetErrorString) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) \
+  X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) \
+  X(cuMemHostAlloc) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuStreamCreate) X(cuStreamSynchronize) \
+  X(cuModuleLoadData) X(cuModuleGetFunction) X(cuLaunchKernel)
+#define CNI_CUDA_NVRTC(X) \
+  X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) X(nvrtcCompileProgram) \
+  X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog)
+#define CNI_CUDA_BLASLT(X) \
+  X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) \
+  X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) \
+  X(cublasLtMatrixLayoutSetAttribute) X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) \
+  X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtGetStatusString)
+
+#define CNI_CUDA_FIELD(f) __typeof__(&f) f;
+typedef struct cni_cuda_driver_table { CNI_CUDA_DRIVER(CNI_CUDA_FIELD) } cni_cuda_driver_table;
+typedef struct cni_cuda_nvrtc_table { CNI_CUDA_NVRTC(CNI_CUDA_FIELD) } cni_cuda_nvrtc_table;
+typedef struct cni_cuda_blaslt_table { CNI_CUDA_BLASLT(CNI_CUDA_FIELD) } cni_cuda_blaslt_table;
+
+/* Each answers NULL, without an error, where the library is absent or too old. */
+const cni_cuda_driver_table *cni_cuda_driver(void);
+const cni_cuda_nvrtc_table *cni_cuda_nvrtc(void);
+const cni_cuda_blaslt_table *cni_cuda_blaslt(void);
+
+/* ---- devices (device.c) ---- */
+enum { CNI_CUDA_DEVICES = 16, CNI_CUDA_RECENT = 8, CNI_CUDA_CLASSES = 384 };
+
+/* Free blocks of one size; room for all blocks of that size there are, so that freeing needs no memory. */
+typedef struct cni_cuda_class {
+  CUdeviceptr *free;
+  int nfree, room, blocks;
+} cni_cuda_class;
+
+typedef struct cni_cuda_device {
+  int index;
+  bool ready;
+  CUdevice id;
+  CUcontext context;
+  CUstream stream;
+  int units, major, minor;
+  int32_t *fault;           /* host memory that kernels write: an op number (see cni_cuda_fault_code) */
+  cni_cuda_class classes[CNI_CUDA_CLASSES];
+  const char *recent[CNI_CUDA_RECENT]; /* names of the last ops launched, a ring */
+  unsigned launched;        /* since the last wait */
+  cublasLtHandle_t blas;
+  void *workspace;
+  pthread_mutex_t lock; /* of memory, recent and fault */
+} cni_cuda_device;
+
+int cni_cuda_device_count(void);
+int cni_cuda_device_info(int index, cn_device_info *info);
+/* The device, ready, and current for this thread. NULL with the error set. */
+cni_cuda_device *cni_cuda_use(int index);
+static inline cni_cuda_device *cni_cuda_of(const cn_call *c) { return cni_cuda_use(c->device & 0xff); }
+/* 0, or an error that says what failed. */
+int cni_cuda_check(CUresult result, const char *what);
+int cni_cuda_sync(int index);
+/* A number for an op's name that a kernel can write when it meets a fault, and back. */
+int32_t cni_cuda_fault_code(const char *name);
+const char *cni_cuda_fault_name(int32_t code);
+void cni_cuda_device_exit(void);
+
+/* ---- memory (memory.c) ---- */
+enum { CNI_CUDA_WORKSPACE = 32 << 20 };
+void *cni_cuda_alloc(int index, size_t size); /* NULL without an error */
+void cni_cuda_free(int index, void *memory, size_t size);
+int cni_cuda_copy_in(int index, void *to, const void *host, size_t size);
+int cni_cuda_copy_out(int index, void *host, const void *from, size_t size);
+void cni_cuda_memory_exit(cni_cuda_device *d);
+
+/* ---- compiled code (compile.c) ---- */
+/* Gives the text of a kernel; owned (release_memory). NULL with the error set. */
+typedef char *(*cni_cuda_text_fn)(const void *payload, size_t *size);
+/* The kernel `entry` of the text under this key, compiled now if it must be. 0 or an error. */
+int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_text_fn text,
+                      const void *payload);
+/* Launches a kernel with one argument, a struct. `name` (of the op) must live as long as the plugin. */
+int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, int64_t blocks_x, int64_t blocks_y,
+                    int threads, void *argument);
+/* After anything was queued for an op: remembers its name for late failures; waits under CAIRN_SYNC=1. */
+int cni_cuda_launched(cni_cuda_device *d, const char *name);
+void cni_cuda_code_exit(void);
+uint64_t cni_cuda_hash(uint64_t h, const void *data, size_t size);
+
+/* ---- kernels ---- */
+int cni_cuda_pointwise(cn_call *c);
+int cni_cuda_copy(cn_call *c); /* copy, clone, contiguous_copy, channels_last, cast, fill */
+int cni_cuda_full(cn_call *c);
+int cni_cuda_empty(cn_call *c);
+int cni_cuda_sum(cn_call *c);
+int cni_cuda_mean(cn_call *c);
+int cni_cuda_mm(cn_call *c); /* mm and bmm */
+int cni_cuda_linear(cn_call *c);
+int cni_cuda_on_host(cn_call *c); /* any op: by the CPU's kernel, on copies */
+/* A copy between two descs on this device, broadcast and cast; queued. */
+int cni_cuda_copy_desc(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from);
+
+#endif

@@ -1,0 +1,70 @@
+/* pointwise.c: every pointwise op, and every copy, cast and fill: loops rendered by cairn's code generator.
+ *
+ * Place in the flow: the kernels "pointwise", "copy", "full" and their kin. Invariant: no arithmetic is written here;
+ * results are those of the CPU's kernels because the text is. */
+#include <string.h>
+
+#include "plugin.h"
+
+enum { BLOCKS_PER_UNIT = 32 }; /* blocks beyond that take another turn of the loop */
+
+static char *text_of(const void *source, size_t *size) { return cni_cuda_host->source_text(source, size); }
+
+static int run(cni_cuda_device *d, const char *name, cn_source *s)
+{
+  CUfunction function;
+  if (s->loop.n == 0) return CN_OK;
+  s->loop.fault = d->fault;
+  s->loop.fault_code = s->compute == CN_I64 || s->compute == CN_U64 ? cni_cuda_fault_code(name) : 0;
+  int status = cni_cuda_function(&function, d, s->key, s->entry, text_of, s);
+  if (status) return status;
+  int64_t each = (int64_t)CN_LOOP_THREADS * s->vector, blocks = (s->loop.n + each - 1) / each;
+  if (blocks > (int64_t)BLOCKS_PER_UNIT * d->units) blocks = (int64_t)BLOCKS_PER_UNIT * d->units;
+  return cni_cuda_launch(d, name, function, blocks, 1, CN_LOOP_THREADS, &s->loop);
+}
+
+int cni_cuda_pointwise(cn_call *c)
+{
+  cn_source source;
+  cni_cuda_device *d = cni_cuda_of(c);
+  if (!d) return CN_ERR_DEVICE;
+  int status = cni_cuda_host->pointwise_source(&source, c, CN_LANG_CUDA);
+  return status ? status : run(d, cni_cuda_host->op_name(c->op), &source);
+}
+
+int cni_cuda_copy_desc(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from)
+{
+  cn_source source;
+  int status = cni_cuda_host->copy_source(&source, to, from, CN_LANG_CUDA);
+  return status ? status : run(d, name, &source);
+}
+
+/* The source is the last input: copy(input, src) and fill(input, value) have two, the others one. */
+int cni_cuda_copy(cn_call *c)
+{
+  cni_cuda_device *d = cni_cuda_of(c);
+  if (!d) return CN_ERR_DEVICE;
+  return cni_cuda_copy_desc(d, cni_cuda_host->op_name(c->op), cn_desc_of(c->out[0]), cn_desc_of(c->in[c->nin - 1]));
+}
+
+/* full(size, fill_value, ...) and full_like(input, fill_value, ...): the value is a number in host memory. */
+int cni_cuda_full(cn_call *c)
+{
+  const cn_value *v = &c->args[1];
+  cn_desc value;
+  cni_cuda_device *d = cni_cuda_of(c);
+  if (!d) return CN_ERR_DEVICE;
+  memset(&value, 0, sizeof value);
+  value.data = (void *)&v->u;
+  value.numel = 1;
+  value.dtype = v->tag == CN_V_FLOAT ? CN_F64 : CN_I64;
+  value.device = CN_CPU;
+  value.weak = 1;
+  return cni_cuda_copy_desc(d, cni_cuda_host->op_name(c->op), cn_desc_of(c->out[0]), &value);
+}
+
+int cni_cuda_empty(cn_call *c)
+{
+  (void)c;
+  return CN_OK;
+}
