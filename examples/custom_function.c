@@ -1,8 +1,8 @@
 /* custom_function.c: an op of one's own with a gradient of one's own, checked against finite differences.
  *
- * The function is Legendre's polynomial P3(x) = (5 x^3 - 3 x) / 2. Forward computes it without being recorded and saves x;
- * backward multiplies the incoming gradient by P3'(x) = (15 x^2 - 3) / 2. Fitting a + b P3(c + d x) to the sine is a good
- * test of it.
+ * The function is Legendre's polynomial P3(x) = (5 x^3 - 3 x) / 2. Forward computes it without being
+ * recorded and saves x; backward multiplies the incoming gradient by P3'(x) = (15 x^2 - 3) / 2. Fitting a +
+ * b P3(c + d x) to the sine is a good test of it.
  *
  *     cc custom_function.c $(pkg-config --cflags --libs cairn) -lm && ./a.out
  */
@@ -78,8 +78,9 @@ int main(void)
   cn_tensor *p[4];
   for (int i = 0; i < 4; i++) p[i] = cn_requires_grad(cn_full(CN_SCALAR_SHAPE, start[i]), true);
   double loss = fit(p);
-  printf("step 2000  loss %.4f\nsin(x) is about %.3f + %.3f * P3(%.3f + %.3f x)\n", loss, cn_item(p[0]), cn_item(p[1]),
-         cn_item(p[2]), cn_item(p[3]));
+  printf("step 2000  loss %.4f\n", loss);
+  printf("sin(x) is about %.3f + %.3f * P3(%.3f + %.3f x)\n", cn_item(p[0]), cn_item(p[1]), cn_item(p[2]),
+         cn_item(p[3]));
   cn_scope_end(s);
 
   if (cn_err()) printf("%s\n", cn_err_message());

@@ -1,5 +1,5 @@
-/* mlp.c: a classifier of points on two interleaved spirals: a network of two hidden layers, autograd, and SGD with
- * momentum written out.
+/* mlp.c: a classifier of points on two interleaved spirals: a network of two hidden layers, autograd, and
+ * SGD with momentum written out.
  *
  *     cc mlp.c $(pkg-config --cflags --libs cairn) -lm && ./a.out
  */
@@ -80,7 +80,7 @@ int main(void)
   mlp_init(&net);
 
   for (int step = 0; step < STEPS && !cn_err(); step++) {
-    cn_scope *s = cn_scope_begin(); /* what one step makes is gone at its end; parameters belong to the outer scope */
+    cn_scope *s = cn_scope_begin(); /* for what this step makes; the parameters belong to the outer scope */
     cn_tensor *loss = cn_cross_entropy(mlp_forward(&net, x), y, NULL);
     cn_backward(loss);
     sgd(&net);

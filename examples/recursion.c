@@ -1,9 +1,9 @@
 /* recursion.c: a tree-recursive network. Its shape is the shape of the data, and the recursion is plain C.
  *
- * An expression such as (3 + (2 * 5)) is a tree. A leaf becomes a vector by a table of digits; an inner node joins the
- * vectors of its two sides by a matrix that depends on its operator; the root's vector says whether the value is even or
- * odd. Autograd records whatever was called, so that every expression trains the same few matrices through a graph of its
- * own.
+ * An expression such as (3 + (2 * 5)) is a tree. A leaf becomes a vector by a table of digits; an inner node
+ * joins the vectors of its two sides by a matrix that depends on its operator; the root's vector says
+ * whether the value is even or odd. Autograd records whatever was called, so that every expression trains
+ * the same few matrices through a graph of its own.
  *
  *     cc recursion.c $(pkg-config --cflags --libs cairn) -lm && ./a.out
  */
@@ -17,7 +17,8 @@ enum { TABLE, PLUS, TIMES, HEAD, HEAD_BIAS };
 
 /* ---- expressions: "(3+(2*5))", read from left to right ---- */
 
-static uint32_t draw(uint32_t *state, uint32_t n) /* a small generator, so that the data is the same everywhere */
+/* A small generator of its own, so that the data is the same everywhere: a number below n. */
+static uint32_t draw(uint32_t *state, uint32_t n)
 {
   *state = *state * 1664525u + 1013904223u;
   return (*state >> 16) % n;
@@ -96,7 +97,8 @@ static double train_step(cn_tensor *const *p, uint32_t *state)
     labels[i] = parity(&s);
     scores[i] = classify(p, text);
   }
-  cn_tensor *loss = cn_cross_entropy(cn_stack(scores, BATCH), cn_from_data(labels, CN_SHAPE(BATCH), CN_I64), NULL);
+  cn_tensor *truth = cn_from_data(labels, CN_SHAPE(BATCH), CN_I64);
+  cn_tensor *loss = cn_cross_entropy(cn_stack(scores, BATCH), truth, NULL);
   cn_backward(loss);
   return cn_item(loss);
 }

@@ -33,7 +33,8 @@ int main(void)
   show("row sums", cn_sum(a, .dim = CN_INTS(1), .keepdim = true));
   show("product", cn_matmul(a, cn_transpose(a, 0, 1)));
 
-  /* A view shares memory: writing into the second column of c writes into c. Names that end in _ write in place. */
+  /* A view shares memory: writing into the second column of c writes into c. Names that end in _ write in
+   * place. */
   cn_tensor *c = cn_clone(a);
   cn_fill_(cn_select(c, 1, 1), cn_num(0));
   show("c", c);

@@ -1,13 +1,12 @@
-/* captured.c: the two-layer network with its whole training step recorded once as a graph and run again from there.
+/* captured.c: the two-layer network with its whole training step recorded once as a graph and run again from
+ * there.
  *
- * Tracing calls the step like any function, but moves no data: forward, backward and the updates in place all become nodes.
- * The parameters and velocities are the graph's state: running it changes those very tensors. Its losses are those of the
- * same step run directly, bit for bit.
+ * Tracing calls the step like any function, but moves no data: forward, backward and the updates in place
+ * all become nodes. The parameters and velocities are the graph's state: running it changes those very
+ * tensors. Its losses are those of the same step run directly, bit for bit.
  *
  *     cc captured.c $(pkg-config --cflags --libs cairn) && ./a.out
  */
-#include <cairn/graph.h>
-
 #include "problem.h"
 
 /* inputs: x, y; outputs: the loss. Also updates the parameters of `payload`. */

@@ -1,8 +1,8 @@
 /* custom_sigmoid.c: the two-layer network with a sigmoid of our own that stays exact for large inputs.
  *
- * Written as 1 / (1 + exp(-x)), the exponential overflows for x below -88 in float32, and the derived gradient becomes
- * 0 * infinity. Ours takes the exponential of -|x| only, which cannot overflow, and gives its gradient from its result.
- * (cn_sigmoid does the same inside; this shows how one would do it.)
+ * Written as 1 / (1 + exp(-x)), the exponential overflows for x below -88 in float32, and the derived
+ * gradient becomes 0 * infinity. Ours takes the exponential of -|x| only, which cannot overflow, and gives
+ * its gradient from its result. (cn_sigmoid does the same inside; this shows how one would do it.)
  *
  *     cc custom_sigmoid.c $(pkg-config --cflags --libs cairn) && ./a.out
  */
@@ -72,7 +72,8 @@ int main(void)
   problem q;
   double last = 0;
   bool ours = survives(stable_sigmoid), naive = survives(naive_sigmoid);
-  printf("gradient at -200: ours %s, 1 / (1 + exp(-x)) %s\n", ours ? "finite" : "NaN", naive ? "finite" : "NaN");
+  printf("gradient at -200: ours %s, 1 / (1 + exp(-x)) %s\n", ours ? "finite" : "NaN",
+         naive ? "finite" : "NaN");
 
   cn_scope *all = cn_scope_begin();
   problem_init(&q);

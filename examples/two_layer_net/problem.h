@@ -1,8 +1,8 @@
 /* problem.h: what the four programs of this folder have in common: data, first parameters and settings.
  *
- * The network is  h = sigmoid(x W1 + b1),  y' = h W2 + b2  and learns y = sin(3 a) + a b of points (a, b) by gradient
- * descent with momentum on the mean squared error. The four programs differ in how they get the gradients, and print the
- * same losses. */
+ * The network is  h = sigmoid(x W1 + b1),  y' = h W2 + b2  and learns y = sin(3 a) + a b of points (a, b) by
+ * gradient descent with momentum on the mean squared error. The four programs differ in how they get the
+ * gradients, and print the same losses. */
 #ifndef TWO_LAYER_NET_PROBLEM_H
 #define TWO_LAYER_NET_PROBLEM_H
 

@@ -72,7 +72,7 @@ typedef struct cn_function {
   const char *name;
   int (*forward)(cn_context *ctx, cn_tensor **outputs, cn_tensor *const *inputs);
   int (*backward)(cn_context *ctx, cn_tensor **grad_inputs, cn_tensor *const *grad_outputs);
-  void (*free)(void *payload); /* of payload, when the record is gone; may be NULL */
+  void (*free)(void *payload); /* of payload, when the record is gone or apply failed; may be NULL */
 } cn_function;
 CN_API int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *function,
                              cn_tensor *const *inputs, size_t ninputs, void *payload);

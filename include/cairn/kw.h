@@ -86,6 +86,9 @@
 #define cn_baddbmm_(input, batch1, ...) \
   cn_baddbmm_inplace_with(input, batch1, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_baddbmm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_batch_norm(input, running_mean, running_var, weight, ...) \
+  cn_batch_norm_with(input, running_mean, running_var, weight, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_batch_norm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_binary_cross_entropy(input, ...) \
   cn_binary_cross_entropy_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_binary_cross_entropy_opts, CN_TAIL(__VA_ARGS__, )))
@@ -142,6 +145,9 @@
   cn_full_like_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_full_like_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_gelu(...) \
   cn_gelu_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_gelu_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_group_norm(input, num_groups, weight, ...) \
+  cn_group_norm_with(input, num_groups, weight, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_group_norm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_hardtanh(...) \
   cn_hardtanh_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_hardtanh_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_hardtanh_(...) \
@@ -160,6 +166,9 @@
 #define cn_index_put_(...) \
   cn_index_put_inplace_with(CN_HEAD4(__VA_ARGS__, ), \
       CN_OPTS(cn_index_put_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_instance_norm(input, running_mean, running_var, weight, ...) \
+  cn_instance_norm_with(input, running_mean, running_var, weight, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_instance_norm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_kl_div(input, ...) \
   cn_kl_div_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_kl_div_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_kthvalue(values, indices, input, ...) \
@@ -167,6 +176,8 @@
       CN_OPTS(cn_kthvalue_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_l1_loss(input, ...) \
   cn_l1_loss_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_l1_loss_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_layer_norm(...) \
+  cn_layer_norm_with(CN_HEAD5(__VA_ARGS__, ), CN_OPTS(cn_layer_norm_opts, CN_TAIL5(__VA_ARGS__, )))
 #define cn_leaky_relu(...) \
   cn_leaky_relu_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_leaky_relu_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_leaky_relu_(...) \
@@ -233,6 +244,8 @@
   cn_randn_like_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_randn_like_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_randperm(...) \
   cn_randperm_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_randperm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_rms_norm(...) \
+  cn_rms_norm_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_rms_norm_opts, CN_TAIL4(__VA_ARGS__, )))
 #define cn_roll(...) \
   cn_roll_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_roll_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_round(...) \

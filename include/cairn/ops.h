@@ -243,6 +243,21 @@ CN_API cn_tensor *cn_baddbmm_with(cn_tensor *input, cn_tensor *batch1, cn_tensor
 CN_API cn_tensor *cn_baddbmm_inplace_with(cn_tensor *input, cn_tensor *batch1, cn_tensor *batch2,
                                           const cn_baddbmm_opts *opts);
 
+typedef struct cn_batch_norm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool training; /* bool, default False */
+  double momentum; /* float, default 0.1; CN_ZERO for 0 */
+  double eps; /* float, default 1e-5; CN_ZERO for 0 */
+} cn_batch_norm_opts;
+/* (x - mean) / sqrt(var + eps) per channel (dimension 1), then * weight + bias. In training the
+ * statistics are the batch's, and the running ones move towards them by momentum (with the
+ * unbiased variance); otherwise the running ones are used.
+ * running_mean and running_var and weight and bias may be NULL. */
+CN_API cn_tensor *cn_batch_norm_with(cn_tensor *input, cn_tensor *running_mean,
+                                     cn_tensor *running_var, cn_tensor *weight, cn_tensor *bias,
+                                     const cn_batch_norm_opts *opts);
+
 /* The terms of binary_cross_entropy_with_logits. */
 CN_API cn_tensor *cn_bce_logits_terms(cn_tensor *input, cn_tensor *target);
 
@@ -664,12 +679,12 @@ CN_API cn_tensor *cn_floor_divide(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_floor_divide_(cn_tensor *input, cn_tensor *other);
 
-/* The larger of two elements; a number wins over NaN. */
+/* The larger of two elements; a number wins over NaN. A tie shares the gradient. */
 CN_API cn_tensor *cn_fmax(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_fmax_(cn_tensor *input, cn_tensor *other);
 
-/* The smaller of two elements; a number wins over NaN. */
+/* The smaller of two elements; a number wins over NaN. A tie shares the gradient. */
 CN_API cn_tensor *cn_fmin(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_fmin_(cn_tensor *input, cn_tensor *other);
@@ -718,6 +733,17 @@ typedef struct cn_gelu_opts {
 } cn_gelu_opts;
 /* Gaussian error linear unit: x * Phi(x); approximate 'tanh' uses the tanh form. */
 CN_API cn_tensor *cn_gelu_with(cn_tensor *input, const cn_gelu_opts *opts);
+
+typedef struct cn_group_norm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double eps; /* float, default 1e-5; CN_ZERO for 0 */
+} cn_group_norm_opts;
+/* Channels in num_groups groups, each normalised with its own mean and variance per sample, then
+ * * weight + bias per channel.
+ * weight and bias may be NULL. */
+CN_API cn_tensor *cn_group_norm_with(cn_tensor *input, int64_t num_groups, cn_tensor *weight,
+                                     cn_tensor *bias, const cn_group_norm_opts *opts);
 
 /* True where input > other. */
 CN_API cn_tensor *cn_gt(cn_tensor *input, cn_tensor *other);
@@ -814,6 +840,23 @@ CN_API cn_tensor *cn_index_put_inplace_with(cn_tensor *input, cn_tensor *const *
 /* The slices of input along dim that the vector index lists. */
 CN_API cn_tensor *cn_index_select(cn_tensor *input, int64_t dim, cn_tensor *index);
 
+typedef struct cn_instance_norm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_use_input_stats; /* use_input_stats: bool, default True; set this one for False */
+  double momentum; /* float, default 0.1; CN_ZERO for 0 */
+  double eps; /* float, default 1e-5; CN_ZERO for 0 */
+} cn_instance_norm_opts;
+/* Each channel of each sample normalised with its own mean and variance, then * weight + bias
+ * per channel.
+ * running_mean and running_var and weight and bias may be NULL. */
+CN_API cn_tensor *cn_instance_norm_with(cn_tensor *input, cn_tensor *running_mean,
+                                        cn_tensor *running_var, cn_tensor *weight, cn_tensor *bias,
+                                        const cn_instance_norm_opts *opts);
+
+/* Inverts each bit of integers. What bitwise_not runs on them. */
+CN_API cn_tensor *cn_invert(cn_tensor *input);
+
 /* True where x is neither infinite nor NaN. */
 CN_API cn_tensor *cn_isfinite(cn_tensor *input);
 /* The same, written into input, which is returned. */
@@ -860,6 +903,17 @@ typedef struct cn_l1_loss_opts {
 } cn_l1_loss_opts;
 /* Absolute differences, averaged ('mean'), added up ('sum') or as they are ('none'). */
 CN_API cn_tensor *cn_l1_loss_with(cn_tensor *input, cn_tensor *target, const cn_l1_loss_opts *opts);
+
+typedef struct cn_layer_norm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double eps; /* float, default 1e-5; CN_ZERO for 0 */
+} cn_layer_norm_opts;
+/* (x - mean) / sqrt(var + eps) over the last dimensions, then * weight + bias.
+ * weight and bias may be NULL. */
+CN_API cn_tensor *cn_layer_norm_with(cn_tensor *input, const int64_t *normalized_shape,
+                                     size_t nnormalized_shape, cn_tensor *weight, cn_tensor *bias,
+                                     const cn_layer_norm_opts *opts);
 
 /* True where input <= other. */
 CN_API cn_tensor *cn_le(cn_tensor *input, cn_tensor *other);
@@ -1144,9 +1198,60 @@ CN_API cn_tensor *cn_mv(cn_tensor *input, cn_tensor *vec);
 /* length indices of a dimension from start on. */
 CN_API cn_tensor *cn_narrow(cn_tensor *input, int64_t dim, int64_t start, int64_t length);
 
+/* batch_norm with the statistics it used and, in training, the batch's unbiased variance.
+ * Changes nothing in place. Gradients flow through output only.
+ * weight and bias and running_mean and running_var may be NULL. Results that are not wanted may
+ * be NULL. */
+CN_API int cn_native_batch_norm(cn_tensor **output, cn_tensor **save_mean, cn_tensor **save_invstd,
+                                cn_tensor **batch_var, cn_tensor *input, cn_tensor *weight,
+                                cn_tensor *bias, cn_tensor *running_mean, cn_tensor *running_var,
+                                bool training, double eps);
+
+/* Gradients of native_batch_norm; those whose output_mask is 0 come back empty. Has no gradient
+ * of its own.
+ * weight may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_native_batch_norm_backward(cn_tensor **grad_input, cn_tensor **grad_weight,
+                                         cn_tensor **grad_bias, cn_tensor *grad_out,
+                                         cn_tensor *input, cn_tensor *weight, cn_tensor *save_mean,
+                                         cn_tensor *save_invstd, bool training,
+                                         const int64_t *output_mask, size_t noutput_mask);
+
 /* Each element zero with probability p, else divided by 1 - p; mask says which were kept.
  * Results that are not wanted may be NULL. */
 CN_API int cn_native_dropout(cn_tensor **output, cn_tensor **mask, cn_tensor *input, double p);
+
+/* layer_norm with its statistics (float32 for smaller types). Gradients flow through output
+ * only.
+ * weight and bias may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_native_layer_norm(cn_tensor **output, cn_tensor **mean, cn_tensor **rstd,
+                                cn_tensor *input, const int64_t *normalized_shape,
+                                size_t nnormalized_shape, cn_tensor *weight, cn_tensor *bias,
+                                double eps);
+
+/* Gradients of native_layer_norm; those whose output_mask is 0 come back empty. Has no gradient
+ * of its own: layer_norm writes its gradient with plain ops where that is asked for.
+ * weight may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_native_layer_norm_backward(cn_tensor **grad_input, cn_tensor **grad_weight,
+                                         cn_tensor **grad_bias, cn_tensor *grad_out,
+                                         cn_tensor *input, const int64_t *normalized_shape,
+                                         size_t nnormalized_shape, cn_tensor *mean, cn_tensor *rstd,
+                                         cn_tensor *weight, const int64_t *output_mask,
+                                         size_t noutput_mask);
+
+/* rms_norm with 1 / the root mean square. Gradients flow through output only.
+ * weight may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_native_rms_norm(cn_tensor **output, cn_tensor **rstd, cn_tensor *input,
+                              const int64_t *normalized_shape, size_t nnormalized_shape,
+                              cn_tensor *weight, double eps);
+
+/* Gradients of native_rms_norm; those whose output_mask is 0 come back empty. Has no gradient of
+ * its own.
+ * weight may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_native_rms_norm_backward(cn_tensor **grad_input, cn_tensor **grad_weight,
+                                       cn_tensor *grad_out, cn_tensor *input,
+                                       const int64_t *normalized_shape, size_t nnormalized_shape,
+                                       cn_tensor *rstd, cn_tensor *weight,
+                                       const int64_t *output_mask, size_t noutput_mask);
 
 /* True where input != other. */
 CN_API cn_tensor *cn_ne(cn_tensor *input, cn_tensor *other);
@@ -1327,6 +1432,18 @@ CN_API cn_tensor *cn_repeat_interleave(cn_tensor *input, int64_t repeats, int64_
 
 /* input under another shape: a view where possible, else a copy. One size may be -1. */
 CN_API cn_tensor *cn_reshape(cn_tensor *input, const int64_t *shape, size_t nshape);
+
+typedef struct cn_rms_norm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double eps; /* float?, default None; CN_ZERO for 0 */
+} cn_rms_norm_opts;
+/* x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own
+ * epsilon (float32's for smaller types).
+ * weight may be NULL. */
+CN_API cn_tensor *cn_rms_norm_with(cn_tensor *input, const int64_t *normalized_shape,
+                                   size_t nnormalized_shape, cn_tensor *weight,
+                                   const cn_rms_norm_opts *opts);
 
 typedef struct cn_roll_opts {
   size_t size;

@@ -9,8 +9,11 @@
 #include "base/hooks.h"
 #include "ops/families.h"
 
+static const char *label(const struct cni_node *n) { return n->kind == CNI_NODE_LEAF ? NULL : cni_node_name(n); }
+
 void cni_autograd_init(void)
 {
+  cni_hooks.node_label = label;
   cni_hooks.node_free = cni_node_free;
   cni_mode_handlers[__builtin_ctz(CNI_MODE_AUTOGRAD)] = cni_autograd_mode;
   cni_mode_handlers[__builtin_ctz(CNI_MODE_CHECK)] = cni_check_mode;

@@ -106,7 +106,8 @@ static int check_first(const check *k, cn_tensor *const *in, size_t n)
   for (size_t i = 0; i < n; i++)
     if (in[i] && cn_needs_grad(in[i])) wanted[m++] = in[i];
   cn_grad_opts o = {.size = sizeof o, .allow_unused = true};
-  int status = y ? cn_grad_with(grads, &y, 1, wanted, m, &o) : cn_err();
+  for (size_t i = 0; i < m; i++) grads[i] = NULL; /* what does not depend on the inputs has zero gradients */
+  int status = !y ? cn_err() : cn_needs_grad(y) ? cn_grad_with(grads, &y, 1, wanted, m, &o) : CN_OK;
   for (size_t i = 0, w = 0; !status && i < n; i++)
     if (w < m && in[i] == wanted[w]) status = check_input(k, in, i, grads[w++]);
   cni_scope_pop(depth);

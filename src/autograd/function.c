@@ -166,14 +166,22 @@ static int record_function(struct cni_context_data *c, cn_tensor **out, size_t n
   return status;
 }
 
+/* The payload is taken over in every case. */
+static int give_up(const cn_function *function, void *payload, int status)
+{
+  if (function->free) function->free(payload);
+  return status;
+}
+
 int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *function, cn_tensor *const *inputs,
                       size_t ninputs, void *payload)
 {
-  if (cn_err()) return cn_err();
+  if (cn_err()) return give_up(function, payload, cn_err());
   if (noutputs > 16 || ninputs > 64)
-    return cni_fail(CN_ERR_UNSUPPORTED, "%s: at most 64 inputs and 16 results", function->name);
+    return give_up(function, payload,
+                   cni_fail(CN_ERR_UNSUPPORTED, "%s: at most 64 inputs and 16 results", function->name));
   cn_context *ctx = cni_alloc_zero(sizeof *ctx);
-  if (!ctx) return CN_ERR_MEMORY;
+  if (!ctx) return give_up(function, payload, CN_ERR_MEMORY);
   struct cni_context_data *c = &ctx->data;
   c->fn = function;
   c->payload = payload;

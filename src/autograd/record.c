@@ -2,6 +2,7 @@
  *
  * Place in the flow: between apply's infer and its kernel. Invariant: the node is complete before the kernel runs, except
  * for saved results, so that a failure leaves no half-recorded history. */
+#include <cairn/ops.h>
 #include <string.h>
 
 #include "autograd.h"
@@ -35,9 +36,25 @@ static cni_node *make_node(const cn_call *c)
   return n;
 }
 
-/* Edges, metas and saved inputs. Answers the mask of values that backward reads; negative on failure. */
-static int64_t fill_inputs(cni_node *n, const cn_call *c)
+/* Saves input i. An input that the call itself overwrites is saved as a copy of its old value. */
+static int save_input(cni_node *n, const cni_applying *a, int i)
 {
+  cn_tensor *t = a->c.in[i];
+  if (i > 0 || t != a->dest) return cni_node_save(n, i, t);
+  cn_state *st = cni_state();
+  size_t depth = cni_scope_push();
+  st->no_grad = true; /* it was off, or this call would not be recorded */
+  cn_tensor *old = cn_clone(t);
+  st->no_grad = false;
+  int status = old ? cni_node_save(n, i, old) : cn_err();
+  cni_scope_pop(depth);
+  return status;
+}
+
+/* Edges, metas and saved inputs. Answers the mask of values that backward reads; negative on failure. */
+static int64_t fill_inputs(cni_node *n, const cni_applying *a)
+{
+  const cn_call *c = &a->c;
   uint64_t want = 0;
   int64_t *words = cni_node_words(n);
   for (int i = 0; i < c->nin; i++) {
@@ -51,7 +68,7 @@ static int64_t fill_inputs(cni_node *n, const cn_call *c)
   int64_t needs = needed_values(c, want);
   if (needs < 0) return -1;
   for (int i = 0; i < c->nin; i++)
-    if (c->in[i] && (i < 16 ? needs >> i & 1 : (c->op->flags & CN_OP_SAVE_ALL) != 0) && cni_node_save(n, i, c->in[i]))
+    if (c->in[i] && (i < 16 ? needs >> i & 1 : (c->op->flags & CN_OP_SAVE_ALL) != 0) && save_input(n, a, i))
       return -1;
   return needs;
 }
@@ -140,7 +157,7 @@ int cni_autograd_mode(cni_applying *a)
   if (a->dest) freshen_parents(a->dest);
   cni_node *n = make_node(c);
   if (!n) return CN_ERR_MEMORY;
-  int64_t needs = fill_inputs(n, c);
+  int64_t needs = fill_inputs(n, a);
   status = needs < 0 ? cn_err() : cni_apply_next(a);
   if (!status) status = fill_results(n, c, needs);
   if (!status && a->dest) status = rebase_parents(a->dest);

@@ -12,6 +12,7 @@ struct cni_node;
 typedef struct cni_hooks_table {
   void (*state_exit)(cn_state *state);         /* tensor: empties the scopes of a dying state */
   void (*node_free)(struct cni_node *node);    /* autograd: frees a node that nobody refers to */
+  const char *(*node_label)(const struct cni_node *node); /* autograd: name of the op a node records; NULL: a leaf */
 } cni_hooks_table;
 
 extern cni_hooks_table cni_hooks;

@@ -10,7 +10,7 @@ enum { KEPT_PLANS = 8 };
 
 static void free_one(cni_plan *p)
 {
-  for (size_t i = 0; i < p->nvalues; i++) cni_tensor_release(p->values[i].handle);
+  for (size_t i = 0; p->values && i < p->nvalues; i++) cni_tensor_release(p->values[i].handle);
   cni_free(p->values, p->nvalues * sizeof *p->values);
   for (size_t i = 0; p->args && i < p->nnodes; i++)
     if (p->args[i]) cni_free(p->args[i], cni_args_bytes(p->args[i], CN_MAX_ARGS));

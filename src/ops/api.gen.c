@@ -44,6 +44,7 @@ const char *const cni_op_names[] = {
     "avg_pool2d",
     "avg_pool2d_backward",
     "baddbmm",
+    "batch_norm",
     "bce_logits_terms",
     "bce_logits_weighted_terms",
     "bce_terms",
@@ -121,6 +122,7 @@ const char *const cni_op_names[] = {
     "gather",
     "ge",
     "gelu",
+    "group_norm",
     "gt",
     "hardsigmoid",
     "hardswish",
@@ -135,6 +137,8 @@ const char *const cni_op_names[] = {
     "index_fill",
     "index_put",
     "index_select",
+    "instance_norm",
+    "invert",
     "isfinite",
     "isinf",
     "isnan",
@@ -142,6 +146,7 @@ const char *const cni_op_names[] = {
     "kl_terms",
     "kthvalue",
     "l1_loss",
+    "layer_norm",
     "le",
     "leaky_relu",
     "lerp",
@@ -187,7 +192,13 @@ const char *const cni_op_names[] = {
     "mul",
     "mv",
     "narrow",
+    "native_batch_norm",
+    "native_batch_norm_backward",
     "native_dropout",
+    "native_layer_norm",
+    "native_layer_norm_backward",
+    "native_rms_norm",
+    "native_rms_norm_backward",
     "ne",
     "neg",
     "nll_loss",
@@ -215,6 +226,7 @@ const char *const cni_op_names[] = {
     "repeat",
     "repeat_interleave",
     "reshape",
+    "rms_norm",
     "roll",
     "round",
     "rsqrt",
@@ -315,6 +327,9 @@ const char *const cni_op_docs[] = {
     "The gradient of avg_pool2d: each element of grad spread evenly over its window.",
     "beta * input + alpha * bmm(batch1, batch2); input is broadcast to (B, m, n). With beta 0 it "
     "is not looked at.",
+    "(x - mean) / sqrt(var + eps) per channel (dimension 1), then * weight + bias. In training "
+    "the statistics are the batch's, and the running ones move towards them by momentum (with the"
+    " unbiased variance); otherwise the running ones are used.",
     "The terms of binary_cross_entropy_with_logits.",
     "The terms of binary_cross_entropy_with_logits with a weight for the positive class.",
     "The terms of binary_cross_entropy.",
@@ -401,8 +416,8 @@ const char *const cni_op_docs[] = {
     "A copy with the order of elements reversed along these dimensions.",
     "Largest integer not above x.",
     "Quotient rounded down. An integer division by zero is an error.",
-    "The larger of two elements; a number wins over NaN.",
-    "The smaller of two elements; a number wins over NaN.",
+    "The larger of two elements; a number wins over NaN. A tie shares the gradient.",
+    "The smaller of two elements; a number wins over NaN. A tie shares the gradient.",
     "Remainder of a division rounded towards zero: the sign is input's.",
     "x - trunc(x).",
     "A tensor with every element set to fill_value.",
@@ -410,6 +425,8 @@ const char *const cni_op_docs[] = {
     "Elements of input at index along dim; the result has index's shape.",
     "True where input >= other.",
     "Gaussian error linear unit: x * Phi(x); approximate 'tanh' uses the tanh form.",
+    "Channels in num_groups groups, each normalised with its own mean and variance per sample, "
+    "then * weight + bias per channel.",
     "True where input > other.",
     "min(max(x + 3, 0), 6) / 6.",
     "x * min(max(x + 3, 0), 6) / 6.",
@@ -432,6 +449,9 @@ const char *const cni_op_docs[] = {
     "accumulate is true. Of equal indices the last one wins; sums are in the order of the "
     "indices.",
     "The slices of input along dim that the vector index lists.",
+    "Each channel of each sample normalised with its own mean and variance, then * weight + bias "
+    "per channel.",
+    "Inverts each bit of integers. What bitwise_not runs on them.",
     "True where x is neither infinite nor NaN.",
     "True where x is infinite.",
     "True where x is NaN.",
@@ -440,6 +460,7 @@ const char *const cni_op_docs[] = {
     "The terms of kl_div.",
     "The k-th smallest element along a dimension (counted from 1), and its index.",
     "Absolute differences, averaged ('mean'), added up ('sum') or as they are ('none').",
+    "(x - mean) / sqrt(var + eps) over the last dimensions, then * weight + bias.",
     "True where input <= other.",
     "x where positive, negative_slope * x elsewhere.",
     "input + weight * (end - input).",
@@ -496,7 +517,18 @@ const char *const cni_op_docs[] = {
     "Product of two tensors, broadcast.",
     "Product of a matrix and a vector: (m, k) x (k) gives (m).",
     "length indices of a dimension from start on.",
+    "batch_norm with the statistics it used and, in training, the batch's unbiased variance. "
+    "Changes nothing in place. Gradients flow through output only.",
+    "Gradients of native_batch_norm; those whose output_mask is 0 come back empty. Has no "
+    "gradient of its own.",
     "Each element zero with probability p, else divided by 1 - p; mask says which were kept.",
+    "layer_norm with its statistics (float32 for smaller types). Gradients flow through output "
+    "only.",
+    "Gradients of native_layer_norm; those whose output_mask is 0 come back empty. Has no "
+    "gradient of its own: layer_norm writes its gradient with plain ops where that is asked for.",
+    "rms_norm with 1 / the root mean square. Gradients flow through output only.",
+    "Gradients of native_rms_norm; those whose output_mask is 0 come back empty. Has no gradient "
+    "of its own.",
     "True where input != other.",
     "Negative of each element.",
     "The negative of input (N, C, ...) at the class that target (N, ...) names, times its weight."
@@ -530,6 +562,8 @@ const char *const cni_op_docs[] = {
     "Each element repeated that often next to itself along dim; without dim, of the flattened "
     "tensor.",
     "input under another shape: a view where possible, else a copy. One size may be -1.",
+    "x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own "
+    "epsilon (float32's for smaller types).",
     "Elements moved on by shifts along dims; what leaves at one end comes in at the other. "
     "Without dims, of the flattened tensor.",
     "Nearest number with that many decimals; ties go to even.",
@@ -1078,6 +1112,20 @@ cn_tensor *cn_baddbmm_inplace_with(cn_tensor *input, cn_tensor *batch1, cn_tenso
                                    const cn_baddbmm_opts *opts)
 {
   return run_baddbmm(input, batch1, batch2, opts, input);
+}
+
+cn_tensor *cn_batch_norm_with(cn_tensor *input, cn_tensor *running_mean, cn_tensor *running_var,
+                              cn_tensor *weight, cn_tensor *bias, const cn_batch_norm_opts *opts)
+{
+  cn_batch_norm_opts room;
+  const cn_batch_norm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "batch_norm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(running_mean), cn_v_tensor(running_var),
+                     cn_v_tensor(weight), cn_v_tensor(bias), cn_v_bool(o->training),
+                     cn_v_float(float_or(o->momentum, 0.1)), cn_v_float(float_or(o->eps, 1e-05))};
+  return cni_apply1(CNI_OP_batch_norm, args, 8, NULL);
 }
 
 cn_tensor *cn_bce_logits_terms(cn_tensor *input, cn_tensor *target)
@@ -1923,6 +1971,19 @@ cn_tensor *cn_gelu_with(cn_tensor *input, const cn_gelu_opts *opts)
   return cni_apply1(CNI_OP_gelu, args, 2, NULL);
 }
 
+cn_tensor *cn_group_norm_with(cn_tensor *input, int64_t num_groups, cn_tensor *weight,
+                              cn_tensor *bias, const cn_group_norm_opts *opts)
+{
+  cn_group_norm_opts room;
+  const cn_group_norm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "group_norm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(num_groups), cn_v_tensor(weight),
+                     cn_v_tensor(bias), cn_v_float(float_or(o->eps, 1e-05))};
+  return cni_apply1(CNI_OP_group_norm, args, 5, NULL);
+}
+
 cn_tensor *cn_gt(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
@@ -2104,6 +2165,27 @@ cn_tensor *cn_index_select(cn_tensor *input, int64_t dim, cn_tensor *index)
   return cni_apply1(CNI_OP_index_select, args, 3, NULL);
 }
 
+cn_tensor *cn_instance_norm_with(cn_tensor *input, cn_tensor *running_mean, cn_tensor *running_var,
+                                 cn_tensor *weight, cn_tensor *bias,
+                                 const cn_instance_norm_opts *opts)
+{
+  cn_instance_norm_opts room;
+  const cn_instance_norm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "instance_norm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(running_mean), cn_v_tensor(running_var),
+                     cn_v_tensor(weight), cn_v_tensor(bias), cn_v_bool(!o->no_use_input_stats),
+                     cn_v_float(float_or(o->momentum, 0.1)), cn_v_float(float_or(o->eps, 1e-05))};
+  return cni_apply1(CNI_OP_instance_norm, args, 8, NULL);
+}
+
+cn_tensor *cn_invert(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_invert, args, 1, NULL);
+}
+
 cn_tensor *cn_isfinite(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
@@ -2189,6 +2271,20 @@ cn_tensor *cn_l1_loss_with(cn_tensor *input, cn_tensor *target, const cn_l1_loss
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cni_apply1(CNI_OP_l1_loss, args, 3, NULL);
+}
+
+cn_tensor *cn_layer_norm_with(cn_tensor *input, const int64_t *normalized_shape,
+                              size_t nnormalized_shape, cn_tensor *weight, cn_tensor *bias,
+                              const cn_layer_norm_opts *opts)
+{
+  cn_layer_norm_opts room;
+  const cn_layer_norm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "layer_norm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(normalized_shape, nnormalized_shape),
+                     cn_v_tensor(weight), cn_v_tensor(bias), cn_v_float(float_or(o->eps, 1e-05))};
+  return cni_apply1(CNI_OP_layer_norm, args, 5, NULL);
 }
 
 cn_tensor *cn_le(cn_tensor *input, cn_tensor *other)
@@ -2702,6 +2798,39 @@ cn_tensor *cn_narrow(cn_tensor *input, int64_t dim, int64_t start, int64_t lengt
   return cni_apply1(CNI_OP_narrow, args, 4, NULL);
 }
 
+int cn_native_batch_norm(cn_tensor **output, cn_tensor **save_mean, cn_tensor **save_invstd,
+                         cn_tensor **batch_var, cn_tensor *input, cn_tensor *weight,
+                         cn_tensor *bias, cn_tensor *running_mean, cn_tensor *running_var,
+                         bool training, double eps)
+{
+  cn_tensor *results[4] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     cn_v_tensor(running_mean), cn_v_tensor(running_var), cn_v_bool(training),
+                     cn_v_float(eps)};
+  int status = cni_applyn(CNI_OP_native_batch_norm, args, 7, results, 4);
+  if (output) *output = results[0];
+  if (save_mean) *save_mean = results[1];
+  if (save_invstd) *save_invstd = results[2];
+  if (batch_var) *batch_var = results[3];
+  return status;
+}
+
+int cn_native_batch_norm_backward(cn_tensor **grad_input, cn_tensor **grad_weight,
+                                  cn_tensor **grad_bias, cn_tensor *grad_out, cn_tensor *input,
+                                  cn_tensor *weight, cn_tensor *save_mean, cn_tensor *save_invstd,
+                                  bool training, const int64_t *output_mask, size_t noutput_mask)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_value args[] = {cn_v_tensor(grad_out), cn_v_tensor(input), cn_v_tensor(weight),
+                     cn_v_tensor(save_mean), cn_v_tensor(save_invstd), cn_v_bool(training),
+                     cn_v_ints(output_mask, noutput_mask)};
+  int status = cni_applyn(CNI_OP_native_batch_norm_backward, args, 7, results, 3);
+  if (grad_input) *grad_input = results[0];
+  if (grad_weight) *grad_weight = results[1];
+  if (grad_bias) *grad_bias = results[2];
+  return status;
+}
+
 int cn_native_dropout(cn_tensor **output, cn_tensor **mask, cn_tensor *input, double p)
 {
   cn_tensor *results[2] = {NULL};
@@ -2709,6 +2838,66 @@ int cn_native_dropout(cn_tensor **output, cn_tensor **mask, cn_tensor *input, do
   int status = cni_applyn(CNI_OP_native_dropout, args, 2, results, 2);
   if (output) *output = results[0];
   if (mask) *mask = results[1];
+  return status;
+}
+
+int cn_native_layer_norm(cn_tensor **output, cn_tensor **mean, cn_tensor **rstd, cn_tensor *input,
+                         const int64_t *normalized_shape, size_t nnormalized_shape,
+                         cn_tensor *weight, cn_tensor *bias, double eps)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(normalized_shape, nnormalized_shape),
+                     cn_v_tensor(weight), cn_v_tensor(bias), cn_v_float(eps)};
+  int status = cni_applyn(CNI_OP_native_layer_norm, args, 5, results, 3);
+  if (output) *output = results[0];
+  if (mean) *mean = results[1];
+  if (rstd) *rstd = results[2];
+  return status;
+}
+
+int cn_native_layer_norm_backward(cn_tensor **grad_input, cn_tensor **grad_weight,
+                                  cn_tensor **grad_bias, cn_tensor *grad_out, cn_tensor *input,
+                                  const int64_t *normalized_shape, size_t nnormalized_shape,
+                                  cn_tensor *mean, cn_tensor *rstd, cn_tensor *weight,
+                                  const int64_t *output_mask, size_t noutput_mask)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_value args[] = {cn_v_tensor(grad_out), cn_v_tensor(input),
+                     cn_v_ints(normalized_shape, nnormalized_shape), cn_v_tensor(mean),
+                     cn_v_tensor(rstd), cn_v_tensor(weight), cn_v_ints(output_mask, noutput_mask)};
+  int status = cni_applyn(CNI_OP_native_layer_norm_backward, args, 7, results, 3);
+  if (grad_input) *grad_input = results[0];
+  if (grad_weight) *grad_weight = results[1];
+  if (grad_bias) *grad_bias = results[2];
+  return status;
+}
+
+int cn_native_rms_norm(cn_tensor **output, cn_tensor **rstd, cn_tensor *input,
+                       const int64_t *normalized_shape, size_t nnormalized_shape, cn_tensor *weight,
+                       double eps)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(normalized_shape, nnormalized_shape),
+                     cn_v_tensor(weight), cn_v_float(eps)};
+  int status = cni_applyn(CNI_OP_native_rms_norm, args, 4, results, 2);
+  if (output) *output = results[0];
+  if (rstd) *rstd = results[1];
+  return status;
+}
+
+int cn_native_rms_norm_backward(cn_tensor **grad_input, cn_tensor **grad_weight,
+                                cn_tensor *grad_out, cn_tensor *input,
+                                const int64_t *normalized_shape, size_t nnormalized_shape,
+                                cn_tensor *rstd, cn_tensor *weight, const int64_t *output_mask,
+                                size_t noutput_mask)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(grad_out), cn_v_tensor(input),
+                     cn_v_ints(normalized_shape, nnormalized_shape), cn_v_tensor(rstd),
+                     cn_v_tensor(weight), cn_v_ints(output_mask, noutput_mask)};
+  int status = cni_applyn(CNI_OP_native_rms_norm_backward, args, 6, results, 2);
+  if (grad_input) *grad_input = results[0];
+  if (grad_weight) *grad_weight = results[1];
   return status;
 }
 
@@ -2981,6 +3170,20 @@ cn_tensor *cn_reshape(cn_tensor *input, const int64_t *shape, size_t nshape)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(shape, nshape)};
   return cni_apply1(CNI_OP_reshape, args, 2, NULL);
+}
+
+cn_tensor *cn_rms_norm_with(cn_tensor *input, const int64_t *normalized_shape,
+                            size_t nnormalized_shape, cn_tensor *weight,
+                            const cn_rms_norm_opts *opts)
+{
+  cn_rms_norm_opts room;
+  const cn_rms_norm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "rms_norm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(normalized_shape, nnormalized_shape),
+                     cn_v_tensor(weight), float_or_none(o->eps)};
+  return cni_apply1(CNI_OP_rms_norm, args, 4, NULL);
 }
 
 cn_tensor *cn_roll_with(cn_tensor *input, const int64_t *shifts, size_t nshifts,

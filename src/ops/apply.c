@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/dtype.h"
 #include "families.h"
 #include "inplace.h"
 
@@ -79,6 +80,17 @@ static bool wants_autograd(const cni_applying *a, const cn_state *st)
   for (int i = 0; i < a->c.nin; i++)
     if (may_need_grad(a->c.in[i])) return !(a->info->row->flags & CN_OP_NO_GRAD) || a->dest;
   return false;
+}
+
+/* Types that only store numbers reach kernels of ops that say so. */
+static int check_types(const cni_applying *a)
+{
+  if (a->info->row->flags & (CN_OP_ANY_DTYPE | CN_OP_VIEW)) return CN_OK;
+  for (int i = 0; i < a->c.nin; i++)
+    if (a->c.in[i] && CNI_UNLIKELY(!cni_dtype_computes(a->c.in[i]->d.dtype)))
+      return cni_fail(CN_ERR_DTYPE, "%s: %s is for storage only; cast it with cn_cast first", a->info->name,
+                      cn_dtype_name((cn_dtype)a->c.in[i]->d.dtype));
+  return CN_OK;
 }
 
 /* ---- below the modes: memory and kernel ---- */
@@ -206,7 +218,8 @@ static int apply_with(cni_applying *a, cn_state *st)
   int status = pick_device(a, st);
   if (status) return status;
   if (row->flags & CN_OP_COMPOSITE) return apply_composite(a);
-  status = row->infer(&a->c);
+  status = check_types(a);
+  if (!status) status = row->infer(&a->c);
   if (CNI_UNLIKELY(status)) return status;
   if (a->dest && (status = cni_check_dest(a))) return status;
   a->mask = st->modes;

@@ -10,6 +10,7 @@ const cni_family cni_families[] = {
   FAMILY(view_scatter), /* view_scatter.c: inverses of views */
   FAMILY(create),    /* create.c: tensors from nothing, random numbers, copies */
   FAMILY(reduce),    /* reduce.c: sums, products, extremes, all and any */
+  FAMILY(norm),      /* norm.c: layer, batch, group norm */
   FAMILY(reduce_stat), /* reduce_stat.c: variance, deviation, vector norms */
   FAMILY(softmax),   /* softmax.c */
   FAMILY(order),     /* order.c: running sums, sorting, selection */

@@ -34,7 +34,7 @@ int cn_call_result(cn_call *c, int i, int dtype, int ndim, const int64_t *shape)
   s->view_of = -1;
   s->has_strides = s->data_dependent = false;
   s->offset = 0;
-  memmove(s->shape, shape, (size_t)ndim * sizeof *shape);
+  if (ndim) memmove(s->shape, shape, (size_t)ndim * sizeof *shape);
   return CN_OK;
 }
 
@@ -46,7 +46,7 @@ int cn_call_view(cn_call *c, int i, int of, int ndim, const int64_t *shape, cons
   s->view_of = of;
   s->has_strides = true;
   s->offset = offset;
-  memmove(s->strides, strides, (size_t)ndim * sizeof *strides);
+  if (ndim) memmove(s->strides, strides, (size_t)ndim * sizeof *strides);
   return CN_OK;
 }
 

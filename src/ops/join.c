@@ -47,18 +47,18 @@ static int cat_infer(cn_call *c)
       return cn_call_fail(c, CN_ERR_SHAPE, "tensor %d is zero-dimensional; use cn_stack for those", i);
   int dim = cn_call_dim(c, cni_arg_int(c->args, 1), f->ndim), status = CN_OK;
   if (dim < 0) return dim;
-  bool channels_last = f->ndim > 3;
+  bool channels_last = f->ndim > 3, row_major = true;
   memcpy(shape, f->shape, (size_t)f->ndim * sizeof *shape);
   shape[dim] = 0;
   for (int i = 0; i < c->nin && !status; i++) {
     const cn_desc *d = &c->in[i]->d;
     if (skipped(d->ndim, d->shape) && !skipped(f->ndim, f->shape)) continue;
     status = cat_add(c, i, first, dim, shape);
-    channels_last = channels_last && cni_is_channels_last(d->ndim, d->shape, d->strides) &&
-                    !cni_is_contiguous(d->ndim, d->shape, d->strides);
+    channels_last = channels_last && cni_is_channels_last(d->ndim, d->shape, d->strides);
+    row_major = row_major && cni_is_contiguous(d->ndim, d->shape, d->strides); /* one channel counts as both */
   }
   if (!status) status = cn_call_result(c, 0, dtype, f->ndim, shape);
-  if (status || !channels_last) return status;
+  if (status || !channels_last || row_major) return status;
   cni_channels_last_strides(f->ndim, shape, c->spec[0].strides);
   c->spec[0].has_strides = true;
   return CN_OK;

@@ -72,6 +72,9 @@ static int choose_types(cn_call *c, enum cni_kind kind, int *result)
   case CNI_FLT: *result = dtype = cni_float_type(dtype); break;
   case CNI_NUM:
   case CNI_SEL: break;
+  case CNI_INT:
+    if (dtype == CN_BOOL) *result = dtype = CN_I64;
+    break;
   case CNI_SGN:
     if (dtype == CN_BOOL)
       return cn_call_fail(c, CN_ERR_DTYPE, "bool tensors are not supported; use logical_not, logical_xor or a cast");
@@ -212,6 +215,7 @@ int cni_pointwise_vjp(cn_vjp *v)
 
 #define FLAGS_FLT 0
 #define FLAGS_NUM 0
+#define FLAGS_INT 0
 #define FLAGS_SGN 0
 #define FLAGS_CMP CN_OP_NO_GRAD
 #define FLAGS_LOG CN_OP_NO_GRAD

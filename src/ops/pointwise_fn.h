@@ -85,7 +85,7 @@ CNP_FLOAT_FNS(double, f64, )
   CNM_FN T cnp_bitwise_and_##S(T a, T b) { return a & b; } \
   CNM_FN T cnp_bitwise_or_##S(T a, T b) { return a | b; } \
   CNM_FN T cnp_bitwise_xor_##S(T a, T b) { return a ^ b; } \
-  CNM_FN T cnp_bitwise_not_##S(T a) { return ~a; } \
+  CNM_FN T cnp_invert_##S(T a) { return ~a; } \
   /* shifts by less than 0 or more than the width give what an endless shift would */ \
   CNM_FN T cnp_shift_left_##S(T a, T b) { return NEGATIVE(b) || b >= 64 ? (T)0 : (T)(a << b); } \
   CNM_FN T cnp_shift_right_##S(T a, T b) \

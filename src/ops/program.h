@@ -25,7 +25,7 @@ enum cni_prim {
 
 /* How an op chooses its compute and result types. */
 enum cni_kind {
-  CNI_FLT, CNI_NUM, CNI_SGN, CNI_CMP, CNI_LOG, CNI_BIT, CNI_FIT,
+  CNI_FLT, CNI_NUM, CNI_INT, CNI_SGN, CNI_CMP, CNI_LOG, CNI_BIT, CNI_FIT,
   CNI_SEL /* like NUM, but the first input is a condition and does not take part in promotion */
 };
 

@@ -4,6 +4,7 @@
  * A builder gets the inputs as registers 0, 1, 2 and attributes by ATTR(parameter). Invariant: a program's shape depends
  * on the variant only; attribute values are filled in per call. */
 #include <cairn/ops.h>
+#include <math.h>
 
 #include "build.h"
 #include "families.h"
@@ -13,8 +14,9 @@
 #define IN0 0
 #define IN1 1
 #define IN2 2
-#define PROGRAM(name) \
-  .flags = CN_OP_ALIAS_SAFE, .infer = cni_pointwise_infer, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
+#define CHECKED_PROGRAM(name, rule) \
+  .flags = CN_OP_ALIAS_SAFE, .infer = rule, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
+#define PROGRAM(name) CHECKED_PROGRAM(name, cni_pointwise_infer)
 
 /* ---- arithmetic with attributes ---- */
 
@@ -50,6 +52,37 @@ static cni_pointwise pw_shift_left = {CNI_BIT, 2, NULL, build_shift_left, NULL, 
 
 static int build_shift_right(cni_builder *b, int variant) { return (void)variant, OP2(shift_right, IN0, IN1); }
 static cni_pointwise pw_shift_right = {CNI_BIT, 2, NULL, build_shift_right, NULL, {0}};
+
+static int build_invert(cni_builder *b, int variant) { return (void)variant, OP1(invert, IN0); }
+static cni_pointwise pw_invert = {CNI_BIT, 1, NULL, build_invert, NULL, {0}};
+
+static bool is_whole(double x) { return !(x < floor(x)) && !(x > floor(x)); }
+
+/* add and sub of integers: a fractional alpha would be cut off. */
+static int scaled_infer(cn_call *c)
+{
+  int status = cni_pointwise_infer(c);
+  if (status || cni_dtype_is_float(c->compute) || is_whole(cni_arg_float(c->args, 2))) return status;
+  return cn_call_fail(c, CN_ERR_VALUE, "alpha must be an integer for integer tensors, not %g", cni_arg_float(c->args, 2));
+}
+
+/* pow of integers: a negative number as exponent has no integer result. */
+static int pow_infer(cn_call *c)
+{
+  int status = cni_pointwise_infer(c);
+  const cn_desc *e = &c->in[1]->d;
+  if (status || cni_dtype_is_float(c->compute) || !e->weak || e->dtype != CN_I64) return status;
+  if (*(const int64_t *)e->data >= 0) return CN_OK;
+  return cn_call_fail(c, CN_ERR_VALUE, "integers to negative integer powers are not allowed; cast to a float type");
+}
+
+static int addcdiv_infer(cn_call *c)
+{
+  int dtype = cni_result_type(c, c->in + 1, 2);
+  if (dtype && !cni_dtype_is_float(dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "does not divide integers; cast tensor1 or tensor2 to a float type");
+  return dtype ? cni_pointwise_infer(c) : CN_ERR_DTYPE;
+}
 
 static int build_lerp(cni_builder *b, int variant)
 {
@@ -248,6 +281,12 @@ static int div_decompose(cn_call *c)
   return cn_err();
 }
 
+static int bitwise_not_decompose(cn_call *c)
+{
+  c->out[0] = c->in[0]->d.dtype == CN_BOOL ? cn_logical_not(c->in[0]) : cn_invert(c->in[0]);
+  return cn_err();
+}
+
 /* clamp(input, min, max) */
 static int clamp_decompose(cn_call *c)
 {
@@ -268,10 +307,10 @@ static int relu6_decompose(cn_call *c)
 const cn_op cni_program_ops[] = {
   {.sig = "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor ; method inplace",
    .doc = "input + alpha * other, broadcast.",
-   PROGRAM(add)},
+   CHECKED_PROGRAM(add, scaled_infer)},
   {.sig = "sub(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor ; method inplace",
    .doc = "input - alpha * other, broadcast.",
-   PROGRAM(sub)},
+   CHECKED_PROGRAM(sub, scaled_infer)},
   {.sig = "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> Tensor ; method inplace",
    .doc = "input / other, broadcast; rounding_mode 'floor' rounds down, 'trunc' towards zero.",
    .flags = CN_OP_COMPOSITE, .decompose = div_decompose},
@@ -291,7 +330,13 @@ const cn_op cni_program_ops[] = {
    PROGRAM(trunc_divide)},
   {.sig = "pow(Tensor input, Tensor exponent) -> Tensor ; method inplace",
    .doc = "input to the power of exponent, broadcast.",
-   PROGRAM(pow)},
+   CHECKED_PROGRAM(pow, pow_infer)},
+  {.sig = "invert(Tensor input) -> Tensor",
+   .doc = "Inverts each bit of integers. What bitwise_not runs on them.",
+   PROGRAM(invert)},
+  {.sig = "bitwise_not(Tensor input) -> Tensor ; method inplace",
+   .doc = "Inverts each bit; for bool, logical not.",
+   .flags = CN_OP_COMPOSITE, .decompose = bitwise_not_decompose},
   {.sig = "where(Tensor condition, Tensor input, Tensor other) -> Tensor ; method",
    .doc = "input where condition is true (non-zero), other elsewhere; all three broadcast.",
    PROGRAM(where)},
@@ -309,7 +354,7 @@ const cn_op cni_program_ops[] = {
    PROGRAM(addcmul)},
   {.sig = "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor ; method inplace",
    .doc = "input + value * tensor1 / tensor2.",
-   PROGRAM(addcdiv)},
+   CHECKED_PROGRAM(addcdiv, addcdiv_infer)},
   {.sig = "round(Tensor input, *, int decimals=0) -> Tensor ; method inplace",
    .doc = "Nearest number with that many decimals; ties go to even.",
    PROGRAM(round)},

@@ -41,6 +41,7 @@ static cn_tensor *var_gradient(const cn_vjp *v, cn_tensor *g, uint32_t mask)
 {
   const cn_meta *m = &v->in_meta[0];
   int64_t room[CN_MAX_DIMS], freedom = cni_reduced_count(m, mask) - cni_arg_int(v->args, 2);
+  if (freedom < 0 && (m->ndim == 0 || cni_arg_none(v->args, 1))) freedom = 0; /* as PyTorch: NaN there */
   cn_tensor *mean = cn_mean(v->in[0], .dim = dims_of(mask, m->ndim, room), .keepdim = true);
   cn_tensor *scaled = cn_true_divide(cn_mul(g, cn_int(2)), cn_int(freedom));
   return cn_mul(scaled, cn_sub(v->in[0], mean));

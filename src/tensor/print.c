@@ -10,6 +10,7 @@
 
 #include "base/convert.h"
 #include "base/dtype.h"
+#include "base/hooks.h"
 #include "base/os.h"
 #include "tensor.h"
 
@@ -244,7 +245,13 @@ static void put_suffixes(printer *p, const cn_tensor *t)
     snprintf(item, sizeof item, "dtype=cairn.%s", cni_dtype_rows[t->d.dtype].name);
     put_suffix(p, &line, item);
   }
-  if (t->node) put_suffix(p, &line, "requires_grad=True");
+  const char *op = t->node && cni_hooks.node_label ? cni_hooks.node_label(t->node) : NULL;
+  if (op) {
+    snprintf(item, sizeof item, "grad_fn=<%s>", op);
+    put_suffix(p, &line, item);
+  } else if (t->node) {
+    put_suffix(p, &line, "requires_grad=True");
+  }
 }
 
 /* Makes p->d.data readable: the tensor's own host memory, or a copy of *size bytes that the caller frees. */

@@ -107,7 +107,26 @@ def sdpa_forward(query, key, value, attn_mask=None, is_causal=False, scale=None)
     return scores.softmax(-1) @ value, scores.logsumexp(-1)
 
 
+def native_batch_norm(input, weight, bias, running_mean, running_var, training, eps):
+    dims = [d for d in range(input.dim()) if d != 1]
+    mean, var = input.detach().mean(dims), input.detach().var(dims, correction=0)
+    output = F.batch_norm(input, running_mean, running_var, weight, bias, training, 0.0, eps)
+    return output, mean, (var + eps) ** -0.5, input.detach().var(dims)
+
+
+def native_rms_norm(input, normalized_shape, weight, eps):
+    dims = list(range(-len(normalized_shape), 0))
+    rstd = (input.detach().square().mean(dims, keepdim=True) + eps).rsqrt()
+    return F.rms_norm(input, normalized_shape, weight, eps), rstd
+
+
 SPECIAL = {
+    "native_batch_norm": native_batch_norm,
+    "native_layer_norm": torch.native_layer_norm,
+    "native_rms_norm": native_rms_norm,
+    "norm": lambda input, p=2, dim=None, keepdim=False, dtype=None: torch.linalg.vector_norm(
+        input, p, dim, keepdim, dtype=dtype),
+    "relu6": F.relu6,
     "absolute_difference": lambda input, target: (input - target).abs(),
     "squared_difference": lambda input, target: (input - target) ** 2,
     "smooth_l1_terms": lambda input, target, beta: F.smooth_l1_loss(input, target, reduction="none", beta=beta),
@@ -160,7 +179,7 @@ SPECIAL = {
 SHAPE_ONLY = {"empty", "empty_like", "rand", "randn", "rand_like", "randn_like", "randint", "randperm", "bernoulli",
               "native_dropout", "dropout"}
 # Cairn's own: PyTorch has nothing to say.
-NO_ORACLE = {"sdpa_backward"}
+NO_ORACLE = {"sdpa_backward", "native_layer_norm_backward", "native_rms_norm_backward", "native_batch_norm_backward"}
 
 
 def find(op):
@@ -204,7 +223,8 @@ def convert(sample, param, value, narrow):
         t = make(sample.hash, value)
         if narrow and value.dtype in UNSIGNED[:3]:
             t = t.to(torch.int64)
-        return t.requires_grad_() if t.dtype in FLOATS and not sample.large else t
+        wanted = t.dtype in FLOATS and not sample.large and not value.constant
+        return t.requires_grad_() if wanted else t
     if isinstance(value, Word):
         return DTYPES[value] if param.base == "dtype" else str(value)
     return value

@@ -30,7 +30,8 @@ class Literal:
 
     def __init__(self, dtype, shape, index):
         self.dtype, self.shape, self.index = dtype, shape, index
-        self.layout, self.offset, self.range, self.arg, self.values = "", False, "", 0, None
+        self.layout, self.offset, self.constant = "", False, False
+        self.range, self.arg, self.values = "", 0, None
 
 
 class Word(str):
@@ -107,12 +108,14 @@ class Sample:
         t = Literal(dtype, shape, len(self.literals))
         self.literals.append(t)
         while True:
-            m = re.compile(r"\.(cl|[tsoer])|%(\d+)|([+<>~!])|=(-?[\w.]+)|\{([^}]*)\}").match(self.text, self.position)
+            m = re.compile(r"\.(cl|[tsoerd])|%(\d+)|([+<>~!])|=(-?[\w.]+)|\{([^}]*)\}").match(self.text, self.position)
             if not m:
                 return t
             self.position = m.end()
             if m.group(1) == "o":
                 t.offset = True
+            elif m.group(1) == "d":
+                t.constant = True
             elif m.group(1):
                 t.layout = m.group(1)
             elif m.group(2):
@@ -179,7 +182,7 @@ def float_values(x, dtype, kind, arg):
     if kind == "%":
         return (x % np.uint64(arg)).astype(np.float64)
     if kind == "~":
-        return (ranks(x) - len(x) // 2) * 0.25 + 0.125
+        return (ranks(x) - len(x) // 2) * 0.25 + 0.0625
     if kind == "!":
         special = [np.nan, np.inf, -np.inf, -0.0, 0.0]
         return np.array([special[int(h & np.uint64(7))] if int(h & np.uint64(7)) < 5 else p

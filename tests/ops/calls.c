@@ -112,7 +112,7 @@ static cn_tensor *tensor_of(const sample *s, const sample_literal *l, const call
   if (!image_make(&m, s, l, dtype, setup)) return NULL;
   bool host = setup->device == CN_DEVICE_DEFAULT || setup->device == CN_CPU;
   cn_tensor *t = host ? on_host(&m, l, dtype) : on_device(&m, l, dtype, setup->device);
-  if (t && setup->grad && is_float) cn_requires_grad(t, true);
+  if (t && setup->grad && is_float && !l->constant) cn_requires_grad(t, true);
   return t;
 }
 
@@ -198,6 +198,7 @@ void call_set_input(call *c, int i, cn_tensor *t)
     const cni_param *p = &c->s->info->params[a];
     if (p->type != CNI_T_TENSOR) continue;
     if (!p->list && at == i) c->args[a] = cn_v_tensor(t);
+    if (p->list && c->args[a].tag == CN_V_TENSORS) c->args[a].u.ts = &c->in[at]; /* c may be a copy of another call */
     at += p->list ? c->args[a].n : 1;
   }
 }

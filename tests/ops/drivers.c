@@ -106,7 +106,7 @@ enum outcome drive_oracle(const trial *t)
   if (!status) o = check_results(t, &r);
   if (o == PASS && grad && t->golden->status == GOLDEN_VALUES && !exception_for("oracle gradient", t->s))
     o = check_grads(t, &c, &r);
-  if (o == PASS && versions_changed(&c, versions)) o = trial_fail(t, "the op changed an input");
+  if (o == PASS && versions_changed(&c, versions) && !exception_for("inputs unchanged", t->s)) o = trial_fail(t, "the op changed an input");
   cn_err_clear();
   call_result_free(&r);
   call_free(&c);

@@ -33,6 +33,7 @@ enum outcome drive_inplace(const trial *t);   /* the in-place form against the o
 enum outcome drive_memory(const trial *t);    /* every allocation failed in turn */
 enum outcome drive_threads(const trial *t);   /* one thread against several */
 enum outcome drive_mirror(const trial *t);    /* the mirror device against the CPU */
+enum outcome drive_capture(const trial *t);   /* a captured graph of forward and gradient against eager */
 
 /* ---- what a driver leaves out, and why (exceptions.c) ---- */
 /* The reason for which this driver leaves this sample out; NULL: it does not. */

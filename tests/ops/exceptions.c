@@ -17,9 +17,14 @@ static const struct {
 
   {"threads", "empty", "its elements are not set", NULL},
   {"threads", "empty_like", "its elements are not set", NULL},
+  {"capture", "empty", "its elements are not set", NULL},
+  {"capture", "empty_like", "its elements are not set", NULL},
   {"mirror", "empty", "its elements are not set", NULL},
   {"mirror", "empty_like", "its elements are not set", NULL},
   {"mirror", "to_device", "the samples move to the CPU", NULL},
+
+  {"inputs unchanged", "batch_norm", "moves its running statistics", "training=True"},
+  {"inputs unchanged", "instance_norm", "moves its running statistics", NULL},
 
   {"gradcheck", "sign", "piecewise constant, values may fall on a step", NULL},
   {"gradcheck", "floor", "piecewise constant", NULL},
@@ -29,6 +34,13 @@ static const struct {
   {"gradcheck", "floor_divide", "piecewise constant", NULL},
   {"gradcheck", "trunc_divide", "piecewise constant", NULL},
   {"gradcheck", "detach", "stops gradients on purpose", NULL},
+  {"gradcheck", "var", "one element has no variance", "[1])"},
+  {"gradcheck", "std", "one element has no variance", "[1])"},
+  {"gradcheck", "var_mean", "one element has no variance", "[1])"},
+  {"gradcheck", "std_mean", "one element has no variance", "[1])"},
+  {"gradcheck", "native_layer_norm", "gradients flow through its first result only", NULL},
+  {"gradcheck", "native_rms_norm", "gradients flow through its first result only", NULL},
+  {"gradcheck", "native_batch_norm", "gradients flow through its first result only", NULL},
   {"gradcheck", "embedding", "the padding row gets no gradient on purpose", "padding_idx"},
   {"gradcheck", "masked_fill", "the result is infinite", "-inf"},
   {"gradcheck", "cross_entropy", "nothing counts, the mean is NaN", "ignore_index=2"},

@@ -120,12 +120,12 @@ static bool memory_suffix(reader *r, sample_literal *l)
   if (!strncmp(r->at, "cl", 2)) {
     if (l->ndim != 4 && l->ndim != 5) return wrong(r, ".cl wants 4 or 5 dims");
     r->at++;
-  } else if (!strchr("tsoer", c) || !c) {
+  } else if (!strchr("tsoerd", c) || !c) {
     return wrong(r, "no memory layout .%c", c);
   }
   r->at++;
-  if (c == 'o') {
-    l->offset = true;
+  if (c == 'o' || c == 'd') {
+    *(c == 'o' ? &l->offset : &l->constant) = true;
     return true;
   }
   if (l->ndim < (c == 't' ? 2 : 1) || (c == 'e' && l->shape[0] < 1)) return wrong(r, ".%c does not fit the shape", c);

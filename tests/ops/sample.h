@@ -10,8 +10,9 @@
  * [lists], a dtype (f32) or device (cpu) by its name, and tensors: dtype[shape] and then, in any order,
  *   memory   .t  last two dims swapped     .s  every second element      .o  offset into a larger buffer
  *            .e  first dim expanded        .cl channels last             .r  last dim backwards (negative stride)
+ *   grad     .d  data: needs no gradient, though a float
  *   values   %N  integers in [0, N)        +   in [0.125, 2.125), integers in [1, 8]      <  in [-0.875, 0.875)
- *            >   in [1.125, 3.125)         ~   all different, a quarter apart             =V all V   {a,b,...} these
+ *            >   in [1.125, 3.125)         ~   all different, a quarter apart, no two of one size             =V all V   {a,b,...} these
  *            !   some of them NaN, infinite, zeros of both signs; or the type's limits
  *            otherwise [-2, 2), integers in [-8, 8), or [0, 16) where unsigned
  * A number where a tensor is expected is a weak scalar. A line begins with
@@ -36,7 +37,7 @@ typedef struct sample_literal {
   int dtype, ndim;
   int index;   /* which literal of the line it is */
   char layout; /* 0, t, s, e, c (.cl), r */
-  bool offset;
+  bool offset, constant;
   char range; /* 0 + < > % ~ ! = */
   int64_t arg; /* the N of %N */
   int first, count; /* of the values of = and {}, in sample.values */

@@ -29,6 +29,7 @@ static const family families[] = {
   {"loss", 2, 4},
   {"linalg", 10, 20},
   {"softmax", 2, 4},
+  {"norm", 4, 10},
   {"pool", 2, 4},
   {"conv", 10, 10},
   {"attention", 4, 10},
@@ -40,7 +41,7 @@ static const struct driver {
 } drivers[] = {
   {"oracle", drive_oracle},       {"layouts", drive_layouts}, {"gradcheck", drive_gradcheck},
   {"inplace", drive_inplace},     {"memory", drive_memory},   {"threads", drive_threads},
-  {"mirror", drive_mirror},
+  {"mirror", drive_mirror},       {"capture", drive_capture},
 };
 
 enum {

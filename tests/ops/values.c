@@ -42,7 +42,7 @@ static double float_value(const sample *s, const sample_literal *l, int dtype, i
   case '>': return 1.125 + 2 * k;
   case '<': return 1.75 * k - 0.875;
   case '%': return (double)(x % (uint64_t)l->arg);
-  case '~': return (double)(rank(s, l, i) - elements(l) / 2) * 0.25 + 0.125;
+  case '~': return (double)(rank(s, l, i) - elements(l) / 2) * 0.25 + 0.0625;
   case '!': return (x & 7) < 5 ? special[x & 7] : 4 * k - 2;
   default: return 4 * k - 2;
   }

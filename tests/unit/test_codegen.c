@@ -2,6 +2,7 @@
  *
  * The compiler gets the instruction set that eager runs on, because whether multiply-adds are fused decides last bits.
  * Skipped, with a message, where there is no compiler. The CUDA form is compiled and run by tests/backends. */
+#define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
 #include <cairn/cairn.h>

@@ -13,11 +13,12 @@ int command_help(int argc, char **argv);
 
 /* Prints the pending cairn error to stderr; returns 1, for `return command_failed();`. */
 int command_failed(void);
-/* The i-th backend that people want to see: not the one that exists for tests. NULL past the last. Loads plugins. */
+/* The i-th backend that people want to see: not the one that exists for tests. NULL past the last. Loads
+ * plugins. */
 const char *command_backend(int i);
 /* Says what is wrong with an argument; returns 2. */
 int command_usage(const char *command, const char *argument);
-/* Parses `--name value` or `--name=value` at argv[*i] and moves *i on; NULL when argv[*i] is something else. */
+/* Parses `--name value` or `--name=value` at argv[*i] and moves *i on; NULL when it is something else. */
 const char *command_option(int argc, char **argv, int *i, const char *name);
 
 #endif

@@ -1,7 +1,7 @@
 /* demo.c: `cairn demo`: trains a small convolutional network on hand-written digits and shows what it reads.
  *
- * All of it is here on purpose, with tensors and autograd alone: parameters, network, Adam, the training loop. Invariant:
- * a step opens a scope of its own, so memory does not grow with the number of steps. */
+ * All of it is here on purpose, with tensors and autograd alone: parameters, network, Adam, the training
+ * loop. Invariant: a step opens a scope of its own, so memory does not grow with the number of steps. */
 #include <cairn/cairn.h>
 #include <math.h>
 #include <stdio.h>
@@ -105,8 +105,8 @@ static void adam(net *n, double rate)
   cn_no_grad_end(saved);
 }
 
-/* Images with a margin of one pixel, from which every step cuts its own part: the network learns to read digits wherever
- * they stand. x: (n, 1, 8, 8) -> (n, 1, 10, 10). */
+/* Images with a margin of one pixel, from which every step cuts its own part: the network learns to read
+ * digits wherever they stand. x: (n, 1, 8, 8) -> (n, 1, 10, 10). */
 static cn_tensor *with_margin(cn_tensor *x)
 {
   cn_tensor *wide = cn_zeros(CN_SHAPE(cn_size(x, 0), 1, DIGITS_SIDE + 2, DIGITS_SIDE + 2));
@@ -130,7 +130,8 @@ static void train_epoch(net *n, const set *train, const options *o, int epoch, d
   for (int i = 0; i < steps && !cn_err(); i++) {
     cn_scope *s = cn_scope_begin();
     cn_tensor *pick = cn_narrow(order, 0, i * BATCH, BATCH);
-    cn_tensor *x = shifted(cn_index_select(train->x, 0, pick), n->step), *y = cn_index_select(train->y, 0, pick);
+    cn_tensor *x = shifted(cn_index_select(train->x, 0, pick), n->step);
+    cn_tensor *y = cn_index_select(train->y, 0, pick);
     cn_tensor *loss = cn_cross_entropy(net_forward(n, x), y, NULL);
     cn_backward(loss);
     adam(n, rate);
@@ -194,13 +195,14 @@ int command_demo(int argc, char **argv)
                cn_to_device(digits_labels(0, DIGITS_TRAIN), o.device)};
   set test = {cn_to_device(digits_images(DIGITS_TRAIN, DIGITS_TEST), o.device), NULL};
   net_init(&n, o.device);
-  printf("Training a convolutional network on %d hand-written digits (%d threads).\n", DIGITS_TRAIN, cn_num_threads());
+  printf("Training a convolutional network on %d hand-written digits (%d threads).\n", DIGITS_TRAIN,
+         cn_num_threads());
   for (int epoch = 0; epoch < o.epochs && !cn_err(); epoch++) train_epoch(&n, &train, &o, epoch, start);
   int right = read_digits(&n, &test, guesses);
   if (right >= 0) {
     show(guesses);
-    printf("It reads %d of %d digits that it was not trained on: %.1f %%, after %.1f s.\n", right, DIGITS_TEST,
-           100.0 * right / DIGITS_TEST, seconds() - start);
+    printf("It reads %d of %d digits that it was not trained on: %.1f %%, after %.1f s.\n", right,
+           DIGITS_TEST, 100.0 * right / DIGITS_TEST, seconds() - start);
   }
   net_free(&n);
   cn_scope_end(s);

@@ -11,7 +11,8 @@ extern const char digits_rows[DIGITS_COUNT][DIGITS_PIXELS + 2]; /* digits.gen.c 
 
 int digits_pixel(int image, int y, int x); /* 0 (white) to 16 (black) */
 int digits_label(int image);
-/* Images [first, first + n) as (n, 1, 8, 8) float32 in 0..1, and their labels as (n) int64; in the innermost scope. */
+/* Images [first, first + n) as (n, 1, 8, 8) float32 in 0..1, and their labels as (n) int64; in the innermost
+ * scope. */
 cn_tensor *digits_images(int first, int n);
 cn_tensor *digits_labels(int first, int n);
 

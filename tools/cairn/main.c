@@ -1,7 +1,7 @@
 /* main.c: the `cairn` command: finds the subcommand in one table and runs it.
  *
- * Place in the flow: a user of the public API like any other program. Invariant: a subcommand is one file and one line in
- * the table. */
+ * Place in the flow: a user of the public API like any other program. Invariant: a subcommand is one file
+ * and one line in the table. */
 #include <cairn/cairn.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,7 +14,8 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"demo", "[--epochs N] [--seed N] [--device D]", "train a small network on hand-written digits", command_demo},
+    {"demo", "[--epochs N] [--seed N] [--device D]", "train a small network on hand-written digits",
+     command_demo},
     {"devices", "[--measure]", "list the devices cairn can use; measure what they reach", command_devices},
     {"ops", "[NAME...] [--json]", "list the ops, or describe some", command_ops},
     {"version", "", "print the version", command_version},

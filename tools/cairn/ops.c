@@ -75,7 +75,7 @@ static void print_all(const cn_op *const *ops, size_t n, void (*print)(const cn_
   printf("%s", last);
 }
 
-/* Fills ops (capacity cn_op_count()) with those named, or with all of them by name. Returns the exit status. */
+/* Fills ops (capacity cn_op_count()) with those named, or all of them by name. Returns the exit status. */
 static int choose(const cn_op **ops, size_t *n, int argc, char **argv)
 {
   *n = 0;

@@ -1,7 +1,7 @@
 /* ops_probe.c: which element types an op takes, found out by calling it on tiny tensors.
  *
- * No row lists its types: infer rules and kernels decide, so asking them is the one answer that cannot be out of date.
- * Invariant: an attempt that fails leaves no error behind. */
+ * No row lists its types: infer rules and kernels decide, so asking them is the one answer that cannot be
+ * out of date. Invariant: an attempt that fails leaves no error behind. */
 #include <string.h>
 
 #include "ops.h"
@@ -52,7 +52,8 @@ static bool works(const cn_op_info *info, const cn_op *op, cn_dtype dtype, const
   bool first = true;
   cn_scope *s = cn_scope_begin();
   cn_tensor *data = tiny(a->ndim, dtype, (double)a->number);
-  cn_tensor *other = tiny(a->ndim - a->drop, a->others ? a->others : dtype, a->others ? 0 : (double)a->number);
+  cn_tensor *other =
+      tiny(a->ndim - a->drop, a->others ? a->others : dtype, a->others ? 0 : (double)a->number);
   for (int i = 0; i < info->nparams; i++) {
     const cn_op_param *p = &info->params[i];
     bool tensor = is_type(p, "Tensor"), wanted = !p->default_text && !p->optional;

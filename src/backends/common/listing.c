@@ -1,7 +1,7 @@
 /* listing.c: which backends there are and what they run an op with, for people and tools.
  *
- * Place in the flow: reads what registry.c filled; nothing that runs an op comes here. Invariant: the order of names is
- * the order in which the dispatcher tries. */
+ * Place in the flow: reads what registry.c filled; nothing that runs an op comes here. Invariant: the order
+ * of names is the order in which the dispatcher tries. */
 #include <string.h>
 
 #include "ops/families.h"

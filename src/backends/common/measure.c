@@ -1,7 +1,8 @@
 /* measure.c: what a device really reaches: one large matrix product and one large copy, timed.
  *
- * Place in the flow: above the ops, which it calls like any program; works for every backend that can multiply. Invariant:
- * leaves nothing behind: no tensors, no recorded history, the caller's random numbers where they were. */
+ * Place in the flow: above the ops, which it calls like any program; works for every backend that can
+ * multiply. Invariant: leaves nothing behind: no tensors, no recorded history, the caller's random numbers
+ * where they were. */
 #include <cairn/autograd.h>
 #include <cairn/device.h>
 #include <cairn/kw.h>

@@ -14,7 +14,7 @@
 #include "reduce.h"
 #include "rows.h"
 
-enum { LOAD = 1024, BLOCK = 4096, GRAIN = 16384, PIECE = 65536, PIECES = 64, COLUMNS = 512 };
+enum { LOAD = 1024, BLOCK = 4096, GRAIN = 16384, PIECE = 65536, PIECES = 64, COLUMNS = 512, PART = 128 };
 
 typedef struct search {
   cni_reduction r; /* at most one reduced dim */
@@ -42,13 +42,22 @@ static bool better(const search *s, cni_wide w, cni_wide best)
   }
 }
 
-/* First index of w (or of NaN) among n elements of the compute type, where it is known to be. */
-static int64_t find(const search *s, const void *x, int64_t n, cni_wide w)
+/* First index of w (or of NaN) among n elements of the compute type, where it is known to be. Parts that do not hold it
+ * are passed over with the fold, which is quicker than looking at each element. */
+static int64_t find(const search *s, const char *x, int64_t n, cni_wide w)
 {
-  int64_t i = 0;
-  const float *f = x;
-  const double *d = x;
-  const int64_t *l = x;
+  int64_t i = 0, size = s->class == CNI_C_F32 ? 4 : 8;
+  if (n > PART) {
+    for (; i + PART < n; i += PART) {
+      cni_wide part;
+      s->f->rows(&part, x + i * size, 1, 0, PART);
+      if (!better(s, w, part)) break;
+    }
+    return i + find(s, x + i * size, n - i < PART ? n - i : PART, w);
+  }
+  const float *f = (const void *)x;
+  const double *d = (const void *)x;
+  const int64_t *l = (const void *)x;
   bool nan = is_nan(s, w);
   if (s->class == CNI_C_F32)
     while (i < n - 1 && !(nan ? f[i] != f[i] : (double)f[i] == w.f)) i++;

@@ -261,7 +261,7 @@ static int64_t grain_of(double work)
 static void run_backward(attention *t)
 {
   const int64_t key_heads = t->heads / t->groups, rows = t->batch * t->heads * t->queries;
-  double unit = (double)QUERIES * (double)(t->width + t->value_width);
+  double unit = (double)least(QUERIES, t->queries) * (double)(t->width + t->value_width);
   cni_parallel_for(rows, grain_of((double)t->value_width), delta_range, t);
   t->want_q = t->want_kv = true;
   if (t->batch * key_heads >= cn_num_threads()) {
@@ -272,7 +272,7 @@ static void run_backward(attention *t)
   cni_parallel_for(t->batch * t->heads * t->query_blocks, grain_of(unit * (double)t->keys), queries_range, t);
   t->want_q = false;
   t->want_kv = true;
-  cni_parallel_for(t->batch * key_heads * t->key_blocks, grain_of(unit * KEYS * (double)t->query_blocks), keys_range, t);
+  cni_parallel_for(t->batch * key_heads * t->key_blocks, grain_of(unit * (double)least(KEYS, t->keys) * (double)t->query_blocks), keys_range, t);
 }
 
 /* ---- operands ---- */
@@ -392,7 +392,7 @@ static int forward_kernel(cn_call *c)
   t.lse = *cn_desc_of(c->out[1]);
   if (!status) status = result(&t.out, out, t.lse.dtype, &x);
   if (!status) {
-    double work = (double)QUERIES * (double)t.keys * (double)(t.width + t.value_width);
+    double work = (double)least(QUERIES, t.queries) * (double)t.keys * (double)(t.width + t.value_width);
     cni_parallel_for(t.batch * t.heads * t.query_blocks, grain_of(work), forward_range, &t);
     status = cni_state()->err;
   }

@@ -18,6 +18,8 @@
 enum {
   TILE_VECTORS = 24,        /* columns of one product, in vectors */
   PANELS_BYTES = 384 << 10, /* weights that are used again and again while they are in the cache */
+  MANY_BLOCKS = 8,          /* images (or stacks of them) that are worth a thread each ... */
+  BLOCK_BYTES = 384 << 10,  /* ... if they and the weights are no larger */
   WIDE_VECTORS = 96,        /* rows of results longer than this are cut */
   ENOUGH_ITEMS = 32,        /* pieces of work; below, rows of weights are split as well */
   GRAIN_WORK = 1 << 19,     /* multiply-adds worth waking a thread for */
@@ -161,14 +163,6 @@ static void product_range(int64_t begin, int64_t end, void *payload)
   cni_free(room, bytes);
 }
 
-static void run_product(product *p)
-{
-  int64_t items = p->blocks * p->groups * p->tiles_y * p->tiles_x * p->splits;
-  double work =
-      (double)(p->blocks * p->f->stack * p->groups * p->m) * (double)p->depth * (double)(p->ny * p->nx);
-  cni_parallel_for(items, cni_grain(work, items, GRAIN_WORK), product_range, p);
-}
-
 /* Weights and tables of one product; the rest is filled in by the caller. 0 or CN_ERR_MEMORY. */
 static int product_begin(product *p)
 {
@@ -189,16 +183,62 @@ static void product_end(product *p)
 
 /* ---- forward ---- */
 
+/* All products over planes of all images. */
+typedef struct whole {
+  const cni_conv_planes *f;
+  const product *p;
+  int64_t count;
+} whole;
+
+static int64_t items_of(const product *p)
+{
+  return p->blocks * p->groups * p->tiles_y * p->tiles_x * p->splits;
+}
+
+/* Blocks [begin, end), one by one in planes of this thread's own. */
+static void block_range(int64_t begin, int64_t end, void *payload)
+{
+  const whole *w = payload;
+  cni_conv_planes f = *w->f;
+  if (cni_conv_planes_alloc(&f, 1)) return; /* the error reaches the caller */
+  for (int64_t block = begin; block < end; block++) {
+    cni_conv_planes_fill(&f, block);
+    for (int64_t i = 0; i < w->count; i++) {
+      product p = w->p[i];
+      p.f = &f;
+      p.blocks = 1;
+      product_range(0, items_of(&p), &p);
+    }
+  }
+  cni_conv_planes_free(&f);
+}
+
+/* Small images go whole to a thread each; of large ones, a few at a time are shared out. */
 static int run_all(cni_conv_planes *f, product *p, int64_t count)
 {
-  int64_t blocks = cni_parts(f->images, f->stack);
+  int64_t blocks = cni_parts(f->images, f->stack), weights = 0;
+  double work = 0;
+  for (int64_t i = 0; i < count; i++) {
+    weights += p[i].groups * p[i].m * p[i].depth * (int64_t)f->size;
+    work += (double)(f->images * p[i].groups * p[i].m) * (double)p[i].depth * (double)(p[i].ny * p[i].nx);
+  }
+  if (blocks >= MANY_BLOCKS && f->block * (int64_t)f->size <= BLOCK_BYTES && weights <= BLOCK_BYTES) {
+    whole w = {f, p, count};
+    cni_parallel_for(blocks, cni_grain(work, blocks, GRAIN_WORK), block_range, &w);
+    return cn_err();
+  }
+  int status = cni_conv_planes_alloc(f, f->set);
+  if (status) return status;
   for (int64_t first = 0; first < blocks && !cn_err(); first += f->set) {
     int64_t some = cni_conv_planes_fill(f, first);
     for (int64_t i = 0; i < count; i++) {
       p[i].blocks = some;
-      run_product(&p[i]);
+      int64_t items = items_of(&p[i]);
+      cni_parallel_for(items, cni_grain(work * (double)some / (double)blocks, items, GRAIN_WORK),
+                       product_range, &p[i]);
     }
   }
+  cni_conv_planes_free(f);
   return cn_err();
 }
 
@@ -239,7 +279,6 @@ static int forward(const cni_conv *v, const cni_conv_kernels *ker)
     status = run_all(&f, &p, 1);
   }
   product_end(&p);
-  cni_conv_planes_end(&f);
   return status;
 }
 
@@ -325,7 +364,6 @@ static int input_gradient(const cni_conv *v, const cni_conv_kernels *ker)
   if (!status) status = run_all(&f, p, made);
   for (int64_t i = 0; i < made; i++) product_end(&p[i]);
   cni_free(p, (size_t)(ny * nx) * sizeof *p);
-  cni_conv_planes_end(&f);
   return status;
 }
 

@@ -28,6 +28,7 @@ typedef struct cni_conv_planes {
   /* per dim: position q of phase i shows coordinate q * step + i * tap_step % step - lead */
   int64_t period[2], phases[2], step[2], stride[2], tap_step[2], lead[2], rows[2], extent[2];
   bool by_input; /* planes of x; else of y */
+  bool native;   /* rows can be copied as they are */
   bool tight;    /* a plane of its own for each column of taps, rows no longer than the results' */
 } cni_conv_planes;
 
@@ -46,9 +47,11 @@ int64_t cni_conv_period(const cni_conv *v, int d);
 
 /* The layout that wastes the fewest lanes. */
 cni_conv_fit cni_conv_fit_of(const cni_conv *v, int lanes);
-/* Allocates planes for tensor t of v. 0 or CN_ERR_MEMORY. */
+/* Works out planes for tensor t of v; `set` becomes a good number of blocks to hold. 0 or CN_ERR_MEMORY. */
 int cni_conv_planes_begin(cni_conv_planes *f, const cni_conv *v, const cni_conv_tensor *t, cni_conv_fit fit);
-void cni_conv_planes_end(cni_conv_planes *f);
+/* Memory for `set` blocks, given back with free. 0 or CN_ERR_MEMORY. */
+int cni_conv_planes_alloc(cni_conv_planes *f, int64_t set);
+void cni_conv_planes_free(cni_conv_planes *f);
 /* Fills them with blocks from `first` on; answers how many there are. */
 int64_t cni_conv_planes_fill(cni_conv_planes *f, int64_t first);
 /* Where tap (i, j) of the window at the origin lies in a channel's planes. Of y: what tap (i, j) brings to x's first

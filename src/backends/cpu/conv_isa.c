@@ -41,6 +41,8 @@
 #if CNI_ISA_LEVEL == 2
 #define FMA(x, y, z) _mm512_fmadd_ps(x, y, z)
 #define BROADCAST(x) _mm512_set1_ps(x)
+#define LOAD_PART(p, n) _mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1u), p)
+#define STORE_PART(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1u), v)
 #elif CNI_ISA_LEVEL == 1
 #define FMA(x, y, z) _mm256_fmadd_ps(x, y, z)
 #define BROADCAST(x) _mm256_set1_ps(x)
@@ -54,6 +56,8 @@
 #if CNI_ISA_LEVEL == 2
 #define FMA(x, y, z) _mm512_fmadd_pd(x, y, z)
 #define BROADCAST(x) _mm512_set1_pd(x)
+#define LOAD_PART(p, n) _mm512_maskz_loadu_pd((__mmask8)((1u << (n)) - 1u), p)
+#define STORE_PART(p, v, n) _mm512_mask_storeu_pd(p, (__mmask8)((1u << (n)) - 1u), v)
 #elif CNI_ISA_LEVEL == 1
 #define FMA(x, y, z) _mm256_fmadd_pd(x, y, z)
 #define BROADCAST(x) _mm256_set1_pd(x)

@@ -72,7 +72,7 @@ static double cost_of(const cni_conv *v, bool tight, int64_t s, int lanes, int64
 
 cni_conv_fit cni_conv_fit_of(const cni_conv *v, int lanes)
 {
-  enum { LONGEST = 512, MOST = 64, WORTH = 64 };
+  enum { LONGEST = 512, MOST = 64, WORTH = 16 };
   cni_conv_fit best = {1, false};
   int64_t run, rows = v->kind == CNI_CONV_INPUT ? v->c / v->groups : v->k / v->groups;
   bool single = v->stride[0] == 1 && v->stride[1] == 1;
@@ -97,10 +97,11 @@ cni_conv_fit cni_conv_fit_of(const cni_conv *v, int lanes)
 int cni_conv_planes_begin(cni_conv_planes *f, const cni_conv *v, const cni_conv_tensor *t, cni_conv_fit fit)
 {
   const int64_t taps[2] = {v->kh, v->kw};
-  f->t = t;
+  *f = (cni_conv_planes){.t = t};
   f->dtype = v->dtype;
   f->size = v->dtype == CN_F64 ? 8 : 4;
   f->by_input = v->kind != CNI_CONV_INPUT;
+  f->native = cni_dtype_size(v->dtype) == f->size && t->strides[3] <= 8;
   f->tight = fit.tight;
   plane_size(v, fit.tight, f->rows);
   for (int d = 0; d < 2; d++) {
@@ -130,27 +131,28 @@ int cni_conv_planes_begin(cni_conv_planes *f, const cni_conv *v, const cni_conv_
   f->set = bytes > 0 ? (int64_t)(SET_BYTES / bytes) : blocks;
   if (f->set < 1) f->set = 1;
   if (f->set > blocks) f->set = blocks;
-  /* Kernels read whole vectors: up to one behind the end. */
-  f->bytes = (size_t)(f->set * f->block) * f->size + 128;
+  return CN_OK;
+}
+
+int cni_conv_planes_alloc(cni_conv_planes *f, int64_t set)
+{
+  f->set = set;
+  f->bytes =
+      (size_t)(set * f->block) * f->size + 128; /* kernels read whole vectors: up to one behind the end */
   f->data = cni_alloc(f->bytes);
   return f->data ? CN_OK : CN_ERR_MEMORY;
 }
 
-void cni_conv_planes_end(cni_conv_planes *f) { cni_free(f->data, f->bytes); }
+void cni_conv_planes_free(cni_conv_planes *f) { cni_free(f->data, f->bytes); }
 
-/* Short runs, for which a call of memcpy costs more than the copy. */
+/* Short runs, for which a call of memcpy costs more than the copy: two pieces that may overlap. n: a multiple of 4 */
 static inline void copy_bytes(char *dst, const char *src, int64_t n)
 {
-  for (; n >= 32; n -= 32, dst += 32, src += 32) memcpy(dst, src, 32);
-  if (n & 16) memcpy(dst, src, 16), dst += 16, src += 16;
-  if (n & 8) memcpy(dst, src, 8), dst += 8, src += 8;
-  if (n & 4) memcpy(dst, src, 4);
-}
-
-static inline void clear_bytes(char *dst, int64_t n)
-{
-  for (; n >= 8; n -= 8, dst += 8) memset(dst, 0, 8);
-  if (n) memset(dst, 0, 4);
+  for (; n > 64; n -= 32, dst += 32, src += 32) memcpy(dst, src, 32);
+  if (n >= 32) memcpy(dst, src, 32), memcpy(dst + n - 32, src + n - 32, 32);
+  else if (n >= 16) memcpy(dst, src, 16), memcpy(dst + n - 16, src + n - 16, 16);
+  else if (n >= 8) memcpy(dst, src, 8), memcpy(dst + n - 8, src + n - 8, 8);
+  else memcpy(dst, src, 4);
 }
 
 /* A native row, every `step`-th element. */
@@ -172,7 +174,13 @@ static int64_t shift_of(const cni_conv_planes *f, int d, int64_t phase)
   return f->by_input ? phase * f->tap_step[d] - f->lead[d] : f->lead[d] - phase * f->tap_step[d];
 }
 
-/* Positions [first, last) that lie inside the image. */
+/* What one phase shows: positions [y0, y1) x [x0, x1) lie inside the image, the first of them at element `from` of a
+ * channel. */
+typedef struct window {
+  int64_t y0, y1, x0, x1, from;
+  bool whole; /* nothing but the image: no border to clear */
+} window;
+
 static void inside(const cni_conv_planes *f, int d, int64_t shift, int64_t *first, int64_t *last)
 {
   int64_t end = f->extent[d] - shift;
@@ -181,66 +189,67 @@ static void inside(const cni_conv_planes *f, int d, int64_t shift, int64_t *firs
   if (*last < *first) *last = *first;
 }
 
+static window window_of(const cni_conv_planes *f, int64_t i, int64_t j)
+{
+  window w;
+  int64_t y = shift_of(f, 0, i), x = shift_of(f, 1, j);
+  inside(f, 0, y, &w.y0, &w.y1);
+  inside(f, 1, x, &w.x0, &w.x1);
+  if (w.x0 == w.x1) w.y1 = w.y0;
+  w.whole = w.y0 == 0 && w.y1 == f->rows[0] && w.x0 == 0 && w.x1 == f->rows[1];
+  w.from = (w.y0 * f->step[0] + y) * f->t->strides[2] + (w.x0 * f->step[1] + x) * f->t->strides[3];
+  return w;
+}
+
 /* Elements of another type or layout, into a cleared plane. */
-static void fill_cast(const cni_conv_planes *f, char *dst, const char *src, int64_t ny, int64_t nx)
+static void fill_cast(const cni_conv_planes *f, char *dst, const char *src, const window *w)
 {
   const int64_t *s = f->t->strides;
-  cn_desc from = {.data = (char *)src, .numel = ny * nx, .dtype = f->dtype, .ndim = 2, .device = CN_CPU};
-  from.shape[0] = ny;
-  from.shape[1] = nx;
+  cn_desc from = {.data = (char *)src, .dtype = f->dtype, .ndim = 2, .device = CN_CPU};
+  from.shape[0] = w->y1 - w->y0;
+  from.shape[1] = w->x1 - w->x0;
+  from.numel = from.shape[0] * from.shape[1];
   from.strides[0] = s[2] * f->step[0];
   from.strides[1] = s[3] * f->step[1];
   cn_desc to = from;
-  to.data = dst;
+  to.data = dst + (w->y0 * f->pitch + w->x0) * (int64_t)f->size;
   to.dtype = f->size == 8 ? CN_F64 : CN_F32;
   to.strides[0] = f->pitch;
   to.strides[1] = 1;
   cni_cpu_copy(&to, &from);
 }
 
-/* One phase of one channel of one image, whose coordinate (0, 0) is at src. dst: (rows, pitch) */
-static void fill_plane(const cni_conv_planes *f, char *dst, const char *src, const int64_t *shift)
+/* One phase of one channel of one image. dst: (rows, pitch) */
+static void fill_plane(const cni_conv_planes *f, char *dst, const char *src, const window *w)
 {
   const int64_t size = (int64_t)f->size, pitch = f->pitch * size, *s = f->t->strides;
-  int64_t y0, y1, x0, x1, elem = (int64_t)cni_dtype_size(f->dtype);
-  inside(f, 0, shift[0], &y0, &y1);
-  inside(f, 1, shift[1], &x0, &x1);
-  src += ((y0 * f->step[0] + shift[0]) * s[2] + (x0 * f->step[1] + shift[1]) * s[3]) * elem;
-  if (y1 == y0 || x1 == x0) {
-    memset(dst, 0, (size_t)(f->rows[0] * pitch));
+  const int64_t row = f->step[0] * s[2] * size, n = w->x1 - w->x0, step = s[3] * f->step[1];
+  if (!w->whole) memset(dst, 0, (size_t)(f->rows[0] * pitch));
+  if (w->y0 == w->y1) return;
+  if (!f->native) {
+    fill_cast(f, dst, src, w);
     return;
   }
-  if (elem != size || s[3] > 8) {
-    memset(dst, 0, (size_t)(f->rows[0] * pitch));
-    fill_cast(f, dst + (y0 * f->pitch + x0) * size, src, y1 - y0, x1 - x0);
-    return;
-  }
-  int64_t left = x0 * size, right = (f->pitch - x1) * size, row = f->step[0] * s[2] * size;
-  char *to = dst + y0 * pitch;
-  clear_bytes(dst, y0 * pitch);
-  for (int64_t q = y0; q < y1; q++, to += pitch, src += row) {
-    clear_bytes(to, left);
-    copy_row(to + left, src, x1 - x0, s[3] * f->step[1], f->size);
-    clear_bytes(to + pitch - right, right);
-  }
-  clear_bytes(to, (f->rows[0] - y1) * pitch);
+  dst += w->y0 * pitch + w->x0 * size;
+  for (int64_t q = w->y0; q < w->y1; q++, dst += pitch, src += row) copy_row(dst, src, n, step, f->size);
 }
 
 /* Items are channels of blocks. */
 static void fill_range(int64_t begin, int64_t end, void *payload)
 {
   const cni_conv_planes *f = payload;
-  const int64_t *s = f->t->strides, elem = (int64_t)cni_dtype_size(f->dtype);
-  for (int64_t item = begin; item < end; item++) {
-    int64_t block = item / f->channels, c = item % f->channels, first = (f->first + block) * f->stack;
-    char *to = f->data + (block * f->block + c * f->channel) * (int64_t)f->size;
-    for (int64_t i = 0; i < f->phases[0]; i++)
-      for (int64_t j = 0; j < f->phases[1]; j++) {
-        int64_t shift[2] = {shift_of(f, 0, i), shift_of(f, 1, j)};
-        for (int64_t k = 0; k < f->stack; k++, to += f->plane * (int64_t)f->size)
-          if (first + k < f->images)
-            fill_plane(f, to, f->t->data + ((first + k) * s[0] + c * s[1]) * elem, shift);
-      }
+  const int64_t *s = f->t->strides, size = (int64_t)f->size, elem = (int64_t)cni_dtype_size(f->dtype);
+  for (int64_t phase = 0; phase < f->phases[0] * f->phases[1]; phase++) {
+    window w = window_of(f, phase / f->phases[1], phase % f->phases[1]);
+    int64_t block = begin / f->channels, c = begin % f->channels;
+    for (int64_t item = begin; item < end; item++) {
+      char *to = f->data + (block * f->block + c * f->channel + phase * f->stack * f->plane) * size;
+      int64_t first = (f->first + block) * f->stack, images = cni_least(f->stack, f->images - first);
+      const char *from = f->t->data + (first * s[0] + c * s[1] + w.from) * elem;
+      for (int64_t k = 0; k < images; k++, to += f->plane * size, from += s[0] * elem)
+        fill_plane(f, to, from, &w);
+      if (++c == f->channels) c = 0, block++;
+    }
   }
 }
 

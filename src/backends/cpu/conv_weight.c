@@ -179,6 +179,7 @@ static int begin(job *j)
 {
   const cni_conv *v = j->v;
   cut(j);
+  if (cni_conv_planes_alloc(&j->f, j->f.set)) return CN_ERR_MEMORY;
   j->offset = cni_alloc((size_t)j->depth * sizeof *j->offset);
   j->grad_bytes = (size_t)(j->f.set * v->groups * j->pixels * (j->dots ? j->kg : j->ld)) * j->ker->size;
   j->grad = cni_alloc(j->grad_bytes);
@@ -227,6 +228,6 @@ int cni_conv_weight(const cni_conv *v, const cni_conv_kernels *ker)
   cni_free(j.offset, (size_t)j.depth * sizeof *j.offset);
   cni_free(j.grad, j.grad_bytes);
   cni_free(j.sums, j.sums_bytes);
-  cni_conv_planes_end(&j.f);
+  cni_conv_planes_free(&j.f);
   return status;
 }

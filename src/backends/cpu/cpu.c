@@ -25,6 +25,8 @@ static const cn_kernel *const kernel_tables[] = {
     cni_cpu_random_kernels,
     cni_cpu_copy_kernels,
     cni_cpu_reduce_kernels,
+    cni_cpu_batch_norm_kernels,
+    cni_cpu_norm_kernels,
     cni_cpu_moments_kernels,
     cni_cpu_softmax_kernels,
     cni_cpu_sort_kernels,

@@ -17,6 +17,8 @@ extern const cn_kernel cni_cpu_create_kernels[];
 extern const cn_kernel cni_cpu_random_kernels[];
 extern const cn_kernel cni_cpu_copy_kernels[];
 extern const cn_kernel cni_cpu_reduce_kernels[];
+extern const cn_kernel cni_cpu_batch_norm_kernels[];
+extern const cn_kernel cni_cpu_norm_kernels[];
 extern const cn_kernel cni_cpu_moments_kernels[];
 extern const cn_kernel cni_cpu_softmax_kernels[];
 extern const cn_kernel cni_cpu_sort_kernels[];

@@ -13,6 +13,8 @@
 #include "cast.h"
 #include "cpu.h"
 #include "gemm.h"
+#include "isa.h"
+#include "matmul.h"
 #include "tensor/tensor.h"
 
 /* A batch of matrices; strides in elements. */
@@ -33,7 +35,9 @@ typedef struct product {
 enum {
   GRAIN_COPY = 1 << 16,  /* elements worth waking a thread for */
   GRAIN_WORK = 1 << 18,  /* multiply-adds of 16-bit floats or integers */
-  BLOCK = 256            /* rows, columns and depth of a converted block */
+  BLOCK = 256,           /* rows, columns and depth of a converted block */
+  FEW_ROWS = 16,         /* of A: up to here reading B is what costs */
+  DOTS = 4               /* columns of B at a time then */
 };
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -164,15 +168,87 @@ static void half_range(int64_t begin, int64_t end, void *payload)
   cni_free(room, bytes);
 }
 
+/* ---- ... a few rows times a large matrix whose columns lie in one piece: read once, never stored ---- */
+
+typedef struct few_job {
+  const product *p;
+  cni_half_dots dots;
+  const float *a; /* (batch, m, k), dense */
+  int64_t groups; /* of DOTS columns */
+} few_job;
+
+static float half_at(const product *p, const char *x)
+{
+  uint16_t h;
+  memcpy(&h, x, sizeof h);
+  return p->dtype == CN_F16 ? cni_f16_to_f32(h) : cni_bf16_to_f32(h);
+}
+
+/* Items: groups of columns of C. */
+static void few_range(int64_t begin, int64_t end, void *payload)
+{
+  const few_job *job = payload;
+  const product *p = job->p;
+  const int64_t step = p->b.col;
+  for (int64_t item = begin; item < end; item++) {
+    int64_t b = item / job->groups, j = item % job->groups * DOTS, cols = least(DOTS, p->n - j);
+    const char *columns = at(p, &p->b, b, 0, j);
+    for (int64_t i = 0; i < p->m; i++) {
+      const float *row = job->a + (b * p->m + i) * p->k;
+      float c[DOTS], one[DOTS];
+      if (cols == DOTS) job->dots(c, row, (const uint16_t *)(const void *)columns, step, p->k);
+      else
+        for (int64_t t = 0; t < cols; t++, c[t - 1] = one[0])
+          job->dots(one, row, (const uint16_t *)(const void *)(columns + t * step * 2), 0, p->k);
+      for (int64_t t = 0; t < cols; t++) {
+        float y = (float)p->alpha * c[t];
+        if (p->beta != 0) y += (float)p->beta * half_at(p, at(p, &p->init, b, i, j + t));
+        uint16_t h = p->dtype == CN_F16 ? cni_f32_to_f16(y) : cni_f32_to_bf16(y);
+        memcpy(at(p, &p->c, b, i, j + t), &h, sizeof h);
+      }
+    }
+  }
+}
+
+static const cni_half_dots *half_dots(void)
+{
+#if defined(__x86_64__)
+  switch (cni_cpu_isa()) {
+  case CNI_ISA_AVX512: return cni_half_dots_table_avx512;
+  case CNI_ISA_AVX2: return cni_half_dots_table_avx2;
+  default: break;
+  }
+#endif
+  return cni_half_dots_table_base;
+}
+
+static int run_few(const product *p)
+{
+  size_t bytes = (size_t)(p->batch * p->m * p->k) * sizeof(float);
+  float *a = cni_alloc(bytes);
+  if (!a) return CN_ERR_MEMORY;
+  const int64_t shape[3] = {p->batch, p->m, p->k}, strides[3] = {p->a.step, p->a.row, p->a.col};
+  cn_desc from = {.data = p->a.data, .numel = p->batch * p->m * p->k, .dtype = p->dtype, .ndim = 3, .device = CN_CPU};
+  memcpy(from.shape, shape, sizeof shape);
+  memcpy(from.strides, strides, sizeof strides);
+  cn_desc to = cni_cpu_packed(&from, CN_F32, a);
+  cni_cpu_copy(&to, &from);
+  few_job job = {.p = p, .dots = half_dots()[p->dtype == CN_BF16], .a = a, .groups = parts(p->n, DOTS)};
+  cni_parallel_for(p->batch * job.groups, grain_of((double)p->m * DOTS * (double)p->k, GRAIN_WORK), few_range, &job);
+  cni_free(a, bytes);
+  return CN_OK;
+}
+
 static int run_half(product *p)
 {
+  if (!p->init.data) p->beta = 0;
+  if (p->m <= FEW_ROWS && p->b.row == 1) return run_few(p);
+  int64_t rows = least(p->m, BLOCK), cols = least(p->n, BLOCK), depth = least(p->k, BLOCK);
   half_job job = {.p = p, .load = cni_cast_find(p->dtype, CN_F32), .store = cni_cast_find(CN_F32, p->dtype),
                   .row_blocks = parts(p->m, BLOCK), .col_blocks = parts(p->n, BLOCK)};
-  int64_t rows = least(p->m, BLOCK), cols = least(p->n, BLOCK), depth = least(p->k, BLOCK);
   job.a_size = rows * (depth > cols ? depth : cols); /* holds a block of init for a moment */
   job.b_size = depth * cols;
   job.c_size = rows * cols;
-  if (!p->init.data) p->beta = 0;
   double work = (double)rows * (double)cols * (double)(p->k + 1);
   cni_parallel_for(p->batch * job.row_blocks * job.col_blocks, grain_of(work, GRAIN_WORK), half_range, &job);
   return cn_err();

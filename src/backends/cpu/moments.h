@@ -58,4 +58,19 @@ typedef void (*cni_moment_sink)(void *payload, int64_t at, int64_t stride, const
 /* Moments of x over the dims of mask. 0 or CN_ERR_MEMORY. */
 int cni_moments(const cn_desc *x, uint32_t mask, cni_moment_sink sink, void *payload);
 
+/* An operand in the type and layout that the loops want: the tensor's own memory where it fits, else a copy. */
+typedef struct cni_operand {
+  void *data;   /* NULL for an absent tensor */
+  void *owned;  /* the copy */
+  size_t bytes;
+  cn_desc view; /* of data */
+} cni_operand;
+
+/* d may be NULL. strides (of d's shape, in elements) may be NULL for row-major. 0 or CN_ERR_MEMORY. */
+int cni_operand_take(cni_operand *o, const cn_desc *d, int dtype, const int64_t *strides);
+/* The same for a result: nothing is read. cni_operand_put copies it into d if it has to, unless `status` is an error. */
+int cni_operand_room(cni_operand *o, const cn_desc *d, int dtype, const int64_t *strides);
+void cni_operand_put(cni_operand *o, const cn_desc *d, int status);
+void cni_operand_drop(cni_operand *o); /* a zeroed one is fine */
+
 #endif

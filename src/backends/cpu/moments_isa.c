@@ -8,6 +8,10 @@
 
 enum { LANES = 32, BLOCK = 4096 };
 
+/* One step of adding the lanes of p up; widths are written out so that each is a vector operation or two. */
+#define HALVE(p, width) \
+  for (int l = 0; l < width; l++) p[l] += p[l + width];
+
 /* Adds up, over elements i of a row, `first` into one set of chains and `second` into another; the totals are sums[0] and
  * sums[1] in double. */
 #define TWO_SUMS(T, first, second) \
@@ -19,10 +23,9 @@ enum { LANES = 32, BLOCK = 4096 };
       for (; i + LANES <= end; i += LANES) \
         for (int l = 0; l < LANES; l++) p[l] += first(i + l), q[l] += second(i + l); \
       for (int l = 0; i < end; l++, i++) p[l] += first(i), q[l] += second(i); \
-      for (int width = LANES / 2; width > 0; width /= 2) \
-        for (int l = 0; l < width; l++) p[l] += p[l + width], q[l] += q[l + width]; \
-      sums[0] += (double)p[0]; \
-      sums[1] += (double)q[0]; \
+      HALVE(p, 16) HALVE(p, 8) HALVE(p, 4) HALVE(p, 2) HALVE(q, 16) HALVE(q, 8) HALVE(q, 4) HALVE(q, 2) \
+      sums[0] += (double)(p[0] + p[1]); \
+      sums[1] += (double)(q[0] + q[1]); \
     } \
   } while (0)
 
@@ -36,9 +39,8 @@ enum { LANES = 32, BLOCK = 4096 };
       for (; i + 2 * LANES <= end; i += 2 * LANES) \
         for (int l = 0; l < 2 * LANES; l++) p[l] += first(i + l); \
       for (int l = 0; i < end; l++, i++) p[l] += first(i); \
-      for (int width = LANES; width > 0; width /= 2) \
-        for (int l = 0; l < width; l++) p[l] += p[l + width]; \
-      sums[0] += (double)p[0]; \
+      HALVE(p, 32) HALVE(p, 16) HALVE(p, 8) HALVE(p, 4) HALVE(p, 2) \
+      sums[0] += (double)(p[0] + p[1]); \
     } \
   } while (0)
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/maths.h"
 #include "base/parallel.h"
 #include "cast.h"
 #include "isa.h"
@@ -20,7 +21,8 @@ enum { BLOCK = 512, SLOTS = 12, GRAIN = 32768 };
 typedef struct plan {
   const cn_call *c;
   const cni_program *p;
-  const cni_pw_loop *loop; /* by primitive, of the compute type */
+  const cni_pw_table *table;
+  enum cni_compute class;
   int compute;             /* its dtype: CN_F32, ... */
   size_t size;             /* and bytes */
   bool checks_zero;        /* an integer division is among the steps */
@@ -50,6 +52,19 @@ static const cni_pw_table *table(void)
 static bool divides(int prim)
 {
   return prim == CNI_PW_fmod || prim == CNI_PW_remainder || prim == CNI_PW_floor_div || prim == CNI_PW_trunc_div;
+}
+
+/* The loop of a primitive for these operands: float64 sin, cos and tan of large arguments have loops of their own. */
+static cni_pw_loop loop_for(const cni_pw_table *t, enum cni_compute class, int prim, const void *a, int64_t n)
+{
+  cni_pw_loop wide = prim == CNI_PW_sin   ? t->wide_sin
+                     : prim == CNI_PW_cos ? t->wide_cos
+                     : prim == CNI_PW_tan ? t->wide_tan
+                                          : NULL;
+  const double *x = a;
+  bool large = false;
+  for (int64_t i = 0; class == CNI_C_F64 && wide && i < n; i++) large |= x[i] > CNM_TRIG_MAX || x[i] < -CNM_TRIG_MAX;
+  return large ? wide : t->loop[class][prim];
 }
 
 /* ---- one block ---- */
@@ -167,7 +182,7 @@ static void run_steps(const plan *pl, const void **value, char *const *out, cons
       cn_call_fail(pl->c, CN_ERR_VALUE, "integer division by zero");
       return;
     }
-    pl->loop[s->prim](y, a, b, c, n);
+    loop_for(pl->table, pl->class, s->prim, a, n)(y, a, b, c, n);
     value[first + i] = y;
   }
   for (int k = 0; k < p->nout; k++) store_block(pl, k, out[k], stride[k], value[p->out[k]], n);
@@ -223,7 +238,9 @@ static bool same_layout(const cn_desc *a, const cn_desc *b)
 }
 
 typedef struct direct {
-  cni_pw_loop loop;
+  const cni_pw_table *table;
+  enum cni_compute class;
+  int prim;
   char *y, *in[3];
   int64_t elem;
 } direct;
@@ -232,17 +249,18 @@ static void direct_range(int64_t begin, int64_t end, void *payload)
 {
   const direct *d = payload;
   int64_t o = begin * d->elem;
-  d->loop(d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, end - begin);
+  cni_pw_loop loop = loop_for(d->table, d->class, d->prim, d->in[0] + o, end - begin);
+  loop(d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, end - begin);
 }
 
 /* One primitive over dense operands of one layout and type: no plan, no blocks, no iterator. */
-static bool run_direct(const cn_call *c, const cni_program *p, enum cni_compute class, const cni_pw_loop *loops)
+static bool run_direct(const cn_call *c, const cni_program *p, enum cni_compute class, const cni_pw_table *t)
 {
   const cn_desc *y = cn_desc_of(c->out[0]);
   if (p->nstep != 1 || p->nconst || p->nout != 1 || y->dtype != class_dtype[class]) return false;
   int prim = p->steps[0].prim, arity = cni_prims[prim].arity;
   if (class >= CNI_C_I64 && divides(prim)) return false;
-  direct d = {loops[prim], y->data, {y->data, y->data, y->data}, (int64_t)cni_dtype_size(y->dtype)};
+  direct d = {t, class, prim, y->data, {y->data, y->data, y->data}, (int64_t)cni_dtype_size(y->dtype)};
   for (int i = 0; i < p->nin; i++)
     if (!same_layout(cn_desc_of(c->in[i]), y)) return false;
   if (y->ndim > 1 && !cni_is_dense(y->ndim, y->shape, y->strides)) return false;
@@ -276,8 +294,9 @@ int cni_cpu_pointwise(cn_call *c)
   plan pl;
   if (!(pl.p = cni_program_of(c, pl.consts))) return cn_err();
   enum cni_compute class = compute_class(c->compute);
-  pl.loop = table()->loop[class];
-  if (run_direct(c, pl.p, class, pl.loop)) return CN_OK;
+  pl.table = table();
+  pl.class = class;
+  if (run_direct(c, pl.p, class, pl.table)) return CN_OK;
   make_plan(&pl, c, class);
   cni_iter it;
   const cn_desc *y = cn_desc_of(c->out[0]);

@@ -12,6 +12,8 @@ enum cni_compute { CNI_C_F32, CNI_C_F64, CNI_C_I64, CNI_C_U64, CNI_COMPUTES };
 typedef void (*cni_pw_loop)(void *y, const void *a, const void *b, const void *c, int64_t n);
 typedef struct cni_pw_table {
   cni_pw_loop loop[CNI_COMPUTES][CNI_PRIM_COUNT];
+  /* sin, cos and tan in float64 are exact up to CNM_TRIG_MAX; these are for blocks with larger arguments. */
+  cni_pw_loop wide_sin, wide_cos, wide_tan;
 } cni_pw_table;
 
 extern const cni_pw_table cni_pw_table_base;

@@ -49,6 +49,7 @@ typedef unsigned long long uint64_type;
 #define SKIP(L, name, f)
 #define FLOATS_FLT USE
 #define FLOATS_NUM USE
+#define FLOATS_INT USE
 #define FLOATS_SGN USE
 #define FLOATS_CMP USE
 #define FLOATS_LOG USE
@@ -56,6 +57,7 @@ typedef unsigned long long uint64_type;
 #define FLOATS_BIT SKIP
 #define INTS_FLT SKIP
 #define INTS_NUM USE
+#define INTS_INT USE
 #define INTS_SGN USE
 #define INTS_CMP USE
 #define INTS_LOG USE
@@ -111,11 +113,15 @@ typedef unsigned long long uint64_type;
 #undef PW2
 #undef PWP3
 
+LOOP1(wide_sin, double, f64, cnm_sin_full(a))
+LOOP1(wide_cos, double, f64, cnm_cos_full(a))
+LOOP1(wide_tan, double, f64, cnm_tan_full(a))
+
 #define ENTRY(name, S) [CNI_PW_##name] = name##_##S,
 #define PW1(name, kind, f, ...) FLOATS_##kind(, name, f)
 #define PW2 PW1
 #define PWP3 PW1
-const cni_pw_table CNI_ISA_NAME(cni_pw_table) = {{
+const cni_pw_table CNI_ISA_NAME(cni_pw_table) = {.loop = {
   [CNI_C_F32] = {
 #define USE(L, name, f) ENTRY(name, f32)
 #include "ops/pointwise.def"
@@ -138,4 +144,4 @@ const cni_pw_table CNI_ISA_NAME(cni_pw_table) = {{
 #include "ops/pointwise.def"
 #undef USE
   },
-}};
+}, .wide_sin = wide_sin_f64, .wide_cos = wide_cos_f64, .wide_tan = wide_tan_f64};

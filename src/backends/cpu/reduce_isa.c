@@ -50,6 +50,10 @@ INT_ORDER(u64, uint64_t)
 #define JOIN_ALL STEP_ALL
 #define JOIN_NONZERO STEP_SUM
 
+/* One step of joining the lanes; widths are written out so that each is a vector operation or two. */
+#define HALVE(NAME, S, T, width) \
+  for (int l = 0; l < width; l++) acc[l] = (T)JOIN_##NAME(S, T, acc[l], acc[l + width]);
+
 /* One fold in type T (suffix S). F is the member of cni_wide, W its type (suffix V). */
 #define FOLD(NAME, S, T, F, V, W, START) \
   static W block_##NAME##_##S(const T *x, int64_t n) \
@@ -70,9 +74,8 @@ INT_ORDER(u64, uint64_t)
       memcpy(rest, x + i, (size_t)(n - i) * sizeof(T)); \
       for (int l = 0; l < LANES; l++) acc[l] = (T)STEP_##NAME(S, T, acc[l], rest[l]); \
     } \
-    for (int w = LANES / 2; w > 0; w /= 2) \
-      for (int l = 0; l < w; l++) acc[l] = (T)JOIN_##NAME(S, T, acc[l], acc[l + w]); \
-    return (W)acc[0]; \
+    HALVE(NAME, S, T, 32) HALVE(NAME, S, T, 16) HALVE(NAME, S, T, 8) HALVE(NAME, S, T, 4) HALVE(NAME, S, T, 2) \
+    return (W)JOIN_##NAME(S, T, acc[0], acc[1]); \
   } \
   static void rows_##NAME##_##S(cni_wide *out, const void *x_, int64_t nrows, int64_t stride, int64_t n) \
   { \

@@ -1,18 +1,18 @@
 /* scan.c: running sums, products and extremes along a dim on the CPU.
  *
- * Place in the flow: kernels of ops/order.c. The input is brought into the result's memory first where its type or
- * layout differs, so every loop reads and writes rows of one type. Invariant: a running float32 sum is kept in double,
- * smaller floats in float, so results are those of one chain whatever the layout. */
-#include <math.h>
-#include <string.h>
+ * Place in the flow: kernels of ops/order.c; sums and products run in scan_isa.c. The input is brought into the result's memory first where its type or
+ * layout differs, so every loop reads and writes rows of one type. Invariant: each line is one
+ * chain, so results depend neither on the layout nor on the number of threads. */
+#include "scan.h"
 
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "cpu.h"
+#include "isa.h"
 #include "ops/infer.h"
 
-enum { COLUMNS = 128, GRAIN = 8192 };
+enum { COLUMNS = CNI_SCAN_COLUMNS, GRAIN = 8192 };
 
 /* The input as (outer, n, inner), row-major like the results. */
 typedef struct scan {
@@ -23,60 +23,31 @@ typedef struct scan {
   int64_t *index;
 } scan;
 
-#define SAME(v) (v)
-/* Scans n rows of m <= COLUMNS columns, `step` elements apart. */
-#define SCAN(S, T, A, LOAD, STORE) \
-  static void scan_##S(const scan *s, const void *x_, void *y_, int64_t step, int64_t m) \
-  { \
-    const T *x = x_; \
-    T *y = y_; \
-    A acc[COLUMNS]; \
-    for (int64_t j = 0; j < m; j++) acc[j] = s->kind ? 1 : 0; \
-    for (int64_t i = 0; i < s->n; i++, x += step, y += step) { \
-      if (s->kind) \
-        for (int64_t j = 0; j < m; j++) acc[j] *= (A)LOAD(x[j]); \
-      else \
-        for (int64_t j = 0; j < m; j++) acc[j] += (A)LOAD(x[j]); \
-      for (int64_t j = 0; j < m; j++) y[j] = (T)STORE(acc[j]); \
-    } \
-  }
-SCAN(f64, double, double, SAME, SAME)
-SCAN(f32, float, double, SAME, SAME)
-SCAN(f16, uint16_t, float, cni_f16_to_f32, cni_f32_to_f16)
-SCAN(bf16, uint16_t, float, cni_bf16_to_f32, cni_f32_to_bf16)
-SCAN(i64, int64_t, int64_t, SAME, SAME)
-SCAN(i32, int32_t, int64_t, SAME, SAME)
-SCAN(i16, int16_t, int64_t, SAME, SAME)
-SCAN(i8, int8_t, int64_t, SAME, SAME)
-#define TRUTH(v) ((v) != 0)
-SCAN(truth, uint8_t, int64_t, TRUTH, TRUTH)
-
-typedef void (*scan_fn)(const scan *s, const void *x, void *y, int64_t step, int64_t m);
-
-/* Integers of one width wrap alike, signed or not. */
-static scan_fn scan_of(int dtype)
+static const cni_scan_table *table(void)
 {
-  static const scan_fn table[CN_DTYPE_COUNT] = {
-      [CN_BOOL] = scan_truth, [CN_U8] = scan_i8,   [CN_I8] = scan_i8,   [CN_I16] = scan_i16, [CN_U16] = scan_i16,
-      [CN_I32] = scan_i32,    [CN_U32] = scan_i32, [CN_I64] = scan_i64, [CN_U64] = scan_i64, [CN_F16] = scan_f16,
-      [CN_BF16] = scan_bf16,  [CN_F32] = scan_f32, [CN_F64] = scan_f64};
-  return table[dtype];
+#if defined(__x86_64__)
+  static const cni_scan_table *const by_isa[] = {&cni_scan_table_base, &cni_scan_table_avx2, &cni_scan_table_avx512};
+  return by_isa[cni_cpu_isa()];
+#else
+  return &cni_scan_table_base;
+#endif
 }
 
 static void scan_range(int64_t begin, int64_t end, void *payload)
 {
   const scan *s = payload;
-  scan_fn fn = scan_of(s->dtype);
+  cni_scan_fn fn = table()->scan[s->dtype][s->kind];
   int64_t size = (int64_t)cni_dtype_size(s->dtype);
   for (int64_t u = begin; u < end; u++) {
     int64_t column = u % s->blocks * COLUMNS, m = s->inner - column < COLUMNS ? s->inner - column : COLUMNS;
     int64_t at = (u / s->blocks * s->n * s->inner + column) * size;
-    fn(s, (const char *)s->x + at, (char *)s->y + at, s->inner, m);
+    fn((char *)s->y + at, (const char *)s->x + at, s->n, s->inner, m);
   }
 }
 
 /* ---- cummax and cummin ---- */
 
+#define SAME(v) (v)
 #define EXTREME(S, T, V, LOAD, IS_NAN) \
   static void extreme_##S(const scan *s, int64_t at) \
   { \

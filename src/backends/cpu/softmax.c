@@ -17,7 +17,7 @@
 #include "ops/infer.h"
 #include "rows.h"
 
-enum { GRAIN = 8192, COLUMNS = 256, BLOCK = 1024, STACK = 512 };
+enum { GRAIN = 8192, COLUMNS = 256, BLOCK = 1024, STACK = 512, CACHE = 1 << 19 };
 enum kind { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD, LOGSUMEXP };
 
 typedef struct job {
@@ -27,6 +27,7 @@ typedef struct job {
   const cni_fold_loops *max, *sum;
   const char *a, *b; /* the input; or gradient and result of the forward op, in one layout */
   char *y;
+  int64_t columns;         /* lines side by side taken together: as many as the cache holds */
   int64_t size, tsize;     /* bytes of an element, and of the type it is computed in */
   cni_cast_fn load, store; /* NULL: computed as it is */
 } job;
@@ -184,10 +185,10 @@ static void column_blocks(int64_t begin, int64_t end, void *payload)
   const job *j = payload;
   const cni_lines *l = &j->l;
   int last = l->nk - 1;
-  int64_t width = l->ksize[last], blocks = (width + COLUMNS - 1) / COLUMNS;
+  int64_t width = l->ksize[last], blocks = (width + j->columns - 1) / j->columns;
   for (int64_t u = begin; u < end; u++) {
     cni_walk w;
-    int64_t column = u % blocks * COLUMNS, m = width - column < COLUMNS ? width - column : COLUMNS;
+    int64_t column = u % blocks * j->columns, m = width - column < j->columns ? width - column : j->columns;
     cni_walk_to(&w, last, l->ksize, l->kin, l->kout, u / blocks);
     int64_t in = (w.in + column) * j->size;
     run_columns(j, j->y + (w.out + column) * j->size, j->a + in, j->b + in, m);
@@ -206,7 +207,9 @@ static void run(job *j)
     cni_parallel_for(l->count, grain, rows, j);
   } else if (!j->load && j->kind != LOGSUMEXP && l->nk && l->kin[last] == 1 && l->kout[last] == 1 &&
              l->ksize[last] >= 4) {
-    int64_t units = l->count / l->ksize[last] * ((l->ksize[last] + COLUMNS - 1) / COLUMNS);
+    j->columns = CACHE / (2 * l->n * j->size) / 16 * 16;
+    j->columns = j->columns < 16 ? 16 : j->columns > COLUMNS ? COLUMNS : j->columns;
+    int64_t units = l->count / l->ksize[last] * ((l->ksize[last] + j->columns - 1) / j->columns);
     int64_t work = l->count * l->n / units;
     cni_parallel_for(units, work < GRAIN ? GRAIN / work : 1, column_blocks, j);
   } else {

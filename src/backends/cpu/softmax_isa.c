@@ -9,6 +9,10 @@
 
 enum { LANES = 64, BLOCK = 4096, TOGETHER = 2048 };
 
+/* One step of adding the lanes up; widths are written out so that each is a vector operation or two. */
+#define HALVE(width) \
+  for (int l = 0; l < width; l++) acc[l] += acc[l + width];
+
 #define LOOPS(S, T, EXP, LOG) \
   static void exp_row_##S(void *y_, const void *x_, int64_t n, double shift_) \
   { \
@@ -34,9 +38,8 @@ enum { LANES = 64, BLOCK = 4096, TOGETHER = 2048 };
     for (; i + LANES <= n; i += LANES) \
       for (int l = 0; l < LANES; l++) acc[l] += a[i + l] * b[i + l]; \
     for (int l = 0; i < n; l++, i++) acc[l] += a[i] * b[i]; \
-    for (int w = LANES / 2; w > 0; w /= 2) \
-      for (int l = 0; l < w; l++) acc[l] += acc[l + w]; \
-    return acc[0]; \
+    HALVE(32) HALVE(16) HALVE(8) HALVE(4) HALVE(2) \
+    return acc[0] + acc[1]; \
   } \
   static double dot_##S(const void *a_, const void *b_, int64_t n) \
   { \

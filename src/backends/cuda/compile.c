@@ -179,7 +179,8 @@ static int find_or_make(CUfunction *function, cni_cuda_device *d, uint64_t key, 
 int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_text_fn text,
                       const void *payload)
 {
-  key = (key ^ (uint64_t)(d->index + 1) * 0x9e3779b97f4a7c15ull) | 1;
+  uint64_t device = (uint64_t)d->index + 1;
+  key = (key ^ device << 56) | 1; /* never 0 */
   pthread_mutex_lock(&lock);
   int status = find_or_make(function, d, key, entry, text, payload);
   pthread_mutex_unlock(&lock);
@@ -188,20 +189,12 @@ int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, co
 
 /* ---- launching ---- */
 
-static bool waits_always(void)
-{
-  const char *sync = cni_cuda_host->env("CAIRN_SYNC");
-  return sync && strcmp(sync, "0") != 0;
-}
-
 int cni_cuda_launched(cni_cuda_device *d, const char *name)
 {
-  static int waits = -1;
-  if (waits < 0) waits = waits_always();
   pthread_mutex_lock(&d->lock);
   d->recent[d->launched++ % CNI_CUDA_RECENT] = name;
   pthread_mutex_unlock(&d->lock);
-  return waits ? cni_cuda_sync(d->index) : CN_OK;
+  return cni_cuda_waits ? cni_cuda_sync(d->index) : CN_OK;
 }
 
 int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, int64_t blocks_x, int64_t blocks_y,

@@ -135,22 +135,25 @@ static void recent_names(const cni_cuda_device *d, char *text, size_t size)
     at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", d->recent[i % CNI_CUDA_RECENT]);
 }
 
-int cni_cuda_sync(int index)
+int cni_cuda_wait(cni_cuda_device *d)
 {
   char names[300], what[400];
-  cni_cuda_device *d = cni_cuda_use(index);
-  if (!d) return CN_ERR_DEVICE;
   CUresult result = cni_cuda_driver()->cuStreamSynchronize(d->stream);
   pthread_mutex_lock(&d->lock);
   recent_names(d, names, sizeof names);
-  int fault = *d->fault;
-  *d->fault = 0;
   d->launched = 0;
   pthread_mutex_unlock(&d->lock);
-  if (result != CUDA_SUCCESS) {
-    snprintf(what, sizeof what, "one of the last ops failed (%s; CAIRN_SYNC=1 tells which)", names);
-    return cni_cuda_check(result, what);
-  }
+  if (result == CUDA_SUCCESS) return CN_OK;
+  snprintf(what, sizeof what, "one of the last ops failed (%s; CAIRN_SYNC=1 tells which)", names);
+  return cni_cuda_check(result, what);
+}
+
+int cni_cuda_sync(int index)
+{
+  cni_cuda_device *d = cni_cuda_use(index);
+  int status = d ? cni_cuda_wait(d) : CN_ERR_DEVICE;
+  if (status) return status;
+  int32_t fault = __atomic_exchange_n(d->fault, 0, __ATOMIC_ACQ_REL);
   if (!fault) return CN_OK;
   return cni_cuda_host->fail(CN_ERR_VALUE, "%s: integer division by zero (found while it ran on the device)",
                              cni_cuda_fault_name(fault));

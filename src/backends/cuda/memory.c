@@ -92,7 +92,7 @@ int cni_cuda_copy_in(int index, void *to, const void *host, size_t size)
   if (!size) return CN_OK;
   int status = cni_cuda_check(cu->cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)to, host, size, d->stream),
                               "copying to the device");
-  return status ? status : cni_cuda_check(cu->cuStreamSynchronize(d->stream), "copying to the device");
+  return status ? status : cni_cuda_wait(d);
 }
 
 int cni_cuda_copy_out(int index, void *host, const void *from, size_t size)

@@ -2,9 +2,12 @@
  *
  * Place in the flow: the first thing libcairn calls after loading the plugin. Invariant: nothing of the vendor is
  * touched before someone asks for a device. */
+#include <string.h>
+
 #include "plugin.h"
 
 const cn_host *cni_cuda_host;
+bool cni_cuda_waits;
 
 static const cn_kernel kernels[] = {
     {"pointwise", "nvrtc", cni_cuda_pointwise},
@@ -54,5 +57,7 @@ const cn_backend *cn_plugin_init(const cn_host *host)
   };
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;
+  const char *sync = host->env("CAIRN_SYNC");
+  cni_cuda_waits = sync && strcmp(sync, "0") != 0;
   return &backend;
 }

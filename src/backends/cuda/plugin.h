@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 extern const cn_host *cni_cuda_host;
+extern bool cni_cuda_waits; /* CAIRN_SYNC=1: after every launch, so that a failure is found where it happens */
 
 /* ---- the vendor's functions (load.c) ---- */
 #define CNI_CUDA_DRIVER(X) \
@@ -72,6 +73,8 @@ cni_cuda_device *cni_cuda_use(int index);
 static inline cni_cuda_device *cni_cuda_of(const cn_call *c) { return cni_cuda_use(c->device & 0xff); }
 /* 0, or an error that says what failed. */
 int cni_cuda_check(CUresult result, const char *what);
+/* Waits for all work; a failure of the device is an error that lists the last ops. sync: ... and reports faults. */
+int cni_cuda_wait(cni_cuda_device *d);
 int cni_cuda_sync(int index);
 /* A number for an op's name that a kernel can write when it meets a fault, and back. */
 int32_t cni_cuda_fault_code(const char *name);

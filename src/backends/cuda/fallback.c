@@ -1,0 +1,116 @@
+/* fallback.c: any op that has no kernel here, by the CPU's kernel on copies of its tensors: slow, but every op works on
+ * the device from its first day.
+ *
+ * Place in the flow: the kernel "*", tried last; an op with a decomposition is left to that, whose parts may be fast.
+ * Invariant: the device sees exactly the bytes of the results change. */
+#include <string.h>
+
+#include "plugin.h"
+
+enum { MOST = 64 };
+
+typedef struct operand {
+  cn_desc desc;      /* data: in `bytes`, or NULL where there is no such tensor */
+  char *bytes;       /* copy of the memory between the first and the last element */
+  char *from;        /* where that lies on the device */
+  size_t size;
+  cn_tensor *tensor;
+} operand;
+
+/* The elements' extent in memory, copied out. Host numbers stay where they are: the call is waited for. */
+static int bring(operand *o, const cn_tensor *t, int index, cn_device device)
+{
+  memset(o, 0, sizeof *o);
+  if (!t) return CN_OK;
+  o->desc = *cn_desc_of(t);
+  cn_desc *d = &o->desc;
+  if (!d->weak && d->device == device) {
+    int64_t below = 0, above = 0, elem = (int64_t)cn_element_size(d->dtype);
+    for (int i = 0; i < d->ndim && d->numel; i++) *(d->strides[i] < 0 ? &below : &above) += d->strides[i] * (d->shape[i] - 1);
+    o->size = d->numel ? (size_t)((above - below + 1) * elem) : 1;
+    o->from = (char *)d->data + below * elem;
+    o->bytes = cni_cuda_host->memory(o->size);
+    if (!o->bytes) return CN_ERR_MEMORY;
+    d->data = o->bytes - below * elem;
+    d->device = CN_CPU;
+    int status = d->numel ? cni_cuda_copy_out(index, o->bytes, o->from, o->size) : CN_OK;
+    if (status) return status;
+  }
+  o->tensor = cni_cuda_host->wrap(d);
+  return o->tensor ? CN_OK : CN_ERR_MEMORY;
+}
+
+static void drop(operand *o)
+{
+  if (o->tensor) cni_cuda_host->release_tensor(o->tensor);
+  if (o->bytes) cni_cuda_host->release_memory(o->bytes, o->size);
+}
+
+/* args with the tensors of c->in replaced by the copies'; `list` has room for as many as there are inputs. */
+static void replace(cn_value *args, const cn_call *c, cn_tensor *const *copies, cn_tensor **list)
+{
+  int used = 0;
+  memcpy(args, c->args, (size_t)c->nargs * sizeof *args);
+  for (int i = 0; i < c->nargs; i++) {
+    int n = args[i].tag == CN_V_TENSOR ? 1 : args[i].tag == CN_V_TENSORS ? args[i].n : 0;
+    cn_tensor **first = list + used;
+    for (int k = 0; k < n; k++) {
+      const cn_tensor *t = args[i].tag == CN_V_TENSOR ? args[i].u.t : args[i].u.ts[k];
+      cn_tensor *copy = NULL;
+      for (int m = 0; m < c->nin && t; m++)
+        if (c->in[m] == t) copy = copies[m];
+      list[used++] = copy;
+    }
+    if (args[i].tag == CN_V_TENSOR) args[i].u.t = first[0];
+    if (args[i].tag == CN_V_TENSORS) args[i].u.ts = first;
+  }
+}
+
+/* Results that the CPU's kernel made itself go to fresh memory of the device. */
+static int send_made(cn_call *c, int i, cn_tensor *made, int index)
+{
+  const cn_desc *d = cn_desc_of(made);
+  int status = cni_cuda_host->out_alloc(c, i, d->ndim, d->shape);
+  if (!status)
+    status = cni_cuda_copy_in(index, cn_desc_of(c->out[i])->data, d->data,
+                              (size_t)d->numel * cn_element_size(d->dtype));
+  cni_cuda_host->release_tensor(made);
+  return status;
+}
+
+static int run(cn_call *c, operand *in, operand *out, int index)
+{
+  cn_tensor *inputs[MOST], *results[MOST], *list[MOST];
+  cn_value args[CN_MAX_ARGS];
+  cn_call copy = *c;
+  for (int i = 0; i < c->nin; i++) inputs[i] = in[i].tensor;
+  for (int i = 0; i < c->nout; i++) results[i] = out[i].tensor;
+  replace(args, c, inputs, list);
+  copy.args = args;
+  copy.in = inputs;
+  copy.out = results;
+  int status = cni_cuda_host->run_cpu(&copy);
+  for (int i = 0; i < c->nout; i++) {
+    if (out[i].tensor && !status) status = cni_cuda_copy_in(index, out[i].from, out[i].bytes, out[i].size);
+    if (!out[i].tensor && results[i] && !status) status = send_made(c, i, results[i], index);
+  }
+  return status;
+}
+
+int cni_cuda_on_host(cn_call *c)
+{
+  operand in[MOST], out[MOST];
+  int index = c->device & 0xff, nin = 0, nout = 0, status = CN_OK;
+  bool listed = c->nin > MOST || c->nout > MOST || c->nargs > CN_MAX_ARGS;
+  if (c->op->decompose || listed || !cni_cuda_host->cpu_has_kernel(c->op)) {
+    c->refusal = c->op->decompose ? "left to its decomposition" : "the CPU's kernel cannot stand in";
+    return CN_REFUSED;
+  }
+  cni_cuda_host->log(CN_LOG_DEBUG, "cuda: %s runs on the host: it has no kernel here", cni_cuda_host->op_name(c->op));
+  for (; nin < c->nin && !status; nin++) status = bring(&in[nin], c->in[nin], index, c->device);
+  for (; nout < c->nout && !status; nout++) status = bring(&out[nout], c->out[nout], index, c->device);
+  if (!status) status = run(c, in, out, index);
+  while (nin) drop(&in[--nin]);
+  while (nout) drop(&out[--nout]);
+  return status;
+}

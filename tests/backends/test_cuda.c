@@ -1,0 +1,468 @@
+/* test_cuda.c: the CUDA plugin against the CPU on the same samples: copies, casts, pointwise ops and their gradients,
+ * sums, products, late failures, a training step. Skipped, with the reason, where there is no device or no plugin.
+ *
+ * Pointwise results must be equal bit for bit when this CPU fuses multiply-adds as the GPU does; sums and products add
+ * in another order and are compared with a tolerance. CAIRN_VERBOSE also prints how fast an add, a sum and products are. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "test.h"
+
+#include <cairn/cairn.h>
+#include <cairn/kw.h>
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "backends/cpu/isa.h"
+
+static cn_device gpu;
+
+static int set_up(void **state)
+{
+  (void)state;
+  if (cn_device_count("cuda") > 0) gpu = cn_device_find("cuda");
+  return cn_err();
+}
+
+/* Ends the test when there is nothing to test. */
+static void need_gpu(void **state)
+{
+  (void)state;
+  if (gpu) return;
+  print_message("no CUDA device, driver or plugin here\n");
+  skip();
+}
+
+static void fine(void)
+{
+  if (cn_err()) print_error("%s\n", cn_err_message());
+  assert_int_equal(cn_err(), 0);
+}
+
+static cn_tensor *there(cn_tensor *x) { return cn_to_device(x, gpu); }
+
+static double *numbers(cn_tensor *x, int64_t *n)
+{
+  cn_tensor *y = cn_cast(cn_to_device(x, CN_CPU), CN_F64);
+  fine();
+  *n = cn_numel(y);
+  double *values = malloc((size_t)(*n + 1) * sizeof *values);
+  assert_int_equal(cn_to_data(values, (size_t)*n * sizeof *values, y), 0);
+  return values;
+}
+
+/* b has a's type, shape and, within tol relative to 1 + |a|, its values. */
+static void close_to(const char *what, cn_tensor *a, cn_tensor *b, double tol)
+{
+  int64_t n, m;
+  fine();
+  assert_int_equal(cn_dtype_of(a), cn_dtype_of(b));
+  assert_int_equal(cn_ndim(a), cn_ndim(b));
+  for (int i = 0; i < cn_ndim(a); i++) assert_int_equal(cn_size(a, i), cn_size(b, i));
+  double *x = numbers(a, &n), *y = numbers(b, &m);
+  assert_int_equal(n, m);
+  for (int64_t i = 0; i < n; i++) {
+    if (x[i] == y[i] || (isnan(x[i]) && isnan(y[i]))) continue;
+    if (!(fabs(x[i] - y[i]) <= tol * (1 + fabs(x[i]))))
+      fail_msg("%s: element %lld is %.9g, not %.9g", what, (long long)i, y[i], x[i]);
+  }
+  free(x);
+  free(y);
+}
+
+static double exact(void) { return cni_cpu_isa() >= CNI_ISA_AVX2 ? 0 : 1e-6; }
+
+static double rough(cn_dtype dtype)
+{
+  return dtype == CN_F64 ? 1e-12 : dtype == CN_F32 ? 2e-5 : dtype == CN_F16 ? 4e-3 : 3e-2;
+}
+
+/* ---- devices, memory ---- */
+
+static void without_device(void **state)
+{
+  (void)state;
+  if (gpu) skip(); /* the others show that it is there */
+  assert_int_equal(cn_device_count("cuda"), 0);
+  assert_int_equal(cn_err(), 0);
+  assert_int_equal(cn_device_find("cuda"), CN_DEVICE_DEFAULT);
+  assert_int_equal(cn_err(), CN_ERR_DEVICE);
+  cn_err_clear();
+}
+
+static void information(void **state)
+{
+  need_gpu(state);
+  cn_device_info info;
+  assert_int_equal(cn_device_info_get(&info, gpu), 0);
+  print_message("%s, %s, %d multiprocessors, %.1f GiB\n", info.name, info.arch, info.units,
+                (double)info.memory_total / (1 << 30));
+  assert_true(info.units > 0 && info.memory_total > 0 && info.memory_free > 0);
+}
+
+static void copies(void **state)
+{
+  need_gpu(state);
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_randn(CN_SHAPE(37, 21)), *y = there(x);
+  assert_int_equal(cn_device_of(y), gpu);
+  close_to("round trip", x, y, 0);
+  close_to("transposed", cn_transpose(x, 0, 1), there(cn_transpose(x, 0, 1)), 0);
+  close_to("view", cn_transpose(x, 0, 1), cn_transpose(y, 0, 1), 0);
+  close_to("row-major copy", cn_contiguous_copy(cn_transpose(x, 0, 1)), cn_contiguous_copy(cn_transpose(y, 0, 1)), 0);
+  close_to("slice", cn_slice(x, 1, 2, CN_NONE, .step = 3), cn_clone(cn_slice(y, 1, 2, CN_NONE, .step = 3)), 0);
+  close_to("flip", cn_clone(cn_slice(x, 0, CN_NONE, CN_NONE, .step = 2)),
+           cn_clone(cn_slice(y, 0, CN_NONE, CN_NONE, .step = 2)), 0);
+  close_to("full", cn_full(CN_SHAPE(5, 3), 2.5), cn_full(CN_SHAPE(5, 3), 2.5, .device = gpu), 0);
+  close_to("integers", cn_full(CN_SHAPE(7), 3, .dtype = CN_U8), cn_full(CN_SHAPE(7), 3, .dtype = CN_U8, .device = gpu), 0);
+  close_to("empty", cn_ones(CN_SHAPE(0, 4)), cn_ones(CN_SHAPE(0, 4), .device = gpu), 0);
+  close_to("one", cn_ones(CN_SCALAR_SHAPE), cn_ones(CN_SCALAR_SHAPE, .device = gpu), 0);
+  assert_null(cn_data(y));
+  cn_err_clear();
+  cn_scope_end(s);
+}
+
+static void casts(void **state)
+{
+  need_gpu(state);
+  static const cn_dtype types[] = {CN_F64, CN_F16, CN_BF16, CN_I64, CN_I32, CN_I16, CN_I8,
+                                   CN_U8,  CN_U16, CN_U32,  CN_U64, CN_BOOL, CN_F8E4M3, CN_F8E5M2};
+  for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *x = cn_mul(cn_randn(CN_SHAPE(19, 23)), cn_num(30)), *y = cn_cast(x, types[i]);
+    close_to(cn_dtype_name(types[i]), y, cn_cast(there(x), types[i]), 0);
+    close_to("and back", cn_cast(y, CN_F32), cn_cast(there(y), CN_F32), 0);
+    close_to("strided", cn_cast(cn_transpose(x, 0, 1), types[i]), cn_cast(cn_transpose(there(x), 0, 1), types[i]), 0);
+    cn_scope_end(s);
+  }
+}
+
+/* ---- pointwise ---- */
+
+static cn_tensor *gelu(cn_tensor *x) { return cn_gelu(x); }
+static cn_tensor *gelu_tanh(cn_tensor *x) { return cn_gelu(x, .approximate = "tanh"); }
+static cn_tensor *softplus(cn_tensor *x) { return cn_softplus(x, .beta = 2); }
+static cn_tensor *positive_log(cn_tensor *x) { return cn_log(cn_add(cn_mul(x, x), cn_num(0.1))); }
+
+static const struct {
+  const char *name;
+  cn_tensor *(*fn)(cn_tensor *);
+} unary[] = {
+  {"gelu", gelu},       {"gelu tanh", gelu_tanh}, {"softplus", softplus}, {"log", positive_log}, {"exp", cn_exp},
+  {"silu", cn_silu},    {"tanh", cn_tanh},        {"sigmoid", cn_sigmoid}, {"erf", cn_erf},      {"sin", cn_sin},
+  {"atan", cn_atan},    {"relu", cn_relu},        {"abs", cn_abs},         {"floor", cn_floor},  {"neg", cn_neg},
+  {"expm1", cn_expm1},  {"lgamma", cn_lgamma},
+};
+
+static void pointwise(void **state)
+{
+  need_gpu(state);
+  static const cn_dtype types[] = {CN_F32, CN_F64, CN_BF16, CN_F16};
+  cn_seed(1);
+  for (size_t k = 0; k < sizeof unary / sizeof *unary; k++)
+    for (int i = 0; i < (k < 4 ? 4 : 1); i++) { /* a few in every type: compiling takes time */
+      cn_scope *s = cn_scope_begin();
+      cn_tensor *x = cn_cast(cn_mul(cn_randn(CN_SHAPE(67, 31)), cn_num(3)), types[i]);
+      close_to(unary[k].name, unary[k].fn(x), unary[k].fn(there(x)), exact());
+      cn_scope_end(s);
+    }
+}
+
+static void broadcasts(void **state)
+{
+  need_gpu(state);
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_randn(CN_SHAPE(6, 31, 17)), *row = cn_randn(CN_SHAPE(17)), *col = cn_randn(CN_SHAPE(31, 1));
+  cn_tensor *turned = cn_transpose(cn_randn(CN_SHAPE(6, 17, 31)), 1, 2), *part = cn_slice(x, 2, 1, CN_NONE, .step = 2);
+  cn_tensor *gx = there(x), *gpart = cn_slice(gx, 2, 1, CN_NONE, .step = 2);
+  close_to("row", cn_add(x, row), cn_add(gx, there(row)), 0);
+  close_to("col", cn_add(col, x, .alpha = 0.5), cn_add(there(col), gx, .alpha = 0.5), 0);
+  close_to("turned", cn_mul(x, turned), cn_mul(gx, there(turned)), 0);
+  close_to("number", cn_mul(x, cn_num(1.5)), cn_mul(gx, cn_num(1.5)), 0);
+  close_to("host 0-d", cn_mul(x, cn_select(row, 0, 3)), cn_mul(gx, cn_select(row, 0, 3)), 0);
+  close_to("part", cn_sub(part, cn_num(1)), cn_sub(gpart, cn_num(1)), 0);
+  close_to("unaligned", cn_exp(cn_slice(row, 0, 1, CN_NONE)), cn_exp(cn_slice(there(row), 0, 1, CN_NONE)), exact());
+  close_to("compare", cn_gt(x, col), cn_gt(gx, there(col)), 0);
+  close_to("where", cn_where(cn_gt(x, cn_num(0)), x, row), cn_where(cn_gt(gx, cn_num(0)), gx, there(row)), 0);
+  close_to("mixed", cn_add(x, cn_cast(row, CN_BF16)), cn_add(gx, there(cn_cast(row, CN_BF16))), 0);
+  cn_tensor *a = cn_clone(x), *b = cn_clone(gx);
+  cn_add_(cn_select(a, 1, 2), row);
+  cn_add_(cn_select(b, 1, 2), there(row));
+  close_to("in place", a, b, 0);
+  cn_scope_end(s);
+}
+
+static void integers(void **state)
+{
+  need_gpu(state);
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *a = cn_randint(-1000, 1000, CN_SHAPE(40, 9)), *b = cn_randint(1, 9, CN_SHAPE(9));
+  close_to("mul", cn_mul(a, b), cn_mul(there(a), there(b)), 0);
+  close_to("floor_divide", cn_floor_divide(a, b), cn_floor_divide(there(a), there(b)), 0);
+  cn_tensor *bytes = cn_cast(a, CN_U8);
+  close_to("bytes", cn_mul(bytes, bytes), cn_mul(there(bytes), there(bytes)), 0);
+  assert_int_equal(cn_device_sync(gpu), 0);
+  cn_floor_divide(there(a), cn_zeros(CN_SHAPE(9), .dtype = CN_I64, .device = gpu));
+  int code = cn_err(); /* at once under CAIRN_SYNC=1, else late */
+  assert_int_equal(code ? code : cn_device_sync(gpu), CN_ERR_VALUE);
+  assert_non_null(strstr(cn_err_message(), "floor_divide"));
+  cn_err_clear();
+  assert_int_equal(cn_device_sync(gpu), 0);
+  cn_scope_end(s);
+}
+
+/* ---- gradients: of the sum of fn's result times a fixed weight ---- */
+
+typedef cn_tensor *(*graph_fn)(cn_tensor *const *x);
+
+static void check_gradient(const char *name, graph_fn fn, cn_tensor *const *x, int n, double tol)
+{
+  cn_tensor *grads[2][4], *y[2];
+  for (int k = 0; k < 2; k++) {
+    cn_tensor *leaves[4];
+    for (int i = 0; i < n; i++) leaves[i] = cn_requires_grad(k ? there(x[i]) : cn_clone(x[i]), true);
+    y[k] = fn(leaves);
+    fine();
+    cn_seed(77);
+    cn_tensor *weight = cn_randn(cn_shape(y[k]), (size_t)cn_ndim(y[k]), .dtype = cn_dtype_of(y[k]));
+    cn_tensor *loss = cn_sum(cn_mul(y[k], k ? there(weight) : weight));
+    if (cn_backward(loss)) print_error("%s: %s\n", name, cn_err_message());
+    fine();
+    for (int i = 0; i < n; i++) grads[k][i] = cn_grad_of(leaves[i]);
+  }
+  close_to(name, y[0], y[1], tol);
+  for (int i = 0; i < n; i++) close_to(name, grads[0][i], grads[1][i], tol);
+}
+
+static cn_tensor *add_graph(cn_tensor *const *x) { return cn_add(x[0], x[1], .alpha = 0.5); }
+static cn_tensor *gelu_graph(cn_tensor *const *x) { return cn_gelu(cn_mul(x[0], x[1])); }
+static cn_tensor *sum_graph(cn_tensor *const *x) { return cn_sum(x[0], .dim = CN_INTS(1)); }
+static cn_tensor *mean_graph(cn_tensor *const *x) { return cn_mean(cn_mul(x[0], x[0]), .dim = CN_INTS(0, 2), .keepdim = true); }
+static cn_tensor *matmul_graph(cn_tensor *const *x) { return cn_matmul(x[0], x[1]); }
+static cn_tensor *linear_graph(cn_tensor *const *x) { return cn_linear(x[0], x[1], x[2]); }
+
+static void gradients(void **state)
+{
+  need_gpu(state);
+  cn_seed(2);
+  static const cn_dtype types[] = {CN_F32, CN_F64, CN_BF16};
+  for (int i = 0; i < 3; i++) {
+    cn_scope *s = cn_scope_begin();
+    double tol = rough(types[i]);
+    cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(4, 6, 10)), types[i]), *row = cn_cast(cn_randn(CN_SHAPE(10)), types[i]);
+    cn_tensor *w = cn_cast(cn_randn(CN_SHAPE(10, 5)), types[i]), *batch = cn_cast(cn_randn(CN_SHAPE(4, 10, 3)), types[i]);
+    cn_tensor *weight = cn_cast(cn_randn(CN_SHAPE(7, 10)), types[i]), *bias = cn_cast(cn_randn(CN_SHAPE(7)), types[i]);
+    check_gradient("add", add_graph, (cn_tensor *[]){x, row}, 2, tol);
+    check_gradient("gelu", gelu_graph, (cn_tensor *[]){x, row}, 2, tol);
+    check_gradient("sum", sum_graph, &x, 1, tol);
+    check_gradient("mean", mean_graph, &x, 1, tol);
+    check_gradient("matmul", matmul_graph, (cn_tensor *[]){x, w}, 2, tol);
+    check_gradient("batched matmul", matmul_graph, (cn_tensor *[]){x, batch}, 2, tol);
+    check_gradient("linear", linear_graph, (cn_tensor *[]){x, weight, bias}, 3, tol);
+    cn_scope_end(s);
+  }
+}
+
+/* ---- sums ---- */
+
+static void sums_of(cn_tensor *x, double tol)
+{
+  cn_tensor *y = there(x);
+  close_to("all", cn_sum(x), cn_sum(y), tol);
+  close_to("rows", cn_sum(x, .dim = CN_INTS(-1)), cn_sum(y, .dim = CN_INTS(-1)), tol);
+  close_to("columns", cn_sum(x, .dim = CN_INTS(0)), cn_sum(y, .dim = CN_INTS(0)), tol);
+  close_to("middle", cn_sum(x, .dim = CN_INTS(1), .keepdim = true), cn_sum(y, .dim = CN_INTS(1), .keepdim = true), tol);
+  close_to("outer and inner", cn_sum(x, .dim = CN_INTS(0, 2)), cn_sum(y, .dim = CN_INTS(0, 2)), tol);
+  close_to("turned", cn_sum(cn_transpose(x, 0, 2), .dim = CN_INTS(1)), cn_sum(cn_transpose(y, 0, 2), .dim = CN_INTS(1)), tol);
+}
+
+static void sums(void **state)
+{
+  need_gpu(state);
+  static const cn_dtype types[] = {CN_F32, CN_F64, CN_F16, CN_BF16, CN_I64, CN_I8, CN_BOOL};
+  cn_seed(3);
+  for (int i = 0; i < 7; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *x = cn_mul(cn_randn(CN_SHAPE(35, 6, 70)), cn_num(i < 4 ? 1 : 20));
+    sums_of(i == 6 ? cn_gt(x, cn_num(0)) : cn_cast(x, types[i]), i < 4 ? rough(types[i]) : 0);
+    cn_scope_end(s);
+  }
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *big = cn_rand(CN_SHAPE(1500, 1100)), *y = there(big); /* several blocks share an output */
+  close_to("big", cn_sum(big), cn_sum(y), 1e-6);
+  close_to("big mean", cn_mean(big, .dim = CN_INTS(0)), cn_mean(y, .dim = CN_INTS(0)), 1e-6);
+  close_to("big rows", cn_sum(big, .dim = CN_INTS(1)), cn_sum(y, .dim = CN_INTS(1)), 1e-6);
+  close_to("in double", cn_sum(big, .dtype = CN_F64), cn_sum(y, .dtype = CN_F64), 1e-12);
+  close_to("twice the same", cn_sum(y), cn_sum(y), 0);
+  close_to("of nothing", cn_sum(cn_ones(CN_SHAPE(0, 3)), .dim = CN_INTS(0)),
+           cn_sum(cn_ones(CN_SHAPE(0, 3), .device = gpu), .dim = CN_INTS(0)), 0);
+  cn_scope_end(s);
+}
+
+/* ---- products ---- */
+
+static void products(void **state)
+{
+  need_gpu(state);
+  static const cn_dtype types[] = {CN_F32, CN_F64, CN_F16, CN_BF16};
+  cn_seed(4);
+  for (int i = 0; i < 4; i++) {
+    cn_scope *s = cn_scope_begin();
+    double tol = rough(types[i]);
+    cn_tensor *a = cn_cast(cn_randn(CN_SHAPE(33, 40)), types[i]), *b = cn_cast(cn_randn(CN_SHAPE(40, 25)), types[i]);
+    cn_tensor *turned = cn_transpose(cn_cast(cn_randn(CN_SHAPE(25, 40)), types[i]), 0, 1), *ga = there(a), *gb = there(b);
+    close_to("plain", cn_mm(a, b), cn_mm(ga, gb), tol);
+    close_to("right turned", cn_mm(a, turned), cn_mm(ga, there(turned)), tol);
+    close_to("left turned", cn_mm(cn_transpose(b, 0, 1), cn_transpose(a, 0, 1)),
+             cn_mm(cn_transpose(gb, 0, 1), cn_transpose(ga, 0, 1)), tol);
+    close_to("every second", cn_mm(cn_slice(a, 1, 0, CN_NONE, .step = 2), cn_slice(b, 0, 0, CN_NONE, .step = 2)),
+             cn_mm(cn_slice(ga, 1, 0, CN_NONE, .step = 2), cn_slice(gb, 0, 0, CN_NONE, .step = 2)), tol);
+    close_to("odd offset", cn_mm(cn_slice(a, 1, 3, CN_NONE), cn_slice(b, 0, 3, CN_NONE)),
+             cn_mm(cn_slice(ga, 1, 3, CN_NONE), cn_slice(gb, 0, 3, CN_NONE)), tol);
+    close_to("vector", cn_matmul(a, cn_select(b, 1, 2)), cn_matmul(ga, cn_select(gb, 1, 2)), tol);
+    cn_tensor *left = cn_cast(cn_randn(CN_SHAPE(3, 1, 8, 12)), types[i]), *right = cn_cast(cn_randn(CN_SHAPE(5, 12, 4)), types[i]);
+    close_to("batches", cn_matmul(left, right), cn_matmul(there(left), there(right)), tol);
+    close_to("over nothing", cn_mm(cn_slice(a, 1, 0, 0), cn_slice(b, 0, 0, 0)), cn_mm(cn_slice(ga, 1, 0, 0), cn_slice(gb, 0, 0, 0)), 0);
+    cn_scope_end(s);
+  }
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *n = cn_randint(-9, 9, CN_SHAPE(6, 7));
+  close_to("integers", cn_matmul(n, cn_transpose(n, 0, 1)), cn_matmul(there(n), cn_transpose(there(n), 0, 1)), 0);
+  cn_scope_end(s);
+}
+
+/* ---- the rest: ops without a kernel here, and everything together ---- */
+
+static void others(void **state)
+{
+  need_gpu(state);
+  cn_scope *s = cn_scope_begin();
+  cn_seed(6);
+  cn_tensor *r = cn_randn(CN_SHAPE(100)), *x = cn_randn(CN_SHAPE(8, 5)), *y = there(x), *pair[2] = {x, x}, *gpair[2] = {y, y};
+  cn_seed(6);
+  close_to("random", r, cn_randn(CN_SHAPE(100), .device = gpu), 0);
+  close_to("cat", cn_cat(pair, 2, .dim = 1), cn_cat(gpair, 2, .dim = 1), 0);
+  cn_tensor *values[2], *places[2];
+  assert_int_equal(cn_sort(&values[0], &places[0], x, .dim = 1), 0);
+  assert_int_equal(cn_sort(&values[1], &places[1], y, .dim = 1), 0);
+  close_to("sorted", values[0], values[1], 0);
+  close_to("places", places[0], places[1], 0);
+  close_to("nonzero", cn_nonzero(cn_relu(x)), cn_nonzero(cn_relu(y)), 0);
+  cn_scope_end(s);
+}
+
+static void train(cn_tensor **parameters, cn_tensor *x, cn_tensor *target)
+{
+  for (int step = 0; step < 5; step++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *hidden = cn_gelu(cn_linear(x, parameters[0], parameters[1]));
+    cn_tensor *diff = cn_sub(cn_linear(hidden, parameters[2], NULL), target);
+    assert_int_equal(cn_backward(cn_mean(cn_mul(diff, diff))), 0);
+    int saved = cn_no_grad_begin();
+    for (int i = 0; i < 3; i++) {
+      cn_sub_(parameters[i], cn_grad_of(parameters[i]), .alpha = 0.1);
+      cn_zero_grad(parameters[i]);
+    }
+    cn_no_grad_end(saved);
+    cn_scope_end(s);
+    fine();
+  }
+}
+
+static void training(void **state)
+{
+  need_gpu(state);
+  cn_scope *s = cn_scope_begin();
+  cn_seed(5);
+  cn_tensor *x = cn_randn(CN_SHAPE(32, 10)), *target = cn_randn(CN_SHAPE(32, 4));
+  cn_tensor *first[3] = {cn_randn(CN_SHAPE(16, 10)), cn_randn(CN_SHAPE(16)), cn_randn(CN_SHAPE(4, 16))}, *a[3], *b[3];
+  for (int i = 0; i < 3; i++) {
+    a[i] = cn_requires_grad(cn_clone(first[i]), true);
+    b[i] = cn_requires_grad(there(first[i]), true);
+  }
+  train(a, x, target);
+  train(b, there(x), there(target));
+  for (int i = 0; i < 3; i++) close_to("parameter", a[i], b[i], 1e-4);
+  cn_scope_end(s);
+}
+
+/* ---- how fast ---- */
+
+static double now(void)
+{
+  struct timespec t;
+  timespec_get(&t, TIME_UTC);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static cn_tensor *run_add(cn_tensor *a, cn_tensor *b) { return cn_add(a, b); }
+static cn_tensor *run_sum(cn_tensor *a, cn_tensor *b) { return (void)b, cn_sum(a); }
+static cn_tensor *run_gelu(cn_tensor *a, cn_tensor *b) { return (void)b, cn_gelu(a); }
+static cn_tensor *run_mm(cn_tensor *a, cn_tensor *b) { return cn_mm(a, b); }
+
+/* Best seconds of a call, of 5 rounds of 10. */
+static double seconds(cn_tensor *(*fn)(cn_tensor *, cn_tensor *), cn_tensor *a, cn_tensor *b)
+{
+  double best = 1e9;
+  for (int round = 0; round < 6; round++) {
+    cn_device_sync(gpu);
+    double start = now();
+    for (int i = 0; i < 10; i++) {
+      cn_scope *s = cn_scope_begin();
+      fn(a, b);
+      cn_scope_end(s);
+    }
+    cn_device_sync(gpu);
+    double took = (now() - start) / 10;
+    if (round && took < best) best = took;
+  }
+  fine();
+  return best;
+}
+
+static void speed(void **state)
+{
+  need_gpu(state);
+  if (!getenv("CAIRN_VERBOSE")) skip();
+  static const cn_dtype types[] = {CN_F32, CN_BF16};
+  for (int i = 0; i < 2; i++) {
+    cn_scope *s = cn_scope_begin();
+    const char *name = cn_dtype_name(types[i]);
+    double n = 256 << 20, size = (double)cn_dtype_size(types[i]);
+    cn_tensor *x = cn_full(CN_SHAPE(256 << 20), 0.5, .dtype = types[i], .device = gpu);
+    double t = seconds(run_add, x, x);
+    print_message("add  of 256M %-8s %8.3f ms %7.0f GB/s\n", name, t * 1e3, 3 * n * size / t * 1e-9);
+    t = seconds(run_gelu, x, x);
+    print_message("gelu of 256M %-8s %8.3f ms %7.0f GB/s\n", name, t * 1e3, 2 * n * size / t * 1e-9);
+    t = seconds(run_sum, x, x);
+    print_message("sum  of 256M %-8s %8.3f ms %7.0f GB/s\n", name, t * 1e3, n * size / t * 1e-9);
+    cn_tensor *a = cn_cast(there(cn_randn(CN_SHAPE(4096, 4096))), types[i]);
+    t = seconds(run_mm, a, a);
+    print_message("mm of 4096   %-8s %8.3f ms %7.1f TFLOP/s\n", name, t * 1e3, 2 * 4096.0 * 4096 * 4096 / t * 1e-12);
+    cn_tensor *small = cn_ones(CN_SHAPE(16), .dtype = types[i], .device = gpu);
+    print_message("add of 16    %-8s %8.2f us a call\n", name, seconds(run_add, small, small) * 1e6);
+    cn_scope_end(s);
+  }
+}
+
+/* The plugin lies in the build folder, two above this program. */
+static void find_plugin(const char *program)
+{
+  char folder[1000];
+  const char *slash = strrchr(program, '/');
+  if (!slash) return;
+  snprintf(folder, sizeof folder, "%.*s/../..", (int)(slash - program), program);
+  setenv("CAIRN_PLUGIN_PATH", folder, 0);
+}
+
+int main(int argc, char **argv)
+{
+  if (argc > 0) find_plugin(argv[0]);
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(without_device), cmocka_unit_test(information), cmocka_unit_test(copies),
+    cmocka_unit_test(casts),          cmocka_unit_test(pointwise),   cmocka_unit_test(broadcasts),
+    cmocka_unit_test(integers),       cmocka_unit_test(sums),        cmocka_unit_test(products),
+    cmocka_unit_test(gradients),      cmocka_unit_test(others),      cmocka_unit_test(training),
+    cmocka_unit_test(speed),
+  };
+  return cmocka_run_group_tests(tests, set_up, NULL);
+}

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Follows docs/ADDING_AN_OP.md in a copy of the tree: applies its blocks, generates, builds what is needed and runs it.
+
+usage: tests/docs/test_adding_an_op.py [FOLDER]      FOLDER: keep the copy there (default: a temporary one)
+
+Each step is one test; the last line is `N passed, N failed[, N skipped]`.
+"""
+import importlib.util
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import blocks
+
+OPS = ["sech", "rms", "ring_sum"]
+DRIVERS = ["layouts", "gradcheck", "inplace", "memory", "threads", "mirror"]
+
+
+class Steps:
+    def __init__(self, tree):
+        self.tree = tree
+        self.passed = self.failed = self.skipped = 0
+
+    def run(self, name, command, env=None, expect=()):
+        """One command of the page. Answers whether it worked and its output has all of `expect`."""
+        done = subprocess.run(command, cwd=self.tree, env={**os.environ, **(env or {})}, check=False,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
+        missing = [text for text in expect if text not in done.stdout]
+        ok = done.returncode == 0 and not missing
+        self.passed += ok
+        self.failed += not ok
+        print(f"{'ok  ' if ok else 'FAIL'}  {name}", flush=True)
+        if not ok:
+            print(f"exit status {done.returncode}; not in the output: {missing}")
+            print("\n".join(done.stdout.split("\n")[-60:]), flush=True)
+        return ok
+
+    def skip(self, name, why):
+        self.skipped += 1
+        print(f"skip  {name}: {why}")
+
+
+def copy_tree(to):
+    """The tree without what is built."""
+    ignore = shutil.ignore_patterns("__pycache__", ".git")
+    for path in blocks.ROOT.iterdir():
+        if path.name in ("build", "out", ".git"):
+            continue
+        if path.is_dir():
+            shutil.copytree(path, to / path.name, ignore=ignore)
+        else:
+            shutil.copy2(path, to / path.name)
+
+
+def build(steps, out):
+    generator = ["-G", "Ninja"] if shutil.which("ninja") else []
+    options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCAIRN_CUDA=OFF"]
+    ok = steps.run("configure", ["cmake", "-S", ".", "-B", str(out), *generator, *options])
+    targets = ["cairn_command", "examples_ring", "test_ops", "test_table"]
+    jobs = str(os.cpu_count() or 1)
+    return ok and steps.run("build", ["cmake", "--build", str(out), "-j", jobs, "--target", *targets])
+
+
+def follow(steps, tree):
+    for block in blocks.read(blocks.ROOT / "docs" / "ADDING_AN_OP.md"):
+        if block.file:
+            blocks.apply(block, tree)
+    out = tree / "build" / "copy"
+    if not steps.run("generate", [sys.executable, "tools/opgen.py"]):
+        return
+    steps.run("nothing is left to generate", [sys.executable, "tools/opgen.py", "--check"])
+    if not build(steps, out):
+        return
+    steps.run("the program of the page", [str(out / "examples" / "ring")],
+              expect=["tensor([7., 4., 6., 8., 5.]", "tensor([18., 26., 24., 22., 30.])", "tensor([1., 1.])"])
+    steps.run("cairn ops shows it", [str(out / "cairn"), "ops", *OPS],
+              expect=["structural", "cpu: rows", "composite", "pointwise"])
+    steps.run("its own kernel runs", [str(out / "examples" / "ring")], env={"CAIRN_VERBOSE": "dispatch"},
+              expect=["ring_sum: cpu/rows"])
+    steps.run("the table is complete", [str(out / "tests" / "unit" / "test_table")])
+    test_ops = str(out / "tests" / "ops" / "test_ops")
+    for op in OPS:
+        steps.run(f"samples of {op}", [test_ops, *DRIVERS], env={"CAIRN_SAMPLE": f"{op}("})
+    if importlib.util.find_spec("torch") is None:
+        steps.skip("samples against PyTorch", "it is not installed")
+        return
+    steps.run("PyTorch's answers", [sys.executable, "tests/golden/make.py", "pointwise", "reduce", "join"])
+    for op in OPS:
+        steps.run(f"{op} against PyTorch", [test_ops, "oracle"], env={"CAIRN_SAMPLE": f"{op}("})
+
+
+def main():
+    with tempfile.TemporaryDirectory(prefix="cairn-op-") as folder:
+        tree = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else folder).resolve()
+        tree.mkdir(parents=True, exist_ok=True)
+        copy_tree(tree)
+        steps = Steps(tree)
+        follow(steps, tree)
+    tail = f", {steps.skipped} skipped" if steps.skipped else ""
+    print(f"{steps.passed} passed, {steps.failed} failed{tail}")
+    return 1 if steps.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,108 @@
+/* sweep.c: see sweep.h. Invariant: whatever failed, the thread's modes, scopes and memory are as they were before. */
+#include "sweep.h"
+
+#include <cairn/kw.h>
+#include <math.h>
+#include <string.h>
+
+#include "base/state.h"
+#include "test.h"
+
+enum {
+  SETTLE = 8, /* runs after which what is made once has been made */
+  MOST = 100000
+};
+
+typedef struct moment {
+  size_t in_use;
+  uint64_t allocations;
+} moment;
+
+static moment now(void)
+{
+  cn_memory_stats m;
+  cn_memory_get_stats(&m);
+  return (moment){m.in_use, m.allocations};
+}
+
+double sweep_sum(cn_tensor *t)
+{
+  cn_tensor *sum = t ? cn_sum(cn_cast(t, CN_F64)) : NULL;
+  return sum ? cn_item(sum) : 0;
+}
+
+static int run_once(sweep_fn work, double *result)
+{
+  cn_scope *s = cn_scope_begin();
+  *result = 0;
+  cn_seed(5);
+  int status = s ? work(result) : cn_err();
+  cn_scope_end(s);
+  return status ? status : cn_err();
+}
+
+static bool same(double a, double b) { return !memcmp(&a, &b, sizeof a); }
+
+/* The state of this thread after a run. */
+static void check_state(const char *name, uint64_t k)
+{
+  const cn_state *st = cni_state();
+  if (st->modes || st->capture || st->no_grad || st->inference || st->nframes || st->draining)
+    fail_msg("%s: allocation %d failed: modes, scopes or recording were not put back", name, (int)k);
+}
+
+/* Memory in use once nothing is made for the first time any more. */
+static size_t settle(const char *name, sweep_fn work, double *result)
+{
+  size_t before = 0;
+  for (int i = 0; i < SETTLE; i++) {
+    double r;
+    if (run_once(work, &r)) fail_msg("%s: without any failure: %s", name, cn_err_message());
+    if (i && !same(r, *result)) fail_msg("%s: %.17g, then %.17g without any failure", name, *result, r);
+    *result = r;
+    if (i > 1 && now().in_use == before) return before;
+    before = now().in_use;
+  }
+  fail_msg("%s: leaks without any failure: %zu bytes in use after %d runs", name, before, SETTLE);
+  return 0;
+}
+
+/* One run with allocation k failing. Answers whether the run was over before it. */
+static bool run_failing(const char *name, sweep_fn work, uint64_t k, size_t base, double want)
+{
+  double have;
+  moment began = now();
+  cn_memory_fail_at(k);
+  int status = run_once(work, &have);
+  cn_memory_fail_at(0);
+  moment ended = now();
+  if (status && (status != CN_ERR_MEMORY || cn_err() != CN_ERR_MEMORY || !cn_err_message()[0]))
+    fail_msg("%s: allocation %d failed: status %d, error %d (%s)", name, (int)k, status, cn_err(), cn_err_message());
+  if (!status && !same(have, want))
+    fail_msg("%s: allocation %d failed without an error, but gave %.17g instead of %.17g", name, (int)k, have, want);
+  cn_err_clear();
+  check_state(name, k);
+  if (ended.in_use != base)
+    fail_msg("%s: allocation %d failed: %lld bytes stay behind", name, (int)k, (long long)ended.in_use - (long long)base);
+  return !status && ended.allocations - began.allocations < k;
+}
+
+void sweep(const char *name, sweep_fn work)
+{
+  double want = 0, again;
+  cn_memory_set_caching(false);
+  size_t base = settle(name, work, &want);
+  if (isnan(want)) fail_msg("%s: gives NaN", name);
+  uint64_t k = 1;
+  while (!run_failing(name, work, k, base, want)) {
+    if (k % 16 == 0 && (run_once(work, &again) || !same(again, want)))
+      fail_msg("%s: wrong after allocation %d had failed: %.17g, not %.17g (%s)", name, (int)k, again, want,
+               cn_err_message());
+    if (++k > MOST) fail_msg("%s: no end after %d failures", name, MOST);
+  }
+  assert_int_equal(run_once(work, &again), 0);
+  assert_true(same(again, want));
+  assert_int_equal(now().in_use, base);
+  cn_memory_set_caching(true);
+  print_message("%s: each of %d allocations failed once\n", name, (int)k - 1);
+}

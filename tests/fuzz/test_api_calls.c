@@ -1,0 +1,265 @@
+/* test_api_calls.c: random calls of all ops, valid and invalid, with gradients, in place and captured: none may crash,
+ * hang, leak or report a bug of cairn's own; errors are all that may come of nonsense.
+ *
+ * 20,000 calls, with CAIRN_LONG=1 a million. CAIRN_SEED=n takes other ones; CAIRN_CALL=i runs call i alone, CAIRN_OP=name
+ * only calls of one op. What was called last is printed when the process dies. */
+#define _XOPEN_SOURCE 700
+#include <cairn/kw.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/state.h"
+#include "random_call.h"
+#include "test.h"
+
+enum { SHORT = 20000, LONG = 1000000, HANG_SECONDS = 120, BUFFER = 1 << 20, RESULTS = 16 };
+enum { MEMORY_LIMIT = 64 << 20 };
+
+static random_call call;
+static uint64_t number, seed = 20240917;
+static char buffer[BUFFER], expected[BUFFER];
+
+/* ---- when the process dies ---- */
+
+static void put(const char *s)
+{
+  if (write(STDERR_FILENO, s, strlen(s)) < 0) return;
+}
+
+static void say_last_call(void)
+{
+  char line[160];
+  snprintf(line, sizeof line, "\nlast call: CAIRN_SEED=%llu CAIRN_CALL=%llu: ", (unsigned long long)seed,
+           (unsigned long long)number);
+  put(line);
+  put(call.text);
+  put("\n");
+}
+
+static struct sigaction before[64];
+
+static void on_signal(int number_of_signal)
+{
+  if (number_of_signal == SIGALRM) put("\nno end after two minutes\n");
+  say_last_call();
+  sigaction(number_of_signal, &before[number_of_signal], NULL);
+  raise(number_of_signal);
+}
+
+/* Read by the sanitizers where they are linked in: their reports then end with the last call too. */
+const char *__asan_default_options(void);
+const char *__ubsan_default_options(void);
+const char *__asan_default_options(void) { return "abort_on_error=1:allocator_may_return_null=1"; }
+const char *__ubsan_default_options(void) { return "abort_on_error=1:print_stacktrace=1"; }
+
+static void watch(void)
+{
+  static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGALRM};
+  static char stack[1 << 16];
+  stack_t alternative = {.ss_sp = stack, .ss_size = sizeof stack};
+  struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
+  sigaltstack(&alternative, NULL);
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, &before[signals[i]]);
+}
+
+#define CHECK(condition, ...)                                   \
+  do {                                                          \
+    if (!(condition)) {                                         \
+      say_last_call();                                          \
+      fail_msg(__VA_ARGS__);                                    \
+    }                                                           \
+  } while (0)
+
+/* ---- looking at what came out ---- */
+
+/* Reads every element, so that memory which is not there shows. */
+static void look_at(cn_tensor *t)
+{
+  int64_t numel = 1;
+  CHECK(t != NULL, "a result is missing");
+  CHECK(cn_ndim(t) >= 0 && cn_ndim(t) <= CN_MAX_DIMS && cn_dtype_size(cn_dtype_of(t)) > 0, "a result makes no sense");
+  for (int i = 0; i < cn_ndim(t); i++) numel *= cn_shape(t)[i];
+  CHECK(numel == cn_numel(t) && numel >= 0, "a result's size makes no sense");
+  if (cn_tensor_nbytes(t) <= BUFFER && cn_device_of(t) == CN_CPU)
+    CHECK(cn_to_data(buffer, BUFFER, t) == 0, "a result cannot be read: %s", cn_err_message());
+}
+
+static void check_error(int status, const char *what)
+{
+  CHECK(cn_err() == status && cn_err_message()[0], "%s: status %d, error %d, message '%s'", what, status, cn_err(),
+        cn_err_message());
+  CHECK(status != CN_ERR_INTERNAL && status >= CN_ERR_INTERNAL, "%s: %s", what, cn_err_message());
+}
+
+/* ---- gradients ---- */
+
+/* What may be said of a gradient whose forward worked. */
+static void check_backward(int status)
+{
+  if (!status) return;
+  check_error(status, "backward");
+  bool fine = status == CN_ERR_MEMORY || status == CN_ERR_UNSUPPORTED || status == CN_ERR_GRAD;
+  CHECK(fine, "backward of a call that worked: %s", cn_err_message());
+  cn_err_clear();
+}
+
+static void go_backward(cn_tensor *result)
+{
+  if (!cn_needs_grad(result)) return;
+  cn_tensor *ones = cn_ones_like(result);
+  if (!ones) {
+    cn_err_clear();
+    return;
+  }
+  check_backward(cn_backward(result, .gradient = ones, .retain_graph = true));
+  for (size_t i = 0; i < call.ntensors; i++) {
+    cn_tensor *t = call.tensors[i], *g = cn_is_leaf(t) ? cn_grad_of(t) : NULL;
+    if (!g) continue;
+    look_at(g);
+    bool same = cn_ndim(g) == cn_ndim(t) && cn_dtype_of(g) == cn_dtype_of(t);
+    for (int k = 0; same && k < cn_ndim(t); k++) same = cn_shape(g)[k] == cn_shape(t)[k];
+    CHECK(same, "a gradient has another shape or type than its tensor");
+  }
+}
+
+/* ---- captured ---- */
+
+static int traced_fn(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cn_value args[CN_MAX_ARGS];
+  cn_tensor *lists[CN_MAX_ARGS][CALL_LIST], *made[RESULTS];
+  size_t n = RESULTS, at = 0;
+  memcpy(args, call.args, call.nargs * sizeof *args);
+  for (size_t i = 0; i < call.nargs; i++) {
+    if (args[i].tag == CN_V_TENSOR) args[i].u.t = in[at++];
+    if (args[i].tag != CN_V_TENSORS) continue;
+    for (int k = 0; k < args[i].n; k++) lists[i][k] = args[i].u.ts[k] ? in[at++] : NULL;
+    args[i].u.ts = lists[i];
+  }
+  int status = cn_op_call(made, &n, call.op, args, call.nargs, NULL);
+  for (size_t i = 1; i < n; i++) cn_release(made[i]);
+  out[0] = !status && n ? made[0] : NULL;
+  *(cn_tensor **)payload = out[0]; /* owned: released after the trace */
+  return status ? status : out[0] ? 0 : CN_ERR_VALUE;
+}
+
+/* The same call through a graph gives the same bytes. */
+static void compare_traced(cn_tensor *eager)
+{
+  cn_tensor *in[CN_MAX_ARGS * CALL_LIST], *out = NULL, *made = NULL;
+  size_t n = 0, size = cn_tensor_nbytes(eager);
+  if (call.info.random || call.dest || size > BUFFER || cn_device_of(eager) != CN_CPU) return;
+  for (size_t i = 0; i < call.nargs; i++) {
+    if (call.args[i].tag == CN_V_TENSOR) in[n++] = call.args[i].u.t;
+    for (int k = 0; call.args[i].tag == CN_V_TENSORS && k < call.args[i].n; k++)
+      if (call.args[i].u.ts[k]) in[n++] = call.args[i].u.ts[k];
+  }
+  for (size_t i = 0; i < n; i++)
+    if (cn_desc_of(in[i])->weak) return; /* a number becomes a tensor when it is an input */
+  if (cn_to_data(expected, BUFFER, eager)) return;
+  cn_graph *g = cn_trace(traced_fn, 1, in, n, &made);
+  if (g) {
+    int status = cn_graph_run(&out, g, in);
+    CHECK(!status, "captured it does not run: %s", cn_err_message());
+    CHECK(cn_tensor_nbytes(out) == size, "captured it has another size");
+    CHECK(!cn_to_data(buffer, BUFFER, out) && !memcmp(buffer, expected, size), "captured it computes something else");
+  } else {
+    int code = cn_err();
+    CHECK(code == CN_ERR_CAPTURE || code == CN_ERR_MEMORY || code == CN_ERR_UNSUPPORTED,
+          "it cannot be captured: %s", cn_err_message());
+  }
+  cn_err_clear();
+  cn_release(made);
+  cn_graph_free(g);
+}
+
+/* ---- one call ---- */
+
+static size_t worked;
+
+static void run_call(const cn_op *op)
+{
+  cn_tensor *out[RESULTS] = {NULL};
+  cn_scope *s = cn_scope_begin();
+  uint64_t id = seed * 0x100000001b3ull + number;
+  if (!random_call_make(&call, id, op)) {
+    size_t n = call.capacity;
+    int status = cn_op_call(out, &n, call.op, call.args, call.nargs, call.dest);
+    if (status) check_error(status, "call");
+    else worked++;
+    CHECK(status || n <= RESULTS, "%zu results", n);
+    for (size_t i = 0; !status && i < n; i++) look_at(out[i]);
+    cn_err_clear();
+    if (!status && n && call.traced) compare_traced(out[0]);
+    for (size_t i = 0; !status && i < n; i++) {
+      if (call.grad) go_backward(out[i]);
+      cn_release(out[i]);
+    }
+  } else {
+    CHECK(cn_err() == CN_ERR_MEMORY, "its tensors cannot be made: %s", cn_err_message());
+  }
+  cn_err_clear();
+  cn_scope_end(s);
+  const cn_state *st = cni_state();
+  CHECK(!st->nframes && !st->modes && !st->no_grad && !st->capture && !st->draining, "modes or scopes were left open");
+}
+
+static size_t in_use(void)
+{
+  cn_memory_stats m;
+  cn_memory_get_stats(&m);
+  return m.in_use;
+}
+
+/* What a call makes for good (a program of a gradient, say) it makes once; what it makes again and again is lost. */
+static void run_without_leak(const cn_op *op)
+{
+  size_t used = in_use(), first = used;
+  for (int i = 0; i < 4; i++) {
+    size_t before_it = used;
+    run_call(op);
+    used = in_use();
+    if (used <= before_it) return;
+  }
+  CHECK(false, "leaks: %zu bytes after four times the same call", used - first);
+}
+
+static void test_random_calls(void **state)
+{
+  (void)state;
+  const char *env_seed = getenv("CAIRN_SEED"), *one = getenv("CAIRN_CALL"), *name = getenv("CAIRN_OP"),
+             *count_env = getenv("CAIRN_COUNT");
+  uint64_t count = getenv("CAIRN_LONG") ? LONG : SHORT;
+  if (env_seed) seed = strtoull(env_seed, NULL, 10);
+  if (count_env) count = strtoull(count_env, NULL, 10);
+  const cn_op *op = name ? cn_op_find(name) : NULL;
+  print_message("%llu calls of %d ops, CAIRN_SEED=%llu\n", (unsigned long long)count, cn_op_count(),
+                (unsigned long long)seed);
+  cn_memory_set_caching(false);
+  cn_memory_set_limit(MEMORY_LIMIT);
+  watch();
+  if (one) {
+    number = strtoull(one, NULL, 10);
+    run_without_leak(op);
+    print_message("%s\n", call.text);
+    count = 0;
+  }
+  for (number = one ? number : 0; number < count; number++) {
+    if (number % 256 == 0) alarm(HANG_SECONDS);
+    run_without_leak(op);
+  }
+  alarm(0);
+  cn_memory_set_limit(0);
+  cn_memory_set_caching(true);
+  print_message("%zu of them worked\n", worked);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_random_calls)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

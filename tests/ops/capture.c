@@ -1,0 +1,145 @@
+/* capture.c: the driver that records a sample, forward and gradient, as a graph, and runs the graph on the sample's
+ * tensors: it must give what eager gives, to the bit, twice, and survive its own text form.
+ *
+ * Invariant: an op whose result's shape depends on data may refuse to be captured, and nothing else may. */
+#include <cairn/graph.h>
+#include <string.h>
+
+#include "drivers.h"
+#include "tensor/tensor.h"
+
+enum { MOST_OUTPUTS = SAMPLE_RESULTS + SAMPLE_INPUTS };
+
+typedef struct traced {
+  const call *c;            /* the call whose attributes and numbers the graph bakes in */
+  int input[SAMPLE_INPUTS]; /* which of its inputs each input of the graph is */
+  size_t ninputs;
+  bool has_out[SAMPLE_RESULTS], has_grad[SAMPLE_INPUTS]; /* what eager gave: the outputs of the graph, in this order */
+  size_t nout, noutputs;
+} traced;
+
+/* The function that is traced: the op, and its gradient, of fresh leaves over the inputs. */
+static int run_traced(cn_tensor **outputs, cn_tensor *const *inputs, void *payload)
+{
+  const traced *k = payload;
+  call c = *k->c;
+  call_result r;
+  size_t n = 0;
+  for (int i = 0; i < c.nin; i++) cn_keep(c.in[i]);
+  for (size_t i = 0; i < k->ninputs; i++) {
+    bool grad = cn_needs_grad(k->c->in[k->input[i]]);
+    cn_tensor *t = grad ? cn_requires_grad(cn_detach(inputs[i]), true) : inputs[i];
+    call_set_input(&c, k->input[i], t);
+  }
+  int status = cn_err();
+  if (!status) status = call_run_grad(&r, &c, NULL, NULL);
+  for (size_t i = 0; !status && i < k->nout; i++)
+    if (k->has_out[i]) outputs[n++] = cni_scope_add(cn_keep(r.out[i]));
+  for (int i = 0; !status && i < SAMPLE_INPUTS; i++)
+    if (k->has_grad[i]) outputs[n++] = cni_scope_add(cn_keep(r.grad[i]));
+  if (!status) call_result_free(&r);
+  call_free(&c);
+  return status;
+}
+
+/* Which outputs the graph has is known from the eager run. */
+static void plan(traced *k, const call *c, const call_result *want)
+{
+  memset(k, 0, sizeof *k);
+  k->c = c;
+  k->nout = want->nout;
+  for (int i = 0; i < c->nin; i++)
+    if (c->in[i] && !c->in[i]->d.weak) k->input[k->ninputs++] = i;
+  for (size_t i = 0; i < want->nout; i++) k->noutputs += k->has_out[i] = want->out[i] != NULL;
+  for (int i = 0; i < SAMPLE_INPUTS; i++) k->noutputs += k->has_grad[i] = want->grad[i] != NULL;
+}
+
+static enum outcome compare(const trial *t, const traced *k, cn_tensor *const *have, const call_result *want,
+                            const char *what)
+{
+  char detail[300] = "";
+  size_t n = 0;
+  for (size_t i = 0; i < k->nout; i++)
+    if (k->has_out[i] && !same_tensors(have[n++], want->out[i], 0, detail, sizeof detail))
+      return trial_fail(t, "%s: result %zu: %s", what, i, detail);
+  for (int i = 0; i < SAMPLE_INPUTS; i++)
+    if (k->has_grad[i] && !same_tensors(have[n++], want->grad[i], 0, detail, sizeof detail))
+      return trial_fail(t, "%s: gradient of input %d: %s", what, i, detail);
+  return PASS;
+}
+
+static enum outcome replay(const trial *t, const traced *k, cn_graph *g, const call_result *want, const char *what)
+{
+  cn_tensor *inputs[SAMPLE_INPUTS], *outputs[MOST_OUTPUTS] = {NULL};
+  for (size_t i = 0; i < k->ninputs; i++) inputs[i] = k->c->in[k->input[i]];
+  cn_seed(1);
+  if (cn_graph_verify(g)) return trial_fail(t, "%s: verify: %s", what, cn_err_message());
+  if (cn_graph_run(outputs, g, inputs)) return trial_fail(t, "%s: %s", what, cn_err_message());
+  return compare(t, k, outputs, want, what);
+}
+
+/* Shows the first line in which two texts differ. */
+static enum outcome differ(const trial *t, const char *a, const char *b)
+{
+  size_t same = 0;
+  while (a[same] && a[same] == b[same]) same++;
+  while (same && a[same - 1] != '\n') same--;
+  return trial_fail(t, "the text form does not read back as itself:\n    %.*s\n    %.*s", (int)strcspn(a + same, "\n"),
+                    a + same, (int)strcspn(b + same, "\n"), b + same);
+}
+
+/* The text form, read back, must be the same text and run alike. */
+static enum outcome reread(const trial *t, const traced *k, cn_graph *g, const call_result *want)
+{
+  char *text = cn_graph_to_string(g), *again = NULL;
+  cn_graph *copy = text ? cn_graph_parse(text) : NULL;
+  enum outcome o = PASS;
+  if (!copy) o = trial_fail(t, "text: %s", cn_err_message());
+  for (size_t i = 0; copy && i < cn_graph_states(g); i++) cn_graph_bind(copy, i, cn_graph_state(g, i));
+  if (copy) again = cn_graph_to_string(copy);
+  if (o == PASS && (!again || strcmp(text, again))) o = differ(t, text, again ? again : "");
+  if (o == PASS) o = replay(t, k, copy, want, "from its text");
+  cn_graph_free(copy);
+  cn_string_free(text);
+  cn_string_free(again);
+  return o;
+}
+
+static enum outcome capture(const trial *t, const call *c, const call_result *want)
+{
+  traced k;
+  cn_tensor *inputs[SAMPLE_INPUTS];
+  plan(&k, c, want);
+  for (size_t i = 0; i < k.ninputs; i++) inputs[i] = c->in[k.input[i]];
+  if (!k.noutputs) return PASS;
+  cn_graph *g = cn_trace(run_traced, k.noutputs, inputs, k.ninputs, &k);
+  if (!g && cn_err() == CN_ERR_CAPTURE) return PASS; /* its shape depends on data */
+  if (!g) return trial_fail(t, "trace: %s", cn_err_message());
+  enum outcome o = replay(t, &k, g, want, "replay");
+  if (o == PASS) o = replay(t, &k, g, want, "second replay");
+  if (o == PASS) o = reread(t, &k, g, want);
+  if (o == PASS && cn_graph_remove_dead(g) < 0) o = trial_fail(t, "remove dead: %s", cn_err_message());
+  if (o == PASS) o = replay(t, &k, g, want, "without dead nodes");
+  cn_graph_free(g);
+  return o;
+}
+
+enum outcome drive_capture(const trial *t)
+{
+  call c;
+  call_result want = {0};
+  const char *reason = exception_for("capture", t->s);
+  if (t->s->must_fail) return PASS;
+  if (reason) return trial_skip(t, "%s", reason);
+  bool grad = differentiable(t->s) && !sample_has_range(t->s, '!', false);
+  if (call_make(&c, t->s, &(call_setup){.grad = grad})) return trial_fail(t, "inputs: %s", cn_err_message());
+  cn_seed(1);
+  int status = call_run_grad(&want, &c, NULL, NULL);
+  cn_scope *scope = cn_scope_begin();
+  enum outcome o = status ? trial_fail(t, "%s", cn_err_message()) : capture(t, &c, &want);
+  cn_err_clear();
+  cn_scope_end(scope);
+  call_result_free(&want);
+  call_free(&c);
+  return o;
+}
