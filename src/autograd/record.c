@@ -21,7 +21,8 @@ static int64_t needed_values(const cn_call *c, uint64_t want)
   return needs;
 }
 
-static bool differentiable(const cn_spec *s)
+/* By the type it has in memory: a write in place may have changed it. */
+static bool differentiable(const cn_desc *s)
 {
   return s->dtype == CN_F32 || s->dtype == CN_F64 || s->dtype == CN_F16 || s->dtype == CN_BF16;
 }
@@ -81,10 +82,11 @@ static int fill_results(cni_node *n, const cn_call *c, int64_t needs)
   for (int i = 0; i < c->nout; i++) {
     if (!c->out[i]) continue;
     cni_node_meta(n, c->nin + i, &c->out[i]->d, &words);
+    if (!c->spec[i].data_dependent) n->meta[c->nin + i].dtype = c->spec[i].dtype; /* a write may have cast it */
     if (needs >> (16 + i) & 1 && cni_node_save(n, c->nin + i, c->out[i])) return CN_ERR_MEMORY;
   }
   for (int i = 0; i < c->nout; i++)
-    if (c->out[i] && differentiable(&c->spec[i]) && !(c->op->flags & CN_OP_NO_GRAD))
+    if (c->out[i] && differentiable(&c->out[i]->d) && !(c->op->flags & CN_OP_NO_GRAD))
       cni_node_attach(c->out[i], (cni_node *)cni_node_keep(n), i);
   return CN_OK;
 }

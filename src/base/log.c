@@ -45,12 +45,12 @@ void cni_log(cn_log_level level, enum cni_topic topic, const char *format, ...)
   char text[1024];
   va_list ap;
   va_start(ap, format);
-  vsnprintf(text, sizeof text - 2, format, ap);
+  vsnprintf(text, sizeof text, format, ap);
   va_end(ap);
   if (log_fn) {
     log_fn(level, text, log_payload);
     return;
   }
-  strcat(text, "\n");
   cni_os_write_stderr(text);
+  cni_os_write_stderr("\n");
 }

@@ -16,7 +16,8 @@ enum { PATH = 1024, FILE_MOST = 1 << 28 };
 
 static bool folder(char *path, size_t size)
 {
-  const char *own = cni_os_env("CAIRN_CACHE"), *xdg = cni_os_env("XDG_CACHE_HOME"), *home = cni_os_env("HOME");
+  const char *own = cni_os_env("CAIRN_CACHE"), *xdg = cni_os_env("XDG_CACHE_HOME"),
+             *home = cni_os_env("HOME");
   int n = -1;
   if (own && !strcmp(own, "off")) return false;
   if (own) n = snprintf(path, size, "%s", own);

@@ -38,7 +38,8 @@ static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
 static int machine_threads(void)
 {
   const char *env = cni_os_env("CAIRN_NUM_THREADS");
-  int n = env ? atoi(env) : 0;
+  long asked = env ? strtol(env, NULL, 10) : 0;
+  int n = asked > MAX_WORKERS + 1 ? MAX_WORKERS + 1 : (int)asked;
   if (n < 1) n = cni_os_cores();
   return n > MAX_WORKERS + 1 ? MAX_WORKERS + 1 : n;
 }

@@ -1,7 +1,9 @@
-/* embedded.h: the texts of the headers that generated code carries along, so that it computes what eager computes.
+/* embedded.h: the texts of the headers that generated code carries along, so that it computes what eager
+ * computes.
  *
- * Place in the flow: cmake/CairnEmbed.cmake writes the table at build time from the very files that the CPU kernels
- * include; pointwise_text.c pastes them. Invariant: in the order of the table each text needs only those before it. */
+ * Place in the flow: cmake/CairnEmbed.cmake writes the table at build time from the very files that the CPU
+ * kernels include; pointwise_text.c pastes them. Invariant: in the order of the table each text needs only
+ * those before it. */
 #ifndef CNI_CODEGEN_EMBEDDED_H
 #define CNI_CODEGEN_EMBEDDED_H
 

@@ -1,5 +1,5 @@
-/* loop.c: describes the loop of a pointwise call: which operands are dense, strided, single or passed by value, with the
- * dims brought into memory order and merged. See loop.h.
+/* loop.c: describes the loop of a pointwise call: which operands are dense, strided, single or passed by
+ * value, with the dims brought into memory order and merged. See loop.h.
  *
  * Invariant: no allocation and no text here; this runs for every call. */
 #include "loop.h"
@@ -61,7 +61,8 @@ static void add_operand(walk *w, const cn_desc *d)
   int64_t *stride = w->stride[w->n++];
   int lead = w->ndim - d->ndim;
   for (int i = 0; i < w->ndim; i++)
-    stride[i] = d->numel == 1 || i < lead || (d->shape[i - lead] == 1 && w->shape[i] != 1) ? 0 : d->strides[i - lead];
+    stride[i] =
+        d->numel == 1 || i < lead || (d->shape[i - lead] == 1 && w->shape[i] != 1) ? 0 : d->strides[i - lead];
 }
 
 /* ---- dims: in memory order, merged where every operand allows it ---- */

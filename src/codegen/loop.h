@@ -1,8 +1,8 @@
 /* loop.h: from a pointwise call to a loop that can be rendered, compiled and run.
  *
- * Place in the flow: backends ask (through cn_host) for a call's cn_source, look for compiled code under its key, and
- * only when there is none for its text. Invariant: a source's text depends on its key alone; everything that changes
- * from call to call is in source->loop. */
+ * Place in the flow: backends ask (through cn_host) for a call's cn_source, look for compiled code under
+ * its key, and only when there is none for its text. Invariant: a source's text depends on its key alone;
+ * everything that changes from call to call is in source->loop. */
 #ifndef CNI_CODEGEN_LOOP_H
 #define CNI_CODEGEN_LOOP_H
 

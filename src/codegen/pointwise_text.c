@@ -1,8 +1,9 @@
-/* pointwise_text.c: renders a loop (loop.h) as C or CUDA C: the embedded maths, one function per primitive used, the
- * program's steps, and around them a flat or a strided loop.
+/* pointwise_text.c: renders a loop (loop.h) as C or CUDA C: the embedded maths, one function per primitive
+ * used, the program's steps, and around them a flat or a strided loop.
  *
- * Place in the flow: called when a backend has no compiled code under a source's key. Invariant: the arithmetic is that
- * of the CPU kernels: formulas come from pointwise.def, helpers and conversions from the headers those kernels include. */
+ * Place in the flow: called when a backend has no compiled code under a source's key. Invariant: the
+ * arithmetic is that of the CPU kernels: formulas come from pointwise.def, helpers and conversions from the
+ * headers those kernels include. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -61,8 +62,10 @@ static const element elements[CN_DTYPE_COUNT] = {CNI_EACH_NATURAL(NATURAL, ) CNI
 
 static const char *type_name(int compute)
 {
-  return compute == CN_F32 ? "float" : compute == CN_F64 ? "double" : compute == CN_I64 ? "long long"
-                                                                                        : "unsigned long long";
+  return compute == CN_F32   ? "float"
+         : compute == CN_F64 ? "double"
+         : compute == CN_I64 ? "long long"
+                             : "unsigned long long";
 }
 
 static bool is_int(const cn_source *s) { return s->compute == CN_I64 || s->compute == CN_U64; }
@@ -95,12 +98,14 @@ static bool uses_maths(const cni_program *p)
 
 static void put_head(text *t, const cn_source *s)
 {
-  static const char *const builtins[] = {"fabs", "sqrt", "floor", "ceil", "trunc", "rint", "fmod", "copysign", "hypot"};
+  static const char *const builtins[] = {"fabs", "sqrt", "floor",    "ceil", "trunc",
+                                         "rint", "fmod", "copysign", "hypot"};
   bool cuda = s->lang == CN_LANG_CUDA;
   put(t, "#define CNM_EMBEDDED 1\n");
   put(t, cuda ? cuda_names : "#include <stdint.h>\n#include <string.h>\n");
   for (size_t i = 0; cuda && i < sizeof builtins / sizeof *builtins; i++)
-    putf(t, "#define __builtin_%s %s\n#define __builtin_%sf %sf\n", builtins[i], builtins[i], builtins[i], builtins[i]);
+    putf(t, "#define __builtin_%s %s\n#define __builtin_%sf %sf\n", builtins[i], builtins[i], builtins[i],
+         builtins[i]);
   bool maths = uses_maths(s->program);
   for (const cni_embedded *e = cni_embedded_texts; e->name; e++) {
     bool base = !strcmp(e->name, "base/convert.h") || !strcmp(e->name, "base/maths.h");
@@ -114,10 +119,14 @@ static void put_primitives(text *t, const cn_source *s)
 {
   static const char *const arguments[] = {"", "T a", "T a, T b", "T a, T b, T c"};
   const cni_program *p = s->program;
-  const char *suffix = s->compute == CN_F32 ? "f32" : s->compute == CN_F64 ? "f64" : s->compute == CN_I64 ? "i64" : "u64";
+  const char *suffix = s->compute == CN_F32   ? "f32"
+                       : s->compute == CN_F64 ? "f64"
+                       : s->compute == CN_I64 ? "i64"
+                                              : "u64";
   bool done[CNI_PRIM_COUNT] = {false};
   putf(t, "typedef %s T;\n", type_name(s->compute));
-  putf(t, "#define M(fn) cnm_##fn%s\n#define F(fn) cnp_##fn##_%s\n", s->compute == CN_F32 ? "##f" : "", suffix);
+  putf(t, "#define M(fn) cnm_##fn%s\n#define F(fn) cnp_##fn##_%s\n", s->compute == CN_F32 ? "##f" : "",
+       suffix);
   for (int i = 0; i < p->nstep; i++) {
     const cni_prim_info *prim = &cni_prims[p->steps[i].prim];
     if (done[p->steps[i].prim]) continue;
@@ -135,11 +144,13 @@ static void put_conversions(text *t, const cn_source *s)
     if (s->form[k] == 'p') continue;
     putf(t, "typedef %s S%d;\n", e->type, k);
     if (k < s->nout) {
-      if (e->hub) putf(t, "CNM_FN S%d store%d(T v) { return %s(CNI_TO_%s(%c, v)); }\n", k, k, e->store, e->hub, kind);
+      if (e->hub)
+        putf(t, "CNM_FN S%d store%d(T v) { return %s(CNI_TO_%s(%c, v)); }\n", k, k, e->store, e->hub, kind);
       else putf(t, "CNM_FN S%d store%d(T v) { return CNI_TO_%s(%c, v); }\n", k, k, e->id, kind);
     } else {
       const char *open = e->hub ? e->load : "", *after = s->dtype[k] == CN_BOOL ? " != 0" : "";
-      putf(t, "CNM_FN T load%d(S%d v) { return (T)CNI_TO_%s(%c, %s(v%s)); }\n", k, k, compute, e->kind, open, after);
+      putf(t, "CNM_FN T load%d(S%d v) { return (T)CNI_TO_%s(%c, %s(v%s)); }\n", k, k, compute, e->kind, open,
+           after);
     }
   }
 }
@@ -148,7 +159,8 @@ static void put_conversions(text *t, const cn_source *s)
 
 static bool divides(int prim)
 {
-  return prim == CNI_PW_fmod || prim == CNI_PW_remainder || prim == CNI_PW_floor_div || prim == CNI_PW_trunc_div;
+  return prim == CNI_PW_fmod || prim == CNI_PW_remainder || prim == CNI_PW_floor_div ||
+         prim == CNI_PW_trunc_div;
 }
 
 static void put_literal(text *t, const cn_source *s, double value)
@@ -159,7 +171,9 @@ static void put_literal(text *t, const cn_source *s, double value)
   } bits = {value};
   if (is_int(s)) putf(t, "(T)%lldLL", (long long)value);
   else if (value - value != 0) putf(t, "(T)cnm_u2d(0x%llxULL)", bits.u);
-  else putf(t, "(T)%.17g%s", value, value == (double)(long long)value && value < 1e15 && value > -1e15 ? ".0" : "");
+  else
+    putf(t, "(T)%.17g%s", value,
+         value == (double)(long long)value && value < 1e15 && value > -1e15 ? ".0" : "");
 }
 
 /* cng_run(x0, ..., k0, ..., &y0, ..., &bad): one element. Registers: inputs, constants, steps. */
@@ -196,10 +210,11 @@ static void put_program(text *t, const cn_source *s)
 
 static void put_struct(text *t, const cn_source *s)
 {
-  putf(t, "typedef struct cn_loop {\n  void *ptr[%d];\n  union { double f; long long i; } scalar[%d];\n", CN_LOOP_OPERANDS,
-       CN_LOOP_SCALARS);
+  putf(t, "typedef struct cn_loop {\n  void *ptr[%d];\n  union { double f; long long i; } scalar[%d];\n",
+       CN_LOOP_OPERANDS, CN_LOOP_SCALARS);
   put(t, "  long long n;\n  int *fault;\n  int fault_code, ndim;\n");
-  if (!s->flat) putf(t, "  long long shape[%d], stride[%d][%d];\n", CN_MAX_DIMS, CN_LOOP_OPERANDS, CN_MAX_DIMS);
+  if (!s->flat)
+    putf(t, "  long long shape[%d], stride[%d][%d];\n", CN_MAX_DIMS, CN_LOOP_OPERANDS, CN_MAX_DIMS);
   put(t, "} cn_loop;\n");
 }
 
@@ -217,14 +232,16 @@ static void put_common(text *t, const cn_source *s)
     }
   for (int k = 0; k < s->nout + s->nin; k++) {
     const char *constant = k < s->nout ? "" : "const ";
-    if (s->form[k] != 'p') putf(t, "  %sS%d *const a%d = (%sS%d *)p->ptr[%d];\n", constant, k, k, constant, k, k);
+    if (s->form[k] != 'p')
+      putf(t, "  %sS%d *const a%d = (%sS%d *)p->ptr[%d];\n", constant, k, k, constant, k, k);
     if (s->form[k] == 's') putf(t, "  const T v%d = load%d(a%d[0]);\n", k, k, k);
     if (s->form[k] == 'p') putf(t, "  const T v%d = (T)p->scalar[%d].%c;\n", k, slot++, field);
   }
 }
 
 /* One element. Operand k is read and written at `open` k `close`: "a3[i]", "a3[o3]", "u3.v[j]". */
-static void put_element(text *t, const cn_source *s, const char *indent, char name, const char *close, bool numbered)
+static void put_element(text *t, const cn_source *s, const char *indent, char name, const char *close,
+                        bool numbered)
 {
   const cni_program *p = s->program;
   int nattr = 0;
@@ -276,8 +293,9 @@ static void put_c_loop(text *t, const cn_source *s)
   } else { /* a run along the last dim at a time */
     put(t, "  for (long long i = begin; i < end;) {\n");
     put_offsets(t, s);
-    put(t, "    const int last = p->ndim - 1;\n    long long stop = i - i % p->shape[last] + p->shape[last];\n"
-           "    if (stop > end) stop = end;\n    for (; i < stop; i++) {\n");
+    put(t,
+        "    const int last = p->ndim - 1;\n    long long stop = i - i % p->shape[last] + p->shape[last];\n"
+        "    if (stop > end) stop = end;\n    for (; i < stop; i++) {\n");
     put_element(t, s, "      ", 'a', "", true);
     for (int k = 0; k < s->nout + s->nin; k++)
       if (s->form[k] == 'x') putf(t, "      o%d += p->stride[%d][last];\n", k, k);
@@ -288,16 +306,20 @@ static void put_c_loop(text *t, const cn_source *s)
 
 static const char *word_of(size_t bytes)
 {
-  return bytes == 16 ? "uint4" : bytes == 8 ? "uint2" : bytes == 4 ? "unsigned int" : bytes == 2 ? "unsigned short"
-                                                                                                 : "unsigned char";
+  return bytes == 16  ? "uint4"
+         : bytes == 8 ? "uint2"
+         : bytes == 4 ? "unsigned int"
+         : bytes == 2 ? "unsigned short"
+                      : "unsigned char";
 }
 
-/* `vector` elements at a time, 16 bytes of the widest operand; single ones at the end or where pointers are not
- * aligned. */
+/* `vector` elements at a time, 16 bytes of the widest operand; single ones at the end or where pointers are
+ * not aligned. */
 static void put_cuda_flat(text *t, const cn_source *s)
 {
-  putf(t, "  const unsigned long long n = (unsigned long long)p->n, step = gridDim.x * %dull;\n"
-          "  unsigned long long i = (blockIdx.x * %dull + threadIdx.x) * %d;\n  for (; i < n; i += step) {\n",
+  putf(t,
+       "  const unsigned long long n = (unsigned long long)p->n, step = gridDim.x * %dull;\n"
+       "  unsigned long long i = (blockIdx.x * %dull + threadIdx.x) * %d;\n  for (; i < n; i += step) {\n",
        CN_LOOP_THREADS * s->vector, CN_LOOP_THREADS, s->vector);
   if (s->vector > 1) {
     putf(t, "    if (p->ndim && i + %d <= n) {\n", s->vector);
@@ -311,7 +333,8 @@ static void put_cuda_flat(text *t, const cn_source *s)
     put_element(t, s, "        ", 'u', ".v[j]", false);
     put(t, "      }\n");
     for (int k = 0; k < s->nout; k++)
-      putf(t, "      *(%s *)(a%d + i) = u%d.w;\n", word_of(cni_dtype_size(s->dtype[k]) * (size_t)s->vector), k, k);
+      putf(t, "      *(%s *)(a%d + i) = u%d.w;\n", word_of(cni_dtype_size(s->dtype[k]) * (size_t)s->vector),
+           k, k);
     put(t, "      continue;\n    }\n");
   }
   putf(t, "    for (unsigned long long j = i; j < n && j < i + %d; j++) {\n", s->vector);
@@ -321,14 +344,18 @@ static void put_cuda_flat(text *t, const cn_source *s)
 
 static void put_cuda_loop(text *t, const cn_source *s)
 {
-  putf(t, "extern \"C\" __global__ void __launch_bounds__(%d) %s(const cn_loop loop)\n{\n  const cn_loop *const p = &loop;\n",
+  putf(t,
+       "extern \"C\" __global__ void __launch_bounds__(%d) %s(const __grid_constant__ cn_loop loop)\n{\n  "
+       "const cn_loop *const p = &loop;\n",
        CN_LOOP_THREADS, s->entry);
   put_common(t, s);
   if (s->flat) {
     put_cuda_flat(t, s);
   } else {
-    putf(t, "  const I n = (I)p->n, step = (I)gridDim.x * %d;\n"
-            "  for (I i = (I)blockIdx.x * %d + threadIdx.x; i < n; i += step) {\n", CN_LOOP_THREADS, CN_LOOP_THREADS);
+    putf(t,
+         "  const I n = (I)p->n, step = (I)gridDim.x * %d;\n"
+         "  for (I i = (I)blockIdx.x * %d + threadIdx.x; i < n; i += step) {\n",
+         CN_LOOP_THREADS, CN_LOOP_THREADS);
     put_offsets(t, s);
     put_element(t, s, "    ", 'a', "", true);
     put(t, "  }\n");

@@ -304,9 +304,12 @@ static int add_inputs(capture *cap, cn_tensor **metas, cn_tensor *const *inputs,
     cni_gvalue v = {.kind = CNI_VALUE_INPUT, .dtype = d->dtype, .ndim = d->ndim, .device = d->device,
                     .index = (int32_t)i};
     memcpy(v.shape, d->shape, (size_t)d->ndim * sizeof *v.shape);
+    memcpy(v.strides, d->strides, (size_t)d->ndim * sizeof *v.strides);
+    v.has_strides = !cni_is_contiguous(d->ndim, d->shape, d->strides);
     int value = cni_graph_add_value(g, &v);
     if (value < 0 || cni_graph_add_list(&g->inputs, &g->ninputs, &g->inputs_cap, value)) return CN_ERR_MEMORY;
-    metas[i] = cni_scope_add(meta_tensor(cap, d->device, d->dtype, d->ndim, d->shape, NULL, value));
+    metas[i] = cni_scope_add(
+      meta_tensor(cap, d->device, d->dtype, d->ndim, d->shape, v.has_strides ? d->strides : NULL, value));
     if (!metas[i]) return CN_ERR_MEMORY;
   }
   g->free_dims = cni_alloc_zero(n * sizeof *g->free_dims);

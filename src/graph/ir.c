@@ -163,12 +163,52 @@ static void mark_live(const cn_graph *g, bool *live)
   }
 }
 
-static void renumber_syms(cn_graph *g, const int *to)
+/* Drops dead nodes; to[i]: the new number of node i, -1 where it went. */
+static void drop_nodes(cn_graph *g, const bool *live, int *to)
+{
+  size_t n = 0;
+  for (size_t i = 0; i < g->nnodes; i++) {
+    cni_gnode *node = &g->nodes[i];
+    to[i] = live[node->out[0]] ? (int)n : -1;
+    if (to[i] < 0) {
+      free_node(node);
+      continue;
+    }
+    for (int k = 0; k < node->nout; k++) g->values[node->out[k]].node = (int)n;
+    g->nodes[n++] = *node;
+  }
+  g->nnodes = n;
+}
+
+/* Drops values that nothing makes or reads; to[i] likewise. Inputs and states stay. */
+static void drop_values(cn_graph *g, const bool *live, int *to)
+{
+  size_t n = 0;
+  for (size_t i = 0; i < g->nvalues; i++) {
+    bool stays = live[i] || g->values[i].kind == CNI_VALUE_INPUT || g->values[i].kind == CNI_VALUE_STATE;
+    to[i] = stays ? (int)n : -1;
+    if (stays) g->values[n++] = g->values[i];
+  }
+  g->nvalues = n;
+  for (size_t i = 0; i < g->nnodes; i++) {
+    for (int k = 0; k < g->nodes[i].nin; k++)
+      if (g->nodes[i].in[k] >= 0) g->nodes[i].in[k] = to[g->nodes[i].in[k]];
+    for (int k = 0; k < g->nodes[i].nout; k++) g->nodes[i].out[k] = to[g->nodes[i].out[k]];
+  }
+  for (size_t i = 0; i < g->ninputs; i++) g->inputs[i] = to[g->inputs[i]];
+  for (size_t i = 0; i < g->noutputs; i++) g->outputs[i] = to[g->outputs[i]];
+  for (size_t i = 0; i < g->nstates; i++) {
+    g->states[i].value = to[g->states[i].value];
+    if (g->states[i].final >= 0) g->states[i].final = to[g->states[i].final];
+  }
+}
+
+static void renumber_syms(cn_graph *g, const int *nodes, const int *values)
 {
   size_t n = 0;
   for (size_t i = 0; i < g->nsyms; i++) {
     cni_sym_attr s = g->syms[i];
-    if (s.arg >= 0) s.node = to[s.node];
+    s.node = s.arg >= 0 ? nodes[s.node] : values[s.node];
     if (s.node >= 0) g->syms[n++] = s;
   }
   g->nsyms = n;
@@ -177,31 +217,24 @@ static void renumber_syms(cn_graph *g, const int *to)
 int cn_graph_remove_dead(cn_graph *g)
 {
   if (!g) return cni_fail(CN_ERR_TYPE, "graph: NULL");
-  bool *live = cni_alloc_zero(g->nvalues + 1);
-  int *to = live ? cni_alloc((g->nnodes + 1) * sizeof *to) : NULL;
-  size_t n = 0, before = g->nnodes;
-  if (to) {
+  size_t nnodes = g->nnodes, nvalues = g->nvalues;
+  bool *live = cni_alloc_zero(nvalues + 1);
+  int *nodes = live ? cni_alloc((nnodes + 1) * sizeof *nodes) : NULL;
+  int *values = nodes ? cni_alloc((nvalues + 1) * sizeof *values) : NULL;
+  if (values) {
     for (size_t i = 0; i < g->noutputs; i++) live[g->outputs[i]] = true;
     for (size_t i = 0; i < g->nstates; i++)
       if (g->states[i].final >= 0) live[g->states[i].final] = true;
     mark_live(g, live);
-    for (size_t i = 0; i < before; i++) {
-      cni_gnode *node = &g->nodes[i];
-      to[i] = live[node->out[0]] ? (int)n : -1;
-      if (to[i] < 0) {
-        free_node(node);
-        continue;
-      }
-      for (int k = 0; k < node->nout; k++) g->values[node->out[k]].node = (int)n;
-      g->nodes[n++] = *node;
-    }
-    g->nnodes = n;
-    renumber_syms(g, to);
+    drop_nodes(g, live, nodes);
+    drop_values(g, live, values);
+    renumber_syms(g, nodes, values);
     cni_plan_free(g->plan);
     g->plan = NULL;
   }
-  if (live) cni_free(live, g->nvalues + 1);
-  if (!to) return CN_ERR_MEMORY;
-  cni_free(to, (before + 1) * sizeof *to);
-  return (int)(before - n);
+  bool done = values != NULL;
+  if (live) cni_free(live, nvalues + 1);
+  if (nodes) cni_free(nodes, (nnodes + 1) * sizeof *nodes);
+  if (values) cni_free(values, (nvalues + 1) * sizeof *values);
+  return done ? (int)(nnodes - g->nnodes) : CN_ERR_MEMORY;
 }

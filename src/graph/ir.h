@@ -23,6 +23,8 @@ typedef struct cni_gvalue {
   double number;   /* SCALAR: its value (float types), ... */
   int64_t integer; /* ... (other types) */
   int64_t shape[CN_MAX_DIMS]; /* as traced */
+  bool has_strides; /* INPUT: was not row-major when traced; others are brought into that order before a run */
+  int64_t strides[CN_MAX_DIMS];
 } cni_gvalue;
 
 /* An integer that depends on sizes: num * a * b / den + add, where a and b are sizes of inputs (input -1: 1). */

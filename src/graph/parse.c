@@ -122,6 +122,12 @@ static int input_line(reader *r, int id)
   int64_t free_dims = 0;
   if (!type(r, &v)) return bad(r, "a type and shape are missing");
   if (eat(r, "free") && (!integer(r, &free_dims) || free_dims < 0 || free_dims > 0xffff)) return bad(r, "bad dims");
+  if (eat(r, "strides [")) {
+    v.has_strides = true;
+    for (int i = 0; i < v.ndim; i++)
+      if (!integer(r, &v.strides[i]) || (i + 1 < v.ndim && !eat(r, ","))) return bad(r, "bad strides");
+    if (!eat(r, "]")) return bad(r, "bad strides");
+  }
   uint32_t *dims = cni_alloc((g->ninputs + 1) * sizeof *dims);
   if (!dims) return CN_ERR_MEMORY;
   if (g->free_dims) memcpy(dims, g->free_dims, g->ninputs * sizeof *dims);

@@ -151,11 +151,8 @@ static int run_all(running *r, cn_tensor **outputs)
   return status;
 }
 
-int cn_graph_run(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
+static int run_graph(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
 {
-  if (cn_err()) return cn_err();
-  if (!g) return cni_fail(CN_ERR_TYPE, "graph_run: the graph is NULL");
-  if (cni_state()->capture) return cni_fail(CN_ERR_CAPTURE, "graph_run: a graph cannot run while one is captured");
   running r = {.g = g, .inputs = inputs, .plan = cni_plan_for(g, inputs)};
   if (!r.plan) return cn_err();
   size_t n = r.plan->nvalues + 1;
@@ -164,6 +161,61 @@ int cn_graph_run(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
   int status = r.made ? run_all(&r, outputs) : CN_ERR_MEMORY;
   if (r.now) cni_free(r.now, n * sizeof *r.now);
   if (r.made) cni_free(r.made, n);
+  return status;
+}
+
+/* ---- inputs in the memory order they were traced in ---- */
+
+/* Dense strides of this shape whose dims lie in memory as the traced ones did. */
+static void traced_order(const cni_gvalue *v, const int64_t *shape, int64_t *strides)
+{
+  int order[CN_MAX_DIMS];
+  int64_t step = 1;
+  if (!v->has_strides) {
+    cni_contiguous_strides(v->ndim, shape, strides);
+    return;
+  }
+  for (int i = 0; i < v->ndim; i++) { /* by rising stride; later dims first among equals */
+    int j = i;
+    for (; j > 0 && v->strides[order[j - 1]] >= v->strides[i]; j--) order[j] = order[j - 1];
+    order[j] = i;
+  }
+  for (int i = 0; i < v->ndim; i++) {
+    strides[order[i]] = step;
+    step *= shape[order[i]] > 1 ? shape[order[i]] : 1;
+  }
+}
+
+static bool in_order(const cn_desc *d, const int64_t *strides)
+{
+  for (int i = 0; i < d->ndim; i++)
+    if (d->shape[i] != 1 && d->strides[i] != strides[i]) return false;
+  return true;
+}
+
+/* The trace depends on its inputs' memory order (it decides when a reshape is a view, say): an input in another order
+ * is copied into the traced one. Borrowed from the scope or the caller; NULL on failure. */
+static cn_tensor *fitted(const cni_gvalue *v, cn_tensor *t)
+{
+  int64_t strides[CN_MAX_DIMS];
+  if (!t || t->d.ndim != v->ndim || !t->d.numel) return t; /* what is wrong is said by the plan */
+  if (v->has_strides && in_order(&t->d, v->strides)) return t;
+  traced_order(v, t->d.shape, strides);
+  if (in_order(&t->d, strides)) return t;
+  cn_tensor *copy = cni_scope_add(cni_tensor_new(t->d.device, t->d.dtype, t->d.ndim, t->d.shape, strides));
+  return copy && !cni_copy_elements(copy, t) ? copy : NULL;
+}
+
+int cn_graph_run(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
+{
+  if (cn_err()) return cn_err();
+  if (!g) return cni_fail(CN_ERR_TYPE, "graph_run: the graph is NULL");
+  if (cni_state()->capture) return cni_fail(CN_ERR_CAPTURE, "graph_run: a graph cannot run while one is captured");
+  cn_tensor **in = cni_alloc((g->ninputs + 1) * sizeof *in);
+  if (!in) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < g->ninputs; i++) in[i] = fitted(&g->values[g->inputs[i]], inputs[i]);
+  int status = cn_err() ? cn_err() : run_graph(outputs, g, in);
+  cni_free(in, (g->ninputs + 1) * sizeof *in);
   return status;
 }
 

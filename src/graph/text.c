@@ -45,6 +45,13 @@ static void put_type(text *t, const cni_gvalue *v)
   put(t, "]");
 }
 
+static void put_strides(text *t, const cni_gvalue *v)
+{
+  put(t, " strides [");
+  for (int i = 0; i < v->ndim; i++) put(t, "%s%" PRId64, i ? ", " : "", v->strides[i]);
+  put(t, "]");
+}
+
 static void put_string(text *t, const char *s)
 {
   put(t, "'");
@@ -126,6 +133,7 @@ char *cn_graph_to_string(const cn_graph *g)
     put(&t, "%%%zu = %s ", i, v->kind == CNI_VALUE_INPUT ? "input" : "state");
     put_type(&t, v);
     if (v->kind == CNI_VALUE_INPUT && g->free_dims[v->index]) put(&t, " free %u", g->free_dims[v->index]);
+    if (v->has_strides) put_strides(&t, v);
     put(&t, "\n");
   }
   for (size_t i = 0; i < g->nnodes; i++) put_node(&t, g, &g->nodes[i]);

@@ -5,6 +5,7 @@
  * but a pooled handle and a cached buffer per result. */
 #include "apply.h"
 
+#include <cairn/ops.h>
 #include <string.h>
 
 #include "base/dtype.h"
@@ -193,7 +194,8 @@ int cni_apply_next(cni_applying *a)
 
 /* ---- composites: decompose above the modes ---- */
 
-static int apply_composite(cni_applying *a)
+/* Runs decompose; its results become owned. */
+static int decompose(cni_applying *a)
 {
   size_t depth = cni_scope_push();
   int status = a->info->row->decompose(&a->c);
@@ -201,10 +203,35 @@ static int apply_composite(cni_applying *a)
   for (int i = 0; i < a->c.nout; i++)
     a->c.out[i] = !status && a->c.out[i] ? cni_scope_take_inside(depth, a->c.out[i]) : NULL;
   cni_scope_pop(depth);
-  if (status || !a->dest) return status;
-  cn_tensor *result = a->c.out[0]; /* in place: as a copy, which carries the history along */
+  return status;
+}
+
+/* In place: the result is copied into dest, which carries the history along. Where gradients are recorded the ops work
+ * on a copy of dest, since they may save it. */
+static int decompose_into(cni_applying *a, const cn_state *st)
+{
+  if (a->c.nout != 1) return cni_fail_several(a);
+  cn_value args[CN_MAX_ARGS];
+  cn_tensor *in[STACK_INPUTS];
+  size_t depth = cni_scope_push();
+  bool copies = !st->no_grad && may_need_grad(a->dest) && a->c.nin > 0 && a->c.nin <= STACK_INPUTS &&
+                a->c.in[0] == a->dest;
+  if (copies) {
+    memcpy(args, a->c.args, (size_t)a->c.nargs * sizeof *args);
+    memcpy(in, a->c.in, (size_t)a->c.nin * sizeof *in);
+    in[0] = cn_clone(a->dest);
+    args[a->info->tensors[0]] = cn_v_tensor(in[0]);
+    a->c.args = args;
+    a->c.in = in;
+  }
+  int status = copies && !in[0] ? cn_err() : decompose(a);
+  cni_scope_pop(depth);
+  if (status) return status;
+  cn_tensor *result = a->c.out[0];
+  if (a->c.nout != 1 || !result) return cni_fail_several(a);
   a->c.out[0] = NULL;
-  status = cni_copy_op(a->dest, result);
+  status = cni_check_dest(a, result->d.dtype, result->d.ndim, result->d.shape);
+  if (!status) status = cni_copy_op(a->dest, result);
   cni_tensor_release(result);
   if (!status) a->c.out[0] = cni_tensor_keep(a->dest);
   return status;
@@ -217,11 +244,11 @@ static int apply_with(cni_applying *a, cn_state *st)
   const cn_op *row = a->info->row;
   int status = pick_device(a, st);
   if (status) return status;
-  if (row->flags & CN_OP_COMPOSITE) return apply_composite(a);
+  if (row->flags & CN_OP_COMPOSITE) return a->dest ? decompose_into(a, st) : decompose(a);
   status = check_types(a);
   if (!status) status = row->infer(&a->c);
   if (CNI_UNLIKELY(status)) return status;
-  if (a->dest && (status = cni_check_dest(a))) return status;
+  if (a->dest && (status = cni_check_dest(a, a->c.spec[0].dtype, a->c.spec[0].ndim, a->c.spec[0].shape))) return status;
   a->mask = st->modes;
   if (wants_autograd(a, st)) a->mask |= CNI_MODE_AUTOGRAD;
   return cni_apply_next(a);
@@ -247,8 +274,8 @@ int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor
     *nout = a.c.nout;
   }
   if (in != stack) cni_free(in, (size_t)count * sizeof *in);
-  if (CNI_UNLIKELY(status && !st->err)) cni_fail(status, "%s: failed", info->name);
-  return status;
+  /* What is pending says why; a code that came up through several layers may not. */
+  return CNI_LIKELY(!status) ? CN_OK : cni_fail(status, "%s: failed", info->name);
 }
 
 static const cni_opinfo *info_of(int op_id)

@@ -1,9 +1,10 @@
 /* attention.c: scaled dot product attention: softmax(scale * Q K^T + mask) V.
  *
- * Place in the flow: scaled_dot_product_attention checks, brings its operands to four dimensions and calls sdpa_forward,
- * whose kernels never hold the scores of more than a block, so memory is linear in the lengths. Its gradient is
- * sdpa_backward, or, where the explicit scores are needed (gradients of gradients, of the mask, of the logsumexp), the
- * textbook formulas in public ops. Invariant: a query that may look at no key gives zeros, and so do its gradients. */
+ * Place in the flow: scaled_dot_product_attention checks, brings its operands to four dimensions and calls
+ * sdpa_forward, whose kernels never hold the scores of more than a block, so memory is linear in the lengths.
+ * Its gradient is sdpa_backward, or, where the explicit scores are needed (gradients of gradients, of the
+ * mask, of the logsumexp), the textbook formulas in public ops. Invariant: a query that may look at no key
+ * gives zeros, and so do its gradients. */
 #include <cairn/kw.h>
 #include <math.h>
 
@@ -31,7 +32,10 @@ static cn_tensor *gather_heads(cn_tensor *g, int64_t heads)
   return cn_sum(cn_reshape(g, CN_SHAPE(s[0], heads, s[1] / heads, s[2], s[3])), .dim = CN_INTS(2));
 }
 
-static cn_tensor *in_type(cn_tensor *x, cn_dtype type) { return cn_dtype_of(x) == type ? x : cn_cast(x, type); }
+static cn_tensor *in_type(cn_tensor *x, cn_dtype type)
+{
+  return cn_dtype_of(x) == type ? x : cn_cast(x, type);
+}
 
 static cn_tensor *swapped(cn_tensor *x) { return cn_transpose(x, -2, -1); }
 
@@ -53,8 +57,8 @@ static cn_tensor *scores_of(cn_tensor *q, cn_tensor *k, cn_tensor *mask, bool ca
   return cn_add(s, in_type(mask, cn_dtype_of(s)));
 }
 
-/* softmax of s: (B, H, Tq, Tk) over the keys, zeros for queries with none; *lse (if wanted): (B, H, Tq, 1). The largest
- * score only shifts, so no gradient goes through it. */
+/* softmax of s: (B, H, Tq, Tk) over the keys, zeros for queries with none; *lse (if wanted): (B, H, Tq, 1).
+ * The largest score only shifts, so no gradient goes through it. */
 static cn_tensor *weights_of(cn_tensor *s, cn_tensor **lse)
 {
   if (!s) return NULL;
@@ -74,9 +78,10 @@ typedef struct gradients {
   cn_tensor *q, *k, *v, *mask;
 } gradients;
 
-/* Operands as given (k, v with their own heads); g: (B, H, Tq, Dv) and g_lse: (B, H, Tq) may be NULL for zero. */
-static gradients explicit_gradients(cn_tensor *q, cn_tensor *k, cn_tensor *v, cn_tensor *mask, bool causal, double scale,
-                                    cn_tensor *g, cn_tensor *g_lse)
+/* Operands as given (k, v with their own heads); g: (B, H, Tq, Dv) and g_lse: (B, H, Tq) may be NULL for
+ * zero. */
+static gradients explicit_gradients(cn_tensor *q, cn_tensor *k, cn_tensor *v, cn_tensor *mask, bool causal,
+                                    double scale, cn_tensor *g, cn_tensor *g_lse)
 {
   cn_dtype type = cn_dtype_of(q) == CN_F64 ? CN_F64 : CN_F32;
   int64_t heads = cn_size(k, 1);
@@ -122,9 +127,10 @@ static int shapes_differ(const cn_call *c, int first)
     const cn_desc *d = &c->in[first + i]->d;
     cni_shape_text(text[i], TEXT, d->ndim, d->shape);
   }
-  return cn_call_fail(c, CN_ERR_SHAPE,
-                      "query %s, key %s and value %s do not fit; expected (..., H, L, E), (..., H, S, E), (..., H, S, Ev)",
-                      text[0], text[1], text[2]);
+  return cn_call_fail(
+      c, CN_ERR_SHAPE,
+      "query %s, key %s and value %s do not fit; expected (..., H, L, E), (..., H, S, E), (..., H, S, Ev)",
+      text[0], text[1], text[2]);
 }
 
 static int check_types(const cn_call *c, int first, const cn_tensor *mask)
@@ -132,7 +138,8 @@ static int check_types(const cn_call *c, int first, const cn_tensor *mask)
   const cn_tensor *q = c->in[first];
   for (int i = first; i < first + 3; i++)
     if (c->in[i]->d.dtype != q->d.dtype || !cni_dtype_is_float(q->d.dtype) || !cni_dtype_computes(q->d.dtype))
-      return cn_call_fail(c, CN_ERR_DTYPE, "query, key and value must have one floating-point type, but are %s and %s",
+      return cn_call_fail(c, CN_ERR_DTYPE,
+                          "query, key and value must have one floating-point type, but are %s and %s",
                           cn_dtype_name((cn_dtype)q->d.dtype), cn_dtype_name((cn_dtype)c->in[i]->d.dtype));
   if (mask && mask->d.dtype != CN_BOOL && mask->d.dtype != CN_F32 && mask->d.dtype != q->d.dtype)
     return cn_call_fail(c, CN_ERR_DTYPE, "attn_mask must be bool, float32 or of query's type %s, not %s",
@@ -159,19 +166,23 @@ static int check_mask(const cn_call *c, const cn_tensor *mask, int ndim, const i
 static int check_heads(const cn_call *c, int first, const cn_tensor *mask)
 {
   const cn_desc *q = &c->in[first]->d, *k = &c->in[first + 1]->d, *v = &c->in[first + 2]->d;
-  if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || q->shape[0] != k->shape[0] || k->shape[0] != v->shape[0] ||
-      k->shape[1] != v->shape[1] || k->shape[2] != v->shape[2] || q->shape[3] != k->shape[3] ||
-      (k->shape[1] ? q->shape[1] % k->shape[1] : q->shape[1]) != 0)
+  if (q->ndim != 4 || k->ndim != 4 || v->ndim != 4 || q->shape[0] != k->shape[0] ||
+      k->shape[0] != v->shape[0] || k->shape[1] != v->shape[1] || k->shape[2] != v->shape[2] ||
+      q->shape[3] != k->shape[3] || (k->shape[1] ? q->shape[1] % k->shape[1] : q->shape[1]) != 0)
     return shapes_differ(c, first);
   int status = check_types(c, first, mask);
-  return status ? status : check_mask(c, mask, 4, (const int64_t[]){q->shape[0], q->shape[1], q->shape[2], k->shape[2]});
+  return status
+             ? status
+             : check_mask(c, mask, 4, (const int64_t[]){q->shape[0], q->shape[1], q->shape[2], k->shape[2]});
 }
 
-/* Gives result i the order of `like`'s memory where that is (B, T, H, D), so that heads can be joined without a copy. */
+/* Gives result i the order of `like`'s memory where that is (B, T, H, D), so that heads can be joined without
+ * a copy. */
 static void follow_heads(cn_call *c, int i, const cn_desc *like)
 {
   cn_spec *s = &c->spec[i];
-  if (s->shape[1] < 2 || s->shape[2] < 2 || like->strides[1] >= like->strides[2] || like->strides[1] == 0) return;
+  if (s->shape[1] < 2 || s->shape[2] < 2 || like->strides[1] >= like->strides[2] || like->strides[1] == 0)
+    return;
   s->strides[3] = 1;
   s->strides[1] = s->shape[3];
   s->strides[2] = s->shape[1] * s->shape[3];
@@ -198,8 +209,8 @@ static int forward_vjp(cn_vjp *v)
   double scale = scale_or(v->args, SCALE, cn_size(q, 3));
   bool recording = !cni_state()->no_grad;
   if (v->g[0] && !v->g[1] && !recording && !v->need[3])
-    return cn_sdpa_backward(&v->gin[0], &v->gin[1], &v->gin[2], v->g[0], q, k, val, v->out[0], v->out[1], mask,
-                            .is_causal = causal, .scale = option(scale));
+    return cn_sdpa_backward(&v->gin[0], &v->gin[1], &v->gin[2], v->g[0], q, k, val, v->out[0], v->out[1],
+                            mask, .is_causal = causal, .scale = option(scale));
   gradients r = explicit_gradients(q, k, val, mask, causal, scale, v->g[0], v->g[1]);
   v->gin[0] = r.q;
   v->gin[1] = r.k;
@@ -234,11 +245,13 @@ static int backward_infer(cn_call *c)
     if (!status) follow_heads(c, i, d);
   }
   if (status) return status;
-  const cn_desc *q = &c->in[1]->d, *v = &c->in[3]->d, *g = &c->in[0]->d, *out = &c->in[4]->d, *lse = &c->in[5]->d;
+  const cn_desc *q = &c->in[1]->d, *v = &c->in[3]->d, *g = &c->in[0]->d, *out = &c->in[4]->d,
+                *lse = &c->in[5]->d;
   const int64_t shape[4] = {q->shape[0], q->shape[1], q->shape[2], v->shape[3]};
   if (g->ndim != 4 || out->ndim != 4 || lse->ndim != 3 || memcmp(g->shape, shape, sizeof shape) != 0 ||
       memcmp(out->shape, shape, sizeof shape) != 0 || memcmp(lse->shape, shape, 3 * sizeof *shape) != 0)
-    return cn_call_fail(c, CN_ERR_SHAPE, "grad, output and lse must have the shapes of sdpa_forward's results");
+    return cn_call_fail(c, CN_ERR_SHAPE,
+                        "grad, output and lse must have the shapes of sdpa_forward's results");
   return CN_OK;
 }
 
@@ -246,8 +259,8 @@ static int backward_decompose(cn_call *c)
 {
   double scale = scale_or(c->args, BACKWARD_SCALE, cn_size(c->in[1], 3));
   cn_dtype type = cn_dtype_of(c->in[1]);
-  gradients r = explicit_gradients(c->in[1], c->in[2], c->in[3], c->in[6], cni_arg_bool(c->args, BACKWARD_CAUSAL), scale,
-                                   c->in[0], NULL);
+  gradients r = explicit_gradients(c->in[1], c->in[2], c->in[3], c->in[6],
+                                   cni_arg_bool(c->args, BACKWARD_CAUSAL), scale, c->in[0], NULL);
   c->out[0] = in_type(r.q, type);
   c->out[1] = in_type(r.k, type);
   c->out[2] = in_type(r.v, type);
@@ -258,7 +271,7 @@ static int backward_decompose(cn_call *c)
 
 enum { DROPOUT = 4, SDPA_CAUSAL = 5, SDPA_SCALE = 6, GQA = 7 }; /* its parameters */
 
-/* The batch that query, key and value share: the dims before heads (with enable_gqa) or before the last two. */
+/* The batch that query, key and value share: the dims before heads (enable_gqa) or before the last two. */
 static int shared_batch(const cn_call *c, bool gqa, int *n, int64_t *batch)
 {
   int core = gqa ? 3 : 2;
@@ -270,7 +283,8 @@ static int shared_batch(const cn_call *c, bool gqa, int *n, int64_t *batch)
   return CN_OK;
 }
 
-/* x: (..., [heads,] T, D) broadcast over batch and brought to (B, H, T, D). Without gqa heads are the batch's last dim. */
+/* x: (..., [heads,] T, D) broadcast over batch and brought to (B, H, T, D). Without gqa heads are the batch's
+ * last dim. */
 static cn_tensor *as_heads(cn_tensor *x, bool gqa, int n, const int64_t *batch)
 {
   int64_t shape[CN_MAX_DIMS + 1];
@@ -296,7 +310,8 @@ static cn_tensor *as_mask(cn_tensor *mask, int ndim, const int64_t *scores)
 }
 
 /* With dropout: the weights must be had. Operands (B, H, T, D). */
-static cn_tensor *with_dropout(cn_tensor *q, cn_tensor *k, cn_tensor *v, cn_tensor *mask, bool causal, double scale, double p)
+static cn_tensor *with_dropout(cn_tensor *q, cn_tensor *k, cn_tensor *v, cn_tensor *mask, bool causal,
+                               double scale, double p)
 {
   if (!q || !k || !v) return NULL;
   k = spread_heads(k, cn_size(q, 1));
@@ -350,28 +365,39 @@ static int attention_decompose(cn_call *c)
 }
 
 const cn_op cni_attention_ops[] = {
-  {.sig = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
-          "float dropout_p=0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor "
-          "; nn opt_attn_mask",
-   .doc = "softmax(scale * query key^T + attn_mask) value for (..., H, L, E), (..., H, S, E) and (..., H, S, Ev). A "
-          "bool mask says True where a key takes part; is_causal lets a query see keys up to its own position; scale "
-          "is 1 / sqrt(E) unless given. With enable_gqa key and value may have fewer heads, each serving a group. "
-          "dropout_p applies whenever it is not 0. Queries that see no key give zeros.",
-   .flags = CN_OP_COMPOSITE, .decompose = attention_decompose},
-  {.sig = "sdpa_forward(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, bool is_causal=False, *, "
-          "float? scale=None) -> (Tensor output, Tensor lse) ; nn",
-   .doc = "Attention of (B, H, L, E), (B, Hk, S, E) and (B, Hk, S, Ev) with H a multiple of Hk, and the logarithm of "
-          "each query's sum of exponentials, (B, H, L). Memory is linear in L and S.",
-   .infer = forward_infer, .vjp = forward_vjp, .decompose = forward_decompose,
-   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1),
-             [1] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1),
-             [2] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1),
-             [3] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1)}},
-  {.sig = "sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor lse, "
-          "Tensor? attn_mask=None, bool is_causal=False, *, float? scale=None) -> "
-          "(Tensor grad_query, Tensor grad_key, Tensor grad_value) ; nn",
-   .doc = "Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where gradients of "
-          "gradients are recorded, explicit formulas take its place.",
-   .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = backward_decompose},
+    {.sig = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+            "float dropout_p=0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor "
+            "; nn opt_attn_mask",
+     .doc = "softmax(scale * query key^T + attn_mask) value for (..., H, L, E), (..., H, S, E) and (..., H, "
+            "S, Ev). A "
+            "bool mask says True where a key takes part; is_causal lets a query see keys up to its own "
+            "position; scale "
+            "is 1 / sqrt(E) unless given. With enable_gqa key and value may have fewer heads, each serving a "
+            "group. "
+            "dropout_p applies whenever it is not 0. Queries that see no key give zeros.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = attention_decompose},
+    {.sig = "sdpa_forward(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, bool "
+            "is_causal=False, *, "
+            "float? scale=None) -> (Tensor output, Tensor lse) ; nn",
+     .doc = "Attention of (B, H, L, E), (B, Hk, S, E) and (B, Hk, S, Ev) with H a multiple of Hk, and the "
+            "logarithm of "
+            "each query's sum of exponentials, (B, H, L). Memory is linear in L and S.",
+     .infer = forward_infer,
+     .vjp = forward_vjp,
+     .decompose = forward_decompose,
+     .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1),
+               [1] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1),
+               [2] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1),
+               [3] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1)}},
+    {.sig = "sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor lse, "
+            "Tensor? attn_mask=None, bool is_causal=False, *, float? scale=None) -> "
+            "(Tensor grad_query, Tensor grad_key, Tensor grad_value) ; nn",
+     .doc = "Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where "
+            "gradients of "
+            "gradients are recorded, explicit formulas take its place.",
+     .flags = CN_OP_NO_GRAD,
+     .infer = backward_infer,
+     .decompose = backward_decompose},
 };
 CNI_FAMILY(attention);

@@ -202,10 +202,10 @@ static int contiguous_decompose(cn_call *c)
   return cn_err();
 }
 
-/* fill(input, value): value is a number or a one-element tensor. */
+/* fill(input, value): value is a number or a tensor without dimensions. */
 static int fill_infer(cn_call *c)
 {
-  if (c->in[1]->d.numel != 1) return cn_call_fail(c, CN_ERR_SHAPE, "value must have one element");
+  if (c->in[1]->d.ndim) return cn_call_fail(c, CN_ERR_SHAPE, "value must be a number or a zero-dimensional tensor");
   return cni_infer_like(c, 0, 0, c->in[0]->d.dtype);
 }
 static int fill_vjp(cn_vjp *v)

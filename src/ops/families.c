@@ -10,7 +10,8 @@ const cni_family cni_families[] = {
   FAMILY(view_scatter), /* view_scatter.c: inverses of views */
   FAMILY(create),    /* create.c: tensors from nothing, random numbers, copies */
   FAMILY(reduce),    /* reduce.c: sums, products, extremes, all and any */
-  FAMILY(norm),      /* norm.c: layer, batch, group norm */
+  FAMILY(norm),      /* norm.c: layer and RMS norm */
+  FAMILY(batch_norm), /* batch_norm.c: batch, group, instance norm */
   FAMILY(reduce_stat), /* reduce_stat.c: variance, deviation, vector norms */
   FAMILY(softmax),   /* softmax.c */
   FAMILY(order),     /* order.c: running sums, sorting, selection */

@@ -28,6 +28,7 @@ CNI_FAMILY_DECL(view_scatter);
 CNI_FAMILY_DECL(create);
 CNI_FAMILY_DECL(reduce);
 CNI_FAMILY_DECL(norm);
+CNI_FAMILY_DECL(batch_norm);
 CNI_FAMILY_DECL(reduce_stat);
 CNI_FAMILY_DECL(softmax);
 CNI_FAMILY_DECL(order);

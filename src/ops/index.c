@@ -84,6 +84,7 @@ static int scatter_infer(cn_call *c)
 /* src may be larger than index, and what lies outside index has no part in the result: g with zeros around it. */
 static cn_tensor *padded_to(cn_tensor *g, const cn_meta *m)
 {
+  if (g && !cn_numel(g)) return zeros_of(m, g); /* an index without elements may be larger elsewhere */
   for (int i = 0; g && i < m->ndim; i++) {
     int64_t have = cn_size(g, i), shape[CN_MAX_DIMS];
     if (have == m->shape[i]) continue;
@@ -124,7 +125,11 @@ static int scatter_fold_vjp(cn_vjp *v)
   int64_t dim = cni_arg_int(v->args, 1);
   cn_tensor *g = v->g[0], *x = v->in[0], *index = v->in[1], *src = v->in[2], *y = v->out[0];
   const cn_meta *m = &v->in_meta[1];
-  for (int i = 0; src && i < m->ndim; i++) src = cn_slice(src, i, 0, m->shape[i]);
+  if (!cn_numel(index)) { /* nothing was written */
+    if (v->need[0]) v->gin[0] = g;
+    return CN_OK;
+  }
+  for (int i = 0; src && cn_ndim(src) && i < m->ndim; i++) src = cn_slice(src, i, 0, m->shape[i]);
   if (cni_arg_is(v->args, FOLD_REDUCE, "prod")) {
     cn_tensor *all = cn_mul(g, y);
     if (v->need[0]) v->gin[0] = cn_true_divide(all, x);

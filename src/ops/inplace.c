@@ -10,20 +10,25 @@ static int category(int dtype)
   return dtype == CN_BOOL ? 0 : cn_dtype_is_float((cn_dtype)dtype) ? 2 : 1;
 }
 
-int cni_check_dest(cni_applying *a)
+int cni_fail_several(const cni_applying *a)
+{
+  return cni_fail(CN_ERR_VALUE, "%s: cannot write in place: it does not have one result", a->info->name);
+}
+
+int cni_check_dest(const cni_applying *a, int dtype, int ndim, const int64_t *shape)
 {
   const cn_desc *d = &a->dest->d;
-  const cn_spec *s = &a->c.spec[0];
-  bool same = d->ndim == s->ndim;
+  if (a->c.nout != 1) return cni_fail_several(a);
+  bool same = d->ndim == ndim;
   char want[160], have[160];
-  for (int i = 0; same && i < s->ndim; i++) same = d->shape[i] == s->shape[i];
+  for (int i = 0; same && i < ndim; i++) same = d->shape[i] == shape[i];
   if (!same)
     return cni_fail(CN_ERR_SHAPE, "%s: the result has shape %s, which does not fit the output's shape %s", a->info->name,
-                    cni_shape_text(want, sizeof want, s->ndim, s->shape),
+                    cni_shape_text(want, sizeof want, ndim, shape),
                     cni_shape_text(have, sizeof have, d->ndim, d->shape));
-  if (category(s->dtype) > category(d->dtype))
+  if (category(dtype) > category(d->dtype))
     return cni_fail(CN_ERR_DTYPE, "%s: result type %s cannot be cast to the output's type %s", a->info->name,
-                    cn_dtype_name((cn_dtype)s->dtype), cn_dtype_name((cn_dtype)d->dtype));
+                    cn_dtype_name((cn_dtype)dtype), cn_dtype_name((cn_dtype)d->dtype));
   if (d->device != a->c.device)
     return cni_fail(CN_ERR_DEVICE, "%s: the output is on another device than the inputs", a->info->name);
   if (d->weak) return cni_fail(CN_ERR_VALUE, "%s: a number (cn_num) cannot be written to", a->info->name);

@@ -6,8 +6,9 @@
 
 #include "apply.h"
 
-/* May the call's result go into a->dest? Shape, type and memory layout. 0 or an error. */
-int cni_check_dest(cni_applying *a);
+/* May a result of this type and shape go into a->dest? 0 or an error. */
+int cni_check_dest(const cni_applying *a, int dtype, int ndim, const int64_t *shape);
+int cni_fail_several(const cni_applying *a); /* a destination takes one result: says so */
 /* Runs the kernel with the result in a->dest; counts as a write. */
 int cni_run_inplace(cni_applying *a);
 /* dest.copy_(src) through all modes. */

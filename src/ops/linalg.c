@@ -1,8 +1,9 @@
-/* linalg.c: the family of linear algebra on batches of square matrices: solving, inverse, determinant, Cholesky.
+/* linalg.c: the family of linear algebra on batches of square matrices: solving, inverse, determinant,
+ * Cholesky.
  *
- * Place in the flow: infer and gradients here, kernels in the backends (the CPU's use LAPACK where there is one).
- * Invariant: float32 and float64 only, as in PyTorch; the last two dimensions are the matrix, all others a batch.
- */
+ * Place in the flow: infer and gradients here, kernels in the backends (the CPU's use LAPACK where there is
+ * one). Invariant: float32 and float64 only, as in PyTorch; the last two dimensions are the matrix, all
+ * others a batch. / */
 #include <cairn/kw.h>
 
 #include "families.h"
@@ -45,9 +46,9 @@ static int check_equation(const cn_call *c)
   int status = check_square(c, 0);
   if (!status) status = check_float(c, 1);
   if (!status && c->in[0]->d.dtype != c->in[1]->d.dtype)
-    status = cn_call_fail(c, CN_ERR_DTYPE, "A and B must have one type, but are %s and %s; cast one with cn_cast",
-                          cn_dtype_name((cn_dtype)c->in[0]->d.dtype),
-                          cn_dtype_name((cn_dtype)c->in[1]->d.dtype));
+    status =
+        cn_call_fail(c, CN_ERR_DTYPE, "A and B must have one type, but are %s and %s; cast one with cn_cast",
+                     cn_dtype_name((cn_dtype)c->in[0]->d.dtype), cn_dtype_name((cn_dtype)c->in[1]->d.dtype));
   return status;
 }
 
@@ -102,8 +103,7 @@ static int solve_vjp(cn_vjp *v)
   if (!v->need[0]) return cn_err();
   if (is_vector(a->ndim, a->shape, b->ndim, b->shape))
     v->gin[0] = cn_neg(cn_mul(cn_unsqueeze(gb, -1), cn_unsqueeze(x, -2)));
-  else
-    v->gin[0] = cn_neg(right ? cn_matmul(swapped(x), gb) : cn_matmul(gb, swapped(x)));
+  else v->gin[0] = cn_neg(right ? cn_matmul(swapped(x), gb) : cn_matmul(gb, swapped(x)));
   return cn_err();
 }
 
@@ -120,9 +120,10 @@ static int triangular_infer(cn_call *c)
 
 static int triangular_vjp(cn_vjp *v)
 {
-  bool upper = cni_arg_bool(v->args, UPPER), right = !cni_arg_bool(v->args, LEFT), unit = cni_arg_bool(v->args, UNIT);
-  cn_tensor *x = v->out[0], *gb = cn_linalg_solve_triangular(swapped(v->in[0]), v->g[0], !upper, .no_left = right,
-                                                             .unitriangular = unit);
+  bool upper = cni_arg_bool(v->args, UPPER), right = !cni_arg_bool(v->args, LEFT),
+       unit = cni_arg_bool(v->args, UNIT);
+  cn_tensor *x = v->out[0], *gb = cn_linalg_solve_triangular(swapped(v->in[0]), v->g[0], !upper,
+                                                             .no_left = right, .unitriangular = unit);
   v->gin[1] = gb;
   if (!v->need[0]) return cn_err();
   cn_tensor *ga = cn_neg(right ? cn_matmul(swapped(x), gb) : cn_matmul(gb, swapped(x)));
@@ -170,39 +171,53 @@ static int det_vjp(cn_vjp *v)
 
 /* ---- linalg_cholesky ---- */
 
-/* A = L L^T: gA = L^-T S L^-1, where S is half of P + P^T with P = tril(L^T gL), its diagonal counted once. */
+/* A = L L^T: gA = L^-T S L^-1, where S is half of P + P^T, P = tril(L^T gL), the diagonal counted once. */
 static int cholesky_vjp(cn_vjp *v)
 {
   bool upper = cni_arg_bool(v->args, 1);
   cn_tensor *l = upper ? swapped(v->out[0]) : v->out[0], *g = upper ? swapped(v->g[0]) : v->g[0];
   cn_tensor *p = cn_matmul(swapped(l), g);
   cn_tensor *s = cn_true_divide(cn_add(cn_tril(p), swapped(cn_tril(p, .diagonal = -1))), cn_int(2));
-  s = cn_linalg_solve_triangular(swapped(l), s, true);                      /* L^-T S */
+  s = cn_linalg_solve_triangular(swapped(l), s, true);                  /* L^-T S */
   v->gin[0] = cn_linalg_solve_triangular(l, s, false, .no_left = true); /* ... L^-1 */
   return cn_err();
 }
 
 const cn_op cni_linalg_ops[] = {
-  {.sig = "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor ; linalg",
-   .doc = "X of A X = B, or of X A = B with left=False. A is square; B is a matrix or, where its shape is A's without "
-          "the last dimension or it has one dimension, a vector. A singular A is an error.",
-   .infer = solve_infer, .vjp = solve_vjp,
-   .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
-  {.sig = "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) -> "
-          "Tensor ; linalg",
-   .doc = "X of A X = B, or of X A = B with left=False, for a triangular A: only that triangle is read, and with "
-          "unitriangular its diagonal counts as ones.",
-   .infer = triangular_infer, .vjp = triangular_vjp,
-   .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
-  {.sig = "linalg_inv(Tensor A) -> Tensor ; linalg",
-   .doc = "Inverse of a square matrix or a batch of them. A singular one is an error.",
-   .infer = inv_infer, .vjp = inv_vjp, .decompose = inv_decompose, .needs = {[0] = CN_OUT(0)}},
-  {.sig = "linalg_det(Tensor A) -> Tensor ; linalg",
-   .doc = "Determinant of a square matrix or of each of a batch. The gradient needs matrices that are not singular.",
-   .infer = det_infer, .vjp = det_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-  {.sig = "linalg_cholesky(Tensor input, *, bool upper=False) -> Tensor ; linalg",
-   .doc = "The lower triangle L with L L^T = input, or U with U^T U = input for upper=True; only that triangle of "
-          "input is read. A matrix that is not positive definite is an error.",
-   .infer = inv_infer, .vjp = cholesky_vjp, .needs = {[0] = CN_OUT(0)}},
+    {.sig = "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor ; linalg",
+     .doc = "X of A X = B, or of X A = B with left=False. A is square; B is a matrix or, where its shape is "
+            "A's without "
+            "the last dimension or it has one dimension, a vector. A singular A is an error.",
+     .infer = solve_infer,
+     .vjp = solve_vjp,
+     .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
+    {.sig = "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool "
+            "unitriangular=False) -> "
+            "Tensor ; linalg",
+     .doc = "X of A X = B, or of X A = B with left=False, for a triangular A: only that triangle is read, "
+            "and with "
+            "unitriangular its diagonal counts as ones.",
+     .infer = triangular_infer,
+     .vjp = triangular_vjp,
+     .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
+    {.sig = "linalg_inv(Tensor A) -> Tensor ; linalg",
+     .doc = "Inverse of a square matrix or a batch of them. A singular one is an error.",
+     .infer = inv_infer,
+     .vjp = inv_vjp,
+     .decompose = inv_decompose,
+     .needs = {[0] = CN_OUT(0)}},
+    {.sig = "linalg_det(Tensor A) -> Tensor ; linalg",
+     .doc = "Determinant of a square matrix or of each of a batch. The gradient needs matrices that are not "
+            "singular.",
+     .infer = det_infer,
+     .vjp = det_vjp,
+     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+    {.sig = "linalg_cholesky(Tensor input, *, bool upper=False) -> Tensor ; linalg",
+     .doc = "The lower triangle L with L L^T = input, or U with U^T U = input for upper=True; only that "
+            "triangle of "
+            "input is read. A matrix that is not positive definite is an error.",
+     .infer = inv_infer,
+     .vjp = cholesky_vjp,
+     .needs = {[0] = CN_OUT(0)}},
 };
 CNI_FAMILY(linalg);

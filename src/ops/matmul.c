@@ -1,9 +1,9 @@
-/* matmul.c: the family of matrix products: mm and bmm, what adds to them (addmm, baddbmm, linear), and matmul with its
- * vector and broadcast forms as views over those.
+/* matmul.c: the family of matrix products: mm and bmm, what adds to them (addmm, baddbmm, linear), and matmul
+ * with its vector and broadcast forms as views over those.
  *
- * Place in the flow: backends give kernels for mm, bmm, addmm, baddbmm and linear; the rest is composite. Invariant: the
- * operands have one type, as in PyTorch: products never promote. Kernels take any strides, so a transposed view costs
- * nothing, here or in a gradient. */
+ * Place in the flow: backends give kernels for mm, bmm, addmm, baddbmm and linear; the rest is composite.
+ * Invariant: the operands have one type, as in PyTorch: products never promote. Kernels take any strides, so
+ * a transposed view costs nothing, here or in a gradient. */
 #include <cairn/kw.h>
 
 #include "base/convert.h"
@@ -19,10 +19,12 @@ static int check_types(const cn_call *c, int first, int n)
   int dtype = c->in[first]->d.dtype;
   for (int i = first + 1; i < first + n; i++)
     if (c->in[i] && c->in[i]->d.dtype != dtype)
-      return cn_call_fail(c, CN_ERR_DTYPE, "the operands must have one type, but are %s and %s; cast one with cn_cast",
+      return cn_call_fail(c, CN_ERR_DTYPE,
+                          "the operands must have one type, but are %s and %s; cast one with cn_cast",
                           cn_dtype_name((cn_dtype)dtype), cn_dtype_name((cn_dtype)c->in[i]->d.dtype));
   if (!cni_dtype_computes(dtype) || cni_dtype_is_bool(dtype))
-    return cn_call_fail(c, CN_ERR_DTYPE, "not for %s; cast the operands with cn_cast", cn_dtype_name((cn_dtype)dtype));
+    return cn_call_fail(c, CN_ERR_DTYPE, "not for %s; cast the operands with cn_cast",
+                        cn_dtype_name((cn_dtype)dtype));
   return CN_OK;
 }
 
@@ -38,11 +40,12 @@ static int wants_dims(const cn_call *c, const cn_tensor *t, int ndim)
 {
   char text[TEXT];
   if (t->d.ndim == ndim) return CN_OK;
-  return cn_call_fail(c, CN_ERR_SHAPE, "takes %d-dimensional operands, but one has shape %s; use cn_matmul", ndim,
-                      cni_shape_text(text, sizeof text, t->d.ndim, t->d.shape));
+  return cn_call_fail(c, CN_ERR_SHAPE, "takes %d-dimensional operands, but one has shape %s; use cn_matmul",
+                      ndim, cni_shape_text(text, sizeof text, t->d.ndim, t->d.shape));
 }
 
-/* (m, k) x (k, n) at in[first], with a leading batch dim when ndim is 3; the shape of the product goes to `shape`. */
+/* (m, k) x (k, n) at in[first], with a leading batch dim when ndim is 3; the shape of the product goes to
+ * `shape`. */
 static int product_shape(const cn_call *c, int first, int ndim, int64_t *shape)
 {
   const cn_tensor *a = c->in[first], *b = c->in[first + 1];
@@ -108,7 +111,8 @@ static int added_infer(cn_call *c, int ndim)
   if (status) return status;
   const cn_desc *d = &c->in[0]->d;
   memcpy(both, shape, (size_t)ndim * sizeof *shape);
-  if (!cni_broadcast(&n, both, d->ndim, d->shape) || n != ndim || memcmp(both, shape, (size_t)n * sizeof *shape) != 0)
+  if (!cni_broadcast(&n, both, d->ndim, d->shape) || n != ndim ||
+      memcmp(both, shape, (size_t)n * sizeof *shape) != 0)
     return cn_call_fail(c, CN_ERR_SHAPE, "input of shape %s does not broadcast to the product's shape %s",
                         cni_shape_text(have, sizeof have, d->ndim, d->shape),
                         cni_shape_text(want, sizeof want, ndim, shape));
@@ -257,7 +261,8 @@ static cn_tensor *matmul_folded(cn_tensor *a, cn_tensor *b)
   return cn_view(y, shape, (size_t)n);
 }
 
-/* x: (..., r, c) broadcast over `batch` and flattened to (B, r, c). Broadcast dims stay strides of 0 where they can. */
+/* x: (..., r, c) broadcast over `batch` and flattened to (B, r, c). Broadcast dims stay strides of 0 where
+ * they can. */
 static cn_tensor *as_batch(cn_tensor *x, int nbatch, const int64_t *batch)
 {
   int64_t shape[CN_MAX_DIMS];
@@ -272,13 +277,15 @@ static cn_tensor *as_batch(cn_tensor *x, int nbatch, const int64_t *batch)
   return cn_reshape(x, CN_SHAPE(cni_numel(nbatch, batch), shape[nbatch], shape[nbatch + 1]));
 }
 
-/* a: (..., m, k), b: (..., k, n), at least one of them with a batch. vector: a was (k), so m is left out again. */
+/* a: (..., m, k), b: (..., k, n), at least one of them with a batch. vector: a was (k), so m is left out
+ * again. */
 static int matmul_batched(cn_call *c, cn_tensor *a, cn_tensor *b, bool vector)
 {
   int64_t shape[CN_MAX_DIMS] = {0};
   int nbatch = 0;
   cni_broadcast(&nbatch, shape, a->d.ndim - 2, a->d.shape);
-  if (!cni_broadcast(&nbatch, shape, b->d.ndim - 2, b->d.shape)) return cannot_multiply(c, c->in[0], c->in[1]);
+  if (!cni_broadcast(&nbatch, shape, b->d.ndim - 2, b->d.shape))
+    return cannot_multiply(c, c->in[0], c->in[1]);
   cn_tensor *y = cn_bmm(as_batch(a, nbatch, shape), as_batch(b, nbatch, shape));
   int n = nbatch;
   if (!vector) shape[n++] = a->d.shape[a->d.ndim - 2];
@@ -292,7 +299,8 @@ static int matmul_decompose(cn_call *c)
   cn_tensor *a = c->in[0], *b = c->in[1];
   int na = a->d.ndim, nb = b->d.ndim;
   if (na < 1 || nb < 1)
-    return cn_call_fail(c, CN_ERR_SHAPE, "both operands need at least one dimension, but have %d and %d", na, nb);
+    return cn_call_fail(c, CN_ERR_SHAPE, "both operands need at least one dimension, but have %d and %d", na,
+                        nb);
   if (a->d.shape[na - 1] != b->d.shape[nb == 1 ? 0 : nb - 2]) return cannot_multiply(c, a, b);
   int status = check_types(c, 0, 2);
   if (status) return status;
@@ -313,37 +321,57 @@ static int matmul_decompose(cn_call *c)
 }
 
 const cn_op cni_matmul_ops[] = {
-  {.sig = "mm(Tensor input, Tensor mat2) -> Tensor ; method",
-   .doc = "Product of two matrices: (m, k) x (k, n) gives (m, n).",
-   .infer = mm_infer, .vjp = mm_vjp, .decompose = mm_decompose, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
-  {.sig = "bmm(Tensor input, Tensor mat2) -> Tensor ; method",
-   .doc = "Products of a batch of matrices: (B, m, k) x (B, k, n) gives (B, m, n).",
-   .infer = bmm_infer, .vjp = bmm_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
-  {.sig = "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor ; method inplace",
-   .doc = "beta * input + alpha * (mat1 x mat2); input is broadcast to (m, n). With beta 0 input is not looked at.",
-   .infer = addmm_infer, .vjp = addmm_vjp, .decompose = addmm_decompose,
-   .needs = {[1] = CN_IN(2), [2] = CN_IN(1)}},
-  {.sig = "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor ; "
-          "method inplace",
-   .doc = "beta * input + alpha * bmm(batch1, batch2); input is broadcast to (B, m, n). With beta 0 it is not looked at.",
-   .infer = baddbmm_infer, .vjp = baddbmm_vjp, .decompose = baddbmm_decompose,
-   .needs = {[1] = CN_IN(2), [2] = CN_IN(1)}},
-  {.sig = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor ; nn",
-   .doc = "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
-   .infer = linear_infer, .vjp = linear_vjp, .decompose = linear_decompose,
-   .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
-  {.sig = "mv(Tensor input, Tensor vec) -> Tensor ; method",
-   .doc = "Product of a matrix and a vector: (m, k) x (k) gives (m).",
-   .flags = CN_OP_COMPOSITE, .decompose = mv_decompose},
-  {.sig = "dot(Tensor input, Tensor tensor) -> Tensor ; method",
-   .doc = "Sum of the products of the elements of two vectors.",
-   .flags = CN_OP_COMPOSITE, .decompose = dot_decompose},
-  {.sig = "outer(Tensor input, Tensor vec2) -> Tensor ; method",
-   .doc = "All products of two vectors: (m) and (n) give (m, n).",
-   .flags = CN_OP_COMPOSITE, .decompose = outer_decompose},
-  {.sig = "matmul(Tensor input, Tensor other) -> Tensor ; method",
-   .doc = "Matrix product of the last two dimensions; the others are a batch and broadcast. A vector counts as a row on "
-          "the left and as a column on the right, and that dimension is left out of the result.",
-   .flags = CN_OP_COMPOSITE, .decompose = matmul_decompose},
+    {.sig = "mm(Tensor input, Tensor mat2) -> Tensor ; method",
+     .doc = "Product of two matrices: (m, k) x (k, n) gives (m, n).",
+     .infer = mm_infer,
+     .vjp = mm_vjp,
+     .decompose = mm_decompose,
+     .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+    {.sig = "bmm(Tensor input, Tensor mat2) -> Tensor ; method",
+     .doc = "Products of a batch of matrices: (B, m, k) x (B, k, n) gives (B, m, n).",
+     .infer = bmm_infer,
+     .vjp = bmm_vjp,
+     .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+    {.sig = "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor ; "
+            "method inplace",
+     .doc = "beta * input + alpha * (mat1 x mat2); input is broadcast to (m, n). With beta 0 input is not "
+            "looked at.",
+     .infer = addmm_infer,
+     .vjp = addmm_vjp,
+     .decompose = addmm_decompose,
+     .needs = {[1] = CN_IN(2), [2] = CN_IN(1)}},
+    {.sig =
+         "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor ; "
+         "method inplace",
+     .doc = "beta * input + alpha * bmm(batch1, batch2); input is broadcast to (B, m, n). With beta 0 it is "
+            "not looked at.",
+     .infer = baddbmm_infer,
+     .vjp = baddbmm_vjp,
+     .decompose = baddbmm_decompose,
+     .needs = {[1] = CN_IN(2), [2] = CN_IN(1)}},
+    {.sig = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor ; nn",
+     .doc = "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
+     .infer = linear_infer,
+     .vjp = linear_vjp,
+     .decompose = linear_decompose,
+     .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+    {.sig = "mv(Tensor input, Tensor vec) -> Tensor ; method",
+     .doc = "Product of a matrix and a vector: (m, k) x (k) gives (m).",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = mv_decompose},
+    {.sig = "dot(Tensor input, Tensor tensor) -> Tensor ; method",
+     .doc = "Sum of the products of the elements of two vectors.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = dot_decompose},
+    {.sig = "outer(Tensor input, Tensor vec2) -> Tensor ; method",
+     .doc = "All products of two vectors: (m) and (n) give (m, n).",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = outer_decompose},
+    {.sig = "matmul(Tensor input, Tensor other) -> Tensor ; method",
+     .doc = "Matrix product of the last two dimensions; the others are a batch and broadcast. A vector "
+            "counts as a row on "
+            "the left and as a column on the right, and that dimension is left out of the result.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = matmul_decompose},
 };
 CNI_FAMILY(matmul);

@@ -5,8 +5,14 @@
 #include "apply.h"
 #include "families.h"
 
+static bool is_list(const cn_value *v)
+{
+  return v->tag == CN_V_TENSORS || v->tag == CN_V_INTS || v->tag == CN_V_FLOATS;
+}
+
 static bool fits(const cni_param *p, const cn_value *v)
 {
+  if (is_list(v) && (v->n < 0 || (v->n && !v->u.is))) return false;
   if (v->tag == CN_V_NONE) return p->optional || (p->has_default && p->def.tag != CN_V_NONE) || p->list;
   if (p->list)
     return p->type == CNI_T_TENSOR ? v->tag == CN_V_TENSORS
@@ -23,6 +29,15 @@ static bool fits(const cni_param *p, const cn_value *v)
   case CNI_T_DEVICE: return v->tag == CN_V_INT;
   }
   return false;
+}
+
+/* Numbers get the tag that the generated functions would give them, which is what rules look at. */
+static void settle(const cni_param *p, cn_value *v)
+{
+  if (p->list || v->tag == CN_V_NONE || v->tag == CN_V_FLOAT) return;
+  if (p->type == CNI_T_INT) *v = cn_v_int(v->u.i);
+  else if (p->type == CNI_T_BOOL) *v = cn_v_bool(v->u.i != 0);
+  else if (p->type == CNI_T_FLOAT) *v = cn_v_float((double)v->u.i);
 }
 
 /* One int for an int[N] stands for all N; for an int[] it is a list of one. */
@@ -48,6 +63,7 @@ static int complete(const cni_opinfo *info, cn_value *full, int64_t room[][3], c
     if (!fits(p, &full[i]))
       return cni_fail(CN_ERR_TYPE, "%s: argument '%s' is missing or of the wrong kind", info->name, p->name);
     if (full[i].tag == CN_V_NONE && p->has_default && !p->optional) full[i] = p->def;
+    settle(p, &full[i]);
     bool ints = p->list && p->type == CNI_T_INT;
     if (ints && (full[i].tag == CN_V_INT || (full[i].tag == CN_V_INTS && full[i].n == 1 && p->fixed > 1)))
       widen(p, &full[i], room[i]);

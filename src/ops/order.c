@@ -1,7 +1,7 @@
 /* order.c: the family of ops that walk along a dim in order: running sums and products, sorting, selection.
  *
- * Place in the flow: rows for apply; kernels stand in backends/cpu/scan.c and sort.c. Invariant: equal elements keep
- * their order in every sort, and NaN counts as larger than any number, as in PyTorch. */
+ * Place in the flow: rows for apply; kernels stand in backends/cpu/scan.c and sort.c. Invariant: equal
+ * elements keep their order in every sort, and NaN counts as larger than any number, as in PyTorch. */
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
@@ -14,7 +14,9 @@
 static int scan_infer(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
-  int dtype = !cni_arg_none(c->args, 2) ? (int)c->args[2].u.i : cni_dtype_is_float(d->dtype) ? d->dtype : CN_I64;
+  int dtype = !cni_arg_none(c->args, 2)      ? (int)c->args[2].u.i
+              : cni_dtype_is_float(d->dtype) ? d->dtype
+                                             : CN_I64;
   int dim = cn_call_dim(c, cni_arg_int(c->args, 1), d->ndim), status = cni_check_computes(c, d->dtype);
   if (dim < 0) return dim;
   if (!status) status = cni_check_computes(c, dtype);
@@ -32,8 +34,8 @@ static int cumsum_vjp(cn_vjp *v)
   return cn_err();
 }
 
-/* Gradient of cumprod without a branch on data. Up to the first zero, dy_i/dx_k is y_i / x_k; for the first zero itself
- * it is the product of all others, up to the second zero; behind it nothing has an effect. */
+/* Gradient of cumprod without a branch on data. Up to the first zero, dy_i/dx_k is y_i / x_k; for the first
+ * zero itself it is the product of all others, up to the second zero; behind it nothing has an effect. */
 static cn_tensor *cumprod_gradient(cn_tensor *g, cn_tensor *x, cn_tensor *y, int64_t dim)
 {
   cn_tensor *zero = cn_eq(x, cn_int(0)), *zeros = cn_cumsum(zero, dim);
@@ -46,8 +48,8 @@ static cn_tensor *cumprod_gradient(cn_tensor *g, cn_tensor *x, cn_tensor *y, int
   return cn_where(before, below, cn_where(first, at, cn_int(0)));
 }
 
-/* The same with every product written out: n times the memory, but right to any order of differentiation. Row k is x with
- * element k set to 1. */
+/* The same with every product written out: n times the memory, but right to any order of differentiation. Row
+ * k is x with element k set to 1. */
 static cn_tensor *cumprod_gradient_full(cn_tensor *g, cn_tensor *x, int64_t dim)
 {
   int64_t last = -1, n = cn_size(x, dim);
@@ -65,9 +67,11 @@ static int cumprod_vjp(cn_vjp *v)
 {
   const cn_meta *m = &v->in_meta[0];
   int64_t dim = cni_arg_int(v->args, 1);
-  cn_tensor *x = cn_dtype_of(v->in[0]) == cn_dtype_of(v->g[0]) ? v->in[0] : cn_cast(v->in[0], cn_dtype_of(v->g[0]));
+  cn_tensor *x =
+      cn_dtype_of(v->in[0]) == cn_dtype_of(v->g[0]) ? v->in[0] : cn_cast(v->in[0], cn_dtype_of(v->g[0]));
   if (m->ndim == 0) v->gin[0] = v->g[0];
-  else if (!cni_state()->no_grad && cn_size(x, dim) <= WRITTEN_OUT) v->gin[0] = cumprod_gradient_full(v->g[0], x, dim);
+  else if (!cni_state()->no_grad && cn_size(x, dim) <= WRITTEN_OUT)
+    v->gin[0] = cumprod_gradient_full(v->g[0], x, dim);
   else v->gin[0] = cumprod_gradient(v->g[0], x, v->out[0], dim);
   return cn_err();
 }
@@ -143,8 +147,9 @@ static int kthvalue_infer(cn_call *c)
   if (status) return status;
   int64_t n = d->ndim ? d->shape[dim] : 1;
   if (k < 1 || k > n)
-    return cn_call_fail(c, CN_ERR_VALUE, "k is %lld, but must be between 1 and %lld, the size of dimension %d",
-                        (long long)k, (long long)n, dim);
+    return cn_call_fail(c, CN_ERR_VALUE,
+                        "k is %lld, but must be between 1 and %lld, the size of dimension %d", (long long)k,
+                        (long long)n, dim);
   status = cni_reduced_result(c, 0, 1u << dim, cni_arg_bool(c->args, 3), d->dtype);
   return status ? status : cn_call_result(c, 1, CN_I64, c->spec[0].ndim, c->spec[0].shape);
 }
@@ -162,34 +167,50 @@ static int kthvalue_vjp(cn_vjp *v)
 }
 
 const cn_op cni_order_ops[] = {
-  {.sig = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method",
-   .doc = "Running sum along a dimension. Integers and bool add up in int64.",
-   .infer = scan_infer, .vjp = cumsum_vjp},
-  {.sig = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method",
-   .doc = "Running product along a dimension. Integers and bool multiply in int64. The gradient is right at zeros; so are "
-          "higher ones along dimensions of at most 1024 elements.",
-   .infer = scan_infer, .vjp = cumprod_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-  {.sig = "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices) ; method",
-   .doc = "Largest element so far along a dimension, and its index (the last among equals).",
-   .infer = cummax_infer, .vjp = cummax_vjp, .needs = {[0] = CN_OUT(1)}},
-  {.sig = "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices) ; method",
-   .doc = "Smallest element so far along a dimension, and its index (the last among equals).",
-   .infer = cummax_infer, .vjp = cummax_vjp, .needs = {[0] = CN_OUT(1)}},
-  {.sig = "sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> "
-          "(Tensor values, Tensor indices) ; method",
-   .doc = "Elements in order along a dimension, and the indices they had. Equal elements always keep their order; NaN "
-          "counts as the largest.",
-   .infer = sort_infer, .vjp = sort_vjp, .needs = {[0] = CN_OUT(1)}},
-  {.sig = "argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor ; method",
-   .doc = "The indices that sort a dimension; equal elements keep their order.",
-   .flags = CN_OP_COMPOSITE, .decompose = argsort_decompose},
-  {.sig = "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> "
-          "(Tensor values, Tensor indices) ; method",
-   .doc = "The k largest (or smallest) elements along a dimension, in order, and their indices; NaN counts as the "
-          "largest. Of equal elements the first are taken.",
-   .infer = topk_infer, .vjp = topk_vjp, .needs = {[0] = CN_OUT(1)}},
-  {.sig = "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices) ; method",
-   .doc = "The k-th smallest element along a dimension (counted from 1), and its index.",
-   .infer = kthvalue_infer, .vjp = kthvalue_vjp, .needs = {[0] = CN_OUT(1)}},
+    {.sig = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method",
+     .doc = "Running sum along a dimension. Integers and bool add up in int64.",
+     .infer = scan_infer,
+     .vjp = cumsum_vjp},
+    {.sig = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method",
+     .doc = "Running product along a dimension. Integers and bool multiply in int64. The gradient is right "
+            "at zeros; so are higher ones along dimensions of at most 1024 elements.",
+     .infer = scan_infer,
+     .vjp = cumprod_vjp,
+     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+    {.sig = "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices) ; method",
+     .doc = "Largest element so far along a dimension, and its index (the last among equals).",
+     .infer = cummax_infer,
+     .vjp = cummax_vjp,
+     .needs = {[0] = CN_OUT(1)}},
+    {.sig = "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices) ; method",
+     .doc = "Smallest element so far along a dimension, and its index (the last among equals).",
+     .infer = cummax_infer,
+     .vjp = cummax_vjp,
+     .needs = {[0] = CN_OUT(1)}},
+    {.sig = "sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor values, "
+            "Tensor indices) ; method",
+     .doc = "Elements in order along a dimension, and the indices they had. Equal elements always keep their"
+            " order; NaN counts as the largest.",
+     .infer = sort_infer,
+     .vjp = sort_vjp,
+     .needs = {[0] = CN_OUT(1)}},
+    {.sig =
+         "argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor ; method",
+     .doc = "The indices that sort a dimension; equal elements keep their order.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = argsort_decompose},
+    {.sig = "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, "
+            "Tensor indices) ; method",
+     .doc = "The k largest (or smallest) elements along a dimension, in order, and their indices; NaN counts"
+            " as the largest. Of equal elements the first are taken.",
+     .infer = topk_infer,
+     .vjp = topk_vjp,
+     .needs = {[0] = CN_OUT(1)}},
+    {.sig = "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor "
+            "indices) ; method",
+     .doc = "The k-th smallest element along a dimension (counted from 1), and its index.",
+     .infer = kthvalue_infer,
+     .vjp = kthvalue_vjp,
+     .needs = {[0] = CN_OUT(1)}},
 };
 CNI_FAMILY(order);

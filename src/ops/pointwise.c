@@ -107,6 +107,18 @@ int cni_pointwise_infer(cn_call *c)
   return status;
 }
 
+/* A program may be anything: each step must exist for the type it computes in. */
+static int check_steps(const cn_call *c, const cni_program *p, int dtype)
+{
+  bool is_float = cni_dtype_is_float(dtype);
+  for (int i = 0; i < p->nstep; i++) {
+    const cni_prim_info *prim = &cni_prims[p->steps[i].prim];
+    if (is_float ? prim->kind == CNI_BIT : prim->kind == CNI_FLT)
+      return cn_call_fail(c, CN_ERR_DTYPE, "its step %s does not take %s", prim->name, cn_dtype_name((cn_dtype)dtype));
+  }
+  return CN_OK;
+}
+
 static int program_infer(cn_call *c)
 {
   double consts[CNI_PROG_CONSTS];
@@ -116,7 +128,7 @@ static int program_infer(cn_call *c)
   if (!p) return CN_ERR_VALUE;
   if (p->nin != c->nin) return cn_call_fail(c, CN_ERR_VALUE, "the program takes %d inputs, not %d", p->nin, c->nin);
   if (p->nout > c->nout) return cn_call_fail(c, CN_ERR_VALUE, "the program gives %d results", p->nout);
-  if ((status = choose_types(c, CNI_NUM, &dtype))) return status;
+  if ((status = choose_types(c, CNI_NUM, &dtype)) || (status = check_steps(c, p, dtype))) return status;
   if ((status = cni_broadcast_inputs(c, c->in, c->nin, &ndim, shape))) return status;
   c->nout = p->nout;
   for (int i = 0; i < p->nout && !status; i++) {

@@ -126,6 +126,13 @@ static void grad_zero(cni_builder *b, int variant, int G, const int *in, int Y, 
 }
 static cni_pointwise pw_round = {CNI_NUM, 1, round_variant, build_round, grad_zero, {0}};
 
+static int round_infer(cn_call *c)
+{
+  if (cni_arg_int(c->args, 1) == 0 || cni_dtype_is_float(c->in[0]->d.dtype)) return cni_pointwise_infer(c);
+  return cn_call_fail(c, CN_ERR_DTYPE, "decimals are for floating-point tensors, not %s",
+                      cn_dtype_name((cn_dtype)c->in[0]->d.dtype));
+}
+
 /* ---- clamps: the gradient passes where the value was not cut, bounds included ---- */
 
 static int build_clamp_min(cni_builder *b, int variant) { return (void)variant, MAXIMUM(IN0, IN1); }
@@ -357,7 +364,7 @@ const cn_op cni_program_ops[] = {
    CHECKED_PROGRAM(addcdiv, addcdiv_infer)},
   {.sig = "round(Tensor input, *, int decimals=0) -> Tensor ; method inplace",
    .doc = "Nearest number with that many decimals; ties go to even.",
-   PROGRAM(round)},
+   CHECKED_PROGRAM(round, round_infer)},
   {.sig = "clamp_min(Tensor input, Tensor min) -> Tensor ; method inplace",
    .doc = "input, but not below min.",
    PROGRAM(clamp_min)},

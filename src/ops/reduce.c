@@ -1,7 +1,8 @@
 /* reduce.c: the family of reductions: sums, products, extremes, all and any, over all dims or a list of them.
  *
- * Place in the flow: rows for apply; kernels stand in backends/cpu/reduce.c. Invariant: gradients never read a value,
- * so that they can be captured: ties, zeros and empty dims are handled by masks, not by branches on data. */
+ * Place in the flow: rows for apply; kernels stand in backends/cpu/reduce.c. Invariant: gradients never read
+ * a value, so that they can be captured: ties, zeros and empty dims are handled by masks, not by branches on
+ * data. */
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
@@ -68,7 +69,9 @@ int cni_check_computes(const cn_call *c, int dtype)
 static int sum_infer(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
-  int dtype = !cni_arg_none(c->args, 3) ? (int)c->args[3].u.i : cni_dtype_is_float(d->dtype) ? d->dtype : CN_I64;
+  int dtype = !cni_arg_none(c->args, 3)      ? (int)c->args[3].u.i
+              : cni_dtype_is_float(d->dtype) ? d->dtype
+                                             : CN_I64;
   uint32_t mask;
   int status = cni_dims_mask(c, &c->args[1], d->ndim, &mask);
   if (!status) status = cni_check_computes(c, d->dtype);
@@ -98,6 +101,27 @@ static int mean_vjp(cn_vjp *v)
   uint32_t mask = cni_vjp_mask(&v->args[1], x->ndim);
   cn_tensor *g = cn_true_divide(v->g[0], cn_int(cni_reduced_count(x, mask)));
   v->gin[0] = cni_spread(g, x, mask, cni_arg_bool(v->args, 2));
+  return cn_err();
+}
+
+/* The dims of a mask as a list; room: CN_MAX_DIMS of them. */
+cn_ints cni_dims_list(uint32_t mask, int ndim, int64_t *room)
+{
+  cn_ints list = {room, 0};
+  for (int k = 0; k < ndim; k++)
+    if (mask >> k & 1) room[list.n++] = k;
+  return list;
+}
+
+static int mean_decompose(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  cn_meta m = {d->dtype, d->ndim, d->device, d->shape};
+  int64_t room[CN_MAX_DIMS];
+  uint32_t mask = cni_vjp_mask(&c->args[1], d->ndim);
+  cn_tensor *sum = cn_sum(c->in[0], .dim = cni_dims_list(mask, d->ndim, room),
+                          .keepdim = cni_arg_bool(c->args, 2), .dtype = (cn_dtype)c->spec[0].dtype);
+  c->out[0] = cn_true_divide(sum, cn_int(cni_reduced_count(&m, mask)));
   return cn_err();
 }
 
@@ -143,7 +167,8 @@ static cn_tensor *products_of_others(cn_tensor *x, int64_t dim)
 static int prod_vjp(cn_vjp *v)
 {
   const cn_meta *m = &v->in_meta[0];
-  cn_tensor *x = cn_dtype_of(v->in[0]) == cn_dtype_of(v->g[0]) ? v->in[0] : cn_cast(v->in[0], cn_dtype_of(v->g[0]));
+  cn_tensor *x =
+      cn_dtype_of(v->in[0]) == cn_dtype_of(v->g[0]) ? v->in[0] : cn_cast(v->in[0], cn_dtype_of(v->g[0]));
   if (cn_numel(x) == 0) return CN_OK;
   cn_tensor *others = products_of_others(cn_reshape(x, CN_SHAPE(-1)), 0);
   v->gin[0] = cn_mul(v->g[0], cn_reshape(others, m->shape, (size_t)m->ndim));
@@ -155,7 +180,8 @@ static int prod_dim_vjp(cn_vjp *v)
   const cn_meta *m = &v->in_meta[0];
   uint32_t mask = cni_vjp_mask(&v->args[1], m->ndim);
   int64_t dim = __builtin_ctz(mask);
-  cn_tensor *x = cn_dtype_of(v->in[0]) == cn_dtype_of(v->g[0]) ? v->in[0] : cn_cast(v->in[0], cn_dtype_of(v->g[0]));
+  cn_tensor *x =
+      cn_dtype_of(v->in[0]) == cn_dtype_of(v->g[0]) ? v->in[0] : cn_cast(v->in[0], cn_dtype_of(v->g[0]));
   cn_tensor *g = cni_with_dims(v->g[0], m->ndim, mask, cni_arg_bool(v->args, 2));
   if (cn_numel(x) == 0) return CN_OK;
   v->gin[0] = m->ndim ? cn_mul(g, products_of_others(x, dim)) : g;
@@ -170,8 +196,10 @@ static int check_some(const cn_call *c, uint32_t mask)
   const cn_desc *d = &c->in[0]->d;
   for (int k = 0; k < d->ndim; k++)
     if (mask >> k & 1 && d->shape[k] == 0)
-      return cn_call_fail(c, CN_ERR_INDEX, "dimension %d is empty, but must not be where a choice among its elements "
-                                           "is made", k);
+      return cn_call_fail(c, CN_ERR_INDEX,
+                          "dimension %d is empty, but must not be where a choice among its elements "
+                          "is made",
+                          k);
   return CN_OK;
 }
 
@@ -190,12 +218,9 @@ static int extreme_infer(cn_call *c)
 /* Shares g evenly among the elements where ties is true, along the dims of mask. */
 static cn_tensor *share_evenly(cn_tensor *g, cn_tensor *ties, uint32_t mask)
 {
-  int64_t dims[CN_MAX_DIMS];
-  cn_sum_opts o = {.size = sizeof o, .keepdim = true};
-  for (int k = 0; k < cn_ndim(ties); k++)
-    if (mask >> k & 1) dims[o.dim.n++] = k;
-  o.dim.v = dims;
-  return cn_where(ties, cn_true_divide(g, cn_sum_with(ties, &o)), cn_int(0));
+  int64_t room[CN_MAX_DIMS];
+  cn_tensor *count = cn_sum(ties, .dim = cni_dims_list(mask, cn_ndim(ties), room), .keepdim = true);
+  return cn_where(ties, cn_true_divide(g, count), cn_int(0));
 }
 
 static int amax_vjp(cn_vjp *v)
@@ -213,6 +238,17 @@ static int max_vjp(cn_vjp *v)
 {
   cn_tensor *ties = cn_logical_or(cn_eq(v->in[0], v->out[0]), cn_isnan(v->in[0]));
   v->gin[0] = share_evenly(v->g[0], ties, UINT32_MAX);
+  return cn_err();
+}
+
+static int max_decompose(cn_call *c)
+{
+  c->out[0] = cn_amax(c->in[0]);
+  return cn_err();
+}
+static int min_decompose(cn_call *c)
+{
+  c->out[0] = cn_amin(c->in[0]);
   return cn_err();
 }
 
@@ -242,13 +278,15 @@ static int max_dim_vjp(cn_vjp *v)
   return cn_err();
 }
 
-/* argmax and argmin: (input, dim, keepdim); without dim the index counts through the whole tensor in row order. */
+/* argmax and argmin: (input, dim, keepdim); without dim the index counts through the whole tensor in row
+ * order. */
 static int arg_infer(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
   uint32_t mask;
   int status = cni_dims_mask(c, &c->args[1], d->ndim, &mask);
-  if (!status && d->dtype == CN_BOOL) return cn_call_fail(c, CN_ERR_DTYPE, "does not take bool; cast it first");
+  if (!status && d->dtype == CN_BOOL)
+    return cn_call_fail(c, CN_ERR_DTYPE, "does not take bool; cast it first");
   if (!status) status = check_some(c, mask);
   if (!status) status = cni_check_computes(c, d->dtype);
   return status ? status : cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 2), CN_I64);
@@ -264,8 +302,18 @@ static int all_infer(cn_call *c)
   int status = cni_arg_none(c->args, 1) ? cni_dims_mask(c, &c->args[1], d->ndim, &mask)
                                         : cni_dims_mask_strict(c, &c->args[1], d->ndim, &mask);
   if (!status) status = cni_check_computes(c, d->dtype);
-  return status ? status : cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 2),
-                                              d->dtype == CN_U8 ? CN_U8 : CN_BOOL);
+  return status
+             ? status
+             : cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 2), d->dtype == CN_U8 ? CN_U8 : CN_BOOL);
+}
+
+static int count_decompose(cn_call *c)
+{
+  int64_t room[CN_MAX_DIMS];
+  int ndim = cn_ndim(c->in[0]);
+  cn_ints dims = cni_dims_list(cni_vjp_mask(&c->args[1], ndim), ndim, room);
+  c->out[0] = cn_sum(cn_ne(c->in[0], cn_int(0)), .dim = dims);
+  return cn_err();
 }
 
 static int count_infer(cn_call *c)
@@ -277,50 +325,82 @@ static int count_infer(cn_call *c)
 }
 
 const cn_op cni_reduce_ops[] = {
-  {.sig = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
-   .doc = "Sum of all elements, or along the dimensions listed. Integers and bool add up in int64.",
-   .infer = sum_infer, .vjp = sum_vjp},
-  {.sig = "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
-   .doc = "Mean of all elements, or along the dimensions listed. NaN where there are none.",
-   .infer = mean_infer, .vjp = mean_vjp},
-  {.sig = "prod(Tensor input, *, dtype? dtype=None) -> Tensor ; method",
-   .doc = "Product of all elements. Integers and bool multiply in int64.",
-   .infer = prod_infer, .vjp = prod_vjp, .needs = {[0] = CN_IN(0)}},
-  {.sig = "prod_dim(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
-   .doc = "Product along one dimension.",
-   .infer = prod_dim_infer, .vjp = prod_dim_vjp, .needs = {[0] = CN_IN(0)}},
-  {.sig = "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor ; method",
-   .doc = "Largest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
-   .infer = extreme_infer, .vjp = amax_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-  {.sig = "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor ; method",
-   .doc = "Smallest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
-   .infer = extreme_infer, .vjp = amax_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-  {.sig = "max(Tensor input) -> Tensor ; method",
-   .doc = "Largest element of all; NaN wins. Ties share the gradient.",
-   .infer = extreme_infer, .vjp = max_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-  {.sig = "min(Tensor input) -> Tensor ; method",
-   .doc = "Smallest element of all; NaN wins. Ties share the gradient.",
-   .infer = extreme_infer, .vjp = max_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-  {.sig = "max_dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-   .doc = "Largest element along a dimension and its first index; NaN wins. The gradient goes to that index.",
-   .infer = max_dim_infer, .vjp = max_dim_vjp, .needs = {[0] = CN_OUT(1)}},
-  {.sig = "min_dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-   .doc = "Smallest element along a dimension and its first index; NaN wins. The gradient goes to that index.",
-   .infer = max_dim_infer, .vjp = max_dim_vjp, .needs = {[0] = CN_OUT(1)}},
-  {.sig = "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor ; method",
-   .doc = "First index of the largest element along a dimension, or in the whole tensor laid flat; NaN wins.",
-   .flags = CN_OP_NO_GRAD, .infer = arg_infer},
-  {.sig = "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor ; method",
-   .doc = "First index of the smallest element along a dimension, or in the whole tensor laid flat; NaN wins.",
-   .flags = CN_OP_NO_GRAD, .infer = arg_infer},
-  {.sig = "all(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor ; method",
-   .doc = "True where all elements along the dimensions are non-zero. An empty list reduces nothing.",
-   .flags = CN_OP_NO_GRAD, .infer = all_infer},
-  {.sig = "any(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor ; method",
-   .doc = "True where some element along the dimensions is non-zero. An empty list reduces nothing.",
-   .flags = CN_OP_NO_GRAD, .infer = all_infer},
-  {.sig = "count_nonzero(Tensor input, int[]? dim=None) -> Tensor ; method",
-   .doc = "How many elements are not zero.",
-   .flags = CN_OP_NO_GRAD, .infer = count_infer},
+    {.sig = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+     .doc = "Sum of all elements, or along the dimensions listed. Integers and bool add up in int64.",
+     .infer = sum_infer,
+     .vjp = sum_vjp},
+    {.sig =
+         "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+     .doc = "Mean of all elements, or along the dimensions listed. NaN where there are none.",
+     .infer = mean_infer,
+     .vjp = mean_vjp,
+     .decompose = mean_decompose},
+    {.sig = "prod(Tensor input, *, dtype? dtype=None) -> Tensor ; method",
+     .doc = "Product of all elements. Integers and bool multiply in int64.",
+     .infer = prod_infer,
+     .vjp = prod_vjp,
+     .needs = {[0] = CN_IN(0)}},
+    {.sig = "prod_dim(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
+     .doc = "Product along one dimension.",
+     .infer = prod_dim_infer,
+     .vjp = prod_dim_vjp,
+     .needs = {[0] = CN_IN(0)}},
+    {.sig = "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor ; method",
+     .doc = "Largest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
+     .infer = extreme_infer,
+     .vjp = amax_vjp,
+     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+    {.sig = "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor ; method",
+     .doc = "Smallest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
+     .infer = extreme_infer,
+     .vjp = amax_vjp,
+     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+    {.sig = "max(Tensor input) -> Tensor ; method",
+     .doc = "Largest element of all; NaN wins. Ties share the gradient.",
+     .infer = extreme_infer,
+     .vjp = max_vjp,
+     .decompose = max_decompose,
+     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+    {.sig = "min(Tensor input) -> Tensor ; method",
+     .doc = "Smallest element of all; NaN wins. Ties share the gradient.",
+     .infer = extreme_infer,
+     .vjp = max_vjp,
+     .decompose = min_decompose,
+     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+    {.sig = "max_dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+     .doc =
+         "Largest element along a dimension and its first index; NaN wins. The gradient goes to that index.",
+     .infer = max_dim_infer,
+     .vjp = max_dim_vjp,
+     .needs = {[0] = CN_OUT(1)}},
+    {.sig = "min_dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
+     .doc =
+         "Smallest element along a dimension and its first index; NaN wins. The gradient goes to that index.",
+     .infer = max_dim_infer,
+     .vjp = max_dim_vjp,
+     .needs = {[0] = CN_OUT(1)}},
+    {.sig = "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor ; method",
+     .doc =
+         "First index of the largest element along a dimension, or in the whole tensor laid flat; NaN wins.",
+     .flags = CN_OP_NO_GRAD,
+     .infer = arg_infer},
+    {.sig = "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor ; method",
+     .doc =
+         "First index of the smallest element along a dimension, or in the whole tensor laid flat; NaN wins.",
+     .flags = CN_OP_NO_GRAD,
+     .infer = arg_infer},
+    {.sig = "all(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor ; method",
+     .doc = "True where all elements along the dimensions are non-zero. An empty list reduces nothing.",
+     .flags = CN_OP_NO_GRAD,
+     .infer = all_infer},
+    {.sig = "any(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor ; method",
+     .doc = "True where some element along the dimensions is non-zero. An empty list reduces nothing.",
+     .flags = CN_OP_NO_GRAD,
+     .infer = all_infer},
+    {.sig = "count_nonzero(Tensor input, int[]? dim=None) -> Tensor ; method",
+     .doc = "How many elements are not zero.",
+     .flags = CN_OP_NO_GRAD,
+     .infer = count_infer,
+     .decompose = count_decompose},
 };
 CNI_FAMILY(reduce);

@@ -1,6 +1,8 @@
-/* reduce.h: what the reduction families share: result shapes, and bringing a gradient back to the input's shape.
+/* reduce.h: what the reduction families share: result shapes, and bringing a gradient back to the input's
+ * shape.
  *
- * Invariant: a mask has a bit per dim of the input; of a zero-dimensional input, bit 0 stands for its one element. */
+ * Invariant: a mask has a bit per dim of the input; of a zero-dimensional input, bit 0 stands for its one
+ * element. */
 #ifndef CNI_OPS_REDUCE_H
 #define CNI_OPS_REDUCE_H
 
@@ -10,6 +12,8 @@
 int cni_reduced_result(cn_call *c, int i, uint32_t mask, bool keepdim, int dtype);
 /* The mask of dims that infer has accepted; none or an empty list: all. */
 uint32_t cni_vjp_mask(const cn_value *dims, int ndim);
+/* The dims of a mask as a list; room: CN_MAX_DIMS of them. */
+cn_ints cni_dims_list(uint32_t mask, int ndim, int64_t *room);
 int64_t cni_reduced_count(const cn_meta *x, uint32_t mask);
 /* g with the reduced dims back as size 1, so that it broadcasts against the input. Borrowed. */
 cn_tensor *cni_with_dims(cn_tensor *g, int ndim, uint32_t mask, bool keepdim);

@@ -1,8 +1,8 @@
 /* reduce_stat.c: the family of statistics along dims: variance, standard deviation, vector norms.
  *
- * Place in the flow: rows for apply; kernels stand in backends/cpu/moments.c and reduce.c. Invariant: as in reduce.c,
- * gradients never read a value; where a formula has a hole (a norm or deviation of zero) a mask fills it with PyTorch's
- * answer. */
+ * Place in the flow: rows for apply; kernels stand in backends/cpu/moments.c and reduce.c. Invariant: as in
+ * reduce.c, gradients never read a value; where a formula has a hole (a norm or deviation of zero) a mask
+ * fills it with PyTorch's answer. */
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 #include <math.h>
@@ -28,13 +28,24 @@ static int var_infer(cn_call *c)
   return status;
 }
 
-static cn_ints dims_of(uint32_t mask, int ndim, int64_t *room)
+static int var_decompose_as(cn_call *c, bool root)
 {
-  cn_ints list = {room, 0};
-  for (int k = 0; k < ndim; k++)
-    if (mask >> k & 1) room[list.n++] = k;
-  return list;
+  const cn_desc *d = &c->in[0]->d;
+  cn_meta m = {d->dtype, d->ndim, d->device, d->shape};
+  int64_t room[CN_MAX_DIMS];
+  uint32_t mask = cni_vjp_mask(&c->args[1], d->ndim);
+  int64_t freedom = cni_reduced_count(&m, mask) - cni_arg_int(c->args, 2);
+  cn_ints dims = cni_dims_list(mask, d->ndim, room);
+  cn_tensor *mean = cn_mean(c->in[0], .dim = dims, .keepdim = true);
+  cn_tensor *sum =
+      cn_sum(cn_square(cn_sub(c->in[0], mean)), .dim = dims, .keepdim = cni_arg_bool(c->args, 3));
+  cn_tensor *var = cn_true_divide(sum, cn_int(freedom > 0 ? freedom : 0));
+  c->out[0] = root ? cn_sqrt(var) : var;
+  if (c->nout > 1) c->out[1] = cn_reshape(mean, c->spec[1].shape, (size_t)c->spec[1].ndim);
+  return cn_err();
 }
+static int var_decompose(cn_call *c) { return var_decompose_as(c, false); }
+static int std_decompose(cn_call *c) { return var_decompose_as(c, true); }
 
 /* g: the gradient of the variance, with the reduced dims as size 1. */
 static cn_tensor *var_gradient(const cn_vjp *v, cn_tensor *g, uint32_t mask)
@@ -42,7 +53,7 @@ static cn_tensor *var_gradient(const cn_vjp *v, cn_tensor *g, uint32_t mask)
   const cn_meta *m = &v->in_meta[0];
   int64_t room[CN_MAX_DIMS], freedom = cni_reduced_count(m, mask) - cni_arg_int(v->args, 2);
   if (freedom < 0 && (m->ndim == 0 || cni_arg_none(v->args, 1))) freedom = 0; /* as PyTorch: NaN there */
-  cn_tensor *mean = cn_mean(v->in[0], .dim = dims_of(mask, m->ndim, room), .keepdim = true);
+  cn_tensor *mean = cn_mean(v->in[0], .dim = cni_dims_list(mask, m->ndim, room), .keepdim = true);
   cn_tensor *scaled = cn_true_divide(cn_mul(g, cn_int(2)), cn_int(freedom));
   return cn_mul(scaled, cn_sub(v->in[0], mean));
 }
@@ -107,27 +118,32 @@ static int norm_infer(cn_call *c)
                         cn_dtype_name((cn_dtype)d->dtype));
   if ((status = cni_check_computes(c, d->dtype)) || (status = cni_check_computes(c, dtype))) return status;
   if (!cni_dtype_is_float(dtype) || cni_promote(d->dtype, dtype) != dtype)
-    return cn_call_fail(c, CN_ERR_DTYPE, "dtype %s is narrower than the input's %s", cn_dtype_name((cn_dtype)dtype),
-                        cn_dtype_name((cn_dtype)d->dtype));
+    return cn_call_fail(c, CN_ERR_DTYPE, "dtype %s is narrower than the input's %s",
+                        cn_dtype_name((cn_dtype)dtype), cn_dtype_name((cn_dtype)d->dtype));
   for (int k = 0; (ord < 0 || isinf(ord)) && k < d->ndim; k++)
     if (mask >> k & 1 && d->shape[k] == 0)
-      return cn_call_fail(c, CN_ERR_VALUE, "the norm of order %g of nothing is not defined; dimension %d is empty", ord,
-                          k);
+      return cn_call_fail(c, CN_ERR_VALUE,
+                          "the norm of order %g of nothing is not defined; dimension %d is empty", ord, k);
   return cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 3), dtype);
 }
 
-/* Orders without a fold of their own: (sum |x|^p)^(1/p). */
 static int norm_decompose(cn_call *c)
 {
   double ord = cni_arg_float(c->args, 1);
-  uint32_t mask;
+  bool keepdim = cni_arg_bool(c->args, 3);
   int64_t room[CN_MAX_DIMS];
-  cn_tensor *x = c->in[0];
-  cni_dims_mask(c, &c->args[2], cn_ndim(x), &mask);
-  if (cn_dtype_of(x) != (cn_dtype)c->spec[0].dtype) x = cn_cast(x, (cn_dtype)c->spec[0].dtype);
-  cn_tensor *sum = cn_sum(cn_pow(cn_abs(x), cn_num(ord)), .dim = dims_of(mask, cn_ndim(x), room),
-                          .keepdim = cni_arg_bool(c->args, 3));
-  c->out[0] = cn_pow(sum, cn_num(1 / ord));
+  cn_tensor *x = c->in[0], *y;
+  cn_ints dims = cni_dims_list(cni_vjp_mask(&c->args[2], cn_ndim(x)), cn_ndim(x), room);
+  cn_dtype dtype = (cn_dtype)c->spec[0].dtype;
+  if (cn_dtype_of(x) != dtype) x = cn_cast(x, dtype);
+  if (isinf(ord))
+    y = ord > 0 ? cn_amax(cn_abs(x), .dim = dims, .keepdim = keepdim)
+                : cn_amin(cn_abs(x), .dim = dims, .keepdim = keepdim);
+  else if (!(fabs(ord) > 0)) y = cn_cast(cn_sum(cn_ne(x, cn_int(0)), .dim = dims, .keepdim = keepdim), dtype);
+  else if (!(ord < 1 || ord > 1)) y = cn_sum(cn_abs(x), .dim = dims, .keepdim = keepdim);
+  else if (!(ord < 2 || ord > 2)) y = cn_sqrt(cn_sum(cn_square(x), .dim = dims, .keepdim = keepdim));
+  else y = cn_pow(cn_sum(cn_pow(cn_abs(x), cn_num(ord)), .dim = dims, .keepdim = keepdim), cn_num(1 / ord));
+  c->out[0] = y;
   return cn_err();
 }
 
@@ -159,7 +175,7 @@ static int norm_vjp(cn_vjp *v)
   if (fabs(ord) <= 0) return CN_OK;
   if (isinf(ord)) {
     cn_tensor *size = cn_abs(x), *ties = cn_logical_or(cn_eq(size, y), cn_isnan(size));
-    cn_tensor *count = cn_sum(ties, .dim = dims_of(mask, m->ndim, room), .keepdim = true);
+    cn_tensor *count = cn_sum(ties, .dim = cni_dims_list(mask, m->ndim, room), .keepdim = true);
     v->gin[0] = zero_where(cn_logical_not(ties), cn_mul(cn_sign(x), cn_true_divide(g, count)));
   } else if (!(ord < 1 || ord > 1)) {
     v->gin[0] = cn_mul(cn_sign(x), g);
@@ -175,33 +191,55 @@ static int norm_vjp(cn_vjp *v)
 static int plain_norm_decompose(cn_call *c)
 {
   double p = cni_arg_float(c->args, 1);
-  cn_linalg_vector_norm_opts o = {.size = sizeof o, .ord = fabs(p) > 0 || p != p ? p : (double)CN_ZERO,
-                                  .keepdim = cni_arg_bool(c->args, 3), .dtype = (cn_dtype)cni_arg_int_or(c->args, 4, 0)};
+  cn_linalg_vector_norm_opts o = {.size = sizeof o,
+                                  .ord = fabs(p) > 0 || p != p ? p : (double)CN_ZERO,
+                                  .keepdim = cni_arg_bool(c->args, 3),
+                                  .dtype = (cn_dtype)cni_arg_int_or(c->args, 4, 0)};
   if (!cni_arg_none(c->args, 2)) o.dim = (cn_ints){c->args[2].u.is, (size_t)c->args[2].n};
   c->out[0] = cn_linalg_vector_norm_with(c->in[0], &o);
   return cn_err();
 }
 
 const cn_op cni_reduce_stat_ops[] = {
-  {.sig = "var(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> Tensor ; method",
-   .doc = "Variance of all elements, or along the dimensions listed: squared deviations over count - correction.",
-   .infer = var_infer, .vjp = var_vjp, .needs = {[0] = CN_IN(0)}},
-  {.sig = "std(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> Tensor ; method",
-   .doc = "Square root of the variance. Where it is 0 its gradient is taken as 0.",
-   .infer = var_infer, .vjp = std_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-  {.sig = "var_mean(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> (Tensor var, Tensor mean)",
-   .doc = "Variance and mean.",
-   .infer = var_infer, .vjp = var_mean_vjp, .needs = {[0] = CN_IN(0)}},
-  {.sig = "std_mean(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> (Tensor std, Tensor mean)",
-   .doc = "Standard deviation and mean.",
-   .infer = var_infer, .vjp = std_mean_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-  {.sig = "linalg_vector_norm(Tensor input, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> "
-          "Tensor ; linalg",
-   .doc = "Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or smallest |x| for inf "
-          "and -inf.",
-   .infer = norm_infer, .vjp = norm_vjp, .decompose = norm_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-  {.sig = "norm(Tensor input, Scalar p=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
-   .doc = "Vector norm of order p: what linalg_vector_norm computes.",
-   .flags = CN_OP_COMPOSITE, .decompose = plain_norm_decompose},
+    {.sig = "var(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> Tensor ; method",
+     .doc = "Variance of all elements, or along the dimensions listed: squared deviations over count - "
+            "correction.",
+     .infer = var_infer,
+     .vjp = var_vjp,
+     .decompose = var_decompose,
+     .needs = {[0] = CN_IN(0)}},
+    {.sig = "std(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> Tensor ; method",
+     .doc = "Square root of the variance. Where it is 0 its gradient is taken as 0.",
+     .infer = var_infer,
+     .vjp = std_vjp,
+     .decompose = std_decompose,
+     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+    {.sig = "var_mean(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> (Tensor "
+            "var, Tensor mean)",
+     .doc = "Variance and mean.",
+     .infer = var_infer,
+     .vjp = var_mean_vjp,
+     .decompose = var_decompose,
+     .needs = {[0] = CN_IN(0)}},
+    {.sig = "std_mean(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> (Tensor "
+            "std, Tensor mean)",
+     .doc = "Standard deviation and mean.",
+     .infer = var_infer,
+     .vjp = std_mean_vjp,
+     .decompose = std_decompose,
+     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+    {.sig = "linalg_vector_norm(Tensor input, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? "
+            "dtype=None) -> Tensor ; linalg",
+     .doc = "Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or "
+            "smallest |x| for inf and -inf.",
+     .infer = norm_infer,
+     .vjp = norm_vjp,
+     .decompose = norm_decompose,
+     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+    {.sig = "norm(Tensor input, Scalar p=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> "
+            "Tensor ; method",
+     .doc = "Vector norm of order p: what linalg_vector_norm computes.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = plain_norm_decompose},
 };
 CNI_FAMILY(reduce_stat);

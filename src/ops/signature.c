@@ -50,7 +50,7 @@ static bool type(const char **s, cni_param *p)
     p->list = true;
     p->elem_optional = p->optional;
     p->optional = false;
-    p->fixed = atoi(*s);
+    p->fixed = (int)strtol(*s, NULL, 10);
     *s += strcspn(*s, "]");
     if (*(*s)++ != ']') return false;
     if (**s == '?') p->optional = true, ++*s;
@@ -121,7 +121,7 @@ static bool results(const char **s, cni_opinfo *info)
   if (!eat(s, "(")) {
     if (!eat(s, "Tensor")) return false;
     info->nresults = 1;
-    strcpy(info->result_names[0], "out");
+    snprintf(info->result_names[0], sizeof info->result_names[0], "out");
     if (eat(s, "[]")) info->list_result = true;
     return true;
   }

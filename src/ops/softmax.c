@@ -1,8 +1,8 @@
 /* softmax.c: the family of softmax, log_softmax and logsumexp.
  *
- * Place in the flow: rows for apply; kernels stand in backends/cpu/softmax.c. Invariant: gradients are made from the
- * result, never by computing exponentials of large numbers again. While a gradient is itself being recorded it is
- * written with plain ops, so that it can be differentiated to any order. */
+ * Place in the flow: rows for apply; kernels stand in backends/cpu/softmax.c. Invariant: gradients are made
+ * from the result, never by computing exponentials of large numbers again. While a gradient is itself being
+ * recorded it is written with plain ops, so that it can be differentiated to any order. */
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
@@ -24,15 +24,37 @@ static int softmax_infer(cn_call *c)
   return status ? status : cni_infer_like(c, 0, 0, dtype);
 }
 
-/* What the kernel leaves: a cast first. */
+/* The input in the result's type; another call in that type then finds the kernel, if there is one. */
+static bool needs_cast(const cn_call *c) { return c->in[0]->d.dtype != c->spec[0].dtype; }
+
+static cn_tensor *off_by_max(cn_tensor *x, cn_ints dims)
+{
+  return cn_numel(x) ? cn_sub(x, cn_amax(x, .dim = dims, .keepdim = true)) : x;
+}
+
 static int softmax_decompose(cn_call *c)
 {
-  c->out[0] = cn_softmax(cn_cast(c->in[0], (cn_dtype)c->spec[0].dtype), cni_arg_int(c->args, 1));
+  int64_t dim = cni_arg_int(c->args, 1);
+  cn_ints dims = {&dim, 1};
+  if (needs_cast(c)) {
+    c->out[0] = cn_softmax(cn_cast(c->in[0], (cn_dtype)c->spec[0].dtype), dim);
+    return cn_err();
+  }
+  cn_tensor *power = cn_exp(off_by_max(c->in[0], dims));
+  c->out[0] = cn_true_divide(power, cn_sum(power, .dim = dims, .keepdim = true));
   return cn_err();
 }
+
 static int log_softmax_decompose(cn_call *c)
 {
-  c->out[0] = cn_log_softmax(cn_cast(c->in[0], (cn_dtype)c->spec[0].dtype), cni_arg_int(c->args, 1));
+  int64_t dim = cni_arg_int(c->args, 1);
+  cn_ints dims = {&dim, 1};
+  if (needs_cast(c)) {
+    c->out[0] = cn_log_softmax(cn_cast(c->in[0], (cn_dtype)c->spec[0].dtype), dim);
+    return cn_err();
+  }
+  cn_tensor *off = off_by_max(c->in[0], dims);
+  c->out[0] = cn_sub(off, cn_log(cn_sum(cn_exp(off), .dim = dims, .keepdim = true)));
   return cn_err();
 }
 
@@ -83,7 +105,8 @@ static int softmax_backward_decompose(cn_call *c)
 }
 static int log_softmax_backward_decompose(cn_call *c)
 {
-  c->out[0] = log_softmax_gradient(cn_cast(c->in[0], cn_dtype_of(c->in[1])), c->in[1], cni_arg_int(c->args, 2));
+  c->out[0] =
+      log_softmax_gradient(cn_cast(c->in[0], cn_dtype_of(c->in[1])), c->in[1], cni_arg_int(c->args, 2));
   return cn_err();
 }
 
@@ -101,12 +124,8 @@ static int logsumexp_infer(cn_call *c)
 static int logsumexp_decompose(cn_call *c)
 {
   cn_tensor *x = cn_cast(c->in[0], (cn_dtype)c->spec[0].dtype);
-  uint32_t mask;
-  cni_dims_mask(c, &c->args[1], c->in[0]->d.ndim, &mask);
-  int64_t dims[CN_MAX_DIMS];
-  cn_ints list = {dims, 0};
-  for (int k = 0; k < cn_ndim(x); k++)
-    if (mask >> k & 1) dims[list.n++] = k;
+  int64_t room[CN_MAX_DIMS];
+  cn_ints list = cni_dims_list(cni_vjp_mask(&c->args[1], cn_ndim(x)), cn_ndim(x), room);
   if (cn_numel(x) == 0) {
     c->out[0] = cn_log(cn_sum(cn_exp(x), .dim = list, .keepdim = cni_arg_bool(c->args, 2)));
     return cn_err();
@@ -131,30 +150,44 @@ static int logsumexp_vjp(cn_vjp *v)
 /* softmin(input, dim, dtype) */
 static int softmin_decompose(cn_call *c)
 {
-  c->out[0] = cn_softmax(cn_neg(c->in[0]), cni_arg_int(c->args, 1), .dtype = (cn_dtype)cni_arg_int_or(c->args, 2, 0));
+  c->out[0] =
+      cn_softmax(cn_neg(c->in[0]), cni_arg_int(c->args, 1), .dtype = (cn_dtype)cni_arg_int_or(c->args, 2, 0));
   return cn_err();
 }
 
 const cn_op cni_softmax_ops[] = {
-  {.sig = "softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn",
-   .doc = "exp(x) divided by its sum along a dimension.",
-   .infer = softmax_infer, .vjp = softmax_vjp, .decompose = softmax_decompose, .needs = {[0] = CN_OUT(0)}},
-  {.sig = "log_softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn",
-   .doc = "Logarithm of softmax, exact where softmax would be 0.",
-   .infer = softmax_infer, .vjp = log_softmax_vjp, .decompose = log_softmax_decompose, .needs = {[0] = CN_OUT(0)}},
-  {.sig = "softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; nn",
-   .doc = "softmax of -x.",
-   .flags = CN_OP_COMPOSITE, .decompose = softmin_decompose},
-  {.sig = "softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor",
-   .doc = "Gradient of softmax from its result. Has no gradient of its own: softmax writes its gradient with plain ops "
-          "where that is asked for.",
-   .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = softmax_backward_decompose},
-  {.sig = "log_softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor",
-   .doc = "Gradient of log_softmax from its result. Has no gradient of its own, as softmax_backward.",
-   .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = log_softmax_backward_decompose},
-  {.sig = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor ; method",
-   .doc = "log(sum(exp(x))) along the dimensions, without overflow. Integers become floats.",
-   .infer = logsumexp_infer, .vjp = logsumexp_vjp, .decompose = logsumexp_decompose,
-   .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+    {.sig = "softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn",
+     .doc = "exp(x) divided by its sum along a dimension.",
+     .infer = softmax_infer,
+     .vjp = softmax_vjp,
+     .decompose = softmax_decompose,
+     .needs = {[0] = CN_OUT(0)}},
+    {.sig = "log_softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn",
+     .doc = "Logarithm of softmax, exact where softmax would be 0.",
+     .infer = softmax_infer,
+     .vjp = log_softmax_vjp,
+     .decompose = log_softmax_decompose,
+     .needs = {[0] = CN_OUT(0)}},
+    {.sig = "softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; nn",
+     .doc = "softmax of -x.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = softmin_decompose},
+    {.sig = "softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor",
+     .doc = "Gradient of softmax from its result. Has no gradient of its own: softmax writes its gradient "
+            "with plain ops where that is asked for.",
+     .flags = CN_OP_NO_GRAD,
+     .infer = backward_infer,
+     .decompose = softmax_backward_decompose},
+    {.sig = "log_softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor",
+     .doc = "Gradient of log_softmax from its result. Has no gradient of its own, as softmax_backward.",
+     .flags = CN_OP_NO_GRAD,
+     .infer = backward_infer,
+     .decompose = log_softmax_backward_decompose},
+    {.sig = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor ; method",
+     .doc = "log(sum(exp(x))) along the dimensions, without overflow. Integers become floats.",
+     .infer = logsumexp_infer,
+     .vjp = logsumexp_vjp,
+     .decompose = logsumexp_decompose,
+     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
 };
 CNI_FAMILY(softmax);

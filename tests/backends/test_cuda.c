@@ -1,8 +1,10 @@
-/* test_cuda.c: the CUDA plugin against the CPU on the same samples: copies, casts, pointwise ops and their gradients,
- * sums, products, late failures, a training step. Skipped, with the reason, where there is no device or no plugin.
+/* test_cuda.c: the CUDA plugin against the CPU on the same samples: copies, casts, pointwise ops and their
+ * gradients, sums, products, late failures, a training step. Skipped, with the reason, where there is no
+ * device or no plugin.
  *
- * Pointwise results must be equal bit for bit when this CPU fuses multiply-adds as the GPU does; sums and products add
- * in another order and are compared with a tolerance. CAIRN_VERBOSE also prints how fast an add, a sum and products are. */
+ * Pointwise results must be equal bit for bit when this CPU fuses multiply-adds as the GPU does; sums and
+ * products add in another order and are compared with a tolerance. CAIRN_VERBOSE also prints how fast an
+ * add, a sum and products are. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "test.h"
 
@@ -108,12 +110,15 @@ static void copies(void **state)
   close_to("round trip", x, y, 0);
   close_to("transposed", cn_transpose(x, 0, 1), there(cn_transpose(x, 0, 1)), 0);
   close_to("view", cn_transpose(x, 0, 1), cn_transpose(y, 0, 1), 0);
-  close_to("row-major copy", cn_contiguous_copy(cn_transpose(x, 0, 1)), cn_contiguous_copy(cn_transpose(y, 0, 1)), 0);
-  close_to("slice", cn_slice(x, 1, 2, CN_NONE, .step = 3), cn_clone(cn_slice(y, 1, 2, CN_NONE, .step = 3)), 0);
+  close_to("row-major copy", cn_contiguous_copy(cn_transpose(x, 0, 1)),
+           cn_contiguous_copy(cn_transpose(y, 0, 1)), 0);
+  close_to("slice", cn_slice(x, 1, 2, CN_NONE, .step = 3), cn_clone(cn_slice(y, 1, 2, CN_NONE, .step = 3)),
+           0);
   close_to("flip", cn_clone(cn_slice(x, 0, CN_NONE, CN_NONE, .step = 2)),
            cn_clone(cn_slice(y, 0, CN_NONE, CN_NONE, .step = 2)), 0);
   close_to("full", cn_full(CN_SHAPE(5, 3), 2.5), cn_full(CN_SHAPE(5, 3), 2.5, .device = gpu), 0);
-  close_to("integers", cn_full(CN_SHAPE(7), 3, .dtype = CN_U8), cn_full(CN_SHAPE(7), 3, .dtype = CN_U8, .device = gpu), 0);
+  close_to("integers", cn_full(CN_SHAPE(7), 3, .dtype = CN_U8),
+           cn_full(CN_SHAPE(7), 3, .dtype = CN_U8, .device = gpu), 0);
   close_to("empty", cn_ones(CN_SHAPE(0, 4)), cn_ones(CN_SHAPE(0, 4), .device = gpu), 0);
   close_to("one", cn_ones(CN_SCALAR_SHAPE), cn_ones(CN_SCALAR_SHAPE, .device = gpu), 0);
   assert_null(cn_data(y));
@@ -124,14 +129,15 @@ static void copies(void **state)
 static void casts(void **state)
 {
   need_gpu(state);
-  static const cn_dtype types[] = {CN_F64, CN_F16, CN_BF16, CN_I64, CN_I32, CN_I16, CN_I8,
+  static const cn_dtype types[] = {CN_F64, CN_F16, CN_BF16, CN_I64, CN_I32,  CN_I16,    CN_I8,
                                    CN_U8,  CN_U16, CN_U32,  CN_U64, CN_BOOL, CN_F8E4M3, CN_F8E5M2};
   for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
     cn_scope *s = cn_scope_begin();
     cn_tensor *x = cn_mul(cn_randn(CN_SHAPE(19, 23)), cn_num(30)), *y = cn_cast(x, types[i]);
     close_to(cn_dtype_name(types[i]), y, cn_cast(there(x), types[i]), 0);
     close_to("and back", cn_cast(y, CN_F32), cn_cast(there(y), CN_F32), 0);
-    close_to("strided", cn_cast(cn_transpose(x, 0, 1), types[i]), cn_cast(cn_transpose(there(x), 0, 1), types[i]), 0);
+    close_to("strided", cn_cast(cn_transpose(x, 0, 1), types[i]),
+             cn_cast(cn_transpose(there(x), 0, 1), types[i]), 0);
     cn_scope_end(s);
   }
 }
@@ -147,10 +153,11 @@ static const struct {
   const char *name;
   cn_tensor *(*fn)(cn_tensor *);
 } unary[] = {
-  {"gelu", gelu},       {"gelu tanh", gelu_tanh}, {"softplus", softplus}, {"log", positive_log}, {"exp", cn_exp},
-  {"silu", cn_silu},    {"tanh", cn_tanh},        {"sigmoid", cn_sigmoid}, {"erf", cn_erf},      {"sin", cn_sin},
-  {"atan", cn_atan},    {"relu", cn_relu},        {"abs", cn_abs},         {"floor", cn_floor},  {"neg", cn_neg},
-  {"expm1", cn_expm1},  {"lgamma", cn_lgamma},
+    {"gelu", gelu},        {"gelu tanh", gelu_tanh}, {"softplus", softplus}, {"log", positive_log},
+    {"exp", cn_exp},       {"silu", cn_silu},        {"tanh", cn_tanh},      {"sigmoid", cn_sigmoid},
+    {"erf", cn_erf},       {"sin", cn_sin},          {"atan", cn_atan},      {"relu", cn_relu},
+    {"abs", cn_abs},       {"floor", cn_floor},      {"neg", cn_neg},        {"expm1", cn_expm1},
+    {"lgamma", cn_lgamma},
 };
 
 static void pointwise(void **state)
@@ -171,8 +178,10 @@ static void broadcasts(void **state)
 {
   need_gpu(state);
   cn_scope *s = cn_scope_begin();
-  cn_tensor *x = cn_randn(CN_SHAPE(6, 31, 17)), *row = cn_randn(CN_SHAPE(17)), *col = cn_randn(CN_SHAPE(31, 1));
-  cn_tensor *turned = cn_transpose(cn_randn(CN_SHAPE(6, 17, 31)), 1, 2), *part = cn_slice(x, 2, 1, CN_NONE, .step = 2);
+  cn_tensor *x = cn_randn(CN_SHAPE(6, 31, 17)), *row = cn_randn(CN_SHAPE(17)),
+            *col = cn_randn(CN_SHAPE(31, 1));
+  cn_tensor *turned = cn_transpose(cn_randn(CN_SHAPE(6, 17, 31)), 1, 2),
+            *part = cn_slice(x, 2, 1, CN_NONE, .step = 2);
   cn_tensor *gx = there(x), *gpart = cn_slice(gx, 2, 1, CN_NONE, .step = 2);
   close_to("row", cn_add(x, row), cn_add(gx, there(row)), 0);
   close_to("col", cn_add(col, x, .alpha = 0.5), cn_add(there(col), gx, .alpha = 0.5), 0);
@@ -180,7 +189,8 @@ static void broadcasts(void **state)
   close_to("number", cn_mul(x, cn_num(1.5)), cn_mul(gx, cn_num(1.5)), 0);
   close_to("host 0-d", cn_mul(x, cn_select(row, 0, 3)), cn_mul(gx, cn_select(row, 0, 3)), 0);
   close_to("part", cn_sub(part, cn_num(1)), cn_sub(gpart, cn_num(1)), 0);
-  close_to("unaligned", cn_exp(cn_slice(row, 0, 1, CN_NONE)), cn_exp(cn_slice(there(row), 0, 1, CN_NONE)), exact());
+  close_to("unaligned", cn_exp(cn_slice(row, 0, 1, CN_NONE)), cn_exp(cn_slice(there(row), 0, 1, CN_NONE)),
+           exact());
   close_to("compare", cn_gt(x, col), cn_gt(gx, there(col)), 0);
   close_to("where", cn_where(cn_gt(x, cn_num(0)), x, row), cn_where(cn_gt(gx, cn_num(0)), gx, there(row)), 0);
   close_to("mixed", cn_add(x, cn_cast(row, CN_BF16)), cn_add(gx, there(cn_cast(row, CN_BF16))), 0);
@@ -236,7 +246,10 @@ static void check_gradient(const char *name, graph_fn fn, cn_tensor *const *x, i
 static cn_tensor *add_graph(cn_tensor *const *x) { return cn_add(x[0], x[1], .alpha = 0.5); }
 static cn_tensor *gelu_graph(cn_tensor *const *x) { return cn_gelu(cn_mul(x[0], x[1])); }
 static cn_tensor *sum_graph(cn_tensor *const *x) { return cn_sum(x[0], .dim = CN_INTS(1)); }
-static cn_tensor *mean_graph(cn_tensor *const *x) { return cn_mean(cn_mul(x[0], x[0]), .dim = CN_INTS(0, 2), .keepdim = true); }
+static cn_tensor *mean_graph(cn_tensor *const *x)
+{
+  return cn_mean(cn_mul(x[0], x[0]), .dim = CN_INTS(0, 2), .keepdim = true);
+}
 static cn_tensor *matmul_graph(cn_tensor *const *x) { return cn_matmul(x[0], x[1]); }
 static cn_tensor *linear_graph(cn_tensor *const *x) { return cn_linear(x[0], x[1], x[2]); }
 
@@ -248,9 +261,12 @@ static void gradients(void **state)
   for (int i = 0; i < 3; i++) {
     cn_scope *s = cn_scope_begin();
     double tol = rough(types[i]);
-    cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(4, 6, 10)), types[i]), *row = cn_cast(cn_randn(CN_SHAPE(10)), types[i]);
-    cn_tensor *w = cn_cast(cn_randn(CN_SHAPE(10, 5)), types[i]), *batch = cn_cast(cn_randn(CN_SHAPE(4, 10, 3)), types[i]);
-    cn_tensor *weight = cn_cast(cn_randn(CN_SHAPE(7, 10)), types[i]), *bias = cn_cast(cn_randn(CN_SHAPE(7)), types[i]);
+    cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(4, 6, 10)), types[i]),
+              *row = cn_cast(cn_randn(CN_SHAPE(10)), types[i]);
+    cn_tensor *w = cn_cast(cn_randn(CN_SHAPE(10, 5)), types[i]),
+              *batch = cn_cast(cn_randn(CN_SHAPE(4, 10, 3)), types[i]);
+    cn_tensor *weight = cn_cast(cn_randn(CN_SHAPE(7, 10)), types[i]),
+              *bias = cn_cast(cn_randn(CN_SHAPE(7)), types[i]);
     check_gradient("add", add_graph, (cn_tensor *[]){x, row}, 2, tol);
     check_gradient("gelu", gelu_graph, (cn_tensor *[]){x, row}, 2, tol);
     check_gradient("sum", sum_graph, &x, 1, tol);
@@ -270,9 +286,11 @@ static void sums_of(cn_tensor *x, double tol)
   close_to("all", cn_sum(x), cn_sum(y), tol);
   close_to("rows", cn_sum(x, .dim = CN_INTS(-1)), cn_sum(y, .dim = CN_INTS(-1)), tol);
   close_to("columns", cn_sum(x, .dim = CN_INTS(0)), cn_sum(y, .dim = CN_INTS(0)), tol);
-  close_to("middle", cn_sum(x, .dim = CN_INTS(1), .keepdim = true), cn_sum(y, .dim = CN_INTS(1), .keepdim = true), tol);
+  close_to("middle", cn_sum(x, .dim = CN_INTS(1), .keepdim = true),
+           cn_sum(y, .dim = CN_INTS(1), .keepdim = true), tol);
   close_to("outer and inner", cn_sum(x, .dim = CN_INTS(0, 2)), cn_sum(y, .dim = CN_INTS(0, 2)), tol);
-  close_to("turned", cn_sum(cn_transpose(x, 0, 2), .dim = CN_INTS(1)), cn_sum(cn_transpose(y, 0, 2), .dim = CN_INTS(1)), tol);
+  close_to("turned", cn_sum(cn_transpose(x, 0, 2), .dim = CN_INTS(1)),
+           cn_sum(cn_transpose(y, 0, 2), .dim = CN_INTS(1)), tol);
 }
 
 static void sums(void **state)
@@ -308,25 +326,31 @@ static void products(void **state)
   for (int i = 0; i < 4; i++) {
     cn_scope *s = cn_scope_begin();
     double tol = rough(types[i]);
-    cn_tensor *a = cn_cast(cn_randn(CN_SHAPE(33, 40)), types[i]), *b = cn_cast(cn_randn(CN_SHAPE(40, 25)), types[i]);
-    cn_tensor *turned = cn_transpose(cn_cast(cn_randn(CN_SHAPE(25, 40)), types[i]), 0, 1), *ga = there(a), *gb = there(b);
+    cn_tensor *a = cn_cast(cn_randn(CN_SHAPE(33, 40)), types[i]),
+              *b = cn_cast(cn_randn(CN_SHAPE(40, 25)), types[i]);
+    cn_tensor *turned = cn_transpose(cn_cast(cn_randn(CN_SHAPE(25, 40)), types[i]), 0, 1), *ga = there(a),
+              *gb = there(b);
     close_to("plain", cn_mm(a, b), cn_mm(ga, gb), tol);
     close_to("right turned", cn_mm(a, turned), cn_mm(ga, there(turned)), tol);
     close_to("left turned", cn_mm(cn_transpose(b, 0, 1), cn_transpose(a, 0, 1)),
              cn_mm(cn_transpose(gb, 0, 1), cn_transpose(ga, 0, 1)), tol);
-    close_to("every second", cn_mm(cn_slice(a, 1, 0, CN_NONE, .step = 2), cn_slice(b, 0, 0, CN_NONE, .step = 2)),
+    close_to("every second",
+             cn_mm(cn_slice(a, 1, 0, CN_NONE, .step = 2), cn_slice(b, 0, 0, CN_NONE, .step = 2)),
              cn_mm(cn_slice(ga, 1, 0, CN_NONE, .step = 2), cn_slice(gb, 0, 0, CN_NONE, .step = 2)), tol);
     close_to("odd offset", cn_mm(cn_slice(a, 1, 3, CN_NONE), cn_slice(b, 0, 3, CN_NONE)),
              cn_mm(cn_slice(ga, 1, 3, CN_NONE), cn_slice(gb, 0, 3, CN_NONE)), tol);
     close_to("vector", cn_matmul(a, cn_select(b, 1, 2)), cn_matmul(ga, cn_select(gb, 1, 2)), tol);
-    cn_tensor *left = cn_cast(cn_randn(CN_SHAPE(3, 1, 8, 12)), types[i]), *right = cn_cast(cn_randn(CN_SHAPE(5, 12, 4)), types[i]);
+    cn_tensor *left = cn_cast(cn_randn(CN_SHAPE(3, 1, 8, 12)), types[i]),
+              *right = cn_cast(cn_randn(CN_SHAPE(5, 12, 4)), types[i]);
     close_to("batches", cn_matmul(left, right), cn_matmul(there(left), there(right)), tol);
-    close_to("over nothing", cn_mm(cn_slice(a, 1, 0, 0), cn_slice(b, 0, 0, 0)), cn_mm(cn_slice(ga, 1, 0, 0), cn_slice(gb, 0, 0, 0)), 0);
+    close_to("over nothing", cn_mm(cn_slice(a, 1, 0, 0), cn_slice(b, 0, 0, 0)),
+             cn_mm(cn_slice(ga, 1, 0, 0), cn_slice(gb, 0, 0, 0)), 0);
     cn_scope_end(s);
   }
   cn_scope *s = cn_scope_begin();
   cn_tensor *n = cn_randint(-9, 9, CN_SHAPE(6, 7));
-  close_to("integers", cn_matmul(n, cn_transpose(n, 0, 1)), cn_matmul(there(n), cn_transpose(there(n), 0, 1)), 0);
+  close_to("integers", cn_matmul(n, cn_transpose(n, 0, 1)), cn_matmul(there(n), cn_transpose(there(n), 0, 1)),
+           0);
   cn_scope_end(s);
 }
 
@@ -337,7 +361,8 @@ static void others(void **state)
   need_gpu(state);
   cn_scope *s = cn_scope_begin();
   cn_seed(6);
-  cn_tensor *r = cn_randn(CN_SHAPE(100)), *x = cn_randn(CN_SHAPE(8, 5)), *y = there(x), *pair[2] = {x, x}, *gpair[2] = {y, y};
+  cn_tensor *r = cn_randn(CN_SHAPE(100)), *x = cn_randn(CN_SHAPE(8, 5)), *y = there(x), *pair[2] = {x, x},
+            *gpair[2] = {y, y};
   cn_seed(6);
   close_to("random", r, cn_randn(CN_SHAPE(100), .device = gpu), 0);
   close_to("cat", cn_cat(pair, 2, .dim = 1), cn_cat(gpair, 2, .dim = 1), 0);
@@ -346,6 +371,7 @@ static void others(void **state)
   assert_int_equal(cn_sort(&values[1], &places[1], y, .dim = 1), 0);
   close_to("sorted", values[0], values[1], 0);
   close_to("places", places[0], places[1], 0);
+  close_to("softmax", cn_softmax(x, 1), cn_softmax(y, 1), 1e-6);
   close_to("nonzero", cn_nonzero(cn_relu(x)), cn_nonzero(cn_relu(y)), 0);
   cn_scope_end(s);
 }
@@ -374,7 +400,8 @@ static void training(void **state)
   cn_scope *s = cn_scope_begin();
   cn_seed(5);
   cn_tensor *x = cn_randn(CN_SHAPE(32, 10)), *target = cn_randn(CN_SHAPE(32, 4));
-  cn_tensor *first[3] = {cn_randn(CN_SHAPE(16, 10)), cn_randn(CN_SHAPE(16)), cn_randn(CN_SHAPE(4, 16))}, *a[3], *b[3];
+  cn_tensor *first[3] = {cn_randn(CN_SHAPE(16, 10)), cn_randn(CN_SHAPE(16)), cn_randn(CN_SHAPE(4, 16))},
+            *a[3], *b[3];
   for (int i = 0; i < 3; i++) {
     a[i] = cn_requires_grad(cn_clone(first[i]), true);
     b[i] = cn_requires_grad(there(first[i]), true);
@@ -437,7 +464,8 @@ static void speed(void **state)
     print_message("sum  of 256M %-8s %8.3f ms %7.0f GB/s\n", name, t * 1e3, n * size / t * 1e-9);
     cn_tensor *a = cn_cast(there(cn_randn(CN_SHAPE(4096, 4096))), types[i]);
     t = seconds(run_mm, a, a);
-    print_message("mm of 4096   %-8s %8.3f ms %7.1f TFLOP/s\n", name, t * 1e3, 2 * 4096.0 * 4096 * 4096 / t * 1e-12);
+    print_message("mm of 4096   %-8s %8.3f ms %7.1f TFLOP/s\n", name, t * 1e3,
+                  2 * 4096.0 * 4096 * 4096 / t * 1e-12);
     cn_tensor *small = cn_ones(CN_SHAPE(16), .dtype = types[i], .device = gpu);
     print_message("add of 16    %-8s %8.2f us a call\n", name, seconds(run_add, small, small) * 1e6);
     cn_scope_end(s);
@@ -458,11 +486,11 @@ int main(int argc, char **argv)
 {
   if (argc > 0) find_plugin(argv[0]);
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(without_device), cmocka_unit_test(information), cmocka_unit_test(copies),
-    cmocka_unit_test(casts),          cmocka_unit_test(pointwise),   cmocka_unit_test(broadcasts),
-    cmocka_unit_test(integers),       cmocka_unit_test(sums),        cmocka_unit_test(products),
-    cmocka_unit_test(gradients),      cmocka_unit_test(others),      cmocka_unit_test(training),
-    cmocka_unit_test(speed),
+      cmocka_unit_test(without_device), cmocka_unit_test(information), cmocka_unit_test(copies),
+      cmocka_unit_test(casts),          cmocka_unit_test(pointwise),   cmocka_unit_test(broadcasts),
+      cmocka_unit_test(integers),       cmocka_unit_test(sums),        cmocka_unit_test(products),
+      cmocka_unit_test(gradients),      cmocka_unit_test(others),      cmocka_unit_test(training),
+      cmocka_unit_test(speed),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

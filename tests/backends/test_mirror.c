@@ -1,5 +1,5 @@
-/* test_mirror.c: device semantics, shown on the mirror backend: memory of its own, calls that return before they ran,
- * failures that come late, and results equal to the CPU's bit for bit. */
+/* test_mirror.c: device semantics, shown on the mirror backend: memory of its own, calls that return before
+ * they ran, failures that come late, and results equal to the CPU's bit for bit. */
 #include "test.h"
 
 #include <cairn/cairn.h>
@@ -232,9 +232,9 @@ static void training_step(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(is_there),     cmocka_unit_test(memory),         cmocka_unit_test(ops),
-    cmocka_unit_test(depends_on_data), cmocka_unit_test(gradients),   cmocka_unit_test(late_failure),
-    cmocka_unit_test(freed_in_order), cmocka_unit_test(training_step),
+      cmocka_unit_test(is_there),        cmocka_unit_test(memory),        cmocka_unit_test(ops),
+      cmocka_unit_test(depends_on_data), cmocka_unit_test(gradients),     cmocka_unit_test(late_failure),
+      cmocka_unit_test(freed_in_order),  cmocka_unit_test(training_step),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

@@ -1,11 +1,13 @@
 /* random_call.c: see random_call.h. Sizes are kept small, so that a sensible call takes microseconds; senseless ones are
  * so large that they must be refused. */
+#define _XOPEN_SOURCE 700
 #include "random_call.h"
 
 #include <cairn/kw.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { DIMS = 5, DIM_MAX = 6, NUMEL_MAX = 2048 };
@@ -144,6 +146,70 @@ cn_tensor *random_tensor(rng *r, bool grad)
   return t;
 }
 
+/* ---- calls that fit: most random ones of these ops would not ----
+ * One word per argument: f2,3 a float tensor of that shape, j an index tensor, m a mask, l a list of integers, i an integer, d a
+ * number, b a bool, s a string, t2x3,4 two tensors, n none. */
+static const char *const fitting[][2] = {
+    {"conv2d", "f2,2,6,6 f3,2,3,3 f3 l1,2 l1,0 l1,1 i1"},
+    {"conv2d", "f1,4,5,5 f4,2,3,3 n l2,1 l1,1 l2,1 i2"},
+    {"conv2d_grad_input", "f2,3,4,4 f3,2,3,3 l2,2,6,6 l1,1 l0,0 l1,1 i1"},
+    {"conv2d_grad_weight", "f2,3,4,4 f2,2,6,6 l3,2,3,3 l1,1 l0,0 l1,1 i1"},
+    {"max_pool2d_with_indices", "f2,3,4,6 l2,3 l2,1 l1,1 l1,1 b1"},
+    {"max_pool2d_backward", "f2,3,2,2 j2,3,2,2 l2,3,4,4"},
+    {"avg_pool2d_backward", "f2,3,2,2 l2,3,4,4 l2,2 l2,2 l0,0 b0 b1 n"},
+    {"adaptive_avg_pool2d_backward", "f2,3,2,2 l2,3,5,4"},
+    {"cross_entropy_rows", "f4,5 j4 i-100 snone"},
+    {"cross_entropy_rows_grad", "f4 f4,5 j4 f4 i-100 snone"},
+    {"cross_entropy", "f4,5 j4 f5 i1 smean d0.1"},
+    {"nll_loss", "f4,5,2 j4,2 f5 i1 smean"},
+    {"index_add", "f4,5 i0 j3 f3,5 d2"},
+    {"index_copy", "f4,5 i1 j3 f4,3"},
+    {"index_fill", "f4,5 i0 j3 f"},
+    {"gather", "f4,5 i1 j3,7"},
+    {"scatter_add", "f4,5 i1 j3,7 f4,7"},
+    {"scatter_reduce", "f4,5 i1 j3,7 f4,7 sprod b1"},
+    {"embedding", "j3,2 f4,5 i-1"},
+    {"embedding_grad", "f3,2,5 j3,2 i4 i-1"},
+    {"index_put", "f4,5,3 t2x2,1 f5,3 b1"},
+    {"native_batch_norm", "f2,3,4 f3 f3 f3 f3 b1 d0.001"},
+    {"native_batch_norm_backward", "f2,3,4 f2,3,4 f3 f3 f3 b1 l1,1,1"},
+    {"native_layer_norm_backward", "f2,3,4 f2,3,4 l4 f2,3,1 f2,3,1 f4 l1,1,1"},
+    {"scaled_dot_product_attention", "f2,3,4,5 f2,3,6,5 f2,3,6,2 f4,6 d0 b0"},
+    {"sdpa_backward", "f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3 n b1 n"},
+    {"pointwise", "t2x3,4 s2|1.5|mul_0_2;add_3_1|4,3 n"},
+    {"native_rms_norm_backward", "f2,3,4 f2,3,4 l4 f2,3,1 f4 l1,1"},
+    {"scatter_fold", "f4,5 i1 j3,7 f4,7 samax"},
+    {"addmm", "f3,4 f3,2 f2,4 d0.5 d2"},
+    {"masked_fill", "f3,4 m4 f"},
+    {"linalg_solve", "f2,3,3 f2,3,4 b1"},
+    {"as_strided", "f4,6 l2,3 l6,2 i1"},
+    {"unfold", "f4,6 i1 i3 i2"},
+};
+
+static size_t numbers_of(const char *word, int64_t *to)
+{
+  size_t n = 0;
+  for (const char *s = word; *s && n < CALL_LIST; s += *s == ',') {
+    char *end;
+    to[n++] = strtoll(s, &end, 10);
+    if (end == s) break;
+    s = end;
+  }
+  return n;
+}
+
+static cn_tensor *fitting_tensor(rng *r, char kind, const char *word, bool grad)
+{
+  int64_t shape[CALL_LIST];
+  int ndim = (int)numbers_of(word, shape);
+  cn_dtype dtype = kind == 'j' ? CN_I64 : now.dtype == CN_F64 || now.dtype == CN_BF16 ? now.dtype : CN_F32;
+  cn_tensor *t = filled(r, shape, ndim, dtype);
+  if (kind == 'm') return cn_gt(t, cn_num(0.5));
+  if (kind == 'j') return cn_cast(cn_remainder(t, cn_int(rng_one_in(r, 8) ? 6 : 3)), CN_I64);
+  if (ndim > 1 && rng_one_in(r, 3)) t = cn_transpose(cn_contiguous(cn_transpose(t, 0, ndim - 1)), 0, ndim - 1);
+  return t && grad && rng_one_in(r, 2) ? cn_requires_grad(t, true) : t;
+}
+
 /* ---- text ---- */
 
 static void say(random_call *c, const char *format, ...) CN_PRINTF(2, 3);
@@ -269,6 +335,48 @@ static cn_value random_argument(random_call *c, rng *r, int i)
   return random_value(c, r, i, p->type);
 }
 
+static cn_value fitting_value(random_call *c, rng *r, int i, char *word)
+{
+  int64_t first = strtoll(word + 1, NULL, 10);
+  switch (word[0]) {
+  case 'f':
+  case 'j':
+  case 'm': return cn_v_tensor(c->tensors[c->ntensors++] = fitting_tensor(r, word[0], word + 1, c->grad));
+  case 't':
+    for (int64_t k = 0; k < first; k++)
+      c->lists[i][k] = c->tensors[c->ntensors++] =
+          fitting_tensor(r, strcmp(c->info.name, "index_put") ? 'f' : 'j', strchr(word, 'x') + 1, false);
+    return cn_v_tensors(c->lists[i], (size_t)first);
+  case 'l': return cn_v_ints(c->ints[i], numbers_of(word + 1, c->ints[i]));
+  case 'i': return cn_v_int(first);
+  case 'd': return cn_v_float(strtod(word + 1, NULL));
+  case 'b': return cn_v_bool(first != 0);
+  case 's':
+    for (char *s = word; *s; s++)
+      if (*s == '_') *s = ' ';
+    return cn_v_str(strncpy(c->strings[i], word + 1, CALL_STRING - 1));
+  default: return cn_v_none();
+  }
+}
+
+/* Arguments that fit, one in eight of them replaced by a random one. False: none are known for this op. */
+static bool fitting_arguments(random_call *c, rng *r)
+{
+  const char *found[8];
+  int n = 0;
+  for (size_t i = 0; i < sizeof fitting / sizeof *fitting; i++)
+    if (!strcmp(fitting[i][0], c->info.name) && n < 8) found[n++] = fitting[i][1];
+  if (!n) return false;
+  char line[200], *rest = NULL;
+  snprintf(line, sizeof line, "%s", found[rng_below(r, n)]);
+  c->nargs = 0;
+  for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
+    int i = (int)c->nargs++;
+    c->args[i] = rng_one_in(r, 8) ? random_argument(c, r, i) : fitting_value(c, r, i, word);
+  }
+  return true;
+}
+
 static size_t random_capacity(random_call *c, rng *r)
 {
   if (c->info.list_result) return (size_t)rng_below(r, 9);
@@ -290,9 +398,11 @@ int random_call_make(random_call *c, uint64_t seed, const cn_op *op)
   c->traced = rng_one_in(&r, 10);
   c->nargs = (size_t)c->info.nparams;
   if (rng_one_in(&r, 4)) c->nargs = (size_t)rng_below(&r, (int64_t)c->nargs + 2);
+  if (rng_one_in(&r, 5) || !fitting_arguments(c, &r))
+    for (size_t i = 0; i < c->nargs; i++)
+      c->args[i] = i < (size_t)c->info.nparams ? random_argument(c, &r, (int)i) : cn_v_int(1);
   say(c, "%s(", c->info.name);
   for (size_t i = 0; i < c->nargs; i++) {
-    c->args[i] = i < (size_t)c->info.nparams ? random_argument(c, &r, (int)i) : cn_v_int(1);
     say(c, "%s", i ? ", " : "");
     say_value(c, &c->args[i]);
   }

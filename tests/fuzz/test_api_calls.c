@@ -16,7 +16,7 @@
 #include "random_call.h"
 #include "test.h"
 
-enum { SHORT = 20000, LONG = 1000000, HANG_SECONDS = 120, BUFFER = 1 << 20, RESULTS = 16 };
+enum { SHORT = 20000, LONG = 1000000, HANG_SECONDS = 120, BUFFER = 1 << 20, RESULTS = 16, MOST_FAILURES = 50, MOST_OPS = 2048 };
 enum { MEMORY_LIMIT = 64 << 20 };
 
 static random_call call;
@@ -40,21 +40,22 @@ static void say_last_call(void)
   put("\n");
 }
 
-static struct sigaction before[64];
-
-static void on_signal(int number_of_signal)
-{
-  if (number_of_signal == SIGALRM) put("\nno end after two minutes\n");
-  say_last_call();
-  sigaction(number_of_signal, &before[number_of_signal], NULL);
-  raise(number_of_signal);
-}
-
-/* Read by the sanitizers where they are linked in: their reports then end with the last call too. */
+/* These are the sanitizers', where they are linked in: their reports then end with the last call, and a signal shows
+ * where it came from. */
+void __sanitizer_print_stack_trace(void) __attribute__((weak));
 const char *__asan_default_options(void);
 const char *__ubsan_default_options(void);
 const char *__asan_default_options(void) { return "abort_on_error=1:allocator_may_return_null=1"; }
 const char *__ubsan_default_options(void) { return "abort_on_error=1:print_stacktrace=1"; }
+
+static void on_signal(int which)
+{
+  if (which == SIGALRM) put("\nno end after two minutes\n");
+  say_last_call();
+  if (which != SIGABRT && __sanitizer_print_stack_trace) __sanitizer_print_stack_trace();
+  signal(which, SIG_DFL);
+  raise(which);
+}
 
 static void watch(void)
 {
@@ -63,16 +64,18 @@ static void watch(void)
   stack_t alternative = {.ss_sp = stack, .ss_size = sizeof stack};
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
   sigaltstack(&alternative, NULL);
-  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, &before[signals[i]]);
+  for (size_t i = 0; i < sizeof signals / sizeof *signals; i++) sigaction(signals[i], &action, NULL);
 }
 
-#define CHECK(condition, ...)                                   \
-  do {                                                          \
-    if (!(condition)) {                                         \
-      say_last_call();                                          \
-      fail_msg(__VA_ARGS__);                                    \
-    }                                                           \
-  } while (0)
+/* A check that does not hold is reported with the call, and the next call follows. */
+static int failures;
+static bool failed(void)
+{
+  say_last_call();
+  if (++failures > MOST_FAILURES) fail_msg("more than %d of them failed", MOST_FAILURES);
+  return true;
+}
+#define CHECK(condition, ...) ((condition) || (failed() && (print_error(__VA_ARGS__), print_error("\n"), false)))
 
 /* ---- looking at what came out ---- */
 
@@ -80,7 +83,7 @@ static void watch(void)
 static void look_at(cn_tensor *t)
 {
   int64_t numel = 1;
-  CHECK(t != NULL, "a result is missing");
+  if (!CHECK(t != NULL, "a result is missing")) return;
   CHECK(cn_ndim(t) >= 0 && cn_ndim(t) <= CN_MAX_DIMS && cn_dtype_size(cn_dtype_of(t)) > 0, "a result makes no sense");
   for (int i = 0; i < cn_ndim(t); i++) numel *= cn_shape(t)[i];
   CHECK(numel == cn_numel(t) && numel >= 0, "a result's size makes no sense");
@@ -102,7 +105,8 @@ static void check_backward(int status)
 {
   if (!status) return;
   check_error(status, "backward");
-  bool fine = status == CN_ERR_MEMORY || status == CN_ERR_UNSUPPORTED || status == CN_ERR_GRAD;
+  bool fine = status == CN_ERR_MEMORY || status == CN_ERR_UNSUPPORTED || status == CN_ERR_GRAD ||
+              strstr(cn_err_message(), "singular"); /* a determinant of 0 is fine, its gradient wants the inverse */
   CHECK(fine, "backward of a call that worked: %s", cn_err_message());
   cn_err_clear();
 }
@@ -152,7 +156,7 @@ static void compare_traced(cn_tensor *eager)
 {
   cn_tensor *in[CN_MAX_ARGS * CALL_LIST], *out = NULL, *made = NULL;
   size_t n = 0, size = cn_tensor_nbytes(eager);
-  if (call.info.random || call.dest || size > BUFFER || cn_device_of(eager) != CN_CPU) return;
+  if (!strncmp(call.info.name, "empty", 5) || call.dest || size > BUFFER || cn_device_of(eager) != CN_CPU) return;
   for (size_t i = 0; i < call.nargs; i++) {
     if (call.args[i].tag == CN_V_TENSOR) in[n++] = call.args[i].u.t;
     for (int k = 0; call.args[i].tag == CN_V_TENSORS && k < call.args[i].n; k++)
@@ -160,13 +164,17 @@ static void compare_traced(cn_tensor *eager)
   }
   for (size_t i = 0; i < n; i++)
     if (cn_desc_of(in[i])->weak) return; /* a number becomes a tensor when it is an input */
+  bool exact = true; /* a graph packs its inputs: sums may be in another order, as_strided sees another memory */
+  for (size_t i = 0; i < n; i++) exact = exact && cn_is_contiguous(in[i]);
   if (cn_to_data(expected, BUFFER, eager)) return;
   cn_graph *g = cn_trace(traced_fn, 1, in, n, &made);
   if (g) {
+    cn_seed(seed);
     int status = cn_graph_run(&out, g, in);
-    CHECK(!status, "captured it does not run: %s", cn_err_message());
-    CHECK(cn_tensor_nbytes(out) == size, "captured it has another size");
-    CHECK(!cn_to_data(buffer, BUFFER, out) && !memcmp(buffer, expected, size), "captured it computes something else");
+    if (CHECK(!status, "captured it does not run: %s", cn_err_message()) &&
+        CHECK(cn_tensor_nbytes(out) == size, "captured it has another size"))
+      CHECK(!cn_to_data(buffer, BUFFER, out) && (!exact || !memcmp(buffer, expected, size)),
+            "captured it computes something else");
   } else {
     int code = cn_err();
     CHECK(code == CN_ERR_CAPTURE || code == CN_ERR_MEMORY || code == CN_ERR_UNSUPPORTED,
@@ -179,7 +187,22 @@ static void compare_traced(cn_tensor *eager)
 
 /* ---- one call ---- */
 
-static size_t worked;
+static size_t worked, worked_of[MOST_OPS];
+
+static void count_worked(void)
+{
+  worked++;
+  for (int i = 0; i < cn_op_count() && i < MOST_OPS; i++)
+    if (cn_op_at(i) == call.op) worked_of[i]++;
+}
+
+/* Ops of which no call was valid are not tested by this. */
+static void say_never_worked(void)
+{
+  cn_op_info info;
+  for (int i = 0; i < cn_op_count() && i < MOST_OPS; i++)
+    if (!worked_of[i] && !cn_op_describe(&info, cn_op_at(i))) print_message("never valid: %s\n", info.sig);
+}
 
 static void run_call(const cn_op *op)
 {
@@ -188,9 +211,10 @@ static void run_call(const cn_op *op)
   uint64_t id = seed * 0x100000001b3ull + number;
   if (!random_call_make(&call, id, op)) {
     size_t n = call.capacity;
+    cn_seed(seed);
     int status = cn_op_call(out, &n, call.op, call.args, call.nargs, call.dest);
     if (status) check_error(status, "call");
-    else worked++;
+    else count_worked();
     CHECK(status || n <= RESULTS, "%zu results", n);
     for (size_t i = 0; !status && i < n; i++) look_at(out[i]);
     cn_err_clear();
@@ -256,6 +280,8 @@ static void test_random_calls(void **state)
   cn_memory_set_limit(0);
   cn_memory_set_caching(true);
   print_message("%zu of them worked\n", worked);
+  if (!op && !one) say_never_worked();
+  assert_int_equal(failures, 0);
 }
 
 int main(void)

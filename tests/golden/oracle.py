@@ -161,6 +161,7 @@ SPECIAL = {
     "cast": lambda input, dtype: input.to(dtype),
     "channels_last": channels_last,
     "clamp_both": lambda input, min, max: torch.clamp(input, min, max),
+    "invert": torch.bitwise_not,
     "contiguous_copy": lambda input: input.clone(memory_format=torch.contiguous_format),
     "contiguous": lambda input: input.contiguous(),
     "copy": copy,

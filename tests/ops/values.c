@@ -67,7 +67,7 @@ static int64_t int_value(const sample *s, const sample_literal *l, int dtype, in
   uint64_t x = sample_hash(s->hash, l->index, i);
   bool is_signed = cn_dtype_is_signed((cn_dtype)dtype);
   int64_t plain = (int64_t)(x % 16) - (is_signed ? 8 : 0);
-  if (dtype == CN_BOOL) return l->range == '%' ? x % (uint64_t)l->arg != 0 : x >> 40 & 1;
+  if (dtype == CN_BOOL) return (l->range == '%' ? x % (uint64_t)l->arg : x >> 40 & 1) != 0;
   switch (l->range) {
   case '+': return (int64_t)(x % 8) + 1;
   case '<': return is_signed ? (int64_t)(x % 3) - 1 : (int64_t)(x % 2);

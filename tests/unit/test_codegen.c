@@ -1,7 +1,9 @@
-/* test_codegen.c: loops rendered as C, compiled by the system's compiler and run, give what eager gives, bit for bit.
+/* test_codegen.c: loops rendered as C, compiled by the system's compiler and run, give what eager gives,
+ * bit for bit.
  *
- * The compiler gets the instruction set that eager runs on, because whether multiply-adds are fused decides last bits.
- * Skipped, with a message, where there is no compiler. The CUDA form is compiled and run by tests/backends. */
+ * The compiler gets the instruction set that eager runs on, because whether multiply-adds are fused decides
+ * last bits. Skipped, with a message, where there is no compiler. The CUDA form is compiled and run by
+ * tests/backends. */
 #define _POSIX_C_SOURCE 200809L /* mkdtemp */
 #include "test.h"
 
@@ -55,7 +57,8 @@ static loop_fn compile(const cn_source *source)
   fclose(f);
   cni_host.release_memory(text, size);
   snprintf(command, sizeof command,
-           "cc -std=c11 -O1 -shared -fPIC -fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall -Werror "
+           "cc -std=c11 -O1 -shared -fPIC -fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall "
+           "-Werror "
            "-Wno-unused-function -Wno-unknown-pragmas -Wno-pass-failed %s -o %s.so %s.c",
            cni_cpu_isa() >= CNI_ISA_AVX2 ? "-mavx2 -mfma" : "", path, path);
   assert_int_equal(system(command), 0);
@@ -106,7 +109,14 @@ static int32_t check(const char *name, const cn_value *args, int nargs, cn_tenso
   for (int i = 0; i < nargs; i++)
     if (args[i].tag == CN_V_TENSOR) in[nin++] = args[i].u.t;
   out[0] = cn_empty_like(expected);
-  cn_call call = {.op = op, .args = args, .in = in, .out = out, .spec = spec, .nargs = nargs, .nin = nin, .nout = 1,
+  cn_call call = {.op = op,
+                  .args = args,
+                  .in = in,
+                  .out = out,
+                  .spec = spec,
+                  .nargs = nargs,
+                  .nin = nin,
+                  .nout = 1,
                   .device = CN_CPU};
   assert_int_equal(op->infer(&call), 0);
   assert_int_equal(cni_pointwise_source(&source, &call, CN_LANG_C), 0);
@@ -121,13 +131,13 @@ static cn_tensor *values(cn_dtype dtype, int64_t rows, int64_t cols)
   return dtype == CN_F32 ? x : cn_cast(x, dtype);
 }
 
-#define NEEDS_COMPILER() \
-  do { \
-    (void)state; \
-    if (!has_compiler()) { \
-      print_message("no C compiler here: generated code cannot be tried\n"); \
-      skip(); \
-    } \
+#define NEEDS_COMPILER()                                                                                     \
+  do {                                                                                                       \
+    (void)state;                                                                                             \
+    if (!has_compiler()) {                                                                                   \
+      print_message("no C compiler here: generated code cannot be tried\n");                                 \
+      skip();                                                                                                \
+    }                                                                                                        \
   } while (0)
 
 static void activations(void **state)
@@ -225,7 +235,14 @@ static void keys(void **state)
   for (int i = 0; i < 3; i++) {
     cn_tensor *x = cn_ones(CN_SHAPE(4, 4 + i), .dtype = i == 2 ? CN_F64 : CN_F32), *y = cn_empty_like(x);
     cn_value args[] = {cn_v_tensor(x), cn_v_float(1 + i), cn_v_float(20)};
-    cn_call c = {.op = op, .args = args, .in = &x, .out = &y, .nargs = 3, .nin = 1, .nout = 1, .device = CN_CPU,
+    cn_call c = {.op = op,
+                 .args = args,
+                 .in = &x,
+                 .out = &y,
+                 .nargs = 3,
+                 .nin = 1,
+                 .nout = 1,
+                 .device = CN_CPU,
                  .compute = i == 2 ? CN_F64 : CN_F32};
     assert_int_equal(cni_pointwise_source(&a, &c, CN_LANG_CUDA), 0);
     assert_int_equal(cni_pointwise_source(&b, &c, CN_LANG_C), 0);
@@ -240,11 +257,88 @@ static void keys(void **state)
   cn_scope_end(s);
 }
 
+/* ---- CUDA: no device is needed to compile ---- */
+
+typedef struct nvrtc {
+  int (*create)(void **program, const char *text, const char *name, int n, const char *const *headers,
+                const char *const *names);
+  int (*compile)(void *program, int n, const char *const *options);
+  int (*log_size)(void *program, size_t *size);
+  int (*log)(void *program, char *text);
+  int (*destroy)(void **program);
+} nvrtc;
+
+static bool open_nvrtc(nvrtc *rtc)
+{
+  static const char *const files[] = {"libnvrtc.so.13", "/usr/local/cuda/lib64/libnvrtc.so.13",
+                                      "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.12"};
+  static const char *const names[] = {"nvrtcCreateProgram", "nvrtcCompileProgram", "nvrtcGetProgramLogSize",
+                                      "nvrtcGetProgramLog", "nvrtcDestroyProgram"};
+  void *library = NULL;
+  for (int i = 0; i < 4 && !library; i++) library = dlopen(files[i], RTLD_NOW);
+  for (int i = 0; i < 5; i++) {
+    void *symbol = library ? dlsym(library, names[i]) : NULL;
+    if (!symbol) return false;
+    memcpy((char *)rtc + (size_t)i * sizeof symbol, &symbol, sizeof symbol);
+  }
+  return true;
+}
+
+static void cuda_compiles(const nvrtc *rtc, const cn_source *source)
+{
+  static const char *const options[] = {"--gpu-architecture=sm_90", "--fmad=false", "-w",
+                                        "--device-as-default-execution-space"};
+  size_t size, length = 0;
+  char *text = cni_source_text(source, &size), message[4000] = "";
+  void *program;
+  assert_non_null(text);
+  assert_int_equal(rtc->create(&program, text, "loop.cu", 0, NULL, NULL), 0);
+  int status = rtc->compile(program, 4, options);
+  if (status && !rtc->log_size(program, &length) && length < sizeof message) rtc->log(program, message);
+  if (status) print_error("%s\n", message);
+  rtc->destroy(&program);
+  cni_host.release_memory(text, size);
+  assert_int_equal(status, 0);
+}
+
+static void cuda(void **state)
+{
+  (void)state;
+  nvrtc rtc;
+  if (!open_nvrtc(&rtc)) {
+    print_message("no NVRTC here: CUDA text cannot be compiled\n");
+    skip();
+  }
+  static const cn_dtype dtypes[] = {CN_F32, CN_BF16, CN_F16, CN_F64, CN_I32};
+  static const char *const ops[] = {"gelu", "gelu", "silu", "lgamma", "floor_divide"};
+  for (int i = 0; i < 5; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *x = cn_ones(CN_SHAPE(8, 6), .dtype = dtypes[i]), *y = cn_empty_like(x),
+              *row = cn_select(x, 0, 1);
+    cn_tensor *in[] = {i == 1 ? cn_transpose(cn_ones(CN_SHAPE(6, 8), .dtype = CN_BF16), 0, 1) : x, row};
+    cn_value args[] = {cn_v_tensor(in[0]), i < 2 ? cn_v_str("none") : cn_v_tensor(row)};
+    cn_call c = {.op = cn_op_find(ops[i]),
+                 .args = args,
+                 .in = in,
+                 .out = &y,
+                 .nargs = 2,
+                 .nin = i == 4 ? 2 : 1,
+                 .nout = 1,
+                 .device = CN_CPU,
+                 .compute = (int32_t)dtypes[i]};
+    cn_source source;
+    assert_int_equal(cni_pointwise_source(&source, &c, CN_LANG_CUDA), 0);
+    assert_int_equal(source.flat, i != 1 && i != 4);
+    cuda_compiles(&rtc, &source);
+    cn_scope_end(s);
+  }
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(keys),     cmocka_unit_test(activations), cmocka_unit_test(broadcasts),
-    cmocka_unit_test(integers), cmocka_unit_test(casts),
+      cmocka_unit_test(keys),     cmocka_unit_test(activations), cmocka_unit_test(broadcasts),
+      cmocka_unit_test(integers), cmocka_unit_test(casts),       cmocka_unit_test(cuda),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

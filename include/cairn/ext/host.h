@@ -26,7 +26,7 @@ typedef struct cn_loop {
     int64_t i;
   } scalar[CN_LOOP_SCALARS]; /* attributes, and inputs that are one number in host memory */
   int64_t n;                 /* elements; do not run a loop over none */
-  int32_t *fault;            /* the backend's: gets fault_code when an integer is divided by zero; may not be NULL */
+  int32_t *fault; /* the backend's: gets fault_code when an integer is divided by zero; may not be NULL */
   int32_t fault_code;
   int32_t ndim;                                  /* flat: 1 when the pointers allow vector access, else 0 */
   int64_t shape[CN_MAX_DIMS];                    /* the rest is for strided loops */
@@ -37,13 +37,13 @@ enum { CN_LOOP_THREADS = 256 };
 
 /* One loop: how to find its compiled code, how to render it, and what to run it on. */
 typedef struct cn_source {
-  uint64_t key;      /* same key, same text: what compiled code is cached by */
-  char entry[32];    /* name of the function or kernel */
+  uint64_t key;   /* same key, same text: what compiled code is cached by */
+  char entry[32]; /* name of the function or kernel */
   cn_lang lang;
-  bool flat;         /* operands are dense along the walk, or one element */
-  bool wide;         /* positions need 64 bits */
-  int32_t vector;    /* elements a CUDA thread takes at a time */
-  int32_t compute;   /* the type it computes in: CN_F32, CN_F64, CN_I64 or CN_U64 */
+  bool flat;       /* operands are dense along the walk, or one element */
+  bool wide;       /* positions need 64 bits */
+  int32_t vector;  /* elements a CUDA thread takes at a time */
+  int32_t compute; /* the type it computes in: CN_F32, CN_F64, CN_I64 or CN_U64 */
   int32_t nout, nin;
   uint8_t dtype[CN_LOOP_OPERANDS]; /* of results, then inputs */
   char form[CN_LOOP_OPERANDS];     /* 'v' dense, 'x' strided, 's' one element, 'p' passed by value */
@@ -63,13 +63,14 @@ typedef struct cn_host {
    * every call. Numbers in host memory (weak scalars, zero-dimensional CPU tensors) are passed by value. */
   int (*pointwise_source)(cn_source *source, const cn_call *call, cn_lang lang);
   int (*copy_source)(cn_source *source, const cn_desc *to, const cn_desc *from, cn_lang lang);
-  /* Its text, for code that is not compiled yet; owned: release_memory(text, *size). Compile C with
-   * -fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math, CUDA with --fmad=false
-   * --device-as-default-execution-space: results are then those of the CPU kernels. NULL with the error set. */
+  /* Its text, for code that is not compiled yet; owned: release_memory(text, *size). Compile C with -fwrapv
+   * -ffp-contract=off -fno-math-errno -fno-trapping-math, CUDA with --fmad=false
+   * --device-as-default-execution-space: results are then those of the CPU kernels. NULL with the error
+   * set. */
   char *(*source_text)(const cn_source *source, size_t *size);
-  /* Runs the CPU's kernel of call->op, else its decomposition, on tensors whose data is host memory. Results that
-   * infer marked data-dependent come back as tensors the plugin owns (release_tensor). Any thread may call it;
-   * errors are those of the calling thread. */
+  /* Runs the CPU's kernel of call->op, else its decomposition, on tensors whose data is host memory.
+   * Results that infer marked data-dependent come back as tensors the plugin owns (release_tensor). Any
+   * thread may call it; errors are those of the calling thread. */
   int (*run_cpu)(cn_call *call);
   /* A tensor over memory the plugin owns, for run_cpu; owned, to be released with release_tensor. */
   cn_tensor *(*wrap)(const cn_desc *desc);
@@ -80,10 +81,11 @@ typedef struct cn_host {
   bool (*cpu_has_kernel)(const cn_op *op);
   /* A value of the environment; NULL when unset or empty. */
   const char *(*env)(const char *name);
-  /* Takes the calling thread's pending error, for a worker that hands it on: its code (0: none) and message. */
+  /* Takes the calling thread's pending error, for a worker that hands it on: its code (0: none) and
+   * message. */
   int (*take_error)(char *message, size_t size);
-  /* Files that can be made again (compiled code), by name, in the user's cache folder. load: owned, to be given to
-   * release_memory, or NULL when it is not there; sets no error. */
+  /* Files that can be made again (compiled code), by name, in the user's cache folder. load: owned, to be
+   * given to release_memory, or NULL when it is not there; sets no error. */
   void *(*cache_load)(const char *name, size_t *size);
   void (*cache_store)(const char *name, const void *content, size_t size);
 } cn_host;
@@ -91,7 +93,8 @@ typedef struct cn_host {
 /* Bytes of one element in memory. */
 static inline size_t cn_element_size(int dtype)
 {
-  static const uint8_t bytes[] = {0, 1, 1, 1, 2, 4, 8, 2, 4, 8, 2, 2, 4, 8}; /* to CN_F64; the others take one */
+  static const uint8_t bytes[] = {0, 1, 1, 1, 2, 4, 8,
+                                  2, 4, 8, 2, 2, 4, 8}; /* to CN_F64; the others take one */
   return dtype <= CN_F64 ? bytes[dtype] : 1;
 }
 

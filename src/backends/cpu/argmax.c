@@ -1,8 +1,8 @@
 /* argmax.c: where the largest or smallest element stands: argmax, argmin, max_dim, min_dim.
  *
- * Place in the flow: kernels of ops/reduce.c on the folds of reduce_isa.c. A block is folded first and searched only if
- * it held something better, so memory is read once. Invariant: the first of equal elements is found, and the first NaN
- * if there is one, however the work is split. */
+ * Place in the flow: kernels of ops/reduce.c on the folds of reduce_isa.c. A block is folded first and
+ * searched only if it held something better, so memory is read once. Invariant: the first of equal elements
+ * is found, and the first NaN if there is one, however the work is split. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -26,7 +26,7 @@ typedef struct search {
   int64_t size;     /* bytes of an element of x */
   cni_cast_fn load; /* x -> compute type; NULL: as it is */
   int64_t *index;
-  char *values;     /* NULL: not wanted */
+  char *values; /* NULL: not wanted */
 } search;
 
 static bool is_nan(const search *s, cni_wide w) { return s->class <= CNI_C_F64 && w.f != w.f; }
@@ -42,8 +42,8 @@ static bool better(const search *s, cni_wide w, cni_wide best)
   }
 }
 
-/* First index of w (or of NaN) among n elements of the compute type, where it is known to be. Parts that do not hold it
- * are passed over with the fold, which is quicker than looking at each element. */
+/* First index of w (or of NaN) among n elements of the compute type, where it is known to be. Parts that do
+ * not hold it are passed over with the fold, which is quicker than looking at each element. */
 static int64_t find(const search *s, const char *x, int64_t n, cni_wide w)
 {
   int64_t i = 0, size = s->class == CNI_C_F32 ? 4 : 8;
@@ -69,7 +69,8 @@ static int64_t find(const search *s, const char *x, int64_t n, cni_wide w)
 }
 
 /* Elements [begin, end) of the line at x, `stride` apart. Answers the index; *best is the value. */
-static int64_t search_line(const search *s, const char *x, int64_t stride, int64_t begin, int64_t end, cni_wide *best)
+static int64_t search_line(const search *s, const char *x, int64_t stride, int64_t begin, int64_t end,
+                           cni_wide *best)
 {
   _Alignas(64) char room[LOAD * 8], raw[LOAD * 8];
   bool loads = s->load || stride != 1;
@@ -263,9 +264,9 @@ static int max_dim_kernel(cn_call *c) { return extreme_dim_kernel(c, 0); }
 static int min_dim_kernel(cn_call *c) { return extreme_dim_kernel(c, 1); }
 
 const cn_kernel cni_cpu_argmax_kernels[] = {
-  {"argmax", "vector loops", argmax_kernel},
-  {"argmin", "vector loops", argmin_kernel},
-  {"max_dim", "vector loops", max_dim_kernel},
-  {"min_dim", "vector loops", min_dim_kernel},
-  {NULL, NULL, NULL},
+    {"argmax", "vector loops", argmax_kernel},
+    {"argmin", "vector loops", argmin_kernel},
+    {"max_dim", "vector loops", max_dim_kernel},
+    {"min_dim", "vector loops", min_dim_kernel},
+    {NULL, NULL, NULL},
 };

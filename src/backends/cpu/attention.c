@@ -1,10 +1,10 @@
-/* attention.c: kernels of sdpa_forward and sdpa_backward: scores are made a block at a time (queries by keys), turned
- * into weights and used up at once, so memory is linear in the lengths.
+/* attention.c: kernels of sdpa_forward and sdpa_backward: scores are made a block at a time (queries by
+ * keys), turned into weights and used up at once, so memory is linear in the lengths.
  *
- * Flow: operands as float32 or float64 (16-bit floats are converted first) -> items in parallel, a block of queries of
- * one head (forward), a head or a block of queries or keys (backward) -> per block two to five small products and the
- * loops of attention.h. Invariant: blocks, and the order in which they are added up, depend on the shapes alone, so no
- * bit depends on the number of threads. */
+ * Flow: operands as float32 or float64 (16-bit floats are converted first) -> items in parallel, a block of
+ * queries of one head (forward), a head or a block of queries or keys (backward) -> per block two to five
+ * small products and the loops of attention.h. Invariant: blocks, and the order in which they are added up,
+ * depend on the shapes alone, so no bit depends on the number of threads. */
 #include "attention.h"
 
 #include <string.h>
@@ -27,17 +27,17 @@ enum {
 typedef struct attention {
   const cni_attention_loops *loops;
   bool f64, causal;
-  int64_t size;                   /* bytes of an element */
-  int64_t batch, heads, groups;   /* groups: query heads per key head */
+  int64_t size;                 /* bytes of an element */
+  int64_t batch, heads, groups; /* groups: query heads per key head */
   int64_t queries, keys, width, value_width;
   int64_t query_blocks, key_blocks;
   double scale;
-  cn_desc q, k, v; /* (B, H, Tq, D), (B, Hk, Tk, D), (B, Hk, Tk, Dv) in the compute type */
-  cn_desc out, lse; /* (B, H, Tq, Dv), (B, H, Tq) */
+  cn_desc q, k, v;       /* (B, H, Tq, D), (B, Hk, Tk, D), (B, Hk, Tk, Dv) in the compute type */
+  cn_desc out, lse;      /* (B, H, Tq, Dv), (B, H, Tq) */
   cn_desc g, gq, gk, gv; /* backward only */
-  const cn_desc *mask; /* NULL: none */
+  const cn_desc *mask;   /* NULL: none */
   cn_desc mask_room;
-  char *delta; /* (B, H, Tq) */
+  char *delta;          /* (B, H, Tq) */
   bool want_q, want_kv; /* what a pass of backward adds to */
 } attention;
 
@@ -50,7 +50,10 @@ static char *row_at(const attention *t, const cn_desc *d, int64_t b, int64_t h, 
   return (char *)d->data + (b * d->strides[0] + h * d->strides[1] + row * d->strides[2]) * t->size;
 }
 
-static int product(const attention *t, const cni_gemm *g) { return t->f64 ? cni_gemm_f64(g) : cni_gemm_f32(g); }
+static int product(const attention *t, const cni_gemm *g)
+{
+  return t->f64 ? cni_gemm_f64(g) : cni_gemm_f32(g);
+}
 
 /* One block: queries [i, i + rows) of head h against keys [j, j + cols). */
 typedef struct block {
@@ -67,12 +70,22 @@ static block block_at(const attention *t, int64_t b, int64_t h, int64_t i, int64
 }
 
 /* out: (rows, cols) = alpha * (x's rows) (y's rows)^T, dense. x is indexed by queries, y by keys. */
-static int rows_by_rows(const attention *t, const block *x, const cn_desc *left, const cn_desc *right, double alpha, void *out)
+static int rows_by_rows(const attention *t, const block *x, const cn_desc *left, const cn_desc *right,
+                        double alpha, void *out)
 {
-  cni_gemm g = {.m = x->rows, .n = x->cols, .k = left->shape[3], .alpha = alpha,
-                .a = row_at(t, left, x->b, x->h, x->i), .a_row = left->strides[2], .a_col = left->strides[3],
-                .b = row_at(t, right, x->b, x->kh, x->j), .b_row = right->strides[3], .b_col = right->strides[2],
-                .c = out, .c_row = x->cols, .c_col = 1};
+  cni_gemm g = {.m = x->rows,
+                .n = x->cols,
+                .k = left->shape[3],
+                .alpha = alpha,
+                .a = row_at(t, left, x->b, x->h, x->i),
+                .a_row = left->strides[2],
+                .a_col = left->strides[3],
+                .b = row_at(t, right, x->b, x->kh, x->j),
+                .b_row = right->strides[3],
+                .b_col = right->strides[2],
+                .c = out,
+                .c_row = x->cols,
+                .c_col = 1};
   return product(t, &g);
 }
 
@@ -85,7 +98,8 @@ static void apply_mask(const attention *t, const block *x, void *s)
   if (m->dtype == CN_BOOL)
     t->loops->bool_mask(s, (const uint8_t *)m->data + at, m->strides[2], m->strides[3], x->rows, x->cols);
   else
-    t->loops->add_mask(s, (const char *)m->data + at * t->size, m->strides[2], m->strides[3], x->rows, x->cols);
+    t->loops->add_mask(s, (const char *)m->data + at * t->size, m->strides[2], m->strides[3], x->rows,
+                       x->cols);
 }
 
 /* Masked scores of a block: (rows, cols). */
@@ -128,10 +142,20 @@ static int forward_rows(const attention *t, int64_t b, int64_t h, int64_t i, cha
     int status = scores(t, &x, s);
     if (status) return status;
     t->loops->step(s, x.rows, x.cols, max, sum, o, t->value_width);
-    cni_gemm g = {.m = x.rows, .n = t->value_width, .k = x.cols, .alpha = 1, .beta = 1,
-                  .a = s, .a_row = x.cols, .a_col = 1,
-                  .b = row_at(t, &t->v, b, x.kh, j), .b_row = t->v.strides[2], .b_col = t->v.strides[3],
-                  .c = o, .c_row = t->value_width, .c_col = 1};
+    cni_gemm g = {.m = x.rows,
+                  .n = t->value_width,
+                  .k = x.cols,
+                  .alpha = 1,
+                  .beta = 1,
+                  .a = s,
+                  .a_row = x.cols,
+                  .a_col = 1,
+                  .b = row_at(t, &t->v, b, x.kh, j),
+                  .b_row = t->v.strides[2],
+                  .b_col = t->v.strides[3],
+                  .c = o,
+                  .c_row = t->value_width,
+                  .c_col = 1};
     status = product(t, &g);
     if (status) return status;
   }
@@ -158,16 +182,29 @@ static void forward_range(int64_t begin, int64_t end, void *payload)
 static size_t backward_room(const attention *t) { return (size_t)(2 * QUERIES * KEYS * t->size); }
 
 /* (rows of `to`) += alpha * s (rows of `from`), where s or its transpose is (to's rows, from's rows). */
-static int add_product(const attention *t, const void *s, int64_t s_row, int64_t s_col, int64_t m, int64_t k, double alpha,
-                       const cn_desc *from, const char *from_row, const cn_desc *to, char *to_row)
+static int add_product(const attention *t, const void *s, int64_t s_row, int64_t s_col, int64_t m, int64_t k,
+                       double alpha, const cn_desc *from, const char *from_row, const cn_desc *to,
+                       char *to_row)
 {
-  cni_gemm g = {.m = m, .n = to->shape[3], .k = k, .alpha = alpha, .beta = 1, .a = s, .a_row = s_row, .a_col = s_col,
-                .b = from_row, .b_row = from->strides[2], .b_col = from->strides[3],
-                .c = to_row, .c_row = to->strides[2], .c_col = to->strides[3]};
+  cni_gemm g = {.m = m,
+                .n = to->shape[3],
+                .k = k,
+                .alpha = alpha,
+                .beta = 1,
+                .a = s,
+                .a_row = s_row,
+                .a_col = s_col,
+                .b = from_row,
+                .b_row = from->strides[2],
+                .b_col = from->strides[3],
+                .c = to_row,
+                .c_row = to->strides[2],
+                .c_col = to->strides[3]};
   return product(t, &g);
 }
 
-/* Adds what one block gives to the gradients of its queries, or of its keys and values, or both. room: two blocks. */
+/* Adds what one block gives to the gradients of its queries, or of its keys and values, or both. room: two
+ * blocks. */
 static int backward_block(const attention *t, const block *x, char *room)
 {
   char *s = room, *d = room + QUERIES * KEYS * t->size;
@@ -179,11 +216,11 @@ static int backward_block(const attention *t, const block *x, char *room)
   if (status) return status;
   t->loops->score_grad(d, s, t->delta + at, x->rows, x->cols);
   if (t->want_q)
-    status = add_product(t, d, x->cols, 1, x->rows, x->cols, t->scale, &t->k, row_at(t, &t->k, x->b, x->kh, x->j),
-                         &t->gq, row_at(t, &t->gq, x->b, x->h, x->i));
+    status = add_product(t, d, x->cols, 1, x->rows, x->cols, t->scale, &t->k,
+                         row_at(t, &t->k, x->b, x->kh, x->j), &t->gq, row_at(t, &t->gq, x->b, x->h, x->i));
   if (status || !t->want_kv) return status;
-  status = add_product(t, d, 1, x->cols, x->cols, x->rows, t->scale, &t->q, row_at(t, &t->q, x->b, x->h, x->i),
-                       &t->gk, row_at(t, &t->gk, x->b, x->kh, x->j));
+  status = add_product(t, d, 1, x->cols, x->cols, x->rows, t->scale, &t->q,
+                       row_at(t, &t->q, x->b, x->h, x->i), &t->gk, row_at(t, &t->gk, x->b, x->kh, x->j));
   if (status) return status;
   return add_product(t, s, 1, x->cols, x->cols, x->rows, 1, &t->g, row_at(t, &t->g, x->b, x->h, x->i), &t->gv,
                      row_at(t, &t->gv, x->b, x->kh, x->j));
@@ -256,8 +293,8 @@ static int64_t grain_of(double work)
   return grain < 1 ? 1 : (int64_t)grain;
 }
 
-/* Every gradient gets its blocks in the same order either way; with few heads the scores are made twice, once for the
- * queries and once for the keys, so that all threads have work. */
+/* Every gradient gets its blocks in the same order either way; with few heads the scores are made twice, once
+ * for the queries and once for the keys, so that all threads have work. */
 static void run_backward(attention *t)
 {
   const int64_t key_heads = t->heads / t->groups, rows = t->batch * t->heads * t->queries;
@@ -265,14 +302,16 @@ static void run_backward(attention *t)
   cni_parallel_for(rows, grain_of((double)t->value_width), delta_range, t);
   t->want_q = t->want_kv = true;
   if (t->batch * key_heads >= cn_num_threads()) {
-    cni_parallel_for(t->batch * key_heads, grain_of(unit * (double)t->query_blocks * (double)t->keys), heads_range, t);
+    cni_parallel_for(t->batch * key_heads, grain_of(unit * (double)t->query_blocks * (double)t->keys),
+                     heads_range, t);
     return;
   }
   t->want_kv = false;
   cni_parallel_for(t->batch * t->heads * t->query_blocks, grain_of(unit * (double)t->keys), queries_range, t);
   t->want_q = false;
   t->want_kv = true;
-  cni_parallel_for(t->batch * key_heads * t->key_blocks, grain_of(unit * (double)least(KEYS, t->keys) * (double)t->query_blocks), keys_range, t);
+  cni_parallel_for(t->batch * key_heads * t->key_blocks,
+                   grain_of(unit * (double)least(KEYS, t->keys) * (double)t->query_blocks), keys_range, t);
 }
 
 /* ---- operands ---- */
@@ -364,15 +403,23 @@ static const cni_attention_loops *loops_of(bool f64)
 }
 
 /* in: query, key, value. scale: the call's argument. */
-static int begin(attention *t, cn_tensor *const *in, const cn_tensor *mask, bool causal, const cn_value *scale,
-                 temporaries *x)
+static int begin(attention *t, cn_tensor *const *in, const cn_tensor *mask, bool causal,
+                 const cn_value *scale, temporaries *x)
 {
   const cn_desc *q = cn_desc_of(in[0]), *k = cn_desc_of(in[1]), *v = cn_desc_of(in[2]);
   int dtype = q->dtype == CN_F64 ? CN_F64 : CN_F32;
-  *t = (attention){.f64 = dtype == CN_F64, .causal = causal, .size = dtype == CN_F64 ? 8 : 4,
-                   .batch = q->shape[0], .heads = q->shape[1], .groups = k->shape[1] ? q->shape[1] / k->shape[1] : 1,
-                   .queries = q->shape[2], .keys = k->shape[2], .width = q->shape[3], .value_width = v->shape[3],
-                   .query_blocks = parts(q->shape[2], QUERIES), .key_blocks = parts(k->shape[2], KEYS)};
+  *t = (attention){.f64 = dtype == CN_F64,
+                   .causal = causal,
+                   .size = dtype == CN_F64 ? 8 : 4,
+                   .batch = q->shape[0],
+                   .heads = q->shape[1],
+                   .groups = k->shape[1] ? q->shape[1] / k->shape[1] : 1,
+                   .queries = q->shape[2],
+                   .keys = k->shape[2],
+                   .width = q->shape[3],
+                   .value_width = v->shape[3],
+                   .query_blocks = parts(q->shape[2], QUERIES),
+                   .key_blocks = parts(k->shape[2], KEYS)};
   t->loops = loops_of(t->f64);
   if (scale->tag == CN_V_NONE) t->scale = 1 / __builtin_sqrt((double)t->width);
   else t->scale = scale->tag == CN_V_FLOAT ? scale->u.f : (double)scale->u.i;
@@ -417,7 +464,8 @@ static int backward_kernel(cn_call *c)
     /* Fresh results fill their memory, in whatever order. */
     if (!status) memset(gradient[i]->data, 0, (size_t)(gradient[i]->numel * t.size));
   }
-  if (!status && !(t.delta = temporary(&x, (size_t)(t.batch * t.heads * t.queries * t.size)))) status = CN_ERR_MEMORY;
+  if (!status && !(t.delta = temporary(&x, (size_t)(t.batch * t.heads * t.queries * t.size))))
+    status = CN_ERR_MEMORY;
   if (!status) {
     run_backward(&t);
     status = cni_state()->err;
@@ -428,7 +476,7 @@ static int backward_kernel(cn_call *c)
 }
 
 const cn_kernel cni_cpu_attention_kernels[] = {
-  {"sdpa_forward", "blocks", forward_kernel},
-  {"sdpa_backward", "blocks", backward_kernel},
-  {NULL, NULL, NULL},
+    {"sdpa_forward", "blocks", forward_kernel},
+    {"sdpa_backward", "blocks", backward_kernel},
+    {NULL, NULL, NULL},
 };

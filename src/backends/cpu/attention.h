@@ -1,8 +1,8 @@
 /* attention.h: the loops over rows of scores that attention needs between its matrix products, one table per
  * instruction set and type.
  *
- * Place in the flow: attention.c calls them per block; attention_isa.c has them. Invariant: sums over a row are made
- * in a fixed number of chains, so no bit depends on the instruction set. */
+ * Place in the flow: attention.c calls them per block; attention_isa.c has them. Invariant: sums over a row
+ * are made in a fixed number of chains, so no bit depends on the instruction set. */
 #ifndef CNI_CPU_ATTENTION_H
 #define CNI_CPU_ATTENTION_H
 
@@ -12,14 +12,16 @@
 typedef struct cni_attention_loops {
   /* s += mask, and -inf where the bool mask is 0. */
   void (*add_mask)(void *s, const void *mask, int64_t mask_row, int64_t mask_col, int64_t rows, int64_t cols);
-  void (*bool_mask)(void *s, const uint8_t *mask, int64_t mask_row, int64_t mask_col, int64_t rows, int64_t cols);
+  void (*bool_mask)(void *s, const uint8_t *mask, int64_t mask_row, int64_t mask_col, int64_t rows,
+                    int64_t cols);
   /* -inf where the column is beyond first + row. */
   void (*causal)(void *s, int64_t first, int64_t rows, int64_t cols);
-  /* One step of the running softmax: s becomes exp(s - max), o: (rows, width) and sum are brought to the new max. */
+  /* One step of the running softmax: s becomes exp(s - max), o: (rows, width) and sum are brought to the new
+   * max. */
   void (*step)(void *s, int64_t rows, int64_t cols, void *max, void *sum, void *o, int64_t width);
   /* out = o / sum (0 where sum is 0), lse = max + log(sum). */
-  void (*finish)(void *out, int64_t out_row, int64_t out_col, void *lse, const void *o, const void *max, const void *sum,
-                 int64_t rows, int64_t width);
+  void (*finish)(void *out, int64_t out_row, int64_t out_col, void *lse, const void *o, const void *max,
+                 const void *sum, int64_t rows, int64_t width);
   /* s = exp(s - lse), 0 where lse is -inf. */
   void (*weights)(void *s, const void *lse, int64_t rows, int64_t cols);
   /* d = s * (d - delta) */

@@ -1,5 +1,5 @@
-/* attention_isa.c: see attention.h. The loops are written once, in attention_loops.inc, for float and double; this file
- * is compiled once per instruction set. */
+/* attention_isa.c: see attention.h. The loops are written once, in attention_loops.inc, for float and double;
+ * this file is compiled once per instruction set. */
 #include "attention.h"
 
 #include <string.h>
@@ -25,7 +25,9 @@ enum { LANES = 16 };
 #define LOG cnm_log
 #include "attention_loops.inc"
 
-#define TABLE(S) \
-  {add_mask_##S, bool_mask_##S, causal_##S, step_##S, finish_##S, weights_##S, score_grad_##S, dot_##S}
+#define TABLE(S)                                                                                             \
+  {                                                                                                          \
+    add_mask_##S, bool_mask_##S, causal_##S, step_##S, finish_##S, weights_##S, score_grad_##S, dot_##S      \
+  }
 
 const cni_attention_loops CNI_ISA_NAME(cni_attention_loops)[2] = {TABLE(f32), TABLE(f64)};

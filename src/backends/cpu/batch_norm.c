@@ -1,9 +1,9 @@
 /* batch_norm.c: batch norm on the CPU, forward and backward.
  *
- * Place in the flow: kernels of ops/norm.c; statistics from moments.c, loops in moments_isa.c. The input is taken as planes
- * (N, C, L) or, where channels lie next to each other, as pixels (N * L, C); anything else is copied into planes first.
- * Invariant: sums over the batch are taken per channel, or in pieces that depend on the shape alone, so results never
- * depend on the number of threads. */
+ * Place in the flow: kernels of ops/norm.c; statistics from moments.c, loops in moments_isa.c. The input is
+ * taken as planes (N, C, L) or, where channels lie next to each other, as pixels (N * L, C); anything else is
+ * copied into planes first. Invariant: sums over the batch are taken per channel, or in pieces that depend on
+ * the shape alone, so results never depend on the number of threads. */
 #include <math.h>
 #include <string.h>
 
@@ -102,7 +102,8 @@ static void scale_pixels(int64_t begin, int64_t end, void *payload)
 /* Runs a function per plane or per pixel. */
 static void each(job *j, cni_range_fn planes, cni_range_fn pixels)
 {
-  int64_t units = j->pixels ? j->n * j->length : j->n * j->channels, work = j->pixels ? j->channels : j->length;
+  int64_t units = j->pixels ? j->n * j->length : j->n * j->channels,
+          work = j->pixels ? j->channels : j->length;
   cni_parallel_for(units, work && work < GRAIN ? GRAIN / work : 1, j->pixels ? pixels : planes, j);
 }
 
@@ -139,7 +140,8 @@ static int find_stats(cn_call *c, job *j)
   return CN_OK;
 }
 
-/* (input, weight, bias, running_mean, running_var, training, eps) -> (output, save_mean, save_invstd, batch_var) */
+/* (input, weight, bias, running_mean, running_var, training, eps) -> (output, save_mean, save_invstd,
+ * batch_var) */
 static int batch_norm_kernel(cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]);
@@ -222,7 +224,8 @@ static void grad_planes(int64_t begin, int64_t end, void *payload)
   const job *j = payload;
   for (int64_t u = begin; u < end; u++) {
     int64_t at = u * j->length * j->size, c = u % j->channels;
-    j->loops->channel_grad_row(j->y + at, j->g + at, j->x + at, j->length, j->k[c], j->a[c], j->mean[c], j->b[c]);
+    j->loops->channel_grad_row(j->y + at, j->g + at, j->x + at, j->length, j->k[c], j->a[c], j->mean[c],
+                               j->b[c]);
   }
 }
 
@@ -231,14 +234,16 @@ static void grad_pixels(int64_t begin, int64_t end, void *payload)
   const job *j = payload;
   for (int64_t i = begin; i < end; i++) {
     int64_t at = i * j->channels * j->size;
-    j->loops->channel_grad_columns(j->y + at, j->g + at, j->x + at, j->k_t, j->a_t, j->mean_t, j->b_t, j->channels);
+    j->loops->channel_grad_columns(j->y + at, j->g + at, j->x + at, j->k_t, j->a_t, j->mean_t, j->b_t,
+                                   j->channels);
   }
 }
 
 /* Fills j->sums: sum of g and of g (x - mean) per channel. Its size goes to *bytes; the caller frees it. */
 static int batch_sums(job *j, size_t *bytes)
 {
-  int64_t rows = j->n * j->length, pieces = 1, grain = j->channels < GRAIN ? GRAIN / (j->channels ? j->channels : 1) : 1;
+  int64_t rows = j->n * j->length, pieces = 1,
+          grain = j->channels < GRAIN ? GRAIN / (j->channels ? j->channels : 1) : 1;
   j->piece = (rows + PIECES - 1) / PIECES;
   if (j->piece < grain) j->piece = grain;
   if (j->pixels && rows) pieces = (rows + j->piece - 1) / j->piece;
@@ -251,7 +256,8 @@ static int batch_sums(job *j, size_t *bytes)
   return cn_err();
 }
 
-/* dx = k * (g - a - (x - mean) * b), whose numbers follow from the sums; the gradients of weight and bias are sums. */
+/* dx = k * (g - a - (x - mean) * b), whose numbers follow from the sums; the gradients of weight and bias are
+ * sums. */
 static void coefficients(cn_call *c, job *j, bool training)
 {
   double count = (double)(j->n * j->length);
@@ -314,7 +320,7 @@ static int batch_norm_backward_kernel(cn_call *c)
 }
 
 const cn_kernel cni_cpu_batch_norm_kernels[] = {
-  {"native_batch_norm", "planes and pixels", batch_norm_kernel},
-  {"native_batch_norm_backward", "planes and pixels", batch_norm_backward_kernel},
-  {NULL, NULL, NULL},
+    {"native_batch_norm", "planes and pixels", batch_norm_kernel},
+    {"native_batch_norm_backward", "planes and pixels", batch_norm_backward_kernel},
+    {NULL, NULL, NULL},
 };

@@ -149,10 +149,10 @@ void cni_conv_planes_free(cni_conv_planes *f) { cni_free(f->data, f->bytes); }
 static inline void copy_bytes(char *dst, const char *src, int64_t n)
 {
   for (; n > 64; n -= 32, dst += 32, src += 32) memcpy(dst, src, 32);
-  if (n >= 32) memcpy(dst, src, 32), memcpy(dst + n - 32, src + n - 32, 32);
-  else if (n >= 16) memcpy(dst, src, 16), memcpy(dst + n - 16, src + n - 16, 16);
-  else if (n >= 8) memcpy(dst, src, 8), memcpy(dst + n - 8, src + n - 8, 8);
-  else memcpy(dst, src, 4);
+  if (n > 32) memcpy(dst, src, 32), memcpy(dst + n - 32, src + n - 32, 32);
+  else if (n > 16) memcpy(dst, src, 16), memcpy(dst + n - 16, src + n - 16, 16);
+  else if (n > 8) memcpy(dst, src, 8), memcpy(dst + n - 8, src + n - 8, 8);
+  else memcpy(dst, src, 4), memcpy(dst + n - 4, src + n - 4, 4);
 }
 
 /* A native row, every `step`-th element. */

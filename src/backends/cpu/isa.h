@@ -26,6 +26,15 @@ enum cni_isa {
 #define CNI_ISA_NAME(name) name##_base
 #endif
 
+/* Written before a loop whose iterations are independent, though the compiler cannot see it. */
+#if defined(__clang__)
+#define CNI_IVDEP _Pragma("clang loop vectorize(assume_safety)")
+#elif defined(__GNUC__)
+#define CNI_IVDEP _Pragma("GCC ivdep")
+#else
+#define CNI_IVDEP
+#endif
+
 /* The level in use: the machine's, capped by CAIRN_ISA=base|avx2|avx512 and by cni_cpu_isa_cap. Any
  * thread. */
 int cni_cpu_isa(void);

@@ -1,9 +1,9 @@
-/* linalg.c: kernels of the linear algebra family, one matrix of the batch after the other: gathered into memory of its
- * own, factored there, and the answer written out.
+/* linalg.c: kernels of the linear algebra family, one matrix of the batch after the other: gathered into
+ * memory of its own, factored there, and the answer written out.
  *
- * Flow: the "lapack" implementations take matrices that are worth a library, in their own type and column-major; the
- * "reference" ones, plain C in double precision and row-major, take everything else, in parallel over the batch.
- * Invariant: what a matrix of the batch gives does not depend on the others. */
+ * Flow: the "lapack" implementations take matrices that are worth a library, in their own type and
+ * column-major; the "reference" ones, plain C in double precision and row-major, take everything else, in
+ * parallel over the batch. Invariant: what a matrix of the batch gives does not depend on the others. */
 #include <math.h>
 #include <string.h>
 
@@ -30,7 +30,8 @@ typedef struct view {
 typedef struct job {
   const cni_lapack *lapack; /* NULL: reference */
   cn_call *c;
-  /* Computes matrix `index` of the batch with this much memory; answers 0, or the row (from 1) where it failed. */
+  /* Computes matrix `index` of the batch with this much memory; answers 0, or the row (from 1) where it
+   * failed. */
   int64_t (*element)(const struct job *job, int64_t index, char *room);
   int64_t batch, n, k; /* A: (n, n), B: (n, k) */
   int dtype;           /* of the memory it computes in */
@@ -55,14 +56,15 @@ static view matrix_at(const job *j, const cn_desc *d, int core, int64_t index)
     index /= j->batch_shape[i];
   }
   int64_t elem = d->dtype == CN_F64 ? 8 : 4;
-  return (view){(char *)d->data + offset * elem, d->strides[lead], core == 2 ? d->strides[lead + 1] : 0, d->dtype};
+  return (view){(char *)d->data + offset * elem, d->strides[lead], core == 2 ? d->strides[lead + 1] : 0,
+                d->dtype};
 }
 
-#define MOVE(T, F) \
-  for (int64_t i = 0; i < m; i++) { \
-    T *t = (T *)(void *)to.data + i * to.row; \
-    const F *f = (const F *)(const void *)from.data + i * from.row; \
-    for (int64_t k = 0; k < n; k++) t[k * to.col] = (T)f[k * from.col]; \
+#define MOVE(T, F)                                                                                           \
+  for (int64_t i = 0; i < m; i++) {                                                                          \
+    T *t = (T *)(void *)to.data + i * to.row;                                                                \
+    const F *f = (const F *)(const void *)from.data + i * from.row;                                          \
+    for (int64_t k = 0; k < n; k++) t[k * to.col] = (T)f[k * from.col];                                      \
   }
 
 /* (m, n) elements */
@@ -81,12 +83,15 @@ static view own(const job *j, char *memory, int64_t cols)
   return (view){memory, cols, 1, j->dtype};
 }
 
-static size_t bytes_of(const job *j, int64_t elements) { return (size_t)elements * (j->dtype == CN_F64 ? 8 : 4); }
+static size_t bytes_of(const job *j, int64_t elements)
+{
+  return (size_t)elements * (j->dtype == CN_F64 ? 8 : 4);
+}
 
 /* ---- LU with row exchanges ---- */
 
-/* a: (n, n) becomes L (unit diagonal) and U; swaps[i]: the row that row i changed places with. The first row with a zero
- * pivot, from 1, or 0; it is carried on, as LAPACK does. */
+/* a: (n, n) becomes L (unit diagonal) and U; swaps[i]: the row that row i changed places with. The first row
+ * with a zero pivot, from 1, or 0; it is carried on, as LAPACK does. */
 static int64_t lu_reference(double *a, int64_t n, int64_t *swaps)
 {
   int64_t failed = 0;
@@ -113,16 +118,28 @@ static int64_t lu_reference(double *a, int64_t n, int64_t *swaps)
   return failed;
 }
 
-/* a: (n, n), b: (n, k), row-major. Replaces b by the solution with one triangle of a; row by row inside blocks, the
- * blocks' parts by products. */
-static void substitute(const double *a, int64_t a_row, int64_t a_col, bool upper, bool unit, double *b, int64_t n, int64_t k)
+/* a: (n, n), b: (n, k), row-major. Replaces b by the solution with one triangle of a; row by row inside
+ * blocks, the blocks' parts by products. */
+static void substitute(const double *a, int64_t a_row, int64_t a_col, bool upper, bool unit, double *b,
+                       int64_t n, int64_t k)
 {
   for (int64_t done = 0; done < n; done += SUBSTITUTE_ROWS) {
     int64_t rows = n - done < SUBSTITUTE_ROWS ? n - done : SUBSTITUTE_ROWS;
     int64_t first = upper ? n - done - rows : done, known = upper ? n - done : 0;
-    cni_gemm g = {.m = rows, .n = k, .k = done, .alpha = -1, .beta = 1,
-                  .a = a + first * a_row + known * a_col, .a_row = a_row, .a_col = a_col,
-                  .b = b + known * k, .b_row = k, .b_col = 1, .c = b + first * k, .c_row = k, .c_col = 1};
+    cni_gemm g = {.m = rows,
+                  .n = k,
+                  .k = done,
+                  .alpha = -1,
+                  .beta = 1,
+                  .a = a + first * a_row + known * a_col,
+                  .a_row = a_row,
+                  .a_col = a_col,
+                  .b = b + known * k,
+                  .b_row = k,
+                  .b_col = 1,
+                  .c = b + first * k,
+                  .c_row = k,
+                  .c_col = 1};
     if (done && cni_gemm_f64(&g)) return;
     for (int64_t s = 0; s < rows; s++) {
       int64_t i = upper ? first + rows - 1 - s : first + s;
@@ -147,7 +164,7 @@ static void exchange_rows(double *b, const int64_t *swaps, int64_t n, int64_t k)
     }
 }
 
-/* Room of a factored matrix: its elements, then the row exchanges (64 bits each, of which LAPACK uses half). */
+/* Room of a factored matrix: its elements, then the row exchanges (64 bits each; LAPACK uses half). */
 static int64_t factor(const job *j, char *a)
 {
   void *swaps = a + bytes_of(j, j->n * j->n);
@@ -157,7 +174,10 @@ static int64_t factor(const job *j, char *a)
   return info;
 }
 
-static size_t factor_room(const job *j) { return (bytes_of(j, j->n * j->n) + (size_t)j->n * 8 + 63) & ~(size_t)63; }
+static size_t factor_room(const job *j)
+{
+  return (bytes_of(j, j->n * j->n) + (size_t)j->n * 8 + 63) & ~(size_t)63;
+}
 
 /* ---- solving: linalg_solve, linalg_inv ---- */
 
@@ -250,7 +270,8 @@ static int64_t det_element(const job *j, int64_t index, char *room)
 static int64_t triangular_element(const job *j, int64_t index, char *room)
 {
   char *b = room + bytes_of(j, j->n * j->n);
-  view a = matrix_at(j, cn_desc_of(j->c->in[0]), 2, index), from = matrix_at(j, cn_desc_of(j->c->in[1]), 2, index);
+  view a = matrix_at(j, cn_desc_of(j->c->in[0]), 2, index),
+       from = matrix_at(j, cn_desc_of(j->c->in[1]), 2, index);
   view to = matrix_at(j, cn_desc_of(j->c->out[0]), 2, index);
   bool upper = j->upper == j->left; /* a transposed triangle is the other one */
   move(own(j, room, j->n), j->left ? a : transposed(a), j->n, j->n);
@@ -278,7 +299,8 @@ static int64_t cholesky_reference(double *a, int64_t n)
 
 static int64_t cholesky_element(const job *j, int64_t index, char *room)
 {
-  view a = matrix_at(j, cn_desc_of(j->c->in[0]), 2, index), to = matrix_at(j, cn_desc_of(j->c->out[0]), 2, index);
+  view a = matrix_at(j, cn_desc_of(j->c->in[0]), 2, index),
+       to = matrix_at(j, cn_desc_of(j->c->out[0]), 2, index);
   view mine = own(j, room, j->n);
   int64_t failed;
   move(mine, j->upper ? transposed(a) : a, j->n, j->n);
@@ -317,7 +339,8 @@ static int report(const job *j, const char *what, const char *where)
   int64_t i = 0;
   while (i < j->batch && !j->failed[i]) i++;
   if (i == j->batch) return CN_OK;
-  if (j->batch == 1) return cn_call_fail(j->c, CN_ERR_VALUE, "%s (%s %lld)", what, where, (long long)j->failed[i]);
+  if (j->batch == 1)
+    return cn_call_fail(j->c, CN_ERR_VALUE, "%s (%s %lld)", what, where, (long long)j->failed[i]);
   return cn_call_fail(j->c, CN_ERR_VALUE, "batch element %lld: %s (%s %lld)", (long long)i, what, where,
                       (long long)j->failed[i]);
 }
@@ -344,8 +367,12 @@ static int run(job *j, double work, const char *what, const char *where)
 static int begin(job *j, cn_call *c, bool lapack)
 {
   const cn_desc *a = cn_desc_of(c->in[0]), *out = cn_desc_of(c->out[0]);
-  *j = (job){.c = c, .n = a->shape[a->ndim - 1], .nbatch = out->ndim - 2, .batch_shape = out->shape,
-             .dtype = lapack ? a->dtype : CN_F64, .left = true};
+  *j = (job){.c = c,
+             .n = a->shape[a->ndim - 1],
+             .nbatch = out->ndim - 2,
+             .batch_shape = out->shape,
+             .dtype = lapack ? a->dtype : CN_F64,
+             .left = true};
   if (!lapack) return CN_OK;
   c->refusal = "the matrix is too small for LAPACK";
   if (j->n < LAPACK_FROM) return CN_REFUSED;
@@ -433,14 +460,14 @@ static int triangular_kernel(cn_call *c)
 }
 
 const cn_kernel cni_cpu_linalg_kernels[] = {
-  {"linalg_solve", "lapack", solve_lapack},
-  {"linalg_solve", "reference", solve_kernel},
-  {"linalg_inv", "lapack", inv_lapack},
-  {"linalg_inv", "reference", inv_kernel},
-  {"linalg_det", "lapack", det_lapack},
-  {"linalg_det", "reference", det_kernel},
-  {"linalg_cholesky", "lapack", cholesky_lapack},
-  {"linalg_cholesky", "reference", cholesky_kernel},
-  {"linalg_solve_triangular", "reference", triangular_kernel},
-  {NULL, NULL, NULL},
+    {"linalg_solve", "lapack", solve_lapack},
+    {"linalg_solve", "reference", solve_kernel},
+    {"linalg_inv", "lapack", inv_lapack},
+    {"linalg_inv", "reference", inv_kernel},
+    {"linalg_det", "lapack", det_lapack},
+    {"linalg_det", "reference", det_kernel},
+    {"linalg_cholesky", "lapack", cholesky_lapack},
+    {"linalg_cholesky", "reference", cholesky_kernel},
+    {"linalg_solve_triangular", "reference", triangular_kernel},
+    {NULL, NULL, NULL},
 };

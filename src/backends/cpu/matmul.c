@@ -1,9 +1,9 @@
 /* matmul.c: kernels of the matrix products: mm, bmm, addmm, baddbmm and linear are one thing here, a batch of
  * C = alpha * A B + beta * I with I broadcast (a bias, say) or absent.
  *
- * Flow: a kernel describes its call as a `product`; floats go to the gemm seam as they are, 16-bit floats in converted
- * blocks, integers through plain loops. Invariant: work is cut into pieces of C that depend on the shapes alone, so no
- * result depends on the number of threads. */
+ * Flow: a kernel describes its call as a `product`; floats go to the gemm seam as they are, 16-bit floats in
+ * converted blocks, integers through plain loops. Invariant: work is cut into pieces of C that depend on the
+ * shapes alone, so no result depends on the number of threads. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -33,11 +33,11 @@ typedef struct product {
 } product;
 
 enum {
-  GRAIN_COPY = 1 << 16,  /* elements worth waking a thread for */
-  GRAIN_WORK = 1 << 18,  /* multiply-adds of 16-bit floats or integers */
-  BLOCK = 256,           /* rows, columns and depth of a converted block */
-  FEW_ROWS = 16,         /* of A: up to here reading B is what costs */
-  DOTS = 4               /* columns of B at a time then */
+  GRAIN_COPY = 1 << 16, /* elements worth waking a thread for */
+  GRAIN_WORK = 1 << 18, /* multiply-adds of 16-bit floats or integers */
+  BLOCK = 256,          /* rows, columns and depth of a converted block */
+  FEW_ROWS = 16,        /* of A: up to here reading B is what costs */
+  DOTS = 4              /* columns of B at a time then */
 };
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -75,10 +75,20 @@ static void init_rows(int64_t begin, int64_t end, void *payload)
 
 static cni_gemm gemm_of(const product *p)
 {
-  return (cni_gemm){.m = p->m, .n = p->n, .k = p->k,
-                    .a = p->a.data, .a_row = p->a.row, .a_col = p->a.col,
-                    .b = p->b.data, .b_row = p->b.row, .b_col = p->b.col,
-                    .c = p->c.data, .c_row = p->c.row, .c_col = p->c.col, .alpha = p->alpha, .beta = p->beta};
+  return (cni_gemm){.m = p->m,
+                    .n = p->n,
+                    .k = p->k,
+                    .a = p->a.data,
+                    .a_row = p->a.row,
+                    .a_col = p->a.col,
+                    .b = p->b.data,
+                    .b_row = p->b.row,
+                    .b_col = p->b.col,
+                    .c = p->c.data,
+                    .c_row = p->c.row,
+                    .c_col = p->c.col,
+                    .alpha = p->alpha,
+                    .beta = p->beta};
 }
 
 static int run_float(product *p)
@@ -99,10 +109,10 @@ typedef struct half_job {
   int64_t a_size, b_size, c_size; /* elements of a converted block */
 } half_job;
 
-/* (rows, cols) elements from `from` as float32 into dense memory, whichever way round they lie closer together; answers
- * the strides they got. */
-static void load_block(const half_job *job, float *to, const char *from, int64_t rows, int64_t cols, const matrix *x,
-                       int64_t *to_row, int64_t *to_col)
+/* (rows, cols) elements from `from` as float32 into dense memory, whichever way round they lie closer
+ * together; answers the strides they got. */
+static void load_block(const half_job *job, float *to, const char *from, int64_t rows, int64_t cols,
+                       const matrix *x, int64_t *to_row, int64_t *to_col)
 {
   int64_t row = x->row, col = x->col, outer = rows, inner = cols;
   bool by_columns = row == 1 && col != 1;
@@ -128,7 +138,7 @@ static void store_block(const half_job *job, char *to, const float *from, int64_
   }
 }
 
-/* One block of C: depth block by depth block into float32, rounded once. room: a block of A, of B and of C. */
+/* One block of C: depth block by depth block into float32, rounded once. room: blocks of A, B and C. */
 static int half_block(const half_job *job, int64_t item, float *room)
 {
   const product *p = job->p;
@@ -228,13 +238,15 @@ static int run_few(const product *p)
   float *a = cni_alloc(bytes);
   if (!a) return CN_ERR_MEMORY;
   const int64_t shape[3] = {p->batch, p->m, p->k}, strides[3] = {p->a.step, p->a.row, p->a.col};
-  cn_desc from = {.data = p->a.data, .numel = p->batch * p->m * p->k, .dtype = p->dtype, .ndim = 3, .device = CN_CPU};
+  cn_desc from = {
+      .data = p->a.data, .numel = p->batch * p->m * p->k, .dtype = p->dtype, .ndim = 3, .device = CN_CPU};
   memcpy(from.shape, shape, sizeof shape);
   memcpy(from.strides, strides, sizeof strides);
   cn_desc to = cni_cpu_packed(&from, CN_F32, a);
   cni_cpu_copy(&to, &from);
   few_job job = {.p = p, .dots = half_dots()[p->dtype == CN_BF16], .a = a, .groups = parts(p->n, DOTS)};
-  cni_parallel_for(p->batch * job.groups, grain_of((double)p->m * DOTS * (double)p->k, GRAIN_WORK), few_range, &job);
+  cni_parallel_for(p->batch * job.groups, grain_of((double)p->m * DOTS * (double)p->k, GRAIN_WORK), few_range,
+                   &job);
   cni_free(a, bytes);
   return CN_OK;
 }
@@ -244,8 +256,11 @@ static int run_half(product *p)
   if (!p->init.data) p->beta = 0;
   if (p->m <= FEW_ROWS && p->b.row == 1) return run_few(p);
   int64_t rows = least(p->m, BLOCK), cols = least(p->n, BLOCK), depth = least(p->k, BLOCK);
-  half_job job = {.p = p, .load = cni_cast_find(p->dtype, CN_F32), .store = cni_cast_find(CN_F32, p->dtype),
-                  .row_blocks = parts(p->m, BLOCK), .col_blocks = parts(p->n, BLOCK)};
+  half_job job = {.p = p,
+                  .load = cni_cast_find(p->dtype, CN_F32),
+                  .store = cni_cast_find(CN_F32, p->dtype),
+                  .row_blocks = parts(p->m, BLOCK),
+                  .col_blocks = parts(p->n, BLOCK)};
   job.a_size = rows * (depth > cols ? depth : cols); /* holds a block of init for a moment */
   job.b_size = depth * cols;
   job.c_size = rows * cols;
@@ -257,26 +272,26 @@ static int run_half(product *p)
 /* ---- integers ---- */
 
 /* Rows of C. U: a type in which sums and products wrap as T's do. */
-#define INTEGER_ROWS(name, T, U) \
-  static void name##_rows(int64_t begin, int64_t end, void *payload) \
-  { \
-    const product *p = payload; \
-    const U alpha = (U)(int64_t)p->alpha, beta = (U)(int64_t)p->beta; \
-    const int64_t a_col = p->a.col, b_row = p->b.row, b_col = p->b.col, c_col = p->c.col, n = p->n; \
-    for (int64_t r = begin; r < end; r++) { \
-      const T *a = (const void *)at(p, &p->a, r / p->m, r % p->m, 0); \
-      const T *b = (const void *)at(p, &p->b, r / p->m, 0, 0); \
-      const T *x = p->init.data && beta ? (const void *)at(p, &p->init, r / p->m, r % p->m, 0) : NULL; \
-      T *c = (void *)at(p, &p->c, r / p->m, r % p->m, 0); \
-      for (int64_t j = 0; j < n; j++) c[j * c_col] = x ? (T)(beta * (U)x[j * p->init.col]) : 0; \
-      for (int64_t t = 0; t < p->k; t++, b += b_row) { \
-        const U f = alpha * (U)a[t * a_col]; \
-        if (b_col == 1 && c_col == 1) \
-          for (int64_t j = 0; j < n; j++) c[j] = (T)((U)c[j] + f * (U)b[j]); \
-        else \
-          for (int64_t j = 0; j < n; j++) c[j * c_col] = (T)((U)c[j * c_col] + f * (U)b[j * b_col]); \
-      } \
-    } \
+#define INTEGER_ROWS(name, T, U)                                                                             \
+  static void name##_rows(int64_t begin, int64_t end, void *payload)                                         \
+  {                                                                                                          \
+    const product *p = payload;                                                                              \
+    const U alpha = (U)(int64_t)p->alpha, beta = (U)(int64_t)p->beta;                                        \
+    const int64_t a_col = p->a.col, b_row = p->b.row, b_col = p->b.col, c_col = p->c.col, n = p->n;          \
+    for (int64_t r = begin; r < end; r++) {                                                                  \
+      const T *a = (const void *)at(p, &p->a, r / p->m, r % p->m, 0);                                        \
+      const T *b = (const void *)at(p, &p->b, r / p->m, 0, 0);                                               \
+      const T *x = p->init.data && beta ? (const void *)at(p, &p->init, r / p->m, r % p->m, 0) : NULL;       \
+      T *c = (void *)at(p, &p->c, r / p->m, r % p->m, 0);                                                    \
+      for (int64_t j = 0; j < n; j++) c[j * c_col] = x ? (T)(beta * (U)x[j * p->init.col]) : 0;              \
+      for (int64_t t = 0; t < p->k; t++, b += b_row) {                                                       \
+        const U f = alpha * (U)a[t * a_col];                                                                 \
+        if (b_col == 1 && c_col == 1)                                                                        \
+          for (int64_t j = 0; j < n; j++) c[j] = (T)((U)c[j] + f * (U)b[j]);                                 \
+        else                                                                                                 \
+          for (int64_t j = 0; j < n; j++) c[j * c_col] = (T)((U)c[j * c_col] + f * (U)b[j * b_col]);         \
+      }                                                                                                      \
+    }                                                                                                        \
   }
 INTEGER_ROWS(u8, uint8_t, int32_t)
 INTEGER_ROWS(i8, int8_t, int32_t)
@@ -290,8 +305,8 @@ INTEGER_ROWS(u64, uint64_t, uint64_t)
 static int run_integer(product *p)
 {
   static const cni_range_fn rows[CN_DTYPE_COUNT] = {
-    [CN_U8] = u8_rows,   [CN_I8] = i8_rows,   [CN_I16] = i16_rows, [CN_I32] = i32_rows,
-    [CN_I64] = i64_rows, [CN_U16] = u16_rows, [CN_U32] = u32_rows, [CN_U64] = u64_rows,
+      [CN_U8] = u8_rows,   [CN_I8] = i8_rows,   [CN_I16] = i16_rows, [CN_I32] = i32_rows,
+      [CN_I64] = i64_rows, [CN_U16] = u16_rows, [CN_U32] = u32_rows, [CN_U64] = u64_rows,
   };
   cni_parallel_for(p->batch * p->m, grain_of((double)p->n * (double)p->k, GRAIN_WORK), rows[p->dtype], p);
   return CN_OK;
@@ -329,9 +344,15 @@ static matrix broadcast_of(const cn_desc *d, const cn_desc *out)
 /* a: (m, k), b: (k, n), either with a batch in front */
 static product product_of(const cn_desc *a, const cn_desc *b, const cn_desc *out)
 {
-  return (product){.dtype = a->dtype, .batch = out->ndim == 3 ? out->shape[0] : 1, .m = out->shape[out->ndim - 2],
-                   .n = out->shape[out->ndim - 1], .k = a->shape[a->ndim - 1],
-                   .a = matrix_of(a), .b = matrix_of(b), .c = matrix_of(out), .alpha = 1};
+  return (product){.dtype = a->dtype,
+                   .batch = out->ndim == 3 ? out->shape[0] : 1,
+                   .m = out->shape[out->ndim - 2],
+                   .n = out->shape[out->ndim - 1],
+                   .k = a->shape[a->ndim - 1],
+                   .a = matrix_of(a),
+                   .b = matrix_of(b),
+                   .c = matrix_of(out),
+                   .alpha = 1};
 }
 
 static int product_kernel(cn_call *c)
@@ -353,7 +374,8 @@ static int added_kernel(cn_call *c)
   return run(c, &p);
 }
 
-/* x: (..., k) as a matrix of rows. Where its strides do not allow that, *copy owns a row-major copy of *bytes. */
+/* x: (..., k) as a matrix of rows. Where its strides do not allow that, *copy owns a row-major copy of
+ * *bytes. */
 static int rows_of(const cn_desc *x, int64_t rows, matrix *a, void **copy, size_t *bytes)
 {
   const int64_t k = x->shape[x->ndim - 1], shape[2] = {rows, k};
@@ -382,8 +404,13 @@ static int linear_kernel(cn_call *c)
   const bool flat = w->ndim == 1;
   void *copy;
   size_t bytes = 0;
-  product p = {.dtype = x->dtype, .batch = 1, .n = flat ? 1 : w->shape[0], .k = x->shape[x->ndim - 1], .alpha = 1,
-               .beta = 1, .b = {w->data, w->strides[w->ndim - 1], flat ? 0 : w->strides[0], 0}};
+  product p = {.dtype = x->dtype,
+               .batch = 1,
+               .n = flat ? 1 : w->shape[0],
+               .k = x->shape[x->ndim - 1],
+               .alpha = 1,
+               .beta = 1,
+               .b = {w->data, w->strides[w->ndim - 1], flat ? 0 : w->strides[0], 0}};
   p.m = p.n ? out->numel / p.n : 0;
   p.c = (matrix){out->data, p.n, 1, 0};
   if (c->in[2]) {
@@ -398,6 +425,6 @@ static int linear_kernel(cn_call *c)
 }
 
 const cn_kernel cni_cpu_matmul_kernels[] = {
-  {"mm", "gemm", product_kernel},   {"bmm", "gemm", product_kernel}, {"addmm", "gemm", added_kernel},
-  {"baddbmm", "gemm", added_kernel}, {"linear", "gemm", linear_kernel}, {NULL, NULL, NULL},
+    {"mm", "gemm", product_kernel},    {"bmm", "gemm", product_kernel},   {"addmm", "gemm", added_kernel},
+    {"baddbmm", "gemm", added_kernel}, {"linear", "gemm", linear_kernel}, {NULL, NULL, NULL},
 };

@@ -1,9 +1,9 @@
-/* matmul_isa.c: dot products of float32 rows with 16-bit rows, which are converted in registers; compiled once per
- * instruction set.
+/* matmul_isa.c: dot products of float32 rows with 16-bit rows, which are converted in registers; compiled
+ * once per instruction set.
  *
- * Place in the flow: matmul.c uses them where a large 16-bit matrix meets a few rows, a product that is bound by
- * reading that matrix. Several rows are read at a time, since one stream does not fill the memory bus. Invariant: an
- * element is summed in the same order on every instruction set. */
+ * Place in the flow: matmul.c uses them where a large 16-bit matrix meets a few rows, a product that is bound
+ * by reading that matrix. Several rows are read at a time, since one stream does not fill the memory bus.
+ * Invariant: an element is summed in the same order on every instruction set. */
 #include <string.h>
 
 #include "base/convert.h"
@@ -48,22 +48,22 @@ static inline float total(const lanes_f32 *x)
   return sum;
 }
 
-#define DOTS(S) \
-  static void dots_##S(float *c, const float *a, const uint16_t *b, int64_t step, int64_t k) \
-  { \
-    const uint16_t *b0 = b, *b1 = b + step, *b2 = b1 + step, *b3 = b2 + step; \
-    lanes_f32 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x, y0, y1, y2, y3; \
-    int64_t p = 0; \
-    for (; p + LANES <= k; p += LANES) { \
-      memcpy(&x, a + p, sizeof x); \
-      load_##S(&y0, b0 + p), load_##S(&y1, b1 + p), load_##S(&y2, b2 + p), load_##S(&y3, b3 + p); \
-      s0 += x * y0, s1 += x * y1, s2 += x * y2, s3 += x * y3; \
-    } \
-    c[0] = total(&s0), c[1] = total(&s1), c[2] = total(&s2), c[3] = total(&s3); \
-    for (; p < k; p++) { \
-      c[0] += a[p] * cni_##S##_to_f32(b0[p]), c[1] += a[p] * cni_##S##_to_f32(b1[p]); \
-      c[2] += a[p] * cni_##S##_to_f32(b2[p]), c[3] += a[p] * cni_##S##_to_f32(b3[p]); \
-    } \
+#define DOTS(S)                                                                                              \
+  static void dots_##S(float *c, const float *a, const uint16_t *b, int64_t step, int64_t k)                 \
+  {                                                                                                          \
+    const uint16_t *b0 = b, *b1 = b + step, *b2 = b1 + step, *b3 = b2 + step;                                \
+    lanes_f32 s0 = {0}, s1 = {0}, s2 = {0}, s3 = {0}, x, y0, y1, y2, y3;                                     \
+    int64_t p = 0;                                                                                           \
+    for (; p + LANES <= k; p += LANES) {                                                                     \
+      memcpy(&x, a + p, sizeof x);                                                                           \
+      load_##S(&y0, b0 + p), load_##S(&y1, b1 + p), load_##S(&y2, b2 + p), load_##S(&y3, b3 + p);            \
+      s0 += x * y0, s1 += x * y1, s2 += x * y2, s3 += x * y3;                                                \
+    }                                                                                                        \
+    c[0] = total(&s0), c[1] = total(&s1), c[2] = total(&s2), c[3] = total(&s3);                              \
+    for (; p < k; p++) {                                                                                     \
+      c[0] += a[p] * cni_##S##_to_f32(b0[p]), c[1] += a[p] * cni_##S##_to_f32(b1[p]);                        \
+      c[2] += a[p] * cni_##S##_to_f32(b2[p]), c[3] += a[p] * cni_##S##_to_f32(b3[p]);                        \
+    }                                                                                                        \
   }
 DOTS(f16)
 DOTS(bf16)

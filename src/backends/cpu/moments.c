@@ -1,8 +1,9 @@
 /* moments.c: mean and squared deviations along dims on the CPU: var, std and the statistics of batch norm.
  *
- * Place in the flow: kernels of ops/reduce_stat.c; batch_norm.c calls cni_moments. Each block is read twice while it is in
- * the cache, and blocks are joined in double, so memory is read once and no cancellation occurs. Invariant: blocks and
- * pieces depend on the shape alone, so results never depend on the number of threads. */
+ * Place in the flow: kernels of ops/reduce_stat.c; batch_norm.c calls cni_moments. Each block is read twice
+ * while it is in the cache, and blocks are joined in double, so memory is read once and no cancellation
+ * occurs. Invariant: blocks and pieces depend on the shape alone, so results never depend on the number of
+ * threads. */
 #include "moments.h"
 
 #include <math.h>
@@ -101,7 +102,8 @@ static void rows(int64_t begin, int64_t end, void *payload)
 }
 
 /* Joins into m[0..n) the moments of n columns over a few rows, whose sums stand in acc. */
-static void join_columns(const job *j, cni_moment *m, const void *acc, const void *squares, int64_t rows_, int64_t n)
+static void join_columns(const job *j, cni_moment *m, const void *acc, const void *squares, int64_t rows_,
+                         int64_t n)
 {
   const float *s = acc, *q = squares;
   const double *sd = acc, *qd = squares;
@@ -205,7 +207,8 @@ static int run(job *j)
   j->partial = size ? cni_alloc(size) : NULL;
   if (size && !j->partial) return CN_ERR_MEMORY;
   work /= units * j->pieces;
-  cni_parallel_for(units * j->pieces, work < GRAIN ? GRAIN / (work ? work : 1) : 1, by_columns ? columns : rows, j);
+  cni_parallel_for(units * j->pieces, work < GRAIN ? GRAIN / (work ? work : 1) : 1,
+                   by_columns ? columns : rows, j);
   if (j->partial) join_pieces(j);
   cni_free(j->partial, size);
   return CN_OK;
@@ -215,8 +218,13 @@ int cni_moments(const cn_desc *x, uint32_t mask, cni_moment_sink sink, void *pay
 {
   enum cni_compute class = cni_compute_class(x->dtype);
   int compute = cni_compute_dtype(class);
-  job j = {.loops = cni_moment_loops_of(class), .sum = &cni_folds()->loops[class][CNI_FOLD_SUM], .x = x->data,
-           .size = (int64_t)cni_dtype_size(x->dtype), .single = class == CNI_C_F32, .sink = sink, .payload = payload,
+  job j = {.loops = cni_moment_loops_of(class),
+           .sum = &cni_folds()->loops[class][CNI_FOLD_SUM],
+           .x = x->data,
+           .size = (int64_t)cni_dtype_size(x->dtype),
+           .single = class == CNI_C_F32,
+           .sink = sink,
+           .payload = payload,
            .load = x->dtype == compute ? NULL : cni_cast_find(x->dtype, compute)};
   cni_reduction_make(&j.r, x, mask);
   if (j.r.outputs == 0) return CN_OK;
@@ -258,9 +266,9 @@ static int var_kernel(cn_call *c) { return var_kernel_of(c, false); }
 static int std_kernel(cn_call *c) { return var_kernel_of(c, true); }
 
 const cn_kernel cni_cpu_moments_kernels[] = {
-  {"var", "vector loops", var_kernel},
-  {"std", "vector loops", std_kernel},
-  {"var_mean", "vector loops", var_kernel},
-  {"std_mean", "vector loops", std_kernel},
-  {NULL, NULL, NULL},
+    {"var", "vector loops", var_kernel},
+    {"std", "vector loops", std_kernel},
+    {"var_mean", "vector loops", var_kernel},
+    {"std_mean", "vector loops", std_kernel},
+    {NULL, NULL, NULL},
 };

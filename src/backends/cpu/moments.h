@@ -1,7 +1,7 @@
 /* moments.h: mean and squared deviations along dims, and the loops of the normalisations built on them.
  *
- * Place in the flow: moments.c (var, std), norm.c (layer and RMS norm) and batch_norm.c. Invariant: moments are joined
- * over blocks that depend on the shape alone, so results never depend on the number of threads. */
+ * Place in the flow: moments.c (var, std), norm.c (layer and RMS norm) and batch_norm.c. Invariant: moments
+ * are joined over blocks that depend on the shape alone, so results never depend on the number of threads. */
 #ifndef CNI_CPU_MOMENTS_H
 #define CNI_CPU_MOMENTS_H
 
@@ -20,24 +20,28 @@ typedef struct cni_moment_loops {
   /* ---- layer and RMS norm ---- */
   double (*square_row)(const void *x, int64_t n); /* sum of squares */
   /* y = (x - mean) * rstd * w + b; w and b may be NULL */
-  void (*normalize_row)(void *y, const void *x, const void *w, const void *b, int64_t n, double mean, double rstd);
+  void (*normalize_row)(void *y, const void *x, const void *w, const void *b, int64_t n, double mean,
+                        double rstd);
   /* sums[0] = sum g w, sums[1] = sum g w h, where h = (x - mean) * rstd; w may be NULL */
-  void (*grad_sums_row)(double *sums, const void *g, const void *x, const void *w, int64_t n, double mean, double rstd);
+  void (*grad_sums_row)(double *sums, const void *g, const void *x, const void *w, int64_t n, double mean,
+                        double rstd);
   /* y = rstd * (g w - a - h * b) */
-  void (*grad_row)(void *y, const void *g, const void *x, const void *w, int64_t n, double mean, double rstd, double a,
-                   double b);
+  void (*grad_row)(void *y, const void *g, const void *x, const void *w, int64_t n, double mean, double rstd,
+                   double a, double b);
   /* gw[j] += g h, gb[j] += g; either may be NULL */
-  void (*grad_affine_row)(void *gw, void *gb, const void *g, const void *x, int64_t n, double mean, double rstd);
+  void (*grad_affine_row)(void *gw, void *gb, const void *g, const void *x, int64_t n, double mean,
+                          double rstd);
   /* ---- batch norm ---- */
-  void (*scale_row)(void *y, const void *x, int64_t n, double a, double b);                      /* x * a + b */
+  void (*scale_row)(void *y, const void *x, int64_t n, double a, double b); /* x * a + b */
   void (*scale_columns)(void *y, const void *x, const void *a, const void *b, int64_t n);
   /* sums[0] += sum g, sums[1] += sum g (x - mean) */
   void (*dots_row)(double *sums, const void *g, const void *x, int64_t n, double mean);
   void (*dots_columns)(void *sg, void *sgx, const void *g, const void *x, const void *mean, int64_t n);
   /* y = k * (g - a - (x - mean) * b) */
-  void (*channel_grad_row)(void *y, const void *g, const void *x, int64_t n, double k, double a, double mean, double b);
-  void (*channel_grad_columns)(void *y, const void *g, const void *x, const void *k, const void *a, const void *mean,
-                               const void *b, int64_t n);
+  void (*channel_grad_row)(void *y, const void *g, const void *x, int64_t n, double k, double a, double mean,
+                           double b);
+  void (*channel_grad_columns)(void *y, const void *g, const void *x, const void *k, const void *a,
+                               const void *mean, const void *b, int64_t n);
 } cni_moment_loops;
 
 typedef struct cni_moment_table {
@@ -53,22 +57,24 @@ extern const cni_moment_table cni_moment_table_avx512;
 const cni_moment_loops *cni_moment_loops_of(enum cni_compute class);
 cni_moment cni_moment_join(cni_moment a, cni_moment b);
 
-/* Receives the moments of n results, from element `at` of the result on, `stride` apart. Called from several threads. */
+/* Receives the moments of n results, from element `at` of the result on, `stride` apart. Called from several
+ * threads. */
 typedef void (*cni_moment_sink)(void *payload, int64_t at, int64_t stride, const cni_moment *m, int64_t n);
 /* Moments of x over the dims of mask. 0 or CN_ERR_MEMORY. */
 int cni_moments(const cn_desc *x, uint32_t mask, cni_moment_sink sink, void *payload);
 
-/* An operand in the type and layout that the loops want: the tensor's own memory where it fits, else a copy. */
+/* An operand in the type and layout that loops want: the tensor's own memory where it fits, else a copy. */
 typedef struct cni_operand {
-  void *data;   /* NULL for an absent tensor */
-  void *owned;  /* the copy */
+  void *data;  /* NULL for an absent tensor */
+  void *owned; /* the copy */
   size_t bytes;
   cn_desc view; /* of data */
 } cni_operand;
 
 /* d may be NULL. strides (of d's shape, in elements) may be NULL for row-major. 0 or CN_ERR_MEMORY. */
 int cni_operand_take(cni_operand *o, const cn_desc *d, int dtype, const int64_t *strides);
-/* The same for a result: nothing is read. cni_operand_put copies it into d if it has to, unless `status` is an error. */
+/* The same for a result: nothing is read. cni_operand_put copies it into d if it has to, unless `status` is
+ * an error. */
 int cni_operand_room(cni_operand *o, const cn_desc *d, int dtype, const int64_t *strides);
 void cni_operand_put(cni_operand *o, const cn_desc *d, int status);
 void cni_operand_drop(cni_operand *o); /* a zeroed one is fine */

@@ -1,8 +1,8 @@
 /* norm.c: layer norm and RMS norm on the CPU, forward and backward.
  *
- * Place in the flow: kernels of ops/norm.c; loops in moments_isa.c. The input is (M, N): M rows, each normalised by
- * itself. Invariant: sums over rows (the gradients of weight and bias) are taken in pieces that depend on M alone and
- * joined in order, so results never depend on the number of threads. */
+ * Place in the flow: kernels of ops/norm.c; loops in moments_isa.c. The input is (M, N): M rows, each
+ * normalised by itself. Invariant: sums over rows (the gradients of weight and bias) are taken in pieces that
+ * depend on M alone and joined in order, so results never depend on the number of threads. */
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ typedef struct job {
   void *mean, *rstd;         /* (M) of the compute type; mean NULL for RMS norm */
   int64_t piece;             /* rows per piece of backward */
   bool want_w, want_b;
-  double *sums;              /* (pieces, 2, N) */
+  double *sums; /* (pieces, 2, N) */
 } job;
 
 static double get(const job *j, const void *array, int64_t i)
@@ -121,7 +121,7 @@ static int run_backward(job *j, const cn_desc *gw, const cn_desc *gb)
 {
   int64_t grain = j->n < GRAIN ? GRAIN / j->n : 1;
   if (!j->want_w && !j->want_b) {
-    cni_parallel_for(j->rows, grain, backward_rows, j);
+    if (j->y) cni_parallel_for(j->rows, grain, backward_rows, j);
     return CN_OK;
   }
   j->piece = (j->rows + PIECES - 1) / PIECES;
@@ -193,11 +193,14 @@ static int backward(cn_call *c, bool centered)
   status |= cni_operand_take(&os, cn_desc_of(c->in[centered ? 3 : 2]), compute, NULL);
   if (want_x) status |= cni_operand_room(&oy, y, compute, NULL);
   if (!status) {
-    j.x = ox.data, j.g = og.data, j.w = ow.data, j.mean = om.data, j.rstd = os.data, j.y = want_x ? oy.data : NULL;
-    status = j.n ? run_backward(&j, j.want_w ? cn_desc_of(c->out[1]) : NULL, j.want_b ? cn_desc_of(c->out[2]) : NULL)
+    j.x = ox.data, j.g = og.data, j.w = ow.data, j.mean = om.data, j.rstd = os.data,
+    j.y = want_x ? oy.data : NULL;
+    status = j.n ? run_backward(&j, j.want_w ? cn_desc_of(c->out[1]) : NULL,
+                                j.want_b ? cn_desc_of(c->out[2]) : NULL)
                  : CN_OK;
   }
-  cni_operand_drop(&ox), cni_operand_drop(&og), cni_operand_drop(&ow), cni_operand_drop(&om), cni_operand_drop(&os);
+  cni_operand_drop(&ox), cni_operand_drop(&og), cni_operand_drop(&ow), cni_operand_drop(&om),
+      cni_operand_drop(&os);
   if (want_x) cni_operand_put(&oy, y, status);
   return status ? CN_ERR_MEMORY : CN_OK;
 }
@@ -208,9 +211,9 @@ static int layer_norm_backward_kernel(cn_call *c) { return backward(c, true); }
 static int rms_norm_backward_kernel(cn_call *c) { return backward(c, false); }
 
 const cn_kernel cni_cpu_norm_kernels[] = {
-  {"native_layer_norm", "vector loops", layer_norm_kernel},
-  {"native_layer_norm_backward", "vector loops", layer_norm_backward_kernel},
-  {"native_rms_norm", "vector loops", rms_norm_kernel},
-  {"native_rms_norm_backward", "vector loops", rms_norm_backward_kernel},
-  {NULL, NULL, NULL},
+    {"native_layer_norm", "vector loops", layer_norm_kernel},
+    {"native_layer_norm_backward", "vector loops", layer_norm_backward_kernel},
+    {"native_rms_norm", "vector loops", rms_norm_kernel},
+    {"native_rms_norm_backward", "vector loops", rms_norm_backward_kernel},
+    {NULL, NULL, NULL},
 };

@@ -296,6 +296,10 @@ int cni_cpu_pointwise(cn_call *c)
   enum cni_compute class = compute_class(c->compute);
   pl.table = table();
   pl.class = class;
+  for (int i = 0; i < pl.p->nstep; i++)
+    if (!pl.table->loop[class][pl.p->steps[i].prim])
+      return cn_call_fail(c, CN_ERR_DTYPE, "%s is not computed in %s", cni_prims[pl.p->steps[i].prim].name,
+                          cn_dtype_name((cn_dtype)c->compute));
   if (run_direct(c, pl.p, class, pl.table)) return CN_OK;
   make_plan(&pl, c, class);
   cni_iter it;

@@ -15,7 +15,7 @@ typedef unsigned long long uint64_type;
     T *y = y_; \
     const T *a0 = a_; \
     (void)b_, (void)c_; \
-    _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) \
+    CNI_IVDEP for (int64_t i = 0; i < n; i++) \
     { \
       const T a = a0[i]; \
       y[i] = (T)(formula); \
@@ -27,7 +27,7 @@ typedef unsigned long long uint64_type;
     T *y = y_; \
     const T *a0 = a_, *b0 = b_; \
     (void)c_; \
-    _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) \
+    CNI_IVDEP for (int64_t i = 0; i < n; i++) \
     { \
       const T a = a0[i], b = b0[i]; \
       y[i] = (T)(formula); \
@@ -38,7 +38,7 @@ typedef unsigned long long uint64_type;
   { \
     T *y = y_; \
     const T *a0 = a_, *b0 = b_, *c0 = c_; \
-    _Pragma("GCC ivdep") for (int64_t i = 0; i < n; i++) \
+    CNI_IVDEP for (int64_t i = 0; i < n; i++) \
     { \
       const T a = a0[i], b = b0[i], c = c0[i]; \
       y[i] = (T)(formula); \

@@ -1,8 +1,8 @@
 /* reduce.c: folds along dims on the CPU: sum, mean, prod, extremes, all, any and vector norms.
  *
- * Place in the flow: kernels of ops/reduce.c; the loops are in reduce_isa.c. A fold runs along rows where the reduced
- * dim is innermost in memory, along columns where a kept one is. Invariant: pieces of a split fold are chosen by the
- * shape alone and joined in order, so results never depend on the number of threads. */
+ * Place in the flow: kernels of ops/reduce.c; the loops are in reduce_isa.c. A fold runs along rows where the
+ * reduced dim is innermost in memory, along columns where a kept one is. Invariant: pieces of a split fold
+ * are chosen by the shape alone and joined in order, so results never depend on the number of threads. */
 #include "reduce.h"
 
 #include <math.h>
@@ -18,12 +18,12 @@
 #include "rows.h"
 
 enum {
-  GRAIN = 16384,  /* elements worth a thread */
-  LOAD = 1024,    /* elements converted at a time, and columns folded at a time */
-  CHUNK = 128,    /* rows that columns are folded over before they are joined in the wide type */
-  OUTPUTS = 256,  /* results kept on the stack */
-  SPLIT = 64,     /* pieces of work wanted where there are few results */
-  GROUP = 64      /* columns that narrow rows are grouped to */
+  GRAIN = 16384, /* elements worth a thread */
+  LOAD = 1024,   /* elements converted at a time, and columns folded at a time */
+  CHUNK = 128,   /* rows that columns are folded over before they are joined in the wide type */
+  OUTPUTS = 256, /* results kept on the stack */
+  SPLIT = 64,    /* pieces of work wanted where there are few results */
+  GROUP = 64     /* columns that narrow rows are grouped to */
 };
 
 enum finish { AS_IS, MEAN, ROOT };
@@ -33,11 +33,11 @@ typedef struct fold {
   const cni_fold_loops *f;
   const char *x;
   char *y;
-  int64_t xsize, ysize;            /* bytes of an element */
-  cni_cast_fn first, load, store;  /* x -> a type on the way -> compute type; wide -> y. NULL: as it is */
+  int64_t xsize, ysize;           /* bytes of an element */
+  cni_cast_fn first, load, store; /* x -> a type on the way -> compute type; wide -> y. NULL: as it is */
   enum finish finish;
-  int64_t group, pieces, piece;    /* rows folded side by side; pieces of the reduced range, and their length */
-  cni_wide *partial;               /* [pieces][outputs], in walk order; NULL when there is one piece */
+  int64_t group, pieces, piece; /* rows folded side by side; pieces of the reduced range, and their length */
+  cni_wide *partial;            /* [pieces][outputs], in walk order; NULL when there is one piece */
 } fold;
 
 enum cni_compute cni_compute_class(int dtype)
@@ -56,7 +56,8 @@ int cni_compute_dtype(enum cni_compute class)
 const cni_fold_table *cni_folds(void)
 {
 #if defined(__x86_64__)
-  static const cni_fold_table *const by_isa[] = {&cni_fold_table_base, &cni_fold_table_avx2, &cni_fold_table_avx512};
+  static const cni_fold_table *const by_isa[] = {&cni_fold_table_base, &cni_fold_table_avx2,
+                                                 &cni_fold_table_avx512};
   return by_isa[cni_cpu_isa()];
 #else
   return &cni_fold_table_base;
@@ -104,7 +105,8 @@ static void store(const fold *f, int64_t at, int64_t stride, cni_wide *w, int64_
       from = to;
     }
     if (from != y)
-      for (int64_t i = 0; i < m; i++) memcpy(y + i * stride * f->ysize, from + i * f->ysize, (size_t)f->ysize);
+      for (int64_t i = 0; i < m; i++)
+        memcpy(y + i * stride * f->ysize, from + i * f->ysize, (size_t)f->ysize);
     y += m * stride * f->ysize;
   }
 }
@@ -147,7 +149,8 @@ static void rows_whole(int64_t begin, int64_t end, void *payload)
   cni_wide w[OUTPUTS];
   cni_walk walk;
   bool plain = r->nr <= 1 && !loads(f, r->nr ? r->rin[0] : 1);
-  int64_t inner = r->nk ? r->ksize[last] : 1, step = r->nk ? r->kin[last] : 0, out = r->nk ? r->kout[last] : 0;
+  int64_t inner = r->nk ? r->ksize[last] : 1, step = r->nk ? r->kin[last] : 0,
+          out = r->nk ? r->kout[last] : 0;
   while (begin < end) {
     int64_t n = inner - begin % inner;
     if (n > end - begin) n = end - begin;
@@ -204,7 +207,7 @@ static void fold_columns(const fold *f, cni_wide *w, const char *x, int64_t n, i
   if (since) f->f->flush(w, acc, n);
 }
 
-/* The same where rows are narrow and lie one behind the other: `group` of them side by side make a wide one. */
+/* The same where rows are narrow and lie one behind the other: `group` of them make a wide one. */
 static void fold_grouped(const fold *f, cni_wide *w, const char *x, int64_t n, int64_t begin, int64_t end)
 {
   _Alignas(64) char acc[2 * GROUP * 8];
@@ -296,8 +299,13 @@ static int run_fold(fold *f)
   size_t size = f->pieces > 1 ? (size_t)(f->pieces * r->outputs) * sizeof *f->partial : 0;
   if (size) f->partial = size <= sizeof few ? few : cni_alloc(size);
   if (size && !f->partial) return CN_ERR_MEMORY;
-  int64_t work = r->outputs * r->count / (units * f->pieces), grain = work < GRAIN ? GRAIN / (work ? work : 1) : 1;
-  cni_parallel_for(units * f->pieces, grain, columns ? columns_range : f->partial ? rows_pieces : rows_whole, f);
+  int64_t work = r->outputs * r->count / (units * f->pieces),
+          grain = work < GRAIN ? GRAIN / (work ? work : 1) : 1;
+  cni_parallel_for(units * f->pieces, grain,
+                   columns      ? columns_range
+                   : f->partial ? rows_pieces
+                                : rows_whole,
+                   f);
   if (f->partial) join_pieces(f);
   if (f->partial && f->partial != few) cni_free(f->partial, size);
   return CN_OK;
@@ -399,17 +407,17 @@ static int norm_kernel(cn_call *c)
 }
 
 const cn_kernel cni_cpu_reduce_kernels[] = {
-  {"sum", "vector loops", sum_kernel},
-  {"mean", "vector loops", mean_kernel},
-  {"prod", "vector loops", prod_kernel},
-  {"prod_dim", "vector loops", prod_dim_kernel},
-  {"amax", "vector loops", amax_kernel},
-  {"amin", "vector loops", amin_kernel},
-  {"max", "vector loops", max_kernel},
-  {"min", "vector loops", min_kernel},
-  {"all", "vector loops", all_kernel},
-  {"any", "vector loops", any_kernel},
-  {"linalg_vector_norm", "vector loops", norm_kernel},
-  {"count_nonzero", "vector loops", count_kernel},
-  {NULL, NULL, NULL},
+    {"sum", "vector loops", sum_kernel},
+    {"mean", "vector loops", mean_kernel},
+    {"prod", "vector loops", prod_kernel},
+    {"prod_dim", "vector loops", prod_dim_kernel},
+    {"amax", "vector loops", amax_kernel},
+    {"amin", "vector loops", amin_kernel},
+    {"max", "vector loops", max_kernel},
+    {"min", "vector loops", min_kernel},
+    {"all", "vector loops", all_kernel},
+    {"any", "vector loops", any_kernel},
+    {"linalg_vector_norm", "vector loops", norm_kernel},
+    {"count_nonzero", "vector loops", count_kernel},
+    {NULL, NULL, NULL},
 };

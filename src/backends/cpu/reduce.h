@@ -1,38 +1,30 @@
 /* reduce.h: how a reduction lies in memory, and the loops that fold elements, one table per instruction set.
  *
- * Place in the flow: reduce.c, argmax.c, moments.c, softmax.c and norm.c describe their call with a cni_reduction. Invariant:
- * the split of a fold into blocks and pieces depends on shapes and strides alone, so results never depend on the
- * number of threads. */
+ * Place in the flow: reduce.c, argmax.c, moments.c, softmax.c and norm.c describe their call with a
+ * cni_reduction. Invariant: the split of a fold into blocks and pieces depends on shapes and strides alone,
+ * so results never depend on the number of threads. */
 #ifndef CNI_CPU_REDUCE_H
 #define CNI_CPU_REDUCE_H
 
 #include <cairn/ext/op.h>
 
+#include "isa.h"
 #include "pointwise.h"
 
-/* Written before a loop whose iterations are independent, though the compiler cannot see it. */
-#if defined(__clang__)
-#define CNI_IVDEP _Pragma("clang loop vectorize(assume_safety)")
-#elif defined(__GNUC__)
-#define CNI_IVDEP _Pragma("GCC ivdep")
-#else
-#define CNI_IVDEP
-#endif
-
-/* A reduction with its dims in memory order (outermost first), size-1 dims dropped and neighbours merged. Strides are
- * in elements; kout is the result's. */
+/* A reduction with its dims in memory order (outermost first), size-1 dims dropped and neighbours merged.
+ * Strides are in elements; kout is the result's. */
 typedef struct cni_reduction {
-  int nk, nr;                                   /* kept and reduced dims; both may be 0 */
+  int nk, nr; /* kept and reduced dims; both may be 0 */
   int64_t ksize[CN_MAX_DIMS], kin[CN_MAX_DIMS], kout[CN_MAX_DIMS];
   int64_t rsize[CN_MAX_DIMS], rin[CN_MAX_DIMS];
-  int64_t outputs, count;                       /* how many results, and elements folded into each */
+  int64_t outputs, count; /* how many results, and elements folded into each */
 } cni_reduction;
 
 /* Of x over the dims of mask; the result is row-major. */
 void cni_reduction_make(cni_reduction *r, const cn_desc *x, uint32_t mask);
 
-/* The lines of x along one dim, and the lines of the same place in y. The other dims are in memory order of x and
- * merged; strides are in elements. */
+/* The lines of x along one dim, and the lines of the same place in y. The other dims are in memory order of x
+ * and merged; strides are in elements. */
 typedef struct cni_lines {
   int nk;
   int64_t ksize[CN_MAX_DIMS], kin[CN_MAX_DIMS], kout[CN_MAX_DIMS];
@@ -43,7 +35,7 @@ typedef struct cni_lines {
 /* y has x's shape, but for dim, whose size may differ (a size of 1 gives ystep 0). */
 void cni_lines_make(cni_lines *l, const cn_desc *x, const cn_desc *y, int dim);
 
-/* Position in some dims, walked like an odometer with two offsets (of the input, of the result) kept in step. */
+/* Position in some dims, walked like an odometer with two offsets (input, result) kept in step. */
 typedef struct cni_walk {
   int64_t index[CN_MAX_DIMS], in, out;
 } cni_walk;
@@ -59,15 +51,15 @@ enum cni_fold {
   CNI_FOLD_ABS_MAX, /* max(a, |x|) */
   CNI_FOLD_ABS_MIN,
   CNI_FOLD_PROD,
-  CNI_FOLD_MAX,     /* NaN wins */
+  CNI_FOLD_MAX, /* NaN wins */
   CNI_FOLD_MIN,
-  CNI_FOLD_ANY,     /* 1 if an element is not 0 */
+  CNI_FOLD_ANY, /* 1 if an element is not 0 */
   CNI_FOLD_ALL,
   CNI_FOLD_NONZERO, /* how many are not 0 */
   CNI_FOLDS
 };
 
-/* Results and partial results are 8 bytes wide: double for the float classes, int64_t or uint64_t otherwise. */
+/* Results and partial results are 8 bytes wide: double for the float classes, else int64_t or uint64_t. */
 typedef union cni_wide {
   double f;
   int64_t i;

@@ -7,8 +7,8 @@
 
 static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
 
-/* Sorts dims by their stride, largest first, and merges neighbours that are one run in memory (and, where there is an
- * `out`, in the result too). Answers how many are left. */
+/* Sorts dims by their stride, largest first, and merges neighbours that are one run in memory (and, where
+ * there is an `out`, in the result too). Answers how many are left. */
 static int sort_and_merge(int n, int64_t *size, int64_t *in, int64_t *out)
 {
   for (int i = 1; i < n; i++)

@@ -1,8 +1,9 @@
 /* scan.c: running sums, products and extremes along a dim on the CPU.
  *
- * Place in the flow: kernels of ops/order.c; sums and products run in scan_isa.c. The input is brought into the result's memory first where its type or
- * layout differs, so every loop reads and writes rows of one type. Invariant: each line is one
- * chain, so results depend neither on the layout nor on the number of threads. */
+ * Place in the flow: kernels of ops/order.c; sums and products run in scan_isa.c. The input is brought into
+ * the result's memory first where its type or layout differs, so every loop reads and writes rows of one
+ * type. Invariant: each line is one chain, so results depend neither on the layout nor on the number of
+ * threads. */
 #include "scan.h"
 
 #include "base/convert.h"
@@ -26,7 +27,8 @@ typedef struct scan {
 static const cni_scan_table *table(void)
 {
 #if defined(__x86_64__)
-  static const cni_scan_table *const by_isa[] = {&cni_scan_table_base, &cni_scan_table_avx2, &cni_scan_table_avx512};
+  static const cni_scan_table *const by_isa[] = {&cni_scan_table_base, &cni_scan_table_avx2,
+                                                 &cni_scan_table_avx512};
   return by_isa[cni_cpu_isa()];
 #else
   return &cni_scan_table_base;
@@ -48,22 +50,22 @@ static void scan_range(int64_t begin, int64_t end, void *payload)
 /* ---- cummax and cummin ---- */
 
 #define SAME(v) (v)
-#define EXTREME(S, T, V, LOAD, IS_NAN) \
-  static void extreme_##S(const scan *s, int64_t at) \
-  { \
-    const T *x = (const T *)s->x + at; \
-    T *y = (T *)s->y + at; \
-    int64_t *index = s->index + at, best_at = 0; \
-    V best = 0; \
-    for (int64_t i = 0; i < s->n; i++) { \
-      V v = LOAD(x[i * s->inner]); \
-      if (i == 0 || IS_NAN(v) || (!IS_NAN(best) && (s->kind ? v <= best : v >= best))) { \
-        best = v; \
-        best_at = i; \
-      } \
-      y[i * s->inner] = x[best_at * s->inner]; \
-      index[i * s->inner] = best_at; \
-    } \
+#define EXTREME(S, T, V, LOAD, IS_NAN)                                                                       \
+  static void extreme_##S(const scan *s, int64_t at)                                                         \
+  {                                                                                                          \
+    const T *x = (const T *)s->x + at;                                                                       \
+    T *y = (T *)s->y + at;                                                                                   \
+    int64_t *index = s->index + at, best_at = 0;                                                             \
+    V best = 0;                                                                                              \
+    for (int64_t i = 0; i < s->n; i++) {                                                                     \
+      V v = LOAD(x[i * s->inner]);                                                                           \
+      if (i == 0 || IS_NAN(v) || (!IS_NAN(best) && (s->kind ? v <= best : v >= best))) {                     \
+        best = v;                                                                                            \
+        best_at = i;                                                                                         \
+      }                                                                                                      \
+      y[i * s->inner] = x[best_at * s->inner];                                                               \
+      index[i * s->inner] = best_at;                                                                         \
+    }                                                                                                        \
   }
 #define NEVER(v) false
 #define IS_NAN(v) ((v) != (v))
@@ -83,8 +85,8 @@ EXTREME(u8, uint8_t, uint8_t, SAME, NEVER)
 static void extreme_range(int64_t begin, int64_t end, void *payload)
 {
   static void (*const table[CN_DTYPE_COUNT])(const scan *, int64_t) = {
-      [CN_BOOL] = extreme_u8, [CN_U8] = extreme_u8,   [CN_I8] = extreme_i8,   [CN_I16] = extreme_i16,
-      [CN_U16] = extreme_u16, [CN_I32] = extreme_i32, [CN_U32] = extreme_u32, [CN_I64] = extreme_i64,
+      [CN_BOOL] = extreme_u8, [CN_U8] = extreme_u8,   [CN_I8] = extreme_i8,     [CN_I16] = extreme_i16,
+      [CN_U16] = extreme_u16, [CN_I32] = extreme_i32, [CN_U32] = extreme_u32,   [CN_I64] = extreme_i64,
       [CN_U64] = extreme_u64, [CN_F16] = extreme_f16, [CN_BF16] = extreme_bf16, [CN_F32] = extreme_f32,
       [CN_F64] = extreme_f64};
   const scan *s = payload;
@@ -99,7 +101,12 @@ static bool prepare(scan *s, cn_call *c, int kind)
   const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]);
   int dim = cn_call_dim(c, c->args[1].u.i, x->ndim);
   if (y->numel == 0) return false;
-  *s = (scan){.outer = 1, .n = x->ndim ? x->shape[dim] : 1, .inner = 1, .dtype = y->dtype, .kind = kind, .y = y->data};
+  *s = (scan){.outer = 1,
+              .n = x->ndim ? x->shape[dim] : 1,
+              .inner = 1,
+              .dtype = y->dtype,
+              .kind = kind,
+              .y = y->data};
   for (int i = 0; i < dim; i++) s->outer *= x->shape[i];
   for (int i = dim + 1; i < x->ndim; i++) s->inner *= x->shape[i];
   s->blocks = (s->inner + COLUMNS - 1) / COLUMNS;
@@ -135,9 +142,9 @@ static int cummax_kernel(cn_call *c) { return extreme_kernel(c, 0); }
 static int cummin_kernel(cn_call *c) { return extreme_kernel(c, 1); }
 
 const cn_kernel cni_cpu_scan_kernels[] = {
-  {"cumsum", "rows and columns", cumsum_kernel},
-  {"cumprod", "rows and columns", cumprod_kernel},
-  {"cummax", "reference", cummax_kernel},
-  {"cummin", "reference", cummin_kernel},
-  {NULL, NULL, NULL},
+    {"cumsum", "rows and columns", cumsum_kernel},
+    {"cumprod", "rows and columns", cumprod_kernel},
+    {"cummax", "reference", cummax_kernel},
+    {"cummin", "reference", cummin_kernel},
+    {NULL, NULL, NULL},
 };

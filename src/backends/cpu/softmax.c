@@ -1,8 +1,9 @@
 /* softmax.c: softmax, log_softmax, their gradients and logsumexp along one dim on the CPU.
  *
- * Place in the flow: kernels of ops/softmax.c; loops in softmax_isa.c, extremes and sums from reduce_isa.c. Lines that
- * lie in a row are taken row by row, lines side by side in blocks of columns; what is strided or of a small float type
- * goes through a buffer. Invariant: a line's result does not depend on how lines are split among threads. */
+ * Place in the flow: kernels of ops/softmax.c; loops in softmax_isa.c, extremes and sums from reduce_isa.c.
+ * Lines that lie in a row are taken row by row, lines side by side in blocks of columns; what is strided or
+ * of a small float type goes through a buffer. Invariant: a line's result does not depend on how lines are
+ * split among threads. */
 #include "softmax.h"
 
 #include <math.h>
@@ -103,7 +104,8 @@ static void rows(int64_t begin, int64_t end, void *payload)
   cni_walk_to(&w, l->nk, l->ksize, l->kin, l->kout, begin);
   bool packed = l->nk <= 1 && (l->nk == 0 || (l->kin[0] == l->n && l->kout[0] == l->n));
   if (packed && l->n <= CNI_SOFTMAX_SHORT && j->kind <= LOG_SOFTMAX) {
-    j->s->short_rows(j->y + w.out * j->size, j->a + w.in * j->size, end - begin, l->n, j->kind == LOG_SOFTMAX);
+    j->s->short_rows(j->y + w.out * j->size, j->a + w.in * j->size, end - begin, l->n,
+                     j->kind == LOG_SOFTMAX);
     return;
   }
   for (int64_t i = begin; i < end; i++) {
@@ -139,13 +141,14 @@ static void lines(int64_t begin, int64_t end, void *payload)
   _Alignas(64) char stack[4 * STACK * 8];
   cni_walk w;
   size_t size = 4 * (size_t)(l->n ? l->n : 1) * 8;
-  char *room = size <= sizeof stack ? stack : cni_alloc(size), *a = room, *b = a + size / 4, *y = b + size / 4;
+  char *room = size <= sizeof stack ? stack : cni_alloc(size), *a = room, *b = a + size / 4,
+       *y = b + size / 4;
   if (!room) return; /* the error is set, and reaches the caller */
   cni_walk_to(&w, l->nk, l->ksize, l->kin, l->kout, begin);
   for (int64_t i = begin; i < end; i++) {
     load_line(j, a, j->a + w.in * j->size, y + size / 4);
     if (j->b != j->a) load_line(j, b, j->b + w.in * j->size, y + size / 4);
-    run_row(j, y, a, b, l->n);
+    run_row(j, y, a, j->b != j->a ? b : a, l->n);
     store_line(j, j->y + w.out * j->size, y, y + size / 4);
     cni_walk_step(&w, l->nk, l->ksize, l->kin, l->kout);
   }
@@ -266,7 +269,8 @@ static int backward(cn_call *c, enum kind kind)
 {
   const cn_desc *g = cn_desc_of(c->in[0]), *p = cn_desc_of(c->in[1]), *y = cn_desc_of(c->out[0]);
   job j;
-  if (!same_layout(g, p) || g->dtype != y->dtype) return refuse(c, "gradient and result differ in type or layout");
+  if (!same_layout(g, p) || g->dtype != y->dtype)
+    return refuse(c, "gradient and result differ in type or layout");
   return start(&j, kind, g, p, y, cn_call_dim(c, c->args[2].u.i, g->ndim));
 }
 
@@ -297,10 +301,10 @@ static int logsumexp_kernel(cn_call *c)
 }
 
 const cn_kernel cni_cpu_softmax_kernels[] = {
-  {"softmax", "vector loops", softmax_kernel},
-  {"log_softmax", "vector loops", log_softmax_kernel},
-  {"softmax_backward", "vector loops", softmax_backward_kernel},
-  {"log_softmax_backward", "vector loops", log_softmax_backward_kernel},
-  {"logsumexp", "vector loops", logsumexp_kernel},
-  {NULL, NULL, NULL},
+    {"softmax", "vector loops", softmax_kernel},
+    {"log_softmax", "vector loops", log_softmax_kernel},
+    {"softmax_backward", "vector loops", softmax_backward_kernel},
+    {"log_softmax_backward", "vector loops", log_softmax_backward_kernel},
+    {"logsumexp", "vector loops", logsumexp_kernel},
+    {NULL, NULL, NULL},
 };

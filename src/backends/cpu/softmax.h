@@ -9,20 +9,21 @@
 /* For one float type T. Numbers that belong to a line come as double. */
 typedef struct cni_softmax_loops {
   /* Along a row: y and the operands are n elements of T. */
-  void (*exp_row)(void *y, const void *x, int64_t n, double shift);             /* exp(x - shift) */
+  void (*exp_row)(void *y, const void *x, int64_t n, double shift); /* exp(x - shift) */
   void (*divide_row)(void *y, int64_t n, double by);
-  void (*shift_row)(void *y, const void *x, int64_t n, double a, double b);     /* x - a - b */
+  void (*shift_row)(void *y, const void *x, int64_t n, double a, double b); /* x - a - b */
   double (*dot)(const void *a, const void *b, int64_t n);
   void (*grad_row)(void *y, const void *g, const void *p, int64_t n, double s);     /* p * (g - s) */
   void (*log_grad_row)(void *y, const void *g, const void *p, int64_t n, double s); /* g - exp(p) * s */
   /* Rows too short for the above, one behind the other. */
   void (*short_rows)(void *y, const void *x, int64_t rows, int64_t n, bool logs);
   /* Columns: m numbers of T per line are kept in `max`, `sum`, ... */
-  void (*exp_columns)(void *y, void *sum, const void *x, const void *max, int64_t m);   /* y = exp(x - max); sum += y */
+  void (*exp_columns)(void *y, void *sum, const void *x, const void *max,
+                      int64_t m); /* y = exp(x - max); sum += y */
   void (*divide_columns)(void *y, const void *by, int64_t m);
   void (*shift_columns)(void *y, const void *x, const void *a, const void *b, int64_t m);
-  void (*log_columns)(void *y, int64_t m);                                               /* log(y) */
-  void (*dot_columns)(void *sum, const void *a, const void *b, int64_t m);               /* sum += a * b */
+  void (*log_columns)(void *y, int64_t m);                                 /* log(y) */
+  void (*dot_columns)(void *sum, const void *a, const void *b, int64_t m); /* sum += a * b */
   void (*grad_columns)(void *y, const void *g, const void *p, const void *s, int64_t m);
   void (*log_grad_columns)(void *y, const void *g, const void *p, const void *s, int64_t m);
 } cni_softmax_loops;

@@ -1,9 +1,9 @@
 /* sort.c: sort, topk and kthvalue on the CPU, one line along the dim at a time.
  *
- * Place in the flow: kernels of ops/order.c. Elements become items: unsigned keys in the wanted order, with the index
- * beside them. Keys of up to 32 bits share one 64-bit number with their index. Invariants: all NaNs have the one key
- * above every number, and the two zeros one key, so that items are ordered exactly as PyTorch orders elements; the order
- * among equals is that of their indices. */
+ * Place in the flow: kernels of ops/order.c. Elements become items: unsigned keys in the wanted order, with
+ * the index beside them. Keys of up to 32 bits share one 64-bit number with their index. Invariants: all NaNs
+ * have the one key above every number, and the two zeros one key, so that items are ordered exactly as
+ * PyTorch orders elements; the order among equals is that of their indices. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -56,15 +56,15 @@ typedef struct line {
 } line;
 
 /* Keys of elements [begin, begin + n) of a line; flip turns the order round. */
-#define KEYS(S, T, EXPRESSION) \
-  static void keys_##S(uint64_t *key, const line *l, int64_t begin, int64_t n, uint64_t flip) \
-  { \
-    const char *x = l->x + begin * l->step; \
-    for (int64_t i = 0; i < n; i++, x += l->step) { \
-      T u; \
-      memcpy(&u, x, sizeof u); \
-      key[i] = (EXPRESSION) ^ flip; \
-    } \
+#define KEYS(S, T, EXPRESSION)                                                                               \
+  static void keys_##S(uint64_t *key, const line *l, int64_t begin, int64_t n, uint64_t flip)                \
+  {                                                                                                          \
+    const char *x = l->x + begin * l->step;                                                                  \
+    for (int64_t i = 0; i < n; i++, x += l->step) {                                                          \
+      T u;                                                                                                   \
+      memcpy(&u, x, sizeof u);                                                                               \
+      key[i] = (EXPRESSION) ^ flip;                                                                          \
+    }                                                                                                        \
   }
 KEYS(f64, uint64_t, float_key(u, UINT64_C(1) << 63, UINT64_C(0x7ff0000000000000)))
 KEYS(f32, uint32_t, float_key(u, UINT64_C(1) << 31, 0x7f800000))
@@ -85,9 +85,10 @@ typedef void (*keys_fn)(uint64_t *key, const line *l, int64_t begin, int64_t n, 
 static keys_fn keys_of(int dtype)
 {
   static const keys_fn table[CN_DTYPE_COUNT] = {
-      [CN_BOOL] = keys_truth, [CN_U8] = keys_u8,   [CN_I8] = keys_i8,   [CN_I16] = keys_i16, [CN_U16] = keys_u16,
-      [CN_I32] = keys_i32,    [CN_U32] = keys_u32, [CN_I64] = keys_i64, [CN_U64] = keys_u64, [CN_F16] = keys_f16,
-      [CN_BF16] = keys_bf16,  [CN_F32] = keys_f32, [CN_F64] = keys_f64};
+      [CN_BOOL] = keys_truth, [CN_U8] = keys_u8,   [CN_I8] = keys_i8,     [CN_I16] = keys_i16,
+      [CN_U16] = keys_u16,    [CN_I32] = keys_i32, [CN_U32] = keys_u32,   [CN_I64] = keys_i64,
+      [CN_U64] = keys_u64,    [CN_F16] = keys_f16, [CN_BF16] = keys_bf16, [CN_F32] = keys_f32,
+      [CN_F64] = keys_f64};
   return table[dtype];
 }
 
@@ -97,13 +98,13 @@ typedef struct job {
   const cn_desc *x;
   int dim;
   keys_fn keys;
-  uint64_t flip; /* of the key bits: descending */
-  bool narrow;   /* key and index fit 64 bits */
+  uint64_t flip;      /* of the key bits: descending */
+  bool narrow;        /* key and index fit 64 bits */
   int64_t n, k, size; /* elements of a line, how many are wanted, bytes of an element */
   bool only_last;     /* of those, the last alone is written (kthvalue) */
   char *values;
   int64_t *indices;
-  int64_t inner;    /* elements between neighbours in the results */
+  int64_t inner; /* elements between neighbours in the results */
 } job;
 
 /* A line's place: where it begins in x, and its first element in the results. */
@@ -155,8 +156,8 @@ static void sort_line(const job *j, const line *l, int64_t out, void *room)
   }
 }
 
-/* The first k of the order: candidates are collected while they beat the worst of the best k so far, and thinned out
- * whenever the list is full. */
+/* The first k of the order: candidates are collected while they beat the worst of the best k so far, and
+ * thinned out whenever the list is full. */
 static void select_narrow(const job *j, const line *l, int64_t out, uint64_t *a)
 {
   uint64_t key[STACK], worst = UINT64_MAX;
@@ -226,8 +227,15 @@ static void lines(int64_t begin, int64_t end, void *payload)
 static int run(cn_call *c, int dim, bool descending, int64_t k, bool only_last)
 {
   const cn_desc *x = cn_desc_of(c->in[0]);
-  job j = {.x = x, .dim = dim, .keys = keys_of(x->dtype), .n = x->ndim ? x->shape[dim] : 1, .k = k, .inner = 1,
-           .only_last = only_last, .values = cn_desc_of(c->out[0])->data, .indices = cn_desc_of(c->out[1])->data};
+  job j = {.x = x,
+           .dim = dim,
+           .keys = keys_of(x->dtype),
+           .n = x->ndim ? x->shape[dim] : 1,
+           .k = k,
+           .inner = 1,
+           .only_last = only_last,
+           .values = cn_desc_of(c->out[0])->data,
+           .indices = cn_desc_of(c->out[1])->data};
   int bits = x->dtype == CN_BOOL ? 1 : cni_dtype_rows[x->dtype].bits;
   j.size = (int64_t)cni_dtype_size(x->dtype);
   j.narrow = bits <= 32 && j.n <= (int64_t)UINT32_MAX;
@@ -261,8 +269,8 @@ static int kthvalue_kernel(cn_call *c)
 }
 
 const cn_kernel cni_cpu_sort_kernels[] = {
-  {"sort", "radix", sort_kernel},
-  {"topk", "selection", topk_kernel},
-  {"kthvalue", "selection", kthvalue_kernel},
-  {NULL, NULL, NULL},
+    {"sort", "radix", sort_kernel},
+    {"topk", "selection", topk_kernel},
+    {"kthvalue", "selection", kthvalue_kernel},
+    {NULL, NULL, NULL},
 };

@@ -1,8 +1,8 @@
-/* compile.c: from the text of a kernel to a function on a device: compiled by NVRTC once, kept in memory by key and on
- * disk by content, and launched.
+/* compile.c: from the text of a kernel to a function on a device: compiled by NVRTC once, kept in memory by
+ * key and on disk by content, and launched.
  *
- * Place in the flow: between the kernels of this plugin and the driver. Invariant: what is on disk is named after the
- * text, the options, NVRTC's version and the architecture, so it can never be the wrong code. */
+ * Place in the flow: between the kernels of this plugin and the driver. Invariant: what is on disk is named
+ * after the text, the options, NVRTC's version and the architecture, so it can never be the wrong code. */
 #include <stdio.h>
 #include <string.h>
 
@@ -85,7 +85,8 @@ static void describe(target *t, const cni_cuda_device *d, const char *text)
   a = cni_cuda_hash(a, version, sizeof version);
   a = cni_cuda_hash(a, text, strlen(text));
   b = cni_cuda_hash(b ^ a, text, strlen(text));
-  snprintf(t->file, sizeof t->file, "cuda-%016llx%016llx.cubin", (unsigned long long)a, (unsigned long long)b);
+  snprintf(t->file, sizeof t->file, "cuda-%016llx%016llx.cubin", (unsigned long long)a,
+           (unsigned long long)b);
 }
 
 static int fail_with_log(nvrtcProgram program, nvrtcResult result, const char *entry)
@@ -155,8 +156,8 @@ static int make(CUfunction *function, const cni_cuda_device *d, const char *text
   return status;
 }
 
-static int find_or_make(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_text_fn text,
-                        const void *payload)
+static int find_or_make(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry,
+                        cni_cuda_text_fn text, const void *payload)
 {
   size_t size = 0;
   int status = make_room();
@@ -176,8 +177,8 @@ static int find_or_make(CUfunction *function, cni_cuda_device *d, uint64_t key, 
   return CN_OK;
 }
 
-int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_text_fn text,
-                      const void *payload)
+int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry,
+                      cni_cuda_text_fn text, const void *payload)
 {
   uint64_t device = (uint64_t)d->index + 1;
   key = (key ^ device << 56) | 1; /* never 0 */
@@ -197,8 +198,8 @@ int cni_cuda_launched(cni_cuda_device *d, const char *name)
   return cni_cuda_waits ? cni_cuda_sync(d->index) : CN_OK;
 }
 
-int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, int64_t blocks_x, int64_t blocks_y,
-                    int threads, void *argument)
+int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, int64_t blocks_x,
+                    int64_t blocks_y, int threads, void *argument)
 {
   void *arguments[] = {argument};
   CUresult result = cni_cuda_driver()->cuLaunchKernel(function, (unsigned)blocks_x, (unsigned)blocks_y, 1,

@@ -1,7 +1,7 @@
 /* device.c: the devices: counting them, their properties, making one ready, and waiting for its work.
  *
- * Place in the flow: every entry of the plugin begins with cni_cuda_use. Invariant: a device is made ready once, under
- * the lock; after that its context, stream and properties do not change. */
+ * Place in the flow: every entry of the plugin begins with cni_cuda_use. Invariant: a device is made ready
+ * once, under the lock; after that its context, stream and properties do not change. */
 #include <stdio.h>
 #include <string.h>
 
@@ -31,8 +31,8 @@ int cni_cuda_check(CUresult result, const char *what)
   const char *text = NULL;
   if (result == CUDA_SUCCESS) return CN_OK;
   cni_cuda_driver()->cuGetErrorString(result, &text);
-  return cni_cuda_host->fail(result == CUDA_ERROR_OUT_OF_MEMORY ? CN_ERR_MEMORY : CN_ERR_DEVICE, "cuda: %s: %s", what,
-                             text ? text : "unknown error");
+  return cni_cuda_host->fail(result == CUDA_ERROR_OUT_OF_MEMORY ? CN_ERR_MEMORY : CN_ERR_DEVICE,
+                             "cuda: %s: %s", what, text ? text : "unknown error");
 }
 
 static int attribute(const cni_cuda_device *d, CUdevice_attribute which)
@@ -48,12 +48,15 @@ static int make_ready(cni_cuda_device *d, int index)
   void *fault = NULL;
   d->index = index;
   int status = cni_cuda_check(cu->cuDeviceGet(&d->id, index), "finding the device");
-  if (!status) status = cni_cuda_check(cu->cuDevicePrimaryCtxRetain(&d->context, d->id), "opening the device");
-  if (!status) status = cni_cuda_check(cu->cuCtxSetCurrent(d->context), "using the device");
-  if (!status) status = cni_cuda_check(cu->cuStreamCreate(&d->stream, CU_STREAM_NON_BLOCKING), "making a stream");
   if (!status)
-    status = cni_cuda_check(cu->cuMemHostAlloc(&fault, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
-                            "host memory for faults");
+    status = cni_cuda_check(cu->cuDevicePrimaryCtxRetain(&d->context, d->id), "opening the device");
+  if (!status) status = cni_cuda_check(cu->cuCtxSetCurrent(d->context), "using the device");
+  if (!status)
+    status = cni_cuda_check(cu->cuStreamCreate(&d->stream, CU_STREAM_NON_BLOCKING), "making a stream");
+  if (!status)
+    status =
+        cni_cuda_check(cu->cuMemHostAlloc(&fault, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
+                       "host memory for faults");
   if (status) return status;
   d->units = attribute(d, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
   d->major = attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
@@ -95,7 +98,7 @@ int cni_cuda_device_info(int index, cn_device_info *info)
   if (cu->cuMemGetInfo(&bytes, &total) == CUDA_SUCCESS) info->memory_free = bytes;
   if (cu->cuDeviceTotalMem(&total, d->id) == CUDA_SUCCESS) info->memory_total = total;
   info->cache[1] = (uint64_t)attribute(d, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
-  double clock = 1e3 * attribute(d, CU_DEVICE_ATTRIBUTE_CLOCK_RATE);          /* Hz */
+  double clock = 1e3 * attribute(d, CU_DEVICE_ATTRIBUTE_CLOCK_RATE); /* Hz */
   double memory_clock = 1e3 * attribute(d, CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE);
   int lanes = d->major >= 9 || (d->major == 8 && d->minor) ? 128 : 64; /* f32 units of a multiprocessor */
   info->peak_gflops = 2e-9 * clock * lanes * d->units;

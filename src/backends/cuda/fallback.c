@@ -1,8 +1,9 @@
-/* fallback.c: any op that has no kernel here, by the CPU's kernel on copies of its tensors: slow, but every op works on
- * the device from its first day.
+/* fallback.c: any op that has no kernel here, by the CPU's kernel on copies of its tensors: slow, but every
+ * op works on the device from its first day.
  *
- * Place in the flow: the kernel "*", tried last; an op with a decomposition is left to that, whose parts may be fast.
- * Invariant: the device sees exactly the bytes of the results change. */
+ * Place in the flow: the kernel "*", tried last. Not every decomposition gets by without a kernel, so an op
+ * is left to its own only where the table in plugin.c says so. Invariant: of the device's memory only the
+ * elements of results change. */
 #include <string.h>
 
 #include "plugin.h"
@@ -10,9 +11,9 @@
 enum { MOST = 64 };
 
 typedef struct operand {
-  cn_desc desc;      /* data: in `bytes`, or NULL where there is no such tensor */
-  char *bytes;       /* copy of the memory between the first and the last element */
-  char *from;        /* where that lies on the device */
+  cn_desc desc; /* data: in `bytes`, or NULL where there is no such tensor */
+  char *bytes;  /* copy of the memory between the first and the last element */
+  char *from;   /* where that lies on the device */
   size_t size;
   cn_tensor *tensor;
 } operand;
@@ -26,7 +27,8 @@ static int bring(operand *o, const cn_tensor *t, int index, cn_device device)
   cn_desc *d = &o->desc;
   if (!d->weak && d->device == device) {
     int64_t below = 0, above = 0, elem = (int64_t)cn_element_size(d->dtype);
-    for (int i = 0; i < d->ndim && d->numel; i++) *(d->strides[i] < 0 ? &below : &above) += d->strides[i] * (d->shape[i] - 1);
+    for (int i = 0; i < d->ndim && d->numel; i++)
+      *(d->strides[i] < 0 ? &below : &above) += d->strides[i] * (d->shape[i] - 1);
     o->size = d->numel ? (size_t)((above - below + 1) * elem) : 1;
     o->from = (char *)d->data + below * elem;
     o->bytes = cni_cuda_host->memory(o->size);
@@ -102,15 +104,22 @@ int cni_cuda_on_host(cn_call *c)
   operand in[MOST], out[MOST];
   int index = c->device & 0xff, nin = 0, nout = 0, status = CN_OK;
   bool listed = c->nin > MOST || c->nout > MOST || c->nargs > CN_MAX_ARGS;
-  if (c->op->decompose || listed || !cni_cuda_host->cpu_has_kernel(c->op)) {
-    c->refusal = c->op->decompose ? "left to its decomposition" : "the CPU's kernel cannot stand in";
+  if (listed || !cni_cuda_host->cpu_has_kernel(c->op)) {
+    c->refusal = "the CPU's kernel cannot stand in";
     return CN_REFUSED;
   }
-  cni_cuda_host->log(CN_LOG_DEBUG, "cuda: %s runs on the host: it has no kernel here", cni_cuda_host->op_name(c->op));
+  cni_cuda_host->log(CN_LOG_DEBUG, "cuda: %s runs on the host: it has no kernel here",
+                     cni_cuda_host->op_name(c->op));
   for (; nin < c->nin && !status; nin++) status = bring(&in[nin], c->in[nin], index, c->device);
   for (; nout < c->nout && !status; nout++) status = bring(&out[nout], c->out[nout], index, c->device);
   if (!status) status = run(c, in, out, index);
   while (nin) drop(&in[--nin]);
   while (nout) drop(&out[--nout]);
   return status;
+}
+
+int cni_cuda_left(cn_call *c)
+{
+  c->refusal = "left to its decomposition";
+  return CN_REFUSED;
 }

@@ -1,8 +1,10 @@
-/* matmul.c: matrix products by cuBLASLt: mm, bmm and linear with its bias, from row-major, column-major or any strides.
+/* matmul.c: matrix products by cuBLASLt: mm, bmm and linear with its bias, from row-major, column-major or
+ * any strides.
  *
- * Place in the flow: the kernels "mm", "bmm", "linear". cuBLASLt thinks in columns, so C = A B is asked for as
- * C^T = B^T A^T: a row-major matrix is its own transpose there. Invariants: float32 products are float32 (no TF32); an
- * operand that has no dense direction is copied first; what the heuristic answered for a shape is kept. */
+ * Place in the flow: the kernels "mm", "bmm", "linear". cuBLASLt thinks in columns, so C = A B is asked for
+ * as C^T = B^T A^T: a row-major matrix is its own transpose there. Invariants: float32 products are float32
+ * (no TF32); an operand that has no dense direction is copied first; what the heuristic answered for a
+ * shape is kept. */
 #include <string.h>
 
 #include "plugin.h"
@@ -17,7 +19,7 @@ typedef struct matrix {
 
 /* What decides the algorithm; compared as bytes, so it is zeroed first. */
 typedef struct shape_key {
-  int64_t m, n, k, batch;          /* of C^T = A B in cuBLASLt's sense: (m, k) x (k, n) */
+  int64_t m, n, k, batch; /* of C^T = A B in cuBLASLt's sense: (m, k) x (k, n) */
   int64_t a_ld, b_ld, d_ld, a_step, b_step, d_step;
   int32_t dtype, device, a_turned, b_turned, bias, a_align, b_align, d_align;
 } shape_key;
@@ -35,15 +37,21 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int check(cublasStatus_t status, const char *what)
 {
   if (status == CUBLAS_STATUS_SUCCESS) return CN_OK;
-  return cni_cuda_host->fail(status == CUBLAS_STATUS_ALLOC_FAILED ? CN_ERR_MEMORY : CN_ERR_DEVICE, "cuda: %s: %s", what,
-                             cni_cuda_blaslt()->cublasLtGetStatusString(status));
+  return cni_cuda_host->fail(status == CUBLAS_STATUS_ALLOC_FAILED ? CN_ERR_MEMORY : CN_ERR_DEVICE,
+                             "cuda: %s: %s", what, cni_cuda_blaslt()->cublasLtGetStatusString(status));
 }
 
 /* ---- operands ---- */
 
 /* Row-major: neighbours in a row are neighbours in memory. Dims of size 1 fit either way. */
-static bool by_rows(const matrix *x) { return (x->col == 1 || x->cols == 1) && (x->rows == 1 || x->row >= x->cols); }
-static bool by_columns(const matrix *x) { return (x->row == 1 || x->rows == 1) && (x->cols == 1 || x->col >= x->rows); }
+static bool by_rows(const matrix *x)
+{
+  return (x->col == 1 || x->cols == 1) && (x->rows == 1 || x->row >= x->cols);
+}
+static bool by_columns(const matrix *x)
+{
+  return (x->row == 1 || x->rows == 1) && (x->cols == 1 || x->col >= x->rows);
+}
 
 static int64_t leading(const matrix *x)
 {
@@ -51,14 +59,16 @@ static int64_t leading(const matrix *x)
   return x->cols == 1 ? x->rows : x->col;
 }
 
-/* A row-major copy of an operand that lies in memory in no usable way. d: (rows, cols) or (batch, rows, cols). */
+/* A row-major copy of an operand that lies in memory in no usable way. d: (rows, cols) or (batch, rows,
+ * cols). */
 static int make_usable(cni_cuda_device *dev, const char *name, matrix *x, const cn_desc *d)
 {
   if (by_rows(x) || by_columns(x)) return CN_OK;
   cn_desc to = *d;
   x->bytes = (size_t)d->numel * cn_element_size(d->dtype);
   x->copy = cni_cuda_alloc(dev->index, x->bytes);
-  if (!x->copy) return cni_cuda_host->fail(CN_ERR_MEMORY, "%s: out of device memory: %zu bytes", name, x->bytes);
+  if (!x->copy)
+    return cni_cuda_host->fail(CN_ERR_MEMORY, "%s: out of device memory: %zu bytes", name, x->bytes);
   to.data = x->data = x->copy;
   int64_t stride = 1;
   for (int i = d->ndim - 1; i >= 0; i--) {
@@ -74,7 +84,11 @@ static int make_usable(cni_cuda_device *dev, const char *name, matrix *x, const 
 static matrix matrix_of(const cn_desc *d)
 {
   const int64_t *size = d->shape + d->ndim - 2, *stride = d->strides + d->ndim - 2;
-  return (matrix){.data = d->data, .rows = size[0], .cols = size[1], .row = stride[0], .col = stride[1],
+  return (matrix){.data = d->data,
+                  .rows = size[0],
+                  .cols = size[1],
+                  .row = stride[0],
+                  .col = stride[1],
                   .step = d->ndim == 3 ? d->strides[0] : 0};
 }
 
@@ -90,7 +104,10 @@ static int32_t alignment(const void *data)
 
 static cudaDataType_t data_type(int dtype)
 {
-  return dtype == CN_F32 ? CUDA_R_32F : dtype == CN_F64 ? CUDA_R_64F : dtype == CN_F16 ? CUDA_R_16F : CUDA_R_16BF;
+  return dtype == CN_F32   ? CUDA_R_32F
+         : dtype == CN_F64 ? CUDA_R_64F
+         : dtype == CN_F16 ? CUDA_R_16F
+                           : CUDA_R_16BF;
 }
 
 /* cuBLASLt's objects for one call; all NULL until made. */
@@ -110,17 +127,19 @@ static void destroy(objects *o)
   if (o->desc) lt->cublasLtMatmulDescDestroy(o->desc);
 }
 
-static int make_layout(cublasLtMatrixLayout_t *layout, const shape_key *k, int64_t rows, int64_t cols, int64_t ld,
-                       int64_t step)
+static int make_layout(cublasLtMatrixLayout_t *layout, const shape_key *k, int64_t rows, int64_t cols,
+                       int64_t ld, int64_t step)
 {
   const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
   int32_t batch = (int32_t)k->batch;
   cublasStatus_t s =
       lt->cublasLtMatrixLayoutCreate(layout, data_type(k->dtype), (uint64_t)rows, (uint64_t)cols, ld);
   if (s == CUBLAS_STATUS_SUCCESS && batch > 1) {
-    s = lt->cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
+    s = lt->cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
+                                             sizeof batch);
     if (s == CUBLAS_STATUS_SUCCESS)
-      s = lt->cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step, sizeof step);
+      s = lt->cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &step,
+                                               sizeof step);
   }
   return check(s, "describing a matrix");
 }
@@ -133,16 +152,21 @@ static int make_objects(objects *o, const shape_key *k, const void *bias)
   bool wide = k->dtype == CN_F64;
   cublasStatus_t s = lt->cublasLtMatmulDescCreate(&o->desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
                                                   wide ? CUDA_R_64F : CUDA_R_32F);
-  if (s == CUBLAS_STATUS_SUCCESS) s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a);
-  if (s == CUBLAS_STATUS_SUCCESS) s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b);
+  if (s == CUBLAS_STATUS_SUCCESS)
+    s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a);
+  if (s == CUBLAS_STATUS_SUCCESS)
+    s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b);
   if (s == CUBLAS_STATUS_SUCCESS && bias) {
-    s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+    s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                           sizeof epilogue);
     if (s == CUBLAS_STATUS_SUCCESS)
       s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
   }
   int status = check(s, "describing a product");
-  if (!status) status = make_layout(&o->a, k, k->a_turned ? k->k : k->m, k->a_turned ? k->m : k->k, k->a_ld, k->a_step);
-  if (!status) status = make_layout(&o->b, k, k->b_turned ? k->n : k->k, k->b_turned ? k->k : k->n, k->b_ld, k->b_step);
+  if (!status)
+    status = make_layout(&o->a, k, k->a_turned ? k->k : k->m, k->a_turned ? k->m : k->k, k->a_ld, k->a_step);
+  if (!status)
+    status = make_layout(&o->b, k, k->b_turned ? k->n : k->k, k->b_turned ? k->k : k->n, k->b_ld, k->b_step);
   return status ? status : make_layout(&o->d, k, k->m, k->n, k->d_ld, k->d_step);
 }
 
@@ -153,18 +177,20 @@ static int ask(cublasLtMatmulAlgo_t *algo, cni_cuda_device *d, objects *o, const
       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
   const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
-  uint32_t align[4] = {(uint32_t)k->a_align, (uint32_t)k->b_align, (uint32_t)k->d_align, (uint32_t)k->d_align};
+  uint32_t align[4] = {(uint32_t)k->a_align, (uint32_t)k->b_align, (uint32_t)k->d_align,
+                       (uint32_t)k->d_align};
   size_t workspace = CNI_CUDA_WORKSPACE;
   cublasLtMatmulHeuristicResult_t answer;
   int found = 0;
   cublasStatus_t s = lt->cublasLtMatmulPreferenceCreate(&o->preference);
   if (s == CUBLAS_STATUS_SUCCESS)
-    s = lt->cublasLtMatmulPreferenceSetAttribute(o->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                                                 sizeof workspace);
+    s = lt->cublasLtMatmulPreferenceSetAttribute(o->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                                 &workspace, sizeof workspace);
   for (int i = 0; i < 4 && s == CUBLAS_STATUS_SUCCESS; i++)
     s = lt->cublasLtMatmulPreferenceSetAttribute(o->preference, names[i], &align[i], sizeof align[i]);
   if (s != CUBLAS_STATUS_SUCCESS) return check(s, "describing a product");
-  s = lt->cublasLtMatmulAlgoGetHeuristic(d->blas, o->desc, o->a, o->b, o->d, o->d, o->preference, 1, &answer, &found);
+  s = lt->cublasLtMatmulAlgoGetHeuristic(d->blas, o->desc, o->a, o->b, o->d, o->d, o->preference, 1, &answer,
+                                         &found);
   if (s != CUBLAS_STATUS_SUCCESS || !found) return CN_REFUSED;
   *algo = answer.algo;
   return CN_OK;
@@ -192,15 +218,16 @@ static int make_handle(cni_cuda_device *d)
   int status = CN_OK;
   pthread_mutex_lock(&lock);
   if (!d->workspace) d->workspace = cni_cuda_alloc(d->index, CNI_CUDA_WORKSPACE);
-  if (!d->workspace) status = cni_cuda_host->fail(CN_ERR_MEMORY, "cuda: no memory for the workspace of products");
+  if (!d->workspace)
+    status = cni_cuda_host->fail(CN_ERR_MEMORY, "cuda: no memory for the workspace of products");
   if (!status && !d->blas) status = check(cni_cuda_blaslt()->cublasLtCreate(&d->blas), "starting cuBLASLt");
   pthread_mutex_unlock(&lock);
   return status;
 }
 
 /* out (row-major, dense) = a x b, with a bias along out's columns. */
-static int multiply(cn_call *c, cni_cuda_device *d, const matrix *a, const matrix *b, const matrix *out, int64_t batch,
-                    const void *bias)
+static int multiply(cn_call *c, cni_cuda_device *d, const matrix *a, const matrix *b, const matrix *out,
+                    int64_t batch, const void *bias)
 {
   const double one_f64 = 1, zero_f64 = 0;
   const float one_f32 = 1, zero_f32 = 0;
@@ -220,10 +247,10 @@ static int multiply(cn_call *c, cni_cuda_device *d, const matrix *a, const matri
   if (!status) status = make_objects(&o, &k, bias);
   if (!status) status = find_algorithm(&algo, d, &o, &k);
   if (!status)
-    status = check(cni_cuda_blaslt()->cublasLtMatmul(d->blas, o.desc, wide ? (const void *)&one_f64 : &one_f32, b->data,
-                                                     o.a, a->data, o.b, wide ? (const void *)&zero_f64 : &zero_f32,
-                                                     out->data, o.d, out->data, o.d, &algo, d->workspace,
-                                                     CNI_CUDA_WORKSPACE, d->stream),
+    status = check(cni_cuda_blaslt()->cublasLtMatmul(
+                       d->blas, o.desc, wide ? (const void *)&one_f64 : &one_f32, b->data, o.a, a->data, o.b,
+                       wide ? (const void *)&zero_f64 : &zero_f32, out->data, o.d, out->data, o.d, &algo,
+                       d->workspace, CNI_CUDA_WORKSPACE, d->stream),
                    cni_cuda_host->op_name(c->op));
   destroy(&o);
   if (status == CN_REFUSED) c->refusal = "cuBLASLt knows no way for these shapes";
@@ -235,7 +262,8 @@ static int multiply(cn_call *c, cni_cuda_device *d, const matrix *a, const matri
 static bool takes(cn_call *c, int dtype)
 {
   if (!cni_cuda_blaslt()) c->refusal = "libcublasLt was not found";
-  else if (dtype != CN_F32 && dtype != CN_F64 && dtype != CN_F16 && dtype != CN_BF16) c->refusal = "not for this type";
+  else if (dtype != CN_F32 && dtype != CN_F64 && dtype != CN_F16 && dtype != CN_BF16)
+    c->refusal = "not for this type";
   else return true;
   return false;
 }
@@ -313,7 +341,8 @@ int cni_cuda_linear(cn_call *c)
   flat.strides[0] = a.row, flat.strides[1] = a.col;
   turned.shape[0] = w->shape[1], turned.shape[1] = w->shape[0];
   turned.strides[0] = w->strides[1], turned.strides[1] = w->strides[0];
-  matrix b = matrix_of(&turned), out = {.data = od->data, .rows = a.rows, .cols = w->shape[0], .row = w->shape[0], .col = 1};
+  matrix b = matrix_of(&turned),
+         out = {.data = od->data, .rows = a.rows, .cols = w->shape[0], .row = w->shape[0], .col = 1};
   int status = make_usable(d, name, &a, &flat);
   if (!status) status = make_usable(d, name, &b, &turned);
   if (!status) status = multiply(c, d, &a, &b, &out, 1, bias ? bias->data : NULL);

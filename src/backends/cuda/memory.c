@@ -1,8 +1,9 @@
 /* memory.c: device memory from free lists, and copies between host and device.
  *
- * Place in the flow: what tensors on the device are made of. Invariant: a block given back is handed out again at once,
- * because all work of a device is in one stream: whoever gets it is queued behind whoever gave it back. Sizes are
- * rounded up to eight steps per power of two, so a block fits every request of its class. */
+ * Place in the flow: what tensors on the device are made of. Invariant: a block given back is handed out
+ * again at once, because all work of a device is in one stream: whoever gets it is queued behind whoever
+ * gave it back. Sizes are rounded up to eight steps per power of two, so a block fits every request of its
+ * class. */
 #include <string.h>
 
 #include "plugin.h"
@@ -13,7 +14,7 @@ enum { LEAST = 512, STEPS = 8 };
 static int class_of(size_t size, size_t *rounded)
 {
   if (size < LEAST) size = LEAST;
-  int p = 63 - __builtin_clzll((unsigned long long)size - 1); /* 2^p < size <= 2^(p+1) */
+  int p = 63 - __builtin_clzll((unsigned long long)size - 1);       /* 2^p < size <= 2^(p+1) */
   size_t step = (size_t)1 << (p - 3), n = (size + step - 1) / step; /* 9..16 */
   *rounded = n * step;
   return p * STEPS + (int)n - 9;
@@ -100,9 +101,10 @@ int cni_cuda_copy_out(int index, void *host, const void *from, size_t size)
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   cni_cuda_device *d = cni_cuda_use(index);
   if (!d) return CN_ERR_DEVICE;
-  int status = size ? cni_cuda_check(cu->cuMemcpyDtoHAsync(host, (CUdeviceptr)(uintptr_t)from, size, d->stream),
-                                     "copying from the device")
-                    : CN_OK;
+  int status =
+      size ? cni_cuda_check(cu->cuMemcpyDtoHAsync(host, (CUdeviceptr)(uintptr_t)from, size, d->stream),
+                            "copying from the device")
+           : CN_OK;
   return status ? status : cni_cuda_sync(index);
 }
 

@@ -1,7 +1,7 @@
 /* plugin.c: the table of the CUDA backend, and the plugin's one exported function.
  *
- * Place in the flow: the first thing libcairn calls after loading the plugin. Invariant: nothing of the vendor is
- * touched before someone asks for a device. */
+ * Place in the flow: the first thing libcairn calls after loading the plugin. Invariant: nothing of the
+ * vendor is touched before someone asks for a device. */
 #include <string.h>
 
 #include "plugin.h"
@@ -24,10 +24,11 @@ static const cn_kernel kernels[] = {
     {"sum", "nvrtc", cni_cuda_sum},
     {"mean", "nvrtc", cni_cuda_mean},
     {"mm", "cublaslt", cni_cuda_mm},
-    {"mm", "host", cni_cuda_on_host},
     {"bmm", "cublaslt", cni_cuda_mm},
     {"bmm", "host", cni_cuda_on_host},
     {"linear", "cublaslt", cni_cuda_linear},
+    {"addmm", "decomposition", cni_cuda_left},
+    {"baddbmm", "decomposition", cni_cuda_left},
     {"*", "host", cni_cuda_on_host},
     {NULL, NULL, NULL},
 };

@@ -1,9 +1,10 @@
-/* plugin.h: what the files of the CUDA plugin show each other: the vendor's functions, devices, memory, compiled code.
+/* plugin.h: what the files of the CUDA plugin show each other: the vendor's functions, devices, memory,
+ * compiled code.
  *
- * Place in the flow: libcairn loads libcairn_cuda.so at the first mention of the backend "cuda" and calls cn_plugin_init
- * (plugin.c). Invariants: cairn is seen through include/cairn/ext alone; the vendor's libraries are opened when first
- * needed (load.c), so the plugin loads, and counts no devices, on a machine without them. All work of a device goes
- * through one stream, which makes its order the order of the calls. */
+ * Place in the flow: libcairn loads libcairn_cuda.so at the first mention of the backend "cuda" and calls
+ * cn_plugin_init (plugin.c). Invariants: cairn is seen through include/cairn/ext alone; the vendor's
+ * libraries are opened when first needed (load.c), so the plugin loads, and counts no devices, on a machine
+ * without them. All work of a device goes through one stream, so its order is the order of the calls. */
 #ifndef CNI_CUDA_PLUGIN_H
 #define CNI_CUDA_PLUGIN_H
 
@@ -14,27 +15,38 @@
 #include <pthread.h>
 
 extern const cn_host *cni_cuda_host;
-extern bool cni_cuda_waits; /* CAIRN_SYNC=1: after every launch, so that a failure is found where it happens */
+extern bool
+    cni_cuda_waits; /* CAIRN_SYNC=1: after every launch, so that a failure is found where it happens */
 
 /* ---- the vendor's functions (load.c) ---- */
+/* clang-format off */
 #define CNI_CUDA_DRIVER(X) \
-  X(cuInit) X(cuGetErrorString) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) X(cuDeviceGetAttribute) \
-  X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) \
-  X(cuMemHostAlloc) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) X(cuStreamCreate) X(cuStreamSynchronize) \
-  X(cuModuleLoadData) X(cuModuleGetFunction) X(cuLaunchKernel)
+  X(cuInit) X(cuGetErrorString) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) \
+  X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) \
+  X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) \
+  X(cuStreamCreate) X(cuStreamSynchronize) X(cuModuleLoadData) X(cuModuleGetFunction) X(cuLaunchKernel)
 #define CNI_CUDA_NVRTC(X) \
-  X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) X(nvrtcCompileProgram) \
-  X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog)
+  X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) \
+  X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) \
+  X(nvrtcGetProgramLog)
 #define CNI_CUDA_BLASLT(X) \
-  X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtMatmulDescCreate) X(cublasLtMatmulDescDestroy) \
-  X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) X(cublasLtMatrixLayoutDestroy) \
-  X(cublasLtMatrixLayoutSetAttribute) X(cublasLtMatmulPreferenceCreate) X(cublasLtMatmulPreferenceDestroy) \
-  X(cublasLtMatmulPreferenceSetAttribute) X(cublasLtMatmulAlgoGetHeuristic) X(cublasLtGetStatusString)
+  X(cublasLtCreate) X(cublasLtMatmul) X(cublasLtGetStatusString) X(cublasLtMatmulDescCreate) \
+  X(cublasLtMatmulDescDestroy) X(cublasLtMatmulDescSetAttribute) X(cublasLtMatrixLayoutCreate) \
+  X(cublasLtMatrixLayoutDestroy) X(cublasLtMatrixLayoutSetAttribute) X(cublasLtMatmulPreferenceCreate) \
+  X(cublasLtMatmulPreferenceDestroy) X(cublasLtMatmulPreferenceSetAttribute) \
+  X(cublasLtMatmulAlgoGetHeuristic)
+/* clang-format on */
 
 #define CNI_CUDA_FIELD(f) __typeof__(&f) f;
-typedef struct cni_cuda_driver_table { CNI_CUDA_DRIVER(CNI_CUDA_FIELD) } cni_cuda_driver_table;
-typedef struct cni_cuda_nvrtc_table { CNI_CUDA_NVRTC(CNI_CUDA_FIELD) } cni_cuda_nvrtc_table;
-typedef struct cni_cuda_blaslt_table { CNI_CUDA_BLASLT(CNI_CUDA_FIELD) } cni_cuda_blaslt_table;
+typedef struct cni_cuda_driver_table {
+  CNI_CUDA_DRIVER(CNI_CUDA_FIELD)
+} cni_cuda_driver_table;
+typedef struct cni_cuda_nvrtc_table {
+  CNI_CUDA_NVRTC(CNI_CUDA_FIELD)
+} cni_cuda_nvrtc_table;
+typedef struct cni_cuda_blaslt_table {
+  CNI_CUDA_BLASLT(CNI_CUDA_FIELD)
+} cni_cuda_blaslt_table;
 
 /* Each answers NULL, without an error, where the library is absent or too old. */
 const cni_cuda_driver_table *cni_cuda_driver(void);
@@ -57,10 +69,10 @@ typedef struct cni_cuda_device {
   CUcontext context;
   CUstream stream;
   int units, major, minor;
-  int32_t *fault;           /* host memory that kernels write: an op number (see cni_cuda_fault_code) */
+  int32_t *fault; /* host memory that kernels write: an op number (see cni_cuda_fault_code) */
   cni_cuda_class classes[CNI_CUDA_CLASSES];
   const char *recent[CNI_CUDA_RECENT]; /* names of the last ops launched, a ring */
-  unsigned launched;        /* since the last wait */
+  unsigned launched;                   /* since the last wait */
   cublasLtHandle_t blas;
   void *workspace;
   pthread_mutex_t lock; /* of memory, recent and fault */
@@ -73,7 +85,8 @@ cni_cuda_device *cni_cuda_use(int index);
 static inline cni_cuda_device *cni_cuda_of(const cn_call *c) { return cni_cuda_use(c->device & 0xff); }
 /* 0, or an error that says what failed. */
 int cni_cuda_check(CUresult result, const char *what);
-/* Waits for all work; a failure of the device is an error that lists the last ops. sync: ... and reports faults. */
+/* Waits for all work; a failure of the device is an error that lists the last ops. sync: ... and reports
+ * faults. */
 int cni_cuda_wait(cni_cuda_device *d);
 int cni_cuda_sync(int index);
 /* A number for an op's name that a kernel can write when it meets a fault, and back. */
@@ -93,11 +106,11 @@ void cni_cuda_memory_exit(cni_cuda_device *d);
 /* Gives the text of a kernel; owned (release_memory). NULL with the error set. */
 typedef char *(*cni_cuda_text_fn)(const void *payload, size_t *size);
 /* The kernel `entry` of the text under this key, compiled now if it must be. 0 or an error. */
-int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_text_fn text,
-                      const void *payload);
+int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry,
+                      cni_cuda_text_fn text, const void *payload);
 /* Launches a kernel with one argument, a struct. `name` (of the op) must live as long as the plugin. */
-int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, int64_t blocks_x, int64_t blocks_y,
-                    int threads, void *argument);
+int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, int64_t blocks_x,
+                    int64_t blocks_y, int threads, void *argument);
 /* After anything was queued for an op: remembers its name for late failures; waits under CAIRN_SYNC=1. */
 int cni_cuda_launched(cni_cuda_device *d, const char *name);
 void cni_cuda_code_exit(void);
@@ -113,6 +126,7 @@ int cni_cuda_mean(cn_call *c);
 int cni_cuda_mm(cn_call *c); /* mm and bmm */
 int cni_cuda_linear(cn_call *c);
 int cni_cuda_on_host(cn_call *c); /* any op: by the CPU's kernel, on copies */
+int cni_cuda_left(cn_call *c);    /* refuses: ops whose decomposition has fast parts here */
 /* A copy between two descs on this device, broadcast and cast; queued. */
 int cni_cuda_copy_desc(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from);
 

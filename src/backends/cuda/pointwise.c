@@ -1,7 +1,7 @@
 /* pointwise.c: every pointwise op, and every copy, cast and fill: loops rendered by cairn's code generator.
  *
- * Place in the flow: the kernels "pointwise", "copy", "full" and their kin. Invariant: no arithmetic is written here;
- * results are those of the CPU's kernels because the text is. */
+ * Place in the flow: the kernels "pointwise", "copy", "full" and their kin. Invariant: no arithmetic is
+ * written here; results are those of the CPU's kernels because the text is. */
 #include <string.h>
 
 #include "plugin.h"
@@ -44,7 +44,8 @@ int cni_cuda_copy(cn_call *c)
 {
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
-  return cni_cuda_copy_desc(d, cni_cuda_host->op_name(c->op), cn_desc_of(c->out[0]), cn_desc_of(c->in[c->nin - 1]));
+  return cni_cuda_copy_desc(d, cni_cuda_host->op_name(c->op), cn_desc_of(c->out[0]),
+                            cn_desc_of(c->in[c->nin - 1]));
 }
 
 /* full(size, fill_value, ...) and full_like(input, fill_value, ...): the value is a number in host memory. */

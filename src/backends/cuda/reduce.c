@@ -1,9 +1,9 @@
 /* reduce.c: sum and mean, over all dims or some, of any type and strides.
  *
- * Place in the flow: the kernels "sum" and "mean". One kernel: `lanes` threads of a block share an output, `parts` blocks
- * share its elements; where there are several parts, a second stage adds them. Invariants: the order of additions
- * depends on shapes and the device alone, so a sum is the same every time; float32 chains are short and join in
- * float64. */
+ * Place in the flow: the kernels "sum" and "mean". One kernel: `lanes` threads of a block share an output,
+ * `parts` blocks share its elements; where there are several parts, a second stage adds them. Invariants:
+ * the order of additions depends on shapes and the device alone, so a sum is the same every time; float32
+ * chains are short and join in float64. */
 #include <stdio.h>
 #include <string.h>
 
@@ -78,7 +78,7 @@ static const char kernel_text[] =
     "  if (p->mean) sum = sum / (W)p->count;\n"
     "  ((D *)p->y)[o] = STORE(sum);\n"
     "}\n"
-    "extern \"C\" __global__ void __launch_bounds__(256) cn_sum(const job p)\n"
+    "extern \"C\" __global__ void __launch_bounds__(256) cn_sum(const __grid_constant__ job p)\n"
     "{\n"
     "  const int lane = threadIdx.x & (p.lanes - 1);\n"
     "  const long long o = (long long)blockIdx.x * (256 / p.lanes) + threadIdx.x / p.lanes;\n"
@@ -86,7 +86,8 @@ static const char kernel_text[] =
     "  const long long end = begin + p.chunk < p.count ? begin + p.chunk : p.count;\n"
     "  W sum = 0;\n"
     "  if (p.stage) {\n"
-    "    for (int k = lane; o < p.outputs && k < p.parts; k += p.lanes) sum += ((const W *)p.partial)[o * p.parts + k];\n"
+    "    for (int k = lane; o < p.outputs && k < p.parts; k += p.lanes) sum += ((const W *)p.partial)[o * "
+    "p.parts + k];\n"
     "  } else if (o < p.outputs)\n"
     "    sum = total((const S *)p.x + offset(o, p.nk, p.ksize, p.kin), begin + lane, end, p.lanes, &p);\n"
     "  sum = join(sum, p.lanes, lane);\n"
@@ -98,9 +99,18 @@ static const char kernel_text[] =
 /* ---- the text ---- */
 
 static const char *const c_types[] = {
-    [CN_BOOL] = "unsigned char", [CN_U8] = "unsigned char",   [CN_I8] = "signed char",  [CN_I16] = "short",
-    [CN_I32] = "int",            [CN_I64] = "long long",      [CN_U16] = "unsigned short", [CN_U32] = "unsigned int",
-    [CN_U64] = "unsigned long long", [CN_F16] = "unsigned short", [CN_BF16] = "unsigned short", [CN_F32] = "float",
+    [CN_BOOL] = "unsigned char",
+    [CN_U8] = "unsigned char",
+    [CN_I8] = "signed char",
+    [CN_I16] = "short",
+    [CN_I32] = "int",
+    [CN_I64] = "long long",
+    [CN_U16] = "unsigned short",
+    [CN_U32] = "unsigned int",
+    [CN_U64] = "unsigned long long",
+    [CN_F16] = "unsigned short",
+    [CN_BF16] = "unsigned short",
+    [CN_F32] = "float",
     [CN_F64] = "double",
 };
 
@@ -138,10 +148,11 @@ static char *text_of(const void *payload, size_t *size)
   if (!text) return NULL;
   *size = TEXT;
   snprintf(text, TEXT,
-           "typedef %s S;\ntypedef %s D;\ntypedef %s A;\ntypedef %s W;\n#define LOAD(v) ((A)%s)\n#define STORE(v) %s\n"
+           "typedef %s S;\ntypedef %s D;\ntypedef %s A;\ntypedef %s W;\n#define LOAD(v) ((A)%s)\n#define "
+           "STORE(v) %s\n"
            "%s%s",
-           c_types[t->from], c_types[t->to], add, is_float(t->to) ? "double" : "long long", load, store, halves_text,
-           kernel_text);
+           c_types[t->from], c_types[t->to], add, is_float(t->to) ? "double" : "long long", load, store,
+           halves_text, kernel_text);
   return text;
 }
 
@@ -193,7 +204,8 @@ static int power_of_two(int64_t least, int most)
   return n;
 }
 
-/* Threads side by side read neighbouring elements: along a reduced dim (they share an output), or along a kept one. */
+/* Threads side by side read neighbouring elements: along a reduced dim (they share an output), or along a
+ * kept one. */
 static void plan_work(job *j, int units)
 {
   bool rows = j->nr && (!j->nk || magnitude(j->rin[j->nr - 1]) <= magnitude(j->kin[j->nk - 1]));

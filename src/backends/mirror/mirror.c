@@ -1,10 +1,11 @@
-/* mirror.c: CPU kernels behind device semantics, so that everything a device does differently is tested where there is
- * no device: memory the host cannot touch, calls that return before they ran, failures that come late.
+/* mirror.c: CPU kernels behind device semantics, so that everything a device does differently is tested
+ * where there is no device: memory the host cannot touch, calls that return before they ran, failures that
+ * come late.
  *
- * Place in the flow: a backend like any plugin, seen through include/cairn/ext alone, but compiled in: init.c registers
- * it. A call is copied into a job (mirror_job.c) and queued; a thread per device runs jobs in order. Invariants: a
- * device pointer is a host pointer with a tag that makes any access fault; memory is released by the queue, after the
- * work that was queued before. */
+ * Place in the flow: a backend like any plugin, seen through include/cairn/ext alone, but compiled in:
+ * init.c registers it. A call is copied into a job (mirror_job.c) and queued; a thread per device runs jobs
+ * in order. Invariants: a device pointer is a host pointer with a tag that makes any access fault; memory
+ * is released by the queue, after the work that was queued before. */
 #include "mirror.h"
 
 #include <pthread.h>
@@ -55,8 +56,8 @@ static void run_job(device *d, mirror_job *job)
     const char *name = host->op_name(job->call.op);
     size_t n = strlen(name);
     bool named = !strncmp(message, name, n) && message[n] == ':'; /* most messages begin with it */
-    snprintf(full, sizeof full, "%s%s%s (found while it ran on the device)", named ? "" : name, named ? "" : ": ",
-             message[0] ? message : "failed");
+    snprintf(full, sizeof full, "%s%s%s (found while it ran on the device)", named ? "" : name,
+             named ? "" : ": ", message[0] ? message : "failed");
     keep_failure(d, code ? code : status, full);
   }
   cni_mirror_job_free(host, job);
@@ -196,7 +197,8 @@ static int run_any(cn_call *c)
   return wait_always ? sync_device(index) : CN_OK;
 }
 
-static const cn_kernel kernels[] = {{"pointwise", "queue", run_any}, {"*", "queue", run_any}, {NULL, NULL, NULL}};
+static const cn_kernel kernels[] = {
+    {"pointwise", "queue", run_any}, {"*", "queue", run_any}, {NULL, NULL, NULL}};
 
 /* ---- the backend ---- */
 

@@ -1,7 +1,7 @@
 /* mirror.h: what the files of the mirror backend show each other and init.c.
  *
- * Place in the flow: see mirror.c. Invariant: a job owns copies of everything it needs but the memory of tensors, which
- * the queue's order keeps alive. */
+ * Place in the flow: see mirror.c. Invariant: a job owns copies of everything it needs but the memory of
+ * tensors, which the queue's order keeps alive. */
 #ifndef CNI_MIRROR_MIRROR_H
 #define CNI_MIRROR_MIRROR_H
 
@@ -25,7 +25,8 @@ typedef struct mirror_job {
 
 /* NULL with the error set when out of memory. Numbers in host memory are copied by value. */
 mirror_job *cni_mirror_job_new(const cn_host *host, const cn_call *call);
-/* Runs it on the calling thread. Results that were not allocated before the call are left in job->call.out, owned. */
+/* Runs it on the calling thread. Results that were not allocated before the call are left in job->call.out,
+ * owned. */
 int cni_mirror_job_run(const cn_host *host, mirror_job *job);
 void cni_mirror_job_free(const cn_host *host, mirror_job *job);
 

@@ -1,8 +1,8 @@
-/* mirror_job.c: a call as one block of memory that outlives it: arguments with their lists, descs of its tensors, and
- * the numbers it reads from host memory.
+/* mirror_job.c: a call as one block of memory that outlives it: arguments with their lists, descs of its
+ * tensors, and the numbers it reads from host memory.
  *
- * Place in the flow: between mirror.c's kernel, which makes a job, and its queue, which runs it. Invariant: nothing in a
- * job points into the caller's memory. */
+ * Place in the flow: between mirror.c's kernel, which makes a job, and its queue, which runs it. Invariant:
+ * nothing in a job points into the caller's memory. */
 #include <string.h>
 
 #include "mirror.h"
@@ -87,7 +87,8 @@ mirror_job *cni_mirror_job_new(const cn_host *host, const cn_call *c)
   job->call = *c;
   job->desc = take(&at, operands * sizeof *job->desc);
   job->there = take(&at, operands * sizeof *job->there);
-  job->call.spec = memcpy(take(&at, (size_t)c->nout * sizeof *c->spec), c->spec, (size_t)c->nout * sizeof *c->spec);
+  job->call.spec =
+      memcpy(take(&at, (size_t)c->nout * sizeof *c->spec), c->spec, (size_t)c->nout * sizeof *c->spec);
   /* The inputs' handles are the caller's: they are only compared, to find which argument is which input. */
   cn_tensor **in = take(&at, (size_t)c->nin * sizeof *in);
   if (c->nin) memcpy(in, c->in, (size_t)c->nin * sizeof *in);

@@ -1,0 +1,21 @@
+/* norm.h: what the families of normalisations share.
+ *
+ * Invariant: statistics are float32 for types up to float32, else float64. */
+#ifndef CNI_OPS_NORM_H
+#define CNI_OPS_NORM_H
+
+#include "reduce.h"
+
+bool cni_norm_recording(void);     /* is the gradient being computed recorded itself? */
+int cni_norm_stat_type(int dtype); /* the type that statistics of this type are kept in */
+/* Which gradients a fused backward op is to compute, as its output_mask; inputs: -1 where there is none. */
+void cni_norm_wanted(const cn_vjp *v, const int *inputs, int64_t *mask);
+/* Result i of a fused backward op: empty when its mask says that it is not wanted. */
+int cni_masked_result(cn_call *c, int i, const cn_value *mask, int dtype, int ndim, const int64_t *shape);
+/* What a decomposition answers for it: t in the result's type, or that empty tensor. */
+cn_tensor *cni_norm_or_empty(const cn_call *c, int i, bool want, cn_tensor *t);
+/* rstd * (gw - [mean(gw)] - h * mean(gw * h)), with h the normalised input; mean(gw) only where the mean was
+ * taken off (centered). */
+cn_tensor *cni_norm_gradient(cn_tensor *gw, cn_tensor *h, cn_tensor *rstd, cn_ints dims, bool centered);
+
+#endif
