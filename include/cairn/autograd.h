@@ -1,7 +1,7 @@
 /* autograd.h: gradients of whatever a program computed (define by run).
  *
- * A tensor that requires a gradient makes every op on it record how its result came about; cn_backward walks that record
- * and adds gradients up in the leaves. */
+ * A tensor that requires a gradient makes every op on it record how its result came about; cn_backward walks that
+ * record and adds gradients up in the leaves. */
 #ifndef CAIRN_AUTOGRAD_H
 #define CAIRN_AUTOGRAD_H
 
@@ -40,8 +40,8 @@ typedef struct cn_grad_opts {
   bool retain_graph, create_graph;
   bool allow_unused; /* an input that does not take part gets NULL instead of an error */
 } cn_grad_opts;
-/* Gradients of the outputs (added up) with respect to chosen inputs, into grads[0..ninputs); they belong to the innermost
- * scope. Leaves' own gradients are left alone. */
+/* Gradients of the outputs (added up) with respect to chosen inputs, into grads[0..ninputs); they belong to the
+ * innermost scope. Leaves' own gradients are left alone. */
 CN_API int cn_grad_with(cn_tensor **grads, cn_tensor *const *outputs, size_t noutputs, cn_tensor *const *inputs,
                         size_t ninputs, const cn_grad_opts *opts);
 
@@ -110,8 +110,9 @@ CN_END_DECLS
 
 #ifndef __cplusplus
 #define cn_backward(...) cn_backward_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_backward_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_grad(grads, outputs, noutputs, inputs, ...) \
-  cn_grad_with(grads, outputs, noutputs, inputs, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_grad_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_grad(grads, outputs, noutputs, inputs, ...)                                                               \
+  cn_grad_with(grads, outputs, noutputs, inputs, CN_HEAD(__VA_ARGS__, ),                                             \
+               CN_OPTS(cn_grad_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_gradcheck(fn, inputs, ninputs, ...) \
   cn_gradcheck_with(fn, inputs, ninputs, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_gradcheck_opts, CN_TAIL(__VA_ARGS__, )))
 #endif

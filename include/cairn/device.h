@@ -7,8 +7,8 @@
 
 CN_BEGIN_DECLS
 
-/* "cpu", "cuda:1", "mirror": loads the backend's plugin if need be. CN_DEVICE_DEFAULT with the error set when there is
- * no such device. */
+/* "cpu", "cuda:1", "mirror": loads the backend's plugin if need be. CN_DEVICE_DEFAULT with the error set when there
+ * is no such device. */
 CN_API cn_device cn_device_find(const char *name);
 /* Writes "cpu" or "cuda:1"; returns text. */
 CN_API const char *cn_device_name(char *text, size_t size, cn_device device);
@@ -25,7 +25,8 @@ CN_API const char *cn_backend_name(int i);
  * answers how many there are. 0: it runs by its decomposition, or is a view, or cannot run there. Sets no
  * error. */
 CN_API size_t cn_op_kernels(const char **names, size_t capacity, const cn_op *op, const char *backend);
-/* Measures rather than looks up: f32 GFLOP/s of a matrix product and GB/s of a copy (read + write). Takes a second. */
+/* Measures rather than looks up: f32 GFLOP/s of a matrix product and GB/s of a copy (read + write). Takes a second.
+ */
 CN_API int cn_device_measure(double *gflops, double *gbps, cn_device device);
 
 CN_END_DECLS

@@ -1,9 +1,9 @@
 /* graph.h: static graphs from the same code: record what a function computes, and run that again without it.
  *
  * While a function is traced no data moves: ops only infer shapes and types. What it reads from outside (parameters,
- * optimiser state) becomes the graph's state, bound to those very tensors; what it writes in place is written back to them
- * when the graph runs. Step counts, rates and random offsets that change from run to run must be tensors (or random ops),
- * which they are when the code uses them as tensors.
+ * optimiser state) becomes the graph's state, bound to those very tensors; what it writes in place is written back to
+ * them when the graph runs. Step counts, rates and random offsets that change from run to run must be tensors (or
+ * random ops), which they are when the code uses them as tensors.
  */
 #ifndef CAIRN_GRAPH_H
 #define CAIRN_GRAPH_H
@@ -19,9 +19,9 @@ typedef int (*cn_graph_fn)(cn_tensor **outputs, cn_tensor *const *inputs, void *
 
 /* Records fn as a graph. Owned; NULL with the error set: reading a value inside fn is one, and names the place. */
 CN_API cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs, void *payload);
-/* Records fn once per example (nexamples sets of ninputs tensors, one after another) that differ in some sizes. The op
- * lists must be the same; every integer that differs is solved in the sizes of the inputs. The graph then runs on any
- * sizes of that form without a new trace. */
+/* Records fn once per example (nexamples sets of ninputs tensors, one after another) that differ in some sizes. The
+ * op lists must be the same; every integer that differs is solved in the sizes of the inputs. The graph then runs on
+ * any sizes of that form without a new trace. */
 CN_API cn_graph *cn_trace_sizes(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs,
                                 size_t nexamples, void *payload);
 CN_API void cn_graph_free(cn_graph *graph);

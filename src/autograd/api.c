@@ -80,7 +80,8 @@ int cn_set_grad(cn_tensor *t, cn_tensor *grad)
     return grad ? cni_fail(CN_ERR_GRAD, "set_grad: the tensor does not require a gradient") : CN_OK;
   bool fits = !grad || (grad->d.ndim == t->d.ndim && grad->d.dtype == t->d.dtype && grad->d.device == t->d.device);
   for (int i = 0; fits && grad && i < t->d.ndim; i++) fits = grad->d.shape[i] == t->d.shape[i];
-  if (!fits) return cni_fail(CN_ERR_SHAPE, "set_grad: shape, type or device of the gradient differ from the tensor's");
+  if (!fits)
+    return cni_fail(CN_ERR_SHAPE, "set_grad: shape, type or device of the gradient differ from the tensor's");
   if (!grad && !n->extra) return CN_OK;
   cni_extra *extra = cni_node_extra(n);
   if (!extra) return CN_ERR_MEMORY;
@@ -104,7 +105,8 @@ static cn_tensor *seed_for(cn_tensor *root, cn_tensor *given)
   if (!given) {
     if (root->d.numel != 1) {
       char shape[160];
-      cni_fail(CN_ERR_GRAD, "backward: a gradient must be given for a result of shape %s; only one element counts as 1",
+      cni_fail(CN_ERR_GRAD,
+               "backward: a gradient must be given for a result of shape %s; only one element counts as 1",
                cni_shape_text(shape, sizeof shape, root->d.ndim, root->d.shape));
       return NULL;
     }
@@ -141,8 +143,10 @@ static int check_unused(const cni_backward *b, bool allowed)
 {
   for (int i = 0; i < b->ninputs && !allowed; i++)
     if (!b->results[i])
-      return cni_fail(CN_ERR_GRAD, "grad: input %d was not used to compute the outputs; .allow_unused = true gives NULL "
-                                   "for it", i);
+      return cni_fail(CN_ERR_GRAD,
+                      "grad: input %d was not used to compute the outputs; .allow_unused = true gives NULL "
+                      "for it",
+                      i);
   return CN_OK;
 }
 

@@ -21,7 +21,8 @@ typedef struct cni_backward {
 } cni_backward;
 int cni_backward_run(const cni_backward *b);
 
-/* Makes a gradient fit what it is the gradient of: summed over broadcast dims, cast, moved. Borrowed; NULL on error. */
+/* Makes a gradient fit what it is the gradient of: summed over broadcast dims, cast, moved. Borrowed; NULL on error.
+ */
 cn_tensor *cni_grad_fit(cn_tensor *g, const cn_meta *meta);
 
 /* custom functions (function.c) */

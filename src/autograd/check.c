@@ -42,7 +42,8 @@ int cni_check_mode(cni_applying *a)
     if (all_finite(t)) continue;
     if (s->err) status = s->err;
     else if (s->op_name)
-      status = cni_fail(CN_ERR_VALUE, "anomaly: %s made a NaN or Inf in the backward of %s", a->info->name, s->op_name);
+      status =
+          cni_fail(CN_ERR_VALUE, "anomaly: %s made a NaN or Inf in the backward of %s", a->info->name, s->op_name);
     else status = cni_fail(CN_ERR_VALUE, "anomaly: %s made a NaN or Inf", a->info->name);
   }
   for (int i = 0; status && i < a->c.nout; i++) {
@@ -92,8 +93,9 @@ static int check_input(const check *k, cn_tensor *const *in, size_t i, cn_tensor
     int status = slope_at(k, in, &x[e], &slope);
     if (status) return status;
     if (fabs(have - slope) <= k->atol + k->rtol * fabs(slope)) continue;
-    return cni_fail(CN_ERR_GRAD, "gradcheck: input %zu, element %lld: the gradient is %.10g, finite differences give %.10g",
-                    i, (long long)e, have, slope);
+    return cni_fail(CN_ERR_GRAD,
+                    "gradcheck: input %zu, element %lld: the gradient is %.10g, finite differences give %.10g", i,
+                    (long long)e, have, slope);
   }
   return CN_OK;
 }

@@ -1,8 +1,9 @@
-/* engine.c: the backward walk: from the newest node to the oldest, adding up the gradients of each node's results before
- * going through it.
+/* engine.c: the backward walk: from the newest node to the oldest, adding up the gradients of each node's results
+ * before going through it.
  *
- * Place in the flow: cn_backward and cn_grad (api.c) call cni_backward_run. Invariants: all bookkeeping is local to one
- * walk, so walks on several threads share only the nodes; gradients in flight are owned references; no recursion. */
+ * Place in the flow: cn_backward and cn_grad (api.c) call cni_backward_run. Invariants: all bookkeeping is local to
+ * one walk, so walks on several threads share only the nodes; gradients in flight are owned references; no recursion.
+ */
 #include <string.h>
 
 #include <cairn/ops.h>
@@ -168,7 +169,8 @@ static int deliver(walk *w, cni_node *n, int index, cn_tensor *g)
 
 /* ---- leaves and kept gradients ---- */
 
-/* A gradient that nobody else holds may become the leaf's own; others are copied, since later ones are added in place. */
+/* A gradient that nobody else holds may become the leaf's own; others are copied, since later ones are added in
+ * place. */
 static cn_tensor *own_gradient(cn_tensor *g, bool create)
 {
   if (create) return cni_tensor_keep(g);
@@ -267,10 +269,21 @@ static int run_vjp(walk *w, cni_node *n, cn_tensor *const *g, const bool *need, 
   size_t count = (size_t)(n->nin + n->nout);
   if (count > sizeof values / sizeof *values && !(in = heap = cni_alloc(count * sizeof *in))) return CN_ERR_MEMORY;
   for (size_t k = 0; k < count; k++) in[k] = cni_node_unpack(n, (int)k, create);
-  cn_vjp v = {.op = n->op, .args = n->args, .in = in, .out = in + n->nin, .g = g, .in_meta = n->meta,
-              .out_meta = n->meta + n->nin, .need = need, .gin = gin, .nargs = n->nargs, .nin = n->nin, .nout = n->nout};
+  cn_vjp v = {.op = n->op,
+              .args = n->args,
+              .in = in,
+              .out = in + n->nin,
+              .g = g,
+              .in_meta = n->meta,
+              .out_meta = n->meta + n->nin,
+              .need = need,
+              .gin = gin,
+              .nargs = n->nargs,
+              .nin = n->nin,
+              .nout = n->nout};
   int status = cn_err();
-  if (!status) status = n->kind == CNI_NODE_REBASE ? rebase_vjp(n, &v) : n->op->vjp ? n->op->vjp(&v) : scatter_vjp(&v);
+  if (!status)
+    status = n->kind == CNI_NODE_REBASE ? rebase_vjp(n, &v) : n->op->vjp ? n->op->vjp(&v) : scatter_vjp(&v);
   if (heap) cni_free(heap, count * sizeof *heap);
   return status ? status : cn_err();
 }

@@ -259,7 +259,8 @@ static int checkpoint_backward(cn_context *ctx, cn_tensor **grad_inputs, cn_tens
   return status;
 }
 
-static const cn_function checkpoint_function = {"checkpoint", checkpoint_forward, checkpoint_backward, checkpoint_free};
+static const cn_function checkpoint_function = {"checkpoint", checkpoint_forward, checkpoint_backward,
+                                                checkpoint_free};
 
 int cn_checkpoint(cn_tensor **outputs, size_t noutputs, cn_checkpoint_fn fn, cn_tensor *const *inputs, size_t ninputs,
                   void *payload)

@@ -11,7 +11,8 @@ static _Atomic uint64_t next_seq = 1;
 
 static size_t align8(size_t n) { return (n + 7) & ~(size_t)7; }
 
-cni_node *cni_node_new(enum cni_node_kind kind, int nin, int nout, const cn_value *args, int nargs, size_t shape_words)
+cni_node *cni_node_new(enum cni_node_kind kind, int nin, int nout, const cn_value *args, int nargs,
+                       size_t shape_words)
 {
   size_t slots = (size_t)(nin + nout), edges = (size_t)nin * sizeof(cni_edge), saved = slots * sizeof(cni_saved),
          metas = slots * sizeof(cn_meta), values = align8(cni_args_bytes(args, nargs));
@@ -110,15 +111,16 @@ cn_tensor *cni_node_unpack(cni_node *n, int k, bool history)
   if (!t) return NULL;
   if (atomic_load_explicit(&t->storage->version, memory_order_relaxed) != n->saved[k].version) {
     char shape[160];
-    cni_fail(CN_ERR_GRAD,
-             "backward of %s: a tensor of shape %s that it needs was changed in place after it was used (version %llu "
-             "now, %llu then); clone it before the change",
-             cni_node_name(n), cni_shape_text(shape, sizeof shape, t->d.ndim, t->d.shape),
-             (unsigned long long)atomic_load(&t->storage->version), (unsigned long long)n->saved[k].version);
+    cni_fail(
+        CN_ERR_GRAD,
+        "backward of %s: a tensor of shape %s that it needs was changed in place after it was used (version %llu "
+        "now, %llu then); clone it before the change",
+        cni_node_name(n), cni_shape_text(shape, sizeof shape, t->d.ndim, t->d.shape),
+        (unsigned long long)atomic_load(&t->storage->version), (unsigned long long)n->saved[k].version);
     return NULL;
   }
   cni_node *producer = k < n->nin ? n->edges[k].node : n;
-  if (!history || !producer) return t;
+  if (!history || !producer || !cn_dtype_is_float((cn_dtype)t->d.dtype)) return t;
   cn_tensor *linked = cni_scope_add(cni_tensor_alias(t));
   if (!linked) return NULL;
   linked->node = cni_node_keep(producer);

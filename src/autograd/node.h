@@ -1,7 +1,8 @@
 /* node.h: one recorded call: where its gradients go, what it saved, and how to go backward through it.
  *
- * Place in the flow: record.c makes nodes as ops run; engine.c walks them. Invariants: edges point to older nodes only;
- * a node keeps saved values (handles without history) but no tensor that refers back to it, so there are no cycles. */
+ * Place in the flow: record.c makes nodes as ops run; engine.c walks them. Invariants: edges point to older nodes
+ * only; a node keeps saved values (handles without history) but no tensor that refers back to it, so there are no
+ * cycles. */
 #ifndef CNI_AUTOGRAD_NODE_H
 #define CNI_AUTOGRAD_NODE_H
 
@@ -73,8 +74,8 @@ void cni_node_meta(cni_node *node, int k, const cn_desc *d, int64_t **words);
 int64_t *cni_node_words(cni_node *node);
 /* Saves a value into slot k. */
 int cni_node_save(cni_node *node, int k, cn_tensor *t);
-/* The saved value of slot k as a borrowed handle of the current scope, with its history when `history`. NULL when none is
- * saved; NULL with the error set when it was changed since. */
+/* The saved value of slot k as a borrowed handle of the current scope, with its history when `history`. NULL when
+ * none is saved; NULL with the error set when it was changed since. */
 cn_tensor *cni_node_unpack(cni_node *node, int k, bool history);
 const char *cni_node_name(const cni_node *node);
 cni_extra *cni_node_extra(cni_node *node); /* makes it; NULL with the error set */

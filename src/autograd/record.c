@@ -1,7 +1,7 @@
 /* record.c: the autograd mode: wraps a call that has inputs needing gradients, and records it as a node.
  *
- * Place in the flow: between apply's infer and its kernel. Invariant: the node is complete before the kernel runs, except
- * for saved results, so that a failure leaves no half-recorded history. */
+ * Place in the flow: between apply's infer and its kernel. Invariant: the node is complete before the kernel runs,
+ * except for saved results, so that a failure leaves no half-recorded history. */
 #include <cairn/ops.h>
 #include <string.h>
 

@@ -1,9 +1,10 @@
 /* capture.c: the capture mode: ops record a node instead of running, and their results have a shape but no memory.
  *
- * Place in the flow: the last mode of apply, below autograd, so that backward passes and in-place updates are captured like
- * everything else. Writes become new values: each memory has a present value and a count of writes; a view that was made
- * before a write is made anew from its base when it is read, and a write through a view is scattered into the base.
- * Invariant: nothing outside is changed by a capture except write counts; external tensors become states. */
+ * Place in the flow: the last mode of apply, below autograd, so that backward passes and in-place updates are
+ * captured like everything else. Writes become new values: each memory has a present value and a count of writes; a
+ * view that was made before a write is made anew from its base when it is read, and a write through a view is
+ * scattered into the base. Invariant: nothing outside is changed by a capture except write counts; external tensors
+ * become states. */
 #include "capture.h"
 
 #include <cairn/autograd.h>
@@ -162,8 +163,9 @@ static int value_of(capture *cap, cn_tensor *t)
   if (!(m = memory_of(cap, t))) return cn_err();
   if (same_geometry(t, m->root)) return m->value;
   if (m->state < 0 || m->writes)
-    return cni_fail(CN_ERR_CAPTURE, "capture: a tensor shares memory that the captured code writes to in a way that is "
-                                    "not recorded as a view");
+    return cni_fail(CN_ERR_CAPTURE,
+                    "capture: a tensor shares memory that the captured code writes to in a way that is "
+                    "not recorded as a view");
   return add_state(cap, t);
 }
 

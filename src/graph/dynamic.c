@@ -1,5 +1,5 @@
-/* dynamic.c: one graph for many sizes: the same function traced at several sizes, compared node by node, every integer that
- * differs solved in the sizes of the inputs.
+/* dynamic.c: one graph for many sizes: the same function traced at several sizes, compared node by node, every
+ * integer that differs solved in the sizes of the inputs.
  *
  * Invariant: an integer that cannot be solved is an error that names its op, never a guess. */
 #include <math.h>
@@ -86,8 +86,9 @@ static int add_sym(const examples *e, int node, int arg, int element, const int6
   if (!differs) return CN_OK;
   cni_sym_attr s = {.node = node, .arg = arg, .element = element};
   if (!solve(e, &s.sym, value))
-    return cni_fail(CN_ERR_CAPTURE, "trace_sizes: an integer of %s (%lld, then %lld) does not follow from the input sizes",
-                    what, (long long)value[0], (long long)value[1]);
+    return cni_fail(CN_ERR_CAPTURE,
+                    "trace_sizes: an integer of %s (%lld, then %lld) does not follow from the input sizes", what,
+                    (long long)value[0], (long long)value[1]);
   if (cni_grow((void **)&g->syms, &g->syms_cap, g->nsyms + 1, sizeof *g->syms)) return CN_ERR_MEMORY;
   g->syms[g->nsyms++] = s;
   return CN_OK;
@@ -115,12 +116,13 @@ static int compare_arg(const examples *e, size_t node, int arg, int64_t *value)
   for (int i = 0; i < count; i++) {
     for (size_t k = 0; k < e->n; k++) {
       const cn_value *b = &e->graphs[k]->nodes[node].args[arg];
-      if (b->tag == CN_V_FLOAT && memcmp(&b->u.f, &a->u.f, sizeof b->u.f) && (rint(b->u.f) < b->u.f || rint(b->u.f) > b->u.f))
+      if (b->tag == CN_V_FLOAT && memcmp(&b->u.f, &a->u.f, sizeof b->u.f) &&
+          (rint(b->u.f) < b->u.f || rint(b->u.f) > b->u.f))
         return different(first->info->name);
       value[k] = b->tag == CN_V_INTS ? b->u.is[i] : b->tag == CN_V_FLOAT ? (int64_t)b->u.f : b->u.i;
     }
-    int status = a->tag == CN_V_FLOAT && fabs(a->u.f) > 9e15 ? CN_OK
-                                                              : add_sym(e, (int)node, arg, i, value, first->info->name);
+    int status =
+        a->tag == CN_V_FLOAT && fabs(a->u.f) > 9e15 ? CN_OK : add_sym(e, (int)node, arg, i, value, first->info->name);
     if (status) return status;
   }
   return CN_OK;
@@ -171,7 +173,8 @@ static int compare_shapes(const examples *e)
   cn_graph *g = e->graphs[0];
   for (size_t k = 1; k < e->n; k++) {
     const cn_graph *h = e->graphs[k];
-    if (h->nnodes != g->nnodes || h->nvalues != g->nvalues || h->nstates != g->nstates) return different("their number");
+    if (h->nnodes != g->nnodes || h->nvalues != g->nvalues || h->nstates != g->nstates)
+      return different("their number");
     for (size_t i = 0; i < g->nstates; i++)
       if (g->states[i].tensor != h->states[i].tensor || g->states[i].final != h->states[i].final)
         return different("the tensors it uses");

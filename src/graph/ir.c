@@ -77,7 +77,8 @@ cn_tensor *cn_graph_state(const cn_graph *g, size_t i) { return g && i < g->nsta
 
 int cn_graph_bind(cn_graph *g, size_t i, cn_tensor *t)
 {
-  if (!g || i >= g->nstates || !t) return cni_fail(CN_ERR_INDEX, "graph_bind: there is no state %zu, or no tensor", i);
+  if (!g || i >= g->nstates || !t)
+    return cni_fail(CN_ERR_INDEX, "graph_bind: there is no state %zu, or no tensor", i);
   const cni_gvalue *v = &g->values[g->states[i].value];
   bool fits = t->d.dtype == v->dtype && t->d.ndim == v->ndim;
   for (int k = 0; fits && k < v->ndim; k++) fits = t->d.shape[k] == v->shape[k];
@@ -122,7 +123,8 @@ static int verify_node(const cn_graph *g, size_t i)
     const cni_gvalue *v = &g->values[n->out[k]];
     if (v->kind != CNI_VALUE_RESULT || v->node != (int)i || v->index != k)
       return wrong(i, name, "a result's value belongs to another node");
-    if (!cni_dtype_valid(v->dtype) || v->ndim < 0 || v->ndim > CN_MAX_DIMS) return wrong(i, name, "bad type or shape");
+    if (!cni_dtype_valid(v->dtype) || v->ndim < 0 || v->ndim > CN_MAX_DIMS)
+      return wrong(i, name, "bad type or shape");
   }
   return CN_OK;
 }

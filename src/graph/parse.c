@@ -95,7 +95,8 @@ static bool type(reader *r, cni_gvalue *v)
 static int put_value(reader *r, int id, const cni_gvalue *v)
 {
   cn_graph *g = r->g;
-  if (id < 0 || id > 1 << 24 || (size_t)id > g->nvalues + (1u << 16)) return bad(r, "a value's number is out of range");
+  if (id < 0 || id > 1 << 24 || (size_t)id > g->nvalues + (1u << 16))
+    return bad(r, "a value's number is out of range");
   while (g->nvalues <= (size_t)id) {
     cni_gvalue empty = {.kind = CNI_VALUE_SCALAR, .dtype = CN_F64, .weak = true};
     if (cni_graph_add_value(g, &empty) < 0) return CN_ERR_MEMORY;
@@ -326,7 +327,8 @@ static int line(reader *r)
     if (!value_ref(r, &id) || id < 0) return bad(r, "bad output");
     return cni_graph_add_list(&g->outputs, &g->noutputs, &g->outputs_cap, id);
   }
-  if (!eat(r, "update ") || !small(r, &state) || state < 0 || (size_t)state >= g->nstates || !value_ref(r, &id) || id < 0)
+  if (!eat(r, "update ") || !small(r, &state) || state < 0 || (size_t)state >= g->nstates || !value_ref(r, &id) ||
+      id < 0)
     return bad(r, "a line that is none of %, sym, output, update");
   g->states[state].final = id;
   return CN_OK;

@@ -229,7 +229,8 @@ static int check_inputs(const cn_graph *g, cn_tensor *const *inputs)
     bool fits = d->dtype == v->dtype && d->ndim == v->ndim && d->device == v->device;
     for (int k = 0; fits && k < v->ndim; k++) fits = d->shape[k] == v->shape[k] || g->free_dims[i] >> k & 1;
     if (!fits)
-      return cni_fail(CN_ERR_SHAPE, "graph: input %zu is %s %s, traced was %s %s; trace again, or with cn_trace_sizes", i,
+      return cni_fail(CN_ERR_SHAPE,
+                      "graph: input %zu is %s %s, traced was %s %s; trace again, or with cn_trace_sizes", i,
                       cn_dtype_name((cn_dtype)d->dtype), cni_shape_text(have, sizeof have, d->ndim, d->shape),
                       cn_dtype_name((cn_dtype)v->dtype), cni_shape_text(want, sizeof want, v->ndim, v->shape));
   }

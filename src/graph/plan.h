@@ -1,7 +1,7 @@
 /* plan.h: a graph made ready to run at certain sizes: every result's shape, strides and place in one block of memory.
  *
- * Place in the flow: run.c asks for the plan of the inputs it got; passes/memplan.c places values. Invariant: two values
- * whose lifetimes overlap never share memory. */
+ * Place in the flow: run.c asks for the plan of the inputs it got; passes/memplan.c places values. Invariant: two
+ * values whose lifetimes overlap never share memory. */
 #ifndef CNI_GRAPH_PLAN_H
 #define CNI_GRAPH_PLAN_H
 

@@ -1,7 +1,7 @@
 /* run.c: runs a graph by its plan: one kernel after another over planned memory, then writes states back.
  *
- * Place in the flow: cn_graph_run -> cni_plan_for -> cni_run_kernel per node: the kernels of eager mode, in eager order, so
- * results are eager's bit for bit. Invariant: states change only after every node has run. */
+ * Place in the flow: cn_graph_run -> cni_plan_for -> cni_run_kernel per node: the kernels of eager mode, in eager
+ * order, so results are eager's bit for bit. Invariant: states change only after every node has run. */
 #include <cairn/ops.h>
 #include <string.h>
 
@@ -38,7 +38,8 @@ static int result_handles(running *r, size_t node)
     cn_tensor *t = NULL;
     if (s->view_of >= 0) {
       const cn_tensor *of = r->now[n->in[s->view_of]];
-      t = cni_tensor_over(cni_storage_keep(of->storage), of->offset + s->offset, s->dtype, s->ndim, s->shape, s->strides);
+      t = cni_tensor_over(cni_storage_keep(of->storage), of->offset + s->offset, s->dtype, s->ndim, s->shape,
+                          s->strides);
     } else if (r->plan->values[id].is_output) {
       const cn_desc *d = &r->plan->values[id].handle->d;
       t = cni_tensor_new(d->device, s->dtype, s->ndim, s->shape, s->strides);

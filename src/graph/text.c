@@ -140,7 +140,8 @@ char *cn_graph_to_string(const cn_graph *g)
   for (size_t i = 0; i < g->nsyms; i++) {
     const cni_sym_attr *s = &g->syms[i];
     put(&t, "sym %d %d %d = %" PRId64 " * size(%d, %d) * size(%d, %d) / %" PRId64 " + %" PRId64 "\n", s->node, s->arg,
-        s->element, s->sym.num, s->sym.input[0], s->sym.dim[0], s->sym.input[1], s->sym.dim[1], s->sym.den, s->sym.add);
+        s->element, s->sym.num, s->sym.input[0], s->sym.dim[0], s->sym.input[1], s->sym.dim[1], s->sym.den,
+        s->sym.add);
   }
   for (size_t i = 0; i < g->noutputs; i++) put(&t, "output %%%d\n", g->outputs[i]);
   for (size_t i = 0; i < g->nstates; i++)

@@ -1,8 +1,8 @@
 /* apply.c: the one entry of every op: gather inputs, infer, modes in fixed order, then memory and kernel.
  *
  * Place in the flow:  api.gen.c -> cni_apply -> [profile autocast autograd check capture] -> cni_run_kernel.
- * Invariants: a failed call leaves no result and changes no tensor's history; the fast path (no mode) allocates nothing
- * but a pooled handle and a cached buffer per result. */
+ * Invariants: a failed call leaves no result and changes no tensor's history; the fast path (no mode) allocates
+ * nothing but a pooled handle and a cached buffer per result. */
 #include "apply.h"
 
 #include <cairn/ops.h>
@@ -51,7 +51,8 @@ static int count_inputs(const cni_opinfo *info, const cn_value *args)
 
 static bool follows(const cn_tensor *t) { return t->d.weak || (t->d.ndim == 0 && t->d.device == CN_CPU); }
 
-/* Where the call runs: where its tensors are. Numbers, and zero-dimensional host tensors, go along with any device. */
+/* Where the call runs: where its tensors are. Numbers, and zero-dimensional host tensors, go along with any device.
+ */
 static int pick_device(cni_applying *a, const cn_state *st)
 {
   cn_device device = 0, first = 0;
@@ -206,8 +207,8 @@ static int decompose(cni_applying *a)
   return status;
 }
 
-/* In place: the result is copied into dest, which carries the history along. Where gradients are recorded the ops work
- * on a copy of dest, since they may save it. */
+/* In place: the result is copied into dest, which carries the history along. Where gradients are recorded the ops
+ * work on a copy of dest, since they may save it. */
 static int decompose_into(cni_applying *a, const cn_state *st)
 {
   if (a->c.nout != 1) return cni_fail_several(a);
@@ -248,7 +249,8 @@ static int apply_with(cni_applying *a, cn_state *st)
   status = check_types(a);
   if (!status) status = row->infer(&a->c);
   if (CNI_UNLIKELY(status)) return status;
-  if (a->dest && (status = cni_check_dest(a, a->c.spec[0].dtype, a->c.spec[0].ndim, a->c.spec[0].shape))) return status;
+  if (a->dest && (status = cni_check_dest(a, a->c.spec[0].dtype, a->c.spec[0].ndim, a->c.spec[0].shape)))
+    return status;
   a->mask = st->modes;
   if (wants_autograd(a, st)) a->mask |= CNI_MODE_AUTOGRAD;
   return cni_apply_next(a);

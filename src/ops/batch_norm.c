@@ -214,7 +214,7 @@ static int group_norm_decompose(cn_call *c)
   y = cn_reshape(y, d->shape, (size_t)d->ndim);
   if (c->in[1]) y = cn_mul(y, per_channel(c->in[1], d->ndim));
   if (c->in[2]) y = cn_add(y, per_channel(c->in[2], d->ndim));
-  c->out[0] = y;
+  c->out[0] = cn_is_channels_last(x) && !cn_is_contiguous(x) ? cn_channels_last(y) : y;
   return cn_err();
 }
 

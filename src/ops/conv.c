@@ -1,8 +1,8 @@
 /* conv.c: the family of convolutions: conv2d with its two gradients, and conv1d as a conv2d of height one.
  *
- * Place in the flow: backends give kernels for conv2d, conv2d_grad_input and conv2d_grad_weight. Invariant: each of the
- * three is linear in both of its tensors, and their gradients are the three again, so any order of differentiation ends
- * here. An image without a batch dim is a batch of one. */
+ * Place in the flow: backends give kernels for conv2d, conv2d_grad_input and conv2d_grad_weight. Invariant: each of
+ * the three is linear in both of its tensors, and their gradients are the three again, so any order of
+ * differentiation ends here. An image without a batch dim is a batch of one. */
 #include <cairn/kw.h>
 
 #include "families.h"

@@ -15,7 +15,8 @@ static bool is_reduction(const cn_value *args, int i)
 }
 static int bad_reduction(const cn_call *c, int i)
 {
-  return cn_call_fail(c, CN_ERR_VALUE, "reduction must be 'none', 'mean' or 'sum', not '%s'", cni_arg_str(c->args, i));
+  return cn_call_fail(c, CN_ERR_VALUE, "reduction must be 'none', 'mean' or 'sum', not '%s'",
+                      cni_arg_str(c->args, i));
 }
 
 /* ---- cross_entropy_rows(input, target, ignore_index, reduction) ---- */
@@ -28,7 +29,8 @@ static int check_rows(const cn_call *c, const cn_desc *x, const cn_desc *target)
   if (!cni_dtype_is_float(x->dtype) || !cni_dtype_computes(x->dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "input must be floating point, not %s", cn_dtype_name((cn_dtype)x->dtype));
   if (!cni_dtype_is_int(target->dtype) || !cni_dtype_computes(target->dtype))
-    return cn_call_fail(c, CN_ERR_DTYPE, "class targets must be integers, not %s", cn_dtype_name((cn_dtype)target->dtype));
+    return cn_call_fail(c, CN_ERR_DTYPE, "class targets must be integers, not %s",
+                        cn_dtype_name((cn_dtype)target->dtype));
   if (x->ndim != 2 || target->ndim != 1 || target->shape[0] != x->shape[0])
     return cn_call_fail(c, CN_ERR_SHAPE, "target of shape %s does not fit input of shape %s",
                         cni_shape_text(have, sizeof have, target->ndim, target->shape),
@@ -237,26 +239,37 @@ static int cross_entropy_decompose(cn_call *c)
 }
 
 const cn_op cni_cross_entropy_ops[] = {
-  {.sig = "cross_entropy_rows(Tensor input, Tensor target, int ignore_index, str reduction) -> (Tensor loss, Tensor lse)",
-   .doc = "Cross entropy of rows of class scores (N, C) with classes (N), and the logarithm of each row's sum of "
-          "exponentials, which the gradient reads. What cross_entropy runs.",
-   .infer = rows_infer, .vjp = rows_vjp, .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1)}},
-  {.sig = "cross_entropy_rows_grad(Tensor grad, Tensor input, Tensor target, Tensor lse, int ignore_index, "
-          "str reduction) -> Tensor",
-   .doc = "The gradient of cross_entropy_rows with respect to input: (softmax(input) - one_hot(target)) times each row's "
-          "share of grad.",
-   .infer = rows_grad_infer, .vjp = rows_grad_vjp,
-   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3), [1] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3),
-             [3] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3)}},
-  {.sig = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean') "
-          "-> Tensor ; nn opt_weight",
-   .doc = "The negative of input (N, C, ...) at the class that target (N, ...) names, times its weight. 'mean' divides by "
-          "the weights' sum; targets equal to ignore_index do not count.",
-   .flags = CN_OP_COMPOSITE, .decompose = nll_loss_decompose},
-  {.sig = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean', "
-          "float label_smoothing=0.0) -> Tensor ; nn opt_weight",
-   .doc = "nll_loss of log_softmax(input): input (N, C, ...) or (C) are scores; target (N, ...) or () are classes, or of "
-          "input's shape probabilities. label_smoothing spreads that much of each target over all classes.",
-   .flags = CN_OP_COMPOSITE, .decompose = cross_entropy_decompose},
+    {.sig = "cross_entropy_rows(Tensor input, Tensor target, int ignore_index, str reduction) -> (Tensor loss, "
+            "Tensor lse)",
+     .doc = "Cross entropy of rows of class scores (N, C) with classes (N), and the logarithm of each row's sum of "
+            "exponentials, which the gradient reads. What cross_entropy runs.",
+     .infer = rows_infer,
+     .vjp = rows_vjp,
+     .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1)}},
+    {.sig = "cross_entropy_rows_grad(Tensor grad, Tensor input, Tensor target, Tensor lse, int ignore_index, "
+            "str reduction) -> Tensor",
+     .doc = "The gradient of cross_entropy_rows with respect to input: (softmax(input) - one_hot(target)) times each "
+            "row's "
+            "share of grad.",
+     .infer = rows_grad_infer,
+     .vjp = rows_grad_vjp,
+     .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3),
+               [1] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3),
+               [3] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3)}},
+    {.sig = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean') "
+            "-> Tensor ; nn opt_weight",
+     .doc = "The negative of input (N, C, ...) at the class that target (N, ...) names, times its weight. 'mean' "
+            "divides by "
+            "the weights' sum; targets equal to ignore_index do not count.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = nll_loss_decompose},
+    {.sig = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str "
+            "reduction='mean', "
+            "float label_smoothing=0.0) -> Tensor ; nn opt_weight",
+     .doc = "nll_loss of log_softmax(input): input (N, C, ...) or (C) are scores; target (N, ...) or () are classes, "
+            "or of "
+            "input's shape probabilities. label_smoothing spreads that much of each target over all classes.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = cross_entropy_decompose},
 };
 CNI_FAMILY(cross_entropy);

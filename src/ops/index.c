@@ -1,5 +1,5 @@
-/* index.c: the family of ops that read and write elements at positions given by one index tensor along one dim: gather,
- * scatter and its sums, index_select, index_add, index_copy, index_fill, embedding.
+/* index.c: the family of ops that read and write elements at positions given by one index tensor along one dim:
+ * gather, scatter and its sums, index_select, index_add, index_copy, index_fill, embedding.
  *
  * Place in the flow: apply -> infer -> a backend's kernel. What takes several index tensors at once is in
  * index_many.c. Invariants: an index outside its dimension is an error that names it, never a wrong read; sums over
@@ -115,8 +115,10 @@ enum { FOLD_REDUCE = 4 }; /* parameter of scatter_fold and scatter_reduce */
 static int scatter_fold_infer(cn_call *c)
 {
   const cn_value *a = c->args;
-  if (!cni_arg_is(a, FOLD_REDUCE, "prod") && !cni_arg_is(a, FOLD_REDUCE, "amax") && !cni_arg_is(a, FOLD_REDUCE, "amin"))
-    return cn_call_fail(c, CN_ERR_VALUE, "reduce must be 'prod', 'amax' or 'amin', not '%s'", cni_arg_str(a, FOLD_REDUCE));
+  if (!cni_arg_is(a, FOLD_REDUCE, "prod") && !cni_arg_is(a, FOLD_REDUCE, "amax") &&
+      !cni_arg_is(a, FOLD_REDUCE, "amin"))
+    return cn_call_fail(c, CN_ERR_VALUE, "reduce must be 'prod', 'amax' or 'amin', not '%s'",
+                        cni_arg_str(a, FOLD_REDUCE));
   return scatter_infer(c);
 }
 /* Of a product: what the other factors are, by division. Of an extreme: shared between all that equal it. */
@@ -184,7 +186,8 @@ static int scatter_reduce_decompose(cn_call *c)
 static int64_t index_length(const cn_call *c, const cn_desc *index)
 {
   if (check_index_type(c, index)) return cn_err();
-  if (index->ndim > 1) return cn_call_fail(c, CN_ERR_SHAPE, "the index must be a vector, but has %d dimensions", index->ndim);
+  if (index->ndim > 1)
+    return cn_call_fail(c, CN_ERR_SHAPE, "the index must be a vector, but has %d dimensions", index->ndim);
   return index->numel;
 }
 
@@ -281,8 +284,8 @@ static int embedding_infer(cn_call *c)
   if (!cni_arg_none(c->args, 2)) {
     int64_t row = padding_row(&c->args[2], weight->shape[0]);
     if (row < 0 || row >= weight->shape[0])
-      return cn_call_fail(c, CN_ERR_INDEX, "padding_idx %lld is out of range for %lld rows", (long long)c->args[2].u.i,
-                          (long long)weight->shape[0]);
+      return cn_call_fail(c, CN_ERR_INDEX, "padding_idx %lld is out of range for %lld rows",
+                          (long long)c->args[2].u.i, (long long)weight->shape[0]);
   }
   memcpy(shape, index->shape, (size_t)index->ndim * sizeof *shape);
   shape[index->ndim] = weight->shape[1];
@@ -366,52 +369,82 @@ static int take_along_dim_decompose(cn_call *c)
 }
 
 const cn_op cni_index_ops[] = {
-  {.sig = "gather(Tensor input, int dim, Tensor index) -> Tensor ; method",
-   .doc = "Elements of input at index along dim; the result has index's shape.",
-   .infer = gather_infer, .vjp = gather_vjp, .needs = {[0] = CN_IN(1)}},
-  {.sig = "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace",
-   .doc = "input with src (a tensor, or a number) written at index along dim. Of equal indices the last one wins.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = scatter_infer, .vjp = scatter_vjp,
-   .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
-  {.sig = "scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace",
-   .doc = "input with src added at index along dim; equal indices add up, in order.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = scatter_infer, .vjp = scatter_add_vjp, .needs = {[2] = CN_IN(1)}},
-  {.sig = "scatter_fold(Tensor input, int dim, Tensor index, Tensor src, str reduce) -> Tensor",
-   .doc = "input with src multiplied in ('prod'), or the larger ('amax') or smaller ('amin') kept, at index along dim. "
-          "What scatter_reduce runs for these.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = scatter_fold_infer, .vjp = scatter_fold_vjp,
-   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_OUT(0), [2] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_OUT(0)}},
-  {.sig = "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, bool include_self=True) -> Tensor "
-          "; method inplace",
-   .doc = "src folded into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'. Without "
-          "include_self, input's own values there do not count.",
-   .flags = CN_OP_COMPOSITE, .decompose = scatter_reduce_decompose},
-  {.sig = "index_select(Tensor input, int dim, Tensor index) -> Tensor ; method",
-   .doc = "The slices of input along dim that the vector index lists.",
-   .infer = index_select_infer, .vjp = index_select_vjp, .needs = {[0] = CN_IN(1)}},
-  {.sig = "index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor ; method inplace",
-   .doc = "input with alpha times the slices of source added at index along dim; equal indices add up, in order.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = index_write_infer, .vjp = index_add_vjp, .needs = {[2] = CN_IN(1)}},
-  {.sig = "index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor ; method inplace",
-   .doc = "input with its slices at index along dim replaced by those of source. Of equal indices the last one wins.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = index_write_infer, .vjp = index_copy_vjp,
-   .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
-  {.sig = "index_fill(Tensor input, int dim, Tensor index, Tensor value) -> Tensor ; method inplace",
-   .doc = "input with its slices at index along dim set to value.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = index_fill_infer, .vjp = index_fill_vjp,
-   .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
-  {.sig = "embedding(Tensor input, Tensor weight, int? padding_idx=None) -> Tensor ; nn",
-   .doc = "The rows of weight that the integers of input name, in input's shape. The row padding_idx gets no gradient.",
-   .infer = embedding_infer, .vjp = embedding_vjp, .needs = {[1] = CN_IN(0)}},
-  {.sig = "embedding_grad(Tensor grad, Tensor input, int num_weights, int? padding_idx=None) -> Tensor",
-   .doc = "The gradient of embedding with respect to weight: rows of grad added up where input names them.",
-   .infer = embedding_grad_infer, .vjp = embedding_grad_vjp, .needs = {[0] = CN_IN(1)}},
-  {.sig = "one_hot(Tensor input, int num_classes=-1) -> Tensor ; nn",
-   .doc = "For each integer a row of num_classes zeros with a 1 at its place, as int64. -1: as many classes as the "
-          "largest integer needs.",
-   .flags = CN_OP_COMPOSITE, .decompose = one_hot_decompose},
-  {.sig = "take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor ; method",
-   .doc = "gather whose other sizes broadcast; without dim, from the flattened tensor.",
-   .flags = CN_OP_COMPOSITE, .decompose = take_along_dim_decompose},
+    {.sig = "gather(Tensor input, int dim, Tensor index) -> Tensor ; method",
+     .doc = "Elements of input at index along dim; the result has index's shape.",
+     .infer = gather_infer,
+     .vjp = gather_vjp,
+     .needs = {[0] = CN_IN(1)}},
+    {.sig = "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace",
+     .doc = "input with src (a tensor, or a number) written at index along dim. Of equal indices the last one wins.",
+     .flags = CN_OP_ALIAS_SAFE,
+     .infer = scatter_infer,
+     .vjp = scatter_vjp,
+     .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
+    {.sig = "scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace",
+     .doc = "input with src added at index along dim; equal indices add up, in order.",
+     .flags = CN_OP_ALIAS_SAFE,
+     .infer = scatter_infer,
+     .vjp = scatter_add_vjp,
+     .needs = {[2] = CN_IN(1)}},
+    {.sig = "scatter_fold(Tensor input, int dim, Tensor index, Tensor src, str reduce) -> Tensor",
+     .doc = "input with src multiplied in ('prod'), or the larger ('amax') or smaller ('amin') kept, at index along "
+            "dim. "
+            "What scatter_reduce runs for these.",
+     .flags = CN_OP_ALIAS_SAFE,
+     .infer = scatter_fold_infer,
+     .vjp = scatter_fold_vjp,
+     .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_OUT(0), [2] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_OUT(0)}},
+    {.sig = "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, bool include_self=True) -> "
+            "Tensor "
+            "; method inplace",
+     .doc = "src folded into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'. Without "
+            "include_self, input's own values there do not count.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = scatter_reduce_decompose},
+    {.sig = "index_select(Tensor input, int dim, Tensor index) -> Tensor ; method",
+     .doc = "The slices of input along dim that the vector index lists.",
+     .infer = index_select_infer,
+     .vjp = index_select_vjp,
+     .needs = {[0] = CN_IN(1)}},
+    {.sig = "index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor ; method "
+            "inplace",
+     .doc = "input with alpha times the slices of source added at index along dim; equal indices add up, in order.",
+     .flags = CN_OP_ALIAS_SAFE,
+     .infer = index_write_infer,
+     .vjp = index_add_vjp,
+     .needs = {[2] = CN_IN(1)}},
+    {.sig = "index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor ; method inplace",
+     .doc =
+         "input with its slices at index along dim replaced by those of source. Of equal indices the last one wins.",
+     .flags = CN_OP_ALIAS_SAFE,
+     .infer = index_write_infer,
+     .vjp = index_copy_vjp,
+     .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
+    {.sig = "index_fill(Tensor input, int dim, Tensor index, Tensor value) -> Tensor ; method inplace",
+     .doc = "input with its slices at index along dim set to value.",
+     .flags = CN_OP_ALIAS_SAFE,
+     .infer = index_fill_infer,
+     .vjp = index_fill_vjp,
+     .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
+    {.sig = "embedding(Tensor input, Tensor weight, int? padding_idx=None) -> Tensor ; nn",
+     .doc = "The rows of weight that the integers of input name, in input's shape. The row padding_idx gets no "
+            "gradient.",
+     .infer = embedding_infer,
+     .vjp = embedding_vjp,
+     .needs = {[1] = CN_IN(0)}},
+    {.sig = "embedding_grad(Tensor grad, Tensor input, int num_weights, int? padding_idx=None) -> Tensor",
+     .doc = "The gradient of embedding with respect to weight: rows of grad added up where input names them.",
+     .infer = embedding_grad_infer,
+     .vjp = embedding_grad_vjp,
+     .needs = {[0] = CN_IN(1)}},
+    {.sig = "one_hot(Tensor input, int num_classes=-1) -> Tensor ; nn",
+     .doc = "For each integer a row of num_classes zeros with a 1 at its place, as int64. -1: as many classes as the "
+            "largest integer needs.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = one_hot_decompose},
+    {.sig = "take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor ; method",
+     .doc = "gather whose other sizes broadcast; without dim, from the flattened tensor.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = take_along_dim_decompose},
 };
 CNI_FAMILY(index);

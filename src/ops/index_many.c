@@ -1,8 +1,9 @@
-/* index_many.c: the family of ops that select by several index tensors or by masks: index, index_put, nonzero and what is
- * made of them. A mask is the list of its true positions (nonzero), so kernels see integers only.
+/* index_many.c: the family of ops that select by several index tensors or by masks: index, index_put, nonzero and
+ * what is made of them. A mask is the list of its true positions (nonzero), so kernels see integers only.
  *
- * Place in the flow: apply -> infer -> a kernel, or, with masks, decompose -> nonzero -> the same op again. Invariant:
- * negative indices count from the end here (and only here); any other index outside its dim is an error. */
+ * Place in the flow: apply -> infer -> a kernel, or, with masks, decompose -> nonzero -> the same op again.
+ * Invariant: negative indices count from the end here (and only here); any other index outside its dim is an error.
+ */
 #include "index_many.h"
 
 #include <cairn/kw.h>
@@ -35,7 +36,8 @@ static int dims_taken(const cn_call *c, const cn_desc *x, const cn_tensor *t, in
   return taken;
 }
 
-/* Broadcasts the shape of index k into that of the others; a mask counts as a vector whose length is not known yet. */
+/* Broadcasts the shape of index k into that of the others; a mask counts as a vector whose length is not known yet.
+ */
 static int add_shape(cni_index_plan *p, const cn_call *c, int64_t *shape, int k)
 {
   static const int64_t unknown[1] = {1};
@@ -253,24 +255,36 @@ static int masked_fill_decompose(cn_call *c)
 }
 
 const cn_op cni_index_many_ops[] = {
-  {.sig = "index(Tensor input, Tensor?[] indices) -> Tensor ; method",
-   .doc = "input[indices]: one index tensor per dimension, NULL for a whole one. Integer tensors broadcast together, "
-          "negative ones count from the end; a bool mask takes as many dimensions as it has. The indices' dimensions "
-          "stand where the first index was when the indices are neighbours, else in front.",
-   .infer = index_infer, .vjp = index_vjp, .decompose = index_decompose, .needs = {[0] = INDICES}},
-  {.sig = "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor ; method inplace",
-   .doc = "input with input[indices] set to values, which broadcast, or with values added where accumulate is true. Of "
-          "equal indices the last one wins; sums are in the order of the indices.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = index_put_infer, .vjp = index_put_vjp, .decompose = index_put_decompose,
-   .needs = {INDICES, INDICES, INDICES, INDICES, INDICES, INDICES, INDICES, INDICES}},
-  {.sig = "nonzero(Tensor input) -> Tensor ; method",
-   .doc = "The positions of all elements that are not zero, one row of indices each, in row-major order, as int64.",
-   .flags = CN_OP_NO_GRAD, .infer = nonzero_infer},
-  {.sig = "masked_select(Tensor input, Tensor mask) -> Tensor ; method",
-   .doc = "The elements of input where mask is true, as a vector; both broadcast.",
-   .flags = CN_OP_COMPOSITE, .decompose = masked_select_decompose},
-  {.sig = "masked_fill(Tensor input, Tensor mask, Tensor value) -> Tensor ; method inplace",
-   .doc = "input with value where mask is true; both broadcast.",
-   .flags = CN_OP_COMPOSITE, .decompose = masked_fill_decompose},
+    {.sig = "index(Tensor input, Tensor?[] indices) -> Tensor ; method",
+     .doc =
+         "input[indices]: one index tensor per dimension, NULL for a whole one. Integer tensors broadcast together, "
+         "negative ones count from the end; a bool mask takes as many dimensions as it has. The indices' dimensions "
+         "stand where the first index was when the indices are neighbours, else in front.",
+     .infer = index_infer,
+     .vjp = index_vjp,
+     .decompose = index_decompose,
+     .needs = {[0] = INDICES}},
+    {.sig = "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor ; method "
+            "inplace",
+     .doc = "input with input[indices] set to values, which broadcast, or with values added where accumulate is "
+            "true. Of "
+            "equal indices the last one wins; sums are in the order of the indices.",
+     .flags = CN_OP_ALIAS_SAFE,
+     .infer = index_put_infer,
+     .vjp = index_put_vjp,
+     .decompose = index_put_decompose,
+     .needs = {INDICES, INDICES, INDICES, INDICES, INDICES, INDICES, INDICES, INDICES}},
+    {.sig = "nonzero(Tensor input) -> Tensor ; method",
+     .doc = "The positions of all elements that are not zero, one row of indices each, in row-major order, as int64.",
+     .flags = CN_OP_NO_GRAD,
+     .infer = nonzero_infer},
+    {.sig = "masked_select(Tensor input, Tensor mask) -> Tensor ; method",
+     .doc = "The elements of input where mask is true, as a vector; both broadcast.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = masked_select_decompose},
+    {.sig = "masked_fill(Tensor input, Tensor mask, Tensor value) -> Tensor ; method inplace",
+     .doc = "input with value where mask is true; both broadcast.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = masked_fill_decompose},
 };
 CNI_FAMILY(index_many);

@@ -1,5 +1,5 @@
-/* index_many.h: how several index tensors select elements at once: PyTorch's rules for x[a, :, b], worked out once for
- * infer, gradients and the kernels of every backend.
+/* index_many.h: how several index tensors select elements at once: PyTorch's rules for x[a, :, b], worked out once
+ * for infer, gradients and the kernels of every backend.
  *
  * Invariant: a plan borrows the tensors of the call it was made from. */
 #ifndef CNI_OPS_INDEX_MANY_H

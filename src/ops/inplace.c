@@ -23,8 +23,8 @@ int cni_check_dest(const cni_applying *a, int dtype, int ndim, const int64_t *sh
   char want[160], have[160];
   for (int i = 0; same && i < ndim; i++) same = d->shape[i] == shape[i];
   if (!same)
-    return cni_fail(CN_ERR_SHAPE, "%s: the result has shape %s, which does not fit the output's shape %s", a->info->name,
-                    cni_shape_text(want, sizeof want, ndim, shape),
+    return cni_fail(CN_ERR_SHAPE, "%s: the result has shape %s, which does not fit the output's shape %s",
+                    a->info->name, cni_shape_text(want, sizeof want, ndim, shape),
                     cni_shape_text(have, sizeof have, d->ndim, d->shape));
   if (category(dtype) > category(d->dtype))
     return cni_fail(CN_ERR_DTYPE, "%s: result type %s cannot be cast to the output's type %s", a->info->name,

@@ -1,7 +1,9 @@
-/* join.c: the family of ops that put tensors together or lay elements out anew: cat, stack, flip, roll, repeat, triangles.
+/* join.c: the family of ops that put tensors together or lay elements out anew: cat, stack, flip, roll, repeat,
+ * triangles.
  *
- * Place in the flow: apply -> infer -> a backend's kernel for cat, tril and triu; the rest is made of those and of views.
- * Invariant: no result here shares memory with an input, except where a composite returns an input or a view of it. */
+ * Place in the flow: apply -> infer -> a backend's kernel for cat, tril and triu; the rest is made of those and of
+ * views. Invariant: no result here shares memory with an input, except where a composite returns an input or a view
+ * of it. */
 #include <cairn/kw.h>
 
 #include "families.h"
@@ -27,7 +29,8 @@ static int cat_add(const cn_call *c, int i, int first, int dim, int64_t *shape)
   bool fits = d->ndim == f->ndim;
   for (int k = 0; fits && k < d->ndim; k++) fits = k == dim || d->shape[k] == f->shape[k];
   if (!fits)
-    return cn_call_fail(c, CN_ERR_SHAPE, "tensor %d has shape %s, tensor %d %s; all sizes but dimension %d must match", i,
+    return cn_call_fail(c, CN_ERR_SHAPE,
+                        "tensor %d has shape %s, tensor %d %s; all sizes but dimension %d must match", i,
                         cni_shape_text(have, sizeof have, d->ndim, d->shape), first,
                         cni_shape_text(want, sizeof want, f->ndim, f->shape), dim);
   if (__builtin_add_overflow(shape[dim], d->shape[dim], &shape[dim]))
@@ -73,7 +76,8 @@ static int cat_vjp(cn_vjp *v)
   for (int i = 0; i < v->nin; i++) {
     const cn_meta *m = &v->in_meta[i];
     if (m->ndim != ndim) {
-      if (v->need[i]) v->gin[i] = cn_zeros(m->shape, (size_t)m->ndim, .dtype = (cn_dtype)m->dtype, .device = m->device);
+      if (v->need[i])
+        v->gin[i] = cn_zeros(m->shape, (size_t)m->ndim, .dtype = (cn_dtype)m->dtype, .device = m->device);
       continue;
     }
     if (v->need[i]) v->gin[i] = cn_slice(v->g[0], dim, at, at + m->shape[dim]);
@@ -253,7 +257,8 @@ static int repeat_interleave_decompose(cn_call *c)
 {
   int64_t repeats = cni_arg_int(c->args, 1), shape[CN_MAX_DIMS + 1];
   cn_tensor *x = c->in[0];
-  if (repeats < 0) return cn_call_fail(c, CN_ERR_VALUE, "repeats must not be negative, but is %lld", (long long)repeats);
+  if (repeats < 0)
+    return cn_call_fail(c, CN_ERR_VALUE, "repeats must not be negative, but is %lld", (long long)repeats);
   if (cni_arg_none(c->args, 2) || x->d.ndim == 0) x = cn_reshape(x, CN_SHAPE(-1));
   if (!x) return cn_err();
   int ndim = x->d.ndim, dim = cni_arg_none(c->args, 2) ? 0 : cn_call_dim(c, cni_arg_int(c->args, 2), ndim);
@@ -301,46 +306,66 @@ static int triu_vjp(cn_vjp *v)
 }
 
 const cn_op cni_join_ops[] = {
-  {.sig = "cat(Tensor[] tensors, int dim=0) -> Tensor",
-   .doc = "Tensors one after another along a dimension; the other sizes must match. Types promote; empty vectors of "
-          "shape (0,) are passed over.",
-   .infer = cat_infer, .vjp = cat_vjp},
-  {.sig = "stack(Tensor[] tensors, int dim=0) -> Tensor",
-   .doc = "Tensors of one shape along a new dimension before dim.",
-   .flags = CN_OP_COMPOSITE, .decompose = stack_decompose},
-  {.sig = "hstack(Tensor[] tensors) -> Tensor",
-   .doc = "Tensors side by side: along dimension 1, vectors along dimension 0.",
-   .flags = CN_OP_COMPOSITE, .decompose = hstack_decompose},
-  {.sig = "vstack(Tensor[] tensors) -> Tensor",
-   .doc = "Tensors on top of each other: along dimension 0, vectors as rows.",
-   .flags = CN_OP_COMPOSITE, .decompose = vstack_decompose},
-  {.sig = "flip(Tensor input, int[] dims) -> Tensor ; method",
-   .doc = "A copy with the order of elements reversed along these dimensions.",
-   .infer = flip_infer, .vjp = flip_vjp, .decompose = flip_decompose},
-  {.sig = "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor ; method",
-   .doc = "Elements moved on by shifts along dims; what leaves at one end comes in at the other. Without dims, of the "
-          "flattened tensor.",
-   .infer = roll_infer, .vjp = roll_vjp, .decompose = roll_decompose},
-  {.sig = "repeat(Tensor input, int[] repeats) -> Tensor ; method",
-   .doc = "The whole tensor repeated that often along each dimension; more repeats than dimensions add leading ones.",
-   .flags = CN_OP_COMPOSITE, .decompose = repeat_decompose},
-  {.sig = "tile(Tensor input, int[] dims) -> Tensor ; method",
-   .doc = "Like repeat, but fewer counts than dimensions are allowed and stand for the last ones.",
-   .flags = CN_OP_COMPOSITE, .decompose = tile_decompose},
-  {.sig = "repeat_interleave(Tensor input, int repeats, int? dim=None) -> Tensor ; method",
-   .doc = "Each element repeated that often next to itself along dim; without dim, of the flattened tensor.",
-   .flags = CN_OP_COMPOSITE, .decompose = repeat_interleave_decompose},
-  {.sig = "broadcast_to(Tensor input, int[] size) -> Tensor ; method",
-   .doc = "input expanded to that size without copying; the same as expand.",
-   .flags = CN_OP_COMPOSITE, .decompose = broadcast_to_decompose},
-  {.sig = "expand_as(Tensor input, Tensor other) -> Tensor ; method",
-   .doc = "input expanded to other's shape without copying.",
-   .flags = CN_OP_COMPOSITE, .decompose = expand_as_decompose},
-  {.sig = "tril(Tensor input, int diagonal=0) -> Tensor ; method inplace",
-   .doc = "The lower triangle of the last two dimensions, zero above it; diagonal > 0 keeps that many more above.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = triangle_infer, .vjp = tril_vjp},
-  {.sig = "triu(Tensor input, int diagonal=0) -> Tensor ; method inplace",
-   .doc = "The upper triangle of the last two dimensions, zero below it; diagonal > 0 leaves that many more out.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = triangle_infer, .vjp = triu_vjp},
+    {.sig = "cat(Tensor[] tensors, int dim=0) -> Tensor",
+     .doc =
+         "Tensors one after another along a dimension; the other sizes must match. Types promote; empty vectors of "
+         "shape (0,) are passed over.",
+     .infer = cat_infer,
+     .vjp = cat_vjp},
+    {.sig = "stack(Tensor[] tensors, int dim=0) -> Tensor",
+     .doc = "Tensors of one shape along a new dimension before dim.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = stack_decompose},
+    {.sig = "hstack(Tensor[] tensors) -> Tensor",
+     .doc = "Tensors side by side: along dimension 1, vectors along dimension 0.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = hstack_decompose},
+    {.sig = "vstack(Tensor[] tensors) -> Tensor",
+     .doc = "Tensors on top of each other: along dimension 0, vectors as rows.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = vstack_decompose},
+    {.sig = "flip(Tensor input, int[] dims) -> Tensor ; method",
+     .doc = "A copy with the order of elements reversed along these dimensions.",
+     .infer = flip_infer,
+     .vjp = flip_vjp,
+     .decompose = flip_decompose},
+    {.sig = "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor ; method",
+     .doc =
+         "Elements moved on by shifts along dims; what leaves at one end comes in at the other. Without dims, of the "
+         "flattened tensor.",
+     .infer = roll_infer,
+     .vjp = roll_vjp,
+     .decompose = roll_decompose},
+    {.sig = "repeat(Tensor input, int[] repeats) -> Tensor ; method",
+     .doc =
+         "The whole tensor repeated that often along each dimension; more repeats than dimensions add leading ones.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = repeat_decompose},
+    {.sig = "tile(Tensor input, int[] dims) -> Tensor ; method",
+     .doc = "Like repeat, but fewer counts than dimensions are allowed and stand for the last ones.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = tile_decompose},
+    {.sig = "repeat_interleave(Tensor input, int repeats, int? dim=None) -> Tensor ; method",
+     .doc = "Each element repeated that often next to itself along dim; without dim, of the flattened tensor.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = repeat_interleave_decompose},
+    {.sig = "broadcast_to(Tensor input, int[] size) -> Tensor ; method",
+     .doc = "input expanded to that size without copying; the same as expand.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = broadcast_to_decompose},
+    {.sig = "expand_as(Tensor input, Tensor other) -> Tensor ; method",
+     .doc = "input expanded to other's shape without copying.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = expand_as_decompose},
+    {.sig = "tril(Tensor input, int diagonal=0) -> Tensor ; method inplace",
+     .doc = "The lower triangle of the last two dimensions, zero above it; diagonal > 0 keeps that many more above.",
+     .flags = CN_OP_ALIAS_SAFE,
+     .infer = triangle_infer,
+     .vjp = tril_vjp},
+    {.sig = "triu(Tensor input, int diagonal=0) -> Tensor ; method inplace",
+     .doc = "The upper triangle of the last two dimensions, zero below it; diagonal > 0 leaves that many more out.",
+     .flags = CN_OP_ALIAS_SAFE,
+     .infer = triangle_infer,
+     .vjp = triu_vjp},
 };
 CNI_FAMILY(join);

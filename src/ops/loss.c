@@ -1,8 +1,9 @@
 /* loss.c: the family of losses, and dropout.
  *
  * A loss is its terms, one per element, and a reduction. The terms are pointwise programs, so that they cost one pass
- * over memory; class-index cross entropy without weights is one fused op with a fused gradient. Place in the flow: rows
- * of the table like any other. Invariant: what a reduction divides by is a count of the data, as PyTorch counts. */
+ * over memory; class-index cross entropy without weights is one fused op with a fused gradient. Place in the flow:
+ * rows of the table like any other. Invariant: what a reduction divides by is a count of the data, as PyTorch counts.
+ */
 #include <cairn/kw.h>
 
 #include "build.h"
@@ -154,7 +155,8 @@ static int smooth_l1_loss_decompose(cn_call *c)
 {
   double beta = cni_arg_float(c->args, 3);
   if (!(beta >= 0)) return cn_call_fail(c, CN_ERR_VALUE, "beta must not be negative, but is %g", beta);
-  cn_tensor *terms = beta > 0 ? cn_smooth_l1_terms(c->in[0], c->in[1], beta) : cn_absolute_difference(c->in[0], c->in[1]);
+  cn_tensor *terms =
+      beta > 0 ? cn_smooth_l1_terms(c->in[0], c->in[1], beta) : cn_absolute_difference(c->in[0], c->in[1]);
   return reduce_terms(c, terms, 2);
 }
 /* huber_loss(input, target, reduction, delta) */
@@ -232,59 +234,74 @@ static int dropout_decompose(cn_call *c)
 }
 
 const cn_op cni_loss_ops[] = {
-  {.sig = "squared_difference(Tensor input, Tensor target) -> Tensor",
-   .doc = "(input - target) squared: the terms of mse_loss.",
-   PROGRAM(squared)},
-  {.sig = "absolute_difference(Tensor input, Tensor target) -> Tensor",
-   .doc = "|input - target|: the terms of l1_loss.",
-   PROGRAM(absolute)},
-  {.sig = "smooth_l1_terms(Tensor input, Tensor target, float beta) -> Tensor",
-   .doc = "The terms of smooth_l1_loss; beta is positive.",
-   PROGRAM(smooth_l1)},
-  {.sig = "huber_terms(Tensor input, Tensor target, float delta) -> Tensor",
-   .doc = "The terms of huber_loss.",
-   PROGRAM(huber)},
-  {.sig = "bce_terms(Tensor input, Tensor target) -> Tensor",
-   .doc = "The terms of binary_cross_entropy.",
-   PROGRAM(bce)},
-  {.sig = "bce_logits_terms(Tensor input, Tensor target) -> Tensor",
-   .doc = "The terms of binary_cross_entropy_with_logits.",
-   PROGRAM(bce_logits)},
-  {.sig = "bce_logits_weighted_terms(Tensor input, Tensor target, Tensor pos_weight) -> Tensor",
-   .doc = "The terms of binary_cross_entropy_with_logits with a weight for the positive class.",
-   PROGRAM(bce_weighted)},
-  {.sig = "kl_terms(Tensor input, Tensor target, bool log_target) -> Tensor",
-   .doc = "The terms of kl_div.",
-   PROGRAM(kl)},
-  {.sig = "mse_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn",
-   .doc = "Squared differences, averaged ('mean'), added up ('sum') or as they are ('none').",
-   .flags = CN_OP_COMPOSITE, .decompose = mse_loss_decompose},
-  {.sig = "l1_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn",
-   .doc = "Absolute differences, averaged ('mean'), added up ('sum') or as they are ('none').",
-   .flags = CN_OP_COMPOSITE, .decompose = l1_loss_decompose},
-  {.sig = "smooth_l1_loss(Tensor input, Tensor target, str reduction='mean', float beta=1.0) -> Tensor ; nn",
-   .doc = "Squared differences over 2 beta below beta, absolute ones less beta / 2 above; beta 0 is l1_loss.",
-   .flags = CN_OP_COMPOSITE, .decompose = smooth_l1_loss_decompose},
-  {.sig = "huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0) -> Tensor ; nn",
-   .doc = "Half the squared differences up to delta, delta times the absolute ones less delta / 2 beyond.",
-   .flags = CN_OP_COMPOSITE, .decompose = huber_loss_decompose},
-  {.sig = "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, str reduction='mean') -> Tensor "
-          "; nn opt_weight",
-   .doc = "-(t log x + (1 - t) log(1 - x)) of probabilities x, each logarithm at least -100; weight multiplies the terms.",
-   .flags = CN_OP_COMPOSITE, .decompose = bce_decompose},
-  {.sig = "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, str reduction='mean', "
-          "Tensor? pos_weight=None) -> Tensor ; nn opt_weight opt_pos_weight",
-   .doc = "binary_cross_entropy of sigmoid(input), exact for large inputs; pos_weight multiplies the positive terms.",
-   .flags = CN_OP_COMPOSITE, .decompose = bce_logits_decompose},
-  {.sig = "kl_div(Tensor input, Tensor target, str reduction='mean', bool log_target=False) -> Tensor ; nn",
-   .doc = "target (log target - input) for log-probabilities input, or exp(target) (target - input) with log_target. "
-          "'batchmean' divides the sum by the first size.",
-   .flags = CN_OP_COMPOSITE, .decompose = kl_div_decompose},
-  {.sig = "native_dropout(Tensor input, float p) -> (Tensor output, Tensor mask)",
-   .doc = "Each element zero with probability p, else divided by 1 - p; mask says which were kept.",
-   .flags = CN_OP_RANDOM, .infer = native_dropout_infer, .vjp = native_dropout_vjp, .needs = {[0] = CN_OUT(1)}},
-  {.sig = "dropout(Tensor input, float p=0.5, bool training=True) -> Tensor ; nn",
-   .doc = "In training, each element zero with probability p, else divided by 1 - p; otherwise input itself.",
-   .flags = CN_OP_COMPOSITE, .decompose = dropout_decompose},
+    {.sig = "squared_difference(Tensor input, Tensor target) -> Tensor",
+     .doc = "(input - target) squared: the terms of mse_loss.",
+     PROGRAM(squared)},
+    {.sig = "absolute_difference(Tensor input, Tensor target) -> Tensor",
+     .doc = "|input - target|: the terms of l1_loss.",
+     PROGRAM(absolute)},
+    {.sig = "smooth_l1_terms(Tensor input, Tensor target, float beta) -> Tensor",
+     .doc = "The terms of smooth_l1_loss; beta is positive.",
+     PROGRAM(smooth_l1)},
+    {.sig = "huber_terms(Tensor input, Tensor target, float delta) -> Tensor",
+     .doc = "The terms of huber_loss.",
+     PROGRAM(huber)},
+    {.sig = "bce_terms(Tensor input, Tensor target) -> Tensor",
+     .doc = "The terms of binary_cross_entropy.",
+     PROGRAM(bce)},
+    {.sig = "bce_logits_terms(Tensor input, Tensor target) -> Tensor",
+     .doc = "The terms of binary_cross_entropy_with_logits.",
+     PROGRAM(bce_logits)},
+    {.sig = "bce_logits_weighted_terms(Tensor input, Tensor target, Tensor pos_weight) -> Tensor",
+     .doc = "The terms of binary_cross_entropy_with_logits with a weight for the positive class.",
+     PROGRAM(bce_weighted)},
+    {.sig = "kl_terms(Tensor input, Tensor target, bool log_target) -> Tensor",
+     .doc = "The terms of kl_div.",
+     PROGRAM(kl)},
+    {.sig = "mse_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn",
+     .doc = "Squared differences, averaged ('mean'), added up ('sum') or as they are ('none').",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = mse_loss_decompose},
+    {.sig = "l1_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn",
+     .doc = "Absolute differences, averaged ('mean'), added up ('sum') or as they are ('none').",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = l1_loss_decompose},
+    {.sig = "smooth_l1_loss(Tensor input, Tensor target, str reduction='mean', float beta=1.0) -> Tensor ; nn",
+     .doc = "Squared differences over 2 beta below beta, absolute ones less beta / 2 above; beta 0 is l1_loss.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = smooth_l1_loss_decompose},
+    {.sig = "huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0) -> Tensor ; nn",
+     .doc = "Half the squared differences up to delta, delta times the absolute ones less delta / 2 beyond.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = huber_loss_decompose},
+    {.sig = "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, str reduction='mean') -> Tensor "
+            "; nn opt_weight",
+     .doc = "-(t log x + (1 - t) log(1 - x)) of probabilities x, each logarithm at least -100; weight multiplies the "
+            "terms.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = bce_decompose},
+    {.sig =
+         "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, str reduction='mean', "
+         "Tensor? pos_weight=None) -> Tensor ; nn opt_weight opt_pos_weight",
+     .doc =
+         "binary_cross_entropy of sigmoid(input), exact for large inputs; pos_weight multiplies the positive terms.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = bce_logits_decompose},
+    {.sig = "kl_div(Tensor input, Tensor target, str reduction='mean', bool log_target=False) -> Tensor ; nn",
+     .doc =
+         "target (log target - input) for log-probabilities input, or exp(target) (target - input) with log_target. "
+         "'batchmean' divides the sum by the first size.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = kl_div_decompose},
+    {.sig = "native_dropout(Tensor input, float p) -> (Tensor output, Tensor mask)",
+     .doc = "Each element zero with probability p, else divided by 1 - p; mask says which were kept.",
+     .flags = CN_OP_RANDOM,
+     .infer = native_dropout_infer,
+     .vjp = native_dropout_vjp,
+     .needs = {[0] = CN_OUT(1)}},
+    {.sig = "dropout(Tensor input, float p=0.5, bool training=True) -> Tensor ; nn",
+     .doc = "In training, each element zero with probability p, else divided by 1 - p; otherwise input itself.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = dropout_decompose},
 };
 CNI_FAMILY(loss);

@@ -1,7 +1,7 @@
 /* op_call.c: calling any op by row with generic values: the entry of bindings, graphs and tests.
  *
- * Place in the flow: checks and completes the arguments, then goes through apply like the generated functions. Invariant:
- * errors are reported by the returned code and do not stay pending across calls. */
+ * Place in the flow: checks and completes the arguments, then goes through apply like the generated functions.
+ * Invariant: errors are reported by the returned code and do not stay pending across calls. */
 #include "apply.h"
 #include "families.h"
 

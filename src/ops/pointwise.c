@@ -1,8 +1,8 @@
 /* pointwise.c: the family of pointwise primitives (pointwise.def) and what all pointwise rows share: type and shape
  * inference, finding a call's program, and the gradient through the op "pointwise".
  *
- * Place in the flow: apply -> cni_pointwise_infer -> a backend's one kernel for "pointwise", which asks cni_program_of.
- * Invariant: no pointwise op has code of its own here or in any backend. */
+ * Place in the flow: apply -> cni_pointwise_infer -> a backend's one kernel for "pointwise", which asks
+ * cni_program_of. Invariant: no pointwise op has code of its own here or in any backend. */
 #include "pointwise.h"
 
 #include <cairn/ops.h>
@@ -114,7 +114,8 @@ static int check_steps(const cn_call *c, const cni_program *p, int dtype)
   for (int i = 0; i < p->nstep; i++) {
     const cni_prim_info *prim = &cni_prims[p->steps[i].prim];
     if (is_float ? prim->kind == CNI_BIT : prim->kind == CNI_FLT)
-      return cn_call_fail(c, CN_ERR_DTYPE, "its step %s does not take %s", prim->name, cn_dtype_name((cn_dtype)dtype));
+      return cn_call_fail(c, CN_ERR_DTYPE, "its step %s does not take %s", prim->name,
+                          cn_dtype_name((cn_dtype)dtype));
   }
   return CN_OK;
 }
@@ -195,7 +196,8 @@ int cni_pointwise_vjp(cn_vjp *v)
                 : v->args[i].tag == CN_V_FLOAT || v->args[i].tag == CN_V_INT || v->args[i].tag == CN_V_BOOL
                     ? cni_arg_float(v->args, i)
                     : 0;
-  int n = cn_pointwise(out, CNI_PROG_OUTS, in, (size_t)grad.program->nin, grad.program->text, consts, (size_t)nconsts);
+  int n =
+      cn_pointwise(out, CNI_PROG_OUTS, in, (size_t)grad.program->nin, grad.program->text, consts, (size_t)nconsts);
   if (n < 0) return n;
   for (int i = 0, k = 0; i < v->nin; i++)
     if (want >> i & 1) v->gin[i] = out[k++];

@@ -1,8 +1,8 @@
 /* pool.c: the family of pooling ops: the largest or the mean of windows of images, and their gradients as ops.
  *
- * Place in the flow: backends give kernels for the rows with infer; max_pool2d is composite. Invariant: a forward op and
- * its backward op are each other's transposes, so gradients of any order end here (max_pool2d_backward's is a gather by
- * the same indices). An image without a batch dim is a batch of one. */
+ * Place in the flow: backends give kernels for the rows with infer; max_pool2d is composite. Invariant: a forward op
+ * and its backward op are each other's transposes, so gradients of any order end here (max_pool2d_backward's is a
+ * gather by the same indices). An image without a batch dim is a batch of one. */
 #include <cairn/kw.h>
 
 #include "families.h"

@@ -1,8 +1,8 @@
 /* program.h: pointwise programs: short lists of primitive steps that eager runs in one pass over memory.
  *
- * Place in the flow: a pointwise row (pointwise.def, programs.c) names a builder; infer and the kernels of every backend
- * ask here for its program, autograd for the program of its gradient, codegen renders it. Invariant: a finished program
- * is interned by its text and never changes or goes away, so its address identifies it. */
+ * Place in the flow: a pointwise row (pointwise.def, programs.c) names a builder; infer and the kernels of every
+ * backend ask here for its program, autograd for the program of its gradient, codegen renders it. Invariant: a
+ * finished program is interned by its text and never changes or goes away, so its address identifies it. */
 #ifndef CNI_OPS_PROGRAM_H
 #define CNI_OPS_PROGRAM_H
 
@@ -59,7 +59,8 @@ typedef struct cni_program {
   cni_const consts[CNI_PROG_CONSTS];
   cni_step steps[CNI_PROG_STEPS];
   uint8_t out[CNI_PROG_OUTS];
-  /* Where an interpreter keeps each step's value: slots are reused as soon as their value was read for the last time. */
+  /* Where an interpreter keeps each step's value: slots are reused as soon as their value was read for the last time.
+   */
   uint8_t slot[CNI_PROG_STEPS];
   int nslots;
 } cni_program;
@@ -101,9 +102,10 @@ const cni_program *cni_program_of(const cn_call *call, double *consts);
 /* Finds or parses a program by its text (cni_program.text). NULL with the error set on nonsense. */
 const cni_program *cni_program_parse(const char *text);
 
-/* The gradient of a program with respect to the wanted inputs (bit mask). Its inputs are the gradients of the results,
- * then the inputs, then the results of the original program; uses[] says which of those (bit i: input i) it reads. Its
- * results are the gradients of the wanted inputs, in order; a register of -1 never occurs (zero is a constant). */
+/* The gradient of a program with respect to the wanted inputs (bit mask). Its inputs are the gradients of the
+ * results, then the inputs, then the results of the original program; uses[] says which of those (bit i: input i) it
+ * reads. Its results are the gradients of the wanted inputs, in order; a register of -1 never occurs (zero is a
+ * constant). */
 typedef struct cni_program_grad {
   const cni_program *program;
   uint32_t uses;

@@ -1,7 +1,8 @@
 /* program_grad.c: the gradient of a pointwise program, itself a program, derived once and cached.
  *
  * Place in the flow: autograd asks for it when it records a pointwise op (which values to save) and when it runs the
- * node (what to compute). Invariant: the gradient of every primitive is read off pointwise.def, nothing is written here. */
+ * node (what to compute). Invariant: the gradient of every primitive is read off pointwise.def, nothing is written
+ * here. */
 #include <pthread.h>
 #include <string.h>
 

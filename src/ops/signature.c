@@ -92,7 +92,8 @@ static bool default_value(const char **s, cni_param *p)
     p->def_text[n - 1] = 0; /* the quotes go */
     memmove(p->def_text, p->def_text + 1, n - 1);
     p->def = cn_v_str(p->def_text);
-  } else if (p->type == CNI_T_INT) p->def = cn_v_int(strtoll(p->def_text, NULL, 10));
+  } else if (p->type == CNI_T_INT || (p->type == CNI_T_SCALAR && !strpbrk(p->def_text, ".en")))
+    p->def = cn_v_int(strtoll(p->def_text, NULL, 10));
   else p->def = cn_v_float(strtod(p->def_text, NULL));
   return true;
 }

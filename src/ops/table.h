@@ -1,8 +1,8 @@
 /* table.h: the op table: every row with its parsed signature, by number and by name.
  *
- * Place in the flow: families give rows (cn_op), table.c numbers them and reads their signatures once; apply, autograd,
- * capture, backends, bindings and the `cairn ops` command read the result. Invariant: after cni_init rows are only ever
- * added, never changed. */
+ * Place in the flow: families give rows (cn_op), table.c numbers them and reads their signatures once; apply,
+ * autograd, capture, backends, bindings and the `cairn ops` command read the result. Invariant: after cni_init rows
+ * are only ever added, never changed. */
 #ifndef CNI_OPS_TABLE_H
 #define CNI_OPS_TABLE_H
 

@@ -419,8 +419,8 @@ static int unfold_infer(cn_call *c)
   return cn_call_view(c, 0, 0, d->ndim + 1, shape, strides, 0);
 }
 
-/* Gradient of views whose elements may overlap: numbers the input's elements, views the numbers the same way, and adds
- * each gradient up at its number. */
+/* Gradient of views whose elements may overlap: numbers the input's elements, views the numbers the same way, and
+ * adds each gradient up at its number. */
 static cn_tensor *add_back(const cn_meta *m, cn_tensor *numbers, cn_tensor *g)
 {
   int64_t numel = cni_numel(m->ndim, m->shape);
@@ -495,7 +495,8 @@ static cn_tensor *detach_scatter(const cn_call *c, cn_tensor *base, cn_tensor *s
 
 static int list_room(cn_call *c, int64_t n)
 {
-  if (n > c->nout) return cn_call_fail(c, CN_ERR_VALUE, "gives %lld results, room was made for %d", (long long)n, c->nout);
+  if (n > c->nout)
+    return cn_call_fail(c, CN_ERR_VALUE, "gives %lld results, room was made for %d", (long long)n, c->nout);
   c->nout = (int)n;
   return CN_OK;
 }
@@ -536,8 +537,8 @@ static int split_with_sizes_decompose(cn_call *c)
     at += sizes->u.is[i];
   }
   if (at != c->in[0]->d.shape[dim])
-    return cn_call_fail(c, CN_ERR_SHAPE, "the sizes add up to %lld, but dimension %d has size %lld", (long long)at, dim,
-                        (long long)c->in[0]->d.shape[dim]);
+    return cn_call_fail(c, CN_ERR_SHAPE, "the sizes add up to %lld, but dimension %d has size %lld", (long long)at,
+                        dim, (long long)c->in[0]->d.shape[dim]);
   int status = list_room(c, sizes->n);
   if (status) return status;
   at = 0;

@@ -101,19 +101,33 @@ static int as_strided_scatter_vjp(cn_vjp *v)
 }
 
 const cn_op cni_view_scatter_ops[] = {
-  {.sig = "select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor ; method",
-   .doc = "A copy of input whose index of dimension dim is src.",
-   .flags = CN_OP_ANY_DTYPE, .infer = like_input_infer, .vjp = select_scatter_vjp, .decompose = select_scatter_decompose},
-  {.sig = "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor "
-          "; method",
-   .doc = "A copy of input whose slice along dimension dim is src.",
-   .flags = CN_OP_ANY_DTYPE, .infer = like_input_infer, .vjp = slice_scatter_vjp, .decompose = slice_scatter_decompose},
-  {.sig = "diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor ; method",
-   .doc = "A copy of input whose diagonal is src.",
-   .flags = CN_OP_ANY_DTYPE, .infer = like_input_infer, .vjp = diagonal_scatter_vjp, .decompose = diagonal_scatter_decompose},
-  {.sig = "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor "
-          "; method",
-   .doc = "A copy of input in which the elements that as_strided would show are src.",
-   .flags = CN_OP_ANY_DTYPE, .infer = like_input_infer, .vjp = as_strided_scatter_vjp, .decompose = as_strided_scatter_decompose},
+    {.sig = "select_scatter(Tensor input, Tensor src, int dim, int index) -> Tensor ; method",
+     .doc = "A copy of input whose index of dimension dim is src.",
+     .flags = CN_OP_ANY_DTYPE,
+     .infer = like_input_infer,
+     .vjp = select_scatter_vjp,
+     .decompose = select_scatter_decompose},
+    {.sig =
+         "slice_scatter(Tensor input, Tensor src, int dim=0, int? start=None, int? end=None, int step=1) -> Tensor "
+         "; method",
+     .doc = "A copy of input whose slice along dimension dim is src.",
+     .flags = CN_OP_ANY_DTYPE,
+     .infer = like_input_infer,
+     .vjp = slice_scatter_vjp,
+     .decompose = slice_scatter_decompose},
+    {.sig = "diagonal_scatter(Tensor input, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor ; method",
+     .doc = "A copy of input whose diagonal is src.",
+     .flags = CN_OP_ANY_DTYPE,
+     .infer = like_input_infer,
+     .vjp = diagonal_scatter_vjp,
+     .decompose = diagonal_scatter_decompose},
+    {.sig =
+         "as_strided_scatter(Tensor input, Tensor src, int[] size, int[] stride, int? storage_offset=None) -> Tensor "
+         "; method",
+     .doc = "A copy of input in which the elements that as_strided would show are src.",
+     .flags = CN_OP_ANY_DTYPE,
+     .infer = like_input_infer,
+     .vjp = as_strided_scatter_vjp,
+     .decompose = as_strided_scatter_decompose},
 };
 CNI_FAMILY(view_scatter);

@@ -1,7 +1,7 @@
 /* window.h: what convolution and pooling share: pairs of integers, window arithmetic, memory order.
  *
- * Place in the flow: infer rules and CPU kernels of conv2d and the pools read their arguments with these. Invariant: a
- * pair argument is one number for both directions or two, height first. */
+ * Place in the flow: infer rules and CPU kernels of conv2d and the pools read their arguments with these. Invariant:
+ * a pair argument is one number for both directions or two, height first. */
 #ifndef CNI_OPS_WINDOW_H
 #define CNI_OPS_WINDOW_H
 

@@ -1,7 +1,7 @@
 /* scope.c: scopes, which own the results of ops until they end.
  *
- * Place in the flow: apply.c adds every result to the innermost scope. Invariant: items[] of a state is a stack; a scope
- * is the part above its first item; a slot taken out of the middle is left NULL. */
+ * Place in the flow: apply.c adds every result to the innermost scope. Invariant: items[] of a state is a stack; a
+ * scope is the part above its first item; a slot taken out of the middle is left NULL. */
 #include <string.h>
 
 #include "base/log.h"

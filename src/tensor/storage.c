@@ -46,7 +46,10 @@ cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void 
   return s;
 }
 
-cni_storage *cni_storage_meta(cn_device device, size_t size) { return header(sizeof(cni_storage), device, NULL, size); }
+cni_storage *cni_storage_meta(cn_device device, size_t size)
+{
+  return header(sizeof(cni_storage), device, NULL, size);
+}
 
 /* Nothing to give back: borrowed without a release function, or no memory at all (captured). */
 static void keep_memory(void *payload) { (void)payload; }

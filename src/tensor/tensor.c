@@ -1,7 +1,7 @@
 /* tensor.c: making, looking into and freeing tensor handles.
  *
- * Place in the flow: apply.c makes result handles here; users look into them. Invariant: freeing is iterative: a chain
- * of a hundred thousand views or nodes is freed by one loop, never by recursion. */
+ * Place in the flow: apply.c makes result handles here; users look into them. Invariant: freeing is iterative: a
+ * chain of a hundred thousand views or nodes is freed by one loop, never by recursion. */
 #include "tensor.h"
 
 #include <string.h>
@@ -187,7 +187,10 @@ int64_t cn_size(const cn_tensor *t, int64_t dim)
 }
 
 bool cn_is_contiguous(const cn_tensor *t) { return t && cni_is_contiguous(t->d.ndim, t->d.shape, t->d.strides); }
-bool cn_is_channels_last(const cn_tensor *t) { return t && cni_is_channels_last(t->d.ndim, t->d.shape, t->d.strides); }
+bool cn_is_channels_last(const cn_tensor *t)
+{
+  return t && cni_is_channels_last(t->d.ndim, t->d.shape, t->d.strides);
+}
 bool cn_is_view(const cn_tensor *t) { return t && t->view; }
 uint64_t cn_tensor_version(const cn_tensor *t) { return t ? atomic_load(&t->storage->version) : 0; }
 size_t cn_tensor_nbytes(const cn_tensor *t)

@@ -84,8 +84,8 @@ typedef struct cni_memory_table {
 extern cni_memory_table cni_memory;
 
 /* ---- tensors (tensor.c) ---- */
-/* A handle with desc copied from dtype/shape/strides (strides NULL: contiguous) over storage, whose reference is taken
- * over (released on failure). Owned result, in no scope. */
+/* A handle with desc copied from dtype/shape/strides (strides NULL: contiguous) over storage, whose reference is
+ * taken over (released on failure). Owned result, in no scope. */
 cn_tensor *cni_tensor_over(cni_storage *storage, int64_t offset, int dtype, int ndim, const int64_t *shape,
                            const int64_t *strides);
 /* A fresh contiguous or strided tensor; owned, in no scope. */
@@ -124,7 +124,8 @@ static inline void cni_node_release(struct cni_node *n)
 /* ---- scopes (scope.c) ---- */
 /* Gives an owned reference to the innermost scope; returns t (released and NULL on failure). */
 cn_tensor *cni_scope_add(cn_tensor *t);
-/* Takes the scope's reference of t back, if the current scopes own one: the caller owns it then. Otherwise adds one. */
+/* Takes the scope's reference of t back, if the current scopes own one: the caller owns it then. Otherwise adds one.
+ */
 cn_tensor *cni_scope_take(cn_tensor *t);
 /* Inner scopes for library code: push answers the depth to give to pop, 0 when out of memory (pop ignores it). */
 /* Like take, but leaves what belongs to scopes outside `depth` where it is (and adds a reference). */

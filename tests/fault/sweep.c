@@ -83,7 +83,8 @@ static bool run_failing(const char *name, sweep_fn work, uint64_t k, size_t base
   cn_err_clear();
   check_state(name, k);
   if (ended.in_use != base)
-    fail_msg("%s: allocation %d failed: %lld bytes stay behind", name, (int)k, (long long)ended.in_use - (long long)base);
+    fail_msg("%s: allocation %d failed: %lld bytes stay behind", name, (int)k,
+             (long long)ended.in_use - (long long)base);
   return !status && ended.allocations - began.allocations < k;
 }
 

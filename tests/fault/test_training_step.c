@@ -184,7 +184,8 @@ static int block_fn(cn_tensor **out, cn_tensor *const *in, void *payload)
 
 static int checkpoint_step(double *result)
 {
-  cn_tensor *in[2] = {cn_requires_grad(cn_randn(CN_SHAPE(4, 6)), true), cn_requires_grad(cn_randn(CN_SHAPE(6, 6)), true)};
+  cn_tensor *in[2] = {cn_requires_grad(cn_randn(CN_SHAPE(4, 6)), true),
+                      cn_requires_grad(cn_randn(CN_SHAPE(6, 6)), true)};
   cn_tensor *out[2] = {NULL, NULL};
   if (cn_err() || cn_checkpoint(out, 2, block_fn, in, 2, NULL)) return cn_err();
   if (cn_backward(cn_sum(cn_mul(out[0], out[1])))) return cn_err();
@@ -294,8 +295,8 @@ static int teardown(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      TEST(eager_step),       TEST(captured_step),    TEST(captured_sizes), TEST(custom_function), TEST(checkpoint_step),
-      TEST(views_and_writes), TEST(hooks_and_kept_gradients), TEST(other_ops),
+      TEST(eager_step),      TEST(captured_step),    TEST(captured_sizes),           TEST(custom_function),
+      TEST(checkpoint_step), TEST(views_and_writes), TEST(hooks_and_kept_gradients), TEST(other_ops),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,5 @@
-/* random_call.c: see random_call.h. Sizes are kept small, so that a sensible call takes microseconds; senseless ones are
- * so large that they must be refused. */
+/* random_call.c: see random_call.h. Sizes are kept small, so that a sensible call takes microseconds; senseless ones
+ * are so large that they must be refused. */
 #define _XOPEN_SOURCE 700
 #include "random_call.h"
 
@@ -27,10 +27,28 @@ double rng_unit(rng *r) { return (double)(rng_next(r) >> 11) * 0x1p-53; }
 
 int64_t random_int(rng *r)
 {
-  static const int64_t odd[] = {INT64_MIN, INT64_MIN + 1, INT64_MIN + 2, INT64_MAX, INT64_MAX - 1, (int64_t)1 << 62,
-                                -((int64_t)1 << 62), (int64_t)1 << 40, -((int64_t)1 << 40), (int64_t)1 << 32,
-                                (int64_t)INT32_MAX, (int64_t)INT32_MAX + 1, INT32_MIN, (int64_t)INT32_MIN - 1, 255, 256,
-                                65, -65, 33, 17, -17, 16};
+  static const int64_t odd[] = {INT64_MIN,
+                                INT64_MIN + 1,
+                                INT64_MIN + 2,
+                                INT64_MAX,
+                                INT64_MAX - 1,
+                                (int64_t)1 << 62,
+                                -((int64_t)1 << 62),
+                                (int64_t)1 << 40,
+                                -((int64_t)1 << 40),
+                                (int64_t)1 << 32,
+                                (int64_t)INT32_MAX,
+                                (int64_t)INT32_MAX + 1,
+                                INT32_MIN,
+                                (int64_t)INT32_MIN - 1,
+                                255,
+                                256,
+                                65,
+                                -65,
+                                33,
+                                17,
+                                -17,
+                                16};
   if (rng_one_in(r, 12)) return odd[rng_below(r, (int64_t)(sizeof odd / sizeof *odd))];
   return rng_one_in(r, 4) ? rng_below(r, 16) - 8 : rng_below(r, 5) - 1;
 }
@@ -56,7 +74,8 @@ static theme now; /* shapes and types of the present call resemble each other, o
 
 static cn_dtype random_dtype(rng *r)
 {
-  static const cn_dtype usual[] = {CN_F32, CN_F32, CN_F32, CN_F64, CN_F64, CN_F16, CN_BF16, CN_I64, CN_I64, CN_I32, CN_BOOL};
+  static const cn_dtype usual[] = {CN_F32,  CN_F32, CN_F32, CN_F64, CN_F64, CN_F16,
+                                   CN_BF16, CN_I64, CN_I64, CN_I32, CN_BOOL};
   if (rng_one_in(r, 6)) return (cn_dtype)(1 + rng_below(r, CN_DTYPE_COUNT - 1));
   return usual[rng_below(r, (int64_t)(sizeof usual / sizeof *usual))];
 }
@@ -118,7 +137,8 @@ static cn_tensor *filled(rng *r, const int64_t *shape, int ndim, cn_dtype dtype)
 /* A tensor of this shape that is a view of a larger, transposed or smaller one. */
 static cn_tensor *viewed(rng *r, const int64_t *shape, int ndim, cn_dtype dtype, bool leaf)
 {
-  int64_t base[DIMS], d = rng_below(r, ndim), e = rng_below(r, ndim), step = 1 + rng_below(r, 3), start = rng_below(r, 2);
+  int64_t base[DIMS], d = rng_below(r, ndim), e = rng_below(r, ndim), step = 1 + rng_below(r, 3),
+                      start = rng_below(r, 2);
   memcpy(base, shape, (size_t)ndim * sizeof *base);
   int64_t kind = rng_below(r, 4);
   if (kind == 0) base[d] = shape[e], base[e] = shape[d];
@@ -147,8 +167,8 @@ cn_tensor *random_tensor(rng *r, bool grad)
 }
 
 /* ---- calls that fit: most random ones of these ops would not ----
- * One word per argument: f2,3 a float tensor of that shape, j an index tensor, m a mask, l a list of integers, i an integer, d a
- * number, b a bool, s a string, t2x3,4 two tensors, n none. */
+ * One word per argument: f2,3 a float tensor of that shape, j an index tensor, m a mask, l a list of integers, i an
+ * integer, d a number, b a bool, s a string, t2x3,4 two tensors, n none. */
 static const char *const fitting[][2] = {
     {"conv2d", "f2,2,6,6 f3,2,3,3 f3 l1,2 l1,0 l1,1 i1"},
     {"conv2d", "f1,4,5,5 f4,2,3,3 n l2,1 l1,1 l2,1 i2"},
@@ -274,9 +294,25 @@ static cn_tensor *new_tensor(random_call *c, rng *r)
 
 static const char *random_word(random_call *c, rng *r, int i)
 {
-  static const char *const words[] = {"mean", "sum", "none", "tanh", "trunc", "floor", "prod", "amax", "amin", "replace",
-                                      "batchmean", "reflect", "%s%n", "", "nonsense", "1||exp 0|1", "2||add 0 1|2",
-                                      "2|@7|mul 0 2|3", "1|1.5|mul 0 1;exp 2|3,2"};
+  static const char *const words[] = {"mean",
+                                      "sum",
+                                      "none",
+                                      "tanh",
+                                      "trunc",
+                                      "floor",
+                                      "prod",
+                                      "amax",
+                                      "amin",
+                                      "replace",
+                                      "batchmean",
+                                      "reflect",
+                                      "%s%n",
+                                      "",
+                                      "nonsense",
+                                      "1||exp 0|1",
+                                      "2||add 0 1|2",
+                                      "2|@7|mul 0 2|3",
+                                      "1|1.5|mul 0 1;exp 2|3,2"};
   char *room = c->strings[i];
   if (c->info.params[i].default_text && rng_one_in(r, 2))
     return strncpy(room, c->info.params[i].default_text, CALL_STRING - 1);
@@ -320,7 +356,9 @@ static cn_value random_value(random_call *c, rng *r, int i, const char *type)
   if (!strncmp(type, "bool", 4)) return rng_one_in(r, 20) ? cn_v_int(random_int(r)) : cn_v_bool(rng_one_in(r, 2));
   if (!strncmp(type, "str", 3)) return cn_v_str(random_word(c, r, i));
   if (!strncmp(type, "dtype", 5))
-    return cn_v_int(rng_one_in(r, 10) ? random_int(r) : rng_one_in(r, 4) ? rng_below(r, 40) - 4 : (int64_t)random_dtype(r));
+    return cn_v_int(rng_one_in(r, 10)  ? random_int(r)
+                    : rng_one_in(r, 4) ? rng_below(r, 40) - 4
+                                       : (int64_t)random_dtype(r));
   if (!strncmp(type, "device", 6)) return random_device(r);
   return rng_one_in(r, 2) ? cn_v_float(random_float(r)) : cn_v_int(random_int(r)); /* Scalar */
 }
@@ -408,7 +446,8 @@ int random_call_make(random_call *c, uint64_t seed, const cn_op *op)
   }
   say(c, ")");
   c->capacity = random_capacity(c, &r);
-  if (rng_one_in(&r, 6)) { /* in place: into an input, or into another tensor */
+  bool unset = !strncmp(c->info.name, "empty", 5); /* its elements are nobody's to read */
+  if (rng_one_in(&r, 6) && !unset) { /* in place: into an input, or into another tensor */
     bool own = c->ntensors && !rng_one_in(&r, 3);
     c->dest = own ? c->tensors[rng_below(&r, (int64_t)c->ntensors)] : random_tensor(&r, c->grad && rng_one_in(&r, 4));
     say(c, " into %s", own ? "its input " : "");

@@ -1,7 +1,7 @@
 /* random_call.h: makes up calls of ops: tensors and attributes, sensible and senseless, from one number each.
  *
- * Place in the flow: test_api_calls.c runs what is made here. Invariant: a call follows from its seed alone, so that any
- * one can be made again by itself. */
+ * Place in the flow: test_api_calls.c runs what is made here. Invariant: a call follows from its seed alone, so that
+ * any one can be made again by itself. */
 #ifndef TESTS_FUZZ_RANDOM_CALL_H
 #define TESTS_FUZZ_RANDOM_CALL_H
 
@@ -38,8 +38,8 @@ typedef struct random_call {
   size_t length;
 } random_call;
 
-/* Makes a call of a random op (or of `op`, when that is not NULL). Its tensors belong to the innermost scope. 0, or an
- * error (of memory, say). */
+/* Makes a call of a random op (or of `op`, when that is not NULL). Its tensors belong to the innermost scope. 0, or
+ * an error (of memory, say). */
 int random_call_make(random_call *c, uint64_t seed, const cn_op *op);
 
 /* A random tensor of the theme that the call's seed set; NULL on error. Exposed for calls outside the op table. */

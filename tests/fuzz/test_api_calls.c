@@ -1,8 +1,8 @@
-/* test_api_calls.c: random calls of all ops, valid and invalid, with gradients, in place and captured: none may crash,
- * hang, leak or report a bug of cairn's own; errors are all that may come of nonsense.
+/* test_api_calls.c: random calls of all ops, valid and invalid, with gradients, in place and captured: none may
+ * crash, hang, leak or report a bug of cairn's own; errors are all that may come of nonsense.
  *
- * 20,000 calls, with CAIRN_LONG=1 a million. CAIRN_SEED=n takes other ones; CAIRN_CALL=i runs call i alone, CAIRN_OP=name
- * only calls of one op. What was called last is printed when the process dies. */
+ * 20,000 calls, with CAIRN_LONG=1 a million. CAIRN_SEED=n takes other ones; CAIRN_CALL=i runs call i alone,
+ * CAIRN_OP=name only calls of one op. What was called last is printed when the process dies. */
 #define _XOPEN_SOURCE 700
 #include <cairn/kw.h>
 #include <signal.h>
@@ -16,7 +16,15 @@
 #include "random_call.h"
 #include "test.h"
 
-enum { SHORT = 20000, LONG = 1000000, HANG_SECONDS = 120, BUFFER = 1 << 20, RESULTS = 16, MOST_FAILURES = 50, MOST_OPS = 2048 };
+enum {
+  SHORT = 20000,
+  LONG = 1000000,
+  HANG_SECONDS = 120,
+  BUFFER = 1 << 20,
+  RESULTS = 16,
+  MOST_FAILURES = 50,
+  MOST_OPS = 2048
+};
 enum { MEMORY_LIMIT = 64 << 20 };
 
 static random_call call;
@@ -229,7 +237,8 @@ static void run_call(const cn_op *op)
   cn_err_clear();
   cn_scope_end(s);
   const cn_state *st = cni_state();
-  CHECK(!st->nframes && !st->modes && !st->no_grad && !st->capture && !st->draining, "modes or scopes were left open");
+  CHECK(!st->nframes && !st->modes && !st->no_grad && !st->capture && !st->draining,
+        "modes or scopes were left open");
 }
 
 static size_t in_use(void)

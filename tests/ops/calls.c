@@ -1,7 +1,7 @@
 /* calls.c: makes a sample's tensors, runs its op, and its gradient.
  *
- * Place in the flow: every driver goes through here. Invariant: tensors are made over memory of the C library, so that
- * cairn's own count of memory moves only by what the op allocates. */
+ * Place in the flow: every driver goes through here. Invariant: tensors are made over memory of the C library, so
+ * that cairn's own count of memory moves only by what the op allocates. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -120,7 +120,9 @@ static cn_tensor *item_tensor(const sample *s, const sample_item *it, const call
 {
   if (it->kind == ITEM_TENSOR) return tensor_of(s, &s->literals[it->literal], setup);
   cn_scope *scope = cn_scope_begin();
-  cn_tensor *t = cn_keep(it->kind == ITEM_INT ? cn_int(it->i) : it->kind == ITEM_FLOAT ? cn_num(it->f) : cn_bool(it->i));
+  cn_tensor *t = cn_keep(it->kind == ITEM_INT     ? cn_int(it->i)
+                         : it->kind == ITEM_FLOAT ? cn_num(it->f)
+                                                  : cn_bool(it->i));
   cn_scope_end(scope);
   return t;
 }

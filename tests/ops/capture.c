@@ -14,7 +14,8 @@ typedef struct traced {
   const call *c;            /* the call whose attributes and numbers the graph bakes in */
   int input[SAMPLE_INPUTS]; /* which of its inputs each input of the graph is */
   size_t ninputs;
-  bool has_out[SAMPLE_RESULTS], has_grad[SAMPLE_INPUTS]; /* what eager gave: the outputs of the graph, in this order */
+  bool has_out[SAMPLE_RESULTS],
+      has_grad[SAMPLE_INPUTS]; /* what eager gave: the outputs of the graph, in this order */
   size_t nout, noutputs;
 } traced;
 
@@ -84,8 +85,8 @@ static enum outcome differ(const trial *t, const char *a, const char *b)
   size_t same = 0;
   while (a[same] && a[same] == b[same]) same++;
   while (same && a[same - 1] != '\n') same--;
-  return trial_fail(t, "the text form does not read back as itself:\n    %.*s\n    %.*s", (int)strcspn(a + same, "\n"),
-                    a + same, (int)strcspn(b + same, "\n"), b + same);
+  return trial_fail(t, "the text form does not read back as itself:\n    %.*s\n    %.*s",
+                    (int)strcspn(a + same, "\n"), a + same, (int)strcspn(b + same, "\n"), b + same);
 }
 
 /* The text form, read back, must be the same text and run alike. */

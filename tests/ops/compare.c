@@ -2,8 +2,8 @@
  *
  *     float64 1e-10, float32 1e-5 (absolute 1e-6), float16 2e-3, bfloat16 1.6e-2
  *
- * times the scale of the op's family (test_ops.c), which is larger where an op adds many products up. Invariant: a NaN
- * equals only a NaN, an infinity only itself. */
+ * times the scale of the op's family (test_ops.c), which is larger where an op adds many products up. Invariant: a
+ * NaN equals only a NaN, an infinity only itself. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -106,7 +106,8 @@ enum outcome drive_oracle(const trial *t)
   if (!status) o = check_results(t, &r);
   if (o == PASS && grad && t->golden->status == GOLDEN_VALUES && !exception_for("oracle gradient", t->s))
     o = check_grads(t, &c, &r);
-  if (o == PASS && versions_changed(&c, versions) && !exception_for("inputs unchanged", t->s)) o = trial_fail(t, "the op changed an input");
+  if (o == PASS && versions_changed(&c, versions) && !exception_for("inputs unchanged", t->s))
+    o = trial_fail(t, "the op changed an input");
   cn_err_clear();
   call_result_free(&r);
   call_free(&c);
@@ -129,7 +130,8 @@ static int run_with(const trial *t, const call_setup *setup, call_result *r)
 }
 
 /* The first run is what the second should be. scale 0: to the bit. */
-static enum outcome compare_runs(const trial *t, const call_setup *a, const call_setup *b, double scale, const char *what)
+static enum outcome compare_runs(const trial *t, const call_setup *a, const call_setup *b, double scale,
+                                 const char *what)
 {
   call_result want = {0}, have = {0};
   char detail[300] = "";

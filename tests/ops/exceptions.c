@@ -1,7 +1,8 @@
 /* exceptions.c: what a driver leaves out, in one table, each with its reason.
  *
- * "gradcheck": where finite differences mean nothing. "second order": first-order gradients are checked, their gradients
- * are not. "layouts": the op's meaning depends on memory. Invariant: an entry is removed when its reason is gone. */
+ * "gradcheck": where finite differences mean nothing. "second order": first-order gradients are checked, their
+ * gradients are not. "layouts": the op's meaning depends on memory. Invariant: an entry is removed when its reason is
+ * gone. */
 #include <string.h>
 
 #include "drivers.h"

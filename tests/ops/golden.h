@@ -44,7 +44,8 @@ tolerance tolerance_of(int dtype, double scale);
 /* flags: GOLDEN_ANY_DTYPE, and GOLDEN_ANY_ORDER: memory order is not compared (gradients). */
 enum { GOLDEN_ANY_DTYPE = 1, GOLDEN_ANY_ORDER = 2 };
 bool same_as_golden(cn_tensor *t, const golden_tensor *g, int flags, double scale, char *why, size_t size);
-/* Two tensors: same type and shape, and same elements within the tolerance; scale 0: the same bits (all NaNs are one). */
+/* Two tensors: same type and shape, and same elements within the tolerance; scale 0: the same bits (all NaNs are
+ * one). */
 bool same_tensors(cn_tensor *a, cn_tensor *b, double scale, char *why, size_t size);
 /* Results and gradients of two runs. A missing gradient equals one of zeros. */
 bool same_results(const call_result *a, const call_result *b, double scale, char *why, size_t size);

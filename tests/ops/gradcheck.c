@@ -67,8 +67,8 @@ static enum outcome check(const trial *t, scalar_call *k, cn_tensor **inputs, in
   cn_gradcheck_opts o = {.size = sizeof o, .second_order = !reason && elements <= MOST_SECOND};
   cn_scope *scope = cn_scope_begin();
   int status = cn_gradcheck_with(scalar_of, inputs, k->n, k, &o);
-  enum outcome result = status ? trial_fail(t, "%s%s", o.second_order ? "(second order asked) " : "", cn_err_message())
-                               : PASS;
+  enum outcome result =
+      status ? trial_fail(t, "%s%s", o.second_order ? "(second order asked) " : "", cn_err_message()) : PASS;
   cn_scope_end(scope);
   return result;
 }
@@ -78,7 +78,8 @@ enum outcome drive_gradcheck(const trial *t)
   const sample *s = t->s;
   const char *reason = exception_for("gradcheck", s);
   if (s->must_fail || s->large || !differentiable(s)) return PASS;
-  if (sample_has_range(s, '!', false) || sample_has_range(s, '%', true) || sample_has_range(s, '=', true)) return PASS;
+  if (sample_has_range(s, '!', false) || sample_has_range(s, '%', true) || sample_has_range(s, '=', true))
+    return PASS;
   if (reason) return trial_skip(t, "%s", reason);
   call c;
   scalar_call k = {.c = &c};

@@ -1,7 +1,7 @@
 /* memory.c: the driver that fails every allocation of a sample in turn, forward and gradient.
  *
- * Invariant it checks: whatever the k-th allocation was, the call reports that memory ran out (or managed without it),
- * nothing stays allocated, and the next call works as if nothing had happened. */
+ * Invariant it checks: whatever the k-th allocation was, the call reports that memory ran out (or managed without
+ * it), nothing stays allocated, and the next call works as if nothing had happened. */
 #include "drivers.h"
 
 enum { MOST_FAILURES = 400 };

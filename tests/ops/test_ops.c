@@ -15,8 +15,8 @@
 #include "drivers.h"
 #include "test.h"
 
-/* Tolerances of a family, as multiples of those in compare.c. Larger than 1 where a result is a sum of products, whose
- * order of summation is free. */
+/* Tolerances of a family, as multiples of those in compare.c. Larger than 1 where a result is a sum of products,
+ * whose order of summation is free. */
 static const family families[] = {
   {"pointwise", 1, 4},
   {"view", 1, 1},

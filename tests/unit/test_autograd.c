@@ -1,5 +1,6 @@
-/* test_autograd.c: the behaviour of autograd.h: leaves, accumulation, modes, hooks, custom functions, checkpoints, in-place
- * writes and views (the cases PyTorch's notes on in-place correctness describe), long chains, several threads. */
+/* test_autograd.c: the behaviour of autograd.h: leaves, accumulation, modes, hooks, custom functions, checkpoints,
+ * in-place writes and views (the cases PyTorch's notes on in-place correctness describe), long chains, several
+ * threads. */
 #include <cairn/cairn.h>
 #include <math.h>
 #include <pthread.h>
@@ -15,7 +16,8 @@ static int setup(void **state)
   return 0;
 }
 
-#define LEAF(...) cn_requires_grad(cn_floats((const float[]){__VA_ARGS__}, sizeof((float[]){__VA_ARGS__}) / sizeof(float)), true)
+#define LEAF(...)                                                                                                    \
+  cn_requires_grad(cn_floats((const float[]){__VA_ARGS__}, sizeof((float[]){__VA_ARGS__}) / sizeof(float)), true)
 
 static void assert_values(cn_tensor *t, const float *want, size_t n)
 {

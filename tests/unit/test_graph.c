@@ -1,6 +1,6 @@
-/* test_graph.c: capture and replay: a whole training step equals eager bit for bit, other sizes replay without a new trace,
- * in-place writes and views become values, the text form reads back, the plan reuses memory, and what cannot be captured
- * is an error. */
+/* test_graph.c: capture and replay: a whole training step equals eager bit for bit, other sizes replay without a new
+ * trace, in-place writes and views become values, the text form reads back, the plan reuses memory, and what cannot
+ * be captured is an error. */
 #include <cairn/cairn.h>
 #include <string.h>
 

@@ -33,8 +33,8 @@ static void check_once(int64_t n, int64_t grain)
   atomic_store(&c.smallest, INT64_MAX);
   cni_parallel_for(n, grain, count_range, &c);
   for (int64_t i = 0; i < MOST; i++)
-    if (atomic_load(&c.seen[i]) != (i < n)) fail_msg("n %d grain %d: index %d seen %d times", (int)n, (int)grain, (int)i,
-                                                     atomic_load(&c.seen[i]));
+    if (atomic_load(&c.seen[i]) != (i < n))
+      fail_msg("n %d grain %d: index %d seen %d times", (int)n, (int)grain, (int)i, atomic_load(&c.seen[i]));
 }
 
 static void every_index_once(void **state)

@@ -1,5 +1,5 @@
-/* test_table.c: nothing about an op can be forgotten: every row has what apply, autograd, backends, tests and users need
- * of it. */
+/* test_table.c: nothing about an op can be forgotten: every row has what apply, autograd, backends, tests and users
+ * need of it. */
 #define _POSIX_C_SOURCE 200809L
 #include <cairn/cairn.h>
 #include <dirent.h>
@@ -77,7 +77,8 @@ static void check_signature(const cni_opinfo *op)
   bool seen_default = false;
   for (int i = 0; i < op->nparams; i++) {
     const cni_param *p = &op->params[i];
-    if (seen_default && !p->has_default && !p->keyword_only) complain(op, "a parameter without default after one with");
+    if (seen_default && !p->has_default && !p->keyword_only)
+      complain(op, "a parameter without default after one with");
     seen_default = seen_default || (p->has_default && !p->keyword_only);
     for (int k = 0; k < i; k++)
       if (!strcmp(p->name, op->params[k].name)) complain(op, "two parameters of one name");
@@ -161,7 +162,10 @@ static int twice_decompose(cn_call *c)
 }
 
 static const cn_op own_ops[] = {
-  {.sig = "test_twice(Tensor input) -> Tensor", .doc = "x + x.", .flags = CN_OP_COMPOSITE, .decompose = twice_decompose},
+    {.sig = "test_twice(Tensor input) -> Tensor",
+     .doc = "x + x.",
+     .flags = CN_OP_COMPOSITE,
+     .decompose = twice_decompose},
 };
 static const cn_op bad_ops[][1] = {
   {{.sig = "add(Tensor input) -> Tensor", .doc = "The name is taken.", .flags = CN_OP_COMPOSITE}},

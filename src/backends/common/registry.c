@@ -1,5 +1,5 @@
-/* registry.c: see registry.h. Invariant: kernel lists are only replaced by longer ones before first use of an op; a list
- * that a running dispatcher may read is never freed before exit. */
+/* registry.c: see registry.h. Invariant: kernel lists are only replaced by longer ones before first use of an op; a
+ * list that a running dispatcher may read is never freed before exit. */
 #include "registry.h"
 
 #include <pthread.h>
@@ -243,7 +243,8 @@ cn_device cn_device_find(const char *name)
   char *end = NULL;
   long index = name[n] ? strtol(name + n + 1, &end, 10) : 0;
   if (!b || (end && (*end || end == name + n + 1)) || index < 0 || index >= b->device_count()) {
-    cni_fail(CN_ERR_DEVICE, "device '%s' is not there%s", name, b ? "" : ": no such backend, or its plugin did not load");
+    cni_fail(CN_ERR_DEVICE, "device '%s' is not there%s", name,
+             b ? "" : ": no such backend, or its plugin did not load");
     return CN_DEVICE_DEFAULT;
   }
   return (index_of(b) + 1) << 8 | (cn_device)index;

@@ -76,7 +76,8 @@ static void f32_to_f16_f16c(void *dst, const void *src, size_t n)
   size_t i = 0;
 #if CNI_ISA_LEVEL == 2
   for (; i + 16 <= n; i += 16)
-    _mm256_storeu_si256((void *)(d + i), _mm512_maskz_cvtps_ph((__mmask16)0xffff, _mm512_loadu_ps(s + i), _MM_FROUND_TO_NEAREST_INT));
+    _mm256_storeu_si256((void *)(d + i),
+                        _mm512_maskz_cvtps_ph((__mmask16)0xffff, _mm512_loadu_ps(s + i), _MM_FROUND_TO_NEAREST_INT));
 #endif
   for (; i + 8 <= n; i += 8)
     _mm_storeu_si128((void *)(d + i), _mm256_cvtps_ph(_mm256_loadu_ps(s + i), _MM_FROUND_TO_NEAREST_INT));

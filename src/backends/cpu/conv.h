@@ -1,8 +1,8 @@
 /* conv.h: one convolution as its kernels see it, whichever of the three ops it is, and the kernels' entries.
  *
- * Place in the flow: conv.c reads a call into this; the implementations behind it (onednn.c, conv_direct.c, the reference
- * in conv.c) share it. Invariant: x: (n, c, h, w), weight: (k, c / groups, kh, kw), y: (n, k, oh, ow) keep their meaning
- * in all three; what differs is which of them is written. */
+ * Place in the flow: conv.c reads a call into this; the implementations behind it (onednn.c, conv_direct.c, the
+ * reference in conv.c) share it. Invariant: x: (n, c, h, w), weight: (k, c / groups, kh, kw), y: (n, k, oh, ow) keep
+ * their meaning in all three; what differs is which of them is written. */
 #ifndef CNI_CPU_CONV_H
 #define CNI_CPU_CONV_H
 

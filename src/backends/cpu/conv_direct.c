@@ -1,10 +1,10 @@
 /* conv_direct.c: own convolutions without a matrix of patches. Images are copied once with their borders into planes
- * (one per phase of the stride), in which tap (i, j) of every window is the plane moved by a fixed offset; products then
- * read the planes in place (conv_isa.c).
+ * (one per phase of the stride), in which tap (i, j) of every window is the plane moved by a fixed offset; products
+ * then read the planes in place (conv_isa.c).
  *
- * Flow, for a few images at a time: fill the planes -> products in parallel -> results cut out of the planes' rows and
- * written with their bias. The gradient of the input is the same product over planes of y, one per phase of x; the
- * gradient of the weight is conv_weight.c. Invariant: the order of every sum is fixed by shapes alone. */
+ * Flow, for a few images at a time: fill the planes -> products in parallel -> results cut out of the planes' rows
+ * and written with their bias. The gradient of the input is the same product over planes of y, one per phase of x;
+ * the gradient of the weight is conv_weight.c. Invariant: the order of every sum is fixed by shapes alone. */
 #include "conv_direct.h"
 
 #include <string.h>

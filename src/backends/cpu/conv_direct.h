@@ -1,8 +1,8 @@
 /* conv_direct.h: what the own convolution kernels share: images laid out with their borders.
  *
  * Place in the flow: conv_direct.c (forward, gradient of the input) and conv_weight.c (gradient of the weight) read
- * planes through conv_isa.h's kernels. Invariant: inside a channel's planes, tap (i, j) of the window at (y, x) lies at
- * cni_conv_tap(i, j) + y * pitch + x. */
+ * planes through conv_isa.h's kernels. Invariant: inside a channel's planes, tap (i, j) of the window at (y, x) lies
+ * at cni_conv_tap(i, j) + y * pitch + x. */
 #ifndef CNI_CPU_CONV_DIRECT_H
 #define CNI_CPU_CONV_DIRECT_H
 

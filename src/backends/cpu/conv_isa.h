@@ -35,8 +35,8 @@ typedef struct cni_conv_kernels {
   int mr;      /* rows of a full panel of weights */
   int nr;      /* columns of a full tile */
   int lanes;   /* columns of a vector */
-  /* y[i * pitch + p] = sum over r < depth of a[r * rows + i] * x[offset[r] + p], for i < rows <= mr and p < cols. Whole
-   * vectors are read and written: up to lanes - 1 elements behind cols. */
+  /* y[i * pitch + p] = sum over r < depth of a[r * rows + i] * x[offset[r] + p], for i < rows <= mr and p < cols.
+   * Whole vectors are read and written: up to lanes - 1 elements behind cols. */
   void (*panel)(void *y, int64_t pitch, const void *a, int rows, int64_t depth, const int64_t *offset,
                 const void *x, int64_t cols);
   /* w[i * ld + k] += sum over the walk's elements e, t of them so far, of x[offset[i] + e] * g[t * ld + k], for

@@ -1,9 +1,10 @@
-/* conv_weight.c: the gradient of a convolution's weight, by planes of x (conv_direct.c) and transposed gradients of y.
+/* conv_weight.c: the gradient of a convolution's weight, by planes of x (conv_direct.c) and transposed gradients of
+ * y.
  *
  * Flow, for a few images at a time: fill the planes of x; lay grad out as (pixel, channel) so that a vector holds
- * channels -> in parallel, add up products of moved images with it, into a few partial sums -> add those in order, write
- * the weight. Groups of few channels use dot products over pixels instead. Invariant: the number of partial sums, and
- * what goes into each, depend on shapes alone. */
+ * channels -> in parallel, add up products of moved images with it, into a few partial sums -> add those in order,
+ * write the weight. Groups of few channels use dot products over pixels instead. Invariant: the number of partial
+ * sums, and what goes into each, depend on shapes alone. */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -70,8 +71,8 @@ static void grad_range(int64_t begin, int64_t end, void *payload)
 
 /* ---- sums ---- */
 
-/* Images [first, last) of the planes, rows [row, row + rows) of group g, into w: as many images at a time, or lines of
- * one, as fit the cache. */
+/* Images [first, last) of the planes, rows [row, row + rows) of group g, into w: as many images at a time, or lines
+ * of one, as fit the cache. */
 static void add_outer(const job *j, char *w, int64_t g, int64_t row, int64_t rows, int64_t first,
                       int64_t last)
 {

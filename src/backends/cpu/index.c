@@ -22,7 +22,8 @@ int cni_numbers_open(cni_numbers *n, const cn_desc *index, bool packed)
   n->d = *index;
   n->copy = NULL;
   n->size = 0;
-  if (index->dtype == CN_I64 && (!packed || cni_is_contiguous(index->ndim, index->shape, index->strides))) return CN_OK;
+  if (index->dtype == CN_I64 && (!packed || cni_is_contiguous(index->ndim, index->shape, index->strides)))
+    return CN_OK;
   n->size = (size_t)index->numel * sizeof(int64_t);
   if (!(n->copy = cni_alloc(n->size))) return CN_ERR_MEMORY;
   n->d = cni_cpu_packed(index, CN_I64, n->copy);
@@ -217,7 +218,8 @@ static int embedding_kernel(cn_call *c)
 /* ---- index(input, indices) ---- */
 
 /* Adds the places that one index tensor names to offsets; bad numbers are an error. */
-static int add_offsets(int64_t *offsets, const cn_call *c, const int64_t *numbers, int64_t n, const cn_desc *x, int dim)
+static int add_offsets(int64_t *offsets, const cn_call *c, const int64_t *numbers, int64_t n, const cn_desc *x,
+                       int dim)
 {
   int64_t size = x->shape[dim], stride = x->strides[dim];
   for (int64_t i = 0; i < n; i++) {

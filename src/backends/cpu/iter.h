@@ -1,5 +1,5 @@
-/* iter.h: walks several strided operands in step: dims are reordered for the memory, merged where they can be, and the
- * rest is handed out row by row.
+/* iter.h: walks several strided operands in step: dims are reordered for the memory, merged where they can be, and
+ * the rest is handed out row by row.
  *
  * Place in the flow: every CPU kernel that is not a library call or purely contiguous walks with this. Invariant: an
  * operand's stride is in bytes; a broadcast dim has stride 0. */

@@ -1,7 +1,7 @@
 /* loss.c: CPU kernels of cross_entropy_rows, its gradient, and native_dropout.
  *
- * Place in the flow: below apply; loss_isa.c has the loops. Invariants: rows are independent and their losses are added
- * in order, so results do not depend on threads; halves are computed in float32. */
+ * Place in the flow: below apply; loss_isa.c has the loops. Invariants: rows are independent and their losses are
+ * added in order, so results do not depend on threads; halves are computed in float32. */
 #include "loss.h"
 
 #include <math.h>

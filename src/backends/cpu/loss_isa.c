@@ -1,7 +1,7 @@
 /* loss_isa.c: see loss.h; compiled once per instruction set.
  *
- * Place in the flow: the leaves below loss.c. Invariant: a row that does not fill the lanes is padded with values that
- * change nothing. */
+ * Place in the flow: the leaves below loss.c. Invariant: a row that does not fill the lanes is padded with values
+ * that change nothing. */
 #include "loss.h"
 
 #include <string.h>

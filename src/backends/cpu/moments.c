@@ -249,7 +249,8 @@ static void put(void *payload, int64_t at, int64_t stride, const cni_moment *m, 
   for (int64_t i = 0; i < n; i++) {
     double freedom = m[i].count - r->correction, var = m[i].m2 / (freedom > 0 ? freedom : 0);
     cni_store_f64(r->var, at + i * stride, r->dtype, r->root ? sqrt(var) : var);
-    if (r->mean) cni_store_f64(r->mean, at + i * stride, r->dtype, m[i].mean);
+    /* An infinite mean becomes NaN, as in PyTorch, whichever way the elements were added up. */
+    if (r->mean) cni_store_f64(r->mean, at + i * stride, r->dtype, m[i].mean + (m[i].mean - m[i].mean));
   }
 }
 

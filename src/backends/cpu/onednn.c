@@ -1,10 +1,10 @@
 /* onednn.c: convolutions by oneDNN: primitives cached by shape, work cut by images and shared out to cairn's threads.
  *
- * Flow: refuse what it is not for -> primitive for a piece of the batch from the cache -> weights into its layout, once ->
- * pieces in parallel: x in, run, y out. The gradient of the weight runs pieces into partial sums, which are added in
- * order. Invariants: the pieces depend on shapes alone, so a result does not depend on the number of threads; the library
- * is entered with one OpenMP thread, so none of its threads is ever started (they would spin beside ours, and hang in a
- * forked child). */
+ * Flow: refuse what it is not for -> primitive for a piece of the batch from the cache -> weights into its layout,
+ * once -> pieces in parallel: x in, run, y out. The gradient of the weight runs pieces into partial sums, which are
+ * added in order. Invariants: the pieces depend on shapes alone, so a result does not depend on the number of
+ * threads; the library is entered with one OpenMP thread, so none of its threads is ever started (they would spin
+ * beside ours, and hang in a forked child). */
 #include "onednn.h"
 
 #if defined(CNI_HAVE_DNNL_H) && !defined(CNI_MINIMAL)
@@ -22,12 +22,13 @@
 
 enum {
   CACHE_SLOTS = 128,
-  MOST_SUMS = 8,        /* partial sums of a weight's gradient */
-  LEAST_IMAGES = 4,     /* fewer could not be shared out */
-  PIECE_WORK = 1 << 23, /* multiply-adds of a piece */
-  LEAST_WORK = 1 << 22, /* of a convolution worth a primitive */
-  FEW_CHANNELS = 8,     /* of a group: its blocked layouts would be half empty */
-  TENSORS = 3           /* x, weight, y by CNI_DNNL_* */
+  MOST_SUMS = 8,          /* partial sums of a weight's gradient */
+  LEAST_IMAGES = 4,       /* fewer could not be shared out */
+  PIECE_WORK = 1 << 23,   /* multiply-adds of a piece */
+  LEAST_WORK = 1 << 22,   /* of a convolution worth a primitive */
+  FEW_CHANNELS = 8,       /* of a group: its blocked layouts would be half empty */
+  LARGE_WEIGHT = 1 << 19, /* elements */
+  TENSORS = 3             /* x, weight, y by CNI_DNNL_* */
 };
 
 static const cni_dnnl *lib; /* written with one value only */
@@ -212,8 +213,8 @@ static bool build(entry *e)
 
 /* ---- the cache ---- */
 
-/* The entry for k, kept for the caller; NULL with the error set when out of memory. Building happens outside the lock,
- * so two threads may build the same one: the later goes into the cache. */
+/* The entry for k, kept for the caller; NULL with the error set when out of memory. Building happens outside the
+ * lock, so two threads may build the same one: the later goes into the cache. */
 static entry *find_entry(const key *k)
 {
   uint64_t slot = cni_hash(k, sizeof *k) % CACHE_SLOTS;
@@ -423,6 +424,8 @@ static const char *reason_against(const cni_conv *v)
   if (cni_conv_work(v) < LEAST_WORK) return "too small to be worth a primitive";
   if (v->c / v->groups < FEW_CHANNELS || v->k / v->groups < FEW_CHANNELS)
     return "own kernels are faster on few channels";
+  if (v->kind == CNI_CONV_WEIGHT && v->k * (v->c / v->groups) * v->kh * v->kw > LARGE_WEIGHT)
+    return "partial sums of so large a weight cost too much";
   if (v->kh * v->kw == 1 && v->dtype == CN_F32) return "own kernels are as fast without a window";
   return NULL;
 }

@@ -1,7 +1,7 @@
 /* onednn_lib.h: oneDNN's C interface as cairn uses it, the same for its versions 2 and 3.
  *
- * Place in the flow: onednn.c builds primitives with this; nothing else includes it. Declared against the library's own
- * header, loaded at first need, never linked. Invariant: the table is complete, or there is none. */
+ * Place in the flow: onednn.c builds primitives with this; nothing else includes it. Declared against the library's
+ * own header, loaded at first need, never linked. Invariant: the table is complete, or there is none. */
 #ifndef CNI_CPU_ONEDNN_LIB_H
 #define CNI_CPU_ONEDNN_LIB_H
 

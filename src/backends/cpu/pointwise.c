@@ -1,8 +1,8 @@
 /* pointwise.c: runs pointwise programs on the CPU: one pass over memory, block by block, so that the values between
  * steps stay in the first-level cache.
  *
- * Place in the flow: the one CPU kernel of every pointwise op and of gradients made of programs. Invariant: each element
- * is computed by the same steps whatever the blocks, strides and threads, so results never depend on them. */
+ * Place in the flow: the one CPU kernel of every pointwise op and of gradients made of programs. Invariant: each
+ * element is computed by the same steps whatever the blocks, strides and threads, so results never depend on them. */
 #include "pointwise.h"
 
 #include <string.h>
@@ -220,7 +220,8 @@ static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *pa
     for (int k = 0; k < p->nout; k++) out[k] = ptr[k] + done * stride[k];
     for (int i = 0; i < p->nin; i++) {
       int64_t step = stride[p->nout + i];
-      if (step) value[i] = load_block(pl, i, ptr[p->nout + i] + done * step, step, m, r.inputs + (size_t)i * BLOCK * 8);
+      if (step)
+        value[i] = load_block(pl, i, ptr[p->nout + i] + done * step, step, m, r.inputs + (size_t)i * BLOCK * 8);
     }
     run_steps(pl, value, out, stride, &r, m);
   }

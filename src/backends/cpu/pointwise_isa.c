@@ -1,5 +1,5 @@
-/* pointwise_isa.c: one loop per primitive and compute type, straight from pointwise.def; compiled once per instruction
- * set, so that the compiler vectorises each for it.
+/* pointwise_isa.c: one loop per primitive and compute type, straight from pointwise.def; compiled once per
+ * instruction set, so that the compiler vectorises each for it.
  *
  * Place in the flow: the leaves below cni_cpu_pointwise. Invariant: no loop is written by hand. */
 #include "isa.h"

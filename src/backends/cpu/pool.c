@@ -1,8 +1,8 @@
-/* pool.c: the CPU kernels of the pools: brings images into packed planes of a compute type, spreads the planes over the
- * threads, writes results back.
+/* pool.c: the CPU kernels of the pools: brings images into packed planes of a compute type, spreads the planes over
+ * the threads, writes results back.
  *
- * Place in the flow: loops over one plane are in pool_isa.c. Invariant: a plane is one thread's work, so results never
- * depend on their number. f16 and bf16 compute in f32, integers in int64. */
+ * Place in the flow: loops over one plane are in pool_isa.c. Invariant: a plane is one thread's work, so results
+ * never depend on their number. f16 and bf16 compute in f32, integers in int64. */
 #include "pool_isa.h"
 
 #include <string.h>

@@ -145,7 +145,8 @@ static int dim_arg(const cn_call *c, const cn_desc *x)
 /* ---- along one dim: inputs are (input, index, src), parameters (input, dim, index, src, ...) ---- */
 
 /* `spread`: the index is a vector along dim; else it has the shape of what is written. */
-static void writing_along(writing *w, int dim, const cn_desc *y, const cn_desc *index, const cn_desc *src, bool spread)
+static void writing_along(writing *w, int dim, const cn_desc *y, const cn_desc *index, const cn_desc *src,
+                          bool spread)
 {
   int ndim = y->ndim ? y->ndim : 1;
   w->ndim = ndim;
@@ -181,7 +182,7 @@ static int write_along(cn_call *c, enum cni_put put, bool spread, const cn_value
     writing_along(&w, dim, &t.d, &n.d, &s.d, spread);
     write_all(&w, t.d.data, n.d.data, s.d.data);
   }
-  if (!status) target_close(&t, y);
+  target_close(&t, y); /* after a failure too: the result is dropped then */
   source_close(&s);
   cni_numbers_close(&n);
   return status;
@@ -272,7 +273,7 @@ static int index_put_kernel(cn_call *c)
     writing_put(&w, &p, &t.d, n.d.numel, s.d.ndim == 0);
     write_all(&w, t.d.data, n.d.data, s.d.data);
   }
-  if (!status) target_close(&t, y);
+  target_close(&t, y); /* after a failure too: the result is dropped then */
   source_close(&s);
   cni_numbers_close(&n);
   return status;
@@ -300,7 +301,7 @@ static int embedding_grad_kernel(cn_call *c)
   w.count = n.d.numel;
   w.sstep = w.unit = width;
   if (!status) write_all(&w, t.d.data, n.d.data, s.d.data);
-  if (!status) target_close(&t, y);
+  target_close(&t, y); /* after a failure too: the result is dropped then */
   source_close(&s);
   cni_numbers_close(&n);
   return status;

@@ -1,6 +1,7 @@
 /* scatter.h: the loops of kernels that write by index (scatter_loops.c), one pair per operation and type.
  *
- * Invariant: elements are taken in order, one after the other, so that equal indices fold in the order of the index. */
+ * Invariant: elements are taken in order, one after the other, so that equal indices fold in the order of the index.
+ */
 #ifndef CNI_CPU_SCATTER_H
 #define CNI_CPU_SCATTER_H
 
@@ -12,8 +13,8 @@ enum cni_put { CNI_PUT_SET, CNI_PUT_ADD, CNI_PUT_MUL, CNI_PUT_MAX, CNI_PUT_MIN, 
 /* n elements along runs; steps in bytes. scale (ADD only): a number of the type, which src is multiplied with. */
 typedef void (*cni_put_run)(char *dst, int64_t dstep, const char *src, int64_t sstep, int64_t n, const void *scale);
 /* n elements, each at dst + i * dstep + index[i] * unit. */
-typedef void (*cni_put_each)(char *dst, int64_t dstep, int64_t unit, const char *index, int64_t istep, const char *src,
-                             int64_t sstep, int64_t n, const void *scale);
+typedef void (*cni_put_each)(char *dst, int64_t dstep, int64_t unit, const char *index, int64_t istep,
+                             const char *src, int64_t sstep, int64_t n, const void *scale);
 
 typedef struct cni_put_loops {
   cni_put_run run;

@@ -257,8 +257,8 @@ static int sort_kernel(cn_call *c)
 /* topk(input, k, dim, largest, sorted): in order whether asked for or not */
 static int topk_kernel(cn_call *c)
 {
-  int dim = cn_call_dim(c, c->args[2].u.i, cn_desc_of(c->in[0])->ndim);
-  return run(c, dim, cni_arg_bool(c->args, 3), c->args[1].u.i, false);
+  int ndim = cn_desc_of(c->in[0])->ndim, dim = cn_call_dim(c, c->args[2].u.i, ndim);
+  return run(c, dim, cni_arg_bool(c->args, 3), ndim ? c->args[1].u.i : 1, false); /* 0-d: itself, even for k 0 */
 }
 
 /* kthvalue(input, k, dim, keepdim) */

@@ -1,5 +1,5 @@
-/* memplan.c: places values in one block by their lifetimes: largest first, each at the lowest offset where nothing that
- * lives at the same time is.
+/* memplan.c: places values in one block by their lifetimes: largest first, each at the lowest offset where nothing
+ * that lives at the same time is.
  *
  * Invariant: offsets are multiples of 64; values with overlapping lifetimes do not overlap in memory. */
 #include "base/alloc.h"
