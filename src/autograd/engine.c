@@ -4,9 +4,9 @@
  * Place in the flow: cn_backward and cn_grad (api.c) call cni_backward_run. Invariants: all bookkeeping is local to
  * one walk, so walks on several threads share only the nodes; gradients in flight are owned references; no recursion.
  */
-#include <string.h>
-
 #include <cairn/ops.h>
+#include <pthread.h>
+#include <string.h>
 
 #include "autograd.h"
 #include "ops/inplace.h"
@@ -179,6 +179,15 @@ static cn_tensor *own_gradient(cn_tensor *g, bool create)
   return cni_scope_take(cn_clone(g));
 }
 
+/* Walks on several threads may end in the same leaf. One lock for every few of them. */
+static pthread_mutex_t *lock_of(const cni_node *n)
+{
+  static pthread_mutex_t locks[] = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+                                    PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER, PTHREAD_MUTEX_INITIALIZER,
+                                    PTHREAD_MUTEX_INITIALIZER};
+  return &locks[((uintptr_t)n >> 6) % (sizeof locks / sizeof *locks)];
+}
+
 static int accumulate(cn_tensor **into, cn_tensor *g, bool create)
 {
   if (!*into) {
@@ -216,8 +225,12 @@ static int settle(walk *w, cni_node *n, int index, cn_tensor **g)
       b->results[i] = cni_tensor_keep(*g);
   if (b->inputs) return CN_OK;
   if (n->kind != CNI_NODE_LEAF && !(n->extra && n->extra->retain >> index & 1)) return CN_OK;
+  pthread_mutex_t *lock = lock_of(n);
+  pthread_mutex_lock(lock);
   cni_extra *extra = cni_node_extra(n);
-  return extra ? accumulate(&extra->grads[index], *g, b->create) : CN_ERR_MEMORY;
+  status = extra ? accumulate(&extra->grads[index], *g, b->create) : CN_ERR_MEMORY;
+  pthread_mutex_unlock(lock);
+  return status;
 }
 
 /* ---- through one node ---- */

@@ -1,6 +1,7 @@
 /* node.c: making, filling and freeing nodes. See node.h. */
 #include "node.h"
 
+#include <pthread.h>
 #include <string.h>
 
 #include "autograd.h"
@@ -134,29 +135,30 @@ cni_extra *cni_node_extra(cni_node *n)
   return n->extra;
 }
 
+/* The history is fresh from here on: readers look at the version first. */
+static void mark_fresh(cn_tensor *t)
+{
+  uint64_t version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+  atomic_store_explicit(&t->node_version, version, memory_order_release);
+}
+
 void cni_node_attach(cn_tensor *t, cni_node *node, int index)
 {
   cni_node *old = t->node;
   t->node = node;
   t->out_index = index;
-  t->node_version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+  mark_fresh(t);
   cni_node_release(old);
 }
 
 /* ---- views whose base was written to: history made anew ---- */
 
-static bool is_stale(const cn_tensor *t)
-{
-  return t->view && !t->detached &&
-         t->node_version != atomic_load_explicit(&t->storage->version, memory_order_relaxed);
-}
-
-/* Links a stale view to the present history of its parent, which is fresh. */
-static int refresh(cn_tensor *t)
+/* Links a stale view to the present history of its parent, which is fresh. *old: what it had, to be released. */
+static int refresh(cn_tensor *t, cni_node **old)
 {
   cn_tensor *parent = t->view->parent;
   if (!parent->node) {
-    t->node_version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+    mark_fresh(t);
     return CN_OK; /* a leaf set on the view itself stays */
   }
   cni_node *n = cni_node_new(CNI_NODE_OP, 1, 1, t->view->args, t->view->nargs, (size_t)(parent->d.ndim + t->d.ndim));
@@ -166,16 +168,30 @@ static int refresh(cn_tensor *t)
   n->edges[0] = (cni_edge){cni_node_keep(parent->node), parent->out_index};
   cni_node_meta(n, 0, &parent->d, &words);
   cni_node_meta(n, 1, &t->d, &words);
-  cni_node_attach(t, n, 0);
+  *old = t->node;
+  t->node = n;
+  t->out_index = 0;
+  mark_fresh(t);
   return CN_OK;
 }
 
+/* Threads that read one view bring its history up to date one after the other. */
+static pthread_mutex_t refreshing = PTHREAD_MUTEX_INITIALIZER;
+
 cni_node *cni_node_of(cn_tensor *t)
 {
-  while (is_stale(t)) {
-    cn_tensor *top = t; /* the stale view nearest to the base */
-    while (is_stale(top->view->parent)) top = top->view->parent;
-    if (refresh(top)) return NULL;
+  while (cni_tensor_stale(t)) {
+    cni_node *old = NULL;
+    int status = CN_OK;
+    pthread_mutex_lock(&refreshing);
+    if (cni_tensor_stale(t)) {
+      cn_tensor *top = t; /* the stale view nearest to the base */
+      while (cni_tensor_stale(top->view->parent)) top = top->view->parent;
+      status = refresh(top, &old);
+    }
+    pthread_mutex_unlock(&refreshing);
+    cni_node_release(old); /* outside: what it frees may call back */
+    if (status) return NULL;
   }
   return t->node;
 }

@@ -58,7 +58,7 @@ typedef struct cni_node {
   cni_saved *saved;       /* nin inputs, then nout results */
   cn_meta *meta;          /* likewise */
   cn_value *args;
-  cni_extra *extra;       /* owned; NULL usually */
+  cni_extra *_Atomic extra; /* owned; NULL usually */
   struct cni_context_data *context; /* FUNCTION: owned */
 } cni_node;
 

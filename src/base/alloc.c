@@ -22,7 +22,7 @@ typedef struct large_block {
 } large_block;
 
 static cn_allocator hook;
-static bool caching_off;
+static _Atomic bool caching_off;
 static _Atomic size_t in_use, cached, peak, limit;
 static _Atomic uint64_t allocations;
 static _Atomic uint64_t fail_countdown;

@@ -62,6 +62,8 @@ void cn_state_free(cn_state *s)
   if (cni_hooks.state_exit) cni_hooks.state_exit(s);
   cni_pool_flush(s);
   cni_tls_state = current == s ? NULL : current;
+  pthread_once(&exit_once, make_exit_key);
+  if (pthread_getspecific(exit_key) == s) pthread_setspecific(exit_key, NULL);
   cni_os_free(s, sizeof *s);
 }
 

@@ -72,8 +72,7 @@ static int pick_device(cni_applying *a, const cn_state *st)
 
 static inline bool may_need_grad(const cn_tensor *t)
 {
-  return t && (t->node || (t->view && !t->detached &&
-                           t->node_version != atomic_load_explicit(&t->storage->version, memory_order_relaxed)));
+  return t && ((t->view && cni_tensor_stale(t)) || t->node);
 }
 
 static bool wants_autograd(const cni_applying *a, const cn_state *st)
@@ -107,7 +106,7 @@ static int make_view(cn_call *c, int i)
   if (!t) return CN_ERR_MEMORY;
   t->inference = of->inference;
   t->detached = cni_state()->no_grad || of->detached || (c->op->flags & CN_OP_NO_GRAD);
-  t->node_version = atomic_load_explicit(&of->storage->version, memory_order_relaxed);
+  atomic_init(&t->node_version, atomic_load_explicit(&of->storage->version, memory_order_relaxed));
   c->out[i] = t;
   return cni_tensor_set_view(t, of, c->op, c->args, c->nargs);
 }
@@ -305,23 +304,32 @@ cn_tensor *cni_apply1(int op_id, cn_value *args, int nargs, cn_tensor *dest)
   return cni_scope_add(out);
 }
 
+/* Gives n owned results to the scope; when it cannot take one, those after it are released. */
+static int add_all(cn_tensor **out, int n)
+{
+  int status = CN_OK;
+  for (int i = 0; i < n; i++) {
+    if (status) {
+      cni_tensor_release(out[i]);
+      out[i] = NULL;
+    } else if (out[i] && !(out[i] = cni_scope_add(out[i]))) status = CN_ERR_MEMORY;
+  }
+  return status;
+}
+
 int cni_applyn(int op_id, cn_value *args, int nargs, cn_tensor **out, int nout)
 {
   const cni_opinfo *info = info_of(op_id);
-  int status = info ? cni_apply(info, args, nargs, NULL, out, &nout) : CN_ERR_INTERNAL;
-  for (int i = 0; i < nout; i++) {
-    if (status) out[i] = NULL;
-    else if (out[i] && !(out[i] = cni_scope_add(out[i]))) status = CN_ERR_MEMORY;
-  }
-  return status;
+  int status = info ? cni_apply(info, args, nargs, NULL, out, &nout) : cn_err();
+  for (int i = 0; status && i < nout; i++) out[i] = NULL;
+  return status ? status : add_all(out, nout);
 }
 
 int cni_apply_list(int op_id, cn_value *args, int nargs, cn_tensor **out, size_t capacity)
 {
   int nout = capacity > INT32_MAX ? INT32_MAX : (int)capacity;
   const cni_opinfo *info = info_of(op_id);
-  int status = info ? cni_apply(info, args, nargs, NULL, out, &nout) : CN_ERR_INTERNAL;
-  for (int i = 0; !status && i < nout; i++)
-    if (out[i] && !(out[i] = cni_scope_add(out[i]))) status = CN_ERR_MEMORY;
+  int status = info ? cni_apply(info, args, nargs, NULL, out, &nout) : cn_err();
+  if (!status) status = add_all(out, nout);
   return status ? status : nout;
 }

@@ -101,10 +101,18 @@ static int rows_grad_vjp(cn_vjp *v)
 
 /* ---- nll_loss(input, target, weight, ignore_index, reduction) ---- */
 
+/* w: NULL, or one number per class of input (N, C, ...) or (C). */
+static int check_weight(const cn_call *c, const cn_desc *x, const cn_tensor *w)
+{
+  int64_t classes = x->shape[x->ndim > 1];
+  if (!w || (w->d.ndim == 1 && w->d.shape[0] == classes)) return CN_OK;
+  return cn_call_fail(c, CN_ERR_SHAPE, "weight must be a vector of %lld classes", (long long)classes);
+}
+
 /* Checks input (N, C, ...) or (C) against target (N, ...) or (). */
 static int check_classes(const cn_call *c)
 {
-  const cn_desc *x = &c->in[0]->d, *t = &c->in[1]->d, *w = c->in[2] ? &c->in[2]->d : NULL;
+  const cn_desc *x = &c->in[0]->d, *t = &c->in[1]->d;
   char have[160], want[160];
   int class_dim = x->ndim > 1;
   bool fits = x->ndim >= 1 && t->ndim == x->ndim - 1;
@@ -115,9 +123,7 @@ static int check_classes(const cn_call *c)
                         cni_shape_text(want, sizeof want, x->ndim, x->shape));
   if (!cni_dtype_is_int(t->dtype) || !cni_dtype_computes(t->dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "class targets must be integers, not %s", cn_dtype_name((cn_dtype)t->dtype));
-  if (w && (w->ndim != 1 || w->shape[0] != x->shape[class_dim]))
-    return cn_call_fail(c, CN_ERR_SHAPE, "weight must be a vector of %lld classes", (long long)x->shape[class_dim]);
-  return CN_OK;
+  return check_weight(c, x, c->in[2]);
 }
 
 /* Where target counts, and target with 0 in the other places. */
@@ -227,9 +233,9 @@ static int cross_entropy_decompose(cn_call *c)
     return cn_call_fail(c, CN_ERR_VALUE, "label_smoothing must lie between 0 and 1, but is %g", smoothing);
   if (soft && !cni_dtype_is_float(t->dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "a target of input's shape holds probabilities and must be floating point");
-  if (soft) return soft_targets(c, x->ndim > 1, smoothing);
-  int status = check_classes(c);
+  int status = soft ? check_weight(c, x, c->in[2]) : check_classes(c);
   if (status) return status;
+  if (soft) return soft_targets(c, x->ndim > 1, smoothing);
   if (smoothing > 0) return smoothed(c, x->ndim > 1, smoothing);
   if (!c->in[2]) return plain(c, x->ndim > 1);
   int64_t ignore = cni_arg_int(c->args, 3);

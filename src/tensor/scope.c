@@ -18,7 +18,9 @@ cn_tensor *cni_scope_add(cn_tensor *t)
     cni_tensor_release(t);
     return NULL;
   }
-  t->scope_slot = (uint32_t)s->nitems;
+  /* Relaxed: a tensor that several threads were given (a result that is its input, say) remembers one of its places,
+   * and each thread checks what it finds. */
+  atomic_store_explicit(&t->scope_slot, (uint32_t)s->nitems, memory_order_relaxed);
   s->items[s->nitems++] = t;
   if (CNI_UNLIKELY(s->nframes == 0 && s->nitems > ROOT_WARNING && !s->root_warned)) {
     s->root_warned = true;
@@ -29,12 +31,15 @@ cn_tensor *cni_scope_add(cn_tensor *t)
   return t;
 }
 
+static uint32_t slot_of(const cn_tensor *t) { return atomic_load_explicit(&t->scope_slot, memory_order_relaxed); }
+
 cn_tensor *cni_scope_take(cn_tensor *t)
 {
   cn_state *s = cni_state();
   if (!t) return NULL;
-  if (t->scope_slot >= s->nitems || s->items[t->scope_slot] != t) return cni_tensor_keep(t);
-  s->items[t->scope_slot] = NULL;
+  uint32_t slot = slot_of(t);
+  if (slot >= s->nitems || s->items[slot] != t) return cni_tensor_keep(t);
+  s->items[slot] = NULL;
   size_t floor = s->nframes ? s->frames[s->nframes - 1].first : 0;
   while (s->nitems > floor && !s->items[s->nitems - 1]) s->nitems--;
   return t;
@@ -43,7 +48,7 @@ cn_tensor *cni_scope_take(cn_tensor *t)
 cn_tensor *cni_scope_take_inside(size_t depth, cn_tensor *t)
 {
   cn_state *s = cni_state();
-  if (t && depth && depth <= s->nframes && t->scope_slot < s->frames[depth - 1].first) return cni_tensor_keep(t);
+  if (t && depth && depth <= s->nframes && slot_of(t) < s->frames[depth - 1].first) return cni_tensor_keep(t);
   return cni_scope_take(t);
 }
 

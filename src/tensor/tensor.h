@@ -44,17 +44,26 @@ struct cn_tensor {
   cn_desc d; /* public head, must be first */
   _Atomic int32_t refs;
   int32_t out_index;       /* which result of node this is */
-  uint32_t scope_slot;     /* index in the owning state's items, checked before use */
+  _Atomic uint32_t scope_slot; /* index in the owning state's items, checked before use */
   bool inference;          /* made in inference mode: never joins a graph */
   bool detached;           /* a view made while recording was off: its base's later history is not its own */
   cni_storage *storage;    /* owned */
   int64_t offset;          /* of d.data from storage->data, in elements */
   cni_view *view;          /* owned; NULL for a tensor with memory of its own */
   struct cni_node *node;   /* owned; NULL: needs no gradient. A leaf's node has no op */
-  uint64_t node_version;   /* of views: storage->version when node was set; a newer one means it is stale */
+  _Atomic uint64_t node_version; /* of views: storage->version when node was set; a newer one means it is stale */
   uint64_t value;          /* made while capturing: which capture, and its value in that graph (graph/capture.c) */
   uint64_t value_version;  /* ... and the write count of its memory that value belongs to */
 };
+
+/* Was the memory of a view written to since its history was made? Only after a no is t->node to be read: another thread
+ * that reads the view too may be making it anew. */
+static inline bool cni_tensor_stale(const cn_tensor *t)
+{
+  return t->view && !t->detached &&
+         atomic_load_explicit(&t->node_version, memory_order_acquire) !=
+           atomic_load_explicit(&t->storage->version, memory_order_relaxed);
+}
 
 /* ---- storage (storage.c) ---- */
 /* Fresh memory on a device; NULL with the error set. Holds one reference for the caller. */

@@ -250,7 +250,8 @@ int call_run_grad(call_result *r, const call *c, cn_tensor *dest, cn_tensor *con
   cn_scope *scope = cn_scope_begin();
   if (!scope) return cn_err();
   for (size_t i = 0; i < r->nout && !cn_err(); i++) {
-    if (!r->out[i] || !cn_needs_grad(r->out[i]) || !cni_dtype_computes(cn_dtype_of(r->out[i]))) continue;
+    if (!r->out[i] || !cn_needs_grad(r->out[i]) || !cni_dtype_computes((int)cn_dtype_of(r->out[i])))
+      continue;
     weights[n] = call_weights(c->s, (int)i, r->out[i]);
     if (weights[n]) roots[n++] = r->out[i];
   }

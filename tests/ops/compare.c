@@ -92,7 +92,7 @@ bool same_as_golden(cn_tensor *t, const golden_tensor *g, int flags, double scal
     snprintf(why, size, "is %s", t ? "there, PyTorch gives none" : "missing");
     return !t && !g->dtype;
   }
-  int dtype = cn_dtype_of(t);
+  int dtype = (int)cn_dtype_of(t);
   bool any_dtype = flags & GOLDEN_ANY_DTYPE;
   if (!same_shape(t, any_dtype ? 0 : g->dtype, g->ndim, g->shape, why, size)) return false;
   if (g->channels_last && !(flags & GOLDEN_ANY_ORDER) && !cn_is_channels_last(t)) {
@@ -126,7 +126,7 @@ static bool all_zero(cn_tensor *t, char *why, size_t size)
 {
   void *data = t ? host_copy(t, why, size) : NULL;
   bool zero = !t || data;
-  for (int64_t i = 0; t && zero && i < cn_numel(t); i++) zero = cni_load_f64(data, i, cn_dtype_of(t)) == 0;
+  for (int64_t i = 0; t && zero && i < cn_numel(t); i++) zero = cni_load_f64(data, i, (int)cn_dtype_of(t)) == 0;
   free(data);
   if (!zero) snprintf(why, size, "is missing on one side and not zero on the other");
   return zero;
