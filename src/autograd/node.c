@@ -178,20 +178,22 @@ static int refresh(cn_tensor *t, cni_node **old)
 /* Threads that read one view bring its history up to date one after the other. */
 static pthread_mutex_t refreshing = PTHREAD_MUTEX_INITIALIZER;
 
+/* Refreshes t and the stale views it was made from, the one nearest to the base first. */
+static int refresh_path(cn_tensor *t)
+{
+  size_t n = 0, i = 0;
+  for (cn_tensor *v = t; is_stale(v); v = v->view->parent) n++;
+  cn_tensor **path = cni_alloc(n * sizeof *path);
+  if (!path) return CN_ERR_MEMORY;
+  for (cn_tensor *v = t; i < n; v = v->view->parent) path[i++] = v;
+  int status = CN_OK;
+  while (i > 0 && !status) status = refresh(path[--i]);
+  cni_free(path, n * sizeof *path);
+  return status;
+}
+
 cni_node *cni_node_of(cn_tensor *t)
 {
-  while (cni_tensor_stale(t)) {
-    cni_node *old = NULL;
-    int status = CN_OK;
-    pthread_mutex_lock(&refreshing);
-    if (cni_tensor_stale(t)) {
-      cn_tensor *top = t; /* the stale view nearest to the base */
-      while (cni_tensor_stale(top->view->parent)) top = top->view->parent;
-      status = refresh(top, &old);
-    }
-    pthread_mutex_unlock(&refreshing);
-    cni_node_release(old); /* outside: what it frees may call back */
-    if (status) return NULL;
-  }
+  if (is_stale(t) && refresh_path(t)) return NULL;
   return t->node;
 }

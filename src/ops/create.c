@@ -211,7 +211,7 @@ static int fill_infer(cn_call *c)
 static int fill_vjp(cn_vjp *v)
 {
   if (v->need[1]) v->gin[1] = cn_sum_with(v->g[0], NULL);
-  return CN_OK;
+  return cn_err();
 }
 
 /* to_device(input, device) */

@@ -8,6 +8,8 @@
 #include "base/alloc.h"
 #include "table.h"
 
+enum { MOST_FIXED = 3 }; /* of int[N]: what a default has room for */
+
 static void skip(const char **s)
 {
   while (**s == ' ' || **s == '\n') ++*s;
@@ -50,9 +52,12 @@ static bool type(const char **s, cni_param *p)
     p->list = true;
     p->elem_optional = p->optional;
     p->optional = false;
-    p->fixed = (int)strtol(*s, NULL, 10);
+    long fixed = strtol(*s, NULL, 10);
+    if (fixed < 0 || fixed > MOST_FIXED) return false;
+    p->fixed = (int)fixed;
     *s += strcspn(*s, "]");
-    if (*(*s)++ != ']') return false;
+    if (**s != ']') return false;
+    ++*s;
     if (**s == '?') p->optional = true, ++*s;
   }
   return true;
@@ -63,7 +68,7 @@ static void default_ints(cni_param *p)
   const char *s = p->def_text;
   int n = 0;
   if (*s == '[') {
-    for (s++; *s && *s != ']' && n < 3; n++) {
+    for (s++; *s && *s != ']' && n < MOST_FIXED; n++) {
       char *end;
       p->def_ints[n] = strtoll(s, &end, 10);
       s = end + strspn(end, ", ");
@@ -77,7 +82,9 @@ static void default_ints(cni_param *p)
 static bool default_value(const char **s, cni_param *p)
 {
   skip(s);
-  size_t n = **s == '[' ? strcspn(*s, "]") + 1 : strcspn(*s, ",)");
+  bool list = **s == '[';
+  size_t n = strcspn(*s, list ? "]" : ",)");
+  if (list && !(*s)[n++]) return false;
   if (!n || n >= sizeof p->def_text) return false;
   memcpy(p->def_text, *s, n);
   p->def_text[n] = 0;

@@ -24,7 +24,7 @@ static int run_traced(cn_tensor **outputs, cn_tensor *const *inputs, void *paylo
 {
   const traced *k = payload;
   call c = *k->c;
-  call_result r;
+  call_result r = {0};
   size_t n = 0;
   for (int i = 0; i < c.nin; i++) cn_keep(c.in[i]);
   for (size_t i = 0; i < k->ninputs; i++) {
@@ -38,7 +38,7 @@ static int run_traced(cn_tensor **outputs, cn_tensor *const *inputs, void *paylo
     if (k->has_out[i]) outputs[n++] = cni_scope_add(cn_keep(r.out[i]));
   for (int i = 0; !status && i < SAMPLE_INPUTS; i++)
     if (k->has_grad[i]) outputs[n++] = cni_scope_add(cn_keep(r.grad[i]));
-  if (!status) call_result_free(&r);
+  call_result_free(&r);
   call_free(&c);
   return status;
 }
