@@ -181,19 +181,29 @@ static pthread_mutex_t refreshing = PTHREAD_MUTEX_INITIALIZER;
 /* Refreshes t and the stale views it was made from, the one nearest to the base first. */
 static int refresh_path(cn_tensor *t)
 {
-  size_t n = 0, i = 0;
-  for (cn_tensor *v = t; is_stale(v); v = v->view->parent) n++;
-  cn_tensor **path = cni_alloc(n * sizeof *path);
+  typedef struct stale {
+    cn_tensor *view;
+    cni_node *old; /* to be released outside the lock: what it frees may call back */
+  } stale;
+  size_t n = 0, done;
+  for (cn_tensor *v = t; cni_tensor_stale(v); v = v->view->parent) n++;
+  stale *path = cni_alloc_zero(n * sizeof *path);
   if (!path) return CN_ERR_MEMORY;
-  for (cn_tensor *v = t; i < n; v = v->view->parent) path[i++] = v;
+  cn_tensor *v = t;
+  for (size_t i = 0; i < n; i++, v = v->view->parent) path[i].view = v;
   int status = CN_OK;
-  while (i > 0 && !status) status = refresh(path[--i]);
+  pthread_mutex_lock(&refreshing);
+  for (done = n; done > 0 && !status; done--)
+    if (cni_tensor_stale(path[done - 1].view)) status = refresh(path[done - 1].view, &path[done - 1].old);
+  pthread_mutex_unlock(&refreshing);
+  for (size_t i = 0; i < n; i++) cni_node_release(path[i].old);
   cni_free(path, n * sizeof *path);
   return status;
 }
 
 cni_node *cni_node_of(cn_tensor *t)
 {
-  if (is_stale(t) && refresh_path(t)) return NULL;
+  while (cni_tensor_stale(t))
+    if (refresh_path(t)) return NULL;
   return t->node;
 }

@@ -31,7 +31,7 @@ enum {
   TENSORS = 3             /* x, weight, y by CNI_DNNL_* */
 };
 
-static const cni_dnnl *lib; /* written with one value only */
+static const cni_dnnl *const lib = &cni_dnnl_lib;
 
 /* One OpenMP thread from here on, for this thread; answers what to give back to many_threads. Primitives too must be
  * made this way: they are cut for the threads there are. */
@@ -140,9 +140,9 @@ static bool make_layouts(entry *e, cni_dnnl_conv *c)
   bool plain = channels_last(k, CNI_DNNL_X) && channels_last(k, CNI_DNNL_Y), fine = true;
   for (int i = 0; fine && i < TENSORS; i++) {
     int n = dims_of(k, i, dims, strides);
-    fine = cni_dnnl_layout_make(&e->user[i], n, dims, type_of(k), strides) &&
-           cni_dnnl_layout_make(&c->wanted[i], n, dims, own_type(k, i),
-                                plain && i != CNI_DNNL_WEIGHT ? strides : NULL);
+    fine =
+        cni_dnnl_layout_make(&e->user[i], n, dims, type_of(k), strides) &&
+        cni_dnnl_layout_make(&c->wanted[i], n, dims, own_type(k, i), plain && i != CNI_DNNL_WEIGHT ? strides : NULL);
   }
   dims[0] = k->k;
   strides[0] = 1;
@@ -185,8 +185,7 @@ static void find_layouts(entry *e)
       {dnnl_query_src_md, dnnl_query_weights_md, dnnl_query_dst_md},
       {dnnl_query_diff_src_md, dnnl_query_weights_md, dnnl_query_diff_dst_md},
       {dnnl_query_src_md, dnnl_query_diff_weights_md, dnnl_query_diff_dst_md}};
-  for (int i = 0; i < TENSORS; i++)
-    e->own[i] = lib->dnnl_primitive_desc_query_md(e->pd, query[e->k.kind][i], 0);
+  for (int i = 0; i < TENSORS; i++) e->own[i] = lib->dnnl_primitive_desc_query_md(e->pd, query[e->k.kind][i], 0);
   e->scratch = lib->dnnl_primitive_desc_query_md(e->pd, dnnl_query_scratchpad_md, 0);
   e->room[3] = e->scratch ? lib->dnnl_memory_desc_get_size(e->scratch) : 0;
 }
@@ -203,8 +202,8 @@ static bool build(entry *e)
     if (lib->dnnl_memory_desc_equal(user, e->own[i]) && !sums) continue;
     e->room[i] = lib->dnnl_memory_desc_get_size(e->own[i]);
     reorder *r = &e->turn[i];
-    if (lib->dnnl_reorder_primitive_desc_create(&r->pd, out ? e->own[i] : user, lib->engine,
-                                                out ? user : e->own[i], lib->engine, NULL) ||
+    if (lib->dnnl_reorder_primitive_desc_create(&r->pd, out ? e->own[i] : user, lib->engine, out ? user : e->own[i],
+                                                lib->engine, NULL) ||
         lib->dnnl_primitive_create(&r->prim, r->pd))
       return false;
   }
@@ -266,8 +265,8 @@ static dnnl_memory_t memory_at(cni_dnnl_ref layout, void *data)
   return lib->dnnl_memory_create(&m, layout, lib->engine, data) ? NULL : m;
 }
 
-static bool run_reorder(dnnl_stream_t stream, dnnl_primitive_t prim, cni_dnnl_ref from, void *src,
-                        cni_dnnl_ref to, void *dst)
+static bool run_reorder(dnnl_stream_t stream, dnnl_primitive_t prim, cni_dnnl_ref from, void *src, cni_dnnl_ref to,
+                        void *dst)
 {
   dnnl_memory_t a = memory_at(from, src), b = memory_at(to, dst);
   dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, a}, {DNNL_ARG_TO, b}};
@@ -288,8 +287,7 @@ static bool run_primitive(const entry *e, dnnl_stream_t stream, void *const *dat
   bool fine = true;
   for (int i = 0; i < TENSORS; i++, n++)
     args[n] = (dnnl_exec_arg_t){numbers[e->k.kind][i], memory_at(e->own[i], data[i])};
-  if (e->k.bias)
-    args[n++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, memory_at(cni_dnnl_ref_of(&e->user[3]), data[3])};
+  if (e->k.bias) args[n++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, memory_at(cni_dnnl_ref_of(&e->user[3]), data[3])};
   if (e->room[3]) args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, memory_at(e->scratch, data[4])};
   for (int i = 0; i < n; i++) fine = fine && args[i].memory;
   fine = fine && !lib->dnnl_primitive_execute(e->prim, stream, n, args) && !lib->dnnl_stream_wait(stream);
@@ -311,15 +309,13 @@ static bool run_piece(const job *j, dnnl_stream_t stream, int64_t piece, char *c
   for (int i = 0; i < TENSORS; i += 2) {
     if (!e->turn[i].prim) continue;
     data[i] = room[i];
-    if (i != out &&
-        !run_reorder(stream, e->turn[i].prim, cni_dnnl_ref_of(&e->user[i]), user[i], e->own[i], data[i]))
+    if (i != out && !run_reorder(stream, e->turn[i].prim, cni_dnnl_ref_of(&e->user[i]), user[i], e->own[i], data[i]))
       return false;
   }
   if (out == CNI_DNNL_WEIGHT) data[1] = j->sums + (size_t)piece * e->room[1];
   if (!run_primitive(e, stream, data)) return false;
   if (out == CNI_DNNL_WEIGHT || !e->turn[out].prim) return true;
-  return run_reorder(stream, e->turn[out].prim, e->own[out], data[out], cni_dnnl_ref_of(&e->user[out]),
-                     user[out]);
+  return run_reorder(stream, e->turn[out].prim, e->own[out], data[out], cni_dnnl_ref_of(&e->user[out]), user[out]);
 }
 
 static size_t aligned(size_t size) { return (size + 63) / 64 * 64; }
@@ -451,9 +447,7 @@ int cni_onednn_conv(const cni_conv *v, const char **refusal)
 {
   *refusal = reason_against(v);
   if (*refusal) return CN_REFUSED;
-  const cni_dnnl *table = cni_dnnl_get(refusal);
-  if (!table) return CN_REFUSED;
-  lib = table;
+  if (!cni_dnnl_load(refusal)) return CN_REFUSED;
   int64_t images = images_of(v);
   key k = key_of(v, images);
   int threads = one_thread(), status = CN_REFUSED;

@@ -9,7 +9,7 @@
 
 #include "base/os.h"
 
-static cni_dnnl lib;
+cni_dnnl cni_dnnl_lib;
 static const char *missing = "oneDNN is not installed";
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -29,34 +29,34 @@ static void load(void)
   void *library = cni_os_library("libdnnl.so.2");
 #endif
   if (!library) return;
-#define FIND(name)                                                                                           \
-  if (!symbol(&lib.name, library, #name)) return;
+#define FIND(name)                                                                                                   \
+  if (!symbol(&cni_dnnl_lib.name, library, #name)) return;
   CNI_DNNL_EACH(FIND)
 #undef FIND
-  if (lib.dnnl_version()->major != DNNL_VERSION_MAJOR) {
+  if (cni_dnnl_lib.dnnl_version()->major != DNNL_VERSION_MAJOR) {
     missing = "oneDNN is of another version than the one cairn was built for";
     return;
   }
   /* The library itself finds OpenMP in the program first, then among what it was linked to. */
   void *program = cni_os_library(NULL);
-  if (!symbol(&lib.set_threads, program, "omp_set_num_threads")) program = library;
-  if (!symbol(&lib.set_threads, program, "omp_set_num_threads") ||
-      !symbol(&lib.get_threads, program, "omp_get_max_threads"))
-    lib.set_threads = NULL;
-  if (lib.dnnl_engine_create(&lib.engine, dnnl_cpu, 0) || lib.dnnl_primitive_attr_create(&lib.attr) ||
-      lib.dnnl_primitive_attr_set_scratchpad_mode(lib.attr, dnnl_scratchpad_mode_user)) {
+  if (!symbol(&cni_dnnl_lib.set_threads, program, "omp_set_num_threads")) program = library;
+  if (!symbol(&cni_dnnl_lib.set_threads, program, "omp_set_num_threads") ||
+      !symbol(&cni_dnnl_lib.get_threads, program, "omp_get_max_threads"))
+    cni_dnnl_lib.set_threads = NULL;
+  if (cni_dnnl_lib.dnnl_engine_create(&cni_dnnl_lib.engine, dnnl_cpu, 0) ||
+      cni_dnnl_lib.dnnl_primitive_attr_create(&cni_dnnl_lib.attr) ||
+      cni_dnnl_lib.dnnl_primitive_attr_set_scratchpad_mode(cni_dnnl_lib.attr, dnnl_scratchpad_mode_user)) {
     missing = "oneDNN does not start";
     return;
   }
   missing = NULL;
 }
 
-const cni_dnnl *cni_dnnl_get(const char **why)
+bool cni_dnnl_load(const char **why)
 {
   pthread_once(&once, load);
-  if (!missing) return &lib;
-  *why = missing;
-  return NULL;
+  if (missing) *why = missing;
+  return !missing;
 }
 
 /* ---- layouts ---- */
@@ -65,12 +65,12 @@ bool cni_dnnl_layout_make(cni_dnnl_layout *l, int ndim, const int64_t *dims, dnn
                           const int64_t *strides)
 {
 #if DNNL_VERSION_MAJOR >= 3
-  return (strides ? lib.dnnl_memory_desc_create_with_strides(&l->desc, ndim, dims, type, strides)
-                  : lib.dnnl_memory_desc_create_with_tag(&l->desc, ndim, dims, type, dnnl_format_tag_any)) ==
+  return (strides ? cni_dnnl_lib.dnnl_memory_desc_create_with_strides(&l->desc, ndim, dims, type, strides)
+                  : cni_dnnl_lib.dnnl_memory_desc_create_with_tag(&l->desc, ndim, dims, type, dnnl_format_tag_any)) ==
          dnnl_success;
 #else
-  return (strides ? lib.dnnl_memory_desc_init_by_strides(&l->desc, ndim, dims, type, strides)
-                  : lib.dnnl_memory_desc_init_by_tag(&l->desc, ndim, dims, type, dnnl_format_tag_any)) ==
+  return (strides ? cni_dnnl_lib.dnnl_memory_desc_init_by_strides(&l->desc, ndim, dims, type, strides)
+                  : cni_dnnl_lib.dnnl_memory_desc_init_by_tag(&l->desc, ndim, dims, type, dnnl_format_tag_any)) ==
          dnnl_success;
 #endif
 }
@@ -78,7 +78,7 @@ bool cni_dnnl_layout_make(cni_dnnl_layout *l, int ndim, const int64_t *dims, dnn
 void cni_dnnl_layout_free(cni_dnnl_layout *l)
 {
 #if DNNL_VERSION_MAJOR >= 3
-  if (l->desc) lib.dnnl_memory_desc_destroy(l->desc);
+  if (l->desc) cni_dnnl_lib.dnnl_memory_desc_destroy(l->desc);
   l->desc = NULL;
 #else
   (void)l;
@@ -97,9 +97,9 @@ void cni_dnnl_layout_free(cni_dnnl_layout *l)
 dnnl_primitive_desc_t cni_dnnl_forward(const cni_dnnl_conv *c, bool training)
 {
   dnnl_primitive_desc_t pd = NULL;
-  if (lib.dnnl_convolution_forward_primitive_desc_create(
-          &pd, lib.engine, training ? dnnl_forward_training : dnnl_forward_inference, dnnl_convolution_direct,
-          X, WEIGHT, BIAS, Y, WINDOW, lib.attr))
+  if (cni_dnnl_lib.dnnl_convolution_forward_primitive_desc_create(
+          &pd, cni_dnnl_lib.engine, training ? dnnl_forward_training : dnnl_forward_inference,
+          dnnl_convolution_direct, X, WEIGHT, BIAS, Y, WINDOW, cni_dnnl_lib.attr))
     return NULL;
   return pd;
 }
@@ -107,8 +107,8 @@ dnnl_primitive_desc_t cni_dnnl_forward(const cni_dnnl_conv *c, bool training)
 dnnl_primitive_desc_t cni_dnnl_input(const cni_dnnl_conv *c, dnnl_primitive_desc_t forward)
 {
   dnnl_primitive_desc_t pd = NULL;
-  if (lib.dnnl_convolution_backward_data_primitive_desc_create(&pd, lib.engine, dnnl_convolution_direct, X,
-                                                               WEIGHT, Y, WINDOW, forward, lib.attr))
+  if (cni_dnnl_lib.dnnl_convolution_backward_data_primitive_desc_create(
+          &pd, cni_dnnl_lib.engine, dnnl_convolution_direct, X, WEIGHT, Y, WINDOW, forward, cni_dnnl_lib.attr))
     return NULL;
   return pd;
 }
@@ -116,8 +116,8 @@ dnnl_primitive_desc_t cni_dnnl_input(const cni_dnnl_conv *c, dnnl_primitive_desc
 dnnl_primitive_desc_t cni_dnnl_weight(const cni_dnnl_conv *c, dnnl_primitive_desc_t forward)
 {
   dnnl_primitive_desc_t pd = NULL;
-  if (lib.dnnl_convolution_backward_weights_primitive_desc_create(&pd, lib.engine, dnnl_convolution_direct, X,
-                                                                  WEIGHT, NULL, Y, WINDOW, forward, lib.attr))
+  if (cni_dnnl_lib.dnnl_convolution_backward_weights_primitive_desc_create(
+          &pd, cni_dnnl_lib.engine, dnnl_convolution_direct, X, WEIGHT, NULL, Y, WINDOW, forward, cni_dnnl_lib.attr))
     return NULL;
   return pd;
 }
@@ -125,15 +125,15 @@ dnnl_primitive_desc_t cni_dnnl_weight(const cni_dnnl_conv *c, dnnl_primitive_des
 static dnnl_primitive_desc_t describe(const dnnl_convolution_desc_t *desc, dnnl_primitive_desc_t hint)
 {
   dnnl_primitive_desc_t pd = NULL;
-  return lib.dnnl_primitive_desc_create(&pd, desc, lib.attr, lib.engine, hint) ? NULL : pd;
+  return cni_dnnl_lib.dnnl_primitive_desc_create(&pd, desc, cni_dnnl_lib.attr, cni_dnnl_lib.engine, hint) ? NULL : pd;
 }
 
 dnnl_primitive_desc_t cni_dnnl_forward(const cni_dnnl_conv *c, bool training)
 {
   dnnl_convolution_desc_t d;
   dnnl_prop_kind_t kind = training ? dnnl_forward_training : dnnl_forward_inference;
-  if (lib.dnnl_dilated_convolution_forward_desc_init(&d, kind, dnnl_convolution_direct, X, WEIGHT, BIAS, Y,
-                                                     WINDOW))
+  if (cni_dnnl_lib.dnnl_dilated_convolution_forward_desc_init(&d, kind, dnnl_convolution_direct, X, WEIGHT, BIAS, Y,
+                                                              WINDOW))
     return NULL;
   return describe(&d, NULL);
 }
@@ -141,7 +141,8 @@ dnnl_primitive_desc_t cni_dnnl_forward(const cni_dnnl_conv *c, bool training)
 dnnl_primitive_desc_t cni_dnnl_input(const cni_dnnl_conv *c, dnnl_primitive_desc_t forward)
 {
   dnnl_convolution_desc_t d;
-  if (lib.dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, X, WEIGHT, Y, WINDOW))
+  if (cni_dnnl_lib.dnnl_dilated_convolution_backward_data_desc_init(&d, dnnl_convolution_direct, X, WEIGHT, Y,
+                                                                    WINDOW))
     return NULL;
   return describe(&d, forward);
 }
@@ -149,8 +150,8 @@ dnnl_primitive_desc_t cni_dnnl_input(const cni_dnnl_conv *c, dnnl_primitive_desc
 dnnl_primitive_desc_t cni_dnnl_weight(const cni_dnnl_conv *c, dnnl_primitive_desc_t forward)
 {
   dnnl_convolution_desc_t d;
-  if (lib.dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, X, WEIGHT, NULL, Y,
-                                                              WINDOW))
+  if (cni_dnnl_lib.dnnl_dilated_convolution_backward_weights_desc_init(&d, dnnl_convolution_direct, X, WEIGHT, NULL,
+                                                                       Y, WINDOW))
     return NULL;
   return describe(&d, forward);
 }

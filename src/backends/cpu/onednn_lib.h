@@ -9,33 +9,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CNI_DNNL_COMMON(X)                                                                                   \
-  X(dnnl_version)                                                                                            \
-  X(dnnl_engine_create)                                                                                      \
-  X(dnnl_stream_create) X(dnnl_stream_destroy) X(dnnl_stream_wait) X(dnnl_memory_create)                     \
-      X(dnnl_memory_destroy) X(dnnl_memory_desc_get_size) X(dnnl_memory_desc_equal) X(dnnl_primitive_create) \
-          X(dnnl_primitive_destroy) X(dnnl_primitive_execute) X(dnnl_primitive_desc_destroy)                 \
-              X(dnnl_primitive_desc_query_md) X(dnnl_reorder_primitive_desc_create)                          \
-                  X(dnnl_primitive_attr_create) X(dnnl_primitive_attr_destroy)                               \
-                      X(dnnl_primitive_attr_set_scratchpad_mode)
+#define CNI_DNNL_COMMON(X)                                                                                           \
+  X(dnnl_version)                                                                                                    \
+  X(dnnl_engine_create)                                                                                              \
+  X(dnnl_stream_create)                                                                                              \
+  X(dnnl_stream_destroy) X(dnnl_stream_wait) X(dnnl_memory_create) X(dnnl_memory_destroy)                            \
+      X(dnnl_memory_desc_get_size) X(dnnl_memory_desc_equal) X(dnnl_primitive_create) X(dnnl_primitive_destroy)      \
+          X(dnnl_primitive_execute) X(dnnl_primitive_desc_destroy) X(dnnl_primitive_desc_query_md)                   \
+              X(dnnl_reorder_primitive_desc_create) X(dnnl_primitive_attr_create) X(dnnl_primitive_attr_destroy)     \
+                  X(dnnl_primitive_attr_set_scratchpad_mode)
 
 #if DNNL_VERSION_MAJOR >= 3
-#define CNI_DNNL_EACH(X)                                                                                     \
-  CNI_DNNL_COMMON(X)                                                                                         \
-  X(dnnl_memory_desc_create_with_strides)                                                                    \
-  X(dnnl_memory_desc_create_with_tag)                                                                        \
-  X(dnnl_memory_desc_destroy) X(dnnl_convolution_forward_primitive_desc_create)                              \
-      X(dnnl_convolution_backward_data_primitive_desc_create)                                                \
-          X(dnnl_convolution_backward_weights_primitive_desc_create)
+#define CNI_DNNL_EACH(X)                                                                                             \
+  CNI_DNNL_COMMON(X)                                                                                                 \
+  X(dnnl_memory_desc_create_with_strides)                                                                            \
+  X(dnnl_memory_desc_create_with_tag)                                                                                \
+  X(dnnl_memory_desc_destroy)                                                                                        \
+  X(dnnl_convolution_forward_primitive_desc_create) X(dnnl_convolution_backward_data_primitive_desc_create)          \
+      X(dnnl_convolution_backward_weights_primitive_desc_create)
 typedef const_dnnl_memory_desc_t cni_dnnl_ref;
 #else
-#define CNI_DNNL_EACH(X)                                                                                     \
-  CNI_DNNL_COMMON(X)                                                                                         \
-  X(dnnl_memory_desc_init_by_strides)                                                                        \
-  X(dnnl_memory_desc_init_by_tag)                                                                            \
-  X(dnnl_primitive_desc_create) X(dnnl_dilated_convolution_forward_desc_init)                                \
-      X(dnnl_dilated_convolution_backward_data_desc_init)                                                    \
-          X(dnnl_dilated_convolution_backward_weights_desc_init)
+#define CNI_DNNL_EACH(X)                                                                                             \
+  CNI_DNNL_COMMON(X)                                                                                                 \
+  X(dnnl_memory_desc_init_by_strides)                                                                                \
+  X(dnnl_memory_desc_init_by_tag)                                                                                    \
+  X(dnnl_primitive_desc_create)                                                                                      \
+  X(dnnl_dilated_convolution_forward_desc_init) X(dnnl_dilated_convolution_backward_data_desc_init)                  \
+      X(dnnl_dilated_convolution_backward_weights_desc_init)
 typedef const dnnl_memory_desc_t *cni_dnnl_ref;
 #endif
 
@@ -49,8 +49,9 @@ typedef struct cni_dnnl {
   void (*set_threads)(int);
 } cni_dnnl;
 
-/* NULL when there is no library, *why says so. Any thread. */
-const cni_dnnl *cni_dnnl_get(const char **why);
+/* Loads the library at the first call. False when there is none, *why says so. Any thread. */
+bool cni_dnnl_load(const char **why);
+extern cni_dnnl cni_dnnl_lib; /* to be used after cni_dnnl_load answered true */
 
 /* ---- memory layouts ---- */
 typedef struct cni_dnnl_layout {
