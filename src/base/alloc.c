@@ -115,6 +115,26 @@ void cni_pool_init(cn_state *s)
   }
 }
 
+/* ---- what lies in a cache is nobody's: the address sanitizer is told, so that a use after free still shows ---- */
+
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ASAN 1
+#endif
+#endif
+#if defined(ASAN) || defined(__SANITIZE_ADDRESS__)
+void __asan_poison_memory_region(const volatile void *p, size_t size);
+void __asan_unpoison_memory_region(const volatile void *p, size_t size);
+static void cover(void *p, size_t size) /* all but the link to the next block */
+{
+  __asan_poison_memory_region((char *)p + sizeof(void *), size - sizeof(void *));
+}
+static void uncover(void *p, size_t size) { __asan_unpoison_memory_region(p, size); }
+#else
+static inline void cover(void *p, size_t size) { (void)p, (void)size; }
+static inline void uncover(void *p, size_t size) { (void)p, (void)size; }
+#endif
+
 static void *small_alloc(cn_state *s, size_t size)
 {
   size_t rounded;
@@ -123,6 +143,7 @@ static void *small_alloc(cn_state *s, size_t size)
   if (CNI_LIKELY(p != NULL)) {
     memcpy(&list->head, p, sizeof(void *));
     list->count--;
+    uncover(p, rounded);
     return p;
   }
   return hook_alloc(rounded);
@@ -136,6 +157,7 @@ static void small_free(cn_state *s, void *p, size_t size)
     memcpy(p, &list->head, sizeof(void *));
     list->head = p;
     list->count++;
+    cover(p, rounded);
     return;
   }
   hook_free(p, rounded);
@@ -155,6 +177,7 @@ void cni_pool_flush(cn_state *s)
     while (list->head) {
       void *p = list->head;
       memcpy(&list->head, p, sizeof(void *));
+      uncover(p, class_size(c));
       hook_free(p, class_size(c));
     }
     list->count = 0;
@@ -172,6 +195,7 @@ static void *large_alloc(size_t size)
   large_block *b = large[c];
   if (b) {
     large[c] = b->next;
+    uncover(b, rounded);
     large_cached -= rounded;
     atomic_fetch_sub(&cached, rounded);
   }
@@ -191,6 +215,7 @@ static void large_free(void *p, size_t size)
     large_block *b = p;
     b->next = large[c];
     large[c] = b;
+    cover(b, rounded);
     large_cached += rounded;
     atomic_fetch_add(&cached, rounded);
     kept = true;
@@ -208,6 +233,7 @@ static void large_flush(void)
     while (large[c]) {
       large_block *b = large[c];
       large[c] = b->next;
+      uncover(b, rounded);
       hook_free(b, rounded);
       atomic_fetch_sub(&cached, rounded);
     }

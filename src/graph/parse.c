@@ -172,7 +172,8 @@ static bool string_arg(reader *r, cn_value *v, char **room, const char *room_end
     if (*room + 1 >= room_end) return false;
     *(*room)++ = *r->s;
   }
-  if (*r->s++ != '\'' || *room + 1 >= room_end) return false;
+  if (*r->s != '\'' || *room + 1 >= room_end) return false;
+  r->s++;
   *(*room)++ = 0;
   *v = cn_v_str(start);
   return true;

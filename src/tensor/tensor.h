@@ -56,8 +56,8 @@ struct cn_tensor {
   uint64_t value_version;  /* ... and the write count of its memory that value belongs to */
 };
 
-/* Was the memory of a view written to since its history was made? Only after a no is t->node to be read: another thread
- * that reads the view too may be making it anew. */
+/* Was the memory of a view written to since its history was made? Only after a no is t->node to be read: another
+ * thread that reads the view too may be making it anew. */
 static inline bool cni_tensor_stale(const cn_tensor *t)
 {
   return t->view && !t->detached &&

@@ -31,8 +31,8 @@ double sweep_sum(cn_tensor *t)
   return sum ? cn_item(sum) : 0;
 }
 
-/* In a state of its own each time, so that its scopes' arrays are made anew too. The error is left pending in the state
- * of the test. */
+/* In a state of its own each time, so that its scopes' arrays are made anew too. The error is left pending in the
+ * state of the test. */
 static cn_device device; /* one that works later than it is asked to */
 
 static int run_once(const char *name, sweep_fn work, double *result)
@@ -45,7 +45,8 @@ static int run_once(const char *name, sweep_fn work, double *result)
   cn_scope_end(s);
   cn_device_sync(device); /* what was queued there is done and given back; late failures are reported */
   if (!status) status = cn_err();
-  bool open = fresh->modes || fresh->capture || fresh->no_grad || fresh->inference || fresh->nframes || fresh->draining;
+  bool open =
+      fresh->modes || fresh->capture || fresh->no_grad || fresh->inference || fresh->nframes || fresh->draining;
   int code = cn_err();
   char message[CNI_MESSAGE_MAX];
   memcpy(message, fresh->message, sizeof message);

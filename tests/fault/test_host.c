@@ -1,5 +1,5 @@
-/* test_host.c: every allocation fails once where tensors meet the outside: host memory, borrowed memory, printing, DLPack,
- * devices, and the very start of the library. What was lent is given back exactly once, whatever failed. */
+/* test_host.c: every allocation fails once where tensors meet the outside: host memory, borrowed memory, printing,
+ * DLPack, devices, and the very start of the library. What was lent is given back exactly once, whatever failed. */
 #define _POSIX_C_SOURCE 200809L
 #include <cairn/kw.h>
 #include <stdio.h>
@@ -28,7 +28,8 @@ static int host_memory(double *result)
   cn_tensor *sum = cn_add(x, cn_transpose(y, 0, 1)), *t = cn_transpose(sum, 0, 1);
   if (!t || cn_to_data(copy, sizeof copy, t) || cn_copy_from_data(sum, copy, sizeof copy)) return cn_err();
   cn_tensor *kept = NULL;
-  if (!cn_set(&kept, cn_mul(sum, cn_num(2)))) *result = sweep_sum(kept) + cn_item(cn_select(cn_select(kept, 0, 1), 0, 2));
+  if (!cn_set(&kept, cn_mul(sum, cn_num(2))))
+    *result = sweep_sum(kept) + cn_item(cn_select(cn_select(kept, 0, 1), 0, 2));
   cn_release(kept);
   return cn_err();
 }
@@ -67,7 +68,8 @@ static int dlpack(double *result)
 static int other_device(double *result)
 {
   cn_device device = cn_device_find("mirror");
-  cn_tensor *x = device ? cn_requires_grad(cn_to_device(cn_from_data(numbers, CN_SHAPE(4, 6), CN_F32), device), true) : NULL;
+  cn_tensor *x =
+      device ? cn_requires_grad(cn_to_device(cn_from_data(numbers, CN_SHAPE(4, 6), CN_F32), device), true) : NULL;
   cn_tensor *y = x ? cn_gelu(cn_matmul(x, cn_transpose(x, 0, 1))) : NULL;
   if (y && !cn_backward(cn_sum(y))) *result = sweep_sum(cn_to_device(cn_grad_of(x), CN_CPU));
   return cn_err();

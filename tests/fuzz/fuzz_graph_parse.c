@@ -1,5 +1,5 @@
-/* fuzz_graph_parse.c: any bytes as the text of a graph: refused with an error, or a graph that can be verified, printed,
- * read back to the same text, pruned, and run on inputs of the sizes it asks for. */
+/* fuzz_graph_parse.c: any bytes as the text of a graph: refused with an error, or a graph that can be verified,
+ * printed, read back to the same text, pruned, and run on inputs of the sizes it asks for. */
 #include <cairn/cairn.h>
 #include <cairn/kw.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ static cn_tensor *tensor_for(const char *line)
   for (s++; *s && *s != ']' && ndim < CN_MAX_DIMS; s += *s == ',') {
     char *end;
     shape[ndim] = strtoll(s, &end, 10);
-    if (end == s || shape[ndim] < 0 || shape[ndim] > NUMEL || (numel *= shape[ndim] ? shape[ndim] : 1) > NUMEL) return NULL;
+    if (end == s || shape[ndim] < 0 || shape[ndim] > NUMEL || (numel *= shape[ndim] ? shape[ndim] : 1) > NUMEL)
+      return NULL;
     s = end;
     ndim++;
   }

@@ -1,5 +1,5 @@
-/* fuzz_program_parse.c: any bytes as the text of a pointwise program: refused with an error, or a program whose text reads
- * back to itself, that runs on small tensors and whose gradient can be derived and run. */
+/* fuzz_program_parse.c: any bytes as the text of a pointwise program: refused with an error, or a program whose text
+ * reads back to itself, that runs on small tensors and whose gradient can be derived and run. */
 #include <cairn/cairn.h>
 #include <cairn/kw.h>
 #include <stdlib.h>

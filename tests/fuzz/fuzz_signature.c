@@ -1,5 +1,5 @@
-/* fuzz_signature.c: any bytes as the signature of an op: refused with an error, or parsed into parameters and results that
- * stay within their arrays. */
+/* fuzz_signature.c: any bytes as the signature of an op: refused with an error, or parsed into parameters and results
+ * that stay within their arrays. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,7 +10,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(const cni_opinfo *info)
 {
-  if (info->nparams < 0 || info->nparams > CN_MAX_ARGS || info->nresults < 0 || info->nresults > CNI_MAX_RESULTS) abort();
+  if (info->nparams < 0 || info->nparams > CN_MAX_ARGS || info->nresults < 0 || info->nresults > CNI_MAX_RESULTS)
+    abort();
   if (info->ntensors > info->nparams || memchr(info->name, 0, sizeof info->name) == NULL) abort();
   for (int i = 0; i < info->nparams; i++) {
     const cni_param *p = &info->params[i];

@@ -1,5 +1,6 @@
-/* test_threads.c: several threads at once, each with a state of its own: the first use of everything, tensors shared for
- * reading, gradients that meet in one leaf, states that move between threads, threads that end with everything open.
+/* test_threads.c: several threads at once, each with a state of its own: the first use of everything, tensors shared
+ * for reading, gradients that meet in one leaf, states that move between threads, threads that end with everything
+ * open.
  *
  * The thread sanitizer's preset runs this. Threads only note what is wrong; the test's own thread reports it. */
 #define _POSIX_C_SOURCE 200809L
@@ -91,8 +92,9 @@ static void test_first_use(void **state)
 /* The gradient programs of many ops are derived at their first use. */
 static void first_gradients(worker *w)
 {
-  static cn_tensor *(*const ops[])(cn_tensor *) = {cn_sin,  cn_cos,   cn_tan,  cn_sinh,  cn_cosh, cn_tanh,    cn_asinh,
-                                                   cn_atan, cn_log1p, cn_erf,  cn_expm1, cn_mish, cn_sigmoid, cn_hardswish};
+  static cn_tensor *(*const ops[])(cn_tensor *) = {cn_sin,   cn_cos,   cn_tan,     cn_sinh,     cn_cosh,
+                                                   cn_tanh,  cn_asinh, cn_atan,    cn_log1p,    cn_erf,
+                                                   cn_expm1, cn_mish,  cn_sigmoid, cn_hardswish};
   cn_scope *s = cn_scope_begin();
   cn_tensor *x = cn_requires_grad(cn_full(CN_SHAPE(5), 0.5), true);
   for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) EXPECT(cn_backward(cn_sum(ops[i](x))) == 0);
