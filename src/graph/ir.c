@@ -131,6 +131,11 @@ static int verify_node(const cn_graph *g, size_t i)
 
 static bool is_value(const cn_graph *g, int v) { return v >= 0 && (size_t)v < g->nvalues; }
 
+static bool stands_for(const cn_graph *g, int v, enum cni_value_kind kind, size_t index)
+{
+  return is_value(g, v) && g->values[v].kind == kind && g->values[v].index == (int)index;
+}
+
 int cn_graph_verify(const cn_graph *g)
 {
   if (!g) return cni_fail(CN_ERR_TYPE, "graph: NULL");
@@ -141,10 +146,11 @@ int cn_graph_verify(const cn_graph *g)
   for (size_t i = 0; i < g->noutputs; i++)
     if (!is_value(g, g->outputs[i])) return cni_fail(CN_ERR_INTERNAL, "graph: output %zu has no value", i);
   for (size_t i = 0; i < g->nstates; i++)
-    if (!is_value(g, g->states[i].value) || (g->states[i].final != -1 && !is_value(g, g->states[i].final)))
+    if (!stands_for(g, g->states[i].value, CNI_VALUE_STATE, i) ||
+        (g->states[i].final != -1 && !is_value(g, g->states[i].final)))
       return cni_fail(CN_ERR_INTERNAL, "graph: state %zu has no value", i);
   for (size_t i = 0; i < g->ninputs; i++)
-    if (!is_value(g, g->inputs[i]) || g->values[g->inputs[i]].kind != CNI_VALUE_INPUT)
+    if (!stands_for(g, g->inputs[i], CNI_VALUE_INPUT, i))
       return cni_fail(CN_ERR_INTERNAL, "graph: input %zu has no value", i);
   return CN_OK;
 }

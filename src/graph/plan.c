@@ -190,6 +190,19 @@ static int allocate(cni_plan *p, const cn_graph *g)
   return p->specs ? CN_OK : CN_ERR_MEMORY;
 }
 
+/* A text may say anything: what is written back must have the state's shape. */
+static int check_finals(const cni_plan *p, const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nstates; i++) {
+    if (g->states[i].final < 0) continue;
+    const cn_desc *to = &g->states[i].tensor->d, *from = &p->values[g->states[i].final].handle->d;
+    bool same = to->ndim == from->ndim;
+    for (int k = 0; same && k < to->ndim; k++) same = to->shape[k] == from->shape[k];
+    if (!same) return cni_fail(CN_ERR_SHAPE, "graph: what state %zu is to hold after a run has another shape", i);
+  }
+  return CN_OK;
+}
+
 static cni_plan *make(cn_graph *g, cn_tensor *const *inputs)
 {
   cni_plan *p = cni_alloc_zero(sizeof *p);
@@ -200,6 +213,7 @@ static cni_plan *make(cn_graph *g, cn_tensor *const *inputs)
     p->args[i] = sized_args(g, i, inputs);
     status = p->args[i] ? infer_node(p, g, i) : CN_ERR_MEMORY;
   }
+  if (!status) status = check_finals(p, g);
   if (!status) {
     lifetimes(p, g);
     status = place(p);

@@ -1,7 +1,7 @@
 /* pool_isa.h: what each instruction-set unit of the pools exports.
  *
  * Place in the flow: pool.c brings images into a packed compute type and hands them out; these work on one image
- * plane at a time. Invariant: an element is computed in the order of its window, row by row, on every level. */
+ * plane at a time. Invariant: an element is computed in the same order on every level. */
 #ifndef CNI_CPU_POOL_ISA_H
 #define CNI_CPU_POOL_ISA_H
 
