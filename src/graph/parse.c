@@ -13,6 +13,7 @@ enum { MOST = 4096 }; /* numbers in one list, tensors of one call */
 
 typedef struct reader {
   const char *s;
+  size_t most; /* values there can be: each takes some characters */
   int line;
   cn_graph *g;
   int64_t *ints;
@@ -95,8 +96,7 @@ static bool type(reader *r, cni_gvalue *v)
 static int put_value(reader *r, int id, const cni_gvalue *v)
 {
   cn_graph *g = r->g;
-  if (id < 0 || id > 1 << 24 || (size_t)id > g->nvalues + (1u << 16))
-    return bad(r, "a value's number is out of range");
+  if (id < 0 || (size_t)id > r->most) return bad(r, "a value's number is out of range");
   while (g->nvalues <= (size_t)id) {
     cni_gvalue empty = {.kind = CNI_VALUE_SCALAR, .dtype = CN_F64, .weak = true};
     if (cni_graph_add_value(g, &empty) < 0) return CN_ERR_MEMORY;
@@ -205,11 +205,12 @@ static bool float_list(reader *r, cn_value *v, lists *l)
   *v = cn_v_floats(r->floats + first, (size_t)(l->nfloats - first));
   return true;
 }
-static bool tensor_list(reader *r, cn_value *v, lists *l)
+static bool tensor_list(reader *r, cn_value *v, lists *l, bool absent)
 {
   int first = l->nids;
   while (!eat(r, "}")) {
-    if (l->nids == MOST || !value_ref(r, &r->ids[l->nids++])) return false;
+    if (l->nids == MOST || !value_ref(r, &r->ids[l->nids])) return false;
+    if (r->ids[l->nids++] < 0 && !absent) return false;
     eat(r, ",");
   }
   *v = cn_v_tensors(NULL, (size_t)(l->nids - first));
@@ -226,21 +227,25 @@ static bool argument(reader *r, const cni_param *p, cn_value *v, lists *l)
     l->nids++;
     return true;
   }
-  if (eat(r, "{")) return p->type == CNI_T_TENSOR && tensor_list(r, v, l);
+  if (eat(r, "{")) return p->type == CNI_T_TENSOR && tensor_list(r, v, l, p->elem_optional);
   if (p->type == CNI_T_TENSOR) return false;
   if (eat(r, "none")) return p->optional;
-  if (eat(r, "[")) return p->list && p->type == CNI_T_INT && int_list(r, v, l);
+  if (eat(r, "["))
+    return p->list && p->type == CNI_T_INT && int_list(r, v, l) && (!p->fixed || v->n == p->fixed);
   if (eat(r, "<")) return p->list && p->type == CNI_T_FLOAT && float_list(r, v, l);
   if (p->list) return false;
   if (eat(r, "'")) return p->type == CNI_T_STR && string_arg(r, v, &l->room, l->room_end);
   if (p->type == CNI_T_STR) return false;
-  if (eat(r, "true")) return *v = cn_v_bool(true), true;
-  if (eat(r, "false")) return *v = cn_v_bool(false), true;
+  bool truth = p->type == CNI_T_BOOL || p->type == CNI_T_SCALAR;
+  if (truth && eat(r, "true")) return *v = cn_v_bool(true), true;
+  if (truth && eat(r, "false")) return *v = cn_v_bool(false), true;
+  if (p->type == CNI_T_BOOL) return false;
   blanks(r);
   const char *start = r->s;
   double f;
   int64_t i;
-  if (integer(r, &i) && !strchr("x.pe", *r->s)) return *v = cn_v_int(i), true;
+  if (integer(r, &i) && !strchr("x.pe", *r->s))
+    return *v = p->type == CNI_T_FLOAT ? cn_v_float((double)i) : cn_v_int(i), true;
   r->s = start;
   if (p->type != CNI_T_FLOAT && p->type != CNI_T_SCALAR) return false;
   return number(r, &f) && (*v = cn_v_float(f), true);
@@ -350,7 +355,7 @@ cn_graph *cn_graph_parse(const char *source)
 {
   if (cn_err() || !source) return NULL;
   cni_init();
-  reader r = {.s = source, .g = cni_graph_new()};
+  reader r = {.s = source, .most = strlen(source), .g = cni_graph_new()};
   r.ints = cni_alloc(MOST * sizeof *r.ints);
   r.floats = cni_alloc(MOST * sizeof *r.floats);
   r.ids = cni_alloc(MOST * sizeof *r.ids);

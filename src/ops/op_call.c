@@ -34,6 +34,10 @@ static bool fits(const cni_param *p, const cn_value *v)
 /* Numbers get the tag that the generated functions would give them, which is what rules look at. */
 static void settle(const cni_param *p, cn_value *v)
 {
+  if (p->list && !p->optional && v->tag == CN_V_NONE) { /* an empty list */
+    v->tag = p->type == CNI_T_TENSOR ? CN_V_TENSORS : p->type == CNI_T_INT ? CN_V_INTS : CN_V_FLOATS;
+    v->n = 0;
+  }
   if (p->list || v->tag == CN_V_NONE || v->tag == CN_V_FLOAT) return;
   if (p->type == CNI_T_INT) *v = cn_v_int(v->u.i);
   else if (p->type == CNI_T_BOOL) *v = cn_v_bool(v->u.i != 0);
