@@ -139,7 +139,10 @@ cn_tensor *cni_grad_fit(cn_tensor *g, const cn_meta *m)
   for (int i = 0; same && i < m->ndim; i++) same = g->d.shape[i] == m->shape[i];
   if (!same) {
     if (sum_plan(&g->d, m, dims, &ndims) < 0) {
-      cni_fail(CN_ERR_INTERNAL, "backward: a gradient has fewer dimensions than its tensor");
+      char have[160], want[160]; /* only a custom function can do this */
+      cni_fail(CN_ERR_SHAPE, "backward: a gradient of shape %s does not fit its tensor of shape %s",
+               cni_shape_text(have, sizeof have, g->d.ndim, g->d.shape),
+               cni_shape_text(want, sizeof want, m->ndim, m->shape));
       return NULL;
     }
     if (ndims) {
@@ -198,6 +201,13 @@ static int accumulate(cn_tensor **into, cn_tensor *g, bool create)
   return cn_set(into, cn_add_with(*into, g, NULL));
 }
 
+static bool alike(const cn_desc *a, const cn_desc *b)
+{
+  bool same = a->ndim == b->ndim && a->dtype == b->dtype && a->device == b->device;
+  for (int i = 0; same && i < a->ndim; i++) same = a->shape[i] == b->shape[i];
+  return same;
+}
+
 static int run_hooks(cni_node *n, int index, cn_tensor **g)
 {
   for (size_t i = 0; n->extra && i < n->extra->nhooks; i++) {
@@ -206,6 +216,8 @@ static int run_hooks(cni_node *n, int index, cn_tensor **g)
     cn_tensor *other = h->fn(*g, h->payload);
     if (cn_err()) return cn_err();
     if (other && other != *g) {
+      if (!alike(&other->d, &(*g)->d))
+        return cni_fail(CN_ERR_SHAPE, "hook: its gradient has another shape, type or device than the one it was given");
       cn_tensor *kept = cni_tensor_keep(other);
       cni_tensor_release(*g);
       *g = kept;

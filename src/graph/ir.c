@@ -83,6 +83,8 @@ int cn_graph_bind(cn_graph *g, size_t i, cn_tensor *t)
   bool fits = t->d.dtype == v->dtype && t->d.ndim == v->ndim;
   for (int k = 0; fits && k < v->ndim; k++) fits = t->d.shape[k] == v->shape[k];
   if (!fits) return cni_fail(CN_ERR_SHAPE, "graph_bind: the tensor's type or shape is not that of state %zu", i);
+  if ((!t->d.data && t->d.numel) || t->d.weak || cni_may_overlap(t->d.ndim, t->d.shape, t->d.strides))
+    return cni_fail(CN_ERR_VALUE, "graph_bind: the tensor has no memory of its own for each element of state %zu", i);
   cni_tensor_keep(t);
   cni_tensor_release(g->states[i].tensor);
   g->states[i].tensor = t;

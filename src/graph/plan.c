@@ -239,6 +239,8 @@ static int check_inputs(const cn_graph *g, cn_tensor *const *inputs)
     const cni_gvalue *v = &g->values[g->inputs[i]];
     char have[160], want[160];
     if (!inputs[i]) return cni_fail(CN_ERR_TYPE, "graph: input %zu is NULL", i);
+    if (!inputs[i]->d.data && inputs[i]->d.numel)
+      return cni_fail(CN_ERR_CAPTURE, "graph: input %zu has no value: it was made while a graph was captured", i);
     const cn_desc *d = &inputs[i]->d;
     bool fits = d->dtype == v->dtype && d->ndim == v->ndim && d->device == v->device;
     for (int k = 0; fits && k < v->ndim; k++) fits = d->shape[k] == v->shape[k] || g->free_dims[i] >> k & 1;

@@ -199,7 +199,7 @@ static bool in_order(const cn_desc *d, const int64_t *strides)
 static cn_tensor *fitted(const cni_gvalue *v, cn_tensor *t)
 {
   int64_t strides[CN_MAX_DIMS];
-  if (!t || t->d.ndim != v->ndim || !t->d.numel) return t; /* what is wrong is said by the plan */
+  if (!t || t->d.ndim != v->ndim || !t->d.numel || !t->d.data) return t; /* what is wrong is said by the plan */
   if (v->has_strides && in_order(&t->d, v->strides)) return t;
   traced_order(v, t->d.shape, strides);
   if (in_order(&t->d, strides)) return t;

@@ -51,6 +51,17 @@ static int count_inputs(const cni_opinfo *info, const cn_value *args)
 
 static bool follows(const cn_tensor *t) { return t->d.weak || (t->d.ndim == 0 && t->d.device == CN_CPU); }
 
+/* Tensors that a captured function left outside have a shape, but never had a value. */
+static bool without_value(const cn_tensor *t, const cn_state *st)
+{
+  return CNI_UNLIKELY(!t->d.data) && t->d.numel && !st->capture;
+}
+
+static int no_value(const cni_applying *a)
+{
+  return cni_fail(CN_ERR_CAPTURE, "%s: a tensor has no value: it was made while a graph was captured", a->info->name);
+}
+
 /* Where the call runs: where its tensors are. Numbers, and zero-dimensional host tensors, go along with any device.
  */
 static int pick_device(cni_applying *a, const cn_state *st)
@@ -59,6 +70,7 @@ static int pick_device(cni_applying *a, const cn_state *st)
   for (int i = 0; i < a->c.nin; i++) {
     const cn_tensor *t = a->c.in[i];
     if (!t) continue;
+    if (without_value(t, st)) return no_value(a);
     if (!first) first = t->d.device;
     if (CNI_LIKELY(t->d.device == device) || follows(t)) continue;
     if (device)
@@ -67,7 +79,7 @@ static int pick_device(cni_applying *a, const cn_state *st)
     device = t->d.device;
   }
   a->c.device = device ? device : first ? first : st->default_device;
-  return CN_OK;
+  return a->dest && without_value(a->dest, st) ? no_value(a) : CN_OK;
 }
 
 static inline bool may_need_grad(const cn_tensor *t)

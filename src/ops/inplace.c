@@ -52,6 +52,7 @@ static void byte_range(const cn_desc *d, const char **first, const char **last)
 static bool inputs_allow_direct(const cn_call *c, const cn_tensor *dest)
 {
   const char *d0, *d1, *x0, *x1;
+  if (!dest->d.numel) return true;
   byte_range(&dest->d, &d0, &d1);
   for (int i = 0; i < c->nin; i++) {
     const cn_tensor *t = c->in[i];

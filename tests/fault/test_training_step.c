@@ -253,11 +253,11 @@ static int other_ops(double *result)
 
 /* ---- the tests ---- */
 
-#define SWEEP(name)              \
-  static void test_##name(void **state) \
-  {                              \
-    (void)state;                 \
-    sweep(#name, name);    \
+#define SWEEP(name)                                                                                                  \
+  static void test_##name(void **state)                                                                              \
+  {                                                                                                                  \
+    (void)state;                                                                                                     \
+    sweep(#name, name);                                                                                              \
   }
 SWEEP(eager_step)
 SWEEP(captured_step)

@@ -98,7 +98,7 @@ static int random_shape(rng *r, int64_t *shape)
   return ndim;
 }
 
-static void set_theme(rng *r)
+void random_theme(rng *r)
 {
   now.ndim = random_shape(r, now.shape);
   if (rng_one_in(r, 3)) /* squares, channels that fit */
@@ -182,6 +182,11 @@ static const char *const fitting[][2] = {
     {"cross_entropy_rows_grad", "f4 f4,5 j4 f4 i-100 snone"},
     {"cross_entropy", "f4,5 j4 f5 i1 smean d0.1"},
     {"nll_loss", "f4,5,2 j4,2 f5 i1 smean"},
+    {"batch_norm", "f2,3,4 f3 f3 f3 f3 b1 d0.1 d0.001"},
+    {"mv", "f3,4 f4"},
+    {"max_pool2d", "f2,3,6,6 l2,2 l2,1 l1,0 l1,2 b1"},
+    {"index_select", "f4,5 i1 j3"},
+    {"scatter", "f4,5 i1 j3,7 f4,7"},
     {"index_add", "f4,5 i0 j3 f3,5 d2"},
     {"index_copy", "f4,5 i1 j3 f4,3"},
     {"index_fill", "f4,5 i0 j3 f"},
@@ -286,8 +291,8 @@ static void say_value(random_call *c, const cn_value *v)
 
 static cn_tensor *new_tensor(random_call *c, rng *r)
 {
-  cn_tensor *t = c->ntensors && rng_one_in(r, 12) ? c->tensors[rng_below(r, (int64_t)c->ntensors)]
-                                                   : random_tensor(r, c->grad);
+  cn_tensor *t =
+      c->ntensors && rng_one_in(r, 12) ? c->tensors[rng_below(r, (int64_t)c->ntensors)] : random_tensor(r, c->grad);
   if (t && c->ntensors < CALL_TENSORS) c->tensors[c->ntensors++] = t;
   return t;
 }
@@ -431,7 +436,7 @@ int random_call_make(random_call *c, uint64_t seed, const cn_op *op)
   int status = cn_op_describe(&c->info, c->op);
   if (status) return status;
   memset(c->strings, 0, sizeof c->strings);
-  set_theme(&r);
+  random_theme(&r);
   c->grad = rng_one_in(&r, 2);
   c->traced = rng_one_in(&r, 10);
   c->nargs = (size_t)c->info.nparams;
@@ -447,7 +452,7 @@ int random_call_make(random_call *c, uint64_t seed, const cn_op *op)
   say(c, ")");
   c->capacity = random_capacity(c, &r);
   bool unset = !strncmp(c->info.name, "empty", 5); /* its elements are nobody's to read */
-  if (rng_one_in(&r, 6) && !unset) { /* in place: into an input, or into another tensor */
+  if (rng_one_in(&r, 6) && !unset) {               /* in place: into an input, or into another tensor */
     bool own = c->ntensors && !rng_one_in(&r, 3);
     c->dest = own ? c->tensors[rng_below(&r, (int64_t)c->ntensors)] : random_tensor(&r, c->grad && rng_one_in(&r, 4));
     say(c, " into %s", own ? "its input " : "");

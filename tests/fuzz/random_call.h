@@ -23,11 +23,11 @@ typedef struct random_call {
   cn_op_info info;
   const cn_op *op;
   cn_value args[CN_MAX_ARGS + 1];
-  size_t nargs, capacity; /* capacity: room for results, often what is needed */
-  cn_tensor *dest;        /* NULL: a fresh result */
+  size_t nargs, capacity;           /* capacity: room for results, often what is needed */
+  cn_tensor *dest;                  /* NULL: a fresh result */
   cn_tensor *tensors[CALL_TENSORS]; /* all that take part, of the innermost scope */
   size_t ntensors;
-  bool grad;  /* some require a gradient */
+  bool grad;   /* some require a gradient */
   bool traced; /* run it captured as well, and compare */
   /* what the arguments point to */
   int64_t ints[CN_MAX_ARGS][CALL_LIST];
@@ -42,7 +42,9 @@ typedef struct random_call {
  * an error (of memory, say). */
 int random_call_make(random_call *c, uint64_t seed, const cn_op *op);
 
-/* A random tensor of the theme that the call's seed set; NULL on error. Exposed for calls outside the op table. */
+/* For calls outside the op table. random_theme chooses shape and type that the tensors after it resemble. NULL on
+ * error. */
+void random_theme(rng *r);
 cn_tensor *random_tensor(rng *r, bool grad);
 int64_t random_int(rng *r);
 double random_float(rng *r);

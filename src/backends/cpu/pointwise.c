@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/convert.h"
 #include "base/dtype.h"
 #include "base/maths.h"
 #include "base/parallel.h"
@@ -136,7 +137,7 @@ static void splat(void *room, int compute, double value, int64_t n)
 {
   float *f = room;
   double *d = room;
-  int64_t *i = room, whole = compute == CN_F32 || compute == CN_F64 ? 0 : (int64_t)value;
+  int64_t *i = room, whole = compute == CN_F32 || compute == CN_F64 ? 0 : cni_f64_to_i64(value);
   if (compute == CN_F32)
     for (int64_t k = 0; k < n; k++) f[k] = (float)value;
   else if (compute == CN_F64)
