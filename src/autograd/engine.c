@@ -217,7 +217,8 @@ static int run_hooks(cni_node *n, int index, cn_tensor **g)
     if (cn_err()) return cn_err();
     if (other && other != *g) {
       if (!alike(&other->d, &(*g)->d))
-        return cni_fail(CN_ERR_SHAPE, "hook: its gradient has another shape, type or device than the one it was given");
+        return cni_fail(CN_ERR_SHAPE,
+                        "hook: its gradient has another shape, type or device than the one it was given");
       cn_tensor *kept = cni_tensor_keep(other);
       cni_tensor_release(*g);
       *g = kept;

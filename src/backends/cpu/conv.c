@@ -2,8 +2,8 @@
  *
  * Order: "onednn" (a library, where it is faster: windows over 8 channels or more, 4 images or more), "direct" (own),
  * "reference" (plain loops: integers, and what tests compare with). CAIRN_CONV=own leaves the library out,
- * CAIRN_CONV=onednn takes it wherever it can, CAIRN_CONV=reference leaves both out. Invariant: a result does not depend
- * on the number of threads in any of them. */
+ * CAIRN_CONV=onednn takes it wherever it can, CAIRN_CONV=reference leaves both out. Invariant: a result does not
+ * depend on the number of threads in any of them. */
 #include "conv.h"
 
 #include <string.h>
