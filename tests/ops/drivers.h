@@ -32,7 +32,7 @@ enum outcome drive_gradcheck(const trial *t); /* gradients against finite differ
 enum outcome drive_inplace(const trial *t);   /* the in-place form against the other one */
 enum outcome drive_memory(const trial *t);    /* every allocation failed in turn */
 enum outcome drive_threads(const trial *t);   /* one thread against several */
-enum outcome drive_mirror(const trial *t);    /* the mirror device against the CPU */
+enum outcome drive_mirror(const trial *t);    /* the mirror device, or CAIRN_TEST_DEVICE, against the CPU */
 enum outcome drive_capture(const trial *t);   /* a captured graph of forward and gradient against eager */
 
 /* ---- what a driver leaves out, and why (exceptions.c) ---- */
