@@ -314,16 +314,6 @@ static int run_vjp(walk *w, cni_node *n, cn_tensor *const *g, const bool *need, 
   return status ? status : cn_err();
 }
 
-/* The gradients in the types that the op's results had: one that was written into another tensor has that one's. */
-static int typed_gradients(const cni_node *n, cn_tensor *const *g, cn_tensor **typed)
-{
-  for (int k = 0; k < n->nout; k++) {
-    int dtype = n->meta[n->nin + k].dtype;
-    typed[k] = g[k] && dtype && g[k]->d.dtype != dtype ? cn_cast(g[k], (cn_dtype)dtype) : g[k];
-  }
-  return cn_err();
-}
-
 static int send_on(walk *w, cni_node *n, const bool *need, cn_tensor *const *gin)
 {
   for (int i = 0; i < n->nin; i++) {
@@ -338,7 +328,6 @@ static int send_on(walk *w, cni_node *n, const bool *need, cn_tensor *const *gin
 static int go_through(walk *w, cni_node *n, cn_tensor *const *g)
 {
   bool need_room[64], *need = need_room;
-  cn_tensor *typed[MOST_RESULTS];
   cn_tensor *gin_room[64], **gin = gin_room;
   size_t nin = (size_t)n->nin;
   int status = CN_OK;
@@ -357,8 +346,7 @@ static int go_through(walk *w, cni_node *n, cn_tensor *const *g)
     need[i] = to && !(w->b->inputs && to->kind == CNI_NODE_LEAF && !is_chosen_leaf(w, to));
     gin[i] = NULL;
   }
-  if (!status) status = typed_gradients(n, g, typed);
-  if (!status) status = run_vjp(w, n, typed, need, gin);
+  if (!status) status = run_vjp(w, n, g, need, gin);
   if (!status) status = send_on(w, n, need, gin);
   cni_scope_pop(depth);
   if (nin > 64) {

@@ -82,11 +82,10 @@ static int fill_results(cni_node *n, const cn_call *c, int64_t needs)
   for (int i = 0; i < c->nout; i++) {
     if (!c->out[i]) continue;
     cni_node_meta(n, c->nin + i, &c->out[i]->d, &words);
-    if (!c->spec[i].data_dependent) n->meta[c->nin + i].dtype = c->spec[i].dtype; /* a write may have cast it */
     if (needs >> (16 + i) & 1 && cni_node_save(n, c->nin + i, c->out[i])) return CN_ERR_MEMORY;
   }
   for (int i = 0; i < c->nout; i++)
-    if (c->out[i] && differentiable(&c->out[i]->d) && !(c->op->flags & CN_OP_NO_GRAD))
+    if (c->out[i] && differentiable(&c->out[i]->d))
       cni_node_attach(c->out[i], (cni_node *)cni_node_keep(n), i);
   return CN_OK;
 }
@@ -148,12 +147,32 @@ static void freshen_parents(cn_tensor *t)
   for (cn_tensor *v = t; v->view && !v->detached; v = v->view->parent) cni_node_of(v->view->parent);
 }
 
+static void drop_results(cn_call *c)
+{
+  for (int i = 0; i < c->nout; i++) {
+    cni_tensor_release(c->out[i]);
+    c->out[i] = NULL;
+  }
+}
+
+/* What is written carries no gradient: dest's history ends, and that of what it is a view of goes on without it. */
+static int write_constant(cni_applying *a)
+{
+  int status = check_inplace(a);
+  if (status) return status;
+  freshen_parents(a->dest);
+  if ((status = cni_apply_next(a))) return status;
+  cni_node_attach(a->dest, NULL, 0);
+  if ((status = rebase_parents(a->dest))) drop_results(&a->c);
+  return status;
+}
+
 int cni_autograd_mode(cni_applying *a)
 {
   cn_call *c = &a->c;
-  bool any = false;
-  for (int i = 0; i < c->nin && !any; i++) any = c->in[i] && cni_node_of(c->in[i]);
-  if (!any) return cni_apply_next(a);
+  bool any = false, constant = c->op->flags & (CN_OP_NO_GRAD | CN_OP_SHAPE_ONLY);
+  for (int i = 0; i < c->nin && !any && !constant; i++) any = c->in[i] && cni_node_of(c->in[i]);
+  if (!any) return a->dest && cni_node_of(a->dest) ? write_constant(a) : cni_apply_next(a);
   int status = a->dest ? check_inplace(a) : CN_OK;
   if (status) return status;
   if (a->dest) freshen_parents(a->dest);
@@ -164,10 +183,6 @@ int cni_autograd_mode(cni_applying *a)
   if (!status) status = fill_results(n, c, needs);
   if (!status && a->dest) status = rebase_parents(a->dest);
   cni_node_release(n);
-  if (status)
-    for (int i = 0; i < c->nout; i++) {
-      cni_tensor_release(c->out[i]);
-      c->out[i] = NULL;
-    }
+  if (status) drop_results(c);
   return status;
 }

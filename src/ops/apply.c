@@ -89,9 +89,11 @@ static inline bool may_need_grad(const cn_tensor *t)
 
 static bool wants_autograd(const cni_applying *a, const cn_state *st)
 {
-  if (st->no_grad || (a->info->row->flags & CN_OP_SHAPE_ONLY)) return false;
+  if (st->no_grad) return false;
+  if (a->dest && may_need_grad(a->dest)) return true; /* its history ends here, whatever is written */
+  if (a->info->row->flags & (CN_OP_SHAPE_ONLY | CN_OP_NO_GRAD)) return false;
   for (int i = 0; i < a->c.nin; i++)
-    if (may_need_grad(a->c.in[i])) return !(a->info->row->flags & CN_OP_NO_GRAD) || a->dest;
+    if (may_need_grad(a->c.in[i])) return true;
   return false;
 }
 
@@ -218,6 +220,17 @@ static int decompose(cni_applying *a)
   return status;
 }
 
+/* Copies the fresh result into dest, through all modes, and makes dest the result. */
+static int copy_into(cni_applying *a, int status)
+{
+  cn_tensor *result = a->c.out[0];
+  a->c.out[0] = NULL;
+  if (!status) status = cni_copy_op(a->dest, result);
+  cni_tensor_release(result);
+  if (!status) a->c.out[0] = cni_tensor_keep(a->dest);
+  return status;
+}
+
 /* In place: the result is copied into dest, which carries the history along. Where gradients are recorded the ops
  * work on a copy of dest, since they may save it. */
 static int decompose_into(cni_applying *a, const cn_state *st)
@@ -239,14 +252,20 @@ static int decompose_into(cni_applying *a, const cn_state *st)
   int status = copies && !in[0] ? cn_err() : decompose(a);
   cni_scope_pop(depth);
   if (status) return status;
-  cn_tensor *result = a->c.out[0];
+  const cn_tensor *result = a->c.out[0];
   if (a->c.nout != 1 || !result) return cni_fail_several(a);
-  a->c.out[0] = NULL;
   status = cni_check_dest(a, result->d.dtype, result->d.ndim, result->d.shape);
-  if (!status) status = cni_copy_op(a->dest, result);
-  cni_tensor_release(result);
-  if (!status) a->c.out[0] = cni_tensor_keep(a->dest);
-  return status;
+  return copy_into(a, status);
+}
+
+/* In place into another type while gradients are recorded: the op as it is, then a copy that knows both types. */
+static int cast_into(cni_applying *a)
+{
+  cn_tensor *dest = a->dest;
+  a->dest = NULL;
+  int status = cni_apply_next(a);
+  a->dest = dest;
+  return copy_into(a, status);
 }
 
 /* ---- the door ---- */
@@ -264,6 +283,7 @@ static int apply_with(cni_applying *a, cn_state *st)
     return status;
   a->mask = st->modes;
   if (wants_autograd(a, st)) a->mask |= CNI_MODE_AUTOGRAD;
+  if (a->dest && (a->mask & CNI_MODE_AUTOGRAD) && a->c.spec[0].dtype != a->dest->d.dtype) return cast_into(a);
   return cni_apply_next(a);
 }
 

@@ -109,6 +109,7 @@ static int batch_norm_backward_infer(cn_call *c)
   bool same = g->ndim == x->ndim && x->ndim >= 2;
   for (int i = 0; same && i < x->ndim; i++) same = g->shape[i] == x->shape[i];
   if (!same) return cn_call_fail(c, CN_ERR_SHAPE, "the gradient must have the input's shape (N, C, ...)");
+  if (!cni_dtype_is_float(x->dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers");
   for (int i = 2; i < 5 && !status; i++)
     status = check_channels(c, c->in[i], i == 2 ? "weight" : "a saved statistic", channels);
   for (int i = 3; i < 5 && !status; i++)

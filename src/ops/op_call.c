@@ -68,6 +68,9 @@ static int complete(const cni_opinfo *info, cn_value *full, int64_t room[][3], c
       return cni_fail(CN_ERR_TYPE, "%s: argument '%s' is missing or of the wrong kind", info->name, p->name);
     if (full[i].tag == CN_V_NONE && p->has_default && !p->optional) full[i] = p->def;
     settle(p, &full[i]);
+    if (p->type == CNI_T_INT && full[i].tag == CN_V_INT && full[i].u.i <= CN_NONE)
+      return cni_fail(CN_ERR_VALUE, "%s: '%s' is %lld, a number that stands for none or zero in C", info->name, p->name,
+                      (long long)full[i].u.i);
     bool ints = p->list && p->type == CNI_T_INT;
     if (ints && (full[i].tag == CN_V_INT || (full[i].tag == CN_V_INTS && full[i].n == 1 && p->fixed > 1)))
       widen(p, &full[i], room[i]);

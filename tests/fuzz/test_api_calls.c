@@ -47,7 +47,8 @@ static void check_backward(int status)
   if (!status) return;
   check_error(status, "backward");
   bool fine = status == CN_ERR_MEMORY || status == CN_ERR_UNSUPPORTED || status == CN_ERR_GRAD ||
-              strstr(cn_err_message(), "singular"); /* a determinant of 0 is fine, its gradient wants the inverse */
+              strstr(cn_err_message(), "singular") || /* a determinant of 0 is fine, its gradient wants the inverse */
+              strstr(cn_err_message(), "as_strided: reaches"); /* beyond its input, in the memory it is a view of */
   CHECK(fine, "backward of a call that worked: %s", cn_err_message());
   cn_err_clear();
 }
@@ -112,7 +113,9 @@ static void compare_traced(cn_tensor *eager)
 {
   cn_tensor *in[CN_MAX_ARGS * CALL_LIST], *out = NULL, *made = NULL;
   size_t n = 0, size = cn_tensor_nbytes(eager);
-  if (!strncmp(call.info.name, "empty", 5) || call.dest || size > BUFFER || cn_device_of(eager) != CN_CPU) return;
+  if (!strncmp(call.info.name, "empty", 5) || !strcmp(call.info.name, "batch_norm") || call.dest || size > BUFFER ||
+      cn_device_of(eager) != CN_CPU)
+    return;
   for (size_t i = 0; i < call.nargs; i++) {
     if (call.args[i].tag == CN_V_TENSOR) in[n++] = call.args[i].u.t;
     for (int k = 0; call.args[i].tag == CN_V_TENSORS && k < call.args[i].n; k++)

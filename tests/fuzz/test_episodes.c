@@ -2,8 +2,7 @@
  * writes, gradients, hooks, modes, scopes, capture, custom functions, host memory. Sensible or not, an episode ends
  * with everything given back, and errors are the worst that happens.
  *
- * 10,000 episodes, with CAIRN_LONG=1 ten times as many. CAIRN_SEED=n takes other ones; CAIRN_CALL=i runs one alone.
- */
+ * 10,000 episodes, with CAIRN_LONG=1 ten times as many. CAIRN_SEED=n takes other ones; CAIRN_CALL=i runs one alone. */
 #include <cairn/kw.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -175,10 +175,11 @@ static int write_along(cn_call *c, enum cni_put put, bool spread, const cn_value
   source s = {.copy = NULL};
   target t = {.copy = NULL};
   int status = cni_numbers_open(&n, cn_desc_of(c->in[NUMBERS]), false);
-  if (!status) status = cni_numbers_check(c, &n, x->ndim ? x->shape[dim] : 1, dim);
+  bool any = n.d.numel && src->numel; /* with nothing to write no index is looked at, as in the op forward */
+  if (!status && any) status = cni_numbers_check(c, &n, x->ndim ? x->shape[dim] : 1, dim);
   if (!status) status = source_open(&s, src, type, false);
   if (!status) status = target_open(&t, y, x, type);
-  if (!status && n.d.numel) {
+  if (!status && any) {
     writing_along(&w, dim, &t.d, &n.d, &s.d, spread);
     write_all(&w, t.d.data, n.d.data, s.d.data);
   }
@@ -293,14 +294,14 @@ static int embedding_grad_kernel(cn_call *c)
   source s = {.copy = NULL};
   target t = {.copy = NULL};
   int status = cni_numbers_open(&n, cn_desc_of(c->in[1]), true);
-  if (!status) status = cni_numbers_check(c, &n, y->shape[0], 0);
+  if (!status && g->numel) status = cni_numbers_check(c, &n, y->shape[0], 0);
   if (!status) status = target_open(&t, y, NULL, type);
   if (!status) status = source_open(&s, g, type, true);
   w.shape[0] = width;
   w.dstrides[0] = w.sstrides[0] = w.istep = 1;
   w.count = n.d.numel;
   w.sstep = w.unit = width;
-  if (!status) write_all(&w, t.d.data, n.d.data, s.d.data);
+  if (!status && g->numel) write_all(&w, t.d.data, n.d.data, s.d.data);
   target_close(&t, y); /* after a failure too: the result is dropped then */
   source_close(&s);
   cni_numbers_close(&n);
