@@ -168,11 +168,22 @@ static void every_file_has_a_family(void **state)
   assert_int_equal(unknown, 0);
 }
 
+static bool is_driver(const char *name)
+{
+  for (int d = 0; d < NDRIVERS; d++)
+    if (!strcmp(drivers[d].name, name)) return true;
+  return false;
+}
+
+/* Arguments name drivers and families; where none of a kind is named, all of it are meant. */
 static bool asked(const char *name, int argc, char **argv)
 {
-  for (int i = 1; i < argc; i++)
+  bool others = false, driver = is_driver(name);
+  for (int i = 1; i < argc; i++) {
     if (!strcmp(argv[i], name)) return true;
-  return argc < 2;
+    others |= is_driver(argv[i]) == driver;
+  }
+  return !others;
 }
 
 static void nothing(void **state) { (void)state; }
@@ -187,7 +198,8 @@ int main(int argc, char **argv)
       pairs[n] = (pair){f, d};
       snprintf(names[n], sizeof names[n], "%s of %s", drivers[d].name, families[f].name);
       tests[n + 1].name = names[n];
-      tests[n + 1].test_func = asked(drivers[d].name, argc, argv) ? run_pair : nothing;
+      bool run = asked(drivers[d].name, argc, argv) && asked(families[f].name, argc, argv);
+      tests[n + 1].test_func = run ? run_pair : nothing;
       tests[n + 1].initial_state = &pairs[n];
     }
   load();
