@@ -2,13 +2,13 @@
  * f32 multiply-adds it can do and how fast it can copy memory.
  *
  * Invariant: the fma kernel keeps twelve independent sums in registers, enough to cover the latency of
- * two units, and touches no memory; nothing that computes in f32 vectors can be faster.
+ * two units, and touches no memory; nothing that computes in f32 vectors can be faster. The threads live as
+ * long as the program: bench/run reads from the system how long they stood in line for a core, which it
+ * could not of threads that are gone at the end of a round, and measures a disturbed round again.
  */
-#define _GNU_SOURCE 1 /* thread affinity */
 #include "../serve.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 #define SUMS 12
 #define FMA_STEPS 2000000L
@@ -19,6 +19,7 @@ struct task {
   long calls;
   size_t from, bytes; /* of copy */
   float result;       /* of fma; kept, so that the sums are not optimised away */
+  void (*run)(struct task *);
 };
 
 /* One kernel per vector width, with the compiler's vector types, so that it serves every machine. */
@@ -46,48 +47,50 @@ static int threads;
 static float (*fma_kernel)(long n) = fma_128;
 static char *source, *target;
 
-static void *fma_task(void *p)
+static void fma_task(struct task *t)
 {
-  struct task *t = p;
   t->result = fma_kernel(t->calls);
-  return NULL;
 }
 
-static void *copy_task(void *p)
+static void copy_task(struct task *t)
+{
+  for (long n = t->calls; n > 0; n--) memcpy(target + t->from, source + t->from, t->bytes);
+}
+
+/* Task 0 is the caller's; every other one has a thread that waits for the next round. */
+static struct task task[MAX_THREADS];
+static pthread_barrier_t begin, end;
+
+static void *work(void *p)
 {
   struct task *t = p;
-  for (long n = t->calls; n > 0; n--) memcpy(target + t->from, source + t->from, t->bytes);
+  for (;;) {
+    pthread_barrier_wait(&begin);
+    t->run(t);
+    pthread_barrier_wait(&end);
+  }
   return NULL;
 }
 
-/* Ties a new thread to a core of its own: left alone, it may share its parent's for a whole round. */
-static void pin(pthread_t id, int index)
+static void start_threads(void)
 {
-  cpu_set_t allowed, one;
-  size_t cpu = 0;
-  if (sched_getaffinity(0, sizeof allowed, &allowed)) return;
-  for (; cpu < CPU_SETSIZE; cpu++)
-    if (CPU_ISSET(cpu, &allowed) && index-- == 0) break;
-  if (cpu == CPU_SETSIZE) return;
-  CPU_ZERO(&one);
-  CPU_SET(cpu, &one);
-  pthread_setaffinity_np(id, sizeof one, &one);
+  pthread_barrier_init(&begin, NULL, (unsigned)threads);
+  pthread_barrier_init(&end, NULL, (unsigned)threads);
+  for (int i = 1; i < threads; i++) {
+    pthread_t id;
+    bench_require(!pthread_create(&id, NULL, work, &task[i]), "machine: a thread does not start");
+    pthread_detach(id);
+  }
 }
 
 /* Every thread does its share of all n calls; they need not meet in between. */
-static void on_all_threads(void *(*fn)(void *), long n)
+static void on_all_threads(void (*run)(struct task *), long n)
 {
-  pthread_t id[MAX_THREADS];
-  struct task task[MAX_THREADS];
   size_t share = COPY_BYTES / (size_t)threads;
-  int started = 0;
-  for (int i = 0; i < threads; i++) task[i] = (struct task){n, (size_t)i * share, share, 0};
-  while (started < threads && !pthread_create(&id[started], NULL, fn, &task[started])) {
-    pin(id[started], started);
-    started++;
-  }
-  for (int i = 0; i < started; i++) pthread_join(id[i], NULL);
-  for (int i = started; i < threads; i++) fn(&task[i]);
+  for (int i = 0; i < threads; i++) task[i] = (struct task){n, (size_t)i * share, share, 0, run};
+  pthread_barrier_wait(&begin);
+  run(&task[0]);
+  pthread_barrier_wait(&end);
 }
 
 static void run_fma(long n)
@@ -129,6 +132,7 @@ int main(int argc, char **argv)
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) fma_kernel = fma_256, lanes = 8;
   if (__builtin_cpu_supports("avx512f")) fma_kernel = fma_512, lanes = 16;
 #endif
+  start_threads();
   const struct bench_work works[] = {
     {"machine_fma", "", "flop", (double)threads * FMA_STEPS * SUMS * lanes * 2, setup_none, run_fma,
      check_nothing},

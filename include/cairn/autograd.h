@@ -17,6 +17,7 @@ CN_API bool cn_needs_grad(const cn_tensor *t);
 CN_API bool cn_is_leaf(const cn_tensor *t);
 /* Keeps the gradient of a result too (leaves always keep it). */
 CN_API int cn_retain_grad(cn_tensor *t);
+CN_API bool cn_retains_grad(const cn_tensor *t); /* was that asked for? false for leaves */
 /* The gradient so far: borrowed from t, valid until it is changed; NULL when there is none. */
 CN_API cn_tensor *cn_grad_of(const cn_tensor *t);
 /* Replaces it; NULL drops it. Shape, type and device must fit. */
@@ -45,6 +46,10 @@ typedef struct cn_grad_opts {
 CN_API int cn_grad_with(cn_tensor **grads, cn_tensor *const *outputs, size_t noutputs, cn_tensor *const *inputs,
                         size_t ninputs, const cn_grad_opts *opts);
 
+/* Backward of several results in one walk: their gradients (opts->grad_outputs, as for cn_grad) meet on the way and add
+ * up in the leaves. */
+CN_API int cn_backward_all(cn_tensor *const *outputs, size_t noutputs, const cn_grad_opts *opts);
+
 /* ---- modes: begin answers the old setting, which end restores ---- */
 CN_API int cn_no_grad_begin(void);
 CN_API void cn_no_grad_end(int saved);
@@ -54,6 +59,8 @@ CN_API void cn_enable_grad_end(int saved);
 CN_API int cn_inference_begin(void);
 CN_API void cn_inference_end(int saved);
 CN_API bool cn_grad_enabled(void);
+CN_API bool cn_inference_enabled(void);
+CN_API bool cn_is_inference(const cn_tensor *t); /* was it made in inference mode? */
 /* While on, the first op whose result has a NaN or Inf (forward or backward) is an error that names it. Slow. */
 CN_API bool cn_detect_anomaly(bool on); /* answers the old setting */
 
@@ -61,7 +68,24 @@ CN_API bool cn_detect_anomaly(bool on); /* answers the old setting */
 /* Called with the gradient of t when it is known; what it returns (if not NULL) replaces it. Answers an id. */
 typedef cn_tensor *(*cn_grad_hook)(cn_tensor *grad, void *payload);
 CN_API int64_t cn_hook_add(cn_tensor *t, cn_grad_hook hook, void *payload);
+/* The same for a payload that the hook takes over: `free` is called with it when the hook is removed, when the record
+ * is gone, and at once on failure. */
+CN_API int64_t cn_hook_add_owned(cn_tensor *t, cn_grad_hook hook, void *payload, void (*free)(void *payload));
 CN_API int cn_hook_remove(cn_tensor *t, int64_t id);
+
+/* ---- looking at the record ---- */
+/* One recorded call, counted; for drawing and debugging. */
+typedef struct cn_node cn_node;
+/* What t was computed by, or the place where a leaf's gradients add up. Owned; NULL when t needs no gradient. *result
+ * (may be NULL): which of its results t is. */
+CN_API cn_node *cn_node_of(cn_tensor *t, int *result);
+CN_API void cn_node_release(cn_node *node);
+/* The op's or custom function's name; "leaf" for leaves. Valid as long as the node has it: a custom function's own name
+ * goes with its record. */
+CN_API const char *cn_node_name(const cn_node *node);
+CN_API size_t cn_node_ninputs(const cn_node *node);
+/* Where the gradient of input i goes, and which of that node's results it is. Owned; NULL: nowhere. */
+CN_API cn_node *cn_node_input(const cn_node *node, size_t i, int *result);
 
 /* ---- custom functions ---- */
 typedef struct cn_context cn_context;
@@ -79,6 +103,8 @@ CN_API int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_func
 /* For forward: keeps tensors for backward. */
 CN_API int cn_context_save(cn_context *ctx, cn_tensor *const *tensors, size_t n);
 CN_API int cn_context_mark_non_differentiable(cn_context *ctx, size_t output);
+/* For forward: this result is an input that forward wrote into; the very tensor gets the function's history. */
+CN_API int cn_context_mark_dirty(cn_context *ctx, size_t output);
 /* For backward: the i-th saved tensor, borrowed; an error when it was changed in place since. */
 CN_API cn_tensor *cn_context_saved(cn_context *ctx, size_t i);
 CN_API void *cn_context_payload(cn_context *ctx);
@@ -90,6 +116,23 @@ CN_API bool cn_context_needs(cn_context *ctx, size_t input); /* does this input 
 typedef int (*cn_checkpoint_fn)(cn_tensor **outputs, cn_tensor *const *inputs, void *payload);
 CN_API int cn_checkpoint(cn_tensor **outputs, size_t noutputs, cn_checkpoint_fn fn, cn_tensor *const *inputs,
                          size_t ninputs, void *payload);
+
+/* ---- forward mode ---- */
+/* How fn's outputs change when its inputs change by tangents: the product of its Jacobian with them, one tangent
+ * per output, into tangent_outputs[0..noutputs). A tangent that is NULL stands for zero. outputs (may be NULL)
+ * receives fn's values. All of them belong to the innermost scope. fn runs once, with recording on, from inputs cut
+ * off from their history; the product is the gradient of its gradient, so every op with a gradient of second order
+ * goes through. With create_graph in opts the result can be differentiated again by the tangents and by leaves that
+ * fn uses besides. */
+typedef int (*cn_jvp_fn)(cn_tensor **outputs, cn_tensor *const *inputs, void *payload);
+typedef struct cn_jvp_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool create_graph;
+} cn_jvp_opts;
+CN_API int cn_jvp_with(cn_tensor **outputs, cn_tensor **tangent_outputs, size_t noutputs, cn_jvp_fn fn,
+                       cn_tensor *const *inputs, cn_tensor *const *tangents, size_t ninputs, void *payload,
+                       const cn_jvp_opts *opts);
 
 /* ---- checking ---- */
 /* Compares the gradients of fn at these float64 inputs with finite differences: 0, or an error that shows the worst
@@ -113,6 +156,9 @@ CN_END_DECLS
 #define cn_grad(grads, outputs, noutputs, inputs, ...)                                                               \
   cn_grad_with(grads, outputs, noutputs, inputs, CN_HEAD(__VA_ARGS__, ),                                             \
                CN_OPTS(cn_grad_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_jvp(outputs, tangent_outputs, noutputs, fn, inputs, tangents, ninputs, ...)                               \
+  cn_jvp_with(outputs, tangent_outputs, noutputs, fn, inputs, tangents, ninputs, CN_HEAD(__VA_ARGS__, ),             \
+              CN_OPTS(cn_jvp_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_gradcheck(fn, inputs, ninputs, ...) \
   cn_gradcheck_with(fn, inputs, ninputs, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_gradcheck_opts, CN_TAIL(__VA_ARGS__, )))
 #endif

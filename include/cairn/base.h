@@ -131,6 +131,9 @@ CN_API cn_tensor *cn_scope_return(cn_scope *scope, cn_tensor *t);
 CN_API cn_tensor *cn_keep(cn_tensor *t);
 /* Gives an owned reference back. NULL is fine. */
 CN_API void cn_release(cn_tensor *t);
+/* Gives an owned reference to the innermost scope; returns t, borrowed from now on (NULL when out of memory). For
+ * callbacks whose result is to be borrowed. */
+CN_API cn_tensor *cn_scope_give(cn_tensor *t);
 /* Makes *variable own `value` at once, taking it out of its scope, and releases what the variable
  * owned before. A NULL value (a failed op) leaves the variable as it was and returns the error. */
 CN_API int cn_set(cn_tensor **variable, cn_tensor *value);

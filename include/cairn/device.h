@@ -17,6 +17,10 @@ CN_API int cn_device_info_get(cn_device_info *info, cn_device device);
 CN_API int cn_device_count(const char *backend);
 /* Waits for all work queued on a device; late failures are reported here. */
 CN_API int cn_device_sync(cn_device device);
+/* Bytes of a device's own memory that tensors of this process hold, and the most so far. 0 for devices that work in
+ * host memory, which cn_memory_get_stats counts. */
+CN_API void cn_device_memory(size_t *in_use, size_t *peak, cn_device device);
+CN_API void cn_device_memory_reset_peak(cn_device device); /* from now on */
 /* Adds a backend written outside cairn. The table must outlive its use. */
 CN_API int cn_backend_register(const cn_backend *backend);
 /* The name of the i-th backend in use; NULL past the last. */

@@ -45,6 +45,12 @@
   cn_add_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_add_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_add_(input, ...) \
   cn_add_inplace_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_add_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_addbmm(input, batch1, ...) \
+  cn_addbmm_with(input, batch1, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_addbmm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_addbmm_(input, batch1, ...) \
+  cn_addbmm_inplace_with(input, batch1, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_addbmm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_addcdiv(input, tensor1, ...) \
   cn_addcdiv_with(input, tensor1, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_addcdiv_opts, CN_TAIL(__VA_ARGS__, )))
@@ -62,12 +68,32 @@
 #define cn_addmm_(input, mat1, ...) \
   cn_addmm_inplace_with(input, mat1, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_addmm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_addmv(input, mat, ...) \
+  cn_addmv_with(input, mat, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_addmv_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_addmv_(input, mat, ...) \
+  cn_addmv_inplace_with(input, mat, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_addmv_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_addr(input, vec1, ...) \
+  cn_addr_with(input, vec1, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_addr_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_addr_(input, vec1, ...) \
+  cn_addr_inplace_with(input, vec1, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_addr_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_affine_grid(...) \
+  cn_affine_grid_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_affine_grid_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_all(...) \
   cn_all_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_all_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_allclose(input, ...) \
+  cn_allclose_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_allclose_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_alpha_dropout(...) \
+  cn_alpha_dropout_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_alpha_dropout_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_amax(...) \
   cn_amax_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_amax_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_amin(...) \
   cn_amin_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_amin_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_aminmax(min, max, input, ...) \
+  cn_aminmax_with(min, max, input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_aminmax_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_any(...) \
   cn_any_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_any_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_arange(start, ...) \
@@ -78,83 +104,248 @@
   cn_argmin_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_argmin_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_argsort(...) \
   cn_argsort_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_argsort_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_avg_pool1d(...) \
+  cn_avg_pool1d_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_avg_pool1d_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_avg_pool2d(...) \
   cn_avg_pool2d_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_avg_pool2d_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_avg_pool3d(...) \
+  cn_avg_pool3d_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_avg_pool3d_opts, CN_TAIL4(__VA_ARGS__, )))
 #define cn_baddbmm(input, batch1, ...) \
   cn_baddbmm_with(input, batch1, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_baddbmm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_baddbmm_(input, batch1, ...) \
   cn_baddbmm_inplace_with(input, batch1, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_baddbmm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_bartlett_window(...) \
+  cn_bartlett_window_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_bartlett_window_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_batch_norm(input, running_mean, running_var, weight, ...) \
   cn_batch_norm_with(input, running_mean, running_var, weight, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_batch_norm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_bernoulli_p(...) \
+  cn_bernoulli_p_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_bernoulli_p_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_bernoulli_p_(...) \
+  cn_bernoulli_p_inplace_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_bernoulli_p_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_binary_cross_entropy(input, ...) \
   cn_binary_cross_entropy_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_binary_cross_entropy_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_binary_cross_entropy_with_logits(input, ...) \
   cn_binary_cross_entropy_with_logits_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_binary_cross_entropy_with_logits_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_bincount(input, ...) \
+  cn_bincount_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_bincount_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_blackman_window(...) \
+  cn_blackman_window_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_blackman_window_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_bucketize(input, ...) \
+  cn_bucketize_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_bucketize_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_cat(...) \
   cn_cat_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_cat_opts, CN_TAIL2(__VA_ARGS__, )))
+#define cn_cauchy(...) \
+  cn_cauchy_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_cauchy_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_cauchy_(...) \
+  cn_cauchy_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_cauchy_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_cdist(x1, ...) \
+  cn_cdist_with(x1, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_cdist_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_celu(...) \
+  cn_celu_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_celu_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_celu_(...) \
+  cn_celu_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_celu_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_cholesky_inverse(...) \
+  cn_cholesky_inverse_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_cholesky_inverse_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_cholesky_solve(input, ...) \
+  cn_cholesky_solve_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_cholesky_solve_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_chunk(out, capacity, input, ...) \
   cn_chunk_with(out, capacity, input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_chunk_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_col2im(...) \
+  cn_col2im_with(CN_HEAD5(__VA_ARGS__, ), CN_OPTS(cn_col2im_opts, CN_TAIL5(__VA_ARGS__, )))
+#define cn_combinations(...) \
+  cn_combinations_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_combinations_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_constant_pad_nd(...) \
+  cn_constant_pad_nd_with(CN_HEAD3(__VA_ARGS__, ), \
+      CN_OPTS(cn_constant_pad_nd_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_conv1d(input, weight, ...) \
   cn_conv1d_with(input, weight, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_conv1d_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_conv1d_padding(input, weight, ...) \
+  cn_conv1d_padding_with(input, weight, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_conv1d_padding_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_conv2d(input, weight, ...) \
   cn_conv2d_with(input, weight, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_conv2d_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_conv2d_padding(input, weight, ...) \
+  cn_conv2d_padding_with(input, weight, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_conv2d_padding_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_conv3d(input, weight, ...) \
+  cn_conv3d_with(input, weight, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_conv3d_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_conv3d_padding(input, weight, ...) \
+  cn_conv3d_padding_with(input, weight, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_conv3d_padding_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_conv_transpose1d(input, weight, ...) \
+  cn_conv_transpose1d_with(input, weight, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_conv_transpose1d_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_conv_transpose2d(input, weight, ...) \
+  cn_conv_transpose2d_with(input, weight, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_conv_transpose2d_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_conv_transpose3d(input, weight, ...) \
+  cn_conv_transpose3d_with(input, weight, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_conv_transpose3d_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_cosine_embedding_loss(input1, input2, ...) \
+  cn_cosine_embedding_loss_with(input1, input2, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_cosine_embedding_loss_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_cosine_similarity(x1, ...) \
+  cn_cosine_similarity_with(x1, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_cosine_similarity_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_count_nonzero(...) \
   cn_count_nonzero_with(CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_count_nonzero_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_cov(input, fweights, ...) \
+  cn_cov_with(input, fweights, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_cov_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_cross_entropy(input, ...) \
   cn_cross_entropy_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_cross_entropy_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_ctc_loss(log_probs, targets, input_lengths, ...) \
+  cn_ctc_loss_with(log_probs, targets, input_lengths, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_ctc_loss_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_cumprod(input, ...) \
   cn_cumprod_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_cumprod_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_cumprod_(input, ...) \
+  cn_cumprod_inplace_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_cumprod_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_cumsum(input, ...) \
   cn_cumsum_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_cumsum_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_cumsum_(input, ...) \
+  cn_cumsum_inplace_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_cumsum_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_cumulative_trapezoid(y, ...) \
+  cn_cumulative_trapezoid_with(y, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_cumulative_trapezoid_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_diag(...) \
+  cn_diag_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_diag_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_diag_embed(...) \
+  cn_diag_embed_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_diag_embed_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_diagflat(...) \
+  cn_diagflat_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_diagflat_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_diagonal(...) \
   cn_diagonal_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_diagonal_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_diagonal_scatter(input, ...) \
   cn_diagonal_scatter_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_diagonal_scatter_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_diff(input, prepend, ...) \
+  cn_diff_with(input, prepend, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_diff_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_dist(input, ...) \
+  cn_dist_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_dist_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_div(input, ...) \
   cn_div_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_div_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_div_(input, ...) \
   cn_div_inplace_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_div_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_dropout(...) \
   cn_dropout_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_dropout_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_dropout1d(...) \
+  cn_dropout1d_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_dropout1d_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_dropout2d(...) \
+  cn_dropout2d_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_dropout2d_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_dropout3d(...) \
+  cn_dropout3d_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_dropout3d_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_elu(...) \
   cn_elu_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_elu_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_elu_(...) \
   cn_elu_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_elu_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_embedding_bag(input, weight, offsets, per_sample_weights, ...) \
+  cn_embedding_bag_with(input, weight, offsets, per_sample_weights, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_embedding_bag_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_embedding_renorm(input, indices, ...) \
+  cn_embedding_renorm_with(input, indices, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_embedding_renorm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_embedding_renorm_(input, indices, ...) \
+  cn_embedding_renorm_inplace_with(input, indices, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_embedding_renorm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_empty(...) \
   cn_empty_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_empty_opts, CN_TAIL2(__VA_ARGS__, )))
 #define cn_empty_like(...) \
   cn_empty_like_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_empty_like_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_exponential(...) \
+  cn_exponential_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_exponential_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_exponential_(...) \
+  cn_exponential_inplace_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_exponential_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_eye(n, ...) \
   cn_eye_with(n, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_eye_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_feature_alpha_dropout(...) \
+  cn_feature_alpha_dropout_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_feature_alpha_dropout_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_fft(input, ...) \
+  cn_fft_fft_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_fft_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_ifft(input, ...) \
+  cn_fft_ifft_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_ifft_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_irfft(input, ...) \
+  cn_fft_irfft_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_irfft_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fft_rfft(input, ...) \
+  cn_fft_rfft_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_rfft_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_flatten(...) \
   cn_flatten_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_flatten_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fold(...) \
+  cn_fold_with(CN_HEAD5(__VA_ARGS__, ), CN_OPTS(cn_fold_opts, CN_TAIL5(__VA_ARGS__, )))
 #define cn_full(...) \
   cn_full_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_full_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_full_like(input, ...) \
   cn_full_like_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_full_like_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_gaussian_nll_loss(input, target, ...) \
+  cn_gaussian_nll_loss_with(input, target, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_gaussian_nll_loss_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_gelu(...) \
   cn_gelu_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_gelu_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_glu(...) \
+  cn_glu_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_glu_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_gradient(out, capacity, ...) \
+  cn_gradient_with(out, capacity, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_gradient_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_gradient_at(...) \
+  cn_gradient_at_with(CN_HEAD5(__VA_ARGS__, ), CN_OPTS(cn_gradient_at_opts, CN_TAIL5(__VA_ARGS__, )))
+#define cn_grid_sample(input, ...) \
+  cn_grid_sample_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_grid_sample_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_group_norm(input, num_groups, weight, ...) \
   cn_group_norm_with(input, num_groups, weight, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_group_norm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_hamming_window(...) \
+  cn_hamming_window_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_hamming_window_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_hann_window(...) \
+  cn_hann_window_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_hann_window_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_hardshrink(...) \
+  cn_hardshrink_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_hardshrink_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_hardshrink_(...) \
+  cn_hardshrink_inplace_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_hardshrink_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_hardtanh(...) \
   cn_hardtanh_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_hardtanh_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_hardtanh_(...) \
   cn_hardtanh_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_hardtanh_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_hinge_embedding_loss(input, ...) \
+  cn_hinge_embedding_loss_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_hinge_embedding_loss_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_histc(...) \
+  cn_histc_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_histc_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_histogram(hist, bin_edges, input, bins, ...) \
+  cn_histogram_with(hist, bin_edges, input, bins, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_histogram_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_histogram_edges(hist, bin_edges, input, bins, ...) \
+  cn_histogram_edges_with(hist, bin_edges, input, bins, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_histogram_edges_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_histogramdd_edges(...) \
+  cn_histogramdd_edges_with(CN_HEAD4(__VA_ARGS__, ), \
+      CN_OPTS(cn_histogramdd_edges_opts, CN_TAIL4(__VA_ARGS__, )))
 #define cn_huber_loss(input, ...) \
   cn_huber_loss_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_huber_loss_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_im2col(...) \
+  cn_im2col_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_im2col_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_index_add(input, dim, index, ...) \
   cn_index_add_with(input, dim, index, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_index_add_opts, CN_TAIL(__VA_ARGS__, )))
@@ -166,9 +357,24 @@
 #define cn_index_put_(...) \
   cn_index_put_inplace_with(CN_HEAD4(__VA_ARGS__, ), \
       CN_OPTS(cn_index_put_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_index_reduce(input, dim, index, source, ...) \
+  cn_index_reduce_with(input, dim, index, source, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_index_reduce_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_index_reduce_(input, dim, index, source, ...) \
+  cn_index_reduce_inplace_with(input, dim, index, source, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_index_reduce_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_instance_norm(input, running_mean, running_var, weight, ...) \
   cn_instance_norm_with(input, running_mean, running_var, weight, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_instance_norm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_interpolate(...) \
+  cn_interpolate_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_interpolate_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_isclose(input, ...) \
+  cn_isclose_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_isclose_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_isin(elements, ...) \
+  cn_isin_with(elements, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_isin_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_kaiser_window(...) \
+  cn_kaiser_window_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_kaiser_window_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_kl_div(input, ...) \
   cn_kl_div_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_kl_div_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_kthvalue(values, indices, input, ...) \
@@ -186,58 +392,243 @@
 #define cn_linalg_cholesky(...) \
   cn_linalg_cholesky_with(CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linalg_cholesky_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_cholesky_ex(L, info, ...) \
+  cn_linalg_cholesky_ex_with(L, info, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_cholesky_ex_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_cond(...) \
+  cn_linalg_cond_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_linalg_cond_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_cross(input, ...) \
+  cn_linalg_cross_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_cross_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_diagonal(...) \
+  cn_linalg_diagonal_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_diagonal_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_eigh(eigenvalues, eigenvectors, ...) \
+  cn_linalg_eigh_with(eigenvalues, eigenvectors, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_eigh_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_eigvalsh(...) \
+  cn_linalg_eigvalsh_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_eigvalsh_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_inv_ex(inverse, info, ...) \
+  cn_linalg_inv_ex_with(inverse, info, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_inv_ex_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_lstsq(solution, residuals, rank, singular_values, A, ...) \
+  cn_linalg_lstsq_with(solution, residuals, rank, singular_values, A, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_lstsq_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_lu(P, L, U, ...) \
+  cn_linalg_lu_with(P, L, U, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_lu_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_lu_factor(LU, pivots, ...) \
+  cn_linalg_lu_factor_with(LU, pivots, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_lu_factor_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_lu_factor_ex(LU, pivots, info, ...) \
+  cn_linalg_lu_factor_ex_with(LU, pivots, info, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_lu_factor_ex_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_lu_solve(LU, pivots, ...) \
+  cn_linalg_lu_solve_with(LU, pivots, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_lu_solve_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_matrix_norm(...) \
+  cn_linalg_matrix_norm_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_matrix_norm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_matrix_norm_ord(A, ...) \
+  cn_linalg_matrix_norm_ord_with(A, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_matrix_norm_ord_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_matrix_rank(...) \
+  cn_linalg_matrix_rank_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_matrix_rank_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_matrix_rank_tol(A, ...) \
+  cn_linalg_matrix_rank_tol_with(A, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_matrix_rank_tol_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_norm(...) \
+  cn_linalg_norm_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_linalg_norm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_norm_named(A, ...) \
+  cn_linalg_norm_named_with(A, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_norm_named_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_pinv(...) \
+  cn_linalg_pinv_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_linalg_pinv_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_pinv_rcond(A, ...) \
+  cn_linalg_pinv_rcond_with(A, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_pinv_rcond_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_qr(Q, R, ...) \
+  cn_linalg_qr_with(Q, R, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_linalg_qr_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_linalg_solve(A, ...) \
   cn_linalg_solve_with(A, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linalg_solve_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_solve_ex(result, info, A, ...) \
+  cn_linalg_solve_ex_with(result, info, A, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_solve_ex_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_linalg_solve_triangular(A, B, ...) \
   cn_linalg_solve_triangular_with(A, B, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linalg_solve_triangular_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_svd(U, S, Vh, ...) \
+  cn_linalg_svd_with(U, S, Vh, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_svd_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_tensorinv(...) \
+  cn_linalg_tensorinv_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_tensorinv_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_tensorsolve(A, ...) \
+  cn_linalg_tensorsolve_with(A, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_tensorsolve_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_linalg_vecdot(x, ...) \
+  cn_linalg_vecdot_with(x, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_linalg_vecdot_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_linalg_vector_norm(...) \
   cn_linalg_vector_norm_with(CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linalg_vector_norm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_linspace(start, end, ...) \
   cn_linspace_with(start, end, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linspace_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_local_response_norm(input, ...) \
+  cn_local_response_norm_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_local_response_norm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_log_normal(...) \
+  cn_log_normal_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_log_normal_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_log_normal_(...) \
+  cn_log_normal_inplace_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_log_normal_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_log_softmax(input, ...) \
   cn_log_softmax_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_log_softmax_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_logit(...) \
+  cn_logit_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_logit_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_logit_(...) \
+  cn_logit_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_logit_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_logspace(start, end, ...) \
+  cn_logspace_with(start, end, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_logspace_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_logsumexp(...) \
   cn_logsumexp_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_logsumexp_opts, CN_TAIL3(__VA_ARGS__, )))
+#define cn_lp_pool1d(...) \
+  cn_lp_pool1d_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_lp_pool1d_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_lp_pool2d(...) \
+  cn_lp_pool2d_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_lp_pool2d_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_lp_pool3d(...) \
+  cn_lp_pool3d_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_lp_pool3d_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_lu_unpack(P, L, U, LU_data, ...) \
+  cn_lu_unpack_with(P, L, U, LU_data, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_lu_unpack_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_margin_ranking_loss(input1, input2, ...) \
+  cn_margin_ranking_loss_with(input1, input2, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_margin_ranking_loss_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_max_dim(values, indices, input, ...) \
   cn_max_dim_with(values, indices, input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_max_dim_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_max_pool1d(...) \
+  cn_max_pool1d_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_max_pool1d_opts, CN_TAIL3(__VA_ARGS__, )))
+#define cn_max_pool1d_with_indices(...) \
+  cn_max_pool1d_with_indices_with(CN_HEAD5(__VA_ARGS__, ), \
+      CN_OPTS(cn_max_pool1d_with_indices_opts, CN_TAIL5(__VA_ARGS__, )))
 #define cn_max_pool2d(...) \
   cn_max_pool2d_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_max_pool2d_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_max_pool2d_with_indices(...) \
   cn_max_pool2d_with_indices_with(CN_HEAD5(__VA_ARGS__, ), \
       CN_OPTS(cn_max_pool2d_with_indices_opts, CN_TAIL5(__VA_ARGS__, )))
+#define cn_max_pool3d(...) \
+  cn_max_pool3d_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_max_pool3d_opts, CN_TAIL3(__VA_ARGS__, )))
+#define cn_max_pool3d_with_indices(...) \
+  cn_max_pool3d_with_indices_with(CN_HEAD5(__VA_ARGS__, ), \
+      CN_OPTS(cn_max_pool3d_with_indices_opts, CN_TAIL5(__VA_ARGS__, )))
+#define cn_max_unpool1d(...) \
+  cn_max_unpool1d_with(CN_HEAD4(__VA_ARGS__, ), \
+      CN_OPTS(cn_max_unpool1d_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_max_unpool2d(...) \
+  cn_max_unpool2d_with(CN_HEAD4(__VA_ARGS__, ), \
+      CN_OPTS(cn_max_unpool2d_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_max_unpool3d(...) \
+  cn_max_unpool3d_with(CN_HEAD4(__VA_ARGS__, ), \
+      CN_OPTS(cn_max_unpool3d_opts, CN_TAIL4(__VA_ARGS__, )))
 #define cn_mean(...) \
   cn_mean_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_mean_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_median_dim(values, indices, input, ...) \
+  cn_median_dim_with(values, indices, input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_median_dim_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_meshgrid(...) \
+  cn_meshgrid_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_meshgrid_opts, CN_TAIL4(__VA_ARGS__, )))
 #define cn_min_dim(values, indices, input, ...) \
   cn_min_dim_with(values, indices, input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_min_dim_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_mode(values, indices, ...) \
+  cn_mode_with(values, indices, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_mode_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_mse_loss(input, ...) \
   cn_mse_loss_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_mse_loss_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_multi_head_attention(...) \
+  cn_multi_head_attention_with(CN_HEAD9(__VA_ARGS__, ), \
+      CN_OPTS(cn_multi_head_attention_opts, CN_TAIL9(__VA_ARGS__, )))
+#define cn_multi_margin_loss(input, ...) \
+  cn_multi_margin_loss_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_multi_margin_loss_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_multilabel_margin_loss(input, ...) \
+  cn_multilabel_margin_loss_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_multilabel_margin_loss_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_multilabel_soft_margin_loss(input, ...) \
+  cn_multilabel_soft_margin_loss_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_multilabel_soft_margin_loss_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_multinomial(input, ...) \
+  cn_multinomial_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_multinomial_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_nan_to_num(...) \
+  cn_nan_to_num_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_nan_to_num_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_nan_to_num_(...) \
+  cn_nan_to_num_inplace_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_nan_to_num_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_nanmean(...) \
+  cn_nanmean_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_nanmean_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_nanmedian_dim(values, indices, input, ...) \
+  cn_nanmedian_dim_with(values, indices, input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_nanmedian_dim_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_nanquantile(input, q, ...) \
+  cn_nanquantile_with(input, q, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_nanquantile_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_nansum(...) \
+  cn_nansum_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_nansum_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_nll_loss(input, ...) \
   cn_nll_loss_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_nll_loss_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_norm(...) \
   cn_norm_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_norm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_normal_fill(...) \
+  cn_normal_fill_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_normal_fill_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_normal_fill_(...) \
+  cn_normal_fill_inplace_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_normal_fill_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_one_hot(...) \
   cn_one_hot_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_one_hot_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_ones(...) \
   cn_ones_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_ones_opts, CN_TAIL2(__VA_ARGS__, )))
 #define cn_ones_like(...) \
   cn_ones_like_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_ones_like_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_pad(...) \
+  cn_pad_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_pad_opts, CN_TAIL3(__VA_ARGS__, )))
+#define cn_pairwise_distance(x1, ...) \
+  cn_pairwise_distance_with(x1, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_pairwise_distance_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_pdist(...) \
+  cn_pdist_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_pdist_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_pinverse(...) \
+  cn_pinverse_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_pinverse_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_poisson_nll_loss(input, ...) \
+  cn_poisson_nll_loss_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_poisson_nll_loss_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_prod(...) \
   cn_prod_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_prod_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_prod_dim(input, ...) \
   cn_prod_dim_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_prod_dim_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_put(input, index, ...) \
+  cn_put_with(input, index, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_put_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_put_(input, index, ...) \
+  cn_put_inplace_with(input, index, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_put_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_quantile(input, q, ...) \
+  cn_quantile_with(input, q, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_quantile_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_rand(...) \
   cn_rand_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_rand_opts, CN_TAIL2(__VA_ARGS__, )))
 #define cn_rand_like(...) \
   cn_rand_like_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rand_like_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_randint(...) \
   cn_randint_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_randint_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_randint_like(input, low, ...) \
+  cn_randint_like_with(input, low, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_randint_like_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_randn(...) \
   cn_randn_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_randn_opts, CN_TAIL2(__VA_ARGS__, )))
 #define cn_randn_like(...) \
@@ -248,10 +639,18 @@
   cn_rms_norm_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_rms_norm_opts, CN_TAIL4(__VA_ARGS__, )))
 #define cn_roll(...) \
   cn_roll_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_roll_opts, CN_TAIL3(__VA_ARGS__, )))
+#define cn_rot90(...) \
+  cn_rot90_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rot90_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_round(...) \
   cn_round_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_round_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_round_(...) \
   cn_round_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_round_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_rrelu(...) \
+  cn_rrelu_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rrelu_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_rrelu_(...) \
+  cn_rrelu_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rrelu_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_rsub(input, ...) \
+  cn_rsub_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rsub_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_scaled_dot_product_attention(query, key, ...) \
   cn_scaled_dot_product_attention_with(query, key, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_scaled_dot_product_attention_opts, CN_TAIL(__VA_ARGS__, )))
@@ -267,6 +666,9 @@
 #define cn_sdpa_forward(output, lse, query, key, value, ...) \
   cn_sdpa_forward_with(output, lse, query, key, value, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_sdpa_forward_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_searchsorted(sorted_sequence, input, ...) \
+  cn_searchsorted_with(sorted_sequence, input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_searchsorted_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_slice(input, dim, start, ...) \
   cn_slice_with(input, dim, start, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_slice_opts, CN_TAIL(__VA_ARGS__, )))
@@ -276,12 +678,20 @@
 #define cn_smooth_l1_loss(input, ...) \
   cn_smooth_l1_loss_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_smooth_l1_loss_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_soft_margin_loss(input, ...) \
+  cn_soft_margin_loss_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_soft_margin_loss_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_softmax(input, ...) \
   cn_softmax_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_softmax_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_softmin(input, ...) \
   cn_softmin_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_softmin_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_softplus(...) \
   cn_softplus_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_softplus_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_softshrink(...) \
+  cn_softshrink_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_softshrink_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_softshrink_(...) \
+  cn_softshrink_inplace_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_softshrink_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_sort(values, indices, ...) \
   cn_sort_with(values, indices, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_sort_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_split(out, capacity, input, ...) \
@@ -305,20 +715,54 @@
   cn_sub_inplace_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_sub_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_sum(...) \
   cn_sum_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_sum_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_svd(U, S, V, ...) \
+  cn_svd_with(U, S, V, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_svd_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_tensor_split(out, capacity, input, ...) \
+  cn_tensor_split_with(out, capacity, input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_tensor_split_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_tensor_split_indices(...) \
+  cn_tensor_split_indices_with(CN_HEAD5(__VA_ARGS__, ), \
+      CN_OPTS(cn_tensor_split_indices_opts, CN_TAIL5(__VA_ARGS__, )))
 #define cn_topk(values, indices, input, ...) \
   cn_topk_with(values, indices, input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_topk_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_trapezoid(y, ...) \
+  cn_trapezoid_with(y, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_trapezoid_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_triangular_solve(solution, cloned_coefficient, b, ...) \
+  cn_triangular_solve_with(solution, cloned_coefficient, b, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_triangular_solve_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_tril(...) \
   cn_tril_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_tril_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_tril_(...) \
   cn_tril_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_tril_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_tril_indices(row, ...) \
+  cn_tril_indices_with(row, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_tril_indices_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_triplet_margin_loss(anchor, positive, ...) \
+  cn_triplet_margin_loss_with(anchor, positive, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_triplet_margin_loss_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_triu(...) \
   cn_triu_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_triu_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_triu_(...) \
   cn_triu_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_triu_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_triu_indices(row, ...) \
+  cn_triu_indices_with(row, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_triu_indices_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_unbind(out, capacity, ...) \
   cn_unbind_with(out, capacity, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_unbind_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_uniform(...) \
+  cn_uniform_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_uniform_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_uniform_(...) \
+  cn_uniform_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_uniform_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_unique(output, inverse_indices, counts, input, ...) \
+  cn_unique_with(output, inverse_indices, counts, input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_unique_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_unique_consecutive(output, inverse_indices, counts, input, ...) \
+  cn_unique_consecutive_with(output, inverse_indices, counts, input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_unique_consecutive_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_vander(x, ...) \
+  cn_vander_with(x, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_vander_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_var(...) \
   cn_var_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_var_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_var_mean(var, mean, ...) \

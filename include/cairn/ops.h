@@ -36,6 +36,11 @@ CN_API cn_tensor *cn_acosh(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_acosh_(cn_tensor *input);
 
+/* The means of output_size windows that cover a signal (N, C, L) or (C, L). See
+ * adaptive_avg_pool2d. */
+CN_API cn_tensor *cn_adaptive_avg_pool1d(cn_tensor *input, const int64_t *output_size,
+                                         size_t noutput_size);
+
 /* The means of output_size windows that cover an image (N, C, H, W) or (C, H, W): window i of n
  * goes from floor(i * H / n) to ceil((i + 1) * H / n). */
 CN_API cn_tensor *cn_adaptive_avg_pool2d(cn_tensor *input, const int64_t *output_size,
@@ -44,6 +49,44 @@ CN_API cn_tensor *cn_adaptive_avg_pool2d(cn_tensor *input, const int64_t *output
 /* The gradient of adaptive_avg_pool2d: each element of grad spread evenly over its window. */
 CN_API cn_tensor *cn_adaptive_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_size,
                                                   size_t ninput_size);
+
+/* The means of output_size windows that cover a volume (N, C, D, H, W) or (C, D, H, W). See
+ * adaptive_avg_pool2d. */
+CN_API cn_tensor *cn_adaptive_avg_pool3d(cn_tensor *input, const int64_t *output_size,
+                                         size_t noutput_size);
+
+/* The largest elements of output_size windows that cover a signal (N, C, L) or (C, L). */
+CN_API cn_tensor *cn_adaptive_max_pool1d(cn_tensor *input, const int64_t *output_size,
+                                         size_t noutput_size);
+
+/* adaptive_max_pool1d, and where in its signal each largest element was.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_adaptive_max_pool1d_with_indices(cn_tensor **output, cn_tensor **indices,
+                                               cn_tensor *input, const int64_t *output_size,
+                                               size_t noutput_size);
+
+/* The largest elements of output_size windows that cover an image (N, C, H, W) or (C, H, W). See
+ * adaptive_avg_pool2d. */
+CN_API cn_tensor *cn_adaptive_max_pool2d(cn_tensor *input, const int64_t *output_size,
+                                         size_t noutput_size);
+
+/* The largest elements of output_size windows that cover an image (see adaptive_avg_pool2d), and
+ * where in its image (row * W + column) each of them was. A NaN in a window wins.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_adaptive_max_pool2d_with_indices(cn_tensor **output, cn_tensor **indices,
+                                               cn_tensor *input, const int64_t *output_size,
+                                               size_t noutput_size);
+
+/* The largest elements of output_size windows that cover a volume (N, C, D, H, W) or (C, D, H,
+ * W). */
+CN_API cn_tensor *cn_adaptive_max_pool3d(cn_tensor *input, const int64_t *output_size,
+                                         size_t noutput_size);
+
+/* adaptive_max_pool3d, and where in its volume each largest element was.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_adaptive_max_pool3d_with_indices(cn_tensor **output, cn_tensor **indices,
+                                               cn_tensor *input, const int64_t *output_size,
+                                               size_t noutput_size);
 
 typedef struct cn_add_opts {
   size_t size;
@@ -54,6 +97,20 @@ typedef struct cn_add_opts {
 CN_API cn_tensor *cn_add_with(cn_tensor *input, cn_tensor *other, const cn_add_opts *opts);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_add_inplace_with(cn_tensor *input, cn_tensor *other, const cn_add_opts *opts);
+
+typedef struct cn_addbmm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double beta; /* Scalar, default 1; CN_ZERO for 0 */
+  double alpha; /* Scalar, default 1; CN_ZERO for 0 */
+} cn_addbmm_opts;
+/* beta * input + alpha * the sum of bmm(batch1, batch2) over the batch. With beta 0 input is not
+ * looked at. */
+CN_API cn_tensor *cn_addbmm_with(cn_tensor *input, cn_tensor *batch1, cn_tensor *batch2,
+                                 const cn_addbmm_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_addbmm_inplace_with(cn_tensor *input, cn_tensor *batch1, cn_tensor *batch2,
+                                         const cn_addbmm_opts *opts);
 
 typedef struct cn_addcdiv_opts {
   size_t size;
@@ -93,6 +150,43 @@ CN_API cn_tensor *cn_addmm_with(cn_tensor *input, cn_tensor *mat1, cn_tensor *ma
 CN_API cn_tensor *cn_addmm_inplace_with(cn_tensor *input, cn_tensor *mat1, cn_tensor *mat2,
                                         const cn_addmm_opts *opts);
 
+typedef struct cn_addmv_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double beta; /* Scalar, default 1; CN_ZERO for 0 */
+  double alpha; /* Scalar, default 1; CN_ZERO for 0 */
+} cn_addmv_opts;
+/* beta * input + alpha * (mat x vec); input is broadcast to (m). With beta 0 it is not looked
+ * at. */
+CN_API cn_tensor *cn_addmv_with(cn_tensor *input, cn_tensor *mat, cn_tensor *vec,
+                                const cn_addmv_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_addmv_inplace_with(cn_tensor *input, cn_tensor *mat, cn_tensor *vec,
+                                        const cn_addmv_opts *opts);
+
+typedef struct cn_addr_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double beta; /* Scalar, default 1; CN_ZERO for 0 */
+  double alpha; /* Scalar, default 1; CN_ZERO for 0 */
+} cn_addr_opts;
+/* beta * input + alpha * outer(vec1, vec2). With beta 0 input is not looked at. */
+CN_API cn_tensor *cn_addr_with(cn_tensor *input, cn_tensor *vec1, cn_tensor *vec2,
+                               const cn_addr_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_addr_inplace_with(cn_tensor *input, cn_tensor *vec1, cn_tensor *vec2,
+                                       const cn_addr_opts *opts);
+
+typedef struct cn_affine_grid_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t align_corners; /* bool?, default None; 1 for True, CN_ZERO for False */
+} cn_affine_grid_opts;
+/* The grid for grid_sample that an affine map makes. theta: (N, 2, 3) for size (N, C, H, W),
+ * result: (N, H, W, 2); or (N, 3, 4) for (N, C, D, H, W), result: (N, D, H, W, 3). */
+CN_API cn_tensor *cn_affine_grid_with(cn_tensor *theta, const int64_t *size, size_t nsize,
+                                      const cn_affine_grid_opts *opts);
+
 typedef struct cn_all_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -101,6 +195,27 @@ typedef struct cn_all_opts {
 } cn_all_opts;
 /* True where all elements along the dimensions are non-zero. An empty list reduces nothing. */
 CN_API cn_tensor *cn_all_with(cn_tensor *input, const cn_all_opts *opts);
+
+typedef struct cn_allclose_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double rtol; /* float, default 1e-05; CN_ZERO for 0 */
+  double atol; /* float, default 1e-08; CN_ZERO for 0 */
+  bool equal_nan; /* bool, default False */
+} cn_allclose_opts;
+/* Is isclose true everywhere? A 0-d bool tensor. */
+CN_API cn_tensor *cn_allclose_with(cn_tensor *input, cn_tensor *other,
+                                   const cn_allclose_opts *opts);
+
+typedef struct cn_alpha_dropout_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* float, default 0.5; CN_ZERO for 0 */
+  bool training; /* bool, default False */
+} cn_alpha_dropout_opts;
+/* Each element at SELU's lower limit with probability p; all moved and scaled so that mean and
+ * variance stay. */
+CN_API cn_tensor *cn_alpha_dropout_with(cn_tensor *input, const cn_alpha_dropout_opts *opts);
 
 typedef struct cn_amax_opts {
   size_t size;
@@ -119,6 +234,16 @@ typedef struct cn_amin_opts {
 } cn_amin_opts;
 /* Smallest element of all, or along the dimensions listed; NaN wins. Ties share the gradient. */
 CN_API cn_tensor *cn_amin_with(cn_tensor *input, const cn_amin_opts *opts);
+
+typedef struct cn_aminmax_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool keepdim; /* bool, default False */
+} cn_aminmax_opts;
+/* Smallest and largest element of all, or along a dimension; NaN wins. Ties share the gradient.
+ * dim may be CN_NONE. Results that are not wanted may be NULL. */
+CN_API int cn_aminmax_with(cn_tensor **min, cn_tensor **max, cn_tensor *input, int64_t dim,
+                           const cn_aminmax_opts *opts);
 
 typedef struct cn_any_opts {
   size_t size;
@@ -169,10 +294,19 @@ typedef struct cn_argsort_opts {
 /* The indices that sort a dimension; equal elements keep their order. */
 CN_API cn_tensor *cn_argsort_with(cn_tensor *input, const cn_argsort_opts *opts);
 
+/* The positions of all elements that are not zero, one row each: nonzero by another name. */
+CN_API cn_tensor *cn_argwhere(cn_tensor *input);
+
 /* A view with these sizes, strides and offset into the same memory.
  * storage_offset may be CN_NONE. */
 CN_API cn_tensor *cn_as_strided(cn_tensor *input, const int64_t *size, size_t nsize,
                                 const int64_t *stride, size_t nstride, int64_t storage_offset);
+
+/* as_strided of an input that has these strides and this offset itself: what as_strided records. */
+CN_API cn_tensor *cn_as_strided_from(cn_tensor *input, const int64_t *size, size_t nsize,
+                                     const int64_t *stride, size_t nstride, int64_t storage_offset,
+                                     const int64_t *own_stride, size_t nown_stride,
+                                     int64_t own_offset);
 
 /* A copy of input in which the elements that as_strided would show are src.
  * storage_offset may be CN_NONE. */
@@ -195,7 +329,7 @@ CN_API cn_tensor *cn_atan(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_atan_(cn_tensor *input);
 
-/* Angle of the point (other, input), in radians. */
+/* Angle of the point (other, input), in radians. The gradient at the origin is 0. */
 CN_API cn_tensor *cn_atan2(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_atan2_(cn_tensor *input, cn_tensor *other);
@@ -204,6 +338,27 @@ CN_API cn_tensor *cn_atan2_(cn_tensor *input, cn_tensor *other);
 CN_API cn_tensor *cn_atanh(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_atanh_(cn_tensor *input);
+
+/* input, a number as a vector of one element. */
+CN_API cn_tensor *cn_atleast_1d(cn_tensor *input);
+
+/* input, with leading dimensions of size 1 to make it a matrix. */
+CN_API cn_tensor *cn_atleast_2d(cn_tensor *input);
+
+/* input with at least 3 dimensions: (n) becomes (1, n, 1), (m, n) becomes (m, n, 1). */
+CN_API cn_tensor *cn_atleast_3d(cn_tensor *input);
+
+typedef struct cn_avg_pool1d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[1]; /* int[1]?, default None; {CN_ZERO} for all 0 */
+  int64_t padding[1]; /* int[1], default 0 */
+  bool ceil_mode; /* bool, default False */
+  bool no_count_include_pad; /* count_include_pad: bool, default True; set this one for False */
+} cn_avg_pool1d_opts;
+/* The mean of each window of a signal (N, C, L) or (C, L). See avg_pool2d. */
+CN_API cn_tensor *cn_avg_pool1d_with(cn_tensor *input, const int64_t *kernel_size,
+                                     size_t nkernel_size, const cn_avg_pool1d_opts *opts);
 
 typedef struct cn_avg_pool2d_opts {
   size_t size;
@@ -229,6 +384,20 @@ CN_API cn_tensor *cn_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_s
                                          const int64_t *padding, size_t npadding, bool ceil_mode,
                                          bool count_include_pad, int64_t divisor_override);
 
+typedef struct cn_avg_pool3d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[3]; /* int[3]?, default None; {CN_ZERO} for all 0 */
+  int64_t padding[3]; /* int[3], default 0 */
+  bool ceil_mode; /* bool, default False */
+  bool no_count_include_pad; /* count_include_pad: bool, default True; set this one for False */
+} cn_avg_pool3d_opts;
+/* The mean of each window of a volume (N, C, D, H, W) or (C, D, H, W). See avg_pool2d.
+ * divisor_override may be CN_NONE. */
+CN_API cn_tensor *cn_avg_pool3d_with(cn_tensor *input, const int64_t *kernel_size,
+                                     size_t nkernel_size, int64_t divisor_override,
+                                     const cn_avg_pool3d_opts *opts);
+
 typedef struct cn_baddbmm_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -242,6 +411,17 @@ CN_API cn_tensor *cn_baddbmm_with(cn_tensor *input, cn_tensor *batch1, cn_tensor
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_baddbmm_inplace_with(cn_tensor *input, cn_tensor *batch1, cn_tensor *batch2,
                                           const cn_baddbmm_opts *opts);
+
+typedef struct cn_bartlett_window_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_periodic; /* periodic: bool, default True; set this one for False */
+  cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
+} cn_bartlett_window_opts;
+/* Bartlett window: up to 1 in the middle and down again in straight lines. */
+CN_API cn_tensor *cn_bartlett_window_with(int64_t window_length,
+                                          const cn_bartlett_window_opts *opts);
 
 typedef struct cn_batch_norm_opts {
   size_t size;
@@ -271,6 +451,21 @@ CN_API cn_tensor *cn_bce_terms(cn_tensor *input, cn_tensor *target);
 /* 1 with the probability that input says, 0 otherwise. */
 CN_API cn_tensor *cn_bernoulli(cn_tensor *input);
 
+typedef struct cn_bernoulli_p_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* float, default 0.5; CN_ZERO for 0 */
+} cn_bernoulli_p_opts;
+/* 1 with probability p, 0 otherwise, like input. */
+CN_API cn_tensor *cn_bernoulli_p_with(cn_tensor *input, const cn_bernoulli_p_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_bernoulli_p_inplace_with(cn_tensor *input, const cn_bernoulli_p_opts *opts);
+
+/* input1 weight[k] input2 + bias[k] for each k, over vectors in the last dimension.
+ * bias may be NULL. */
+CN_API cn_tensor *cn_bilinear(cn_tensor *input1, cn_tensor *input2, cn_tensor *weight,
+                              cn_tensor *bias);
+
 typedef struct cn_binary_cross_entropy_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -293,6 +488,18 @@ typedef struct cn_binary_cross_entropy_with_logits_opts {
  * positive terms. */
 CN_API cn_tensor *cn_binary_cross_entropy_with_logits_with(
       cn_tensor *input, cn_tensor *target, const cn_binary_cross_entropy_with_logits_opts *opts);
+
+typedef struct cn_bincount_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t minlength; /* int, default 0 */
+} cn_bincount_opts;
+/* How often each number from 0 to the largest occurs in a vector of integers, or the sum of its
+ * weights; at least minlength of them. Weights that are not float32 add up in float64. Carries
+ * no gradient; not for captures.
+ * weights may be NULL. */
+CN_API cn_tensor *cn_bincount_with(cn_tensor *input, cn_tensor *weights,
+                                   const cn_bincount_opts *opts);
 
 /* Bitwise and; for bool, logical and. */
 CN_API cn_tensor *cn_bitwise_and(cn_tensor *input, cn_tensor *other);
@@ -325,11 +532,44 @@ CN_API cn_tensor *cn_bitwise_xor(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_bitwise_xor_(cn_tensor *input, cn_tensor *other);
 
+typedef struct cn_blackman_window_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_periodic; /* periodic: bool, default True; set this one for False */
+  cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
+} cn_blackman_window_opts;
+/* Blackman window, 0.42 - 0.5 cos x + 0.08 cos 2x. */
+CN_API cn_tensor *cn_blackman_window_with(int64_t window_length,
+                                          const cn_blackman_window_opts *opts);
+
+/* A matrix with these matrices along its diagonal and zeros elsewhere; vectors are rows. */
+CN_API cn_tensor *cn_block_diag(cn_tensor *const *tensors, size_t ntensors);
+
 /* Products of a batch of matrices: (B, m, k) x (B, k, n) gives (B, m, n). */
 CN_API cn_tensor *cn_bmm(cn_tensor *input, cn_tensor *mat2);
 
+/* The tensors expanded to their common shape, without copying.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_broadcast_tensors(cn_tensor **out, size_t capacity, cn_tensor *const *tensors,
+                                size_t ntensors);
+
 /* input expanded to that size without copying; the same as expand. */
 CN_API cn_tensor *cn_broadcast_to(cn_tensor *input, const int64_t *size, size_t nsize);
+
+typedef struct cn_bucketize_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool out_int32; /* bool, default False */
+  bool right; /* bool, default False */
+} cn_bucketize_opts;
+/* The bucket between sorted boundaries that each number falls into; right: boundaries belong to
+ * the bucket above them. */
+CN_API cn_tensor *cn_bucketize_with(cn_tensor *input, cn_tensor *boundaries,
+                                    const cn_bucketize_opts *opts);
+
+/* All tuples with one element of each vector, a row each; a single vector comes back as it is. */
+CN_API cn_tensor *cn_cartesian_prod(cn_tensor *const *tensors, size_t ntensors);
 
 /* input in another type. Floats outside an integer type's range give a defined but meaningless
  * number. */
@@ -344,13 +584,74 @@ typedef struct cn_cat_opts {
  * vectors of shape (0,) are passed over. */
 CN_API cn_tensor *cn_cat_with(cn_tensor *const *tensors, size_t ntensors, const cn_cat_opts *opts);
 
+typedef struct cn_cauchy_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double median; /* float, default 0 */
+  double sigma; /* float, default 1; CN_ZERO for 0 */
+} cn_cauchy_opts;
+/* Random numbers of the Cauchy distribution, like input. */
+CN_API cn_tensor *cn_cauchy_with(cn_tensor *input, const cn_cauchy_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_cauchy_inplace_with(cn_tensor *input, const cn_cauchy_opts *opts);
+
+typedef struct cn_cdist_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* float, default 2.0; CN_ZERO for 0 */
+  const char *compute_mode; /* str?, default None */
+} cn_cdist_opts;
+/* Distances, in the p-norm, of all rows of x1 (..., P, M) from all of x2 (..., R, M): (..., P,
+ * R). compute_mode is accepted and has no effect: differences are always taken, never the less
+ * exact product of matrices. */
+CN_API cn_tensor *cn_cdist_with(cn_tensor *x1, cn_tensor *x2, const cn_cdist_opts *opts);
+
+/* The gradient of cdist_forward with respect to x1, before its sum over broadcast batches. It
+ * has no gradient: a second differentiation does not go through it. */
+CN_API cn_tensor *cn_cdist_backward(cn_tensor *grad, cn_tensor *x1, cn_tensor *x2, cn_tensor *cdist,
+                                    double p);
+
+/* The p-norm of the difference of each row of x1 (..., P, M) and each of x2 (..., R, M): (...,
+ * P, R). */
+CN_API cn_tensor *cn_cdist_forward(cn_tensor *x1, cn_tensor *x2, double p);
+
 /* Smallest integer not below x. */
 CN_API cn_tensor *cn_ceil(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_ceil_(cn_tensor *input);
 
+typedef struct cn_celu_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double alpha; /* float, default 1.0; CN_ZERO for 0 */
+} cn_celu_opts;
+/* x where positive, alpha (exp(x / alpha) - 1) elsewhere. */
+CN_API cn_tensor *cn_celu_with(cn_tensor *input, const cn_celu_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_celu_inplace_with(cn_tensor *input, const cn_celu_opts *opts);
+
+/* Channels dealt out anew: what lay group by group comes one of each group in turn. */
+CN_API cn_tensor *cn_channel_shuffle(cn_tensor *input, int64_t groups);
+
 /* A copy whose channels lie next to each other in memory (NHWC or NDHWC); the shape stays. */
 CN_API cn_tensor *cn_channels_last(cn_tensor *input);
+
+typedef struct cn_cholesky_inverse_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool upper; /* bool, default False */
+} cn_cholesky_inverse_opts;
+/* The inverse of L L^T, or of U^T U with upper=True. */
+CN_API cn_tensor *cn_cholesky_inverse_with(cn_tensor *L, const cn_cholesky_inverse_opts *opts);
+
+typedef struct cn_cholesky_solve_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool upper; /* bool, default False */
+} cn_cholesky_solve_opts;
+/* X of L L^T X = input, or of U^T U X = input with upper=True. */
+CN_API cn_tensor *cn_cholesky_solve_with(cn_tensor *input, cn_tensor *L,
+                                         const cn_cholesky_solve_opts *opts);
 
 typedef struct cn_chunk_opts {
   size_t size;
@@ -384,6 +685,42 @@ CN_API cn_tensor *cn_clamp_min_(cn_tensor *input, cn_tensor *min);
 /* A copy with memory of its own, in input's memory order. */
 CN_API cn_tensor *cn_clone(cn_tensor *input);
 
+typedef struct cn_col2im_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  int64_t padding[2]; /* int[2], default 0 */
+  int64_t stride[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+} cn_col2im_opts;
+/* Images of output_size whose windows are the columns of input, added up where they overlap: the
+ * transpose of im2col. input: (N, C * kH * kW, L) or (C * kH * kW, L), result: (N, C, H, W) or
+ * (C, H, W). */
+CN_API cn_tensor *cn_col2im_with(cn_tensor *input, const int64_t *output_size, size_t noutput_size,
+                                 const int64_t *kernel_size, size_t nkernel_size,
+                                 const cn_col2im_opts *opts);
+
+/* Tensors side by side along dimension 1; vectors and numbers are columns. */
+CN_API cn_tensor *cn_column_stack(cn_tensor *const *tensors, size_t ntensors);
+
+typedef struct cn_combinations_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t r; /* int, default 2; CN_ZERO for 0 */
+  bool with_replacement; /* bool, default False */
+} cn_combinations_opts;
+/* All ways to choose r elements of a vector, a row each, in the order of the vector. */
+CN_API cn_tensor *cn_combinations_with(cn_tensor *input, const cn_combinations_opts *opts);
+
+typedef struct cn_constant_pad_nd_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double value; /* Scalar, default 0 */
+} cn_constant_pad_nd_opts;
+/* input with a border of value: pad holds pairs of sizes before and after, of the last dimension
+ * first. Negative sizes cut off. */
+CN_API cn_tensor *cn_constant_pad_nd_with(cn_tensor *input, const int64_t *pad, size_t npad,
+                                          const cn_constant_pad_nd_opts *opts);
+
 /* input itself when it is row-major, else a row-major copy. */
 CN_API cn_tensor *cn_contiguous(cn_tensor *input);
 
@@ -403,6 +740,20 @@ typedef struct cn_conv1d_opts {
  * bias may be NULL. */
 CN_API cn_tensor *cn_conv1d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
                                  const cn_conv1d_opts *opts);
+
+typedef struct cn_conv1d_padding_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
+  const char *padding; /* str, default 'valid' */
+  int64_t dilation[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
+  int64_t groups; /* int, default 1; CN_ZERO for 0 */
+} cn_conv1d_padding_opts;
+/* conv1d with padding by word: 'valid' for none, 'same' for as much as keeps the size (strides
+ * of 1 only).
+ * bias may be NULL. */
+CN_API cn_tensor *cn_conv1d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                         const cn_conv1d_padding_opts *opts);
 
 typedef struct cn_conv2d_opts {
   size_t size;
@@ -435,6 +786,98 @@ CN_API cn_tensor *cn_conv2d_grad_weight(cn_tensor *grad, cn_tensor *input,
                                         const int64_t *padding, size_t npadding,
                                         const int64_t *dilation, size_t ndilation, int64_t groups);
 
+typedef struct cn_conv2d_padding_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  const char *padding; /* str, default 'valid' */
+  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  int64_t groups; /* int, default 1; CN_ZERO for 0 */
+} cn_conv2d_padding_opts;
+/* conv2d with padding by word: 'valid' for none, 'same' for as much as keeps the size (strides
+ * of 1 only).
+ * bias may be NULL. */
+CN_API cn_tensor *cn_conv2d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                         const cn_conv2d_padding_opts *opts);
+
+typedef struct cn_conv3d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  int64_t padding[3]; /* int[3], default 0 */
+  int64_t dilation[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  int64_t groups; /* int, default 1; CN_ZERO for 0 */
+} cn_conv3d_opts;
+/* Cross-correlation of volumes with kernels. input: (N, C, D, H, W) or (C, D, H, W), weight: (K,
+ * C / groups, kD, kH, kW), bias: (K), result: (N, K, Dout, Hout, Wout) or (K, Dout, Hout, Wout).
+ * See conv2d.
+ * bias may be NULL. */
+CN_API cn_tensor *cn_conv3d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                 const cn_conv3d_opts *opts);
+
+typedef struct cn_conv3d_padding_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  const char *padding; /* str, default 'valid' */
+  int64_t dilation[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  int64_t groups; /* int, default 1; CN_ZERO for 0 */
+} cn_conv3d_padding_opts;
+/* conv3d with padding by word: 'valid' for none, 'same' for as much as keeps the size (strides
+ * of 1 only).
+ * bias may be NULL. */
+CN_API cn_tensor *cn_conv3d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                         const cn_conv3d_padding_opts *opts);
+
+typedef struct cn_conv_transpose1d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
+  int64_t padding[1]; /* int[1], default 0 */
+  int64_t output_padding[1]; /* int[1], default 0 */
+  int64_t groups; /* int, default 1; CN_ZERO for 0 */
+  int64_t dilation[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
+} cn_conv_transpose1d_opts;
+/* Transposed convolution of signals: the gradient of conv1d with respect to its input. input:
+ * (N, C, L) or (C, L), weight: (C, K / groups, kL), bias: (K), result: (N, K, Lout) or (K,
+ * Lout), where Lout = (L - 1) * stride - 2 * padding + dilation * (kL - 1) + output_padding + 1.
+ * bias may be NULL. */
+CN_API cn_tensor *cn_conv_transpose1d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                           const cn_conv_transpose1d_opts *opts);
+
+typedef struct cn_conv_transpose2d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  int64_t padding[2]; /* int[2], default 0 */
+  int64_t output_padding[2]; /* int[2], default 0 */
+  int64_t groups; /* int, default 1; CN_ZERO for 0 */
+  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+} cn_conv_transpose2d_opts;
+/* Transposed convolution of images: the gradient of conv2d with respect to its input. input: (N,
+ * C, H, W) or (C, H, W), weight: (C, K / groups, kH, kW), bias: (K), result: (N, K, Hout, Wout)
+ * or (K, Hout, Wout), where Hout = (H - 1) * stride - 2 * padding + dilation * (kH - 1) +
+ * output_padding + 1.
+ * bias may be NULL. */
+CN_API cn_tensor *cn_conv_transpose2d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                           const cn_conv_transpose2d_opts *opts);
+
+typedef struct cn_conv_transpose3d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  int64_t padding[3]; /* int[3], default 0 */
+  int64_t output_padding[3]; /* int[3], default 0 */
+  int64_t groups; /* int, default 1; CN_ZERO for 0 */
+  int64_t dilation[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+} cn_conv_transpose3d_opts;
+/* Transposed convolution of volumes: the gradient of conv3d with respect to its input. input:
+ * (N, C, D, H, W) or (C, D, H, W), weight: (C, K / groups, kD, kH, kW), bias: (K). See
+ * conv_transpose2d.
+ * bias may be NULL. */
+CN_API cn_tensor *cn_conv_transpose3d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                           const cn_conv_transpose3d_opts *opts);
+
 /* src broadcast to input's shape and cast to its type; copy_ writes it into input. */
 CN_API cn_tensor *cn_copy(cn_tensor *input, cn_tensor *src);
 /* The same, written into input, which is returned. */
@@ -444,6 +887,9 @@ CN_API cn_tensor *cn_copy_(cn_tensor *input, cn_tensor *src);
 CN_API cn_tensor *cn_copysign(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_copysign_(cn_tensor *input, cn_tensor *other);
+
+/* Correlation coefficients of the rows of input. */
+CN_API cn_tensor *cn_corrcoef(cn_tensor *input);
 
 /* Cosine. */
 CN_API cn_tensor *cn_cos(cn_tensor *input);
@@ -455,6 +901,28 @@ CN_API cn_tensor *cn_cosh(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_cosh_(cn_tensor *input);
 
+typedef struct cn_cosine_embedding_loss_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double margin; /* float, default 0.0 */
+  const char *reduction; /* str, default 'mean' */
+} cn_cosine_embedding_loss_opts;
+/* 1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1. */
+CN_API cn_tensor *cn_cosine_embedding_loss_with(cn_tensor *input1, cn_tensor *input2,
+                                                cn_tensor *target,
+                                                const cn_cosine_embedding_loss_opts *opts);
+
+typedef struct cn_cosine_similarity_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default 1; CN_ZERO for 0 */
+  double eps; /* float, default 1e-08; CN_ZERO for 0 */
+} cn_cosine_similarity_opts;
+/* Cosine of the angle between vectors along dim, broadcast; a vector counts as at least eps
+ * long. */
+CN_API cn_tensor *cn_cosine_similarity_with(cn_tensor *x1, cn_tensor *x2,
+                                            const cn_cosine_similarity_opts *opts);
+
 typedef struct cn_count_nonzero_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -462,6 +930,21 @@ typedef struct cn_count_nonzero_opts {
 } cn_count_nonzero_opts;
 /* How many elements are not zero. */
 CN_API cn_tensor *cn_count_nonzero_with(cn_tensor *input, const cn_count_nonzero_opts *opts);
+
+typedef struct cn_cov_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t correction; /* int, default 1; CN_ZERO for 0 */
+} cn_cov_opts;
+/* Covariances of the rows of input; columns are observations, with frequencies fweights and
+ * weights aweights.
+ * fweights and aweights may be NULL. */
+CN_API cn_tensor *cn_cov_with(cn_tensor *input, cn_tensor *fweights, cn_tensor *aweights,
+                              const cn_cov_opts *opts);
+
+/* Cross products along dim, without it along the first dimension of size 3.
+ * dim may be CN_NONE. */
+CN_API cn_tensor *cn_cross(cn_tensor *input, cn_tensor *other, int64_t dim);
 
 typedef struct cn_cross_entropy_opts {
   size_t size;
@@ -489,6 +972,32 @@ CN_API cn_tensor *cn_cross_entropy_rows_grad(cn_tensor *grad, cn_tensor *input, 
                                              cn_tensor *lse, int64_t ignore_index,
                                              const char *reduction);
 
+typedef struct cn_ctc_loss_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t blank; /* int, default 0 */
+  const char *reduction; /* str, default 'mean' */
+  bool zero_infinity; /* bool, default False */
+} cn_ctc_loss_opts;
+/* Connectionist temporal classification loss. log_probs: (T, N, C) of log_softmax, or (T, C);
+ * targets: (N, S) or all labels one after another. 'mean' divides each loss by its target's
+ * length first. Gradients are those of the scores before log_softmax; there is no second order. */
+CN_API cn_tensor *cn_ctc_loss_with(cn_tensor *log_probs, cn_tensor *targets,
+                                   cn_tensor *input_lengths, cn_tensor *target_lengths,
+                                   const cn_ctc_loss_opts *opts);
+
+/* The loss of each sequence. log_probs: (T, N, C), targets: (N, S) or all labels one after
+ * another, lengths: (N), int64. An impossible target costs infinity, or 0 with zero_infinity. */
+CN_API cn_tensor *cn_ctc_rows(cn_tensor *log_probs, cn_tensor *targets, cn_tensor *input_lengths,
+                              cn_tensor *target_lengths, int64_t blank, bool zero_infinity);
+
+/* The gradient of ctc_rows, as PyTorch gives it: exp(log_probs) less the share of ways through a
+ * label, which differs from the derivative by what log_softmax takes away again. It has no
+ * gradient itself. */
+CN_API cn_tensor *cn_ctc_rows_grad(cn_tensor *grad, cn_tensor *log_probs, cn_tensor *targets,
+                                   cn_tensor *input_lengths, cn_tensor *target_lengths,
+                                   int64_t blank, bool zero_infinity);
+
 /* Largest element so far along a dimension, and its index (the last among equals).
  * Results that are not wanted may be NULL. */
 CN_API int cn_cummax(cn_tensor **values, cn_tensor **indices, cn_tensor *input, int64_t dim);
@@ -505,6 +1014,9 @@ typedef struct cn_cumprod_opts {
 /* Running product along a dimension. Integers and bool multiply in int64. The gradient is right
  * at zeros; so are higher ones along dimensions of at most 1024 elements. */
 CN_API cn_tensor *cn_cumprod_with(cn_tensor *input, int64_t dim, const cn_cumprod_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_cumprod_inplace_with(cn_tensor *input, int64_t dim,
+                                          const cn_cumprod_opts *opts);
 
 typedef struct cn_cumsum_opts {
   size_t size;
@@ -513,9 +1025,57 @@ typedef struct cn_cumsum_opts {
 } cn_cumsum_opts;
 /* Running sum along a dimension. Integers and bool add up in int64. */
 CN_API cn_tensor *cn_cumsum_with(cn_tensor *input, int64_t dim, const cn_cumsum_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_cumsum_inplace_with(cn_tensor *input, int64_t dim, const cn_cumsum_opts *opts);
+
+typedef struct cn_cumulative_trapezoid_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double dx; /* Scalar, default 1; CN_ZERO for 0 */
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+} cn_cumulative_trapezoid_opts;
+/* The integrals of y from its first place to each other one, by the trapezoidal rule.
+ * x may be NULL. */
+CN_API cn_tensor *cn_cumulative_trapezoid_with(cn_tensor *y, cn_tensor *x,
+                                               const cn_cumulative_trapezoid_opts *opts);
+
+/* Degrees as radians: x * pi / 180. */
+CN_API cn_tensor *cn_deg2rad(cn_tensor *input);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_deg2rad_(cn_tensor *input);
+
+/* linalg_det by its older name. */
+CN_API cn_tensor *cn_det(cn_tensor *input);
 
 /* The same memory without history: gradients stop here. */
 CN_API cn_tensor *cn_detach(cn_tensor *input);
+
+typedef struct cn_diag_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t diagonal; /* int, default 0 */
+} cn_diag_opts;
+/* A matrix with the vector input on that diagonal, or a copy of that diagonal of a matrix. */
+CN_API cn_tensor *cn_diag_with(cn_tensor *input, const cn_diag_opts *opts);
+
+typedef struct cn_diag_embed_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t offset; /* int, default 0 */
+  int64_t dim1; /* int, default -2; CN_ZERO for 0 */
+  int64_t dim2; /* int, default -1; CN_ZERO for 0 */
+} cn_diag_embed_opts;
+/* Matrices with the last dimension of input on a diagonal and zeros elsewhere; dim1 and dim2 are
+ * where the matrices lie in the result. */
+CN_API cn_tensor *cn_diag_embed_with(cn_tensor *input, const cn_diag_embed_opts *opts);
+
+typedef struct cn_diagflat_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t offset; /* int, default 0 */
+} cn_diagflat_opts;
+/* A matrix with all elements of input on a diagonal. */
+CN_API cn_tensor *cn_diagflat_with(cn_tensor *input, const cn_diagflat_opts *opts);
 
 typedef struct cn_diagonal_opts {
   size_t size;
@@ -537,6 +1097,31 @@ typedef struct cn_diagonal_scatter_opts {
 /* A copy of input whose diagonal is src. */
 CN_API cn_tensor *cn_diagonal_scatter_with(cn_tensor *input, cn_tensor *src,
                                            const cn_diagonal_scatter_opts *opts);
+
+typedef struct cn_diff_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t n; /* int, default 1; CN_ZERO for 0 */
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+} cn_diff_opts;
+/* The n-th differences of neighbours along a dimension, after prepend and append were put to its
+ * ends. Of bool, whether neighbours differ.
+ * prepend and append may be NULL. */
+CN_API cn_tensor *cn_diff_with(cn_tensor *input, cn_tensor *prepend, cn_tensor *append,
+                               const cn_diff_opts *opts);
+
+/* Derivative of lgamma. */
+CN_API cn_tensor *cn_digamma(cn_tensor *input);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_digamma_(cn_tensor *input);
+
+typedef struct cn_dist_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* Scalar, default 2; CN_ZERO for 0 */
+} cn_dist_opts;
+/* The p-norm of input - other. */
+CN_API cn_tensor *cn_dist_with(cn_tensor *input, cn_tensor *other, const cn_dist_opts *opts);
 
 typedef struct cn_div_opts {
   size_t size;
@@ -561,6 +1146,53 @@ typedef struct cn_dropout_opts {
  * itself. */
 CN_API cn_tensor *cn_dropout_with(cn_tensor *input, const cn_dropout_opts *opts);
 
+typedef struct cn_dropout1d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* float, default 0.5; CN_ZERO for 0 */
+  bool no_training; /* training: bool, default True; set this one for False */
+} cn_dropout1d_opts;
+/* Each channel of (N, C, L) or (C, L) zero with probability p, else divided by 1 - p. */
+CN_API cn_tensor *cn_dropout1d_with(cn_tensor *input, const cn_dropout1d_opts *opts);
+
+typedef struct cn_dropout2d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* float, default 0.5; CN_ZERO for 0 */
+  bool no_training; /* training: bool, default True; set this one for False */
+} cn_dropout2d_opts;
+/* Each channel of (N, C, H, W) zero with probability p, else divided by 1 - p; three dims are
+ * (N, C, L). */
+CN_API cn_tensor *cn_dropout2d_with(cn_tensor *input, const cn_dropout2d_opts *opts);
+
+typedef struct cn_dropout3d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* float, default 0.5; CN_ZERO for 0 */
+  bool no_training; /* training: bool, default True; set this one for False */
+} cn_dropout3d_opts;
+/* Each channel of (N, C, D, H, W) or (C, D, H, W) zero with probability p, else divided by 1 -
+ * p. */
+CN_API cn_tensor *cn_dropout3d_with(cn_tensor *input, const cn_dropout3d_opts *opts);
+
+/* Equal pieces along dimension 2.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_dsplit(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t sections);
+
+/* The pieces between these indices of dimension 2.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_dsplit_indices(cn_tensor **out, size_t capacity, cn_tensor *input,
+                             const int64_t *indices, size_t nindices);
+
+/* Tensors behind each other along dimension 2, after atleast_3d. */
+CN_API cn_tensor *cn_dstack(cn_tensor *const *tensors, size_t ntensors);
+
+/* Sums of products in Einstein's notation, 'bij,bjk->bik': letters name dimensions, what is not
+ * behind -> is summed over, '...' stands for further dimensions, which broadcast. Without -> the
+ * result has the letters that occur once, in alphabetical order. Operands are multiplied from
+ * the left. */
+CN_API cn_tensor *cn_einsum(const char *equation, cn_tensor *const *operands, size_t noperands);
+
 typedef struct cn_elu_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -578,11 +1210,42 @@ CN_API cn_tensor *cn_elu_inplace_with(cn_tensor *input, const cn_elu_opts *opts)
  * padding_idx may be CN_NONE. */
 CN_API cn_tensor *cn_embedding(cn_tensor *input, cn_tensor *weight, int64_t padding_idx);
 
+typedef struct cn_embedding_bag_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double max_norm; /* float?, default None; CN_ZERO for 0 */
+  double norm_type; /* float, default 2; CN_ZERO for 0 */
+  bool scale_grad_by_freq; /* bool, default False */
+  const char *mode; /* str, default 'mean' */
+  bool sparse; /* bool, default False */
+  bool include_last_offset; /* bool, default False */
+} cn_embedding_bag_opts;
+/* Sums, means or maxima of the rows of weight that each bag of input names. The rows of a matrix
+ * input are bags; of a vector input, offsets says where bags begin. max_norm rescales the rows
+ * of weight that are used, in place; padding_idx does not count. A bag of nothing gives zeros.
+ * offsets and per_sample_weights may be NULL. padding_idx may be CN_NONE. */
+CN_API cn_tensor *cn_embedding_bag_with(cn_tensor *input, cn_tensor *weight, cn_tensor *offsets,
+                                        cn_tensor *per_sample_weights, int64_t padding_idx,
+                                        const cn_embedding_bag_opts *opts);
+
 /* The gradient of embedding with respect to weight: rows of grad added up where input names
  * them.
  * padding_idx may be CN_NONE. */
 CN_API cn_tensor *cn_embedding_grad(cn_tensor *grad, cn_tensor *input, int64_t num_weights,
                                     int64_t padding_idx);
+
+typedef struct cn_embedding_renorm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double norm_type; /* float, default 2; CN_ZERO for 0 */
+} cn_embedding_renorm_opts;
+/* input with those of its rows that indices name scaled down to a norm of at most max_norm. */
+CN_API cn_tensor *cn_embedding_renorm_with(cn_tensor *input, cn_tensor *indices, double max_norm,
+                                           const cn_embedding_renorm_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_embedding_renorm_inplace_with(cn_tensor *input, cn_tensor *indices,
+                                                   double max_norm,
+                                                   const cn_embedding_renorm_opts *opts);
 
 typedef struct cn_empty_opts {
   size_t size;
@@ -642,6 +1305,16 @@ CN_API cn_tensor *cn_expm1(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_expm1_(cn_tensor *input);
 
+typedef struct cn_exponential_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double lambd; /* float, default 1; CN_ZERO for 0 */
+} cn_exponential_opts;
+/* Exponential random numbers of rate lambd, like input. */
+CN_API cn_tensor *cn_exponential_with(cn_tensor *input, const cn_exponential_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_exponential_inplace_with(cn_tensor *input, const cn_exponential_opts *opts);
+
 typedef struct cn_eye_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -651,6 +1324,65 @@ typedef struct cn_eye_opts {
 /* An n by m matrix (m: n) with ones on the diagonal.
  * m may be CN_NONE. */
 CN_API cn_tensor *cn_eye_with(int64_t n, int64_t m, const cn_eye_opts *opts);
+
+typedef struct cn_feature_alpha_dropout_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* float, default 0.5; CN_ZERO for 0 */
+  bool training; /* bool, default False */
+} cn_feature_alpha_dropout_opts;
+/* alpha_dropout of whole channels. */
+CN_API cn_tensor *cn_feature_alpha_dropout_with(cn_tensor *input,
+                                                const cn_feature_alpha_dropout_opts *opts);
+
+/* Each channel (dims 0 and 1 number them) zero with probability p, else divided by 1 - p. */
+CN_API cn_tensor *cn_feature_dropout(cn_tensor *input, double p, bool train);
+
+typedef struct cn_fft_fft_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+  const char *norm; /* str?, default None */
+} cn_fft_fft_opts;
+/* The discrete Fourier transform along dim of pairs (..., 2), cut or filled up to n points.
+ * norm: 'backward' (no scaling), 'ortho' or 'forward' (divided by n).
+ * n may be CN_NONE. */
+CN_API cn_tensor *cn_fft_fft_with(cn_tensor *input, int64_t n, const cn_fft_fft_opts *opts);
+
+typedef struct cn_fft_ifft_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+  const char *norm; /* str?, default None */
+} cn_fft_ifft_opts;
+/* The inverse of fft_fft: 'backward' divides by n, 'forward' does not.
+ * n may be CN_NONE. */
+CN_API cn_tensor *cn_fft_ifft_with(cn_tensor *input, int64_t n, const cn_fft_ifft_opts *opts);
+
+typedef struct cn_fft_irfft_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+  const char *norm; /* str?, default None */
+} cn_fft_irfft_opts;
+/* The inverse of fft_rfft: pairs (..., 2) to n real numbers, 2 (size - 1) by default.
+ * n may be CN_NONE. */
+CN_API cn_tensor *cn_fft_irfft_with(cn_tensor *input, int64_t n, const cn_fft_irfft_opts *opts);
+
+/* The discrete Fourier transform of lines of pairs (..., n, 2) along n; scaling 0 is none, 1
+ * divides by the root of n, 2 by n. */
+CN_API cn_tensor *cn_fft_lines(cn_tensor *input, bool inverse, int64_t scaling);
+
+typedef struct cn_fft_rfft_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+  const char *norm; /* str?, default None */
+} cn_fft_rfft_opts;
+/* The discrete Fourier transform of real numbers along dim: the first n / 2 + 1 points, as pairs
+ * in a new last dim.
+ * n may be CN_NONE. */
+CN_API cn_tensor *cn_fft_rfft_with(cn_tensor *input, int64_t n, const cn_fft_rfft_opts *opts);
 
 /* input with every element set to value. */
 CN_API cn_tensor *cn_fill(cn_tensor *input, cn_tensor *value);
@@ -668,6 +1400,17 @@ CN_API cn_tensor *cn_flatten_with(cn_tensor *input, const cn_flatten_opts *opts)
 
 /* A copy with the order of elements reversed along these dimensions. */
 CN_API cn_tensor *cn_flip(cn_tensor *input, const int64_t *dims, size_t ndims);
+
+/* A copy with dimension 1 reversed. */
+CN_API cn_tensor *cn_fliplr(cn_tensor *input);
+
+/* A copy with dimension 0 reversed. */
+CN_API cn_tensor *cn_flipud(cn_tensor *input);
+
+/* input to the power of exponent, in float64 whatever the types. */
+CN_API cn_tensor *cn_float_power(cn_tensor *input, cn_tensor *exponent);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_float_power_(cn_tensor *input, cn_tensor *exponent);
 
 /* Largest integer not above x. */
 CN_API cn_tensor *cn_floor(cn_tensor *input);
@@ -694,10 +1437,33 @@ CN_API cn_tensor *cn_fmod(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_fmod_(cn_tensor *input, cn_tensor *other);
 
+typedef struct cn_fold_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  int64_t padding[2]; /* int[2], default 0 */
+  int64_t stride[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+} cn_fold_opts;
+/* Images of output_size whose windows are the columns of input, added up where they overlap.
+ * input: (N, C * kH * kW, L) or (C * kH * kW, L), result: (N, C, H, W) or (C, H, W). */
+CN_API cn_tensor *cn_fold_with(cn_tensor *input, const int64_t *output_size, size_t noutput_size,
+                               const int64_t *kernel_size, size_t nkernel_size,
+                               const cn_fold_opts *opts);
+
 /* x - trunc(x). */
 CN_API cn_tensor *cn_frac(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_frac_(cn_tensor *input);
+
+/* input as mantissa * 2^exponent, the mantissa in [1/2, 1) or 0, the exponent an int32.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_frexp(cn_tensor **mantissa, cn_tensor **exponent, cn_tensor *input);
+
+/* The second result of frexp, as floats. */
+CN_API cn_tensor *cn_frexp_exponent(cn_tensor *input);
+
+/* The first result of frexp. */
+CN_API cn_tensor *cn_frexp_mantissa(cn_tensor *input);
 
 typedef struct cn_full_opts {
   size_t size;
@@ -718,8 +1484,34 @@ typedef struct cn_full_like_opts {
 CN_API cn_tensor *cn_full_like_with(cn_tensor *input, double fill_value,
                                     const cn_full_like_opts *opts);
 
+/* sigmoid(gate) input + other: the memory of an LSTM after a step. */
+CN_API cn_tensor *cn_gated_sum(cn_tensor *gate, cn_tensor *input, cn_tensor *other);
+
+/* sigmoid(gate) tanh(input): what an LSTM writes to its memory, and what it gives out. */
+CN_API cn_tensor *cn_gated_tanh(cn_tensor *gate, cn_tensor *input);
+
 /* Elements of input at index along dim; the result has index's shape. */
 CN_API cn_tensor *cn_gather(cn_tensor *input, int64_t dim, cn_tensor *index);
+
+typedef struct cn_gaussian_nll_loss_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool full; /* bool, default False */
+  double eps; /* float, default 1e-06; CN_ZERO for 0 */
+  const char *reduction; /* str, default 'mean' */
+} cn_gaussian_nll_loss_opts;
+/* (log var + (input - target)^2 / var) / 2, var at least eps; full adds log(2 pi) / 2. */
+CN_API cn_tensor *cn_gaussian_nll_loss_with(cn_tensor *input, cn_tensor *target, cn_tensor *var,
+                                            const cn_gaussian_nll_loss_opts *opts);
+
+/* The terms of gaussian_nll_loss. */
+CN_API cn_tensor *cn_gaussian_terms(cn_tensor *input, cn_tensor *target, cn_tensor *var, bool full,
+                                    double eps);
+
+/* Greatest common divisor of integers; not negative, 0 of two zeros. */
+CN_API cn_tensor *cn_gcd(cn_tensor *input, cn_tensor *other);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_gcd_(cn_tensor *input, cn_tensor *other);
 
 /* True where input >= other. */
 CN_API cn_tensor *cn_ge(cn_tensor *input, cn_tensor *other);
@@ -734,6 +1526,66 @@ typedef struct cn_gelu_opts {
 /* Gaussian error linear unit: x * Phi(x); approximate 'tanh' uses the tanh form. */
 CN_API cn_tensor *cn_gelu_with(cn_tensor *input, const cn_gelu_opts *opts);
 
+/* The number of trials up to the first success of probability p, at least 1, like input. */
+CN_API cn_tensor *cn_geometric(cn_tensor *input, double p);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_geometric_(cn_tensor *input, double p);
+
+typedef struct cn_glu_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+} cn_glu_opts;
+/* The first half along dim times sigmoid of the second. */
+CN_API cn_tensor *cn_glu_with(cn_tensor *input, const cn_glu_opts *opts);
+
+/* input * sigmoid(gate). What glu runs. */
+CN_API cn_tensor *cn_glu_terms(cn_tensor *input, cn_tensor *gate);
+
+/* A copy of input; its gradient is multiplied by scale, which broadcasts, on the way back. */
+CN_API cn_tensor *cn_grad_scaled(cn_tensor *input, cn_tensor *scale);
+
+typedef struct cn_gradient_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const double *spacing;
+  size_t nspacing; /* float[]?, default None */
+  cn_ints dim; /* int[]?, default None */
+  int64_t edge_order; /* int, default 1; CN_ZERO for 0 */
+} cn_gradient_opts;
+/* The slopes along each of dims (all), to second order, for samples at equal distances: spacing
+ * has one number or one for each dim. edge_order is the order at the ends.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_gradient_with(cn_tensor **out, size_t capacity, cn_tensor *input,
+                            const cn_gradient_opts *opts);
+
+typedef struct cn_gradient_at_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+  int64_t edge_order; /* int, default 1; CN_ZERO for 0 */
+} cn_gradient_at_opts;
+/* gradient for samples at given coordinates along each of dims.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_gradient_at_with(cn_tensor **out, size_t capacity, cn_tensor *input,
+                               cn_tensor *const *spacing, size_t nspacing,
+                               const cn_gradient_at_opts *opts);
+
+typedef struct cn_grid_sample_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *mode; /* str, default 'bilinear' */
+  const char *padding_mode; /* str, default 'zeros' */
+  int64_t align_corners; /* bool?, default None; 1 for True, CN_ZERO for False */
+} cn_grid_sample_opts;
+/* Images read at the places of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of places
+ * (x, y) from -1 to 1, result: (N, C, Hout, Wout); or with one dim more. mode: bilinear, nearest
+ * or bicubic (of volumes too, where they go by three dims). padding_mode: what lies outside is
+ * zero, the nearest border, or a reflection. align_corners: -1 and 1 are the centres of the
+ * outer elements, not their outer edges. */
+CN_API cn_tensor *cn_grid_sample_with(cn_tensor *input, cn_tensor *grid,
+                                      const cn_grid_sample_opts *opts);
+
 typedef struct cn_group_norm_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -745,10 +1597,53 @@ typedef struct cn_group_norm_opts {
 CN_API cn_tensor *cn_group_norm_with(cn_tensor *input, int64_t num_groups, cn_tensor *weight,
                                      cn_tensor *bias, const cn_group_norm_opts *opts);
 
+/* A GRU over a sequence; arguments as lstm's, with one state.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_gru(cn_tensor **output, cn_tensor **hy, cn_tensor *input, cn_tensor *hx,
+                  cn_tensor *const *params, size_t nparams, bool has_biases, int64_t num_layers,
+                  double dropout, bool train, bool bidirectional, bool batch_first);
+
+/* One step of a GRU: input (B, n) or (n), hx the state, w_ih (3 H, n), w_hh (3 H, H).
+ * b_ih and b_hh may be NULL. */
+CN_API cn_tensor *cn_gru_cell(cn_tensor *input, cn_tensor *hx, cn_tensor *w_ih, cn_tensor *w_hh,
+                              cn_tensor *b_ih, cn_tensor *b_hh);
+
 /* True where input > other. */
 CN_API cn_tensor *cn_gt(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_gt_(cn_tensor *input, cn_tensor *other);
+
+typedef struct cn_hamming_window_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_periodic; /* periodic: bool, default True; set this one for False */
+  double alpha; /* float, default 0.54; CN_ZERO for 0 */
+  double beta; /* float, default 0.46; CN_ZERO for 0 */
+  cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
+} cn_hamming_window_opts;
+/* Hamming window, alpha - beta cos x. */
+CN_API cn_tensor *cn_hamming_window_with(int64_t window_length, const cn_hamming_window_opts *opts);
+
+typedef struct cn_hann_window_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_periodic; /* periodic: bool, default True; set this one for False */
+  cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
+} cn_hann_window_opts;
+/* Hann window, (1 - cos x) / 2; periodic leaves out the last place of the symmetric window. */
+CN_API cn_tensor *cn_hann_window_with(int64_t window_length, const cn_hann_window_opts *opts);
+
+typedef struct cn_hardshrink_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double lambd; /* Scalar, default 0.5; CN_ZERO for 0 */
+} cn_hardshrink_opts;
+/* 0 within +-lambd, x elsewhere. */
+CN_API cn_tensor *cn_hardshrink_with(cn_tensor *input, const cn_hardshrink_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_hardshrink_inplace_with(cn_tensor *input, const cn_hardshrink_opts *opts);
 
 /* min(max(x + 3, 0), 6) / 6. */
 CN_API cn_tensor *cn_hardsigmoid(cn_tensor *input);
@@ -771,6 +1666,81 @@ CN_API cn_tensor *cn_hardtanh_with(cn_tensor *input, const cn_hardtanh_opts *opt
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_hardtanh_inplace_with(cn_tensor *input, const cn_hardtanh_opts *opts);
 
+/* 0 where input is negative or NaN, values where it is 0, else 1; both of one type. */
+CN_API cn_tensor *cn_heaviside(cn_tensor *input, cn_tensor *values);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_heaviside_(cn_tensor *input, cn_tensor *values);
+
+typedef struct cn_hinge_embedding_loss_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double margin; /* float, default 1.0; CN_ZERO for 0 */
+  const char *reduction; /* str, default 'mean' */
+} cn_hinge_embedding_loss_opts;
+/* input where target is 1, max(0, margin - input) where it is -1. */
+CN_API cn_tensor *cn_hinge_embedding_loss_with(cn_tensor *input, cn_tensor *target,
+                                               const cn_hinge_embedding_loss_opts *opts);
+
+/* The terms of hinge_embedding_loss. */
+CN_API cn_tensor *cn_hinge_terms(cn_tensor *input, cn_tensor *target, double margin);
+
+typedef struct cn_histc_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t bins; /* int, default 100; CN_ZERO for 0 */
+  double min; /* Scalar, default 0 */
+  double max; /* Scalar, default 0 */
+} cn_histc_opts;
+/* How many elements fall into each of `bins` equal parts of the range from min to max, or of
+ * that of the data where both are equal. What lies outside does not count. Carries no gradient. */
+CN_API cn_tensor *cn_histc_with(cn_tensor *input, const cn_histc_opts *opts);
+
+typedef struct cn_histogram_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const double *range;
+  size_t nrange; /* float[]?, default None */
+  bool density; /* bool, default False */
+} cn_histogram_opts;
+/* How many elements (or what sum of weights) fall into each of `bins` equal parts of range, or
+ * of that of the data, and the edges between them. A bin has its left edge, the last one both.
+ * density: so that the integral is 1. Carries no gradient.
+ * weight may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_histogram_with(cn_tensor **hist, cn_tensor **bin_edges, cn_tensor *input,
+                             int64_t bins, cn_tensor *weight, const cn_histogram_opts *opts);
+
+typedef struct cn_histogram_edges_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool density; /* bool, default False */
+} cn_histogram_edges_opts;
+/* The histogram over bins whose edges are given.
+ * weight may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_histogram_edges_with(cn_tensor **hist, cn_tensor **bin_edges, cn_tensor *input,
+                                   cn_tensor *bins, cn_tensor *weight,
+                                   const cn_histogram_edges_opts *opts);
+
+typedef struct cn_histogramdd_edges_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool density; /* bool, default False */
+} cn_histogramdd_edges_opts;
+/* The histogram of points, the rows along the last dimension, over a grid whose edges are given
+ * for each coordinate.
+ * weight may be NULL. */
+CN_API cn_tensor *cn_histogramdd_edges_with(cn_tensor *input, cn_tensor *const *bins, size_t nbins,
+                                            cn_tensor *weight,
+                                            const cn_histogramdd_edges_opts *opts);
+
+/* Equal pieces along dimension 1, of a vector along dimension 0.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_hsplit(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t sections);
+
+/* The pieces between these indices of dimension 1, of a vector of dimension 0.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_hsplit_indices(cn_tensor **out, size_t capacity, cn_tensor *input,
+                             const int64_t *indices, size_t nindices);
+
 /* Tensors side by side: along dimension 1, vectors along dimension 0. */
 CN_API cn_tensor *cn_hstack(cn_tensor *const *tensors, size_t ntensors);
 
@@ -791,6 +1761,35 @@ CN_API cn_tensor *cn_huber_terms(cn_tensor *input, cn_tensor *target, double del
 CN_API cn_tensor *cn_hypot(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_hypot_(cn_tensor *input, cn_tensor *other);
+
+/* Modified Bessel function of the first kind, order 0. */
+CN_API cn_tensor *cn_i0(cn_tensor *input);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_i0_(cn_tensor *input);
+
+/* Regularised lower incomplete gamma function of order input at other. Only other has a
+ * gradient. */
+CN_API cn_tensor *cn_igamma(cn_tensor *input, cn_tensor *other);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_igamma_(cn_tensor *input, cn_tensor *other);
+
+/* Regularised upper incomplete gamma function, 1 - igamma. Only other has a gradient. */
+CN_API cn_tensor *cn_igammac(cn_tensor *input, cn_tensor *other);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_igammac_(cn_tensor *input, cn_tensor *other);
+
+typedef struct cn_im2col_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  int64_t padding[2]; /* int[2], default 0 */
+  int64_t stride[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+} cn_im2col_opts;
+/* The windows of images as columns (torch.nn.functional.unfold). input: (N, C, H, W) or (C, H,
+ * W), result: (N, C * kH * kW, L) or (C * kH * kW, L) for L windows, row by row; what lies in
+ * the padding is zero. */
+CN_API cn_tensor *cn_im2col_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
+                                 const cn_im2col_opts *opts);
 
 /* input[indices]: one index tensor per dimension, NULL for a whole one. Integer tensors
  * broadcast together, negative ones count from the end; a bool mask takes as many dimensions as
@@ -837,8 +1836,26 @@ CN_API cn_tensor *cn_index_put_inplace_with(cn_tensor *input, cn_tensor *const *
                                             size_t nindices, cn_tensor *values,
                                             const cn_index_put_opts *opts);
 
+typedef struct cn_index_reduce_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_include_self; /* include_self: bool, default True; set this one for False */
+} cn_index_reduce_opts;
+/* The slices of source folded into input at index along dim by reduce: 'prod', 'mean', 'amax' or
+ * 'amin'. Without include_self, input's own values there do not count. */
+CN_API cn_tensor *cn_index_reduce_with(cn_tensor *input, int64_t dim, cn_tensor *index,
+                                       cn_tensor *source, const char *reduce,
+                                       const cn_index_reduce_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_index_reduce_inplace_with(cn_tensor *input, int64_t dim, cn_tensor *index,
+                                               cn_tensor *source, const char *reduce,
+                                               const cn_index_reduce_opts *opts);
+
 /* The slices of input along dim that the vector index lists. */
 CN_API cn_tensor *cn_index_select(cn_tensor *input, int64_t dim, cn_tensor *index);
+
+/* Products summed over the last dimension of both; numbers multiply. */
+CN_API cn_tensor *cn_inner(cn_tensor *input, cn_tensor *other);
 
 typedef struct cn_instance_norm_opts {
   size_t size;
@@ -854,13 +1871,60 @@ CN_API cn_tensor *cn_instance_norm_with(cn_tensor *input, cn_tensor *running_mea
                                         cn_tensor *running_var, cn_tensor *weight, cn_tensor *bias,
                                         const cn_instance_norm_opts *opts);
 
+typedef struct cn_interpolate_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints size_; /* size: int[]?, default None */
+  const double *scale_factor;
+  size_t nscale_factor; /* float[]?, default None */
+  const char *mode; /* str, default 'nearest' */
+  int64_t align_corners; /* bool?, default None; 1 for True, CN_ZERO for False */
+  int64_t recompute_scale_factor; /* bool?, default None; 1 for True, CN_ZERO for False */
+  bool antialias; /* bool, default False */
+} cn_interpolate_opts;
+/* The input, (N, C, ...) with one to three dims behind the channels, in another size. Modes:
+ * nearest, nearest-exact, area (means, see adaptive_avg_pool2d), linear, bilinear, trilinear,
+ * bicubic. align_corners: the corner elements' centres, not their outer edges, stay in place. A
+ * scale_factor also maps positions unless recompute_scale_factor is true, where the ratio of
+ * sizes does. antialias: a smaller result is the mean of all it covers (bilinear and bicubic). */
+CN_API cn_tensor *cn_interpolate_with(cn_tensor *input, const cn_interpolate_opts *opts);
+
+/* linalg_inv by its older name. */
+CN_API cn_tensor *cn_inverse(cn_tensor *input);
+
 /* Inverts each bit of integers. What bitwise_not runs on them. */
 CN_API cn_tensor *cn_invert(cn_tensor *input);
+
+typedef struct cn_isclose_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double rtol; /* float, default 1e-05; CN_ZERO for 0 */
+  double atol; /* float, default 1e-08; CN_ZERO for 0 */
+  bool equal_nan; /* bool, default False */
+} cn_isclose_opts;
+/* True where |input - other| <= atol + rtol |other|, where both are equal, and with equal_nan
+ * both NaN. */
+CN_API cn_tensor *cn_isclose_with(cn_tensor *input, cn_tensor *other, const cn_isclose_opts *opts);
+
+/* What isclose runs on floating-point tensors. */
+CN_API cn_tensor *cn_isclose_terms(cn_tensor *input, cn_tensor *other, double rtol, double atol,
+                                   bool equal_nan);
 
 /* True where x is neither infinite nor NaN. */
 CN_API cn_tensor *cn_isfinite(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_isfinite_(cn_tensor *input);
+
+typedef struct cn_isin_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool assume_unique; /* bool, default False */
+  bool invert; /* bool, default False */
+} cn_isin_opts;
+/* Is each element among test_elements? The other way round with invert. NaN is not even among
+ * NaNs. */
+CN_API cn_tensor *cn_isin_with(cn_tensor *elements, cn_tensor *test_elements,
+                               const cn_isin_opts *opts);
 
 /* True where x is infinite. */
 CN_API cn_tensor *cn_isinf(cn_tensor *input);
@@ -871,6 +1935,27 @@ CN_API cn_tensor *cn_isinf_(cn_tensor *input);
 CN_API cn_tensor *cn_isnan(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_isnan_(cn_tensor *input);
+
+/* True where x is -infinity. */
+CN_API cn_tensor *cn_isneginf(cn_tensor *input);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_isneginf_(cn_tensor *input);
+
+/* True where x is +infinity. */
+CN_API cn_tensor *cn_isposinf(cn_tensor *input);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_isposinf_(cn_tensor *input);
+
+typedef struct cn_kaiser_window_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_periodic; /* periodic: bool, default True; set this one for False */
+  double beta; /* float, default 12; CN_ZERO for 0 */
+  cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
+} cn_kaiser_window_opts;
+/* Kaiser window of shape beta, made of the Bessel function i0. */
+CN_API cn_tensor *cn_kaiser_window_with(int64_t window_length, const cn_kaiser_window_opts *opts);
 
 typedef struct cn_kl_div_opts {
   size_t size;
@@ -884,6 +1969,9 @@ CN_API cn_tensor *cn_kl_div_with(cn_tensor *input, cn_tensor *target, const cn_k
 
 /* The terms of kl_div. */
 CN_API cn_tensor *cn_kl_terms(cn_tensor *input, cn_tensor *target, bool log_target);
+
+/* Kronecker product: each element of input times the whole of other. */
+CN_API cn_tensor *cn_kron(cn_tensor *input, cn_tensor *other);
 
 typedef struct cn_kthvalue_opts {
   size_t size;
@@ -914,6 +2002,16 @@ typedef struct cn_layer_norm_opts {
 CN_API cn_tensor *cn_layer_norm_with(cn_tensor *input, const int64_t *normalized_shape,
                                      size_t nnormalized_shape, cn_tensor *weight, cn_tensor *bias,
                                      const cn_layer_norm_opts *opts);
+
+/* Least common multiple of integers; not negative, 0 if one is. */
+CN_API cn_tensor *cn_lcm(cn_tensor *input, cn_tensor *other);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_lcm_(cn_tensor *input, cn_tensor *other);
+
+/* input * 2 to the power of other. */
+CN_API cn_tensor *cn_ldexp(cn_tensor *input, cn_tensor *other);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_ldexp_(cn_tensor *input, cn_tensor *other);
 
 /* True where input <= other. */
 CN_API cn_tensor *cn_le(cn_tensor *input, cn_tensor *other);
@@ -949,12 +2047,256 @@ typedef struct cn_linalg_cholesky_opts {
  * triangle of input is read. A matrix that is not positive definite is an error. */
 CN_API cn_tensor *cn_linalg_cholesky_with(cn_tensor *input, const cn_linalg_cholesky_opts *opts);
 
-/* Determinant of a square matrix or of each of a batch. The gradient needs matrices that are not
- * singular. */
+typedef struct cn_linalg_cholesky_ex_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool upper; /* bool, default False */
+  bool check_errors; /* bool, default False */
+} cn_linalg_cholesky_ex_opts;
+/* linalg_cholesky that reports a matrix that is not positive definite in info: the order of the
+ * first leading minor that is not, else 0. check_errors makes it an error again.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_cholesky_ex_with(cn_tensor **L, cn_tensor **info, cn_tensor *input,
+                                      const cn_linalg_cholesky_ex_opts *opts);
+
+typedef struct cn_linalg_cond_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* Scalar?, default None; CN_ZERO for 0 */
+} cn_linalg_cond_opts;
+/* Condition of a matrix: its norm times that of its inverse, by default in the 2-norm (then A
+ * need not be square). A singular one gives inf. */
+CN_API cn_tensor *cn_linalg_cond_with(cn_tensor *A, const cn_linalg_cond_opts *opts);
+
+/* Condition of a matrix in the norm 'fro' or 'nuc'. */
+CN_API cn_tensor *cn_linalg_cond_named(cn_tensor *A, const char *p);
+
+typedef struct cn_linalg_cross_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+} cn_linalg_cross_opts;
+/* Cross products of vectors of three elements along a dimension; the others broadcast. */
+CN_API cn_tensor *cn_linalg_cross_with(cn_tensor *input, cn_tensor *other,
+                                       const cn_linalg_cross_opts *opts);
+
+/* Determinant of a square matrix or of each of a batch. The gradient of a singular one is nearly
+ * exact. */
 CN_API cn_tensor *cn_linalg_det(cn_tensor *A);
+
+typedef struct cn_linalg_diagonal_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t offset; /* int, default 0 */
+  int64_t dim1; /* int, default -2; CN_ZERO for 0 */
+  int64_t dim2; /* int, default -1; CN_ZERO for 0 */
+} cn_linalg_diagonal_opts;
+/* A view of the diagonals of matrices: diagonal with the last two dims by default. */
+CN_API cn_tensor *cn_linalg_diagonal_with(cn_tensor *A, const cn_linalg_diagonal_opts *opts);
+
+typedef struct cn_linalg_eigh_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *UPLO; /* str, default 'L' */
+} cn_linalg_eigh_opts;
+/* A = Q diag(l) Q^T of a symmetric matrix, of which only the triangle UPLO is read: rising
+ * eigenvalues l, eigenvectors as columns of Q. The largest element of each is positive.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_eigh_with(cn_tensor **eigenvalues, cn_tensor **eigenvectors, cn_tensor *A,
+                               const cn_linalg_eigh_opts *opts);
+
+typedef struct cn_linalg_eigvalsh_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *UPLO; /* str, default 'L' */
+} cn_linalg_eigvalsh_opts;
+/* The eigenvalues of a symmetric matrix, rising; only the triangle UPLO is read. */
+CN_API cn_tensor *cn_linalg_eigvalsh_with(cn_tensor *A, const cn_linalg_eigvalsh_opts *opts);
 
 /* Inverse of a square matrix or a batch of them. A singular one is an error. */
 CN_API cn_tensor *cn_linalg_inv(cn_tensor *A);
+
+typedef struct cn_linalg_inv_ex_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool check_errors; /* bool, default False */
+} cn_linalg_inv_ex_opts;
+/* linalg_inv that reports a singular A in info: the place of the zero pivot, from 1, else 0. Its
+ * inverse is NaN then. check_errors makes it an error again.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_inv_ex_with(cn_tensor **inverse, cn_tensor **info, cn_tensor *A,
+                                 const cn_linalg_inv_ex_opts *opts);
+
+typedef struct cn_linalg_lstsq_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double rcond; /* float?, default None; CN_ZERO for 0 */
+  const char *driver; /* str?, default None */
+} cn_linalg_lstsq_opts;
+/* X of smallest |A X - B|, and of these the smallest. Singular values up to rcond times the
+ * largest count as 0. As in PyTorch the driver ('gelsy', 'gels', 'gelsd', 'gelss') says which of
+ * the other results are not empty.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_lstsq_with(cn_tensor **solution, cn_tensor **residuals, cn_tensor **rank,
+                                cn_tensor **singular_values, cn_tensor *A, cn_tensor *B,
+                                const cn_linalg_lstsq_opts *opts);
+
+typedef struct cn_linalg_lu_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_pivot; /* pivot: bool, default True; set this one for False */
+} cn_linalg_lu_opts;
+/* The LU decomposition A = P L U: a permutation, a lower triangle with ones on its diagonal, an
+ * upper triangle.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_lu_with(cn_tensor **P, cn_tensor **L, cn_tensor **U, cn_tensor *A,
+                             const cn_linalg_lu_opts *opts);
+
+typedef struct cn_linalg_lu_factor_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_pivot; /* pivot: bool, default True; set this one for False */
+} cn_linalg_lu_factor_opts;
+/* linalg_lu_factor_ex with an error for a singular matrix.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_lu_factor_with(cn_tensor **LU, cn_tensor **pivots, cn_tensor *A,
+                                    const cn_linalg_lu_factor_opts *opts);
+
+typedef struct cn_linalg_lu_factor_ex_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_pivot; /* pivot: bool, default True; set this one for False */
+  bool check_errors; /* bool, default False */
+} cn_linalg_lu_factor_ex_opts;
+/* The LU decomposition of matrices, packed: U, and below its diagonal L, whose diagonal is ones.
+ * pivots: the row that each row changed places with, from 1. info: the place of the first zero
+ * pivot, else 0.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_lu_factor_ex_with(cn_tensor **LU, cn_tensor **pivots, cn_tensor **info,
+                                       cn_tensor *A, const cn_linalg_lu_factor_ex_opts *opts);
+
+typedef struct cn_linalg_lu_solve_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_left; /* left: bool, default True; set this one for False */
+  bool adjoint; /* bool, default False */
+} cn_linalg_lu_solve_opts;
+/* X of A X = B, or of X A = B with left=False, from the packed decomposition of A; adjoint: of A
+ * transposed. */
+CN_API cn_tensor *cn_linalg_lu_solve_with(cn_tensor *LU, cn_tensor *pivots, cn_tensor *B,
+                                          const cn_linalg_lu_solve_opts *opts);
+
+/* The exponential of square matrices, 1 + A + A A / 2 + ...; half-precision types are computed
+ * in float32. */
+CN_API cn_tensor *cn_linalg_matrix_exp(cn_tensor *A);
+
+typedef struct cn_linalg_matrix_norm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *ord; /* str, default 'fro' */
+  cn_ints dim; /* int[], default [-2,-1] */
+  bool keepdim; /* bool, default False */
+  cn_dtype dtype; /* dtype?, default None */
+} cn_linalg_matrix_norm_opts;
+/* A norm of the matrices that the two dims make: 'fro' the root of the sum of squares, 'nuc' the
+ * sum of singular values. */
+CN_API cn_tensor *cn_linalg_matrix_norm_with(cn_tensor *A, const cn_linalg_matrix_norm_opts *opts);
+
+typedef struct cn_linalg_matrix_norm_ord_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[], default [-2,-1] */
+  bool keepdim; /* bool, default False */
+  cn_dtype dtype; /* dtype?, default None */
+} cn_linalg_matrix_norm_ord_opts;
+/* A matrix norm by number: 1 and inf the largest sum of sizes of a column or row, 2 the largest
+ * singular value; -1, -inf and -2 the smallest. */
+CN_API cn_tensor *cn_linalg_matrix_norm_ord_with(cn_tensor *A, double ord,
+                                                 const cn_linalg_matrix_norm_ord_opts *opts);
+
+/* A square matrix to an integer power; a negative one of its inverse. */
+CN_API cn_tensor *cn_linalg_matrix_power(cn_tensor *A, int64_t n);
+
+typedef struct cn_linalg_matrix_rank_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_tensor *atol; /* Tensor?, default None */
+  cn_tensor *rtol; /* Tensor?, default None */
+  bool hermitian; /* bool, default False */
+} cn_linalg_matrix_rank_opts;
+/* How many singular values are larger than max(atol, rtol * the largest); rtol is max(m, n) eps
+ * by default, 0 where atol is given. hermitian: sizes of the eigenvalues of a symmetric matrix
+ * instead. */
+CN_API cn_tensor *cn_linalg_matrix_rank_with(cn_tensor *A, const cn_linalg_matrix_rank_opts *opts);
+
+typedef struct cn_linalg_matrix_rank_tol_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool hermitian; /* bool, default False */
+} cn_linalg_matrix_rank_tol_opts;
+/* How many singular values are larger than tol. */
+CN_API cn_tensor *cn_linalg_matrix_rank_tol_with(cn_tensor *A, cn_tensor *tol,
+                                                 const cn_linalg_matrix_rank_tol_opts *opts);
+
+/* Product of a chain of matrices in the cheapest order; the first and last may be vectors. */
+CN_API cn_tensor *cn_linalg_multi_dot(cn_tensor *const *tensors, size_t ntensors);
+
+typedef struct cn_linalg_norm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double ord; /* Scalar?, default None; CN_ZERO for 0 */
+  cn_ints dim; /* int[]?, default None */
+  bool keepdim; /* bool, default False */
+  cn_dtype dtype; /* dtype?, default None */
+} cn_linalg_norm_opts;
+/* A vector norm along one dim, a matrix norm over two; without ord the root of the sum of
+ * squares of all elements or along dim. */
+CN_API cn_tensor *cn_linalg_norm_with(cn_tensor *A, const cn_linalg_norm_opts *opts);
+
+typedef struct cn_linalg_norm_named_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+  bool keepdim; /* bool, default False */
+  cn_dtype dtype; /* dtype?, default None */
+} cn_linalg_norm_named_opts;
+/* linalg_matrix_norm of 'fro' or 'nuc', of a matrix or over two dims. */
+CN_API cn_tensor *cn_linalg_norm_named_with(cn_tensor *A, const char *ord,
+                                            const cn_linalg_norm_named_opts *opts);
+
+typedef struct cn_linalg_pinv_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_tensor *atol; /* Tensor?, default None */
+  cn_tensor *rtol; /* Tensor?, default None */
+  bool hermitian; /* bool, default False */
+} cn_linalg_pinv_opts;
+/* Pseudo-inverse of matrices; the tolerances are those of linalg_matrix_rank. */
+CN_API cn_tensor *cn_linalg_pinv_with(cn_tensor *A, const cn_linalg_pinv_opts *opts);
+
+typedef struct cn_linalg_pinv_rcond_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool hermitian; /* bool, default False */
+} cn_linalg_pinv_rcond_opts;
+/* Pseudo-inverse with a relative tolerance. */
+CN_API cn_tensor *cn_linalg_pinv_rcond_with(cn_tensor *A, cn_tensor *rcond,
+                                            const cn_linalg_pinv_rcond_opts *opts);
+
+typedef struct cn_linalg_qr_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *mode; /* str, default 'reduced' */
+} cn_linalg_qr_opts;
+/* A = Q R, with orthonormal columns and an upper triangle. Q is (m, min(m, n)), or (m, m) with
+ * mode 'complete'; mode 'r' gives R alone, and Q empty.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_qr_with(cn_tensor **Q, cn_tensor **R, cn_tensor *A,
+                             const cn_linalg_qr_opts *opts);
+
+/* Sign and logarithm of the size of the determinant; of a singular matrix 0 and -inf.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_slogdet(cn_tensor **sign, cn_tensor **logabsdet, cn_tensor *A);
 
 typedef struct cn_linalg_solve_opts {
   size_t size;
@@ -966,6 +2308,18 @@ typedef struct cn_linalg_solve_opts {
 CN_API cn_tensor *cn_linalg_solve_with(cn_tensor *A, cn_tensor *B,
                                        const cn_linalg_solve_opts *opts);
 
+typedef struct cn_linalg_solve_ex_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_left; /* left: bool, default True; set this one for False */
+  bool check_errors; /* bool, default False */
+} cn_linalg_solve_ex_opts;
+/* linalg_solve that reports a singular A in info: the place of the zero pivot, from 1, else 0.
+ * Its result is NaN then. check_errors makes it an error again.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_solve_ex_with(cn_tensor **result, cn_tensor **info, cn_tensor *A, cn_tensor *B,
+                                   const cn_linalg_solve_ex_opts *opts);
+
 typedef struct cn_linalg_solve_triangular_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -976,6 +2330,53 @@ typedef struct cn_linalg_solve_triangular_opts {
  * and with unitriangular its diagonal counts as ones. */
 CN_API cn_tensor *cn_linalg_solve_triangular_with(cn_tensor *A, cn_tensor *B, bool upper,
                                                   const cn_linalg_solve_triangular_opts *opts);
+
+typedef struct cn_linalg_svd_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_full_matrices; /* full_matrices: bool, default True; set this one for False */
+} cn_linalg_svd_opts;
+/* A = U diag(S) Vh, with orthonormal columns of U and rows of Vh and falling S. U and Vh are
+ * square, or (m, k) and (k, n), k = min(m, n), without full_matrices. The largest element of
+ * each column of U is positive.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_linalg_svd_with(cn_tensor **U, cn_tensor **S, cn_tensor **Vh, cn_tensor *A,
+                              const cn_linalg_svd_opts *opts);
+
+/* The singular values of a matrix or of each of a batch, falling. */
+CN_API cn_tensor *cn_linalg_svdvals(cn_tensor *A);
+
+typedef struct cn_linalg_tensorinv_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t ind; /* int, default 2; CN_ZERO for 0 */
+} cn_linalg_tensorinv_opts;
+/* Inverse of a tensor whose first ind dims are the rows of a square matrix and the others its
+ * columns. */
+CN_API cn_tensor *cn_linalg_tensorinv_with(cn_tensor *A, const cn_linalg_tensorinv_opts *opts);
+
+typedef struct cn_linalg_tensorsolve_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dims; /* int[]?, default None */
+} cn_linalg_tensorsolve_opts;
+/* X of tensordot(A, X) = B, over all dims of X; dims of A are moved to its end first. */
+CN_API cn_tensor *cn_linalg_tensorsolve_with(cn_tensor *A, cn_tensor *B,
+                                             const cn_linalg_tensorsolve_opts *opts);
+
+/* The powers 0 to N - 1 of each element, along a new last dim; N is the size of the last dim by
+ * default.
+ * N may be CN_NONE. */
+CN_API cn_tensor *cn_linalg_vander(cn_tensor *x, int64_t N);
+
+typedef struct cn_linalg_vecdot_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+} cn_linalg_vecdot_opts;
+/* Sums of the products of vectors along a dimension; the others broadcast. */
+CN_API cn_tensor *cn_linalg_vecdot_with(cn_tensor *x, cn_tensor *y,
+                                        const cn_linalg_vecdot_opts *opts);
 
 typedef struct cn_linalg_vector_norm_opts {
   size_t size;
@@ -1004,6 +2405,18 @@ typedef struct cn_linspace_opts {
 CN_API cn_tensor *cn_linspace_with(double start, double end, int64_t steps,
                                    const cn_linspace_opts *opts);
 
+typedef struct cn_local_response_norm_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double alpha; /* float, default 1e-4; CN_ZERO for 0 */
+  double beta; /* float, default 0.75; CN_ZERO for 0 */
+  double k; /* float, default 1.0; CN_ZERO for 0 */
+} cn_local_response_norm_opts;
+/* Divides each element by (k + alpha * m) to the power of beta, where m is the mean of the
+ * squares of `size` neighbouring channels. input: (N, C, ...). */
+CN_API cn_tensor *cn_local_response_norm_with(cn_tensor *input, int64_t size,
+                                              const cn_local_response_norm_opts *opts);
+
 /* Natural logarithm. */
 CN_API cn_tensor *cn_log(cn_tensor *input);
 /* The same, written into input, which is returned. */
@@ -1024,6 +2437,17 @@ CN_API cn_tensor *cn_log2(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_log2_(cn_tensor *input);
 
+typedef struct cn_log_normal_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double mean; /* float, default 1; CN_ZERO for 0 */
+  double std; /* float, default 2; CN_ZERO for 0 */
+} cn_log_normal_opts;
+/* Numbers whose logarithms are normal with that mean and standard deviation, like input. */
+CN_API cn_tensor *cn_log_normal_with(cn_tensor *input, const cn_log_normal_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_log_normal_inplace_with(cn_tensor *input, const cn_log_normal_opts *opts);
+
 typedef struct cn_log_softmax_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1035,6 +2459,18 @@ CN_API cn_tensor *cn_log_softmax_with(cn_tensor *input, int64_t dim,
 
 /* Gradient of log_softmax from its result. Has no gradient of its own, as softmax_backward. */
 CN_API cn_tensor *cn_log_softmax_backward(cn_tensor *grad_output, cn_tensor *output, int64_t dim);
+
+/* log(exp(input) + exp(other)) without overflow. */
+CN_API cn_tensor *cn_logaddexp(cn_tensor *input, cn_tensor *other);
+
+/* log2(2^input + 2^other) without overflow. */
+CN_API cn_tensor *cn_logaddexp2(cn_tensor *input, cn_tensor *other);
+
+/* Logarithm of the running sum of exponentials along a dimension, without overflow. */
+CN_API cn_tensor *cn_logcumsumexp(cn_tensor *input, int64_t dim);
+
+/* Logarithm of the determinant; NaN where that is negative, -inf where it is 0. */
+CN_API cn_tensor *cn_logdet(cn_tensor *input);
 
 /* True where both are non-zero. */
 CN_API cn_tensor *cn_logical_and(cn_tensor *input, cn_tensor *other);
@@ -1056,8 +2492,30 @@ CN_API cn_tensor *cn_logical_xor(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_logical_xor_(cn_tensor *input, cn_tensor *other);
 
+typedef struct cn_logit_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double eps; /* float?, default None; CN_ZERO for 0 */
+} cn_logit_opts;
+/* log(x / (1 - x)), the inverse of sigmoid; NaN outside [0, 1], or x cut to [eps, 1 - eps]
+ * first. */
+CN_API cn_tensor *cn_logit_with(cn_tensor *input, const cn_logit_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_logit_inplace_with(cn_tensor *input, const cn_logit_opts *opts);
+
 /* log(sigmoid(x)), exact for large |x|. */
 CN_API cn_tensor *cn_logsigmoid(cn_tensor *input);
+
+typedef struct cn_logspace_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double base; /* float, default 10; CN_ZERO for 0 */
+  cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
+} cn_logspace_opts;
+/* Powers of base whose exponents are evenly spaced from start to end, both included. */
+CN_API cn_tensor *cn_logspace_with(double start, double end, int64_t steps,
+                                   const cn_logspace_opts *opts);
 
 typedef struct cn_logsumexp_opts {
   size_t size;
@@ -1068,15 +2526,101 @@ typedef struct cn_logsumexp_opts {
 CN_API cn_tensor *cn_logsumexp_with(cn_tensor *input, const int64_t *dim, size_t ndim,
                                     const cn_logsumexp_opts *opts);
 
+typedef struct cn_lp_pool1d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[1]; /* int[1]?, default None; {CN_ZERO} for all 0 */
+  bool ceil_mode; /* bool, default False */
+} cn_lp_pool1d_opts;
+/* The norm of each window of a signal (N, C, L) or (C, L): the root of the sum of powers by
+ * norm_type. */
+CN_API cn_tensor *cn_lp_pool1d_with(cn_tensor *input, double norm_type, const int64_t *kernel_size,
+                                    size_t nkernel_size, const cn_lp_pool1d_opts *opts);
+
+typedef struct cn_lp_pool2d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[2]; /* int[2]?, default None; {CN_ZERO} for all 0 */
+  bool ceil_mode; /* bool, default False */
+} cn_lp_pool2d_opts;
+/* The norm of each window of an image (N, C, H, W) or (C, H, W): the root of the sum of powers
+ * by norm_type. */
+CN_API cn_tensor *cn_lp_pool2d_with(cn_tensor *input, double norm_type, const int64_t *kernel_size,
+                                    size_t nkernel_size, const cn_lp_pool2d_opts *opts);
+
+typedef struct cn_lp_pool3d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[3]; /* int[3]?, default None; {CN_ZERO} for all 0 */
+  bool ceil_mode; /* bool, default False */
+} cn_lp_pool3d_opts;
+/* The norm of each window of a volume (N, C, D, H, W) or (C, D, H, W): the root of the sum of
+ * powers by norm_type. */
+CN_API cn_tensor *cn_lp_pool3d_with(cn_tensor *input, double norm_type, const int64_t *kernel_size,
+                                    size_t nkernel_size, const cn_lp_pool3d_opts *opts);
+
+/* An LSTM over a sequence (T, B, n), or (B, T, n) with batch_first. hx: h0 and c0 (layers *
+ * directions, B, H); params, for each layer and direction: w_ih, w_hh, with has_biases b_ih,
+ * b_hh, with projections w_hr. Dropout comes between layers.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_lstm(cn_tensor **output, cn_tensor **hy, cn_tensor **cy, cn_tensor *input,
+                   cn_tensor *const *hx, size_t nhx, cn_tensor *const *params, size_t nparams,
+                   bool has_biases, int64_t num_layers, double dropout, bool train,
+                   bool bidirectional, bool batch_first);
+
+/* One step of an LSTM: input (B, n) or (n), hx the states (h, c), w_ih (4 H, n), w_hh (4 H, H).
+ * b_ih and b_hh may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_lstm_cell(cn_tensor **h, cn_tensor **c, cn_tensor *input, cn_tensor *const *hx,
+                        size_t nhx, cn_tensor *w_ih, cn_tensor *w_hh, cn_tensor *b_ih,
+                        cn_tensor *b_hh);
+
 /* True where input < other. */
 CN_API cn_tensor *cn_lt(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_lt_(cn_tensor *input, cn_tensor *other);
 
+/* Row exchanges of an LU decomposition as a permutation: the row of A that each row of L U is,
+ * from 0. */
+CN_API cn_tensor *cn_lu_permutation(cn_tensor *pivots, int64_t rows);
+
+/* linalg_lu_solve with its arguments in another order. */
+CN_API cn_tensor *cn_lu_solve(cn_tensor *b, cn_tensor *LU_data, cn_tensor *LU_pivots);
+
+typedef struct cn_lu_unpack_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_unpack_data; /* unpack_data: bool, default True; set this one for False */
+  bool no_unpack_pivots; /* unpack_pivots: bool, default True; set this one for False */
+} cn_lu_unpack_opts;
+/* P, L and U of a packed LU decomposition; what is not asked for is empty.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_lu_unpack_with(cn_tensor **P, cn_tensor **L, cn_tensor **U, cn_tensor *LU_data,
+                             cn_tensor *LU_pivots, const cn_lu_unpack_opts *opts);
+
+typedef struct cn_margin_ranking_loss_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double margin; /* float, default 0.0 */
+  const char *reduction; /* str, default 'mean' */
+} cn_margin_ranking_loss_opts;
+/* max(0, margin - target (input1 - input2)). */
+CN_API cn_tensor *cn_margin_ranking_loss_with(cn_tensor *input1, cn_tensor *input2,
+                                              cn_tensor *target,
+                                              const cn_margin_ranking_loss_opts *opts);
+
+/* max(0, margin + input - other). */
+CN_API cn_tensor *cn_margin_terms(cn_tensor *input, cn_tensor *other, double margin);
+
 /* input with value where mask is true; both broadcast. */
 CN_API cn_tensor *cn_masked_fill(cn_tensor *input, cn_tensor *mask, cn_tensor *value);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_masked_fill_(cn_tensor *input, cn_tensor *mask, cn_tensor *value);
+
+/* input with source's elements, one after the other, where mask is true; input and mask
+ * broadcast. */
+CN_API cn_tensor *cn_masked_scatter(cn_tensor *input, cn_tensor *mask, cn_tensor *source);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_masked_scatter_(cn_tensor *input, cn_tensor *mask, cn_tensor *source);
 
 /* The elements of input where mask is true, as a vector; both broadcast. */
 CN_API cn_tensor *cn_masked_select(cn_tensor *input, cn_tensor *mask);
@@ -1085,6 +2629,15 @@ CN_API cn_tensor *cn_masked_select(cn_tensor *input, cn_tensor *mask);
  * counts as a row on the left and as a column on the right, and that dimension is left out of
  * the result. */
 CN_API cn_tensor *cn_matmul(cn_tensor *input, cn_tensor *other);
+
+/* linalg_matrix_exp by its older name. */
+CN_API cn_tensor *cn_matrix_exp(cn_tensor *input);
+
+/* linalg_matrix_power by its older name. */
+CN_API cn_tensor *cn_matrix_power(cn_tensor *input, int64_t n);
+
+/* Sum of the diagonal of a matrix: PyTorch's trace, a name that C gives to capture. */
+CN_API cn_tensor *cn_matrix_trace(cn_tensor *input);
 
 /* Largest element of all; NaN wins. Ties share the gradient. */
 CN_API cn_tensor *cn_max(cn_tensor *input);
@@ -1099,6 +2652,36 @@ typedef struct cn_max_dim_opts {
  * Results that are not wanted may be NULL. */
 CN_API int cn_max_dim_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, int64_t dim,
                            const cn_max_dim_opts *opts);
+
+/* The larger of two elements: maximum under the name that PyTorch's max has for it. */
+CN_API cn_tensor *cn_max_other(cn_tensor *input, cn_tensor *other);
+
+typedef struct cn_max_pool1d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[1]; /* int[1]?, default None; {CN_ZERO} for all 0 */
+  int64_t padding[1]; /* int[1], default 0 */
+  int64_t dilation[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
+  bool ceil_mode; /* bool, default False */
+} cn_max_pool1d_opts;
+/* The largest element of each window of a signal (N, C, L) or (C, L). See max_pool2d. */
+CN_API cn_tensor *cn_max_pool1d_with(cn_tensor *input, const int64_t *kernel_size,
+                                     size_t nkernel_size, const cn_max_pool1d_opts *opts);
+
+typedef struct cn_max_pool1d_with_indices_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[1]; /* int[1]?, default None; {CN_ZERO} for all 0 */
+  int64_t padding[1]; /* int[1], default 0 */
+  int64_t dilation[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
+  bool ceil_mode; /* bool, default False */
+} cn_max_pool1d_with_indices_opts;
+/* max_pool1d, and where in its signal each largest element was.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_max_pool1d_with_indices_with(cn_tensor **output, cn_tensor **indices,
+                                           cn_tensor *input, const int64_t *kernel_size,
+                                           size_t nkernel_size,
+                                           const cn_max_pool1d_with_indices_opts *opts);
 
 typedef struct cn_max_pool2d_opts {
   size_t size;
@@ -1132,6 +2715,73 @@ CN_API int cn_max_pool2d_with_indices_with(cn_tensor **output, cn_tensor **indic
                                            size_t nkernel_size,
                                            const cn_max_pool2d_with_indices_opts *opts);
 
+typedef struct cn_max_pool3d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[3]; /* int[3]?, default None; {CN_ZERO} for all 0 */
+  int64_t padding[3]; /* int[3], default 0 */
+  int64_t dilation[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  bool ceil_mode; /* bool, default False */
+} cn_max_pool3d_opts;
+/* The largest element of each window of a volume (N, C, D, H, W) or (C, D, H, W). See
+ * max_pool2d. */
+CN_API cn_tensor *cn_max_pool3d_with(cn_tensor *input, const int64_t *kernel_size,
+                                     size_t nkernel_size, const cn_max_pool3d_opts *opts);
+
+typedef struct cn_max_pool3d_with_indices_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[3]; /* int[3]?, default None; {CN_ZERO} for all 0 */
+  int64_t padding[3]; /* int[3], default 0 */
+  int64_t dilation[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  bool ceil_mode; /* bool, default False */
+} cn_max_pool3d_with_indices_opts;
+/* max_pool3d, and where in its volume ((depth * H + row) * W + column) each largest element was.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_max_pool3d_with_indices_with(cn_tensor **output, cn_tensor **indices,
+                                           cn_tensor *input, const int64_t *kernel_size,
+                                           size_t nkernel_size,
+                                           const cn_max_pool3d_with_indices_opts *opts);
+
+typedef struct cn_max_unpool1d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[1]; /* int[1]?, default None; {CN_ZERO} for all 0 */
+  int64_t padding[1]; /* int[1], default 0 */
+  cn_ints output_size; /* int[]?, default None */
+} cn_max_unpool1d_opts;
+/* Signals with the elements of input at the indices that max_pool1d gave, zero elsewhere.
+ * output_size says which of the sizes it was that max_pool1d makes one. */
+CN_API cn_tensor *cn_max_unpool1d_with(cn_tensor *input, cn_tensor *indices,
+                                       const int64_t *kernel_size, size_t nkernel_size,
+                                       const cn_max_unpool1d_opts *opts);
+
+typedef struct cn_max_unpool2d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[2]; /* int[2]?, default None; {CN_ZERO} for all 0 */
+  int64_t padding[2]; /* int[2], default 0 */
+  cn_ints output_size; /* int[]?, default None */
+} cn_max_unpool2d_opts;
+/* Images with the elements of input at the indices that max_pool2d gave, zero elsewhere. See
+ * max_unpool1d. */
+CN_API cn_tensor *cn_max_unpool2d_with(cn_tensor *input, cn_tensor *indices,
+                                       const int64_t *kernel_size, size_t nkernel_size,
+                                       const cn_max_unpool2d_opts *opts);
+
+typedef struct cn_max_unpool3d_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t stride[3]; /* int[3]?, default None; {CN_ZERO} for all 0 */
+  int64_t padding[3]; /* int[3], default 0 */
+  cn_ints output_size; /* int[]?, default None */
+} cn_max_unpool3d_opts;
+/* Volumes with the elements of input at the indices that max_pool3d gave, zero elsewhere. See
+ * max_unpool1d. */
+CN_API cn_tensor *cn_max_unpool3d_with(cn_tensor *input, cn_tensor *indices,
+                                       const int64_t *kernel_size, size_t nkernel_size,
+                                       const cn_max_unpool3d_opts *opts);
+
 /* The larger of two elements; NaN wins. A tie shares the gradient. */
 CN_API cn_tensor *cn_maximum(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
@@ -1147,6 +2797,32 @@ typedef struct cn_mean_opts {
 /* Mean of all elements, or along the dimensions listed. NaN where there are none. */
 CN_API cn_tensor *cn_mean_with(cn_tensor *input, const cn_mean_opts *opts);
 
+/* The middle one of all elements in order, the lower of two; NaN if there is one. Equals share
+ * the gradient. */
+CN_API cn_tensor *cn_median(cn_tensor *input);
+
+typedef struct cn_median_dim_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool keepdim; /* bool, default False */
+} cn_median_dim_opts;
+/* The middle element along a dimension, the lower of two, and its index; NaN if there is one.
+ * The gradient goes to that index.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_median_dim_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
+                              int64_t dim, const cn_median_dim_opts *opts);
+
+typedef struct cn_meshgrid_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *indexing; /* str?, default None */
+} cn_meshgrid_opts;
+/* For vectors, the coordinates of the grid they span, as views: result i varies along dimension
+ * i alone. With indexing 'xy' the first two dimensions change places.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_meshgrid_with(cn_tensor **out, size_t capacity, cn_tensor *const *tensors,
+                            size_t ntensors, const cn_meshgrid_opts *opts);
+
 /* Smallest element of all; NaN wins. Ties share the gradient. */
 CN_API cn_tensor *cn_min(cn_tensor *input);
 
@@ -1161,6 +2837,9 @@ typedef struct cn_min_dim_opts {
 CN_API int cn_min_dim_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, int64_t dim,
                            const cn_min_dim_opts *opts);
 
+/* The smaller of two elements: minimum under the name that PyTorch's min has for it. */
+CN_API cn_tensor *cn_min_other(cn_tensor *input, cn_tensor *other);
+
 /* The smaller of two elements; NaN wins. A tie shares the gradient. */
 CN_API cn_tensor *cn_minimum(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
@@ -1173,6 +2852,18 @@ CN_API cn_tensor *cn_mish_(cn_tensor *input);
 
 /* Product of two matrices: (m, k) x (k, n) gives (m, n). */
 CN_API cn_tensor *cn_mm(cn_tensor *input, cn_tensor *mat2);
+
+typedef struct cn_mode_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+  bool keepdim; /* bool, default False */
+} cn_mode_opts;
+/* The element that occurs most often along a dimension, the smallest of several, and its last
+ * index.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_mode_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
+                        const cn_mode_opts *opts);
 
 /* Dimensions moved from source to destination; the others keep their order. */
 CN_API cn_tensor *cn_movedim(cn_tensor *input, const int64_t *source, size_t nsource,
@@ -1187,13 +2878,147 @@ typedef struct cn_mse_loss_opts {
 CN_API cn_tensor *cn_mse_loss_with(cn_tensor *input, cn_tensor *target,
                                    const cn_mse_loss_opts *opts);
 
+/* Elements in order along the first dimension. */
+CN_API cn_tensor *cn_msort(cn_tensor *input);
+
 /* Product of two tensors, broadcast. */
 CN_API cn_tensor *cn_mul(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_mul_(cn_tensor *input, cn_tensor *other);
 
+typedef struct cn_multi_head_attention_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_tensor *in_proj_bias; /* Tensor?, default None */
+  cn_tensor *out_proj_bias; /* Tensor?, default None */
+  cn_tensor *bias_k; /* Tensor?, default None */
+  cn_tensor *bias_v; /* Tensor?, default None */
+  bool add_zero_attn; /* bool, default False */
+  double dropout_p; /* float, default 0 */
+  cn_tensor *key_padding_mask; /* Tensor?, default None */
+  cn_tensor *attn_mask; /* Tensor?, default None */
+  const char *weights; /* str, default 'none' */
+  bool is_causal; /* bool, default False */
+} cn_multi_head_attention_opts;
+/* Attention with several heads between inputs (length, batch, width) or (length, width):
+ * projected by in_proj_weight (one matrix (3 E, E), or three) and at last by out_proj_weight.
+ * Bool masks are true where a key is shut out, others are added. weights says whether the second
+ * result is NULL ('none'), the mean over the heads ('mean') or each head's ('each').
+ * Results that are not wanted may be NULL. */
+CN_API int cn_multi_head_attention_with(cn_tensor **output, cn_tensor **attn_weights,
+                                        cn_tensor *query, cn_tensor *key, cn_tensor *value,
+                                        int64_t num_heads, cn_tensor *const *in_proj_weight,
+                                        size_t nin_proj_weight, cn_tensor *out_proj_weight,
+                                        const cn_multi_head_attention_opts *opts);
+
+typedef struct cn_multi_margin_loss_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* Scalar, default 1; CN_ZERO for 0 */
+  double margin; /* Scalar, default 1; CN_ZERO for 0 */
+  cn_tensor *weight; /* Tensor?, default None */
+  const char *reduction; /* str, default 'mean' */
+} cn_multi_margin_loss_opts;
+/* The mean over classes i, the target left out of the sum, of max(0, margin - x[target] +
+ * x[i])^p, times the target's weight. */
+CN_API cn_tensor *cn_multi_margin_loss_with(cn_tensor *input, cn_tensor *target,
+                                            const cn_multi_margin_loss_opts *opts);
+
+typedef struct cn_multilabel_margin_loss_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *reduction; /* str, default 'mean' */
+} cn_multilabel_margin_loss_opts;
+/* The sum over targets t (up to the first -1) and classes i that are none of max(0, 1 - x[t] +
+ * x[i]), divided by the number of classes. */
+CN_API cn_tensor *cn_multilabel_margin_loss_with(cn_tensor *input, cn_tensor *target,
+                                                 const cn_multilabel_margin_loss_opts *opts);
+
+typedef struct cn_multilabel_soft_margin_loss_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_tensor *weight; /* Tensor?, default None */
+  const char *reduction; /* str, default 'mean' */
+} cn_multilabel_soft_margin_loss_opts;
+/* binary_cross_entropy_with_logits, averaged over the last dimension first. */
+CN_API cn_tensor *cn_multilabel_soft_margin_loss_with(
+      cn_tensor *input, cn_tensor *target, const cn_multilabel_soft_margin_loss_opts *opts);
+
+typedef struct cn_multinomial_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool replacement; /* bool, default False */
+} cn_multinomial_opts;
+/* num_samples positions of each row of weights, drawn with probabilities proportional to them;
+ * without replacement each at most once. */
+CN_API cn_tensor *cn_multinomial_with(cn_tensor *input, int64_t num_samples,
+                                      const cn_multinomial_opts *opts);
+
 /* Product of a matrix and a vector: (m, k) x (k) gives (m). */
 CN_API cn_tensor *cn_mv(cn_tensor *input, cn_tensor *vec);
+
+/* Logarithm of the multivariate gamma function of dimension p. */
+CN_API cn_tensor *cn_mvlgamma(cn_tensor *input, int64_t p);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_mvlgamma_(cn_tensor *input, int64_t p);
+
+typedef struct cn_nan_to_num_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double nan; /* float?, default None; CN_ZERO for 0 */
+  double posinf; /* float?, default None; CN_ZERO for 0 */
+  double neginf; /* float?, default None; CN_ZERO for 0 */
+} cn_nan_to_num_opts;
+/* input with 0 (or nan) for NaN, and the largest and smallest number of the type (or posinf,
+ * neginf) for the infinities. */
+CN_API cn_tensor *cn_nan_to_num_with(cn_tensor *input, const cn_nan_to_num_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_nan_to_num_inplace_with(cn_tensor *input, const cn_nan_to_num_opts *opts);
+
+typedef struct cn_nanmean_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+  bool keepdim; /* bool, default False */
+  cn_dtype dtype; /* dtype?, default None */
+} cn_nanmean_opts;
+/* Mean of all elements that are not NaN, or along the dimensions listed; NaN where there are
+ * none. */
+CN_API cn_tensor *cn_nanmean_with(cn_tensor *input, const cn_nanmean_opts *opts);
+
+/* The middle one of all elements that are not NaN, the lower of two. Equals share the gradient. */
+CN_API cn_tensor *cn_nanmedian(cn_tensor *input);
+
+typedef struct cn_nanmedian_dim_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool keepdim; /* bool, default False */
+} cn_nanmedian_dim_opts;
+/* The middle one along a dimension of those that are not NaN, and its index.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_nanmedian_dim_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
+                                 int64_t dim, const cn_nanmedian_dim_opts *opts);
+
+typedef struct cn_nanquantile_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool keepdim; /* bool, default False */
+  const char *interpolation; /* str, default 'linear' */
+} cn_nanquantile_opts;
+/* The quantile of the elements that are not NaN.
+ * dim may be CN_NONE. */
+CN_API cn_tensor *cn_nanquantile_with(cn_tensor *input, cn_tensor *q, int64_t dim,
+                                      const cn_nanquantile_opts *opts);
+
+typedef struct cn_nansum_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_ints dim; /* int[]?, default None */
+  bool keepdim; /* bool, default False */
+  cn_dtype dtype; /* dtype?, default None */
+} cn_nansum_opts;
+/* Sum of all elements that are not NaN, or along the dimensions listed. */
+CN_API cn_tensor *cn_nansum_with(cn_tensor *input, const cn_nansum_opts *opts);
 
 /* length indices of a dimension from start on. */
 CN_API cn_tensor *cn_narrow(cn_tensor *input, int64_t dim, int64_t start, int64_t length);
@@ -1263,6 +3088,15 @@ CN_API cn_tensor *cn_neg(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_neg_(cn_tensor *input);
 
+/* The floating-point number next to input towards other. The gradient goes to input. */
+CN_API cn_tensor *cn_nextafter(cn_tensor *input, cn_tensor *other);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_nextafter_(cn_tensor *input, cn_tensor *other);
+
+/* What nextafter runs; drop: how many bits the type's fraction is shorter than the one computed
+ * in. */
+CN_API cn_tensor *cn_nextafter_step(cn_tensor *input, cn_tensor *other, int64_t drop);
+
 typedef struct cn_nll_loss_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1289,6 +3123,21 @@ typedef struct cn_norm_opts {
 } cn_norm_opts;
 /* Vector norm of order p: what linalg_vector_norm computes. */
 CN_API cn_tensor *cn_norm_with(cn_tensor *input, const cn_norm_opts *opts);
+
+/* Normal random numbers with a mean and a standard deviation for each, which broadcast. Its
+ * gradient is zero. */
+CN_API cn_tensor *cn_normal(cn_tensor *mean, cn_tensor *std);
+
+typedef struct cn_normal_fill_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double mean; /* float, default 0 */
+  double std; /* float, default 1; CN_ZERO for 0 */
+} cn_normal_fill_opts;
+/* Normal random numbers of that mean and standard deviation, like input. */
+CN_API cn_tensor *cn_normal_fill_with(cn_tensor *input, const cn_normal_fill_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_normal_fill_inplace_with(cn_tensor *input, const cn_normal_fill_opts *opts);
 
 typedef struct cn_one_hot_opts {
   size_t size;
@@ -1319,8 +3168,65 @@ CN_API cn_tensor *cn_ones_like_with(cn_tensor *input, const cn_ones_like_opts *o
 /* All products of two vectors: (m) and (n) give (m, n). */
 CN_API cn_tensor *cn_outer(cn_tensor *input, cn_tensor *vec2);
 
+typedef struct cn_pad_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *mode; /* str, default 'constant' */
+  double value; /* float?, default None; CN_ZERO for 0 */
+} cn_pad_opts;
+/* input with a border: 'constant' (of value, any dimensions), 'reflect' (mirrored without the
+ * edge), 'replicate' (the edge repeated) or 'circular' (the other end), these over the last 1 to
+ * 3 dimensions behind the channels. pad holds pairs of sizes before and after, of the last
+ * dimension first; negative ones cut. */
+CN_API cn_tensor *cn_pad_with(cn_tensor *input, const int64_t *pad, size_t npad,
+                              const cn_pad_opts *opts);
+
+typedef struct cn_pairwise_distance_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* float, default 2.0; CN_ZERO for 0 */
+  double eps; /* float, default 1e-06; CN_ZERO for 0 */
+  bool keepdim; /* bool, default False */
+} cn_pairwise_distance_opts;
+/* p-norm of x1 - x2 + eps along the last dimension. */
+CN_API cn_tensor *cn_pairwise_distance_with(cn_tensor *x1, cn_tensor *x2,
+                                            const cn_pairwise_distance_opts *opts);
+
+/* Copies of up to 8 consecutive pieces along dim. Their gradients are joined at once, where
+ * those of views would each be added into zeros.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_parts(cn_tensor **out, size_t capacity, cn_tensor *input, const int64_t *sizes,
+                    size_t nsizes, int64_t dim);
+
+typedef struct cn_pdist_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double p; /* float, default 2; CN_ZERO for 0 */
+} cn_pdist_opts;
+/* Distances, in the p-norm, of all pairs of rows of a matrix, the pair (0, 1) first, then (0,
+ * 2). */
+CN_API cn_tensor *cn_pdist_with(cn_tensor *input, const cn_pdist_opts *opts);
+
 /* Dimensions in another order. */
 CN_API cn_tensor *cn_permute(cn_tensor *input, const int64_t *dims, size_t ndims);
+
+/* Pseudo-inverse: singular values up to max(atol, rtol * the largest) count as 0. The tolerances
+ * get no gradient. */
+CN_API cn_tensor *cn_pinv_within(cn_tensor *A, cn_tensor *atol, cn_tensor *rtol, bool hermitian);
+
+typedef struct cn_pinverse_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double rcond; /* float, default 1e-15; CN_ZERO for 0 */
+} cn_pinverse_opts;
+/* linalg_pinv by its older name. */
+CN_API cn_tensor *cn_pinverse_with(cn_tensor *input, const cn_pinverse_opts *opts);
+
+/* Channels spread over blocks of r by r pixels: (..., C r r, H, W) becomes (..., C, H r, W r). */
+CN_API cn_tensor *cn_pixel_shuffle(cn_tensor *input, int64_t upscale_factor);
+
+/* Blocks of r by r pixels as channels: (..., C, H r, W r) becomes (..., C r r, H, W). */
+CN_API cn_tensor *cn_pixel_unshuffle(cn_tensor *input, int64_t downscale_factor);
 
 /* Runs a pointwise program over broadcast inputs in one pass; what gradients of pointwise ops
  * are made of.
@@ -1328,10 +3234,39 @@ CN_API cn_tensor *cn_permute(cn_tensor *input, const int64_t *dims, size_t ndims
 CN_API int cn_pointwise(cn_tensor **out, size_t capacity, cn_tensor *const *inputs, size_t ninputs,
                         const char *program, const double *consts, size_t nconsts);
 
+typedef struct cn_poisson_nll_loss_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_log_input; /* log_input: bool, default True; set this one for False */
+  bool full; /* bool, default False */
+  double eps; /* float, default 1e-08; CN_ZERO for 0 */
+  const char *reduction; /* str, default 'mean' */
+} cn_poisson_nll_loss_opts;
+/* exp(input) - target input, or input - target log(input + eps) without log_input; full adds
+ * Stirling's approximation of log(target!) for targets above 1. */
+CN_API cn_tensor *cn_poisson_nll_loss_with(cn_tensor *input, cn_tensor *target,
+                                           const cn_poisson_nll_loss_opts *opts);
+
+/* The terms of poisson_nll_loss. */
+CN_API cn_tensor *cn_poisson_terms(cn_tensor *input, cn_tensor *target, bool log_input, bool full,
+                                   double eps);
+
+/* The n-th derivative of digamma. */
+CN_API cn_tensor *cn_polygamma(int64_t n, cn_tensor *input);
+
+/* input itself; not for bool. */
+CN_API cn_tensor *cn_positive(cn_tensor *input);
+
 /* input to the power of exponent, broadcast. */
 CN_API cn_tensor *cn_pow(cn_tensor *input, cn_tensor *exponent);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_pow_(cn_tensor *input, cn_tensor *exponent);
+
+/* x where positive, weight * x elsewhere; weight is one number or one for each channel (dim 1). */
+CN_API cn_tensor *cn_prelu(cn_tensor *input, cn_tensor *weight);
+
+/* x where positive, weight * x elsewhere, broadcast. What prelu runs. */
+CN_API cn_tensor *cn_prelu_terms(cn_tensor *input, cn_tensor *weight);
 
 typedef struct cn_prod_opts {
   size_t size;
@@ -1349,6 +3284,37 @@ typedef struct cn_prod_dim_opts {
 } cn_prod_dim_opts;
 /* Product along one dimension. */
 CN_API cn_tensor *cn_prod_dim_with(cn_tensor *input, int64_t dim, const cn_prod_dim_opts *opts);
+
+typedef struct cn_put_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool accumulate; /* bool, default False */
+} cn_put_opts;
+/* input with source's elements written (or added) at these places of it, laid flat; negative
+ * ones count from the end. */
+CN_API cn_tensor *cn_put_with(cn_tensor *input, cn_tensor *index, cn_tensor *source,
+                              const cn_put_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_put_inplace_with(cn_tensor *input, cn_tensor *index, cn_tensor *source,
+                                      const cn_put_opts *opts);
+
+typedef struct cn_quantile_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool keepdim; /* bool, default False */
+  const char *interpolation; /* str, default 'linear' */
+} cn_quantile_opts;
+/* The element below which the part q of all elements (or of those along dim) lies, between two
+ * by interpolation: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'. A vector q gives a
+ * leading dimension. NaN if there is one.
+ * dim may be CN_NONE. */
+CN_API cn_tensor *cn_quantile_with(cn_tensor *input, cn_tensor *q, int64_t dim,
+                                   const cn_quantile_opts *opts);
+
+/* Radians as degrees: x * 180 / pi. */
+CN_API cn_tensor *cn_rad2deg(cn_tensor *input);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_rad2deg_(cn_tensor *input);
 
 typedef struct cn_rand_opts {
   size_t size;
@@ -1377,6 +3343,15 @@ typedef struct cn_randint_opts {
 CN_API cn_tensor *cn_randint_with(int64_t low, int64_t high, const int64_t *size, size_t nsize,
                                   const cn_randint_opts *opts);
 
+typedef struct cn_randint_like_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_dtype dtype; /* dtype?, default None */
+} cn_randint_like_opts;
+/* Random integers from low up to but without high, in input's shape and type. */
+CN_API cn_tensor *cn_randint_like_with(cn_tensor *input, int64_t low, int64_t high,
+                                       const cn_randint_like_opts *opts);
+
 typedef struct cn_randn_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1394,6 +3369,13 @@ typedef struct cn_randn_like_opts {
 /* Standard normal random numbers, like input. */
 CN_API cn_tensor *cn_randn_like_with(cn_tensor *input, const cn_randn_like_opts *opts);
 
+/* Random integers from low (0) up to but without high (as far as the type holds all of them),
+ * like input.
+ * low and high may be CN_NONE. */
+CN_API cn_tensor *cn_random_integers(cn_tensor *input, int64_t low, int64_t high);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_random_integers_(cn_tensor *input, int64_t low, int64_t high);
+
 typedef struct cn_randperm_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1402,6 +3384,13 @@ typedef struct cn_randperm_opts {
 } cn_randperm_opts;
 /* The integers 0 to n - 1 in random order. */
 CN_API cn_tensor *cn_randperm_with(int64_t n, const cn_randperm_opts *opts);
+
+/* The terms of margin_ranking_loss. */
+CN_API cn_tensor *cn_ranking_terms(cn_tensor *input1, cn_tensor *input2, cn_tensor *target,
+                                   double margin);
+
+/* All elements as a vector; a view where possible. */
+CN_API cn_tensor *cn_ravel(cn_tensor *input);
 
 /* 1 / x. */
 CN_API cn_tensor *cn_reciprocal(cn_tensor *input);
@@ -1421,6 +3410,11 @@ CN_API cn_tensor *cn_remainder(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_remainder_(cn_tensor *input, cn_tensor *other);
 
+/* Scales each slice along dim whose p-norm is larger than maxnorm down to it. */
+CN_API cn_tensor *cn_renorm(cn_tensor *input, double p, int64_t dim, double maxnorm);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_renorm_(cn_tensor *input, double p, int64_t dim, double maxnorm);
+
 /* The whole tensor repeated that often along each dimension; more repeats than dimensions add
  * leading ones. */
 CN_API cn_tensor *cn_repeat(cn_tensor *input, const int64_t *repeats, size_t nrepeats);
@@ -1429,6 +3423,30 @@ CN_API cn_tensor *cn_repeat(cn_tensor *input, const int64_t *repeats, size_t nre
  * tensor.
  * dim may be CN_NONE. */
 CN_API cn_tensor *cn_repeat_interleave(cn_tensor *input, int64_t repeats, int64_t dim);
+
+/* Each element repeated next to itself along dim as often as repeats says; without dim, of the
+ * flattened tensor. output_size is the sum of repeats, where it is known.
+ * dim and output_size may be CN_NONE. */
+CN_API cn_tensor *cn_repeat_interleave_counts(cn_tensor *input, cn_tensor *repeats, int64_t dim,
+                                              int64_t output_size);
+
+/* Each position of a vector, as often as its element says. output_size, where known, must be
+ * their sum; without it the size of the result depends on the data.
+ * output_size may be CN_NONE. */
+CN_API cn_tensor *cn_repeat_places(cn_tensor *repeats, int64_t output_size);
+
+/* input with these numbers for NaN and the infinities. What nan_to_num runs. */
+CN_API cn_tensor *cn_replace_nonfinite(cn_tensor *input, double nan, double posinf, double neginf);
+
+/* interpolate along one dim. mode: nearest, nearest-exact, linear or cubic; scale: 0 for the
+ * ratio of sizes. uint8 computes with weights of 16 bits and rounds. */
+CN_API cn_tensor *cn_resample(cn_tensor *input, int64_t dim, int64_t size, const char *mode,
+                              bool align_corners, double scale, bool antialias);
+
+/* The gradient of resample with respect to its input, whose size along dim is input_size. */
+CN_API cn_tensor *cn_resample_backward(cn_tensor *grad, int64_t dim, int64_t input_size,
+                                       const char *mode, bool align_corners, double scale,
+                                       bool antialias);
 
 /* input under another shape: a view where possible, else a copy. One size may be -1. */
 CN_API cn_tensor *cn_reshape(cn_tensor *input, const int64_t *shape, size_t nshape);
@@ -1445,6 +3463,30 @@ CN_API cn_tensor *cn_rms_norm_with(cn_tensor *input, const int64_t *normalized_s
                                    size_t nnormalized_shape, cn_tensor *weight,
                                    const cn_rms_norm_opts *opts);
 
+/* A recurrent network with relu over a sequence; arguments as gru's.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_rnn_relu(cn_tensor **output, cn_tensor **hy, cn_tensor *input, cn_tensor *hx,
+                       cn_tensor *const *params, size_t nparams, bool has_biases,
+                       int64_t num_layers, double dropout, bool train, bool bidirectional,
+                       bool batch_first);
+
+/* relu(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.
+ * b_ih and b_hh may be NULL. */
+CN_API cn_tensor *cn_rnn_relu_cell(cn_tensor *input, cn_tensor *hx, cn_tensor *w_ih,
+                                   cn_tensor *w_hh, cn_tensor *b_ih, cn_tensor *b_hh);
+
+/* A recurrent network with tanh over a sequence; arguments as gru's.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_rnn_tanh(cn_tensor **output, cn_tensor **hy, cn_tensor *input, cn_tensor *hx,
+                       cn_tensor *const *params, size_t nparams, bool has_biases,
+                       int64_t num_layers, double dropout, bool train, bool bidirectional,
+                       bool batch_first);
+
+/* tanh(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.
+ * b_ih and b_hh may be NULL. */
+CN_API cn_tensor *cn_rnn_tanh_cell(cn_tensor *input, cn_tensor *hx, cn_tensor *w_ih,
+                                   cn_tensor *w_hh, cn_tensor *b_ih, cn_tensor *b_hh);
+
 typedef struct cn_roll_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1454,6 +3496,16 @@ typedef struct cn_roll_opts {
  * dims, of the flattened tensor. */
 CN_API cn_tensor *cn_roll_with(cn_tensor *input, const int64_t *shifts, size_t nshifts,
                                const cn_roll_opts *opts);
+
+typedef struct cn_rot90_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t k; /* int, default 1; CN_ZERO for 0 */
+  cn_ints dims; /* int[], default [0,1] */
+} cn_rot90_opts;
+/* input turned k times by a right angle in the plane of two dims, from the first towards the
+ * second. */
+CN_API cn_tensor *cn_rot90_with(cn_tensor *input, const cn_rot90_opts *opts);
 
 typedef struct cn_round_opts {
   size_t size;
@@ -1465,10 +3517,35 @@ CN_API cn_tensor *cn_round_with(cn_tensor *input, const cn_round_opts *opts);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_round_inplace_with(cn_tensor *input, const cn_round_opts *opts);
 
+/* The indices that bring the rows of a matrix into the order of their elements, first to last.
+ * Equal rows keep their order; NaN counts as the largest. */
+CN_API cn_tensor *cn_row_order(cn_tensor *input);
+
+typedef struct cn_rrelu_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double lower; /* float, default 0.125; CN_ZERO for 0 */
+  double upper; /* float, default 0.3333333333333333; CN_ZERO for 0 */
+  bool training; /* bool, default False */
+} cn_rrelu_opts;
+/* x where positive, elsewhere x times a slope drawn from [lower, upper) for each element;
+ * outside training their mean. */
+CN_API cn_tensor *cn_rrelu_with(cn_tensor *input, const cn_rrelu_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_rrelu_inplace_with(cn_tensor *input, const cn_rrelu_opts *opts);
+
 /* 1 / sqrt(x). */
 CN_API cn_tensor *cn_rsqrt(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_rsqrt_(cn_tensor *input);
+
+typedef struct cn_rsub_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double alpha; /* Scalar, default 1; CN_ZERO for 0 */
+} cn_rsub_opts;
+/* other - alpha * input, broadcast. */
+CN_API cn_tensor *cn_rsub_with(cn_tensor *input, cn_tensor *other, const cn_rsub_opts *opts);
 
 typedef struct cn_scaled_dot_product_attention_opts {
   size_t size;
@@ -1519,6 +3596,25 @@ CN_API cn_tensor *cn_scatter_reduce_inplace_with(cn_tensor *input, int64_t dim, 
                                                  cn_tensor *src, const char *reduce,
                                                  const cn_scatter_reduce_opts *opts);
 
+/* input with src added ('add') or multiplied in ('multiply') at index along dim. */
+CN_API cn_tensor *cn_scatter_reduced(cn_tensor *input, int64_t dim, cn_tensor *index,
+                                     cn_tensor *src, const char *reduce);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_scatter_reduced_(cn_tensor *input, int64_t dim, cn_tensor *index,
+                                      cn_tensor *src, const char *reduce);
+
+/* input with a number written at index along dim. */
+CN_API cn_tensor *cn_scatter_value(cn_tensor *input, int64_t dim, cn_tensor *index, double value);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_scatter_value_(cn_tensor *input, int64_t dim, cn_tensor *index, double value);
+
+/* input with a number added ('add') or multiplied in ('multiply') at index along dim. */
+CN_API cn_tensor *cn_scatter_value_reduced(cn_tensor *input, int64_t dim, cn_tensor *index,
+                                           double value, const char *reduce);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_scatter_value_reduced_(cn_tensor *input, int64_t dim, cn_tensor *index,
+                                            double value, const char *reduce);
+
 typedef struct cn_sdpa_backward_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1547,21 +3643,53 @@ CN_API int cn_sdpa_forward_with(cn_tensor **output, cn_tensor **lse, cn_tensor *
                                 cn_tensor *key, cn_tensor *value, cn_tensor *attn_mask,
                                 const cn_sdpa_forward_opts *opts);
 
+typedef struct cn_searchsorted_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool out_int32; /* bool, default False */
+  bool right; /* bool, default False */
+  const char *side; /* str?, default None */
+} cn_searchsorted_opts;
+/* Where each number of input would have to be inserted to keep the sequence in order: before its
+ * equals, or behind them with right or side 'right'. The sequence is a vector, or has one for
+ * each row of input along the last dimension; sorter: the indices that would sort it.
+ * sorter may be NULL. */
+CN_API cn_tensor *cn_searchsorted_with(cn_tensor *sorted_sequence, cn_tensor *input,
+                                       cn_tensor *sorter, const cn_searchsorted_opts *opts);
+
 /* One index of a dimension, which goes away. Negative indices count from the end. */
 CN_API cn_tensor *cn_select(cn_tensor *input, int64_t dim, int64_t index);
 
 /* A copy of input whose index of dimension dim is src. */
 CN_API cn_tensor *cn_select_scatter(cn_tensor *input, cn_tensor *src, int64_t dim, int64_t index);
 
+/* elu with the alpha and scale that keep mean 0 and variance 1. */
+CN_API cn_tensor *cn_selu(cn_tensor *input);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_selu_(cn_tensor *input);
+
+/* -1, 0 or 1 by the sign of each element: sign, as there are no complex numbers. */
+CN_API cn_tensor *cn_sgn(cn_tensor *input);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_sgn_(cn_tensor *input);
+
 /* 1 / (1 + exp(-x)). */
 CN_API cn_tensor *cn_sigmoid(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_sigmoid_(cn_tensor *input);
 
+/* sigmoid(input + other): a gate of a GRU. */
+CN_API cn_tensor *cn_sigmoid_sum(cn_tensor *input, cn_tensor *other);
+
 /* -1, 0 or 1 by the sign of each element. */
 CN_API cn_tensor *cn_sign(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_sign_(cn_tensor *input);
+
+/* True where the sign bit is set: negative numbers, -0.0 too. */
+CN_API cn_tensor *cn_signbit(cn_tensor *input);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_signbit_(cn_tensor *input);
 
 /* x * sigmoid(x). */
 CN_API cn_tensor *cn_silu(cn_tensor *input);
@@ -1572,6 +3700,11 @@ CN_API cn_tensor *cn_silu_(cn_tensor *input);
 CN_API cn_tensor *cn_sin(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_sin_(cn_tensor *input);
+
+/* sin(pi x) / (pi x), and 1 at 0. */
+CN_API cn_tensor *cn_sinc(cn_tensor *input);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_sinc_(cn_tensor *input);
 
 /* Hyperbolic sine. */
 CN_API cn_tensor *cn_sinh(cn_tensor *input);
@@ -1600,6 +3733,10 @@ typedef struct cn_slice_scatter_opts {
 CN_API cn_tensor *cn_slice_scatter_with(cn_tensor *input, cn_tensor *src, int64_t start,
                                         int64_t end, const cn_slice_scatter_opts *opts);
 
+/* linalg_slogdet by its older name.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_slogdet(cn_tensor **sign, cn_tensor **logabsdet, cn_tensor *input);
+
 typedef struct cn_smooth_l1_loss_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1613,6 +3750,18 @@ CN_API cn_tensor *cn_smooth_l1_loss_with(cn_tensor *input, cn_tensor *target,
 
 /* The terms of smooth_l1_loss; beta is positive. */
 CN_API cn_tensor *cn_smooth_l1_terms(cn_tensor *input, cn_tensor *target, double beta);
+
+typedef struct cn_soft_margin_loss_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  const char *reduction; /* str, default 'mean' */
+} cn_soft_margin_loss_opts;
+/* log(1 + exp(-target input)). */
+CN_API cn_tensor *cn_soft_margin_loss_with(cn_tensor *input, cn_tensor *target,
+                                           const cn_soft_margin_loss_opts *opts);
+
+/* The terms of soft_margin_loss. */
+CN_API cn_tensor *cn_soft_margin_terms(cn_tensor *input, cn_tensor *target);
 
 typedef struct cn_softmax_opts {
   size_t size;
@@ -1643,6 +3792,19 @@ typedef struct cn_softplus_opts {
 /* log(1 + exp(beta * x)) / beta; x itself where beta * x is above threshold. */
 CN_API cn_tensor *cn_softplus_with(cn_tensor *input, const cn_softplus_opts *opts);
 
+typedef struct cn_softshrink_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double lambd; /* float, default 0.5; CN_ZERO for 0 */
+} cn_softshrink_opts;
+/* x moved towards 0 by lambd, and 0 within +-lambd. */
+CN_API cn_tensor *cn_softshrink_with(cn_tensor *input, const cn_softshrink_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_softshrink_inplace_with(cn_tensor *input, const cn_softshrink_opts *opts);
+
+/* x / (1 + |x|). */
+CN_API cn_tensor *cn_softsign(cn_tensor *input);
+
 typedef struct cn_sort_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1655,6 +3817,36 @@ typedef struct cn_sort_opts {
  * Results that are not wanted may be NULL. */
 CN_API int cn_sort_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
                         const cn_sort_opts *opts);
+
+/* -x log(x); 0 at 0, -infinity below. */
+CN_API cn_tensor *cn_special_entr(cn_tensor *input);
+
+/* exp(x^2) erfc(x), which does not underflow. */
+CN_API cn_tensor *cn_special_erfcx(cn_tensor *input);
+
+/* exp(-|x|) i0(x). */
+CN_API cn_tensor *cn_special_i0e(cn_tensor *input);
+
+/* Modified Bessel function of the first kind, order 1. */
+CN_API cn_tensor *cn_special_i1(cn_tensor *input);
+
+/* exp(-|x|) i1(x). */
+CN_API cn_tensor *cn_special_i1e(cn_tensor *input);
+
+/* Logarithm of the standard normal distribution function, exact far to the left too. */
+CN_API cn_tensor *cn_special_log_ndtr(cn_tensor *input);
+
+/* The standard normal distribution function. */
+CN_API cn_tensor *cn_special_ndtr(cn_tensor *input);
+
+/* Inverse of the standard normal distribution function; NaN outside [0, 1]. */
+CN_API cn_tensor *cn_special_ndtri(cn_tensor *input);
+
+/* input * log(1 + other); 0 where input is 0, NaN where other is. */
+CN_API cn_tensor *cn_special_xlog1py(cn_tensor *input, cn_tensor *other);
+
+/* Hurwitz's zeta function: the sum of (k + other)^-input over k >= 0. Only other has a gradient. */
+CN_API cn_tensor *cn_special_zeta(cn_tensor *input, cn_tensor *other);
 
 typedef struct cn_split_opts {
   size_t size;
@@ -1711,7 +3903,7 @@ typedef struct cn_std_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_ints dim; /* int[]?, default None */
-  int64_t correction; /* int, default 1; CN_ZERO for 0 */
+  double correction; /* Scalar, default 1; CN_ZERO for 0 */
   bool keepdim; /* bool, default False */
 } cn_std_opts;
 /* Square root of the variance. Where it is 0 its gradient is taken as 0. */
@@ -1721,7 +3913,7 @@ typedef struct cn_std_mean_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_ints dim; /* int[]?, default None */
-  int64_t correction; /* int, default 1; CN_ZERO for 0 */
+  double correction; /* Scalar, default 1; CN_ZERO for 0 */
   bool keepdim; /* bool, default False */
 } cn_std_mean_opts;
 /* Standard deviation and mean.
@@ -1749,8 +3941,24 @@ typedef struct cn_sum_opts {
 /* Sum of all elements, or along the dimensions listed. Integers and bool add up in int64. */
 CN_API cn_tensor *cn_sum_with(cn_tensor *input, const cn_sum_opts *opts);
 
+typedef struct cn_svd_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_some; /* some: bool, default True; set this one for False */
+  bool no_compute_uv; /* compute_uv: bool, default True; set this one for False */
+} cn_svd_opts;
+/* linalg_svd by its older name: V is not transposed, some=True asks for the smaller U and V.
+ * Without compute_uv they are zeros.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_svd_with(cn_tensor **U, cn_tensor **S, cn_tensor **V, cn_tensor *input,
+                       const cn_svd_opts *opts);
+
 /* The transpose of a matrix; vectors and numbers stay as they are. */
 CN_API cn_tensor *cn_t(cn_tensor *input);
+
+/* The elements of input, laid flat, at these places; negative ones count from the end. Of
+ * index's shape. */
+CN_API cn_tensor *cn_take(cn_tensor *input, cn_tensor *index);
 
 /* gather whose other sizes broadcast; without dim, from the flattened tensor.
  * dim may be CN_NONE. */
@@ -1765,6 +3973,43 @@ CN_API cn_tensor *cn_tan_(cn_tensor *input);
 CN_API cn_tensor *cn_tanh(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_tanh_(cn_tensor *input);
+
+/* tanh(input + gate other): what a GRU would write. */
+CN_API cn_tensor *cn_tanh_addcmul(cn_tensor *input, cn_tensor *gate, cn_tensor *other);
+
+/* x - tanh(x). */
+CN_API cn_tensor *cn_tanhshrink(cn_tensor *input);
+
+typedef struct cn_tensor_split_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default 0 */
+} cn_tensor_split_opts;
+/* That many pieces along a dimension, the first ones longer by one where it does not divide.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_tensor_split_with(cn_tensor **out, size_t capacity, cn_tensor *input,
+                                int64_t sections, const cn_tensor_split_opts *opts);
+
+typedef struct cn_tensor_split_indices_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t dim; /* int, default 0 */
+} cn_tensor_split_indices_opts;
+/* The pieces between these indices of a dimension.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_tensor_split_indices_with(cn_tensor **out, size_t capacity, cn_tensor *input,
+                                        const int64_t *indices, size_t nindices,
+                                        const cn_tensor_split_indices_opts *opts);
+
+/* Products summed over dims_self of input and dims_other of other; the result has their other
+ * dimensions. */
+CN_API cn_tensor *cn_tensordot(cn_tensor *input, cn_tensor *other, const int64_t *dims_self,
+                               size_t ndims_self, const int64_t *dims_other, size_t ndims_other);
+
+/* x where above threshold, value elsewhere. */
+CN_API cn_tensor *cn_threshold(cn_tensor *input, double threshold, double value);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_threshold_(cn_tensor *input, double threshold, double value);
 
 /* Like repeat, but fewer counts than dimensions are allowed and stand for the last ones. */
 CN_API cn_tensor *cn_tile(cn_tensor *input, const int64_t *dims, size_t ndims);
@@ -1788,6 +4033,30 @@ CN_API int cn_topk_with(cn_tensor **values, cn_tensor **indices, cn_tensor *inpu
 /* Two dimensions swapped. */
 CN_API cn_tensor *cn_transpose(cn_tensor *input, int64_t dim0, int64_t dim1);
 
+typedef struct cn_trapezoid_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double dx; /* Scalar, default 1; CN_ZERO for 0 */
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+} cn_trapezoid_opts;
+/* The integral of y along a dimension by the trapezoidal rule, at places x or at equal distances
+ * dx.
+ * x may be NULL. */
+CN_API cn_tensor *cn_trapezoid_with(cn_tensor *y, cn_tensor *x, const cn_trapezoid_opts *opts);
+
+typedef struct cn_triangular_solve_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_upper; /* upper: bool, default True; set this one for False */
+  bool transpose; /* bool, default False */
+  bool unitriangular; /* bool, default False */
+} cn_triangular_solve_opts;
+/* linalg_solve_triangular by its older name, and a copy of A.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_triangular_solve_with(cn_tensor **solution, cn_tensor **cloned_coefficient,
+                                    cn_tensor *b, cn_tensor *A,
+                                    const cn_triangular_solve_opts *opts);
+
 typedef struct cn_tril_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1799,6 +4068,32 @@ CN_API cn_tensor *cn_tril_with(cn_tensor *input, const cn_tril_opts *opts);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_tril_inplace_with(cn_tensor *input, const cn_tril_opts *opts);
 
+typedef struct cn_tril_indices_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t offset; /* int, default 0 */
+  cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
+} cn_tril_indices_opts;
+/* The rows and the columns of the lower triangle of a row by col matrix, as (2, n), in row-major
+ * order. */
+CN_API cn_tensor *cn_tril_indices_with(int64_t row, int64_t col, const cn_tril_indices_opts *opts);
+
+typedef struct cn_triplet_margin_loss_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double margin; /* float, default 1.0; CN_ZERO for 0 */
+  double p; /* float, default 2.0; CN_ZERO for 0 */
+  double eps; /* float, default 1e-06; CN_ZERO for 0 */
+  bool swap; /* bool, default False */
+  const char *reduction; /* str, default 'mean' */
+} cn_triplet_margin_loss_opts;
+/* max(0, margin + distance of anchor and positive - distance of anchor and negative); with swap
+ * the lesser of the negative's distances from both counts. */
+CN_API cn_tensor *cn_triplet_margin_loss_with(cn_tensor *anchor, cn_tensor *positive,
+                                              cn_tensor *negative,
+                                              const cn_triplet_margin_loss_opts *opts);
+
 typedef struct cn_triu_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1809,6 +4104,17 @@ typedef struct cn_triu_opts {
 CN_API cn_tensor *cn_triu_with(cn_tensor *input, const cn_triu_opts *opts);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_triu_inplace_with(cn_tensor *input, const cn_triu_opts *opts);
+
+typedef struct cn_triu_indices_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t offset; /* int, default 0 */
+  cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
+} cn_triu_indices_opts;
+/* The rows and the columns of the upper triangle of a row by col matrix, as (2, n), in row-major
+ * order. */
+CN_API cn_tensor *cn_triu_indices_with(int64_t row, int64_t col, const cn_triu_indices_opts *opts);
 
 /* input / other as floating-point numbers, broadcast. */
 CN_API cn_tensor *cn_true_divide(cn_tensor *input, cn_tensor *other);
@@ -1841,14 +4147,68 @@ CN_API cn_tensor *cn_unflatten(cn_tensor *input, int64_t dim, const int64_t *siz
 /* Windows of that size along a dimension, step apart, as a new last dimension. */
 CN_API cn_tensor *cn_unfold(cn_tensor *input, int64_t dimension, int64_t size, int64_t step);
 
+typedef struct cn_uniform_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double from; /* float, default 0 */
+  double to; /* float, default 1; CN_ZERO for 0 */
+} cn_uniform_opts;
+/* Uniform random numbers in [from, to), like input. */
+CN_API cn_tensor *cn_uniform_with(cn_tensor *input, const cn_uniform_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_uniform_inplace_with(cn_tensor *input, const cn_uniform_opts *opts);
+
+typedef struct cn_unique_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_sorted; /* sorted: bool, default True; set this one for False */
+  bool return_inverse; /* bool, default False */
+  bool return_counts; /* bool, default False */
+} cn_unique_opts;
+/* The different elements, in order; or the different slices along dim, in the order of their
+ * elements. Also, where asked for: for each element the place of its equal in output (in input's
+ * shape; a vector with dim), and how often each occurs; else nothing (0). NaN equals nothing.
+ * Carries no gradient; not for captures.
+ * dim may be CN_NONE. Results that are not wanted may be NULL. */
+CN_API int cn_unique_with(cn_tensor **output, cn_tensor **inverse_indices, cn_tensor **counts,
+                          cn_tensor *input, int64_t dim, const cn_unique_opts *opts);
+
+typedef struct cn_unique_consecutive_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool return_inverse; /* bool, default False */
+  bool return_counts; /* bool, default False */
+} cn_unique_consecutive_opts;
+/* The first of each run of equal elements, or of equal slices along dim; the other results as
+ * those of unique. Carries no gradient; not for captures.
+ * dim may be CN_NONE. Results that are not wanted may be NULL. */
+CN_API int cn_unique_consecutive_with(cn_tensor **output, cn_tensor **inverse_indices,
+                                      cn_tensor **counts, cn_tensor *input, int64_t dim,
+                                      const cn_unique_consecutive_opts *opts);
+
+/* Positions in a flattened tensor as coordinates: one tensor per size of shape.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_unravel_index(cn_tensor **out, size_t capacity, cn_tensor *indices,
+                            const int64_t *shape, size_t nshape);
+
 /* With a new dimension of size 1 before dim. */
 CN_API cn_tensor *cn_unsqueeze(cn_tensor *input, int64_t dim);
+
+typedef struct cn_vander_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool increasing; /* bool, default False */
+} cn_vander_opts;
+/* The powers 0 to N - 1 (N: the length of x) of a vector's elements, a row each, highest first
+ * unless increasing.
+ * N may be CN_NONE. */
+CN_API cn_tensor *cn_vander_with(cn_tensor *x, int64_t N, const cn_vander_opts *opts);
 
 typedef struct cn_var_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_ints dim; /* int[]?, default None */
-  int64_t correction; /* int, default 1; CN_ZERO for 0 */
+  double correction; /* Scalar, default 1; CN_ZERO for 0 */
   bool keepdim; /* bool, default False */
 } cn_var_opts;
 /* Variance of all elements, or along the dimensions listed: squared deviations over count -
@@ -1859,7 +4219,7 @@ typedef struct cn_var_mean_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_ints dim; /* int[]?, default None */
-  int64_t correction; /* int, default 1; CN_ZERO for 0 */
+  double correction; /* Scalar, default 1; CN_ZERO for 0 */
   bool keepdim; /* bool, default False */
 } cn_var_mean_opts;
 /* Variance and mean.
@@ -1867,15 +4227,49 @@ typedef struct cn_var_mean_opts {
 CN_API int cn_var_mean_with(cn_tensor **var, cn_tensor **mean, cn_tensor *input,
                             const cn_var_mean_opts *opts);
 
+/* Sum of the products of the elements of two vectors. */
+CN_API cn_tensor *cn_vdot(cn_tensor *input, cn_tensor *other);
+
 /* input under another shape, sharing its memory; one size may be -1. An error where that needs a
  * copy. */
 CN_API cn_tensor *cn_view(cn_tensor *input, const int64_t *size, size_t nsize);
 
+/* The same memory read as another type. Elements of another size make the last dimension, which
+ * must be dense, longer or shorter. No gradient flows. */
+CN_API cn_tensor *cn_view_dtype(cn_tensor *input, cn_dtype dtype);
+
+/* Equal pieces along dimension 0.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_vsplit(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t sections);
+
+/* The pieces between these indices of dimension 0.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_vsplit_indices(cn_tensor **out, size_t capacity, cn_tensor *input,
+                             const int64_t *indices, size_t nindices);
+
 /* Tensors on top of each other: along dimension 0, vectors as rows. */
 CN_API cn_tensor *cn_vstack(cn_tensor *const *tensors, size_t ntensors);
 
+/* The gradient of weighted_gather with respect to its weight. */
+CN_API cn_tensor *cn_weighted_dot(cn_tensor *grad, cn_tensor *input, cn_tensor *index);
+
+/* Sums of weighted elements: result[n][c][p] = sum over k of weight[n][k][p] *
+ * input[n][c][index[n][k][p]]. input: (N, C, S), index and weight: (N, K, P), result: (N, C, P).
+ * A negative index stands for zero. */
+CN_API cn_tensor *cn_weighted_gather(cn_tensor *input, cn_tensor *index, cn_tensor *weight);
+
+/* The gradient of weighted_gather with respect to its input, which has `size` elements per
+ * channel. */
+CN_API cn_tensor *cn_weighted_scatter(cn_tensor *grad, cn_tensor *index, cn_tensor *weight,
+                                      int64_t size);
+
 /* input where condition is true (non-zero), other elsewhere; all three broadcast. */
 CN_API cn_tensor *cn_where(cn_tensor *condition, cn_tensor *input, cn_tensor *other);
+
+/* input * log(other); 0 where input is 0, NaN where other is. */
+CN_API cn_tensor *cn_xlogy(cn_tensor *input, cn_tensor *other);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_xlogy_(cn_tensor *input, cn_tensor *other);
 
 typedef struct cn_zeros_opts {
   size_t size;

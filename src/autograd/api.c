@@ -66,6 +66,12 @@ int cn_retain_grad(cn_tensor *t)
   return CN_OK;
 }
 
+bool cn_retains_grad(const cn_tensor *t)
+{
+  const cni_node *n = t ? t->node : NULL;
+  return !is_leaf_node(n) && n->extra && t->out_index < CNI_MAX_RETAINED && n->extra->retain >> t->out_index & 1;
+}
+
 cn_tensor *cn_grad_of(const cn_tensor *t)
 {
   const cni_node *n = t ? t->node : NULL;
@@ -104,7 +110,7 @@ static cn_tensor *seed_for(cn_tensor *root, cn_tensor *given)
   }
   if (!given) {
     if (root->d.numel != 1) {
-      char shape[160];
+      char shape[CNI_SHAPE_TEXT];
       cni_fail(CN_ERR_GRAD,
                "backward: a gradient must be given for a result of shape %s; only one element counts as 1",
                cni_shape_text(shape, sizeof shape, root->d.ndim, root->d.shape));
@@ -112,10 +118,8 @@ static cn_tensor *seed_for(cn_tensor *root, cn_tensor *given)
     }
     return cn_ones_like_with(root, NULL);
   }
-  bool same = given->d.ndim == root->d.ndim;
-  for (int i = 0; same && i < root->d.ndim; i++) same = given->d.shape[i] == root->d.shape[i];
-  if (!same) {
-    char have[160], want[160];
+  if (!cni_same_shape(given->d.ndim, given->d.shape, root->d.ndim, root->d.shape)) {
+    char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
     cni_fail(CN_ERR_SHAPE, "backward: the gradient has shape %s, the result %s",
              cni_shape_text(have, sizeof have, given->d.ndim, given->d.shape),
              cni_shape_text(want, sizeof want, root->d.ndim, root->d.shape));
@@ -163,6 +167,23 @@ static int grad_run(cni_backward *b, cn_tensor **seeds, const cn_grad_opts *o)
   }
   int status = cni_backward_run(b);
   return status ? status : check_unused(b, o->allow_unused);
+}
+
+int cn_backward_all(cn_tensor *const *outputs, size_t noutputs, const cn_grad_opts *opts)
+{
+  if (cn_err()) return cn_err();
+  cn_grad_opts none = {.size = sizeof none};
+  if (!opts) opts = &none;
+  if (noutputs > INT32_MAX) return cni_fail(CN_ERR_VALUE, "backward: too many tensors");
+  cn_tensor **seeds = cni_alloc((noutputs + 1) * sizeof *seeds);
+  if (!seeds) return CN_ERR_MEMORY;
+  cni_backward b = {.roots = outputs, .seeds = seeds, .nroots = (int)noutputs, .retain = opts->retain_graph,
+                    .create = opts->create_graph};
+  size_t depth = cni_scope_push();
+  int status = grad_run(&b, seeds, opts);
+  cni_scope_pop(depth);
+  cni_free(seeds, (noutputs + 1) * sizeof *seeds);
+  return status;
 }
 
 int cn_grad_with(cn_tensor **grads, cn_tensor *const *outputs, size_t noutputs, cn_tensor *const *inputs,
@@ -214,19 +235,30 @@ void cn_enable_grad_end(int saved) { mode_end(saved); }
 int cn_inference_begin(void) { return mode_begin(true, true); }
 void cn_inference_end(int saved) { mode_end(saved); }
 bool cn_grad_enabled(void) { return !cni_state()->no_grad; }
+bool cn_inference_enabled(void) { return cni_state()->inference; }
+bool cn_is_inference(const cn_tensor *t) { return t && t->inference; }
 
 /* ---- hooks ---- */
 
-int64_t cn_hook_add(cn_tensor *t, cn_grad_hook hook, void *payload)
+static int64_t hook_add(cn_tensor *t, cn_grad_hook hook, void *payload, void (*release)(void *))
 {
   static _Atomic int64_t next_id = 1;
-  cni_node *n = t ? cni_node_of(t) : NULL;
   if (cn_err()) return cn_err();
+  cni_node *n = t ? cni_node_of(t) : NULL;
   if (!n || !hook) return cni_fail(CN_ERR_GRAD, "hook: the tensor does not require a gradient, or the hook is NULL");
   cni_extra *e = cni_node_extra(n);
   if (!e || cni_grow((void **)&e->hooks, &e->hooks_cap, e->nhooks + 1, sizeof *e->hooks)) return CN_ERR_MEMORY;
   int64_t id = atomic_fetch_add(&next_id, 1);
-  e->hooks[e->nhooks++] = (cni_hook){id, t->out_index, hook, payload};
+  e->hooks[e->nhooks++] = (cni_hook){id, t->out_index, hook, payload, release};
+  return id;
+}
+
+int64_t cn_hook_add(cn_tensor *t, cn_grad_hook hook, void *payload) { return hook_add(t, hook, payload, NULL); }
+
+int64_t cn_hook_add_owned(cn_tensor *t, cn_grad_hook hook, void *payload, void (*release)(void *))
+{
+  int64_t id = hook_add(t, hook, payload, release);
+  if (id < 0 && release) release(payload);
   return id;
 }
 
@@ -235,9 +267,37 @@ int cn_hook_remove(cn_tensor *t, int64_t id)
   cni_extra *e = t && t->node ? t->node->extra : NULL;
   for (size_t i = 0; e && i < e->nhooks; i++) {
     if (e->hooks[i].id != id) continue;
+    cni_hook gone = e->hooks[i];
     memmove(&e->hooks[i], &e->hooks[i + 1], (e->nhooks - i - 1) * sizeof *e->hooks);
     e->nhooks--;
+    if (gone.free) gone.free(gone.payload);
     return CN_OK;
   }
   return cni_fail(CN_ERR_VALUE, "hook: there is no hook %lld on this tensor", (long long)id);
+}
+
+/* ---- looking at the record ---- */
+
+/* To the public a node is opaque: the same pointer under another name. */
+static cn_node *shown(cni_node *n) { return (cn_node *)(void *)cni_node_keep(n); }
+static cni_node *inside(const cn_node *n) { return (cni_node *)(void *)(uintptr_t)n; }
+
+cn_node *cn_node_of(cn_tensor *t, int *result)
+{
+  cni_node *n = t ? cni_node_of(t) : NULL;
+  if (result) *result = n ? t->out_index : 0;
+  return shown(n);
+}
+
+void cn_node_release(cn_node *n) { cni_node_release(inside(n)); }
+const char *cn_node_name(const cn_node *n) { return n ? cni_node_name(inside(n)) : "none"; }
+size_t cn_node_ninputs(const cn_node *n) { return n ? (size_t)inside(n)->nin : 0; }
+
+cn_node *cn_node_input(const cn_node *n, size_t i, int *result)
+{
+  if (result) *result = 0;
+  if (i >= cn_node_ninputs(n)) return NULL;
+  const cni_edge *e = &inside(n)->edges[i];
+  if (result) *result = e->index;
+  return shown(e->node);
 }

@@ -21,12 +21,13 @@ typedef struct cni_backward {
 } cni_backward;
 int cni_backward_run(const cni_backward *b);
 
-/* Makes a gradient fit what it is the gradient of: summed over broadcast dims, cast, moved. Borrowed; NULL on error.
- */
-cn_tensor *cni_grad_fit(cn_tensor *g, const cn_meta *meta);
-
 /* custom functions (function.c) */
 int cni_function_backward(cni_node *node, cn_tensor *const *g, cn_tensor **gin, bool create);
 void cni_context_free(struct cni_context_data *context);
+const char *cni_context_name(const struct cni_context_data *context);
+
+/* writes in place (record.c) */
+int cni_inplace_check(const char *who, cn_tensor *t); /* may a recorded call write into t? 0 or the error */
+int cni_inplace_link(cn_tensor *t, cni_node *node, int index); /* t was written: new history for it and its bases */
 
 #endif

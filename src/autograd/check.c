@@ -46,10 +46,7 @@ int cni_check_mode(cni_applying *a)
           cni_fail(CN_ERR_VALUE, "anomaly: %s made a NaN or Inf in the backward of %s", a->info->name, s->op_name);
     else status = cni_fail(CN_ERR_VALUE, "anomaly: %s made a NaN or Inf", a->info->name);
   }
-  for (int i = 0; status && i < a->c.nout; i++) {
-    cni_tensor_release(a->c.out[i]);
-    a->c.out[i] = NULL;
-  }
+  if (status) cni_drop_results(&a->c);
   return status;
 }
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "autograd.h"
-#include "ops/inplace.h"
+#include "ops/express.h"
 
 enum { FIRST_TASKS = 64, FIRST_SLOTS = 256, MOST_RESULTS = 16 };
 
@@ -121,7 +121,8 @@ static cn_tensor **gradient_slot(task *t, int index) { return t->many ? &t->many
 
 /* ---- gradients ---- */
 
-/* Is `shape` what g must be summed to? Fills the dims to sum; answers how many leading dims go. */
+/* Which dims of g to sum so that it fits m, which it was broadcast from; answers how many leading ones go, negative
+ * when it cannot have been. */
 static int sum_plan(const cn_desc *g, const cn_meta *m, int64_t *dims, size_t *ndims)
 {
   int lead = g->ndim - m->ndim;
@@ -131,15 +132,15 @@ static int sum_plan(const cn_desc *g, const cn_meta *m, int64_t *dims, size_t *n
   return lead;
 }
 
-cn_tensor *cni_grad_fit(cn_tensor *g, const cn_meta *m)
+/* Makes a gradient fit what it is the gradient of: summed over broadcast dims, cast, moved. Borrowed; NULL with the
+ * error set. */
+static cn_tensor *grad_fit(cn_tensor *g, const cn_meta *m)
 {
   int64_t dims[CN_MAX_DIMS];
   size_t ndims;
-  bool same = g->d.ndim == m->ndim;
-  for (int i = 0; same && i < m->ndim; i++) same = g->d.shape[i] == m->shape[i];
-  if (!same) {
+  if (!cni_same_shape(g->d.ndim, g->d.shape, m->ndim, m->shape)) {
     if (sum_plan(&g->d, m, dims, &ndims) < 0) {
-      char have[160], want[160]; /* only a custom function can do this */
+      char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT]; /* only a custom function can do this */
       cni_fail(CN_ERR_SHAPE, "backward: a gradient of shape %s does not fit its tensor of shape %s",
                cni_shape_text(have, sizeof have, g->d.ndim, g->d.shape),
                cni_shape_text(want, sizeof want, m->ndim, m->shape));
@@ -203,28 +204,31 @@ static int accumulate(cn_tensor **into, cn_tensor *g, bool create)
 
 static bool alike(const cn_desc *a, const cn_desc *b)
 {
-  bool same = a->ndim == b->ndim && a->dtype == b->dtype && a->device == b->device;
-  for (int i = 0; same && i < a->ndim; i++) same = a->shape[i] == b->shape[i];
-  return same;
+  return a->dtype == b->dtype && a->device == b->device && cni_same_shape(a->ndim, a->shape, b->ndim, b->shape);
 }
 
 static int run_hooks(cni_node *n, int index, cn_tensor **g)
 {
-  for (size_t i = 0; n->extra && i < n->extra->nhooks; i++) {
-    const cni_hook *h = &n->extra->hooks[i];
-    if (h->output != index) continue;
-    cn_tensor *other = h->fn(*g, h->payload);
-    if (cn_err()) return cn_err();
-    if (other && other != *g) {
-      if (!alike(&other->d, &(*g)->d))
-        return cni_fail(CN_ERR_SHAPE,
-                        "hook: its gradient has another shape, type or device than the one it was given");
-      cn_tensor *kept = cni_tensor_keep(other);
-      cni_tensor_release(*g);
-      *g = kept;
+  int status = CN_OK;
+  for (size_t i = 0; !status && n->extra && i < n->extra->nhooks;) {
+    const cni_hook h = n->extra->hooks[i]; /* it may remove itself */
+    if (h.output == index) {
+      size_t depth = cni_scope_push();
+      cn_tensor *other = h.fn(*g, h.payload);
+      status = cn_err();
+      if (!status && other && !alike(&other->d, &(*g)->d))
+        status = cni_fail(CN_ERR_SHAPE,
+                          "hook: its gradient has another shape, type or device than the one it was given");
+      if (!status && other && other != *g) {
+        cn_tensor *kept = cni_tensor_keep(other);
+        cni_tensor_release(*g);
+        *g = kept;
+      }
+      cni_scope_pop(depth);
     }
+    if (i < n->extra->nhooks && n->extra->hooks[i].id == h.id) i++;
   }
-  return CN_OK;
+  return status;
 }
 
 /* What to do with a result's complete gradient, besides going on: hooks, chosen inputs, kept gradients, leaves. */
@@ -259,9 +263,8 @@ static bool is_chosen_leaf(const walk *w, const cni_node *n)
 static int scatter_vjp(cn_vjp *v)
 {
   const cn_meta *m = &v->in_meta[0];
-  cn_zeros_opts o = {.size = sizeof o, .dtype = (cn_dtype)m->dtype, .device = m->device};
   cn_call c = {.op = v->op, .args = v->args, .nargs = v->nargs, .device = m->device};
-  v->gin[0] = v->op->scatter(&c, cn_zeros_with(m->shape, (size_t)m->ndim, &o), v->g[0]);
+  v->gin[0] = v->op->scatter(&c, cni_zeros_of(m, (cn_dtype)m->dtype), v->g[0]);
   return cn_err();
 }
 
@@ -310,7 +313,7 @@ static int run_vjp(walk *w, cni_node *n, cn_tensor *const *g, const bool *need, 
   int status = cn_err();
   if (!status)
     status = n->kind == CNI_NODE_REBASE ? rebase_vjp(n, &v) : n->op->vjp ? n->op->vjp(&v) : scatter_vjp(&v);
-  if (heap) cni_free(heap, count * sizeof *heap);
+  cni_free(heap, count * sizeof *heap);
   return status ? status : cn_err();
 }
 
@@ -318,7 +321,7 @@ static int send_on(walk *w, cni_node *n, const bool *need, cn_tensor *const *gin
 {
   for (int i = 0; i < n->nin; i++) {
     if (!need[i] || !gin[i]) continue;
-    cn_tensor *g = cni_grad_fit(gin[i], &n->meta[i]);
+    cn_tensor *g = grad_fit(gin[i], &n->meta[i]);
     int status = g ? deliver(w, n->edges[i].node, n->edges[i].index, g) : cn_err();
     if (status) return status;
   }
@@ -385,7 +388,7 @@ static void finish(walk *w)
     task *k = &w->tasks[t];
     for (int i = 0; k->many && i < k->node->nout; i++) cni_tensor_release(k->many[i]);
     cni_tensor_release(k->one);
-    if (k->many) cni_free(k->many, (size_t)k->node->nout * sizeof *k->many);
+    cni_free(k->many, (size_t)k->node->nout * sizeof *k->many);
     cni_node_release(k->node);
   }
   if (w->tasks != w->task_room) cni_free(w->tasks, w->tasks_cap * sizeof *w->tasks);

@@ -18,6 +18,7 @@ struct cni_context_data {
   saved_value *saved;
   size_t nsaved, saved_cap;
   uint64_t nondiff; /* results without gradient */
+  uint64_t dirty;   /* results that are inputs written in place */
   uint64_t need;    /* inputs that want one */
   bool history;     /* the running backward records itself */
 };
@@ -35,6 +36,8 @@ void cni_context_free(struct cni_context_data *c)
   cni_free(c, sizeof *c);
 }
 
+const char *cni_context_name(const struct cni_context_data *c) { return c->fn->name; }
+
 int cn_context_save(cn_context *ctx, cn_tensor *const *tensors, size_t n)
 {
   struct cni_context_data *c = &ctx->data;
@@ -51,6 +54,13 @@ int cn_context_mark_non_differentiable(cn_context *ctx, size_t output)
 {
   if (output >= 64) return cni_fail(CN_ERR_VALUE, "context: result %zu is out of range", output);
   ctx->data.nondiff |= 1ull << output;
+  return CN_OK;
+}
+
+int cn_context_mark_dirty(cn_context *ctx, size_t output)
+{
+  if (output >= 64) return cni_fail(CN_ERR_VALUE, "context: result %zu is out of range", output);
+  ctx->data.dirty |= 1ull << output;
   return CN_OK;
 }
 
@@ -129,10 +139,16 @@ static cni_node *function_node(cn_tensor *const *in, size_t nin, cn_tensor *cons
   return n;
 }
 
-/* Results are aliases of what forward returned: it may have returned an input, whose history must stay. */
+/* Results are aliases of what forward returned: it may have returned an input, whose history must stay. One that
+ * forward wrote into gets the new history itself. */
 static int link_results(cni_node *n, const struct cni_context_data *c, cn_tensor **out, size_t nout)
 {
   for (size_t i = 0; i < nout; i++) {
+    if (c->dirty >> i & 1) {
+      int status = cni_inplace_link(out[i], n, (int)i);
+      if (status) return status;
+      continue;
+    }
     cn_tensor *t = cni_tensor_alias(out[i]);
     if (!t) return CN_ERR_MEMORY;
     if (!(c->nondiff >> i & 1) && cn_dtype_is_float((cn_dtype)t->d.dtype))
@@ -154,10 +170,12 @@ static uint64_t wanted_inputs(cn_tensor *const *in, size_t n)
 static int record_function(struct cni_context_data *c, cn_tensor **out, size_t nout, cn_tensor *const *in, size_t nin)
 {
   int status = settle_saved(c, in, (int)nin, out, (int)nout);
+  for (size_t i = 0; i < nout && !status; i++)
+    if (c->dirty >> i & 1) status = cni_inplace_check(c->fn->name, out[i]);
   cni_node *n = status ? NULL : function_node(in, nin, out, nout);
   if (!n) {
     cni_context_free(c);
-    return CN_ERR_MEMORY;
+    return status ? status : CN_ERR_MEMORY;
   }
   n->context = c;
   c->node = n;

@@ -49,6 +49,7 @@ void cni_node_meta(cni_node *n, int k, const cn_desc *d, int64_t **words)
   m->dtype = d->dtype;
   m->ndim = d->ndim;
   m->device = d->device;
+  m->weak = d->weak;
   m->shape = memcpy(*words, d->shape, (size_t)d->ndim * sizeof **words);
   *words += d->ndim;
 }
@@ -83,6 +84,8 @@ void cni_node_free(struct cni_node *n)
   for (int k = 0; k < n->nin; k++) cni_node_release(n->edges[k].node);
   if (n->extra) {
     for (int k = 0; k < CNI_MAX_RETAINED; k++) cni_tensor_release(n->extra->grads[k]);
+    for (size_t k = 0; k < n->extra->nhooks; k++)
+      if (n->extra->hooks[k].free) n->extra->hooks[k].free(n->extra->hooks[k].payload);
     cni_free(n->extra->hooks, n->extra->hooks_cap * sizeof *n->extra->hooks);
     cni_free(n->extra, sizeof *n->extra);
   }
@@ -101,7 +104,7 @@ int cni_node_save(cni_node *n, int k, cn_tensor *t)
 const char *cni_node_name(const cni_node *n)
 {
   if (n->kind == CNI_NODE_LEAF) return "leaf";
-  if (n->kind == CNI_NODE_FUNCTION) return "custom function";
+  if (n->kind == CNI_NODE_FUNCTION) return n->context ? cni_context_name(n->context) : "custom function";
   const cni_opinfo *info = cni_op_info(n->op);
   return info ? info->name : "op";
 }
@@ -111,7 +114,7 @@ cn_tensor *cni_node_unpack(cni_node *n, int k, bool history)
   cn_tensor *t = n->saved[k].t;
   if (!t) return NULL;
   if (atomic_load_explicit(&t->storage->version, memory_order_relaxed) != n->saved[k].version) {
-    char shape[160];
+    char shape[CNI_SHAPE_TEXT];
     cni_fail(
         CN_ERR_GRAD,
         "backward of %s: a tensor of shape %s that it needs was changed in place after it was used (version %llu "

@@ -35,6 +35,7 @@ typedef struct cni_hook {
   int32_t output;
   cn_grad_hook fn;
   void *payload;
+  void (*free)(void *payload); /* may be NULL */
 } cni_hook;
 typedef struct cni_extra {
   cni_hook *hooks;

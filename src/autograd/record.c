@@ -8,12 +8,11 @@
 #include "autograd.h"
 #include "ops/pointwise.h"
 
-
 /* Which saved slots the wanted gradients read. Negative: error. */
 static int64_t needed_values(const cn_call *c, uint64_t want)
 {
   const cn_op *op = c->op;
-  if (op->vjp == cni_pointwise_vjp) return cni_pointwise_needs(op, c->args, (unsigned)want);
+  if (op->vjp == cni_pointwise_vjp) return cni_pointwise_needs(c, (unsigned)want);
   if (op->flags & CN_OP_SAVE_ALL) return 0xffff;
   int64_t needs = 0;
   for (int i = 0; i < 8; i++)
@@ -92,24 +91,22 @@ static int fill_results(cni_node *n, const cn_call *c, int64_t needs)
 
 /* ---- in place ---- */
 
-static int check_inplace(const cni_applying *a)
+int cni_inplace_check(const char *who, cn_tensor *t)
 {
-  cn_tensor *t = a->dest;
   if (t->inference)
-    return cni_fail(CN_ERR_GRAD, "%s: a tensor made in inference mode cannot be written to by a recorded op",
-                    a->info->name);
+    return cni_fail(CN_ERR_GRAD, "%s: a tensor made in inference mode cannot be written to by a recorded op", who);
   cni_node *n = cni_node_of(t);
   if (n && n->kind == CNI_NODE_LEAF)
     return cni_fail(CN_ERR_GRAD,
                     "%s: a leaf that requires a gradient cannot be changed in place; do it under cn_no_grad_begin",
-                    a->info->name);
+                    who);
   for (const cn_tensor *v = t; v->view; v = v->view->parent) {
     const cn_tensor *parent = v->view->parent;
     if (parent->node && parent->node->kind == CNI_NODE_LEAF && !v->detached)
       return cni_fail(CN_ERR_GRAD, "%s: a view of a leaf that requires a gradient cannot be changed in place",
-                      a->info->name);
+                      who);
     if (!v->view->op->scatter && !v->detached)
-      return cni_fail(CN_ERR_GRAD, "%s: writing through this view would overlap; clone it first", a->info->name);
+      return cni_fail(CN_ERR_GRAD, "%s: writing through this view would overlap; clone it first", who);
   }
   return CN_OK;
 }
@@ -147,23 +144,22 @@ static void freshen_parents(cn_tensor *t)
   for (cn_tensor *v = t; v->view && !v->detached; v = v->view->parent) cni_node_of(v->view->parent);
 }
 
-static void drop_results(cn_call *c)
+int cni_inplace_link(cn_tensor *t, cni_node *node, int index)
 {
-  for (int i = 0; i < c->nout; i++) {
-    cni_tensor_release(c->out[i]);
-    c->out[i] = NULL;
-  }
+  freshen_parents(t);
+  cni_node_attach(t, cni_node_keep(node), index);
+  return rebase_parents(t);
 }
 
 /* What is written carries no gradient: dest's history ends, and that of what it is a view of goes on without it. */
 static int write_constant(cni_applying *a)
 {
-  int status = check_inplace(a);
+  int status = cni_inplace_check(a->info->name, a->dest);
   if (status) return status;
   freshen_parents(a->dest);
   if ((status = cni_apply_next(a))) return status;
   cni_node_attach(a->dest, NULL, 0);
-  if ((status = rebase_parents(a->dest))) drop_results(&a->c);
+  if ((status = rebase_parents(a->dest))) cni_drop_results(&a->c);
   return status;
 }
 
@@ -173,7 +169,7 @@ int cni_autograd_mode(cni_applying *a)
   bool any = false, constant = c->op->flags & (CN_OP_NO_GRAD | CN_OP_SHAPE_ONLY);
   for (int i = 0; i < c->nin && !any && !constant; i++) any = c->in[i] && cni_node_of(c->in[i]);
   if (!any) return a->dest && cni_node_of(a->dest) ? write_constant(a) : cni_apply_next(a);
-  int status = a->dest ? check_inplace(a) : CN_OK;
+  int status = a->dest ? cni_inplace_check(a->info->name, a->dest) : CN_OK;
   if (status) return status;
   if (a->dest) freshen_parents(a->dest);
   cni_node *n = make_node(c);
@@ -183,6 +179,6 @@ int cni_autograd_mode(cni_applying *a)
   if (!status) status = fill_results(n, c, needs);
   if (!status && a->dest) status = rebase_parents(a->dest);
   cni_node_release(n);
-  if (status) drop_results(c);
+  if (status) cni_drop_results(c);
   return status;
 }

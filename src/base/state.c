@@ -76,16 +76,23 @@ cn_state *cn_state_swap(cn_state *s)
   return old;
 }
 
-int cni_fail(int code, const char *format, ...)
+/* The first error stays. */
+static int fail_with(int code, const char *format, va_list ap)
 {
   cn_state *s = cni_state();
   if (s->err) return s->err;
   s->err = code;
+  vsnprintf(s->message, sizeof s->message, format, ap);
+  return code;
+}
+
+int cni_fail(int code, const char *format, ...)
+{
   va_list ap;
   va_start(ap, format);
-  vsnprintf(s->message, sizeof s->message, format, ap);
+  int status = fail_with(code, format, ap);
   va_end(ap);
-  return code;
+  return status;
 }
 
 int cni_fail_memory(size_t size)
@@ -109,14 +116,11 @@ void cn_err_clear(void)
 
 int cn_err_set(int code, const char *format, ...)
 {
-  cn_state *s = cni_state();
-  if (s->err) return s->err;
-  s->err = code < 0 ? code : CN_ERR_VALUE;
   va_list ap;
   va_start(ap, format);
-  vsnprintf(s->message, sizeof s->message, format, ap);
+  int status = fail_with(code < 0 ? code : CN_ERR_VALUE, format, ap);
   va_end(ap);
-  return s->err;
+  return status;
 }
 
 void cni_error_take(cni_saved_error *saved)

@@ -12,6 +12,7 @@
 #include "base/hash.h"
 #include "base/state.h"
 #include "ops/program.h"
+#include "tensor/tensor.h"
 
 enum { VECTOR_BYTES = 16, VECTOR_MOST = 8 };
 
@@ -63,61 +64,6 @@ static void add_operand(walk *w, const cn_desc *d)
   for (int i = 0; i < w->ndim; i++)
     stride[i] =
         d->numel == 1 || i < lead || (d->shape[i - lead] == 1 && w->shape[i] != 1) ? 0 : d->strides[i - lead];
-}
-
-/* ---- dims: in memory order, merged where every operand allows it ---- */
-
-static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
-
-/* Should dim a lie outside dim b? The first operand that has an opinion decides. */
-static bool outside(const walk *w, int a, int b)
-{
-  for (int k = 0; k < w->n; k++) {
-    int64_t x = magnitude(w->stride[k][a]), y = magnitude(w->stride[k][b]);
-    if (x != 0 && y != 0 && x != y) return x > y;
-  }
-  return a < b;
-}
-
-static void swap_dims(walk *w, int a, int b)
-{
-  int64_t size = w->shape[a];
-  w->shape[a] = w->shape[b];
-  w->shape[b] = size;
-  for (int k = 0; k < w->n; k++) {
-    int64_t s = w->stride[k][a];
-    w->stride[k][a] = w->stride[k][b];
-    w->stride[k][b] = s;
-  }
-}
-
-static void move_dim(walk *w, int to, int from)
-{
-  w->shape[to] = w->shape[from];
-  for (int k = 0; k < w->n; k++) w->stride[k][to] = w->stride[k][from];
-}
-
-static bool mergeable(const walk *w, int outer, int inner)
-{
-  for (int k = 0; k < w->n; k++)
-    if (w->stride[k][outer] != w->stride[k][inner] * w->shape[inner]) return false;
-  return true;
-}
-
-static void collapse(walk *w)
-{
-  int n = 0, m = 0;
-  for (int i = 0; i < w->ndim; i++)
-    if (w->shape[i] != 1) move_dim(w, n++, i);
-  for (int i = 1; i < n; i++)
-    for (int j = i; j > 0 && outside(w, j, j - 1); j--) swap_dims(w, j, j - 1);
-  for (int i = 1; i < n; i++) {
-    int64_t size = w->shape[m] * w->shape[i];
-    bool one = mergeable(w, m, i);
-    move_dim(w, one ? m : ++m, i);
-    if (one) w->shape[m] = size;
-  }
-  w->ndim = n ? m + 1 : 0;
 }
 
 /* ---- the source ---- */
@@ -191,7 +137,7 @@ static void make_source(cn_source *s, const cn_desc *const *desc, cn_device devi
     add_operand(&w, desc[k]);
     if (s->form[k] == 'p') scalar_from(&s->loop, nscalar++, desc[k], s->compute);
   }
-  collapse(&w);
+  w.ndim = cni_collapse(w.n, w.stride, w.ndim, w.shape);
   settle(s, &w);
   set_key(s);
 }

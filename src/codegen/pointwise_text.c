@@ -4,48 +4,20 @@
  * Place in the flow: called when a backend has no compiled code under a source's key. Invariant: the
  * arithmetic is that of the CPU kernels: formulas come from pointwise.def, helpers and conversions from the
  * headers those kernels include. */
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
+#include "base/text.h"
 #include "embedded.h"
 #include "loop.h"
 #include "ops/program.h"
 
 enum { FIRST_ROOM = 96 << 10 };
 
-/* ---- text that grows ---- */
-
-typedef struct text {
-  char *at;
-  size_t n, room;
-  bool failed; /* out of memory, the error is set */
-} text;
-
-static void put(text *t, const char *string)
-{
-  size_t n = strlen(string);
-  if (t->failed || cni_grow((void **)&t->at, &t->room, t->n + n + 1, 1)) {
-    t->failed = true;
-    return;
-  }
-  memcpy(t->at + t->n, string, n + 1);
-  t->n += n;
-}
-
-static void putf(text *t, const char *format, ...) CN_PRINTF(2, 3);
-static void putf(text *t, const char *format, ...)
-{
-  char line[400];
-  va_list ap;
-  va_start(ap, format);
-  vsnprintf(line, sizeof line, format, ap);
-  va_end(ap);
-  put(t, line);
-}
+#define put cni_text_put
+#define putf cni_text_putf
 
 /* ---- element types ---- */
 
@@ -96,7 +68,7 @@ static bool uses_maths(const cni_program *p)
   return false;
 }
 
-static void put_head(text *t, const cn_source *s)
+static void put_head(cni_text *t, const cn_source *s)
 {
   static const char *const builtins[] = {"fabs", "sqrt", "floor",    "ceil", "trunc",
                                          "rint", "fmod", "copysign", "hypot"};
@@ -115,7 +87,7 @@ static void put_head(text *t, const cn_source *s)
 }
 
 /* The compute type, M and F as pointwise.def uses them, and a function per primitive. */
-static void put_primitives(text *t, const cn_source *s)
+static void put_primitives(cni_text *t, const cn_source *s)
 {
   static const char *const arguments[] = {"", "T a", "T a, T b", "T a, T b, T c"};
   static const char *const turns[] = {"sin", "cos", "tan"};
@@ -138,7 +110,7 @@ static void put_primitives(text *t, const cn_source *s)
   }
 }
 
-static void put_conversions(text *t, const cn_source *s)
+static void put_conversions(cni_text *t, const cn_source *s)
 {
   const char *compute = elements[s->compute].id;
   char kind = elements[s->compute].kind;
@@ -160,13 +132,7 @@ static void put_conversions(text *t, const cn_source *s)
 
 /* ---- the program ---- */
 
-static bool divides(int prim)
-{
-  return prim == CNI_PW_fmod || prim == CNI_PW_remainder || prim == CNI_PW_floor_div ||
-         prim == CNI_PW_trunc_div;
-}
-
-static void put_literal(text *t, const cn_source *s, double value)
+static void put_literal(cni_text *t, const cn_source *s, double value)
 {
   union {
     double f;
@@ -174,13 +140,15 @@ static void put_literal(text *t, const cn_source *s, double value)
   } bits = {value};
   if (is_int(s)) putf(t, "(T)%lldLL", (long long)value);
   else if (value - value != 0) putf(t, "(T)cnm_u2d(0x%llxULL)", bits.u);
-  else
-    putf(t, "(T)%.17g%s", value,
-         value == (double)(long long)value && value < 1e15 && value > -1e15 ? ".0" : "");
+  else {
+    char number[CNI_NUMBER_TEXT];
+    putf(t, "(T)%s", cni_number_write(number, value, false));
+    if (!strpbrk(number, ".e")) put(t, ".0");
+  }
 }
 
 /* cng_run(x0, ..., k0, ..., &y0, ..., &bad): one element. Registers: inputs, constants, steps. */
-static void put_program(text *t, const cn_source *s)
+static void put_program(cni_text *t, const cn_source *s)
 {
   const cni_program *p = s->program;
   int nattr = 0;
@@ -200,7 +168,7 @@ static void put_program(text *t, const cn_source *s)
   for (int i = 0; i < p->nstep; i++) {
     const cni_step *step = &p->steps[i];
     const cni_prim_info *prim = &cni_prims[step->prim];
-    if (is_int(s) && divides(step->prim)) putf(t, "  *bad |= r%d == 0;\n", step->arg[1]);
+    if (is_int(s) && cni_prim_divides(step->prim)) putf(t, "  *bad |= r%d == 0;\n", step->arg[1]);
     putf(t, "  const T r%d = cng_%s(", p->nin + p->nconst + i, prim->name);
     for (int k = 0; k < prim->arity; k++) putf(t, "%sr%d", k ? ", " : "", step->arg[k]);
     put(t, ");\n");
@@ -211,7 +179,7 @@ static void put_program(text *t, const cn_source *s)
 
 /* ---- the loop ---- */
 
-static void put_struct(text *t, const cn_source *s)
+static void put_struct(cni_text *t, const cn_source *s)
 {
   putf(t, "typedef struct cn_loop {\n  void *ptr[%d];\n  union { double f; long long i; } scalar[%d];\n",
        CN_LOOP_OPERANDS, CN_LOOP_SCALARS);
@@ -222,7 +190,7 @@ static void put_struct(text *t, const cn_source *s)
 }
 
 /* Declares what is the same for all elements: pointers, attributes, inputs of one element. */
-static void put_common(text *t, const cn_source *s)
+static void put_common(cni_text *t, const cn_source *s)
 {
   const cni_program *p = s->program;
   char field = is_int(s) ? 'i' : 'f';
@@ -243,7 +211,7 @@ static void put_common(text *t, const cn_source *s)
 }
 
 /* One element. Operand k is read and written at `open` k `close`: "a3[i]", "a3[o3]", "u3.v[j]". */
-static void put_element(text *t, const cn_source *s, const char *indent, char name, const char *close,
+static void put_element(cni_text *t, const cn_source *s, const char *indent, char name, const char *close,
                         bool numbered)
 {
   const cni_program *p = s->program;
@@ -267,7 +235,7 @@ static void put_element(text *t, const cn_source *s, const char *indent, char na
 }
 
 /* Sets offsets o0, o1, ... of the position `i`, whose type is I. */
-static void put_offsets(text *t, const cn_source *s)
+static void put_offsets(cni_text *t, const cn_source *s)
 {
   put(t, "    I rest = (I)i;\n    long long ");
   const char *comma = "";
@@ -284,7 +252,7 @@ static void put_offsets(text *t, const cn_source *s)
   put(t, "      rest = next;\n    }\n");
 }
 
-static void put_c_loop(text *t, const cn_source *s)
+static void put_c_loop(cni_text *t, const cn_source *s)
 {
   putf(t, "void %s(const cn_loop *p, long long begin, long long end)\n{\n", s->entry);
   put_common(t, s);
@@ -318,7 +286,7 @@ static const char *word_of(size_t bytes)
 
 /* `vector` elements at a time, 16 bytes of the widest operand; single ones at the end or where pointers are
  * not aligned. */
-static void put_cuda_flat(text *t, const cn_source *s)
+static void put_cuda_flat(cni_text *t, const cn_source *s)
 {
   putf(t,
        "  const unsigned long long n = (unsigned long long)p->n, step = gridDim.x * %dull;\n"
@@ -345,7 +313,7 @@ static void put_cuda_flat(text *t, const cn_source *s)
   put(t, "    }\n  }\n");
 }
 
-static void put_cuda_loop(text *t, const cn_source *s)
+static void put_cuda_loop(cni_text *t, const cn_source *s)
 {
   putf(t,
        "extern \"C\" __global__ void __launch_bounds__(%d) %s(const __grid_constant__ cn_loop loop)\n{\n  "
@@ -368,8 +336,8 @@ static void put_cuda_loop(text *t, const cn_source *s)
 
 char *cni_source_text(const cn_source *s, size_t *size)
 {
-  text t = {NULL, 0, 0, false};
-  if (cni_grow((void **)&t.at, &t.room, FIRST_ROOM, 1)) return NULL;
+  cni_text t = {0};
+  if (cni_grow((void **)&t.s, &t.cap, FIRST_ROOM, 1)) return NULL;
   put_head(&t, s);
   put_primitives(&t, s);
   put_conversions(&t, s);
@@ -379,9 +347,9 @@ char *cni_source_text(const cn_source *s, size_t *size)
   if (s->lang == CN_LANG_CUDA) put_cuda_loop(&t, s);
   else put_c_loop(&t, s);
   if (t.failed) {
-    cni_free(t.at, t.room);
+    cni_text_free(&t);
     return NULL;
   }
-  *size = t.room;
-  return t.at;
+  *size = t.cap;
+  return t.s;
 }

@@ -121,10 +121,7 @@ static int scalar_value(capture *cap, const cn_tensor *t)
 
 static bool same_geometry(const cn_tensor *a, const cn_tensor *b)
 {
-  if (a->d.ndim != b->d.ndim || a->offset != b->offset || a->d.dtype != b->d.dtype) return false;
-  for (int i = 0; i < a->d.ndim; i++)
-    if (a->d.shape[i] != b->d.shape[i] || (a->d.strides[i] != b->d.strides[i] && a->d.shape[i] != 1)) return false;
-  return true;
+  return a->offset == b->offset && a->d.dtype == b->d.dtype && cni_same_layout(&a->d, &b->d);
 }
 
 static int add_result(capture *cap, int node, int index, const cn_desc *d)
@@ -269,8 +266,6 @@ static int record_write(capture *cap, cni_applying *a, int value)
   return status;
 }
 
-int cni_make_results(cn_call *c); /* ops/apply.c */
-
 int cni_capture_mode(cni_applying *a)
 {
   capture *cap = current();
@@ -288,10 +283,7 @@ int cni_capture_mode(cni_applying *a)
     if (value < 0) status = CN_ERR_MEMORY;
     else status = a->dest ? record_write(cap, a, value) : result_handle(cap, c, i, value);
   }
-  for (int i = 0; status && i < c->nout; i++) {
-    cni_tensor_release(c->out[i]);
-    c->out[i] = NULL;
-  }
+  if (status) cni_drop_results(c);
   return status;
 }
 
@@ -346,8 +338,8 @@ static int run_traced(capture *cap, cn_graph_fn fn, size_t noutputs, cn_tensor *
     st->modes &= ~(uint32_t)CNI_MODE_CAPTURE;
     st->capture = NULL;
   }
-  if (outputs) cni_free(outputs, (noutputs + 1) * sizeof *outputs);
-  if (metas) cni_free(metas, (ninputs + 1) * sizeof *metas);
+  cni_free(outputs, (noutputs + 1) * sizeof *outputs);
+  cni_free(metas, (ninputs + 1) * sizeof *metas);
   return status;
 }
 

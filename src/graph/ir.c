@@ -35,8 +35,8 @@ int cni_graph_add_node(cn_graph *g, const cni_opinfo *info, const cn_value *args
   n->in = n->args ? cni_alloc((size_t)nin * sizeof *n->in) : NULL;
   n->out = n->in ? cni_alloc((size_t)nout * sizeof *n->out) : NULL;
   if (!n->out) {
-    if (n->in) cni_free(n->in, (size_t)nin * sizeof *n->in);
-    if (n->args) cni_free(n->args, n->args_size);
+    cni_free(n->in, (size_t)nin * sizeof *n->in);
+    cni_free(n->args, n->args_size);
     return CN_ERR_MEMORY;
   }
   cni_args_copy(n->args, args, nargs);
@@ -64,7 +64,7 @@ void cn_graph_free(cn_graph *g)
   cni_free(g->states, g->states_cap * sizeof *g->states);
   cni_free(g->outputs, g->outputs_cap * sizeof *g->outputs);
   cni_free(g->syms, g->syms_cap * sizeof *g->syms);
-  if (g->free_dims) cni_free(g->free_dims, g->ninputs * sizeof *g->free_dims);
+  cni_free(g->free_dims, g->ninputs * sizeof *g->free_dims);
   cni_free(g, sizeof *g);
 }
 
@@ -80,9 +80,8 @@ int cn_graph_bind(cn_graph *g, size_t i, cn_tensor *t)
   if (!g || i >= g->nstates || !t)
     return cni_fail(CN_ERR_INDEX, "graph_bind: there is no state %zu, or no tensor", i);
   const cni_gvalue *v = &g->values[g->states[i].value];
-  bool fits = t->d.dtype == v->dtype && t->d.ndim == v->ndim;
-  for (int k = 0; fits && k < v->ndim; k++) fits = t->d.shape[k] == v->shape[k];
-  if (!fits) return cni_fail(CN_ERR_SHAPE, "graph_bind: the tensor's type or shape is not that of state %zu", i);
+  if (t->d.dtype != v->dtype || !cni_same_shape(t->d.ndim, t->d.shape, v->ndim, v->shape))
+    return cni_fail(CN_ERR_SHAPE, "graph_bind: the tensor's type or shape is not that of state %zu", i);
   if ((!t->d.data && t->d.numel) || t->d.weak || cni_may_overlap(t->d.ndim, t->d.shape, t->d.strides))
     return cni_fail(CN_ERR_VALUE, "graph_bind: the tensor has no memory of its own for each element of state %zu", i);
   cni_tensor_keep(t);
@@ -243,8 +242,8 @@ int cn_graph_remove_dead(cn_graph *g)
     g->plan = NULL;
   }
   bool done = values != NULL;
-  if (live) cni_free(live, nvalues + 1);
-  if (nodes) cni_free(nodes, (nnodes + 1) * sizeof *nodes);
-  if (values) cni_free(values, (nvalues + 1) * sizeof *values);
+  cni_free(live, nvalues + 1);
+  cni_free(nodes, (nnodes + 1) * sizeof *nodes);
+  cni_free(values, (nvalues + 1) * sizeof *values);
   return done ? (int)(nnodes - g->nnodes) : CN_ERR_MEMORY;
 }

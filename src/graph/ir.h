@@ -34,7 +34,8 @@ typedef struct cni_sym {
   int32_t input[2], dim[2];
 } cni_sym;
 
-/* Which integer of a node's arguments is symbolic: element `element` of argument `arg` (0 for a plain int). */
+/* Which integer of a node's arguments is symbolic: element `element` of argument `arg` (0 for a plain int). A scalar
+ * that depends on sizes has arg -1 and its value's id as node. */
 typedef struct cni_sym_attr {
   int32_t node, arg, element;
   cni_sym sym;
@@ -49,7 +50,6 @@ typedef struct cni_gnode {
   int nin;
   int *out;
   int nout;
-  bool dead;
 } cni_gnode;
 
 typedef struct cni_gstate {
@@ -71,7 +71,6 @@ struct cn_graph {
   size_t noutputs, outputs_cap;
   cni_sym_attr *syms;
   size_t nsyms, syms_cap;
-  /* Scalars that depend on sizes: sym_attr with node = value id and arg = -1. */
   uint32_t *free_dims; /* per input: bit d: size of dim d may differ from the traced one */
   struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
 };

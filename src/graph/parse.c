@@ -6,6 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/text.h"
 #include "ir.h"
 #include "ops/families.h"
 
@@ -51,10 +52,10 @@ static bool integer(reader *r, int64_t *v)
 }
 static bool number(reader *r, double *v)
 {
-  char *end;
+  const char *end;
   blanks(r);
   if (!strchr("-+0123456789in", *r->s) || !*r->s) return false;
-  *v = strtod(r->s, &end);
+  *v = cni_number_read(r->s, &end);
   if (end == r->s) return false;
   r->s = end;
   return true;
@@ -132,7 +133,7 @@ static int input_line(reader *r, int id)
   uint32_t *dims = cni_alloc((g->ninputs + 1) * sizeof *dims);
   if (!dims) return CN_ERR_MEMORY;
   if (g->free_dims) memcpy(dims, g->free_dims, g->ninputs * sizeof *dims);
-  if (g->free_dims) cni_free(g->free_dims, g->ninputs * sizeof *dims);
+  cni_free(g->free_dims, g->ninputs * sizeof *dims);
   g->free_dims = dims;
   dims[g->ninputs] = (uint32_t)free_dims;
   int status = put_value(r, id, &v);
@@ -362,10 +363,10 @@ cn_graph *cn_graph_parse(const char *source)
   r.strings = cni_alloc(MOST);
   bool room = r.g && r.ints && r.floats && r.ids && r.strings;
   int status = room ? lines(&r) : CN_ERR_MEMORY;
-  if (r.ints) cni_free(r.ints, MOST * sizeof *r.ints);
-  if (r.floats) cni_free(r.floats, MOST * sizeof *r.floats);
-  if (r.ids) cni_free(r.ids, MOST * sizeof *r.ids);
-  if (r.strings) cni_free(r.strings, MOST);
+  cni_free(r.ints, MOST * sizeof *r.ints);
+  cni_free(r.floats, MOST * sizeof *r.floats);
+  cni_free(r.ids, MOST * sizeof *r.ids);
+  cni_free(r.strings, MOST);
   if (!status) return r.g;
   cn_graph_free(r.g);
   return NULL;

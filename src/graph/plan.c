@@ -124,7 +124,6 @@ static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
     q->first = q->last = (int)node;
     if (s->view_of >= 0) q->root = p->values[n->in[s->view_of]].root;
     else q->size = size ? size : 1;
-    q->view_offset = s->offset;
   }
   return CN_OK;
 }
@@ -155,18 +154,19 @@ static void lifetimes(cni_plan *p, const cn_graph *g)
 static int place(cni_plan *p)
 {
   p->planned = cni_memplan(p->values, p->nvalues);
-  cn_device device = CN_CPU;
-  for (size_t i = 0; i < p->nvalues; i++)
+  if (!p->planned) return cn_err(); /* nothing to place, or no memory to plan with */
+  cn_device device = 0;
+  for (size_t i = 0; i < p->nvalues && !device; i++)
     if (p->values[i].size) device = p->values[i].handle->d.device;
-  if (!p->planned) return CN_OK;
   if (!(p->block = cni_storage_new(device, p->planned))) return CN_ERR_MEMORY;
   for (size_t i = 0; i < p->nvalues; i++) {
     cni_planned *q = &p->values[i];
     if (!q->size) continue;
     cn_tensor *meta = q->handle;
-    int64_t offset = (int64_t)(q->offset / cni_dtype_size(meta->d.dtype));
-    q->handle = cni_tensor_over(cni_storage_keep(p->block), offset, meta->d.dtype, meta->d.ndim, meta->d.shape,
-                                meta->d.strides);
+    bool inside = meta->d.device == device; /* the few values elsewhere get memory of their own */
+    cni_storage *s = inside ? cni_storage_keep(p->block) : cni_storage_new(meta->d.device, q->size);
+    int64_t offset = inside ? (int64_t)(q->offset / cni_dtype_size(meta->d.dtype)) : 0;
+    q->handle = s ? cni_tensor_over(s, offset, meta->d.dtype, meta->d.ndim, meta->d.shape, meta->d.strides) : NULL;
     cni_tensor_release(meta);
     if (!q->handle) return CN_ERR_MEMORY;
   }
@@ -196,9 +196,8 @@ static int check_finals(const cni_plan *p, const cn_graph *g)
   for (size_t i = 0; i < g->nstates; i++) {
     if (g->states[i].final < 0) continue;
     const cn_desc *to = &g->states[i].tensor->d, *from = &p->values[g->states[i].final].handle->d;
-    bool same = to->ndim == from->ndim;
-    for (int k = 0; same && k < to->ndim; k++) same = to->shape[k] == from->shape[k];
-    if (!same) return cni_fail(CN_ERR_SHAPE, "graph: what state %zu is to hold after a run has another shape", i);
+    if (!cni_same_shape(to->ndim, to->shape, from->ndim, from->shape))
+      return cni_fail(CN_ERR_SHAPE, "graph: what state %zu is to hold after a run has another shape", i);
   }
   return CN_OK;
 }
@@ -237,7 +236,7 @@ static int check_inputs(const cn_graph *g, cn_tensor *const *inputs)
 {
   for (size_t i = 0; i < g->ninputs; i++) {
     const cni_gvalue *v = &g->values[g->inputs[i]];
-    char have[160], want[160];
+    char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
     if (!inputs[i]) return cni_fail(CN_ERR_TYPE, "graph: input %zu is NULL", i);
     if (!inputs[i]->d.data && inputs[i]->d.numel)
       return cni_fail(CN_ERR_CAPTURE, "graph: input %zu has no value: it was made while a graph was captured", i);

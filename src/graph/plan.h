@@ -12,7 +12,6 @@
 typedef struct cni_planned {
   cn_tensor *handle; /* owned: shape and strides; for placed values over the plan's block */
   int root;          /* the value whose memory this one shows; itself unless a view */
-  int64_t view_offset; /* of a view: elements from its base's first element */
   size_t offset, size; /* place in the block; size 0: none (inputs, states, scalars, views, outputs) */
   int first, last;   /* nodes between which it is needed */
   bool is_output;    /* gets fresh memory each run */
@@ -22,7 +21,7 @@ typedef struct cni_plan {
   struct cni_plan *next; /* plans of other sizes, most recent first */
   cni_planned *values;
   size_t nvalues;
-  cn_value **args;    /* per node: its arguments with sizes filled in (its own where nothing is symbolic) */
+  cn_value **args;    /* per node: its arguments, with the sizes filled in */
   size_t nnodes;
   cn_spec *specs;     /* all nodes' results, in order */
   size_t *first_spec; /* per node */
@@ -35,7 +34,8 @@ typedef struct cni_plan {
 /* The plan for these inputs: found among the graph's, or made and put first. NULL with the error set. */
 cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs);
 
-/* passes/memplan.c: gives every value that needs memory its offset; answers the block's size. */
+/* passes/memplan.c: gives every value that needs memory its offset; answers the block's size (0 with the error set
+ * when there is no memory to plan with). */
 size_t cni_memplan(cni_planned *values, size_t n);
 
 #endif

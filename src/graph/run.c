@@ -117,7 +117,7 @@ static int write_states(running *r)
   }
   for (size_t i = 0; !status && i < g->nstates; i++)
     if (from[i]) status = cni_copy_elements(g->states[i].tensor, from[i]);
-  if (from) cni_free(from, (g->nstates + 1) * sizeof *from);
+  cni_free(from, (g->nstates + 1) * sizeof *from);
   cni_scope_pop(depth);
   return status;
 }
@@ -160,8 +160,8 @@ static int run_graph(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
   r.now = cni_alloc_zero(n * sizeof *r.now);
   r.made = r.now ? cni_alloc_zero(n) : NULL;
   int status = r.made ? run_all(&r, outputs) : CN_ERR_MEMORY;
-  if (r.now) cni_free(r.now, n * sizeof *r.now);
-  if (r.made) cni_free(r.made, n);
+  cni_free(r.now, n * sizeof *r.now);
+  cni_free(r.made, n);
   return status;
 }
 

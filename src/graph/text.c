@@ -11,61 +11,48 @@
  *
  * Invariant: printing what was parsed gives the same text. */
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "base/text.h"
 #include "ir.h"
 
-typedef struct text {
-  char *data;
-  size_t n, cap;
-  bool failed;
-} text;
+#define put cni_text_putf
 
-static void put(text *t, const char *format, ...) CN_PRINTF(2, 3);
-static void put(text *t, const char *format, ...)
+static void put_number(cni_text *t, double v)
 {
-  va_list ap, again;
-  va_start(ap, format);
-  va_copy(again, ap);
-  int length = vsnprintf(NULL, 0, format, ap);
-  if (length < 0 || cni_grow((void **)&t->data, &t->cap, t->n + (size_t)length + 1, 1)) t->failed = true;
-  else t->n += (size_t)vsnprintf(t->data + t->n, t->cap - t->n, format, again);
-  va_end(again);
-  va_end(ap);
+  char number[CNI_NUMBER_TEXT];
+  cni_text_put(t, cni_number_write(number, v, true));
 }
 
-static void put_type(text *t, const cni_gvalue *v)
+static void put_type(cni_text *t, const cni_gvalue *v)
 {
   put(t, "%s [", cn_dtype_name((cn_dtype)v->dtype));
   for (int i = 0; i < v->ndim; i++) put(t, "%s%" PRId64, i ? ", " : "", v->shape[i]);
   put(t, "]");
 }
 
-static void put_strides(text *t, const cni_gvalue *v)
+static void put_strides(cni_text *t, const cni_gvalue *v)
 {
   put(t, " strides [");
   for (int i = 0; i < v->ndim; i++) put(t, "%s%" PRId64, i ? ", " : "", v->strides[i]);
   put(t, "]");
 }
 
-static void put_string(text *t, const char *s)
+static void put_string(cni_text *t, const char *s)
 {
   put(t, "'");
   for (; *s; s++) put(t, *s == '\'' || *s == '\\' ? "\\%c" : "%c", *s);
   put(t, "'");
 }
 
-static void put_value_ref(text *t, int value)
+static void put_value_ref(cni_text *t, int value)
 {
   if (value < 0) put(t, "none");
   else put(t, "%%%d", value);
 }
 
-static void put_arg(text *t, const cni_param *p, const cn_value *v, const int **in)
+static void put_arg(cni_text *t, const cni_param *p, const cn_value *v, const int **in)
 {
   if (p->type == CNI_T_TENSOR && !p->list) {
     put_value_ref(t, *(*in)++);
@@ -74,7 +61,7 @@ static void put_arg(text *t, const cni_param *p, const cn_value *v, const int **
   switch (v->tag) {
   case CN_V_INT: put(t, "%" PRId64, v->u.i); break;
   case CN_V_BOOL: put(t, v->u.i ? "true" : "false"); break;
-  case CN_V_FLOAT: put(t, "%a", v->u.f); break;
+  case CN_V_FLOAT: put_number(t, v->u.f); break;
   case CN_V_STR: put_string(t, v->u.s); break;
   case CN_V_INTS:
     put(t, "[");
@@ -83,7 +70,10 @@ static void put_arg(text *t, const cni_param *p, const cn_value *v, const int **
     break;
   case CN_V_FLOATS:
     put(t, "<");
-    for (int i = 0; i < v->n; i++) put(t, "%s%a", i ? ", " : "", v->u.fs[i]);
+    for (int i = 0; i < v->n; i++) {
+      if (i) put(t, ", ");
+      put_number(t, v->u.fs[i]);
+    }
     put(t, ">");
     break;
   case CN_V_TENSORS:
@@ -98,7 +88,7 @@ static void put_arg(text *t, const cni_param *p, const cn_value *v, const int **
   }
 }
 
-static void put_node(text *t, const cn_graph *g, const cni_gnode *n)
+static void put_node(cni_text *t, const cn_graph *g, const cni_gnode *n)
 {
   const int *in = n->in;
   for (int k = 0; k < n->nout; k++) put(t, "%s%%%d", k ? ", " : "", n->out[k]);
@@ -115,16 +105,17 @@ static void put_node(text *t, const cn_graph *g, const cni_gnode *n)
   put(t, "\n");
 }
 
-static void put_scalar(text *t, size_t id, const cni_gvalue *v)
+static void put_scalar(cni_text *t, size_t id, const cni_gvalue *v)
 {
   put(t, "%%%zu = scalar %s%s ", id, cn_dtype_name((cn_dtype)v->dtype), v->weak ? " weak" : "");
-  if (v->dtype == CN_F64) put(t, "%a\n", v->number);
-  else put(t, "%" PRId64 "\n", v->integer);
+  if (v->dtype == CN_F64) put_number(t, v->number);
+  else put(t, "%" PRId64, v->integer);
+  put(t, "\n");
 }
 
 char *cn_graph_to_string(const cn_graph *g)
 {
-  text t = {0};
+  cni_text t = {0};
   if (!g || cn_err()) return NULL;
   for (size_t i = 0; i < g->nvalues; i++) {
     const cni_gvalue *v = &g->values[i];
@@ -146,8 +137,8 @@ char *cn_graph_to_string(const cn_graph *g)
   for (size_t i = 0; i < g->noutputs; i++) put(&t, "output %%%d\n", g->outputs[i]);
   for (size_t i = 0; i < g->nstates; i++)
     if (g->states[i].final >= 0) put(&t, "update %zu %%%d\n", i, g->states[i].final);
-  put(&t, "%s", "");
-  char *out = t.failed || !t.data ? NULL : cni_strdup(t.data);
-  cni_free(t.data, t.cap);
+  cni_text_put(&t, ""); /* an empty graph is an empty text */
+  char *out = t.failed || !t.s ? NULL : cni_strdup(t.s);
+  cni_text_free(&t);
   return out;
 }

@@ -20,82 +20,158 @@ const char *const cni_op_names[] = {
     "absolute_difference",
     "acos",
     "acosh",
+    "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool2d_backward",
+    "adaptive_avg_pool3d",
+    "adaptive_max_pool1d",
+    "adaptive_max_pool1d_with_indices",
+    "adaptive_max_pool2d",
+    "adaptive_max_pool2d_with_indices",
+    "adaptive_max_pool3d",
+    "adaptive_max_pool3d_with_indices",
     "add",
+    "addbmm",
     "addcdiv",
     "addcmul",
     "addmm",
+    "addmv",
+    "addr",
+    "affine_grid",
     "all",
+    "allclose",
+    "alpha_dropout",
     "amax",
     "amin",
+    "aminmax",
     "any",
     "arange",
     "argmax",
     "argmin",
     "argsort",
+    "argwhere",
     "as_strided",
+    "as_strided_from",
     "as_strided_scatter",
     "asin",
     "asinh",
     "atan",
     "atan2",
     "atanh",
+    "atleast_1d",
+    "atleast_2d",
+    "atleast_3d",
+    "avg_pool1d",
     "avg_pool2d",
     "avg_pool2d_backward",
+    "avg_pool3d",
     "baddbmm",
+    "bartlett_window",
     "batch_norm",
     "bce_logits_terms",
     "bce_logits_weighted_terms",
     "bce_terms",
     "bernoulli",
+    "bernoulli_p",
+    "bilinear",
     "binary_cross_entropy",
     "binary_cross_entropy_with_logits",
+    "bincount",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",
     "bitwise_or",
     "bitwise_right_shift",
     "bitwise_xor",
+    "blackman_window",
+    "block_diag",
     "bmm",
+    "broadcast_tensors",
     "broadcast_to",
+    "bucketize",
+    "cartesian_prod",
     "cast",
     "cat",
+    "cauchy",
+    "cdist",
+    "cdist_backward",
+    "cdist_forward",
     "ceil",
+    "celu",
+    "channel_shuffle",
     "channels_last",
+    "cholesky_inverse",
+    "cholesky_solve",
     "chunk",
     "clamp",
     "clamp_both",
     "clamp_max",
     "clamp_min",
     "clone",
+    "col2im",
+    "column_stack",
+    "combinations",
+    "constant_pad_nd",
     "contiguous",
     "contiguous_copy",
     "conv1d",
+    "conv1d_padding",
     "conv2d",
     "conv2d_grad_input",
     "conv2d_grad_weight",
+    "conv2d_padding",
+    "conv3d",
+    "conv3d_padding",
+    "conv_transpose1d",
+    "conv_transpose2d",
+    "conv_transpose3d",
     "copy",
     "copysign",
+    "corrcoef",
     "cos",
     "cosh",
+    "cosine_embedding_loss",
+    "cosine_similarity",
     "count_nonzero",
+    "cov",
+    "cross",
     "cross_entropy",
     "cross_entropy_rows",
     "cross_entropy_rows_grad",
+    "ctc_loss",
+    "ctc_rows",
+    "ctc_rows_grad",
     "cummax",
     "cummin",
     "cumprod",
     "cumsum",
+    "cumulative_trapezoid",
+    "deg2rad",
+    "det",
     "detach",
+    "diag",
+    "diag_embed",
+    "diagflat",
     "diagonal",
     "diagonal_scatter",
+    "diff",
+    "digamma",
+    "dist",
     "div",
     "dot",
     "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "dsplit",
+    "dsplit_indices",
+    "dstack",
+    "einsum",
     "elu",
     "embedding",
+    "embedding_bag",
     "embedding_grad",
+    "embedding_renorm",
     "empty",
     "empty_like",
     "eq",
@@ -107,90 +183,229 @@ const char *const cni_op_names[] = {
     "expand",
     "expand_as",
     "expm1",
+    "exponential",
     "eye",
+    "feature_alpha_dropout",
+    "feature_dropout",
+    "fft_fft",
+    "fft_ifft",
+    "fft_irfft",
+    "fft_lines",
+    "fft_rfft",
     "fill",
     "flatten",
     "flip",
+    "fliplr",
+    "flipud",
+    "float_power",
     "floor",
     "floor_divide",
     "fmax",
     "fmin",
     "fmod",
+    "fold",
     "frac",
+    "frexp",
+    "frexp_exponent",
+    "frexp_mantissa",
     "full",
     "full_like",
+    "gated_sum",
+    "gated_tanh",
     "gather",
+    "gaussian_nll_loss",
+    "gaussian_terms",
+    "gcd",
     "ge",
     "gelu",
+    "geometric",
+    "glu",
+    "glu_terms",
+    "grad_scaled",
+    "gradient",
+    "gradient_at",
+    "grid_sample",
     "group_norm",
+    "gru",
+    "gru_cell",
     "gt",
+    "hamming_window",
+    "hann_window",
+    "hardshrink",
     "hardsigmoid",
     "hardswish",
     "hardtanh",
+    "heaviside",
+    "hinge_embedding_loss",
+    "hinge_terms",
+    "histc",
+    "histogram",
+    "histogram_edges",
+    "histogramdd_edges",
+    "hsplit",
+    "hsplit_indices",
     "hstack",
     "huber_loss",
     "huber_terms",
     "hypot",
+    "i0",
+    "igamma",
+    "igammac",
+    "im2col",
     "index",
     "index_add",
     "index_copy",
     "index_fill",
     "index_put",
+    "index_reduce",
     "index_select",
+    "inner",
     "instance_norm",
+    "interpolate",
+    "inverse",
     "invert",
+    "isclose",
+    "isclose_terms",
     "isfinite",
+    "isin",
     "isinf",
     "isnan",
+    "isneginf",
+    "isposinf",
+    "kaiser_window",
     "kl_div",
     "kl_terms",
+    "kron",
     "kthvalue",
     "l1_loss",
     "layer_norm",
+    "lcm",
+    "ldexp",
     "le",
     "leaky_relu",
     "lerp",
     "lgamma",
     "linalg_cholesky",
+    "linalg_cholesky_ex",
+    "linalg_cond",
+    "linalg_cond_named",
+    "linalg_cross",
     "linalg_det",
+    "linalg_diagonal",
+    "linalg_eigh",
+    "linalg_eigvalsh",
     "linalg_inv",
+    "linalg_inv_ex",
+    "linalg_lstsq",
+    "linalg_lu",
+    "linalg_lu_factor",
+    "linalg_lu_factor_ex",
+    "linalg_lu_solve",
+    "linalg_matrix_exp",
+    "linalg_matrix_norm",
+    "linalg_matrix_norm_ord",
+    "linalg_matrix_power",
+    "linalg_matrix_rank",
+    "linalg_matrix_rank_tol",
+    "linalg_multi_dot",
+    "linalg_norm",
+    "linalg_norm_named",
+    "linalg_pinv",
+    "linalg_pinv_rcond",
+    "linalg_qr",
+    "linalg_slogdet",
     "linalg_solve",
+    "linalg_solve_ex",
     "linalg_solve_triangular",
+    "linalg_svd",
+    "linalg_svdvals",
+    "linalg_tensorinv",
+    "linalg_tensorsolve",
+    "linalg_vander",
+    "linalg_vecdot",
     "linalg_vector_norm",
     "linear",
     "linspace",
+    "local_response_norm",
     "log",
     "log10",
     "log1p",
     "log2",
+    "log_normal",
     "log_softmax",
     "log_softmax_backward",
+    "logaddexp",
+    "logaddexp2",
+    "logcumsumexp",
+    "logdet",
     "logical_and",
     "logical_not",
     "logical_or",
     "logical_xor",
+    "logit",
     "logsigmoid",
+    "logspace",
     "logsumexp",
+    "lp_pool1d",
+    "lp_pool2d",
+    "lp_pool3d",
+    "lstm",
+    "lstm_cell",
     "lt",
+    "lu_permutation",
+    "lu_solve",
+    "lu_unpack",
+    "margin_ranking_loss",
+    "margin_terms",
     "masked_fill",
+    "masked_scatter",
     "masked_select",
     "matmul",
+    "matrix_exp",
+    "matrix_power",
+    "matrix_trace",
     "max",
     "max_dim",
+    "max_other",
+    "max_pool1d",
+    "max_pool1d_with_indices",
     "max_pool2d",
     "max_pool2d_backward",
     "max_pool2d_with_indices",
+    "max_pool3d",
+    "max_pool3d_with_indices",
+    "max_unpool1d",
+    "max_unpool2d",
+    "max_unpool3d",
     "maximum",
     "mean",
+    "median",
+    "median_dim",
+    "meshgrid",
     "min",
     "min_dim",
+    "min_other",
     "minimum",
     "mish",
     "mm",
+    "mode",
     "movedim",
     "mse_loss",
+    "msort",
     "mul",
+    "multi_head_attention",
+    "multi_margin_loss",
+    "multilabel_margin_loss",
+    "multilabel_soft_margin_loss",
+    "multinomial",
     "mv",
+    "mvlgamma",
+    "nan_to_num",
+    "nanmean",
+    "nanmedian",
+    "nanmedian_dim",
+    "nanquantile",
+    "nansum",
     "narrow",
     "native_batch_norm",
     "native_batch_norm_backward",
@@ -201,58 +416,121 @@ const char *const cni_op_names[] = {
     "native_rms_norm_backward",
     "ne",
     "neg",
+    "nextafter",
+    "nextafter_step",
     "nll_loss",
     "nonzero",
     "norm",
+    "normal",
+    "normal_fill",
     "one_hot",
     "ones",
     "ones_like",
     "outer",
+    "pad",
+    "pairwise_distance",
+    "parts",
+    "pdist",
     "permute",
+    "pinv_within",
+    "pinverse",
+    "pixel_shuffle",
+    "pixel_unshuffle",
     "pointwise",
+    "poisson_nll_loss",
+    "poisson_terms",
+    "polygamma",
+    "positive",
     "pow",
+    "prelu",
+    "prelu_terms",
     "prod",
     "prod_dim",
+    "put",
+    "quantile",
+    "rad2deg",
     "rand",
     "rand_like",
     "randint",
+    "randint_like",
     "randn",
     "randn_like",
+    "random_integers",
     "randperm",
+    "ranking_terms",
+    "ravel",
     "reciprocal",
     "relu",
     "relu6",
     "remainder",
+    "renorm",
     "repeat",
     "repeat_interleave",
+    "repeat_interleave_counts",
+    "repeat_places",
+    "replace_nonfinite",
+    "resample",
+    "resample_backward",
     "reshape",
     "rms_norm",
+    "rnn_relu",
+    "rnn_relu_cell",
+    "rnn_tanh",
+    "rnn_tanh_cell",
     "roll",
+    "rot90",
     "round",
+    "row_order",
+    "rrelu",
     "rsqrt",
+    "rsub",
     "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
     "scatter_fold",
     "scatter_reduce",
+    "scatter_reduced",
+    "scatter_value",
+    "scatter_value_reduced",
     "sdpa_backward",
     "sdpa_forward",
+    "searchsorted",
     "select",
     "select_scatter",
+    "selu",
+    "sgn",
     "sigmoid",
+    "sigmoid_sum",
     "sign",
+    "signbit",
     "silu",
     "sin",
+    "sinc",
     "sinh",
     "slice",
     "slice_scatter",
+    "slogdet",
     "smooth_l1_loss",
     "smooth_l1_terms",
+    "soft_margin_loss",
+    "soft_margin_terms",
     "softmax",
     "softmax_backward",
     "softmin",
     "softplus",
+    "softshrink",
+    "softsign",
     "sort",
+    "special_entr",
+    "special_erfcx",
+    "special_i0e",
+    "special_i1",
+    "special_i1e",
+    "special_log_ndtr",
+    "special_ndtr",
+    "special_ndtri",
+    "special_xlog1py",
+    "special_zeta",
     "split",
     "split_with_sizes",
     "sqrt",
@@ -264,28 +542,54 @@ const char *const cni_op_names[] = {
     "std_mean",
     "sub",
     "sum",
+    "svd",
     "t",
+    "take",
     "take_along_dim",
     "tan",
     "tanh",
+    "tanh_addcmul",
+    "tanhshrink",
+    "tensor_split",
+    "tensor_split_indices",
+    "tensordot",
+    "threshold",
     "tile",
     "to_device",
     "topk",
     "transpose",
+    "trapezoid",
+    "triangular_solve",
     "tril",
+    "tril_indices",
+    "triplet_margin_loss",
     "triu",
+    "triu_indices",
     "true_divide",
     "trunc",
     "trunc_divide",
     "unbind",
     "unflatten",
     "unfold",
+    "uniform",
+    "unique",
+    "unique_consecutive",
+    "unravel_index",
     "unsqueeze",
+    "vander",
     "var",
     "var_mean",
+    "vdot",
     "view",
+    "view_dtype",
+    "vsplit",
+    "vsplit_indices",
     "vstack",
+    "weighted_dot",
+    "weighted_gather",
+    "weighted_scatter",
     "where",
+    "xlogy",
     "zeros",
     "zeros_like",
     NULL,
@@ -296,17 +600,42 @@ const char *const cni_op_docs[] = {
     "|input - target|: the terms of l1_loss.",
     "Inverse cosine.",
     "Inverse hyperbolic cosine.",
+    "The means of output_size windows that cover a signal (N, C, L) or (C, L). See "
+    "adaptive_avg_pool2d.",
     "The means of output_size windows that cover an image (N, C, H, W) or (C, H, W): window i of "
     "n goes from floor(i * H / n) to ceil((i + 1) * H / n).",
     "The gradient of adaptive_avg_pool2d: each element of grad spread evenly over its window.",
+    "The means of output_size windows that cover a volume (N, C, D, H, W) or (C, D, H, W). See "
+    "adaptive_avg_pool2d.",
+    "The largest elements of output_size windows that cover a signal (N, C, L) or (C, L).",
+    "adaptive_max_pool1d, and where in its signal each largest element was.",
+    "The largest elements of output_size windows that cover an image (N, C, H, W) or (C, H, W). "
+    "See adaptive_avg_pool2d.",
+    "The largest elements of output_size windows that cover an image (see adaptive_avg_pool2d), "
+    "and where in its image (row * W + column) each of them was. A NaN in a window wins.",
+    "The largest elements of output_size windows that cover a volume (N, C, D, H, W) or (C, D, H,"
+    " W).",
+    "adaptive_max_pool3d, and where in its volume each largest element was.",
     "input + alpha * other, broadcast.",
+    "beta * input + alpha * the sum of bmm(batch1, batch2) over the batch. With beta 0 input is "
+    "not looked at.",
     "input + value * tensor1 / tensor2.",
     "input + value * tensor1 * tensor2.",
     "beta * input + alpha * (mat1 x mat2); input is broadcast to (m, n). With beta 0 input is not"
     " looked at.",
+    "beta * input + alpha * (mat x vec); input is broadcast to (m). With beta 0 it is not looked "
+    "at.",
+    "beta * input + alpha * outer(vec1, vec2). With beta 0 input is not looked at.",
+    "The grid for grid_sample that an affine map makes. theta: (N, 2, 3) for size (N, C, H, W), "
+    "result: (N, H, W, 2); or (N, 3, 4) for (N, C, D, H, W), result: (N, D, H, W, 3).",
     "True where all elements along the dimensions are non-zero. An empty list reduces nothing.",
+    "Is isclose true everywhere? A 0-d bool tensor.",
+    "Each element at SELU's lower limit with probability p; all moved and scaled so that mean and"
+    " variance stay.",
     "Largest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
     "Smallest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
+    "Smallest and largest element of all, or along a dimension; NaN wins. Ties share the "
+    "gradient.",
     "True where some element along the dimensions is non-zero. An empty list reduces nothing.",
     "start, start + step, ... up to but without end.",
     "First index of the largest element along a dimension, or in the whole tensor laid flat; NaN "
@@ -314,19 +643,28 @@ const char *const cni_op_docs[] = {
     "First index of the smallest element along a dimension, or in the whole tensor laid flat; NaN"
     " wins.",
     "The indices that sort a dimension; equal elements keep their order.",
+    "The positions of all elements that are not zero, one row each: nonzero by another name.",
     "A view with these sizes, strides and offset into the same memory.",
+    "as_strided of an input that has these strides and this offset itself: what as_strided "
+    "records.",
     "A copy of input in which the elements that as_strided would show are src.",
     "Inverse sine.",
     "Inverse hyperbolic sine.",
     "Inverse tangent.",
-    "Angle of the point (other, input), in radians.",
+    "Angle of the point (other, input), in radians. The gradient at the origin is 0.",
     "Inverse hyperbolic tangent.",
+    "input, a number as a vector of one element.",
+    "input, with leading dimensions of size 1 to make it a matrix.",
+    "input with at least 3 dimensions: (n) becomes (1, n, 1), (m, n) becomes (m, n, 1).",
+    "The mean of each window of a signal (N, C, L) or (C, L). See avg_pool2d.",
     "The mean of each window of an image (N, C, H, W) or (C, H, W). stride None means "
     "kernel_size. Padding counts as zeros, and in the number of elements unless count_include_pad"
     " is false; divisor_override replaces that number.",
     "The gradient of avg_pool2d: each element of grad spread evenly over its window.",
+    "The mean of each window of a volume (N, C, D, H, W) or (C, D, H, W). See avg_pool2d.",
     "beta * input + alpha * bmm(batch1, batch2); input is broadcast to (B, m, n). With beta 0 it "
     "is not looked at.",
+    "Bartlett window: up to 1 in the middle and down again in straight lines.",
     "(x - mean) / sqrt(var + eps) per channel (dimension 1), then * weight + bias. In training "
     "the statistics are the batch's, and the running ones move towards them by momentum (with the"
     " unbiased variance); otherwise the running ones are used.",
@@ -334,10 +672,15 @@ const char *const cni_op_docs[] = {
     "The terms of binary_cross_entropy_with_logits with a weight for the positive class.",
     "The terms of binary_cross_entropy.",
     "1 with the probability that input says, 0 otherwise.",
+    "1 with probability p, 0 otherwise, like input.",
+    "input1 weight[k] input2 + bias[k] for each k, over vectors in the last dimension.",
     "-(t log x + (1 - t) log(1 - x)) of probabilities x, each logarithm at least -100; weight "
     "multiplies the terms.",
     "binary_cross_entropy of sigmoid(input), exact for large inputs; pos_weight multiplies the "
     "positive terms.",
+    "How often each number from 0 to the largest occurs in a vector of integers, or the sum of "
+    "its weights; at least minlength of them. Weights that are not float32 add up in float64. "
+    "Carries no gradient; not for captures.",
     "Bitwise and; for bool, logical and.",
     "Integers shifted left; a shift by a negative number or by 64 and more gives 0.",
     "Inverts each bit; for bool, logical not.",
@@ -345,24 +688,51 @@ const char *const cni_op_docs[] = {
     "Integers shifted right, keeping the sign; a shift by a negative number or by 64 and more "
     "gives 0 or -1.",
     "Bitwise exclusive or; for bool, logical xor.",
+    "Blackman window, 0.42 - 0.5 cos x + 0.08 cos 2x.",
+    "A matrix with these matrices along its diagonal and zeros elsewhere; vectors are rows.",
     "Products of a batch of matrices: (B, m, k) x (B, k, n) gives (B, m, n).",
+    "The tensors expanded to their common shape, without copying.",
     "input expanded to that size without copying; the same as expand.",
+    "The bucket between sorted boundaries that each number falls into; right: boundaries belong "
+    "to the bucket above them.",
+    "All tuples with one element of each vector, a row each; a single vector comes back as it is.",
     "input in another type. Floats outside an integer type's range give a defined but meaningless"
     " number.",
     "Tensors one after another along a dimension; the other sizes must match. Types promote; "
     "empty vectors of shape (0,) are passed over.",
+    "Random numbers of the Cauchy distribution, like input.",
+    "Distances, in the p-norm, of all rows of x1 (..., P, M) from all of x2 (..., R, M): (..., P,"
+    " R). compute_mode is accepted and has no effect: differences are always taken, never the "
+    "less exact product of matrices.",
+    "The gradient of cdist_forward with respect to x1, before its sum over broadcast batches. It "
+    "has no gradient: a second differentiation does not go through it.",
+    "The p-norm of the difference of each row of x1 (..., P, M) and each of x2 (..., R, M): (...,"
+    " P, R).",
     "Smallest integer not below x.",
+    "x where positive, alpha (exp(x / alpha) - 1) elsewhere.",
+    "Channels dealt out anew: what lay group by group comes one of each group in turn.",
     "A copy whose channels lie next to each other in memory (NHWC or NDHWC); the shape stays.",
+    "The inverse of L L^T, or of U^T U with upper=True.",
+    "X of L L^T X = input, or of U^T U X = input with upper=True.",
     "At most that many pieces of equal size along a dimension; the last may be smaller.",
     "input cut to [min, max]; either bound may be absent.",
     "input cut to [min, max]; max where the bounds cross. What clamp with both bounds runs.",
     "input, but not above max.",
     "input, but not below min.",
     "A copy with memory of its own, in input's memory order.",
+    "Images of output_size whose windows are the columns of input, added up where they overlap: "
+    "the transpose of im2col. input: (N, C * kH * kW, L) or (C * kH * kW, L), result: (N, C, H, "
+    "W) or (C, H, W).",
+    "Tensors side by side along dimension 1; vectors and numbers are columns.",
+    "All ways to choose r elements of a vector, a row each, in the order of the vector.",
+    "input with a border of value: pad holds pairs of sizes before and after, of the last "
+    "dimension first. Negative sizes cut off.",
     "input itself when it is row-major, else a row-major copy.",
     "A row-major copy.",
     "Cross-correlation of signals with kernels. input: (N, C, L) or (C, L), weight: (K, C / "
     "groups, kL), bias: (K), result: (N, K, Lout) or (K, Lout).",
+    "conv1d with padding by word: 'valid' for none, 'same' for as much as keeps the size (strides"
+    " of 1 only).",
     "Cross-correlation of images with kernels. input: (N, C, H, W) or (C, H, W), weight: (K, C / "
     "groups, kH, kW), bias: (K), result: (N, K, Hout, Wout) or (K, Hout, Wout), where Hout = "
     "floor((H + 2 * padding - dilation * (kH - 1) - 1) / stride) + 1. The result is channels-last"
@@ -370,11 +740,36 @@ const char *const cni_op_docs[] = {
     "The gradient of conv2d with respect to its input, given grad, that of its result. It is also"
     " the transposed convolution of grad by weight, with the size of the result said outright.",
     "The gradient of conv2d with respect to its weight, given grad, that of its result.",
+    "conv2d with padding by word: 'valid' for none, 'same' for as much as keeps the size (strides"
+    " of 1 only).",
+    "Cross-correlation of volumes with kernels. input: (N, C, D, H, W) or (C, D, H, W), weight: "
+    "(K, C / groups, kD, kH, kW), bias: (K), result: (N, K, Dout, Hout, Wout) or (K, Dout, Hout, "
+    "Wout). See conv2d.",
+    "conv3d with padding by word: 'valid' for none, 'same' for as much as keeps the size (strides"
+    " of 1 only).",
+    "Transposed convolution of signals: the gradient of conv1d with respect to its input. input: "
+    "(N, C, L) or (C, L), weight: (C, K / groups, kL), bias: (K), result: (N, K, Lout) or (K, "
+    "Lout), where Lout = (L - 1) * stride - 2 * padding + dilation * (kL - 1) + output_padding + "
+    "1.",
+    "Transposed convolution of images: the gradient of conv2d with respect to its input. input: "
+    "(N, C, H, W) or (C, H, W), weight: (C, K / groups, kH, kW), bias: (K), result: (N, K, Hout, "
+    "Wout) or (K, Hout, Wout), where Hout = (H - 1) * stride - 2 * padding + dilation * (kH - 1) "
+    "+ output_padding + 1.",
+    "Transposed convolution of volumes: the gradient of conv3d with respect to its input. input: "
+    "(N, C, D, H, W) or (C, D, H, W), weight: (C, K / groups, kD, kH, kW), bias: (K). See "
+    "conv_transpose2d.",
     "src broadcast to input's shape and cast to its type; copy_ writes it into input.",
     "Magnitude of input with the sign of other.",
+    "Correlation coefficients of the rows of input.",
     "Cosine.",
     "Hyperbolic cosine.",
+    "1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1.",
+    "Cosine of the angle between vectors along dim, broadcast; a vector counts as at least eps "
+    "long.",
     "How many elements are not zero.",
+    "Covariances of the rows of input; columns are observations, with frequencies fweights and "
+    "weights aweights.",
+    "Cross products along dim, without it along the first dimension of size 3.",
     "nll_loss of log_softmax(input): input (N, C, ...) or (C) are scores; target (N, ...) or () "
     "are classes, or of input's shape probabilities. label_smoothing spreads that much of each "
     "target over all classes.",
@@ -382,23 +777,60 @@ const char *const cni_op_docs[] = {
     "row's sum of exponentials, which the gradient reads. What cross_entropy runs.",
     "The gradient of cross_entropy_rows with respect to input: (softmax(input) - one_hot(target))"
     " times each row's share of grad.",
+    "Connectionist temporal classification loss. log_probs: (T, N, C) of log_softmax, or (T, C); "
+    "targets: (N, S) or all labels one after another. 'mean' divides each loss by its target's "
+    "length first. Gradients are those of the scores before log_softmax; there is no second "
+    "order.",
+    "The loss of each sequence. log_probs: (T, N, C), targets: (N, S) or all labels one after "
+    "another, lengths: (N), int64. An impossible target costs infinity, or 0 with zero_infinity.",
+    "The gradient of ctc_rows, as PyTorch gives it: exp(log_probs) less the share of ways through"
+    " a label, which differs from the derivative by what log_softmax takes away again. It has no "
+    "gradient itself.",
     "Largest element so far along a dimension, and its index (the last among equals).",
     "Smallest element so far along a dimension, and its index (the last among equals).",
     "Running product along a dimension. Integers and bool multiply in int64. The gradient is "
     "right at zeros; so are higher ones along dimensions of at most 1024 elements.",
     "Running sum along a dimension. Integers and bool add up in int64.",
+    "The integrals of y from its first place to each other one, by the trapezoidal rule.",
+    "Degrees as radians: x * pi / 180.",
+    "linalg_det by its older name.",
     "The same memory without history: gradients stop here.",
+    "A matrix with the vector input on that diagonal, or a copy of that diagonal of a matrix.",
+    "Matrices with the last dimension of input on a diagonal and zeros elsewhere; dim1 and dim2 "
+    "are where the matrices lie in the result.",
+    "A matrix with all elements of input on a diagonal.",
     "The diagonal of two dimensions as a new last dimension.",
     "A copy of input whose diagonal is src.",
+    "The n-th differences of neighbours along a dimension, after prepend and append were put to "
+    "its ends. Of bool, whether neighbours differ.",
+    "Derivative of lgamma.",
+    "The p-norm of input - other.",
     "input / other, broadcast; rounding_mode 'floor' rounds down, 'trunc' towards zero.",
     "Sum of the products of the elements of two vectors.",
     "In training, each element zero with probability p, else divided by 1 - p; otherwise input "
     "itself.",
+    "Each channel of (N, C, L) or (C, L) zero with probability p, else divided by 1 - p.",
+    "Each channel of (N, C, H, W) zero with probability p, else divided by 1 - p; three dims are "
+    "(N, C, L).",
+    "Each channel of (N, C, D, H, W) or (C, D, H, W) zero with probability p, else divided by 1 -"
+    " p.",
+    "Equal pieces along dimension 2.",
+    "The pieces between these indices of dimension 2.",
+    "Tensors behind each other along dimension 2, after atleast_3d.",
+    "Sums of products in Einstein's notation, 'bij,bjk->bik': letters name dimensions, what is "
+    "not behind -> is summed over, '...' stands for further dimensions, which broadcast. Without "
+    "-> the result has the letters that occur once, in alphabetical order. Operands are "
+    "multiplied from the left.",
     "scale * x where positive, scale * alpha * (exp(input_scale * x) - 1) elsewhere.",
     "The rows of weight that the integers of input name, in input's shape. The row padding_idx "
     "gets no gradient.",
+    "Sums, means or maxima of the rows of weight that each bag of input names. The rows of a "
+    "matrix input are bags; of a vector input, offsets says where bags begin. max_norm rescales "
+    "the rows of weight that are used, in place; padding_idx does not count. A bag of nothing "
+    "gives zeros.",
     "The gradient of embedding with respect to weight: rows of grad added up where input names "
     "them.",
+    "input with those of its rows that indices name scaled down to a norm of at most max_norm.",
     "A tensor of that size whose elements are not set.",
     "A tensor of input's shape, memory order and device, not set.",
     "True where input == other.",
@@ -410,32 +842,94 @@ const char *const cni_op_docs[] = {
     "Dimensions of size 1 repeated without copying; -1 keeps a size.",
     "input expanded to other's shape without copying.",
     "exp(x) - 1, exact for small x.",
+    "Exponential random numbers of rate lambd, like input.",
     "An n by m matrix (m: n) with ones on the diagonal.",
+    "alpha_dropout of whole channels.",
+    "Each channel (dims 0 and 1 number them) zero with probability p, else divided by 1 - p.",
+    "The discrete Fourier transform along dim of pairs (..., 2), cut or filled up to n points. "
+    "norm: 'backward' (no scaling), 'ortho' or 'forward' (divided by n).",
+    "The inverse of fft_fft: 'backward' divides by n, 'forward' does not.",
+    "The inverse of fft_rfft: pairs (..., 2) to n real numbers, 2 (size - 1) by default.",
+    "The discrete Fourier transform of lines of pairs (..., n, 2) along n; scaling 0 is none, 1 "
+    "divides by the root of n, 2 by n.",
+    "The discrete Fourier transform of real numbers along dim: the first n / 2 + 1 points, as "
+    "pairs in a new last dim.",
     "input with every element set to value.",
     "Dimensions start_dim to end_dim made one.",
     "A copy with the order of elements reversed along these dimensions.",
+    "A copy with dimension 1 reversed.",
+    "A copy with dimension 0 reversed.",
+    "input to the power of exponent, in float64 whatever the types.",
     "Largest integer not above x.",
     "Quotient rounded down. An integer division by zero is an error.",
     "The larger of two elements; a number wins over NaN. A tie shares the gradient.",
     "The smaller of two elements; a number wins over NaN. A tie shares the gradient.",
     "Remainder of a division rounded towards zero: the sign is input's.",
+    "Images of output_size whose windows are the columns of input, added up where they overlap. "
+    "input: (N, C * kH * kW, L) or (C * kH * kW, L), result: (N, C, H, W) or (C, H, W).",
     "x - trunc(x).",
+    "input as mantissa * 2^exponent, the mantissa in [1/2, 1) or 0, the exponent an int32.",
+    "The second result of frexp, as floats.",
+    "The first result of frexp.",
     "A tensor with every element set to fill_value.",
     "A tensor like input with every element set to fill_value.",
+    "sigmoid(gate) input + other: the memory of an LSTM after a step.",
+    "sigmoid(gate) tanh(input): what an LSTM writes to its memory, and what it gives out.",
     "Elements of input at index along dim; the result has index's shape.",
+    "(log var + (input - target)^2 / var) / 2, var at least eps; full adds log(2 pi) / 2.",
+    "The terms of gaussian_nll_loss.",
+    "Greatest common divisor of integers; not negative, 0 of two zeros.",
     "True where input >= other.",
     "Gaussian error linear unit: x * Phi(x); approximate 'tanh' uses the tanh form.",
+    "The number of trials up to the first success of probability p, at least 1, like input.",
+    "The first half along dim times sigmoid of the second.",
+    "input * sigmoid(gate). What glu runs.",
+    "A copy of input; its gradient is multiplied by scale, which broadcasts, on the way back.",
+    "The slopes along each of dims (all), to second order, for samples at equal distances: "
+    "spacing has one number or one for each dim. edge_order is the order at the ends.",
+    "gradient for samples at given coordinates along each of dims.",
+    "Images read at the places of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of places"
+    " (x, y) from -1 to 1, result: (N, C, Hout, Wout); or with one dim more. mode: bilinear, "
+    "nearest or bicubic (of volumes too, where they go by three dims). padding_mode: what lies "
+    "outside is zero, the nearest border, or a reflection. align_corners: -1 and 1 are the "
+    "centres of the outer elements, not their outer edges.",
     "Channels in num_groups groups, each normalised with its own mean and variance per sample, "
     "then * weight + bias per channel.",
+    "A GRU over a sequence; arguments as lstm's, with one state.",
+    "One step of a GRU: input (B, n) or (n), hx the state, w_ih (3 H, n), w_hh (3 H, H).",
     "True where input > other.",
+    "Hamming window, alpha - beta cos x.",
+    "Hann window, (1 - cos x) / 2; periodic leaves out the last place of the symmetric window.",
+    "0 within +-lambd, x elsewhere.",
     "min(max(x + 3, 0), 6) / 6.",
     "x * min(max(x + 3, 0), 6) / 6.",
     "x cut to [min_val, max_val].",
+    "0 where input is negative or NaN, values where it is 0, else 1; both of one type.",
+    "input where target is 1, max(0, margin - input) where it is -1.",
+    "The terms of hinge_embedding_loss.",
+    "How many elements fall into each of `bins` equal parts of the range from min to max, or of "
+    "that of the data where both are equal. What lies outside does not count. Carries no "
+    "gradient.",
+    "How many elements (or what sum of weights) fall into each of `bins` equal parts of range, or"
+    " of that of the data, and the edges between them. A bin has its left edge, the last one "
+    "both. density: so that the integral is 1. Carries no gradient.",
+    "The histogram over bins whose edges are given.",
+    "The histogram of points, the rows along the last dimension, over a grid whose edges are "
+    "given for each coordinate.",
+    "Equal pieces along dimension 1, of a vector along dimension 0.",
+    "The pieces between these indices of dimension 1, of a vector of dimension 0.",
     "Tensors side by side: along dimension 1, vectors along dimension 0.",
     "Half the squared differences up to delta, delta times the absolute ones less delta / 2 "
     "beyond.",
     "The terms of huber_loss.",
     "sqrt(input^2 + other^2).",
+    "Modified Bessel function of the first kind, order 0.",
+    "Regularised lower incomplete gamma function of order input at other. Only other has a "
+    "gradient.",
+    "Regularised upper incomplete gamma function, 1 - igamma. Only other has a gradient.",
+    "The windows of images as columns (torch.nn.functional.unfold). input: (N, C, H, W) or (C, H,"
+    " W), result: (N, C * kH * kW, L) or (C * kH * kW, L) for L windows, row by row; what lies in"
+    " the padding is zero.",
     "input[indices]: one index tensor per dimension, NULL for a whole one. Integer tensors "
     "broadcast together, negative ones count from the end; a bool mask takes as many dimensions "
     "as it has. The indices' dimensions stand where the first index was when the indices are "
@@ -448,74 +942,226 @@ const char *const cni_op_docs[] = {
     "input with input[indices] set to values, which broadcast, or with values added where "
     "accumulate is true. Of equal indices the last one wins; sums are in the order of the "
     "indices.",
+    "The slices of source folded into input at index along dim by reduce: 'prod', 'mean', 'amax' "
+    "or 'amin'. Without include_self, input's own values there do not count.",
     "The slices of input along dim that the vector index lists.",
+    "Products summed over the last dimension of both; numbers multiply.",
     "Each channel of each sample normalised with its own mean and variance, then * weight + bias "
     "per channel.",
+    "The input, (N, C, ...) with one to three dims behind the channels, in another size. Modes: "
+    "nearest, nearest-exact, area (means, see adaptive_avg_pool2d), linear, bilinear, trilinear, "
+    "bicubic. align_corners: the corner elements' centres, not their outer edges, stay in place. "
+    "A scale_factor also maps positions unless recompute_scale_factor is true, where the ratio of"
+    " sizes does. antialias: a smaller result is the mean of all it covers (bilinear and "
+    "bicubic).",
+    "linalg_inv by its older name.",
     "Inverts each bit of integers. What bitwise_not runs on them.",
+    "True where |input - other| <= atol + rtol |other|, where both are equal, and with equal_nan "
+    "both NaN.",
+    "What isclose runs on floating-point tensors.",
     "True where x is neither infinite nor NaN.",
+    "Is each element among test_elements? The other way round with invert. NaN is not even among "
+    "NaNs.",
     "True where x is infinite.",
     "True where x is NaN.",
+    "True where x is -infinity.",
+    "True where x is +infinity.",
+    "Kaiser window of shape beta, made of the Bessel function i0.",
     "target (log target - input) for log-probabilities input, or exp(target) (target - input) "
     "with log_target. 'batchmean' divides the sum by the first size.",
     "The terms of kl_div.",
+    "Kronecker product: each element of input times the whole of other.",
     "The k-th smallest element along a dimension (counted from 1), and its index.",
     "Absolute differences, averaged ('mean'), added up ('sum') or as they are ('none').",
     "(x - mean) / sqrt(var + eps) over the last dimensions, then * weight + bias.",
+    "Least common multiple of integers; not negative, 0 if one is.",
+    "input * 2 to the power of other.",
     "True where input <= other.",
     "x where positive, negative_slope * x elsewhere.",
     "input + weight * (end - input).",
     "Logarithm of the absolute value of the gamma function.",
     "The lower triangle L with L L^T = input, or U with U^T U = input for upper=True; only that "
     "triangle of input is read. A matrix that is not positive definite is an error.",
-    "Determinant of a square matrix or of each of a batch. The gradient needs matrices that are "
-    "not singular.",
+    "linalg_cholesky that reports a matrix that is not positive definite in info: the order of "
+    "the first leading minor that is not, else 0. check_errors makes it an error again.",
+    "Condition of a matrix: its norm times that of its inverse, by default in the 2-norm (then A "
+    "need not be square). A singular one gives inf.",
+    "Condition of a matrix in the norm 'fro' or 'nuc'.",
+    "Cross products of vectors of three elements along a dimension; the others broadcast.",
+    "Determinant of a square matrix or of each of a batch. The gradient of a singular one is "
+    "nearly exact.",
+    "A view of the diagonals of matrices: diagonal with the last two dims by default.",
+    "A = Q diag(l) Q^T of a symmetric matrix, of which only the triangle UPLO is read: rising "
+    "eigenvalues l, eigenvectors as columns of Q. The largest element of each is positive.",
+    "The eigenvalues of a symmetric matrix, rising; only the triangle UPLO is read.",
     "Inverse of a square matrix or a batch of them. A singular one is an error.",
+    "linalg_inv that reports a singular A in info: the place of the zero pivot, from 1, else 0. "
+    "Its inverse is NaN then. check_errors makes it an error again.",
+    "X of smallest |A X - B|, and of these the smallest. Singular values up to rcond times the "
+    "largest count as 0. As in PyTorch the driver ('gelsy', 'gels', 'gelsd', 'gelss') says which "
+    "of the other results are not empty.",
+    "The LU decomposition A = P L U: a permutation, a lower triangle with ones on its diagonal, "
+    "an upper triangle.",
+    "linalg_lu_factor_ex with an error for a singular matrix.",
+    "The LU decomposition of matrices, packed: U, and below its diagonal L, whose diagonal is "
+    "ones. pivots: the row that each row changed places with, from 1. info: the place of the "
+    "first zero pivot, else 0.",
+    "X of A X = B, or of X A = B with left=False, from the packed decomposition of A; adjoint: of"
+    " A transposed.",
+    "The exponential of square matrices, 1 + A + A A / 2 + ...; half-precision types are computed"
+    " in float32.",
+    "A norm of the matrices that the two dims make: 'fro' the root of the sum of squares, 'nuc' "
+    "the sum of singular values.",
+    "A matrix norm by number: 1 and inf the largest sum of sizes of a column or row, 2 the "
+    "largest singular value; -1, -inf and -2 the smallest.",
+    "A square matrix to an integer power; a negative one of its inverse.",
+    "How many singular values are larger than max(atol, rtol * the largest); rtol is max(m, n) "
+    "eps by default, 0 where atol is given. hermitian: sizes of the eigenvalues of a symmetric "
+    "matrix instead.",
+    "How many singular values are larger than tol.",
+    "Product of a chain of matrices in the cheapest order; the first and last may be vectors.",
+    "A vector norm along one dim, a matrix norm over two; without ord the root of the sum of "
+    "squares of all elements or along dim.",
+    "linalg_matrix_norm of 'fro' or 'nuc', of a matrix or over two dims.",
+    "Pseudo-inverse of matrices; the tolerances are those of linalg_matrix_rank.",
+    "Pseudo-inverse with a relative tolerance.",
+    "A = Q R, with orthonormal columns and an upper triangle. Q is (m, min(m, n)), or (m, m) with"
+    " mode 'complete'; mode 'r' gives R alone, and Q empty.",
+    "Sign and logarithm of the size of the determinant; of a singular matrix 0 and -inf.",
     "X of A X = B, or of X A = B with left=False. A is square; B is a matrix or, where its shape "
     "is A's without the last dimension or it has one dimension, a vector. A singular A is an "
     "error.",
+    "linalg_solve that reports a singular A in info: the place of the zero pivot, from 1, else 0."
+    " Its result is NaN then. check_errors makes it an error again.",
     "X of A X = B, or of X A = B with left=False, for a triangular A: only that triangle is read,"
     " and with unitriangular its diagonal counts as ones.",
+    "A = U diag(S) Vh, with orthonormal columns of U and rows of Vh and falling S. U and Vh are "
+    "square, or (m, k) and (k, n), k = min(m, n), without full_matrices. The largest element of "
+    "each column of U is positive.",
+    "The singular values of a matrix or of each of a batch, falling.",
+    "Inverse of a tensor whose first ind dims are the rows of a square matrix and the others its "
+    "columns.",
+    "X of tensordot(A, X) = B, over all dims of X; dims of A are moved to its end first.",
+    "The powers 0 to N - 1 of each element, along a new last dim; N is the size of the last dim "
+    "by default.",
+    "Sums of the products of vectors along a dimension; the others broadcast.",
     "Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or "
     "smallest |x| for inf and -inf.",
     "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
     "steps evenly spaced numbers from start to end, both included.",
+    "Divides each element by (k + alpha * m) to the power of beta, where m is the mean of the "
+    "squares of `size` neighbouring channels. input: (N, C, ...).",
     "Natural logarithm.",
     "Logarithm to base 10.",
     "log(1 + x), exact for small x.",
     "Logarithm to base 2.",
+    "Numbers whose logarithms are normal with that mean and standard deviation, like input.",
     "Logarithm of softmax, exact where softmax would be 0.",
     "Gradient of log_softmax from its result. Has no gradient of its own, as softmax_backward.",
+    "log(exp(input) + exp(other)) without overflow.",
+    "log2(2^input + 2^other) without overflow.",
+    "Logarithm of the running sum of exponentials along a dimension, without overflow.",
+    "Logarithm of the determinant; NaN where that is negative, -inf where it is 0.",
     "True where both are non-zero.",
     "True where x is zero or false.",
     "True where at least one is non-zero.",
     "True where exactly one is non-zero.",
+    "log(x / (1 - x)), the inverse of sigmoid; NaN outside [0, 1], or x cut to [eps, 1 - eps] "
+    "first.",
     "log(sigmoid(x)), exact for large |x|.",
+    "Powers of base whose exponents are evenly spaced from start to end, both included.",
     "log(sum(exp(x))) along the dimensions, without overflow. Integers become floats.",
+    "The norm of each window of a signal (N, C, L) or (C, L): the root of the sum of powers by "
+    "norm_type.",
+    "The norm of each window of an image (N, C, H, W) or (C, H, W): the root of the sum of powers"
+    " by norm_type.",
+    "The norm of each window of a volume (N, C, D, H, W) or (C, D, H, W): the root of the sum of "
+    "powers by norm_type.",
+    "An LSTM over a sequence (T, B, n), or (B, T, n) with batch_first. hx: h0 and c0 (layers * "
+    "directions, B, H); params, for each layer and direction: w_ih, w_hh, with has_biases b_ih, "
+    "b_hh, with projections w_hr. Dropout comes between layers.",
+    "One step of an LSTM: input (B, n) or (n), hx the states (h, c), w_ih (4 H, n), w_hh (4 H, "
+    "H).",
     "True where input < other.",
+    "Row exchanges of an LU decomposition as a permutation: the row of A that each row of L U is,"
+    " from 0.",
+    "linalg_lu_solve with its arguments in another order.",
+    "P, L and U of a packed LU decomposition; what is not asked for is empty.",
+    "max(0, margin - target (input1 - input2)).",
+    "max(0, margin + input - other).",
     "input with value where mask is true; both broadcast.",
+    "input with source's elements, one after the other, where mask is true; input and mask "
+    "broadcast.",
     "The elements of input where mask is true, as a vector; both broadcast.",
     "Matrix product of the last two dimensions; the others are a batch and broadcast. A vector "
     "counts as a row on the left and as a column on the right, and that dimension is left out of "
     "the result.",
+    "linalg_matrix_exp by its older name.",
+    "linalg_matrix_power by its older name.",
+    "Sum of the diagonal of a matrix: PyTorch's trace, a name that C gives to capture.",
     "Largest element of all; NaN wins. Ties share the gradient.",
     "Largest element along a dimension and its first index; NaN wins. The gradient goes to that "
     "index.",
+    "The larger of two elements: maximum under the name that PyTorch's max has for it.",
+    "The largest element of each window of a signal (N, C, L) or (C, L). See max_pool2d.",
+    "max_pool1d, and where in its signal each largest element was.",
     "The largest element of each window of an image (N, C, H, W) or (C, H, W). stride None means "
     "kernel_size; padding counts as minus infinity. A NaN in a window wins.",
     "The gradient of max_pool2d: grad added up at the indices in images of input_size.",
     "max_pool2d, and where in its image (row * W + column) each largest element was.",
+    "The largest element of each window of a volume (N, C, D, H, W) or (C, D, H, W). See "
+    "max_pool2d.",
+    "max_pool3d, and where in its volume ((depth * H + row) * W + column) each largest element "
+    "was.",
+    "Signals with the elements of input at the indices that max_pool1d gave, zero elsewhere. "
+    "output_size says which of the sizes it was that max_pool1d makes one.",
+    "Images with the elements of input at the indices that max_pool2d gave, zero elsewhere. See "
+    "max_unpool1d.",
+    "Volumes with the elements of input at the indices that max_pool3d gave, zero elsewhere. See "
+    "max_unpool1d.",
     "The larger of two elements; NaN wins. A tie shares the gradient.",
     "Mean of all elements, or along the dimensions listed. NaN where there are none.",
+    "The middle one of all elements in order, the lower of two; NaN if there is one. Equals share"
+    " the gradient.",
+    "The middle element along a dimension, the lower of two, and its index; NaN if there is one. "
+    "The gradient goes to that index.",
+    "For vectors, the coordinates of the grid they span, as views: result i varies along "
+    "dimension i alone. With indexing 'xy' the first two dimensions change places.",
     "Smallest element of all; NaN wins. Ties share the gradient.",
     "Smallest element along a dimension and its first index; NaN wins. The gradient goes to that "
     "index.",
+    "The smaller of two elements: minimum under the name that PyTorch's min has for it.",
     "The smaller of two elements; NaN wins. A tie shares the gradient.",
     "x * tanh(softplus(x)).",
     "Product of two matrices: (m, k) x (k, n) gives (m, n).",
+    "The element that occurs most often along a dimension, the smallest of several, and its last "
+    "index.",
     "Dimensions moved from source to destination; the others keep their order.",
     "Squared differences, averaged ('mean'), added up ('sum') or as they are ('none').",
+    "Elements in order along the first dimension.",
     "Product of two tensors, broadcast.",
+    "Attention with several heads between inputs (length, batch, width) or (length, width): "
+    "projected by in_proj_weight (one matrix (3 E, E), or three) and at last by out_proj_weight. "
+    "Bool masks are true where a key is shut out, others are added. weights says whether the "
+    "second result is NULL ('none'), the mean over the heads ('mean') or each head's ('each').",
+    "The mean over classes i, the target left out of the sum, of max(0, margin - x[target] + "
+    "x[i])^p, times the target's weight.",
+    "The sum over targets t (up to the first -1) and classes i that are none of max(0, 1 - x[t] +"
+    " x[i]), divided by the number of classes.",
+    "binary_cross_entropy_with_logits, averaged over the last dimension first.",
+    "num_samples positions of each row of weights, drawn with probabilities proportional to them;"
+    " without replacement each at most once.",
     "Product of a matrix and a vector: (m, k) x (k) gives (m).",
+    "Logarithm of the multivariate gamma function of dimension p.",
+    "input with 0 (or nan) for NaN, and the largest and smallest number of the type (or posinf, "
+    "neginf) for the infinities.",
+    "Mean of all elements that are not NaN, or along the dimensions listed; NaN where there are "
+    "none.",
+    "The middle one of all elements that are not NaN, the lower of two. Equals share the "
+    "gradient.",
+    "The middle one along a dimension of those that are not NaN, and its index.",
+    "The quantile of the elements that are not NaN.",
+    "Sum of all elements that are not NaN, or along the dimensions listed.",
     "length indices of a dimension from start on.",
     "batch_norm with the statistics it used and, in training, the batch's unbiased variance. "
     "Changes nothing in place. Gradients flow through output only.",
@@ -531,43 +1177,102 @@ const char *const cni_op_docs[] = {
     "of its own.",
     "True where input != other.",
     "Negative of each element.",
+    "The floating-point number next to input towards other. The gradient goes to input.",
+    "What nextafter runs; drop: how many bits the type's fraction is shorter than the one "
+    "computed in.",
     "The negative of input (N, C, ...) at the class that target (N, ...) names, times its weight."
     " 'mean' divides by the weights' sum; targets equal to ignore_index do not count.",
     "The positions of all elements that are not zero, one row of indices each, in row-major "
     "order, as int64.",
     "Vector norm of order p: what linalg_vector_norm computes.",
+    "Normal random numbers with a mean and a standard deviation for each, which broadcast. Its "
+    "gradient is zero.",
+    "Normal random numbers of that mean and standard deviation, like input.",
     "For each integer a row of num_classes zeros with a 1 at its place, as int64. -1: as many "
     "classes as the largest integer needs.",
     "A tensor of ones.",
     "A tensor of ones like input.",
     "All products of two vectors: (m) and (n) give (m, n).",
+    "input with a border: 'constant' (of value, any dimensions), 'reflect' (mirrored without the "
+    "edge), 'replicate' (the edge repeated) or 'circular' (the other end), these over the last 1 "
+    "to 3 dimensions behind the channels. pad holds pairs of sizes before and after, of the last "
+    "dimension first; negative ones cut.",
+    "p-norm of x1 - x2 + eps along the last dimension.",
+    "Copies of up to 8 consecutive pieces along dim. Their gradients are joined at once, where "
+    "those of views would each be added into zeros.",
+    "Distances, in the p-norm, of all pairs of rows of a matrix, the pair (0, 1) first, then (0, "
+    "2).",
     "Dimensions in another order.",
+    "Pseudo-inverse: singular values up to max(atol, rtol * the largest) count as 0. The "
+    "tolerances get no gradient.",
+    "linalg_pinv by its older name.",
+    "Channels spread over blocks of r by r pixels: (..., C r r, H, W) becomes (..., C, H r, W r).",
+    "Blocks of r by r pixels as channels: (..., C, H r, W r) becomes (..., C r r, H, W).",
     "Runs a pointwise program over broadcast inputs in one pass; what gradients of pointwise ops "
     "are made of.",
+    "exp(input) - target input, or input - target log(input + eps) without log_input; full adds "
+    "Stirling's approximation of log(target!) for targets above 1.",
+    "The terms of poisson_nll_loss.",
+    "The n-th derivative of digamma.",
+    "input itself; not for bool.",
     "input to the power of exponent, broadcast.",
+    "x where positive, weight * x elsewhere; weight is one number or one for each channel (dim "
+    "1).",
+    "x where positive, weight * x elsewhere, broadcast. What prelu runs.",
     "Product of all elements. Integers and bool multiply in int64.",
     "Product along one dimension.",
+    "input with source's elements written (or added) at these places of it, laid flat; negative "
+    "ones count from the end.",
+    "The element below which the part q of all elements (or of those along dim) lies, between two"
+    " by interpolation: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'. A vector q gives a "
+    "leading dimension. NaN if there is one.",
+    "Radians as degrees: x * 180 / pi.",
     "Uniform random numbers in [0, 1).",
     "Uniform random numbers in [0, 1), like input.",
     "Random integers from low up to but without high.",
+    "Random integers from low up to but without high, in input's shape and type.",
     "Random numbers of the standard normal distribution.",
     "Standard normal random numbers, like input.",
+    "Random integers from low (0) up to but without high (as far as the type holds all of them), "
+    "like input.",
     "The integers 0 to n - 1 in random order.",
+    "The terms of margin_ranking_loss.",
+    "All elements as a vector; a view where possible.",
     "1 / x.",
     "max(x, 0). The gradient at 0 is 0.",
     "x cut to [0, 6].",
     "Remainder of a division rounded down: the sign is other's.",
+    "Scales each slice along dim whose p-norm is larger than maxnorm down to it.",
     "The whole tensor repeated that often along each dimension; more repeats than dimensions add "
     "leading ones.",
     "Each element repeated that often next to itself along dim; without dim, of the flattened "
     "tensor.",
+    "Each element repeated next to itself along dim as often as repeats says; without dim, of the"
+    " flattened tensor. output_size is the sum of repeats, where it is known.",
+    "Each position of a vector, as often as its element says. output_size, where known, must be "
+    "their sum; without it the size of the result depends on the data.",
+    "input with these numbers for NaN and the infinities. What nan_to_num runs.",
+    "interpolate along one dim. mode: nearest, nearest-exact, linear or cubic; scale: 0 for the "
+    "ratio of sizes. uint8 computes with weights of 16 bits and rounds.",
+    "The gradient of resample with respect to its input, whose size along dim is input_size.",
     "input under another shape: a view where possible, else a copy. One size may be -1.",
     "x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own "
     "epsilon (float32's for smaller types).",
+    "A recurrent network with relu over a sequence; arguments as gru's.",
+    "relu(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.",
+    "A recurrent network with tanh over a sequence; arguments as gru's.",
+    "tanh(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.",
     "Elements moved on by shifts along dims; what leaves at one end comes in at the other. "
     "Without dims, of the flattened tensor.",
+    "input turned k times by a right angle in the plane of two dims, from the first towards the "
+    "second.",
     "Nearest number with that many decimals; ties go to even.",
+    "The indices that bring the rows of a matrix into the order of their elements, first to last."
+    " Equal rows keep their order; NaN counts as the largest.",
+    "x where positive, elsewhere x times a slope drawn from [lower, upper) for each element; "
+    "outside training their mean.",
     "1 / sqrt(x).",
+    "other - alpha * input, broadcast.",
     "softmax(scale * query key^T + attn_mask) value for (..., H, L, E), (..., H, S, E) and (..., "
     "H, S, Ev). A bool mask says True where a key takes part; is_causal lets a query see keys up "
     "to its own position; scale is 1 / sqrt(E) unless given. With enable_gqa key and value may "
@@ -580,30 +1285,57 @@ const char *const cni_op_docs[] = {
     "index along dim. What scatter_reduce runs for these.",
     "src folded into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'."
     " Without include_self, input's own values there do not count.",
+    "input with src added ('add') or multiplied in ('multiply') at index along dim.",
+    "input with a number written at index along dim.",
+    "input with a number added ('add') or multiplied in ('multiply') at index along dim.",
     "Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where "
     "gradients of gradients are recorded, explicit formulas take its place.",
     "Attention of (B, H, L, E), (B, Hk, S, E) and (B, Hk, S, Ev) with H a multiple of Hk, and the"
     " logarithm of each query's sum of exponentials, (B, H, L). Memory is linear in L and S.",
+    "Where each number of input would have to be inserted to keep the sequence in order: before "
+    "its equals, or behind them with right or side 'right'. The sequence is a vector, or has one "
+    "for each row of input along the last dimension; sorter: the indices that would sort it.",
     "One index of a dimension, which goes away. Negative indices count from the end.",
     "A copy of input whose index of dimension dim is src.",
+    "elu with the alpha and scale that keep mean 0 and variance 1.",
+    "-1, 0 or 1 by the sign of each element: sign, as there are no complex numbers.",
     "1 / (1 + exp(-x)).",
+    "sigmoid(input + other): a gate of a GRU.",
     "-1, 0 or 1 by the sign of each element.",
+    "True where the sign bit is set: negative numbers, -0.0 too.",
     "x * sigmoid(x).",
     "Sine.",
+    "sin(pi x) / (pi x), and 1 at 0.",
     "Hyperbolic sine.",
     "Indices start, start + step, ... before end of a dimension, with Python's rules; step may be"
     " negative.",
     "A copy of input whose slice along dimension dim is src.",
+    "linalg_slogdet by its older name.",
     "Squared differences over 2 beta below beta, absolute ones less beta / 2 above; beta 0 is "
     "l1_loss.",
     "The terms of smooth_l1_loss; beta is positive.",
+    "log(1 + exp(-target input)).",
+    "The terms of soft_margin_loss.",
     "exp(x) divided by its sum along a dimension.",
     "Gradient of softmax from its result. Has no gradient of its own: softmax writes its gradient"
     " with plain ops where that is asked for.",
     "softmax of -x.",
     "log(1 + exp(beta * x)) / beta; x itself where beta * x is above threshold.",
+    "x moved towards 0 by lambd, and 0 within +-lambd.",
+    "x / (1 + |x|).",
     "Elements in order along a dimension, and the indices they had. Equal elements always keep "
     "their order; NaN counts as the largest.",
+    "-x log(x); 0 at 0, -infinity below.",
+    "exp(x^2) erfc(x), which does not underflow.",
+    "exp(-|x|) i0(x).",
+    "Modified Bessel function of the first kind, order 1.",
+    "exp(-|x|) i1(x).",
+    "Logarithm of the standard normal distribution function, exact far to the left too.",
+    "The standard normal distribution function.",
+    "Inverse of the standard normal distribution function; NaN outside [0, 1].",
+    "input * log(1 + other); 0 where input is 0, NaN where other is.",
+    "Hurwitz's zeta function: the sum of (k + other)^-input over k >= 0. Only other has a "
+    "gradient.",
     "Pieces of that size along a dimension; the last may be smaller.",
     "Pieces of these sizes along a dimension.",
     "Square root.",
@@ -615,33 +1347,75 @@ const char *const cni_op_docs[] = {
     "Standard deviation and mean.",
     "input - alpha * other, broadcast.",
     "Sum of all elements, or along the dimensions listed. Integers and bool add up in int64.",
+    "linalg_svd by its older name: V is not transposed, some=True asks for the smaller U and V. "
+    "Without compute_uv they are zeros.",
     "The transpose of a matrix; vectors and numbers stay as they are.",
+    "The elements of input, laid flat, at these places; negative ones count from the end. Of "
+    "index's shape.",
     "gather whose other sizes broadcast; without dim, from the flattened tensor.",
     "Tangent.",
     "Hyperbolic tangent.",
+    "tanh(input + gate other): what a GRU would write.",
+    "x - tanh(x).",
+    "That many pieces along a dimension, the first ones longer by one where it does not divide.",
+    "The pieces between these indices of a dimension.",
+    "Products summed over dims_self of input and dims_other of other; the result has their other "
+    "dimensions.",
+    "x where above threshold, value elsewhere.",
     "Like repeat, but fewer counts than dimensions are allowed and stand for the last ones.",
     "A copy on that device.",
     "The k largest (or smallest) elements along a dimension, in order, and their indices; NaN "
     "counts as the largest. Of equal elements the first are taken.",
     "Two dimensions swapped.",
+    "The integral of y along a dimension by the trapezoidal rule, at places x or at equal "
+    "distances dx.",
+    "linalg_solve_triangular by its older name, and a copy of A.",
     "The lower triangle of the last two dimensions, zero above it; diagonal > 0 keeps that many "
     "more above.",
+    "The rows and the columns of the lower triangle of a row by col matrix, as (2, n), in row-"
+    "major order.",
+    "max(0, margin + distance of anchor and positive - distance of anchor and negative); with "
+    "swap the lesser of the negative's distances from both counts.",
     "The upper triangle of the last two dimensions, zero below it; diagonal > 0 leaves that many "
     "more out.",
+    "The rows and the columns of the upper triangle of a row by col matrix, as (2, n), in row-"
+    "major order.",
     "input / other as floating-point numbers, broadcast.",
     "Integer part of x.",
     "Quotient rounded towards zero. An integer division by zero is an error.",
     "Each index of a dimension as a tensor of its own.",
     "Dimension dim split into several of these sizes; one may be -1.",
     "Windows of that size along a dimension, step apart, as a new last dimension.",
+    "Uniform random numbers in [from, to), like input.",
+    "The different elements, in order; or the different slices along dim, in the order of their "
+    "elements. Also, where asked for: for each element the place of its equal in output (in "
+    "input's shape; a vector with dim), and how often each occurs; else nothing (0). NaN equals "
+    "nothing. Carries no gradient; not for captures.",
+    "The first of each run of equal elements, or of equal slices along dim; the other results as "
+    "those of unique. Carries no gradient; not for captures.",
+    "Positions in a flattened tensor as coordinates: one tensor per size of shape.",
     "With a new dimension of size 1 before dim.",
+    "The powers 0 to N - 1 (N: the length of x) of a vector's elements, a row each, highest first"
+    " unless increasing.",
     "Variance of all elements, or along the dimensions listed: squared deviations over count - "
     "correction.",
     "Variance and mean.",
+    "Sum of the products of the elements of two vectors.",
     "input under another shape, sharing its memory; one size may be -1. An error where that needs"
     " a copy.",
+    "The same memory read as another type. Elements of another size make the last dimension, "
+    "which must be dense, longer or shorter. No gradient flows.",
+    "Equal pieces along dimension 0.",
+    "The pieces between these indices of dimension 0.",
     "Tensors on top of each other: along dimension 0, vectors as rows.",
+    "The gradient of weighted_gather with respect to its weight.",
+    "Sums of weighted elements: result[n][c][p] = sum over k of weight[n][k][p] * "
+    "input[n][c][index[n][k][p]]. input: (N, C, S), index and weight: (N, K, P), result: (N, C, "
+    "P). A negative index stands for zero.",
+    "The gradient of weighted_gather with respect to its input, which has `size` elements per "
+    "channel.",
     "input where condition is true (non-zero), other elsewhere; all three broadcast.",
+    "input * log(other); 0 where input is 0, NaN where other is.",
     "A tensor of zeros.",
     "A tensor of zeros like input.",
     NULL,
@@ -688,6 +1462,11 @@ static inline cn_value code_or_none(int64_t x)
   return x ? cn_v_int(x) : cn_v_none();
 }
 
+static inline cn_value tristate(int64_t x, cn_value fallback)
+{
+  return x ? cn_v_bool(x != CN_ZERO) : fallback;
+}
+
 static inline int64_t int_or(int64_t x, int64_t fallback)
 {
   return x == 0 ? fallback : x == CN_ZERO ? 0 : x;
@@ -707,6 +1486,12 @@ static inline cn_value ints_or(cn_ints x, const int64_t *fallback, size_t n)
 {
   if (x.v) return cn_v_ints(x.v, x.n);
   return fallback ? cn_v_ints(fallback, n) : cn_v_none();
+}
+
+static inline cn_value floats_or(const double *x, size_t nx, const double *fallback, size_t n)
+{
+  if (x) return cn_v_floats(x, nx);
+  return fallback ? cn_v_floats(fallback, n) : cn_v_none();
 }
 
 /* An array option of n elements: all zero is the default, {x} is {x, x, ...}. room: n elements. */
@@ -772,6 +1557,12 @@ cn_tensor *cn_acosh_(cn_tensor *input)
   return cni_apply1(CNI_OP_acosh, args, 1, input);
 }
 
+cn_tensor *cn_adaptive_avg_pool1d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
+  return cni_apply1(CNI_OP_adaptive_avg_pool1d, args, 2, NULL);
+}
+
 cn_tensor *cn_adaptive_avg_pool2d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
 {
   int64_t output_size_room[2];
@@ -784,6 +1575,68 @@ cn_tensor *cn_adaptive_avg_pool2d_backward(cn_tensor *grad, const int64_t *input
 {
   cn_value args[] = {cn_v_tensor(grad), cn_v_ints(input_size, ninput_size)};
   return cni_apply1(CNI_OP_adaptive_avg_pool2d_backward, args, 2, NULL);
+}
+
+cn_tensor *cn_adaptive_avg_pool3d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
+{
+  int64_t output_size_room[3];
+  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 3, output_size_room)};
+  return cni_apply1(CNI_OP_adaptive_avg_pool3d, args, 2, NULL);
+}
+
+cn_tensor *cn_adaptive_max_pool1d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
+  return cni_apply1(CNI_OP_adaptive_max_pool1d, args, 2, NULL);
+}
+
+int cn_adaptive_max_pool1d_with_indices(cn_tensor **output, cn_tensor **indices, cn_tensor *input,
+                                        const int64_t *output_size, size_t noutput_size)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
+  int status = cni_applyn(CNI_OP_adaptive_max_pool1d_with_indices, args, 2, results, 2);
+  if (output) *output = results[0];
+  if (indices) *indices = results[1];
+  return status;
+}
+
+cn_tensor *cn_adaptive_max_pool2d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
+{
+  int64_t output_size_room[2];
+  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 2, output_size_room)};
+  return cni_apply1(CNI_OP_adaptive_max_pool2d, args, 2, NULL);
+}
+
+int cn_adaptive_max_pool2d_with_indices(cn_tensor **output, cn_tensor **indices, cn_tensor *input,
+                                        const int64_t *output_size, size_t noutput_size)
+{
+  int64_t output_size_room[2];
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 2, output_size_room)};
+  int status = cni_applyn(CNI_OP_adaptive_max_pool2d_with_indices, args, 2, results, 2);
+  if (output) *output = results[0];
+  if (indices) *indices = results[1];
+  return status;
+}
+
+cn_tensor *cn_adaptive_max_pool3d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
+{
+  int64_t output_size_room[3];
+  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 3, output_size_room)};
+  return cni_apply1(CNI_OP_adaptive_max_pool3d, args, 2, NULL);
+}
+
+int cn_adaptive_max_pool3d_with_indices(cn_tensor **output, cn_tensor **indices, cn_tensor *input,
+                                        const int64_t *output_size, size_t noutput_size)
+{
+  int64_t output_size_room[3];
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 3, output_size_room)};
+  int status = cni_applyn(CNI_OP_adaptive_max_pool3d_with_indices, args, 2, results, 2);
+  if (output) *output = results[0];
+  if (indices) *indices = results[1];
+  return status;
 }
 
 static cn_tensor *run_add(cn_tensor *input, cn_tensor *other, const cn_add_opts *opts,
@@ -806,6 +1659,31 @@ cn_tensor *cn_add_with(cn_tensor *input, cn_tensor *other, const cn_add_opts *op
 cn_tensor *cn_add_inplace_with(cn_tensor *input, cn_tensor *other, const cn_add_opts *opts)
 {
   return run_add(input, other, opts, input);
+}
+
+static cn_tensor *run_addbmm(cn_tensor *input, cn_tensor *batch1, cn_tensor *batch2,
+                             const cn_addbmm_opts *opts, cn_tensor *dest)
+{
+  cn_addbmm_opts room;
+  const cn_addbmm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "addbmm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(batch1), cn_v_tensor(batch2),
+                     cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
+  return cni_apply1(CNI_OP_addbmm, args, 5, dest);
+}
+
+cn_tensor *cn_addbmm_with(cn_tensor *input, cn_tensor *batch1, cn_tensor *batch2,
+                          const cn_addbmm_opts *opts)
+{
+  return run_addbmm(input, batch1, batch2, opts, NULL);
+}
+
+cn_tensor *cn_addbmm_inplace_with(cn_tensor *input, cn_tensor *batch1, cn_tensor *batch2,
+                                  const cn_addbmm_opts *opts)
+{
+  return run_addbmm(input, batch1, batch2, opts, input);
 }
 
 static cn_tensor *run_addcdiv(cn_tensor *input, cn_tensor *tensor1, cn_tensor *tensor2,
@@ -883,6 +1761,69 @@ cn_tensor *cn_addmm_inplace_with(cn_tensor *input, cn_tensor *mat1, cn_tensor *m
   return run_addmm(input, mat1, mat2, opts, input);
 }
 
+static cn_tensor *run_addmv(cn_tensor *input, cn_tensor *mat, cn_tensor *vec,
+                            const cn_addmv_opts *opts, cn_tensor *dest)
+{
+  cn_addmv_opts room;
+  const cn_addmv_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "addmv");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat), cn_v_tensor(vec),
+                     cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
+  return cni_apply1(CNI_OP_addmv, args, 5, dest);
+}
+
+cn_tensor *cn_addmv_with(cn_tensor *input, cn_tensor *mat, cn_tensor *vec,
+                         const cn_addmv_opts *opts)
+{
+  return run_addmv(input, mat, vec, opts, NULL);
+}
+
+cn_tensor *cn_addmv_inplace_with(cn_tensor *input, cn_tensor *mat, cn_tensor *vec,
+                                 const cn_addmv_opts *opts)
+{
+  return run_addmv(input, mat, vec, opts, input);
+}
+
+static cn_tensor *run_addr(cn_tensor *input, cn_tensor *vec1, cn_tensor *vec2,
+                           const cn_addr_opts *opts, cn_tensor *dest)
+{
+  cn_addr_opts room;
+  const cn_addr_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "addr");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(vec1), cn_v_tensor(vec2),
+                     cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
+  return cni_apply1(CNI_OP_addr, args, 5, dest);
+}
+
+cn_tensor *cn_addr_with(cn_tensor *input, cn_tensor *vec1, cn_tensor *vec2,
+                        const cn_addr_opts *opts)
+{
+  return run_addr(input, vec1, vec2, opts, NULL);
+}
+
+cn_tensor *cn_addr_inplace_with(cn_tensor *input, cn_tensor *vec1, cn_tensor *vec2,
+                                const cn_addr_opts *opts)
+{
+  return run_addr(input, vec1, vec2, opts, input);
+}
+
+cn_tensor *cn_affine_grid_with(cn_tensor *theta, const int64_t *size, size_t nsize,
+                               const cn_affine_grid_opts *opts)
+{
+  cn_affine_grid_opts room;
+  const cn_affine_grid_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "affine_grid");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(theta), cn_v_ints(size, nsize),
+                     tristate(o->align_corners, cn_v_none())};
+  return cni_apply1(CNI_OP_affine_grid, args, 3, NULL);
+}
+
 cn_tensor *cn_all_with(cn_tensor *input, const cn_all_opts *opts)
 {
   cn_all_opts room;
@@ -892,6 +1833,29 @@ cn_tensor *cn_all_with(cn_tensor *input, const cn_all_opts *opts)
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_all, args, 3, NULL);
+}
+
+cn_tensor *cn_allclose_with(cn_tensor *input, cn_tensor *other, const cn_allclose_opts *opts)
+{
+  cn_allclose_opts room;
+  const cn_allclose_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "allclose");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->rtol, 1e-05)),
+                     cn_v_float(float_or(o->atol, 1e-08)), cn_v_bool(o->equal_nan)};
+  return cni_apply1(CNI_OP_allclose, args, 5, NULL);
+}
+
+cn_tensor *cn_alpha_dropout_with(cn_tensor *input, const cn_alpha_dropout_opts *opts)
+{
+  cn_alpha_dropout_opts room;
+  const cn_alpha_dropout_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "alpha_dropout");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)), cn_v_bool(o->training)};
+  return cni_apply1(CNI_OP_alpha_dropout, args, 3, NULL);
 }
 
 cn_tensor *cn_amax_with(cn_tensor *input, const cn_amax_opts *opts)
@@ -916,6 +1880,26 @@ cn_tensor *cn_amin_with(cn_tensor *input, const cn_amin_opts *opts)
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, dim_default, 0), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_amin, args, 3, NULL);
+}
+
+int cn_aminmax_with(cn_tensor **min, cn_tensor **max, cn_tensor *input, int64_t dim,
+                    const cn_aminmax_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_aminmax_opts room;
+  const cn_aminmax_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "aminmax");
+  if (!o) {
+    if (min) *min = NULL;
+    if (max) *max = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), int_or_none(dim), cn_v_bool(o->keepdim)};
+  int status = cni_applyn(CNI_OP_aminmax, args, 3, results, 2);
+  if (min) *min = results[0];
+  if (max) *max = results[1];
+  return status;
 }
 
 cn_tensor *cn_any_with(cn_tensor *input, const cn_any_opts *opts)
@@ -975,12 +1959,28 @@ cn_tensor *cn_argsort_with(cn_tensor *input, const cn_argsort_opts *opts)
   return cni_apply1(CNI_OP_argsort, args, 4, NULL);
 }
 
+cn_tensor *cn_argwhere(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_argwhere, args, 1, NULL);
+}
+
 cn_tensor *cn_as_strided(cn_tensor *input, const int64_t *size, size_t nsize, const int64_t *stride,
                          size_t nstride, int64_t storage_offset)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(size, nsize), cn_v_ints(stride, nstride),
                      int_or_none(storage_offset)};
   return cni_apply1(CNI_OP_as_strided, args, 4, NULL);
+}
+
+cn_tensor *cn_as_strided_from(cn_tensor *input, const int64_t *size, size_t nsize,
+                              const int64_t *stride, size_t nstride, int64_t storage_offset,
+                              const int64_t *own_stride, size_t nown_stride, int64_t own_offset)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(size, nsize), cn_v_ints(stride, nstride),
+                     cn_v_int(storage_offset), cn_v_ints(own_stride, nown_stride),
+                     cn_v_int(own_offset)};
+  return cni_apply1(CNI_OP_as_strided_from, args, 6, NULL);
 }
 
 cn_tensor *cn_as_strided_scatter(cn_tensor *input, cn_tensor *src, const int64_t *size,
@@ -1052,6 +2052,42 @@ cn_tensor *cn_atanh_(cn_tensor *input)
   return cni_apply1(CNI_OP_atanh, args, 1, input);
 }
 
+cn_tensor *cn_atleast_1d(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_atleast_1d, args, 1, NULL);
+}
+
+cn_tensor *cn_atleast_2d(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_atleast_2d, args, 1, NULL);
+}
+
+cn_tensor *cn_atleast_3d(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_atleast_3d, args, 1, NULL);
+}
+
+cn_tensor *cn_avg_pool1d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
+                              const cn_avg_pool1d_opts *opts)
+{
+  int64_t stride_room[1];
+  static const int64_t padding_default[] = {0};
+  int64_t padding_room[1];
+  cn_avg_pool1d_opts room;
+  const cn_avg_pool1d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "avg_pool1d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     fixed_or(o->stride, 1, NULL, stride_room),
+                     fixed_or(o->padding, 1, padding_default, padding_room),
+                     cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad)};
+  return cni_apply1(CNI_OP_avg_pool1d, args, 6, NULL);
+}
+
 cn_tensor *cn_avg_pool2d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
                               int64_t divisor_override, const cn_avg_pool2d_opts *opts)
 {
@@ -1089,6 +2125,26 @@ cn_tensor *cn_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_size, si
   return cni_apply1(CNI_OP_avg_pool2d_backward, args, 8, NULL);
 }
 
+cn_tensor *cn_avg_pool3d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
+                              int64_t divisor_override, const cn_avg_pool3d_opts *opts)
+{
+  int64_t kernel_size_room[3];
+  int64_t stride_room[3];
+  static const int64_t padding_default[] = {0, 0, 0};
+  int64_t padding_room[3];
+  cn_avg_pool3d_opts room;
+  const cn_avg_pool3d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "avg_pool3d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 3, kernel_size_room),
+                     fixed_or(o->stride, 3, NULL, stride_room),
+                     fixed_or(o->padding, 3, padding_default, padding_room),
+                     cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad),
+                     int_or_none(divisor_override)};
+  return cni_apply1(CNI_OP_avg_pool3d, args, 7, NULL);
+}
+
 static cn_tensor *run_baddbmm(cn_tensor *input, cn_tensor *batch1, cn_tensor *batch2,
                               const cn_baddbmm_opts *opts, cn_tensor *dest)
 {
@@ -1112,6 +2168,18 @@ cn_tensor *cn_baddbmm_inplace_with(cn_tensor *input, cn_tensor *batch1, cn_tenso
                                    const cn_baddbmm_opts *opts)
 {
   return run_baddbmm(input, batch1, batch2, opts, input);
+}
+
+cn_tensor *cn_bartlett_window_with(int64_t window_length, const cn_bartlett_window_opts *opts)
+{
+  cn_bartlett_window_opts room;
+  const cn_bartlett_window_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "bartlett_window");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic), code_or_none(o->dtype),
+                     code_or_none(o->device)};
+  return cni_apply1(CNI_OP_bartlett_window, args, 4, NULL);
 }
 
 cn_tensor *cn_batch_norm_with(cn_tensor *input, cn_tensor *running_mean, cn_tensor *running_var,
@@ -1152,6 +2220,35 @@ cn_tensor *cn_bernoulli(cn_tensor *input)
   return cni_apply1(CNI_OP_bernoulli, args, 1, NULL);
 }
 
+static cn_tensor *run_bernoulli_p(cn_tensor *input, const cn_bernoulli_p_opts *opts,
+                                  cn_tensor *dest)
+{
+  cn_bernoulli_p_opts room;
+  const cn_bernoulli_p_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "bernoulli_p");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5))};
+  return cni_apply1(CNI_OP_bernoulli_p, args, 2, dest);
+}
+
+cn_tensor *cn_bernoulli_p_with(cn_tensor *input, const cn_bernoulli_p_opts *opts)
+{
+  return run_bernoulli_p(input, opts, NULL);
+}
+
+cn_tensor *cn_bernoulli_p_inplace_with(cn_tensor *input, const cn_bernoulli_p_opts *opts)
+{
+  return run_bernoulli_p(input, opts, input);
+}
+
+cn_tensor *cn_bilinear(cn_tensor *input1, cn_tensor *input2, cn_tensor *weight, cn_tensor *bias)
+{
+  cn_value args[] = {cn_v_tensor(input1), cn_v_tensor(input2), cn_v_tensor(weight),
+                     cn_v_tensor(bias)};
+  return cni_apply1(CNI_OP_bilinear, args, 4, NULL);
+}
+
 cn_tensor *cn_binary_cross_entropy_with(cn_tensor *input, cn_tensor *target,
                                         const cn_binary_cross_entropy_opts *opts)
 {
@@ -1176,6 +2273,17 @@ cn_tensor *cn_binary_cross_entropy_with_logits_with(
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(o->weight),
                      cn_v_str(o->reduction ? o->reduction : "mean"), cn_v_tensor(o->pos_weight)};
   return cni_apply1(CNI_OP_binary_cross_entropy_with_logits, args, 5, NULL);
+}
+
+cn_tensor *cn_bincount_with(cn_tensor *input, cn_tensor *weights, const cn_bincount_opts *opts)
+{
+  cn_bincount_opts room;
+  const cn_bincount_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "bincount");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weights), cn_v_int(int_or(o->minlength, 0))};
+  return cni_apply1(CNI_OP_bincount, args, 3, NULL);
 }
 
 cn_tensor *cn_bitwise_and(cn_tensor *input, cn_tensor *other)
@@ -1250,16 +2358,59 @@ cn_tensor *cn_bitwise_xor_(cn_tensor *input, cn_tensor *other)
   return cni_apply1(CNI_OP_bitwise_xor, args, 2, input);
 }
 
+cn_tensor *cn_blackman_window_with(int64_t window_length, const cn_blackman_window_opts *opts)
+{
+  cn_blackman_window_opts room;
+  const cn_blackman_window_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "blackman_window");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic), code_or_none(o->dtype),
+                     code_or_none(o->device)};
+  return cni_apply1(CNI_OP_blackman_window, args, 4, NULL);
+}
+
+cn_tensor *cn_block_diag(cn_tensor *const *tensors, size_t ntensors)
+{
+  cn_value args[] = {cn_v_tensors(tensors, ntensors)};
+  return cni_apply1(CNI_OP_block_diag, args, 1, NULL);
+}
+
 cn_tensor *cn_bmm(cn_tensor *input, cn_tensor *mat2)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat2)};
   return cni_apply1(CNI_OP_bmm, args, 2, NULL);
 }
 
+int cn_broadcast_tensors(cn_tensor **out, size_t capacity, cn_tensor *const *tensors,
+                         size_t ntensors)
+{
+  cn_value args[] = {cn_v_tensors(tensors, ntensors)};
+  return cni_apply_list(CNI_OP_broadcast_tensors, args, 1, out, capacity);
+}
+
 cn_tensor *cn_broadcast_to(cn_tensor *input, const int64_t *size, size_t nsize)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(size, nsize)};
   return cni_apply1(CNI_OP_broadcast_to, args, 2, NULL);
+}
+
+cn_tensor *cn_bucketize_with(cn_tensor *input, cn_tensor *boundaries, const cn_bucketize_opts *opts)
+{
+  cn_bucketize_opts room;
+  const cn_bucketize_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "bucketize");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(boundaries), cn_v_bool(o->out_int32),
+                     cn_v_bool(o->right)};
+  return cni_apply1(CNI_OP_bucketize, args, 4, NULL);
+}
+
+cn_tensor *cn_cartesian_prod(cn_tensor *const *tensors, size_t ntensors)
+{
+  cn_value args[] = {cn_v_tensors(tensors, ntensors)};
+  return cni_apply1(CNI_OP_cartesian_prod, args, 1, NULL);
 }
 
 cn_tensor *cn_cast(cn_tensor *input, cn_dtype dtype)
@@ -1279,6 +2430,54 @@ cn_tensor *cn_cat_with(cn_tensor *const *tensors, size_t ntensors, const cn_cat_
   return cni_apply1(CNI_OP_cat, args, 2, NULL);
 }
 
+static cn_tensor *run_cauchy(cn_tensor *input, const cn_cauchy_opts *opts, cn_tensor *dest)
+{
+  cn_cauchy_opts room;
+  const cn_cauchy_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "cauchy");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->median, 0.0)),
+                     cn_v_float(float_or(o->sigma, 1.0))};
+  return cni_apply1(CNI_OP_cauchy, args, 3, dest);
+}
+
+cn_tensor *cn_cauchy_with(cn_tensor *input, const cn_cauchy_opts *opts)
+{
+  return run_cauchy(input, opts, NULL);
+}
+
+cn_tensor *cn_cauchy_inplace_with(cn_tensor *input, const cn_cauchy_opts *opts)
+{
+  return run_cauchy(input, opts, input);
+}
+
+cn_tensor *cn_cdist_with(cn_tensor *x1, cn_tensor *x2, const cn_cdist_opts *opts)
+{
+  cn_cdist_opts room;
+  const cn_cdist_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "cdist");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_float(float_or(o->p, 2.0)),
+                     cn_v_str(o->compute_mode)};
+  return cni_apply1(CNI_OP_cdist, args, 4, NULL);
+}
+
+cn_tensor *cn_cdist_backward(cn_tensor *grad, cn_tensor *x1, cn_tensor *x2, cn_tensor *cdist,
+                             double p)
+{
+  cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(x1), cn_v_tensor(x2), cn_v_tensor(cdist),
+                     cn_v_float(p)};
+  return cni_apply1(CNI_OP_cdist_backward, args, 5, NULL);
+}
+
+cn_tensor *cn_cdist_forward(cn_tensor *x1, cn_tensor *x2, double p)
+{
+  cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_float(p)};
+  return cni_apply1(CNI_OP_cdist_forward, args, 3, NULL);
+}
+
 cn_tensor *cn_ceil(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
@@ -1291,10 +2490,60 @@ cn_tensor *cn_ceil_(cn_tensor *input)
   return cni_apply1(CNI_OP_ceil, args, 1, input);
 }
 
+static cn_tensor *run_celu(cn_tensor *input, const cn_celu_opts *opts, cn_tensor *dest)
+{
+  cn_celu_opts room;
+  const cn_celu_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "celu");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->alpha, 1.0))};
+  return cni_apply1(CNI_OP_celu, args, 2, dest);
+}
+
+cn_tensor *cn_celu_with(cn_tensor *input, const cn_celu_opts *opts)
+{
+  return run_celu(input, opts, NULL);
+}
+
+cn_tensor *cn_celu_inplace_with(cn_tensor *input, const cn_celu_opts *opts)
+{
+  return run_celu(input, opts, input);
+}
+
+cn_tensor *cn_channel_shuffle(cn_tensor *input, int64_t groups)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(groups)};
+  return cni_apply1(CNI_OP_channel_shuffle, args, 2, NULL);
+}
+
 cn_tensor *cn_channels_last(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_channels_last, args, 1, NULL);
+}
+
+cn_tensor *cn_cholesky_inverse_with(cn_tensor *L, const cn_cholesky_inverse_opts *opts)
+{
+  cn_cholesky_inverse_opts room;
+  const cn_cholesky_inverse_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "cholesky_inverse");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(L), cn_v_bool(o->upper)};
+  return cni_apply1(CNI_OP_cholesky_inverse, args, 2, NULL);
+}
+
+cn_tensor *cn_cholesky_solve_with(cn_tensor *input, cn_tensor *L,
+                                  const cn_cholesky_solve_opts *opts)
+{
+  cn_cholesky_solve_opts room;
+  const cn_cholesky_solve_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "cholesky_solve");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(L), cn_v_bool(o->upper)};
+  return cni_apply1(CNI_OP_cholesky_solve, args, 3, NULL);
 }
 
 int cn_chunk_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t chunks,
@@ -1357,6 +2606,60 @@ cn_tensor *cn_clone(cn_tensor *input)
   return cni_apply1(CNI_OP_clone, args, 1, NULL);
 }
 
+cn_tensor *cn_col2im_with(cn_tensor *input, const int64_t *output_size, size_t noutput_size,
+                          const int64_t *kernel_size, size_t nkernel_size,
+                          const cn_col2im_opts *opts)
+{
+  int64_t output_size_room[2];
+  int64_t kernel_size_room[2];
+  static const int64_t dilation_default[] = {1, 1};
+  int64_t dilation_room[2];
+  static const int64_t padding_default[] = {0, 0};
+  int64_t padding_room[2];
+  static const int64_t stride_default[] = {1, 1};
+  int64_t stride_room[2];
+  cn_col2im_opts room;
+  const cn_col2im_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "col2im");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 2, output_size_room),
+                     spread(kernel_size, nkernel_size, 2, kernel_size_room),
+                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
+                     fixed_or(o->padding, 2, padding_default, padding_room),
+                     fixed_or(o->stride, 2, stride_default, stride_room)};
+  return cni_apply1(CNI_OP_col2im, args, 6, NULL);
+}
+
+cn_tensor *cn_column_stack(cn_tensor *const *tensors, size_t ntensors)
+{
+  cn_value args[] = {cn_v_tensors(tensors, ntensors)};
+  return cni_apply1(CNI_OP_column_stack, args, 1, NULL);
+}
+
+cn_tensor *cn_combinations_with(cn_tensor *input, const cn_combinations_opts *opts)
+{
+  cn_combinations_opts room;
+  const cn_combinations_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "combinations");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->r, 2)), cn_v_bool(o->with_replacement)};
+  return cni_apply1(CNI_OP_combinations, args, 3, NULL);
+}
+
+cn_tensor *cn_constant_pad_nd_with(cn_tensor *input, const int64_t *pad, size_t npad,
+                                   const cn_constant_pad_nd_opts *opts)
+{
+  cn_constant_pad_nd_opts room;
+  const cn_constant_pad_nd_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "constant_pad_nd");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(pad, npad), cn_v_float(float_or(o->value, 0.0))};
+  return cni_apply1(CNI_OP_constant_pad_nd, args, 3, NULL);
+}
+
 cn_tensor *cn_contiguous(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
@@ -1389,6 +2692,26 @@ cn_tensor *cn_conv1d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
                      fixed_or(o->dilation, 1, dilation_default, dilation_room),
                      cn_v_int(int_or(o->groups, 1))};
   return cni_apply1(CNI_OP_conv1d, args, 7, NULL);
+}
+
+cn_tensor *cn_conv1d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                  const cn_conv1d_padding_opts *opts)
+{
+  static const int64_t stride_default[] = {1};
+  int64_t stride_room[1];
+  static const int64_t dilation_default[] = {1};
+  int64_t dilation_room[1];
+  cn_conv1d_padding_opts room;
+  const cn_conv1d_padding_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "conv1d_padding");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     fixed_or(o->stride, 1, stride_default, stride_room),
+                     cn_v_str(o->padding ? o->padding : "valid"),
+                     fixed_or(o->dilation, 1, dilation_default, dilation_room),
+                     cn_v_int(int_or(o->groups, 1))};
+  return cni_apply1(CNI_OP_conv1d_padding, args, 7, NULL);
 }
 
 cn_tensor *cn_conv2d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
@@ -1443,6 +2766,143 @@ cn_tensor *cn_conv2d_grad_weight(cn_tensor *grad, cn_tensor *input, const int64_
   return cni_apply1(CNI_OP_conv2d_grad_weight, args, 7, NULL);
 }
 
+cn_tensor *cn_conv2d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                  const cn_conv2d_padding_opts *opts)
+{
+  static const int64_t stride_default[] = {1, 1};
+  int64_t stride_room[2];
+  static const int64_t dilation_default[] = {1, 1};
+  int64_t dilation_room[2];
+  cn_conv2d_padding_opts room;
+  const cn_conv2d_padding_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "conv2d_padding");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     fixed_or(o->stride, 2, stride_default, stride_room),
+                     cn_v_str(o->padding ? o->padding : "valid"),
+                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
+                     cn_v_int(int_or(o->groups, 1))};
+  return cni_apply1(CNI_OP_conv2d_padding, args, 7, NULL);
+}
+
+cn_tensor *cn_conv3d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                          const cn_conv3d_opts *opts)
+{
+  static const int64_t stride_default[] = {1, 1, 1};
+  int64_t stride_room[3];
+  static const int64_t padding_default[] = {0, 0, 0};
+  int64_t padding_room[3];
+  static const int64_t dilation_default[] = {1, 1, 1};
+  int64_t dilation_room[3];
+  cn_conv3d_opts room;
+  const cn_conv3d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "conv3d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     fixed_or(o->stride, 3, stride_default, stride_room),
+                     fixed_or(o->padding, 3, padding_default, padding_room),
+                     fixed_or(o->dilation, 3, dilation_default, dilation_room),
+                     cn_v_int(int_or(o->groups, 1))};
+  return cni_apply1(CNI_OP_conv3d, args, 7, NULL);
+}
+
+cn_tensor *cn_conv3d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                  const cn_conv3d_padding_opts *opts)
+{
+  static const int64_t stride_default[] = {1, 1, 1};
+  int64_t stride_room[3];
+  static const int64_t dilation_default[] = {1, 1, 1};
+  int64_t dilation_room[3];
+  cn_conv3d_padding_opts room;
+  const cn_conv3d_padding_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "conv3d_padding");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     fixed_or(o->stride, 3, stride_default, stride_room),
+                     cn_v_str(o->padding ? o->padding : "valid"),
+                     fixed_or(o->dilation, 3, dilation_default, dilation_room),
+                     cn_v_int(int_or(o->groups, 1))};
+  return cni_apply1(CNI_OP_conv3d_padding, args, 7, NULL);
+}
+
+cn_tensor *cn_conv_transpose1d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                    const cn_conv_transpose1d_opts *opts)
+{
+  static const int64_t stride_default[] = {1};
+  int64_t stride_room[1];
+  static const int64_t padding_default[] = {0};
+  int64_t padding_room[1];
+  static const int64_t output_padding_default[] = {0};
+  int64_t output_padding_room[1];
+  static const int64_t dilation_default[] = {1};
+  int64_t dilation_room[1];
+  cn_conv_transpose1d_opts room;
+  const cn_conv_transpose1d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "conv_transpose1d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     fixed_or(o->stride, 1, stride_default, stride_room),
+                     fixed_or(o->padding, 1, padding_default, padding_room),
+                     fixed_or(o->output_padding, 1, output_padding_default, output_padding_room),
+                     cn_v_int(int_or(o->groups, 1)),
+                     fixed_or(o->dilation, 1, dilation_default, dilation_room)};
+  return cni_apply1(CNI_OP_conv_transpose1d, args, 8, NULL);
+}
+
+cn_tensor *cn_conv_transpose2d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                    const cn_conv_transpose2d_opts *opts)
+{
+  static const int64_t stride_default[] = {1, 1};
+  int64_t stride_room[2];
+  static const int64_t padding_default[] = {0, 0};
+  int64_t padding_room[2];
+  static const int64_t output_padding_default[] = {0, 0};
+  int64_t output_padding_room[2];
+  static const int64_t dilation_default[] = {1, 1};
+  int64_t dilation_room[2];
+  cn_conv_transpose2d_opts room;
+  const cn_conv_transpose2d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "conv_transpose2d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     fixed_or(o->stride, 2, stride_default, stride_room),
+                     fixed_or(o->padding, 2, padding_default, padding_room),
+                     fixed_or(o->output_padding, 2, output_padding_default, output_padding_room),
+                     cn_v_int(int_or(o->groups, 1)),
+                     fixed_or(o->dilation, 2, dilation_default, dilation_room)};
+  return cni_apply1(CNI_OP_conv_transpose2d, args, 8, NULL);
+}
+
+cn_tensor *cn_conv_transpose3d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
+                                    const cn_conv_transpose3d_opts *opts)
+{
+  static const int64_t stride_default[] = {1, 1, 1};
+  int64_t stride_room[3];
+  static const int64_t padding_default[] = {0, 0, 0};
+  int64_t padding_room[3];
+  static const int64_t output_padding_default[] = {0, 0, 0};
+  int64_t output_padding_room[3];
+  static const int64_t dilation_default[] = {1, 1, 1};
+  int64_t dilation_room[3];
+  cn_conv_transpose3d_opts room;
+  const cn_conv_transpose3d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "conv_transpose3d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     fixed_or(o->stride, 3, stride_default, stride_room),
+                     fixed_or(o->padding, 3, padding_default, padding_room),
+                     fixed_or(o->output_padding, 3, output_padding_default, output_padding_room),
+                     cn_v_int(int_or(o->groups, 1)),
+                     fixed_or(o->dilation, 3, dilation_default, dilation_room)};
+  return cni_apply1(CNI_OP_conv_transpose3d, args, 8, NULL);
+}
+
 cn_tensor *cn_copy(cn_tensor *input, cn_tensor *src)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src)};
@@ -1465,6 +2925,12 @@ cn_tensor *cn_copysign_(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
   return cni_apply1(CNI_OP_copysign, args, 2, input);
+}
+
+cn_tensor *cn_corrcoef(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_corrcoef, args, 1, NULL);
 }
 
 cn_tensor *cn_cos(cn_tensor *input)
@@ -1491,6 +2957,33 @@ cn_tensor *cn_cosh_(cn_tensor *input)
   return cni_apply1(CNI_OP_cosh, args, 1, input);
 }
 
+cn_tensor *cn_cosine_embedding_loss_with(cn_tensor *input1, cn_tensor *input2, cn_tensor *target,
+                                         const cn_cosine_embedding_loss_opts *opts)
+{
+  cn_cosine_embedding_loss_opts room;
+  const cn_cosine_embedding_loss_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "cosine_embedding_loss");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input1), cn_v_tensor(input2), cn_v_tensor(target),
+                     cn_v_float(float_or(o->margin, 0.0)),
+                     cn_v_str(o->reduction ? o->reduction : "mean")};
+  return cni_apply1(CNI_OP_cosine_embedding_loss, args, 5, NULL);
+}
+
+cn_tensor *cn_cosine_similarity_with(cn_tensor *x1, cn_tensor *x2,
+                                     const cn_cosine_similarity_opts *opts)
+{
+  cn_cosine_similarity_opts room;
+  const cn_cosine_similarity_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "cosine_similarity");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_int(int_or(o->dim, 1)),
+                     cn_v_float(float_or(o->eps, 1e-08))};
+  return cni_apply1(CNI_OP_cosine_similarity, args, 4, NULL);
+}
+
 cn_tensor *cn_count_nonzero_with(cn_tensor *input, const cn_count_nonzero_opts *opts)
 {
   cn_count_nonzero_opts room;
@@ -1500,6 +2993,25 @@ cn_tensor *cn_count_nonzero_with(cn_tensor *input, const cn_count_nonzero_opts *
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0)};
   return cni_apply1(CNI_OP_count_nonzero, args, 2, NULL);
+}
+
+cn_tensor *cn_cov_with(cn_tensor *input, cn_tensor *fweights, cn_tensor *aweights,
+                       const cn_cov_opts *opts)
+{
+  cn_cov_opts room;
+  const cn_cov_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "cov");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->correction, 1)), cn_v_tensor(fweights),
+                     cn_v_tensor(aweights)};
+  return cni_apply1(CNI_OP_cov, args, 4, NULL);
+}
+
+cn_tensor *cn_cross(cn_tensor *input, cn_tensor *other, int64_t dim)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), int_or_none(dim)};
+  return cni_apply1(CNI_OP_cross, args, 3, NULL);
 }
 
 cn_tensor *cn_cross_entropy_with(cn_tensor *input, cn_tensor *target,
@@ -1537,6 +3049,38 @@ cn_tensor *cn_cross_entropy_rows_grad(cn_tensor *grad, cn_tensor *input, cn_tens
   return cni_apply1(CNI_OP_cross_entropy_rows_grad, args, 6, NULL);
 }
 
+cn_tensor *cn_ctc_loss_with(cn_tensor *log_probs, cn_tensor *targets, cn_tensor *input_lengths,
+                            cn_tensor *target_lengths, const cn_ctc_loss_opts *opts)
+{
+  cn_ctc_loss_opts room;
+  const cn_ctc_loss_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "ctc_loss");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(log_probs), cn_v_tensor(targets), cn_v_tensor(input_lengths),
+                     cn_v_tensor(target_lengths), cn_v_int(int_or(o->blank, 0)),
+                     cn_v_str(o->reduction ? o->reduction : "mean"), cn_v_bool(o->zero_infinity)};
+  return cni_apply1(CNI_OP_ctc_loss, args, 7, NULL);
+}
+
+cn_tensor *cn_ctc_rows(cn_tensor *log_probs, cn_tensor *targets, cn_tensor *input_lengths,
+                       cn_tensor *target_lengths, int64_t blank, bool zero_infinity)
+{
+  cn_value args[] = {cn_v_tensor(log_probs), cn_v_tensor(targets), cn_v_tensor(input_lengths),
+                     cn_v_tensor(target_lengths), cn_v_int(blank), cn_v_bool(zero_infinity)};
+  return cni_apply1(CNI_OP_ctc_rows, args, 6, NULL);
+}
+
+cn_tensor *cn_ctc_rows_grad(cn_tensor *grad, cn_tensor *log_probs, cn_tensor *targets,
+                            cn_tensor *input_lengths, cn_tensor *target_lengths, int64_t blank,
+                            bool zero_infinity)
+{
+  cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(log_probs), cn_v_tensor(targets),
+                     cn_v_tensor(input_lengths), cn_v_tensor(target_lengths), cn_v_int(blank),
+                     cn_v_bool(zero_infinity)};
+  return cni_apply1(CNI_OP_ctc_rows_grad, args, 7, NULL);
+}
+
 int cn_cummax(cn_tensor **values, cn_tensor **indices, cn_tensor *input, int64_t dim)
 {
   cn_tensor *results[2] = {NULL};
@@ -1557,7 +3101,8 @@ int cn_cummin(cn_tensor **values, cn_tensor **indices, cn_tensor *input, int64_t
   return status;
 }
 
-cn_tensor *cn_cumprod_with(cn_tensor *input, int64_t dim, const cn_cumprod_opts *opts)
+static cn_tensor *run_cumprod(cn_tensor *input, int64_t dim, const cn_cumprod_opts *opts,
+                              cn_tensor *dest)
 {
   cn_cumprod_opts room;
   const cn_cumprod_opts *o = opts;
@@ -1565,10 +3110,21 @@ cn_tensor *cn_cumprod_with(cn_tensor *input, int64_t dim, const cn_cumprod_opts 
     o = fit_opts(&room, sizeof room, opts, "cumprod");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), code_or_none(o->dtype)};
-  return cni_apply1(CNI_OP_cumprod, args, 3, NULL);
+  return cni_apply1(CNI_OP_cumprod, args, 3, dest);
 }
 
-cn_tensor *cn_cumsum_with(cn_tensor *input, int64_t dim, const cn_cumsum_opts *opts)
+cn_tensor *cn_cumprod_with(cn_tensor *input, int64_t dim, const cn_cumprod_opts *opts)
+{
+  return run_cumprod(input, dim, opts, NULL);
+}
+
+cn_tensor *cn_cumprod_inplace_with(cn_tensor *input, int64_t dim, const cn_cumprod_opts *opts)
+{
+  return run_cumprod(input, dim, opts, input);
+}
+
+static cn_tensor *run_cumsum(cn_tensor *input, int64_t dim, const cn_cumsum_opts *opts,
+                             cn_tensor *dest)
 {
   cn_cumsum_opts room;
   const cn_cumsum_opts *o = opts;
@@ -1576,13 +3132,88 @@ cn_tensor *cn_cumsum_with(cn_tensor *input, int64_t dim, const cn_cumsum_opts *o
     o = fit_opts(&room, sizeof room, opts, "cumsum");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), code_or_none(o->dtype)};
-  return cni_apply1(CNI_OP_cumsum, args, 3, NULL);
+  return cni_apply1(CNI_OP_cumsum, args, 3, dest);
+}
+
+cn_tensor *cn_cumsum_with(cn_tensor *input, int64_t dim, const cn_cumsum_opts *opts)
+{
+  return run_cumsum(input, dim, opts, NULL);
+}
+
+cn_tensor *cn_cumsum_inplace_with(cn_tensor *input, int64_t dim, const cn_cumsum_opts *opts)
+{
+  return run_cumsum(input, dim, opts, input);
+}
+
+cn_tensor *cn_cumulative_trapezoid_with(cn_tensor *y, cn_tensor *x,
+                                        const cn_cumulative_trapezoid_opts *opts)
+{
+  cn_cumulative_trapezoid_opts room;
+  const cn_cumulative_trapezoid_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "cumulative_trapezoid");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(y), cn_v_tensor(x), cn_v_float(float_or(o->dx, 1.0)),
+                     cn_v_int(int_or(o->dim, -1))};
+  return cni_apply1(CNI_OP_cumulative_trapezoid, args, 4, NULL);
+}
+
+cn_tensor *cn_deg2rad(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_deg2rad, args, 1, NULL);
+}
+
+cn_tensor *cn_deg2rad_(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_deg2rad, args, 1, input);
+}
+
+cn_tensor *cn_det(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_det, args, 1, NULL);
 }
 
 cn_tensor *cn_detach(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_detach, args, 1, NULL);
+}
+
+cn_tensor *cn_diag_with(cn_tensor *input, const cn_diag_opts *opts)
+{
+  cn_diag_opts room;
+  const cn_diag_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "diag");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->diagonal, 0))};
+  return cni_apply1(CNI_OP_diag, args, 2, NULL);
+}
+
+cn_tensor *cn_diag_embed_with(cn_tensor *input, const cn_diag_embed_opts *opts)
+{
+  cn_diag_embed_opts room;
+  const cn_diag_embed_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "diag_embed");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->offset, 0)),
+                     cn_v_int(int_or(o->dim1, -2)), cn_v_int(int_or(o->dim2, -1))};
+  return cni_apply1(CNI_OP_diag_embed, args, 4, NULL);
+}
+
+cn_tensor *cn_diagflat_with(cn_tensor *input, const cn_diagflat_opts *opts)
+{
+  cn_diagflat_opts room;
+  const cn_diagflat_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "diagflat");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->offset, 0))};
+  return cni_apply1(CNI_OP_diagflat, args, 2, NULL);
 }
 
 cn_tensor *cn_diagonal_with(cn_tensor *input, const cn_diagonal_opts *opts)
@@ -1608,6 +3239,42 @@ cn_tensor *cn_diagonal_scatter_with(cn_tensor *input, cn_tensor *src,
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src), cn_v_int(int_or(o->offset, 0)),
                      cn_v_int(int_or(o->dim1, 0)), cn_v_int(int_or(o->dim2, 1))};
   return cni_apply1(CNI_OP_diagonal_scatter, args, 5, NULL);
+}
+
+cn_tensor *cn_diff_with(cn_tensor *input, cn_tensor *prepend, cn_tensor *append,
+                        const cn_diff_opts *opts)
+{
+  cn_diff_opts room;
+  const cn_diff_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "diff");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->n, 1)), cn_v_int(int_or(o->dim, -1)),
+                     cn_v_tensor(prepend), cn_v_tensor(append)};
+  return cni_apply1(CNI_OP_diff, args, 5, NULL);
+}
+
+cn_tensor *cn_digamma(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_digamma, args, 1, NULL);
+}
+
+cn_tensor *cn_digamma_(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_digamma, args, 1, input);
+}
+
+cn_tensor *cn_dist_with(cn_tensor *input, cn_tensor *other, const cn_dist_opts *opts)
+{
+  cn_dist_opts room;
+  const cn_dist_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "dist");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->p, 2.0))};
+  return cni_apply1(CNI_OP_dist, args, 3, NULL);
 }
 
 static cn_tensor *run_div(cn_tensor *input, cn_tensor *other, const cn_div_opts *opts,
@@ -1650,6 +3317,67 @@ cn_tensor *cn_dropout_with(cn_tensor *input, const cn_dropout_opts *opts)
   return cni_apply1(CNI_OP_dropout, args, 3, NULL);
 }
 
+cn_tensor *cn_dropout1d_with(cn_tensor *input, const cn_dropout1d_opts *opts)
+{
+  cn_dropout1d_opts room;
+  const cn_dropout1d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "dropout1d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)),
+                     cn_v_bool(!o->no_training)};
+  return cni_apply1(CNI_OP_dropout1d, args, 3, NULL);
+}
+
+cn_tensor *cn_dropout2d_with(cn_tensor *input, const cn_dropout2d_opts *opts)
+{
+  cn_dropout2d_opts room;
+  const cn_dropout2d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "dropout2d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)),
+                     cn_v_bool(!o->no_training)};
+  return cni_apply1(CNI_OP_dropout2d, args, 3, NULL);
+}
+
+cn_tensor *cn_dropout3d_with(cn_tensor *input, const cn_dropout3d_opts *opts)
+{
+  cn_dropout3d_opts room;
+  const cn_dropout3d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "dropout3d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)),
+                     cn_v_bool(!o->no_training)};
+  return cni_apply1(CNI_OP_dropout3d, args, 3, NULL);
+}
+
+int cn_dsplit(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t sections)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(sections)};
+  return cni_apply_list(CNI_OP_dsplit, args, 2, out, capacity);
+}
+
+int cn_dsplit_indices(cn_tensor **out, size_t capacity, cn_tensor *input, const int64_t *indices,
+                      size_t nindices)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(indices, nindices)};
+  return cni_apply_list(CNI_OP_dsplit_indices, args, 2, out, capacity);
+}
+
+cn_tensor *cn_dstack(cn_tensor *const *tensors, size_t ntensors)
+{
+  cn_value args[] = {cn_v_tensors(tensors, ntensors)};
+  return cni_apply1(CNI_OP_dstack, args, 1, NULL);
+}
+
+cn_tensor *cn_einsum(const char *equation, cn_tensor *const *operands, size_t noperands)
+{
+  cn_value args[] = {cn_v_str(equation), cn_v_tensors(operands, noperands)};
+  return cni_apply1(CNI_OP_einsum, args, 2, NULL);
+}
+
 static cn_tensor *run_elu(cn_tensor *input, const cn_elu_opts *opts, cn_tensor *dest)
 {
   cn_elu_opts room;
@@ -1679,12 +3407,54 @@ cn_tensor *cn_embedding(cn_tensor *input, cn_tensor *weight, int64_t padding_idx
   return cni_apply1(CNI_OP_embedding, args, 3, NULL);
 }
 
+cn_tensor *cn_embedding_bag_with(cn_tensor *input, cn_tensor *weight, cn_tensor *offsets,
+                                 cn_tensor *per_sample_weights, int64_t padding_idx,
+                                 const cn_embedding_bag_opts *opts)
+{
+  cn_embedding_bag_opts room;
+  const cn_embedding_bag_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "embedding_bag");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(offsets),
+                     float_or_none(o->max_norm), cn_v_float(float_or(o->norm_type, 2.0)),
+                     cn_v_bool(o->scale_grad_by_freq), cn_v_str(o->mode ? o->mode : "mean"),
+                     cn_v_bool(o->sparse), cn_v_tensor(per_sample_weights),
+                     cn_v_bool(o->include_last_offset), int_or_none(padding_idx)};
+  return cni_apply1(CNI_OP_embedding_bag, args, 11, NULL);
+}
+
 cn_tensor *cn_embedding_grad(cn_tensor *grad, cn_tensor *input, int64_t num_weights,
                              int64_t padding_idx)
 {
   cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(input), cn_v_int(num_weights),
                      int_or_none(padding_idx)};
   return cni_apply1(CNI_OP_embedding_grad, args, 4, NULL);
+}
+
+static cn_tensor *run_embedding_renorm(cn_tensor *input, cn_tensor *indices, double max_norm,
+                                       const cn_embedding_renorm_opts *opts, cn_tensor *dest)
+{
+  cn_embedding_renorm_opts room;
+  const cn_embedding_renorm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "embedding_renorm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices), cn_v_float(max_norm),
+                     cn_v_float(float_or(o->norm_type, 2.0))};
+  return cni_apply1(CNI_OP_embedding_renorm, args, 4, dest);
+}
+
+cn_tensor *cn_embedding_renorm_with(cn_tensor *input, cn_tensor *indices, double max_norm,
+                                    const cn_embedding_renorm_opts *opts)
+{
+  return run_embedding_renorm(input, indices, max_norm, opts, NULL);
+}
+
+cn_tensor *cn_embedding_renorm_inplace_with(cn_tensor *input, cn_tensor *indices, double max_norm,
+                                            const cn_embedding_renorm_opts *opts)
+{
+  return run_embedding_renorm(input, indices, max_norm, opts, input);
 }
 
 cn_tensor *cn_empty_with(const int64_t *size, size_t nsize, const cn_empty_opts *opts)
@@ -1805,6 +3575,28 @@ cn_tensor *cn_expm1_(cn_tensor *input)
   return cni_apply1(CNI_OP_expm1, args, 1, input);
 }
 
+static cn_tensor *run_exponential(cn_tensor *input, const cn_exponential_opts *opts,
+                                  cn_tensor *dest)
+{
+  cn_exponential_opts room;
+  const cn_exponential_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "exponential");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->lambd, 1.0))};
+  return cni_apply1(CNI_OP_exponential, args, 2, dest);
+}
+
+cn_tensor *cn_exponential_with(cn_tensor *input, const cn_exponential_opts *opts)
+{
+  return run_exponential(input, opts, NULL);
+}
+
+cn_tensor *cn_exponential_inplace_with(cn_tensor *input, const cn_exponential_opts *opts)
+{
+  return run_exponential(input, opts, input);
+}
+
 cn_tensor *cn_eye_with(int64_t n, int64_t m, const cn_eye_opts *opts)
 {
   cn_eye_opts room;
@@ -1814,6 +3606,78 @@ cn_tensor *cn_eye_with(int64_t n, int64_t m, const cn_eye_opts *opts)
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(n), int_or_none(m), code_or_none(o->dtype), code_or_none(o->device)};
   return cni_apply1(CNI_OP_eye, args, 4, NULL);
+}
+
+cn_tensor *cn_feature_alpha_dropout_with(cn_tensor *input,
+                                         const cn_feature_alpha_dropout_opts *opts)
+{
+  cn_feature_alpha_dropout_opts room;
+  const cn_feature_alpha_dropout_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "feature_alpha_dropout");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)), cn_v_bool(o->training)};
+  return cni_apply1(CNI_OP_feature_alpha_dropout, args, 3, NULL);
+}
+
+cn_tensor *cn_feature_dropout(cn_tensor *input, double p, bool train)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(p), cn_v_bool(train)};
+  return cni_apply1(CNI_OP_feature_dropout, args, 3, NULL);
+}
+
+cn_tensor *cn_fft_fft_with(cn_tensor *input, int64_t n, const cn_fft_fft_opts *opts)
+{
+  cn_fft_fft_opts room;
+  const cn_fft_fft_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "fft_fft");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), int_or_none(n), cn_v_int(int_or(o->dim, -1)),
+                     cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_fft, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_ifft_with(cn_tensor *input, int64_t n, const cn_fft_ifft_opts *opts)
+{
+  cn_fft_ifft_opts room;
+  const cn_fft_ifft_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "fft_ifft");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), int_or_none(n), cn_v_int(int_or(o->dim, -1)),
+                     cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_ifft, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_irfft_with(cn_tensor *input, int64_t n, const cn_fft_irfft_opts *opts)
+{
+  cn_fft_irfft_opts room;
+  const cn_fft_irfft_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "fft_irfft");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), int_or_none(n), cn_v_int(int_or(o->dim, -1)),
+                     cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_irfft, args, 4, NULL);
+}
+
+cn_tensor *cn_fft_lines(cn_tensor *input, bool inverse, int64_t scaling)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_bool(inverse), cn_v_int(scaling)};
+  return cni_apply1(CNI_OP_fft_lines, args, 3, NULL);
+}
+
+cn_tensor *cn_fft_rfft_with(cn_tensor *input, int64_t n, const cn_fft_rfft_opts *opts)
+{
+  cn_fft_rfft_opts room;
+  const cn_fft_rfft_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "fft_rfft");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), int_or_none(n), cn_v_int(int_or(o->dim, -1)),
+                     cn_v_str(o->norm)};
+  return cni_apply1(CNI_OP_fft_rfft, args, 4, NULL);
 }
 
 cn_tensor *cn_fill(cn_tensor *input, cn_tensor *value)
@@ -1844,6 +3708,30 @@ cn_tensor *cn_flip(cn_tensor *input, const int64_t *dims, size_t ndims)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(dims, ndims)};
   return cni_apply1(CNI_OP_flip, args, 2, NULL);
+}
+
+cn_tensor *cn_fliplr(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_fliplr, args, 1, NULL);
+}
+
+cn_tensor *cn_flipud(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_flipud, args, 1, NULL);
+}
+
+cn_tensor *cn_float_power(cn_tensor *input, cn_tensor *exponent)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(exponent)};
+  return cni_apply1(CNI_OP_float_power, args, 2, NULL);
+}
+
+cn_tensor *cn_float_power_(cn_tensor *input, cn_tensor *exponent)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(exponent)};
+  return cni_apply1(CNI_OP_float_power, args, 2, input);
 }
 
 cn_tensor *cn_floor(cn_tensor *input)
@@ -1906,6 +3794,30 @@ cn_tensor *cn_fmod_(cn_tensor *input, cn_tensor *other)
   return cni_apply1(CNI_OP_fmod, args, 2, input);
 }
 
+cn_tensor *cn_fold_with(cn_tensor *input, const int64_t *output_size, size_t noutput_size,
+                        const int64_t *kernel_size, size_t nkernel_size, const cn_fold_opts *opts)
+{
+  int64_t output_size_room[2];
+  int64_t kernel_size_room[2];
+  static const int64_t dilation_default[] = {1, 1};
+  int64_t dilation_room[2];
+  static const int64_t padding_default[] = {0, 0};
+  int64_t padding_room[2];
+  static const int64_t stride_default[] = {1, 1};
+  int64_t stride_room[2];
+  cn_fold_opts room;
+  const cn_fold_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "fold");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 2, output_size_room),
+                     spread(kernel_size, nkernel_size, 2, kernel_size_room),
+                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
+                     fixed_or(o->padding, 2, padding_default, padding_room),
+                     fixed_or(o->stride, 2, stride_default, stride_room)};
+  return cni_apply1(CNI_OP_fold, args, 6, NULL);
+}
+
 cn_tensor *cn_frac(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
@@ -1916,6 +3828,28 @@ cn_tensor *cn_frac_(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_frac, args, 1, input);
+}
+
+int cn_frexp(cn_tensor **mantissa, cn_tensor **exponent, cn_tensor *input)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input)};
+  int status = cni_applyn(CNI_OP_frexp, args, 1, results, 2);
+  if (mantissa) *mantissa = results[0];
+  if (exponent) *exponent = results[1];
+  return status;
+}
+
+cn_tensor *cn_frexp_exponent(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_frexp_exponent, args, 1, NULL);
+}
+
+cn_tensor *cn_frexp_mantissa(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_frexp_mantissa, args, 1, NULL);
 }
 
 cn_tensor *cn_full_with(const int64_t *size, size_t nsize, double fill_value,
@@ -1942,10 +3876,56 @@ cn_tensor *cn_full_like_with(cn_tensor *input, double fill_value, const cn_full_
   return cni_apply1(CNI_OP_full_like, args, 3, NULL);
 }
 
+cn_tensor *cn_gated_sum(cn_tensor *gate, cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(gate), cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_gated_sum, args, 3, NULL);
+}
+
+cn_tensor *cn_gated_tanh(cn_tensor *gate, cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(gate), cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_gated_tanh, args, 2, NULL);
+}
+
 cn_tensor *cn_gather(cn_tensor *input, int64_t dim, cn_tensor *index)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index)};
   return cni_apply1(CNI_OP_gather, args, 3, NULL);
+}
+
+cn_tensor *cn_gaussian_nll_loss_with(cn_tensor *input, cn_tensor *target, cn_tensor *var,
+                                     const cn_gaussian_nll_loss_opts *opts)
+{
+  cn_gaussian_nll_loss_opts room;
+  const cn_gaussian_nll_loss_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "gaussian_nll_loss");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(var), cn_v_bool(o->full),
+                     cn_v_float(float_or(o->eps, 1e-06)),
+                     cn_v_str(o->reduction ? o->reduction : "mean")};
+  return cni_apply1(CNI_OP_gaussian_nll_loss, args, 6, NULL);
+}
+
+cn_tensor *cn_gaussian_terms(cn_tensor *input, cn_tensor *target, cn_tensor *var, bool full,
+                             double eps)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(var), cn_v_bool(full),
+                     cn_v_float(eps)};
+  return cni_apply1(CNI_OP_gaussian_terms, args, 5, NULL);
+}
+
+cn_tensor *cn_gcd(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_gcd, args, 2, NULL);
+}
+
+cn_tensor *cn_gcd_(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_gcd, args, 2, input);
 }
 
 cn_tensor *cn_ge(cn_tensor *input, cn_tensor *other)
@@ -1971,6 +3951,81 @@ cn_tensor *cn_gelu_with(cn_tensor *input, const cn_gelu_opts *opts)
   return cni_apply1(CNI_OP_gelu, args, 2, NULL);
 }
 
+cn_tensor *cn_geometric(cn_tensor *input, double p)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(p)};
+  return cni_apply1(CNI_OP_geometric, args, 2, NULL);
+}
+
+cn_tensor *cn_geometric_(cn_tensor *input, double p)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(p)};
+  return cni_apply1(CNI_OP_geometric, args, 2, input);
+}
+
+cn_tensor *cn_glu_with(cn_tensor *input, const cn_glu_opts *opts)
+{
+  cn_glu_opts room;
+  const cn_glu_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "glu");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->dim, -1))};
+  return cni_apply1(CNI_OP_glu, args, 2, NULL);
+}
+
+cn_tensor *cn_glu_terms(cn_tensor *input, cn_tensor *gate)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(gate)};
+  return cni_apply1(CNI_OP_glu_terms, args, 2, NULL);
+}
+
+cn_tensor *cn_grad_scaled(cn_tensor *input, cn_tensor *scale)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(scale)};
+  return cni_apply1(CNI_OP_grad_scaled, args, 2, NULL);
+}
+
+int cn_gradient_with(cn_tensor **out, size_t capacity, cn_tensor *input,
+                     const cn_gradient_opts *opts)
+{
+  cn_gradient_opts room;
+  const cn_gradient_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "gradient");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(input), floats_or(o->spacing, o->nspacing, NULL, 0),
+                     ints_or(o->dim, NULL, 0), cn_v_int(int_or(o->edge_order, 1))};
+  return cni_apply_list(CNI_OP_gradient, args, 4, out, capacity);
+}
+
+int cn_gradient_at_with(cn_tensor **out, size_t capacity, cn_tensor *input,
+                        cn_tensor *const *spacing, size_t nspacing, const cn_gradient_at_opts *opts)
+{
+  cn_gradient_at_opts room;
+  const cn_gradient_at_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "gradient_at");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensors(spacing, nspacing), ints_or(o->dim, NULL, 0),
+                     cn_v_int(int_or(o->edge_order, 1))};
+  return cni_apply_list(CNI_OP_gradient_at, args, 4, out, capacity);
+}
+
+cn_tensor *cn_grid_sample_with(cn_tensor *input, cn_tensor *grid, const cn_grid_sample_opts *opts)
+{
+  cn_grid_sample_opts room;
+  const cn_grid_sample_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "grid_sample");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(grid),
+                     cn_v_str(o->mode ? o->mode : "bilinear"),
+                     cn_v_str(o->padding_mode ? o->padding_mode : "zeros"),
+                     tristate(o->align_corners, cn_v_none())};
+  return cni_apply1(CNI_OP_grid_sample, args, 5, NULL);
+}
+
 cn_tensor *cn_group_norm_with(cn_tensor *input, int64_t num_groups, cn_tensor *weight,
                               cn_tensor *bias, const cn_group_norm_opts *opts)
 {
@@ -1984,6 +4039,28 @@ cn_tensor *cn_group_norm_with(cn_tensor *input, int64_t num_groups, cn_tensor *w
   return cni_apply1(CNI_OP_group_norm, args, 5, NULL);
 }
 
+int cn_gru(cn_tensor **output, cn_tensor **hy, cn_tensor *input, cn_tensor *hx,
+           cn_tensor *const *params, size_t nparams, bool has_biases, int64_t num_layers,
+           double dropout, bool train, bool bidirectional, bool batch_first)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(hx), cn_v_tensors(params, nparams),
+                     cn_v_bool(has_biases), cn_v_int(num_layers), cn_v_float(dropout),
+                     cn_v_bool(train), cn_v_bool(bidirectional), cn_v_bool(batch_first)};
+  int status = cni_applyn(CNI_OP_gru, args, 9, results, 2);
+  if (output) *output = results[0];
+  if (hy) *hy = results[1];
+  return status;
+}
+
+cn_tensor *cn_gru_cell(cn_tensor *input, cn_tensor *hx, cn_tensor *w_ih, cn_tensor *w_hh,
+                       cn_tensor *b_ih, cn_tensor *b_hh)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(hx), cn_v_tensor(w_ih), cn_v_tensor(w_hh),
+                     cn_v_tensor(b_ih), cn_v_tensor(b_hh)};
+  return cni_apply1(CNI_OP_gru_cell, args, 6, NULL);
+}
+
 cn_tensor *cn_gt(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
@@ -1994,6 +4071,52 @@ cn_tensor *cn_gt_(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
   return cni_apply1(CNI_OP_gt, args, 2, input);
+}
+
+cn_tensor *cn_hamming_window_with(int64_t window_length, const cn_hamming_window_opts *opts)
+{
+  cn_hamming_window_opts room;
+  const cn_hamming_window_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "hamming_window");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic),
+                     cn_v_float(float_or(o->alpha, 0.54)), cn_v_float(float_or(o->beta, 0.46)),
+                     code_or_none(o->dtype), code_or_none(o->device)};
+  return cni_apply1(CNI_OP_hamming_window, args, 6, NULL);
+}
+
+cn_tensor *cn_hann_window_with(int64_t window_length, const cn_hann_window_opts *opts)
+{
+  cn_hann_window_opts room;
+  const cn_hann_window_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "hann_window");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic), code_or_none(o->dtype),
+                     code_or_none(o->device)};
+  return cni_apply1(CNI_OP_hann_window, args, 4, NULL);
+}
+
+static cn_tensor *run_hardshrink(cn_tensor *input, const cn_hardshrink_opts *opts, cn_tensor *dest)
+{
+  cn_hardshrink_opts room;
+  const cn_hardshrink_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "hardshrink");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->lambd, 0.5))};
+  return cni_apply1(CNI_OP_hardshrink, args, 2, dest);
+}
+
+cn_tensor *cn_hardshrink_with(cn_tensor *input, const cn_hardshrink_opts *opts)
+{
+  return run_hardshrink(input, opts, NULL);
+}
+
+cn_tensor *cn_hardshrink_inplace_with(cn_tensor *input, const cn_hardshrink_opts *opts)
+{
+  return run_hardshrink(input, opts, input);
 }
 
 cn_tensor *cn_hardsigmoid(cn_tensor *input)
@@ -2042,6 +4165,117 @@ cn_tensor *cn_hardtanh_inplace_with(cn_tensor *input, const cn_hardtanh_opts *op
   return run_hardtanh(input, opts, input);
 }
 
+cn_tensor *cn_heaviside(cn_tensor *input, cn_tensor *values)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(values)};
+  return cni_apply1(CNI_OP_heaviside, args, 2, NULL);
+}
+
+cn_tensor *cn_heaviside_(cn_tensor *input, cn_tensor *values)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(values)};
+  return cni_apply1(CNI_OP_heaviside, args, 2, input);
+}
+
+cn_tensor *cn_hinge_embedding_loss_with(cn_tensor *input, cn_tensor *target,
+                                        const cn_hinge_embedding_loss_opts *opts)
+{
+  cn_hinge_embedding_loss_opts room;
+  const cn_hinge_embedding_loss_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "hinge_embedding_loss");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_float(float_or(o->margin, 1.0)),
+                     cn_v_str(o->reduction ? o->reduction : "mean")};
+  return cni_apply1(CNI_OP_hinge_embedding_loss, args, 4, NULL);
+}
+
+cn_tensor *cn_hinge_terms(cn_tensor *input, cn_tensor *target, double margin)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_float(margin)};
+  return cni_apply1(CNI_OP_hinge_terms, args, 3, NULL);
+}
+
+cn_tensor *cn_histc_with(cn_tensor *input, const cn_histc_opts *opts)
+{
+  cn_histc_opts room;
+  const cn_histc_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "histc");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->bins, 100)),
+                     cn_v_float(float_or(o->min, 0.0)), cn_v_float(float_or(o->max, 0.0))};
+  return cni_apply1(CNI_OP_histc, args, 4, NULL);
+}
+
+int cn_histogram_with(cn_tensor **hist, cn_tensor **bin_edges, cn_tensor *input, int64_t bins,
+                      cn_tensor *weight, const cn_histogram_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_histogram_opts room;
+  const cn_histogram_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "histogram");
+  if (!o) {
+    if (hist) *hist = NULL;
+    if (bin_edges) *bin_edges = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(bins), floats_or(o->range, o->nrange, NULL, 0),
+                     cn_v_tensor(weight), cn_v_bool(o->density)};
+  int status = cni_applyn(CNI_OP_histogram, args, 5, results, 2);
+  if (hist) *hist = results[0];
+  if (bin_edges) *bin_edges = results[1];
+  return status;
+}
+
+int cn_histogram_edges_with(cn_tensor **hist, cn_tensor **bin_edges, cn_tensor *input,
+                            cn_tensor *bins, cn_tensor *weight, const cn_histogram_edges_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_histogram_edges_opts room;
+  const cn_histogram_edges_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "histogram_edges");
+  if (!o) {
+    if (hist) *hist = NULL;
+    if (bin_edges) *bin_edges = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(bins), cn_v_tensor(weight),
+                     cn_v_bool(o->density)};
+  int status = cni_applyn(CNI_OP_histogram_edges, args, 4, results, 2);
+  if (hist) *hist = results[0];
+  if (bin_edges) *bin_edges = results[1];
+  return status;
+}
+
+cn_tensor *cn_histogramdd_edges_with(cn_tensor *input, cn_tensor *const *bins, size_t nbins,
+                                     cn_tensor *weight, const cn_histogramdd_edges_opts *opts)
+{
+  cn_histogramdd_edges_opts room;
+  const cn_histogramdd_edges_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "histogramdd_edges");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensors(bins, nbins), cn_v_tensor(weight),
+                     cn_v_bool(o->density)};
+  return cni_apply1(CNI_OP_histogramdd_edges, args, 4, NULL);
+}
+
+int cn_hsplit(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t sections)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(sections)};
+  return cni_apply_list(CNI_OP_hsplit, args, 2, out, capacity);
+}
+
+int cn_hsplit_indices(cn_tensor **out, size_t capacity, cn_tensor *input, const int64_t *indices,
+                      size_t nindices)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(indices, nindices)};
+  return cni_apply_list(CNI_OP_hsplit_indices, args, 2, out, capacity);
+}
+
 cn_tensor *cn_hstack(cn_tensor *const *tensors, size_t ntensors)
 {
   cn_value args[] = {cn_v_tensors(tensors, ntensors)};
@@ -2077,6 +4311,64 @@ cn_tensor *cn_hypot_(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
   return cni_apply1(CNI_OP_hypot, args, 2, input);
+}
+
+cn_tensor *cn_i0(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_i0, args, 1, NULL);
+}
+
+cn_tensor *cn_i0_(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_i0, args, 1, input);
+}
+
+cn_tensor *cn_igamma(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_igamma, args, 2, NULL);
+}
+
+cn_tensor *cn_igamma_(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_igamma, args, 2, input);
+}
+
+cn_tensor *cn_igammac(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_igammac, args, 2, NULL);
+}
+
+cn_tensor *cn_igammac_(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_igammac, args, 2, input);
+}
+
+cn_tensor *cn_im2col_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
+                          const cn_im2col_opts *opts)
+{
+  int64_t kernel_size_room[2];
+  static const int64_t dilation_default[] = {1, 1};
+  int64_t dilation_room[2];
+  static const int64_t padding_default[] = {0, 0};
+  int64_t padding_room[2];
+  static const int64_t stride_default[] = {1, 1};
+  int64_t stride_room[2];
+  cn_im2col_opts room;
+  const cn_im2col_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "im2col");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 2, kernel_size_room),
+                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
+                     fixed_or(o->padding, 2, padding_default, padding_room),
+                     fixed_or(o->stride, 2, stride_default, stride_room)};
+  return cni_apply1(CNI_OP_im2col, args, 5, NULL);
 }
 
 cn_tensor *cn_index(cn_tensor *input, cn_tensor *const *indices, size_t nindices)
@@ -2159,10 +4451,43 @@ cn_tensor *cn_index_put_inplace_with(cn_tensor *input, cn_tensor *const *indices
   return run_index_put(input, indices, nindices, values, opts, input);
 }
 
+static cn_tensor *run_index_reduce(cn_tensor *input, int64_t dim, cn_tensor *index,
+                                   cn_tensor *source, const char *reduce,
+                                   const cn_index_reduce_opts *opts, cn_tensor *dest)
+{
+  cn_index_reduce_opts room;
+  const cn_index_reduce_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "index_reduce");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_tensor(source),
+                     cn_v_str(reduce), cn_v_bool(!o->no_include_self)};
+  return cni_apply1(CNI_OP_index_reduce, args, 6, dest);
+}
+
+cn_tensor *cn_index_reduce_with(cn_tensor *input, int64_t dim, cn_tensor *index, cn_tensor *source,
+                                const char *reduce, const cn_index_reduce_opts *opts)
+{
+  return run_index_reduce(input, dim, index, source, reduce, opts, NULL);
+}
+
+cn_tensor *cn_index_reduce_inplace_with(cn_tensor *input, int64_t dim, cn_tensor *index,
+                                        cn_tensor *source, const char *reduce,
+                                        const cn_index_reduce_opts *opts)
+{
+  return run_index_reduce(input, dim, index, source, reduce, opts, input);
+}
+
 cn_tensor *cn_index_select(cn_tensor *input, int64_t dim, cn_tensor *index)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index)};
   return cni_apply1(CNI_OP_index_select, args, 3, NULL);
+}
+
+cn_tensor *cn_inner(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_inner, args, 2, NULL);
 }
 
 cn_tensor *cn_instance_norm_with(cn_tensor *input, cn_tensor *running_mean, cn_tensor *running_var,
@@ -2180,10 +4505,51 @@ cn_tensor *cn_instance_norm_with(cn_tensor *input, cn_tensor *running_mean, cn_t
   return cni_apply1(CNI_OP_instance_norm, args, 8, NULL);
 }
 
+cn_tensor *cn_interpolate_with(cn_tensor *input, const cn_interpolate_opts *opts)
+{
+  cn_interpolate_opts room;
+  const cn_interpolate_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "interpolate");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), ints_or(o->size_, NULL, 0),
+                     floats_or(o->scale_factor, o->nscale_factor, NULL, 0),
+                     cn_v_str(o->mode ? o->mode : "nearest"),
+                     tristate(o->align_corners, cn_v_none()),
+                     tristate(o->recompute_scale_factor, cn_v_none()), cn_v_bool(o->antialias)};
+  return cni_apply1(CNI_OP_interpolate, args, 7, NULL);
+}
+
+cn_tensor *cn_inverse(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_inverse, args, 1, NULL);
+}
+
 cn_tensor *cn_invert(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_invert, args, 1, NULL);
+}
+
+cn_tensor *cn_isclose_with(cn_tensor *input, cn_tensor *other, const cn_isclose_opts *opts)
+{
+  cn_isclose_opts room;
+  const cn_isclose_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "isclose");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->rtol, 1e-05)),
+                     cn_v_float(float_or(o->atol, 1e-08)), cn_v_bool(o->equal_nan)};
+  return cni_apply1(CNI_OP_isclose, args, 5, NULL);
+}
+
+cn_tensor *cn_isclose_terms(cn_tensor *input, cn_tensor *other, double rtol, double atol,
+                            bool equal_nan)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(rtol), cn_v_float(atol),
+                     cn_v_bool(equal_nan)};
+  return cni_apply1(CNI_OP_isclose_terms, args, 5, NULL);
 }
 
 cn_tensor *cn_isfinite(cn_tensor *input)
@@ -2196,6 +4562,18 @@ cn_tensor *cn_isfinite_(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_isfinite, args, 1, input);
+}
+
+cn_tensor *cn_isin_with(cn_tensor *elements, cn_tensor *test_elements, const cn_isin_opts *opts)
+{
+  cn_isin_opts room;
+  const cn_isin_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "isin");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(elements), cn_v_tensor(test_elements), cn_v_bool(o->assume_unique),
+                     cn_v_bool(o->invert)};
+  return cni_apply1(CNI_OP_isin, args, 4, NULL);
 }
 
 cn_tensor *cn_isinf(cn_tensor *input)
@@ -2222,6 +4600,43 @@ cn_tensor *cn_isnan_(cn_tensor *input)
   return cni_apply1(CNI_OP_isnan, args, 1, input);
 }
 
+cn_tensor *cn_isneginf(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_isneginf, args, 1, NULL);
+}
+
+cn_tensor *cn_isneginf_(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_isneginf, args, 1, input);
+}
+
+cn_tensor *cn_isposinf(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_isposinf, args, 1, NULL);
+}
+
+cn_tensor *cn_isposinf_(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_isposinf, args, 1, input);
+}
+
+cn_tensor *cn_kaiser_window_with(int64_t window_length, const cn_kaiser_window_opts *opts)
+{
+  cn_kaiser_window_opts room;
+  const cn_kaiser_window_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "kaiser_window");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic),
+                     cn_v_float(float_or(o->beta, 12.0)), code_or_none(o->dtype),
+                     code_or_none(o->device)};
+  return cni_apply1(CNI_OP_kaiser_window, args, 5, NULL);
+}
+
 cn_tensor *cn_kl_div_with(cn_tensor *input, cn_tensor *target, const cn_kl_div_opts *opts)
 {
   cn_kl_div_opts room;
@@ -2238,6 +4653,12 @@ cn_tensor *cn_kl_terms(cn_tensor *input, cn_tensor *target, bool log_target)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_bool(log_target)};
   return cni_apply1(CNI_OP_kl_terms, args, 3, NULL);
+}
+
+cn_tensor *cn_kron(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_kron, args, 2, NULL);
 }
 
 int cn_kthvalue_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, int64_t k,
@@ -2285,6 +4706,30 @@ cn_tensor *cn_layer_norm_with(cn_tensor *input, const int64_t *normalized_shape,
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(normalized_shape, nnormalized_shape),
                      cn_v_tensor(weight), cn_v_tensor(bias), cn_v_float(float_or(o->eps, 1e-05))};
   return cni_apply1(CNI_OP_layer_norm, args, 5, NULL);
+}
+
+cn_tensor *cn_lcm(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_lcm, args, 2, NULL);
+}
+
+cn_tensor *cn_lcm_(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_lcm, args, 2, input);
+}
+
+cn_tensor *cn_ldexp(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_ldexp, args, 2, NULL);
+}
+
+cn_tensor *cn_ldexp_(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_ldexp, args, 2, input);
 }
 
 cn_tensor *cn_le(cn_tensor *input, cn_tensor *other)
@@ -2355,16 +4800,378 @@ cn_tensor *cn_linalg_cholesky_with(cn_tensor *input, const cn_linalg_cholesky_op
   return cni_apply1(CNI_OP_linalg_cholesky, args, 2, NULL);
 }
 
+int cn_linalg_cholesky_ex_with(cn_tensor **L, cn_tensor **info, cn_tensor *input,
+                               const cn_linalg_cholesky_ex_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_linalg_cholesky_ex_opts room;
+  const cn_linalg_cholesky_ex_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_cholesky_ex");
+  if (!o) {
+    if (L) *L = NULL;
+    if (info) *info = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), cn_v_bool(o->upper), cn_v_bool(o->check_errors)};
+  int status = cni_applyn(CNI_OP_linalg_cholesky_ex, args, 3, results, 2);
+  if (L) *L = results[0];
+  if (info) *info = results[1];
+  return status;
+}
+
+cn_tensor *cn_linalg_cond_with(cn_tensor *A, const cn_linalg_cond_opts *opts)
+{
+  cn_linalg_cond_opts room;
+  const cn_linalg_cond_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_cond");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), float_or_none(o->p)};
+  return cni_apply1(CNI_OP_linalg_cond, args, 2, NULL);
+}
+
+cn_tensor *cn_linalg_cond_named(cn_tensor *A, const char *p)
+{
+  cn_value args[] = {cn_v_tensor(A), cn_v_str(p)};
+  return cni_apply1(CNI_OP_linalg_cond_named, args, 2, NULL);
+}
+
+cn_tensor *cn_linalg_cross_with(cn_tensor *input, cn_tensor *other,
+                                const cn_linalg_cross_opts *opts)
+{
+  cn_linalg_cross_opts room;
+  const cn_linalg_cross_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_cross");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_int(int_or(o->dim, -1))};
+  return cni_apply1(CNI_OP_linalg_cross, args, 3, NULL);
+}
+
 cn_tensor *cn_linalg_det(cn_tensor *A)
 {
   cn_value args[] = {cn_v_tensor(A)};
   return cni_apply1(CNI_OP_linalg_det, args, 1, NULL);
 }
 
+cn_tensor *cn_linalg_diagonal_with(cn_tensor *A, const cn_linalg_diagonal_opts *opts)
+{
+  cn_linalg_diagonal_opts room;
+  const cn_linalg_diagonal_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_diagonal");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), cn_v_int(int_or(o->offset, 0)), cn_v_int(int_or(o->dim1, -2)),
+                     cn_v_int(int_or(o->dim2, -1))};
+  return cni_apply1(CNI_OP_linalg_diagonal, args, 4, NULL);
+}
+
+int cn_linalg_eigh_with(cn_tensor **eigenvalues, cn_tensor **eigenvectors, cn_tensor *A,
+                        const cn_linalg_eigh_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_linalg_eigh_opts room;
+  const cn_linalg_eigh_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_eigh");
+  if (!o) {
+    if (eigenvalues) *eigenvalues = NULL;
+    if (eigenvectors) *eigenvectors = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(A), cn_v_str(o->UPLO ? o->UPLO : "L")};
+  int status = cni_applyn(CNI_OP_linalg_eigh, args, 2, results, 2);
+  if (eigenvalues) *eigenvalues = results[0];
+  if (eigenvectors) *eigenvectors = results[1];
+  return status;
+}
+
+cn_tensor *cn_linalg_eigvalsh_with(cn_tensor *A, const cn_linalg_eigvalsh_opts *opts)
+{
+  cn_linalg_eigvalsh_opts room;
+  const cn_linalg_eigvalsh_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_eigvalsh");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), cn_v_str(o->UPLO ? o->UPLO : "L")};
+  return cni_apply1(CNI_OP_linalg_eigvalsh, args, 2, NULL);
+}
+
 cn_tensor *cn_linalg_inv(cn_tensor *A)
 {
   cn_value args[] = {cn_v_tensor(A)};
   return cni_apply1(CNI_OP_linalg_inv, args, 1, NULL);
+}
+
+int cn_linalg_inv_ex_with(cn_tensor **inverse, cn_tensor **info, cn_tensor *A,
+                          const cn_linalg_inv_ex_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_linalg_inv_ex_opts room;
+  const cn_linalg_inv_ex_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_inv_ex");
+  if (!o) {
+    if (inverse) *inverse = NULL;
+    if (info) *info = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(A), cn_v_bool(o->check_errors)};
+  int status = cni_applyn(CNI_OP_linalg_inv_ex, args, 2, results, 2);
+  if (inverse) *inverse = results[0];
+  if (info) *info = results[1];
+  return status;
+}
+
+int cn_linalg_lstsq_with(cn_tensor **solution, cn_tensor **residuals, cn_tensor **rank,
+                         cn_tensor **singular_values, cn_tensor *A, cn_tensor *B,
+                         const cn_linalg_lstsq_opts *opts)
+{
+  cn_tensor *results[4] = {NULL};
+  cn_linalg_lstsq_opts room;
+  const cn_linalg_lstsq_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_lstsq");
+  if (!o) {
+    if (solution) *solution = NULL;
+    if (residuals) *residuals = NULL;
+    if (rank) *rank = NULL;
+    if (singular_values) *singular_values = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(A), cn_v_tensor(B), float_or_none(o->rcond), cn_v_str(o->driver)};
+  int status = cni_applyn(CNI_OP_linalg_lstsq, args, 4, results, 4);
+  if (solution) *solution = results[0];
+  if (residuals) *residuals = results[1];
+  if (rank) *rank = results[2];
+  if (singular_values) *singular_values = results[3];
+  return status;
+}
+
+int cn_linalg_lu_with(cn_tensor **P, cn_tensor **L, cn_tensor **U, cn_tensor *A,
+                      const cn_linalg_lu_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_linalg_lu_opts room;
+  const cn_linalg_lu_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_lu");
+  if (!o) {
+    if (P) *P = NULL;
+    if (L) *L = NULL;
+    if (U) *U = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(A), cn_v_bool(!o->no_pivot)};
+  int status = cni_applyn(CNI_OP_linalg_lu, args, 2, results, 3);
+  if (P) *P = results[0];
+  if (L) *L = results[1];
+  if (U) *U = results[2];
+  return status;
+}
+
+int cn_linalg_lu_factor_with(cn_tensor **LU, cn_tensor **pivots, cn_tensor *A,
+                             const cn_linalg_lu_factor_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_linalg_lu_factor_opts room;
+  const cn_linalg_lu_factor_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_lu_factor");
+  if (!o) {
+    if (LU) *LU = NULL;
+    if (pivots) *pivots = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(A), cn_v_bool(!o->no_pivot)};
+  int status = cni_applyn(CNI_OP_linalg_lu_factor, args, 2, results, 2);
+  if (LU) *LU = results[0];
+  if (pivots) *pivots = results[1];
+  return status;
+}
+
+int cn_linalg_lu_factor_ex_with(cn_tensor **LU, cn_tensor **pivots, cn_tensor **info, cn_tensor *A,
+                                const cn_linalg_lu_factor_ex_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_linalg_lu_factor_ex_opts room;
+  const cn_linalg_lu_factor_ex_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_lu_factor_ex");
+  if (!o) {
+    if (LU) *LU = NULL;
+    if (pivots) *pivots = NULL;
+    if (info) *info = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(A), cn_v_bool(!o->no_pivot), cn_v_bool(o->check_errors)};
+  int status = cni_applyn(CNI_OP_linalg_lu_factor_ex, args, 3, results, 3);
+  if (LU) *LU = results[0];
+  if (pivots) *pivots = results[1];
+  if (info) *info = results[2];
+  return status;
+}
+
+cn_tensor *cn_linalg_lu_solve_with(cn_tensor *LU, cn_tensor *pivots, cn_tensor *B,
+                                   const cn_linalg_lu_solve_opts *opts)
+{
+  cn_linalg_lu_solve_opts room;
+  const cn_linalg_lu_solve_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_lu_solve");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(LU), cn_v_tensor(pivots), cn_v_tensor(B), cn_v_bool(!o->no_left),
+                     cn_v_bool(o->adjoint)};
+  return cni_apply1(CNI_OP_linalg_lu_solve, args, 5, NULL);
+}
+
+cn_tensor *cn_linalg_matrix_exp(cn_tensor *A)
+{
+  cn_value args[] = {cn_v_tensor(A)};
+  return cni_apply1(CNI_OP_linalg_matrix_exp, args, 1, NULL);
+}
+
+cn_tensor *cn_linalg_matrix_norm_with(cn_tensor *A, const cn_linalg_matrix_norm_opts *opts)
+{
+  static const int64_t dim_default[] = {-2, -1};
+  cn_linalg_matrix_norm_opts room;
+  const cn_linalg_matrix_norm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_matrix_norm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), cn_v_str(o->ord ? o->ord : "fro"),
+                     ints_or(o->dim, dim_default, 2), cn_v_bool(o->keepdim),
+                     code_or_none(o->dtype)};
+  return cni_apply1(CNI_OP_linalg_matrix_norm, args, 5, NULL);
+}
+
+cn_tensor *cn_linalg_matrix_norm_ord_with(cn_tensor *A, double ord,
+                                          const cn_linalg_matrix_norm_ord_opts *opts)
+{
+  static const int64_t dim_default[] = {-2, -1};
+  cn_linalg_matrix_norm_ord_opts room;
+  const cn_linalg_matrix_norm_ord_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_matrix_norm_ord");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), cn_v_float(ord), ints_or(o->dim, dim_default, 2),
+                     cn_v_bool(o->keepdim), code_or_none(o->dtype)};
+  return cni_apply1(CNI_OP_linalg_matrix_norm_ord, args, 5, NULL);
+}
+
+cn_tensor *cn_linalg_matrix_power(cn_tensor *A, int64_t n)
+{
+  cn_value args[] = {cn_v_tensor(A), cn_v_int(n)};
+  return cni_apply1(CNI_OP_linalg_matrix_power, args, 2, NULL);
+}
+
+cn_tensor *cn_linalg_matrix_rank_with(cn_tensor *A, const cn_linalg_matrix_rank_opts *opts)
+{
+  cn_linalg_matrix_rank_opts room;
+  const cn_linalg_matrix_rank_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_matrix_rank");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), cn_v_tensor(o->atol), cn_v_tensor(o->rtol),
+                     cn_v_bool(o->hermitian)};
+  return cni_apply1(CNI_OP_linalg_matrix_rank, args, 4, NULL);
+}
+
+cn_tensor *cn_linalg_matrix_rank_tol_with(cn_tensor *A, cn_tensor *tol,
+                                          const cn_linalg_matrix_rank_tol_opts *opts)
+{
+  cn_linalg_matrix_rank_tol_opts room;
+  const cn_linalg_matrix_rank_tol_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_matrix_rank_tol");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), cn_v_tensor(tol), cn_v_bool(o->hermitian)};
+  return cni_apply1(CNI_OP_linalg_matrix_rank_tol, args, 3, NULL);
+}
+
+cn_tensor *cn_linalg_multi_dot(cn_tensor *const *tensors, size_t ntensors)
+{
+  cn_value args[] = {cn_v_tensors(tensors, ntensors)};
+  return cni_apply1(CNI_OP_linalg_multi_dot, args, 1, NULL);
+}
+
+cn_tensor *cn_linalg_norm_with(cn_tensor *A, const cn_linalg_norm_opts *opts)
+{
+  cn_linalg_norm_opts room;
+  const cn_linalg_norm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_norm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), float_or_none(o->ord), ints_or(o->dim, NULL, 0),
+                     cn_v_bool(o->keepdim), code_or_none(o->dtype)};
+  return cni_apply1(CNI_OP_linalg_norm, args, 5, NULL);
+}
+
+cn_tensor *cn_linalg_norm_named_with(cn_tensor *A, const char *ord,
+                                     const cn_linalg_norm_named_opts *opts)
+{
+  cn_linalg_norm_named_opts room;
+  const cn_linalg_norm_named_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_norm_named");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), cn_v_str(ord), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
+                     code_or_none(o->dtype)};
+  return cni_apply1(CNI_OP_linalg_norm_named, args, 5, NULL);
+}
+
+cn_tensor *cn_linalg_pinv_with(cn_tensor *A, const cn_linalg_pinv_opts *opts)
+{
+  cn_linalg_pinv_opts room;
+  const cn_linalg_pinv_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_pinv");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), cn_v_tensor(o->atol), cn_v_tensor(o->rtol),
+                     cn_v_bool(o->hermitian)};
+  return cni_apply1(CNI_OP_linalg_pinv, args, 4, NULL);
+}
+
+cn_tensor *cn_linalg_pinv_rcond_with(cn_tensor *A, cn_tensor *rcond,
+                                     const cn_linalg_pinv_rcond_opts *opts)
+{
+  cn_linalg_pinv_rcond_opts room;
+  const cn_linalg_pinv_rcond_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_pinv_rcond");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), cn_v_tensor(rcond), cn_v_bool(o->hermitian)};
+  return cni_apply1(CNI_OP_linalg_pinv_rcond, args, 3, NULL);
+}
+
+int cn_linalg_qr_with(cn_tensor **Q, cn_tensor **R, cn_tensor *A, const cn_linalg_qr_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_linalg_qr_opts room;
+  const cn_linalg_qr_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_qr");
+  if (!o) {
+    if (Q) *Q = NULL;
+    if (R) *R = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(A), cn_v_str(o->mode ? o->mode : "reduced")};
+  int status = cni_applyn(CNI_OP_linalg_qr, args, 2, results, 2);
+  if (Q) *Q = results[0];
+  if (R) *R = results[1];
+  return status;
+}
+
+int cn_linalg_slogdet(cn_tensor **sign, cn_tensor **logabsdet, cn_tensor *A)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(A)};
+  int status = cni_applyn(CNI_OP_linalg_slogdet, args, 1, results, 2);
+  if (sign) *sign = results[0];
+  if (logabsdet) *logabsdet = results[1];
+  return status;
 }
 
 cn_tensor *cn_linalg_solve_with(cn_tensor *A, cn_tensor *B, const cn_linalg_solve_opts *opts)
@@ -2378,6 +5185,27 @@ cn_tensor *cn_linalg_solve_with(cn_tensor *A, cn_tensor *B, const cn_linalg_solv
   return cni_apply1(CNI_OP_linalg_solve, args, 3, NULL);
 }
 
+int cn_linalg_solve_ex_with(cn_tensor **result, cn_tensor **info, cn_tensor *A, cn_tensor *B,
+                            const cn_linalg_solve_ex_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_linalg_solve_ex_opts room;
+  const cn_linalg_solve_ex_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_solve_ex");
+  if (!o) {
+    if (result) *result = NULL;
+    if (info) *info = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(A), cn_v_tensor(B), cn_v_bool(!o->no_left),
+                     cn_v_bool(o->check_errors)};
+  int status = cni_applyn(CNI_OP_linalg_solve_ex, args, 4, results, 2);
+  if (result) *result = results[0];
+  if (info) *info = results[1];
+  return status;
+}
+
 cn_tensor *cn_linalg_solve_triangular_with(cn_tensor *A, cn_tensor *B, bool upper,
                                            const cn_linalg_solve_triangular_opts *opts)
 {
@@ -2389,6 +5217,74 @@ cn_tensor *cn_linalg_solve_triangular_with(cn_tensor *A, cn_tensor *B, bool uppe
   cn_value args[] = {cn_v_tensor(A), cn_v_tensor(B), cn_v_bool(upper), cn_v_bool(!o->no_left),
                      cn_v_bool(o->unitriangular)};
   return cni_apply1(CNI_OP_linalg_solve_triangular, args, 5, NULL);
+}
+
+int cn_linalg_svd_with(cn_tensor **U, cn_tensor **S, cn_tensor **Vh, cn_tensor *A,
+                       const cn_linalg_svd_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_linalg_svd_opts room;
+  const cn_linalg_svd_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_svd");
+  if (!o) {
+    if (U) *U = NULL;
+    if (S) *S = NULL;
+    if (Vh) *Vh = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(A), cn_v_bool(!o->no_full_matrices)};
+  int status = cni_applyn(CNI_OP_linalg_svd, args, 2, results, 3);
+  if (U) *U = results[0];
+  if (S) *S = results[1];
+  if (Vh) *Vh = results[2];
+  return status;
+}
+
+cn_tensor *cn_linalg_svdvals(cn_tensor *A)
+{
+  cn_value args[] = {cn_v_tensor(A)};
+  return cni_apply1(CNI_OP_linalg_svdvals, args, 1, NULL);
+}
+
+cn_tensor *cn_linalg_tensorinv_with(cn_tensor *A, const cn_linalg_tensorinv_opts *opts)
+{
+  cn_linalg_tensorinv_opts room;
+  const cn_linalg_tensorinv_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_tensorinv");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), cn_v_int(int_or(o->ind, 2))};
+  return cni_apply1(CNI_OP_linalg_tensorinv, args, 2, NULL);
+}
+
+cn_tensor *cn_linalg_tensorsolve_with(cn_tensor *A, cn_tensor *B,
+                                      const cn_linalg_tensorsolve_opts *opts)
+{
+  cn_linalg_tensorsolve_opts room;
+  const cn_linalg_tensorsolve_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_tensorsolve");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(A), cn_v_tensor(B), ints_or(o->dims, NULL, 0)};
+  return cni_apply1(CNI_OP_linalg_tensorsolve, args, 3, NULL);
+}
+
+cn_tensor *cn_linalg_vander(cn_tensor *x, int64_t N)
+{
+  cn_value args[] = {cn_v_tensor(x), int_or_none(N)};
+  return cni_apply1(CNI_OP_linalg_vander, args, 2, NULL);
+}
+
+cn_tensor *cn_linalg_vecdot_with(cn_tensor *x, cn_tensor *y, const cn_linalg_vecdot_opts *opts)
+{
+  cn_linalg_vecdot_opts room;
+  const cn_linalg_vecdot_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "linalg_vecdot");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(y), cn_v_int(int_or(o->dim, -1))};
+  return cni_apply1(CNI_OP_linalg_vecdot, args, 3, NULL);
 }
 
 cn_tensor *cn_linalg_vector_norm_with(cn_tensor *input, const cn_linalg_vector_norm_opts *opts)
@@ -2419,6 +5315,19 @@ cn_tensor *cn_linspace_with(double start, double end, int64_t steps, const cn_li
   cn_value args[] = {cn_v_float(start), cn_v_float(end), cn_v_int(steps), code_or_none(o->dtype),
                      code_or_none(o->device)};
   return cni_apply1(CNI_OP_linspace, args, 5, NULL);
+}
+
+cn_tensor *cn_local_response_norm_with(cn_tensor *input, int64_t size,
+                                       const cn_local_response_norm_opts *opts)
+{
+  cn_local_response_norm_opts room;
+  const cn_local_response_norm_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "local_response_norm");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(size), cn_v_float(float_or(o->alpha, 0.0001)),
+                     cn_v_float(float_or(o->beta, 0.75)), cn_v_float(float_or(o->k, 1.0))};
+  return cni_apply1(CNI_OP_local_response_norm, args, 5, NULL);
 }
 
 cn_tensor *cn_log(cn_tensor *input)
@@ -2469,6 +5378,28 @@ cn_tensor *cn_log2_(cn_tensor *input)
   return cni_apply1(CNI_OP_log2, args, 1, input);
 }
 
+static cn_tensor *run_log_normal(cn_tensor *input, const cn_log_normal_opts *opts, cn_tensor *dest)
+{
+  cn_log_normal_opts room;
+  const cn_log_normal_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "log_normal");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->mean, 1.0)),
+                     cn_v_float(float_or(o->std, 2.0))};
+  return cni_apply1(CNI_OP_log_normal, args, 3, dest);
+}
+
+cn_tensor *cn_log_normal_with(cn_tensor *input, const cn_log_normal_opts *opts)
+{
+  return run_log_normal(input, opts, NULL);
+}
+
+cn_tensor *cn_log_normal_inplace_with(cn_tensor *input, const cn_log_normal_opts *opts)
+{
+  return run_log_normal(input, opts, input);
+}
+
 cn_tensor *cn_log_softmax_with(cn_tensor *input, int64_t dim, const cn_log_softmax_opts *opts)
 {
   cn_log_softmax_opts room;
@@ -2484,6 +5415,30 @@ cn_tensor *cn_log_softmax_backward(cn_tensor *grad_output, cn_tensor *output, in
 {
   cn_value args[] = {cn_v_tensor(grad_output), cn_v_tensor(output), cn_v_int(dim)};
   return cni_apply1(CNI_OP_log_softmax_backward, args, 3, NULL);
+}
+
+cn_tensor *cn_logaddexp(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_logaddexp, args, 2, NULL);
+}
+
+cn_tensor *cn_logaddexp2(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_logaddexp2, args, 2, NULL);
+}
+
+cn_tensor *cn_logcumsumexp(cn_tensor *input, int64_t dim)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim)};
+  return cni_apply1(CNI_OP_logcumsumexp, args, 2, NULL);
+}
+
+cn_tensor *cn_logdet(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_logdet, args, 1, NULL);
 }
 
 cn_tensor *cn_logical_and(cn_tensor *input, cn_tensor *other)
@@ -2534,10 +5489,44 @@ cn_tensor *cn_logical_xor_(cn_tensor *input, cn_tensor *other)
   return cni_apply1(CNI_OP_logical_xor, args, 2, input);
 }
 
+static cn_tensor *run_logit(cn_tensor *input, const cn_logit_opts *opts, cn_tensor *dest)
+{
+  cn_logit_opts room;
+  const cn_logit_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "logit");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), float_or_none(o->eps)};
+  return cni_apply1(CNI_OP_logit, args, 2, dest);
+}
+
+cn_tensor *cn_logit_with(cn_tensor *input, const cn_logit_opts *opts)
+{
+  return run_logit(input, opts, NULL);
+}
+
+cn_tensor *cn_logit_inplace_with(cn_tensor *input, const cn_logit_opts *opts)
+{
+  return run_logit(input, opts, input);
+}
+
 cn_tensor *cn_logsigmoid(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_logsigmoid, args, 1, NULL);
+}
+
+cn_tensor *cn_logspace_with(double start, double end, int64_t steps, const cn_logspace_opts *opts)
+{
+  cn_logspace_opts room;
+  const cn_logspace_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "logspace");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_float(start), cn_v_float(end), cn_v_int(steps),
+                     cn_v_float(float_or(o->base, 10.0)), code_or_none(o->dtype),
+                     code_or_none(o->device)};
+  return cni_apply1(CNI_OP_logspace, args, 6, NULL);
 }
 
 cn_tensor *cn_logsumexp_with(cn_tensor *input, const int64_t *dim, size_t ndim,
@@ -2552,6 +5541,81 @@ cn_tensor *cn_logsumexp_with(cn_tensor *input, const int64_t *dim, size_t ndim,
   return cni_apply1(CNI_OP_logsumexp, args, 3, NULL);
 }
 
+cn_tensor *cn_lp_pool1d_with(cn_tensor *input, double norm_type, const int64_t *kernel_size,
+                             size_t nkernel_size, const cn_lp_pool1d_opts *opts)
+{
+  int64_t stride_room[1];
+  cn_lp_pool1d_opts room;
+  const cn_lp_pool1d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "lp_pool1d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(norm_type),
+                     cn_v_ints(kernel_size, nkernel_size),
+                     fixed_or(o->stride, 1, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+  return cni_apply1(CNI_OP_lp_pool1d, args, 5, NULL);
+}
+
+cn_tensor *cn_lp_pool2d_with(cn_tensor *input, double norm_type, const int64_t *kernel_size,
+                             size_t nkernel_size, const cn_lp_pool2d_opts *opts)
+{
+  int64_t kernel_size_room[2];
+  int64_t stride_room[2];
+  cn_lp_pool2d_opts room;
+  const cn_lp_pool2d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "lp_pool2d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(norm_type),
+                     spread(kernel_size, nkernel_size, 2, kernel_size_room),
+                     fixed_or(o->stride, 2, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+  return cni_apply1(CNI_OP_lp_pool2d, args, 5, NULL);
+}
+
+cn_tensor *cn_lp_pool3d_with(cn_tensor *input, double norm_type, const int64_t *kernel_size,
+                             size_t nkernel_size, const cn_lp_pool3d_opts *opts)
+{
+  int64_t kernel_size_room[3];
+  int64_t stride_room[3];
+  cn_lp_pool3d_opts room;
+  const cn_lp_pool3d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "lp_pool3d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(norm_type),
+                     spread(kernel_size, nkernel_size, 3, kernel_size_room),
+                     fixed_or(o->stride, 3, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+  return cni_apply1(CNI_OP_lp_pool3d, args, 5, NULL);
+}
+
+int cn_lstm(cn_tensor **output, cn_tensor **hy, cn_tensor **cy, cn_tensor *input,
+            cn_tensor *const *hx, size_t nhx, cn_tensor *const *params, size_t nparams,
+            bool has_biases, int64_t num_layers, double dropout, bool train, bool bidirectional,
+            bool batch_first)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensors(hx, nhx), cn_v_tensors(params, nparams),
+                     cn_v_bool(has_biases), cn_v_int(num_layers), cn_v_float(dropout),
+                     cn_v_bool(train), cn_v_bool(bidirectional), cn_v_bool(batch_first)};
+  int status = cni_applyn(CNI_OP_lstm, args, 9, results, 3);
+  if (output) *output = results[0];
+  if (hy) *hy = results[1];
+  if (cy) *cy = results[2];
+  return status;
+}
+
+int cn_lstm_cell(cn_tensor **h, cn_tensor **c, cn_tensor *input, cn_tensor *const *hx, size_t nhx,
+                 cn_tensor *w_ih, cn_tensor *w_hh, cn_tensor *b_ih, cn_tensor *b_hh)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensors(hx, nhx), cn_v_tensor(w_ih),
+                     cn_v_tensor(w_hh), cn_v_tensor(b_ih), cn_v_tensor(b_hh)};
+  int status = cni_applyn(CNI_OP_lstm_cell, args, 6, results, 2);
+  if (h) *h = results[0];
+  if (c) *c = results[1];
+  return status;
+}
+
 cn_tensor *cn_lt(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
@@ -2562,6 +5626,61 @@ cn_tensor *cn_lt_(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
   return cni_apply1(CNI_OP_lt, args, 2, input);
+}
+
+cn_tensor *cn_lu_permutation(cn_tensor *pivots, int64_t rows)
+{
+  cn_value args[] = {cn_v_tensor(pivots), cn_v_int(rows)};
+  return cni_apply1(CNI_OP_lu_permutation, args, 2, NULL);
+}
+
+cn_tensor *cn_lu_solve(cn_tensor *b, cn_tensor *LU_data, cn_tensor *LU_pivots)
+{
+  cn_value args[] = {cn_v_tensor(b), cn_v_tensor(LU_data), cn_v_tensor(LU_pivots)};
+  return cni_apply1(CNI_OP_lu_solve, args, 3, NULL);
+}
+
+int cn_lu_unpack_with(cn_tensor **P, cn_tensor **L, cn_tensor **U, cn_tensor *LU_data,
+                      cn_tensor *LU_pivots, const cn_lu_unpack_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_lu_unpack_opts room;
+  const cn_lu_unpack_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "lu_unpack");
+  if (!o) {
+    if (P) *P = NULL;
+    if (L) *L = NULL;
+    if (U) *U = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(LU_data), cn_v_tensor(LU_pivots), cn_v_bool(!o->no_unpack_data),
+                     cn_v_bool(!o->no_unpack_pivots)};
+  int status = cni_applyn(CNI_OP_lu_unpack, args, 4, results, 3);
+  if (P) *P = results[0];
+  if (L) *L = results[1];
+  if (U) *U = results[2];
+  return status;
+}
+
+cn_tensor *cn_margin_ranking_loss_with(cn_tensor *input1, cn_tensor *input2, cn_tensor *target,
+                                       const cn_margin_ranking_loss_opts *opts)
+{
+  cn_margin_ranking_loss_opts room;
+  const cn_margin_ranking_loss_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "margin_ranking_loss");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input1), cn_v_tensor(input2), cn_v_tensor(target),
+                     cn_v_float(float_or(o->margin, 0.0)),
+                     cn_v_str(o->reduction ? o->reduction : "mean")};
+  return cni_apply1(CNI_OP_margin_ranking_loss, args, 5, NULL);
+}
+
+cn_tensor *cn_margin_terms(cn_tensor *input, cn_tensor *other, double margin)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(margin)};
+  return cni_apply1(CNI_OP_margin_terms, args, 3, NULL);
 }
 
 cn_tensor *cn_masked_fill(cn_tensor *input, cn_tensor *mask, cn_tensor *value)
@@ -2576,6 +5695,18 @@ cn_tensor *cn_masked_fill_(cn_tensor *input, cn_tensor *mask, cn_tensor *value)
   return cni_apply1(CNI_OP_masked_fill, args, 3, input);
 }
 
+cn_tensor *cn_masked_scatter(cn_tensor *input, cn_tensor *mask, cn_tensor *source)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mask), cn_v_tensor(source)};
+  return cni_apply1(CNI_OP_masked_scatter, args, 3, NULL);
+}
+
+cn_tensor *cn_masked_scatter_(cn_tensor *input, cn_tensor *mask, cn_tensor *source)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mask), cn_v_tensor(source)};
+  return cni_apply1(CNI_OP_masked_scatter, args, 3, input);
+}
+
 cn_tensor *cn_masked_select(cn_tensor *input, cn_tensor *mask)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mask)};
@@ -2586,6 +5717,24 @@ cn_tensor *cn_matmul(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
   return cni_apply1(CNI_OP_matmul, args, 2, NULL);
+}
+
+cn_tensor *cn_matrix_exp(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_matrix_exp, args, 1, NULL);
+}
+
+cn_tensor *cn_matrix_power(cn_tensor *input, int64_t n)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(n)};
+  return cni_apply1(CNI_OP_matrix_power, args, 2, NULL);
+}
+
+cn_tensor *cn_matrix_trace(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_matrix_trace, args, 1, NULL);
 }
 
 cn_tensor *cn_max(cn_tensor *input)
@@ -2610,6 +5759,63 @@ int cn_max_dim_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, i
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_bool(o->keepdim)};
   int status = cni_applyn(CNI_OP_max_dim, args, 3, results, 2);
   if (values) *values = results[0];
+  if (indices) *indices = results[1];
+  return status;
+}
+
+cn_tensor *cn_max_other(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_max_other, args, 2, NULL);
+}
+
+cn_tensor *cn_max_pool1d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
+                              const cn_max_pool1d_opts *opts)
+{
+  int64_t stride_room[1];
+  static const int64_t padding_default[] = {0};
+  int64_t padding_room[1];
+  static const int64_t dilation_default[] = {1};
+  int64_t dilation_room[1];
+  cn_max_pool1d_opts room;
+  const cn_max_pool1d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "max_pool1d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     fixed_or(o->stride, 1, NULL, stride_room),
+                     fixed_or(o->padding, 1, padding_default, padding_room),
+                     fixed_or(o->dilation, 1, dilation_default, dilation_room),
+                     cn_v_bool(o->ceil_mode)};
+  return cni_apply1(CNI_OP_max_pool1d, args, 6, NULL);
+}
+
+int cn_max_pool1d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_tensor *input,
+                                    const int64_t *kernel_size, size_t nkernel_size,
+                                    const cn_max_pool1d_with_indices_opts *opts)
+{
+  int64_t stride_room[1];
+  static const int64_t padding_default[] = {0};
+  int64_t padding_room[1];
+  static const int64_t dilation_default[] = {1};
+  int64_t dilation_room[1];
+  cn_tensor *results[2] = {NULL};
+  cn_max_pool1d_with_indices_opts room;
+  const cn_max_pool1d_with_indices_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "max_pool1d_with_indices");
+  if (!o) {
+    if (output) *output = NULL;
+    if (indices) *indices = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     fixed_or(o->stride, 1, NULL, stride_room),
+                     fixed_or(o->padding, 1, padding_default, padding_room),
+                     fixed_or(o->dilation, 1, dilation_default, dilation_room),
+                     cn_v_bool(o->ceil_mode)};
+  int status = cni_applyn(CNI_OP_max_pool1d_with_indices, args, 6, results, 2);
+  if (output) *output = results[0];
   if (indices) *indices = results[1];
   return status;
 }
@@ -2674,6 +5880,117 @@ int cn_max_pool2d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
   return status;
 }
 
+cn_tensor *cn_max_pool3d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
+                              const cn_max_pool3d_opts *opts)
+{
+  int64_t kernel_size_room[3];
+  int64_t stride_room[3];
+  static const int64_t padding_default[] = {0, 0, 0};
+  int64_t padding_room[3];
+  static const int64_t dilation_default[] = {1, 1, 1};
+  int64_t dilation_room[3];
+  cn_max_pool3d_opts room;
+  const cn_max_pool3d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "max_pool3d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 3, kernel_size_room),
+                     fixed_or(o->stride, 3, NULL, stride_room),
+                     fixed_or(o->padding, 3, padding_default, padding_room),
+                     fixed_or(o->dilation, 3, dilation_default, dilation_room),
+                     cn_v_bool(o->ceil_mode)};
+  return cni_apply1(CNI_OP_max_pool3d, args, 6, NULL);
+}
+
+int cn_max_pool3d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_tensor *input,
+                                    const int64_t *kernel_size, size_t nkernel_size,
+                                    const cn_max_pool3d_with_indices_opts *opts)
+{
+  int64_t kernel_size_room[3];
+  int64_t stride_room[3];
+  static const int64_t padding_default[] = {0, 0, 0};
+  int64_t padding_room[3];
+  static const int64_t dilation_default[] = {1, 1, 1};
+  int64_t dilation_room[3];
+  cn_tensor *results[2] = {NULL};
+  cn_max_pool3d_with_indices_opts room;
+  const cn_max_pool3d_with_indices_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "max_pool3d_with_indices");
+  if (!o) {
+    if (output) *output = NULL;
+    if (indices) *indices = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 3, kernel_size_room),
+                     fixed_or(o->stride, 3, NULL, stride_room),
+                     fixed_or(o->padding, 3, padding_default, padding_room),
+                     fixed_or(o->dilation, 3, dilation_default, dilation_room),
+                     cn_v_bool(o->ceil_mode)};
+  int status = cni_applyn(CNI_OP_max_pool3d_with_indices, args, 6, results, 2);
+  if (output) *output = results[0];
+  if (indices) *indices = results[1];
+  return status;
+}
+
+cn_tensor *cn_max_unpool1d_with(cn_tensor *input, cn_tensor *indices, const int64_t *kernel_size,
+                                size_t nkernel_size, const cn_max_unpool1d_opts *opts)
+{
+  int64_t stride_room[1];
+  static const int64_t padding_default[] = {0};
+  int64_t padding_room[1];
+  cn_max_unpool1d_opts room;
+  const cn_max_unpool1d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "max_unpool1d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices), cn_v_ints(kernel_size, nkernel_size),
+                     fixed_or(o->stride, 1, NULL, stride_room),
+                     fixed_or(o->padding, 1, padding_default, padding_room),
+                     ints_or(o->output_size, NULL, 0)};
+  return cni_apply1(CNI_OP_max_unpool1d, args, 6, NULL);
+}
+
+cn_tensor *cn_max_unpool2d_with(cn_tensor *input, cn_tensor *indices, const int64_t *kernel_size,
+                                size_t nkernel_size, const cn_max_unpool2d_opts *opts)
+{
+  int64_t kernel_size_room[2];
+  int64_t stride_room[2];
+  static const int64_t padding_default[] = {0, 0};
+  int64_t padding_room[2];
+  cn_max_unpool2d_opts room;
+  const cn_max_unpool2d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "max_unpool2d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices),
+                     spread(kernel_size, nkernel_size, 2, kernel_size_room),
+                     fixed_or(o->stride, 2, NULL, stride_room),
+                     fixed_or(o->padding, 2, padding_default, padding_room),
+                     ints_or(o->output_size, NULL, 0)};
+  return cni_apply1(CNI_OP_max_unpool2d, args, 6, NULL);
+}
+
+cn_tensor *cn_max_unpool3d_with(cn_tensor *input, cn_tensor *indices, const int64_t *kernel_size,
+                                size_t nkernel_size, const cn_max_unpool3d_opts *opts)
+{
+  int64_t kernel_size_room[3];
+  int64_t stride_room[3];
+  static const int64_t padding_default[] = {0, 0, 0};
+  int64_t padding_room[3];
+  cn_max_unpool3d_opts room;
+  const cn_max_unpool3d_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "max_unpool3d");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices),
+                     spread(kernel_size, nkernel_size, 3, kernel_size_room),
+                     fixed_or(o->stride, 3, NULL, stride_room),
+                     fixed_or(o->padding, 3, padding_default, padding_room),
+                     ints_or(o->output_size, NULL, 0)};
+  return cni_apply1(CNI_OP_max_unpool3d, args, 6, NULL);
+}
+
 cn_tensor *cn_maximum(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
@@ -2696,6 +6013,44 @@ cn_tensor *cn_mean_with(cn_tensor *input, const cn_mean_opts *opts)
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
                      code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_mean, args, 4, NULL);
+}
+
+cn_tensor *cn_median(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_median, args, 1, NULL);
+}
+
+int cn_median_dim_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, int64_t dim,
+                       const cn_median_dim_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_median_dim_opts room;
+  const cn_median_dim_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "median_dim");
+  if (!o) {
+    if (values) *values = NULL;
+    if (indices) *indices = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_bool(o->keepdim)};
+  int status = cni_applyn(CNI_OP_median_dim, args, 3, results, 2);
+  if (values) *values = results[0];
+  if (indices) *indices = results[1];
+  return status;
+}
+
+int cn_meshgrid_with(cn_tensor **out, size_t capacity, cn_tensor *const *tensors, size_t ntensors,
+                     const cn_meshgrid_opts *opts)
+{
+  cn_meshgrid_opts room;
+  const cn_meshgrid_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "meshgrid");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensors(tensors, ntensors), cn_v_str(o->indexing)};
+  return cni_apply_list(CNI_OP_meshgrid, args, 2, out, capacity);
 }
 
 cn_tensor *cn_min(cn_tensor *input)
@@ -2722,6 +6077,12 @@ int cn_min_dim_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, i
   if (values) *values = results[0];
   if (indices) *indices = results[1];
   return status;
+}
+
+cn_tensor *cn_min_other(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_min_other, args, 2, NULL);
 }
 
 cn_tensor *cn_minimum(cn_tensor *input, cn_tensor *other)
@@ -2754,6 +6115,26 @@ cn_tensor *cn_mm(cn_tensor *input, cn_tensor *mat2)
   return cni_apply1(CNI_OP_mm, args, 2, NULL);
 }
 
+int cn_mode_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
+                 const cn_mode_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_mode_opts room;
+  const cn_mode_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "mode");
+  if (!o) {
+    if (values) *values = NULL;
+    if (indices) *indices = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->dim, -1)), cn_v_bool(o->keepdim)};
+  int status = cni_applyn(CNI_OP_mode, args, 3, results, 2);
+  if (values) *values = results[0];
+  if (indices) *indices = results[1];
+  return status;
+}
+
 cn_tensor *cn_movedim(cn_tensor *input, const int64_t *source, size_t nsource,
                       const int64_t *destination, size_t ndestination)
 {
@@ -2774,6 +6155,12 @@ cn_tensor *cn_mse_loss_with(cn_tensor *input, cn_tensor *target, const cn_mse_lo
   return cni_apply1(CNI_OP_mse_loss, args, 3, NULL);
 }
 
+cn_tensor *cn_msort(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_msort, args, 1, NULL);
+}
+
 cn_tensor *cn_mul(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
@@ -2786,10 +6173,188 @@ cn_tensor *cn_mul_(cn_tensor *input, cn_tensor *other)
   return cni_apply1(CNI_OP_mul, args, 2, input);
 }
 
+int cn_multi_head_attention_with(cn_tensor **output, cn_tensor **attn_weights, cn_tensor *query,
+                                 cn_tensor *key, cn_tensor *value, int64_t num_heads,
+                                 cn_tensor *const *in_proj_weight, size_t nin_proj_weight,
+                                 cn_tensor *out_proj_weight,
+                                 const cn_multi_head_attention_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_multi_head_attention_opts room;
+  const cn_multi_head_attention_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "multi_head_attention");
+  if (!o) {
+    if (output) *output = NULL;
+    if (attn_weights) *attn_weights = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(query), cn_v_tensor(key), cn_v_tensor(value), cn_v_int(num_heads),
+                     cn_v_tensors(in_proj_weight, nin_proj_weight), cn_v_tensor(out_proj_weight),
+                     cn_v_tensor(o->in_proj_bias), cn_v_tensor(o->out_proj_bias),
+                     cn_v_tensor(o->bias_k), cn_v_tensor(o->bias_v), cn_v_bool(o->add_zero_attn),
+                     cn_v_float(float_or(o->dropout_p, 0.0)), cn_v_tensor(o->key_padding_mask),
+                     cn_v_tensor(o->attn_mask), cn_v_str(o->weights ? o->weights : "none"),
+                     cn_v_bool(o->is_causal)};
+  int status = cni_applyn(CNI_OP_multi_head_attention, args, 16, results, 2);
+  if (output) *output = results[0];
+  if (attn_weights) *attn_weights = results[1];
+  return status;
+}
+
+cn_tensor *cn_multi_margin_loss_with(cn_tensor *input, cn_tensor *target,
+                                     const cn_multi_margin_loss_opts *opts)
+{
+  cn_multi_margin_loss_opts room;
+  const cn_multi_margin_loss_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "multi_margin_loss");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_float(float_or(o->p, 1.0)),
+                     cn_v_float(float_or(o->margin, 1.0)), cn_v_tensor(o->weight),
+                     cn_v_str(o->reduction ? o->reduction : "mean")};
+  return cni_apply1(CNI_OP_multi_margin_loss, args, 6, NULL);
+}
+
+cn_tensor *cn_multilabel_margin_loss_with(cn_tensor *input, cn_tensor *target,
+                                          const cn_multilabel_margin_loss_opts *opts)
+{
+  cn_multilabel_margin_loss_opts room;
+  const cn_multilabel_margin_loss_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "multilabel_margin_loss");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
+                     cn_v_str(o->reduction ? o->reduction : "mean")};
+  return cni_apply1(CNI_OP_multilabel_margin_loss, args, 3, NULL);
+}
+
+cn_tensor *cn_multilabel_soft_margin_loss_with(cn_tensor *input, cn_tensor *target,
+                                               const cn_multilabel_soft_margin_loss_opts *opts)
+{
+  cn_multilabel_soft_margin_loss_opts room;
+  const cn_multilabel_soft_margin_loss_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "multilabel_soft_margin_loss");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(o->weight),
+                     cn_v_str(o->reduction ? o->reduction : "mean")};
+  return cni_apply1(CNI_OP_multilabel_soft_margin_loss, args, 4, NULL);
+}
+
+cn_tensor *cn_multinomial_with(cn_tensor *input, int64_t num_samples,
+                               const cn_multinomial_opts *opts)
+{
+  cn_multinomial_opts room;
+  const cn_multinomial_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "multinomial");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(num_samples), cn_v_bool(o->replacement)};
+  return cni_apply1(CNI_OP_multinomial, args, 3, NULL);
+}
+
 cn_tensor *cn_mv(cn_tensor *input, cn_tensor *vec)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(vec)};
   return cni_apply1(CNI_OP_mv, args, 2, NULL);
+}
+
+cn_tensor *cn_mvlgamma(cn_tensor *input, int64_t p)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(p)};
+  return cni_apply1(CNI_OP_mvlgamma, args, 2, NULL);
+}
+
+cn_tensor *cn_mvlgamma_(cn_tensor *input, int64_t p)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(p)};
+  return cni_apply1(CNI_OP_mvlgamma, args, 2, input);
+}
+
+static cn_tensor *run_nan_to_num(cn_tensor *input, const cn_nan_to_num_opts *opts, cn_tensor *dest)
+{
+  cn_nan_to_num_opts room;
+  const cn_nan_to_num_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "nan_to_num");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), float_or_none(o->nan), float_or_none(o->posinf),
+                     float_or_none(o->neginf)};
+  return cni_apply1(CNI_OP_nan_to_num, args, 4, dest);
+}
+
+cn_tensor *cn_nan_to_num_with(cn_tensor *input, const cn_nan_to_num_opts *opts)
+{
+  return run_nan_to_num(input, opts, NULL);
+}
+
+cn_tensor *cn_nan_to_num_inplace_with(cn_tensor *input, const cn_nan_to_num_opts *opts)
+{
+  return run_nan_to_num(input, opts, input);
+}
+
+cn_tensor *cn_nanmean_with(cn_tensor *input, const cn_nanmean_opts *opts)
+{
+  cn_nanmean_opts room;
+  const cn_nanmean_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "nanmean");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
+                     code_or_none(o->dtype)};
+  return cni_apply1(CNI_OP_nanmean, args, 4, NULL);
+}
+
+cn_tensor *cn_nanmedian(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_nanmedian, args, 1, NULL);
+}
+
+int cn_nanmedian_dim_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, int64_t dim,
+                          const cn_nanmedian_dim_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_nanmedian_dim_opts room;
+  const cn_nanmedian_dim_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "nanmedian_dim");
+  if (!o) {
+    if (values) *values = NULL;
+    if (indices) *indices = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_bool(o->keepdim)};
+  int status = cni_applyn(CNI_OP_nanmedian_dim, args, 3, results, 2);
+  if (values) *values = results[0];
+  if (indices) *indices = results[1];
+  return status;
+}
+
+cn_tensor *cn_nanquantile_with(cn_tensor *input, cn_tensor *q, int64_t dim,
+                               const cn_nanquantile_opts *opts)
+{
+  cn_nanquantile_opts room;
+  const cn_nanquantile_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "nanquantile");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(q), int_or_none(dim), cn_v_bool(o->keepdim),
+                     cn_v_str(o->interpolation ? o->interpolation : "linear")};
+  return cni_apply1(CNI_OP_nanquantile, args, 5, NULL);
+}
+
+cn_tensor *cn_nansum_with(cn_tensor *input, const cn_nansum_opts *opts)
+{
+  cn_nansum_opts room;
+  const cn_nansum_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "nansum");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
+                     code_or_none(o->dtype)};
+  return cni_apply1(CNI_OP_nansum, args, 4, NULL);
 }
 
 cn_tensor *cn_narrow(cn_tensor *input, int64_t dim, int64_t start, int64_t length)
@@ -2925,6 +6490,24 @@ cn_tensor *cn_neg_(cn_tensor *input)
   return cni_apply1(CNI_OP_neg, args, 1, input);
 }
 
+cn_tensor *cn_nextafter(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_nextafter, args, 2, NULL);
+}
+
+cn_tensor *cn_nextafter_(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_nextafter, args, 2, input);
+}
+
+cn_tensor *cn_nextafter_step(cn_tensor *input, cn_tensor *other, int64_t drop)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_int(drop)};
+  return cni_apply1(CNI_OP_nextafter_step, args, 3, NULL);
+}
+
 cn_tensor *cn_nll_loss_with(cn_tensor *input, cn_tensor *target, const cn_nll_loss_opts *opts)
 {
   cn_nll_loss_opts room;
@@ -2954,6 +6537,35 @@ cn_tensor *cn_norm_with(cn_tensor *input, const cn_norm_opts *opts)
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 2.0)), ints_or(o->dim, NULL, 0),
                      cn_v_bool(o->keepdim), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_norm, args, 5, NULL);
+}
+
+cn_tensor *cn_normal(cn_tensor *mean, cn_tensor *std)
+{
+  cn_value args[] = {cn_v_tensor(mean), cn_v_tensor(std)};
+  return cni_apply1(CNI_OP_normal, args, 2, NULL);
+}
+
+static cn_tensor *run_normal_fill(cn_tensor *input, const cn_normal_fill_opts *opts,
+                                  cn_tensor *dest)
+{
+  cn_normal_fill_opts room;
+  const cn_normal_fill_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "normal_fill");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->mean, 0.0)),
+                     cn_v_float(float_or(o->std, 1.0))};
+  return cni_apply1(CNI_OP_normal_fill, args, 3, dest);
+}
+
+cn_tensor *cn_normal_fill_with(cn_tensor *input, const cn_normal_fill_opts *opts)
+{
+  return run_normal_fill(input, opts, NULL);
+}
+
+cn_tensor *cn_normal_fill_inplace_with(cn_tensor *input, const cn_normal_fill_opts *opts)
+{
+  return run_normal_fill(input, opts, input);
 }
 
 cn_tensor *cn_one_hot_with(cn_tensor *input, const cn_one_hot_opts *opts)
@@ -2995,10 +6607,82 @@ cn_tensor *cn_outer(cn_tensor *input, cn_tensor *vec2)
   return cni_apply1(CNI_OP_outer, args, 2, NULL);
 }
 
+cn_tensor *cn_pad_with(cn_tensor *input, const int64_t *pad, size_t npad, const cn_pad_opts *opts)
+{
+  cn_pad_opts room;
+  const cn_pad_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "pad");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(pad, npad),
+                     cn_v_str(o->mode ? o->mode : "constant"), float_or_none(o->value)};
+  return cni_apply1(CNI_OP_pad, args, 4, NULL);
+}
+
+cn_tensor *cn_pairwise_distance_with(cn_tensor *x1, cn_tensor *x2,
+                                     const cn_pairwise_distance_opts *opts)
+{
+  cn_pairwise_distance_opts room;
+  const cn_pairwise_distance_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "pairwise_distance");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_float(float_or(o->p, 2.0)),
+                     cn_v_float(float_or(o->eps, 1e-06)), cn_v_bool(o->keepdim)};
+  return cni_apply1(CNI_OP_pairwise_distance, args, 5, NULL);
+}
+
+int cn_parts(cn_tensor **out, size_t capacity, cn_tensor *input, const int64_t *sizes,
+             size_t nsizes, int64_t dim)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(sizes, nsizes), cn_v_int(dim)};
+  return cni_apply_list(CNI_OP_parts, args, 3, out, capacity);
+}
+
+cn_tensor *cn_pdist_with(cn_tensor *input, const cn_pdist_opts *opts)
+{
+  cn_pdist_opts room;
+  const cn_pdist_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "pdist");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 2.0))};
+  return cni_apply1(CNI_OP_pdist, args, 2, NULL);
+}
+
 cn_tensor *cn_permute(cn_tensor *input, const int64_t *dims, size_t ndims)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(dims, ndims)};
   return cni_apply1(CNI_OP_permute, args, 2, NULL);
+}
+
+cn_tensor *cn_pinv_within(cn_tensor *A, cn_tensor *atol, cn_tensor *rtol, bool hermitian)
+{
+  cn_value args[] = {cn_v_tensor(A), cn_v_tensor(atol), cn_v_tensor(rtol), cn_v_bool(hermitian)};
+  return cni_apply1(CNI_OP_pinv_within, args, 4, NULL);
+}
+
+cn_tensor *cn_pinverse_with(cn_tensor *input, const cn_pinverse_opts *opts)
+{
+  cn_pinverse_opts room;
+  const cn_pinverse_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "pinverse");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->rcond, 1e-15))};
+  return cni_apply1(CNI_OP_pinverse, args, 2, NULL);
+}
+
+cn_tensor *cn_pixel_shuffle(cn_tensor *input, int64_t upscale_factor)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(upscale_factor)};
+  return cni_apply1(CNI_OP_pixel_shuffle, args, 2, NULL);
+}
+
+cn_tensor *cn_pixel_unshuffle(cn_tensor *input, int64_t downscale_factor)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(downscale_factor)};
+  return cni_apply1(CNI_OP_pixel_unshuffle, args, 2, NULL);
 }
 
 int cn_pointwise(cn_tensor **out, size_t capacity, cn_tensor *const *inputs, size_t ninputs,
@@ -3007,6 +6691,40 @@ int cn_pointwise(cn_tensor **out, size_t capacity, cn_tensor *const *inputs, siz
   cn_value args[] = {cn_v_tensors(inputs, ninputs), cn_v_str(program),
                      cn_v_floats(consts, nconsts)};
   return cni_apply_list(CNI_OP_pointwise, args, 3, out, capacity);
+}
+
+cn_tensor *cn_poisson_nll_loss_with(cn_tensor *input, cn_tensor *target,
+                                    const cn_poisson_nll_loss_opts *opts)
+{
+  cn_poisson_nll_loss_opts room;
+  const cn_poisson_nll_loss_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "poisson_nll_loss");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_bool(!o->no_log_input),
+                     cn_v_bool(o->full), cn_v_float(float_or(o->eps, 1e-08)),
+                     cn_v_str(o->reduction ? o->reduction : "mean")};
+  return cni_apply1(CNI_OP_poisson_nll_loss, args, 6, NULL);
+}
+
+cn_tensor *cn_poisson_terms(cn_tensor *input, cn_tensor *target, bool log_input, bool full,
+                            double eps)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_bool(log_input), cn_v_bool(full),
+                     cn_v_float(eps)};
+  return cni_apply1(CNI_OP_poisson_terms, args, 5, NULL);
+}
+
+cn_tensor *cn_polygamma(int64_t n, cn_tensor *input)
+{
+  cn_value args[] = {cn_v_int(n), cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_polygamma, args, 2, NULL);
+}
+
+cn_tensor *cn_positive(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_positive, args, 1, NULL);
 }
 
 cn_tensor *cn_pow(cn_tensor *input, cn_tensor *exponent)
@@ -3019,6 +6737,18 @@ cn_tensor *cn_pow_(cn_tensor *input, cn_tensor *exponent)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(exponent)};
   return cni_apply1(CNI_OP_pow, args, 2, input);
+}
+
+cn_tensor *cn_prelu(cn_tensor *input, cn_tensor *weight)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight)};
+  return cni_apply1(CNI_OP_prelu, args, 2, NULL);
+}
+
+cn_tensor *cn_prelu_terms(cn_tensor *input, cn_tensor *weight)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight)};
+  return cni_apply1(CNI_OP_prelu_terms, args, 2, NULL);
 }
 
 cn_tensor *cn_prod_with(cn_tensor *input, const cn_prod_opts *opts)
@@ -3042,6 +6772,56 @@ cn_tensor *cn_prod_dim_with(cn_tensor *input, int64_t dim, const cn_prod_dim_opt
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_bool(o->keepdim),
                      code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_prod_dim, args, 4, NULL);
+}
+
+static cn_tensor *run_put(cn_tensor *input, cn_tensor *index, cn_tensor *source,
+                          const cn_put_opts *opts, cn_tensor *dest)
+{
+  cn_put_opts room;
+  const cn_put_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "put");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(index), cn_v_tensor(source),
+                     cn_v_bool(o->accumulate)};
+  return cni_apply1(CNI_OP_put, args, 4, dest);
+}
+
+cn_tensor *cn_put_with(cn_tensor *input, cn_tensor *index, cn_tensor *source,
+                       const cn_put_opts *opts)
+{
+  return run_put(input, index, source, opts, NULL);
+}
+
+cn_tensor *cn_put_inplace_with(cn_tensor *input, cn_tensor *index, cn_tensor *source,
+                               const cn_put_opts *opts)
+{
+  return run_put(input, index, source, opts, input);
+}
+
+cn_tensor *cn_quantile_with(cn_tensor *input, cn_tensor *q, int64_t dim,
+                            const cn_quantile_opts *opts)
+{
+  cn_quantile_opts room;
+  const cn_quantile_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "quantile");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(q), int_or_none(dim), cn_v_bool(o->keepdim),
+                     cn_v_str(o->interpolation ? o->interpolation : "linear")};
+  return cni_apply1(CNI_OP_quantile, args, 5, NULL);
+}
+
+cn_tensor *cn_rad2deg(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_rad2deg, args, 1, NULL);
+}
+
+cn_tensor *cn_rad2deg_(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_rad2deg, args, 1, input);
 }
 
 cn_tensor *cn_rand_with(const int64_t *size, size_t nsize, const cn_rand_opts *opts)
@@ -3079,6 +6859,18 @@ cn_tensor *cn_randint_with(int64_t low, int64_t high, const int64_t *size, size_
   return cni_apply1(CNI_OP_randint, args, 5, NULL);
 }
 
+cn_tensor *cn_randint_like_with(cn_tensor *input, int64_t low, int64_t high,
+                                const cn_randint_like_opts *opts)
+{
+  cn_randint_like_opts room;
+  const cn_randint_like_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "randint_like");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(low), cn_v_int(high), code_or_none(o->dtype)};
+  return cni_apply1(CNI_OP_randint_like, args, 4, NULL);
+}
+
 cn_tensor *cn_randn_with(const int64_t *size, size_t nsize, const cn_randn_opts *opts)
 {
   cn_randn_opts room;
@@ -3101,6 +6893,18 @@ cn_tensor *cn_randn_like_with(cn_tensor *input, const cn_randn_like_opts *opts)
   return cni_apply1(CNI_OP_randn_like, args, 2, NULL);
 }
 
+cn_tensor *cn_random_integers(cn_tensor *input, int64_t low, int64_t high)
+{
+  cn_value args[] = {cn_v_tensor(input), int_or_none(low), int_or_none(high)};
+  return cni_apply1(CNI_OP_random_integers, args, 3, NULL);
+}
+
+cn_tensor *cn_random_integers_(cn_tensor *input, int64_t low, int64_t high)
+{
+  cn_value args[] = {cn_v_tensor(input), int_or_none(low), int_or_none(high)};
+  return cni_apply1(CNI_OP_random_integers, args, 3, input);
+}
+
 cn_tensor *cn_randperm_with(int64_t n, const cn_randperm_opts *opts)
 {
   cn_randperm_opts room;
@@ -3110,6 +6914,19 @@ cn_tensor *cn_randperm_with(int64_t n, const cn_randperm_opts *opts)
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(n), code_or_none(o->dtype), code_or_none(o->device)};
   return cni_apply1(CNI_OP_randperm, args, 3, NULL);
+}
+
+cn_tensor *cn_ranking_terms(cn_tensor *input1, cn_tensor *input2, cn_tensor *target, double margin)
+{
+  cn_value args[] = {cn_v_tensor(input1), cn_v_tensor(input2), cn_v_tensor(target),
+                     cn_v_float(margin)};
+  return cni_apply1(CNI_OP_ranking_terms, args, 4, NULL);
+}
+
+cn_tensor *cn_ravel(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_ravel, args, 1, NULL);
 }
 
 cn_tensor *cn_reciprocal(cn_tensor *input)
@@ -3154,6 +6971,18 @@ cn_tensor *cn_remainder_(cn_tensor *input, cn_tensor *other)
   return cni_apply1(CNI_OP_remainder, args, 2, input);
 }
 
+cn_tensor *cn_renorm(cn_tensor *input, double p, int64_t dim, double maxnorm)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(p), cn_v_int(dim), cn_v_float(maxnorm)};
+  return cni_apply1(CNI_OP_renorm, args, 4, NULL);
+}
+
+cn_tensor *cn_renorm_(cn_tensor *input, double p, int64_t dim, double maxnorm)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(p), cn_v_int(dim), cn_v_float(maxnorm)};
+  return cni_apply1(CNI_OP_renorm, args, 4, input);
+}
+
 cn_tensor *cn_repeat(cn_tensor *input, const int64_t *repeats, size_t nrepeats)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(repeats, nrepeats)};
@@ -3164,6 +6993,42 @@ cn_tensor *cn_repeat_interleave(cn_tensor *input, int64_t repeats, int64_t dim)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(repeats), int_or_none(dim)};
   return cni_apply1(CNI_OP_repeat_interleave, args, 3, NULL);
+}
+
+cn_tensor *cn_repeat_interleave_counts(cn_tensor *input, cn_tensor *repeats, int64_t dim,
+                                       int64_t output_size)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(repeats), int_or_none(dim),
+                     int_or_none(output_size)};
+  return cni_apply1(CNI_OP_repeat_interleave_counts, args, 4, NULL);
+}
+
+cn_tensor *cn_repeat_places(cn_tensor *repeats, int64_t output_size)
+{
+  cn_value args[] = {cn_v_tensor(repeats), int_or_none(output_size)};
+  return cni_apply1(CNI_OP_repeat_places, args, 2, NULL);
+}
+
+cn_tensor *cn_replace_nonfinite(cn_tensor *input, double nan, double posinf, double neginf)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(nan), cn_v_float(posinf), cn_v_float(neginf)};
+  return cni_apply1(CNI_OP_replace_nonfinite, args, 4, NULL);
+}
+
+cn_tensor *cn_resample(cn_tensor *input, int64_t dim, int64_t size, const char *mode,
+                       bool align_corners, double scale, bool antialias)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_int(size), cn_v_str(mode),
+                     cn_v_bool(align_corners), cn_v_float(scale), cn_v_bool(antialias)};
+  return cni_apply1(CNI_OP_resample, args, 7, NULL);
+}
+
+cn_tensor *cn_resample_backward(cn_tensor *grad, int64_t dim, int64_t input_size, const char *mode,
+                                bool align_corners, double scale, bool antialias)
+{
+  cn_value args[] = {cn_v_tensor(grad), cn_v_int(dim), cn_v_int(input_size), cn_v_str(mode),
+                     cn_v_bool(align_corners), cn_v_float(scale), cn_v_bool(antialias)};
+  return cni_apply1(CNI_OP_resample_backward, args, 7, NULL);
 }
 
 cn_tensor *cn_reshape(cn_tensor *input, const int64_t *shape, size_t nshape)
@@ -3186,6 +7051,50 @@ cn_tensor *cn_rms_norm_with(cn_tensor *input, const int64_t *normalized_shape,
   return cni_apply1(CNI_OP_rms_norm, args, 4, NULL);
 }
 
+int cn_rnn_relu(cn_tensor **output, cn_tensor **hy, cn_tensor *input, cn_tensor *hx,
+                cn_tensor *const *params, size_t nparams, bool has_biases, int64_t num_layers,
+                double dropout, bool train, bool bidirectional, bool batch_first)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(hx), cn_v_tensors(params, nparams),
+                     cn_v_bool(has_biases), cn_v_int(num_layers), cn_v_float(dropout),
+                     cn_v_bool(train), cn_v_bool(bidirectional), cn_v_bool(batch_first)};
+  int status = cni_applyn(CNI_OP_rnn_relu, args, 9, results, 2);
+  if (output) *output = results[0];
+  if (hy) *hy = results[1];
+  return status;
+}
+
+cn_tensor *cn_rnn_relu_cell(cn_tensor *input, cn_tensor *hx, cn_tensor *w_ih, cn_tensor *w_hh,
+                            cn_tensor *b_ih, cn_tensor *b_hh)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(hx), cn_v_tensor(w_ih), cn_v_tensor(w_hh),
+                     cn_v_tensor(b_ih), cn_v_tensor(b_hh)};
+  return cni_apply1(CNI_OP_rnn_relu_cell, args, 6, NULL);
+}
+
+int cn_rnn_tanh(cn_tensor **output, cn_tensor **hy, cn_tensor *input, cn_tensor *hx,
+                cn_tensor *const *params, size_t nparams, bool has_biases, int64_t num_layers,
+                double dropout, bool train, bool bidirectional, bool batch_first)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(hx), cn_v_tensors(params, nparams),
+                     cn_v_bool(has_biases), cn_v_int(num_layers), cn_v_float(dropout),
+                     cn_v_bool(train), cn_v_bool(bidirectional), cn_v_bool(batch_first)};
+  int status = cni_applyn(CNI_OP_rnn_tanh, args, 9, results, 2);
+  if (output) *output = results[0];
+  if (hy) *hy = results[1];
+  return status;
+}
+
+cn_tensor *cn_rnn_tanh_cell(cn_tensor *input, cn_tensor *hx, cn_tensor *w_ih, cn_tensor *w_hh,
+                            cn_tensor *b_ih, cn_tensor *b_hh)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(hx), cn_v_tensor(w_ih), cn_v_tensor(w_hh),
+                     cn_v_tensor(b_ih), cn_v_tensor(b_hh)};
+  return cni_apply1(CNI_OP_rnn_tanh_cell, args, 6, NULL);
+}
+
 cn_tensor *cn_roll_with(cn_tensor *input, const int64_t *shifts, size_t nshifts,
                         const cn_roll_opts *opts)
 {
@@ -3198,6 +7107,19 @@ cn_tensor *cn_roll_with(cn_tensor *input, const int64_t *shifts, size_t nshifts,
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(shifts, nshifts),
                      ints_or(o->dims, dims_default, 0)};
   return cni_apply1(CNI_OP_roll, args, 3, NULL);
+}
+
+cn_tensor *cn_rot90_with(cn_tensor *input, const cn_rot90_opts *opts)
+{
+  static const int64_t dims_default[] = {0, 1};
+  cn_rot90_opts room;
+  const cn_rot90_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "rot90");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->k, 1)),
+                     ints_or(o->dims, dims_default, 2)};
+  return cni_apply1(CNI_OP_rot90, args, 3, NULL);
 }
 
 static cn_tensor *run_round(cn_tensor *input, const cn_round_opts *opts, cn_tensor *dest)
@@ -3221,6 +7143,34 @@ cn_tensor *cn_round_inplace_with(cn_tensor *input, const cn_round_opts *opts)
   return run_round(input, opts, input);
 }
 
+cn_tensor *cn_row_order(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_row_order, args, 1, NULL);
+}
+
+static cn_tensor *run_rrelu(cn_tensor *input, const cn_rrelu_opts *opts, cn_tensor *dest)
+{
+  cn_rrelu_opts room;
+  const cn_rrelu_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "rrelu");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->lower, 0.125)),
+                     cn_v_float(float_or(o->upper, 0.3333333333333333)), cn_v_bool(o->training)};
+  return cni_apply1(CNI_OP_rrelu, args, 4, dest);
+}
+
+cn_tensor *cn_rrelu_with(cn_tensor *input, const cn_rrelu_opts *opts)
+{
+  return run_rrelu(input, opts, NULL);
+}
+
+cn_tensor *cn_rrelu_inplace_with(cn_tensor *input, const cn_rrelu_opts *opts)
+{
+  return run_rrelu(input, opts, input);
+}
+
 cn_tensor *cn_rsqrt(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
@@ -3231,6 +7181,17 @@ cn_tensor *cn_rsqrt_(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_rsqrt, args, 1, input);
+}
+
+cn_tensor *cn_rsub_with(cn_tensor *input, cn_tensor *other, const cn_rsub_opts *opts)
+{
+  cn_rsub_opts room;
+  const cn_rsub_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "rsub");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->alpha, 1.0))};
+  return cni_apply1(CNI_OP_rsub, args, 3, NULL);
 }
 
 cn_tensor *cn_scaled_dot_product_attention_with(cn_tensor *query, cn_tensor *key, cn_tensor *value,
@@ -3306,6 +7267,50 @@ cn_tensor *cn_scatter_reduce_inplace_with(cn_tensor *input, int64_t dim, cn_tens
   return run_scatter_reduce(input, dim, index, src, reduce, opts, input);
 }
 
+cn_tensor *cn_scatter_reduced(cn_tensor *input, int64_t dim, cn_tensor *index, cn_tensor *src,
+                              const char *reduce)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_tensor(src),
+                     cn_v_str(reduce)};
+  return cni_apply1(CNI_OP_scatter_reduced, args, 5, NULL);
+}
+
+cn_tensor *cn_scatter_reduced_(cn_tensor *input, int64_t dim, cn_tensor *index, cn_tensor *src,
+                               const char *reduce)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_tensor(src),
+                     cn_v_str(reduce)};
+  return cni_apply1(CNI_OP_scatter_reduced, args, 5, input);
+}
+
+cn_tensor *cn_scatter_value(cn_tensor *input, int64_t dim, cn_tensor *index, double value)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_float(value)};
+  return cni_apply1(CNI_OP_scatter_value, args, 4, NULL);
+}
+
+cn_tensor *cn_scatter_value_(cn_tensor *input, int64_t dim, cn_tensor *index, double value)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_float(value)};
+  return cni_apply1(CNI_OP_scatter_value, args, 4, input);
+}
+
+cn_tensor *cn_scatter_value_reduced(cn_tensor *input, int64_t dim, cn_tensor *index, double value,
+                                    const char *reduce)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_float(value),
+                     cn_v_str(reduce)};
+  return cni_apply1(CNI_OP_scatter_value_reduced, args, 5, NULL);
+}
+
+cn_tensor *cn_scatter_value_reduced_(cn_tensor *input, int64_t dim, cn_tensor *index, double value,
+                                     const char *reduce)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_float(value),
+                     cn_v_str(reduce)};
+  return cni_apply1(CNI_OP_scatter_value_reduced, args, 5, input);
+}
+
 int cn_sdpa_backward_with(cn_tensor **grad_query, cn_tensor **grad_key, cn_tensor **grad_value,
                           cn_tensor *grad, cn_tensor *query, cn_tensor *key, cn_tensor *value,
                           cn_tensor *output, cn_tensor *lse, cn_tensor *attn_mask,
@@ -3353,6 +7358,19 @@ int cn_sdpa_forward_with(cn_tensor **output, cn_tensor **lse, cn_tensor *query, 
   return status;
 }
 
+cn_tensor *cn_searchsorted_with(cn_tensor *sorted_sequence, cn_tensor *input, cn_tensor *sorter,
+                                const cn_searchsorted_opts *opts)
+{
+  cn_searchsorted_opts room;
+  const cn_searchsorted_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "searchsorted");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(sorted_sequence), cn_v_tensor(input), cn_v_bool(o->out_int32),
+                     cn_v_bool(o->right), cn_v_str(o->side), cn_v_tensor(sorter)};
+  return cni_apply1(CNI_OP_searchsorted, args, 6, NULL);
+}
+
 cn_tensor *cn_select(cn_tensor *input, int64_t dim, int64_t index)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_int(index)};
@@ -3363,6 +7381,30 @@ cn_tensor *cn_select_scatter(cn_tensor *input, cn_tensor *src, int64_t dim, int6
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src), cn_v_int(dim), cn_v_int(index)};
   return cni_apply1(CNI_OP_select_scatter, args, 4, NULL);
+}
+
+cn_tensor *cn_selu(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_selu, args, 1, NULL);
+}
+
+cn_tensor *cn_selu_(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_selu, args, 1, input);
+}
+
+cn_tensor *cn_sgn(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_sgn, args, 1, NULL);
+}
+
+cn_tensor *cn_sgn_(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_sgn, args, 1, input);
 }
 
 cn_tensor *cn_sigmoid(cn_tensor *input)
@@ -3377,6 +7419,12 @@ cn_tensor *cn_sigmoid_(cn_tensor *input)
   return cni_apply1(CNI_OP_sigmoid, args, 1, input);
 }
 
+cn_tensor *cn_sigmoid_sum(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_sigmoid_sum, args, 2, NULL);
+}
+
 cn_tensor *cn_sign(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
@@ -3387,6 +7435,18 @@ cn_tensor *cn_sign_(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_sign, args, 1, input);
+}
+
+cn_tensor *cn_signbit(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_signbit, args, 1, NULL);
+}
+
+cn_tensor *cn_signbit_(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_signbit, args, 1, input);
 }
 
 cn_tensor *cn_silu(cn_tensor *input)
@@ -3411,6 +7471,18 @@ cn_tensor *cn_sin_(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_sin, args, 1, input);
+}
+
+cn_tensor *cn_sinc(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_sinc, args, 1, NULL);
+}
+
+cn_tensor *cn_sinc_(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_sinc, args, 1, input);
 }
 
 cn_tensor *cn_sinh(cn_tensor *input)
@@ -3451,6 +7523,16 @@ cn_tensor *cn_slice_scatter_with(cn_tensor *input, cn_tensor *src, int64_t start
   return cni_apply1(CNI_OP_slice_scatter, args, 6, NULL);
 }
 
+int cn_slogdet(cn_tensor **sign, cn_tensor **logabsdet, cn_tensor *input)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input)};
+  int status = cni_applyn(CNI_OP_slogdet, args, 1, results, 2);
+  if (sign) *sign = results[0];
+  if (logabsdet) *logabsdet = results[1];
+  return status;
+}
+
 cn_tensor *cn_smooth_l1_loss_with(cn_tensor *input, cn_tensor *target,
                                   const cn_smooth_l1_loss_opts *opts)
 {
@@ -3469,6 +7551,25 @@ cn_tensor *cn_smooth_l1_terms(cn_tensor *input, cn_tensor *target, double beta)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_float(beta)};
   return cni_apply1(CNI_OP_smooth_l1_terms, args, 3, NULL);
+}
+
+cn_tensor *cn_soft_margin_loss_with(cn_tensor *input, cn_tensor *target,
+                                    const cn_soft_margin_loss_opts *opts)
+{
+  cn_soft_margin_loss_opts room;
+  const cn_soft_margin_loss_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "soft_margin_loss");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
+                     cn_v_str(o->reduction ? o->reduction : "mean")};
+  return cni_apply1(CNI_OP_soft_margin_loss, args, 3, NULL);
+}
+
+cn_tensor *cn_soft_margin_terms(cn_tensor *input, cn_tensor *target)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target)};
+  return cni_apply1(CNI_OP_soft_margin_terms, args, 2, NULL);
 }
 
 cn_tensor *cn_softmax_with(cn_tensor *input, int64_t dim, const cn_softmax_opts *opts)
@@ -3511,6 +7612,33 @@ cn_tensor *cn_softplus_with(cn_tensor *input, const cn_softplus_opts *opts)
   return cni_apply1(CNI_OP_softplus, args, 3, NULL);
 }
 
+static cn_tensor *run_softshrink(cn_tensor *input, const cn_softshrink_opts *opts, cn_tensor *dest)
+{
+  cn_softshrink_opts room;
+  const cn_softshrink_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "softshrink");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->lambd, 0.5))};
+  return cni_apply1(CNI_OP_softshrink, args, 2, dest);
+}
+
+cn_tensor *cn_softshrink_with(cn_tensor *input, const cn_softshrink_opts *opts)
+{
+  return run_softshrink(input, opts, NULL);
+}
+
+cn_tensor *cn_softshrink_inplace_with(cn_tensor *input, const cn_softshrink_opts *opts)
+{
+  return run_softshrink(input, opts, input);
+}
+
+cn_tensor *cn_softsign(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_softsign, args, 1, NULL);
+}
+
 int cn_sort_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
                  const cn_sort_opts *opts)
 {
@@ -3530,6 +7658,66 @@ int cn_sort_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
   if (values) *values = results[0];
   if (indices) *indices = results[1];
   return status;
+}
+
+cn_tensor *cn_special_entr(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_entr, args, 1, NULL);
+}
+
+cn_tensor *cn_special_erfcx(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_erfcx, args, 1, NULL);
+}
+
+cn_tensor *cn_special_i0e(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_i0e, args, 1, NULL);
+}
+
+cn_tensor *cn_special_i1(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_i1, args, 1, NULL);
+}
+
+cn_tensor *cn_special_i1e(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_i1e, args, 1, NULL);
+}
+
+cn_tensor *cn_special_log_ndtr(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_log_ndtr, args, 1, NULL);
+}
+
+cn_tensor *cn_special_ndtr(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_ndtr, args, 1, NULL);
+}
+
+cn_tensor *cn_special_ndtri(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_special_ndtri, args, 1, NULL);
+}
+
+cn_tensor *cn_special_xlog1py(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_special_xlog1py, args, 2, NULL);
+}
+
+cn_tensor *cn_special_zeta(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_special_zeta, args, 2, NULL);
 }
 
 int cn_split_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t split_size,
@@ -3618,7 +7806,7 @@ cn_tensor *cn_std_with(cn_tensor *input, const cn_std_opts *opts)
     o = fit_opts(&room, sizeof room, opts, "std");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
-                     cn_v_int(int_or(o->correction, 1)), cn_v_bool(o->keepdim)};
+                     cn_v_float(float_or(o->correction, 1.0)), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_std, args, 4, NULL);
 }
 
@@ -3636,7 +7824,7 @@ int cn_std_mean_with(cn_tensor **std, cn_tensor **mean, cn_tensor *input,
     return CN_ERR_VALUE;
   }
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
-                     cn_v_int(int_or(o->correction, 1)), cn_v_bool(o->keepdim)};
+                     cn_v_float(float_or(o->correction, 1.0)), cn_v_bool(o->keepdim)};
   int status = cni_applyn(CNI_OP_std_mean, args, 4, results, 2);
   if (std) *std = results[0];
   if (mean) *mean = results[1];
@@ -3677,10 +7865,38 @@ cn_tensor *cn_sum_with(cn_tensor *input, const cn_sum_opts *opts)
   return cni_apply1(CNI_OP_sum, args, 4, NULL);
 }
 
+int cn_svd_with(cn_tensor **U, cn_tensor **S, cn_tensor **V, cn_tensor *input,
+                const cn_svd_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_svd_opts room;
+  const cn_svd_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "svd");
+  if (!o) {
+    if (U) *U = NULL;
+    if (S) *S = NULL;
+    if (V) *V = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), cn_v_bool(!o->no_some), cn_v_bool(!o->no_compute_uv)};
+  int status = cni_applyn(CNI_OP_svd, args, 3, results, 3);
+  if (U) *U = results[0];
+  if (S) *S = results[1];
+  if (V) *V = results[2];
+  return status;
+}
+
 cn_tensor *cn_t(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_t, args, 1, NULL);
+}
+
+cn_tensor *cn_take(cn_tensor *input, cn_tensor *index)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(index)};
+  return cni_apply1(CNI_OP_take, args, 2, NULL);
 }
 
 cn_tensor *cn_take_along_dim(cn_tensor *input, cn_tensor *indices, int64_t dim)
@@ -3711,6 +7927,63 @@ cn_tensor *cn_tanh_(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_tanh, args, 1, input);
+}
+
+cn_tensor *cn_tanh_addcmul(cn_tensor *input, cn_tensor *gate, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(gate), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_tanh_addcmul, args, 3, NULL);
+}
+
+cn_tensor *cn_tanhshrink(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_tanhshrink, args, 1, NULL);
+}
+
+int cn_tensor_split_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t sections,
+                         const cn_tensor_split_opts *opts)
+{
+  cn_tensor_split_opts room;
+  const cn_tensor_split_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "tensor_split");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(sections), cn_v_int(int_or(o->dim, 0))};
+  return cni_apply_list(CNI_OP_tensor_split, args, 3, out, capacity);
+}
+
+int cn_tensor_split_indices_with(cn_tensor **out, size_t capacity, cn_tensor *input,
+                                 const int64_t *indices, size_t nindices,
+                                 const cn_tensor_split_indices_opts *opts)
+{
+  cn_tensor_split_indices_opts room;
+  const cn_tensor_split_indices_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "tensor_split_indices");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(indices, nindices), cn_v_int(int_or(o->dim, 0))};
+  return cni_apply_list(CNI_OP_tensor_split_indices, args, 3, out, capacity);
+}
+
+cn_tensor *cn_tensordot(cn_tensor *input, cn_tensor *other, const int64_t *dims_self,
+                        size_t ndims_self, const int64_t *dims_other, size_t ndims_other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_ints(dims_self, ndims_self),
+                     cn_v_ints(dims_other, ndims_other)};
+  return cni_apply1(CNI_OP_tensordot, args, 4, NULL);
+}
+
+cn_tensor *cn_threshold(cn_tensor *input, double threshold, double value)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(threshold), cn_v_float(value)};
+  return cni_apply1(CNI_OP_threshold, args, 3, NULL);
+}
+
+cn_tensor *cn_threshold_(cn_tensor *input, double threshold, double value)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(threshold), cn_v_float(value)};
+  return cni_apply1(CNI_OP_threshold, args, 3, input);
 }
 
 cn_tensor *cn_tile(cn_tensor *input, const int64_t *dims, size_t ndims)
@@ -3752,6 +8025,39 @@ cn_tensor *cn_transpose(cn_tensor *input, int64_t dim0, int64_t dim1)
   return cni_apply1(CNI_OP_transpose, args, 3, NULL);
 }
 
+cn_tensor *cn_trapezoid_with(cn_tensor *y, cn_tensor *x, const cn_trapezoid_opts *opts)
+{
+  cn_trapezoid_opts room;
+  const cn_trapezoid_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "trapezoid");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(y), cn_v_tensor(x), cn_v_float(float_or(o->dx, 1.0)),
+                     cn_v_int(int_or(o->dim, -1))};
+  return cni_apply1(CNI_OP_trapezoid, args, 4, NULL);
+}
+
+int cn_triangular_solve_with(cn_tensor **solution, cn_tensor **cloned_coefficient, cn_tensor *b,
+                             cn_tensor *A, const cn_triangular_solve_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_triangular_solve_opts room;
+  const cn_triangular_solve_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "triangular_solve");
+  if (!o) {
+    if (solution) *solution = NULL;
+    if (cloned_coefficient) *cloned_coefficient = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(b), cn_v_tensor(A), cn_v_bool(!o->no_upper),
+                     cn_v_bool(o->transpose), cn_v_bool(o->unitriangular)};
+  int status = cni_applyn(CNI_OP_triangular_solve, args, 5, results, 2);
+  if (solution) *solution = results[0];
+  if (cloned_coefficient) *cloned_coefficient = results[1];
+  return status;
+}
+
 static cn_tensor *run_tril(cn_tensor *input, const cn_tril_opts *opts, cn_tensor *dest)
 {
   cn_tril_opts room;
@@ -3773,6 +8079,33 @@ cn_tensor *cn_tril_inplace_with(cn_tensor *input, const cn_tril_opts *opts)
   return run_tril(input, opts, input);
 }
 
+cn_tensor *cn_tril_indices_with(int64_t row, int64_t col, const cn_tril_indices_opts *opts)
+{
+  cn_tril_indices_opts room;
+  const cn_tril_indices_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "tril_indices");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_int(row), cn_v_int(col), cn_v_int(int_or(o->offset, 0)),
+                     code_or_none(o->dtype), code_or_none(o->device)};
+  return cni_apply1(CNI_OP_tril_indices, args, 5, NULL);
+}
+
+cn_tensor *cn_triplet_margin_loss_with(cn_tensor *anchor, cn_tensor *positive, cn_tensor *negative,
+                                       const cn_triplet_margin_loss_opts *opts)
+{
+  cn_triplet_margin_loss_opts room;
+  const cn_triplet_margin_loss_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "triplet_margin_loss");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(anchor), cn_v_tensor(positive), cn_v_tensor(negative),
+                     cn_v_float(float_or(o->margin, 1.0)), cn_v_float(float_or(o->p, 2.0)),
+                     cn_v_float(float_or(o->eps, 1e-06)), cn_v_bool(o->swap),
+                     cn_v_str(o->reduction ? o->reduction : "mean")};
+  return cni_apply1(CNI_OP_triplet_margin_loss, args, 8, NULL);
+}
+
 static cn_tensor *run_triu(cn_tensor *input, const cn_triu_opts *opts, cn_tensor *dest)
 {
   cn_triu_opts room;
@@ -3792,6 +8125,18 @@ cn_tensor *cn_triu_with(cn_tensor *input, const cn_triu_opts *opts)
 cn_tensor *cn_triu_inplace_with(cn_tensor *input, const cn_triu_opts *opts)
 {
   return run_triu(input, opts, input);
+}
+
+cn_tensor *cn_triu_indices_with(int64_t row, int64_t col, const cn_triu_indices_opts *opts)
+{
+  cn_triu_indices_opts room;
+  const cn_triu_indices_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "triu_indices");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_int(row), cn_v_int(col), cn_v_int(int_or(o->offset, 0)),
+                     code_or_none(o->dtype), code_or_none(o->device)};
+  return cni_apply1(CNI_OP_triu_indices, args, 5, NULL);
 }
 
 cn_tensor *cn_true_divide(cn_tensor *input, cn_tensor *other)
@@ -3853,10 +8198,97 @@ cn_tensor *cn_unfold(cn_tensor *input, int64_t dimension, int64_t size, int64_t 
   return cni_apply1(CNI_OP_unfold, args, 4, NULL);
 }
 
+static cn_tensor *run_uniform(cn_tensor *input, const cn_uniform_opts *opts, cn_tensor *dest)
+{
+  cn_uniform_opts room;
+  const cn_uniform_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "uniform");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->from, 0.0)),
+                     cn_v_float(float_or(o->to, 1.0))};
+  return cni_apply1(CNI_OP_uniform, args, 3, dest);
+}
+
+cn_tensor *cn_uniform_with(cn_tensor *input, const cn_uniform_opts *opts)
+{
+  return run_uniform(input, opts, NULL);
+}
+
+cn_tensor *cn_uniform_inplace_with(cn_tensor *input, const cn_uniform_opts *opts)
+{
+  return run_uniform(input, opts, input);
+}
+
+int cn_unique_with(cn_tensor **output, cn_tensor **inverse_indices, cn_tensor **counts,
+                   cn_tensor *input, int64_t dim, const cn_unique_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_unique_opts room;
+  const cn_unique_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "unique");
+  if (!o) {
+    if (output) *output = NULL;
+    if (inverse_indices) *inverse_indices = NULL;
+    if (counts) *counts = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), cn_v_bool(!o->no_sorted), cn_v_bool(o->return_inverse),
+                     cn_v_bool(o->return_counts), int_or_none(dim)};
+  int status = cni_applyn(CNI_OP_unique, args, 5, results, 3);
+  if (output) *output = results[0];
+  if (inverse_indices) *inverse_indices = results[1];
+  if (counts) *counts = results[2];
+  return status;
+}
+
+int cn_unique_consecutive_with(cn_tensor **output, cn_tensor **inverse_indices, cn_tensor **counts,
+                               cn_tensor *input, int64_t dim,
+                               const cn_unique_consecutive_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_unique_consecutive_opts room;
+  const cn_unique_consecutive_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "unique_consecutive");
+  if (!o) {
+    if (output) *output = NULL;
+    if (inverse_indices) *inverse_indices = NULL;
+    if (counts) *counts = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), cn_v_bool(o->return_inverse), cn_v_bool(o->return_counts),
+                     int_or_none(dim)};
+  int status = cni_applyn(CNI_OP_unique_consecutive, args, 4, results, 3);
+  if (output) *output = results[0];
+  if (inverse_indices) *inverse_indices = results[1];
+  if (counts) *counts = results[2];
+  return status;
+}
+
+int cn_unravel_index(cn_tensor **out, size_t capacity, cn_tensor *indices, const int64_t *shape,
+                     size_t nshape)
+{
+  cn_value args[] = {cn_v_tensor(indices), cn_v_ints(shape, nshape)};
+  return cni_apply_list(CNI_OP_unravel_index, args, 2, out, capacity);
+}
+
 cn_tensor *cn_unsqueeze(cn_tensor *input, int64_t dim)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim)};
   return cni_apply1(CNI_OP_unsqueeze, args, 2, NULL);
+}
+
+cn_tensor *cn_vander_with(cn_tensor *x, int64_t N, const cn_vander_opts *opts)
+{
+  cn_vander_opts room;
+  const cn_vander_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "vander");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(x), int_or_none(N), cn_v_bool(o->increasing)};
+  return cni_apply1(CNI_OP_vander, args, 3, NULL);
 }
 
 cn_tensor *cn_var_with(cn_tensor *input, const cn_var_opts *opts)
@@ -3867,7 +8299,7 @@ cn_tensor *cn_var_with(cn_tensor *input, const cn_var_opts *opts)
     o = fit_opts(&room, sizeof room, opts, "var");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
-                     cn_v_int(int_or(o->correction, 1)), cn_v_bool(o->keepdim)};
+                     cn_v_float(float_or(o->correction, 1.0)), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_var, args, 4, NULL);
 }
 
@@ -3885,11 +8317,17 @@ int cn_var_mean_with(cn_tensor **var, cn_tensor **mean, cn_tensor *input,
     return CN_ERR_VALUE;
   }
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
-                     cn_v_int(int_or(o->correction, 1)), cn_v_bool(o->keepdim)};
+                     cn_v_float(float_or(o->correction, 1.0)), cn_v_bool(o->keepdim)};
   int status = cni_applyn(CNI_OP_var_mean, args, 4, results, 2);
   if (var) *var = results[0];
   if (mean) *mean = results[1];
   return status;
+}
+
+cn_tensor *cn_vdot(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_vdot, args, 2, NULL);
 }
 
 cn_tensor *cn_view(cn_tensor *input, const int64_t *size, size_t nsize)
@@ -3898,16 +8336,65 @@ cn_tensor *cn_view(cn_tensor *input, const int64_t *size, size_t nsize)
   return cni_apply1(CNI_OP_view, args, 2, NULL);
 }
 
+cn_tensor *cn_view_dtype(cn_tensor *input, cn_dtype dtype)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dtype)};
+  return cni_apply1(CNI_OP_view_dtype, args, 2, NULL);
+}
+
+int cn_vsplit(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t sections)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(sections)};
+  return cni_apply_list(CNI_OP_vsplit, args, 2, out, capacity);
+}
+
+int cn_vsplit_indices(cn_tensor **out, size_t capacity, cn_tensor *input, const int64_t *indices,
+                      size_t nindices)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(indices, nindices)};
+  return cni_apply_list(CNI_OP_vsplit_indices, args, 2, out, capacity);
+}
+
 cn_tensor *cn_vstack(cn_tensor *const *tensors, size_t ntensors)
 {
   cn_value args[] = {cn_v_tensors(tensors, ntensors)};
   return cni_apply1(CNI_OP_vstack, args, 1, NULL);
 }
 
+cn_tensor *cn_weighted_dot(cn_tensor *grad, cn_tensor *input, cn_tensor *index)
+{
+  cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(input), cn_v_tensor(index)};
+  return cni_apply1(CNI_OP_weighted_dot, args, 3, NULL);
+}
+
+cn_tensor *cn_weighted_gather(cn_tensor *input, cn_tensor *index, cn_tensor *weight)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(index), cn_v_tensor(weight)};
+  return cni_apply1(CNI_OP_weighted_gather, args, 3, NULL);
+}
+
+cn_tensor *cn_weighted_scatter(cn_tensor *grad, cn_tensor *index, cn_tensor *weight, int64_t size)
+{
+  cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(index), cn_v_tensor(weight), cn_v_int(size)};
+  return cni_apply1(CNI_OP_weighted_scatter, args, 4, NULL);
+}
+
 cn_tensor *cn_where(cn_tensor *condition, cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(condition), cn_v_tensor(input), cn_v_tensor(other)};
   return cni_apply1(CNI_OP_where, args, 3, NULL);
+}
+
+cn_tensor *cn_xlogy(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_xlogy, args, 2, NULL);
+}
+
+cn_tensor *cn_xlogy_(cn_tensor *input, cn_tensor *other)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
+  return cni_apply1(CNI_OP_xlogy, args, 2, input);
 }
 
 cn_tensor *cn_zeros_with(const int64_t *size, size_t nsize, const cn_zeros_opts *opts)

@@ -110,6 +110,30 @@ static int check_types(const cni_applying *a)
 
 /* ---- below the modes: memory and kernel ---- */
 
+/* What a detached view may be a view of: t and the views above it, as aliases where they have a history, so that the
+ * view keeps memory alive but no record. Owned; NULL when out of memory. */
+static cn_tensor *without_history(cn_tensor *t)
+{
+  cn_tensor *answer = NULL, *below = NULL;
+  const cni_view *v = NULL; /* below's, in the original */
+  for (;;) {
+    bool plain = !t->node;
+    cn_tensor *a = plain ? cni_tensor_keep(t) : cni_tensor_alias(t);
+    int status = !a ? CN_ERR_MEMORY : below ? cni_tensor_set_view(below, a, v->op, v->args, v->nargs) : CN_OK;
+    if (!below) answer = a;
+    else cni_tensor_release(a); /* below keeps it */
+    if (status) {
+      cni_tensor_release(answer);
+      return NULL;
+    }
+    if (plain || !t->view) return answer;
+    a->detached = true;
+    below = a;
+    v = t->view;
+    t = v->parent;
+  }
+}
+
 /* Makes result i of a view op: a handle over the input's storage, with its record. */
 static int make_view(cn_call *c, int i)
 {
@@ -122,7 +146,12 @@ static int make_view(cn_call *c, int i)
   t->detached = cni_state()->no_grad || of->detached || (c->op->flags & CN_OP_NO_GRAD);
   atomic_init(&t->node_version, atomic_load_explicit(&of->storage->version, memory_order_relaxed));
   c->out[i] = t;
-  return cni_tensor_set_view(t, of, c->op, c->args, c->nargs);
+  if (!t->detached || !of->node || cni_state()->capture)
+    return cni_tensor_set_view(t, of, c->op, c->args, c->nargs);
+  cn_tensor *parent = without_history(of);
+  int status = parent ? cni_tensor_set_view(t, parent, c->op, c->args, c->nargs) : CN_ERR_MEMORY;
+  cni_tensor_release(parent);
+  return status;
 }
 
 int cni_make_results(cn_call *c)
@@ -140,7 +169,7 @@ int cni_make_results(cn_call *c)
   return CN_OK;
 }
 
-static void drop_results(cn_call *c)
+void cni_drop_results(cn_call *c)
 {
   for (int i = 0; i < c->nout; i++) {
     cni_tensor_release(c->out[i]);
@@ -148,20 +177,27 @@ static void drop_results(cn_call *c)
   }
 }
 
+/* Runs the op's decomposition; its results become owned. */
+static int decompose(cni_applying *a)
+{
+  size_t depth = cni_scope_push();
+  int status = a->info->row->decompose(&a->c);
+  if (!status && cn_err()) status = cn_err();
+  for (int i = 0; i < a->c.nout; i++)
+    a->c.out[i] = !status && a->c.out[i] ? cni_scope_take_inside(depth, a->c.out[i]) : NULL;
+  cni_scope_pop(depth);
+  return status;
+}
+
 /* The last implementation of any op: its own decomposition, run without history. */
 static int run_decomposed(cni_applying *a)
 {
   cn_state *st = cni_state();
   bool no_grad = st->no_grad;
-  size_t depth = cni_scope_push();
-  drop_results(&a->c);
+  cni_drop_results(&a->c);
   st->no_grad = true;
-  int status = a->info->row->decompose(&a->c);
+  int status = decompose(a);
   st->no_grad = no_grad;
-  if (!status && st->err) status = st->err;
-  for (int i = 0; i < a->c.nout; i++)
-    a->c.out[i] = !status && a->c.out[i] ? cni_scope_take_inside(depth, a->c.out[i]) : NULL;
-  cni_scope_pop(depth);
   return status;
 }
 
@@ -179,7 +215,7 @@ static int run_fresh(cni_applying *a)
     status = cni_run_kernel(c, a->info);
     if (status == CN_REFUSED) status = a->info->row->decompose ? run_decomposed(a) : no_kernel(a);
   }
-  if (status) drop_results(c);
+  if (status) cni_drop_results(c);
   return status;
 }
 
@@ -207,18 +243,6 @@ int cni_apply_next(cni_applying *a)
 }
 
 /* ---- composites: decompose above the modes ---- */
-
-/* Runs decompose; its results become owned. */
-static int decompose(cni_applying *a)
-{
-  size_t depth = cni_scope_push();
-  int status = a->info->row->decompose(&a->c);
-  if (!status && cn_err()) status = cn_err();
-  for (int i = 0; i < a->c.nout; i++)
-    a->c.out[i] = !status && a->c.out[i] ? cni_scope_take_inside(depth, a->c.out[i]) : NULL;
-  cni_scope_pop(depth);
-  return status;
-}
 
 /* Copies the fresh result into dest, through all modes, and makes dest the result. */
 static int copy_into(cni_applying *a, int status)

@@ -28,6 +28,10 @@ int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor
 typedef int (*cni_mode_fn)(cni_applying *a);
 extern cni_mode_fn cni_mode_handlers[CNI_MODE_COUNT];
 int cni_apply_next(cni_applying *a);
+/* The parts of its end. make_results: memory for all results that infer described, as views where it says so. */
+int cni_make_results(cn_call *c);
+int cni_apply_run(cni_applying *a);     /* memory and kernel */
+void cni_drop_results(cn_call *c);      /* after a failure: no result stays */
 
 /* Runs a kernel for a call whose results are allocated: filled by backends/common. 0, an error, or CN_REFUSED when no
  * implementation took it. */

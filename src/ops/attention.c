@@ -8,10 +8,8 @@
 #include <cairn/kw.h>
 #include <math.h>
 
+#include "express.h"
 #include "families.h"
-#include "infer.h"
-
-enum { TEXT = 160 };
 
 /* ---- the formulas in public ops; all operands (B, H, T, D) ---- */
 
@@ -32,13 +30,6 @@ static cn_tensor *gather_heads(cn_tensor *g, int64_t heads)
   return cn_sum(cn_reshape(g, CN_SHAPE(s[0], heads, s[1] / heads, s[2], s[3])), .dim = CN_INTS(2));
 }
 
-static cn_tensor *in_type(cn_tensor *x, cn_dtype type)
-{
-  return cn_dtype_of(x) == type ? x : cn_cast(x, type);
-}
-
-static cn_tensor *swapped(cn_tensor *x) { return cn_transpose(x, -2, -1); }
-
 /* True where key j is not after query i: (Tq, Tk). */
 static cn_tensor *causal_mask(int64_t queries, int64_t keys, cn_device device)
 {
@@ -50,11 +41,11 @@ static cn_tensor *causal_mask(int64_t queries, int64_t keys, cn_device device)
 /* scale * Q K^T with -inf where the mask says no: (B, H, Tq, Tk). q: (B, H, Tq, D), k: (B, H, Tk, D) */
 static cn_tensor *scores_of(cn_tensor *q, cn_tensor *k, cn_tensor *mask, bool causal, double scale)
 {
-  cn_tensor *s = cn_mul(cn_matmul(q, swapped(k)), cn_num(scale));
+  cn_tensor *s = cn_mul(cn_matmul(q, cni_swapped(k)), cn_num(scale));
   if (causal) mask = causal_mask(cn_size(q, 2), cn_size(k, 2), cn_device_of(q));
   if (!mask) return s;
   if (cn_dtype_of(mask) == CN_BOOL) return cn_where(mask, s, cn_num(-INFINITY));
-  return cn_add(s, in_type(mask, cn_dtype_of(s)));
+  return s ? cn_add(s, cni_in_type(mask, s->d.dtype)) : NULL;
 }
 
 /* softmax of s: (B, H, Tq, Tk) over the keys, zeros for queries with none; *lse (if wanted): (B, H, Tq, 1).
@@ -83,19 +74,19 @@ typedef struct gradients {
 static gradients explicit_gradients(cn_tensor *q, cn_tensor *k, cn_tensor *v, cn_tensor *mask, bool causal,
                                     double scale, cn_tensor *g, cn_tensor *g_lse)
 {
-  cn_dtype type = cn_dtype_of(q) == CN_F64 ? CN_F64 : CN_F32;
+  int type = cni_wide_type(q->d.dtype);
   int64_t heads = cn_size(k, 1);
   gradients r = {0};
-  q = in_type(q, type);
-  k = spread_heads(in_type(k, type), cn_size(q, 1));
-  v = spread_heads(in_type(v, type), cn_size(q, 1));
+  q = cni_in_type(q, type);
+  k = spread_heads(cni_in_type(k, type), cn_size(q, 1));
+  v = spread_heads(cni_in_type(v, type), cn_size(q, 1));
   if (cn_err()) return r;
   cn_tensor *p = weights_of(scores_of(q, k, mask, causal, scale), NULL);
   cn_tensor *ds = NULL;
   if (g) {
-    g = in_type(g, type);
-    cn_tensor *dp = cn_matmul(g, swapped(v));
-    r.v = gather_heads(cn_matmul(swapped(p), g), heads);
+    g = cni_in_type(g, type);
+    cn_tensor *dp = cn_matmul(g, cni_swapped(v));
+    r.v = gather_heads(cn_matmul(cni_swapped(p), g), heads);
     ds = cn_mul(p, cn_sub(dp, cn_sum(cn_mul(p, dp), .dim = CN_INTS(-1), .keepdim = true)));
   }
   if (g_lse) {
@@ -105,7 +96,7 @@ static gradients explicit_gradients(cn_tensor *q, cn_tensor *k, cn_tensor *v, cn
   if (!ds) return r;
   r.mask = ds;
   r.q = cn_mul(cn_matmul(ds, k), cn_num(scale));
-  r.k = gather_heads(cn_mul(cn_matmul(swapped(ds), q), cn_num(scale)), heads);
+  r.k = gather_heads(cn_mul(cn_matmul(cni_swapped(ds), q), cn_num(scale)), heads);
   return r;
 }
 
@@ -117,15 +108,13 @@ static double scale_or(const cn_value *args, int i, int64_t features)
 {
   return cni_arg_none(args, i) ? 1 / sqrt((double)features) : cni_arg_float(args, i);
 }
-/* For an option where 0 stands for "not given". */
-static double option(double x) { return x == 0 ? (double)CN_ZERO : x; }
 
 static int shapes_differ(const cn_call *c, int first)
 {
-  char text[3][TEXT];
+  char text[3][CNI_SHAPE_TEXT];
   for (int i = 0; i < 3; i++) {
     const cn_desc *d = &c->in[first + i]->d;
-    cni_shape_text(text[i], TEXT, d->ndim, d->shape);
+    cni_shape_text(text[i], CNI_SHAPE_TEXT, d->ndim, d->shape);
   }
   return cn_call_fail(
       c, CN_ERR_SHAPE,
@@ -149,14 +138,8 @@ static int check_types(const cn_call *c, int first, const cn_tensor *mask)
 
 static int check_mask(const cn_call *c, const cn_tensor *mask, int ndim, const int64_t *scores)
 {
-  int64_t both[CN_MAX_DIMS];
-  int n = ndim;
-  char have[TEXT], want[TEXT];
-  if (!mask) return CN_OK;
-  memcpy(both, scores, (size_t)ndim * sizeof *both);
-  if (cni_broadcast(&n, both, mask->d.ndim, mask->d.shape) && n == ndim &&
-      !memcmp(both, scores, (size_t)ndim * sizeof *both))
-    return CN_OK;
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
+  if (!mask || cni_broadcasts_to(mask->d.ndim, mask->d.shape, ndim, scores)) return CN_OK;
   return cn_call_fail(c, CN_ERR_SHAPE, "attn_mask of shape %s does not broadcast to the scores' shape %s",
                       cni_shape_text(have, sizeof have, mask->d.ndim, mask->d.shape),
                       cni_shape_text(want, sizeof want, ndim, scores));
@@ -197,7 +180,7 @@ static int forward_infer(cn_call *c)
   if (status) return status;
   const int64_t shape[4] = {q->shape[0], q->shape[1], q->shape[2], v->shape[3]};
   status = cn_call_result(c, 0, q->dtype, 4, shape);
-  if (!status) status = cn_call_result(c, 1, q->dtype == CN_F64 ? CN_F64 : CN_F32, 3, shape);
+  if (!status) status = cn_call_result(c, 1, cni_wide_type(q->dtype), 3, shape);
   if (!status) follow_heads(c, 0, q);
   return status;
 }
@@ -207,10 +190,9 @@ static int forward_vjp(cn_vjp *v)
   cn_tensor *q = v->in[0], *k = v->in[1], *val = v->in[2], *mask = v->in[3];
   bool causal = cni_arg_bool(v->args, CAUSAL);
   double scale = scale_or(v->args, SCALE, cn_size(q, 3));
-  bool recording = !cni_state()->no_grad;
-  if (v->g[0] && !v->g[1] && !recording && !v->need[3])
+  if (v->g[0] && !v->g[1] && !cni_recording() && !v->need[3])
     return cn_sdpa_backward(&v->gin[0], &v->gin[1], &v->gin[2], v->g[0], q, k, val, v->out[0], v->out[1],
-                            mask, .is_causal = causal, .scale = option(scale));
+                            mask, .is_causal = causal, .scale = cni_option_float(scale));
   gradients r = explicit_gradients(q, k, val, mask, causal, scale, v->g[0], v->g[1]);
   v->gin[0] = r.q;
   v->gin[1] = r.k;
@@ -221,13 +203,13 @@ static int forward_vjp(cn_vjp *v)
 
 static int forward_decompose(cn_call *c)
 {
-  cn_dtype given = cn_dtype_of(c->in[0]), type = given == CN_F64 ? CN_F64 : CN_F32;
+  int given = c->in[0]->d.dtype, type = cni_wide_type(given);
   int64_t heads = cn_size(c->in[0], 1);
-  cn_tensor *q = in_type(c->in[0], type), *k = spread_heads(in_type(c->in[1], type), heads);
-  cn_tensor *v = spread_heads(in_type(c->in[2], type), heads), *lse = NULL;
+  cn_tensor *q = cni_in_type(c->in[0], type), *k = spread_heads(cni_in_type(c->in[1], type), heads);
+  cn_tensor *v = spread_heads(cni_in_type(c->in[2], type), heads), *lse = NULL;
   double scale = scale_or(c->args, SCALE, cn_size(c->in[0], 3));
   cn_tensor *w = weights_of(scores_of(q, k, c->in[3], cni_arg_bool(c->args, CAUSAL), scale), &lse);
-  c->out[0] = in_type(cn_matmul(w, v), given);
+  c->out[0] = cni_in_type(cn_matmul(w, v), given);
   c->out[1] = cn_squeeze(lse, .dim = CN_INTS(-1));
   return cn_err();
 }
@@ -258,12 +240,12 @@ static int backward_infer(cn_call *c)
 static int backward_decompose(cn_call *c)
 {
   double scale = scale_or(c->args, BACKWARD_SCALE, cn_size(c->in[1], 3));
-  cn_dtype type = cn_dtype_of(c->in[1]);
+  int type = c->in[1]->d.dtype;
   gradients r = explicit_gradients(c->in[1], c->in[2], c->in[3], c->in[6],
                                    cni_arg_bool(c->args, BACKWARD_CAUSAL), scale, c->in[0], NULL);
-  c->out[0] = in_type(r.q, type);
-  c->out[1] = in_type(r.k, type);
-  c->out[2] = in_type(r.v, type);
+  c->out[0] = cni_in_type(r.q, type);
+  c->out[1] = cni_in_type(r.k, type);
+  c->out[2] = cni_in_type(r.v, type);
   return cn_err();
 }
 
@@ -289,11 +271,9 @@ static cn_tensor *as_heads(cn_tensor *x, bool gqa, int n, const int64_t *batch)
 {
   int64_t shape[CN_MAX_DIMS + 1];
   int core = gqa ? 3 : 2, lead = x->d.ndim - core;
-  bool same = lead == n;
-  for (int i = 0; same && i < n; i++) same = x->d.shape[i] == batch[i];
   memcpy(shape, batch, (size_t)n * sizeof *shape);
   memcpy(shape + n, x->d.shape + lead, (size_t)core * sizeof *shape);
-  if (!same) x = cn_expand(x, shape, (size_t)(n + core));
+  if (!cni_same_shape(lead, x->d.shape, n, batch)) x = cn_expand(x, shape, (size_t)(n + core));
   if (n + core == 4) return x;
   const int64_t *last = shape + n + core - 2;
   int64_t heads = n + core > 2 ? last[-1] : 1, all = cni_numel(n + core > 3 ? n + core - 3 : 0, shape);
@@ -346,6 +326,7 @@ static int attention_decompose(cn_call *c)
   if (status) return status;
   cn_tensor *q = as_heads(c->in[0], gqa, n, shape), *k = as_heads(c->in[1], gqa, n, shape);
   cn_tensor *v = as_heads(c->in[2], gqa, n, shape), *y = NULL, *lse;
+  int type = c->in[0]->d.dtype, wide = cni_wide_type(type);
   if (cn_err()) return cn_err();
   if (gqa && (!k->d.shape[1] || q->d.shape[1] % k->d.shape[1] != 0))
     return cn_call_fail(c, CN_ERR_SHAPE, "%lld query heads are not a multiple of %lld key heads",
@@ -356,48 +337,46 @@ static int attention_decompose(cn_call *c)
   status = check_mask(c, c->in[3], n, shape);
   if (status) return status;
   cn_tensor *mask = as_mask(c->in[3], n, shape);
+  if (wide != type) { /* else the output kept for the gradient is rounded, and costs it most of its digits */
+    q = cni_in_type(q, wide);
+    k = cni_in_type(k, wide);
+    v = cni_in_type(v, wide);
+    if (mask && mask->d.dtype == type) mask = cni_in_type(mask, wide);
+    if (cn_err()) return cn_err();
+  }
   double scale = scale_or(c->args, SDPA_SCALE, q->d.shape[3]), p = cni_arg_float(c->args, DROPOUT);
   shape[n - 1] = v->d.shape[3];
   if (p > 0) y = with_dropout(q, k, v, mask, causal, scale, p);
-  else cn_sdpa_forward(&y, &lse, q, k, v, mask, .is_causal = causal, .scale = option(scale));
-  c->out[0] = n == 4 ? y : cn_reshape(y, shape, (size_t)n);
+  else cn_sdpa_forward(&y, &lse, q, k, v, mask, .is_causal = causal, .scale = cni_option_float(scale));
+  c->out[0] = cni_in_type(n == 4 ? y : cn_reshape(y, shape, (size_t)n), type);
   return cn_err();
 }
 
+/* The softmax is made again in backward, so every gradient reads all operands and both results. */
+#define SAVED (CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1))
+
+/* clang-format off */
 const cn_op cni_attention_ops[] = {
-    {.sig = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
-            "float dropout_p=0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor "
-            "; nn opt_attn_mask",
-     .doc = "softmax(scale * query key^T + attn_mask) value for (..., H, L, E), (..., H, S, E) and (..., H, "
-            "S, Ev). A "
-            "bool mask says True where a key takes part; is_causal lets a query see keys up to its own "
-            "position; scale "
-            "is 1 / sqrt(E) unless given. With enable_gqa key and value may have fewer heads, each serving a "
-            "group. "
-            "dropout_p applies whenever it is not 0. Queries that see no key give zeros.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = attention_decompose},
-    {.sig = "sdpa_forward(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, bool "
-            "is_causal=False, *, "
-            "float? scale=None) -> (Tensor output, Tensor lse) ; nn",
-     .doc = "Attention of (B, H, L, E), (B, Hk, S, E) and (B, Hk, S, Ev) with H a multiple of Hk, and the "
-            "logarithm of "
-            "each query's sum of exponentials, (B, H, L). Memory is linear in L and S.",
-     .infer = forward_infer,
-     .vjp = forward_vjp,
-     .decompose = forward_decompose,
-     .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1),
-               [1] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1),
-               [2] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1),
-               [3] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3) | CN_OUT(0) | CN_OUT(1)}},
-    {.sig = "sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor lse, "
-            "Tensor? attn_mask=None, bool is_causal=False, *, float? scale=None) -> "
-            "(Tensor grad_query, Tensor grad_key, Tensor grad_value) ; nn",
-     .doc = "Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where "
-            "gradients of "
-            "gradients are recorded, explicit formulas take its place.",
-     .flags = CN_OP_NO_GRAD,
-     .infer = backward_infer,
-     .decompose = backward_decompose},
+  {.sig = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
+          "float dropout_p=0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) "
+          "-> Tensor ; nn opt_attn_mask",
+   .doc = "softmax(scale * query key^T + attn_mask) value for (..., H, L, E), (..., H, S, E) and (..., H, S, Ev). A "
+          "bool mask says True where a key takes part; is_causal lets a query see keys up to its own position; scale "
+          "is 1 / sqrt(E) unless given. With enable_gqa key and value may have fewer heads, each serving a group. "
+          "dropout_p applies whenever it is not 0. Queries that see no key give zeros.",
+   .flags = CN_OP_COMPOSITE, .decompose = attention_decompose},
+  {.sig = "sdpa_forward(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, bool is_causal=False, *, "
+          "float? scale=None) -> (Tensor output, Tensor lse) ; nn internal",
+   .doc = "Attention of (B, H, L, E), (B, Hk, S, E) and (B, Hk, S, Ev) with H a multiple of Hk, and the logarithm of "
+          "each query's sum of exponentials, (B, H, L). Memory is linear in L and S.",
+   .infer = forward_infer, .vjp = forward_vjp, .decompose = forward_decompose,
+   .needs = {[0] = SAVED, [1] = SAVED, [2] = SAVED, [3] = SAVED}},
+  {.sig = "sdpa_backward(Tensor grad, Tensor query, Tensor key, Tensor value, Tensor output, Tensor lse, "
+          "Tensor? attn_mask=None, bool is_causal=False, *, float? scale=None) "
+          "-> (Tensor grad_query, Tensor grad_key, Tensor grad_value) ; nn internal",
+   .doc = "Gradients of sdpa_forward's operands, given its results. Carries no gradient itself: where gradients of "
+          "gradients are recorded, explicit formulas take its place.",
+   .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = backward_decompose},
 };
+/* clang-format on */
 CNI_FAMILY(attention);

@@ -18,7 +18,7 @@ static int64_t channels_of(const cn_desc *x) { return x->ndim > 1 ? x->shape[1] 
 static int check_channels(const cn_call *c, cn_tensor *t, const char *name, int64_t channels)
 {
   if (!t || (t->d.ndim == 1 && t->d.shape[0] == channels)) return CN_OK;
-  char have[160];
+  char have[CNI_SHAPE_TEXT];
   return cn_call_fail(c, CN_ERR_SHAPE, "%s has shape %s, but the input has %lld channels", name,
                       cni_shape_text(have, sizeof have, t->d.ndim, t->d.shape), (long long)channels);
 }
@@ -42,7 +42,7 @@ static int batch_norm_infer(cn_call *c)
     return cn_call_fail(c, CN_ERR_VALUE, "training needs more than 1 value per channel");
   status = cni_infer_like(c, 0, 0, x->dtype);
   for (int i = 1; i < 4 && !status; i++)
-    status = cn_call_result(c, i, cni_norm_stat_type(x->dtype), 1, &channels);
+    status = cn_call_result(c, i, cni_wide_type(x->dtype), 1, &channels);
   return status;
 }
 
@@ -88,7 +88,7 @@ static int batch_norm_vjp(cn_vjp *v)
   int64_t mask[3];
   bool training = cni_arg_bool(v->args, 5);
   if (!v->g[0]) return CN_OK;
-  if (cni_norm_recording()) return plain_batch_norm_vjp(v, training);
+  if (cni_recording()) return plain_batch_norm_vjp(v, training);
   cni_norm_wanted(v, (const int[]){0, 1, 2}, mask);
   if (!mask[0] && !mask[1]) {
     int64_t room[CN_MAX_DIMS];
@@ -106,14 +106,13 @@ static int batch_norm_backward_infer(cn_call *c)
   const cn_desc *g = &c->in[0]->d, *x = &c->in[1]->d;
   int64_t channels = channels_of(x);
   int type = c->in[2] ? c->in[2]->d.dtype : x->dtype, status = cni_check_computes(c, x->dtype);
-  bool same = g->ndim == x->ndim && x->ndim >= 2;
-  for (int i = 0; same && i < x->ndim; i++) same = g->shape[i] == x->shape[i];
-  if (!same) return cn_call_fail(c, CN_ERR_SHAPE, "the gradient must have the input's shape (N, C, ...)");
+  if (x->ndim < 2 || !cni_same_shape(g->ndim, g->shape, x->ndim, x->shape))
+    return cn_call_fail(c, CN_ERR_SHAPE, "the gradient must have the input's shape (N, C, ...)");
   if (!cni_dtype_is_float(x->dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers");
   for (int i = 2; i < 5 && !status; i++)
     status = check_channels(c, c->in[i], i == 2 ? "weight" : "a saved statistic", channels);
   for (int i = 3; i < 5 && !status; i++)
-    if (c->in[i]->d.dtype != cni_norm_stat_type(x->dtype))
+    if (c->in[i]->d.dtype != cni_wide_type(x->dtype))
       return cn_call_fail(c, CN_ERR_DTYPE, "not the saved statistics");
   if (!status) status = cni_masked_result(c, 0, &c->args[6], x->dtype, x->ndim, x->shape);
   if (!status && c->spec[0].ndim == x->ndim) cni_follow_strides(c, 0, &c->in[1], 1);
@@ -123,18 +122,13 @@ static int batch_norm_backward_infer(cn_call *c)
 
 /* ---- the primitives with plain ops, for backends without kernels ---- */
 
-static cn_tensor *in_type(cn_tensor *t, int dtype)
-{
-  return t && cn_dtype_of(t) != (cn_dtype)dtype ? cn_cast(t, (cn_dtype)dtype) : t;
-}
-
 static int native_batch_norm_decompose(cn_call *c)
 {
-  int ndim = cn_ndim(c->in[0]), dtype = c->in[0]->d.dtype, type = cni_norm_stat_type(dtype);
+  int ndim = cn_ndim(c->in[0]), dtype = c->in[0]->d.dtype, type = cni_wide_type(dtype);
   int64_t room[CN_MAX_DIMS],
       count = c->in[0]->d.numel / (channels_of(&c->in[0]->d) ? channels_of(&c->in[0]->d) : 1);
   cn_ints dims = all_but_channels(ndim, room);
-  cn_tensor *x = in_type(c->in[0], type), *mean = in_type(c->in[3], type), *var = in_type(c->in[4], type);
+  cn_tensor *x = cni_in_type(c->in[0], type), *mean = cni_in_type(c->in[3], type), *var = cni_in_type(c->in[4], type);
   c->out[3] = var;
   if (cni_arg_bool(c->args, 5)) {
     mean = cn_mean(x, .dim = dims);
@@ -144,9 +138,9 @@ static int native_batch_norm_decompose(cn_call *c)
   }
   cn_tensor *invstd = cn_rsqrt(cn_add(var, cn_num(cni_arg_float(c->args, 6))));
   cn_tensor *y = cn_mul(cn_sub(x, per_channel(mean, ndim)), per_channel(invstd, ndim));
-  if (c->in[1]) y = cn_mul(y, per_channel(in_type(c->in[1], type), ndim));
-  if (c->in[2]) y = cn_add(y, per_channel(in_type(c->in[2], type), ndim));
-  c->out[0] = in_type(y, dtype);
+  if (c->in[1]) y = cn_mul(y, per_channel(cni_in_type(c->in[1], type), ndim));
+  if (c->in[2]) y = cn_add(y, per_channel(cni_in_type(c->in[2], type), ndim));
+  c->out[0] = cni_in_type(y, dtype);
   c->out[1] = mean;
   c->out[2] = invstd;
   for (int i = 1; i < 4; i++)
@@ -156,11 +150,11 @@ static int native_batch_norm_decompose(cn_call *c)
 
 static int native_batch_norm_backward_decompose(cn_call *c)
 {
-  int ndim = cn_ndim(c->in[1]), type = cni_norm_stat_type(c->in[1]->d.dtype);
+  int ndim = cn_ndim(c->in[1]), type = cni_wide_type(c->in[1]->d.dtype);
   const cn_value *mask = &c->args[6];
   int64_t room[CN_MAX_DIMS];
   cn_ints dims = all_but_channels(ndim, room);
-  cn_tensor *g = in_type(c->in[0], type), *x = in_type(c->in[1], type), *w = in_type(c->in[2], type);
+  cn_tensor *g = cni_in_type(c->in[0], type), *x = cni_in_type(c->in[1], type), *w = cni_in_type(c->in[2], type);
   cn_tensor *invstd = per_channel(c->in[4], ndim),
             *h = cn_mul(cn_sub(x, per_channel(c->in[3], ndim)), invstd);
   cn_tensor *gw = w ? cn_mul(g, per_channel(w, ndim)) : g, *gx = NULL;
@@ -181,6 +175,10 @@ static int batch_norm_decompose(cn_call *c)
 {
   cn_tensor *mean, *var, *running_mean = c->in[1], *running_var = c->in[2];
   bool training = cni_arg_bool(c->args, 5);
+  if (c->in[0]->d.ndim == 1 && c->in[0]->d.numel == 0) { /* as PyTorch: nothing is its own norm */
+    c->out[0] = cn_clone(c->in[0]);
+    return cn_err();
+  }
   cn_tensor *momentum = cn_num(cni_arg_float(c->args, 6));
   int status = cn_native_batch_norm(&c->out[0], &mean, NULL, &var, c->in[0], c->in[3], c->in[4], running_mean,
                                     running_var, training, cni_arg_float(c->args, 7));
@@ -202,6 +200,8 @@ static int group_norm_decompose(cn_call *c)
   if (groups < 1 || channels % groups)
     return cn_call_fail(c, CN_ERR_VALUE, "%lld channels cannot be split into %lld groups",
                         (long long)channels, (long long)groups);
+  if (channels == 0 || cni_numel(d->ndim - 2, d->shape + 2) == 0)
+    return cn_call_fail(c, CN_ERR_SHAPE, "channels and what lies behind them must not be empty; only a batch may be");
   int status = check_channels(c, c->in[1], "weight", channels);
   if (!status) status = check_channels(c, c->in[2], "bias", channels);
   if (status) return status;
@@ -210,17 +210,16 @@ static int group_norm_decompose(cn_call *c)
     return cn_err();
   }
   int64_t row = d->numel / (d->shape[0] * groups), grouped[3] = {d->shape[0], groups, row};
-  cn_native_layer_norm(&y, NULL, NULL, cn_reshape(x, grouped, 3), &row, 1, NULL, NULL,
+  cn_tensor *wide = cni_in_type(x, cni_wide_type(d->dtype)); /* one rounding, at the end */
+  cn_native_layer_norm(&y, NULL, NULL, cn_reshape(wide, grouped, 3), &row, 1, NULL, NULL,
                        cni_arg_float(c->args, 4));
   y = cn_reshape(y, d->shape, (size_t)d->ndim);
   if (c->in[1]) y = cn_mul(y, per_channel(c->in[1], d->ndim));
   if (c->in[2]) y = cn_add(y, per_channel(c->in[2], d->ndim));
+  y = cni_in_type(y, d->dtype);
   c->out[0] = cn_is_channels_last(x) && !cn_is_contiguous(x) ? cn_channels_last(y) : y;
   return cn_err();
 }
-
-/* A number as an option, where 0 would mean the default. */
-static double option(double x) { return fabs(x) > 0 ? x : (double)CN_ZERO; }
 
 /* Running statistics of an instance norm: those of (N * C) channels, averaged over N and written back. */
 static void write_back(cn_tensor *running, cn_tensor *repeated, int64_t n)
@@ -238,54 +237,43 @@ static int instance_norm_decompose(cn_call *c)
   cn_tensor *t[5];
   for (int i = 0; i < d->ndim; i++) shape[i] = i == 0 ? 1 : i == 1 ? n * d->shape[1] : d->shape[i];
   for (int i = 1; i < 5; i++) t[i] = c->in[i] ? cn_repeat(c->in[i], &n, 1) : NULL;
-  cn_tensor *y =
-      cn_batch_norm(cn_reshape(c->in[0], shape, (size_t)d->ndim), t[1], t[2], t[3], t[4], .training = own,
-                    .momentum = option(cni_arg_float(c->args, 6)), .eps = option(cni_arg_float(c->args, 7)));
+  double momentum = cni_option_float(cni_arg_float(c->args, 6)), eps = cni_option_float(cni_arg_float(c->args, 7));
+  cn_tensor *y = cn_batch_norm(cn_reshape(c->in[0], shape, (size_t)d->ndim), t[1], t[2], t[3], t[4], .training = own,
+                               .momentum = momentum, .eps = eps);
   if (own && t[1]) write_back(c->in[1], t[1], n);
   if (own && t[2]) write_back(c->in[2], t[2], n);
   c->out[0] = cn_reshape(y, d->shape, (size_t)d->ndim);
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_batch_norm_ops[] = {
-    {.sig = "batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, "
-            "Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-5) -> Tensor ; nn",
-     .doc = "(x - mean) / sqrt(var + eps) per channel (dimension 1), then * weight + bias. In training the "
-            "statistics are the batch's, and the running ones move towards them by momentum (with the "
-            "unbiased variance); otherwise the running ones are used.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = batch_norm_decompose},
-    {.sig = "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
-            "running_var, bool training, float eps) -> (Tensor output, Tensor save_mean, Tensor save_invstd,"
-            " Tensor batch_var)",
-     .doc = "batch_norm with the statistics it used and, in training, the batch's unbiased variance. Changes"
-            " nothing in place. Gradients flow through output only.",
-     .infer = batch_norm_infer,
-     .vjp = batch_norm_vjp,
-     .decompose = native_batch_norm_decompose,
-     .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2),
-               [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2)}},
-    {.sig = "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor save_mean, "
-            "Tensor save_invstd, bool training, int[] output_mask) -> (Tensor grad_input, Tensor "
-            "grad_weight, Tensor grad_bias)",
-     .doc = "Gradients of native_batch_norm; those whose output_mask is 0 come back empty. Has no gradient "
-            "of its own.",
-     .flags = CN_OP_NO_GRAD,
-     .infer = batch_norm_backward_infer,
-     .decompose = native_batch_norm_backward_decompose},
-    {.sig = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float "
-            "eps=1e-5) -> Tensor ; nn",
-     .doc = "Channels in num_groups groups, each normalised with its own mean and variance per sample, then "
-            "* weight + bias per channel.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = group_norm_decompose},
-    {.sig =
-         "instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? "
-         "weight=None, "
-         "Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor ; nn",
-     .doc = "Each channel of each sample normalised with its own mean and variance, then * weight + bias per"
-            " channel.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = instance_norm_decompose},
+  {.sig = "batch_norm(Tensor input, Tensor? running_mean, Tensor? running_var, Tensor? weight=None, "
+          "Tensor? bias=None, bool training=False, float momentum=0.1, float eps=1e-5) -> Tensor ; nn",
+   .doc = "(x - mean) / sqrt(var + eps) per channel (dimension 1), then * weight + bias. In training the statistics "
+          "are the batch's, and the running ones move towards them by momentum (with the unbiased variance); "
+          "otherwise the running ones are used.",
+   .flags = CN_OP_COMPOSITE, .decompose = batch_norm_decompose},
+  {.sig = "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+          "bool training, float eps) -> (Tensor output, Tensor save_mean, Tensor save_invstd, Tensor batch_var)",
+   .doc = "batch_norm with the statistics it used and, in training, the batch's unbiased variance. Changes nothing "
+          "in place. Gradients flow through output only.",
+   .infer = batch_norm_infer, .vjp = batch_norm_vjp, .decompose = native_batch_norm_decompose,
+   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2)}},
+  {.sig = "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor save_mean, "
+          "Tensor save_invstd, bool training, int[] output_mask) "
+          "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) ; internal",
+   .doc = "Gradients of native_batch_norm; those whose output_mask is 0 come back empty. Has no gradient of its own.",
+   .flags = CN_OP_NO_GRAD, .infer = batch_norm_backward_infer, .decompose = native_batch_norm_backward_decompose},
+  {.sig = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) "
+          "-> Tensor ; nn",
+   .doc = "Channels in num_groups groups, each normalised with its own mean and variance per sample, then * weight + "
+          "bias per channel.",
+   .flags = CN_OP_COMPOSITE, .decompose = group_norm_decompose},
+  {.sig = "instance_norm(Tensor input, Tensor? running_mean=None, Tensor? running_var=None, Tensor? weight=None, "
+          "Tensor? bias=None, bool use_input_stats=True, float momentum=0.1, float eps=1e-5) -> Tensor ; nn",
+   .doc = "Each channel of each sample normalised with its own mean and variance, then * weight + bias per channel.",
+   .flags = CN_OP_COMPOSITE, .decompose = instance_norm_decompose},
 };
+/* clang-format on */
 CNI_FAMILY(batch_norm);

@@ -6,7 +6,11 @@
 
 #include "program.h"
 
+#define IN0 0 /* the inputs' registers */
+#define IN1 1
+#define IN2 2
 #define K(x) cni_build_const(b, x)
+#define ATTR(param) cni_build_attr(b, param) /* value of the call's attribute */
 #define OP1(p, x) cni_build_step(b, CNI_PW_##p, x, -1, -1)
 #define OP2(p, x, y) cni_build_step(b, CNI_PW_##p, x, y, -1)
 #define NEG(x) OP1(neg, x)
@@ -19,7 +23,13 @@
 #define COSH(x) OP1(cosh, x)
 #define RSQRT(x) OP1(rsqrt, x)
 #define DIGAMMA(x) OP1(digamma, x)
-#define FLOOR(x) OP1(floor, x)
+#define EXP2(x) OP1(exp2, x)
+#define EXPONENT(x) OP1(exponent, x)
+#define BESSEL_I0(x) OP1(i0, x)
+#define BESSEL_I0E(x) OP1(i0e, x)
+#define BESSEL_I1(x) OP1(i1, x)
+#define BESSEL_I1E(x) OP1(i1e, x)
+#define ERFCX(x) OP1(erfcx, x)
 #define TRUNC(x) OP1(trunc, x)
 #define ISNAN(x) OP1(isnan, x)
 #define ADD(x, y) OP2(add, x, y)
@@ -27,7 +37,6 @@
 #define MUL(x, y) OP2(mul, x, y)
 #define DIV(x, y) OP2(div, x, y)
 #define POW(x, y) OP2(pow, x, y)
-#define COPYSIGN(x, y) OP2(copysign, x, y)
 #define EQ(x, y) OP2(eq, x, y)
 #define LT(x, y) OP2(lt, x, y)
 #define LE(x, y) OP2(le, x, y)
@@ -36,12 +45,9 @@
 #define LOGICAL_AND(x, y) OP2(logical_and, x, y)
 #define LOGICAL_OR(x, y) OP2(logical_or, x, y)
 #define WHERE(c, x, y) cni_build_step(b, CNI_PW_where, c, x, y)
-#define NO_GRAD (-1)
-#define RELU(x) OP1(relu, x)
 #define ABS(x) OP1(abs, x)
 #define EXPM1(x) OP1(expm1, x)
 #define LOG1P(x) OP1(log1p, x)
-#define SQRT(x) OP1(sqrt, x)
 #define TANH(x) OP1(tanh, x)
 #define SIGMOID(x) OP1(sigmoid, x)
 #define ERF(x) OP1(erf, x)
@@ -50,6 +56,12 @@
 #define MINIMUM(x, y) OP2(minimum, x, y)
 #define FLOOR_DIV(x, y) OP2(floor_div, x, y)
 #define TRUNC_DIV(x, y) OP2(trunc_div, x, y)
-#define ATTR(param) cni_build_attr(b, param) /* value of the call's attribute */
+#define DIV_OR_ZERO(x, y) WHERE(EQ(y, K(0)), K(0), DIV(x, y)) /* 0 where y is */
+#define HYPOT(x, y) OP2(hypot, x, y)
+#define POLYGAMMA(n, x) OP2(polygamma, n, x)
+/* x^(a - 1) e^-x / gamma(a) */
+#define GAMMA_DENSITY(a, x) EXP(SUB(SUB(MUL(SUB(a, K(1)), LOG(x)), x), OP1(lgamma, a)))
+#define NONZERO(x) WHERE(EQ(x, K(0)), K(1), x) /* 1 where x is 0: a divisor for the branch that is not taken */
+#define NO_GRAD (-1)                                         /* in pointwise.def: no gradient flows */
 
 #endif

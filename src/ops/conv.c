@@ -5,6 +5,7 @@
  * differentiation ends here. An image without a batch dim is a batch of one. */
 #include <cairn/kw.h>
 
+#include "express.h"
 #include "families.h"
 #include "window.h"
 
@@ -124,9 +125,7 @@ static int check_grad(cn_call *c, int nx, const int64_t *input, int nw, const in
   int status = check_types(c);
   if (!status) status = conv_shape(c, nx, input, nw, weight, shape);
   if (status) return status;
-  bool same = g->ndim == nx;
-  for (int i = 0; same && i < nx; i++) same = g->shape[i] == shape[i];
-  if (same) return CN_OK;
+  if (cni_same_shape(g->ndim, g->shape, nx, shape)) return CN_OK;
   return cn_call_fail(c, CN_ERR_SHAPE, "grad must have the convolution's shape %s, not %s",
                       cni_shape_text(want, sizeof want, nx, shape),
                       cni_shape_text(have, sizeof have, g->ndim, g->shape));
@@ -179,12 +178,10 @@ static attributes attributes_of(const cn_vjp *v)
   return a;
 }
 
-static int64_t or_zero(int64_t x) { return x ? x : CN_ZERO; }
-
 static cn_tensor *conv(cn_tensor *input, cn_tensor *weight, const attributes *a)
 {
   return cn_conv2d(input, weight, NULL, .stride = {a->stride[0], a->stride[1]},
-                   .padding = {or_zero(a->padding[0]), or_zero(a->padding[1])},
+                   .padding = {cni_option(a->padding[0]), cni_option(a->padding[1])},
                    .dilation = {a->dilation[0], a->dilation[1]}, .groups = a->groups);
 }
 
@@ -250,45 +247,34 @@ static int conv1d_decompose(cn_call *c)
   cn_tensor *y =
       cn_conv2d(cn_unsqueeze(c->in[0], -2), cn_unsqueeze(c->in[1], 2), c->in[2],
                 .stride = {1, cni_pair(&c->args[STRIDE], 0)},
-                .padding = {CN_ZERO, or_zero(cni_pair(&c->args[PADDING], 0))},
+                .padding = {CN_ZERO, cni_option(cni_pair(&c->args[PADDING], 0))},
                 .dilation = {1, cni_pair(&c->args[DILATION], 0)}, .groups = cni_arg_int(c->args, GROUPS));
   c->out[0] = y ? cn_squeeze(y, .dim = CN_INTS(-2)) : NULL;
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_conv_ops[] = {
-    {.sig = "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0,"
-            " int[1] dilation=1, int groups=1) -> Tensor ; nn",
-     .doc = "Cross-correlation of signals with kernels. input: (N, C, L) or (C, L), weight: (K, C / groups, "
-            "kL), bias: (K),"
-            " result: (N, K, Lout) or (K, Lout).",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = conv1d_decompose},
-    {.sig = "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, "
-            "int[2] dilation=1,"
-            " int groups=1) -> Tensor ; nn",
-     .doc = "Cross-correlation of images with kernels. input: (N, C, H, W) or (C, H, W), weight: (K, C / "
-            "groups, kH, kW),"
-            " bias: (K), result: (N, K, Hout, Wout) or (K, Hout, Wout), where"
-            " Hout = floor((H + 2 * padding - dilation * (kH - 1) - 1) / stride) + 1. The result is "
-            "channels-last in memory"
-            " when input or weight is.",
-     .infer = conv2d_infer,
-     .vjp = conv2d_vjp,
-     .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
-    {.sig = "conv2d_grad_input(Tensor grad, Tensor weight, int[] input_size, int[2] stride, int[2] padding,"
-            " int[2] dilation, int groups) -> Tensor ; nn",
-     .doc = "The gradient of conv2d with respect to its input, given grad, that of its result. It is also "
-            "the transposed"
-            " convolution of grad by weight, with the size of the result said outright.",
-     .infer = grad_input_infer,
-     .vjp = grad_input_vjp,
-     .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
-    {.sig = "conv2d_grad_weight(Tensor grad, Tensor input, int[] weight_size, int[2] stride, int[2] padding,"
-            " int[2] dilation, int groups) -> Tensor ; nn",
-     .doc = "The gradient of conv2d with respect to its weight, given grad, that of its result.",
-     .infer = grad_weight_infer,
-     .vjp = grad_weight_vjp,
-     .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+  {.sig = "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
+          "int[1] dilation=1, int groups=1) -> Tensor ; nn",
+   .doc = "Cross-correlation of signals with kernels. input: (N, C, L) or (C, L), weight: (K, C / groups, kL), bias: "
+          "(K), result: (N, K, Lout) or (K, Lout).",
+   .flags = CN_OP_COMPOSITE, .decompose = conv1d_decompose},
+  {.sig = "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, "
+          "int[2] dilation=1, int groups=1) -> Tensor ; nn",
+   .doc = "Cross-correlation of images with kernels. input: (N, C, H, W) or (C, H, W), weight: (K, C / groups, kH, "
+          "kW), bias: (K), result: (N, K, Hout, Wout) or (K, Hout, Wout), where Hout = floor((H + 2 * padding - "
+          "dilation * (kH - 1) - 1) / stride) + 1. The result is channels-last in memory when input or weight is.",
+   .infer = conv2d_infer, .vjp = conv2d_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+  {.sig = "conv2d_grad_input(Tensor grad, Tensor weight, int[] input_size, int[2] stride, int[2] padding, "
+          "int[2] dilation, int groups) -> Tensor ; nn internal",
+   .doc = "The gradient of conv2d with respect to its input, given grad, that of its result. It is also the "
+          "transposed convolution of grad by weight, with the size of the result said outright.",
+   .infer = grad_input_infer, .vjp = grad_input_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+  {.sig = "conv2d_grad_weight(Tensor grad, Tensor input, int[] weight_size, int[2] stride, int[2] padding, "
+          "int[2] dilation, int groups) -> Tensor ; nn internal",
+   .doc = "The gradient of conv2d with respect to its weight, given grad, that of its result.",
+   .infer = grad_weight_infer, .vjp = grad_weight_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
 };
+/* clang-format on */
 CNI_FAMILY(conv);

@@ -147,19 +147,21 @@ static int bernoulli_infer(cn_call *c)
   return cni_infer_like(c, 0, 0, c->in[0]->d.dtype);
 }
 
+/* As in PyTorch the draw carries a gradient, of zero. */
+static int bernoulli_vjp(cn_vjp *v)
+{
+  v->gin[0] = NULL;
+  return CN_OK;
+}
+
 /* ---- copies ---- */
 
 /* copy(input, src): the in-place form copy_ is what matters; the result has input's shape and type. */
 static int copy_infer(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d, *s = &c->in[1]->d;
-  int ndim = s->ndim;
-  int64_t shape[CN_MAX_DIMS];
-  char have[160], want[160];
-  memcpy(shape, s->shape, (size_t)ndim * sizeof *shape);
-  bool fits = cni_broadcast(&ndim, shape, d->ndim, d->shape) && ndim == d->ndim;
-  for (int i = 0; fits && i < ndim; i++) fits = shape[i] == d->shape[i];
-  if (!fits)
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
+  if (!cni_broadcasts_to(s->ndim, s->shape, d->ndim, d->shape))
     return cn_call_fail(c, CN_ERR_SHAPE, "a tensor of shape %s cannot be copied into one of shape %s",
                         cni_shape_text(have, sizeof have, s->ndim, s->shape),
                         cni_shape_text(want, sizeof want, d->ndim, d->shape));
@@ -226,6 +228,7 @@ static int to_device_vjp(cn_vjp *v)
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_create_ops[] = {
   {.sig = "empty(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor of that size whose elements are not set.",
@@ -280,7 +283,7 @@ const cn_op cni_create_ops[] = {
    .flags = CN_OP_NO_GRAD | CN_OP_RANDOM, .infer = randperm_infer},
   {.sig = "bernoulli(Tensor input) -> Tensor ; method",
    .doc = "1 with the probability that input says, 0 otherwise.",
-   .flags = CN_OP_NO_GRAD | CN_OP_RANDOM, .infer = bernoulli_infer},
+   .flags = CN_OP_RANDOM, .infer = bernoulli_infer, .vjp = bernoulli_vjp},
   {.sig = "copy(Tensor input, Tensor src) -> Tensor ; method inplace",
    .doc = "src broadcast to input's shape and cast to its type; copy_ writes it into input.",
    .flags = CN_OP_ANY_DTYPE | CN_OP_ALIAS_SAFE, .infer = copy_infer, .vjp = copy_vjp},
@@ -290,7 +293,7 @@ const cn_op cni_create_ops[] = {
   {.sig = "clone(Tensor input) -> Tensor ; method",
    .doc = "A copy with memory of its own, in input's memory order.",
    .flags = CN_OP_ANY_DTYPE, .infer = clone_infer, .vjp = same_vjp},
-  {.sig = "contiguous_copy(Tensor input) -> Tensor",
+  {.sig = "contiguous_copy(Tensor input) -> Tensor ; internal",
    .doc = "A row-major copy.",
    .flags = CN_OP_ANY_DTYPE, .infer = contiguous_copy_infer, .vjp = same_vjp},
   {.sig = "channels_last(Tensor input) -> Tensor ; method",
@@ -306,4 +309,5 @@ const cn_op cni_create_ops[] = {
    .doc = "A copy on that device.",
    .flags = CN_OP_ANY_DTYPE, .infer = to_device_infer, .vjp = to_device_vjp},
 };
+/* clang-format on */
 CNI_FAMILY(create);

@@ -6,8 +6,8 @@
  * gradient, whatever its values; a class outside the range is an error. */
 #include <cairn/kw.h>
 
+#include "express.h"
 #include "families.h"
-#include "infer.h"
 
 static bool is_reduction(const cn_value *args, int i)
 {
@@ -21,11 +21,9 @@ static int bad_reduction(const cn_call *c, int i)
 
 /* ---- cross_entropy_rows(input, target, ignore_index, reduction) ---- */
 
-static int wide_type(int dtype) { return dtype == CN_F64 ? CN_F64 : CN_F32; }
-
 static int check_rows(const cn_call *c, const cn_desc *x, const cn_desc *target)
 {
-  char have[160], want[160];
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
   if (!cni_dtype_is_float(x->dtype) || !cni_dtype_computes(x->dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "input must be floating point, not %s", cn_dtype_name((cn_dtype)x->dtype));
   if (!cni_dtype_is_int(target->dtype) || !cni_dtype_computes(target->dtype))
@@ -45,7 +43,7 @@ static int rows_infer(cn_call *c)
   if (status) return status;
   if (!is_reduction(c->args, 3)) return bad_reduction(c, 3);
   status = cn_call_result(c, 0, x->dtype, cni_arg_is(c->args, 3, "none"), x->shape);
-  return status ? status : cn_call_result(c, 1, wide_type(x->dtype), 1, x->shape);
+  return status ? status : cn_call_result(c, 1, cni_wide_type(x->dtype), 1, x->shape);
 }
 
 /* exp(x - lse): x (N, C), lse (N) */
@@ -113,7 +111,7 @@ static int check_weight(const cn_call *c, const cn_desc *x, const cn_tensor *w)
 static int check_classes(const cn_call *c)
 {
   const cn_desc *x = &c->in[0]->d, *t = &c->in[1]->d;
-  char have[160], want[160];
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
   int class_dim = x->ndim > 1;
   bool fits = x->ndim >= 1 && t->ndim == x->ndim - 1;
   for (int i = 0; fits && i < t->ndim; i++) fits = t->shape[i] == x->shape[i + (i >= class_dim)];
@@ -191,7 +189,7 @@ static int smoothed(cn_call *c, int64_t dim, double smoothing)
   cn_tensor *x = c->in[0], *weight = c->in[2], *logp = cn_log_softmax(x, dim), *keep;
   const char *reduction = cni_arg_str(c->args, 4);
   int64_t ignore = cni_arg_int(c->args, 3), classes = x->d.shape[dim];
-  cn_tensor *hard = cn_nll_loss(logp, c->in[1], .weight = weight, .ignore_index = ignore ? ignore : CN_ZERO,
+  cn_tensor *hard = cn_nll_loss(logp, c->in[1], .weight = weight, .ignore_index = cni_option(ignore),
                                 .reduction = reduction);
   cn_tensor *safe = safe_target(c->in[1], ignore, &keep);
   cn_tensor *all = weight ? cn_mul(logp, along_classes(weight, &x->d)) : logp;
@@ -227,7 +225,7 @@ static int cross_entropy_decompose(cn_call *c)
 {
   const cn_desc *x = &c->in[0]->d, *t = &c->in[1]->d;
   double smoothing = cni_arg_float(c->args, 5);
-  bool soft = x->ndim == t->ndim && x->ndim && !memcmp(x->shape, t->shape, (size_t)x->ndim * sizeof *x->shape);
+  bool soft = x->ndim && cni_same_shape(x->ndim, x->shape, t->ndim, t->shape);
   if (!is_reduction(c->args, 4)) return bad_reduction(c, 4);
   if (!(smoothing >= 0 && smoothing <= 1))
     return cn_call_fail(c, CN_ERR_VALUE, "label_smoothing must lie between 0 and 1, but is %g", smoothing);
@@ -240,42 +238,34 @@ static int cross_entropy_decompose(cn_call *c)
   if (!c->in[2]) return plain(c, x->ndim > 1);
   int64_t ignore = cni_arg_int(c->args, 3);
   c->out[0] = cn_nll_loss(cn_log_softmax(c->in[0], x->ndim > 1), c->in[1], .weight = c->in[2],
-                          .ignore_index = ignore ? ignore : CN_ZERO, .reduction = cni_arg_str(c->args, 4));
+                          .ignore_index = cni_option(ignore), .reduction = cni_arg_str(c->args, 4));
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_cross_entropy_ops[] = {
-    {.sig = "cross_entropy_rows(Tensor input, Tensor target, int ignore_index, str reduction) -> (Tensor loss, "
-            "Tensor lse)",
-     .doc = "Cross entropy of rows of class scores (N, C) with classes (N), and the logarithm of each row's sum of "
-            "exponentials, which the gradient reads. What cross_entropy runs.",
-     .infer = rows_infer,
-     .vjp = rows_vjp,
-     .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1)}},
-    {.sig = "cross_entropy_rows_grad(Tensor grad, Tensor input, Tensor target, Tensor lse, int ignore_index, "
-            "str reduction) -> Tensor",
-     .doc = "The gradient of cross_entropy_rows with respect to input: (softmax(input) - one_hot(target)) times each "
-            "row's "
-            "share of grad.",
-     .infer = rows_grad_infer,
-     .vjp = rows_grad_vjp,
-     .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3),
-               [1] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3),
-               [3] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3)}},
-    {.sig = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean') "
-            "-> Tensor ; nn opt_weight",
-     .doc = "The negative of input (N, C, ...) at the class that target (N, ...) names, times its weight. 'mean' "
-            "divides by "
-            "the weights' sum; targets equal to ignore_index do not count.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = nll_loss_decompose},
-    {.sig = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str "
-            "reduction='mean', "
-            "float label_smoothing=0.0) -> Tensor ; nn opt_weight",
-     .doc = "nll_loss of log_softmax(input): input (N, C, ...) or (C) are scores; target (N, ...) or () are classes, "
-            "or of "
-            "input's shape probabilities. label_smoothing spreads that much of each target over all classes.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = cross_entropy_decompose},
+  {.sig = "cross_entropy_rows(Tensor input, Tensor target, int ignore_index, str reduction) "
+          "-> (Tensor loss, Tensor lse) ; internal",
+   .doc = "Cross entropy of rows of class scores (N, C) with classes (N), and the logarithm of each row's sum of "
+          "exponentials, which the gradient reads. What cross_entropy runs.",
+   .infer = rows_infer, .vjp = rows_vjp, .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1)}},
+  {.sig = "cross_entropy_rows_grad(Tensor grad, Tensor input, Tensor target, Tensor lse, int ignore_index, "
+          "str reduction) -> Tensor ; internal",
+   .doc = "The gradient of cross_entropy_rows with respect to input: (softmax(input) - one_hot(target)) times each "
+          "row's share of grad.",
+   .infer = rows_grad_infer, .vjp = rows_grad_vjp,
+   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3), [1] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3),
+             [3] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3)}},
+  {.sig = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean') "
+          "-> Tensor ; nn opt_weight",
+   .doc = "The negative of input (N, C, ...) at the class that target (N, ...) names, times its weight. 'mean' "
+          "divides by the weights' sum; targets equal to ignore_index do not count.",
+   .flags = CN_OP_COMPOSITE, .decompose = nll_loss_decompose},
+  {.sig = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, "
+          "str reduction='mean', float label_smoothing=0.0) -> Tensor ; nn opt_weight",
+   .doc = "nll_loss of log_softmax(input): input (N, C, ...) or (C) are scores; target (N, ...) or () are classes, "
+          "or of input's shape probabilities. label_smoothing spreads that much of each target over all classes.",
+   .flags = CN_OP_COMPOSITE, .decompose = cross_entropy_decompose},
 };
+/* clang-format on */
 CNI_FAMILY(cross_entropy);

@@ -6,8 +6,8 @@
  * equal indices are added up in the order of the indices, whatever the number of threads. */
 #include <cairn/kw.h>
 
+#include "express.h"
 #include "families.h"
-#include "infer.h"
 
 /* ---- what the rules share ---- */
 
@@ -24,7 +24,7 @@ static int64_t size_at(const cn_desc *d, int dim) { return d->ndim ? d->shape[di
 
 static int misfit(const cn_call *c, const char *what, const cn_desc *a, const char *other, const cn_desc *b, int dim)
 {
-  char first[160], second[160];
+  char first[CNI_SHAPE_TEXT], second[CNI_SHAPE_TEXT];
   return cn_call_fail(c, CN_ERR_SHAPE, "%s of shape %s does not fit %s of shape %s along dimension %d", what,
                       cni_shape_text(first, sizeof first, a->ndim, a->shape), other,
                       cni_shape_text(second, sizeof second, b->ndim, b->shape), dim);
@@ -46,12 +46,6 @@ static int check_same_type(const cn_call *c, const cn_desc *input, const cn_desc
                       cn_dtype_name((cn_dtype)src->dtype), cn_dtype_name((cn_dtype)input->dtype));
 }
 
-static cn_tensor *zeros_of(const cn_meta *m, cn_tensor *like)
-{
-  return cn_zeros(m->shape, (size_t)m->ndim, .dtype = cn_dtype_of(like), .device = m->device);
-}
-static int64_t option(int64_t value) { return value ? value : CN_ZERO; }
-
 /* ---- gather(input, dim, index) ---- */
 
 static int gather_infer(cn_call *c)
@@ -64,7 +58,8 @@ static int gather_infer(cn_call *c)
 }
 static int gather_vjp(cn_vjp *v)
 {
-  v->gin[0] = cn_scatter_add_(zeros_of(&v->in_meta[0], v->g[0]), cni_arg_int(v->args, 1), v->in[1], v->g[0]);
+  cn_tensor *zeros = cni_zeros_of(&v->in_meta[0], cn_dtype_of(v->g[0]));
+  v->gin[0] = cn_scatter_add_(zeros, cni_arg_int(v->args, 1), v->in[1], v->g[0]);
   return cn_err();
 }
 
@@ -84,14 +79,14 @@ static int scatter_infer(cn_call *c)
 /* src may be larger than index, and what lies outside index has no part in the result: g with zeros around it. */
 static cn_tensor *padded_to(cn_tensor *g, const cn_meta *m)
 {
-  if (g && !cn_numel(g)) return zeros_of(m, g); /* an index without elements may be larger elsewhere */
+  if (g && !cn_numel(g)) return cni_zeros_of(m, cn_dtype_of(g)); /* an empty index may be larger elsewhere */
   for (int i = 0; g && i < m->ndim; i++) {
     int64_t have = cn_size(g, i), shape[CN_MAX_DIMS];
     if (have == m->shape[i]) continue;
     memcpy(shape, cn_shape(g), (size_t)m->ndim * sizeof *shape);
     shape[i] = m->shape[i] - have;
     cn_tensor *rest = cn_zeros(shape, (size_t)m->ndim, .dtype = cn_dtype_of(g), .device = m->device);
-    g = cn_cat(CN_TENSORS(g, rest), .dim = option(i));
+    g = cn_cat(CN_TENSORS(g, rest), .dim = cni_option(i));
   }
   return g;
 }
@@ -121,7 +116,29 @@ static int scatter_fold_infer(cn_call *c)
                         cni_arg_str(a, FOLD_REDUCE));
   return scatter_infer(c);
 }
-/* Of a product: what the other factors are, by division. Of an extreme: shared between all that equal it. */
+static cn_tensor *one_where(cn_tensor *condition, cn_tensor *x) { return cn_where(condition, cn_int(1), x); }
+
+/* Of a product: the other factors, found by division, or by folding once more without the factor where that is 0.
+ * index and src have one shape. */
+static int scatter_prod_vjp(cn_vjp *v, int64_t dim, cn_tensor *src)
+{
+  cn_tensor *g = v->g[0], *x = v->in[0], *index = v->in[1];
+  if (v->need[0]) {
+    cn_tensor *safe = one_where(cn_eq(x, cn_int(0)), x);
+    v->gin[0] = cn_true_divide(cn_mul(g, cn_scatter_fold(safe, dim, index, src, "prod")), safe);
+  }
+  if (v->need[2]) {
+    cn_tensor *zero = cn_eq(src, cn_int(0)), *ones = cn_cast(zero, CN_I64);
+    cn_tensor *zeros = cn_scatter_add(cn_zeros_like(x, .dtype = CN_I64), dim, index, ones);
+    cn_tensor *only = cn_logical_and(zero, cn_eq(cn_gather(zeros, dim, index), cn_int(1)));
+    cn_tensor *others = cn_scatter_fold(x, dim, index, one_where(only, src), "prod");
+    cn_tensor *divided = cn_true_divide(cn_gather(cn_mul(g, v->out[0]), dim, index), one_where(zero, src));
+    v->gin[2] = padded_to(cn_where(only, cn_gather(cn_mul(g, others), dim, index), divided), &v->in_meta[2]);
+  }
+  return cn_err();
+}
+
+/* Of an extreme: shared between all that equal it. */
 static int scatter_fold_vjp(cn_vjp *v)
 {
   int64_t dim = cni_arg_int(v->args, 1);
@@ -132,12 +149,7 @@ static int scatter_fold_vjp(cn_vjp *v)
     return CN_OK;
   }
   for (int i = 0; src && cn_ndim(src) && i < m->ndim; i++) src = cn_slice(src, i, 0, m->shape[i]);
-  if (cni_arg_is(v->args, FOLD_REDUCE, "prod")) {
-    cn_tensor *all = cn_mul(g, y);
-    if (v->need[0]) v->gin[0] = cn_true_divide(all, x);
-    if (v->need[2]) v->gin[2] = padded_to(cn_true_divide(cn_gather(all, dim, index), src), &v->in_meta[2]);
-    return cn_err();
-  }
+  if (cni_arg_is(v->args, FOLD_REDUCE, "prod")) return scatter_prod_vjp(v, dim, src);
   cn_tensor *own = cn_cast(cn_eq(x, y), cn_dtype_of(g));
   cn_tensor *from_src = cn_cast(cn_eq(src, cn_gather(y, dim, index)), cn_dtype_of(g));
   cn_tensor *share = cn_true_divide(g, cn_scatter_add(own, dim, index, from_src));
@@ -206,7 +218,8 @@ static int index_select_infer(cn_call *c)
 }
 static int index_select_vjp(cn_vjp *v)
 {
-  v->gin[0] = cn_index_add_(zeros_of(&v->in_meta[0], v->g[0]), cni_arg_int(v->args, 1), v->in[1], v->g[0]);
+  cn_tensor *zeros = cni_zeros_of(&v->in_meta[0], cn_dtype_of(v->g[0]));
+  v->gin[0] = cn_index_add_(zeros, cni_arg_int(v->args, 1), v->in[1], v->g[0]);
   return cn_err();
 }
 
@@ -234,7 +247,7 @@ static int index_add_vjp(cn_vjp *v)
   if (v->need[0]) v->gin[0] = v->g[0];
   if (v->need[2]) {
     v->gin[2] = selected(v);
-    if (alpha < 1 || alpha > 1) v->gin[2] = cn_mul(v->gin[2], cn_num(alpha));
+    if (alpha != 1) v->gin[2] = cn_mul(v->gin[2], cn_num(alpha));
   }
   return cn_err();
 }
@@ -340,12 +353,19 @@ static int one_hot_decompose(cn_call *c)
   return cn_err();
 }
 
+/* Negative indices count from the end. */
+static cn_tensor *from_the_start(cn_tensor *index, int64_t size)
+{
+  return cn_where(cn_lt(index, cn_int(0)), cn_add(index, cn_int(size)), index);
+}
+
 /* take_along_dim(input, indices, dim): sizes outside dim broadcast. */
 static int take_along_dim_decompose(cn_call *c)
 {
   cn_tensor *x = c->in[0], *index = c->in[1];
   if (cni_arg_none(c->args, 2)) {
-    c->out[0] = cn_gather(cn_reshape(x, CN_SHAPE(-1)), 0, cn_reshape(index, CN_SHAPE(-1)));
+    index = from_the_start(cn_reshape(index, CN_SHAPE(-1)), x->d.numel);
+    c->out[0] = cn_gather(cn_reshape(x, CN_SHAPE(-1)), 0, index);
     return cn_err();
   }
   int dim = cn_call_dim(c, cni_arg_int(c->args, 2), x->d.ndim), ndim = x->d.ndim;
@@ -362,89 +382,62 @@ static int take_along_dim_decompose(cn_call *c)
   both[dim] = own[dim] = 1;
   if (!cni_broadcast(&ndim, both, ndim, own)) return misfit(c, "indices", &index->d, "input", &x->d, dim);
   both[dim] = index->d.shape[dim];
-  index = cn_expand(index, both, (size_t)ndim);
+  index = from_the_start(cn_expand(index, both, (size_t)ndim), x->d.shape[dim]);
   both[dim] = x->d.shape[dim];
   c->out[0] = cn_gather(cn_expand(x, both, (size_t)ndim), dim, index);
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_index_ops[] = {
-    {.sig = "gather(Tensor input, int dim, Tensor index) -> Tensor ; method",
-     .doc = "Elements of input at index along dim; the result has index's shape.",
-     .infer = gather_infer,
-     .vjp = gather_vjp,
-     .needs = {[0] = CN_IN(1)}},
-    {.sig = "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace",
-     .doc = "input with src (a tensor, or a number) written at index along dim. Of equal indices the last one wins.",
-     .flags = CN_OP_ALIAS_SAFE,
-     .infer = scatter_infer,
-     .vjp = scatter_vjp,
-     .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
-    {.sig = "scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace",
-     .doc = "input with src added at index along dim; equal indices add up, in order.",
-     .flags = CN_OP_ALIAS_SAFE,
-     .infer = scatter_infer,
-     .vjp = scatter_add_vjp,
-     .needs = {[2] = CN_IN(1)}},
-    {.sig = "scatter_fold(Tensor input, int dim, Tensor index, Tensor src, str reduce) -> Tensor",
-     .doc = "input with src multiplied in ('prod'), or the larger ('amax') or smaller ('amin') kept, at index along "
-            "dim. "
-            "What scatter_reduce runs for these.",
-     .flags = CN_OP_ALIAS_SAFE,
-     .infer = scatter_fold_infer,
-     .vjp = scatter_fold_vjp,
-     .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_OUT(0), [2] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_OUT(0)}},
-    {.sig = "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, bool include_self=True) -> "
-            "Tensor "
-            "; method inplace",
-     .doc = "src folded into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'. Without "
-            "include_self, input's own values there do not count.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = scatter_reduce_decompose},
-    {.sig = "index_select(Tensor input, int dim, Tensor index) -> Tensor ; method",
-     .doc = "The slices of input along dim that the vector index lists.",
-     .infer = index_select_infer,
-     .vjp = index_select_vjp,
-     .needs = {[0] = CN_IN(1)}},
-    {.sig = "index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor ; method "
-            "inplace",
-     .doc = "input with alpha times the slices of source added at index along dim; equal indices add up, in order.",
-     .flags = CN_OP_ALIAS_SAFE,
-     .infer = index_write_infer,
-     .vjp = index_add_vjp,
-     .needs = {[2] = CN_IN(1)}},
-    {.sig = "index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor ; method inplace",
-     .doc =
-         "input with its slices at index along dim replaced by those of source. Of equal indices the last one wins.",
-     .flags = CN_OP_ALIAS_SAFE,
-     .infer = index_write_infer,
-     .vjp = index_copy_vjp,
-     .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
-    {.sig = "index_fill(Tensor input, int dim, Tensor index, Tensor value) -> Tensor ; method inplace",
-     .doc = "input with its slices at index along dim set to value.",
-     .flags = CN_OP_ALIAS_SAFE,
-     .infer = index_fill_infer,
-     .vjp = index_fill_vjp,
-     .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
-    {.sig = "embedding(Tensor input, Tensor weight, int? padding_idx=None) -> Tensor ; nn",
-     .doc = "The rows of weight that the integers of input name, in input's shape. The row padding_idx gets no "
-            "gradient.",
-     .infer = embedding_infer,
-     .vjp = embedding_vjp,
-     .needs = {[1] = CN_IN(0)}},
-    {.sig = "embedding_grad(Tensor grad, Tensor input, int num_weights, int? padding_idx=None) -> Tensor",
-     .doc = "The gradient of embedding with respect to weight: rows of grad added up where input names them.",
-     .infer = embedding_grad_infer,
-     .vjp = embedding_grad_vjp,
-     .needs = {[0] = CN_IN(1)}},
-    {.sig = "one_hot(Tensor input, int num_classes=-1) -> Tensor ; nn",
-     .doc = "For each integer a row of num_classes zeros with a 1 at its place, as int64. -1: as many classes as the "
-            "largest integer needs.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = one_hot_decompose},
-    {.sig = "take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor ; method",
-     .doc = "gather whose other sizes broadcast; without dim, from the flattened tensor.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = take_along_dim_decompose},
+  {.sig = "gather(Tensor input, int dim, Tensor index) -> Tensor ; method",
+   .doc = "Elements of input at index along dim; the result has index's shape.",
+   .infer = gather_infer, .vjp = gather_vjp, .needs = {[0] = CN_IN(1)}},
+  {.sig = "scatter(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace",
+   .doc = "input with src (a tensor, or a number) written at index along dim. Of equal indices the last one wins.",
+   .flags = CN_OP_ALIAS_SAFE, .infer = scatter_infer, .vjp = scatter_vjp, .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
+  {.sig = "scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace",
+   .doc = "input with src added at index along dim; equal indices add up, in order.",
+   .flags = CN_OP_ALIAS_SAFE, .infer = scatter_infer, .vjp = scatter_add_vjp, .needs = {[2] = CN_IN(1)}},
+  {.sig = "scatter_fold(Tensor input, int dim, Tensor index, Tensor src, str reduce) -> Tensor ; internal",
+   .doc = "input with src multiplied in ('prod'), or the larger ('amax') or smaller ('amin') kept, at index along "
+          "dim. What scatter_reduce runs for these.",
+   .flags = CN_OP_ALIAS_SAFE, .infer = scatter_fold_infer, .vjp = scatter_fold_vjp,
+   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_OUT(0), [2] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_OUT(0)}},
+  {.sig = "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, bool include_self=True) "
+          "-> Tensor ; method inplace",
+   .doc = "src folded into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'. Without "
+          "include_self, input's own values there do not count.",
+   .flags = CN_OP_COMPOSITE, .decompose = scatter_reduce_decompose},
+  {.sig = "index_select(Tensor input, int dim, Tensor index) -> Tensor ; method",
+   .doc = "The slices of input along dim that the vector index lists.",
+   .infer = index_select_infer, .vjp = index_select_vjp, .needs = {[0] = CN_IN(1)}},
+  {.sig = "index_add(Tensor input, int dim, Tensor index, Tensor source, *, Scalar alpha=1) "
+          "-> Tensor ; method inplace",
+   .doc = "input with alpha times the slices of source added at index along dim; equal indices add up, in order.",
+   .flags = CN_OP_ALIAS_SAFE, .infer = index_write_infer, .vjp = index_add_vjp, .needs = {[2] = CN_IN(1)}},
+  {.sig = "index_copy(Tensor input, int dim, Tensor index, Tensor source) -> Tensor ; method inplace",
+   .doc = "input with its slices at index along dim replaced by those of source. Of equal indices the last one wins.",
+   .flags = CN_OP_ALIAS_SAFE, .infer = index_write_infer, .vjp = index_copy_vjp,
+   .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
+  {.sig = "index_fill(Tensor input, int dim, Tensor index, Tensor value) -> Tensor ; method inplace",
+   .doc = "input with its slices at index along dim set to value.",
+   .flags = CN_OP_ALIAS_SAFE, .infer = index_fill_infer, .vjp = index_fill_vjp,
+   .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
+  {.sig = "embedding(Tensor input, Tensor weight, int? padding_idx=None) -> Tensor ; nn",
+   .doc = "The rows of weight that the integers of input name, in input's shape. The row padding_idx gets no "
+          "gradient.",
+   .infer = embedding_infer, .vjp = embedding_vjp, .needs = {[1] = CN_IN(0)}},
+  {.sig = "embedding_grad(Tensor grad, Tensor input, int num_weights, int? padding_idx=None) -> Tensor ; internal",
+   .doc = "The gradient of embedding with respect to weight: rows of grad added up where input names them.",
+   .infer = embedding_grad_infer, .vjp = embedding_grad_vjp, .needs = {[0] = CN_IN(1)}},
+  {.sig = "one_hot(Tensor input, int num_classes=-1) -> Tensor ; nn",
+   .doc = "For each integer a row of num_classes zeros with a 1 at its place, as int64. -1: as many classes as the "
+          "largest integer needs.",
+   .flags = CN_OP_COMPOSITE, .decompose = one_hot_decompose},
+  {.sig = "take_along_dim(Tensor input, Tensor indices, int? dim=None) -> Tensor ; method",
+   .doc = "gather whose other sizes broadcast; without dim, from the flattened tensor.",
+   .flags = CN_OP_COMPOSITE, .decompose = take_along_dim_decompose},
 };
+/* clang-format on */
 CNI_FAMILY(index);

@@ -8,8 +8,8 @@
 
 #include <cairn/kw.h>
 
+#include "express.h"
 #include "families.h"
-#include "infer.h"
 
 /* ---- the plan ---- */
 
@@ -17,7 +17,7 @@
 static int dims_taken(const cn_call *c, const cn_desc *x, const cn_tensor *t, int at)
 {
   const cn_desc *d = &t->d;
-  char have[160], want[160];
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
   if (d->dtype == CN_U8)
     return cn_call_fail(c, CN_ERR_DTYPE, "uint8 indices are ambiguous; cast masks to bool and positions to int64");
   bool mask = d->dtype == CN_BOOL;
@@ -43,7 +43,7 @@ static int add_shape(cni_index_plan *p, const cn_call *c, int64_t *shape, int k)
   static const int64_t unknown[1] = {1};
   const cn_desc *d = &p->index[k]->d;
   bool mask = d->dtype == CN_BOOL;
-  char have[160], other[160];
+  char have[CNI_SHAPE_TEXT], other[CNI_SHAPE_TEXT];
   int before = p->wide;
   if (cni_broadcast(&p->wide, shape, mask ? 1 : d->ndim, mask ? unknown : d->shape)) return CN_OK;
   return cn_call_fail(c, CN_ERR_SHAPE, "indices of shapes %s and %s do not broadcast",
@@ -137,9 +137,8 @@ static int saved_indices(const cn_vjp *v, int n)
 }
 static int index_vjp(cn_vjp *v)
 {
-  const cn_meta *m = &v->in_meta[0];
   if (saved_indices(v, v->nin - 1)) return cn_err();
-  cn_tensor *zeros = cn_zeros(m->shape, (size_t)m->ndim, .dtype = cn_dtype_of(v->g[0]), .device = m->device);
+  cn_tensor *zeros = cni_zeros_of(&v->in_meta[0], cn_dtype_of(v->g[0]));
   v->gin[0] = cn_index_put_(zeros, v->in + 1, (size_t)v->nin - 1, v->g[0], .accumulate = true);
   return cn_err();
 }
@@ -152,18 +151,13 @@ static int index_put_infer(cn_call *c)
 {
   const cn_desc *x = &c->in[0]->d, *values = &c->in[c->nin - 1]->d;
   cni_index_plan p;
-  char have[160], want[160];
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
   int status = cni_index_plan_make(&p, c, x, c->in + 1, c->nin - 2);
   if (status) return status;
   if (values->dtype != x->dtype && !values->weak)
     return cn_call_fail(c, CN_ERR_DTYPE, "values are of type %s, input of type %s; cast one with cn_cast",
                         cn_dtype_name((cn_dtype)values->dtype), cn_dtype_name((cn_dtype)x->dtype));
-  int64_t shape[CN_MAX_DIMS];
-  int ndim = p.ndim;
-  memcpy(shape, p.shape, (size_t)ndim * sizeof *shape);
-  bool fits = p.masks || (cni_broadcast(&ndim, shape, values->ndim, values->shape) && ndim == p.ndim);
-  for (int i = 0; fits && !p.masks && i < ndim; i++) fits = shape[i] == p.shape[i];
-  if (!fits)
+  if (!p.masks && !cni_broadcasts_to(values->ndim, values->shape, p.ndim, p.shape))
     return cn_call_fail(c, CN_ERR_SHAPE, "values of shape %s do not fit the %s elements that the indices select",
                         cni_shape_text(have, sizeof have, values->ndim, values->shape),
                         cni_shape_text(want, sizeof want, p.ndim, p.shape));
@@ -226,12 +220,32 @@ static int check_mask(const cn_call *c)
                       cn_dtype_name((cn_dtype)c->in[1]->d.dtype));
 }
 
+static int masked_select_infer(cn_call *c)
+{
+  int64_t shape[CN_MAX_DIMS], none = 0;
+  int ndim, status = check_mask(c);
+  if (status || (status = cni_broadcast_inputs(c, c->in, 2, &ndim, shape))) return status;
+  status = cn_call_result(c, 0, c->in[0]->d.dtype, 1, &none);
+  c->spec[0].data_dependent = true;
+  return status;
+}
+static int masked_select_vjp(cn_vjp *v)
+{
+  const cn_meta *x = &v->in_meta[0], *mask = &v->in_meta[1];
+  int64_t shape[CN_MAX_DIMS];
+  int ndim = x->ndim;
+  memcpy(shape, x->shape, (size_t)ndim * sizeof *shape);
+  cni_broadcast(&ndim, shape, mask->ndim, mask->shape);
+  cn_tensor *zeros = cn_zeros(shape, (size_t)ndim, .dtype = cn_dtype_of(v->g[0]), .device = x->device);
+  v->gin[0] = cn_masked_scatter(zeros, v->in[1], v->g[0]);
+  return cn_err();
+}
 static int masked_select_decompose(cn_call *c)
 {
   int64_t shape[CN_MAX_DIMS];
-  int ndim, status = check_mask(c);
-  if (status || (status = cni_broadcast_inputs(c, c->in, 2, &ndim, shape))) return status;
   cn_tensor *x = c->in[0], *mask = c->in[1];
+  int ndim, status = cni_broadcast_inputs(c, c->in, 2, &ndim, shape);
+  if (status) return status;
   if (ndim == 0) shape[ndim++] = 1;
   x = cn_expand(x, shape, (size_t)ndim);
   mask = cn_expand(mask, shape, (size_t)ndim);
@@ -249,42 +263,35 @@ static int masked_fill_decompose(cn_call *c)
   if (cni_dtype_is_float(value->d.dtype) && !cni_dtype_is_float(x->d.dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "a value of type %s does not fit input of type %s",
                         cn_dtype_name((cn_dtype)value->d.dtype), cn_dtype_name((cn_dtype)x->d.dtype));
-  if (value->d.dtype != x->d.dtype && !(value->d.weak && x->d.ndim)) value = cn_cast(value, (cn_dtype)x->d.dtype);
+  bool fits = value->d.dtype == x->d.dtype || (value->d.weak && x->d.ndim && x->d.dtype != CN_BOOL);
+  if (!fits) value = cn_cast(value, (cn_dtype)x->d.dtype);
   c->out[0] = cn_where(c->in[1], value, x);
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_index_many_ops[] = {
-    {.sig = "index(Tensor input, Tensor?[] indices) -> Tensor ; method",
-     .doc =
-         "input[indices]: one index tensor per dimension, NULL for a whole one. Integer tensors broadcast together, "
-         "negative ones count from the end; a bool mask takes as many dimensions as it has. The indices' dimensions "
-         "stand where the first index was when the indices are neighbours, else in front.",
-     .infer = index_infer,
-     .vjp = index_vjp,
-     .decompose = index_decompose,
-     .needs = {[0] = INDICES}},
-    {.sig = "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor ; method "
-            "inplace",
-     .doc = "input with input[indices] set to values, which broadcast, or with values added where accumulate is "
-            "true. Of "
-            "equal indices the last one wins; sums are in the order of the indices.",
-     .flags = CN_OP_ALIAS_SAFE,
-     .infer = index_put_infer,
-     .vjp = index_put_vjp,
-     .decompose = index_put_decompose,
-     .needs = {INDICES, INDICES, INDICES, INDICES, INDICES, INDICES, INDICES, INDICES}},
-    {.sig = "nonzero(Tensor input) -> Tensor ; method",
-     .doc = "The positions of all elements that are not zero, one row of indices each, in row-major order, as int64.",
-     .flags = CN_OP_NO_GRAD,
-     .infer = nonzero_infer},
-    {.sig = "masked_select(Tensor input, Tensor mask) -> Tensor ; method",
-     .doc = "The elements of input where mask is true, as a vector; both broadcast.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = masked_select_decompose},
-    {.sig = "masked_fill(Tensor input, Tensor mask, Tensor value) -> Tensor ; method inplace",
-     .doc = "input with value where mask is true; both broadcast.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = masked_fill_decompose},
+  {.sig = "index(Tensor input, Tensor?[] indices) -> Tensor ; method",
+   .doc = "input[indices]: one index tensor per dimension, NULL for a whole one. Integer tensors broadcast together, "
+          "negative ones count from the end; a bool mask takes as many dimensions as it has. The indices' dimensions "
+          "stand where the first index was when the indices are neighbours, else in front.",
+   .infer = index_infer, .vjp = index_vjp, .decompose = index_decompose, .needs = {[0] = INDICES}},
+  {.sig = "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) "
+          "-> Tensor ; method inplace",
+   .doc = "input with input[indices] set to values, which broadcast, or with values added where accumulate is true. "
+          "Of equal indices the last one wins; sums are in the order of the indices.",
+   .flags = CN_OP_ALIAS_SAFE, .infer = index_put_infer, .vjp = index_put_vjp, .decompose = index_put_decompose,
+   .needs = {INDICES, INDICES, INDICES, INDICES, INDICES, INDICES, INDICES, INDICES}},
+  {.sig = "nonzero(Tensor input) -> Tensor ; method",
+   .doc = "The positions of all elements that are not zero, one row of indices each, in row-major order, as int64.",
+   .flags = CN_OP_NO_GRAD, .infer = nonzero_infer},
+  {.sig = "masked_select(Tensor input, Tensor mask) -> Tensor ; method",
+   .doc = "The elements of input where mask is true, as a vector; both broadcast.",
+   .infer = masked_select_infer, .vjp = masked_select_vjp, .decompose = masked_select_decompose,
+   .needs = {[0] = CN_IN(1)}},
+  {.sig = "masked_fill(Tensor input, Tensor mask, Tensor value) -> Tensor ; method inplace",
+   .doc = "input with value where mask is true; both broadcast.",
+   .flags = CN_OP_COMPOSITE, .decompose = masked_fill_decompose},
 };
+/* clang-format on */
 CNI_FAMILY(index_many);

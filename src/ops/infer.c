@@ -6,7 +6,7 @@
 
 #include "table.h"
 
-const char *cni_call_name(const cn_call *c)
+static const char *name_of(const cn_call *c)
 {
   const cni_opinfo *info = cni_op_info(c->op);
   return info ? info->name : "op";
@@ -19,16 +19,17 @@ int cn_call_fail(const cn_call *call, int code, const char *format, ...)
   va_start(ap, format);
   vsnprintf(text, sizeof text, format, ap);
   va_end(ap);
-  return cni_fail(code, "%s: %s", cni_call_name(call), text);
+  return cni_fail(code, "%s: %s", name_of(call), text);
 }
 
 int cn_call_result(cn_call *c, int i, int dtype, int ndim, const int64_t *shape)
 {
   int64_t numel;
   cn_spec *s = &c->spec[i];
+  if (i >= CNI_MAX_RESULTS) return cn_call_fail(c, CN_ERR_UNSUPPORTED, "more than %d results", CNI_MAX_RESULTS);
   if (!cni_dtype_valid(dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "%d is not a data type", dtype);
   if (CNI_UNLIKELY(!cni_shape_fits(ndim, shape, cni_dtype_size(dtype), &numel)))
-    return cni_shape_check(cni_call_name(c), ndim, shape, cni_dtype_size(dtype), &numel);
+    return cni_shape_check(name_of(c), ndim, shape, cni_dtype_size(dtype), &numel);
   s->dtype = dtype;
   s->ndim = ndim;
   s->view_of = -1;
@@ -101,8 +102,8 @@ int cni_broadcast_inputs(const cn_call *c, cn_tensor *const *in, int n, int *ndi
   for (int i = 0; i < *ndim; i++) shape[i] = in[first]->d.shape[i];
   for (int i = first + 1; i < n; i++) {
     if (!in[i]) continue;
-    char have[160], other[160];
-    if (in[i]->d.ndim == *ndim && !memcmp(in[i]->d.shape, shape, (size_t)*ndim * sizeof *shape)) continue;
+    char have[CNI_SHAPE_TEXT], other[CNI_SHAPE_TEXT];
+    if (cni_same_shape(in[i]->d.ndim, in[i]->d.shape, *ndim, shape)) continue;
     if (!cni_broadcast(ndim, shape, in[i]->d.ndim, in[i]->d.shape))
       return cn_call_fail(c, CN_ERR_SHAPE, "shapes %s and %s do not broadcast; sizes must match or be 1",
                           cni_shape_text(have, sizeof have, *ndim, shape),
@@ -111,20 +112,12 @@ int cni_broadcast_inputs(const cn_call *c, cn_tensor *const *in, int n, int *ndi
   return CN_OK;
 }
 
-static bool has_shape(const cn_desc *d, const cn_spec *s)
-{
-  if (d->ndim != s->ndim) return false;
-  for (int i = 0; i < s->ndim; i++)
-    if (d->shape[i] != s->shape[i]) return false;
-  return true;
-}
-
 void cni_follow_strides(cn_call *c, int i, cn_tensor *const *in, int n)
 {
   cn_spec *s = &c->spec[i];
   if (s->ndim < 2) return;
   for (int k = 0; k < n; k++) {
-    if (!in[k] || !has_shape(&in[k]->d, s)) continue;
+    if (!in[k] || !cni_same_shape(in[k]->d.ndim, in[k]->d.shape, s->ndim, s->shape)) continue;
     const cn_desc *d = &in[k]->d;
     if (cni_is_contiguous(d->ndim, d->shape, d->strides) || !cni_is_dense(d->ndim, d->shape, d->strides)) return;
     memcpy(s->strides, d->strides, (size_t)s->ndim * sizeof *s->strides);
@@ -133,7 +126,7 @@ void cni_follow_strides(cn_call *c, int i, cn_tensor *const *in, int n)
   }
 }
 
-static int mask_of(const cn_call *c, const cn_value *dims, int ndim, uint32_t *mask)
+int cni_dims_mask_strict(const cn_call *c, const cn_value *dims, int ndim, uint32_t *mask)
 {
   *mask = 0;
   for (int i = 0; i < dims->n; i++) {
@@ -151,12 +144,7 @@ int cni_dims_mask(const cn_call *c, const cn_value *dims, int ndim, uint32_t *ma
     *mask = ndim ? (1u << ndim) - 1 : 1;
     return CN_OK;
   }
-  return mask_of(c, dims, ndim, mask);
-}
-
-int cni_dims_mask_strict(const cn_call *c, const cn_value *dims, int ndim, uint32_t *mask)
-{
-  return mask_of(c, dims, ndim, mask);
+  return cni_dims_mask_strict(c, dims, ndim, mask);
 }
 
 int cni_infer_like(cn_call *c, int i, int of, int dtype)

@@ -7,6 +7,7 @@
 #include <cairn/ext/op.h>
 #include <string.h>
 
+#include "base/convert.h"
 #include "base/dtype.h"
 #include "base/state.h"
 #include "tensor/tensor.h"
@@ -32,7 +33,6 @@ static inline bool cni_arg_is(const cn_value *args, int i, const char *word)
   return args[i].tag == CN_V_STR && !strcmp(args[i].u.s, word);
 }
 
-const char *cni_call_name(const cn_call *c);
 /* The type a set of tensors computes in: PyTorch's three tiers (tensors with dims, 0-d tensors, numbers).
  * CN_DTYPE_NONE with the error set when they do not mix. NULL entries are skipped. */
 int cni_result_type(const cn_call *c, cn_tensor *const *in, int n);
@@ -50,7 +50,11 @@ static inline int cni_float_type(int dtype)
 {
   return cni_dtype_is_float(dtype) ? dtype : (int)cni_state()->default_dtype;
 }
-/* Same shape and type as input `of`, fresh and in its memory order. */
+/* The type that sums and statistics of this type are kept in. */
+static inline int cni_wide_type(int dtype) { return dtype == CN_F64 ? CN_F64 : CN_F32; }
+/* May an integer tensor be scaled by it? */
+static inline bool cni_is_whole(double x) { return x == (double)cni_f64_to_i64(x); }
+/* Same shape as input `of`, fresh and in its memory order. */
 int cni_infer_like(cn_call *c, int i, int of, int dtype);
 
 #endif

@@ -19,10 +19,8 @@ int cni_check_dest(const cni_applying *a, int dtype, int ndim, const int64_t *sh
 {
   const cn_desc *d = &a->dest->d;
   if (a->c.nout != 1) return cni_fail_several(a);
-  bool same = d->ndim == ndim;
-  char want[160], have[160];
-  for (int i = 0; same && i < ndim; i++) same = d->shape[i] == shape[i];
-  if (!same)
+  char want[CNI_SHAPE_TEXT], have[CNI_SHAPE_TEXT];
+  if (!cni_same_shape(d->ndim, d->shape, ndim, shape))
     return cni_fail(CN_ERR_SHAPE, "%s: the result has shape %s, which does not fit the output's shape %s",
                     a->info->name, cni_shape_text(want, sizeof want, ndim, shape),
                     cni_shape_text(have, sizeof have, d->ndim, d->shape));
@@ -42,9 +40,9 @@ int cni_check_dest(const cni_applying *a, int dtype, int ndim, const int64_t *sh
 
 static void byte_range(const cn_desc *d, const char **first, const char **last)
 {
-  int64_t below = 0, above = 0, elem = (int64_t)cni_dtype_size(d->dtype);
-  for (int i = 0; i < d->ndim; i++) *(d->strides[i] < 0 ? &below : &above) += d->strides[i] * (d->shape[i] - 1);
-  *first = (const char *)d->data + below * elem;
+  int64_t below, above, elem = (int64_t)cni_dtype_size(d->dtype);
+  cni_span(d, &below, &above);
+  *first = (const char *)d->data - below * elem;
   *last = (const char *)d->data + (above + 1) * elem;
 }
 
@@ -59,10 +57,7 @@ static bool inputs_allow_direct(const cn_call *c, const cn_tensor *dest)
     if (!t || t == dest || t->storage != dest->storage || !t->d.numel) continue;
     byte_range(&t->d, &x0, &x1);
     if (x1 <= d0 || d1 <= x0) continue;
-    bool same = t->d.data == dest->d.data && t->d.ndim == dest->d.ndim && t->d.dtype == dest->d.dtype;
-    for (int k = 0; same && k < t->d.ndim; k++)
-      same = t->d.shape[k] == dest->d.shape[k] && (t->d.strides[k] == dest->d.strides[k] || t->d.shape[k] == 1);
-    if (!same) return false;
+    if (t->d.data != dest->d.data || t->d.dtype != dest->d.dtype || !cni_same_layout(&t->d, &dest->d)) return false;
   }
   return true;
 }

@@ -13,7 +13,5 @@ int cni_fail_several(const cni_applying *a); /* a destination takes one result: 
 int cni_run_inplace(cni_applying *a);
 /* dest.copy_(src) through all modes. */
 int cni_copy_op(cn_tensor *dest, cn_tensor *src);
-int cni_make_results(cn_call *c);
-int cni_apply_run(cni_applying *a);
 
 #endif

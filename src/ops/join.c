@@ -6,8 +6,8 @@
  * of it. */
 #include <cairn/kw.h>
 
+#include "express.h"
 #include "families.h"
-#include "infer.h"
 
 /* ---- cat(tensors, dim) ---- */
 
@@ -25,7 +25,7 @@ static int first_counting(cn_call *c)
 static int cat_add(const cn_call *c, int i, int first, int dim, int64_t *shape)
 {
   const cn_desc *d = &c->in[i]->d, *f = &c->in[first]->d;
-  char have[160], want[160];
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
   bool fits = d->ndim == f->ndim;
   for (int k = 0; fits && k < d->ndim; k++) fits = k == dim || d->shape[k] == f->shape[k];
   if (!fits)
@@ -76,8 +76,7 @@ static int cat_vjp(cn_vjp *v)
   for (int i = 0; i < v->nin; i++) {
     const cn_meta *m = &v->in_meta[i];
     if (m->ndim != ndim) {
-      if (v->need[i])
-        v->gin[i] = cn_zeros(m->shape, (size_t)m->ndim, .dtype = (cn_dtype)m->dtype, .device = m->device);
+      if (v->need[i]) v->gin[i] = cni_zeros_of(m, (cn_dtype)m->dtype);
       continue;
     }
     if (v->need[i]) v->gin[i] = cn_slice(v->g[0], dim, at, at + m->shape[dim]);
@@ -97,7 +96,7 @@ static int cat_changed(cn_call *c, int64_t dim, cn_tensor *(*change)(cn_tensor *
   size_t n = (size_t)c->nin;
   if (n > STACK_ROOM && !(list = cni_alloc(n * sizeof *list))) return CN_ERR_MEMORY;
   for (size_t i = 0; i < n; i++) list[i] = change(c->in[i], dim);
-  if (!cn_err()) c->out[0] = cn_cat(list, n, .dim = dim ? dim : CN_ZERO);
+  if (!cn_err()) c->out[0] = cn_cat(list, n, .dim = cni_option(dim));
   if (list != room) cni_free(list, n * sizeof *list);
   return cn_err();
 }
@@ -106,12 +105,12 @@ static int stack_decompose(cn_call *c)
 {
   if (c->nin == 0) return cn_call_fail(c, CN_ERR_VALUE, "needs at least one tensor");
   const cn_desc *f = &c->in[0]->d;
-  char have[160], want[160];
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
   int dim = cn_call_dim(c, cni_arg_int(c->args, 1), f->ndim + 1);
   if (dim < 0) return dim;
   for (int i = 1; i < c->nin; i++) {
     const cn_desc *d = &c->in[i]->d;
-    if (d->ndim == f->ndim && !memcmp(d->shape, f->shape, (size_t)f->ndim * sizeof *f->shape)) continue;
+    if (cni_same_shape(d->ndim, d->shape, f->ndim, f->shape)) continue;
     return cn_call_fail(c, CN_ERR_SHAPE, "tensor %d has shape %s, tensor 0 %s; they must be equal", i,
                         cni_shape_text(have, sizeof have, d->ndim, d->shape),
                         cni_shape_text(want, sizeof want, f->ndim, f->shape));
@@ -166,6 +165,8 @@ static int flip_vjp(cn_vjp *v)
 /* roll(input, shifts, dims) */
 static int roll_infer(cn_call *c)
 {
+  if (c->in[0]->d.ndim == 0 && c->args[2].n > 0)
+    return cn_call_fail(c, CN_ERR_INDEX, "a zero-dimensional tensor has no dimension to roll along");
   const cn_value *shifts = &c->args[1], *dims = &c->args[2];
   if (shifts->n == 0) return cn_call_fail(c, CN_ERR_VALUE, "needs at least one shift");
   if (dims->n ? dims->n != shifts->n : shifts->n != 1)
@@ -183,7 +184,7 @@ static cn_tensor *roll_one(cn_tensor *x, int64_t dim, int64_t shift)
   if (head < 0) head += n;
   if (head == 0) return x;
   return cn_cat(CN_TENSORS(cn_slice(x, dim, n - head, CN_NONE), cn_slice(x, dim, 0, n - head)),
-                .dim = dim ? dim : CN_ZERO);
+                .dim = cni_option(dim));
 }
 static int roll_decompose(cn_call *c)
 {
@@ -305,67 +306,49 @@ static int triu_vjp(cn_vjp *v)
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_join_ops[] = {
-    {.sig = "cat(Tensor[] tensors, int dim=0) -> Tensor",
-     .doc =
-         "Tensors one after another along a dimension; the other sizes must match. Types promote; empty vectors of "
-         "shape (0,) are passed over.",
-     .infer = cat_infer,
-     .vjp = cat_vjp},
-    {.sig = "stack(Tensor[] tensors, int dim=0) -> Tensor",
-     .doc = "Tensors of one shape along a new dimension before dim.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = stack_decompose},
-    {.sig = "hstack(Tensor[] tensors) -> Tensor",
-     .doc = "Tensors side by side: along dimension 1, vectors along dimension 0.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = hstack_decompose},
-    {.sig = "vstack(Tensor[] tensors) -> Tensor",
-     .doc = "Tensors on top of each other: along dimension 0, vectors as rows.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = vstack_decompose},
-    {.sig = "flip(Tensor input, int[] dims) -> Tensor ; method",
-     .doc = "A copy with the order of elements reversed along these dimensions.",
-     .infer = flip_infer,
-     .vjp = flip_vjp,
-     .decompose = flip_decompose},
-    {.sig = "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor ; method",
-     .doc =
-         "Elements moved on by shifts along dims; what leaves at one end comes in at the other. Without dims, of the "
-         "flattened tensor.",
-     .infer = roll_infer,
-     .vjp = roll_vjp,
-     .decompose = roll_decompose},
-    {.sig = "repeat(Tensor input, int[] repeats) -> Tensor ; method",
-     .doc =
-         "The whole tensor repeated that often along each dimension; more repeats than dimensions add leading ones.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = repeat_decompose},
-    {.sig = "tile(Tensor input, int[] dims) -> Tensor ; method",
-     .doc = "Like repeat, but fewer counts than dimensions are allowed and stand for the last ones.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = tile_decompose},
-    {.sig = "repeat_interleave(Tensor input, int repeats, int? dim=None) -> Tensor ; method",
-     .doc = "Each element repeated that often next to itself along dim; without dim, of the flattened tensor.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = repeat_interleave_decompose},
-    {.sig = "broadcast_to(Tensor input, int[] size) -> Tensor ; method",
-     .doc = "input expanded to that size without copying; the same as expand.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = broadcast_to_decompose},
-    {.sig = "expand_as(Tensor input, Tensor other) -> Tensor ; method",
-     .doc = "input expanded to other's shape without copying.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = expand_as_decompose},
-    {.sig = "tril(Tensor input, int diagonal=0) -> Tensor ; method inplace",
-     .doc = "The lower triangle of the last two dimensions, zero above it; diagonal > 0 keeps that many more above.",
-     .flags = CN_OP_ALIAS_SAFE,
-     .infer = triangle_infer,
-     .vjp = tril_vjp},
-    {.sig = "triu(Tensor input, int diagonal=0) -> Tensor ; method inplace",
-     .doc = "The upper triangle of the last two dimensions, zero below it; diagonal > 0 leaves that many more out.",
-     .flags = CN_OP_ALIAS_SAFE,
-     .infer = triangle_infer,
-     .vjp = triu_vjp},
+  {.sig = "cat(Tensor[] tensors, int dim=0) -> Tensor",
+   .doc = "Tensors one after another along a dimension; the other sizes must match. Types promote; empty vectors of "
+          "shape (0,) are passed over.",
+   .infer = cat_infer, .vjp = cat_vjp},
+  {.sig = "stack(Tensor[] tensors, int dim=0) -> Tensor",
+   .doc = "Tensors of one shape along a new dimension before dim.",
+   .flags = CN_OP_COMPOSITE, .decompose = stack_decompose},
+  {.sig = "hstack(Tensor[] tensors) -> Tensor",
+   .doc = "Tensors side by side: along dimension 1, vectors along dimension 0.",
+   .flags = CN_OP_COMPOSITE, .decompose = hstack_decompose},
+  {.sig = "vstack(Tensor[] tensors) -> Tensor",
+   .doc = "Tensors on top of each other: along dimension 0, vectors as rows.",
+   .flags = CN_OP_COMPOSITE, .decompose = vstack_decompose},
+  {.sig = "flip(Tensor input, int[] dims) -> Tensor ; method",
+   .doc = "A copy with the order of elements reversed along these dimensions.",
+   .infer = flip_infer, .vjp = flip_vjp, .decompose = flip_decompose},
+  {.sig = "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor ; method",
+   .doc = "Elements moved on by shifts along dims; what leaves at one end comes in at the other. Without dims, of "
+          "the flattened tensor.",
+   .infer = roll_infer, .vjp = roll_vjp, .decompose = roll_decompose},
+  {.sig = "repeat(Tensor input, int[] repeats) -> Tensor ; method",
+   .doc = "The whole tensor repeated that often along each dimension; more repeats than dimensions add leading ones.",
+   .flags = CN_OP_COMPOSITE, .decompose = repeat_decompose},
+  {.sig = "tile(Tensor input, int[] dims) -> Tensor ; method",
+   .doc = "Like repeat, but fewer counts than dimensions are allowed and stand for the last ones.",
+   .flags = CN_OP_COMPOSITE, .decompose = tile_decompose},
+  {.sig = "repeat_interleave(Tensor input, int repeats, int? dim=None) -> Tensor ; method",
+   .doc = "Each element repeated that often next to itself along dim; without dim, of the flattened tensor.",
+   .flags = CN_OP_COMPOSITE, .decompose = repeat_interleave_decompose},
+  {.sig = "broadcast_to(Tensor input, int[] size) -> Tensor ; method",
+   .doc = "input expanded to that size without copying; the same as expand.",
+   .flags = CN_OP_COMPOSITE, .decompose = broadcast_to_decompose},
+  {.sig = "expand_as(Tensor input, Tensor other) -> Tensor ; method",
+   .doc = "input expanded to other's shape without copying.",
+   .flags = CN_OP_COMPOSITE, .decompose = expand_as_decompose},
+  {.sig = "tril(Tensor input, int diagonal=0) -> Tensor ; method inplace",
+   .doc = "The lower triangle of the last two dimensions, zero above it; diagonal > 0 keeps that many more above.",
+   .flags = CN_OP_ALIAS_SAFE, .infer = triangle_infer, .vjp = tril_vjp},
+  {.sig = "triu(Tensor input, int diagonal=0) -> Tensor ; method inplace",
+   .doc = "The upper triangle of the last two dimensions, zero below it; diagonal > 0 leaves that many more out.",
+   .flags = CN_OP_ALIAS_SAFE, .infer = triangle_infer, .vjp = triu_vjp},
 };
+/* clang-format on */
 CNI_FAMILY(join);

@@ -1,19 +1,17 @@
 /* linalg.c: the family of linear algebra on batches of square matrices: solving, inverse, determinant,
- * Cholesky.
+ * Cholesky; and the checks of linalg.h.
  *
  * Place in the flow: infer and gradients here, kernels in the backends (the CPU's use LAPACK where there is
  * one). Invariant: float32 and float64 only, as in PyTorch; the last two dimensions are the matrix, all
- * others a batch. / */
+ * others a batch. */
 #include <cairn/kw.h>
 
 #include "families.h"
-#include "infer.h"
-
-enum { TEXT = 160 };
+#include "linalg.h"
 
 /* ---- checks ---- */
 
-static int check_float(const cn_call *c, int i)
+int cni_check_float(const cn_call *c, int i)
 {
   int dtype = c->in[i]->d.dtype;
   if (dtype == CN_F32 || dtype == CN_F64) return CN_OK;
@@ -21,20 +19,40 @@ static int check_float(const cn_call *c, int i)
                       cn_dtype_name((cn_dtype)dtype));
 }
 
-static int check_square(const cn_call *c, int i)
+int cni_check_matrix(const cn_call *c, int i)
 {
   const cn_desc *d = &c->in[i]->d;
-  char text[TEXT];
+  char text[CNI_SHAPE_TEXT];
+  if (d->ndim >= 2) return cni_check_float(c, i);
+  return cn_call_fail(c, CN_ERR_SHAPE, "must be a matrix or a batch of them, but has shape %s",
+                      cni_shape_text(text, sizeof text, d->ndim, d->shape));
+}
+
+int cni_matrix_result(cn_call *c, int i, int dtype, int64_t rows, int64_t cols)
+{
+  const cn_desc *d = &c->in[0]->d;
+  int64_t shape[CN_MAX_DIMS] = {0};
+  int n = d->ndim - 2;
+  memcpy(shape, d->shape, (size_t)n * sizeof *shape);
+  if (rows >= 0) shape[n++] = rows;
+  if (cols >= 0) shape[n++] = cols;
+  return cn_call_result(c, i, dtype, n, shape);
+}
+
+int cni_check_square(const cn_call *c, int i)
+{
+  const cn_desc *d = &c->in[i]->d;
+  char text[CNI_SHAPE_TEXT];
   if (d->ndim < 2 || d->shape[d->ndim - 1] != d->shape[d->ndim - 2])
     return cn_call_fail(c, CN_ERR_SHAPE, "must be a square matrix or a batch of them, but has shape %s",
                         cni_shape_text(text, sizeof text, d->ndim, d->shape));
-  return check_float(c, i);
+  return cni_check_float(c, i);
 }
 
 static int do_not_fit(const cn_call *c)
 {
   const cn_desc *a = &c->in[0]->d, *b = &c->in[1]->d;
-  char left[TEXT], right[TEXT];
+  char left[CNI_SHAPE_TEXT], right[CNI_SHAPE_TEXT];
   return cn_call_fail(c, CN_ERR_SHAPE, "A of shape %s and B of shape %s do not fit",
                       cni_shape_text(left, sizeof left, a->ndim, a->shape),
                       cni_shape_text(right, sizeof right, b->ndim, b->shape));
@@ -43,8 +61,8 @@ static int do_not_fit(const cn_call *c)
 /* Both square checks and types of the equation A X = B (left) or X A = B. */
 static int check_equation(const cn_call *c)
 {
-  int status = check_square(c, 0);
-  if (!status) status = check_float(c, 1);
+  int status = cni_check_square(c, 0);
+  if (!status) status = cni_check_float(c, 1);
   if (!status && c->in[0]->d.dtype != c->in[1]->d.dtype)
     status =
         cn_call_fail(c, CN_ERR_DTYPE, "A and B must have one type, but are %s and %s; cast one with cn_cast",
@@ -66,18 +84,12 @@ static int matrices_infer(cn_call *c, bool left)
   return cn_call_result(c, 0, a->dtype, n, shape);
 }
 
-static cn_tensor *swapped(cn_tensor *x) { return cn_transpose(x, -2, -1); }
-
 /* ---- linalg_solve ---- */
 
 /* Does B hold vectors (..., n) rather than matrices? PyTorch's rule. */
 static bool is_vector(int a_ndim, const int64_t *a, int b_ndim, const int64_t *b)
 {
-  if (b_ndim == 1) return true;
-  if (b_ndim != a_ndim - 1) return false;
-  for (int i = 0; i < b_ndim; i++)
-    if (a[i] != b[i]) return false;
-  return true;
+  return b_ndim == 1 || cni_same_shape(a_ndim - 1, a, b_ndim, b);
 }
 
 /* linalg_solve(A (..., n, n), B (..., n, k) or (..., n), left) */
@@ -93,17 +105,26 @@ static int solve_infer(cn_call *c)
   return cn_call_result(c, 0, a->dtype, a->ndim - 1, a->shape);
 }
 
+/* linalg_solve_ex -> (result, info): info has the shape of the batch. */
+static int solve_ex_infer(cn_call *c)
+{
+  int status = solve_infer(c);
+  const cn_spec *x = &c->spec[0];
+  int core = is_vector(c->in[0]->d.ndim, c->in[0]->d.shape, c->in[1]->d.ndim, c->in[1]->d.shape) ? 1 : 2;
+  return status ? status : cn_call_result(c, 1, CN_I32, x->ndim - core, x->shape);
+}
+
 /* A X = B: gB solves A^T gB = g, and gA = -gB X^T; transposed for X A = B. */
 static int solve_vjp(cn_vjp *v)
 {
   const cn_meta *a = &v->in_meta[0], *b = &v->in_meta[1];
   bool right = !cni_arg_bool(v->args, 2);
-  cn_tensor *x = v->out[0], *gb = cn_linalg_solve(swapped(v->in[0]), v->g[0], .no_left = right);
+  cn_tensor *x = v->out[0], *gb = cn_linalg_solve(cni_swapped(v->in[0]), v->g[0], .no_left = right);
   v->gin[1] = gb;
   if (!v->need[0]) return cn_err();
   if (is_vector(a->ndim, a->shape, b->ndim, b->shape))
     v->gin[0] = cn_neg(cn_mul(cn_unsqueeze(gb, -1), cn_unsqueeze(x, -2)));
-  else v->gin[0] = cn_neg(right ? cn_matmul(swapped(x), gb) : cn_matmul(gb, swapped(x)));
+  else v->gin[0] = cn_neg(right ? cn_matmul(cni_swapped(x), gb) : cn_matmul(gb, cni_swapped(x)));
   return cn_err();
 }
 
@@ -122,11 +143,11 @@ static int triangular_vjp(cn_vjp *v)
 {
   bool upper = cni_arg_bool(v->args, UPPER), right = !cni_arg_bool(v->args, LEFT),
        unit = cni_arg_bool(v->args, UNIT);
-  cn_tensor *x = v->out[0], *gb = cn_linalg_solve_triangular(swapped(v->in[0]), v->g[0], !upper,
+  cn_tensor *x = v->out[0], *gb = cn_linalg_solve_triangular(cni_swapped(v->in[0]), v->g[0], !upper,
                                                              .no_left = right, .unitriangular = unit);
   v->gin[1] = gb;
   if (!v->need[0]) return cn_err();
-  cn_tensor *ga = cn_neg(right ? cn_matmul(swapped(x), gb) : cn_matmul(gb, swapped(x)));
+  cn_tensor *ga = cn_neg(right ? cn_matmul(cni_swapped(x), gb) : cn_matmul(gb, cni_swapped(x)));
   v->gin[0] = upper ? cn_triu(ga, .diagonal = unit) : cn_tril(ga, .diagonal = -(int)unit);
   return cn_err();
 }
@@ -135,14 +156,20 @@ static int triangular_vjp(cn_vjp *v)
 
 static int inv_infer(cn_call *c)
 {
-  int status = check_square(c, 0);
+  int status = cni_check_square(c, 0);
   return status ? status : cn_call_result(c, 0, c->in[0]->d.dtype, c->in[0]->d.ndim, c->in[0]->d.shape);
+}
+
+static int inv_ex_infer(cn_call *c)
+{
+  int status = inv_infer(c);
+  return status ? status : cni_matrix_result(c, 1, CN_I32, -1, -1);
 }
 
 /* d(A^-1) = -A^-1 dA A^-1 */
 static int inv_vjp(cn_vjp *v)
 {
-  cn_tensor *y = swapped(v->out[0]);
+  cn_tensor *y = cni_swapped(v->out[0]);
   v->gin[0] = cn_neg(cn_matmul(y, cn_matmul(v->g[0], y)));
   return cn_err();
 }
@@ -157,15 +184,34 @@ static int inv_decompose(cn_call *c)
 
 static int det_infer(cn_call *c)
 {
-  int status = check_square(c, 0);
+  int status = cni_check_square(c, 0);
   return status ? status : cn_call_result(c, 0, c->in[0]->d.dtype, c->in[0]->d.ndim - 2, c->in[0]->d.shape);
+}
+
+/* The adjugate, transposed: the gradient of the determinant. Of a singular matrix, by its LU factors with the zeros on
+ * the diagonal of U moved a little: the determinant is smooth, so this is near. */
+static cn_tensor *cofactors(cn_tensor *a)
+{
+  cn_tensor *lu, *pivots;
+  cn_dtype dtype = cn_dtype_of(a);
+  int64_t n = cn_size(a, -1);
+  cn_linalg_lu_factor_ex(&lu, &pivots, NULL, a);
+  cn_tensor *diagonal = cn_diagonal(lu, .dim1 = -2, .dim2 = -1), *zero = cn_eq(diagonal, cn_int(0));
+  cn_tensor *moved = cn_where(zero, cn_num(dtype == CN_F64 ? 1e-16 : 1e-7), diagonal);
+  cn_tensor *counts = cn_arange(1, (double)n + 1, .dtype = CN_I32, .device = cn_device_of(a));
+  cn_tensor *sign = cn_prod_dim(cn_where(cn_eq(pivots, counts), cn_int(1), cn_int(-1)), -1);
+  cn_tensor *det = cn_mul(cn_prod_dim(moved, -1), cn_cast(sign, dtype));
+  lu = cn_diagonal_scatter(lu, moved, .dim1 = -2, .dim2 = -1);
+  cn_tensor *eye = cn_eye(n, CN_NONE, .dtype = dtype, .device = cn_device_of(a));
+  cn_tensor *inverse = cn_linalg_lu_solve(lu, pivots, eye, .adjoint = true);
+  return cn_mul(cn_unsqueeze(cn_unsqueeze(det, -1), -1), inverse);
 }
 
 /* d det(A) = det(A) trace(A^-1 dA) */
 static int det_vjp(cn_vjp *v)
 {
-  cn_tensor *g = cn_unsqueeze(cn_unsqueeze(cn_mul(v->g[0], v->out[0]), -1), -1);
-  v->gin[0] = cn_mul(g, swapped(cn_linalg_inv(v->in[0])));
+  cn_tensor *g = cn_unsqueeze(cn_unsqueeze(v->g[0], -1), -1);
+  v->gin[0] = cn_size(v->in[0], -1) ? cn_mul(g, cofactors(v->in[0])) : cn_zeros_like(v->in[0]);
   return cn_err();
 }
 
@@ -175,49 +221,50 @@ static int det_vjp(cn_vjp *v)
 static int cholesky_vjp(cn_vjp *v)
 {
   bool upper = cni_arg_bool(v->args, 1);
-  cn_tensor *l = upper ? swapped(v->out[0]) : v->out[0], *g = upper ? swapped(v->g[0]) : v->g[0];
-  cn_tensor *p = cn_matmul(swapped(l), g);
-  cn_tensor *s = cn_true_divide(cn_add(cn_tril(p), swapped(cn_tril(p, .diagonal = -1))), cn_int(2));
-  s = cn_linalg_solve_triangular(swapped(l), s, true);                  /* L^-T S */
+  cn_tensor *l = upper ? cni_swapped(v->out[0]) : v->out[0], *g = upper ? cni_swapped(v->g[0]) : v->g[0];
+  cn_tensor *p = cn_matmul(cni_swapped(l), g);
+  cn_tensor *s = cn_true_divide(cn_add(cn_tril(p), cni_swapped(cn_tril(p, .diagonal = -1))), cn_int(2));
+  s = cn_linalg_solve_triangular(cni_swapped(l), s, true);                  /* L^-T S */
   v->gin[0] = cn_linalg_solve_triangular(l, s, false, .no_left = true); /* ... L^-1 */
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_linalg_ops[] = {
-    {.sig = "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor ; linalg",
-     .doc = "X of A X = B, or of X A = B with left=False. A is square; B is a matrix or, where its shape is "
-            "A's without "
-            "the last dimension or it has one dimension, a vector. A singular A is an error.",
-     .infer = solve_infer,
-     .vjp = solve_vjp,
-     .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
-    {.sig = "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool "
-            "unitriangular=False) -> "
-            "Tensor ; linalg",
-     .doc = "X of A X = B, or of X A = B with left=False, for a triangular A: only that triangle is read, "
-            "and with "
-            "unitriangular its diagonal counts as ones.",
-     .infer = triangular_infer,
-     .vjp = triangular_vjp,
-     .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
-    {.sig = "linalg_inv(Tensor A) -> Tensor ; linalg",
-     .doc = "Inverse of a square matrix or a batch of them. A singular one is an error.",
-     .infer = inv_infer,
-     .vjp = inv_vjp,
-     .decompose = inv_decompose,
-     .needs = {[0] = CN_OUT(0)}},
-    {.sig = "linalg_det(Tensor A) -> Tensor ; linalg",
-     .doc = "Determinant of a square matrix or of each of a batch. The gradient needs matrices that are not "
-            "singular.",
-     .infer = det_infer,
-     .vjp = det_vjp,
-     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-    {.sig = "linalg_cholesky(Tensor input, *, bool upper=False) -> Tensor ; linalg",
-     .doc = "The lower triangle L with L L^T = input, or U with U^T U = input for upper=True; only that "
-            "triangle of "
-            "input is read. A matrix that is not positive definite is an error.",
-     .infer = inv_infer,
-     .vjp = cholesky_vjp,
-     .needs = {[0] = CN_OUT(0)}},
+  {.sig = "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor ; linalg",
+   .doc = "X of A X = B, or of X A = B with left=False. A is square; B is a matrix or, where its shape is A's "
+          "without the last dimension or it has one dimension, a vector. A singular A is an error.",
+   .infer = solve_infer, .vjp = solve_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
+  {.sig = "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> (Tensor result, "
+          "Tensor info) ; linalg",
+   .doc = "linalg_solve that reports a singular A in info: the place of the zero pivot, from 1, else 0. Its result is "
+          "NaN then. check_errors makes it an error again.",
+   .infer = solve_ex_infer, .vjp = solve_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
+  {.sig = "linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool unitriangular=False) "
+          "-> Tensor ; linalg",
+   .doc = "X of A X = B, or of X A = B with left=False, for a triangular A: only that triangle is read, and with "
+          "unitriangular its diagonal counts as ones.",
+   .infer = triangular_infer, .vjp = triangular_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
+  {.sig = "linalg_inv(Tensor A) -> Tensor ; linalg",
+   .doc = "Inverse of a square matrix or a batch of them. A singular one is an error.",
+   .infer = inv_infer, .vjp = inv_vjp, .decompose = inv_decompose, .needs = {[0] = CN_OUT(0)}},
+  {.sig = "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info) ; linalg",
+   .doc = "linalg_inv that reports a singular A in info: the place of the zero pivot, from 1, else 0. Its inverse is "
+          "NaN "
+          "then. check_errors makes it an error again.",
+   .infer = inv_ex_infer, .vjp = inv_vjp, .needs = {[0] = CN_OUT(0)}},
+  {.sig = "linalg_det(Tensor A) -> Tensor ; linalg",
+   .doc = "Determinant of a square matrix or of each of a batch. The gradient of a singular one is nearly exact.",
+   .infer = det_infer, .vjp = det_vjp, .needs = {[0] = CN_IN(0)}},
+  {.sig = "linalg_cholesky(Tensor input, *, bool upper=False) -> Tensor ; linalg",
+   .doc = "The lower triangle L with L L^T = input, or U with U^T U = input for upper=True; only that triangle of "
+          "input is read. A matrix that is not positive definite is an error.",
+   .infer = inv_infer, .vjp = cholesky_vjp, .needs = {[0] = CN_OUT(0)}},
+  {.sig = "linalg_cholesky_ex(Tensor input, *, bool upper=False, bool check_errors=False) -> (Tensor L, Tensor info) "
+          "; linalg",
+   .doc = "linalg_cholesky that reports a matrix that is not positive definite in info: the order of the first leading "
+          "minor that is not, else 0. check_errors makes it an error again.",
+   .infer = inv_ex_infer, .vjp = cholesky_vjp, .needs = {[0] = CN_OUT(0)}},
 };
+/* clang-format on */
 CNI_FAMILY(linalg);

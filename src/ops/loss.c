@@ -11,9 +11,6 @@
 #include "infer.h"
 #include "pointwise.h"
 
-#define IN0 0
-#define IN1 1
-#define IN2 2
 #define PROGRAM(name) \
   .flags = CN_OP_ALIAS_SAFE, .infer = cni_pointwise_infer, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
 
@@ -25,9 +22,9 @@ static int build_squared(cni_builder *b, int variant)
   int d = SUB(IN0, IN1);
   return MUL(d, d);
 }
-static void grad_squared(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_squared(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
+  (void)variant, (void)Y, (void)numbers;
   g[0] = MUL(G, MUL(K(2), SUB(in[0], in[1])));
   g[1] = NEG(g[0]);
 }
@@ -43,9 +40,9 @@ static int build_smooth_l1(cni_builder *b, int variant)
   int d = SUB(IN0, IN1), z = ABS(d), half = MUL(K(0.5), ATTR(2));
   return WHERE(LT(z, ATTR(2)), DIV(MUL(K(0.5), MUL(d, d)), ATTR(2)), SUB(z, half));
 }
-static void grad_smooth_l1(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_smooth_l1(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
+  (void)variant, (void)Y, (void)numbers;
   int d = SUB(in[0], in[1]);
   g[0] = MUL(G, WHERE(LT(ABS(d), ATTR(2)), DIV(d, ATTR(2)), SIGN(d)));
   g[1] = NEG(g[0]);
@@ -59,9 +56,9 @@ static int build_huber(cni_builder *b, int variant)
   int d = SUB(IN0, IN1), z = ABS(d), half = MUL(K(0.5), ATTR(2));
   return WHERE(LE(z, ATTR(2)), MUL(K(0.5), MUL(d, d)), MUL(ATTR(2), SUB(z, half)));
 }
-static void grad_huber(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_huber(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
+  (void)variant, (void)Y, (void)numbers;
   int d = SUB(in[0], in[1]);
   g[0] = MUL(G, MINIMUM(MAXIMUM(d, NEG(ATTR(2))), ATTR(2)));
   g[1] = NEG(g[0]);
@@ -75,9 +72,9 @@ static int build_bce(cni_builder *b, int variant)
   int hit = MAXIMUM(LOG(IN0), K(-100)), miss = MAXIMUM(LOG1P(NEG(IN0)), K(-100));
   return SUB(MUL(SUB(IN1, K(1)), miss), MUL(IN1, hit));
 }
-static void grad_bce(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_bce(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
+  (void)variant, (void)Y, (void)numbers;
   int spread = MAXIMUM(MUL(SUB(K(1), in[0]), in[0]), K(1e-12));
   g[0] = MUL(G, DIV(SUB(in[0], in[1]), spread));
   g[1] = MUL(G, SUB(MAXIMUM(LOG1P(NEG(in[0])), K(-100)), MAXIMUM(LOG(in[0]), K(-100))));
@@ -91,9 +88,9 @@ static int build_bce_logits(cni_builder *b, int variant)
   int softplus = ADD(LOG1P(EXP(NEG(ABS(IN0)))), MAXIMUM(NEG(IN0), K(0)));
   return ADD(MUL(SUB(K(1), IN1), IN0), softplus);
 }
-static void grad_bce_logits(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_bce_logits(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
+  (void)variant, (void)Y, (void)numbers;
   g[0] = MUL(G, SUB(SIGMOID(in[0]), in[1]));
   g[1] = NEG(MUL(G, in[0]));
 }
@@ -106,9 +103,9 @@ static int build_bce_weighted(cni_builder *b, int variant)
   int softplus = ADD(LOG1P(EXP(NEG(ABS(IN0)))), MAXIMUM(NEG(IN0), K(0)));
   return ADD(MUL(SUB(K(1), IN1), IN0), MUL(ADD(K(1), MUL(SUB(IN2, K(1)), IN1)), softplus));
 }
-static void grad_bce_weighted(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_bce_weighted(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
+  (void)variant, (void)Y, (void)numbers;
   int softplus = ADD(LOG1P(EXP(NEG(ABS(in[0])))), MAXIMUM(NEG(in[0]), K(0)));
   int factor = ADD(K(1), MUL(SUB(in[2], K(1)), in[1]));
   g[0] = MUL(G, SUB(SUB(K(1), in[1]), MUL(factor, SIGMOID(NEG(in[0])))));
@@ -124,9 +121,9 @@ static int build_kl(cni_builder *b, int log_target)
   if (log_target) return MUL(EXP(IN1), SUB(IN1, IN0));
   return SUB(WHERE(EQ(IN1, K(0)), K(0), MUL(IN1, LOG(IN1))), MUL(IN1, IN0));
 }
-static void grad_kl(cni_builder *b, int log_target, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_kl(cni_builder *b, int log_target, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)Y, (void)want;
+  (void)Y, (void)numbers;
   int p = log_target ? EXP(in[1]) : in[1];
   g[0] = NEG(MUL(G, p));
   if (log_target) g[1] = MUL(G, MUL(p, ADD(SUB(in[1], in[0]), K(1))));
@@ -170,8 +167,8 @@ static int huber_loss_decompose(cn_call *c)
 static int check_same_shape(const cn_call *c)
 {
   const cn_desc *a = &c->in[0]->d, *b = &c->in[1]->d;
-  char have[160], want[160];
-  if (a->ndim == b->ndim && !memcmp(a->shape, b->shape, (size_t)a->ndim * sizeof *a->shape)) return CN_OK;
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
+  if (cni_same_shape(a->ndim, a->shape, b->ndim, b->shape)) return CN_OK;
   return cn_call_fail(c, CN_ERR_SHAPE, "target of shape %s must have input's shape %s",
                       cni_shape_text(have, sizeof have, b->ndim, b->shape),
                       cni_shape_text(want, sizeof want, a->ndim, a->shape));
@@ -233,75 +230,63 @@ static int dropout_decompose(cn_call *c)
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_loss_ops[] = {
-    {.sig = "squared_difference(Tensor input, Tensor target) -> Tensor",
-     .doc = "(input - target) squared: the terms of mse_loss.",
-     PROGRAM(squared)},
-    {.sig = "absolute_difference(Tensor input, Tensor target) -> Tensor",
-     .doc = "|input - target|: the terms of l1_loss.",
-     PROGRAM(absolute)},
-    {.sig = "smooth_l1_terms(Tensor input, Tensor target, float beta) -> Tensor",
-     .doc = "The terms of smooth_l1_loss; beta is positive.",
-     PROGRAM(smooth_l1)},
-    {.sig = "huber_terms(Tensor input, Tensor target, float delta) -> Tensor",
-     .doc = "The terms of huber_loss.",
-     PROGRAM(huber)},
-    {.sig = "bce_terms(Tensor input, Tensor target) -> Tensor",
-     .doc = "The terms of binary_cross_entropy.",
-     PROGRAM(bce)},
-    {.sig = "bce_logits_terms(Tensor input, Tensor target) -> Tensor",
-     .doc = "The terms of binary_cross_entropy_with_logits.",
-     PROGRAM(bce_logits)},
-    {.sig = "bce_logits_weighted_terms(Tensor input, Tensor target, Tensor pos_weight) -> Tensor",
-     .doc = "The terms of binary_cross_entropy_with_logits with a weight for the positive class.",
-     PROGRAM(bce_weighted)},
-    {.sig = "kl_terms(Tensor input, Tensor target, bool log_target) -> Tensor",
-     .doc = "The terms of kl_div.",
-     PROGRAM(kl)},
-    {.sig = "mse_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn",
-     .doc = "Squared differences, averaged ('mean'), added up ('sum') or as they are ('none').",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = mse_loss_decompose},
-    {.sig = "l1_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn",
-     .doc = "Absolute differences, averaged ('mean'), added up ('sum') or as they are ('none').",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = l1_loss_decompose},
-    {.sig = "smooth_l1_loss(Tensor input, Tensor target, str reduction='mean', float beta=1.0) -> Tensor ; nn",
-     .doc = "Squared differences over 2 beta below beta, absolute ones less beta / 2 above; beta 0 is l1_loss.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = smooth_l1_loss_decompose},
-    {.sig = "huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0) -> Tensor ; nn",
-     .doc = "Half the squared differences up to delta, delta times the absolute ones less delta / 2 beyond.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = huber_loss_decompose},
-    {.sig = "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, str reduction='mean') -> Tensor "
-            "; nn opt_weight",
-     .doc = "-(t log x + (1 - t) log(1 - x)) of probabilities x, each logarithm at least -100; weight multiplies the "
-            "terms.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = bce_decompose},
-    {.sig =
-         "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, str reduction='mean', "
-         "Tensor? pos_weight=None) -> Tensor ; nn opt_weight opt_pos_weight",
-     .doc =
-         "binary_cross_entropy of sigmoid(input), exact for large inputs; pos_weight multiplies the positive terms.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = bce_logits_decompose},
-    {.sig = "kl_div(Tensor input, Tensor target, str reduction='mean', bool log_target=False) -> Tensor ; nn",
-     .doc =
-         "target (log target - input) for log-probabilities input, or exp(target) (target - input) with log_target. "
-         "'batchmean' divides the sum by the first size.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = kl_div_decompose},
-    {.sig = "native_dropout(Tensor input, float p) -> (Tensor output, Tensor mask)",
-     .doc = "Each element zero with probability p, else divided by 1 - p; mask says which were kept.",
-     .flags = CN_OP_RANDOM,
-     .infer = native_dropout_infer,
-     .vjp = native_dropout_vjp,
-     .needs = {[0] = CN_OUT(1)}},
-    {.sig = "dropout(Tensor input, float p=0.5, bool training=True) -> Tensor ; nn",
-     .doc = "In training, each element zero with probability p, else divided by 1 - p; otherwise input itself.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = dropout_decompose},
+  {.sig = "squared_difference(Tensor input, Tensor target) -> Tensor ; internal",
+   .doc = "(input - target) squared: the terms of mse_loss.",
+   PROGRAM(squared)},
+  {.sig = "absolute_difference(Tensor input, Tensor target) -> Tensor ; internal",
+   .doc = "|input - target|: the terms of l1_loss.",
+   PROGRAM(absolute)},
+  {.sig = "smooth_l1_terms(Tensor input, Tensor target, float beta) -> Tensor ; internal",
+   .doc = "The terms of smooth_l1_loss; beta is positive.",
+   PROGRAM(smooth_l1)},
+  {.sig = "huber_terms(Tensor input, Tensor target, float delta) -> Tensor ; internal",
+   .doc = "The terms of huber_loss.",
+   PROGRAM(huber)},
+  {.sig = "bce_terms(Tensor input, Tensor target) -> Tensor ; internal",
+   .doc = "The terms of binary_cross_entropy.",
+   PROGRAM(bce)},
+  {.sig = "bce_logits_terms(Tensor input, Tensor target) -> Tensor ; internal",
+   .doc = "The terms of binary_cross_entropy_with_logits.",
+   PROGRAM(bce_logits)},
+  {.sig = "bce_logits_weighted_terms(Tensor input, Tensor target, Tensor pos_weight) -> Tensor ; internal",
+   .doc = "The terms of binary_cross_entropy_with_logits with a weight for the positive class.",
+   PROGRAM(bce_weighted)},
+  {.sig = "kl_terms(Tensor input, Tensor target, bool log_target) -> Tensor ; internal",
+   .doc = "The terms of kl_div.",
+   PROGRAM(kl)},
+  {.sig = "mse_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn",
+   .doc = "Squared differences, averaged ('mean'), added up ('sum') or as they are ('none').",
+   .flags = CN_OP_COMPOSITE, .decompose = mse_loss_decompose},
+  {.sig = "l1_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn",
+   .doc = "Absolute differences, averaged ('mean'), added up ('sum') or as they are ('none').",
+   .flags = CN_OP_COMPOSITE, .decompose = l1_loss_decompose},
+  {.sig = "smooth_l1_loss(Tensor input, Tensor target, str reduction='mean', float beta=1.0) -> Tensor ; nn",
+   .doc = "Squared differences over 2 beta below beta, absolute ones less beta / 2 above; beta 0 is l1_loss.",
+   .flags = CN_OP_COMPOSITE, .decompose = smooth_l1_loss_decompose},
+  {.sig = "huber_loss(Tensor input, Tensor target, str reduction='mean', float delta=1.0) -> Tensor ; nn",
+   .doc = "Half the squared differences up to delta, delta times the absolute ones less delta / 2 beyond.",
+   .flags = CN_OP_COMPOSITE, .decompose = huber_loss_decompose},
+  {.sig = "binary_cross_entropy(Tensor input, Tensor target, Tensor? weight=None, str reduction='mean') "
+          "-> Tensor ; nn opt_weight",
+   .doc = "-(t log x + (1 - t) log(1 - x)) of probabilities x, each logarithm at least -100; weight multiplies the "
+          "terms.",
+   .flags = CN_OP_COMPOSITE, .decompose = bce_decompose},
+  {.sig = "binary_cross_entropy_with_logits(Tensor input, Tensor target, Tensor? weight=None, str reduction='mean', "
+          "Tensor? pos_weight=None) -> Tensor ; nn opt_weight opt_pos_weight",
+   .doc = "binary_cross_entropy of sigmoid(input), exact for large inputs; pos_weight multiplies the positive terms.",
+   .flags = CN_OP_COMPOSITE, .decompose = bce_logits_decompose},
+  {.sig = "kl_div(Tensor input, Tensor target, str reduction='mean', bool log_target=False) -> Tensor ; nn",
+   .doc = "target (log target - input) for log-probabilities input, or exp(target) (target - input) with log_target. "
+          "'batchmean' divides the sum by the first size.",
+   .flags = CN_OP_COMPOSITE, .decompose = kl_div_decompose},
+  {.sig = "native_dropout(Tensor input, float p) -> (Tensor output, Tensor mask)",
+   .doc = "Each element zero with probability p, else divided by 1 - p; mask says which were kept.",
+   .flags = CN_OP_RANDOM, .infer = native_dropout_infer, .vjp = native_dropout_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "dropout(Tensor input, float p=0.5, bool training=True) -> Tensor ; nn",
+   .doc = "In training, each element zero with probability p, else divided by 1 - p; otherwise input itself.",
+   .flags = CN_OP_COMPOSITE, .decompose = dropout_decompose},
 };
+/* clang-format on */
 CNI_FAMILY(loss);

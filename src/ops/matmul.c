@@ -5,12 +5,10 @@
  * Invariant: the operands have one type, as in PyTorch: products never promote. Kernels take any strides, so
  * a transposed view costs nothing, here or in a gradient. */
 #include <cairn/kw.h>
+#include <math.h>
 
-#include "base/convert.h"
+#include "express.h"
 #include "families.h"
-#include "infer.h"
-
-enum { TEXT = 160 };
 
 /* ---- checks ---- */
 
@@ -30,7 +28,7 @@ static int check_types(const cn_call *c, int first, int n)
 
 static int cannot_multiply(const cn_call *c, const cn_tensor *a, const cn_tensor *b)
 {
-  char left[TEXT], right[TEXT];
+  char left[CNI_SHAPE_TEXT], right[CNI_SHAPE_TEXT];
   return cn_call_fail(c, CN_ERR_SHAPE, "shapes %s and %s cannot be multiplied",
                       cni_shape_text(left, sizeof left, a->d.ndim, a->d.shape),
                       cni_shape_text(right, sizeof right, b->d.ndim, b->d.shape));
@@ -38,7 +36,7 @@ static int cannot_multiply(const cn_call *c, const cn_tensor *a, const cn_tensor
 
 static int wants_dims(const cn_call *c, const cn_tensor *t, int ndim)
 {
-  char text[TEXT];
+  char text[CNI_SHAPE_TEXT];
   if (t->d.ndim == ndim) return CN_OK;
   return cn_call_fail(c, CN_ERR_SHAPE, "takes %d-dimensional operands, but one has shape %s; use cn_matmul",
                       ndim, cni_shape_text(text, sizeof text, t->d.ndim, t->d.shape));
@@ -72,20 +70,17 @@ static int product_infer(cn_call *c, int ndim)
 static int mm_infer(cn_call *c) { return product_infer(c, 2); }
 static int bmm_infer(cn_call *c) { return product_infer(c, 3); }
 
-/* x: (m, k) or (B, m, k) */
-static cn_tensor *swapped(cn_tensor *x) { return cn_transpose(x, -2, -1); }
-
 static int mm_vjp(cn_vjp *v)
 {
-  if (v->need[0]) v->gin[0] = cn_mm(v->g[0], swapped(v->in[1]));
-  if (v->need[1]) v->gin[1] = cn_mm(swapped(v->in[0]), v->g[0]);
+  if (v->need[0]) v->gin[0] = cn_mm(v->g[0], cni_swapped(v->in[1]));
+  if (v->need[1]) v->gin[1] = cn_mm(cni_swapped(v->in[0]), v->g[0]);
   return cn_err();
 }
 
 static int bmm_vjp(cn_vjp *v)
 {
-  if (v->need[0]) v->gin[0] = cn_bmm(v->g[0], swapped(v->in[1]));
-  if (v->need[1]) v->gin[1] = cn_bmm(swapped(v->in[0]), v->g[0]);
+  if (v->need[0]) v->gin[0] = cn_bmm(v->g[0], cni_swapped(v->in[1]));
+  if (v->need[1]) v->gin[1] = cn_bmm(cni_swapped(v->in[0]), v->g[0]);
   return cn_err();
 }
 
@@ -100,24 +95,20 @@ static int mm_decompose(cn_call *c)
 
 enum { BETA = 3, ALPHA = 4 }; /* parameters */
 
-static bool is_whole(double x) { return x == (double)cni_f64_to_i64(x); }
-
 static int added_infer(cn_call *c, int ndim)
 {
-  int64_t shape[3], both[CN_MAX_DIMS];
-  char have[TEXT], want[TEXT];
-  int n = ndim, status = product_shape(c, 1, ndim, shape);
+  int64_t shape[3];
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
+  int status = product_shape(c, 1, ndim, shape);
   if (!status) status = check_types(c, 0, 3);
   if (status) return status;
   const cn_desc *d = &c->in[0]->d;
-  memcpy(both, shape, (size_t)ndim * sizeof *shape);
-  if (!cni_broadcast(&n, both, d->ndim, d->shape) || n != ndim ||
-      memcmp(both, shape, (size_t)n * sizeof *shape) != 0)
+  if (!cni_broadcasts_to(d->ndim, d->shape, ndim, shape))
     return cn_call_fail(c, CN_ERR_SHAPE, "input of shape %s does not broadcast to the product's shape %s",
                         cni_shape_text(have, sizeof have, d->ndim, d->shape),
                         cni_shape_text(want, sizeof want, ndim, shape));
-  bool whole = is_whole(cni_arg_float(c->args, BETA)) && is_whole(cni_arg_float(c->args, ALPHA));
-  if (!cni_dtype_is_float(d->dtype) && !whole)
+  bool whole = cni_is_whole(cni_arg_float(c->args, BETA)) && cni_is_whole(cni_arg_float(c->args, ALPHA));
+  if (!cni_dtype_is_float(d->dtype) && !whole && ndim == 2) /* baddbmm cuts the fraction off, as in PyTorch */
     return cn_call_fail(c, CN_ERR_VALUE, "alpha and beta must be whole numbers for integer tensors");
   return cn_call_result(c, 0, d->dtype, ndim, shape);
 }
@@ -128,7 +119,7 @@ static int baddbmm_infer(cn_call *c) { return added_infer(c, 3); }
 static cn_tensor *scaled(cn_tensor *x, double factor)
 {
   if (factor == 1) return x;
-  return cn_mul(x, is_whole(factor) ? cn_int((int64_t)factor) : cn_num(factor));
+  return cn_mul(x, cni_is_whole(factor) ? cn_int((int64_t)factor) : cn_num(factor));
 }
 
 /* The products of the gradient are those of mm and bmm. */
@@ -136,8 +127,8 @@ static int added_vjp(cn_vjp *v, cn_tensor *(*times)(cn_tensor *, cn_tensor *))
 {
   double alpha = cni_arg_float(v->args, ALPHA);
   if (v->need[0]) v->gin[0] = scaled(v->g[0], cni_arg_float(v->args, BETA));
-  if (v->need[1]) v->gin[1] = scaled(times(v->g[0], swapped(v->in[2])), alpha);
-  if (v->need[2]) v->gin[2] = scaled(times(swapped(v->in[1]), v->g[0]), alpha);
+  if (v->need[1]) v->gin[1] = scaled(times(v->g[0], cni_swapped(v->in[2])), alpha);
+  if (v->need[2]) v->gin[2] = scaled(times(cni_swapped(v->in[1]), v->g[0]), alpha);
   return cn_err();
 }
 static int addmm_vjp(cn_vjp *v) { return added_vjp(v, cn_mm); }
@@ -146,8 +137,10 @@ static int baddbmm_vjp(cn_vjp *v) { return added_vjp(v, cn_bmm); }
 /* beta 0 means that input is not looked at, so that its NaNs do not spread. */
 static int added_decompose(cn_call *c, cn_tensor *(*times)(cn_tensor *, cn_tensor *))
 {
-  double beta = cni_arg_float(c->args, BETA);
-  cn_tensor *product = scaled(times(c->in[1], c->in[2]), cni_arg_float(c->args, ALPHA));
+  bool whole = !cni_dtype_is_float(c->in[0]->d.dtype);
+  double beta = cni_arg_float(c->args, BETA), alpha = cni_arg_float(c->args, ALPHA);
+  if (whole) beta = trunc(beta), alpha = trunc(alpha);
+  cn_tensor *product = scaled(times(c->in[1], c->in[2]), alpha);
   c->out[0] = beta == 0 ? product : cn_add(scaled(c->in[0], beta), product);
   return cn_err();
 }
@@ -161,7 +154,7 @@ static int linear_infer(cn_call *c)
 {
   const cn_desc *x = &c->in[0]->d, *w = &c->in[1]->d;
   int64_t shape[CN_MAX_DIMS];
-  char text[TEXT];
+  char text[CNI_SHAPE_TEXT];
   if (x->ndim < 1 || w->ndim < 1 || w->ndim > 2 || x->shape[x->ndim - 1] != w->shape[w->ndim - 1])
     return cannot_multiply(c, c->in[0], c->in[1]);
   int status = check_types(c, 0, 3), n = x->ndim - 1;
@@ -197,7 +190,7 @@ static int linear_vjp(cn_vjp *v)
     v->gin[0] = x->ndim == 2 ? gx : cn_reshape(gx, x->shape, (size_t)x->ndim);
   }
   if (v->need[1]) {
-    cn_tensor *gw = cn_mm(swapped(g), as_rows(v->in[0], rows, k));
+    cn_tensor *gw = cn_mm(cni_swapped(g), as_rows(v->in[0], rows, k));
     v->gin[1] = w->ndim == 2 ? gw : cn_reshape(gw, w->shape, (size_t)w->ndim);
   }
   if (v->nin > 2 && v->need[2]) v->gin[2] = cn_sum(g, .dim = CN_INTS(0));
@@ -207,7 +200,7 @@ static int linear_vjp(cn_vjp *v)
 static int linear_decompose(cn_call *c)
 {
   cn_tensor *w = c->in[1];
-  cn_tensor *y = cn_matmul(c->in[0], w->d.ndim == 2 ? swapped(w) : w);
+  cn_tensor *y = cn_matmul(c->in[0], w->d.ndim == 2 ? cni_swapped(w) : w);
   c->out[0] = c->in[2] ? cn_add(y, c->in[2]) : y;
   return cn_err();
 }
@@ -267,12 +260,10 @@ static cn_tensor *as_batch(cn_tensor *x, int nbatch, const int64_t *batch)
 {
   int64_t shape[CN_MAX_DIMS];
   int lead = x->d.ndim - 2;
-  bool same = lead == nbatch;
   memcpy(shape, batch, (size_t)nbatch * sizeof *shape);
   shape[nbatch] = x->d.shape[lead];
   shape[nbatch + 1] = x->d.shape[lead + 1];
-  for (int i = 0; same && i < nbatch; i++) same = x->d.shape[i] == batch[i];
-  if (!same) x = cn_expand(x, shape, (size_t)nbatch + 2);
+  if (!cni_same_shape(lead, x->d.shape, nbatch, batch)) x = cn_expand(x, shape, (size_t)nbatch + 2);
   if (nbatch == 1 || !x) return x;
   return cn_reshape(x, CN_SHAPE(cni_numel(nbatch, batch), shape[nbatch], shape[nbatch + 1]));
 }
@@ -320,58 +311,41 @@ static int matmul_decompose(cn_call *c)
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_matmul_ops[] = {
-    {.sig = "mm(Tensor input, Tensor mat2) -> Tensor ; method",
-     .doc = "Product of two matrices: (m, k) x (k, n) gives (m, n).",
-     .infer = mm_infer,
-     .vjp = mm_vjp,
-     .decompose = mm_decompose,
-     .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
-    {.sig = "bmm(Tensor input, Tensor mat2) -> Tensor ; method",
-     .doc = "Products of a batch of matrices: (B, m, k) x (B, k, n) gives (B, m, n).",
-     .infer = bmm_infer,
-     .vjp = bmm_vjp,
-     .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
-    {.sig = "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> Tensor ; "
-            "method inplace",
-     .doc = "beta * input + alpha * (mat1 x mat2); input is broadcast to (m, n). With beta 0 input is not "
-            "looked at.",
-     .infer = addmm_infer,
-     .vjp = addmm_vjp,
-     .decompose = addmm_decompose,
-     .needs = {[1] = CN_IN(2), [2] = CN_IN(1)}},
-    {.sig =
-         "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) -> Tensor ; "
-         "method inplace",
-     .doc = "beta * input + alpha * bmm(batch1, batch2); input is broadcast to (B, m, n). With beta 0 it is "
-            "not looked at.",
-     .infer = baddbmm_infer,
-     .vjp = baddbmm_vjp,
-     .decompose = baddbmm_decompose,
-     .needs = {[1] = CN_IN(2), [2] = CN_IN(1)}},
-    {.sig = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor ; nn",
-     .doc = "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
-     .infer = linear_infer,
-     .vjp = linear_vjp,
-     .decompose = linear_decompose,
-     .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
-    {.sig = "mv(Tensor input, Tensor vec) -> Tensor ; method",
-     .doc = "Product of a matrix and a vector: (m, k) x (k) gives (m).",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = mv_decompose},
-    {.sig = "dot(Tensor input, Tensor tensor) -> Tensor ; method",
-     .doc = "Sum of the products of the elements of two vectors.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = dot_decompose},
-    {.sig = "outer(Tensor input, Tensor vec2) -> Tensor ; method",
-     .doc = "All products of two vectors: (m) and (n) give (m, n).",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = outer_decompose},
-    {.sig = "matmul(Tensor input, Tensor other) -> Tensor ; method",
-     .doc = "Matrix product of the last two dimensions; the others are a batch and broadcast. A vector "
-            "counts as a row on "
-            "the left and as a column on the right, and that dimension is left out of the result.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = matmul_decompose},
+  {.sig = "mm(Tensor input, Tensor mat2) -> Tensor ; method",
+   .doc = "Product of two matrices: (m, k) x (k, n) gives (m, n).",
+   .infer = mm_infer, .vjp = mm_vjp, .decompose = mm_decompose, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+  {.sig = "bmm(Tensor input, Tensor mat2) -> Tensor ; method",
+   .doc = "Products of a batch of matrices: (B, m, k) x (B, k, n) gives (B, m, n).",
+   .infer = bmm_infer, .vjp = bmm_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+  {.sig = "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
+          "-> Tensor ; method inplace",
+   .doc = "beta * input + alpha * (mat1 x mat2); input is broadcast to (m, n). With beta 0 input is not looked at.",
+   .infer = addmm_infer, .vjp = addmm_vjp, .decompose = addmm_decompose, .needs = {[1] = CN_IN(2), [2] = CN_IN(1)}},
+  {.sig = "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) "
+          "-> Tensor ; method inplace",
+   .doc = "beta * input + alpha * bmm(batch1, batch2); input is broadcast to (B, m, n). With beta 0 it is not looked "
+          "at.",
+   .infer = baddbmm_infer, .vjp = baddbmm_vjp, .decompose = baddbmm_decompose,
+   .needs = {[1] = CN_IN(2), [2] = CN_IN(1)}},
+  {.sig = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor ; nn",
+   .doc = "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
+   .infer = linear_infer, .vjp = linear_vjp, .decompose = linear_decompose,
+   .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+  {.sig = "mv(Tensor input, Tensor vec) -> Tensor ; method",
+   .doc = "Product of a matrix and a vector: (m, k) x (k) gives (m).",
+   .flags = CN_OP_COMPOSITE, .decompose = mv_decompose},
+  {.sig = "dot(Tensor input, Tensor tensor) -> Tensor ; method",
+   .doc = "Sum of the products of the elements of two vectors.",
+   .flags = CN_OP_COMPOSITE, .decompose = dot_decompose},
+  {.sig = "outer(Tensor input, Tensor vec2) -> Tensor ; method",
+   .doc = "All products of two vectors: (m) and (n) give (m, n).",
+   .flags = CN_OP_COMPOSITE, .decompose = outer_decompose},
+  {.sig = "matmul(Tensor input, Tensor other) -> Tensor ; method",
+   .doc = "Matrix product of the last two dimensions; the others are a batch and broadcast. A vector counts as a row "
+          "on the left and as a column on the right, and that dimension is left out of the result.",
+   .flags = CN_OP_COMPOSITE, .decompose = matmul_decompose},
 };
+/* clang-format on */
 CNI_FAMILY(matmul);

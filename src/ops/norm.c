@@ -12,11 +12,6 @@
 #include "infer.h"
 #include "norm.h"
 
-bool cni_norm_recording(void) { return !cni_state()->no_grad; }
-
-/* The type that statistics of this type are kept in. */
-int cni_norm_stat_type(int dtype) { return dtype == CN_F64 ? CN_F64 : CN_F32; }
-
 /* Which gradients a fused backward op is to compute, as its output_mask. */
 void cni_norm_wanted(const cn_vjp *v, const int *inputs, int64_t *mask)
 {
@@ -27,7 +22,7 @@ void cni_norm_wanted(const cn_vjp *v, const int *inputs, int64_t *mask)
 
 static int check_normalized(const cn_call *c, const cn_desc *x, const cn_value *shape)
 {
-  char have[160], want[160];
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
   bool fits = shape->n >= 1 && shape->n <= x->ndim;
   for (int i = 0; fits && i < shape->n; i++) fits = x->shape[x->ndim - shape->n + i] == shape->u.is[i];
   if (!fits)
@@ -43,10 +38,8 @@ static int check_normalized(const cn_call *c, const cn_desc *x, const cn_value *
 static int check_affine(const cn_call *c, cn_tensor *t, const char *name, const cn_value *shape)
 {
   if (!t) return CN_OK;
-  char have[160], want[160];
-  bool fits = t->d.ndim == shape->n;
-  for (int i = 0; fits && i < shape->n; i++) fits = t->d.shape[i] == shape->u.is[i];
-  if (!fits)
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
+  if (!cni_same_shape(t->d.ndim, t->d.shape, shape->n, shape->u.is))
     return cn_call_fail(c, CN_ERR_SHAPE, "%s has shape %s, but must have normalized_shape %s", name,
                         cni_shape_text(have, sizeof have, t->d.ndim, t->d.shape),
                         cni_shape_text(want, sizeof want, shape->n, shape->u.is));
@@ -61,7 +54,7 @@ static int stats_result(cn_call *c, int i, int dims)
   const cn_desc *x = &c->in[0]->d;
   int64_t shape[CN_MAX_DIMS];
   for (int k = 0; k < x->ndim; k++) shape[k] = k < x->ndim - dims ? x->shape[k] : 1;
-  return cn_call_result(c, i, cni_norm_stat_type(x->dtype), x->ndim, shape);
+  return cn_call_result(c, i, cni_wide_type(x->dtype), x->ndim, shape);
 }
 
 /* native_layer_norm(input, normalized_shape, weight, bias, eps) -> (output, mean, rstd) */
@@ -120,7 +113,7 @@ static int layer_norm_vjp(cn_vjp *v)
   const cn_value *shape = &v->args[1];
   int64_t mask[3];
   if (!v->g[0]) return CN_OK;
-  if (cni_norm_recording()) {
+  if (cni_recording()) {
     if (v->need[2]) v->gin[2] = v->g[0];
     return v->need[0] || v->need[1] ? plain_norm_vjp(v, cni_arg_float(v->args, 4), true) : CN_OK;
   }
@@ -139,7 +132,7 @@ static int rms_norm_vjp(cn_vjp *v)
   const cn_value *shape = &v->args[1];
   int64_t mask[3];
   if (!v->g[0]) return CN_OK;
-  if (cni_norm_recording()) return plain_norm_vjp(v, cni_arg_float(v->args, 3), false);
+  if (cni_recording()) return plain_norm_vjp(v, cni_arg_float(v->args, 3), false);
   cni_norm_wanted(v, (const int[]){0, 1, -1}, mask);
   return cn_native_rms_norm_backward(mask[0] ? &v->gin[0] : NULL, mask[1] ? &v->gin[1] : NULL, v->g[0],
                                      v->in[0], shape->u.is, (size_t)shape->n, v->out[1], v->in[1], mask, 2);
@@ -160,13 +153,12 @@ static int norm_backward_infer(cn_call *c, int weight_input, int mask_param)
   cn_tensor *w = c->in[weight_input];
   int status = check_normalized(c, x, &c->args[2]), type = w ? w->d.dtype : x->dtype;
   const cn_value *mask = &c->args[mask_param], *shape = &c->args[2];
-  bool same = g->ndim == x->ndim;
-  for (int i = 0; same && i < x->ndim; i++) same = g->shape[i] == x->shape[i];
-  if (!status && !same) return cn_call_fail(c, CN_ERR_SHAPE, "the gradient must have the input's shape");
+  if (!status && !cni_same_shape(g->ndim, g->shape, x->ndim, x->shape))
+    return cn_call_fail(c, CN_ERR_SHAPE, "the gradient must have the input's shape");
   int64_t rows = 1;
   for (int i = 0; i < x->ndim - shape->n; i++) rows *= x->shape[i];
   for (int i = 2; !status && i < weight_input; i++)
-    if (c->in[i]->d.numel != rows || c->in[i]->d.dtype != cni_norm_stat_type(x->dtype))
+    if (c->in[i]->d.numel != rows || c->in[i]->d.dtype != cni_wide_type(x->dtype))
       return cn_call_fail(c, CN_ERR_SHAPE, "mean and rstd must be those of the forward op");
   if (!status) status = check_affine(c, w, "weight", shape);
   if (!status) status = cni_masked_result(c, 0, mask, x->dtype, x->ndim, x->shape);
@@ -179,24 +171,19 @@ static int rms_norm_backward_infer(cn_call *c) { return norm_backward_infer(c, 3
 
 /* ---- the primitives with plain ops, for backends without kernels ---- */
 
-static cn_tensor *in_type(cn_tensor *t, int dtype)
-{
-  return t && cn_dtype_of(t) != (cn_dtype)dtype ? cn_cast(t, (cn_dtype)dtype) : t;
-}
-
 static int native_decompose(cn_call *c, cn_tensor *bias, double eps, bool centered)
 {
   int64_t room[CN_MAX_DIMS];
-  int dtype = c->in[0]->d.dtype, type = cni_norm_stat_type(dtype);
+  int dtype = c->in[0]->d.dtype, type = cni_wide_type(dtype);
   cn_ints dims = last_dims(c->args[1].n, room);
-  cn_tensor *x = in_type(c->in[0], type), *w = in_type(c->in[1], type);
+  cn_tensor *x = cni_in_type(c->in[0], type), *w = cni_in_type(c->in[1], type);
   cn_tensor *mean = centered ? cn_mean(x, .dim = dims, .keepdim = true) : NULL;
   if (centered) x = cn_sub(x, mean);
   cn_tensor *rstd = cn_rsqrt(cn_add(cn_mean(cn_square(x), .dim = dims, .keepdim = true), cn_num(eps)));
   cn_tensor *y = cn_mul(x, rstd);
   if (w) y = cn_mul(y, w);
-  if (bias) y = cn_add(y, in_type(bias, type));
-  c->out[0] = in_type(y, dtype);
+  if (bias) y = cn_add(y, cni_in_type(bias, type));
+  c->out[0] = cni_in_type(y, dtype);
   if (centered) c->out[1] = mean;
   c->out[centered ? 2 : 1] = rstd;
   return cn_err();
@@ -212,7 +199,7 @@ static int native_rms_norm_decompose(cn_call *c)
 
 cn_tensor *cni_norm_or_empty(const cn_call *c, int i, bool want, cn_tensor *t)
 {
-  if (want) return in_type(t, c->spec[i].dtype);
+  if (want) return cni_in_type(t, c->spec[i].dtype);
   return cn_empty(CN_SHAPE(0), .dtype = (cn_dtype)c->spec[i].dtype, .device = c->device);
 }
 
@@ -221,11 +208,11 @@ static int backward_decompose(cn_call *c, bool centered)
 {
   const cn_value *mask = &c->args[centered ? 6 : 5], *shape = &c->args[2];
   int64_t room[CN_MAX_DIMS], leading[CN_MAX_DIMS];
-  int ndim = cn_ndim(c->in[1]), type = cni_norm_stat_type(c->in[1]->d.dtype);
+  int ndim = cn_ndim(c->in[1]), type = cni_wide_type(c->in[1]->d.dtype);
   cn_ints dims = last_dims(shape->n, room),
           lead = cni_dims_list((1u << (ndim - shape->n)) - 1, ndim, leading);
-  cn_tensor *g = in_type(c->in[0], type), *x = in_type(c->in[1], type),
-            *w = in_type(c->in[centered ? 4 : 3], type);
+  cn_tensor *g = cni_in_type(c->in[0], type), *x = cni_in_type(c->in[1], type),
+            *w = cni_in_type(c->in[centered ? 4 : 3], type);
   cn_tensor *rstd = c->in[centered ? 3 : 2], *h = cn_mul(centered ? cn_sub(x, c->in[2]) : x, rstd);
   bool want[3];
   for (int i = 0; i < 3; i++) want[i] = i < mask->n && mask->u.is[i];
@@ -259,47 +246,36 @@ static int rms_norm_decompose(cn_call *c)
   return cn_native_rms_norm(&c->out[0], NULL, c->in[0], shape->u.is, (size_t)shape->n, c->in[1], eps);
 }
 
+/* clang-format off */
 const cn_op cni_norm_ops[] = {
-    {.sig = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float "
-            "eps=1e-5) -> Tensor ; nn",
-     .doc = "(x - mean) / sqrt(var + eps) over the last dimensions, then * weight + bias.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = layer_norm_decompose},
-    {.sig = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float "
-            "eps) -> (Tensor output, Tensor mean, Tensor rstd)",
-     .doc = "layer_norm with its statistics (float32 for smaller types). Gradients flow through output only.",
-     .infer = layer_norm_infer,
-     .vjp = layer_norm_vjp,
-     .decompose = native_layer_norm_decompose,
-     .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2),
-               [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2)}},
-    {.sig = "native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, "
-            "Tensor rstd, Tensor? weight, int[] output_mask) -> (Tensor grad_input, Tensor grad_weight, "
-            "Tensor grad_bias)",
-     .doc = "Gradients of native_layer_norm; those whose output_mask is 0 come back empty. Has no gradient "
-            "of its own: layer_norm writes its gradient with plain ops where that is asked for.",
-     .flags = CN_OP_NO_GRAD,
-     .infer = layer_norm_backward_infer,
-     .decompose = layer_norm_backward_decompose},
-    {.sig = "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor "
-            "; nn",
-     .doc = "x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own "
-            "epsilon (float32's for smaller types).",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = rms_norm_decompose},
-    {.sig = "native_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) -> (Tensor "
-            "output, Tensor rstd)",
-     .doc = "rms_norm with 1 / the root mean square. Gradients flow through output only.",
-     .infer = rms_norm_infer,
-     .vjp = rms_norm_vjp,
-     .decompose = native_rms_norm_decompose,
-     .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1)}},
-    {.sig = "native_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, "
-            "Tensor? weight, int[] output_mask) -> (Tensor grad_input, Tensor grad_weight)",
-     .doc = "Gradients of native_rms_norm; those whose output_mask is 0 come back empty. Has no gradient of "
-            "its own.",
-     .flags = CN_OP_NO_GRAD,
-     .infer = rms_norm_backward_infer,
-     .decompose = rms_norm_backward_decompose},
+  {.sig = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) "
+          "-> Tensor ; nn",
+   .doc = "(x - mean) / sqrt(var + eps) over the last dimensions, then * weight + bias.",
+   .flags = CN_OP_COMPOSITE, .decompose = layer_norm_decompose},
+  {.sig = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
+          "-> (Tensor output, Tensor mean, Tensor rstd)",
+   .doc = "layer_norm with its statistics (float32 for smaller types). Gradients flow through output only.",
+   .infer = layer_norm_infer, .vjp = layer_norm_vjp, .decompose = native_layer_norm_decompose,
+   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2)}},
+  {.sig = "native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, "
+          "Tensor rstd, Tensor? weight, int[] output_mask) "
+          "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) ; internal",
+   .doc = "Gradients of native_layer_norm; those whose output_mask is 0 come back empty. Has no gradient of its own: "
+          "layer_norm writes its gradient with plain ops where that is asked for.",
+   .flags = CN_OP_NO_GRAD, .infer = layer_norm_backward_infer, .decompose = layer_norm_backward_decompose},
+  {.sig = "rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor ; nn",
+   .doc = "x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own epsilon "
+          "(float32's for smaller types).",
+   .flags = CN_OP_COMPOSITE, .decompose = rms_norm_decompose},
+  {.sig = "native_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) "
+          "-> (Tensor output, Tensor rstd) ; internal",
+   .doc = "rms_norm with 1 / the root mean square. Gradients flow through output only.",
+   .infer = rms_norm_infer, .vjp = rms_norm_vjp, .decompose = native_rms_norm_decompose,
+   .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1)}},
+  {.sig = "native_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, "
+          "Tensor? weight, int[] output_mask) -> (Tensor grad_input, Tensor grad_weight) ; internal",
+   .doc = "Gradients of native_rms_norm; those whose output_mask is 0 come back empty. Has no gradient of its own.",
+   .flags = CN_OP_NO_GRAD, .infer = rms_norm_backward_infer, .decompose = rms_norm_backward_decompose},
 };
+/* clang-format on */
 CNI_FAMILY(norm);

@@ -1,13 +1,12 @@
 /* norm.h: what the families of normalisations share.
  *
- * Invariant: statistics are float32 for types up to float32, else float64. */
+ * Invariant: statistics are kept in cni_wide_type of the input's type. */
 #ifndef CNI_OPS_NORM_H
 #define CNI_OPS_NORM_H
 
+#include "express.h"
 #include "reduce.h"
 
-bool cni_norm_recording(void);     /* is the gradient being computed recorded itself? */
-int cni_norm_stat_type(int dtype); /* the type that statistics of this type are kept in */
 /* Which gradients a fused backward op is to compute, as its output_mask; inputs: -1 where there is none. */
 void cni_norm_wanted(const cn_vjp *v, const int *inputs, int64_t *mask);
 /* Result i of a fused backward op: empty when its mask says that it is not wanted. */

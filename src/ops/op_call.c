@@ -10,6 +10,11 @@ static bool is_list(const cn_value *v)
   return v->tag == CN_V_TENSORS || v->tag == CN_V_INTS || v->tag == CN_V_FLOATS;
 }
 
+static bool is_number(const cn_value *v)
+{
+  return v->tag == CN_V_FLOAT || v->tag == CN_V_INT || v->tag == CN_V_BOOL;
+}
+
 static bool fits(const cni_param *p, const cn_value *v)
 {
   if (is_list(v) && (v->n < 0 || (v->n && !v->u.is))) return false;
@@ -19,10 +24,10 @@ static bool fits(const cni_param *p, const cn_value *v)
            : p->type == CNI_T_INT  ? v->tag == CN_V_INTS || v->tag == CN_V_INT
                                    : v->tag == CN_V_FLOATS;
   switch (p->type) {
-  case CNI_T_TENSOR: return v->tag == CN_V_TENSOR;
+  case CNI_T_TENSOR: return v->tag == CN_V_TENSOR || is_number(v);
   case CNI_T_INT: return v->tag == CN_V_INT || v->tag == CN_V_BOOL;
   case CNI_T_FLOAT:
-  case CNI_T_SCALAR: return v->tag == CN_V_FLOAT || v->tag == CN_V_INT || v->tag == CN_V_BOOL;
+  case CNI_T_SCALAR: return is_number(v);
   case CNI_T_BOOL: return v->tag == CN_V_BOOL || v->tag == CN_V_INT;
   case CNI_T_STR: return v->tag == CN_V_STR;
   case CNI_T_DTYPE:
@@ -54,6 +59,22 @@ static void widen(const cni_param *p, cn_value *v, int64_t *room)
   *v = cn_v_ints(room, (size_t)n);
 }
 
+/* Numbers given for tensors become weak scalars, which the call owns: they are put in `made`. */
+static int make_scalars(const cni_opinfo *info, cn_value *full, cn_tensor **made)
+{
+  int n = 0;
+  for (int k = 0; k < info->ntensors; k++) {
+    cn_value *v = &full[info->tensors[k]];
+    if (!is_number(v)) continue;
+    int dtype = v->tag == CN_V_FLOAT ? CN_F64 : v->tag == CN_V_INT ? CN_I64 : CN_BOOL;
+    uint8_t truth = v->u.i != 0;
+    cn_tensor *t = cni_weak_scalar(dtype, v->tag == CN_V_BOOL ? (const void *)&truth : (const void *)&v->u);
+    if (!t) break; /* the error is set */
+    *v = cn_v_tensor(made[n++] = t);
+  }
+  return n;
+}
+
 static int complete(const cni_opinfo *info, cn_value *full, int64_t room[][3], const cn_value *args, size_t nargs)
 {
   if (nargs > (size_t)info->nparams)
@@ -72,6 +93,7 @@ static int complete(const cni_opinfo *info, cn_value *full, int64_t room[][3], c
       return cni_fail(CN_ERR_VALUE, "%s: '%s' is %lld, a number that stands for none or zero in C", info->name, p->name,
                       (long long)full[i].u.i);
     bool ints = p->list && p->type == CNI_T_INT;
+    if (ints && p->fixed && p->optional && full[i].tag == CN_V_INTS && !full[i].n) full[i] = cn_v_none(); /* () */
     if (ints && (full[i].tag == CN_V_INT || (full[i].tag == CN_V_INTS && full[i].n == 1 && p->fixed > 1)))
       widen(p, &full[i], room[i]);
     if (ints && p->fixed && full[i].tag == CN_V_INTS && full[i].n != p->fixed)
@@ -84,6 +106,7 @@ int cn_op_call(cn_tensor **out, size_t *nout, const cn_op *op, const cn_value *a
 {
   cn_value full[CN_MAX_ARGS];
   int64_t room[CN_MAX_ARGS][3];
+  cn_tensor *made[CN_MAX_ARGS];
   cn_err_clear();
   cni_init();
   const cni_opinfo *info = op ? cni_op_info(op) : NULL;
@@ -94,7 +117,10 @@ int cn_op_call(cn_tensor **out, size_t *nout, const cn_op *op, const cn_value *a
   if (n < info->nresults && !info->list_result)
     return cni_fail(CN_ERR_VALUE, "%s: gives %d results, room was made for %d", info->name, info->nresults, n);
   int status = complete(info, full, room, args, nargs);
+  int nmade = status ? 0 : make_scalars(info, full, made);
+  if (!status) status = cn_err();
   if (!status) status = cni_apply(info, full, info->nparams, dest, out, &n);
+  for (int i = 0; i < nmade; i++) cni_tensor_release(made[i]);
   if (!status) *nout = (size_t)n;
   return status;
 }

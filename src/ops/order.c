@@ -6,7 +6,6 @@
 #include <cairn/ops.h>
 
 #include "families.h"
-#include "infer.h"
 #include "reduce.h"
 
 /* ---- cumsum and cumprod: (input, dim, dtype) ---- */
@@ -14,10 +13,8 @@
 static int scan_infer(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
-  int dtype = !cni_arg_none(c->args, 2)      ? (int)c->args[2].u.i
-              : cni_dtype_is_float(d->dtype) ? d->dtype
-                                             : CN_I64;
-  int dim = cn_call_dim(c, cni_arg_int(c->args, 1), d->ndim), status = cni_check_computes(c, d->dtype);
+  int dtype = cni_sum_type(c, 2), dim = cn_call_dim(c, cni_arg_int(c->args, 1), d->ndim);
+  int status = cni_check_computes(c, d->dtype);
   if (dim < 0) return dim;
   if (!status) status = cni_check_computes(c, dtype);
   return status ? status : cn_call_result(c, 0, dtype, d->ndim, d->shape);
@@ -61,16 +58,15 @@ static cn_tensor *cumprod_gradient_full(cn_tensor *g, cn_tensor *x, int64_t dim)
   return cn_movedim(cn_sum(terms, .dim = CN_INTS(-1)), &last, 1, &dim, 1);
 }
 
-enum { WRITTEN_OUT = 1024 };
+enum { WRITTEN_OUT = 1024 }; /* elements up to which the n * n products are affordable */
 
 static int cumprod_vjp(cn_vjp *v)
 {
   const cn_meta *m = &v->in_meta[0];
   int64_t dim = cni_arg_int(v->args, 1);
-  cn_tensor *x =
-      cn_dtype_of(v->in[0]) == cn_dtype_of(v->g[0]) ? v->in[0] : cn_cast(v->in[0], cn_dtype_of(v->g[0]));
+  cn_tensor *x = cni_in_type(v->in[0], v->g[0]->d.dtype);
   if (m->ndim == 0) v->gin[0] = v->g[0];
-  else if (!cni_state()->no_grad && cn_size(x, dim) <= WRITTEN_OUT)
+  else if (cni_recording() && cn_size(x, dim) <= WRITTEN_OUT)
     v->gin[0] = cumprod_gradient_full(v->g[0], x, dim);
   else v->gin[0] = cumprod_gradient(v->g[0], x, v->out[0], dim);
   return cn_err();
@@ -90,7 +86,7 @@ static int cummax_vjp(cn_vjp *v)
 {
   const cn_meta *m = &v->in_meta[0];
   if (!v->g[0]) return CN_OK;
-  cn_tensor *zeros = cn_zeros(m->shape, (size_t)m->ndim, .dtype = cn_dtype_of(v->g[0]), .device = m->device);
+  cn_tensor *zeros = cni_zeros_of(m, cn_dtype_of(v->g[0]));
   v->gin[0] = m->ndim ? cn_scatter_add(zeros, cni_arg_int(v->args, 1), v->out[1], v->g[0]) : v->g[0];
   return cn_err();
 }
@@ -154,63 +150,39 @@ static int kthvalue_infer(cn_call *c)
   return status ? status : cn_call_result(c, 1, CN_I64, c->spec[0].ndim, c->spec[0].shape);
 }
 
-static int kthvalue_vjp(cn_vjp *v)
-{
-  const cn_meta *x = &v->in_meta[0];
-  uint32_t mask = cni_vjp_mask(&v->args[2], x->ndim);
-  bool keepdim = cni_arg_bool(v->args, 3);
-  if (!v->g[0]) return CN_OK;
-  v->gin[0] = x->ndim == 0 ? v->g[0]
-                           : cni_place(cni_with_dims(v->g[0], x->ndim, mask, keepdim), x, __builtin_ctz(mask),
-                                       cni_with_dims(v->out[1], x->ndim, mask, keepdim));
-  return cn_err();
-}
+static int kthvalue_vjp(cn_vjp *v) { return cni_picked_one_vjp(v, 2); }
 
+/* clang-format off */
 const cn_op cni_order_ops[] = {
-    {.sig = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method",
-     .doc = "Running sum along a dimension. Integers and bool add up in int64.",
-     .infer = scan_infer,
-     .vjp = cumsum_vjp},
-    {.sig = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method",
-     .doc = "Running product along a dimension. Integers and bool multiply in int64. The gradient is right "
-            "at zeros; so are higher ones along dimensions of at most 1024 elements.",
-     .infer = scan_infer,
-     .vjp = cumprod_vjp,
-     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-    {.sig = "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices) ; method",
-     .doc = "Largest element so far along a dimension, and its index (the last among equals).",
-     .infer = cummax_infer,
-     .vjp = cummax_vjp,
-     .needs = {[0] = CN_OUT(1)}},
-    {.sig = "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices) ; method",
-     .doc = "Smallest element so far along a dimension, and its index (the last among equals).",
-     .infer = cummax_infer,
-     .vjp = cummax_vjp,
-     .needs = {[0] = CN_OUT(1)}},
-    {.sig = "sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> (Tensor values, "
-            "Tensor indices) ; method",
-     .doc = "Elements in order along a dimension, and the indices they had. Equal elements always keep their"
-            " order; NaN counts as the largest.",
-     .infer = sort_infer,
-     .vjp = sort_vjp,
-     .needs = {[0] = CN_OUT(1)}},
-    {.sig =
-         "argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor ; method",
-     .doc = "The indices that sort a dimension; equal elements keep their order.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = argsort_decompose},
-    {.sig = "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, "
-            "Tensor indices) ; method",
-     .doc = "The k largest (or smallest) elements along a dimension, in order, and their indices; NaN counts"
-            " as the largest. Of equal elements the first are taken.",
-     .infer = topk_infer,
-     .vjp = topk_vjp,
-     .needs = {[0] = CN_OUT(1)}},
-    {.sig = "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor "
-            "indices) ; method",
-     .doc = "The k-th smallest element along a dimension (counted from 1), and its index.",
-     .infer = kthvalue_infer,
-     .vjp = kthvalue_vjp,
-     .needs = {[0] = CN_OUT(1)}},
+  {.sig = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method inplace",
+   .doc = "Running sum along a dimension. Integers and bool add up in int64.",
+   .infer = scan_infer, .vjp = cumsum_vjp},
+  {.sig = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method inplace",
+   .doc = "Running product along a dimension. Integers and bool multiply in int64. The gradient is right at zeros; "
+          "so are higher ones along dimensions of at most 1024 elements.",
+   .infer = scan_infer, .vjp = cumprod_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "cummax(Tensor input, int dim) -> (Tensor values, Tensor indices) ; method",
+   .doc = "Largest element so far along a dimension, and its index (the last among equals).",
+   .infer = cummax_infer, .vjp = cummax_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices) ; method",
+   .doc = "Smallest element so far along a dimension, and its index (the last among equals).",
+   .infer = cummax_infer, .vjp = cummax_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) "
+          "-> (Tensor values, Tensor indices) ; method",
+   .doc = "Elements in order along a dimension, and the indices they had. Equal elements always keep their order; "
+          "NaN counts as the largest.",
+   .infer = sort_infer, .vjp = sort_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor ; method",
+   .doc = "The indices that sort a dimension; equal elements keep their order.",
+   .flags = CN_OP_COMPOSITE, .decompose = argsort_decompose},
+  {.sig = "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) "
+          "-> (Tensor values, Tensor indices) ; method",
+   .doc = "The k largest (or smallest) elements along a dimension, in order, and their indices; NaN counts as the "
+          "largest. Of equal elements the first are taken.",
+   .infer = topk_infer, .vjp = topk_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "kthvalue(Tensor input, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices) ; method",
+   .doc = "The k-th smallest element along a dimension (counted from 1), and its index.",
+   .infer = kthvalue_infer, .vjp = kthvalue_vjp, .needs = {[0] = CN_OUT(1)}},
 };
+/* clang-format on */
 CNI_FAMILY(order);

@@ -141,12 +141,14 @@ static int program_infer(cn_call *c)
 
 /* ---- gradient ---- */
 
-int64_t cni_pointwise_needs(const cn_op *op, const cn_value *args, unsigned want)
+int64_t cni_pointwise_needs(const cn_call *c, unsigned want)
 {
   double consts[CNI_PROG_CONSTS];
   cni_program_grad grad;
-  const cni_program *p = program_and_consts(op, args, consts);
-  if (!p || cni_program_gradient(&grad, op, args, p, want)) return -1;
+  unsigned numbers = 0;
+  for (int i = 0; i < c->nin; i++) numbers |= (c->in[i]->d.weak & 1) << i;
+  const cni_program *p = cni_program_of(c, consts);
+  if (!p || cni_program_gradient(&grad, c->op, c->args, p, want, numbers)) return -1;
   int64_t needs = 0;
   for (int i = 0; i < p->nin; i++)
     if (grad.uses >> (p->nout + i) & 1) needs |= CN_IN(i);
@@ -175,14 +177,28 @@ static bool passes_through(const cni_program_grad *grad, cn_vjp *v, unsigned wan
   return true;
 }
 
+/* The constants of the gradient's call: for the op "pointwise" its own, for a row its attributes by parameter. */
+static cn_value gradient_consts(const cn_vjp *v, double *room)
+{
+  if (!v->op->pointwise) return v->args[CONSTS];
+  for (int i = 0; i < v->nargs; i++) {
+    int tag = v->args[i].tag;
+    room[i] = tag == CN_V_FLOAT || tag == CN_V_INT || tag == CN_V_BOOL ? cni_arg_float(v->args, i) : 0;
+  }
+  return cn_v_floats(room, (size_t)v->nargs);
+}
+
 int cni_pointwise_vjp(cn_vjp *v)
 {
-  double fixed[CNI_PROG_CONSTS], consts[CN_MAX_ARGS] = {0};
+  double fixed[CNI_PROG_CONSTS], room[CN_MAX_ARGS];
   cni_program_grad grad;
-  unsigned want = 0;
-  for (int i = 0; i < v->nin; i++) want |= (unsigned)v->need[i] << i;
+  unsigned want = 0, numbers = 0;
+  for (int i = 0; i < v->nin; i++) {
+    want |= (unsigned)v->need[i] << i;
+    numbers |= (unsigned)v->in_meta[i].weak << i;
+  }
   const cni_program *p = program_and_consts(v->op, v->args, fixed);
-  if (!p || cni_program_gradient(&grad, v->op, v->args, p, want)) return cn_err();
+  if (!p || cni_program_gradient(&grad, v->op, v->args, p, want, numbers)) return cn_err();
   if (passes_through(&grad, v, want)) return CN_OK;
   cn_tensor *in[CNI_PROG_INPUTS], *out[CNI_PROG_OUTS];
   for (int k = 0; k < grad.program->nin; k++) {
@@ -190,14 +206,9 @@ int cni_pointwise_vjp(cn_vjp *v)
     in[k] = s < p->nout ? gradient_or_zero(v, s) : s < p->nout + p->nin ? v->in[s - p->nout]
                                                                        : v->out[s - p->nout - p->nin];
   }
-  int nconsts = v->op->pointwise ? v->nargs : v->args[CONSTS].n;
-  for (int i = 0; i < nconsts && i < CN_MAX_ARGS; i++)
-    consts[i] = !v->op->pointwise                                                        ? v->args[CONSTS].u.fs[i]
-                : v->args[i].tag == CN_V_FLOAT || v->args[i].tag == CN_V_INT || v->args[i].tag == CN_V_BOOL
-                    ? cni_arg_float(v->args, i)
-                    : 0;
-  int n =
-      cn_pointwise(out, CNI_PROG_OUTS, in, (size_t)grad.program->nin, grad.program->text, consts, (size_t)nconsts);
+  cn_value consts = gradient_consts(v, room);
+  int n = cn_pointwise(out, CNI_PROG_OUTS, in, (size_t)grad.program->nin, grad.program->text, consts.u.fs,
+                       (size_t)consts.n);
   if (n < 0) return n;
   for (int i = 0, k = 0; i < v->nin; i++)
     if (want >> i & 1) v->gin[i] = out[k++];
@@ -236,16 +247,16 @@ int cni_pointwise_vjp(cn_vjp *v)
 #define FLAGS_BIT CN_OP_NO_GRAD
 #define FLAGS_FIT CN_OP_NO_GRAD
 
+/* clang-format off */
 const cn_op cni_pointwise_ops[] = {
   {.sig = "pointwise(Tensor[] inputs, str program, float[] consts) -> Tensor[]",
    .doc = "Runs a pointwise program over broadcast inputs in one pass; what gradients of pointwise ops are made of.",
-   .flags = CN_OP_ALIAS_SAFE,
-   .infer = program_infer,
-   .vjp = cni_pointwise_vjp},
+   .flags = CN_OP_ALIAS_SAFE, .infer = program_infer, .vjp = cni_pointwise_vjp},
 #define PW1(name, kind, formula, ga) \
   CNI_POINTWISE_ROW(#name "(Tensor input) -> Tensor ; method inplace", NULL, &pw_##name, FLAGS_##kind),
 #define PW2(name, kind, formula, ga, gb) \
   CNI_POINTWISE_ROW(#name "(Tensor input, Tensor other) -> Tensor ; method inplace", NULL, &pw_##name, FLAGS_##kind),
 #include "pointwise.def"
 };
+/* clang-format on */
 CNI_FAMILY(pointwise);

@@ -18,6 +18,9 @@
   CNM_FN T cnp_relu_##S(T a) { return a > 0 || a != a ? a : (T)0; } \
   CNM_FN int cnp_isinf_##S(T a) { return __builtin_fabs##B(a) == (T)__builtin_inf(); } \
   CNM_FN int cnp_isfinite_##S(T a) { return __builtin_fabs##B(a) < (T)__builtin_inf(); } \
+  CNM_FN int cnp_isposinf_##S(T a) { return a == (T)__builtin_inf(); } \
+  CNM_FN int cnp_isneginf_##S(T a) { return a == -(T)__builtin_inf(); } \
+  CNM_FN int cnp_signbit_##S(T a) { return __builtin_copysign##B((T)1, a) < 0; } \
   CNM_FN T cnp_maximum_##S(T a, T b) { return a != a ? a : (b != b || b > a) ? b : a; } \
   CNM_FN T cnp_minimum_##S(T a, T b) { return a != a ? a : (b != b || b < a) ? b : a; } \
   CNM_FN T cnp_fmax_##S(T a, T b) { return a != a ? b : b > a ? b : a; } \
@@ -47,6 +50,59 @@
 CNP_FLOAT_FNS(float, f32, f)
 CNP_FLOAT_FNS(double, f64, )
 
+/* frexp: the fraction of a in [1/2, 1) with its sign, and the power of two; a itself and 0 where there is none. */
+CNM_FN float cnp_mantissa_f32(float a)
+{
+  float s = __builtin_fabsf(a) < 1.17549435e-38f ? a * 33554432.0f : a;
+  float m = cnm_u2f((cnm_f2u(s) & 0x807fffffu) | 0x3f000000u);
+  return a == 0 || !cnp_isfinite_f32(a) ? a : m;
+}
+CNM_FN double cnp_mantissa_f64(double a)
+{
+  double s = __builtin_fabs(a) < 2.2250738585072014e-308 ? a * 18014398509481984.0 : a;
+  double m = cnm_u2d((cnm_d2u(s) & 0x800fffffffffffffULL) | 0x3fe0000000000000ULL);
+  return a == 0 || !cnp_isfinite_f64(a) ? a : m;
+}
+CNM_FN float cnp_exponent_f32(float a)
+{
+  int small = __builtin_fabsf(a) < 1.17549435e-38f;
+  int e = (int)(cnm_f2u(small ? a * 33554432.0f : a) >> 23 & 255u) - (small ? 151 : 126);
+  return a == 0 || !cnp_isfinite_f32(a) ? 0.0f : (float)e;
+}
+CNM_FN double cnp_exponent_f64(double a)
+{
+  int small = __builtin_fabs(a) < 2.2250738585072014e-308;
+  int e = (int)(cnm_d2u(small ? a * 18014398509481984.0 : a) >> 52 & 2047u) - (small ? 1076 : 1022);
+  return a == 0 || !cnp_isfinite_f64(a) ? 0.0 : (double)e;
+}
+
+/* The neighbour of a towards b. drop: how many low bits of the fraction a's stored type has not: 13 float16, 16
+ * bfloat16, else 0. */
+CNM_FN float cnp_nextafter_f32(float a, float b, float drop)
+{
+  float low = drop == 13.0f ? 6.103515625e-05f : 0.0f; /* where the subnormals of float16 begin: even steps */
+  cnm_u32 step = drop == 13.0f ? 0x2000u : drop == 16.0f ? 0x10000u : 1u;
+  float m = __builtin_fabsf(a), y;
+  int away = (b > a) == (a > 0);
+  if (a != a || b != b) return a + b;
+  if (a == b) return b;
+  if (a == 0) return __builtin_copysignf(low > 0 ? 5.9604644775390625e-08f : cnm_u2f(step), b);
+  if (m < low || (m == low && !away)) y = away ? m + 5.9604644775390625e-08f : m - 5.9604644775390625e-08f;
+  else if (low > 0 && !cnp_isfinite_f32(a)) y = 65504.0f;
+  else y = cnm_u2f(away ? cnm_f2u(m) + step : cnm_f2u(m) - step);
+  return __builtin_copysignf(y, a);
+}
+CNM_FN double cnp_nextafter_f64(double a, double b, double drop)
+{
+  double m = __builtin_fabs(a);
+  int away = (b > a) == (a > 0);
+  (void)drop;
+  if (a != a || b != b) return a + b;
+  if (a == b) return b;
+  if (a == 0) return __builtin_copysign(cnm_u2d(1), b);
+  return __builtin_copysign(cnm_u2d(away ? cnm_d2u(m) + 1 : cnm_d2u(m) - 1), a);
+}
+
 #define CNP_INT_FNS(T, S, NEGATIVE) /* NEGATIVE(x): x < 0, constant false for unsigned types */ \
   CNM_FN T cnp_abs_##S(T a) { return NEGATIVE(a) ? (T)-a : a; } \
   CNM_FN T cnp_sign_##S(T a) { return NEGATIVE(a) ? (T)-1 : (T)(a != 0); } \
@@ -57,6 +113,9 @@ CNP_FLOAT_FNS(double, f64, )
   CNM_FN T cnp_relu_##S(T a) { return NEGATIVE(a) ? (T)0 : a; } \
   CNM_FN int cnp_isinf_##S(T a) { return (void)a, 0; } \
   CNM_FN int cnp_isfinite_##S(T a) { return (void)a, 1; } \
+  CNM_FN int cnp_isposinf_##S(T a) { return (void)a, 0; } \
+  CNM_FN int cnp_isneginf_##S(T a) { return (void)a, 0; } \
+  CNM_FN int cnp_signbit_##S(T a) { return NEGATIVE(a); } \
   CNM_FN T cnp_maximum_##S(T a, T b) { return b > a ? b : a; } \
   CNM_FN T cnp_minimum_##S(T a, T b) { return b < a ? b : a; } \
   CNM_FN T cnp_fmax_##S(T a, T b) { return b > a ? b : a; } \
@@ -86,6 +145,17 @@ CNP_FLOAT_FNS(double, f64, )
   CNM_FN T cnp_bitwise_or_##S(T a, T b) { return a | b; } \
   CNM_FN T cnp_bitwise_xor_##S(T a, T b) { return a ^ b; } \
   CNM_FN T cnp_invert_##S(T a) { return ~a; } \
+  CNM_FN T cnp_gcd_##S(T a, T b) /* of absolute values; gcd(0, b) is |b| */ \
+  { \
+    unsigned long long x = (unsigned long long)cnp_abs_##S(a), y = (unsigned long long)cnp_abs_##S(b), r; \
+    for (; y; x = y, y = r) r = x % y; \
+    return (T)x; \
+  } \
+  CNM_FN T cnp_lcm_##S(T a, T b) \
+  { \
+    T g = cnp_gcd_##S(a, b); \
+    return g == 0 ? (T)0 : cnp_abs_##S((T)(cnp_trunc_div_##S(a, g) * b)); \
+  } \
   /* shifts by less than 0 or more than the width give what an endless shift would */ \
   CNM_FN T cnp_shift_left_##S(T a, T b) { return NEGATIVE(b) || b >= 64 ? (T)0 : (T)(a << b); } \
   CNM_FN T cnp_shift_right_##S(T a, T b) \

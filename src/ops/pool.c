@@ -5,6 +5,7 @@
  * gather by the same indices). An image without a batch dim is a batch of one. */
 #include <cairn/kw.h>
 
+#include "express.h"
 #include "families.h"
 #include "window.h"
 
@@ -75,6 +76,15 @@ static int image_result(cn_call *c, int i, int dtype, int ndim, const int64_t *s
   return status;
 }
 
+/* ... and with input_size, which input 0, a gradient, must agree with but in height and width. */
+static int image_grad_result(cn_call *c, const cn_value *size)
+{
+  const cn_desc *g = &c->in[0]->d;
+  if (g->ndim != size->n || !cni_same_shape(g->ndim - 2, g->shape, size->n - 2, size->u.is))
+    return cn_call_fail(c, CN_ERR_SHAPE, "input_size and grad differ in batch or channels");
+  return image_result(c, 0, g->dtype, size->n, size->u.is);
+}
+
 static int check_type(const cn_call *c, bool integers)
 {
   int dtype = c->in[0]->d.dtype;
@@ -90,15 +100,11 @@ static int check_grad(const cn_call *c, int ndim, const int64_t *shape)
 {
   const cn_desc *g = &c->in[0]->d;
   char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
-  bool same = g->ndim == ndim;
-  for (int i = 0; same && i < ndim; i++) same = g->shape[i] == shape[i];
-  if (same) return CN_OK;
+  if (cni_same_shape(g->ndim, g->shape, ndim, shape)) return CN_OK;
   return cn_call_fail(c, CN_ERR_SHAPE, "grad must have the pool's shape %s, not %s",
                       cni_shape_text(want, sizeof want, ndim, shape),
                       cni_shape_text(have, sizeof have, g->ndim, g->shape));
 }
-
-static int64_t or_zero(int64_t x) { return x ? x : CN_ZERO; }
 
 /* ---- max ---- */
 
@@ -133,7 +139,7 @@ static int max_decompose(cn_call *c)
   cn_max_pool2d_with_indices_opts o = {
       .size = sizeof o,
       .stride = {cni_pair(stride, 0), cni_pair(stride, 1)},
-      .padding = {or_zero(cni_pair(&c->args[3], 0)), or_zero(cni_pair(&c->args[3], 1))},
+      .padding = {cni_option(cni_pair(&c->args[3], 0)), cni_option(cni_pair(&c->args[3], 1))},
       .dilation = {cni_pair(&c->args[4], 0), cni_pair(&c->args[4], 1)},
       .ceil_mode = cni_arg_bool(c->args, 5)};
   return cn_max_pool2d_with_indices_with(&c->out[0], &indices, c->in[0], size, 2, &o);
@@ -142,18 +148,14 @@ static int max_decompose(cn_call *c)
 /* (grad, indices, input_size) */
 static int max_backward_infer(cn_call *c)
 {
-  const cn_desc *g = &c->in[0]->d, *index = &c->in[1]->d;
+  const cn_desc *index = &c->in[1]->d;
   const cn_value *size = &c->args[2];
   int status = check_type(c, true);
   if (!status) status = check_image(c, size->n, size->u.is);
   if (status) return status;
   if (index->dtype != CN_I64) return cn_call_fail(c, CN_ERR_DTYPE, "indices must be int64");
   status = check_grad(c, index->ndim, index->shape);
-  if (status) return status;
-  bool same = g->ndim == size->n;
-  for (int i = 0; same && i < g->ndim - 2; i++) same = g->shape[i] == size->u.is[i];
-  if (!same) return cn_call_fail(c, CN_ERR_SHAPE, "input_size and grad differ in batch or channels");
-  return image_result(c, 0, g->dtype, size->n, size->u.is);
+  return status ? status : image_grad_result(c, size);
 }
 
 /* g has the input's shape: what lies at the indices. */
@@ -218,7 +220,7 @@ static int avg_backward_vjp(cn_vjp *v)
   int64_t kernel[2] = {cni_pair(&a[2], 0), cni_pair(&a[2], 1)};
   cn_avg_pool2d_opts o = {.size = sizeof o,
                           .stride = {cni_pair(&a[3], 0), cni_pair(&a[3], 1)},
-                          .padding = {or_zero(cni_pair(&a[4], 0)), or_zero(cni_pair(&a[4], 1))},
+                          .padding = {cni_option(cni_pair(&a[4], 0)), cni_option(cni_pair(&a[4], 1))},
                           .ceil_mode = cni_arg_bool(a, 5),
                           .no_count_include_pad = !cni_arg_bool(a, 6)};
   v->gin[0] = cn_avg_pool2d_with(v->g[0], kernel, 2, cni_arg_int_or(a, 7, CN_NONE), &o);
@@ -241,6 +243,14 @@ static int adaptive_infer(cn_call *c)
   return image_result(c, 0, x->dtype, x->ndim, shape);
 }
 
+/* ... and of the largest: values and where they were */
+static int adaptive_max_infer(cn_call *c)
+{
+  int status = adaptive_infer(c);
+  const cn_spec *y = &c->spec[0];
+  return status ? status : image_result(c, 1, CN_I64, y->ndim, y->shape);
+}
+
 static int adaptive_vjp(cn_vjp *v)
 {
   v->gin[0] = cn_adaptive_avg_pool2d_backward(v->g[0], v->in_meta[0].shape, (size_t)v->in_meta[0].ndim);
@@ -250,15 +260,10 @@ static int adaptive_vjp(cn_vjp *v)
 /* (grad, input_size) */
 static int adaptive_backward_infer(cn_call *c)
 {
-  const cn_desc *g = &c->in[0]->d;
   const cn_value *size = &c->args[1];
   int status = check_type(c, false);
   if (!status) status = check_image(c, size->n, size->u.is);
-  if (status) return status;
-  bool same = g->ndim == size->n;
-  for (int i = 0; same && i < g->ndim - 2; i++) same = g->shape[i] == size->u.is[i];
-  if (!same) return cn_call_fail(c, CN_ERR_SHAPE, "input_size and grad differ in batch or channels");
-  return image_result(c, 0, g->dtype, size->n, size->u.is);
+  return status ? status : image_grad_result(c, size);
 }
 
 static int adaptive_backward_vjp(cn_vjp *v)
@@ -268,51 +273,41 @@ static int adaptive_backward_vjp(cn_vjp *v)
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_pool_ops[] = {
-    {.sig = "max_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] "
-            "dilation=1,"
-            " bool ceil_mode=False) -> Tensor ; nn",
-     .doc = "The largest element of each window of an image (N, C, H, W) or (C, H, W). stride None means "
-            "kernel_size;"
-            " padding counts as minus infinity. A NaN in a window wins.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = max_decompose},
-    {.sig = "max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0,"
-            " int[2] dilation=1, bool ceil_mode=False) -> (Tensor output, Tensor indices) ; nn",
-     .doc = "max_pool2d, and where in its image (row * W + column) each largest element was.",
-     .infer = max_infer,
-     .vjp = max_vjp,
-     .needs = {[0] = CN_OUT(1)}},
-    {.sig = "max_pool2d_backward(Tensor grad, Tensor indices, int[] input_size) -> Tensor ; nn",
-     .doc = "The gradient of max_pool2d: grad added up at the indices in images of input_size.",
-     .infer = max_backward_infer,
-     .vjp = max_backward_vjp,
-     .needs = {[0] = CN_IN(1)}},
-    {.sig = "avg_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool "
-            "ceil_mode=False,"
-            " bool count_include_pad=True, int? divisor_override=None) -> Tensor ; nn",
-     .doc = "The mean of each window of an image (N, C, H, W) or (C, H, W). stride None means kernel_size. "
-            "Padding counts as"
-            " zeros, and in the number of elements unless count_include_pad is false; divisor_override "
-            "replaces that"
-            " number.",
-     .infer = avg_infer,
-     .vjp = avg_vjp},
-    {.sig = "avg_pool2d_backward(Tensor grad, int[] input_size, int[2] kernel_size, int[2] stride, int[2] "
-            "padding,"
-            " bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor ; nn",
-     .doc = "The gradient of avg_pool2d: each element of grad spread evenly over its window.",
-     .infer = avg_backward_infer,
-     .vjp = avg_backward_vjp},
-    {.sig = "adaptive_avg_pool2d(Tensor input, int[2] output_size) -> Tensor ; nn",
-     .doc = "The means of output_size windows that cover an image (N, C, H, W) or (C, H, W): window i of n "
-            "goes from"
-            " floor(i * H / n) to ceil((i + 1) * H / n).",
-     .infer = adaptive_infer,
-     .vjp = adaptive_vjp},
-    {.sig = "adaptive_avg_pool2d_backward(Tensor grad, int[] input_size) -> Tensor ; nn",
-     .doc = "The gradient of adaptive_avg_pool2d: each element of grad spread evenly over its window.",
-     .infer = adaptive_backward_infer,
-     .vjp = adaptive_backward_vjp},
+  {.sig = "max_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, "
+          "bool ceil_mode=False) -> Tensor ; nn",
+   .doc = "The largest element of each window of an image (N, C, H, W) or (C, H, W). stride None means kernel_size; "
+          "padding counts as minus infinity. A NaN in a window wins.",
+   .flags = CN_OP_COMPOSITE, .decompose = max_decompose},
+  {.sig = "max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, "
+          "int[2] dilation=1, bool ceil_mode=False) -> (Tensor output, Tensor indices) ; nn",
+   .doc = "max_pool2d, and where in its image (row * W + column) each largest element was.",
+   .infer = max_infer, .vjp = max_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "max_pool2d_backward(Tensor grad, Tensor indices, int[] input_size) -> Tensor ; nn internal",
+   .doc = "The gradient of max_pool2d: grad added up at the indices in images of input_size.",
+   .infer = max_backward_infer, .vjp = max_backward_vjp, .needs = {[0] = CN_IN(1)}},
+  {.sig = "avg_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, "
+          "bool count_include_pad=True, int? divisor_override=None) -> Tensor ; nn",
+   .doc = "The mean of each window of an image (N, C, H, W) or (C, H, W). stride None means kernel_size. Padding "
+          "counts as zeros, and in the number of elements unless count_include_pad is false; divisor_override "
+          "replaces that number.",
+   .infer = avg_infer, .vjp = avg_vjp},
+  {.sig = "avg_pool2d_backward(Tensor grad, int[] input_size, int[2] kernel_size, int[2] stride, int[2] padding, "
+          "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor ; nn internal",
+   .doc = "The gradient of avg_pool2d: each element of grad spread evenly over its window.",
+   .infer = avg_backward_infer, .vjp = avg_backward_vjp},
+  {.sig = "adaptive_avg_pool2d(Tensor input, int[2] output_size) -> Tensor ; nn",
+   .doc = "The means of output_size windows that cover an image (N, C, H, W) or (C, H, W): window i of n goes from "
+          "floor(i * H / n) to ceil((i + 1) * H / n).",
+   .infer = adaptive_infer, .vjp = adaptive_vjp},
+  {.sig = "adaptive_max_pool2d_with_indices(Tensor input, int[2] output_size) -> (Tensor output, Tensor indices) ; nn",
+   .doc = "The largest elements of output_size windows that cover an image (see adaptive_avg_pool2d), and where in its "
+          "image (row * W + column) each of them was. A NaN in a window wins.",
+   .infer = adaptive_max_infer, .vjp = max_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "adaptive_avg_pool2d_backward(Tensor grad, int[] input_size) -> Tensor ; nn internal",
+   .doc = "The gradient of adaptive_avg_pool2d: each element of grad spread evenly over its window.",
+   .infer = adaptive_backward_infer, .vjp = adaptive_backward_vjp},
 };
+/* clang-format on */
 CNI_FAMILY(pool);

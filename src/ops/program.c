@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "table.h"
 
 #define PWP1 PW1
@@ -56,7 +57,7 @@ static bool is_literal(const cni_builder *b, int reg, double value)
 {
   if (reg < CNI_CONST_BASE || reg >= STEP_BASE) return false;
   const cni_const *k = &b->consts[reg - CNI_CONST_BASE];
-  return k->attr < 0 && !(k->value < value) && !(k->value > value);
+  return k->attr < 0 && k->value >= value && k->value <= value;
 }
 
 int cni_build_step(cni_builder *b, enum cni_prim prim, int x, int y, int z)
@@ -142,10 +143,12 @@ static void assign_slots(cni_program *p)
 static void write_text(char *text, size_t size, const cni_program *p)
 {
   int at = snprintf(text, size, "%d|", p->nin);
-  for (int i = 0; i < p->nconst; i++)
-    at += p->consts[i].attr >= 0
-              ? snprintf(text + at, size - (size_t)at, "%s@%d", i ? "," : "", p->consts[i].attr)
-              : snprintf(text + at, size - (size_t)at, "%s%.17g", i ? "," : "", p->consts[i].value);
+  for (int i = 0; i < p->nconst; i++) {
+    char number[CNI_NUMBER_TEXT];
+    at += p->consts[i].attr >= 0 ? snprintf(text + at, size - (size_t)at, "%s@%d", i ? "," : "", p->consts[i].attr)
+                                 : snprintf(text + at, size - (size_t)at, "%s%s", i ? "," : "",
+                                            cni_number_write(number, p->consts[i].value, false));
+  }
   at += snprintf(text + at, size - (size_t)at, "|");
   for (int i = 0; i < p->nstep; i++) {
     const cni_prim_info *info = &cni_prims[p->steps[i].prim];
@@ -189,16 +192,6 @@ static const cni_program *intern(const cni_program *made, const char *text)
   return found;
 }
 
-void cni_programs_exit(void)
-{
-  for (int i = 0; i < TABLE; i++)
-    while (table[i]) {
-      cni_program *p = (cni_program *)table[i];
-      table[i] = p->next;
-      cni_free(p, sizeof *p + strlen(p->text) + 1);
-    }
-}
-
 const cni_program *cni_build_end(cni_builder *b)
 {
   char text[TEXT_MAX];
@@ -236,7 +229,7 @@ static bool parse_int(const char **s, int most, int *value)
 static bool parse_consts(const char **s, cni_program *p)
 {
   while (**s && **s != '|') {
-    char *end;
+    const char *end;
     cni_const *k = &p->consts[p->nconst];
     if (p->nconst++ == CNI_PROG_CONSTS) return false;
     k->attr = -1;
@@ -244,7 +237,7 @@ static bool parse_consts(const char **s, cni_program *p)
       ++*s;
       if (!parse_int(s, CN_MAX_ARGS, &k->attr)) return false;
     } else {
-      k->value = strtod(*s, &end);
+      k->value = cni_number_read(*s, &end);
       if (end == *s) return false;
       *s = end;
     }

@@ -36,6 +36,11 @@ typedef struct cni_prim_info {
   enum cni_kind kind;
 } cni_prim_info;
 extern const cni_prim_info cni_prims[CNI_PRIM_COUNT];
+/* Does it divide by its second operand? Zero is then an error for integers. */
+static inline bool cni_prim_divides(int prim)
+{
+  return prim == CNI_PW_fmod || prim == CNI_PW_remainder || prim == CNI_PW_floor_div || prim == CNI_PW_trunc_div;
+}
 
 enum { CNI_PROG_INPUTS = 12, CNI_PROG_CONSTS = 12, CNI_PROG_STEPS = 96, CNI_PROG_OUTS = 4 };
 
@@ -91,8 +96,9 @@ typedef struct cni_pointwise {
   int (*variant)(const cn_value *args);
   /* Writes the program; answers the result's register. */
   int (*build)(cni_builder *b, int variant);
-  /* Overrides the derived gradient: given registers, fills g[i] for each wanted input. */
-  void (*grad)(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g);
+  /* Overrides the derived gradient: given registers, fills g[i] for each input; what is not wanted falls away. Bit i
+   * of numbers: input i is a number, not a tensor (clamp then shares no gradient with it). */
+  void (*grad)(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g);
   const cni_program *made[8]; /* by variant, filled at first use */
 } cni_pointwise;
 
@@ -102,16 +108,16 @@ const cni_program *cni_program_of(const cn_call *call, double *consts);
 /* Finds or parses a program by its text (cni_program.text). NULL with the error set on nonsense. */
 const cni_program *cni_program_parse(const char *text);
 
-/* The gradient of a program with respect to the wanted inputs (bit mask). Its inputs are the gradients of the
- * results, then the inputs, then the results of the original program; uses[] says which of those (bit i: input i) it
- * reads. Its results are the gradients of the wanted inputs, in order; a register of -1 never occurs (zero is a
- * constant). */
+/* The gradient of a program with respect to the wanted inputs (bit mask); numbers as in cni_pointwise.grad. Its inputs
+ * are the gradients of the results, then the inputs, then the results of the original program; `uses` says which of
+ * those (bit i: input i) it reads. Its results are the gradients of the wanted inputs, in order; a register of -1 never
+ * occurs (zero is a constant). */
 typedef struct cni_program_grad {
   const cni_program *program;
   uint32_t uses;
   int source[CNI_PROG_INPUTS]; /* where the gradient program's input k comes from, as bit index of uses */
 } cni_program_grad;
 int cni_program_gradient(cni_program_grad *out, const cn_op *op, const cn_value *args, const cni_program *p,
-                         unsigned want);
+                         unsigned want, unsigned numbers);
 
 #endif

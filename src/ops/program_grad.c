@@ -156,19 +156,31 @@ static int narrow(cni_program_grad *out, cni_builder *b)
   return out->program ? CN_OK : CN_ERR_MEMORY;
 }
 
-static int make(cni_program_grad *out, const cni_pointwise *pw, int variant, const cni_program *p, unsigned want)
+/* One gradient: what it is of, and its program once made. */
+typedef struct entry {
+  struct entry *next;
+  const cni_program *p;
+  const cni_pointwise *pw; /* NULL unless it overrides the derivation */
+  unsigned want, numbers;
+  cni_program_grad grad;
+} entry;
+
+static int make(cni_program_grad *out, const entry *key, int variant)
 {
   walk w;
+  const cni_pointwise *pw = key->pw;
+  const cni_program *p = key->p;
+  unsigned want = key->want;
   int total = p->nout + p->nin + p->nout;
   if (total > CNI_PROG_INPUTS)
     return cni_fail(CN_ERR_UNSUPPORTED, "pointwise: a gradient program of %d inputs is too large", total);
   w.p = p;
   cni_build_begin(&w.b, total);
   int g[CNI_PROG_INPUTS];
-  if (pw && pw->grad) {
+  if (pw) {
     int in[CNI_PROG_INPUTS];
     for (int i = 0; i < p->nin; i++) in[i] = p->nout + i, g[i] = -1;
-    pw->grad(&w.b, variant, 0, in, p->nout + p->nin, want, g);
+    pw->grad(&w.b, variant, 0, in, p->nout + p->nin, key->numbers, g);
   } else {
     derive(&w, want);
     for (int i = 0; i < p->nin; i++) g[i] = w.adjoint[i];
@@ -182,52 +194,46 @@ static int make(cni_program_grad *out, const cni_pointwise *pw, int variant, con
   return narrow(out, &w.b);
 }
 
-/* ---- cache ---- */
-
-typedef struct entry {
-  struct entry *next;
-  const cni_program *p;
-  const cni_pointwise *pw;
-  unsigned want;
-  cni_program_grad grad;
-} entry;
+/* ---- cache: as with programs, entries live as long as the process ---- */
 
 enum { TABLE = 512 };
 static entry *table[TABLE];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
+static const entry *find(size_t slot, const entry *key)
+{
+  const entry *e = table[slot];
+  while (e && (e->p != key->p || e->want != key->want || e->pw != key->pw || e->numbers != key->numbers)) e = e->next;
+  return e;
+}
+
 int cni_program_gradient(cni_program_grad *out, const cn_op *op, const cn_value *args, const cni_program *p,
-                         unsigned want)
+                         unsigned want, unsigned numbers)
 {
   const cni_pointwise *pw = op ? op->pointwise : NULL;
   if (pw && !pw->grad) pw = NULL;
+  entry key = {NULL, p, pw, want, pw ? numbers : 0, {0}};
   size_t slot = (p->hash ^ want * 0x9e3779b9u) % TABLE;
   pthread_mutex_lock(&lock);
-  entry *e = table[slot];
-  while (e && (e->p != p || e->want != want || e->pw != pw)) e = e->next;
+  const entry *found = find(slot, &key);
   pthread_mutex_unlock(&lock);
-  if (e) {
-    *out = e->grad;
+  if (found) {
+    *out = found->grad;
     return CN_OK;
   }
-  int variant = pw && pw->variant ? pw->variant(args) : 0;
-  int status = make(out, pw, variant, p, want);
-  if (status) return cn_err();
-  if (!(e = cni_alloc(sizeof *e))) return CN_ERR_MEMORY;
-  *e = (entry){NULL, p, pw, want, *out};
+  if (make(&key.grad, &key, pw && pw->variant ? pw->variant(args) : 0)) return cn_err();
+  entry *made = cni_alloc(sizeof *made);
+  if (!made) return CN_ERR_MEMORY;
+  *made = key;
+  *out = key.grad;
   pthread_mutex_lock(&lock);
-  e->next = table[slot];
-  table[slot] = e;
+  if ((found = find(slot, &key))) { /* another thread was first */
+    pthread_mutex_unlock(&lock);
+    cni_free(made, sizeof *made);
+    return CN_OK;
+  }
+  made->next = table[slot];
+  table[slot] = made;
   pthread_mutex_unlock(&lock);
   return CN_OK;
-}
-
-void cni_program_grads_exit(void)
-{
-  for (int i = 0; i < TABLE; i++)
-    while (table[i]) {
-      entry *e = table[i];
-      table[i] = e->next;
-      cni_free(e, sizeof *e);
-    }
 }

@@ -4,27 +4,24 @@
  * A builder gets the inputs as registers 0, 1, 2 and attributes by ATTR(parameter). Invariant: a program's shape
  * depends on the variant only; attribute values are filled in per call. */
 #include <cairn/ops.h>
-#include <math.h>
 
 #include "build.h"
 #include "families.h"
 #include "infer.h"
 #include "pointwise.h"
 
-#define IN0 0
-#define IN1 1
-#define IN2 2
 #define CHECKED_PROGRAM(name, rule) \
   .flags = CN_OP_ALIAS_SAFE, .infer = rule, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
 #define PROGRAM(name) CHECKED_PROGRAM(name, cni_pointwise_infer)
 
-/* ---- arithmetic with attributes ---- */
+/* An op that is one formula of its inputs, with the derived gradient. */
+#define FORMULA(name, kind, nin, formula) \
+  static int build_##name(cni_builder *b, int variant) { return (void)variant, (formula); } \
+  static cni_pointwise pw_##name = {CNI_##kind, nin, NULL, build_##name, NULL, {0}};
 
-static int alpha_variant(const cn_value *args)
-{
-  double alpha = cni_arg_float(args, 2);
-  return alpha < 1 || alpha > 1 || alpha != alpha;
-}
+/* ---- arithmetic ---- */
+
+static int alpha_variant(const cn_value *args) { return cni_arg_float(args, 2) != 1; }
 
 static int build_add(cni_builder *b, int scaled) { return ADD(IN0, scaled ? MUL(IN1, ATTR(2)) : IN1); }
 static cni_pointwise pw_add = {CNI_NUM, 2, alpha_variant, build_add, NULL, {0}};
@@ -32,37 +29,20 @@ static cni_pointwise pw_add = {CNI_NUM, 2, alpha_variant, build_add, NULL, {0}};
 static int build_sub(cni_builder *b, int scaled) { return SUB(IN0, scaled ? MUL(IN1, ATTR(2)) : IN1); }
 static cni_pointwise pw_sub = {CNI_SGN, 2, alpha_variant, build_sub, NULL, {0}};
 
-static int build_true_divide(cni_builder *b, int variant) { return (void)variant, DIV(IN0, IN1); }
-static cni_pointwise pw_true_divide = {CNI_FLT, 2, NULL, build_true_divide, NULL, {0}};
-
-static int build_floor_divide(cni_builder *b, int variant) { return (void)variant, FLOOR_DIV(IN0, IN1); }
-static cni_pointwise pw_floor_divide = {CNI_SGN, 2, NULL, build_floor_divide, NULL, {0}};
-
-static int build_trunc_divide(cni_builder *b, int variant) { return (void)variant, TRUNC_DIV(IN0, IN1); }
-static cni_pointwise pw_trunc_divide = {CNI_SGN, 2, NULL, build_trunc_divide, NULL, {0}};
-
-static int build_pow(cni_builder *b, int variant) { return (void)variant, POW(IN0, IN1); }
-static cni_pointwise pw_pow = {CNI_NUM, 2, NULL, build_pow, NULL, {0}};
-
-static int build_where(cni_builder *b, int variant) { return (void)variant, WHERE(IN0, IN1, IN2); }
-static cni_pointwise pw_where = {CNI_SEL, 3, NULL, build_where, NULL, {0}};
-
-static int build_shift_left(cni_builder *b, int variant) { return (void)variant, OP2(shift_left, IN0, IN1); }
-static cni_pointwise pw_shift_left = {CNI_BIT, 2, NULL, build_shift_left, NULL, {0}};
-
-static int build_shift_right(cni_builder *b, int variant) { return (void)variant, OP2(shift_right, IN0, IN1); }
-static cni_pointwise pw_shift_right = {CNI_BIT, 2, NULL, build_shift_right, NULL, {0}};
-
-static int build_invert(cni_builder *b, int variant) { return (void)variant, OP1(invert, IN0); }
-static cni_pointwise pw_invert = {CNI_BIT, 1, NULL, build_invert, NULL, {0}};
-
-static bool is_whole(double x) { return !(x < floor(x)) && !(x > floor(x)); }
+FORMULA(true_divide, FLT, 2, DIV(IN0, IN1))
+FORMULA(floor_divide, SGN, 2, FLOOR_DIV(IN0, IN1))
+FORMULA(trunc_divide, SGN, 2, TRUNC_DIV(IN0, IN1))
+FORMULA(pow, NUM, 2, POW(IN0, IN1))
+FORMULA(where, SEL, 3, WHERE(IN0, IN1, IN2))
+FORMULA(shift_left, BIT, 2, OP2(shift_left, IN0, IN1))
+FORMULA(shift_right, BIT, 2, OP2(shift_right, IN0, IN1))
+FORMULA(invert, BIT, 1, OP1(invert, IN0))
 
 /* add and sub of integers: a fractional alpha would be cut off. */
 static int scaled_infer(cn_call *c)
 {
   int status = cni_pointwise_infer(c);
-  if (status || cni_dtype_is_float(c->compute) || is_whole(cni_arg_float(c->args, 2))) return status;
+  if (status || cni_dtype_is_float(c->compute) || cni_is_whole(cni_arg_float(c->args, 2))) return status;
   return cn_call_fail(c, CN_ERR_VALUE, "alpha must be an integer for integer tensors, not %g",
                       cni_arg_float(c->args, 2));
 }
@@ -91,26 +71,17 @@ static int build_lerp(cni_builder *b, int variant)
   int diff = SUB(IN1, IN0); /* two forms, so that weight 1 gives end exactly */
   return WHERE(LT(ABS(IN2), K(0.5)), ADD(IN0, MUL(IN2, diff)), SUB(IN1, MUL(diff, SUB(K(1), IN2))));
 }
-static void grad_lerp(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_lerp(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
+  (void)variant, (void)Y, (void)numbers;
   g[0] = MUL(G, SUB(K(1), in[2]));
   g[1] = MUL(G, in[2]);
   g[2] = MUL(G, SUB(in[1], in[0]));
 }
 static cni_pointwise pw_lerp = {CNI_NUM, 3, NULL, build_lerp, grad_lerp, {0}};
 
-static int build_addcmul(cni_builder *b, int variant)
-{
-  return (void)variant, ADD(IN0, MUL(ATTR(3), MUL(IN1, IN2)));
-}
-static cni_pointwise pw_addcmul = {CNI_NUM, 3, NULL, build_addcmul, NULL, {0}};
-
-static int build_addcdiv(cni_builder *b, int variant)
-{
-  return (void)variant, ADD(IN0, MUL(ATTR(3), DIV(IN1, IN2)));
-}
-static cni_pointwise pw_addcdiv = {CNI_FLT, 3, NULL, build_addcdiv, NULL, {0}};
+FORMULA(addcmul, NUM, 3, ADD(IN0, MUL(ATTR(3), MUL(IN1, IN2))))
+FORMULA(addcdiv, FLT, 3, ADD(IN0, MUL(ATTR(3), DIV(IN1, IN2))))
 
 /* round(x, decimals): scaled before and after; the gradient is zero either way. */
 static int round_variant(const cn_value *args) { return cni_arg_int(args, 1) != 0 ? 1 : 0; }
@@ -120,9 +91,9 @@ static int build_round(cni_builder *b, int scaled)
   int ten = POW(K(10), ATTR(1));
   return DIV(RINT(MUL(IN0, ten)), ten);
 }
-static void grad_zero(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_zero(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)G, (void)in, (void)Y, (void)want;
+  (void)variant, (void)G, (void)in, (void)Y, (void)numbers;
   g[0] = K(0);
 }
 static cni_pointwise pw_round = {CNI_NUM, 1, round_variant, build_round, grad_zero, {0}};
@@ -134,34 +105,41 @@ static int round_infer(cn_call *c)
                       cn_dtype_name((cn_dtype)c->in[0]->d.dtype));
 }
 
-/* ---- clamps: the gradient passes where the value was not cut, bounds included ---- */
+/* ---- clamps: a number as bound gets no gradient, and at it none passes; a tensor shares it at ties ---- */
 
 static int build_clamp_min(cni_builder *b, int variant) { return (void)variant, MAXIMUM(IN0, IN1); }
-static void grad_clamp_min(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_clamp_min(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
-  g[0] = WHERE(GE(in[0], in[1]), G, K(0));
-  g[1] = WHERE(LT(in[0], in[1]), G, K(0));
+  (void)variant, (void)Y;
+  int share = WHERE(EQ(in[0], in[1]), MUL(G, K(0.5)), G);
+  g[0] = numbers & 2 ? WHERE(GT(in[0], in[1]), G, K(0)) : WHERE(LT(in[0], in[1]), K(0), share);
+  g[1] = WHERE(GT(in[0], in[1]), K(0), share);
 }
 static cni_pointwise pw_clamp_min = {CNI_NUM, 2, NULL, build_clamp_min, grad_clamp_min, {0}};
 
 static int build_clamp_max(cni_builder *b, int variant) { return (void)variant, MINIMUM(IN0, IN1); }
-static void grad_clamp_max(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_clamp_max(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
-  g[0] = WHERE(LE(in[0], in[1]), G, K(0));
-  g[1] = WHERE(GT(in[0], in[1]), G, K(0));
+  (void)variant, (void)Y;
+  int share = WHERE(EQ(in[0], in[1]), MUL(G, K(0.5)), G);
+  g[0] = numbers & 2 ? WHERE(LT(in[0], in[1]), G, K(0)) : WHERE(GT(in[0], in[1]), K(0), share);
+  g[1] = WHERE(LT(in[0], in[1]), K(0), share);
 }
 static cni_pointwise pw_clamp_max = {CNI_NUM, 2, NULL, build_clamp_max, grad_clamp_max, {0}};
 
+/* Tensors: where all three meet x takes the whole gradient; where the bounds cross, max does. */
 static int build_clamp_both(cni_builder *b, int variant) { return (void)variant, MINIMUM(MAXIMUM(IN0, IN1), IN2); }
-static void grad_clamp_both(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_clamp_both(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
-  int low = LT(in[0], in[1]), high = GT(in[0], in[2]), crossed = LT(in[2], in[1]);
-  g[0] = WHERE(LOGICAL_AND(GE(in[0], in[1]), LE(in[0], in[2])), G, K(0));
-  g[1] = WHERE(LOGICAL_AND(low, GE(in[2], in[1])), G, K(0));
-  g[2] = WHERE(LOGICAL_OR(high, crossed), G, K(0));
+  (void)variant, (void)Y;
+  int x = in[0], low = in[1], high = in[2], half = MUL(G, K(0.5));
+  int above = GT(x, low), below = LT(x, high), ordered = LE(low, high);
+  int at_low = LOGICAL_AND(EQ(x, low), below), at_high = LOGICAL_AND(EQ(x, high), above);
+  int cut = LOGICAL_OR(LT(x, low), GT(x, high));
+  g[0] = (numbers & 6) == 6 ? WHERE(LOGICAL_AND(above, below), G, K(0))
+                            : WHERE(cut, K(0), WHERE(LOGICAL_OR(at_low, at_high), half, G));
+  g[1] = WHERE(at_low, half, WHERE(LOGICAL_AND(LT(x, low), ordered), G, K(0)));
+  g[2] = WHERE(at_high, half, WHERE(LOGICAL_OR(LOGICAL_AND(GT(x, high), ordered), LT(high, low)), G, K(0)));
 }
 static cni_pointwise pw_clamp_both = {CNI_NUM, 3, NULL, build_clamp_both, grad_clamp_both, {0}};
 
@@ -183,8 +161,7 @@ static int build_gelu(cni_builder *b, int tanh_form)
 }
 static cni_pointwise pw_gelu = {CNI_FLT, 1, gelu_variant, build_gelu, NULL, {0}};
 
-static int build_silu(cni_builder *b, int variant) { return (void)variant, MUL(IN0, SIGMOID(IN0)); }
-static cni_pointwise pw_silu = {CNI_FLT, 1, NULL, build_silu, NULL, {0}};
+FORMULA(silu, FLT, 1, MUL(IN0, SIGMOID(IN0)))
 
 /* log(1 + exp(bx)) / b, linear above the threshold; the dead branch must not overflow into NaN gradients. */
 static int build_softplus(cni_builder *b, int variant)
@@ -193,9 +170,9 @@ static int build_softplus(cni_builder *b, int variant)
   int scaled = MUL(IN0, ATTR(1));
   return WHERE(GT(scaled, ATTR(2)), IN0, DIV(LOG1P(EXP(scaled)), ATTR(1)));
 }
-static void grad_softplus(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_softplus(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
+  (void)variant, (void)Y, (void)numbers;
   int scaled = MUL(in[0], ATTR(1));
   g[0] = WHERE(GT(scaled, ATTR(2)), G, MUL(G, SIGMOID(scaled)));
 }
@@ -214,18 +191,14 @@ static int build_logsigmoid(cni_builder *b, int variant)
 {
   return (void)variant, SUB(MINIMUM(IN0, K(0)), LOG1P(EXP(NEG(ABS(IN0)))));
 }
-static void grad_logsigmoid(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_logsigmoid(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
+  (void)variant, (void)Y, (void)numbers;
   g[0] = MUL(G, SIGMOID(NEG(in[0])));
 }
 static cni_pointwise pw_logsigmoid = {CNI_FLT, 1, NULL, build_logsigmoid, grad_logsigmoid, {0}};
 
-static int build_leaky_relu(cni_builder *b, int variant)
-{
-  return (void)variant, WHERE(GT(IN0, K(0)), IN0, MUL(IN0, ATTR(1)));
-}
-static cni_pointwise pw_leaky_relu = {CNI_FLT, 1, NULL, build_leaky_relu, NULL, {0}};
+FORMULA(leaky_relu, FLT, 1, WHERE(GT(IN0, K(0)), IN0, MUL(IN0, ATTR(1))))
 
 /* scale * (x > 0 ? x : alpha * (exp(x * input_scale) - 1)); exp only sees x <= 0, so its gradient stays finite. */
 static int build_elu(cni_builder *b, int variant)
@@ -234,11 +207,11 @@ static int build_elu(cni_builder *b, int variant)
   int negative = MUL(ATTR(1), EXPM1(MUL(MINIMUM(IN0, K(0)), ATTR(3))));
   return MUL(ATTR(2), WHERE(GT(IN0, K(0)), IN0, negative));
 }
-static void grad_elu(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_elu(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
+  (void)variant, (void)Y, (void)numbers;
   int slope = MUL(MUL(ATTR(1), ATTR(3)), EXP(MUL(MINIMUM(in[0], K(0)), ATTR(3))));
-  g[0] = MUL(G, MUL(ATTR(2), WHERE(GT(in[0], K(0)), K(1), slope)));
+  g[0] = MUL(G, MUL(ATTR(2), WHERE(LE(in[0], K(0)), slope, K(1))));
 }
 static cni_pointwise pw_elu = {CNI_FLT, 1, NULL, build_elu, grad_elu, {0}};
 
@@ -246,10 +219,10 @@ static int build_hardtanh(cni_builder *b, int variant)
 {
   return (void)variant, MINIMUM(MAXIMUM(IN0, ATTR(1)), ATTR(2));
 }
-static void grad_hardtanh(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_hardtanh(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
-  g[0] = WHERE(LOGICAL_AND(GT(in[0], ATTR(1)), LT(in[0], ATTR(2))), G, K(0));
+  (void)variant, (void)Y, (void)numbers;
+  g[0] = WHERE(LOGICAL_OR(LE(in[0], ATTR(1)), GE(in[0], ATTR(2))), K(0), G); /* NaN passes it */
 }
 static cni_pointwise pw_hardtanh = {CNI_NUM, 1, NULL, build_hardtanh, grad_hardtanh, {0}};
 
@@ -257,9 +230,9 @@ static int build_hardsigmoid(cni_builder *b, int variant)
 {
   return (void)variant, DIV(MINIMUM(MAXIMUM(ADD(IN0, K(3)), K(0)), K(6)), K(6));
 }
-static void grad_hardsigmoid(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_hardsigmoid(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
+  (void)variant, (void)Y, (void)numbers;
   g[0] = WHERE(LOGICAL_AND(GT(in[0], K(-3)), LT(in[0], K(3))), DIV(G, K(6)), K(0));
 }
 static cni_pointwise pw_hardsigmoid = {CNI_FLT, 1, NULL, build_hardsigmoid, grad_hardsigmoid, {0}};
@@ -268,9 +241,9 @@ static int build_hardswish(cni_builder *b, int variant)
 {
   return (void)variant, DIV(MUL(IN0, MINIMUM(MAXIMUM(ADD(IN0, K(3)), K(0)), K(6))), K(6));
 }
-static void grad_hardswish(cni_builder *b, int variant, int G, const int *in, int Y, unsigned want, int *g)
+static void grad_hardswish(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
-  (void)variant, (void)Y, (void)want;
+  (void)variant, (void)Y, (void)numbers;
   int inner = MUL(G, ADD(DIV(in[0], K(3)), K(0.5)));
   g[0] = WHERE(LE(in[0], K(-3)), K(0), WHERE(LT(in[0], K(3)), inner, G));
 }
@@ -313,99 +286,101 @@ static int relu6_decompose(cn_call *c)
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_program_ops[] = {
-    {.sig = "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor ; method inplace",
-     .doc = "input + alpha * other, broadcast.",
-     CHECKED_PROGRAM(add, scaled_infer)},
-    {.sig = "sub(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor ; method inplace",
-     .doc = "input - alpha * other, broadcast.",
-     CHECKED_PROGRAM(sub, scaled_infer)},
-    {.sig = "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> Tensor ; method inplace",
-     .doc = "input / other, broadcast; rounding_mode 'floor' rounds down, 'trunc' towards zero.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = div_decompose},
-    {.sig = "clamp(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor ; method inplace",
-     .doc = "input cut to [min, max]; either bound may be absent.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = clamp_decompose},
-    {.sig = "relu6(Tensor input) -> Tensor ; nn",
-     .doc = "x cut to [0, 6].",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = relu6_decompose},
-    {.sig = "true_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
-     .doc = "input / other as floating-point numbers, broadcast.",
-     PROGRAM(true_divide)},
-    {.sig = "floor_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
-     .doc = "Quotient rounded down. An integer division by zero is an error.",
-     PROGRAM(floor_divide)},
-    {.sig = "trunc_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
-     .doc = "Quotient rounded towards zero. An integer division by zero is an error.",
-     PROGRAM(trunc_divide)},
-    {.sig = "pow(Tensor input, Tensor exponent) -> Tensor ; method inplace",
-     .doc = "input to the power of exponent, broadcast.",
-     CHECKED_PROGRAM(pow, pow_infer)},
-    {.sig = "invert(Tensor input) -> Tensor",
-     .doc = "Inverts each bit of integers. What bitwise_not runs on them.",
-     PROGRAM(invert)},
-    {.sig = "bitwise_not(Tensor input) -> Tensor ; method inplace",
-     .doc = "Inverts each bit; for bool, logical not.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = bitwise_not_decompose},
-    {.sig = "where(Tensor condition, Tensor input, Tensor other) -> Tensor ; method",
-     .doc = "input where condition is true (non-zero), other elsewhere; all three broadcast.",
-     PROGRAM(where)},
-    {.sig = "bitwise_left_shift(Tensor input, Tensor other) -> Tensor ; method inplace",
-     .doc = "Integers shifted left; a shift by a negative number or by 64 and more gives 0.",
-     PROGRAM(shift_left)},
-    {.sig = "bitwise_right_shift(Tensor input, Tensor other) -> Tensor ; method inplace",
-     .doc = "Integers shifted right, keeping the sign; a shift by a negative number or by 64 and more gives 0 or -1.",
-     PROGRAM(shift_right)},
-    {.sig = "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor ; method inplace",
-     .doc = "input + weight * (end - input).",
-     PROGRAM(lerp)},
-    {.sig = "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor ; method inplace",
-     .doc = "input + value * tensor1 * tensor2.",
-     PROGRAM(addcmul)},
-    {.sig = "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor ; method inplace",
-     .doc = "input + value * tensor1 / tensor2.",
-     CHECKED_PROGRAM(addcdiv, addcdiv_infer)},
-    {.sig = "round(Tensor input, *, int decimals=0) -> Tensor ; method inplace",
-     .doc = "Nearest number with that many decimals; ties go to even.",
-     CHECKED_PROGRAM(round, round_infer)},
-    {.sig = "clamp_min(Tensor input, Tensor min) -> Tensor ; method inplace",
-     .doc = "input, but not below min.",
-     PROGRAM(clamp_min)},
-    {.sig = "clamp_max(Tensor input, Tensor max) -> Tensor ; method inplace",
-     .doc = "input, but not above max.",
-     PROGRAM(clamp_max)},
-    {.sig = "clamp_both(Tensor input, Tensor min, Tensor max) -> Tensor",
-     .doc = "input cut to [min, max]; max where the bounds cross. What clamp with both bounds runs.",
-     PROGRAM(clamp_both)},
-    {.sig = "gelu(Tensor input, *, str approximate='none') -> Tensor ; nn",
-     .doc = "Gaussian error linear unit: x * Phi(x); approximate 'tanh' uses the tanh form.",
-     PROGRAM(gelu)},
-    {.sig = "silu(Tensor input) -> Tensor ; nn inplace", .doc = "x * sigmoid(x).", PROGRAM(silu)},
-    {.sig = "softplus(Tensor input, float beta=1, float threshold=20) -> Tensor ; nn",
-     .doc = "log(1 + exp(beta * x)) / beta; x itself where beta * x is above threshold.",
-     PROGRAM(softplus)},
-    {.sig = "mish(Tensor input) -> Tensor ; nn inplace", .doc = "x * tanh(softplus(x)).", PROGRAM(mish)},
-    {.sig = "logsigmoid(Tensor input) -> Tensor ; nn",
-     .doc = "log(sigmoid(x)), exact for large |x|.",
-     PROGRAM(logsigmoid)},
-    {.sig = "leaky_relu(Tensor input, float negative_slope=0.01) -> Tensor ; nn inplace",
-     .doc = "x where positive, negative_slope * x elsewhere.",
-     PROGRAM(leaky_relu)},
-    {.sig = "elu(Tensor input, float alpha=1, float scale=1, float input_scale=1) -> Tensor ; nn inplace",
-     .doc = "scale * x where positive, scale * alpha * (exp(input_scale * x) - 1) elsewhere.",
-     PROGRAM(elu)},
-    {.sig = "hardtanh(Tensor input, float min_val=-1, float max_val=1) -> Tensor ; nn inplace",
-     .doc = "x cut to [min_val, max_val].",
-     PROGRAM(hardtanh)},
-    {.sig = "hardsigmoid(Tensor input) -> Tensor ; nn inplace",
-     .doc = "min(max(x + 3, 0), 6) / 6.",
-     PROGRAM(hardsigmoid)},
-    {.sig = "hardswish(Tensor input) -> Tensor ; nn inplace",
-     .doc = "x * min(max(x + 3, 0), 6) / 6.",
-     PROGRAM(hardswish)},
+  {.sig = "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor ; method inplace",
+   .doc = "input + alpha * other, broadcast.",
+   CHECKED_PROGRAM(add, scaled_infer)},
+  {.sig = "sub(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor ; method inplace",
+   .doc = "input - alpha * other, broadcast.",
+   CHECKED_PROGRAM(sub, scaled_infer)},
+  {.sig = "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> Tensor ; method inplace",
+   .doc = "input / other, broadcast; rounding_mode 'floor' rounds down, 'trunc' towards zero.",
+   .flags = CN_OP_COMPOSITE, .decompose = div_decompose},
+  {.sig = "clamp(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor ; method inplace",
+   .doc = "input cut to [min, max]; either bound may be absent.",
+   .flags = CN_OP_COMPOSITE, .decompose = clamp_decompose},
+  {.sig = "relu6(Tensor input) -> Tensor ; nn",
+   .doc = "x cut to [0, 6].",
+   .flags = CN_OP_COMPOSITE, .decompose = relu6_decompose},
+  {.sig = "true_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
+   .doc = "input / other as floating-point numbers, broadcast.",
+   PROGRAM(true_divide)},
+  {.sig = "floor_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
+   .doc = "Quotient rounded down. An integer division by zero is an error.",
+   PROGRAM(floor_divide)},
+  {.sig = "trunc_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
+   .doc = "Quotient rounded towards zero. An integer division by zero is an error.",
+   PROGRAM(trunc_divide)},
+  {.sig = "pow(Tensor input, Tensor exponent) -> Tensor ; method inplace",
+   .doc = "input to the power of exponent, broadcast.",
+   CHECKED_PROGRAM(pow, pow_infer)},
+  {.sig = "invert(Tensor input) -> Tensor ; internal",
+   .doc = "Inverts each bit of integers. What bitwise_not runs on them.",
+   PROGRAM(invert)},
+  {.sig = "bitwise_not(Tensor input) -> Tensor ; method inplace",
+   .doc = "Inverts each bit; for bool, logical not.",
+   .flags = CN_OP_COMPOSITE, .decompose = bitwise_not_decompose},
+  {.sig = "where(Tensor condition, Tensor input, Tensor other) -> Tensor ; method",
+   .doc = "input where condition is true (non-zero), other elsewhere; all three broadcast.",
+   PROGRAM(where)},
+  {.sig = "bitwise_left_shift(Tensor input, Tensor other) -> Tensor ; method inplace",
+   .doc = "Integers shifted left; a shift by a negative number or by 64 and more gives 0.",
+   PROGRAM(shift_left)},
+  {.sig = "bitwise_right_shift(Tensor input, Tensor other) -> Tensor ; method inplace",
+   .doc = "Integers shifted right, keeping the sign; a shift by a negative number or by 64 and more gives 0 or -1.",
+   PROGRAM(shift_right)},
+  {.sig = "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor ; method inplace",
+   .doc = "input + weight * (end - input).",
+   PROGRAM(lerp)},
+  {.sig = "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor ; method inplace",
+   .doc = "input + value * tensor1 * tensor2.",
+   PROGRAM(addcmul)},
+  {.sig = "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor ; method inplace",
+   .doc = "input + value * tensor1 / tensor2.",
+   CHECKED_PROGRAM(addcdiv, addcdiv_infer)},
+  {.sig = "round(Tensor input, *, int decimals=0) -> Tensor ; method inplace",
+   .doc = "Nearest number with that many decimals; ties go to even.",
+   CHECKED_PROGRAM(round, round_infer)},
+  {.sig = "clamp_min(Tensor input, Tensor min) -> Tensor ; method inplace",
+   .doc = "input, but not below min.",
+   PROGRAM(clamp_min)},
+  {.sig = "clamp_max(Tensor input, Tensor max) -> Tensor ; method inplace",
+   .doc = "input, but not above max.",
+   PROGRAM(clamp_max)},
+  {.sig = "clamp_both(Tensor input, Tensor min, Tensor max) -> Tensor ; internal",
+   .doc = "input cut to [min, max]; max where the bounds cross. What clamp with both bounds runs.",
+   PROGRAM(clamp_both)},
+  {.sig = "gelu(Tensor input, *, str approximate='none') -> Tensor ; nn",
+   .doc = "Gaussian error linear unit: x * Phi(x); approximate 'tanh' uses the tanh form.",
+   PROGRAM(gelu)},
+  {.sig = "silu(Tensor input) -> Tensor ; nn inplace",
+   .doc = "x * sigmoid(x).",
+   PROGRAM(silu)},
+  {.sig = "softplus(Tensor input, float beta=1, float threshold=20) -> Tensor ; nn",
+   .doc = "log(1 + exp(beta * x)) / beta; x itself where beta * x is above threshold.",
+   PROGRAM(softplus)},
+  {.sig = "mish(Tensor input) -> Tensor ; nn inplace",
+   .doc = "x * tanh(softplus(x)).",
+   PROGRAM(mish)},
+  {.sig = "logsigmoid(Tensor input) -> Tensor ; nn",
+   .doc = "log(sigmoid(x)), exact for large |x|.",
+   PROGRAM(logsigmoid)},
+  {.sig = "leaky_relu(Tensor input, float negative_slope=0.01) -> Tensor ; nn inplace",
+   .doc = "x where positive, negative_slope * x elsewhere.",
+   PROGRAM(leaky_relu)},
+  {.sig = "elu(Tensor input, float alpha=1, float scale=1, float input_scale=1) -> Tensor ; nn inplace",
+   .doc = "scale * x where positive, scale * alpha * (exp(input_scale * x) - 1) elsewhere.",
+   PROGRAM(elu)},
+  {.sig = "hardtanh(Tensor input, float min_val=-1, float max_val=1) -> Tensor ; nn inplace",
+   .doc = "x cut to [min_val, max_val].",
+   PROGRAM(hardtanh)},
+  {.sig = "hardsigmoid(Tensor input) -> Tensor ; nn inplace",
+   .doc = "min(max(x + 3, 0), 6) / 6.",
+   PROGRAM(hardsigmoid)},
+  {.sig = "hardswish(Tensor input) -> Tensor ; nn inplace",
+   .doc = "x * min(max(x + 3, 0), 6) / 6.",
+   PROGRAM(hardswish)},
 };
+/* clang-format on */
 CNI_FAMILY(program);

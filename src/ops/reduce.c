@@ -7,7 +7,6 @@
 #include <cairn/ops.h>
 
 #include "families.h"
-#include "infer.h"
 #include "reduce.h"
 
 /* ---- shapes, shared with the statistics in reduce_stat.c ---- */
@@ -35,11 +34,11 @@ uint32_t cni_vjp_mask(const cn_value *dims, int ndim)
   return mask;
 }
 
-int64_t cni_reduced_count(const cn_meta *x, uint32_t mask)
+int64_t cni_reduced_count(int ndim, const int64_t *shape, uint32_t mask)
 {
   int64_t n = 1;
-  for (int k = 0; k < x->ndim; k++)
-    if (mask >> k & 1) n *= x->shape[k];
+  for (int k = 0; k < ndim; k++)
+    if (mask >> k & 1) n *= shape[k];
   return n;
 }
 
@@ -64,16 +63,19 @@ int cni_check_computes(const cn_call *c, int dtype)
                       cni_dtype_valid(dtype) ? cn_dtype_name((cn_dtype)dtype) : "this type");
 }
 
+int cni_sum_type(const cn_call *c, int param)
+{
+  int dtype = c->in[0]->d.dtype;
+  return !cni_arg_none(c->args, param) ? (int)c->args[param].u.i : cni_dtype_is_float(dtype) ? dtype : CN_I64;
+}
+
 /* ---- sum and mean: (input, dim, keepdim, dtype) ---- */
 
 static int sum_infer(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
-  int dtype = !cni_arg_none(c->args, 3)      ? (int)c->args[3].u.i
-              : cni_dtype_is_float(d->dtype) ? d->dtype
-                                             : CN_I64;
   uint32_t mask;
-  int status = cni_dims_mask(c, &c->args[1], d->ndim, &mask);
+  int dtype = cni_sum_type(c, 3), status = cni_dims_mask(c, &c->args[1], d->ndim, &mask);
   if (!status) status = cni_check_computes(c, d->dtype);
   if (!status) status = cni_check_computes(c, dtype);
   return status ? status : cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 2), dtype);
@@ -99,7 +101,7 @@ static int mean_vjp(cn_vjp *v)
 {
   const cn_meta *x = &v->in_meta[0];
   uint32_t mask = cni_vjp_mask(&v->args[1], x->ndim);
-  cn_tensor *g = cn_true_divide(v->g[0], cn_int(cni_reduced_count(x, mask)));
+  cn_tensor *g = cn_true_divide(v->g[0], cn_int(cni_reduced_count(x->ndim, x->shape, mask)));
   v->gin[0] = cni_spread(g, x, mask, cni_arg_bool(v->args, 2));
   return cn_err();
 }
@@ -116,33 +118,26 @@ cn_ints cni_dims_list(uint32_t mask, int ndim, int64_t *room)
 static int mean_decompose(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
-  cn_meta m = {d->dtype, d->ndim, d->device, d->shape};
   int64_t room[CN_MAX_DIMS];
   uint32_t mask = cni_vjp_mask(&c->args[1], d->ndim);
   cn_tensor *sum = cn_sum(c->in[0], .dim = cni_dims_list(mask, d->ndim, room),
                           .keepdim = cni_arg_bool(c->args, 2), .dtype = (cn_dtype)c->spec[0].dtype);
-  c->out[0] = cn_true_divide(sum, cn_int(cni_reduced_count(&m, mask)));
+  c->out[0] = cn_true_divide(sum, cn_int(cni_reduced_count(d->ndim, d->shape, mask)));
   return cn_err();
 }
 
 /* ---- prod: (input, dtype) and (input, dim, keepdim, dtype) ---- */
 
-static int prod_dtype(const cn_call *c, int param)
-{
-  int dtype = c->in[0]->d.dtype;
-  return !cni_arg_none(c->args, param) ? (int)c->args[param].u.i : cni_dtype_is_float(dtype) ? dtype : CN_I64;
-}
-
 static int prod_infer(cn_call *c)
 {
-  int dtype = prod_dtype(c, 1), status = cni_check_computes(c, c->in[0]->d.dtype);
+  int dtype = cni_sum_type(c, 1), status = cni_check_computes(c, c->in[0]->d.dtype);
   if (!status) status = cni_check_computes(c, dtype);
   return status ? status : cn_call_result(c, 0, dtype, 0, NULL);
 }
 
 static int prod_dim_infer(cn_call *c)
 {
-  int dtype = prod_dtype(c, 3), status = cni_check_computes(c, c->in[0]->d.dtype);
+  int dtype = cni_sum_type(c, 3), status = cni_check_computes(c, c->in[0]->d.dtype);
   uint32_t mask;
   if (!status) status = cni_check_computes(c, dtype);
   if (!status) status = cni_dims_mask(c, &c->args[1], c->in[0]->d.ndim, &mask);
@@ -167,8 +162,7 @@ static cn_tensor *products_of_others(cn_tensor *x, int64_t dim)
 static int prod_vjp(cn_vjp *v)
 {
   const cn_meta *m = &v->in_meta[0];
-  cn_tensor *x =
-      cn_dtype_of(v->in[0]) == cn_dtype_of(v->g[0]) ? v->in[0] : cn_cast(v->in[0], cn_dtype_of(v->g[0]));
+  cn_tensor *x = cni_in_type(v->in[0], v->g[0]->d.dtype);
   if (cn_numel(x) == 0) return CN_OK;
   cn_tensor *others = products_of_others(cn_reshape(x, CN_SHAPE(-1)), 0);
   v->gin[0] = cn_mul(v->g[0], cn_reshape(others, m->shape, (size_t)m->ndim));
@@ -180,8 +174,7 @@ static int prod_dim_vjp(cn_vjp *v)
   const cn_meta *m = &v->in_meta[0];
   uint32_t mask = cni_vjp_mask(&v->args[1], m->ndim);
   int64_t dim = __builtin_ctz(mask);
-  cn_tensor *x =
-      cn_dtype_of(v->in[0]) == cn_dtype_of(v->g[0]) ? v->in[0] : cn_cast(v->in[0], cn_dtype_of(v->g[0]));
+  cn_tensor *x = cni_in_type(v->in[0], v->g[0]->d.dtype);
   cn_tensor *g = cni_with_dims(v->g[0], m->ndim, mask, cni_arg_bool(v->args, 2));
   if (cn_numel(x) == 0) return CN_OK;
   v->gin[0] = m->ndim ? cn_mul(g, products_of_others(x, dim)) : g;
@@ -215,12 +208,13 @@ static int extreme_infer(cn_call *c)
   return status ? status : cni_reduced_result(c, 0, mask, listed && cni_arg_bool(c->args, 2), d->dtype);
 }
 
-/* Shares g evenly among the elements where ties is true, along the dims of mask. */
-static cn_tensor *share_evenly(cn_tensor *g, cn_tensor *ties, uint32_t mask)
+/* The others get 0, and so NaN where there is no tie at all: the largest was NaN, which equals nothing. */
+cn_tensor *cni_share_evenly(cn_tensor *g, cn_tensor *ties, uint32_t mask)
 {
   int64_t room[CN_MAX_DIMS];
   cn_tensor *count = cn_sum(ties, .dim = cni_dims_list(mask, cn_ndim(ties), room), .keepdim = true);
-  return cn_where(ties, cn_true_divide(g, count), cn_int(0));
+  cn_tensor *share = cn_true_divide(g, count);
+  return cn_where(ties, share, cn_mul(share, cn_int(0)));
 }
 
 static int amax_vjp(cn_vjp *v)
@@ -229,7 +223,7 @@ static int amax_vjp(cn_vjp *v)
   bool keepdim = cni_arg_bool(v->args, 2);
   uint32_t mask = cni_vjp_mask(&v->args[1], ndim);
   cn_tensor *y = cni_with_dims(v->out[0], ndim, mask, keepdim);
-  v->gin[0] = share_evenly(cni_with_dims(v->g[0], ndim, mask, keepdim), cn_eq(v->in[0], y), mask);
+  v->gin[0] = cni_share_evenly(cni_with_dims(v->g[0], ndim, mask, keepdim), cn_eq(v->in[0], y), mask);
   return cn_err();
 }
 
@@ -237,7 +231,7 @@ static int amax_vjp(cn_vjp *v)
 static int max_vjp(cn_vjp *v)
 {
   cn_tensor *ties = cn_logical_or(cn_eq(v->in[0], v->out[0]), cn_isnan(v->in[0]));
-  v->gin[0] = share_evenly(v->g[0], ties, UINT32_MAX);
+  v->gin[0] = cni_share_evenly(v->g[0], ties, UINT32_MAX);
   return cn_err();
 }
 
@@ -252,6 +246,18 @@ static int min_decompose(cn_call *c)
   return cn_err();
 }
 
+static int max_other_decompose(cn_call *c)
+{
+  c->out[0] = cn_maximum(c->in[0], c->in[1]);
+  return cn_err();
+}
+
+static int min_other_decompose(cn_call *c)
+{
+  c->out[0] = cn_minimum(c->in[0], c->in[1]);
+  return cn_err();
+}
+
 /* max_dim and min_dim: (input, dim, keepdim) -> (values, indices) */
 static int max_dim_infer(cn_call *c)
 {
@@ -262,21 +268,22 @@ static int max_dim_infer(cn_call *c)
 
 cn_tensor *cni_place(cn_tensor *g, const cn_meta *x, int64_t dim, cn_tensor *index)
 {
-  cn_zeros_opts o = {.size = sizeof o, .dtype = cn_dtype_of(g), .device = x->device};
-  return cn_scatter(cn_zeros_with(x->shape, (size_t)x->ndim, &o), dim, index, g);
+  return cn_scatter(cni_zeros_of(x, cn_dtype_of(g)), dim, index, g);
 }
 
-static int max_dim_vjp(cn_vjp *v)
+int cni_picked_one_vjp(cn_vjp *v, int dim_param)
 {
   const cn_meta *x = &v->in_meta[0];
-  uint32_t mask = cni_vjp_mask(&v->args[1], x->ndim);
-  bool keepdim = cni_arg_bool(v->args, 2);
+  uint32_t mask = cni_vjp_mask(&v->args[dim_param], x->ndim);
+  bool keepdim = cni_arg_bool(v->args, dim_param + 1);
   if (!v->g[0]) return CN_OK;
   v->gin[0] = x->ndim == 0 ? v->g[0]
                            : cni_place(cni_with_dims(v->g[0], x->ndim, mask, keepdim), x, __builtin_ctz(mask),
                                        cni_with_dims(v->out[1], x->ndim, mask, keepdim));
   return cn_err();
 }
+
+static int max_dim_vjp(cn_vjp *v) { return cni_picked_one_vjp(v, 1); }
 
 /* argmax and argmin: (input, dim, keepdim); without dim the index counts through the whole tensor in row
  * order. */
@@ -324,83 +331,62 @@ static int count_infer(cn_call *c)
   return status ? status : cni_reduced_result(c, 0, mask, false, CN_I64);
 }
 
+/* clang-format off */
 const cn_op cni_reduce_ops[] = {
-    {.sig = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
-     .doc = "Sum of all elements, or along the dimensions listed. Integers and bool add up in int64.",
-     .infer = sum_infer,
-     .vjp = sum_vjp},
-    {.sig =
-         "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
-     .doc = "Mean of all elements, or along the dimensions listed. NaN where there are none.",
-     .infer = mean_infer,
-     .vjp = mean_vjp,
-     .decompose = mean_decompose},
-    {.sig = "prod(Tensor input, *, dtype? dtype=None) -> Tensor ; method",
-     .doc = "Product of all elements. Integers and bool multiply in int64.",
-     .infer = prod_infer,
-     .vjp = prod_vjp,
-     .needs = {[0] = CN_IN(0)}},
-    {.sig = "prod_dim(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor",
-     .doc = "Product along one dimension.",
-     .infer = prod_dim_infer,
-     .vjp = prod_dim_vjp,
-     .needs = {[0] = CN_IN(0)}},
-    {.sig = "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor ; method",
-     .doc = "Largest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
-     .infer = extreme_infer,
-     .vjp = amax_vjp,
-     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-    {.sig = "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor ; method",
-     .doc = "Smallest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
-     .infer = extreme_infer,
-     .vjp = amax_vjp,
-     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-    {.sig = "max(Tensor input) -> Tensor ; method",
-     .doc = "Largest element of all; NaN wins. Ties share the gradient.",
-     .infer = extreme_infer,
-     .vjp = max_vjp,
-     .decompose = max_decompose,
-     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-    {.sig = "min(Tensor input) -> Tensor ; method",
-     .doc = "Smallest element of all; NaN wins. Ties share the gradient.",
-     .infer = extreme_infer,
-     .vjp = max_vjp,
-     .decompose = min_decompose,
-     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-    {.sig = "max_dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-     .doc =
-         "Largest element along a dimension and its first index; NaN wins. The gradient goes to that index.",
-     .infer = max_dim_infer,
-     .vjp = max_dim_vjp,
-     .needs = {[0] = CN_OUT(1)}},
-    {.sig = "min_dim(Tensor input, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)",
-     .doc =
-         "Smallest element along a dimension and its first index; NaN wins. The gradient goes to that index.",
-     .infer = max_dim_infer,
-     .vjp = max_dim_vjp,
-     .needs = {[0] = CN_OUT(1)}},
-    {.sig = "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor ; method",
-     .doc =
-         "First index of the largest element along a dimension, or in the whole tensor laid flat; NaN wins.",
-     .flags = CN_OP_NO_GRAD,
-     .infer = arg_infer},
-    {.sig = "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor ; method",
-     .doc =
-         "First index of the smallest element along a dimension, or in the whole tensor laid flat; NaN wins.",
-     .flags = CN_OP_NO_GRAD,
-     .infer = arg_infer},
-    {.sig = "all(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor ; method",
-     .doc = "True where all elements along the dimensions are non-zero. An empty list reduces nothing.",
-     .flags = CN_OP_NO_GRAD,
-     .infer = all_infer},
-    {.sig = "any(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor ; method",
-     .doc = "True where some element along the dimensions is non-zero. An empty list reduces nothing.",
-     .flags = CN_OP_NO_GRAD,
-     .infer = all_infer},
-    {.sig = "count_nonzero(Tensor input, int[]? dim=None) -> Tensor ; method",
-     .doc = "How many elements are not zero.",
-     .flags = CN_OP_NO_GRAD,
-     .infer = count_infer,
-     .decompose = count_decompose},
+  {.sig = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+   .doc = "Sum of all elements, or along the dimensions listed. Integers and bool add up in int64.",
+   .infer = sum_infer, .vjp = sum_vjp},
+  {.sig = "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+   .doc = "Mean of all elements, or along the dimensions listed. NaN where there are none.",
+   .infer = mean_infer, .vjp = mean_vjp, .decompose = mean_decompose},
+  {.sig = "prod(Tensor input, *, dtype? dtype=None) -> Tensor ; method",
+   .doc = "Product of all elements. Integers and bool multiply in int64.",
+   .infer = prod_infer, .vjp = prod_vjp, .needs = {[0] = CN_IN(0)}},
+  {.sig = "prod_dim(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) "
+          "-> Tensor ; method overload_prod",
+   .doc = "Product along one dimension.",
+   .infer = prod_dim_infer, .vjp = prod_dim_vjp, .needs = {[0] = CN_IN(0)}},
+  {.sig = "amax(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor ; method",
+   .doc = "Largest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
+   .infer = extreme_infer, .vjp = amax_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor ; method",
+   .doc = "Smallest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
+   .infer = extreme_infer, .vjp = amax_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "max(Tensor input) -> Tensor ; method",
+   .doc = "Largest element of all; NaN wins. Ties share the gradient.",
+   .infer = extreme_infer, .vjp = max_vjp, .decompose = max_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "min(Tensor input) -> Tensor ; method",
+   .doc = "Smallest element of all; NaN wins. Ties share the gradient.",
+   .infer = extreme_infer, .vjp = max_vjp, .decompose = min_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "max_dim(Tensor input, int dim, bool keepdim=False) "
+          "-> (Tensor values, Tensor indices) ; method overload_max",
+   .doc = "Largest element along a dimension and its first index; NaN wins. The gradient goes to that index.",
+   .infer = max_dim_infer, .vjp = max_dim_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "min_dim(Tensor input, int dim, bool keepdim=False) "
+          "-> (Tensor values, Tensor indices) ; method overload_min",
+   .doc = "Smallest element along a dimension and its first index; NaN wins. The gradient goes to that index.",
+   .infer = max_dim_infer, .vjp = max_dim_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "max_other(Tensor input, Tensor other) -> Tensor ; method overload_max",
+   .doc = "The larger of two elements: maximum under the name that PyTorch's max has for it.",
+   .flags = CN_OP_COMPOSITE, .decompose = max_other_decompose},
+  {.sig = "min_other(Tensor input, Tensor other) -> Tensor ; method overload_min",
+   .doc = "The smaller of two elements: minimum under the name that PyTorch's min has for it.",
+   .flags = CN_OP_COMPOSITE, .decompose = min_other_decompose},
+  {.sig = "argmax(Tensor input, int? dim=None, bool keepdim=False) -> Tensor ; method",
+   .doc = "First index of the largest element along a dimension, or in the whole tensor laid flat; NaN wins.",
+   .flags = CN_OP_NO_GRAD, .infer = arg_infer},
+  {.sig = "argmin(Tensor input, int? dim=None, bool keepdim=False) -> Tensor ; method",
+   .doc = "First index of the smallest element along a dimension, or in the whole tensor laid flat; NaN wins.",
+   .flags = CN_OP_NO_GRAD, .infer = arg_infer},
+  {.sig = "all(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor ; method",
+   .doc = "True where all elements along the dimensions are non-zero. An empty list reduces nothing.",
+   .flags = CN_OP_NO_GRAD, .infer = all_infer},
+  {.sig = "any(Tensor input, int[]? dim=None, bool keepdim=False) -> Tensor ; method",
+   .doc = "True where some element along the dimensions is non-zero. An empty list reduces nothing.",
+   .flags = CN_OP_NO_GRAD, .infer = all_infer},
+  {.sig = "count_nonzero(Tensor input, int[]? dim=None) -> Tensor ; method",
+   .doc = "How many elements are not zero.",
+   .flags = CN_OP_NO_GRAD, .infer = count_infer, .decompose = count_decompose},
 };
+/* clang-format on */
 CNI_FAMILY(reduce);

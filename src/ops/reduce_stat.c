@@ -8,7 +8,6 @@
 #include <math.h>
 
 #include "families.h"
-#include "infer.h"
 #include "reduce.h"
 
 /* ---- var and std: (input, dim, correction, keepdim) ---- */
@@ -28,18 +27,26 @@ static int var_infer(cn_call *c)
   return status;
 }
 
+/* count - correction as a scalar. A whole number stays one, which a tracer can tell from the sizes. */
+static cn_tensor *freedom(int64_t count, double correction, bool at_least_zero)
+{
+  int64_t whole = count - (int64_t)correction;
+  if (correction == (double)(int64_t)correction) return cn_int(at_least_zero && whole < 0 ? 0 : whole);
+  cn_tensor *left = cn_sub(cn_int(count), cn_num(correction));
+  return at_least_zero ? cn_clamp_min(left, cn_int(0)) : left;
+}
+
 static int var_decompose_as(cn_call *c, bool root)
 {
   const cn_desc *d = &c->in[0]->d;
-  cn_meta m = {d->dtype, d->ndim, d->device, d->shape};
   int64_t room[CN_MAX_DIMS];
   uint32_t mask = cni_vjp_mask(&c->args[1], d->ndim);
-  int64_t freedom = cni_reduced_count(&m, mask) - cni_arg_int(c->args, 2);
+  int64_t count = cni_reduced_count(d->ndim, d->shape, mask);
   cn_ints dims = cni_dims_list(mask, d->ndim, room);
   cn_tensor *mean = cn_mean(c->in[0], .dim = dims, .keepdim = true);
   cn_tensor *sum =
       cn_sum(cn_square(cn_sub(c->in[0], mean)), .dim = dims, .keepdim = cni_arg_bool(c->args, 3));
-  cn_tensor *var = cn_true_divide(sum, cn_int(freedom > 0 ? freedom : 0));
+  cn_tensor *var = cn_true_divide(sum, freedom(count, cni_arg_float(c->args, 2), true));
   c->out[0] = root ? cn_sqrt(var) : var;
   if (c->nout > 1) c->out[1] = cn_reshape(mean, c->spec[1].shape, (size_t)c->spec[1].ndim);
   return cn_err();
@@ -51,10 +58,10 @@ static int std_decompose(cn_call *c) { return var_decompose_as(c, true); }
 static cn_tensor *var_gradient(const cn_vjp *v, cn_tensor *g, uint32_t mask)
 {
   const cn_meta *m = &v->in_meta[0];
-  int64_t room[CN_MAX_DIMS], freedom = cni_reduced_count(m, mask) - cni_arg_int(v->args, 2);
-  if (freedom < 0 && (m->ndim == 0 || cni_arg_none(v->args, 1))) freedom = 0; /* as PyTorch: NaN there */
+  int64_t room[CN_MAX_DIMS], count = cni_reduced_count(m->ndim, m->shape, mask);
+  bool all = m->ndim == 0 || cni_arg_none(v->args, 1); /* as PyTorch: NaN there when too few are left */
   cn_tensor *mean = cn_mean(v->in[0], .dim = cni_dims_list(mask, m->ndim, room), .keepdim = true);
-  cn_tensor *scaled = cn_true_divide(cn_mul(g, cn_int(2)), cn_int(freedom));
+  cn_tensor *scaled = cn_true_divide(cn_mul(g, cn_int(2)), freedom(count, cni_arg_float(v->args, 2), all));
   return cn_mul(scaled, cn_sub(v->in[0], mean));
 }
 
@@ -93,7 +100,7 @@ static int with_mean_vjp(cn_vjp *v, bool root)
     sum = var_gradient(v, cni_with_dims(g, m->ndim, mask, keepdim), mask);
   }
   if (v->g[1]) {
-    cn_tensor *g = cn_true_divide(v->g[1], cn_int(cni_reduced_count(m, mask)));
+    cn_tensor *g = cn_true_divide(v->g[1], cn_int(cni_reduced_count(m->ndim, m->shape, mask)));
     g = cni_spread(g, m, mask, keepdim);
     sum = sum ? cn_add(sum, g) : g;
   }
@@ -127,6 +134,9 @@ static int norm_infer(cn_call *c)
   return cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 3), dtype);
 }
 
+/* Powers of half-precision numbers leave their range: they are taken in float32. */
+static int wide_of(cn_dtype dtype) { return dtype == CN_F16 || dtype == CN_BF16 ? CN_F32 : (int)dtype; }
+
 static int norm_decompose(cn_call *c)
 {
   double ord = cni_arg_float(c->args, 1);
@@ -135,15 +145,15 @@ static int norm_decompose(cn_call *c)
   cn_tensor *x = c->in[0], *y;
   cn_ints dims = cni_dims_list(cni_vjp_mask(&c->args[2], cn_ndim(x)), cn_ndim(x), room);
   cn_dtype dtype = (cn_dtype)c->spec[0].dtype;
-  if (cn_dtype_of(x) != dtype) x = cn_cast(x, dtype);
+  x = cni_in_type(x, wide_of(dtype));
   if (isinf(ord))
     y = ord > 0 ? cn_amax(cn_abs(x), .dim = dims, .keepdim = keepdim)
                 : cn_amin(cn_abs(x), .dim = dims, .keepdim = keepdim);
-  else if (!(fabs(ord) > 0)) y = cn_cast(cn_sum(cn_ne(x, cn_int(0)), .dim = dims, .keepdim = keepdim), dtype);
-  else if (!(ord < 1 || ord > 1)) y = cn_sum(cn_abs(x), .dim = dims, .keepdim = keepdim);
-  else if (!(ord < 2 || ord > 2)) y = cn_sqrt(cn_sum(cn_square(x), .dim = dims, .keepdim = keepdim));
+  else if (ord == 0) y = cn_cast(cn_sum(cn_ne(x, cn_int(0)), .dim = dims, .keepdim = keepdim), dtype);
+  else if (ord == 1) y = cn_sum(cn_abs(x), .dim = dims, .keepdim = keepdim);
+  else if (ord == 2) y = cn_sqrt(cn_sum(cn_square(x), .dim = dims, .keepdim = keepdim));
   else y = cn_pow(cn_sum(cn_pow(cn_abs(x), cn_num(ord)), .dim = dims, .keepdim = keepdim), cn_num(1 / ord));
-  c->out[0] = y;
+  c->out[0] = cni_in_type(y, (int)dtype);
   return cn_err();
 }
 
@@ -168,20 +178,24 @@ static int norm_vjp(cn_vjp *v)
   double ord = cni_arg_float(v->args, 1);
   uint32_t mask = cni_vjp_mask(&v->args[2], m->ndim);
   bool keepdim = cni_arg_bool(v->args, 3);
-  int64_t room[CN_MAX_DIMS];
   cn_tensor *x = v->in[0], *g = cni_with_dims(v->g[0], m->ndim, mask, keepdim);
   cn_tensor *y = cni_with_dims(v->out[0], m->ndim, mask, keepdim);
-  if (cn_dtype_of(x) != cn_dtype_of(y)) x = cn_cast(x, cn_dtype_of(y));
-  if (fabs(ord) <= 0) return CN_OK;
+  int wide = wide_of(cn_dtype_of(y));
+  x = cni_in_type(x, wide);
+  y = cni_in_type(y, wide);
+  g = cni_in_type(g, wide);
+  if (ord == 0) return CN_OK;
   if (isinf(ord)) {
     cn_tensor *size = cn_abs(x), *ties = cn_logical_or(cn_eq(size, y), cn_isnan(size));
-    cn_tensor *count = cn_sum(ties, .dim = cni_dims_list(mask, m->ndim, room), .keepdim = true);
-    v->gin[0] = zero_where(cn_logical_not(ties), cn_mul(cn_sign(x), cn_true_divide(g, count)));
-  } else if (!(ord < 1 || ord > 1)) {
+    v->gin[0] = cn_mul(cn_sign(x), cni_share_evenly(g, ties, mask));
+  } else if (ord == 1) {
     v->gin[0] = cn_mul(cn_sign(x), g);
-  } else if (!(ord < 2 || ord > 2)) {
-    v->gin[0] = cn_mul(x, zero_where(cn_eq(y, cn_int(0)), cn_true_divide(g, y)));
+  } else if (ord == 2) {
+    v->gin[0] = cn_mul(g, zero_where(cn_eq(y, cn_int(0)), cn_true_divide(x, y)));
   } else {
+    int64_t room[CN_MAX_DIMS];
+    if (wide != v->in_meta[0].dtype) /* powers of a rounded norm would be off */
+      y = cn_linalg_vector_norm(x, .ord = ord, .dim = cni_dims_list(mask, m->ndim, room), .keepdim = true);
     v->gin[0] = power_norm_gradient(x, ord, y, g);
   }
   return cn_err();
@@ -192,7 +206,7 @@ static int plain_norm_decompose(cn_call *c)
 {
   double p = cni_arg_float(c->args, 1);
   cn_linalg_vector_norm_opts o = {.size = sizeof o,
-                                  .ord = fabs(p) > 0 || p != p ? p : (double)CN_ZERO,
+                                  .ord = cni_option_float(p),
                                   .keepdim = cni_arg_bool(c->args, 3),
                                   .dtype = (cn_dtype)cni_arg_int_or(c->args, 4, 0)};
   if (!cni_arg_none(c->args, 2)) o.dim = (cn_ints){c->args[2].u.is, (size_t)c->args[2].n};
@@ -200,46 +214,31 @@ static int plain_norm_decompose(cn_call *c)
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_reduce_stat_ops[] = {
-    {.sig = "var(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> Tensor ; method",
-     .doc = "Variance of all elements, or along the dimensions listed: squared deviations over count - "
-            "correction.",
-     .infer = var_infer,
-     .vjp = var_vjp,
-     .decompose = var_decompose,
-     .needs = {[0] = CN_IN(0)}},
-    {.sig = "std(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> Tensor ; method",
-     .doc = "Square root of the variance. Where it is 0 its gradient is taken as 0.",
-     .infer = var_infer,
-     .vjp = std_vjp,
-     .decompose = std_decompose,
-     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-    {.sig = "var_mean(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> (Tensor "
-            "var, Tensor mean)",
-     .doc = "Variance and mean.",
-     .infer = var_infer,
-     .vjp = var_mean_vjp,
-     .decompose = var_decompose,
-     .needs = {[0] = CN_IN(0)}},
-    {.sig = "std_mean(Tensor input, int[]? dim=None, *, int correction=1, bool keepdim=False) -> (Tensor "
-            "std, Tensor mean)",
-     .doc = "Standard deviation and mean.",
-     .infer = var_infer,
-     .vjp = std_mean_vjp,
-     .decompose = std_decompose,
-     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-    {.sig = "linalg_vector_norm(Tensor input, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? "
-            "dtype=None) -> Tensor ; linalg",
-     .doc = "Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or "
-            "smallest |x| for inf and -inf.",
-     .infer = norm_infer,
-     .vjp = norm_vjp,
-     .decompose = norm_decompose,
-     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-    {.sig = "norm(Tensor input, Scalar p=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> "
-            "Tensor ; method",
-     .doc = "Vector norm of order p: what linalg_vector_norm computes.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = plain_norm_decompose},
+  {.sig = "var(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) -> Tensor ; method",
+   .doc = "Variance of all elements, or along the dimensions listed: squared deviations over count - correction.",
+   .infer = var_infer, .vjp = var_vjp, .decompose = var_decompose, .needs = {[0] = CN_IN(0)}},
+  {.sig = "std(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) -> Tensor ; method",
+   .doc = "Square root of the variance. Where it is 0 its gradient is taken as 0.",
+   .infer = var_infer, .vjp = std_vjp, .decompose = std_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "var_mean(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) "
+          "-> (Tensor var, Tensor mean)",
+   .doc = "Variance and mean.",
+   .infer = var_infer, .vjp = var_mean_vjp, .decompose = var_decompose, .needs = {[0] = CN_IN(0)}},
+  {.sig = "std_mean(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) "
+          "-> (Tensor std, Tensor mean)",
+   .doc = "Standard deviation and mean.",
+   .infer = var_infer, .vjp = std_mean_vjp, .decompose = std_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "linalg_vector_norm(Tensor input, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) "
+          "-> Tensor ; linalg",
+   .doc = "Norm of order ord: (sum |x|^ord)^(1/ord); the number of non-zeros for 0, the largest or smallest |x| for "
+          "inf and -inf.",
+   .infer = norm_infer, .vjp = norm_vjp, .decompose = norm_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "norm(Tensor input, Scalar p=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) "
+          "-> Tensor ; method",
+   .doc = "Vector norm of order p: what linalg_vector_norm computes.",
+   .flags = CN_OP_COMPOSITE, .decompose = plain_norm_decompose},
 };
+/* clang-format on */
 CNI_FAMILY(reduce_stat);

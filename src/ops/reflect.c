@@ -61,11 +61,13 @@ int cn_op_describe(cn_op_info *info, const cn_op *op)
   info->sig = known->row->sig;
   info->doc = cni_op_doc(known);
   info->space = known->space;
+  info->overload = known->overload;
   info->kind = kind_of(known->row);
   info->gradient = !(known->row->flags & (CN_OP_NO_GRAD | CN_OP_SHAPE_ONLY));
   info->random = known->row->flags & CN_OP_RANDOM;
   info->method = known->method;
   info->inplace = known->inplace;
+  info->internal = known->internal;
   info->list_result = known->list_result;
   info->nparams = known->nparams;
   info->nresults = known->nresults;

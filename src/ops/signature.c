@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/text.h"
 #include "table.h"
 
 enum { MOST_FIXED = 3 }; /* of int[N]: what a default has room for */
@@ -101,7 +102,10 @@ static bool default_value(const char **s, cni_param *p)
     p->def = cn_v_str(p->def_text);
   } else if (p->type == CNI_T_INT || (p->type == CNI_T_SCALAR && !strpbrk(p->def_text, ".en")))
     p->def = cn_v_int(strtoll(p->def_text, NULL, 10));
-  else p->def = cn_v_float(strtod(p->def_text, NULL));
+  else {
+    const char *end;
+    p->def = cn_v_float(cni_number_read(p->def_text, &end));
+  }
   return true;
 }
 
@@ -142,11 +146,13 @@ static bool results(const char **s, cni_opinfo *info)
 
 static bool tags(const char **s, cni_opinfo *info)
 {
-  char word[CNI_NAME_MAX]; /* fits every namespace; opt_NAME tags concern the C headers only */
+  char word[CNI_NAME_MAX]; /* fits every tag; opt_NAME ones concern the C headers only */
   if (!eat(s, ";")) return true;
   while (name(s, word, sizeof word)) {
     if (!strcmp(word, "method")) info->method = true;
     else if (!strcmp(word, "inplace")) info->inplace = true;
+    else if (!strcmp(word, "internal")) info->internal = true;
+    else if (!strncmp(word, "overload_", 9)) snprintf(info->overload, sizeof info->overload, "%s", word + 9);
     else if (strncmp(word, "opt_", 4)) snprintf(info->space, sizeof info->space, "%.15s", word);
   }
   return true;

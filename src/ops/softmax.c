@@ -6,8 +6,8 @@
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
+#include "express.h"
 #include "families.h"
-#include "infer.h"
 #include "reduce.h"
 
 /* softmax and log_softmax: (input, dim, dtype) */
@@ -70,15 +70,15 @@ static cn_tensor *log_softmax_gradient(cn_tensor *g, cn_tensor *y, int64_t dim)
 static int softmax_vjp(cn_vjp *v)
 {
   int64_t dim = cni_arg_int(v->args, 1);
-  v->gin[0] = cni_state()->no_grad ? cn_softmax_backward(v->g[0], v->out[0], dim)
-                                   : softmax_gradient(v->g[0], v->out[0], dim);
+  v->gin[0] = cni_recording() ? softmax_gradient(v->g[0], v->out[0], dim)
+                              : cn_softmax_backward(v->g[0], v->out[0], dim);
   return cn_err();
 }
 static int log_softmax_vjp(cn_vjp *v)
 {
   int64_t dim = cni_arg_int(v->args, 1);
-  v->gin[0] = cni_state()->no_grad ? cn_log_softmax_backward(v->g[0], v->out[0], dim)
-                                   : log_softmax_gradient(v->g[0], v->out[0], dim);
+  v->gin[0] = cni_recording() ? log_softmax_gradient(v->g[0], v->out[0], dim)
+                              : cn_log_softmax_backward(v->g[0], v->out[0], dim);
   return cn_err();
 }
 
@@ -87,11 +87,9 @@ static int backward_infer(cn_call *c)
 {
   const cn_desc *g = &c->in[0]->d, *y = &c->in[1]->d;
   int dim = cn_call_dim(c, cni_arg_int(c->args, 2), y->ndim);
-  char have[160], want[160];
+  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
   if (dim < 0) return dim;
-  bool same = g->ndim == y->ndim;
-  for (int i = 0; same && i < y->ndim; i++) same = g->shape[i] == y->shape[i];
-  if (!same)
+  if (!cni_same_shape(g->ndim, g->shape, y->ndim, y->shape))
     return cn_call_fail(c, CN_ERR_SHAPE, "the gradient's shape %s is not the result's %s",
                         cni_shape_text(have, sizeof have, g->ndim, g->shape),
                         cni_shape_text(want, sizeof want, y->ndim, y->shape));
@@ -155,39 +153,28 @@ static int softmin_decompose(cn_call *c)
   return cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_softmax_ops[] = {
-    {.sig = "softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn",
-     .doc = "exp(x) divided by its sum along a dimension.",
-     .infer = softmax_infer,
-     .vjp = softmax_vjp,
-     .decompose = softmax_decompose,
-     .needs = {[0] = CN_OUT(0)}},
-    {.sig = "log_softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn",
-     .doc = "Logarithm of softmax, exact where softmax would be 0.",
-     .infer = softmax_infer,
-     .vjp = log_softmax_vjp,
-     .decompose = log_softmax_decompose,
-     .needs = {[0] = CN_OUT(0)}},
-    {.sig = "softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; nn",
-     .doc = "softmax of -x.",
-     .flags = CN_OP_COMPOSITE,
-     .decompose = softmin_decompose},
-    {.sig = "softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor",
-     .doc = "Gradient of softmax from its result. Has no gradient of its own: softmax writes its gradient "
-            "with plain ops where that is asked for.",
-     .flags = CN_OP_NO_GRAD,
-     .infer = backward_infer,
-     .decompose = softmax_backward_decompose},
-    {.sig = "log_softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor",
-     .doc = "Gradient of log_softmax from its result. Has no gradient of its own, as softmax_backward.",
-     .flags = CN_OP_NO_GRAD,
-     .infer = backward_infer,
-     .decompose = log_softmax_backward_decompose},
-    {.sig = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor ; method",
-     .doc = "log(sum(exp(x))) along the dimensions, without overflow. Integers become floats.",
-     .infer = logsumexp_infer,
-     .vjp = logsumexp_vjp,
-     .decompose = logsumexp_decompose,
-     .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn",
+   .doc = "exp(x) divided by its sum along a dimension.",
+   .infer = softmax_infer, .vjp = softmax_vjp, .decompose = softmax_decompose, .needs = {[0] = CN_OUT(0)}},
+  {.sig = "log_softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn",
+   .doc = "Logarithm of softmax, exact where softmax would be 0.",
+   .infer = softmax_infer, .vjp = log_softmax_vjp, .decompose = log_softmax_decompose, .needs = {[0] = CN_OUT(0)}},
+  {.sig = "softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; nn",
+   .doc = "softmax of -x.",
+   .flags = CN_OP_COMPOSITE, .decompose = softmin_decompose},
+  {.sig = "softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor ; internal",
+   .doc = "Gradient of softmax from its result. Has no gradient of its own: softmax writes its gradient with plain "
+          "ops where that is asked for.",
+   .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = softmax_backward_decompose},
+  {.sig = "log_softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor ; internal",
+   .doc = "Gradient of log_softmax from its result. Has no gradient of its own, as softmax_backward.",
+   .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = log_softmax_backward_decompose},
+  {.sig = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor ; method",
+   .doc = "log(sum(exp(x))) along the dimensions, without overflow. Integers become floats.",
+   .infer = logsumexp_infer, .vjp = logsumexp_vjp, .decompose = logsumexp_decompose,
+   .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
 };
+/* clang-format on */
 CNI_FAMILY(softmax);

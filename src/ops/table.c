@@ -53,19 +53,18 @@ static void drop(cni_opinfo *info)
   cni_free(info, sizeof *info);
 }
 
-/* Adds a row under `id` (-1: the next free one). */
-static int add(const cn_op *row, int id)
+/* Adds a row: under its number when it is built in, else behind all others. */
+static int add(const cn_op *row)
 {
+  int id = 0;
   cni_opinfo *info = cni_alloc_zero(sizeof *info);
   if (!info) return CN_ERR_MEMORY;
   info->row = row;
   int status = cni_signature_parse(info, row->sig);
   if (!status && cni_op_by_name(info->name))
     status = cni_fail(CN_ERR_VALUE, "op %s: there is one of that name already", info->name);
-  if (!status && id < 0) {
-    for (id = 0; id < CNI_OP_COUNT_BUILTIN && strcmp(cni_op_names[id], info->name);) id++;
-    if (id == CNI_OP_COUNT_BUILTIN) id = cni_nops > id ? cni_nops : id;
-  }
+  while (id < CNI_OP_COUNT_BUILTIN && strcmp(cni_op_names[id], info->name)) id++;
+  if (id == CNI_OP_COUNT_BUILTIN) id = cni_nops;
   if (!status && id >= MOST) status = cni_fail(CN_ERR_UNSUPPORTED, "op table: more than %d ops", MOST);
   if (status) {
     drop(info);
@@ -83,7 +82,7 @@ int cni_table_init(void)
   cni_nops = CNI_OP_COUNT_BUILTIN;
   for (const cni_family *f = cni_families; f->rows; f++)
     for (size_t i = 0; i < *f->count; i++) {
-      int status = add(&f->rows[i], -1);
+      int status = add(&f->rows[i]);
       if (status) return status;
     }
   for (int i = 0; i < CNI_OP_COUNT_BUILTIN; i++)
@@ -107,7 +106,7 @@ int cn_op_register(const cn_op *rows, size_t n)
   int status = CN_OK;
   cni_init();
   pthread_mutex_lock(&lock);
-  for (size_t i = 0; i < n && !status; i++) status = add(&rows[i], -1);
+  for (size_t i = 0; i < n && !status; i++) status = add(&rows[i]);
   pthread_mutex_unlock(&lock);
   return status;
 }

@@ -31,8 +31,9 @@ typedef struct cni_opinfo {
   const cn_op *row;
   char name[CNI_NAME_MAX];
   char space[16]; /* "", nn, linalg, special */
+  char overload[CNI_NAME_MAX]; /* the name it shares where a language has overloading; "" when it has its own only */
   int id, nparams, nresults;
-  bool list_result, method, inplace;
+  bool list_result, method, inplace, internal;
   bool takes_list;                  /* one of its parameters is a list of tensors */
   uint8_t ntensors, tensors[CN_MAX_ARGS]; /* parameters that are tensors or lists of them */
   cni_param *params;
@@ -48,9 +49,6 @@ extern int cni_nops;
 const cni_opinfo *cni_op_by_name(const char *name);
 const cni_opinfo *cni_op_info(const cn_op *row); /* of a row; by its name */
 const char *cni_op_doc(const cni_opinfo *info);
-
-void cni_programs_exit(void);
-void cni_program_grads_exit(void);
 
 /* Parses one signature. 0, or an error that quotes it. */
 int cni_signature_parse(cni_opinfo *info, const char *sig);

@@ -2,7 +2,7 @@
  * gradient, and `scatter`, its inverse: the base after the viewed part became something else.
  *
  * Place in the flow: apply makes the handle and its record; no backend has a kernel for a view. Invariant: a view's
- * strides and offset address only memory that its input addresses (as_strided excepted, which is checked). */
+ * strides and offset address only memory that its input addresses. */
 #include <cairn/ops.h>
 
 #include "families.h"
@@ -15,7 +15,7 @@ static int resolve_shape(const cn_call *c, const cn_value *size, int64_t numel, 
 {
   int unknown = -1;
   int64_t known = 1;
-  char text[160];
+  char text[CNI_SHAPE_TEXT];
   if (size->n > CN_MAX_DIMS) return cn_call_fail(c, CN_ERR_SHAPE, "%d dimensions are too many", size->n);
   for (int i = 0; i < size->n; i++) {
     shape[i] = size->u.is[i];
@@ -365,7 +365,7 @@ static int expand_vjp(cn_vjp *v)
   return CN_OK;
 }
 
-/* ---- diagonal, unfold, as_strided ---- */
+/* ---- diagonal, unfold ---- */
 
 /* diagonal(input, offset, dim1, dim2): the diagonal becomes the last dim. */
 static int diagonal_infer(cn_call *c)
@@ -439,45 +439,6 @@ static int unfold_vjp(cn_vjp *v)
   cn_tensor *n = cn_unfold(numbers_like(&v->in_meta[0]), v->args[1].u.i, v->args[2].u.i, v->args[3].u.i);
   v->gin[0] = add_back(&v->in_meta[0], n, v->g[0]);
   return cn_err();
-}
-
-/* as_strided(input, size, stride, storage_offset): offset None: the input's own. */
-static int as_strided_infer(cn_call *c)
-{
-  const cn_tensor *x = c->in[0];
-  const cn_value *size = &c->args[1], *stride = &c->args[2];
-  int64_t offset = cni_arg_int_or(c->args, 3, x->offset), last = offset, step;
-  bool empty = false;
-  if (size->n != stride->n || size->n > CN_MAX_DIMS)
-    return cn_call_fail(c, CN_ERR_SHAPE, "%d sizes but %d strides", size->n, stride->n);
-  for (int i = 0; i < size->n; i++) {
-    if (size->u.is[i] < 0 || stride->u.is[i] < 0)
-      return cn_call_fail(c, CN_ERR_VALUE, "sizes and strides must not be negative");
-    if (size->u.is[i] == 0) empty = true;
-    else if (__builtin_mul_overflow(size->u.is[i] - 1, stride->u.is[i], &step) ||
-             __builtin_add_overflow(last, step, &last))
-      return cn_call_fail(c, CN_ERR_SHAPE, "the strides are too large");
-  }
-  int64_t room = (int64_t)(x->storage->size / cni_dtype_size(x->d.dtype));
-  if (offset < 0 || (!empty && last >= room))
-    return cn_call_fail(c, CN_ERR_INDEX, "reaches element %lld of memory that holds %lld", (long long)last,
-                        (long long)room);
-  return cn_call_view(c, 0, 0, size->n, size->u.is, stride->u.is, offset - x->offset);
-}
-static int as_strided_vjp(cn_vjp *v)
-{
-  /* Right for inputs that were contiguous from the start of their memory, which is when the answer is defined by the
-   * input's elements alone. */
-  cn_tensor *n = cn_as_strided(numbers_like(&v->in_meta[0]), v->args[1].u.is, (size_t)v->args[1].n, v->args[2].u.is,
-                               (size_t)v->args[2].n, cni_arg_int_or(v->args, 3, CN_NONE));
-  v->gin[0] = add_back(&v->in_meta[0], n, v->g[0]);
-  return cn_err();
-}
-static cn_tensor *as_strided_scatter_of(const cn_call *c, cn_tensor *base, cn_tensor *src)
-{
-  const cn_value *a = c->args;
-  return cn_as_strided_scatter(base, src, a[1].u.is, (size_t)a[1].n, a[2].u.is, (size_t)a[2].n,
-                               cni_arg_int_or(a, 3, CN_NONE));
 }
 
 static int detach_infer(cn_call *c)
@@ -572,6 +533,7 @@ static int unbind_decompose(cn_call *c)
   return status ? status : cn_err();
 }
 
+/* clang-format off */
 const cn_op cni_view_ops[] = {
   {.sig = "view(Tensor input, int[] size) -> Tensor ; method",
    .doc = "input under another shape, sharing its memory; one size may be -1. An error where that needs a copy.",
@@ -621,16 +583,13 @@ const cn_op cni_view_ops[] = {
   {.sig = "unfold(Tensor input, int dimension, int size, int step) -> Tensor ; method",
    .doc = "Windows of that size along a dimension, step apart, as a new last dimension.",
    .flags = CN_OP_VIEW, .infer = unfold_infer, .vjp = unfold_vjp},
-  {.sig = "as_strided(Tensor input, int[] size, int[] stride, int? storage_offset=None) -> Tensor ; method",
-   .doc = "A view with these sizes, strides and offset into the same memory.",
-   .flags = CN_OP_VIEW, .infer = as_strided_infer, .vjp = as_strided_vjp, .scatter = as_strided_scatter_of},
   {.sig = "detach(Tensor input) -> Tensor ; method",
    .doc = "The same memory without history: gradients stop here.",
    .flags = CN_OP_VIEW | CN_OP_NO_GRAD, .infer = detach_infer, .scatter = detach_scatter},
   {.sig = "split(Tensor input, int split_size, int dim=0) -> Tensor[] ; method",
    .doc = "Pieces of that size along a dimension; the last may be smaller.",
    .flags = CN_OP_COMPOSITE, .decompose = split_decompose},
-  {.sig = "split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[] ; method",
+  {.sig = "split_with_sizes(Tensor input, int[] split_sizes, int dim=0) -> Tensor[] ; method overload_split",
    .doc = "Pieces of these sizes along a dimension.",
    .flags = CN_OP_COMPOSITE, .decompose = split_with_sizes_decompose},
   {.sig = "chunk(Tensor input, int chunks, int dim=0) -> Tensor[] ; method",
@@ -640,4 +599,5 @@ const cn_op cni_view_ops[] = {
    .doc = "Each index of a dimension as a tensor of its own.",
    .flags = CN_OP_COMPOSITE, .decompose = unbind_decompose},
 };
+/* clang-format on */
 CNI_FAMILY(view);

@@ -9,26 +9,32 @@
 
 #include "infer.h"
 
-enum { CNI_SHAPE_TEXT = 160 };
-
-/* Element i (0: height, 1: width) of an int[2] argument. */
+/* Element i (0: height, 1: width) of an int[2] argument, or of any list that may also be one number. */
 static inline int64_t cni_pair(const cn_value *v, int i)
 {
   if (v->tag == CN_V_INT) return v->u.i;
   return v->u.is[v->n > 1 ? i : 0];
 }
 
-/* Both elements at least `least`; an error that names the argument. */
-static inline int cni_pair_check(const cn_call *c, int arg, const char *name, int64_t least)
+/* An argument of `count` numbers (or one for all of them), each at least `least`; an error that names it. */
+static inline int cni_tuple_check(const cn_call *c, int arg, const char *name, int count, int64_t least)
 {
   const cn_value *v = &c->args[arg];
-  if (v->tag != CN_V_INT && (v->tag != CN_V_INTS || v->n < 1 || v->n > 2))
-    return cn_call_fail(c, CN_ERR_VALUE, "%s takes one or two numbers", name);
-  for (int i = 0; i < 2; i++)
+  if (v->tag != CN_V_INT && (v->tag != CN_V_INTS || (v->n != 1 && v->n != count)))
+    return cn_call_fail(c, CN_ERR_VALUE, "%s takes one number%s", name,
+                        count == 2   ? " or two"
+                        : count == 3 ? " or three"
+                                     : "");
+  for (int i = 0; i < count; i++)
     if (cni_pair(v, i) < least || cni_pair(v, i) > INT32_MAX)
       return cn_call_fail(c, CN_ERR_VALUE, "%s must be at least %lld, but is %lld", name, (long long)least,
                           (long long)cni_pair(v, i));
   return CN_OK;
+}
+
+static inline int cni_pair_check(const cn_call *c, int arg, const char *name, int64_t least)
+{
+  return cni_tuple_check(c, arg, name, 2, least);
 }
 
 /* Sizes and strides of a (C, H, W) or (N, C, H, W) tensor as four of each; an unbatched one has N = 1. */

@@ -48,19 +48,24 @@ cn_tensor *cn_from_data(const void *data, const int64_t *shape, size_t ndim, cn_
   return cni_scope_add(t);
 }
 
-static cn_tensor *weak_scalar(int dtype, const void *value)
+cn_tensor *cni_weak_scalar(int dtype, const void *value)
 {
-  if (cni_state()->err) return NULL;
   cn_tensor *t = cni_tensor_new(CN_CPU, dtype, 0, NULL, NULL);
   if (!t) return NULL;
   memcpy(t->d.data, value, cni_dtype_size(dtype));
   t->d.weak = 1;
-  return cni_scope_add(t);
+  return t;
 }
 
-cn_tensor *cn_num(double value) { return weak_scalar(CN_F64, &value); }
-cn_tensor *cn_int(int64_t value) { return weak_scalar(CN_I64, &value); }
-cn_tensor *cn_bool(bool value) { return weak_scalar(CN_BOOL, &(uint8_t){value}); }
+static cn_tensor *number(int dtype, const void *value)
+{
+  cn_tensor *t = cni_state()->err ? NULL : cni_weak_scalar(dtype, value);
+  return t ? cni_scope_add(t) : NULL;
+}
+
+cn_tensor *cn_num(double value) { return number(CN_F64, &value); }
+cn_tensor *cn_int(int64_t value) { return number(CN_I64, &value); }
+cn_tensor *cn_bool(bool value) { return number(CN_BOOL, &(uint8_t){value}); }
 
 cn_tensor *cn_floats(const float *values, size_t n)
 {
@@ -126,25 +131,14 @@ static void copy_elements(char *array, char *first, const cn_desc *d, bool pack)
   }
 }
 
-/* The bytes that d's elements lie in: *below of them before its first element. */
-static size_t span(const cn_desc *d, int64_t *below)
-{
-  int64_t above = 0, elem = (int64_t)cni_dtype_size(d->dtype);
-  *below = 0;
-  for (int i = 0; i < d->ndim; i++) {
-    int64_t reach = d->strides[i] * (d->shape[i] - 1) * elem;
-    if (reach < 0) *below -= reach;
-    else above += reach;
-  }
-  return (size_t)(*below + above + elem);
-}
-
 /* The same for a tensor on another device: its whole range comes to the host, and goes back when it was
  * written. */
 static int copy_device_elements(void *array, cn_tensor *t, bool pack)
 {
-  int64_t below;
-  size_t size = span(&t->d, &below);
+  int64_t below, above, elem = (int64_t)cni_dtype_size(t->d.dtype);
+  cni_span(&t->d, &below, &above);
+  below *= elem;
+  size_t size = (size_t)(below + (above + 1) * elem);
   char *device = (char *)t->d.data - below, *host = cni_alloc(size);
   if (!host) return CN_ERR_MEMORY;
   int status = cni_memory.copy_out(t->d.device, host, device, size);
@@ -222,8 +216,6 @@ static int read_first(const char *who, cn_tensor *t, double *f, int64_t *i)
   if (i) *i = cni_load_i64(at, 0, t->d.dtype);
   return CN_OK;
 }
-
-int cni_tensor_read_scalar(cn_tensor *t, double *f, int64_t *i) { return read_first("read", t, f, i); }
 
 static int read_item(const char *who, cn_tensor *t, double *f, int64_t *i)
 {

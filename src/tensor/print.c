@@ -12,6 +12,7 @@
 #include "base/dtype.h"
 #include "base/hooks.h"
 #include "base/os.h"
+#include "base/text.h"
 #include "tensor.h"
 
 enum { ITEM_MAX = 512, PRECISION_MAX = 100 };
@@ -31,35 +32,17 @@ void cn_set_print_options(const cn_print_options *options)
   opt_line_width = o.line_width > 0 ? o.line_width : 80;
 }
 
-/* ---- a growing text; after a failed allocation it stays as it is and `failed` says so ---- */
-typedef struct text {
-  char *s;
-  size_t n, cap;
-  bool failed;
-} text;
+#define put cni_text_put
+#define put_bytes cni_text_put_bytes
 
-static void put_bytes(text *x, const char *s, size_t n)
-{
-  if (x->failed) return;
-  if (cni_grow((void **)&x->s, &x->cap, x->n + n + 1, 1) != CN_OK) {
-    x->failed = true;
-    return;
-  }
-  memcpy(x->s + x->n, s, n);
-  x->n += n;
-  x->s[x->n] = '\0';
-}
-
-static void put(text *x, const char *s) { put_bytes(x, s, strlen(s)); }
-
-static void put_repeated(text *x, const char *s, int64_t times)
+static void put_repeated(cni_text *x, const char *s, int64_t times)
 {
   for (int64_t i = 0; i < times; i++) put(x, s);
 }
 
 /* ---- elements ---- */
 typedef struct printer {
-  text out;
+  cni_text out;
   cn_desc d; /* data in host memory; strides that fit it */
   bool summarize;
   int precision, edge_items, line_width;
@@ -296,7 +279,7 @@ char *cn_to_string(cn_tensor *t)
     if (!p.out.failed) result = cni_strdup(p.out.s);
   }
   cni_free(copy, size);
-  cni_free(p.out.s, p.out.cap);
+  cni_text_free(&p.out);
   return result;
 }
 

@@ -101,6 +101,8 @@ cn_tensor *cn_scope_return(cn_scope *scope, cn_tensor *t)
   return cni_scope_add(kept);
 }
 
+cn_tensor *cn_scope_give(cn_tensor *t) { return cni_scope_add(t); }
+
 int cn_set(cn_tensor **variable, cn_tensor *value)
 {
   if (!value) return cn_err() ? cn_err() : cni_fail(CN_ERR_VALUE, "cn_set: the value is NULL");

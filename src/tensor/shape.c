@@ -125,6 +125,39 @@ bool cni_may_overlap(int ndim, const int64_t *shape, const int64_t *strides)
   return false;
 }
 
+bool cni_same_shape(int adim, const int64_t *a, int bdim, const int64_t *b)
+{
+  for (int i = 0; adim == bdim && i < adim; i++)
+    if (a[i] != b[i]) return false;
+  return adim == bdim;
+}
+
+bool cni_same_layout(const cn_desc *a, const cn_desc *b)
+{
+  if (!cni_same_shape(a->ndim, a->shape, b->ndim, b->shape)) return false;
+  for (int i = 0; i < a->ndim; i++)
+    if (a->strides[i] != b->strides[i] && a->shape[i] != 1) return false;
+  return true;
+}
+
+void cni_span(const cn_desc *d, int64_t *below, int64_t *above)
+{
+  *below = *above = 0;
+  for (int i = 0; i < d->ndim; i++) {
+    int64_t reach = d->strides[i] * (d->shape[i] - 1);
+    if (reach < 0) *below -= reach;
+    else *above += reach;
+  }
+}
+
+bool cni_broadcasts_to(int ndim, const int64_t *shape, int to_dim, const int64_t *to_shape)
+{
+  if (ndim > to_dim) return false;
+  for (int i = 0; i < ndim; i++)
+    if (shape[i] != 1 && shape[i] != to_shape[to_dim - ndim + i]) return false;
+  return true;
+}
+
 bool cni_broadcast(int *ndim, int64_t *shape, int bdim, const int64_t *bshape)
 {
   int n = *ndim > bdim ? *ndim : bdim;
@@ -176,4 +209,58 @@ bool cni_view_strides(int ndim, const int64_t *shape, const int64_t *strides, in
   }
   while (v >= 0) new_strides[v--] = filled * base;
   return true;
+}
+
+/* ---- walks over several operands ---- */
+
+/* Should dim a lie outside dim b? The first operand that has an opinion decides. */
+static bool outside(int n, int64_t (*stride)[CN_MAX_DIMS], int a, int b)
+{
+  for (int k = 0; k < n; k++) {
+    int64_t x = magnitude(stride[k][a]), y = magnitude(stride[k][b]);
+    if (x != 0 && y != 0 && x != y) return x > y;
+  }
+  return a < b;
+}
+
+static void swap(int64_t *x, int64_t *y)
+{
+  int64_t t = *x;
+  *x = *y;
+  *y = t;
+}
+
+static void swap_dims(int n, int64_t (*stride)[CN_MAX_DIMS], int64_t *shape, int a, int b)
+{
+  swap(&shape[a], &shape[b]);
+  for (int k = 0; k < n; k++) swap(&stride[k][a], &stride[k][b]);
+}
+
+static void move_dim(int n, int64_t (*stride)[CN_MAX_DIMS], int64_t *shape, int to, int from)
+{
+  shape[to] = shape[from];
+  for (int k = 0; k < n; k++) stride[k][to] = stride[k][from];
+}
+
+static bool mergeable(int n, int64_t (*stride)[CN_MAX_DIMS], const int64_t *shape, int outer, int inner)
+{
+  for (int k = 0; k < n; k++)
+    if (stride[k][outer] != stride[k][inner] * shape[inner]) return false;
+  return true;
+}
+
+int cni_collapse(int n, int64_t (*stride)[CN_MAX_DIMS], int ndim, int64_t *shape)
+{
+  int left = 0, m = 0;
+  for (int i = 0; i < ndim; i++)
+    if (shape[i] != 1) move_dim(n, stride, shape, left++, i);
+  for (int i = 1; i < left; i++)
+    for (int j = i; j > 0 && outside(n, stride, j, j - 1); j--) swap_dims(n, stride, shape, j, j - 1);
+  for (int i = 1; i < left; i++) {
+    int64_t size = shape[m] * shape[i];
+    bool one = mergeable(n, stride, shape, m, i);
+    move_dim(n, stride, shape, one ? m : ++m, i);
+    if (one) shape[m] = size;
+  }
+  return left ? m + 1 : 0;
 }

@@ -99,6 +99,8 @@ cn_tensor *cni_tensor_over(cni_storage *storage, int64_t offset, int dtype, int 
                            const int64_t *strides);
 /* A fresh contiguous or strided tensor; owned, in no scope. */
 cn_tensor *cni_tensor_new(cn_device device, int dtype, int ndim, const int64_t *shape, const int64_t *strides);
+/* A weak scalar (cn_num): dtype CN_F64, CN_I64 or CN_BOOL. Owned. */
+cn_tensor *cni_weak_scalar(int dtype, const void *value);
 /* Same memory, shape and strides, no history; owned, in no scope. */
 cn_tensor *cni_tensor_alias(const cn_tensor *t);
 void cni_tensor_destroy(cn_tensor *t); /* when the last reference is gone; iterative */
@@ -115,8 +117,6 @@ static inline cn_tensor *cni_tensor_keep(cn_tensor *t)
 int cni_tensor_set_view(cn_tensor *t, cn_tensor *parent, const cn_op *op, const cn_value *args, int nargs);
 /* Host memory of t after waiting for its device; NULL with an error for non-host devices and captured tensors. */
 void *cni_tensor_host(cn_tensor *t);
-/* Reads element 0 of a host-resident or device tensor as double or int64. */
-int cni_tensor_read_scalar(cn_tensor *t, double *f, int64_t *i);
 
 static inline struct cni_node *cni_node_keep(struct cni_node *n)
 {
@@ -136,9 +136,9 @@ cn_tensor *cni_scope_add(cn_tensor *t);
 /* Takes the scope's reference of t back, if the current scopes own one: the caller owns it then. Otherwise adds one.
  */
 cn_tensor *cni_scope_take(cn_tensor *t);
-/* Inner scopes for library code: push answers the depth to give to pop, 0 when out of memory (pop ignores it). */
 /* Like take, but leaves what belongs to scopes outside `depth` where it is (and adds a reference). */
 cn_tensor *cni_scope_take_inside(size_t depth, cn_tensor *t);
+/* Inner scopes for library code: push answers the depth to give to pop, 0 when out of memory (pop ignores it). */
 size_t cni_scope_push(void);
 void cni_scope_pop(size_t depth); /* releases everything added since */
 void cni_scope_state_exit(cn_state *state);
@@ -156,9 +156,20 @@ void cni_channels_last_strides(int ndim, const int64_t *shape, int64_t *strides)
 bool cni_is_dense(int ndim, const int64_t *shape, const int64_t *strides); /* a permutation of contiguous memory */
 /* May two different indices reach the same memory? (conservative: true when it cannot be ruled out) */
 bool cni_may_overlap(int ndim, const int64_t *shape, const int64_t *strides);
+bool cni_same_shape(int adim, const int64_t *a, int bdim, const int64_t *b);
+/* Same shape, and the same place in memory for each index, counted from the first element? */
+bool cni_same_layout(const cn_desc *a, const cn_desc *b);
+/* The elements that d's lie among: *below of them before its first one, *above behind it. */
+void cni_span(const cn_desc *d, int64_t *below, int64_t *above);
+/* A walk over n operands in step, operand k's step along dim i being stride[k][i]: drops dims of size 1, brings the
+ * others into memory order and merges those that are one run in every operand. Answers how many are left. */
+int cni_collapse(int n, int64_t (*stride)[CN_MAX_DIMS], int ndim, int64_t *shape);
 /* Broadcasts b's shape into a's result (in place in shape/ndim); false when they do not fit. */
 bool cni_broadcast(int *ndim, int64_t *shape, int bdim, const int64_t *bshape);
-/* Writes "(2, 3)" ; returns out. */
+/* Can a tensor of this shape be expanded to exactly that one? */
+bool cni_broadcasts_to(int ndim, const int64_t *shape, int to_dim, const int64_t *to_shape);
+enum { CNI_SHAPE_TEXT = 160 }; /* room for the text of most shapes; longer ones are cut */
+/* Writes "(2, 3)"; returns out. */
 const char *cni_shape_text(char *out, size_t size, int ndim, const int64_t *shape);
 /* New strides for viewing (shape, strides) as new_shape; false when that needs a copy. */
 bool cni_view_strides(int ndim, const int64_t *shape, const int64_t *strides, int new_ndim, const int64_t *new_shape,

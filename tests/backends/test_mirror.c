@@ -47,6 +47,25 @@ static void is_there(void **state)
   assert_int_equal(cn_device_sync(mirror), 0);
 }
 
+static void memory_in_use(void **state)
+{
+  size_t before, during, after, peak, unused;
+  (void)state;
+  cn_device_memory_reset_peak(mirror);
+  cn_device_memory(&before, &unused, mirror);
+  assert_int_equal(before, unused);
+  cn_scope *s = cn_scope_begin();
+  cn_ones(CN_SHAPE(1000), .device = mirror);
+  cn_device_memory(&during, &unused, mirror);
+  cn_scope_end(s);
+  cn_device_memory(&after, &peak, mirror);
+  assert_int_equal(during, before + 4000);
+  assert_int_equal(after, before);
+  assert_int_equal(peak, during);
+  cn_device_memory(&during, &peak, 0x7f00); /* no such device */
+  assert_int_equal(during + peak, 0);
+}
+
 static void memory(void **state)
 {
   (void)state;
@@ -234,9 +253,9 @@ static void training_step(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(is_there),        cmocka_unit_test(memory),        cmocka_unit_test(ops),
-      cmocka_unit_test(depends_on_data), cmocka_unit_test(gradients),     cmocka_unit_test(late_failure),
-      cmocka_unit_test(freed_in_order),  cmocka_unit_test(training_step),
+      cmocka_unit_test(is_there),     cmocka_unit_test(memory),          cmocka_unit_test(memory_in_use),
+      cmocka_unit_test(ops),          cmocka_unit_test(depends_on_data), cmocka_unit_test(gradients),
+      cmocka_unit_test(late_failure), cmocka_unit_test(freed_in_order),  cmocka_unit_test(training_step),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

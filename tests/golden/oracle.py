@@ -120,7 +120,292 @@ def native_rms_norm(input, normalized_shape, weight, eps):
     return F.rms_norm(input, normalized_shape, weight, eps), rstd
 
 
+def resample(input, dim, size, mode, align_corners, scale, antialias):
+    """Along one dim, by images of height one."""
+    x = input.movedim(dim, -1)
+    flat = x.reshape(1, -1, 1, x.shape[-1])
+    named = {"linear": "bilinear", "cubic": "bicubic"}.get(mode, mode)
+    corners = {} if mode.startswith("nearest") else {"align_corners": align_corners}
+    made = F.interpolate(flat, [1, size], mode=named, antialias=antialias, **corners)
+    return made.reshape(*x.shape[:-1], size).movedim(-1, dim)
+
+
+def resample_backward(grad, dim, input_size, mode, align_corners, scale, antialias):
+    shape = list(grad.shape)
+    shape[dim] = input_size
+    x = torch.zeros(shape, dtype=grad.dtype, requires_grad=True)
+    y = resample(x, dim, grad.shape[dim], mode, align_corners, scale, antialias)
+    return torch.autograd.grad(y, x, grad, create_graph=True)[0]
+
+
+def weighted_gather(input, index, weight):
+    size = input.shape[1], index.shape[1], index.shape[2]
+    taken = input[:, :, None].expand(-1, -1, size[1], -1).gather(3, index[:, None].clamp(min=0).expand(-1, *size))
+    return (taken * (weight * (index >= 0))[:, None]).sum(2)
+
+
+def weighted_scatter(grad, index, weight, size):
+    x = torch.zeros(*grad.shape[:2], size, dtype=grad.dtype, requires_grad=True)
+    return torch.autograd.grad(weighted_gather(x, index, weight), x, grad, create_graph=True)[0]
+
+
+def weighted_dot(grad, input, index):
+    weight = torch.zeros(index.shape, dtype=grad.dtype, requires_grad=True)
+    return torch.autograd.grad(weighted_gather(input, index, weight), weight, grad, create_graph=True)[0]
+
+
+def with_indices(pool):
+    return lambda *a, **k: pool(*a, **k, return_indices=True)
+
+
+def drawn(name):
+    """An in-place draw as an op of its own."""
+    def run(input, *args, **named):
+        return getattr(torch.empty_like(input), name)(*args, **named)
+    return run
+
+
+def random_integers(input, low=None, high=None):
+    return torch.empty_like(input).random_(low or 0, high) if high else torch.empty_like(input).random_()
+
+
+def gradient(input, spacing=None, dim=None, edge_order=1):
+    if spacing is not None and len(spacing) == 1:
+        spacing = spacing[0]
+    return torch.gradient(input, **{k: v for k, v in (("spacing", spacing), ("dim", dim)) if v is not None},
+                          edge_order=edge_order)
+
+
+def gradient_at(input, spacing, dim=None, edge_order=1):
+    dims = {} if dim is None else {"dim": dim}
+    return torch.gradient(input, spacing=tuple(spacing), edge_order=edge_order, **dims)
+
+
+def grad_scaled(input, scale):
+    made = input.clone()
+    made.register_hook(lambda g: g * scale)
+    return made
+
+
+def signs(u):
+    """What turns each column so that its largest element, or the first of those nearly as large, is positive."""
+    if u.numel() == 0:
+        return u.new_ones(u.shape[:-2] + u.shape[-1:])
+    size = u.detach().abs()
+    at = (size >= 0.999 * size.amax(-2, keepdim=True)).int().argmax(-2, keepdim=True)
+    return torch.where(u.detach().gather(-2, at) < 0, -1.0, 1.0).to(u.dtype).squeeze(-2)
+
+
+def linalg_svd(A, full_matrices=True):
+    """PyTorch leaves the signs of singular vectors open; cairn does not."""
+    u, s, vh = torch.linalg.svd(A, full_matrices=full_matrices)
+    k = s.shape[-1]
+    turn = signs(u[..., :k])
+    left = torch.cat([u[..., :k] * turn.unsqueeze(-2), u[..., k:]], -1)
+    return left, s, torch.cat([vh[..., :k, :] * turn.unsqueeze(-1), vh[..., k:, :]], -2)
+
+
+def svd(input, some=True, compute_uv=True):
+    if not compute_uv:
+        return torch.svd(input, some, False)
+    u, s, vh = linalg_svd(input, not some)
+    return u, s, vh.mT
+
+
+def linalg_eigh(A, UPLO="L"):
+    values, vectors = torch.linalg.eigh(A, UPLO)
+    return values, vectors * signs(vectors).unsqueeze(-2)
+
+
+def lu_permutation(pivots, rows):
+    order = torch.arange(rows).expand(*pivots.shape[:-1], rows).clone().reshape(-1, rows)
+    for row, swaps in zip(order, pivots.reshape(-1, pivots.shape[-1])):
+        for i, other in enumerate(swaps.tolist()):
+            row[[i, other - 1]] = row[[other - 1, i]]
+    return order.reshape(*pivots.shape[:-1], rows)
+
+
+def ctc_rows_grad(grad, log_probs, *args):
+    x = log_probs.detach().requires_grad_()
+    return torch.autograd.grad(SPECIAL["ctc_rows"](x, *args), x, grad)[0].detach()
+
+
+def asked(results, inverse, counts):
+    """The results of unique that were asked for, nothing for the others."""
+    nothing = torch.zeros(0, dtype=torch.int64)
+    return results[0], results[1] if inverse else nothing, results[2] if counts else nothing
+
+
+def unique(input, sorted=True, return_inverse=False, return_counts=False, dim=None):
+    return asked(torch.unique(input.detach(), True, True, True, dim), return_inverse, return_counts)
+
+
+def unique_consecutive(input, return_inverse=False, return_counts=False, dim=None):
+    return asked(torch.unique_consecutive(input.detach(), True, True, dim), return_inverse, return_counts)
+
+
+SCATTERED = {"add": "sum", "multiply": "prod"}
+
+
+def row_order(input):
+    """Python's sort is stable, too."""
+    rows = [[(v != v, 0 if v != v else v) for v in row] for row in input.tolist()]
+    return torch.tensor(sorted(range(len(rows)), key=lambda i: rows[i]), dtype=torch.int64)
+
+
+def multi_head_attention(query, key, value, num_heads, in_proj_weight, out_proj_weight, in_proj_bias=None,
+                         out_proj_bias=None, bias_k=None, bias_v=None, add_zero_attn=False, dropout_p=0.0,
+                         key_padding_mask=None, attn_mask=None, weights="none", is_causal=False):
+    several = in_proj_weight if len(in_proj_weight) == 3 else [None] * 3
+    if is_causal:
+        attn_mask = torch.ones(query.shape[0], key.shape[0], dtype=torch.bool).triu(1)
+    return F.multi_head_attention_forward(
+        query, key, value, query.shape[-1], num_heads, None if len(in_proj_weight) == 3 else in_proj_weight[0],
+        in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p, out_proj_weight, out_proj_bias, True, key_padding_mask,
+        weights != "none", attn_mask, several[0] is not None, *several, average_attn_weights=weights == "mean",
+        is_causal=is_causal)
+
+
+def fft_lines(input, inverse, scaling):
+    """torch.fft over pairs; scaling: 0 none, 1 the root of n, 2 n."""
+    norm = ("forward", "ortho", "backward") if inverse else ("backward", "ortho", "forward")
+    f = torch.fft.ifft if inverse else torch.fft.fft
+    x = torch.view_as_complex(input.clone(memory_format=torch.contiguous_format))
+    return torch.view_as_real(f(x, dim=-1, norm=norm[scaling]))
+
+
+def on_pairs(f, pairs_in=True, pairs_out=True):
+    """A function of complex numbers as one of pairs; its dims are counted without the pair, as they are here."""
+    def run(input, n=None, dim=-1, norm=None):
+        x = torch.view_as_complex(input.clone(memory_format=torch.contiguous_format)) if pairs_in else input
+        y = f(x, n, dim, norm)
+        return torch.view_as_real(y.contiguous()) if pairs_out else y
+    return run
+
+
 SPECIAL = {
+    "fft_lines": fft_lines,
+    "fft_fft": on_pairs(torch.fft.fft),
+    "fft_ifft": on_pairs(torch.fft.ifft),
+    "fft_rfft": on_pairs(torch.fft.rfft, pairs_in=False),
+    "fft_irfft": on_pairs(torch.fft.irfft, pairs_out=False),
+    "parts": lambda input, sizes, dim: torch.split(input, sizes, dim),
+    "gated_tanh": lambda gate, input: gate.sigmoid() * input.tanh(),
+    "gated_sum": lambda gate, input, other: gate.sigmoid() * input + other,
+    "sigmoid_sum": lambda input, other: (input + other).sigmoid(),
+    "tanh_addcmul": lambda input, gate, other: (input + gate * other).tanh(),
+    "lstm": torch._VF.lstm,
+    "gru": torch._VF.gru,
+    "rnn_tanh": torch._VF.rnn_tanh,
+    "rnn_relu": torch._VF.rnn_relu,
+    "multi_head_attention": multi_head_attention,
+    "unique": unique,
+    "unique_consecutive": unique_consecutive,
+    "row_order": row_order,
+    "histogram_edges": lambda input, bins, weight=None, density=False: torch.histogram(
+        input.detach(), bins.detach(), weight=weight if weight is None else weight.detach(), density=density),
+    "histogram": lambda input, bins, range=None, weight=None, density=False: torch.histogram(
+        input.detach(), bins, range=range, weight=weight if weight is None else weight.detach(), density=density),
+    "histogramdd_edges": lambda input, bins, weight=None, density=False: torch.histogramdd(
+        input.detach(), [b.detach() for b in bins], weight=weight if weight is None else weight.detach(),
+        density=density).hist,
+    "histc": lambda input, bins=100, min=0, max=0: torch.histc(input.detach(), bins, min, max),
+    "median_dim": lambda input, dim, keepdim=False: torch.median(input, dim, keepdim),
+    "nanmedian_dim": lambda input, dim, keepdim=False: torch.nanmedian(input, dim, keepdim),
+    "aminmax": lambda input, dim=None, keepdim=False: torch.aminmax(input, dim=dim, keepdim=keepdim),
+    "scatter_value": lambda input, dim, index, value: torch.scatter(input, dim, index, value),
+    "scatter_reduced": lambda input, dim, index, src, reduce: torch.scatter_reduce(
+        input, dim, index, src, SCATTERED.get(reduce, reduce + "?")),
+    "scatter_value_reduced": lambda input, dim, index, value, reduce: torch.scatter_reduce(
+        input, dim, index, torch.full(index.shape, value, dtype=input.dtype), SCATTERED.get(reduce, reduce + "?")),
+    "bincount": lambda input, weights=None, minlength=0: torch.bincount(
+        input, weights if weights is None else weights.detach(), minlength),
+    "polygamma": lambda n, input: torch.special.zeta(2, input) if n == 1 and input.dtype == torch.float64 and bool(
+        (input > 0).all()) else torch.polygamma(n, input),  # its trigamma is good to 1e-12 only
+    "allclose": lambda *a, **k: torch.tensor(torch.allclose(*a, **k)),
+    "celu": F.celu,
+    "ctc_rows": lambda log_probs, targets, input_lengths, target_lengths, blank, zero_infinity: F.ctc_loss(
+        log_probs, targets, input_lengths, target_lengths, blank, "none", zero_infinity),
+    "ctc_rows_grad": ctc_rows_grad,
+    "frexp_exponent": lambda input: torch.frexp(input)[1].to(input.dtype),
+    "frexp_mantissa": lambda input: torch.frexp(input)[0],
+    "gaussian_terms": lambda input, target, var, full, eps: F.gaussian_nll_loss(
+        input, target, var, full, eps, reduction="none"),
+    "glu_terms": lambda input, gate: input * torch.sigmoid(gate),
+    "hinge_terms": lambda input, target, margin: F.hinge_embedding_loss(input, target, margin, reduction="none"),
+    "isclose_terms": torch.isclose,
+    "margin_terms": lambda input, other, margin: (margin + input - other).clamp_min(0),
+    "nextafter_step": lambda input, other, drop: torch.nextafter(input, other),
+    "poisson_terms": lambda input, target, log_input, full, eps: F.poisson_nll_loss(
+        input, target, log_input, full, eps=eps, reduction="none"),
+    "prelu_terms": lambda input, weight: torch.where(input > 0, input, weight * input),
+    "ranking_terms": lambda input1, input2, target, margin: F.margin_ranking_loss(
+        input1, input2, target, margin, reduction="none"),
+    "replace_nonfinite": torch.nan_to_num,
+    "rrelu": F.rrelu,
+    "selu": F.selu,
+    "soft_margin_terms": lambda input, target: F.soft_margin_loss(input, target, reduction="none"),
+    "threshold": F.threshold,
+    "linalg_svd": linalg_svd,
+    "svd": svd,
+    "linalg_eigh": linalg_eigh,
+    "lu_permutation": lu_permutation,
+    "linalg_matrix_norm_ord": torch.linalg.matrix_norm,
+    "linalg_norm_named": torch.linalg.norm,
+    "linalg_cond_named": torch.linalg.cond,
+    "linalg_matrix_rank_tol": lambda A, tol, hermitian=False: torch.linalg.matrix_rank(A, tol, hermitian),
+    "linalg_pinv_rcond": lambda A, rcond, hermitian=False: torch.linalg.pinv(A, rcond, hermitian),
+    "pinv_within": lambda A, atol, rtol, hermitian: torch.linalg.pinv(A, atol=atol, rtol=rtol, hermitian=hermitian),
+    "matrix_trace": torch.trace,
+    "cdist_forward": torch.cdist,
+    "cdist_backward": lambda grad, x1, x2, cdist, p: torch.ops.aten._cdist_backward(
+        grad.contiguous(), x1.contiguous(), x2.contiguous(), p, cdist.contiguous()),
+    "pdist": F.pdist,
+    "as_strided_from": lambda input, size, stride, storage_offset, own_stride, own_offset: torch.as_strided(
+        input, size, stride, storage_offset),
+    "bernoulli_p": drawn("bernoulli_"),
+    "block_diag": lambda tensors: torch.block_diag(*tensors),
+    "broadcast_tensors": lambda tensors: torch.broadcast_tensors(*tensors),
+    "cartesian_prod": lambda tensors: torch.cartesian_prod(*tensors),
+    "cauchy": drawn("cauchy_"),
+    "cross": lambda input, other, dim=None: torch.cross(input, other) if dim is None else torch.cross(input, other, dim),
+    "dsplit_indices": lambda input, indices: torch.dsplit(input, indices),
+    "embedding_renorm": lambda input, indices, max_norm, norm_type=2.0: torch.embedding_renorm_(
+        input.detach().clone(), indices, max_norm, norm_type),
+    "exponential": drawn("exponential_"),
+    "geometric": drawn("geometric_"),
+    "grad_scaled": grad_scaled,
+    "gradient": gradient,
+    "gradient_at": gradient_at,
+    "hsplit_indices": lambda input, indices: torch.hsplit(input, indices),
+    "log_normal": drawn("log_normal_"),
+    "normal_fill": drawn("normal_"),
+    "random_integers": random_integers,
+    "repeat_interleave_counts": lambda input, repeats, dim=None, output_size=None: torch.repeat_interleave(
+        input, repeats, dim, output_size=output_size),
+    "repeat_places": lambda repeats, output_size=None: torch.repeat_interleave(repeats, output_size=output_size),
+    "tensor_split_indices": lambda input, indices, dim=0: torch.tensor_split(input, indices, dim),
+    "tensordot": lambda input, other, dims_self, dims_other: torch.tensordot(input, other, (dims_self, dims_other)),
+    "uniform": drawn("uniform_"),
+    "view_dtype": lambda input, dtype: input.view(dtype),
+    "vsplit_indices": lambda input, indices: torch.vsplit(input, indices),
+    "im2col": F.unfold,
+    "lp_pool1d": lambda input, norm_type, kernel_size, *a, **k: F.lp_pool1d(
+        input, norm_type, kernel_size[0], *a, **k),
+    "weighted_gather": weighted_gather,
+    "weighted_scatter": weighted_scatter,
+    "weighted_dot": weighted_dot,
+    "col2im": F.fold,
+    "conv1d_padding": F.conv1d,
+    "conv2d_padding": F.conv2d,
+    "conv3d_padding": F.conv3d,
+    "max_pool1d_with_indices": with_indices(F.max_pool1d),
+    "max_pool3d_with_indices": with_indices(F.max_pool3d),
+    "adaptive_max_pool1d_with_indices": with_indices(F.adaptive_max_pool1d),
+    "adaptive_max_pool2d_with_indices": with_indices(F.adaptive_max_pool2d),
+    "adaptive_max_pool3d_with_indices": with_indices(F.adaptive_max_pool3d),
+    "resample": resample,
+    "resample_backward": resample_backward,
     "native_batch_norm": native_batch_norm,
     "native_layer_norm": torch.native_layer_norm,
     "native_rms_norm": native_rms_norm,
@@ -154,6 +439,8 @@ SPECIAL = {
         input, indices, values, accumulate),
     "native_dropout": lambda input, p: torch.native_dropout(input, p, True),
     "max_dim": lambda input, dim, keepdim=False: torch.max(input, dim, keepdim),
+    "max_other": lambda input, other: torch.max(input, other),
+    "min_other": lambda input, other: torch.min(input, other),
     "min_dim": lambda input, dim, keepdim=False: torch.min(input, dim, keepdim),
     "prod_dim": lambda input, dim, keepdim=False, dtype=None: torch.prod(input, dim, keepdim, dtype=dtype),
     "scatter_fold": lambda input, dim, index, src, reduce: input.scatter_reduce(dim, index, src, reduce),
@@ -178,7 +465,8 @@ SPECIAL = {
 }
 # Random or unset: only shapes and types can be compared.
 SHAPE_ONLY = {"empty", "empty_like", "rand", "randn", "rand_like", "randn_like", "randint", "randperm", "bernoulli",
-              "native_dropout", "dropout"}
+              "native_dropout", "dropout", "uniform", "normal_fill", "log_normal", "exponential", "cauchy", "geometric",
+              "bernoulli_p", "randint_like", "random_integers", "normal", "multinomial"}
 # Cairn's own: PyTorch has nothing to say.
 NO_ORACLE = {"sdpa_backward", "native_layer_norm_backward", "native_rms_norm_backward", "native_batch_norm_backward"}
 
@@ -195,6 +483,7 @@ def find(op):
         name = name[len("linalg_"):] if name.startswith("linalg_") else name
     elif "special" in op.tags:
         places = [torch.special, torch]
+        name = name[len("special_"):] if name.startswith("special_") else name
     for place in places:
         if hasattr(place, name):
             return getattr(place, name)

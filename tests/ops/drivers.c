@@ -214,7 +214,7 @@ enum outcome drive_mirror(const trial *t)
   if (status || again) o = trial_fail(t, "%s", cn_err_message());
   else if (!same_results(&have, &want, scale, detail, sizeof detail)) o = trial_fail(t, "on the device: %s", detail);
   for (size_t i = 0; o == PASS && i < have.nout; i++)
-    if (cn_device_of(have.out[i]) != mirror) o = trial_fail(t, "result %zu is not on the device", i);
+    if (have.out[i] && cn_device_of(have.out[i]) != mirror) o = trial_fail(t, "result %zu is not on the device", i);
   cn_err_clear();
   call_result_free(&want);
   call_result_free(&have);

@@ -14,7 +14,10 @@ static const struct {
   {"layouts", "view", "a view of another layout may need a copy", NULL},
   {"layouts", "unflatten", "a view of another layout may need a copy", NULL},
   {"layouts", "as_strided", "strides count in memory", NULL},
+  {"layouts", "as_strided_from", "strides count in memory", NULL},
   {"layouts", "as_strided_scatter", "strides count in memory", NULL},
+
+  {"layouts", "view_dtype", "the last dimension must be dense", NULL},
 
   {"threads", "empty", "its elements are not set", NULL},
   {"threads", "empty_like", "its elements are not set", NULL},
@@ -42,12 +45,17 @@ static const struct {
   {"gradcheck", "native_layer_norm", "gradients flow through its first result only", NULL},
   {"gradcheck", "native_rms_norm", "gradients flow through its first result only", NULL},
   {"gradcheck", "native_batch_norm", "gradients flow through its first result only", NULL},
+  {"gradcheck", "normal", "draws carry a gradient of zero on purpose", NULL},
+  {"gradcheck", "grad_scaled", "scales gradients on purpose", NULL},
+  {"gradcheck", "embedding_bag", "scales gradients on purpose", "scale_grad_by_freq"},
   {"gradcheck", "embedding", "the padding row gets no gradient on purpose", "padding_idx"},
+  {"gradcheck", "linalg_lstsq", "its singular values carry no gradient, as in PyTorch", "gelsd"},
+  {"gradcheck", "linalg_lstsq", "its singular values carry no gradient, as in PyTorch", "gelss"},
   {"gradcheck", "masked_fill", "the result is infinite", "-inf"},
   {"gradcheck", "cross_entropy", "nothing counts, the mean is NaN", "ignore_index=2"},
   {"gradcheck", "nll_loss", "nothing counts, the mean is NaN", "ignore_index=2"},
-
-  {"second order", "lgamma", "the gradient of digamma (trigamma) is not implemented", NULL},
+  {"gradcheck", "ctc_rows", "the gradient is that of the scores before log_softmax, as PyTorch gives it", NULL},
+  {"gradcheck", "ctc_loss", "the gradient is that of the scores before log_softmax, as PyTorch gives it", NULL},
 };
 
 const char *exception_for(const char *driver, const sample *s)

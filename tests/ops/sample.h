@@ -11,11 +11,13 @@
  *   memory   .t  last two dims swapped     .s  every second element      .o  offset into a larger buffer
  *            .e  first dim expanded        .cl channels last             .r  last dim backwards (negative stride)
  *   grad     .d  data: needs no gradient, though a float
- *   values   %N  integers in [0, N)        +   in [0.125, 2.125), integers in [1, 8]      <  in [-0.875, 0.875)
- *            >   in [1.125, 3.125)         ~   all different, a quarter apart, no two of one size             =V all
- * V   {a,b,...} these !   some of them NaN, infinite, zeros of both signs; or the type's limits otherwise [-2, 2),
- * integers in [-8, 8), or [0, 16) where unsigned A number where a tensor is expected is a weak scalar. A line begins
- * with
+ *   values   %N  integers in [0, N)        +   in [0.125, 2.125), integers in [1, 8]
+ *            <   in [-0.875, 0.875)        >   in [1.125, 3.125)
+ *            ~   all different, a quarter apart, no two of one size
+ *            =V  all V                     {a,b,...}  these
+ *            !   some of them NaN, infinite, zeros of both signs; or the type's limits
+ *            otherwise [-2, 2), integers in [-8, 8), or [0, 16) where unsigned
+ * A number where a tensor is expected is a weak scalar. A line begins with
  *   "! "   the call must fail, in cairn and in PyTorch      "!c "  in cairn (PyTorch allows it)
  *   "~ "   PyTorch's gradient is not to be compared: it differs by convention (ties), or is wrong
  *   "@ "   large: compared with itself only (threads, layouts, devices), not in the golden file

@@ -19,6 +19,11 @@
  * whose order of summation is free. */
 static const family families[] = {
   {"pointwise", 1, 4},
+  {"arith", 1, 4},
+  {"special", 4, 10},
+  {"activation", 1, 4},
+  {"loss_pair", 2, 4},
+  {"ctc", 4, 10},
   {"view", 1, 1},
   {"create", 1, 1},
   {"reduce", 2, 4},
@@ -28,11 +33,21 @@ static const family families[] = {
   {"matmul", 4, 4},
   {"loss", 2, 4},
   {"linalg", 10, 20},
+  {"recurrent", 4, 10},
+  {"fft", 4, 4},
   {"softmax", 2, 4},
   {"norm", 4, 10},
   {"pool", 2, 4},
   {"conv", 10, 10},
+  {"resample", 4, 10},
   {"attention", 4, 10},
+  {"shape", 1, 1},
+  {"draw", 1, 1},
+  {"contract", 4, 4},
+  {"numeric", 2, 4},
+  {"bag", 2, 4},
+  {"search", 1, 1},
+  {"quantile", 2, 4},
 };
 
 static const struct driver {

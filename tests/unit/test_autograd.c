@@ -508,6 +508,164 @@ static void test_gradcheck(void **state)
   assert_fails(CN_ERR_GRAD, "finite differences");
 }
 
+/* A detached value keeps its memory, not the record it came from. */
+static void test_detached_keeps_no_record(void **state)
+{
+  (void)state;
+  cn_memory_stats before, after;
+  cn_tensor *x = cn_requires_grad(cn_ones(CN_SHAPE(100000)), true), *kept[3];
+  cn_memory_set_caching(false);
+  cn_memory_get_stats(&before);
+  cn_scope *s = cn_scope_begin();
+  kept[0] = cn_keep(cn_detach(cn_sum(cn_exp(x))));
+  kept[1] = cn_keep(cn_detach(cn_select(cn_reshape(cn_sum(cn_exp(x)), CN_SHAPE(1, 1)), 0, 0)));
+  int saved = cn_no_grad_begin();
+  kept[2] = cn_keep(cn_reshape(cn_detach(x), CN_SHAPE(1000, 100)));
+  cn_no_grad_end(saved);
+  cn_scope_end(s);
+  cn_memory_get_stats(&after);
+  assert_true(after.in_use - before.in_use < 100000);
+  assert_int_equal(cn_err(), 0);
+  for (int i = 0; i < 3; i++) {
+    assert_true(cn_is_view(kept[i]) && !cn_needs_grad(kept[i]));
+    cn_release(kept[i]);
+  }
+  cn_memory_set_caching(true);
+}
+
+/* ---- what bindings need ---- */
+
+static void test_backward_of_several(void **state)
+{
+  (void)state;
+  cn_tensor *x = LEAF(1, 2), *y = cn_mul(x, x), *outs[2] = {cn_sum(y), cn_sum(cn_mul(y, cn_num(3)))};
+  assert_int_equal(cn_backward_all(outs, 2, NULL), 0);
+  ASSERT_VALUES(cn_grad_of(x), 8, 16);
+  outs[0] = y;
+  assert_true(cn_backward_all(outs, 2, NULL) < 0); /* y has two elements: no gradient given */
+  assert_fails(CN_ERR_GRAD, "gradient must be given");
+}
+
+static cn_tensor *tally_call(cn_tensor *grad, void *payload)
+{
+  (void)grad;
+  ++*(int *)payload;
+  return NULL;
+}
+static void tally_free(void *payload) { *(int *)payload += 100; }
+
+static void test_hook_owns_its_payload(void **state)
+{
+  (void)state;
+  int a = 0, b = 0, c = 0;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = LEAF(1, 2);
+  int64_t id = cn_hook_add_owned(x, tally_call, &a, tally_free);
+  assert_true(id > 0 && cn_hook_add_owned(x, tally_call, &b, tally_free) > id);
+  cn_backward(cn_sum(x));
+  assert_int_equal(cn_hook_remove(x, id), 0);
+  assert_int_equal(a, 101);
+  assert_true(cn_hook_add_owned(cn_ones(CN_SHAPE(1)), tally_call, &c, tally_free) < 0);
+  assert_fails(CN_ERR_GRAD, "hook");
+  assert_int_equal(c, 100);
+  cn_scope_end(s);
+  assert_int_equal(b, 101);
+}
+
+static void test_record_can_be_read(void **state)
+{
+  (void)state;
+  int result = -1;
+  cn_tensor *x = LEAF(1, 2), *y = cn_sum(cn_mul(x, cn_num(2)));
+  cn_node *sum = cn_node_of(y, &result), *mul = cn_node_input(sum, 0, NULL), *leaf = cn_node_input(mul, 0, NULL);
+  assert_int_equal(result, 0);
+  assert_string_equal(cn_node_name(sum), "sum");
+  assert_string_equal(cn_node_name(mul), "mul");
+  assert_string_equal(cn_node_name(leaf), "leaf");
+  assert_int_equal(cn_node_ninputs(mul), 2);
+  assert_null(cn_node_input(mul, 1, NULL));
+  assert_null(cn_node_input(mul, 2, NULL));
+  assert_null(cn_node_of(cn_ones(CN_SHAPE(1)), NULL));
+  cn_node_release(sum);
+  cn_node_release(mul);
+  cn_node_release(leaf);
+  assert_true(!cn_retains_grad(y) && cn_retain_grad(y) == 0 && cn_retains_grad(y));
+  assert_true(!cn_inference_enabled() && !cn_is_inference(x));
+  int saved = cn_inference_begin();
+  assert_true(cn_inference_enabled() && cn_is_inference(cn_ones(CN_SHAPE(1))));
+  cn_inference_end(saved);
+}
+
+static int twice_forward(cn_context *ctx, cn_tensor **outputs, cn_tensor *const *inputs)
+{
+  outputs[0] = cn_mul_(inputs[0], cn_num(2));
+  return cn_context_mark_dirty(ctx, 0);
+}
+static int twice_backward(cn_context *ctx, cn_tensor **gin, cn_tensor *const *g)
+{
+  (void)ctx;
+  gin[0] = cn_mul(g[0], cn_num(2));
+  return 0;
+}
+
+static void test_custom_function_in_place(void **state)
+{
+  (void)state;
+  static const cn_function twice = {"twice", twice_forward, twice_backward, NULL};
+  cn_tensor *x = LEAF(1, 2, 3), *y = cn_mul(x, x), *part = cn_narrow(y, 0, 1, 2), *out = NULL;
+  assert_int_equal(cn_function_apply(&out, 1, &twice, &part, 1, NULL), 0);
+  assert_ptr_equal(out, part);
+  ASSERT_VALUES(y, 1, 8, 18);
+  assert_int_equal(cn_backward(cn_sum(y)), 0); /* the base of the written view has the new history too */
+  ASSERT_VALUES(cn_grad_of(x), 2, 8, 12);
+  assert_true(cn_function_apply(&out, 1, &twice, &x, 1, NULL) < 0);
+  assert_fails(CN_ERR_GRAD, "leaf");
+}
+
+/* (x * y, sum of exp(x)) */
+static int two_results(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  ++*(int *)payload;
+  out[0] = cn_mul(in[0], in[1]);
+  out[1] = cn_sum(cn_exp(in[0]));
+  return cn_err();
+}
+
+static int one_constant(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  out[0] = cn_mul(in[0], payload ? (cn_tensor *)payload : cn_num(3));
+  if (!payload) out[1] = cn_ones(CN_SHAPE(2));
+  return cn_err();
+}
+
+static void test_forward_mode(void **state)
+{
+  (void)state;
+  int calls = 0;
+  cn_tensor *x = LEAF(0, 1), *y = LEAF(3, 4), *in[2] = {x, y}, *out[2], *change[2];
+  cn_tensor *v[2] = {cn_floats((const float[]){1, 2}, 2), cn_floats((const float[]){10, 20}, 2)};
+  assert_int_equal(cn_jvp(out, change, 2, two_results, in, v, 2, &calls), 0);
+  assert_int_equal(calls, 1);
+  ASSERT_VALUES(out[0], 0, 4);
+  ASSERT_VALUES(change[0], 3, 28);              /* y dx + x dy */
+  ASSERT_VALUES(change[1], 1 + 2 * expf(1.0f)); /* exp(x) dx */
+  assert_true(!cn_needs_grad(out[0]) && !cn_needs_grad(change[0]) && !cn_grad_of(x));
+  v[0] = NULL; /* x stays */
+  assert_int_equal(cn_jvp(NULL, change, 2, two_results, in, v, 2, &calls), 0);
+  ASSERT_VALUES(change[0], 0, 20);
+  ASSERT_VALUES(change[1], 0);
+  v[0] = y;
+  assert_int_equal(cn_jvp(NULL, change, 2, one_constant, in, v, 1, NULL), 0);
+  ASSERT_VALUES(change[0], 9, 12);
+  ASSERT_VALUES(change[1], 0, 0); /* does not depend on the input */
+  assert_int_equal(cn_jvp(NULL, change, 1, one_constant, in, v, 1, y, .create_graph = true), 0);
+  assert_int_equal(cn_backward(cn_sum(change[0])), 0); /* y v, and v is y */
+  ASSERT_VALUES(cn_grad_of(y), 6, 8);
+  v[0] = cn_ones(CN_SHAPE(3));
+  assert_true(cn_jvp(NULL, change, 2, two_results, in, v, 2, &calls) < 0);
+  assert_fails(CN_ERR_SHAPE, "tangent");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
 
 int main(void)
@@ -524,7 +682,9 @@ int main(void)
     TEST(test_base_write_reaches_view), TEST(test_sibling_views), TEST(test_copy_into_plain_base),
     TEST(test_copy_of_a_dependent_value_makes_no_cycle), TEST(test_overlapping_write_is_refused),
     TEST(test_long_chain), TEST(test_long_chain_dropped_without_backward), TEST(test_recursion_is_just_c),
-    TEST(test_threads_share_for_reading), TEST(test_gradcheck),
+    TEST(test_threads_share_for_reading), TEST(test_gradcheck), TEST(test_backward_of_several),
+    TEST(test_detached_keeps_no_record), TEST(test_hook_owns_its_payload), TEST(test_record_can_be_read),
+    TEST(test_custom_function_in_place), TEST(test_forward_mode),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

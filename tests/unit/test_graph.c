@@ -2,6 +2,7 @@
  * trace, in-place writes and views become values, the text form reads back, the plan reuses memory, and what cannot
  * be captured is an error. */
 #include <cairn/cairn.h>
+#include <math.h>
 #include <string.h>
 
 #include "test.h"
@@ -308,6 +309,47 @@ static void test_dead_nodes_go(void **state)
   cn_graph_free(g);
 }
 
+/* ---- values on two devices ---- */
+
+static int moves_fn(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cn_tensor *there = cn_to_device(cn_mul(in[0], cn_num(2)), *(cn_device *)payload);
+  out[0] = cn_mul(cn_to_device(cn_exp(cn_add(there, cn_num(1))), CN_CPU), cn_num(3));
+  return cn_err();
+}
+
+static void test_values_on_two_devices(void **state)
+{
+  (void)state;
+  cn_device mirror = cn_device_find("mirror");
+  cn_tensor *x = cn_arange(0, 100, .dtype = CN_F32), *want, *have;
+  x = cn_true_divide(x, cn_int(100));
+  cn_graph *g = cn_trace(moves_fn, 1, &x, 1, &mirror);
+  assert_non_null(g);
+  assert_int_equal(moves_fn(&want, &x, &mirror), 0);
+  assert_int_equal(cn_graph_run(&have, g, &x), 0);
+  assert_true(cn_item(cn_all(cn_eq(want, have))) > 0);
+  cn_graph_free(g);
+}
+
+/* ---- numbers that differ between sizes ---- */
+
+static int filled_fn(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  (void)payload;
+  double bound = cn_size(in[0], 0) == 2 ? (double)INFINITY : 5;
+  out[0] = cn_clamp(in[0], NULL, cn_num(bound));
+  return cn_err();
+}
+
+static void test_a_number_that_no_size_gives(void **state)
+{
+  (void)state;
+  cn_tensor *in[2] = {cn_ones(CN_SHAPE(2)), cn_ones(CN_SHAPE(3))};
+  assert_null(cn_trace_sizes(filled_fn, 1, in, 1, 2, NULL));
+  assert_fails(CN_ERR_CAPTURE, "not an integer");
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
 
 int main(void)
@@ -315,7 +357,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
     TEST(test_sgd_step_bit_for_bit), TEST(test_adam_step_bit_for_bit), TEST(test_third_size_without_new_trace),
     TEST(test_text_reads_back_and_runs), TEST(test_writes_through_views), TEST(test_states_can_swap),
-    TEST(test_refusals), TEST(test_dead_nodes_go),
+    TEST(test_refusals), TEST(test_dead_nodes_go), TEST(test_values_on_two_devices),
+    TEST(test_a_number_that_no_size_gives),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

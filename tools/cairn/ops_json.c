@@ -108,6 +108,8 @@ void ops_json(const cn_op_info *info, const cn_op *op)
   string(info->name);
   printf(", \"namespace\": ");
   string(info->space);
+  printf(", \"overload\": ");
+  string(info->overload);
   printf(", \"kind\": ");
   string(ops_kind(info->kind));
   printf(",\n  \"signature\": ");
@@ -118,6 +120,7 @@ void ops_json(const cn_op_info *info, const cn_op *op)
   flag("random", info->random);
   flag("method", info->method);
   flag("inplace", info->inplace);
+  flag("internal", info->internal);
   parameters(info);
   printf(",\n  \"results\": [");
   for (int i = 0; i < info->nresults; i++) {

@@ -135,6 +135,7 @@ typedef struct cn_meta {
   int32_t dtype;
   int32_t ndim;
   cn_device device;
+  bool weak; /* a number (cn_num), not a tensor */
   const int64_t *shape;
 } cn_meta;
 
@@ -172,7 +173,9 @@ enum cn_op_flags {
 struct cn_op {
   /* PyTorch-like: "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)
    * -> Tensor ; method". After the semicolon: method, inplace (has an in-place form), a namespace (nn, linalg,
-   * special), and opt_NAME for an optional tensor that is an option in C instead of positional. */
+   * special), opt_NAME for an optional tensor that is an option in C instead of positional, and overload_NAME
+   * for a form that PyTorch calls NAME too (max_dim: overload_max), and internal for a part of other ops that
+   * no program needs by itself. */
   const char *sig;
   const char *doc; /* first sentence: what it computes; then shapes and corner cases */
   uint32_t flags;
@@ -223,9 +226,11 @@ typedef struct cn_op_param {
 typedef struct cn_op_info {
   const char *name, *sig, *doc;
   const char *space; /* "", "nn", "linalg", "special" */
+  const char *overload; /* the name it shares where a language has overloading ("max" of max_dim); "" for most */
   cn_op_kind kind;
   bool gradient;     /* results carry one: by a rule, by derivation or by composition */
   bool random, method, inplace;
+  bool internal;     /* a part of other ops (a backward, the terms of a loss), of no use to programs */
   bool list_result;  /* the number of results depends on the call */
   int nparams, nresults;
   cn_op_param params[CN_MAX_ARGS];
@@ -238,9 +243,10 @@ CN_API const cn_op *cn_op_at(int i);   /* by number, in no particular order; NUL
 CN_API int cn_op_describe(cn_op_info *info, const cn_op *op);
 
 /* Calls any op by name or row. args: one value per parameter, in the signature's order; missing trailing
- * ones get their defaults. Results are owned by the caller. *nout: capacity in, count out. Reports an error
- * by its code and leaves the message for cn_err_message; the sticky error is cleared at the next call of
- * this function. `dest` (may be NULL) receives result 0 in place. */
+ * ones get their defaults, and a number given for a tensor is a weak scalar (cn_num). Results are owned by
+ * the caller. *nout: capacity in, count out. Reports an error by its code and leaves the message for
+ * cn_err_message; the sticky error is cleared at the next call of this function. `dest` (may be NULL)
+ * receives result 0 in place. */
 CN_API int cn_op_call(cn_tensor **out, size_t *nout, const cn_op *op, const cn_value *args, size_t nargs,
                       cn_tensor *dest);
 

@@ -3,6 +3,7 @@
 #include "registry.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,18 +116,52 @@ static int run(cn_call *c, const cni_opinfo *info)
 
 /* ---- memory ---- */
 
+/* What tensors hold on each device. */
+typedef struct usage {
+  atomic_size_t in_use, peak;
+} usage;
+static usage held[CNI_MAX_BACKENDS][256];
+
+static usage *usage_of(cn_device device)
+{
+  int backend = (device >> 8) - 1;
+  return device > 0 && backend >= 0 && backend < CNI_MAX_BACKENDS ? &held[backend][device & 255] : NULL;
+}
+
+static void count(usage *u, size_t size)
+{
+  size_t now = atomic_fetch_add(&u->in_use, size) + size, most = atomic_load(&u->peak);
+  while (now > most && !atomic_compare_exchange_weak(&u->peak, &most, now)) continue;
+}
+
 static void *device_alloc(cn_device device, size_t size)
 {
   const cn_backend *b = cni_backend_of(device);
   void *p = b ? b->alloc(cni_device_index(device), size) : NULL;
   if (b && !p) cni_fail(CN_ERR_MEMORY, "out of memory: %zu bytes on %s:%d", size, b->name, cni_device_index(device));
+  if (p) count(usage_of(device), size);
   return p;
 }
 static void device_free(cn_device device, void *memory, size_t size)
 {
   const cn_backend *b = backends[(device >> 8) - 1];
   b->free(cni_device_index(device), memory, size);
+  atomic_fetch_sub(&usage_of(device)->in_use, size);
 }
+
+void cn_device_memory(size_t *in_use, size_t *peak, cn_device device)
+{
+  usage *u = usage_of(device);
+  *in_use = u ? atomic_load(&u->in_use) : 0;
+  *peak = u ? atomic_load(&u->peak) : 0;
+}
+
+void cn_device_memory_reset_peak(cn_device device)
+{
+  usage *u = usage_of(device);
+  if (u) atomic_store(&u->peak, atomic_load(&u->in_use));
+}
+
 static int device_copy_in(cn_device device, void *to, const void *host, size_t size)
 {
   const cn_backend *b = cni_backend_of(device);

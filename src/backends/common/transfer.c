@@ -19,13 +19,6 @@ static bool is_host(cn_device device)
   return b && b->host_memory;
 }
 
-static bool same_layout(const cn_desc *a, const cn_desc *b)
-{
-  for (int i = 0; i < a->ndim; i++)
-    if (a->strides[i] != b->strides[i] && a->shape[i] != 1) return false;
-  return true;
-}
-
 static int through_host(cn_device to_device, char *to, cn_device from_device, const char *from, size_t size)
 {
   size_t room = size < PIECE ? size : PIECE;
@@ -55,7 +48,7 @@ int cni_transfer_kernel(cn_call *c)
 {
   cn_tensor *x = c->in[0], *y = c->out[0];
   if (x->d.device == y->d.device) return cni_copy_elements(y, x);
-  if (same_layout(&y->d, &x->d)) return move_bytes(&y->d, &x->d);
+  if (cni_same_layout(&y->d, &x->d)) return move_bytes(&y->d, &x->d);
   cn_tensor *dense = cni_tensor_new(x->d.device, x->d.dtype, x->d.ndim, x->d.shape, y->d.strides);
   if (!dense) return CN_ERR_MEMORY;
   int status = cni_copy_elements(dense, x);

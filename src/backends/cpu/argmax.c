@@ -223,7 +223,7 @@ static int search_flat(const cn_desc *x, search *s)
   flat.strides[0] = 1;
   cni_reduction_make(&s->r, &flat, 1);
   run(s);
-  if (copy) cni_free(copy, bytes);
+  cni_free(copy, bytes);
   return CN_OK;
 }
 

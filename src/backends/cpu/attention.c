@@ -392,14 +392,8 @@ static int mask_operand(attention *t, const cn_tensor *mask, int dtype, temporar
 
 static const cni_attention_loops *loops_of(bool f64)
 {
-#if defined(__x86_64__)
-  switch (cni_cpu_isa()) {
-  case CNI_ISA_AVX512: return &cni_attention_loops_avx512[f64];
-  case CNI_ISA_AVX2: return &cni_attention_loops_avx2[f64];
-  default: break;
-  }
-#endif
-  return &cni_attention_loops_base[f64];
+  const cni_attention_loops *by_type = CNI_BY_ISA(cni_attention_loops);
+  return &by_type[f64];
 }
 
 /* in: query, key, value. scale: the call's argument. */

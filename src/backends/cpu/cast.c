@@ -19,15 +19,7 @@ enum { BLOCK = 1024, HUB_SIZE = 4 };
 #define HUB_ROW(ID, T, HUB, K, to, from, unused) [CN_##ID] = CN_##HUB,
 static const uint8_t hub[CN_DTYPE_COUNT] = {CNI_EACH_SMALL(HUB_ROW, )};
 
-static const cni_cast_table *table(void)
-{
-#if defined(__x86_64__)
-  int level = cni_cpu_isa();
-  if (level >= CNI_ISA_AVX512) return &cni_cast_table_avx512;
-  if (level == CNI_ISA_AVX2) return &cni_cast_table_avx2;
-#endif
-  return &cni_cast_table_base;
-}
+static const cni_cast_table *table(void) { return CNI_BY_ISA(cni_cast_table); }
 
 static void chain(int from, int to, void *dst, const void *src, size_t n)
 {

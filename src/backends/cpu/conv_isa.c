@@ -8,6 +8,8 @@
 #include <immintrin.h>
 #endif
 
+enum { PARTIAL = 64 }; /* terms of a partial sum */
+
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* MR rows by MV vectors, MV vectors of the image and a broadcast fill the registers. */

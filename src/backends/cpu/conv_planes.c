@@ -17,15 +17,8 @@ enum {
 
 const cni_conv_kernels *cni_conv_kernels_of(int dtype)
 {
-  bool f64 = dtype == CN_F64;
-#if defined(__x86_64__)
-  switch (cni_cpu_isa()) {
-  case CNI_ISA_AVX512: return &cni_conv_kernels_avx512[f64];
-  case CNI_ISA_AVX2: return &cni_conv_kernels_avx2[f64];
-  default: break;
-  }
-#endif
-  return &cni_conv_kernels_base[f64];
+  const cni_conv_kernels *by_type = CNI_BY_ISA(cni_conv_kernels);
+  return &by_type[dtype == CN_F64];
 }
 
 /* ---- phases of the stride ---- */

@@ -43,17 +43,9 @@ static void flat_range(int64_t begin, int64_t end, void *payload)
   f->j->cast(f->dst + begin * dsize, f->src + begin * ssize, (size_t)(end - begin));
 }
 
-static bool same_layout(const cn_desc *a, const cn_desc *b)
-{
-  if (a->ndim != b->ndim) return false;
-  for (int i = 0; i < a->ndim; i++)
-    if (a->shape[i] != b->shape[i] || (a->strides[i] != b->strides[i] && a->shape[i] != 1)) return false;
-  return true;
-}
-
 static bool run_flat(const job *j, const cn_desc *dst, const cn_desc *src)
 {
-  if (!same_layout(dst, src) || !cni_is_dense(dst->ndim, dst->shape, dst->strides)) return false;
+  if (!cni_same_layout(dst, src) || !cni_is_dense(dst->ndim, dst->shape, dst->strides)) return false;
   flat f = {j, dst->data, src->data};
   cni_parallel_for(dst->numel, GRAIN, flat_range, &f);
   return true;
@@ -212,7 +204,7 @@ void cni_cpu_copy(const cn_desc *dst, const cn_desc *src)
            .dsize = cni_dtype_size(dst->dtype), .ssize = cni_dtype_size(src->dtype)};
   cni_iter it;
   if (dst->numel == 0) return;
-  if (dst->data == src->data && j.same && same_layout(dst, src)) return; /* x.copy_(x) */
+  if (dst->data == src->data && j.same && cni_same_layout(dst, src)) return; /* x.copy_(x) */
   if (run_flat(&j, dst, src)) return;
   cni_iter_begin(&it, dst->ndim, dst->shape);
   cni_iter_add(&it, dst);

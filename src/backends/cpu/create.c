@@ -12,6 +12,7 @@
 #include "cpu.h"
 #include "iter.h"
 #include "rows.h"
+#include "ops/infer.h"
 #include "tensor/tensor.h"
 
 enum { BLOCK = 512, GRAIN = 32768 };
@@ -144,8 +145,6 @@ static void run_range(range *r, const cn_desc *out)
   cni_parallel_for(out->numel, GRAIN, range_part, r);
 }
 
-static double as_double(const cn_value *v) { return v->tag == CN_V_FLOAT ? v->u.f : (double)v->u.i; }
-
 static int64_t as_int(const cn_value *v)
 {
   int64_t i = v->u.i;
@@ -160,8 +159,8 @@ static int arange_kernel(cn_call *c)
   const cn_desc *d = cn_desc_of(c->out[0]);
   bool given_ints = c->args[0].tag != CN_V_FLOAT && c->args[2].tag != CN_V_FLOAT;
   range r = {.ints = given_ints || !cni_dtype_is_float(d->dtype), .half = INT64_MAX};
-  r.start = as_double(&c->args[0]);
-  r.step = as_double(&c->args[2]);
+  r.start = cni_arg_float(c->args, 0);
+  r.step = cni_arg_float(c->args, 2);
   r.istart = as_int(&c->args[0]);
   r.istep = as_int(&c->args[2]);
   run_range(&r, d);
@@ -173,7 +172,7 @@ static int arange_kernel(cn_call *c)
 static int linspace_kernel(cn_call *c)
 {
   const cn_desc *d = cn_desc_of(c->out[0]);
-  range r = {.start = as_double(&c->args[0]), .end = as_double(&c->args[1]), .last = d->numel - 1};
+  range r = {.start = cni_arg_float(c->args, 0), .end = cni_arg_float(c->args, 1), .last = d->numel - 1};
   if (!cni_dtype_is_float(d->dtype)) {
     r.start = (double)as_int(&c->args[0]);
     r.end = (double)as_int(&c->args[1]);

@@ -24,14 +24,8 @@ enum {
 
 static const cni_gemm_kernels *kernels_of(bool f64)
 {
-#if defined(__x86_64__)
-  switch (cni_cpu_isa()) {
-  case CNI_ISA_AVX512: return &cni_gemm_kernels_avx512[f64];
-  case CNI_ISA_AVX2: return &cni_gemm_kernels_avx2[f64];
-  default: break;
-  }
-#endif
-  return &cni_gemm_kernels_base[f64];
+  const cni_gemm_kernels *by_type = CNI_BY_ISA(cni_gemm_kernels);
+  return &by_type[f64];
 }
 
 static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }

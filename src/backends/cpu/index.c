@@ -37,7 +37,7 @@ void cni_numbers_close(cni_numbers *n)
   n->copy = NULL;
 }
 
-int cni_index_error(const cn_call *c, int64_t number, int64_t size, int dim)
+static int index_error(const cn_call *c, int64_t number, int64_t size, int dim)
 {
   return cn_call_fail(c, CN_ERR_INDEX, "index %lld is out of range for dimension %d of size %lld",
                       (long long)number, dim, (long long)size);
@@ -57,7 +57,7 @@ static void check_row(char *const *ptr, const int64_t *stride, int64_t n, void *
   for (int64_t i = 0; i < n; i++, at += stride[0]) {
     int64_t number = *(const int64_t *)(const void *)at;
     if ((uint64_t)number < size) continue;
-    cni_index_error(k->c, number, k->size, k->dim);
+    index_error(k->c, number, k->size, k->dim);
     return;
   }
 }
@@ -91,7 +91,7 @@ typedef struct reading {
     const int64_t *numbers = (const int64_t *)(const void *)index;                    \
     for (int64_t i = 0; i < n; i++) {                                                 \
       if (!checked && (uint64_t)numbers[i] >= size) {                                 \
-        cni_index_error(r->c, numbers[i], r->size, r->dim);                           \
+        index_error(r->c, numbers[i], r->size, r->dim);                           \
         return;                                                                       \
       }                                                                               \
       to[i] = from[numbers[i]];                                                       \
@@ -107,7 +107,7 @@ typedef struct reading {
     for (int64_t i = 0; i < n; i++) {                                                 \
       int64_t number = *(const int64_t *)(const void *)(index + i * stride[1]);       \
       if (!checked && (uint64_t)number >= size) {                                     \
-        cni_index_error(r->c, number, r->size, r->dim);                               \
+        index_error(r->c, number, r->size, r->dim);                               \
         return;                                                                       \
       }                                                                               \
       memcpy(out + i * stride[0], in + i * stride[2] + number * step, sizeof(T));     \
@@ -125,7 +125,7 @@ static void read_row(char *const *ptr, const int64_t *stride, int64_t n, void *p
   bool checked = r->checked;
   if (stride[1] == 0) { /* one number for the whole run */
     int64_t number = *(const int64_t *)(const void *)index;
-    if (!checked && (uint64_t)number >= size) cni_index_error(r->c, number, r->size, r->dim);
+    if (!checked && (uint64_t)number >= size) index_error(r->c, number, r->size, r->dim);
     else cni_row_copy(out, stride[0], in + number * step, stride[2], r->elem, n);
     return;
   }
@@ -160,18 +160,12 @@ static reading reading_along(const cn_call *c, const cn_desc *x, int dim)
   return r;
 }
 
-static int dim_arg(const cn_call *c, const cn_desc *x)
-{
-  int64_t dim = c->args[1].u.i;
-  return (int)(dim < 0 ? dim + (x->ndim ? x->ndim : 1) : dim);
-}
-
 /* ---- gather(input, dim, index) ---- */
 
 static int gather_kernel(cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]);
-  int dim = dim_arg(c, x);
+  int dim = cni_dim_arg(c, x);
   reading r = reading_along(c, x, dim);
   int64_t xstrides[CN_MAX_DIMS] = {0};
   cni_numbers n;
@@ -187,7 +181,7 @@ static int gather_kernel(cn_call *c)
 static int index_select_kernel(cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]);
-  int dim = dim_arg(c, x);
+  int dim = cni_dim_arg(c, x);
   reading r = reading_along(c, x, dim);
   int64_t xstrides[CN_MAX_DIMS] = {0}, istrides[CN_MAX_DIMS] = {0};
   cni_numbers n;
@@ -224,7 +218,7 @@ static int add_offsets(int64_t *offsets, const cn_call *c, const int64_t *number
   int64_t size = x->shape[dim], stride = x->strides[dim];
   for (int64_t i = 0; i < n; i++) {
     int64_t number = numbers[i] < 0 ? numbers[i] + size : numbers[i];
-    if (number < 0 || number >= size) return cni_index_error(c, numbers[i], size, dim);
+    if (number < 0 || number >= size) return index_error(c, numbers[i], size, dim);
     offsets[i] += number * stride;
   }
   return CN_OK;

@@ -8,6 +8,13 @@
 
 #include "ops/index_many.h"
 
+/* The dim argument that all of these ops have as their second. */
+static inline int cni_dim_arg(const cn_call *c, const cn_desc *x)
+{
+  int64_t dim = c->args[1].u.i;
+  return (int)(dim < 0 ? dim + (x->ndim ? x->ndim : 1) : dim);
+}
+
 /* The numbers of an index tensor: its own memory when it is int64, else a row-major copy. */
 typedef struct cni_numbers {
   cn_desc d;     /* of int64_t */
@@ -20,8 +27,6 @@ int cni_numbers_open(cni_numbers *n, const cn_desc *index, bool packed);
 void cni_numbers_close(cni_numbers *n);
 /* CN_ERR_INDEX with a message when a number is not in [0, size). */
 int cni_numbers_check(const cn_call *c, const cni_numbers *n, int64_t size, int dim);
-int cni_index_error(const cn_call *c, int64_t number, int64_t size, int dim);
-
 /* Where each combination of a plan's indices (integers only) lies in x: offsets in elements, row-major over the
  * indices' broadcast shape; negative numbers wrapped, all checked. Closed with cni_numbers_close. 0 or an error. */
 int cni_plan_offsets(cni_numbers *n, const cn_call *c, const cni_index_plan *p, const cn_desc *x);

@@ -42,4 +42,17 @@ int cni_cpu_isa(void);
 void cni_cpu_isa_cap(int level);
 const char *cni_cpu_isa_name(int level); /* "base", "avx2", "avx512" */
 
+/* The address of NAME_base, NAME_avx2 or NAME_avx512, by the level in use: tables that a *_isa.c file gives
+ * once per level. */
+#if defined(__x86_64__)
+static inline const void *cni_by_isa(const void *base, const void *avx2, const void *avx512)
+{
+  int level = cni_cpu_isa();
+  return level >= CNI_ISA_AVX512 ? avx512 : level == CNI_ISA_AVX2 ? avx2 : base;
+}
+#define CNI_BY_ISA(name) cni_by_isa(&name##_base, &name##_avx2, &name##_avx512)
+#else
+#define CNI_BY_ISA(name) ((const void *)&name##_base)
+#endif
+
 #endif

@@ -5,6 +5,7 @@
 
 #include "base/dtype.h"
 #include "base/parallel.h"
+#include "tensor/tensor.h"
 
 void cni_iter_begin(cni_iter *it, int ndim, const int64_t *shape)
 {
@@ -29,62 +30,9 @@ void cni_iter_add_strided(cni_iter *it, void *base, const int64_t *strides, size
   it->base[it->n++] = base;
 }
 
-static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
-
-/* Should dim a lie outside dim b? The first operand that has an opinion decides. */
-static bool outside(const cni_iter *it, int a, int b)
-{
-  for (int k = 0; k < it->n; k++) {
-    int64_t x = magnitude(it->stride[k][a]), y = magnitude(it->stride[k][b]);
-    if (x == 0 || y == 0 || x == y) continue;
-    return x > y;
-  }
-  return a < b;
-}
-
-static void swap_dims(cni_iter *it, int a, int b)
-{
-  int64_t t = it->shape[a];
-  it->shape[a] = it->shape[b];
-  it->shape[b] = t;
-  for (int k = 0; k < it->n; k++) {
-    t = it->stride[k][a];
-    it->stride[k][a] = it->stride[k][b];
-    it->stride[k][b] = t;
-  }
-}
-
-static bool mergeable(const cni_iter *it, int outer, int inner)
-{
-  for (int k = 0; k < it->n; k++)
-    if (it->stride[k][outer] != it->stride[k][inner] * it->shape[inner]) return false;
-  return true;
-}
-
-static void move_dim(cni_iter *it, int to, int from)
-{
-  it->shape[to] = it->shape[from];
-  for (int k = 0; k < it->n; k++) it->stride[k][to] = it->stride[k][from];
-}
-
 void cni_iter_finish(cni_iter *it)
 {
-  int n = 0;
-  for (int i = 0; i < it->ndim; i++)
-    if (it->shape[i] != 1) move_dim(it, n++, i);
-  for (int i = 1; i < n; i++)
-    for (int j = i; j > 0 && outside(it, j, j - 1); j--) swap_dims(it, j, j - 1);
-  int m = 0;
-  for (int i = 1; i < n; i++) {
-    if (mergeable(it, m, i)) {
-      int64_t size = it->shape[m] * it->shape[i];
-      move_dim(it, m, i);
-      it->shape[m] = size;
-    } else {
-      move_dim(it, ++m, i);
-    }
-  }
-  it->ndim = n ? m + 1 : 0;
+  it->ndim = cni_collapse(it->n, it->stride, it->ndim, it->shape);
   if (it->ndim == 0) { /* a scalar: one run of one element */
     it->ndim = 1;
     it->shape[0] = it->numel ? 1 : 0;

@@ -7,17 +7,18 @@
 #define CNI_CPU_LAPACK_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 /* Each entry: [0] float, [1] double; `a`, `b`, `work` are arrays of that type. info: 0 done, < 0 an
  * argument is wrong, > 0 the matrix is singular or not positive definite at that place. ipiv counts from
- * 1. */
+ * 1. lwork (and liwork) -1 asks for the best size in work[0] (iwork[0]). */
 typedef struct cni_lapack {
   /* LU with row exchanges, in place. a: (m, n), ipiv: (min(m, n)) */
   void (*getrf[2])(const int *m, const int *n, void *a, const int *lda, int *ipiv, int *info);
   /* Solves with getrf's result, in place. trans: "N" or "T"; b: (n, nrhs) */
   void (*getrs[2])(const char *trans, const int *n, const int *nrhs, const void *a, const int *lda,
                    const int *ipiv, void *b, const int *ldb, int *info, size_t trans_length);
-  /* Inverse from getrf's result, in place. lwork -1 asks for the best size in work[0]. */
+  /* Inverse from getrf's result, in place. */
   void (*getri[2])(const int *n, void *a, const int *lda, const int *ipiv, void *work, const int *lwork,
                    int *info);
   /* Cholesky, in place. uplo: "L" or "U" */
@@ -26,9 +27,27 @@ typedef struct cni_lapack {
   void (*trtrs[2])(const char *uplo, const char *trans, const char *diag, const int *n, const int *nrhs,
                    const void *a, const int *lda, void *b, const int *ldb, int *info, size_t uplo_length,
                    size_t trans_length, size_t diag_length);
+  /* QR, in place: R and reflections. tau: (min(m, n)) */
+  void (*geqrf[2])(const int *m, const int *n, void *a, const int *lda, void *tau, void *work, const int *lwork,
+                   int *info);
+  /* The first n columns of Q from k reflections, in place. a: (m, n) */
+  void (*orgqr[2])(const int *m, const int *n, const int *k, void *a, const int *lda, const void *tau, void *work,
+                   const int *lwork, int *info);
+  /* Singular values and vectors, divide and conquer; a is lost. jobz: "A" all vectors, "S" min(m, n), "N" none;
+   * iwork: (8 min(m, n)) */
+  void (*gesdd[2])(const char *jobz, const int *m, const int *n, void *a, const int *lda, void *s, void *u,
+                   const int *ldu, void *vt, const int *ldvt, void *work, const int *lwork, int *iwork, int *info,
+                   size_t jobz_length);
+  /* Eigenvalues, ascending, and with jobz "V" vectors in place of a. */
+  void (*syevd[2])(const char *jobz, const char *uplo, const int *n, void *a, const int *lda, void *w, void *work,
+                   const int *lwork, int *iwork, const int *liwork, int *info, size_t jobz_length,
+                   size_t uplo_length);
 } cni_lapack;
 
-/* NULL when there is no library, or CAIRN_BLAS=own forbids it. Any thread. */
+/* NULL when there is no library, CAIRN_BLAS=own forbids it, or this is a forked child. Any thread. */
 const cni_lapack *cni_lapack_get(void);
+/* Before a batch: the library works on one thread where the batch is split, the matrix of that size is small, or
+ * CAIRN_DETERMINISTIC=1; else on cairn's number of threads. */
+void cni_lapack_threads(int64_t batch, int64_t size);
 
 #endif

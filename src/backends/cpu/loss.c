@@ -20,15 +20,8 @@
 
 enum { GRAIN = 8192 };
 
-#if defined(__x86_64__)
-#define BY_ISA(type, name) \
-  static const type *const by_isa[] = {&name##_base, &name##_avx2, &name##_avx512}; \
-  return by_isa[cni_cpu_isa()]
-#else
-#define BY_ISA(type, name) return &name##_base
-#endif
-static const cni_loss_table *loops(void) { BY_ISA(cni_loss_table, cni_loss_table); }
-static const cni_random_table *draws(void) { BY_ISA(cni_random_table, cni_random_table); }
+static const cni_loss_table *loops(void) { return CNI_BY_ISA(cni_loss_table); }
+static const cni_random_table *draws(void) { return CNI_BY_ISA(cni_random_table); }
 
 /* ---- rows of classes ---- */
 
@@ -85,7 +78,7 @@ static void lse_range(int64_t begin, int64_t end, void *payload)
     double lse = r->type == CN_F32 ? (double)loops()->lse_f32(row, r->classes) : loops()->lse_f64(row, r->classes);
     cni_store_f64(row_at(r->lse, i), 0, r->type, lse);
   }
-  if (room) cni_free(room, size);
+  cni_free(room, size);
 }
 
 /* Short rows, which can be read in place: blocks of them at once. lse is row-major. */

@@ -4,6 +4,7 @@
  * Flow: a kernel describes its call as a `product`; floats go to the gemm seam as they are, 16-bit floats in
  * converted blocks, integers through plain loops. Invariant: work is cut into pieces of C that depend on the
  * shapes alone, so no result depends on the number of threads. */
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -15,6 +16,7 @@
 #include "gemm.h"
 #include "isa.h"
 #include "matmul.h"
+#include "ops/infer.h"
 #include "tensor/tensor.h"
 
 /* A batch of matrices; strides in elements. */
@@ -220,17 +222,7 @@ static void few_range(int64_t begin, int64_t end, void *payload)
   }
 }
 
-static const cni_half_dots *half_dots(void)
-{
-#if defined(__x86_64__)
-  switch (cni_cpu_isa()) {
-  case CNI_ISA_AVX512: return cni_half_dots_table_avx512;
-  case CNI_ISA_AVX2: return cni_half_dots_table_avx2;
-  default: break;
-  }
-#endif
-  return cni_half_dots_table_base;
-}
+static const cni_half_dots *half_dots(void) { return CNI_BY_ISA(cni_half_dots_table); }
 
 static int run_few(const product *p)
 {
@@ -361,16 +353,15 @@ static int product_kernel(cn_call *c)
   return run(c, &p);
 }
 
-static double number(const cn_value *v) { return v->tag == CN_V_FLOAT ? v->u.f : (double)v->u.i; }
-
 /* addmm(input, mat1, mat2, beta, alpha), baddbmm */
 static int added_kernel(cn_call *c)
 {
   const cn_desc *out = cn_desc_of(c->out[0]);
   product p = product_of(cn_desc_of(c->in[1]), cn_desc_of(c->in[2]), out);
   p.init = broadcast_of(cn_desc_of(c->in[0]), out);
-  p.beta = number(&c->args[3]);
-  p.alpha = number(&c->args[4]);
+  p.beta = cni_arg_float(c->args, 3);
+  p.alpha = cni_arg_float(c->args, 4);
+  if (!cni_dtype_is_float(out->dtype)) p.beta = trunc(p.beta), p.alpha = trunc(p.alpha);
   return run(c, &p);
 }
 

@@ -23,16 +23,11 @@ enum { GRAIN = 16384, LOAD = 1024, COLUMNS = 256, CHUNK = 64, SPLIT = 64, OUTPUT
 
 const cni_moment_loops *cni_moment_loops_of(enum cni_compute class)
 {
-#if defined(__x86_64__)
-  static const cni_moment_table *const by_isa[] = {&cni_moment_table_base, &cni_moment_table_avx2,
-                                                   &cni_moment_table_avx512};
-  return &by_isa[cni_cpu_isa()]->loops[class];
-#else
-  return &cni_moment_table_base.loops[class];
-#endif
+  const cni_moment_table *t = CNI_BY_ISA(cni_moment_table);
+  return &t->loops[class];
 }
 
-cni_moment cni_moment_join(cni_moment a, cni_moment b)
+static cni_moment join(cni_moment a, cni_moment b)
 {
   if (a.count == 0) return b;
   if (b.count == 0) return a;
@@ -79,7 +74,7 @@ static cni_moment row_moment(const job *j, const char *x, int64_t begin, int64_t
     int64_t i = at % inner, n = inner - i < end - at ? inner - i : end - at;
     const char *p = x + (w.in + i * stride) * j->size;
     if ((stride != 1 || j->load) && n > LOAD) n = LOAD;
-    m = cni_moment_join(m, j->loops->row(fetch(j, p, stride, n, room), n));
+    m = join(m, j->loops->row(fetch(j, p, stride, n, room), n));
     at += n;
     if (i + n == inner && at < end) cni_walk_step(&w, outer, r->rsize, r->rin, NULL);
   }
@@ -110,7 +105,7 @@ static void join_columns(const job *j, cni_moment *m, const void *acc, const voi
   for (int64_t i = 0; i < n; i++) {
     double sum = j->single ? (double)s[i] : sd[i], square = j->single ? (double)q[i] : qd[i];
     cni_moment b = {(double)rows_, sum / (double)rows_, square};
-    m[i] = cni_moment_join(m[i], b);
+    m[i] = join(m[i], b);
   }
 }
 
@@ -181,7 +176,7 @@ static void join_pieces(const job *j)
   cni_walk_to(&w, r->nk, r->ksize, r->kin, r->kout, 0);
   for (int64_t o = 0; o < r->outputs; o++) {
     cni_moment m = j->partial[o];
-    for (int64_t p = 1; p < j->pieces; p++) m = cni_moment_join(m, j->partial[p * r->outputs + o]);
+    for (int64_t p = 1; p < j->pieces; p++) m = join(m, j->partial[p * r->outputs + o]);
     j->sink(j->payload, w.out, 1, &m, 1);
     cni_walk_step(&w, r->nk, r->ksize, r->kin, r->kout);
   }
@@ -258,7 +253,7 @@ static int var_kernel_of(cn_call *c, bool root)
 {
   const cn_desc *x = cn_desc_of(c->in[0]);
   result r = {cn_desc_of(c->out[0])->data, c->nout > 1 ? cn_desc_of(c->out[1])->data : NULL, x->dtype,
-              (double)c->args[2].u.i, root};
+              cni_arg_float(c->args, 2), root};
   uint32_t mask;
   int status = cni_dims_mask(c, &c->args[1], x->ndim, &mask);
   return status ? status : cni_moments(x, mask, put, &r);

@@ -55,7 +55,6 @@ extern const cni_moment_table cni_moment_table_avx512;
 #endif
 
 const cni_moment_loops *cni_moment_loops_of(enum cni_compute class);
-cni_moment cni_moment_join(cni_moment a, cni_moment b);
 
 /* Receives the moments of n results, from element `at` of the result on, `stride` apart. Called from several
  * threads. */

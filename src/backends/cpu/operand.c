@@ -42,6 +42,6 @@ void cni_operand_put(cni_operand *o, const cn_desc *d, int status)
 
 void cni_operand_drop(cni_operand *o)
 {
-  if (o->owned) cni_free(o->owned, o->bytes);
+  cni_free(o->owned, o->bytes);
   o->owned = NULL;
 }

@@ -15,6 +15,7 @@
 #include "cast.h"
 #include "isa.h"
 #include "iter.h"
+#include "rows.h"
 #include "tensor/tensor.h"
 
 enum { BLOCK = 512, SLOTS = 12, GRAIN = 32768 };
@@ -40,20 +41,7 @@ static enum cni_compute compute_class(int dtype)
 
 static const int class_dtype[CNI_COMPUTES] = {CN_F32, CN_F64, CN_I64, CN_U64};
 
-static const cni_pw_table *table(void)
-{
-#if defined(__x86_64__)
-  static const cni_pw_table *const by_isa[] = {&cni_pw_table_base, &cni_pw_table_avx2, &cni_pw_table_avx512};
-  return by_isa[cni_cpu_isa()];
-#else
-  return &cni_pw_table_base;
-#endif
-}
-
-static bool divides(int prim)
-{
-  return prim == CNI_PW_fmod || prim == CNI_PW_remainder || prim == CNI_PW_floor_div || prim == CNI_PW_trunc_div;
-}
+static const cni_pw_table *table(void) { return CNI_BY_ISA(cni_pw_table); }
 
 /* The loop of a primitive for these operands: float64 sin, cos and tan of large arguments have loops of their own. */
 static cni_pw_loop loop_for(const cni_pw_table *t, enum cni_compute class, int prim, const void *a, int64_t n)
@@ -82,38 +70,9 @@ static const void *load_block(const plan *pl, int i, const char *src, int64_t st
   }
   char raw[BLOCK * 8] __attribute__((aligned(64)));
   char *gathered = pl->load[i] ? raw : room;
-  switch (elem) {
-  case 1:
-    for (int64_t k = 0; k < n; k++) gathered[k] = src[k * stride];
-    break;
-  case 2:
-    for (int64_t k = 0; k < n; k++) memcpy(gathered + 2 * k, src + k * stride, 2);
-    break;
-  case 4:
-    for (int64_t k = 0; k < n; k++) memcpy(gathered + 4 * k, src + k * stride, 4);
-    break;
-  default:
-    for (int64_t k = 0; k < n; k++) memcpy(gathered + 8 * k, src + k * stride, 8);
-  }
+  cni_row_gather(gathered, src, stride, (size_t)elem, n);
   if (pl->load[i]) pl->load[i](room, raw, (size_t)n);
   return room;
-}
-
-static void scatter(char *dst, int64_t stride, const char *src, int64_t elem, int64_t n)
-{
-  switch (elem) {
-  case 1:
-    for (int64_t k = 0; k < n; k++) dst[k * stride] = src[k];
-    break;
-  case 2:
-    for (int64_t k = 0; k < n; k++) memcpy(dst + k * stride, src + 2 * k, 2);
-    break;
-  case 4:
-    for (int64_t k = 0; k < n; k++) memcpy(dst + k * stride, src + 4 * k, 4);
-    break;
-  default:
-    for (int64_t k = 0; k < n; k++) memcpy(dst + k * stride, src + 8 * k, 8);
-  }
 }
 
 static void store_block(const plan *pl, int i, char *dst, int64_t stride, const void *value, int64_t n)
@@ -130,7 +89,7 @@ static void store_block(const plan *pl, int i, char *dst, int64_t stride, const 
     pl->store[i](raw, value, (size_t)n);
     value = raw;
   }
-  scatter(dst, stride, value, elem, n);
+  cni_row_scatter(dst, stride, value, (size_t)elem, n);
 }
 
 static void splat(void *room, int compute, double value, int64_t n)
@@ -179,7 +138,7 @@ static void run_steps(const plan *pl, const void **value, char *const *out, cons
     void *y = r->slots + (size_t)p->slot[i] * BLOCK * 8;
     for (int k = 0; k < p->nout; k++) /* straight into the result where it needs no conversion */
       if (p->out[k] == first + i && !pl->store[k] && stride[k] == (int64_t)pl->size) y = out[k];
-    if (pl->checks_zero && divides(s->prim) && has_zero(b, n)) {
+    if (pl->checks_zero && cni_prim_divides(s->prim) && has_zero(b, n)) {
       cn_call_fail(pl->c, CN_ERR_VALUE, "integer division by zero");
       return;
     }
@@ -231,14 +190,6 @@ static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *pa
 
 /* ---- the kernel ---- */
 
-static bool same_layout(const cn_desc *a, const cn_desc *b)
-{
-  if (a->ndim != b->ndim || a->dtype != b->dtype) return false;
-  for (int i = 0; i < a->ndim; i++)
-    if (a->shape[i] != b->shape[i] || (a->strides[i] != b->strides[i] && a->shape[i] != 1)) return false;
-  return true;
-}
-
 typedef struct direct {
   const cni_pw_table *table;
   enum cni_compute class;
@@ -261,10 +212,12 @@ static bool run_direct(const cn_call *c, const cni_program *p, enum cni_compute 
   const cn_desc *y = cn_desc_of(c->out[0]);
   if (p->nstep != 1 || p->nconst || p->nout != 1 || y->dtype != class_dtype[class]) return false;
   int prim = p->steps[0].prim, arity = cni_prims[prim].arity;
-  if (class >= CNI_C_I64 && divides(prim)) return false;
+  if (class >= CNI_C_I64 && cni_prim_divides(prim)) return false;
   direct d = {t, class, prim, y->data, {y->data, y->data, y->data}, (int64_t)cni_dtype_size(y->dtype)};
-  for (int i = 0; i < p->nin; i++)
-    if (!same_layout(cn_desc_of(c->in[i]), y)) return false;
+  for (int i = 0; i < p->nin; i++) {
+    const cn_desc *x = cn_desc_of(c->in[i]);
+    if (x->dtype != y->dtype || !cni_same_layout(x, y)) return false;
+  }
   if (y->ndim > 1 && !cni_is_dense(y->ndim, y->shape, y->strides)) return false;
   if (y->ndim == 1 && y->strides[0] != 1 && y->shape[0] > 1) return false;
   for (int k = 0; k < arity; k++) d.in[k] = cn_desc_of(c->in[p->steps[0].arg[k]])->data;
@@ -280,7 +233,7 @@ static void make_plan(plan *pl, const cn_call *c, enum cni_compute class)
   pl->size = cni_dtype_size(pl->compute);
   pl->checks_zero = false;
   for (int i = 0; i < pl->p->nstep; i++)
-    if (class >= CNI_C_I64 && divides(pl->p->steps[i].prim)) pl->checks_zero = true;
+    if (class >= CNI_C_I64 && cni_prim_divides(pl->p->steps[i].prim)) pl->checks_zero = true;
   for (int i = 0; i < c->nin; i++) {
     int dtype = cn_desc_of(c->in[i])->dtype;
     pl->load[i] = dtype == pl->compute ? NULL : cni_cast_find(dtype, pl->compute);

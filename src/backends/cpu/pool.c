@@ -23,14 +23,8 @@ static int compute_type(int dtype)
 static const cni_pool_kernels *kernels_of(int compute)
 {
   int type = compute == CN_F32 ? 0 : compute == CN_F64 ? 1 : 2;
-#if defined(__x86_64__)
-  switch (cni_cpu_isa()) {
-  case CNI_ISA_AVX512: return &cni_pool_kernels_avx512[type];
-  case CNI_ISA_AVX2: return &cni_pool_kernels_avx2[type];
-  default: break;
-  }
-#endif
-  return &cni_pool_kernels_base[type];
+  const cni_pool_kernels *by_type = CNI_BY_ISA(cni_pool_kernels);
+  return &by_type[type];
 }
 
 /* ---- packed operands ---- */
@@ -70,7 +64,7 @@ static void unpack(packed *p, bool write)
 
 /* ---- one call ---- */
 
-enum kind { MAX, MAX_BACKWARD, AVG, AVG_BACKWARD, ADAPTIVE, ADAPTIVE_BACKWARD };
+enum kind { MAX, MAX_BACKWARD, AVG, AVG_BACKWARD, ADAPTIVE, ADAPTIVE_MAX, ADAPTIVE_BACKWARD };
 
 typedef struct job {
   cni_pool p;
@@ -101,6 +95,7 @@ static void plane_range(int64_t begin, int64_t end, void *payload)
     case AVG: j->ker->avg(p, x, y); break;
     case AVG_BACKWARD: j->ker->avg_backward(p, x, y); break;
     case ADAPTIVE: j->ker->adaptive(p, x, y); break;
+    case ADAPTIVE_MAX: j->ker->adaptive_max(p, x, y, index); break;
     case ADAPTIVE_BACKWARD: j->ker->adaptive_backward(p, x, y); break;
     }
   }
@@ -188,6 +183,12 @@ static int adaptive_kernel(cn_call *c)
   return run(c, &j, cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL);
 }
 
+static int adaptive_max_kernel(cn_call *c)
+{
+  job j = {.kind = ADAPTIVE_MAX};
+  return run(c, &j, cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), cn_desc_of(c->out[1]));
+}
+
 static int adaptive_backward_kernel(cn_call *c)
 {
   job j = {.kind = ADAPTIVE_BACKWARD};
@@ -200,6 +201,7 @@ const cn_kernel cni_cpu_pool_kernels[] = {
     {"avg_pool2d", "planes", avg_kernel},
     {"avg_pool2d_backward", "planes", avg_backward_kernel},
     {"adaptive_avg_pool2d", "planes", adaptive_kernel},
+    {"adaptive_max_pool2d_with_indices", "planes", adaptive_max_kernel},
     {"adaptive_avg_pool2d_backward", "planes", adaptive_backward_kernel},
     {NULL, NULL, NULL},
 };

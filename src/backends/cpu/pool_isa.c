@@ -70,7 +70,7 @@ static inline int64_t divisor_of(const cni_pool *p, int64_t oh, int64_t ow, int6
 
 #define KERNELS(s)                                                                                           \
   {                                                                                                          \
-    max_##s, max_backward_##s, avg_##s, avg_backward_##s, adaptive_##s, adaptive_backward_##s                \
+    max_##s, max_backward_##s, avg_##s, avg_backward_##s, adaptive_##s, adaptive_max_##s, adaptive_backward_##s \
   }
 
 const cni_pool_kernels CNI_ISA_NAME(cni_pool_kernels)[3] = {KERNELS(f32), KERNELS(f64), KERNELS(i64)};

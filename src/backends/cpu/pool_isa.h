@@ -25,6 +25,7 @@ typedef struct cni_pool_kernels {
   void (*avg)(const cni_pool *p, const void *x, void *y);
   void (*avg_backward)(const cni_pool *p, void *x, const void *y);
   void (*adaptive)(const cni_pool *p, const void *x, void *y);
+  void (*adaptive_max)(const cni_pool *p, const void *x, void *y, int64_t *index);
   void (*adaptive_backward)(const cni_pool *p, void *x, const void *y);
 } cni_pool_kernels;
 

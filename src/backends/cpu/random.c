@@ -17,16 +17,7 @@
 /* Elements of the unit that work is split in; units a thread takes at least. */
 enum { UNIT = CNI_DRAWS_32, GRAIN = 64 };
 
-static const cni_random_table *table(void)
-{
-#if defined(__x86_64__)
-  static const cni_random_table *const by_isa[] = {&cni_random_table_base, &cni_random_table_avx2,
-                                                   &cni_random_table_avx512};
-  return by_isa[cni_cpu_isa()];
-#else
-  return &cni_random_table_base;
-#endif
-}
+static const cni_random_table *table(void) { return CNI_BY_ISA(cni_random_table); }
 
 /* Bits of precision of a floating-point type that can be drawn; 0 for other types. */
 static int precision(int dtype)

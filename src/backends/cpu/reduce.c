@@ -53,16 +53,7 @@ int cni_compute_dtype(enum cni_compute class)
   return dtypes[class];
 }
 
-const cni_fold_table *cni_folds(void)
-{
-#if defined(__x86_64__)
-  static const cni_fold_table *const by_isa[] = {&cni_fold_table_base, &cni_fold_table_avx2,
-                                                 &cni_fold_table_avx512};
-  return by_isa[cni_cpu_isa()];
-#else
-  return &cni_fold_table_base;
-#endif
-}
+const cni_fold_table *cni_folds(void) { return CNI_BY_ISA(cni_fold_table); }
 
 /* ---- elements in and out ---- */
 

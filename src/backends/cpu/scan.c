@@ -24,16 +24,7 @@ typedef struct scan {
   int64_t *index;
 } scan;
 
-static const cni_scan_table *table(void)
-{
-#if defined(__x86_64__)
-  static const cni_scan_table *const by_isa[] = {&cni_scan_table_base, &cni_scan_table_avx2,
-                                                 &cni_scan_table_avx512};
-  return by_isa[cni_cpu_isa()];
-#else
-  return &cni_scan_table_base;
-#endif
-}
+static const cni_scan_table *table(void) { return CNI_BY_ISA(cni_scan_table); }
 
 static void scan_range(int64_t begin, int64_t end, void *payload)
 {

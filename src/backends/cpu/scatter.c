@@ -136,12 +136,6 @@ static int refuse(cn_call *c)
   return CN_REFUSED;
 }
 
-static int dim_arg(const cn_call *c, const cn_desc *x)
-{
-  int64_t dim = c->args[1].u.i;
-  return (int)(dim < 0 ? dim + (x->ndim ? x->ndim : 1) : dim);
-}
-
 /* ---- along one dim: inputs are (input, index, src), parameters (input, dim, index, src, ...) ---- */
 
 /* `spread`: the index is a vector along dim; else it has the shape of what is written. */
@@ -166,7 +160,7 @@ static void writing_along(writing *w, int dim, const cn_desc *y, const cn_desc *
 static int write_along(cn_call *c, enum cni_put put, bool spread, const cn_value *alpha)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]), *src = cn_desc_of(c->in[SOURCE]);
-  int dim = dim_arg(c, x), type = work_type(y->dtype, put);
+  int dim = cni_dim_arg(c, x), type = work_type(y->dtype, put);
   writing w = {.loops = cni_put_find(put, type), .skip = INT64_MIN, .elem = cni_dtype_size(type)};
   if (reads_destination(c)) return refuse(c);
   if (alpha && alpha->tag == CN_V_FLOAT) cni_store_f64(w.scale, 0, type, alpha->u.f);
@@ -179,6 +173,7 @@ static int write_along(cn_call *c, enum cni_put put, bool spread, const cn_value
   if (!status && any) status = cni_numbers_check(c, &n, x->ndim ? x->shape[dim] : 1, dim);
   if (!status) status = source_open(&s, src, type, false);
   if (!status) status = target_open(&t, y, x, type);
+  if (type == CN_BOOL && put == CNI_PUT_ADD && !cni_load_i64(w.scale, 0, type)) any = false; /* false times all */
   if (!status && any) {
     writing_along(&w, dim, &t.d, &n.d, &s.d, spread);
     write_all(&w, t.d.data, n.d.data, s.d.data);

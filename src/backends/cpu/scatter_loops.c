@@ -71,15 +71,7 @@ SET_LOOPS(4)
 SET_LOOPS(8)
 
 /* Sums of packed floats, which embedding gradients are made of, go through the vector loops of `add`. */
-static const cni_pw_table *vectors(void)
-{
-#if defined(__x86_64__)
-  static const cni_pw_table *const by_isa[] = {&cni_pw_table_base, &cni_pw_table_avx2, &cni_pw_table_avx512};
-  return by_isa[cni_cpu_isa()];
-#else
-  return &cni_pw_table_base;
-#endif
-}
+static const cni_pw_table *vectors(void) { return CNI_BY_ISA(cni_pw_table); }
 #define FAST_ADD(ID, T)                                                                                         \
   static void run_FAST_##ID(char *dst, int64_t dstep, const char *src, int64_t sstep, int64_t n,                \
                             const void *scale)                                                                  \

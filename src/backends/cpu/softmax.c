@@ -33,16 +33,7 @@ typedef struct job {
   cni_cast_fn load, store; /* NULL: computed as it is */
 } job;
 
-static const cni_softmax_table *table(void)
-{
-#if defined(__x86_64__)
-  static const cni_softmax_table *const by_isa[] = {&cni_softmax_table_base, &cni_softmax_table_avx2,
-                                                    &cni_softmax_table_avx512};
-  return by_isa[cni_cpu_isa()];
-#else
-  return &cni_softmax_table_base;
-#endif
-}
+static const cni_softmax_table *table(void) { return CNI_BY_ISA(cni_softmax_table); }
 
 /* ---- one line in a row ---- */
 

@@ -121,7 +121,7 @@ int32_t cni_cuda_fault_code(const char *name)
   return i + 1;
 }
 
-const char *cni_cuda_fault_name(int32_t code)
+static const char *fault_name(int32_t code)
 {
   return code > 0 && code <= NAMES && fault_names[code - 1] ? fault_names[code - 1] : "an op";
 }
@@ -159,7 +159,7 @@ int cni_cuda_sync(int index)
   int32_t fault = __atomic_exchange_n(d->fault, 0, __ATOMIC_ACQ_REL);
   if (!fault) return CN_OK;
   return cni_cuda_host->fail(CN_ERR_VALUE, "%s: integer division by zero (found while it ran on the device)",
-                             cni_cuda_fault_name(fault));
+                             fault_name(fault));
 }
 
 void cni_cuda_device_exit(void)

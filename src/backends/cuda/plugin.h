@@ -89,9 +89,8 @@ int cni_cuda_check(CUresult result, const char *what);
  * faults. */
 int cni_cuda_wait(cni_cuda_device *d);
 int cni_cuda_sync(int index);
-/* A number for an op's name that a kernel can write when it meets a fault, and back. */
+/* A number for an op's name that a kernel can write when it meets a fault; cni_cuda_sync turns it back. */
 int32_t cni_cuda_fault_code(const char *name);
-const char *cni_cuda_fault_name(int32_t code);
 void cni_cuda_device_exit(void);
 
 /* ---- memory (memory.c) ---- */

@@ -59,6 +59,6 @@ size_t cni_memplan(cni_planned *values, size_t n)
     }
     cni_free(placed, (n + 1) * sizeof *placed);
   }
-  if (order) cni_free(order, (n + 1) * sizeof *order);
+  cni_free(order, (n + 1) * sizeof *order);
   return total;
 }

@@ -1,0 +1,65 @@
+/* bag.c: the CPU kernel of embedding_renorm.
+ *
+ * Place in the flow: the bag family of ops/bag.c. Invariant: in place only the rows named are touched; a row named
+ * twice is within its norm the second time. */
+#include <math.h>
+
+#include "base/convert.h"
+#include "base/dtype.h"
+#include "cpu.h"
+#include "tensor/tensor.h"
+
+static double row_norm(const cn_desc *w, int64_t row, double p)
+{
+  double sum = 0;
+  for (int64_t i = 0; i < w->shape[1]; i++) {
+    double x = fabs(cni_load_f64(w->data, row * w->strides[0] + i * w->strides[1], w->dtype));
+    if (isinf(p)) sum = x > sum ? x : sum;
+    else sum += p == 2 ? x * x : p == 1 ? x : pow(x, p);
+  }
+  return isinf(p) || p == 1 ? sum : p == 2 ? sqrt(sum) : pow(sum, 1 / p);
+}
+
+static void scale_row(const cn_desc *w, int64_t row, double factor)
+{
+  for (int64_t i = 0; i < w->shape[1]; i++) {
+    int64_t at = row * w->strides[0] + i * w->strides[1];
+    cni_store_f64(w->data, at, w->dtype, cni_load_f64(w->data, at, w->dtype) * factor);
+  }
+}
+
+/* The element's place in memory, counted in elements, of element n in row-major order. */
+static int64_t place_of(const cn_desc *d, int64_t n)
+{
+  int64_t at = 0;
+  for (int i = d->ndim - 1; i >= 0; i--) {
+    at += n % d->shape[i] * d->strides[i];
+    n /= d->shape[i];
+  }
+  return at;
+}
+
+/* embedding_renorm(input, indices, max_norm, norm_type) */
+static int embedding_renorm_kernel(cn_call *c)
+{
+  const cn_desc *x = cn_desc_of(c->in[0]), *index = cn_desc_of(c->in[1]), *y = cn_desc_of(c->out[0]);
+  double most = c->args[2].u.f, p = c->args[3].u.f;
+  for (int64_t i = 0; i < index->numel; i++) {
+    int64_t row = cni_load_i64(index->data, place_of(index, i), index->dtype);
+    if (row < 0 || row >= x->shape[0])
+      return cn_call_fail(c, CN_ERR_INDEX, "index %lld is out of range for %lld rows", (long long)row,
+                          (long long)x->shape[0]);
+  }
+  if (y->data != x->data) cni_cpu_copy(y, x);
+  for (int64_t i = 0; i < index->numel; i++) {
+    int64_t row = cni_load_i64(index->data, place_of(index, i), index->dtype);
+    double norm = row_norm(y, row, p);
+    if (norm > most) scale_row(y, row, most / (norm + 1e-7));
+  }
+  return CN_OK;
+}
+
+const cn_kernel cni_cpu_bag_kernels[] = {
+    {"embedding_renorm", "reference", embedding_renorm_kernel},
+    {NULL, NULL, NULL},
+};

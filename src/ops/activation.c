@@ -1,0 +1,268 @@
+/* activation.c: the family of activations beyond programs.c, and the dropouts that act on whole channels or keep mean
+ * and variance.
+ *
+ * Place in the flow: rows of the table like any other. Invariant: an activation costs one pass over memory; those that
+ * are composites choose the arguments of one program. */
+#include <cairn/kw.h>
+#include <math.h>
+
+#include "build.h"
+#include "express.h"
+#include "families.h"
+#include "pointwise.h"
+
+#define CHECKED_PROGRAM(name, rule) \
+  .flags = CN_OP_ALIAS_SAFE, .infer = rule, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
+#define PROGRAM(name) CHECKED_PROGRAM(name, cni_pointwise_infer)
+#define FORMULA(name, kind, nin, formula) \
+  static int build_##name(cni_builder *b, int variant) { return (void)variant, (formula); } \
+  static cni_pointwise pw_##name = {CNI_##kind, nin, NULL, build_##name, NULL, {0}};
+/* ... with its gradient, an expression over G and the input X */
+#define ACTIVATION(name, kind, formula, gradient) \
+  static int build_##name(cni_builder *b, int variant) { return (void)variant, (formula); } \
+  static void grad_##name(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g) \
+  { \
+    const int X = in[0]; \
+    (void)variant, (void)Y, (void)numbers; \
+    g[0] = (gradient); \
+  } \
+  static cni_pointwise pw_##name = {CNI_##kind, 1, NULL, build_##name, grad_##name, {0}};
+
+/* ---- programs ---- */
+
+#define WITHIN(x) LOGICAL_AND(GE(x, NEG(ATTR(1))), LE(x, ATTR(1))) /* +-lambd */
+#define BEYOND(x) LOGICAL_OR(LT(x, NEG(ATTR(1))), GT(x, ATTR(1)))
+ACTIVATION(hardshrink, FLT, WHERE(WITHIN(IN0), K(0), IN0), WHERE(BEYOND(X), G, K(0)))
+ACTIVATION(softshrink, FLT,
+           WHERE(GT(IN0, ATTR(1)), SUB(IN0, ATTR(1)),
+                 WHERE(LT(IN0, NEG(ATTR(1))), ADD(IN0, ATTR(1)), WHERE(ISNAN(IN0), IN0, K(0)))),
+           WHERE(BEYOND(X), G, K(0)))
+ACTIVATION(threshold, SGN, WHERE(LE(IN0, ATTR(1)), ATTR(2), IN0), WHERE(LE(X, ATTR(1)), K(0), G))
+ACTIVATION(softsign, FLT, DIV(IN0, ADD(K(1), ABS(IN0))),
+           DIV(G, MUL(ADD(K(1), ABS(X)), ADD(K(1), ABS(X)))))
+ACTIVATION(tanhshrink, FLT, SUB(IN0, TANH(IN0)), MUL(G, MUL(TANH(X), TANH(X))))
+FORMULA(prelu, FLT, 2, WHERE(GT(IN0, K(0)), IN0, MUL(IN1, IN0)))
+FORMULA(glu, FLT, 2, MUL(IN0, SIGMOID(IN1)))
+
+static int softshrink_infer(cn_call *c)
+{
+  double lambd = cni_arg_float(c->args, 1);
+  if (!(lambd >= 0)) return cn_call_fail(c, CN_ERR_VALUE, "lambd must be at least 0, but is %g", lambd);
+  return cni_pointwise_infer(c);
+}
+
+/* ---- composites ---- */
+
+/* prelu(input, weight): one slope, or one for each channel (dim 1) */
+static int prelu_decompose(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d, *w = &c->in[1]->d;
+  int64_t shape[CN_MAX_DIMS];
+  if (x->dtype != w->dtype)
+    return cn_call_fail(c, CN_ERR_DTYPE, "weight is %s, but must have input's type %s",
+                        cn_dtype_name((cn_dtype)w->dtype), cn_dtype_name((cn_dtype)x->dtype));
+  if (w->ndim > 1) return cn_call_fail(c, CN_ERR_SHAPE, "weight must have at most 1 dim, not %d", w->ndim);
+  if (w->numel != 1) {
+    int64_t channels = x->ndim > 1 ? x->shape[1] : 1;
+    if (x->ndim == 0)
+      return cn_call_fail(c, CN_ERR_SHAPE, "a 0-d input takes one weight, not %lld", (long long)w->numel);
+    if (channels != w->numel)
+      return cn_call_fail(c, CN_ERR_SHAPE, "input has %lld channels, but there are %lld weights", (long long)channels,
+                          (long long)w->numel);
+  }
+  for (int d = 0; d < x->ndim; d++) shape[d] = 1;
+  if (x->ndim > 1) shape[1] = w->numel;
+  c->out[0] = cn_prelu_terms(c->in[0], w->ndim == 0 ? c->in[1] : cn_reshape(c->in[1], shape, (size_t)x->ndim));
+  return cn_err();
+}
+
+/* glu(input, dim) */
+static int glu_decompose(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  int64_t dim = cni_arg_int(c->args, 1), at = dim < 0 ? dim + x->ndim : dim;
+  if (x->ndim == 0) return cn_call_fail(c, CN_ERR_SHAPE, "does not take 0-d tensors, which have nothing to halve");
+  if (at < 0 || at >= x->ndim)
+    return cn_call_fail(c, CN_ERR_INDEX, "dim %lld is not among %d dims", (long long)dim, x->ndim);
+  if (x->shape[at] % 2)
+    return cn_call_fail(c, CN_ERR_SHAPE, "the size of dim %lld must be even, but is %lld", (long long)dim,
+                        (long long)x->shape[at]);
+  int64_t half = x->shape[at] / 2;
+  c->out[0] = cn_glu_terms(cn_narrow(c->in[0], at, 0, half), cn_narrow(c->in[0], at, half, half));
+  return cn_err();
+}
+
+/* celu(input, alpha) */
+static int celu_decompose(cn_call *c)
+{
+  double alpha = cni_arg_float(c->args, 1);
+  if (alpha == 0) return cn_call_fail(c, CN_ERR_VALUE, "alpha cannot be 0");
+  c->out[0] = cn_elu(c->in[0], .alpha = alpha, .input_scale = 1 / alpha);
+  return cn_err();
+}
+static int selu_decompose(cn_call *c)
+{
+  c->out[0] = cn_elu(c->in[0], .alpha = 1.6732632423543772848, .scale = 1.0507009873554804934);
+  return cn_err();
+}
+
+/* rrelu(input, lower, upper, training) */
+static int rrelu_decompose(cn_call *c)
+{
+  double lower = cni_arg_float(c->args, 1), upper = cni_arg_float(c->args, 2);
+  if (!(lower <= upper))
+    return cn_call_fail(c, CN_ERR_VALUE, "lower must not be above upper, but they are %g and %g", lower, upper);
+  if (cni_arg_bool(c->args, 3)) {
+    cn_tensor *slope = cn_add(cn_mul(cn_rand_like(cn_detach(c->in[0])), cn_num(upper - lower)), cn_num(lower));
+    c->out[0] = cn_prelu_terms(c->in[0], slope);
+  } else {
+    c->out[0] = cn_leaky_relu(c->in[0], .negative_slope = cni_option_float((lower + upper) / 2));
+  }
+  return cn_err();
+}
+
+/* ---- dropouts ---- */
+
+/* Ones of x's type: of its shape, or with size 1 for all dims beyond the first `outer`. */
+static cn_tensor *ones_for(const cn_tensor *x, int outer)
+{
+  int64_t shape[CN_MAX_DIMS];
+  for (int d = 0; d < x->d.ndim; d++) shape[d] = d < outer ? x->d.shape[d] : 1;
+  return cn_ones(shape, (size_t)x->d.ndim, .dtype = (cn_dtype)x->d.dtype, .device = x->d.device);
+}
+
+static int check_p(const cn_call *c, double p)
+{
+  if (p >= 0 && p <= 1) return CN_OK;
+  return cn_call_fail(c, CN_ERR_VALUE, "dropout probability has to be between 0 and 1, but got %g", p);
+}
+
+/* Arguments (input, p, training) of all. Drops whole channels: what lies below the first `outer` dims. */
+static int drop_channels(cn_call *c, int outer)
+{
+  double p = cni_arg_float(c->args, 1);
+  cn_tensor *keep = NULL;
+  int status = check_p(c, p);
+  if (status) return status;
+  if (p <= 0 || !cni_arg_bool(c->args, 2) || c->in[0]->d.numel == 0) {
+    c->out[0] = c->in[0];
+  } else if (p >= 1) {
+    c->out[0] = cn_mul(c->in[0], cn_int(0));
+  } else {
+    cn_native_dropout(&keep, NULL, ones_for(c->in[0], outer), p);
+    c->out[0] = cn_mul(c->in[0], keep);
+  }
+  return cn_err();
+}
+
+static int feature_dropout_decompose(cn_call *c)
+{
+  if (c->in[0]->d.ndim < 2 && cni_arg_bool(c->args, 2))
+    return cn_call_fail(c, CN_ERR_SHAPE, "needs at least 2 dims, batch and channels, not %d", c->in[0]->d.ndim);
+  return drop_channels(c, 2);
+}
+/* dropout1d: (N, C, L) or (C, L) */
+static int dropout1d_decompose(cn_call *c)
+{
+  int ndim = c->in[0]->d.ndim;
+  if (ndim != 2 && ndim != 3) return cn_call_fail(c, CN_ERR_SHAPE, "takes 2 or 3 dims, not %d", ndim);
+  return drop_channels(c, ndim - 1);
+}
+/* dropout2d: (N, C, H, W), or (N, C, L) as PyTorch reads three dims */
+static int dropout2d_decompose(cn_call *c) { return feature_dropout_decompose(c); }
+/* dropout3d: (N, C, D, H, W) or (C, D, H, W) */
+static int dropout3d_decompose(cn_call *c)
+{
+  return c->in[0]->d.ndim == 4 ? drop_channels(c, 1) : feature_dropout_decompose(c);
+}
+
+/* Drops to SELU's lower limit, then moves and scales so that mean 0 and variance 1 stay. */
+static int drop_to_limit(cn_call *c, int outer)
+{
+  const double limit = 1.7580993408473766;
+  double p = cni_arg_float(c->args, 1), a, shift;
+  cn_tensor *mask = NULL, *scaled = NULL;
+  int status = check_p(c, p);
+  if (status) return status;
+  if (p <= 0 || !cni_arg_bool(c->args, 2) || c->in[0]->d.numel == 0) {
+    c->out[0] = c->in[0];
+  } else if (p >= 1) {
+    c->out[0] = cn_mul(c->in[0], cn_int(0));
+  } else {
+    a = 1 / sqrt((limit * limit * p + 1) * (1 - p));
+    shift = limit * a * p;
+    cn_native_dropout(&scaled, &mask, ones_for(c->in[0], outer), p);
+    cn_tensor *kept = cn_add(cn_mul(c->in[0], cn_num(a)), cn_num(shift));
+    c->out[0] = cn_where(mask, kept, cn_num(shift - limit * a));
+  }
+  return cn_err();
+}
+static int alpha_dropout_decompose(cn_call *c) { return drop_to_limit(c, c->in[0]->d.ndim); }
+static int feature_alpha_dropout_decompose(cn_call *c)
+{
+  if (c->in[0]->d.ndim < 2 && cni_arg_bool(c->args, 2))
+    return cn_call_fail(c, CN_ERR_SHAPE, "needs at least 2 dims, batch and channels, not %d", c->in[0]->d.ndim);
+  return drop_to_limit(c, 2);
+}
+
+/* clang-format off */
+const cn_op cni_activation_ops[] = {
+  {.sig = "hardshrink(Tensor input, Scalar lambd=0.5) -> Tensor ; method nn inplace",
+   .doc = "0 within +-lambd, x elsewhere.",
+   PROGRAM(hardshrink)},
+  {.sig = "softshrink(Tensor input, float lambd=0.5) -> Tensor ; nn inplace",
+   .doc = "x moved towards 0 by lambd, and 0 within +-lambd.",
+   CHECKED_PROGRAM(softshrink, softshrink_infer)},
+  {.sig = "threshold(Tensor input, Scalar threshold, Scalar value) -> Tensor ; nn inplace",
+   .doc = "x where above threshold, value elsewhere.",
+   PROGRAM(threshold)},
+  {.sig = "softsign(Tensor input) -> Tensor ; nn",
+   .doc = "x / (1 + |x|).",
+   PROGRAM(softsign)},
+  {.sig = "tanhshrink(Tensor input) -> Tensor ; nn",
+   .doc = "x - tanh(x).",
+   PROGRAM(tanhshrink)},
+  {.sig = "prelu_terms(Tensor input, Tensor weight) -> Tensor ; internal",
+   .doc = "x where positive, weight * x elsewhere, broadcast. What prelu runs.",
+   PROGRAM(prelu)},
+  {.sig = "prelu(Tensor input, Tensor weight) -> Tensor ; method nn",
+   .doc = "x where positive, weight * x elsewhere; weight is one number or one for each channel (dim 1).",
+   .flags = CN_OP_COMPOSITE, .decompose = prelu_decompose},
+  {.sig = "glu_terms(Tensor input, Tensor gate) -> Tensor ; internal",
+   .doc = "input * sigmoid(gate). What glu runs.",
+   PROGRAM(glu)},
+  {.sig = "glu(Tensor input, int dim=-1) -> Tensor ; nn",
+   .doc = "The first half along dim times sigmoid of the second.",
+   .flags = CN_OP_COMPOSITE, .decompose = glu_decompose},
+  {.sig = "celu(Tensor input, float alpha=1.0) -> Tensor ; nn inplace",
+   .doc = "x where positive, alpha (exp(x / alpha) - 1) elsewhere.",
+   .flags = CN_OP_COMPOSITE, .decompose = celu_decompose},
+  {.sig = "selu(Tensor input) -> Tensor ; nn inplace",
+   .doc = "elu with the alpha and scale that keep mean 0 and variance 1.",
+   .flags = CN_OP_COMPOSITE, .decompose = selu_decompose},
+  {.sig = "rrelu(Tensor input, float lower=0.125, float upper=0.3333333333333333, bool training=False) "
+          "-> Tensor ; nn inplace",
+   .doc = "x where positive, elsewhere x times a slope drawn from [lower, upper) for each element; outside training "
+          "their mean.",
+   .flags = CN_OP_COMPOSITE, .decompose = rrelu_decompose},
+  {.sig = "feature_dropout(Tensor input, float p, bool train) -> Tensor",
+   .doc = "Each channel (dims 0 and 1 number them) zero with probability p, else divided by 1 - p.",
+   .flags = CN_OP_COMPOSITE, .decompose = feature_dropout_decompose},
+  {.sig = "dropout1d(Tensor input, float p=0.5, bool training=True) -> Tensor ; nn",
+   .doc = "Each channel of (N, C, L) or (C, L) zero with probability p, else divided by 1 - p.",
+   .flags = CN_OP_COMPOSITE, .decompose = dropout1d_decompose},
+  {.sig = "dropout2d(Tensor input, float p=0.5, bool training=True) -> Tensor ; nn",
+   .doc = "Each channel of (N, C, H, W) zero with probability p, else divided by 1 - p; three dims are (N, C, L).",
+   .flags = CN_OP_COMPOSITE, .decompose = dropout2d_decompose},
+  {.sig = "dropout3d(Tensor input, float p=0.5, bool training=True) -> Tensor ; nn",
+   .doc = "Each channel of (N, C, D, H, W) or (C, D, H, W) zero with probability p, else divided by 1 - p.",
+   .flags = CN_OP_COMPOSITE, .decompose = dropout3d_decompose},
+  {.sig = "alpha_dropout(Tensor input, float p=0.5, bool training=False) -> Tensor ; nn",
+   .doc = "Each element at SELU's lower limit with probability p; all moved and scaled so that mean and variance stay.",
+   .flags = CN_OP_COMPOSITE, .decompose = alpha_dropout_decompose},
+  {.sig = "feature_alpha_dropout(Tensor input, float p=0.5, bool training=False) -> Tensor ; nn",
+   .doc = "alpha_dropout of whole channels.",
+   .flags = CN_OP_COMPOSITE, .decompose = feature_alpha_dropout_decompose},
+};
+/* clang-format on */
+CNI_FAMILY(activation);

@@ -1,0 +1,33 @@
+/* express.h: small words that gradients and decompositions written in public ops share.
+ *
+ * Invariant: each may be given NULL (a failed op) and then answers NULL, so that expressions need no checks. */
+#ifndef CNI_OPS_EXPRESS_H
+#define CNI_OPS_EXPRESS_H
+
+#include <cairn/ops.h>
+
+#include "infer.h"
+
+/* Is what runs now recorded? In a gradient: is that gradient to be differentiated again? */
+static inline bool cni_recording(void) { return !cni_state()->no_grad; }
+
+static inline cn_tensor *cni_in_type(cn_tensor *t, int dtype)
+{
+  return t && t->d.dtype != dtype ? cn_cast(t, (cn_dtype)dtype) : t;
+}
+
+/* x: (..., m, n) as (..., n, m) */
+static inline cn_tensor *cni_swapped(cn_tensor *x) { return cn_transpose(x, -2, -1); }
+
+/* Zeros of an input's shape and place. */
+static inline cn_tensor *cni_zeros_of(const cn_meta *m, cn_dtype dtype)
+{
+  cn_zeros_opts o = {.size = sizeof o, .dtype = dtype, .device = m->device};
+  return cn_zeros_with(m->shape, (size_t)m->ndim, &o);
+}
+
+/* A number as an option, where 0 itself would ask for the default. */
+static inline int64_t cni_option(int64_t x) { return x ? x : CN_ZERO; }
+static inline double cni_option_float(double x) { return x == 0 ? (double)CN_ZERO : x; }
+
+#endif

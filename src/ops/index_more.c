@@ -1,0 +1,187 @@
+/* index_more.c: the family of ops that read and write at indices and are made of those in index.c and index_many.c:
+ * take, put, index_reduce, masked_scatter, and the forms of scatter that take a number or a reduction.
+ *
+ * Place in the flow: composites above apply. Invariant: as there, of equal indices the last one wins and sums are in
+ * the order of the indices. */
+#include <cairn/kw.h>
+#include <cairn/ops.h>
+
+#include "express.h"
+#include "families.h"
+
+static int check_numbers(const cn_call *c, const cn_tensor *index)
+{
+  if (index->d.dtype == CN_I64) return CN_OK;
+  return cn_call_fail(c, CN_ERR_DTYPE, "the index must be int64, not %s; cast it with cn_cast",
+                      cn_dtype_name((cn_dtype)index->d.dtype));
+}
+
+static cn_tensor *like_first(cn_tensor *flat, const cn_call *c)
+{
+  return cn_reshape(flat, c->in[0]->d.shape, (size_t)c->in[0]->d.ndim);
+}
+
+/* take(input, index) */
+static int take_infer(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d, *index = &c->in[1]->d;
+  int status = check_numbers(c, c->in[1]);
+  if (status) return status;
+  if (x->numel == 0 && index->numel) return cn_call_fail(c, CN_ERR_INDEX, "cannot take from no elements");
+  return cn_call_result(c, 0, x->dtype, index->ndim, index->shape);
+}
+
+static int take_decompose(cn_call *c)
+{
+  c->out[0] = cn_index(cn_reshape(c->in[0], CN_SHAPE(-1)), &c->in[1], 1);
+  return cn_err();
+}
+
+static int take_vjp(cn_vjp *v)
+{
+  v->gin[0] = cn_put(cni_zeros_of(&v->in_meta[0], cn_dtype_of(v->g[0])), v->in[1], v->g[0], .accumulate = true);
+  return cn_err();
+}
+
+/* put(input, index, source, accumulate) */
+static int put_decompose(cn_call *c)
+{
+  cn_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
+  int status = check_numbers(c, index);
+  if (status) return status;
+  if (index->d.numel != source->d.numel)
+    return cn_call_fail(c, CN_ERR_SHAPE, "there are %lld indices, but source has %lld elements",
+                        (long long)index->d.numel, (long long)source->d.numel);
+  if (x->d.dtype != source->d.dtype)
+    return cn_call_fail(c, CN_ERR_DTYPE, "source is of type %s, input of type %s; cast one with cn_cast",
+                        cn_dtype_name((cn_dtype)source->d.dtype), cn_dtype_name((cn_dtype)x->d.dtype));
+  if (x->d.numel == 0 && index->d.numel) return cn_call_fail(c, CN_ERR_INDEX, "input has no elements to write to");
+  index = cn_reshape(index, CN_SHAPE(-1));
+  cn_tensor *flat = cn_index_put(cn_reshape(x, CN_SHAPE(-1)), &index, 1, cn_reshape(source, CN_SHAPE(-1)),
+                                 .accumulate = cni_arg_bool(c->args, 3));
+  c->out[0] = like_first(flat, c);
+  return cn_err();
+}
+
+/* index_reduce(input, dim, index, source, reduce, include_self) */
+static int index_reduce_decompose(cn_call *c)
+{
+  cn_tensor *x = c->in[0], *index = c->in[1], *source = c->in[2];
+  int dim = cn_call_dim(c, cni_arg_int(c->args, 1), x->d.ndim);
+  const char *reduce = cni_arg_str(c->args, 4);
+  if (dim < 0) return dim;
+  if (strcmp(reduce, "prod") && strcmp(reduce, "mean") && strcmp(reduce, "amax") && strcmp(reduce, "amin"))
+    return cn_call_fail(c, CN_ERR_VALUE, "reduce must be 'prod', 'mean', 'amax' or 'amin', not '%s'", reduce);
+  if (index->d.ndim > 1)
+    return cn_call_fail(c, CN_ERR_SHAPE, "the index must be a vector, but has %d dimensions", index->d.ndim);
+  if (x->d.ndim == 0) x = cn_reshape(x, CN_SHAPE(1));
+  if (source->d.ndim == 0) source = cn_reshape(source, CN_SHAPE(1));
+  if (cn_err()) return cn_err();
+  bool fits = x->d.ndim == source->d.ndim && source->d.shape[dim] == index->d.numel;
+  for (int i = 0; fits && i < x->d.ndim; i++) fits = i == dim || x->d.shape[i] == source->d.shape[i];
+  if (!fits)
+    return cn_call_fail(c, CN_ERR_SHAPE, "source must have input's shape but for dimension %d, where it has one slice "
+                        "for each of %lld indices", dim, (long long)index->d.numel);
+  int64_t along[CN_MAX_DIMS];
+  for (int i = 0; i < x->d.ndim; i++) along[i] = i == dim ? index->d.numel : 1;
+  index = cn_expand(cn_reshape(index, along, (size_t)x->d.ndim), source->d.shape, (size_t)x->d.ndim);
+  cn_tensor *y = cn_scatter_reduce(x, dim, index, source, reduce, .no_include_self = !cni_arg_bool(c->args, 5));
+  c->out[0] = like_first(y, c);
+  return cn_err();
+}
+
+/* Has source an element for each place? rank counts them. While a graph is captured there is nothing to read, and a
+ * wrong index will be an error when it runs. */
+static int check_enough(const cn_call *c, cn_tensor *rank, const cn_tensor *source)
+{
+  if (cn_err() || cni_state()->modes || c->device != CN_CPU || !cn_numel(rank)) return cn_err();
+  int64_t places = cn_item_int(cn_select(rank, 0, -1));
+  if (cn_err() || places <= source->d.numel) return cn_err();
+  return cn_call_fail(c, CN_ERR_SHAPE, "mask is true at %lld places, but source has %lld elements", (long long)places,
+                      (long long)source->d.numel);
+}
+
+/* masked_scatter(input, mask, source): the k-th place where mask is true gets source's k-th element. */
+static int masked_scatter_decompose(cn_call *c)
+{
+  cn_tensor *x = c->in[0], *mask = c->in[1], *source = c->in[2];
+  int64_t shape[CN_MAX_DIMS];
+  int ndim, status = cni_broadcast_inputs(c, c->in, 2, &ndim, shape);
+  if (status) return status;
+  if (mask->d.dtype != CN_BOOL)
+    return cn_call_fail(c, CN_ERR_DTYPE, "the mask must be bool, not %s; compare or cast it",
+                        cn_dtype_name((cn_dtype)mask->d.dtype));
+  if (source->d.dtype != x->d.dtype)
+    return cn_call_fail(c, CN_ERR_DTYPE, "source is of type %s, input of type %s; cast one with cn_cast",
+                        cn_dtype_name((cn_dtype)source->d.dtype), cn_dtype_name((cn_dtype)x->d.dtype));
+  x = cn_expand(x, shape, (size_t)ndim);
+  mask = cn_expand(mask, shape, (size_t)ndim);
+  cn_tensor *rank = cn_cumsum(cn_reshape(mask, CN_SHAPE(-1)), 0), *from = cn_reshape(source, CN_SHAPE(-1));
+  if ((status = check_enough(c, rank, source))) return status;
+  if (source->d.numel == 0) from = cn_zeros(CN_SHAPE(1), .dtype = cn_dtype_of(x), .device = c->device);
+  else rank = cn_sub(rank, cn_int(1)); /* of an empty source only place 0 exists, for what is not written */
+  rank = cn_where(mask, cn_reshape(rank, shape, (size_t)ndim), cn_int(0));
+  c->out[0] = cn_where(mask, cn_index(from, &rank, 1), x);
+  return cn_err();
+}
+
+/* ---- forms of scatter ---- */
+
+static cn_tensor *number(const cn_value *v)
+{
+  return v->tag == CN_V_FLOAT ? cn_num(v->u.f) : cn_int(v->u.i);
+}
+
+/* scatter_value(input, dim, index, value) */
+static int scatter_value_decompose(cn_call *c)
+{
+  c->out[0] = cn_scatter(c->in[0], cni_arg_int(c->args, 1), c->in[1], number(&c->args[3]));
+  return cn_err();
+}
+
+static int scatter_with(cn_call *c, cn_tensor *src)
+{
+  const char *reduce = cni_arg_str(c->args, 4);
+  bool add = !strcmp(reduce, "add");
+  if (!add && strcmp(reduce, "multiply"))
+    return cn_call_fail(c, CN_ERR_VALUE, "reduce must be 'add' or 'multiply', not '%s'", reduce);
+  int64_t dim = cni_arg_int(c->args, 1);
+  c->out[0] = add ? cn_scatter_add(c->in[0], dim, c->in[1], src)
+                  : cn_scatter_fold(c->in[0], dim, c->in[1], src, "prod");
+  return cn_err();
+}
+static int scatter_reduced_decompose(cn_call *c) { return scatter_with(c, c->in[2]); }
+static int scatter_value_reduced_decompose(cn_call *c) { return scatter_with(c, number(&c->args[3])); }
+
+/* clang-format off */
+const cn_op cni_index_more_ops[] = {
+  {.sig = "take(Tensor input, Tensor index) -> Tensor ; method",
+   .doc = "The elements of input, laid flat, at these places; negative ones count from the end. Of index's shape.",
+   .infer = take_infer, .vjp = take_vjp, .decompose = take_decompose, .needs = {[0] = CN_IN(1)}},
+  {.sig = "put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor ; method inplace",
+   .doc = "input with source's elements written (or added) at these places of it, laid flat; negative ones count from "
+          "the end.",
+   .flags = CN_OP_COMPOSITE, .decompose = put_decompose},
+  {.sig = "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) "
+          "-> Tensor ; method inplace",
+   .doc = "The slices of source folded into input at index along dim by reduce: 'prod', 'mean', 'amax' or 'amin'. "
+          "Without include_self, input's own values there do not count.",
+   .flags = CN_OP_COMPOSITE, .decompose = index_reduce_decompose},
+  {.sig = "masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor ; method inplace",
+   .doc = "input with source's elements, one after the other, where mask is true; input and mask broadcast.",
+   .flags = CN_OP_COMPOSITE, .decompose = masked_scatter_decompose},
+  {.sig = "scatter_value(Tensor input, int dim, Tensor index, Scalar value) "
+          "-> Tensor ; method inplace overload_scatter",
+   .doc = "input with a number written at index along dim.",
+   .flags = CN_OP_COMPOSITE, .decompose = scatter_value_decompose},
+  {.sig = "scatter_reduced(Tensor input, int dim, Tensor index, Tensor src, *, str reduce) "
+          "-> Tensor ; method inplace overload_scatter",
+   .doc = "input with src added ('add') or multiplied in ('multiply') at index along dim.",
+   .flags = CN_OP_COMPOSITE, .decompose = scatter_reduced_decompose},
+  {.sig = "scatter_value_reduced(Tensor input, int dim, Tensor index, Scalar value, *, str reduce) "
+          "-> Tensor ; method inplace overload_scatter",
+   .doc = "input with a number added ('add') or multiplied in ('multiply') at index along dim.",
+   .flags = CN_OP_COMPOSITE, .decompose = scatter_value_reduced_decompose},
+};
+/* clang-format on */
+CNI_FAMILY(index_more);

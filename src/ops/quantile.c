@@ -1,0 +1,373 @@
+/* quantile.c: the family of statistics by order, and of those that look past NaN: median, mode, quantile, aminmax,
+ * nansum, nanmean; and msort and logcumsumexp.
+ *
+ * Place in the flow: composites over sort, gather and sums; logcumsumexp has a kernel (backends/cpu/log_scan.c).
+ * Invariant: which element a result is becomes an index tensor, never a branch on data; gradients go to that element.
+ */
+#include <cairn/kw.h>
+#include <cairn/ops.h>
+#include <math.h>
+
+#include "families.h"
+#include "reduce.h"
+
+/* ---- aminmax, nansum, nanmean ---- */
+
+/* aminmax(input, dim, keepdim) */
+static int aminmax_infer(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  uint32_t mask;
+  int status = cni_dims_mask(c, &c->args[1], x->ndim, &mask);
+  if (!status) status = cni_check_computes(c, x->dtype);
+  for (int k = 0; k < x->ndim && !status; k++)
+    if (mask >> k & 1 && x->shape[k] == 0)
+      status = cn_call_fail(c, CN_ERR_INDEX, "dimension %d is empty, and there is no least of no elements", k);
+  for (int i = 0; i < 2 && !status; i++)
+    status = cni_reduced_result(c, i, mask, cni_arg_bool(c->args, 2), x->dtype);
+  return status;
+}
+
+static int aminmax_vjp(cn_vjp *v)
+{
+  int ndim = v->in_meta[0].ndim;
+  bool keepdim = cni_arg_bool(v->args, 2);
+  uint32_t mask = cni_vjp_mask(&v->args[1], ndim);
+  for (int i = 0; i < 2; i++) {
+    if (!v->g[i]) continue;
+    cn_tensor *y = cni_with_dims(v->out[i], ndim, mask, keepdim), *g = cni_with_dims(v->g[i], ndim, mask, keepdim);
+    cn_tensor *part = cni_share_evenly(g, cn_eq(v->in[0], y), mask);
+    v->gin[0] = v->gin[0] ? cn_add(v->gin[0], part) : part;
+  }
+  return cn_err();
+}
+
+static int aminmax_decompose(cn_call *c)
+{
+  int64_t dim = cni_arg_int_or(c->args, 1, 0);
+  cn_ints dims = {&dim, !cni_arg_none(c->args, 1)};
+  bool keepdim = cni_arg_bool(c->args, 2);
+  c->out[0] = cn_amin(c->in[0], .dim = dims, .keepdim = keepdim);
+  c->out[1] = cn_amax(c->in[0], .dim = dims, .keepdim = keepdim);
+  return cn_err();
+}
+
+static cn_ints dims_of(const cn_value *v)
+{
+  return v->tag == CN_V_INTS ? (cn_ints){v->u.is, (size_t)v->n} : (cn_ints){NULL, 0};
+}
+
+/* (input, dim, keepdim, dtype) */
+static cn_tensor *sum_of_numbers(cn_call *c)
+{
+  cn_tensor *x = c->in[0];
+  if (cni_dtype_is_float(x->d.dtype)) x = cn_where(cn_isnan(x), cn_int(0), x);
+  return cn_sum(x, .dim = dims_of(&c->args[1]), .keepdim = cni_arg_bool(c->args, 2),
+                .dtype = (cn_dtype)cni_arg_int_or(c->args, 3, 0));
+}
+
+static int nansum_decompose(cn_call *c)
+{
+  c->out[0] = sum_of_numbers(c);
+  return cn_err();
+}
+
+static int nanmean_decompose(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  if (!cni_dtype_is_float(x->dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s; cast it first",
+                        cn_dtype_name((cn_dtype)x->dtype));
+  cn_tensor *there = cn_logical_not(cn_isnan(c->in[0]));
+  cn_tensor *count = cn_sum(there, .dim = dims_of(&c->args[1]), .keepdim = cni_arg_bool(c->args, 2));
+  c->out[0] = cn_true_divide(sum_of_numbers(c), count);
+  return cn_err();
+}
+
+/* ---- median, nanmedian, mode ---- */
+
+/* Sets (values, indices) to the elements of input that stand at `index` along dim, whose size is 1 there. */
+static int pick(cn_call *c, int dim, cn_tensor *index, bool keepdim)
+{
+  cn_tensor *values = cn_gather(c->in[0], dim, index);
+  c->out[0] = keepdim ? values : cn_squeeze(values, .dim = CN_INTS(dim));
+  c->out[1] = keepdim ? index : cn_squeeze(index, .dim = CN_INTS(dim));
+  return cn_err();
+}
+
+/* 0-d: the element itself. 1 when it was that, 0 when there is more to do, or an error. */
+static int pick_only(cn_call *c, int *dim)
+{
+  const cn_desc *x = &c->in[0]->d;
+  int status = cni_check_computes(c, x->dtype);
+  *dim = cn_call_dim(c, cni_arg_int(c->args, 1), x->ndim);
+  if (status || *dim < 0) return status ? status : *dim;
+  if (x->ndim == 0) {
+    c->out[0] = cn_clone(c->in[0]);
+    c->out[1] = cn_zeros(CN_SCALAR_SHAPE, .dtype = CN_I64, .device = c->device);
+    return cn_err() ? cn_err() : 1;
+  }
+  if (x->shape[*dim] == 0)
+    return cn_call_fail(c, CN_ERR_INDEX, "dimension %d is empty, but must not be where a choice among its elements is "
+                        "made", *dim);
+  return 0;
+}
+
+/* (input, dim, keepdim) -> (values, indices) */
+static int median_along(cn_call *c, bool past_nan)
+{
+  int dim, status = pick_only(c, &dim);
+  if (status) return status < 0 ? status : CN_OK;
+  cn_tensor *x = c->in[0], *sorted, *order, *index;
+  int64_t n = x->d.shape[dim];
+  if (!cni_dtype_is_float(x->d.dtype)) {
+    cn_kthvalue(NULL, &index, x, (n - 1) / 2 + 1, .dim = cni_option(dim), .keepdim = true);
+  } else {
+    cn_sort(&sorted, &order, cn_detach(x), .dim = cni_option(dim), .stable = true);
+    cn_tensor *nans = cn_sum(cn_isnan(sorted), .dim = CN_INTS(dim), .keepdim = true);
+    cn_tensor *numbers = cn_sub(cn_int(n), nans), *at;
+    if (past_nan) at = cn_floor_divide(cn_clamp_min(cn_sub(numbers, cn_int(1)), cn_int(0)), cn_int(2));
+    else at = cn_where(cn_eq(nans, cn_int(0)), cn_int((n - 1) / 2), numbers); /* the first NaN, if there is one */
+    index = cn_gather(order, dim, at);
+  }
+  return cn_err() ? cn_err() : pick(c, dim, index, cni_arg_bool(c->args, 2));
+}
+static int median_dim_decompose(cn_call *c) { return median_along(c, false); }
+static int nanmedian_dim_decompose(cn_call *c) { return median_along(c, true); }
+
+/* Of all elements: equals share the gradient. */
+static int median_infer(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  int status = cni_check_computes(c, x->dtype);
+  if (!status && x->numel == 0 && !cni_dtype_is_float(x->dtype))
+    return cn_call_fail(c, CN_ERR_VALUE, "there is no median of no integers");
+  return status ? status : cn_call_result(c, 0, x->dtype, 0, NULL);
+}
+
+static int median_all(cn_call *c, bool past_nan)
+{
+  cn_tensor *x = cn_reshape(c->in[0], CN_SHAPE(-1)), *unused;
+  if (!cn_err() && x->d.numel == 0)
+    c->out[0] = cn_full(CN_SCALAR_SHAPE, (double)NAN, .dtype = cn_dtype_of(x), .device = c->device);
+  else if (past_nan) cn_nanmedian_dim(&c->out[0], &unused, x, 0);
+  else cn_median_dim(&c->out[0], &unused, x, 0);
+  return cn_err();
+}
+static int median_decompose(cn_call *c) { return median_all(c, false); }
+static int nanmedian_decompose(cn_call *c) { return median_all(c, true); }
+
+static int median_vjp(cn_vjp *v)
+{
+  cn_tensor *x = v->in[0], *y = v->out[0];
+  cn_tensor *ties = cn_logical_or(cn_eq(x, y), cn_logical_and(cn_isnan(x), cn_isnan(y)));
+  cn_tensor *share = cn_true_divide(v->g[0], cn_sum(ties));
+  v->gin[0] = cn_where(ties, share, cn_int(0));
+  return cn_err();
+}
+
+/* mode(input, dim, keepdim): in order, the place where the longest run of equals ends. The smallest of several longest
+ * is found first; sorts are stable, so it is the last of its equals in input. */
+static int mode_decompose(cn_call *c)
+{
+  int dim, status = pick_only(c, &dim);
+  if (status) return status < 0 ? status : CN_OK;
+  cn_tensor *x = c->in[0], *sorted, *order, *start;
+  int64_t n = x->d.shape[dim], along[CN_MAX_DIMS];
+  cn_sort(&sorted, &order, cn_detach(x), .dim = cni_option(dim), .stable = true);
+  for (int i = 0; i < x->d.ndim; i++) along[i] = i == dim ? n : 1;
+  cn_tensor *i = cn_reshape(cn_arange(0, (double)n, .dtype = CN_I64, .device = c->device), along, (size_t)x->d.ndim);
+  cn_tensor *changes = cn_ne(cn_slice(sorted, dim, 1, n), cn_slice(sorted, dim, 0, n - 1));
+  cn_tensor *first = cn_ones_like(cn_slice(sorted, dim, 0, 1), .dtype = CN_BOOL);
+  changes = cn_cat(CN_TENSORS(first, changes), .dim = cni_option(dim));
+  cn_cummax(&start, NULL, cn_where(changes, i, cn_int(0)), dim);
+  cn_tensor *end = cn_argmax(cn_sub(i, start), dim, .keepdim = true);
+  return cn_err() ? cn_err() : pick(c, dim, cn_gather(order, dim, end), cni_arg_bool(c->args, 2));
+}
+
+/* ---- quantile(input, q, dim, keepdim, interpolation) ---- */
+
+static const char *const MODES[] = {"linear", "lower", "higher", "midpoint", "nearest"};
+enum { LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST, NMODES };
+
+static int mode_of(const cn_call *c)
+{
+  for (int i = 0; i < NMODES; i++)
+    if (cni_arg_is(c->args, 4, MODES[i])) return i;
+  return cn_call_fail(c, CN_ERR_VALUE,
+                      "interpolation must be 'linear', 'lower', 'higher', 'midpoint' or 'nearest', not '%s'",
+                      cni_arg_str(c->args, 4));
+}
+
+/* Where the numbers of q can be read now, they must be between 0 and 1. */
+static int check_q(const cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d, *q = &c->in[1]->d;
+  if (x->dtype != CN_F32 && x->dtype != CN_F64)
+    return cn_call_fail(c, CN_ERR_DTYPE, "takes float32 or float64, not %s; cast it first",
+                        cn_dtype_name((cn_dtype)x->dtype));
+  if (x->numel == 0) return cn_call_fail(c, CN_ERR_VALUE, "input has no elements");
+  if (q->ndim > 1)
+    return cn_call_fail(c, CN_ERR_SHAPE, "q must be a number or a vector, not of %d dimensions", q->ndim);
+  if (!q->weak && q->dtype != x->dtype)
+    return cn_call_fail(c, CN_ERR_DTYPE, "q is of type %s, input of type %s; cast one with cn_cast",
+                        cn_dtype_name((cn_dtype)q->dtype), cn_dtype_name((cn_dtype)x->dtype));
+  if (!q->data || q->device != CN_CPU) return CN_OK;
+  int64_t n = q->numel, step = q->ndim ? q->strides[0] : 0;
+  for (int64_t i = 0; i < n; i++) {
+    double p = q->dtype == CN_F32   ? (double)((const float *)q->data)[i * step]
+               : q->dtype == CN_F64 ? ((const double *)q->data)[i * step]
+               : q->dtype == CN_I64 ? (double)((const int64_t *)q->data)[i * step]
+                                    : 0;
+    if (!(p >= 0 && p <= 1)) return cn_call_fail(c, CN_ERR_VALUE, "q must be between 0 and 1, but is %g", p);
+  }
+  return CN_OK;
+}
+
+/* sorted: (..., n); the ranks wanted of it: (..., count of q) */
+static cn_tensor *ranks_of(cn_tensor *sorted, cn_tensor *q, bool past_nan)
+{
+  int64_t n = cn_size(sorted, -1);
+  cn_tensor *nan = cn_isnan(sorted);
+  if (!past_nan) {
+    cn_tensor *any = cn_any(nan, .dim = CN_INTS(-1), .keepdim = true);
+    return cn_where(any, cn_int(n - 1), cn_mul(q, cn_int(n - 1))); /* NaN stands last */
+  }
+  cn_tensor *last = cn_sub(cn_int(n - 1), cn_sum(nan, .dim = CN_INTS(-1), .keepdim = true));
+  return cn_clamp_min(cn_mul(q, last), cn_int(0));
+}
+
+static cn_tensor *at_ranks(cn_tensor *sorted, cn_tensor *rank, int mode)
+{
+  if (mode == LOWER) rank = cn_floor(rank);
+  else if (mode == HIGHER) rank = cn_ceil(rank);
+  else if (mode == NEAREST) rank = cn_round(rank);
+  cn_tensor *place = cn_cast(rank, CN_I64), *below = cn_gather(sorted, -1, place);
+  if (mode != LINEAR && mode != MIDPOINT) return below;
+  cn_tensor *above = cn_gather(sorted, -1, cn_cast(cn_ceil(rank), CN_I64));
+  return cn_lerp(below, above, mode == MIDPOINT ? cn_num(0.5) : cn_sub(rank, place));
+}
+
+static int quantile_of(cn_call *c, bool past_nan)
+{
+  cn_tensor *x = c->in[0], *q = c->in[1], *sorted;
+  const cn_value *along = &c->args[2];
+  int ndim = x->d.ndim, mode = mode_of(c), status = check_q(c), dim = 0;
+  bool all = along->tag == CN_V_NONE, keepdim = cni_arg_bool(c->args, 3), several = q->d.ndim == 1;
+  if (!all) dim = cn_call_dim(c, along->u.i, ndim);
+  if (status || mode < 0 || dim < 0) return cn_err();
+  int64_t shape[CN_MAX_DIMS] = {0}, last = -1, from = dim, first = 0, m = q->d.numel;
+  if (ndim == 0 && several) x = cn_reshape(x, CN_SHAPE(1));
+  if (all || ndim == 0) x = cn_reshape(x, CN_SHAPE(-1));
+  else if (!all) x = cn_movedim(x, &from, 1, &last, 1);
+  cn_sort(&sorted, NULL, x);
+  if (cn_err()) return cn_err();
+  q = q->d.weak ? cn_cast(q, (cn_dtype)x->d.dtype) : cn_reshape(q, CN_SHAPE(-1)); /* 0-d: fits any device */
+  cn_tensor *rank = cni_in_type(ranks_of(sorted, q, past_nan), x->d.dtype);
+  memcpy(shape, cn_shape(sorted), (size_t)cn_ndim(sorted) * sizeof *shape);
+  shape[cn_ndim(sorted) - 1] = m;
+  cn_tensor *y = at_ranks(sorted, cn_expand(rank, shape, (size_t)cn_ndim(sorted)), mode); /* (..., m) */
+  y = several ? cn_movedim(y, &last, 1, &first, 1) : cn_squeeze(y, .dim = CN_INTS(-1));
+  if (keepdim && !all && ndim) y = cn_unsqueeze(y, dim + several);
+  for (int i = 0; keepdim && all && i < ndim; i++) y = cn_unsqueeze(y, -1);
+  c->out[0] = several ? cn_contiguous(y) : y;
+  return cn_err();
+}
+static int quantile_decompose(cn_call *c) { return quantile_of(c, false); }
+static int nanquantile_decompose(cn_call *c) { return quantile_of(c, true); }
+
+/* ---- msort, logcumsumexp ---- */
+
+static int msort_decompose(cn_call *c)
+{
+  cn_sort(&c->out[0], NULL, c->in[0], .dim = CN_ZERO);
+  return cn_err();
+}
+
+/* logcumsumexp(input, dim) */
+static int logcumsumexp_infer(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  int dim = cn_call_dim(c, cni_arg_int(c->args, 1), x->ndim), status = cni_check_computes(c, x->dtype);
+  if (dim < 0) return dim;
+  if (status) return status;
+  if (!cni_dtype_is_float(x->dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s; cast it first",
+                        cn_dtype_name((cn_dtype)x->dtype));
+  return cn_call_result(c, 0, x->dtype, x->ndim, x->shape);
+}
+
+/* The sum over i >= k of g_i exp(x_k - y_i), for the g above zero (or, negated, below), by way of logarithms. */
+static cn_tensor *log_scan_part(cn_tensor *g, cn_tensor *x, cn_tensor *y, int64_t dim)
+{
+  cn_tensor *some = cn_gt(g, cn_int(0));
+  cn_tensor *size = cn_log(cn_where(some, g, cn_int(1)));
+  size = cn_where(some, cn_sub(size, y), cn_num(-(double)__builtin_inff()));
+  cn_tensor *sum = cn_flip(cn_logcumsumexp(cn_flip(size, &dim, 1), dim), &dim, 1);
+  return cn_exp(cn_add(sum, x));
+}
+
+static int logcumsumexp_vjp(cn_vjp *v)
+{
+  int64_t dim = cni_arg_int(v->args, 1);
+  if (v->in_meta[0].ndim == 0) {
+    v->gin[0] = v->g[0];
+    return CN_OK;
+  }
+  int wide = cn_dtype_of(v->g[0]) == CN_F64 ? CN_F64 : CN_F32;
+  bool half = cn_dtype_of(v->g[0]) != (cn_dtype)wide; /* then the result is too coarse: 10000 is 8 from the next */
+  cn_tensor *g = cni_in_type(v->g[0], wide), *x = cni_in_type(v->in[0], wide);
+  cn_tensor *y = half ? cn_logcumsumexp(x, dim) : v->out[0];
+  v->gin[0] = cn_sub(log_scan_part(g, x, y, dim), log_scan_part(cn_neg(g), x, y, dim));
+  return cn_err();
+}
+
+/* clang-format off */
+const cn_op cni_quantile_ops[] = {
+  {.sig = "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max) ; method",
+   .doc = "Smallest and largest element of all, or along a dimension; NaN wins. Ties share the gradient.",
+   .infer = aminmax_infer, .vjp = aminmax_vjp, .decompose = aminmax_decompose,
+   .needs = {[0] = CN_IN(0) | CN_OUT(0) | CN_OUT(1)}},
+  {.sig = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+   .doc = "Sum of all elements that are not NaN, or along the dimensions listed.",
+   .flags = CN_OP_COMPOSITE, .decompose = nansum_decompose},
+  {.sig = "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+   .doc = "Mean of all elements that are not NaN, or along the dimensions listed; NaN where there are none.",
+   .flags = CN_OP_COMPOSITE, .decompose = nanmean_decompose},
+  {.sig = "median(Tensor input) -> Tensor ; method",
+   .doc = "The middle one of all elements in order, the lower of two; NaN if there is one. Equals share the gradient.",
+   .infer = median_infer, .vjp = median_vjp, .decompose = median_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "median_dim(Tensor input, int dim, bool keepdim=False) "
+          "-> (Tensor values, Tensor indices) ; method overload_median",
+   .doc = "The middle element along a dimension, the lower of two, and its index; NaN if there is one. The gradient "
+          "goes to that index.",
+   .flags = CN_OP_COMPOSITE, .decompose = median_dim_decompose},
+  {.sig = "nanmedian(Tensor input) -> Tensor ; method",
+   .doc = "The middle one of all elements that are not NaN, the lower of two. Equals share the gradient.",
+   .infer = median_infer, .vjp = median_vjp, .decompose = nanmedian_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "nanmedian_dim(Tensor input, int dim, bool keepdim=False) "
+          "-> (Tensor values, Tensor indices) ; method overload_nanmedian",
+   .doc = "The middle one along a dimension of those that are not NaN, and its index.",
+   .flags = CN_OP_COMPOSITE, .decompose = nanmedian_dim_decompose},
+  {.sig = "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices) ; method",
+   .doc = "The element that occurs most often along a dimension, the smallest of several, and its last index.",
+   .flags = CN_OP_COMPOSITE, .decompose = mode_decompose},
+  {.sig = "quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') "
+          "-> Tensor ; method",
+   .doc = "The element below which the part q of all elements (or of those along dim) lies, between two by "
+          "interpolation: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'. A vector q gives a leading dimension. "
+          "NaN if there is one.",
+   .flags = CN_OP_COMPOSITE, .decompose = quantile_decompose},
+  {.sig = "nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') "
+          "-> Tensor ; method",
+   .doc = "The quantile of the elements that are not NaN.",
+   .flags = CN_OP_COMPOSITE, .decompose = nanquantile_decompose},
+  {.sig = "msort(Tensor input) -> Tensor ; method",
+   .doc = "Elements in order along the first dimension.",
+   .flags = CN_OP_COMPOSITE, .decompose = msort_decompose},
+  {.sig = "logcumsumexp(Tensor input, int dim) -> Tensor ; method",
+   .doc = "Logarithm of the running sum of exponentials along a dimension, without overflow.",
+   .infer = logcumsumexp_infer, .vjp = logcumsumexp_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+};
+/* clang-format on */
+CNI_FAMILY(quantile);

@@ -1,0 +1,328 @@
+/* recurrent.c: the family of recurrent networks: cells, and sequences of several layers in one or both directions.
+ *
+ * Place in the flow: composites of matrix products and pointwise programs; the products with the inputs of all steps
+ * are
+ * one. Invariant: layouts of weights, gates and states are PyTorch's: gates i f g o of an LSTM, r z n of a GRU. */
+#include <cairn/kw.h>
+
+#include "base/alloc.h"
+#include "build.h"
+#include "families.h"
+#include "linalg.h"
+#include "pointwise.h"
+
+#define PROGRAM(name) \
+  .flags = CN_OP_ALIAS_SAFE, .infer = cni_pointwise_infer, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
+
+/* ---- what a step does to each element; three inputs at most, so that gradients of gradients are programs too ---- */
+
+static int build_gated_tanh(cni_builder *b, int variant) { return (void)variant, MUL(SIGMOID(0), TANH(1)); }
+static cni_pointwise pw_gated_tanh = {CNI_FLT, 2, NULL, build_gated_tanh, NULL, {0}};
+
+static int build_gated_sum(cni_builder *b, int variant) { return (void)variant, ADD(MUL(SIGMOID(0), 1), 2); }
+static cni_pointwise pw_gated_sum = {CNI_FLT, 3, NULL, build_gated_sum, NULL, {0}};
+
+static int build_sigmoid_sum(cni_builder *b, int variant) { return (void)variant, SIGMOID(ADD(0, 1)); }
+static cni_pointwise pw_sigmoid_sum = {CNI_FLT, 2, NULL, build_sigmoid_sum, NULL, {0}};
+
+static int build_tanh_addcmul(cni_builder *b, int variant) { return (void)variant, TANH(ADD(0, MUL(1, 2))); }
+static cni_pointwise pw_tanh_addcmul = {CNI_FLT, 3, NULL, build_tanh_addcmul, NULL, {0}};
+
+/* ---- parts(input, sizes, dim): pieces whose gradients come back in one piece ---- */
+
+enum { MOST_PARTS = 8 };
+
+static int parts_infer(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  const cn_value *sizes = &c->args[1];
+  int dim = cn_call_dim(c, cni_arg_int(c->args, 2), x->ndim), status = CN_OK;
+  int64_t shape[CN_MAX_DIMS], sum = 0;
+  if (dim < 0) return dim;
+  for (int i = 0; i < sizes->n; i++) {
+    if (sizes->u.is[i] < 0) return cn_call_fail(c, CN_ERR_VALUE, "sizes must not be negative");
+    sum += sizes->u.is[i];
+  }
+  if (sizes->n < 1 || sizes->n > MOST_PARTS || sizes->n > c->nout)
+    return cn_call_fail(c, CN_ERR_VALUE, "takes 1 to %d sizes, not %d", MOST_PARTS, sizes->n);
+  if (x->ndim == 0 || sum != x->shape[dim])
+    return cn_call_fail(c, CN_ERR_SHAPE, "the sizes do not add up to the dim's");
+  memcpy(shape, x->shape, sizeof shape);
+  c->nout = sizes->n;
+  for (int i = 0; i < sizes->n && !status; i++) {
+    shape[dim] = sizes->u.is[i];
+    status = cn_call_result(c, i, x->dtype, x->ndim, shape);
+  }
+  return status;
+}
+
+static int parts_decompose(cn_call *c)
+{
+  int64_t at = 0, dim = cni_arg_int(c->args, 2);
+  for (int i = 0; i < c->nout; at += c->args[1].u.is[i++])
+    c->out[i] = cn_contiguous_copy(cn_narrow(c->in[0], dim, at, c->args[1].u.is[i]));
+  return cn_err();
+}
+
+static int parts_vjp(cn_vjp *v)
+{
+  cn_tensor *g[MOST_PARTS];
+  for (int i = 0; i < v->nout; i++)
+    g[i] = v->g[i] ? v->g[i] : cni_zeros_of(&v->out_meta[i], (cn_dtype)v->out_meta[i].dtype);
+  v->gin[0] = cn_cat(g, (size_t)v->nout, .dim = cni_arg_int(v->args, 2));
+  return cn_err();
+}
+
+/* The steps of x (n, ...) to out, by a tree of parts: no gradient is added into zeros of the whole. */
+static void unbind_steps(cn_tensor **out, cn_tensor *x, int64_t n)
+{
+  int64_t sizes[MOST_PARTS] = {0}, count = n < MOST_PARTS ? n : MOST_PARTS, at = 0;
+  cn_tensor *parts[MOST_PARTS] = {NULL};
+  if (n <= 1) {
+    if (n) out[0] = cn_squeeze(x, .dim = CN_INTS(0));
+    return;
+  }
+  for (int64_t i = 0; i < count; i++) sizes[i] = n / count + (i < n % count);
+  cn_parts(parts, MOST_PARTS, x, sizes, (size_t)count, 0);
+  for (int64_t i = 0; i < count; at += sizes[i++]) unbind_steps(out + at, parts[i], sizes[i]);
+}
+
+/* ---- steps ---- */
+
+enum mode { RNN_TANH, RNN_RELU, LSTM, GRU };
+
+/* The weights of one direction of one layer. */
+typedef struct weights {
+  cn_tensor *ih, *hh, *b_ih, *b_hh, *hr;
+  cn_tensor *hh_t; /* hh transposed */
+} weights;
+
+/* The `count` gates of (B, count * H). */
+static void split_gates(cn_tensor **gate, cn_tensor *gates, int count)
+{
+  int64_t sizes[4] = {0}, each = gates ? cn_size(gates, -1) / count : 0;
+  for (int i = 0; i < count; i++) sizes[i] = each, gate[i] = NULL;
+  cn_parts(gate, (size_t)count, gates, sizes, (size_t)count, -1);
+}
+
+/* What the inputs x (..., n) of any number of steps give: (..., gates). A GRU's hidden bias is multiplied, so it stays
+ * apart. */
+static cn_tensor *from_input(enum mode mode, cn_tensor *x, const weights *w)
+{
+  cn_tensor *bias = w->b_ih;
+  if (mode != GRU && bias) bias = cn_add(bias, w->b_hh);
+  return cn_linear(x, w->ih, bias);
+}
+
+/* One step: from_input's part and the states h (B, H), c to the next ones. */
+static void step(enum mode mode, cn_tensor *given, const weights *w, cn_tensor **h, cn_tensor **c)
+{
+  cn_tensor *x[4], *y[4];
+  if (mode == GRU) {
+    split_gates(x, given, 3);
+    split_gates(y, cn_linear(*h, w->hh, w->b_hh), 3);
+    cn_tensor *fresh = cn_tanh_addcmul(x[2], cn_sigmoid_sum(x[0], y[0]), y[2]);
+    *h = cn_lerp(fresh, *h, cn_sigmoid_sum(x[1], y[1]));
+    return;
+  }
+  cn_tensor *gates = cn_addmm(given, *h, w->hh_t);
+  if (mode != LSTM) {
+    *h = mode == RNN_TANH ? cn_tanh(gates) : cn_relu(gates);
+    return;
+  }
+  split_gates(x, gates, 4);
+  *c = cn_gated_sum(x[1], *c, cn_gated_tanh(x[0], x[2]));
+  *h = cn_gated_tanh(x[3], *c);
+  if (w->hr) *h = cn_linear(*h, w->hr, NULL);
+}
+
+/* ---- cells ---- */
+
+static int cell(cn_call *call, enum mode mode, int first, int memory)
+{
+  cn_tensor *const *in = call->in;
+  int at = memory ? first + 2 : first + 1;
+  weights w = {in[at], in[at + 1], in[at + 2], in[at + 3], NULL, cn_t(in[at + 1])};
+  cn_tensor *h = in[first], *c = memory ? in[first + 1] : NULL, *x = in[0];
+  bool single = x->d.ndim == 1;
+  if (!w.b_ih != !w.b_hh) return cn_call_fail(call, CN_ERR_VALUE, "takes both biases or none");
+  if (x->d.ndim < 1 || x->d.ndim > 2 || h->d.ndim != x->d.ndim)
+    return cn_call_fail(call, CN_ERR_SHAPE, "the input and the states must have 1 or 2 dimensions, as many each");
+  if (single) x = cn_unsqueeze(x, 0), h = cn_unsqueeze(h, 0), c = c ? cn_unsqueeze(c, 0) : NULL;
+  step(mode, from_input(mode, x, &w), &w, &h, &c);
+  call->out[0] = single ? cn_squeeze(h, .dim = CN_INTS(0)) : h;
+  if (memory) call->out[1] = single ? cn_squeeze(c, .dim = CN_INTS(0)) : c;
+  return cn_err();
+}
+
+static int lstm_cell_decompose(cn_call *c)
+{
+  if (c->args[1].n != 2) return cn_call_fail(c, CN_ERR_VALUE, "hx must hold two tensors, h and c");
+  return cell(c, LSTM, 1, 1);
+}
+static int gru_cell_decompose(cn_call *c) { return cell(c, GRU, 1, 0); }
+static int rnn_tanh_cell_decompose(cn_call *c) { return cell(c, RNN_TANH, 1, 0); }
+static int rnn_relu_cell_decompose(cn_call *c) { return cell(c, RNN_RELU, 1, 0); }
+
+/* ---- sequences ---- */
+
+typedef struct network {
+  enum mode mode;
+  cn_tensor *const *params;
+  cn_tensor *h0, *c0; /* (layers * directions, B, H) */
+  int per;            /* parameters of one direction */
+  int64_t layers, directions;
+  bool biases;
+} network;
+
+static weights weights_of(const network *n, int64_t index)
+{
+  cn_tensor *const *p = n->params + index * n->per;
+  weights w = {p[0], p[1], NULL, NULL, NULL, cn_t(p[1])};
+  if (n->biases) w.b_ih = p[2], w.b_hh = p[3];
+  if (n->per == (n->biases ? 5 : 3)) w.hr = p[n->per - 1];
+  return w;
+}
+
+/* One direction of one layer over x (T, B, n): outputs (T, B, H), and the last states. */
+static cn_tensor *run_direction(const network *n, int64_t index, bool backward, cn_tensor *x, cn_tensor **h,
+                                cn_tensor **c)
+{
+  weights w = weights_of(n, index);
+  cn_tensor *given = from_input(n->mode, x, &w), *y = NULL;
+  int64_t steps = cn_size(x, 0);
+  size_t bytes = 2 * (size_t)steps * sizeof(cn_tensor *);
+  cn_tensor **out = cni_alloc_zero(bytes), **in = out + steps;
+  if (!out) return NULL;
+  unbind_steps(in, given, steps);
+  *h = cn_select(n->h0, 0, index);
+  *c = n->c0 ? cn_select(n->c0, 0, index) : NULL;
+  for (int64_t i = 0; i < steps; i++) {
+    int64_t t = backward ? steps - 1 - i : i;
+    step(n->mode, in[t], &w, h, c);
+    out[t] = *h;
+  }
+  y = cn_stack(out, (size_t)steps);
+  cni_free(out, bytes);
+  return y;
+}
+
+/* All layers. y: (T, B, directions * H); hs, cs: layers * directions states. */
+static cn_tensor *run_layers(const network *n, cn_tensor *x, double dropout, cn_tensor **hs, cn_tensor **cs)
+{
+  for (int64_t layer = 0; layer < n->layers; layer++) {
+    cn_tensor *y[2] = {NULL, NULL};
+    for (int64_t d = 0; d < n->directions; d++) {
+      int64_t index = layer * n->directions + d;
+      y[d] = run_direction(n, index, d == 1, x, &hs[index], &cs[index]);
+    }
+    x = n->directions == 2 ? cn_cat(y, 2, .dim = -1) : y[0];
+    if (dropout > 0 && layer + 1 < n->layers) x = cn_dropout(x, .p = dropout);
+  }
+  return x;
+}
+
+static int check_network(const cn_call *c, const network *n, cn_tensor *x, int nparams, double dropout)
+{
+  int64_t count = n->layers * n->directions;
+  if (n->layers < 1 || n->layers > 1 << 20) return cn_call_fail(c, CN_ERR_VALUE, "num_layers must be at least 1");
+  if (x->d.ndim != 3) return cn_call_fail(c, CN_ERR_SHAPE, "the input must have 3 dimensions, but has %d", x->d.ndim);
+  if (!(dropout >= 0 && dropout <= 1)) return cn_call_fail(c, CN_ERR_VALUE, "dropout must lie between 0 and 1");
+  if (n->per * count != nparams || n->per < (n->biases ? 4 : 2) || n->per > (n->biases ? 4 : 2) + (n->mode == LSTM))
+    return cn_call_fail(c, CN_ERR_VALUE, "%d parameters do not fit %lld layers of %lld directions", nparams,
+                        (long long)n->layers, (long long)n->directions);
+  for (int i = 0; i < nparams; i++)
+    if (n->params[i]->d.ndim < 1) return cn_call_fail(c, CN_ERR_SHAPE, "parameter %d has no dimensions", i);
+  if (n->h0->d.ndim != 3 || n->h0->d.shape[0] != count || (n->c0 && (n->c0->d.ndim != 3 || n->c0->d.shape[0] != count)))
+    return cn_call_fail(c, CN_ERR_SHAPE, "states must have 3 dimensions, the first of size %lld", (long long)count);
+  return CN_OK;
+}
+
+/* NAME(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first) */
+static int sequence(cn_call *c, enum mode mode)
+{
+  int states = mode == LSTM ? 2 : 1, nparams = c->nin - 1 - states;
+  bool batch_first = cni_arg_bool(c->args, 8);
+  double dropout = cni_arg_bool(c->args, 6) ? cni_arg_float(c->args, 5) : 0;
+  if (mode == LSTM && c->args[1].n != 2) return cn_call_fail(c, CN_ERR_VALUE, "hx must hold two tensors, h0 and c0");
+  network n = {mode, c->in + 1 + states, c->in[1], mode == LSTM ? c->in[2] : NULL, 0, cni_arg_int(c->args, 4),
+               cni_arg_bool(c->args, 7) ? 2 : 1, cni_arg_bool(c->args, 3)};
+  if (n.layers > 0 && n.layers < 1 << 20) n.per = (int)(nparams / (n.layers * n.directions));
+  int status = check_network(c, &n, c->in[0], nparams, dropout);
+  if (status) return status;
+  cn_tensor *x = batch_first ? cn_transpose(c->in[0], 0, 1) : c->in[0];
+  if (!x) return cn_err();
+  if (x->d.shape[0] == 0) return cn_call_fail(c, CN_ERR_SHAPE, "the sequence has no steps");
+  size_t count = (size_t)(n.layers * n.directions), bytes = 2 * count * sizeof(cn_tensor *);
+  cn_tensor **hs = cni_alloc_zero(bytes);
+  if (!hs) return CN_ERR_MEMORY;
+  cn_tensor *y = run_layers(&n, x, dropout, hs, hs + count);
+  c->out[0] = batch_first ? cn_transpose(y, 0, 1) : y;
+  if (y) c->out[1] = cn_stack(hs, count);
+  if (y && mode == LSTM) c->out[2] = cn_stack(hs + count, count);
+  cni_free(hs, bytes);
+  return cn_err();
+}
+static int lstm_decompose(cn_call *c) { return sequence(c, LSTM); }
+static int gru_decompose(cn_call *c) { return sequence(c, GRU); }
+static int rnn_tanh_decompose(cn_call *c) { return sequence(c, RNN_TANH); }
+static int rnn_relu_decompose(cn_call *c) { return sequence(c, RNN_RELU); }
+
+/* clang-format off */
+const cn_op cni_recurrent_ops[] = {
+  {.sig = "gated_tanh(Tensor gate, Tensor input) -> Tensor ; internal",
+   .doc = "sigmoid(gate) tanh(input): what an LSTM writes to its memory, and what it gives out.",
+   PROGRAM(gated_tanh)},
+  {.sig = "gated_sum(Tensor gate, Tensor input, Tensor other) -> Tensor ; internal",
+   .doc = "sigmoid(gate) input + other: the memory of an LSTM after a step.",
+   PROGRAM(gated_sum)},
+  {.sig = "sigmoid_sum(Tensor input, Tensor other) -> Tensor ; internal",
+   .doc = "sigmoid(input + other): a gate of a GRU.",
+   PROGRAM(sigmoid_sum)},
+  {.sig = "tanh_addcmul(Tensor input, Tensor gate, Tensor other) -> Tensor ; internal",
+   .doc = "tanh(input + gate other): what a GRU would write.",
+   PROGRAM(tanh_addcmul)},
+  {.sig = "parts(Tensor input, int[] sizes, int dim) -> Tensor[]",
+   .doc = "Copies of up to 8 consecutive pieces along dim. Their gradients are joined at once, where those of views "
+          "would "
+          "each be added into zeros.",
+   .infer = parts_infer, .vjp = parts_vjp, .decompose = parts_decompose},
+  {.sig = "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
+          "(Tensor h, Tensor c)",
+   .doc = "One step of an LSTM: input (B, n) or (n), hx the states (h, c), w_ih (4 H, n), w_hh (4 H, H).",
+   .flags = CN_OP_COMPOSITE, .decompose = lstm_cell_decompose},
+  {.sig = "gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> Tensor",
+   .doc = "One step of a GRU: input (B, n) or (n), hx the state, w_ih (3 H, n), w_hh (3 H, H).",
+   .flags = CN_OP_COMPOSITE, .decompose = gru_cell_decompose},
+  {.sig = "rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
+          "Tensor",
+   .doc = "tanh(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.",
+   .flags = CN_OP_COMPOSITE, .decompose = rnn_tanh_cell_decompose},
+  {.sig = "rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
+          "Tensor",
+   .doc = "relu(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.",
+   .flags = CN_OP_COMPOSITE, .decompose = rnn_relu_cell_decompose},
+  {.sig = "lstm(Tensor input, Tensor[] hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
+          "train, "
+          "bool bidirectional, bool batch_first) -> (Tensor output, Tensor hy, Tensor cy)",
+   .doc = "An LSTM over a sequence (T, B, n), or (B, T, n) with batch_first. hx: h0 and c0 (layers * directions, B, "
+          "H); "
+          "params, for each layer and direction: w_ih, w_hh, with has_biases b_ih, b_hh, with projections w_hr. "
+          "Dropout "
+          "comes between layers.",
+   .flags = CN_OP_COMPOSITE, .decompose = lstm_decompose},
+  {.sig = "gru(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, "
+          "bool bidirectional, bool batch_first) -> (Tensor output, Tensor hy)",
+   .doc = "A GRU over a sequence; arguments as lstm's, with one state.",
+   .flags = CN_OP_COMPOSITE, .decompose = gru_decompose},
+  {.sig = "rnn_tanh(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
+          "train, bool bidirectional, bool batch_first) -> (Tensor output, Tensor hy)",
+   .doc = "A recurrent network with tanh over a sequence; arguments as gru's.",
+   .flags = CN_OP_COMPOSITE, .decompose = rnn_tanh_decompose},
+  {.sig = "rnn_relu(Tensor input, Tensor hx, Tensor[] params, bool has_biases, int num_layers, float dropout, bool "
+          "train, bool bidirectional, bool batch_first) -> (Tensor output, Tensor hy)",
+   .doc = "A recurrent network with relu over a sequence; arguments as gru's.",
+   .flags = CN_OP_COMPOSITE, .decompose = rnn_relu_decompose},
+};
+/* clang-format on */
+CNI_FAMILY(recurrent);

@@ -1,0 +1,104 @@
+/* special.c: the family of special functions: Bessel, gamma and normal distribution functions.
+ *
+ * Place in the flow: rows of the table like any other; each is one primitive of pointwise.def, whose maths lies in
+ * base/maths_*.h. Invariant: a gradient that is not known is an error, never a zero. */
+#include <cairn/kw.h>
+
+#include "build.h"
+#include "express.h"
+#include "families.h"
+#include "pointwise.h"
+#include "table.h"
+
+#define CHECKED_PROGRAM(name, infer_rule, vjp_rule) \
+  .flags = CN_OP_ALIAS_SAFE, .infer = infer_rule, .vjp = vjp_rule, .pointwise = &pw_##name
+#define BOTH .needs = {[1] = CN_IN(0) | CN_IN(1)}
+#define PROGRAM(name) CHECKED_PROGRAM(name, cni_pointwise_infer, cni_pointwise_vjp)
+#define FORMULA(name, nin, formula) \
+  static int build_##name(cni_builder *b, int variant) { return (void)variant, (formula); } \
+  static cni_pointwise pw_##name = {CNI_FLT, nin, NULL, build_##name, NULL, {0}};
+
+FORMULA(i0e, 1, BESSEL_I0E(IN0))
+FORMULA(i1, 1, BESSEL_I1(IN0))
+FORMULA(i1e, 1, BESSEL_I1E(IN0))
+FORMULA(erfcx, 1, ERFCX(IN0))
+FORMULA(ndtr, 1, OP1(ndtr, IN0))
+FORMULA(log_ndtr, 1, OP1(log_ndtr, IN0))
+FORMULA(ndtri, 1, OP1(ndtri, IN0))
+FORMULA(zeta, 2, OP2(zeta, IN0, IN1))
+FORMULA(igamma, 2, OP2(igamma, IN0, IN1))
+FORMULA(igammac, 2, OP2(igammac, IN0, IN1))
+FORMULA(polygamma, 1, POLYGAMMA(ATTR(0), IN0)) /* n is the call's first parameter */
+
+/* Of two arguments only the second has a known gradient. */
+static int second_vjp(cn_vjp *v)
+{
+  if (v->need[0])
+    return cni_fail(CN_ERR_GRAD, "%s: the gradient with respect to input is not implemented; detach it",
+                    cni_op_info(v->op)->name);
+  return cni_pointwise_vjp(v);
+}
+
+/* polygamma(n, input) */
+static int polygamma_infer(cn_call *c)
+{
+  int64_t n = cni_arg_int(c->args, 0);
+  if (n < 0) return cn_call_fail(c, CN_ERR_VALUE, "n must not be negative, but is %lld", (long long)n);
+  return cni_pointwise_infer(c);
+}
+
+/* mvlgamma(input, p): lgamma(x) + lgamma(x - 1/2) + ... + lgamma(x - (p - 1) / 2) + p (p - 1) / 4 log pi */
+static int mvlgamma_decompose(cn_call *c)
+{
+  int64_t p = cni_arg_int(c->args, 1);
+  if (p < 1) return cn_call_fail(c, CN_ERR_VALUE, "p must be at least 1, but is %lld", (long long)p);
+  int dtype = cni_float_type(c->in[0]->d.dtype);
+  cn_tensor *x = cni_in_type(c->in[0], dtype);
+  cn_tensor *at = cn_arange(0.5 - 0.5 * (double)p, 0.25, .step = 0.5, .dtype = (cn_dtype)dtype,
+                            .device = c->in[0]->d.device);
+  cn_tensor *terms = cn_lgamma(cn_add(cn_unsqueeze(x, -1), at));
+  c->out[0] = cn_add(cn_sum(terms, .dim = CN_INTS(-1)), cn_num((double)(p * (p - 1)) * 0.286182471462350043535));
+  return cn_err();
+}
+
+/* clang-format off */
+const cn_op cni_special_ops[] = {
+  {.sig = "special_i0e(Tensor input) -> Tensor ; special",
+   .doc = "exp(-|x|) i0(x).",
+   PROGRAM(i0e)},
+  {.sig = "special_i1(Tensor input) -> Tensor ; special",
+   .doc = "Modified Bessel function of the first kind, order 1.",
+   PROGRAM(i1)},
+  {.sig = "special_i1e(Tensor input) -> Tensor ; special",
+   .doc = "exp(-|x|) i1(x).",
+   PROGRAM(i1e)},
+  {.sig = "special_erfcx(Tensor input) -> Tensor ; special",
+   .doc = "exp(x^2) erfc(x), which does not underflow.",
+   PROGRAM(erfcx)},
+  {.sig = "special_ndtr(Tensor input) -> Tensor ; special",
+   .doc = "The standard normal distribution function.",
+   PROGRAM(ndtr)},
+  {.sig = "special_log_ndtr(Tensor input) -> Tensor ; special",
+   .doc = "Logarithm of the standard normal distribution function, exact far to the left too.",
+   PROGRAM(log_ndtr)},
+  {.sig = "special_ndtri(Tensor input) -> Tensor ; special",
+   .doc = "Inverse of the standard normal distribution function; NaN outside [0, 1].",
+   PROGRAM(ndtri)},
+  {.sig = "special_zeta(Tensor input, Tensor other) -> Tensor ; special",
+   .doc = "Hurwitz's zeta function: the sum of (k + other)^-input over k >= 0. Only other has a gradient.",
+   CHECKED_PROGRAM(zeta, cni_pointwise_infer, second_vjp), BOTH},
+  {.sig = "igamma(Tensor input, Tensor other) -> Tensor ; method inplace",
+   .doc = "Regularised lower incomplete gamma function of order input at other. Only other has a gradient.",
+   CHECKED_PROGRAM(igamma, cni_pointwise_infer, second_vjp), BOTH},
+  {.sig = "igammac(Tensor input, Tensor other) -> Tensor ; method inplace",
+   .doc = "Regularised upper incomplete gamma function, 1 - igamma. Only other has a gradient.",
+   CHECKED_PROGRAM(igammac, cni_pointwise_infer, second_vjp), BOTH},
+  {.sig = "polygamma(int n, Tensor input) -> Tensor",
+   .doc = "The n-th derivative of digamma.",
+   CHECKED_PROGRAM(polygamma, polygamma_infer, cni_pointwise_vjp)},
+  {.sig = "mvlgamma(Tensor input, int p) -> Tensor ; method inplace",
+   .doc = "Logarithm of the multivariate gamma function of dimension p.",
+   .flags = CN_OP_COMPOSITE, .decompose = mvlgamma_decompose},
+};
+/* clang-format on */
+CNI_FAMILY(special);
