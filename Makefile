@@ -20,7 +20,7 @@ help:
 	@echo "make test       the tests, all of them, in minutes"
 	@echo "make check      the long version: sanitizers, both compilers, fuzzers"
 	@echo "make bench      the benchmarks"
-	@echo "make install PREFIX=/usr/local"
+	@echo "make install PREFIX=/usr/local     (the Python package: pip install .)"
 	@echo "make lint | format | clean"
 
 setup:
@@ -59,4 +59,4 @@ format:
 	  | xargs clang-format -i
 
 clean:
-	@rm -rf build/default build/debug build/asan build/tsan build/minimal build/clang build/fuzz
+	@rm -rf build/default build/debug build/asan build/tsan build/minimal build/clang build/fuzz build/wheel

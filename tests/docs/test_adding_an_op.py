@@ -16,6 +16,25 @@ import tempfile
 import blocks
 
 OPS = ["sech", "rms", "ring_sum"]
+# What the new ops are in Python, without a line written for it: function, signature, docstring, method, stub.
+PYTHON = """
+import cairn, inspect, pathlib
+x = cairn.tensor([1.0, 2.0, 3.0, 4.0, 5.0], requires_grad=True)
+y = cairn.ring_sum(x)
+(y * y).sum().backward()
+print(y.tolist(), x.grad.tolist())
+print("sech(0) =", cairn.zeros(2).sech().tolist(), cairn.zeros(2).sech_().tolist())
+print("rms =", round(cairn.rms(input=x, dim=[0], keepdim=True).item() ** 2, 3))
+for f in (cairn.sech, cairn.rms, cairn.ring_sum):
+    print(f.__name__ + str(inspect.signature(f)))
+    print(inspect.getdoc(f))
+try:
+    cairn.ring_sum(cairn.tensor(1.0))
+except RuntimeError as error:
+    print("refused:", error)
+stub = "".join(p.read_text() for p in pathlib.Path(cairn.__file__).parent.glob("*.pyi"))
+print("\\n".join(line for line in stub.split("\\n") if "ring_sum(" in line or "rms(" in line or "sech" in line))
+"""
 DRIVERS = ["layouts", "gradcheck", "inplace", "memory", "threads", "mirror"]
 
 
@@ -64,6 +83,22 @@ def build(steps, out):
     return ok and steps.run("build", ["cmake", "--build", str(out), "-j", jobs, "--target", *targets])
 
 
+def python(steps, out):
+    """The ops are in Python as well; skipped where the package cannot be built (no headers of Python)."""
+    if not (out / "python").is_dir():
+        steps.skip("the ops in Python", "the Python package is not built here")
+        return
+    built = steps.run("build the Python package", ["cmake", "--build", str(out), "--target", "cairn_python"])
+    env = {"PYTHONPATH": str(out / "python")}
+    if built:
+        steps.run("the ops in Python", [sys.executable, "-c", PYTHON], env=env, expect=[
+            "[7.0, 4.0, 6.0, 8.0, 5.0] [18.0, 26.0, 24.0, 22.0, 30.0]", "sech(0) = [1.0, 1.0] [1.0, 1.0]",
+            "rms = 11.0", "rms(input, dim=None, keepdim=False", "Root of the mean of squares", "ring_sum(input",
+            "The sum of both neighbours", "Hyperbolic secant", "refused: ring_sum: needs at least one dimension",
+            "def ring_sum(input: Tensor", "def rms(input: Tensor, dim: ", "def sech(input: Tensor",
+            "def sech(self", "def sech_(self"])
+
+
 def follow(steps, tree):
     for block in blocks.read(blocks.ROOT / "docs" / "ADDING_AN_OP.md"):
         if block.file:
@@ -80,6 +115,7 @@ def follow(steps, tree):
               expect=["structural", "cpu: rows", "composite", "pointwise"])
     steps.run("its own kernel runs", [str(out / "examples" / "ring")], env={"CAIRN_VERBOSE": "dispatch"},
               expect=["ring_sum: cpu/rows"])
+    python(steps, out)
     steps.run("the table is complete", [str(out / "tests" / "unit" / "test_table")])
     test_ops = str(out / "tests" / "ops" / "test_ops")
     for op in OPS:

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles every C block of README.md and docs/, runs those that are programs, and follows every link between pages.
+"""Compiles every C block of README.md and docs/, runs those that are programs, runs every Python block where the Python
+package is built, and follows every link between pages.
 
 Blocks that name a file are parts of a larger whole and are tested by the script of their page. Each block and each page's
 links are one test; the last line is `N passed, N failed`.
@@ -37,6 +38,12 @@ def compile_and_run(block, folder):
     return check([compiler, *FLAGS, str(source), "-o", "block", *LINK], folder) or check(["./block"], folder)
 
 
+def run_python(block, folder):
+    source = pathlib.Path(folder) / "block.py"
+    source.write_text(block.text, encoding="utf-8")
+    return check(["env", f"PYTHONPATH={BUILD}/python", sys.executable, str(source)], folder)
+
+
 def broken_links(page):
     """Links to files that do not exist, and names of files of the tree in code quotes that do not."""
     text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.M | re.S)
@@ -45,7 +52,7 @@ def broken_links(page):
             yield f"{page.name}: no such file: {target}"
     if page.name == "CONTRIBUTING.md":
         return  # its table names files that one may add
-    for name in re.findall(r"`((?:src|include|tests|tools|docs|examples|bench|cmake)/[\w./-]+\.\w+)`", text):
+    for name in re.findall(r"`((?:src|include|tests|tools|docs|examples|bench|cmake|bindings)/[\w./-]+\.\w+)`", text):
         if not (blocks.ROOT / name).exists() and "FAMILY" not in name:
             yield f"{page.name}: no such file: {name}"
 
@@ -62,6 +69,8 @@ def main():
             for block in blocks.read(page):
                 if block.language == "c" and not block.file:
                     report(block.name(), compile_and_run(block, folder))
+                elif block.language == "python" and not block.file and (BUILD / "python" / "cairn").is_dir():
+                    report(block.name(), run_python(block, folder))
             problems = list(broken_links(page))
             report(f"links of {page.name}", "\n".join(problems) if problems else None)
     print(f"{results.count(True)} passed, {results.count(False)} failed")

@@ -1,0 +1,32 @@
+"""Linear algebra whose torch form is more than a signature: norms by name or number, older arguments, results that are
+lists of arguments.
+"""
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+from . import _C
+from ._forms import _into, _public
+from ._tensor import Tensor
+
+
+@_public
+def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: builtins.bool = False, out: Any = None,
+         dtype: Any = None) -> Tensor:
+    """The p-norm of all elements, or along dimensions; 'fro' is 2, 'nuc' the sum of the singular values of a matrix."""
+    if isinstance(dim, builtins.int):
+        dim = [dim]
+    if p == "nuc":
+        if dim is None:
+            if input.ndim != 2:
+                raise RuntimeError("norm(): p='nuc' without dim takes a matrix, not %d dimensions" % input.ndim)
+            dim = [0, 1]
+        return _into(out, _C.linalg_matrix_norm(input, "nuc", dim, keepdim, dtype=dtype))
+    if isinstance(p, str) and p != "fro":
+        raise RuntimeError("norm(): p must be a number, 'fro' or 'nuc', not %r" % p)
+    order = 2 if p is None or p == "fro" else builtins.float(p)
+    return _into(out, _C.norm(input, order, dim, keepdim, dtype=dtype))
+
+
+__all__ = ["norm"]

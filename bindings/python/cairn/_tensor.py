@@ -1,0 +1,316 @@
+"""The class Tensor: what is not worth writing in C. Ops are methods of its base, generated from the op table."""
+from __future__ import annotations
+
+import builtins
+from typing import Any, Callable
+
+from . import _C, _numpy, _pickle
+from ._types import Size
+
+_strided = _C.strided
+_formats = {"contiguous_format": "contiguous", "channels_last": "channels_last", "channels_last_3d": "channels_last"}
+
+
+def _in_format(t: Any, memory_format: Any) -> Any:
+    """t in that memory order; itself where it is already."""
+    name = repr(memory_format).rpartition(".")[2]
+    if memory_format is None or name == "preserve_format":
+        return t
+    if name not in _formats:
+        raise TypeError("memory_format must be a cairn.memory_format, not %r" % (memory_format,))
+    return getattr(_C.TensorBase, _formats[name])(t)
+
+
+class Tensor(_C.TensorBase):
+    """Numbers of one type in a grid of any number of dimensions, on a device."""
+
+    __module__ = "cairn"
+    __array_priority__ = 1000  # numpy's arrays leave `array + tensor` to the tensor
+
+    # ---- looking ----
+    @property
+    def T(self) -> "Tensor":
+        """Its dimensions in reverse order."""
+        return self if self.ndim < 2 else self.permute(*range(self.ndim - 1, -1, -1))
+
+    @property
+    def mT(self) -> "Tensor":
+        """The last two dimensions swapped: each matrix transposed."""
+        if self.ndim < 2:
+            raise RuntimeError("tensor.mT is only for tensors of two or more dimensions, not %d" % self.ndim)
+        return self.transpose(-2, -1)
+
+    H = T
+    mH = mT
+
+    @property
+    def data(self) -> "Tensor":
+        """The same memory without the history."""
+        return self.detach()
+
+    @data.setter
+    def data(self, other: "Tensor") -> None:
+        if not isinstance(other, Tensor):
+            raise TypeError("data must be a Tensor, not %s" % type(other).__name__)
+        self._set_data(other)
+
+    @property
+    def is_cuda(self) -> builtins.bool:
+        return self.device.type == "cuda"
+
+    @property
+    def is_cpu(self) -> builtins.bool:
+        return self.device.type == "cpu"
+
+    is_sparse = is_quantized = is_meta = is_nested = is_mkldnn = False
+
+    @property
+    def layout(self) -> Any:
+        return _strided
+
+    @property
+    def real(self) -> "Tensor":
+        return self
+
+    @property
+    def names(self) -> tuple:
+        return (None,) * self.ndim
+
+    def is_complex(self) -> builtins.bool:
+        return False
+
+    def is_signed(self) -> builtins.bool:
+        return self.dtype.is_signed
+
+    def is_pinned(self, device: Any = None) -> builtins.bool:
+        return False
+
+    def pin_memory(self, device: Any = None) -> "Tensor":
+        return self
+
+    def is_same_size(self, other: "Tensor") -> builtins.bool:
+        return self.shape == other.shape
+
+    def element_size(self) -> builtins.int:
+        return self.itemsize
+
+    def get_device(self) -> builtins.int:
+        index = self.device.index
+        return -1 if self.is_cpu else index if index is not None else 0
+
+    def __len__(self) -> builtins.int:
+        if self.ndim == 0:
+            raise TypeError("len() of a 0-d tensor")
+        return self.shape[0]
+
+    def __contains__(self, value: Any) -> builtins.bool:
+        if isinstance(value, (Tensor, int, float, bool)):
+            return bool((self == value).any().item())
+        raise RuntimeError("Tensor.__contains__ only supports Tensor or scalar, but you passed in a %s." % type(value))
+
+    def __reversed__(self) -> "Tensor":
+        return self if self.ndim == 0 else self.flip(0)
+
+    def __format__(self, how: str) -> str:
+        return format(self.item(), how) if self.ndim == 0 and how else object.__format__(self, how)
+
+    def __dir__(self) -> list:
+        return sorted(set(dir(type(self))) | set(getattr(self, "__dict__", ())))
+
+    # ---- another type, another place ----
+    def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: builtins.bool = False,
+           copy: builtins.bool = False, memory_format: Any = None, other: Any = None) -> "Tensor":
+        """The tensor with another type or on another device: to(dtype), to(device, dtype=None), to(other)."""
+        rest = list(args)
+        if rest and isinstance(rest[0], Tensor):
+            other = rest.pop(0)
+        elif rest and (isinstance(rest[0], _C.dtype) or rest[0] in (float, int, bool)):
+            dtype = rest.pop(0)
+        elif rest:
+            device = rest.pop(0)
+            if rest and (isinstance(rest[0], _C.dtype) or rest[0] is None):
+                dtype = rest.pop(0)
+        if len(rest) > 2:
+            raise TypeError("to() received an invalid combination of arguments")
+        if rest:
+            non_blocking = rest.pop(0)
+        if rest:
+            copy = rest.pop(0)
+        if other is not None:
+            dtype, device = other.dtype, other.device
+        t: Any = self
+        if device is not None and _C.device(device) != self.device and not _same_place(_C.device(device), self.device):
+            t = _C.to_device(t, device)
+        if dtype is not None and dtype != t.dtype:
+            t = _C.cast(t, dtype)
+        t = _in_format(t, memory_format)
+        return t.clone() if copy and t is self else t
+
+    def type(self, dtype: Any = None, non_blocking: builtins.bool = False) -> Any:
+        """The name of its type as torch spells it, or the tensor in another type."""
+        if dtype is None:
+            return "cairn.%sTensor" % _type_names[self.dtype]
+        if isinstance(dtype, str):
+            wanted = dtype.rpartition(".")[2].removesuffix("Tensor")
+            dtype = {name: d for d, name in _type_names.items()}[wanted]
+        return self.to(dtype)
+
+    def type_as(self, other: "Tensor") -> "Tensor":
+        return self.to(other)
+
+    def cpu(self, memory_format: Any = None) -> "Tensor":
+        return self.to("cpu", memory_format=memory_format)
+
+    def cuda(self, device: Any = None, non_blocking: builtins.bool = False, memory_format: Any = None) -> "Tensor":
+        return self.to("cuda" if device is None else device, memory_format=memory_format)
+
+    def double(self, memory_format: Any = None) -> "Tensor":
+        return self.to(_C.float64, memory_format=memory_format)
+
+    def float(self, memory_format: Any = None) -> "Tensor":
+        return self.to(_C.float32, memory_format=memory_format)
+
+    def half(self, memory_format: Any = None) -> "Tensor":
+        return self.to(_C.float16, memory_format=memory_format)
+
+    def bfloat16(self, memory_format: Any = None) -> "Tensor":
+        return self.to(_C.bfloat16, memory_format=memory_format)
+
+    def long(self, memory_format: Any = None) -> "Tensor":
+        return self.to(_C.int64, memory_format=memory_format)
+
+    def int(self, memory_format: Any = None) -> "Tensor":
+        return self.to(_C.int32, memory_format=memory_format)
+
+    def short(self, memory_format: Any = None) -> "Tensor":
+        return self.to(_C.int16, memory_format=memory_format)
+
+    def char(self, memory_format: Any = None) -> "Tensor":
+        return self.to(_C.int8, memory_format=memory_format)
+
+    def byte(self, memory_format: Any = None) -> "Tensor":
+        return self.to(_C.uint8, memory_format=memory_format)
+
+    def bool(self, memory_format: Any = None) -> "Tensor":
+        return self.to(_C.bool, memory_format=memory_format)
+
+    def contiguous(self, memory_format: Any = _C.contiguous_format) -> "Tensor":
+        """The same elements without gaps in that order; itself where they lie so."""
+        return _in_format(self, memory_format)
+
+    def clone(self, *, memory_format: Any = None) -> "Tensor":
+        """A copy that gradients flow through."""
+        made = _C.clone(self)
+        return made if memory_format is None else _in_format(made, memory_format)
+
+    # ---- made like this one ----
+    def _new(self, op: Callable[..., Any], args: tuple, size: Any, more: dict) -> "Tensor":
+        sizes = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
+        return op(tuple(sizes), *args, **{"dtype": self.dtype, "device": self.device,
+                                          **{k: v for k, v in more.items() if v is not None}})
+
+    def new_empty(self, *size: Any, **more: Any) -> "Tensor":
+        return self._new(_C.empty, (), size or (more.pop("size"),), more)
+
+    def new_zeros(self, *size: Any, **more: Any) -> "Tensor":
+        return self._new(_C.zeros, (), size or (more.pop("size"),), more)
+
+    def new_ones(self, *size: Any, **more: Any) -> "Tensor":
+        return self._new(_C.ones, (), size or (more.pop("size"),), more)
+
+    def new_full(self, size: Any, fill_value: Any, **more: Any) -> "Tensor":
+        return self._new(_C.full, (fill_value,), (tuple(size),), more)
+
+    def new_tensor(self, data: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False,
+                   **more: Any) -> "Tensor":
+        return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+
+    # ---- shapes of others ----
+    def view_as(self, other: "Tensor") -> "Tensor":
+        return self.view(other.shape)
+
+    def reshape_as(self, other: "Tensor") -> "Tensor":
+        return self.reshape(other.shape)
+
+    def sum_to_size(self, *size: Any) -> "Tensor":
+        """The sum over the dimensions that broadcasting from `size` would have made."""
+        wanted = tuple(size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size)
+        lead = self.ndim - len(wanted)
+        if not wanted:
+            return self.sum()
+        if lead < 0 or any(w not in (1, s) for w, s in zip(wanted, self.shape[lead:])):
+            raise RuntimeError("size %s is not expandable to size %s" % (list(wanted), list(self.shape)))
+        t = self.sum(dim=tuple(range(lead))) if lead else self
+        dims = tuple(i for i, w in enumerate(wanted) if w == 1 and t.shape[i] != 1)
+        return t.sum(dim=dims, keepdim=True) if dims else t
+
+    # ---- in place ----
+    def zero_(self) -> "Tensor":
+        """Sets every element to zero."""
+        return self.fill_(0)
+
+    def copy_(self, src: "Tensor", non_blocking: Any = False) -> "Tensor":
+        """Overwrites the elements with those of src, broadcast and cast."""
+        return _C.TensorBase.copy_(self, src)
+
+    def unsqueeze_(self, dim: Any) -> "Tensor":
+        self._replace(self.unsqueeze(dim))
+        return self
+
+    def squeeze_(self, *dim: Any) -> "Tensor":
+        self._replace(self.squeeze(*dim))
+        return self
+
+    def t_(self) -> "Tensor":
+        self._replace(self.t())
+        return self
+
+    def transpose_(self, dim0: Any, dim1: Any) -> "Tensor":
+        self._replace(self.transpose(dim0, dim1))
+        return self
+
+    def as_strided_(self, size: Any, stride: Any, storage_offset: Any = None) -> "Tensor":
+        self._replace(self.as_strided(size, stride, storage_offset))
+        return self
+
+    def resize_(self, *size: Any, memory_format: Any = None) -> "Tensor":
+        """Another size; elements are kept in row-major order as far as they go."""
+        wanted = Size(size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size)
+        flat = self.contiguous().reshape(-1)
+        if wanted.numel() > flat.numel():
+            flat = _C.cat((flat, self.new_empty(wanted.numel() - flat.numel())))
+        self._replace(flat[:wanted.numel()].reshape(wanted))
+        return self
+
+    # ---- Python's protocols ----
+    __array__ = _numpy.to_array
+    numpy = _numpy.to_numpy
+    __reduce_ex__ = _pickle._reduce_ex
+    __deepcopy__ = _pickle._deepcopy
+    __copy__ = _pickle._copy
+
+
+def _same_place(a: Any, b: Any) -> Any:
+    """'cuda' and 'cuda:0' are one device."""
+    return a.type == b.type and (a.index or 0) == (b.index or 0)
+
+
+_type_names = {_C.float32: "Float", _C.float64: "Double", _C.float16: "Half", _C.bfloat16: "BFloat16", _C.int64: "Long",
+               _C.int32: "Int", _C.int16: "Short", _C.int8: "Char", _C.uint8: "Byte", _C.bool: "Bool",
+               _C.uint16: "UInt16", _C.uint32: "UInt32", _C.uint64: "UInt64"}
+
+
+def _named_repr(self: Any) -> str:
+    """A named tuple of results, a line each as torch prints them."""
+    names = [n for n in dir(type(self)) if not n.startswith("_") and n not in ("count", "index")]
+    names = sorted((n for n in names if not n.startswith("n_")), key=lambda n: _place(self, n))
+    parts = ",\n".join("%s=%r" % (n, getattr(self, n)) for n in names)
+    return "%s.%s(\n%s)" % (type(self).__module__, type(self).__name__, parts)
+
+
+def _place(results: Any, name: str) -> builtins.int:
+    """Which of the results has that name."""
+    return next(i for i, r in enumerate(results) if r is getattr(results, name))
+
+
+_C._set_classes(Tensor, Size, _named_repr)

@@ -1,0 +1,91 @@
+"""Size, finfo, iinfo and the numbers that torch keeps at its top level."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from . import _C
+
+inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
+newaxis = None
+
+
+class Size(tuple):
+    """The sizes of a tensor: a tuple of ints that also knows how many elements they make."""
+
+    __slots__ = ()
+
+    def numel(self) -> int:
+        """The product of the sizes."""
+        return math.prod(self)
+
+    def __repr__(self) -> str:
+        return "cairn.Size([%s])" % ", ".join(map(repr, self))
+
+    __str__ = __repr__
+
+    def __getitem__(self, index: Any) -> Any:
+        got = tuple.__getitem__(self, index)
+        return Size(got) if isinstance(index, slice) else got
+
+    def __add__(self, other: Any) -> "Size":  # type: ignore[override]
+        return Size(tuple.__add__(self, tuple(other)))
+
+    def __radd__(self, other: Any) -> "Size":
+        return Size(tuple(other) + tuple(self))
+
+    def __mul__(self, times: Any) -> "Size":  # type: ignore[override]
+        return Size(tuple.__mul__(self, times))
+
+    __rmul__ = __mul__
+
+    def __reduce__(self) -> Any:
+        return Size, (tuple(self),)
+
+
+# name: (bits, mantissa bits, exponent of the largest power of two, exponent of the smallest normal power of two)
+_FLOATS = {
+    "float64": (64, 52, 1023, -1022), "float32": (32, 23, 127, -126), "float16": (16, 10, 15, -14),
+    "bfloat16": (16, 7, 127, -126),
+}
+_INTS = {"uint8": (8, False), "int8": (8, True), "int16": (16, True), "int32": (32, True), "int64": (64, True),
+         "uint16": (16, False), "uint32": (32, False), "uint64": (64, False)}
+
+
+def _name(dtype: Any) -> str:
+    return str(dtype).rpartition(".")[2]
+
+
+class finfo:
+    """The limits of a floating-point type; of the default one when none is named."""
+
+    def __init__(self, type: Any = None) -> None:
+        dtype = type if type is not None else _C.get_default_dtype()
+        if _name(dtype) not in _FLOATS:
+            raise TypeError("finfo() takes a floating-point type, not %s" % dtype)
+        self.dtype = _name(dtype)
+        self.bits, mantissa, top, bottom = _FLOATS[self.dtype]
+        self.eps = 2.0 ** -mantissa
+        self.max = (2.0 - self.eps) * 2.0 ** top
+        self.min = -self.max
+        self.tiny = self.smallest_normal = 2.0 ** bottom
+        self.resolution = 10.0 ** -math.floor(mantissa * math.log10(2))
+
+    def __repr__(self) -> str:
+        return "finfo(resolution=%g, min=%g, max=%g, eps=%g, smallest_normal=%g, tiny=%g, dtype=%s)" % (
+            self.resolution, self.min, self.max, self.eps, self.smallest_normal, self.tiny, self.dtype)
+
+
+class iinfo:
+    """The limits of an integer type."""
+
+    def __init__(self, type: Any) -> None:
+        if _name(type) not in _INTS:
+            raise TypeError("iinfo() takes an integer type, not %s" % type)
+        self.dtype = _name(type)
+        self.bits, signed = _INTS[self.dtype]
+        self.min = -2 ** (self.bits - 1) if signed else 0
+        self.max = 2 ** (self.bits - signed) - 1
+
+    def __repr__(self) -> str:
+        return "iinfo(min=%d, max=%d, dtype=%s)" % (self.min, self.max, self.dtype)

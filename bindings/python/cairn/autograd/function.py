@@ -1,0 +1,209 @@
+"""Functions with a forward and a backward of their own."""
+
+import functools
+
+from .. import _C
+from .._modes import enable_grad, is_grad_enabled, no_grad
+
+__all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
+
+_Tensor = _C.TensorBase
+
+
+class FunctionCtx(_C.ContextBase):
+    """What forward leaves for backward. Any attribute may be set on it; tensors that went in or came out belong into
+    save_for_backward, which notices when they are changed later and keeps no cycle."""
+
+    def __init__(self):
+        self._to_save = ()
+        self._dirty = ()
+        self._constant = ()
+        self._materialize = True
+
+    def save_for_backward(self, *tensors):
+        """Keeps tensors (or None) for backward, which finds them in saved_tensors. One call only: the last counts."""
+        self._to_save = tensors
+
+    def save_for_forward(self, *tensors):
+        """Accepted for torch's sake; forward-mode derivatives go by double backward here."""
+
+    def mark_dirty(self, *args):
+        """Says which inputs forward wrote into. They must be among the results."""
+        self._dirty = args
+
+    def mark_non_differentiable(self, *args):
+        """Says which results carry no gradient."""
+        self._constant = args
+
+    def set_materialize_grads(self, value):
+        """False: gradients that are zero arrive in backward as None instead of tensors of zeros."""
+        self._materialize = bool(value)
+
+    def _run_backward(self, grads):
+        """Called by the engine with the gradients of the tensor results; answers those of the tensor inputs."""
+        function, places = self._function, self._out_places
+        full = [None] * self._out_count
+        for place, grad, meta in zip(places, grads, self._out_metas):
+            if grad is None and self._materialize:
+                grad = _C.zeros(meta[0], dtype=meta[1], device=meta[2])
+            full[place] = grad
+        answer = function._backward_rule()(self, *full)
+        if isinstance(answer, list):
+            answer = tuple(answer)
+        elif not isinstance(answer, tuple):
+            answer = (answer,)
+        return _check_gradients(function, answer, self._in_tensors)
+
+
+def _check_gradients(function, answer, in_tensors):
+    """Those of the tensor inputs, after torch's checks: one per argument of forward, None where it was no tensor."""
+    n = len(in_tensors)
+    if len(answer) > n and all(g is None for g in answer[n:]):
+        answer = answer[:n]
+    name = function.__name__ + "Backward"
+    if len(answer) != n:
+        raise RuntimeError(f"{name}: returned {len(answer)} gradients, but forward had {n} arguments")
+    kept = []
+    for i, (grad, tensor) in enumerate(zip(answer, in_tensors)):
+        if not tensor:
+            if grad is not None:
+                raise RuntimeError(f"{name}: returned a gradient at position {i}, where forward had no tensor; return "
+                                   "None there")
+            continue
+        if grad is not None and not isinstance(grad, _Tensor):
+            raise TypeError(f"{name}: expected a Tensor or None as gradient {i}, not {type(grad).__name__}")
+        kept.append(grad)
+    return tuple(kept)
+
+
+class Function:
+    """A function of tensors whose gradient is written by hand.
+
+    Derive from it with two static methods and call `apply`::
+
+        class Exp(Function):
+            @staticmethod
+            def forward(ctx, x):
+                y = x.exp()
+                ctx.save_for_backward(y)
+                return y
+
+            @staticmethod
+            def backward(ctx, grad):
+                y, = ctx.saved_tensors
+                return grad * y
+
+        y = Exp.apply(x)
+
+    forward runs with recording off and may take arguments of any kind; backward gets one gradient per result and
+    returns one per argument, None where there is none. It is recorded when gradients of gradients are asked for. Or
+    leave ctx out of forward and add `setup_context(ctx, inputs, output)`, which is called after it.
+    """
+
+    def __init__(self, *args, **kwargs):
+        raise RuntimeError(f"{type(self).__name__}: a Function is not made but applied: use its static method apply")
+
+    @staticmethod
+    def forward(*args, **kwargs):
+        raise NotImplementedError("a Function needs a static method forward")
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        raise NotImplementedError("setup_context is not defined")
+
+    @staticmethod
+    def backward(ctx, *grad_outputs):
+        raise NotImplementedError("this Function needs a static method backward (or vjp) to be gone through backward")
+
+    vjp = backward
+
+    @classmethod
+    def _backward_rule(cls):
+        if cls.backward is not Function.backward:
+            if cls.vjp is not Function.vjp:
+                raise RuntimeError(f"{cls.__name__}: has both backward and vjp; one is enough")
+            return cls.backward
+        return cls.vjp
+
+    @classmethod
+    def _run_forward(cls, ctx, args):
+        with no_grad():
+            if cls.setup_context is Function.setup_context:
+                return cls.forward(ctx, *args)
+            output = cls.forward(*args)
+            cls.setup_context(ctx, args, output)
+            return output
+
+    @classmethod
+    def apply(cls, *args):
+        """Runs forward and records it; returns what forward returned."""
+        ctx = FunctionCtx()
+        ctx._function = cls
+        ctx._in_tensors = tuple(isinstance(a, _Tensor) for a in args)
+        ctx.needs_input_grad = tuple(t and a.requires_grad for a, t in zip(args, ctx._in_tensors))
+        output = cls._run_forward(ctx, args)
+        outputs = output if isinstance(output, tuple) else (output,)
+        places = tuple(i for i, o in enumerate(outputs) if isinstance(o, _Tensor))
+        tensors = tuple(outputs[i] for i in places)
+        for t in ctx._dirty:
+            if not any(t is o for o in tensors):
+                raise RuntimeError(f"{cls.__name__}: an input that was marked dirty must be returned, too")
+        ctx._out_places = places
+        ctx._out_count = len(outputs)
+        ctx._noutputs = len(places)
+        ctx._out_metas = tuple((o.shape, o.dtype, o.device) for o in tensors)
+        saved, dirty, constant = ctx._to_save, ctx._dirty, ctx._constant
+        ctx._to_save = ctx._dirty = ctx._constant = ()
+        inputs = tuple(a for a in args if isinstance(a, _Tensor))
+        results = _C._function_apply(ctx, cls.__name__ + "Backward", inputs, tensors, tuple(saved), tuple(dirty),
+                                     tuple(constant))
+        if not isinstance(output, tuple):
+            return results[0] if places else output
+        merged = list(outputs)
+        for place, result in zip(places, results):
+            merged[place] = result
+        return tuple(merged)
+
+
+class InplaceFunction(Function):
+    """A Function that says whether it writes into its input; for programs that derive from torch's."""
+
+    def __init__(self, inplace=False):
+        self.inplace = inplace
+
+
+class _Refuse(Function):
+    """Hands values on, but cannot be gone through backward."""
+
+    @staticmethod
+    def forward(ctx, count, *tensors):
+        return tuple(t.detach() for t in tensors[:count])
+
+    @staticmethod
+    def backward(ctx, *grads):
+        raise RuntimeError("backward: this gradient comes from a backward marked @once_differentiable, which cannot be "
+                           "differentiated again")
+
+
+def once_differentiable(fn):
+    """Decorates backward: it runs with recording off, and gradients of its gradients are an error."""
+
+    @functools.wraps(fn)
+    def wrapped(ctx, *args):
+        with no_grad():
+            outputs = fn(ctx, *args)
+        if not is_grad_enabled():
+            return outputs
+        linked = tuple(a for a in args if isinstance(a, _Tensor) and a.requires_grad)
+        if not linked and any(ctx.needs_input_grad):
+            with enable_grad():
+                linked = tuple(t for t in ctx.saved_tensors if t is not None and t.requires_grad)
+        if not linked:
+            return outputs
+        several = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
+        tensors = [o for o in several if isinstance(o, _Tensor)]
+        refused = iter(_Refuse.apply(len(tensors), *tensors, *linked))
+        merged = tuple(next(refused) if isinstance(o, _Tensor) else o for o in several)
+        return merged if isinstance(outputs, (tuple, list)) else merged[0]
+
+    return wrapped

@@ -1,0 +1,218 @@
+"""Functions that make functions: derivatives of Python functions, composable with each other.
+
+`grad(f)` is a function that computes the gradient of f; `grad(grad(f))` that of the gradient. Arguments and results may
+be tensors, or tuples, lists and dictionaries of them, nested; derivatives have the same structure. Other arguments pass
+through. Forward-mode products walk backward twice, through the gradient as a function of its seed.
+"""
+from __future__ import annotations
+
+import functools
+import threading
+from typing import Any, Callable
+
+from . import _C
+from ._modes import enable_grad
+from .autograd import functional as _functional
+
+__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
+
+_Tensor = _C.TensorBase
+
+
+# ---- nested values ----
+def _leaves(tree: Any) -> list:
+    """The leaves of a nested value, from left to right."""
+    if isinstance(tree, dict):
+        return [leaf for value in tree.values() for leaf in _leaves(value)]
+    if isinstance(tree, (tuple, list)):
+        return [leaf for value in tree for leaf in _leaves(value)]
+    return [tree]
+
+
+def _rebuild(tree: Any, leaves: Any) -> Any:
+    """The same structure with other leaves, taken from an iterator."""
+    if isinstance(tree, dict):
+        return type(tree)((key, _rebuild(value, leaves)) for key, value in tree.items())
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        return type(tree)(*(_rebuild(value, leaves) for value in tree))
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(_rebuild(value, leaves) for value in tree)
+    return next(leaves)
+
+
+def _like(tree: Any, leaves: Any) -> Any:
+    return _rebuild(tree, iter(leaves))
+
+
+def _tensors(tree: Any, what: str) -> list:
+    leaves = _leaves(tree)
+    for leaf in leaves:
+        if not isinstance(leaf, _Tensor):
+            raise RuntimeError(f"{what}: expected tensors, not {type(leaf).__name__}")
+    return leaves
+
+
+# ---- levels ----
+_state = threading.local()
+
+
+class _Level:
+    """Counts how deep transforms are nested: what an inner one answers must stay differentiable for the outer one."""
+
+    def __enter__(self) -> bool:
+        outer = getattr(_state, "depth", 0)
+        _state.depth = outer + 1
+        self._grad = enable_grad()
+        self._grad.__enter__()
+        return outer > 0
+
+    def __exit__(self, *error: Any) -> None:
+        self._grad.__exit__(*error)
+        _state.depth -= 1
+
+
+def _begin(tree: Any, inner: bool, what: str) -> Any:
+    """(fresh inputs to differentiate by, whether the answer is recorded)."""
+    given = _tensors(tree, what)
+    for t in given:
+        if not t.is_floating_point():
+            raise RuntimeError(f"{what}: expected inputs of a floating-point type, not {t.dtype}")
+    record = inner or any(t.requires_grad for t in given)
+    return _functional._fresh(given, record), record
+
+
+def _finished(tree: Any, record: bool) -> Any:
+    return tree if record else _like(tree, [leaf.detach() if isinstance(leaf, _Tensor) else leaf
+                                            for leaf in _leaves(tree)])
+
+
+def _numbers(argnums: Any, count: int) -> tuple:
+    """argnums as places in the argument list, and whether it was a single one."""
+    alone = isinstance(argnums, int)
+    numbers = (argnums,) if alone else tuple(argnums)
+    for n in numbers:
+        if not -count <= n < count:
+            raise RuntimeError(f"argnums: there is no argument {n} among {count}")
+    return tuple(n % count for n in numbers), alone
+
+
+def _replaced(args: tuple, numbers: tuple, values: Any) -> list:
+    out = list(args)
+    for n, value in zip(numbers, values):
+        out[n] = value
+    return out
+
+
+def _split(result: Any, has_aux: bool, what: str) -> tuple:
+    if not has_aux:
+        return result, None
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise RuntimeError(f"{what}: with has_aux the function must return a pair (output, aux)")
+    return result
+
+
+# ---- gradients ----
+def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> Callable:
+    """A function that answers (gradient, value) of func, a function with a result of one element; with has_aux
+    (gradient, (value, aux))."""
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        numbers, alone = _numbers(argnums, len(args))
+        chosen = tuple(args[n] for n in numbers)
+        with _Level() as inner:
+            fresh, record = _begin(chosen, inner, "grad")
+            result = func(*_replaced(args, numbers, _like(chosen, fresh)), **kwargs)
+            output, aux = _split(result, has_aux, "grad")
+            if not isinstance(output, _Tensor) or output.ndim != 0:
+                raise RuntimeError("grad: the function must return a tensor of no dimensions")
+            found = _functional._derive((output,), fresh, (_C.ones_like(output),), record, False, "grad")
+            grads, output, aux = (_finished(t, record) for t in (_like(chosen, found), output, aux))
+        return (grads[0] if alone else grads), ((output, aux) if has_aux else output)
+    return run
+
+
+def grad(func: Callable, argnums: Any = 0, has_aux: bool = False) -> Callable:
+    """A function that answers the gradient of func, a function with a result of one element, by the arguments at
+    argnums (a tuple of them for a tuple); with has_aux (gradient, aux)."""
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        grads, value = both(*args, **kwargs)
+        return (grads, value[1]) if has_aux else grads
+    return run
+
+
+# ---- products ----
+def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> Any:
+    """(output, function): the function maps gradients of the output to those of primals, a tuple; with has_aux
+    (output, function, aux)."""
+    with _Level() as inner:
+        fresh, record = _begin(primals, inner, "vjp")
+        output, aux = _split(func(*_like(primals, fresh)), has_aux, "vjp")
+        results = _tensors(output, "vjp: output")
+
+    def back(*cotangents: Any, retain_graph: bool = True, create_graph: Any = None) -> Any:
+        """The gradients of the primals for these of the output."""
+        given = _tensors(cotangents[0] if len(cotangents) == 1 else cotangents, "vjp: cotangents")
+        given = _functional._vector(tuple(given), results, "vjp")
+        keep = record or getattr(_state, "depth", 0) > 0 or any(t.requires_grad for t in given)
+        with enable_grad():
+            found = _functional._derive(results, fresh, given, keep if create_graph is None else create_graph, False,
+                                        "vjp")
+        return _like(primals, found)
+
+    output, aux = _finished(output, record), _finished(aux, record)
+    return (output, back, aux) if has_aux else (output, back)
+
+
+def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> Any:
+    """(output, its change when primals change by tangents); with has_aux also aux."""
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
+        raise RuntimeError("jvp: primals and tangents are tuples, one item for each argument")
+    with _Level() as inner:
+        fresh, record = _begin(primals, inner, "jvp")
+        moved = _functional._vector(tuple(_tensors(tangents, "jvp: tangents")), fresh, "jvp")
+        record = record or any(t.requires_grad for t in moved)
+        output, aux = _split(func(*_like(primals, fresh)), has_aux, "jvp")
+        results = _tensors(output, "jvp: output")
+        found = _functional._twice(results, fresh, moved, record, strict, "jvp")
+        answer = tuple(_finished(t, record) for t in (output, _like(output, found)))
+    return answer + (_finished(aux, record),) if has_aux else answer
+
+
+# ---- matrices ----
+def jacrev(func: Callable, argnums: Any = 0, *, has_aux: bool = False, chunk_size: Any = None) -> Callable:
+    """A function that answers all derivatives of func's results by the arguments at argnums: of shape
+    output.shape + input.shape, nested as the output is and, inside, as the arguments are; with has_aux
+    (derivatives, aux). One walk for each element of the output; chunk_size is accepted for torch's sake."""
+    @functools.wraps(func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        numbers, alone = _numbers(argnums, len(args))
+        chosen = tuple(args[n] for n in numbers)
+        with _Level() as inner:
+            fresh, record = _begin(chosen, inner, "jacrev")
+            result = func(*_replaced(args, numbers, _like(chosen, fresh)), **kwargs)
+            output, aux = _split(result, has_aux, "jacrev")
+            rows = []
+            for leaf in _tensors(output, "jacrev: output"):
+                found = _functional._rows(leaf, fresh, record, False)
+                if not record:
+                    found = [t.detach() for t in found]
+                row = _like(chosen, found)
+                rows.append(row[0] if alone else row)
+            aux = _finished(aux, record)
+        answer = _like(output, rows)
+        return (answer, aux) if has_aux else answer
+    return run
+
+
+def jacfwd(func: Callable, argnums: Any = 0, has_aux: bool = False, *, chunk_size: Any = None,
+           randomness: str = "error") -> Callable:
+    """What jacrev computes: forward mode is made of backward walks here, so that rows are never dearer than columns."""
+    return jacrev(func, argnums, has_aux=has_aux)
+
+
+def hessian(func: Callable, argnums: Any = 0) -> Callable:
+    """A function that answers the second derivatives of func: the Jacobian of its Jacobian."""
+    return jacrev(jacrev(func, argnums), argnums)

@@ -1,0 +1,4 @@
+"""Neural networks. So far: the functions."""
+from . import functional
+
+__all__ = ["functional"]

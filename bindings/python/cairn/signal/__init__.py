@@ -1,0 +1,2 @@
+"""torch.signal's names: window functions."""
+from . import windows as windows

@@ -1,0 +1,5 @@
+"""The version of the library, as torch.version has it."""
+from ._C import _version
+
+__version__ = _version()
+cuda = None  # the CUDA version a build is tied to: none, the plugin takes what the machine has

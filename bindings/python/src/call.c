@@ -1,0 +1,387 @@
+/* call.c: calls an op from Python: picks the form that fits the arguments, runs it, wraps the results.
+ *
+ * Place in the flow: the generated functions and methods end here; below is cn_op_call. Invariant: while the lock of
+ * the interpreter is released the call holds its own references to every tensor it reads. */
+#include <string.h>
+
+#include "bind.h"
+
+enum { RESULTS = 16 }; /* before the heap is asked */
+
+/* ---- the lock ---- */
+
+static size_t each_tensor(const cn_value *v, cn_tensor *const **list, cn_tensor **one)
+{
+  if (v->tag == CN_V_TENSORS) {
+    *list = v->u.ts;
+    return (size_t)v->n;
+  }
+  *one = v->u.t;
+  *list = one;
+  return v->tag == CN_V_TENSOR;
+}
+
+static int64_t elements(const cn_value *args, int n)
+{
+  int64_t sum = 0;
+  bool any = false;
+  for (int i = 0; i < n; i++) {
+    cn_tensor *one, *const *list;
+    size_t count = each_tensor(&args[i], &list, &one);
+    any |= count > 0;
+    for (size_t k = 0; k < count; k++) sum += cn_numel(list[k]);
+  }
+  return any ? sum : CNPY_LONG_CALL; /* made from nothing: its size is not known here */
+}
+
+static void hold(const cn_value *args, int n, bool on)
+{
+  for (int i = 0; i < n; i++) {
+    cn_tensor *one, *const *list;
+    size_t count = each_tensor(&args[i], &list, &one);
+    for (size_t k = 0; k < count; k++) {
+      if (on) cn_keep(list[k]);
+      else cn_release(list[k]);
+    }
+  }
+}
+
+/* Views and small results are quicker than handing the lock over. */
+static int run(cn_tensor **out, size_t *nout, const cn_op *op, bool view, const cn_value *args, int n,
+               cn_tensor *dest)
+{
+  if (view || elements(args, n) < CNPY_LONG_CALL) return cn_op_call(out, nout, op, args, (size_t)n, dest);
+  int status;
+  hold(args, n, true);
+  cn_keep(dest);
+  Py_BEGIN_ALLOW_THREADS status = cn_op_call(out, nout, op, args, (size_t)n, dest);
+  cn_release(dest);
+  hold(args, n, false);
+  Py_END_ALLOW_THREADS return status;
+}
+
+/* ---- results ---- */
+
+/* An op that answers its input itself gives that very Python object. */
+static PyObject *wrap_result(cn_tensor *t, const cnpy_bound *b, const cnpy_form *f)
+{
+  for (int i = 0; i < b->n; i++)
+    if (f->kind[i] == CNPY_TENSOR && b->value[i].tag == CN_V_TENSOR && b->value[i].u.t == t) {
+      cn_release(t);
+      return Py_NewRef(b->given[i]);
+    }
+  return cnpy_wrap(t);
+}
+
+static PyObject *wrap_tuple(cn_tensor **out, size_t n)
+{
+  PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+  for (size_t i = 0; i < n; i++) {
+    PyObject *item = tuple ? cnpy_wrap(out[i]) : NULL;
+    if (!item) {
+      if (!tuple) cn_release(out[i]);
+      Py_CLEAR(tuple);
+    } else PyTuple_SetItem(tuple, (Py_ssize_t)i, item);
+  }
+  return tuple;
+}
+
+static PyTypeObject *result_type(cnpy_form *f, const char *name)
+{
+  PyStructSequence_Field fields[9] = {{NULL, NULL}};
+  char full[80];
+  if (f->result) return f->result;
+  for (int i = 0; i < f->info.nresults && i < 8; i++) fields[i].name = f->info.results[i];
+  PyOS_snprintf(full, sizeof full, "cairn.return_types.%s", name);
+  PyStructSequence_Desc desc = {full, "Results of an op, by name and by position.", fields, f->info.nresults};
+  PyObject *type = cnpy_own((PyObject *)PyStructSequence_NewType(&desc));
+  if (type && cnpy.named_repr && PyObject_SetAttrString(type, "__repr__", cnpy.named_repr)) return NULL;
+  return f->result = (PyTypeObject *)(void *)type;
+}
+
+static PyObject *wrap_named(cnpy_form *f, const char *name, cn_tensor **out, size_t n)
+{
+  PyTypeObject *type = result_type(f, name);
+  PyObject *tuple = type ? PyStructSequence_New(type) : NULL;
+  for (size_t i = 0; i < n; i++) {
+    PyObject *item = !tuple ? NULL : out[i] ? cnpy_wrap(out[i]) : Py_NewRef(Py_None);
+    if (!item) {
+      if (!tuple) cn_release(out[i]);
+      Py_CLEAR(tuple);
+    } else PyStructSequence_SetItem(tuple, (Py_ssize_t)i, item);
+  }
+  return tuple;
+}
+
+/* ---- out= ---- */
+
+static bool wants_gradient(const cnpy_bound *b)
+{
+  for (int i = 0; i < b->n; i++) {
+    cn_tensor *one, *const *list;
+    size_t count = each_tensor(&b->value[i], &list, &one);
+    for (size_t k = 0; k < count; k++)
+      if (list[k] && cn_needs_grad(list[k])) return true;
+  }
+  return false;
+}
+
+/* The bytes from the first to the last element. */
+static void memory_of(const cn_tensor *t, const char **begin, const char **end)
+{
+  const cn_desc *d = cn_desc_of(t);
+  int64_t last = 0;
+  for (int i = 0; i < d->ndim; i++) last += (d->shape[i] - 1) * d->strides[i];
+  *begin = d->data;
+  *end = *begin + (d->numel ? (last + 1) * (int64_t)cn_dtype_size((cn_dtype)d->dtype) : 0);
+}
+
+static bool shares_memory(const cn_tensor *a, const cn_tensor *b)
+{
+  const char *a0, *a1, *b0, *b1;
+  if (!a || !b || cn_device_of(a) != cn_device_of(b)) return false;
+  memory_of(a, &a0, &a1);
+  memory_of(b, &b0, &b1);
+  return a0 < b1 && b0 < a1;
+}
+
+/* What torch refuses: elements of out that are one, and an out among the inputs of an op that is not pointwise. */
+static int check_out(const cnpy_bound *b, const cnpy_form *f, cn_tensor *out, const char *name)
+{
+  const cn_desc *d = cn_desc_of(out);
+  for (int i = 0; i < d->ndim; i++)
+    if (d->shape[i] > 1 && d->strides[i] == 0) {
+      cnpy_fail(PyExc_RuntimeError, "%s: several elements of out share one memory location; clone it first", name);
+      return -1;
+    }
+  for (int i = 0; f->info.kind == CN_KIND_STRUCTURAL && i < b->n; i++) {
+    cn_tensor *one, *const *list;
+    size_t count = each_tensor(&b->value[i], &list, &one);
+    for (size_t k = 0; k < count; k++)
+      if (shares_memory(list[k], out)) {
+        cnpy_fail(PyExc_RuntimeError, "%s: out shares memory with an input; clone one of them first", name);
+        return -1;
+      }
+  }
+  return 0;
+}
+
+/* Puts a result into the tensor that out= names: copied where the shapes agree, else the object holds it from now
+ * on, as torch's resizing would have it. Takes over t. */
+static int into_out(const cnpy_bound *b, const cnpy_form *f, PyObject *out, cn_tensor *t, const char *name)
+{
+  cn_tensor *dest = cnpy_t(out), *copied = NULL;
+  const cn_desc *d = cn_desc_of(dest), *r = cn_desc_of(t);
+  bool same = d->ndim == r->ndim && !memcmp(d->shape, r->shape, (size_t)d->ndim * sizeof *d->shape);
+  bool castable = cn_dtype_is_float((cn_dtype)d->dtype) ||
+                  (!cn_dtype_is_float((cn_dtype)r->dtype) && (d->dtype != CN_BOOL || r->dtype == CN_BOOL));
+  if (f->info.kind == CN_KIND_STRUCTURAL) castable = d->dtype == r->dtype; /* torch casts pointwise results alone */
+  if (check_out(b, f, dest, name)) goto done;
+  if (!castable)
+    cnpy_fail(PyExc_RuntimeError, "%s: a result of type %s cannot be cast to that of out, %s", name,
+              cn_dtype_name((cn_dtype)r->dtype), cn_dtype_name((cn_dtype)d->dtype));
+  else if (!same && d->numel &&
+           PyErr_WarnFormat(PyExc_UserWarning, 1,
+                            "%s: out has another shape than the result and is resized; pass an "
+                            "empty tensor instead",
+                            name)) {
+  } else if (same) {
+    const cn_value args[] = {cn_v_tensor(dest), cn_v_tensor(t)};
+    copied = cnpy_op1("copy", args, 2, dest);
+  } else {
+    const cn_value args[] = {cn_v_tensor(t), cn_v_int(d->dtype)};
+    copied = cnpy_op1("cast", args, 2, NULL);
+    if (copied) cnpy_replace(out, cn_keep(copied));
+  }
+done:
+  cn_release(t);
+  cn_release(copied);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
+/* Do two of the tensors that out= lists share memory? */
+static bool outs_overlap(PyObject *out, Py_ssize_t count)
+{
+  bool found = false;
+  for (Py_ssize_t i = 0; i < count && !found; i++)
+    for (Py_ssize_t k = 0; k < i && !found; k++) {
+      PyObject *a = PySequence_GetItem(out, i), *b = PySequence_GetItem(out, k);
+      found = a && b && cnpy_is_tensor(a) && cnpy_is_tensor(b) && shares_memory(cnpy_t(a), cnpy_t(b));
+      Py_XDECREF(a);
+      Py_XDECREF(b);
+    }
+  return found;
+}
+
+static PyObject *finish_out(const cnpy_bound *b, const cnpy_form *f, cn_tensor **result, size_t n, const char *name)
+{
+  PyObject *out = b->out;
+  bool several = PyTuple_Check(out) || PyList_Check(out);
+  Py_ssize_t count = several ? PySequence_Size(out) : 1;
+  int status = 0;
+  if ((size_t)count != n) {
+    cnpy_fail(PyExc_TypeError, "%s(): out names %zd tensors, there are %zu results", name, count, n);
+    status = -1;
+  } else if (several && outs_overlap(out, count)) {
+    cnpy_fail(PyExc_ValueError, "%s(): the tensors of out must not overlap in memory", name);
+    status = -1;
+  }
+  for (size_t i = 0; i < n; i++) {
+    PyObject *one = !status && several ? PySequence_GetItem(out, (Py_ssize_t)i) : Py_NewRef(out);
+    if (!status && (!one || !cnpy_is_tensor(one))) {
+      cnpy_fail(PyExc_TypeError, "%s(): out must be a Tensor or a tuple of them", name);
+      status = -1;
+    }
+    if (status) cn_release(result[i]);
+    else status = into_out(b, f, one, result[i], name);
+    Py_XDECREF(one);
+  }
+  return status ? NULL : Py_NewRef(out);
+}
+
+/* ---- what creation takes besides ---- */
+
+static cn_tensor *converted(cn_tensor *t, const char *op, const cn_value *args, size_t n)
+{
+  cn_tensor *made = cnpy_op1(op, args, n, NULL);
+  cn_release(t);
+  return made;
+}
+
+static cn_tensor *finish_creation(const cnpy_bound *b, cn_tensor *t)
+{
+  if (t && b->device) {
+    cn_device id;
+    cn_value args[] = {cn_v_tensor(t), cn_v_int(0)};
+    if (cnpy_to_device(b->device, &id)) {
+      cn_release(t);
+      return NULL;
+    }
+    args[1].u.i = id;
+    t = converted(t, "to_device", args, 2);
+  }
+  if (t && b->memory_format) {
+    const char *format = cnpy_memory_format(b->memory_format);
+    const cn_value args[] = {cn_v_tensor(t)};
+    if (!format) {
+      cn_release(t);
+      return NULL;
+    }
+    if (!strncmp(format, "channels_last", 13)) t = converted(t, "channels_last", args, 1);
+    else if (!strcmp(format, "contiguous_format")) t = converted(t, "contiguous", args, 1);
+  }
+  if (t && b->requires_grad && PyObject_IsTrue(b->requires_grad) == 1 && !cn_requires_grad(t, true)) {
+    cn_release(t);
+    cnpy_raise();
+    return NULL;
+  }
+  return t;
+}
+
+/* ---- a call ---- */
+
+/* An upper bound of the results of split, unbind and the like. */
+static size_t most_results(const cnpy_bound *b)
+{
+  int64_t most = RESULTS;
+  for (int i = 0; i < b->n; i++) {
+    const cn_value *v = &b->value[i];
+    if (v->tag == CN_V_INTS || v->tag == CN_V_TENSORS) most = v->n > most ? v->n : most;
+    for (int d = 0; v->tag == CN_V_TENSOR && d < cn_ndim(v->u.t); d++)
+      if (cn_shape(v->u.t)[d] > most) most = cn_shape(v->u.t)[d];
+    if (v->tag == CN_V_INT && v->u.i > most && v->u.i < 1 << 20) most = v->u.i; /* chunk(n) of a short tensor */
+  }
+  return (size_t)most + 1;
+}
+
+static PyObject *finish(cnpy_form *f, const cnpy_bound *b, const char *name, unsigned flags, cn_tensor **out,
+                        size_t n)
+{
+  if (b->out) return finish_out(b, f, out, n, name);
+  if (f->info.list_result) return wrap_tuple(out, n);
+  if (n > 1) return wrap_named(f, name, out, n);
+  if (!(flags & CNPY_CREATES)) return wrap_result(out[0], b, f);
+  cn_tensor *t = finish_creation(b, out[0]);
+  return t ? cnpy_wrap(t) : NULL;
+}
+
+static PyObject *call_form(cnpy_form *f, const cnpy_bound *b, const char *name, unsigned flags, PyObject *self)
+{
+  cn_tensor *room[RESULTS], **out = room;
+  size_t n = RESULTS;
+  bool inplace = flags & CNPY_INPLACE;
+  if (b->out && cn_grad_enabled() && wants_gradient(b))
+    return cnpy_fail(PyExc_RuntimeError,
+                     "%s(): out= does not support automatic differentiation, but one of the "
+                     "arguments requires grad",
+                     name);
+  if (f->info.list_result && (n = most_results(b)) > RESULTS && !(out = PyMem_Malloc(n * sizeof *out)))
+    return PyErr_NoMemory();
+  cnpy_random_sync(); /* composites draw as well, so every op may */
+  if (b->generator && cnpy_generator_begin(b->generator)) return NULL;
+  int status = run(out, &n, f->op, f->info.kind == CN_KIND_VIEW, b->value, b->n, inplace ? cnpy_t(self) : NULL);
+  if (b->generator) cnpy_generator_end(b->generator);
+  PyObject *result = NULL;
+  if (status) cnpy_raise();
+  else if (inplace) {
+    cn_release(out[0]);
+    result = Py_NewRef(self);
+  } else result = finish(f, b, name, flags, out, n);
+  if (out != room) PyMem_Free(out);
+  return result;
+}
+
+static int prepare(cnpy_entry *entry)
+{
+  size_t n = 0;
+  while (entry->ops[n]) n++;
+  cnpy_form *forms = PyMem_Calloc(n, sizeof *forms);
+  if (!forms) {
+    PyErr_NoMemory();
+    return -1;
+  }
+  for (size_t i = 0; i < n; i++)
+    if (cnpy_form_init(&forms[i], entry->ops[i])) {
+      PyMem_Free(forms);
+      return -1;
+    }
+  entry->forms = forms;
+  return 0;
+}
+
+PyObject *cnpy_call(cnpy_entry *entry, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
+                    bool inplace)
+{
+  cnpy_bound b;
+  unsigned flags = entry->flags | (inplace ? CNPY_INPLACE : 0);
+  if (!entry->forms && prepare(entry)) return NULL;
+  b.heap = NULL;
+  b.name = b.why = NULL;
+  b.at = NULL;
+  for (int strict = entry->ops[1] != NULL; strict >= 0; strict--)
+    for (size_t i = 0; entry->ops[i]; i++) {
+      b.strict = strict;
+      int fits = cnpy_bind(&b, &entry->forms[i], flags, self, args, nargs, kwnames);
+      PyObject *result = fits == 1 ? call_form(&entry->forms[i], &b, entry->name, flags, self) : NULL;
+      cnpy_unbind(&b);
+      if (fits) return result;
+    }
+  return cnpy_misfit(&b, &entry->forms[0], entry->name);
+}
+
+cn_tensor *cnpy_op1(const char *name, const cn_value *args, size_t nargs, cn_tensor *dest)
+{
+  cn_tensor *out[8];
+  size_t n = 8;
+  const cn_op *op = cn_op_find(name);
+  if (!op) {
+    cnpy_fail(PyExc_NotImplementedError, "there is no op '%s'", name);
+    return NULL;
+  }
+  if (run(out, &n, op, false, args, (int)nargs, dest)) {
+    cnpy_raise();
+    return NULL;
+  }
+  for (size_t i = 1; i < n; i++) cn_release(out[i]);
+  return out[0];
+}

@@ -1,0 +1,307 @@
+/* module.c: the module cairn._C: what import makes, exceptions, settings, devices.
+ *
+ * Place in the flow: the package's __init__ imports it and gives it the classes written in Python. Invariant: import
+ * makes types and looks at no device; threads, plugins and maths libraries come with the first call that needs them. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cairn_py.h"
+
+cnpy_globals cnpy;
+
+PyObject *cnpy_own(PyObject *object)
+{
+  if (!cnpy.owned && !(cnpy.owned = PyList_New(0))) Py_CLEAR(object);
+  if (object && PyList_Append(cnpy.owned, object)) Py_CLEAR(object);
+  Py_XDECREF(object);
+  return object;
+}
+
+PyTypeObject *cnpy_add_type(PyObject *module, PyType_Spec *spec)
+{
+  PyTypeObject *type = (PyTypeObject *)(void *)cnpy_own(PyType_FromSpec(spec));
+  return type && !PyModule_AddType(module, type) ? type : NULL;
+}
+
+/* ---- errors ---- */
+
+static PyObject *exception_of(int code)
+{
+  switch (code) {
+  case CN_ERR_MEMORY: return cnpy.memory_error;
+  case CN_ERR_VALUE: return cnpy.value_error;
+  case CN_ERR_INDEX: return PyExc_IndexError;
+  case CN_ERR_TYPE: return PyExc_TypeError;
+  case CN_ERR_UNSUPPORTED: return PyExc_NotImplementedError;
+  case CN_ERR_IO: return PyExc_OSError;
+  default: return PyExc_RuntimeError;
+  }
+}
+
+PyObject *cnpy_raise(void)
+{
+  int code = cn_err();
+  if (!PyErr_Occurred())
+    PyErr_SetString(exception_of(code), code ? cn_err_message() : "cairn: failed without a reason");
+  cn_err_clear();
+  return NULL;
+}
+
+PyObject *cnpy_fail(PyObject *type, const char *format, ...)
+{
+  char text[1000];
+  va_list ap;
+  va_start(ap, format);
+  vsnprintf(text, sizeof text, format, ap);
+  va_end(ap);
+  PyErr_SetString(type, text);
+  return NULL;
+}
+
+/* An exception with two parents: torch and Python programs catch now the one, now the other. */
+static PyObject *new_exception(PyObject *module, const char *name, const char *doc, PyObject *a, PyObject *b)
+{
+  char full[64];
+  PyOS_snprintf(full, sizeof full, "cairn.%s", name);
+  PyObject *bases = PyTuple_Pack(2, a, b);
+  PyObject *made = bases ? PyErr_NewExceptionWithDoc(full, doc, bases, NULL) : NULL;
+  Py_XDECREF(bases);
+  if (made && PyModule_AddObjectRef(module, name, made)) Py_CLEAR(made);
+  return cnpy_own(made);
+}
+
+/* ---- settings ---- */
+
+static PyObject *set_classes(PyObject *module, PyObject *args)
+{
+  PyObject *tensor, *size, *repr;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "O!O!O", &PyType_Type, &tensor, &PyType_Type, &size, &repr)) return NULL;
+  if (!PyType_IsSubtype((PyTypeObject *)(void *)tensor, cnpy.tensor_base))
+    return cnpy_fail(PyExc_TypeError, "the tensor class must derive from TensorBase");
+  cnpy.tensor = (PyTypeObject *)(void *)cnpy_own(Py_NewRef(tensor));
+  cnpy.size = (PyTypeObject *)(void *)cnpy_own(Py_NewRef(size));
+  cnpy.named_repr = cnpy_own(Py_NewRef(repr));
+  if (!cnpy.tensor || !cnpy.size || !cnpy.named_repr) return NULL;
+  Py_RETURN_NONE;
+}
+
+static PyObject *set_num_threads(PyObject *module, PyObject *n)
+{
+  int64_t threads;
+  (void)module;
+  if (cnpy_to_int(n, &threads)) return NULL;
+  if (threads <= 0 || threads > 4096)
+    return cnpy_fail(PyExc_RuntimeError, "set_num_threads expects a positive integer");
+  if (cn_set_num_threads((int)threads)) return cnpy_raise();
+  Py_RETURN_NONE;
+}
+
+static PyObject *get_num_threads(PyObject *module, PyObject *unused)
+{
+  (void)module, (void)unused;
+  return PyLong_FromLong(cn_num_threads());
+}
+
+static PyObject *set_default_dtype(PyObject *module, PyObject *dtype)
+{
+  cn_dtype id;
+  (void)module;
+  if (cnpy_to_dtype(dtype, &id)) return NULL;
+  if (cn_set_default_dtype(id)) return cnpy_raise();
+  Py_RETURN_NONE;
+}
+
+static PyObject *get_default_dtype(PyObject *module, PyObject *unused)
+{
+  (void)module, (void)unused;
+  return cnpy_dtype_of(cn_default_dtype());
+}
+
+static PyObject *set_default_device(PyObject *module, PyObject *device)
+{
+  cn_device id = CN_CPU;
+  (void)module;
+  if (device != Py_None && cnpy_to_device(device, &id)) return NULL;
+  cn_set_default_device(id);
+  Py_RETURN_NONE;
+}
+
+static PyObject *get_default_device(PyObject *module, PyObject *unused)
+{
+  (void)module, (void)unused;
+  return cnpy_device_of(cn_default_device());
+}
+
+static PyObject *promote_types(PyObject *module, PyObject *args)
+{
+  PyObject *a, *b;
+  cn_dtype x, y;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "OO:promote_types", &a, &b) || cnpy_to_dtype(a, &x) || cnpy_to_dtype(b, &y))
+    return NULL;
+  return cnpy_dtype_of(cn_promote_types(x, y));
+}
+
+static PyObject *set_print_options(PyObject *module, PyObject *args)
+{
+  cn_print_options o = {0, 0, 0, 0};
+  (void)module;
+  if (!PyArg_ParseTuple(args, "iiii:_set_print_options", &o.precision, &o.threshold, &o.edge_items, &o.line_width))
+    return NULL;
+  cn_set_print_options(&o);
+  Py_RETURN_NONE;
+}
+
+static PyObject *memory_stats(PyObject *module, PyObject *unused)
+{
+  cn_memory_stats s;
+  (void)module, (void)unused;
+  cn_memory_get_stats(&s);
+  return Py_BuildValue("{s:n,s:n,s:n,s:K}", "in_use", (Py_ssize_t)s.in_use, "cached", (Py_ssize_t)s.cached, "peak",
+                       (Py_ssize_t)s.peak, "allocations", (unsigned long long)s.allocations);
+}
+
+static PyObject *release_cached(PyObject *module, PyObject *unused)
+{
+  (void)module, (void)unused;
+  cn_memory_release_cached();
+  Py_RETURN_NONE;
+}
+
+static PyObject *version(PyObject *module, PyObject *unused)
+{
+  (void)module, (void)unused;
+  return PyUnicode_FromString(cn_version());
+}
+
+/* ---- devices ---- */
+
+static PyObject *device_count(PyObject *module, PyObject *args)
+{
+  const char *backend;
+  int n;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "s:_device_count", &backend)) return NULL;
+  Py_BEGIN_ALLOW_THREADS n = cn_device_count(backend);
+  Py_END_ALLOW_THREADS return PyLong_FromLong(n);
+}
+
+static PyObject *device_sync(PyObject *module, PyObject *device)
+{
+  cn_device id;
+  int status;
+  (void)module;
+  if (cnpy_to_device(device, &id)) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = cn_device_sync(id);
+  Py_END_ALLOW_THREADS if (status) return cnpy_raise();
+  Py_RETURN_NONE;
+}
+
+static PyObject *device_memory(PyObject *module, PyObject *device)
+{
+  cn_device id;
+  size_t in_use, peak;
+  (void)module;
+  if (cnpy_to_device(device, &id)) return NULL;
+  cn_device_memory(&in_use, &peak, id);
+  return Py_BuildValue("{s:n,s:n}", "allocated", (Py_ssize_t)in_use, "peak", (Py_ssize_t)peak);
+}
+
+static PyObject *device_memory_reset_peak(PyObject *module, PyObject *device)
+{
+  cn_device id;
+  (void)module;
+  if (cnpy_to_device(device, &id)) return NULL;
+  cn_device_memory_reset_peak(id);
+  Py_RETURN_NONE;
+}
+
+static PyObject *device_info(PyObject *module, PyObject *device)
+{
+  cn_device id;
+  cn_device_info i;
+  (void)module;
+  if (cnpy_to_device(device, &id)) return NULL;
+  if (cn_device_info_get(&i, id)) return cnpy_raise();
+  return Py_BuildValue("{s:s,s:s,s:i,s:i,s:K,s:K,s:d,s:d}", "name", i.name, "arch", i.arch, "units", i.units,
+                       "threads", i.threads, "memory_total", (unsigned long long)i.memory_total, "memory_free",
+                       (unsigned long long)i.memory_free, "peak_gflops", i.peak_gflops, "peak_gbps", i.peak_gbps);
+}
+
+static PyObject *op_names(PyObject *module, PyObject *unused)
+{
+  (void)module, (void)unused;
+  PyObject *list = PyList_New(0);
+  for (int i = 0; list && i < cn_op_count(); i++) {
+    cn_op_info info;
+    PyObject *name = cn_op_describe(&info, cn_op_at(i)) ? NULL : PyUnicode_FromString(info.name);
+    if (!name || PyList_Append(list, name)) Py_CLEAR(list);
+    Py_XDECREF(name);
+  }
+  return list;
+}
+
+static PyMethodDef functions[] = {
+    {"_set_classes", set_classes, METH_VARARGS, "What is written in Python: Tensor, Size, a printer of named tuples."},
+    {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)\n--\n\nThreads that ops of this process use."},
+    {"get_num_threads", get_num_threads, METH_NOARGS,
+     "get_num_threads()\n--\n\nThreads that ops of this process use."},
+    {"set_default_dtype", set_default_dtype, METH_O,
+     "set_default_dtype(d)\n--\n\nThe type of floats made from Python numbers, in this thread."},
+    {"get_default_dtype", get_default_dtype, METH_NOARGS, "get_default_dtype()\n--\n\nSee set_default_dtype."},
+    {"set_default_device", set_default_device, METH_O,
+     "set_default_device(device)\n--\n\nWhere this thread makes tensors when nothing says where."},
+    {"get_default_device", get_default_device, METH_NOARGS, "get_default_device()\n--\n\nSee set_default_device."},
+    {"promote_types", promote_types, METH_VARARGS,
+     "promote_types(type1, type2)\n--\n\nThe type that tensors of these two types compute in."},
+    {"_set_print_options", set_print_options, METH_VARARGS,
+     "precision, threshold, edge items, line width; 0: default"},
+    {"_memory_stats", memory_stats, METH_NOARGS, "Host memory: in use, cached, peak, allocations."},
+    {"_memory_release_cached", release_cached, METH_NOARGS, "Gives unused host memory back."},
+    {"_version", version, METH_NOARGS, "The version of the library."},
+    {"_device_count", device_count, METH_VARARGS, "Devices of a backend that can be used here."},
+    {"_device_sync", device_sync, METH_O, "Waits for all work of a device."},
+    {"_device_memory", device_memory, METH_O, "Bytes that tensors hold on a device: allocated, and the peak."},
+  {"_device_memory_reset_peak", device_memory_reset_peak, METH_O, "The peak starts again from now."},
+  {"_device_info", device_info, METH_O, "Name, architecture, units, memory and peaks of a device."},
+    {"_op_names", op_names, METH_NOARGS, "The names of all ops in the table."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- the module ---- */
+
+static int add_all(PyObject *module)
+{
+  PyMethodDef *const lists[] = {cnpy_op_functions, functions, cnpy_convert_functions, cnpy_exchange_functions,
+                                cnpy_autograd_functions};
+  for (size_t i = 0; i < sizeof lists / sizeof *lists;
+       i++) /* first: channels_last is a constant before it is an op */
+    if (PyModule_AddFunctions(module, lists[i])) return -1;
+  cnpy.value_error = new_exception(module, "InvalidArgumentError",
+                                   "A value that makes no sense: a ValueError, and a RuntimeError as in torch.",
+                                   PyExc_ValueError, PyExc_RuntimeError);
+  cnpy.memory_error =
+      new_exception(module, "OutOfMemoryError", "Out of memory: a MemoryError, and a RuntimeError as in torch.",
+                    PyExc_MemoryError, PyExc_RuntimeError);
+  if (!cnpy.value_error || !cnpy.memory_error || cnpy_add_types(module) || cnpy_add_tensor(module)) return -1;
+  return cnpy_add_random(module) || cnpy_add_autograd(module) ? -1 : 0;
+}
+
+/* Types are made once; what Python made of them goes with the module, so that nothing is left at exit. */
+static void free_module(void *module)
+{
+  (void)module;
+  Py_CLEAR(cnpy.owned);
+}
+
+PyMODINIT_FUNC PyInit__C(void);
+PyMODINIT_FUNC PyInit__C(void)
+{
+  static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "cairn._C", "The C half of cairn.", -1, NULL, NULL, NULL, NULL, free_module};
+  PyObject *module = PyModule_Create(&definition);
+  if (module && add_all(module)) Py_CLEAR(module);
+  return module;
+}

@@ -1,0 +1,94 @@
+"""The op table as bindings see it: ops with parameters and results, and the names that languages give them.
+
+A name stands for one op, or for several where the language has overloading: `max` means max, max_dim and max_other,
+tried in that order. No language's syntax appears here.
+"""
+import json
+
+
+class Param:
+    """One parameter. kind: Tensor int float bool str dtype device Scalar; `list` and `fixed` as the signature says."""
+
+    def __init__(self, row):
+        text = row["type"]
+        self.name = row["name"]
+        self.optional = row["optional"]
+        self.keyword_only = row["keyword_only"]
+        self.has_default = "default" in row
+        self.default = row.get("default")  # a Python value
+        self.kind = text.split("[")[0].rstrip("?")
+        self.list = "[" in text
+        self.elements_optional = text.startswith("Tensor?[")
+        size = text[text.index("[") + 1:text.index("]")] if self.list else ""
+        self.fixed = int(size) if size else 0
+
+    @property
+    def required(self):
+        return not self.has_default and not self.optional
+
+
+class Op:
+    """One row of the table."""
+
+    def __init__(self, row):
+        self.name, self.space, self.doc, self.sig = row["name"], row["namespace"], row["doc"], row["signature"]
+        self.gradient = row["gradient"]
+        self.overload = row["overload"]
+        self.method, self.inplace, self.random = row["method"], row["inplace"], row["random"]
+        self.internal = row["internal"]
+        self.params = [Param(p) for p in row["parameters"]]
+        self.results = row["results"]
+        self.list_result = row["list_result"]
+
+    @property
+    def creates(self):
+        """Does it make a tensor from nothing but shapes and numbers?"""
+        if self.name.endswith("_like"):
+            return True
+        return all(p.kind != "Tensor" for p in self.params) and any(p.kind == "dtype" for p in self.params)
+
+    @property
+    def counted(self):
+        """Is a list of ints all it takes by position besides self, so that t.view(2, 3) can be written?"""
+        positional = [p for p in self.params if not p.keyword_only]
+        rest = positional[1:] if positional and positional[0].kind == "Tensor" else positional
+        return len(rest) == 1 and rest[0].kind == "int" and rest[0].list and not rest[0].fixed
+
+
+class Name:
+    """What a language calls: its forms are the ops behind it."""
+
+    def __init__(self, name, forms):
+        self.name, self.forms = name, forms
+        self.space = forms[0].space
+
+    @property
+    def internal(self):
+        return all(f.internal for f in self.forms)
+
+    @property
+    def creates(self):
+        return all(f.creates for f in self.forms)
+
+    @property
+    def method(self):
+        return any(f.method for f in self.forms)
+
+    @property
+    def inplace(self):
+        return any(f.inplace for f in self.forms)
+
+
+class Table:
+    def __init__(self, ops):
+        self.ops = sorted(ops, key=lambda o: o.name)
+        groups = {o.name: [o] for o in self.ops}
+        for o in self.ops:
+            if o.overload:
+                groups.setdefault(o.overload, []).append(o)
+        self.names = [Name(n, groups[n]) for n in sorted(groups)]
+
+
+def load(path):
+    with open(path) as f:
+        return Table([Op(row) for row in json.load(f)])
