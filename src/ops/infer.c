@@ -22,6 +22,12 @@ int cn_call_fail(const cn_call *call, int code, const char *format, ...)
   return cni_fail(code, "%s: %s", name_of(call), text);
 }
 
+int cni_check_dtype(const cn_call *c, int64_t dtype)
+{
+  if (CNI_LIKELY(cni_dtype_valid(dtype))) return CN_OK;
+  return cn_call_fail(c, CN_ERR_DTYPE, "%lld is not a data type", (long long)dtype);
+}
+
 int cn_call_result(cn_call *c, int i, int dtype, int ndim, const int64_t *shape)
 {
   int64_t numel;

@@ -36,6 +36,8 @@ static inline bool cni_arg_is(const cn_value *args, int i, const char *word)
 /* The type a set of tensors computes in: PyTorch's three tiers (tensors with dims, 0-d tensors, numbers).
  * CN_DTYPE_NONE with the error set when they do not mix. NULL entries are skipped. */
 int cni_result_type(const cn_call *c, cn_tensor *const *in, int n);
+/* Is a dtype argument one? Before anything is asked about it. */
+int cni_check_dtype(const cn_call *c, int64_t dtype);
 /* Broadcast shape of the inputs in[0..n) into shape/ndim; an error that shows the shapes. */
 int cni_broadcast_inputs(const cn_call *c, cn_tensor *const *in, int n, int *ndim, int64_t *shape);
 /* Gives result i the memory order of the first input that has its shape and is dense (channels-last propagates). */

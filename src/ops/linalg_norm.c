@@ -31,7 +31,8 @@ static int norm_begin(cn_call *c, norm_args *n, int dim, int keepdim, int dtype)
   n->cols = cn_call_dim(c, dims->u.is[1], ndim);
   if (n->rows < 0 || n->cols < 0) return n->rows < 0 ? n->rows : n->cols;
   if (n->rows == n->cols) return cn_call_fail(c, CN_ERR_VALUE, "the two dims must differ, both are %d", n->rows);
-  int given = c->in[0]->d.dtype, wanted = (int)cni_arg_int_or(c->args, dtype, given);
+  int given = c->in[0]->d.dtype, wanted = (int)cni_arg_int_or(c->args, dtype, given), status;
+  if ((status = cni_check_dtype(c, wanted))) return status;
   if (!cni_dtype_is_float(given))
     return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s", cn_dtype_name((cn_dtype)given));
   if (!cni_dtype_is_float(wanted) || cni_promote(given, wanted) != wanted)

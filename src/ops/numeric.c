@@ -316,6 +316,8 @@ static int logspace_decompose(cn_call *c)
   cn_dtype dtype = (cn_dtype)cni_arg_int_or(c->args, 4, (int64_t)cn_default_dtype());
   cn_device device = (cn_device)cni_arg_int_or(c->args, 5, 0);
   if (steps < 0) return cn_call_fail(c, CN_ERR_VALUE, "steps must not be negative, but is %lld", (long long)steps);
+  int status = cni_check_dtype(c, (int64_t)dtype);
+  if (status) return status;
   if (!cni_dtype_is_float((int)dtype)) start = trunc(start), end = trunc(end);
   cn_tensor *x = cn_linspace(start, end, steps, .dtype = CN_F64, .device = device);
   c->out[0] = cni_in_type(cn_pow(cn_num(base), x), (int)dtype);

@@ -357,8 +357,8 @@ static int view_dtype_infer(cn_call *c)
 {
   const cn_tensor *x = c->in[0];
   int64_t shape[CN_MAX_DIMS], strides[CN_MAX_DIMS], offset = x->offset;
-  int dtype = (int)cni_arg_int(c->args, 1), n = x->d.ndim;
-  if (!cni_dtype_valid(dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "%d is not a data type", dtype);
+  int dtype = (int)cni_arg_int(c->args, 1), n = x->d.ndim, status = cni_check_dtype(c, cni_arg_int(c->args, 1));
+  if (status) return status;
   int64_t have = (int64_t)cni_dtype_size(x->d.dtype), want = (int64_t)cni_dtype_size(dtype);
   if (!have || !want)
     return cn_call_fail(c, CN_ERR_DTYPE, "not between %s and %s, whose elements are no whole bytes",
@@ -380,7 +380,7 @@ static int view_dtype_infer(cn_call *c)
     shape[n - 1] = have > want ? shape[n - 1] * ratio : shape[n - 1] / ratio;
     offset = have > want ? offset * ratio : offset / ratio;
   }
-  int status = cn_call_view(c, 0, 0, n, shape, strides, offset - x->offset);
+  status = cn_call_view(c, 0, 0, n, shape, strides, offset - x->offset);
   c->spec[0].dtype = dtype;
   return status;
 }

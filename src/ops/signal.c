@@ -25,6 +25,8 @@ static int begin(const cn_call *c, window *w, int types)
   w->dtype = (cn_dtype)cni_arg_int_or(c->args, types, (int64_t)cn_default_dtype());
   if (w->n < 0)
     return cn_call_fail(c, CN_ERR_VALUE, "window_length must not be negative, but is %lld", (long long)w->n);
+  int status = cni_check_dtype(c, (int64_t)w->dtype);
+  if (status) return status;
   if (!cni_dtype_is_float((int)w->dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "makes floating-point numbers, not %s", cn_dtype_name(w->dtype));
   w->last = (double)(cni_arg_bool(c->args, PERIODIC) ? w->n : w->n - 1);

@@ -1,0 +1,140 @@
+"""Gathers the outcomes of a conformance run: lines while it runs, the JSON, the page docs/CONFORMANCE.md.
+
+A name of names.txt covers all OpInfo entries of that name (`div` has three). It failed when any check of any
+entry failed, is missing when no entry is in the package, and passed otherwise.
+"""
+import json
+import pathlib
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+ORDER = ["float32", "float64", "float16", "bfloat16", "int64", "bool", "int32", "int16", "int8", "uint8"]
+SHORT = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "int64": "i64", "int32": "i32",
+         "int16": "i16", "int8": "i8", "uint8": "u8", "bool": "bool"}
+
+
+def shown(text, length=230):
+    """Text fit for a cell of a table."""
+    text = " ".join(str(text).split()).replace("|", "\\|").replace("<", "&lt;")
+    return text if len(text) <= length else text[:length - 1] + "…"
+
+
+class Name:
+    """What is known of one name."""
+
+    def __init__(self):
+        self.dtypes, self.checks = set(), {}
+        self.samples = self.passed = self.failed = self.skipped = 0
+        self.failures, self.missing = [], set()
+        self.entries = set()
+
+    def state(self):
+        if self.failures:
+            return "failed"
+        if not self.passed:
+            return "missing" if self.missing or not self.entries else "passed"
+        return "passed"
+
+
+class Results:
+    def __init__(self, wanted, names, options):
+        self.names = {name: Name() for name in wanted}
+        self.name_of = names
+        self.options = options
+        self.began = time.monotonic()
+        self.seconds = {}
+
+    def add(self, entry, dtype, answer):
+        """One entry and dtype, as a worker answered."""
+        name = self.names[self.name_of[entry]]
+        name.entries.add(entry)
+        self.seconds[entry] = self.seconds.get(entry, 0.0) + answer.get("seconds", 0.0)
+        if "missing" in answer:
+            name.missing.add(answer["missing"])
+            return
+        for outcome in answer["outcomes"]:
+            self.outcome(name, entry, dtype, outcome)
+
+    def outcome(self, name, entry, dtype, outcome):
+        if outcome["skipped"] or not outcome["samples"]:
+            name.skipped += bool(outcome["skipped"])
+            return
+        name.samples += outcome["samples"]
+        name.dtypes.add(dtype)
+        name.checks[outcome["check"]] = name.checks.get(outcome["check"], 0) + outcome["samples"]
+        if not outcome["failed"]:
+            name.passed += 1
+            return
+        name.failed += 1
+        failure = {"entry": entry, "dtype": dtype, **outcome}
+        if not (self.options.first_reason and name.failures):
+            print(f"FAIL {entry} {dtype} {outcome['check']} ({outcome['failed']} of {outcome['samples']}): "
+                  f"{outcome['reason']}\n     {outcome['sample']}", flush=True)
+        name.failures.append(failure)
+
+    # ---- the end ----
+    def finish(self):
+        """Writes what was asked for, prints the summary and gives the exit status."""
+        options = self.options
+        full = not (options.ops or options.sample or options.dtypes or options.checks)
+        target = options.json or (ROOT / "build" / "conformance.json" if full else None)
+        if target:
+            pathlib.Path(target).write_text(json.dumps(self.plain(), indent=1) + "\n", encoding="utf-8")
+        if options.report:
+            pathlib.Path(options.report).write_text(self.page(), encoding="utf-8")
+        states = self.states()
+        missing = states["missing"]
+        print(f"names: {len(states['passed'])} passed, {len(states['failed'])} failed, {len(missing)} missing; "
+              f"{time.monotonic() - self.began:.0f} s")
+        if states["failed"]:
+            print("failed: " + " ".join(states["failed"]))
+        passed = sum(n.passed for n in self.names.values())
+        failed = sum(n.failed for n in self.names.values())
+        skipped = sum(n.skipped for n in self.names.values()) + len(missing)
+        print(f"{passed} passed, {failed} failed, {skipped} skipped")
+        return 1 if failed or not passed else 0
+
+    def states(self):
+        found = {"passed": [], "failed": [], "missing": []}
+        for name, known in self.names.items():
+            found[known.state()].append(name)
+        return found
+
+    def plain(self):
+        return {name: {"state": known.state(), "samples": known.samples, "checks": known.checks,
+                       "dtypes": [d for d in ORDER if d in known.dtypes], "failures": known.failures,
+                       "missing": sorted(known.missing),
+                       "seconds": round(sum(self.seconds.get(e, 0.0) for e in known.entries), 2)}
+                for name, known in self.names.items()}
+
+    def page(self):
+        states = self.states()
+        exist = len(states["passed"]) + len(states["failed"])
+        samples = sum(n.samples for n in self.names.values())
+        share = 100.0 * len(states["passed"]) / exist if exist else 0.0
+        lines = [
+            "# Conformance with PyTorch's OpInfo", "",
+            "Generated by `build/peers/bin/python tests/conformance/opinfo.py --report docs/CONFORMANCE.md`; do not "
+            "edit.", "",
+            "Every op of the Python package is called with the samples of PyTorch's own op database and compared "
+            "with PyTorch on the CPU: results, first and second gradients, non-contiguous inputs, method, "
+            "in-place, operator and `out=` forms, inputs that must be refused, and distributions of what is "
+            "random.", "",
+            "| names | passed | failed | missing | calls compared |", "|---|---|---|---|---|",
+            f"| {len(self.names)} | {len(states['passed'])} | {len(states['failed'])} | {len(states['missing'])} | "
+            f"{samples} |", "",
+            f"Of the {exist} names that exist, {share:.1f} % pass.", ""]
+        if states["failed"]:
+            lines += ["## Failed", "", "| name | where | first reason | sample |", "|---|---|---|---|"]
+            for name in states["failed"]:
+                first = self.names[name].failures[0]
+                where = f"{first['check']} {SHORT.get(first['dtype'], first['dtype'])}"
+                lines.append(f"| `{name}` | {where} | {shown(first['reason'])} | {shown(first['sample'], 120)} |")
+            lines.append("")
+        lines += ["## Passed", "", "| name | calls | dtypes | checks |", "|---|---|---|---|"]
+        for name in states["passed"]:
+            known = self.names[name]
+            dtypes = " ".join(SHORT[d] for d in ORDER if d in known.dtypes)
+            lines.append(f"| `{name}` | {known.samples} | {dtypes} | {', '.join(known.checks)} |")
+        lines += ["", "## Missing", "", " ".join(f"`{name}`" for name in states["missing"]) or "None.", ""]
+        return "\n".join(lines)

@@ -1,0 +1,159 @@
+"""Carries values between torch and the package under test, both ways.
+
+A `Translator` belongs to one package (`cairn`, or torch itself when the harness is tested). It copies tensors
+with their strides and offset, keeps one object for a tensor that occurs twice, and remembers which tensors ask
+for a gradient. What has no counterpart (complex numbers, sparse layouts, other devices, modules) raises
+`Untranslatable`, and the caller leaves that sample out.
+"""
+import numbers
+
+import torch
+
+LARGEST = 1 << 28      # bytes of one storage; a sample beyond it is left out
+
+
+class Untranslatable(Exception):
+    """The value has no counterpart in the package under test."""
+
+
+def twin(tensor):
+    """A copy of a torch tensor over a storage of its own: same strides, offset and overlaps."""
+    tensor = tensor.detach()
+    if tensor.is_neg():
+        tensor = tensor.resolve_neg()
+    storage = tensor.untyped_storage()
+    if storage.nbytes() > LARGEST:
+        raise Untranslatable("a tensor too large to copy")
+    copy = torch.empty(0, dtype=tensor.dtype)
+    return copy.set_(storage.clone(), tensor.storage_offset(), tensor.shape, tensor.stride())
+
+
+def plain(tensor):
+    """Whether a torch tensor is one that any package of dense real tensors can hold."""
+    return (tensor.layout is torch.strided and tensor.device.type == "cpu" and not tensor.dtype.is_complex
+            and not tensor.is_quantized and not tensor.is_nested)
+
+
+def overlaps(tensor):
+    """Whether two elements share one place, so that the result of writing depends on the order."""
+    if tensor.numel() <= 1 or tensor.is_contiguous() or tensor.numel() > 100000:
+        return False
+    places = torch.zeros((), dtype=torch.int64)
+    for size, stride in zip(tensor.shape, tensor.stride()):
+        places = places.unsqueeze(-1) + torch.arange(size) * stride
+    return places.unique().numel() < tensor.numel()
+
+
+def dtype_name(value):
+    return str(value).rsplit(".", maxsplit=1)[-1]
+
+
+class Translator:
+    """Translates the values of one call; `pairs` lists (torch tensor, its translation) in the order met."""
+
+    def __init__(self, module):
+        self.module = module
+        self.pairs = []
+        self.seen = {}
+
+    # ---- there ----
+    def tensor(self, value):
+        if id(value) in self.seen:
+            return self.seen[id(value)]
+        if not plain(value) or not hasattr(self.module, dtype_name(value.dtype)):
+            raise Untranslatable(f"a tensor of {value.dtype}, {value.layout} on {value.device}")
+        copy = twin(value)
+        made = copy if self.module is torch else self.carried(copy)
+        if value.requires_grad:
+            made.requires_grad_(True)
+        self.seen[id(value)] = made
+        self.pairs.append((value, made))
+        return made
+
+    def carried(self, copy):
+        """The package's tensor over the memory of the copy; one that begins inside its storage stays so."""
+        if copy.storage_offset() == 0:
+            return self.module.from_dlpack(copy)
+        whole = torch.empty(0, dtype=copy.dtype).set_(copy.untyped_storage())
+        whole = self.module.from_dlpack(whole)
+        return whole.as_strided(tuple(copy.shape), copy.stride(), copy.storage_offset()).detach()
+
+    def callable(self, value):
+        """A function of torch becomes the function of the same name; a class of Python stays."""
+        if self.module is torch or value in (int, float, bool):
+            return value
+        path = getattr(value, "__module__", "") or ""
+        name = getattr(value, "__name__", "")
+        if path.startswith("torch") and name.isidentifier():
+            found = self.module
+            for part in [*path.split(".")[1:], name]:
+                found = getattr(found, part, None)
+            if found is not None:
+                return found
+        raise Untranslatable(f"a callable, {name or type(value).__name__}")
+
+    def value(self, value):
+        module = self.module
+        if isinstance(value, torch.Tensor):
+            return self.tensor(value)
+        if value is None or isinstance(value, (str, bool, int, float)) or value is Ellipsis:
+            return value
+        if isinstance(value, complex):
+            raise Untranslatable("a complex number")
+        if isinstance(value, torch.dtype):
+            return self.named(dtype_name(value), value)
+        if isinstance(value, torch.memory_format):
+            return self.named(dtype_name(value), value)
+        if isinstance(value, torch.layout):
+            if value is not torch.strided:
+                raise Untranslatable(f"the layout {value}")
+            return self.named("strided", value)
+        if isinstance(value, torch.device):
+            return module.device(str(value))
+        if isinstance(value, torch.Generator):
+            made = module.Generator()
+            made.manual_seed(value.initial_seed())
+            return made
+        if isinstance(value, slice):
+            return slice(self.value(value.start), self.value(value.stop), self.value(value.step))
+        if isinstance(value, torch.Size):
+            return value if module is torch else tuple(value)
+        if isinstance(value, tuple) and hasattr(value, "_fields"):
+            return type(value)(*map(self.value, value))
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(self.value, value)) if type(value) in (list, tuple) else tuple(
+                map(self.value, value))
+        if isinstance(value, dict):
+            return {key: self.value(v) for key, v in value.items()}
+        if isinstance(value, torch.nn.Module):
+            if module is torch:
+                return value
+            raise Untranslatable("a module")
+        if callable(value):
+            return self.callable(value)
+        if isinstance(value, (numbers.Number, range, set, frozenset)) or type(value).__module__ == "numpy":
+            return value
+        if module is torch:
+            return value
+        raise Untranslatable(f"a {type(value).__name__}")
+
+    def named(self, name, value):
+        if self.module is torch:
+            return value
+        found = getattr(self.module, name, None)
+        if found is None:
+            raise Untranslatable(str(value))
+        return found
+
+    def sample(self, sample):
+        """(input, args, kwargs) of an OpInfo sample."""
+        return self.value(sample.input), self.value(tuple(sample.args)), self.value(dict(sample.kwargs))
+
+    # ---- and back ----
+    def is_tensor(self, value):
+        return isinstance(value, self.module.Tensor)
+
+    def back(self, value):
+        """The torch copy of a tensor of the package, without history."""
+        value = value.detach()
+        return value.clone() if self.module is torch else torch.from_dlpack(value).clone()
