@@ -56,6 +56,7 @@ typedef struct cnpy_globals {
   PyObject *value_error;   /* ValueError and RuntimeError: torch raises now one, now the other */
   PyObject *memory_error;  /* OutOfMemoryError: RuntimeError and MemoryError */
   PyObject *dtypes[CN_DTYPE_COUNT];
+  void *methods, *attributes; /* the lists that TensorBase was made from */
   PyObject *named_repr; /* how a named tuple of results is printed */
   PyObject *owned; /* what the module keeps alive: the above and other types; NULL once the module is gone */
 } cnpy_globals;

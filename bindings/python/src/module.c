@@ -225,9 +225,10 @@ static PyObject *device_info(PyObject *module, PyObject *device)
   (void)module;
   if (cnpy_to_device(device, &id)) return NULL;
   if (cn_device_info_get(&i, id)) return cnpy_raise();
-  return Py_BuildValue("{s:s,s:s,s:i,s:i,s:K,s:K,s:d,s:d}", "name", i.name, "arch", i.arch, "units", i.units,
+  return Py_BuildValue("{s:s,s:s,s:i,s:i,s:K,s:K,s:d,s:d,s:(KKK)}", "name", i.name, "arch", i.arch, "units", i.units,
                        "threads", i.threads, "memory_total", (unsigned long long)i.memory_total, "memory_free",
-                       (unsigned long long)i.memory_free, "peak_gflops", i.peak_gflops, "peak_gbps", i.peak_gbps);
+                       (unsigned long long)i.memory_free, "peak_gflops", i.peak_gflops, "peak_gbps", i.peak_gbps, "cache",
+                       (unsigned long long)i.cache[0], (unsigned long long)i.cache[1], (unsigned long long)i.cache[2]);
 }
 
 static PyObject *op_names(PyObject *module, PyObject *unused)
@@ -289,19 +290,41 @@ static int add_all(PyObject *module)
   return cnpy_add_random(module) || cnpy_add_autograd(module) ? -1 : 0;
 }
 
-/* Types are made once; what Python made of them goes with the module, so that nothing is left at exit. */
-static void free_module(void *module)
+/* What the module owns refers back to it (methods have their globals), so the collector must see it: at exit nothing is
+ * left then. */
+static int traverse_module(PyObject *module, visitproc visit, void *arg)
+{
+  (void)module;
+  Py_VISIT(cnpy.owned);
+  return 0;
+}
+
+static int clear_module(PyObject *module)
 {
   (void)module;
   Py_CLEAR(cnpy.owned);
+  return 0;
+}
+
+static void free_module(void *module) { clear_module(module); }
+
+static int exec_module(PyObject *module)
+{
+  if (!cnpy.owned) return add_all(module);
+  cnpy_fail(PyExc_ImportError, "cairn is loaded already: one interpreter of a process can have it");
+  return -1;
 }
 
 PyMODINIT_FUNC PyInit__C(void);
 PyMODINIT_FUNC PyInit__C(void)
 {
-  static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "cairn._C", "The C half of cairn.", -1, NULL, NULL, NULL, NULL, free_module};
-  PyObject *module = PyModule_Create(&definition);
-  if (module && add_all(module)) Py_CLEAR(module);
-  return module;
+  static PyModuleDef_Slot slots[] = {{Py_mod_exec, (void *)exec_module}, {0, NULL}};
+  static PyModuleDef definition = {.m_base = PyModuleDef_HEAD_INIT,
+                                   .m_name = "cairn._C",
+                                   .m_doc = "The C half of cairn.",
+                                   .m_slots = slots,
+                                   .m_traverse = traverse_module,
+                                   .m_clear = clear_module,
+                                   .m_free = free_module};
+  return PyModuleDef_Init(&definition);
 }

@@ -303,7 +303,7 @@ static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)"What cairn.Tensor is made from."},
 };
 
-/* The methods and attributes of several files as one list; it lives as long as the type. */
+/* The methods and attributes of several files as one list. */
 static void *join(const void *const *parts, const size_t *counts, size_t nparts, size_t size)
 {
   size_t total = 1, at = 0;
@@ -344,8 +344,11 @@ int cnpy_add_tensor(PyObject *module)
   size_t n = OWN;
   memcpy(all, slots, sizeof slots);
   n += cnpy_operator_slots(all + n);
-  all[n++] = (PyType_Slot){Py_tp_methods, join(method_lists, method_counts, 5, sizeof(PyMethodDef))};
-  all[n++] = (PyType_Slot){Py_tp_getset, join(getset_lists, getset_counts, 2, sizeof(PyGetSetDef))};
+  cnpy.methods = join(method_lists, method_counts, 5, sizeof(PyMethodDef));
+  cnpy.attributes = join(getset_lists, getset_counts, 2, sizeof(PyGetSetDef));
+  if (!cnpy.methods || !cnpy.attributes) return -1;
+  all[n++] = (PyType_Slot){Py_tp_methods, cnpy.methods};
+  all[n++] = (PyType_Slot){Py_tp_getset, cnpy.attributes};
   all[n] = (PyType_Slot){0, NULL};
   PyType_Spec spec = {"cairn._C.TensorBase", sizeof(cnpy_tensor), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE, all};
   cnpy.tensor_base = cnpy_add_type(module, &spec);
