@@ -19,7 +19,7 @@ from .random import (Generator as Generator, default_generator as default_genera
                      set_rng_state)
 from . import (autograd as autograd, cuda as cuda, func as func, linalg as linalg, nn as nn, random as random, special
                as special, testing as testing, utils as utils, version as version)
-from ._forms_pw import *  # noqa: F401,F403
+from ._forms_pointwise import *  # noqa: F401,F403
 from ._forms_shape import *  # noqa: F401,F403
 from . import signal as signal
 from ._forms_linalg import *  # noqa: F401,F403

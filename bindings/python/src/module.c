@@ -227,8 +227,9 @@ static PyObject *device_info(PyObject *module, PyObject *device)
   if (cn_device_info_get(&i, id)) return cnpy_raise();
   return Py_BuildValue("{s:s,s:s,s:i,s:i,s:K,s:K,s:d,s:d,s:(KKK)}", "name", i.name, "arch", i.arch, "units", i.units,
                        "threads", i.threads, "memory_total", (unsigned long long)i.memory_total, "memory_free",
-                       (unsigned long long)i.memory_free, "peak_gflops", i.peak_gflops, "peak_gbps", i.peak_gbps, "cache",
-                       (unsigned long long)i.cache[0], (unsigned long long)i.cache[1], (unsigned long long)i.cache[2]);
+                       (unsigned long long)i.memory_free, "peak_gflops", i.peak_gflops, "peak_gbps", i.peak_gbps,
+                       "cache", (unsigned long long)i.cache[0], (unsigned long long)i.cache[1],
+                       (unsigned long long)i.cache[2]);
 }
 
 static PyObject *op_names(PyObject *module, PyObject *unused)
@@ -245,7 +246,8 @@ static PyObject *op_names(PyObject *module, PyObject *unused)
 }
 
 static PyMethodDef functions[] = {
-    {"_set_classes", set_classes, METH_VARARGS, "What is written in Python: Tensor, Size, a printer of named tuples."},
+    {"_set_classes", set_classes, METH_VARARGS,
+     "What is written in Python: Tensor, Size, a printer of named tuples."},
     {"set_num_threads", set_num_threads, METH_O, "set_num_threads(n)\n--\n\nThreads that ops of this process use."},
     {"get_num_threads", get_num_threads, METH_NOARGS,
      "get_num_threads()\n--\n\nThreads that ops of this process use."},
@@ -265,8 +267,8 @@ static PyMethodDef functions[] = {
     {"_device_count", device_count, METH_VARARGS, "Devices of a backend that can be used here."},
     {"_device_sync", device_sync, METH_O, "Waits for all work of a device."},
     {"_device_memory", device_memory, METH_O, "Bytes that tensors hold on a device: allocated, and the peak."},
-  {"_device_memory_reset_peak", device_memory_reset_peak, METH_O, "The peak starts again from now."},
-  {"_device_info", device_info, METH_O, "Name, architecture, units, memory and peaks of a device."},
+    {"_device_memory_reset_peak", device_memory_reset_peak, METH_O, "The peak starts again from now."},
+    {"_device_info", device_info, METH_O, "Name, architecture, units, memory and peaks of a device."},
     {"_op_names", op_names, METH_NOARGS, "The names of all ops in the table."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,6 +1,4 @@
-"""nn.functional's activations, dropouts and losses of margins in torch's forms: with `inplace` as an argument, and with
-the old size_average and reduce.
-"""
+"""The losses of torch.nn.functional: torch still takes size_average and reduce."""
 from __future__ import annotations
 
 import builtins
@@ -8,113 +6,92 @@ from typing import Any, Callable
 
 from .. import _C
 
+__all__ = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "cross_entropy", "nll_loss",
+           "binary_cross_entropy", "binary_cross_entropy_with_logits", "poisson_nll_loss", "gaussian_nll_loss",
+           "hinge_embedding_loss", "margin_ranking_loss", "cosine_embedding_loss", "soft_margin_loss",
+           "multi_margin_loss", "multilabel_margin_loss", "multilabel_soft_margin_loss", "triplet_margin_loss",
+           "triplet_margin_with_distance_loss", "ctc_loss"]
 
-def _reduction(size_average: Any, reduce: Any, reduction: str) -> str:
+
+def _reduction(size_average: Any, reduce: Any, reduction: str, allowed: tuple = ("none", "mean", "sum")) -> str:
     if size_average is not None or reduce is not None:
         mean, some = size_average is not False, reduce is not False
         return "mean" if mean and some else "sum" if some else "none"
-    if reduction not in ("none", "mean", "sum"):
+    if reduction not in allowed:
         raise ValueError("%s is not a valid value for reduction" % reduction)
     return reduction
 
 
-def _write(input: Any, made: Any, inplace: builtins.bool) -> Any:
-    return input.copy_(made) if inplace else made
+def mse_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+             weight: Any = None) -> Any:
+    """The mean square of the difference."""
+    how = _reduction(size_average, reduce, reduction)
+    if weight is None:
+        return _C.mse_loss(input, target, how)
+    if weight.shape != input.shape:
+        raise ValueError("Weights and input must have the same size.")
+    terms = weight * _C.mse_loss(input, target, "none")
+    return terms if how == "none" else terms.sum() if how == "sum" else terms.sum() / weight.sum()
 
 
-def _run(op: Any, input: Any, args: tuple, inplace: builtins.bool) -> Any:
-    """In place straight into the input where no gradient looks at it."""
-    if not inplace:
-        return op(input, *args)
-    return op(input, *args, out=input) if not input.requires_grad else input.copy_(op(input.clone(), *args))
+def l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+            weight: Any = None) -> Any:
+    """The mean distance."""
+    how = _reduction(size_average, reduce, reduction)
+    if weight is None:
+        return _C.l1_loss(input, target, how)
+    terms = weight * _C.l1_loss(input, target, "none")
+    return terms if how == "none" else terms.sum() if how == "sum" else terms.sum() / weight.sum()
 
 
-# ---- activations ----
-
-def celu(input: Any, alpha: builtins.float = 1.0, inplace: builtins.bool = False) -> Any:
-    """The element where positive, alpha (exp(x / alpha) - 1) elsewhere."""
-    return _run(_C.celu, input, (alpha,), inplace)
-
-
-def selu(input: Any, inplace: builtins.bool = False) -> Any:
-    """elu with the alpha and scale that keep mean 0 and variance 1."""
-    return _run(_C.selu, input, (), inplace)
+def smooth_l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+                   beta: builtins.float = 1.0) -> Any:
+    """Square near zero, distance beyond beta."""
+    return _C.smooth_l1_loss(input, target, _reduction(size_average, reduce, reduction), beta)
 
 
-def threshold(input: Any, threshold: builtins.float, value: builtins.float, inplace: builtins.bool = False) -> Any:
-    """The element where above threshold, value elsewhere."""
-    return _run(_C.threshold, input, (threshold, value), inplace)
+def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: builtins.float = 1.0,
+               weight: Any = None) -> Any:
+    """Half the square near zero, distance beyond delta."""
+    if weight is None:
+        return _C.huber_loss(input, target, _reduction(None, None, reduction), delta)
+    terms = weight * _C.huber_loss(input, target, "none", delta)
+    return terms if reduction == "none" else terms.sum() if reduction == "sum" else terms.mean()
 
 
-def rrelu(input: Any, lower: builtins.float = 1.0 / 8, upper: builtins.float = 1.0 / 3,
-          training: builtins.bool = False, inplace: builtins.bool = False) -> Any:
-    """The element where positive, elsewhere times a slope drawn from [lower, upper), or their mean."""
-    return _write(input, _C.rrelu(input.clone() if inplace and input.requires_grad else input, lower, upper, training),
-                  inplace)
+def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
+           log_target: builtins.bool = False) -> Any:
+    """Kullback-Leibler divergence of target from exp(input)."""
+    how = _reduction(size_average, reduce, reduction, ("none", "mean", "sum", "batchmean"))
+    return _C.kl_div(input, target, how, log_target)
 
 
-def celu_(input: Any, alpha: builtins.float = 1.0) -> Any:
-    """In place. See celu."""
-    return celu(input, alpha, True)
+def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any = None,
+                  ignore_index: builtins.int = -100, reduce: Any = None, reduction: str = "mean",
+                  label_smoothing: builtins.float = 0.0) -> Any:
+    """Cross entropy of scores and class numbers, or probabilities."""
+    return _C.cross_entropy(input, target, weight, ignore_index, _reduction(size_average, reduce, reduction),
+                            label_smoothing)
 
 
-def selu_(input: Any) -> Any:
-    """In place. See selu."""
-    return selu(input, True)
+def nll_loss(input: Any, target: Any, weight: Any = None, size_average: Any = None, ignore_index: builtins.int = -100,
+             reduce: Any = None, reduction: str = "mean") -> Any:
+    """Negative log likelihood: minus the log-probability of the class."""
+    return _C.nll_loss(input, target, weight, ignore_index, _reduction(size_average, reduce, reduction))
 
 
-def threshold_(input: Any, threshold: builtins.float, value: builtins.float) -> Any:
-    """In place. See threshold."""
-    return _run(_C.threshold, input, (threshold, value), True)
+def binary_cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
+                         reduction: str = "mean") -> Any:
+    """Cross entropy of probabilities."""
+    return _C.binary_cross_entropy(input, target, weight, _reduction(size_average, reduce, reduction))
 
 
-def rrelu_(input: Any, lower: builtins.float = 1.0 / 8, upper: builtins.float = 1.0 / 3,
-           training: builtins.bool = False) -> Any:
-    """In place. See rrelu."""
-    return rrelu(input, lower, upper, training, True)
+def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None, size_average: Any = None,
+                                     reduce: Any = None, reduction: str = "mean", pos_weight: Any = None) -> Any:
+    """binary_cross_entropy of sigmoid(input), without its loss of precision."""
+    return _C.binary_cross_entropy_with_logits(input, target, weight, _reduction(size_average, reduce, reduction),
+                                               pos_weight)
 
-
-# ---- dropouts ----
-
-def _drop(op: Any, input: Any, p: builtins.float, training: builtins.bool, inplace: builtins.bool) -> Any:
-    if p < 0 or p > 1:
-        raise ValueError("dropout probability has to be between 0 and 1, but got %s" % p)
-    return _write(input, op(input, p, training), inplace)
-
-
-def dropout1d(input: Any, p: builtins.float = 0.5, training: builtins.bool = True,
-              inplace: builtins.bool = False) -> Any:
-    """Sets whole channels of (N, C, L) or (C, L) to zero with probability p, and scales the others."""
-    if input.dim() not in (2, 3):
-        raise RuntimeError("dropout1d: Expected 2D or 3D input, but received a %dD input." % input.dim())
-    return _drop(_C.dropout1d, input, p, training, inplace)
-
-
-def dropout2d(input: Any, p: builtins.float = 0.5, training: builtins.bool = True,
-              inplace: builtins.bool = False) -> Any:
-    """Sets whole channels of (N, C, H, W) to zero with probability p, and scales the others."""
-    return _drop(_C.dropout2d, input, p, training, inplace)
-
-
-def dropout3d(input: Any, p: builtins.float = 0.5, training: builtins.bool = True,
-              inplace: builtins.bool = False) -> Any:
-    """Sets whole channels of (N, C, D, H, W) or (C, D, H, W) to zero with probability p, and scales the others."""
-    return _drop(_C.dropout3d, input, p, training, inplace)
-
-
-def alpha_dropout(input: Any, p: builtins.float = 0.5, training: builtins.bool = False,
-                  inplace: builtins.bool = False) -> Any:
-    """Sets elements to SELU's lower limit with probability p, and keeps mean and variance."""
-    return _drop(_C.alpha_dropout, input, p, training, inplace)
-
-
-def feature_alpha_dropout(input: Any, p: builtins.float = 0.5, training: builtins.bool = False,
-                          inplace: builtins.bool = False) -> Any:
-    """alpha_dropout of whole channels."""
-    return _drop(_C.feature_alpha_dropout, input, p, training, inplace)
-
-
-# ---- losses ----
 
 def poisson_nll_loss(input: Any, target: Any, log_input: builtins.bool = True, full: builtins.bool = False,
                      size_average: Any = None, eps: builtins.float = 1e-8, reduce: Any = None,
@@ -219,7 +196,3 @@ def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: A
     """Connectionist temporal classification loss of log_softmax over time."""
     return _C.ctc_loss(log_probs, targets, _lengths(input_lengths), _lengths(target_lengths), blank,
                        _reduction(None, None, reduction), zero_infinity)
-
-
-__all__ = [_name for _name in globals() if not _name.startswith("_") and _name not in
-           ("annotations", "builtins", "Any", "Callable")]

@@ -9,7 +9,7 @@ from typing import Any
 from . import _C
 from ._forms import _public
 from ._tensor import Tensor
-from .nn._pw import celu_, rrelu_, selu_, threshold_
+from .nn._activations import celu_, rrelu_, selu_, threshold_
 
 
 @_public
