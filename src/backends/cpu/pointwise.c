@@ -19,6 +19,7 @@
 #include "tensor/tensor.h"
 
 enum { BLOCK = 512, SLOTS = 12, GRAIN = 32768 };
+enum { ROOM = BLOCK * 8 + 320 }; /* of a block: not a multiple of 4096, where loads wait for stores of the same offset */
 
 typedef struct plan {
   const cn_call *c;
@@ -135,7 +136,7 @@ static void run_steps(const plan *pl, const void **value, char *const *out, cons
   for (int i = 0; i < p->nstep; i++) {
     const cni_step *s = &p->steps[i];
     const void *a = value[s->arg[0]], *b = value[s->arg[1]], *c = value[s->arg[2]];
-    void *y = r->slots + (size_t)p->slot[i] * BLOCK * 8;
+    void *y = r->slots + (size_t)p->slot[i] * ROOM;
     for (int k = 0; k < p->nout; k++) /* straight into the result where it needs no conversion */
       if (p->out[k] == first + i && !pl->store[k] && stride[k] == (int64_t)pl->size) y = out[k];
     if (pl->checks_zero && cni_prim_divides(s->prim) && has_zero(b, n)) {
@@ -152,23 +153,23 @@ static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *pa
 {
   const plan *pl = payload;
   const cni_program *p = pl->p;
-  char stack[(CNI_PROG_INPUTS + SLOTS) * BLOCK * 8] __attribute__((aligned(64)));
+  char stack[(CNI_PROG_INPUTS + SLOTS) * ROOM] __attribute__((aligned(64)));
   char *at = stack;
   const void *value[256];
   rooms r = {stack, NULL, NULL};
-  size_t need = (size_t)(p->nin + p->nconst + p->nslots) * BLOCK * 8;
+  size_t need = (size_t)(p->nin + p->nconst + p->nslots) * ROOM;
   bool heap = need > sizeof stack;
   if (heap && !(at = r.inputs = cni_alloc(need))) return;
   int64_t block = n < BLOCK ? n : BLOCK;
-  r.consts = at + (size_t)p->nin * BLOCK * 8;
-  r.slots = r.consts + (size_t)p->nconst * BLOCK * 8;
+  r.consts = at + (size_t)p->nin * ROOM;
+  r.slots = r.consts + (size_t)p->nconst * ROOM;
   for (int i = 0; i < p->nconst; i++) {
-    value[p->nin + i] = r.consts + (size_t)i * BLOCK * 8;
-    splat(r.consts + (size_t)i * BLOCK * 8, pl->compute, pl->consts[i], block);
+    value[p->nin + i] = r.consts + (size_t)i * ROOM;
+    splat(r.consts + (size_t)i * ROOM, pl->compute, pl->consts[i], block);
   }
   for (int i = 0; i < p->nin; i++) { /* one value for the whole row */
     if (stride[p->nout + i] != 0) continue;
-    char *room = r.inputs + (size_t)i * BLOCK * 8;
+    char *room = r.inputs + (size_t)i * ROOM;
     if (pl->load[i]) pl->load[i](room, ptr[p->nout + i], 1);
     else memcpy(room, ptr[p->nout + i], pl->size);
     repeat(room, pl->size, block);
@@ -181,7 +182,7 @@ static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *pa
     for (int i = 0; i < p->nin; i++) {
       int64_t step = stride[p->nout + i];
       if (step)
-        value[i] = load_block(pl, i, ptr[p->nout + i] + done * step, step, m, r.inputs + (size_t)i * BLOCK * 8);
+        value[i] = load_block(pl, i, ptr[p->nout + i] + done * step, step, m, r.inputs + (size_t)i * ROOM);
     }
     run_steps(pl, value, out, stride, &r, m);
   }
