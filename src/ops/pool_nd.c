@@ -159,6 +159,7 @@ static cn_tensor *volume_index(cn_tensor *deep, cn_tensor *plane, int64_t area)
 static cn_tensor *max_volumes(cn_tensor *x, const windows *w, cn_tensor **index)
 {
   cn_tensor *plane_index = NULL, *depth_index = NULL;
+  if (!x) return NULL;
   int64_t area = x->d.shape[x->d.ndim - 1] * x->d.shape[x->d.ndim - 2];
   cn_tensor *planes = max_images(planes_of(x), w, 1, &plane_index);
   cn_tensor *y = max_images(depths_of(planes), w, -1, &depth_index);

@@ -305,8 +305,8 @@ static int pixel_shuffle_decompose(cn_call *c)
   for (int i = 0; i < n; i++) order[i] = i;
   for (int i = 0; i < 5; i++) order[n + i] = n + moved[i];
   cn_tensor *x = cn_permute(cn_reshape(c->in[0], shape, (size_t)n + 5), order, (size_t)n + 5);
-  shape[n + 1] = d->shape[n + 1] * r;
-  shape[n + 2] = d->shape[n + 2] * r;
+  if (__builtin_mul_overflow(split[3], r, &shape[n + 1]) || __builtin_mul_overflow(split[4], r, &shape[n + 2]))
+    return cn_call_fail(c, CN_ERR_SHAPE, "the result is too large");
   c->out[0] = cn_reshape(x, shape, (size_t)n + 3);
   return cn_err();
 }
@@ -329,7 +329,8 @@ static int pixel_unshuffle_decompose(cn_call *c)
   for (int i = 0; i < n; i++) order[i] = i;
   for (int i = 0; i < 5; i++) order[n + i] = n + moved[i];
   cn_tensor *x = cn_permute(cn_reshape(c->in[0], shape, (size_t)n + 5), order, (size_t)n + 5);
-  shape[n] = d->shape[n] * r * r;
+  if (__builtin_mul_overflow(r, r, &shape[n]) || __builtin_mul_overflow(shape[n], split[0], &shape[n]))
+    return cn_call_fail(c, CN_ERR_SHAPE, "the result has too many channels");
   shape[n + 1] = split[1];
   shape[n + 2] = split[3];
   c->out[0] = cn_reshape(x, shape, (size_t)n + 3);

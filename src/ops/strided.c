@@ -21,6 +21,22 @@ static int as_strided_decompose(cn_call *c)
 
 enum { FROM_SIZE = 1, FROM_STRIDE, FROM_OFFSET, FROM_OWN_STRIDE, FROM_OWN_OFFSET }; /* parameters of as_strided_from */
 
+/* The layout the input is said to have: one that memory can hold, since gradients make room for what it reaches. */
+static bool own_layout_fits(const cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  const cn_value *stride = &c->args[FROM_OWN_STRIDE];
+  const int64_t most = INT64_MAX / 64;
+  int64_t offset = cni_arg_int(c->args, FROM_OWN_OFFSET), first = offset, last = offset, step;
+  if (stride->n != x->ndim || offset < 0 || offset > most) return false;
+  for (int i = 0; x->numel && i < x->ndim; i++) {
+    if (__builtin_mul_overflow(x->shape[i] - 1, stride->u.is[i], &step) || step > most || step < -most) return false;
+    *(step < 0 ? &first : &last) += step;
+    if (first < 0 || last > most) return false;
+  }
+  return true;
+}
+
 static int as_strided_from_infer(cn_call *c)
 {
   const cn_tensor *x = c->in[0];
@@ -37,8 +53,10 @@ static int as_strided_from_infer(cn_call *c)
              __builtin_add_overflow(last, step, &last))
       return cn_call_fail(c, CN_ERR_SHAPE, "the strides are too large");
   }
+  if (!own_layout_fits(c)) return cn_call_fail(c, CN_ERR_VALUE, "own_stride and own_offset are of no such input");
   int64_t room = (int64_t)(x->storage->size / cni_dtype_size(x->d.dtype));
-  if (offset < 0 || (!empty && last >= room))
+  bool beyond = empty ? offset > room && offset > x->offset : last >= room; /* an empty input may itself lie beyond */
+  if (offset < 0 || beyond)
     return cn_call_fail(c, CN_ERR_INDEX, "reaches element %lld of memory that holds %lld", (long long)last,
                         (long long)room);
   return cn_call_view(c, 0, 0, size->n, size->u.is, stride->u.is, offset - x->offset);
@@ -62,7 +80,7 @@ static cn_tensor *places(int ndim, const int64_t *shape, const int64_t *strides,
   int64_t numel = cni_numel(ndim, shape);
   cn_tensor *at = cn_full_with(shape, (size_t)ndim, (double)offset,
                                &(cn_full_opts){.size = sizeof(cn_full_opts), .dtype = CN_I64, .device = device});
-  for (int i = 0; i < ndim; i++) {
+  for (int i = 0; i < ndim && numel; i++) {
     cn_arange_opts o = {.size = sizeof o, .dtype = CN_I64, .device = device};
     int64_t own[CN_MAX_DIMS];
     for (int k = 0; k < ndim; k++) own[k] = k == i ? shape[i] : 1;

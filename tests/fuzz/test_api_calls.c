@@ -177,11 +177,13 @@ static void run_call(const cn_op *op)
     if (status) check_error(status, "call");
     else count_worked();
     CHECK(status || n <= RESULTS, "%zu results", n);
-    for (size_t i = 0; !status && i < n; i++) look_at(out[i]);
+    bool fewer = !strcmp(call.info.name, "multi_head_attention"); /* gives no weights unless asked */
+    for (size_t i = 0; !status && i < n; i++)
+      if (out[i] || i == 0 || !fewer) look_at(out[i]);
     cn_err_clear();
     if (!status && n && call.traced) compare_traced(out[0]);
     for (size_t i = 0; !status && i < n; i++) {
-      if (call.grad) go_backward(out[i]);
+      if (call.grad && out[i]) go_backward(out[i]);
       cn_release(out[i]);
     }
   } else {

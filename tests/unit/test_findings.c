@@ -76,6 +76,22 @@ static void test_types_that_programs_do_not_take(void **state)
   fails(CN_ERR_SHAPE);
 }
 
+static void test_dtypes_that_are_none(void **state)
+{
+  (void)state;
+  const cn_dtype none = (cn_dtype)(CN_DTYPE_COUNT + 1);
+  assert_null(cn_view_dtype(cn_ones(CN_SHAPE(2)), none));
+  fails(CN_ERR_DTYPE);
+  assert_null(cn_blackman_window(6, .dtype = none));
+  fails(CN_ERR_DTYPE);
+  assert_null(cn_logspace(0, 1, 3, .dtype = none));
+  fails(CN_ERR_DTYPE);
+  assert_null(cn_linalg_matrix_norm(cn_ones(CN_SHAPE(2, 2)), .dtype = none));
+  fails(CN_ERR_DTYPE);
+  assert_null(cn_lp_pool3d(cn_ones(CN_SHAPE(1, 2, 2, 2), .dtype = CN_BOOL), -(double)INFINITY, CN_SHAPE(1, 1, 1)));
+  fails(CN_ERR_DTYPE);
+}
+
 static void test_signatures_out_of_bounds(void **state)
 {
   (void)state;
@@ -183,6 +199,38 @@ static void test_empty_and_scalar_corners(void **state)
   assert_int_equal(cn_backward(cn_sum(cn_index_select(empty, 0, cn_full(CN_SHAPE(3), 9, .dtype = CN_I64)))), 0);
 }
 
+static void test_scales_that_do_not_fit(void **state)
+{
+  (void)state;
+  cn_tensor *x = cn_ones(CN_SHAPE(2, 4)), *y = cn_resample(x, 1, 7, "linear", false, 0.5, true);
+  assert_int_equal(cn_numel(y), 14); /* only the first two places lie in the input */
+  y = cn_resample(x, 1, 7, "nearest", false, 5e-324, false);
+  assert_float_equal(total(y), 14, 0);
+}
+
+static void test_layouts_of_no_memory(void **state)
+{
+  (void)state;
+  cn_tensor *x = cn_ones(CN_SHAPE(4, 2)), *empty = cn_slice(cn_slice(x, 0, 4, CN_NONE), 1, 2, CN_NONE);
+  assert_null(cn_as_strided_from(x, CN_SHAPE(0), CN_SHAPE(1), (int64_t)1 << 62, CN_SHAPE(2, 1), 0));
+  fails(CN_ERR_INDEX);
+  assert_null(cn_as_strided_from(x, CN_SHAPE(2), CN_SHAPE(1), 0, CN_SHAPE(INT64_MAX, 1), 0));
+  fails(CN_ERR_VALUE);
+  assert_null(cn_as_strided_from(x, CN_SHAPE(2), CN_SHAPE(1), 0, CN_SHAPE(1), 0)); /* one stride for two dims */
+  fails(CN_ERR_VALUE);
+  assert_non_null(cn_as_strided(empty, CN_SHAPE(0), CN_SHAPE(1), CN_NONE)); /* at element 10 of 8 */
+}
+
+static void test_many_empty_rows(void **state)
+{
+  (void)state;
+  cn_tensor *y = NULL, *indices = NULL, *x = cn_ones(CN_SHAPE(2, 6, 6, 1));
+  assert_int_equal(cn_adaptive_max_pool2d_with_indices(&y, &indices, x, CN_SHAPE(INT32_MAX, 0)), 0); /* at once */
+  assert_int_equal(cn_numel(y), 0);
+  assert_null(cn_pixel_unshuffle(cn_ones(CN_SHAPE(4, 0, 0)), (int64_t)1 << 32)); /* 2^66 channels */
+  fails(CN_ERR_SHAPE);
+}
+
 /* ---- gradients ---- */
 
 static cn_tensor *sum_hook(cn_tensor *grad, void *payload)
@@ -199,6 +247,19 @@ static void test_hook_of_another_shape(void **state)
   assert_true(cn_backward(cn_sum(cn_exp(x))) < 0);
   fails(CN_ERR_SHAPE);
   assert_null(cn_grad_of(x));
+}
+
+static void test_tolerances_widen_a_batch(void **state)
+{
+  (void)state;
+  cn_tensor *x = cn_requires_grad(cn_eye(2, 2), true), *atol = leaf(3, 0.5);
+  cn_tensor *y = cn_linalg_pinv(x, .atol = atol);
+  assert_int_equal(cn_ndim(y), 3);
+  assert_int_equal(cn_shape(y)[0], 3);
+  assert_int_equal(cn_backward(cn_sum(y)), 0);
+  assert_float_equal(total(cn_grad_of(x)), -12, 1e-5);
+  y = cn_linalg_pinv(cn_eye(2, 2), .atol = atol); /* only what gets no gradient wants one */
+  assert_int_equal(cn_backward(cn_sum(y)), 0);
 }
 
 /* ---- graphs ---- */
@@ -263,6 +324,7 @@ int main(void)
       TEST(test_status_is_the_error),
       TEST(test_kinds_of_numbers),
       TEST(test_types_that_programs_do_not_take),
+      TEST(test_dtypes_that_are_none),
       TEST(test_signatures_out_of_bounds),
       TEST(test_several_results_not_in_place),
       TEST(test_constants_end_a_history),
@@ -271,7 +333,11 @@ int main(void)
       TEST(test_windows_of_padding_only),
       TEST(test_gradients_nobody_asked_for),
       TEST(test_empty_and_scalar_corners),
+      TEST(test_scales_that_do_not_fit),
+      TEST(test_layouts_of_no_memory),
+      TEST(test_many_empty_rows),
       TEST(test_hook_of_another_shape),
+      TEST(test_tolerances_widen_a_batch),
       TEST(test_tensors_without_value),
       TEST(test_texts_of_graphs),
   };

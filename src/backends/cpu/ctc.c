@@ -21,6 +21,8 @@ typedef struct ctc {
   cn_desc grad, out; /* (N); (T, N, C) */
   int64_t blank, longest; /* longest: labels of a sequence */
   bool zero_infinity;
+  double *room; /* `each` numbers for every sequence: made by the caller, so that ranges never run out of memory */
+  int64_t each;
 } ctc;
 
 static double read_float(const cn_desc *d, int64_t at)
@@ -75,13 +77,10 @@ static double run_forward(const ctc *p, int64_t n, double *alpha)
 static void forward_range(int64_t begin, int64_t end, void *payload)
 {
   const ctc *p = payload;
-  size_t bytes = (size_t)(p->x.shape[0] * (2 * p->longest + 1) + 1) * sizeof(double);
-  double *alpha = cni_alloc(bytes);
-  for (int64_t n = begin; alpha && n < end; n++) {
-    double loss = run_forward(p, n, alpha);
+  for (int64_t n = begin; n < end; n++) {
+    double loss = run_forward(p, n, p->room + n * p->each);
     write_float(&p->out, n * p->out.strides[0], p->zero_infinity && loss == INFINITY ? 0 : loss);
   }
-  cni_free(alpha, bytes);
 }
 
 /* ---- backward ---- */
@@ -134,11 +133,10 @@ static void backward_range(int64_t begin, int64_t end, void *payload)
 {
   const ctc *p = payload;
   int64_t states = 2 * p->longest + 1, steps = p->x.shape[0];
-  size_t bytes = (size_t)((steps + 2) * states + p->x.shape[2]) * sizeof(double);
-  double *alpha = cni_alloc(bytes);
-  for (int64_t n = begin; alpha && n < end; n++)
+  for (int64_t n = begin; n < end; n++) {
+    double *alpha = p->room + n * p->each;
     run_backward(p, n, alpha, alpha + steps * states, alpha + (steps + 2) * states);
-  cni_free(alpha, bytes);
+  }
 }
 
 /* ---- arguments ---- */
@@ -184,6 +182,23 @@ static int read_sequences(const cn_call *c, ctc *p, int first, int64_t *room)
   return CN_OK;
 }
 
+/* Runs a range function over all sequences, with room for two more time steps and a number per class: what the
+ * gradient wants. */
+static int run_ranges(ctc *p, cni_range_fn each)
+{
+  int64_t states, all;
+  if (__builtin_mul_overflow(p->x.shape[0] + 2, 2 * p->longest + 1, &states) ||
+      __builtin_add_overflow(states, p->x.shape[2], &p->each) ||
+      __builtin_mul_overflow(p->each, p->x.shape[1] * (int64_t)sizeof(double), &all))
+    return cni_fail(CN_ERR_MEMORY, "ctc_rows: the ways of %lld sequences do not fit in memory",
+                    (long long)p->x.shape[1]);
+  p->room = cni_alloc((size_t)all + 1);
+  if (!p->room) return CN_ERR_MEMORY;
+  cni_parallel_for(p->x.shape[1], 1, each, p);
+  cni_free(p->room, (size_t)all + 1);
+  return cn_err();
+}
+
 static int run(cn_call *c, int first, cni_range_fn each)
 {
   const cn_desc *x = cn_desc_of(c->in[first]);
@@ -194,9 +209,9 @@ static int run(cn_call *c, int first, cni_range_fn each)
   int64_t *room = cni_alloc(bytes);
   if (!room) return CN_ERR_MEMORY;
   int status = read_sequences(c, &p, first, room);
-  if (!status) cni_parallel_for(x->shape[1], 1, each, &p);
+  if (!status) status = run_ranges(&p, each);
   cni_free(room, bytes);
-  return status ? status : cn_err();
+  return status;
 }
 
 static int ctc_rows_kernel(cn_call *c) { return run(c, 0, forward_range); }

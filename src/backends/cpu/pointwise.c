@@ -19,7 +19,8 @@
 #include "tensor/tensor.h"
 
 enum { BLOCK = 512, SLOTS = 12, GRAIN = 32768 };
-enum { ROOM = BLOCK * 8 + 320 }; /* of a block: not a multiple of 4096, where loads wait for stores of the same offset */
+/* Of a block in memory. Not a multiple of 4096: loads would wait for stores to the same offset of a page. */
+enum { ROOM = BLOCK * 8 + 320 };
 
 typedef struct plan {
   const cn_call *c;

@@ -114,6 +114,7 @@ static int run(cn_call *c, job *j, const cn_desc *x, const cn_desc *y, const cn_
   p->w = x->shape[x->ndim - 1];
   p->oh = y->shape[y->ndim - 2];
   p->ow = y->shape[y->ndim - 1];
+  if (y->numel == 0) p->oh = p->ow = 0; /* many empty rows are no work either */
   int status = pack(&j->x, x, compute, !back);
   if (!status) status = pack(&j->y, y, compute, back);
   if (!status && index) status = pack(&j->index, index, CN_I64, back);
