@@ -55,10 +55,10 @@ static int as_strided_from_infer(cn_call *c)
   }
   if (!own_layout_fits(c)) return cn_call_fail(c, CN_ERR_VALUE, "own_stride and own_offset are of no such input");
   int64_t room = (int64_t)(x->storage->size / cni_dtype_size(x->d.dtype));
-  bool beyond = empty ? offset > room && offset > x->offset : last >= room; /* an empty input may itself lie beyond */
-  if (offset < 0 || beyond)
+  if (offset < 0 || (!empty && last >= room))
     return cn_call_fail(c, CN_ERR_INDEX, "reaches element %lld of memory that holds %lld", (long long)last,
                         (long long)room);
+  if (empty) offset = x->offset; /* a view of nothing may lie anywhere: it stays where the input is */
   return cn_call_view(c, 0, 0, size->n, size->u.is, stride->u.is, offset - x->offset);
 }
 

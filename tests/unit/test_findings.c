@@ -212,8 +212,8 @@ static void test_layouts_of_no_memory(void **state)
 {
   (void)state;
   cn_tensor *x = cn_ones(CN_SHAPE(4, 2)), *empty = cn_slice(cn_slice(x, 0, 4, CN_NONE), 1, 2, CN_NONE);
-  assert_null(cn_as_strided_from(x, CN_SHAPE(0), CN_SHAPE(1), (int64_t)1 << 62, CN_SHAPE(2, 1), 0));
-  fails(CN_ERR_INDEX);
+  cn_tensor *nothing = cn_as_strided_from(x, CN_SHAPE(0), CN_SHAPE(1), (int64_t)1 << 62, CN_SHAPE(2, 1), 0);
+  assert_true(nothing && cn_numel(nothing) == 0); /* has no element there, nor anywhere */
   assert_null(cn_as_strided_from(x, CN_SHAPE(2), CN_SHAPE(1), 0, CN_SHAPE(INT64_MAX, 1), 0));
   fails(CN_ERR_VALUE);
   assert_null(cn_as_strided_from(x, CN_SHAPE(2), CN_SHAPE(1), 0, CN_SHAPE(1), 0)); /* one stride for two dims */

@@ -322,6 +322,7 @@ static void test_values_on_two_devices(void **state)
 {
   (void)state;
   cn_device mirror = cn_device_find("mirror");
+  cn_scope *scope = cn_scope_begin();
   cn_tensor *x = cn_arange(0, 100, .dtype = CN_F32), *want, *have;
   x = cn_true_divide(x, cn_int(100));
   cn_graph *g = cn_trace(moves_fn, 1, &x, 1, &mirror);
@@ -330,6 +331,8 @@ static void test_values_on_two_devices(void **state)
   assert_int_equal(cn_graph_run(&have, g, &x), 0);
   assert_true(cn_item(cn_all(cn_eq(want, have))) > 0);
   cn_graph_free(g);
+  cn_scope_end(scope);
+  assert_int_equal(cn_device_sync(mirror), 0); /* memory is given back in the queue's order */
 }
 
 /* ---- numbers that differ between sizes ---- */
