@@ -11,13 +11,7 @@
 #include "families.h"
 #include "pointwise.h"
 
-#define CHECKED_PROGRAM(name, rule) \
-  .flags = CN_OP_ALIAS_SAFE, .infer = rule, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
-#define PROGRAM(name) CHECKED_PROGRAM(name, cni_pointwise_infer)
-#define FORMULA(name, kind, nin, formula) \
-  static int build_##name(cni_builder *b, int variant) { return (void)variant, (formula); } \
-  static cni_pointwise pw_##name = {CNI_##kind, nin, NULL, build_##name, NULL, {0}};
-/* ... with its gradient, an expression over G and the input X */
+/* FORMULA with its gradient, an expression over G and the input X */
 #define ACTIVATION(name, kind, formula, gradient) \
   static int build_##name(cni_builder *b, int variant) { return (void)variant, (formula); } \
   static void grad_##name(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g) \

@@ -12,14 +12,8 @@
 #include "families.h"
 #include "pointwise.h"
 
-#define CHECKED_PROGRAM(name, rule) \
-  .flags = CN_OP_ALIAS_SAFE, .infer = rule, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
-#define PROGRAM(name) CHECKED_PROGRAM(name, cni_pointwise_infer)
 #define FIXED_PROGRAM(name, rule) /* no gradient flows */ \
   .flags = CN_OP_ALIAS_SAFE | CN_OP_NO_GRAD, .infer = rule, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
-#define FORMULA(name, kind, nin, formula) \
-  static int build_##name(cni_builder *b, int variant) { return (void)variant, (formula); } \
-  static cni_pointwise pw_##name = {CNI_##kind, nin, NULL, build_##name, NULL, {0}};
 
 /* ---- rules ---- */
 

@@ -62,6 +62,17 @@
 /* x^(a - 1) e^-x / gamma(a) */
 #define GAMMA_DENSITY(a, x) EXP(SUB(SUB(MUL(SUB(a, K(1)), LOG(x)), x), OP1(lgamma, a)))
 #define NONZERO(x) WHERE(EQ(x, K(0)), K(1), x) /* 1 where x is 0: a divisor for the branch that is not taken */
+
+/* An op that is one formula of its inputs, with the derived gradient; kind: FLT, NUM, ... */
+#define FORMULA(name, kind, nin, formula) \
+  static int build_##name(cni_builder *b, int variant) { return (void)variant, (formula); } \
+  static cni_pointwise pw_##name = {CNI_##kind, nin, NULL, build_##name, NULL, {0}};
+
+/* The rules of a row whose body is the program pw_NAME; CHECKED: with an infer rule of its own. */
+#define CHECKED_PROGRAM(name, rule) \
+  .flags = CN_OP_ALIAS_SAFE, .infer = rule, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
+#define PROGRAM(name) CHECKED_PROGRAM(name, cni_pointwise_infer)
+
 #define NO_GRAD (-1)                                         /* in pointwise.def: no gradient flows */
 
 #endif

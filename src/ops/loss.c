@@ -9,10 +9,8 @@
 #include "build.h"
 #include "families.h"
 #include "infer.h"
+#include "loss.h"
 #include "pointwise.h"
-
-#define PROGRAM(name) \
-  .flags = CN_OP_ALIAS_SAFE, .infer = cni_pointwise_infer, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
 
 /* ---- terms ---- */
 
@@ -133,7 +131,7 @@ static cni_pointwise pw_kl = {CNI_FLT, 2, kl_variant, build_kl, grad_kl, {0}};
 
 /* ---- reductions ---- */
 
-static int reduce_terms(cn_call *c, cn_tensor *terms, int parameter)
+int cni_reduce_terms(cn_call *c, cn_tensor *terms, int parameter)
 {
   if (cni_arg_is(c->args, parameter, "none")) c->out[0] = terms;
   else if (cni_arg_is(c->args, parameter, "mean")) c->out[0] = cn_mean(terms);
@@ -144,8 +142,8 @@ static int reduce_terms(cn_call *c, cn_tensor *terms, int parameter)
   return cn_err();
 }
 
-static int mse_loss_decompose(cn_call *c) { return reduce_terms(c, cn_squared_difference(c->in[0], c->in[1]), 2); }
-static int l1_loss_decompose(cn_call *c) { return reduce_terms(c, cn_absolute_difference(c->in[0], c->in[1]), 2); }
+static int mse_loss_decompose(cn_call *c) { return cni_reduce_terms(c, cn_squared_difference(c->in[0], c->in[1]), 2); }
+static int l1_loss_decompose(cn_call *c) { return cni_reduce_terms(c, cn_absolute_difference(c->in[0], c->in[1]), 2); }
 
 /* smooth_l1_loss(input, target, reduction, beta) */
 static int smooth_l1_loss_decompose(cn_call *c)
@@ -154,17 +152,17 @@ static int smooth_l1_loss_decompose(cn_call *c)
   if (!(beta >= 0)) return cn_call_fail(c, CN_ERR_VALUE, "beta must not be negative, but is %g", beta);
   cn_tensor *terms =
       beta > 0 ? cn_smooth_l1_terms(c->in[0], c->in[1], beta) : cn_absolute_difference(c->in[0], c->in[1]);
-  return reduce_terms(c, terms, 2);
+  return cni_reduce_terms(c, terms, 2);
 }
 /* huber_loss(input, target, reduction, delta) */
 static int huber_loss_decompose(cn_call *c)
 {
   double delta = cni_arg_float(c->args, 3);
   if (!(delta > 0)) return cn_call_fail(c, CN_ERR_VALUE, "delta must be positive, but is %g", delta);
-  return reduce_terms(c, cn_huber_terms(c->in[0], c->in[1], delta), 2);
+  return cni_reduce_terms(c, cn_huber_terms(c->in[0], c->in[1], delta), 2);
 }
 
-static int check_same_shape(const cn_call *c)
+int cni_check_target(const cn_call *c)
 {
   const cn_desc *a = &c->in[0]->d, *b = &c->in[1]->d;
   char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
@@ -176,27 +174,27 @@ static int check_same_shape(const cn_call *c)
 /* binary_cross_entropy(input, target, weight, reduction) */
 static int bce_decompose(cn_call *c)
 {
-  int status = check_same_shape(c);
+  int status = cni_check_target(c);
   if (status) return status;
   cn_tensor *terms = cn_bce_terms(c->in[0], c->in[1]);
   if (c->in[2]) terms = cn_mul(terms, c->in[2]);
-  return reduce_terms(c, terms, 3);
+  return cni_reduce_terms(c, terms, 3);
 }
 /* binary_cross_entropy_with_logits(input, target, weight, reduction, pos_weight) */
 static int bce_logits_decompose(cn_call *c)
 {
-  int status = check_same_shape(c);
+  int status = cni_check_target(c);
   if (status) return status;
   cn_tensor *terms = c->in[3] ? cn_bce_logits_weighted_terms(c->in[0], c->in[1], c->in[3])
                               : cn_bce_logits_terms(c->in[0], c->in[1]);
   if (c->in[2]) terms = cn_mul(terms, c->in[2]);
-  return reduce_terms(c, terms, 3);
+  return cni_reduce_terms(c, terms, 3);
 }
 /* kl_div(input, target, reduction, log_target) */
 static int kl_div_decompose(cn_call *c)
 {
   cn_tensor *terms = cn_kl_terms(c->in[0], c->in[1], cni_arg_bool(c->args, 3));
-  if (!cni_arg_is(c->args, 2, "batchmean")) return reduce_terms(c, terms, 2);
+  if (!cni_arg_is(c->args, 2, "batchmean")) return cni_reduce_terms(c, terms, 2);
   c->out[0] = cn_true_divide(cn_sum(terms), cn_int(c->in[0]->d.ndim ? c->in[0]->d.shape[0] : 1));
   return cn_err();
 }

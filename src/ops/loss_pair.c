@@ -7,10 +7,8 @@
 #include "build.h"
 #include "express.h"
 #include "families.h"
+#include "loss.h"
 #include "pointwise.h"
-
-#define PROGRAM(name) \
-  .flags = CN_OP_ALIAS_SAFE, .infer = cni_pointwise_infer, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
 
 /* The part of x above 0; at 0 no gradient passes. */
 #define ABOVE(x) WHERE(LE(x, K(0)), K(0), x)
@@ -92,27 +90,6 @@ static cni_pointwise pw_margin = {CNI_FLT, 2, NULL, build_margin, NULL, {0}};
 
 /* ---- reductions and checks ---- */
 
-static int reduce_terms(cn_call *c, cn_tensor *terms, int parameter)
-{
-  if (cni_arg_is(c->args, parameter, "none")) c->out[0] = terms;
-  else if (cni_arg_is(c->args, parameter, "mean")) c->out[0] = cn_mean(terms);
-  else if (cni_arg_is(c->args, parameter, "sum")) c->out[0] = cn_sum(terms);
-  else
-    return cn_call_fail(c, CN_ERR_VALUE, "%s is not a valid value for reduction; use 'none', 'mean' or 'sum'",
-                        cni_arg_str(c->args, parameter));
-  return cn_err();
-}
-
-static int check_same_shape(const cn_call *c)
-{
-  const cn_desc *a = &c->in[0]->d, *b = &c->in[1]->d;
-  char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
-  if (cni_same_shape(a->ndim, a->shape, b->ndim, b->shape)) return CN_OK;
-  return cn_call_fail(c, CN_ERR_SHAPE, "target of shape %s must have input's shape %s",
-                      cni_shape_text(have, sizeof have, b->ndim, b->shape),
-                      cni_shape_text(want, sizeof want, a->ndim, a->shape));
-}
-
 /* ---- distances ---- */
 
 /* cosine_similarity(x1, x2, dim, eps) */
@@ -150,7 +127,7 @@ static int pairwise_distance_decompose(cn_call *c)
 /* poisson_nll_loss(input, target, log_input, full, eps, reduction) */
 static int poisson_decompose(cn_call *c)
 {
-  return reduce_terms(c, cn_poisson_terms(c->in[0], c->in[1], cni_arg_bool(c->args, 2), cni_arg_bool(c->args, 3),
+  return cni_reduce_terms(c, cn_poisson_terms(c->in[0], c->in[1], cni_arg_bool(c->args, 2), cni_arg_bool(c->args, 3),
                                           cni_arg_float(c->args, 4)), 5);
 }
 
@@ -172,13 +149,13 @@ static int gaussian_decompose(cn_call *c)
   if (v->ndim == x->ndim - 1 && cni_same_shape(x->ndim - 1, x->shape, v->ndim, v->shape)) var = cn_unsqueeze(var, -1);
   else if (!variance_fits(x, v))
     return cn_call_fail(c, CN_ERR_SHAPE, "var is of incorrect size: it needs input's shape, or 1 for its last size");
-  return reduce_terms(c, cn_gaussian_terms(c->in[0], c->in[1], var, cni_arg_bool(c->args, 3), eps), 5);
+  return cni_reduce_terms(c, cn_gaussian_terms(c->in[0], c->in[1], var, cni_arg_bool(c->args, 3), eps), 5);
 }
 
 /* hinge_embedding_loss(input, target, margin, reduction) */
 static int hinge_decompose(cn_call *c)
 {
-  return reduce_terms(c, cn_hinge_terms(c->in[0], c->in[1], cni_arg_float(c->args, 2)), 3);
+  return cni_reduce_terms(c, cn_hinge_terms(c->in[0], c->in[1], cni_arg_float(c->args, 2)), 3);
 }
 
 /* margin_ranking_loss(input1, input2, target, margin, reduction) */
@@ -191,9 +168,9 @@ static int ranking_decompose(cn_call *c)
   int dtype = cni_result_type(c, c->in, 3);
   double margin = cni_arg_float(c->args, 3);
   if (!dtype) return CN_ERR_DTYPE;
-  if (cni_dtype_is_float(dtype)) return reduce_terms(c, cn_ranking_terms(c->in[0], c->in[1], c->in[2], margin), 4);
+  if (cni_dtype_is_float(dtype)) return cni_reduce_terms(c, cn_ranking_terms(c->in[0], c->in[1], c->in[2], margin), 4);
   cn_tensor *against = cn_mul(cn_neg(c->in[2]), cn_sub(c->in[0], c->in[1])); /* in integers, which may wrap */
-  return reduce_terms(c, cn_clamp_min(cn_add(against, cn_num(margin)), cn_int(0)), 4);
+  return cni_reduce_terms(c, cn_clamp_min(cn_add(against, cn_num(margin)), cn_int(0)), 4);
 }
 
 /* cosine_embedding_loss(input1, input2, target, margin, reduction): target 1 asks for the same direction, -1 for
@@ -212,7 +189,7 @@ static int cosine_embedding_decompose(cn_call *c)
   cn_tensor *cosine = cn_true_divide(dot, cn_sqrt(cn_mul(size1, size2)));
   cn_tensor *other = cn_clamp_min(cn_sub(cosine, cn_num(cni_arg_float(c->args, 3))), cn_int(0));
   cn_tensor *same = cn_where(cn_eq(t, cn_int(1)), cn_sub(cn_int(1), cosine), cn_int(0));
-  return reduce_terms(c, cn_add(same, cn_where(cn_eq(t, cn_int(-1)), other, cn_int(0))), 4);
+  return cni_reduce_terms(c, cn_add(same, cn_where(cn_eq(t, cn_int(-1)), other, cn_int(0))), 4);
 }
 
 /* triplet_margin_loss(anchor, positive, negative, margin, p, eps, swap, reduction) */
@@ -230,7 +207,7 @@ static int triplet_decompose(cn_call *c)
   cn_tensor *near = cn_pairwise_distance(c->in[0], c->in[1], .p = p, .eps = eps);
   cn_tensor *far = cn_pairwise_distance(c->in[0], c->in[2], .p = p, .eps = eps);
   if (cni_arg_bool(c->args, 6)) far = cn_minimum(far, cn_pairwise_distance(c->in[1], c->in[2], .p = p, .eps = eps));
-  return reduce_terms(c, cn_margin_terms(near, far, margin), 7);
+  return cni_reduce_terms(c, cn_margin_terms(near, far, margin), 7);
 }
 
 /* terms: (N, C), the classes of each row: their mean is the row's loss, which a vector as input has one of. */
@@ -238,7 +215,7 @@ static int reduce_rows(cn_call *c, cn_tensor *terms, int parameter)
 {
   if (!terms) return cn_err();
   cn_tensor *rows = cn_true_divide(cn_sum(terms, .dim = CN_INTS(1)), cn_int(terms->d.shape[1]));
-  return reduce_terms(c, c->in[0]->d.ndim == 2 ? rows : cn_reshape(rows, NULL, 0), parameter);
+  return cni_reduce_terms(c, c->in[0]->d.ndim == 2 ? rows : cn_reshape(rows, NULL, 0), parameter);
 }
 /* Input of (N, C) or (C), with a target for each row: checks, and answers input and target as (N, C) and (N, 1). */
 static int class_rows(const cn_call *c, cn_tensor **x, cn_tensor **target)
@@ -281,7 +258,7 @@ static int multi_margin_decompose(cn_call *c)
 static int multilabel_margin_decompose(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
-  int status = check_same_shape(c);
+  int status = cni_check_target(c);
   if (status) return status;
   if (c->in[1]->d.dtype != CN_I64)
     return cn_call_fail(c, CN_ERR_DTYPE, "target must be int64, not %s", cn_dtype_name((cn_dtype)c->in[1]->d.dtype));
@@ -306,7 +283,7 @@ static int multilabel_soft_decompose(cn_call *c)
   cn_tensor *terms = cn_bce_logits_terms(cni_in_type(c->in[0], wide), c->in[1]);
   if (c->in[2]) terms = cn_mul(terms, c->in[2]);
   int64_t classes = d->ndim ? d->shape[d->ndim - 1] : 1;
-  int status = reduce_terms(c, cn_true_divide(cn_sum(terms, .dim = CN_INTS(-1)), cn_int(classes)), 3);
+  int status = cni_reduce_terms(c, cn_true_divide(cn_sum(terms, .dim = CN_INTS(-1)), cn_int(classes)), 3);
   c->out[0] = cni_in_type(c->out[0], dtype);
   return status ? status : cn_err();
 }
@@ -314,7 +291,7 @@ static int multilabel_soft_decompose(cn_call *c)
 /* soft_margin_loss(input, target, reduction) */
 static int soft_margin_decompose(cn_call *c)
 {
-  return reduce_terms(c, cn_soft_margin_terms(c->in[0], c->in[1]), 2);
+  return cni_reduce_terms(c, cn_soft_margin_terms(c->in[0], c->in[1]), 2);
 }
 
 /* ---- bilinear(input1, input2, weight, bias): y[k] = x1 W[k] x2 + bias[k] ---- */

@@ -10,15 +10,6 @@
 #include "infer.h"
 #include "pointwise.h"
 
-#define CHECKED_PROGRAM(name, rule) \
-  .flags = CN_OP_ALIAS_SAFE, .infer = rule, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
-#define PROGRAM(name) CHECKED_PROGRAM(name, cni_pointwise_infer)
-
-/* An op that is one formula of its inputs, with the derived gradient. */
-#define FORMULA(name, kind, nin, formula) \
-  static int build_##name(cni_builder *b, int variant) { return (void)variant, (formula); } \
-  static cni_pointwise pw_##name = {CNI_##kind, nin, NULL, build_##name, NULL, {0}};
-
 /* ---- arithmetic ---- */
 
 static int alpha_variant(const cn_value *args) { return cni_arg_float(args, 2) != 1; }

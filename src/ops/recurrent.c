@@ -11,9 +11,6 @@
 #include "linalg.h"
 #include "pointwise.h"
 
-#define PROGRAM(name) \
-  .flags = CN_OP_ALIAS_SAFE, .infer = cni_pointwise_infer, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
-
 /* ---- what a step does to each element; three inputs at most, so that gradients of gradients are programs too ---- */
 
 static int build_gated_tanh(cni_builder *b, int variant) { return (void)variant, MUL(SIGMOID(0), TANH(1)); }

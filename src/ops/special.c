@@ -10,25 +10,21 @@
 #include "pointwise.h"
 #include "table.h"
 
-#define CHECKED_PROGRAM(name, infer_rule, vjp_rule) \
+#define RULED_PROGRAM(name, infer_rule, vjp_rule) \
   .flags = CN_OP_ALIAS_SAFE, .infer = infer_rule, .vjp = vjp_rule, .pointwise = &pw_##name
 #define BOTH .needs = {[1] = CN_IN(0) | CN_IN(1)}
-#define PROGRAM(name) CHECKED_PROGRAM(name, cni_pointwise_infer, cni_pointwise_vjp)
-#define FORMULA(name, nin, formula) \
-  static int build_##name(cni_builder *b, int variant) { return (void)variant, (formula); } \
-  static cni_pointwise pw_##name = {CNI_FLT, nin, NULL, build_##name, NULL, {0}};
 
-FORMULA(i0e, 1, BESSEL_I0E(IN0))
-FORMULA(i1, 1, BESSEL_I1(IN0))
-FORMULA(i1e, 1, BESSEL_I1E(IN0))
-FORMULA(erfcx, 1, ERFCX(IN0))
-FORMULA(ndtr, 1, OP1(ndtr, IN0))
-FORMULA(log_ndtr, 1, OP1(log_ndtr, IN0))
-FORMULA(ndtri, 1, OP1(ndtri, IN0))
-FORMULA(zeta, 2, OP2(zeta, IN0, IN1))
-FORMULA(igamma, 2, OP2(igamma, IN0, IN1))
-FORMULA(igammac, 2, OP2(igammac, IN0, IN1))
-FORMULA(polygamma, 1, POLYGAMMA(ATTR(0), IN0)) /* n is the call's first parameter */
+FORMULA(i0e, FLT, 1, BESSEL_I0E(IN0))
+FORMULA(i1, FLT, 1, BESSEL_I1(IN0))
+FORMULA(i1e, FLT, 1, BESSEL_I1E(IN0))
+FORMULA(erfcx, FLT, 1, ERFCX(IN0))
+FORMULA(ndtr, FLT, 1, OP1(ndtr, IN0))
+FORMULA(log_ndtr, FLT, 1, OP1(log_ndtr, IN0))
+FORMULA(ndtri, FLT, 1, OP1(ndtri, IN0))
+FORMULA(zeta, FLT, 2, OP2(zeta, IN0, IN1))
+FORMULA(igamma, FLT, 2, OP2(igamma, IN0, IN1))
+FORMULA(igammac, FLT, 2, OP2(igammac, IN0, IN1))
+FORMULA(polygamma, FLT, 1, POLYGAMMA(ATTR(0), IN0)) /* n is the call's first parameter */
 
 /* Of two arguments only the second has a known gradient. */
 static int second_vjp(cn_vjp *v)
@@ -86,16 +82,16 @@ const cn_op cni_special_ops[] = {
    PROGRAM(ndtri)},
   {.sig = "special_zeta(Tensor input, Tensor other) -> Tensor ; special",
    .doc = "Hurwitz's zeta function: the sum of (k + other)^-input over k >= 0. Only other has a gradient.",
-   CHECKED_PROGRAM(zeta, cni_pointwise_infer, second_vjp), BOTH},
+   RULED_PROGRAM(zeta, cni_pointwise_infer, second_vjp), BOTH},
   {.sig = "igamma(Tensor input, Tensor other) -> Tensor ; method inplace",
    .doc = "Regularised lower incomplete gamma function of order input at other. Only other has a gradient.",
-   CHECKED_PROGRAM(igamma, cni_pointwise_infer, second_vjp), BOTH},
+   RULED_PROGRAM(igamma, cni_pointwise_infer, second_vjp), BOTH},
   {.sig = "igammac(Tensor input, Tensor other) -> Tensor ; method inplace",
    .doc = "Regularised upper incomplete gamma function, 1 - igamma. Only other has a gradient.",
-   CHECKED_PROGRAM(igammac, cni_pointwise_infer, second_vjp), BOTH},
+   RULED_PROGRAM(igammac, cni_pointwise_infer, second_vjp), BOTH},
   {.sig = "polygamma(int n, Tensor input) -> Tensor",
    .doc = "The n-th derivative of digamma.",
-   CHECKED_PROGRAM(polygamma, polygamma_infer, cni_pointwise_vjp)},
+   RULED_PROGRAM(polygamma, polygamma_infer, cni_pointwise_vjp)},
   {.sig = "mvlgamma(Tensor input, int p) -> Tensor ; method inplace",
    .doc = "Logarithm of the multivariate gamma function of dimension p.",
    .flags = CN_OP_COMPOSITE, .decompose = mvlgamma_decompose},

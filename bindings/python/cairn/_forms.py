@@ -15,7 +15,7 @@ _functions: builtins.dict = {}
 def _public(function: Any = None, *, method: builtins.bool = True, function_too: builtins.bool = True) -> Any:
     """Makes it cairn.NAME and t.NAME."""
     def put(f: Any) -> Any:
-        name = f.__name__.lstrip("_") if f.__name__.startswith("_form_") is False else f.__name__[6:]
+        name = f.__name__.lstrip("_")
         f.__name__ = f.__qualname__ = name
         f.__module__ = "cairn"
         if function_too:
@@ -32,7 +32,7 @@ def _into(out: Any, result: Any) -> Any:
         return result
     if isinstance(result, tuple):
         return tuple(_into(o, r) for o, r in zip(out, result))
-    return _C.cast(result, result.dtype, out=out) if result.dtype == out.dtype else _C.cast(result, out.dtype, out=out)
+    return _C.cast(result, out.dtype, out=out)
 
 
 # ---- creation ----
@@ -69,15 +69,6 @@ def randint(*args: Any, low: Any = None, high: Any = None, size: Any = None, **m
     if high is None or size is None:
         raise TypeError("randint() takes low=0, high and size")
     return _C.randint(0 if low is None else low, high, size, **more)
-
-
-def _like(op: Any, name: str) -> None:
-    def make(input: Any, *args: Any, memory_format: Any = None, **more: Any) -> Tensor:
-        made = op(input, *args, **more)
-        return made if memory_format is None else _in_format(made, memory_format)
-    make.__name__ = name
-    make.__doc__ = op.__doc__
-    _public(make, method=False)
 
 
 @_public(method=False)
