@@ -15,8 +15,11 @@ CN_API const char *cn_device_name(char *text, size_t size, cn_device device);
 CN_API int cn_device_info_get(cn_device_info *info, cn_device device);
 /* Devices of a backend that can be used here: 0 when it is absent. Sets no error. */
 CN_API int cn_device_count(const char *backend);
-/* Waits for all work queued on a device; late failures are reported here. */
+/* Waits for all work queued on a device, by others of this process too; late failures are reported here. */
 CN_API int cn_device_sync(cn_device device);
+/* The queue that cairn's work on a device is in, for those who bring or fetch memory in order with it: a CUstream
+ * (cudaStream_t) on CUDA. NULL where there is none. */
+CN_API void *cn_device_stream(cn_device device);
 /* Bytes of a device's own memory that tensors of this process hold, and the most so far. 0 for devices that work in
  * host memory, which cn_memory_get_stats counts. */
 CN_API void cn_device_memory(size_t *in_use, size_t *peak, cn_device device);

@@ -79,8 +79,9 @@ CN_API void cn_set_print_options(const cn_print_options *options); /* NULL resto
 
 /* ---- DLPack ---- */
 /* `managed` is a DLManagedTensor* (or DLManagedTensorVersioned* for the versioned pair) of the published
- * layout. From: takes it over; its deleter runs when the last tensor over it is gone. To: owned by the
- * caller, who calls its deleter. */
+ * layout: see ext/dlpack.h. From: takes it over; its deleter runs when the last tensor over it is gone. To: owned by
+ * the caller, who calls its deleter. Memory of the CPU and of CUDA devices is shared; read-only memory is copied.
+ * On CUDA the giver's work must be in front of cn_device_stream's queue, or waited for (cn_device_sync). */
 CN_API cn_tensor *cn_from_dlpack(void *managed);
 CN_API cn_tensor *cn_from_dlpack_versioned(void *managed);
 CN_API void *cn_to_dlpack(cn_tensor *t);

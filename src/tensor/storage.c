@@ -2,9 +2,10 @@
  * tensor takes two pooled blocks. Invariant: data is released in stream order by the device's own free. */
 #include "tensor.h"
 
-enum { INLINE_MAX = 8192 };
-
-cni_memory_table cni_memory;
+/* Data in one block with its header begins a cache line, as that of larger blocks does: others (JAX) share memory
+ * only when it is aligned so. */
+enum { INLINE_MAX = 8192, HEADER = 64 };
+_Static_assert(sizeof(cni_storage) <= HEADER, "small data lies behind its header");
 
 static cni_storage *header(size_t block, cn_device device, void *data, size_t size)
 {
@@ -21,11 +22,13 @@ static cni_storage *header(size_t block, cn_device device, void *data, size_t si
   return s;
 }
 
+static void *inline_data(cni_storage *s) { return (char *)s + HEADER; }
+
 cni_storage *cni_storage_new(cn_device device, size_t size)
 {
   if (CNI_LIKELY(device == CN_CPU && size <= INLINE_MAX)) {
-    cni_storage *s = header(sizeof *s + size, device, NULL, size);
-    if (s) s->data = s + 1;
+    cni_storage *s = header(HEADER + size, device, NULL, size);
+    if (s) s->data = inline_data(s);
     return s;
   }
   void *data = device == CN_CPU ? cni_alloc(size) : cni_memory.alloc(device, size);
@@ -56,8 +59,11 @@ static void keep_memory(void *payload) { (void)payload; }
 
 void cni_storage_free(cni_storage *s)
 {
-  if (s->release) s->release(s->payload);
-  else if (s->data != (void *)(s + 1) && s->data) {
+  if (s->release) {
+    /* The owner knows nothing of work that is still queued here. */
+    if (s->device != CN_CPU) cni_memory.sync(s->device);
+    s->release(s->payload);
+  } else if (s->data && s->data != inline_data(s)) {
     if (s->device == CN_CPU) cni_free(s->data, s->size);
     else cni_memory.free(s->device, s->data, s->size);
   }

@@ -82,15 +82,17 @@ static inline void cni_storage_release(cni_storage *s)
   if (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) cni_storage_free(s);
 }
 
-/* Device memory for storage; filled by backends/common so that tensor/ knows no backend. */
+/* Device memory for storage; defined by backends/common, so that tensor/ knows no backend. */
 typedef struct cni_memory_table {
   void *(*alloc)(cn_device device, size_t size);
   void (*free)(cn_device device, void *memory, size_t size);
   int (*copy_in)(cn_device device, void *device_memory, const void *host, size_t size);
   int (*copy_out)(cn_device device, void *host, const void *device_memory, size_t size);
   int (*sync)(cn_device device);
+  cn_device (*find)(const char *name); /* cn_device_find and cn_device_name, for DLPack */
+  const char *(*name)(char *text, size_t size, cn_device device);
 } cni_memory_table;
-extern cni_memory_table cni_memory;
+extern const cni_memory_table cni_memory;
 
 /* ---- tensors (tensor.c) ---- */
 /* A handle with desc copied from dtype/shape/strides (strides NULL: contiguous) over storage, whose reference is

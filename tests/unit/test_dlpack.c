@@ -194,7 +194,9 @@ static void in_refuses(void **state)
   refuse(d, CN_ERR_SHAPE);
   d = sample(), d.data = NULL;
   refuse(d, CN_ERR_VALUE);
-  d = sample(), d.device.device_type = 2;
+  d = sample(), d.device.device_type = 8; /* a kind that is not known here */
+  refuse(d, CN_ERR_DEVICE);
+  d = sample(), d.device.device_type = 2, d.device.device_id = 99; /* known, not there */
   refuse(d, CN_ERR_DEVICE);
   assert_null(cn_from_dlpack(NULL));
   assert_int_equal(cn_err(), CN_ERR_TYPE);

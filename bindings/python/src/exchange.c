@@ -1,46 +1,13 @@
 /* exchange.c: DLPack both ways: __dlpack__, __dlpack_device__, from_dlpack.
  *
- * Place in the flow: the core describes host tensors (cn_to_dlpack, cn_from_dlpack); this file wraps that into capsules
- * by the protocol's rules, and describes tensors of other devices itself. Invariant: a capsule owns its managed tensor
- * until it is renamed to "used_..."; from then on the consumer does. */
+ * Place in the flow: the core describes tensors (cn_to_dlpack, cn_from_dlpack); this file wraps that into capsules by
+ * the protocol's rules. Invariant: a capsule owns its managed tensor until it is renamed to "used_..."; from then on
+ * the consumer does. */
 #include "cairn_py.h"
 
+#include <cairn/ext/dlpack.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* ---- the published layout (DLPack 1.x) ---- */
-typedef struct dl_tensor {
-  void *data;
-  struct {
-    int32_t type, index;
-  } device;
-  int32_t ndim;
-  struct {
-    uint8_t code, bits;
-    uint16_t lanes;
-  } dtype;
-  int64_t *shape, *strides;
-  uint64_t byte_offset;
-} dl_tensor;
-
-typedef struct dl_managed {
-  dl_tensor tensor;
-  void *context;
-  void (*deleter)(struct dl_managed *self);
-} dl_managed;
-
-typedef struct dl_versioned {
-  struct {
-    uint32_t major, minor;
-  } version;
-  void *context;
-  void (*deleter)(struct dl_versioned *self);
-  uint64_t flags;
-  dl_tensor tensor;
-} dl_versioned;
-
-enum { DL_READ_ONLY = 1, DL_COPIED = 2 };
-enum { DL_CPU = 1, DL_CUDA = 2, DL_CUDA_HOST = 3, DL_ROCM_HOST = 11, DL_OTHER = 12 };
 
 static const char plain_name[] = "dltensor", versioned_name[] = "dltensor_versioned";
 
@@ -66,16 +33,14 @@ typedef struct place {
 static place place_of(cn_device device)
 {
   char text[40];
-  place p = {DL_CPU, 0};
+  place p = {CN_DLPACK_CPU, 0};
   if (device == CN_CPU) return p;
   cn_device_name(text, sizeof text, device);
   const char *colon = strchr(text, ':');
   p.index = colon ? strtol(colon + 1, NULL, 10) : 0;
-  p.type = strncmp(text, "cuda", 4) ? DL_OTHER : DL_CUDA;
+  p.type = strncmp(text, "cuda", 4) ? CN_DLPACK_OTHER : CN_DLPACK_CUDA;
   return p;
 }
-
-static bool is_host(long type) { return type == DL_CPU || type == DL_CUDA_HOST || type == DL_ROCM_HOST; }
 
 static int read_pair(PyObject *o, const char *what, long *first, long *second)
 {
@@ -90,27 +55,23 @@ static int read_pair(PyObject *o, const char *what, long *first, long *second)
 
 /* ---- out ---- */
 
-/* What the consumer gets: the core's description of a host tensor, as it is, or with the memory, device and dims of a
- * tensor that lives elsewhere. It keeps the Python object alive, as numpy's does, and its memory in any case. */
+/* What the consumer gets: the core's description, and the Python object kept alive beside the memory, as numpy's. */
 typedef struct lent {
   union {
-    dl_managed plain;
-    dl_versioned versioned;
+    cn_dlpack plain;
+    cn_dlpack_versioned versioned;
   } u; /* first: the consumer hands its address back */
   union {
-    dl_managed *plain;
-    dl_versioned *versioned;
+    cn_dlpack *plain;
+    cn_dlpack_versioned *versioned;
     void *any;
   } core;          /* owned; u is a copy of it */
-  cn_tensor *t;    /* owned */
   PyObject *owner; /* NULL when a copy is lent */
-  int64_t dims[2 * CN_MAX_DIMS];
 } lent;
 
 /* On any thread, at any time. */
 static void drop_lent(lent *l)
 {
-  cn_release(l->t);
   if (l->owner && Py_IsInitialized()) {
     PyGILState_STATE state = PyGILState_Ensure();
     Py_DECREF(l->owner);
@@ -118,14 +79,14 @@ static void drop_lent(lent *l)
   }
   free(l);
 }
-static void delete_plain(dl_managed *self)
+static void delete_plain(cn_dlpack *self)
 {
   lent *l = self ? self->context : NULL;
   if (!l) return;
   l->core.plain->deleter(l->core.plain);
   drop_lent(l);
 }
-static void delete_versioned(dl_versioned *self)
+static void delete_versioned(cn_dlpack_versioned *self)
 {
   lent *l = self ? self->context : NULL;
   if (!l) return;
@@ -133,68 +94,39 @@ static void delete_versioned(dl_versioned *self)
   drop_lent(l);
 }
 
-/* For a tensor that is not in host memory: all but the type. */
-static void describe(dl_tensor *d, lent *l)
-{
-  const cn_desc *desc = cn_desc_of(l->t);
-  place p = place_of(desc->device);
-  memcpy(l->dims, desc->shape, (size_t)desc->ndim * sizeof(int64_t));
-  memcpy(l->dims + CN_MAX_DIMS, desc->strides, (size_t)desc->ndim * sizeof(int64_t));
-  d->data = desc->numel ? desc->data : NULL;
-  d->device.type = (int32_t)p.type;
-  d->device.index = (int32_t)p.index;
-  d->ndim = desc->ndim;
-  d->shape = l->dims;
-  d->strides = l->dims + CN_MAX_DIMS;
-}
-
-/* The core's description of t, or of an empty host tensor of its type; NULL with the cn_ error set. */
-static void *core_describes(cn_tensor *t, bool versioned)
-{
-  static const int64_t none[1] = {0};
-  cn_scope *scope = cn_scope_begin();
-  if (cn_device_of(t) != CN_CPU) t = cn_from_borrowed(NULL, none, NULL, 1, cn_dtype_of(t), NULL, NULL);
-  void *managed = versioned ? cn_to_dlpack_versioned(t) : cn_to_dlpack(t);
-  cn_scope_end(scope);
-  return managed;
-}
-
 /* NULL with the cn_ error set. */
 static lent *lend(cn_tensor *t, PyObject *owner, bool versioned)
 {
-  bool host = cn_device_of(t) == CN_CPU;
   lent *l = calloc(1, sizeof *l);
   if (!l) cn_err_set(CN_ERR_MEMORY, "__dlpack__: out of memory");
-  if (!l || !(l->core.any = core_describes(t, versioned))) {
+  if (!l || !(l->core.any = versioned ? cn_to_dlpack_versioned(t) : cn_to_dlpack(t))) {
     free(l);
     return NULL;
   }
-  l->t = cn_keep(t);
   l->owner = Py_XNewRef(owner);
   if (versioned) {
     l->u.versioned = *l->core.versioned;
     l->u.versioned.context = l;
     l->u.versioned.deleter = delete_versioned;
-    if (!owner) l->u.versioned.flags |= DL_COPIED;
+    if (!owner) l->u.versioned.flags |= CN_DLPACK_COPIED;
   } else {
     l->u.plain = *l->core.plain;
     l->u.plain.context = l;
     l->u.plain.deleter = delete_plain;
   }
-  if (!host) describe(versioned ? &l->u.versioned.tensor : &l->u.plain.tensor, l);
   return l;
 }
 
 static void free_plain_capsule(PyObject *capsule)
 {
   if (!PyCapsule_IsValid(capsule, plain_name)) return; /* consumed */
-  dl_managed *m = PyCapsule_GetPointer(capsule, plain_name);
+  cn_dlpack *m = PyCapsule_GetPointer(capsule, plain_name);
   if (m && m->deleter) m->deleter(m);
 }
 static void free_versioned_capsule(PyObject *capsule)
 {
   if (!PyCapsule_IsValid(capsule, versioned_name)) return;
-  dl_versioned *m = PyCapsule_GetPointer(capsule, versioned_name);
+  cn_dlpack_versioned *m = PyCapsule_GetPointer(capsule, versioned_name);
   if (m && m->deleter) m->deleter(m);
 }
 
@@ -202,7 +134,7 @@ static void free_versioned_capsule(PyObject *capsule)
 static PyObject *capsule_of(cn_tensor *t, PyObject *owner, bool versioned)
 {
   lent *l = lend(t, owner, versioned);
-  if (!l && cn_err() == CN_ERR_DTYPE) { /* a type that only the versioned form can say */
+  if (!l && (cn_err() == CN_ERR_DTYPE || cn_err() == CN_ERR_DEVICE)) { /* what this form, or no form, can say */
     PyErr_SetString(PyExc_BufferError, cn_err_message());
     cn_err_clear();
     return NULL;
@@ -241,7 +173,7 @@ static cn_tensor *placed(cn_tensor *t, PyObject *where, PyObject *copy, bool *co
   if (where && where != Py_None && read_pair(where, "dl_device", &want.type, &want.index)) return NULL;
   if (want.type == own.type && want.index == own.index)
     return *copied ? cnpy_converted(t, CN_DTYPE_NONE, CN_DEVICE_DEFAULT, true) : cn_keep(t);
-  if (want.type != DL_CPU || copy == Py_False) {
+  if (want.type != CN_DLPACK_CPU || copy == Py_False) {
     PyErr_Format(PyExc_BufferError, "__dlpack__: cannot hand a tensor of device (%ld, %ld) out on device (%ld, %ld)%s",
                  own.type, own.index, want.type, want.index, copy == Py_False ? " without a copy" : "");
     return NULL;
@@ -299,31 +231,31 @@ static cn_tensor *consume(PyObject *capsule)
   return cnpy_take(scope, versioned ? cn_from_dlpack_versioned(managed) : cn_from_dlpack(managed));
 }
 
-/* ext.__dlpack__(max_version=(1, 1), ...): older producers take no keywords. `host`: ask for host memory. */
-static PyObject *ask(PyObject *ext, bool host, bool cuda, PyObject *copy)
+/* Sets words[key] to a new value, whose reference is taken over; -1 with an exception. */
+static int set_word(PyObject *words, const char *key, PyObject *value)
+{
+  int status = value ? PyDict_SetItemString(words, key, value) : -1;
+  Py_XDECREF(value);
+  return status;
+}
+
+/* ext.__dlpack__(max_version=(1, 1), ...): older producers take no keywords but stream. `queue`: what its work on
+ * other devices is to be in front of. */
+static PyObject *ask(PyObject *ext, void *queue, PyObject *copy)
 {
   PyObject *method = PyObject_GetAttrString(ext, "__dlpack__"), *empty = PyTuple_New(0), *words = PyDict_New();
-  PyObject *version = Py_BuildValue("(ii)", 1, 1), *capsule = NULL;
-  PyObject *cpu = host ? Py_BuildValue("(ii)", DL_CPU, 0) : NULL;
-  PyObject *stream = cuda ? PyLong_FromLong(1) : NULL; /* the legacy default stream, which all others wait for */
-  bool ok = method && empty && words && version && (!host || cpu) && (!cuda || stream);
-  ok = ok && PyDict_SetItemString(words, "max_version", version) == 0;
-  if (ok && host) ok = PyDict_SetItemString(words, "dl_device", cpu) == 0;
-  if (ok && stream) ok = PyDict_SetItemString(words, "stream", stream) == 0;
-  if (ok && copy) ok = PyDict_SetItemString(words, "copy", copy) == 0;
+  PyObject *capsule = NULL;
+  bool ok = method && empty && words && !(queue && set_word(words, "stream", PyLong_FromVoidPtr(queue))) &&
+            !set_word(words, "max_version", Py_BuildValue("(ii)", CN_DLPACK_MAJOR, CN_DLPACK_MINOR)) &&
+            !(copy && PyDict_SetItemString(words, "copy", copy));
   if (ok) capsule = PyObject_Call(method, empty, words);
-  bool old = ok && !capsule && PyErr_ExceptionMatches(PyExc_TypeError) && !host && !copy;
-  if (old) {
+  if (ok && !capsule && !copy && PyErr_ExceptionMatches(PyExc_TypeError)) {
     PyErr_Clear();
-    PyDict_Clear(words);
-    if (!stream || PyDict_SetItemString(words, "stream", stream) == 0) capsule = PyObject_Call(method, empty, words);
+    if (PyDict_DelItemString(words, "max_version") == 0) capsule = PyObject_Call(method, empty, words);
   }
   Py_XDECREF(method);
   Py_XDECREF(empty);
   Py_XDECREF(words);
-  Py_XDECREF(version);
-  Py_XDECREF(cpu);
-  Py_XDECREF(stream);
   return capsule;
 }
 
@@ -335,44 +267,34 @@ static int device_type(PyObject *ext, long *type, long *index)
   return status;
 }
 
-/* Memory that cairn does not know how to hold comes through the host, to the device of the same name. */
-static cn_tensor *import_far(PyObject *ext, long type, long index, PyObject *copy)
+/* The queue of a CUDA device: what its producer is to be asked with. NULL with no exception for host memory. */
+static int queue_of(long type, long index, void **queue)
 {
   char name[32];
-  if (copy == Py_False) {
-    PyErr_SetString(PyExc_BufferError, "from_dlpack: memory of that device cannot be shared (copy=False)");
-    return NULL;
-  }
-  PyObject *capsule = ask(ext, true, false, NULL);
-  cn_tensor *host = capsule ? consume(capsule) : NULL;
-  Py_XDECREF(capsule);
-  if (!host || type != DL_CUDA) return host;
+  *queue = NULL;
+  if (type != CN_DLPACK_CUDA && type != CN_DLPACK_CUDA_MANAGED) return 0;
   PyOS_snprintf(name, sizeof name, "cuda:%ld", index);
   cn_device device = cn_device_find(name);
-  if (device == CN_DEVICE_DEFAULT) {
-    cn_release(host);
-    cnpy_raise();
-    return NULL;
-  }
-  cn_tensor *t = cnpy_converted(host, CN_DTYPE_NONE, device, false);
-  cn_release(host);
-  return t;
+  if (device != CN_DEVICE_DEFAULT) *queue = cn_device_stream(device);
+  if (cn_err() == CN_OK) return 0;
+  cnpy_raise();
+  return -1;
 }
 
 /* Was the memory read-only? Then the core made a copy, which copy=False forbids. */
 static bool read_only(PyObject *capsule)
 {
   if (!PyCapsule_IsValid(capsule, versioned_name)) return false;
-  const dl_versioned *m = PyCapsule_GetPointer(capsule, versioned_name);
-  return m && m->version.major == 1 && (m->flags & DL_READ_ONLY);
+  const cn_dlpack_versioned *m = PyCapsule_GetPointer(capsule, versioned_name);
+  return m && m->version.major == CN_DLPACK_MAJOR && (m->flags & CN_DLPACK_READ_ONLY);
 }
 
 static cn_tensor *import_object(PyObject *ext, PyObject *copy)
 {
-  long type = DL_CPU, index = 0;
-  if (device_type(ext, &type, &index)) return NULL;
-  if (!is_host(type)) return import_far(ext, type, index, copy);
-  PyObject *capsule = ask(ext, false, false, copy);
+  long type = CN_DLPACK_CPU, index = 0;
+  void *queue;
+  if (device_type(ext, &type, &index) || queue_of(type, index, &queue)) return NULL;
+  PyObject *capsule = ask(ext, queue, copy);
   if (!capsule) return NULL;
   cn_tensor *t = NULL;
   if (!PyCapsule_CheckExact(capsule))

@@ -7,7 +7,7 @@
 
 CN_BEGIN_DECLS
 
-#define CN_BACKEND_ABI 1
+#define CN_BACKEND_ABI 2
 
 /* What `cairn devices` shows. Zero or "" where unknown. */
 typedef struct cn_device_info {
@@ -41,11 +41,12 @@ typedef struct cn_backend {
   /* Copies; host memory may be reused when they return. */
   int (*copy_in)(int index, void *device_memory, const void *host, size_t size);
   int (*copy_out)(int index, void *host, const void *device_memory, size_t size);
-  /* Waits for all queued work; reports late failures. */
+  /* Waits for all queued work, that of others in this process too; reports late failures. */
   int (*sync)(int index);
   const cn_kernel *kernels; /* ends with op NULL */
   bool host_memory;         /* device memory is host memory (cpu) */
   void (*shutdown)(void);
+  void *(*stream)(int index); /* the queue of the device's own kind; NULL: there is none to show */
 } cn_backend;
 
 CN_END_DECLS

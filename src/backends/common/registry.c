@@ -178,10 +178,12 @@ static int device_sync(cn_device device)
   return b ? (b->sync ? b->sync(cni_device_index(device)) : CN_OK) : CN_ERR_DEVICE;
 }
 
+const cni_memory_table cni_memory = {device_alloc, device_free,    device_copy_in, device_copy_out,
+                                     device_sync,  cn_device_find, cn_device_name};
+
 int cni_registry_init(void)
 {
   cni_run_kernel = run;
-  cni_memory = (cni_memory_table){device_alloc, device_free, device_copy_in, device_copy_out, device_sync};
   return CN_OK;
 }
 
@@ -313,4 +315,12 @@ int cn_device_sync(cn_device device)
 {
   cni_init();
   return device_sync(device == CN_DEVICE_DEFAULT ? cn_default_device() : device);
+}
+
+void *cn_device_stream(cn_device device)
+{
+  cni_init();
+  if (device == CN_DEVICE_DEFAULT) device = cn_default_device();
+  const cn_backend *b = cni_backend_of(device);
+  return b && b->stream ? b->stream(cni_device_index(device)) : NULL;
 }

@@ -16,7 +16,7 @@ typedef struct cni_kernel_list {
   cn_kernel items[];
 } cni_kernel_list;
 
-int cni_registry_init(void); /* fills cni_run_kernel and cni_memory */
+int cni_registry_init(void); /* fills cni_run_kernel */
 void cni_registry_exit(void);
 int cni_backend_add(
     const cn_backend *backend); /* cn_backend_register for init.c itself, which cannot wait for init */

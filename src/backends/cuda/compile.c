@@ -195,7 +195,7 @@ int cni_cuda_launched(cni_cuda_device *d, const char *name)
   pthread_mutex_lock(&d->lock);
   d->recent[d->launched++ % CNI_CUDA_RECENT] = name;
   pthread_mutex_unlock(&d->lock);
-  return cni_cuda_waits ? cni_cuda_sync(d->index) : CN_OK;
+  return cni_cuda_waits ? cni_cuda_wait(d) : CN_OK;
 }
 
 int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, int64_t blocks_x,

@@ -138,10 +138,10 @@ static void recent_names(const cni_cuda_device *d, char *text, size_t size)
     at += (size_t)snprintf(text + at, size - at, "%s%s", at ? ", " : "", d->recent[i % CNI_CUDA_RECENT]);
 }
 
-int cni_cuda_wait(cni_cuda_device *d)
+/* After a wait for the device's work that ended with `result`. */
+static int waited(cni_cuda_device *d, CUresult result)
 {
   char names[300], what[400];
-  CUresult result = cni_cuda_driver()->cuStreamSynchronize(d->stream);
   pthread_mutex_lock(&d->lock);
   recent_names(d, names, sizeof names);
   d->launched = 0;
@@ -151,15 +151,32 @@ int cni_cuda_wait(cni_cuda_device *d)
   return cni_cuda_check(result, what);
 }
 
-int cni_cuda_sync(int index)
+/* What kernels had to say. */
+static int report_fault(cni_cuda_device *d)
 {
-  cni_cuda_device *d = cni_cuda_use(index);
-  int status = d ? cni_cuda_wait(d) : CN_ERR_DEVICE;
-  if (status) return status;
   int32_t fault = __atomic_exchange_n(d->fault, 0, __ATOMIC_ACQ_REL);
   if (!fault) return CN_OK;
   return cni_cuda_host->fail(CN_ERR_VALUE, "%s: integer division by zero (found while it ran on the device)",
                              fault_name(fault));
+}
+
+int cni_cuda_wait(cni_cuda_device *d)
+{
+  int status = waited(d, cni_cuda_driver()->cuStreamSynchronize(d->stream));
+  return status ? status : report_fault(d);
+}
+
+int cni_cuda_sync(int index)
+{
+  cni_cuda_device *d = cni_cuda_use(index);
+  int status = d ? waited(d, cni_cuda_driver()->cuCtxSynchronize()) : CN_ERR_DEVICE;
+  return status ? status : report_fault(d);
+}
+
+void *cni_cuda_stream(int index)
+{
+  cni_cuda_device *d = cni_cuda_use(index);
+  return d ? d->stream : NULL;
 }
 
 void cni_cuda_device_exit(void)

@@ -105,7 +105,7 @@ int cni_cuda_copy_out(int index, void *host, const void *from, size_t size)
       size ? cni_cuda_check(cu->cuMemcpyDtoHAsync(host, (CUdeviceptr)(uintptr_t)from, size, d->stream),
                             "copying from the device")
            : CN_OK;
-  return status ? status : cni_cuda_sync(index);
+  return status ? status : cni_cuda_wait(d);
 }
 
 /* Host memory only: at the end of a process the driver may be gone already. */

@@ -55,6 +55,7 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .sync = cni_cuda_sync,
       .kernels = kernels,
       .shutdown = shut_down,
+      .stream = cni_cuda_stream,
   };
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;

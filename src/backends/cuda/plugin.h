@@ -24,7 +24,8 @@ extern bool
   X(cuInit) X(cuGetErrorString) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) \
   X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) \
   X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) \
-  X(cuStreamCreate) X(cuStreamSynchronize) X(cuModuleLoadData) X(cuModuleGetFunction) X(cuLaunchKernel)
+  X(cuStreamCreate) X(cuStreamSynchronize) X(cuCtxSynchronize) X(cuModuleLoadData) X(cuModuleGetFunction) \
+  X(cuLaunchKernel)
 #define CNI_CUDA_NVRTC(X) \
   X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) \
   X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) \
@@ -85,11 +86,12 @@ cni_cuda_device *cni_cuda_use(int index);
 static inline cni_cuda_device *cni_cuda_of(const cn_call *c) { return cni_cuda_use(c->device & 0xff); }
 /* 0, or an error that says what failed. */
 int cni_cuda_check(CUresult result, const char *what);
-/* Waits for all work; a failure of the device is an error that lists the last ops. sync: ... and reports
- * faults. */
+/* Waits for all work of ours; a failure of the device is an error that lists the last ops, a fault that a kernel
+ * met one that names its op. sync: ... and for that of others in this process. */
 int cni_cuda_wait(cni_cuda_device *d);
 int cni_cuda_sync(int index);
-/* A number for an op's name that a kernel can write when it meets a fault; cni_cuda_sync turns it back. */
+void *cni_cuda_stream(int index);
+/* A number for an op's name that a kernel can write when it meets a fault; cni_cuda_wait turns it back. */
 int32_t cni_cuda_fault_code(const char *name);
 void cni_cuda_device_exit(void);
 
