@@ -1,0 +1,120 @@
+/* cliff.c: times one op at a time at any size and layout, for bench/cliff, which looks for sizes that are slower than
+ * their neighbours.
+ *
+ * Reads lines `OP LAYOUT A B C SECONDS`, where A, B and C are rows, columns and dimension (of matmul: m, k and n), and
+ * answers each with one JSON line: the least seconds a call took. Invariant: all inputs lie in two buffers that are
+ * filled once, and every answer starts with an empty cache of memory, so no size profits from the one before.
+ */
+#include "../serve.h"
+
+#include <cairn/cairn.h>
+
+enum { MOST = 100000000, BATCHES = 8 };
+
+struct request {
+  char op[16], layout[16];
+  long a, b, c;
+  double seconds;
+};
+
+static float *left, *right; /* MOST numbers each */
+static cn_tensor *x, *y;
+static int64_t dim;
+
+static void add(void) { cn_add(x, y); }
+static void sum(void) { cn_sum(x, .dim = CN_INTS(dim)); }
+static void softmax(void) { cn_softmax(x, dim); }
+static void matmul(void) { cn_matmul(x, y); }
+
+static void sort(void)
+{
+  cn_tensor *values, *indices;
+  cn_sort(&values, &indices, x, .dim = dim ? dim : CN_ZERO);
+}
+
+static const struct {
+  const char *name;
+  void (*call)(void);
+} ops[] = {{"add", add}, {"sum", sum}, {"softmax", softmax}, {"matmul", matmul}, {"sort", sort}};
+
+/* (rows, cols) over a buffer: as it lies there, or `turned`, so that columns lie together. */
+static cn_tensor *matrix(float *data, int64_t rows, int64_t cols, bool turned)
+{
+  const int64_t shape[] = {rows, cols}, strides[] = {1, rows};
+  bench_require(rows * cols <= MOST, "too large");
+  return cn_from_borrowed(data, shape, turned ? strides : NULL, 2, CN_F32, NULL, NULL);
+}
+
+/* Sets x and y, borrowed from the scope. Layouts: plain; turned, both inputs; first or second, that one of them;
+ * row and column, where one stands for all of them (of x, or of add's y); batch, where eight matrices meet one. */
+static void prepare(const struct request *r)
+{
+  const char *how = r->layout;
+  bool product = !strcmp(r->op, "matmul"), pair = !strcmp(r->op, "add");
+  bool row = !strcmp(how, "row"), column = !strcmp(how, "column"), turned = !strcmp(how, "turned");
+  int64_t rows = row ? 1 : r->a, cols = column ? 1 : r->b;
+  if (product) {
+    x = matrix(left, !strcmp(how, "batch") ? 8 * r->a : r->a, r->b, turned || !strcmp(how, "first"));
+    y = matrix(right, r->b, r->c, turned || !strcmp(how, "second"));
+    if (!strcmp(how, "batch")) x = cn_reshape(x, CN_SHAPE(8, r->a, r->b));
+    return;
+  }
+  dim = r->c;
+  x = matrix(left, pair ? r->a : rows, pair ? r->b : cols, turned || !strcmp(how, "first"));
+  y = matrix(right, rows, cols, turned);
+  if (!pair && (row || column)) x = cn_expand(x, CN_SHAPE(r->a, r->b));
+}
+
+static double seconds_of(void (*call)(void), long n)
+{
+  double start = bench_now();
+  for (long i = 0; i < n; i++) {
+    cn_scope *s = cn_scope_begin();
+    call();
+    cn_scope_end(s);
+  }
+  return (bench_now() - start) / (double)n;
+}
+
+/* The least of many short batches: what the machine does when it is left alone. */
+static double least(void (*call)(void), double budget)
+{
+  double begin = bench_now(), best = seconds_of(call, 1); /* the first one also warms up */
+  do {
+    double n = budget / BATCHES / best, took = seconds_of(call, n < 1 ? 1 : (long)n);
+    if (took < best) best = took;
+  } while (bench_now() - begin < budget);
+  return best;
+}
+
+static void answer(const struct request *r)
+{
+  size_t i = 0, count = sizeof ops / sizeof *ops;
+  while (i < count && strcmp(ops[i].name, r->op)) i++;
+  bench_require(i < count, "no such op");
+  cn_memory_release_cached();
+  cn_scope *s = cn_scope_begin();
+  prepare(r);
+  printf("{\"seconds\": %.9g}\n", least(ops[i].call, r->seconds));
+  cn_scope_end(s);
+  bench_require(!cn_err(), cn_err_message());
+}
+
+int main(int argc, char **argv)
+{
+  char line[256];
+  left = malloc(MOST * sizeof *left);
+  right = malloc(MOST * sizeof *right);
+  bench_require(left && right, "out of memory");
+  bench_fill(left, MOST, 1, 1);
+  bench_fill(right, MOST, 2, 1);
+  cn_set_num_threads(bench_threads(argc, argv));
+  while (fgets(line, sizeof line, stdin)) {
+    struct request r;
+    int fields = sscanf(line, "%15s %15s %ld %ld %ld %lf", r.op, r.layout, &r.a, &r.b, &r.c, &r.seconds);
+    bench_require(fields == 6, "not understood");
+    answer(&r);
+    fflush(stdout);
+  }
+  return 0;
+}
