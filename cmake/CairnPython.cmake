@@ -58,7 +58,8 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/ops.json
   DEPENDS cairn_command cairn_shared VERBATIM)
 
 file(GLOB_RECURSE bindgen CONFIGURE_DEPENDS
-  ${PROJECT_SOURCE_DIR}/tools/bindgen/* ${CAIRN_PYTHON_SOURCE}/cairn/*.pyi.in)
+  ${PROJECT_SOURCE_DIR}/tools/bindgen/* ${CAIRN_PYTHON_SOURCE}/cairn/*.pyi.in ${CAIRN_PYTHON_SOURCE}/cairn/_forms*.py
+  ${CAIRN_PYTHON_SOURCE}/cairn/_tensor.py ${CAIRN_PYTHON_SOURCE}/cairn/nn/_*.py)
 list(FILTER bindgen EXCLUDE REGEX "__pycache__")
 add_custom_command(OUTPUT ${CAIRN_PYTHON_GEN}/ops.gen.c
   COMMAND ${CMAKE_COMMAND} -E rm -rf ${CAIRN_PYTHON_GEN}

@@ -44,6 +44,12 @@ def check_names(ops, root):
             if n in seen:
                 raise Bad("%s: %s is already the name of something in %s" % (op.place, n, seen[n]))
             seen[n] = op.place
+    taken = {op.name: op.place for op in ops}  # aliases are names in other languages alone
+    for op in ops:
+        for n in op.aliases:
+            if n in taken:
+                raise Bad("%s: alias_%s: that is the name of the op at %s" % (op.place, n, taken[n]))
+            taken[n] = op.place
 
 
 def wrap_call(head, parts, tail, indent=None):

@@ -1,6 +1,6 @@
 """Reads op signatures out of the source text, for the tools that generate code from them.
 
-Finds every `.sig`/`.doc` pair of the cn_op rows in src/ops/**/*.c and every PW1/PW2 line of
+Finds every `.sig`/`.doc` pair of the cn_op rows in src/ops/**/*.c and every PW1 and PW2 line of
 src/ops/**/pointwise.def. Only text is read, nothing is compiled, so that this works before the library
 exists. read_ops(root) gives the ops sorted by name; a Param knows its C forms.
 """
@@ -9,6 +9,7 @@ import os
 import re
 
 MAX_ARGS = 16  # CN_MAX_ARGS
+MAX_ALIASES = 4  # CNI_MAX_ALIASES
 
 KEYWORDS = set("""alignas alignof and and_eq asm auto bitand bitor bool break case catch char class compl
 concept const const_cast constexpr continue decltype default delete do double dynamic_cast else enum explicit
@@ -22,7 +23,7 @@ LOCAL_TAKEN = {"opts", "o", "room", "args", "dest", "out", "capacity", "results"
 DTYPES = {"bool": "CN_BOOL", "uint8": "CN_U8", "int8": "CN_I8", "int16": "CN_I16", "int32": "CN_I32",
           "int64": "CN_I64", "uint16": "CN_U16", "uint32": "CN_U32", "uint64": "CN_U64",
           "float16": "CN_F16", "bfloat16": "CN_BF16", "float32": "CN_F32", "float64": "CN_F64"}
-TYPE = re.compile(r"(Tensor|int|float|bool|str|dtype|device|Scalar)(\?)?(\[(\d*)\](\?)?)?$")
+TYPE = re.compile(r"(Tensor(?:\|Scalar)?|int|float|bool|str|dtype|device|Scalar)(\?)?(\[(\d*)\](\?)?)?$")
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*$", re.I)
 
 
@@ -68,11 +69,16 @@ def rows_of_c(path, text):
         yield sig, doc, place
 
 
+# The lines of pointwise.def that are ops, and what pointwise.c says of their operands.
+PW_OPERANDS = {"1": "Tensor input", "2": "Tensor input, Tensor other", "2S": "Tensor input, Tensor|Scalar other",
+               "2SS": "Tensor|Scalar input, Tensor|Scalar other"}
+
+
 def rows_of_def(path, text):
-    """Yields (sig, doc, place) of each PW1 and PW2 line; the comment right above it is its doc."""
-    for m in re.finditer(r"^[ \t]*PW(\w)\(\s*(\w+)\s*,", text, re.M):
-        if m.group(1) not in "12":
-            raise Bad("%s: PW%s(%s): only PW1 and PW2 are public" % (path, m.group(1), m.group(2)))
+    """Yields (sig, doc, place) of each public line; the comment right above it is its doc, a string at its end tags."""
+    for m in re.finditer(r"^[ \t]*PW((?!P)\w+)\(\s*(\w+)\s*,((?:[^\n]|\n(?=[ \t]))*)\)[ \t]*$", text, re.M):
+        if m.group(1) not in PW_OPERANDS:
+            raise Bad("%s: PW%s(%s): only PW1, PW2, PW2S and PW2SS are public" % (path, m.group(1), m.group(2)))
         place = "%s:%d" % (path, text.count("\n", 0, m.start()) + 1)
         above = re.search(r"(?:^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*\n)+\Z", text[:m.start()], re.S | re.M)
         doc = []
@@ -82,8 +88,9 @@ def rows_of_def(path, text):
                 doc.append(c)
         if not doc:
             raise Bad("%s: %s has no /* doc */ above it" % (place, m.group(2)))
-        params = "Tensor input" + (", Tensor other" if m.group(1) == "2" else "")
-        yield "%s(%s) -> Tensor ; method inplace" % (m.group(2), params), " ".join(doc), place
+        tags = re.search(r',\s*"([\w ]+)"\s*$', m.group(3))
+        sig = "%s(%s) -> Tensor ; method inplace" % (m.group(2), PW_OPERANDS[m.group(1)])
+        yield sig + (" " + tags.group(1) if tags else ""), " ".join(doc), place
 
 
 def read_ops(root):
@@ -160,7 +167,7 @@ class Param:
         if not t:
             raise Bad("%s: cannot read parameter '%s'" % (where, text))
         self.type, self.name = m.group(1), m.group(2)
-        self.base = t.group(1)
+        self.base = t.group(1).split("|")[0]  # Tensor|Scalar is a tensor in C, whose numbers are cn_num
         self.list = None if t.group(3) is None else int(t.group(4) or 0)
         self.optional = bool(t.group(5) if t.group(3) else t.group(2))
         self.has_default = m.group(3) is not None
@@ -169,6 +176,8 @@ class Param:
         if not NAME.match(self.name):
             raise Bad("%s: bad parameter name '%s'" % (where, self.name))
         inner = t.group(3) and t.group(2)  # Type?[]: elements may be absent
+        if "|" in self.type and self.list is not None:
+            raise Bad("%s: no such list type: %s" % (where, self.type))
         if (inner and self.base != "Tensor") or (self.list is not None and self.base not in
                                                  ("Tensor", "int", "float")):
             raise Bad("%s: no such list type: %s" % (where, self.type))
@@ -184,8 +193,11 @@ class Param:
         if not self.positional and self.base == "bool" and self.default is True and not self.optional:
             self.c = "no_" + self.name
 
+    def one_tensor(self, optional=False):
+        return self.base == "Tensor" and self.list is None and self.optional == optional
+
     def make_option(self, where):
-        if self.type != "Tensor?" or self.default is not None or not self.has_default:
+        if not self.one_tensor(optional=True) or self.default is not None or not self.has_default:
             raise Bad("%s: opt_%s is for a 'Tensor? %s=None'" % (where, self.name, self.name))
         self.positional = False
         self.c = safe(self.name, FIELD_TAKEN)
@@ -240,7 +252,7 @@ class Param:
 
     def field_note(self):
         head = "" if self.c == self.name else self.name + ": "
-        note = "%s%s, default %s" % (head, self.type, self.default_text)
+        note = "%s%s, default %s" % (head, self.type.replace("|Scalar", ""), self.default_text)
         if self.c.startswith("no_") and self.default is True:
             return note + "; set this one for False"
         if self.base == "bool" and self.optional:
@@ -348,8 +360,11 @@ class Op:
         self.options = [p for p in self.params if not p.positional]
         self.read_results(m.group(3), where)
         self.inplace = "inplace" in self.tags
+        self.aliases = sorted(t[len("alias_"):] for t in self.tags if t.startswith("alias_"))
+        if len(self.aliases) > MAX_ALIASES:
+            raise Bad("%s: more than %d aliases" % (where, MAX_ALIASES))
         first = self.params[0] if self.params else None
-        if self.inplace and (self.results is not None or not first or first.type != "Tensor"):
+        if self.inplace and (self.results is not None or not first or not first.one_tensor()):
             raise Bad("%s: in-place needs a first Tensor and one result" % where)
         if len(self.params) > MAX_ARGS:
             raise Bad("%s: more than %d parameters" % (where, MAX_ARGS))

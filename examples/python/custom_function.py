@@ -7,7 +7,6 @@ gradient is right in use, and gradcheck that it is right to the last digits.
 """
 import math
 import sys
-from typing import Any
 
 import cairn
 
@@ -16,12 +15,12 @@ class LegendreP3(cairn.autograd.Function):
     """forward is not recorded; backward is given the gradient of the result and answers that of the input."""
 
     @staticmethod
-    def forward(ctx: Any, x: cairn.Tensor) -> cairn.Tensor:
+    def forward(ctx: cairn.autograd.FunctionCtx, x: cairn.Tensor) -> cairn.Tensor:
         ctx.save_for_backward(x)
         return (5 * x ** 3 - 3 * x) / 2
 
     @staticmethod
-    def backward(ctx: Any, grad: cairn.Tensor) -> cairn.Tensor:
+    def backward(ctx: cairn.autograd.FunctionCtx, grad: cairn.Tensor) -> cairn.Tensor:
         (x,) = ctx.saved_tensors
         return grad * (15 * x ** 2 - 3) / 2
 

@@ -35,6 +35,12 @@
 #define CN_TAIL9(a1, a2, a3, a4, a5, a6, a7, a8, a9, ...) __VA_ARGS__
 #define CN_HEAD10(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10
 #define CN_TAIL10(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, ...) __VA_ARGS__
+#define CN_HEAD11(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11
+#define CN_TAIL11(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, ...) __VA_ARGS__
+#define CN_HEAD12(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12
+#define CN_TAIL12(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, ...) __VA_ARGS__
+#define CN_HEAD13(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13
+#define CN_TAIL13(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, ...) __VA_ARGS__
 /* An options struct of that type with these fields set. */
 #define CN_OPTS(type, ...) &(const type){.size = sizeof(type), __VA_ARGS__}
 /* The two arguments (tensors, count) of an op that takes a list of tensors. */
@@ -269,6 +275,12 @@
   cn_empty_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_empty_opts, CN_TAIL2(__VA_ARGS__, )))
 #define cn_empty_like(...) \
   cn_empty_like_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_empty_like_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_empty_permuted(...) \
+  cn_empty_permuted_with(CN_HEAD4(__VA_ARGS__, ), \
+      CN_OPTS(cn_empty_permuted_opts, CN_TAIL4(__VA_ARGS__, )))
+#define cn_empty_strided(...) \
+  cn_empty_strided_with(CN_HEAD4(__VA_ARGS__, ), \
+      CN_OPTS(cn_empty_strided_opts, CN_TAIL4(__VA_ARGS__, )))
 #define cn_exponential(...) \
   cn_exponential_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_exponential_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_exponential_(...) \
@@ -287,6 +299,12 @@
   cn_fft_irfft_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_irfft_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_fft_rfft(input, ...) \
   cn_fft_rfft_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_fft_rfft_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fill_diagonal(input, ...) \
+  cn_fill_diagonal_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_fill_diagonal_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_fill_diagonal_(input, ...) \
+  cn_fill_diagonal_inplace_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_fill_diagonal_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_flatten(...) \
   cn_flatten_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_flatten_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_fold(...) \
@@ -313,6 +331,9 @@
 #define cn_group_norm(input, num_groups, weight, ...) \
   cn_group_norm_with(input, num_groups, weight, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_group_norm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_gumbel_softmax(...) \
+  cn_gumbel_softmax_with(CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_gumbel_softmax_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_hamming_window(...) \
   cn_hamming_window_with(CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_hamming_window_opts, CN_TAIL(__VA_ARGS__, )))
@@ -583,6 +604,9 @@
   cn_nansum_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_nansum_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_nll_loss(input, ...) \
   cn_nll_loss_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_nll_loss_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_nonzero_static(input, ...) \
+  cn_nonzero_static_with(input, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_nonzero_static_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_norm(...) \
   cn_norm_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_norm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_normal_fill(...) \
@@ -635,6 +659,13 @@
   cn_randn_like_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_randn_like_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_randperm(...) \
   cn_randperm_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_randperm_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_recurrent_sequence(output, h, c, saved, input, w_ih, w_hh, h0, b_ih, b_hh, c0, ...) \
+  cn_recurrent_sequence_with(output, h, c, saved, input, w_ih, w_hh, h0, b_ih, b_hh, c0, \
+      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_recurrent_sequence_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_recurrent_sequence_grad(g_given, g_hidden, g_h0, g_c0, w_hh, h0, output, saved, c0, g_output, g_h, g_c, ...) \
+  cn_recurrent_sequence_grad_with(g_given, g_hidden, g_h0, g_c0, w_hh, h0, output, saved, c0, \
+      g_output, g_h, g_c, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_recurrent_sequence_grad_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_rms_norm(...) \
   cn_rms_norm_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_rms_norm_opts, CN_TAIL4(__VA_ARGS__, )))
 #define cn_roll(...) \

@@ -245,6 +245,9 @@ typedef struct cn_aminmax_opts {
 CN_API int cn_aminmax_with(cn_tensor **min, cn_tensor **max, cn_tensor *input, int64_t dim,
                            const cn_aminmax_opts *opts);
 
+/* The angle of each number in the complex plane: pi below 0, else 0. */
+CN_API cn_tensor *cn_angle(cn_tensor *input);
+
 typedef struct cn_any_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1264,6 +1267,28 @@ typedef struct cn_empty_like_opts {
 /* A tensor of input's shape, memory order and device, not set. */
 CN_API cn_tensor *cn_empty_like_with(cn_tensor *input, const cn_empty_like_opts *opts);
 
+typedef struct cn_empty_permuted_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
+} cn_empty_permuted_opts;
+/* A tensor of that size whose values are not set; physical_layout lists its dimensions from the
+ * outermost in memory to the innermost. */
+CN_API cn_tensor *cn_empty_permuted_with(const int64_t *size, size_t nsize,
+                                         const int64_t *physical_layout, size_t nphysical_layout,
+                                         const cn_empty_permuted_opts *opts);
+
+typedef struct cn_empty_strided_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
+} cn_empty_strided_opts;
+/* A tensor of that size and stride whose values are not set. */
+CN_API cn_tensor *cn_empty_strided_with(const int64_t *size, size_t nsize, const int64_t *stride,
+                                        size_t nstride, const cn_empty_strided_opts *opts);
+
 /* True where input == other. */
 CN_API cn_tensor *cn_eq(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
@@ -1389,6 +1414,19 @@ CN_API cn_tensor *cn_fill(cn_tensor *input, cn_tensor *value);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_fill_(cn_tensor *input, cn_tensor *value);
 
+typedef struct cn_fill_diagonal_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool wrap; /* bool, default False */
+} cn_fill_diagonal_opts;
+/* input with a number on its main diagonal; with wrap, of a tall matrix, on those of the squares
+ * below too. */
+CN_API cn_tensor *cn_fill_diagonal_with(cn_tensor *input, double fill_value,
+                                        const cn_fill_diagonal_opts *opts);
+/* The same, written into input, which is returned. */
+CN_API cn_tensor *cn_fill_diagonal_inplace_with(cn_tensor *input, double fill_value,
+                                                const cn_fill_diagonal_opts *opts);
+
 typedef struct cn_flatten_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -1454,6 +1492,21 @@ CN_API cn_tensor *cn_fold_with(cn_tensor *input, const int64_t *output_size, siz
 CN_API cn_tensor *cn_frac(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_frac_(cn_tensor *input);
+
+/* The largest element of each of output_size windows of images (N, C, H, W) or (C, H, W), which
+ * begin at steps that random_samples (N, C, 2) in [0, 1) settles, and where in its image it was.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_fractional_max_pool2d_with_indices(cn_tensor **output, cn_tensor **indices,
+                                                 cn_tensor *input, const int64_t *kernel_size,
+                                                 size_t nkernel_size, const int64_t *output_size,
+                                                 size_t noutput_size, cn_tensor *random_samples);
+
+/* fractional_max_pool2d_with_indices over volumes; random_samples is (N, C, 3).
+ * Results that are not wanted may be NULL. */
+CN_API int cn_fractional_max_pool3d_with_indices(cn_tensor **output, cn_tensor **indices,
+                                                 cn_tensor *input, const int64_t *kernel_size,
+                                                 size_t nkernel_size, const int64_t *output_size,
+                                                 size_t noutput_size, cn_tensor *random_samples);
 
 /* input as mantissa * 2^exponent, the mantissa in [1/2, 1) or 0, the exponent an int32.
  * Results that are not wanted may be NULL. */
@@ -1612,6 +1665,18 @@ CN_API cn_tensor *cn_gru_cell(cn_tensor *input, cn_tensor *hx, cn_tensor *w_ih, 
 CN_API cn_tensor *cn_gt(cn_tensor *input, cn_tensor *other);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_gt_(cn_tensor *input, cn_tensor *other);
+
+typedef struct cn_gumbel_softmax_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double tau; /* float, default 1; CN_ZERO for 0 */
+  bool hard; /* bool, default False */
+  double eps; /* float, default 1e-10; CN_ZERO for 0 */
+  int64_t dim; /* int, default -1; CN_ZERO for 0 */
+} cn_gumbel_softmax_opts;
+/* Random samples near the corners of the simplex: softmax over dim of (logits + Gumbel noise) /
+ * tau. hard: one-hot vectors whose gradient is the soft one's. eps has no effect. */
+CN_API cn_tensor *cn_gumbel_softmax_with(cn_tensor *logits, const cn_gumbel_softmax_opts *opts);
 
 typedef struct cn_hamming_window_opts {
   size_t size;
@@ -1894,6 +1959,10 @@ CN_API cn_tensor *cn_inverse(cn_tensor *input);
 
 /* Inverts each bit of integers. What bitwise_not runs on them. */
 CN_API cn_tensor *cn_invert(cn_tensor *input);
+
+/* Lines of n real numbers from the first n / 2 + 1 points of their transform, pairs (..., n / 2
+ * + 1, 2); the imaginary parts of points that are their own mirror images count for nothing. */
+CN_API cn_tensor *cn_irfft_lines(cn_tensor *input, int64_t n, int64_t scaling);
 
 typedef struct cn_isclose_opts {
   size_t size;
@@ -3113,6 +3182,16 @@ CN_API cn_tensor *cn_nll_loss_with(cn_tensor *input, cn_tensor *target,
  * as int64. */
 CN_API cn_tensor *cn_nonzero(cn_tensor *input);
 
+typedef struct cn_nonzero_static_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t fill_value; /* int, default -1; CN_ZERO for 0 */
+} cn_nonzero_static_opts;
+/* The first size positions of elements that are not zero, one row each; the rows left over hold
+ * fill_value. */
+CN_API cn_tensor *cn_nonzero_static_with(cn_tensor *input, int64_t size,
+                                         const cn_nonzero_static_opts *opts);
+
 typedef struct cn_norm_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -3233,6 +3312,9 @@ CN_API cn_tensor *cn_pixel_unshuffle(cn_tensor *input, int64_t downscale_factor)
  * Returns the number of results, or a negative cn_status. */
 CN_API int cn_pointwise(cn_tensor **out, size_t capacity, cn_tensor *const *inputs, size_t ninputs,
                         const char *program, const double *consts, size_t nconsts);
+
+/* Counts of events, whose expected numbers input holds. Its gradient is zero. */
+CN_API cn_tensor *cn_poisson(cn_tensor *input);
 
 typedef struct cn_poisson_nll_loss_opts {
   size_t size;
@@ -3397,6 +3479,42 @@ CN_API cn_tensor *cn_reciprocal(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_reciprocal_(cn_tensor *input);
 
+typedef struct cn_recurrent_sequence_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool reverse; /* bool, default False */
+  bool keep; /* bool, default False */
+  cn_ints batch_sizes; /* int[]?, default None */
+} cn_recurrent_sequence_opts;
+/* One direction of one layer of a recurrent network (mode lstm, gru, tanh or relu) over all
+ * steps. input: (T, B, n); w_ih: (gates H, n), w_hh: (gates H, H), b_ih and b_hh: (gates H); h0,
+ * and of an LSTM c0: (B, H). With batch_sizes input is (N, n), the rows of each step after those
+ * of the step before. Gives the states after each step and after the last; with keep also what a
+ * gradient reads.
+ * b_ih and b_hh and c0 may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_recurrent_sequence_with(cn_tensor **output, cn_tensor **h, cn_tensor **c,
+                                      cn_tensor **saved, cn_tensor *input, cn_tensor *w_ih,
+                                      cn_tensor *w_hh, cn_tensor *h0, cn_tensor *b_ih,
+                                      cn_tensor *b_hh, cn_tensor *c0, const char *mode,
+                                      const cn_recurrent_sequence_opts *opts);
+
+typedef struct cn_recurrent_sequence_grad_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool reverse; /* bool, default False */
+  cn_ints batch_sizes; /* int[]?, default None */
+} cn_recurrent_sequence_grad_opts;
+/* Gradients of recurrent_sequence's operands but the weights, given its results; g_hidden: of
+ * what a GRU adds to given. Carries no gradient itself: where gradients of gradients are
+ * recorded, explicit formulas take its place.
+ * c0 and g_output and g_h and g_c may be NULL. Results that are not wanted may be NULL. */
+CN_API int cn_recurrent_sequence_grad_with(cn_tensor **g_given, cn_tensor **g_hidden,
+                                           cn_tensor **g_h0, cn_tensor **g_c0, cn_tensor *w_hh,
+                                           cn_tensor *h0, cn_tensor *output, cn_tensor *saved,
+                                           cn_tensor *c0, cn_tensor *g_output, cn_tensor *g_h,
+                                           cn_tensor *g_c, const char *mode,
+                                           const cn_recurrent_sequence_grad_opts *opts);
+
 /* max(x, 0). The gradient at 0 is 0. */
 CN_API cn_tensor *cn_relu(cn_tensor *input);
 /* The same, written into input, which is returned. */
@@ -3450,6 +3568,10 @@ CN_API cn_tensor *cn_resample_backward(cn_tensor *grad, int64_t dim, int64_t inp
 
 /* input under another shape: a view where possible, else a copy. One size may be -1. */
 CN_API cn_tensor *cn_reshape(cn_tensor *input, const int64_t *shape, size_t nshape);
+
+/* The first n / 2 + 1 points of the transform of lines of real numbers (..., n), as pairs;
+ * scaling as in fft_lines. */
+CN_API cn_tensor *cn_rfft_lines(cn_tensor *input, int64_t scaling);
 
 typedef struct cn_rms_norm_opts {
   size_t size;

@@ -77,6 +77,9 @@ typedef struct cn_print_options {
 } cn_print_options;
 CN_API void cn_set_print_options(const cn_print_options *options); /* NULL restores; zero fields default */
 
+/* How many elements behind the beginning of its memory a tensor's first one lies. */
+CN_API int64_t cn_storage_offset(const cn_tensor *t);
+
 /* ---- DLPack ---- */
 /* `managed` is a DLManagedTensor* (or DLManagedTensorVersioned* for the versioned pair) of the published
  * layout: see ext/dlpack.h. From: takes it over; its deleter runs when the last tensor over it is gone. To: owned by

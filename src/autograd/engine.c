@@ -157,6 +157,21 @@ static cn_tensor *grad_fit(cn_tensor *g, const cn_meta *m)
   return g;
 }
 
+static bool alike(const cn_desc *a, const cn_desc *b)
+{
+  return a->dtype == b->dtype && a->device == b->device && cni_same_shape(a->ndim, a->shape, b->ndim, b->shape);
+}
+
+/* May this walk write into gradients? Not where they are recorded. */
+static bool in_place(const walk *w) { return !w->b->create && !cni_state()->modes; }
+
+/* A gradient that nobody else holds or sees may be written into. */
+static bool may_write(const cn_tensor *g)
+{
+  bool sole = atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->view && !g->storage->release;
+  return sole && cni_is_dense(g->d.ndim, g->d.shape, g->d.strides);
+}
+
 /* Adds a borrowed gradient to what has reached (node, index) so far. */
 static int deliver(walk *w, cni_node *n, int index, cn_tensor *g)
 {
@@ -167,6 +182,8 @@ static int deliver(walk *w, cni_node *n, int index, cn_tensor *g)
     *slot = cni_tensor_keep(g);
     return CN_OK;
   }
+  if (in_place(w) && may_write(*slot) && alike(&(*slot)->d, &g->d))
+    return cn_add_inplace_with(*slot, g, NULL) ? CN_OK : cn_err();
   cn_tensor *sum = cn_add_with(*slot, g, NULL);
   return sum ? cn_set(gradient_slot(task_for(w, n), index), sum) : cn_err();
 }
@@ -178,9 +195,7 @@ static int deliver(walk *w, cni_node *n, int index, cn_tensor *g)
 static cn_tensor *own_gradient(cn_tensor *g, bool create)
 {
   if (create) return cni_tensor_keep(g);
-  bool sole = atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->view && !g->storage->release;
-  if (sole && cni_is_dense(g->d.ndim, g->d.shape, g->d.strides)) return cni_tensor_keep(g);
-  return cni_scope_take(cn_clone(g));
+  return may_write(g) ? cni_tensor_keep(g) : cni_scope_take(cn_clone(g));
 }
 
 /* Walks on several threads may end in the same leaf. One lock for every few of them. */
@@ -200,11 +215,6 @@ static int accumulate(cn_tensor **into, cn_tensor *g, bool create)
   }
   if (!create && !(*into)->node) return cn_add_inplace_with(*into, g, NULL) ? CN_OK : cn_err();
   return cn_set(into, cn_add_with(*into, g, NULL));
-}
-
-static bool alike(const cn_desc *a, const cn_desc *b)
-{
-  return a->dtype == b->dtype && a->device == b->device && cni_same_shape(a->ndim, a->shape, b->ndim, b->shape);
 }
 
 static int run_hooks(cni_node *n, int index, cn_tensor **g)
@@ -280,6 +290,20 @@ static cn_tensor *view_again(const cni_node *n, cn_tensor *x)
   return cni_scope_add(out);
 }
 
+/* A view without a rule of its own, where other gradients have reached its tensor already (the pieces of a split): g
+ * is added at its place, not scattered into zeros of the whole. Answers 1 done, 0 it is not so, negative error. */
+static int add_through_view(walk *w, const cni_node *n, cn_tensor *g)
+{
+  if (!in_place(w) || n->kind != CNI_NODE_OP || n->op->vjp || !n->op->scatter || !g) return 0;
+  uint32_t t = w->slots[slot_for(w, n->edges[0].node)];
+  cn_tensor *whole = t ? *gradient_slot(&w->tasks[t - 1], n->edges[0].index) : NULL;
+  const cn_meta *m = &n->meta[0];
+  if (!whole || !may_write(whole) || whole->d.dtype != m->dtype || whole->d.device != m->device) return 0;
+  if (!cni_same_shape(whole->d.ndim, whole->d.shape, m->ndim, m->shape)) return 0;
+  cn_tensor *part = view_again(n, whole);
+  return part && cn_add_inplace_with(part, g, NULL) ? 1 : cn_err();
+}
+
 static int rebase_vjp(cni_node *n, cn_vjp *v)
 {
   cn_call c = {.op = n->op, .args = n->args, .nargs = n->nargs, .device = n->meta[0].device};
@@ -349,8 +373,10 @@ static int go_through(walk *w, cni_node *n, cn_tensor *const *g)
     need[i] = to && !(w->b->inputs && to->kind == CNI_NODE_LEAF && !is_chosen_leaf(w, to));
     gin[i] = NULL;
   }
-  if (!status) status = run_vjp(w, n, g, need, gin);
-  if (!status) status = send_on(w, n, need, gin);
+  int added = !status && nin == 1 && need[0] ? add_through_view(w, n, g[0]) : 0;
+  if (added < 0) status = added;
+  if (!status && !added) status = run_vjp(w, n, g, need, gin);
+  if (!status && !added) status = send_on(w, n, need, gin);
   cni_scope_pop(depth);
   if (nin > 64) {
     cni_free(need, nin * sizeof *need);

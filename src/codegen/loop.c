@@ -51,6 +51,12 @@ static void scalar_value(cn_loop *loop, int slot, double value, int compute)
   else loop->scalar[slot].i = (int64_t)value;
 }
 
+static void round_scalar(double *f, int dtype)
+{
+  float x = (float)*f;
+  *f = (double)(dtype == CN_F16 ? cni_f16_to_f32(cni_f32_to_f16(x)) : cni_bf16_to_f32(cni_f32_to_bf16(x)));
+}
+
 /* In host memory while the loop runs elsewhere? */
 static bool by_value(const cn_desc *d, cn_device device)
 {
@@ -161,6 +167,11 @@ int cni_pointwise_source(cn_source *s, const cn_call *c, cn_lang lang)
   for (int k = 0; k < c->nout; k++) desc[k] = cn_desc_of(c->out[k]);
   for (int k = 0; k < c->nin; k++) desc[c->nout + k] = cn_desc_of(c->in[k]);
   make_source(s, desc, c->device, nscalar);
+  for (int k = 0; k < c->nin; k++) {
+    if (s->form[c->nout + k] != 'p') continue;
+    if (cni_program_rounds(c, k)) round_scalar(&s->loop.scalar[nscalar].f, c->compute);
+    nscalar++;
+  }
   return CN_OK;
 }
 

@@ -28,14 +28,14 @@
 #define BEYOND(x) LOGICAL_OR(LT(x, NEG(ATTR(1))), GT(x, ATTR(1)))
 ACTIVATION(hardshrink, FLT, WHERE(WITHIN(IN0), K(0), IN0), WHERE(BEYOND(X), G, K(0)))
 ACTIVATION(softshrink, FLT,
-           WHERE(GT(IN0, ATTR(1)), SUB(IN0, ATTR(1)),
-                 WHERE(LT(IN0, NEG(ATTR(1))), ADD(IN0, ATTR(1)), WHERE(ISNAN(IN0), IN0, K(0)))),
+           WHERE(GT(IN0, ROUNDED(ATTR(1))), SUB(IN0, ROUNDED(ATTR(1))),
+                 WHERE(LT(IN0, NEG(ROUNDED(ATTR(1)))), ADD(IN0, ROUNDED(ATTR(1))), WHERE(ISNAN(IN0), IN0, K(0)))),
            WHERE(BEYOND(X), G, K(0)))
 ACTIVATION(threshold, SGN, WHERE(LE(IN0, ATTR(1)), ATTR(2), IN0), WHERE(LE(X, ATTR(1)), K(0), G))
-ACTIVATION(softsign, FLT, DIV(IN0, ADD(K(1), ABS(IN0))),
+ACTIVATION(softsign, FLT, DIV(IN0, ROUNDED(ADD(K(1), ABS(IN0)))),
            DIV(G, MUL(ADD(K(1), ABS(X)), ADD(K(1), ABS(X)))))
-ACTIVATION(tanhshrink, FLT, SUB(IN0, TANH(IN0)), MUL(G, MUL(TANH(X), TANH(X))))
-FORMULA(prelu, FLT, 2, WHERE(GT(IN0, K(0)), IN0, MUL(IN1, IN0)))
+ACTIVATION(tanhshrink, FLT, SUB(IN0, ROUNDED(TANH(IN0))), MUL(G, MUL(TANH(X), TANH(X))))
+FORMULA(prelu, FLT, 2, OP2(leaky, IN0, IN1))
 FORMULA(glu, FLT, 2, MUL(IN0, SIGMOID(IN1)))
 
 static int softshrink_infer(cn_call *c)

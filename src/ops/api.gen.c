@@ -44,6 +44,7 @@ const char *const cni_op_names[] = {
     "amax",
     "amin",
     "aminmax",
+    "angle",
     "any",
     "arange",
     "argmax",
@@ -174,6 +175,8 @@ const char *const cni_op_names[] = {
     "embedding_renorm",
     "empty",
     "empty_like",
+    "empty_permuted",
+    "empty_strided",
     "eq",
     "erf",
     "erfc",
@@ -193,6 +196,7 @@ const char *const cni_op_names[] = {
     "fft_lines",
     "fft_rfft",
     "fill",
+    "fill_diagonal",
     "flatten",
     "flip",
     "fliplr",
@@ -205,6 +209,8 @@ const char *const cni_op_names[] = {
     "fmod",
     "fold",
     "frac",
+    "fractional_max_pool2d_with_indices",
+    "fractional_max_pool3d_with_indices",
     "frexp",
     "frexp_exponent",
     "frexp_mantissa",
@@ -229,6 +235,7 @@ const char *const cni_op_names[] = {
     "gru",
     "gru_cell",
     "gt",
+    "gumbel_softmax",
     "hamming_window",
     "hann_window",
     "hardshrink",
@@ -264,6 +271,7 @@ const char *const cni_op_names[] = {
     "interpolate",
     "inverse",
     "invert",
+    "irfft_lines",
     "isclose",
     "isclose_terms",
     "isfinite",
@@ -420,6 +428,7 @@ const char *const cni_op_names[] = {
     "nextafter_step",
     "nll_loss",
     "nonzero",
+    "nonzero_static",
     "norm",
     "normal",
     "normal_fill",
@@ -437,6 +446,7 @@ const char *const cni_op_names[] = {
     "pixel_shuffle",
     "pixel_unshuffle",
     "pointwise",
+    "poisson",
     "poisson_nll_loss",
     "poisson_terms",
     "polygamma",
@@ -460,6 +470,8 @@ const char *const cni_op_names[] = {
     "ranking_terms",
     "ravel",
     "reciprocal",
+    "recurrent_sequence",
+    "recurrent_sequence_grad",
     "relu",
     "relu6",
     "remainder",
@@ -472,6 +484,7 @@ const char *const cni_op_names[] = {
     "resample",
     "resample_backward",
     "reshape",
+    "rfft_lines",
     "rms_norm",
     "rnn_relu",
     "rnn_relu_cell",
@@ -636,6 +649,7 @@ const char *const cni_op_docs[] = {
     "Smallest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
     "Smallest and largest element of all, or along a dimension; NaN wins. Ties share the "
     "gradient.",
+    "The angle of each number in the complex plane: pi below 0, else 0.",
     "True where some element along the dimensions is non-zero. An empty list reduces nothing.",
     "start, start + step, ... up to but without end.",
     "First index of the largest element along a dimension, or in the whole tensor laid flat; NaN "
@@ -833,6 +847,9 @@ const char *const cni_op_docs[] = {
     "input with those of its rows that indices name scaled down to a norm of at most max_norm.",
     "A tensor of that size whose elements are not set.",
     "A tensor of input's shape, memory order and device, not set.",
+    "A tensor of that size whose values are not set; physical_layout lists its dimensions from "
+    "the outermost in memory to the innermost.",
+    "A tensor of that size and stride whose values are not set.",
     "True where input == other.",
     "Error function.",
     "1 - erf(x), exact for large x.",
@@ -855,6 +872,8 @@ const char *const cni_op_docs[] = {
     "The discrete Fourier transform of real numbers along dim: the first n / 2 + 1 points, as "
     "pairs in a new last dim.",
     "input with every element set to value.",
+    "input with a number on its main diagonal; with wrap, of a tall matrix, on those of the "
+    "squares below too.",
     "Dimensions start_dim to end_dim made one.",
     "A copy with the order of elements reversed along these dimensions.",
     "A copy with dimension 1 reversed.",
@@ -868,6 +887,10 @@ const char *const cni_op_docs[] = {
     "Images of output_size whose windows are the columns of input, added up where they overlap. "
     "input: (N, C * kH * kW, L) or (C * kH * kW, L), result: (N, C, H, W) or (C, H, W).",
     "x - trunc(x).",
+    "The largest element of each of output_size windows of images (N, C, H, W) or (C, H, W), "
+    "which begin at steps that random_samples (N, C, 2) in [0, 1) settles, and where in its image"
+    " it was.",
+    "fractional_max_pool2d_with_indices over volumes; random_samples is (N, C, 3).",
     "input as mantissa * 2^exponent, the mantissa in [1/2, 1) or 0, the exponent an int32.",
     "The second result of frexp, as floats.",
     "The first result of frexp.",
@@ -898,6 +921,8 @@ const char *const cni_op_docs[] = {
     "A GRU over a sequence; arguments as lstm's, with one state.",
     "One step of a GRU: input (B, n) or (n), hx the state, w_ih (3 H, n), w_hh (3 H, H).",
     "True where input > other.",
+    "Random samples near the corners of the simplex: softmax over dim of (logits + Gumbel noise) "
+    "/ tau. hard: one-hot vectors whose gradient is the soft one's. eps has no effect.",
     "Hamming window, alpha - beta cos x.",
     "Hann window, (1 - cos x) / 2; periodic leaves out the last place of the symmetric window.",
     "0 within +-lambd, x elsewhere.",
@@ -956,6 +981,8 @@ const char *const cni_op_docs[] = {
     "bicubic).",
     "linalg_inv by its older name.",
     "Inverts each bit of integers. What bitwise_not runs on them.",
+    "Lines of n real numbers from the first n / 2 + 1 points of their transform, pairs (..., n / "
+    "2 + 1, 2); the imaginary parts of points that are their own mirror images count for nothing.",
     "True where |input - other| <= atol + rtol |other|, where both are equal, and with equal_nan "
     "both NaN.",
     "What isclose runs on floating-point tensors.",
@@ -1184,6 +1211,8 @@ const char *const cni_op_docs[] = {
     " 'mean' divides by the weights' sum; targets equal to ignore_index do not count.",
     "The positions of all elements that are not zero, one row of indices each, in row-major "
     "order, as int64.",
+    "The first size positions of elements that are not zero, one row each; the rows left over "
+    "hold fill_value.",
     "Vector norm of order p: what linalg_vector_norm computes.",
     "Normal random numbers with a mean and a standard deviation for each, which broadcast. Its "
     "gradient is zero.",
@@ -1210,6 +1239,7 @@ const char *const cni_op_docs[] = {
     "Blocks of r by r pixels as channels: (..., C, H r, W r) becomes (..., C r r, H, W).",
     "Runs a pointwise program over broadcast inputs in one pass; what gradients of pointwise ops "
     "are made of.",
+    "Counts of events, whose expected numbers input holds. Its gradient is zero.",
     "exp(input) - target input, or input - target log(input + eps) without log_input; full adds "
     "Stirling's approximation of log(target!) for targets above 1.",
     "The terms of poisson_nll_loss.",
@@ -1239,6 +1269,14 @@ const char *const cni_op_docs[] = {
     "The terms of margin_ranking_loss.",
     "All elements as a vector; a view where possible.",
     "1 / x.",
+    "One direction of one layer of a recurrent network (mode lstm, gru, tanh or relu) over all "
+    "steps. input: (T, B, n); w_ih: (gates H, n), w_hh: (gates H, H), b_ih and b_hh: (gates H); "
+    "h0, and of an LSTM c0: (B, H). With batch_sizes input is (N, n), the rows of each step after"
+    " those of the step before. Gives the states after each step and after the last; with keep "
+    "also what a gradient reads.",
+    "Gradients of recurrent_sequence's operands but the weights, given its results; g_hidden: of "
+    "what a GRU adds to given. Carries no gradient itself: where gradients of gradients are "
+    "recorded, explicit formulas take its place.",
     "max(x, 0). The gradient at 0 is 0.",
     "x cut to [0, 6].",
     "Remainder of a division rounded down: the sign is other's.",
@@ -1256,6 +1294,8 @@ const char *const cni_op_docs[] = {
     "ratio of sizes. uint8 computes with weights of 16 bits and rounds.",
     "The gradient of resample with respect to its input, whose size along dim is input_size.",
     "input under another shape: a view where possible, else a copy. One size may be -1.",
+    "The first n / 2 + 1 points of the transform of lines of real numbers (..., n), as pairs; "
+    "scaling as in fft_lines.",
     "x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own "
     "epsilon (float32's for smaller types).",
     "A recurrent network with relu over a sequence; arguments as gru's.",
@@ -1900,6 +1940,12 @@ int cn_aminmax_with(cn_tensor **min, cn_tensor **max, cn_tensor *input, int64_t 
   if (min) *min = results[0];
   if (max) *max = results[1];
   return status;
+}
+
+cn_tensor *cn_angle(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_angle, args, 1, NULL);
 }
 
 cn_tensor *cn_any_with(cn_tensor *input, const cn_any_opts *opts)
@@ -3479,6 +3525,32 @@ cn_tensor *cn_empty_like_with(cn_tensor *input, const cn_empty_like_opts *opts)
   return cni_apply1(CNI_OP_empty_like, args, 2, NULL);
 }
 
+cn_tensor *cn_empty_permuted_with(const int64_t *size, size_t nsize, const int64_t *physical_layout,
+                                  size_t nphysical_layout, const cn_empty_permuted_opts *opts)
+{
+  cn_empty_permuted_opts room;
+  const cn_empty_permuted_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "empty_permuted");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_ints(size, nsize), cn_v_ints(physical_layout, nphysical_layout),
+                     code_or_none(o->dtype), code_or_none(o->device)};
+  return cni_apply1(CNI_OP_empty_permuted, args, 4, NULL);
+}
+
+cn_tensor *cn_empty_strided_with(const int64_t *size, size_t nsize, const int64_t *stride,
+                                 size_t nstride, const cn_empty_strided_opts *opts)
+{
+  cn_empty_strided_opts room;
+  const cn_empty_strided_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "empty_strided");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_ints(size, nsize), cn_v_ints(stride, nstride), code_or_none(o->dtype),
+                     code_or_none(o->device)};
+  return cni_apply1(CNI_OP_empty_strided, args, 4, NULL);
+}
+
 cn_tensor *cn_eq(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
@@ -3692,6 +3764,30 @@ cn_tensor *cn_fill_(cn_tensor *input, cn_tensor *value)
   return cni_apply1(CNI_OP_fill, args, 2, input);
 }
 
+static cn_tensor *run_fill_diagonal(cn_tensor *input, double fill_value,
+                                    const cn_fill_diagonal_opts *opts, cn_tensor *dest)
+{
+  cn_fill_diagonal_opts room;
+  const cn_fill_diagonal_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "fill_diagonal");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(fill_value), cn_v_bool(o->wrap)};
+  return cni_apply1(CNI_OP_fill_diagonal, args, 3, dest);
+}
+
+cn_tensor *cn_fill_diagonal_with(cn_tensor *input, double fill_value,
+                                 const cn_fill_diagonal_opts *opts)
+{
+  return run_fill_diagonal(input, fill_value, opts, NULL);
+}
+
+cn_tensor *cn_fill_diagonal_inplace_with(cn_tensor *input, double fill_value,
+                                         const cn_fill_diagonal_opts *opts)
+{
+  return run_fill_diagonal(input, fill_value, opts, input);
+}
+
 cn_tensor *cn_flatten_with(cn_tensor *input, const cn_flatten_opts *opts)
 {
   cn_flatten_opts room;
@@ -3828,6 +3924,40 @@ cn_tensor *cn_frac_(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_frac, args, 1, input);
+}
+
+int cn_fractional_max_pool2d_with_indices(cn_tensor **output, cn_tensor **indices, cn_tensor *input,
+                                          const int64_t *kernel_size, size_t nkernel_size,
+                                          const int64_t *output_size, size_t noutput_size,
+                                          cn_tensor *random_samples)
+{
+  int64_t kernel_size_room[2];
+  int64_t output_size_room[2];
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 2, kernel_size_room),
+                     spread(output_size, noutput_size, 2, output_size_room),
+                     cn_v_tensor(random_samples)};
+  int status = cni_applyn(CNI_OP_fractional_max_pool2d_with_indices, args, 4, results, 2);
+  if (output) *output = results[0];
+  if (indices) *indices = results[1];
+  return status;
+}
+
+int cn_fractional_max_pool3d_with_indices(cn_tensor **output, cn_tensor **indices, cn_tensor *input,
+                                          const int64_t *kernel_size, size_t nkernel_size,
+                                          const int64_t *output_size, size_t noutput_size,
+                                          cn_tensor *random_samples)
+{
+  int64_t kernel_size_room[3];
+  int64_t output_size_room[3];
+  cn_tensor *results[2] = {NULL};
+  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 3, kernel_size_room),
+                     spread(output_size, noutput_size, 3, output_size_room),
+                     cn_v_tensor(random_samples)};
+  int status = cni_applyn(CNI_OP_fractional_max_pool3d_with_indices, args, 4, results, 2);
+  if (output) *output = results[0];
+  if (indices) *indices = results[1];
+  return status;
 }
 
 int cn_frexp(cn_tensor **mantissa, cn_tensor **exponent, cn_tensor *input)
@@ -4071,6 +4201,18 @@ cn_tensor *cn_gt_(cn_tensor *input, cn_tensor *other)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other)};
   return cni_apply1(CNI_OP_gt, args, 2, input);
+}
+
+cn_tensor *cn_gumbel_softmax_with(cn_tensor *logits, const cn_gumbel_softmax_opts *opts)
+{
+  cn_gumbel_softmax_opts room;
+  const cn_gumbel_softmax_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "gumbel_softmax");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(logits), cn_v_float(float_or(o->tau, 1.0)), cn_v_bool(o->hard),
+                     cn_v_float(float_or(o->eps, 1e-10)), cn_v_int(int_or(o->dim, -1))};
+  return cni_apply1(CNI_OP_gumbel_softmax, args, 5, NULL);
 }
 
 cn_tensor *cn_hamming_window_with(int64_t window_length, const cn_hamming_window_opts *opts)
@@ -4530,6 +4672,12 @@ cn_tensor *cn_invert(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_invert, args, 1, NULL);
+}
+
+cn_tensor *cn_irfft_lines(cn_tensor *input, int64_t n, int64_t scaling)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(n), cn_v_int(scaling)};
+  return cni_apply1(CNI_OP_irfft_lines, args, 3, NULL);
 }
 
 cn_tensor *cn_isclose_with(cn_tensor *input, cn_tensor *other, const cn_isclose_opts *opts)
@@ -6527,6 +6675,18 @@ cn_tensor *cn_nonzero(cn_tensor *input)
   return cni_apply1(CNI_OP_nonzero, args, 1, NULL);
 }
 
+cn_tensor *cn_nonzero_static_with(cn_tensor *input, int64_t size,
+                                  const cn_nonzero_static_opts *opts)
+{
+  cn_nonzero_static_opts room;
+  const cn_nonzero_static_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "nonzero_static");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(size), cn_v_int(int_or(o->fill_value, -1))};
+  return cni_apply1(CNI_OP_nonzero_static, args, 3, NULL);
+}
+
 cn_tensor *cn_norm_with(cn_tensor *input, const cn_norm_opts *opts)
 {
   cn_norm_opts room;
@@ -6691,6 +6851,12 @@ int cn_pointwise(cn_tensor **out, size_t capacity, cn_tensor *const *inputs, siz
   cn_value args[] = {cn_v_tensors(inputs, ninputs), cn_v_str(program),
                      cn_v_floats(consts, nconsts)};
   return cni_apply_list(CNI_OP_pointwise, args, 3, out, capacity);
+}
+
+cn_tensor *cn_poisson(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_poisson, args, 1, NULL);
 }
 
 cn_tensor *cn_poisson_nll_loss_with(cn_tensor *input, cn_tensor *target,
@@ -6941,6 +7107,63 @@ cn_tensor *cn_reciprocal_(cn_tensor *input)
   return cni_apply1(CNI_OP_reciprocal, args, 1, input);
 }
 
+int cn_recurrent_sequence_with(cn_tensor **output, cn_tensor **h, cn_tensor **c, cn_tensor **saved,
+                               cn_tensor *input, cn_tensor *w_ih, cn_tensor *w_hh, cn_tensor *h0,
+                               cn_tensor *b_ih, cn_tensor *b_hh, cn_tensor *c0, const char *mode,
+                               const cn_recurrent_sequence_opts *opts)
+{
+  cn_tensor *results[4] = {NULL};
+  cn_recurrent_sequence_opts room;
+  const cn_recurrent_sequence_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "recurrent_sequence");
+  if (!o) {
+    if (output) *output = NULL;
+    if (h) *h = NULL;
+    if (c) *c = NULL;
+    if (saved) *saved = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(w_ih), cn_v_tensor(w_hh), cn_v_tensor(h0),
+                     cn_v_tensor(b_ih), cn_v_tensor(b_hh), cn_v_tensor(c0), cn_v_str(mode),
+                     cn_v_bool(o->reverse), cn_v_bool(o->keep), ints_or(o->batch_sizes, NULL, 0)};
+  int status = cni_applyn(CNI_OP_recurrent_sequence, args, 11, results, 4);
+  if (output) *output = results[0];
+  if (h) *h = results[1];
+  if (c) *c = results[2];
+  if (saved) *saved = results[3];
+  return status;
+}
+
+int cn_recurrent_sequence_grad_with(cn_tensor **g_given, cn_tensor **g_hidden, cn_tensor **g_h0,
+                                    cn_tensor **g_c0, cn_tensor *w_hh, cn_tensor *h0,
+                                    cn_tensor *output, cn_tensor *saved, cn_tensor *c0,
+                                    cn_tensor *g_output, cn_tensor *g_h, cn_tensor *g_c,
+                                    const char *mode, const cn_recurrent_sequence_grad_opts *opts)
+{
+  cn_tensor *results[4] = {NULL};
+  cn_recurrent_sequence_grad_opts room;
+  const cn_recurrent_sequence_grad_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = fit_opts(&room, sizeof room, opts, "recurrent_sequence_grad");
+  if (!o) {
+    if (g_given) *g_given = NULL;
+    if (g_hidden) *g_hidden = NULL;
+    if (g_h0) *g_h0 = NULL;
+    if (g_c0) *g_c0 = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(w_hh), cn_v_tensor(h0), cn_v_tensor(output), cn_v_tensor(saved),
+                     cn_v_tensor(c0), cn_v_tensor(g_output), cn_v_tensor(g_h), cn_v_tensor(g_c),
+                     cn_v_str(mode), cn_v_bool(o->reverse), ints_or(o->batch_sizes, NULL, 0)};
+  int status = cni_applyn(CNI_OP_recurrent_sequence_grad, args, 11, results, 4);
+  if (g_given) *g_given = results[0];
+  if (g_hidden) *g_hidden = results[1];
+  if (g_h0) *g_h0 = results[2];
+  if (g_c0) *g_c0 = results[3];
+  return status;
+}
+
 cn_tensor *cn_relu(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
@@ -7035,6 +7258,12 @@ cn_tensor *cn_reshape(cn_tensor *input, const int64_t *shape, size_t nshape)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(shape, nshape)};
   return cni_apply1(CNI_OP_reshape, args, 2, NULL);
+}
+
+cn_tensor *cn_rfft_lines(cn_tensor *input, int64_t scaling)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(scaling)};
+  return cni_apply1(CNI_OP_rfft_lines, args, 2, NULL);
 }
 
 cn_tensor *cn_rms_norm_with(cn_tensor *input, const int64_t *normalized_shape,

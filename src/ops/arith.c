@@ -48,6 +48,7 @@ static int same_types(const cn_call *c)
 
 FORMULA(deg2rad, FLT, 1, MUL(IN0, K(0.0174532925199432957692)))
 FORMULA(ldexp, FLT, 2, MUL(IN0, EXP2(IN1)))
+FORMULA(angle, FLT, 1, WHERE(ISNAN(IN0), IN0, WHERE(LT(IN0, K(0)), K(3.14159265358979323846), K(0))))
 FORMULA(rad2deg, FLT, 1, MUL(IN0, K(57.2957795130823208768)))
 
 /* The larger plus log(1 + e^-distance); equal infinities have no distance. */
@@ -87,10 +88,10 @@ static int build_logit(cni_builder *b, int cut)
 {
   int x = IN0;
   if (cut) {
-    int high = SUB(K(1), ATTR(1));
-    x = WHERE(LT(x, ATTR(1)), ATTR(1), WHERE(GT(x, high), high, x));
+    int low = ROUNDED(ATTR(1)), high = ROUNDED(SUB(K(1), low));
+    x = WHERE(LT(x, low), low, WHERE(GT(x, high), high, x));
   }
-  return LOG(DIV(x, SUB(K(1), x)));
+  return LOG(ROUNDED(DIV(x, ROUNDED(SUB(K(1), x)))));
 }
 static void grad_logit(cni_builder *b, int cut, int G, const int *in, int Y, unsigned numbers, int *g)
 {
@@ -128,7 +129,7 @@ static cni_pointwise pw_sinc = {CNI_FLT, 1, NULL, build_sinc, grad_sinc, {0}};
 static int build_xlogy(cni_builder *b, int variant)
 {
   (void)variant;
-  return WHERE(ISNAN(IN1), IN1, WHERE(EQ(IN0, K(0)), K(0), MUL(IN0, LOG(IN1))));
+  return WHERE(ISNAN(IN1), IN1, WHERE(EQ(IN0, K(0)), K(0), MUL(IN0, ROUNDED(LOG(IN1)))));
 }
 static void grad_xlogy(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
@@ -142,7 +143,7 @@ static cni_pointwise pw_xlogy = {CNI_FLT, 2, NULL, build_xlogy, grad_xlogy, {0}}
 static int build_xlog1py(cni_builder *b, int variant)
 {
   (void)variant;
-  return WHERE(ISNAN(IN1), IN1, WHERE(EQ(IN0, K(0)), K(0), MUL(IN0, LOG1P(IN1))));
+  return WHERE(ISNAN(IN1), IN1, WHERE(EQ(IN0, K(0)), K(0), MUL(IN0, ROUNDED(LOG1P(IN1)))));
 }
 static void grad_xlog1py(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
@@ -280,10 +281,10 @@ const cn_op cni_arith_ops[] = {
   {.sig = "positive(Tensor input) -> Tensor ; method",
    .doc = "input itself; not for bool.",
    .flags = CN_OP_COMPOSITE, .decompose = positive_decompose},
-  {.sig = "rsub(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor",
+  {.sig = "rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
    .doc = "other - alpha * input, broadcast.",
    .flags = CN_OP_COMPOSITE, .decompose = rsub_decompose},
-  {.sig = "float_power(Tensor input, Tensor exponent) -> Tensor ; method inplace",
+  {.sig = "float_power(Tensor|Scalar input, Tensor|Scalar exponent) -> Tensor ; method inplace",
    .doc = "input to the power of exponent, in float64 whatever the types.",
    .flags = CN_OP_COMPOSITE, .decompose = float_power_decompose},
   {.sig = "ldexp(Tensor input, Tensor other) -> Tensor ; method inplace",
@@ -295,25 +296,28 @@ const cn_op cni_arith_ops[] = {
   {.sig = "rad2deg(Tensor input) -> Tensor ; method inplace",
    .doc = "Radians as degrees: x * 180 / pi.",
    PROGRAM(rad2deg)},
+  {.sig = "angle(Tensor input) -> Tensor ; method",
+   .doc = "The angle of each number in the complex plane: pi below 0, else 0.",
+   PROGRAM(angle)},
   {.sig = "logaddexp(Tensor input, Tensor other) -> Tensor ; method",
    .doc = "log(exp(input) + exp(other)) without overflow.",
    CHECKED_PROGRAM(logaddexp, floats_infer)},
   {.sig = "logaddexp2(Tensor input, Tensor other) -> Tensor ; method",
    .doc = "log2(2^input + 2^other) without overflow.",
    CHECKED_PROGRAM(logaddexp2, floats_infer)},
-  {.sig = "logit(Tensor input, float? eps=None) -> Tensor ; method inplace",
+  {.sig = "logit(Tensor input, float? eps=None) -> Tensor ; method inplace alias_special_logit",
    .doc = "log(x / (1 - x)), the inverse of sigmoid; NaN outside [0, 1], or x cut to [eps, 1 - eps] first.",
    PROGRAM(logit)},
-  {.sig = "sinc(Tensor input) -> Tensor ; method inplace",
+  {.sig = "sinc(Tensor input) -> Tensor ; method inplace alias_special_sinc",
    .doc = "sin(pi x) / (pi x), and 1 at 0.",
    PROGRAM(sinc)},
   {.sig = "heaviside(Tensor input, Tensor values) -> Tensor ; method inplace",
    .doc = "0 where input is negative or NaN, values where it is 0, else 1; both of one type.",
    FIXED_PROGRAM(heaviside, heaviside_infer)},
-  {.sig = "xlogy(Tensor input, Tensor other) -> Tensor ; method inplace",
+  {.sig = "xlogy(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method inplace alias_special_xlogy",
    .doc = "input * log(other); 0 where input is 0, NaN where other is.",
    PROGRAM(xlogy)},
-  {.sig = "special_xlog1py(Tensor input, Tensor other) -> Tensor ; special",
+  {.sig = "special_xlog1py(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; special",
    .doc = "input * log(1 + other); 0 where input is 0, NaN where other is.",
    PROGRAM(xlog1py)},
   {.sig = "special_entr(Tensor input) -> Tensor ; special",

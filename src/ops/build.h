@@ -13,6 +13,8 @@
 #define ATTR(param) cni_build_attr(b, param) /* value of the call's attribute */
 #define OP1(p, x) cni_build_step(b, CNI_PW_##p, x, -1, -1)
 #define OP2(p, x, y) cni_build_step(b, CNI_PW_##p, x, y, -1)
+#define OP3(p, x, y, z) cni_build_step(b, CNI_PW_##p, x, y, z)
+#define ROUNDED(x) cni_build_rounded(b, x) /* where PyTorch has two ops, and float16 and bfloat16 lie between them */
 #define NEG(x) OP1(neg, x)
 #define SIGN(x) OP1(sign, x)
 #define EXP(x) OP1(exp, x)
@@ -62,6 +64,24 @@
 /* x^(a - 1) e^-x / gamma(a) */
 #define GAMMA_DENSITY(a, x) EXP(SUB(SUB(MUL(SUB(a, K(1)), LOG(x)), x), OP1(lgamma, a)))
 #define NONZERO(x) WHERE(EQ(x, K(0)), K(1), x) /* 1 where x is 0: a divisor for the branch that is not taken */
+/* Second derivatives of the activations, for gradients of gradients. s = sigmoid(u): its derivative is s (1 - s). */
+#define BELL(s) MUL(s, SUB(K(1), s))
+#define SKEW(s) SUB(K(1), MUL(K(2), s))
+#define GELU_CURVE(x) \
+  MUL(MUL(K(0.398942280401432677940), EXP(MUL(K(-0.5), MUL(x, x)))), SUB(K(2), MUL(x, x)))
+#define SILU_CURVE(x) MUL(BELL(SIGMOID(x)), ADD(K(2), MUL(x, SKEW(SIGMOID(x)))))
+/* u = x (p + q x^2), p = 2 sqrt(2 / pi), q = 0.044715 p; then s (1 - s) (2 u' + x u'^2 (1 - 2 s) + x u'') */
+#define GELU_U(x) MUL(x, ADD(K(1.59576912160573071176), MUL(K(0.0713548162715978558), MUL(x, x))))
+#define GELU_DU(x) ADD(K(1.59576912160573071176), MUL(K(0.2140644488147935674), MUL(x, x)))
+#define GELU_TANH_CURVE(x) \
+  MUL(BELL(SIGMOID(GELU_U(x))), \
+      ADD(MUL(K(2), GELU_DU(x)), \
+          MUL(x, ADD(MUL(MUL(GELU_DU(x), GELU_DU(x)), SKEW(SIGMOID(GELU_U(x)))), MUL(K(0.4281288976295871348), x)))))
+/* t = tanh(softplus(x)), s = sigmoid(x), r = 1 - t^2: s r (2 + x (1 - s - 2 t s)) */
+#define MISH_T(x) TANH(LOG1P(EXP(MINIMUM(x, K(20)))))
+#define MISH_CURVE(x) \
+  MUL(MUL(SIGMOID(x), SUB(K(1), MUL(MISH_T(x), MISH_T(x)))), \
+      ADD(K(2), MUL(x, SUB(SUB(K(1), SIGMOID(x)), MUL(K(2), MUL(MISH_T(x), SIGMOID(x)))))))
 
 /* An op that is one formula of its inputs, with the derived gradient; kind: FLT, NUM, ... */
 #define FORMULA(name, kind, nin, formula) \

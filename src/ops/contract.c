@@ -398,6 +398,10 @@ static int vecdot_decompose(cn_call *c)
   int at = cn_call_dim(c, dim, ndim);
   if (at < 0) return at;
   if (ndim == 0) return c->out[0] = cn_mul(x, y), cn_err();
+  if (cni_is_half(x->d.dtype) && ndim > 1) { /* the products are stored, as in PyTorch */
+    c->out[0] = cn_sum(cn_mul(x, y), .dim = CN_INTS(dim));
+    return cn_err();
+  }
   x = cn_movedim(cn_expand(x, shape, (size_t)ndim), CN_SHAPE(at), &last, 1);
   y = cn_movedim(cn_expand(y, shape, (size_t)ndim), CN_SHAPE(at), &last, 1);
   cn_tensor *z = cn_matmul(cn_unsqueeze(x, -2), cn_unsqueeze(y, -1));
@@ -408,9 +412,13 @@ static int vecdot_decompose(cn_call *c)
 /* Element i is a[i+1] b[i+2] - a[i+2] b[i+1], counted around. */
 static cn_tensor *cross_along(cn_tensor *a, cn_tensor *b, int64_t dim)
 {
-  cn_tensor *a1 = cn_roll(a, CN_SHAPE(-1), .dims = CN_INTS(dim)), *a2 = cn_roll(a, CN_SHAPE(-2), .dims = CN_INTS(dim));
-  cn_tensor *b1 = cn_roll(b, CN_SHAPE(-1), .dims = CN_INTS(dim)), *b2 = cn_roll(b, CN_SHAPE(-2), .dims = CN_INTS(dim));
-  return cn_sub(cn_mul(a1, b2), cn_mul(a2, b1));
+  cn_tensor *out[3] = {NULL};
+  for (int i = 0; i < 3; i++) {
+    int j = (i + 1) % 3, k = (i + 2) % 3;
+    out[i] = cn_sub(cn_mul(cn_select(a, dim, j), cn_select(b, dim, k)),
+                    cn_mul(cn_select(a, dim, k), cn_select(b, dim, j)));
+  }
+  return cn_stack(out, 3, .dim = cni_option(dim));
 }
 
 /* linalg_cross(input, other, dim): dims count from the end of the broadcast shape. */
@@ -479,6 +487,13 @@ static int addbmm_decompose(cn_call *c)
   if (a->d.ndim != 3 || b->d.ndim != 3 || a->d.shape[0] != b->d.shape[0] || a->d.shape[2] != b->d.shape[1])
     return misfit(c, a, b, "no products of a batch of matrices");
   int64_t batch = a->d.shape[0], n = a->d.shape[1], m = a->d.shape[2], p = b->d.shape[2];
+  if (cni_is_half(c->in[0]->d.dtype) && batch) { /* stored after each product, as in PyTorch */
+    c->out[0] = c->in[0];
+    for (int64_t i = 0; i < batch; i++)
+      c->out[0] = cn_addmm(c->out[0], cn_select(a, 0, i), cn_select(b, 0, i),
+                           .beta = i ? 1 : factor_of(c, BETA), .alpha = factor_of(c, ALPHA));
+    return cn_err();
+  }
   cn_tensor *left = cn_reshape(cn_permute(a, CN_SHAPE(1, 0, 2)), CN_SHAPE(n, batch * m));
   c->out[0] = cn_addmm(c->in[0], left, cn_reshape(b, CN_SHAPE(batch * m, p)),
                        .beta = factor_of(c, BETA),
@@ -505,8 +520,8 @@ static int addr_decompose(cn_call *c)
     c->out[0] = beta == 0 ? y : cn_logical_or(x, y);
     return cn_err();
   }
-  cn_tensor *y = scaled(cn_mul(cn_unsqueeze(a, 1), b), alpha);
-  if (beta != 0) y = cn_add(scaled(x, beta), y);
+  cn_tensor *y = cn_mul(cn_unsqueeze(scaled(a, cni_stored(alpha, dtype)), 1), b);
+  if (beta != 0) y = cn_add(scaled(x, cni_stored(beta, dtype)), y);
   c->out[0] = cni_in_type(y, dtype);
   return cn_err();
 }

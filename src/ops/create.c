@@ -1,6 +1,7 @@
 /* create.c: the family of ops that make tensors: constants, ranges, random numbers, copies and casts.
  *
  * Invariant: random results depend on (seed, offset, element index) only, so the number of threads never shows. */
+#include <cairn/kw.h>
 #include <cairn/ops.h>
 #include <math.h>
 
@@ -89,7 +90,7 @@ static int ones_like_decompose(cn_call *c)
 static int arange_infer(cn_call *c)
 {
   double start = cni_arg_float(c->args, 0), end = cni_arg_float(c->args, 1), step = cni_arg_float(c->args, 2);
-  bool ints = c->args[0].tag == CN_V_INT && c->args[1].tag == CN_V_INT && c->args[2].tag == CN_V_INT;
+  bool ints = c->args[0].tag != CN_V_FLOAT && c->args[1].tag != CN_V_FLOAT && c->args[2].tag != CN_V_FLOAT;
   if (!(step > 0 || step < 0)) return cn_call_fail(c, CN_ERR_VALUE, "step must not be zero");
   if (!isfinite(start) || !isfinite(end)) return cn_call_fail(c, CN_ERR_VALUE, "start and end must be finite");
   if ((end - start) / step < 0)
@@ -228,11 +229,63 @@ static int to_device_vjp(cn_vjp *v)
   return cn_err();
 }
 
+/* ---- memory in another order ---- */
+
+/* empty_strided(size, stride, dtype, device) */
+static int empty_strided_decompose(cn_call *c)
+{
+  const cn_value *size = &c->args[0], *stride = &c->args[1];
+  int64_t span = 1, reach;
+  if (size->n != stride->n) return cn_call_fail(c, CN_ERR_VALUE, "size and stride must be equally long");
+  for (int i = 0; i < size->n; i++) {
+    if (size->u.is[i] < 0 || stride->u.is[i] < 0)
+      return cn_call_fail(c, CN_ERR_VALUE, "sizes and strides must not be negative");
+    if (size->u.is[i] == 0) span = 0;
+  }
+  for (int i = 0; span && i < size->n; i++)
+    if (__builtin_mul_overflow(size->u.is[i] - 1, stride->u.is[i], &reach) ||
+        __builtin_add_overflow(span, reach, &span))
+      return cn_call_fail(c, CN_ERR_SHAPE, "the strides are too large");
+  cn_tensor *memory = cn_empty(CN_SHAPE(span), .dtype = (cn_dtype)cni_arg_int_or(c->args, 2, CN_DTYPE_NONE),
+                               .device = (cn_device)cni_arg_int_or(c->args, 3, CN_DEVICE_DEFAULT));
+  c->out[0] = cn_as_strided(memory, size->u.is, (size_t)size->n, stride->u.is, (size_t)stride->n, 0);
+  return cn_err();
+}
+
+/* empty_permuted(size, physical_layout, dtype, device): the dims from the outermost in memory inwards. */
+static int empty_permuted_decompose(cn_call *c)
+{
+  const cn_value *size = &c->args[0], *layout = &c->args[1];
+  int64_t shape[CN_MAX_DIMS], back[CN_MAX_DIMS];
+  bool seen[CN_MAX_DIMS] = {false};
+  if (size->n != layout->n)
+    return cn_call_fail(c, CN_ERR_VALUE, "size and physical_layout must be equally long");
+  for (int i = 0; i < size->n; i++) {
+    int64_t dim = layout->u.is[i];
+    if (dim < 0 || dim >= size->n || seen[dim])
+      return cn_call_fail(c, CN_ERR_VALUE, "physical_layout must name each dimension once");
+    seen[dim] = true;
+    shape[i] = size->u.is[dim];
+    back[dim] = i;
+  }
+  cn_tensor *memory = cn_empty(shape, (size_t)size->n, .dtype = (cn_dtype)cni_arg_int_or(c->args, 2, CN_DTYPE_NONE),
+                               .device = (cn_device)cni_arg_int_or(c->args, 3, CN_DEVICE_DEFAULT));
+  c->out[0] = cn_permute(memory, back, (size_t)size->n);
+  return cn_err();
+}
+
 /* clang-format off */
 const cn_op cni_create_ops[] = {
   {.sig = "empty(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor of that size whose elements are not set.",
    .flags = CN_OP_NO_GRAD, .infer = sized_infer},
+  {.sig = "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
+   .doc = "A tensor of that size and stride whose values are not set.",
+   .flags = CN_OP_COMPOSITE, .decompose = empty_strided_decompose},
+  {.sig = "empty_permuted(int[] size, int[] physical_layout, *, dtype? dtype=None, device? device=None) -> Tensor",
+   .doc = "A tensor of that size whose values are not set; physical_layout lists its dimensions from the outermost in "
+          "memory to the innermost.",
+   .flags = CN_OP_COMPOSITE, .decompose = empty_permuted_decompose},
   {.sig = "full(int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor with every element set to fill_value.",
    .flags = CN_OP_NO_GRAD, .infer = full_infer},
@@ -287,7 +340,7 @@ const cn_op cni_create_ops[] = {
   {.sig = "copy(Tensor input, Tensor src) -> Tensor ; method inplace",
    .doc = "src broadcast to input's shape and cast to its type; copy_ writes it into input.",
    .flags = CN_OP_ANY_DTYPE | CN_OP_ALIAS_SAFE, .infer = copy_infer, .vjp = copy_vjp},
-  {.sig = "fill(Tensor input, Tensor value) -> Tensor ; method inplace",
+  {.sig = "fill(Tensor input, Tensor|Scalar value) -> Tensor ; method inplace",
    .doc = "input with every element set to value.",
    .flags = CN_OP_ANY_DTYPE | CN_OP_ALIAS_SAFE, .infer = fill_infer, .vjp = fill_vjp},
   {.sig = "clone(Tensor input) -> Tensor ; method",

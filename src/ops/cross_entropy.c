@@ -175,8 +175,8 @@ static int soft_targets(cn_call *c, int64_t dim, double smoothing)
     t = cn_mul(cn_mul(t, cn_num(1 - smoothing)), cn_int(classes));
     t = cn_true_divide(cn_add(t, cn_num(smoothing)), cn_int(classes));
   }
-  if (c->in[2]) t = cn_mul(t, along_classes(c->in[2], &x->d));
   cn_tensor *terms = cn_mul(logp, t);
+  if (c->in[2]) terms = cn_mul(terms, along_classes(c->in[2], &x->d));
   if (cni_arg_is(c->args, 4, "none")) c->out[0] = cn_neg(cn_sum(terms, .dim = CN_INTS(dim)));
   else if (cni_arg_is(c->args, 4, "sum")) c->out[0] = cn_neg(cn_sum(terms));
   else c->out[0] = cn_neg(cn_true_divide(cn_sum(terms), cn_int(classes ? x->d.numel / classes : 0)));

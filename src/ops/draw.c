@@ -1,8 +1,8 @@
 /* draw.c: the family of random distributions: what is made of uniform and normal numbers, integers, trials, choices.
  *
- * Place in the flow: composites over rand_like, randn and randint, each followed by one pointwise pass; multinomial has
- * a kernel (cpu/draw.c). Invariant: every number drawn comes from those ops, so results depend on the seed and the
- * number of draws before alone, on any device and any number of threads. */
+ * Place in the flow: composites over rand_like, randn and randint, each followed by one pointwise pass; multinomial and
+ * poisson have kernels (cpu/draw.c). Invariant: results depend on the seed and the number of draws before alone, on any
+ * device and any number of threads. */
 #include <cairn/kw.h>
 #include <math.h>
 
@@ -210,6 +210,35 @@ static int multinomial_infer(cn_call *c)
   return cn_call_result(c, 0, CN_I64, d->ndim, shape);
 }
 
+/* ---- poisson(input) ---- */
+
+static int poisson_infer(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  int status = check_float(c);
+  return status ? status : cn_call_result(c, 0, d->dtype, d->ndim, d->shape);
+}
+
+/* ---- gumbel_softmax(logits, tau, hard, eps, dim) ---- */
+
+/* Softmax of logits with Gumbel noise, -log of exponential numbers. Hard: one-hot forward, soft backward. */
+static int gumbel_softmax_decompose(cn_call *c)
+{
+  double tau = cni_arg_float(c->args, 1);
+  int64_t dim = cni_arg_int(c->args, 4);
+  int status = check_float(c);
+  if (status) return status;
+  cn_tensor *noise = cn_neg(cn_log(cn_exponential(cn_detach(c->in[0]))));
+  cn_tensor *soft = cn_softmax(cn_true_divide(cn_add(c->in[0], noise), cn_num(tau)), dim), *best = NULL, *at = NULL;
+  c->out[0] = soft;
+  if (!cni_arg_bool(c->args, 2) || !soft) return cn_err();
+  cn_tensor *still = cn_detach(soft);
+  cn_max_dim(&best, &at, still, dim, .keepdim = true);
+  cn_tensor *chosen = cn_scatter(cn_zeros_like(still), dim, at, cn_num(1));
+  c->out[0] = cn_add(cn_sub(chosen, still), soft);
+  return cn_err();
+}
+
 #define DRAWN CN_OP_COMPOSITE | CN_OP_RANDOM
 /* clang-format off */
 const cn_op cni_draw_ops[] = {
@@ -240,13 +269,20 @@ const cn_op cni_draw_ops[] = {
   {.sig = "random_integers(Tensor input, int? low=None, int? high=None) -> Tensor ; method inplace",
    .doc = "Random integers from low (0) up to but without high (as far as the type holds all of them), like input.",
    .flags = DRAWN, .decompose = random_integers_decompose},
-  {.sig = "normal(Tensor mean, Tensor std) -> Tensor",
+  {.sig = "normal(Tensor|Scalar mean, Tensor|Scalar std) -> Tensor",
    .doc = "Normal random numbers with a mean and a standard deviation for each, which broadcast. Its gradient is zero.",
    .flags = CN_OP_RANDOM, .infer = normal_infer, .vjp = no_gradient, .decompose = normal_decompose},
   {.sig = "multinomial(Tensor input, int num_samples, bool replacement=False) -> Tensor ; method",
    .doc = "num_samples positions of each row of weights, drawn with probabilities proportional to them; without "
           "replacement each at most once.",
    .flags = CN_OP_RANDOM | CN_OP_NO_GRAD, .infer = multinomial_infer},
+  {.sig = "poisson(Tensor input) -> Tensor",
+   .doc = "Counts of events, whose expected numbers input holds. Its gradient is zero.",
+   .flags = CN_OP_RANDOM, .infer = poisson_infer, .vjp = no_gradient},
+  {.sig = "gumbel_softmax(Tensor logits, float tau=1, bool hard=False, float eps=1e-10, int dim=-1) -> Tensor ; nn",
+   .doc = "Random samples near the corners of the simplex: softmax over dim of (logits + Gumbel noise) / tau. hard: "
+          "one-hot vectors whose gradient is the soft one's. eps has no effect.",
+   .flags = DRAWN, .decompose = gumbel_softmax_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(draw);

@@ -16,6 +16,16 @@ static inline cn_tensor *cni_in_type(cn_tensor *t, int dtype)
   return t && t->d.dtype != dtype ? cn_cast(t, (cn_dtype)dtype) : t;
 }
 
+static inline bool cni_is_half(int dtype) { return dtype == CN_F16 || dtype == CN_BF16; }
+
+/* A number as a tensor of this type holds it; wider types than float32 hold all of it. */
+static inline double cni_stored(double x, int dtype)
+{
+  if (dtype == CN_F16) return (double)cni_f16_to_f32(cni_f32_to_f16((float)x));
+  if (dtype == CN_BF16) return (double)cni_bf16_to_f32(cni_f32_to_bf16((float)x));
+  return dtype == CN_F32 ? (double)(float)x : x;
+}
+
 /* x: (..., m, n) as (..., n, m) */
 static inline cn_tensor *cni_swapped(cn_tensor *x) { return cn_transpose(x, -2, -1); }
 

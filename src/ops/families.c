@@ -29,6 +29,7 @@ const cni_family cni_families[] = {
   FAMILY(linalg_form), /* linalg_form.c: powers, chains, traces, older names */
   FAMILY(distance), /* distance.c: distances between rows */
   FAMILY(recurrent), /* recurrent.c: LSTM, GRU and plain recurrent networks */
+  FAMILY(recurrent_sequence), /* recurrent_sequence.c: the steps of one layer */
   FAMILY(fft),       /* fft.c: Fourier transforms of pairs */
   FAMILY(attention), /* attention.c: scaled dot product attention */
   FAMILY(join),      /* join.c: cat, stack, flip, roll, repeat, triangles */
@@ -41,6 +42,7 @@ const cni_family cni_families[] = {
   FAMILY(conv_nd),   /* conv_nd.c: volumes, transposed convolutions, padding by word */
   FAMILY(pool),      /* pool.c: pooling and its gradients */
   FAMILY(pool_nd),   /* pool_nd.c: pools of signals and volumes, and what is made of pools */
+  FAMILY(pool_fractional), /* pool_fractional.c: pools with windows at random steps */
   FAMILY(resample),  /* resample.c: interpolate */
   FAMILY(grid),      /* grid.c: grid_sample and affine_grid */
   FAMILY(shape),     /* shape.c: diagonals, grids, splits, shuffles */

@@ -420,7 +420,7 @@ const cn_op cni_index_ops[] = {
    .doc = "input with its slices at index along dim replaced by those of source. Of equal indices the last one wins.",
    .flags = CN_OP_ALIAS_SAFE, .infer = index_write_infer, .vjp = index_copy_vjp,
    .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},
-  {.sig = "index_fill(Tensor input, int dim, Tensor index, Tensor value) -> Tensor ; method inplace",
+  {.sig = "index_fill(Tensor input, int dim, Tensor index, Tensor|Scalar value) -> Tensor ; method inplace",
    .doc = "input with its slices at index along dim set to value.",
    .flags = CN_OP_ALIAS_SAFE, .infer = index_fill_infer, .vjp = index_fill_vjp,
    .needs = {[0] = CN_IN(1), [2] = CN_IN(1)}},

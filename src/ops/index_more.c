@@ -125,12 +125,52 @@ static int masked_scatter_decompose(cn_call *c)
   return cn_err();
 }
 
-/* ---- forms of scatter ---- */
+static cn_tensor *number(const cn_value *v) { return v->tag == CN_V_FLOAT ? cn_num(v->u.f) : cn_int(v->u.i); }
 
-static cn_tensor *number(const cn_value *v)
+/* ---- the diagonal, and places of what is not zero ---- */
+
+/* fill_diagonal(input, fill_value, wrap): every (sum of strides)-th place; of a tall matrix the first square's only,
+ * unless wrap says to go on below. */
+static int fill_diagonal_decompose(cn_call *c)
 {
-  return v->tag == CN_V_FLOAT ? cn_num(v->u.f) : cn_int(v->u.i);
+  const cn_desc *d = &c->in[0]->d;
+  int64_t step = 0, run = 1, end = d->numel;
+  if (d->ndim < 2) return cn_call_fail(c, CN_ERR_SHAPE, "takes a tensor of 2 or more dimensions, not %d", d->ndim);
+  for (int i = d->ndim - 1; i >= 0; run *= d->shape[i--]) {
+    step += run;
+    if (d->ndim > 2 && d->shape[i] != d->shape[0])
+      return cn_call_fail(c, CN_ERR_SHAPE, "all dimensions must be of one size when there are more than 2");
+  }
+  if (d->ndim == 2 && !cni_arg_bool(c->args, 2) && d->shape[0] > d->shape[1]) end = d->shape[1] * d->shape[1];
+  cn_tensor *place = cn_arange(0, (double)d->numel, .dtype = CN_I64, .device = c->device);
+  cn_tensor *mask = cn_eq(cn_remainder(place, cn_int(step)), cn_int(0));
+  if (end < d->numel) mask = cn_logical_and(mask, cn_lt(place, cn_int(end)));
+  c->out[0] = cn_masked_fill(c->in[0], cn_reshape(mask, d->shape, (size_t)d->ndim), number(&c->args[1]));
+  return cn_err();
 }
+
+/* nonzero_static(input, size, fill_value): exactly size rows, the rest filled; no value is read. */
+static int nonzero_static_decompose(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  int64_t size = cni_arg_int(c->args, 1), inner = 1;
+  if (size < 0) return cn_call_fail(c, CN_ERR_VALUE, "size must not be negative, but is %lld", (long long)size);
+  cn_tensor *mask = cn_reshape(cn_ne(c->in[0], cn_int(0)), CN_SHAPE(d->numel)), *column[CN_MAX_DIMS];
+  cn_tensor *rank = cn_sub(cn_cumsum(mask, 0), cn_int(1));
+  rank = cn_where(cn_logical_and(mask, cn_lt(rank, cn_int(size))), rank, cn_int(size)); /* size: nowhere */
+  cn_tensor *place = cn_arange(0, (double)d->numel, .dtype = CN_I64, .device = c->device);
+  cn_tensor *none = cn_full(CN_SHAPE(size + 1), -1, .dtype = CN_I64, .device = c->device);
+  cn_tensor *flat = cn_narrow(cn_scatter(none, 0, rank, place), 0, 0, size), *empty = cn_lt(flat, cn_int(0));
+  for (int i = d->ndim - 1; i >= 0; inner *= d->shape[i--]) {
+    column[i] = d->numel ? cn_remainder(cn_floor_divide(flat, cn_int(inner)), cn_int(d->shape[i])) : flat;
+    column[i] = cn_masked_fill(column[i], empty, number(&c->args[2]));
+  }
+  c->out[0] = d->ndim ? cn_stack(column, (size_t)d->ndim, .dim = 1)
+                      : cn_empty(CN_SHAPE(size, 0), .dtype = CN_I64, .device = c->device);
+  return cn_err();
+}
+
+/* ---- forms of scatter ---- */
 
 /* scatter_value(input, dim, index, value) */
 static int scatter_value_decompose(cn_call *c)
@@ -155,6 +195,12 @@ static int scatter_value_reduced_decompose(cn_call *c) { return scatter_with(c, 
 
 /* clang-format off */
 const cn_op cni_index_more_ops[] = {
+  {.sig = "fill_diagonal(Tensor input, Scalar fill_value, bool wrap=False) -> Tensor ; method inplace",
+   .doc = "input with a number on its main diagonal; with wrap, of a tall matrix, on those of the squares below too.",
+   .flags = CN_OP_COMPOSITE, .decompose = fill_diagonal_decompose},
+  {.sig = "nonzero_static(Tensor input, *, int size, int fill_value=-1) -> Tensor ; method",
+   .doc = "The first size positions of elements that are not zero, one row each; the rows left over hold fill_value.",
+   .flags = CN_OP_COMPOSITE, .decompose = nonzero_static_decompose},
   {.sig = "take(Tensor input, Tensor index) -> Tensor ; method",
    .doc = "The elements of input, laid flat, at these places; negative ones count from the end. Of index's shape.",
    .infer = take_infer, .vjp = take_vjp, .decompose = take_decompose, .needs = {[0] = CN_IN(1)}},

@@ -308,7 +308,7 @@ static int triu_vjp(cn_vjp *v)
 
 /* clang-format off */
 const cn_op cni_join_ops[] = {
-  {.sig = "cat(Tensor[] tensors, int dim=0) -> Tensor",
+  {.sig = "cat(Tensor[] tensors, int dim=0) -> Tensor ; alias_concat alias_concatenate",
    .doc = "Tensors one after another along a dimension; the other sizes must match. Types promote; empty vectors of "
           "shape (0,) are passed over.",
    .infer = cat_infer, .vjp = cat_vjp},
@@ -318,7 +318,7 @@ const cn_op cni_join_ops[] = {
   {.sig = "hstack(Tensor[] tensors) -> Tensor",
    .doc = "Tensors side by side: along dimension 1, vectors along dimension 0.",
    .flags = CN_OP_COMPOSITE, .decompose = hstack_decompose},
-  {.sig = "vstack(Tensor[] tensors) -> Tensor",
+  {.sig = "vstack(Tensor[] tensors) -> Tensor ; alias_row_stack",
    .doc = "Tensors on top of each other: along dimension 0, vectors as rows.",
    .flags = CN_OP_COMPOSITE, .decompose = vstack_decompose},
   {.sig = "flip(Tensor input, int[] dims) -> Tensor ; method",

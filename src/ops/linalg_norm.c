@@ -65,14 +65,23 @@ static int named_norm(cn_call *c, const norm_args *n, const char *ord)
   return cn_err();
 }
 
+/* The largest along a dim, 0 of nothing, or the smallest, which there must be. */
+static cn_tensor *extreme(cn_tensor *parts, int64_t dim, bool largest, bool keepdim)
+{
+  if (!parts) return NULL;
+  if (!largest) return cn_amin(parts, .dim = {&dim, 1}, .keepdim = keepdim);
+  if (parts->d.shape[dim < 0 ? dim + parts->d.ndim : dim] == 0)
+    return cn_sum(parts, .dim = {&dim, 1}, .keepdim = keepdim);
+  return cn_amax(parts, .dim = {&dim, 1}, .keepdim = keepdim);
+}
+
 static int number_norm(cn_call *c, const norm_args *n, double ord)
 {
   double size = fabs(ord);
   cn_tensor *parts;
   if (size == 2) {
     parts = singular_values(n);
-    parts = ord > 0 ? cn_amax(parts, .dim = CN_INTS(-1)) : cn_amin(parts, .dim = CN_INTS(-1));
-    c->out[0] = kept(n, parts);
+    c->out[0] = kept(n, extreme(parts, -1, ord > 0, false));
     return cn_err();
   }
   if (size != 1 && !isinf(size))
@@ -80,8 +89,7 @@ static int number_norm(cn_call *c, const norm_args *n, double ord)
                         ord);
   int64_t along = size == 1 ? n->rows : n->cols, over = size == 1 ? n->cols : n->rows;
   parts = cn_linalg_vector_norm(n->x, .ord = 1, .dim = {&along, 1}, .keepdim = true);
-  parts = ord > 0 ? cn_amax(parts, .dim = {&over, 1}, .keepdim = true)
-                  : cn_amin(parts, .dim = {&over, 1}, .keepdim = true);
+  parts = extreme(parts, over, ord > 0, true);
   int64_t both[2] = {along, over};
   c->out[0] = n->keepdim ? parts : cn_squeeze(parts, .dim = {both, 2});
   return cn_err();
@@ -425,13 +433,12 @@ const cn_op cni_linalg_norm_ops[] = {
   {.sig = "linalg_cond_named(Tensor A, str p) -> Tensor ; linalg overload_linalg_cond",
    .doc = "Condition of a matrix in the norm 'fro' or 'nuc'.",
    .flags = CN_OP_COMPOSITE, .decompose = cond_named_decompose},
-  {.sig = "linalg_matrix_rank(Tensor A, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor ; "
-          "linalg "
-          "opt_atol opt_rtol",
+  {.sig = "linalg_matrix_rank(Tensor A, *, Tensor|Scalar? atol=None, Tensor|Scalar? rtol=None, "
+          "bool hermitian=False) -> Tensor ; linalg opt_atol opt_rtol",
    .doc = "How many singular values are larger than max(atol, rtol * the largest); rtol is max(m, n) eps by default, 0 "
           "where atol is given. hermitian: sizes of the eigenvalues of a symmetric matrix instead.",
    .flags = CN_OP_COMPOSITE, .decompose = matrix_rank_decompose},
-  {.sig = "linalg_matrix_rank_tol(Tensor A, Tensor tol, bool hermitian=False) -> Tensor ; linalg "
+  {.sig = "linalg_matrix_rank_tol(Tensor A, Tensor|Scalar tol, bool hermitian=False) -> Tensor ; linalg "
           "overload_linalg_matrix_rank",
    .doc = "How many singular values are larger than tol.",
    .flags = CN_OP_COMPOSITE, .decompose = matrix_rank_tol_decompose},
@@ -439,11 +446,12 @@ const cn_op cni_linalg_norm_ops[] = {
    .doc = "Pseudo-inverse: singular values up to max(atol, rtol * the largest) count as 0. The tolerances get no "
           "gradient.",
    .infer = pinv_infer, .vjp = pinv_vjp, .decompose = pinv_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
-  {.sig = "linalg_pinv(Tensor A, *, Tensor? atol=None, Tensor? rtol=None, bool hermitian=False) -> Tensor ; linalg "
-          "opt_atol opt_rtol",
+  {.sig = "linalg_pinv(Tensor A, *, Tensor|Scalar? atol=None, Tensor|Scalar? rtol=None, bool hermitian=False) -> "
+          "Tensor ; linalg opt_atol opt_rtol",
    .doc = "Pseudo-inverse of matrices; the tolerances are those of linalg_matrix_rank.",
    .flags = CN_OP_COMPOSITE, .decompose = linalg_pinv_decompose},
-  {.sig = "linalg_pinv_rcond(Tensor A, Tensor rcond, bool hermitian=False) -> Tensor ; linalg overload_linalg_pinv",
+  {.sig = "linalg_pinv_rcond(Tensor A, Tensor|Scalar rcond, bool hermitian=False) -> Tensor ; linalg "
+          "overload_linalg_pinv",
    .doc = "Pseudo-inverse with a relative tolerance.",
    .flags = CN_OP_COMPOSITE, .decompose = pinv_rcond_decompose},
   {.sig = "pinverse(Tensor input, float rcond=1e-15) -> Tensor ; method",

@@ -17,7 +17,7 @@
 static int build_squared(cni_builder *b, int variant)
 {
   (void)variant;
-  int d = SUB(IN0, IN1);
+  int d = ROUNDED(SUB(IN0, IN1));
   return MUL(d, d);
 }
 static void grad_squared(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
@@ -36,6 +36,10 @@ static int build_smooth_l1(cni_builder *b, int variant)
 {
   (void)variant;
   int d = SUB(IN0, IN1), z = ABS(d), half = MUL(K(0.5), ATTR(2));
+  if (b->drop == 13) { /* PyTorch stores each step in float16, though not in bfloat16 */
+    int beta = ROUNDED(ATTR(2)), near = ROUNDED(MUL(K(0.5), z = ROUNDED(z)));
+    return WHERE(LT(z, beta), DIV(ROUNDED(MUL(near, z)), beta), SUB(z, ROUNDED(MUL(K(0.5), beta))));
+  }
   return WHERE(LT(z, ATTR(2)), DIV(MUL(K(0.5), MUL(d, d)), ATTR(2)), SUB(z, half));
 }
 static void grad_smooth_l1(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
@@ -67,8 +71,8 @@ static cni_pointwise pw_huber = {CNI_FLT, 2, NULL, build_huber, grad_huber, {0}}
 static int build_bce(cni_builder *b, int variant)
 {
   (void)variant;
-  int hit = MAXIMUM(LOG(IN0), K(-100)), miss = MAXIMUM(LOG1P(NEG(IN0)), K(-100));
-  return SUB(MUL(SUB(IN1, K(1)), miss), MUL(IN1, hit));
+  int hit = MAXIMUM(ROUNDED(LOG(IN0)), K(-100)), miss = MAXIMUM(ROUNDED(LOG1P(NEG(IN0))), K(-100));
+  return SUB(ROUNDED(MUL(ROUNDED(SUB(IN1, K(1))), miss)), ROUNDED(MUL(IN1, hit)));
 }
 static void grad_bce(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
@@ -83,8 +87,8 @@ static cni_pointwise pw_bce = {CNI_FLT, 2, NULL, build_bce, grad_bce, {0}};
 static int build_bce_logits(cni_builder *b, int variant)
 {
   (void)variant;
-  int softplus = ADD(LOG1P(EXP(NEG(ABS(IN0)))), MAXIMUM(NEG(IN0), K(0)));
-  return ADD(MUL(SUB(K(1), IN1), IN0), softplus);
+  int softplus = ROUNDED(ADD(LOG1P(EXP(NEG(ABS(IN0)))), MAXIMUM(NEG(IN0), K(0))));
+  return ADD(ROUNDED(MUL(ROUNDED(SUB(K(1), IN1)), IN0)), softplus);
 }
 static void grad_bce_logits(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
@@ -98,8 +102,9 @@ static cni_pointwise pw_bce_logits = {CNI_FLT, 2, NULL, build_bce_logits, grad_b
 static int build_bce_weighted(cni_builder *b, int variant)
 {
   (void)variant;
-  int softplus = ADD(LOG1P(EXP(NEG(ABS(IN0)))), MAXIMUM(NEG(IN0), K(0)));
-  return ADD(MUL(SUB(K(1), IN1), IN0), MUL(ADD(K(1), MUL(SUB(IN2, K(1)), IN1)), softplus));
+  int softplus = ROUNDED(ADD(LOG1P(EXP(NEG(ABS(IN0)))), MAXIMUM(NEG(IN0), K(0))));
+  int factor = ROUNDED(ADD(K(1), ROUNDED(MUL(ROUNDED(SUB(IN2, K(1))), IN1))));
+  return ADD(ROUNDED(MUL(ROUNDED(SUB(K(1), IN1)), IN0)), ROUNDED(MUL(factor, softplus)));
 }
 static void grad_bce_weighted(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
@@ -116,8 +121,8 @@ static cni_pointwise pw_bce_weighted = {CNI_FLT, 3, NULL, build_bce_weighted, gr
 static int kl_variant(const cn_value *args) { return cni_arg_bool(args, 2) ? 1 : 0; }
 static int build_kl(cni_builder *b, int log_target)
 {
-  if (log_target) return MUL(EXP(IN1), SUB(IN1, IN0));
-  return SUB(WHERE(EQ(IN1, K(0)), K(0), MUL(IN1, LOG(IN1))), MUL(IN1, IN0));
+  if (log_target) return MUL(ROUNDED(EXP(IN1)), ROUNDED(SUB(IN1, IN0)));
+  return SUB(WHERE(EQ(IN1, K(0)), K(0), ROUNDED(MUL(IN1, LOG(IN1)))), ROUNDED(MUL(IN1, IN0)));
 }
 static void grad_kl(cni_builder *b, int log_target, int G, const int *in, int Y, unsigned numbers, int *g)
 {

@@ -19,11 +19,13 @@
 static int poisson_variant(const cn_value *args) { return cni_arg_bool(args, 2) + 2 * cni_arg_bool(args, 3); }
 static int build_poisson(cni_builder *b, int variant)
 {
-  int plain = variant & 1 ? SUB(EXP(IN0), MUL(IN1, IN0)) : SUB(IN0, MUL(IN1, LOG(ADD(IN0, ATTR(4)))));
+  int plain = variant & 1 ? SUB(ROUNDED(EXP(IN0)), ROUNDED(MUL(IN1, IN0)))
+                          : SUB(IN0, ROUNDED(MUL(IN1, ROUNDED(LOG(ROUNDED(ADD(IN0, ATTR(4))))))));
   if (!(variant & 2)) return plain;
   int t = IN1; /* Stirling's formula counts above 1 only. The gradient of a target 0 is NaN, as in PyTorch. */
-  int stirling = ADD(SUB(MUL(t, LOG(t)), t), MUL(K(0.5), LOG(MUL(K(6.28318530717958647693), t))));
-  return ADD(plain, WHERE(GT(IN1, K(1)), stirling, K(0)));
+  int root = ROUNDED(MUL(K(0.5), ROUNDED(LOG(ROUNDED(MUL(K(6.28318530717958647693), t))))));
+  int stirling = ROUNDED(ADD(ROUNDED(SUB(ROUNDED(MUL(t, ROUNDED(LOG(t)))), t)), root));
+  return ADD(ROUNDED(plain), WHERE(GT(IN1, K(1)), stirling, K(0)));
 }
 static cni_pointwise pw_poisson = {CNI_FLT, 2, poisson_variant, build_poisson, NULL, {0}};
 
@@ -31,8 +33,8 @@ static cni_pointwise pw_poisson = {CNI_FLT, 2, poisson_variant, build_poisson, N
 static int gaussian_variant(const cn_value *args) { return cni_arg_bool(args, 3) ? 1 : 0; }
 static int build_gaussian(cni_builder *b, int full)
 {
-  int d = SUB(IN0, IN1), v = MAXIMUM(IN2, ATTR(4));
-  int half = MUL(K(0.5), ADD(LOG(v), DIV(MUL(d, d), v)));
+  int d = ROUNDED(SUB(IN0, IN1)), v = ROUNDED(MAXIMUM(IN2, ATTR(4)));
+  int half = ROUNDED(MUL(K(0.5), ROUNDED(ADD(ROUNDED(LOG(v)), ROUNDED(DIV(ROUNDED(MUL(d, d)), v))))));
   return full ? ADD(half, K(0.918938533204672741780)) : half;
 }
 static void grad_gaussian(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
@@ -49,7 +51,7 @@ static cni_pointwise pw_gaussian = {CNI_FLT, 3, gaussian_variant, build_gaussian
 static int build_hinge(cni_builder *b, int variant)
 {
   (void)variant;
-  int left = ABOVE(SUB(ATTR(2), IN0));
+  int left = ABOVE(ROUNDED(SUB(ROUNDED(ATTR(2)), IN0)));
   return ADD(WHERE(EQ(IN1, K(1)), K(0), left), WHERE(EQ(IN1, K(-1)), K(0), IN0));
 }
 static cni_pointwise pw_hinge = {CNI_FLT, 2, NULL, build_hinge, NULL, {0}};
@@ -58,7 +60,7 @@ static cni_pointwise pw_hinge = {CNI_FLT, 2, NULL, build_hinge, NULL, {0}};
 static int build_ranking(cni_builder *b, int variant)
 {
   (void)variant;
-  int x = ADD(MUL(NEG(IN2), SUB(IN0, IN1)), ATTR(3));
+  int x = ADD(ROUNDED(MUL(NEG(IN2), ROUNDED(SUB(IN0, IN1)))), ATTR(3));
   return ABOVE(x);
 }
 static cni_pointwise pw_ranking = {CNI_FLT, 3, NULL, build_ranking, NULL, {0}};
@@ -279,13 +281,12 @@ static int multilabel_margin_decompose(cn_call *c)
 static int multilabel_soft_decompose(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
-  int dtype = cni_float_type(d->dtype), wide = cni_wide_type(dtype); /* two means: half types round once, at the end */
-  cn_tensor *terms = cn_bce_logits_terms(cni_in_type(c->in[0], wide), c->in[1]);
+  cn_tensor *x = c->in[0], *t = c->in[1];
+  cn_tensor *hit = cn_mul(t, cn_logsigmoid(x)), *miss = cn_mul(cn_sub(cn_int(1), t), cn_logsigmoid(cn_neg(x)));
+  cn_tensor *terms = cn_neg(cn_add(hit, miss));
   if (c->in[2]) terms = cn_mul(terms, c->in[2]);
   int64_t classes = d->ndim ? d->shape[d->ndim - 1] : 1;
-  int status = cni_reduce_terms(c, cn_true_divide(cn_sum(terms, .dim = CN_INTS(-1)), cn_int(classes)), 3);
-  c->out[0] = cni_in_type(c->out[0], dtype);
-  return status ? status : cn_err();
+  return cni_reduce_terms(c, cn_true_divide(cn_sum(terms, .dim = CN_INTS(-1)), cn_int(classes)), 3);
 }
 
 /* soft_margin_loss(input, target, reduction) */

@@ -339,7 +339,7 @@ const cn_op cni_matmul_ops[] = {
   {.sig = "dot(Tensor input, Tensor tensor) -> Tensor ; method",
    .doc = "Sum of the products of the elements of two vectors.",
    .flags = CN_OP_COMPOSITE, .decompose = dot_decompose},
-  {.sig = "outer(Tensor input, Tensor vec2) -> Tensor ; method",
+  {.sig = "outer(Tensor input, Tensor vec2) -> Tensor ; method alias_ger",
    .doc = "All products of two vectors: (m) and (n) give (m, n).",
    .flags = CN_OP_COMPOSITE, .decompose = outer_decompose},
   {.sig = "matmul(Tensor input, Tensor other) -> Tensor ; method",

@@ -318,7 +318,9 @@ static int logspace_decompose(cn_call *c)
   if (steps < 0) return cn_call_fail(c, CN_ERR_VALUE, "steps must not be negative, but is %lld", (long long)steps);
   int status = cni_check_dtype(c, (int64_t)dtype);
   if (status) return status;
-  if (!cni_dtype_is_float((int)dtype)) start = trunc(start), end = trunc(end);
+  if (steps == 1) end = start; /* and not rounded, as in PyTorch */
+  else if (!cni_dtype_is_float((int)dtype)) start = trunc(start), end = trunc(end);
+  else start = cni_stored(start, (int)dtype), end = cni_stored(end, (int)dtype);
   cn_tensor *x = cn_linspace(start, end, steps, .dtype = CN_F64, .device = device);
   c->out[0] = cni_in_type(cn_pow(cn_num(base), x), (int)dtype);
   return cn_err();
@@ -330,7 +332,7 @@ const cn_op cni_numeric_ops[] = {
    .doc = "The n-th differences of neighbours along a dimension, after prepend and append were put to its ends. Of "
           "bool, whether neighbours differ.",
    .flags = CN_OP_COMPOSITE, .decompose = diff_decompose},
-  {.sig = "trapezoid(Tensor y, Tensor? x=None, *, Scalar dx=1, int dim=-1) -> Tensor",
+  {.sig = "trapezoid(Tensor y, Tensor? x=None, *, Scalar dx=1, int dim=-1) -> Tensor ; alias_trapz",
    .doc = "The integral of y along a dimension by the trapezoidal rule, at places x or at equal distances dx.",
    .flags = CN_OP_COMPOSITE, .decompose = trapezoid_decompose},
   {.sig = "cumulative_trapezoid(Tensor y, Tensor? x=None, *, Scalar dx=1, int dim=-1) -> Tensor",

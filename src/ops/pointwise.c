@@ -6,6 +6,7 @@
 #include "pointwise.h"
 
 #include <cairn/ops.h>
+#include <string.h>
 
 #include "families.h"
 #include "infer.h"
@@ -13,33 +14,37 @@
 
 /* ---- programs of calls ---- */
 
-static const cni_program *build(const cni_pointwise *pw, int variant)
+static const cni_program *build(const cni_pointwise *pw, int variant, int drop)
 {
   cni_builder b;
   cni_build_begin(&b, pw->nin);
+  b.drop = drop;
   b.out[0] = pw->build(&b, variant);
   b.nout = 1;
   return cni_build_end(&b);
 }
 
-static const cni_program *program_of_row(const cn_op *op, const cn_value *args)
+static const cni_program *program_of_row(const cn_op *op, const cn_value *args, int compute)
 {
   cni_pointwise *pw = (cni_pointwise *)op->pointwise;
   int variant = pw->variant ? pw->variant(args) : 0;
+  int drop = compute == CN_F16 ? 13 : compute == CN_BF16 ? 16 : 0;
   if (variant < 0) return NULL;
-  const cni_program *p = __atomic_load_n(&pw->made[variant], __ATOMIC_ACQUIRE);
+  const cni_program **made = &pw->made[variant + (drop == 13 ? 8 : drop ? 16 : 0)];
+  const cni_program *p = __atomic_load_n(made, __ATOMIC_ACQUIRE);
   if (p) return p;
-  if ((p = build(pw, variant))) __atomic_store_n(&pw->made[variant], p, __ATOMIC_RELEASE);
+  if ((p = build(pw, variant, drop))) __atomic_store_n(made, p, __ATOMIC_RELEASE);
   return p;
 }
 
 /* Parameters of the op "pointwise". */
 enum { INPUTS, PROGRAM, CONSTS };
 
-static const cni_program *program_and_consts(const cn_op *op, const cn_value *args, double *consts)
+/* compute: the type computed for, where steps may round to it; 0: the formula alone, as gradients want it. */
+static const cni_program *program_and_consts(const cn_op *op, const cn_value *args, int compute, double *consts)
 {
   bool row = op->pointwise != NULL;
-  const cni_program *p = row ? program_of_row(op, args) : cni_program_parse(cni_arg_str(args, PROGRAM));
+  const cni_program *p = row ? program_of_row(op, args, compute) : cni_program_parse(cni_arg_str(args, PROGRAM));
   if (!p) return NULL;
   for (int i = 0; i < p->nconst; i++) {
     int attr = p->consts[i].attr;
@@ -56,7 +61,19 @@ static const cni_program *program_and_consts(const cn_op *op, const cn_value *ar
 
 const cni_program *cni_program_of(const cn_call *c, double *consts)
 {
-  return program_and_consts(c->op, c->args, consts);
+  return program_and_consts(c->op, c->args, c->compute, consts);
+}
+
+bool cni_program_rounds(const cn_call *c, int i)
+{
+  static const char *const exact[] = {"mul(", "true_divide(", "lerp("}; /* in their last input */
+  const cn_desc *d = &c->in[i]->d;
+  if (!c->op->pointwise || (c->compute != CN_F16 && c->compute != CN_BF16)) return false;
+  if (d->dtype == c->compute || d->dtype == CN_BOOL) return false;
+  if (d->weak && i == 0 && !strncmp(c->op->sig, exact[0], strlen(exact[0]))) return false; /* 2 * x is x * 2 */
+  for (size_t k = 0; k < sizeof exact / sizeof *exact; k++)
+    if (i == c->nin - 1 && d->numel == 1 && !strncmp(c->op->sig, exact[k], strlen(exact[k]))) return false;
+  return true;
 }
 
 /* ---- infer ---- */
@@ -147,7 +164,7 @@ int64_t cni_pointwise_needs(const cn_call *c, unsigned want)
   cni_program_grad grad;
   unsigned numbers = 0;
   for (int i = 0; i < c->nin; i++) numbers |= (c->in[i]->d.weak & 1) << i;
-  const cni_program *p = cni_program_of(c, consts);
+  const cni_program *p = program_and_consts(c->op, c->args, 0, consts);
   if (!p || cni_program_gradient(&grad, c->op, c->args, p, want, numbers)) return -1;
   int64_t needs = 0;
   for (int i = 0; i < p->nin; i++)
@@ -197,7 +214,7 @@ int cni_pointwise_vjp(cn_vjp *v)
     want |= (unsigned)v->need[i] << i;
     numbers |= (unsigned)v->in_meta[i].weak << i;
   }
-  const cni_program *p = program_and_consts(v->op, v->args, fixed);
+  const cni_program *p = program_and_consts(v->op, v->args, 0, fixed);
   if (!p || cni_program_gradient(&grad, v->op, v->args, p, want, numbers)) return cn_err();
   if (passes_through(&grad, v, want)) return CN_OK;
   cn_tensor *in[CNI_PROG_INPUTS], *out[CNI_PROG_OUTS];
@@ -220,14 +237,14 @@ int cni_pointwise_vjp(cn_vjp *v)
 #define PWP1(...)
 #define PWP2(...)
 #define PWP3(...)
-#define PW1(name, kind, formula, ga) \
+#define PW1(name, kind, ...) \
   static int build_##name(cni_builder *b, int variant) \
   { \
     (void)variant; \
     return cni_build_step(b, CNI_PW_##name, 0, -1, -1); \
   } \
   static cni_pointwise pw_##name = {CNI_##kind, 1, NULL, build_##name, NULL, {0}};
-#define PW2(name, kind, formula, ga, gb) \
+#define PW2(name, kind, ...) \
   static int build_##name(cni_builder *b, int variant) \
   { \
     (void)variant; \
@@ -252,10 +269,14 @@ const cn_op cni_pointwise_ops[] = {
   {.sig = "pointwise(Tensor[] inputs, str program, float[] consts) -> Tensor[]",
    .doc = "Runs a pointwise program over broadcast inputs in one pass; what gradients of pointwise ops are made of.",
    .flags = CN_OP_ALIAS_SAFE, .infer = program_infer, .vjp = cni_pointwise_vjp},
-#define PW1(name, kind, formula, ga) \
-  CNI_POINTWISE_ROW(#name "(Tensor input) -> Tensor ; method inplace", NULL, &pw_##name, FLAGS_##kind),
-#define PW2(name, kind, formula, ga, gb) \
-  CNI_POINTWISE_ROW(#name "(Tensor input, Tensor other) -> Tensor ; method inplace", NULL, &pw_##name, FLAGS_##kind),
+/* more: the tags at the end of the line, if any */
+#define ROW(name, kind, operands, more) \
+  CNI_POINTWISE_ROW(#name "(" operands ") -> Tensor ; method inplace " more, NULL, &pw_##name, FLAGS_##kind),
+#define PW1(name, kind, formula, ga, ...) ROW(name, kind, "Tensor input", __VA_ARGS__)
+#define PW2(name, kind, formula, ga, gb, ...) ROW(name, kind, "Tensor input, Tensor other", __VA_ARGS__)
+#define PW2S(name, kind, formula, ga, gb, ...) ROW(name, kind, "Tensor input, Tensor|Scalar other", __VA_ARGS__)
+#define PW2SS(name, kind, formula, ga, gb, ...) \
+  ROW(name, kind, "Tensor|Scalar input, Tensor|Scalar other", __VA_ARGS__)
 #include "pointwise.def"
 };
 /* clang-format on */

@@ -45,7 +45,62 @@
     T f = __builtin_floor##B(q); \
     return q - f > (T)0.5 ? f + (T)1 : f; \
   } \
-  CNM_FN T cnp_trunc_div_##S(T a, T b) { return __builtin_trunc##B(a / b); }
+  CNM_FN T cnp_trunc_div_##S(T a, T b) { return __builtin_trunc##B(a / b); } \
+  CNM_FN T cnp_clip_##S(T a, T b, T c) { return cnp_minimum_##S(cnp_maximum_##S(a, b), c); } \
+  CNM_FN T cnp_hardswish_slope_##S(T a) { return a <= -3 ? (T)0 : a < 3 ? a / (T)3 + (T)0.5 : (T)1; } \
+  CNM_FN T cnp_elu_##S(T a, T b, T c) \
+  { \
+    T y = b * cnm_expm1##B(a * c); \
+    return a > 0 ? a : y; \
+  } \
+  /* Both branches are computed before the choice: as a condition it would reach into the exponential. */ \
+  CNM_FN T cnp_elu_slope_##S(T a, T b, T c) \
+  { \
+    T y = b * c * cnm_exp##B(a * c); \
+    return a <= 0 ? y : (T)1; \
+  } \
+  CNM_FN T cnp_softplus_##S(T a, T b, T c) \
+  { \
+    T s = a * b, y = cnm_log1p##B(cnm_exp##B(s)) / b; \
+    return s > c ? a : y; \
+  } \
+  CNM_FN T cnp_softplus_slope_##S(T a, T b, T c) \
+  { \
+    T s = a * b, y = (T)1 / ((T)1 + cnm_exp##B(-s)); \
+    return s > c ? (T)1 : y; \
+  } \
+  CNM_FN T cnp_logsigmoid_##S(T a) \
+  { \
+    return cnp_minimum_##S(a, (T)0) - cnm_log1p##B(cnm_exp##B(-__builtin_fabs##B(a))); \
+  } \
+  CNM_FN T cnp_silu_##S(T a) { return a / ((T)1 + cnm_exp##B(-a)); } \
+  CNM_FN T cnp_silu_slope_##S(T a) \
+  { \
+    T s = (T)1 / ((T)1 + cnm_exp##B(-a)); \
+    return s * ((T)1 + a * ((T)1 - s)); \
+  } \
+  /* x sigmoid(u), u = 2 sqrt(2 / pi) (x + 0.044715 x^3): the same as x (1 + tanh(u / 2)) / 2 */ \
+  CNM_FN T cnp_gelu_tanh_##S(T a) \
+  { \
+    T u = a * ((T)1.5957691216057308 + (T)0.07135481627159786 * a * a); \
+    return a / ((T)1 + cnm_exp##B(-u)); \
+  } \
+  CNM_FN T cnp_gelu_tanh_slope_##S(T a) \
+  { \
+    T z = a * a, s = (T)1 / ((T)1 + cnm_exp##B(-a * ((T)1.5957691216057308 + (T)0.07135481627159786 * z))); \
+    return s + s * ((T)1 - s) * a * ((T)1.5957691216057308 + (T)0.21406444881479357 * z); \
+  } \
+  /* tanh(log(1 + w)), w = e^x, is n / (n + 2), n = w (w + 2); it is 1 long before x = 20 */ \
+  CNM_FN T cnp_mish_##S(T a) \
+  { \
+    T w = cnm_exp##B(a > 20 ? (T)20 : a), n = w * (w + (T)2); \
+    return a * (n / (n + (T)2)); \
+  } \
+  CNM_FN T cnp_mish_slope_##S(T a) \
+  { \
+    T x = a > 20 ? (T)20 : a, w = cnm_exp##B(x), n = w * (w + (T)2), d = n + (T)2; \
+    return (n * d + (T)4 * x * w * (w + (T)1)) / (d * d) + (a - a); /* NaN for infinities, as in PyTorch */ \
+  }
 
 CNP_FLOAT_FNS(float, f32, f)
 CNP_FLOAT_FNS(double, f64, )
@@ -75,6 +130,18 @@ CNM_FN double cnp_exponent_f64(double a)
   int e = (int)(cnm_d2u(small ? a * 18014398509481984.0 : a) >> 52 & 2047u) - (small ? 1076 : 1022);
   return a == 0 || !cnp_isfinite_f64(a) ? 0.0 : (double)e;
 }
+
+/* The nearest number, ties to even, that float16 (drop is 13) or bfloat16 (16) holds. */
+CNM_FN float cnp_narrow_f32(float a, float drop)
+{
+  float m = __builtin_fabsf(a), small = (m + 0.5f) - 0.5f; /* small: subnormals of float16, by steps of 2^-24 */
+  cnm_u32 u = cnm_f2u(m), low = drop == 13.0f ? 0x1fffu : drop == 16.0f ? 0xffffu : 0u;
+  float y = cnm_u2f((u + (low >> 1) + ((drop == 13.0f ? u >> 13 : u >> 16) & (low & 1u))) & ~low);
+  if (drop == 13.0f && m < 6.103515625e-05f) y = small;
+  if (drop == 13.0f && y > 65504.0f) y = (float)__builtin_inf();
+  return a != a ? a : __builtin_copysignf(y, a);
+}
+CNM_FN double cnp_narrow_f64(double a, double drop) { return (void)drop, a; }
 
 /* The neighbour of a towards b. drop: how many low bits of the fraction a's stored type has not: 13 float16, 16
  * bfloat16, else 0. */
@@ -118,6 +185,7 @@ CNM_FN double cnp_nextafter_f64(double a, double b, double drop)
   CNM_FN int cnp_signbit_##S(T a) { return NEGATIVE(a); } \
   CNM_FN T cnp_maximum_##S(T a, T b) { return b > a ? b : a; } \
   CNM_FN T cnp_minimum_##S(T a, T b) { return b < a ? b : a; } \
+  CNM_FN T cnp_clip_##S(T a, T b, T c) { return cnp_minimum_##S(cnp_maximum_##S(a, b), c); } \
   CNM_FN T cnp_fmax_##S(T a, T b) { return b > a ? b : a; } \
   CNM_FN T cnp_fmin_##S(T a, T b) { return b < a ? b : a; } \
   /* x / -1 is a negation, which wraps where the division would trap */ \

@@ -399,7 +399,8 @@ static int lp_pool(cn_call *c, int n)
   if (!powers) return cn_err();
   cn_tensor *mean = pool_by(powers, &w, false);
   cn_tensor *sum = cn_mul(cn_mul(cn_sign(mean), cn_relu(cn_abs(mean))), cn_int(count));
-  c->out[0] = cni_in_type(cn_pow(sum, cn_num(1.0 / p)), type);
+  c->out[0] = cn_pow(sum, cn_num(1.0 / p));
+  if (cni_dtype_is_float(type)) c->out[0] = cni_in_type(c->out[0], type);
   return cn_err();
 }
 
@@ -412,7 +413,6 @@ static int lp3d_decompose(cn_call *c) { return lp_pool(c, 3); }
 static int local_response_norm_decompose(cn_call *c)
 {
   cn_tensor *x = c->in[0];
-  int type = x->d.dtype;
   int64_t size = cni_arg_int(c->args, 1);
   if (x->d.ndim < 3) return cn_call_fail(c, CN_ERR_SHAPE, "takes inputs of 3 dims or more, not %d", (int)x->d.ndim);
   if (size < 1) return cn_call_fail(c, CN_ERR_VALUE, "size must be at least 1");
@@ -420,16 +420,13 @@ static int local_response_norm_decompose(cn_call *c)
     c->out[0] = x;
     return cn_err();
   }
-  if (type == CN_F16 || type == CN_BF16) x = cni_in_type(x, CN_F32);
-  if (!x) return cn_err();
   int64_t n = x->d.shape[0], channels = x->d.shape[1], rest = x->d.numel / n / channels;
   cn_tensor *square = cn_reshape(cn_mul(x, x), CN_SHAPE(n, 1, channels, rest));
   cn_tensor *mean = cn_avg_pool2d(square, CN_SHAPE(size, 1), CN_NONE, .stride = {1, 1},
                                   .padding = {cni_option(size / 2), CN_ZERO});
   mean = cn_reshape(cn_narrow(mean, 2, 0, channels), x->d.shape, (size_t)x->d.ndim); /* one more when size is even */
   cn_tensor *base = cn_add(cn_mul(mean, cn_num(cni_arg_float(c->args, 2))), cn_num(cni_arg_float(c->args, 4)));
-  cn_tensor *y = cn_div(x, cn_pow(base, cn_num(cni_arg_float(c->args, 3))));
-  c->out[0] = cni_dtype_is_float(type) ? cni_in_type(y, type) : y;
+  c->out[0] = cn_div(x, cn_pow(base, cn_num(cni_arg_float(c->args, 3))));
   return cn_err();
 }
 

@@ -15,9 +15,9 @@
 
 #define PWP1 PW1
 #define PWP2 PW2
-#define PW1(name, kind, formula, ga) [CNI_PW_##name] = {#name, #formula, 1, CNI_##kind},
-#define PW2(name, kind, formula, ga, gb) [CNI_PW_##name] = {#name, #formula, 2, CNI_##kind},
-#define PWP3(name, kind, formula, ga, gb, gc) [CNI_PW_##name] = {#name, #formula, 3, CNI_##kind},
+#define PW1(name, kind, formula, ...) [CNI_PW_##name] = {#name, #formula, 1, CNI_##kind},
+#define PW2(name, kind, formula, ...) [CNI_PW_##name] = {#name, #formula, 2, CNI_##kind},
+#define PWP3(name, kind, formula, ...) [CNI_PW_##name] = {#name, #formula, 3, CNI_##kind},
 const cni_prim_info cni_prims[CNI_PRIM_COUNT] = {
 #include "pointwise.def"
 };
@@ -34,7 +34,7 @@ enum { STEP_BASE = 128, TABLE = 1024, TEXT_MAX = 4096 };
 void cni_build_begin(cni_builder *b, int nin)
 {
   b->nin = nin;
-  b->nconst = b->nstep = b->nout = 0;
+  b->nconst = b->nstep = b->nout = b->drop = 0;
   b->overflow = nin > CNI_PROG_INPUTS;
 }
 
@@ -76,6 +76,11 @@ int cni_build_step(cni_builder *b, enum cni_prim prim, int x, int y, int z)
   }
   b->steps[b->nstep] = s;
   return STEP_BASE + b->nstep++;
+}
+
+int cni_build_rounded(cni_builder *b, int x)
+{
+  return b->drop ? cni_build_step(b, CNI_PW_narrow, x, cni_build_const(b, b->drop), -1) : x;
 }
 
 /* ---- finishing: dead steps out, registers renumbered ---- */

@@ -9,11 +9,11 @@
 #include <cairn/ext/op.h>
 
 enum cni_prim {
-#define PW1(name, kind, formula, ga) CNI_PW_##name,
-#define PW2(name, kind, formula, ga, gb) CNI_PW_##name,
+#define PW1(name, ...) CNI_PW_##name,
+#define PW2 PW1
 #define PWP1 PW1
 #define PWP2 PW2
-#define PWP3(name, kind, formula, ga, gb, gc) CNI_PW_##name,
+#define PWP3 PW1
 #include "pointwise.def"
 #undef PW1
 #undef PW2
@@ -73,6 +73,7 @@ typedef struct cni_program {
 /* A program being written. Registers are small ints; -1 stands for "no value" (a zero gradient). */
 typedef struct cni_builder {
   int nin, nconst, nstep, nout;
+  int drop; /* low bits of a float that the type computed for does not store: 13 float16, 16 bfloat16, else 0 */
   bool overflow;
   cni_const consts[CNI_PROG_CONSTS];
   cni_step steps[CNI_PROG_STEPS];
@@ -85,6 +86,8 @@ void cni_build_begin(cni_builder *b, int nin);
 int cni_build_const(cni_builder *b, double value);
 int cni_build_attr(cni_builder *b, int param);
 int cni_build_step(cni_builder *b, enum cni_prim prim, int x, int y, int z);
+/* x as it would be stored between two ops: rounded to float16 or bfloat16 in programs for these, else x itself. */
+int cni_build_rounded(cni_builder *b, int x);
 /* Dead steps out, text made, interned. NULL with the error set. */
 const cni_program *cni_build_end(cni_builder *b);
 
@@ -99,12 +102,15 @@ typedef struct cni_pointwise {
   /* Overrides the derived gradient: given registers, fills g[i] for each input; what is not wanted falls away. Bit i
    * of numbers: input i is a number, not a tensor (clamp then shares no gradient with it). */
   void (*grad)(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g);
-  const cni_program *made[8]; /* by variant, filled at first use */
+  const cni_program *made[24]; /* by variant, three of each: for float16, bfloat16, others; filled at first use */
 } cni_pointwise;
 
 /* The program of a call to a pointwise op, or to the op "pointwise" itself, and its constants' values.
  * NULL with the error set. */
 const cni_program *cni_program_of(const cn_call *call, double *consts);
+/* Is input i, of another type, rounded to the float16 or bfloat16 that this call computes for before it is used? So are
+ * numbers and integers in PyTorch; a number to multiply, divide or weigh by is taken as it is. */
+bool cni_program_rounds(const cn_call *call, int i);
 /* Finds or parses a program by its text (cni_program.text). NULL with the error set on nonsense. */
 const cni_program *cni_program_parse(const char *text);
 

@@ -25,13 +25,13 @@ typedef struct grad_args {
 
 #define PWP1 PW1
 #define PWP2 PW2
-#define PW1(name, kind, formula, ga) \
+#define PW1(name, kind, formula, ga, ...) \
   static void grad_##name(const grad_args *s) \
   { \
     NAMES; \
     if (s->want & 1) s->g[0] = ga; \
   }
-#define PW2(name, kind, formula, ga, gb) \
+#define PW2(name, kind, formula, ga, gb, ...) \
   static void grad_##name(const grad_args *s) \
   { \
     NAMES; \
@@ -53,9 +53,9 @@ typedef struct grad_args {
 
 typedef void (*grad_fn)(const grad_args *);
 static const grad_fn grads[CNI_PRIM_COUNT] = {
-#define PW1(name, kind, formula, ga) [CNI_PW_##name] = grad_##name,
-#define PW2(name, kind, formula, ga, gb) [CNI_PW_##name] = grad_##name,
-#define PWP3(name, kind, formula, ga, gb, gc) [CNI_PW_##name] = grad_##name,
+#define PW1(name, ...) [CNI_PW_##name] = grad_##name,
+#define PW2 PW1
+#define PWP3 PW1
 #include "pointwise.def"
 };
 

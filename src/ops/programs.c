@@ -14,15 +14,29 @@
 
 static int alpha_variant(const cn_value *args) { return cni_arg_float(args, 2) != 1; }
 
-static int build_add(cni_builder *b, int scaled) { return ADD(IN0, scaled ? MUL(IN1, ATTR(2)) : IN1); }
+/* alpha times other, stored in between as PyTorch's kernel does. */
+static int scaled_other(cni_builder *b) { return ROUNDED(MUL(IN1, ROUNDED(ATTR(2)))); }
+
+static int build_add(cni_builder *b, int scaled) { return ADD(IN0, scaled ? scaled_other(b) : IN1); }
 static cni_pointwise pw_add = {CNI_NUM, 2, alpha_variant, build_add, NULL, {0}};
 
-static int build_sub(cni_builder *b, int scaled) { return SUB(IN0, scaled ? MUL(IN1, ATTR(2)) : IN1); }
+static int build_sub(cni_builder *b, int scaled) { return SUB(IN0, scaled ? scaled_other(b) : IN1); }
 static cni_pointwise pw_sub = {CNI_SGN, 2, alpha_variant, build_sub, NULL, {0}};
 
 FORMULA(true_divide, FLT, 2, DIV(IN0, IN1))
-FORMULA(floor_divide, SGN, 2, FLOOR_DIV(IN0, IN1))
-FORMULA(trunc_divide, SGN, 2, TRUNC_DIV(IN0, IN1))
+/* In float16 and bfloat16 PyTorch stores each step, and now and then lands on another integer. */
+static int build_floor_divide(cni_builder *b, int variant)
+{
+  (void)variant;
+  if (!b->drop) return FLOOR_DIV(IN0, IN1);
+  int ratio = DIV(IN0, IN1), rest = OP2(fmod, IN0, IN1), q = ROUNDED(DIV(ROUNDED(SUB(IN0, rest)), IN1));
+  int below = LOGICAL_AND(rest, OP2(ne, LT(rest, K(0)), LT(IN1, K(0))));
+  q = WHERE(below, ROUNDED(SUB(q, K(1))), q);
+  int floor = OP1(floor, q), nearest = WHERE(GT(SUB(q, floor), K(0.5)), ADD(floor, K(1)), floor);
+  return WHERE(EQ(IN1, K(0)), ratio, WHERE(EQ(q, K(0)), OP2(copysign, K(0), ratio), nearest));
+}
+static cni_pointwise pw_floor_divide = {CNI_SGN, 2, NULL, build_floor_divide, NULL, {0}};
+FORMULA(trunc_divide, SGN, 2, b->drop ? TRUNC(ROUNDED(DIV(IN0, IN1))) : TRUNC_DIV(IN0, IN1))
 FORMULA(pow, NUM, 2, POW(IN0, IN1))
 FORMULA(where, SEL, 3, WHERE(IN0, IN1, IN2))
 FORMULA(shift_left, BIT, 2, OP2(shift_left, IN0, IN1))
@@ -119,7 +133,7 @@ static void grad_clamp_max(cni_builder *b, int variant, int G, const int *in, in
 static cni_pointwise pw_clamp_max = {CNI_NUM, 2, NULL, build_clamp_max, grad_clamp_max, {0}};
 
 /* Tensors: where all three meet x takes the whole gradient; where the bounds cross, max does. */
-static int build_clamp_both(cni_builder *b, int variant) { return (void)variant, MINIMUM(MAXIMUM(IN0, IN1), IN2); }
+static int build_clamp_both(cni_builder *b, int variant) { return (void)variant, OP3(clip, IN0, IN1, IN2); }
 static void grad_clamp_both(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
   (void)variant, (void)Y;
@@ -142,103 +156,45 @@ static int gelu_variant(const cn_value *args)
   if (cni_arg_is(args, 1, "tanh")) return 1;
   return cni_fail(CN_ERR_VALUE, "gelu: approximate must be 'none' or 'tanh', not '%s'", cni_arg_str(args, 1));
 }
-static int build_gelu(cni_builder *b, int tanh_form)
-{
-  int half = MUL(K(0.5), IN0);
-  if (!tanh_form) return MUL(half, ADD(K(1), ERF(MUL(IN0, K(0.70710678118654752440)))));
-  int cube = MUL(IN0, MUL(IN0, IN0));
-  int inner = MUL(K(0.79788456080286535588), ADD(IN0, MUL(K(0.044715), cube)));
-  return MUL(half, ADD(K(1), TANH(inner)));
-}
+static int build_gelu(cni_builder *b, int tanh_form) { return tanh_form ? OP1(gelu_tanh, IN0) : OP1(gelu, IN0); }
 static cni_pointwise pw_gelu = {CNI_FLT, 1, gelu_variant, build_gelu, NULL, {0}};
 
-FORMULA(silu, FLT, 1, MUL(IN0, SIGMOID(IN0)))
+FORMULA(silu, FLT, 1, OP1(silu, IN0))
 
-/* log(1 + exp(bx)) / b, linear above the threshold; the dead branch must not overflow into NaN gradients. */
+/* log(1 + exp(bx)) / b, linear above the threshold */
 static int build_softplus(cni_builder *b, int variant)
 {
-  (void)variant;
-  int scaled = MUL(IN0, ATTR(1));
-  return WHERE(GT(scaled, ATTR(2)), IN0, DIV(LOG1P(EXP(scaled)), ATTR(1)));
+  int beta = ATTR(1), threshold = ATTR(2); /* in this order, whatever the compiler evaluates first */
+  return (void)variant, OP3(softplus, IN0, beta, threshold);
 }
-static void grad_softplus(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
-{
-  (void)variant, (void)Y, (void)numbers;
-  int scaled = MUL(in[0], ATTR(1));
-  g[0] = WHERE(GT(scaled, ATTR(2)), G, MUL(G, SIGMOID(scaled)));
-}
-static cni_pointwise pw_softplus = {CNI_FLT, 1, NULL, build_softplus, grad_softplus, {0}};
+static cni_pointwise pw_softplus = {CNI_FLT, 1, NULL, build_softplus, NULL, {0}};
 
-static int build_mish(cni_builder *b, int variant)
-{
-  (void)variant;
-  int softplus = WHERE(GT(IN0, K(20)), IN0, LOG1P(EXP(MINIMUM(IN0, K(20)))));
-  return MUL(IN0, TANH(softplus));
-}
-static cni_pointwise pw_mish = {CNI_FLT, 1, NULL, build_mish, NULL, {0}};
+FORMULA(mish, FLT, 1, OP1(mish, IN0))
+FORMULA(logsigmoid, FLT, 1, OP1(logsigmoid, IN0)) /* min(x, 0) - log(1 + exp(-|x|)) */
+FORMULA(leaky_relu, FLT, 1, OP2(leaky, IN0, ATTR(1)))
 
-/* min(x, 0) - log(1 + exp(-|x|)) */
-static int build_logsigmoid(cni_builder *b, int variant)
+/* scale * (x > 0 ? x : alpha * (exp(x * input_scale) - 1)) */
+static int scale_variant(const cn_value *args) { return cni_arg_float(args, 2) != 1; }
+static int build_elu(cni_builder *b, int scaled)
 {
-  return (void)variant, SUB(MINIMUM(IN0, K(0)), LOG1P(EXP(NEG(ABS(IN0)))));
+  int y = OP3(elu, IN0, ATTR(1), ATTR(3));
+  return scaled ? MUL(y, ATTR(2)) : y;
 }
-static void grad_logsigmoid(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
-{
-  (void)variant, (void)Y, (void)numbers;
-  g[0] = MUL(G, SIGMOID(NEG(in[0])));
-}
-static cni_pointwise pw_logsigmoid = {CNI_FLT, 1, NULL, build_logsigmoid, grad_logsigmoid, {0}};
-
-FORMULA(leaky_relu, FLT, 1, WHERE(GT(IN0, K(0)), IN0, MUL(IN0, ATTR(1))))
-
-/* scale * (x > 0 ? x : alpha * (exp(x * input_scale) - 1)); exp only sees x <= 0, so its gradient stays finite. */
-static int build_elu(cni_builder *b, int variant)
-{
-  (void)variant;
-  int negative = MUL(ATTR(1), EXPM1(MUL(MINIMUM(IN0, K(0)), ATTR(3))));
-  return MUL(ATTR(2), WHERE(GT(IN0, K(0)), IN0, negative));
-}
-static void grad_elu(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
-{
-  (void)variant, (void)Y, (void)numbers;
-  int slope = MUL(MUL(ATTR(1), ATTR(3)), EXP(MUL(MINIMUM(in[0], K(0)), ATTR(3))));
-  g[0] = MUL(G, MUL(ATTR(2), WHERE(LE(in[0], K(0)), slope, K(1))));
-}
-static cni_pointwise pw_elu = {CNI_FLT, 1, NULL, build_elu, grad_elu, {0}};
+static cni_pointwise pw_elu = {CNI_FLT, 1, scale_variant, build_elu, NULL, {0}};
 
 static int build_hardtanh(cni_builder *b, int variant)
 {
-  return (void)variant, MINIMUM(MAXIMUM(IN0, ATTR(1)), ATTR(2));
+  return (void)variant, OP3(clip, IN0, ATTR(1), ATTR(2));
 }
 static void grad_hardtanh(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
   (void)variant, (void)Y, (void)numbers;
-  g[0] = WHERE(LOGICAL_OR(LE(in[0], ATTR(1)), GE(in[0], ATTR(2))), K(0), G); /* NaN passes it */
+  g[0] = OP2(relu_gate, OP3(within, in[0], ATTR(1), ATTR(2)), G);
 }
 static cni_pointwise pw_hardtanh = {CNI_NUM, 1, NULL, build_hardtanh, grad_hardtanh, {0}};
 
-static int build_hardsigmoid(cni_builder *b, int variant)
-{
-  return (void)variant, DIV(MINIMUM(MAXIMUM(ADD(IN0, K(3)), K(0)), K(6)), K(6));
-}
-static void grad_hardsigmoid(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
-{
-  (void)variant, (void)Y, (void)numbers;
-  g[0] = WHERE(LOGICAL_AND(GT(in[0], K(-3)), LT(in[0], K(3))), DIV(G, K(6)), K(0));
-}
-static cni_pointwise pw_hardsigmoid = {CNI_FLT, 1, NULL, build_hardsigmoid, grad_hardsigmoid, {0}};
-
-static int build_hardswish(cni_builder *b, int variant)
-{
-  return (void)variant, DIV(MUL(IN0, MINIMUM(MAXIMUM(ADD(IN0, K(3)), K(0)), K(6))), K(6));
-}
-static void grad_hardswish(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
-{
-  (void)variant, (void)Y, (void)numbers;
-  int inner = MUL(G, ADD(DIV(in[0], K(3)), K(0.5)));
-  g[0] = WHERE(LE(in[0], K(-3)), K(0), WHERE(LT(in[0], K(3)), inner, G));
-}
-static cni_pointwise pw_hardswish = {CNI_FLT, 1, NULL, build_hardswish, grad_hardswish, {0}};
+FORMULA(hardsigmoid, FLT, 1, OP1(hardsigmoid, IN0))
+FORMULA(hardswish, FLT, 1, OP1(hardswish, IN0))
 
 /* ---- what chooses among programs ---- */
 
@@ -279,31 +235,34 @@ static int relu6_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_program_ops[] = {
-  {.sig = "add(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor ; method inplace",
+  {.sig = "add(Tensor|Scalar input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor ; method inplace numbers",
    .doc = "input + alpha * other, broadcast.",
    CHECKED_PROGRAM(add, scaled_infer)},
-  {.sig = "sub(Tensor input, Tensor other, *, Scalar alpha=1) -> Tensor ; method inplace",
+  {.sig = "sub(Tensor|Scalar input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor ; method inplace "
+          "alias_subtract numbers",
    .doc = "input - alpha * other, broadcast.",
    CHECKED_PROGRAM(sub, scaled_infer)},
-  {.sig = "div(Tensor input, Tensor other, *, str? rounding_mode=None) -> Tensor ; method inplace",
+  {.sig = "div(Tensor|Scalar input, Tensor|Scalar other, *, str? rounding_mode=None) -> Tensor ; method inplace "
+          "alias_divide numbers",
    .doc = "input / other, broadcast; rounding_mode 'floor' rounds down, 'trunc' towards zero.",
    .flags = CN_OP_COMPOSITE, .decompose = div_decompose},
-  {.sig = "clamp(Tensor input, Tensor? min=None, Tensor? max=None) -> Tensor ; method inplace",
+  {.sig = "clamp(Tensor input, Tensor|Scalar? min=None, Tensor|Scalar? max=None) -> Tensor ; method inplace "
+          "alias_clip",
    .doc = "input cut to [min, max]; either bound may be absent.",
    .flags = CN_OP_COMPOSITE, .decompose = clamp_decompose},
   {.sig = "relu6(Tensor input) -> Tensor ; nn",
    .doc = "x cut to [0, 6].",
    .flags = CN_OP_COMPOSITE, .decompose = relu6_decompose},
-  {.sig = "true_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
+  {.sig = "true_divide(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method inplace numbers",
    .doc = "input / other as floating-point numbers, broadcast.",
    PROGRAM(true_divide)},
-  {.sig = "floor_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
+  {.sig = "floor_divide(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method inplace numbers",
    .doc = "Quotient rounded down. An integer division by zero is an error.",
    PROGRAM(floor_divide)},
-  {.sig = "trunc_divide(Tensor input, Tensor other) -> Tensor ; method inplace",
+  {.sig = "trunc_divide(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method inplace",
    .doc = "Quotient rounded towards zero. An integer division by zero is an error.",
    PROGRAM(trunc_divide)},
-  {.sig = "pow(Tensor input, Tensor exponent) -> Tensor ; method inplace",
+  {.sig = "pow(Tensor|Scalar input, Tensor|Scalar exponent) -> Tensor ; method inplace",
    .doc = "input to the power of exponent, broadcast.",
    CHECKED_PROGRAM(pow, pow_infer)},
   {.sig = "invert(Tensor input) -> Tensor ; internal",
@@ -312,16 +271,16 @@ const cn_op cni_program_ops[] = {
   {.sig = "bitwise_not(Tensor input) -> Tensor ; method inplace",
    .doc = "Inverts each bit; for bool, logical not.",
    .flags = CN_OP_COMPOSITE, .decompose = bitwise_not_decompose},
-  {.sig = "where(Tensor condition, Tensor input, Tensor other) -> Tensor ; method",
+  {.sig = "where(Tensor condition, Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method",
    .doc = "input where condition is true (non-zero), other elsewhere; all three broadcast.",
    PROGRAM(where)},
-  {.sig = "bitwise_left_shift(Tensor input, Tensor other) -> Tensor ; method inplace",
+  {.sig = "bitwise_left_shift(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method inplace",
    .doc = "Integers shifted left; a shift by a negative number or by 64 and more gives 0.",
    PROGRAM(shift_left)},
-  {.sig = "bitwise_right_shift(Tensor input, Tensor other) -> Tensor ; method inplace",
+  {.sig = "bitwise_right_shift(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method inplace",
    .doc = "Integers shifted right, keeping the sign; a shift by a negative number or by 64 and more gives 0 or -1.",
    PROGRAM(shift_right)},
-  {.sig = "lerp(Tensor input, Tensor end, Tensor weight) -> Tensor ; method inplace",
+  {.sig = "lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor ; method inplace",
    .doc = "input + weight * (end - input).",
    PROGRAM(lerp)},
   {.sig = "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor ; method inplace",
@@ -330,13 +289,13 @@ const cn_op cni_program_ops[] = {
   {.sig = "addcdiv(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor ; method inplace",
    .doc = "input + value * tensor1 / tensor2.",
    CHECKED_PROGRAM(addcdiv, addcdiv_infer)},
-  {.sig = "round(Tensor input, *, int decimals=0) -> Tensor ; method inplace",
+  {.sig = "round(Tensor input, *, int decimals=0) -> Tensor ; method inplace alias_special_round",
    .doc = "Nearest number with that many decimals; ties go to even.",
    CHECKED_PROGRAM(round, round_infer)},
-  {.sig = "clamp_min(Tensor input, Tensor min) -> Tensor ; method inplace",
+  {.sig = "clamp_min(Tensor input, Tensor|Scalar min) -> Tensor ; method inplace",
    .doc = "input, but not below min.",
    PROGRAM(clamp_min)},
-  {.sig = "clamp_max(Tensor input, Tensor max) -> Tensor ; method inplace",
+  {.sig = "clamp_max(Tensor input, Tensor|Scalar max) -> Tensor ; method inplace",
    .doc = "input, but not above max.",
    PROGRAM(clamp_max)},
   {.sig = "clamp_both(Tensor input, Tensor min, Tensor max) -> Tensor ; internal",

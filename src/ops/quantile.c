@@ -61,7 +61,11 @@ static cn_ints dims_of(const cn_value *v)
 static cn_tensor *sum_of_numbers(cn_call *c)
 {
   cn_tensor *x = c->in[0];
-  if (cni_dtype_is_float(x->d.dtype)) x = cn_where(cn_isnan(x), cn_int(0), x);
+  if (cni_dtype_is_float(x->d.dtype)) { /* 0 where x is not itself, in one pass */
+    cn_tensor *there = NULL;
+    cn_pointwise(&there, 1, &x, 1, "1|0|ne 0 0;where 2 1 0|3", NULL, 0);
+    x = there;
+  }
   return cn_sum(x, .dim = dims_of(&c->args[1]), .keepdim = cni_arg_bool(c->args, 2),
                 .dtype = (cn_dtype)cni_arg_int_or(c->args, 3, 0));
 }
@@ -120,14 +124,18 @@ static int median_along(cn_call *c, bool past_nan)
   if (status) return status < 0 ? status : CN_OK;
   cn_tensor *x = c->in[0], *sorted, *order, *index;
   int64_t n = x->d.shape[dim];
-  if (!cni_dtype_is_float(x->d.dtype)) {
-    cn_kthvalue(NULL, &index, x, (n - 1) / 2 + 1, .dim = cni_option(dim), .keepdim = true);
+  if (!cni_dtype_is_float(x->d.dtype) || !past_nan) {
+    cn_kthvalue(NULL, &index, cn_detach(x), (n - 1) / 2 + 1, .dim = cni_option(dim), .keepdim = true);
+    if (cni_dtype_is_float(x->d.dtype)) { /* the first NaN, if there is one */
+      cn_tensor *nans = cn_cast(cn_isnan(x), CN_U8), *some;
+      cn_max_dim(&some, &sorted, nans, dim, .keepdim = true);
+      index = cn_where(cn_eq(some, cn_int(0)), index, sorted);
+    }
   } else {
     cn_sort(&sorted, &order, cn_detach(x), .dim = cni_option(dim), .stable = true);
     cn_tensor *nans = cn_sum(cn_isnan(sorted), .dim = CN_INTS(dim), .keepdim = true);
     cn_tensor *numbers = cn_sub(cn_int(n), nans), *at;
-    if (past_nan) at = cn_floor_divide(cn_clamp_min(cn_sub(numbers, cn_int(1)), cn_int(0)), cn_int(2));
-    else at = cn_where(cn_eq(nans, cn_int(0)), cn_int((n - 1) / 2), numbers); /* the first NaN, if there is one */
+    at = cn_floor_divide(cn_clamp_min(cn_sub(numbers, cn_int(1)), cn_int(0)), cn_int(2));
     index = cn_gather(order, dim, at);
   }
   return cn_err() ? cn_err() : pick(c, dim, index, cni_arg_bool(c->args, 2));
@@ -352,14 +360,14 @@ const cn_op cni_quantile_ops[] = {
   {.sig = "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices) ; method",
    .doc = "The element that occurs most often along a dimension, the smallest of several, and its last index.",
    .flags = CN_OP_COMPOSITE, .decompose = mode_decompose},
-  {.sig = "quantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') "
-          "-> Tensor ; method",
+  {.sig = "quantile(Tensor input, Tensor|Scalar q, int? dim=None, bool keepdim=False, *, "
+          "str interpolation='linear') -> Tensor ; method",
    .doc = "The element below which the part q of all elements (or of those along dim) lies, between two by "
           "interpolation: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'. A vector q gives a leading dimension. "
           "NaN if there is one.",
    .flags = CN_OP_COMPOSITE, .decompose = quantile_decompose},
-  {.sig = "nanquantile(Tensor input, Tensor q, int? dim=None, bool keepdim=False, *, str interpolation='linear') "
-          "-> Tensor ; method",
+  {.sig = "nanquantile(Tensor input, Tensor|Scalar q, int? dim=None, bool keepdim=False, *, "
+          "str interpolation='linear') -> Tensor ; method",
    .doc = "The quantile of the elements that are not NaN.",
    .flags = CN_OP_COMPOSITE, .decompose = nanquantile_decompose},
   {.sig = "msort(Tensor input) -> Tensor ; method",

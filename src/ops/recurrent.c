@@ -1,15 +1,17 @@
 /* recurrent.c: the family of recurrent networks: cells, and sequences of several layers in one or both directions.
  *
- * Place in the flow: composites of matrix products and pointwise programs; the products with the inputs of all steps
- * are
- * one. Invariant: layouts of weights, gates and states are PyTorch's: gates i f g o of an LSTM, r z n of a GRU. */
+ * Place in the flow: composites. One direction of a layer is recurrent_sequence; cells, single steps and projections
+ * are matrix products and pointwise programs.
+ * Invariant: layouts of weights, gates and states are PyTorch's: gates i f g o of an LSTM, r z n of a GRU. */
 #include <cairn/kw.h>
 
 #include "base/alloc.h"
 #include "build.h"
+#include "express.h"
 #include "families.h"
 #include "linalg.h"
 #include "pointwise.h"
+#include "recurrent.h"
 
 /* ---- what a step does to each element; three inputs at most, so that gradients of gradients are programs too ---- */
 
@@ -70,23 +72,31 @@ static int parts_vjp(cn_vjp *v)
   return cn_err();
 }
 
-/* The steps of x (n, ...) to out, by a tree of parts: no gradient is added into zeros of the whole. */
-static void unbind_steps(cn_tensor **out, cn_tensor *x, int64_t n)
+void cni_split_rows(cn_tensor **out, cn_tensor *x, const int64_t *sizes, int64_t n)
 {
-  int64_t sizes[MOST_PARTS] = {0}, count = n < MOST_PARTS ? n : MOST_PARTS, at = 0;
+  int64_t sums[MOST_PARTS] = {0}, count = n < MOST_PARTS ? n : MOST_PARTS;
   cn_tensor *parts[MOST_PARTS] = {NULL};
   if (n <= 1) {
-    if (n) out[0] = cn_squeeze(x, .dim = CN_INTS(0));
+    if (n) out[0] = x;
     return;
   }
-  for (int64_t i = 0; i < count; i++) sizes[i] = n / count + (i < n % count);
-  cn_parts(parts, MOST_PARTS, x, sizes, (size_t)count, 0);
-  for (int64_t i = 0; i < count; at += sizes[i++]) unbind_steps(out + at, parts[i], sizes[i]);
+  for (int64_t i = 0; i < count; i++)
+    for (int64_t k = i * n / count; k < (i + 1) * n / count; k++) sums[i] += sizes[k];
+  cn_parts(parts, MOST_PARTS, x, sums, (size_t)count, 0);
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = i * n / count;
+    cni_split_rows(out + at, parts[i], sizes + at, (i + 1) * n / count - at);
+  }
+}
+
+void cni_split_columns(cn_tensor **out, cn_tensor *x, int count)
+{
+  int64_t sizes[MOST_PARTS] = {0}, each = x ? cn_size(x, -1) / count : 0;
+  for (int i = 0; i < count; i++) sizes[i] = each, out[i] = NULL;
+  cn_parts(out, (size_t)count, x, sizes, (size_t)count, -1);
 }
 
 /* ---- steps ---- */
-
-enum mode { RNN_TANH, RNN_RELU, LSTM, GRU };
 
 /* The weights of one direction of one layer. */
 typedef struct weights {
@@ -94,48 +104,47 @@ typedef struct weights {
   cn_tensor *hh_t; /* hh transposed */
 } weights;
 
-/* The `count` gates of (B, count * H). */
-static void split_gates(cn_tensor **gate, cn_tensor *gates, int count)
-{
-  int64_t sizes[4] = {0}, each = gates ? cn_size(gates, -1) / count : 0;
-  for (int i = 0; i < count; i++) sizes[i] = each, gate[i] = NULL;
-  cn_parts(gate, (size_t)count, gates, sizes, (size_t)count, -1);
-}
-
 /* What the inputs x (..., n) of any number of steps give: (..., gates). A GRU's hidden bias is multiplied, so it stays
  * apart. */
-static cn_tensor *from_input(enum mode mode, cn_tensor *x, const weights *w)
+static cn_tensor *from_input(cni_recurrent mode, cn_tensor *x, const weights *w)
 {
   cn_tensor *bias = w->b_ih;
-  if (mode != GRU && bias) bias = cn_add(bias, w->b_hh);
+  if (mode != CNI_GRU && bias) bias = cn_add(bias, w->b_hh);
   return cn_linear(x, w->ih, bias);
 }
 
 /* One step: from_input's part and the states h (B, H), c to the next ones. */
-static void step(enum mode mode, cn_tensor *given, const weights *w, cn_tensor **h, cn_tensor **c)
+static void step(cni_recurrent mode, cn_tensor *given, const weights *w, cn_tensor **h, cn_tensor **c)
 {
   cn_tensor *x[4], *y[4];
-  if (mode == GRU) {
-    split_gates(x, given, 3);
-    split_gates(y, cn_linear(*h, w->hh, w->b_hh), 3);
+  if (mode == CNI_GRU) {
+    cni_split_columns(x, given, 3);
+    cni_split_columns(y, cn_linear(*h, w->hh, w->b_hh), 3);
     cn_tensor *fresh = cn_tanh_addcmul(x[2], cn_sigmoid_sum(x[0], y[0]), y[2]);
     *h = cn_lerp(fresh, *h, cn_sigmoid_sum(x[1], y[1]));
     return;
   }
   cn_tensor *gates = cn_addmm(given, *h, w->hh_t);
-  if (mode != LSTM) {
-    *h = mode == RNN_TANH ? cn_tanh(gates) : cn_relu(gates);
+  if (mode != CNI_LSTM) {
+    *h = mode == CNI_RNN_TANH ? cn_tanh(gates) : cn_relu(gates);
     return;
   }
-  split_gates(x, gates, 4);
+  cni_split_columns(x, gates, 4);
   *c = cn_gated_sum(x[1], *c, cn_gated_tanh(x[0], x[2]));
   *h = cn_gated_tanh(x[3], *c);
   if (w->hr) *h = cn_linear(*h, w->hr, NULL);
 }
 
+const char *cni_recurrent_name(cni_recurrent mode)
+{
+  static const char *const names[] = {
+      [CNI_RNN_TANH] = "tanh", [CNI_RNN_RELU] = "relu", [CNI_LSTM] = "lstm", [CNI_GRU] = "gru"};
+  return names[mode];
+}
+
 /* ---- cells ---- */
 
-static int cell(cn_call *call, enum mode mode, int first, int memory)
+static int cell(cn_call *call, cni_recurrent mode, int first, int memory)
 {
   cn_tensor *const *in = call->in;
   int at = memory ? first + 2 : first + 1;
@@ -155,16 +164,16 @@ static int cell(cn_call *call, enum mode mode, int first, int memory)
 static int lstm_cell_decompose(cn_call *c)
 {
   if (c->args[1].n != 2) return cn_call_fail(c, CN_ERR_VALUE, "hx must hold two tensors, h and c");
-  return cell(c, LSTM, 1, 1);
+  return cell(c, CNI_LSTM, 1, 1);
 }
-static int gru_cell_decompose(cn_call *c) { return cell(c, GRU, 1, 0); }
-static int rnn_tanh_cell_decompose(cn_call *c) { return cell(c, RNN_TANH, 1, 0); }
-static int rnn_relu_cell_decompose(cn_call *c) { return cell(c, RNN_RELU, 1, 0); }
+static int gru_cell_decompose(cn_call *c) { return cell(c, CNI_GRU, 1, 0); }
+static int rnn_tanh_cell_decompose(cn_call *c) { return cell(c, CNI_RNN_TANH, 1, 0); }
+static int rnn_relu_cell_decompose(cn_call *c) { return cell(c, CNI_RNN_RELU, 1, 0); }
 
 /* ---- sequences ---- */
 
 typedef struct network {
-  enum mode mode;
+  cni_recurrent mode;
   cn_tensor *const *params;
   cn_tensor *h0, *c0; /* (layers * directions, B, H) */
   int per;            /* parameters of one direction */
@@ -181,27 +190,59 @@ static weights weights_of(const network *n, int64_t index)
   return w;
 }
 
+/* Does anything recorded depend on it? */
+static bool has_history(const cn_tensor *t) { return t && (t->node || cni_tensor_stale(t)); }
+
+/* One direction of one layer over x (T, B, n): outputs (T, B, H), and the last states in place of the first. 16-bit
+ * floats run in float32 between the first and the last step. */
+static cn_tensor *run_sequence(const network *n, const weights *w, bool backward, cn_tensor *x, cn_tensor **h,
+                               cn_tensor **c)
+{
+  if (!x || !*h) return NULL;
+  int type = x->d.dtype, wide = cni_wide_type(type);
+  bool keep = cni_recording() && (has_history(x) || has_history(w->ih) || has_history(w->hh) || has_history(*h) ||
+                                  has_history(*c) || has_history(w->b_ih) || has_history(w->b_hh));
+  cn_tensor *y = NULL, *last_h = NULL, *last_c = NULL, *saved = NULL;
+  cn_recurrent_sequence(&y, &last_h, &last_c, &saved, cni_in_type(x, wide), cni_in_type(w->ih, wide),
+                        cni_in_type(w->hh, wide), cni_in_type(*h, wide), cni_in_type(w->b_ih, wide),
+                        cni_in_type(w->b_hh, wide), cni_in_type(*c, wide), cni_recurrent_name(n->mode),
+                        .reverse = backward, .keep = keep);
+  *h = cni_in_type(last_h, type);
+  if (*c) *c = cni_in_type(last_c, type);
+  return cni_in_type(y, type);
+}
+
+/* The same, step by step, with projections; given: from_input's part of x. */
+static cn_tensor *run_steps(const network *n, const weights *w, bool backward, cn_tensor *given, cn_tensor **h,
+                            cn_tensor **c)
+{
+  if (!given || !*h) return NULL;
+  int64_t steps = cn_size(given, 0);
+  size_t bytes = 2 * (size_t)steps * sizeof(cn_tensor *);
+  cn_tensor **out = cni_alloc_zero(bytes), **in = out + steps, *y;
+  int64_t *ones = cni_alloc((size_t)steps * sizeof *ones);
+  for (int64_t i = 0; ones && i < steps; i++) ones[i] = 1;
+  if (out && ones) cni_split_rows(in, given, ones, steps);
+  for (int64_t i = 0; out && ones && i < steps; i++) {
+    int64_t t = backward ? steps - 1 - i : i;
+    step(n->mode, cn_squeeze(in[t], .dim = CN_INTS(0)), w, h, c);
+    out[t] = *h;
+  }
+  y = out && ones ? cn_stack(out, (size_t)steps) : NULL;
+  cni_free(ones, (size_t)steps * sizeof *ones);
+  cni_free(out, bytes);
+  return y;
+}
+
 /* One direction of one layer over x (T, B, n): outputs (T, B, H), and the last states. */
 static cn_tensor *run_direction(const network *n, int64_t index, bool backward, cn_tensor *x, cn_tensor **h,
                                 cn_tensor **c)
 {
   weights w = weights_of(n, index);
-  cn_tensor *given = from_input(n->mode, x, &w), *y = NULL;
-  int64_t steps = cn_size(x, 0);
-  size_t bytes = 2 * (size_t)steps * sizeof(cn_tensor *);
-  cn_tensor **out = cni_alloc_zero(bytes), **in = out + steps;
-  if (!out) return NULL;
-  unbind_steps(in, given, steps);
   *h = cn_select(n->h0, 0, index);
   *c = n->c0 ? cn_select(n->c0, 0, index) : NULL;
-  for (int64_t i = 0; i < steps; i++) {
-    int64_t t = backward ? steps - 1 - i : i;
-    step(n->mode, in[t], &w, h, c);
-    out[t] = *h;
-  }
-  y = cn_stack(out, (size_t)steps);
-  cni_free(out, bytes);
-  return y;
+  if (!w.hr && cn_size(x, 0) > 1) return run_sequence(n, &w, backward, x, h, c);
+  return run_steps(n, &w, backward, from_input(n->mode, x, &w), h, c);
 }
 
 /* All layers. y: (T, B, directions * H); hs, cs: layers * directions states. */
@@ -225,7 +266,8 @@ static int check_network(const cn_call *c, const network *n, cn_tensor *x, int n
   if (n->layers < 1 || n->layers > 1 << 20) return cn_call_fail(c, CN_ERR_VALUE, "num_layers must be at least 1");
   if (x->d.ndim != 3) return cn_call_fail(c, CN_ERR_SHAPE, "the input must have 3 dimensions, but has %d", x->d.ndim);
   if (!(dropout >= 0 && dropout <= 1)) return cn_call_fail(c, CN_ERR_VALUE, "dropout must lie between 0 and 1");
-  if (n->per * count != nparams || n->per < (n->biases ? 4 : 2) || n->per > (n->biases ? 4 : 2) + (n->mode == LSTM))
+  int least = n->biases ? 4 : 2, most = least + (n->mode == CNI_LSTM);
+  if (n->per * count != nparams || n->per < least || n->per > most)
     return cn_call_fail(c, CN_ERR_VALUE, "%d parameters do not fit %lld layers of %lld directions", nparams,
                         (long long)n->layers, (long long)n->directions);
   for (int i = 0; i < nparams; i++)
@@ -236,13 +278,14 @@ static int check_network(const cn_call *c, const network *n, cn_tensor *x, int n
 }
 
 /* NAME(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first) */
-static int sequence(cn_call *c, enum mode mode)
+static int sequence(cn_call *c, cni_recurrent mode)
 {
-  int states = mode == LSTM ? 2 : 1, nparams = c->nin - 1 - states;
+  int states = mode == CNI_LSTM ? 2 : 1, nparams = c->nin - 1 - states;
   bool batch_first = cni_arg_bool(c->args, 8);
   double dropout = cni_arg_bool(c->args, 6) ? cni_arg_float(c->args, 5) : 0;
-  if (mode == LSTM && c->args[1].n != 2) return cn_call_fail(c, CN_ERR_VALUE, "hx must hold two tensors, h0 and c0");
-  network n = {mode, c->in + 1 + states, c->in[1], mode == LSTM ? c->in[2] : NULL, 0, cni_arg_int(c->args, 4),
+  if (mode == CNI_LSTM && c->args[1].n != 2)
+    return cn_call_fail(c, CN_ERR_VALUE, "hx must hold two tensors, h0 and c0");
+  network n = {mode, c->in + 1 + states, c->in[1], mode == CNI_LSTM ? c->in[2] : NULL, 0, cni_arg_int(c->args, 4),
                cni_arg_bool(c->args, 7) ? 2 : 1, cni_arg_bool(c->args, 3)};
   if (n.layers > 0 && n.layers < 1 << 20) n.per = (int)(nparams / (n.layers * n.directions));
   int status = check_network(c, &n, c->in[0], nparams, dropout);
@@ -256,14 +299,14 @@ static int sequence(cn_call *c, enum mode mode)
   cn_tensor *y = run_layers(&n, x, dropout, hs, hs + count);
   c->out[0] = batch_first ? cn_transpose(y, 0, 1) : y;
   if (y) c->out[1] = cn_stack(hs, count);
-  if (y && mode == LSTM) c->out[2] = cn_stack(hs + count, count);
+  if (y && mode == CNI_LSTM) c->out[2] = cn_stack(hs + count, count);
   cni_free(hs, bytes);
   return cn_err();
 }
-static int lstm_decompose(cn_call *c) { return sequence(c, LSTM); }
-static int gru_decompose(cn_call *c) { return sequence(c, GRU); }
-static int rnn_tanh_decompose(cn_call *c) { return sequence(c, RNN_TANH); }
-static int rnn_relu_decompose(cn_call *c) { return sequence(c, RNN_RELU); }
+static int lstm_decompose(cn_call *c) { return sequence(c, CNI_LSTM); }
+static int gru_decompose(cn_call *c) { return sequence(c, CNI_GRU); }
+static int rnn_tanh_decompose(cn_call *c) { return sequence(c, CNI_RNN_TANH); }
+static int rnn_relu_decompose(cn_call *c) { return sequence(c, CNI_RNN_RELU); }
 
 /* clang-format off */
 const cn_op cni_recurrent_ops[] = {

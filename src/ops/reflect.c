@@ -31,7 +31,8 @@ static void type_text(char *text, size_t size, const cni_param *p)
   char list[16] = "";
   if (p->list && p->fixed) snprintf(list, sizeof list, "[%d]", p->fixed);
   else if (p->list) snprintf(list, sizeof list, "[]");
-  snprintf(text, size, "%s%s%s%s", words[p->type], p->elem_optional ? "?" : "", list, p->optional ? "?" : "");
+  snprintf(text, size, "%s%s%s%s%s", words[p->type], p->number ? "|Scalar" : "",
+           p->elem_optional ? "?" : "", list, p->optional ? "?" : "");
 }
 
 static cn_op_kind kind_of(const cn_op *row)
@@ -47,6 +48,7 @@ static void describe_param(cn_op_param *out, const cni_param *p)
   type_text(out->type, sizeof out->type, p);
   out->default_text = p->has_default ? p->def_text : NULL;
   out->default_value = p->def;
+  out->number = p->number;
   out->optional = p->optional;
   out->keyword_only = p->keyword_only;
 }
@@ -68,10 +70,13 @@ int cn_op_describe(cn_op_info *info, const cn_op *op)
   info->method = known->method;
   info->inplace = known->inplace;
   info->internal = known->internal;
+  info->numbers = known->numbers;
   info->list_result = known->list_result;
   info->nparams = known->nparams;
   info->nresults = known->nresults;
+  info->naliases = known->naliases;
   for (int i = 0; i < known->nparams; i++) describe_param(&info->params[i], &known->params[i]);
   for (int i = 0; i < known->nresults; i++) info->results[i] = known->result_names[i];
+  for (int i = 0; i < known->naliases; i++) info->aliases[i] = known->aliases[i];
   return CN_OK;
 }

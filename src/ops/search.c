@@ -303,17 +303,18 @@ static int histogramdd_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_search_ops[] = {
-  {.sig = "searchsorted(Tensor sorted_sequence, Tensor input, *, bool out_int32=False, bool right=False, "
+  {.sig = "searchsorted(Tensor sorted_sequence, Tensor|Scalar input, *, bool out_int32=False, bool right=False, "
           "str? side=None, Tensor? sorter=None) -> Tensor",
    .doc = "Where each number of input would have to be inserted to keep the sequence in order: before its equals, or "
           "behind them with right or side 'right'. The sequence is a vector, or has one for each row of input along "
           "the last dimension; sorter: the indices that would sort it.",
    .flags = CN_OP_NO_GRAD, .infer = searchsorted_infer},
-  {.sig = "bucketize(Tensor input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
+  {.sig = "bucketize(Tensor|Scalar input, Tensor boundaries, *, bool out_int32=False, bool right=False) -> Tensor",
    .doc = "The bucket between sorted boundaries that each number falls into; right: boundaries belong to the bucket "
           "above them.",
    .flags = CN_OP_COMPOSITE, .decompose = bucketize_decompose},
-  {.sig = "isin(Tensor elements, Tensor test_elements, *, bool assume_unique=False, bool invert=False) -> Tensor",
+  {.sig = "isin(Tensor|Scalar elements, Tensor|Scalar test_elements, *, bool assume_unique=False, "
+          "bool invert=False) -> Tensor",
    .doc = "Is each element among test_elements? The other way round with invert. NaN is not even among NaNs.",
    .flags = CN_OP_NO_GRAD, .infer = isin_infer, .decompose = isin_decompose},
   {.sig = "histc(Tensor input, int bins=100, Scalar min=0, Scalar max=0) -> Tensor ; method",

@@ -47,8 +47,13 @@ static bool type(const char **s, cni_param *p)
   while (i < n && strcmp(words[i].word, word)) i++;
   if (i == n) return false;
   p->type = words[i].type;
+  if (p->type == CNI_T_TENSOR && **s == '|') {
+    if (!eat(s, "|Scalar")) return false;
+    p->number = true;
+  }
   if (**s == '?') p->optional = true, ++*s;
   if (**s == '[') {
+    if (p->number) return false;
     ++*s;
     p->list = true;
     p->elem_optional = p->optional;
@@ -144,6 +149,7 @@ static bool results(const char **s, cni_opinfo *info)
   return eat(s, ")");
 }
 
+/* The words behind the semicolon. What is none of those listed is the namespace. */
 static bool tags(const char **s, cni_opinfo *info)
 {
   char word[CNI_NAME_MAX]; /* fits every tag; opt_NAME ones concern the C headers only */
@@ -152,8 +158,12 @@ static bool tags(const char **s, cni_opinfo *info)
     if (!strcmp(word, "method")) info->method = true;
     else if (!strcmp(word, "inplace")) info->inplace = true;
     else if (!strcmp(word, "internal")) info->internal = true;
+    else if (!strcmp(word, "numbers")) info->numbers = true;
     else if (!strncmp(word, "overload_", 9)) snprintf(info->overload, sizeof info->overload, "%s", word + 9);
-    else if (strncmp(word, "opt_", 4)) snprintf(info->space, sizeof info->space, "%.15s", word);
+    else if (!strncmp(word, "alias_", 6)) {
+      if (info->naliases == CNI_MAX_ALIASES || !word[6]) return false;
+      snprintf(info->aliases[info->naliases++], sizeof info->aliases[0], "%s", word + 6);
+    } else if (strncmp(word, "opt_", 4)) snprintf(info->space, sizeof info->space, "%.15s", word);
   }
   return true;
 }

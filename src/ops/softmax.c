@@ -155,10 +155,10 @@ static int softmin_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_softmax_ops[] = {
-  {.sig = "softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn",
+  {.sig = "softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn alias_special_softmax",
    .doc = "exp(x) divided by its sum along a dimension.",
    .infer = softmax_infer, .vjp = softmax_vjp, .decompose = softmax_decompose, .needs = {[0] = CN_OUT(0)}},
-  {.sig = "log_softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn",
+  {.sig = "log_softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn alias_special_log_softmax",
    .doc = "Logarithm of softmax, exact where softmax would be 0.",
    .infer = softmax_infer, .vjp = log_softmax_vjp, .decompose = log_softmax_decompose, .needs = {[0] = CN_OUT(0)}},
   {.sig = "softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; nn",
@@ -171,7 +171,7 @@ const cn_op cni_softmax_ops[] = {
   {.sig = "log_softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor ; internal",
    .doc = "Gradient of log_softmax from its result. Has no gradient of its own, as softmax_backward.",
    .flags = CN_OP_NO_GRAD, .infer = backward_infer, .decompose = log_softmax_backward_decompose},
-  {.sig = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor ; method",
+  {.sig = "logsumexp(Tensor input, int[] dim, bool keepdim=False) -> Tensor ; method alias_special_logsumexp",
    .doc = "log(sum(exp(x))) along the dimensions, without overflow. Integers become floats.",
    .infer = logsumexp_infer, .vjp = logsumexp_vjp, .decompose = logsumexp_decompose,
    .needs = {[0] = CN_IN(0) | CN_OUT(0)}},

@@ -18,7 +18,14 @@ FORMULA(i0e, FLT, 1, BESSEL_I0E(IN0))
 FORMULA(i1, FLT, 1, BESSEL_I1(IN0))
 FORMULA(i1e, FLT, 1, BESSEL_I1E(IN0))
 FORMULA(erfcx, FLT, 1, ERFCX(IN0))
-FORMULA(ndtr, FLT, 1, OP1(ndtr, IN0))
+/* By erf in float16 and bfloat16, where PyTorch's small values come from there. */
+static int build_ndtr(cni_builder *b, int variant)
+{
+  (void)variant;
+  if (!b->drop) return OP1(ndtr, IN0);
+  return MUL(ROUNDED(ADD(K(1), ROUNDED(ERF(ROUNDED(MUL(IN0, K(0.70710678118654752440))))))), K(0.5));
+}
+static cni_pointwise pw_ndtr = {CNI_FLT, 1, NULL, build_ndtr, NULL, {0}};
 FORMULA(log_ndtr, FLT, 1, OP1(log_ndtr, IN0))
 FORMULA(ndtri, FLT, 1, OP1(ndtri, IN0))
 FORMULA(zeta, FLT, 2, OP2(zeta, IN0, IN1))
@@ -62,7 +69,7 @@ const cn_op cni_special_ops[] = {
   {.sig = "special_i0e(Tensor input) -> Tensor ; special",
    .doc = "exp(-|x|) i0(x).",
    PROGRAM(i0e)},
-  {.sig = "special_i1(Tensor input) -> Tensor ; special",
+  {.sig = "special_i1(Tensor input) -> Tensor ; special alias_special_modified_bessel_i1",
    .doc = "Modified Bessel function of the first kind, order 1.",
    PROGRAM(i1)},
   {.sig = "special_i1e(Tensor input) -> Tensor ; special",
@@ -80,19 +87,19 @@ const cn_op cni_special_ops[] = {
   {.sig = "special_ndtri(Tensor input) -> Tensor ; special",
    .doc = "Inverse of the standard normal distribution function; NaN outside [0, 1].",
    PROGRAM(ndtri)},
-  {.sig = "special_zeta(Tensor input, Tensor other) -> Tensor ; special",
+  {.sig = "special_zeta(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; special",
    .doc = "Hurwitz's zeta function: the sum of (k + other)^-input over k >= 0. Only other has a gradient.",
    RULED_PROGRAM(zeta, cni_pointwise_infer, second_vjp), BOTH},
-  {.sig = "igamma(Tensor input, Tensor other) -> Tensor ; method inplace",
+  {.sig = "igamma(Tensor input, Tensor other) -> Tensor ; method inplace alias_special_gammainc",
    .doc = "Regularised lower incomplete gamma function of order input at other. Only other has a gradient.",
    RULED_PROGRAM(igamma, cni_pointwise_infer, second_vjp), BOTH},
-  {.sig = "igammac(Tensor input, Tensor other) -> Tensor ; method inplace",
+  {.sig = "igammac(Tensor input, Tensor other) -> Tensor ; method inplace alias_special_gammaincc",
    .doc = "Regularised upper incomplete gamma function, 1 - igamma. Only other has a gradient.",
    RULED_PROGRAM(igammac, cni_pointwise_infer, second_vjp), BOTH},
-  {.sig = "polygamma(int n, Tensor input) -> Tensor",
+  {.sig = "polygamma(int n, Tensor input) -> Tensor ; alias_special_polygamma",
    .doc = "The n-th derivative of digamma.",
    RULED_PROGRAM(polygamma, polygamma_infer, cni_pointwise_vjp)},
-  {.sig = "mvlgamma(Tensor input, int p) -> Tensor ; method inplace",
+  {.sig = "mvlgamma(Tensor input, int p) -> Tensor ; method inplace alias_special_multigammaln",
    .doc = "Logarithm of the multivariate gamma function of dimension p.",
    .flags = CN_OP_COMPOSITE, .decompose = mvlgamma_decompose},
 };

@@ -8,7 +8,7 @@
 
 #include <cairn/ext/op.h>
 
-enum { CNI_MAX_BACKENDS = 8, CNI_NAME_MAX = 48, CNI_MAX_RESULTS = 8 };
+enum { CNI_MAX_BACKENDS = 8, CNI_NAME_MAX = 48, CNI_MAX_RESULTS = 8, CNI_MAX_ALIASES = 4 };
 
 enum cni_type {
   CNI_T_TENSOR, CNI_T_INT, CNI_T_FLOAT, CNI_T_BOOL, CNI_T_STR, CNI_T_DTYPE, CNI_T_DEVICE, CNI_T_SCALAR
@@ -20,6 +20,7 @@ typedef struct cni_param {
   bool list;          /* int[], Tensor[] */
   bool optional;      /* may be None */
   bool elem_optional; /* Tensor?[] */
+  bool number;        /* Tensor|Scalar: bindings take a number for the tensor */
   bool has_default, keyword_only;
   int fixed;          /* int[2]: 2; 0 otherwise */
   cn_value def;       /* its lists point into def_ints */
@@ -32,8 +33,10 @@ typedef struct cni_opinfo {
   char name[CNI_NAME_MAX];
   char space[16]; /* "", nn, linalg, special */
   char overload[CNI_NAME_MAX]; /* the name it shares where a language has overloading; "" when it has its own only */
-  int id, nparams, nresults;
+  char aliases[CNI_MAX_ALIASES][CNI_NAME_MAX]; /* other names that languages give it */
+  int id, nparams, nresults, naliases;
   bool list_result, method, inplace, internal;
+  bool numbers; /* numbers may stand for all its Tensor|Scalar at once */
   bool takes_list;                  /* one of its parameters is a list of tensors */
   uint8_t ntensors, tensors[CN_MAX_ARGS]; /* parameters that are tensors or lists of them */
   cni_param *params;

@@ -197,3 +197,5 @@ size_t cn_tensor_nbytes(const cn_tensor *t)
 {
   return t ? (size_t)t->d.numel * cn_dtype_size((cn_dtype)t->d.dtype) : 0;
 }
+
+int64_t cn_storage_offset(const cn_tensor *t) { return t ? t->offset : 0; }

@@ -169,5 +169,5 @@ def is_random(op, sample=None):
     if sample is not None and name == "nn.functional.scaled_dot_product_attention":
         return float(sample.kwargs.get("dropout_p", 0.0)) > 0.0
     if sample is not None and name == "nn.functional.multi_head_attention_forward":
-        return True
+        return bool(sample.kwargs.get("training", True)) and float(sample.args[9]) > 0.0
     return False

@@ -19,6 +19,23 @@ def shown(text, length=230):
     return text if len(text) <= length else text[:length - 1] + "…"
 
 
+def allowed():
+    """The lines about names that may differ from PyTorch's result."""
+    import allowances  # pylint: disable=import-outside-toplevel
+    lines = ["## May differ", "",
+             "These are compared with the float64 call: within tolerance of it, or no farther from it than PyTorch's "
+             "own result. "
+             f"So are all gradients of f16 and bf16: {allowances.HALF_GRADIENT}.", "",
+             "| name | of | dtypes | why |", "|---|---|---|---|"]
+    for kind, table in (("result", allowances.FORWARD), ("gradient", allowances.GRADIENT)):
+        for name, (dtypes, why) in sorted(table.items()):
+            short = " ".join(SHORT[d] for d in ORDER if f"torch.{d}" in map(str, dtypes))
+            lines.append(f"| `{name}` | {kind} | {short} | {why} |")
+    lines += ["", "Of equal values, another index than PyTorch's may be given where its sort is not stable: "
+              "`kthvalue`, `mode`, `topk`, `sort`, `argsort`.", ""]
+    return lines
+
+
 class Name:
     """What is known of one name."""
 
@@ -119,7 +136,8 @@ class Results:
             "Every op of the Python package is called with the samples of PyTorch's own op database and compared "
             "with PyTorch on the CPU: results, first and second gradients, non-contiguous inputs, method, "
             "in-place, operator and `out=` forms, inputs that must be refused, and distributions of what is "
-            "random.", "",
+            "random. Values are compared with PyTorch's own result of the same dtype, with the tolerances of "
+            "`torch.testing.assert_close` or of the entry; the names that may differ are listed at the end.", "",
             "| names | passed | failed | missing | calls compared |", "|---|---|---|---|---|",
             f"| {len(self.names)} | {len(states['passed'])} | {len(states['failed'])} | {len(states['missing'])} | "
             f"{samples} |", "",
@@ -137,4 +155,4 @@ class Results:
             dtypes = " ".join(SHORT[d] for d in ORDER if d in known.dtypes)
             lines.append(f"| `{name}` | {known.samples} | {dtypes} | {', '.join(known.checks)} |")
         lines += ["", "## Missing", "", " ".join(f"`{name}`" for name in states["missing"]) or "None.", ""]
-        return "\n".join(lines)
+        return "\n".join(lines + allowed())

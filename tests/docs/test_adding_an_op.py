@@ -17,7 +17,7 @@ import tempfile
 import blocks
 
 ORACLE = "2.15"  # the version that wrote tests/golden: others differ at ties and corners
-OPS = ["sech", "rms", "ring_sum"]
+OPS = ["sech", "distance", "rms", "ring_sum"]
 # What the new ops are in Python, without a line written for it: function, signature, docstring, method, stub.
 PYTHON = """
 import cairn, inspect, pathlib
@@ -27,6 +27,12 @@ y = cairn.ring_sum(x)
 print(y.tolist(), x.grad.tolist())
 print("sech(0) =", cairn.zeros(2).sech().tolist(), cairn.zeros(2).sech_().tolist())
 print("rms =", round(cairn.rms(input=x, dim=[0], keepdim=True).item() ** 2, 3))
+same = [cairn.hyperbolic_secant(x), x.hyperbolic_secant(), x.detach().clone().hyperbolic_secant_()]
+print("second names:", [cairn.equal(s, x.sech()) for s in same], cairn.equal(cairn.root_mean_square(x), x.rms()))
+try:
+    cairn.distance(x, 2.0)
+except TypeError as error:
+    print("no tensor:", error)
 for f in (cairn.sech, cairn.rms, cairn.ring_sum):
     print(f.__name__ + str(inspect.signature(f)))
     print(inspect.getdoc(f))
@@ -35,7 +41,8 @@ try:
 except RuntimeError as error:
     print("refused:", error)
 stub = "".join(p.read_text() for p in pathlib.Path(cairn.__file__).parent.glob("*.pyi"))
-print("\\n".join(line for line in stub.split("\\n") if "ring_sum(" in line or "rms(" in line or "sech" in line))
+new = ("sech", "hyperbolic_secant", "distance", "rms", "root_mean_square", "ring_sum")
+print("\\n".join(line for line in stub.split("\\n") if line.strip().startswith(tuple("def " + n for n in new))))
 """
 DRIVERS = ["layouts", "gradcheck", "inplace", "memory", "threads", "mirror"]
 
@@ -98,7 +105,10 @@ def python(steps, out):
             "rms = 11.0", "rms(input, dim=None, keepdim=False", "Root of the mean of squares", "ring_sum(input",
             "The sum of both neighbours", "Hyperbolic secant", "refused: ring_sum: needs at least one dimension",
             "def ring_sum(input: Tensor", "def rms(input: Tensor, dim: ", "def sech(input: Tensor",
-            "def sech(self", "def sech_(self"])
+            "def sech(self", "def sech_(self", "second names: [True, True, True] True",
+            "no tensor: distance(): argument 'other' must be Tensor, not <class 'float'>",
+            "def distance(input: Tensor, other: Tensor, *, out",
+            "def hyperbolic_secant(input: Tensor", "def hyperbolic_secant(self", "def hyperbolic_secant_(self"])
 
 
 def follow(steps, tree):
@@ -115,6 +125,8 @@ def follow(steps, tree):
               expect=["tensor([7., 4., 6., 8., 5.]", "tensor([18., 26., 24., 22., 30.])", "tensor([1., 1.])"])
     steps.run("cairn ops shows it", [str(out / "cairn"), "ops", *OPS],
               expect=["structural", "cpu: rows", "composite", "pointwise"])
+    steps.run("cairn ops --json tells its names", [str(out / "cairn"), "ops", "--json", *OPS],
+              expect=['"aliases": ["hyperbolic_secant"]', '"number": false'])
     steps.run("its own kernel runs", [str(out / "examples" / "ring")], env={"CAIRN_VERBOSE": "dispatch"},
               expect=["ring_sum: cpu/rows"])
     python(steps, out)

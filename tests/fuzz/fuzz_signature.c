@@ -12,6 +12,9 @@ static void check(const cni_opinfo *info)
 {
   if (info->nparams < 0 || info->nparams > CN_MAX_ARGS || info->nresults < 0 || info->nresults > CNI_MAX_RESULTS)
     abort();
+  if (info->naliases < 0 || info->naliases > CNI_MAX_ALIASES) abort();
+  for (int i = 0; i < info->naliases; i++)
+    if (!info->aliases[i][0] || !memchr(info->aliases[i], 0, sizeof info->aliases[i])) abort();
   if (info->ntensors > info->nparams || memchr(info->name, 0, sizeof info->name) == NULL) abort();
   for (int i = 0; i < info->nparams; i++) {
     const cni_param *p = &info->params[i];

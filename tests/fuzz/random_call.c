@@ -217,6 +217,8 @@ static const char *const fitting[][2] = {
     {"gru", "f4,2,2 f1,2,2 t2x6,2 b0 i1 d0 b0 b0 b0"},
     {"lstm", "f4,2,2 t2x1,2,2 t2x8,2 b0 i1 d0 b0 b0 b1"},
     {"lstm_cell", "f3,2 t2x3,2 f8,2 f8,2 f8 f8"},
+    {"recurrent_sequence", "f4,2,2 f8,2 f8,2 f2,2 f8 f8 f2,2 slstm b0 b1 n"},
+    {"recurrent_sequence_grad", "f8,2 f2,2 f3,2,2 f3,2,10 f2,2 f3,2,2 f2,2 f2,2 slstm b0 n"},
     {"rnn_tanh", "f4,2,2 f1,2,2 t2x2,2 b0 i1 d0 b1 b0 b0"},
     {"rnn_relu", "f4,2,2 f2,2,2 t4x2,2 b0 i1 d0 b0 b1 b0"},
     {"linalg_cond_named", "f2,3,3 sfro"},

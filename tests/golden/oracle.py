@@ -107,6 +107,33 @@ def sdpa_forward(query, key, value, attn_mask=None, is_causal=False, scale=None)
     return scores.softmax(-1) @ value, scores.logsumexp(-1)
 
 
+def recurrent_sequence(input, w_ih, w_hh, h0, b_ih, b_hh, c0, mode, reverse=False, keep=False, batch_sizes=None):
+    """One direction of one layer, step by step; of each step also what cairn keeps for the gradient."""
+    steps = list(input.unbind(0)) if batch_sizes is None else list(input.split(batch_sizes))
+    outs, kept, h, c = [None] * len(steps), [None] * len(steps), h0, c0
+    for t in reversed(range(len(steps))) if reverse else range(len(steps)):
+        n = len(steps[t])
+        x, y = F.linear(steps[t], w_ih, b_ih), F.linear(h[:n], w_hh, b_hh)
+        if mode == "lstm":
+            i, f, g, o = (x + y).chunk(4, 1)
+            i, f, g, o = i.sigmoid(), f.sigmoid(), g.tanh(), o.sigmoid()
+            m = f * c[:n] + i * g
+            new, kept[t] = o * m.tanh(), torch.cat([i, f, g, o, m], 1)
+            c = torch.cat([m, c[n:]])
+        elif mode == "gru":
+            (xr, xz, xn), (yr, yz, yn) = x.chunk(3, 1), y.chunk(3, 1)
+            r, z = (xr + yr).sigmoid(), (xz + yz).sigmoid()
+            m = (xn + r * yn).tanh()
+            new, kept[t] = m + z * (h[:n] - m), torch.cat([r, z, m, yn], 1)
+        else:
+            new = (x + y).tanh() if mode == "tanh" else (x + y).relu()
+        outs[t], h = new, torch.cat([new, h[n:]])
+    join = torch.stack if batch_sizes is None else torch.cat
+    none = input.new_zeros(0)
+    keep = keep and mode in ("lstm", "gru")
+    return join(outs), h, c if mode == "lstm" else none, join(kept) if keep else none
+
+
 def native_batch_norm(input, weight, bias, running_mean, running_var, training, eps):
     dims = [d for d in range(input.dim()) if d != 1]
     mean, var = input.detach().mean(dims), input.detach().var(dims, correction=0)
@@ -274,6 +301,15 @@ def fft_lines(input, inverse, scaling):
     return torch.view_as_real(f(x, dim=-1, norm=norm[scaling]))
 
 
+def rfft_lines(input, scaling):
+    return torch.view_as_real(torch.fft.rfft(input, norm=("backward", "ortho", "forward")[scaling]).contiguous())
+
+
+def irfft_lines(input, n, scaling):
+    x = torch.view_as_complex(input.clone(memory_format=torch.contiguous_format))
+    return torch.fft.irfft(x, n, norm=("forward", "ortho", "backward")[scaling])
+
+
 def on_pairs(f, pairs_in=True, pairs_out=True):
     """A function of complex numbers as one of pairs; its dims are counted without the pair, as they are here."""
     def run(input, n=None, dim=-1, norm=None):
@@ -285,10 +321,13 @@ def on_pairs(f, pairs_in=True, pairs_out=True):
 
 SPECIAL = {
     "fft_lines": fft_lines,
+    "rfft_lines": rfft_lines,
+    "irfft_lines": irfft_lines,
     "fft_fft": on_pairs(torch.fft.fft),
     "fft_ifft": on_pairs(torch.fft.ifft),
     "fft_rfft": on_pairs(torch.fft.rfft, pairs_in=False),
     "fft_irfft": on_pairs(torch.fft.irfft, pairs_out=False),
+    "recurrent_sequence": recurrent_sequence,
     "parts": lambda input, sizes, dim: torch.split(input, sizes, dim),
     "gated_tanh": lambda gate, input: gate.sigmoid() * input.tanh(),
     "gated_sum": lambda gate, input, other: gate.sigmoid() * input + other,
@@ -454,6 +493,11 @@ SPECIAL = {
     "copy": copy,
     "elu": lambda input, alpha=1.0, scale=1.0, input_scale=1.0: torch._C._nn.elu(input, alpha, scale, input_scale),
     "eye": lambda n, m=None, dtype=None, device=None: torch.eye(n, n if m is None else m, dtype=dtype),
+    "fill_diagonal": lambda input, fill_value, wrap=False: input.clone().fill_diagonal_(fill_value, wrap),
+    "fractional_max_pool2d_with_indices": lambda input, kernel_size, output_size, random_samples:
+        F.fractional_max_pool2d(input, kernel_size, output_size, None, True, random_samples),
+    "fractional_max_pool3d_with_indices": lambda input, kernel_size, output_size, random_samples:
+        F.fractional_max_pool3d(input, kernel_size, output_size, None, True, random_samples),
     "floor_divide": lambda input, other: torch.div(input, other, rounding_mode="floor"),
     "hardsigmoid": hardsigmoid,
     "slice": slice_,
@@ -466,9 +510,11 @@ SPECIAL = {
 # Random or unset: only shapes and types can be compared.
 SHAPE_ONLY = {"empty", "empty_like", "rand", "randn", "rand_like", "randn_like", "randint", "randperm", "bernoulli",
               "native_dropout", "dropout", "uniform", "normal_fill", "log_normal", "exponential", "cauchy", "geometric",
-              "bernoulli_p", "randint_like", "random_integers", "normal", "multinomial"}
+              "bernoulli_p", "randint_like", "random_integers", "normal", "multinomial", "poisson", "gumbel_softmax",
+              "empty_strided", "empty_permuted"}
 # Cairn's own: PyTorch has nothing to say.
-NO_ORACLE = {"sdpa_backward", "native_layer_norm_backward", "native_rms_norm_backward", "native_batch_norm_backward"}
+NO_ORACLE = {"sdpa_backward", "recurrent_sequence_grad", "native_layer_norm_backward", "native_rms_norm_backward",
+             "native_batch_norm_backward"}
 
 
 def find(op):

@@ -55,6 +55,8 @@ static const cn_op rows[] = {
   { .sig = "entropy_of_a_thing_with_a_very_long_name(Tensor input, Tensor target, Tensor? weight=None, "
            "Tensor? pos_weight=None, str reduction='mean') -> Tensor ; nn inplace", .doc = "Long." },
   { .sig = "nothing() -> Tensor", .doc = "No argument." },
+  { .sig = "scale(Tensor|Scalar input, Tensor|Scalar? by=None, *, Tensor|Scalar? more=None) -> Tensor ; inplace "
+           "opt_more alias_rescale", .doc = "Numbers, which C wraps, and a second name, which C has not." },
 };
 '''
 DEF = r'''/* pointwise.def: the formulas. */
@@ -70,7 +72,8 @@ PW1(exp, FLT, M(exp)(a), MUL(G, Y))
 PW2(add, NUM, a + b,
     G, G)
 /* Greater. */
-PW2(gt, CMP, a > b, NO_GRAD, NO_GRAD)
+PW2S(gt, CMP, a > b, NO_GRAD, NO_GRAD,
+     "alias_greater")
 PWP1(recip_, FLT, 1 / a, G)
 PWP3(fma_, FLT, a * b + c, G)
 #undef PW1
@@ -187,6 +190,9 @@ CASES = [
     ("cn_seedless();", "seedless 5"),
     ("cn_seedless(.n = CN_ZERO);", "seedless 0"),
     ("cn_seedless(.n = 7);", "seedless 7"),
+    ("cn_gt_(x, w);", "gt t1 t2 -> t1"),
+    ("cn_scale(x, NULL);", "scale t1 none none"),
+    ("cn_scale_(x, w, .more = b);", "scale t1 t2 t3 -> t1"),
     # fixed lists
     ("cn_conv2d(x, w, b);", "conv2d t1 t2 t3 (1,1,) (0,0,) (1,2,) 1"),
     ("cn_conv2d(x, w, NULL, .stride = {2}, .padding = {1, 2}, .groups = 4);",
@@ -373,7 +379,7 @@ class Generated(Tree):
         gen = self.get("src/ops/api.gen.h")
         names = [l.strip(" ,")[7:] for l in gen.splitlines() if l.startswith("  CNI_OP_")][:-1]
         self.assertEqual(names, sorted(names))
-        self.assertEqual(len(names), 22)
+        self.assertEqual(len(names), 23)
         self.assertNotIn("hidden", gen)
         self.assertNotIn("recip", gen)
         for f in ("include/cairn/ops.h", "include/cairn/kw.h", "src/ops/api.gen.h", "src/ops/api.gen.c"):
@@ -386,6 +392,9 @@ class Generated(Tree):
         self.assertIn('/* 2-D "cross-correlation" of a/ *b. Second', ops)
         self.assertIn("bool no_stable; /* stable: bool, default True; set this one for False */", ops)
         self.assertIn("\n * bias may be NULL. */", ops)
+        self.assertIn("cn_tensor *more; /* Tensor?, default None */", ops)
+        self.assertNotIn("greater", ops + gen)
+        self.assertNotIn("rescale", ops + gen)
 
 
 class Committed(unittest.TestCase):
@@ -421,6 +430,11 @@ class Refused(Tree):
         self.refuse("exp(Tensor input) -> Tensor", "stands already at")
         self.refuse("item(Tensor input) -> Tensor", "already the name of something in tensor.h")
         self.refuse("f(%s) -> Tensor" % ", ".join("int a%d" % i for i in range(17)), "more than 16")
+        self.refuse("f(Tensor|int x) -> Tensor", "cannot read parameter")
+        self.refuse("f(Tensor|Scalar[] x) -> Tensor", "no such list type")
+        self.refuse("f(Tensor|Scalar? x) -> Tensor ; inplace", "in-place needs")
+        self.refuse("f(Tensor x) -> Tensor ; alias_exp", "alias_exp: that is the name of the op at")
+        self.refuse("f(Tensor x) -> Tensor ; alias_a alias_b alias_c alias_d alias_e", "more than 4 aliases")
 
 
 if __name__ == "__main__":

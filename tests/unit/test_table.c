@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "backends/common/registry.h"
+#include "base/alloc.h"
 #include "ops/families.h"
 #include "ops/table.h"
 #include "test.h"
@@ -85,6 +86,19 @@ static void check_signature(const cni_opinfo *op)
   }
 }
 
+/* An alias is a name of its own: of no op, and of one op alone. */
+static void check_aliases(const cni_opinfo *op)
+{
+  for (int a = 0; a < op->naliases; a++) {
+    int meant = 0;
+    for (int i = 0; i < cni_nops; i++) {
+      meant += !strcmp(cni_ops[i]->name, op->aliases[a]);
+      for (int k = 0; k < cni_ops[i]->naliases; k++) meant += !strcmp(cni_ops[i]->aliases[k], op->aliases[a]);
+    }
+    if (meant != 1) complain(op, "one of its aliases is the name of another op, or an alias twice");
+  }
+}
+
 /* All sample files as one text. */
 static char *samples;
 
@@ -138,6 +152,7 @@ static void every_op_has_a_gradient_or_none(void **state) { (void)state, each_op
 static void every_op_runs_on_the_cpu(void **state) { (void)state, each_op(check_kernel); }
 static void every_op_is_documented(void **state) { (void)state, each_op(check_doc); }
 static void signatures_are_sound(void **state) { (void)state, each_op(check_signature); }
+static void aliases_are_names_of_one_op(void **state) { (void)state, each_op(check_aliases); }
 
 static void ops_are_found_by_name(void **state)
 {
@@ -151,6 +166,40 @@ static void ops_are_found_by_name(void **state)
   assert_null(cn_op_find("no_such_op"));
   assert_null(cn_op_find(""));
   assert_null(cn_op_find(NULL));
+}
+
+/* ---- what a signature says ---- */
+
+static void numbers_and_aliases_are_told(void **state)
+{
+  (void)state;
+  cn_op_info mul, atan2, clamp;
+  assert_int_equal(cn_op_describe(&mul, cn_op_find("mul")), CN_OK);
+  assert_int_equal(cn_op_describe(&atan2, cn_op_find("atan2")), CN_OK);
+  assert_int_equal(cn_op_describe(&clamp, cn_op_find("clamp")), CN_OK);
+  assert_true(mul.params[0].number && mul.params[1].number && mul.numbers && !clamp.numbers);
+  assert_string_equal(mul.params[1].type, "Tensor|Scalar");
+  assert_int_equal(mul.naliases, 1);
+  assert_string_equal(mul.aliases[0], "multiply");
+  assert_false(atan2.params[0].number || atan2.params[1].number);
+  assert_string_equal(atan2.params[1].type, "Tensor");
+  assert_true(!clamp.params[0].number && clamp.params[1].number && clamp.params[1].optional);
+  assert_string_equal(clamp.params[1].type, "Tensor|Scalar?");
+}
+
+static void tags_are_read(void **state)
+{
+  (void)state;
+  cni_opinfo info;
+  memset(&info, 0, sizeof info);
+  const char *sig = "test_f(Tensor|Scalar? x=None, Tensor y) -> Tensor ; alias_test_g method linalg alias_test_h ";
+  assert_int_equal(cni_signature_parse(&info, sig), CN_OK);
+  assert_true(info.params[0].number && info.params[0].optional && !info.params[1].number && info.method);
+  assert_string_equal(info.space, "linalg");
+  assert_int_equal(info.naliases, 2);
+  assert_string_equal(info.aliases[0], "test_g");
+  assert_string_equal(info.aliases[1], "test_h");
+  cni_free(info.params, (size_t)info.nparams * sizeof *info.params);
 }
 
 /* ---- ops from outside ---- */
@@ -172,6 +221,11 @@ static const cn_op bad_ops[][1] = {
   {{.sig = "test_nonsense(Tensor", .doc = "No bracket.", .flags = CN_OP_COMPOSITE}},
   {{.sig = "test_nonsense(Thing x) -> Tensor", .doc = "No such type.", .flags = CN_OP_COMPOSITE}},
   {{.sig = "", .doc = "Nothing.", .flags = CN_OP_COMPOSITE}},
+  {{.sig = "test_nonsense(Tensor|Thing x) -> Tensor", .doc = "No such type.", .flags = CN_OP_COMPOSITE}},
+  {{.sig = "test_nonsense(Tensor|Scalar[] x) -> Tensor", .doc = "No such list.", .flags = CN_OP_COMPOSITE}},
+  {{.sig = "test_nonsense(Tensor x) -> Tensor ; alias_", .doc = "No name.", .flags = CN_OP_COMPOSITE}},
+  {{.sig = "test_nonsense(Tensor x) -> Tensor ; alias_a alias_b alias_c alias_d alias_e", .doc = "Too many.",
+    .flags = CN_OP_COMPOSITE}},
 };
 
 static void ops_can_be_registered(void **state)
@@ -206,6 +260,8 @@ int main(void)
     cmocka_unit_test(every_op_has_infer),      cmocka_unit_test(every_op_has_a_gradient_or_none),
     cmocka_unit_test(every_op_runs_on_the_cpu), cmocka_unit_test(every_op_is_documented),
     cmocka_unit_test(signatures_are_sound),    cmocka_unit_test(every_op_has_a_sample),
+    cmocka_unit_test(aliases_are_names_of_one_op), cmocka_unit_test(numbers_and_aliases_are_told),
+    cmocka_unit_test(tags_are_read),
     cmocka_unit_test(ops_are_found_by_name),   cmocka_unit_test(ops_can_be_registered),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

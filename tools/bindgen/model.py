@@ -1,13 +1,15 @@
 """The op table as bindings see it: ops with parameters and results, and the names that languages give them.
 
 A name stands for one op, or for several where the language has overloading: `max` means max, max_dim and max_other,
-tried in that order. No language's syntax appears here.
+tried in that order. An alias is another name for the same: `absolute` for abs, `special_expit` (expit in the namespace
+special) for sigmoid. No language's syntax appears here.
 """
 import json
 
 
 class Param:
-    """One parameter. kind: Tensor int float bool str dtype device Scalar; `list` and `fixed` as the signature says."""
+    """One parameter. kind: Tensor int float bool str dtype device Scalar; `list` and `fixed` as the signature says;
+    number: a Tensor for which a number may stand."""
 
     def __init__(self, row):
         text = row["type"]
@@ -16,7 +18,8 @@ class Param:
         self.keyword_only = row["keyword_only"]
         self.has_default = "default" in row
         self.default = row.get("default")  # a Python value
-        self.kind = text.split("[")[0].rstrip("?")
+        self.kind = text.split("[")[0].rstrip("?").split("|")[0]
+        self.number = row["number"]
         self.list = "[" in text
         self.elements_optional = text.startswith("Tensor?[")
         size = text[text.index("[") + 1:text.index("]")] if self.list else ""
@@ -33,9 +36,10 @@ class Op:
     def __init__(self, row):
         self.name, self.space, self.doc, self.sig = row["name"], row["namespace"], row["doc"], row["signature"]
         self.gradient = row["gradient"]
-        self.overload = row["overload"]
+        self.overload, self.aliases = row["overload"], row["aliases"]
         self.method, self.inplace, self.random = row["method"], row["inplace"], row["random"]
         self.internal = row["internal"]
+        self.numbers = row["numbers"]  # may all its tensors that may be numbers be so at once?
         self.params = [Param(p) for p in row["parameters"]]
         self.results = row["results"]
         self.list_result = row["list_result"]
@@ -56,11 +60,17 @@ class Op:
 
 
 class Name:
-    """What a language calls: its forms are the ops behind it."""
+    """What a language calls: its forms are the ops behind it. `of` is the name whose alias it is, or itself."""
 
-    def __init__(self, name, forms):
-        self.name, self.forms = name, forms
-        self.space = forms[0].space
+    def __init__(self, name, forms, of, spaces):
+        self.name, self.forms, self.of = name, forms, of
+        prefixes = [n.split("_")[0] if n.split("_")[0] in spaces else "" for n in (name, of)]
+        self.prefixed = bool(prefixes[0])  # special_expit: a function of its namespace, never a method
+        self.space = prefixes[0] or ("" if prefixes[1] else forms[0].space)
+
+    @property
+    def alias(self):
+        return self.name != self.of
 
     @property
     def internal(self):
@@ -72,11 +82,11 @@ class Name:
 
     @property
     def method(self):
-        return any(f.method for f in self.forms)
+        return not self.prefixed and any(f.method for f in self.forms)
 
     @property
     def inplace(self):
-        return any(f.inplace for f in self.forms)
+        return not self.prefixed and any(f.inplace for f in self.forms)
 
 
 class Table:
@@ -86,7 +96,10 @@ class Table:
         for o in self.ops:
             if o.overload:
                 groups.setdefault(o.overload, []).append(o)
-        self.names = [Name(n, groups[n]) for n in sorted(groups)]
+        self.spaces = {o.space for o in self.ops if o.space}
+        named = {n: n for n in groups}
+        named.update({a: o.name for o in self.ops for a in o.aliases})
+        self.names = [Name(n, groups[named[n]], named[n], self.spaces) for n in sorted(named)]
 
 
 def load(path):

@@ -50,6 +50,16 @@ static void value(const cn_value *v)
 
 static void flag(const char *name, bool on) { printf(", \"%s\": %s", name, on ? "true" : "false"); }
 
+static void names(const char *what, const char *const *list, int n)
+{
+  printf(", \"%s\": [", what);
+  for (int i = 0; i < n; i++) {
+    if (i) printf(", ");
+    string(list[i]);
+  }
+  printf("]");
+}
+
 static void parameters(const cn_op_info *info)
 {
   printf(",\n  \"parameters\": [");
@@ -63,6 +73,7 @@ static void parameters(const cn_op_info *info)
       printf(", \"default\": ");
       value(&p->default_value);
     }
+    flag("number", p->number);
     flag("optional", p->optional);
     flag("keyword_only", p->keyword_only);
     printf("}");
@@ -110,6 +121,7 @@ void ops_json(const cn_op_info *info, const cn_op *op)
   string(info->space);
   printf(", \"overload\": ");
   string(info->overload);
+  names("aliases", info->aliases, info->naliases);
   printf(", \"kind\": ");
   string(ops_kind(info->kind));
   printf(",\n  \"signature\": ");
@@ -121,13 +133,9 @@ void ops_json(const cn_op_info *info, const cn_op *op)
   flag("method", info->method);
   flag("inplace", info->inplace);
   flag("internal", info->internal);
+  flag("numbers", info->numbers);
   parameters(info);
-  printf(",\n  \"results\": [");
-  for (int i = 0; i < info->nresults; i++) {
-    if (i) printf(", ");
-    string(info->results[i]);
-  }
-  printf("]");
+  names("results", info->results, info->nresults);
   flag("list_result", info->list_result);
   dtypes(ops_dtypes(info, op));
   kernels(op);

@@ -4,16 +4,25 @@ lists of arguments.
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING, Sequence
 
 from . import _C
-from ._forms import _into, _public
+from ._forms import _into, _methods
 from ._tensor import Tensor
 
+if TYPE_CHECKING:
+    from ._C import _Dtype, _Number
 
-@_public
-def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: builtins.bool = False, out: Any = None,
-         dtype: Any = None) -> Tensor:
+__all__ = ["chain_matmul", "norm"]
+
+
+def chain_matmul(*matrices: Tensor, out: Tensor | None = None) -> Tensor:
+    """The product of matrices, in the cheapest order. See linalg.multi_dot."""
+    return _into(out, _C.linalg_multi_dot(matrices))
+
+
+def norm(input: Tensor, p: _Number | str | None = "fro", dim: builtins.int | Sequence[builtins.int] | None = None,
+         keepdim: builtins.bool = False, out: Tensor | None = None, dtype: _Dtype | None = None) -> Tensor:
     """The p-norm of all elements, or along dimensions; 'fro' is 2, 'nuc' the sum of the singular values of a matrix."""
     if isinstance(dim, builtins.int):
         dim = [dim]
@@ -29,4 +38,4 @@ def norm(input: Tensor, p: Any = "fro", dim: Any = None, keepdim: builtins.bool 
     return _into(out, _C.norm(input, order, dim, keepdim, dtype=dtype))
 
 
-__all__ = ["norm"]
+_methods(norm)

@@ -4,52 +4,57 @@ tensor, operators written from the right.
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import TYPE_CHECKING
 
 from . import _C
-from ._forms import _public
+from ._forms import _methods
 from ._tensor import Tensor
 from .nn._activations import celu_, rrelu_, selu_, threshold_
 
+if TYPE_CHECKING:
+    from ._C import _Number
 
-@_public
+__all__ = ["allclose", "celu_", "isreal", "rrelu_", "selu_", "threshold_"]
+
+
 def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08,
              equal_nan: builtins.bool = False) -> builtins.bool:
     """Is isclose true everywhere?"""
     return builtins.bool(_C.allclose(input, other, rtol, atol, equal_nan))
 
 
-def _polygamma(input: Tensor, n: builtins.int) -> Tensor:
+def isreal(input: Tensor) -> Tensor:
+    """True everywhere: there are no complex types."""
+    return _C.ones_like(input, dtype=_C.bool)
+
+
+def _polygamma(self: Tensor, n: builtins.int) -> Tensor:
     """The n-th derivative of digamma."""
-    return _C.polygamma(n, input)
+    return _C.polygamma(n, self)
 
 
-def _polygamma_(input: Tensor, n: builtins.int) -> Tensor:
+def _polygamma_(self: Tensor, n: builtins.int) -> Tensor:
     """In place. See polygamma."""
-    if not input.is_floating_point():
-        raise RuntimeError("polygamma_(): the result is a floating-point number, which %s cannot hold" % input.dtype)
-    return input.copy_(_C.polygamma(n, input.clone()))
+    if not self.is_floating_point():
+        raise RuntimeError("polygamma_(): the result is a floating-point number, which %s cannot hold" % self.dtype)
+    return self.copy_(_C.polygamma(n, self.clone()))
 
 
-_float_power_ = Tensor.float_power_
+_float_power = _C.TensorBase.float_power_
 
 
-def _float_power_in_place(input: Tensor, exponent: Any) -> Tensor:
+def _float_power_(self: Tensor, exponent: Tensor | _Number) -> Tensor:
     """In place, for float64 alone. See float_power."""
-    if input.dtype != _C.float64:
+    if self.dtype != _C.float64:
         raise RuntimeError("the base given to float_power_ has dtype %s but the operation's result requires dtype "
-                           "float64" % input.dtype)
-    return _float_power_(input, exponent)
+                           "float64" % self.dtype)
+    return _float_power(self, exponent)
 
 
-def _rdiv(input: Tensor, other: Any) -> Tensor:
-    """other / input."""
-    return _C.mul(_C.reciprocal(input), other)
+def _rdiv(self: Tensor, other: Tensor | _Number) -> Tensor:
+    """other / self."""
+    return _C.mul(_C.reciprocal(self), other)
 
 
-Tensor.polygamma = _polygamma
-Tensor.polygamma_ = _polygamma_
-Tensor.float_power_ = _float_power_in_place
-Tensor.__rdiv__ = _rdiv
-
-__all__ = ["allclose", "celu_", "rrelu_", "selu_", "threshold_"]
+setattr(Tensor, "__rdiv__", _rdiv)
+_methods(allclose, isreal, float_power_=_float_power_, polygamma=_polygamma, polygamma_=_polygamma_)

@@ -5,10 +5,13 @@ types are read in C through the buffer protocol (buffer.c), which calls here for
 """
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _C
 from ._C import from_numpy
+
+if TYPE_CHECKING:
+    from ._tensor import Tensor
 
 __all__ = ["from_numpy", "to_array", "to_numpy"]
 
@@ -32,13 +35,12 @@ def _unusual(name: str) -> Any:
 
 def _asarray(data: Any) -> Any:
     """numpy.asarray, which takes this name at the first call."""
-    global _asarray
     from numpy import asarray
-    _asarray = asarray
+    globals()["_asarray"] = asarray
     return asarray(data)
 
 
-def to_numpy(self: Any, *, force: bool = False) -> Any:
+def to_numpy(self: Tensor, *, force: bool = False) -> Any:
     """The tensor as a numpy array over the same memory; with force also where that needs detach, cpu or a copy."""
     try:
         return _asarray(memoryview(self))
@@ -61,7 +63,7 @@ def to_numpy(self: Any, *, force: bool = False) -> Any:
     return _asarray(memoryview(_C._bitcast(t, getattr(_C, _BITS[name])))).view(kind)
 
 
-def to_array(self: Any, dtype: Any = None, copy: Any = None) -> Any:
+def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     """numpy's protocol: the tensor as an array, of that type where one is given."""
     array = to_numpy(self)
     if dtype is not None and array.dtype != dtype:
@@ -76,7 +78,7 @@ def _as_array(data: Any) -> Any:
     return _asarray(data)
 
 
-def _share_unusual(array: Any, warn: bool) -> Any:
+def _share_unusual(array: Any, warn: bool) -> Tensor:
     """Called from C: a tensor over an array whose type buffers cannot say."""
     import warnings
     name = array.dtype.name

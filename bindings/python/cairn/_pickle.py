@@ -6,14 +6,17 @@ back is a leaf: requires_grad is kept, a history is not.
 from __future__ import annotations
 
 import copy
-from typing import Any
+from typing import TYPE_CHECKING, Any, Callable, SupportsIndex
 
 from . import _C
 
-__all__: list = []
+if TYPE_CHECKING:
+    from ._tensor import Tensor
+
+__all__: list[str] = []
 
 
-def _order(t: Any) -> tuple:
+def _order(t: Tensor) -> tuple[int, ...]:
     """Its dims from the widest stride to the narrowest, where the elements lie without gaps in that order; else as
     they are."""
     dims = tuple(range(t.ndim))
@@ -29,8 +32,8 @@ def _order(t: Any) -> tuple:
     return dims
 
 
-def _rebuild(cls: Any, data: Any, dtype: str, shape: tuple, order: tuple, device: str, requires_grad: bool,
-             state: Any) -> Any:
+def _rebuild(cls: type[Tensor], data: bytes, dtype: str, shape: tuple[int, ...], order: tuple[int, ...], device: str,
+             requires_grad: bool, state: dict[str, Any] | None) -> Tensor:
     """The tensor that _reduce_ex took apart."""
     t = _C._from_bytes(data, getattr(_C, dtype), tuple(shape[i] for i in order))
     if tuple(order) != tuple(range(len(order))):
@@ -43,7 +46,7 @@ def _rebuild(cls: Any, data: Any, dtype: str, shape: tuple, order: tuple, device
     return _finish(cls, t, requires_grad, state)
 
 
-def _finish(cls: Any, t: Any, requires_grad: bool, state: Any) -> Any:
+def _finish(cls: type[Tensor], t: Tensor, requires_grad: bool, state: dict[str, Any] | None) -> Tensor:
     """t (which requires no gradient) as an object of class cls."""
     if type(t) is not cls:
         t = _C.TensorBase.__new__(cls, t)
@@ -54,7 +57,7 @@ def _finish(cls: Any, t: Any, requires_grad: bool, state: Any) -> Any:
     return t
 
 
-def _reduce_ex(self: Any, protocol: int) -> tuple:
+def _reduce_ex(self: Tensor, protocol: SupportsIndex) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
     plain = self.detach()
     order = _order(plain)
     data = _C._to_bytes(plain.permute(order) if plain.ndim else plain)
@@ -63,19 +66,20 @@ def _reduce_ex(self: Any, protocol: int) -> tuple:
                       self.requires_grad, state)
 
 
-def _copy(self: Any) -> Any:
+def _copy(self: Tensor) -> Tensor:
     """copy.copy: another tensor over the same memory, a leaf."""
     return _finish(type(self), self.detach(), self.requires_grad, dict(getattr(self, "__dict__", None) or {}))
 
 
-def _deepcopy(self: Any, memo: dict) -> Any:
+def _deepcopy(self: Tensor, memo: dict[int, Any]) -> Tensor:
     """copy.deepcopy: a tensor of its own, with its gradient. Results of ops cannot be copied so: their history could
     not be."""
     if not self.is_leaf:
         raise RuntimeError("Only Tensors created explicitly by the user (graph leaves) support the deepcopy protocol: "
                            "detach() or clone() this one")
     if id(self) in memo:
-        return memo[id(self)]
+        known: Tensor = memo[id(self)]
+        return known
     made = _finish(type(self), self.detach().clone(), self.requires_grad, None)
     memo[id(self)] = made
     if self.grad is not None:

@@ -2,23 +2,33 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
 
 from . import _C, _numpy, _pickle
 from ._types import Size
+
+if TYPE_CHECKING:
+    from . import _forms, _forms_linalg, _forms_order, _forms_pointwise, _forms_shape
+    from ._C import _Device, _device, _Dtype, _dtype, _layout, _memory_format, _Number
 
 _strided = _C.strided
 _formats = {"contiguous_format": "contiguous", "channels_last": "channels_last", "channels_last_3d": "channels_last"}
 
 
-def _in_format(t: Any, memory_format: Any) -> Any:
+def _in_format(t: Tensor, memory_format: _memory_format | None) -> Tensor:
     """t in that memory order; itself where it is already."""
     name = repr(memory_format).rpartition(".")[2]
     if memory_format is None or name == "preserve_format":
         return t
     if name not in _formats:
         raise TypeError("memory_format must be a cairn.memory_format, not %r" % (memory_format,))
-    return getattr(_C.TensorBase, _formats[name])(t)
+    made: Tensor = getattr(_C.TensorBase, _formats[name])(t)
+    return made
+
+
+def _flat(size: tuple[Any, ...]) -> tuple[int, ...]:
+    """f(2, 3) or f((2, 3))."""
+    return tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
 
 
 class Tensor(_C.TensorBase):
@@ -29,12 +39,12 @@ class Tensor(_C.TensorBase):
 
     # ---- looking ----
     @property
-    def T(self) -> "Tensor":
+    def T(self) -> Tensor:
         """Its dimensions in reverse order."""
         return self if self.ndim < 2 else self.permute(*range(self.ndim - 1, -1, -1))
 
     @property
-    def mT(self) -> "Tensor":
+    def mT(self) -> Tensor:
         """The last two dimensions swapped: each matrix transposed."""
         if self.ndim < 2:
             raise RuntimeError("tensor.mT is only for tensors of two or more dimensions, not %d" % self.ndim)
@@ -44,12 +54,12 @@ class Tensor(_C.TensorBase):
     mH = mT
 
     @property
-    def data(self) -> "Tensor":
+    def data(self) -> Tensor:
         """The same memory without the history."""
         return self.detach()
 
     @data.setter
-    def data(self, other: "Tensor") -> None:
+    def data(self, other: Tensor) -> None:
         if not isinstance(other, Tensor):
             raise TypeError("data must be a Tensor, not %s" % type(other).__name__)
         self._set_data(other)
@@ -65,15 +75,15 @@ class Tensor(_C.TensorBase):
     is_sparse = is_quantized = is_meta = is_nested = is_mkldnn = False
 
     @property
-    def layout(self) -> Any:
+    def layout(self) -> _layout:
         return _strided
 
     @property
-    def real(self) -> "Tensor":
+    def real(self) -> Tensor:
         return self
 
     @property
-    def names(self) -> tuple:
+    def names(self) -> tuple[None, ...]:
         return (None,) * self.ndim
 
     def is_complex(self) -> builtins.bool:
@@ -82,13 +92,13 @@ class Tensor(_C.TensorBase):
     def is_signed(self) -> builtins.bool:
         return self.dtype.is_signed
 
-    def is_pinned(self, device: Any = None) -> builtins.bool:
+    def is_pinned(self, device: _Device | None = None) -> builtins.bool:
         return False
 
-    def pin_memory(self, device: Any = None) -> "Tensor":
+    def pin_memory(self, device: _Device | None = None) -> Tensor:
         return self
 
-    def is_same_size(self, other: "Tensor") -> builtins.bool:
+    def is_same_size(self, other: Tensor) -> builtins.bool:
         return self.shape == other.shape
 
     def element_size(self) -> builtins.int:
@@ -103,23 +113,33 @@ class Tensor(_C.TensorBase):
             raise TypeError("len() of a 0-d tensor")
         return self.shape[0]
 
-    def __contains__(self, value: Any) -> builtins.bool:
+    def __contains__(self, value: object) -> builtins.bool:
         if isinstance(value, (Tensor, int, float, bool)):
             return bool((self == value).any().item())
         raise RuntimeError("Tensor.__contains__ only supports Tensor or scalar, but you passed in a %s." % type(value))
 
-    def __reversed__(self) -> "Tensor":
+    def __reversed__(self) -> Tensor:
         return self if self.ndim == 0 else self.flip(0)
 
     def __format__(self, how: str) -> str:
         return format(self.item(), how) if self.ndim == 0 and how else object.__format__(self, how)
 
-    def __dir__(self) -> list:
+    def __dir__(self) -> list[str]:
         return sorted(set(dir(type(self))) | set(getattr(self, "__dict__", ())))
 
     # ---- another type, another place ----
+    @overload
+    def to(self, dtype: _Dtype, non_blocking: builtins.bool = ..., copy: builtins.bool = ..., *,
+           memory_format: _memory_format | None = ...) -> Tensor: ...
+    @overload
+    def to(self, device: _Device | None = ..., dtype: _Dtype | None = ..., non_blocking: builtins.bool = ...,
+           copy: builtins.bool = ..., *, memory_format: _memory_format | None = ...) -> Tensor: ...
+    @overload
+    def to(self, other: Tensor, non_blocking: builtins.bool = ..., copy: builtins.bool = ..., *,
+           memory_format: _memory_format | None = ...) -> Tensor: ...
+
     def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: builtins.bool = False,
-           copy: builtins.bool = False, memory_format: Any = None, other: Any = None) -> "Tensor":
+           copy: builtins.bool = False, memory_format: _memory_format | None = None, other: Any = None) -> Tensor:
         """The tensor with another type or on another device: to(dtype), to(device, dtype=None), to(other)."""
         rest = list(args)
         if rest and isinstance(rest[0], Tensor):
@@ -138,7 +158,7 @@ class Tensor(_C.TensorBase):
             copy = rest.pop(0)
         if other is not None:
             dtype, device = other.dtype, other.device
-        t: Any = self
+        t: Tensor = self
         if device is not None and _C.device(device) != self.device and not _same_place(_C.device(device), self.device):
             t = _C.to_device(t, device)
         if dtype is not None and dtype != t.dtype:
@@ -146,7 +166,12 @@ class Tensor(_C.TensorBase):
         t = _in_format(t, memory_format)
         return t.clone() if copy and t is self else t
 
-    def type(self, dtype: Any = None, non_blocking: builtins.bool = False) -> Any:
+    @overload
+    def type(self, dtype: None = ..., non_blocking: builtins.bool = ...) -> str: ...
+    @overload
+    def type(self, dtype: _Dtype | str, non_blocking: builtins.bool = ...) -> Tensor: ...
+
+    def type(self, dtype: _Dtype | str | None = None, non_blocking: builtins.bool = False) -> str | Tensor:
         """The name of its type as torch spells it, or the tensor in another type."""
         if dtype is None:
             return "cairn.%sTensor" % _type_names[self.dtype]
@@ -155,86 +180,95 @@ class Tensor(_C.TensorBase):
             dtype = {name: d for d, name in _type_names.items()}[wanted]
         return self.to(dtype)
 
-    def type_as(self, other: "Tensor") -> "Tensor":
+    def type_as(self, other: Tensor) -> Tensor:
         return self.to(other)
 
-    def cpu(self, memory_format: Any = None) -> "Tensor":
+    def cpu(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to("cpu", memory_format=memory_format)
 
-    def cuda(self, device: Any = None, non_blocking: builtins.bool = False, memory_format: Any = None) -> "Tensor":
+    def cuda(self, device: _Device | None = None, non_blocking: builtins.bool = False,
+             memory_format: _memory_format | None = None) -> Tensor:
         return self.to("cuda" if device is None else device, memory_format=memory_format)
 
-    def double(self, memory_format: Any = None) -> "Tensor":
+    def double(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to(_C.float64, memory_format=memory_format)
 
-    def float(self, memory_format: Any = None) -> "Tensor":
+    def float(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to(_C.float32, memory_format=memory_format)
 
-    def half(self, memory_format: Any = None) -> "Tensor":
+    def half(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to(_C.float16, memory_format=memory_format)
 
-    def bfloat16(self, memory_format: Any = None) -> "Tensor":
+    def bfloat16(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to(_C.bfloat16, memory_format=memory_format)
 
-    def long(self, memory_format: Any = None) -> "Tensor":
+    def long(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to(_C.int64, memory_format=memory_format)
 
-    def int(self, memory_format: Any = None) -> "Tensor":
+    def int(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to(_C.int32, memory_format=memory_format)
 
-    def short(self, memory_format: Any = None) -> "Tensor":
+    def short(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to(_C.int16, memory_format=memory_format)
 
-    def char(self, memory_format: Any = None) -> "Tensor":
+    def char(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to(_C.int8, memory_format=memory_format)
 
-    def byte(self, memory_format: Any = None) -> "Tensor":
+    def byte(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to(_C.uint8, memory_format=memory_format)
 
-    def bool(self, memory_format: Any = None) -> "Tensor":
+    def bool(self, memory_format: _memory_format | None = None) -> Tensor:
         return self.to(_C.bool, memory_format=memory_format)
 
-    def contiguous(self, memory_format: Any = _C.contiguous_format) -> "Tensor":
+    def contiguous(self, memory_format: _memory_format = _C.contiguous_format) -> Tensor:
         """The same elements without gaps in that order; itself where they lie so."""
         return _in_format(self, memory_format)
 
-    def clone(self, *, memory_format: Any = None) -> "Tensor":
+    def clone(self, *, memory_format: _memory_format | None = None) -> Tensor:
         """A copy that gradients flow through."""
         made = _C.clone(self)
         return made if memory_format is None else _in_format(made, memory_format)
 
-    # ---- made like this one ----
-    def _new(self, op: Callable[..., Any], args: tuple, size: Any, more: dict) -> "Tensor":
-        sizes = size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
-        return op(tuple(sizes), *args, **{"dtype": self.dtype, "device": self.device,
-                                          **{k: v for k, v in more.items() if v is not None}})
+    def dim_order(self) -> tuple[builtins.int, ...]:
+        """The dimensions from the outermost in memory to the innermost."""
+        strides = self.stride()
+        return tuple(sorted(range(self.ndim), key=lambda i: -strides[i]))
 
-    def new_empty(self, *size: Any, **more: Any) -> "Tensor":
+    # ---- made like this one ----
+    def _new(self, op: Callable[..., Tensor], args: tuple[Any, ...], size: tuple[Any, ...],
+             more: dict[str, Any]) -> Tensor:
+        return op(tuple(_flat(size)), *args, **{"dtype": self.dtype, "device": self.device,
+                                                **{k: v for k, v in more.items() if v is not None}})
+
+    def new_empty(self, *size: Any, **more: Any) -> Tensor:
         return self._new(_C.empty, (), size or (more.pop("size"),), more)
 
-    def new_zeros(self, *size: Any, **more: Any) -> "Tensor":
+    def new_empty_strided(self, size: Sequence[builtins.int], stride: Sequence[builtins.int], **more: Any) -> Tensor:
+        return self._new(_C.empty_strided, (stride,), (size,), more)
+
+    def new_zeros(self, *size: Any, **more: Any) -> Tensor:
         return self._new(_C.zeros, (), size or (more.pop("size"),), more)
 
-    def new_ones(self, *size: Any, **more: Any) -> "Tensor":
+    def new_ones(self, *size: Any, **more: Any) -> Tensor:
         return self._new(_C.ones, (), size or (more.pop("size"),), more)
 
-    def new_full(self, size: Any, fill_value: Any, **more: Any) -> "Tensor":
+    def new_full(self, size: Sequence[builtins.int], fill_value: _Number, **more: Any) -> Tensor:
         return self._new(_C.full, (fill_value,), (tuple(size),), more)
 
-    def new_tensor(self, data: Any, dtype: Any = None, device: Any = None, requires_grad: Any = False,
-                   **more: Any) -> "Tensor":
+    def new_tensor(self, data: Any, dtype: _Dtype | None = None, device: _Device | None = None,
+                   requires_grad: builtins.bool = False, **more: Any) -> Tensor:
         return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
 
     # ---- shapes of others ----
-    def view_as(self, other: "Tensor") -> "Tensor":
+    def view_as(self, other: Tensor) -> Tensor:
         return self.view(other.shape)
 
-    def reshape_as(self, other: "Tensor") -> "Tensor":
+    def reshape_as(self, other: Tensor) -> Tensor:
         return self.reshape(other.shape)
 
-    def sum_to_size(self, *size: Any) -> "Tensor":
+    def sum_to_size(self, *size: builtins.int | Sequence[builtins.int]) -> Tensor:
         """The sum over the dimensions that broadcasting from `size` would have made."""
-        wanted = tuple(size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size)
+        wanted = _flat(size)
         lead = self.ndim - len(wanted)
         if not wanted:
             return self.sum()
@@ -245,37 +279,41 @@ class Tensor(_C.TensorBase):
         return t.sum(dim=dims, keepdim=True) if dims else t
 
     # ---- in place ----
-    def zero_(self) -> "Tensor":
+    def zero_(self) -> Tensor:
         """Sets every element to zero."""
         return self.fill_(0)
 
-    def copy_(self, src: "Tensor", non_blocking: Any = False) -> "Tensor":
+    def copy_(self, src: Tensor | _Number, non_blocking: builtins.bool = False) -> Tensor:
         """Overwrites the elements with those of src, broadcast and cast."""
         return _C.TensorBase.copy_(self, src)
 
-    def unsqueeze_(self, dim: Any) -> "Tensor":
+    def unsqueeze_(self, dim: builtins.int) -> Tensor:
         self._replace(self.unsqueeze(dim))
         return self
 
-    def squeeze_(self, *dim: Any) -> "Tensor":
+    def squeeze_(self, *dim: builtins.int) -> Tensor:
         self._replace(self.squeeze(*dim))
         return self
 
-    def t_(self) -> "Tensor":
+    def t_(self) -> Tensor:
         self._replace(self.t())
         return self
 
-    def transpose_(self, dim0: Any, dim1: Any) -> "Tensor":
+    def transpose_(self, dim0: builtins.int, dim1: builtins.int) -> Tensor:
         self._replace(self.transpose(dim0, dim1))
         return self
 
-    def as_strided_(self, size: Any, stride: Any, storage_offset: Any = None) -> "Tensor":
+    swapaxes_ = swapdims_ = transpose_
+
+    def as_strided_(self, size: Sequence[builtins.int], stride: Sequence[builtins.int],
+                    storage_offset: builtins.int | None = None) -> Tensor:
         self._replace(self.as_strided(size, stride, storage_offset))
         return self
 
-    def resize_(self, *size: Any, memory_format: Any = None) -> "Tensor":
+    def resize_(self, *size: builtins.int | Sequence[builtins.int],
+                memory_format: _memory_format | None = None) -> Tensor:
         """Another size; elements are kept in row-major order as far as they go."""
-        wanted = Size(size[0] if len(size) == 1 and isinstance(size[0], (tuple, list)) else size)
+        wanted = Size(_flat(size))
         flat = self.contiguous().reshape(-1)
         if wanted.numel() > flat.numel():
             flat = _C.cat((flat, self.new_empty(wanted.numel() - flat.numel())))
@@ -289,8 +327,35 @@ class Tensor(_C.TensorBase):
     __deepcopy__ = _pickle._deepcopy
     __copy__ = _pickle._copy
 
+    if TYPE_CHECKING:  # what the modules of forms put here when they are imported
+        allclose = _forms_pointwise.allclose
+        isreal = _forms_pointwise.isreal
+        bernoulli_ = _forms_shape.bernoulli_
+        cov = _forms_shape.cov
+        equal = _forms.equal
+        gather = _forms.gather
+        log_softmax = _forms.log_softmax
+        masked_select = _forms_shape.masked_select
+        nonzero = _forms.nonzero
+        norm = _forms_linalg.norm
+        normal_ = _forms_shape.normal_
+        polygamma = _forms_pointwise._polygamma
+        polygamma_ = _forms_pointwise._polygamma_
+        random_ = _forms_shape.random_
+        repeat_interleave = _forms_shape.repeat_interleave
+        softmax = _forms.softmax
+        split = _forms.split
+        std = _forms.std
+        std_mean = _forms.std_mean
+        tensor_split = _forms_shape.tensor_split
+        unique = _forms_order.unique
+        unique_consecutive = _forms_order.unique_consecutive
+        var = _forms.var
+        var_mean = _forms.var_mean
+        where = _forms._where
 
-def _same_place(a: Any, b: Any) -> Any:
+
+def _same_place(a: _device, b: _device) -> bool:
     """'cuda' and 'cuda:0' are one device."""
     return a.type == b.type and (a.index or 0) == (b.index or 0)
 

@@ -2,15 +2,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any, Iterable, SupportsIndex, overload
 
 from . import _C
+
+if TYPE_CHECKING:
+    from ._C import _Dtype
 
 inf, nan, pi, e = math.inf, math.nan, math.pi, math.e
 newaxis = None
 
 
-class Size(tuple):
+class Size(tuple[int, ...]):
     """The sizes of a tensor: a tuple of ints that also knows how many elements they make."""
 
     __slots__ = ()
@@ -24,22 +27,26 @@ class Size(tuple):
 
     __str__ = __repr__
 
-    def __getitem__(self, index: Any) -> Any:
-        got = tuple.__getitem__(self, index)
-        return Size(got) if isinstance(index, slice) else got
+    @overload
+    def __getitem__(self, index: SupportsIndex) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> Size: ...
 
-    def __add__(self, other: Any) -> "Size":  # type: ignore[override]
+    def __getitem__(self, index: SupportsIndex | slice) -> int | Size:
+        return Size(tuple.__getitem__(self, index)) if isinstance(index, slice) else tuple.__getitem__(self, index)
+
+    def __add__(self, other: Iterable[Any]) -> Size:
         return Size(tuple.__add__(self, tuple(other)))
 
-    def __radd__(self, other: Any) -> "Size":
+    def __radd__(self, other: Iterable[int]) -> Size:
         return Size(tuple(other) + tuple(self))
 
-    def __mul__(self, times: Any) -> "Size":  # type: ignore[override]
+    def __mul__(self, times: SupportsIndex) -> Size:
         return Size(tuple.__mul__(self, times))
 
     __rmul__ = __mul__
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type[Size], tuple[tuple[int, ...]]]:
         return Size, (tuple(self),)
 
 
@@ -52,14 +59,14 @@ _INTS = {"uint8": (8, False), "int8": (8, True), "int16": (16, True), "int32": (
          "uint16": (16, False), "uint32": (32, False), "uint64": (64, False)}
 
 
-def _name(dtype: Any) -> str:
+def _name(dtype: object) -> str:
     return str(dtype).rpartition(".")[2]
 
 
 class finfo:
     """The limits of a floating-point type; of the default one when none is named."""
 
-    def __init__(self, type: Any = None) -> None:
+    def __init__(self, type: _Dtype | None = None) -> None:
         dtype = type if type is not None else _C.get_default_dtype()
         if _name(dtype) not in _FLOATS:
             raise TypeError("finfo() takes a floating-point type, not %s" % dtype)
@@ -79,13 +86,13 @@ class finfo:
 class iinfo:
     """The limits of an integer type."""
 
-    def __init__(self, type: Any) -> None:
+    def __init__(self, type: _Dtype) -> None:
         if _name(type) not in _INTS:
             raise TypeError("iinfo() takes an integer type, not %s" % type)
         self.dtype = _name(type)
         self.bits, signed = _INTS[self.dtype]
-        self.min = -2 ** (self.bits - 1) if signed else 0
-        self.max = 2 ** (self.bits - signed) - 1
+        self.min: int = -2 ** (self.bits - 1) if signed else 0
+        self.max: int = 2 ** (self.bits - signed) - 1
 
     def __repr__(self) -> str:
         return "iinfo(min=%d, max=%d, dtype=%s)" % (self.min, self.max, self.dtype)

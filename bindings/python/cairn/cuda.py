@@ -15,8 +15,11 @@ __all__ = [
     "synchronize",
 ]
 
-# A device, its name ("cuda:1"), its number, or None for the current one.
-_Device = typing.Any
+if typing.TYPE_CHECKING:
+    from ._C import _Device as _Given
+    _Device: typing.TypeAlias = _Given | None  # a device, its name ("cuda:1"), its number, or None for the current one
+else:
+    _Device = typing.Any
 
 
 class DeviceProperties(typing.NamedTuple):
@@ -36,7 +39,7 @@ def is_available() -> bool:
 
 def device_count() -> int:
     """The number of CUDA devices that can be used here; 0 without a driver or without the plugin."""
-    return int(_C._device_count("cuda"))
+    return _C._device_count("cuda")
 
 
 def is_initialized() -> bool:
@@ -76,7 +79,7 @@ def _index(device: _Device) -> int:
 
 
 def _info(device: _Device) -> dict[str, typing.Any]:
-    return dict(_C._device_info(f"cuda:{_index(device)}"))
+    return _C._device_info(f"cuda:{_index(device)}")
 
 
 def get_device_name(device: _Device = None) -> str:
@@ -114,7 +117,7 @@ def _memory(what: str, device: _Device) -> int:
     """A figure about the memory that this process holds on a device; 0 where there is no device."""
     if device is None and not is_available():
         return 0
-    return int(_C._device_memory(f"cuda:{_index(device)}")[what])
+    return _C._device_memory(f"cuda:{_index(device)}")[what]
 
 
 def memory_allocated(device: _Device = None) -> int:

@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import functools
 import threading
-from typing import Any, Callable
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, ParamSpec, Sequence, TypeVar
 
 from . import _C
 from ._modes import enable_grad
+from ._tensor import Tensor
 from .autograd import functional as _functional
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
 
-_Tensor = _C.TensorBase
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    _Numbers: TypeAlias = int | Sequence[int]  # argnums: one argument, or several
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 # ---- nested values ----
-def _leaves(tree: Any) -> list:
+def _leaves(tree: Any) -> list[Any]:
     """The leaves of a nested value, from left to right."""
     if isinstance(tree, dict):
         return [leaf for value in tree.values() for leaf in _leaves(value)]
@@ -29,7 +36,7 @@ def _leaves(tree: Any) -> list:
     return [tree]
 
 
-def _rebuild(tree: Any, leaves: Any) -> Any:
+def _rebuild(tree: Any, leaves: Iterator[Any]) -> Any:
     """The same structure with other leaves, taken from an iterator."""
     if isinstance(tree, dict):
         return type(tree)((key, _rebuild(value, leaves)) for key, value in tree.items())
@@ -40,14 +47,14 @@ def _rebuild(tree: Any, leaves: Any) -> Any:
     return next(leaves)
 
 
-def _like(tree: Any, leaves: Any) -> Any:
+def _like(tree: Any, leaves: Iterable[Any]) -> Any:
     return _rebuild(tree, iter(leaves))
 
 
-def _tensors(tree: Any, what: str) -> list:
+def _tensors(tree: Any, what: str) -> list[Tensor]:
     leaves = _leaves(tree)
     for leaf in leaves:
-        if not isinstance(leaf, _Tensor):
+        if not isinstance(leaf, Tensor):
             raise RuntimeError(f"{what}: expected tensors, not {type(leaf).__name__}")
     return leaves
 
@@ -71,7 +78,7 @@ class _Level:
         _state.depth -= 1
 
 
-def _begin(tree: Any, inner: bool, what: str) -> Any:
+def _begin(tree: Any, inner: bool, what: str) -> tuple[tuple[Tensor, ...], bool]:
     """(fresh inputs to differentiate by, whether the answer is recorded)."""
     given = _tensors(tree, what)
     for t in given:
@@ -82,28 +89,28 @@ def _begin(tree: Any, inner: bool, what: str) -> Any:
 
 
 def _finished(tree: Any, record: bool) -> Any:
-    return tree if record else _like(tree, [leaf.detach() if isinstance(leaf, _Tensor) else leaf
+    return tree if record else _like(tree, [leaf.detach() if isinstance(leaf, Tensor) else leaf
                                             for leaf in _leaves(tree)])
 
 
-def _numbers(argnums: Any, count: int) -> tuple:
+def _numbers(argnums: _Numbers, count: int) -> tuple[tuple[int, ...], bool]:
     """argnums as places in the argument list, and whether it was a single one."""
     alone = isinstance(argnums, int)
-    numbers = (argnums,) if alone else tuple(argnums)
+    numbers = (argnums,) if isinstance(argnums, int) else tuple(argnums)
     for n in numbers:
         if not -count <= n < count:
             raise RuntimeError(f"argnums: there is no argument {n} among {count}")
     return tuple(n % count for n in numbers), alone
 
 
-def _replaced(args: tuple, numbers: tuple, values: Any) -> list:
+def _replaced(args: Sequence[Any], numbers: tuple[int, ...], values: Iterable[Any]) -> list[Any]:
     out = list(args)
     for n, value in zip(numbers, values):
         out[n] = value
     return out
 
 
-def _split(result: Any, has_aux: bool, what: str) -> tuple:
+def _split(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
     if not has_aux:
         return result, None
     if not isinstance(result, tuple) or len(result) != 2:
@@ -112,7 +119,7 @@ def _split(result: Any, has_aux: bool, what: str) -> tuple:
 
 
 # ---- gradients ----
-def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> Callable:
+def grad_and_value(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool = False) -> Callable[_P, Any]:
     """A function that answers (gradient, value) of func, a function with a result of one element; with has_aux
     (gradient, (value, aux))."""
     @functools.wraps(func)
@@ -123,7 +130,7 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
             fresh, record = _begin(chosen, inner, "grad")
             result = func(*_replaced(args, numbers, _like(chosen, fresh)), **kwargs)
             output, aux = _split(result, has_aux, "grad")
-            if not isinstance(output, _Tensor) or output.ndim != 0:
+            if not isinstance(output, Tensor) or output.ndim != 0:
                 raise RuntimeError("grad: the function must return a tensor of no dimensions")
             found = _functional._derive((output,), fresh, (_C.ones_like(output),), record, False, "grad")
             grads, output, aux = (_finished(t, record) for t in (_like(chosen, found), output, aux))
@@ -131,7 +138,7 @@ def grad_and_value(func: Callable, argnums: Any = 0, has_aux: bool = False) -> C
     return run
 
 
-def grad(func: Callable, argnums: Any = 0, has_aux: bool = False) -> Callable:
+def grad(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool = False) -> Callable[_P, Any]:
     """A function that answers the gradient of func, a function with a result of one element, by the arguments at
     argnums (a tuple of them for a tuple); with has_aux (gradient, aux)."""
     both = grad_and_value(func, argnums, has_aux)
@@ -144,7 +151,7 @@ def grad(func: Callable, argnums: Any = 0, has_aux: bool = False) -> Callable:
 
 
 # ---- products ----
-def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> Any:
+def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """(output, function): the function maps gradients of the output to those of primals, a tuple; with has_aux
     (output, function, aux)."""
     with _Level() as inner:
@@ -152,13 +159,13 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> Any:
         output, aux = _split(func(*_like(primals, fresh)), has_aux, "vjp")
         results = _tensors(output, "vjp: output")
 
-    def back(*cotangents: Any, retain_graph: bool = True, create_graph: Any = None) -> Any:
+    def back(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         """The gradients of the primals for these of the output."""
         given = _tensors(cotangents[0] if len(cotangents) == 1 else cotangents, "vjp: cotangents")
-        given = _functional._vector(tuple(given), results, "vjp")
-        keep = record or getattr(_state, "depth", 0) > 0 or any(t.requires_grad for t in given)
+        seeds = _functional._vector(given, results, "vjp")
+        keep = record or getattr(_state, "depth", 0) > 0 or any(t.requires_grad for t in seeds)
         with enable_grad():
-            found = _functional._derive(results, fresh, given, keep if create_graph is None else create_graph, False,
+            found = _functional._derive(results, fresh, seeds, keep if create_graph is None else create_graph, False,
                                         "vjp")
         return _like(primals, found)
 
@@ -166,7 +173,8 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> Any:
     return (output, back, aux) if has_aux else (output, back)
 
 
-def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> Any:
+def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...], *, strict: bool = False,
+        has_aux: bool = False) -> Any:
     """(output, its change when primals change by tangents); with has_aux also aux."""
     if not isinstance(primals, tuple) or not isinstance(tangents, tuple):
         raise RuntimeError("jvp: primals and tangents are tuples, one item for each argument")
@@ -182,7 +190,8 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
 
 
 # ---- matrices ----
-def jacrev(func: Callable, argnums: Any = 0, *, has_aux: bool = False, chunk_size: Any = None) -> Callable:
+def jacrev(func: Callable[_P, Any], argnums: _Numbers = 0, *, has_aux: bool = False,
+           chunk_size: int | None = None) -> Callable[_P, Any]:
     """A function that answers all derivatives of func's results by the arguments at argnums: of shape
     output.shape + input.shape, nested as the output is and, inside, as the arguments are; with has_aux
     (derivatives, aux). One walk for each element of the output; chunk_size is accepted for torch's sake."""
@@ -198,7 +207,7 @@ def jacrev(func: Callable, argnums: Any = 0, *, has_aux: bool = False, chunk_siz
             for leaf in _tensors(output, "jacrev: output"):
                 found = _functional._rows(leaf, fresh, record, False)
                 if not record:
-                    found = [t.detach() for t in found]
+                    found = tuple(t.detach() for t in found)
                 row = _like(chosen, found)
                 rows.append(row[0] if alone else row)
             aux = _finished(aux, record)
@@ -207,12 +216,12 @@ def jacrev(func: Callable, argnums: Any = 0, *, has_aux: bool = False, chunk_siz
     return run
 
 
-def jacfwd(func: Callable, argnums: Any = 0, has_aux: bool = False, *, chunk_size: Any = None,
-           randomness: str = "error") -> Callable:
+def jacfwd(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool = False, *, chunk_size: int | None = None,
+           randomness: str = "error") -> Callable[_P, Any]:
     """What jacrev computes: forward mode is made of backward walks here, so that rows are never dearer than columns."""
     return jacrev(func, argnums, has_aux=has_aux)
 
 
-def hessian(func: Callable, argnums: Any = 0) -> Callable:
+def hessian(func: Callable[_P, Any], argnums: _Numbers = 0) -> Callable[_P, Any]:
     """A function that answers the second derivatives of func: the Jacobian of its Jacobian."""
     return jacrev(jacrev(func, argnums), argnums)

@@ -131,12 +131,16 @@ def _compare_numbers(a: typing.Any, e: typing.Any, s: _Settings, at: str) -> Non
                    f"(atol {atol} + rtol {rtol} * |expected|)")
 
 
+def _tensor(x: typing.Any) -> cairn.Tensor:
+    return x if isinstance(x, cairn.Tensor) else cairn.as_tensor(x)
+
+
 def _as_tensors(a: typing.Any, e: typing.Any, s: _Settings, at: str) -> tuple[cairn.Tensor, cairn.Tensor]:
     related = isinstance(a, type(e)) or isinstance(e, type(a))
     if not related or not s.allow_subclasses and type(a) is not type(e):
         raise TypeError(f"{_where(at)}cannot compare a {type(a).__name__} with a {type(e).__name__}")
     try:
-        return tuple(x if isinstance(x, cairn.Tensor) else cairn.as_tensor(x) for x in (a, e))  # type: ignore
+        return _tensor(a), _tensor(e)
     except Exception as error:
         raise TypeError(f"{_where(at)}a {type(a).__name__} is neither a tensor nor a number, nor can one be made "
                         f"of it: {error}") from error
@@ -260,9 +264,10 @@ def _bounds(low: float | None, high: float | None, name: str) -> tuple[float, fl
     return max(bottom, least), min(top, most)
 
 
-def make_tensor(*shape: typing.Any, dtype: typing.Any, device: typing.Any = "cpu", low: float | None = None,
-                high: float | None = None, requires_grad: bool = False, noncontiguous: bool = False,
-                exclude_zero: bool = False, memory_format: typing.Any = None) -> cairn.Tensor:
+def make_tensor(*shape: int | collections.abc.Sequence[int], dtype: cairn.dtype,
+                device: cairn.device | str | int = "cpu", low: float | None = None, high: float | None = None,
+                requires_grad: bool = False, noncontiguous: bool = False, exclude_zero: bool = False,
+                memory_format: cairn.memory_format | None = None) -> cairn.Tensor:
     """A tensor of random values, evenly spread over [low, high).
 
     Without low and high the range is [-9, 9) for floats, [-9, 10) for signed integers, [0, 10) for unsigned ones and
@@ -270,8 +275,7 @@ def make_tensor(*shape: typing.Any, dtype: typing.Any, device: typing.Any = "cpu
     (a tensor of less than two elements has none), exclude_zero puts the smallest positive normal number or 1 in
     place of zeros. It draws from the default generator (cairn.manual_seed).
     """
-    if len(shape) == 1 and isinstance(shape[0], collections.abc.Sequence):
-        shape = tuple(shape[0])
+    sizes: typing.Any = shape[0] if len(shape) == 1 and isinstance(shape[0], collections.abc.Sequence) else shape
     name = str(dtype).rpartition(".")[2]
     floats = "float" in name
     if requires_grad and not floats:
@@ -280,12 +284,12 @@ def make_tensor(*shape: typing.Any, dtype: typing.Any, device: typing.Any = "cpu
         raise ValueError("make_tensor: noncontiguous and memory_format exclude each other")
     bottom, top = _bounds(low, high, name)
     if floats:
-        spread = cairn.rand(shape, dtype=cairn.float64, device=device)
+        spread = cairn.rand(tuple(sizes), dtype=cairn.float64, device=device)
         made = (1 - spread) * bottom + spread * top  # no difference, which could overflow
         made = made.clamp(bottom, math.nextafter(top, -math.inf) if top > bottom else top).to(dtype)
     else:
         end = min(math.ceil(top), 2 ** 63 - 1)
-        made = cairn.randint(math.ceil(bottom), end, shape, dtype=cairn.int64, device=device).to(dtype)
+        made = cairn.randint(math.ceil(bottom), end, tuple(sizes), dtype=cairn.int64, device=device).to(dtype)
     if exclude_zero:
         tiny = {"float16": 2.0 ** -14, "float64": 2.0 ** -1022}.get(name, 2.0 ** -126) if floats else 1
         made = cairn.where(made == 0, cairn.full_like(made, tiny), made)

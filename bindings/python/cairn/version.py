@@ -2,4 +2,4 @@
 from ._C import _version
 
 __version__ = _version()
-cuda = None  # the CUDA version a build is tied to: none, the plugin takes what the machine has
+cuda: str | None = None  # the CUDA version a build is tied to: none, the plugin takes what the machine has

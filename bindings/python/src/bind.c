@@ -137,20 +137,14 @@ void cnpy_unbind(cnpy_bound *b)
 
 /* ---- one argument of each kind: 1 fits, 0 does not, -1 exception ---- */
 
-/* torch takes numbers for some operands only, and hardly ever for the first. */
-static bool takes_number(const cnpy_bound *b, const cnpy_form *f, int i)
-{
-  if (b->strict || b->flags & CNPY_NO_NUMBERS) return false;
-  return i > 0 || b->flags & CNPY_NUMBER_FIRST || strcmp(f->info.params[0].name, "input");
-}
-
+/* A tensor, or a number where the signature says Tensor|Scalar. */
 static int bind_tensor(const cnpy_bound *b, const cnpy_form *f, int i, PyObject *o, cn_value *v)
 {
   if (cnpy_is_tensor(o)) {
     *v = cn_v_tensor(cnpy_t(o));
     return 1;
   }
-  return takes_number(b, f, i) ? cnpy_to_number(o, v) : 0;
+  return f->info.params[i].number && !b->strict ? cnpy_to_number(o, v) : 0;
 }
 
 static int bind_tensors(cnpy_bound *b, PyObject *o, bool optional, cn_value *v)
@@ -350,12 +344,11 @@ static int take_counted(cnpy_bound *b, int i, PyObject *const *args, Py_ssize_t 
 int cnpy_bind(cnpy_bound *b, const cnpy_form *f, unsigned flags, PyObject *self, PyObject *const *args,
               Py_ssize_t nargs, PyObject *kwnames)
 {
-  int first = self ? 1 : 0, counted = -1, fits, tensors = 0;
+  int first = self ? 1 : 0, counted = -1, fits, tensors = 0, numbers = 0;
   memset(b->given, 0, sizeof b->given);
   b->out = b->requires_grad = b->memory_format = b->device = b->generator = NULL;
   b->used = 0;
   b->n = 0;
-  b->flags = flags;
   b->given[0] = self;
   if (f->counted && nargs && first < f->npositional && f->kind[first] == CNPY_INTS && !is_list(args[0]) &&
       args[0] != Py_None) {
@@ -373,10 +366,10 @@ int cnpy_bind(cnpy_bound *b, const cnpy_form *f, unsigned flags, PyObject *self,
     else if (!p->default_text && !p->optional) return misfit(b, "missing argument", p->name, NULL);
     if (i == counted || !b->given[i]) continue;
     if ((fits = bind_one(b, f, i)) != 1) return fits ? fits : misfit(b, p->type, p->name, b->given[i]);
-    tensors += f->kind[i] == CNPY_TENSOR && b->value[i].tag == CN_V_TENSOR;
+    tensors += b->value[i].tag == CN_V_TENSOR;
+    numbers += p->number && b->value[i].tag != CN_V_TENSOR && b->value[i].tag != CN_V_NONE;
   }
-  bool numbers = flags & CNPY_NUMBERS_ALONE;
-  if (f->ntensors && !tensors && !numbers && b->given[0] && f->kind[0] == CNPY_TENSOR) /* numbers alone make no op */
+  if (numbers && !tensors && !f->info.numbers) /* one of them must be a tensor */
     return misfit(b, "Tensor", f->info.params[0].name, b->given[0]);
   return 1;
 }
@@ -406,13 +399,12 @@ int cnpy_form_init(cnpy_form *f, const char *op)
     cnpy_fail(PyExc_NotImplementedError, "there is no op '%s' in the library that was loaded", op);
     return -1;
   }
-  f->npositional = f->ntensors = 0;
+  f->npositional = 0;
   f->result = NULL;
   for (int i = 0; i < f->info.nparams; i++) {
     const cn_op_param *p = &f->info.params[i];
     f->kind[i] = kind_of(p->type, &f->elements_optional[i]);
     f->npositional += !p->keyword_only;
-    f->ntensors += f->kind[i] == CNPY_TENSOR;
     f->names[i] = PyUnicode_InternFromString(p->name);
     if (!f->names[i]) return -1;
   }

@@ -27,7 +27,6 @@ typedef struct cnpy_form {
   bool elements_optional[CN_MAX_ARGS]; /* Tensor?[] */
   PyObject *names[CN_MAX_ARGS];        /* interned */
   int npositional;                     /* parameters that may be given by position */
-  int ntensors;                        /* parameters that are single tensors */
   bool counted;                        /* its one positional parameter besides self is an int[]: t.view(2, 3) */
   PyTypeObject *result;                /* the named tuple of an op with several results; made when needed */
 } cnpy_form;
@@ -41,7 +40,6 @@ typedef struct cnpy_bound {
   PyObject *given[CN_MAX_ARGS]; /* borrowed */
   PyObject *out, *requires_grad, *memory_format, *device, *generator; /* keywords beside the signature; borrowed */
   bool strict; /* numbers are no tensors and tensors no numbers: tells overloads apart */
-  unsigned flags; /* of the entry */
   const char *why; /* why it did not fit, for the error message; `at` is the argument */
   PyObject *at;
   const char *name;

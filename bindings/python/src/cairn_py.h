@@ -214,10 +214,7 @@ typedef struct cnpy_entry {
 } cnpy_entry;
 enum {
   CNPY_CREATES = 1, /* makes a tensor from nothing: takes requires_grad=, layout=, pin_memory=, memory_format= */
-  CNPY_INPLACE = 2,  /* set by calls of the in-place form */
-  CNPY_NO_NUMBERS = 4, /* takes no numbers for tensors */
-  CNPY_NUMBER_FIRST = 8,  /* takes a number as its first argument too */
-  CNPY_NUMBERS_ALONE = 16 /* takes two numbers */
+  CNPY_INPLACE = 2  /* set by calls of the in-place form */
 };
 extern PyMethodDef cnpy_op_functions[];    /* cairn.NAME */
 extern PyMethodDef cnpy_op_methods[];      /* t.NAME and t.NAME_ */

@@ -407,6 +407,12 @@ static PyObject *py_data_ptr(PyObject *self, PyObject *unused)
   return PyLong_FromVoidPtr(d->numel ? d->data : NULL);
 }
 
+static PyObject *py_storage_offset(PyObject *self, PyObject *unused)
+{
+  (void)unused;
+  return PyLong_FromLongLong(cn_storage_offset(cnpy_t(self)));
+}
+
 /* clang-format off */
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL | METH_KEYWORDS
 PyMethodDef cnpy_convert_functions[] = {
@@ -425,6 +431,8 @@ PyMethodDef cnpy_convert_methods[] = {
   {"item", py_item, METH_NOARGS, "item() -> number\n\nThe one element as a Python number."},
   {"tolist", py_tolist, METH_NOARGS, "tolist() -> list or number\n\nAll elements as nested lists."},
   {"data_ptr", py_data_ptr, METH_NOARGS, "data_ptr() -> int\n\nThe address of the first element."},
+  {"storage_offset", py_storage_offset, METH_NOARGS,
+   "storage_offset() -> int\n\nHow many elements behind the beginning of its memory the first one lies."},
   {NULL, NULL, 0, NULL},
 };
 /* clang-format on */

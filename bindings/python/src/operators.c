@@ -97,7 +97,7 @@ static PyObject *unary(operator_op *o, PyObject *a)
 /* Python's slot, cairn's op */
 #define BINARIES(X)                                                                                                  \
   X(add, add)                                                                                                        \
-  X(subtract, sub) X(multiply, mul) X(true_divide, true_divide) X(floor_divide, floor_divide)                        \
+  X(subtract, sub) X(multiply, mul) X(floor_divide, floor_divide)                                                    \
       X(remainder, remainder) X(and, bitwise_and) X(or, bitwise_or) X(xor, bitwise_xor)                              \
           X(lshift, bitwise_left_shift) X(rshift, bitwise_right_shift)
 #define UNARIES(X) X(negative, neg) X(absolute, abs) X(invert, bitwise_not)
@@ -106,6 +106,19 @@ BINARIES(BINARY)
 BINARIES(INPLACE)
 UNARIES(UNARY)
 BINARY(matrix_multiply, matmul)
+INPLACE(true_divide, true_divide)
+
+/* number / x is the number times 1 / x, as in PyTorch; the difference shows where 1 / x is stored in half a float. */
+static PyObject *nb_true_divide(PyObject *a, PyObject *b)
+{
+  static operator_op divide = {"true_divide", NULL}, multiply = {"mul", NULL}, invert = {"reciprocal", NULL};
+  cn_dtype dtype = cnpy_is_tensor(b) && !cnpy_is_tensor(a) ? cn_dtype_of(cnpy_t(b)) : CN_DTYPE_NONE;
+  if ((dtype != CN_F16 && dtype != CN_BF16) || !PyNumber_Check(a)) return binary(&divide, a, b);
+  PyObject *inverse = unary(&invert, b);
+  PyObject *result = inverse ? binary(&multiply, inverse, a) : NULL;
+  Py_XDECREF(inverse);
+  return result;
+}
 
 static PyObject *nb_positive(PyObject *a) { return Py_NewRef(a); }
 
@@ -132,7 +145,9 @@ static PyObject *compare(PyObject *a, PyObject *b, int how)
 #define SLOT(slot, op) {Py_nb_##slot, (void *)nb_##slot},
 #define INPLACE_SLOT(slot, op) {Py_nb_inplace_##slot, (void *)nb_inplace_##slot},
 static const PyType_Slot slots[] = {
-    BINARIES(SLOT) BINARIES(INPLACE_SLOT) UNARIES(SLOT){Py_nb_matrix_multiply, (void *)nb_matrix_multiply},
+    BINARIES(SLOT) BINARIES(INPLACE_SLOT) UNARIES(SLOT){Py_nb_true_divide, (void *)nb_true_divide},
+    {Py_nb_inplace_true_divide, (void *)nb_inplace_true_divide},
+    {Py_nb_matrix_multiply, (void *)nb_matrix_multiply},
     {Py_nb_positive, (void *)nb_positive},
     {Py_nb_power, (void *)nb_power},
     {Py_nb_inplace_power, (void *)nb_inplace_power},

@@ -8,7 +8,6 @@ Written as 1 / (1 + exp(-x)), the exponential overflows for x below -88 in float
 """
 import sys
 from collections.abc import Callable
-from typing import Any
 
 import cairn
 from problem import STEPS, Problem, report, status
@@ -16,14 +15,14 @@ from problem import STEPS, Problem, report, status
 
 class StableSigmoid(cairn.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: cairn.Tensor) -> cairn.Tensor:
+    def forward(ctx: cairn.autograd.FunctionCtx, x: cairn.Tensor) -> cairn.Tensor:
         e = (-x.abs()).exp()  # in (0, 1]
         y = cairn.where(x >= 0, cairn.ones_like(e), e) / (e + 1)
         ctx.save_for_backward(y)
         return y
 
     @staticmethod
-    def backward(ctx: Any, grad: cairn.Tensor) -> cairn.Tensor:
+    def backward(ctx: cairn.autograd.FunctionCtx, grad: cairn.Tensor) -> cairn.Tensor:
         (y,) = ctx.saved_tensors
         return grad * y * (1 - y)
 
@@ -42,8 +41,7 @@ def survives(f: Callable[[cairn.Tensor], cairn.Tensor]) -> bool:
 
 def forward(q: Problem) -> cairn.Tensor:
     h = StableSigmoid.apply(q.x @ q.w1 + q.b1)
-    loss: cairn.Tensor = (h @ q.w2 + q.b2 - q.y).square().mean()
-    return loss
+    return (h @ q.w2 + q.b2 - q.y).square().mean()
 
 
 def main() -> int:

@@ -172,10 +172,12 @@ enum cn_op_flags {
 
 struct cn_op {
   /* PyTorch-like: "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)
-   * -> Tensor ; method". After the semicolon: method, inplace (has an in-place form), a namespace (nn, linalg,
-   * special), opt_NAME for an optional tensor that is an option in C instead of positional, and overload_NAME
-   * for a form that PyTorch calls NAME too (max_dim: overload_max), and internal for a part of other ops that
-   * no program needs by itself. */
+   * -> Tensor ; method". `Tensor|Scalar` is a tensor for which other languages take a number too (in C it is
+   * cn_num). After the semicolon: method, inplace (has an in-place form), a namespace (nn, linalg, special),
+   * opt_NAME for an optional tensor that is an option in C instead of positional, overload_NAME for a form that
+   * PyTorch calls NAME too (max_dim: overload_max), alias_NAME for another name of the op in other languages
+   * (abs: alias_absolute; up to four), numbers where numbers may stand for all its tensors at once (add(2, 3)), and
+   * internal for a part of other ops that no program needs by itself. */
   const char *sig;
   const char *doc; /* first sentence: what it computes; then shapes and corner cases */
   uint32_t flags;
@@ -216,11 +218,12 @@ typedef enum cn_op_kind {
 /* One parameter of a signature. Texts live as long as the op table. */
 typedef struct cn_op_param {
   const char *name;
-  char type[24];            /* as the signature writes it: "Tensor", "int[2]", "dtype?" */
+  char type[24];            /* as the signature writes it: "Tensor", "Tensor|Scalar", "int[2]", "dtype?" */
   const char *default_text; /* as written there, without quotes; NULL when it must be given */
   cn_value default_value;   /* CN_V_NONE when there is none, or when it is None */
   bool optional;            /* may be None */
   bool keyword_only;
+  bool number;              /* Tensor|Scalar: languages take a number for the tensor; cn_op_call always does */
 } cn_op_param;
 
 typedef struct cn_op_info {
@@ -231,10 +234,13 @@ typedef struct cn_op_info {
   bool gradient;     /* results carry one: by a rule, by derivation or by composition */
   bool random, method, inplace;
   bool internal;     /* a part of other ops (a backward, the terms of a loss), of no use to programs */
+  bool numbers;      /* numbers may stand for all its Tensor|Scalar at once; of other ops one must be a tensor */
   bool list_result;  /* the number of results depends on the call */
   int nparams, nresults;
   cn_op_param params[CN_MAX_ARGS];
   const char *results[8]; /* their names; "out" for a single one */
+  int naliases;
+  const char *aliases[4]; /* its other names in languages: "absolute" of abs; of another namespace: "special_psi" */
 } cn_op_info;
 
 CN_API int cn_op_count(void);          /* ops so far; registering more raises it */

@@ -15,18 +15,21 @@
 #include "base/state.h"
 #include "cpu.h"
 #include "gemm.h"
+#include "gemm_isa.h"
 #include "isa.h"
 #include "tensor/tensor.h"
 
 enum {
-  QUERIES = 64, /* of a block */
+  QUERIES = CNI_ATTENTION_QUERIES, /* of a block */
   KEYS = 256,
+  TURN_FROM = 16, /* queries: from here scores lie with the queries in the lanes */
   GRAIN_WORK = 1 << 18 /* multiply-adds worth waking a thread for */
 };
 
 typedef struct attention {
   const cni_attention_loops *loops;
   bool f64, causal;
+  bool turned; /* a block of scores lies as (cols, QUERIES), so that neither keys nor sums over them are packed */
   int64_t size;                 /* bytes of an element */
   int64_t batch, heads, groups; /* groups: query heads per key head */
   int64_t queries, keys, width, value_width;
@@ -55,6 +58,10 @@ static int product(const attention *t, const cni_gemm *g)
   return t->f64 ? cni_gemm_f64(g) : cni_gemm_f32(g);
 }
 
+/* Steps between queries and between keys of a block of scores with `cols` keys. */
+static inline int64_t query_step(const attention *t, int64_t cols) { return t->turned ? 1 : cols; }
+static inline int64_t key_step(const attention *t) { return t->turned ? QUERIES : 1; }
+
 /* One block: queries [i, i + rows) of head h against keys [j, j + cols). */
 typedef struct block {
   int64_t b, h, kh, i, j, rows, cols;
@@ -69,7 +76,7 @@ static block block_at(const attention *t, int64_t b, int64_t h, int64_t i, int64
   return x;
 }
 
-/* out: (rows, cols) = alpha * (x's rows) (y's rows)^T, dense. x is indexed by queries, y by keys. */
+/* out: (rows, cols) = alpha * (x's rows) (y's rows)^T, a block of scores. x is indexed by queries, y by keys. */
 static int rows_by_rows(const attention *t, const block *x, const cn_desc *left, const cn_desc *right,
                         double alpha, void *out)
 {
@@ -84,12 +91,16 @@ static int rows_by_rows(const attention *t, const block *x, const cn_desc *left,
                 .b_row = right->strides[3],
                 .b_col = right->strides[2],
                 .c = out,
-                .c_row = x->cols,
-                .c_col = 1};
+                .c_row = query_step(t, x->cols),
+                .c_col = key_step(t)};
   return product(t, &g);
 }
 
-static void apply_mask(const attention *t, const block *x, void *s)
+/* Whether the mask's rows must be turned before they meet turned scores. */
+static inline bool turns_mask(const attention *t) { return t->turned && t->mask && t->mask->strides[2] != 0; }
+
+/* room: a block, if the mask is turned. */
+static void apply_mask(const attention *t, const block *x, void *s, void *room)
 {
   const cn_desc *m = t->mask;
   if (t->causal && x->j + x->cols > x->i + 1) t->loops->causal(s, x->i - x->j, x->rows, x->cols);
@@ -97,25 +108,31 @@ static void apply_mask(const attention *t, const block *x, void *s)
   int64_t at = x->b * m->strides[0] + x->h * m->strides[1] + x->i * m->strides[2] + x->j * m->strides[3];
   if (m->dtype == CN_BOOL)
     t->loops->bool_mask(s, (const uint8_t *)m->data + at, m->strides[2], m->strides[3], x->rows, x->cols);
-  else
+  else if (turns_mask(t)) {
+    const cni_gemm_kernels *by_type = CNI_BY_ISA(cni_gemm_kernels);
+    by_type[t->f64].pack(room, (const char *)m->data + at * t->size, m->strides[2], m->strides[3], (int)x->rows,
+                         QUERIES, x->cols);
+    t->loops->add_mask(s, room, 1, QUERIES, x->rows, x->cols);
+  } else
     t->loops->add_mask(s, (const char *)m->data + at * t->size, m->strides[2], m->strides[3], x->rows,
                        x->cols);
 }
 
-/* Masked scores of a block: (rows, cols). */
-static int scores(const attention *t, const block *x, void *s)
+/* Masked scores of a block: (rows, cols). room: see apply_mask. */
+static int scores(const attention *t, const block *x, void *s, void *room)
 {
   int status = rows_by_rows(t, x, &t->q, &t->k, t->scale, s);
-  if (!status) apply_mask(t, x, s);
+  if (!status) apply_mask(t, x, s, room);
   return status;
 }
 
 /* ---- forward ---- */
 
-/* Room of an item: scores, unscaled result, running max and sum. */
+/* Room of an item: scores, unscaled result, running max and sum, a block of the mask. */
 static size_t forward_room(const attention *t)
 {
-  return (size_t)((QUERIES * KEYS + QUERIES * t->value_width + 2 * QUERIES) * t->size);
+  int64_t blocks = turns_mask(t) ? 2 : 1;
+  return (size_t)((blocks * QUERIES * KEYS + QUERIES * t->value_width + 2 * QUERIES) * t->size);
 }
 
 static void start_running(const attention *t, char *max, char *sum)
@@ -139,7 +156,7 @@ static int forward_rows(const attention *t, int64_t b, int64_t h, int64_t i, cha
   for (int64_t j = 0; j < t->keys; j += KEYS) {
     x = block_at(t, b, h, i, j);
     if (x.cols <= 0) break;
-    int status = scores(t, &x, s);
+    int status = scores(t, &x, s, sum + QUERIES * t->size);
     if (status) return status;
     t->loops->step(s, x.rows, x.cols, max, sum, o, t->value_width);
     cni_gemm g = {.m = x.rows,
@@ -148,8 +165,8 @@ static int forward_rows(const attention *t, int64_t b, int64_t h, int64_t i, cha
                   .alpha = 1,
                   .beta = 1,
                   .a = s,
-                  .a_row = x.cols,
-                  .a_col = 1,
+                  .a_row = query_step(t, x.cols),
+                  .a_col = key_step(t),
                   .b = row_at(t, &t->v, b, x.kh, j),
                   .b_row = t->v.strides[2],
                   .b_col = t->v.strides[3],
@@ -169,7 +186,7 @@ static void forward_range(int64_t begin, int64_t end, void *payload)
 {
   const attention *t = payload;
   size_t bytes = forward_room(t);
-  char *room = cni_alloc(bytes);
+  char *room = t->queries % QUERIES ? cni_alloc_zero(bytes) : cni_alloc(bytes); /* all lanes are read */
   for (int64_t item = begin; room && item < end; item++) {
     int64_t i = item % t->query_blocks * QUERIES, head = item / t->query_blocks;
     if (forward_rows(t, head / t->heads, head % t->heads, i, room)) break;
@@ -209,20 +226,21 @@ static int backward_block(const attention *t, const block *x, char *room)
 {
   char *s = room, *d = room + QUERIES * KEYS * t->size;
   const int64_t at = ((x->b * t->heads + x->h) * t->queries + x->i) * t->size;
-  int status = scores(t, x, s);
+  const int64_t across = query_step(t, x->cols), along = key_step(t);
+  int status = scores(t, x, s, d); /* d is not needed yet */
   if (status) return status;
   t->loops->weights(s, (const char *)t->lse.data + at, x->rows, x->cols);
   status = rows_by_rows(t, x, &t->g, &t->v, 1, d);
   if (status) return status;
   t->loops->score_grad(d, s, t->delta + at, x->rows, x->cols);
   if (t->want_q)
-    status = add_product(t, d, x->cols, 1, x->rows, x->cols, t->scale, &t->k,
+    status = add_product(t, d, across, along, x->rows, x->cols, t->scale, &t->k,
                          row_at(t, &t->k, x->b, x->kh, x->j), &t->gq, row_at(t, &t->gq, x->b, x->h, x->i));
   if (status || !t->want_kv) return status;
-  status = add_product(t, d, 1, x->cols, x->cols, x->rows, t->scale, &t->q,
+  status = add_product(t, d, along, across, x->cols, x->rows, t->scale, &t->q,
                        row_at(t, &t->q, x->b, x->h, x->i), &t->gk, row_at(t, &t->gk, x->b, x->kh, x->j));
   if (status) return status;
-  return add_product(t, s, 1, x->cols, x->cols, x->rows, 1, &t->g, row_at(t, &t->g, x->b, x->h, x->i), &t->gv,
+  return add_product(t, s, along, across, x->cols, x->rows, 1, &t->g, row_at(t, &t->g, x->b, x->h, x->i), &t->gv,
                      row_at(t, &t->gv, x->b, x->kh, x->j));
 }
 
@@ -243,7 +261,7 @@ static void queries_range(int64_t begin, int64_t end, void *payload)
 {
   const attention *t = payload;
   size_t bytes = backward_room(t);
-  char *room = cni_alloc(bytes);
+  char *room = t->queries % QUERIES ? cni_alloc_zero(bytes) : cni_alloc(bytes);
   for (int64_t item = begin; room && item < end; item++) {
     int64_t i = item % t->query_blocks * QUERIES, head = item / t->query_blocks;
     for (int64_t j = 0; j < t->keys; j += KEYS) {
@@ -260,7 +278,7 @@ static void keys_range(int64_t begin, int64_t end, void *payload)
   const attention *t = payload;
   const int64_t key_heads = t->heads / t->groups;
   size_t bytes = backward_room(t);
-  char *room = cni_alloc(bytes);
+  char *room = t->queries % QUERIES ? cni_alloc_zero(bytes) : cni_alloc(bytes);
   for (int64_t item = begin; room && item < end; item++) {
     int64_t j = item % t->key_blocks * KEYS, head = item / t->key_blocks;
     if (backward_keys(t, head / key_heads, head % key_heads, j, room)) break;
@@ -390,10 +408,10 @@ static int mask_operand(attention *t, const cn_tensor *mask, int dtype, temporar
   return CN_OK;
 }
 
-static const cni_attention_loops *loops_of(bool f64)
+static const cni_attention_loops *loops_of(bool f64, bool turned)
 {
   const cni_attention_loops *by_type = CNI_BY_ISA(cni_attention_loops);
-  return &by_type[f64];
+  return &by_type[f64 + 2 * turned];
 }
 
 /* in: query, key, value. scale: the call's argument. */
@@ -414,13 +432,17 @@ static int begin(attention *t, cn_tensor *const *in, const cn_tensor *mask, bool
                    .value_width = v->shape[3],
                    .query_blocks = parts(q->shape[2], QUERIES),
                    .key_blocks = parts(k->shape[2], KEYS)};
-  t->loops = loops_of(t->f64);
   if (scale->tag == CN_V_NONE) t->scale = 1 / __builtin_sqrt((double)t->width);
   else t->scale = scale->tag == CN_V_FLOAT ? scale->u.f : (double)scale->u.i;
   int status = operand(&t->q, q, dtype, x);
   if (!status) status = operand(&t->k, k, dtype, x);
   if (!status) status = operand(&t->v, v, dtype, x);
-  return status ? status : mask_operand(t, mask, dtype, x);
+  if (!status) status = mask_operand(t, mask, dtype, x);
+  /* Rows of numbers can be turned, other masks are read well along the keys only. */
+  t->turned = t->queries >= TURN_FROM &&
+              !(t->mask && t->mask->strides[2] != 0 && (t->mask->dtype == CN_BOOL || t->mask->strides[3] != 1));
+  t->loops = loops_of(t->f64, t->turned);
+  return status;
 }
 
 /* sdpa_forward(query, key, value, attn_mask, is_causal, scale) -> (output, lse) */

@@ -7,7 +7,7 @@
 #include "base/maths.h"
 #include "isa.h"
 
-enum { LANES = 16 };
+enum { LANES = 16, PITCH = CNI_ATTENTION_QUERIES };
 
 #define T float
 #define NAME(f) f##_f32
@@ -29,5 +29,10 @@ enum { LANES = 16 };
   {                                                                                                          \
     add_mask_##S, bool_mask_##S, causal_##S, step_##S, finish_##S, weights_##S, score_grad_##S, dot_##S      \
   }
+#define TURNED(S)                                                                                            \
+  {                                                                                                          \
+    turned_add_mask_##S, turned_bool_mask_##S, turned_causal_##S, turned_step_##S, finish_##S,               \
+        turned_weights_##S, turned_score_grad_##S, dot_##S                                                   \
+  }
 
-const cni_attention_loops CNI_ISA_NAME(cni_attention_loops)[2] = {TABLE(f32), TABLE(f64)};
+const cni_attention_loops CNI_ISA_NAME(cni_attention_loops)[4] = {TABLE(f32), TABLE(f64), TURNED(f32), TURNED(f64)};

@@ -1,13 +1,23 @@
 /* bag.c: the CPU kernel of embedding_renorm.
  *
- * Place in the flow: the bag family of ops/bag.c. Invariant: in place only the rows named are touched; a row named
- * twice is within its norm the second time. */
+ * Place in the flow: the bag family of ops/bag.c. Invariant: in place only the rows named are touched, and a row named
+ * twice is scaled once. */
 #include <math.h>
+#include <string.h>
 
+#include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "cpu.h"
 #include "tensor/tensor.h"
+
+/* A number as a tensor of the weights' type holds it: PyTorch keeps norm and factor so. */
+static double stored(double x, int dtype)
+{
+  char room[8];
+  cni_store_f64(room, 0, dtype, x);
+  return cni_load_f64(room, 0, dtype);
+}
 
 static double row_norm(const cn_desc *w, int64_t row, double p)
 {
@@ -17,7 +27,7 @@ static double row_norm(const cn_desc *w, int64_t row, double p)
     if (isinf(p)) sum = x > sum ? x : sum;
     else sum += p == 2 ? x * x : p == 1 ? x : pow(x, p);
   }
-  return isinf(p) || p == 1 ? sum : p == 2 ? sqrt(sum) : pow(sum, 1 / p);
+  return stored(isinf(p) || p == 1 ? sum : p == 2 ? sqrt(sum) : pow(sum, 1 / p), w->dtype);
 }
 
 static void scale_row(const cn_desc *w, int64_t row, double factor)
@@ -51,11 +61,17 @@ static int embedding_renorm_kernel(cn_call *c)
                           (long long)x->shape[0]);
   }
   if (y->data != x->data) cni_cpu_copy(y, x);
+  size_t rows = (size_t)x->shape[0] + 1;
+  char *seen = cni_alloc(rows);
+  if (!seen) return CN_ERR_MEMORY;
+  memset(seen, 0, rows);
   for (int64_t i = 0; i < index->numel; i++) {
     int64_t row = cni_load_i64(index->data, place_of(index, i), index->dtype);
-    double norm = row_norm(y, row, p);
-    if (norm > most) scale_row(y, row, most / (norm + 1e-7));
+    double norm = seen[row] ? 0 : row_norm(y, row, p);
+    if (norm > most) scale_row(y, row, stored(most / (norm + 1e-7), y->dtype));
+    seen[row] = 1;
   }
+  cni_free(seen, rows);
   return CN_OK;
 }
 

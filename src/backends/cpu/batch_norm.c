@@ -140,6 +140,21 @@ static int find_stats(cn_call *c, job *j)
   return CN_OK;
 }
 
+/* The statistics of a batch have the parameters' type: PyTorch keeps those of a float16 or bfloat16 layer in it. */
+static void store_stats(const cn_call *c, job *j)
+{
+  int dtype = cn_desc_of(c->in[0])->dtype;
+  char stored[8];
+  for (int i = 1; i < 5; i++)
+    if (c->in[i] && cn_desc_of(c->in[i])->dtype != dtype) return;
+  if (dtype != CN_F16 && dtype != CN_BF16) return;
+  for (int64_t k = 0; k < 2 * j->channels; k++) {
+    double *at = k < j->channels ? &j->mean[k] : &j->invstd[k - j->channels];
+    cni_store_f64(stored, 0, dtype, *at);
+    *at = cni_load_f64(stored, 0, dtype);
+  }
+}
+
 /* (input, weight, bias, running_mean, running_var, training, eps) -> (output, save_mean, save_invstd,
  * batch_var) */
 static int batch_norm_kernel(cn_call *c)
@@ -153,6 +168,7 @@ static int batch_norm_kernel(cn_call *c)
   if (!room) return CN_ERR_MEMORY;
   place_channels(&j, room);
   int status = find_stats(c, &j);
+  if (!status && cni_arg_bool(c->args, 5)) store_stats(c, &j);
   for (int64_t k = 0; k < j.channels && !status; k++) {
     cni_store_f64(cn_desc_of(c->out[1])->data, k, stat, j.mean[k]);
     cni_store_f64(cn_desc_of(c->out[2])->data, k, stat, j.invstd[k]);

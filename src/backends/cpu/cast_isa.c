@@ -1,7 +1,8 @@
 /* cast_isa.c: the conversion loops, compiled once per instruction-set level (CNI_ISA_LEVEL 0, 1, 2).
  *
  * Place in the flow: cast.c picks one of the tables exported here. Invariant: plain loops over convert.h,
- * which the compiler vectorises; the one written-out pair, float16 with F16C, gives the same bits. */
+ * which the compiler vectorises; the written-out pairs, float16 with F16C and bfloat16 with AVX-512, give the
+ * same bits. */
 #include "cast.h"
 
 #include <string.h>
@@ -90,6 +91,43 @@ static void f32_to_f16_f16c(void *dst, const void *src, size_t n)
 #define F32_TO_F16 F32_to_F16
 #endif
 
+#if CNI_ISA_LEVEL == 2
+static void bf16_to_f32_avx512(void *dst, const void *src, size_t n)
+{
+  uint32_t *d = dst;
+  const uint16_t *s = src;
+  size_t i = 0;
+  for (; i + 16 <= n; i += 16) {
+    __m512i h = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const void *)(s + i)));
+    _mm512_storeu_si512(d + i, _mm512_slli_epi32(h, 16));
+  }
+  BF16_to_F32(d + i, s + i, n - i);
+}
+
+/* Rounds to even as cni_f32_to_bf16 does; a NaN keeps its upper half and becomes quiet. */
+static void f32_to_bf16_avx512(void *dst, const void *src, size_t n)
+{
+  uint16_t *d = dst;
+  const float *s = src;
+  size_t i = 0;
+  const __m512i one = _mm512_set1_epi32(1), half = _mm512_set1_epi32(0x7fff), quiet = _mm512_set1_epi32(0x40);
+  for (; i + 16 <= n; i += 16) {
+    __m512 x = _mm512_loadu_ps(s + i);
+    __m512i u = _mm512_castps_si512(x), top = _mm512_srli_epi32(u, 16);
+    __m512i r = _mm512_add_epi32(u, _mm512_add_epi32(half, _mm512_and_si512(top, one)));
+    __mmask16 nan = _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q);
+    r = _mm512_mask_or_epi32(_mm512_srli_epi32(r, 16), nan, top, quiet);
+    _mm256_storeu_si256((void *)(d + i), _mm512_cvtepi32_epi16(r));
+  }
+  F32_to_BF16(d + i, s + i, n - i);
+}
+#define BF16_TO_F32 bf16_to_f32_avx512
+#define F32_TO_BF16 f32_to_bf16_avx512
+#else
+#define BF16_TO_F32 BF16_to_F32
+#define F32_TO_BF16 F32_to_BF16
+#endif
+
 /* The cells of one row of the table, for integers and for floats. */
 #define CELL(DID, DT, SID, ST, SK) [CN_##DID] = SID##_to_##DID,
 #define CELLS_I(SID, ST)                                                                                   \
@@ -106,12 +144,12 @@ const cni_cast_table CNI_ISA_NAME(cni_cast_table) = {.direct = {
     [CN_F64] = {CELLS_F(F64, double)},
     [CN_I32] = {CELLS_I(I32, int32_t), [CN_I4] = I32_to_I4, [CN_U4] = I32_to_U4, [CN_I2] = I32_to_I2,
                 [CN_U2] = I32_to_U2},
-    [CN_F32] = {CELLS_F(F32, float), [CN_F16] = F32_TO_F16, [CN_BF16] = F32_to_BF16,
+    [CN_F32] = {CELLS_F(F32, float), [CN_F16] = F32_TO_F16, [CN_BF16] = F32_TO_BF16,
                 [CN_F8E4M3] = F32_to_F8E4M3, [CN_F8E5M2] = F32_to_F8E5M2, [CN_F8E4M3FNUZ] = F32_to_F8E4M3FNUZ,
                 [CN_F8E5M2FNUZ] = F32_to_F8E5M2FNUZ, [CN_F8E8M0] = F32_to_F8E8M0,
                 [CN_F4E2M1] = F32_to_F4E2M1},
     [CN_F16] = {[CN_F32] = F16_TO_F32},
-    [CN_BF16] = {[CN_F32] = BF16_to_F32},
+    [CN_BF16] = {[CN_F32] = BF16_TO_F32},
     [CN_F8E4M3] = {[CN_F32] = F8E4M3_to_F32},
     [CN_F8E5M2] = {[CN_F32] = F8E5M2_to_F32},
     [CN_F8E4M3FNUZ] = {[CN_F32] = F8E4M3FNUZ_to_F32},

@@ -1,9 +1,10 @@
 /* conv.c: the CPU kernels of conv2d and its gradients: reads the call, tries the implementations in order.
  *
- * Order: "onednn" (a library, where it is faster: windows over 8 channels or more, 4 images or more), "direct" (own),
- * "reference" (plain loops: integers, and what tests compare with). CAIRN_CONV=own leaves the library out,
- * CAIRN_CONV=onednn takes it wherever it can, CAIRN_CONV=reference leaves both out. Invariant: a result does not
- * depend on the number of threads in any of them. */
+ * Order: "fitted" (own, for shapes that have something better than the general way), "onednn" (a library, where it is
+ * faster: windows over 8 channels or more, 4 images or more), "direct" (own, every shape), "reference" (plain loops:
+ * integers, and what tests compare with). CAIRN_CONV=own leaves the library out, CAIRN_CONV=onednn takes it wherever
+ * it can, CAIRN_CONV=direct and CAIRN_CONV=reference leave all before them out. Invariant: a result does not depend on
+ * the number of threads in any of them. */
 #include "conv.h"
 
 #include <string.h>
@@ -173,12 +174,26 @@ static void reference_range(int64_t begin, int64_t end, void *payload)
 
 static int run_onednn(cn_call *c, enum cni_conv_kind kind)
 {
-  if (wish_is("own") || wish_is("reference")) {
+  if (wish_is("own") || wish_is("direct") || wish_is("reference")) {
     c->refusal = "CAIRN_CONV asks for another implementation";
     return CN_REFUSED;
   }
   cni_conv v = read_call(c, kind);
   return cni_onednn_conv(&v, &c->refusal);
+}
+
+/* What fits some shapes best; tried before the library. */
+static int run_fitted(cn_call *c, enum cni_conv_kind kind)
+{
+  if (wish_is("onednn") || wish_is("direct") || wish_is("reference")) {
+    c->refusal = "CAIRN_CONV asks for another implementation";
+    return CN_REFUSED;
+  }
+  cni_conv v = read_call(c, kind);
+  if (v.groups > 1) return cni_conv_depth(&v, &c->refusal);
+  int status = cni_conv_winograd(&v, &c->refusal);
+  if (status == CN_REFUSED) status = cni_conv_matrix(&v, &c->refusal);
+  return status == CN_REFUSED ? cni_conv_columns(&v, &c->refusal) : status;
 }
 
 static int run_direct(cn_call *c, enum cni_conv_kind kind)
@@ -203,17 +218,21 @@ static int run_reference(cn_call *c, enum cni_conv_kind kind)
   static int name##_forward(cn_call *c) { return run_##name(c, CNI_CONV_FORWARD); }                          \
   static int name##_input(cn_call *c) { return run_##name(c, CNI_CONV_INPUT); }                              \
   static int name##_weight(cn_call *c) { return run_##name(c, CNI_CONV_WEIGHT); }
+ENTRIES(fitted)
 ENTRIES(onednn)
 ENTRIES(direct)
 ENTRIES(reference)
 
 const cn_kernel cni_cpu_conv_kernels[] = {
+    {"conv2d", "fitted", fitted_forward},
     {"conv2d", "onednn", onednn_forward},
     {"conv2d", "direct", direct_forward},
     {"conv2d", "reference", reference_forward},
+    {"conv2d_grad_input", "fitted", fitted_input},
     {"conv2d_grad_input", "onednn", onednn_input},
     {"conv2d_grad_input", "direct", direct_input},
     {"conv2d_grad_input", "reference", reference_input},
+    {"conv2d_grad_weight", "fitted", fitted_weight},
     {"conv2d_grad_weight", "onednn", onednn_weight},
     {"conv2d_grad_weight", "direct", direct_weight},
     {"conv2d_grad_weight", "reference", reference_weight},

@@ -7,6 +7,7 @@
 #define CNI_CPU_CONV_H
 
 #include <cairn/ext/op.h>
+#include <stdbool.h>
 
 enum cni_conv_kind { CNI_CONV_FORWARD, CNI_CONV_INPUT, CNI_CONV_WEIGHT }; /* writes y, x, weight */
 
@@ -37,5 +38,20 @@ cn_desc cni_conv_desc(const cni_conv_tensor *t, int dtype);
 
 /* conv_direct.c: floats of all sizes. 0 or CN_ERR_MEMORY. */
 int cni_conv_direct(const cni_conv *v);
+
+/* Kernels for some shapes only, own as well; each is 0, an error, or CN_REFUSED with the reason.
+ * conv_matrix.c: windows of one pixel, large weights over few pixels. */
+int cni_conv_matrix(const cni_conv *v, const char **refusal);
+/* conv_columns.c: forward, at strides above 1 or over few channels. */
+int cni_conv_columns(const cni_conv *v, const char **refusal);
+/* Its columns of windows [first, end) of all images, (c, kh, kw, pitch), of channels [channel, last), for what _can
+ * takes. */
+bool cni_conv_columns_can(const cni_conv *v);
+void cni_conv_columns_take(const cni_conv *v, float *to, int64_t pitch, int64_t first, int64_t end, int64_t channel,
+                           int64_t last);
+/* conv_winograd.c: 3 x 3 at stride 1. */
+int cni_conv_winograd(const cni_conv *v, const char **refusal);
+/* conv_depth.c: every channel by itself. */
+int cni_conv_depth(const cni_conv *v, const char **refusal);
 
 #endif

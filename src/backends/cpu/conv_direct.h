@@ -41,6 +41,17 @@ static inline int64_t cni_grain(double work, int64_t items, double enough)
   return need < 1 ? 1 : need < (double)items ? (int64_t)need + 1 : items;
 }
 
+/* Asks for rows [first, last) of a plane of t that will be read soon: walks over channels jump too far for the
+ * processor to foresee. */
+static inline void cni_conv_foresee(const cni_conv_tensor *t, const float *plane, int64_t first, int64_t last)
+{
+  if (first < 0) first = 0;
+  if (last > t->shape[2]) last = t->shape[2];
+  const float *end = plane + (last - 1) * t->strides[2] + t->shape[3];
+  if (first < last && t->strides[2] >= 0)
+    for (const float *p = plane + first * t->strides[2]; p < end; p += 16) __builtin_prefetch(p);
+}
+
 const cni_conv_kernels *cni_conv_kernels_of(int dtype);
 /* Taps i and i + period of dim d see the same phase of the image. */
 int64_t cni_conv_period(const cni_conv *v, int d);

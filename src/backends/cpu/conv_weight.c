@@ -16,7 +16,7 @@ enum {
   MOST_PIECES = 8,        /* partial sums */
   PIECES_BYTES = 4 << 20, /* all of them together, unless one alone is larger */
   TILE_BYTES = 256 << 10, /* of grad, that all rows of the weight use while it is in the cache */
-  FEW_CHANNELS = 2,       /* of a group: dot products */
+  FEW_CHANNELS = 4,       /* of a group: dot products */
   ENOUGH_ITEMS = 32,
   GRAIN_WORK = 1 << 19,
   GRAIN_COPY = 1 << 15

@@ -1,9 +1,9 @@
 /* copy.c: every copy of elements on the CPU: same or other type, any strides, broadcasting.
  *
  * Place in the flow: the kernel of copy, clone, contiguous_copy, channels_last and cast, and what other
- * kernels call to bring an operand into a type or layout (cni_cpu_copy). Four ways, fastest first: one flat
- * run; tiles where the two sides run along different dims (transposes); rows of equal or zero stride; rows
- * gathered in blocks. Invariant: a value converts as base/convert.h says on every way. */
+ * kernels call to bring an operand into a type or layout (cni_cpu_copy). Five ways, fastest first: one flat
+ * run; tiles where the two sides run along different dims (transposes); many short rows; rows of equal or zero
+ * stride; rows gathered in blocks. Invariant: a value converts as base/convert.h says on every way. */
 #include <string.h>
 
 #include "base/dtype.h"
@@ -12,6 +12,7 @@
 #include "cpu.h"
 #include "iter.h"
 #include "rows.h"
+#include "stream.h"
 #include "tensor/tensor.h"
 
 enum {
@@ -19,7 +20,9 @@ enum {
   GRAIN = 32768,          /* elements a thread takes at least */
   TILE_BYTES = 16384,     /* of one tile, so that it and its source stay in L1 */
   TILE_SIDE = 64,
-  TILE_LEAST = 4          /* a dim shorter than this is not worth a tile */
+  TILE_LEAST = 4,         /* a dim shorter than this is not worth a tile */
+  SHORT_ROW = 8,          /* elements up to which rows are short */
+  ROWS = 256              /* of them a thread takes at a time */
 };
 
 typedef struct job {
@@ -34,19 +37,44 @@ typedef struct flat {
   const job *j;
   char *dst;
   const char *src;
+  bool streams;
 } flat;
+
+/* The result past the caches: a plain copy at once, a conversion block by block through L1. */
+static void stream_range(const flat *f, char *dst, const char *src, int64_t n)
+{
+  _Alignas(64) char block[BLOCK * 8];
+  int64_t dsize = (int64_t)f->j->dsize, ssize = (int64_t)f->j->ssize;
+  if (f->j->same) {
+    cni_stream_copy(dst, src, (size_t)(n * dsize));
+    cni_stream_end();
+    return;
+  }
+  for (int64_t done = 0, m; done < n; done += m) {
+    char *to = dst + done * dsize;
+    const char *from = src + done * ssize, *ahead = from + BLOCK * ssize;
+    m = n - done < BLOCK ? n - done : BLOCK;
+    if (done == 0 && m == BLOCK) m -= (int64_t)((uintptr_t)to & (CNI_LINE - 1)) / dsize;
+    bool fits = cni_stream_fits(to);
+    size_t more = (size_t)((n - done - m < BLOCK ? n - done - m : BLOCK) * dsize);
+    f->j->cast(fits ? block : to, from, (size_t)m);
+    if (fits) cni_stream(to, block, (size_t)(m * dsize), &ahead, &more, 1);
+  }
+  cni_stream_end();
+}
 
 static void flat_range(int64_t begin, int64_t end, void *payload)
 {
   const flat *f = payload;
   int64_t dsize = (int64_t)f->j->dsize, ssize = (int64_t)f->j->ssize;
-  f->j->cast(f->dst + begin * dsize, f->src + begin * ssize, (size_t)(end - begin));
+  if (f->streams) stream_range(f, f->dst + begin * dsize, f->src + begin * ssize, end - begin);
+  else f->j->cast(f->dst + begin * dsize, f->src + begin * ssize, (size_t)(end - begin));
 }
 
 static bool run_flat(const job *j, const cn_desc *dst, const cn_desc *src)
 {
   if (!cni_same_layout(dst, src) || !cni_is_dense(dst->ndim, dst->shape, dst->strides)) return false;
-  flat f = {j, dst->data, src->data};
+  flat f = {j, dst->data, src->data, cni_stream_pays(dst->numel * (int64_t)(j->dsize + j->ssize))};
   cni_parallel_for(dst->numel, GRAIN, flat_range, &f);
   return true;
 }
@@ -82,6 +110,56 @@ static void copy_row(char *const *ptr, const int64_t *stride, int64_t n, void *p
   }
 }
 
+/* ---- short rows: two dims in one loop ---- */
+
+typedef struct short_walk {
+  const cni_iter *it;
+  size_t elem;
+  int64_t per; /* blocks of ROWS rows in the last dim but one */
+} short_walk;
+
+#define SHORT_LOOP(size) \
+  case size: \
+    for (int64_t r = 0; r < rows; r++) \
+      for (int64_t k = 0; k < n; k++) memcpy(dst + r * drow + k * dcol, src + r * srow + k * scol, size); \
+    break
+
+static void short_range(int64_t begin, int64_t end, void *payload)
+{
+  const short_walk *s = payload;
+  const cni_iter *it = s->it;
+  int col = it->ndim - 1, row = col - 1;
+  int64_t n = it->shape[col], drow = it->stride[0][row], dcol = it->stride[0][col];
+  int64_t srow = it->stride[1][row], scol = it->stride[1][col];
+  for (int64_t at = begin; at < end; at++) {
+    int64_t first = at % s->per * ROWS, rest = at / s->per;
+    int64_t rows = it->shape[row] - first < ROWS ? it->shape[row] - first : ROWS;
+    char *dst = it->base[0] + first * drow;
+    const char *src = it->base[1] + first * srow;
+    for (int i = row - 1; i >= 0; rest /= it->shape[i--]) {
+      dst += rest % it->shape[i] * it->stride[0][i];
+      src += rest % it->shape[i] * it->stride[1][i];
+    }
+    switch (s->elem) {
+      SHORT_LOOP(1);
+      SHORT_LOOP(2);
+      SHORT_LOOP(4);
+      SHORT_LOOP(8);
+    default: break;
+    }
+  }
+}
+
+static bool run_short(const job *j, const cni_iter *it)
+{
+  int last = it->ndim - 1;
+  if (!j->same || last < 1 || it->shape[last] > SHORT_ROW || it->shape[last - 1] < SHORT_ROW) return false;
+  short_walk s = {it, j->dsize, (it->shape[last - 1] + ROWS - 1) / ROWS};
+  int64_t units = it->numel / (it->shape[last] * it->shape[last - 1]) * s.per;
+  cni_parallel_for(units, GRAIN / (ROWS * it->shape[last]) + 1, short_range, &s);
+  return true;
+}
+
 /* ---- tiles ---- */
 
 /* The walk seen as matrices: dst runs along columns (its last dim), src along rows (dim `row`). */
@@ -91,11 +169,17 @@ typedef struct tiling {
   int row, col;
   int64_t nrow, ncol;       /* most elements of a tile along each */
   int64_t row_tiles, col_tiles;
+  bool streams; /* dst past the caches */
 } tiling;
 
 /* turned[r][c] = packed[c][r] for r < nr, c < nc, both packed. Blocks of N x N elements, 16 bytes a side, are
  * turned by interleaving row i with row i + N / 2, log2 N times; the edges one by one. */
 #define ITEMS(...) __VA_ARGS__
+#if defined(__clang__)
+#define WHOLE _Pragma("clang loop unroll(full)")
+#else
+#define WHOLE _Pragma("GCC unroll 16") /* or the vectors would live in memory */
+#endif
 #define TURN(name, T, N, STAGES, LOW, HIGH)                                                        \
   static void name(T *turned, const T *packed, int64_t nr, int64_t nc)                             \
   {                                                                                                \
@@ -104,15 +188,15 @@ typedef struct tiling {
     for (int64_t c = 0; c < whole_c; c += N)                                                       \
       for (int64_t r = 0; r < whole_r; r += N) {                                                   \
         vector x[N], y[N];                                                                         \
-        for (int k = 0; k < N; k++) memcpy(&x[k], packed + (c + k) * nr + r, 16);                  \
-        for (int stage = 0; stage < STAGES; stage++) {                                             \
-          for (int k = 0; k < N / 2; k++) {                                                        \
+        WHOLE for (int k = 0; k < N; k++) memcpy(&x[k], packed + (c + k) * nr + r, 16);            \
+        WHOLE for (int stage = 0; stage < STAGES; stage++) {                                       \
+          WHOLE for (int k = 0; k < N / 2; k++) {                                                  \
             y[2 * k] = __builtin_shufflevector(x[k], x[k + N / 2], ITEMS LOW);                     \
             y[2 * k + 1] = __builtin_shufflevector(x[k], x[k + N / 2], ITEMS HIGH);                \
           }                                                                                        \
-          memcpy(x, y, sizeof x);                                                                  \
+          WHOLE for (int k = 0; k < N; k++) x[k] = y[k];                                           \
         }                                                                                          \
-        for (int k = 0; k < N; k++) memcpy(turned + (r + k) * nc + c, &x[k], 16);                  \
+        WHOLE for (int k = 0; k < N; k++) memcpy(turned + (r + k) * nc + c, &x[k], 16);            \
       }                                                                                            \
     for (int64_t c = 0; c < nc; c++)                                                               \
       for (int64_t r = c < whole_c ? whole_r : 0; r < nr; r++) turned[r * nc + c] = packed[c * nr + r]; \
@@ -134,9 +218,17 @@ static void turn(void *turned, const void *packed, size_t size, int64_t nr, int6
   }
 }
 
+/* Asks for what the next tile reads: its runs lie far apart, where the hardware does not look ahead. */
+static void fetch_tile(const char *src, int64_t sstep, int64_t bytes, int64_t nc)
+{
+  for (int64_t c = 0; c < nc; c++)
+    for (int64_t k = 0; k < bytes; k += CNI_LINE) __builtin_prefetch(src + c * sstep + k);
+}
+
 /* One tile of nr x nc elements: gather and convert src's runs, turn them, write dst's runs. Packing first
- * keeps the turning in L1 when rows lie a power of two apart and fall into the same cache lines. */
-static void copy_tile(const tiling *t, char *dst, const char *src, int64_t nr, int64_t nc)
+ * keeps the turning in L1 when rows lie a power of two apart and fall into the same cache lines. next: columns of
+ * the tile that follows below, at most nc. */
+static void copy_tile(const tiling *t, char *dst, const char *src, int64_t nr, int64_t nc, int64_t next)
 {
   _Alignas(64) char packed[TILE_BYTES], turned[TILE_BYTES];
   const job *j = t->j;
@@ -145,8 +237,11 @@ static void copy_tile(const tiling *t, char *dst, const char *src, int64_t nr, i
   if (sstep == nr * ssize) j->cast(packed, src, (size_t)(nr * nc));
   else
     for (int64_t c = 0; c < nc; c++) j->cast(packed + c * nr * dsize, src + c * sstep, (size_t)nr);
+  if (sstep != nr * ssize) fetch_tile(src + nc * sstep, sstep, nr * ssize, next);
   turn(turned, packed, j->dsize, nr, nc);
   if (dstep == nc * dsize) memcpy(dst, turned, (size_t)(nr * nc * dsize));
+  else if (t->streams)
+    for (int64_t r = 0; r < nr; r++) cni_stream_copy(dst + r * dstep, turned + r * nc * dsize, (size_t)(nc * dsize));
   else
     for (int64_t r = 0; r < nr; r++) memcpy(dst + r * dstep, turned + r * nc * dsize, (size_t)(nc * dsize));
 }
@@ -159,7 +254,7 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
   for (int64_t at = begin; at < end; at++) {
     int64_t c = at % t->col_tiles * t->ncol, r = at / t->col_tiles % t->row_tiles * t->nrow;
     int64_t rest = at / t->col_tiles / t->row_tiles;
-    int64_t nr = it->shape[t->row] - r, nc = it->shape[t->col] - c;
+    int64_t nr = it->shape[t->row] - r, nc = it->shape[t->col] - c, next;
     char *dst = it->base[0] + r * it->stride[0][t->row] + c * it->stride[0][t->col];
     const char *src = it->base[1] + r * it->stride[1][t->row] + c * it->stride[1][t->col];
     for (int i = it->ndim - 1; i >= 0; i--) {
@@ -169,8 +264,10 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
       dst += k * it->stride[0][i];
       src += k * it->stride[1][i];
     }
-    copy_tile(t, dst, src, nr < t->nrow ? nr : t->nrow, nc < t->ncol ? nc : t->ncol);
+    next = nc - t->ncol < t->ncol ? nc - t->ncol : t->ncol;
+    copy_tile(t, dst, src, nr < t->nrow ? nr : t->nrow, nc < t->ncol ? nc : t->ncol, next);
   }
+  if (t->streams) cni_stream_end();
 }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -191,6 +288,7 @@ static bool run_tiles(const job *j, const cni_iter *it)
   if (t.nrow < side) t.ncol = least(room / t.nrow, it->shape[col]);
   t.row_tiles = (it->shape[row] + t.nrow - 1) / t.nrow;
   t.col_tiles = (it->shape[col] + t.ncol - 1) / t.ncol;
+  t.streams = t.ncol * (int64_t)j->dsize >= 2 * CNI_LINE && cni_stream_pays(it->numel * (int64_t)(j->dsize + j->ssize));
   int64_t tiles = it->numel / (it->shape[row] * it->shape[col]) * t.row_tiles * t.col_tiles;
   cni_parallel_for(tiles, GRAIN / (t.nrow * t.ncol) + 1, tile_range, &t);
   return true;
@@ -210,7 +308,7 @@ void cni_cpu_copy(const cn_desc *dst, const cn_desc *src)
   cni_iter_add(&it, dst);
   cni_iter_add(&it, src);
   cni_iter_finish(&it);
-  if (!run_tiles(&j, &it)) cni_iter_run(&it, GRAIN, copy_row, &j);
+  if (!run_tiles(&j, &it) && !run_short(&j, &it)) cni_iter_run(&it, GRAIN, copy_row, &j);
 }
 
 cn_desc cni_cpu_packed(const cn_desc *d, int dtype, void *data)

@@ -43,6 +43,7 @@ static const cn_kernel *const kernel_tables[] = {
     cni_cpu_distance_kernels,
     cni_cpu_fft_kernels,
     cni_cpu_attention_kernels,
+    cni_cpu_recurrent_kernels,
     cni_cpu_join_kernels,
     cni_cpu_index_kernels,
     cni_cpu_scatter_kernels,

@@ -35,6 +35,7 @@ extern const cn_kernel cni_cpu_linalg_exp_kernels[];
 extern const cn_kernel cni_cpu_distance_kernels[];
 extern const cn_kernel cni_cpu_fft_kernels[];
 extern const cn_kernel cni_cpu_attention_kernels[];
+extern const cn_kernel cni_cpu_recurrent_kernels[];
 extern const cn_kernel cni_cpu_join_kernels[];
 extern const cn_kernel cni_cpu_index_kernels[];
 extern const cn_kernel cni_cpu_scatter_kernels[];

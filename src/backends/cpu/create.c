@@ -167,8 +167,16 @@ static int arange_kernel(cn_call *c)
   return CN_OK;
 }
 
+static double as_stored(double x, int dtype)
+{
+  char stored[8];
+  cni_cast_find(CN_F64, dtype)(stored, &x, 1);
+  cni_cast_find(dtype, CN_F64)(&x, stored, 1);
+  return x;
+}
+
 /* linspace(start, end, steps): the first half counts from start, the second from end, so that both ends are
- * exact and the result is symmetric. Integer types round both ends first. */
+ * exact and the result is symmetric. Both ends are rounded to the type first. */
 static int linspace_kernel(cn_call *c)
 {
   const cn_desc *d = cn_desc_of(c->out[0]);
@@ -176,6 +184,10 @@ static int linspace_kernel(cn_call *c)
   if (!cni_dtype_is_float(d->dtype)) {
     r.start = (double)as_int(&c->args[0]);
     r.end = (double)as_int(&c->args[1]);
+  }
+  if (cni_dtype_is_float(d->dtype)) {
+    r.start = as_stored(r.start, d->dtype);
+    r.end = as_stored(r.end, d->dtype);
   }
   if (d->numel > 1) r.step = (r.end - r.start) / (double)r.last;
   r.half = d->numel == 1 ? 1 : d->numel / 2;

@@ -1,4 +1,4 @@
-/* draw.c: the CPU kernel of multinomial: choices with given weights.
+/* draw.c: the CPU kernels of multinomial, choices with given weights, and poisson, counts of events.
  *
  * Place in the flow: the draw family of ops/draw.c. A row of weights becomes a tree of sums, a draw walks down it;
  * without replacement the leaf it ends at becomes zero. Invariant: sample i of the result uses draw i of the call, so
@@ -92,4 +92,66 @@ static int multinomial_kernel(cn_call *c)
   return cn_err();
 }
 
-const cn_kernel cni_cpu_draw_kernels[] = {{"multinomial", "sum tree", multinomial_kernel}, {NULL, NULL, NULL}};
+/* ---- poisson(input) ---- */
+
+/* Beyond this the steps of the search would take long, and the normal distribution is as good as the type. */
+static const double normal_from = 1e8;
+
+/* The count that share u of all chance falls to, when chances are laid side by side from the likeliest outwards. */
+static double count_at(double rate, double u)
+{
+  if (!(rate > 0)) return rate; /* 0, or not a number */
+  double up = floor(rate), down = up;
+  double p_up = exp(up * log(rate) - rate - lgamma(up + 1)), p_down = p_up;
+  for (u -= p_up; u >= 0;) {
+    double before = u;
+    p_up *= rate / ++up;
+    if ((u -= p_up) < 0) return up;
+    if (down > 0) {
+      p_down *= down-- / rate;
+      if ((u -= p_down) < 0) return down;
+    }
+    if (u == before) break; /* what is left is rounding */
+  }
+  return floor(rate);
+}
+
+/* Where element i, counted in row-major order, lies. */
+static int64_t place_of(const cn_desc *d, int64_t i)
+{
+  int64_t at = 0;
+  for (int k = d->ndim - 1; k >= 0; i /= d->shape[k--]) at += i % d->shape[k] * d->strides[k];
+  return at;
+}
+
+static void count_events(int64_t begin, int64_t end, void *payload)
+{
+  const cn_call *c = payload;
+  const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]);
+  for (int64_t i = begin; i < end; i++) {
+    double rate = cni_load_f64(x->data, place_of(x, i), x->dtype), u, z, count;
+    if (rate < 0) {
+      cn_call_fail(c, CN_ERR_VALUE, "an expected number is negative");
+      return;
+    }
+    if (rate < normal_from) {
+      cni_random_unit_f64(&u, i, 1, c->seed, c->offset);
+      count = count_at(rate, u);
+    } else {
+      cni_random_normal_f64(&z, i, 1, c->seed, c->offset);
+      count = floor(rate + sqrt(rate) * z + 0.5);
+    }
+    cni_store_f64(y->data, place_of(y, i), y->dtype, count);
+  }
+}
+
+static int poisson_kernel(cn_call *c)
+{
+  int64_t n = cn_desc_of(c->out[0])->numel;
+  if (n) cni_parallel_for(n, 256, count_events, c);
+  return cn_err();
+}
+
+const cn_kernel cni_cpu_draw_kernels[] = {{"multinomial", "sum tree", multinomial_kernel},
+                                          {"poisson", "search", poisson_kernel},
+                                          {NULL, NULL, NULL}};

@@ -2,7 +2,7 @@
  *
  * Flow: normalise (C row-major) -> a library, if CAIRN_BLAS asks for one -> row or dot kernel for vectors,
  * direct kernel where both operands can be read in place, else the blocked one: for each block of k, pack
- * B (and A where its strides are unkind to the cache), then tiles of C in parallel.
+ * B (and A where it lies the other way round), then tiles of C in parallel.
  * Invariant: work is cut into pieces of C only, and an element of C is computed by the same chain of
  * operations whichever piece it falls into. */
 #include "gemm.h"
@@ -178,14 +178,14 @@ static bool run_flat(const cni_gemm *g, const cni_gemm_kernels *ker)
 
 typedef enum a_form {
   A_IN_PLACE,
-  A_ROWS,  /* rows copied to a kinder distance */
-  A_PANELS /* k-major panels of mr rows */
+  A_ROWS,  /* rows of a panel copied to a kinder distance when their turn comes */
+  A_PANELS /* packed: k-major panels of mr rows */
 } a_form;
 
 typedef struct block_job {
   const cni_gemm *g;
   const cni_gemm_kernels *ker;
-  char *a, *b;            /* packed: row panels (mr, depth), column panels (depth, nr), one after the other */
+  char *a, *b;            /* packed: row panels (depth, mr), column panels (depth, nr), one after the other */
   int64_t first_k, depth; /* this block of k */
   int64_t mr;             /* rows of a panel: the kernels' or a little less, so that all are about equal */
   int64_t row_panels, col_panels;
@@ -193,26 +193,14 @@ typedef struct block_job {
   a_form form;
 } block_job;
 
-/* Whether the lines of mr rows meet in a few sets of the first-level cache (64 sets of 64 bytes), as they
- * do when rows are a multiple of a page apart. */
-static bool rows_collide(int64_t step_bytes, int mr)
-{
-  enum { SETS = 64, LINE = 64, TOLERATED = 4 };
-  int used[SETS] = {0};
-  for (int i = 0; i < mr; i++) {
-    uint64_t at = (uint64_t)(step_bytes * i) / LINE % SETS;
-    if (++used[at] > TOLERATED) return true;
-  }
-  return false;
-}
-
-static void copy_rows(const block_job *job, int64_t begin, int64_t end)
+/* Rows [i, i + rows) of A, this block of k, to `to`. */
+static void copy_rows(const block_job *job, char *to, int64_t i, int rows)
 {
   const cni_gemm *g = job->g;
   const int64_t size = (int64_t)job->ker->size;
-  const char *from = (const char *)g->a + job->first_k * size;
-  for (int64_t i = begin * job->mr; i < least(end * job->mr, g->m); i++)
-    memcpy(job->a + i * job->a_pitch * size, from + i * g->a_row * size, (size_t)(job->depth * size));
+  const char *from = (const char *)g->a + (i * g->a_row + job->first_k) * size;
+  for (int r = 0; r < rows; r++, to += job->a_pitch * size, from += g->a_row * size)
+    memcpy(to, from, (size_t)(job->depth * size));
 }
 
 /* What one operand is packed from and to. A panel is up to `width` rows of A or columns of B. */
@@ -238,7 +226,7 @@ static void pack_panels(const block_job *job, const pack_source *s, int64_t begi
     }
 }
 
-/* Items: column panels of B, then row panels of A. */
+/* Items: column panels of B, then row panels of A if it is packed. */
 static void pack_range(int64_t begin, int64_t end, void *payload)
 {
   const block_job *job = payload;
@@ -256,10 +244,6 @@ static void pack_range(int64_t begin, int64_t end, void *payload)
     begin = split;
   }
   if (begin >= end) return;
-  if (job->form == A_ROWS) {
-    copy_rows(job, begin - split, end - split);
-    return;
-  }
   pack_source a = {.from = (const char *)g->a + job->first_k * g->a_col * size,
                    .to = job->a,
                    .i_step = g->a_row,
@@ -276,9 +260,12 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
   const block_job *job = payload;
   const cni_gemm *g = job->g;
   const int64_t size = (int64_t)job->ker->size, mr = job->mr, nc = job->ker->nc;
+  size_t bytes = job->form == A_ROWS ? (size_t)(mr * job->a_pitch * size) : 0;
+  char *rows = bytes ? cni_alloc(bytes) : NULL;
+  if (bytes && !rows) return; /* the error is set, and reaches the caller */
   for (int64_t p = begin; p < end; p++) {
     int64_t j = p / job->row_panels * nc, i = p % job->row_panels * mr;
-    cni_gemm_run r = {.a = job->a + i * job->a_pitch * size,
+    cni_gemm_run r = {.a = job->form == A_PANELS ? job->a + i * job->a_pitch * size : NULL,
                       .a_row = job->a_pitch,
                       .a_col = 1,
                       .b = job->b + j * job->depth * size,
@@ -296,12 +283,16 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
     } else if (job->form == A_IN_PLACE) {
       r.a = (const char *)g->a + (job->first_k + i * g->a_row) * size;
       r.a_row = g->a_row;
+    } else {
+      copy_rows(job, rows, i, r.rows);
+      r.a = rows;
     }
     job->ker->run(&r);
   }
+  cni_free(rows, bytes);
 }
 
-/* Sizes the panels and allocates them. A row copy is an odd number of cache lines long, so that rows never
+/* Sizes the panels and allocates them. A copy of a row is an odd number of cache lines long, so that rows never
  * collide. CN_ERR_MEMORY with the error set on failure; *bytes goes to cni_free with job->b. */
 static int prepare(block_job *job, int64_t depth, size_t *bytes)
 {
@@ -312,12 +303,12 @@ static int prepare(block_job *job, int64_t depth, size_t *bytes)
   job->mr = parts(g->m, job->row_panels);
   job->col_panels = parts(g->n, ker->nr);
   job->form = g->a_col != 1                                          ? A_PANELS
-              : rows_collide(g->a_row * (int64_t)ker->size, ker->mr) ? A_ROWS
+              : cni_rows_collide(g->a_row * (int64_t)ker->size, ker->mr) ? A_ROWS
                                                                      : A_IN_PLACE;
   job->a_pitch = job->form == A_ROWS ? (parts(depth, line) | 1) * line : depth;
   size_t a_size = 0, b_size;
   if (cni_mul_overflows((size_t)(job->col_panels * ker->nr), (size_t)depth * ker->size, &b_size) ||
-      (job->form != A_IN_PLACE &&
+      (job->form == A_PANELS &&
        cni_mul_overflows((size_t)(job->row_panels * job->mr), (size_t)job->a_pitch * ker->size, &a_size)) ||
       __builtin_add_overflow(a_size, b_size, bytes))
     return cn_err_set(CN_ERR_MEMORY, "matrix product: operands are too large");
@@ -335,22 +326,30 @@ static int run_blocked(const cni_gemm *g, const cni_gemm_kernels *ker)
   size_t bytes = 0;
   int status = prepare(&job, depth, &bytes);
   if (status) return status;
-  int64_t pack_items = job.col_panels + (job.form == A_IN_PLACE ? 0 : job.row_panels);
+  int64_t pack_items = job.col_panels + (job.form == A_PANELS ? job.row_panels : 0);
   int64_t tile_items = parts(g->n, ker->nc) * job.row_panels;
   for (int64_t k = 0; k < g->k; k += depth) {
     job.first_k = k;
     job.depth = least(depth, g->k - k);
     if (job.form == A_PANELS) job.a_pitch = job.depth;
-    double packed = (double)job.depth * (double)(g->n + (job.form == A_IN_PLACE ? 0 : g->m));
+    double packed = (double)job.depth * (double)(g->n + (job.form == A_PANELS ? g->m : 0));
     double work = (double)g->m * (double)g->n * (double)job.depth;
     in_parallel(pack_items, packed, GRAIN_PACK, pack_range, &job);
     in_parallel(tile_items, work, GRAIN_WORK, tile_range, &job);
   }
   cni_free(job.b, bytes);
-  return CN_OK;
+  return cn_err();
 }
 
 /* ---- picking ---- */
+
+/* Whether B is large, used by few rows, and lies with k contiguous: then it had better pass by once, as A. */
+static bool better_flipped(const cni_gemm *g, const cni_gemm_kernels *ker)
+{
+  return g->b_row == 1 && g->b_col != 1 && g->m > 2 * ker->mr && g->m <= 8 * ker->nr / 2 && g->n >= 4 * g->m &&
+         g->k >= 128;
+}
+
 
 /* Whether the direct kernel is the best: everything small; operands that are used too few times to be
  * worth packing; or both kind to the caches in place. */
@@ -361,8 +360,8 @@ static bool fits_direct(const cni_gemm *g, const cni_gemm_kernels *ker, double w
   bool few_rows = g->m <= 16 * ker->mr, few_cols = g->n <= 2 * ker->nr;
   bool a_small = (double)g->m * (double)g->k * (double)size <= A_BYTES;
   bool a_kind = g->a_col == 1
-                    ? !rows_collide(g->a_row * size, ker->mr)
-                    : g->a_row == 1 && (a_small || (few_cols && !rows_collide(g->a_col * size, 16)));
+                    ? !cni_rows_collide(g->a_row * size, ker->mr)
+                    : g->a_row == 1 && (a_small || (few_cols && !cni_rows_collide(g->a_col * size, 16)));
   bool b_kind =
       g->b_col == 1 && (few_rows || (double)g->k * (double)g->n * (double)size <= B_BYTES * ker->mr);
   return a_kind && (b_kind || few_cols);
@@ -387,6 +386,7 @@ static int product(const cni_gemm *given, bool f64)
   if (run_flat(&g, ker)) return CN_OK;
   cni_gemm flipped = transposed(&g);
   if (run_flat(&flipped, ker)) return CN_OK;
+  if (better_flipped(&g, ker)) return run_blocked(&flipped, ker);
   if (!fits_direct(&g, ker, work)) return run_blocked(&g, ker);
   run_direct(&g, ker);
   return CN_OK;

@@ -72,6 +72,27 @@ enum { DIRECT_DEPTH = 256 }; /* of a packed panel on the stack: at most 32 KiB *
 #endif
 #include "gemm_kernel.inc"
 
+#if CNI_ISA_LEVEL == 2
+/* ---- pairs of bf16 along k, summed in f32; for machines that have the instruction besides this level ---- */
+static inline __attribute__((always_inline)) __m512 add_pairs(__m512 x, __m512 y, __m512 sum)
+{
+  __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(y));
+  return sum;
+}
+#define T float
+#define NAME(name) name##_pairs
+#define LANES (VECTOR_BYTES / 4)
+#define LOW_HALVES LOW_16
+#define HIGH_HALVES HIGH_16
+#define FMA(x, y, z) _mm512_fmadd_ps(x, y, z)
+#define BROADCAST(x) _mm512_set1_ps(x)
+#define MASK(n) ((__mmask16)((1u << (n)) - 1u))
+#define LOAD_PART(p, n) _mm512_maskz_loadu_ps(MASK(n), p)
+#define STORE_PART(p, v, n) _mm512_mask_storeu_ps(p, MASK(n), v)
+#define STEP(x, y, z) add_pairs(x, y, z)
+#include "gemm_kernel.inc"
+#endif
+
 /* ---- f64 ---- */
 #define T double
 #define NAME(name) name##_f64
@@ -112,3 +133,8 @@ enum { DIRECT_DEPTH = 256 }; /* of a packed panel on the stack: at most 32 KiB *
 
 const cni_gemm_kernels CNI_ISA_NAME(cni_gemm_kernels)[2] = {KERNELS(f32, 4, BLOCK_F32),
                                                             KERNELS(f64, 8, BLOCK_F64)};
+
+#if CNI_ISA_LEVEL == 2
+const cni_gemm_kernels cni_gemm_pairs_avx512 = {4,          MR,        2 * VECTOR_BYTES / 4, BLOCK_F32, pack_pairs,
+                                                run_pairs, NULL, NULL, NULL};
+#endif

@@ -40,11 +40,26 @@ typedef struct cni_gemm_kernels {
   void (*dots)(const cni_gemm *g, int64_t begin, int64_t end);
 } cni_gemm_kernels;
 
+/* Whether the lines of mr rows meet in a few sets of the first-level cache (64 sets of 64 bytes), as they
+ * do when rows are a multiple of a page apart. */
+static inline bool cni_rows_collide(int64_t step_bytes, int mr)
+{
+  enum { SETS = 64, LINE = 64, TOLERATED = 4 };
+  int used[SETS] = {0};
+  for (int i = 0; i < mr; i++) {
+    uint64_t at = (uint64_t)(step_bytes * i) / LINE % SETS;
+    if (++used[at] > TOLERATED) return true;
+  }
+  return false;
+}
+
 /* [0] f32, [1] f64. */
 extern const cni_gemm_kernels cni_gemm_kernels_base[2];
 #if defined(__x86_64__)
 extern const cni_gemm_kernels cni_gemm_kernels_avx2[2];
 extern const cni_gemm_kernels cni_gemm_kernels_avx512[2];
+/* An element is two bf16 that follow each other in k; C is f32. pack and run alone. */
+extern const cni_gemm_kernels cni_gemm_pairs_avx512;
 #endif
 
 #endif

@@ -11,9 +11,10 @@
 #include "cpu.h"
 #include "iter.h"
 #include "rows.h"
+#include "stream.h"
 #include "tensor/tensor.h"
 
-enum { GRAIN = 16384 };
+enum { GRAIN = 16384, AHEAD = 4 /* rows fetched before they are copied */, FETCHED = 128 /* bytes of each */ };
 
 /* ---- index numbers ---- */
 
@@ -153,6 +154,55 @@ static int read_all(const reading *r, const cn_desc *y, int64_t *numbers, const 
   return cn_err();
 }
 
+/* Whole rows: packed numbers and result, rows of the input dense. */
+typedef struct rowwise {
+  const reading *r;
+  const int64_t *numbers;
+  char *out;
+  const char *in;
+  int64_t bytes; /* of a row */
+  bool streams;  /* past the caches */
+} rowwise;
+
+static void fetch_row(const rowwise *w, int64_t number)
+{
+  if ((uint64_t)number >= (uint64_t)w->r->size) return;
+  int64_t most = w->bytes < FETCHED ? w->bytes : FETCHED;
+  for (int64_t k = 0; k < most; k += CNI_LINE) __builtin_prefetch(w->in + number * w->r->step + k);
+}
+
+static void copy_rows(int64_t begin, int64_t end, void *payload)
+{
+  const rowwise *w = payload;
+  for (int64_t i = begin; i < end; i++) {
+    int64_t number = w->numbers[i];
+    if ((uint64_t)number >= (uint64_t)w->r->size) {
+      index_error(w->r->c, number, w->r->size, w->r->dim);
+      return;
+    }
+    if (i + AHEAD < end) fetch_row(w, w->numbers[i + AHEAD]);
+    char *to = w->out + i * w->bytes;
+    const char *from = w->in + number * w->r->step;
+    if (w->streams) cni_stream_copy(to, from, (size_t)w->bytes);
+    else memcpy(to, from, (size_t)w->bytes);
+  }
+  if (w->streams) cni_stream_end();
+}
+
+/* Takes the call where rows of x, indexed along dim 0, are dense and numbers and y packed. */
+static bool read_rows(const reading *r, const cn_desc *y, const cni_numbers *n, const cn_desc *x)
+{
+  int64_t row = x->ndim && x->shape[0] ? x->numel / x->shape[0] : 0;
+  if (row * (int64_t)r->elem < CNI_LINE || !n->d.numel) return false;
+  if (!cni_is_contiguous(x->ndim - 1, x->shape + 1, x->strides + 1)) return false;
+  if (!cni_is_contiguous(y->ndim, y->shape, y->strides)) return false;
+  if (!cni_is_contiguous(n->d.ndim, n->d.shape, n->d.strides)) return false;
+  int64_t bytes = row * (int64_t)r->elem;
+  rowwise w = {r, n->d.data, y->data, x->data, bytes, cni_stream_pays(2 * y->numel * (int64_t)r->elem)};
+  cni_parallel_for(n->d.numel, GRAIN / row + 1, copy_rows, &w);
+  return true;
+}
+
 static reading reading_along(const cn_call *c, const cn_desc *x, int dim)
 {
   reading r = {.c = c, .dim = dim, .elem = cni_dtype_size(x->dtype), .size = x->ndim ? x->shape[dim] : 1};
@@ -188,7 +238,8 @@ static int index_select_kernel(cn_call *c)
   int status = cni_numbers_open(&n, cn_desc_of(c->in[1]), false);
   for (int i = 0; i < x->ndim; i++) xstrides[i] = i == dim ? 0 : x->strides[i];
   if (n.d.ndim) istrides[dim] = n.d.strides[0];
-  if (!status) status = read_all(&r, y, n.d.data, istrides, x, xstrides);
+  if (!status && dim == 0 && read_rows(&r, y, &n, x)) status = cn_err();
+  else if (!status) status = read_all(&r, y, n.d.data, istrides, x, xstrides);
   cni_numbers_close(&n);
   return status;
 }
@@ -204,7 +255,8 @@ static int embedding_kernel(cn_call *c)
   int status = cni_numbers_open(&n, cn_desc_of(c->in[0]), false);
   memcpy(istrides, n.d.strides, (size_t)n.d.ndim * sizeof *istrides);
   xstrides[n.d.ndim] = x->strides[1];
-  if (!status) status = read_all(&r, y, n.d.data, istrides, x, xstrides);
+  if (!status && read_rows(&r, y, &n, x)) status = cn_err();
+  else if (!status) status = read_all(&r, y, n.d.data, istrides, x, xstrides);
   cni_numbers_close(&n);
   return status;
 }

@@ -9,9 +9,15 @@
 #include "cast.h"
 #include "cpu.h"
 #include "rows.h"
+#include "stream.h"
 #include "tensor/tensor.h"
 
-enum { GRAIN = 32768 };
+enum {
+  GRAIN = 32768,
+  PIECE_GRAIN = 131072, /* bytes of one piece that a thread takes */
+  FEW_ROWS = 16,        /* too few to share among threads */
+  STREAM_LEAST = 1024   /* bytes of a piece that is worth it */
+};
 
 /* ---- cat(tensors, dim) ---- */
 
@@ -20,6 +26,7 @@ typedef struct joining {
   const cn_call *c;
   int64_t row, inner; /* bytes of a row of the result; of one index of dim */
   int dim;
+  bool streams; /* past the caches */
 } joining;
 
 static void join_rows(int64_t begin, int64_t end, void *payload)
@@ -31,10 +38,44 @@ static void join_rows(int64_t begin, int64_t end, void *payload)
     const cn_desc *x = cn_desc_of(j->c->in[i]);
     if (x->numel == 0) continue;
     int64_t piece = x->shape[j->dim] * j->inner;
-    for (int64_t r = begin; r < end; r++)
-      memcpy(out + r * j->row + at, (const char *)x->data + r * piece, (size_t)piece);
+    for (int64_t r = begin; r < end; r++) {
+      char *to = out + r * j->row + at;
+      const char *from = (const char *)x->data + r * piece;
+      if (j->streams && piece >= STREAM_LEAST) cni_stream_copy(to, from, (size_t)piece);
+      else memcpy(to, from, (size_t)piece);
+    }
     at += piece;
   }
+  if (j->streams) cni_stream_end();
+}
+
+/* One long piece by all threads. */
+typedef struct piece_copy {
+  char *to;
+  const char *from;
+  bool streams;
+} piece_copy;
+
+static void copy_bytes(int64_t begin, int64_t end, void *payload)
+{
+  const piece_copy *p = payload;
+  if (p->streams) cni_stream_copy(p->to + begin, p->from + begin, (size_t)(end - begin));
+  else memcpy(p->to + begin, p->from + begin, (size_t)(end - begin));
+  if (p->streams) cni_stream_end();
+}
+
+static void join_pieces(const joining *j, int64_t rows)
+{
+  char *to = cn_desc_of(j->c->out[0])->data;
+  for (int64_t r = 0; r < rows; r++)
+    for (int i = 0; i < j->c->nin; i++) {
+      const cn_desc *x = cn_desc_of(j->c->in[i]);
+      if (x->numel == 0) continue;
+      int64_t bytes = x->shape[j->dim] * j->inner;
+      piece_copy p = {to, (const char *)x->data + r * bytes, j->streams};
+      cni_parallel_for(bytes, PIECE_GRAIN, copy_bytes, &p);
+      to += bytes;
+    }
 }
 
 static bool all_packed(const cn_call *c, const cn_desc *y)
@@ -56,8 +97,9 @@ static int cat_kernel(cn_call *c)
   if (all_packed(c, y)) {
     for (int i = 0; i < dim; i++) rows *= y->shape[i];
     for (int i = dim + 1; i < y->ndim; i++) inner *= y->shape[i];
-    joining j = {c, y->shape[dim] * inner, inner, dim};
-    cni_parallel_for(rows, GRAIN / j.row + 1, join_rows, &j);
+    joining j = {c, y->shape[dim] * inner, inner, dim, cni_stream_pays(2 * y->numel * elem)};
+    if (rows < FEW_ROWS && j.row > PIECE_GRAIN) join_pieces(&j, rows);
+    else cni_parallel_for(rows, GRAIN / j.row + 1, join_rows, &j);
     return CN_OK;
   }
   for (int i = 0; i < c->nin; i++) {

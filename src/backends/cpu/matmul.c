@@ -1,8 +1,8 @@
 /* matmul.c: kernels of the matrix products: mm, bmm, addmm, baddbmm and linear are one thing here, a batch of
  * C = alpha * A B + beta * I with I broadcast (a bias, say) or absent.
  *
- * Flow: a kernel describes its call as a `product`; floats go to the gemm seam as they are, 16-bit floats in
- * converted blocks, integers through plain loops. Invariant: work is cut into pieces of C that depend on the
+ * Flow: a kernel describes its call as a `product`; floats go to the gemm seam as they are, 16-bit floats to
+ * matmul_half.c, integers through plain loops. Invariant: work is cut into pieces of C that depend on the
  * shapes alone, so no result depends on the number of threads. */
 #include <math.h>
 #include <string.h>
@@ -19,35 +19,17 @@
 #include "ops/infer.h"
 #include "tensor/tensor.h"
 
-/* A batch of matrices; strides in elements. */
-typedef struct matrix {
-  char *data;
-  int64_t row, col, step;
-} matrix;
-
-typedef struct product {
-  int dtype;
-  int64_t size; /* bytes of an element */
-  int64_t batch, m, n, k;
-  matrix a, b, c; /* (batch, m, k), (batch, k, n), (batch, m, n) */
-  matrix init;    /* (batch, m, n); data NULL: nothing is added */
-  double alpha, beta;
-} product;
+typedef cni_matrix matrix;
+typedef cni_product product;
 
 enum {
   GRAIN_COPY = 1 << 16, /* elements worth waking a thread for */
-  GRAIN_WORK = 1 << 18, /* multiply-adds of 16-bit floats or integers */
-  BLOCK = 256,          /* rows, columns and depth of a converted block */
-  FEW_ROWS = 16,        /* of A: up to here reading B is what costs */
-  DOTS = 4              /* columns of B at a time then */
+  GRAIN_WORK = 1 << 18  /* multiply-adds of integers */
 };
-
-static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
-static inline int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
 
 static inline char *at(const product *p, const matrix *x, int64_t b, int64_t i, int64_t j)
 {
-  return x->data + (b * x->step + i * x->row + j * x->col) * p->size;
+  return cni_product_at(p, x, b, i, j);
 }
 
 /* Items that carry `enough` work, if each has `work`. */
@@ -102,165 +84,6 @@ static int run_float(product *p)
   return cni_gemm_batch((cn_dtype)p->dtype, &g, p->batch, p->a.step, p->b.step, p->c.step);
 }
 
-/* ---- float16 and bfloat16: blocks converted to float32 and back ---- */
-
-typedef struct half_job {
-  const product *p;
-  cni_cast_fn load, store;
-  int64_t row_blocks, col_blocks;
-  int64_t a_size, b_size, c_size; /* elements of a converted block */
-} half_job;
-
-/* (rows, cols) elements from `from` as float32 into dense memory, whichever way round they lie closer
- * together; answers the strides they got. */
-static void load_block(const half_job *job, float *to, const char *from, int64_t rows, int64_t cols,
-                       const matrix *x, int64_t *to_row, int64_t *to_col)
-{
-  int64_t row = x->row, col = x->col, outer = rows, inner = cols;
-  bool by_columns = row == 1 && col != 1;
-  uint16_t gathered[BLOCK];
-  *to_row = by_columns ? 1 : cols;
-  *to_col = by_columns ? rows : 1;
-  if (by_columns) row = x->col, col = 1, outer = cols, inner = rows;
-  for (int64_t i = 0; i < outer; i++, to += inner) {
-    const char *line = from + i * row * 2;
-    for (int64_t j = 0; col != 1 && j < inner; j++) memcpy(&gathered[j], line + j * col * 2, 2);
-    job->load(to, col == 1 ? line : (const char *)gathered, (size_t)inner);
-  }
-}
-
-static void store_block(const half_job *job, char *to, const float *from, int64_t rows, int64_t cols)
-{
-  const matrix *c = &job->p->c;
-  uint16_t line[BLOCK];
-  for (int64_t i = 0; i < rows; i++, from += cols) {
-    char *row = to + i * c->row * 2;
-    job->store(c->col == 1 ? (void *)row : (void *)line, from, (size_t)cols);
-    for (int64_t j = 0; c->col != 1 && j < cols; j++) memcpy(row + j * c->col * 2, &line[j], 2);
-  }
-}
-
-/* One block of C: depth block by depth block into float32, rounded once. room: blocks of A, B and C. */
-static int half_block(const half_job *job, int64_t item, float *room)
-{
-  const product *p = job->p;
-  int64_t j = item % job->col_blocks * BLOCK, i = item / job->col_blocks % job->row_blocks * BLOCK;
-  int64_t b = item / job->col_blocks / job->row_blocks;
-  cni_gemm g = {.m = least(BLOCK, p->m - i), .n = least(BLOCK, p->n - j), .alpha = p->alpha, .beta = p->beta};
-  float *a_room = room, *b_room = room + job->a_size, *c_room = b_room + job->b_size;
-  int64_t init_row, init_col;
-  g.a = a_room, g.b = b_room, g.c = c_room;
-  g.c_row = g.n, g.c_col = 1;
-  if (p->beta != 0) {
-    load_block(job, a_room, at(p, &p->init, b, i, j), g.m, g.n, &p->init, &init_row, &init_col);
-    for (int64_t r = 0; r < g.m; r++)
-      for (int64_t s = 0; s < g.n; s++) c_room[r * g.n + s] = a_room[r * init_row + s * init_col];
-  }
-  int64_t t = 0;
-  do {
-    g.k = least(BLOCK, p->k - t);
-    load_block(job, a_room, at(p, &p->a, b, i, t), g.m, g.k, &p->a, &g.a_row, &g.a_col);
-    load_block(job, b_room, at(p, &p->b, b, t, j), g.k, g.n, &p->b, &g.b_row, &g.b_col);
-    int status = cni_gemm_f32(&g);
-    if (status) return status;
-    g.beta = 1;
-    t += BLOCK;
-  } while (t < p->k);
-  store_block(job, at(p, &p->c, b, i, j), c_room, g.m, g.n);
-  return CN_OK;
-}
-
-static void half_range(int64_t begin, int64_t end, void *payload)
-{
-  const half_job *job = payload;
-  const size_t bytes = sizeof(float) * (size_t)(job->a_size + job->b_size + job->c_size);
-  float *room = cni_alloc(bytes);
-  for (int64_t item = begin; room && item < end; item++)
-    if (half_block(job, item, room)) break;
-  cni_free(room, bytes);
-}
-
-/* ---- ... a few rows times a large matrix whose columns lie in one piece: read once, never stored ---- */
-
-typedef struct few_job {
-  const product *p;
-  cni_half_dots dots;
-  const float *a; /* (batch, m, k), dense */
-  int64_t groups; /* of DOTS columns */
-} few_job;
-
-static float half_at(const product *p, const char *x)
-{
-  uint16_t h;
-  memcpy(&h, x, sizeof h);
-  return p->dtype == CN_F16 ? cni_f16_to_f32(h) : cni_bf16_to_f32(h);
-}
-
-/* Items: groups of columns of C. */
-static void few_range(int64_t begin, int64_t end, void *payload)
-{
-  const few_job *job = payload;
-  const product *p = job->p;
-  const int64_t step = p->b.col;
-  for (int64_t item = begin; item < end; item++) {
-    int64_t b = item / job->groups, j = item % job->groups * DOTS, cols = least(DOTS, p->n - j);
-    const char *columns = at(p, &p->b, b, 0, j);
-    for (int64_t i = 0; i < p->m; i++) {
-      const float *row = job->a + (b * p->m + i) * p->k;
-      float c[DOTS], one[DOTS];
-      if (cols == DOTS) job->dots(c, row, (const uint16_t *)(const void *)columns, step, p->k);
-      else
-        for (int64_t t = 0; t < cols; t++, c[t - 1] = one[0])
-          job->dots(one, row, (const uint16_t *)(const void *)(columns + t * step * 2), 0, p->k);
-      for (int64_t t = 0; t < cols; t++) {
-        float y = (float)p->alpha * c[t];
-        if (p->beta != 0) y += (float)p->beta * half_at(p, at(p, &p->init, b, i, j + t));
-        uint16_t h = p->dtype == CN_F16 ? cni_f32_to_f16(y) : cni_f32_to_bf16(y);
-        memcpy(at(p, &p->c, b, i, j + t), &h, sizeof h);
-      }
-    }
-  }
-}
-
-static const cni_half_dots *half_dots(void) { return CNI_BY_ISA(cni_half_dots_table); }
-
-static int run_few(const product *p)
-{
-  size_t bytes = (size_t)(p->batch * p->m * p->k) * sizeof(float);
-  float *a = cni_alloc(bytes);
-  if (!a) return CN_ERR_MEMORY;
-  const int64_t shape[3] = {p->batch, p->m, p->k}, strides[3] = {p->a.step, p->a.row, p->a.col};
-  cn_desc from = {
-      .data = p->a.data, .numel = p->batch * p->m * p->k, .dtype = p->dtype, .ndim = 3, .device = CN_CPU};
-  memcpy(from.shape, shape, sizeof shape);
-  memcpy(from.strides, strides, sizeof strides);
-  cn_desc to = cni_cpu_packed(&from, CN_F32, a);
-  cni_cpu_copy(&to, &from);
-  few_job job = {.p = p, .dots = half_dots()[p->dtype == CN_BF16], .a = a, .groups = parts(p->n, DOTS)};
-  cni_parallel_for(p->batch * job.groups, grain_of((double)p->m * DOTS * (double)p->k, GRAIN_WORK), few_range,
-                   &job);
-  cni_free(a, bytes);
-  return CN_OK;
-}
-
-static int run_half(product *p)
-{
-  if (!p->init.data) p->beta = 0;
-  if (p->m <= FEW_ROWS && p->b.row == 1) return run_few(p);
-  int64_t rows = least(p->m, BLOCK), cols = least(p->n, BLOCK), depth = least(p->k, BLOCK);
-  half_job job = {.p = p,
-                  .load = cni_cast_find(p->dtype, CN_F32),
-                  .store = cni_cast_find(CN_F32, p->dtype),
-                  .row_blocks = parts(p->m, BLOCK),
-                  .col_blocks = parts(p->n, BLOCK)};
-  job.a_size = rows * (depth > cols ? depth : cols); /* holds a block of init for a moment */
-  job.b_size = depth * cols;
-  job.c_size = rows * cols;
-  double work = (double)rows * (double)cols * (double)(p->k + 1);
-  cni_parallel_for(p->batch * job.row_blocks * job.col_blocks, grain_of(work, GRAIN_WORK), half_range, &job);
-  return cn_err();
-}
-
 /* ---- integers ---- */
 
 /* Rows of C. U: a type in which sums and products wrap as T's do. */
@@ -309,7 +132,7 @@ static int run(cn_call *c, product *p)
   p->size = (int64_t)cni_dtype_size(p->dtype);
   if (p->batch == 0 || p->m == 0 || p->n == 0) return CN_OK;
   if (p->dtype == CN_F32 || p->dtype == CN_F64) return run_float(p);
-  if (p->dtype == CN_F16 || p->dtype == CN_BF16) return run_half(p);
+  if (p->dtype == CN_F16 || p->dtype == CN_BF16) return cni_half_product(p);
   if (cni_dtype_is_int(p->dtype) && cni_dtype_computes(p->dtype)) return run_integer(p);
   c->refusal = "no product of this type";
   return CN_REFUSED;

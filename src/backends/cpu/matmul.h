@@ -1,17 +1,52 @@
-/* matmul.h: what matmul.c has of matmul_isa.c. */
+/* matmul.h: what the files of the matrix product kernels share: the description of a call, and the loops over
+ * 16-bit floats that matmul_isa.c has per instruction set. */
 #ifndef CNI_CPU_MATMUL_H
 #define CNI_CPU_MATMUL_H
 
 #include <stdint.h>
 
+/* A batch of matrices; strides in elements. */
+typedef struct cni_matrix {
+  char *data;
+  int64_t row, col, step;
+} cni_matrix;
+
+/* C = alpha * A B + beta * init */
+typedef struct cni_product {
+  int dtype;
+  int64_t size; /* bytes of an element */
+  int64_t batch, m, n, k;
+  cni_matrix a, b, c; /* (batch, m, k), (batch, k, n), (batch, m, n) */
+  cni_matrix init;    /* (batch, m, n); data NULL: nothing is added */
+  double alpha, beta;
+} cni_product;
+
+static inline char *cni_product_at(const cni_product *p, const cni_matrix *x, int64_t b, int64_t i, int64_t j)
+{
+  return x->data + (b * x->step + i * x->row + j * x->col) * p->size;
+}
+
+/* float16 and bfloat16 (matmul_half.c); batch, m, n >= 1. 0 or CN_ERR_MEMORY. */
+int cni_half_product(cni_product *p);
+
 /* c[0..4): the dot products of a: (k) with four rows b, b + step, ...: (k). */
 typedef void (*cni_half_dots)(float *c, const float *a, const uint16_t *b, int64_t step, int64_t k);
 
-/* [0] float16, [1] bfloat16 */
-extern const cni_half_dots cni_half_dots_table_base[2];
+typedef struct cni_half_loops {
+  cni_half_dots dots[2]; /* [0] float16, [1] bfloat16 */
+  /* to[t * width + i] = from[2 t * k_step + i] | from[(2 t + 1) * k_step + i] << 16 for i < count, 0 up to width;
+   * k: rows of `from`; a missing last one counts as 0. */
+  void (*pairs)(uint32_t *to, const uint16_t *from, int64_t k_step, int count, int width, int64_t k);
+  /* c[i * 4 + j], i < rows, j < cols, both at most 4: dot products of bfloat16 rows a + i * a_step and
+   * b + j * b_step, (k) each, by the instruction for pairs; NULL where there is none at this level. */
+  void (*pair_dots)(float *c, const uint16_t *a, int64_t a_step, int rows, const uint16_t *b, int64_t b_step, int cols,
+                    int64_t k);
+} cni_half_loops;
+
+extern const cni_half_loops cni_half_loops_base;
 #if defined(__x86_64__)
-extern const cni_half_dots cni_half_dots_table_avx2[2];
-extern const cni_half_dots cni_half_dots_table_avx512[2];
+extern const cni_half_loops cni_half_loops_avx2;
+extern const cni_half_loops cni_half_loops_avx512;
 #endif
 
 #endif

@@ -1,7 +1,7 @@
-/* matmul_isa.c: dot products of float32 rows with 16-bit rows, which are converted in registers; compiled
- * once per instruction set.
+/* matmul_isa.c: dot products of float32 rows with 16-bit rows, which are converted in registers, and pairs of 16-bit
+ * rows; compiled once per instruction set.
  *
- * Place in the flow: matmul.c uses them where a large 16-bit matrix meets a few rows, a product that is bound
+ * Place in the flow: matmul_half.c uses them where a large 16-bit matrix meets a few rows, a product that is bound
  * by reading that matrix. Several rows are read at a time, since one stream does not fill the memory bus.
  * Invariant: an element is summed in the same order on every instruction set. */
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "matmul.h"
 
 #if defined(__F16C__)
-#include <immintrin.h>
+#include <immintrin.h> /* the AVX-512 level has it, too */
 #endif
 
 enum { LANES = 16 };
@@ -68,4 +68,80 @@ static inline float total(const lanes_f32 *x)
 DOTS(f16)
 DOTS(bf16)
 
-const cni_half_dots CNI_ISA_NAME(cni_half_dots_table)[2] = {dots_f16, dots_bf16};
+static void pairs(uint32_t *to, const uint16_t *from, int64_t k_step, int count, int width, int64_t k)
+{
+  for (int64_t t = 0; t < k; t += 2, to += width) {
+    const uint16_t *x = from + t * k_step, *y = x + k_step;
+    if (t + 1 < k)
+      for (int i = 0; i < count; i++) to[i] = (uint32_t)x[i] | (uint32_t)y[i] << 16;
+    else
+      for (int i = 0; i < count; i++) to[i] = x[i];
+    for (int i = count; i < width; i++) to[i] = 0;
+  }
+}
+
+#if CNI_ISA_LEVEL == 2
+#if defined(__clang__)
+#define UNROLL_4
+#else
+#define UNROLL_4 _Pragma("GCC unroll 4")
+#endif
+
+/* Two steps of adding up sixteen vectors: within each quarter of a vector, and between the quarters. */
+static inline __m512 add_lanes(__m512 a, __m512 b)
+{
+  return _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
+}
+static inline __m512 add_quarters(__m512 a, __m512 b)
+{
+  return _mm512_add_ps(_mm512_shuffle_f32x4(a, b, 0x88), _mm512_shuffle_f32x4(a, b, 0xdd));
+}
+
+/* See cni_half_loops.pair_dots; a row or column that is too much repeats the first. */
+static void pair_dots(float *c, const uint16_t *a, int64_t a_step, int rows, const uint16_t *b, int64_t b_step,
+                      int cols, int64_t k)
+{
+  const uint16_t *x[4], *y[4];
+  __m512 sum[16];
+  for (int i = 0; i < 4; i++) x[i] = a + (i < rows ? i * a_step : 0), y[i] = b + (i < cols ? i * b_step : 0);
+  for (int i = 0; i < 16; i++) sum[i] = _mm512_setzero_ps();
+/* R rows; R is a constant, so that the sums stay in registers. */
+#define PAIR_STEP(R, LOAD)                                                                                   \
+  {                                                                                                          \
+    __m512i v[4];                                                                                            \
+    UNROLL_4 for (int j = 0; j < 4; j++)                                                                     \
+    {                                                                                                        \
+      v[j] = LOAD(y[j] + p);                                                                                 \
+      __builtin_prefetch(y[j] + 4 * b_step + p); /* the next four columns */                                 \
+    }                                                                                                        \
+    UNROLL_4 for (int i = 0; i < R; i++)                                                                     \
+    {                                                                                                        \
+      __m512i u = LOAD(x[i] + p);                                                                            \
+      UNROLL_4 for (int j = 0; j < 4; j++)                                                                   \
+          __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum[4 * i + j]) : "v"(u), "v"(v[j]));                        \
+    }                                                                                                        \
+  }
+#define WHOLE(q) _mm512_loadu_si512(q)
+#define PART(q) _mm512_maskz_loadu_epi16(mask, q)
+  int64_t p = 0;
+  if (rows == 1)
+    for (; p + 32 <= k; p += 32) PAIR_STEP(1, WHOLE)
+  else
+    for (; p + 32 <= k; p += 32) PAIR_STEP(4, WHOLE)
+  const __mmask32 mask = (__mmask32)((UINT64_C(1) << (k - p)) - 1);
+  if (p < k) PAIR_STEP(4, PART)
+  __m512 part[4];
+  UNROLL_4 for (int i = 0; i < 4; i++)
+  {
+    __m512 *s = sum + 4 * i, low = add_lanes(s[0], s[1]), high = add_lanes(s[2], s[3]);
+    part[i] = _mm512_add_ps(
+        _mm512_castpd_ps(_mm512_unpacklo_pd(_mm512_castps_pd(low), _mm512_castps_pd(high))),
+        _mm512_castpd_ps(_mm512_unpackhi_pd(_mm512_castps_pd(low), _mm512_castps_pd(high))));
+  }
+  _mm512_storeu_ps(c, add_quarters(add_quarters(part[0], part[1]), add_quarters(part[2], part[3])));
+}
+#else
+#define pair_dots NULL
+#endif
+
+const cni_half_loops CNI_ISA_NAME(cni_half_loops) = {{dots_f16, dots_bf16}, pairs, pair_dots};

@@ -13,8 +13,10 @@
 #include "cpu.h"
 #include "moments.h"
 #include "ops/infer.h"
+#include "stream.h"
+#include "tensor/tensor.h"
 
-enum { GRAIN = 8192, PIECES = 32, ROWS = 256 };
+enum { GRAIN = 8192, PIECES = 32, ROWS = 256, STREAM_ROW = 32768 /* bytes */ };
 
 typedef struct job {
   const cni_moment_loops *loops;
@@ -24,6 +26,9 @@ typedef struct job {
   const char *x, *g, *w, *b; /* x, g: (M, N); w, b: (N) or NULL */
   char *y;                   /* (M, N); NULL: not wanted */
   void *mean, *rstd;         /* (M) of the compute type; mean NULL for RMS norm */
+  bool streams;              /* y goes past the caches */
+  cni_cast_fn load, store;   /* x and y are of a small float type, converted row by row; NULL: they are not */
+  int64_t small;             /* bytes of its elements */
   int64_t piece;             /* rows per piece of backward */
   bool want_w, want_b;
   double *sums; /* (pieces, 2, N) */
@@ -42,35 +47,52 @@ static void set(const job *j, void *array, int64_t i, double value)
   else ((double *)array)[i] = value;
 }
 
+/* Row i of x, normalised to y; both of the compute type. */
+static void forward_row(const job *j, int64_t i, char *y, const char *x)
+{
+  double mean = 0, square;
+  if (j->centered) {
+    cni_moment m = j->loops->row(x, j->n);
+    mean = m.mean;
+    square = m.m2;
+  } else {
+    square = j->loops->square_row(x, j->n);
+  }
+  double rstd = 1 / sqrt(square / (double)j->n + j->eps);
+  set(j, j->mean, i, mean);
+  set(j, j->rstd, i, rstd);
+  j->loops->normalize_row(y, x, j->w, j->b, j->n, mean, rstd);
+}
+
 static void forward_rows(int64_t begin, int64_t end, void *payload)
 {
   const job *j = payload;
+  _Alignas(64) char row[STREAM_ROW], raw[STREAM_ROW];
   for (int64_t i = begin; i < end; i++) {
-    int64_t at = i * j->n * j->size;
-    double mean = 0, square;
-    if (j->centered) {
-      cni_moment m = j->loops->row(j->x + at, j->n);
-      mean = m.mean;
-      square = m.m2;
+    int64_t at = i * j->n * (j->load ? j->small : j->size);
+    if (j->load) {
+      j->load(raw, j->x + at, (size_t)j->n);
+      forward_row(j, i, row, raw);
+      j->store(j->y + at, row, (size_t)j->n);
     } else {
-      square = j->loops->square_row(j->x + at, j->n);
+      forward_row(j, i, j->streams ? row : j->y + at, j->x + at);
+      if (j->streams) cni_stream_copy(j->y + at, row, (size_t)(j->n * j->size));
     }
-    double rstd = 1 / sqrt(square / (double)j->n + j->eps);
-    set(j, j->mean, i, mean);
-    set(j, j->rstd, i, rstd);
-    j->loops->normalize_row(j->y + at, j->x + at, j->w, j->b, j->n, mean, rstd);
   }
+  if (j->streams) cni_stream_end();
 }
 
 /* ---- backward ---- */
 
 static void grad_row(const job *j, int64_t i)
 {
+  _Alignas(64) char row[STREAM_ROW];
   int64_t at = i * j->n * j->size;
   double mean = get(j, j->mean, i), rstd = get(j, j->rstd, i), sums[2];
   j->loops->grad_sums_row(sums, j->g + at, j->x + at, j->w, j->n, mean, rstd);
-  j->loops->grad_row(j->y + at, j->g + at, j->x + at, j->w, j->n, mean, rstd,
+  j->loops->grad_row(j->streams ? row : j->y + at, j->g + at, j->x + at, j->w, j->n, mean, rstd,
                      j->centered ? sums[0] / (double)j->n : 0, sums[1] / (double)j->n);
+  if (j->streams) cni_stream_copy(j->y + at, row, (size_t)(j->n * j->size));
 }
 
 /* Adds n running sums of the compute type to sums, and starts them afresh. */
@@ -100,12 +122,15 @@ static void backward_pieces(int64_t begin, int64_t end, void *payload)
       flush(j, sums + j->n, gb);
     }
   }
+  if (j->streams) cni_stream_end();
   cni_free(room, bytes);
 }
 
 static void backward_rows(int64_t begin, int64_t end, void *payload)
 {
-  for (int64_t i = begin; i < end; i++) grad_row(payload, i);
+  const job *j = payload;
+  for (int64_t i = begin; i < end; i++) grad_row(j, i);
+  if (j->streams) cni_stream_end();
 }
 
 /* Joins the pieces' sums and writes them as the gradient of weight (0) or bias (1). */
@@ -160,16 +185,23 @@ static int forward(cn_call *c, bool centered)
   j.mean = centered ? cn_desc_of(c->out[1])->data : NULL;
   j.rstd = cn_desc_of(c->out[centered ? 2 : 1])->data;
   cn_tensor *bias = centered ? c->in[2] : NULL;
-  int status = cni_operand_take(&ox, x, compute, NULL);
+  bool by_rows = x->dtype != compute && y->dtype == x->dtype && j.n * j.size <= STREAM_ROW &&
+                 cni_is_contiguous(x->ndim, x->shape, x->strides) && cni_is_contiguous(y->ndim, y->shape, y->strides);
+  if (by_rows) {
+    j.load = cni_cast_find(x->dtype, compute), j.store = cni_cast_find(compute, x->dtype);
+    j.small = (int64_t)cni_dtype_size(x->dtype);
+  }
+  int status = cni_operand_take(&ox, by_rows ? NULL : x, compute, NULL);
   status |= cni_operand_take(&ow, c->in[1] ? cn_desc_of(c->in[1]) : NULL, compute, NULL);
   status |= cni_operand_take(&ob, bias ? cn_desc_of(bias) : NULL, compute, NULL);
-  status |= cni_operand_room(&oy, y, compute, NULL);
+  if (!by_rows) status |= cni_operand_room(&oy, y, compute, NULL);
   if (!status) {
-    j.x = ox.data, j.w = ow.data, j.b = ob.data, j.y = oy.data;
+    j.x = by_rows ? x->data : ox.data, j.w = ow.data, j.b = ob.data, j.y = by_rows ? y->data : oy.data;
+    j.streams = !by_rows && j.n * j.size <= STREAM_ROW && cni_stream_pays(2 * x->numel * j.size);
     cni_parallel_for(j.rows, j.n < GRAIN ? GRAIN / (j.n ? j.n : 1) : 1, forward_rows, &j);
   }
   cni_operand_drop(&ox), cni_operand_drop(&ow), cni_operand_drop(&ob);
-  cni_operand_put(&oy, y, status);
+  if (!by_rows) cni_operand_put(&oy, y, status);
   return status ? CN_ERR_MEMORY : CN_OK;
 }
 
@@ -195,6 +227,7 @@ static int backward(cn_call *c, bool centered)
   if (!status) {
     j.x = ox.data, j.g = og.data, j.w = ow.data, j.mean = om.data, j.rstd = os.data,
     j.y = want_x ? oy.data : NULL;
+    j.streams = j.n * j.size <= STREAM_ROW && cni_stream_pays(3 * x->numel * j.size);
     status = j.n ? run_backward(&j, j.want_w ? cn_desc_of(c->out[1]) : NULL,
                                 j.want_b ? cn_desc_of(c->out[2]) : NULL)
                  : CN_OK;

@@ -16,9 +16,10 @@
 #include "isa.h"
 #include "iter.h"
 #include "rows.h"
+#include "stream.h"
 #include "tensor/tensor.h"
 
-enum { BLOCK = 512, SLOTS = 12, GRAIN = 32768 };
+enum { BLOCK = 512, SLOTS = 12, GRAIN = 32768, SHORT_ROW = 128 };
 /* Of a block in memory. Not a multiple of 4096: loads would wait for stores to the same offset of a page. */
 enum { ROOM = BLOCK * 8 + 320 };
 
@@ -30,8 +31,10 @@ typedef struct plan {
   int compute;             /* its dtype: CN_F32, ... */
   size_t size;             /* and bytes */
   bool checks_zero;        /* an integer division is among the steps */
+  bool streams;            /* results go past the caches */
   double consts[CNI_PROG_CONSTS];
   cni_cast_fn load[CNI_PROG_INPUTS], store[CNI_PROG_OUTS]; /* NULL: the type is right as it is */
+  cni_cast_fn down[CNI_PROG_INPUTS], up[CNI_PROG_INPUTS];  /* not NULL: rounds what was loaded to c->compute */
 } plan;
 
 static enum cni_compute compute_class(int dtype)
@@ -60,6 +63,15 @@ static cni_pw_loop loop_for(const cni_pw_table *t, enum cni_compute class, int p
 
 /* ---- one block ---- */
 
+static void load_some(const plan *pl, int i, void *room, const void *src, int64_t n)
+{
+  char narrow[BLOCK * 2] __attribute__((aligned(64)));
+  pl->load[i](room, src, (size_t)n);
+  if (!pl->down[i]) return;
+  pl->down[i](narrow, room, (size_t)n);
+  pl->up[i](room, narrow, (size_t)n);
+}
+
 /* Brings n elements of an input into the compute type. Answers where they are: the memory itself where it fits. */
 static const void *load_block(const plan *pl, int i, const char *src, int64_t stride, int64_t n, void *room)
 {
@@ -67,22 +79,30 @@ static const void *load_block(const plan *pl, int i, const char *src, int64_t st
   int64_t elem = (int64_t)cni_dtype_size(d->dtype);
   if (stride == elem) {
     if (!pl->load[i]) return src;
-    pl->load[i](room, src, (size_t)n);
+    load_some(pl, i, room, src, n);
     return room;
   }
   char raw[BLOCK * 8] __attribute__((aligned(64)));
   char *gathered = pl->load[i] ? raw : room;
   cni_row_gather(gathered, src, stride, (size_t)elem, n);
-  if (pl->load[i]) pl->load[i](room, raw, (size_t)n);
+  if (pl->load[i]) load_some(pl, i, room, raw, n);
   return room;
 }
 
-static void store_block(const plan *pl, int i, char *dst, int64_t stride, const void *value, int64_t n)
+/* What the next block will read, to be fetched while a result is streamed out. */
+typedef struct outlook {
+  const char *at[CNI_PROG_INPUTS];
+  size_t bytes[CNI_PROG_INPUTS];
+  int n;
+} outlook;
+
+static void store_block(const plan *pl, int i, char *dst, int64_t stride, const void *value, int64_t n,
+                        const outlook *next)
 {
   const cn_desc *d = cn_desc_of(pl->c->out[i]);
   int64_t elem = (int64_t)cni_dtype_size(d->dtype);
   char raw[BLOCK * 8] __attribute__((aligned(64)));
-  if (stride == elem) {
+  if (stride == elem && !(pl->streams && cni_stream_fits(dst))) {
     if (pl->store[i]) pl->store[i](dst, value, (size_t)n);
     else if (dst != value) memcpy(dst, value, (size_t)(n * elem));
     return;
@@ -91,7 +111,8 @@ static void store_block(const plan *pl, int i, char *dst, int64_t stride, const 
     pl->store[i](raw, value, (size_t)n);
     value = raw;
   }
-  cni_row_scatter(dst, stride, value, (size_t)elem, n);
+  if (stride == elem) cni_stream(dst, value, (size_t)(n * elem), next->at, next->bytes, i ? 0 : next->n);
+  else cni_row_scatter(dst, stride, value, (size_t)elem, n);
 }
 
 static void splat(void *room, int compute, double value, int64_t n)
@@ -127,10 +148,11 @@ static bool has_zero(const int64_t *v, int64_t n)
 /* The buffers of one run: values of inputs, constants and steps. */
 typedef struct rooms {
   char *inputs, *consts, *slots;
+  size_t heap; /* bytes, where they are not on the stack */
 } rooms;
 
 static void run_steps(const plan *pl, const void **value, char *const *out, const int64_t *stride, const rooms *r,
-                      int64_t n)
+                      int64_t n, const outlook *next)
 {
   const cni_program *p = pl->p;
   int first = p->nin + p->nconst;
@@ -139,7 +161,7 @@ static void run_steps(const plan *pl, const void **value, char *const *out, cons
     const void *a = value[s->arg[0]], *b = value[s->arg[1]], *c = value[s->arg[2]];
     void *y = r->slots + (size_t)p->slot[i] * ROOM;
     for (int k = 0; k < p->nout; k++) /* straight into the result where it needs no conversion */
-      if (p->out[k] == first + i && !pl->store[k] && stride[k] == (int64_t)pl->size) y = out[k];
+      if (p->out[k] == first + i && !pl->store[k] && !pl->streams && stride[k] == (int64_t)pl->size) y = out[k];
     if (pl->checks_zero && cni_prim_divides(s->prim) && has_zero(b, n)) {
       cn_call_fail(pl->c, CN_ERR_VALUE, "integer division by zero");
       return;
@@ -147,47 +169,194 @@ static void run_steps(const plan *pl, const void **value, char *const *out, cons
     loop_for(pl->table, pl->class, s->prim, a, n)(y, a, b, c, n);
     value[first + i] = y;
   }
-  for (int k = 0; k < p->nout; k++) store_block(pl, k, out[k], stride[k], value[p->out[k]], n);
+  for (int k = 0; k < p->nout; k++) store_block(pl, k, out[k], stride[k], value[p->out[k]], n, next);
+}
+
+/* How many elements of this stride dst lies behind the beginning of a cache line. */
+static int64_t into_line(const char *dst, int64_t stride)
+{
+  int64_t bytes = (int64_t)((uintptr_t)dst & (CNI_LINE - 1));
+  return stride > 0 && stride <= 8 ? bytes / stride : 0;
+}
+
+/* The buffers of a run of blocks of `block` elements, in `stack` or on the heap, with the constants in place. False:
+ * no memory, the error is set. */
+static bool open_rooms(rooms *r, const plan *pl, const void **value, char *stack, size_t size, int64_t block)
+{
+  const cni_program *p = pl->p;
+  size_t need = (size_t)(p->nin + p->nconst + p->nslots) * ROOM;
+  r->heap = need > size ? need : 0;
+  if (!(r->inputs = r->heap ? cni_alloc(need) : stack)) return false;
+  r->consts = r->inputs + (size_t)p->nin * ROOM;
+  r->slots = r->consts + (size_t)p->nconst * ROOM;
+  for (int i = 0; i < p->nconst; i++) {
+    value[p->nin + i] = r->consts + (size_t)i * ROOM;
+    splat(r->consts + (size_t)i * ROOM, pl->compute, pl->consts[i], block);
+  }
+  return true;
+}
+
+static void close_rooms(const rooms *r, const plan *pl)
+{
+  if (r->heap) cni_free(r->inputs, r->heap);
+  if (pl->streams) cni_stream_end();
+}
+
+/* One step over operands and a result that are used where they lie needs no blocks. */
+static bool run_whole(const plan *pl, char *const *ptr, const int64_t *stride, int64_t n)
+{
+  const cni_program *p = pl->p;
+  const cni_step *s = p->steps;
+  int64_t size = (int64_t)pl->size;
+  if (p->nstep != 1 || p->nconst || p->nout != 1 || pl->streams || pl->checks_zero || pl->store[0]) return false;
+  for (int k = 0; k < 1 + p->nin; k++)
+    if (stride[k] != size || (k && pl->load[k - 1])) return false;
+  loop_for(pl->table, pl->class, s->prim, ptr[1 + s->arg[0]], n)(ptr[0], ptr[1 + s->arg[0]], ptr[1 + s->arg[1]],
+                                                                 ptr[1 + s->arg[2]], n);
+  return true;
 }
 
 static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *payload)
 {
   const plan *pl = payload;
+  if (run_whole(pl, ptr, stride, n)) return;
   const cni_program *p = pl->p;
   char stack[(CNI_PROG_INPUTS + SLOTS) * ROOM] __attribute__((aligned(64)));
-  char *at = stack;
   const void *value[256];
-  rooms r = {stack, NULL, NULL};
-  size_t need = (size_t)(p->nin + p->nconst + p->nslots) * ROOM;
-  bool heap = need > sizeof stack;
-  if (heap && !(at = r.inputs = cni_alloc(need))) return;
+  rooms r;
   int64_t block = n < BLOCK ? n : BLOCK;
-  r.consts = at + (size_t)p->nin * ROOM;
-  r.slots = r.consts + (size_t)p->nconst * ROOM;
-  for (int i = 0; i < p->nconst; i++) {
-    value[p->nin + i] = r.consts + (size_t)i * ROOM;
-    splat(r.consts + (size_t)i * ROOM, pl->compute, pl->consts[i], block);
-  }
+  if (!open_rooms(&r, pl, value, stack, sizeof stack, block)) return;
   for (int i = 0; i < p->nin; i++) { /* one value for the whole row */
     if (stride[p->nout + i] != 0) continue;
     char *room = r.inputs + (size_t)i * ROOM;
-    if (pl->load[i]) pl->load[i](room, ptr[p->nout + i], 1);
+    if (pl->load[i]) load_some(pl, i, room, ptr[p->nout + i], 1);
     else memcpy(room, ptr[p->nout + i], pl->size);
     repeat(room, pl->size, block);
     value[i] = room;
   }
-  for (int64_t done = 0; done < n; done += BLOCK) {
-    int64_t m = n - done < BLOCK ? n - done : BLOCK;
+  for (int64_t done = 0, m; done < n; done += m) {
     char *out[CNI_PROG_OUTS];
+    outlook next = {.n = 0};
+    m = n - done < BLOCK ? n - done : BLOCK;
+    if (pl->streams && done == 0 && n > BLOCK) m -= into_line(ptr[0], stride[0]);
     for (int k = 0; k < p->nout; k++) out[k] = ptr[k] + done * stride[k];
     for (int i = 0; i < p->nin; i++) {
       int64_t step = stride[p->nout + i];
-      if (step)
-        value[i] = load_block(pl, i, ptr[p->nout + i] + done * step, step, m, r.inputs + (size_t)i * ROOM);
+      const char *at = ptr[p->nout + i] + done * step;
+      if (step) value[i] = load_block(pl, i, at, step, m, r.inputs + (size_t)i * ROOM);
+      if (step <= 0 || step > 8 || !pl->streams) continue;
+      next.at[next.n] = at + m * step;
+      next.bytes[next.n++] = (size_t)((n - done - m < BLOCK ? n - done - m : BLOCK) * step);
     }
-    run_steps(pl, value, out, stride, &r, m);
+    run_steps(pl, value, out, stride, &r, m, &next);
   }
-  if (heap) cni_free(r.inputs, need);
+  close_rooms(&r, pl);
+}
+
+/* ---- short rows: as many as make a block are worked on together ---- */
+
+typedef struct panels {
+  plan *pl;
+  const cni_iter *it;
+  int64_t inner, rows; /* elements of a row; rows of a whole panel */
+  int64_t per;         /* panels of the last dim but one */
+} panels;
+
+#define SPREAD(T) \
+  for (int64_t r = 0; r < rows; r++) \
+    for (int64_t k = 0; k < inner; k++) memcpy((T *)to + r * inner + k, from + r * across + k * along, sizeof(T));
+/* One value per row, 16 bytes at a time: what runs over a row's end is overwritten by the next, or lies in slack. */
+#define REPEAT(T) \
+  for (int64_t r = 0; r < rows; r++) { \
+    typedef T vector __attribute__((vector_size(16))); \
+    T one; \
+    memcpy(&one, from + r * across, sizeof one); \
+    vector many = one - (vector){0}; \
+    for (int64_t k = 0; k < inner; k += (int64_t)(16 / sizeof one)) memcpy((T *)to + r * inner + k, &many, 16); \
+  }
+
+/* Rows of `inner` elements, `across` bytes apart, elements `along` bytes, side by side. */
+static void spread(void *to, const char *from, int64_t rows, int64_t across, int64_t inner, int64_t along, size_t elem)
+{
+  if (along == (int64_t)elem) {
+    for (int64_t r = 0; r < rows; r++)
+      memcpy((char *)to + r * inner * along, from + r * across, (size_t)(inner * along));
+    return;
+  }
+  switch (elem) {
+  case 1: SPREAD(uint8_t) break;
+  case 2: SPREAD(uint16_t) break;
+  case 4:
+    if (along) SPREAD(uint32_t)
+    else REPEAT(uint32_t)
+    break;
+  default:
+    if (along) SPREAD(uint64_t)
+    else REPEAT(uint64_t)
+  }
+}
+
+/* Input i of a panel in the compute type. held: the place its buffer was filled from last, if it is the same for all
+ * rows. */
+static const void *load_panel(const panels *p, int i, const char *at, int64_t rows, char *room, const char **held)
+{
+  const plan *pl = p->pl;
+  const cni_iter *it = p->it;
+  int k = pl->p->nout + i, last = it->ndim - 1;
+  int64_t along = it->stride[k][last], across = it->stride[k][last - 1], n = rows * p->inner;
+  size_t elem = cni_dtype_size(cn_desc_of(pl->c->in[i])->dtype);
+  char raw[BLOCK * 8 + 16] __attribute__((aligned(64)));
+  if (along == (int64_t)elem && across == p->inner * along) return load_block(pl, i, at, along, n, room);
+  if (across == 0 && *held == at) return room;
+  *held = at;
+  if (across == 0) n = (rows = p->rows) * p->inner;
+  spread(pl->load[i] ? raw : room, at, rows, across, p->inner, along, elem);
+  if (pl->load[i]) load_some(pl, i, room, raw, n);
+  return room;
+}
+
+static void panel_range(int64_t begin, int64_t end, void *payload)
+{
+  const panels *p = payload;
+  const cni_iter *it = p->it;
+  const cni_program *prog = p->pl->p;
+  char stack[(CNI_PROG_INPUTS + SLOTS) * ROOM] __attribute__((aligned(64)));
+  const void *value[256];
+  const char *held[CNI_PROG_INPUTS] = {NULL};
+  const outlook none = {.n = 0};
+  int row = it->ndim - 2;
+  rooms r;
+  if (!open_rooms(&r, p->pl, value, stack, sizeof stack, p->rows * p->inner)) return;
+  for (int64_t at = begin; at < end; at++) {
+    int64_t first = at % p->per * p->rows, rest = at / p->per, step[CNI_PROG_OUTS];
+    int64_t rows = it->shape[row] - first < p->rows ? it->shape[row] - first : p->rows;
+    char *ptr[CNI_ITER_OPERANDS];
+    for (int k = 0; k < it->n; k++) ptr[k] = it->base[k] + first * it->stride[k][row];
+    for (int i = row - 1; i >= 0; rest /= it->shape[i--])
+      for (int k = 0; k < it->n; k++) ptr[k] += rest % it->shape[i] * it->stride[k][i];
+    for (int i = 0; i < prog->nin; i++)
+      value[i] = load_panel(p, i, ptr[prog->nout + i], rows, r.inputs + (size_t)i * ROOM, &held[i]);
+    for (int k = 0; k < prog->nout; k++) step[k] = it->stride[k][it->ndim - 1];
+    run_steps(p->pl, value, ptr, step, &r, rows * p->inner, &none);
+  }
+  close_rooms(&r, p->pl);
+}
+
+/* Takes the walk where rows are short and results dense. */
+static bool run_panels(plan *pl, const cni_iter *it)
+{
+  int last = it->ndim - 1;
+  if (last < 1 || it->shape[last] > SHORT_ROW || it->shape[last - 1] < 2) return false;
+  panels p = {pl, it, it->shape[last], BLOCK / it->shape[last], 0};
+  for (int k = 0; k < pl->p->nout; k++) {
+    int64_t elem = (int64_t)cni_dtype_size(cn_desc_of(pl->c->out[k])->dtype);
+    if (it->stride[k][last] != elem || it->stride[k][last - 1] != p.inner * elem) return false;
+  }
+  if (p.rows > it->shape[last - 1]) p.rows = it->shape[last - 1];
+  p.per = (it->shape[last - 1] + p.rows - 1) / p.rows;
+  int64_t count = it->numel / (p.inner * it->shape[last - 1]) * p.per;
+  cni_parallel_for(count, GRAIN / (p.rows * p.inner) + 1, panel_range, &p);
+  return true;
 }
 
 /* ---- the kernel ---- */
@@ -198,12 +367,40 @@ typedef struct direct {
   int prim;
   char *y, *in[3];
   int64_t elem;
+  int nin;
+  bool streams;
 } direct;
+
+/* Results past the caches: made block by block in L1. */
+static void direct_stream(const direct *d, int64_t begin, int64_t end)
+{
+  char block[BLOCK * 8] __attribute__((aligned(64)));
+  const char *ahead[3];
+  size_t each[3];
+  for (int64_t at = begin, m; at < end; at += m) {
+    int64_t o = at * d->elem;
+    m = end - at < BLOCK ? end - at : BLOCK;
+    if (at == begin && m == BLOCK) m -= into_line(d->y + o, d->elem);
+    bool fits = cni_stream_fits(d->y + o);
+    cni_pw_loop loop = loop_for(d->table, d->class, d->prim, d->in[0] + o, m);
+    loop(fits ? block : d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, m);
+    for (int k = 0; k < d->nin; k++) {
+      ahead[k] = d->in[k] + o + m * d->elem;
+      each[k] = (size_t)((end - at - m < BLOCK ? end - at - m : BLOCK) * d->elem);
+    }
+    if (fits) cni_stream(d->y + o, block, (size_t)(m * d->elem), ahead, each, d->nin);
+  }
+  cni_stream_end();
+}
 
 static void direct_range(int64_t begin, int64_t end, void *payload)
 {
   const direct *d = payload;
   int64_t o = begin * d->elem;
+  if (d->streams) {
+    direct_stream(d, begin, end);
+    return;
+  }
   cni_pw_loop loop = loop_for(d->table, d->class, d->prim, d->in[0] + o, end - begin);
   loop(d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, end - begin);
 }
@@ -215,7 +412,7 @@ static bool run_direct(const cn_call *c, const cni_program *p, enum cni_compute 
   if (p->nstep != 1 || p->nconst || p->nout != 1 || y->dtype != class_dtype[class]) return false;
   int prim = p->steps[0].prim, arity = cni_prims[prim].arity;
   if (class >= CNI_C_I64 && cni_prim_divides(prim)) return false;
-  direct d = {t, class, prim, y->data, {y->data, y->data, y->data}, (int64_t)cni_dtype_size(y->dtype)};
+  direct d = {t, class, prim, y->data, {y->data, y->data, y->data}, (int64_t)cni_dtype_size(y->dtype), arity, false};
   for (int i = 0; i < p->nin; i++) {
     const cn_desc *x = cn_desc_of(c->in[i]);
     if (x->dtype != y->dtype || !cni_same_layout(x, y)) return false;
@@ -223,10 +420,13 @@ static bool run_direct(const cn_call *c, const cni_program *p, enum cni_compute 
   if (y->ndim > 1 && !cni_is_dense(y->ndim, y->shape, y->strides)) return false;
   if (y->ndim == 1 && y->strides[0] != 1 && y->shape[0] > 1) return false;
   for (int k = 0; k < arity; k++) d.in[k] = cn_desc_of(c->in[p->steps[0].arg[k]])->data;
+  d.streams = cni_stream_pays(y->numel * d.elem * (arity + 1));
   if (y->numel <= GRAIN) direct_range(0, y->numel, &d);
   else cni_parallel_for(y->numel, GRAIN, direct_range, &d);
   return true;
 }
+
+static int64_t touched(const cn_desc *d) { return d->numel * (int64_t)cni_dtype_size(d->dtype); }
 
 static void make_plan(plan *pl, const cn_call *c, enum cni_compute class)
 {
@@ -236,9 +436,16 @@ static void make_plan(plan *pl, const cn_call *c, enum cni_compute class)
   pl->checks_zero = false;
   for (int i = 0; i < pl->p->nstep; i++)
     if (class >= CNI_C_I64 && cni_prim_divides(pl->p->steps[i].prim)) pl->checks_zero = true;
+  int64_t bytes = 0;
+  for (int i = 0; i < c->nin; i++) bytes += touched(cn_desc_of(c->in[i]));
+  for (int i = 0; i < c->nout; i++) bytes += touched(cn_desc_of(c->out[i]));
+  pl->streams = cni_stream_pays(bytes);
   for (int i = 0; i < c->nin; i++) {
     int dtype = cn_desc_of(c->in[i])->dtype;
-    pl->load[i] = dtype == pl->compute ? NULL : cni_cast_find(dtype, pl->compute);
+    bool rounds = cni_program_rounds(c, i);
+    pl->load[i] = dtype == pl->compute && !rounds ? NULL : cni_cast_find(dtype, pl->compute);
+    pl->down[i] = rounds ? cni_cast_find(pl->compute, c->compute) : NULL;
+    pl->up[i] = rounds ? cni_cast_find(c->compute, pl->compute) : NULL;
   }
   for (int i = 0; i < c->nout; i++) {
     int dtype = cn_desc_of(c->out[i])->dtype;
@@ -265,6 +472,6 @@ int cni_cpu_pointwise(cn_call *c)
   for (int i = 0; i < c->nout; i++) cni_iter_add(&it, cn_desc_of(c->out[i]));
   for (int i = 0; i < c->nin; i++) cni_iter_add(&it, cn_desc_of(c->in[i]));
   cni_iter_finish(&it);
-  cni_iter_run(&it, GRAIN, run_row, &pl);
+  if (it.numel && !run_panels(&pl, &it)) cni_iter_run(&it, GRAIN, run_row, &pl);
   return cn_err();
 }

@@ -277,6 +277,11 @@ static int run_fold(fold *f)
 {
   cni_reduction *r = &f->r;
   cni_wide few[OUTPUTS];
+  if (r->nk && !r->nr) { /* one element each: a single row of columns */
+    r->nr = 1;
+    r->rsize[0] = 1;
+    r->rin[0] = INT64_MAX;
+  }
   bool columns = r->nk && r->nr && magnitude(r->kin[r->nk - 1]) < magnitude(r->rin[r->nr - 1]);
   int64_t width = columns ? r->ksize[r->nk - 1] : 1, units = r->outputs;
   f->group = 1;

@@ -31,12 +31,6 @@ static inline void cni_row_copy(char *dst, int64_t dstep, const char *src, int64
   }
 }
 
-/* Strided elements into a packed row. */
-static inline void cni_row_gather(void *dst, const char *src, int64_t sstep, size_t elem, int64_t n)
-{
-  cni_row_copy(dst, (int64_t)elem, src, sstep, elem, n);
-}
-
 /* A packed row to strided elements. */
 static inline void cni_row_scatter(char *dst, int64_t dstep, const void *src, size_t elem, int64_t n)
 {
@@ -63,6 +57,13 @@ static inline void cni_row_fill(char *dst, int64_t dstep, const void *value, siz
     memcpy(dst + done, dst, piece);
     done += piece;
   }
+}
+
+/* Strided elements into a packed row. */
+static inline void cni_row_gather(void *dst, const char *src, int64_t sstep, size_t elem, int64_t n)
+{
+  if (sstep == 0 && n > 0) cni_row_fill(dst, (int64_t)elem, src, elem, n);
+  else cni_row_copy(dst, (int64_t)elem, src, sstep, elem, n);
 }
 
 #endif

@@ -17,8 +17,9 @@
 #include "isa.h"
 #include "ops/infer.h"
 #include "rows.h"
+#include "stream.h"
 
-enum { GRAIN = 8192, COLUMNS = 256, BLOCK = 1024, STACK = 512, CACHE = 1 << 19 };
+enum { GRAIN = 8192, COLUMNS = 256, BLOCK = 1024, STACK = 512, CACHE = 1 << 19, STREAM_ROW = 32768 /* bytes */ };
 enum kind { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD, LOGSUMEXP };
 
 typedef struct job {
@@ -31,6 +32,7 @@ typedef struct job {
   int64_t columns;         /* lines side by side taken together: as many as the cache holds */
   int64_t size, tsize;     /* bytes of an element, and of the type it is computed in */
   cni_cast_fn load, store; /* NULL: computed as it is */
+  bool streams;            /* y goes past the caches */
 } job;
 
 static const cni_softmax_table *table(void) { return CNI_BY_ISA(cni_softmax_table); }
@@ -87,6 +89,19 @@ static void run_row(const job *j, void *y, const void *a, const void *b, int64_t
   }
 }
 
+/* Rows of results past the caches: each is made in a buffer that stays there. */
+static void stream_rows(const job *j, cni_walk w, int64_t count)
+{
+  const cni_lines *l = &j->l;
+  _Alignas(64) char row[STREAM_ROW];
+  for (int64_t i = 0; i < count; i++) {
+    run_row(j, row, j->a + w.in * j->size, j->b + w.in * j->size, l->n);
+    cni_stream_copy(j->y + w.out * j->size, row, (size_t)(l->n * j->size));
+    cni_walk_step(&w, l->nk, l->ksize, l->kin, l->kout);
+  }
+  cni_stream_end();
+}
+
 static void rows(int64_t begin, int64_t end, void *payload)
 {
   const job *j = payload;
@@ -97,6 +112,10 @@ static void rows(int64_t begin, int64_t end, void *payload)
   if (packed && l->n <= CNI_SOFTMAX_SHORT && j->kind <= LOG_SOFTMAX) {
     j->s->short_rows(j->y + w.out * j->size, j->a + w.in * j->size, end - begin, l->n,
                      j->kind == LOG_SOFTMAX);
+    return;
+  }
+  if (j->streams) {
+    stream_rows(j, w, end - begin);
     return;
   }
   for (int64_t i = begin; i < end; i++) {
@@ -121,6 +140,10 @@ static void load_line(const job *j, void *to, const char *from, void *raw)
 static void store_line(const job *j, char *to, const void *from, void *raw)
 {
   int64_t n = j->kind == LOGSUMEXP ? 1 : j->l.n;
+  if (j->store && (j->l.ystep == 1 || n == 1)) {
+    j->store(to, from, (size_t)n);
+    return;
+  }
   if (j->store) j->store(raw, from, (size_t)n);
   cni_row_copy(to, j->l.ystep * j->size, j->store ? raw : from, j->size, (size_t)j->size, n);
 }
@@ -228,6 +251,8 @@ static int start(job *j, enum kind kind, const cn_desc *a, const cn_desc *b, con
   j->load = y->dtype == compute ? NULL : cni_cast_find(y->dtype, compute);
   j->store = y->dtype == compute ? NULL : cni_cast_find(compute, y->dtype);
   cni_lines_make(&j->l, a, y, dim);
+  int64_t bytes = y->numel * j->size * (a == b ? 2 : 3);
+  j->streams = kind != LOGSUMEXP && j->l.n * j->tsize <= STREAM_ROW && cni_stream_pays(bytes);
   if (y->numel) run(j);
   return cn_err();
 }

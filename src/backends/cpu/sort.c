@@ -1,18 +1,27 @@
 /* sort.c: sort, topk and kthvalue on the CPU, one line along the dim at a time.
  *
- * Place in the flow: kernels of ops/order.c. Elements become items: unsigned keys in the wanted order, with
- * the index beside them. Keys of up to 32 bits share one 64-bit number with their index. Invariants: all NaNs
- * have the one key above every number, and the two zeros one key, so that items are ordered exactly as
- * PyTorch orders elements; the order among equals is that of their indices. */
+ * Place in the flow: kernels of ops/order.c. Elements become items: keys (sort.h) in the wanted order, with the index
+ * beside them. Where both fit, they share one 64-bit number: keys of up to 32 bits always, others if they lie close
+ * together. Sorting is by bytes, or by merging if there are few; the first few of an order are found in one pass that
+ * keeps a list, many of them or the last alone by counting leading bits. Invariant: the order among equals is that of
+ * their indices. */
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "cpu.h"
+#include "isa.h"
 #include "ops/infer.h"
+#include "sort.h"
 
-enum { GRAIN = 4096, STACK = 256, SPARE = 64 };
+enum {
+  GRAIN = 4096,
+  STACK = 256,
+  SPARE = 24,
+  FEW = 1024, /* keys that are looked at one by one */
+  DIGIT_BITS = 11
+};
 
 /* ---- items ---- */
 
@@ -21,10 +30,13 @@ typedef struct wide_item {
   int64_t index;
 } wide_item;
 
+static const cni_sort_loops *loops_now(void) { return CNI_BY_ISA(cni_sort_loops); }
+
 #define ITEM uint64_t
+#define SORT_RUN(a, n) loops_now()->run(a, n)
 #define LESS(a, b) ((a) < (b))
-#define DIGIT(x, d) ((x) >> (32 + 8 * (d)) & 255)
-#define DIGITS 4
+#define DIGIT(x, d) ((x) >> (shift + 8 * (d)) & 255)
+#define DIGITS 8
 #define NAME(x) narrow_##x
 #include "sort_items.inc"
 #undef ITEM
@@ -32,72 +44,28 @@ typedef struct wide_item {
 #undef DIGIT
 #undef DIGITS
 #undef NAME
+#undef SORT_RUN
 #define ITEM wide_item
+#define SORT_RUN(a, n) wide_insertion(a, n)
 #define LESS(a, b) ((a).key < (b).key || ((a).key == (b).key && (a).index < (b).index))
 #define DIGIT(x, d) ((x).key >> (8 * (d)) & 255)
 #define DIGITS 8
 #define NAME(x) wide_##x
 #include "sort_items.inc"
 
-/* ---- keys: unsigned numbers in the order of the elements ---- */
-
-/* u holds the bits of a float: sign, then `inf` is the code of infinity. */
-static inline uint64_t float_key(uint64_t u, uint64_t sign, uint64_t inf)
-{
-  uint64_t magnitude = u & (sign - 1);
-  if (magnitude > inf) return 2 * sign - 1;
-  if (magnitude == 0) return sign;
-  return u & sign ? ~u & (2 * sign - 1) : u | sign;
-}
-
 typedef struct line {
   const char *x;   /* its first element */
   int64_t step, n; /* bytes between elements, and their number */
 } line;
-
-/* Keys of elements [begin, begin + n) of a line; flip turns the order round. */
-#define KEYS(S, T, EXPRESSION)                                                                               \
-  static void keys_##S(uint64_t *key, const line *l, int64_t begin, int64_t n, uint64_t flip)                \
-  {                                                                                                          \
-    const char *x = l->x + begin * l->step;                                                                  \
-    for (int64_t i = 0; i < n; i++, x += l->step) {                                                          \
-      T u;                                                                                                   \
-      memcpy(&u, x, sizeof u);                                                                               \
-      key[i] = (EXPRESSION) ^ flip;                                                                          \
-    }                                                                                                        \
-  }
-KEYS(f64, uint64_t, float_key(u, UINT64_C(1) << 63, UINT64_C(0x7ff0000000000000)))
-KEYS(f32, uint32_t, float_key(u, UINT64_C(1) << 31, 0x7f800000))
-KEYS(f16, uint16_t, float_key(u, 1 << 15, 0x7c00))
-KEYS(bf16, uint16_t, float_key(u, 1 << 15, 0x7f80))
-KEYS(i64, uint64_t, u ^ UINT64_C(1) << 63)
-KEYS(i32, uint32_t, u ^ UINT32_C(1) << 31)
-KEYS(i16, uint16_t, (uint64_t)(u ^ 1 << 15))
-KEYS(i8, uint8_t, (uint64_t)(u ^ 1 << 7))
-KEYS(u64, uint64_t, u)
-KEYS(u32, uint32_t, u)
-KEYS(u16, uint16_t, (uint64_t)u)
-KEYS(u8, uint8_t, (uint64_t)u)
-KEYS(truth, uint8_t, (uint64_t)(u != 0))
-
-typedef void (*keys_fn)(uint64_t *key, const line *l, int64_t begin, int64_t n, uint64_t flip);
-
-static keys_fn keys_of(int dtype)
-{
-  static const keys_fn table[CN_DTYPE_COUNT] = {
-      [CN_BOOL] = keys_truth, [CN_U8] = keys_u8,   [CN_I8] = keys_i8,     [CN_I16] = keys_i16,
-      [CN_U16] = keys_u16,    [CN_I32] = keys_i32, [CN_U32] = keys_u32,   [CN_I64] = keys_i64,
-      [CN_U64] = keys_u64,    [CN_F16] = keys_f16, [CN_BF16] = keys_bf16, [CN_F32] = keys_f32,
-      [CN_F64] = keys_f64};
-  return table[dtype];
-}
 
 /* ---- one call ---- */
 
 typedef struct job {
   const cn_desc *x;
   int dim;
-  keys_fn keys;
+  const cni_sort_loops *loops;
+  cni_sort_keys to_keys;
+  int bits;           /* of a key */
   uint64_t flip;      /* of the key bits: descending */
   bool narrow;        /* key and index fit 64 bits */
   int64_t n, k, size; /* elements of a line, how many are wanted, bytes of an element */
@@ -124,49 +92,221 @@ static void locate(const job *j, int64_t number, line *l, int64_t *out)
   *out = number / j->inner * written * j->inner + number % j->inner;
 }
 
-static void put(const job *j, const line *l, int64_t out, int64_t rank, int64_t index)
+/* Keys of elements [begin, begin + n). */
+static inline void keys_of(const job *j, const line *l, uint64_t *key, int64_t begin, int64_t n)
 {
-  if (j->only_last && rank != j->k - 1) return;
-  int64_t at = out + (j->only_last ? 0 : rank * j->inner);
-  j->indices[at] = index;
-  memcpy(j->values + at * j->size, l->x + index * l->step, (size_t)j->size);
+  j->to_keys(key, l->x + begin * l->step, l->step, n, j->flip);
 }
 
-/* Room for items: all of a line twice (sort), or a candidates' list (selection). */
-static int64_t capacity(const job *j) { return 2 * (j->k == j->n ? j->n : j->k + SPARE); }
+static inline void put(const job *j, const line *l, int64_t out, int64_t rank, int64_t index)
+{
+  int64_t at = out + (j->only_last ? 0 : rank * j->inner);
+  const char *from = l->x + index * l->step;
+  char *to = j->values + at * j->size;
+  j->indices[at] = index;
+  if (j->size == 4) memcpy(to, from, 4);
+  else if (j->size == 8) memcpy(to, from, 8);
+  else memcpy(to, from, (size_t)j->size);
+}
 
-/* All elements in order. */
-static void sort_line(const job *j, const line *l, int64_t out, void *room)
+static int bits_of(uint64_t x) { return x ? 64 - __builtin_clzll(x) : 0; }
+
+/* ---- all elements in order ---- */
+
+/* a: n items of `bits` bits of key above `shift` bits of index, and room for as many. */
+static void sort_numbers(const job *j, const line *l, int64_t out, uint64_t *a, int shift, int bits)
+{
+  const uint64_t mask = (UINT64_C(1) << shift) - 1;
+  a = narrow_sort(a, a + l->n, l->n, shift, bits);
+  for (int64_t i = 0; i < l->n; i++) put(j, l, out, i, (int64_t)(a[i] & mask));
+}
+
+static void sort_narrow(const job *j, const line *l, int64_t out, uint64_t *a)
 {
   uint64_t key[STACK];
-  uint64_t *a = room;
-  wide_item *b = room;
   for (int64_t done = 0; done < l->n; done += STACK) {
     int64_t m = l->n - done < STACK ? l->n - done : STACK;
-    j->keys(key, l, done, m, j->flip);
-    for (int64_t i = 0; j->narrow && i < m; i++) a[done + i] = key[i] << 32 | (uint64_t)(done + i);
-    for (int64_t i = 0; !j->narrow && i < m; i++) b[done + i] = (wide_item){key[i], done + i};
+    keys_of(j, l, key, done, m);
+    for (int64_t i = 0; i < m; i++) a[done + i] = key[i] << 32 | (uint64_t)(done + i);
   }
-  if (j->narrow) {
-    a = narrow_sort(a, a + l->n, l->n);
-    for (int64_t i = 0; i < l->n; i++) put(j, l, out, i, (int64_t)(a[i] & UINT32_MAX));
-  } else {
-    b = wide_sort(b, b + l->n, l->n);
-    for (int64_t i = 0; i < l->n; i++) put(j, l, out, i, b[i].index);
-  }
+  sort_numbers(j, l, out, a, 32, j->bits);
 }
 
-/* The first k of the order: candidates are collected while they beat the worst of the best k so far, and
- * thinned out whenever the list is full. */
-static void select_narrow(const job *j, const line *l, int64_t out, uint64_t *a)
+/* room: 2 n items. */
+static void sort_wide(const job *j, const line *l, int64_t out, wide_item *room)
 {
-  uint64_t key[STACK], worst = UINT64_MAX;
-  int64_t have = 0, most = 2 * j->k + SPARE;
+  uint64_t *key = (uint64_t *)(void *)(room + l->n), low = UINT64_MAX, high = 0;
+  keys_of(j, l, key, 0, l->n);
+  for (int64_t i = 0; i < l->n; i++) {
+    low = key[i] < low ? key[i] : low;
+    high = key[i] > high ? key[i] : high;
+  }
+  int shift = bits_of((uint64_t)l->n - 1), bits = bits_of(high - low);
+  if (shift + bits <= 64) {
+    uint64_t *a = (uint64_t *)(void *)room;
+    if (shift == 0) shift = 1; /* a line of one */
+    for (int64_t i = 0; i < l->n; i++) a[i] = (key[i] - low) << shift | (uint64_t)i;
+    sort_numbers(j, l, out, a, shift, bits);
+    return;
+  }
+  for (int64_t i = 0; i < l->n; i++) room[i] = (wide_item){key[i] - low, i};
+  wide_item *b = wide_sort(room, room + l->n, l->n, 0, bits);
+  for (int64_t i = 0; i < l->n; i++) put(j, l, out, i, b[i].index);
+}
+
+/* ---- one element by its rank ---- */
+
+/* The first key, and the bits in which any other differs from it. */
+static uint64_t first_key(const job *j, const line *l, uint64_t *differs)
+{
+  uint64_t key[STACK], first = 0;
+  *differs = 0;
   for (int64_t done = 0; done < l->n; done += STACK) {
     int64_t m = l->n - done < STACK ? l->n - done : STACK;
-    j->keys(key, l, done, m, j->flip);
+    keys_of(j, l, key, done, m);
+    if (!done) first = key[0];
+    *differs |= j->loops->differ(key, m, first);
+  }
+  return first;
+}
+
+/* The least key above which fewer than n - rank keys lie, that of the element with this rank (from 0); *below: how many
+ * are less. Leading bits are counted until few candidates are left. */
+static uint64_t key_at(const job *j, const line *l, int64_t rank, int64_t *below)
+{
+  uint64_t key[STACK], few[FEW], prefix = 0;
+  int left = j->bits;
+  int64_t candidates = l->n;
+  *below = 0;
+  if (candidates > FEW && j->bits > 32) { /* they rarely differ in all */
+    uint64_t differs, first = first_key(j, l, &differs);
+    left = bits_of(differs);
+    prefix = left < 64 ? first >> left : 0;
+  }
+  const int begin = left;
+  while (candidates > FEW && left > 0) {
+    uint32_t count[1 << DIGIT_BITS] = {0};
+    const int digit = left < DIGIT_BITS ? left : DIGIT_BITS, shift = left - digit;
+    const uint64_t mask = (UINT64_C(1) << digit) - 1;
+    const bool all = left == begin;
+    for (int64_t done = 0; done < l->n; done += STACK) {
+      int64_t m = l->n - done < STACK ? l->n - done : STACK;
+      keys_of(j, l, key, done, m);
+      if (all)
+        for (int64_t i = 0; i < m; i++) count[key[i] >> shift & mask]++;
+      else
+        for (int64_t i = 0; i < m; i++) count[key[i] >> shift & mask] += key[i] >> left == prefix;
+    }
+    uint64_t bucket = 0;
+    while (rank >= (int64_t)count[bucket]) {
+      rank -= count[bucket];
+      *below += count[bucket++];
+    }
+    prefix = prefix << digit | bucket;
+    left = shift;
+    candidates = count[bucket];
+  }
+  if (left == 0) return prefix;
+  uint16_t at[STACK];
+  int64_t have = 0;
+  const uint64_t span = left == 64 ? UINT64_MAX : (UINT64_C(1) << left) - 1, low = left == 64 ? 0 : prefix << left;
+  for (int64_t done = 0; done < l->n; done += STACK) {
+    int64_t m = l->n - done < STACK ? l->n - done : STACK;
+    keys_of(j, l, key, done, m);
+    m = j->loops->pick(at, key, m, low, span);
+    for (int64_t i = 0; i < m; i++) few[have++] = key[at[i]];
+  }
+  narrow_select(few, have, rank + 1);
+  uint64_t found = 0;
+  for (int64_t i = 0; i <= rank; i++) found = few[i] > found ? few[i] : found;
+  for (int64_t i = 0; i < have; i++) *below += few[i] < found;
+  return found;
+}
+
+static void put_last(const job *j, const line *l, int64_t out)
+{
+  uint64_t key[STACK];
+  int64_t below, found = 0;
+  const uint64_t wanted = key_at(j, l, j->k - 1, &below);
+  int64_t equals = j->k - below; /* that many of them come up to the wanted one */
+  for (int64_t done = 0; equals && done < l->n; done += STACK) {
+    int64_t m = l->n - done < STACK ? l->n - done : STACK;
+    keys_of(j, l, key, done, m);
+    for (int64_t i = 0; equals && i < m; i++)
+      if (key[i] == wanted) found = done + i, equals--;
+  }
+  put(j, l, out, 0, found);
+}
+
+/* ---- the first k in order ---- */
+
+/* One: the first of the least. */
+static void put_first(const job *j, const line *l, int64_t out)
+{
+  uint64_t key[STACK], best = UINT64_MAX;
+  int64_t found = -1;
+  for (int64_t done = 0; done < l->n; done += STACK) {
+    int64_t m = l->n - done < STACK ? l->n - done : STACK, i = 0;
+    keys_of(j, l, key, done, m);
+    uint64_t least = j->loops->least(key, m);
+    if (found >= 0 && least >= best) continue;
+    while (key[i] != least) i++;
+    best = least;
+    found = done + i;
+  }
+  put(j, l, out, 0, found);
+}
+
+/* Many of them: all up to the last one's key, then in order. room: 2 k items. */
+static void put_many(const job *j, const line *l, int64_t out, void *room)
+{
+  uint64_t key[STACK], *a = room;
+  uint16_t at[STACK];
+  wide_item *b = room;
+  int64_t below, have = 0;
+  const uint64_t bound = key_at(j, l, j->k - 1, &below);
+  int64_t equals = j->k - below;
+  for (int64_t done = 0; have < j->k && done < l->n; done += STACK) {
+    int64_t m = l->n - done < STACK ? l->n - done : STACK;
+    keys_of(j, l, key, done, m);
+    m = j->loops->pick(at, key, m, 0, bound);
     for (int64_t i = 0; i < m; i++) {
-      uint64_t item = key[i] << 32 | (uint64_t)(done + i);
+      if (key[at[i]] == bound && equals-- <= 0) continue;
+      if (j->narrow) a[have++] = key[at[i]] << 32 | (uint64_t)(done + at[i]);
+      else b[have++] = (wide_item){key[at[i]], done + at[i]};
+    }
+  }
+  int shift = 32, bits = j->bits;
+  bool numbers = j->narrow;
+  if (!numbers) { /* they may fit 64 bits all the same */
+    uint64_t low = bound;
+    for (int64_t i = 0; i < have; i++) low = b[i].key < low ? b[i].key : low;
+    shift = bits_of((uint64_t)l->n);
+    bits = bits_of(bound - low);
+    numbers = shift + bits <= 64;
+    for (int64_t i = 0; numbers && i < have; i++) a[i] = (b[i].key - low) << shift | (uint64_t)b[i].index;
+    for (int64_t i = 0; !numbers && i < have; i++) b[i].key -= low;
+  }
+  const uint64_t mask = (UINT64_C(1) << shift) - 1;
+  if (numbers) a = narrow_sort(a, a + have, have, shift, bits);
+  else b = wide_sort(b, b + have, have, 0, bits);
+  for (int64_t i = 0; i < have; i++) put(j, l, out, i, numbers ? (int64_t)(a[i] & mask) : b[i].index);
+}
+
+/* A few: candidates are collected while they beat the worst of the best k so far, and thinned out whenever the list is
+ * full. */
+static void put_few_narrow(const job *j, const line *l, int64_t out, uint64_t *a)
+{
+  uint64_t key[STACK], worst = UINT64_MAX;
+  uint16_t at[STACK];
+  int64_t have = 0, most = 2 * j->k + SPARE;
+  for (int64_t done = 0, step; done < l->n; done += step) {
+    step = done ? STACK : most; /* a short list first, so that there is a bound */
+    step = step < l->n - done ? (step < STACK ? step : STACK) : l->n - done < STACK ? l->n - done : STACK;
+    keys_of(j, l, key, done, step);
+    int64_t m = j->loops->pick(at, key, step, 0, worst >> 32);
+    for (int64_t i = 0; i < m; i++) {
+      uint64_t item = key[at[i]] << 32 | (uint64_t)(done + at[i]);
       if (item >= worst) continue;
       a[have++] = item;
       if (have < most) continue;
@@ -181,16 +321,19 @@ static void select_narrow(const job *j, const line *l, int64_t out, uint64_t *a)
   for (int64_t i = 0; i < j->k; i++) put(j, l, out, i, (int64_t)(a[i] & UINT32_MAX));
 }
 
-static void select_wide(const job *j, const line *l, int64_t out, wide_item *a)
+static void put_few_wide(const job *j, const line *l, int64_t out, wide_item *a)
 {
   uint64_t key[STACK];
+  uint16_t at[STACK];
   wide_item worst = {UINT64_MAX, INT64_MAX};
   int64_t have = 0, most = 2 * j->k + SPARE;
-  for (int64_t done = 0; done < l->n; done += STACK) {
-    int64_t m = l->n - done < STACK ? l->n - done : STACK;
-    j->keys(key, l, done, m, j->flip);
+  for (int64_t done = 0, step; done < l->n; done += step) {
+    step = done ? STACK : most; /* a short list first, so that there is a bound */
+    step = step < l->n - done ? (step < STACK ? step : STACK) : l->n - done < STACK ? l->n - done : STACK;
+    keys_of(j, l, key, done, step);
+    int64_t m = j->loops->pick(at, key, step, 0, worst.key);
     for (int64_t i = 0; i < m; i++) {
-      wide_item item = {key[i], done + i};
+      wide_item item = {key[at[i]], done + at[i]};
       if (!LESS(item, worst)) continue;
       a[have++] = item;
       if (have < most) continue;
@@ -205,6 +348,24 @@ static void select_wide(const job *j, const line *l, int64_t out, wide_item *a)
   for (int64_t i = 0; i < j->k; i++) put(j, l, out, i, a[i].index);
 }
 
+/* ---- lines ---- */
+
+static bool many_wanted(const job *j) { return j->k >= 64 && 32 * j->k >= j->n; }
+
+/* Room for items: all of a line twice (sort), or a candidates' list (selection). */
+static int64_t capacity(const job *j) { return j->only_last ? 1 : 2 * (j->k == j->n ? j->n : j->k + SPARE); }
+
+static void one_line(const job *j, const line *l, int64_t out, void *room)
+{
+  if (j->only_last) put_last(j, l, out);
+  else if (j->k == j->n && j->narrow) sort_narrow(j, l, out, room);
+  else if (j->k == j->n) sort_wide(j, l, out, room);
+  else if (j->k == 1) put_first(j, l, out);
+  else if (many_wanted(j)) put_many(j, l, out, room);
+  else if (j->narrow) put_few_narrow(j, l, out, room);
+  else put_few_wide(j, l, out, room);
+}
+
 static void lines(int64_t begin, int64_t end, void *payload)
 {
   const job *j = payload;
@@ -216,33 +377,57 @@ static void lines(int64_t begin, int64_t end, void *payload)
     line l;
     int64_t out;
     locate(j, i, &l, &out);
-    if (j->k == j->n) sort_line(j, &l, out, room);
-    else if (j->narrow) select_narrow(j, &l, out, room);
-    else select_wide(j, &l, out, room);
+    one_line(j, &l, out, room);
   }
   if (room != (void *)stack) cni_free(room, size);
+}
+
+/* Lines that lie across memory are read many times better once turned: to: x with dim last, dense, in new memory. */
+static int turned(cn_desc *to, const cn_desc *x, int dim, size_t *bytes)
+{
+  cn_desc from = *x;
+  for (int i = dim; i + 1 < x->ndim; i++) from.shape[i] = x->shape[i + 1], from.strides[i] = x->strides[i + 1];
+  from.shape[x->ndim - 1] = x->shape[dim];
+  from.strides[x->ndim - 1] = x->strides[dim];
+  *bytes = (size_t)x->numel * cni_dtype_size(x->dtype);
+  void *memory = cni_alloc(*bytes);
+  if (!memory) return CN_ERR_MEMORY;
+  *to = cni_cpu_packed(&from, x->dtype, memory);
+  cni_cpu_copy(to, &from);
+  return CN_OK;
 }
 
 /* The first k in order of each line along dim. */
 static int run(cn_call *c, int dim, bool descending, int64_t k, bool only_last)
 {
   const cn_desc *x = cn_desc_of(c->in[0]);
+  const cni_sort_loops *loops = loops_now();
   job j = {.x = x,
            .dim = dim,
-           .keys = keys_of(x->dtype),
+           .loops = loops,
+           .to_keys = loops->keys[x->dtype],
            .n = x->ndim ? x->shape[dim] : 1,
            .k = k,
            .inner = 1,
            .only_last = only_last,
            .values = cn_desc_of(c->out[0])->data,
            .indices = cn_desc_of(c->out[1])->data};
-  int bits = x->dtype == CN_BOOL ? 1 : cni_dtype_rows[x->dtype].bits;
+  j.bits = x->dtype == CN_BOOL ? 1 : cni_dtype_rows[x->dtype].bits;
   j.size = (int64_t)cni_dtype_size(x->dtype);
-  j.narrow = bits <= 32 && j.n <= (int64_t)UINT32_MAX;
-  j.flip = !descending ? 0 : bits == 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+  j.narrow = j.bits <= 32 && j.n <= (int64_t)UINT32_MAX;
+  j.flip = !descending ? 0 : j.bits == 64 ? UINT64_MAX : (UINT64_C(1) << j.bits) - 1;
   if (x->numel == 0 || k == 0) return CN_OK;
   for (int i = dim + 1; i < x->ndim; i++) j.inner *= x->shape[i];
+  cn_desc copy = {0};
+  size_t bytes = 0;
+  if (j.n > 1 && j.n < x->numel && x->strides[dim] != 1) {
+    int status = turned(&copy, x, dim, &bytes);
+    if (status) return status;
+    j.x = &copy;
+    j.dim = x->ndim - 1;
+  }
   cni_parallel_for(x->numel / j.n, j.n < GRAIN ? GRAIN / j.n : 1, lines, &j);
+  cni_free(copy.data, bytes);
   return cn_err();
 }
 

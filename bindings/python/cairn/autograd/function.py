@@ -1,48 +1,92 @@
 """Functions with a forward and a backward of their own."""
 
+from __future__ import annotations
+
 import functools
+from typing import TYPE_CHECKING, Any, Callable, ClassVar, Sequence
 
 from .. import _C
 from .._modes import enable_grad, is_grad_enabled, no_grad
+from .._tensor import Tensor
+
+if TYPE_CHECKING:
+    from typing import ParamSpec, Protocol, TypeAlias, TypeVar, overload
+
+    from .._C import _device, _dtype
+    from .._types import Size
+
+    _P = ParamSpec("_P")
+    _R = TypeVar("_R", covariant=True)
+    _Gradients: TypeAlias = tuple[Tensor | None, ...]
+
+    class _WithContext(Protocol[_P, _R]):
+        """A Function whose forward begins with ctx."""
+        @staticmethod
+        def forward(ctx: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+
+    class _WithSetup(Protocol[_P, _R]):
+        """A Function whose forward has no ctx, but a function after it."""
+        @staticmethod
+        def forward(*args: _P.args, **kwargs: _P.kwargs) -> _R: ...
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any, /) -> None: ...
+
+    class _Apply:
+        """The type of apply: it takes what forward takes besides ctx, and answers what forward answers."""
+        @overload
+        def __get__(self, instance: object, owner: type[_WithSetup[_P, _R]]) -> Callable[_P, _R]: ...
+        @overload
+        def __get__(self, instance: object, owner: type[_WithContext[_P, _R]]) -> Callable[_P, _R]: ...
+        def __get__(self, instance: object, owner: Any) -> Any: ...
 
 __all__ = ["Function", "FunctionCtx", "InplaceFunction", "once_differentiable"]
-
-_Tensor = _C.TensorBase
 
 
 class FunctionCtx(_C.ContextBase):
     """What forward leaves for backward. Any attribute may be set on it; tensors that went in or came out belong into
     save_for_backward, which notices when they are changed later and keeps no cycle."""
 
-    def __init__(self):
-        self._to_save = ()
-        self._dirty = ()
-        self._constant = ()
+    needs_input_grad: tuple[bool, ...]
+    _function: type[Function]
+    _in_tensors: tuple[bool, ...]
+    _out_places: tuple[int, ...]
+    _out_count: int
+    _out_metas: tuple[tuple[Size, _dtype, _device], ...]
+    _noutputs: int
+
+    def __init__(self) -> None:
+        self._to_save: tuple[Tensor | None, ...] = ()
+        self._dirty: tuple[Tensor, ...] = ()
+        self._constant: tuple[Tensor, ...] = ()
         self._materialize = True
 
-    def save_for_backward(self, *tensors):
+    if TYPE_CHECKING:
+        def __getattr__(self, name: str) -> Any: ...
+        def __setattr__(self, name: str, value: Any) -> None: ...
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps tensors (or None) for backward, which finds them in saved_tensors. One call only: the last counts."""
         self._to_save = tensors
 
-    def save_for_forward(self, *tensors):
+    def save_for_forward(self, *tensors: Tensor | None) -> None:
         """Accepted for torch's sake; forward-mode derivatives go by double backward here."""
 
-    def mark_dirty(self, *args):
+    def mark_dirty(self, *args: Tensor) -> None:
         """Says which inputs forward wrote into. They must be among the results."""
         self._dirty = args
 
-    def mark_non_differentiable(self, *args):
+    def mark_non_differentiable(self, *args: Tensor) -> None:
         """Says which results carry no gradient."""
         self._constant = args
 
-    def set_materialize_grads(self, value):
+    def set_materialize_grads(self, value: bool) -> None:
         """False: gradients that are zero arrive in backward as None instead of tensors of zeros."""
         self._materialize = bool(value)
 
-    def _run_backward(self, grads):
+    def _run_backward(self, grads: Sequence[Tensor | None]) -> _Gradients:
         """Called by the engine with the gradients of the tensor results; answers those of the tensor inputs."""
         function, places = self._function, self._out_places
-        full = [None] * self._out_count
+        full: list[Tensor | None] = [None] * self._out_count
         for place, grad, meta in zip(places, grads, self._out_metas):
             if grad is None and self._materialize:
                 grad = _C.zeros(meta[0], dtype=meta[1], device=meta[2])
@@ -55,7 +99,7 @@ class FunctionCtx(_C.ContextBase):
         return _check_gradients(function, answer, self._in_tensors)
 
 
-def _check_gradients(function, answer, in_tensors):
+def _check_gradients(function: type[Function], answer: tuple[Any, ...], in_tensors: tuple[bool, ...]) -> _Gradients:
     """Those of the tensor inputs, after torch's checks: one per argument of forward, None where it was no tensor."""
     n = len(in_tensors)
     if len(answer) > n and all(g is None for g in answer[n:]):
@@ -63,14 +107,14 @@ def _check_gradients(function, answer, in_tensors):
     name = function.__name__ + "Backward"
     if len(answer) != n:
         raise RuntimeError(f"{name}: returned {len(answer)} gradients, but forward had {n} arguments")
-    kept = []
+    kept: list[Tensor | None] = []
     for i, (grad, tensor) in enumerate(zip(answer, in_tensors)):
         if not tensor:
             if grad is not None:
                 raise RuntimeError(f"{name}: returned a gradient at position {i}, where forward had no tensor; return "
                                    "None there")
             continue
-        if grad is not None and not isinstance(grad, _Tensor):
+        if grad is not None and not isinstance(grad, Tensor):
             raise TypeError(f"{name}: expected a Tensor or None as gradient {i}, not {type(grad).__name__}")
         kept.append(grad)
     return tuple(kept)
@@ -100,25 +144,26 @@ class Function:
     leave ctx out of forward and add `setup_context(ctx, inputs, output)`, which is called after it.
     """
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise RuntimeError(f"{type(self).__name__}: a Function is not made but applied: use its static method apply")
 
     @staticmethod
-    def forward(*args, **kwargs):
+    def forward(*args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("a Function needs a static method forward")
 
     @staticmethod
-    def setup_context(ctx, inputs, output):
-        raise NotImplementedError("setup_context is not defined")
-
-    @staticmethod
-    def backward(ctx, *grad_outputs):
+    def backward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError("this Function needs a static method backward (or vjp) to be gone through backward")
 
     vjp = backward
 
+    if not TYPE_CHECKING:
+        @staticmethod
+        def setup_context(ctx, inputs, output):
+            raise NotImplementedError("setup_context is not defined")
+
     @classmethod
-    def _backward_rule(cls):
+    def _backward_rule(cls) -> Callable[..., Any]:
         if cls.backward is not Function.backward:
             if cls.vjp is not Function.vjp:
                 raise RuntimeError(f"{cls.__name__}: has both backward and vjp; one is enough")
@@ -126,24 +171,25 @@ class Function:
         return cls.vjp
 
     @classmethod
-    def _run_forward(cls, ctx, args):
+    def _run_forward(cls, ctx: FunctionCtx, args: tuple[Any, ...]) -> Any:
+        setup: Any = getattr(cls, "setup_context")
         with no_grad():
-            if cls.setup_context is Function.setup_context:
+            if setup is getattr(Function, "setup_context"):
                 return cls.forward(ctx, *args)
             output = cls.forward(*args)
-            cls.setup_context(ctx, args, output)
+            setup(ctx, args, output)
             return output
 
     @classmethod
-    def apply(cls, *args):
+    def _apply(cls, *args: Any) -> Any:
         """Runs forward and records it; returns what forward returned."""
         ctx = FunctionCtx()
         ctx._function = cls
-        ctx._in_tensors = tuple(isinstance(a, _Tensor) for a in args)
-        ctx.needs_input_grad = tuple(t and a.requires_grad for a, t in zip(args, ctx._in_tensors))
+        ctx._in_tensors = tuple(isinstance(a, Tensor) for a in args)
+        ctx.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
         output = cls._run_forward(ctx, args)
         outputs = output if isinstance(output, tuple) else (output,)
-        places = tuple(i for i, o in enumerate(outputs) if isinstance(o, _Tensor))
+        places = tuple(i for i, o in enumerate(outputs) if isinstance(o, Tensor))
         tensors = tuple(outputs[i] for i in places)
         for t in ctx._dirty:
             if not any(t is o for o in tensors):
@@ -154,7 +200,7 @@ class Function:
         ctx._out_metas = tuple((o.shape, o.dtype, o.device) for o in tensors)
         saved, dirty, constant = ctx._to_save, ctx._dirty, ctx._constant
         ctx._to_save = ctx._dirty = ctx._constant = ()
-        inputs = tuple(a for a in args if isinstance(a, _Tensor))
+        inputs = tuple(a for a in args if isinstance(a, Tensor))
         results = _C._function_apply(ctx, cls.__name__ + "Backward", inputs, tensors, tuple(saved), tuple(dirty),
                                      tuple(constant))
         if not isinstance(output, tuple):
@@ -164,11 +210,16 @@ class Function:
             merged[place] = result
         return tuple(merged)
 
+    if TYPE_CHECKING:
+        apply: ClassVar[_Apply]
+    else:
+        apply = _apply
+
 
 class InplaceFunction(Function):
     """A Function that says whether it writes into its input; for programs that derive from torch's."""
 
-    def __init__(self, inplace=False):
+    def __init__(self, inplace: bool = False) -> None:
         self.inplace = inplace
 
 
@@ -176,34 +227,34 @@ class _Refuse(Function):
     """Hands values on, but cannot be gone through backward."""
 
     @staticmethod
-    def forward(ctx, count, *tensors):
+    def forward(ctx: FunctionCtx, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(t.detach() for t in tensors[:count])
 
     @staticmethod
-    def backward(ctx, *grads):
+    def backward(ctx: FunctionCtx, *grads: Tensor) -> None:
         raise RuntimeError("backward: this gradient comes from a backward marked @once_differentiable, which cannot be "
                            "differentiated again")
 
 
-def once_differentiable(fn):
+def once_differentiable(fn: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates backward: it runs with recording off, and gradients of its gradients are an error."""
 
     @functools.wraps(fn)
-    def wrapped(ctx, *args):
+    def wrapped(ctx: FunctionCtx, *args: Any) -> Any:
         with no_grad():
             outputs = fn(ctx, *args)
         if not is_grad_enabled():
             return outputs
-        linked = tuple(a for a in args if isinstance(a, _Tensor) and a.requires_grad)
+        linked = tuple(a for a in args if isinstance(a, Tensor) and a.requires_grad)
         if not linked and any(ctx.needs_input_grad):
             with enable_grad():
                 linked = tuple(t for t in ctx.saved_tensors if t is not None and t.requires_grad)
         if not linked:
             return outputs
         several = outputs if isinstance(outputs, (tuple, list)) else (outputs,)
-        tensors = [o for o in several if isinstance(o, _Tensor)]
+        tensors = [o for o in several if isinstance(o, Tensor)]
         refused = iter(_Refuse.apply(len(tensors), *tensors, *linked))
-        merged = tuple(next(refused) if isinstance(o, _Tensor) else o for o in several)
+        merged = tuple(next(refused) if isinstance(o, Tensor) else o for o in several)
         return merged if isinstance(outputs, (tuple, list)) else merged[0]
 
     return wrapped

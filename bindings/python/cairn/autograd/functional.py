@@ -6,60 +6,74 @@ depend on is an error instead of zeros. Products from the left walk backward onc
 twice, through the gradient as a function of the vector.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
+
 from .. import _C
 from .._modes import enable_grad
+from .._tensor import Tensor
 from . import grad as _grad
+
+if TYPE_CHECKING:
+    from typing import TypeAlias
+
+    _Function: TypeAlias = Callable[..., Tensor | tuple[Tensor, ...]]
+    _Given: TypeAlias = Tensor | Sequence[Tensor]
+    _Tensors: TypeAlias = tuple[Tensor, ...]
+    _One: TypeAlias = Callable[..., Tensor]
+    _Answer: TypeAlias = Any  # a tensor, or a tuple for a tuple: what was given decides
+    _Matrix: TypeAlias = tuple[tuple[Tensor, ...], ...]
 
 __all__ = ["vjp", "jvp", "jacobian", "hessian", "hvp", "vhp"]
 
-_Tensor = _C.TensorBase
 
-
-def _tuple(value, what):
+def _tuple(value: object, what: str) -> tuple[_Tensors, bool]:
     """The value as a tuple of tensors, and whether it was a single one."""
-    if isinstance(value, _Tensor):
+    if isinstance(value, Tensor):
         return (value,), True
-    if not isinstance(value, (tuple, list)) or not all(isinstance(v, _Tensor) for v in value):
+    if not isinstance(value, (tuple, list)) or not all(isinstance(v, Tensor) for v in value):
         raise TypeError(f"{what}: expected a Tensor or a tuple of tensors, not {type(value).__name__}")
     return tuple(value), False
 
 
-def _single(values, alone):
+def _single(values: Sequence[Any], alone: bool) -> _Answer:
     return values[0] if alone else tuple(values)
 
 
-def _fresh(tensors, create_graph):
+def _fresh(tensors: Sequence[Tensor], create_graph: bool) -> _Tensors:
     """Inputs that can be differentiated by, cut off from what was before unless the answer is to be recorded."""
     if not create_graph:
         return tuple(t.detach().requires_grad_() for t in tensors)
     return tuple(t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in tensors)
 
 
-def _plain(values, create_graph):
+def _plain(values: Sequence[Tensor], create_graph: bool) -> _Tensors:
     return tuple(values) if create_graph else tuple(v.detach() for v in values)
 
 
-def _vector(v, like, what):
+def _vector(v: _Given | None, like: Sequence[Tensor], what: str) -> _Tensors:
     """The vector of a product, checked against the tensors it belongs to; ones when it may be left out."""
     if v is None:
         if len(like) != 1 or like[0].numel() != 1:
             raise RuntimeError(f"{what}: v can be left out only for a single tensor of one element")
         return (_C.ones_like(like[0]),)
-    v, _ = _tuple(v, f"{what}: v")
-    if len(v) != len(like):
-        raise RuntimeError(f"{what}: v has {len(v)} tensors, expected {len(like)}")
-    for i, (a, b) in enumerate(zip(v, like)):
+    given, _ = _tuple(v, f"{what}: v")
+    if len(given) != len(like):
+        raise RuntimeError(f"{what}: v has {len(given)} tensors, expected {len(like)}")
+    for i, (a, b) in enumerate(zip(given, like)):
         if tuple(a.shape) != tuple(b.shape):
             raise RuntimeError(f"{what}: v {i} has shape {tuple(a.shape)}, expected {tuple(b.shape)}")
-    return v
+    return given
 
 
-def _derive(outputs, inputs, seeds, create_graph, strict, what):
+def _derive(outputs: Sequence[Tensor], inputs: Sequence[Tensor], seeds: Sequence[Tensor], create_graph: bool,
+            strict: bool, what: str) -> _Tensors:
     """Gradients with zeros for what does not take part (an error when strict)."""
     linked = [(o, s) for o, s in zip(outputs, seeds) if o.requires_grad]
     if strict and len(linked) < len(outputs):
         raise RuntimeError(f"{what}: an output does not depend on the inputs")
-    answer = (None,) * len(inputs)
+    answer: tuple[Tensor | None, ...] = (None,) * len(inputs)
     if linked:
         answer = _grad([o for o, _ in linked], inputs, [s for _, s in linked], retain_graph=True,
                        create_graph=create_graph, allow_unused=True)
@@ -68,41 +82,59 @@ def _derive(outputs, inputs, seeds, create_graph, strict, what):
     return tuple(_C.zeros_like(x) if g is None else g for g, x in zip(answer, inputs))
 
 
-def _scalar(outputs, alone, what):
+def _scalar(outputs: _Tensors, alone: bool, what: str) -> None:
     if not alone or outputs[0].numel() != 1:
         raise RuntimeError(f"{what}: the function must return a single tensor of one element")
 
 
-def vjp(func, inputs, v=None, create_graph=False, strict=False):
+@overload
+def vjp(func: _One, inputs: Tensor, v: _Given | None = ..., create_graph: bool = ...,
+        strict: bool = ...) -> tuple[Tensor, Tensor]: ...
+@overload
+def vjp(func: _Function, inputs: _Given, v: _Given | None = ..., create_graph: bool = ...,
+        strict: bool = ...) -> tuple[_Answer, _Answer]: ...
+
+
+def vjp(func: _Function, inputs: _Given, v: _Given | None = None, create_graph: bool = False,
+        strict: bool = False) -> tuple[_Answer, _Answer]:
     """(outputs, v^T J): the product of a vector with the Jacobian, from the left."""
     with enable_grad():
         given, alone = _tuple(inputs, "vjp: inputs")
-        inputs = _fresh(given, create_graph)
-        outputs, out_alone = _tuple(func(*inputs), "vjp: outputs")
-        v = _vector(v, outputs, "vjp")
-        answer = _derive(outputs, inputs, v, create_graph, strict, "vjp")
+        fresh = _fresh(given, create_graph)
+        outputs, out_alone = _tuple(func(*fresh), "vjp: outputs")
+        answer = _derive(outputs, fresh, _vector(v, outputs, "vjp"), create_graph, strict, "vjp")
     return _single(_plain(outputs, create_graph), out_alone), _single(_plain(answer, create_graph), alone)
 
 
-def _twice(outputs, inputs, v, create_graph, strict, what):
+def _twice(outputs: Sequence[Tensor], inputs: Sequence[Tensor], v: Sequence[Tensor], create_graph: bool, strict: bool,
+           what: str) -> _Tensors:
     """J v by double backward: the gradient is linear in its seed; its derivative by the seed is J."""
     seeds = tuple(_C.zeros_like(o).requires_grad_() for o in outputs)
     back = _derive(outputs, inputs, seeds, True, strict, what)
     return _derive(back, seeds, v, create_graph, False, what)
 
 
-def jvp(func, inputs, v=None, create_graph=False, strict=False):
+@overload
+def jvp(func: _One, inputs: Tensor, v: _Given | None = ..., create_graph: bool = ...,
+        strict: bool = ...) -> tuple[Tensor, Tensor]: ...
+@overload
+def jvp(func: _Function, inputs: _Given, v: _Given | None = ..., create_graph: bool = ...,
+        strict: bool = ...) -> tuple[_Answer, _Answer]: ...
+
+
+def jvp(func: _Function, inputs: _Given, v: _Given | None = None, create_graph: bool = False,
+        strict: bool = False) -> tuple[_Answer, _Answer]:
     """(outputs, J v): the product of the Jacobian with a vector, from the right."""
     with enable_grad():
         given, _ = _tuple(inputs, "jvp: inputs")
-        v = _vector(v, given, "jvp")
-        inputs = _fresh(given, create_graph)
-        outputs, alone = _tuple(func(*inputs), "jvp: outputs")
-        answer = _twice(outputs, inputs, v, create_graph, strict, "jvp")
+        vector = _vector(v, given, "jvp")
+        fresh = _fresh(given, create_graph)
+        outputs, alone = _tuple(func(*fresh), "jvp: outputs")
+        answer = _twice(outputs, fresh, vector, create_graph, strict, "jvp")
     return _single(_plain(outputs, create_graph), alone), _single(_plain(answer, create_graph), alone)
 
 
-def _rows(output, inputs, create_graph, strict):
+def _rows(output: Tensor, inputs: Sequence[Tensor], create_graph: bool, strict: bool) -> _Tensors:
     """The Jacobian of one output: per input a tensor of shape output.shape + input.shape."""
     flat, rows = output.reshape(-1), []
     for i in range(flat.numel()):
@@ -114,25 +146,46 @@ def _rows(output, inputs, create_graph, strict):
     return tuple(_C.stack(list(column)).reshape(shape + tuple(x.shape)) for column, x in zip(zip(*rows), inputs))
 
 
-def jacobian(func, inputs, create_graph=False, strict=False, vectorize=False, strategy="reverse-mode"):
+@overload
+def jacobian(func: _One, inputs: Tensor, create_graph: bool = ..., strict: bool = ..., vectorize: bool = ...,
+             strategy: str = ...) -> Tensor: ...
+@overload
+def jacobian(func: _One, inputs: Sequence[Tensor], create_graph: bool = ..., strict: bool = ..., vectorize: bool = ...,
+             strategy: str = ...) -> _Tensors: ...
+@overload
+def jacobian(func: _Function, inputs: _Given, create_graph: bool = ..., strict: bool = ..., vectorize: bool = ...,
+             strategy: str = ...) -> _Answer: ...
+
+
+def jacobian(func: _Function, inputs: _Given, create_graph: bool = False, strict: bool = False,
+             vectorize: bool = False, strategy: str = "reverse-mode") -> _Answer:
     """All derivatives of the outputs by the inputs: a tensor of shape output.shape + input.shape; tuples of them for
     several inputs, tuples of those for several outputs. vectorize and strategy are accepted for torch's sake."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError("jacobian: strategy is 'reverse-mode' or 'forward-mode'")
     with enable_grad():
         given, alone = _tuple(inputs, "jacobian: inputs")
-        inputs = _fresh(given, create_graph)
-        outputs, out_alone = _tuple(func(*inputs), "jacobian: outputs")
-        answer = tuple(_plain(_rows(o, inputs, create_graph, strict), create_graph) for o in outputs)
+        fresh = _fresh(given, create_graph)
+        outputs, out_alone = _tuple(func(*fresh), "jacobian: outputs")
+        answer = tuple(_plain(_rows(o, fresh, create_graph, strict), create_graph) for o in outputs)
     return _single(tuple(_single(row, alone) for row in answer), out_alone)
 
 
-def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, outer_jacobian_strategy="reverse-mode"):
+@overload
+def hessian(func: _One, inputs: Tensor, create_graph: bool = ..., strict: bool = ..., vectorize: bool = ...,
+            outer_jacobian_strategy: str = ...) -> Tensor: ...
+@overload
+def hessian(func: _One, inputs: Sequence[Tensor], create_graph: bool = ..., strict: bool = ...,
+            vectorize: bool = ..., outer_jacobian_strategy: str = ...) -> _Matrix: ...
+
+
+def hessian(func: _One, inputs: _Given, create_graph: bool = False, strict: bool = False,
+            vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode") -> _Answer:
     """Second derivatives of a function with one result of one element: input.shape + input.shape; tuples of tuples for
     several inputs."""
     given, alone = _tuple(inputs, "hessian: inputs")
 
-    def gradient(*xs):
+    def gradient(*xs: Tensor) -> _Tensors:
         outputs, out_alone = _tuple(func(*xs), "hessian: outputs")
         _scalar(outputs, out_alone, "hessian")
         return _derive((outputs[0].reshape(()),), xs, (_C.ones_like(outputs[0].reshape(())),), True, strict, "hessian")
@@ -141,28 +194,47 @@ def hessian(func, inputs, create_graph=False, strict=False, vectorize=False, out
     return answer[0][0] if alone else answer
 
 
-def _gradient(func, given, create_graph, strict, what):
+def _gradient(func: _One, given: _Tensors, create_graph: bool, strict: bool,
+              what: str) -> tuple[_Tensors, _Tensors, _Tensors]:
     inputs = _fresh(given, create_graph)
     outputs, alone = _tuple(func(*inputs), f"{what}: outputs")
     _scalar(outputs, alone, what)
     return inputs, outputs, _derive(outputs, inputs, (_C.ones_like(outputs[0]),), True, strict, what)
 
 
-def vhp(func, inputs, v=None, create_graph=False, strict=False):
+@overload
+def vhp(func: _One, inputs: Tensor, v: _Given | None = ..., create_graph: bool = ...,
+        strict: bool = ...) -> tuple[Tensor, Tensor]: ...
+@overload
+def vhp(func: _One, inputs: Sequence[Tensor], v: _Given | None = ..., create_graph: bool = ...,
+        strict: bool = ...) -> tuple[Tensor, _Tensors]: ...
+
+
+def vhp(func: _One, inputs: _Given, v: _Given | None = None, create_graph: bool = False,
+        strict: bool = False) -> tuple[_Answer, _Answer]:
     """(output, v^T H): the product of a vector with the Hessian, from the left; faster than hvp."""
     with enable_grad():
         given, alone = _tuple(inputs, "vhp: inputs")
-        v = _vector(v, given, "vhp")
-        inputs, outputs, first = _gradient(func, given, create_graph, strict, "vhp")
-        answer = _derive(first, inputs, v, create_graph, strict, "vhp")
+        vector = _vector(v, given, "vhp")
+        fresh, outputs, first = _gradient(func, given, create_graph, strict, "vhp")
+        answer = _derive(first, fresh, vector, create_graph, strict, "vhp")
     return _plain(outputs, create_graph)[0], _single(_plain(answer, create_graph), alone)
 
 
-def hvp(func, inputs, v=None, create_graph=False, strict=False):
+@overload
+def hvp(func: _One, inputs: Tensor, v: _Given | None = ..., create_graph: bool = ...,
+        strict: bool = ...) -> tuple[Tensor, Tensor]: ...
+@overload
+def hvp(func: _One, inputs: Sequence[Tensor], v: _Given | None = ..., create_graph: bool = ...,
+        strict: bool = ...) -> tuple[Tensor, _Tensors]: ...
+
+
+def hvp(func: _One, inputs: _Given, v: _Given | None = None, create_graph: bool = False,
+        strict: bool = False) -> tuple[_Answer, _Answer]:
     """(output, H v): the product of the Hessian with a vector, from the right."""
     with enable_grad():
         given, alone = _tuple(inputs, "hvp: inputs")
-        v = _vector(v, given, "hvp")
-        inputs, outputs, first = _gradient(func, given, create_graph, strict, "hvp")
-        answer = _twice(first, inputs, v, create_graph, strict, "hvp")
+        vector = _vector(v, given, "hvp")
+        fresh, outputs, first = _gradient(func, given, create_graph, strict, "hvp")
+        answer = _twice(first, fresh, vector, create_graph, strict, "hvp")
     return _plain(outputs, create_graph)[0], _single(_plain(answer, create_graph), alone)

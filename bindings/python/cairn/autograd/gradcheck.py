@@ -1,39 +1,47 @@
 """Gradients checked against finite differences."""
 
+from __future__ import annotations
+
 import itertools
+from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
 from .. import _C
 from .._modes import enable_grad, no_grad
+from .._tensor import Tensor
 from . import grad as _grad
 
-__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
+if TYPE_CHECKING:
+    from typing import TypeAlias
 
-_Tensor = _C.TensorBase
+    _Function: TypeAlias = Callable[..., Any]
+    _Rows: TypeAlias = list[list[float]]
+
+__all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
 
 class GradcheckError(RuntimeError):
     """Raised by gradcheck and gradgradcheck when the derivatives do not agree."""
 
 
-def _tuple(value):
-    return (value,) if isinstance(value, _Tensor) else tuple(value)
+def _tuple(value: Any) -> tuple[Any, ...]:
+    return (value,) if isinstance(value, Tensor) else tuple(value)
 
 
-def _outputs(func, inputs):
+def _outputs(func: _Function, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
     """The differentiable results of the function."""
-    return tuple(o for o in _tuple(func(*inputs)) if isinstance(o, _Tensor) and o.is_floating_point())
+    return tuple(o for o in _tuple(func(*inputs)) if isinstance(o, Tensor) and o.is_floating_point())
 
 
-def _wanted(inputs):
-    return [x for x in inputs if isinstance(x, _Tensor) and x.requires_grad]
+def _wanted(inputs: Sequence[Any]) -> list[Tensor]:
+    return [x for x in inputs if isinstance(x, Tensor) and x.requires_grad]
 
 
-def _check_inputs(inputs):
+def _check_inputs(inputs: Sequence[Any]) -> list[Tensor]:
     wanted = _wanted(inputs)
     if not wanted:
         raise ValueError("gradcheck: at least one input must require a gradient")
     for i, x in enumerate(inputs):
-        if isinstance(x, _Tensor) and x.requires_grad:
+        if isinstance(x, Tensor) and x.requires_grad:
             if not x.is_leaf:
                 x.retain_grad()
             if any(n > 1 and s == 0 for n, s in zip(x.shape, x.stride())):
@@ -41,14 +49,14 @@ def _check_inputs(inputs):
     return wanted
 
 
-def _places(x):
+def _places(x: Tensor) -> Iterator[tuple[int, ...]]:
     return itertools.product(*(range(n) for n in x.shape))
 
 
-def _numeric(func, inputs, x, eps):
+def _numeric(func: _Function, inputs: Sequence[Any], x: Tensor, eps: float) -> list[_Rows]:
     """Derivatives of every output by x: per output, a list (over x's elements) of flat lists (over its own)."""
     memory = x.detach()
-    columns = None
+    columns: list[_Rows] = []
     for place in _places(x):
         with no_grad():
             was = memory[place].item()
@@ -61,19 +69,18 @@ def _numeric(func, inputs, x, eps):
         columns = columns or [[] for _ in slopes]
         for column, slope in zip(columns, slopes):
             column.append(slope)
-    return columns or []
+    return columns
 
 
-def _analytic(func, inputs, wanted):
+def _analytic(func: _Function, inputs: Sequence[Any], wanted: list[Tensor]) -> list[list[_Rows]]:
     """The same by backward: [output][input] -> list over the output's elements of flat lists over the input's."""
     answer = []
     with enable_grad():
         for o in _outputs(func, inputs):
-            rows = [[] for _ in wanted]
+            rows: list[_Rows] = [[] for _ in wanted]
             for i in range(o.numel()):
-                if not o.requires_grad:
-                    grads = (None,) * len(wanted)
-                else:
+                grads: tuple[Tensor | None, ...] = (None,) * len(wanted)
+                if o.requires_grad:
                     seed = _C.zeros_like(o, requires_grad=False).reshape(-1)
                     seed[i] = 1
                     grads = _grad(o, wanted, seed.reshape(o.shape), retain_graph=True, allow_unused=True)
@@ -85,11 +92,11 @@ def _analytic(func, inputs, wanted):
     return answer
 
 
-def _close(a, b, atol, rtol):
+def _close(a: float, b: float, atol: float, rtol: float) -> bool:
     return a == b or abs(a - b) <= atol + rtol * abs(b)  # false for NaN
 
 
-def _compare(analytic, numeric, k, number, atol, rtol):
+def _compare(analytic: _Rows, numeric: _Rows, k: int, number: int, atol: float, rtol: float) -> None:
     """analytic: rows over output elements; numeric: rows over input elements."""
     for i, row in enumerate(analytic):
         for j, value in enumerate(row):
@@ -99,7 +106,7 @@ def _compare(analytic, numeric, k, number, atol, rtol):
                                      f"is {value:.10g}, finite differences give {expected:.10g}")
 
 
-def _check(func, inputs, eps, atol, rtol, nondet_tol):
+def _check(func: _Function, inputs: Sequence[Any], eps: float, atol: float, rtol: float, nondet_tol: float) -> None:
     wanted = _check_inputs(inputs)
     outputs = _outputs(func, inputs)
     if not outputs:
@@ -115,10 +122,11 @@ def _check(func, inputs, eps, atol, rtol, nondet_tol):
             _compare(analytic[k][number], columns, k, number, atol, rtol)
 
 
-def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=True, nondet_tol=0.0,
-              check_undefined_grad=True, check_grad_dtypes=False, check_batched_grad=False,
-              check_batched_forward_grad=False, check_forward_ad=False, check_backward_ad=True, fast_mode=False,
-              masked=None):
+def gradcheck(func: _Function, inputs: Tensor | Sequence[Any], *, eps: float = 1e-6, atol: float = 1e-5,
+              rtol: float = 1e-3, raise_exception: bool = True, nondet_tol: float = 0.0,
+              check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
+              check_batched_forward_grad: bool = False, check_forward_ad: bool = False,
+              check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None) -> bool:
     """Compares the gradients of func at these inputs (float64, small) with finite differences: True, or an error that
     names the place (False with raise_exception=False). The other arguments are torch's and change nothing."""
     try:
@@ -131,23 +139,25 @@ def gradcheck(func, inputs, *, eps=1e-6, atol=1e-5, rtol=1e-3, raise_exception=T
     return True
 
 
-def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=1e-3, gen_non_contig_grad_outputs=False,
-                  raise_exception=True, nondet_tol=0.0, check_undefined_grad=True, check_grad_dtypes=False,
-                  check_batched_grad=False, check_fwd_over_rev=False, check_rev_over_rev=True, fast_mode=False,
-                  masked=False):
+def gradgradcheck(func: _Function, inputs: Tensor | Sequence[Any], grad_outputs: Tensor | Sequence[Any] | None = None,
+                  *, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
+                  gen_non_contig_grad_outputs: bool = False, raise_exception: bool = True, nondet_tol: float = 0.0,
+                  check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
+                  check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True, fast_mode: bool = False,
+                  masked: bool = False) -> bool:
     """Compares the gradients of func's gradients with finite differences, as gradcheck does."""
-    inputs = _tuple(inputs)
+    points = _tuple(inputs)
     with enable_grad():
-        outputs = _outputs(func, inputs)
+        outputs = _outputs(func, points)
         if grad_outputs is None:
             state = _C.default_generator.get_state()
-            grad_outputs = tuple(_C.randn_like(o.detach()).requires_grad_() for o in outputs)
+            starts = tuple(_C.randn_like(o.detach()).requires_grad_() for o in outputs)
             _C.default_generator.set_state(state)
         else:
-            grad_outputs = _tuple(grad_outputs)
+            starts = _tuple(grad_outputs)
 
-    def gradients(*args):
-        given, seeds = args[:len(inputs)], args[len(inputs):]
+    def gradients(*args: Any) -> tuple[Tensor, ...]:
+        given, seeds = args[:len(points)], args[len(points):]
         with enable_grad():
             outs = _outputs(func, given)
             linked = [(o, s) for o, s in zip(outs, seeds) if o.requires_grad]
@@ -155,5 +165,5 @@ def gradgradcheck(func, inputs, grad_outputs=None, *, eps=1e-6, atol=1e-5, rtol=
             found = _grad([o for o, _ in linked], wanted, [s for _, s in linked], create_graph=True, allow_unused=True)
             return tuple(g for g in found if g is not None)
 
-    return gradcheck(gradients, inputs + tuple(grad_outputs), eps=eps, atol=atol, rtol=rtol,
-                     raise_exception=raise_exception, nondet_tol=nondet_tol)
+    return gradcheck(gradients, points + starts, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
+                     nondet_tol=nondet_tol)

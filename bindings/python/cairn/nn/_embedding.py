@@ -2,23 +2,24 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any
 
 from .. import _C
 from .._modes import no_grad
+from .._tensor import Tensor
 
 __all__ = ["embedding", "embedding_bag", "multi_head_attention_forward"]
 
 
-def _renormed(weight: Any, indices: Any, max_norm: Any, norm_type: builtins.float) -> None:
+def _renormed(weight: Tensor, indices: Tensor, max_norm: builtins.float | None, norm_type: builtins.float) -> None:
     """Scales rows of weight, in place, to at most that norm."""
     if max_norm is not None and indices.numel():
         with no_grad():
             weight.embedding_renorm_(indices, builtins.float(max_norm), builtins.float(norm_type))
 
 
-def embedding(input: Any, weight: Any, padding_idx: Any = None, max_norm: Any = None, norm_type: builtins.float = 2.0,
-              scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False) -> Any:
+def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = None,
+              max_norm: builtins.float | None = None, norm_type: builtins.float = 2.0,
+              scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False) -> Tensor:
     """Rows of weight by number. max_norm scales the rows used down to that norm, in place; scale_grad_by_freq divides
     gradients by how often a row is used."""
     if weight.ndim != 2:
@@ -33,10 +34,10 @@ def embedding(input: Any, weight: Any, padding_idx: Any = None, max_norm: Any = 
     return rows
 
 
-def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: Any = None, norm_type: builtins.float = 2,
-                  scale_grad_by_freq: builtins.bool = False, mode: str = "mean", sparse: builtins.bool = False,
-                  per_sample_weights: Any = None, include_last_offset: builtins.bool = False,
-                  padding_idx: Any = None) -> Any:
+def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, max_norm: builtins.float | None = None,
+                  norm_type: builtins.float = 2, scale_grad_by_freq: builtins.bool = False, mode: str = "mean",
+                  sparse: builtins.bool = False, per_sample_weights: Tensor | None = None,
+                  include_last_offset: builtins.bool = False, padding_idx: builtins.int | None = None) -> Tensor:
     """Sums, means or maxima of the rows that each bag of input names."""
     if weight.dtype == _C.int64 and input.is_floating_point():  # torch's old order of the two
         input, weight = weight, input
@@ -49,13 +50,14 @@ def embedding_bag(input: Any, weight: Any, offsets: Any = None, max_norm: Any = 
 # ---- attention ----
 
 def multi_head_attention_forward(
-        query: Any, key: Any, value: Any, embed_dim_to_check: builtins.int, num_heads: builtins.int,
-        in_proj_weight: Any, in_proj_bias: Any, bias_k: Any, bias_v: Any, add_zero_attn: builtins.bool,
-        dropout_p: builtins.float, out_proj_weight: Any, out_proj_bias: Any, training: builtins.bool = True,
-        key_padding_mask: Any = None, need_weights: builtins.bool = True, attn_mask: Any = None,
-        use_separate_proj_weight: builtins.bool = False, q_proj_weight: Any = None, k_proj_weight: Any = None,
-        v_proj_weight: Any = None, static_k: Any = None, static_v: Any = None,
-        average_attn_weights: builtins.bool = True, is_causal: builtins.bool = False) -> Any:
+        query: Tensor, key: Tensor, value: Tensor, embed_dim_to_check: builtins.int, num_heads: builtins.int,
+        in_proj_weight: Tensor | None, in_proj_bias: Tensor | None, bias_k: Tensor | None, bias_v: Tensor | None,
+        add_zero_attn: builtins.bool, dropout_p: builtins.float, out_proj_weight: Tensor, out_proj_bias: Tensor | None,
+        training: builtins.bool = True, key_padding_mask: Tensor | None = None, need_weights: builtins.bool = True,
+        attn_mask: Tensor | None = None, use_separate_proj_weight: builtins.bool = False,
+        q_proj_weight: Tensor | None = None, k_proj_weight: Tensor | None = None, v_proj_weight: Tensor | None = None,
+        static_k: Tensor | None = None, static_v: Tensor | None = None, average_attn_weights: builtins.bool = True,
+        is_causal: builtins.bool = False) -> tuple[Tensor, Tensor | None]:
     """Attention with several heads between inputs of shape (length, batch, width) or (length, width): the output, and
     the weights (of each head, or their mean) where need_weights says so."""
     if query.shape[-1] != embed_dim_to_check:
@@ -66,7 +68,8 @@ def multi_head_attention_forward(
     if is_causal and attn_mask is None:
         raise RuntimeError("Need attn_mask if specifying the is_causal hint.")
     causal = is_causal and key_padding_mask is None and not need_weights
-    matrices = [q_proj_weight, k_proj_weight, v_proj_weight] if use_separate_proj_weight else [in_proj_weight]
+    given = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else (in_proj_weight,)
+    matrices = [m for m in given if m is not None]
     out, weights = _C.multi_head_attention(
         query, key, value, num_heads, matrices, out_proj_weight, in_proj_bias=in_proj_bias,
         out_proj_bias=out_proj_bias, bias_k=bias_k, bias_v=bias_v, add_zero_attn=add_zero_attn,

@@ -2,9 +2,10 @@
 from __future__ import annotations
 
 import builtins
-from typing import Any, Callable
+from typing import Callable, Sequence
 
 from .. import _C
+from .._tensor import Tensor
 
 __all__ = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "cross_entropy", "nll_loss",
            "binary_cross_entropy", "binary_cross_entropy_with_logits", "poisson_nll_loss", "gaussian_nll_loss",
@@ -13,7 +14,8 @@ __all__ = ["mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "kl_div", "cro
            "triplet_margin_with_distance_loss", "ctc_loss"]
 
 
-def _reduction(size_average: Any, reduce: Any, reduction: str, allowed: tuple = ("none", "mean", "sum")) -> str:
+def _reduction(size_average: builtins.bool | None, reduce: builtins.bool | None, reduction: str,
+               allowed: tuple[str, ...] = ("none", "mean", "sum")) -> str:
     if size_average is not None or reduce is not None:
         mean, some = size_average is not False, reduce is not False
         return "mean" if mean and some else "sum" if some else "none"
@@ -22,8 +24,8 @@ def _reduction(size_average: Any, reduce: Any, reduction: str, allowed: tuple = 
     return reduction
 
 
-def mse_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-             weight: Any = None) -> Any:
+def mse_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None,
+             reduce: builtins.bool | None = None, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """The mean square of the difference."""
     how = _reduction(size_average, reduce, reduction)
     if weight is None:
@@ -34,8 +36,8 @@ def mse_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = No
     return terms if how == "none" else terms.sum() if how == "sum" else terms.sum() / weight.sum()
 
 
-def l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-            weight: Any = None) -> Any:
+def l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None,
+            reduce: builtins.bool | None = None, reduction: str = "mean", weight: Tensor | None = None) -> Tensor:
     """The mean distance."""
     how = _reduction(size_average, reduce, reduction)
     if weight is None:
@@ -44,14 +46,14 @@ def l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = Non
     return terms if how == "none" else terms.sum() if how == "sum" else terms.sum() / weight.sum()
 
 
-def smooth_l1_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-                   beta: builtins.float = 1.0) -> Any:
+def smooth_l1_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None,
+                   reduce: builtins.bool | None = None, reduction: str = "mean", beta: builtins.float = 1.0) -> Tensor:
     """Square near zero, distance beyond beta."""
     return _C.smooth_l1_loss(input, target, _reduction(size_average, reduce, reduction), beta)
 
 
-def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: builtins.float = 1.0,
-               weight: Any = None) -> Any:
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: builtins.float = 1.0,
+               weight: Tensor | None = None) -> Tensor:
     """Half the square near zero, distance beyond delta."""
     if weight is None:
         return _C.huber_loss(input, target, _reduction(None, None, reduction), delta)
@@ -59,49 +61,52 @@ def huber_loss(input: Any, target: Any, reduction: str = "mean", delta: builtins
     return terms if reduction == "none" else terms.sum() if reduction == "sum" else terms.mean()
 
 
-def kl_div(input: Any, target: Any, size_average: Any = None, reduce: Any = None, reduction: str = "mean",
-           log_target: builtins.bool = False) -> Any:
+def kl_div(input: Tensor, target: Tensor, size_average: builtins.bool | None = None,
+           reduce: builtins.bool | None = None, reduction: str = "mean", log_target: builtins.bool = False) -> Tensor:
     """Kullback-Leibler divergence of target from exp(input)."""
     how = _reduction(size_average, reduce, reduction, ("none", "mean", "sum", "batchmean"))
     return _C.kl_div(input, target, how, log_target)
 
 
-def cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any = None,
-                  ignore_index: builtins.int = -100, reduce: Any = None, reduction: str = "mean",
-                  label_smoothing: builtins.float = 0.0) -> Any:
+def cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                  size_average: builtins.bool | None = None, ignore_index: builtins.int = -100,
+                  reduce: builtins.bool | None = None, reduction: str = "mean",
+                  label_smoothing: builtins.float = 0.0) -> Tensor:
     """Cross entropy of scores and class numbers, or probabilities."""
     return _C.cross_entropy(input, target, weight, ignore_index, _reduction(size_average, reduce, reduction),
                             label_smoothing)
 
 
-def nll_loss(input: Any, target: Any, weight: Any = None, size_average: Any = None, ignore_index: builtins.int = -100,
-             reduce: Any = None, reduction: str = "mean") -> Any:
+def nll_loss(input: Tensor, target: Tensor, weight: Tensor | None = None, size_average: builtins.bool | None = None,
+             ignore_index: builtins.int = -100, reduce: builtins.bool | None = None, reduction: str = "mean") -> Tensor:
     """Negative log likelihood: minus the log-probability of the class."""
     return _C.nll_loss(input, target, weight, ignore_index, _reduction(size_average, reduce, reduction))
 
 
-def binary_cross_entropy(input: Any, target: Any, weight: Any = None, size_average: Any = None, reduce: Any = None,
-                         reduction: str = "mean") -> Any:
+def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                         size_average: builtins.bool | None = None, reduce: builtins.bool | None = None,
+                         reduction: str = "mean") -> Tensor:
     """Cross entropy of probabilities."""
     return _C.binary_cross_entropy(input, target, weight, _reduction(size_average, reduce, reduction))
 
 
-def binary_cross_entropy_with_logits(input: Any, target: Any, weight: Any = None, size_average: Any = None,
-                                     reduce: Any = None, reduction: str = "mean", pos_weight: Any = None) -> Any:
+def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                                     size_average: builtins.bool | None = None, reduce: builtins.bool | None = None,
+                                     reduction: str = "mean", pos_weight: Tensor | None = None) -> Tensor:
     """binary_cross_entropy of sigmoid(input), without its loss of precision."""
     return _C.binary_cross_entropy_with_logits(input, target, weight, _reduction(size_average, reduce, reduction),
                                                pos_weight)
 
 
-def poisson_nll_loss(input: Any, target: Any, log_input: builtins.bool = True, full: builtins.bool = False,
-                     size_average: Any = None, eps: builtins.float = 1e-8, reduce: Any = None,
-                     reduction: str = "mean") -> Any:
+def poisson_nll_loss(input: Tensor, target: Tensor, log_input: builtins.bool = True, full: builtins.bool = False,
+                     size_average: builtins.bool | None = None, eps: builtins.float = 1e-8,
+                     reduce: builtins.bool | None = None, reduction: str = "mean") -> Tensor:
     """Negative log likelihood of counts under Poisson's distribution."""
     return _C.poisson_nll_loss(input, target, log_input, full, eps, _reduction(size_average, reduce, reduction))
 
 
-def gaussian_nll_loss(input: Any, target: Any, var: Any, full: builtins.bool = False, eps: builtins.float = 1e-6,
-                      reduction: str = "mean") -> Any:
+def gaussian_nll_loss(input: Tensor, target: Tensor, var: Tensor | builtins.float, full: builtins.bool = False,
+                      eps: builtins.float = 1e-6, reduction: str = "mean") -> Tensor:
     """Negative log likelihood under normal distributions with these variances."""
     if isinstance(var, (builtins.int, builtins.float)):
         if var < 0:
@@ -112,32 +117,36 @@ def gaussian_nll_loss(input: Any, target: Any, var: Any, full: builtins.bool = F
     return _C.gaussian_nll_loss(input, target, var, full, eps, _reduction(None, None, reduction))
 
 
-def hinge_embedding_loss(input: Any, target: Any, margin: builtins.float = 1.0, size_average: Any = None,
-                         reduce: Any = None, reduction: str = "mean") -> Any:
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: builtins.float = 1.0,
+                         size_average: builtins.bool | None = None, reduce: builtins.bool | None = None,
+                         reduction: str = "mean") -> Tensor:
     """A distance where target is 1, what it lacks of the margin where target is -1."""
     return _C.hinge_embedding_loss(input, target, margin, _reduction(size_average, reduce, reduction))
 
 
-def margin_ranking_loss(input1: Any, input2: Any, target: Any, margin: builtins.float = 0, size_average: Any = None,
-                        reduce: Any = None, reduction: str = "mean") -> Any:
+def margin_ranking_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0,
+                        size_average: builtins.bool | None = None, reduce: builtins.bool | None = None,
+                        reduction: str = "mean") -> Tensor:
     """max(0, margin - target (input1 - input2))."""
     return _C.margin_ranking_loss(input1, input2, target, margin, _reduction(size_average, reduce, reduction))
 
 
-def cosine_embedding_loss(input1: Any, input2: Any, target: Any, margin: builtins.float = 0, size_average: Any = None,
-                          reduce: Any = None, reduction: str = "mean") -> Any:
+def cosine_embedding_loss(input1: Tensor, input2: Tensor, target: Tensor, margin: builtins.float = 0,
+                          size_average: builtins.bool | None = None, reduce: builtins.bool | None = None,
+                          reduction: str = "mean") -> Tensor:
     """1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1."""
     return _C.cosine_embedding_loss(input1, input2, target, margin, _reduction(size_average, reduce, reduction))
 
 
-def soft_margin_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None,
-                     reduction: str = "mean") -> Any:
+def soft_margin_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None,
+                     reduce: builtins.bool | None = None, reduction: str = "mean") -> Tensor:
     """log(1 + exp(-target input))."""
     return _C.soft_margin_loss(input, target, _reduction(size_average, reduce, reduction))
 
 
-def multi_margin_loss(input: Any, target: Any, p: builtins.int = 1, margin: builtins.float = 1.0, weight: Any = None,
-                      size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Any:
+def multi_margin_loss(input: Tensor, target: Tensor, p: builtins.int = 1, margin: builtins.float = 1.0,
+                      weight: Tensor | None = None, size_average: builtins.bool | None = None,
+                      reduce: builtins.bool | None = None, reduction: str = "mean") -> Tensor:
     """How far other classes come within the margin of the right one."""
     if p not in (1, 2):
         raise ValueError("only p == 1 and p == 2 supported")
@@ -146,21 +155,23 @@ def multi_margin_loss(input: Any, target: Any, p: builtins.int = 1, margin: buil
     return _C.multi_margin_loss(input, target, p, margin, weight, _reduction(size_average, reduce, reduction))
 
 
-def multilabel_margin_loss(input: Any, target: Any, size_average: Any = None, reduce: Any = None,
-                           reduction: str = "mean") -> Any:
+def multilabel_margin_loss(input: Tensor, target: Tensor, size_average: builtins.bool | None = None,
+                           reduce: builtins.bool | None = None, reduction: str = "mean") -> Tensor:
     """The same with several right classes: target lists them up to the first -1."""
     return _C.multilabel_margin_loss(input, target, _reduction(size_average, reduce, reduction))
 
 
-def multilabel_soft_margin_loss(input: Any, target: Any, weight: Any = None, size_average: Any = None,
-                                reduce: Any = None, reduction: str = "mean") -> Any:
+def multilabel_soft_margin_loss(input: Tensor, target: Tensor, weight: Tensor | None = None,
+                                size_average: builtins.bool | None = None, reduce: builtins.bool | None = None,
+                                reduction: str = "mean") -> Tensor:
     """binary_cross_entropy_with_logits, averaged over classes first."""
     return _C.multilabel_soft_margin_loss(input, target, weight, _reduction(size_average, reduce, reduction))
 
 
-def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: builtins.float = 1.0,
+def triplet_margin_loss(anchor: Tensor, positive: Tensor, negative: Tensor, margin: builtins.float = 1.0,
                         p: builtins.float = 2, eps: builtins.float = 1e-6, swap: builtins.bool = False,
-                        size_average: Any = None, reduce: Any = None, reduction: str = "mean") -> Any:
+                        size_average: builtins.bool | None = None, reduce: builtins.bool | None = None,
+                        reduction: str = "mean") -> Tensor:
     """max(0, margin + distance to the positive - distance to the negative)."""
     if margin <= 0:
         raise ValueError("margin must be greater than 0, got %s" % margin)
@@ -168,9 +179,10 @@ def triplet_margin_loss(anchor: Any, positive: Any, negative: Any, margin: built
                                   _reduction(size_average, reduce, reduction))
 
 
-def triplet_margin_with_distance_loss(anchor: Any, positive: Any, negative: Any, *,
-                                      distance_function: Callable | None = None, margin: builtins.float = 1.0,
-                                      swap: builtins.bool = False, reduction: str = "mean") -> Any:
+def triplet_margin_with_distance_loss(anchor: Tensor, positive: Tensor, negative: Tensor, *,
+                                      distance_function: Callable[[Tensor, Tensor], Tensor] | None = None,
+                                      margin: builtins.float = 1.0, swap: builtins.bool = False,
+                                      reduction: str = "mean") -> Tensor:
     """triplet_margin_loss with a distance of one's own."""
     distance = _C.pairwise_distance if distance_function is None else distance_function
     how = _reduction(None, None, reduction)
@@ -187,12 +199,13 @@ def triplet_margin_with_distance_loss(anchor: Any, positive: Any, negative: Any,
     return terms if how == "none" else terms.sum() if how == "sum" else terms.mean()
 
 
-def _lengths(lengths: Any) -> Any:
-    return lengths if isinstance(lengths, _C.TensorBase) else _C.tensor(builtins.list(lengths), dtype=_C.int64)
+def _lengths(lengths: Tensor | Sequence[builtins.int]) -> Tensor:
+    return lengths if isinstance(lengths, Tensor) else _C.tensor(builtins.list(lengths), dtype=_C.int64)
 
 
-def ctc_loss(log_probs: Any, targets: Any, input_lengths: Any, target_lengths: Any, blank: builtins.int = 0,
-             reduction: str = "mean", zero_infinity: builtins.bool = False) -> Any:
+def ctc_loss(log_probs: Tensor, targets: Tensor, input_lengths: Tensor | Sequence[builtins.int],
+             target_lengths: Tensor | Sequence[builtins.int], blank: builtins.int = 0, reduction: str = "mean",
+             zero_infinity: builtins.bool = False) -> Tensor:
     """Connectionist temporal classification loss of log_softmax over time."""
     return _C.ctc_loss(log_probs, targets, _lengths(input_lengths), _lengths(target_lengths), blank,
                        _reduction(None, None, reduction), zero_infinity)

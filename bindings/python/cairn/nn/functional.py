@@ -3,25 +3,18 @@ that the op has not (inplace=, the old size_average=, return_indices=), a functi
 """
 from __future__ import annotations
 
-import builtins
-from typing import Any
-
-from .. import _C, _forms
-from .._names import SPACES
-
-for _name in SPACES["nn"]:
-    globals()[_name] = getattr(_C, _name)
-
-from ._activations import *  # noqa: E402,F401,F403
-from ._conv import *  # noqa: E402,F401,F403
-from ._embedding import *  # noqa: E402,F401,F403
-from ._losses import *  # noqa: E402,F401,F403
+from .. import _C, _forms_linalg
+from .._tensor import Tensor
+from ._activations import *  # noqa: F401,F403
+from ._conv import *  # noqa: F401,F403
+from ._embedding import *  # noqa: F401,F403
+from ._losses import *  # noqa: F401,F403
+from ._ops import *  # noqa: F401,F403
 
 sigmoid, tanh = _C.sigmoid, _C.tanh
 
 
-def normalize(input: Any, p: builtins.float = 2.0, dim: builtins.int = 1, eps: builtins.float = 1e-12,
-              out: Any = None) -> Any:
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Tensor | None = None) -> Tensor:
     """Divides by the p-norm along a dimension, which counts at least eps."""
-    size = _forms.norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
+    size = _forms_linalg.norm(input, p, dim, keepdim=True).clamp_min(eps).expand_as(input)
     return _C.div(input, size, out=out)

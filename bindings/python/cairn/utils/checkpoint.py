@@ -1,26 +1,30 @@
 """Checkpointing: memory for time. The inside of a function is not kept for backward but computed again there."""
 
+from __future__ import annotations
+
 import contextlib
+from typing import Any, Callable, ContextManager, Iterable, Iterator, TypeVar
 
 from .. import _C
 from .._modes import enable_grad, is_grad_enabled
 from ..autograd import backward as _backward
-from ..autograd.function import Function
+from .._tensor import Tensor
+from ..autograd.function import Function, FunctionCtx
 from ..random import fork_rng, get_rng_state, set_rng_state
 
 __all__ = ["checkpoint", "checkpoint_sequential"]
 
-_Tensor = _C.TensorBase
+_T = TypeVar("_T")
 
 
-def _flatten(value, into):
+def _flatten(value: Any, into: list[Tensor]) -> Callable[[Iterator[Tensor]], Any]:
     """Takes the tensors out of nested lists, tuples and dicts; answers a function that puts others in their place."""
-    if isinstance(value, _Tensor):
+    if isinstance(value, Tensor):
         into.append(value)
         return next
     if isinstance(value, dict):
-        parts = {k: _flatten(v, into) for k, v in value.items()}
-        return lambda tensors: {k: part(tensors) for k, part in parts.items()}
+        named = {k: _flatten(v, into) for k, v in value.items()}
+        return lambda tensors: {k: part(tensors) for k, part in named.items()}
     if isinstance(value, (list, tuple)):
         parts = [_flatten(v, into) for v in value]
         if hasattr(value, "_fields"):  # a named tuple
@@ -30,23 +34,27 @@ def _flatten(value, into):
     return lambda tensors: value
 
 
+_Contexts = Callable[[], tuple[ContextManager[Any], ContextManager[Any]]]
+
+
 class _Run:
     """One checkpointed call: the function and how its arguments and results are put together."""
 
-    def __init__(self, function, args, kwargs, preserve_rng_state, context_fn):
+    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
+                 preserve_rng_state: bool, context_fn: _Contexts) -> None:
         self.function = function
-        self.tensors = []
+        self.tensors: list[Tensor] = []
         self.rebuild = _flatten((args, kwargs), self.tensors)
         self.state = get_rng_state() if preserve_rng_state else None
         self.forward_context, self.backward_context = context_fn()
 
-    def call(self, tensors):
+    def call(self, tensors: Iterable[Tensor]) -> tuple[list[Tensor], Callable[[Iterator[Tensor]], Any]]:
         args, kwargs = self.rebuild(iter(tensors))
-        found = []
+        found: list[Tensor] = []
         results = self.function(*args, **kwargs)
         return found, _flatten(results, found)
 
-    def again(self, tensors):
+    def again(self, tensors: Iterable[Tensor]) -> list[Tensor]:
         """The results once more, recorded, with the same random numbers."""
         with enable_grad(), self.backward_context:
             if self.state is None:
@@ -61,7 +69,8 @@ class _Checkpoint(Function):
     when only tensors used inside need gradients, and the inputs."""
 
     @staticmethod
-    def forward(ctx, run, outputs, anchor, *tensors):
+    def forward(ctx: FunctionCtx, run: _Run, outputs: list[Tensor], anchor: Tensor,
+                *tensors: Tensor) -> tuple[Tensor, ...]:
         ctx.run = run
         ctx.save_for_backward(*tensors)
         ctx.set_materialize_grads(False)
@@ -70,7 +79,7 @@ class _Checkpoint(Function):
         return values
 
     @staticmethod
-    def backward(ctx, *grads):
+    def backward(ctx: FunctionCtx, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
         if is_grad_enabled():
             raise RuntimeError("checkpoint: gradients of gradients do not go through a checkpoint")
         needs = ctx.needs_input_grad[3:]
@@ -82,12 +91,13 @@ class _Checkpoint(Function):
         return (None, None, None) + tuple(t.grad if need else None for t, need in zip(inputs, needs))
 
 
-def _no_contexts():
+def _no_contexts() -> tuple[ContextManager[Any], ContextManager[Any]]:
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
-def checkpoint(function, *args, use_reentrant=None, context_fn=_no_contexts, determinism_check="default", debug=False,
-               early_stop=True, preserve_rng_state=True, **kwargs):
+def checkpoint(function: Callable[..., _T], *args: Any, use_reentrant: bool | None = None,
+               context_fn: _Contexts = _no_contexts, determinism_check: str = "default", debug: bool = False,
+               early_stop: bool = True, preserve_rng_state: bool = True, **kwargs: Any) -> _T:
     """function(*args, **kwargs), whose inside is not kept for backward but computed again there.
 
     Random numbers repeat (unless preserve_rng_state is False). Tensors that the function uses besides its arguments
@@ -101,26 +111,29 @@ def checkpoint(function, *args, use_reentrant=None, context_fn=_no_contexts, det
     with run.forward_context:
         outputs, rebuild = run.call(run.tensors)
     if not any(o.requires_grad for o in outputs):
-        return rebuild(iter(outputs))
+        plain: _T = rebuild(iter(outputs))
+        return plain
     anchor = _C.zeros((1,)).requires_grad_()
-    tensors, run.tensors = run.tensors, None
-    return rebuild(iter(_Checkpoint.apply(run, outputs, anchor, *tensors)))
+    tensors, run.tensors = run.tensors, []
+    result: _T = rebuild(iter(_Checkpoint.apply(run, outputs, anchor, *tensors)))
+    return result
 
 
-def checkpoint_sequential(functions, segments, input, use_reentrant=None, **kwargs):
+def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None,
+                          **kwargs: Any) -> Any:
     """Runs a sequence of functions in so many checkpointed segments; the last one is run plainly."""
-    functions = list(functions.children()) if hasattr(functions, "children") else list(functions)
+    steps: list[Callable[[Any], Any]] = list(functions.children() if hasattr(functions, "children") else functions)
 
-    def run(first, last):
-        def forward(value):
-            for function in functions[first:last]:
+    def run(first: int, last: int) -> Callable[[Any], Any]:
+        def forward(value: Any) -> Any:
+            for function in steps[first:last]:
                 value = function(value)
             return value
 
         return forward
 
-    size, start = len(functions) // segments, 0
+    size, start = len(steps) // segments, 0
     for _ in range(segments - 1):
         input = checkpoint(run(start, start + size), input, use_reentrant=use_reentrant, **kwargs)
         start += size
-    return run(start, len(functions))(input)
+    return run(start, len(steps))(input)

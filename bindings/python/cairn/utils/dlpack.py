@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import enum
-from typing import Any
 
 from .._C import from_dlpack, to_dlpack
 

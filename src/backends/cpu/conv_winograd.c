@@ -1,0 +1,400 @@
+/* conv_winograd.c: 3 x 3 convolutions at stride 1 by Winograd's F(2 x 2, 3 x 3): 16 products for 4 results where the
+ * sum as written takes 36. The gradient of the input is a convolution by the weight turned round; that of the weight
+ * goes through the same transforms the other way.
+ *
+ * Flow: weights transformed and packed in panels -> blocks of tiles in parallel: patches transformed, 16 products by
+ * the direct convolution's panels, results transformed back and written. Sums run over channels only, so rounding
+ * errors are no larger than those of one sum over channels and taps. What is not finite would spread inside a tile: a
+ * result that is not finite makes the call refuse, and another implementation does it again. Invariant: an output
+ * depends on its own tile alone, not on how tiles are cut into blocks; blocks of the weight's gradient depend on
+ * shapes alone. */
+#include <stdatomic.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/parallel.h"
+#include "conv_direct.h"
+#include "conv_winograd_isa.h"
+#include "cpu.h"
+#include "gemm.h"
+#include "tensor/tensor.h"
+
+enum {
+  POINTS = CNI_WINOGRAD_POINTS,
+  ROWS = CNI_WINOGRAD_ROWS,
+  LANES = CNI_WINOGRAD_LANES,
+  MOST_TILES = 144,        /* of a block */
+  BLOCK_BYTES = 1 << 20,   /* transformed patches of a block */
+  CHUNK_ROWS = 64,         /* rows of weights whose products are transformed back together */
+  FEW_BYTES = 1 << 20,     /* patches up to which all tiles are one block, and items are panels of weights */
+  GROUP_BYTES = 512 << 10, /* panels of an item */
+  LEAST_PIXELS = 36,       /* results that are worth transforming the weights for */
+  LEAST_CHANNELS = 16,
+  BACK_BYTES = 8 << 20, /* transforms of a block, for the gradient of the weight */
+  BACK_PIXELS = 192,    /* results that are worth it there */
+  GRAIN_COPY = 1 << 14
+};
+
+typedef struct job {
+  const cni_conv *v;
+  const cni_conv_kernels *ker;
+  const cni_winograd_kernels *turn;
+  cni_conv_tensor from, to; /* (n, depth, ...) and (n, rows, ...) */
+  int64_t rows, depth, pad[2];
+  int64_t tiles_y, tiles_x, tiles, each, blocks, pitch; /* pitch: tiles of a block in whole vectors */
+  int64_t u_step, v_step, m_step;                       /* elements between points, a cache line off a power of two */
+  float *u;                                             /* panels x 16 x depth x ROWS */
+  int64_t *offset;                                      /* depth: rows of the transformed patches */
+  float *patches;                                       /* few tiles: 16 x depth x pitch */
+  int64_t group;                                        /* few tiles: panels of an item */
+  _Atomic int overflow;
+} job;
+
+/* ---- weights ---- */
+
+/* One panel of ROWS rows. to: 16 x u_step */
+static void take_panel(const job *j, int64_t panel, float *to)
+{
+  const int64_t *s = j->v->weight.strides;
+  bool turned = j->v->kind == CNI_CONV_INPUT;
+  int64_t row = turned ? s[1] : s[0], deep = turned ? s[0] : s[1];
+  const float *w = (const float *)(const void *)j->v->weight.data + panel * ROWS * row;
+  for (int64_t r = 0; r < j->depth; r++) j->turn->weight(to + r * ROWS, j->u_step, w + r * deep, row, turned);
+}
+
+static void weight_range(int64_t begin, int64_t end, void *payload)
+{
+  const job *j = payload;
+  for (int64_t panel = begin; panel < end; panel++) take_panel(j, panel, j->u + panel * POINTS * j->u_step);
+}
+
+/* ---- blocks of tiles ---- */
+
+/* Where a walk over tiles, row by row and image by image, has come to. */
+typedef struct walk {
+  int64_t at, end; /* tiles: before which it is, and where it stops */
+  int64_t n, y, x; /* image, row and column of tiles */
+} walk;
+
+static walk walk_from(const job *j, int64_t first, int64_t end)
+{
+  int64_t row = first / j->tiles_x;
+  return (walk){first, end, row / j->tiles_y, row % j->tiles_y, first % j->tiles_x};
+}
+
+/* The run of tiles it is before, in a plane of `t`. */
+static cni_winograd_run run_at(const job *j, const walk *w, const cni_conv_tensor *t)
+{
+  return (cni_winograd_run){.h = t->shape[2],
+                            .w = t->shape[3],
+                            .row = t->strides[2],
+                            .y = 2 * w->y,
+                            .x = 2 * w->x,
+                            .count = cni_least(LANES, cni_least(j->tiles_x - w->x, w->end - w->at))};
+}
+
+static void step_over(const job *j, walk *w, int64_t count)
+{
+  w->at += count;
+  w->x += count;
+  if (w->x < j->tiles_x) return;
+  w->x = 0;
+  if (++w->y < j->tiles_y) return;
+  w->y = 0;
+  w->n++;
+}
+
+/* Asks for what tiles [first, end) will read of a channel. */
+static void foresee(const job *j, const float *planes, int64_t first, int64_t end)
+{
+  const int64_t each = j->tiles_y * j->tiles_x;
+  for (int64_t n = first / each; n * each < end; n++) {
+    int64_t from = first > n * each ? (first - n * each) / j->tiles_x : 0;
+    int64_t to = cni_least(end - n * each, each) - 1;
+    cni_conv_foresee(&j->from, planes + n * j->from.strides[0], 2 * from - j->pad[0],
+                     2 * (to / j->tiles_x) - j->pad[0] + 4);
+  }
+}
+
+/* Tiles [first, end) of channels [channel, last): channel by channel, so that what is written stays in the first
+ * cache. */
+static void take_patches(const job *j, float *v, int64_t first, int64_t end, int64_t channel, int64_t last)
+{
+  const int64_t *s = j->from.strides;
+  const walk start = walk_from(j, first, end);
+  for (int64_t c = channel; c < last; c++) {
+    const float *planes = (const float *)(const void *)j->from.data + c * s[1];
+    if (c + 1 < last) foresee(j, planes + s[1], first, end);
+    for (walk w = start; w.at < end;) {
+      cni_winograd_run r = run_at(j, &w, &j->from);
+      r.y -= j->pad[0];
+      r.x -= j->pad[1];
+      j->turn->image(&r, v + c * j->pitch + (w.at - first), j->v_step, planes + w.n * s[0]);
+      step_over(j, &w, r.count);
+    }
+  }
+}
+
+static bool give_results(const job *j, const float *m, int64_t row, int64_t rows, int64_t first, int64_t end)
+{
+  const int64_t *s = j->to.strides;
+  const walk start = walk_from(j, first, end);
+  bool finite = true;
+  for (int64_t k = 0; k < rows; k++) {
+    float bias = 0, *planes = (float *)(void *)j->to.data + (row + k) * s[1];
+    if (j->v->bias) memcpy(&bias, (const char *)j->v->bias->data + 4 * (row + k) * j->v->bias->strides[0], 4);
+    for (walk w = start; w.at < end;) {
+      cni_winograd_run r = run_at(j, &w, &j->to);
+      finite &= j->turn->result(&r, planes + w.n * s[0], m + k * j->pitch + (w.at - first), j->m_step, bias);
+      step_over(j, &w, r.count);
+    }
+  }
+  return finite;
+}
+
+/* Items are blocks. */
+static void block_range(int64_t begin, int64_t end, void *payload)
+{
+  job *j = payload;
+  const int64_t patches = POINTS * j->v_step;
+  size_t bytes = (size_t)(patches + POINTS * j->m_step) * sizeof(float);
+  float *v = cni_alloc(bytes), *m = v + patches;
+  if (!v) return; /* the error reaches the caller */
+  for (int64_t block = begin; block < end && !j->overflow; block++) {
+    int64_t first = block * j->each, last = cni_least(first + j->each, j->tiles);
+    take_patches(j, v, first, last, 0, j->depth);
+    for (int64_t row = 0; row < j->rows; row += CHUNK_ROWS) {
+      int64_t rows = cni_least(CHUNK_ROWS, j->rows - row);
+      for (int64_t p = 0; p < POINTS; p++)
+        for (int64_t k = 0; k < rows; k += ROWS)
+          j->ker->panel(m + p * j->m_step + k * j->pitch, j->pitch,
+                        j->u + ((row + k) / ROWS * POINTS + p) * j->u_step, ROWS, j->depth, j->offset,
+                        v + p * j->v_step, last - first);
+      if (!give_results(j, m, row, rows, first, last)) j->overflow = 1;
+    }
+  }
+  cni_free(v, bytes);
+}
+
+static void set_steps(job *j)
+{
+  j->pitch = cni_parts(j->each, LANES) * LANES;
+  j->u_step = j->depth * ROWS + LANES;
+  j->v_step = j->depth * j->pitch + LANES;
+  j->m_step = CHUNK_ROWS * j->pitch + LANES;
+}
+
+/* Blocks of equal size that fill vectors and threads. Results do not depend on it. */
+static void cut(job *j)
+{
+  int64_t most = BLOCK_BYTES / (POINTS * j->depth * (int64_t)sizeof(float)), threads = cn_num_threads();
+  double least = 0;
+  most = most > MOST_TILES ? MOST_TILES : most < 4 * LANES ? 4 * LANES : most;
+  int64_t fewest = cni_parts(j->tiles, most);
+  for (int64_t blocks = fewest; blocks <= 2 * fewest + threads; blocks++) {
+    int64_t each = cni_parts(j->tiles, blocks);
+    double cost =
+        (double)cni_parts(cni_parts(j->tiles, each), threads) * (double)(cni_parts(each, LANES) * LANES + 4);
+    if (least > 0 && cost >= least) continue;
+    least = cost;
+    j->each = each;
+  }
+  j->blocks = cni_parts(j->tiles, j->each);
+  set_steps(j);
+}
+
+static int run_blocks(job *j)
+{
+  size_t weights = (size_t)(j->rows / ROWS * POINTS * j->u_step) * sizeof *j->u;
+  j->u = cni_alloc(weights);
+  if (j->u) {
+    int64_t panels = j->rows / ROWS;
+    cni_parallel_for(panels, cni_grain((double)j->rows * (double)j->depth, panels, GRAIN_COPY), weight_range, j);
+    cni_parallel_for(j->blocks, 1, block_range, j);
+  }
+  cni_free(j->u, weights);
+  return cn_err();
+}
+
+/* ---- few tiles: all of them at once, every panel of weights transformed where it is used ---- */
+
+static void patch_range(int64_t begin, int64_t end, void *payload)
+{
+  const job *j = payload;
+  take_patches(j, j->patches, 0, j->tiles, begin, end);
+}
+
+/* Items are runs of `group` panels. */
+static void panel_range(int64_t begin, int64_t end, void *payload)
+{
+  job *j = payload;
+  const int64_t weights = j->group * POINTS * j->u_step;
+  size_t bytes = (size_t)(weights + POINTS * j->m_step) * sizeof(float);
+  float *u = cni_alloc(bytes), *m = u + weights;
+  if (!u) return; /* the error reaches the caller */
+  for (int64_t item = begin; item < end && !j->overflow; item++) {
+    int64_t first = item * j->group, panels = cni_least(j->group, j->rows / ROWS - first);
+    for (int64_t k = 0; k < panels; k++) take_panel(j, first + k, u + k * POINTS * j->u_step);
+    for (int64_t p = 0; p < POINTS; p++)
+      for (int64_t k = 0; k < panels; k++)
+        j->ker->panel(m + p * j->m_step + k * ROWS * j->pitch, j->pitch, u + (k * POINTS + p) * j->u_step, ROWS,
+                      j->depth, j->offset, j->patches + p * j->v_step, j->tiles);
+    if (!give_results(j, m, first * ROWS, panels * ROWS, 0, j->tiles)) j->overflow = 1;
+  }
+  cni_free(u, bytes);
+}
+
+static int run_panels(job *j)
+{
+  size_t bytes = (size_t)(POINTS * j->v_step) * sizeof(float);
+  int64_t panels = j->rows / ROWS, most = GROUP_BYTES / (POINTS * j->u_step * (int64_t)sizeof(float));
+  j->group = cni_least(most < 1 ? 1 : most, cni_least(CHUNK_ROWS / ROWS, cni_parts(panels, 8)));
+  j->patches = cni_alloc(bytes);
+  if (j->patches) {
+    cni_parallel_for(j->depth, cni_grain((double)j->v_step, j->depth, GRAIN_COPY), patch_range, j);
+    cni_parallel_for(cni_parts(panels, j->group), 1, panel_range, j);
+  }
+  cni_free(j->patches, bytes);
+  return cn_err();
+}
+
+static int run(job *j)
+{
+  size_t offsets = (size_t)j->depth * sizeof *j->offset;
+  j->offset = cni_alloc(offsets);
+  if (!j->offset) return CN_ERR_MEMORY;
+  bool few = POINTS * j->depth * j->tiles * (int64_t)sizeof(float) <= FEW_BYTES;
+  if (few) {
+    j->each = j->tiles;
+    set_steps(j);
+  } else {
+    cut(j);
+  }
+  for (int64_t r = 0; r < j->depth; r++) j->offset[r] = r * j->pitch;
+  int status = few ? run_panels(j) : run_blocks(j);
+  cni_free(j->offset, offsets);
+  return status;
+}
+
+/* ---- gradient of the weight ---- */
+
+/* Transforms of x and of the result's gradient, for all channels of a block of tiles; then, point by point, their
+ * products summed over tiles; at the end the sums transformed back. */
+typedef struct backward {
+  job j;
+  int64_t first, end;  /* tiles of the block */
+  int64_t g_step;      /* between points of grads */
+  float *grads, *sums; /* 16 x rows x pitch; 16 x rows x depth */
+} backward;
+
+/* Items are channels of x, then of y. */
+static void take_range(int64_t begin, int64_t end, void *payload)
+{
+  const backward *b = payload;
+  const job *j = &b->j;
+  const walk start = walk_from(j, b->first, b->end);
+  if (begin < j->depth) take_patches(j, j->patches, b->first, b->end, begin, cni_least(end, j->depth));
+  for (int64_t item = begin < j->depth ? j->depth : begin; item < end; item++) {
+    int64_t k = item - j->depth;
+    const float *planes = (const float *)(const void *)j->to.data + k * j->to.strides[1];
+    for (walk w = start; w.at < b->end;) {
+      cni_winograd_run r = run_at(j, &w, &j->to);
+      j->turn->grad(&r, b->grads + k * j->pitch + (w.at - b->first), b->g_step, planes + w.n * j->to.strides[0]);
+      step_over(j, &w, r.count);
+    }
+  }
+}
+
+/* Items are points. */
+static void point_range(int64_t begin, int64_t end, void *payload)
+{
+  backward *b = payload;
+  const job *j = &b->j;
+  for (int64_t p = begin; p < end && !b->j.overflow; p++) {
+    cni_gemm g = {.m = j->rows, .n = j->depth, .k = b->end - b->first, .alpha = 1, .beta = b->first > 0 ? 1 : 0};
+    g.a = b->grads + p * b->g_step;
+    g.a_row = g.b_col = j->pitch;
+    g.a_col = g.b_row = g.c_col = 1;
+    g.b = j->patches + p * j->v_step;
+    g.c = b->sums + p * j->rows * j->depth;
+    g.c_row = j->depth;
+    if (cni_gemm_f32(&g)) return; /* the error reaches the caller */
+  }
+}
+
+/* Items are rows of weights. */
+static void back_range(int64_t begin, int64_t end, void *payload)
+{
+  backward *b = payload;
+  const job *j = &b->j;
+  const int64_t *s = j->v->weight.strides;
+  for (int64_t k = begin; k < end; k++)
+    if (!j->turn->weight_back((float *)(void *)j->v->weight.data + k * s[0], s[1], b->sums + k * j->depth,
+                              j->rows * j->depth, j->depth))
+      b->j.overflow = 1;
+}
+
+static int run_backward(backward *b)
+{
+  job *j = &b->j;
+  int64_t channels = j->rows + j->depth, most = BACK_BYTES / (POINTS * channels * (int64_t)sizeof(float));
+  most = most < 4 * LANES ? 4 * LANES : most;
+  j->each = cni_parts(j->tiles, cni_parts(j->tiles, most));
+  set_steps(j);
+  b->g_step = j->rows * j->pitch + LANES;
+  size_t all = (size_t)(POINTS * (j->v_step + b->g_step + j->rows * j->depth)) * sizeof(float);
+  if (!(j->patches = cni_alloc(all))) return CN_ERR_MEMORY;
+  b->grads = j->patches + POINTS * j->v_step;
+  b->sums = b->grads + POINTS * b->g_step;
+  for (; b->first < j->tiles && !cn_err(); b->first = b->end) {
+    b->end = cni_least(b->first + j->each, j->tiles);
+    cni_parallel_for(channels, cni_grain((double)(j->v_step + b->g_step), channels, GRAIN_COPY), take_range, b);
+    cni_parallel_for(POINTS, 1, point_range, b);
+  }
+  if (!cn_err())
+    cni_parallel_for(j->rows, cni_grain((double)j->rows * (double)j->depth, j->rows, GRAIN_COPY), back_range, b);
+  cni_free(j->patches, all);
+  return cn_err();
+}
+
+/* ---- entry ---- */
+
+static const char *reason_against(const cni_conv *v)
+{
+  const int64_t *w = v->weight.strides;
+  if (v->dtype != CN_F32 || v->groups != 1 || v->kh != 3 || v->kw != 3) return "not a 3 x 3 convolution in float32";
+  for (int i = 0; i < 2; i++)
+    if (v->stride[i] != 1 || v->dilation[i] != 1 || v->padding[i] > 2) return "not at stride and dilation 1";
+  if (w[3] != 1 || w[2] != 3) return "taps are not contiguous";
+  if (v->x.strides[3] != 1 || v->y.strides[3] != 1) return "rows are not contiguous";
+  if (v->c < LEAST_CHANNELS || v->k < LEAST_CHANNELS || v->c % ROWS || v->k % ROWS) return "too few or odd channels";
+  if (v->n * v->oh * v->ow < (v->kind == CNI_CONV_WEIGHT ? BACK_PIXELS : LEAST_PIXELS))
+    return "too few pixels to transform the weights for";
+  return NULL;
+}
+
+int cni_conv_winograd(const cni_conv *v, const char **refusal)
+{
+  bool turned = v->kind == CNI_CONV_INPUT;
+  backward b = {.j = {.v = v,
+                      .ker = cni_conv_kernels_of(v->dtype),
+                      .turn = CNI_BY_ISA(cni_winograd_kernels),
+                      .from = turned ? v->y : v->x,
+                      .to = turned ? v->x : v->y,
+                      .rows = turned ? v->c : v->k,
+                      .depth = turned ? v->k : v->c}};
+  job *j = &b.j;
+  if ((*refusal = reason_against(v))) return CN_REFUSED;
+  if (!j->turn->image) {
+    *refusal = "no transforms for this processor";
+    return CN_REFUSED;
+  }
+  for (int i = 0; i < 2; i++) j->pad[i] = turned ? 2 - v->padding[i] : v->padding[i];
+  j->tiles_y = cni_parts(j->to.shape[2], 2);
+  j->tiles_x = cni_parts(j->to.shape[3], 2);
+  j->tiles = v->n * j->tiles_y * j->tiles_x;
+  int status = v->kind == CNI_CONV_WEIGHT ? run_backward(&b) : run(j);
+  if (status || !j->overflow) return status;
+  *refusal = "a result is not finite";
+  return CN_REFUSED;
+}

@@ -1,0 +1,69 @@
+"""Where a result may differ from torch's beyond tolerance, by name and dtype, with the reason.
+
+The rule is torch's own result of the same dtype. What is listed here is compared with the float64 call instead: it
+must be within tolerance of the truth, or no farther from it than torch's own result; FACTORS says for which few the
+error may be some times torch's.
+"""
+import torch
+
+F32, F16, BF16 = {torch.float32}, {torch.float16}, {torch.bfloat16}
+HALF = F16 | BF16
+ORDER = "a sum of many products: the order of adding shows in the last digits"
+SOLVE = "a decomposition: the order of operations is LAPACK's business"
+STORED = "PyTorch stores sums of terms in the half type after each addition; here they are rounded once"
+WEIGHTS = "PyTorch rounds the weights of the interpolation to the half type"
+
+# name -> (dtypes, reason)
+FORWARD = {
+    "matrix_exp": (F32 | HALF, "other powers of the series; PyTorch's half results are NaN"),
+    "nn.functional.conv_transpose1d": (HALF, STORED),
+    "nn.functional.conv_transpose2d": (HALF, STORED),
+    "nn.functional.conv_transpose3d": (F32 | HALF, f"{ORDER}; {STORED}"),
+    "nn.functional.adaptive_avg_pool3d": (HALF, STORED),
+    "nn.functional.interpolate": (HALF, f"{WEIGHTS}; area is adaptive_avg_pool3d"),
+    "nn.functional.grid_sample": (HALF, "PyTorch computes places and weights in the half type"),
+    "nn.functional.batch_norm": (HALF, "statistics at the border of two numbers; PyTorch's loop for strided inputs"),
+    "nn.functional.instance_norm": (HALF, "statistics at the border of two numbers"),
+    "nn.functional.linear": (HALF, "the bias is added before rounding; PyTorch rounds twice for strided inputs"),
+    "nn.functional.soft_margin_loss": (F16, "PyTorch's exp overflows to infinity"),
+    "nn.functional.nll_loss": (HALF, STORED),
+    "nn.functional.scaled_dot_product_attention": (HALF, ORDER),
+    "nn.functional.multi_head_attention_forward": (F32 | HALF, f"softmax of large numbers; {ORDER}"),
+    "log_softmax": (HALF, "PyTorch rounds the sum and its logarithm to the half type, and so loses small results"),
+    "index_reduce": (HALF, STORED),
+    "polygamma": (F32, "PyTorch's reflection loses digits left of 0"),
+    "special.polygamma": (F32, "PyTorch's reflection loses digits left of 0"),
+}
+GRADIENT = {
+    "cov": (F32, "a weight's gradient that is 0 but for rounding"),
+    "cdist": (F32, ORDER),
+    "matrix_exp": (F32, "other powers of the series"),
+    "nn.functional.conv_transpose3d": (F32, ORDER),
+    "nn.functional.layer_norm": (F32, "the gradient of one element is 0 but for rounding"),
+    "digamma": (F32, "PyTorch's reflection loses digits left of 0"),
+    "nn.functional.grid_sample": (F32, ORDER),
+    "nn.functional.ctc_loss": (F32, "sums of exponentials of large numbers"),
+    "special.log_ndtr": (F32, "by erfcx, where PyTorch divides two small numbers"),
+    "linalg.cond": (F32, SOLVE), "linalg.eigh": (F32, SOLVE), "linalg.lstsq": (F32, SOLVE),
+    "linalg.multi_dot": (F32, ORDER), "linalg.pinv": (F32, SOLVE), "linalg.svd": (F32, SOLVE),
+}
+HALF_GRADIENT = "a half gradient is one pass in float32, rounded once, where PyTorch stores each step"
+
+# name -> {gradient?: how many times torch's error, root of the mean square, is allowed}
+FACTORS = {
+    "nn.functional.multi_head_attention_forward": {False: 5.0},
+    "pow": {True: 3.0},
+}
+
+
+def factor(name, dtype, gradient):
+    """How many times torch's error is allowed where reason() gives one; 0: no more than torch's largest."""
+    return FACTORS.get(name, {}).get(gradient, 1.5 if gradient and dtype in HALF else 0.0)
+
+
+def reason(name, dtype, gradient):
+    """Why the name may differ in this dtype, or None."""
+    if gradient and dtype in HALF:
+        return HALF_GRADIENT
+    dtypes, why = (GRADIENT if gradient else FORWARD).get(name, (set(), None))
+    return why if dtype in dtypes else None
