@@ -23,6 +23,8 @@ static int64_t after_of(const cn_value *pad, int ndim, int dim)
   return 2 * pair < pad->n ? pad->u.is[2 * pair + 1] : 0;
 }
 
+__extension__ typedef __int128 wide; /* both pads at once may not fit where their sum does */
+
 static int padded_shape(const cn_call *c, const cn_value *pad, int64_t *shape)
 {
   const cn_desc *d = &c->in[0]->d;
@@ -31,9 +33,10 @@ static int padded_shape(const cn_call *c, const cn_value *pad, int64_t *shape)
     return cn_call_fail(c, CN_ERR_SHAPE, "%d pairs are given for a tensor of %d dimensions", pad->n / 2, d->ndim);
   for (int i = 0; i < d->ndim; i++) {
     int64_t before = before_of(pad, d->ndim, i), after = after_of(pad, d->ndim, i);
-    if (__builtin_add_overflow(d->shape[i], before, &shape[i]) || __builtin_add_overflow(shape[i], after, &shape[i]))
-      return cn_call_fail(c, CN_ERR_SHAPE, "the result is too large");
-    if (shape[i] < 0)
+    wide size = (wide)d->shape[i] + before + after;
+    if (size > INT64_MAX) return cn_call_fail(c, CN_ERR_SHAPE, "the result is too large");
+    shape[i] = (int64_t)size;
+    if (size < 0)
       return cn_call_fail(c, CN_ERR_SHAPE, "size %lld of dimension %d and pads %lld and %lld leave less than nothing",
                           (long long)d->shape[i], i, (long long)before, (long long)after);
   }

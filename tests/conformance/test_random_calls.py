@@ -4,9 +4,12 @@ import pathlib
 import sys
 
 try:
-    import torch  # noqa: F401  pylint: disable=unused-import
+    import torch
 except ImportError as error:
     print(f"PyTorch is not here: {error}\n0 passed, 0 failed, 1 skipped")
+    sys.exit(77)
+if tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 15):
+    print(f"details are those of PyTorch 2.15, not {torch.__version__}\n0 passed, 0 failed, 1 skipped")
     sys.exit(77)
 
 HERE = pathlib.Path(__file__).resolve().parent

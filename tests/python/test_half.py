@@ -45,6 +45,8 @@ class Half(unittest.TestCase):
     def test_as_torch(self):
         if torch is None:
             self.skipTest("PyTorch is not here")
+        if tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 15):
+            self.skipTest("halves are rounded as PyTorch 2.15 does, not %s" % torch.__version__)
         for dtype in ("float16", "bfloat16"):
             for name, op in OPS.items():
                 for number in NUMBERS:
