@@ -89,8 +89,7 @@ static inline long bench_calibrate(const struct bench_work *w, double seconds)
   while (took < 0.7 * seconds || bench_now() - begin < seconds) {
     double factor = took > 0 ? seconds / took : 10;
     if (factor > 10) factor = 10;
-    n = (long)((double)n * factor);
-    if (n < 1) n = 1;
+    n = (long)((double)n * factor + 0.999); /* up, or a call of half the time would never become two */
     took = bench_time(w, n);
   }
   return n;

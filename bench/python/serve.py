@@ -5,6 +5,7 @@ Invariant: both libraries get the same numbers and run the same loop; the garbag
 """
 import gc
 import json
+import math
 import struct
 import sys
 import time
@@ -50,7 +51,7 @@ def calibrate(work: Work, seconds: float) -> int:
     begin, took, n = time.perf_counter(), timed(work, 1), 1
     while took < 0.7 * seconds or time.perf_counter() - begin < seconds:
         factor = min(10.0, seconds / took if took > 0 else 10.0)
-        n = max(1, int(n * factor))
+        n = math.ceil(n * factor)  # up, or a call of half the time would never become two
         took = timed(work, n)
     return n
 
