@@ -44,9 +44,9 @@ check:
 	@tools/run-tests --check $(TESTFLAGS)
 
 bench: setup
+	@bench/setup-peers || echo "bench: without PyTorch; the rows it is the peer of have none"
 	@$(MAKE) --no-print-directory all
-	@cmake --build $(BUILD) -j $(JOBS) --target bench_programs
-	@if [ -x bench/run ]; then bench/run $(BENCHFLAGS); else echo "programs: $(BUILD)/bench/"; fi
+	@bench/run $(BENCHFLAGS)
 
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX) --strip
