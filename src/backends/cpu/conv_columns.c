@@ -21,7 +21,7 @@ enum {
   MOST_PIXELS = 448,       /* results of a block */
   LEAST_PIXELS = 48,
   FEW_BYTES = 16 << 10, /* columns that are written at a time */
-  GRAIN_COPY = 1 << 15,
+  GRAIN_PACK = 1 << 13,
   GRAIN_WORK = 1 << 19
 };
 
@@ -46,8 +46,8 @@ static void weight_range(int64_t begin, int64_t end, void *payload)
     float *to = j->a + first * j->depth;
     for (int64_t c = 0; c < v->c; c++)
       for (int64_t y = 0; y < v->kh; y++)
-        for (int64_t x = 0; x < v->kw; x++)
-          for (int64_t i = 0; i < rows; i++) *to++ = w[i * s[0] + c * s[1] + y * s[2] + x * s[3]];
+        for (int64_t x = 0; x < v->kw; x++, to += rows)
+          cni_conv_gather(to, w + c * s[1] + y * s[2] + x * s[3], s[0], rows);
   }
 }
 
@@ -140,22 +140,29 @@ static void block_range(int64_t begin, int64_t end, void *payload)
   cni_free(columns, bytes);
 }
 
-/* Results of a block: columns that stay in the cache, whole tiles of the kernel, a divisor of the image if one is
- * near. */
+/* What blocks of `each` results cost the busiest thread. */
+static double cost_of(const job *j, int64_t each)
+{
+  const int64_t image = j->v->oh * j->v->ow, threads = cn_num_threads(), blocks = cni_parts(j->pixels, each);
+  int64_t rounds = cni_parts(blocks, threads), last = j->pixels - (blocks - 1) * each;
+  double work = (double)((rounds - 1) * each + (blocks % threads == 1 % threads ? last : each));
+  work += (double)(rounds * LANES) / 4;
+  return image % each && (j->v->n > 1 || image % LANES) ? work * 1.03 : work; /* results go by a copy */
+}
+
+/* Results of a block: columns that stay in the cache, whole vectors, threads equally long at work. Results do not
+ * depend on it. */
 static void cut(job *j)
 {
-  const int64_t nr = j->ker->nr, image = j->v->oh * j->v->ow;
   int64_t most = BLOCK_BYTES / (j->depth * (int64_t)sizeof(float));
   most = most > MOST_PIXELS ? MOST_PIXELS : most < LEAST_PIXELS ? LEAST_PIXELS : most;
-  j->each = most / nr * nr;
-  for (int64_t n = cni_parts(image, most); n <= 2 * cni_parts(image, most); n++)
-    if (image % n == 0 && image / n % LANES == 0) {
-      j->each = image / n;
-      break;
-    }
-  /* Few blocks: as many as there are threads. Results do not depend on it. */
-  int64_t threads = cn_num_threads();
-  if (cni_parts(j->pixels, j->each) < threads) j->each = cni_parts(cni_parts(j->pixels, threads), LANES) * LANES;
+  double least = 0;
+  for (int64_t each = most / LANES * LANES; each >= 3 * LANES && each >= most / 3; each -= LANES) {
+    double cost = cost_of(j, each);
+    if (least > 0 && cost >= least) continue;
+    least = cost;
+    j->each = each;
+  }
   j->blocks = cni_parts(j->pixels, j->each);
 }
 
@@ -182,8 +189,9 @@ int cni_conv_columns(const cni_conv *v, const char **refusal)
   if (j.a && j.offset) {
     int64_t panels = cni_parts(v->k, j.panel);
     for (int64_t r = 0; r < j.depth; r++) j.offset[r] = r * j.each;
-    cni_parallel_for(panels, cni_grain((double)v->k * (double)j.depth, panels, GRAIN_COPY), weight_range, &j);
-    cni_parallel_for(j.blocks, cni_grain(cni_conv_work(v), j.blocks, GRAIN_WORK), block_range, &j);
+    cni_parallel_for(panels, cni_grain((double)v->k * (double)j.depth, panels, GRAIN_PACK), weight_range, &j);
+    int64_t grain = cni_grain(cni_conv_work(v), j.blocks, GRAIN_WORK);
+    cni_parallel_for(j.blocks, cni_even_grain(j.blocks, grain), block_range, &j);
   }
   cni_free(j.a, weights);
   cni_free(j.offset, offsets);

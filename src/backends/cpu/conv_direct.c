@@ -23,7 +23,7 @@ enum {
   WIDE_VECTORS = 96,        /* rows of results longer than this are cut */
   ENOUGH_ITEMS = 32,        /* pieces of work; below, rows of weights are split as well */
   GRAIN_WORK = 1 << 19,     /* multiply-adds worth waking a thread for */
-  GRAIN_COPY = 1 << 15      /* elements */
+  GRAIN_PACK = 1 << 13      /* elements of weights */
 };
 
 /* ---- products ---- */
@@ -56,20 +56,13 @@ static void pack_range(int64_t begin, int64_t end, void *payload)
     int64_t g = item / panels, first = item % panels * p->panel, rows = cni_least(p->panel, p->m - first);
     const char *from = p->weight + (g * p->weight_group + first * p->weight_row) * size;
     char *to = p->a + (g * p->m + first) * p->depth * size;
-    for (int64_t r = 0; r < p->depth; r++)
-      for (int64_t i = 0; i < rows; i++, to += size) {
-        const char *e = from + (i * p->weight_row + p->from[r]) * size;
-        if (size == 4) memcpy(to, e, 4);
-        else memcpy(to, e, 8);
-      }
+    for (int64_t r = 0; r < p->depth; r++, to += rows * size) {
+      const char *e = from + p->from[r] * size;
+      if (size == 4) cni_conv_gather((float *)(void *)to, (const float *)(const void *)e, p->weight_row, rows);
+      else
+        for (int64_t i = 0; i < rows; i++) memcpy(to + 8 * i, e + 8 * i * p->weight_row, 8);
+    }
   }
-}
-
-static void pack(product *p)
-{
-  int64_t items = p->groups * cni_parts(p->m, p->panel);
-  double work = (double)(p->groups * p->m) * (double)p->depth;
-  if (p->depth) cni_parallel_for(items, cni_grain(work, items, GRAIN_COPY), pack_range, p);
 }
 
 /* Cuts the results of an image into tiles, and the weights into splits where tiles alone are few. */
@@ -80,8 +73,8 @@ static void cut(product *p)
   p->tile_rows = p->ny;
   p->tile_cols = p->nx;
   if (f->stack == 1) {
-    p->tile_rows = TILE_VECTORS * lanes / f->pitch;
-    if (p->tile_rows < 1) p->tile_rows = 1;
+    int64_t tiles = (p->ny * f->pitch + TILE_VECTORS * lanes / 2) / (TILE_VECTORS * lanes); /* the nearest */
+    p->tile_rows = cni_parts(p->ny, cni_least(tiles < 1 ? 1 : tiles, p->ny));
     if (p->nx > WIDE_VECTORS * lanes) p->tile_cols = TILE_VECTORS * 2 * lanes;
   }
   if (p->tile_rows > p->ny) p->tile_rows = p->ny;
@@ -213,6 +206,43 @@ static void block_range(int64_t begin, int64_t end, void *payload)
   cni_conv_planes_free(&f);
 }
 
+static int64_t panels_of(const product *p) { return p->groups * cni_parts(p->m, p->panel); }
+
+static void packs_range(int64_t begin, int64_t end, void *payload)
+{
+  const whole *w = payload;
+  for (int64_t item = begin; item < end; item++) {
+    product p = w->p[item % w->count];
+    int64_t at = item / w->count;
+    if (at < panels_of(&p)) pack_range(at, at + 1, &p);
+  }
+}
+
+/* The weights of all products. */
+static void pack(const product *p, int64_t count)
+{
+  whole w = {NULL, p, count};
+  double work = 0;
+  int64_t items = 0;
+  for (int64_t i = 0; i < count; i++) {
+    work += (double)(p[i].groups * p[i].m) * (double)p[i].depth;
+    items = items > panels_of(&p[i]) ? items : panels_of(&p[i]);
+  }
+  items *= count;
+  if (work > 0) cni_parallel_for(items, cni_grain(work, items, GRAIN_PACK), packs_range, &w);
+}
+
+/* Items of all products: in turns, since products differ in depth and ranges should not. */
+static void products_range(int64_t begin, int64_t end, void *payload)
+{
+  const whole *w = payload;
+  for (int64_t item = begin; item < end; item++) {
+    int64_t i = item % w->count, at = item / w->count;
+    product p = w->p[i];
+    if (at < items_of(&p)) product_range(at, at + 1, &p);
+  }
+}
+
 /* Small images go whole to a thread each; of large ones, a few at a time are shared out. */
 static int run_all(cni_conv_planes *f, product *p, int64_t count)
 {
@@ -230,13 +260,14 @@ static int run_all(cni_conv_planes *f, product *p, int64_t count)
   int status = cni_conv_planes_alloc(f, f->set);
   if (status) return status;
   for (int64_t first = 0; first < blocks && !cn_err(); first += f->set) {
-    int64_t some = cni_conv_planes_fill(f, first);
+    int64_t some = cni_conv_planes_fill(f, first), items = 0;
     for (int64_t i = 0; i < count; i++) {
       p[i].blocks = some;
-      int64_t items = items_of(&p[i]);
-      cni_parallel_for(items, cni_grain(work * (double)some / (double)blocks, items, GRAIN_WORK),
-                       product_range, &p[i]);
+      items = items > items_of(&p[i]) ? items : items_of(&p[i]);
     }
+    items *= count;
+    whole w = {f, p, count};
+    cni_parallel_for(items, cni_grain(work * (double)some / (double)blocks, items, GRAIN_WORK), products_range, &w);
   }
   cni_conv_planes_free(f);
   return cn_err();
@@ -274,7 +305,7 @@ static int forward(const cni_conv *v, const cni_conv_kernels *ker)
           p.offset[r] = c * f.channel + cni_conv_tap(&f, i, j);
           p.from[r] = c * ws[1] + i * ws[2] + j * ws[3];
         }
-    pack(&p);
+    pack(&p, 1);
     cut(&p);
     status = run_all(&f, &p, 1);
   }
@@ -330,7 +361,6 @@ static int input_product(const cni_conv *v, product *p, part a, part b)
         p->offset[r] = k * f->channel + cni_conv_tap(f, i, j);
         p->from[r] = k * ws[0] + i * ws[2] + j * ws[3];
       }
-  pack(p);
   cut(p);
   return CN_OK;
 }
@@ -361,7 +391,10 @@ static int input_gradient(const cni_conv *v, const cni_conv_kernels *ker)
       p[made].f = &f;
       status = input_product(v, &p[made++], a, b);
     }
-  if (!status) status = run_all(&f, p, made);
+  if (!status) {
+    pack(p, made);
+    status = run_all(&f, p, made);
+  }
   for (int64_t i = 0; i < made; i++) product_end(&p[i]);
   cni_free(p, (size_t)(ny * nx) * sizeof *p);
   return status;

@@ -41,6 +41,23 @@ static inline int64_t cni_grain(double work, int64_t items, double enough)
   return need < 1 ? 1 : need < (double)items ? (int64_t)need + 1 : items;
 }
 
+/* The grain for items of equal size: at least `grain`, and ranges that keep the threads equally long at work, as many
+ * as that allows. */
+int64_t cni_even_grain(int64_t items, int64_t grain);
+
+/* to[i] = from[i * step]; panels are mostly 8 rows. */
+static inline void cni_conv_gather(float *to, const float *from, int64_t step, int64_t n)
+{
+  if (n == 8) {
+    float a = from[0], b = from[step], c = from[2 * step], d = from[3 * step];
+    const float *half = from + 4 * step;
+    float e = half[0], f = half[step], g = half[2 * step], h = half[3 * step];
+    to[0] = a, to[1] = b, to[2] = c, to[3] = d, to[4] = e, to[5] = f, to[6] = g, to[7] = h;
+    return;
+  }
+  for (int64_t i = 0; i < n; i++) to[i] = from[i * step];
+}
+
 /* Asks for rows [first, last) of a plane of t that will be read soon: walks over channels jump too far for the
  * processor to foresee. */
 static inline void cni_conv_foresee(const cni_conv_tensor *t, const float *plane, int64_t first, int64_t last)

@@ -36,6 +36,20 @@ enum { PARTIAL = 64 }; /* terms of a partial sum */
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 
+#if CNI_ISA_LEVEL == 2
+/* Up to 16 elements of src and a bias to every second element of dst, of which the others are left alone. */
+static inline void store_pairs(float *dst, const float *src, float bias, int64_t n)
+{
+  const __m512i low = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
+  const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
+  const uint32_t even = 0x55555555u & (n >= 16 ? UINT32_MAX : (1u << 2 * n) - 1u);
+  __m512 v = _mm512_maskz_loadu_ps(n >= 16 ? 0xffff : (__mmask16)((1u << n) - 1u), src);
+  v = _mm512_add_ps(v, _mm512_set1_ps(bias));
+  _mm512_mask_storeu_ps(dst, (__mmask16)even, _mm512_permutexvar_ps(low, v));
+  _mm512_mask_storeu_ps(dst + 16, (__mmask16)(even >> 16), _mm512_permutexvar_ps(high, v));
+}
+#endif
+
 /* ---- f32 ---- */
 #define T float
 #define NAME(name) name##_f32
@@ -45,6 +59,7 @@ enum { PARTIAL = 64 }; /* terms of a partial sum */
 #define BROADCAST(x) _mm512_set1_ps(x)
 #define LOAD_PART(p, n) _mm512_maskz_loadu_ps((__mmask16)((1u << (n)) - 1u), p)
 #define STORE_PART(p, v, n) _mm512_mask_storeu_ps(p, (__mmask16)((1u << (n)) - 1u), v)
+#define STORE_PAIRS store_pairs
 #elif CNI_ISA_LEVEL == 1
 #define FMA(x, y, z) _mm256_fmadd_ps(x, y, z)
 #define BROADCAST(x) _mm256_set1_ps(x)

@@ -19,7 +19,9 @@
 enum {
   SHORT_PIXELS = 320,   /* images below lie side by side, so that products fill whole vectors */
   MOST_COLUMNS = 512,   /* pixels of all images up to which columns are worth it */
-  CHUNK_PIXELS = 1024,  /* of a product of grad and columns */
+  CHUNK_PIXELS = 832,   /* of a product of columns and grad */
+  WEIGHT_COLUMNS = 32,  /* of a block of a weight's gradient */
+  WEIGHT_ROWS = 64,     /* the fewest of one */
   MOST_PIECES = 8,      /* partial sums of a weight's gradient */
   GRAIN_WORK = 1 << 19, /* multiply-adds worth waking a thread for */
   GRAIN_COPY = 1 << 15  /* elements */
@@ -124,23 +126,58 @@ static cni_gemm one_image(const cni_conv *v, const pixels *x, const pixels *y)
                     x->row, v->weight.data, w[0], w[1],    1,      0};
 }
 
+/* The gradient of the weight, cut into blocks of its rows and columns. */
+typedef struct blocks {
+  cni_gemm g;                       /* one image */
+  int64_t images, a_image, b_image; /* bytes from image to image */
+  int64_t rows, cols, across;       /* of a block; blocks side by side */
+  int dtype;
+} blocks;
+
+static void weight_range(int64_t begin, int64_t end, void *payload)
+{
+  const blocks *b = payload;
+  const int64_t size = (int64_t)cni_dtype_size(b->dtype);
+  for (int64_t block = begin; block < end; block++) {
+    cni_gemm g = b->g;
+    int64_t row = block / b->across * b->rows, col = block % b->across * b->cols;
+    g.m = cni_least(b->rows, g.m - row);
+    g.n = cni_least(b->cols, g.n - col);
+    g.a = (const char *)g.a + row * g.a_row * size;
+    g.b = (const char *)g.b + col * g.b_col * size;
+    g.c = (char *)g.c + (row * g.c_row + col * g.c_col) * size;
+    for (int64_t n = 0; n < b->images; n++) {
+      if (product(&g, b->dtype)) return; /* the error reaches the caller */
+      g.a = (const char *)g.a + b->a_image;
+      g.b = (const char *)g.b + b->b_image;
+      g.beta = 1;
+    }
+  }
+}
+
+static int weight_products(const cni_conv *v, const pixels *x, const pixels *y, bool one)
+{
+  const int64_t size = (int64_t)cni_dtype_size(v->dtype), p = v->oh * v->ow;
+  blocks b = {.g = one_image(v, x, y), .images = one ? 1 : v->n, .dtype = v->dtype, .cols = WEIGHT_COLUMNS};
+  if (one) b.g.k = v->n * p;
+  b.a_image = y->image * size;
+  b.b_image = x->image * size;
+  b.across = cni_parts(v->c, b.cols);
+  /* Rows are cut only where columns are few: every block of rows packs its columns anew. */
+  int64_t down = cni_least(cni_parts(MOST_PIECES, b.across), v->k / WEIGHT_ROWS);
+  b.rows = cni_parts(v->k, down < 1 ? 1 : down);
+  int64_t items = cni_parts(v->k, b.rows) * b.across;
+  cni_parallel_for(items, cni_even_grain(items, cni_grain(cni_conv_work(v), items, GRAIN_WORK)), weight_range, &b);
+  return cn_err();
+}
+
 /* All images: as one product where their pixels lie evenly, else one each. */
 static int pointwise_products(const cni_conv *v, const pixels *x, const pixels *y)
 {
   cni_gemm g = one_image(v, x, y);
-  const int64_t p = v->oh * v->ow, size = (int64_t)cni_dtype_size(v->dtype);
+  const int64_t p = v->oh * v->ow;
   bool one = v->n == 1 || (x->image == p * x->col && y->image == p * y->col);
-  if (v->kind == CNI_CONV_WEIGHT) {
-    if (one) g.k = v->n * p;
-    int status = product(&g, v->dtype);
-    g.beta = 1;
-    for (int64_t n = 1; n < v->n && !one && !status; n++) {
-      g.a = (const char *)g.a + y->image * size;
-      g.b = (const char *)g.b + x->image * size;
-      status = product(&g, v->dtype);
-    }
-    return status;
-  }
+  if (v->kind == CNI_CONV_WEIGHT) return weight_products(v, x, y, one);
   const pixels *from = v->kind == CNI_CONV_FORWARD ? x : y, *to = v->kind == CNI_CONV_FORWARD ? y : x;
   if (one) g.n = v->n * p;
   return one ? product(&g, v->dtype) : cni_gemm_batch((cn_dtype)v->dtype, &g, v->n, 0, from->image, to->image);
@@ -318,12 +355,12 @@ static int by_columns(const cni_conv *v)
 
 typedef struct sums {
   const cni_conv *v;
-  float *data;                         /* pieces x k x depth */
+  float *data;                         /* pieces x depth x k */
   int64_t depth, pieces, chunks, each; /* each: pixels of a chunk; chunks of all images */
   _Atomic int failed;
 } sums;
 
-/* Items are pieces: runs of chunks, each a product of grad and columns that is added to the piece's sum. */
+/* Items are pieces: runs of chunks, each a product of columns and grad that is added to the piece's sum. */
 static void piece_range(int64_t begin, int64_t end, void *payload)
 {
   sums *s = payload;
@@ -337,13 +374,14 @@ static void piece_range(int64_t begin, int64_t end, void *payload)
     for (int64_t chunk = from; chunk < to && !s->failed; chunk++) {
       int64_t n = chunk / per_image, p = chunk % per_image * s->each, some = cni_least(s->each, image - p);
       cni_conv_columns_take(v, seen_by, s->each, n * image + p, n * image + p + some, 0, v->c);
-      cni_gemm g = {v->k,     s->depth,
-                    some,     (float *)(void *)v->y.data + n * ys[0] + p,
-                    ys[1],    1,
-                    seen_by,  1,
-                    s->each,  s->data + piece * v->k * s->depth,
-                    s->depth, 1,
-                    1,        chunk > from ? 1 : 0};
+      cni_gemm g = {.m = s->depth, .n = v->k, .k = some, .alpha = 1, .beta = chunk > from ? 1 : 0};
+      g.a = seen_by;
+      g.a_row = s->each;
+      g.b = (const float *)(const void *)v->y.data + n * ys[0] + p;
+      g.b_col = ys[1];
+      g.c = s->data + piece * s->depth * v->k;
+      g.c_row = v->k;
+      g.a_col = g.b_row = g.c_col = 1;
       if (cni_gemm_f32(&g)) s->failed = 1;
     }
   }
@@ -354,7 +392,9 @@ static int weight_by_columns(const cni_conv *v)
 {
   sums s = {.v = v, .depth = v->c * v->kh * v->kw};
   const int64_t image = v->oh * v->ow, size = v->k * s.depth;
-  s.each = cni_parts(image, cni_parts(image, CHUNK_PIXELS));
+  int64_t per_image = cni_parts(image, CHUNK_PIXELS), more = 0;
+  while (more < MOST_PIECES && v->n * (per_image + more) % MOST_PIECES) more++; /* pieces of equal length */
+  s.each = cni_parts(image, per_image + more);
   s.chunks = v->n * cni_parts(image, s.each);
   s.pieces = cni_least(MOST_PIECES, s.chunks);
   size_t bytes = (size_t)(s.pieces * size) * sizeof(float);
@@ -363,7 +403,12 @@ static int weight_by_columns(const cni_conv *v)
   if (!cn_err()) {
     for (int64_t piece = 1; piece < s.pieces; piece++)
       for (int64_t i = 0; i < size; i++) s.data[i] += s.data[piece * size + i];
-    cn_desc to = cni_conv_desc(&v->weight, CN_F32), from = cni_cpu_packed(&to, CN_F32, s.data);
+    cn_desc to = cni_conv_desc(&v->weight, CN_F32), from = to;
+    from.data = s.data;
+    from.strides[0] = 1;
+    from.strides[1] = v->kh * v->kw * v->k;
+    from.strides[2] = v->kw * v->k;
+    from.strides[3] = v->k;
     cni_cpu_copy(&to, &from);
   }
   cni_free(s.data, bytes);

@@ -21,6 +21,19 @@ const cni_conv_kernels *cni_conv_kernels_of(int dtype)
   return &by_type[dtype == CN_F64];
 }
 
+int64_t cni_even_grain(int64_t items, int64_t grain)
+{
+  const int64_t threads = cn_num_threads();
+  int64_t best = grain, least = 0;
+  for (int64_t rounds = 4; rounds > 0; rounds--) { /* ranges of each thread */
+    int64_t each = cni_parts(items, rounds * threads), cost = cni_parts(cni_parts(items, each), threads) * each;
+    if (each < grain || (least && cost >= least)) continue;
+    least = cost;
+    best = each;
+  }
+  return best;
+}
+
 /* ---- phases of the stride ---- */
 
 static int64_t gcd(int64_t a, int64_t b)

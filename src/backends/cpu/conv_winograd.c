@@ -23,7 +23,7 @@ enum {
   POINTS = CNI_WINOGRAD_POINTS,
   ROWS = CNI_WINOGRAD_ROWS,
   LANES = CNI_WINOGRAD_LANES,
-  MOST_TILES = 144,        /* of a block */
+  MOST_TILES = 112,        /* of a block */
   BLOCK_BYTES = 1 << 20,   /* transformed patches of a block */
   CHUNK_ROWS = 64,         /* rows of weights whose products are transformed back together */
   FEW_BYTES = 1 << 20,     /* patches up to which all tiles are one block, and items are panels of weights */
@@ -184,20 +184,28 @@ static void set_steps(job *j)
   j->m_step = CHUNK_ROWS * j->pitch + LANES;
 }
 
-/* Blocks of equal size that fill vectors and threads. Results do not depend on it. */
+/* What blocks of `each` tiles cost the busiest thread: the last may be short. */
+static int64_t cost_of(const job *j, int64_t each)
+{
+  int64_t threads = cn_num_threads(), blocks = cni_parts(j->tiles, each), rounds = cni_parts(blocks, threads);
+  int64_t last = blocks % threads == 1 % threads ? j->tiles - (blocks - 1) * each : each;
+  return (rounds - 1) * (cni_parts(each, LANES) * LANES + 4) + cni_parts(last, LANES) * LANES + 4;
+}
+
+/* Blocks that fill vectors and keep threads equally long at work. Results do not depend on it. */
 static void cut(job *j)
 {
-  int64_t most = BLOCK_BYTES / (POINTS * j->depth * (int64_t)sizeof(float)), threads = cn_num_threads();
-  double least = 0;
+  int64_t most = BLOCK_BYTES / (POINTS * j->depth * (int64_t)sizeof(float)), least = 0;
   most = most > MOST_TILES ? MOST_TILES : most < 4 * LANES ? 4 * LANES : most;
-  int64_t fewest = cni_parts(j->tiles, most);
+  int64_t fewest = cni_parts(j->tiles, most), threads = cn_num_threads();
   for (int64_t blocks = fewest; blocks <= 2 * fewest + threads; blocks++) {
     int64_t each = cni_parts(j->tiles, blocks);
-    double cost =
-        (double)cni_parts(cni_parts(j->tiles, each), threads) * (double)(cni_parts(each, LANES) * LANES + 4);
-    if (least > 0 && cost >= least) continue;
-    least = cost;
-    j->each = each;
+    for (int i = 0; i < 2; i++, each = cni_parts(each, LANES) * LANES) { /* of equal size; of whole vectors */
+      int64_t cost = cost_of(j, each);
+      if (each > most || (least && cost >= least)) continue;
+      least = cost;
+      j->each = each;
+    }
   }
   j->blocks = cni_parts(j->tiles, j->each);
   set_steps(j);
@@ -210,7 +218,7 @@ static int run_blocks(job *j)
   if (j->u) {
     int64_t panels = j->rows / ROWS;
     cni_parallel_for(panels, cni_grain((double)j->rows * (double)j->depth, panels, GRAIN_COPY), weight_range, j);
-    cni_parallel_for(j->blocks, 1, block_range, j);
+    cni_parallel_for(j->blocks, cni_even_grain(j->blocks, 1), block_range, j);
   }
   cni_free(j->u, weights);
   return cn_err();

@@ -19,7 +19,7 @@ enum { LANES = CNI_WINOGRAD_LANES };
 
 static inline __mmask16 first_lanes(int64_t n)
 {
-  return n >= LANES ? 0xffff : n > 0 ? (__mmask16)((1u << n) - 1) : 0;
+  return (__mmask16)(n >= LANES ? 0xffffu : n > 0 ? (1u << n) - 1 : 0u);
 }
 
 /* Lanes l with 0 <= at + l < w. */

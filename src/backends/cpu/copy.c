@@ -14,6 +14,7 @@
 #include "rows.h"
 #include "stream.h"
 #include "tensor/tensor.h"
+#include "turn.h"
 
 enum {
   BLOCK = 512,            /* elements converted at a time in rows that must be gathered */
@@ -169,54 +170,9 @@ typedef struct tiling {
   int row, col;
   int64_t nrow, ncol;       /* most elements of a tile along each */
   int64_t row_tiles, col_tiles;
-  bool streams; /* dst past the caches */
+  bool streams;     /* dst past the caches */
+  int64_t straight; /* not 0: in blocks with such sides, from src to dst without a stop */
 } tiling;
-
-/* turned[r][c] = packed[c][r] for r < nr, c < nc, both packed. Blocks of N x N elements, 16 bytes a side, are
- * turned by interleaving row i with row i + N / 2, log2 N times; the edges one by one. */
-#define ITEMS(...) __VA_ARGS__
-#if defined(__clang__)
-#define WHOLE _Pragma("clang loop unroll(full)")
-#else
-#define WHOLE _Pragma("GCC unroll 16") /* or the vectors would live in memory */
-#endif
-#define TURN(name, T, N, STAGES, LOW, HIGH)                                                        \
-  static void name(T *turned, const T *packed, int64_t nr, int64_t nc)                             \
-  {                                                                                                \
-    typedef T vector __attribute__((vector_size(16)));                                             \
-    int64_t whole_r = nr - nr % N, whole_c = nc - nc % N;                                          \
-    for (int64_t c = 0; c < whole_c; c += N)                                                       \
-      for (int64_t r = 0; r < whole_r; r += N) {                                                   \
-        vector x[N], y[N];                                                                         \
-        WHOLE for (int k = 0; k < N; k++) memcpy(&x[k], packed + (c + k) * nr + r, 16);            \
-        WHOLE for (int stage = 0; stage < STAGES; stage++) {                                       \
-          WHOLE for (int k = 0; k < N / 2; k++) {                                                  \
-            y[2 * k] = __builtin_shufflevector(x[k], x[k + N / 2], ITEMS LOW);                     \
-            y[2 * k + 1] = __builtin_shufflevector(x[k], x[k + N / 2], ITEMS HIGH);                \
-          }                                                                                        \
-          WHOLE for (int k = 0; k < N; k++) x[k] = y[k];                                           \
-        }                                                                                          \
-        WHOLE for (int k = 0; k < N; k++) memcpy(turned + (r + k) * nc + c, &x[k], 16);            \
-      }                                                                                            \
-    for (int64_t c = 0; c < nc; c++)                                                               \
-      for (int64_t r = c < whole_c ? whole_r : 0; r < nr; r++) turned[r * nc + c] = packed[c * nr + r]; \
-  }
-
-TURN(turn_8, uint64_t, 2, 1, (0, 2), (1, 3))
-TURN(turn_4, uint32_t, 4, 2, (0, 4, 1, 5), (2, 6, 3, 7))
-TURN(turn_2, uint16_t, 8, 3, (0, 8, 1, 9, 2, 10, 3, 11), (4, 12, 5, 13, 6, 14, 7, 15))
-TURN(turn_1, uint8_t, 16, 4, (0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
-     (8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31))
-
-static void turn(void *turned, const void *packed, size_t size, int64_t nr, int64_t nc)
-{
-  switch (size) {
-  case 1: turn_1(turned, packed, nr, nc); break;
-  case 2: turn_2(turned, packed, nr, nc); break;
-  case 4: turn_4(turned, packed, nr, nc); break;
-  default: turn_8(turned, packed, nr, nc);
-  }
-}
 
 /* Asks for what the next tile reads: its runs lie far apart, where the hardware does not look ahead. */
 static void fetch_tile(const char *src, int64_t sstep, int64_t bytes, int64_t nc)
@@ -234,11 +190,15 @@ static void copy_tile(const tiling *t, char *dst, const char *src, int64_t nr, i
   const job *j = t->j;
   int64_t dsize = (int64_t)j->dsize, ssize = (int64_t)j->ssize;
   int64_t sstep = t->it->stride[1][t->col], dstep = t->it->stride[0][t->row];
+  if (t->straight && nr % t->straight == 0 && nc % t->straight == 0) {
+    cni_turns()->stream[j->dsize](dst, dstep, src, sstep, nr, nc);
+    return;
+  }
   if (sstep == nr * ssize) j->cast(packed, src, (size_t)(nr * nc));
   else
     for (int64_t c = 0; c < nc; c++) j->cast(packed + c * nr * dsize, src + c * sstep, (size_t)nr);
   if (sstep != nr * ssize) fetch_tile(src + nc * sstep, sstep, nr * ssize, next);
-  turn(turned, packed, j->dsize, nr, nc);
+  cni_turns()->turn[j->dsize](turned, nc * dsize, packed, nr * dsize, nr, nc);
   if (dstep == nc * dsize) memcpy(dst, turned, (size_t)(nr * nc * dsize));
   else if (t->streams)
     for (int64_t r = 0; r < nr; r++) cni_stream_copy(dst + r * dstep, turned + r * nc * dsize, (size_t)(nc * dsize));
@@ -272,6 +232,14 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
+/* Does dst begin with a line in every row? */
+static bool lines_only(const cni_iter *it)
+{
+  bool whole = cni_stream_fits(it->base[0]);
+  for (int i = 0; i < it->ndim - 1; i++) whole &= it->stride[0][i] % CNI_LINE == 0;
+  return whole;
+}
+
 /* Takes the walk when dst is packed along its last dim and src along another one. */
 static bool run_tiles(const job *j, const cni_iter *it)
 {
@@ -286,9 +254,15 @@ static bool run_tiles(const job *j, const cni_iter *it)
   t.ncol = least(side, it->shape[col]); /* a short side leaves room for a longer other one */
   t.nrow = least(room / t.ncol, least(it->shape[row], t.ncol < side ? room : side));
   if (t.nrow < side) t.ncol = least(room / t.nrow, it->shape[col]);
+  bool past = cni_stream_pays(it->numel * (int64_t)(j->dsize + j->ssize));
+  int64_t block = cni_turns()->side[j->dsize];
+  if (past && j->same && block && lines_only(it) && it->shape[row] >= block && it->shape[col] >= block) {
+    t.straight = t.ncol = block; /* one line of dst, and runs of src that the hardware sees coming */
+    t.nrow = least(room / block, it->shape[row]);
+  }
   t.row_tiles = (it->shape[row] + t.nrow - 1) / t.nrow;
   t.col_tiles = (it->shape[col] + t.ncol - 1) / t.ncol;
-  t.streams = t.ncol * (int64_t)j->dsize >= 2 * CNI_LINE && cni_stream_pays(it->numel * (int64_t)(j->dsize + j->ssize));
+  t.streams = t.ncol * (int64_t)j->dsize >= (t.straight ? 1 : 2) * CNI_LINE && past;
   int64_t tiles = it->numel / (it->shape[row] * it->shape[col]) * t.row_tiles * t.col_tiles;
   cni_parallel_for(tiles, GRAIN / (t.nrow * t.ncol) + 1, tile_range, &t);
   return true;

@@ -182,12 +182,10 @@ static void join_pieces(const job *j)
   }
 }
 
-static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
-
 static int run(job *j)
 {
   const cni_reduction *r = &j->r;
-  bool by_columns = r->nk && r->nr && magnitude(r->kin[r->nk - 1]) < magnitude(r->rin[r->nr - 1]);
+  bool by_columns = r->nk && r->nr && cni_step_order(r->kin[r->nk - 1]) < cni_step_order(r->rin[r->nr - 1]);
   int64_t width = by_columns ? r->ksize[r->nk - 1] : 1, work = r->outputs * r->count;
   int64_t units = by_columns ? r->outputs / width * ((width + COLUMNS - 1) / COLUMNS) : r->outputs;
   j->pieces = 1;

@@ -18,6 +18,7 @@
 #include "rows.h"
 #include "stream.h"
 #include "tensor/tensor.h"
+#include "turn.h"
 
 enum { BLOCK = 512, SLOTS = 12, GRAIN = 32768, SHORT_ROW = 128 };
 /* Of a block in memory. Not a multiple of 4096: loads would wait for stores to the same offset of a page. */
@@ -359,6 +360,85 @@ static bool run_panels(plan *pl, const cni_iter *it)
   return true;
 }
 
+/* ---- operands that run along another dim than the results: turned tile by tile ---- */
+
+enum { TILE_COLUMNS = 256, TILE_ROW_BYTES = 4 * CNI_LINE, TURNED = 2 /* operands at most */ };
+enum { TILE_BYTES = TILE_COLUMNS * TILE_ROW_BYTES, TILE_LEAST = 16 /* elements of a side */ };
+
+typedef struct tiles {
+  plan *pl;
+  const cni_iter *it;
+  int row;                           /* the dim that the operands run along; the results run along the last */
+  int turned[TURNED], nturned;       /* which operands of the walk */
+  int64_t elem[TURNED];              /* their bytes per element */
+  int64_t rows, per_row, per_column; /* rows of a tile; tiles along the last dim, and along `row` */
+} tiles;
+
+static void one_tile(const tiles *t, char *const *base, int64_t rows, int64_t columns)
+{
+  _Alignas(64) char room[TURNED][TILE_BYTES];
+  const cni_iter *it = t->it;
+  int last = it->ndim - 1;
+  int64_t stride[CNI_ITER_OPERANDS], across[CNI_ITER_OPERANDS];
+  char *ptr[CNI_ITER_OPERANDS];
+  for (int k = 0; k < it->n; k++) stride[k] = it->stride[k][last], across[k] = it->stride[k][t->row], ptr[k] = base[k];
+  for (int i = 0; i < t->nturned; i++) {
+    int k = t->turned[i];
+    int64_t elem = t->elem[i];
+    cni_turns()->turn[elem](room[i], columns * elem, base[k], stride[k], rows, columns);
+    ptr[k] = room[i], across[k] = columns * elem, stride[k] = elem;
+  }
+  for (int64_t r = 0; r < rows; r++) {
+    run_row(ptr, stride, columns, t->pl);
+    for (int k = 0; k < it->n; k++) ptr[k] += across[k];
+  }
+}
+
+/* Tiles [begin, end): along the last dim fastest, then along `row`, then the other dims. */
+static void tile_range(int64_t begin, int64_t end, void *payload)
+{
+  const tiles *t = payload;
+  const cni_iter *it = t->it;
+  int last = it->ndim - 1;
+  for (int64_t at = begin; at < end; at++) {
+    int64_t c = at % t->per_row * TILE_COLUMNS, r = at / t->per_row % t->per_column * t->rows;
+    int64_t rest = at / t->per_row / t->per_column, columns = it->shape[last] - c, rows = it->shape[t->row] - r;
+    char *base[CNI_ITER_OPERANDS];
+    for (int k = 0; k < it->n; k++) base[k] = it->base[k] + c * it->stride[k][last] + r * it->stride[k][t->row];
+    for (int i = last - 1; i >= 0; i--) {
+      if (i == t->row) continue;
+      for (int k = 0; k < it->n; k++) base[k] += rest % it->shape[i] * it->stride[k][i];
+      rest /= it->shape[i];
+    }
+    one_tile(t, base, rows < t->rows ? rows : t->rows, columns < TILE_COLUMNS ? columns : TILE_COLUMNS);
+  }
+}
+
+/* Takes the walk where an operand lies dense along another dim than the last, and both dims are long. */
+static bool run_tiles(plan *pl, const cni_iter *it)
+{
+  tiles t = {.pl = pl, .it = it, .row = -1, .rows = TILE_ROW_BYTES};
+  int last = it->ndim - 1;
+  for (int i = 0; i < pl->p->nin && t.nturned < TURNED; i++) {
+    int k = pl->p->nout + i, row = -1;
+    int64_t elem = (int64_t)cni_dtype_size(cn_desc_of(pl->c->in[i])->dtype);
+    if (it->stride[k][last] == elem || it->stride[k][last] == 0) continue;
+    for (int d = 0; d < last; d++)
+      if (it->stride[k][d] == elem && it->shape[d] >= TILE_LEAST) row = d;
+    if (row < 0 || (t.row >= 0 && t.row != row)) continue;
+    t.row = row;
+    t.elem[t.nturned] = elem;
+    t.turned[t.nturned++] = k;
+    if (TILE_ROW_BYTES / elem < t.rows) t.rows = TILE_ROW_BYTES / elem;
+  }
+  if (!t.nturned || it->shape[last] < TILE_LEAST) return false;
+  t.per_row = (it->shape[last] + TILE_COLUMNS - 1) / TILE_COLUMNS;
+  t.per_column = (it->shape[t.row] + t.rows - 1) / t.rows;
+  int64_t matrix = it->shape[last] * it->shape[t.row];
+  cni_parallel_for(it->numel / matrix * t.per_row * t.per_column, GRAIN / (t.rows * TILE_COLUMNS) + 1, tile_range, &t);
+  return true;
+}
+
 /* ---- the kernel ---- */
 
 typedef struct direct {
@@ -472,6 +552,6 @@ int cni_cpu_pointwise(cn_call *c)
   for (int i = 0; i < c->nout; i++) cni_iter_add(&it, cn_desc_of(c->out[i]));
   for (int i = 0; i < c->nin; i++) cni_iter_add(&it, cn_desc_of(c->in[i]));
   cni_iter_finish(&it);
-  if (it.numel && !run_panels(&pl, &it)) cni_iter_run(&it, GRAIN, run_row, &pl);
+  if (it.numel && !run_panels(&pl, &it) && !run_tiles(&pl, &it)) cni_iter_run(&it, GRAIN, run_row, &pl);
   return cn_err();
 }

@@ -35,6 +35,8 @@ typedef struct fold {
   char *y;
   int64_t xsize, ysize;           /* bytes of an element */
   cni_cast_fn first, load, store; /* x -> a type on the way -> compute type; wide -> y. NULL: as it is */
+  cni_cast_fn narrow;             /* compute type -> y. NULL: as it is */
+  int compute;                    /* type */
   enum finish finish;
   int64_t group, pieces, piece; /* rows folded side by side; pieces of the reduced range, and their length */
   cni_wide *partial;            /* [pieces][outputs], in walk order; NULL when there is one piece */
@@ -241,6 +243,43 @@ static void columns_range(int64_t begin, int64_t end, void *payload)
   }
 }
 
+/* ---- one element each ---- */
+
+static void roots(const fold *f, void *acc, int64_t n)
+{
+  float *a = acc;
+  double *b = acc;
+  if (f->compute == CN_F32)
+    for (int64_t i = 0; i < n; i++) a[i] = sqrtf(a[i]);
+  else
+    for (int64_t i = 0; i < n; i++) b[i] = sqrt(b[i]);
+}
+
+/* Results [begin, end) of a fold of single elements: nothing is summed, so the wide type is not needed. */
+static void singles(int64_t begin, int64_t end, void *payload)
+{
+  const fold *f = payload;
+  const cni_reduction *r = &f->r;
+  _Alignas(64) char room[LOAD * 8], accs[LOAD * 8], cooked[LOAD * 8];
+  int last = r->nk - 1;
+  int64_t inner = r->nk ? r->ksize[last] : 1, step = r->nk ? r->kin[last] : 1, out = r->nk ? r->kout[last] : 1;
+  for (int64_t n; begin < end; begin += n) {
+    cni_walk walk;
+    n = inner - begin % inner < end - begin ? inner - begin % inner : end - begin;
+    if (n > LOAD) n = LOAD;
+    cni_walk_to(&walk, r->nk, r->ksize, r->kin, r->kout, begin);
+    const char *x = f->x + walk.in * f->xsize;
+    char *y = f->y + walk.out * f->ysize;
+    void *acc = !f->narrow && out == 1 ? (void *)y : accs;
+    f->f->start(NULL, acc, n);
+    f->f->columns(acc, loads(f, step) ? load_run(f, x, step, n, room) : x, 1, 0, n);
+    if (f->finish == ROOT) roots(f, acc, n);
+    void *to = out == 1 ? (void *)y : cooked;
+    if (f->narrow) f->narrow(to, acc, (size_t)n);
+    if (out != 1) cni_row_scatter(y, out * f->ysize, f->narrow ? to : acc, (size_t)f->ysize, n);
+  }
+}
+
 /* ---- the split ---- */
 
 /* Few results of much work are folded in pieces. The choice looks at the shape only. */
@@ -271,18 +310,15 @@ static void join_pieces(const fold *f)
   }
 }
 
-static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
-
 static int run_fold(fold *f)
 {
   cni_reduction *r = &f->r;
   cni_wide few[OUTPUTS];
-  if (r->nk && !r->nr) { /* one element each: a single row of columns */
-    r->nr = 1;
-    r->rsize[0] = 1;
-    r->rin[0] = INT64_MAX;
+  if (!r->nr) {
+    cni_parallel_for(r->outputs, GRAIN, singles, f);
+    return CN_OK;
   }
-  bool columns = r->nk && r->nr && magnitude(r->kin[r->nk - 1]) < magnitude(r->rin[r->nr - 1]);
+  bool columns = r->nk && cni_step_order(r->kin[r->nk - 1]) < cni_step_order(r->rin[r->nr - 1]);
   int64_t width = columns ? r->ksize[r->nk - 1] : 1, units = r->outputs;
   f->group = 1;
   if (columns) {
@@ -319,6 +355,8 @@ static void fold_types(fold *f, enum cni_fold kind, const cn_desc *x, const cn_d
   f->first = by_way ? cni_cast_find(from, type) : NULL;
   if (by_way) from = type;
   f->load = from == compute ? NULL : cni_cast_find(from, compute);
+  f->compute = compute;
+  f->narrow = y->dtype == compute ? NULL : cni_cast_find(compute, y->dtype);
   f->store = y->dtype == wide ? NULL : cni_cast_find(wide, y->dtype);
   f->x = x->data;
   f->y = y->data;

@@ -11,14 +11,17 @@
 #include "isa.h"
 #include "pointwise.h"
 
-/* A reduction with its dims in memory order (outermost first), size-1 dims dropped and neighbours merged.
- * Strides are in elements; kout is the result's. */
+/* A reduction with its dims in memory order (outermost first, broadcast ones before all), size-1 dims dropped and
+ * neighbours merged. Strides are in elements; kout is the result's. */
 typedef struct cni_reduction {
   int nk, nr; /* kept and reduced dims; both may be 0 */
   int64_t ksize[CN_MAX_DIMS], kin[CN_MAX_DIMS], kout[CN_MAX_DIMS];
   int64_t rsize[CN_MAX_DIMS], rin[CN_MAX_DIMS];
   int64_t outputs, count; /* how many results, and elements folded into each */
 } cni_reduction;
+
+/* How far out a dim of this stride belongs: a broadcast one is walked around all others. */
+static inline int64_t cni_step_order(int64_t stride) { return stride ? (stride < 0 ? -stride : stride) : INT64_MAX; }
 
 /* Of x over the dims of mask; the result is row-major. */
 void cni_reduction_make(cni_reduction *r, const cn_desc *x, uint32_t mask);

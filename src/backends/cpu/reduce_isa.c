@@ -10,7 +10,11 @@
 
 #include "isa.h"
 
-enum { LANES = 64, FEW = 16, BLOCK = 4096 };
+enum { LANES = 64, FEW = 16, BLOCK = 4096, DISTANCE = 4096 /* bytes */ };
+
+/* Asks for what a long row is read on with: the hardware stops at the end of each page. */
+#define AHEAD(T)                                                                                             \
+  for (size_t k = 0; k < LANES * sizeof(T); k += 64) __builtin_prefetch((const char *)(x + i) + DISTANCE + k);
 
 #define INFINITE __builtin_inf()
 
@@ -67,8 +71,10 @@ INT_ORDER(u64, uint64_t)
       return (W)one;                                                                                         \
     }                                                                                                        \
     for (int l = 0; l < LANES; l++) acc[l] = (T)(START);                                                     \
-    for (; i + LANES <= n; i += LANES)                                                                       \
+    for (; i + LANES <= n; i += LANES) {                                                                     \
+      if (n == BLOCK) AHEAD(T)                                                                               \
       for (int l = 0; l < LANES; l++) acc[l] = (T)STEP_##NAME(S, T, acc[l], x[i + l]);                       \
+    }                                                                                                        \
     if (i < n) { /* the rest, filled up with what changes nothing */                                         \
       T rest[LANES];                                                                                         \
       for (int l = 0; l < LANES; l++) rest[l] = (T)(START);                                                  \

@@ -5,14 +5,12 @@
 
 #include "reduce.h"
 
-static int64_t magnitude(int64_t x) { return x < 0 ? -x : x; }
-
-/* Sorts dims by their stride, largest first, and merges neighbours that are one run in memory (and, where
- * there is an `out`, in the result too). Answers how many are left. */
+/* Sorts dims by their stride, largest first (and broadcast ones before all), and merges neighbours that are one run in
+ * memory (and, where there is an `out`, in the result too). Answers how many are left. */
 static int sort_and_merge(int n, int64_t *size, int64_t *in, int64_t *out)
 {
   for (int i = 1; i < n; i++)
-    for (int j = i; j > 0 && magnitude(in[j]) > magnitude(in[j - 1]); j--) {
+    for (int j = i; j > 0 && cni_step_order(in[j]) > cni_step_order(in[j - 1]); j--) {
       int64_t s = size[j], x = in[j], y = out ? out[j] : 0;
       size[j] = size[j - 1], in[j] = in[j - 1];
       size[j - 1] = s, in[j - 1] = x;

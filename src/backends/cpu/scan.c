@@ -6,14 +6,17 @@
  * threads. */
 #include "scan.h"
 
+#include <string.h>
+
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "cpu.h"
 #include "isa.h"
 #include "ops/infer.h"
+#include "stream.h"
 
-enum { COLUMNS = CNI_SCAN_COLUMNS, GRAIN = 8192 };
+enum { COLUMNS = CNI_SCAN_COLUMNS, GRAIN = 8192, BLOCK = 512 };
 
 /* The input as (outer, n, inner), row-major like the results. */
 typedef struct scan {
@@ -22,9 +25,43 @@ typedef struct scan {
   const void *x;
   void *y;
   int64_t *index;
+  bool streams; /* y goes past the caches */
 } scan;
 
 static const cni_scan_table *table(void) { return CNI_BY_ISA(cni_scan_table); }
+
+/* CNI_SCAN_LINES lines from byte `at` on, one behind the other, block by block past the caches. */
+static void stream_lines(const scan *s, int64_t at)
+{
+  /* Lines a power of two apart fall into the same sets of the cache: those of the buffer do not. */
+  _Alignas(64) char made[CNI_SCAN_LINES][BLOCK * 8 + CNI_LINE];
+  double carry[CNI_SCAN_LINES];
+  int64_t size = (int64_t)cni_dtype_size(s->dtype), pitch = (int64_t)sizeof made[0] / size;
+  cni_scan_lines_fn fn = table()->lines[s->dtype][s->kind];
+  for (int64_t done = 0; done < s->n; done += BLOCK) {
+    int64_t m = s->n - done < BLOCK ? s->n - done : BLOCK;
+    fn(made, pitch, (const char *)s->x + at + done * size, s->n, m, carry, done == 0);
+    for (int k = 0; k < CNI_SCAN_LINES; k++)
+      cni_stream_copy((char *)s->y + at + (k * s->n + done) * size, made[k], (size_t)(m * size));
+  }
+}
+
+/* Lines [begin, end), one behind the other. */
+static void lines_range(int64_t begin, int64_t end, void *payload)
+{
+  const scan *s = payload;
+  double carry[CNI_SCAN_LINES];
+  int64_t line = s->n * (int64_t)cni_dtype_size(s->dtype), u = begin;
+  for (; u + CNI_SCAN_LINES <= end; u += CNI_SCAN_LINES) {
+    if (s->streams) stream_lines(s, u * line);
+    else
+      table()->lines[s->dtype][s->kind]((char *)s->y + u * line, s->n, (const char *)s->x + u * line, s->n, s->n, carry,
+                                        true);
+  }
+  for (; u < end; u++)
+    table()->scan[s->dtype][s->kind]((char *)s->y + u * line, (const char *)s->x + u * line, s->n, 1, 1);
+  if (s->streams) cni_stream_end();
+}
 
 static void scan_range(int64_t begin, int64_t end, void *payload)
 {
@@ -102,6 +139,11 @@ static bool prepare(scan *s, cn_call *c, int kind)
   for (int i = dim + 1; i < x->ndim; i++) s->inner *= x->shape[i];
   s->blocks = (s->inner + COLUMNS - 1) / COLUMNS;
   s->x = x->data;
+  if (s->n == 1 && s->inner == 1) { /* lines of one element, which may as well lie side by side */
+    s->inner = s->outer;
+    s->outer = 1;
+    s->blocks = (s->inner + COLUMNS - 1) / COLUMNS;
+  }
   if (x->dtype != y->dtype || !cni_is_contiguous(x->ndim, x->shape, x->strides)) {
     cni_cpu_copy(y, x); /* then scan the result in place */
     s->x = y->data;
@@ -113,6 +155,12 @@ static int scan_kernel(cn_call *c, int kind)
 {
   scan s;
   if (!prepare(&s, c, kind)) return CN_OK;
+  if (s.inner == 1) {
+    int64_t bytes = 2 * s.outer * s.n * (int64_t)cni_dtype_size(s.dtype);
+    s.streams = s.x != s.y && s.n >= BLOCK / 4 && cni_stream_pays(bytes);
+    cni_parallel_for(s.outer, s.n < GRAIN / CNI_SCAN_LINES ? GRAIN / s.n : CNI_SCAN_LINES, lines_range, &s);
+    return CN_OK;
+  }
   int64_t work = s.n * (s.inner < COLUMNS ? s.inner : COLUMNS);
   cni_parallel_for(s.outer * s.blocks, work < GRAIN ? GRAIN / work : 1, scan_range, &s);
   return CN_OK;
@@ -123,6 +171,11 @@ static int extreme_kernel(cn_call *c, int kind)
   scan s;
   if (!prepare(&s, c, kind)) return CN_OK;
   s.index = cn_desc_of(c->out[1])->data;
+  if (s.n == 1) {
+    cni_cpu_copy(cn_desc_of(c->out[0]), cn_desc_of(c->in[0]));
+    memset(s.index, 0, (size_t)(s.outer * s.inner) * sizeof *s.index);
+    return CN_OK;
+  }
   cni_parallel_for(s.outer * s.inner, s.n < GRAIN ? GRAIN / s.n : 1, extreme_range, &s);
   return CN_OK;
 }

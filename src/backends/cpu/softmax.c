@@ -19,7 +19,15 @@
 #include "rows.h"
 #include "stream.h"
 
-enum { GRAIN = 8192, COLUMNS = 256, BLOCK = 1024, STACK = 512, CACHE = 1 << 19, STREAM_ROW = 32768 /* bytes */ };
+enum {
+  GRAIN = 8192,
+  COLUMNS = CNI_SOFTMAX_COLUMNS,
+  ROWS = 16, /* of long columns, between which sums are scaled */
+  BLOCK = 1024,
+  STACK = 512,
+  CACHE = 1 << 19,
+  STREAM_ROW = 32768 /* bytes */
+};
 enum kind { SOFTMAX, LOG_SOFTMAX, SOFTMAX_GRAD, LOG_SOFTMAX_GRAD, LOGSUMEXP };
 
 typedef struct job {
@@ -33,6 +41,7 @@ typedef struct job {
   int64_t size, tsize;     /* bytes of an element, and of the type it is computed in */
   cni_cast_fn load, store; /* NULL: computed as it is */
   bool streams;            /* y goes past the caches */
+  bool is_long;            /* lines side by side are read twice */
 } job;
 
 static const cni_softmax_table *table(void) { return CNI_BY_ISA(cni_softmax_table); }
@@ -114,7 +123,7 @@ static void rows(int64_t begin, int64_t end, void *payload)
                      j->kind == LOG_SOFTMAX);
     return;
   }
-  if (j->streams) {
+  if (j->streams && l->n * j->tsize <= STREAM_ROW) {
     stream_rows(j, w, end - begin);
     return;
   }
@@ -196,6 +205,54 @@ static void run_columns(const job *j, char *y, const char *a, const char *b, int
   }
 }
 
+/* Row r of m columns of x in the compute type. */
+static const void *load_columns(const job *j, const char *x, int64_t r, int64_t m, void *room)
+{
+  const char *at = x + r * j->l.xstep * j->size;
+  if (!j->load) return at;
+  j->load(room, at, (size_t)m);
+  return room;
+}
+
+/* One row of m results, made in `made`. */
+static void store_columns(const job *j, char *y, const void *made, int64_t m)
+{
+  size_t bytes = (size_t)(m * j->size);
+  if (j->store) j->store(y, made, (size_t)m);
+  else if (j->streams && cni_stream_fits(y)) cni_stream(y, made, bytes, NULL, NULL, 0);
+  else memcpy(y, made, bytes);
+}
+
+/* m lines of any length: x is read twice, in order of memory. */
+static void long_columns(const job *j, char *y, const char *x, int64_t m)
+{
+  _Alignas(64) char max[COLUMNS * 8], sum[COLUMNS * 8], room[ROWS * COLUMNS * 8], made[COLUMNS * 8];
+  int64_t n = j->l.n, out = j->l.ystep * j->size, in = j->l.xstep * j->size;
+  const cni_softmax_loops *s = j->s;
+  s->start_columns(sum, max, m);
+  for (int64_t r = 0; r < n; r += ROWS) {
+    int64_t rows = n - r < ROWS ? n - r : ROWS;
+    for (int64_t k = r + ROWS; k < r + 2 * ROWS && k < n; k++) cni_fetch(x + k * in, m * j->size);
+    for (int64_t k = 0; j->load && k < rows; k++) load_columns(j, x, r + k, m, room + k * m * j->tsize);
+    if (j->load) s->more_columns(sum, max, room, rows, m, m);
+    else s->more_columns(sum, max, x + r * in, rows, j->l.xstep, m);
+  }
+  if (j->kind == SOFTMAX) s->invert_columns(sum, m);
+  else s->log_columns(sum, m);
+  for (int64_t r = 0; r < n && j->kind != LOGSUMEXP; r++) {
+    const void *row = load_columns(j, x, r, m, room);
+    if (r + 2 < n) cni_fetch(x + (r + 2) * in, m * j->size);
+    if (j->kind == SOFTMAX) s->part_columns(made, row, max, sum, m);
+    else s->shift_columns(made, row, max, sum, m);
+    store_columns(j, y + r * out, made, m);
+  }
+  if (j->kind == LOGSUMEXP) {
+    s->total_columns(made, max, sum, m);
+    store_columns(j, y, made, m);
+  }
+  if (j->streams) cni_stream_end();
+}
+
 /* Units: (outer index, block of columns). */
 static void column_blocks(int64_t begin, int64_t end, void *payload)
 {
@@ -208,7 +265,8 @@ static void column_blocks(int64_t begin, int64_t end, void *payload)
     int64_t column = u % blocks * j->columns, m = width - column < j->columns ? width - column : j->columns;
     cni_walk_to(&w, last, l->ksize, l->kin, l->kout, u / blocks);
     int64_t in = (w.in + column) * j->size;
-    run_columns(j, j->y + (w.out + column) * j->size, j->a + in, j->b + in, m);
+    if (j->is_long) long_columns(j, j->y + (w.out + column) * j->size, j->a + in, m);
+    else run_columns(j, j->y + (w.out + column) * j->size, j->a + in, j->b + in, m);
   }
 }
 
@@ -220,15 +278,17 @@ static void run(job *j)
   int last = l->nk - 1;
   int64_t grain = l->n < GRAIN ? GRAIN / (l->n ? l->n : 1) : 1;
   if (l->count == 0) return;
-  if (!j->load && l->xstep == 1 && (l->ystep == 1 || j->kind == LOGSUMEXP)) {
+  bool backward = j->kind == SOFTMAX_GRAD || j->kind == LOG_SOFTMAX_GRAD;
+  bool beside = l->nk && l->kin[last] == 1 && l->kout[last] == 1 && l->ksize[last] >= 4 && !(j->load && backward);
+  if (!j->load && l->xstep == 1 && (l->ystep == 1 || j->kind == LOGSUMEXP) && !(beside && l->n == 1)) {
     cni_parallel_for(l->count, grain, rows, j);
-  } else if (!j->load && j->kind != LOGSUMEXP && l->nk && l->kin[last] == 1 && l->kout[last] == 1 &&
-             l->ksize[last] >= 4) {
-    j->columns = CACHE / (2 * l->n * j->size) / 16 * 16;
-    j->columns = j->columns < 16 ? 16 : j->columns > COLUMNS ? COLUMNS : j->columns;
+  } else if (beside) {
+    bool fits = 2 * l->n * j->size * COLUMNS <= CACHE; /* else lines may fall into few sets of the cache */
+    j->is_long = !backward && (!fits || j->load || j->kind == LOGSUMEXP);
+    j->columns = COLUMNS;
     int64_t units = l->count / l->ksize[last] * ((l->ksize[last] + j->columns - 1) / j->columns);
-    int64_t work = l->count * l->n / units;
-    cni_parallel_for(units, work < GRAIN ? GRAIN / work : 1, column_blocks, j);
+    int64_t work = l->count * (l->n ? l->n : 1) / units;
+    cni_parallel_for(units, work < GRAIN ? GRAIN / (work ? work : 1) : 1, column_blocks, j);
   } else {
     cni_parallel_for(l->count, grain, lines, j);
   }
@@ -252,7 +312,7 @@ static int start(job *j, enum kind kind, const cn_desc *a, const cn_desc *b, con
   j->store = y->dtype == compute ? NULL : cni_cast_find(compute, y->dtype);
   cni_lines_make(&j->l, a, y, dim);
   int64_t bytes = y->numel * j->size * (a == b ? 2 : 3);
-  j->streams = kind != LOGSUMEXP && j->l.n * j->tsize <= STREAM_ROW && cni_stream_pays(bytes);
+  j->streams = kind != LOGSUMEXP && cni_stream_pays(bytes);
   if (y->numel) run(j);
   return cn_err();
 }

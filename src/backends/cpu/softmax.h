@@ -26,6 +26,12 @@ typedef struct cni_softmax_loops {
   void (*dot_columns)(void *sum, const void *a, const void *b, int64_t m); /* sum += a * b */
   void (*grad_columns)(void *y, const void *g, const void *p, const void *s, int64_t m);
   void (*log_grad_columns)(void *y, const void *g, const void *p, const void *s, int64_t m);
+  /* Columns too long to be read once from the cache: max and sum = sum(exp(x - max)) are carried from rows to rows. */
+  void (*start_columns)(void *sum, void *max, int64_t m);
+  void (*more_columns)(void *sum, void *max, const void *x, int64_t rows, int64_t stride, int64_t m);
+  void (*part_columns)(void *y, const void *x, const void *max, const void *part, int64_t m); /* exp(x - max) * part */
+  void (*invert_columns)(void *y, int64_t m);                                                 /* 1 / y */
+  void (*total_columns)(void *y, const void *max, const void *logs, int64_t m); /* max + logs; inf where max is inf */
 } cni_softmax_loops;
 
 typedef struct cni_softmax_table {
@@ -38,6 +44,9 @@ extern const cni_softmax_table cni_softmax_table_avx2;
 extern const cni_softmax_table cni_softmax_table_avx512;
 #endif
 
-enum { CNI_SOFTMAX_SHORT = 64 }; /* rows up to here go to short_rows */
+enum {
+  CNI_SOFTMAX_SHORT = 64,   /* rows up to here go to short_rows */
+  CNI_SOFTMAX_COLUMNS = 256 /* columns taken together at most */
+};
 
 #endif

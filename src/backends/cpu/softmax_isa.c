@@ -4,6 +4,8 @@
  * whose results are added in double, whatever the instruction set. */
 #include "softmax.h"
 
+#include <float.h>
+
 #include "base/maths.h"
 #include "isa.h"
 
@@ -13,7 +15,7 @@ enum { LANES = 64, BLOCK = 4096, TOGETHER = 2048 };
 #define HALVE(width)                                                                                         \
   for (int l = 0; l < width; l++) acc[l] += acc[l + width];
 
-#define LOOPS(S, T, EXP, LOG)                                                                                \
+#define LOOPS(S, T, EXP, LOG, MOST)                                                                                \
   static void exp_row_##S(void *y_, const void *x_, int64_t n, double shift_)                                \
   {                                                                                                          \
     T *y = y_, shift = (T)shift_;                                                                            \
@@ -111,6 +113,47 @@ enum { LANES = 64, BLOCK = 4096, TOGETHER = 2048 };
       sum[j] += e;                                                                                           \
     }                                                                                                        \
   }                                                                                                          \
+  /* Largest elements and sums of exponentials below them, carried over more rows. max begins finite, so that rows\
+     of -inf add nothing. */                                                                                 \
+  static void more_columns_##S(void *sum_, void *max_, const void *x_, int64_t rows, int64_t stride, int64_t m)\
+  {                                                                                                          \
+    T *restrict sum = sum_, *restrict max = max_, top[CNI_SOFTMAX_COLUMNS];                                  \
+    const T *restrict x = x_;                                                                                \
+    for (int64_t j = 0; j < m; j++) top[j] = max[j];                                                         \
+    for (int64_t r = 0; r < rows; r++)                                                                       \
+      for (int64_t j = 0; j < m; j++) {                                                                      \
+        T v = x[r * stride + j];                                                                             \
+        top[j] = ((v > top[j]) | (v != v)) ? v : top[j];                                                     \
+      }                                                                                                      \
+    for (int64_t j = 0; j < m; j++) {                                                                        \
+      sum[j] *= EXP(max[j] - top[j]);                                                                        \
+      max[j] = top[j];                                                                                       \
+    }                                                                                                        \
+    for (int64_t r = 0; r < rows; r++)                                                                       \
+      for (int64_t j = 0; j < m; j++) sum[j] += EXP(x[r * stride + j] - top[j]);                             \
+  }                                                                                                          \
+  static void part_columns_##S(void *y_, const void *x_, const void *max_, const void *part_, int64_t m)     \
+  {                                                                                                          \
+    T *y = y_;                                                                                               \
+    const T *x = x_, *max = max_, *part = part_;                                                             \
+    CNI_IVDEP for (int64_t j = 0; j < m; j++) y[j] = EXP(x[j] - max[j]) * part[j];                           \
+  }                                                                                                          \
+  static void start_columns_##S(void *sum_, void *max_, int64_t m)                                           \
+  {                                                                                                          \
+    T *sum = sum_, *max = max_;                                                                              \
+    for (int64_t j = 0; j < m; j++) sum[j] = 0, max[j] = -MOST;                                              \
+  }                                                                                                          \
+  static void invert_columns_##S(void *y_, int64_t m)                                                        \
+  {                                                                                                          \
+    T *y = y_;                                                                                               \
+    for (int64_t j = 0; j < m; j++) y[j] = (T)(1 / (double)y[j]);                                            \
+  }                                                                                                          \
+  static void total_columns_##S(void *y_, const void *max_, const void *logs_, int64_t m)                    \
+  {                                                                                                          \
+    T *y = y_;                                                                                               \
+    const T *max = max_, *logs = logs_;                                                                      \
+    CNI_IVDEP for (int64_t j = 0; j < m; j++) y[j] = max[j] > MOST ? max[j] : max[j] + logs[j];              \
+  }                                                                                                          \
   static void divide_columns_##S(void *y_, const void *by_, int64_t m)                                       \
   {                                                                                                          \
     T *restrict y = y_;                                                                                      \
@@ -147,13 +190,14 @@ enum { LANES = 64, BLOCK = 4096, TOGETHER = 2048 };
     CNI_IVDEP for (int64_t j = 0; j < m; j++) y[j] = g[j] - EXP(p[j]) * s[j];                                \
   }
 
-LOOPS(f32, float, cnm_expf, cnm_logf)
-LOOPS(f64, double, cnm_exp, cnm_log)
+LOOPS(f32, float, cnm_expf, cnm_logf, FLT_MAX)
+LOOPS(f64, double, cnm_exp, cnm_log, DBL_MAX)
 
 #define ENTRY(S)                                                                                             \
   {                                                                                                          \
     exp_row_##S, divide_row_##S, shift_row_##S, dot_##S, grad_row_##S, log_grad_row_##S, short_rows_##S,     \
         exp_columns_##S, divide_columns_##S, shift_columns_##S, log_columns_##S, dot_columns_##S,            \
-        grad_columns_##S, log_grad_columns_##S                                                               \
+        grad_columns_##S, log_grad_columns_##S, start_columns_##S, more_columns_##S, part_columns_##S,       \
+        invert_columns_##S, total_columns_##S                                                                \
   }
 const cni_softmax_table CNI_ISA_NAME(cni_softmax_table) = {{ENTRY(f32), ENTRY(f64)}};

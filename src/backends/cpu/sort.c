@@ -418,9 +418,15 @@ static int run(cn_call *c, int dim, bool descending, int64_t k, bool only_last)
   j.flip = !descending ? 0 : j.bits == 64 ? UINT64_MAX : (UINT64_C(1) << j.bits) - 1;
   if (x->numel == 0 || k == 0) return CN_OK;
   for (int i = dim + 1; i < x->ndim; i++) j.inner *= x->shape[i];
+  if (j.n == 1) { /* nothing to order */
+    cn_desc values = cni_cpu_packed(x, x->dtype, j.values);
+    cni_cpu_copy(&values, x);
+    memset(j.indices, 0, (size_t)x->numel * sizeof *j.indices);
+    return CN_OK;
+  }
   cn_desc copy = {0};
   size_t bytes = 0;
-  if (j.n > 1 && j.n < x->numel && x->strides[dim] != 1) {
+  if (j.n < x->numel && x->strides[dim] != 1) {
     int status = turned(&copy, x, dim, &bytes);
     if (status) return status;
     j.x = &copy;
