@@ -140,7 +140,9 @@ static void *small_alloc(cn_state *s, size_t size)
   size_t rounded;
   cni_pool_list *list = &s->pool[small_class(size, &rounded)];
   void *p = list->head;
-  if (CNI_LIKELY(p != NULL)) {
+  /* With caching off, what another thread's lists still hold stays there: taking it would hand it back to the system
+   * in the end, and memory in use would seem to shrink. */
+  if (CNI_LIKELY(p != NULL && !atomic_load_explicit(&caching_off, memory_order_relaxed))) {
     memcpy(&list->head, p, sizeof(void *));
     list->count--;
     uncover(p, rounded);
