@@ -36,6 +36,12 @@ static inline cn_tensor *cni_zeros_of(const cn_meta *m, cn_dtype dtype)
   return cn_zeros_with(m->shape, (size_t)m->ndim, &o);
 }
 
+/* A number among a call's arguments, as a weak scalar. */
+static inline cn_tensor *cni_number(const cn_value *v)
+{
+  return v->tag == CN_V_FLOAT ? cn_num(v->u.f) : cn_int(v->u.i);
+}
+
 /* A number as an option, where 0 itself would ask for the default. */
 static inline int64_t cni_option(int64_t x) { return x ? x : CN_ZERO; }
 static inline double cni_option_float(double x) { return x == 0 ? (double)CN_ZERO : x; }

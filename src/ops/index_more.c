@@ -1,5 +1,6 @@
 /* index_more.c: the family of ops that read and write at indices and are made of those in index.c and index_many.c:
- * take, put, index_reduce, masked_scatter, and the forms of scatter that take a number or a reduction.
+ * take, put, index_reduce, masked_scatter, fill_diagonal, nonzero_static, and the forms of scatter that take a
+ * number or a reduction.
  *
  * Place in the flow: composites above apply. Invariant: as there, of equal indices the last one wins and sums are in
  * the order of the indices. */
@@ -125,8 +126,6 @@ static int masked_scatter_decompose(cn_call *c)
   return cn_err();
 }
 
-static cn_tensor *number(const cn_value *v) { return v->tag == CN_V_FLOAT ? cn_num(v->u.f) : cn_int(v->u.i); }
-
 /* ---- the diagonal, and places of what is not zero ---- */
 
 /* fill_diagonal(input, fill_value, wrap): every (sum of strides)-th place; of a tall matrix the first square's only,
@@ -145,7 +144,7 @@ static int fill_diagonal_decompose(cn_call *c)
   cn_tensor *place = cn_arange(0, (double)d->numel, .dtype = CN_I64, .device = c->device);
   cn_tensor *mask = cn_eq(cn_remainder(place, cn_int(step)), cn_int(0));
   if (end < d->numel) mask = cn_logical_and(mask, cn_lt(place, cn_int(end)));
-  c->out[0] = cn_masked_fill(c->in[0], cn_reshape(mask, d->shape, (size_t)d->ndim), number(&c->args[1]));
+  c->out[0] = cn_masked_fill(c->in[0], cn_reshape(mask, d->shape, (size_t)d->ndim), cni_number(&c->args[1]));
   return cn_err();
 }
 
@@ -163,7 +162,7 @@ static int nonzero_static_decompose(cn_call *c)
   cn_tensor *flat = cn_narrow(cn_scatter(none, 0, rank, place), 0, 0, size), *empty = cn_lt(flat, cn_int(0));
   for (int i = d->ndim - 1; i >= 0; inner *= d->shape[i--]) {
     column[i] = d->numel ? cn_remainder(cn_floor_divide(flat, cn_int(inner)), cn_int(d->shape[i])) : flat;
-    column[i] = cn_masked_fill(column[i], empty, number(&c->args[2]));
+    column[i] = cn_masked_fill(column[i], empty, cni_number(&c->args[2]));
   }
   c->out[0] = d->ndim ? cn_stack(column, (size_t)d->ndim, .dim = 1)
                       : cn_empty(CN_SHAPE(size, 0), .dtype = CN_I64, .device = c->device);
@@ -175,7 +174,7 @@ static int nonzero_static_decompose(cn_call *c)
 /* scatter_value(input, dim, index, value) */
 static int scatter_value_decompose(cn_call *c)
 {
-  c->out[0] = cn_scatter(c->in[0], cni_arg_int(c->args, 1), c->in[1], number(&c->args[3]));
+  c->out[0] = cn_scatter(c->in[0], cni_arg_int(c->args, 1), c->in[1], cni_number(&c->args[3]));
   return cn_err();
 }
 
@@ -191,7 +190,7 @@ static int scatter_with(cn_call *c, cn_tensor *src)
   return cn_err();
 }
 static int scatter_reduced_decompose(cn_call *c) { return scatter_with(c, c->in[2]); }
-static int scatter_value_reduced_decompose(cn_call *c) { return scatter_with(c, number(&c->args[3])); }
+static int scatter_value_reduced_decompose(cn_call *c) { return scatter_with(c, cni_number(&c->args[3])); }
 
 /* clang-format off */
 const cn_op cni_index_more_ops[] = {

@@ -78,8 +78,6 @@ static int trapezoid_begin(cn_call *c, int *dim, cn_tensor **dx)
   return cn_err();
 }
 
-static cn_tensor *number(const cn_value *v) { return v->tag == CN_V_FLOAT ? cn_num(v->u.f) : cn_int(v->u.i); }
-
 static int trapezoid_decompose(cn_call *c)
 {
   int dim, status;
@@ -96,7 +94,7 @@ static int trapezoid_decompose(cn_call *c)
     return cn_err();
   }
   cn_tensor *ends = cn_mul(cn_add(cn_select(y, dim, 0), cn_select(y, dim, -1)), cn_num(0.5));
-  c->out[0] = cn_mul(cn_sub(cn_sum(y, .dim = {along, 1}), ends), number(&c->args[2]));
+  c->out[0] = cn_mul(cn_sub(cn_sum(y, .dim = {along, 1}), ends), cni_number(&c->args[2]));
   return cn_err();
 }
 

@@ -9,6 +9,7 @@
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "cpu.h"
+#include "iter.h"
 #include "tensor/tensor.h"
 
 /* A number as a tensor of the weights' type holds it: PyTorch keeps norm and factor so. */
@@ -38,24 +39,13 @@ static void scale_row(const cn_desc *w, int64_t row, double factor)
   }
 }
 
-/* The element's place in memory, counted in elements, of element n in row-major order. */
-static int64_t place_of(const cn_desc *d, int64_t n)
-{
-  int64_t at = 0;
-  for (int i = d->ndim - 1; i >= 0; i--) {
-    at += n % d->shape[i] * d->strides[i];
-    n /= d->shape[i];
-  }
-  return at;
-}
-
 /* embedding_renorm(input, indices, max_norm, norm_type) */
 static int embedding_renorm_kernel(cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *index = cn_desc_of(c->in[1]), *y = cn_desc_of(c->out[0]);
   double most = c->args[2].u.f, p = c->args[3].u.f;
   for (int64_t i = 0; i < index->numel; i++) {
-    int64_t row = cni_load_i64(index->data, place_of(index, i), index->dtype);
+    int64_t row = cni_load_i64(index->data, cni_place_of(index, i), index->dtype);
     if (row < 0 || row >= x->shape[0])
       return cn_call_fail(c, CN_ERR_INDEX, "index %lld is out of range for %lld rows", (long long)row,
                           (long long)x->shape[0]);
@@ -66,7 +56,7 @@ static int embedding_renorm_kernel(cn_call *c)
   if (!seen) return CN_ERR_MEMORY;
   memset(seen, 0, rows);
   for (int64_t i = 0; i < index->numel; i++) {
-    int64_t row = cni_load_i64(index->data, place_of(index, i), index->dtype);
+    int64_t row = cni_load_i64(index->data, cni_place_of(index, i), index->dtype);
     double norm = seen[row] ? 0 : row_norm(y, row, p);
     if (norm > most) scale_row(y, row, stored(most / (norm + 1e-7), y->dtype));
     seen[row] = 1;

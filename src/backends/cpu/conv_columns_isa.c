@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #if CNI_ISA_LEVEL == 2
-#include <immintrin.h>
+#include "lanes.h"
 
 enum { LANES = CNI_COLUMNS_LANES };
 
@@ -22,16 +22,11 @@ enum { LANES = CNI_COLUMNS_LANES };
 #pragma GCC diagnostic ignored "-Wsign-conversion"
 #endif
 
-static inline __mmask16 first_lanes(int64_t n)
-{
-  return (__mmask16)(n >= LANES ? 0xffffu : n > 0 ? (1u << n) - 1 : 0u);
-}
-
 /* Lanes l with 0 <= at + l * step < w. */
 static inline __mmask16 lanes_inside(int64_t at, int64_t step, int64_t w)
 {
-  __mmask16 end = first_lanes((w - at + step - 1) / step);
-  return at >= 0 ? end : (__mmask16)(end & ~first_lanes((-at + step - 1) / step));
+  __mmask16 end = cni_first_lanes((w - at + step - 1) / step);
+  return at >= 0 ? end : (__mmask16)(end & ~cni_first_lanes((-at + step - 1) / step));
 }
 
 static inline __attribute__((always_inline)) void take_step(const cni_columns_run *r, float *to, int64_t pitch,
@@ -39,7 +34,7 @@ static inline __attribute__((always_inline)) void take_step(const cni_columns_ru
 {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512i far = _mm512_mullo_epi32(_mm512_srli_epi32(even, 1), _mm512_set1_epi32((int)r->step));
-  const __mmask16 whole = first_lanes(r->count);
+  const __mmask16 whole = cni_first_lanes(r->count);
   const int64_t kw = r->taps[1];
   __mmask16 low[CNI_COLUMNS_TAPS], high[CNI_COLUMNS_TAPS];
   for (int64_t j = 0; j < kw; j++) {
@@ -71,7 +66,7 @@ static inline __attribute__((always_inline)) void take_pairs(const cni_columns_r
 {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-  const __mmask16 whole = first_lanes(r->count);
+  const __mmask16 whole = cni_first_lanes(r->count);
   __mmask16 low[4], high[4];
   for (int j = 0; j < (kw + 1) / 2; j++) {
     low[j] = lanes_inside(r->x + 2 * j, 1, r->w);

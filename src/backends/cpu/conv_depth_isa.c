@@ -10,7 +10,7 @@
 #include <stddef.h>
 
 #if CNI_ISA_LEVEL == 2
-#include <immintrin.h>
+#include "lanes.h"
 
 enum {
   LANES = CNI_DEPTH_LANES,
@@ -25,11 +25,6 @@ enum {
 #else
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
-
-static inline __mmask16 first_lanes(int64_t n)
-{
-  return (__mmask16)(n >= LANES ? 0xffffu : n > 0 ? (1u << n) - 1 : 0u);
-}
 
 /* ---- stride 1 ---- */
 
@@ -91,7 +86,7 @@ ALWAYS_INLINE void forward_n(const int taps, const cni_depth *d, float *y, const
   }
   UNROLL for (int j = mid + 1; j < taps; j++) sum =
       add_where(sum, mask[j - taps], moved(before[j], _mm512_setzero_ps(), j - mid));
-  _mm512_mask_storeu_ps(y + (nv - 1) * LANES, first_lanes(total - (nv - 1) * LANES), sum);
+  _mm512_mask_storeu_ps(y + (nv - 1) * LANES, cni_first_lanes(total - (nv - 1) * LANES), sum);
 #undef WEIGHT
 }
 
@@ -180,7 +175,7 @@ ALWAYS_INLINE void taps_of(const cni_depth *d, const parting *p, const float *x,
 {
   int64_t y = 2 * oy + i - 1, left = d->w - 2 * ox;
   if (p->pair) {
-    __mmask16 row = first_lanes(d->w);
+    __mmask16 row = cni_first_lanes(d->w);
     __m512 a = _mm512_maskz_loadu_ps(y >= 0 && y < d->h ? row : 0, x + y * d->w);
     __m512 b = _mm512_maskz_loadu_ps(y + 2 < d->h && oy + 1 < d->oh ? row : 0, x + (y + 2) * d->w);
     tap[0] = _mm512_maskz_permutex2var_ps(0xfefe, a, p->left, b);
@@ -190,8 +185,8 @@ ALWAYS_INLINE void taps_of(const cni_depth *d, const parting *p, const float *x,
   }
   bool there = y >= 0 && y < d->h;
   const float *at = x + y * d->w + 2 * ox;
-  __m512 a = _mm512_maskz_loadu_ps(there ? first_lanes(left) : 0, at);
-  __m512 b = _mm512_maskz_loadu_ps(there ? first_lanes(left - LANES) : 0, at + LANES);
+  __m512 a = _mm512_maskz_loadu_ps(there ? cni_first_lanes(left) : 0, at);
+  __m512 b = _mm512_maskz_loadu_ps(there ? cni_first_lanes(left - LANES) : 0, at + LANES);
   tap[0] = _mm512_maskz_permutex2var_ps(0xfffe, a, p->left, b);
   if (there && ox > 0) tap[0] = _mm512_mask_broadcastss_ps(tap[0], 1, _mm_load_ss(at - 1));
   tap[1] = _mm512_permutex2var_ps(a, p->mid, b);
@@ -202,7 +197,7 @@ ALWAYS_INLINE void taps_of(const cni_depth *d, const parting *p, const float *x,
 static void half_forward_pair(const cni_depth *d, const parting *p, float *y, const float *x, const __m512 *w,
                               __m512 b)
 {
-  const __mmask16 row = first_lanes(d->ow);
+  const __mmask16 row = cni_first_lanes(d->ow);
   for (int64_t oy = 0; oy < d->oh; oy += 2) {
     __m512 sum[3] = {b, _mm512_setzero_ps(), _mm512_setzero_ps()};
     UNROLL for (int i = 0; i < 3; i++)
@@ -237,7 +232,7 @@ ALWAYS_INLINE void half_forward_strip(const int most, const cni_depth *d, const 
         sum[j] = _mm512_fmadd_ps(tap[1][j], w[6 + j], sum[j]);
         above[c][j] = tap[1][j];
       }
-      _mm512_mask_storeu_ps(y + oy * d->ow + ox, first_lanes(d->ow - ox),
+      _mm512_mask_storeu_ps(y + oy * d->ow + ox, cni_first_lanes(d->ow - ox),
                             _mm512_add_ps(sum[0], _mm512_add_ps(sum[1], sum[2])));
     }
   }
@@ -268,7 +263,7 @@ static void half_weight(const cni_depth *d, float *w, const float *x, int64_t x_
     for (int64_t oy = 0; oy < d->oh; oy += p.pair ? 2 : 1)
       for (int64_t ox = 0; ox < d->ow; ox += LANES) {
         const float *from = g + oy * d->ow + ox;
-        __mmask16 row = first_lanes(d->ow - ox);
+        __mmask16 row = cni_first_lanes(d->ow - ox);
         __m512 part = _mm512_maskz_loadu_ps(row, from);
         if (p.pair && oy + 1 < d->oh) part = _mm512_mask_loadu_ps(part, (__mmask16)(row << 8), from + d->ow - 8);
         UNROLL for (int i = 0; i < 3; i++)
@@ -298,7 +293,7 @@ static void half_input(const cni_depth *d, float *x, const float *g, const float
   for (int64_t a = 0; a < d->oh; a++)
     for (int64_t b = 0; b < d->ow; b += LANES) {
       const float *at = g + a * d->ow + b;
-      __mmask16 here = first_lanes(d->ow - b), next = first_lanes(d->ow - b - 1);
+      __mmask16 here = cni_first_lanes(d->ow - b), next = cni_first_lanes(d->ow - b - 1);
       bool below = a + 1 < d->oh;
       __m512 g00 = _mm512_maskz_loadu_ps(here, at), g01 = _mm512_maskz_loadu_ps(next, at + 1);
       __m512 g10 = _mm512_maskz_loadu_ps(below ? here : 0, at + d->ow);
@@ -310,9 +305,10 @@ static void half_input(const cni_depth *d, float *x, const float *g, const float
       int64_t left = d->w - 2 * b;
       for (int64_t r = 0; r < 2 && 2 * a + r < d->h; r++) {
         float *to = x + (2 * a + r) * d->w + 2 * b;
-        _mm512_mask_storeu_ps(to, first_lanes(left), _mm512_permutex2var_ps(even[r], low, odd[r]));
+        _mm512_mask_storeu_ps(to, cni_first_lanes(left), _mm512_permutex2var_ps(even[r], low, odd[r]));
         if (left > LANES)
-          _mm512_mask_storeu_ps(to + LANES, first_lanes(left - LANES), _mm512_permutex2var_ps(even[r], high, odd[r]));
+          _mm512_mask_storeu_ps(to + LANES, cni_first_lanes(left - LANES),
+                                _mm512_permutex2var_ps(even[r], high, odd[r]));
       }
     }
 }

@@ -5,7 +5,7 @@
 #include "conv_isa.h"
 
 #if CNI_ISA_LEVEL > 0
-#include <immintrin.h>
+#include "lanes.h"
 #endif
 
 enum { PARTIAL = 64 }; /* terms of a partial sum */
@@ -43,7 +43,7 @@ static inline void store_pairs(float *dst, const float *src, float bias, int64_t
   const __m512i low = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
   const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
   const uint32_t even = 0x55555555u & (n >= 16 ? UINT32_MAX : (1u << 2 * n) - 1u);
-  __m512 v = _mm512_maskz_loadu_ps((__mmask16)(n >= 16 ? 0xffffu : (1u << n) - 1u), src);
+  __m512 v = _mm512_maskz_loadu_ps(cni_first_lanes(n), src);
   v = _mm512_add_ps(v, _mm512_set1_ps(bias));
   _mm512_mask_storeu_ps(dst, (__mmask16)even, _mm512_permutexvar_ps(low, v));
   _mm512_mask_storeu_ps(dst + 16, (__mmask16)(even >> 16), _mm512_permutexvar_ps(high, v));

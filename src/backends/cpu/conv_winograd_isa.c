@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 #if CNI_ISA_LEVEL == 2
-#include <immintrin.h>
+#include "lanes.h"
 
 enum { LANES = CNI_WINOGRAD_LANES };
 
@@ -17,23 +17,18 @@ enum { LANES = CNI_WINOGRAD_LANES };
 #define UNROLL _Pragma("GCC unroll 32")
 #endif
 
-static inline __mmask16 first_lanes(int64_t n)
-{
-  return (__mmask16)(n >= LANES ? 0xffffu : n > 0 ? (1u << n) - 1 : 0u);
-}
-
 /* Lanes l with 0 <= at + l < w. */
 static inline __mmask16 lanes_inside(int64_t at, int64_t w)
 {
-  __mmask16 end = first_lanes(w - at);
-  return at >= 0 ? end : (__mmask16)(end & ~first_lanes(-at));
+  __mmask16 end = cni_first_lanes(w - at);
+  return at >= 0 ? end : (__mmask16)(end & ~cni_first_lanes(-at));
 }
 
 static void image(const cni_winograd_run *r, float *v, int64_t step, const float *plane)
 {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-  const __mmask16 whole = first_lanes(r->count);
+  const __mmask16 whole = cni_first_lanes(r->count);
   __mmask16 inside[4];
   for (int i = 0; i < 4; i++) inside[i] = lanes_inside(r->x + (i & 1) * LANES + (i >> 1) * 2, r->w);
   __m512 d[4][4];
@@ -69,7 +64,7 @@ static bool result(const cni_winograd_run *r, float *plane, const float *m, int6
   enum { NOT_FINITE = 0x99 };
   const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
-  const __mmask16 whole = first_lanes(r->count);
+  const __mmask16 whole = cni_first_lanes(r->count);
   const int64_t columns = r->w - r->x < 2 * r->count ? r->w - r->x : 2 * r->count;
   __m512 t[2][4], b = _mm512_set1_ps(bias);
   UNROLL for (int j = 0; j < 4; j++)
@@ -87,9 +82,9 @@ static bool result(const cni_winograd_run *r, float *plane, const float *m, int6
     all = _mm512_add_ps(all, _mm512_add_ps(left, right));
     if (r->y + i >= r->h) break;
     float *to = plane + (r->y + i) * r->row + r->x;
-    _mm512_mask_storeu_ps(to, first_lanes(columns), _mm512_permutex2var_ps(left, low, right));
+    _mm512_mask_storeu_ps(to, cni_first_lanes(columns), _mm512_permutex2var_ps(left, low, right));
     if (columns > LANES)
-      _mm512_mask_storeu_ps(to + LANES, first_lanes(columns - LANES), _mm512_permutex2var_ps(left, high, right));
+      _mm512_mask_storeu_ps(to + LANES, cni_first_lanes(columns - LANES), _mm512_permutex2var_ps(left, high, right));
   }
   return !_mm512_mask_fpclass_ps_mask(whole, all, NOT_FINITE);
 }
@@ -157,8 +152,8 @@ static void grad(const cni_winograd_run *r, float *v, int64_t step, const float 
 {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
-  const __mmask16 whole = first_lanes(r->count);
-  const __mmask16 low = first_lanes(r->w - r->x), high = first_lanes(r->w - r->x - LANES);
+  const __mmask16 whole = cni_first_lanes(r->count);
+  const __mmask16 low = cni_first_lanes(r->w - r->x), high = cni_first_lanes(r->w - r->x - LANES);
   const __m512 zero = _mm512_setzero_ps();
   __m512 d[2][4];
   UNROLL for (int i = 0; i < 2; i++)
@@ -187,7 +182,7 @@ static bool weight_back(float *w, int64_t apart, const float *m, int64_t step, i
   const __m512 half = _mm512_set1_ps(0.5f);
   __m512 all = _mm512_setzero_ps();
   for (int64_t c = 0; c < count; c += LANES) {
-    const __mmask16 some = first_lanes(count - c);
+    const __mmask16 some = cni_first_lanes(count - c);
     float out[9][LANES];
     __m512 t[3][4];
     UNROLL for (int j = 0; j < 4; j++)
