@@ -31,6 +31,8 @@ void cni_os_free(void *memory, size_t size)
   free(memory);
 }
 
+void cni_os_yield(void) { sched_yield(); }
+
 /* Cores allowed by the cgroup's quota (version 2, then 1); a large number when there is no quota. */
 static int quota_cores(void)
 {

@@ -15,6 +15,7 @@ uint64_t cni_os_memory_total(void);
 uint64_t cni_os_memory_free(void);
 uint64_t cni_os_cache_size(int level); /* data cache of level 1..3; 0 unknown */
 void cni_os_cpu_name(char *name, size_t size);
+void cni_os_yield(void);        /* lets another thread have this core */
 double cni_os_now(void);        /* monotonic seconds */
 void *cni_os_library(const char *name);              /* opens a shared library; NULL when absent */
 void *cni_os_symbol(void *library, const char *name);

@@ -2,7 +2,8 @@
  * first region that needs them, and made anew in a forked child.
  *
  * Invariant: one region runs at a time. `ticket` changes exactly once per region and says in its low byte how many
- * workers take part; the region waits for those, and the others never touch its job. */
+ * workers may take part. A worker touches the job only between joining and leaving the `gate`; the region closes it
+ * once no piece is left and waits for those inside, so that a worker the system has not woken yet delays nobody. */
 #include "parallel.h"
 
 #include <pthread.h>
@@ -12,7 +13,7 @@
 #include "alloc.h"
 #include "os.h"
 
-enum { MAX_WORKERS = 255, SPINS = 2000 };
+enum { MAX_WORKERS = 255, SPINS = 2000, PATIENCE = 10 * SPINS, GATE_OPEN = 1 << 16 };
 
 typedef struct job {
   cni_range_fn fn;
@@ -28,7 +29,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static _Atomic uint64_t ticket;
 static uint64_t first_ticket[MAX_WORKERS]; /* what each worker had seen when it was made */
-static _Atomic int running;                /* workers still inside the present job */
+static _Atomic int gate;                   /* workers inside the present job, and GATE_OPEN while they may join */
 static job *current;
 static int started;
 static _Atomic int wanted_threads; /* 0: not decided */
@@ -83,21 +84,37 @@ static void hand_error_over(job *j)
   cn_err_clear();
 }
 
+static void pause_briefly(void)
+{
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
 /* Waits for a ticket other than `seen`: a short spin, since regions often follow each other closely. */
 static uint64_t wait_for_work(uint64_t seen)
 {
   for (int i = 0; i < SPINS; i++) {
     uint64_t t = atomic_load_explicit(&ticket, memory_order_acquire);
     if (t != seen) return t;
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
+    pause_briefly();
   }
   pthread_mutex_lock(&lock);
   while (atomic_load(&ticket) == seen) pthread_cond_wait(&wake, &lock);
   uint64_t t = atomic_load(&ticket);
   pthread_mutex_unlock(&lock);
   return t;
+}
+
+/* The gate may belong to a later region than the ticket that woke this worker: `current` is read inside, where it
+ * stays what it is. A worker too many in a later region is harmless, pieces are given out one by one. */
+static bool join_region(void)
+{
+  int g = atomic_load_explicit(&gate, memory_order_relaxed);
+  bool in = false;
+  while (!in && (g & GATE_OPEN))
+    in = atomic_compare_exchange_weak_explicit(&gate, &g, g + 1, memory_order_acquire, memory_order_relaxed);
+  return in;
 }
 
 static void *worker(void *arg)
@@ -107,11 +124,11 @@ static void *worker(void *arg)
   inside = true;
   for (;;) {
     seen = wait_for_work(seen);
-    if (index >= (int)(seen & 0xff)) continue;
+    if (index >= (int)(seen & 0xff) || !join_region()) continue;
     job *j = current;
     run_chunks(j);
     hand_error_over(j);
-    atomic_fetch_sub_explicit(&running, 1, memory_order_release);
+    atomic_fetch_sub_explicit(&gate, 1, memory_order_release);
   }
   return NULL;
 }
@@ -121,7 +138,7 @@ static void after_fork(void)
 {
   started = 0;
   atomic_store(&ticket, 0);
-  atomic_store(&running, 0);
+  atomic_store(&gate, 0);
   inside = false;
   pthread_mutex_init(&lock, NULL);
   pthread_mutex_init(&region_lock, NULL);
@@ -144,13 +161,24 @@ static void start_workers(int count)
   pthread_attr_destroy(&attr);
 }
 
+/* Another process may hold the core a worker is on: after a while the wait offers it this one. */
+static void wait_for_workers(void)
+{
+  for (int i = 0; atomic_load_explicit(&gate, memory_order_acquire); i += i < PATIENCE) {
+    if (i < PATIENCE)
+      pause_briefly();
+    else
+      cni_os_yield();
+  }
+}
+
 static void run_region(job *j, int threads)
 {
   pthread_mutex_lock(&region_lock);
   if (started < threads - 1) start_workers(threads - 1);
   int workers = threads - 1 < started ? threads - 1 : started;
   current = j;
-  atomic_store(&running, workers);
+  atomic_store_explicit(&gate, GATE_OPEN, memory_order_release);
   pthread_mutex_lock(&lock);
   uint64_t t = atomic_load(&ticket);
   atomic_store_explicit(&ticket, ((t >> 8) + 1) << 8 | (uint64_t)workers, memory_order_release);
@@ -159,11 +187,8 @@ static void run_region(job *j, int threads)
   inside = true;
   run_chunks(j);
   inside = false;
-  while (atomic_load_explicit(&running, memory_order_acquire)) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
+  atomic_fetch_and_explicit(&gate, ~GATE_OPEN, memory_order_acquire);
+  wait_for_workers();
   pthread_mutex_unlock(&region_lock);
 }
 

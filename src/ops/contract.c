@@ -413,10 +413,13 @@ static int vecdot_decompose(cn_call *c)
 static cn_tensor *cross_along(cn_tensor *a, cn_tensor *b, int64_t dim)
 {
   cn_tensor *out[3] = {NULL};
+  int dtype = a->d.dtype;
+  bool plain = dtype == b->d.dtype && (dtype == CN_F32 || dtype == CN_F64); /* halves round each product */
   for (int i = 0; i < 3; i++) {
     int j = (i + 1) % 3, k = (i + 2) % 3;
-    out[i] = cn_sub(cn_mul(cn_select(a, dim, j), cn_select(b, dim, k)),
-                    cn_mul(cn_select(a, dim, k), cn_select(b, dim, j)));
+    cn_tensor *first = cn_mul(cn_select(a, dim, j), cn_select(b, dim, k));
+    cn_tensor *ak = cn_select(a, dim, k), *bj = cn_select(b, dim, j);
+    out[i] = plain ? cn_addcmul(first, ak, bj, .value = -1) : cn_sub(first, cn_mul(ak, bj));
   }
   return cn_stack(out, 3, .dim = cni_option(dim));
 }

@@ -1,7 +1,8 @@
 /* quantile.c: the family of statistics by order, and of those that look past NaN: median, mode, quantile, aminmax,
  * nansum, nanmean; and msort and logcumsumexp.
  *
- * Place in the flow: composites over sort, gather and sums; logcumsumexp has a kernel (backends/cpu/log_scan.c).
+ * Place in the flow: composites over sort, kthvalue, gather and sums; logcumsumexp has a kernel
+ * (backends/cpu/log_scan.c).
  * Invariant: which element a result is becomes an index tensor, never a branch on data; gradients go to that element.
  */
 #include <cairn/kw.h>
@@ -57,17 +58,31 @@ static cn_ints dims_of(const cn_value *v)
   return v->tag == CN_V_INTS ? (cn_ints){v->u.is, (size_t)v->n} : (cn_ints){NULL, 0};
 }
 
+static bool has_nan(const cn_desc *y) /* contiguous, on the CPU */
+{
+  bool nan = false;
+  const float *f = y->data;
+  const double *d = y->data;
+  for (int64_t i = 0; i < y->numel; i++) nan |= y->dtype == CN_F32 ? f[i] != f[i] : d[i] != d[i];
+  return nan;
+}
+
 /* (input, dim, keepdim, dtype) */
 static cn_tensor *sum_of_numbers(cn_call *c)
 {
   cn_tensor *x = c->in[0];
-  if (cni_dtype_is_float(x->d.dtype)) { /* 0 where x is not itself, in one pass */
-    cn_tensor *there = NULL;
-    cn_pointwise(&there, 1, &x, 1, "1|0|ne 0 0;where 2 1 0|3", NULL, 0);
-    x = there;
+  cn_ints dims = dims_of(&c->args[1]);
+  cn_sum_opts o = {.size = sizeof o, .dim = dims, .keepdim = cni_arg_bool(c->args, 2),
+                   .dtype = (cn_dtype)cni_arg_int_or(c->args, 3, 0)};
+  if (!cni_dtype_is_float(x->d.dtype)) return cn_sum_with(x, &o);
+  if (!cni_state()->modes && x->d.device == CN_CPU) { /* a sum that is a number has no NaN in it: one pass */
+    cn_tensor *y = cn_sum_with(x, &o);
+    bool known = y && (y->d.dtype == CN_F32 || y->d.dtype == CN_F64) && y->d.numel <= x->d.numel / 8;
+    if (known && cni_is_dense(y->d.ndim, y->d.shape, y->d.strides) && !has_nan(&y->d)) return y;
   }
-  return cn_sum(x, .dim = dims_of(&c->args[1]), .keepdim = cni_arg_bool(c->args, 2),
-                .dtype = (cn_dtype)cni_arg_int_or(c->args, 3, 0));
+  cn_tensor *there = NULL; /* 0 where x is not itself */
+  cn_pointwise(&there, 1, &x, 1, "1|0|ne 0 0;where 2 1 0|3", NULL, 0);
+  return cn_sum_with(there, &o);
 }
 
 static int nansum_decompose(cn_call *c)
@@ -197,6 +212,7 @@ static int mode_decompose(cn_call *c)
 
 static const char *const MODES[] = {"linear", "lower", "higher", "midpoint", "nearest"};
 enum { LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST, NMODES };
+enum { SELECTED_MOST = 2, SELECTED_FROM = 512 }; /* quantiles and elements: else a sorted line is quicker */
 
 static int mode_of(const cn_call *c)
 {
@@ -205,6 +221,20 @@ static int mode_of(const cn_call *c)
   return cn_call_fail(c, CN_ERR_VALUE,
                       "interpolation must be 'linear', 'lower', 'higher', 'midpoint' or 'nearest', not '%s'",
                       cni_arg_str(c->args, 4));
+}
+
+/* Can the numbers of q be read now? While a graph is captured it must not depend on them. */
+static bool known(const cn_desc *q)
+{
+  bool readable = q->dtype == CN_F32 || q->dtype == CN_F64 || q->dtype == CN_I64;
+  return readable && !cni_state()->modes && q->data && q->device == CN_CPU;
+}
+
+static double part_at(const cn_desc *q, int64_t i)
+{
+  int64_t at = q->ndim ? i * q->strides[0] : 0;
+  if (q->dtype == CN_F32) return (double)((const float *)q->data)[at];
+  return q->dtype == CN_F64 ? ((const double *)q->data)[at] : (double)((const int64_t *)q->data)[at];
 }
 
 /* Where the numbers of q can be read now, they must be between 0 and 1. */
@@ -220,13 +250,9 @@ static int check_q(const cn_call *c)
   if (!q->weak && q->dtype != x->dtype)
     return cn_call_fail(c, CN_ERR_DTYPE, "q is of type %s, input of type %s; cast one with cn_cast",
                         cn_dtype_name((cn_dtype)q->dtype), cn_dtype_name((cn_dtype)x->dtype));
-  if (!q->data || q->device != CN_CPU) return CN_OK;
-  int64_t n = q->numel, step = q->ndim ? q->strides[0] : 0;
-  for (int64_t i = 0; i < n; i++) {
-    double p = q->dtype == CN_F32   ? (double)((const float *)q->data)[i * step]
-               : q->dtype == CN_F64 ? ((const double *)q->data)[i * step]
-               : q->dtype == CN_I64 ? (double)((const int64_t *)q->data)[i * step]
-                                    : 0;
+  if (!known(q)) return CN_OK;
+  for (int64_t i = 0; i < q->numel; i++) {
+    double p = part_at(q, i);
     if (!(p >= 0 && p <= 1)) return cn_call_fail(c, CN_ERR_VALUE, "q must be between 0 and 1, but is %g", p);
   }
   return CN_OK;
@@ -256,9 +282,40 @@ static cn_tensor *at_ranks(cn_tensor *sorted, cn_tensor *rank, int mode)
   return cn_lerp(below, above, mode == MIDPOINT ? cn_num(0.5) : cn_sub(rank, place));
 }
 
+static cn_tensor *at_place(cn_tensor *x, int64_t place, cn_tensor *worst, cn_tensor *nan)
+{
+  cn_tensor *index;
+  cn_kthvalue(NULL, &index, cn_detach(x), place + 1, .dim = -1, .keepdim = true);
+  return cn_gather(x, -1, cn_where(nan, worst, index));
+}
+
+/* A few quantiles whose parts q are known now are found without sorting. x: (..., n); (..., count of q) */
+static cn_tensor *selected(cn_tensor *x, const cn_desc *q, int mode)
+{
+  int64_t n = cn_size(x, -1);
+  cn_tensor *best, *worst, *found[SELECTED_MOST];
+  cn_max_dim(&best, &worst, cn_detach(x), -1, .keepdim = true); /* of a NaN, if there is one */
+  cn_tensor *nan = cn_isnan(best);
+  for (int64_t i = 0; i < q->numel && !cn_err(); i++) {
+    double rank = part_at(q, i) * (double)(n - 1);
+    if (x->d.dtype == CN_F32) rank = (double)((float)part_at(q, i) * (float)(n - 1));
+    if (mode == LOWER) rank = floor(rank);
+    else if (mode == HIGHER) rank = ceil(rank);
+    else if (mode == NEAREST) rank = nearbyint(rank);
+    double low = floor(rank), high = ceil(rank);
+    found[i] = at_place(x, (int64_t)low, worst, nan);
+    if (high > low) {
+      cn_tensor *above = at_place(x, (int64_t)high, worst, nan);
+      found[i] = cn_lerp(found[i], above, cn_num(mode == MIDPOINT ? 0.5 : rank - low));
+    }
+  }
+  if (cn_err()) return NULL;
+  return q->numel == 1 ? found[0] : cn_cat(found, (size_t)q->numel, .dim = -1);
+}
+
 static int quantile_of(cn_call *c, bool past_nan)
 {
-  cn_tensor *x = c->in[0], *q = c->in[1], *sorted;
+  cn_tensor *x = c->in[0], *q = c->in[1], *sorted, *y;
   const cn_value *along = &c->args[2];
   int ndim = x->d.ndim, mode = mode_of(c), status = check_q(c), dim = 0;
   bool all = along->tag == CN_V_NONE, keepdim = cni_arg_bool(c->args, 3), several = q->d.ndim == 1;
@@ -268,13 +325,18 @@ static int quantile_of(cn_call *c, bool past_nan)
   if (ndim == 0 && several) x = cn_reshape(x, CN_SHAPE(1));
   if (all || ndim == 0) x = cn_reshape(x, CN_SHAPE(-1));
   else if (!all) x = cn_movedim(x, &from, 1, &last, 1);
-  cn_sort(&sorted, NULL, x);
   if (cn_err()) return cn_err();
-  q = q->d.weak ? cn_cast(q, (cn_dtype)x->d.dtype) : cn_reshape(q, CN_SHAPE(-1)); /* 0-d: fits any device */
-  cn_tensor *rank = cni_in_type(ranks_of(sorted, q, past_nan), x->d.dtype);
-  memcpy(shape, cn_shape(sorted), (size_t)cn_ndim(sorted) * sizeof *shape);
-  shape[cn_ndim(sorted) - 1] = m;
-  cn_tensor *y = at_ranks(sorted, cn_expand(rank, shape, (size_t)cn_ndim(sorted)), mode); /* (..., m) */
+  bool selects = !past_nan && m >= 1 && m <= SELECTED_MOST && cn_size(x, -1) >= SELECTED_FROM;
+  if (selects && known(&q->d)) y = selected(x, &q->d, mode);
+  else {
+    cn_sort(&sorted, NULL, x);
+    if (cn_err()) return cn_err();
+    q = q->d.weak ? cn_cast(q, (cn_dtype)x->d.dtype) : cn_reshape(q, CN_SHAPE(-1)); /* 0-d: fits any device */
+    cn_tensor *rank = cni_in_type(ranks_of(sorted, q, past_nan), x->d.dtype);
+    memcpy(shape, cn_shape(sorted), (size_t)cn_ndim(sorted) * sizeof *shape);
+    shape[cn_ndim(sorted) - 1] = m;
+    y = at_ranks(sorted, cn_expand(rank, shape, (size_t)cn_ndim(sorted)), mode); /* (..., m) */
+  }
   y = several ? cn_movedim(y, &last, 1, &first, 1) : cn_squeeze(y, .dim = CN_INTS(-1));
   if (keepdim && !all && ndim) y = cn_unsqueeze(y, dim + several);
   for (int i = 0; keepdim && all && i < ndim; i++) y = cn_unsqueeze(y, -1);

@@ -159,11 +159,11 @@ static int bincount_decompose(cn_call *c)
 {
   int status = bincount_check(c);
   if (status) return status;
-  cn_tensor *x = cn_cast(c->in[0], CN_I64), *weights = c->in[1] ? cn_detach(c->in[1]) : NULL;
+  cn_tensor *x = cni_in_type(c->in[0], CN_I64), *weights = c->in[1] ? cn_detach(c->in[1]) : NULL;
   int64_t size = cni_arg_int(c->args, 2), least = 0, most = -1;
-  if (cn_numel(x)) {
-    least = cn_item_int(cn_amin(x));
-    most = cn_item_int(cn_amax(x));
+  if (cn_numel(x)) { /* as numbers without a sign negative ones are the largest: one pass finds either end */
+    most = cn_item_int(cn_view_dtype(cn_amax(cn_view_dtype(x, CN_U64)), CN_I64));
+    if (most < 0) least = cn_item_int(cn_amin(x));
   }
   if (cn_err()) return cn_err();
   if (least < 0) return cn_call_fail(c, CN_ERR_VALUE, "input has the negative number %lld", (long long)least);

@@ -49,8 +49,10 @@ int cni_conv_columns(const cni_conv *v, const char **refusal);
 bool cni_conv_columns_can(const cni_conv *v);
 void cni_conv_columns_take(const cni_conv *v, float *to, int64_t pitch, int64_t first, int64_t end, int64_t channel,
                            int64_t last);
-/* conv_winograd.c: 3 x 3 at stride 1. */
+/* conv_winograd.c: 3 x 3 at strides 1 and 2. */
 int cni_conv_winograd(const cni_conv *v, const char **refusal);
+/* conv_pairs.c: forward and the gradient of the weight, over few channels or by large windows. */
+int cni_conv_pairs(const cni_conv *v, const char **refusal);
 /* conv_depth.c: every channel by itself. */
 int cni_conv_depth(const cni_conv *v, const char **refusal);
 

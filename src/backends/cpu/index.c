@@ -54,7 +54,12 @@ static void check_row(char *const *ptr, const int64_t *stride, int64_t n, void *
 {
   const checking *k = payload;
   const char *at = ptr[0];
-  uint64_t size = (uint64_t)k->size;
+  uint64_t size = (uint64_t)k->size, signs = 0;
+  if (stride[0] == (int64_t)sizeof(int64_t)) { /* neither a number nor what is left above it is negative */
+    const int64_t *numbers = (const int64_t *)(const void *)at;
+    for (int64_t i = 0; i < n; i++) signs |= (uint64_t)numbers[i] | (size - 1 - (uint64_t)numbers[i]);
+    if (!(signs >> 63)) return;
+  }
   for (int64_t i = 0; i < n; i++, at += stride[0]) {
     int64_t number = *(const int64_t *)(const void *)at;
     if ((uint64_t)number < size) continue;

@@ -16,7 +16,8 @@ enum {
   GRAIN = 32768,
   PIECE_GRAIN = 131072, /* bytes of one piece that a thread takes */
   FEW_ROWS = 16,        /* too few to share among threads */
-  STREAM_LEAST = 1024   /* bytes of a piece that is worth it */
+  STREAM_LEAST = 1024,  /* bytes of a piece that is worth it */
+  JOIN_ROWS = 512
 };
 
 /* ---- cat(tensors, dim) ---- */
@@ -26,12 +27,29 @@ typedef struct joining {
   const cn_call *c;
   int64_t row, inner; /* bytes of a row of the result; of one index of dim */
   int dim;
-  bool streams; /* past the caches */
+  bool streams;  /* past the caches */
+  bool elements; /* pieces are of one element each */
 } joining;
+
+/* Pieces of one element: some rows at a time, so that each line of the result stays until it is complete. */
+static void join_elements(const joining *j, int64_t begin, int64_t end)
+{
+  char *out = cn_desc_of(j->c->out[0])->data;
+  for (int64_t r = begin; r < end; r += JOIN_ROWS) {
+    int64_t n = end - r < JOIN_ROWS ? end - r : JOIN_ROWS;
+    for (int i = 0; i < j->c->nin; i++)
+      cni_row_copy(out + r * j->row + i * j->inner, j->row, (const char *)cn_desc_of(j->c->in[i])->data + r * j->inner,
+                   j->inner, (size_t)j->inner, n);
+  }
+}
 
 static void join_rows(int64_t begin, int64_t end, void *payload)
 {
   const joining *j = payload;
+  if (j->elements) {
+    join_elements(j, begin, end);
+    return;
+  }
   char *out = cn_desc_of(j->c->out[0])->data;
   int64_t at = 0;
   for (int i = 0; i < j->c->nin; i++) {
@@ -97,7 +115,9 @@ static int cat_kernel(cn_call *c)
   if (all_packed(c, y)) {
     for (int i = 0; i < dim; i++) rows *= y->shape[i];
     for (int i = dim + 1; i < y->ndim; i++) inner *= y->shape[i];
-    joining j = {c, y->shape[dim] * inner, inner, dim, cni_stream_pays(2 * y->numel * elem)};
+    joining j = {c, y->shape[dim] * inner, inner, dim, cni_stream_pays(2 * y->numel * elem), inner == elem};
+    for (int i = 0; i < c->nin; i++) j.elements &= cn_desc_of(c->in[i])->numel == rows;
+    j.streams &= !j.elements;
     if (rows < FEW_ROWS && j.row > PIECE_GRAIN) join_pieces(&j, rows);
     else cni_parallel_for(rows, GRAIN / j.row + 1, join_rows, &j);
     return CN_OK;

@@ -33,6 +33,7 @@ typedef struct plan {
   size_t size;             /* and bytes */
   bool checks_zero;        /* an integer division is among the steps */
   bool streams;            /* results go past the caches */
+  int64_t bytes;           /* of operands and results */
   double consts[CNI_PROG_CONSTS];
   cni_cast_fn load[CNI_PROG_INPUTS], store[CNI_PROG_OUTS]; /* NULL: the type is right as it is */
   cni_cast_fn down[CNI_PROG_INPUTS], up[CNI_PROG_INPUTS];  /* not NULL: rounds what was loaded to c->compute */
@@ -180,6 +181,13 @@ static int64_t into_line(const char *dst, int64_t stride)
   return stride > 0 && stride <= 8 ? bytes / stride : 0;
 }
 
+/* And how many are left until one begins. */
+static int64_t to_line(const char *dst, int64_t stride)
+{
+  int64_t bytes = (int64_t)(-(uintptr_t)dst & (CNI_LINE - 1));
+  return stride > 0 && stride <= 8 ? bytes / stride : 0;
+}
+
 /* The buffers of a run of blocks of `block` elements, in `stack` or on the heap, with the constants in place. False:
  * no memory, the error is set. */
 static bool open_rooms(rooms *r, const plan *pl, const void **value, char *stack, size_t size, int64_t block)
@@ -197,10 +205,9 @@ static bool open_rooms(rooms *r, const plan *pl, const void **value, char *stack
   return true;
 }
 
-static void close_rooms(const rooms *r, const plan *pl)
+static void close_rooms(const rooms *r)
 {
   if (r->heap) cni_free(r->inputs, r->heap);
-  if (pl->streams) cni_stream_end();
 }
 
 /* One step over operands and a result that are used where they lie needs no blocks. */
@@ -217,9 +224,9 @@ static bool run_whole(const plan *pl, char *const *ptr, const int64_t *stride, i
   return true;
 }
 
-static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *payload)
+/* Leaves it to the caller to end a stream. */
+static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride, int64_t n)
 {
-  const plan *pl = payload;
   if (run_whole(pl, ptr, stride, n)) return;
   const cni_program *p = pl->p;
   char stack[(CNI_PROG_INPUTS + SLOTS) * ROOM] __attribute__((aligned(64)));
@@ -237,7 +244,8 @@ static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *pa
   }
   for (int64_t done = 0, m; done < n; done += m) {
     char *out[CNI_PROG_OUTS];
-    outlook next = {.n = 0};
+    outlook next; /* all but n is set where it is used: filling it would take as long as the block */
+    next.n = 0;
     m = n - done < BLOCK ? n - done : BLOCK;
     if (pl->streams && done == 0 && n > BLOCK) m -= into_line(ptr[0], stride[0]);
     for (int k = 0; k < p->nout; k++) out[k] = ptr[k] + done * stride[k];
@@ -251,7 +259,14 @@ static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *pa
     }
     run_steps(pl, value, out, stride, &r, m, &next);
   }
-  close_rooms(&r, pl);
+  close_rooms(&r);
+}
+
+static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *payload)
+{
+  const plan *pl = payload;
+  some_of_row(pl, ptr, stride, n);
+  if (pl->streams) cni_stream_end();
 }
 
 /* ---- short rows: as many as make a block are worked on together ---- */
@@ -340,7 +355,8 @@ static void panel_range(int64_t begin, int64_t end, void *payload)
     for (int k = 0; k < prog->nout; k++) step[k] = it->stride[k][it->ndim - 1];
     run_steps(p->pl, value, ptr, step, &r, rows * p->inner, &none);
   }
-  close_rooms(&r, p->pl);
+  close_rooms(&r);
+  if (p->pl->streams) cni_stream_end();
 }
 
 /* Takes the walk where rows are short and results dense. */
@@ -362,8 +378,13 @@ static bool run_panels(plan *pl, const cni_iter *it)
 
 /* ---- operands that run along another dim than the results: turned tile by tile ---- */
 
-enum { TILE_COLUMNS = 256, TILE_ROW_BYTES = 4 * CNI_LINE, TURNED = 2 /* operands at most */ };
-enum { TILE_BYTES = TILE_COLUMNS * TILE_ROW_BYTES, TILE_LEAST = 16 /* elements of a side */ };
+enum {
+  TILE_COLUMNS = 480,
+  TILE_ROW_BYTES = 8 * CNI_LINE, /* of a turned operand, along its run: enough for the hardware to see it coming */
+  TURNED = 2,                    /* operands at most */
+  TILE_AHEAD = 4,                /* rows that are asked for before they are worked on */
+  TILE_LEAST = 16                /* elements of a side */
+};
 
 typedef struct tiles {
   plan *pl;
@@ -372,25 +393,81 @@ typedef struct tiles {
   int turned[TURNED], nturned;       /* which operands of the walk */
   int64_t elem[TURNED];              /* their bytes per element */
   int64_t rows, per_row, per_column; /* rows of a tile; tiles along the last dim, and along `row` */
+  int64_t line;                      /* elements of a line of the result, if streamed, or 0 */
 } tiles;
 
-static void one_tile(const tiles *t, char *const *base, int64_t rows, int64_t columns)
+/* Columns [c, c + columns) of rows [r, r + rows), and their operands. */
+typedef struct tile {
+  char *base[CNI_ITER_OPERANDS];
+  int64_t rows, columns, next; /* next: columns of the one beside it, if it follows at once */
+  bool follows;                /* the one before it was left of it: what it left over is in the room's first columns */
+} tile;
+
+/* Bytes of a turned operand's row in a room: `line` columns from the tile before, then the tile's. */
+static int64_t pitch(const tiles *t, int i) { return (t->line + TILE_COLUMNS) * t->elem[i]; }
+static size_t room_size(const tiles *t, int i) { return (size_t)(t->rows * pitch(t, i)); }
+
+static void turn_tile(const tiles *t, const tile *one, int i, char *room)
 {
-  _Alignas(64) char room[TURNED][TILE_BYTES];
+  int k = t->turned[i];
+  int64_t elem = t->elem[i], lead = t->line * elem, step = pitch(t, i);
+  if (one->follows && lead)
+    for (char *at = room; at < room + one->rows * step; at += step) memcpy(at, at + TILE_COLUMNS * elem, (size_t)lead);
+  cni_turns()->turn[elem](room + lead, step, one->base[k], t->it->stride[k][t->it->ndim - 1], one->rows, one->columns);
+}
+
+/* A function that does nothing but prefetch looks like one without effect to gcc, which leaves calls of it out. */
+#define FETCHES static inline __attribute__((always_inline)) void
+
+/* Asks for a row of what lies as the result does: a tile's rows are too short for the hardware to look ahead. */
+FETCHES fetch_row(const tiles *t, const tile *one, char *const *ptr, const int64_t *stride, int64_t r)
+{
+  for (int k = t->pl->p->nout; t->pl->streams && r < one->rows && k < t->it->n; k++)
+    if (k != t->turned[0] && (t->nturned < 2 || k != t->turned[1]) && stride[k] > 0 && stride[k] <= 8)
+      cni_fetch(ptr[k] + r * t->it->stride[k][t->row], one->columns * stride[k]);
+}
+
+/* Row r's part of asking for the next tile of a turned operand. */
+FETCHES fetch_some(const tiles *t, const tile *one, int i, int64_t r)
+{
+  int k = t->turned[i];
+  int64_t each = (one->next + one->rows - 1) / one->rows, step = t->it->stride[k][t->it->ndim - 1];
+  for (int64_t c = r * each; c < (r + 1) * each && c < one->next; c++) {
+    const char *at = one->base[k] + (one->columns + c) * step;
+    for (int64_t b = 0; b < one->rows * t->elem[i]; b += CNI_LINE) __builtin_prefetch(at + b, 0, 2);
+  }
+}
+
+/* Streamed results are written in whole lines: a row ends where its last line does and leaves the rest to the next
+ * tile. */
+static void run_tile(const tiles *t, const tile *one, char *const *room)
+{
   const cni_iter *it = t->it;
   int last = it->ndim - 1;
   int64_t stride[CNI_ITER_OPERANDS], across[CNI_ITER_OPERANDS];
-  char *ptr[CNI_ITER_OPERANDS];
-  for (int k = 0; k < it->n; k++) stride[k] = it->stride[k][last], across[k] = it->stride[k][t->row], ptr[k] = base[k];
+  char *ptr[CNI_ITER_OPERANDS], *at[CNI_ITER_OPERANDS];
+  for (int k = 0; k < it->n; k++)
+    stride[k] = it->stride[k][last], across[k] = it->stride[k][t->row], ptr[k] = one->base[k];
+  for (int64_t r = 0; r < TILE_AHEAD; r++) fetch_row(t, one, ptr, stride, r);
   for (int i = 0; i < t->nturned; i++) {
     int k = t->turned[i];
-    int64_t elem = t->elem[i];
-    cni_turns()->turn[elem](room[i], columns * elem, base[k], stride[k], rows, columns);
-    ptr[k] = room[i], across[k] = columns * elem, stride[k] = elem;
+    turn_tile(t, one, i, room[i]);
+    ptr[k] = room[i] + t->line * t->elem[i], across[k] = pitch(t, i), stride[k] = t->elem[i];
   }
-  for (int64_t r = 0; r < rows; r++) {
-    run_row(ptr, stride, columns, t->pl);
-    for (int k = 0; k < it->n; k++) ptr[k] += across[k];
+  for (int64_t r = 0; r < one->rows; r++) {
+    int64_t back = 0, rest = 0;
+    if (t->line && one->follows) back = into_line(ptr[0], stride[0]);
+    if (t->line && one->next) rest = into_line(ptr[0] + one->columns * stride[0], stride[0]);
+    for (int i = 0; i < t->nturned && one->next && t->pl->streams; i++) fetch_some(t, one, i, r);
+    fetch_row(t, one, one->base, stride, r + TILE_AHEAD);
+    for (int k = 0; k < it->n; k++) at[k] = ptr[k] - back * stride[k], ptr[k] += across[k];
+    int64_t n = back + one->columns - rest, head = t->line && !one->follows ? to_line(at[0], stride[0]) : 0;
+    if (head && head < n) { /* up to the first line */
+      some_of_row(t->pl, at, stride, head);
+      for (int k = 0; k < it->n; k++) at[k] += head * stride[k];
+      n -= head;
+    }
+    if (n > 0) some_of_row(t->pl, at, stride, n);
   }
 }
 
@@ -400,24 +477,33 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
   const tiles *t = payload;
   const cni_iter *it = t->it;
   int last = it->ndim - 1;
+  size_t size = room_size(t, 0) + (t->nturned > 1 ? room_size(t, 1) : 0);
+  char *room[TURNED];
+  if (!(room[0] = cni_alloc(size))) return;
+  room[1] = room[0] + room_size(t, 0);
   for (int64_t at = begin; at < end; at++) {
-    int64_t c = at % t->per_row * TILE_COLUMNS, r = at / t->per_row % t->per_column * t->rows;
+    int64_t column = at % t->per_row, c = column * TILE_COLUMNS, r = at / t->per_row % t->per_column * t->rows;
     int64_t rest = at / t->per_row / t->per_column, columns = it->shape[last] - c, rows = it->shape[t->row] - r;
-    char *base[CNI_ITER_OPERANDS];
-    for (int k = 0; k < it->n; k++) base[k] = it->base[k] + c * it->stride[k][last] + r * it->stride[k][t->row];
+    tile one = {.rows = rows < t->rows ? rows : t->rows, .follows = at > begin && column > 0};
+    for (int k = 0; k < it->n; k++) one.base[k] = it->base[k] + c * it->stride[k][last] + r * it->stride[k][t->row];
     for (int i = last - 1; i >= 0; i--) {
       if (i == t->row) continue;
-      for (int k = 0; k < it->n; k++) base[k] += rest % it->shape[i] * it->stride[k][i];
+      for (int k = 0; k < it->n; k++) one.base[k] += rest % it->shape[i] * it->stride[k][i];
       rest /= it->shape[i];
     }
-    one_tile(t, base, rows < t->rows ? rows : t->rows, columns < TILE_COLUMNS ? columns : TILE_COLUMNS);
+    one.columns = columns < TILE_COLUMNS ? columns : TILE_COLUMNS;
+    if (at + 1 < end) one.next = columns - one.columns < TILE_COLUMNS ? columns - one.columns : TILE_COLUMNS;
+    run_tile(t, &one, room);
   }
+  cni_free(room[0], size);
+  if (t->pl->streams) cni_stream_end();
 }
 
 /* Takes the walk where an operand lies dense along another dim than the last, and both dims are long. */
 static bool run_tiles(plan *pl, const cni_iter *it)
 {
   tiles t = {.pl = pl, .it = it, .row = -1, .rows = TILE_ROW_BYTES};
+  int64_t wide = (int64_t)cni_dtype_size(cn_desc_of(pl->c->out[0])->dtype);
   int last = it->ndim - 1;
   for (int i = 0; i < pl->p->nin && t.nturned < TURNED; i++) {
     int k = pl->p->nout + i, row = -1;
@@ -432,6 +518,8 @@ static bool run_tiles(plan *pl, const cni_iter *it)
     if (TILE_ROW_BYTES / elem < t.rows) t.rows = TILE_ROW_BYTES / elem;
   }
   if (!t.nturned || it->shape[last] < TILE_LEAST) return false;
+  pl->streams = cni_stream_pays(2 * pl->bytes); /* turning reads a line's neighbours later: they had better stay */
+  if (pl->streams && it->stride[0][last] == wide) t.line = CNI_LINE / wide;
   t.per_row = (it->shape[last] + TILE_COLUMNS - 1) / TILE_COLUMNS;
   t.per_column = (it->shape[t.row] + t.rows - 1) / t.rows;
   int64_t matrix = it->shape[last] * it->shape[t.row];
@@ -516,10 +604,10 @@ static void make_plan(plan *pl, const cn_call *c, enum cni_compute class)
   pl->checks_zero = false;
   for (int i = 0; i < pl->p->nstep; i++)
     if (class >= CNI_C_I64 && cni_prim_divides(pl->p->steps[i].prim)) pl->checks_zero = true;
-  int64_t bytes = 0;
-  for (int i = 0; i < c->nin; i++) bytes += touched(cn_desc_of(c->in[i]));
-  for (int i = 0; i < c->nout; i++) bytes += touched(cn_desc_of(c->out[i]));
-  pl->streams = cni_stream_pays(bytes);
+  pl->bytes = 0;
+  for (int i = 0; i < c->nin; i++) pl->bytes += touched(cn_desc_of(c->in[i]));
+  for (int i = 0; i < c->nout; i++) pl->bytes += touched(cn_desc_of(c->out[i]));
+  pl->streams = cni_stream_pays(pl->bytes);
   for (int i = 0; i < c->nin; i++) {
     int dtype = cn_desc_of(c->in[i])->dtype;
     bool rounds = cni_program_rounds(c, i);

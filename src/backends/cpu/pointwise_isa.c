@@ -1,7 +1,11 @@
 /* pointwise_isa.c: one loop per primitive and compute type, straight from pointwise.def; compiled once per
  * instruction set, so that the compiler vectorises each for it.
  *
- * Place in the flow: the leaves below cni_cpu_pointwise. Invariant: no loop is written by hand. */
+ * Place in the flow: the leaves below cni_cpu_pointwise. Invariant: no loop is written by hand, but for one that
+ * stands in for its like with the same bits. */
+#if CNI_ISA_LEVEL == 2
+#include "exp512.h"
+#endif
 #include "isa.h"
 #include "ops/pointwise_fn.h"
 #include "pointwise.h"
@@ -116,6 +120,19 @@ typedef unsigned long long uint64_type;
 LOOP1(wide_sin, double, f64, cnm_sin_full(a))
 LOOP1(wide_cos, double, f64, cnm_cos_full(a))
 LOOP1(wide_tan, double, f64, cnm_tan_full(a))
+
+#if CNI_ISA_LEVEL == 2
+/* The same bits as exp_f32, in two thirds of its operations. */
+static void fast_exp_f32(void *y_, const void *a_, const void *b, const void *c, int64_t n)
+{
+  float *y = y_;
+  const float *a = a_;
+  int64_t i = 0;
+  for (; i + 16 <= n; i += 16) _mm512_storeu_ps(y + i, cni_exp16(_mm512_loadu_ps(a + i)));
+  exp_f32(y + i, a + i, b, c, n - i);
+}
+#define exp_f32 fast_exp_f32
+#endif
 
 #define ENTRY(name, S) [CNI_PW_##name] = name##_##S,
 #define PW1(name, kind, f, ...) FLOATS_##kind(, name, f)

@@ -19,8 +19,9 @@ enum {
   GRAIN = 4096,
   STACK = 256,
   SPARE = 24,
-  FEW = 1024, /* keys that are looked at one by one */
-  DIGIT_BITS = 11
+  FEW = 256, /* keys that are looked at one by one */
+  DIGIT_BITS = 11,
+  LONG = 1 << 16 /* a line that threads share, if there are few of them */
 };
 
 /* ---- items ---- */
@@ -70,6 +71,7 @@ typedef struct job {
   bool narrow;        /* key and index fit 64 bits */
   int64_t n, k, size; /* elements of a line, how many are wanted, bytes of an element */
   bool only_last;     /* of those, the last alone is written (kthvalue) */
+  bool shared;        /* threads share each line, not the lines */
   char *values;
   int64_t *indices;
   int64_t inner; /* elements between neighbours in the results */
@@ -113,45 +115,96 @@ static int bits_of(uint64_t x) { return x ? 64 - __builtin_clzll(x) : 0; }
 
 /* ---- all elements in order ---- */
 
-/* a: n items of `bits` bits of key above `shift` bits of index, and room for as many. */
-static void sort_numbers(const job *j, const line *l, int64_t out, uint64_t *a, int shift, int bits)
+/* A line on its way through sort, and the places of its elements in order. */
+typedef struct way {
+  const job *j;
+  const line *l;
+  int64_t out;
+  uint64_t *key, *number, low; /* keys; items that are numbers, or NULL: */
+  wide_item *wide;
+  int shift; /* bits of an index in a number */
+} way;
+
+/* Over the elements of a line: on all threads if they share it. */
+static void over_line(const way *w, cni_range_fn fn)
 {
-  const uint64_t mask = (UINT64_C(1) << shift) - 1;
-  a = narrow_sort(a, a + l->n, l->n, shift, bits);
-  for (int64_t i = 0; i < l->n; i++) put(j, l, out, i, (int64_t)(a[i] & mask));
+  if (w->j->shared) cni_parallel_for(w->l->n, GRAIN, fn, (void *)w);
+  else fn(0, w->l->n, (void *)w);
+}
+
+static void put_range(int64_t begin, int64_t end, void *payload)
+{
+  const way *w = payload;
+  const uint64_t mask = (UINT64_C(1) << w->shift) - 1;
+  if (w->number)
+    for (int64_t i = begin; i < end; i++) put(w->j, w->l, w->out, i, (int64_t)(w->number[i] & mask));
+  else
+    for (int64_t i = begin; i < end; i++) put(w->j, w->l, w->out, i, w->wide[i].index);
+}
+
+/* number: n items of `bits` bits of key above the index, and room for as many. */
+static void sort_numbers(way *w, int bits)
+{
+  int64_t n = w->l->n;
+  w->number = w->j->shared ? narrow_sort_blocks(w->number, w->number + n, n, w->shift, bits)
+                           : narrow_sort(w->number, w->number + n, n, w->shift, bits);
+  over_line(w, put_range);
+}
+
+static void narrow_range(int64_t begin, int64_t end, void *payload)
+{
+  const way *w = payload;
+  uint64_t key[STACK];
+  for (int64_t done = begin; done < end; done += STACK) {
+    int64_t m = end - done < STACK ? end - done : STACK;
+    keys_of(w->j, w->l, key, done, m);
+    for (int64_t i = 0; i < m; i++) w->number[done + i] = key[i] << 32 | (uint64_t)(done + i);
+  }
 }
 
 static void sort_narrow(const job *j, const line *l, int64_t out, uint64_t *a)
 {
-  uint64_t key[STACK];
-  for (int64_t done = 0; done < l->n; done += STACK) {
-    int64_t m = l->n - done < STACK ? l->n - done : STACK;
-    keys_of(j, l, key, done, m);
-    for (int64_t i = 0; i < m; i++) a[done + i] = key[i] << 32 | (uint64_t)(done + i);
-  }
-  sort_numbers(j, l, out, a, 32, j->bits);
+  way w = {.j = j, .l = l, .out = out, .number = a, .shift = 32};
+  over_line(&w, narrow_range);
+  sort_numbers(&w, j->bits);
+}
+
+static void key_range(int64_t begin, int64_t end, void *payload)
+{
+  const way *w = payload;
+  keys_of(w->j, w->l, w->key + begin, begin, end - begin);
+}
+
+static void wide_range(int64_t begin, int64_t end, void *payload)
+{
+  const way *w = payload;
+  if (w->number)
+    for (int64_t i = begin; i < end; i++) w->number[i] = (w->key[i] - w->low) << w->shift | (uint64_t)i;
+  else
+    for (int64_t i = begin; i < end; i++) w->wide[i] = (wide_item){w->key[i] - w->low, i};
 }
 
 /* room: 2 n items. */
 static void sort_wide(const job *j, const line *l, int64_t out, wide_item *room)
 {
-  uint64_t *key = (uint64_t *)(void *)(room + l->n), low = UINT64_MAX, high = 0;
-  keys_of(j, l, key, 0, l->n);
+  way w = {.j = j, .l = l, .out = out, .key = (uint64_t *)(void *)(room + l->n), .low = UINT64_MAX, .wide = room};
+  uint64_t high = 0;
+  over_line(&w, key_range);
   for (int64_t i = 0; i < l->n; i++) {
-    low = key[i] < low ? key[i] : low;
-    high = key[i] > high ? key[i] : high;
+    w.low = w.key[i] < w.low ? w.key[i] : w.low;
+    high = w.key[i] > high ? w.key[i] : high;
   }
-  int shift = bits_of((uint64_t)l->n - 1), bits = bits_of(high - low);
+  int shift = bits_of((uint64_t)l->n - 1), bits = bits_of(high - w.low);
+  w.shift = shift ? shift : 1; /* a line of one */
   if (shift + bits <= 64) {
-    uint64_t *a = (uint64_t *)(void *)room;
-    if (shift == 0) shift = 1; /* a line of one */
-    for (int64_t i = 0; i < l->n; i++) a[i] = (key[i] - low) << shift | (uint64_t)i;
-    sort_numbers(j, l, out, a, shift, bits);
+    w.number = (uint64_t *)(void *)room;
+    over_line(&w, wide_range);
+    sort_numbers(&w, bits);
     return;
   }
-  for (int64_t i = 0; i < l->n; i++) room[i] = (wide_item){key[i] - low, i};
-  wide_item *b = wide_sort(room, room + l->n, l->n, 0, bits);
-  for (int64_t i = 0; i < l->n; i++) put(j, l, out, i, b[i].index);
+  over_line(&w, wide_range);
+  w.wide = j->shared ? wide_sort_blocks(room, room + l->n, l->n, 0, bits) : wide_sort(room, room + l->n, l->n, 0, bits);
+  over_line(&w, put_range);
 }
 
 /* ---- one element by its rank ---- */
@@ -432,7 +485,10 @@ static int run(cn_call *c, int dim, bool descending, int64_t k, bool only_last)
     j.x = &copy;
     j.dim = x->ndim - 1;
   }
-  cni_parallel_for(x->numel / j.n, j.n < GRAIN ? GRAIN / j.n : 1, lines, &j);
+  const int64_t count = x->numel / j.n, threads = cn_num_threads();
+  j.shared = k == j.n && j.n >= LONG && j.n <= (int64_t)UINT32_MAX && count < threads;
+  if (j.shared) lines(0, count, &j);
+  else cni_parallel_for(count, j.n < GRAIN ? GRAIN / j.n : 1, lines, &j);
   cni_free(copy.data, bytes);
   return cn_err();
 }
