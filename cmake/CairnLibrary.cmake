@@ -87,6 +87,14 @@ macro(cairn_add_objects name)
   endif()
 endmacro()
 
+# What runs once a step or once a file need not be fast, so that the library stays small.
+if(CAIRN_ISA_OPT STREQUAL "-O3")
+  set(cold ${CAIRN_SOURCES})
+  list(FILTER cold INCLUDE REGEX "/src/(graph|codegen|nn|optim|train|zoo|serve|formats)/")
+  list(FILTER cold EXCLUDE REGEX "/(inflate|zip|gzip)[^/]*$")
+  set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS -Os)
+endif()
+
 set(CAIRN_PLAIN_SOURCES ${CAIRN_SOURCES})
 list(FILTER CAIRN_PLAIN_SOURCES EXCLUDE REGEX "/src/backends/cpu/(avx2|avx512)/")
 cairn_add_objects(cairn_plain ${CAIRN_PLAIN_SOURCES})
@@ -103,8 +111,8 @@ foreach(isa IN LISTS CAIRN_ISA_LEVELS)
       CNI_ISA_SUFFIX=${isa} CNI_ISA_LEVEL=${CAIRN_ISA_LEVEL_${isa}})
     target_compile_options(cairn_isa_${isa} PRIVATE
       ${CAIRN_ISA_OPT} -fno-math-errno -fno-trapping-math ${CAIRN_ISA_FLAGS_${isa}})
-    if(isa STREQUAL "base" AND CAIRN_ISA_OPT STREQUAL "-O3" AND NOT CAIRN_ISA_LEVELS STREQUAL "base")
-      target_compile_options(cairn_isa_base PRIVATE -O2 -ftree-vectorize) # what few processors run may be smaller
+    if(CAIRN_ISA_OPT STREQUAL "-O3" AND isa STREQUAL "base" AND NOT CAIRN_ISA_LEVELS STREQUAL "base")
+      target_compile_options(cairn_isa_base PRIVATE -Os) # what few processors still run is small rather than fast
     endif()
   endif()
 endforeach()
@@ -122,7 +130,7 @@ set_target_properties(cairn_shared PROPERTIES
   OUTPUT_NAME cairn EXPORT_NAME cairn LINKER_LANGUAGE C
   VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
 # Calls of public functions from inside the library go straight there, not through the PLT.
-target_link_options(cairn_shared PRIVATE -Wl,-Bsymbolic-functions)
+target_link_options(cairn_shared PRIVATE -Wl,-Bsymbolic-functions ${CAIRN_SMALL_LINK})
 if(NOT CAIRN_SANITIZE)
   target_link_options(cairn_shared PRIVATE -Wl,--no-undefined)
 endif()
