@@ -18,6 +18,9 @@ install(CODE "
 if(CAIRN_CUDA_BUILT)
   install(TARGETS cairn_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
 endif()
+if(CAIRN_IMAGE_BUILT)
+  install(TARGETS cairn_image LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()
 if(TARGET cairn_command)
   file(RELATIVE_PATH bin_to_lib
     /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})

@@ -90,8 +90,9 @@ endmacro()
 # What runs once a step or once a file need not be fast, so that the library stays small.
 if(CAIRN_ISA_OPT STREQUAL "-O3")
   set(cold ${CAIRN_SOURCES})
-  list(FILTER cold INCLUDE REGEX "/src/(graph|codegen|nn|optim|train|zoo|serve|formats)/")
+  list(FILTER cold INCLUDE REGEX "/src/(ops|graph|codegen|nn|optim|train|zoo|serve|formats)/")
   list(FILTER cold EXCLUDE REGEX "/(inflate|zip|gzip)[^/]*$")
+  list(FILTER cold EXCLUDE REGEX "/ops/(apply|autocast|inplace|infer|pointwise|program|arith)\\.c$")
   set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS -Os)
 endif()
 

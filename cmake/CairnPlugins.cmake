@@ -1,3 +1,4 @@
+# Plugins: shared libraries that cairn loads when they are there.
 # Backend plugins: shared libraries that see only the headers and the cn_host table, and load their
 # vendor's libraries themselves. The vendor's headers are needed to build one, nothing of it to link.
 file(GLOB_RECURSE CAIRN_CUDA_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/backends/cuda/*.c)
@@ -26,4 +27,23 @@ if(CAIRN_CUDA_BUILT)
     target_compile_definitions(cairn_cuda PRIVATE CNI_HAVE_CUDNN_H=1)
     target_include_directories(cairn_cuda SYSTEM PRIVATE ${CAIRN_CUDNN_INCLUDE})
   endif()
+endif()
+
+# Image formats: libpng and libjpeg are linked by this plugin alone. It is made when both are there.
+file(GLOB CAIRN_IMAGE_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/plugins/image/*.c)
+set(CAIRN_IMAGE_BUILT OFF)
+if(NOT CAIRN_IMAGE MATCHES "^(OFF|NO|0)$" AND NOT CAIRN_MINIMAL)
+  find_package(PNG QUIET)
+  find_package(JPEG QUIET)
+  if(PNG_FOUND AND JPEG_FOUND)
+    set(CAIRN_IMAGE_BUILT ON)
+  elseif(CAIRN_IMAGE STREQUAL "ON")
+    message(FATAL_ERROR "CAIRN_IMAGE=ON, but libpng or libjpeg was not found (libpng-dev, libjpeg-dev)")
+  endif()
+endif()
+if(CAIRN_IMAGE_BUILT)
+  add_library(cairn_image MODULE ${CAIRN_IMAGE_SOURCES})
+  target_link_libraries(cairn_image PRIVATE cairn_strict PNG::PNG JPEG::JPEG)
+  target_include_directories(cairn_image PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src/plugins/image)
+  target_compile_options(cairn_image PRIVATE -fPIC -fvisibility=hidden)
 endif()

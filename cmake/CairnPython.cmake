@@ -95,6 +95,9 @@ cairn_python_library(cairn_shared $<TARGET_SONAME_FILE_NAME:cairn_shared>)
 if(CAIRN_CUDA_BUILT)
   cairn_python_library(cairn_cuda libcairn_cuda.so)
 endif()
+if(CAIRN_IMAGE_BUILT)
+  cairn_python_library(cairn_image libcairn_image.so)
+endif()
 
 file(GLOB_RECURSE python_files CONFIGURE_DEPENDS
   ${CAIRN_PYTHON_SOURCE}/cairn/*.py ${CAIRN_PYTHON_SOURCE}/cairn/*.pyi ${CAIRN_PYTHON_SOURCE}/cairn/py.typed)

@@ -6,6 +6,8 @@
     src/ops/api.gen.h     op numbers
     src/ops/api.gen.c     the bodies: arguments into cn_values, then through apply's door
 
+and the constructors of layers, optimisers and schedules (makers.py).
+
 `opgen.py` rewrites what changed; `opgen.py --check` exits 1 with a diff where that would change a file.
 """
 import argparse
@@ -15,6 +17,7 @@ import re
 import sys
 import textwrap
 
+import makers
 from opsig import Bad, read_ops, strip_c
 
 WIDTH = 100
@@ -70,7 +73,7 @@ def wrap_call(head, parts, tail, indent=None):
 
 def prototype(op, inplace, tail, before=""):
     head = "%s%s%s(" % (before, op.returns(), op.function(inplace))
-    return wrap_call(head, op.c_params() or ["void"], tail)
+    return wrap_call(head, op.c_params(inplace) or ["void"], tail)
 
 
 def comment(text):
@@ -126,14 +129,15 @@ def write_ops_h(ops):
         out.append(comment(op.doc + ("\n" + extra if extra else "")))
         out.append(prototype(op, False, ");", "CN_API ") + "\n")
         if op.inplace:
-            out.append("/* The same, written into %s, which is returned. */\n" % op.params[0].c)
+            out.append("/* The same, written into %s. */\n" % (
+                op.params[0].c + ", which is returned" if op.results is None else "its first tensors"))
             out.append(prototype(op, True, ");", "CN_API ") + "\n")
     return "".join(out) + "\nCN_END_DECLS\n#endif\n"
 
 
-def macro(op, name, function):
+def macro(op, name, function, inplace=False):
     """Named parameters where each is one argument; all in `...` where a CN_SHAPE may stand for two."""
-    args = op.arg_names()[:-1]
+    args = op.arg_names(inplace)[:-1]
     opts = "CN_OPTS(cn_%s_opts, %%s)" % op.name
     if not args:
         named, head, tail = [], [], "__VA_ARGS__"
@@ -173,7 +177,7 @@ def write_kw_h(ops):
         if op.options:
             out.append(macro(op, "cn_" + op.name, op.function()))
             if op.inplace:
-                out.append(macro(op, "cn_%s_" % op.name, op.function(True)))
+                out.append(macro(op, "cn_%s_" % op.name, op.function(True), True))
     return "".join(out) + "\n#endif\n#endif\n"
 
 
@@ -195,37 +199,7 @@ def write_gen_h(ops):
     return "".join(out)
 
 
-HELPERS = [("fit_opts", """\
-/* An options struct of another size than ours (an older or newer program's, or none), copied into `room`.
- * NULL and an error where it has options that this library does not know, or one without a name. */
-static const void *fit_opts(void *room, size_t room_size, const void *opts, const char *op)
-{
-  struct {
-    size_t size;
-    const void *guard;
-  } head;
-  memset(room, 0, room_size);
-  if (!opts) return room;
-  memcpy(&head.size, opts, sizeof head.size);
-  if (head.size < sizeof head) {
-    cn_err_set(CN_ERR_VALUE, "%s: options.size is %zu, must be the size of the options struct", op,
-               head.size);
-    return NULL;
-  }
-  memcpy(&head, opts, sizeof head);
-  if (head.guard) {
-    cn_err_set(CN_ERR_VALUE, "%s: an option was given without its name", op);
-    return NULL;
-  }
-  for (size_t i = room_size; i < head.size; i++)
-    if (((const unsigned char *)opts)[i]) {
-      cn_err_set(CN_ERR_VALUE, "%s: options of a newer cairn are set, which this library does not have", op);
-      return NULL;
-    }
-  memcpy(room, opts, head.size < room_size ? head.size : room_size);
-  return room;
-}
-"""), ("int_or_none", """\
+HELPERS = [("int_or_none", """\
 static inline cn_value int_or_none(int64_t x)
 {
   return x == CN_NONE ? cn_v_none() : cn_v_int(x);
@@ -300,7 +274,7 @@ def body(op, dest):
         values.append(expr)
         decls += need
     out = ["  %s\n" % d for d in decls]
-    several = isinstance(op.results, list)
+    several = isinstance(op.results, list) and dest == "NULL"
     fail = "NULL" if op.results is None else "CN_ERR_VALUE"
     if several:
         out.append("  cn_tensor *results[%d] = {NULL};\n" % len(op.results))
@@ -308,7 +282,7 @@ def body(op, dest):
         t = "cn_%s_opts" % op.name
         out.append("  %s room;\n  const %s *o = opts;\n" % (t, t))
         out.append("  if (!o || o->size != sizeof *o || o->guard)\n"
-                   "    o = fit_opts(&room, sizeof room, opts, \"%s\");\n" % op.name)
+                   "    o = cn_opts_read(&room, sizeof room, opts, \"%s\");\n" % op.name)
         if several:
             out.append("  if (!o) {\n%s    return CN_ERR_VALUE;\n  }\n" %
                        "".join("    if (%s) *%s = NULL;\n" % (r, r) for r in op.results))
@@ -321,6 +295,8 @@ def body(op, dest):
         out.append("  return cni_apply1(%s, %s);\n" % (call, dest))
     elif op.results == "list":
         out.append("  return cni_apply_list(%s, out, capacity);\n" % call)
+    elif not several:
+        out.append("  return cni_apply_over(%s);\n" % call)
     else:
         out.append("  int status = cni_applyn(%s, results, %d);\n" % (call, len(op.results)))
         out += ["  if (%s) *%s = results[%d];\n" % (r, r, i) for i, r in enumerate(op.results)]
@@ -329,7 +305,7 @@ def body(op, dest):
 
 
 def functions(op):
-    if not (op.inplace and op.options):
+    if not (op.inplace and op.options) or op.results:
         forms = [(False, "NULL")] + ([(True, op.params[0].c)] if op.inplace else [])
         return ["%s\n{\n%s}\n" % (prototype(op, i, ")"), body(op, dest)) for i, dest in forms]
     run = wrap_call("static cn_tensor *run_%s(" % op.name, op.c_params() + ["cn_tensor *dest"], ")")
@@ -352,7 +328,7 @@ def write_gen_c(ops):
     if "HUGE_VAL" in text or "(double)NAN" in text:
         out.append("#include <math.h>\n")
     out.append('#include <string.h>\n\n#include "apply.h"\n'
-               '#include "cairn/ext/op.h"\n#include "cairn/ops.h"\n\n')
+               '#include "cairn/ext/signature.h"\n#include "cairn/ops.h"\n\n')
     out.append("const char *const cni_op_names[] = {\n")
     out += ['    "%s",\n' % op.name for op in ops] + ["    NULL,\n};\n\n"]
     out.append("const char *const cni_op_docs[] = {\n")
@@ -366,8 +342,10 @@ def write_gen_c(ops):
 def generate(root):
     ops = read_ops(root)
     check_names(ops, root)
-    return {"include/cairn/ops.h": write_ops_h(ops), "include/cairn/kw.h": write_kw_h(ops),
-            "src/ops/api.gen.h": write_gen_h(ops), "src/ops/api.gen.c": write_gen_c(ops)}
+    files = {"include/cairn/ops.h": write_ops_h(ops), "include/cairn/kw.h": write_kw_h(ops),
+             "src/ops/api.gen.h": write_gen_h(ops), "src/ops/api.gen.c": write_gen_c(ops)}
+    files.update(makers.generate(root, sys.modules[__name__]))
+    return files
 
 
 def main():

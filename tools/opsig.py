@@ -364,8 +364,9 @@ class Op:
         if len(self.aliases) > MAX_ALIASES:
             raise Bad("%s: more than %d aliases" % (where, MAX_ALIASES))
         first = self.params[0] if self.params else None
-        if self.inplace and (self.results is not None or not first or not first.one_tensor()):
-            raise Bad("%s: in-place needs a first Tensor and one result" % where)
+        over = self.params[:1 if self.results is None else len(self.results)]
+        if self.inplace and (self.results == "list" or not first or not all(p.one_tensor() for p in over)):
+            raise Bad("%s: in-place needs a Tensor to write each result over" % where)
         if len(self.params) > MAX_ARGS:
             raise Bad("%s: more than %d parameters" % (where, MAX_ARGS))
         for names in (self.arg_names(), ["size", "guard"] + self.field_names(),
@@ -393,12 +394,13 @@ class Op:
             return ["cn_tensor **out", "size_t capacity"]
         return ["cn_tensor **%s" % r for r in self.results or []]
 
-    def c_params(self):
-        ps = self.out_params() + [c for p in self.positional for c in p.c_params()]
+    def c_params(self, inplace=False):
+        ps = [] if inplace and self.results else self.out_params()
+        ps += [c for p in self.positional for c in p.c_params()]
         return ps + (["const cn_%s_opts *opts" % self.name] if self.options else [])
 
-    def arg_names(self):
-        return [re.search(r"(\w+)$", p).group(1) for p in self.c_params()]
+    def arg_names(self, inplace=False):
+        return [re.search(r"(\w+)$", p).group(1) for p in self.c_params(inplace)]
 
     def field_names(self):
         return [re.search(r"(\w+)(\[\d+\])?$", f).group(1) for p in self.options for f in p.c_fields()]

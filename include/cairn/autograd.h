@@ -23,6 +23,9 @@ CN_API cn_tensor *cn_grad_of(const cn_tensor *t);
 /* Replaces it; NULL drops it. Shape, type and device must fit. */
 CN_API int cn_set_grad(cn_tensor *t, cn_tensor *grad);
 CN_API int cn_zero_grad(cn_tensor *t); /* drops it: the next backward starts afresh */
+/* Gives the leaf t the memory, shape, type and device of another tensor, which it shares from now on; whoever holds t
+ * sees it. Its gradient is dropped. For moving parameters; not for tensors that a pending backward has saved. */
+CN_API int cn_set_data(cn_tensor *t, cn_tensor *other);
 
 /* ---- backward ---- */
 typedef struct cn_backward_opts {
@@ -63,6 +66,15 @@ CN_API bool cn_inference_enabled(void);
 CN_API bool cn_is_inference(const cn_tensor *t); /* was it made in inference mode? */
 /* While on, the first op whose result has a NaN or Inf (forward or backward) is an error that names it. Slow. */
 CN_API bool cn_detect_anomaly(bool on); /* answers the old setting */
+
+/* ---- mixed precision ---- */
+/* While on, ops compute in the type that suits them: products, convolutions and attention in `dtype` (CN_BF16 or
+ * CN_F16), losses and what needs range in float32, others in the types they are given; PyTorch's lists, in each op's
+ * documentation. Parameters are cast once while it is on. Regions nest; CN_DTYPE_NONE switches it off inside. Answers
+ * the old setting, which end restores. */
+CN_API int cn_autocast_begin(cn_dtype dtype);
+CN_API void cn_autocast_end(int saved);
+CN_API cn_dtype cn_autocast_dtype(void); /* CN_DTYPE_NONE: it is off */
 
 /* ---- hooks ---- */
 /* Called with the gradient of t when it is known; what it returns (if not NULL) replaces it. Answers an id. */

@@ -9,5 +9,16 @@
 #include "autograd.h"
 #include "graph.h"
 #include "device.h"
+#include "tree.h"
+#include "module.h"
+#include "nn.h"
+#include "optimiser.h"
+#include "optimisers.h"
+#include "schedules.h"
+#include "io.h"
+#include "data.h"
+#include "events.h"
+#include "train.h"
+#include "zoo.h"
 
 #endif

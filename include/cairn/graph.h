@@ -24,6 +24,9 @@ CN_API cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inp
  * any sizes of that form without a new trace. */
 CN_API cn_graph *cn_trace_sizes(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs,
                                 size_t nexamples, void *payload);
+/* While a function is being traced: nodes recorded from now on carry this number (0 at first), for whoever looks at the
+ * graph later. Answers the number before. */
+CN_API int cn_trace_mark(int mark);
 CN_API void cn_graph_free(cn_graph *graph);
 
 /* Runs it. Results belong to the innermost scope. Inputs must have the traced types, and the traced sizes where those

@@ -36,6 +36,101 @@ CN_API cn_tensor *cn_acosh(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_acosh_(cn_tensor *input);
 
+typedef struct cn_adadelta_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool maximize; /* bool, default False */
+} cn_adadelta_update_opts;
+/* A step of Adadelta; weight is 1 - rho.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_adadelta_update_with(cn_tensor **new_param, cn_tensor **new_square_avg,
+                                   cn_tensor **new_acc_delta, cn_tensor *param,
+                                   cn_tensor *square_avg, cn_tensor *acc_delta, cn_tensor *grad,
+                                   cn_tensor *lr, double rho, double weight, double eps,
+                                   const cn_adadelta_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_adadelta_update_inplace_with(cn_tensor *param, cn_tensor *square_avg,
+                                           cn_tensor *acc_delta, cn_tensor *grad, cn_tensor *lr,
+                                           double rho, double weight, double eps,
+                                           const cn_adadelta_update_opts *opts);
+
+typedef struct cn_adagrad_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool maximize; /* bool, default False */
+} cn_adagrad_update_opts;
+/* A step of Adagrad.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_adagrad_update_with(cn_tensor **new_param, cn_tensor **new_sum, cn_tensor *param,
+                                  cn_tensor *sum, cn_tensor *grad, cn_tensor *rate, double eps,
+                                  const cn_adagrad_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_adagrad_update_inplace_with(cn_tensor *param, cn_tensor *sum, cn_tensor *grad,
+                                          cn_tensor *rate, double eps,
+                                          const cn_adagrad_update_opts *opts);
+
+typedef struct cn_adam_rates_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+} cn_adam_rates_opts;
+/* Counts a step of Adam, and gives lr / (1 - beta1^step), sqrt(1 - beta2^step) and 1 - lr *
+ * weight_decay.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_adam_rates_with(cn_tensor **new_step, cn_tensor **new_step_size, cn_tensor **new_root,
+                              cn_tensor **new_decay, cn_tensor *step, cn_tensor *step_size,
+                              cn_tensor *bias_correction2_sqrt, cn_tensor *decay, cn_tensor *lr,
+                              double beta1, double beta2, const cn_adam_rates_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_adam_rates_inplace_with(cn_tensor *step, cn_tensor *step_size,
+                                      cn_tensor *bias_correction2_sqrt, cn_tensor *decay,
+                                      cn_tensor *lr, double beta1, double beta2,
+                                      const cn_adam_rates_opts *opts);
+
+typedef struct cn_adam_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool decoupled; /* bool, default False */
+  bool maximize; /* bool, default False */
+} cn_adam_update_opts;
+/* A step of Adam; weight1 is 1 - beta1, weight2 is 1 - beta2. decoupled: param is multiplied by
+ * decay first.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_adam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
+                               cn_tensor **new_exp_avg_sq, cn_tensor *param, cn_tensor *exp_avg,
+                               cn_tensor *exp_avg_sq, cn_tensor *grad, cn_tensor *step_size,
+                               cn_tensor *bias_correction2_sqrt, cn_tensor *decay, double weight1,
+                               double beta2, double weight2, double eps,
+                               const cn_adam_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_adam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                                       cn_tensor *grad, cn_tensor *step_size,
+                                       cn_tensor *bias_correction2_sqrt, cn_tensor *decay,
+                                       double weight1, double beta2, double weight2, double eps,
+                                       const cn_adam_update_opts *opts);
+
+typedef struct cn_adamax_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool maximize; /* bool, default False */
+} cn_adamax_update_opts;
+/* A step of Adamax; weight1 is 1 - beta1.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_adamax_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
+                                 cn_tensor **new_exp_inf, cn_tensor *param, cn_tensor *exp_avg,
+                                 cn_tensor *exp_inf, cn_tensor *grad, cn_tensor *rate,
+                                 double weight1, double beta2, double eps,
+                                 const cn_adamax_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_adamax_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_inf,
+                                         cn_tensor *grad, cn_tensor *rate, double weight1,
+                                         double beta2, double eps,
+                                         const cn_adamax_update_opts *opts);
+
 /* The means of output_size windows that cover a signal (N, C, L) or (C, L). See
  * adaptive_avg_pool2d. */
 CN_API cn_tensor *cn_adaptive_avg_pool1d(cn_tensor *input, const int64_t *output_size,
@@ -177,6 +272,13 @@ CN_API cn_tensor *cn_addr_with(cn_tensor *input, cn_tensor *vec1, cn_tensor *vec
 CN_API cn_tensor *cn_addr_inplace_with(cn_tensor *input, cn_tensor *vec1, cn_tensor *vec2,
                                        const cn_addr_opts *opts);
 
+/* param * decay - rate * direction. */
+CN_API cn_tensor *cn_advance(cn_tensor *param, cn_tensor *direction, cn_tensor *rate,
+                             cn_tensor *decay);
+/* The same, written into param, which is returned. */
+CN_API cn_tensor *cn_advance_(cn_tensor *param, cn_tensor *direction, cn_tensor *rate,
+                              cn_tensor *decay);
+
 typedef struct cn_affine_grid_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -244,6 +346,30 @@ typedef struct cn_aminmax_opts {
  * dim may be CN_NONE. Results that are not wanted may be NULL. */
 CN_API int cn_aminmax_with(cn_tensor **min, cn_tensor **max, cn_tensor *input, int64_t dim,
                            const cn_aminmax_opts *opts);
+
+typedef struct cn_amsgrad_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool decoupled; /* bool, default False */
+  bool maximize; /* bool, default False */
+} cn_amsgrad_update_opts;
+/* A step of Adam that divides by the largest second moment so far.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_amsgrad_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
+                                  cn_tensor **new_exp_avg_sq, cn_tensor **new_max_exp_avg_sq,
+                                  cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                                  cn_tensor *max_exp_avg_sq, cn_tensor *grad, cn_tensor *step_size,
+                                  cn_tensor *bias_correction2_sqrt, cn_tensor *decay,
+                                  double weight1, double beta2, double weight2, double eps,
+                                  const cn_amsgrad_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_amsgrad_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg,
+                                          cn_tensor *exp_avg_sq, cn_tensor *max_exp_avg_sq,
+                                          cn_tensor *grad, cn_tensor *step_size,
+                                          cn_tensor *bias_correction2_sqrt, cn_tensor *decay,
+                                          double weight1, double beta2, double weight2, double eps,
+                                          const cn_amsgrad_update_opts *opts);
 
 /* The angle of each number in the complex plane: pi below 0, else 0. */
 CN_API cn_tensor *cn_angle(cn_tensor *input);
@@ -316,6 +442,22 @@ CN_API cn_tensor *cn_as_strided_from(cn_tensor *input, const int64_t *size, size
 CN_API cn_tensor *cn_as_strided_scatter(cn_tensor *input, cn_tensor *src, const int64_t *size,
                                         size_t nsize, const int64_t *stride, size_t nstride,
                                         int64_t storage_offset);
+
+typedef struct cn_asgd_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool maximize; /* bool, default False */
+} cn_asgd_update_opts;
+/* A step of averaged SGD: param * decay - eta * grad, and its average ax, which follows by mu.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_asgd_update_with(cn_tensor **new_param, cn_tensor **new_ax, cn_tensor *param,
+                               cn_tensor *ax, cn_tensor *grad, cn_tensor *eta, cn_tensor *decay,
+                               cn_tensor *mu, const cn_asgd_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_asgd_update_inplace_with(cn_tensor *param, cn_tensor *ax, cn_tensor *grad,
+                                       cn_tensor *eta, cn_tensor *decay, cn_tensor *mu,
+                                       const cn_asgd_update_opts *opts);
 
 /* Inverse sine. */
 CN_API cn_tensor *cn_asin(cn_tensor *input);
@@ -1046,6 +1188,19 @@ CN_API cn_tensor *cn_cumulative_trapezoid_with(cn_tensor *y, cn_tensor *x,
 CN_API cn_tensor *cn_deg2rad(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_deg2rad_(cn_tensor *input);
+
+typedef struct cn_descend_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool maximize; /* bool, default False */
+} cn_descend_opts;
+/* param - lr * (grad + weight_decay * param): a step of SGD without momentum. */
+CN_API cn_tensor *cn_descend_with(cn_tensor *param, cn_tensor *grad, cn_tensor *lr,
+                                  const cn_descend_opts *opts);
+/* The same, written into param, which is returned. */
+CN_API cn_tensor *cn_descend_inplace_with(cn_tensor *param, cn_tensor *grad, cn_tensor *lr,
+                                          const cn_descend_opts *opts);
 
 /* linalg_det by its older name. */
 CN_API cn_tensor *cn_det(cn_tensor *input);
@@ -2474,6 +2629,23 @@ typedef struct cn_linspace_opts {
 CN_API cn_tensor *cn_linspace_with(double start, double end, int64_t steps,
                                    const cn_linspace_opts *opts);
 
+typedef struct cn_lion_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool maximize; /* bool, default False */
+} cn_lion_update_opts;
+/* A step of Lion; weight1 is 1 - beta1, weight2 is 1 - beta2.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_lion_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tensor *param,
+                               cn_tensor *exp_avg, cn_tensor *grad, cn_tensor *lr, cn_tensor *decay,
+                               double beta1, double weight1, double beta2, double weight2,
+                               const cn_lion_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_lion_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *grad,
+                                       cn_tensor *lr, cn_tensor *decay, double beta1,
+                                       double weight1, double beta2, double weight2,
+                                       const cn_lion_update_opts *opts);
+
 typedef struct cn_local_response_norm_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -3031,6 +3203,28 @@ CN_API cn_tensor *cn_mvlgamma(cn_tensor *input, int64_t p);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_mvlgamma_(cn_tensor *input, int64_t p);
 
+typedef struct cn_nadam_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool decoupled; /* bool, default False */
+  bool maximize; /* bool, default False */
+} cn_nadam_update_opts;
+/* A step of NAdam: along the gradient by grad_rate and along its average by avg_rate.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_nadam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
+                                cn_tensor **new_exp_avg_sq, cn_tensor *param, cn_tensor *exp_avg,
+                                cn_tensor *exp_avg_sq, cn_tensor *grad, cn_tensor *grad_rate,
+                                cn_tensor *avg_rate, cn_tensor *bias_correction2, cn_tensor *decay,
+                                double weight1, double beta2, double weight2, double eps,
+                                const cn_nadam_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_nadam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                                        cn_tensor *grad, cn_tensor *grad_rate, cn_tensor *avg_rate,
+                                        cn_tensor *bias_correction2, cn_tensor *decay,
+                                        double weight1, double beta2, double weight2, double eps,
+                                        const cn_nadam_update_opts *opts);
+
 typedef struct cn_nan_to_num_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -3398,6 +3592,30 @@ CN_API cn_tensor *cn_rad2deg(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_rad2deg_(cn_tensor *input);
 
+typedef struct cn_radam_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool decoupled; /* bool, default False */
+  bool maximize; /* bool, default False */
+} cn_radam_update_opts;
+/* A step of RAdam; rectification 0: not adaptive yet.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_radam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
+                                cn_tensor **new_exp_avg_sq, cn_tensor *param, cn_tensor *exp_avg,
+                                cn_tensor *exp_avg_sq, cn_tensor *grad, cn_tensor *lr,
+                                cn_tensor *bias_correction1, cn_tensor *bias_correction2_sqrt,
+                                cn_tensor *rectification, cn_tensor *decay, double weight1,
+                                double beta2, double weight2, double eps,
+                                const cn_radam_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_radam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                                        cn_tensor *grad, cn_tensor *lr, cn_tensor *bias_correction1,
+                                        cn_tensor *bias_correction2_sqrt, cn_tensor *rectification,
+                                        cn_tensor *decay, double weight1, double beta2,
+                                        double weight2, double eps,
+                                        const cn_radam_update_opts *opts);
+
 typedef struct cn_rand_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -3585,6 +3803,86 @@ CN_API cn_tensor *cn_rms_norm_with(cn_tensor *input, const int64_t *normalized_s
                                    size_t nnormalized_shape, cn_tensor *weight,
                                    const cn_rms_norm_opts *opts);
 
+typedef struct cn_rmsprop_centered_momentum_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool maximize; /* bool, default False */
+  double momentum; /* float, default 0 */
+} cn_rmsprop_centered_momentum_update_opts;
+/* A step of centred RMSprop with momentum; weight is 1 - alpha.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_rmsprop_centered_momentum_update_with(
+      cn_tensor **new_param, cn_tensor **new_square_avg, cn_tensor **new_grad_avg,
+      cn_tensor **new_buffer, cn_tensor *param, cn_tensor *square_avg, cn_tensor *grad_avg,
+      cn_tensor *momentum_buffer, cn_tensor *grad, cn_tensor *lr, double alpha, double weight,
+      double eps, const cn_rmsprop_centered_momentum_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_rmsprop_centered_momentum_update_inplace_with(
+      cn_tensor *param, cn_tensor *square_avg, cn_tensor *grad_avg, cn_tensor *momentum_buffer,
+      cn_tensor *grad, cn_tensor *lr, double alpha, double weight, double eps,
+      const cn_rmsprop_centered_momentum_update_opts *opts);
+
+typedef struct cn_rmsprop_centered_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool maximize; /* bool, default False */
+} cn_rmsprop_centered_update_opts;
+/* A step of centred RMSprop; weight is 1 - alpha.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_rmsprop_centered_update_with(cn_tensor **new_param, cn_tensor **new_square_avg,
+                                           cn_tensor **new_grad_avg, cn_tensor *param,
+                                           cn_tensor *square_avg, cn_tensor *grad_avg,
+                                           cn_tensor *grad, cn_tensor *lr, double alpha,
+                                           double weight, double eps,
+                                           const cn_rmsprop_centered_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_rmsprop_centered_update_inplace_with(cn_tensor *param, cn_tensor *square_avg,
+                                                   cn_tensor *grad_avg, cn_tensor *grad,
+                                                   cn_tensor *lr, double alpha, double weight,
+                                                   double eps,
+                                                   const cn_rmsprop_centered_update_opts *opts);
+
+typedef struct cn_rmsprop_momentum_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool maximize; /* bool, default False */
+  double momentum; /* float, default 0 */
+} cn_rmsprop_momentum_update_opts;
+/* A step of RMSprop with momentum; weight is 1 - alpha.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_rmsprop_momentum_update_with(cn_tensor **new_param, cn_tensor **new_square_avg,
+                                           cn_tensor **new_buffer, cn_tensor *param,
+                                           cn_tensor *square_avg, cn_tensor *momentum_buffer,
+                                           cn_tensor *grad, cn_tensor *lr, double alpha,
+                                           double weight, double eps,
+                                           const cn_rmsprop_momentum_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_rmsprop_momentum_update_inplace_with(cn_tensor *param, cn_tensor *square_avg,
+                                                   cn_tensor *momentum_buffer, cn_tensor *grad,
+                                                   cn_tensor *lr, double alpha, double weight,
+                                                   double eps,
+                                                   const cn_rmsprop_momentum_update_opts *opts);
+
+typedef struct cn_rmsprop_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool maximize; /* bool, default False */
+} cn_rmsprop_update_opts;
+/* A step of RMSprop; weight is 1 - alpha.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_rmsprop_update_with(cn_tensor **new_param, cn_tensor **new_square_avg,
+                                  cn_tensor *param, cn_tensor *square_avg, cn_tensor *grad,
+                                  cn_tensor *lr, double alpha, double weight, double eps,
+                                  const cn_rmsprop_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_rmsprop_update_inplace_with(cn_tensor *param, cn_tensor *square_avg, cn_tensor *grad,
+                                          cn_tensor *lr, double alpha, double weight, double eps,
+                                          const cn_rmsprop_update_opts *opts);
+
 /* A recurrent network with relu over a sequence; arguments as gru's.
  * Results that are not wanted may be NULL. */
 CN_API int cn_rnn_relu(cn_tensor **output, cn_tensor **hy, cn_tensor *input, cn_tensor *hx,
@@ -3642,6 +3940,24 @@ CN_API cn_tensor *cn_round_inplace_with(cn_tensor *input, const cn_round_opts *o
 /* The indices that bring the rows of a matrix into the order of their elements, first to last.
  * Equal rows keep their order; NaN counts as the largest. */
 CN_API cn_tensor *cn_row_order(cn_tensor *input);
+
+typedef struct cn_rprop_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool maximize; /* bool, default False */
+} cn_rprop_update_opts;
+/* A step of resilient backpropagation.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_rprop_update_with(cn_tensor **new_param, cn_tensor **new_prev,
+                                cn_tensor **new_step_size, cn_tensor *param, cn_tensor *prev,
+                                cn_tensor *step_size, cn_tensor *grad, double etaminus,
+                                double etaplus, double step_size_min, double step_size_max,
+                                const cn_rprop_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_rprop_update_inplace_with(cn_tensor *param, cn_tensor *prev, cn_tensor *step_size,
+                                        cn_tensor *grad, double etaminus, double etaplus,
+                                        double step_size_min, double step_size_max,
+                                        const cn_rprop_update_opts *opts);
 
 typedef struct cn_rrelu_opts {
   size_t size;
@@ -3789,6 +4105,23 @@ CN_API cn_tensor *cn_select_scatter(cn_tensor *input, cn_tensor *src, int64_t di
 CN_API cn_tensor *cn_selu(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_selu_(cn_tensor *input);
+
+typedef struct cn_sgd_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double weight_decay; /* float, default 0 */
+  bool nesterov; /* bool, default False */
+  bool maximize; /* bool, default False */
+} cn_sgd_update_opts;
+/* A step of SGD with momentum; blend is 1 - dampening.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_sgd_update_with(cn_tensor **new_param, cn_tensor **new_buffer, cn_tensor *param,
+                              cn_tensor *momentum_buffer, cn_tensor *grad, cn_tensor *lr,
+                              double momentum, double blend, const cn_sgd_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_sgd_update_inplace_with(cn_tensor *param, cn_tensor *momentum_buffer, cn_tensor *grad,
+                                      cn_tensor *lr, double momentum, double blend,
+                                      const cn_sgd_update_opts *opts);
 
 /* -1, 0 or 1 by the sign of each element: sign, as there are no complex numbers. */
 CN_API cn_tensor *cn_sgn(cn_tensor *input);
@@ -3939,6 +4272,24 @@ typedef struct cn_sort_opts {
  * Results that are not wanted may be NULL. */
 CN_API int cn_sort_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
                         const cn_sort_opts *opts);
+
+typedef struct cn_sparse_adam_update_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool maximize; /* bool, default False */
+} cn_sparse_adam_update_opts;
+/* A step of Adam where the gradient is not zero; elsewhere nothing changes.
+ * Results that are not wanted may be NULL. */
+CN_API int cn_sparse_adam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
+                                      cn_tensor **new_exp_avg_sq, cn_tensor *param,
+                                      cn_tensor *exp_avg, cn_tensor *exp_avg_sq, cn_tensor *grad,
+                                      cn_tensor *step_size, double weight1, double weight2,
+                                      double eps, const cn_sparse_adam_update_opts *opts);
+/* The same, written into its first tensors. */
+CN_API int cn_sparse_adam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg,
+                                              cn_tensor *exp_avg_sq, cn_tensor *grad,
+                                              cn_tensor *step_size, double weight1, double weight2,
+                                              double eps, const cn_sparse_adam_update_opts *opts);
 
 /* -x log(x); 0 at 0, -infinity below. */
 CN_API cn_tensor *cn_special_entr(cn_tensor *input);

@@ -51,6 +51,25 @@ cn_tensor *cn_requires_grad(cn_tensor *t, bool on)
   return t;
 }
 
+int cn_set_data(cn_tensor *t, cn_tensor *other)
+{
+  if (cn_err()) return cn_err();
+  if (!t || !other) return cni_fail(CN_ERR_TYPE, "set_data: a tensor is missing (NULL)");
+  if (!cn_is_leaf(t) || t->view || t->d.weak || other->d.weak)
+    return cni_fail(CN_ERR_GRAD, "set_data: only leaves with memory of their own can be given other data");
+  bool records = cn_needs_grad(t);
+  if (records && !cn_dtype_is_float((cn_dtype)other->d.dtype))
+    return cni_fail(CN_ERR_DTYPE, "set_data: %s has no gradients, which the tensor requires",
+                    cn_dtype_name((cn_dtype)other->d.dtype));
+  if (records && !cn_requires_grad(t, false)) return cn_err();
+  cni_storage *old = t->storage;
+  t->storage = cni_storage_keep(other->storage);
+  t->offset = other->offset;
+  t->d = other->d;
+  cni_storage_release(old);
+  return records && !cn_requires_grad(t, true) ? cn_err() : CN_OK;
+}
+
 bool cn_needs_grad(const cn_tensor *t) { return t && cni_node_of((cn_tensor *)t) != NULL; }
 bool cn_is_leaf(const cn_tensor *t) { return t && is_leaf_node(cni_node_of((cn_tensor *)t)); }
 

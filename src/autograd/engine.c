@@ -426,6 +426,7 @@ int cni_backward_run(const cni_backward *b)
 {
   cn_state *st = cni_state();
   bool no_grad = st->no_grad;
+  uint32_t autocast = st->modes & CNI_MODE_AUTOCAST; /* gradients have the types of what they are gradients of */
   walk w;
   w.b = b;
   w.tasks = w.task_room, w.tasks_cap = FIRST_TASKS, w.ntasks = 0;
@@ -433,11 +434,13 @@ int cni_backward_run(const cni_backward *b)
   w.slots = w.slot_room, w.nslots = FIRST_SLOTS;
   memset(w.slot_room, 0, sizeof w.slot_room);
   st->no_grad = !b->create;
+  st->modes &= ~(uint32_t)CNI_MODE_AUTOCAST;
   int status = CN_OK;
   for (int i = 0; i < b->nroots && !status; i++)
     status = deliver(&w, cni_node_of(b->roots[i]), b->roots[i]->out_index, b->seeds[i]);
   while (!status && w.nheap) status = do_task(&w, heap_pop(&w));
   st->no_grad = no_grad;
+  st->modes |= autocast;
   st->op_name = NULL;
   finish(&w);
   return status;

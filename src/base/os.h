@@ -17,6 +17,7 @@ uint64_t cni_os_cache_size(int level); /* data cache of level 1..3; 0 unknown */
 void cni_os_cpu_name(char *name, size_t size);
 void cni_os_yield(void);        /* lets another thread have this core */
 double cni_os_now(void);        /* monotonic seconds */
+double cni_os_wall(void);       /* seconds since 1970 */
 void *cni_os_library(const char *name);              /* opens a shared library; NULL when absent */
 void *cni_os_symbol(void *library, const char *name);
 const char *cni_os_env(const char *name);            /* NULL when unset or empty */

@@ -192,6 +192,8 @@ static void run_region(job *j, int threads)
   pthread_mutex_unlock(&region_lock);
 }
 
+void cni_parallel_alone(bool alone) { inside = alone; }
+
 void cni_parallel_for(int64_t n, int64_t grain, cni_range_fn fn, void *payload)
 {
   if (n <= 0) return;

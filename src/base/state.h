@@ -55,6 +55,9 @@ struct cn_state {
   /* what upper layers hang in: each is owned by the file named */
   void *capture;      /* graph/capture.c */
   void *profile;      /* ops/profile.c */
+  cn_dtype autocast;  /* ops/autocast.c: the low type */
+  int autocast_depth;
+  struct cni_cast_cache *casts; /* of parameters, while autocast is on */
   void *dead_tensors, *dead_nodes; /* tensor/tensor.c: waiting to be freed, so that freeing is iterative */
   bool draining;
   const char *op_name; /* the op being run, for late messages */

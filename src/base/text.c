@@ -1,5 +1,5 @@
-/* text.c: see text.h. */
-#include "text.h"
+/* text.c: growing text and numbers as text: see ext/system.h. */
+#include <cairn/ext/system.h>
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "alloc.h"
 
-void cni_text_put_bytes(cni_text *t, const char *s, size_t n)
+void cn_text_put_bytes(cn_text *t, const char *s, size_t n)
 {
   if (t->failed || cni_grow((void **)&t->s, &t->cap, t->n + n + 1, 1)) {
     t->failed = true;
@@ -19,9 +19,9 @@ void cni_text_put_bytes(cni_text *t, const char *s, size_t n)
   t->s[t->n] = 0;
 }
 
-void cni_text_put(cni_text *t, const char *s) { cni_text_put_bytes(t, s, strlen(s)); }
+void cn_text_put(cn_text *t, const char *s) { cn_text_put_bytes(t, s, strlen(s)); }
 
-void cni_text_putf(cni_text *t, const char *format, ...)
+void cn_text_putf(cn_text *t, const char *format, ...)
 {
   va_list ap, again;
   va_start(ap, format);
@@ -33,7 +33,18 @@ void cni_text_putf(cni_text *t, const char *format, ...)
   va_end(ap);
 }
 
-void cni_text_free(cni_text *t) { cni_free(t->s, t->cap); }
+void cn_text_free(cn_text *t)
+{
+  cni_free(t->s, t->cap);
+  *t = (cn_text){0};
+}
+
+char *cn_text_take(cn_text *t)
+{
+  char *s = t->failed ? NULL : cni_strdup(t->s ? t->s : "");
+  cn_text_free(t);
+  return s;
+}
 
 /* The locale's decimal point, found without asking for it: localeconv is not for threads. */
 static size_t decimal_point(char *point, size_t size)
@@ -47,10 +58,14 @@ static size_t decimal_point(char *point, size_t size)
   return length;
 }
 
-const char *cni_number_write(char *out, double v, bool hex)
+const char *cn_number_write(char *out, double v, bool hex)
 {
   char point[8];
-  snprintf(out, CNI_NUMBER_TEXT, hex ? "%a" : "%.17g", v);
+  if (hex) snprintf(out, CN_NUMBER_TEXT, "%a", v);
+  for (int digits = 15; !hex && digits <= 17; digits++) { /* 0.1 rather than 0.10000000000000001 */
+    snprintf(out, CN_NUMBER_TEXT, "%.*g", digits, v);
+    if (strtod(out, NULL) == v) break;
+  }
   size_t length = decimal_point(point, sizeof point);
   char *at = length ? strstr(out, point) : NULL;
   if (at) {
@@ -60,7 +75,7 @@ const char *cni_number_write(char *out, double v, bool hex)
   return out;
 }
 
-double cni_number_read(const char *s, const char **end)
+double cn_number_read(const char *s, const char **end)
 {
   char token[128], point[8], *stop;
   size_t n = strspn(s, "+-.0123456789abcdefABCDEFxXpPinfINFtyTY"), extra = 0;

@@ -4,20 +4,20 @@
  * Place in the flow: called when a backend has no compiled code under a source's key. Invariant: the
  * arithmetic is that of the CPU kernels: formulas come from pointwise.def, helpers and conversions from the
  * headers those kernels include. */
+#include <cairn/ext/system.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
-#include "base/text.h"
 #include "embedded.h"
 #include "loop.h"
 #include "ops/program.h"
 
 enum { FIRST_ROOM = 96 << 10 };
 
-#define put cni_text_put
-#define putf cni_text_putf
+#define put cn_text_put
+#define putf cn_text_putf
 
 /* ---- element types ---- */
 
@@ -68,7 +68,7 @@ static bool uses_maths(const cni_program *p)
   return false;
 }
 
-static void put_head(cni_text *t, const cn_source *s)
+static void put_head(cn_text *t, const cn_source *s)
 {
   static const char *const builtins[] = {"fabs", "sqrt", "floor",    "ceil", "trunc",
                                          "rint", "fmod", "copysign", "hypot"};
@@ -87,7 +87,7 @@ static void put_head(cni_text *t, const cn_source *s)
 }
 
 /* The compute type, M and F as pointwise.def uses them, and a function per primitive. */
-static void put_primitives(cni_text *t, const cn_source *s)
+static void put_primitives(cn_text *t, const cn_source *s)
 {
   static const char *const arguments[] = {"", "T a", "T a, T b", "T a, T b, T c"};
   static const char *const turns[] = {"sin", "cos", "tan"};
@@ -110,7 +110,7 @@ static void put_primitives(cni_text *t, const cn_source *s)
   }
 }
 
-static void put_conversions(cni_text *t, const cn_source *s)
+static void put_conversions(cn_text *t, const cn_source *s)
 {
   const char *compute = elements[s->compute].id;
   char kind = elements[s->compute].kind;
@@ -132,7 +132,7 @@ static void put_conversions(cni_text *t, const cn_source *s)
 
 /* ---- the program ---- */
 
-static void put_literal(cni_text *t, const cn_source *s, double value)
+static void put_literal(cn_text *t, const cn_source *s, double value)
 {
   union {
     double f;
@@ -141,14 +141,14 @@ static void put_literal(cni_text *t, const cn_source *s, double value)
   if (is_int(s)) putf(t, "(T)%lldLL", (long long)value);
   else if (value - value != 0) putf(t, "(T)cnm_u2d(0x%llxULL)", bits.u);
   else {
-    char number[CNI_NUMBER_TEXT];
-    putf(t, "(T)%s", cni_number_write(number, value, false));
+    char number[CN_NUMBER_TEXT];
+    putf(t, "(T)%s", cn_number_write(number, value, false));
     if (!strpbrk(number, ".e")) put(t, ".0");
   }
 }
 
 /* cng_run(x0, ..., k0, ..., &y0, ..., &bad): one element. Registers: inputs, constants, steps. */
-static void put_program(cni_text *t, const cn_source *s)
+static void put_program(cn_text *t, const cn_source *s)
 {
   const cni_program *p = s->program;
   int nattr = 0;
@@ -179,7 +179,7 @@ static void put_program(cni_text *t, const cn_source *s)
 
 /* ---- the loop ---- */
 
-static void put_struct(cni_text *t, const cn_source *s)
+static void put_struct(cn_text *t, const cn_source *s)
 {
   putf(t, "typedef struct cn_loop {\n  void *ptr[%d];\n  union { double f; long long i; } scalar[%d];\n",
        CN_LOOP_OPERANDS, CN_LOOP_SCALARS);
@@ -190,7 +190,7 @@ static void put_struct(cni_text *t, const cn_source *s)
 }
 
 /* Declares what is the same for all elements: pointers, attributes, inputs of one element. */
-static void put_common(cni_text *t, const cn_source *s)
+static void put_common(cn_text *t, const cn_source *s)
 {
   const cni_program *p = s->program;
   char field = is_int(s) ? 'i' : 'f';
@@ -211,7 +211,7 @@ static void put_common(cni_text *t, const cn_source *s)
 }
 
 /* One element. Operand k is read and written at `open` k `close`: "a3[i]", "a3[o3]", "u3.v[j]". */
-static void put_element(cni_text *t, const cn_source *s, const char *indent, char name, const char *close,
+static void put_element(cn_text *t, const cn_source *s, const char *indent, char name, const char *close,
                         bool numbered)
 {
   const cni_program *p = s->program;
@@ -235,7 +235,7 @@ static void put_element(cni_text *t, const cn_source *s, const char *indent, cha
 }
 
 /* Sets offsets o0, o1, ... of the position `i`, whose type is I. */
-static void put_offsets(cni_text *t, const cn_source *s)
+static void put_offsets(cn_text *t, const cn_source *s)
 {
   put(t, "    I rest = (I)i;\n    long long ");
   const char *comma = "";
@@ -252,7 +252,7 @@ static void put_offsets(cni_text *t, const cn_source *s)
   put(t, "      rest = next;\n    }\n");
 }
 
-static void put_c_loop(cni_text *t, const cn_source *s)
+static void put_c_loop(cn_text *t, const cn_source *s)
 {
   putf(t, "void %s(const cn_loop *p, long long begin, long long end)\n{\n", s->entry);
   put_common(t, s);
@@ -286,7 +286,7 @@ static const char *word_of(size_t bytes)
 
 /* `vector` elements at a time, 16 bytes of the widest operand; single ones at the end or where pointers are
  * not aligned. */
-static void put_cuda_flat(cni_text *t, const cn_source *s)
+static void put_cuda_flat(cn_text *t, const cn_source *s)
 {
   putf(t,
        "  const unsigned long long n = (unsigned long long)p->n, step = gridDim.x * %dull;\n"
@@ -313,7 +313,7 @@ static void put_cuda_flat(cni_text *t, const cn_source *s)
   put(t, "    }\n  }\n");
 }
 
-static void put_cuda_loop(cni_text *t, const cn_source *s)
+static void put_cuda_loop(cn_text *t, const cn_source *s)
 {
   putf(t,
        "extern \"C\" __global__ void __launch_bounds__(%d) %s(const __grid_constant__ cn_loop loop)\n{\n  "
@@ -336,7 +336,7 @@ static void put_cuda_loop(cni_text *t, const cn_source *s)
 
 char *cni_source_text(const cn_source *s, size_t *size)
 {
-  cni_text t = {0};
+  cn_text t = {0};
   if (cni_grow((void **)&t.s, &t.cap, FIRST_ROOM, 1)) return NULL;
   put_head(&t, s);
   put_primitives(&t, s);
@@ -347,7 +347,7 @@ char *cni_source_text(const cn_source *s, size_t *size)
   if (s->lang == CN_LANG_CUDA) put_cuda_loop(&t, s);
   else put_c_loop(&t, s);
   if (t.failed) {
-    cni_text_free(&t);
+    cn_text_free(&t);
     return NULL;
   }
   *size = t.cap;

@@ -32,6 +32,14 @@ typedef struct capture {
 
 static capture *current(void) { return cni_state()->capture; }
 
+int cn_trace_mark(int mark)
+{
+  capture *cap = current();
+  int before = cap ? cap->g->mark : 0;
+  if (cap) cap->g->mark = mark;
+  return before;
+}
+
 /* ---- handles ---- */
 
 static void tag(const capture *cap, cn_tensor *t, int value, uint64_t writes)
@@ -251,18 +259,18 @@ static int result_handle(capture *cap, cn_call *c, int i, int value)
   return CN_OK;
 }
 
-/* In place: the result (cast to dest's type) becomes dest's value. */
-static int record_write(capture *cap, cni_applying *a, int value)
+/* In place: result i (cast to its destination's type) becomes the destination's value. */
+static int record_write(capture *cap, cni_applying *a, int i, int value)
 {
-  cn_tensor *dest = a->dest;
-  if (a->c.spec[0].dtype != dest->d.dtype) {
+  cn_tensor *dest = cni_dest(a, i);
+  if (a->c.spec[i].dtype != dest->d.dtype) {
     const cni_opinfo *cast = cni_op_by_name("cast");
     cn_value args[2] = {{CN_V_TENSOR, 1, {0}}, cn_v_int(dest->d.dtype)};
     int node = cni_graph_add_node(cap->g, cast, args, 2, &value, 1, 1);
     if (node < 0 || (value = add_result(cap, node, 0, &dest->d)) < 0) return CN_ERR_MEMORY;
   }
   int status = write_value(cap, dest, value);
-  if (!status) a->c.out[0] = cni_tensor_keep(dest);
+  if (!status) a->c.out[i] = cni_tensor_keep(dest);
   return status;
 }
 
@@ -281,7 +289,7 @@ int cni_capture_mode(cni_applying *a)
     spec_desc(&d, c, i);
     int value = add_result(cap, node, i, &d);
     if (value < 0) status = CN_ERR_MEMORY;
-    else status = a->dest ? record_write(cap, a, value) : result_handle(cap, c, i, value);
+    else status = a->dest ? record_write(cap, a, i, value) : result_handle(cap, c, i, value);
   }
   if (status) cni_drop_results(c);
   return status;

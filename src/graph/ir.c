@@ -29,7 +29,7 @@ int cni_graph_add_node(cn_graph *g, const cni_opinfo *info, const cn_value *args
 {
   if (cni_grow((void **)&g->nodes, &g->nodes_cap, g->nnodes + 1, sizeof *g->nodes)) return CN_ERR_MEMORY;
   cni_gnode *n = &g->nodes[g->nnodes];
-  *n = (cni_gnode){.info = info, .nargs = nargs, .nin = nin, .nout = nout};
+  *n = (cni_gnode){.info = info, .nargs = nargs, .nin = nin, .nout = nout, .mark = g->mark};
   n->args_size = cni_args_bytes(args, nargs);
   n->args = cni_alloc(n->args_size);
   n->in = n->args ? cni_alloc((size_t)nin * sizeof *n->in) : NULL;

@@ -50,6 +50,7 @@ typedef struct cni_gnode {
   int nin;
   int *out;
   int nout;
+  int mark; /* cn_trace_mark's when it was recorded */
 } cni_gnode;
 
 typedef struct cni_gstate {
@@ -73,6 +74,7 @@ struct cn_graph {
   size_t nsyms, syms_cap;
   uint32_t *free_dims; /* per input: bit d: size of dim d may differ from the traced one */
   struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
+  int mark; /* of the nodes that are being added */
 };
 
 cn_graph *cni_graph_new(void);

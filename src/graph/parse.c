@@ -1,12 +1,12 @@
 /* parse.c: reads the text of text.c back into a graph. Survives any bytes: every error names its line.
  *
  * Invariant: a parsed graph has passed the verifier; value ids of the text are kept. */
+#include <cairn/ext/system.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "base/text.h"
 #include "ir.h"
 #include "ops/families.h"
 
@@ -55,7 +55,7 @@ static bool number(reader *r, double *v)
   const char *end;
   blanks(r);
   if (!strchr("-+0123456789in", *r->s) || !*r->s) return false;
-  *v = cni_number_read(r->s, &end);
+  *v = cn_number_read(r->s, &end);
   if (end == r->s) return false;
   r->s = end;
   return true;

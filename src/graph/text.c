@@ -10,49 +10,49 @@
  *     update 0 %9
  *
  * Invariant: printing what was parsed gives the same text. */
+#include <cairn/ext/system.h>
 #include <inttypes.h>
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "base/text.h"
 #include "ir.h"
 
-#define put cni_text_putf
+#define put cn_text_putf
 
-static void put_number(cni_text *t, double v)
+static void put_number(cn_text *t, double v)
 {
-  char number[CNI_NUMBER_TEXT];
-  cni_text_put(t, cni_number_write(number, v, true));
+  char number[CN_NUMBER_TEXT];
+  cn_text_put(t, cn_number_write(number, v, true));
 }
 
-static void put_type(cni_text *t, const cni_gvalue *v)
+static void put_type(cn_text *t, const cni_gvalue *v)
 {
   put(t, "%s [", cn_dtype_name((cn_dtype)v->dtype));
   for (int i = 0; i < v->ndim; i++) put(t, "%s%" PRId64, i ? ", " : "", v->shape[i]);
   put(t, "]");
 }
 
-static void put_strides(cni_text *t, const cni_gvalue *v)
+static void put_strides(cn_text *t, const cni_gvalue *v)
 {
   put(t, " strides [");
   for (int i = 0; i < v->ndim; i++) put(t, "%s%" PRId64, i ? ", " : "", v->strides[i]);
   put(t, "]");
 }
 
-static void put_string(cni_text *t, const char *s)
+static void put_string(cn_text *t, const char *s)
 {
   put(t, "'");
   for (; *s; s++) put(t, *s == '\'' || *s == '\\' ? "\\%c" : "%c", *s);
   put(t, "'");
 }
 
-static void put_value_ref(cni_text *t, int value)
+static void put_value_ref(cn_text *t, int value)
 {
   if (value < 0) put(t, "none");
   else put(t, "%%%d", value);
 }
 
-static void put_arg(cni_text *t, const cni_param *p, const cn_value *v, const int **in)
+static void put_arg(cn_text *t, const cni_param *p, const cn_value *v, const int **in)
 {
   if (p->type == CNI_T_TENSOR && !p->list) {
     put_value_ref(t, *(*in)++);
@@ -88,7 +88,7 @@ static void put_arg(cni_text *t, const cni_param *p, const cn_value *v, const in
   }
 }
 
-static void put_node(cni_text *t, const cn_graph *g, const cni_gnode *n)
+static void put_node(cn_text *t, const cn_graph *g, const cni_gnode *n)
 {
   const int *in = n->in;
   for (int k = 0; k < n->nout; k++) put(t, "%s%%%d", k ? ", " : "", n->out[k]);
@@ -105,7 +105,7 @@ static void put_node(cni_text *t, const cn_graph *g, const cni_gnode *n)
   put(t, "\n");
 }
 
-static void put_scalar(cni_text *t, size_t id, const cni_gvalue *v)
+static void put_scalar(cn_text *t, size_t id, const cni_gvalue *v)
 {
   put(t, "%%%zu = scalar %s%s ", id, cn_dtype_name((cn_dtype)v->dtype), v->weak ? " weak" : "");
   if (v->dtype == CN_F64) put_number(t, v->number);
@@ -115,7 +115,7 @@ static void put_scalar(cni_text *t, size_t id, const cni_gvalue *v)
 
 char *cn_graph_to_string(const cn_graph *g)
 {
-  cni_text t = {0};
+  cn_text t = {0};
   if (!g || cn_err()) return NULL;
   for (size_t i = 0; i < g->nvalues; i++) {
     const cni_gvalue *v = &g->values[i];
@@ -137,8 +137,8 @@ char *cn_graph_to_string(const cn_graph *g)
   for (size_t i = 0; i < g->noutputs; i++) put(&t, "output %%%d\n", g->outputs[i]);
   for (size_t i = 0; i < g->nstates; i++)
     if (g->states[i].final >= 0) put(&t, "update %zu %%%d\n", i, g->states[i].final);
-  cni_text_put(&t, ""); /* an empty graph is an empty text */
+  cn_text_put(&t, ""); /* an empty graph is an empty text */
   char *out = t.failed || !t.s ? NULL : cni_strdup(t.s);
-  cni_text_free(&t);
+  cn_text_free(&t);
   return out;
 }

@@ -219,7 +219,7 @@ const cn_op cni_activation_ops[] = {
   {.sig = "prelu_terms(Tensor input, Tensor weight) -> Tensor ; internal",
    .doc = "x where positive, weight * x elsewhere, broadcast. What prelu runs.",
    PROGRAM(prelu)},
-  {.sig = "prelu(Tensor input, Tensor weight) -> Tensor ; method nn",
+  {.sig = "prelu(Tensor input, Tensor weight) -> Tensor ; method nn amp_low",
    .doc = "x where positive, weight * x elsewhere; weight is one number or one for each channel (dim 1).",
    .flags = CN_OP_COMPOSITE, .decompose = prelu_decompose},
   {.sig = "glu_terms(Tensor input, Tensor gate) -> Tensor ; internal",

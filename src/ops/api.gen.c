@@ -12,7 +12,7 @@
 #include <string.h>
 
 #include "apply.h"
-#include "cairn/ext/op.h"
+#include "cairn/ext/signature.h"
 #include "cairn/ops.h"
 
 const char *const cni_op_names[] = {
@@ -20,6 +20,11 @@ const char *const cni_op_names[] = {
     "absolute_difference",
     "acos",
     "acosh",
+    "adadelta_update",
+    "adagrad_update",
+    "adam_rates",
+    "adam_update",
+    "adamax_update",
     "adaptive_avg_pool1d",
     "adaptive_avg_pool2d",
     "adaptive_avg_pool2d_backward",
@@ -37,6 +42,7 @@ const char *const cni_op_names[] = {
     "addmm",
     "addmv",
     "addr",
+    "advance",
     "affine_grid",
     "all",
     "allclose",
@@ -44,6 +50,7 @@ const char *const cni_op_names[] = {
     "amax",
     "amin",
     "aminmax",
+    "amsgrad_update",
     "angle",
     "any",
     "arange",
@@ -54,6 +61,7 @@ const char *const cni_op_names[] = {
     "as_strided",
     "as_strided_from",
     "as_strided_scatter",
+    "asgd_update",
     "asin",
     "asinh",
     "atan",
@@ -148,6 +156,7 @@ const char *const cni_op_names[] = {
     "cumsum",
     "cumulative_trapezoid",
     "deg2rad",
+    "descend",
     "det",
     "detach",
     "diag",
@@ -334,6 +343,7 @@ const char *const cni_op_names[] = {
     "linalg_vector_norm",
     "linear",
     "linspace",
+    "lion_update",
     "local_response_norm",
     "log",
     "log10",
@@ -408,6 +418,7 @@ const char *const cni_op_names[] = {
     "multinomial",
     "mv",
     "mvlgamma",
+    "nadam_update",
     "nan_to_num",
     "nanmean",
     "nanmedian",
@@ -459,6 +470,7 @@ const char *const cni_op_names[] = {
     "put",
     "quantile",
     "rad2deg",
+    "radam_update",
     "rand",
     "rand_like",
     "randint",
@@ -486,6 +498,10 @@ const char *const cni_op_names[] = {
     "reshape",
     "rfft_lines",
     "rms_norm",
+    "rmsprop_centered_momentum_update",
+    "rmsprop_centered_update",
+    "rmsprop_momentum_update",
+    "rmsprop_update",
     "rnn_relu",
     "rnn_relu_cell",
     "rnn_tanh",
@@ -494,6 +510,7 @@ const char *const cni_op_names[] = {
     "rot90",
     "round",
     "row_order",
+    "rprop_update",
     "rrelu",
     "rsqrt",
     "rsub",
@@ -511,6 +528,7 @@ const char *const cni_op_names[] = {
     "select",
     "select_scatter",
     "selu",
+    "sgd_update",
     "sgn",
     "sigmoid",
     "sigmoid_sum",
@@ -534,6 +552,7 @@ const char *const cni_op_names[] = {
     "softshrink",
     "softsign",
     "sort",
+    "sparse_adam_update",
     "special_entr",
     "special_erfcx",
     "special_i0e",
@@ -613,6 +632,13 @@ const char *const cni_op_docs[] = {
     "|input - target|: the terms of l1_loss.",
     "Inverse cosine.",
     "Inverse hyperbolic cosine.",
+    "A step of Adadelta; weight is 1 - rho.",
+    "A step of Adagrad.",
+    "Counts a step of Adam, and gives lr / (1 - beta1^step), sqrt(1 - beta2^step) and 1 - lr * "
+    "weight_decay.",
+    "A step of Adam; weight1 is 1 - beta1, weight2 is 1 - beta2. decoupled: param is multiplied "
+    "by decay first.",
+    "A step of Adamax; weight1 is 1 - beta1.",
     "The means of output_size windows that cover a signal (N, C, L) or (C, L). See "
     "adaptive_avg_pool2d.",
     "The means of output_size windows that cover an image (N, C, H, W) or (C, H, W): window i of "
@@ -639,6 +665,7 @@ const char *const cni_op_docs[] = {
     "beta * input + alpha * (mat x vec); input is broadcast to (m). With beta 0 it is not looked "
     "at.",
     "beta * input + alpha * outer(vec1, vec2). With beta 0 input is not looked at.",
+    "param * decay - rate * direction.",
     "The grid for grid_sample that an affine map makes. theta: (N, 2, 3) for size (N, C, H, W), "
     "result: (N, H, W, 2); or (N, 3, 4) for (N, C, D, H, W), result: (N, D, H, W, 3).",
     "True where all elements along the dimensions are non-zero. An empty list reduces nothing.",
@@ -649,6 +676,7 @@ const char *const cni_op_docs[] = {
     "Smallest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
     "Smallest and largest element of all, or along a dimension; NaN wins. Ties share the "
     "gradient.",
+    "A step of Adam that divides by the largest second moment so far.",
     "The angle of each number in the complex plane: pi below 0, else 0.",
     "True where some element along the dimensions is non-zero. An empty list reduces nothing.",
     "start, start + step, ... up to but without end.",
@@ -662,6 +690,7 @@ const char *const cni_op_docs[] = {
     "as_strided of an input that has these strides and this offset itself: what as_strided "
     "records.",
     "A copy of input in which the elements that as_strided would show are src.",
+    "A step of averaged SGD: param * decay - eta * grad, and its average ax, which follows by mu.",
     "Inverse sine.",
     "Inverse hyperbolic sine.",
     "Inverse tangent.",
@@ -807,6 +836,7 @@ const char *const cni_op_docs[] = {
     "Running sum along a dimension. Integers and bool add up in int64.",
     "The integrals of y from its first place to each other one, by the trapezoidal rule.",
     "Degrees as radians: x * pi / 180.",
+    "param - lr * (grad + weight_decay * param): a step of SGD without momentum.",
     "linalg_det by its older name.",
     "The same memory without history: gradients stop here.",
     "A matrix with the vector input on that diagonal, or a copy of that diagonal of a matrix.",
@@ -1076,6 +1106,7 @@ const char *const cni_op_docs[] = {
     "smallest |x| for inf and -inf.",
     "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
     "steps evenly spaced numbers from start to end, both included.",
+    "A step of Lion; weight1 is 1 - beta1, weight2 is 1 - beta2.",
     "Divides each element by (k + alpha * m) to the power of beta, where m is the mean of the "
     "squares of `size` neighbouring channels. input: (N, C, ...).",
     "Natural logarithm.",
@@ -1180,6 +1211,7 @@ const char *const cni_op_docs[] = {
     " without replacement each at most once.",
     "Product of a matrix and a vector: (m, k) x (k) gives (m).",
     "Logarithm of the multivariate gamma function of dimension p.",
+    "A step of NAdam: along the gradient by grad_rate and along its average by avg_rate.",
     "input with 0 (or nan) for NaN, and the largest and smallest number of the type (or posinf, "
     "neginf) for the infinities.",
     "Mean of all elements that are not NaN, or along the dimensions listed; NaN where there are "
@@ -1257,6 +1289,7 @@ const char *const cni_op_docs[] = {
     " by interpolation: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'. A vector q gives a "
     "leading dimension. NaN if there is one.",
     "Radians as degrees: x * 180 / pi.",
+    "A step of RAdam; rectification 0: not adaptive yet.",
     "Uniform random numbers in [0, 1).",
     "Uniform random numbers in [0, 1), like input.",
     "Random integers from low up to but without high.",
@@ -1298,6 +1331,10 @@ const char *const cni_op_docs[] = {
     "scaling as in fft_lines.",
     "x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own "
     "epsilon (float32's for smaller types).",
+    "A step of centred RMSprop with momentum; weight is 1 - alpha.",
+    "A step of centred RMSprop; weight is 1 - alpha.",
+    "A step of RMSprop with momentum; weight is 1 - alpha.",
+    "A step of RMSprop; weight is 1 - alpha.",
     "A recurrent network with relu over a sequence; arguments as gru's.",
     "relu(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.",
     "A recurrent network with tanh over a sequence; arguments as gru's.",
@@ -1309,6 +1346,7 @@ const char *const cni_op_docs[] = {
     "Nearest number with that many decimals; ties go to even.",
     "The indices that bring the rows of a matrix into the order of their elements, first to last."
     " Equal rows keep their order; NaN counts as the largest.",
+    "A step of resilient backpropagation.",
     "x where positive, elsewhere x times a slope drawn from [lower, upper) for each element; "
     "outside training their mean.",
     "1 / sqrt(x).",
@@ -1338,6 +1376,7 @@ const char *const cni_op_docs[] = {
     "One index of a dimension, which goes away. Negative indices count from the end.",
     "A copy of input whose index of dimension dim is src.",
     "elu with the alpha and scale that keep mean 0 and variance 1.",
+    "A step of SGD with momentum; blend is 1 - dampening.",
     "-1, 0 or 1 by the sign of each element: sign, as there are no complex numbers.",
     "1 / (1 + exp(-x)).",
     "sigmoid(input + other): a gate of a GRU.",
@@ -1365,6 +1404,7 @@ const char *const cni_op_docs[] = {
     "x / (1 + |x|).",
     "Elements in order along a dimension, and the indices they had. Equal elements always keep "
     "their order; NaN counts as the largest.",
+    "A step of Adam where the gradient is not zero; elsewhere nothing changes.",
     "-x log(x); 0 at 0, -infinity below.",
     "exp(x^2) erfc(x), which does not underflow.",
     "exp(-|x|) i0(x).",
@@ -1460,36 +1500,6 @@ const char *const cni_op_docs[] = {
     "A tensor of zeros like input.",
     NULL,
 };
-
-/* An options struct of another size than ours (an older or newer program's, or none), copied into `room`.
- * NULL and an error where it has options that this library does not know, or one without a name. */
-static const void *fit_opts(void *room, size_t room_size, const void *opts, const char *op)
-{
-  struct {
-    size_t size;
-    const void *guard;
-  } head;
-  memset(room, 0, room_size);
-  if (!opts) return room;
-  memcpy(&head.size, opts, sizeof head.size);
-  if (head.size < sizeof head) {
-    cn_err_set(CN_ERR_VALUE, "%s: options.size is %zu, must be the size of the options struct", op,
-               head.size);
-    return NULL;
-  }
-  memcpy(&head, opts, sizeof head);
-  if (head.guard) {
-    cn_err_set(CN_ERR_VALUE, "%s: an option was given without its name", op);
-    return NULL;
-  }
-  for (size_t i = room_size; i < head.size; i++)
-    if (((const unsigned char *)opts)[i]) {
-      cn_err_set(CN_ERR_VALUE, "%s: options of a newer cairn are set, which this library does not have", op);
-      return NULL;
-    }
-  memcpy(room, opts, head.size < room_size ? head.size : room_size);
-  return room;
-}
 
 static inline cn_value int_or_none(int64_t x)
 {
@@ -1597,6 +1607,222 @@ cn_tensor *cn_acosh_(cn_tensor *input)
   return cni_apply1(CNI_OP_acosh, args, 1, input);
 }
 
+int cn_adadelta_update_with(cn_tensor **new_param, cn_tensor **new_square_avg,
+                            cn_tensor **new_acc_delta, cn_tensor *param, cn_tensor *square_avg,
+                            cn_tensor *acc_delta, cn_tensor *grad, cn_tensor *lr, double rho,
+                            double weight, double eps, const cn_adadelta_update_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_adadelta_update_opts room;
+  const cn_adadelta_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "adadelta_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_square_avg) *new_square_avg = NULL;
+    if (new_acc_delta) *new_acc_delta = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(acc_delta),
+                     cn_v_tensor(grad), cn_v_tensor(lr), cn_v_float(rho), cn_v_float(weight),
+                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_adadelta_update, args, 10, results, 3);
+  if (new_param) *new_param = results[0];
+  if (new_square_avg) *new_square_avg = results[1];
+  if (new_acc_delta) *new_acc_delta = results[2];
+  return status;
+}
+
+int cn_adadelta_update_inplace_with(cn_tensor *param, cn_tensor *square_avg, cn_tensor *acc_delta,
+                                    cn_tensor *grad, cn_tensor *lr, double rho, double weight,
+                                    double eps, const cn_adadelta_update_opts *opts)
+{
+  cn_adadelta_update_opts room;
+  const cn_adadelta_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "adadelta_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(acc_delta),
+                     cn_v_tensor(grad), cn_v_tensor(lr), cn_v_float(rho), cn_v_float(weight),
+                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_adadelta_update, args, 10);
+}
+
+int cn_adagrad_update_with(cn_tensor **new_param, cn_tensor **new_sum, cn_tensor *param,
+                           cn_tensor *sum, cn_tensor *grad, cn_tensor *rate, double eps,
+                           const cn_adagrad_update_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_adagrad_update_opts room;
+  const cn_adagrad_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "adagrad_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_sum) *new_sum = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(sum), cn_v_tensor(grad), cn_v_tensor(rate),
+                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_adagrad_update, args, 7, results, 2);
+  if (new_param) *new_param = results[0];
+  if (new_sum) *new_sum = results[1];
+  return status;
+}
+
+int cn_adagrad_update_inplace_with(cn_tensor *param, cn_tensor *sum, cn_tensor *grad,
+                                   cn_tensor *rate, double eps, const cn_adagrad_update_opts *opts)
+{
+  cn_adagrad_update_opts room;
+  const cn_adagrad_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "adagrad_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(sum), cn_v_tensor(grad), cn_v_tensor(rate),
+                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_adagrad_update, args, 7);
+}
+
+int cn_adam_rates_with(cn_tensor **new_step, cn_tensor **new_step_size, cn_tensor **new_root,
+                       cn_tensor **new_decay, cn_tensor *step, cn_tensor *step_size,
+                       cn_tensor *bias_correction2_sqrt, cn_tensor *decay, cn_tensor *lr,
+                       double beta1, double beta2, const cn_adam_rates_opts *opts)
+{
+  cn_tensor *results[4] = {NULL};
+  cn_adam_rates_opts room;
+  const cn_adam_rates_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "adam_rates");
+  if (!o) {
+    if (new_step) *new_step = NULL;
+    if (new_step_size) *new_step_size = NULL;
+    if (new_root) *new_root = NULL;
+    if (new_decay) *new_decay = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(step), cn_v_tensor(step_size), cn_v_tensor(bias_correction2_sqrt),
+                     cn_v_tensor(decay), cn_v_tensor(lr), cn_v_float(beta1), cn_v_float(beta2),
+                     cn_v_float(float_or(o->weight_decay, 0.0))};
+  int status = cni_applyn(CNI_OP_adam_rates, args, 8, results, 4);
+  if (new_step) *new_step = results[0];
+  if (new_step_size) *new_step_size = results[1];
+  if (new_root) *new_root = results[2];
+  if (new_decay) *new_decay = results[3];
+  return status;
+}
+
+int cn_adam_rates_inplace_with(cn_tensor *step, cn_tensor *step_size,
+                               cn_tensor *bias_correction2_sqrt, cn_tensor *decay, cn_tensor *lr,
+                               double beta1, double beta2, const cn_adam_rates_opts *opts)
+{
+  cn_adam_rates_opts room;
+  const cn_adam_rates_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "adam_rates");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(step), cn_v_tensor(step_size), cn_v_tensor(bias_correction2_sqrt),
+                     cn_v_tensor(decay), cn_v_tensor(lr), cn_v_float(beta1), cn_v_float(beta2),
+                     cn_v_float(float_or(o->weight_decay, 0.0))};
+  return cni_apply_over(CNI_OP_adam_rates, args, 8);
+}
+
+int cn_adam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tensor **new_exp_avg_sq,
+                        cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                        cn_tensor *grad, cn_tensor *step_size, cn_tensor *bias_correction2_sqrt,
+                        cn_tensor *decay, double weight1, double beta2, double weight2, double eps,
+                        const cn_adam_update_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_adam_update_opts room;
+  const cn_adam_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "adam_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_exp_avg) *new_exp_avg = NULL;
+    if (new_exp_avg_sq) *new_exp_avg_sq = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
+                     cn_v_tensor(grad), cn_v_tensor(step_size), cn_v_tensor(bias_correction2_sqrt),
+                     cn_v_tensor(decay), cn_v_float(weight1), cn_v_float(beta2),
+                     cn_v_float(weight2), cn_v_float(eps),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_adam_update, args, 14, results, 3);
+  if (new_param) *new_param = results[0];
+  if (new_exp_avg) *new_exp_avg = results[1];
+  if (new_exp_avg_sq) *new_exp_avg_sq = results[2];
+  return status;
+}
+
+int cn_adam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                                cn_tensor *grad, cn_tensor *step_size,
+                                cn_tensor *bias_correction2_sqrt, cn_tensor *decay, double weight1,
+                                double beta2, double weight2, double eps,
+                                const cn_adam_update_opts *opts)
+{
+  cn_adam_update_opts room;
+  const cn_adam_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "adam_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
+                     cn_v_tensor(grad), cn_v_tensor(step_size), cn_v_tensor(bias_correction2_sqrt),
+                     cn_v_tensor(decay), cn_v_float(weight1), cn_v_float(beta2),
+                     cn_v_float(weight2), cn_v_float(eps),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_adam_update, args, 14);
+}
+
+int cn_adamax_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tensor **new_exp_inf,
+                          cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_inf, cn_tensor *grad,
+                          cn_tensor *rate, double weight1, double beta2, double eps,
+                          const cn_adamax_update_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_adamax_update_opts room;
+  const cn_adamax_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "adamax_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_exp_avg) *new_exp_avg = NULL;
+    if (new_exp_inf) *new_exp_inf = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_inf),
+                     cn_v_tensor(grad), cn_v_tensor(rate), cn_v_float(weight1), cn_v_float(beta2),
+                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_adamax_update, args, 10, results, 3);
+  if (new_param) *new_param = results[0];
+  if (new_exp_avg) *new_exp_avg = results[1];
+  if (new_exp_inf) *new_exp_inf = results[2];
+  return status;
+}
+
+int cn_adamax_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_inf,
+                                  cn_tensor *grad, cn_tensor *rate, double weight1, double beta2,
+                                  double eps, const cn_adamax_update_opts *opts)
+{
+  cn_adamax_update_opts room;
+  const cn_adamax_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "adamax_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_inf),
+                     cn_v_tensor(grad), cn_v_tensor(rate), cn_v_float(weight1), cn_v_float(beta2),
+                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_adamax_update, args, 10);
+}
+
 cn_tensor *cn_adaptive_avg_pool1d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
@@ -1685,7 +1911,7 @@ static cn_tensor *run_add(cn_tensor *input, cn_tensor *other, const cn_add_opts 
   cn_add_opts room;
   const cn_add_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "add");
+    o = cn_opts_read(&room, sizeof room, opts, "add");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_add, args, 3, dest);
@@ -1707,7 +1933,7 @@ static cn_tensor *run_addbmm(cn_tensor *input, cn_tensor *batch1, cn_tensor *bat
   cn_addbmm_opts room;
   const cn_addbmm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "addbmm");
+    o = cn_opts_read(&room, sizeof room, opts, "addbmm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(batch1), cn_v_tensor(batch2),
                      cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
@@ -1732,7 +1958,7 @@ static cn_tensor *run_addcdiv(cn_tensor *input, cn_tensor *tensor1, cn_tensor *t
   cn_addcdiv_opts room;
   const cn_addcdiv_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "addcdiv");
+    o = cn_opts_read(&room, sizeof room, opts, "addcdiv");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(tensor1), cn_v_tensor(tensor2),
                      cn_v_float(float_or(o->value, 1.0))};
@@ -1757,7 +1983,7 @@ static cn_tensor *run_addcmul(cn_tensor *input, cn_tensor *tensor1, cn_tensor *t
   cn_addcmul_opts room;
   const cn_addcmul_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "addcmul");
+    o = cn_opts_read(&room, sizeof room, opts, "addcmul");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(tensor1), cn_v_tensor(tensor2),
                      cn_v_float(float_or(o->value, 1.0))};
@@ -1782,7 +2008,7 @@ static cn_tensor *run_addmm(cn_tensor *input, cn_tensor *mat1, cn_tensor *mat2,
   cn_addmm_opts room;
   const cn_addmm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "addmm");
+    o = cn_opts_read(&room, sizeof room, opts, "addmm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat1), cn_v_tensor(mat2),
                      cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
@@ -1807,7 +2033,7 @@ static cn_tensor *run_addmv(cn_tensor *input, cn_tensor *mat, cn_tensor *vec,
   cn_addmv_opts room;
   const cn_addmv_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "addmv");
+    o = cn_opts_read(&room, sizeof room, opts, "addmv");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat), cn_v_tensor(vec),
                      cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
@@ -1832,7 +2058,7 @@ static cn_tensor *run_addr(cn_tensor *input, cn_tensor *vec1, cn_tensor *vec2,
   cn_addr_opts room;
   const cn_addr_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "addr");
+    o = cn_opts_read(&room, sizeof room, opts, "addr");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(vec1), cn_v_tensor(vec2),
                      cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
@@ -1851,13 +2077,27 @@ cn_tensor *cn_addr_inplace_with(cn_tensor *input, cn_tensor *vec1, cn_tensor *ve
   return run_addr(input, vec1, vec2, opts, input);
 }
 
+cn_tensor *cn_advance(cn_tensor *param, cn_tensor *direction, cn_tensor *rate, cn_tensor *decay)
+{
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(direction), cn_v_tensor(rate),
+                     cn_v_tensor(decay)};
+  return cni_apply1(CNI_OP_advance, args, 4, NULL);
+}
+
+cn_tensor *cn_advance_(cn_tensor *param, cn_tensor *direction, cn_tensor *rate, cn_tensor *decay)
+{
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(direction), cn_v_tensor(rate),
+                     cn_v_tensor(decay)};
+  return cni_apply1(CNI_OP_advance, args, 4, param);
+}
+
 cn_tensor *cn_affine_grid_with(cn_tensor *theta, const int64_t *size, size_t nsize,
                                const cn_affine_grid_opts *opts)
 {
   cn_affine_grid_opts room;
   const cn_affine_grid_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "affine_grid");
+    o = cn_opts_read(&room, sizeof room, opts, "affine_grid");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(theta), cn_v_ints(size, nsize),
                      tristate(o->align_corners, cn_v_none())};
@@ -1869,7 +2109,7 @@ cn_tensor *cn_all_with(cn_tensor *input, const cn_all_opts *opts)
   cn_all_opts room;
   const cn_all_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "all");
+    o = cn_opts_read(&room, sizeof room, opts, "all");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_all, args, 3, NULL);
@@ -1880,7 +2120,7 @@ cn_tensor *cn_allclose_with(cn_tensor *input, cn_tensor *other, const cn_allclos
   cn_allclose_opts room;
   const cn_allclose_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "allclose");
+    o = cn_opts_read(&room, sizeof room, opts, "allclose");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->rtol, 1e-05)),
                      cn_v_float(float_or(o->atol, 1e-08)), cn_v_bool(o->equal_nan)};
@@ -1892,7 +2132,7 @@ cn_tensor *cn_alpha_dropout_with(cn_tensor *input, const cn_alpha_dropout_opts *
   cn_alpha_dropout_opts room;
   const cn_alpha_dropout_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "alpha_dropout");
+    o = cn_opts_read(&room, sizeof room, opts, "alpha_dropout");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)), cn_v_bool(o->training)};
   return cni_apply1(CNI_OP_alpha_dropout, args, 3, NULL);
@@ -1904,7 +2144,7 @@ cn_tensor *cn_amax_with(cn_tensor *input, const cn_amax_opts *opts)
   cn_amax_opts room;
   const cn_amax_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "amax");
+    o = cn_opts_read(&room, sizeof room, opts, "amax");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, dim_default, 0), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_amax, args, 3, NULL);
@@ -1916,7 +2156,7 @@ cn_tensor *cn_amin_with(cn_tensor *input, const cn_amin_opts *opts)
   cn_amin_opts room;
   const cn_amin_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "amin");
+    o = cn_opts_read(&room, sizeof room, opts, "amin");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, dim_default, 0), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_amin, args, 3, NULL);
@@ -1929,7 +2169,7 @@ int cn_aminmax_with(cn_tensor **min, cn_tensor **max, cn_tensor *input, int64_t 
   cn_aminmax_opts room;
   const cn_aminmax_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "aminmax");
+    o = cn_opts_read(&room, sizeof room, opts, "aminmax");
   if (!o) {
     if (min) *min = NULL;
     if (max) *max = NULL;
@@ -1940,6 +2180,60 @@ int cn_aminmax_with(cn_tensor **min, cn_tensor **max, cn_tensor *input, int64_t 
   if (min) *min = results[0];
   if (max) *max = results[1];
   return status;
+}
+
+int cn_amsgrad_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
+                           cn_tensor **new_exp_avg_sq, cn_tensor **new_max_exp_avg_sq,
+                           cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                           cn_tensor *max_exp_avg_sq, cn_tensor *grad, cn_tensor *step_size,
+                           cn_tensor *bias_correction2_sqrt, cn_tensor *decay, double weight1,
+                           double beta2, double weight2, double eps,
+                           const cn_amsgrad_update_opts *opts)
+{
+  cn_tensor *results[4] = {NULL};
+  cn_amsgrad_update_opts room;
+  const cn_amsgrad_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "amsgrad_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_exp_avg) *new_exp_avg = NULL;
+    if (new_exp_avg_sq) *new_exp_avg_sq = NULL;
+    if (new_max_exp_avg_sq) *new_max_exp_avg_sq = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
+                     cn_v_tensor(max_exp_avg_sq), cn_v_tensor(grad), cn_v_tensor(step_size),
+                     cn_v_tensor(bias_correction2_sqrt), cn_v_tensor(decay), cn_v_float(weight1),
+                     cn_v_float(beta2), cn_v_float(weight2), cn_v_float(eps),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_amsgrad_update, args, 15, results, 4);
+  if (new_param) *new_param = results[0];
+  if (new_exp_avg) *new_exp_avg = results[1];
+  if (new_exp_avg_sq) *new_exp_avg_sq = results[2];
+  if (new_max_exp_avg_sq) *new_max_exp_avg_sq = results[3];
+  return status;
+}
+
+int cn_amsgrad_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                                   cn_tensor *max_exp_avg_sq, cn_tensor *grad, cn_tensor *step_size,
+                                   cn_tensor *bias_correction2_sqrt, cn_tensor *decay,
+                                   double weight1, double beta2, double weight2, double eps,
+                                   const cn_amsgrad_update_opts *opts)
+{
+  cn_amsgrad_update_opts room;
+  const cn_amsgrad_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "amsgrad_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
+                     cn_v_tensor(max_exp_avg_sq), cn_v_tensor(grad), cn_v_tensor(step_size),
+                     cn_v_tensor(bias_correction2_sqrt), cn_v_tensor(decay), cn_v_float(weight1),
+                     cn_v_float(beta2), cn_v_float(weight2), cn_v_float(eps),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_amsgrad_update, args, 15);
 }
 
 cn_tensor *cn_angle(cn_tensor *input)
@@ -1953,7 +2247,7 @@ cn_tensor *cn_any_with(cn_tensor *input, const cn_any_opts *opts)
   cn_any_opts room;
   const cn_any_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "any");
+    o = cn_opts_read(&room, sizeof room, opts, "any");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_any, args, 3, NULL);
@@ -1964,7 +2258,7 @@ cn_tensor *cn_arange_with(double start, double end, const cn_arange_opts *opts)
   cn_arange_opts room;
   const cn_arange_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "arange");
+    o = cn_opts_read(&room, sizeof room, opts, "arange");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(start), cn_v_float(end), cn_v_float(float_or(o->step, 1.0)),
                      code_or_none(o->dtype), code_or_none(o->device)};
@@ -1976,7 +2270,7 @@ cn_tensor *cn_argmax_with(cn_tensor *input, int64_t dim, const cn_argmax_opts *o
   cn_argmax_opts room;
   const cn_argmax_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "argmax");
+    o = cn_opts_read(&room, sizeof room, opts, "argmax");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), int_or_none(dim), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_argmax, args, 3, NULL);
@@ -1987,7 +2281,7 @@ cn_tensor *cn_argmin_with(cn_tensor *input, int64_t dim, const cn_argmin_opts *o
   cn_argmin_opts room;
   const cn_argmin_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "argmin");
+    o = cn_opts_read(&room, sizeof room, opts, "argmin");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), int_or_none(dim), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_argmin, args, 3, NULL);
@@ -1998,7 +2292,7 @@ cn_tensor *cn_argsort_with(cn_tensor *input, const cn_argsort_opts *opts)
   cn_argsort_opts room;
   const cn_argsort_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "argsort");
+    o = cn_opts_read(&room, sizeof room, opts, "argsort");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->dim, -1)), cn_v_bool(o->descending),
                      cn_v_bool(o->stable)};
@@ -2036,6 +2330,43 @@ cn_tensor *cn_as_strided_scatter(cn_tensor *input, cn_tensor *src, const int64_t
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src), cn_v_ints(size, nsize),
                      cn_v_ints(stride, nstride), int_or_none(storage_offset)};
   return cni_apply1(CNI_OP_as_strided_scatter, args, 5, NULL);
+}
+
+int cn_asgd_update_with(cn_tensor **new_param, cn_tensor **new_ax, cn_tensor *param, cn_tensor *ax,
+                        cn_tensor *grad, cn_tensor *eta, cn_tensor *decay, cn_tensor *mu,
+                        const cn_asgd_update_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_asgd_update_opts room;
+  const cn_asgd_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "asgd_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_ax) *new_ax = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(ax), cn_v_tensor(grad), cn_v_tensor(eta),
+                     cn_v_tensor(decay), cn_v_tensor(mu),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_asgd_update, args, 8, results, 2);
+  if (new_param) *new_param = results[0];
+  if (new_ax) *new_ax = results[1];
+  return status;
+}
+
+int cn_asgd_update_inplace_with(cn_tensor *param, cn_tensor *ax, cn_tensor *grad, cn_tensor *eta,
+                                cn_tensor *decay, cn_tensor *mu, const cn_asgd_update_opts *opts)
+{
+  cn_asgd_update_opts room;
+  const cn_asgd_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "asgd_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(ax), cn_v_tensor(grad), cn_v_tensor(eta),
+                     cn_v_tensor(decay), cn_v_tensor(mu),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_asgd_update, args, 8);
 }
 
 cn_tensor *cn_asin(cn_tensor *input)
@@ -2125,7 +2456,7 @@ cn_tensor *cn_avg_pool1d_with(cn_tensor *input, const int64_t *kernel_size, size
   cn_avg_pool1d_opts room;
   const cn_avg_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "avg_pool1d");
+    o = cn_opts_read(&room, sizeof room, opts, "avg_pool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
                      fixed_or(o->stride, 1, NULL, stride_room),
@@ -2144,7 +2475,7 @@ cn_tensor *cn_avg_pool2d_with(cn_tensor *input, const int64_t *kernel_size, size
   cn_avg_pool2d_opts room;
   const cn_avg_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "avg_pool2d");
+    o = cn_opts_read(&room, sizeof room, opts, "avg_pool2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 2, kernel_size_room),
                      fixed_or(o->stride, 2, NULL, stride_room),
@@ -2181,7 +2512,7 @@ cn_tensor *cn_avg_pool3d_with(cn_tensor *input, const int64_t *kernel_size, size
   cn_avg_pool3d_opts room;
   const cn_avg_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "avg_pool3d");
+    o = cn_opts_read(&room, sizeof room, opts, "avg_pool3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 3, kernel_size_room),
                      fixed_or(o->stride, 3, NULL, stride_room),
@@ -2197,7 +2528,7 @@ static cn_tensor *run_baddbmm(cn_tensor *input, cn_tensor *batch1, cn_tensor *ba
   cn_baddbmm_opts room;
   const cn_baddbmm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "baddbmm");
+    o = cn_opts_read(&room, sizeof room, opts, "baddbmm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(batch1), cn_v_tensor(batch2),
                      cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
@@ -2221,7 +2552,7 @@ cn_tensor *cn_bartlett_window_with(int64_t window_length, const cn_bartlett_wind
   cn_bartlett_window_opts room;
   const cn_bartlett_window_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "bartlett_window");
+    o = cn_opts_read(&room, sizeof room, opts, "bartlett_window");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic), code_or_none(o->dtype),
                      code_or_none(o->device)};
@@ -2234,7 +2565,7 @@ cn_tensor *cn_batch_norm_with(cn_tensor *input, cn_tensor *running_mean, cn_tens
   cn_batch_norm_opts room;
   const cn_batch_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "batch_norm");
+    o = cn_opts_read(&room, sizeof room, opts, "batch_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(running_mean), cn_v_tensor(running_var),
                      cn_v_tensor(weight), cn_v_tensor(bias), cn_v_bool(o->training),
@@ -2272,7 +2603,7 @@ static cn_tensor *run_bernoulli_p(cn_tensor *input, const cn_bernoulli_p_opts *o
   cn_bernoulli_p_opts room;
   const cn_bernoulli_p_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "bernoulli_p");
+    o = cn_opts_read(&room, sizeof room, opts, "bernoulli_p");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5))};
   return cni_apply1(CNI_OP_bernoulli_p, args, 2, dest);
@@ -2301,7 +2632,7 @@ cn_tensor *cn_binary_cross_entropy_with(cn_tensor *input, cn_tensor *target,
   cn_binary_cross_entropy_opts room;
   const cn_binary_cross_entropy_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "binary_cross_entropy");
+    o = cn_opts_read(&room, sizeof room, opts, "binary_cross_entropy");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(o->weight),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
@@ -2314,7 +2645,7 @@ cn_tensor *cn_binary_cross_entropy_with_logits_with(
   cn_binary_cross_entropy_with_logits_opts room;
   const cn_binary_cross_entropy_with_logits_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "binary_cross_entropy_with_logits");
+    o = cn_opts_read(&room, sizeof room, opts, "binary_cross_entropy_with_logits");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(o->weight),
                      cn_v_str(o->reduction ? o->reduction : "mean"), cn_v_tensor(o->pos_weight)};
@@ -2326,7 +2657,7 @@ cn_tensor *cn_bincount_with(cn_tensor *input, cn_tensor *weights, const cn_binco
   cn_bincount_opts room;
   const cn_bincount_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "bincount");
+    o = cn_opts_read(&room, sizeof room, opts, "bincount");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weights), cn_v_int(int_or(o->minlength, 0))};
   return cni_apply1(CNI_OP_bincount, args, 3, NULL);
@@ -2409,7 +2740,7 @@ cn_tensor *cn_blackman_window_with(int64_t window_length, const cn_blackman_wind
   cn_blackman_window_opts room;
   const cn_blackman_window_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "blackman_window");
+    o = cn_opts_read(&room, sizeof room, opts, "blackman_window");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic), code_or_none(o->dtype),
                      code_or_none(o->device)};
@@ -2446,7 +2777,7 @@ cn_tensor *cn_bucketize_with(cn_tensor *input, cn_tensor *boundaries, const cn_b
   cn_bucketize_opts room;
   const cn_bucketize_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "bucketize");
+    o = cn_opts_read(&room, sizeof room, opts, "bucketize");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(boundaries), cn_v_bool(o->out_int32),
                      cn_v_bool(o->right)};
@@ -2470,7 +2801,7 @@ cn_tensor *cn_cat_with(cn_tensor *const *tensors, size_t ntensors, const cn_cat_
   cn_cat_opts room;
   const cn_cat_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "cat");
+    o = cn_opts_read(&room, sizeof room, opts, "cat");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensors(tensors, ntensors), cn_v_int(int_or(o->dim, 0))};
   return cni_apply1(CNI_OP_cat, args, 2, NULL);
@@ -2481,7 +2812,7 @@ static cn_tensor *run_cauchy(cn_tensor *input, const cn_cauchy_opts *opts, cn_te
   cn_cauchy_opts room;
   const cn_cauchy_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "cauchy");
+    o = cn_opts_read(&room, sizeof room, opts, "cauchy");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->median, 0.0)),
                      cn_v_float(float_or(o->sigma, 1.0))};
@@ -2503,7 +2834,7 @@ cn_tensor *cn_cdist_with(cn_tensor *x1, cn_tensor *x2, const cn_cdist_opts *opts
   cn_cdist_opts room;
   const cn_cdist_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "cdist");
+    o = cn_opts_read(&room, sizeof room, opts, "cdist");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_float(float_or(o->p, 2.0)),
                      cn_v_str(o->compute_mode)};
@@ -2541,7 +2872,7 @@ static cn_tensor *run_celu(cn_tensor *input, const cn_celu_opts *opts, cn_tensor
   cn_celu_opts room;
   const cn_celu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "celu");
+    o = cn_opts_read(&room, sizeof room, opts, "celu");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_celu, args, 2, dest);
@@ -2574,7 +2905,7 @@ cn_tensor *cn_cholesky_inverse_with(cn_tensor *L, const cn_cholesky_inverse_opts
   cn_cholesky_inverse_opts room;
   const cn_cholesky_inverse_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "cholesky_inverse");
+    o = cn_opts_read(&room, sizeof room, opts, "cholesky_inverse");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(L), cn_v_bool(o->upper)};
   return cni_apply1(CNI_OP_cholesky_inverse, args, 2, NULL);
@@ -2586,7 +2917,7 @@ cn_tensor *cn_cholesky_solve_with(cn_tensor *input, cn_tensor *L,
   cn_cholesky_solve_opts room;
   const cn_cholesky_solve_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "cholesky_solve");
+    o = cn_opts_read(&room, sizeof room, opts, "cholesky_solve");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(L), cn_v_bool(o->upper)};
   return cni_apply1(CNI_OP_cholesky_solve, args, 3, NULL);
@@ -2598,7 +2929,7 @@ int cn_chunk_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t ch
   cn_chunk_opts room;
   const cn_chunk_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "chunk");
+    o = cn_opts_read(&room, sizeof room, opts, "chunk");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(chunks), cn_v_int(int_or(o->dim, 0))};
   return cni_apply_list(CNI_OP_chunk, args, 3, out, capacity);
@@ -2667,7 +2998,7 @@ cn_tensor *cn_col2im_with(cn_tensor *input, const int64_t *output_size, size_t n
   cn_col2im_opts room;
   const cn_col2im_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "col2im");
+    o = cn_opts_read(&room, sizeof room, opts, "col2im");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 2, output_size_room),
                      spread(kernel_size, nkernel_size, 2, kernel_size_room),
@@ -2688,7 +3019,7 @@ cn_tensor *cn_combinations_with(cn_tensor *input, const cn_combinations_opts *op
   cn_combinations_opts room;
   const cn_combinations_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "combinations");
+    o = cn_opts_read(&room, sizeof room, opts, "combinations");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->r, 2)), cn_v_bool(o->with_replacement)};
   return cni_apply1(CNI_OP_combinations, args, 3, NULL);
@@ -2700,7 +3031,7 @@ cn_tensor *cn_constant_pad_nd_with(cn_tensor *input, const int64_t *pad, size_t 
   cn_constant_pad_nd_opts room;
   const cn_constant_pad_nd_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "constant_pad_nd");
+    o = cn_opts_read(&room, sizeof room, opts, "constant_pad_nd");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(pad, npad), cn_v_float(float_or(o->value, 0.0))};
   return cni_apply1(CNI_OP_constant_pad_nd, args, 3, NULL);
@@ -2730,7 +3061,7 @@ cn_tensor *cn_conv1d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
   cn_conv1d_opts room;
   const cn_conv1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "conv1d");
+    o = cn_opts_read(&room, sizeof room, opts, "conv1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
                      fixed_or(o->stride, 1, stride_default, stride_room),
@@ -2750,7 +3081,7 @@ cn_tensor *cn_conv1d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor
   cn_conv1d_padding_opts room;
   const cn_conv1d_padding_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "conv1d_padding");
+    o = cn_opts_read(&room, sizeof room, opts, "conv1d_padding");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
                      fixed_or(o->stride, 1, stride_default, stride_room),
@@ -2772,7 +3103,7 @@ cn_tensor *cn_conv2d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
   cn_conv2d_opts room;
   const cn_conv2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "conv2d");
+    o = cn_opts_read(&room, sizeof room, opts, "conv2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
                      fixed_or(o->stride, 2, stride_default, stride_room),
@@ -2822,7 +3153,7 @@ cn_tensor *cn_conv2d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor
   cn_conv2d_padding_opts room;
   const cn_conv2d_padding_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "conv2d_padding");
+    o = cn_opts_read(&room, sizeof room, opts, "conv2d_padding");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
                      fixed_or(o->stride, 2, stride_default, stride_room),
@@ -2844,7 +3175,7 @@ cn_tensor *cn_conv3d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
   cn_conv3d_opts room;
   const cn_conv3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "conv3d");
+    o = cn_opts_read(&room, sizeof room, opts, "conv3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
                      fixed_or(o->stride, 3, stride_default, stride_room),
@@ -2864,7 +3195,7 @@ cn_tensor *cn_conv3d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor
   cn_conv3d_padding_opts room;
   const cn_conv3d_padding_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "conv3d_padding");
+    o = cn_opts_read(&room, sizeof room, opts, "conv3d_padding");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
                      fixed_or(o->stride, 3, stride_default, stride_room),
@@ -2888,7 +3219,7 @@ cn_tensor *cn_conv_transpose1d_with(cn_tensor *input, cn_tensor *weight, cn_tens
   cn_conv_transpose1d_opts room;
   const cn_conv_transpose1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "conv_transpose1d");
+    o = cn_opts_read(&room, sizeof room, opts, "conv_transpose1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
                      fixed_or(o->stride, 1, stride_default, stride_room),
@@ -2913,7 +3244,7 @@ cn_tensor *cn_conv_transpose2d_with(cn_tensor *input, cn_tensor *weight, cn_tens
   cn_conv_transpose2d_opts room;
   const cn_conv_transpose2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "conv_transpose2d");
+    o = cn_opts_read(&room, sizeof room, opts, "conv_transpose2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
                      fixed_or(o->stride, 2, stride_default, stride_room),
@@ -2938,7 +3269,7 @@ cn_tensor *cn_conv_transpose3d_with(cn_tensor *input, cn_tensor *weight, cn_tens
   cn_conv_transpose3d_opts room;
   const cn_conv_transpose3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "conv_transpose3d");
+    o = cn_opts_read(&room, sizeof room, opts, "conv_transpose3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
                      fixed_or(o->stride, 3, stride_default, stride_room),
@@ -3009,7 +3340,7 @@ cn_tensor *cn_cosine_embedding_loss_with(cn_tensor *input1, cn_tensor *input2, c
   cn_cosine_embedding_loss_opts room;
   const cn_cosine_embedding_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "cosine_embedding_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "cosine_embedding_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input1), cn_v_tensor(input2), cn_v_tensor(target),
                      cn_v_float(float_or(o->margin, 0.0)),
@@ -3023,7 +3354,7 @@ cn_tensor *cn_cosine_similarity_with(cn_tensor *x1, cn_tensor *x2,
   cn_cosine_similarity_opts room;
   const cn_cosine_similarity_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "cosine_similarity");
+    o = cn_opts_read(&room, sizeof room, opts, "cosine_similarity");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_int(int_or(o->dim, 1)),
                      cn_v_float(float_or(o->eps, 1e-08))};
@@ -3035,7 +3366,7 @@ cn_tensor *cn_count_nonzero_with(cn_tensor *input, const cn_count_nonzero_opts *
   cn_count_nonzero_opts room;
   const cn_count_nonzero_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "count_nonzero");
+    o = cn_opts_read(&room, sizeof room, opts, "count_nonzero");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0)};
   return cni_apply1(CNI_OP_count_nonzero, args, 2, NULL);
@@ -3047,7 +3378,7 @@ cn_tensor *cn_cov_with(cn_tensor *input, cn_tensor *fweights, cn_tensor *aweight
   cn_cov_opts room;
   const cn_cov_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "cov");
+    o = cn_opts_read(&room, sizeof room, opts, "cov");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->correction, 1)), cn_v_tensor(fweights),
                      cn_v_tensor(aweights)};
@@ -3066,7 +3397,7 @@ cn_tensor *cn_cross_entropy_with(cn_tensor *input, cn_tensor *target,
   cn_cross_entropy_opts room;
   const cn_cross_entropy_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "cross_entropy");
+    o = cn_opts_read(&room, sizeof room, opts, "cross_entropy");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(o->weight),
                      cn_v_int(int_or(o->ignore_index, -100)),
@@ -3101,7 +3432,7 @@ cn_tensor *cn_ctc_loss_with(cn_tensor *log_probs, cn_tensor *targets, cn_tensor 
   cn_ctc_loss_opts room;
   const cn_ctc_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "ctc_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "ctc_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(log_probs), cn_v_tensor(targets), cn_v_tensor(input_lengths),
                      cn_v_tensor(target_lengths), cn_v_int(int_or(o->blank, 0)),
@@ -3153,7 +3484,7 @@ static cn_tensor *run_cumprod(cn_tensor *input, int64_t dim, const cn_cumprod_op
   cn_cumprod_opts room;
   const cn_cumprod_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "cumprod");
+    o = cn_opts_read(&room, sizeof room, opts, "cumprod");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_cumprod, args, 3, dest);
@@ -3175,7 +3506,7 @@ static cn_tensor *run_cumsum(cn_tensor *input, int64_t dim, const cn_cumsum_opts
   cn_cumsum_opts room;
   const cn_cumsum_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "cumsum");
+    o = cn_opts_read(&room, sizeof room, opts, "cumsum");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_cumsum, args, 3, dest);
@@ -3197,7 +3528,7 @@ cn_tensor *cn_cumulative_trapezoid_with(cn_tensor *y, cn_tensor *x,
   cn_cumulative_trapezoid_opts room;
   const cn_cumulative_trapezoid_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "cumulative_trapezoid");
+    o = cn_opts_read(&room, sizeof room, opts, "cumulative_trapezoid");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(y), cn_v_tensor(x), cn_v_float(float_or(o->dx, 1.0)),
                      cn_v_int(int_or(o->dim, -1))};
@@ -3214,6 +3545,31 @@ cn_tensor *cn_deg2rad_(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_deg2rad, args, 1, input);
+}
+
+static cn_tensor *run_descend(cn_tensor *param, cn_tensor *grad, cn_tensor *lr,
+                              const cn_descend_opts *opts, cn_tensor *dest)
+{
+  cn_descend_opts room;
+  const cn_descend_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "descend");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(grad), cn_v_tensor(lr),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+  return cni_apply1(CNI_OP_descend, args, 5, dest);
+}
+
+cn_tensor *cn_descend_with(cn_tensor *param, cn_tensor *grad, cn_tensor *lr,
+                           const cn_descend_opts *opts)
+{
+  return run_descend(param, grad, lr, opts, NULL);
+}
+
+cn_tensor *cn_descend_inplace_with(cn_tensor *param, cn_tensor *grad, cn_tensor *lr,
+                                   const cn_descend_opts *opts)
+{
+  return run_descend(param, grad, lr, opts, param);
 }
 
 cn_tensor *cn_det(cn_tensor *input)
@@ -3233,7 +3589,7 @@ cn_tensor *cn_diag_with(cn_tensor *input, const cn_diag_opts *opts)
   cn_diag_opts room;
   const cn_diag_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "diag");
+    o = cn_opts_read(&room, sizeof room, opts, "diag");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->diagonal, 0))};
   return cni_apply1(CNI_OP_diag, args, 2, NULL);
@@ -3244,7 +3600,7 @@ cn_tensor *cn_diag_embed_with(cn_tensor *input, const cn_diag_embed_opts *opts)
   cn_diag_embed_opts room;
   const cn_diag_embed_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "diag_embed");
+    o = cn_opts_read(&room, sizeof room, opts, "diag_embed");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->offset, 0)),
                      cn_v_int(int_or(o->dim1, -2)), cn_v_int(int_or(o->dim2, -1))};
@@ -3256,7 +3612,7 @@ cn_tensor *cn_diagflat_with(cn_tensor *input, const cn_diagflat_opts *opts)
   cn_diagflat_opts room;
   const cn_diagflat_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "diagflat");
+    o = cn_opts_read(&room, sizeof room, opts, "diagflat");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->offset, 0))};
   return cni_apply1(CNI_OP_diagflat, args, 2, NULL);
@@ -3267,7 +3623,7 @@ cn_tensor *cn_diagonal_with(cn_tensor *input, const cn_diagonal_opts *opts)
   cn_diagonal_opts room;
   const cn_diagonal_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "diagonal");
+    o = cn_opts_read(&room, sizeof room, opts, "diagonal");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->offset, 0)),
                      cn_v_int(int_or(o->dim1, 0)), cn_v_int(int_or(o->dim2, 1))};
@@ -3280,7 +3636,7 @@ cn_tensor *cn_diagonal_scatter_with(cn_tensor *input, cn_tensor *src,
   cn_diagonal_scatter_opts room;
   const cn_diagonal_scatter_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "diagonal_scatter");
+    o = cn_opts_read(&room, sizeof room, opts, "diagonal_scatter");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src), cn_v_int(int_or(o->offset, 0)),
                      cn_v_int(int_or(o->dim1, 0)), cn_v_int(int_or(o->dim2, 1))};
@@ -3293,7 +3649,7 @@ cn_tensor *cn_diff_with(cn_tensor *input, cn_tensor *prepend, cn_tensor *append,
   cn_diff_opts room;
   const cn_diff_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "diff");
+    o = cn_opts_read(&room, sizeof room, opts, "diff");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->n, 1)), cn_v_int(int_or(o->dim, -1)),
                      cn_v_tensor(prepend), cn_v_tensor(append)};
@@ -3317,7 +3673,7 @@ cn_tensor *cn_dist_with(cn_tensor *input, cn_tensor *other, const cn_dist_opts *
   cn_dist_opts room;
   const cn_dist_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "dist");
+    o = cn_opts_read(&room, sizeof room, opts, "dist");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->p, 2.0))};
   return cni_apply1(CNI_OP_dist, args, 3, NULL);
@@ -3329,7 +3685,7 @@ static cn_tensor *run_div(cn_tensor *input, cn_tensor *other, const cn_div_opts 
   cn_div_opts room;
   const cn_div_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "div");
+    o = cn_opts_read(&room, sizeof room, opts, "div");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_str(o->rounding_mode)};
   return cni_apply1(CNI_OP_div, args, 3, dest);
@@ -3356,7 +3712,7 @@ cn_tensor *cn_dropout_with(cn_tensor *input, const cn_dropout_opts *opts)
   cn_dropout_opts room;
   const cn_dropout_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "dropout");
+    o = cn_opts_read(&room, sizeof room, opts, "dropout");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)),
                      cn_v_bool(!o->no_training)};
@@ -3368,7 +3724,7 @@ cn_tensor *cn_dropout1d_with(cn_tensor *input, const cn_dropout1d_opts *opts)
   cn_dropout1d_opts room;
   const cn_dropout1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "dropout1d");
+    o = cn_opts_read(&room, sizeof room, opts, "dropout1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)),
                      cn_v_bool(!o->no_training)};
@@ -3380,7 +3736,7 @@ cn_tensor *cn_dropout2d_with(cn_tensor *input, const cn_dropout2d_opts *opts)
   cn_dropout2d_opts room;
   const cn_dropout2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "dropout2d");
+    o = cn_opts_read(&room, sizeof room, opts, "dropout2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)),
                      cn_v_bool(!o->no_training)};
@@ -3392,7 +3748,7 @@ cn_tensor *cn_dropout3d_with(cn_tensor *input, const cn_dropout3d_opts *opts)
   cn_dropout3d_opts room;
   const cn_dropout3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "dropout3d");
+    o = cn_opts_read(&room, sizeof room, opts, "dropout3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)),
                      cn_v_bool(!o->no_training)};
@@ -3429,7 +3785,7 @@ static cn_tensor *run_elu(cn_tensor *input, const cn_elu_opts *opts, cn_tensor *
   cn_elu_opts room;
   const cn_elu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "elu");
+    o = cn_opts_read(&room, sizeof room, opts, "elu");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->alpha, 1.0)),
                      cn_v_float(float_or(o->scale, 1.0)),
@@ -3460,7 +3816,7 @@ cn_tensor *cn_embedding_bag_with(cn_tensor *input, cn_tensor *weight, cn_tensor 
   cn_embedding_bag_opts room;
   const cn_embedding_bag_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "embedding_bag");
+    o = cn_opts_read(&room, sizeof room, opts, "embedding_bag");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(offsets),
                      float_or_none(o->max_norm), cn_v_float(float_or(o->norm_type, 2.0)),
@@ -3484,7 +3840,7 @@ static cn_tensor *run_embedding_renorm(cn_tensor *input, cn_tensor *indices, dou
   cn_embedding_renorm_opts room;
   const cn_embedding_renorm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "embedding_renorm");
+    o = cn_opts_read(&room, sizeof room, opts, "embedding_renorm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices), cn_v_float(max_norm),
                      cn_v_float(float_or(o->norm_type, 2.0))};
@@ -3508,7 +3864,7 @@ cn_tensor *cn_empty_with(const int64_t *size, size_t nsize, const cn_empty_opts 
   cn_empty_opts room;
   const cn_empty_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "empty");
+    o = cn_opts_read(&room, sizeof room, opts, "empty");
   if (!o) return NULL;
   cn_value args[] = {cn_v_ints(size, nsize), code_or_none(o->dtype), code_or_none(o->device)};
   return cni_apply1(CNI_OP_empty, args, 3, NULL);
@@ -3519,7 +3875,7 @@ cn_tensor *cn_empty_like_with(cn_tensor *input, const cn_empty_like_opts *opts)
   cn_empty_like_opts room;
   const cn_empty_like_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "empty_like");
+    o = cn_opts_read(&room, sizeof room, opts, "empty_like");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_empty_like, args, 2, NULL);
@@ -3531,7 +3887,7 @@ cn_tensor *cn_empty_permuted_with(const int64_t *size, size_t nsize, const int64
   cn_empty_permuted_opts room;
   const cn_empty_permuted_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "empty_permuted");
+    o = cn_opts_read(&room, sizeof room, opts, "empty_permuted");
   if (!o) return NULL;
   cn_value args[] = {cn_v_ints(size, nsize), cn_v_ints(physical_layout, nphysical_layout),
                      code_or_none(o->dtype), code_or_none(o->device)};
@@ -3544,7 +3900,7 @@ cn_tensor *cn_empty_strided_with(const int64_t *size, size_t nsize, const int64_
   cn_empty_strided_opts room;
   const cn_empty_strided_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "empty_strided");
+    o = cn_opts_read(&room, sizeof room, opts, "empty_strided");
   if (!o) return NULL;
   cn_value args[] = {cn_v_ints(size, nsize), cn_v_ints(stride, nstride), code_or_none(o->dtype),
                      code_or_none(o->device)};
@@ -3653,7 +4009,7 @@ static cn_tensor *run_exponential(cn_tensor *input, const cn_exponential_opts *o
   cn_exponential_opts room;
   const cn_exponential_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "exponential");
+    o = cn_opts_read(&room, sizeof room, opts, "exponential");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->lambd, 1.0))};
   return cni_apply1(CNI_OP_exponential, args, 2, dest);
@@ -3674,7 +4030,7 @@ cn_tensor *cn_eye_with(int64_t n, int64_t m, const cn_eye_opts *opts)
   cn_eye_opts room;
   const cn_eye_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "eye");
+    o = cn_opts_read(&room, sizeof room, opts, "eye");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(n), int_or_none(m), code_or_none(o->dtype), code_or_none(o->device)};
   return cni_apply1(CNI_OP_eye, args, 4, NULL);
@@ -3686,7 +4042,7 @@ cn_tensor *cn_feature_alpha_dropout_with(cn_tensor *input,
   cn_feature_alpha_dropout_opts room;
   const cn_feature_alpha_dropout_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "feature_alpha_dropout");
+    o = cn_opts_read(&room, sizeof room, opts, "feature_alpha_dropout");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)), cn_v_bool(o->training)};
   return cni_apply1(CNI_OP_feature_alpha_dropout, args, 3, NULL);
@@ -3703,7 +4059,7 @@ cn_tensor *cn_fft_fft_with(cn_tensor *input, int64_t n, const cn_fft_fft_opts *o
   cn_fft_fft_opts room;
   const cn_fft_fft_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "fft_fft");
+    o = cn_opts_read(&room, sizeof room, opts, "fft_fft");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), int_or_none(n), cn_v_int(int_or(o->dim, -1)),
                      cn_v_str(o->norm)};
@@ -3715,7 +4071,7 @@ cn_tensor *cn_fft_ifft_with(cn_tensor *input, int64_t n, const cn_fft_ifft_opts 
   cn_fft_ifft_opts room;
   const cn_fft_ifft_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "fft_ifft");
+    o = cn_opts_read(&room, sizeof room, opts, "fft_ifft");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), int_or_none(n), cn_v_int(int_or(o->dim, -1)),
                      cn_v_str(o->norm)};
@@ -3727,7 +4083,7 @@ cn_tensor *cn_fft_irfft_with(cn_tensor *input, int64_t n, const cn_fft_irfft_opt
   cn_fft_irfft_opts room;
   const cn_fft_irfft_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "fft_irfft");
+    o = cn_opts_read(&room, sizeof room, opts, "fft_irfft");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), int_or_none(n), cn_v_int(int_or(o->dim, -1)),
                      cn_v_str(o->norm)};
@@ -3745,7 +4101,7 @@ cn_tensor *cn_fft_rfft_with(cn_tensor *input, int64_t n, const cn_fft_rfft_opts 
   cn_fft_rfft_opts room;
   const cn_fft_rfft_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "fft_rfft");
+    o = cn_opts_read(&room, sizeof room, opts, "fft_rfft");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), int_or_none(n), cn_v_int(int_or(o->dim, -1)),
                      cn_v_str(o->norm)};
@@ -3770,7 +4126,7 @@ static cn_tensor *run_fill_diagonal(cn_tensor *input, double fill_value,
   cn_fill_diagonal_opts room;
   const cn_fill_diagonal_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "fill_diagonal");
+    o = cn_opts_read(&room, sizeof room, opts, "fill_diagonal");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(fill_value), cn_v_bool(o->wrap)};
   return cni_apply1(CNI_OP_fill_diagonal, args, 3, dest);
@@ -3793,7 +4149,7 @@ cn_tensor *cn_flatten_with(cn_tensor *input, const cn_flatten_opts *opts)
   cn_flatten_opts room;
   const cn_flatten_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "flatten");
+    o = cn_opts_read(&room, sizeof room, opts, "flatten");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->start_dim, 0)),
                      cn_v_int(int_or(o->end_dim, -1))};
@@ -3904,7 +4260,7 @@ cn_tensor *cn_fold_with(cn_tensor *input, const int64_t *output_size, size_t nou
   cn_fold_opts room;
   const cn_fold_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "fold");
+    o = cn_opts_read(&room, sizeof room, opts, "fold");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 2, output_size_room),
                      spread(kernel_size, nkernel_size, 2, kernel_size_room),
@@ -3988,7 +4344,7 @@ cn_tensor *cn_full_with(const int64_t *size, size_t nsize, double fill_value,
   cn_full_opts room;
   const cn_full_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "full");
+    o = cn_opts_read(&room, sizeof room, opts, "full");
   if (!o) return NULL;
   cn_value args[] = {cn_v_ints(size, nsize), cn_v_float(fill_value), code_or_none(o->dtype),
                      code_or_none(o->device)};
@@ -4000,7 +4356,7 @@ cn_tensor *cn_full_like_with(cn_tensor *input, double fill_value, const cn_full_
   cn_full_like_opts room;
   const cn_full_like_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "full_like");
+    o = cn_opts_read(&room, sizeof room, opts, "full_like");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(fill_value), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_full_like, args, 3, NULL);
@@ -4030,7 +4386,7 @@ cn_tensor *cn_gaussian_nll_loss_with(cn_tensor *input, cn_tensor *target, cn_ten
   cn_gaussian_nll_loss_opts room;
   const cn_gaussian_nll_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "gaussian_nll_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "gaussian_nll_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(var), cn_v_bool(o->full),
                      cn_v_float(float_or(o->eps, 1e-06)),
@@ -4075,7 +4431,7 @@ cn_tensor *cn_gelu_with(cn_tensor *input, const cn_gelu_opts *opts)
   cn_gelu_opts room;
   const cn_gelu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "gelu");
+    o = cn_opts_read(&room, sizeof room, opts, "gelu");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_str(o->approximate ? o->approximate : "none")};
   return cni_apply1(CNI_OP_gelu, args, 2, NULL);
@@ -4098,7 +4454,7 @@ cn_tensor *cn_glu_with(cn_tensor *input, const cn_glu_opts *opts)
   cn_glu_opts room;
   const cn_glu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "glu");
+    o = cn_opts_read(&room, sizeof room, opts, "glu");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->dim, -1))};
   return cni_apply1(CNI_OP_glu, args, 2, NULL);
@@ -4122,7 +4478,7 @@ int cn_gradient_with(cn_tensor **out, size_t capacity, cn_tensor *input,
   cn_gradient_opts room;
   const cn_gradient_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "gradient");
+    o = cn_opts_read(&room, sizeof room, opts, "gradient");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(input), floats_or(o->spacing, o->nspacing, NULL, 0),
                      ints_or(o->dim, NULL, 0), cn_v_int(int_or(o->edge_order, 1))};
@@ -4135,7 +4491,7 @@ int cn_gradient_at_with(cn_tensor **out, size_t capacity, cn_tensor *input,
   cn_gradient_at_opts room;
   const cn_gradient_at_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "gradient_at");
+    o = cn_opts_read(&room, sizeof room, opts, "gradient_at");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensors(spacing, nspacing), ints_or(o->dim, NULL, 0),
                      cn_v_int(int_or(o->edge_order, 1))};
@@ -4147,7 +4503,7 @@ cn_tensor *cn_grid_sample_with(cn_tensor *input, cn_tensor *grid, const cn_grid_
   cn_grid_sample_opts room;
   const cn_grid_sample_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "grid_sample");
+    o = cn_opts_read(&room, sizeof room, opts, "grid_sample");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(grid),
                      cn_v_str(o->mode ? o->mode : "bilinear"),
@@ -4162,7 +4518,7 @@ cn_tensor *cn_group_norm_with(cn_tensor *input, int64_t num_groups, cn_tensor *w
   cn_group_norm_opts room;
   const cn_group_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "group_norm");
+    o = cn_opts_read(&room, sizeof room, opts, "group_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(num_groups), cn_v_tensor(weight),
                      cn_v_tensor(bias), cn_v_float(float_or(o->eps, 1e-05))};
@@ -4208,7 +4564,7 @@ cn_tensor *cn_gumbel_softmax_with(cn_tensor *logits, const cn_gumbel_softmax_opt
   cn_gumbel_softmax_opts room;
   const cn_gumbel_softmax_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "gumbel_softmax");
+    o = cn_opts_read(&room, sizeof room, opts, "gumbel_softmax");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(logits), cn_v_float(float_or(o->tau, 1.0)), cn_v_bool(o->hard),
                      cn_v_float(float_or(o->eps, 1e-10)), cn_v_int(int_or(o->dim, -1))};
@@ -4220,7 +4576,7 @@ cn_tensor *cn_hamming_window_with(int64_t window_length, const cn_hamming_window
   cn_hamming_window_opts room;
   const cn_hamming_window_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "hamming_window");
+    o = cn_opts_read(&room, sizeof room, opts, "hamming_window");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic),
                      cn_v_float(float_or(o->alpha, 0.54)), cn_v_float(float_or(o->beta, 0.46)),
@@ -4233,7 +4589,7 @@ cn_tensor *cn_hann_window_with(int64_t window_length, const cn_hann_window_opts 
   cn_hann_window_opts room;
   const cn_hann_window_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "hann_window");
+    o = cn_opts_read(&room, sizeof room, opts, "hann_window");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic), code_or_none(o->dtype),
                      code_or_none(o->device)};
@@ -4245,7 +4601,7 @@ static cn_tensor *run_hardshrink(cn_tensor *input, const cn_hardshrink_opts *opt
   cn_hardshrink_opts room;
   const cn_hardshrink_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "hardshrink");
+    o = cn_opts_read(&room, sizeof room, opts, "hardshrink");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->lambd, 0.5))};
   return cni_apply1(CNI_OP_hardshrink, args, 2, dest);
@@ -4290,7 +4646,7 @@ static cn_tensor *run_hardtanh(cn_tensor *input, const cn_hardtanh_opts *opts, c
   cn_hardtanh_opts room;
   const cn_hardtanh_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "hardtanh");
+    o = cn_opts_read(&room, sizeof room, opts, "hardtanh");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->min_val, -1.0)),
                      cn_v_float(float_or(o->max_val, 1.0))};
@@ -4325,7 +4681,7 @@ cn_tensor *cn_hinge_embedding_loss_with(cn_tensor *input, cn_tensor *target,
   cn_hinge_embedding_loss_opts room;
   const cn_hinge_embedding_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "hinge_embedding_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "hinge_embedding_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_float(float_or(o->margin, 1.0)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
@@ -4343,7 +4699,7 @@ cn_tensor *cn_histc_with(cn_tensor *input, const cn_histc_opts *opts)
   cn_histc_opts room;
   const cn_histc_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "histc");
+    o = cn_opts_read(&room, sizeof room, opts, "histc");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->bins, 100)),
                      cn_v_float(float_or(o->min, 0.0)), cn_v_float(float_or(o->max, 0.0))};
@@ -4357,7 +4713,7 @@ int cn_histogram_with(cn_tensor **hist, cn_tensor **bin_edges, cn_tensor *input,
   cn_histogram_opts room;
   const cn_histogram_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "histogram");
+    o = cn_opts_read(&room, sizeof room, opts, "histogram");
   if (!o) {
     if (hist) *hist = NULL;
     if (bin_edges) *bin_edges = NULL;
@@ -4378,7 +4734,7 @@ int cn_histogram_edges_with(cn_tensor **hist, cn_tensor **bin_edges, cn_tensor *
   cn_histogram_edges_opts room;
   const cn_histogram_edges_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "histogram_edges");
+    o = cn_opts_read(&room, sizeof room, opts, "histogram_edges");
   if (!o) {
     if (hist) *hist = NULL;
     if (bin_edges) *bin_edges = NULL;
@@ -4398,7 +4754,7 @@ cn_tensor *cn_histogramdd_edges_with(cn_tensor *input, cn_tensor *const *bins, s
   cn_histogramdd_edges_opts room;
   const cn_histogramdd_edges_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "histogramdd_edges");
+    o = cn_opts_read(&room, sizeof room, opts, "histogramdd_edges");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensors(bins, nbins), cn_v_tensor(weight),
                      cn_v_bool(o->density)};
@@ -4429,7 +4785,7 @@ cn_tensor *cn_huber_loss_with(cn_tensor *input, cn_tensor *target, const cn_hube
   cn_huber_loss_opts room;
   const cn_huber_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "huber_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "huber_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
                      cn_v_str(o->reduction ? o->reduction : "mean"),
@@ -4504,7 +4860,7 @@ cn_tensor *cn_im2col_with(cn_tensor *input, const int64_t *kernel_size, size_t n
   cn_im2col_opts room;
   const cn_im2col_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "im2col");
+    o = cn_opts_read(&room, sizeof room, opts, "im2col");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 2, kernel_size_room),
                      fixed_or(o->dilation, 2, dilation_default, dilation_room),
@@ -4525,7 +4881,7 @@ static cn_tensor *run_index_add(cn_tensor *input, int64_t dim, cn_tensor *index,
   cn_index_add_opts room;
   const cn_index_add_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "index_add");
+    o = cn_opts_read(&room, sizeof room, opts, "index_add");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_tensor(source),
                      cn_v_float(float_or(o->alpha, 1.0))};
@@ -4574,7 +4930,7 @@ static cn_tensor *run_index_put(cn_tensor *input, cn_tensor *const *indices, siz
   cn_index_put_opts room;
   const cn_index_put_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "index_put");
+    o = cn_opts_read(&room, sizeof room, opts, "index_put");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensors(indices, nindices), cn_v_tensor(values),
                      cn_v_bool(o->accumulate)};
@@ -4600,7 +4956,7 @@ static cn_tensor *run_index_reduce(cn_tensor *input, int64_t dim, cn_tensor *ind
   cn_index_reduce_opts room;
   const cn_index_reduce_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "index_reduce");
+    o = cn_opts_read(&room, sizeof room, opts, "index_reduce");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_tensor(source),
                      cn_v_str(reduce), cn_v_bool(!o->no_include_self)};
@@ -4639,7 +4995,7 @@ cn_tensor *cn_instance_norm_with(cn_tensor *input, cn_tensor *running_mean, cn_t
   cn_instance_norm_opts room;
   const cn_instance_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "instance_norm");
+    o = cn_opts_read(&room, sizeof room, opts, "instance_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(running_mean), cn_v_tensor(running_var),
                      cn_v_tensor(weight), cn_v_tensor(bias), cn_v_bool(!o->no_use_input_stats),
@@ -4652,7 +5008,7 @@ cn_tensor *cn_interpolate_with(cn_tensor *input, const cn_interpolate_opts *opts
   cn_interpolate_opts room;
   const cn_interpolate_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "interpolate");
+    o = cn_opts_read(&room, sizeof room, opts, "interpolate");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->size_, NULL, 0),
                      floats_or(o->scale_factor, o->nscale_factor, NULL, 0),
@@ -4685,7 +5041,7 @@ cn_tensor *cn_isclose_with(cn_tensor *input, cn_tensor *other, const cn_isclose_
   cn_isclose_opts room;
   const cn_isclose_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "isclose");
+    o = cn_opts_read(&room, sizeof room, opts, "isclose");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->rtol, 1e-05)),
                      cn_v_float(float_or(o->atol, 1e-08)), cn_v_bool(o->equal_nan)};
@@ -4717,7 +5073,7 @@ cn_tensor *cn_isin_with(cn_tensor *elements, cn_tensor *test_elements, const cn_
   cn_isin_opts room;
   const cn_isin_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "isin");
+    o = cn_opts_read(&room, sizeof room, opts, "isin");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(elements), cn_v_tensor(test_elements), cn_v_bool(o->assume_unique),
                      cn_v_bool(o->invert)};
@@ -4777,7 +5133,7 @@ cn_tensor *cn_kaiser_window_with(int64_t window_length, const cn_kaiser_window_o
   cn_kaiser_window_opts room;
   const cn_kaiser_window_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "kaiser_window");
+    o = cn_opts_read(&room, sizeof room, opts, "kaiser_window");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic),
                      cn_v_float(float_or(o->beta, 12.0)), code_or_none(o->dtype),
@@ -4790,7 +5146,7 @@ cn_tensor *cn_kl_div_with(cn_tensor *input, cn_tensor *target, const cn_kl_div_o
   cn_kl_div_opts room;
   const cn_kl_div_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "kl_div");
+    o = cn_opts_read(&room, sizeof room, opts, "kl_div");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
                      cn_v_str(o->reduction ? o->reduction : "mean"), cn_v_bool(o->log_target)};
@@ -4816,7 +5172,7 @@ int cn_kthvalue_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, 
   cn_kthvalue_opts room;
   const cn_kthvalue_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "kthvalue");
+    o = cn_opts_read(&room, sizeof room, opts, "kthvalue");
   if (!o) {
     if (values) *values = NULL;
     if (indices) *indices = NULL;
@@ -4835,7 +5191,7 @@ cn_tensor *cn_l1_loss_with(cn_tensor *input, cn_tensor *target, const cn_l1_loss
   cn_l1_loss_opts room;
   const cn_l1_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "l1_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "l1_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
@@ -4849,7 +5205,7 @@ cn_tensor *cn_layer_norm_with(cn_tensor *input, const int64_t *normalized_shape,
   cn_layer_norm_opts room;
   const cn_layer_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "layer_norm");
+    o = cn_opts_read(&room, sizeof room, opts, "layer_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(normalized_shape, nnormalized_shape),
                      cn_v_tensor(weight), cn_v_tensor(bias), cn_v_float(float_or(o->eps, 1e-05))};
@@ -4897,7 +5253,7 @@ static cn_tensor *run_leaky_relu(cn_tensor *input, const cn_leaky_relu_opts *opt
   cn_leaky_relu_opts room;
   const cn_leaky_relu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "leaky_relu");
+    o = cn_opts_read(&room, sizeof room, opts, "leaky_relu");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->negative_slope, 0.01))};
   return cni_apply1(CNI_OP_leaky_relu, args, 2, dest);
@@ -4942,7 +5298,7 @@ cn_tensor *cn_linalg_cholesky_with(cn_tensor *input, const cn_linalg_cholesky_op
   cn_linalg_cholesky_opts room;
   const cn_linalg_cholesky_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_cholesky");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_cholesky");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_bool(o->upper)};
   return cni_apply1(CNI_OP_linalg_cholesky, args, 2, NULL);
@@ -4955,7 +5311,7 @@ int cn_linalg_cholesky_ex_with(cn_tensor **L, cn_tensor **info, cn_tensor *input
   cn_linalg_cholesky_ex_opts room;
   const cn_linalg_cholesky_ex_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_cholesky_ex");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_cholesky_ex");
   if (!o) {
     if (L) *L = NULL;
     if (info) *info = NULL;
@@ -4973,7 +5329,7 @@ cn_tensor *cn_linalg_cond_with(cn_tensor *A, const cn_linalg_cond_opts *opts)
   cn_linalg_cond_opts room;
   const cn_linalg_cond_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_cond");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_cond");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), float_or_none(o->p)};
   return cni_apply1(CNI_OP_linalg_cond, args, 2, NULL);
@@ -4991,7 +5347,7 @@ cn_tensor *cn_linalg_cross_with(cn_tensor *input, cn_tensor *other,
   cn_linalg_cross_opts room;
   const cn_linalg_cross_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_cross");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_cross");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_int(int_or(o->dim, -1))};
   return cni_apply1(CNI_OP_linalg_cross, args, 3, NULL);
@@ -5008,7 +5364,7 @@ cn_tensor *cn_linalg_diagonal_with(cn_tensor *A, const cn_linalg_diagonal_opts *
   cn_linalg_diagonal_opts room;
   const cn_linalg_diagonal_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_diagonal");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_diagonal");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_int(int_or(o->offset, 0)), cn_v_int(int_or(o->dim1, -2)),
                      cn_v_int(int_or(o->dim2, -1))};
@@ -5022,7 +5378,7 @@ int cn_linalg_eigh_with(cn_tensor **eigenvalues, cn_tensor **eigenvectors, cn_te
   cn_linalg_eigh_opts room;
   const cn_linalg_eigh_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_eigh");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_eigh");
   if (!o) {
     if (eigenvalues) *eigenvalues = NULL;
     if (eigenvectors) *eigenvectors = NULL;
@@ -5040,7 +5396,7 @@ cn_tensor *cn_linalg_eigvalsh_with(cn_tensor *A, const cn_linalg_eigvalsh_opts *
   cn_linalg_eigvalsh_opts room;
   const cn_linalg_eigvalsh_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_eigvalsh");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_eigvalsh");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_str(o->UPLO ? o->UPLO : "L")};
   return cni_apply1(CNI_OP_linalg_eigvalsh, args, 2, NULL);
@@ -5059,7 +5415,7 @@ int cn_linalg_inv_ex_with(cn_tensor **inverse, cn_tensor **info, cn_tensor *A,
   cn_linalg_inv_ex_opts room;
   const cn_linalg_inv_ex_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_inv_ex");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_inv_ex");
   if (!o) {
     if (inverse) *inverse = NULL;
     if (info) *info = NULL;
@@ -5080,7 +5436,7 @@ int cn_linalg_lstsq_with(cn_tensor **solution, cn_tensor **residuals, cn_tensor 
   cn_linalg_lstsq_opts room;
   const cn_linalg_lstsq_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_lstsq");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_lstsq");
   if (!o) {
     if (solution) *solution = NULL;
     if (residuals) *residuals = NULL;
@@ -5104,7 +5460,7 @@ int cn_linalg_lu_with(cn_tensor **P, cn_tensor **L, cn_tensor **U, cn_tensor *A,
   cn_linalg_lu_opts room;
   const cn_linalg_lu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_lu");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_lu");
   if (!o) {
     if (P) *P = NULL;
     if (L) *L = NULL;
@@ -5126,7 +5482,7 @@ int cn_linalg_lu_factor_with(cn_tensor **LU, cn_tensor **pivots, cn_tensor *A,
   cn_linalg_lu_factor_opts room;
   const cn_linalg_lu_factor_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_lu_factor");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_lu_factor");
   if (!o) {
     if (LU) *LU = NULL;
     if (pivots) *pivots = NULL;
@@ -5146,7 +5502,7 @@ int cn_linalg_lu_factor_ex_with(cn_tensor **LU, cn_tensor **pivots, cn_tensor **
   cn_linalg_lu_factor_ex_opts room;
   const cn_linalg_lu_factor_ex_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_lu_factor_ex");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_lu_factor_ex");
   if (!o) {
     if (LU) *LU = NULL;
     if (pivots) *pivots = NULL;
@@ -5167,7 +5523,7 @@ cn_tensor *cn_linalg_lu_solve_with(cn_tensor *LU, cn_tensor *pivots, cn_tensor *
   cn_linalg_lu_solve_opts room;
   const cn_linalg_lu_solve_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_lu_solve");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_lu_solve");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(LU), cn_v_tensor(pivots), cn_v_tensor(B), cn_v_bool(!o->no_left),
                      cn_v_bool(o->adjoint)};
@@ -5186,7 +5542,7 @@ cn_tensor *cn_linalg_matrix_norm_with(cn_tensor *A, const cn_linalg_matrix_norm_
   cn_linalg_matrix_norm_opts room;
   const cn_linalg_matrix_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_matrix_norm");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_matrix_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_str(o->ord ? o->ord : "fro"),
                      ints_or(o->dim, dim_default, 2), cn_v_bool(o->keepdim),
@@ -5201,7 +5557,7 @@ cn_tensor *cn_linalg_matrix_norm_ord_with(cn_tensor *A, double ord,
   cn_linalg_matrix_norm_ord_opts room;
   const cn_linalg_matrix_norm_ord_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_matrix_norm_ord");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_matrix_norm_ord");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_float(ord), ints_or(o->dim, dim_default, 2),
                      cn_v_bool(o->keepdim), code_or_none(o->dtype)};
@@ -5219,7 +5575,7 @@ cn_tensor *cn_linalg_matrix_rank_with(cn_tensor *A, const cn_linalg_matrix_rank_
   cn_linalg_matrix_rank_opts room;
   const cn_linalg_matrix_rank_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_matrix_rank");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_matrix_rank");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_tensor(o->atol), cn_v_tensor(o->rtol),
                      cn_v_bool(o->hermitian)};
@@ -5232,7 +5588,7 @@ cn_tensor *cn_linalg_matrix_rank_tol_with(cn_tensor *A, cn_tensor *tol,
   cn_linalg_matrix_rank_tol_opts room;
   const cn_linalg_matrix_rank_tol_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_matrix_rank_tol");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_matrix_rank_tol");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_tensor(tol), cn_v_bool(o->hermitian)};
   return cni_apply1(CNI_OP_linalg_matrix_rank_tol, args, 3, NULL);
@@ -5249,7 +5605,7 @@ cn_tensor *cn_linalg_norm_with(cn_tensor *A, const cn_linalg_norm_opts *opts)
   cn_linalg_norm_opts room;
   const cn_linalg_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_norm");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), float_or_none(o->ord), ints_or(o->dim, NULL, 0),
                      cn_v_bool(o->keepdim), code_or_none(o->dtype)};
@@ -5262,7 +5618,7 @@ cn_tensor *cn_linalg_norm_named_with(cn_tensor *A, const char *ord,
   cn_linalg_norm_named_opts room;
   const cn_linalg_norm_named_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_norm_named");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_norm_named");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_str(ord), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
                      code_or_none(o->dtype)};
@@ -5274,7 +5630,7 @@ cn_tensor *cn_linalg_pinv_with(cn_tensor *A, const cn_linalg_pinv_opts *opts)
   cn_linalg_pinv_opts room;
   const cn_linalg_pinv_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_pinv");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_pinv");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_tensor(o->atol), cn_v_tensor(o->rtol),
                      cn_v_bool(o->hermitian)};
@@ -5287,7 +5643,7 @@ cn_tensor *cn_linalg_pinv_rcond_with(cn_tensor *A, cn_tensor *rcond,
   cn_linalg_pinv_rcond_opts room;
   const cn_linalg_pinv_rcond_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_pinv_rcond");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_pinv_rcond");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_tensor(rcond), cn_v_bool(o->hermitian)};
   return cni_apply1(CNI_OP_linalg_pinv_rcond, args, 3, NULL);
@@ -5299,7 +5655,7 @@ int cn_linalg_qr_with(cn_tensor **Q, cn_tensor **R, cn_tensor *A, const cn_linal
   cn_linalg_qr_opts room;
   const cn_linalg_qr_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_qr");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_qr");
   if (!o) {
     if (Q) *Q = NULL;
     if (R) *R = NULL;
@@ -5327,7 +5683,7 @@ cn_tensor *cn_linalg_solve_with(cn_tensor *A, cn_tensor *B, const cn_linalg_solv
   cn_linalg_solve_opts room;
   const cn_linalg_solve_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_solve");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_solve");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_tensor(B), cn_v_bool(!o->no_left)};
   return cni_apply1(CNI_OP_linalg_solve, args, 3, NULL);
@@ -5340,7 +5696,7 @@ int cn_linalg_solve_ex_with(cn_tensor **result, cn_tensor **info, cn_tensor *A, 
   cn_linalg_solve_ex_opts room;
   const cn_linalg_solve_ex_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_solve_ex");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_solve_ex");
   if (!o) {
     if (result) *result = NULL;
     if (info) *info = NULL;
@@ -5360,7 +5716,7 @@ cn_tensor *cn_linalg_solve_triangular_with(cn_tensor *A, cn_tensor *B, bool uppe
   cn_linalg_solve_triangular_opts room;
   const cn_linalg_solve_triangular_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_solve_triangular");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_solve_triangular");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_tensor(B), cn_v_bool(upper), cn_v_bool(!o->no_left),
                      cn_v_bool(o->unitriangular)};
@@ -5374,7 +5730,7 @@ int cn_linalg_svd_with(cn_tensor **U, cn_tensor **S, cn_tensor **Vh, cn_tensor *
   cn_linalg_svd_opts room;
   const cn_linalg_svd_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_svd");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_svd");
   if (!o) {
     if (U) *U = NULL;
     if (S) *S = NULL;
@@ -5400,7 +5756,7 @@ cn_tensor *cn_linalg_tensorinv_with(cn_tensor *A, const cn_linalg_tensorinv_opts
   cn_linalg_tensorinv_opts room;
   const cn_linalg_tensorinv_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_tensorinv");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_tensorinv");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_int(int_or(o->ind, 2))};
   return cni_apply1(CNI_OP_linalg_tensorinv, args, 2, NULL);
@@ -5412,7 +5768,7 @@ cn_tensor *cn_linalg_tensorsolve_with(cn_tensor *A, cn_tensor *B,
   cn_linalg_tensorsolve_opts room;
   const cn_linalg_tensorsolve_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_tensorsolve");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_tensorsolve");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_tensor(B), ints_or(o->dims, NULL, 0)};
   return cni_apply1(CNI_OP_linalg_tensorsolve, args, 3, NULL);
@@ -5429,7 +5785,7 @@ cn_tensor *cn_linalg_vecdot_with(cn_tensor *x, cn_tensor *y, const cn_linalg_vec
   cn_linalg_vecdot_opts room;
   const cn_linalg_vecdot_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_vecdot");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_vecdot");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(x), cn_v_tensor(y), cn_v_int(int_or(o->dim, -1))};
   return cni_apply1(CNI_OP_linalg_vecdot, args, 3, NULL);
@@ -5440,7 +5796,7 @@ cn_tensor *cn_linalg_vector_norm_with(cn_tensor *input, const cn_linalg_vector_n
   cn_linalg_vector_norm_opts room;
   const cn_linalg_vector_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linalg_vector_norm");
+    o = cn_opts_read(&room, sizeof room, opts, "linalg_vector_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->ord, 2.0)),
                      ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim), code_or_none(o->dtype)};
@@ -5458,11 +5814,50 @@ cn_tensor *cn_linspace_with(double start, double end, int64_t steps, const cn_li
   cn_linspace_opts room;
   const cn_linspace_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "linspace");
+    o = cn_opts_read(&room, sizeof room, opts, "linspace");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(start), cn_v_float(end), cn_v_int(steps), code_or_none(o->dtype),
                      code_or_none(o->device)};
   return cni_apply1(CNI_OP_linspace, args, 5, NULL);
+}
+
+int cn_lion_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tensor *param,
+                        cn_tensor *exp_avg, cn_tensor *grad, cn_tensor *lr, cn_tensor *decay,
+                        double beta1, double weight1, double beta2, double weight2,
+                        const cn_lion_update_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_lion_update_opts room;
+  const cn_lion_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "lion_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_exp_avg) *new_exp_avg = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(grad), cn_v_tensor(lr),
+                     cn_v_tensor(decay), cn_v_float(beta1), cn_v_float(weight1), cn_v_float(beta2),
+                     cn_v_float(weight2), cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_lion_update, args, 10, results, 2);
+  if (new_param) *new_param = results[0];
+  if (new_exp_avg) *new_exp_avg = results[1];
+  return status;
+}
+
+int cn_lion_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *grad,
+                                cn_tensor *lr, cn_tensor *decay, double beta1, double weight1,
+                                double beta2, double weight2, const cn_lion_update_opts *opts)
+{
+  cn_lion_update_opts room;
+  const cn_lion_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "lion_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(grad), cn_v_tensor(lr),
+                     cn_v_tensor(decay), cn_v_float(beta1), cn_v_float(weight1), cn_v_float(beta2),
+                     cn_v_float(weight2), cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_lion_update, args, 10);
 }
 
 cn_tensor *cn_local_response_norm_with(cn_tensor *input, int64_t size,
@@ -5471,7 +5866,7 @@ cn_tensor *cn_local_response_norm_with(cn_tensor *input, int64_t size,
   cn_local_response_norm_opts room;
   const cn_local_response_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "local_response_norm");
+    o = cn_opts_read(&room, sizeof room, opts, "local_response_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(size), cn_v_float(float_or(o->alpha, 0.0001)),
                      cn_v_float(float_or(o->beta, 0.75)), cn_v_float(float_or(o->k, 1.0))};
@@ -5531,7 +5926,7 @@ static cn_tensor *run_log_normal(cn_tensor *input, const cn_log_normal_opts *opt
   cn_log_normal_opts room;
   const cn_log_normal_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "log_normal");
+    o = cn_opts_read(&room, sizeof room, opts, "log_normal");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->mean, 1.0)),
                      cn_v_float(float_or(o->std, 2.0))};
@@ -5553,7 +5948,7 @@ cn_tensor *cn_log_softmax_with(cn_tensor *input, int64_t dim, const cn_log_softm
   cn_log_softmax_opts room;
   const cn_log_softmax_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "log_softmax");
+    o = cn_opts_read(&room, sizeof room, opts, "log_softmax");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_log_softmax, args, 3, NULL);
@@ -5642,7 +6037,7 @@ static cn_tensor *run_logit(cn_tensor *input, const cn_logit_opts *opts, cn_tens
   cn_logit_opts room;
   const cn_logit_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "logit");
+    o = cn_opts_read(&room, sizeof room, opts, "logit");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), float_or_none(o->eps)};
   return cni_apply1(CNI_OP_logit, args, 2, dest);
@@ -5669,7 +6064,7 @@ cn_tensor *cn_logspace_with(double start, double end, int64_t steps, const cn_lo
   cn_logspace_opts room;
   const cn_logspace_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "logspace");
+    o = cn_opts_read(&room, sizeof room, opts, "logspace");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(start), cn_v_float(end), cn_v_int(steps),
                      cn_v_float(float_or(o->base, 10.0)), code_or_none(o->dtype),
@@ -5683,7 +6078,7 @@ cn_tensor *cn_logsumexp_with(cn_tensor *input, const int64_t *dim, size_t ndim,
   cn_logsumexp_opts room;
   const cn_logsumexp_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "logsumexp");
+    o = cn_opts_read(&room, sizeof room, opts, "logsumexp");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(dim, ndim), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_logsumexp, args, 3, NULL);
@@ -5696,7 +6091,7 @@ cn_tensor *cn_lp_pool1d_with(cn_tensor *input, double norm_type, const int64_t *
   cn_lp_pool1d_opts room;
   const cn_lp_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "lp_pool1d");
+    o = cn_opts_read(&room, sizeof room, opts, "lp_pool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(norm_type),
                      cn_v_ints(kernel_size, nkernel_size),
@@ -5712,7 +6107,7 @@ cn_tensor *cn_lp_pool2d_with(cn_tensor *input, double norm_type, const int64_t *
   cn_lp_pool2d_opts room;
   const cn_lp_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "lp_pool2d");
+    o = cn_opts_read(&room, sizeof room, opts, "lp_pool2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(norm_type),
                      spread(kernel_size, nkernel_size, 2, kernel_size_room),
@@ -5728,7 +6123,7 @@ cn_tensor *cn_lp_pool3d_with(cn_tensor *input, double norm_type, const int64_t *
   cn_lp_pool3d_opts room;
   const cn_lp_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "lp_pool3d");
+    o = cn_opts_read(&room, sizeof room, opts, "lp_pool3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(norm_type),
                      spread(kernel_size, nkernel_size, 3, kernel_size_room),
@@ -5795,7 +6190,7 @@ int cn_lu_unpack_with(cn_tensor **P, cn_tensor **L, cn_tensor **U, cn_tensor *LU
   cn_lu_unpack_opts room;
   const cn_lu_unpack_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "lu_unpack");
+    o = cn_opts_read(&room, sizeof room, opts, "lu_unpack");
   if (!o) {
     if (P) *P = NULL;
     if (L) *L = NULL;
@@ -5817,7 +6212,7 @@ cn_tensor *cn_margin_ranking_loss_with(cn_tensor *input1, cn_tensor *input2, cn_
   cn_margin_ranking_loss_opts room;
   const cn_margin_ranking_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "margin_ranking_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "margin_ranking_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input1), cn_v_tensor(input2), cn_v_tensor(target),
                      cn_v_float(float_or(o->margin, 0.0)),
@@ -5898,7 +6293,7 @@ int cn_max_dim_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, i
   cn_max_dim_opts room;
   const cn_max_dim_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "max_dim");
+    o = cn_opts_read(&room, sizeof room, opts, "max_dim");
   if (!o) {
     if (values) *values = NULL;
     if (indices) *indices = NULL;
@@ -5928,7 +6323,7 @@ cn_tensor *cn_max_pool1d_with(cn_tensor *input, const int64_t *kernel_size, size
   cn_max_pool1d_opts room;
   const cn_max_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "max_pool1d");
+    o = cn_opts_read(&room, sizeof room, opts, "max_pool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
                      fixed_or(o->stride, 1, NULL, stride_room),
@@ -5951,7 +6346,7 @@ int cn_max_pool1d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
   cn_max_pool1d_with_indices_opts room;
   const cn_max_pool1d_with_indices_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "max_pool1d_with_indices");
+    o = cn_opts_read(&room, sizeof room, opts, "max_pool1d_with_indices");
   if (!o) {
     if (output) *output = NULL;
     if (indices) *indices = NULL;
@@ -5980,7 +6375,7 @@ cn_tensor *cn_max_pool2d_with(cn_tensor *input, const int64_t *kernel_size, size
   cn_max_pool2d_opts room;
   const cn_max_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "max_pool2d");
+    o = cn_opts_read(&room, sizeof room, opts, "max_pool2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 2, kernel_size_room),
                      fixed_or(o->stride, 2, NULL, stride_room),
@@ -6011,7 +6406,7 @@ int cn_max_pool2d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
   cn_max_pool2d_with_indices_opts room;
   const cn_max_pool2d_with_indices_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "max_pool2d_with_indices");
+    o = cn_opts_read(&room, sizeof room, opts, "max_pool2d_with_indices");
   if (!o) {
     if (output) *output = NULL;
     if (indices) *indices = NULL;
@@ -6040,7 +6435,7 @@ cn_tensor *cn_max_pool3d_with(cn_tensor *input, const int64_t *kernel_size, size
   cn_max_pool3d_opts room;
   const cn_max_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "max_pool3d");
+    o = cn_opts_read(&room, sizeof room, opts, "max_pool3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 3, kernel_size_room),
                      fixed_or(o->stride, 3, NULL, stride_room),
@@ -6064,7 +6459,7 @@ int cn_max_pool3d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
   cn_max_pool3d_with_indices_opts room;
   const cn_max_pool3d_with_indices_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "max_pool3d_with_indices");
+    o = cn_opts_read(&room, sizeof room, opts, "max_pool3d_with_indices");
   if (!o) {
     if (output) *output = NULL;
     if (indices) *indices = NULL;
@@ -6090,7 +6485,7 @@ cn_tensor *cn_max_unpool1d_with(cn_tensor *input, cn_tensor *indices, const int6
   cn_max_unpool1d_opts room;
   const cn_max_unpool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "max_unpool1d");
+    o = cn_opts_read(&room, sizeof room, opts, "max_unpool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices), cn_v_ints(kernel_size, nkernel_size),
                      fixed_or(o->stride, 1, NULL, stride_room),
@@ -6109,7 +6504,7 @@ cn_tensor *cn_max_unpool2d_with(cn_tensor *input, cn_tensor *indices, const int6
   cn_max_unpool2d_opts room;
   const cn_max_unpool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "max_unpool2d");
+    o = cn_opts_read(&room, sizeof room, opts, "max_unpool2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices),
                      spread(kernel_size, nkernel_size, 2, kernel_size_room),
@@ -6129,7 +6524,7 @@ cn_tensor *cn_max_unpool3d_with(cn_tensor *input, cn_tensor *indices, const int6
   cn_max_unpool3d_opts room;
   const cn_max_unpool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "max_unpool3d");
+    o = cn_opts_read(&room, sizeof room, opts, "max_unpool3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices),
                      spread(kernel_size, nkernel_size, 3, kernel_size_room),
@@ -6156,7 +6551,7 @@ cn_tensor *cn_mean_with(cn_tensor *input, const cn_mean_opts *opts)
   cn_mean_opts room;
   const cn_mean_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "mean");
+    o = cn_opts_read(&room, sizeof room, opts, "mean");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
                      code_or_none(o->dtype)};
@@ -6176,7 +6571,7 @@ int cn_median_dim_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input
   cn_median_dim_opts room;
   const cn_median_dim_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "median_dim");
+    o = cn_opts_read(&room, sizeof room, opts, "median_dim");
   if (!o) {
     if (values) *values = NULL;
     if (indices) *indices = NULL;
@@ -6195,7 +6590,7 @@ int cn_meshgrid_with(cn_tensor **out, size_t capacity, cn_tensor *const *tensors
   cn_meshgrid_opts room;
   const cn_meshgrid_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "meshgrid");
+    o = cn_opts_read(&room, sizeof room, opts, "meshgrid");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensors(tensors, ntensors), cn_v_str(o->indexing)};
   return cni_apply_list(CNI_OP_meshgrid, args, 2, out, capacity);
@@ -6214,7 +6609,7 @@ int cn_min_dim_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, i
   cn_min_dim_opts room;
   const cn_min_dim_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "min_dim");
+    o = cn_opts_read(&room, sizeof room, opts, "min_dim");
   if (!o) {
     if (values) *values = NULL;
     if (indices) *indices = NULL;
@@ -6270,7 +6665,7 @@ int cn_mode_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
   cn_mode_opts room;
   const cn_mode_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "mode");
+    o = cn_opts_read(&room, sizeof room, opts, "mode");
   if (!o) {
     if (values) *values = NULL;
     if (indices) *indices = NULL;
@@ -6296,7 +6691,7 @@ cn_tensor *cn_mse_loss_with(cn_tensor *input, cn_tensor *target, const cn_mse_lo
   cn_mse_loss_opts room;
   const cn_mse_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "mse_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "mse_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
@@ -6331,7 +6726,7 @@ int cn_multi_head_attention_with(cn_tensor **output, cn_tensor **attn_weights, c
   cn_multi_head_attention_opts room;
   const cn_multi_head_attention_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "multi_head_attention");
+    o = cn_opts_read(&room, sizeof room, opts, "multi_head_attention");
   if (!o) {
     if (output) *output = NULL;
     if (attn_weights) *attn_weights = NULL;
@@ -6356,7 +6751,7 @@ cn_tensor *cn_multi_margin_loss_with(cn_tensor *input, cn_tensor *target,
   cn_multi_margin_loss_opts room;
   const cn_multi_margin_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "multi_margin_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "multi_margin_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_float(float_or(o->p, 1.0)),
                      cn_v_float(float_or(o->margin, 1.0)), cn_v_tensor(o->weight),
@@ -6370,7 +6765,7 @@ cn_tensor *cn_multilabel_margin_loss_with(cn_tensor *input, cn_tensor *target,
   cn_multilabel_margin_loss_opts room;
   const cn_multilabel_margin_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "multilabel_margin_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "multilabel_margin_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
@@ -6383,7 +6778,7 @@ cn_tensor *cn_multilabel_soft_margin_loss_with(cn_tensor *input, cn_tensor *targ
   cn_multilabel_soft_margin_loss_opts room;
   const cn_multilabel_soft_margin_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "multilabel_soft_margin_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "multilabel_soft_margin_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(o->weight),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
@@ -6396,7 +6791,7 @@ cn_tensor *cn_multinomial_with(cn_tensor *input, int64_t num_samples,
   cn_multinomial_opts room;
   const cn_multinomial_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "multinomial");
+    o = cn_opts_read(&room, sizeof room, opts, "multinomial");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(num_samples), cn_v_bool(o->replacement)};
   return cni_apply1(CNI_OP_multinomial, args, 3, NULL);
@@ -6420,12 +6815,62 @@ cn_tensor *cn_mvlgamma_(cn_tensor *input, int64_t p)
   return cni_apply1(CNI_OP_mvlgamma, args, 2, input);
 }
 
+int cn_nadam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tensor **new_exp_avg_sq,
+                         cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                         cn_tensor *grad, cn_tensor *grad_rate, cn_tensor *avg_rate,
+                         cn_tensor *bias_correction2, cn_tensor *decay, double weight1,
+                         double beta2, double weight2, double eps, const cn_nadam_update_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_nadam_update_opts room;
+  const cn_nadam_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "nadam_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_exp_avg) *new_exp_avg = NULL;
+    if (new_exp_avg_sq) *new_exp_avg_sq = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
+                     cn_v_tensor(grad), cn_v_tensor(grad_rate), cn_v_tensor(avg_rate),
+                     cn_v_tensor(bias_correction2), cn_v_tensor(decay), cn_v_float(weight1),
+                     cn_v_float(beta2), cn_v_float(weight2), cn_v_float(eps),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_nadam_update, args, 15, results, 3);
+  if (new_param) *new_param = results[0];
+  if (new_exp_avg) *new_exp_avg = results[1];
+  if (new_exp_avg_sq) *new_exp_avg_sq = results[2];
+  return status;
+}
+
+int cn_nadam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                                 cn_tensor *grad, cn_tensor *grad_rate, cn_tensor *avg_rate,
+                                 cn_tensor *bias_correction2, cn_tensor *decay, double weight1,
+                                 double beta2, double weight2, double eps,
+                                 const cn_nadam_update_opts *opts)
+{
+  cn_nadam_update_opts room;
+  const cn_nadam_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "nadam_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
+                     cn_v_tensor(grad), cn_v_tensor(grad_rate), cn_v_tensor(avg_rate),
+                     cn_v_tensor(bias_correction2), cn_v_tensor(decay), cn_v_float(weight1),
+                     cn_v_float(beta2), cn_v_float(weight2), cn_v_float(eps),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_nadam_update, args, 15);
+}
+
 static cn_tensor *run_nan_to_num(cn_tensor *input, const cn_nan_to_num_opts *opts, cn_tensor *dest)
 {
   cn_nan_to_num_opts room;
   const cn_nan_to_num_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "nan_to_num");
+    o = cn_opts_read(&room, sizeof room, opts, "nan_to_num");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), float_or_none(o->nan), float_or_none(o->posinf),
                      float_or_none(o->neginf)};
@@ -6447,7 +6892,7 @@ cn_tensor *cn_nanmean_with(cn_tensor *input, const cn_nanmean_opts *opts)
   cn_nanmean_opts room;
   const cn_nanmean_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "nanmean");
+    o = cn_opts_read(&room, sizeof room, opts, "nanmean");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
                      code_or_none(o->dtype)};
@@ -6467,7 +6912,7 @@ int cn_nanmedian_dim_with(cn_tensor **values, cn_tensor **indices, cn_tensor *in
   cn_nanmedian_dim_opts room;
   const cn_nanmedian_dim_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "nanmedian_dim");
+    o = cn_opts_read(&room, sizeof room, opts, "nanmedian_dim");
   if (!o) {
     if (values) *values = NULL;
     if (indices) *indices = NULL;
@@ -6486,7 +6931,7 @@ cn_tensor *cn_nanquantile_with(cn_tensor *input, cn_tensor *q, int64_t dim,
   cn_nanquantile_opts room;
   const cn_nanquantile_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "nanquantile");
+    o = cn_opts_read(&room, sizeof room, opts, "nanquantile");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(q), int_or_none(dim), cn_v_bool(o->keepdim),
                      cn_v_str(o->interpolation ? o->interpolation : "linear")};
@@ -6498,7 +6943,7 @@ cn_tensor *cn_nansum_with(cn_tensor *input, const cn_nansum_opts *opts)
   cn_nansum_opts room;
   const cn_nansum_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "nansum");
+    o = cn_opts_read(&room, sizeof room, opts, "nansum");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
                      code_or_none(o->dtype)};
@@ -6661,7 +7106,7 @@ cn_tensor *cn_nll_loss_with(cn_tensor *input, cn_tensor *target, const cn_nll_lo
   cn_nll_loss_opts room;
   const cn_nll_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "nll_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "nll_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(o->weight),
                      cn_v_int(int_or(o->ignore_index, -100)),
@@ -6681,7 +7126,7 @@ cn_tensor *cn_nonzero_static_with(cn_tensor *input, int64_t size,
   cn_nonzero_static_opts room;
   const cn_nonzero_static_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "nonzero_static");
+    o = cn_opts_read(&room, sizeof room, opts, "nonzero_static");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(size), cn_v_int(int_or(o->fill_value, -1))};
   return cni_apply1(CNI_OP_nonzero_static, args, 3, NULL);
@@ -6692,7 +7137,7 @@ cn_tensor *cn_norm_with(cn_tensor *input, const cn_norm_opts *opts)
   cn_norm_opts room;
   const cn_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "norm");
+    o = cn_opts_read(&room, sizeof room, opts, "norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 2.0)), ints_or(o->dim, NULL, 0),
                      cn_v_bool(o->keepdim), code_or_none(o->dtype)};
@@ -6711,7 +7156,7 @@ static cn_tensor *run_normal_fill(cn_tensor *input, const cn_normal_fill_opts *o
   cn_normal_fill_opts room;
   const cn_normal_fill_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "normal_fill");
+    o = cn_opts_read(&room, sizeof room, opts, "normal_fill");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->mean, 0.0)),
                      cn_v_float(float_or(o->std, 1.0))};
@@ -6733,7 +7178,7 @@ cn_tensor *cn_one_hot_with(cn_tensor *input, const cn_one_hot_opts *opts)
   cn_one_hot_opts room;
   const cn_one_hot_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "one_hot");
+    o = cn_opts_read(&room, sizeof room, opts, "one_hot");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->num_classes, -1))};
   return cni_apply1(CNI_OP_one_hot, args, 2, NULL);
@@ -6744,7 +7189,7 @@ cn_tensor *cn_ones_with(const int64_t *size, size_t nsize, const cn_ones_opts *o
   cn_ones_opts room;
   const cn_ones_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "ones");
+    o = cn_opts_read(&room, sizeof room, opts, "ones");
   if (!o) return NULL;
   cn_value args[] = {cn_v_ints(size, nsize), code_or_none(o->dtype), code_or_none(o->device)};
   return cni_apply1(CNI_OP_ones, args, 3, NULL);
@@ -6755,7 +7200,7 @@ cn_tensor *cn_ones_like_with(cn_tensor *input, const cn_ones_like_opts *opts)
   cn_ones_like_opts room;
   const cn_ones_like_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "ones_like");
+    o = cn_opts_read(&room, sizeof room, opts, "ones_like");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_ones_like, args, 2, NULL);
@@ -6772,7 +7217,7 @@ cn_tensor *cn_pad_with(cn_tensor *input, const int64_t *pad, size_t npad, const 
   cn_pad_opts room;
   const cn_pad_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "pad");
+    o = cn_opts_read(&room, sizeof room, opts, "pad");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(pad, npad),
                      cn_v_str(o->mode ? o->mode : "constant"), float_or_none(o->value)};
@@ -6785,7 +7230,7 @@ cn_tensor *cn_pairwise_distance_with(cn_tensor *x1, cn_tensor *x2,
   cn_pairwise_distance_opts room;
   const cn_pairwise_distance_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "pairwise_distance");
+    o = cn_opts_read(&room, sizeof room, opts, "pairwise_distance");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_float(float_or(o->p, 2.0)),
                      cn_v_float(float_or(o->eps, 1e-06)), cn_v_bool(o->keepdim)};
@@ -6804,7 +7249,7 @@ cn_tensor *cn_pdist_with(cn_tensor *input, const cn_pdist_opts *opts)
   cn_pdist_opts room;
   const cn_pdist_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "pdist");
+    o = cn_opts_read(&room, sizeof room, opts, "pdist");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 2.0))};
   return cni_apply1(CNI_OP_pdist, args, 2, NULL);
@@ -6827,7 +7272,7 @@ cn_tensor *cn_pinverse_with(cn_tensor *input, const cn_pinverse_opts *opts)
   cn_pinverse_opts room;
   const cn_pinverse_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "pinverse");
+    o = cn_opts_read(&room, sizeof room, opts, "pinverse");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->rcond, 1e-15))};
   return cni_apply1(CNI_OP_pinverse, args, 2, NULL);
@@ -6865,7 +7310,7 @@ cn_tensor *cn_poisson_nll_loss_with(cn_tensor *input, cn_tensor *target,
   cn_poisson_nll_loss_opts room;
   const cn_poisson_nll_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "poisson_nll_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "poisson_nll_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_bool(!o->no_log_input),
                      cn_v_bool(o->full), cn_v_float(float_or(o->eps, 1e-08)),
@@ -6922,7 +7367,7 @@ cn_tensor *cn_prod_with(cn_tensor *input, const cn_prod_opts *opts)
   cn_prod_opts room;
   const cn_prod_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "prod");
+    o = cn_opts_read(&room, sizeof room, opts, "prod");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_prod, args, 2, NULL);
@@ -6933,7 +7378,7 @@ cn_tensor *cn_prod_dim_with(cn_tensor *input, int64_t dim, const cn_prod_dim_opt
   cn_prod_dim_opts room;
   const cn_prod_dim_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "prod_dim");
+    o = cn_opts_read(&room, sizeof room, opts, "prod_dim");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_bool(o->keepdim),
                      code_or_none(o->dtype)};
@@ -6946,7 +7391,7 @@ static cn_tensor *run_put(cn_tensor *input, cn_tensor *index, cn_tensor *source,
   cn_put_opts room;
   const cn_put_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "put");
+    o = cn_opts_read(&room, sizeof room, opts, "put");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(index), cn_v_tensor(source),
                      cn_v_bool(o->accumulate)};
@@ -6971,7 +7416,7 @@ cn_tensor *cn_quantile_with(cn_tensor *input, cn_tensor *q, int64_t dim,
   cn_quantile_opts room;
   const cn_quantile_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "quantile");
+    o = cn_opts_read(&room, sizeof room, opts, "quantile");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(q), int_or_none(dim), cn_v_bool(o->keepdim),
                      cn_v_str(o->interpolation ? o->interpolation : "linear")};
@@ -6990,12 +7435,65 @@ cn_tensor *cn_rad2deg_(cn_tensor *input)
   return cni_apply1(CNI_OP_rad2deg, args, 1, input);
 }
 
+int cn_radam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tensor **new_exp_avg_sq,
+                         cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                         cn_tensor *grad, cn_tensor *lr, cn_tensor *bias_correction1,
+                         cn_tensor *bias_correction2_sqrt, cn_tensor *rectification,
+                         cn_tensor *decay, double weight1, double beta2, double weight2, double eps,
+                         const cn_radam_update_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_radam_update_opts room;
+  const cn_radam_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "radam_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_exp_avg) *new_exp_avg = NULL;
+    if (new_exp_avg_sq) *new_exp_avg_sq = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
+                     cn_v_tensor(grad), cn_v_tensor(lr), cn_v_tensor(bias_correction1),
+                     cn_v_tensor(bias_correction2_sqrt), cn_v_tensor(rectification),
+                     cn_v_tensor(decay), cn_v_float(weight1), cn_v_float(beta2),
+                     cn_v_float(weight2), cn_v_float(eps),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_radam_update, args, 16, results, 3);
+  if (new_param) *new_param = results[0];
+  if (new_exp_avg) *new_exp_avg = results[1];
+  if (new_exp_avg_sq) *new_exp_avg_sq = results[2];
+  return status;
+}
+
+int cn_radam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                                 cn_tensor *grad, cn_tensor *lr, cn_tensor *bias_correction1,
+                                 cn_tensor *bias_correction2_sqrt, cn_tensor *rectification,
+                                 cn_tensor *decay, double weight1, double beta2, double weight2,
+                                 double eps, const cn_radam_update_opts *opts)
+{
+  cn_radam_update_opts room;
+  const cn_radam_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "radam_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
+                     cn_v_tensor(grad), cn_v_tensor(lr), cn_v_tensor(bias_correction1),
+                     cn_v_tensor(bias_correction2_sqrt), cn_v_tensor(rectification),
+                     cn_v_tensor(decay), cn_v_float(weight1), cn_v_float(beta2),
+                     cn_v_float(weight2), cn_v_float(eps),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_radam_update, args, 16);
+}
+
 cn_tensor *cn_rand_with(const int64_t *size, size_t nsize, const cn_rand_opts *opts)
 {
   cn_rand_opts room;
   const cn_rand_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "rand");
+    o = cn_opts_read(&room, sizeof room, opts, "rand");
   if (!o) return NULL;
   cn_value args[] = {cn_v_ints(size, nsize), code_or_none(o->dtype), code_or_none(o->device)};
   return cni_apply1(CNI_OP_rand, args, 3, NULL);
@@ -7006,7 +7504,7 @@ cn_tensor *cn_rand_like_with(cn_tensor *input, const cn_rand_like_opts *opts)
   cn_rand_like_opts room;
   const cn_rand_like_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "rand_like");
+    o = cn_opts_read(&room, sizeof room, opts, "rand_like");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_rand_like, args, 2, NULL);
@@ -7018,7 +7516,7 @@ cn_tensor *cn_randint_with(int64_t low, int64_t high, const int64_t *size, size_
   cn_randint_opts room;
   const cn_randint_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "randint");
+    o = cn_opts_read(&room, sizeof room, opts, "randint");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(low), cn_v_int(high), cn_v_ints(size, nsize), code_or_none(o->dtype),
                      code_or_none(o->device)};
@@ -7031,7 +7529,7 @@ cn_tensor *cn_randint_like_with(cn_tensor *input, int64_t low, int64_t high,
   cn_randint_like_opts room;
   const cn_randint_like_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "randint_like");
+    o = cn_opts_read(&room, sizeof room, opts, "randint_like");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(low), cn_v_int(high), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_randint_like, args, 4, NULL);
@@ -7042,7 +7540,7 @@ cn_tensor *cn_randn_with(const int64_t *size, size_t nsize, const cn_randn_opts 
   cn_randn_opts room;
   const cn_randn_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "randn");
+    o = cn_opts_read(&room, sizeof room, opts, "randn");
   if (!o) return NULL;
   cn_value args[] = {cn_v_ints(size, nsize), code_or_none(o->dtype), code_or_none(o->device)};
   return cni_apply1(CNI_OP_randn, args, 3, NULL);
@@ -7053,7 +7551,7 @@ cn_tensor *cn_randn_like_with(cn_tensor *input, const cn_randn_like_opts *opts)
   cn_randn_like_opts room;
   const cn_randn_like_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "randn_like");
+    o = cn_opts_read(&room, sizeof room, opts, "randn_like");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_randn_like, args, 2, NULL);
@@ -7076,7 +7574,7 @@ cn_tensor *cn_randperm_with(int64_t n, const cn_randperm_opts *opts)
   cn_randperm_opts room;
   const cn_randperm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "randperm");
+    o = cn_opts_read(&room, sizeof room, opts, "randperm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(n), code_or_none(o->dtype), code_or_none(o->device)};
   return cni_apply1(CNI_OP_randperm, args, 3, NULL);
@@ -7116,7 +7614,7 @@ int cn_recurrent_sequence_with(cn_tensor **output, cn_tensor **h, cn_tensor **c,
   cn_recurrent_sequence_opts room;
   const cn_recurrent_sequence_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "recurrent_sequence");
+    o = cn_opts_read(&room, sizeof room, opts, "recurrent_sequence");
   if (!o) {
     if (output) *output = NULL;
     if (h) *h = NULL;
@@ -7145,7 +7643,7 @@ int cn_recurrent_sequence_grad_with(cn_tensor **g_given, cn_tensor **g_hidden, c
   cn_recurrent_sequence_grad_opts room;
   const cn_recurrent_sequence_grad_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "recurrent_sequence_grad");
+    o = cn_opts_read(&room, sizeof room, opts, "recurrent_sequence_grad");
   if (!o) {
     if (g_given) *g_given = NULL;
     if (g_hidden) *g_hidden = NULL;
@@ -7273,11 +7771,190 @@ cn_tensor *cn_rms_norm_with(cn_tensor *input, const int64_t *normalized_shape,
   cn_rms_norm_opts room;
   const cn_rms_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "rms_norm");
+    o = cn_opts_read(&room, sizeof room, opts, "rms_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(normalized_shape, nnormalized_shape),
                      cn_v_tensor(weight), float_or_none(o->eps)};
   return cni_apply1(CNI_OP_rms_norm, args, 4, NULL);
+}
+
+int cn_rmsprop_centered_momentum_update_with(cn_tensor **new_param, cn_tensor **new_square_avg,
+                                             cn_tensor **new_grad_avg, cn_tensor **new_buffer,
+                                             cn_tensor *param, cn_tensor *square_avg,
+                                             cn_tensor *grad_avg, cn_tensor *momentum_buffer,
+                                             cn_tensor *grad, cn_tensor *lr, double alpha,
+                                             double weight, double eps,
+                                             const cn_rmsprop_centered_momentum_update_opts *opts)
+{
+  cn_tensor *results[4] = {NULL};
+  cn_rmsprop_centered_momentum_update_opts room;
+  const cn_rmsprop_centered_momentum_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "rmsprop_centered_momentum_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_square_avg) *new_square_avg = NULL;
+    if (new_grad_avg) *new_grad_avg = NULL;
+    if (new_buffer) *new_buffer = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(grad_avg),
+                     cn_v_tensor(momentum_buffer), cn_v_tensor(grad), cn_v_tensor(lr),
+                     cn_v_float(alpha), cn_v_float(weight), cn_v_float(eps),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize),
+                     cn_v_float(float_or(o->momentum, 0.0))};
+  int status = cni_applyn(CNI_OP_rmsprop_centered_momentum_update, args, 12, results, 4);
+  if (new_param) *new_param = results[0];
+  if (new_square_avg) *new_square_avg = results[1];
+  if (new_grad_avg) *new_grad_avg = results[2];
+  if (new_buffer) *new_buffer = results[3];
+  return status;
+}
+
+int cn_rmsprop_centered_momentum_update_inplace_with(
+      cn_tensor *param, cn_tensor *square_avg, cn_tensor *grad_avg, cn_tensor *momentum_buffer,
+      cn_tensor *grad, cn_tensor *lr, double alpha, double weight, double eps,
+      const cn_rmsprop_centered_momentum_update_opts *opts)
+{
+  cn_rmsprop_centered_momentum_update_opts room;
+  const cn_rmsprop_centered_momentum_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "rmsprop_centered_momentum_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(grad_avg),
+                     cn_v_tensor(momentum_buffer), cn_v_tensor(grad), cn_v_tensor(lr),
+                     cn_v_float(alpha), cn_v_float(weight), cn_v_float(eps),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize),
+                     cn_v_float(float_or(o->momentum, 0.0))};
+  return cni_apply_over(CNI_OP_rmsprop_centered_momentum_update, args, 12);
+}
+
+int cn_rmsprop_centered_update_with(cn_tensor **new_param, cn_tensor **new_square_avg,
+                                    cn_tensor **new_grad_avg, cn_tensor *param,
+                                    cn_tensor *square_avg, cn_tensor *grad_avg, cn_tensor *grad,
+                                    cn_tensor *lr, double alpha, double weight, double eps,
+                                    const cn_rmsprop_centered_update_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_rmsprop_centered_update_opts room;
+  const cn_rmsprop_centered_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "rmsprop_centered_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_square_avg) *new_square_avg = NULL;
+    if (new_grad_avg) *new_grad_avg = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(grad_avg),
+                     cn_v_tensor(grad), cn_v_tensor(lr), cn_v_float(alpha), cn_v_float(weight),
+                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_rmsprop_centered_update, args, 10, results, 3);
+  if (new_param) *new_param = results[0];
+  if (new_square_avg) *new_square_avg = results[1];
+  if (new_grad_avg) *new_grad_avg = results[2];
+  return status;
+}
+
+int cn_rmsprop_centered_update_inplace_with(cn_tensor *param, cn_tensor *square_avg,
+                                            cn_tensor *grad_avg, cn_tensor *grad, cn_tensor *lr,
+                                            double alpha, double weight, double eps,
+                                            const cn_rmsprop_centered_update_opts *opts)
+{
+  cn_rmsprop_centered_update_opts room;
+  const cn_rmsprop_centered_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "rmsprop_centered_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(grad_avg),
+                     cn_v_tensor(grad), cn_v_tensor(lr), cn_v_float(alpha), cn_v_float(weight),
+                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_rmsprop_centered_update, args, 10);
+}
+
+int cn_rmsprop_momentum_update_with(cn_tensor **new_param, cn_tensor **new_square_avg,
+                                    cn_tensor **new_buffer, cn_tensor *param, cn_tensor *square_avg,
+                                    cn_tensor *momentum_buffer, cn_tensor *grad, cn_tensor *lr,
+                                    double alpha, double weight, double eps,
+                                    const cn_rmsprop_momentum_update_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_rmsprop_momentum_update_opts room;
+  const cn_rmsprop_momentum_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "rmsprop_momentum_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_square_avg) *new_square_avg = NULL;
+    if (new_buffer) *new_buffer = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(momentum_buffer),
+                     cn_v_tensor(grad), cn_v_tensor(lr), cn_v_float(alpha), cn_v_float(weight),
+                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_bool(o->maximize), cn_v_float(float_or(o->momentum, 0.0))};
+  int status = cni_applyn(CNI_OP_rmsprop_momentum_update, args, 11, results, 3);
+  if (new_param) *new_param = results[0];
+  if (new_square_avg) *new_square_avg = results[1];
+  if (new_buffer) *new_buffer = results[2];
+  return status;
+}
+
+int cn_rmsprop_momentum_update_inplace_with(cn_tensor *param, cn_tensor *square_avg,
+                                            cn_tensor *momentum_buffer, cn_tensor *grad,
+                                            cn_tensor *lr, double alpha, double weight, double eps,
+                                            const cn_rmsprop_momentum_update_opts *opts)
+{
+  cn_rmsprop_momentum_update_opts room;
+  const cn_rmsprop_momentum_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "rmsprop_momentum_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(momentum_buffer),
+                     cn_v_tensor(grad), cn_v_tensor(lr), cn_v_float(alpha), cn_v_float(weight),
+                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_bool(o->maximize), cn_v_float(float_or(o->momentum, 0.0))};
+  return cni_apply_over(CNI_OP_rmsprop_momentum_update, args, 11);
+}
+
+int cn_rmsprop_update_with(cn_tensor **new_param, cn_tensor **new_square_avg, cn_tensor *param,
+                           cn_tensor *square_avg, cn_tensor *grad, cn_tensor *lr, double alpha,
+                           double weight, double eps, const cn_rmsprop_update_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_rmsprop_update_opts room;
+  const cn_rmsprop_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "rmsprop_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_square_avg) *new_square_avg = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(grad),
+                     cn_v_tensor(lr), cn_v_float(alpha), cn_v_float(weight), cn_v_float(eps),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_rmsprop_update, args, 9, results, 2);
+  if (new_param) *new_param = results[0];
+  if (new_square_avg) *new_square_avg = results[1];
+  return status;
+}
+
+int cn_rmsprop_update_inplace_with(cn_tensor *param, cn_tensor *square_avg, cn_tensor *grad,
+                                   cn_tensor *lr, double alpha, double weight, double eps,
+                                   const cn_rmsprop_update_opts *opts)
+{
+  cn_rmsprop_update_opts room;
+  const cn_rmsprop_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "rmsprop_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(grad),
+                     cn_v_tensor(lr), cn_v_float(alpha), cn_v_float(weight), cn_v_float(eps),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_rmsprop_update, args, 9);
 }
 
 int cn_rnn_relu(cn_tensor **output, cn_tensor **hy, cn_tensor *input, cn_tensor *hx,
@@ -7331,7 +8008,7 @@ cn_tensor *cn_roll_with(cn_tensor *input, const int64_t *shifts, size_t nshifts,
   cn_roll_opts room;
   const cn_roll_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "roll");
+    o = cn_opts_read(&room, sizeof room, opts, "roll");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(shifts, nshifts),
                      ints_or(o->dims, dims_default, 0)};
@@ -7344,7 +8021,7 @@ cn_tensor *cn_rot90_with(cn_tensor *input, const cn_rot90_opts *opts)
   cn_rot90_opts room;
   const cn_rot90_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "rot90");
+    o = cn_opts_read(&room, sizeof room, opts, "rot90");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->k, 1)),
                      ints_or(o->dims, dims_default, 2)};
@@ -7356,7 +8033,7 @@ static cn_tensor *run_round(cn_tensor *input, const cn_round_opts *opts, cn_tens
   cn_round_opts room;
   const cn_round_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "round");
+    o = cn_opts_read(&room, sizeof room, opts, "round");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->decimals, 0))};
   return cni_apply1(CNI_OP_round, args, 2, dest);
@@ -7378,12 +8055,54 @@ cn_tensor *cn_row_order(cn_tensor *input)
   return cni_apply1(CNI_OP_row_order, args, 1, NULL);
 }
 
+int cn_rprop_update_with(cn_tensor **new_param, cn_tensor **new_prev, cn_tensor **new_step_size,
+                         cn_tensor *param, cn_tensor *prev, cn_tensor *step_size, cn_tensor *grad,
+                         double etaminus, double etaplus, double step_size_min,
+                         double step_size_max, const cn_rprop_update_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_rprop_update_opts room;
+  const cn_rprop_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "rprop_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_prev) *new_prev = NULL;
+    if (new_step_size) *new_step_size = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(prev), cn_v_tensor(step_size),
+                     cn_v_tensor(grad), cn_v_float(etaminus), cn_v_float(etaplus),
+                     cn_v_float(step_size_min), cn_v_float(step_size_max), cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_rprop_update, args, 9, results, 3);
+  if (new_param) *new_param = results[0];
+  if (new_prev) *new_prev = results[1];
+  if (new_step_size) *new_step_size = results[2];
+  return status;
+}
+
+int cn_rprop_update_inplace_with(cn_tensor *param, cn_tensor *prev, cn_tensor *step_size,
+                                 cn_tensor *grad, double etaminus, double etaplus,
+                                 double step_size_min, double step_size_max,
+                                 const cn_rprop_update_opts *opts)
+{
+  cn_rprop_update_opts room;
+  const cn_rprop_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "rprop_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(prev), cn_v_tensor(step_size),
+                     cn_v_tensor(grad), cn_v_float(etaminus), cn_v_float(etaplus),
+                     cn_v_float(step_size_min), cn_v_float(step_size_max), cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_rprop_update, args, 9);
+}
+
 static cn_tensor *run_rrelu(cn_tensor *input, const cn_rrelu_opts *opts, cn_tensor *dest)
 {
   cn_rrelu_opts room;
   const cn_rrelu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "rrelu");
+    o = cn_opts_read(&room, sizeof room, opts, "rrelu");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->lower, 0.125)),
                      cn_v_float(float_or(o->upper, 0.3333333333333333)), cn_v_bool(o->training)};
@@ -7417,7 +8136,7 @@ cn_tensor *cn_rsub_with(cn_tensor *input, cn_tensor *other, const cn_rsub_opts *
   cn_rsub_opts room;
   const cn_rsub_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "rsub");
+    o = cn_opts_read(&room, sizeof room, opts, "rsub");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_rsub, args, 3, NULL);
@@ -7429,7 +8148,7 @@ cn_tensor *cn_scaled_dot_product_attention_with(cn_tensor *query, cn_tensor *key
   cn_scaled_dot_product_attention_opts room;
   const cn_scaled_dot_product_attention_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "scaled_dot_product_attention");
+    o = cn_opts_read(&room, sizeof room, opts, "scaled_dot_product_attention");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(query), cn_v_tensor(key), cn_v_tensor(value),
                      cn_v_tensor(o->attn_mask), cn_v_float(float_or(o->dropout_p, 0.0)),
@@ -7476,7 +8195,7 @@ static cn_tensor *run_scatter_reduce(cn_tensor *input, int64_t dim, cn_tensor *i
   cn_scatter_reduce_opts room;
   const cn_scatter_reduce_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "scatter_reduce");
+    o = cn_opts_read(&room, sizeof room, opts, "scatter_reduce");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_tensor(src),
                      cn_v_str(reduce), cn_v_bool(!o->no_include_self)};
@@ -7549,7 +8268,7 @@ int cn_sdpa_backward_with(cn_tensor **grad_query, cn_tensor **grad_key, cn_tenso
   cn_sdpa_backward_opts room;
   const cn_sdpa_backward_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "sdpa_backward");
+    o = cn_opts_read(&room, sizeof room, opts, "sdpa_backward");
   if (!o) {
     if (grad_query) *grad_query = NULL;
     if (grad_key) *grad_key = NULL;
@@ -7573,7 +8292,7 @@ int cn_sdpa_forward_with(cn_tensor **output, cn_tensor **lse, cn_tensor *query, 
   cn_sdpa_forward_opts room;
   const cn_sdpa_forward_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "sdpa_forward");
+    o = cn_opts_read(&room, sizeof room, opts, "sdpa_forward");
   if (!o) {
     if (output) *output = NULL;
     if (lse) *lse = NULL;
@@ -7593,7 +8312,7 @@ cn_tensor *cn_searchsorted_with(cn_tensor *sorted_sequence, cn_tensor *input, cn
   cn_searchsorted_opts room;
   const cn_searchsorted_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "searchsorted");
+    o = cn_opts_read(&room, sizeof room, opts, "searchsorted");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(sorted_sequence), cn_v_tensor(input), cn_v_bool(o->out_int32),
                      cn_v_bool(o->right), cn_v_str(o->side), cn_v_tensor(sorter)};
@@ -7622,6 +8341,46 @@ cn_tensor *cn_selu_(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_selu, args, 1, input);
+}
+
+int cn_sgd_update_with(cn_tensor **new_param, cn_tensor **new_buffer, cn_tensor *param,
+                       cn_tensor *momentum_buffer, cn_tensor *grad, cn_tensor *lr, double momentum,
+                       double blend, const cn_sgd_update_opts *opts)
+{
+  cn_tensor *results[2] = {NULL};
+  cn_sgd_update_opts room;
+  const cn_sgd_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sgd_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_buffer) *new_buffer = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(momentum_buffer), cn_v_tensor(grad),
+                     cn_v_tensor(lr), cn_v_float(momentum), cn_v_float(blend),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->nesterov),
+                     cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_sgd_update, args, 9, results, 2);
+  if (new_param) *new_param = results[0];
+  if (new_buffer) *new_buffer = results[1];
+  return status;
+}
+
+int cn_sgd_update_inplace_with(cn_tensor *param, cn_tensor *momentum_buffer, cn_tensor *grad,
+                               cn_tensor *lr, double momentum, double blend,
+                               const cn_sgd_update_opts *opts)
+{
+  cn_sgd_update_opts room;
+  const cn_sgd_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sgd_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(momentum_buffer), cn_v_tensor(grad),
+                     cn_v_tensor(lr), cn_v_float(momentum), cn_v_float(blend),
+                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->nesterov),
+                     cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_sgd_update, args, 9);
 }
 
 cn_tensor *cn_sgn(cn_tensor *input)
@@ -7732,7 +8491,7 @@ cn_tensor *cn_slice_with(cn_tensor *input, int64_t dim, int64_t start, int64_t e
   cn_slice_opts room;
   const cn_slice_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "slice");
+    o = cn_opts_read(&room, sizeof room, opts, "slice");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), int_or_none(start), int_or_none(end),
                      cn_v_int(int_or(o->step, 1))};
@@ -7745,7 +8504,7 @@ cn_tensor *cn_slice_scatter_with(cn_tensor *input, cn_tensor *src, int64_t start
   cn_slice_scatter_opts room;
   const cn_slice_scatter_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "slice_scatter");
+    o = cn_opts_read(&room, sizeof room, opts, "slice_scatter");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src), cn_v_int(int_or(o->dim, 0)),
                      int_or_none(start), int_or_none(end), cn_v_int(int_or(o->step, 1))};
@@ -7768,7 +8527,7 @@ cn_tensor *cn_smooth_l1_loss_with(cn_tensor *input, cn_tensor *target,
   cn_smooth_l1_loss_opts room;
   const cn_smooth_l1_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "smooth_l1_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "smooth_l1_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
                      cn_v_str(o->reduction ? o->reduction : "mean"),
@@ -7788,7 +8547,7 @@ cn_tensor *cn_soft_margin_loss_with(cn_tensor *input, cn_tensor *target,
   cn_soft_margin_loss_opts room;
   const cn_soft_margin_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "soft_margin_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "soft_margin_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
@@ -7806,7 +8565,7 @@ cn_tensor *cn_softmax_with(cn_tensor *input, int64_t dim, const cn_softmax_opts 
   cn_softmax_opts room;
   const cn_softmax_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "softmax");
+    o = cn_opts_read(&room, sizeof room, opts, "softmax");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_softmax, args, 3, NULL);
@@ -7823,7 +8582,7 @@ cn_tensor *cn_softmin_with(cn_tensor *input, int64_t dim, const cn_softmin_opts 
   cn_softmin_opts room;
   const cn_softmin_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "softmin");
+    o = cn_opts_read(&room, sizeof room, opts, "softmin");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_softmin, args, 3, NULL);
@@ -7834,7 +8593,7 @@ cn_tensor *cn_softplus_with(cn_tensor *input, const cn_softplus_opts *opts)
   cn_softplus_opts room;
   const cn_softplus_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "softplus");
+    o = cn_opts_read(&room, sizeof room, opts, "softplus");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->beta, 1.0)),
                      cn_v_float(float_or(o->threshold, 20.0))};
@@ -7846,7 +8605,7 @@ static cn_tensor *run_softshrink(cn_tensor *input, const cn_softshrink_opts *opt
   cn_softshrink_opts room;
   const cn_softshrink_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "softshrink");
+    o = cn_opts_read(&room, sizeof room, opts, "softshrink");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->lambd, 0.5))};
   return cni_apply1(CNI_OP_softshrink, args, 2, dest);
@@ -7875,7 +8634,7 @@ int cn_sort_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
   cn_sort_opts room;
   const cn_sort_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "sort");
+    o = cn_opts_read(&room, sizeof room, opts, "sort");
   if (!o) {
     if (values) *values = NULL;
     if (indices) *indices = NULL;
@@ -7887,6 +8646,49 @@ int cn_sort_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
   if (values) *values = results[0];
   if (indices) *indices = results[1];
   return status;
+}
+
+int cn_sparse_adam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
+                               cn_tensor **new_exp_avg_sq, cn_tensor *param, cn_tensor *exp_avg,
+                               cn_tensor *exp_avg_sq, cn_tensor *grad, cn_tensor *step_size,
+                               double weight1, double weight2, double eps,
+                               const cn_sparse_adam_update_opts *opts)
+{
+  cn_tensor *results[3] = {NULL};
+  cn_sparse_adam_update_opts room;
+  const cn_sparse_adam_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_adam_update");
+  if (!o) {
+    if (new_param) *new_param = NULL;
+    if (new_exp_avg) *new_exp_avg = NULL;
+    if (new_exp_avg_sq) *new_exp_avg_sq = NULL;
+    return CN_ERR_VALUE;
+  }
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
+                     cn_v_tensor(grad), cn_v_tensor(step_size), cn_v_float(weight1),
+                     cn_v_float(weight2), cn_v_float(eps), cn_v_bool(o->maximize)};
+  int status = cni_applyn(CNI_OP_sparse_adam_update, args, 9, results, 3);
+  if (new_param) *new_param = results[0];
+  if (new_exp_avg) *new_exp_avg = results[1];
+  if (new_exp_avg_sq) *new_exp_avg_sq = results[2];
+  return status;
+}
+
+int cn_sparse_adam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor *exp_avg_sq,
+                                       cn_tensor *grad, cn_tensor *step_size, double weight1,
+                                       double weight2, double eps,
+                                       const cn_sparse_adam_update_opts *opts)
+{
+  cn_sparse_adam_update_opts room;
+  const cn_sparse_adam_update_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "sparse_adam_update");
+  if (!o) return CN_ERR_VALUE;
+  cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_avg_sq),
+                     cn_v_tensor(grad), cn_v_tensor(step_size), cn_v_float(weight1),
+                     cn_v_float(weight2), cn_v_float(eps), cn_v_bool(o->maximize)};
+  return cni_apply_over(CNI_OP_sparse_adam_update, args, 9);
 }
 
 cn_tensor *cn_special_entr(cn_tensor *input)
@@ -7955,7 +8757,7 @@ int cn_split_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t sp
   cn_split_opts room;
   const cn_split_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "split");
+    o = cn_opts_read(&room, sizeof room, opts, "split");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(split_size), cn_v_int(int_or(o->dim, 0))};
   return cni_apply_list(CNI_OP_split, args, 3, out, capacity);
@@ -7968,7 +8770,7 @@ int cn_split_with_sizes_with(cn_tensor **out, size_t capacity, cn_tensor *input,
   cn_split_with_sizes_opts room;
   const cn_split_with_sizes_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "split_with_sizes");
+    o = cn_opts_read(&room, sizeof room, opts, "split_with_sizes");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(split_sizes, nsplit_sizes),
                      cn_v_int(int_or(o->dim, 0))};
@@ -8010,7 +8812,7 @@ cn_tensor *cn_squeeze_with(cn_tensor *input, const cn_squeeze_opts *opts)
   cn_squeeze_opts room;
   const cn_squeeze_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "squeeze");
+    o = cn_opts_read(&room, sizeof room, opts, "squeeze");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0)};
   return cni_apply1(CNI_OP_squeeze, args, 2, NULL);
@@ -8021,7 +8823,7 @@ cn_tensor *cn_stack_with(cn_tensor *const *tensors, size_t ntensors, const cn_st
   cn_stack_opts room;
   const cn_stack_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "stack");
+    o = cn_opts_read(&room, sizeof room, opts, "stack");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensors(tensors, ntensors), cn_v_int(int_or(o->dim, 0))};
   return cni_apply1(CNI_OP_stack, args, 2, NULL);
@@ -8032,7 +8834,7 @@ cn_tensor *cn_std_with(cn_tensor *input, const cn_std_opts *opts)
   cn_std_opts room;
   const cn_std_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "std");
+    o = cn_opts_read(&room, sizeof room, opts, "std");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
                      cn_v_float(float_or(o->correction, 1.0)), cn_v_bool(o->keepdim)};
@@ -8046,7 +8848,7 @@ int cn_std_mean_with(cn_tensor **std, cn_tensor **mean, cn_tensor *input,
   cn_std_mean_opts room;
   const cn_std_mean_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "std_mean");
+    o = cn_opts_read(&room, sizeof room, opts, "std_mean");
   if (!o) {
     if (std) *std = NULL;
     if (mean) *mean = NULL;
@@ -8066,7 +8868,7 @@ static cn_tensor *run_sub(cn_tensor *input, cn_tensor *other, const cn_sub_opts 
   cn_sub_opts room;
   const cn_sub_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "sub");
+    o = cn_opts_read(&room, sizeof room, opts, "sub");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_sub, args, 3, dest);
@@ -8087,7 +8889,7 @@ cn_tensor *cn_sum_with(cn_tensor *input, const cn_sum_opts *opts)
   cn_sum_opts room;
   const cn_sum_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "sum");
+    o = cn_opts_read(&room, sizeof room, opts, "sum");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
                      code_or_none(o->dtype)};
@@ -8101,7 +8903,7 @@ int cn_svd_with(cn_tensor **U, cn_tensor **S, cn_tensor **V, cn_tensor *input,
   cn_svd_opts room;
   const cn_svd_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "svd");
+    o = cn_opts_read(&room, sizeof room, opts, "svd");
   if (!o) {
     if (U) *U = NULL;
     if (S) *S = NULL;
@@ -8176,7 +8978,7 @@ int cn_tensor_split_with(cn_tensor **out, size_t capacity, cn_tensor *input, int
   cn_tensor_split_opts room;
   const cn_tensor_split_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "tensor_split");
+    o = cn_opts_read(&room, sizeof room, opts, "tensor_split");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(sections), cn_v_int(int_or(o->dim, 0))};
   return cni_apply_list(CNI_OP_tensor_split, args, 3, out, capacity);
@@ -8189,7 +8991,7 @@ int cn_tensor_split_indices_with(cn_tensor **out, size_t capacity, cn_tensor *in
   cn_tensor_split_indices_opts room;
   const cn_tensor_split_indices_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "tensor_split_indices");
+    o = cn_opts_read(&room, sizeof room, opts, "tensor_split_indices");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(indices, nindices), cn_v_int(int_or(o->dim, 0))};
   return cni_apply_list(CNI_OP_tensor_split_indices, args, 3, out, capacity);
@@ -8234,7 +9036,7 @@ int cn_topk_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, int6
   cn_topk_opts room;
   const cn_topk_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "topk");
+    o = cn_opts_read(&room, sizeof room, opts, "topk");
   if (!o) {
     if (values) *values = NULL;
     if (indices) *indices = NULL;
@@ -8259,7 +9061,7 @@ cn_tensor *cn_trapezoid_with(cn_tensor *y, cn_tensor *x, const cn_trapezoid_opts
   cn_trapezoid_opts room;
   const cn_trapezoid_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "trapezoid");
+    o = cn_opts_read(&room, sizeof room, opts, "trapezoid");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(y), cn_v_tensor(x), cn_v_float(float_or(o->dx, 1.0)),
                      cn_v_int(int_or(o->dim, -1))};
@@ -8273,7 +9075,7 @@ int cn_triangular_solve_with(cn_tensor **solution, cn_tensor **cloned_coefficien
   cn_triangular_solve_opts room;
   const cn_triangular_solve_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "triangular_solve");
+    o = cn_opts_read(&room, sizeof room, opts, "triangular_solve");
   if (!o) {
     if (solution) *solution = NULL;
     if (cloned_coefficient) *cloned_coefficient = NULL;
@@ -8292,7 +9094,7 @@ static cn_tensor *run_tril(cn_tensor *input, const cn_tril_opts *opts, cn_tensor
   cn_tril_opts room;
   const cn_tril_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "tril");
+    o = cn_opts_read(&room, sizeof room, opts, "tril");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->diagonal, 0))};
   return cni_apply1(CNI_OP_tril, args, 2, dest);
@@ -8313,7 +9115,7 @@ cn_tensor *cn_tril_indices_with(int64_t row, int64_t col, const cn_tril_indices_
   cn_tril_indices_opts room;
   const cn_tril_indices_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "tril_indices");
+    o = cn_opts_read(&room, sizeof room, opts, "tril_indices");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(row), cn_v_int(col), cn_v_int(int_or(o->offset, 0)),
                      code_or_none(o->dtype), code_or_none(o->device)};
@@ -8326,7 +9128,7 @@ cn_tensor *cn_triplet_margin_loss_with(cn_tensor *anchor, cn_tensor *positive, c
   cn_triplet_margin_loss_opts room;
   const cn_triplet_margin_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "triplet_margin_loss");
+    o = cn_opts_read(&room, sizeof room, opts, "triplet_margin_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(anchor), cn_v_tensor(positive), cn_v_tensor(negative),
                      cn_v_float(float_or(o->margin, 1.0)), cn_v_float(float_or(o->p, 2.0)),
@@ -8340,7 +9142,7 @@ static cn_tensor *run_triu(cn_tensor *input, const cn_triu_opts *opts, cn_tensor
   cn_triu_opts room;
   const cn_triu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "triu");
+    o = cn_opts_read(&room, sizeof room, opts, "triu");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->diagonal, 0))};
   return cni_apply1(CNI_OP_triu, args, 2, dest);
@@ -8361,7 +9163,7 @@ cn_tensor *cn_triu_indices_with(int64_t row, int64_t col, const cn_triu_indices_
   cn_triu_indices_opts room;
   const cn_triu_indices_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "triu_indices");
+    o = cn_opts_read(&room, sizeof room, opts, "triu_indices");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(row), cn_v_int(col), cn_v_int(int_or(o->offset, 0)),
                      code_or_none(o->dtype), code_or_none(o->device)};
@@ -8409,7 +9211,7 @@ int cn_unbind_with(cn_tensor **out, size_t capacity, cn_tensor *input, const cn_
   cn_unbind_opts room;
   const cn_unbind_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "unbind");
+    o = cn_opts_read(&room, sizeof room, opts, "unbind");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->dim, 0))};
   return cni_apply_list(CNI_OP_unbind, args, 2, out, capacity);
@@ -8432,7 +9234,7 @@ static cn_tensor *run_uniform(cn_tensor *input, const cn_uniform_opts *opts, cn_
   cn_uniform_opts room;
   const cn_uniform_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "uniform");
+    o = cn_opts_read(&room, sizeof room, opts, "uniform");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->from, 0.0)),
                      cn_v_float(float_or(o->to, 1.0))};
@@ -8456,7 +9258,7 @@ int cn_unique_with(cn_tensor **output, cn_tensor **inverse_indices, cn_tensor **
   cn_unique_opts room;
   const cn_unique_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "unique");
+    o = cn_opts_read(&room, sizeof room, opts, "unique");
   if (!o) {
     if (output) *output = NULL;
     if (inverse_indices) *inverse_indices = NULL;
@@ -8480,7 +9282,7 @@ int cn_unique_consecutive_with(cn_tensor **output, cn_tensor **inverse_indices, 
   cn_unique_consecutive_opts room;
   const cn_unique_consecutive_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "unique_consecutive");
+    o = cn_opts_read(&room, sizeof room, opts, "unique_consecutive");
   if (!o) {
     if (output) *output = NULL;
     if (inverse_indices) *inverse_indices = NULL;
@@ -8514,7 +9316,7 @@ cn_tensor *cn_vander_with(cn_tensor *x, int64_t N, const cn_vander_opts *opts)
   cn_vander_opts room;
   const cn_vander_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "vander");
+    o = cn_opts_read(&room, sizeof room, opts, "vander");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(x), int_or_none(N), cn_v_bool(o->increasing)};
   return cni_apply1(CNI_OP_vander, args, 3, NULL);
@@ -8525,7 +9327,7 @@ cn_tensor *cn_var_with(cn_tensor *input, const cn_var_opts *opts)
   cn_var_opts room;
   const cn_var_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "var");
+    o = cn_opts_read(&room, sizeof room, opts, "var");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
                      cn_v_float(float_or(o->correction, 1.0)), cn_v_bool(o->keepdim)};
@@ -8539,7 +9341,7 @@ int cn_var_mean_with(cn_tensor **var, cn_tensor **mean, cn_tensor *input,
   cn_var_mean_opts room;
   const cn_var_mean_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "var_mean");
+    o = cn_opts_read(&room, sizeof room, opts, "var_mean");
   if (!o) {
     if (var) *var = NULL;
     if (mean) *mean = NULL;
@@ -8631,7 +9433,7 @@ cn_tensor *cn_zeros_with(const int64_t *size, size_t nsize, const cn_zeros_opts 
   cn_zeros_opts room;
   const cn_zeros_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "zeros");
+    o = cn_opts_read(&room, sizeof room, opts, "zeros");
   if (!o) return NULL;
   cn_value args[] = {cn_v_ints(size, nsize), code_or_none(o->dtype), code_or_none(o->device)};
   return cni_apply1(CNI_OP_zeros, args, 3, NULL);
@@ -8642,7 +9444,7 @@ cn_tensor *cn_zeros_like_with(cn_tensor *input, const cn_zeros_like_opts *opts)
   cn_zeros_like_opts room;
   const cn_zeros_like_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
-    o = fit_opts(&room, sizeof room, opts, "zeros_like");
+    o = cn_opts_read(&room, sizeof room, opts, "zeros_like");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), code_or_none(o->dtype)};
   return cni_apply1(CNI_OP_zeros_like, args, 2, NULL);

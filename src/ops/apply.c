@@ -8,6 +8,7 @@
 #include <cairn/ops.h>
 #include <string.h>
 
+#include "autocast.h"
 #include "base/dtype.h"
 #include "families.h"
 #include "inplace.h"
@@ -278,7 +279,7 @@ static int decompose_into(cni_applying *a, const cn_state *st)
   if (status) return status;
   const cn_tensor *result = a->c.out[0];
   if (a->c.nout != 1 || !result) return cni_fail_several(a);
-  status = cni_check_dest(a, result->d.dtype, result->d.ndim, result->d.shape);
+  status = cni_check_dest(a, a->dest, result->d.dtype, result->d.ndim, result->d.shape);
   return copy_into(a, status);
 }
 
@@ -303,8 +304,7 @@ static int apply_with(cni_applying *a, cn_state *st)
   status = check_types(a);
   if (!status) status = row->infer(&a->c);
   if (CNI_UNLIKELY(status)) return status;
-  if (a->dest && (status = cni_check_dest(a, a->c.spec[0].dtype, a->c.spec[0].ndim, a->c.spec[0].shape)))
-    return status;
+  if (a->dest && (status = cni_check_dests(a))) return status;
   a->mask = st->modes;
   if (wants_autograd(a, st)) a->mask |= CNI_MODE_AUTOGRAD;
   if (a->dest && (a->mask & CNI_MODE_AUTOGRAD) && a->c.spec[0].dtype != a->dest->d.dtype) return cast_into(a);
@@ -315,6 +315,8 @@ int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor
 {
   cn_state *st = cni_state();
   if (CNI_UNLIKELY(st->err)) return st->err;
+  int rule = CNI_UNLIKELY(st->modes & CNI_MODE_AUTOCAST) && !dest ? cni_autocast_rule(info, args) : CNI_AMP_NONE;
+  if (rule) return cni_autocast(rule, info, args, nargs, out, nout);
   cn_tensor *stack[STACK_INPUTS], **in = stack;
   cn_spec spec[CNI_MAX_RESULTS];
   int count = CNI_LIKELY(!info->takes_list) ? info->ntensors : count_inputs(info, args);
@@ -379,6 +381,19 @@ int cni_applyn(int op_id, cn_value *args, int nargs, cn_tensor **out, int nout)
   int status = info ? cni_apply(info, args, nargs, NULL, out, &nout) : cn_err();
   for (int i = 0; status && i < nout; i++) out[i] = NULL;
   return status ? status : add_all(out, nout);
+}
+
+int cni_apply_over(int op_id, cn_value *args, int nargs)
+{
+  cn_tensor *out[CNI_MAX_RESULTS] = {NULL};
+  int nout = CNI_MAX_RESULTS;
+  const cni_opinfo *info = info_of(op_id);
+  cn_tensor *first = info && args[0].tag == CN_V_TENSOR ? args[0].u.t : NULL;
+  if (info && !cn_err() && !first)
+    cni_fail(CN_ERR_TYPE, "%s: tensor argument '%s' is missing (NULL)", info->name, info->params[0].name);
+  int status = cn_err() ? cn_err() : cni_apply(info, args, nargs, first, out, &nout);
+  for (int i = 0; i < CNI_MAX_RESULTS; i++) cni_tensor_release(out[i]); /* the caller has these handles already */
+  return status;
 }
 
 int cni_apply_list(int op_id, cn_value *args, int nargs, cn_tensor **out, size_t capacity)

@@ -12,16 +12,21 @@
 typedef struct cni_applying {
   cn_call c;
   const cni_opinfo *info;
-  cn_tensor *dest;   /* result 0 is written into it; NULL: fresh results */
+  cn_tensor *dest;   /* result 0 is written into it; NULL: fresh results. See cni_dest */
   uint32_t mask;     /* modes still to run */
 } cni_applying;
+
+/* Where result i of a call with a destination goes: of several results each goes over the input of its number. */
+static inline cn_tensor *cni_dest(const cni_applying *a, int i) { return a->c.nout > 1 ? a->c.in[i] : a->dest; }
 
 /* Public bodies: results belong to the innermost scope. args must hold one value per parameter. */
 cn_tensor *cni_apply1(int op_id, cn_value *args, int nargs, cn_tensor *dest);
 int cni_applyn(int op_id, cn_value *args, int nargs, cn_tensor **out, int nout);
+int cni_apply_over(int op_id, cn_value *args, int nargs); /* several results in place */
 int cni_apply_list(int op_id, cn_value *args, int nargs, cn_tensor **out, size_t capacity);
 
-/* The door itself: results are owned by the caller. *nout: capacity in, count out. */
+/* The door itself: results are owned by the caller. *nout: capacity in, count out. dest: the first tensor among args
+ * where the op has several results. */
 int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor *dest, cn_tensor **out, int *nout);
 
 /* Modes: a handler does its part and calls cni_apply_next, which runs the remaining modes and then the kernel. */

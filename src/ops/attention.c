@@ -359,7 +359,7 @@ static int attention_decompose(cn_call *c)
 const cn_op cni_attention_ops[] = {
   {.sig = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, "
           "float dropout_p=0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) "
-          "-> Tensor ; nn opt_attn_mask",
+          "-> Tensor ; nn opt_attn_mask amp_low",
    .doc = "softmax(scale * query key^T + attn_mask) value for (..., H, L, E), (..., H, S, E) and (..., H, S, Ev). A "
           "bool mask says True where a key takes part; is_causal lets a query see keys up to its own position; scale "
           "is 1 / sqrt(E) unless given. With enable_gqa key and value may have fewer heads, each serving a group. "

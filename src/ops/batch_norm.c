@@ -266,7 +266,7 @@ const cn_op cni_batch_norm_ops[] = {
    .doc = "Gradients of native_batch_norm; those whose output_mask is 0 come back empty. Has no gradient of its own.",
    .flags = CN_OP_NO_GRAD, .infer = batch_norm_backward_infer, .decompose = native_batch_norm_backward_decompose},
   {.sig = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) "
-          "-> Tensor ; nn",
+          "-> Tensor ; nn amp_f32_device",
    .doc = "Channels in num_groups groups, each normalised with its own mean and variance per sample, then * weight + "
           "bias per channel.",
    .flags = CN_OP_COMPOSITE, .decompose = group_norm_decompose},

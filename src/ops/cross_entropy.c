@@ -257,12 +257,12 @@ const cn_op cni_cross_entropy_ops[] = {
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3), [1] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3),
              [3] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3)}},
   {.sig = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean') "
-          "-> Tensor ; nn opt_weight",
+          "-> Tensor ; nn opt_weight amp_f32",
    .doc = "The negative of input (N, C, ...) at the class that target (N, ...) names, times its weight. 'mean' "
           "divides by the weights' sum; targets equal to ignore_index do not count.",
    .flags = CN_OP_COMPOSITE, .decompose = nll_loss_decompose},
   {.sig = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, "
-          "str reduction='mean', float label_smoothing=0.0) -> Tensor ; nn opt_weight",
+          "str reduction='mean', float label_smoothing=0.0) -> Tensor ; nn opt_weight amp_f32",
    .doc = "nll_loss of log_softmax(input): input (N, C, ...) or (C) are scores; target (N, ...) or () are classes, "
           "or of input's shape probabilities. label_smoothing spreads that much of each target over all classes.",
    .flags = CN_OP_COMPOSITE, .decompose = cross_entropy_decompose},

@@ -111,7 +111,7 @@ const cn_op cni_ctc_ops[] = {
           "differs from the derivative by what log_softmax takes away again. It has no gradient itself.",
    .flags = CN_OP_NO_GRAD, .infer = ctc_rows_grad_infer},
   {.sig = "ctc_loss(Tensor log_probs, Tensor targets, Tensor input_lengths, Tensor target_lengths, int blank=0, "
-          "str reduction='mean', bool zero_infinity=False) -> Tensor ; nn",
+          "str reduction='mean', bool zero_infinity=False) -> Tensor ; nn amp_f32_host",
    .doc = "Connectionist temporal classification loss. log_probs: (T, N, C) of log_softmax, or (T, C); targets: (N, S) "
           "or all labels one after another. 'mean' divides each loss by its target's length first. Gradients are those "
           "of the scores before log_softmax; there is no second order.",

@@ -171,12 +171,12 @@ const cn_op cni_distance_ops[] = {
           "gradient: a "
           "second differentiation does not go through it.",
    .flags = CN_OP_NO_GRAD, .infer = cdist_backward_infer, .decompose = cdist_backward_decompose},
-  {.sig = "cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None) -> Tensor",
+  {.sig = "cdist(Tensor x1, Tensor x2, float p=2.0, str? compute_mode=None) -> Tensor ; amp_f32",
    .doc = "Distances, in the p-norm, of all rows of x1 (..., P, M) from all of x2 (..., R, M): (..., P, R). "
           "compute_mode is "
           "accepted and has no effect: differences are always taken, never the less exact product of matrices.",
    .flags = CN_OP_COMPOSITE, .decompose = cdist_decompose},
-  {.sig = "pdist(Tensor input, float p=2) -> Tensor ; nn",
+  {.sig = "pdist(Tensor input, float p=2) -> Tensor ; nn amp_f32_device",
    .doc = "Distances, in the p-norm, of all pairs of rows of a matrix, the pair (0, 1) first, then (0, 2).",
    .flags = CN_OP_COMPOSITE, .decompose = pdist_decompose},
 };

@@ -58,5 +58,6 @@ const cni_family cni_families[] = {
   FAMILY(search),   /* search.c: binary search, membership, histograms */
   FAMILY(quantile), /* quantile.c: medians, modes, quantiles */
   FAMILY(index_more), /* index_more.c: take, put, index_reduce, forms of scatter */
+  FAMILY(update),   /* update.c: what optimisers do to parameters */
   {NULL, NULL, NULL},
 };

@@ -75,6 +75,7 @@ CNI_FAMILY_DECL(unique);
 CNI_FAMILY_DECL(search);
 CNI_FAMILY_DECL(quantile);
 CNI_FAMILY_DECL(index_more);
+CNI_FAMILY_DECL(update);
 
 void cni_init(void); /* src/init.c: fills the tables once; cheap after that */
 extern _Atomic bool cni_initialised; /* ... and has done so */

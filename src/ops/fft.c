@@ -221,20 +221,20 @@ const cn_op cni_fft_ops[] = {
    .doc = "Lines of n real numbers from the first n / 2 + 1 points of their transform, pairs (..., n / 2 + 1, 2); "
           "the imaginary parts of points that are their own mirror images count for nothing.",
    .infer = irlines_infer, .vjp = irlines_vjp, .decompose = irlines_decompose},
-  {.sig = "fft_fft(Tensor input, int? n=None, int dim=-1, str? norm=None) -> Tensor",
+  {.sig = "fft_fft(Tensor input, int? n=None, int dim=-1, str? norm=None) -> Tensor ; amp_f32_host",
    .doc = "The discrete Fourier transform along dim of pairs (..., 2), cut or filled up to n points. norm: "
           "'backward' (no "
           "scaling), 'ortho' or 'forward' (divided by n).",
    .flags = CN_OP_COMPOSITE, .decompose = fft_decompose},
-  {.sig = "fft_ifft(Tensor input, int? n=None, int dim=-1, str? norm=None) -> Tensor",
+  {.sig = "fft_ifft(Tensor input, int? n=None, int dim=-1, str? norm=None) -> Tensor ; amp_f32_host",
    .doc = "The inverse of fft_fft: 'backward' divides by n, 'forward' does not.",
    .flags = CN_OP_COMPOSITE, .decompose = ifft_decompose},
-  {.sig = "fft_rfft(Tensor input, int? n=None, int dim=-1, str? norm=None) -> Tensor",
+  {.sig = "fft_rfft(Tensor input, int? n=None, int dim=-1, str? norm=None) -> Tensor ; amp_f32_host",
    .doc = "The discrete Fourier transform of real numbers along dim: the first n / 2 + 1 points, as pairs in a new "
           "last "
           "dim.",
    .flags = CN_OP_COMPOSITE, .decompose = rfft_decompose},
-  {.sig = "fft_irfft(Tensor input, int? n=None, int dim=-1, str? norm=None) -> Tensor",
+  {.sig = "fft_irfft(Tensor input, int? n=None, int dim=-1, str? norm=None) -> Tensor ; amp_f32_host",
    .doc = "The inverse of fft_rfft: pairs (..., 2) to n real numbers, 2 (size - 1) by default.",
    .flags = CN_OP_COMPOSITE, .decompose = irfft_decompose},
 };

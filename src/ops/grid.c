@@ -328,7 +328,7 @@ static int affine_grid_decompose(cn_call *c)
 /* clang-format off */
 const cn_op cni_grid_ops[] = {
   {.sig = "grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', "
-          "bool? align_corners=None) -> Tensor ; nn",
+          "bool? align_corners=None) -> Tensor ; nn amp_f32_host amp_wide_device",
    .doc = "Images read at the places of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of places (x, y) from "
           "-1 to 1, result: (N, C, Hout, Wout); or with one dim more. mode: bilinear, nearest or bicubic (of volumes "
           "too, where they go by three dims). padding_mode: what lies outside is zero, the nearest border, or a "

@@ -277,7 +277,7 @@ const cn_op cni_index_many_ops[] = {
           "stand where the first index was when the indices are neighbours, else in front.",
    .infer = index_infer, .vjp = index_vjp, .decompose = index_decompose, .needs = {[0] = INDICES}},
   {.sig = "index_put(Tensor input, Tensor?[] indices, Tensor values, bool accumulate=False) "
-          "-> Tensor ; method inplace",
+          "-> Tensor ; method inplace amp_wide_device",
    .doc = "input with input[indices] set to values, which broadcast, or with values added where accumulate is true. "
           "Of equal indices the last one wins; sums are in the order of the indices.",
    .flags = CN_OP_ALIAS_SAFE, .infer = index_put_infer, .vjp = index_put_vjp, .decompose = index_put_decompose,

@@ -15,10 +15,9 @@ int cni_fail_several(const cni_applying *a)
   return cni_fail(CN_ERR_VALUE, "%s: cannot write in place: it does not have one result", a->info->name);
 }
 
-int cni_check_dest(const cni_applying *a, int dtype, int ndim, const int64_t *shape)
+int cni_check_dest(const cni_applying *a, const cn_tensor *dest, int dtype, int ndim, const int64_t *shape)
 {
-  const cn_desc *d = &a->dest->d;
-  if (a->c.nout != 1) return cni_fail_several(a);
+  const cn_desc *d = &dest->d;
   char want[CNI_SHAPE_TEXT], have[CNI_SHAPE_TEXT];
   if (!cni_same_shape(d->ndim, d->shape, ndim, shape))
     return cni_fail(CN_ERR_SHAPE, "%s: the result has shape %s, which does not fit the output's shape %s",
@@ -46,17 +45,46 @@ static void byte_range(const cn_desc *d, const char **first, const char **last)
   *last = (const char *)d->data + (above + 1) * elem;
 }
 
+static bool apart(const cn_tensor *a, const cn_tensor *b)
+{
+  const char *a0, *a1, *b0, *b1;
+  if (a->storage != b->storage || !a->d.numel || !b->d.numel) return true;
+  byte_range(&a->d, &a0, &a1);
+  byte_range(&b->d, &b0, &b1);
+  return a1 <= b0 || b1 <= a0;
+}
+
+static int check_several(const cni_applying *a)
+{
+  const cn_call *c = &a->c;
+  if (!a->info->inplace || a->info->list_result || a->dest != c->in[0]) return cni_fail_several(a);
+  for (int i = 0; i < c->nout; i++)
+    for (int k = 0; k < i; k++)
+      if (c->in[k] == c->in[i] || !apart(c->in[k], c->in[i]))
+        return cni_fail(CN_ERR_VALUE, "%s: two of its results would be written to the same memory", a->info->name);
+  for (int i = 0; i < c->nin && !cni_state()->no_grad; i++)
+    if (c->in[i] && (c->in[i]->node || (c->in[i]->view && cni_tensor_stale(c->in[i]))))
+      return cni_fail(CN_ERR_GRAD, "%s: writes several tensors in place and records no gradient; call it between "
+                      "cn_no_grad_begin and cn_no_grad_end", a->info->name);
+  return CN_OK;
+}
+
+int cni_check_dests(const cni_applying *a)
+{
+  int status = a->c.nout == 1 ? CN_OK : check_several(a);
+  for (int i = 0; i < a->c.nout && !status; i++) {
+    const cn_spec *s = &a->c.spec[i];
+    status = cni_check_dest(a, cni_dest(a, i), s->dtype, s->ndim, s->shape);
+  }
+  return status;
+}
+
 /* Is every input either apart from dest in memory, or exactly dest? */
 static bool inputs_allow_direct(const cn_call *c, const cn_tensor *dest)
 {
-  const char *d0, *d1, *x0, *x1;
-  if (!dest->d.numel) return true;
-  byte_range(&dest->d, &d0, &d1);
   for (int i = 0; i < c->nin; i++) {
     const cn_tensor *t = c->in[i];
-    if (!t || t == dest || t->storage != dest->storage || !t->d.numel) continue;
-    byte_range(&t->d, &x0, &x1);
-    if (x1 <= d0 || d1 <= x0) continue;
+    if (!t || t == dest || apart(t, dest)) continue;
     if (t->d.data != dest->d.data || t->d.dtype != dest->d.dtype || !cni_same_layout(&t->d, &dest->d)) return false;
   }
   return true;
@@ -64,37 +92,41 @@ static bool inputs_allow_direct(const cn_call *c, const cn_tensor *dest)
 
 static void count_write(cn_tensor *t) { atomic_fetch_add_explicit(&t->storage->version, 1, memory_order_relaxed); }
 
+/* The kernel with its results where they belong. */
 static int run_direct(cni_applying *a)
 {
-  a->c.out[0] = cni_tensor_keep(a->dest);
+  for (int i = 0; i < a->c.nout; i++) a->c.out[i] = cni_tensor_keep(cni_dest(a, i));
   int status = cni_run_kernel(&a->c, a->info);
-  if (status) {
-    cni_tensor_release(a->dest);
-    a->c.out[0] = NULL;
+  if (status) cni_drop_results(&a->c);
+  else
+    for (int i = 0; i < a->c.nout; i++) count_write(a->c.out[i]);
+  return status;
+}
+
+/* Fresh results, then copied. */
+static int run_apart(cni_applying *a)
+{
+  cn_tensor *dest = a->dest;
+  a->dest = NULL;
+  int status = cni_apply_run(a);
+  a->dest = dest;
+  for (int i = 0; i < a->c.nout && !status; i++) {
+    cn_tensor *result = a->c.out[i];
+    status = cni_copy_elements(cni_dest(a, i), result);
+    cni_tensor_release(result);
+    a->c.out[i] = status ? NULL : cni_tensor_keep(cni_dest(a, i));
   }
+  if (status) cni_drop_results(&a->c);
   return status;
 }
 
 int cni_run_inplace(cni_applying *a)
 {
-  cn_tensor *dest = a->dest;
-  int status = CN_REFUSED;
-  if ((a->info->row->flags & CN_OP_ALIAS_SAFE) && dest->d.dtype == a->c.spec[0].dtype &&
-      inputs_allow_direct(&a->c, dest))
-    status = run_direct(a);
-  if (status == CN_REFUSED) {
-    a->dest = NULL;
-    status = cni_apply_run(a);
-    a->dest = dest;
-    if (status) return status;
-    cn_tensor *result = a->c.out[0];
-    status = cni_copy_elements(dest, result);
-    cni_tensor_release(result);
-    a->c.out[0] = status ? NULL : cni_tensor_keep(dest);
-    return status;
-  }
-  if (!status) count_write(dest);
-  return status;
+  bool direct = a->info->row->flags & CN_OP_ALIAS_SAFE;
+  for (int i = 0; i < a->c.nout && direct; i++)
+    direct = cni_dest(a, i)->d.dtype == a->c.spec[i].dtype && inputs_allow_direct(&a->c, cni_dest(a, i));
+  int status = direct ? run_direct(a) : CN_REFUSED;
+  return status == CN_REFUSED ? run_apart(a) : status;
 }
 
 int cni_copy_elements(cn_tensor *dst, cn_tensor *src)

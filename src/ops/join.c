@@ -308,11 +308,11 @@ static int triu_vjp(cn_vjp *v)
 
 /* clang-format off */
 const cn_op cni_join_ops[] = {
-  {.sig = "cat(Tensor[] tensors, int dim=0) -> Tensor ; alias_concat alias_concatenate",
+  {.sig = "cat(Tensor[] tensors, int dim=0) -> Tensor ; alias_concat alias_concatenate amp_wide",
    .doc = "Tensors one after another along a dimension; the other sizes must match. Types promote; empty vectors of "
           "shape (0,) are passed over.",
    .infer = cat_infer, .vjp = cat_vjp},
-  {.sig = "stack(Tensor[] tensors, int dim=0) -> Tensor",
+  {.sig = "stack(Tensor[] tensors, int dim=0) -> Tensor ; amp_wide",
    .doc = "Tensors of one shape along a new dimension before dim.",
    .flags = CN_OP_COMPOSITE, .decompose = stack_decompose},
   {.sig = "hstack(Tensor[] tensors) -> Tensor",

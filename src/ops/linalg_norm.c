@@ -403,7 +403,7 @@ static int lstsq_decompose(cn_call *c)
 /* clang-format off */
 const cn_op cni_linalg_norm_ops[] = {
   {.sig = "linalg_matrix_norm(Tensor A, str ord='fro', int[] dim=[-2,-1], bool keepdim=False, *, dtype? dtype=None) "
-          "-> Tensor ; linalg",
+          "-> Tensor ; linalg amp_f32_host",
    .doc = "A norm of the matrices that the two dims make: 'fro' the root of the sum of squares, 'nuc' the sum of "
           "singular "
           "values.",
@@ -416,7 +416,7 @@ const cn_op cni_linalg_norm_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = matrix_norm_ord_decompose},
   {.sig = "linalg_norm(Tensor A, Scalar? ord=None, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> "
           "Tensor "
-          "; linalg",
+          "; linalg amp_f32_host",
    .doc = "A vector norm along one dim, a matrix norm over two; without ord the root of the sum of squares of all "
           "elements "
           "or along dim.",
@@ -425,7 +425,7 @@ const cn_op cni_linalg_norm_ops[] = {
           "; linalg overload_linalg_norm",
    .doc = "linalg_matrix_norm of 'fro' or 'nuc', of a matrix or over two dims.",
    .flags = CN_OP_COMPOSITE, .decompose = norm_named_decompose},
-  {.sig = "linalg_cond(Tensor A, Scalar? p=None) -> Tensor ; linalg",
+  {.sig = "linalg_cond(Tensor A, Scalar? p=None) -> Tensor ; linalg amp_f32_host",
    .doc = "Condition of a matrix: its norm times that of its inverse, by default in the 2-norm (then A need not be "
           "square). "
           "A singular one gives inf.",
@@ -434,7 +434,7 @@ const cn_op cni_linalg_norm_ops[] = {
    .doc = "Condition of a matrix in the norm 'fro' or 'nuc'.",
    .flags = CN_OP_COMPOSITE, .decompose = cond_named_decompose},
   {.sig = "linalg_matrix_rank(Tensor A, *, Tensor|Scalar? atol=None, Tensor|Scalar? rtol=None, "
-          "bool hermitian=False) -> Tensor ; linalg opt_atol opt_rtol",
+          "bool hermitian=False) -> Tensor ; linalg opt_atol opt_rtol amp_f32_host",
    .doc = "How many singular values are larger than max(atol, rtol * the largest); rtol is max(m, n) eps by default, 0 "
           "where atol is given. hermitian: sizes of the eigenvalues of a symmetric matrix instead.",
    .flags = CN_OP_COMPOSITE, .decompose = matrix_rank_decompose},
@@ -447,19 +447,19 @@ const cn_op cni_linalg_norm_ops[] = {
           "gradient.",
    .infer = pinv_infer, .vjp = pinv_vjp, .decompose = pinv_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "linalg_pinv(Tensor A, *, Tensor|Scalar? atol=None, Tensor|Scalar? rtol=None, bool hermitian=False) -> "
-          "Tensor ; linalg opt_atol opt_rtol",
+          "Tensor ; linalg opt_atol opt_rtol amp_f32_host",
    .doc = "Pseudo-inverse of matrices; the tolerances are those of linalg_matrix_rank.",
    .flags = CN_OP_COMPOSITE, .decompose = linalg_pinv_decompose},
   {.sig = "linalg_pinv_rcond(Tensor A, Tensor|Scalar rcond, bool hermitian=False) -> Tensor ; linalg "
           "overload_linalg_pinv",
    .doc = "Pseudo-inverse with a relative tolerance.",
    .flags = CN_OP_COMPOSITE, .decompose = pinv_rcond_decompose},
-  {.sig = "pinverse(Tensor input, float rcond=1e-15) -> Tensor ; method",
+  {.sig = "pinverse(Tensor input, float rcond=1e-15) -> Tensor ; method amp_f32_host",
    .doc = "linalg_pinv by its older name.",
    .flags = CN_OP_COMPOSITE, .decompose = pinverse_decompose},
   {.sig = "linalg_lstsq(Tensor A, Tensor B, float? rcond=None, *, str? driver=None) -> (Tensor solution, Tensor "
           "residuals, "
-          "Tensor rank, Tensor singular_values) ; linalg",
+          "Tensor rank, Tensor singular_values) ; linalg amp_f32_host",
    .doc = "X of smallest |A X - B|, and of these the smallest. Singular values up to rcond times the largest count "
           "as 0. "
           "As in PyTorch the driver ('gelsy', 'gels', 'gelsd', 'gelss') says which of the other results are not empty.",

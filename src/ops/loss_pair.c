@@ -332,7 +332,7 @@ static int bilinear_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_loss_pair_ops[] = {
-  {.sig = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor ; nn",
+  {.sig = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor ; nn amp_f32_device",
    .doc = "Cosine of the angle between vectors along dim, broadcast; a vector counts as at least eps long.",
    .flags = CN_OP_COMPOSITE, .decompose = cosine_similarity_decompose},
   {.sig = "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor ; nn",
@@ -342,7 +342,7 @@ const cn_op cni_loss_pair_ops[] = {
    .doc = "The terms of poisson_nll_loss.",
    PROGRAM(poisson)},
   {.sig = "poisson_nll_loss(Tensor input, Tensor target, bool log_input=True, bool full=False, float eps=1e-08, "
-          "str reduction='mean') -> Tensor ; nn",
+          "str reduction='mean') -> Tensor ; nn amp_f32",
    .doc = "exp(input) - target input, or input - target log(input + eps) without log_input; full adds Stirling's "
           "approximation of log(target!) for targets above 1.",
    .flags = CN_OP_COMPOSITE, .decompose = poisson_decompose},
@@ -356,34 +356,35 @@ const cn_op cni_loss_pair_ops[] = {
   {.sig = "hinge_terms(Tensor input, Tensor target, float margin) -> Tensor ; internal",
    .doc = "The terms of hinge_embedding_loss.",
    PROGRAM(hinge)},
-  {.sig = "hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, str reduction='mean') -> Tensor ; nn",
+  {.sig = "hinge_embedding_loss(Tensor input, Tensor target, float margin=1.0, str reduction='mean') -> Tensor "
+          "; nn amp_f32",
    .doc = "input where target is 1, max(0, margin - input) where it is -1.",
    .flags = CN_OP_COMPOSITE, .decompose = hinge_decompose},
   {.sig = "ranking_terms(Tensor input1, Tensor input2, Tensor target, float margin) -> Tensor ; internal",
    .doc = "The terms of margin_ranking_loss.",
    PROGRAM(ranking)},
   {.sig = "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, str reduction='mean') "
-          "-> Tensor ; nn",
+          "-> Tensor ; nn amp_f32",
    .doc = "max(0, margin - target (input1 - input2)).",
    .flags = CN_OP_COMPOSITE, .decompose = ranking_decompose},
   {.sig = "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, "
-          "str reduction='mean') -> Tensor ; nn",
+          "str reduction='mean') -> Tensor ; nn amp_f32",
    .doc = "1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1.",
    .flags = CN_OP_COMPOSITE, .decompose = cosine_embedding_decompose},
   {.sig = "margin_terms(Tensor input, Tensor other, float margin) -> Tensor ; internal",
    .doc = "max(0, margin + input - other).",
    PROGRAM(margin)},
   {.sig = "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2.0, "
-          "float eps=1e-06, bool swap=False, str reduction='mean') -> Tensor ; nn",
+          "float eps=1e-06, bool swap=False, str reduction='mean') -> Tensor ; nn amp_f32",
    .doc = "max(0, margin + distance of anchor and positive - distance of anchor and negative); with swap the lesser of "
           "the negative's distances from both counts.",
    .flags = CN_OP_COMPOSITE, .decompose = triplet_decompose},
   {.sig = "multi_margin_loss(Tensor input, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, "
-          "str reduction='mean') -> Tensor ; nn opt_weight",
+          "str reduction='mean') -> Tensor ; nn opt_weight amp_f32",
    .doc = "The mean over classes i, the target left out of the sum, of max(0, margin - x[target] + x[i])^p, times the "
           "target's weight.",
    .flags = CN_OP_COMPOSITE, .decompose = multi_margin_decompose},
-  {.sig = "multilabel_margin_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn",
+  {.sig = "multilabel_margin_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn amp_f32",
    .doc = "The sum over targets t (up to the first -1) and classes i that are none of max(0, 1 - x[t] + x[i]), divided "
           "by the number of classes.",
    .flags = CN_OP_COMPOSITE, .decompose = multilabel_margin_decompose},
@@ -394,10 +395,10 @@ const cn_op cni_loss_pair_ops[] = {
   {.sig = "soft_margin_terms(Tensor input, Tensor target) -> Tensor ; internal",
    .doc = "The terms of soft_margin_loss.",
    PROGRAM(soft_margin)},
-  {.sig = "soft_margin_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn",
+  {.sig = "soft_margin_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn amp_f32",
    .doc = "log(1 + exp(-target input)).",
    .flags = CN_OP_COMPOSITE, .decompose = soft_margin_decompose},
-  {.sig = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor ; nn",
+  {.sig = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor ; nn amp_wide_device",
    .doc = "input1 weight[k] input2 + bias[k] for each k, over vectors in the last dimension.",
    .flags = CN_OP_COMPOSITE, .decompose = bilinear_decompose},
 };

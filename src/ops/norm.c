@@ -249,7 +249,7 @@ static int rms_norm_decompose(cn_call *c)
 /* clang-format off */
 const cn_op cni_norm_ops[] = {
   {.sig = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) "
-          "-> Tensor ; nn",
+          "-> Tensor ; nn amp_f32_device",
    .doc = "(x - mean) / sqrt(var + eps) over the last dimensions, then * weight + bias.",
    .flags = CN_OP_COMPOSITE, .decompose = layer_norm_decompose},
   {.sig = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "

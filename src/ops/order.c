@@ -154,10 +154,10 @@ static int kthvalue_vjp(cn_vjp *v) { return cni_picked_one_vjp(v, 2); }
 
 /* clang-format off */
 const cn_op cni_order_ops[] = {
-  {.sig = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method inplace",
+  {.sig = "cumsum(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method inplace amp_f32_device",
    .doc = "Running sum along a dimension. Integers and bool add up in int64.",
    .infer = scan_infer, .vjp = cumsum_vjp},
-  {.sig = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method inplace",
+  {.sig = "cumprod(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method inplace amp_f32_device",
    .doc = "Running product along a dimension. Integers and bool multiply in int64. The gradient is right at zeros; "
           "so are higher ones along dimensions of at most 1024 elements.",
    .infer = scan_infer, .vjp = cumprod_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},

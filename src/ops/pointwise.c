@@ -19,8 +19,8 @@ static const cni_program *build(const cni_pointwise *pw, int variant, int drop)
   cni_builder b;
   cni_build_begin(&b, pw->nin);
   b.drop = drop;
-  b.out[0] = pw->build(&b, variant);
   b.nout = 1;
+  b.out[0] = pw->build(&b, variant);
   return cni_build_end(&b);
 }
 
@@ -28,7 +28,7 @@ static const cni_program *program_of_row(const cn_op *op, const cn_value *args, 
 {
   cni_pointwise *pw = (cni_pointwise *)op->pointwise;
   int variant = pw->variant ? pw->variant(args) : 0;
-  int drop = compute == CN_F16 ? 13 : compute == CN_BF16 ? 16 : 0;
+  int drop = pw->kind == CNI_UPD ? 0 : compute == CN_F16 ? 13 : compute == CN_BF16 ? 16 : 0;
   if (variant < 0) return NULL;
   const cni_program **made = &pw->made[variant + (drop == 13 ? 8 : drop ? 16 : 0)];
   const cni_program *p = __atomic_load_n(made, __ATOMIC_ACQUIRE);
@@ -68,7 +68,8 @@ bool cni_program_rounds(const cn_call *c, int i)
 {
   static const char *const exact[] = {"mul(", "true_divide(", "lerp("}; /* in their last input */
   const cn_desc *d = &c->in[i]->d;
-  if (!c->op->pointwise || (c->compute != CN_F16 && c->compute != CN_BF16)) return false;
+  const cni_pointwise *pw = c->op->pointwise;
+  if (!pw || pw->kind == CNI_UPD || (c->compute != CN_F16 && c->compute != CN_BF16)) return false;
   if (d->dtype == c->compute || d->dtype == CN_BOOL) return false;
   if (d->weak && i == 0 && !strncmp(c->op->sig, exact[0], strlen(exact[0]))) return false; /* 2 * x is x * 2 */
   for (size_t k = 0; k < sizeof exact / sizeof *exact; k++)
@@ -88,6 +89,7 @@ static int choose_types(cn_call *c, enum cni_kind kind, int *result)
   switch (kind) {
   case CNI_FLT: *result = dtype = cni_float_type(dtype); break;
   case CNI_NUM:
+  case CNI_UPD:
   case CNI_SEL: break;
   case CNI_INT:
     if (dtype == CN_BOOL) *result = dtype = CN_I64;

@@ -442,7 +442,7 @@ const cn_op cni_pool_nd_ops[] = {
           "int[1] dilation=1, bool ceil_mode=False) -> (Tensor output, Tensor indices) ; nn",
    .doc = "max_pool1d, and where in its signal each largest element was.", COMPOSITE(max1d_indices_decompose)},
   {.sig = "max_pool3d(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[3] dilation=1, "
-          "bool ceil_mode=False) -> Tensor ; nn",
+          "bool ceil_mode=False) -> Tensor ; nn amp_f32_host",
    .doc = "The largest element of each window of a volume (N, C, D, H, W) or (C, D, H, W). See max_pool2d.",
    COMPOSITE(max3d_decompose)},
   {.sig = "max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, "
@@ -453,13 +453,13 @@ const cn_op cni_pool_nd_ops[] = {
           "bool count_include_pad=True) -> Tensor ; nn",
    .doc = "The mean of each window of a signal (N, C, L) or (C, L). See avg_pool2d.", COMPOSITE(avg1d_decompose)},
   {.sig = "avg_pool3d(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, bool ceil_mode=False, "
-          "bool count_include_pad=True, int? divisor_override=None) -> Tensor ; nn",
+          "bool count_include_pad=True, int? divisor_override=None) -> Tensor ; nn amp_f32_host",
    .doc = "The mean of each window of a volume (N, C, D, H, W) or (C, D, H, W). See avg_pool2d.",
    COMPOSITE(avg3d_decompose)},
   {.sig = "adaptive_avg_pool1d(Tensor input, int[1] output_size) -> Tensor ; nn",
    .doc = "The means of output_size windows that cover a signal (N, C, L) or (C, L). See adaptive_avg_pool2d.",
    COMPOSITE(adaptive_avg1d_decompose)},
-  {.sig = "adaptive_avg_pool3d(Tensor input, int[3] output_size) -> Tensor ; nn",
+  {.sig = "adaptive_avg_pool3d(Tensor input, int[3] output_size) -> Tensor ; nn amp_f32_host",
    .doc = "The means of output_size windows that cover a volume (N, C, D, H, W) or (C, D, H, W). See "
           "adaptive_avg_pool2d.",
    COMPOSITE(adaptive_avg3d_decompose)},
@@ -485,11 +485,11 @@ const cn_op cni_pool_nd_ops[] = {
           "which of the sizes it was that max_pool1d makes one.",
    COMPOSITE(unpool1d_decompose)},
   {.sig = "max_unpool2d(Tensor input, Tensor indices, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, "
-          "int[]? output_size=None) -> Tensor ; nn",
+          "int[]? output_size=None) -> Tensor ; nn amp_f32_host",
    .doc = "Images with the elements of input at the indices that max_pool2d gave, zero elsewhere. See max_unpool1d.",
    COMPOSITE(unpool2d_decompose)},
   {.sig = "max_unpool3d(Tensor input, Tensor indices, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, "
-          "int[]? output_size=None) -> Tensor ; nn",
+          "int[]? output_size=None) -> Tensor ; nn amp_f32_host",
    .doc = "Volumes with the elements of input at the indices that max_pool3d gave, zero elsewhere. See max_unpool1d.",
    COMPOSITE(unpool3d_decompose)},
   {.sig = "lp_pool1d(Tensor input, float norm_type, int[1] kernel_size, int[1]? stride=None, bool ceil_mode=False) "

@@ -3,6 +3,7 @@
  * Invariant: the text of a program determines it, and equal texts are the same object. */
 #include "program.h"
 
+#include <cairn/ext/system.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,7 +11,6 @@
 
 #include "base/alloc.h"
 #include "base/hash.h"
-#include "base/text.h"
 #include "table.h"
 
 #define PWP1 PW1
@@ -149,10 +149,10 @@ static void write_text(char *text, size_t size, const cni_program *p)
 {
   int at = snprintf(text, size, "%d|", p->nin);
   for (int i = 0; i < p->nconst; i++) {
-    char number[CNI_NUMBER_TEXT];
+    char number[CN_NUMBER_TEXT];
     at += p->consts[i].attr >= 0 ? snprintf(text + at, size - (size_t)at, "%s@%d", i ? "," : "", p->consts[i].attr)
                                  : snprintf(text + at, size - (size_t)at, "%s%s", i ? "," : "",
-                                            cni_number_write(number, p->consts[i].value, false));
+                                            cn_number_write(number, p->consts[i].value, false));
   }
   at += snprintf(text + at, size - (size_t)at, "|");
   for (int i = 0; i < p->nstep; i++) {
@@ -242,7 +242,7 @@ static bool parse_consts(const char **s, cni_program *p)
       ++*s;
       if (!parse_int(s, CN_MAX_ARGS, &k->attr)) return false;
     } else {
-      k->value = cni_number_read(*s, &end);
+      k->value = cn_number_read(*s, &end);
       if (end == *s) return false;
       *s = end;
     }

@@ -26,7 +26,8 @@ enum cni_prim {
 /* How an op chooses its compute and result types. */
 enum cni_kind {
   CNI_FLT, CNI_NUM, CNI_INT, CNI_SGN, CNI_CMP, CNI_LOG, CNI_BIT, CNI_FIT,
-  CNI_SEL /* like NUM, but the first input is a condition and does not take part in promotion */
+  CNI_SEL, /* like NUM, but the first input is a condition and does not take part in promotion */
+  CNI_UPD  /* results have the types of the inputs of their number; nothing is rounded in between (update.c) */
 };
 
 typedef struct cni_prim_info {
@@ -95,14 +96,17 @@ const cni_program *cni_build_end(cni_builder *b);
 typedef struct cni_pointwise {
   enum cni_kind kind;
   int nin;
-  /* Which of the op's programs these attributes want, 0..7; NULL: always 0. Negative: an error was set. */
+  /* Which of the op's programs these attributes want, 0..7 (UPD: 0..23); NULL: always 0. Negative: an error was set.
+   */
   int (*variant)(const cn_value *args);
-  /* Writes the program; answers the result's register. */
+  /* Writes the program; answers the first result's register. One of several results sets b->nout and the others. */
   int (*build)(cni_builder *b, int variant);
   /* Overrides the derived gradient: given registers, fills g[i] for each input; what is not wanted falls away. Bit i
    * of numbers: input i is a number, not a tensor (clamp then shares no gradient with it). */
   void (*grad)(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g);
-  const cni_program *made[24]; /* by variant, three of each: for float16, bfloat16, others; filled at first use */
+  /* By variant, three of each: for float16, bfloat16, others; those of UPD are the same for all types. Filled at first
+   * use. */
+  const cni_program *made[24];
 } cni_pointwise;
 
 /* The program of a call to a pointwise op, or to the op "pointwise" itself, and its constants' values.

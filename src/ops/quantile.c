@@ -423,13 +423,13 @@ const cn_op cni_quantile_ops[] = {
    .doc = "The element that occurs most often along a dimension, the smallest of several, and its last index.",
    .flags = CN_OP_COMPOSITE, .decompose = mode_decompose},
   {.sig = "quantile(Tensor input, Tensor|Scalar q, int? dim=None, bool keepdim=False, *, "
-          "str interpolation='linear') -> Tensor ; method",
+          "str interpolation='linear') -> Tensor ; method amp_f32_host",
    .doc = "The element below which the part q of all elements (or of those along dim) lies, between two by "
           "interpolation: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'. A vector q gives a leading dimension. "
           "NaN if there is one.",
    .flags = CN_OP_COMPOSITE, .decompose = quantile_decompose},
   {.sig = "nanquantile(Tensor input, Tensor|Scalar q, int? dim=None, bool keepdim=False, *, "
-          "str interpolation='linear') -> Tensor ; method",
+          "str interpolation='linear') -> Tensor ; method amp_f32_host",
    .doc = "The quantile of the elements that are not NaN.",
    .flags = CN_OP_COMPOSITE, .decompose = nanquantile_decompose},
   {.sig = "msort(Tensor input) -> Tensor ; method",

@@ -508,7 +508,7 @@ static int grad_decompose(cn_call *c)
 const cn_op cni_recurrent_sequence_ops[] = {
   {.sig = "recurrent_sequence(Tensor input, Tensor w_ih, Tensor w_hh, Tensor h0, Tensor? b_ih, Tensor? b_hh, "
           "Tensor? c0, str mode, bool reverse=False, bool keep=False, int[]? batch_sizes=None) "
-          "-> (Tensor output, Tensor h, Tensor c, Tensor saved) ; internal",
+          "-> (Tensor output, Tensor h, Tensor c, Tensor saved) ; internal amp_low",
    .doc = "One direction of one layer of a recurrent network (mode lstm, gru, tanh or relu) over all steps. input: "
           "(T, B, n); w_ih: (gates H, n), w_hh: (gates H, H), b_ih and b_hh: (gates H); h0, and of an LSTM c0: (B, H). "
           "With batch_sizes input is (N, n), the rows of each step after those of the step before. Gives the states "

@@ -333,13 +333,14 @@ static int count_infer(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_reduce_ops[] = {
-  {.sig = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+  {.sig = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor "
+          "; method amp_f32_device",
    .doc = "Sum of all elements, or along the dimensions listed. Integers and bool add up in int64.",
    .infer = sum_infer, .vjp = sum_vjp},
   {.sig = "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
    .doc = "Mean of all elements, or along the dimensions listed. NaN where there are none.",
    .infer = mean_infer, .vjp = mean_vjp, .decompose = mean_decompose},
-  {.sig = "prod(Tensor input, *, dtype? dtype=None) -> Tensor ; method",
+  {.sig = "prod(Tensor input, *, dtype? dtype=None) -> Tensor ; method amp_f32",
    .doc = "Product of all elements. Integers and bool multiply in int64.",
    .infer = prod_infer, .vjp = prod_vjp, .needs = {[0] = CN_IN(0)}},
   {.sig = "prod_dim(Tensor input, int dim, bool keepdim=False, *, dtype? dtype=None) "

@@ -27,12 +27,13 @@ static void type_text(char *text, size_t size, const cni_param *p)
 {
   static const char *const words[] = {
     [CNI_T_TENSOR] = "Tensor", [CNI_T_INT] = "int",     [CNI_T_FLOAT] = "float",   [CNI_T_BOOL] = "bool",
-    [CNI_T_STR] = "str",       [CNI_T_DTYPE] = "dtype", [CNI_T_DEVICE] = "device", [CNI_T_SCALAR] = "Scalar"};
+    [CNI_T_STR] = "str",       [CNI_T_DTYPE] = "dtype", [CNI_T_DEVICE] = "device", [CNI_T_SCALAR] = "Scalar",
+    [CNI_T_MODULE] = "Module"};
   char list[16] = "";
   if (p->list && p->fixed) snprintf(list, sizeof list, "[%d]", p->fixed);
   else if (p->list) snprintf(list, sizeof list, "[]");
-  snprintf(text, size, "%s%s%s%s%s", words[p->type], p->number ? "|Scalar" : "",
-           p->elem_optional ? "?" : "", list, p->optional ? "?" : "");
+  snprintf(text, size, "%s%s%s%s%s%s", words[p->type], p->number ? "|Scalar" : "",
+           p->elem_optional ? "?" : "", list, p->text_too ? "|str" : "", p->optional ? "?" : "");
 }
 
 static cn_op_kind kind_of(const cn_op *row)
@@ -42,7 +43,7 @@ static cn_op_kind kind_of(const cn_op *row)
   return row->pointwise ? CN_KIND_POINTWISE : CN_KIND_STRUCTURAL;
 }
 
-static void describe_param(cn_op_param *out, const cni_param *p)
+void cni_describe_param(cn_op_param *out, const cni_param *p)
 {
   out->name = p->name;
   type_text(out->type, sizeof out->type, p);
@@ -75,7 +76,7 @@ int cn_op_describe(cn_op_info *info, const cn_op *op)
   info->nparams = known->nparams;
   info->nresults = known->nresults;
   info->naliases = known->naliases;
-  for (int i = 0; i < known->nparams; i++) describe_param(&info->params[i], &known->params[i]);
+  for (int i = 0; i < known->nparams; i++) cni_describe_param(&info->params[i], &known->params[i]);
   for (int i = 0; i < known->nresults; i++) info->results[i] = known->result_names[i];
   for (int i = 0; i < known->naliases; i++) info->aliases[i] = known->aliases[i];
   return CN_OK;

@@ -1,15 +1,13 @@
 /* signature.c: reads a signature string into parameters: "sum(Tensor input, int[]? dim=None) -> Tensor ; method".
  *
  * Invariant: only this file (and tools/opsig.py, which the generated headers come from) knows the grammar. */
+#include <cairn/ext/system.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/text.h"
 #include "table.h"
-
-enum { MOST_FIXED = 3 }; /* of int[N]: what a default has room for */
 
 static void skip(const char **s)
 {
@@ -40,7 +38,8 @@ static bool type(const char **s, cni_param *p)
 {
   static const struct { const char *word; enum cni_type type; } words[] = {
     {"Tensor", CNI_T_TENSOR}, {"int", CNI_T_INT},       {"float", CNI_T_FLOAT},   {"bool", CNI_T_BOOL},
-    {"str", CNI_T_STR},       {"dtype", CNI_T_DTYPE},   {"device", CNI_T_DEVICE}, {"Scalar", CNI_T_SCALAR}};
+    {"str", CNI_T_STR},       {"dtype", CNI_T_DTYPE},   {"device", CNI_T_DEVICE}, {"Scalar", CNI_T_SCALAR},
+    {"Module", CNI_T_MODULE}};
   char word[16];
   if (!name(s, word, sizeof word)) return false;
   size_t i = 0, n = sizeof words / sizeof *words;
@@ -59,30 +58,31 @@ static bool type(const char **s, cni_param *p)
     p->elem_optional = p->optional;
     p->optional = false;
     long fixed = strtol(*s, NULL, 10);
-    if (fixed < 0 || fixed > MOST_FIXED) return false;
+    if (fixed < 0 || fixed > CNI_MAX_FIXED) return false;
     p->fixed = (int)fixed;
     *s += strcspn(*s, "]");
     if (**s != ']') return false;
     ++*s;
+    if (!strncmp(*s, "|str", 4)) p->text_too = true, *s += 4;
     if (**s == '?') p->optional = true, ++*s;
   }
   return true;
 }
 
-static void default_ints(cni_param *p)
+/* "[0.9, 0.999]", or one number that stands for all. */
+static void default_list(cni_param *p)
 {
-  const char *s = p->def_text;
-  int n = 0;
-  if (*s == '[') {
-    for (s++; *s && *s != ']' && n < MOST_FIXED; n++) {
-      char *end;
-      p->def_ints[n] = strtoll(s, &end, 10);
-      s = end + strspn(end, ", ");
-    }
-  } else {
-    for (n = 0; n < (p->fixed ? p->fixed : 1); n++) p->def_ints[n] = strtoll(s, NULL, 10);
+  const char *s = p->def_text, *end = s;
+  bool ints = p->type == CNI_T_INT, several = *s == '[';
+  int n = 0, most = several ? CNI_MAX_FIXED : p->fixed ? p->fixed : 1;
+  if (several) s++;
+  for (; n < most && *s && *s != ']'; n++) {
+    double v = cn_number_read(s, &end);
+    if (ints) p->def_list.i[n] = strtoll(s, NULL, 10);
+    else p->def_list.f[n] = v;
+    if (several) s = end + strspn(end, ", ");
   }
-  p->def = cn_v_ints(p->def_ints, (size_t)n);
+  p->def = ints ? cn_v_ints(p->def_list.i, (size_t)n) : cn_v_floats(p->def_list.f, (size_t)n);
 }
 
 static bool default_value(const char **s, cni_param *p)
@@ -97,7 +97,7 @@ static bool default_value(const char **s, cni_param *p)
   *s += n;
   p->has_default = true;
   if (!strcmp(p->def_text, "None")) p->def = cn_v_none();
-  else if (p->list && p->type == CNI_T_INT) default_ints(p);
+  else if (p->list && (p->type == CNI_T_INT || p->type == CNI_T_FLOAT)) default_list(p);
   else if (p->type == CNI_T_BOOL) p->def = cn_v_bool(!strcmp(p->def_text, "True"));
   else if (p->type == CNI_T_STR) {
     n = strlen(p->def_text);
@@ -109,7 +109,7 @@ static bool default_value(const char **s, cni_param *p)
     p->def = cn_v_int(strtoll(p->def_text, NULL, 10));
   else {
     const char *end;
-    p->def = cn_v_float(cni_number_read(p->def_text, &end));
+    p->def = cn_v_float(cn_number_read(p->def_text, &end));
   }
   return true;
 }
@@ -136,7 +136,7 @@ static bool results(const char **s, cni_opinfo *info)
 {
   if (!eat(s, "->")) return false;
   if (!eat(s, "(")) {
-    if (!eat(s, "Tensor")) return false;
+    if (!eat(s, "Tensor")) return name(s, info->overload, sizeof info->overload);
     info->nresults = 1;
     snprintf(info->result_names[0], sizeof info->result_names[0], "out");
     if (eat(s, "[]")) info->list_result = true;
@@ -147,6 +147,23 @@ static bool results(const char **s, cni_opinfo *info)
     if (!name(s, info->result_names[info->nresults++], sizeof info->result_names[0])) return false;
   } while (eat(s, ","));
   return eat(s, ")");
+}
+
+/* "amp_low", "amp_f32_host", "amp_wide_device": what autocast does with the inputs, there or on all devices. */
+static bool autocast_tag(const char *word, cni_opinfo *info)
+{
+  static const struct { const char *word; uint8_t rule; } rules[] = {
+    {"low", CNI_AMP_LOW}, {"f32", CNI_AMP_F32}, {"wide", CNI_AMP_WIDE}};
+  for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+    size_t n = strlen(rules[i].word);
+    if (strncmp(word, rules[i].word, n)) continue;
+    bool host = !strcmp(word + n, "_host"), device = !strcmp(word + n, "_device");
+    if (!host && !device && word[n]) return false;
+    if (!device) info->autocast[0] = rules[i].rule;
+    if (!host) info->autocast[1] = rules[i].rule;
+    return true;
+  }
+  return false;
 }
 
 /* The words behind the semicolon. What is none of those listed is the namespace. */
@@ -160,7 +177,9 @@ static bool tags(const char **s, cni_opinfo *info)
     else if (!strcmp(word, "internal")) info->internal = true;
     else if (!strcmp(word, "numbers")) info->numbers = true;
     else if (!strncmp(word, "overload_", 9)) snprintf(info->overload, sizeof info->overload, "%s", word + 9);
-    else if (!strncmp(word, "alias_", 6)) {
+    else if (!strncmp(word, "amp_", 4)) {
+      if (!autocast_tag(word + 4, info)) return false;
+    } else if (!strncmp(word, "alias_", 6)) {
       if (info->naliases == CNI_MAX_ALIASES || !word[6]) return false;
       snprintf(info->aliases[info->naliases++], sizeof info->aliases[0], "%s", word + 6);
     } else if (strncmp(word, "opt_", 4)) snprintf(info->space, sizeof info->space, "%.15s", word);
@@ -171,7 +190,8 @@ static bool tags(const char **s, cni_opinfo *info)
 /* Lists in defaults point into their own param, so they are set again wherever the params come to lie. */
 static void settle(cni_param *p)
 {
-  if (p->def.tag == CN_V_INTS) p->def.u.is = p->def_ints;
+  if (p->def.tag == CN_V_INTS) p->def.u.is = p->def_list.i;
+  if (p->def.tag == CN_V_FLOATS) p->def.u.fs = p->def_list.f;
   if (p->def.tag == CN_V_STR) p->def.u.s = p->def_text;
 }
 

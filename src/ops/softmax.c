@@ -155,13 +155,15 @@ static int softmin_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_softmax_ops[] = {
-  {.sig = "softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn alias_special_softmax",
+  {.sig = "softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor "
+          "; method nn alias_special_softmax amp_f32_device",
    .doc = "exp(x) divided by its sum along a dimension.",
    .infer = softmax_infer, .vjp = softmax_vjp, .decompose = softmax_decompose, .needs = {[0] = CN_OUT(0)}},
-  {.sig = "log_softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; method nn alias_special_log_softmax",
+  {.sig = "log_softmax(Tensor input, int dim, *, dtype? dtype=None) -> Tensor "
+          "; method nn alias_special_log_softmax amp_f32_device",
    .doc = "Logarithm of softmax, exact where softmax would be 0.",
    .infer = softmax_infer, .vjp = log_softmax_vjp, .decompose = log_softmax_decompose, .needs = {[0] = CN_OUT(0)}},
-  {.sig = "softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; nn",
+  {.sig = "softmin(Tensor input, int dim, *, dtype? dtype=None) -> Tensor ; nn amp_f32_device",
    .doc = "softmax of -x.",
    .flags = CN_OP_COMPOSITE, .decompose = softmin_decompose},
   {.sig = "softmax_backward(Tensor grad_output, Tensor output, int dim) -> Tensor ; internal",

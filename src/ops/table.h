@@ -8,11 +8,20 @@
 
 #include <cairn/ext/op.h>
 
-enum { CNI_MAX_BACKENDS = 8, CNI_NAME_MAX = 48, CNI_MAX_RESULTS = 8, CNI_MAX_ALIASES = 4 };
+enum { CNI_MAX_BACKENDS = 8, CNI_NAME_MAX = 48, CNI_MAX_RESULTS = 8, CNI_MAX_ALIASES = 4, CNI_MAX_FIXED = 6 };
 
 enum cni_type {
-  CNI_T_TENSOR, CNI_T_INT, CNI_T_FLOAT, CNI_T_BOOL, CNI_T_STR, CNI_T_DTYPE, CNI_T_DEVICE, CNI_T_SCALAR
+  CNI_T_TENSOR, CNI_T_INT, CNI_T_FLOAT, CNI_T_BOOL, CNI_T_STR, CNI_T_DTYPE, CNI_T_DEVICE, CNI_T_SCALAR, CNI_T_MODULE
 };
+
+/* What autocast does with the floating inputs of an op: nothing, to the low type, to float32, to the widest of them. */
+enum cni_amp { CNI_AMP_NONE, CNI_AMP_LOW, CNI_AMP_F32, CNI_AMP_WIDE };
+
+/* Room for a list of fixed length, where it is made of one number. */
+typedef union cni_few {
+  int64_t i[CNI_MAX_FIXED];
+  double f[CNI_MAX_FIXED];
+} cni_few;
 
 typedef struct cni_param {
   char name[CNI_NAME_MAX];
@@ -21,11 +30,12 @@ typedef struct cni_param {
   bool optional;      /* may be None */
   bool elem_optional; /* Tensor?[] */
   bool number;        /* Tensor|Scalar: bindings take a number for the tensor */
+  bool text_too;      /* int[2]|str: a text may be given instead */
   bool has_default, keyword_only;
   int fixed;          /* int[2]: 2; 0 otherwise */
-  cn_value def;       /* its lists point into def_ints */
-  int64_t def_ints[3];
-  char def_text[24];  /* as written in the signature */
+  cn_value def;       /* its lists point into def_list */
+  cni_few def_list;
+  char def_text[40];  /* as written in the signature */
 } cni_param;
 
 typedef struct cni_opinfo {
@@ -37,6 +47,7 @@ typedef struct cni_opinfo {
   int id, nparams, nresults, naliases;
   bool list_result, method, inplace, internal;
   bool numbers; /* numbers may stand for all its Tensor|Scalar at once */
+  uint8_t autocast[2];              /* cni_amp on the host, and on other devices */
   bool takes_list;                  /* one of its parameters is a list of tensors */
   uint8_t ntensors, tensors[CN_MAX_ARGS]; /* parameters that are tensors or lists of them */
   cni_param *params;
@@ -53,7 +64,13 @@ const cni_opinfo *cni_op_by_name(const char *name);
 const cni_opinfo *cni_op_info(const cn_op *row); /* of a row; by its name */
 const char *cni_op_doc(const cni_opinfo *info);
 
-/* Parses one signature. 0, or an error that quotes it. */
+/* Parses one signature. 0, or an error that quotes it. What makes no tensors (-> Module) has no results, and the word
+ * behind the arrow as its overload. */
 int cni_signature_parse(cni_opinfo *info, const char *sig);
+void cni_describe_param(cn_op_param *out, const cni_param *p);
+
+/* Fills full[0..nparams) with the arguments given and defaults, checked. Numbers that stand for lists go to room
+ * (nparams of them); tensors that are numbers stay numbers. */
+int cni_complete(const cni_opinfo *info, cn_value *full, cni_few *room, const cn_value *args, size_t nargs);
 
 #endif

@@ -2,6 +2,7 @@
  *
  * Place in the flow: reads a tensor through host memory (a copy for other devices), computes nothing else.
  * Invariant: one format, chosen from the elements that are shown, serves all of them. */
+#include <cairn/ext/system.h>
 #include <cairn/device.h>
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +13,6 @@
 #include "base/dtype.h"
 #include "base/hooks.h"
 #include "base/os.h"
-#include "base/text.h"
 #include "tensor.h"
 
 enum { ITEM_MAX = 512, PRECISION_MAX = 100 };
@@ -32,17 +32,17 @@ void cn_set_print_options(const cn_print_options *options)
   opt_line_width = o.line_width > 0 ? o.line_width : 80;
 }
 
-#define put cni_text_put
-#define put_bytes cni_text_put_bytes
+#define put cn_text_put
+#define put_bytes cn_text_put_bytes
 
-static void put_repeated(cni_text *x, const char *s, int64_t times)
+static void put_repeated(cn_text *x, const char *s, int64_t times)
 {
   for (int64_t i = 0; i < times; i++) put(x, s);
 }
 
 /* ---- elements ---- */
 typedef struct printer {
-  cni_text out;
+  cn_text out;
   cn_desc d; /* data in host memory; strides that fit it */
   bool summarize;
   int precision, edge_items, line_width;
@@ -279,7 +279,7 @@ char *cn_to_string(cn_tensor *t)
     if (!p.out.failed) result = cni_strdup(p.out.s);
   }
   cni_free(copy, size);
-  cni_text_free(&p.out);
+  cn_text_free(&p.out);
   return result;
 }
 

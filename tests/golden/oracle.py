@@ -615,7 +615,7 @@ def unsupported(error):
 
 # ---- the answer ----
 def evaluate(sample, op):
-    if op.name in NO_ORACLE or sample.large:
+    if op.name in NO_ORACLE or op.place.startswith("src/ops/update.c") or sample.large:
         return Answer(NOTHING)
     given = bind(sample, op)
     params = {p.name: p for p in op.params}

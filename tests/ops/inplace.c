@@ -7,11 +7,11 @@ static int category(int dtype)
   return dtype == CN_BOOL ? 0 : cn_dtype_is_float((cn_dtype)dtype) ? 2 : 1;
 }
 
-/* May the result be written over dest, by the rules of tensor.h and PyTorch? */
-static bool may_write(const sample *s, cn_tensor *dest, cn_tensor *result)
+/* May this result be written over dest, by the rules of tensor.h and PyTorch? */
+static bool may_write(const sample *s, int which, cn_tensor *dest, cn_tensor *result)
 {
   const cn_desc *d = cn_desc_of(dest), *r = cn_desc_of(result);
-  bool expanded = s->literals[0].layout == 'e' && d->shape[0] > 1 && d->numel > 0;
+  bool expanded = s->literals[which].layout == 'e' && d->shape[0] > 1 && d->numel > 0;
   if (d->weak || expanded || d->ndim != r->ndim || category(r->dtype) > category(d->dtype)) return false;
   for (int i = 0; i < d->ndim; i++)
     if (d->shape[i] != r->shape[i]) return false;
@@ -42,30 +42,41 @@ static enum outcome must_equal(const trial *t, int status, cn_tensor *out, cn_te
   return same ? PASS : trial_fail(t, "in place: %s", detail);
 }
 
+/* Runs the in-place form: result i goes over input i. Two results over one tensor are refused. */
+static enum outcome write_over(const trial *t, call *c, const call_result *want, bool twice)
+{
+  call_result have = {0};
+  uint64_t version[SAMPLE_RESULTS];
+  bool may = !twice || want->nout == 1;
+  enum outcome o = PASS;
+  for (int i = 0; i < (int)want->nout; i++) {
+    may = may && may_write(t->s, i, c->in[i], want->out[i]);
+    version[i] = cn_tensor_version(c->in[i]);
+  }
+  cn_seed(1); /* as the first time */
+  int status = call_run(&have, c, c->in[0]);
+  if (!may) o = twice ? PASS : must_refuse(t, status, c->in[0]);
+  for (int i = 0; i < (int)want->nout && may && o == PASS; i++) {
+    o = must_equal(t, status, have.out[i], c->in[i], want->out[i]);
+    if (o == PASS && cn_tensor_version(c->in[i]) != version[i] + 1)
+      o = trial_fail(t, "in place: the version moved by %d", (int)(cn_tensor_version(c->in[i]) - version[i]));
+  }
+  call_result_free(&have);
+  return o;
+}
+
 /* Forward: op(x, ...) against op_(x, ...); with `twice` the second input is x itself. */
 static enum outcome compare_forward(const trial *t, bool twice)
 {
   call c;
-  call_result want = {0}, have = {0};
+  call_result want = {0};
   if (call_make(&c, t->s, &(call_setup){0})) return trial_fail(t, "inputs: %s", cn_err_message());
   if (twice) call_set_input(&c, 1, c.in[0]);
-  cn_tensor *dest = c.in[0];
   enum outcome o;
-  if (call_run(&want, &c, NULL)) {
-    o = twice ? PASS : trial_fail(t, "%s", cn_err_message());
-  } else {
-    bool may = may_write(t->s, dest, want.out[0]);
-    uint64_t version = cn_tensor_version(dest);
-    cn_seed(1); /* as the first time */
-    int status = call_run(&have, &c, dest);
-    o = may ? must_equal(t, status, have.out[0], dest, want.out[0])
-            : twice ? PASS : must_refuse(t, status, dest);
-    if (o == PASS && may && cn_tensor_version(dest) != version + 1)
-      o = trial_fail(t, "in place: the version moved by %d", (int)(cn_tensor_version(dest) - version));
-  }
+  if (call_run(&want, &c, NULL)) o = twice ? PASS : trial_fail(t, "%s", cn_err_message());
+  else o = write_over(t, &c, &want, twice);
   cn_err_clear();
   call_result_free(&want);
-  call_result_free(&have);
   call_free(&c);
   return o;
 }
@@ -82,7 +93,7 @@ static enum outcome compare_gradients(const trial *t)
   cn_scope *scope = cn_scope_begin();
   for (int i = 0; i < c.nin; i++) leaves[i] = cn_keep(c.in[i]);
   bool fits = !call_run_grad(&want, &c, NULL, NULL) && cn_needs_grad(want.out[0]) && c.in[0] &&
-              cn_dtype_of(want.out[0]) == cn_dtype_of(c.in[0]) && may_write(t->s, c.in[0], want.out[0]);
+              cn_dtype_of(want.out[0]) == cn_dtype_of(c.in[0]) && may_write(t->s, 0, c.in[0], want.out[0]);
   if (fits) {
     call_set_input(&c, 0, cn_clone(c.in[0]));
     if (call_run_grad(&have, &c, c.in[0], leaves)) o = trial_fail(t, "in place, gradient: %s", cn_err_message());

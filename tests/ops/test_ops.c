@@ -48,6 +48,7 @@ static const family families[] = {
   {"bag", 2, 4},
   {"search", 1, 1},
   {"quantile", 2, 4},
+  {"update", 1, 1},
 };
 
 static const struct driver {

@@ -85,6 +85,7 @@ APPLY_H = r'''
 cn_tensor *cni_apply1(int op_id, cn_value *args, int nargs, cn_tensor *dest);
 int cni_applyn(int op_id, cn_value *args, int nargs, cn_tensor **out, int nout);
 int cni_apply_list(int op_id, cn_value *args, int nargs, cn_tensor **out, size_t capacity);
+int cni_apply_over(int op_id, cn_value *args, int nargs);
 #endif
 '''
 STUB = r'''
@@ -298,7 +299,7 @@ class Tree(unittest.TestCase):
     def setUp(self):
         self.root = tempfile.mkdtemp(prefix="opgen")
         self.addCleanup(shutil.rmtree, self.root)
-        for f in ("base.h", "tensor.h", "ext/op.h"):
+        for f in ("base.h", "tensor.h", "ext/op.h", "ext/signature.h"):
             with open(os.path.join(REPO, "include/cairn", f), encoding="utf-8") as h:
                 self.put("include/cairn/" + f, h.read())
         self.put("src/ops/apply.h", APPLY_H)
@@ -336,13 +337,16 @@ class Generated(Tree):
         main = self.put("main.c", MAIN % (prelude + body))
         stub = self.put("stub.c", STUB)
         api = os.path.join(self.root, "src/ops/api.gen.c")
+        with open(os.path.join(REPO, "src/ops/options.c"), encoding="utf-8") as f:
+            options = self.put("options.c", f.read())
         for src, std, extra in ((stub, "-std=c11", ["-Wno-format-nonliteral"]), (main, "-std=c99", []),
+                                (options, "-std=c11", []),
                                 (api, "-std=c11", ["-O2", "-Wshadow", "-Wconversion", "-Wstrict-prototypes",
                                                    "-Wmissing-prototypes", "-Wvla"])):
             r = self.compile(src, "-c", "-o", src + ".o", *extra, std=std)
             self.assertEqual(r.returncode, 0, r.stdout)
         exe = os.path.join(self.root, "main")
-        r = run(CC, "-o", exe, main + ".o", stub + ".o", api + ".o")
+        r = run(CC, "-o", exe, main + ".o", stub + ".o", options + ".o", api + ".o")
         self.assertEqual(r.returncode, 0, r.stdout)
         r = run(exe)
         self.assertEqual(r.returncode, 0, r.stdout)

@@ -73,8 +73,11 @@ static void check_doc(const cni_opinfo *op)
 
 static void check_signature(const cni_opinfo *op)
 {
-  if (op->inplace && (op->list_result || op->nresults != 1 || !op->nparams || op->params[0].type != CNI_T_TENSOR))
-    complain(op, "is in-place, but has not one result and a tensor to write it to");
+  for (int i = 0; op->inplace && i < op->nresults; i++)
+    if (op->list_result || i >= op->nparams || op->params[i].type != CNI_T_TENSOR || op->params[i].list)
+      complain(op, "is in-place, but has not a tensor to write each result to");
+  if (op->inplace && op->nresults > 1 && !has(op, CN_OP_NO_GRAD))
+    complain(op, "writes several results in place, so it can carry no gradient");
   bool seen_default = false;
   for (int i = 0; i < op->nparams; i++) {
     const cni_param *p = &op->params[i];

@@ -6,27 +6,26 @@
 #include <math.h>
 
 #include <cairn/cairn.h>
-
-#include "base/text.h"
+#include <cairn/ext/system.h>
 
 static void grows(void **state)
 {
   (void)state;
-  cni_text t = {0};
-  for (int i = 0; i < 1000; i++) cni_text_putf(&t, "%d,", i % 10);
-  cni_text_put(&t, "end");
-  cni_text_put_bytes(&t, "more", 2);
+  cn_text t = {0};
+  for (int i = 0; i < 1000; i++) cn_text_putf(&t, "%d,", i % 10);
+  cn_text_put(&t, "end");
+  cn_text_put_bytes(&t, "more", 2);
   assert_false(t.failed);
   assert_int_equal(t.n, 2005);
   assert_string_equal(t.s + 1998, "9,endmo");
-  cni_text_free(&t);
+  cn_text_free(&t);
 }
 
 static void round_trip(double v, bool hex)
 {
-  char text[CNI_NUMBER_TEXT];
+  char text[CN_NUMBER_TEXT];
   const char *end;
-  double back = cni_number_read(cni_number_write(text, v, hex), &end);
+  double back = cn_number_read(cn_number_write(text, v, hex), &end);
   assert_int_equal(*end, 0);
   assert_null(strchr(text, ','));
   assert_true(isnan(v) ? isnan(back) : memcmp(&v, &back, sizeof v) == 0);
@@ -41,11 +40,11 @@ static void all_numbers(void)
     round_trip(numbers[i], false);
     round_trip(numbers[i], true);
   }
-  assert_true(cni_number_read("0.5,1", &end) == 0.5);
+  assert_true(cn_number_read("0.5,1", &end) == 0.5);
   assert_string_equal(end, ",1");
-  assert_true(cni_number_read("3;", &end) == 3);
+  assert_true(cn_number_read("3;", &end) == 3);
   assert_string_equal(end, ";");
-  cni_number_read("x", &end);
+  cn_number_read("x", &end);
   assert_string_equal(end, "x");
 }
 

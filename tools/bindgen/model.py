@@ -86,7 +86,7 @@ class Name:
 
     @property
     def inplace(self):
-        return not self.prefixed and any(f.inplace for f in self.forms)
+        return not self.prefixed and any(f.inplace and len(f.results) == 1 for f in self.forms)
 
 
 class Table:

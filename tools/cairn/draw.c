@@ -1,16 +1,14 @@
-/* draw.c: see draw.h. Invariant: without a terminal only whole lines of plain text are written. */
+/* draw.c: see draw.h. Invariant: without UTF-8 only plain text is written. */
 #include "draw.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "digits.h"
 
-enum { PER_ROW = 4, BAR = 24 };
-
-bool draw_live(void) { return isatty(STDOUT_FILENO) == 1; }
+enum { PER_ROW = 4 };
 
 /* Does the locale write UTF-8? Asked of the environment, so that the command need not set a locale. */
 static bool unicode(void)
@@ -21,22 +19,6 @@ static bool unicode(void)
     if (value && *value) return strstr(value, "UTF-8") || strstr(value, "utf8") || strstr(value, "UTF8");
   }
   return false;
-}
-
-void draw_progress(int epoch, int epochs, double part, double loss, double seconds)
-{
-  bool live = draw_live();
-  if (!live && part < 1) return;
-  printf("%s  epoch %2d of %d  ", live ? "\r" : "", epoch + 1, epochs);
-  if (live) {
-    int full = (int)((epoch + part) / epochs * BAR);
-    putchar('[');
-    for (int i = 0; i < BAR; i++) putchar(i < full ? '=' : ' ');
-    printf("]  ");
-  }
-  printf("loss %.4f  %5.1f s%s", loss, seconds, live ? " " : "\n");
-  if (live && epoch + 1 == epochs && part >= 1) putchar('\n');
-  fflush(stdout);
 }
 
 /* 0..16 in five shades, two characters wide so that pixels come out square. */

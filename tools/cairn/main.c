@@ -11,20 +11,37 @@
 typedef struct command {
   const char *name, *arguments, *does;
   int (*run)(int argc, char **argv);
+  const char *more; /* for `cairn help NAME`; NULL: nothing more to say */
 } command;
 
 static const command commands[] = {
-    {"demo", "[--epochs N] [--seed N] [--device D]", "train a small network on hand-written digits",
-     command_demo},
-    {"devices", "[--measure]", "list the devices cairn can use; measure what they reach", command_devices},
-    {"ops", "[NAME...] [--json]", "list the ops, or describe some", command_ops},
-    {"version", "", "print the version", command_version},
-    {"help", "", "print this", command_help},
+    {"demo", "[--epochs N] [--seed N] [--device D] [--out DIR]", "train a network on hand-written digits, in seconds",
+     command_demo, help_demo},
+    {"train", "FILE.cfg | --data SET --model NAME | --resume DIR  [options]", "train a network", command_train,
+     help_train},
+    {"eval", "CHECKPOINT [--data SET] [--batch N] [--device D]", "measure a trained network on test data", command_eval,
+     help_eval},
+    {"predict", "MODEL INPUT... [--weights FILE] [--top N]", "say what images, numbers or texts are", command_predict,
+     help_predict},
+    {"summary", "FILE.cfg|NAME|CHECKPOINT [--input SIZES]", "list a network's layers, sizes and work", command_summary,
+     help_summary},
+    {"generate", "MODEL --prompt TEXT [options]", "continue a text with a language model", command_generate,
+     help_generate},
+    {"embed", "FOLDER TEXT... [--out FILE]", "compare texts by their sentence embeddings", command_embed, help_embed},
+    {"convert", "IN OUT [--dtype T] | IN --list", "turn files of weights into other formats, or list them",
+     command_convert, help_convert},
+    {"devices", "[--measure]", "list the devices cairn can use; measure what they reach", command_devices, NULL},
+    {"ops", "[NAME...] [--json]", "list the ops, or describe some", command_ops, NULL},
+    {"version", "", "print the version", command_version, NULL},
+    {"help", "[COMMAND]", "print this, or explain a command", command_help, NULL},
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
+const char *command_program = "cairn";
+
 int command_failed(void)
 {
+  fflush(stdout);
   fprintf(stderr, "cairn: %s\n", cn_err() ? cn_err_message() : "failed");
   return 1;
 }
@@ -38,37 +55,43 @@ const char *command_backend(int i)
   return NULL;
 }
 
-int command_usage(const char *name, const char *argument)
+static const command *find(const char *name)
 {
   for (int i = 0; i < COMMANDS; i++)
-    if (!strcmp(commands[i].name, name))
-      fprintf(stderr, "cairn %s: cannot make sense of '%s'\nusage: cairn %s %s\n", name, argument, name,
-              commands[i].arguments);
+    if (!strcmp(commands[i].name, name)) return &commands[i];
+  return NULL;
+}
+
+int command_usage(const char *name, const char *argument)
+{
+  fprintf(stderr, "cairn %s: cannot make sense of '%s'; usage: cairn %s %s\n", name, argument, name,
+          find(name)->arguments);
   return 2;
 }
 
-const char *command_option(int argc, char **argv, int *i, const char *name)
+int command_missing(const char *name, const char *what)
 {
-  size_t n = strlen(name);
-  if (strncmp(argv[*i], name, n)) return NULL;
-  if (argv[*i][n] == '=') return argv[*i] + n + 1;
-  if (argv[*i][n] || *i + 1 >= argc) return NULL;
-  return argv[++*i];
+  fprintf(stderr, "cairn %s: %s; usage: cairn %s %s\n", name, what, name, find(name)->arguments);
+  return 2;
 }
 
 static void print_help(FILE *to)
 {
   fprintf(to, "cairn %s, a deep-learning framework in C\n\nusage: cairn COMMAND [options]\n\n", cn_version());
   for (int i = 0; i < COMMANDS; i++) fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].does);
-  fprintf(to, "\noptions:\n");
-  for (int i = 0; i < COMMANDS; i++)
-    if (*commands[i].arguments) fprintf(to, "  %-8s %s\n", commands[i].name, commands[i].arguments);
+  fprintf(to, "\n`cairn help COMMAND` explains one.\n");
 }
 
 int command_help(int argc, char **argv)
 {
-  (void)argc, (void)argv;
-  print_help(stdout);
+  if (argc < 2) {
+    print_help(stdout);
+    return 0;
+  }
+  const command *c = find(argv[1]);
+  if (!c || argc > 2) return command_usage("help", argv[argc > 2 ? 2 : 1]);
+  printf("usage: cairn %s %s\n\n%s\n", c->name, c->arguments, c->does);
+  if (c->more) printf("\n%s", c->more);
   return 0;
 }
 
@@ -85,14 +108,17 @@ int main(int argc, char **argv)
     print_help(stderr);
     return 2;
   }
+  command_program = argv[0];
   const char *name = argv[1];
   if (!strcmp(name, "--help") || !strcmp(name, "-h")) name = "help";
   if (!strcmp(name, "--version")) name = "version";
-  for (int i = 0; i < COMMANDS; i++)
-    if (!strcmp(commands[i].name, name)) {
-      int status = commands[i].run(argc - 1, argv + 1);
-      return fflush(stdout) && !status ? 1 : status;
-    }
-  fprintf(stderr, "cairn: there is no command '%s'; `cairn help` lists them\n", name);
-  return 2;
+  const command *c = find(name);
+  if (!c) {
+    fprintf(stderr, "cairn: there is no command '%s'; `cairn help` lists them\n", name);
+    return 2;
+  }
+  if (argc == 3 && c->more && (!strcmp(argv[2], "--help") || !strcmp(argv[2], "-h")))
+    return command_help(2, (char *[]){argv[2], argv[1]});
+  int status = c->run(argc - 1, argv + 1);
+  return fflush(stdout) && !status ? 1 : status;
 }

@@ -27,7 +27,8 @@ typedef enum cn_value_tag {
   CN_V_BOOL,     /* u.i, 0 or 1 */
   CN_V_INTS,     /* u.is, n of them */
   CN_V_FLOATS,   /* u.fs, n of them */
-  CN_V_STR       /* u.s, zero-terminated */
+  CN_V_STR,      /* u.s, zero-terminated */
+  CN_V_MODULE    /* u.m; not for ops: see ext/signature.h */
 } cn_value_tag;
 
 typedef struct cn_value {
@@ -41,6 +42,7 @@ typedef struct cn_value {
     const int64_t *is;
     const double *fs;
     const char *s;
+    struct cn_module *m;
   } u;
 } cn_value;
 
@@ -81,6 +83,14 @@ static inline cn_value cn_v_str(const char *s)
   cn_value v = {CN_V_STR, 1, {0}};
   if (!s) v.tag = CN_V_NONE;
   v.u.s = s;
+  return v;
+}
+
+static inline cn_value cn_v_module(struct cn_module *m)
+{
+  cn_value v = {CN_V_MODULE, 1, {0}};
+  if (!m) v.tag = CN_V_NONE;
+  v.u.m = m;
   return v;
 }
 
@@ -173,7 +183,8 @@ enum cn_op_flags {
 struct cn_op {
   /* PyTorch-like: "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None)
    * -> Tensor ; method". `Tensor|Scalar` is a tensor for which other languages take a number too (in C it is
-   * cn_num). After the semicolon: method, inplace (has an in-place form), a namespace (nn, linalg, special),
+   * cn_num). After the semicolon: method, inplace (has an in-place form; of several results
+   * each is written over the tensor of its number), a namespace (nn, linalg, special),
    * opt_NAME for an optional tensor that is an option in C instead of positional, overload_NAME for a form that
    * PyTorch calls NAME too (max_dim: overload_max), alias_NAME for another name of the op in other languages
    * (abs: alias_absolute; up to four), numbers where numbers may stand for all its tensors at once (add(2, 3)), and
@@ -218,7 +229,7 @@ typedef enum cn_op_kind {
 /* One parameter of a signature. Texts live as long as the op table. */
 typedef struct cn_op_param {
   const char *name;
-  char type[24];            /* as the signature writes it: "Tensor", "Tensor|Scalar", "int[2]", "dtype?" */
+  char type[32];            /* as the signature writes it: "Tensor", "Tensor|Scalar", "int[2]", "dtype?" */
   const char *default_text; /* as written there, without quotes; NULL when it must be given */
   cn_value default_value;   /* CN_V_NONE when there is none, or when it is None */
   bool optional;            /* may be None */

@@ -2,6 +2,7 @@
  * list that a running dispatcher may read is never freed before exit. */
 #include "registry.h"
 
+#include <cairn/ext/system.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -229,22 +230,10 @@ int cn_backend_register(const cn_backend *backend)
   return cni_backend_add(backend);
 }
 
-/* Looks for libcairn_NAME.so beside libcairn and in CAIRN_PLUGIN_PATH. Absence is no error here. */
+/* Absence of the plugin is no error here. */
 static void load_plugin(const char *name)
 {
-  char file[64], path[1024], folder[900];
-  const char *env = cni_os_env("CAIRN_PLUGIN_PATH");
-  snprintf(file, sizeof file, "libcairn_%.32s.so", name);
-  void *library = NULL;
-  if (env) {
-    snprintf(path, sizeof path, "%.900s/%s", env, file);
-    library = cni_os_library(path);
-  }
-  if (!library && cni_os_folder_of((const void *)&nbackends, folder, sizeof folder)) {
-    snprintf(path, sizeof path, "%s/%s", folder, file);
-    library = cni_os_library(path);
-  }
-  if (!library) library = cni_os_library(file);
+  void *library = cn_plugin_open(name);
   cn_plugin_init_fn start;
   void *symbol = cni_os_symbol(library, "cn_plugin_init");
   if (!symbol) return;

@@ -57,6 +57,7 @@ static const cn_kernel *const kernel_tables[] = {
     cni_cpu_place_kernels,
     cni_cpu_bag_kernels,
     cni_cpu_draw_kernels,
+    cni_cpu_update_kernels,
     cni_cpu_search_kernels,
     cni_cpu_log_scan_kernels,
 };

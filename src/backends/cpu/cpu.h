@@ -49,6 +49,7 @@ extern const cn_kernel cni_cpu_pad_kernels[];
 extern const cn_kernel cni_cpu_place_kernels[];
 extern const cn_kernel cni_cpu_bag_kernels[];
 extern const cn_kernel cni_cpu_draw_kernels[];
+extern const cn_kernel cni_cpu_update_kernels[];
 extern const cn_kernel cni_cpu_search_kernels[];
 extern const cn_kernel cni_cpu_log_scan_kernels[];
 

@@ -33,6 +33,7 @@ typedef struct plan {
   size_t size;             /* and bytes */
   bool checks_zero;        /* an integer division is among the steps */
   bool streams;            /* results go past the caches */
+  bool late[CNI_PROG_OUTS]; /* lies over an input that is read after its step: written when all steps are done */
   int64_t bytes;           /* of operands and results */
   double consts[CNI_PROG_CONSTS];
   cni_cast_fn load[CNI_PROG_INPUTS], store[CNI_PROG_OUTS]; /* NULL: the type is right as it is */
@@ -163,7 +164,8 @@ static void run_steps(const plan *pl, const void **value, char *const *out, cons
     const void *a = value[s->arg[0]], *b = value[s->arg[1]], *c = value[s->arg[2]];
     void *y = r->slots + (size_t)p->slot[i] * ROOM;
     for (int k = 0; k < p->nout; k++) /* straight into the result where it needs no conversion */
-      if (p->out[k] == first + i && !pl->store[k] && !pl->streams && stride[k] == (int64_t)pl->size) y = out[k];
+      if (p->out[k] == first + i && !pl->store[k] && !pl->late[k] && !pl->streams && stride[k] == (int64_t)pl->size)
+        y = out[k];
     if (pl->checks_zero && cni_prim_divides(s->prim) && has_zero(b, n)) {
       cn_call_fail(pl->c, CN_ERR_VALUE, "integer division by zero");
       return;
@@ -596,6 +598,33 @@ static bool run_direct(const cn_call *c, const cni_program *p, enum cni_compute 
 
 static int64_t touched(const cn_desc *d) { return d->numel * (int64_t)cni_dtype_size(d->dtype); }
 
+/* Is input i read by a step behind this one, or a result itself? */
+static bool read_after(const cni_program *p, int i, int step)
+{
+  for (int s = step + 1; s < p->nstep; s++)
+    for (int k = 0; k < cni_prims[p->steps[s].prim].arity; k++)
+      if (p->steps[s].arg[k] == i) return true;
+  for (int k = 0; k < p->nout; k++)
+    if (p->out[k] == i) return true;
+  return false;
+}
+
+/* Several results over inputs: which of them must wait. Answers whether any result lies over an input. */
+static bool find_late(plan *pl, const cn_call *c)
+{
+  const cni_program *p = pl->p;
+  bool any = false;
+  for (int k = 0; k < p->nout; k++) {
+    pl->late[k] = false;
+    for (int i = 0; i < p->nin && p->nout > 1; i++)
+      if (cn_desc_of(c->in[i])->data == cn_desc_of(c->out[k])->data) {
+        any = true;
+        pl->late[k] |= read_after(p, i, p->out[k] - p->nin - p->nconst);
+      }
+  }
+  return any;
+}
+
 static void make_plan(plan *pl, const cn_call *c, enum cni_compute class)
 {
   pl->c = c;
@@ -607,7 +636,8 @@ static void make_plan(plan *pl, const cn_call *c, enum cni_compute class)
   pl->bytes = 0;
   for (int i = 0; i < c->nin; i++) pl->bytes += touched(cn_desc_of(c->in[i]));
   for (int i = 0; i < c->nout; i++) pl->bytes += touched(cn_desc_of(c->out[i]));
-  pl->streams = cni_stream_pays(pl->bytes);
+  bool over = find_late(pl, c);
+  pl->streams = !over && cni_stream_pays(pl->bytes); /* what was read is in the caches anyway */
   for (int i = 0; i < c->nin; i++) {
     int dtype = cn_desc_of(c->in[i])->dtype;
     bool rounds = cni_program_rounds(c, i);

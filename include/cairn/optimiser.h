@@ -1,0 +1,120 @@
+/* optimiser.h: optimisers and learning-rate schedules as such. The single ones stand in optimisers.h and schedules.h,
+ * which are generated from the classes in src/optim: cn_optim_adam(net, .lr = 1e-3), cn_lr_step(opt, 30).
+ *
+ * Step counts and rates are zero-dimensional tensors, so that a captured step goes on counting. A parameter without a
+ * gradient is left alone, as in PyTorch.
+ */
+#ifndef CAIRN_OPTIMISER_H
+#define CAIRN_OPTIMISER_H
+
+#include "module.h"
+
+CN_BEGIN_DECLS
+
+typedef struct cn_optim cn_optim;
+typedef struct cn_schedule cn_schedule;
+
+/* ---- optimisers ---- */
+/* By the name of its class ("AdamW") and the arguments of its signature, over the parameters of net, which it keeps
+ * (NULL: none yet, see cn_optim_add). Owned. */
+CN_API cn_optim *cn_optim_make(const char *name, cn_module *net, const cn_value *args, size_t n);
+CN_API void cn_optim_free(cn_optim *opt); /* NULL is fine */
+/* Adds a group of parameters, which has the optimiser's own settings until they are changed. Answers its number. */
+CN_API int cn_optim_add(cn_optim *opt, cn_tensor *const *params, size_t n);
+CN_API size_t cn_optim_ngroups(const cn_optim *opt);
+CN_API size_t cn_optim_nparams(const cn_optim *opt, size_t group);
+CN_API cn_tensor *cn_optim_param(const cn_optim *opt, size_t group, size_t i); /* borrowed */
+/* A setting of a group by its name ("lr", "weight_decay"); a number, not a list. */
+CN_API double cn_optim_get(const cn_optim *opt, size_t group, const char *name);
+CN_API int cn_optim_set(cn_optim *opt, size_t group, const char *name, double value);
+/* ... one that is a list or a word: cn_optim_set_value(opt, 1, "betas", cn_v_floats(betas, 2)). */
+CN_API int cn_optim_set_value(cn_optim *opt, size_t group, const char *name, cn_value value);
+CN_API cn_tensor *cn_optim_lr(const cn_optim *opt, size_t group); /* float64, zero-dimensional; borrowed */
+/* The arguments of a group: one value per parameter of the class's signature. */
+CN_API const cn_args *cn_optim_args(const cn_optim *opt, size_t group);
+CN_API const char *cn_optim_name(const cn_optim *opt);
+
+/* Updates every parameter that has a gradient, each in one pass over memory. The first step makes the state, so a step
+ * can be captured (cn_trace) from the second one on. Rates may then be changed between runs of the graph; other
+ * settings are part of it. */
+CN_API int cn_optim_step(cn_optim *opt);
+/* For those that evaluate several times a step (LBFGS): fn zeroes gradients, computes the loss, runs backward and
+ * returns the loss. Returns the first loss; NULL on failure. */
+typedef cn_tensor *(*cn_closure)(void *payload);
+CN_API cn_tensor *cn_optim_step_closure(cn_optim *opt, cn_closure fn, void *payload);
+CN_API int cn_optim_zero_grad(cn_optim *opt);
+/* {"state": {0: {"step": ..., "exp_avg": ...}, ...}, "param_groups": [{"lr": ..., "params": [0, 1, ...]}]}: what
+ * PyTorch's state_dict holds, in both directions. Owned; its tensors are the optimiser's own. Loading copies values;
+ * nothing is changed when there is an error. */
+CN_API cn_tree *cn_optim_state(cn_optim *opt);
+CN_API int cn_optim_load(cn_optim *opt, const cn_tree *state);
+/* The classes, for bindings and tables: name, signature and documentation of the i-th; false past the last. */
+CN_API bool cn_optim_class_at(size_t i, const char **name, const char **sig, const char **doc);
+
+/* ---- gradients ---- */
+/* Scales all gradients so that their norm together is at most max_norm; returns the norm before (a tensor, so that
+ * nothing waits for it). norm_type 0: 2; HUGE_VAL: the largest element. */
+CN_API cn_tensor *cn_clip_grad_norm(cn_tensor *const *params, size_t n, double max_norm, double norm_type);
+CN_API int cn_clip_grad_value(cn_tensor *const *params, size_t n, double clip_value);
+CN_API cn_tensor *cn_optim_clip_norm(cn_optim *opt, double max_norm); /* over all its parameters */
+
+/* ---- schedules ---- */
+CN_API cn_schedule *cn_schedule_make(const char *name, cn_optim *opt, const cn_value *args, size_t n);
+CN_API void cn_schedule_free(cn_schedule *schedule);
+CN_API int cn_schedule_step(cn_schedule *schedule); /* after an epoch, or a step, as its numbers are meant */
+CN_API int cn_schedule_step_metric(cn_schedule *schedule, double metric); /* for ReduceLROnPlateau */
+CN_API double cn_schedule_lr(const cn_schedule *schedule, size_t group);  /* the rate it set last */
+CN_API cn_tree *cn_schedule_state(cn_schedule *schedule);
+CN_API int cn_schedule_load(cn_schedule *schedule, const cn_tree *state);
+/* A rate by a function of the epoch, times the initial rate (LambdaLR), or times the last one (MultiplicativeLR). */
+typedef double (*cn_lr_fn)(int64_t epoch, void *payload);
+CN_API cn_schedule *cn_lr_lambda(cn_optim *opt, cn_lr_fn fn, void *payload);
+CN_API cn_schedule *cn_lr_multiplicative(cn_optim *opt, cn_lr_fn fn, void *payload);
+/* Several at once, and one after the other from these epochs on; they take the schedules over. */
+CN_API cn_schedule *cn_lr_chained(cn_schedule *const *schedules, size_t n);
+CN_API cn_schedule *cn_lr_sequential(cn_optim *opt, cn_schedule *const *schedules, size_t n, const int64_t *milestones);
+CN_API bool cn_schedule_class_at(size_t i, const char **name, const char **sig, const char **doc);
+
+/* ---- averages of parameters ---- */
+/* A copy of a module whose parameters follow: an exponential average with this decay, or, for decay 0, the mean of all
+ * updates (SWA). Buffers are copied, or averaged too. Owned. */
+typedef struct cn_average cn_average;
+CN_API cn_average *cn_average_new(cn_module *m, double decay, bool average_buffers);
+CN_API int cn_average_update(cn_average *average, cn_module *m);
+CN_API cn_module *cn_average_module(cn_average *average); /* borrowed */
+CN_API int64_t cn_average_count(const cn_average *average);
+CN_API cn_tree *cn_average_state(cn_average *average);
+CN_API int cn_average_load(cn_average *average, const cn_tree *state);
+CN_API void cn_average_free(cn_average *average);
+
+/* ---- mixed precision ---- */
+/* Scales losses so that small gradients survive float16: cn_backward(cn_grad_scaler_scale(s, loss)), then step, then
+ * update. A step whose gradients are not finite is skipped, and the scale halved; after growth_interval good ones it is
+ * doubled. The scale is a tensor. */
+typedef struct cn_grad_scaler cn_grad_scaler;
+typedef struct cn_grad_scaler_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double init_scale;       /* 65536 */
+  double growth_factor;    /* 2 */
+  double backoff_factor;   /* 0.5 */
+  int64_t growth_interval; /* 2000 */
+  bool disabled;           /* scale by 1, skip nothing */
+} cn_grad_scaler_opts;
+CN_API cn_grad_scaler *cn_grad_scaler_new_with(const cn_grad_scaler_opts *opts);
+CN_API void cn_grad_scaler_free(cn_grad_scaler *scaler);
+CN_API cn_tensor *cn_grad_scaler_scale(cn_grad_scaler *scaler, cn_tensor *loss);
+CN_API int cn_grad_scaler_unscale(cn_grad_scaler *scaler, cn_optim *opt); /* before clipping; step does it otherwise */
+CN_API int cn_grad_scaler_step(cn_grad_scaler *scaler, cn_optim *opt);   /* 1: stepped, 0: skipped, or negative */
+CN_API int cn_grad_scaler_update(cn_grad_scaler *scaler);
+CN_API double cn_grad_scaler_get(cn_grad_scaler *scaler);
+CN_API cn_tree *cn_grad_scaler_state(cn_grad_scaler *scaler);
+CN_API int cn_grad_scaler_load(cn_grad_scaler *scaler, const cn_tree *state);
+
+CN_END_DECLS
+
+#ifndef __cplusplus
+#define cn_grad_scaler_new(...) cn_grad_scaler_new_with(CN_OPTS(cn_grad_scaler_opts, __VA_ARGS__))
+#endif
+
+#endif

@@ -1,0 +1,32 @@
+/* update_loops.h: the loops over whole updates, one table per instruction set (update_isa.c). */
+#ifndef CNI_CPU_UPDATE_LOOPS_H
+#define CNI_CPU_UPDATE_LOOPS_H
+
+#include "ops/update.h"
+
+enum { CNI_UPDATE_FULL = 5 }; /* tensors of the parameter's shape, at most */
+
+/* n elements: out and in have the elements of results and of the inputs of the parameter's shape; scalar the other
+ * inputs, attr the attributes by number of the parameter. Results may lie over inputs. */
+typedef void (*cni_update_loop)(float *const *out, const float *const *in, const float *scalar, const float *attr,
+                                int64_t n);
+
+typedef struct cni_update_entry {
+  const char *op;
+  int variant;
+  cni_update_loop loop;
+} cni_update_entry;
+
+typedef struct cni_update_table {
+  const cni_update_entry *entries; /* ends with an op of NULL */
+  /* adam_rates: five numbers in, four out. */
+  void (*rates)(double *out, const double *in, const double *attr);
+} cni_update_table;
+
+extern const cni_update_table cni_update_table_base;
+#if defined(__x86_64__)
+extern const cni_update_table cni_update_table_avx2;
+extern const cni_update_table cni_update_table_avx512;
+#endif
+
+#endif

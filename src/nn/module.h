@@ -1,0 +1,75 @@
+/* module.h: what a module is inside: the public head, then counts, slots, children and hooks.
+ *
+ * Place in the flow: the base of src/nn; layers see the public header and nn.h only. Invariant: slot and child names
+ * are unique within a module; a child or slot is owned by whoever lists it. */
+#ifndef CNI_NN_MODULE_H
+#define CNI_NN_MODULE_H
+
+#include <cairn/ext/system.h>
+#include <cairn/module.h>
+#include <stdatomic.h>
+
+/* A class with its parsed signatures. */
+typedef struct cni_class {
+  const cn_module_class *cls;
+  cn_signature *sig;  /* NULL: only by cn_module_new */
+  cn_signature *call; /* never NULL */
+  int ncall;                       /* parameters of call */
+  cn_value defaults[CN_MAX_ARGS];  /* of call */
+  bool tensor[CN_MAX_ARGS], required[CN_MAX_ARGS];
+} cni_class;
+
+/* The entry of a class, made at first sight; NULL with the error set. */
+const cni_class *cni_class_of(const cn_module_class *cls);
+
+typedef struct cni_slot {
+  char *name;
+  cn_tensor *tensor; /* NULL: absent */
+  bool buffer, transient;
+} cni_slot;
+
+typedef struct cni_child {
+  char *name;
+  cn_module *module;
+} cni_child;
+
+enum cni_hook_kind { CNI_HOOK_BEFORE, CNI_HOOK_AFTER, CNI_HOOK_BACKWARD };
+
+typedef struct cni_hook {
+  enum cni_hook_kind kind;
+  int64_t id;
+  union {
+    cn_module_hook call;
+    cn_module_grad_hook grad;
+  } fn;
+  void *payload;
+  void (*free)(void *);
+} cni_hook;
+
+typedef struct cni_module {
+  cn_module head; /* must be first */
+  const cni_class *entry;
+  _Atomic int refs;
+  bool training;
+  cn_args *args;
+  cni_slot *slots;
+  size_t nslots, slots_cap;
+  cni_child *children;
+  size_t nchildren, children_cap;
+  cni_hook *hooks;
+  size_t nhooks, hooks_cap;
+  int64_t next_hook;
+} cni_module;
+
+static inline cni_module *cni_m(const cn_module *m) { return (cni_module *)(uintptr_t)m; }
+
+/* hooks.c */
+int cni_hooks_run(cni_module *m, enum cni_hook_kind kind, cn_module_call *call);
+/* Watches inputs and results, so that the module's backward hooks run in backward. May replace args' tensors. */
+int cni_hooks_watch_inputs(cni_module *m, cn_module_call *call, void **watch);
+int cni_hooks_watch_results(cni_module *m, cn_module_call *call, void *watch); /* takes watch over */
+void cni_hooks_unwatch(void *watch); /* when the call failed in between */
+bool cni_hooks_any(const cni_module *m, enum cni_hook_kind kind);
+void cni_hooks_free(cni_module *m);
+
+#endif

@@ -1,0 +1,211 @@
+/* update.c: the family of updates that optimisers make of a parameter and of what they remember about it, each in one
+ * pass over memory.
+ *
+ * An update is a pointwise program with several results (the rules of update_rules.inc); its in-place form writes
+ * result i over input i. Parameters, states and gradients have one shape; what is the same for all elements but differs
+ * from step to step (rates, bias corrections) is a zero-dimensional tensor, so that a captured update takes the present
+ * value. Weights that make up 1 are attributes of their own, computed by the caller in double precision. */
+#include "update.h"
+
+#include <cairn/ops.h>
+
+#include "families.h"
+#include "infer.h"
+#include "pointwise.h"
+
+/* Result i is the new value of input i. The other inputs have the shape of the first, or are one number. */
+static int update_infer(cn_call *c)
+{
+  const cn_desc *first = &c->in[0]->d;
+  int compute = first->dtype, status = CN_OK;
+  for (int i = 0; i < c->nin; i++) {
+    const cn_desc *d = &c->in[i]->d;
+    char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];
+    bool fits = cni_same_shape(d->ndim, d->shape, first->ndim, first->shape);
+    if (!fits && (i < c->nout || d->ndim))
+      return cn_call_fail(c, CN_ERR_SHAPE, "tensor %d has shape %s, the first one has %s", i,
+                          cni_shape_text(have, sizeof have, d->ndim, d->shape),
+                          cni_shape_text(want, sizeof want, first->ndim, first->shape));
+    if (i < c->nout && !cni_dtype_is_float(d->dtype))
+      return cn_call_fail(c, CN_ERR_DTYPE, "updates floating-point tensors, not %s", cn_dtype_name((cn_dtype)d->dtype));
+    if (i < c->nout) compute = cni_promote(compute, d->dtype);
+  }
+  for (int i = 0; i < c->nout && !status; i++) {
+    const cn_desc *d = &c->in[i]->d;
+    status = cn_call_result(c, i, d->dtype, d->ndim, d->shape);
+    if (!status) cni_follow_strides(c, i, c->in + i, 1);
+  }
+  c->compute = compute;
+  return status;
+}
+
+/* ---- rules as programs: a value is a register ---- */
+
+#define VALUE int
+#define RULE_FN static
+#define NAMED(f) f
+#define CONTEXT cni_builder *b
+#define PASS b
+#define UNUSED_CONTEXT (void)b
+#define IN(i) (i)
+#define ATTR(i) cni_build_attr(b, i)
+#define K(x) cni_build_const(b, x)
+#define OP1(p, x) cni_build_step(b, CNI_PW_##p, x, -1, -1)
+#define OP2(p, x, y) cni_build_step(b, CNI_PW_##p, x, y, -1)
+#define OP3(p, x, y, z) cni_build_step(b, CNI_PW_##p, x, y, z)
+#include "update_rules.inc"
+
+/* ---- variants by attributes ---- */
+
+/* Is there weight decay in attribute i? It goes to the gradient. */
+static int decays(const cn_value *a, int i)
+{
+  return cni_arg_float(a, i) != 0 ? CNI_DECAY_GRADIENT : CNI_DECAY_NONE;
+}
+static bool is_large(const cn_value *a, int weight) { return cni_arg_float(a, weight) >= 0.5; }
+
+static int adam_like(const cn_value *a, int first)
+{
+  int decay = decays(a, first + CNI_WEIGHT_DECAY);
+  if (decay && cni_arg_bool(a, first + CNI_DECOUPLED)) decay = CNI_DECAY_PARAM;
+  return CNI_UPDATE_VARIANT(cni_arg_bool(a, first + CNI_MAXIMIZE), decay, is_large(a, first + CNI_WEIGHT1));
+}
+static int rmsprop_variant_at(const cn_value *a, int first)
+{
+  return CNI_UPDATE_VARIANT(cni_arg_bool(a, first + 4), decays(a, first + 3), is_large(a, first + 1));
+}
+
+/* A rule of nin inputs and nout results; the variant is an expression of the arguments a. */
+#define PROGRAM_OF(name, nin, count, variant_of) \
+  static int name##_variant(const cn_value *a) { return (void)a, variant_of; } \
+  static int build_##name(cni_builder *b, int variant) \
+  { \
+    b->nout = count; \
+    rule_##name(b, variant, b->out); \
+    return b->out[0]; \
+  } \
+  static cni_pointwise pw_##name = {CNI_UPD, nin, name##_variant, build_##name, NULL, {0}};
+
+PROGRAM_OF(descend, 3, 1, CNI_UPDATE_VARIANT(cni_arg_bool(a, 4), decays(a, 3), 0))
+PROGRAM_OF(advance, 4, 1, 0)
+PROGRAM_OF(sgd, 4, 2, CNI_UPDATE_VARIANT(cni_arg_bool(a, 8), decays(a, 6), cni_arg_bool(a, 7)))
+PROGRAM_OF(lion, 5, 2, cni_arg_bool(a, 9))
+PROGRAM_OF(adam, 7, 3, adam_like(a, 7))
+PROGRAM_OF(amsgrad, 8, 4, adam_like(a, 8))
+PROGRAM_OF(adam_rates, 5, 4, 0)
+PROGRAM_OF(sparse_adam, 5, 3, cni_arg_bool(a, 8))
+PROGRAM_OF(nadam, 8, 3, adam_like(a, 8))
+PROGRAM_OF(radam, 9, 3, adam_like(a, 9))
+PROGRAM_OF(adamax, 5, 3, CNI_UPDATE_VARIANT(cni_arg_bool(a, 9), decays(a, 8), is_large(a, 5)))
+PROGRAM_OF(rmsprop, 4, 2, rmsprop_variant_at(a, 4))
+PROGRAM_OF(rmsprop_momentum, 5, 3, rmsprop_variant_at(a, 5))
+PROGRAM_OF(rmsprop_centered, 5, 3, rmsprop_variant_at(a, 5))
+PROGRAM_OF(rmsprop_centered_momentum, 6, 4, rmsprop_variant_at(a, 6))
+PROGRAM_OF(adagrad, 4, 2, CNI_UPDATE_VARIANT(cni_arg_bool(a, 6), decays(a, 5), 0))
+PROGRAM_OF(adadelta, 5, 3, CNI_UPDATE_VARIANT(cni_arg_bool(a, 9), decays(a, 8), 0))
+PROGRAM_OF(asgd, 6, 2, CNI_UPDATE_VARIANT(cni_arg_bool(a, 7), decays(a, 6), 0))
+PROGRAM_OF(rprop, 4, 3, cni_arg_bool(a, 8))
+
+#define UPDATE(name) \
+  .flags = CN_OP_ALIAS_SAFE | CN_OP_NO_GRAD, .infer = update_infer, .pointwise = &pw_##name
+
+/* clang-format off */
+const cn_op cni_update_ops[] = {
+  {.sig = "descend(Tensor param, Tensor grad, Tensor lr, *, float weight_decay=0, bool maximize=False) -> Tensor "
+          "; internal inplace",
+   .doc = "param - lr * (grad + weight_decay * param): a step of SGD without momentum.",
+   UPDATE(descend)},
+  {.sig = "advance(Tensor param, Tensor direction, Tensor rate, Tensor decay) -> Tensor ; internal inplace",
+   .doc = "param * decay - rate * direction.",
+   UPDATE(advance)},
+  {.sig = "sgd_update(Tensor param, Tensor momentum_buffer, Tensor grad, Tensor lr, *, float momentum, float blend, "
+          "float weight_decay=0, bool nesterov=False, bool maximize=False) -> (Tensor new_param, Tensor new_buffer) "
+          "; internal inplace",
+   .doc = "A step of SGD with momentum; blend is 1 - dampening.",
+   UPDATE(sgd)},
+  {.sig = "lion_update(Tensor param, Tensor exp_avg, Tensor grad, Tensor lr, Tensor decay, *, float beta1, "
+          "float weight1, float beta2, float weight2, bool maximize=False) -> (Tensor new_param, Tensor new_exp_avg) "
+          "; internal inplace",
+   .doc = "A step of Lion; weight1 is 1 - beta1, weight2 is 1 - beta2.",
+   UPDATE(lion)},
+  {.sig = "adam_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor grad, Tensor step_size, "
+          "Tensor bias_correction2_sqrt, Tensor decay, *, float weight1, float beta2, float weight2, float eps, "
+          "float weight_decay=0, bool decoupled=False, bool maximize=False) -> (Tensor new_param, Tensor new_exp_avg, "
+          "Tensor new_exp_avg_sq) ; internal inplace",
+   .doc = "A step of Adam; weight1 is 1 - beta1, weight2 is 1 - beta2. decoupled: param is multiplied by decay first.",
+   UPDATE(adam)},
+  {.sig = "amsgrad_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor max_exp_avg_sq, Tensor grad, "
+          "Tensor step_size, Tensor bias_correction2_sqrt, Tensor decay, *, float weight1, float beta2, float weight2, "
+          "float eps, float weight_decay=0, bool decoupled=False, bool maximize=False) -> (Tensor new_param, "
+          "Tensor new_exp_avg, Tensor new_exp_avg_sq, Tensor new_max_exp_avg_sq) ; internal inplace",
+   .doc = "A step of Adam that divides by the largest second moment so far.",
+   UPDATE(amsgrad)},
+  {.sig = "adam_rates(Tensor step, Tensor step_size, Tensor bias_correction2_sqrt, Tensor decay, Tensor lr, *, "
+          "float beta1, float beta2, float weight_decay=0) -> (Tensor new_step, Tensor new_step_size, Tensor new_root, "
+          "Tensor new_decay) ; internal inplace",
+   .doc = "Counts a step of Adam, and gives lr / (1 - beta1^step), sqrt(1 - beta2^step) and 1 - lr * weight_decay.",
+   UPDATE(adam_rates)},
+  {.sig = "sparse_adam_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor grad, Tensor step_size, *, "
+          "float weight1, float weight2, float eps, bool maximize=False) -> (Tensor new_param, Tensor new_exp_avg, "
+          "Tensor new_exp_avg_sq) ; internal inplace",
+   .doc = "A step of Adam where the gradient is not zero; elsewhere nothing changes.",
+   UPDATE(sparse_adam)},
+  {.sig = "nadam_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor grad, Tensor grad_rate, "
+          "Tensor avg_rate, Tensor bias_correction2, Tensor decay, *, float weight1, float beta2, float weight2, "
+          "float eps, float weight_decay=0, bool decoupled=False, bool maximize=False) -> (Tensor new_param, "
+          "Tensor new_exp_avg, Tensor new_exp_avg_sq) ; internal inplace",
+   .doc = "A step of NAdam: along the gradient by grad_rate and along its average by avg_rate.",
+   UPDATE(nadam)},
+  {.sig = "radam_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor grad, Tensor lr, "
+          "Tensor bias_correction1, Tensor bias_correction2_sqrt, Tensor rectification, Tensor decay, *, "
+          "float weight1, float beta2, float weight2, float eps, float weight_decay=0, bool decoupled=False, "
+          "bool maximize=False) -> (Tensor new_param, Tensor new_exp_avg, Tensor new_exp_avg_sq) ; internal inplace",
+   .doc = "A step of RAdam; rectification 0: not adaptive yet.",
+   UPDATE(radam)},
+  {.sig = "adamax_update(Tensor param, Tensor exp_avg, Tensor exp_inf, Tensor grad, Tensor rate, *, float weight1, "
+          "float beta2, float eps, float weight_decay=0, bool maximize=False) -> (Tensor new_param, "
+          "Tensor new_exp_avg, Tensor new_exp_inf) ; internal inplace",
+   .doc = "A step of Adamax; weight1 is 1 - beta1.",
+   UPDATE(adamax)},
+  {.sig = "rmsprop_update(Tensor param, Tensor square_avg, Tensor grad, Tensor lr, *, float alpha, float weight, "
+          "float eps, float weight_decay=0, bool maximize=False) -> (Tensor new_param, Tensor new_square_avg) "
+          "; internal inplace",
+   .doc = "A step of RMSprop; weight is 1 - alpha.",
+   UPDATE(rmsprop)},
+  {.sig = "rmsprop_momentum_update(Tensor param, Tensor square_avg, Tensor momentum_buffer, Tensor grad, Tensor lr, *, "
+          "float alpha, float weight, float eps, float weight_decay=0, bool maximize=False, float momentum=0) -> "
+          "(Tensor new_param, Tensor new_square_avg, Tensor new_buffer) ; internal inplace",
+   .doc = "A step of RMSprop with momentum; weight is 1 - alpha.",
+   UPDATE(rmsprop_momentum)},
+  {.sig = "rmsprop_centered_update(Tensor param, Tensor square_avg, Tensor grad_avg, Tensor grad, Tensor lr, *, "
+          "float alpha, float weight, float eps, float weight_decay=0, bool maximize=False) -> (Tensor new_param, "
+          "Tensor new_square_avg, Tensor new_grad_avg) ; internal inplace",
+   .doc = "A step of centred RMSprop; weight is 1 - alpha.",
+   UPDATE(rmsprop_centered)},
+  {.sig = "rmsprop_centered_momentum_update(Tensor param, Tensor square_avg, Tensor grad_avg, Tensor momentum_buffer, "
+          "Tensor grad, Tensor lr, *, float alpha, float weight, float eps, float weight_decay=0, bool maximize=False, "
+          "float momentum=0) -> (Tensor new_param, Tensor new_square_avg, Tensor new_grad_avg, Tensor new_buffer) "
+          "; internal inplace",
+   .doc = "A step of centred RMSprop with momentum; weight is 1 - alpha.",
+   UPDATE(rmsprop_centered_momentum)},
+  {.sig = "adagrad_update(Tensor param, Tensor sum, Tensor grad, Tensor rate, *, float eps, float weight_decay=0, "
+          "bool maximize=False) -> (Tensor new_param, Tensor new_sum) ; internal inplace",
+   .doc = "A step of Adagrad.",
+   UPDATE(adagrad)},
+  {.sig = "adadelta_update(Tensor param, Tensor square_avg, Tensor acc_delta, Tensor grad, Tensor lr, *, float rho, "
+          "float weight, float eps, float weight_decay=0, bool maximize=False) -> (Tensor new_param, "
+          "Tensor new_square_avg, Tensor new_acc_delta) ; internal inplace",
+   .doc = "A step of Adadelta; weight is 1 - rho.",
+   UPDATE(adadelta)},
+  {.sig = "asgd_update(Tensor param, Tensor ax, Tensor grad, Tensor eta, Tensor decay, Tensor mu, *, "
+          "float weight_decay=0, bool maximize=False) -> (Tensor new_param, Tensor new_ax) ; internal inplace",
+   .doc = "A step of averaged SGD: param * decay - eta * grad, and its average ax, which follows by mu.",
+   UPDATE(asgd)},
+  {.sig = "rprop_update(Tensor param, Tensor prev, Tensor step_size, Tensor grad, *, float etaminus, float etaplus, "
+          "float step_size_min, float step_size_max, bool maximize=False) -> (Tensor new_param, Tensor new_prev, "
+          "Tensor new_step_size) ; internal inplace",
+   .doc = "A step of resilient backpropagation.",
+   UPDATE(rprop)},
+};
+/* clang-format on */
+CNI_FAMILY(update);

@@ -1,0 +1,105 @@
+/* adam.c: Adam, AdamW, and the dense form of SparseAdam.
+ *
+ * Place in the flow: optim.c calls update for each parameter: one op counts the step and computes the rates, one
+ * updates the parameter and its averages. */
+#include "express.h"
+#include "optim.h"
+
+enum { STEP, EXP_AVG, EXP_AVG_SQ, MAX_EXP_AVG_SQ };
+enum { SIZE, ROOT, DECAY };
+
+static int check(const char *who, const cn_value *a)
+{
+  if (cni_at_least(who, "lr", a[0].u.f, 0) || cni_at_least(who, "eps", a[2].u.f, 0) ||
+      cni_at_least(who, "weight_decay", a[3].u.f, 0))
+    return cn_err();
+  return cni_betas(who, a[1].u.fs);
+}
+
+/* lr, betas, eps, weight_decay, amsgrad, maximize */
+static int update(cni_turn *t, bool decoupled)
+{
+  const cn_value *a = t->a;
+  const double *beta = a[1].u.fs;
+  double decay = a[3].u.f;
+  cn_tensor *step = cni_state_scalar(t, STEP, 0);
+  cn_tensor *m = cni_state_like(t, EXP_AVG, 0), *v = cni_state_like(t, EXP_AVG_SQ, 0);
+  cn_tensor *most = a[4].u.i ? cni_state_like(t, MAX_EXP_AVG_SQ, 0) : NULL;
+  cn_tensor *size = cni_rate(t, SIZE), *root = cni_rate(t, ROOT), *keep = cni_rate(t, DECAY);
+  if (!size || !root || !keep || cn_err()) return cn_err();
+  int status = cn_adam_rates_(step, size, root, keep, t->lr, beta[0], beta[1], .weight_decay = decay);
+  if (status) return status;
+  if (most)
+    return cn_amsgrad_update_(t->param, m, v, most, t->grad, size, root, keep, 1 - beta[0], beta[1], 1 - beta[1],
+                              a[2].u.f, .weight_decay = decay, .decoupled = decoupled, .maximize = a[5].u.i != 0);
+  return cn_adam_update_(t->param, m, v, t->grad, size, root, keep, 1 - beta[0], beta[1], 1 - beta[1], a[2].u.f,
+                         .weight_decay = decay, .decoupled = decoupled, .maximize = a[5].u.i != 0);
+}
+
+#define STATES {{"step", true}, {"exp_avg", false}, {"exp_avg_sq", false}, {"max_exp_avg_sq", false}}
+
+/* ---- Adam ---- */
+
+static int adam_check(const cn_value *a) { return check("Adam", a); }
+static int adam_update(cni_turn *t) { return update(t, t->a[6].u.i != 0); }
+
+static const cni_optim_class adam = {
+  .sig = "Adam(float lr=0.001, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, bool amsgrad=False, "
+         "bool maximize=False, bool decoupled_weight_decay=False) -> Optimizer ; adam",
+  .doc = "Adaptive moment estimation. weight_decay is added to the gradient, unless decoupled.",
+  .keys = "lr betas eps weight_decay amsgrad maximize foreach=None capturable=False differentiable=False fused=None "
+          "decoupled_weight_decay",
+  .states = STATES,
+  .check = adam_check,
+  .update = adam_update,
+};
+
+/* ---- AdamW ---- */
+
+static int adamw_check(const cn_value *a) { return check("AdamW", a); }
+static int adamw_update(cni_turn *t) { return update(t, true); }
+
+static const cni_optim_class adamw = {
+  .sig = "AdamW(float lr=0.001, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0.01, "
+         "bool amsgrad=False, bool maximize=False) -> Optimizer ; adamw",
+  .doc = "Adam with decoupled weight decay: parameters shrink by lr * weight_decay in each step.",
+  .keys = "lr betas eps weight_decay amsgrad maximize foreach=None capturable=False differentiable=False fused=None "
+          "decoupled_weight_decay=True",
+  .states = STATES,
+  .check = adamw_check,
+  .update = adamw_update,
+};
+
+/* ---- SparseAdam: lr, betas, eps, maximize ---- */
+
+static int sparse_check(const cn_value *a)
+{
+  if (!(a[0].u.f > 0)) return cn_err_set(CN_ERR_VALUE, "SparseAdam: lr must be above 0, but is %g", a[0].u.f);
+  if (!(a[2].u.f > 0)) return cn_err_set(CN_ERR_VALUE, "SparseAdam: eps must be above 0, but is %g", a[2].u.f);
+  return cni_betas("SparseAdam", a[1].u.fs);
+}
+
+static int sparse_update(cni_turn *t)
+{
+  const cn_value *a = t->a;
+  const double *beta = a[1].u.fs;
+  cn_tensor *step = cni_count_step(t, STEP), *m = cni_state_like(t, EXP_AVG, 0), *v = cni_state_like(t, EXP_AVG_SQ, 0);
+  cn_tensor *root = cni_to_power(cni_one_minus(cni_base_to(beta[1], step)), 0.5);
+  cn_tensor *size = cni_over(cni_times(t->lr, root), cni_one_minus(cni_base_to(beta[0], step)));
+  if (!size || !m || !v) return cn_err();
+  return cn_sparse_adam_update_(t->param, m, v, t->grad, size, 1 - beta[0], 1 - beta[1], a[2].u.f,
+                                .maximize = a[3].u.i != 0);
+}
+
+static const cni_optim_class sparse_adam = {
+  .sig = "SparseAdam(float lr=0.001, float[2] betas=[0.9, 0.999], float eps=1e-08, bool maximize=False) -> Optimizer "
+         "; sparse_adam",
+  .doc = "Adam that leaves alone what has a gradient of zero: rows of an embedding that did not occur.",
+  .keys = "lr betas eps maximize",
+  .states = {{"step", true}, {"exp_avg", false}, {"exp_avg_sq", false}},
+  .whole_steps = true,
+  .check = sparse_check,
+  .update = sparse_update,
+};
+
+const cni_optim_class *const cni_optim_adam_classes[] = {&adam, &adamw, &sparse_adam, NULL};

@@ -1,0 +1,161 @@
+/* matrix.c: optimisers that see a parameter as a matrix: Adafactor and Muon. They are made of ordinary ops; only the
+ * last step, into the parameter, is an update of its own. */
+#include <math.h>
+#include <string.h>
+
+#include "express.h"
+#include "optim.h"
+
+/* ---- Adafactor: lr, beta2_decay, eps, d, weight_decay, maximize ---- */
+
+enum { STEP, ROW_VAR, COL_VAR, VARIANCE };
+
+static int adafactor_check(const cn_value *a)
+{
+  const char *who = "Adafactor";
+  if (a[1].u.f > 0) return cn_err_set(CN_ERR_VALUE, "Adafactor: beta2_decay must not be above 0, but is %g", a[1].u.f);
+  if (!isnan(a[2].u.fs[0]) && cni_at_least(who, "eps[0]", a[2].u.fs[0], 0)) return cn_err();
+  if (cni_at_least(who, "lr", a[0].u.f, 0) || cni_at_least(who, "eps[1]", a[2].u.fs[1], 0) ||
+      cni_at_least(who, "d", a[3].u.f, 1) || cni_at_least(who, "weight_decay", a[4].u.f, 0))
+    return cn_err();
+  return CN_OK;
+}
+
+/* The distance from 1 to the next number of a type. */
+static double type_epsilon(cn_dtype dtype)
+{
+  return dtype == CN_F64 ? 0x1p-52 : dtype == CN_F16 ? 0x1p-10 : dtype == CN_BF16 ? 0x1p-7 : 0x1p-23;
+}
+
+/* State i: zeros of the gradient's shape, but 1 long in one dim; then moved towards the mean square along that dim. */
+static cn_tensor *factor(cni_turn *t, int i, int64_t dim, cn_tensor *g, cn_tensor *weight)
+{
+  int ndim = cn_ndim(g);
+  int64_t shape[CN_MAX_DIMS], at = ndim + dim, length = cn_size(g, dim);
+  for (int k = 0; k < ndim; k++) shape[k] = k == at ? 1 : cn_shape(g)[k];
+  if (!t->m->state[i] &&
+      cni_state_begin(t, i, cn_zeros(shape, (size_t)ndim, .dtype = cn_dtype_of(g), .device = cn_device_of(g))))
+    return NULL;
+  cn_tensor *norm = cn_linalg_vector_norm(g, .dim = CN_INTS(dim), .keepdim = true);
+  cn_tensor *mean = norm ? cn_true_divide(cn_mul(norm, norm), cn_int(length)) : NULL;
+  return mean ? cn_lerp_(t->m->state[i], mean, weight) : NULL;
+}
+
+/* An estimate of the mean square of each element of the gradient. */
+static cn_tensor *variance(cni_turn *t, cn_tensor *g, cn_tensor *weight, double eps)
+{
+  if (cn_ndim(g) < 2) {
+    cn_tensor *v = cni_state_like(t, VARIANCE, 0);
+    return v && weight ? cn_lerp_(v, cn_mul(g, g), weight) : NULL;
+  }
+  cn_tensor *row = factor(t, ROW_VAR, -1, g, weight), *col = row ? factor(t, COL_VAR, -2, g, weight) : NULL;
+  cn_tensor *mean = col ? cn_mean(row, .dim = CN_INTS(-2), .keepdim = true) : NULL;
+  return mean ? cn_true_divide(cn_mul(row, col), cn_clamp_min(mean, cn_num(eps))) : NULL;
+}
+
+static cn_tensor *root_mean_square(cn_tensor *x)
+{
+  return cni_scaled(cni_wide(x ? cn_linalg_vector_norm(x, .ord = 2) : NULL), 1 / sqrt((double)cn_numel(x)));
+}
+
+static int adafactor_update(cni_turn *t)
+{
+  const cn_value *a = t->a;
+  double eps = isnan(a[2].u.fs[0]) ? type_epsilon(cn_dtype_of(t->param)) : a[2].u.fs[0];
+  if (!cn_numel(t->param)) return CN_OK;
+  cn_tensor *g = a[5].u.i ? cn_neg(t->grad) : t->grad, *step = cni_count_step(t, STEP);
+  if (!g || !step) return cn_err();
+  cn_tensor *slow = cn_minimum(t->lr, cn_true_divide(cn_num(1), cn_sqrt(step)));
+  cn_tensor *size = root_mean_square(t->param);
+  cn_tensor *alpha = size ? cni_times(cn_clamp_min(size, cn_num(a[2].u.fs[1])), slow) : NULL;
+  cn_tensor *var = alpha ? variance(t, g, cni_to_power(step, a[1].u.f), eps) : NULL;
+  cn_tensor *update = var ? cn_mul(cn_rsqrt(cn_clamp_min(var, cn_num(eps * eps))), g) : NULL;
+  cn_tensor *most = update ? cni_scaled(root_mean_square(update), 1 / a[3].u.f) : NULL;
+  cn_tensor *rate = most ? cni_over(alpha, cn_clamp_min(most, cn_num(1))) : NULL;
+  cn_tensor *decay = cni_decay(t->lr, a[4].u.f);
+  return rate && decay && cn_advance_(t->param, update, rate, decay) ? CN_OK : cn_err();
+}
+
+static const cni_optim_class adafactor = {
+  .sig = "Adafactor(float lr=0.01, float beta2_decay=-0.8, float[2] eps=[nan, 0.001], float d=1.0, "
+         "float weight_decay=0, bool maximize=False) -> Optimizer ; adafactor",
+  .doc = "Adam without a first moment, whose second is kept as a row and a column. eps[0] nan: that of the type.",
+  .keys = "lr beta2_decay eps d weight_decay foreach=None maximize",
+  .states = {{"step", true}, {"row_var", false}, {"col_var", false}, {"variance", false}},
+  .check = adafactor_check,
+  .update = adafactor_update,
+};
+
+/* ---- Muon: lr, weight_decay, momentum, nesterov, ns_coefficients, eps, ns_steps, adjust_lr_fn ---- */
+
+enum { ADJUST_LR = 7 };
+
+/* What the rate is multiplied by for a matrix of this shape. Negative: there is no such rule. */
+static double rate_factor(const cn_value *rule, double rows, double columns)
+{
+  if (rule->tag != CN_V_STR || !strcmp(rule->u.s, "original")) return sqrt(fmax(1, rows / columns));
+  if (!strcmp(rule->u.s, "match_rms_adamw")) return 0.2 * sqrt(fmax(rows, columns));
+  if (!strcmp(rule->u.s, "spectral_unclamped")) return sqrt(rows / columns);
+  return -1;
+}
+
+static int muon_check(const cn_value *a)
+{
+  if (cni_at_least("Muon", "lr", a[0].u.f, 0) || cni_at_least("Muon", "weight_decay", a[1].u.f, 0) ||
+      cni_at_least("Muon", "momentum", a[2].u.f, 0))
+    return cn_err();
+  if (a[6].u.i < 0 || a[6].u.i >= 100)
+    return cn_err_set(CN_ERR_VALUE, "Muon: ns_steps must be in [0, 100), but is %lld", (long long)a[6].u.i);
+  if (rate_factor(&a[ADJUST_LR], 1, 1) >= 0) return CN_OK;
+  return cn_err_set(CN_ERR_VALUE, "Muon: adjust_lr_fn must be 'original', 'match_rms_adamw' or 'spectral_unclamped', "
+                    "not '%s'", a[ADJUST_LR].u.s);
+}
+
+static int muon_check_param(cn_tensor *p)
+{
+  if (cn_ndim(p) == 2) return CN_OK;
+  return cn_err_set(CN_ERR_SHAPE, "Muon: its parameters are matrices, not tensors of %d dims; give the others to "
+                    "another optimiser", cn_ndim(p));
+}
+
+/* The matrix with about the same singular vectors and all singular values near 1, by Newton and Schulz, in bfloat16. */
+static cn_tensor *orthogonal(cn_tensor *g, const double *k, double eps, int64_t steps)
+{
+  bool tall = cn_size(g, 0) > cn_size(g, 1);
+  cn_tensor *x = cn_cast(g, CN_BF16);
+  if (tall && x) x = cn_transpose(x, 0, 1);
+  x = x ? cn_true_divide(x, cn_clamp_min(cn_linalg_vector_norm(x, .ord = 2), cn_num(eps))) : NULL;
+  for (int64_t i = 0; i < steps && x; i++) {
+    cn_tensor *gram = cn_matmul(x, cn_transpose(x, 0, 1));
+    cn_tensor *update = gram ? cn_addmm(gram, gram, gram, .beta = k[1], .alpha = k[2]) : NULL;
+    x = update ? cn_addmm(x, update, x, .beta = k[0]) : NULL;
+  }
+  return tall && x ? cn_transpose(x, 0, 1) : x;
+}
+
+static int muon_update(cni_turn *t)
+{
+  const cn_value *a = t->a;
+  double momentum = a[2].u.f;
+  cn_tensor *buffer = cni_state_like(t, 0, 0);
+  if (!buffer || !cn_lerp_(buffer, t->grad, cn_num(1 - momentum))) return cn_err();
+  cn_tensor *g = a[3].u.i ? cn_lerp(t->grad, buffer, cn_num(momentum)) : buffer;
+  cn_tensor *update = g ? orthogonal(g, a[4].u.fs, a[5].u.f, a[6].u.i) : NULL;
+  double factor_of = rate_factor(&a[ADJUST_LR], (double)cn_size(t->param, 0), (double)cn_size(t->param, 1));
+  cn_tensor *rate = cni_scaled(t->lr, factor_of), *decay = cni_decay(t->lr, a[1].u.f);
+  return update && rate && decay && cn_advance_(t->param, update, rate, decay) ? CN_OK : cn_err();
+}
+
+static const cni_optim_class muon = {
+  .sig = "Muon(float lr=0.001, float weight_decay=0.1, float momentum=0.95, bool nesterov=True, "
+         "float[3] ns_coefficients=[3.4445, -4.775, 2.0315], float eps=1e-07, int ns_steps=5, "
+         "str? adjust_lr_fn=None) -> Optimizer ; muon",
+  .doc = "Momentum made orthogonal, for matrices of hidden layers.",
+  .keys = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn",
+  .states = {{"momentum_buffer", false}},
+  .check = muon_check,
+  .check_param = muon_check_param,
+  .update = muon_update,
+};
+
+const cni_optim_class *const cni_optim_matrix_classes[] = {&adafactor, &muon, NULL};

@@ -1,0 +1,384 @@
+/* optim.c: the life of optimisers, their groups of parameters and settings, and a step through all of them.
+ *
+ * Place in the flow: cn_optim_step -> for each parameter with a gradient: the class's update, an op of one pass over
+ * memory. Invariant: a step runs without recording gradients and leaves nothing in the caller's scope. */
+#include "optim.h"
+
+#include <cairn/kw.h>
+#include <math.h>
+#include <string.h>
+
+/* ---- numbers that are tensors ---- */
+
+static cn_tensor *new_scalar(double value, cn_dtype dtype)
+{
+  return cn_full_with(NULL, 0, value, CN_OPTS(cn_full_opts, .dtype = dtype, .device = CN_CPU));
+}
+
+/* What lives longer than a capture must have memory. */
+static int refuse_captured(const char *who, cn_tensor *made)
+{
+  if (!made || cn_desc_of(made)->data || !cn_numel(made)) return cn_err();
+  return cn_err_set(CN_ERR_CAPTURE, "%s: its state does not exist yet; run one step before a step is captured", who);
+}
+
+int cni_state_begin(cni_turn *t, int i, cn_tensor *value)
+{
+  if (refuse_captured(cn_optim_name(t->opt), value) || !value) return cn_err();
+  t->m->state[i] = cn_keep(value);
+  return CN_OK;
+}
+
+cn_tensor *cni_state_like(cni_turn *t, int i, double value)
+{
+  if (t->m->state[i]) return t->m->state[i];
+  return cni_state_begin(t, i, cn_full_like(t->param, value)) ? NULL : t->m->state[i];
+}
+
+cn_tensor *cni_state_scalar(cni_turn *t, int i, double value)
+{
+  if (t->m->state[i]) return t->m->state[i];
+  cn_dtype dtype = cn_default_dtype() == CN_F64 ? CN_F64 : CN_F32;
+  return cni_state_begin(t, i, new_scalar(value, dtype)) ? NULL : t->m->state[i];
+}
+
+cn_tensor *cni_rate(cni_turn *t, int i)
+{
+  if (t->m->rate[i]) return t->m->rate[i];
+  cn_tensor *made = new_scalar(0, CN_F64);
+  if (refuse_captured(cn_optim_name(t->opt), made) || !made) return NULL;
+  return t->m->rate[i] = cn_keep(made);
+}
+
+cn_tensor *cni_count_step(cni_turn *t, int i)
+{
+  cn_tensor *step = cni_state_scalar(t, i, 0);
+  return step && cn_add_(step, cn_num(1)) ? cn_cast(step, CN_F64) : NULL;
+}
+
+int cni_at_least(const char *who, const char *what, double value, double least)
+{
+  char number[CN_NUMBER_TEXT];
+  if (value >= least) return CN_OK;
+  return cn_err_set(CN_ERR_VALUE, "%s: %s must not be below %g, but is %s", who, what, least,
+                    cn_number_write(number, value, false));
+}
+
+int cni_betas(const char *who, const double *betas)
+{
+  for (int i = 0; i < 2; i++)
+    if (!cni_in(betas[i], 0, 1))
+      return cn_err_set(CN_ERR_VALUE, "%s: betas[%d] must be in [0, 1), but is %g", who, i, betas[i]);
+  return CN_OK;
+}
+
+/* ---- groups ---- */
+
+static void memory_drop(cni_memory *m)
+{
+  cn_release(m->param);
+  for (int i = 0; i < CNI_OPTIM_STATES; i++) cn_release(m->state[i]);
+  for (int i = 0; i < CNI_OPTIM_RATES; i++) cn_release(m->rate[i]);
+}
+
+static void group_drop(cni_group *g)
+{
+  for (size_t i = 0; i < g->n; i++) memory_drop(&g->v[i]);
+  cn_free(g->v, g->cap * sizeof *g->v);
+  cn_args_free(g->args);
+  cn_release(g->lr);
+  cn_tree_free(g->extra);
+}
+
+static bool has_param(const cn_optim *opt, const cni_group *more, const cn_tensor *p)
+{
+  for (size_t i = 0; i < opt->ngroups; i++)
+    for (size_t k = 0; k < opt->groups[i].n; k++)
+      if (opt->groups[i].v[k].param == p) return true;
+  for (size_t k = 0; k < more->n; k++)
+    if (more->v[k].param == p) return true;
+  return false;
+}
+
+static int check_param(const cn_optim *opt, const cni_group *g, cn_tensor *p)
+{
+  const char *who = cn_optim_name(opt);
+  if (!p) return cn_err_set(CN_ERR_TYPE, "%s: a parameter is missing (NULL)", who);
+  if (!cn_is_leaf(p))
+    return cn_err_set(CN_ERR_VALUE, "%s: only leaves can be optimised, not results of ops", who);
+  if (has_param(opt, g, p)) return cn_err_set(CN_ERR_VALUE, "%s: a parameter is in two groups, or twice in one", who);
+  return opt->cls->check_param ? opt->cls->check_param(p) : CN_OK;
+}
+
+static cni_turn turn_of(cn_optim *opt, cni_group *g, size_t i)
+{
+  cni_memory *m = &g->v[i];
+  return (cni_turn){.a = cn_args_values(g->args), .lr = g->lr, .param = m->param, .m = m, .opt = opt};
+}
+
+static int fill_group(cn_optim *opt, cni_group *g, cn_tensor *const *params, size_t n)
+{
+  int lr = cn_signature_find(opt->signature, "lr");
+  if (!(g->args = cn_args_copy(opt->args))) return cn_err();
+  cn_tensor *rate = new_scalar(cn_args_values(g->args)[lr].u.f, CN_F64);
+  if (refuse_captured(cn_optim_name(opt), rate) || !rate) return cn_err();
+  g->lr = cn_keep(rate);
+  if (!(g->extra = cn_tree_dict()) || cni_add_extras(g, opt->cls)) return cn_err();
+  int status = cn_grow((void **)&g->v, &g->cap, n, sizeof *g->v);
+  for (size_t i = 0; i < n && !status; i++) {
+    if ((status = check_param(opt, g, params[i]))) break;
+    g->v[g->n++] = (cni_memory){.param = cn_keep(params[i])};
+    cni_turn t = turn_of(opt, g, i);
+    if (opt->cls->begin) status = opt->cls->begin(&t);
+  }
+  return status;
+}
+
+int cn_optim_add(cn_optim *opt, cn_tensor *const *params, size_t n)
+{
+  cni_group g = {0};
+  if (cn_err()) return cn_err();
+  if (!opt) return cn_err_set(CN_ERR_TYPE, "optimiser: it is missing (NULL)");
+  if (opt->cls->minimise && opt->ngroups)
+    return cn_err_set(CN_ERR_VALUE, "%s: has one group of parameters only", cn_optim_name(opt));
+  cn_scope *s = cn_scope_begin();
+  int saved = cn_no_grad_begin(), status = fill_group(opt, &g, params, n);
+  cn_no_grad_end(saved);
+  cn_scope_end(s);
+  if (!status) status = cn_grow((void **)&opt->groups, &opt->groups_cap, opt->ngroups + 1, sizeof *opt->groups);
+  if (status) {
+    group_drop(&g);
+    return status;
+  }
+  opt->groups[opt->ngroups] = g;
+  return (int)opt->ngroups++;
+}
+
+/* ---- life ---- */
+
+static int add_module(cn_optim *opt, cn_module *net)
+{
+  cn_named_list list = {0};
+  int status = cn_module_named(&list, net, CN_PARAMETERS);
+  cn_tensor **params = status ? NULL : cn_alloc((list.n + 1) * sizeof *params);
+  if (!params) status = cn_err();
+  else {
+    for (size_t i = 0; i < list.n; i++) params[i] = list.v[i].tensor;
+    status = list.n ? cn_optim_add(opt, params, list.n)
+                    : cn_err_set(CN_ERR_VALUE, "%s: the module has no parameters", cn_optim_name(opt));
+    cn_free(params, (list.n + 1) * sizeof *params);
+  }
+  cn_named_free(&list);
+  return status < 0 ? status : CN_OK;
+}
+
+cn_optim *cn_optim_make(const char *name, cn_module *net, const cn_value *args, size_t n)
+{
+  const cn_signature *sig;
+  const cni_optim_class *cls = cn_err() ? NULL : cni_optim_class_find(name, &sig);
+  cn_optim *opt = cls ? cn_alloc_zero(sizeof *opt) : NULL;
+  if (!opt) return NULL;
+  *opt = (cn_optim){.cls = cls, .signature = sig, .net = cn_module_keep(net), .args = cn_args_new(sig, args, n)};
+  int status = opt->args ? cls->check(cn_args_values(opt->args)) : cn_err();
+  if (!status && cls->data_size && !(opt->data = cn_alloc_zero(cls->data_size))) status = cn_err();
+  if (!status && net) status = add_module(opt, net);
+  if (!status) return opt;
+  cn_optim_free(opt);
+  return NULL;
+}
+
+void cn_optim_free(cn_optim *opt)
+{
+  if (!opt) return;
+  for (size_t i = 0; i < opt->ngroups; i++) group_drop(&opt->groups[i]);
+  cn_free(opt->groups, opt->groups_cap * sizeof *opt->groups);
+  if (opt->data && opt->cls->free) opt->cls->free(opt->data);
+  cn_free(opt->data, opt->cls->data_size);
+  cn_args_free(opt->args);
+  cn_module_free(opt->net);
+  cn_free(opt, sizeof *opt);
+}
+
+/* ---- looking and setting ---- */
+
+const char *cn_optim_name(const cn_optim *opt) { return opt ? cn_signature_name(opt->signature) : "optimiser"; }
+size_t cn_optim_ngroups(const cn_optim *opt) { return opt ? opt->ngroups : 0; }
+
+static cni_group *group_at(const cn_optim *opt, size_t i) { return opt && i < opt->ngroups ? &opt->groups[i] : NULL; }
+
+size_t cn_optim_nparams(const cn_optim *opt, size_t group)
+{
+  const cni_group *g = group_at(opt, group);
+  return g ? g->n : 0;
+}
+
+cn_tensor *cn_optim_param(const cn_optim *opt, size_t group, size_t i)
+{
+  const cni_group *g = group_at(opt, group);
+  return g && i < g->n ? g->v[i].param : NULL;
+}
+
+cn_tensor *cn_optim_lr(const cn_optim *opt, size_t group)
+{
+  const cni_group *g = group_at(opt, group);
+  return g ? g->lr : NULL;
+}
+
+const cn_args *cn_optim_args(const cn_optim *opt, size_t group)
+{
+  const cni_group *g = group_at(opt, group);
+  return g ? g->args : NULL;
+}
+
+static int no_setting(const cn_optim *opt, size_t group, const char *name)
+{
+  if (!group_at(opt, group)) return cn_err_set(CN_ERR_INDEX, "%s: has no group %zu", cn_optim_name(opt), group);
+  return cn_err_set(CN_ERR_VALUE, "%s: has no number called %s", cn_optim_name(opt), name ? name : "(NULL)");
+}
+
+const cn_value *cni_group_get(const cn_optim *opt, size_t group, const char *name)
+{
+  const cni_group *g = group_at(opt, group);
+  return g && name ? cn_args_get(g->args, name) : NULL;
+}
+
+bool cni_group_extra(const cn_optim *opt, size_t group, const char *name, double *value)
+{
+  const cni_group *g = group_at(opt, group);
+  cn_tree *found = g ? cn_tree_get(g->extra, name) : NULL;
+  cn_tree_kind kind = cn_tree_kind_of(found);
+  if (kind != CN_TREE_FLOAT && kind != CN_TREE_INT && kind != CN_TREE_BOOL) return false;
+  *value = cn_tree_as_float(found, 0);
+  return true;
+}
+
+int cni_group_put(cn_optim *opt, size_t group, const char *name, double value)
+{
+  cni_group *g = group_at(opt, group);
+  return g ? cn_tree_put(g->extra, name, cn_tree_float(value)) : no_setting(opt, group, name);
+}
+
+double cn_optim_get(const cn_optim *opt, size_t group, const char *name)
+{
+  double extra;
+  const cn_value *v = cni_group_get(opt, group, name);
+  if (v && !strcmp(name, "lr")) return cn_item(opt->groups[group].lr);
+  if (v && v->tag == CN_V_FLOAT) return v->u.f;
+  if (v && (v->tag == CN_V_INT || v->tag == CN_V_BOOL)) return (double)v->u.i;
+  if (!v && name && cni_group_extra(opt, group, name, &extra)) return extra;
+  no_setting(opt, group, name);
+  return NAN;
+}
+
+int cni_group_set_lr(cn_optim *opt, size_t group, double lr)
+{
+  cni_group *g = group_at(opt, group);
+  if (cn_err()) return cn_err();
+  return g ? cn_copy_from_data(g->lr, &lr, sizeof lr) : no_setting(opt, group, "lr");
+}
+
+int cni_group_set(cn_optim *opt, size_t group, const char *name, cn_value value)
+{
+  cni_group *g = group_at(opt, group);
+  if (cn_err()) return cn_err();
+  if (!g) return no_setting(opt, group, name);
+  cn_args *changed = cn_args_copy(g->args);
+  int status = changed ? cn_args_set(&changed, name, value) : cn_err();
+  if (!status) status = opt->cls->check(cn_args_values(changed));
+  if (!status) {
+    cn_args *old = g->args;
+    g->args = changed;
+    changed = old;
+  }
+  cn_args_free(changed);
+  return status;
+}
+
+int cn_optim_set_value(cn_optim *opt, size_t group, const char *name, cn_value value)
+{
+  if (cn_err()) return cn_err();
+  if (!cni_group_get(opt, group, name)) return no_setting(opt, group, name);
+  int status = cni_group_set(opt, group, name, value);
+  if (status || strcmp(name, "lr")) return status;
+  return cni_group_set_lr(opt, group, cni_group_get(opt, group, name)->u.f);
+}
+
+int cn_optim_set(cn_optim *opt, size_t group, const char *name, double value)
+{
+  const cn_value *v = cni_group_get(opt, group, name);
+  cn_op_param p;
+  if (!v) return no_setting(opt, group, name);
+  if (cn_signature_param(&p, opt->signature, cn_signature_find(opt->signature, name))) return cn_err();
+  if (strchr(p.type, '[') || !strncmp(p.type, "str", 3)) return no_setting(opt, group, name);
+  return cn_optim_set_value(opt, group, name, !strncmp(p.type, "bool", 4)  ? cn_v_bool(value != 0)
+                                              : !strncmp(p.type, "int", 3) ? cn_v_int((int64_t)value)
+                                                                           : cn_v_float(value));
+}
+
+/* ---- steps ---- */
+
+static int check_grad(const cni_turn *t)
+{
+  const cn_desc *p = cn_desc_of(t->param), *g = cn_desc_of(t->grad);
+  bool same = p->ndim == g->ndim && !memcmp(p->shape, g->shape, (size_t)p->ndim * sizeof *p->shape);
+  return same ? CN_OK : cn_err_set(CN_ERR_SHAPE, "%s: a gradient has another shape than its parameter",
+                                   cn_optim_name(t->opt));
+}
+
+static int step_all(cn_optim *opt)
+{
+  int status = CN_OK;
+  for (size_t i = 0; i < opt->ngroups; i++)
+    for (size_t k = 0; k < opt->groups[i].n && !status; k++) {
+      cni_turn t = turn_of(opt, &opt->groups[i], k);
+      if (!(t.grad = cn_grad_of(t.param))) continue;
+      cn_scope *s = cn_scope_begin();
+      status = check_grad(&t);
+      if (!status) status = opt->cls->update(&t);
+      if (!status) status = cn_err();
+      cn_scope_end(s);
+    }
+  return status;
+}
+
+int cn_optim_step(cn_optim *opt)
+{
+  if (cn_err()) return cn_err();
+  if (!opt) return cn_err_set(CN_ERR_TYPE, "optimiser: it is missing (NULL)");
+  if (opt->cls->minimise)
+    return cn_err_set(CN_ERR_VALUE, "%s: evaluates several times a step; use cn_optim_step_closure",
+                      cn_optim_name(opt));
+  int saved = cn_no_grad_begin(), status = step_all(opt);
+  cn_no_grad_end(saved);
+  return status;
+}
+
+cn_tensor *cn_optim_step_closure(cn_optim *opt, cn_closure fn, void *payload)
+{
+  if (cn_err() || !opt || !fn) {
+    if (!cn_err()) cn_err_set(CN_ERR_TYPE, "optimiser: it, or the function to minimise, is missing (NULL)");
+    return NULL;
+  }
+  if (!opt->cls->minimise) {
+    int saved = cn_enable_grad_begin();
+    cn_tensor *loss = fn(payload);
+    cn_enable_grad_end(saved);
+    return loss && !cn_optim_step(opt) ? loss : NULL;
+  }
+  cn_scope *s = cn_scope_begin();
+  int saved = cn_no_grad_begin();
+  cn_tensor *loss = opt->cls->minimise(opt, fn, payload);
+  cn_no_grad_end(saved);
+  if (cn_err()) loss = NULL;
+  if (loss) return cn_scope_return(s, loss);
+  cn_scope_end(s);
+  return NULL;
+}
+
+int cn_optim_zero_grad(cn_optim *opt)
+{
+  int status = cn_err();
+  for (size_t i = 0; opt && i < opt->ngroups; i++)
+    for (size_t k = 0; k < opt->groups[i].n && !status; k++) status = cn_zero_grad(opt->groups[i].v[k].param);
+  return status;
+}

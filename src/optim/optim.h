@@ -1,0 +1,101 @@
+/* optim.h: what the files of this folder share: how an optimiser is described, and what it keeps.
+ *
+ * Place in the flow: class tables (sgd.c, adam.c, ...) say how one parameter is updated; optim.c walks groups and
+ * parameters; state.c writes and reads state dictionaries. Invariant: every number that changes from step to step is a
+ * tensor, so that a captured step goes on counting. */
+#ifndef CNI_OPTIM_OPTIM_H
+#define CNI_OPTIM_OPTIM_H
+
+#include <cairn/autograd.h>
+#include <cairn/ext/system.h>
+#include <cairn/optimiser.h>
+
+enum { CNI_OPTIM_STATES = 6, CNI_OPTIM_RATES = 4 };
+
+/* A parameter and what is remembered of it. */
+typedef struct cni_memory {
+  cn_tensor *param;                   /* kept */
+  cn_tensor *state[CNI_OPTIM_STATES]; /* by number of the class's names; NULL: not there yet */
+  cn_tensor *rate[CNI_OPTIM_RATES];   /* float64, zero-dimensional: made anew in each step, never saved */
+} cni_memory;
+
+typedef struct cni_group {
+  cn_args *args;  /* settings; of lr the tensor counts */
+  cn_tensor *lr;  /* float64, zero-dimensional, on the host */
+  cn_tree *extra; /* a dictionary: what else PyTorch keeps in a group (foreach, initial_lr) */
+  cni_memory *v;
+  size_t n, cap;
+} cni_group;
+
+/* One parameter's turn in a step. */
+typedef struct cni_turn {
+  const cn_value *a; /* the group's settings, by number of the signature's parameters */
+  cn_tensor *lr, *param, *grad;
+  cni_memory *m;
+  cn_optim *opt;
+} cni_turn;
+
+typedef struct cni_state_name {
+  const char *name;
+  bool scalar; /* one number on the host, whatever the parameter is */
+} cni_state_name;
+
+typedef struct cni_optim_class {
+  const char *sig, *doc;
+  /* A group's dictionary: names in PyTorch's order, without params; "name=value" for what is no argument here. */
+  const char *keys;
+  cni_state_name states[CNI_OPTIM_STATES];
+  bool whole_steps; /* PyTorch keeps the step count as a number, not as a tensor */
+  int (*check)(const cn_value *a);                          /* settings: 0 or an error */
+  int (*check_param)(cn_tensor *param);                     /* a parameter that joins; may be NULL */
+  int (*begin)(cni_turn *t);                                /* ... makes its state then, not in its first step */
+  int (*update)(cni_turn *t);                               /* one parameter that has a gradient */
+  /* Instead: a whole step that evaluates by itself; with state of its own in opt->data. */
+  cn_tensor *(*minimise)(cn_optim *opt, cn_closure fn, void *payload);
+  size_t data_size;
+  void (*free)(void *data);
+  int (*save)(cn_optim *opt, cn_tree *state);       /* into {0: ...} */
+  int (*load)(cn_optim *opt, const cn_tree *state); /* all or nothing */
+} cni_optim_class;
+
+struct cn_optim {
+  const cni_optim_class *cls;
+  const cn_signature *signature;
+  cn_module *net; /* kept; may be NULL */
+  cn_args *args;  /* what new groups begin with */
+  cni_group *groups;
+  size_t ngroups, groups_cap;
+  void *data;
+};
+
+/* ---- the table of classes (classes.c) ---- */
+#define CNI_OPTIM_FAMILIES(X) X(sgd) X(adam) X(adam_kin) X(rms) X(robust) X(matrix) X(lbfgs)
+#define CNI_OPTIM_DECLARE(name) extern const cni_optim_class *const cni_optim_##name##_classes[]; /* ends with NULL */
+CNI_OPTIM_FAMILIES(CNI_OPTIM_DECLARE)
+/* By name; its parsed signature goes to *sig. NULL with the error set. */
+const cni_optim_class *cni_optim_class_find(const char *name, const cn_signature **sig);
+
+/* ---- for updates: NULL with the error set ---- */
+/* State i: as it is, or begun with a value in all elements. */
+cn_tensor *cni_state_like(cni_turn *t, int i, double value);
+cn_tensor *cni_state_scalar(cni_turn *t, int i, double value);
+cn_tensor *cni_rate(cni_turn *t, int i);
+/* state[i] is set by other means: takes a borrowed tensor. */
+int cni_state_begin(cni_turn *t, int i, cn_tensor *value);
+/* Counts a step in scalar state i; answers the new count in float64. */
+cn_tensor *cni_count_step(cni_turn *t, int i);
+/* A value of a setting, for checks: which[k] of a list. */
+static inline bool cni_in(double x, double low, double high) { return x >= low && x < high; }
+/* 0, or an error that names the class and the setting. */
+int cni_at_least(const char *who, const char *what, double value, double least);
+int cni_betas(const char *who, const double *betas);
+
+/* ---- groups (optim.c) ---- */
+int cni_group_set(cn_optim *opt, size_t group, const char *name, cn_value value);
+const cn_value *cni_group_get(const cn_optim *opt, size_t group, const char *name); /* NULL: no such setting */
+bool cni_group_extra(const cn_optim *opt, size_t group, const char *name, double *value); /* is it there? */
+int cni_group_put(cn_optim *opt, size_t group, const char *name, double value);
+int cni_group_set_lr(cn_optim *opt, size_t group, double lr);
+int cni_add_extras(cni_group *g, const cni_optim_class *cls); /* state.c */
+
+#endif

@@ -1,0 +1,78 @@
+/* robust.c: averaged SGD, and resilient backpropagation, which heeds signs only. */
+#include "express.h"
+#include "optim.h"
+
+enum { STEP };
+
+/* ---- ASGD: lr, lambd, alpha, t0, weight_decay, maximize ---- */
+
+enum { ETA = 1, MU, AX };
+
+static int asgd_check(const cn_value *a)
+{
+  static const char *const names[] = {"lr", "lambd", "alpha", NULL, "weight_decay"};
+  for (int i = 0; i < 5; i++)
+    if (names[i] && cni_at_least("ASGD", names[i], a[i].u.f, 0)) return cn_err();
+  return CN_OK;
+}
+
+static int asgd_update(cni_turn *t)
+{
+  const cn_value *a = t->a;
+  double lambd = a[1].u.f;
+  if (!t->m->state[ETA] && !cni_state_scalar(t, ETA, cn_item(t->lr))) return cn_err();
+  cn_tensor *step = cni_count_step(t, STEP), *eta = t->m->state[ETA], *mu = cni_state_scalar(t, MU, 1);
+  cn_tensor *ax = cni_state_like(t, AX, 0), *decay = cni_decay(cni_wide(eta), lambd);
+  if (!step || !mu || !ax || !decay) return cn_err();
+  int status = cn_asgd_update_(t->param, ax, t->grad, eta, decay, mu, .weight_decay = a[4].u.f,
+                               .maximize = a[5].u.i != 0);
+  if (status) return status;
+  cn_tensor *slower = cni_shifted(cni_times(cni_scaled(t->lr, lambd), step), 1);
+  cn_tensor *next_eta = cni_over(t->lr, cni_to_power(slower, a[2].u.f));
+  cn_tensor *late = cni_shifted(step, -a[3].u.f);
+  cn_tensor *next_mu = late ? cn_true_divide(cn_num(1), cn_clamp_min(late, cn_num(1))) : NULL;
+  return next_eta && next_mu && cn_copy_(eta, next_eta) && cn_copy_(mu, next_mu) ? CN_OK : cn_err();
+}
+
+static const cni_optim_class asgd = {
+  .sig = "ASGD(float lr=0.01, float lambd=0.0001, float alpha=0.75, float t0=1000000.0, float weight_decay=0, "
+         "bool maximize=False) -> Optimizer ; asgd",
+  .doc = "Averaged stochastic gradient descent; the average of each parameter is in its state as ax.",
+  .keys = "lr lambd alpha t0 weight_decay foreach=None maximize differentiable=False capturable=False",
+  .states = {{"step", true}, {"eta", true}, {"mu", true}, {"ax", false}},
+  .check = asgd_check,
+  .update = asgd_update,
+};
+
+/* ---- Rprop: lr, etas, step_sizes, maximize ---- */
+
+static int rprop_check(const cn_value *a)
+{
+  const double *eta = a[1].u.fs;
+  if (cni_at_least("Rprop", "lr", a[0].u.f, 0)) return cn_err();
+  if (eta[0] > 0 && eta[0] < 1 && eta[1] > 1) return CN_OK;
+  return cn_err_set(CN_ERR_VALUE, "Rprop: etas must be below and above 1, but are %g and %g", eta[0], eta[1]);
+}
+
+static int rprop_update(cni_turn *t)
+{
+  const cn_value *a = t->a;
+  const double *eta = a[1].u.fs, *range = a[2].u.fs;
+  if (!t->m->state[2] && !cni_state_like(t, 2, cn_item(t->lr))) return cn_err();
+  cn_tensor *step = cni_state_scalar(t, STEP, 0), *prev = cni_state_like(t, 1, 0);
+  if (cn_err() || !cn_add_(step, cn_num(1))) return cn_err();
+  return cn_rprop_update_(t->param, prev, t->m->state[2], t->grad, eta[0], eta[1], range[0], range[1],
+                          .maximize = a[3].u.i != 0);
+}
+
+static const cni_optim_class rprop = {
+  .sig = "Rprop(float lr=0.01, float[2] etas=[0.5, 1.2], float[2] step_sizes=[1e-06, 50.0], bool maximize=False) "
+         "-> Optimizer ; rprop",
+  .doc = "Steps along the sign of the gradient, longer while it stays the same; for whole batches.",
+  .keys = "lr etas step_sizes foreach=None maximize differentiable=False capturable=False",
+  .states = {{"step", true}, {"prev", false}, {"step_size", false}},
+  .check = rprop_check,
+  .update = rprop_update,
+};
+
+const cni_optim_class *const cni_optim_robust_classes[] = {&asgd, &rprop, NULL};

@@ -1,0 +1,111 @@
+/* figures.c: what a fit knows about itself, by name. See train.h.
+ *
+ * Invariant: figures of training are brought up to date when somebody reads one, not before: their numbers may still be
+ * on their way from a device. */
+#include <math.h>
+#include <string.h>
+
+#include "fit.h"
+#include "metrics.h"
+
+#define VALIDATION "val_"
+
+cni_figure *cni_figure_find(cn_fitting *fit, const char *name)
+{
+  for (size_t i = 0; name && i < fit->nfigures; i++)
+    if (!strcmp(fit->figures[i].name, name)) return &fit->figures[i];
+  return NULL;
+}
+
+int cni_figure_set(cn_fitting *fit, const char *prefix, const char *name, double value)
+{
+  cn_text full = {0};
+  cn_text_put(&full, prefix);
+  cn_text_put(&full, name);
+  if (full.failed) return CN_ERR_MEMORY;
+  cni_figure *found = cni_figure_find(fit, full.s);
+  int status = CN_OK;
+  if (found) found->value = value;
+  else if (cn_grow((void **)&fit->figures, &fit->figures_cap, fit->nfigures + 1, sizeof *fit->figures))
+    status = CN_ERR_MEMORY;
+  else {
+    char *copy = cn_string_copy(full.s);
+    if (copy) fit->figures[fit->nfigures++] = (cni_figure){copy, value};
+    else status = cn_err();
+  }
+  cn_text_free(&full);
+  return status;
+}
+
+int cni_figures_begin(cn_fitting *fit)
+{
+  int status = cni_figure_set(fit, "", "loss", NAN);
+  for (size_t i = 0; !status && i < fit->o->nmetrics; i++)
+    status = cni_figure_set(fit, "", cn_metric_name(fit->o->metrics[i]), NAN);
+  return status;
+}
+
+/* Takes the last batch's loss into the mean. */
+static int settle(cn_fitting *fit)
+{
+  if (!fit->latest) return CN_OK;
+  fit->batch_loss = cn_item(fit->latest);
+  cn_release(fit->latest);
+  fit->latest = NULL;
+  return cn_err() ? cn_err() : cn_metric_add(fit->loss, fit->batch_loss, fit->latest_weight);
+}
+
+int cni_figures_add_loss(cn_fitting *fit, cn_tensor *loss, double weight)
+{
+  int status = settle(fit);
+  fit->latest = cn_keep(loss);
+  fit->latest_weight = weight;
+  fit->fresh = false;
+  return status;
+}
+
+int cni_figures_refresh(cn_fitting *fit)
+{
+  if (fit->fresh) return CN_OK;
+  int status = settle(fit);
+  if (!status) status = cni_figure_set(fit, "", "loss", cn_metric_value(fit->loss));
+  for (size_t i = 0; !status && i < fit->o->nmetrics; i++)
+    status = cni_figure_set(fit, "", cn_metric_name(fit->o->metrics[i]), cn_metric_value(fit->o->metrics[i]));
+  fit->fresh = !status;
+  return status;
+}
+
+void cni_figures_free(cn_fitting *fit)
+{
+  for (size_t i = 0; i < fit->nfigures; i++) cn_string_free(fit->figures[i].name);
+  cn_free(fit->figures, fit->figures_cap * sizeof *fit->figures);
+  cn_release(fit->latest);
+}
+
+bool cni_figure_higher(cn_fitting *fit, const char *name)
+{
+  if (!strncmp(name, VALIDATION, strlen(VALIDATION))) name += strlen(VALIDATION);
+  for (size_t i = 0; i < fit->o->nmetrics; i++)
+    if (!strcmp(cn_metric_name(fit->o->metrics[i]), name)) return cn_metric_higher_is_better(fit->o->metrics[i]);
+  return false;
+}
+
+double cn_fitting_value(cn_fitting *fit, const char *name)
+{
+  if (cni_figures_refresh(fit)) return NAN;
+  if (name && !strcmp(name, "batch_loss")) return fit->batch_loss;
+  const cni_figure *found = cni_figure_find(fit, name);
+  return found ? found->value : NAN;
+}
+
+const char *cn_fitting_value_name(cn_fitting *fit, size_t i)
+{
+  return i < fit->nfigures ? fit->figures[i].name : NULL;
+}
+
+int cn_fitting_set(cn_fitting *fit, const char *name, double value)
+{
+  if (cn_err()) return cn_err();
+  if (!name || !*name) return cn_err_set(CN_ERR_VALUE, "fitting_set: a figure needs a name");
+  return cni_figure_set(fit, "", name, value);
+}

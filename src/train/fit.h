@@ -1,0 +1,62 @@
+/* fit.h: a fit in progress, for the files of src/train. Internal.
+ *
+ * fit.c runs the loop; figures.c keeps its figures by name; evaluate.c computes losses and validates; resume.c writes
+ * and reads its checkpoints; callbacks*.c see it through train.h and the few functions below. */
+#ifndef CNI_TRAIN_FIT_H
+#define CNI_TRAIN_FIT_H
+
+#include <cairn/ext/system.h>
+#include <cairn/train.h>
+
+typedef struct cni_figure {
+  char *name;
+  double value;
+} cni_figure;
+
+struct cn_fitting {
+  cn_run run; /* epoch: complete ones */
+  const cn_fit_opts *o;
+  int64_t epochs, batches, accumulate;
+  int64_t batch;        /* done in this epoch */
+  int64_t loader_epoch; /* the loader's own number of this epoch */
+  int64_t window;       /* batches whose gradients wait for a step */
+  int64_t samples;
+  double began;
+  bool stop, plateau, stepped;
+  unsigned interrupts; /* when it began */
+  cni_figure *figures;
+  size_t nfigures, figures_cap;
+  cn_metric *loss;   /* mean over the epoch */
+  cn_tensor *latest; /* the last batch's loss, owned: read late, so that a device need not be waited for */
+  double latest_weight, batch_loss;
+  bool fresh; /* figures of training are up to date */
+  cn_names saves; /* checkpoints that were asked for */
+  const cn_batch *data;
+  cn_tensor *output;
+  cn_grad_scaler *own_scaler;
+};
+
+/* ---- figures.c ---- */
+cni_figure *cni_figure_find(cn_fitting *fit, const char *name); /* NULL: none */
+/* "PREFIXNAME" = value */
+int cni_figure_set(cn_fitting *fit, const char *prefix, const char *name, double value);
+int cni_figures_begin(cn_fitting *fit);    /* names loss and metrics, so that they stand first */
+int cni_figures_refresh(cn_fitting *fit);  /* those of training, as far as they are known */
+int cni_figures_add_loss(cn_fitting *fit, cn_tensor *loss, double weight);
+void cni_figures_free(cn_fitting *fit);
+/* Is more of it better? */
+bool cni_figure_higher(cn_fitting *fit, const char *name);
+
+/* ---- evaluate.c ---- */
+unsigned cni_interrupts(void); /* how often cn_fit_interrupt was called */
+/* Output and loss of a batch, under the options' autocast; the loss is NULL on failure. */
+cn_tensor *cni_loss_of(cn_tensor **output, cn_module *net, const cn_batch *batch, const cn_fit_opts *o);
+int cni_metrics_update(const cn_fit_opts *o, cn_tensor *output, const cn_batch *batch);
+/* As cn_evaluate; 1 when it was interrupted since `interrupts` was read. */
+int cni_fit_evaluate(double *loss, cn_module *net, cn_loader *loader, const cn_fit_opts *o, unsigned interrupts);
+
+/* ---- resume.c ---- */
+int cni_fit_save_all(cn_fitting *fit); /* writes what was asked for */
+int cni_fit_resume(cn_fitting *fit);   /* goes to where o->resume stopped, if it is there */
+
+#endif

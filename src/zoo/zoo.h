@@ -1,0 +1,92 @@
+/* zoo.h: what the families of networks share: their rows in the zoo, building blocks, settings.
+ *
+ * Place in the flow: above layers (cairn/nn.h), below zoo.c, which makes a network by its name. A family is one file:
+ * what its networks differ in stands in a table, the structure is written once. */
+#ifndef CNI_ZOO_ZOO_H
+#define CNI_ZOO_ZOO_H
+
+#include <cairn/autograd.h>
+#include <cairn/ext/system.h>
+#include <cairn/kw.h>
+#include <cairn/nn.h>
+#include <cairn/zoo.h>
+
+/* ---- rows ---- */
+
+/* Which options a network takes. */
+enum cni_takes {
+  CNI_CLASSES = 1,
+  CNI_CHANNELS = 2,
+  CNI_IMAGE = 4,
+  CNI_VOCAB = 8,
+  CNI_CONFIG = 16,
+  CNI_IMAGES = CNI_CLASSES | CNI_CHANNELS,
+  CNI_TEXT = CNI_VOCAB | CNI_CONFIG
+};
+
+typedef struct cni_model cni_model;
+struct cni_model {
+  const char *name, *doc;
+  /* An untrained network; options it does not take are zero, and with o->pretrained no weights need be drawn. NULL with
+   * the error set. */
+  cn_module *(*make)(const cni_model *row, const cn_zoo_opts *o);
+  int takes;
+  const void *plan; /* what this network differs in from others of its family */
+  const char *base; /* the child that files may hold alone, or whose name they may leave out: "transformer" */
+  const char *weights; /* the file that PyTorch's server has for it; NULL: none */
+};
+
+/* Each ends with a row without name. */
+extern const cni_model cni_zoo_stacks[], cni_zoo_resnet[], cni_zoo_mobilenet[], cni_zoo_vit[], cni_zoo_unet[],
+    cni_zoo_recurrent[], cni_zoo_gpt2[], cni_zoo_llama[], cni_zoo_bert[];
+
+/* ---- building; all of it goes on after an error, whose end is cni_made ---- */
+
+static inline int64_t cni_or(int64_t value, int64_t otherwise) { return value ? value : otherwise; }
+
+/* A number as an option, where zero itself is CN_ZERO. */
+static inline double cni_given(double v) { return v != 0 ? v : (double)CN_ZERO; }
+
+/* cn_module_add that may get no module to add to. */
+void cni_add(cn_module *m, const char *name, cn_module *child);
+/* The module, or NULL when anything failed, and then it is freed. */
+cn_module *cni_made(cn_module *m);
+/* Layers as torchvision writes them. The convolution keeps sizes (padding k / 2) and has no bias. */
+cn_module *cni_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride);
+cn_module *cni_relu(void); /* in place */
+
+/* Calls the children one after the other, dropping each value once it is used: what Sequential does, for classes of
+ * networks that only differ in name. */
+int cni_chain_forward(cn_module *m, cn_module_call *call);
+
+/* Weights of convolutions as kaiming_normal(fan_out, relu), their biases zero; with `linears` those of Linear layers
+ * normal with deviation 0.01 and biases zero. */
+int cni_init_convolutions(cn_module *m, bool linears);
+/* As transformers does: Linear, Conv1D and Embedding normal with that deviation, biases zero. */
+int cni_init_transformer(cn_module *m, double std);
+
+bool cni_is(const cn_module *m, const char *cls); /* by the name of its class */
+
+/* ---- settings of transformers ---- */
+int64_t cni_setting(const cn_tree *config, const char *key, int64_t otherwise); /* also where it is null */
+double cni_setting_float(const cn_tree *config, const char *key, double otherwise);
+bool cni_setting_bool(const cn_tree *config, const char *key, bool otherwise);
+const char *cni_setting_text(const cn_tree *config, const char *key, const char *otherwise);
+/* Sets the error unless all of them are positive and not absurd. names: as in the configuration. */
+int cni_check_sizes(const char *who, const char *const *names, const int64_t *sizes, size_t n);
+
+/* A function of transformers by its name there ("gelu_new"). NULL with the error set. */
+cn_module *cni_activation(const char *name);
+
+/* How many tokens of a text a BertModel is meant to see; 0: not a BertModel. */
+int64_t cni_bert_longest(const cn_module *m);
+
+/* ---- pretrained weights (weights.c) ---- */
+/* Where .pretrained lies on this machine: a path as it is; "imagenet" and addresses are fetched. Owned; NULL with the
+ * error set. */
+char *cni_weights_path(const cni_model *row, const char *pretrained);
+int cni_load_pretrained(cn_module *m, const cni_model *row, const char *path);
+/* The settings beside a file of weights, or in its folder: config.json. Owned; NULL, without error, where none are. */
+cn_tree *cni_config_beside(const char *path);
+
+#endif
