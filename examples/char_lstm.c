@@ -9,7 +9,8 @@
  *     ./a.out [TEXT] [STEPS]
  *
  * TEXT may be gzipped; its last tenth is for validation. It prints losses (in nats a character) along the way and then
- * 300 characters of the network's own. Without arguments it learns, in a few seconds, to count in words.
+ * 300 characters of the network's own. With the text of tiny-shakespeare the validation loss is 1.66 after 600 steps, a
+ * minute or two on two cores. Without arguments it learns, in a few seconds, to count in words.
  */
 #include <cairn/cairn.h>
 #include <cairn/ext/system.h>

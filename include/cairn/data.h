@@ -71,7 +71,8 @@ CN_API cn_dataset *cn_dataset_map(cn_dataset *set, cn_map_fn fn, void *payload, 
 CN_API cn_dataset *cn_dataset_concat(cn_dataset *const *sets, size_t n);
 CN_API cn_dataset *cn_dataset_subset(cn_dataset *set, const int64_t *indices, size_t n);
 CN_API cn_dataset *cn_dataset_range(cn_dataset *set, int64_t begin, int64_t end);
-/* Splits at random into n sets of these sizes, which must add up. parts get owned sets; each keeps `set`. */
+/* Splits at random into n sets of these sizes, which must add up. parts get owned sets; each keeps `set`,
+ * which stays the caller's. */
 CN_API int cn_dataset_split(cn_dataset **parts, cn_dataset *set, const int64_t *sizes, size_t n, uint64_t seed);
 
 /* ---- readers ---- */

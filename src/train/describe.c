@@ -228,13 +228,14 @@ static bool is_key(char c)
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
 
-/* Where a line ends without its comment, which begins with # at the beginning or behind a space, and not in quotes. */
+/* Where a line ends without its comment, which begins with # at the beginning or behind a space, = or ], and not in
+ * quotes: so no value begins with one. */
 static const char *without_comment(const char *s, const char *end)
 {
   bool quote = false;
   for (const char *p = s; p < end; p++) {
     if (*p == '"') quote = !quote;
-    if (*p == '#' && !quote && (p == s || is_space(p[-1]))) {
+    if (*p == '#' && !quote && (p == s || is_space(p[-1]) || p[-1] == '=' || p[-1] == ']')) {
       end = p;
       break;
     }

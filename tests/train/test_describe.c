@@ -186,6 +186,7 @@ static void errors_name_the_place(void **state)
   check_error("[net\n", "x.cfg:1: cannot make sense of '[net'; a section is [name]");
   check_error("[net]\n[net]\n", "x.cfg:2: a second [net]");
   check_error("[net]\ninput =\n", "x.cfg:2: input: a value is missing");
+  check_error("[net]# comment\ninput =# 3\n", "x.cfg:2: input: a value is missing");
   check_error("[net]\ninput = [1, 2\n", "x.cfg:2: input: a list has no closing ]");
   check_error("[net]\ninput = 1, -2\n[ReLU]\n", "x.cfg:2: [net]: input has a size below 1");
   check_error("[net]\nzoo = \"resnet\n", "x.cfg:2: zoo: a text has no closing \"");

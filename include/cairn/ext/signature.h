@@ -24,7 +24,8 @@ CN_API int cn_signature_find(const cn_signature *signature, const char *name); /
 /* Arguments: one value for each parameter, checked, with defaults filled in; lists and texts are copied, tensors kept,
  * modules only pointed to. The signature must outlive them. */
 typedef struct cn_args cn_args;
-/* given[i] is for parameter i; CN_V_NONE, and those missing at the end, stand for the default. Owned. */
+/* given[i] is for parameter i; those missing at the end get their defaults, and CN_V_NONE stands for the default where
+ * the parameter cannot be None. Owned. */
 CN_API cn_args *cn_args_new(const cn_signature *signature, const cn_value *given, size_t n);
 CN_API cn_args *cn_args_copy(const cn_args *args);
 CN_API void cn_args_free(cn_args *args);
