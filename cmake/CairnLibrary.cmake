@@ -92,7 +92,7 @@ if(CAIRN_ISA_OPT STREQUAL "-O3")
   set(cold ${CAIRN_SOURCES})
   list(FILTER cold INCLUDE REGEX "/src/(ops|graph|codegen|nn|optim|train|zoo|serve|formats)/")
   list(FILTER cold EXCLUDE REGEX "/(inflate|zip|gzip)[^/]*$")
-  list(FILTER cold EXCLUDE REGEX "/ops/(apply|autocast|inplace|infer|pointwise|program|arith)\\.c$")
+  list(FILTER cold EXCLUDE REGEX "/ops/(apply|autocast|inplace|infer|pointwise|program|program_grad|arith|table|view|reduce)\\.c$")
   set_source_files_properties(${cold} PROPERTIES COMPILE_OPTIONS -Os)
 endif()
 
