@@ -19,9 +19,9 @@ static void check(const cni_opinfo *info)
   for (int i = 0; i < info->nparams; i++) {
     const cni_param *p = &info->params[i];
     if (!memchr(p->name, 0, sizeof p->name) || !memchr(p->def_text, 0, sizeof p->def_text)) abort();
-    if (p->def.tag == CN_V_INTS && (p->def.n < 0 || p->def.n > 3)) abort();
+    if (p->def.tag == CN_V_INTS && (p->def.n < 0 || p->def.n > CNI_MAX_FIXED)) abort();
     for (int k = 0; p->def.tag == CN_V_INTS && k < p->def.n; k++)
-      if (p->def.u.is != p->def_ints) abort();
+      if (p->def.u.is != p->def_list.i) abort();
   }
 }
 
