@@ -32,8 +32,9 @@ static cn_tensor *picture(void)
 
 static void prepare(void)
 {
-  char path[64];
-  snprintf(path, sizeof path, "/tmp/cairn-bench-image-%ld.jpg", (long)getpid());
+  char path[256];
+  const char *tmp = getenv("TMPDIR");
+  snprintf(path, sizeof path, "%s/cairn-bench-image-%ld.jpg", tmp ? tmp : "/tmp", (long)getpid());
   if (cn_image_save(path, picture())) return;
   FILE *f = fopen(path, "rb");
   bench_require(f != NULL, "the photograph cannot be read");

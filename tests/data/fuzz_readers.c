@@ -9,13 +9,14 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static char path[64];
+static char path[256];
 static void remove_file(void) { remove(path); }
 
 static bool write_file(const uint8_t *data, size_t size)
 {
   if (!path[0]) {
-    snprintf(path, sizeof path, "/tmp/cairn-fuzz-readers-%ld", (long)getpid());
+    const char *tmp = getenv("TMPDIR");
+    snprintf(path, sizeof path, "%s/cairn-fuzz-readers-%ld", tmp ? tmp : "/tmp", (long)getpid());
     atexit(remove_file);
   }
   FILE *f = fopen(path, "wb");

@@ -15,7 +15,7 @@
 
 enum { SIZE = 300000 }; /* as in server.py */
 
-static char home[64], url[96], sums[2][CNI_SHA256_TEXT];
+static char home[256], url[96], sums[2][CNI_SHA256_TEXT];
 static unsigned char *whole;
 static pid_t server;
 static int server_in = -1, port;
@@ -52,7 +52,8 @@ static void fill(int version)
 static int set_up(void **state)
 {
   (void)state;
-  snprintf(home, sizeof home, "/tmp/cairn-download-XXXXXX");
+  const char *tmp = getenv("TMPDIR");
+  snprintf(home, sizeof home, "%s/cairn-download-XXXXXX", tmp ? tmp : "/tmp");
   whole = malloc(SIZE);
   if (!whole || !mkdtemp(home)) return -1;
   setenv("CAIRN_HOME", home, 1);

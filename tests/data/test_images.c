@@ -113,8 +113,9 @@ static void converts_channels(void **state)
 
 static const char *scratch(const char *ending)
 {
-  static char path[96];
-  snprintf(path, sizeof path, "/tmp/cairn-test-image-%ld.%s", (long)getpid(), ending);
+  static char path[256];
+  const char *tmp = getenv("TMPDIR");
+  snprintf(path, sizeof path, "%s/cairn-test-image-%ld.%s", tmp ? tmp : "/tmp", (long)getpid(), ending);
   return path;
 }
 
@@ -202,9 +203,10 @@ static void folders_are_classes(void **state)
 {
   (void)state;
   if (!have_plugin) skip();
-  char base[64], path[128];
+  char base[256], path[384];
+  const char *tmp = getenv("TMPDIR");
   const char *files[] = {"b/two.png", "b/deep/er.PNG", "a/one.png", "b/note.txt", "stray.png"};
-  snprintf(base, sizeof base, "/tmp/cairn-test-folder-%ld", (long)getpid());
+  snprintf(base, sizeof base, "%s/cairn-test-folder-%ld", tmp ? tmp : "/tmp", (long)getpid());
   snprintf(path, sizeof path, "%s/b/deep", base), cn_folder_make(path);
   snprintf(path, sizeof path, "%s/a", base), cn_folder_make(path);
   cn_scope *s = cn_scope_begin();
