@@ -15,7 +15,7 @@
 
 enum { SIZE = 300000 }; /* as in server.py */
 
-static char home[256], url[96], sums[2][CNI_SHA256_TEXT];
+static char home[64], url[96], sums[2][CNI_SHA256_TEXT];
 static unsigned char *whole;
 static pid_t server;
 static int server_in = -1, port;
