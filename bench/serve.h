@@ -114,7 +114,7 @@ static inline void bench_list(const struct bench_work *works, size_t count)
   printf("]}\n");
 }
 
-/* Answers one request with one JSON line: list | check | warm SECONDS | round CALLS, the last three
+/* Answers one request with one JSON line: list | setup | check | warm SECONDS | round CALLS, all but the first
  * about the work NAME:VARIANT. */
 static inline void bench_answer(const struct bench_work *works, size_t count, char *line)
 {
@@ -130,11 +130,11 @@ static inline void bench_answer(const struct bench_work *works, size_t count, ch
   const struct bench_work *w = bench_find(works, count, name, colon ? colon + 1 : "");
   if (!w) {
     printf("{\"error\": \"no such work\"}\n");
-  } else if (!strcmp(verb, "check")) {
-    if (w->setup() == 0)
-      printf("{\"value\": %.9g}\n", w->check());
-    else
+  } else if (!strcmp(verb, "setup") || !strcmp(verb, "check")) {
+    if (w->setup())
       printf("{\"error\": \"setup failed\"}\n");
+    else
+      printf("{\"value\": %.9g}\n", *verb == 'c' ? w->check() : 0.0);
   } else if (!strcmp(verb, "warm") && fields == 3) {
     printf("{\"calls\": %ld}\n", bench_calibrate(w, number));
   } else if (!strcmp(verb, "round") && fields == 3 && number >= 1) {

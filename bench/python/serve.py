@@ -63,9 +63,9 @@ def answer(works: list[Work], words: list[str]) -> dict[str, object]:
     work = next((w for w in works if (w.name, w.variant) == (name, variant)), None)
     if work is None:
         return {"error": "no such work"}
-    if words[0] == "check":
+    if words[0] in ("setup", "check"):
         work.setup()
-        return {"value": work.check()}
+        return {"value": work.check() if words[0] == "check" else 0}
     if words[0] == "warm":
         return {"calls": calibrate(work, float(words[2]))}
     if words[0] == "round":

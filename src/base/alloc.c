@@ -1,34 +1,26 @@
 /* alloc.c: caching allocation. Small blocks (up to 256 KiB) are kept in lists of the thread's state, large ones in
- * one shared, locked cache, so that a loop which makes and drops the same buffers touches no page twice.
+ * one shared cache (alloc_large.c), so that a loop which makes and drops the same buffers touches no page twice.
  *
  * Invariant: a block's size class follows from its size alone, so no block carries a header. */
 #include "alloc.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
 
+#include "alloc_large.h"
 #include "os.h"
 
 enum {
   STEP = 64,             /* classes 0..15: multiples of 64 */
   LINEAR = 16,
-  SMALL_MAX = 256 << 10, /* then 4 classes per octave up to here */
-  LARGE_CLASSES = 8 * 40 /* 8 per octave above */
+  SMALL_MAX = 256 << 10 /* then 4 classes per octave up to here */
 };
-
-typedef struct large_block {
-  struct large_block *next;
-} large_block;
 
 static cn_allocator hook;
 static _Atomic bool caching_off;
-static _Atomic size_t in_use, cached, peak, limit;
+static _Atomic size_t in_use, peak, limit;
 static _Atomic uint64_t allocations;
 static _Atomic uint64_t fail_countdown;
-static pthread_mutex_t large_lock = PTHREAD_MUTEX_INITIALIZER;
-static large_block *large[LARGE_CLASSES];
-static size_t large_cached;
 
 /* ---- the hook ---- */
 
@@ -36,7 +28,7 @@ int cn_set_allocator(const cn_allocator *allocator)
 {
   if (allocator && (!allocator->alloc || !allocator->free))
     return cni_fail(CN_ERR_VALUE, "allocator: both alloc and free must be given");
-  if (atomic_load(&in_use) != atomic_load(&cached))
+  if (atomic_load(&in_use) != cni_large_cached())
     return cni_fail(CN_ERR_VALUE, "allocator: must be set before anything is allocated");
   cn_memory_release_cached();
   hook = allocator ? *allocator : (cn_allocator){0};
@@ -61,7 +53,7 @@ static bool chosen_to_fail(void)
   return CNI_UNLIKELY(k) && atomic_fetch_sub(&fail_countdown, 1) == 1;
 }
 
-static void *hook_alloc(size_t size)
+void *cni_origin_alloc(size_t size)
 {
   if (chosen_to_fail()) return NULL;
   void *p = hook_try(size);
@@ -70,7 +62,7 @@ static void *hook_alloc(size_t size)
   return hook_try(size);
 }
 
-static void hook_free(void *p, size_t size)
+void cni_origin_free(void *p, size_t size)
 {
   atomic_fetch_sub(&in_use, size);
   if (hook.free) hook.free(p, size, hook.payload);
@@ -95,14 +87,6 @@ static inline int small_class(size_t size, size_t *rounded)
   return LINEAR + (octave - 10) * 4 + (int)k;
 }
 
-static inline int large_class(size_t size, size_t *rounded)
-{
-  int octave = top_bit(size - 1);
-  size_t part = (size_t)1 << (octave - 3), k = (size - 1 - ((size_t)1 << octave)) / part;
-  *rounded = ((size_t)1 << octave) + (k + 1) * part;
-  return (octave - 17) * 8 + (int)k;
-}
-
 /* ---- small blocks ---- */
 
 void cni_pool_init(cn_state *s)
@@ -115,26 +99,6 @@ void cni_pool_init(cn_state *s)
   }
 }
 
-/* ---- what lies in a cache is nobody's: the address sanitizer is told, so that a use after free still shows ---- */
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define ASAN 1
-#endif
-#endif
-#if defined(ASAN) || defined(__SANITIZE_ADDRESS__)
-void __asan_poison_memory_region(const volatile void *p, size_t size);
-void __asan_unpoison_memory_region(const volatile void *p, size_t size);
-static void cover(void *p, size_t size) /* all but the link to the next block */
-{
-  __asan_poison_memory_region((char *)p + sizeof(void *), size - sizeof(void *));
-}
-static void uncover(void *p, size_t size) { __asan_unpoison_memory_region(p, size); }
-#else
-static inline void cover(void *p, size_t size) { (void)p, (void)size; }
-static inline void uncover(void *p, size_t size) { (void)p, (void)size; }
-#endif
-
 static void *small_alloc(cn_state *s, size_t size)
 {
   size_t rounded;
@@ -145,10 +109,10 @@ static void *small_alloc(cn_state *s, size_t size)
   if (CNI_LIKELY(p != NULL && !atomic_load_explicit(&caching_off, memory_order_relaxed))) {
     memcpy(&list->head, p, sizeof(void *));
     list->count--;
-    uncover(p, rounded);
+    cni_uncover(p, rounded);
     return p;
   }
-  return hook_alloc(rounded);
+  return cni_origin_alloc(rounded);
 }
 
 static void small_free(cn_state *s, void *p, size_t size)
@@ -159,10 +123,10 @@ static void small_free(cn_state *s, void *p, size_t size)
     memcpy(p, &list->head, sizeof(void *));
     list->head = p;
     list->count++;
-    cover(p, rounded);
+    cni_cover((char *)p + sizeof(void *), rounded - sizeof(void *)); /* all but the link to the next block */
     return;
   }
-  hook_free(p, rounded);
+  cni_origin_free(p, rounded);
 }
 
 static size_t class_size(int c)
@@ -179,76 +143,18 @@ void cni_pool_flush(cn_state *s)
     while (list->head) {
       void *p = list->head;
       memcpy(&list->head, p, sizeof(void *));
-      uncover(p, class_size(c));
-      hook_free(p, class_size(c));
+      cni_uncover(p, class_size(c));
+      cni_origin_free(p, class_size(c));
     }
     list->count = 0;
   }
-}
-
-/* ---- large blocks ---- */
-
-static void *large_alloc(size_t size)
-{
-  size_t rounded;
-  int c = large_class(size, &rounded);
-  if (c >= LARGE_CLASSES) return NULL;
-  pthread_mutex_lock(&large_lock);
-  large_block *b = large[c];
-  if (b) {
-    large[c] = b->next;
-    uncover(b, rounded);
-    large_cached -= rounded;
-    atomic_fetch_sub(&cached, rounded);
-  }
-  pthread_mutex_unlock(&large_lock);
-  return b ? (void *)b : hook_alloc(rounded);
-}
-
-/* The cache may hold as much as is in use besides it, and 512 MiB in any case. */
-static void large_free(void *p, size_t size)
-{
-  size_t rounded;
-  int c = large_class(size, &rounded);
-  bool kept = false;
-  pthread_mutex_lock(&large_lock);
-  size_t busy = atomic_load(&in_use) - large_cached, most = busy > (512u << 20) ? busy : (512u << 20);
-  if (!caching_off && large_cached + rounded <= most) {
-    large_block *b = p;
-    b->next = large[c];
-    large[c] = b;
-    cover(b, rounded);
-    large_cached += rounded;
-    atomic_fetch_add(&cached, rounded);
-    kept = true;
-  }
-  pthread_mutex_unlock(&large_lock);
-  if (!kept) hook_free(p, rounded);
-}
-
-static void large_flush(void)
-{
-  pthread_mutex_lock(&large_lock);
-  for (int c = 0; c < LARGE_CLASSES; c++) {
-    int octave = 17 + c / 8;
-    size_t rounded = ((size_t)1 << octave) + (size_t)(c % 8 + 1) * ((size_t)1 << (octave - 3));
-    while (large[c]) {
-      large_block *b = large[c];
-      large[c] = b->next;
-      uncover(b, rounded);
-      hook_free(b, rounded);
-      atomic_fetch_sub(&cached, rounded);
-    }
-  }
-  large_cached = 0;
-  pthread_mutex_unlock(&large_lock);
 }
 
 /* ---- what the rest of cairn calls ---- */
 
 void *cni_alloc(size_t size)
 {
-  void *p = CNI_LIKELY(size <= SMALL_MAX) ? small_alloc(cni_state(), size) : large_alloc(size);
+  void *p = CNI_LIKELY(size <= SMALL_MAX) ? small_alloc(cni_state(), size) : cni_large_alloc(size);
   if (CNI_UNLIKELY(!p)) cni_fail_memory(size);
   return p;
 }
@@ -264,7 +170,7 @@ void cni_free(void *p, size_t size)
 {
   if (!p) return;
   if (CNI_LIKELY(size <= SMALL_MAX)) small_free(cni_state(), p, size);
-  else large_free(p, size);
+  else cni_large_free(p, size, !caching_off);
 }
 
 int cni_grow(void **array, size_t *cap, size_t need, size_t elem)
@@ -302,7 +208,7 @@ void cn_memory_get_stats(cn_memory_stats *stats)
   size_t small = 0;
   for (int c = 0; c < CNI_POOL_CLASSES; c++) small += s->pool[c].count * class_size(c);
   stats->in_use = atomic_load(&in_use);
-  stats->cached = atomic_load(&cached) + small;
+  stats->cached = cni_large_cached() + small;
   stats->peak = atomic_load(&peak);
   stats->allocations = atomic_load(&allocations);
 }
@@ -320,5 +226,5 @@ void cn_memory_set_caching(bool on)
 void cn_memory_release_cached(void)
 {
   cni_pool_flush(cni_state());
-  large_flush();
+  cni_large_flush();
 }

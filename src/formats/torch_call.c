@@ -316,26 +316,30 @@ static cni_item *device(cni_pickle *p, cni_torch *t, const cni_item *args)
   return item;
 }
 
+/* Latin-1 out of UTF-8, into room for as many bytes: how many there are, or -1 for a character of another code. */
+static int64_t latin1(char *room, const unsigned char *s, size_t n)
+{
+  int64_t count = 0;
+  for (size_t i = 0; i < n; i++) {
+    bool two = (s[i] & 0xfc) == 0xc0 && i + 1 < n;
+    if (s[i] >= 0x80 && !two) return -1;
+    room[count++] = (char)(two ? (unsigned char)(s[i] << 6 | (s[i + 1] & 0x3f)) : s[i]);
+    i += two;
+  }
+  return count;
+}
+
 /* encode(text, 'latin1'): how protocol 2 writes bytes. The text is UTF-8 in the file. */
 static cni_item *encode(cni_pickle *p, cni_torch *t, const cni_item *args)
 {
   const cni_item *text = argument(args, 0);
   bool latin = cni_item_is(argument(args, 1), "latin1") || cni_item_is(argument(args, 1), "latin-1");
   if (!text || text->kind != CNI_PICKLED_STR || !latin) return refuse(t, "bytes in another code than latin1");
-  cn_text out = {0};
-  const unsigned char *s = (const unsigned char *)text->u.text.s;
-  for (size_t i = 0; i < text->u.text.n; i++) {
-    bool two = (s[i] & 0xfc) == 0xc0 && i + 1 < text->u.text.n;
-    if (s[i] >= 0x80 && !two) {
-      cn_text_free(&out);
-      return refuse(t, "bytes that are not latin1");
-    }
-    char c = (char)(two ? (unsigned char)(s[i] << 6 | (s[i + 1] & 0x3f)) : s[i]);
-    cn_text_put_bytes(&out, &c, 1);
-    i += two;
-  }
-  cni_item *item = out.failed ? NULL : cni_item_text(p, out.s ? out.s : "", out.n);
-  cn_text_free(&out);
+  char *room = cn_alloc(text->u.text.n);
+  if (!room) return NULL;
+  int64_t n = latin1(room, (const unsigned char *)text->u.text.s, text->u.text.n);
+  cni_item *item = n < 0 ? refuse(t, "bytes that are not latin1") : cni_item_text(p, room, (size_t)n);
+  cn_free(room, text->u.text.n);
   return item;
 }
 

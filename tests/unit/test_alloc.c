@@ -4,6 +4,7 @@
  * The hook is set before anything else happens, since it may not change later; all tests run on it. */
 #define _POSIX_C_SOURCE 200809L
 #include <cairn/cairn.h>
+#include <cairn/ext/system.h>
 #include <pthread.h>
 
 #include "test.h"
@@ -109,6 +110,65 @@ static void freed_memory_is_cached_and_given_back(void **state)
   cn_memory_release_cached();
   assert_true(stats().in_use <= base + 4096); /* the state's own arrays may have grown */
   assert_int_equal(stats().cached, 0);
+}
+
+/* A large block that is free becomes several small ones, and they become a large one again. */
+static void freed_memory_serves_other_sizes(void **state)
+{
+  (void)state;
+  enum { WHOLE = 64 << 20, PART = 4 << 20, PARTS = WHOLE / PART };
+  void *part[PARTS];
+  cn_memory_release_cached();
+  cn_free(cn_alloc(WHOLE), WHOLE);
+  uint64_t before = stats().allocations;
+  for (int i = 0; i < PARTS; i++) part[i] = cn_alloc(PART);
+  for (int i = 0; i < PARTS; i++) cn_free(part[i * 5 % PARTS], PART); /* 5 and 16 share no factor: each once */
+  cn_free(cn_alloc(WHOLE), WHOLE);
+  assert_int_equal(stats().allocations, before);
+  cn_memory_release_cached();
+}
+
+/* Sizes that take turns need little more than the most that is in use at once. */
+static void a_new_size_takes_the_place_of_old_ones(void **state)
+{
+  (void)state;
+  cn_memory_release_cached();
+  size_t base = stats().in_use;
+  cn_memory_reset_peak();
+  for (size_t size = 8 << 20; size <= 128 << 20; size += 8 << 20) cn_free(cn_alloc(size), size);
+  assert_true(stats().peak - base <= 144u << 20);
+  cn_memory_release_cached();
+  assert_true(stats().in_use <= base + 4096);
+}
+
+/* Blocks of many sizes come and go: none overlaps another, and all memory goes back. */
+static void random_traffic_keeps_blocks_apart(void **state)
+{
+  (void)state;
+  enum { LIVE = 200, TURNS = 20000 };
+  static struct {
+    unsigned char *memory;
+    size_t size;
+  } live_blocks[LIVE];
+  uint64_t x = 1;
+  cn_memory_release_cached();
+  size_t base = stats().in_use;
+  for (int turn = 0; turn < TURNS + LIVE; turn++) {
+    x = x * 6364136223846793005u + 1442695040888963407u;
+    size_t i = turn < TURNS ? (x >> 33) % LIVE : (size_t)(turn - TURNS), n = live_blocks[i].size;
+    unsigned char *p = live_blocks[i].memory;
+    if (p) {
+      assert_int_equal(p[0], i);
+      assert_int_equal(p[n - 1], i);
+      cn_free(p, n);
+    }
+    live_blocks[i].size = n = 200000 + (x >> 40) % 2000000;
+    live_blocks[i].memory = p = turn < TURNS ? cn_alloc(n) : NULL;
+    if (p) p[0] = p[n - 1] = (unsigned char)i;
+  }
+  cn_memory_release_cached();
+  assert_true(stats().in_use <= base + 4096);
+  assert_int_equal(wrong_frees, 0);
 }
 
 static void peak_follows(void **state)
@@ -341,7 +401,9 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(the_hook_sees_everything), cmocka_unit_test(it_cannot_change_while_in_use),
-    cmocka_unit_test(freed_memory_is_cached_and_given_back), cmocka_unit_test(peak_follows),
+    cmocka_unit_test(freed_memory_is_cached_and_given_back), cmocka_unit_test(freed_memory_serves_other_sizes),
+    cmocka_unit_test(a_new_size_takes_the_place_of_old_ones), cmocka_unit_test(random_traffic_keeps_blocks_apart),
+    cmocka_unit_test(peak_follows),
     cmocka_unit_test(limits_hold), cmocka_unit_test(fail_at_fails_once),
     cmocka_unit_test(impossible_sizes_are_errors), cmocka_unit_test(borrowed_memory_is_released_once),
     cmocka_unit_test(borrowed_memory_with_strides), cmocka_unit_test(borrowed_memory_is_released_on_failure),
