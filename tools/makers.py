@@ -115,18 +115,19 @@ class Param:
         if self.base in ("Tensor", "Module"):
             return "cn_v_%s(%s)" % (self.base.lower(), f), []
         if self.base == "int":
-            return ("none_or_int(%s)" % f if d is None else "cn_v_int(int_or(%s, %s))" % (f, c_int(d))), []
+            return ("cn_opt_int_or_none(%s)" % f if d is None else "cn_v_int(cn_opt_int(%s, %s))" % (f, c_int(d))), []
         if self.base == "float":
             if d is not None and self.optional:
-                return "nan_is_none(%s, %s)" % (f, c_float(d)), []
-            return ("float_or_none(%s)" % f if d is None else "cn_v_float(float_or(%s, %s))" % (f, c_float(d))), []
+                return "cn_opt_float_nan(%s, %s)" % (f, c_float(d)), []
+            expr = "cn_opt_float_or_none(%s)" % f if d is None else "cn_v_float(cn_opt_float(%s, %s))" % (f, c_float(d))
+            return expr, []
         if self.base == "bool":
             if self.optional:
-                return "tristate(%s, %s)" % (f, "cn_v_none()" if d is None else "cn_v_bool(%s)" % str(d).lower()), []
+                return "cn_opt_bool(%s, %s)" % (f, "cn_v_none()" if d is None else "cn_v_bool(%s)" % str(d).lower()), []
             return "cn_v_bool(%s%s)" % ("!" if d else "", f), []
         if self.base == "str":
             return ("cn_v_str(%s)" % f if d is None else "cn_v_str(%s ? %s : %s)" % (f, f, c_str(d))), []
-        return "code_or_none(%s)" % f, []
+        return "cn_opt_code(%s)" % f, []
 
     def list_value(self, o):
         kind = "ints" if self.base == "int" else "floats"
@@ -140,16 +141,16 @@ class Param:
         if items:
             default = self.name + "_default"
             decls.append("static const %s %s[] = {%s};" % (self.number(), default, ", ".join(items)))
-        fixed = "fixed_or" if self.base == "int" else "fixed_floats_or"
+        fixed = "cn_opt_%s_of" % kind
         if not self.has_default:
-            return "%s_each(%s, o->%s_each, %d, %s)" % (kind, self.c, self.name, self.list, room), decls
+            return "cn_arg_%s_each(%s, o->%s_each, %d, %s)" % (kind, self.c, self.name, self.list, room), decls
         f = o + self.c
         if self.list:
             expr = "%s(%s, %d, %s, %s)" % (fixed, f, self.list, default, room)
         elif self.base == "int":
-            expr = "ints_or(%s, %s, %d)" % (f, default, len(items or []))
+            expr = "cn_opt_ints(%s, %s, %d)" % (f, default, len(items or []))
         else:
-            expr = "floats_or(%s, o->n%s, %s, %d)" % (f, self.name, default, len(items or []))
+            expr = "cn_opt_floats(%s, o->n%s, %s, %d)" % (f, self.name, default, len(items or []))
         if self.text_too:
             expr = "o->%s_str ? cn_v_str(o->%s_str) : %s" % (self.name, self.name, expr)
         return expr, decls
@@ -242,54 +243,6 @@ def macro(kind, m, gen):
     return "#define %s(...) \\\n  %s_with(%s)\n" % (name, name, args)
 
 
-HELPERS = [("nan_is_none", """\
-static inline cn_value nan_is_none(double x, double fallback)
-{
-  if (x != x) return cn_v_none();
-  return cn_v_float(x == 0 ? fallback : x == (double)CN_ZERO ? 0 : x);
-}
-"""), ("none_or_int", """\
-static inline cn_value none_or_int(int64_t x)
-{
-  return x == 0 ? cn_v_none() : cn_v_int(x == CN_ZERO ? 0 : x);
-}
-"""), ("fixed_floats_or", """\
-/* An array option of n numbers: all zero is the default, CN_ZERO is zero. room: n elements. */
-static cn_value fixed_floats_or(const double *x, size_t n, const double *fallback, double *room)
-{
-  bool given = false;
-  for (size_t i = 0; i < n; i++) given = given || x[i] != 0;
-  if (!given) return fallback ? cn_v_floats(fallback, n) : cn_v_none();
-  for (size_t i = 0; i < n; i++)
-    room[i] = x[i] == (double)CN_ZERO ? 0 : x[i] == 0 && fallback ? fallback[i] : x[i];
-  return cn_v_floats(room, n);
-}
-"""), ("ints_each", """\
-/* One number for all n, unless `each` names them. */
-static cn_value ints_each(int64_t x, const int64_t *each, size_t n, int64_t *room)
-{
-  bool given = false;
-  for (size_t i = 0; i < n; i++) given = given || each[i] != 0;
-  for (size_t i = 0; i < n; i++) {
-    int64_t v = given ? each[i] : x;
-    room[i] = v == CN_ZERO ? 0 : v;
-  }
-  return cn_v_ints(room, n);
-}
-"""), ("floats_each", """\
-static cn_value floats_each(double x, const double *each, size_t n, double *room)
-{
-  bool given = false;
-  for (size_t i = 0; i < n; i++) given = given || each[i] != 0;
-  for (size_t i = 0; i < n; i++) {
-    double v = given ? each[i] : x;
-    room[i] = v == (double)CN_ZERO ? 0 : v;
-  }
-  return cn_v_floats(room, n);
-}
-""")]
-
-
 def body(kind, m, gen):
     name = "cn_%s_%s" % (kind.prefix, m.c)
     decls, values = [], []
@@ -322,10 +275,7 @@ def source(kind, makers, gen):
     out = [banner(name, "the bodies of " + kind.what.replace("the ", "", 1), kind.folder), "\n"]
     if "HUGE_VAL" in bodies or "(double)NAN" in bodies:
         out.append("#include <math.h>\n")
-    out.append("#include <cairn/%s>\n#include <string.h>\n\n" % kind.header)
-    for helper, code in gen.HELPERS + HELPERS:
-        if re.search(r"\b%s\(" % helper, bodies):
-            out.append(code + "\n")
+    out.append("#include <cairn/ext/options.h>\n#include <cairn/%s>\n\n" % kind.header)
     return "".join(out) + bodies
 
 

@@ -199,73 +199,6 @@ def write_gen_h(ops):
     return "".join(out)
 
 
-HELPERS = [("int_or_none", """\
-static inline cn_value int_or_none(int64_t x)
-{
-  return x == CN_NONE ? cn_v_none() : cn_v_int(x);
-}
-"""), ("code_or_none", """\
-/* dtypes and devices */
-static inline cn_value code_or_none(int64_t x)
-{
-  return x ? cn_v_int(x) : cn_v_none();
-}
-"""), ("tristate", """\
-static inline cn_value tristate(int64_t x, cn_value fallback)
-{
-  return x ? cn_v_bool(x != CN_ZERO) : fallback;
-}
-"""), ("int_or", """\
-static inline int64_t int_or(int64_t x, int64_t fallback)
-{
-  return x == 0 ? fallback : x == CN_ZERO ? 0 : x;
-}
-"""), ("float_or", """\
-static inline double float_or(double x, double fallback)
-{
-  return x == 0 ? fallback : x == (double)CN_ZERO ? 0 : x;
-}
-"""), ("float_or_none", """\
-static inline cn_value float_or_none(double x)
-{
-  return x == 0 ? cn_v_none() : cn_v_float(x == (double)CN_ZERO ? 0 : x);
-}
-"""), ("ints_or", """\
-static inline cn_value ints_or(cn_ints x, const int64_t *fallback, size_t n)
-{
-  if (x.v) return cn_v_ints(x.v, x.n);
-  return fallback ? cn_v_ints(fallback, n) : cn_v_none();
-}
-"""), ("floats_or", """\
-static inline cn_value floats_or(const double *x, size_t nx, const double *fallback, size_t n)
-{
-  if (x) return cn_v_floats(x, nx);
-  return fallback ? cn_v_floats(fallback, n) : cn_v_none();
-}
-"""), ("fixed_or", """\
-/* An array option of n elements: all zero is the default, {x} is {x, x, ...}. room: n elements. */
-static cn_value fixed_or(const int64_t *x, size_t n, const int64_t *fallback, int64_t *room)
-{
-  bool rest = false;
-  for (size_t i = 1; i < n; i++) rest = rest || x[i] != 0;
-  if (!rest && x[0] == 0) return fallback ? cn_v_ints(fallback, n) : cn_v_none();
-  for (size_t i = 0; i < n; i++) {
-    int64_t v = rest ? x[i] : x[0];
-    room[i] = v == CN_ZERO ? 0 : v;
-  }
-  return cn_v_ints(room, n);
-}
-"""), ("spread", """\
-/* A positional list of fixed length: one element stands for all. Other lengths are for the op to refuse. */
-static cn_value spread(const int64_t *x, size_t nx, size_t n, int64_t *room)
-{
-  if (nx != 1 || !x) return cn_v_ints(x, nx);
-  for (size_t i = 0; i < n; i++) room[i] = x[0];
-  return cn_v_ints(room, n);
-}
-""")]
-
-
 def body(op, dest):
     """The statements of a function; `dest` is the C expression of the in-place destination."""
     decls, values = [], []
@@ -326,16 +259,13 @@ def write_gen_c(ops):
     out = [BANNER.format(name="api.gen.c", what="the public op functions.", more=more), "\n",
            '#include "api.gen.h"\n\n']
     if "HUGE_VAL" in text or "(double)NAN" in text:
-        out.append("#include <math.h>\n")
-    out.append('#include <string.h>\n\n#include "apply.h"\n'
-               '#include "cairn/ext/signature.h"\n#include "cairn/ops.h"\n\n')
+        out.append("#include <math.h>\n\n")
+    out.append('#include "apply.h"\n'
+               '#include "cairn/ext/options.h"\n#include "cairn/ops.h"\n\n')
     out.append("const char *const cni_op_names[] = {\n")
     out += ['    "%s",\n' % op.name for op in ops] + ["    NULL,\n};\n\n"]
     out.append("const char *const cni_op_docs[] = {\n")
     out += ["    %s,\n" % c_text(op.doc) for op in ops] + ["    NULL,\n};\n\n"]
-    for name, code in HELPERS:
-        if re.search(r"\b%s\(" % name, text):
-            out.append(code + "\n")
     return "".join(out) + text
 
 

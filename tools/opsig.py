@@ -275,17 +275,17 @@ class Param:
         if self.list is not None:
             kind = "ints" if self.base == "int" else "floats"
             if self.list and self.list > 1:
-                expr = "spread(%s, n%s, %d, %s_room)" % (c, self.name, self.list, self.name)
+                expr = "cn_arg_ints_of(%s, n%s, %d, %s_room)" % (c, self.name, self.list, self.name)
                 decls = ["int64_t %s_room[%d];" % (self.name, self.list)]
             else:
                 expr, decls = "cn_v_%s(%s, n%s)" % (kind, c, self.name), []
             return ("%s ? %s : cn_v_none()" % (c, expr) if self.optional else expr), decls
         if self.base == "int":
-            return ("int_or_none(%s)" if self.optional else "cn_v_int(%s)") % c, []
+            return ("cn_arg_int(%s)" if self.optional else "cn_v_int(%s)") % c, []
         if self.base == "bool":
-            return ("tristate(%s, cn_v_none())" if self.optional else "cn_v_bool(%s)") % c, []
+            return ("cn_opt_bool(%s, cn_v_none())" if self.optional else "cn_v_bool(%s)") % c, []
         if self.base in ("dtype", "device"):
-            return ("code_or_none(%s)" if self.optional else "cn_v_int(%s)") % c, []
+            return ("cn_opt_code(%s)" if self.optional else "cn_v_int(%s)") % c, []
         return ("cn_v_str(%s)" if self.base == "str" else "cn_v_float(%s)") % c, []
 
     def option_value(self):
@@ -295,20 +295,20 @@ class Param:
         if self.list is not None:
             return self.option_list(f)
         if self.base == "int":
-            return "cn_v_int(int_or(%s, %s))" % (f, c_int(d)) if d else "cn_v_int(int_or(%s, 0))" % f, []
+            return "cn_v_int(cn_opt_int(%s, %s))" % (f, c_int(d)) if d else "cn_v_int(cn_opt_int(%s, 0))" % f, []
         if self.base in ("float", "Scalar"):
             if d is None:
-                return "float_or_none(%s)" % f, []
-            return "cn_v_float(float_or(%s, %s))" % (f, c_float(d)), []
+                return "cn_opt_float_or_none(%s)" % f, []
+            return "cn_v_float(cn_opt_float(%s, %s))" % (f, c_float(d)), []
         if self.base == "bool":
             if self.optional:
                 other = "cn_v_none()" if d is None else "cn_v_bool(%s)" % str(d).lower()
-                return "tristate(%s, %s)" % (f, other), []
+                return "cn_opt_bool(%s, %s)" % (f, other), []
             return "cn_v_bool(%s%s)" % ("!" if d else "", f), []
         if self.base == "str":
             return ("cn_v_str(%s)" % f if d is None else "cn_v_str(%s ? %s : %s)" % (f, f, c_str(d))), []
         if d is None:
-            return "code_or_none(%s)" % f, []
+            return "cn_opt_code(%s)" % f, []
         return "cn_v_int(%s ? %s : %s)" % (f, f, DTYPES[d]), []
 
     def option_list(self, f):
@@ -319,11 +319,11 @@ class Param:
             decls.append("static const %s %s[] = {%s};" % (kind, default, ", ".join(items or ["0"])))
         count = len(items or [])
         if self.base == "float":
-            return "floats_or(%s, o->n%s, %s, %d)" % (f, self.name, default, count), decls
+            return "cn_opt_floats(%s, o->n%s, %s, %d)" % (f, self.name, default, count), decls
         if not self.list:
-            return "ints_or(%s, %s, %d)" % (f, default, count), decls
+            return "cn_opt_ints(%s, %s, %d)" % (f, default, count), decls
         decls.append("int64_t %s_room[%d];" % (self.name, self.list))
-        return "fixed_or(%s, %d, %s, %s_room)" % (f, self.list, default, self.name), decls
+        return "cn_opt_ints_of(%s, %d, %s, %s_room)" % (f, self.list, default, self.name), decls
 
 
 def c_int(v):

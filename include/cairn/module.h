@@ -67,7 +67,7 @@ struct cn_module_class {
 };
 
 /* ---- making ---- */
-/* A module of a class of the program's own. Owned. */
+/* A module of a class without a signature: of the program's own. Owned. */
 CN_API cn_module *cn_module_new(const cn_module_class *cls);
 /* A module by the name of its class and the arguments of its signature ("Conv2d"): what the constructors cn_nn_*, other
  * languages and description files use. Owned. */
@@ -111,6 +111,8 @@ CN_API cn_tensor *cn_forward_one(cn_module *m, cn_tensor *const *inputs, size_t 
 CN_API int cn_forward_all(cn_tensor **out, size_t nout, cn_module *m, cn_tensor *const *inputs, size_t ninputs);
 /* With arguments of all kinds, one per parameter of the call signature. */
 CN_API int cn_forward_values(cn_tensor **out, size_t nout, cn_module *m, const cn_value *args, size_t nargs);
+/* The children one after the other: the forward of Sequential, and of classes that differ from it in name alone. */
+CN_API int cn_forward_children(cn_module *m, cn_module_call *call);
 
 /* ---- mode, place and type ---- */
 CN_API int cn_module_train(cn_module *m, bool on); /* it and all below; false: evaluation (dropout off, ...) */

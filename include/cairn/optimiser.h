@@ -61,6 +61,7 @@ CN_API cn_tensor *cn_optim_clip_norm(cn_optim *opt, double max_norm); /* over al
 /* ---- schedules ---- */
 CN_API cn_schedule *cn_schedule_make(const char *name, cn_optim *opt, const cn_value *args, size_t n);
 CN_API void cn_schedule_free(cn_schedule *schedule);
+CN_API const char *cn_schedule_name(const cn_schedule *schedule); /* of its class, "StepLR"; NULL for NULL */
 CN_API int cn_schedule_step(cn_schedule *schedule); /* after an epoch, or a step, as its numbers are meant */
 CN_API int cn_schedule_step_metric(cn_schedule *schedule, double metric); /* for ReduceLROnPlateau */
 CN_API double cn_schedule_lr(const cn_schedule *schedule, size_t group);  /* the rate it set last */

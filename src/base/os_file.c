@@ -26,6 +26,8 @@ static int io_failed(const char *what, const char *path)
   return cni_fail(CN_ERR_IO, "%s: %s: %s", path, what, strerror(errno));
 }
 
+static int no_path(void) { return cni_fail(CN_ERR_TYPE, "file: the path is missing (NULL)"); }
+
 double cni_os_wall(void)
 {
   struct timespec t;
@@ -38,6 +40,7 @@ double cni_os_wall(void)
 int cn_map_open(cn_mapping *mapping, const char *path)
 {
   *mapping = (cn_mapping){0};
+  if (!path) return no_path();
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return io_failed("cannot be opened", path);
   struct stat info;
@@ -101,7 +104,8 @@ static cn_writer *writer_new(const char *path, size_t part_size)
 
 cn_writer *cn_writer_open(const char *path)
 {
-  cn_writer *w = writer_new(path, strlen(path) + 1 + NAME_ROOM);
+  if (!path) no_path();
+  cn_writer *w = path ? writer_new(path, strlen(path) + 1 + NAME_ROOM) : NULL;
   if (!w) return NULL;
   snprintf(w->part, w->part_size, "%s.part-XXXXXX", path);
   w->fd = mkstemp(w->part);
@@ -291,6 +295,7 @@ static int by_name(const void *a, const void *b) { return strcmp(*(char *const *
 int cn_folder_list(cn_names *names, const char *path)
 {
   *names = (cn_names){0};
+  if (!path) return no_path();
   DIR *dir = opendir(path);
   if (!dir) return io_failed("cannot be listed", path);
   int status = CN_OK;

@@ -1,4 +1,4 @@
-/* text.c: growing text and numbers as text: see ext/system.h. */
+/* text.c: growing text, small questions about text, and numbers as text: see ext/system.h. */
 #include <cairn/ext/system.h>
 
 #include <stdarg.h>
@@ -33,6 +33,13 @@ void cn_text_putf(cn_text *t, const char *format, ...)
   va_end(ap);
 }
 
+void cn_text_put_sizes(cn_text *t, const int64_t *sizes, size_t n)
+{
+  cn_text_put(t, "(");
+  for (size_t i = 0; i < n; i++) cn_text_putf(t, "%s%lld", i ? ", " : "", (long long)sizes[i]);
+  cn_text_put(t, ")");
+}
+
 void cn_text_free(cn_text *t)
 {
   cni_free(t->s, t->cap);
@@ -44,6 +51,50 @@ char *cn_text_take(cn_text *t)
   char *s = t->failed ? NULL : cni_strdup(t->s ? t->s : "");
   cn_text_free(t);
   return s;
+}
+
+bool cn_string_starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
+
+bool cn_string_ends(const char *s, const char *with)
+{
+  size_t n = strlen(s), k = strlen(with);
+  return n >= k && !strcmp(s + n - k, with);
+}
+
+size_t cn_utf8_read(uint32_t *c, const char *s, const char *end)
+{
+  const unsigned char *b = (const unsigned char *)s;
+  *c = b[0];
+  if (b[0] < 0x80) return 1;
+  size_t n = b[0] < 0xc2 ? 0 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : b[0] < 0xf5 ? 4 : 0;
+  if (!n || (size_t)(end - s) < n) return 0;
+  uint32_t v = b[0] & (0x7fu >> n);
+  for (size_t i = 1; i < n; i++) {
+    if ((b[i] & 0xc0) != 0x80) return 0;
+    v = v << 6 | (b[i] & 0x3fu);
+  }
+  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+  if (v < least[n] || v > 0x10ffff || (v >= 0xd800 && v < 0xe000)) return 0;
+  *c = v;
+  return n;
+}
+
+size_t cn_utf8_write(char out[4], uint32_t c)
+{
+  static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
+  size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+  for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
+  out[0] = (char)(lead[n] | c);
+  return n;
+}
+
+char *cn_path_join(const char *folder, const char *name)
+{
+  cn_text t = {0};
+  cn_text_put(&t, folder);
+  if (*folder && !cn_string_ends(folder, "/")) cn_text_put(&t, "/");
+  cn_text_put(&t, name);
+  return cn_text_take(&t);
 }
 
 /* The locale's decimal point, found without asking for it: localeconv is not for threads. */

@@ -4,12 +4,12 @@
  * Invariant: no allocation and no text here; this runs for every call. */
 #include "loop.h"
 
+#include <cairn/ext/hash.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/convert.h"
 #include "base/dtype.h"
-#include "base/hash.h"
 #include "base/state.h"
 #include "ops/program.h"
 #include "tensor/tensor.h"
@@ -118,10 +118,10 @@ static void set_key(cn_source *s)
 {
   const cni_program *p = s->program;
   uint8_t mode[4] = {(uint8_t)s->lang, s->flat, s->wide, (uint8_t)s->vector};
-  uint64_t h = cni_hash_more(p->hash, mode, sizeof mode);
-  h = cni_hash_more(h, &s->compute, sizeof s->compute);
-  h = cni_hash_more(h, s->dtype, (size_t)(s->nout + s->nin));
-  s->key = cni_hash_more(h, s->form, (size_t)(s->nout + s->nin));
+  uint64_t h = cn_hash_more(p->hash, mode, sizeof mode);
+  h = cn_hash_more(h, &s->compute, sizeof s->compute);
+  h = cn_hash_more(h, s->dtype, (size_t)(s->nout + s->nin));
+  s->key = cn_hash_more(h, s->form, (size_t)(s->nout + s->nin));
   static const char digits[] = "0123456789abcdef";
   memcpy(s->entry, "cn_loop_", 8);
   for (int i = 0; i < 16; i++) s->entry[8 + i] = digits[s->key >> (60 - 4 * i) & 15];

@@ -3,7 +3,6 @@
  * Place in the flow: the loader calls one of these, or the program's own, for each batch; its default also comes one
  * sample at a time (cni_stack_*), so that n large samples never lie in memory beside their batch.
  * Invariant: a batch that was begun and failed is cleared by whoever began it. */
-#include <stdio.h>
 #include <string.h>
 
 #include "data.h"
@@ -11,13 +10,18 @@
 
 /* ---- stack ---- */
 
-static const char *shape_text(char *text, size_t size, const int64_t *shape, int ndim)
+/* A field that is not as in the first sample, whose rows `to` has. */
+static int differ(const cn_tensor *to, const cn_tensor *from, size_t field)
 {
-  size_t at = (size_t)snprintf(text, size, "(");
-  for (int d = 0; d < ndim && at < size; d++)
-    at += (size_t)snprintf(text + at, size - at, "%s%lld", d ? ", " : "", (long long)shape[d]);
-  if (at < size) snprintf(text + at, size - at, ")");
-  return text;
+  cn_text t = {0};
+  cn_text_putf(&t, "%s ", cn_dtype_name(cn_dtype_of(to)));
+  cn_text_put_sizes(&t, cn_shape(to) + 1, (size_t)cn_ndim(to) - 1);
+  cn_text_putf(&t, " in one sample and %s ", cn_dtype_name(cn_dtype_of(from)));
+  cn_text_put_sizes(&t, cn_shape(from), (size_t)cn_ndim(from));
+  int status = cn_err_set(CN_ERR_SHAPE, "collate: field %zu is %s in another; make them alike with a map or a "
+                          "transform, or pad them (cn_collate_pad)", field, t.s ? t.s : "of one shape");
+  cn_text_free(&t);
+  return status;
 }
 
 /* Room for n samples like the first one. */
@@ -42,14 +46,7 @@ static int stack_field(cn_tensor *to, size_t row, cn_tensor *from, size_t field)
   int ndim = cn_ndim(to) - 1;
   bool same = from && cn_ndim(from) == ndim && cn_dtype_of(from) == cn_dtype_of(to);
   for (int d = 0; same && d < ndim; d++) same = cn_size(from, d) == cn_size(to, d + 1);
-  if (!same) {
-    char a[128], b[128];
-    return cn_err_set(CN_ERR_SHAPE,
-                      "collate: field %zu is %s %s in one sample and %s %s in another; make them alike with a map or a "
-                      "transform, or pad them (cn_collate_pad)",
-                      field, cn_dtype_name(cn_dtype_of(to)), shape_text(a, sizeof a, cn_shape(to) + 1, ndim),
-                      cn_dtype_name(cn_dtype_of(from)), shape_text(b, sizeof b, cn_shape(from), cn_ndim(from)));
-  }
+  if (!same) return differ(to, from, field);
   size_t size = cn_tensor_nbytes(from);
   char *memory = size ? cn_data(to) : NULL;
   if (!memory) return cn_err();

@@ -3,6 +3,7 @@
  * Place in the flow: ends in rows.c. One pass over the mapped file; a number is read where it stands, and only what
  * is quoted is copied. Invariant: every row has as many fields as the first, or the file is refused with the line's
  * number. */
+#include <cairn/ext/hash.h>
 #include <cairn/ext/signature.h>
 #include <math.h>
 #include <stdio.h>
@@ -172,16 +173,17 @@ static bool field_number(double *v, slice f)
 
 /* ---- classes ---- */
 
-static size_t hash(slice f)
+/* Where a text's search begins. Seeded by the table's address: no file can be made whose texts all meet there. */
+static size_t place_of(const names *t, slice f)
 {
-  uint64_t h = 1469598103934665603u;
-  for (size_t i = 0; i < f.n; i++) h = (h ^ (unsigned char)f.s[i]) * 1099511628211u;
-  return (size_t)(h ^ h >> 29);
+  uint64_t h = cn_hash_more(CN_HASH_BEGIN ^ (uintptr_t)t->table, f.s, f.n);
+  h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+  return (size_t)(h ^ h >> 32) & (t->places - 1);
 }
 
 static void put_place(names *t, size_t number)
 {
-  size_t i = hash(t->v[number]) & (t->places - 1);
+  size_t i = place_of(t, t->v[number]);
   while (t->table[i]) i = (i + 1) & (t->places - 1);
   t->table[i] = number + 1;
 }
@@ -202,7 +204,7 @@ static int widen_table(names *t)
 static int64_t number_of(names *t, slice f)
 {
   if (2 * (t->n + 1) > t->places && widen_table(t)) return -1;
-  for (size_t i = hash(f) & (t->places - 1); t->table[i]; i = (i + 1) & (t->places - 1)) {
+  for (size_t i = place_of(t, f); t->table[i]; i = (i + 1) & (t->places - 1)) {
     const slice *known = &t->v[t->table[i] - 1];
     if (known->n == f.n && !memcmp(known->s, f.s, f.n)) return (int64_t)t->table[i] - 1;
   }

@@ -172,6 +172,7 @@ static int encode(cn_text *out, const cn_codec *codec, cn_tensor *image, const c
 int cn_image_save(const char *path, cn_tensor *image)
 {
   if (cn_err()) return cn_err();
+  if (!path) return cn_err_set(CN_ERR_TYPE, "image_save: the path is missing (NULL)");
   bool png = has_ending(path, "png");
   const cn_codec *codec = png ? codec_named("png") : NULL;
   if (!png) {
@@ -245,15 +246,14 @@ static int add_images(folder *f, const char *path, int64_t label, int depth)
   if (depth > DEPTH_MAX) return cn_err_set(CN_ERR_IO, "%s: folders are too deep", path);
   if (cn_folder_list(&list, path)) return cn_err();
   for (size_t i = 0; i < list.n && !cn_err(); i++) {
-    cn_text full = {0};
-    cn_text_putf(&full, "%s/%s", path, list.v[i]);
-    if (!full.failed && has_ending(list.v[i], "jpg jpeg png")) {
+    char *full = cn_path_join(path, list.v[i]);
+    if (full && has_ending(list.v[i], "jpg jpeg png")) {
       if (!cn_grow((void **)&f->labels, &f->labels_cap, f->files.n + 1, sizeof *f->labels)) {
         f->labels[f->files.n] = label;
-        cn_names_add(&f->files, full.s);
+        cn_names_add(&f->files, full);
       }
-    } else if (!full.failed && cn_path_kind_of(full.s) == CN_PATH_FOLDER) add_images(f, full.s, label, depth + 1);
-    cn_text_free(&full);
+    } else if (full && cn_path_kind_of(full) == CN_PATH_FOLDER) add_images(f, full, label, depth + 1);
+    cn_string_free(full);
   }
   cn_names_free(&list);
   return cn_err();
@@ -265,15 +265,14 @@ static int add_classes(folder *f, cn_names *classes, const char *path)
   cn_names list;
   if (cn_folder_list(&list, path)) return cn_err();
   for (size_t i = 0; i < list.n && !cn_err(); i++) {
-    cn_text full = {0};
-    cn_text_putf(&full, "%s/%s", path, list.v[i]);
-    if (!full.failed && cn_path_kind_of(full.s) == CN_PATH_FOLDER) {
+    char *full = cn_path_join(path, list.v[i]);
+    if (full && cn_path_kind_of(full) == CN_PATH_FOLDER) {
       size_t before = f->files.n;
-      add_images(f, full.s, (int64_t)classes->n, 0);
-      if (!cn_err() && f->files.n == before) cn_err_set(CN_ERR_IO, "%s: has no images", full.s);
+      add_images(f, full, (int64_t)classes->n, 0);
+      if (!cn_err() && f->files.n == before) cn_err_set(CN_ERR_IO, "%s: has no images", full);
       cn_names_add(classes, list.v[i]);
     }
-    cn_text_free(&full);
+    cn_string_free(full);
   }
   cn_names_free(&list);
   if (!cn_err() && !classes->n) cn_err_set(CN_ERR_IO, "%s: has no folders, one for each class", path);

@@ -226,11 +226,13 @@ static int to_device(cn_batch *b, cn_device device)
   return cn_err();
 }
 
+static int missing(void) { return cn_err_set(CN_ERR_TYPE, "loader: it is missing (NULL)"); }
+
 int cn_loader_next(cn_batch *batch, cn_loader *l)
 {
   *batch = (cn_batch){.n = 0};
   if (cn_err()) return cn_err();
-  if (!l) return cn_err_set(CN_ERR_TYPE, "loader: it is missing (NULL)");
+  if (!l) return missing();
   cni_batch_clear(&l->current);
   if (!l->begun && begin_epoch(l)) return cn_err();
   if (l->next >= l->batches) {
@@ -254,6 +256,7 @@ int cn_loader_next(cn_batch *batch, cn_loader *l)
 
 int cn_loader_restart(cn_loader *l, int64_t epoch)
 {
+  if (!l) return missing();
   if (epoch < 0) return cn_err_set(CN_ERR_VALUE, "loader: there is no epoch %lld", (long long)epoch);
   move_to(l, epoch, 0);
   return CN_OK;
@@ -263,7 +266,8 @@ int cn_loader_restart(cn_loader *l, int64_t epoch)
 
 cn_tree *cn_loader_state(cn_loader *l)
 {
-  cn_tree *t = cn_tree_dict();
+  if (!l) missing();
+  cn_tree *t = l ? cn_tree_dict() : NULL;
   if (!t) return NULL;
   cn_tree_put(t, "seed", cn_tree_int((int64_t)l->o.seed));
   cn_tree_put(t, "epoch", cn_tree_int(l->epoch));
@@ -277,6 +281,7 @@ cn_tree *cn_loader_state(cn_loader *l)
 
 int cn_loader_load(cn_loader *l, const cn_tree *state)
 {
+  if (!l) return missing();
   int64_t epoch = cn_tree_as_int(cn_tree_get(state, "epoch"), -1);
   int64_t next = cn_tree_as_int(cn_tree_get(state, "next"), -1);
   int64_t samples = cn_tree_as_int(cn_tree_get(state, "samples"), -1);

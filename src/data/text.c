@@ -132,7 +132,7 @@ static const cni_added *added_at(const cn_tokenizer *t, bool normalised, const c
 static unsigned class_behind(const char *s, const char *end, size_t *n)
 {
   uint32_t c;
-  *n = s < end ? cni_utf8_read(&c, s, end) : 0;
+  *n = s < end ? cn_utf8_read(&c, s, end) : 0;
   return *n ? cni_unicode_class(c) : 0;
 }
 
@@ -324,7 +324,7 @@ static int chars_encode(cni_encoder *e, const char *s, size_t n)
 {
   for (const char *end = s + n, *at = s; at < end;) {
     uint32_t c;
-    size_t size = cni_utf8_read(&c, at, end);
+    size_t size = cn_utf8_read(&c, at, end);
     int64_t id = size ? cni_vocab_find(&e->t->vocab, at, size) : -1;
     if (id < 0)
       return cn_err_set(CN_ERR_VALUE, "tokenizer_encode: the %s at byte %zu, U+%04X, is not in the vocabulary",
@@ -340,7 +340,7 @@ static int mark_chars(unsigned char *seen, const char *text, size_t size)
 {
   for (size_t i = 0; i < size;) {
     uint32_t c;
-    size_t n = cni_utf8_read(&c, text + i, text + size);
+    size_t n = cn_utf8_read(&c, text + i, text + size);
     if (!n) return cn_err_set(CN_ERR_VALUE, "tokenizer_chars: byte %zu of the text is no UTF-8", i);
     seen[c / 8] = (unsigned char)(seen[c / 8] | 1u << c % 8);
     i += n;
@@ -357,7 +357,7 @@ cn_tokenizer *cn_tokenizer_chars(const char *text, size_t size)
   int64_t id = 0;
   for (uint32_t c = 0; t && c < CHARACTERS; c++) {
     char s[4];
-    if (!(seen[c / 8] >> c % 8 & 1) || !cni_vocab_put(&t->vocab, s, cni_utf8_write(s, c), id++)) continue;
+    if (!(seen[c / 8] >> c % 8 & 1) || !cni_vocab_put(&t->vocab, s, cn_utf8_write(s, c), id++)) continue;
     cn_tokenizer_free(t);
     t = NULL;
   }

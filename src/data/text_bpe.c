@@ -129,7 +129,7 @@ void cni_bpe_ready(cn_tokenizer *t)
   bpe *m = t->model;
   for (unsigned b = 0; b < 256; b++) {
     char s[4];
-    size_t n = cni_utf8_write(s, char_of_byte(b));
+    size_t n = cn_utf8_write(s, char_of_byte(b));
     int64_t id = cni_vocab_find(&t->vocab, s, n);
     m->byte_ids[b] = id < 0 ? m->unknown : (uint32_t)id;
     memcpy(m->byte_text[b], s, 2); /* of two bytes at most */
@@ -146,7 +146,7 @@ static inline unsigned kind_at(size_t *n, const char *s, const char *end)
   uint32_t c;
   *n = 1;
   if ((unsigned char)*s < 0x80) return cni_ascii_class[(unsigned char)*s] & KINDS;
-  size_t size = cni_utf8_read(&c, s, end);
+  size_t size = cn_utf8_read(&c, s, end);
   if (!size) return 0;
   *n = size;
   return cni_unicode_class(c) & KINDS;
@@ -366,7 +366,7 @@ static void bpe_decode(cn_text *out, const cn_tokenizer *t, const char *token, s
   size_t used = 0, from = out->n;
   for (const char *s = token, *end = token + n; s < end;) {
     uint32_t c;
-    size_t size = cni_utf8_read(&c, s, end);
+    size_t size = cn_utf8_read(&c, s, end);
     int b = size ? byte_of_char(c) : -1;
     if (b < 0) {
       if (out->s) out->n = from;

@@ -39,7 +39,7 @@ static void put_char(writer *w, uint32_t c)
     w->chunk[w->used++] = 'i';
     c = 0x307;
   } else if (w->how->lower) c = cni_unicode_lower(c);
-  w->used += cni_utf8_write(w->chunk + w->used, c);
+  w->used += cn_utf8_write(w->chunk + w->used, c);
 }
 
 static void end_run(writer *w)
@@ -76,7 +76,7 @@ static void normalise(cn_text *out, const cn_tokenizer *t, const char *s, size_t
   writer w = {.out = out, .how = t->model};
   for (const char *end = s + n; s < end;) {
     uint32_t c;
-    size_t size = cni_utf8_read(&c, s, end);
+    size_t size = cn_utf8_read(&c, s, end);
     s += size ? size : 1;
     if (!size) c = CNI_REPLACEMENT;
     unsigned bits = cni_unicode_class(c);
@@ -136,7 +136,7 @@ static int encode(cni_encoder *e, const char *s, size_t n)
   const char *end = s + n, *word = s;
   while (s < end) {
     uint32_t c;
-    size_t size = cni_utf8_read(&c, s, end);
+    size_t size = cn_utf8_read(&c, s, end);
     unsigned bits = size ? cni_unicode_class(c) & (CNI_SPACE | CNI_PUNCTUATION) : 0;
     size += !size;
     if (bits) {

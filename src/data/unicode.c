@@ -85,30 +85,3 @@ unsigned cni_unicode_order(uint32_t c)
   size_t at = not_above(orders, LENGTH(orders), 8, c);
   return at && orders[at - 1] >> 8 == c ? orders[at - 1] & 0xff : 0;
 }
-
-size_t cni_utf8_read(uint32_t *c, const char *s, const char *end)
-{
-  const unsigned char *b = (const unsigned char *)s;
-  *c = b[0];
-  if (b[0] < 0x80) return 1;
-  size_t n = b[0] < 0xc2 ? 0 : b[0] < 0xe0 ? 2 : b[0] < 0xf0 ? 3 : b[0] < 0xf5 ? 4 : 0;
-  if (!n || (size_t)(end - s) < n) return 0;
-  uint32_t v = b[0] & (0x7fu >> n);
-  for (size_t i = 1; i < n; i++) {
-    if ((b[i] & 0xc0) != 0x80) return 0;
-    v = v << 6 | (b[i] & 0x3fu);
-  }
-  static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-  if (v < least[n] || v > 0x10ffff || (v >= 0xd800 && v < 0xe000)) return 0;
-  *c = v;
-  return n;
-}
-
-size_t cni_utf8_write(char out[4], uint32_t c)
-{
-  static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-  size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-  for (size_t i = n; i-- > 1; c >>= 6) out[i] = (char)(0x80 | (c & 0x3f));
-  out[0] = (char)(lead[n] | c);
-  return n;
-}

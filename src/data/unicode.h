@@ -29,8 +29,4 @@ size_t cni_unicode_base(uint32_t out[CNI_BASE_MOST], uint32_t c);
 /* The order of marks that are not dropped: within a run of them lower ones come first; 0 is in no run. */
 unsigned cni_unicode_order(uint32_t c);
 
-/* Reads the character at s (s < end) into *c: the bytes it takes, or 0 when there is no well-formed UTF-8. */
-size_t cni_utf8_read(uint32_t *c, const char *s, const char *end);
-size_t cni_utf8_write(char out[4], uint32_t c);
-
 #endif

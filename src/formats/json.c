@@ -151,16 +151,6 @@ static int32_t hex4(reader *r)
   return v;
 }
 
-static void put_utf8(cn_text *out, uint32_t c)
-{
-  char b[4];
-  size_t n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
-  static const unsigned char lead[] = {0, 0, 0xc0, 0xe0, 0xf0};
-  for (size_t i = n; i-- > 1; c >>= 6) b[i] = (char)(0x80 | (c & 0x3f));
-  b[0] = (char)(lead[n] | c);
-  cn_text_put_bytes(out, b, n);
-}
-
 /* Behind "\u": one code point, of two halves where it needs them. A lone half becomes the replacement character. */
 static bool unicode(reader *r, cn_text *out)
 {
@@ -175,7 +165,8 @@ static bool unicode(reader *r, cn_text *out)
       r->s = ahead.s;
     }
   }
-  put_utf8(out, c >= 0xd800 && c < 0xe000 ? 0xfffd : (uint32_t)c);
+  char bytes[4];
+  cn_text_put_bytes(out, bytes, cn_utf8_write(bytes, c >= 0xd800 && c < 0xe000 ? 0xfffd : (uint32_t)c));
   return true;
 }
 
@@ -190,23 +181,11 @@ static bool escape(reader *r, cn_text *out)
   return at != NULL;
 }
 
-/* Bytes of the well-formed UTF-8 character at s, of more than one byte; 0 when it is none. */
-static size_t utf8_size(const char *s, const char *end)
-{
-  const unsigned char *c = (const unsigned char *)s;
-  size_t n = c[0] < 0xc2 ? 0 : c[0] < 0xe0 ? 2 : c[0] < 0xf0 ? 3 : c[0] < 0xf5 ? 4 : 0;
-  if (!n || (size_t)(end - s) < n) return 0;
-  for (size_t i = 1; i < n; i++)
-    if ((c[i] & 0xc0) != 0x80) return 0;
-  if ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xf0 && c[1] < 0x90)) return 0; /* longer than needed */
-  if ((c[0] == 0xed && c[1] > 0x9f) || (c[0] == 0xf4 && c[1] > 0x8f)) return 0; /* halves; past the last one */
-  return n;
-}
-
 bool cni_is_utf8(const char *s, size_t n)
 {
+  uint32_t c;
   for (const char *end = s + n; s < end;) {
-    size_t k = (unsigned char)*s < 0x80 ? 1 : utf8_size(s, end);
+    size_t k = cn_utf8_read(&c, s, end);
     if (!k) return false;
     s += k;
   }
@@ -216,10 +195,11 @@ bool cni_is_utf8(const char *s, size_t n)
 /* A string, behind its opening quote, into out. */
 static bool string(reader *r, cn_text *out)
 {
+  uint32_t c;
   for (;;) {
     const char *from = r->s;
     for (size_t n = 1; n && r->s < r->end && *r->s != '"' && *r->s != '\\' && (unsigned char)*r->s >= 0x20; r->s += n)
-      n = (unsigned char)*r->s < 0x80 ? 1 : utf8_size(r->s, r->end);
+      n = (unsigned char)*r->s < 0x80 ? 1 : cn_utf8_read(&c, r->s, r->end);
     cn_text_put_bytes(out, from, (size_t)(r->s - from));
     if (r->s == r->end || (*r->s != '"' && *r->s != '\\')) return false;
     if (*r->s++ == '"') return !out->failed;

@@ -25,11 +25,8 @@ static const struct ending {
 
 static cn_format by_ending(const char *path)
 {
-  size_t n = path ? strlen(path) : 0;
-  for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
-    size_t k = strlen(endings[i].text);
-    if (n > k && !strcmp(path + n - k, endings[i].text)) return endings[i].format;
-  }
+  for (size_t i = 0; path && i < sizeof endings / sizeof *endings; i++)
+    if (cn_string_ends(path, endings[i].text)) return endings[i].format;
   return CN_FORMAT_AUTO;
 }
 
@@ -110,7 +107,7 @@ cn_tensor *cni_on_host(cn_tensor *t)
 {
   int saved = cn_no_grad_begin();
   if (cn_device_of(t) != CN_CPU) t = cn_to_device(t, CN_CPU);
-  if (!cn_is_contiguous(t)) t = cn_contiguous(t);
+  if (t && !cn_is_contiguous(t)) t = cn_contiguous(t);
   cn_no_grad_end(saved);
   return t;
 }

@@ -225,14 +225,13 @@ cn_tree *cni_read_npz(cni_source *source, const cni_zip *zip)
   int status = tree ? CN_OK : CN_ERR_MEMORY;
   for (size_t i = 0; !status && i < zip->n; i++) {
     char *name = zip->entries[i].name;
-    size_t n = strlen(name);
-    if (n < 4 || strcmp(name + n - 4, ".npy") != 0) {
+    if (!cn_string_ends(name, ".npy")) {
       status = cni_source_bad(source, "npz", "entry '%.100s' is no array", name);
       break;
     }
     cni_source *part = cni_zip_read(zip, &zip->entries[i], true);
     cn_tree *array = part ? cni_read_npy(part) : NULL;
-    char *key = array ? cn_string_copy_bytes(name, n - 4) : NULL;
+    char *key = array ? cn_string_copy_bytes(name, strlen(name) - 4) : NULL;
     status = key ? cn_tree_put(tree, key, array) : cn_err();
     if (!key) cn_tree_free(array);
     cn_string_free(key);

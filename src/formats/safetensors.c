@@ -231,10 +231,11 @@ const char *cn_safetensors_metadata(const cn_safetensors *f, const char *key)
 cn_tensor *cn_safetensors_get(cn_safetensors *f, const char *name)
 {
   entry e;
-  const cn_tree *tree = f && strcmp(name, METADATA) != 0 ? cn_tree_get(f->header, name) : NULL;
+  const cn_tree *tree = f && name && strcmp(name, METADATA) != 0 ? cn_tree_get(f->header, name) : NULL;
   if (cn_err()) return NULL;
   if (!tree) {
-    cn_err_set(CN_ERR_VALUE, "safetensors: %s: there is no tensor '%.100s'", f ? f->source->name : "NULL", name);
+    cn_err_set(CN_ERR_VALUE, "safetensors: %s: there is no tensor '%.100s'", f ? f->source->name : "NULL",
+               name ? name : "NULL");
     return NULL;
   }
   if (read_entry(&e, tree, f->source, name)) return NULL;

@@ -3,6 +3,7 @@
  *
  * Invariant: a tree has one owner; no list or dictionary holds a NULL; a hash table is more than half empty. */
 #include <cairn/autograd.h>
+#include <cairn/ext/hash.h>
 #include <cairn/ext/system.h>
 #include <cairn/ops.h>
 #include <cairn/tree.h>
@@ -85,7 +86,12 @@ cn_tree *cn_tree_str_bytes(const char *value, size_t size)
   return t;
 }
 
-cn_tree *cn_tree_str(const char *value) { return cn_tree_str_bytes(value, strlen(value)); }
+cn_tree *cn_tree_str(const char *value)
+{
+  if (value) return cn_tree_str_bytes(value, strlen(value));
+  cn_err_set(CN_ERR_TYPE, "tree: a text is missing (NULL)");
+  return NULL;
+}
 
 cn_tree *cn_tree_tensor(cn_tensor *value)
 {
@@ -160,10 +166,8 @@ cn_tree *cn_tree_copy(const cn_tree *tree, bool deep)
 /* Where a key's search begins. Seeded by the dictionary's address: no file can be made whose keys all meet there. */
 static size_t place(const cn_tree *dict, const char *key, int64_t index)
 {
-  uint64_t h = 0xcbf29ce484222325u ^ (uintptr_t)dict; /* FNV-1a */
-  if (!key) h = (h ^ (uint64_t)index) * 0x9e3779b97f4a7c15u;
-  else
-    for (; *key; key++) h = (h ^ (unsigned char)*key) * 0x100000001b3u;
+  uint64_t h = CN_HASH_BEGIN ^ (uintptr_t)dict;
+  h = key ? cn_hash_more(h, key, strlen(key)) : (h ^ (uint64_t)index) * 0x9e3779b97f4a7c15u;
   h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
   return (size_t)(h ^ h >> 32) & (dict->u.c.slots - 1);
 }
@@ -257,7 +261,10 @@ static int put(cn_tree *dict, const char *key, int64_t index, cn_tree *value)
   return append(dict, copy, index, value);
 }
 
-int cn_tree_put(cn_tree *dict, const char *key, cn_tree *value) { return put(dict, key, 0, value); }
+int cn_tree_put(cn_tree *dict, const char *key, cn_tree *value)
+{
+  return key ? put(dict, key, 0, value) : wrong(value, "a key is missing (NULL)");
+}
 int cn_tree_put_index(cn_tree *dict, int64_t key, cn_tree *value) { return put(dict, NULL, key, value); }
 
 /* ---- reading ---- */
@@ -277,7 +284,7 @@ static cn_tree *get(const cn_tree *dict, const char *key, int64_t index)
   return i < dict->u.c.n ? dict->u.c.pairs[i].value : NULL;
 }
 
-cn_tree *cn_tree_get(const cn_tree *dict, const char *key) { return get(dict, key, 0); }
+cn_tree *cn_tree_get(const cn_tree *dict, const char *key) { return key ? get(dict, key, 0) : NULL; }
 cn_tree *cn_tree_get_index(const cn_tree *dict, int64_t key) { return get(dict, NULL, key); }
 
 const char *cn_tree_key(const cn_tree *dict, size_t i, int64_t *index)

@@ -4,93 +4,8 @@
  * tools/opgen.py again.
  */
 
+#include <cairn/ext/options.h>
 #include <cairn/layers.h>
-#include <string.h>
-
-/* dtypes and devices */
-static inline cn_value code_or_none(int64_t x)
-{
-  return x ? cn_v_int(x) : cn_v_none();
-}
-
-static inline cn_value tristate(int64_t x, cn_value fallback)
-{
-  return x ? cn_v_bool(x != CN_ZERO) : fallback;
-}
-
-static inline int64_t int_or(int64_t x, int64_t fallback)
-{
-  return x == 0 ? fallback : x == CN_ZERO ? 0 : x;
-}
-
-static inline double float_or(double x, double fallback)
-{
-  return x == 0 ? fallback : x == (double)CN_ZERO ? 0 : x;
-}
-
-static inline cn_value float_or_none(double x)
-{
-  return x == 0 ? cn_v_none() : cn_v_float(x == (double)CN_ZERO ? 0 : x);
-}
-
-static inline cn_value ints_or(cn_ints x, const int64_t *fallback, size_t n)
-{
-  if (x.v) return cn_v_ints(x.v, x.n);
-  return fallback ? cn_v_ints(fallback, n) : cn_v_none();
-}
-
-static inline cn_value floats_or(const double *x, size_t nx, const double *fallback, size_t n)
-{
-  if (x) return cn_v_floats(x, nx);
-  return fallback ? cn_v_floats(fallback, n) : cn_v_none();
-}
-
-/* An array option of n elements: all zero is the default, {x} is {x, x, ...}. room: n elements. */
-static cn_value fixed_or(const int64_t *x, size_t n, const int64_t *fallback, int64_t *room)
-{
-  bool rest = false;
-  for (size_t i = 1; i < n; i++) rest = rest || x[i] != 0;
-  if (!rest && x[0] == 0) return fallback ? cn_v_ints(fallback, n) : cn_v_none();
-  for (size_t i = 0; i < n; i++) {
-    int64_t v = rest ? x[i] : x[0];
-    room[i] = v == CN_ZERO ? 0 : v;
-  }
-  return cn_v_ints(room, n);
-}
-
-static inline cn_value nan_is_none(double x, double fallback)
-{
-  if (x != x) return cn_v_none();
-  return cn_v_float(x == 0 ? fallback : x == (double)CN_ZERO ? 0 : x);
-}
-
-static inline cn_value none_or_int(int64_t x)
-{
-  return x == 0 ? cn_v_none() : cn_v_int(x == CN_ZERO ? 0 : x);
-}
-
-/* An array option of n numbers: all zero is the default, CN_ZERO is zero. room: n elements. */
-static cn_value fixed_floats_or(const double *x, size_t n, const double *fallback, double *room)
-{
-  bool given = false;
-  for (size_t i = 0; i < n; i++) given = given || x[i] != 0;
-  if (!given) return fallback ? cn_v_floats(fallback, n) : cn_v_none();
-  for (size_t i = 0; i < n; i++)
-    room[i] = x[i] == (double)CN_ZERO ? 0 : x[i] == 0 && fallback ? fallback[i] : x[i];
-  return cn_v_floats(room, n);
-}
-
-/* One number for all n, unless `each` names them. */
-static cn_value ints_each(int64_t x, const int64_t *each, size_t n, int64_t *room)
-{
-  bool given = false;
-  for (size_t i = 0; i < n; i++) given = given || each[i] != 0;
-  for (size_t i = 0; i < n; i++) {
-    int64_t v = given ? each[i] : x;
-    room[i] = v == CN_ZERO ? 0 : v;
-  }
-  return cn_v_ints(room, n);
-}
 
 cn_module *cn_nn_adaptive_avg_pool1d_with(int64_t output_size,
                                           const cn_nn_adaptive_avg_pool1d_opts *opts)
@@ -100,7 +15,7 @@ cn_module *cn_nn_adaptive_avg_pool1d_with(int64_t output_size,
   const cn_nn_adaptive_avg_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveAvgPool1d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(output_size, o->output_size_each, 1, output_size_room)};
+  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 1, output_size_room)};
   return cn_module_make("AdaptiveAvgPool1d", args, 1);
 }
 
@@ -112,7 +27,7 @@ cn_module *cn_nn_adaptive_avg_pool2d_with(int64_t output_size,
   const cn_nn_adaptive_avg_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveAvgPool2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(output_size, o->output_size_each, 2, output_size_room)};
+  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 2, output_size_room)};
   return cn_module_make("AdaptiveAvgPool2d", args, 1);
 }
 
@@ -124,7 +39,7 @@ cn_module *cn_nn_adaptive_avg_pool3d_with(int64_t output_size,
   const cn_nn_adaptive_avg_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveAvgPool3d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(output_size, o->output_size_each, 3, output_size_room)};
+  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 3, output_size_room)};
   return cn_module_make("AdaptiveAvgPool3d", args, 1);
 }
 
@@ -137,8 +52,8 @@ cn_module *cn_nn_adaptive_log_softmax_with_loss_with(
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveLogSoftmaxWithLoss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(in_features), cn_v_int(n_classes), cn_v_ints(cutoffs, ncutoffs),
-                     cn_v_float(float_or(o->div_value, 4.0)), cn_v_bool(o->head_bias),
-                     code_or_none(o->device), code_or_none(o->dtype)};
+                     cn_v_float(cn_opt_float(o->div_value, 4.0)), cn_v_bool(o->head_bias),
+                     cn_opt_code(o->device), cn_opt_code(o->dtype)};
   return cn_module_make("AdaptiveLogSoftmaxWithLoss", args, 7);
 }
 
@@ -150,7 +65,7 @@ cn_module *cn_nn_adaptive_max_pool1d_with(int64_t output_size,
   const cn_nn_adaptive_max_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveMaxPool1d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(output_size, o->output_size_each, 1, output_size_room),
+  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 1, output_size_room),
                      cn_v_bool(o->return_indices)};
   return cn_module_make("AdaptiveMaxPool1d", args, 2);
 }
@@ -163,7 +78,7 @@ cn_module *cn_nn_adaptive_max_pool2d_with(int64_t output_size,
   const cn_nn_adaptive_max_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveMaxPool2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(output_size, o->output_size_each, 2, output_size_room),
+  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 2, output_size_room),
                      cn_v_bool(o->return_indices)};
   return cn_module_make("AdaptiveMaxPool2d", args, 2);
 }
@@ -176,7 +91,7 @@ cn_module *cn_nn_adaptive_max_pool3d_with(int64_t output_size,
   const cn_nn_adaptive_max_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveMaxPool3d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(output_size, o->output_size_each, 3, output_size_room),
+  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 3, output_size_room),
                      cn_v_bool(o->return_indices)};
   return cn_module_make("AdaptiveMaxPool3d", args, 2);
 }
@@ -187,7 +102,7 @@ cn_module *cn_nn_alpha_dropout_with(const cn_nn_alpha_dropout_opts *opts)
   const cn_nn_alpha_dropout_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AlphaDropout");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->p, 0.5)), cn_v_bool(o->inplace)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->p, 0.5)), cn_v_bool(o->inplace)};
   return cn_module_make("AlphaDropout", args, 2);
 }
 
@@ -201,9 +116,9 @@ cn_module *cn_nn_avg_pool1d_with(int64_t kernel_size, const cn_nn_avg_pool1d_opt
   const cn_nn_avg_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AvgPool1d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
-                     fixed_or(o->stride, 1, NULL, stride_room),
-                     fixed_or(o->padding, 1, padding_default, padding_room),
+  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
                      cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad)};
   return cn_module_make("AvgPool1d", args, 5);
 }
@@ -218,11 +133,11 @@ cn_module *cn_nn_avg_pool2d_with(int64_t kernel_size, const cn_nn_avg_pool2d_opt
   const cn_nn_avg_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AvgPool2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     fixed_or(o->stride, 2, NULL, stride_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
+  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
                      cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad),
-                     none_or_int(o->divisor_override)};
+                     cn_opt_int_or_none(o->divisor_override)};
   return cn_module_make("AvgPool2d", args, 6);
 }
 
@@ -236,11 +151,11 @@ cn_module *cn_nn_avg_pool3d_with(int64_t kernel_size, const cn_nn_avg_pool3d_opt
   const cn_nn_avg_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AvgPool3d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-                     fixed_or(o->stride, 3, NULL, stride_room),
-                     fixed_or(o->padding, 3, padding_default, padding_room),
+  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
                      cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad),
-                     none_or_int(o->divisor_override)};
+                     cn_opt_int_or_none(o->divisor_override)};
   return cn_module_make("AvgPool3d", args, 6);
 }
 
@@ -250,10 +165,10 @@ cn_module *cn_nn_batch_norm1d_with(int64_t num_features, const cn_nn_batch_norm1
   const cn_nn_batch_norm1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "BatchNorm1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(num_features), cn_v_float(float_or(o->eps, 1e-05)),
-                     nan_is_none(o->momentum, 0.1), cn_v_bool(!o->no_affine),
-                     cn_v_bool(!o->no_track_running_stats), code_or_none(o->device),
-                     code_or_none(o->dtype), cn_v_bool(!o->no_bias)};
+  cn_value args[] = {cn_v_int(num_features), cn_v_float(cn_opt_float(o->eps, 1e-05)),
+                     cn_opt_float_nan(o->momentum, 0.1), cn_v_bool(!o->no_affine),
+                     cn_v_bool(!o->no_track_running_stats), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype), cn_v_bool(!o->no_bias)};
   return cn_module_make("BatchNorm1d", args, 8);
 }
 
@@ -263,10 +178,10 @@ cn_module *cn_nn_batch_norm2d_with(int64_t num_features, const cn_nn_batch_norm2
   const cn_nn_batch_norm2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "BatchNorm2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(num_features), cn_v_float(float_or(o->eps, 1e-05)),
-                     nan_is_none(o->momentum, 0.1), cn_v_bool(!o->no_affine),
-                     cn_v_bool(!o->no_track_running_stats), code_or_none(o->device),
-                     code_or_none(o->dtype), cn_v_bool(!o->no_bias)};
+  cn_value args[] = {cn_v_int(num_features), cn_v_float(cn_opt_float(o->eps, 1e-05)),
+                     cn_opt_float_nan(o->momentum, 0.1), cn_v_bool(!o->no_affine),
+                     cn_v_bool(!o->no_track_running_stats), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype), cn_v_bool(!o->no_bias)};
   return cn_module_make("BatchNorm2d", args, 8);
 }
 
@@ -276,10 +191,10 @@ cn_module *cn_nn_batch_norm3d_with(int64_t num_features, const cn_nn_batch_norm3
   const cn_nn_batch_norm3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "BatchNorm3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(num_features), cn_v_float(float_or(o->eps, 1e-05)),
-                     nan_is_none(o->momentum, 0.1), cn_v_bool(!o->no_affine),
-                     cn_v_bool(!o->no_track_running_stats), code_or_none(o->device),
-                     code_or_none(o->dtype), cn_v_bool(!o->no_bias)};
+  cn_value args[] = {cn_v_int(num_features), cn_v_float(cn_opt_float(o->eps, 1e-05)),
+                     cn_opt_float_nan(o->momentum, 0.1), cn_v_bool(!o->no_affine),
+                     cn_v_bool(!o->no_track_running_stats), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype), cn_v_bool(!o->no_bias)};
   return cn_module_make("BatchNorm3d", args, 8);
 }
 
@@ -312,7 +227,7 @@ cn_module *cn_nn_bilinear_with(int64_t in1_features, int64_t in2_features, int64
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Bilinear");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(in1_features), cn_v_int(in2_features), cn_v_int(out_features),
-                     cn_v_bool(!o->no_bias), code_or_none(o->device), code_or_none(o->dtype)};
+                     cn_v_bool(!o->no_bias), cn_opt_code(o->device), cn_opt_code(o->dtype)};
   return cn_module_make("Bilinear", args, 6);
 }
 
@@ -322,7 +237,7 @@ cn_module *cn_nn_celu_with(const cn_nn_celu_opts *opts)
   const cn_nn_celu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CELU");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->alpha, 1.0)), cn_v_bool(o->inplace)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->alpha, 1.0)), cn_v_bool(o->inplace)};
   return cn_module_make("CELU", args, 2);
 }
 
@@ -339,7 +254,7 @@ cn_module *cn_nn_circular_pad1d_with(int64_t padding, const cn_nn_circular_pad1d
   const cn_nn_circular_pad1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CircularPad1d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 2, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 2, padding_room)};
   return cn_module_make("CircularPad1d", args, 1);
 }
 
@@ -350,7 +265,7 @@ cn_module *cn_nn_circular_pad2d_with(int64_t padding, const cn_nn_circular_pad2d
   const cn_nn_circular_pad2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CircularPad2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 4, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 4, padding_room)};
   return cn_module_make("CircularPad2d", args, 1);
 }
 
@@ -361,7 +276,7 @@ cn_module *cn_nn_circular_pad3d_with(int64_t padding, const cn_nn_circular_pad3d
   const cn_nn_circular_pad3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CircularPad3d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 6, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 6, padding_room)};
   return cn_module_make("CircularPad3d", args, 1);
 }
 
@@ -373,7 +288,8 @@ cn_module *cn_nn_constant_pad1d_with(int64_t padding, double value,
   const cn_nn_constant_pad1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConstantPad1d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 2, padding_room), cn_v_float(value)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 2, padding_room),
+                     cn_v_float(value)};
   return cn_module_make("ConstantPad1d", args, 2);
 }
 
@@ -385,7 +301,8 @@ cn_module *cn_nn_constant_pad2d_with(int64_t padding, double value,
   const cn_nn_constant_pad2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConstantPad2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 4, padding_room), cn_v_float(value)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 4, padding_room),
+                     cn_v_float(value)};
   return cn_module_make("ConstantPad2d", args, 2);
 }
 
@@ -397,7 +314,8 @@ cn_module *cn_nn_constant_pad3d_with(int64_t padding, double value,
   const cn_nn_constant_pad3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConstantPad3d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 6, padding_room), cn_v_float(value)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 6, padding_room),
+                     cn_v_float(value)};
   return cn_module_make("ConstantPad3d", args, 2);
 }
 
@@ -417,12 +335,13 @@ cn_module *cn_nn_conv1d_with(int64_t in_channels, int64_t out_channels, int64_t 
   if (!o) return NULL;
   cn_value args[] = {
       cn_v_int(in_channels), cn_v_int(out_channels),
-      ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
-      fixed_or(o->stride, 1, stride_default, stride_room),
-      o->padding_str ? cn_v_str(o->padding_str) : fixed_or(o->padding, 1, padding_default, padding_room),
-      fixed_or(o->dilation, 1, dilation_default, dilation_room), cn_v_int(int_or(o->groups, 1)),
-      cn_v_bool(!o->no_bias), cn_v_str(o->padding_mode ? o->padding_mode : "zeros"),
-      code_or_none(o->device), code_or_none(o->dtype)};
+      cn_arg_ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
+      cn_opt_ints_of(o->stride, 1, stride_default, stride_room),
+      o->padding_str ? cn_v_str(o->padding_str) : cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
+      cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
+      cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
+      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
+      cn_opt_code(o->dtype)};
   return cn_module_make("Conv1d", args, 11);
 }
 
@@ -442,12 +361,13 @@ cn_module *cn_nn_conv2d_with(int64_t in_channels, int64_t out_channels, int64_t 
   if (!o) return NULL;
   cn_value args[] = {
       cn_v_int(in_channels), cn_v_int(out_channels),
-      ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-      fixed_or(o->stride, 2, stride_default, stride_room),
-      o->padding_str ? cn_v_str(o->padding_str) : fixed_or(o->padding, 2, padding_default, padding_room),
-      fixed_or(o->dilation, 2, dilation_default, dilation_room), cn_v_int(int_or(o->groups, 1)),
-      cn_v_bool(!o->no_bias), cn_v_str(o->padding_mode ? o->padding_mode : "zeros"),
-      code_or_none(o->device), code_or_none(o->dtype)};
+      cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
+      cn_opt_ints_of(o->stride, 2, stride_default, stride_room),
+      o->padding_str ? cn_v_str(o->padding_str) : cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+      cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
+      cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
+      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
+      cn_opt_code(o->dtype)};
   return cn_module_make("Conv2d", args, 11);
 }
 
@@ -467,12 +387,13 @@ cn_module *cn_nn_conv3d_with(int64_t in_channels, int64_t out_channels, int64_t 
   if (!o) return NULL;
   cn_value args[] = {
       cn_v_int(in_channels), cn_v_int(out_channels),
-      ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-      fixed_or(o->stride, 3, stride_default, stride_room),
-      o->padding_str ? cn_v_str(o->padding_str) : fixed_or(o->padding, 3, padding_default, padding_room),
-      fixed_or(o->dilation, 3, dilation_default, dilation_room), cn_v_int(int_or(o->groups, 1)),
-      cn_v_bool(!o->no_bias), cn_v_str(o->padding_mode ? o->padding_mode : "zeros"),
-      code_or_none(o->device), code_or_none(o->dtype)};
+      cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
+      cn_opt_ints_of(o->stride, 3, stride_default, stride_room),
+      o->padding_str ? cn_v_str(o->padding_str) : cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
+      cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
+      cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
+      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
+      cn_opt_code(o->dtype)};
   return cn_module_make("Conv3d", args, 11);
 }
 
@@ -492,15 +413,16 @@ cn_module *cn_nn_conv_transpose1d_with(int64_t in_channels, int64_t out_channels
   const cn_nn_conv_transpose1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConvTranspose1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(in_channels), cn_v_int(out_channels),
-                     ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
-                     fixed_or(o->stride, 1, stride_default, stride_room),
-                     fixed_or(o->padding, 1, padding_default, padding_room),
-                     fixed_or(o->output_padding, 1, output_padding_default, output_padding_room),
-                     cn_v_int(int_or(o->groups, 1)), cn_v_bool(!o->no_bias),
-                     fixed_or(o->dilation, 1, dilation_default, dilation_room),
-                     cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), code_or_none(o->device),
-                     code_or_none(o->dtype)};
+  cn_value args[] = {
+      cn_v_int(in_channels), cn_v_int(out_channels),
+      cn_arg_ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
+      cn_opt_ints_of(o->stride, 1, stride_default, stride_room),
+      cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
+      cn_opt_ints_of(o->output_padding, 1, output_padding_default, output_padding_room),
+      cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
+      cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
+      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
+      cn_opt_code(o->dtype)};
   return cn_module_make("ConvTranspose1d", args, 12);
 }
 
@@ -520,15 +442,16 @@ cn_module *cn_nn_conv_transpose2d_with(int64_t in_channels, int64_t out_channels
   const cn_nn_conv_transpose2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConvTranspose2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(in_channels), cn_v_int(out_channels),
-                     ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     fixed_or(o->stride, 2, stride_default, stride_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
-                     fixed_or(o->output_padding, 2, output_padding_default, output_padding_room),
-                     cn_v_int(int_or(o->groups, 1)), cn_v_bool(!o->no_bias),
-                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
-                     cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), code_or_none(o->device),
-                     code_or_none(o->dtype)};
+  cn_value args[] = {
+      cn_v_int(in_channels), cn_v_int(out_channels),
+      cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
+      cn_opt_ints_of(o->stride, 2, stride_default, stride_room),
+      cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+      cn_opt_ints_of(o->output_padding, 2, output_padding_default, output_padding_room),
+      cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
+      cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
+      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
+      cn_opt_code(o->dtype)};
   return cn_module_make("ConvTranspose2d", args, 12);
 }
 
@@ -548,15 +471,16 @@ cn_module *cn_nn_conv_transpose3d_with(int64_t in_channels, int64_t out_channels
   const cn_nn_conv_transpose3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConvTranspose3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(in_channels), cn_v_int(out_channels),
-                     ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-                     fixed_or(o->stride, 3, stride_default, stride_room),
-                     fixed_or(o->padding, 3, padding_default, padding_room),
-                     fixed_or(o->output_padding, 3, output_padding_default, output_padding_room),
-                     cn_v_int(int_or(o->groups, 1)), cn_v_bool(!o->no_bias),
-                     fixed_or(o->dilation, 3, dilation_default, dilation_room),
-                     cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), code_or_none(o->device),
-                     code_or_none(o->dtype)};
+  cn_value args[] = {
+      cn_v_int(in_channels), cn_v_int(out_channels),
+      cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
+      cn_opt_ints_of(o->stride, 3, stride_default, stride_room),
+      cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
+      cn_opt_ints_of(o->output_padding, 3, output_padding_default, output_padding_room),
+      cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
+      cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
+      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
+      cn_opt_code(o->dtype)};
   return cn_module_make("ConvTranspose3d", args, 12);
 }
 
@@ -566,7 +490,7 @@ cn_module *cn_nn_cosine_embedding_loss_with(const cn_nn_cosine_embedding_loss_op
   const cn_nn_cosine_embedding_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CosineEmbeddingLoss");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->margin, 0.0)),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->margin, 0.0)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cn_module_make("CosineEmbeddingLoss", args, 2);
 }
@@ -577,7 +501,7 @@ cn_module *cn_nn_cosine_similarity_with(const cn_nn_cosine_similarity_opts *opts
   const cn_nn_cosine_similarity_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CosineSimilarity");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(int_or(o->dim, 1)), cn_v_float(float_or(o->eps, 1e-08))};
+  cn_value args[] = {cn_v_int(cn_opt_int(o->dim, 1)), cn_v_float(cn_opt_float(o->eps, 1e-08))};
   return cn_module_make("CosineSimilarity", args, 2);
 }
 
@@ -587,9 +511,9 @@ cn_module *cn_nn_cross_entropy_loss_with(const cn_nn_cross_entropy_loss_opts *op
   const cn_nn_cross_entropy_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CrossEntropyLoss");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(o->weight), cn_v_int(int_or(o->ignore_index, -100)),
+  cn_value args[] = {cn_v_tensor(o->weight), cn_v_int(cn_opt_int(o->ignore_index, -100)),
                      cn_v_str(o->reduction ? o->reduction : "mean"),
-                     cn_v_float(float_or(o->label_smoothing, 0.0))};
+                     cn_v_float(cn_opt_float(o->label_smoothing, 0.0))};
   return cn_module_make("CrossEntropyLoss", args, 4);
 }
 
@@ -599,8 +523,8 @@ cn_module *cn_nn_ctc_loss_with(const cn_nn_ctc_loss_opts *opts)
   const cn_nn_ctc_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CTCLoss");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(int_or(o->blank, 0)), cn_v_str(o->reduction ? o->reduction : "mean"),
-                     cn_v_bool(o->zero_infinity)};
+  cn_value args[] = {cn_v_int(cn_opt_int(o->blank, 0)),
+                     cn_v_str(o->reduction ? o->reduction : "mean"), cn_v_bool(o->zero_infinity)};
   return cn_module_make("CTCLoss", args, 3);
 }
 
@@ -610,7 +534,7 @@ cn_module *cn_nn_dropout_with(const cn_nn_dropout_opts *opts)
   const cn_nn_dropout_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Dropout");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->p, 0.5)), cn_v_bool(o->inplace)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->p, 0.5)), cn_v_bool(o->inplace)};
   return cn_module_make("Dropout", args, 2);
 }
 
@@ -620,7 +544,7 @@ cn_module *cn_nn_dropout1d_with(const cn_nn_dropout1d_opts *opts)
   const cn_nn_dropout1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Dropout1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->p, 0.5)), cn_v_bool(o->inplace)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->p, 0.5)), cn_v_bool(o->inplace)};
   return cn_module_make("Dropout1d", args, 2);
 }
 
@@ -630,7 +554,7 @@ cn_module *cn_nn_dropout2d_with(const cn_nn_dropout2d_opts *opts)
   const cn_nn_dropout2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Dropout2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->p, 0.5)), cn_v_bool(o->inplace)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->p, 0.5)), cn_v_bool(o->inplace)};
   return cn_module_make("Dropout2d", args, 2);
 }
 
@@ -640,7 +564,7 @@ cn_module *cn_nn_dropout3d_with(const cn_nn_dropout3d_opts *opts)
   const cn_nn_dropout3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Dropout3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->p, 0.5)), cn_v_bool(o->inplace)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->p, 0.5)), cn_v_bool(o->inplace)};
   return cn_module_make("Dropout3d", args, 2);
 }
 
@@ -650,7 +574,7 @@ cn_module *cn_nn_elu_with(const cn_nn_elu_opts *opts)
   const cn_nn_elu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ELU");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->alpha, 1.0)), cn_v_bool(o->inplace)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->alpha, 1.0)), cn_v_bool(o->inplace)};
   return cn_module_make("ELU", args, 2);
 }
 
@@ -661,11 +585,11 @@ cn_module *cn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
   const cn_nn_embedding_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Embedding");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(num_embeddings), cn_v_int(embedding_dim), none_or_int(o->padding_idx),
-                     float_or_none(o->max_norm), cn_v_float(float_or(o->norm_type, 2.0)),
-                     cn_v_bool(o->scale_grad_by_freq), cn_v_bool(o->sparse),
-                     cn_v_tensor(o->_weight), cn_v_bool(o->_freeze), code_or_none(o->device),
-                     code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_int(num_embeddings), cn_v_int(embedding_dim),
+                     cn_opt_int_or_none(o->padding_idx), cn_opt_float_or_none(o->max_norm),
+                     cn_v_float(cn_opt_float(o->norm_type, 2.0)), cn_v_bool(o->scale_grad_by_freq),
+                     cn_v_bool(o->sparse), cn_v_tensor(o->_weight), cn_v_bool(o->_freeze),
+                     cn_opt_code(o->device), cn_opt_code(o->dtype)};
   return cn_module_make("Embedding", args, 11);
 }
 
@@ -676,11 +600,12 @@ cn_module *cn_nn_embedding_bag_with(int64_t num_embeddings, int64_t embedding_di
   const cn_nn_embedding_bag_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "EmbeddingBag");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(num_embeddings), cn_v_int(embedding_dim), float_or_none(o->max_norm),
-                     cn_v_float(float_or(o->norm_type, 2.0)), cn_v_bool(o->scale_grad_by_freq),
-                     cn_v_str(o->mode ? o->mode : "mean"), cn_v_bool(o->sparse),
-                     cn_v_tensor(o->_weight), cn_v_bool(o->include_last_offset),
-                     none_or_int(o->padding_idx), code_or_none(o->device), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_int(num_embeddings), cn_v_int(embedding_dim),
+                     cn_opt_float_or_none(o->max_norm), cn_v_float(cn_opt_float(o->norm_type, 2.0)),
+                     cn_v_bool(o->scale_grad_by_freq), cn_v_str(o->mode ? o->mode : "mean"),
+                     cn_v_bool(o->sparse), cn_v_tensor(o->_weight),
+                     cn_v_bool(o->include_last_offset), cn_opt_int_or_none(o->padding_idx),
+                     cn_opt_code(o->device), cn_opt_code(o->dtype)};
   return cn_module_make("EmbeddingBag", args, 12);
 }
 
@@ -690,7 +615,7 @@ cn_module *cn_nn_feature_alpha_dropout_with(const cn_nn_feature_alpha_dropout_op
   const cn_nn_feature_alpha_dropout_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "FeatureAlphaDropout");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->p, 0.5)), cn_v_bool(o->inplace)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->p, 0.5)), cn_v_bool(o->inplace)};
   return cn_module_make("FeatureAlphaDropout", args, 2);
 }
 
@@ -700,7 +625,7 @@ cn_module *cn_nn_flatten_with(const cn_nn_flatten_opts *opts)
   const cn_nn_flatten_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Flatten");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(int_or(o->start_dim, 1)), cn_v_int(int_or(o->end_dim, -1))};
+  cn_value args[] = {cn_v_int(cn_opt_int(o->start_dim, 1)), cn_v_int(cn_opt_int(o->end_dim, -1))};
   return cn_module_make("Flatten", args, 2);
 }
 
@@ -718,11 +643,11 @@ cn_module *cn_nn_fold_with(int64_t output_size, int64_t kernel_size, const cn_nn
   const cn_nn_fold_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Fold");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(output_size, o->output_size_each, 2, output_size_room),
-                     ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
-                     fixed_or(o->stride, 2, stride_default, stride_room)};
+  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 2, output_size_room),
+                     cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
+                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room)};
   return cn_module_make("Fold", args, 5);
 }
 
@@ -736,9 +661,9 @@ cn_module *cn_nn_fractional_max_pool2d_with(int64_t kernel_size,
   const cn_nn_fractional_max_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "FractionalMaxPool2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     fixed_or(o->output_size, 2, NULL, output_size_room),
-                     fixed_floats_or(o->output_ratio, 2, NULL, output_ratio_room),
+  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
+                     cn_opt_ints_of(o->output_size, 2, NULL, output_size_room),
+                     cn_opt_floats_of(o->output_ratio, 2, NULL, output_ratio_room),
                      cn_v_bool(o->return_indices), cn_v_tensor(o->_random_samples)};
   return cn_module_make("FractionalMaxPool2d", args, 5);
 }
@@ -753,9 +678,9 @@ cn_module *cn_nn_fractional_max_pool3d_with(int64_t kernel_size,
   const cn_nn_fractional_max_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "FractionalMaxPool3d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-                     fixed_or(o->output_size, 3, NULL, output_size_room),
-                     fixed_floats_or(o->output_ratio, 3, NULL, output_ratio_room),
+  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
+                     cn_opt_ints_of(o->output_size, 3, NULL, output_size_room),
+                     cn_opt_floats_of(o->output_ratio, 3, NULL, output_ratio_room),
                      cn_v_bool(o->return_indices), cn_v_tensor(o->_random_samples)};
   return cn_module_make("FractionalMaxPool3d", args, 5);
 }
@@ -766,7 +691,7 @@ cn_module *cn_nn_gaussian_nll_loss_with(const cn_nn_gaussian_nll_loss_opts *opts
   const cn_nn_gaussian_nll_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "GaussianNLLLoss");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_bool(o->full), cn_v_float(float_or(o->eps, 1e-06)),
+  cn_value args[] = {cn_v_bool(o->full), cn_v_float(cn_opt_float(o->eps, 1e-06)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cn_module_make("GaussianNLLLoss", args, 3);
 }
@@ -787,7 +712,7 @@ cn_module *cn_nn_glu_with(const cn_nn_glu_opts *opts)
   const cn_nn_glu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "GLU");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(int_or(o->dim, -1))};
+  cn_value args[] = {cn_v_int(cn_opt_int(o->dim, -1))};
   return cn_module_make("GLU", args, 1);
 }
 
@@ -799,8 +724,8 @@ cn_module *cn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "GroupNorm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(num_groups), cn_v_int(num_channels),
-                     cn_v_float(float_or(o->eps, 1e-05)), cn_v_bool(!o->no_affine),
-                     code_or_none(o->device), code_or_none(o->dtype), cn_v_bool(!o->no_bias)};
+                     cn_v_float(cn_opt_float(o->eps, 1e-05)), cn_v_bool(!o->no_affine),
+                     cn_opt_code(o->device), cn_opt_code(o->dtype), cn_v_bool(!o->no_bias)};
   return cn_module_make("GroupNorm", args, 7);
 }
 
@@ -811,9 +736,9 @@ cn_module *cn_nn_gru_with(int64_t input_size, int64_t hidden_size, const cn_nn_g
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "GRU");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(input_size), cn_v_int(hidden_size),
-                     cn_v_int(int_or(o->num_layers, 1)), cn_v_bool(!o->no_bias),
-                     cn_v_bool(o->batch_first), cn_v_float(float_or(o->dropout, 0.0)),
-                     cn_v_bool(o->bidirectional), code_or_none(o->device), code_or_none(o->dtype)};
+                     cn_v_int(cn_opt_int(o->num_layers, 1)), cn_v_bool(!o->no_bias),
+                     cn_v_bool(o->batch_first), cn_v_float(cn_opt_float(o->dropout, 0.0)),
+                     cn_v_bool(o->bidirectional), cn_opt_code(o->device), cn_opt_code(o->dtype)};
   return cn_module_make("GRU", args, 9);
 }
 
@@ -825,7 +750,7 @@ cn_module *cn_nn_gru_cell_with(int64_t input_size, int64_t hidden_size,
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "GRUCell");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(input_size), cn_v_int(hidden_size), cn_v_bool(!o->no_bias),
-                     code_or_none(o->device), code_or_none(o->dtype)};
+                     cn_opt_code(o->device), cn_opt_code(o->dtype)};
   return cn_module_make("GRUCell", args, 5);
 }
 
@@ -835,7 +760,7 @@ cn_module *cn_nn_hardshrink_with(const cn_nn_hardshrink_opts *opts)
   const cn_nn_hardshrink_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Hardshrink");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lambd, 0.5))};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lambd, 0.5))};
   return cn_module_make("Hardshrink", args, 1);
 }
 
@@ -865,8 +790,8 @@ cn_module *cn_nn_hardtanh_with(const cn_nn_hardtanh_opts *opts)
   const cn_nn_hardtanh_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Hardtanh");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->min_val, -1.0)), cn_v_float(float_or(o->max_val, 1.0)),
-                     cn_v_bool(o->inplace)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->min_val, -1.0)),
+                     cn_v_float(cn_opt_float(o->max_val, 1.0)), cn_v_bool(o->inplace)};
   return cn_module_make("Hardtanh", args, 3);
 }
 
@@ -876,7 +801,7 @@ cn_module *cn_nn_hinge_embedding_loss_with(const cn_nn_hinge_embedding_loss_opts
   const cn_nn_hinge_embedding_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "HingeEmbeddingLoss");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->margin, 1.0)),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->margin, 1.0)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cn_module_make("HingeEmbeddingLoss", args, 2);
 }
@@ -888,7 +813,7 @@ cn_module *cn_nn_huber_loss_with(const cn_nn_huber_loss_opts *opts)
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "HuberLoss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_str(o->reduction ? o->reduction : "mean"),
-                     cn_v_float(float_or(o->delta, 1.0))};
+                     cn_v_float(cn_opt_float(o->delta, 1.0))};
   return cn_module_make("HuberLoss", args, 2);
 }
 
@@ -903,10 +828,10 @@ cn_module *cn_nn_instance_norm1d_with(int64_t num_features, const cn_nn_instance
   const cn_nn_instance_norm1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "InstanceNorm1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(num_features), cn_v_float(float_or(o->eps, 1e-05)),
-                     nan_is_none(o->momentum, 0.1), cn_v_bool(o->affine),
-                     cn_v_bool(o->track_running_stats), code_or_none(o->device),
-                     code_or_none(o->dtype), cn_v_bool(!o->no_bias)};
+  cn_value args[] = {cn_v_int(num_features), cn_v_float(cn_opt_float(o->eps, 1e-05)),
+                     cn_opt_float_nan(o->momentum, 0.1), cn_v_bool(o->affine),
+                     cn_v_bool(o->track_running_stats), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype), cn_v_bool(!o->no_bias)};
   return cn_module_make("InstanceNorm1d", args, 8);
 }
 
@@ -916,10 +841,10 @@ cn_module *cn_nn_instance_norm2d_with(int64_t num_features, const cn_nn_instance
   const cn_nn_instance_norm2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "InstanceNorm2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(num_features), cn_v_float(float_or(o->eps, 1e-05)),
-                     nan_is_none(o->momentum, 0.1), cn_v_bool(o->affine),
-                     cn_v_bool(o->track_running_stats), code_or_none(o->device),
-                     code_or_none(o->dtype), cn_v_bool(!o->no_bias)};
+  cn_value args[] = {cn_v_int(num_features), cn_v_float(cn_opt_float(o->eps, 1e-05)),
+                     cn_opt_float_nan(o->momentum, 0.1), cn_v_bool(o->affine),
+                     cn_v_bool(o->track_running_stats), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype), cn_v_bool(!o->no_bias)};
   return cn_module_make("InstanceNorm2d", args, 8);
 }
 
@@ -929,10 +854,10 @@ cn_module *cn_nn_instance_norm3d_with(int64_t num_features, const cn_nn_instance
   const cn_nn_instance_norm3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "InstanceNorm3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(num_features), cn_v_float(float_or(o->eps, 1e-05)),
-                     nan_is_none(o->momentum, 0.1), cn_v_bool(o->affine),
-                     cn_v_bool(o->track_running_stats), code_or_none(o->device),
-                     code_or_none(o->dtype), cn_v_bool(!o->no_bias)};
+  cn_value args[] = {cn_v_int(num_features), cn_v_float(cn_opt_float(o->eps, 1e-05)),
+                     cn_opt_float_nan(o->momentum, 0.1), cn_v_bool(o->affine),
+                     cn_v_bool(o->track_running_stats), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype), cn_v_bool(!o->no_bias)};
   return cn_module_make("InstanceNorm3d", args, 8);
 }
 
@@ -964,8 +889,8 @@ cn_module *cn_nn_layer_norm_with(const int64_t *normalized_shape, size_t nnormal
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LayerNorm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_ints(normalized_shape, nnormalized_shape),
-                     cn_v_float(float_or(o->eps, 1e-05)), cn_v_bool(!o->no_elementwise_affine),
-                     cn_v_bool(!o->no_bias), code_or_none(o->device), code_or_none(o->dtype)};
+                     cn_v_float(cn_opt_float(o->eps, 1e-05)), cn_v_bool(!o->no_elementwise_affine),
+                     cn_v_bool(!o->no_bias), cn_opt_code(o->device), cn_opt_code(o->dtype)};
   return cn_module_make("LayerNorm", args, 6);
 }
 
@@ -975,7 +900,7 @@ cn_module *cn_nn_leaky_relu_with(const cn_nn_leaky_relu_opts *opts)
   const cn_nn_leaky_relu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LeakyReLU");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->negative_slope, 0.01)), cn_v_bool(o->inplace)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->negative_slope, 0.01)), cn_v_bool(o->inplace)};
   return cn_module_make("LeakyReLU", args, 2);
 }
 
@@ -987,7 +912,7 @@ cn_module *cn_nn_linear_with(int64_t in_features, int64_t out_features,
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Linear");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(in_features), cn_v_int(out_features), cn_v_bool(!o->no_bias),
-                     code_or_none(o->device), code_or_none(o->dtype)};
+                     cn_opt_code(o->device), cn_opt_code(o->dtype)};
   return cn_module_make("Linear", args, 5);
 }
 
@@ -999,10 +924,11 @@ cn_module *cn_nn_linear_cross_entropy_loss_with(int64_t in_features, int64_t num
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LinearCrossEntropyLoss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(in_features), cn_v_int(num_classes),
-                     ints_or(o->out_features, NULL, 0), cn_v_bool(o->bias), code_or_none(o->device),
-                     code_or_none(o->dtype), cn_v_str(o->reduction ? o->reduction : "mean"),
-                     cn_v_tensor(o->weight), none_or_int(o->ignore_index),
-                     cn_v_float(float_or(o->label_smoothing, 0.0))};
+                     cn_opt_ints(o->out_features, NULL, 0), cn_v_bool(o->bias),
+                     cn_opt_code(o->device), cn_opt_code(o->dtype),
+                     cn_v_str(o->reduction ? o->reduction : "mean"), cn_v_tensor(o->weight),
+                     cn_opt_int_or_none(o->ignore_index),
+                     cn_v_float(cn_opt_float(o->label_smoothing, 0.0))};
   return cn_module_make("LinearCrossEntropyLoss", args, 10);
 }
 
@@ -1012,8 +938,8 @@ cn_module *cn_nn_local_response_norm_with(int64_t size_, const cn_nn_local_respo
   const cn_nn_local_response_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LocalResponseNorm");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(size_), cn_v_float(float_or(o->alpha, 0.0001)),
-                     cn_v_float(float_or(o->beta, 0.75)), cn_v_float(float_or(o->k, 1.0))};
+  cn_value args[] = {cn_v_int(size_), cn_v_float(cn_opt_float(o->alpha, 0.0001)),
+                     cn_v_float(cn_opt_float(o->beta, 0.75)), cn_v_float(cn_opt_float(o->k, 1.0))};
   return cn_module_make("LocalResponseNorm", args, 4);
 }
 
@@ -1028,7 +954,7 @@ cn_module *cn_nn_log_softmax_with(const cn_nn_log_softmax_opts *opts)
   const cn_nn_log_softmax_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LogSoftmax");
   if (!o) return NULL;
-  cn_value args[] = {none_or_int(o->dim)};
+  cn_value args[] = {cn_opt_int_or_none(o->dim)};
   return cn_module_make("LogSoftmax", args, 1);
 }
 
@@ -1042,8 +968,8 @@ cn_module *cn_nn_lp_pool1d_with(double norm_type, int64_t kernel_size,
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LPPool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(norm_type),
-                     ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
-                     fixed_or(o->stride, 1, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+                     cn_arg_ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 1, NULL, stride_room), cn_v_bool(o->ceil_mode)};
   return cn_module_make("LPPool1d", args, 4);
 }
 
@@ -1057,8 +983,8 @@ cn_module *cn_nn_lp_pool2d_with(double norm_type, int64_t kernel_size,
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LPPool2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(norm_type),
-                     ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     fixed_or(o->stride, 2, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+                     cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 2, NULL, stride_room), cn_v_bool(o->ceil_mode)};
   return cn_module_make("LPPool2d", args, 4);
 }
 
@@ -1072,8 +998,8 @@ cn_module *cn_nn_lp_pool3d_with(double norm_type, int64_t kernel_size,
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LPPool3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(norm_type),
-                     ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-                     fixed_or(o->stride, 3, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+                     cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 3, NULL, stride_room), cn_v_bool(o->ceil_mode)};
   return cn_module_make("LPPool3d", args, 4);
 }
 
@@ -1084,10 +1010,10 @@ cn_module *cn_nn_lstm_with(int64_t input_size, int64_t hidden_size, const cn_nn_
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LSTM");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(input_size), cn_v_int(hidden_size),
-                     cn_v_int(int_or(o->num_layers, 1)), cn_v_bool(!o->no_bias),
-                     cn_v_bool(o->batch_first), cn_v_float(float_or(o->dropout, 0.0)),
-                     cn_v_bool(o->bidirectional), cn_v_int(int_or(o->proj_size, 0)),
-                     code_or_none(o->device), code_or_none(o->dtype)};
+                     cn_v_int(cn_opt_int(o->num_layers, 1)), cn_v_bool(!o->no_bias),
+                     cn_v_bool(o->batch_first), cn_v_float(cn_opt_float(o->dropout, 0.0)),
+                     cn_v_bool(o->bidirectional), cn_v_int(cn_opt_int(o->proj_size, 0)),
+                     cn_opt_code(o->device), cn_opt_code(o->dtype)};
   return cn_module_make("LSTM", args, 10);
 }
 
@@ -1099,7 +1025,7 @@ cn_module *cn_nn_lstm_cell_with(int64_t input_size, int64_t hidden_size,
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LSTMCell");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(input_size), cn_v_int(hidden_size), cn_v_bool(!o->no_bias),
-                     code_or_none(o->device), code_or_none(o->dtype)};
+                     cn_opt_code(o->device), cn_opt_code(o->dtype)};
   return cn_module_make("LSTMCell", args, 5);
 }
 
@@ -1109,7 +1035,7 @@ cn_module *cn_nn_margin_ranking_loss_with(const cn_nn_margin_ranking_loss_opts *
   const cn_nn_margin_ranking_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MarginRankingLoss");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->margin, 0.0)),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->margin, 0.0)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cn_module_make("MarginRankingLoss", args, 2);
 }
@@ -1126,10 +1052,10 @@ cn_module *cn_nn_max_pool1d_with(int64_t kernel_size, const cn_nn_max_pool1d_opt
   const cn_nn_max_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MaxPool1d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
-                     fixed_or(o->stride, 1, NULL, stride_room),
-                     fixed_or(o->padding, 1, padding_default, padding_room),
-                     fixed_or(o->dilation, 1, dilation_default, dilation_room),
+  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
+                     cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
                      cn_v_bool(o->return_indices), cn_v_bool(o->ceil_mode)};
   return cn_module_make("MaxPool1d", args, 6);
 }
@@ -1146,10 +1072,10 @@ cn_module *cn_nn_max_pool2d_with(int64_t kernel_size, const cn_nn_max_pool2d_opt
   const cn_nn_max_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MaxPool2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     fixed_or(o->stride, 2, NULL, stride_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
-                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
+  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
                      cn_v_bool(o->return_indices), cn_v_bool(o->ceil_mode)};
   return cn_module_make("MaxPool2d", args, 6);
 }
@@ -1166,10 +1092,10 @@ cn_module *cn_nn_max_pool3d_with(int64_t kernel_size, const cn_nn_max_pool3d_opt
   const cn_nn_max_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MaxPool3d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-                     fixed_or(o->stride, 3, NULL, stride_room),
-                     fixed_or(o->padding, 3, padding_default, padding_room),
-                     fixed_or(o->dilation, 3, dilation_default, dilation_room),
+  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
+                     cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
                      cn_v_bool(o->return_indices), cn_v_bool(o->ceil_mode)};
   return cn_module_make("MaxPool3d", args, 6);
 }
@@ -1184,9 +1110,9 @@ cn_module *cn_nn_max_unpool1d_with(int64_t kernel_size, const cn_nn_max_unpool1d
   const cn_nn_max_unpool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MaxUnpool1d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
-                     fixed_or(o->stride, 1, NULL, stride_room),
-                     fixed_or(o->padding, 1, padding_default, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room)};
   return cn_module_make("MaxUnpool1d", args, 3);
 }
 
@@ -1200,9 +1126,9 @@ cn_module *cn_nn_max_unpool2d_with(int64_t kernel_size, const cn_nn_max_unpool2d
   const cn_nn_max_unpool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MaxUnpool2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     fixed_or(o->stride, 2, NULL, stride_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room)};
   return cn_module_make("MaxUnpool2d", args, 3);
 }
 
@@ -1216,9 +1142,9 @@ cn_module *cn_nn_max_unpool3d_with(int64_t kernel_size, const cn_nn_max_unpool3d
   const cn_nn_max_unpool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MaxUnpool3d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-                     fixed_or(o->stride, 3, NULL, stride_room),
-                     fixed_or(o->padding, 3, padding_default, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room)};
   return cn_module_make("MaxUnpool3d", args, 3);
 }
 
@@ -1248,7 +1174,7 @@ cn_module *cn_nn_multi_margin_loss_with(const cn_nn_multi_margin_loss_opts *opts
   const cn_nn_multi_margin_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MultiMarginLoss");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(int_or(o->p, 1)), cn_v_float(float_or(o->margin, 1.0)),
+  cn_value args[] = {cn_v_int(cn_opt_int(o->p, 1)), cn_v_float(cn_opt_float(o->margin, 1.0)),
                      cn_v_tensor(o->weight), cn_v_str(o->reduction ? o->reduction : "mean")};
   return cn_module_make("MultiMarginLoss", args, 4);
 }
@@ -1261,10 +1187,10 @@ cn_module *cn_nn_multihead_attention_with(int64_t embed_dim, int64_t num_heads,
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MultiheadAttention");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(embed_dim), cn_v_int(num_heads),
-                     cn_v_float(float_or(o->dropout, 0.0)), cn_v_bool(!o->no_bias),
-                     cn_v_bool(o->add_bias_kv), cn_v_bool(o->add_zero_attn), none_or_int(o->kdim),
-                     none_or_int(o->vdim), cn_v_bool(o->batch_first), code_or_none(o->device),
-                     code_or_none(o->dtype)};
+                     cn_v_float(cn_opt_float(o->dropout, 0.0)), cn_v_bool(!o->no_bias),
+                     cn_v_bool(o->add_bias_kv), cn_v_bool(o->add_zero_attn),
+                     cn_opt_int_or_none(o->kdim), cn_opt_int_or_none(o->vdim),
+                     cn_v_bool(o->batch_first), cn_opt_code(o->device), cn_opt_code(o->dtype)};
   return cn_module_make("MultiheadAttention", args, 11);
 }
 
@@ -1295,7 +1221,7 @@ cn_module *cn_nn_nll_loss_with(const cn_nn_nll_loss_opts *opts)
   const cn_nn_nll_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "NLLLoss");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(o->weight), cn_v_int(int_or(o->ignore_index, -100)),
+  cn_value args[] = {cn_v_tensor(o->weight), cn_v_int(cn_opt_int(o->ignore_index, -100)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cn_module_make("NLLLoss", args, 3);
 }
@@ -1306,7 +1232,7 @@ cn_module *cn_nn_pairwise_distance_with(const cn_nn_pairwise_distance_opts *opts
   const cn_nn_pairwise_distance_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "PairwiseDistance");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->p, 2.0)), cn_v_float(float_or(o->eps, 1e-06)),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->p, 2.0)), cn_v_float(cn_opt_float(o->eps, 1e-06)),
                      cn_v_bool(o->keepdim)};
   return cn_module_make("PairwiseDistance", args, 3);
 }
@@ -1330,7 +1256,7 @@ cn_module *cn_nn_poisson_nll_loss_with(const cn_nn_poisson_nll_loss_opts *opts)
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "PoissonNLLLoss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_bool(!o->no_log_input), cn_v_bool(o->full),
-                     cn_v_float(float_or(o->eps, 1e-08)),
+                     cn_v_float(cn_opt_float(o->eps, 1e-08)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cn_module_make("PoissonNLLLoss", args, 4);
 }
@@ -1341,8 +1267,9 @@ cn_module *cn_nn_prelu_with(const cn_nn_prelu_opts *opts)
   const cn_nn_prelu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "PReLU");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(int_or(o->num_parameters, 1)), cn_v_float(float_or(o->init, 0.25)),
-                     code_or_none(o->device), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_int(cn_opt_int(o->num_parameters, 1)),
+                     cn_v_float(cn_opt_float(o->init, 0.25)), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype)};
   return cn_module_make("PReLU", args, 4);
 }
 
@@ -1353,7 +1280,7 @@ cn_module *cn_nn_reflection_pad1d_with(int64_t padding, const cn_nn_reflection_p
   const cn_nn_reflection_pad1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReflectionPad1d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 2, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 2, padding_room)};
   return cn_module_make("ReflectionPad1d", args, 1);
 }
 
@@ -1364,7 +1291,7 @@ cn_module *cn_nn_reflection_pad2d_with(int64_t padding, const cn_nn_reflection_p
   const cn_nn_reflection_pad2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReflectionPad2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 4, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 4, padding_room)};
   return cn_module_make("ReflectionPad2d", args, 1);
 }
 
@@ -1375,7 +1302,7 @@ cn_module *cn_nn_reflection_pad3d_with(int64_t padding, const cn_nn_reflection_p
   const cn_nn_reflection_pad3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReflectionPad3d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 6, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 6, padding_room)};
   return cn_module_make("ReflectionPad3d", args, 1);
 }
 
@@ -1406,7 +1333,7 @@ cn_module *cn_nn_replication_pad1d_with(int64_t padding, const cn_nn_replication
   const cn_nn_replication_pad1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReplicationPad1d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 2, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 2, padding_room)};
   return cn_module_make("ReplicationPad1d", args, 1);
 }
 
@@ -1417,7 +1344,7 @@ cn_module *cn_nn_replication_pad2d_with(int64_t padding, const cn_nn_replication
   const cn_nn_replication_pad2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReplicationPad2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 4, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 4, padding_room)};
   return cn_module_make("ReplicationPad2d", args, 1);
 }
 
@@ -1428,7 +1355,7 @@ cn_module *cn_nn_replication_pad3d_with(int64_t padding, const cn_nn_replication
   const cn_nn_replication_pad3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReplicationPad3d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 6, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 6, padding_room)};
   return cn_module_make("ReplicationPad3d", args, 1);
 }
 
@@ -1439,9 +1366,9 @@ cn_module *cn_nn_rms_norm_with(const int64_t *normalized_shape, size_t nnormaliz
   const cn_nn_rms_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "RMSNorm");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_ints(normalized_shape, nnormalized_shape), float_or_none(o->eps),
-                     cn_v_bool(!o->no_elementwise_affine), code_or_none(o->device),
-                     code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_ints(normalized_shape, nnormalized_shape), cn_opt_float_or_none(o->eps),
+                     cn_v_bool(!o->no_elementwise_affine), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype)};
   return cn_module_make("RMSNorm", args, 5);
 }
 
@@ -1452,10 +1379,10 @@ cn_module *cn_nn_rnn_with(int64_t input_size, int64_t hidden_size, const cn_nn_r
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "RNN");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(input_size), cn_v_int(hidden_size),
-                     cn_v_int(int_or(o->num_layers, 1)),
+                     cn_v_int(cn_opt_int(o->num_layers, 1)),
                      cn_v_str(o->nonlinearity ? o->nonlinearity : "tanh"), cn_v_bool(!o->no_bias),
-                     cn_v_bool(o->batch_first), cn_v_float(float_or(o->dropout, 0.0)),
-                     cn_v_bool(o->bidirectional), code_or_none(o->device), code_or_none(o->dtype)};
+                     cn_v_bool(o->batch_first), cn_v_float(cn_opt_float(o->dropout, 0.0)),
+                     cn_v_bool(o->bidirectional), cn_opt_code(o->device), cn_opt_code(o->dtype)};
   return cn_module_make("RNN", args, 10);
 }
 
@@ -1467,8 +1394,8 @@ cn_module *cn_nn_rnn_cell_with(int64_t input_size, int64_t hidden_size,
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "RNNCell");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(input_size), cn_v_int(hidden_size), cn_v_bool(!o->no_bias),
-                     cn_v_str(o->nonlinearity ? o->nonlinearity : "tanh"), code_or_none(o->device),
-                     code_or_none(o->dtype)};
+                     cn_v_str(o->nonlinearity ? o->nonlinearity : "tanh"), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype)};
   return cn_module_make("RNNCell", args, 6);
 }
 
@@ -1478,8 +1405,8 @@ cn_module *cn_nn_rrelu_with(const cn_nn_rrelu_opts *opts)
   const cn_nn_rrelu_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "RReLU");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lower, 0.125)),
-                     cn_v_float(float_or(o->upper, 0.3333333333333333)), cn_v_bool(o->inplace)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lower, 0.125)),
+                     cn_v_float(cn_opt_float(o->upper, 0.3333333333333333)), cn_v_bool(o->inplace)};
   return cn_module_make("RReLU", args, 3);
 }
 
@@ -1515,7 +1442,7 @@ cn_module *cn_nn_smooth_l1_loss_with(const cn_nn_smooth_l1_loss_opts *opts)
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "SmoothL1Loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_str(o->reduction ? o->reduction : "mean"),
-                     cn_v_float(float_or(o->beta, 1.0))};
+                     cn_v_float(cn_opt_float(o->beta, 1.0))};
   return cn_module_make("SmoothL1Loss", args, 2);
 }
 
@@ -1535,7 +1462,7 @@ cn_module *cn_nn_softmax_with(const cn_nn_softmax_opts *opts)
   const cn_nn_softmax_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Softmax");
   if (!o) return NULL;
-  cn_value args[] = {none_or_int(o->dim)};
+  cn_value args[] = {cn_opt_int_or_none(o->dim)};
   return cn_module_make("Softmax", args, 1);
 }
 
@@ -1550,7 +1477,7 @@ cn_module *cn_nn_softmin_with(const cn_nn_softmin_opts *opts)
   const cn_nn_softmin_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Softmin");
   if (!o) return NULL;
-  cn_value args[] = {none_or_int(o->dim)};
+  cn_value args[] = {cn_opt_int_or_none(o->dim)};
   return cn_module_make("Softmin", args, 1);
 }
 
@@ -1560,7 +1487,8 @@ cn_module *cn_nn_softplus_with(const cn_nn_softplus_opts *opts)
   const cn_nn_softplus_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Softplus");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->threshold, 20.0))};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->beta, 1.0)),
+                     cn_v_float(cn_opt_float(o->threshold, 20.0))};
   return cn_module_make("Softplus", args, 2);
 }
 
@@ -1570,7 +1498,7 @@ cn_module *cn_nn_softshrink_with(const cn_nn_softshrink_opts *opts)
   const cn_nn_softshrink_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Softshrink");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lambd, 0.5))};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lambd, 0.5))};
   return cn_module_make("Softshrink", args, 1);
 }
 
@@ -1585,10 +1513,10 @@ cn_module *cn_nn_sync_batch_norm_with(int64_t num_features, const cn_nn_sync_bat
   const cn_nn_sync_batch_norm_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "SyncBatchNorm");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(num_features), cn_v_float(float_or(o->eps, 1e-05)),
-                     nan_is_none(o->momentum, 0.1), cn_v_bool(!o->no_affine),
-                     cn_v_bool(!o->no_track_running_stats), code_or_none(o->device),
-                     code_or_none(o->dtype), cn_v_bool(!o->no_bias)};
+  cn_value args[] = {cn_v_int(num_features), cn_v_float(cn_opt_float(o->eps, 1e-05)),
+                     cn_opt_float_nan(o->momentum, 0.1), cn_v_bool(!o->no_affine),
+                     cn_v_bool(!o->no_track_running_stats), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype), cn_v_bool(!o->no_bias)};
   return cn_module_make("SyncBatchNorm", args, 8);
 }
 
@@ -1618,16 +1546,16 @@ cn_module *cn_nn_transformer_with(const cn_nn_transformer_opts *opts)
   const cn_nn_transformer_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Transformer");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(int_or(o->d_model, 512)), cn_v_int(int_or(o->nhead, 8)),
-                     cn_v_int(int_or(o->num_encoder_layers, 6)),
-                     cn_v_int(int_or(o->num_decoder_layers, 6)),
-                     cn_v_int(int_or(o->dim_feedforward, 2048)),
-                     cn_v_float(float_or(o->dropout, 0.1)),
+  cn_value args[] = {cn_v_int(cn_opt_int(o->d_model, 512)), cn_v_int(cn_opt_int(o->nhead, 8)),
+                     cn_v_int(cn_opt_int(o->num_encoder_layers, 6)),
+                     cn_v_int(cn_opt_int(o->num_decoder_layers, 6)),
+                     cn_v_int(cn_opt_int(o->dim_feedforward, 2048)),
+                     cn_v_float(cn_opt_float(o->dropout, 0.1)),
                      cn_v_str(o->activation ? o->activation : "relu"),
                      cn_v_module(o->custom_encoder), cn_v_module(o->custom_decoder),
-                     cn_v_float(float_or(o->layer_norm_eps, 1e-05)), cn_v_bool(o->batch_first),
-                     cn_v_bool(o->norm_first), cn_v_bool(!o->no_bias), code_or_none(o->device),
-                     code_or_none(o->dtype)};
+                     cn_v_float(cn_opt_float(o->layer_norm_eps, 1e-05)), cn_v_bool(o->batch_first),
+                     cn_v_bool(o->norm_first), cn_v_bool(!o->no_bias), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype)};
   cn_module *made = cn_module_make("Transformer", args, 15);
   cn_module_free(o->custom_encoder);
   cn_module_free(o->custom_decoder);
@@ -1655,12 +1583,13 @@ cn_module *cn_nn_transformer_decoder_layer_with(int64_t d_model, int64_t nhead,
   const cn_nn_transformer_decoder_layer_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "TransformerDecoderLayer");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(d_model), cn_v_int(nhead), cn_v_int(int_or(o->dim_feedforward, 2048)),
-                     cn_v_float(float_or(o->dropout, 0.1)),
+  cn_value args[] = {cn_v_int(d_model), cn_v_int(nhead),
+                     cn_v_int(cn_opt_int(o->dim_feedforward, 2048)),
+                     cn_v_float(cn_opt_float(o->dropout, 0.1)),
                      cn_v_str(o->activation ? o->activation : "relu"),
-                     cn_v_float(float_or(o->layer_norm_eps, 1e-05)), cn_v_bool(o->batch_first),
-                     cn_v_bool(o->norm_first), cn_v_bool(!o->no_bias), code_or_none(o->device),
-                     code_or_none(o->dtype)};
+                     cn_v_float(cn_opt_float(o->layer_norm_eps, 1e-05)), cn_v_bool(o->batch_first),
+                     cn_v_bool(o->norm_first), cn_v_bool(!o->no_bias), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype)};
   return cn_module_make("TransformerDecoderLayer", args, 11);
 }
 
@@ -1686,12 +1615,13 @@ cn_module *cn_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead,
   const cn_nn_transformer_encoder_layer_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "TransformerEncoderLayer");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(d_model), cn_v_int(nhead), cn_v_int(int_or(o->dim_feedforward, 2048)),
-                     cn_v_float(float_or(o->dropout, 0.1)),
+  cn_value args[] = {cn_v_int(d_model), cn_v_int(nhead),
+                     cn_v_int(cn_opt_int(o->dim_feedforward, 2048)),
+                     cn_v_float(cn_opt_float(o->dropout, 0.1)),
                      cn_v_str(o->activation ? o->activation : "relu"),
-                     cn_v_float(float_or(o->layer_norm_eps, 1e-05)), cn_v_bool(o->batch_first),
-                     cn_v_bool(o->norm_first), cn_v_bool(!o->no_bias), code_or_none(o->device),
-                     code_or_none(o->dtype)};
+                     cn_v_float(cn_opt_float(o->layer_norm_eps, 1e-05)), cn_v_bool(o->batch_first),
+                     cn_v_bool(o->norm_first), cn_v_bool(!o->no_bias), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype)};
   return cn_module_make("TransformerEncoderLayer", args, 11);
 }
 
@@ -1701,8 +1631,8 @@ cn_module *cn_nn_triplet_margin_loss_with(const cn_nn_triplet_margin_loss_opts *
   const cn_nn_triplet_margin_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "TripletMarginLoss");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->margin, 1.0)), cn_v_float(float_or(o->p, 2.0)),
-                     cn_v_float(float_or(o->eps, 1e-06)), cn_v_bool(o->swap),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->margin, 1.0)), cn_v_float(cn_opt_float(o->p, 2.0)),
+                     cn_v_float(cn_opt_float(o->eps, 1e-06)), cn_v_bool(o->swap),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cn_module_make("TripletMarginLoss", args, 5);
 }
@@ -1714,7 +1644,7 @@ cn_module *cn_nn_triplet_margin_with_distance_loss_with(
   const cn_nn_triplet_margin_with_distance_loss_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "TripletMarginWithDistanceLoss");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_module(o->distance_function), cn_v_float(float_or(o->margin, 1.0)),
+  cn_value args[] = {cn_v_module(o->distance_function), cn_v_float(cn_opt_float(o->margin, 1.0)),
                      cn_v_bool(o->swap), cn_v_str(o->reduction ? o->reduction : "mean")};
   cn_module *made = cn_module_make("TripletMarginWithDistanceLoss", args, 4);
   cn_module_free(o->distance_function);
@@ -1740,10 +1670,10 @@ cn_module *cn_nn_unfold_with(int64_t kernel_size, const cn_nn_unfold_opts *opts)
   const cn_nn_unfold_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Unfold");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
-                     fixed_or(o->stride, 2, stride_default, stride_room)};
+  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
+                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room)};
   return cn_module_make("Unfold", args, 4);
 }
 
@@ -1753,11 +1683,11 @@ cn_module *cn_nn_upsample_with(const cn_nn_upsample_opts *opts)
   const cn_nn_upsample_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Upsample");
   if (!o) return NULL;
-  cn_value args[] = {ints_or(o->size_, NULL, 0),
-                     floats_or(o->scale_factor, o->nscale_factor, NULL, 0),
+  cn_value args[] = {cn_opt_ints(o->size_, NULL, 0),
+                     cn_opt_floats(o->scale_factor, o->nscale_factor, NULL, 0),
                      cn_v_str(o->mode ? o->mode : "nearest"),
-                     tristate(o->align_corners, cn_v_none()),
-                     tristate(o->recompute_scale_factor, cn_v_none())};
+                     cn_opt_bool(o->align_corners, cn_v_none()),
+                     cn_opt_bool(o->recompute_scale_factor, cn_v_none())};
   return cn_module_make("Upsample", args, 5);
 }
 
@@ -1767,8 +1697,8 @@ cn_module *cn_nn_upsampling_bilinear2d_with(const cn_nn_upsampling_bilinear2d_op
   const cn_nn_upsampling_bilinear2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "UpsamplingBilinear2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_or(o->size_, NULL, 0),
-                     floats_or(o->scale_factor, o->nscale_factor, NULL, 0)};
+  cn_value args[] = {cn_opt_ints(o->size_, NULL, 0),
+                     cn_opt_floats(o->scale_factor, o->nscale_factor, NULL, 0)};
   return cn_module_make("UpsamplingBilinear2d", args, 2);
 }
 
@@ -1778,8 +1708,8 @@ cn_module *cn_nn_upsampling_nearest2d_with(const cn_nn_upsampling_nearest2d_opts
   const cn_nn_upsampling_nearest2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "UpsamplingNearest2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_or(o->size_, NULL, 0),
-                     floats_or(o->scale_factor, o->nscale_factor, NULL, 0)};
+  cn_value args[] = {cn_opt_ints(o->size_, NULL, 0),
+                     cn_opt_floats(o->scale_factor, o->nscale_factor, NULL, 0)};
   return cn_module_make("UpsamplingNearest2d", args, 2);
 }
 
@@ -1790,7 +1720,7 @@ cn_module *cn_nn_zero_pad1d_with(int64_t padding, const cn_nn_zero_pad1d_opts *o
   const cn_nn_zero_pad1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ZeroPad1d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 2, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 2, padding_room)};
   return cn_module_make("ZeroPad1d", args, 1);
 }
 
@@ -1801,7 +1731,7 @@ cn_module *cn_nn_zero_pad2d_with(int64_t padding, const cn_nn_zero_pad2d_opts *o
   const cn_nn_zero_pad2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ZeroPad2d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 4, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 4, padding_room)};
   return cn_module_make("ZeroPad2d", args, 1);
 }
 
@@ -1812,6 +1742,6 @@ cn_module *cn_nn_zero_pad3d_with(int64_t padding, const cn_nn_zero_pad3d_opts *o
   const cn_nn_zero_pad3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ZeroPad3d");
   if (!o) return NULL;
-  cn_value args[] = {ints_each(padding, o->padding_each, 6, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 6, padding_room)};
   return cn_module_make("ZeroPad3d", args, 1);
 }

@@ -108,7 +108,7 @@ const cn_module_class *cn_module_class_find(const char *name)
   const cn_module_class *found = NULL;
   pthread_mutex_lock(&lock);
   if (!fill())
-    for (size_t i = 0; i < nentries && !found; i++)
+    for (size_t i = 0; name && i < nentries && !found; i++)
       if (!strcmp(entries[i]->cls->name, name)) found = entries[i]->cls;
   pthread_mutex_unlock(&lock);
   return found;

@@ -7,7 +7,7 @@
 /* ---- Sequential ---- */
 
 /* A value between two children is dropped as soon as the next one has used it. */
-static int sequential_forward(cn_module *m, cn_module_call *call)
+int cn_forward_children(cn_module *m, cn_module_call *call)
 {
   cn_tensor *x = cn_keep(call->args[0].u.t);
   for (size_t i = 0; x && i < cn_module_nchildren(m); i++) {
@@ -25,7 +25,7 @@ static const cn_module_class sequential = {
   .name = "Sequential",
   .sig = "Sequential() -> Module",
   .doc = "Its children one after the other. They are named by their numbers, or as they were added.",
-  .forward = sequential_forward,
+  .forward = cn_forward_children,
 };
 
 /* ---- lists and dictionaries ---- */

@@ -11,9 +11,9 @@
 
 /* ---- life ---- */
 
-cn_module *cn_module_new(const cn_module_class *cls)
+cn_module *cni_module_bare(const cn_module_class *cls)
 {
-  const cni_class *entry = cni_class_of(cls);
+  const cni_class *entry = cn_err() ? NULL : cni_class_of(cls);
   if (!entry) return NULL;
   cni_module *m = cn_alloc_zero(sizeof *m);
   void *data = m && cls->data_size ? cn_alloc_zero(cls->data_size) : NULL;
@@ -28,6 +28,16 @@ cn_module *cn_module_new(const cn_module_class *cls)
   return &m->head;
 }
 
+cn_module *cn_module_new(const cn_module_class *cls)
+{
+  const cni_class *entry = cn_err() ? NULL : cni_class_of(cls);
+  if (!entry) return NULL;
+  if (!entry->sig) return cni_module_bare(cls);
+  cn_err_set(CN_ERR_VALUE, "%s: its class has a signature, so it is made with arguments: use cn_module_make_class",
+             cls->name);
+  return NULL;
+}
+
 cn_module *cn_module_make_class(const cn_module_class *cls, const cn_value *args, size_t n)
 {
   const cni_class *entry = cn_err() ? NULL : cni_class_of(cls);
@@ -36,7 +46,7 @@ cn_module *cn_module_make_class(const cn_module_class *cls, const cn_value *args
     cn_err_set(CN_ERR_VALUE, "%s: has no signature to be made by", cls->name);
     return NULL;
   }
-  cn_module *m = cn_module_new(cls);
+  cn_module *m = cni_module_bare(cls);
   if (!m) return NULL;
   cn_scope *s = cn_scope_begin();
   int saved = cn_no_grad_begin();
@@ -54,7 +64,7 @@ cn_module *cn_module_make(const char *name, const cn_value *args, size_t n)
 {
   const cn_module_class *cls = cn_module_class_find(name);
   if (cls) return cn_module_make_class(cls, args, n);
-  cn_err_set(CN_ERR_UNSUPPORTED, "module: there is no class %s", name);
+  cn_err_set(CN_ERR_UNSUPPORTED, "module: there is no class %s", name ? name : "(NULL)");
   return NULL;
 }
 
@@ -264,7 +274,7 @@ static cn_module *copy_module(cn_module *m, memo *known)
 {
   cn_module *copy = remembered(known, m);
   if (copy) return cn_module_keep(copy);
-  copy = cn_module_new(m->cls);
+  copy = cni_module_bare(m->cls);
   if (copy && !remember(known, m, copy) && !copy_parts(cni_m(copy), cni_m(m), known)) return copy;
   cn_module_free(copy);
   return NULL;

@@ -22,6 +22,9 @@ typedef struct cni_class {
 /* The entry of a class, made at first sight; NULL with the error set. */
 const cni_class *cni_class_of(const cn_module_class *cls);
 
+/* A module of any class, without arguments: whoever calls it for one with a signature puts them in. Owned. */
+cn_module *cni_module_bare(const cn_module_class *cls);
+
 typedef struct cni_slot {
   char *name;
   cn_tensor *tensor; /* NULL: absent */

@@ -11,7 +11,7 @@
 
 /* ---- out ---- */
 
-static char *joined(const char *path, const char *name)
+static char *dotted(const char *path, const char *name)
 {
   cn_text t = {0};
   if (*path) cn_text_putf(&t, "%s.", path);
@@ -21,7 +21,7 @@ static char *joined(const char *path, const char *name)
 
 static int put_named(cn_tree *state, const char *path, const char *name, cn_tree *value)
 {
-  char *key = value ? joined(path, name) : NULL;
+  char *key = value ? dotted(path, name) : NULL;
   int status = key ? cn_tree_put(state, key, value) : cn_err();
   if (!key) cn_tree_free(value);
   cn_string_free(key);
@@ -85,7 +85,7 @@ typedef struct loading {
 
 static const cn_tree *look_up(loading *l, const char *path, const char *name)
 {
-  char *key = joined(path, name);
+  char *key = dotted(path, name);
   cn_text full = {0};
   if (key && l->opts->prefix) cn_text_put(&full, l->opts->prefix);
   if (key) cn_text_put(&full, key);
@@ -104,9 +104,8 @@ static int shapes_differ(const cn_module *m, const char *path, const char *name,
   cn_text t = {0};
   for (int k = 0; k < 2; k++) {
     const cn_tensor *x = k ? want : have;
-    cn_text_put(&t, k ? ", the module has (" : "the file has (");
-    for (int i = 0; i < cn_ndim(x); i++) cn_text_putf(&t, "%s%lld", i ? ", " : "", (long long)cn_shape(x)[i]);
-    cn_text_put(&t, ")");
+    cn_text_put(&t, k ? ", the module has " : "the file has ");
+    cn_text_put_sizes(&t, cn_shape(x), (size_t)cn_ndim(x));
   }
   int status = cn_err_set(CN_ERR_SHAPE, "load: %s%s%s of %s: %s", path, *path ? "." : "", name, m->cls->name,
                           t.s ? t.s : "shapes differ");
@@ -161,12 +160,6 @@ static int load_module(cn_module *m, const char *path, void *payload)
   return status ? status : cn_err();
 }
 
-static bool ends_with(const char *text, const char *end)
-{
-  size_t n = strlen(text), m = strlen(end);
-  return n >= m && !strcmp(text + n - m, end);
-}
-
 /* The keys of the file that nothing asked for. */
 static cn_tree *unexpected(const loading *l)
 {
@@ -174,7 +167,8 @@ static cn_tree *unexpected(const loading *l)
   for (size_t i = 0; list && i < cn_tree_size(l->state); i++) {
     const char *key = cn_tree_key(l->state, i, NULL);
     bool tensor = cn_tree_as_tensor(cn_tree_at(l->state, i)) != NULL; /* the rest is what files say about them */
-    if (key && (tensor || ends_with(key, EXTRA)) && !cn_tree_get(l->used, key)) cn_tree_push(list, cn_tree_str(key));
+    if (key && (tensor || cn_string_ends(key, EXTRA)) && !cn_tree_get(l->used, key))
+      cn_tree_push(list, cn_tree_str(key));
   }
   return list;
 }

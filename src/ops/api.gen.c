@@ -9,10 +9,8 @@
 
 #include "api.gen.h"
 
-#include <string.h>
-
 #include "apply.h"
-#include "cairn/ext/signature.h"
+#include "cairn/ext/options.h"
 #include "cairn/ops.h"
 
 const char *const cni_op_names[] = {
@@ -1501,70 +1499,6 @@ const char *const cni_op_docs[] = {
     NULL,
 };
 
-static inline cn_value int_or_none(int64_t x)
-{
-  return x == CN_NONE ? cn_v_none() : cn_v_int(x);
-}
-
-/* dtypes and devices */
-static inline cn_value code_or_none(int64_t x)
-{
-  return x ? cn_v_int(x) : cn_v_none();
-}
-
-static inline cn_value tristate(int64_t x, cn_value fallback)
-{
-  return x ? cn_v_bool(x != CN_ZERO) : fallback;
-}
-
-static inline int64_t int_or(int64_t x, int64_t fallback)
-{
-  return x == 0 ? fallback : x == CN_ZERO ? 0 : x;
-}
-
-static inline double float_or(double x, double fallback)
-{
-  return x == 0 ? fallback : x == (double)CN_ZERO ? 0 : x;
-}
-
-static inline cn_value float_or_none(double x)
-{
-  return x == 0 ? cn_v_none() : cn_v_float(x == (double)CN_ZERO ? 0 : x);
-}
-
-static inline cn_value ints_or(cn_ints x, const int64_t *fallback, size_t n)
-{
-  if (x.v) return cn_v_ints(x.v, x.n);
-  return fallback ? cn_v_ints(fallback, n) : cn_v_none();
-}
-
-static inline cn_value floats_or(const double *x, size_t nx, const double *fallback, size_t n)
-{
-  if (x) return cn_v_floats(x, nx);
-  return fallback ? cn_v_floats(fallback, n) : cn_v_none();
-}
-
-/* An array option of n elements: all zero is the default, {x} is {x, x, ...}. room: n elements. */
-static cn_value fixed_or(const int64_t *x, size_t n, const int64_t *fallback, int64_t *room)
-{
-  bool rest = false;
-  for (size_t i = 1; i < n; i++) rest = rest || x[i] != 0;
-  if (!rest && x[0] == 0) return fallback ? cn_v_ints(fallback, n) : cn_v_none();
-  for (size_t i = 0; i < n; i++) {
-    int64_t v = rest ? x[i] : x[0];
-    room[i] = v == CN_ZERO ? 0 : v;
-  }
-  return cn_v_ints(room, n);
-}
-
-/* A positional list of fixed length: one element stands for all. Other lengths are for the op to refuse. */
-static cn_value spread(const int64_t *x, size_t nx, size_t n, int64_t *room)
-{
-  if (nx != 1 || !x) return cn_v_ints(x, nx);
-  for (size_t i = 0; i < n; i++) room[i] = x[0];
-  return cn_v_ints(room, n);
-}
-
 cn_tensor *cn_abs(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
@@ -1625,7 +1559,7 @@ int cn_adadelta_update_with(cn_tensor **new_param, cn_tensor **new_square_avg,
   }
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(acc_delta),
                      cn_v_tensor(grad), cn_v_tensor(lr), cn_v_float(rho), cn_v_float(weight),
-                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_float(eps), cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
                      cn_v_bool(o->maximize)};
   int status = cni_applyn(CNI_OP_adadelta_update, args, 10, results, 3);
   if (new_param) *new_param = results[0];
@@ -1645,7 +1579,7 @@ int cn_adadelta_update_inplace_with(cn_tensor *param, cn_tensor *square_avg, cn_
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(acc_delta),
                      cn_v_tensor(grad), cn_v_tensor(lr), cn_v_float(rho), cn_v_float(weight),
-                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_float(eps), cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
                      cn_v_bool(o->maximize)};
   return cni_apply_over(CNI_OP_adadelta_update, args, 10);
 }
@@ -1665,7 +1599,7 @@ int cn_adagrad_update_with(cn_tensor **new_param, cn_tensor **new_sum, cn_tensor
     return CN_ERR_VALUE;
   }
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(sum), cn_v_tensor(grad), cn_v_tensor(rate),
-                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_float(eps), cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
                      cn_v_bool(o->maximize)};
   int status = cni_applyn(CNI_OP_adagrad_update, args, 7, results, 2);
   if (new_param) *new_param = results[0];
@@ -1682,7 +1616,7 @@ int cn_adagrad_update_inplace_with(cn_tensor *param, cn_tensor *sum, cn_tensor *
     o = cn_opts_read(&room, sizeof room, opts, "adagrad_update");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(sum), cn_v_tensor(grad), cn_v_tensor(rate),
-                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_float(eps), cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
                      cn_v_bool(o->maximize)};
   return cni_apply_over(CNI_OP_adagrad_update, args, 7);
 }
@@ -1706,7 +1640,7 @@ int cn_adam_rates_with(cn_tensor **new_step, cn_tensor **new_step_size, cn_tenso
   }
   cn_value args[] = {cn_v_tensor(step), cn_v_tensor(step_size), cn_v_tensor(bias_correction2_sqrt),
                      cn_v_tensor(decay), cn_v_tensor(lr), cn_v_float(beta1), cn_v_float(beta2),
-                     cn_v_float(float_or(o->weight_decay, 0.0))};
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0))};
   int status = cni_applyn(CNI_OP_adam_rates, args, 8, results, 4);
   if (new_step) *new_step = results[0];
   if (new_step_size) *new_step_size = results[1];
@@ -1726,7 +1660,7 @@ int cn_adam_rates_inplace_with(cn_tensor *step, cn_tensor *step_size,
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(step), cn_v_tensor(step_size), cn_v_tensor(bias_correction2_sqrt),
                      cn_v_tensor(decay), cn_v_tensor(lr), cn_v_float(beta1), cn_v_float(beta2),
-                     cn_v_float(float_or(o->weight_decay, 0.0))};
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0))};
   return cni_apply_over(CNI_OP_adam_rates, args, 8);
 }
 
@@ -1751,7 +1685,7 @@ int cn_adam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tenso
                      cn_v_tensor(grad), cn_v_tensor(step_size), cn_v_tensor(bias_correction2_sqrt),
                      cn_v_tensor(decay), cn_v_float(weight1), cn_v_float(beta2),
                      cn_v_float(weight2), cn_v_float(eps),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
                      cn_v_bool(o->maximize)};
   int status = cni_applyn(CNI_OP_adam_update, args, 14, results, 3);
   if (new_param) *new_param = results[0];
@@ -1775,7 +1709,7 @@ int cn_adam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor 
                      cn_v_tensor(grad), cn_v_tensor(step_size), cn_v_tensor(bias_correction2_sqrt),
                      cn_v_tensor(decay), cn_v_float(weight1), cn_v_float(beta2),
                      cn_v_float(weight2), cn_v_float(eps),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
                      cn_v_bool(o->maximize)};
   return cni_apply_over(CNI_OP_adam_update, args, 14);
 }
@@ -1798,7 +1732,7 @@ int cn_adamax_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_ten
   }
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_inf),
                      cn_v_tensor(grad), cn_v_tensor(rate), cn_v_float(weight1), cn_v_float(beta2),
-                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_float(eps), cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
                      cn_v_bool(o->maximize)};
   int status = cni_applyn(CNI_OP_adamax_update, args, 10, results, 3);
   if (new_param) *new_param = results[0];
@@ -1818,7 +1752,7 @@ int cn_adamax_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tenso
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(exp_avg), cn_v_tensor(exp_inf),
                      cn_v_tensor(grad), cn_v_tensor(rate), cn_v_float(weight1), cn_v_float(beta2),
-                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_float(eps), cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
                      cn_v_bool(o->maximize)};
   return cni_apply_over(CNI_OP_adamax_update, args, 10);
 }
@@ -1832,7 +1766,8 @@ cn_tensor *cn_adaptive_avg_pool1d(cn_tensor *input, const int64_t *output_size, 
 cn_tensor *cn_adaptive_avg_pool2d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
 {
   int64_t output_size_room[2];
-  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 2, output_size_room)};
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(output_size, noutput_size, 2, output_size_room)};
   return cni_apply1(CNI_OP_adaptive_avg_pool2d, args, 2, NULL);
 }
 
@@ -1846,7 +1781,8 @@ cn_tensor *cn_adaptive_avg_pool2d_backward(cn_tensor *grad, const int64_t *input
 cn_tensor *cn_adaptive_avg_pool3d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
 {
   int64_t output_size_room[3];
-  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 3, output_size_room)};
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(output_size, noutput_size, 3, output_size_room)};
   return cni_apply1(CNI_OP_adaptive_avg_pool3d, args, 2, NULL);
 }
 
@@ -1870,7 +1806,8 @@ int cn_adaptive_max_pool1d_with_indices(cn_tensor **output, cn_tensor **indices,
 cn_tensor *cn_adaptive_max_pool2d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
 {
   int64_t output_size_room[2];
-  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 2, output_size_room)};
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(output_size, noutput_size, 2, output_size_room)};
   return cni_apply1(CNI_OP_adaptive_max_pool2d, args, 2, NULL);
 }
 
@@ -1879,7 +1816,8 @@ int cn_adaptive_max_pool2d_with_indices(cn_tensor **output, cn_tensor **indices,
 {
   int64_t output_size_room[2];
   cn_tensor *results[2] = {NULL};
-  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 2, output_size_room)};
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(output_size, noutput_size, 2, output_size_room)};
   int status = cni_applyn(CNI_OP_adaptive_max_pool2d_with_indices, args, 2, results, 2);
   if (output) *output = results[0];
   if (indices) *indices = results[1];
@@ -1889,7 +1827,8 @@ int cn_adaptive_max_pool2d_with_indices(cn_tensor **output, cn_tensor **indices,
 cn_tensor *cn_adaptive_max_pool3d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
 {
   int64_t output_size_room[3];
-  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 3, output_size_room)};
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(output_size, noutput_size, 3, output_size_room)};
   return cni_apply1(CNI_OP_adaptive_max_pool3d, args, 2, NULL);
 }
 
@@ -1898,7 +1837,8 @@ int cn_adaptive_max_pool3d_with_indices(cn_tensor **output, cn_tensor **indices,
 {
   int64_t output_size_room[3];
   cn_tensor *results[2] = {NULL};
-  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 3, output_size_room)};
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(output_size, noutput_size, 3, output_size_room)};
   int status = cni_applyn(CNI_OP_adaptive_max_pool3d_with_indices, args, 2, results, 2);
   if (output) *output = results[0];
   if (indices) *indices = results[1];
@@ -1913,7 +1853,8 @@ static cn_tensor *run_add(cn_tensor *input, cn_tensor *other, const cn_add_opts 
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "add");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->alpha, 1.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other),
+                     cn_v_float(cn_opt_float(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_add, args, 3, dest);
 }
 
@@ -1936,7 +1877,8 @@ static cn_tensor *run_addbmm(cn_tensor *input, cn_tensor *batch1, cn_tensor *bat
     o = cn_opts_read(&room, sizeof room, opts, "addbmm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(batch1), cn_v_tensor(batch2),
-                     cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
+                     cn_v_float(cn_opt_float(o->beta, 1.0)),
+                     cn_v_float(cn_opt_float(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_addbmm, args, 5, dest);
 }
 
@@ -1961,7 +1903,7 @@ static cn_tensor *run_addcdiv(cn_tensor *input, cn_tensor *tensor1, cn_tensor *t
     o = cn_opts_read(&room, sizeof room, opts, "addcdiv");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(tensor1), cn_v_tensor(tensor2),
-                     cn_v_float(float_or(o->value, 1.0))};
+                     cn_v_float(cn_opt_float(o->value, 1.0))};
   return cni_apply1(CNI_OP_addcdiv, args, 4, dest);
 }
 
@@ -1986,7 +1928,7 @@ static cn_tensor *run_addcmul(cn_tensor *input, cn_tensor *tensor1, cn_tensor *t
     o = cn_opts_read(&room, sizeof room, opts, "addcmul");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(tensor1), cn_v_tensor(tensor2),
-                     cn_v_float(float_or(o->value, 1.0))};
+                     cn_v_float(cn_opt_float(o->value, 1.0))};
   return cni_apply1(CNI_OP_addcmul, args, 4, dest);
 }
 
@@ -2011,7 +1953,8 @@ static cn_tensor *run_addmm(cn_tensor *input, cn_tensor *mat1, cn_tensor *mat2,
     o = cn_opts_read(&room, sizeof room, opts, "addmm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat1), cn_v_tensor(mat2),
-                     cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
+                     cn_v_float(cn_opt_float(o->beta, 1.0)),
+                     cn_v_float(cn_opt_float(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_addmm, args, 5, dest);
 }
 
@@ -2036,7 +1979,8 @@ static cn_tensor *run_addmv(cn_tensor *input, cn_tensor *mat, cn_tensor *vec,
     o = cn_opts_read(&room, sizeof room, opts, "addmv");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat), cn_v_tensor(vec),
-                     cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
+                     cn_v_float(cn_opt_float(o->beta, 1.0)),
+                     cn_v_float(cn_opt_float(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_addmv, args, 5, dest);
 }
 
@@ -2061,7 +2005,8 @@ static cn_tensor *run_addr(cn_tensor *input, cn_tensor *vec1, cn_tensor *vec2,
     o = cn_opts_read(&room, sizeof room, opts, "addr");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(vec1), cn_v_tensor(vec2),
-                     cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
+                     cn_v_float(cn_opt_float(o->beta, 1.0)),
+                     cn_v_float(cn_opt_float(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_addr, args, 5, dest);
 }
 
@@ -2100,7 +2045,7 @@ cn_tensor *cn_affine_grid_with(cn_tensor *theta, const int64_t *size, size_t nsi
     o = cn_opts_read(&room, sizeof room, opts, "affine_grid");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(theta), cn_v_ints(size, nsize),
-                     tristate(o->align_corners, cn_v_none())};
+                     cn_opt_bool(o->align_corners, cn_v_none())};
   return cni_apply1(CNI_OP_affine_grid, args, 3, NULL);
 }
 
@@ -2111,7 +2056,7 @@ cn_tensor *cn_all_with(cn_tensor *input, const cn_all_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "all");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_all, args, 3, NULL);
 }
 
@@ -2122,8 +2067,9 @@ cn_tensor *cn_allclose_with(cn_tensor *input, cn_tensor *other, const cn_allclos
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "allclose");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->rtol, 1e-05)),
-                     cn_v_float(float_or(o->atol, 1e-08)), cn_v_bool(o->equal_nan)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other),
+                     cn_v_float(cn_opt_float(o->rtol, 1e-05)),
+                     cn_v_float(cn_opt_float(o->atol, 1e-08)), cn_v_bool(o->equal_nan)};
   return cni_apply1(CNI_OP_allclose, args, 5, NULL);
 }
 
@@ -2134,7 +2080,8 @@ cn_tensor *cn_alpha_dropout_with(cn_tensor *input, const cn_alpha_dropout_opts *
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "alpha_dropout");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)), cn_v_bool(o->training)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->p, 0.5)),
+                     cn_v_bool(o->training)};
   return cni_apply1(CNI_OP_alpha_dropout, args, 3, NULL);
 }
 
@@ -2146,7 +2093,8 @@ cn_tensor *cn_amax_with(cn_tensor *input, const cn_amax_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "amax");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, dim_default, 0), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, dim_default, 0),
+                     cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_amax, args, 3, NULL);
 }
 
@@ -2158,7 +2106,8 @@ cn_tensor *cn_amin_with(cn_tensor *input, const cn_amin_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "amin");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, dim_default, 0), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, dim_default, 0),
+                     cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_amin, args, 3, NULL);
 }
 
@@ -2175,7 +2124,7 @@ int cn_aminmax_with(cn_tensor **min, cn_tensor **max, cn_tensor *input, int64_t 
     if (max) *max = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input), int_or_none(dim), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(dim), cn_v_bool(o->keepdim)};
   int status = cni_applyn(CNI_OP_aminmax, args, 3, results, 2);
   if (min) *min = results[0];
   if (max) *max = results[1];
@@ -2206,7 +2155,7 @@ int cn_amsgrad_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg,
                      cn_v_tensor(max_exp_avg_sq), cn_v_tensor(grad), cn_v_tensor(step_size),
                      cn_v_tensor(bias_correction2_sqrt), cn_v_tensor(decay), cn_v_float(weight1),
                      cn_v_float(beta2), cn_v_float(weight2), cn_v_float(eps),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
                      cn_v_bool(o->maximize)};
   int status = cni_applyn(CNI_OP_amsgrad_update, args, 15, results, 4);
   if (new_param) *new_param = results[0];
@@ -2231,7 +2180,7 @@ int cn_amsgrad_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tens
                      cn_v_tensor(max_exp_avg_sq), cn_v_tensor(grad), cn_v_tensor(step_size),
                      cn_v_tensor(bias_correction2_sqrt), cn_v_tensor(decay), cn_v_float(weight1),
                      cn_v_float(beta2), cn_v_float(weight2), cn_v_float(eps),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
                      cn_v_bool(o->maximize)};
   return cni_apply_over(CNI_OP_amsgrad_update, args, 15);
 }
@@ -2249,7 +2198,7 @@ cn_tensor *cn_any_with(cn_tensor *input, const cn_any_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "any");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_any, args, 3, NULL);
 }
 
@@ -2260,8 +2209,8 @@ cn_tensor *cn_arange_with(double start, double end, const cn_arange_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "arange");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(start), cn_v_float(end), cn_v_float(float_or(o->step, 1.0)),
-                     code_or_none(o->dtype), code_or_none(o->device)};
+  cn_value args[] = {cn_v_float(start), cn_v_float(end), cn_v_float(cn_opt_float(o->step, 1.0)),
+                     cn_opt_code(o->dtype), cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_arange, args, 5, NULL);
 }
 
@@ -2272,7 +2221,7 @@ cn_tensor *cn_argmax_with(cn_tensor *input, int64_t dim, const cn_argmax_opts *o
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "argmax");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), int_or_none(dim), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(dim), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_argmax, args, 3, NULL);
 }
 
@@ -2283,7 +2232,7 @@ cn_tensor *cn_argmin_with(cn_tensor *input, int64_t dim, const cn_argmin_opts *o
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "argmin");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), int_or_none(dim), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(dim), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_argmin, args, 3, NULL);
 }
 
@@ -2294,7 +2243,7 @@ cn_tensor *cn_argsort_with(cn_tensor *input, const cn_argsort_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "argsort");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->dim, -1)), cn_v_bool(o->descending),
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->dim, -1)), cn_v_bool(o->descending),
                      cn_v_bool(o->stable)};
   return cni_apply1(CNI_OP_argsort, args, 4, NULL);
 }
@@ -2309,7 +2258,7 @@ cn_tensor *cn_as_strided(cn_tensor *input, const int64_t *size, size_t nsize, co
                          size_t nstride, int64_t storage_offset)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(size, nsize), cn_v_ints(stride, nstride),
-                     int_or_none(storage_offset)};
+                     cn_arg_int(storage_offset)};
   return cni_apply1(CNI_OP_as_strided, args, 4, NULL);
 }
 
@@ -2328,7 +2277,7 @@ cn_tensor *cn_as_strided_scatter(cn_tensor *input, cn_tensor *src, const int64_t
                                  int64_t storage_offset)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src), cn_v_ints(size, nsize),
-                     cn_v_ints(stride, nstride), int_or_none(storage_offset)};
+                     cn_v_ints(stride, nstride), cn_arg_int(storage_offset)};
   return cni_apply1(CNI_OP_as_strided_scatter, args, 5, NULL);
 }
 
@@ -2348,7 +2297,7 @@ int cn_asgd_update_with(cn_tensor **new_param, cn_tensor **new_ax, cn_tensor *pa
   }
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(ax), cn_v_tensor(grad), cn_v_tensor(eta),
                      cn_v_tensor(decay), cn_v_tensor(mu),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   int status = cni_applyn(CNI_OP_asgd_update, args, 8, results, 2);
   if (new_param) *new_param = results[0];
   if (new_ax) *new_ax = results[1];
@@ -2365,7 +2314,7 @@ int cn_asgd_update_inplace_with(cn_tensor *param, cn_tensor *ax, cn_tensor *grad
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(ax), cn_v_tensor(grad), cn_v_tensor(eta),
                      cn_v_tensor(decay), cn_v_tensor(mu),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   return cni_apply_over(CNI_OP_asgd_update, args, 8);
 }
 
@@ -2459,8 +2408,8 @@ cn_tensor *cn_avg_pool1d_with(cn_tensor *input, const int64_t *kernel_size, size
     o = cn_opts_read(&room, sizeof room, opts, "avg_pool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
-                     fixed_or(o->stride, 1, NULL, stride_room),
-                     fixed_or(o->padding, 1, padding_default, padding_room),
+                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
                      cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad)};
   return cni_apply1(CNI_OP_avg_pool1d, args, 6, NULL);
 }
@@ -2477,11 +2426,12 @@ cn_tensor *cn_avg_pool2d_with(cn_tensor *input, const int64_t *kernel_size, size
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "avg_pool2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 2, kernel_size_room),
-                     fixed_or(o->stride, 2, NULL, stride_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
                      cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad),
-                     int_or_none(divisor_override)};
+                     cn_arg_int(divisor_override)};
   return cni_apply1(CNI_OP_avg_pool2d, args, 7, NULL);
 }
 
@@ -2495,10 +2445,10 @@ cn_tensor *cn_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_size, si
   int64_t stride_room[2];
   int64_t padding_room[2];
   cn_value args[] = {cn_v_tensor(grad), cn_v_ints(input_size, ninput_size),
-                     spread(kernel_size, nkernel_size, 2, kernel_size_room),
-                     spread(stride, nstride, 2, stride_room),
-                     spread(padding, npadding, 2, padding_room), cn_v_bool(ceil_mode),
-                     cn_v_bool(count_include_pad), int_or_none(divisor_override)};
+                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
+                     cn_arg_ints_of(stride, nstride, 2, stride_room),
+                     cn_arg_ints_of(padding, npadding, 2, padding_room), cn_v_bool(ceil_mode),
+                     cn_v_bool(count_include_pad), cn_arg_int(divisor_override)};
   return cni_apply1(CNI_OP_avg_pool2d_backward, args, 8, NULL);
 }
 
@@ -2514,11 +2464,12 @@ cn_tensor *cn_avg_pool3d_with(cn_tensor *input, const int64_t *kernel_size, size
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "avg_pool3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 3, kernel_size_room),
-                     fixed_or(o->stride, 3, NULL, stride_room),
-                     fixed_or(o->padding, 3, padding_default, padding_room),
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(kernel_size, nkernel_size, 3, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
                      cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad),
-                     int_or_none(divisor_override)};
+                     cn_arg_int(divisor_override)};
   return cni_apply1(CNI_OP_avg_pool3d, args, 7, NULL);
 }
 
@@ -2531,7 +2482,8 @@ static cn_tensor *run_baddbmm(cn_tensor *input, cn_tensor *batch1, cn_tensor *ba
     o = cn_opts_read(&room, sizeof room, opts, "baddbmm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(batch1), cn_v_tensor(batch2),
-                     cn_v_float(float_or(o->beta, 1.0)), cn_v_float(float_or(o->alpha, 1.0))};
+                     cn_v_float(cn_opt_float(o->beta, 1.0)),
+                     cn_v_float(cn_opt_float(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_baddbmm, args, 5, dest);
 }
 
@@ -2554,8 +2506,8 @@ cn_tensor *cn_bartlett_window_with(int64_t window_length, const cn_bartlett_wind
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "bartlett_window");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic), code_or_none(o->dtype),
-                     code_or_none(o->device)};
+  cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_bartlett_window, args, 4, NULL);
 }
 
@@ -2569,7 +2521,8 @@ cn_tensor *cn_batch_norm_with(cn_tensor *input, cn_tensor *running_mean, cn_tens
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(running_mean), cn_v_tensor(running_var),
                      cn_v_tensor(weight), cn_v_tensor(bias), cn_v_bool(o->training),
-                     cn_v_float(float_or(o->momentum, 0.1)), cn_v_float(float_or(o->eps, 1e-05))};
+                     cn_v_float(cn_opt_float(o->momentum, 0.1)),
+                     cn_v_float(cn_opt_float(o->eps, 1e-05))};
   return cni_apply1(CNI_OP_batch_norm, args, 8, NULL);
 }
 
@@ -2605,7 +2558,7 @@ static cn_tensor *run_bernoulli_p(cn_tensor *input, const cn_bernoulli_p_opts *o
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "bernoulli_p");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->p, 0.5))};
   return cni_apply1(CNI_OP_bernoulli_p, args, 2, dest);
 }
 
@@ -2659,7 +2612,8 @@ cn_tensor *cn_bincount_with(cn_tensor *input, cn_tensor *weights, const cn_binco
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "bincount");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weights), cn_v_int(int_or(o->minlength, 0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weights),
+                     cn_v_int(cn_opt_int(o->minlength, 0))};
   return cni_apply1(CNI_OP_bincount, args, 3, NULL);
 }
 
@@ -2742,8 +2696,8 @@ cn_tensor *cn_blackman_window_with(int64_t window_length, const cn_blackman_wind
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "blackman_window");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic), code_or_none(o->dtype),
-                     code_or_none(o->device)};
+  cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_blackman_window, args, 4, NULL);
 }
 
@@ -2803,7 +2757,7 @@ cn_tensor *cn_cat_with(cn_tensor *const *tensors, size_t ntensors, const cn_cat_
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "cat");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensors(tensors, ntensors), cn_v_int(int_or(o->dim, 0))};
+  cn_value args[] = {cn_v_tensors(tensors, ntensors), cn_v_int(cn_opt_int(o->dim, 0))};
   return cni_apply1(CNI_OP_cat, args, 2, NULL);
 }
 
@@ -2814,8 +2768,8 @@ static cn_tensor *run_cauchy(cn_tensor *input, const cn_cauchy_opts *opts, cn_te
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "cauchy");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->median, 0.0)),
-                     cn_v_float(float_or(o->sigma, 1.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->median, 0.0)),
+                     cn_v_float(cn_opt_float(o->sigma, 1.0))};
   return cni_apply1(CNI_OP_cauchy, args, 3, dest);
 }
 
@@ -2836,7 +2790,7 @@ cn_tensor *cn_cdist_with(cn_tensor *x1, cn_tensor *x2, const cn_cdist_opts *opts
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "cdist");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_float(float_or(o->p, 2.0)),
+  cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_float(cn_opt_float(o->p, 2.0)),
                      cn_v_str(o->compute_mode)};
   return cni_apply1(CNI_OP_cdist, args, 4, NULL);
 }
@@ -2874,7 +2828,7 @@ static cn_tensor *run_celu(cn_tensor *input, const cn_celu_opts *opts, cn_tensor
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "celu");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->alpha, 1.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_celu, args, 2, dest);
 }
 
@@ -2931,7 +2885,7 @@ int cn_chunk_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t ch
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "chunk");
   if (!o) return CN_ERR_VALUE;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(chunks), cn_v_int(int_or(o->dim, 0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(chunks), cn_v_int(cn_opt_int(o->dim, 0))};
   return cni_apply_list(CNI_OP_chunk, args, 3, out, capacity);
 }
 
@@ -3000,11 +2954,12 @@ cn_tensor *cn_col2im_with(cn_tensor *input, const int64_t *output_size, size_t n
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "col2im");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 2, output_size_room),
-                     spread(kernel_size, nkernel_size, 2, kernel_size_room),
-                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
-                     fixed_or(o->stride, 2, stride_default, stride_room)};
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(output_size, noutput_size, 2, output_size_room),
+                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
+                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room)};
   return cni_apply1(CNI_OP_col2im, args, 6, NULL);
 }
 
@@ -3021,7 +2976,8 @@ cn_tensor *cn_combinations_with(cn_tensor *input, const cn_combinations_opts *op
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "combinations");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->r, 2)), cn_v_bool(o->with_replacement)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->r, 2)),
+                     cn_v_bool(o->with_replacement)};
   return cni_apply1(CNI_OP_combinations, args, 3, NULL);
 }
 
@@ -3033,7 +2989,8 @@ cn_tensor *cn_constant_pad_nd_with(cn_tensor *input, const int64_t *pad, size_t 
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "constant_pad_nd");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_ints(pad, npad), cn_v_float(float_or(o->value, 0.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(pad, npad),
+                     cn_v_float(cn_opt_float(o->value, 0.0))};
   return cni_apply1(CNI_OP_constant_pad_nd, args, 3, NULL);
 }
 
@@ -3064,10 +3021,10 @@ cn_tensor *cn_conv1d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
     o = cn_opts_read(&room, sizeof room, opts, "conv1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     fixed_or(o->stride, 1, stride_default, stride_room),
-                     fixed_or(o->padding, 1, padding_default, padding_room),
-                     fixed_or(o->dilation, 1, dilation_default, dilation_room),
-                     cn_v_int(int_or(o->groups, 1))};
+                     cn_opt_ints_of(o->stride, 1, stride_default, stride_room),
+                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
+                     cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
+                     cn_v_int(cn_opt_int(o->groups, 1))};
   return cni_apply1(CNI_OP_conv1d, args, 7, NULL);
 }
 
@@ -3084,10 +3041,10 @@ cn_tensor *cn_conv1d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor
     o = cn_opts_read(&room, sizeof room, opts, "conv1d_padding");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     fixed_or(o->stride, 1, stride_default, stride_room),
+                     cn_opt_ints_of(o->stride, 1, stride_default, stride_room),
                      cn_v_str(o->padding ? o->padding : "valid"),
-                     fixed_or(o->dilation, 1, dilation_default, dilation_room),
-                     cn_v_int(int_or(o->groups, 1))};
+                     cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
+                     cn_v_int(cn_opt_int(o->groups, 1))};
   return cni_apply1(CNI_OP_conv1d_padding, args, 7, NULL);
 }
 
@@ -3106,10 +3063,10 @@ cn_tensor *cn_conv2d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
     o = cn_opts_read(&room, sizeof room, opts, "conv2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     fixed_or(o->stride, 2, stride_default, stride_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
-                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
-                     cn_v_int(int_or(o->groups, 1))};
+                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
+                     cn_v_int(cn_opt_int(o->groups, 1))};
   return cni_apply1(CNI_OP_conv2d, args, 7, NULL);
 }
 
@@ -3122,9 +3079,9 @@ cn_tensor *cn_conv2d_grad_input(cn_tensor *grad, cn_tensor *weight, const int64_
   int64_t padding_room[2];
   int64_t dilation_room[2];
   cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(weight), cn_v_ints(input_size, ninput_size),
-                     spread(stride, nstride, 2, stride_room),
-                     spread(padding, npadding, 2, padding_room),
-                     spread(dilation, ndilation, 2, dilation_room), cn_v_int(groups)};
+                     cn_arg_ints_of(stride, nstride, 2, stride_room),
+                     cn_arg_ints_of(padding, npadding, 2, padding_room),
+                     cn_arg_ints_of(dilation, ndilation, 2, dilation_room), cn_v_int(groups)};
   return cni_apply1(CNI_OP_conv2d_grad_input, args, 7, NULL);
 }
 
@@ -3137,9 +3094,9 @@ cn_tensor *cn_conv2d_grad_weight(cn_tensor *grad, cn_tensor *input, const int64_
   int64_t padding_room[2];
   int64_t dilation_room[2];
   cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(input), cn_v_ints(weight_size, nweight_size),
-                     spread(stride, nstride, 2, stride_room),
-                     spread(padding, npadding, 2, padding_room),
-                     spread(dilation, ndilation, 2, dilation_room), cn_v_int(groups)};
+                     cn_arg_ints_of(stride, nstride, 2, stride_room),
+                     cn_arg_ints_of(padding, npadding, 2, padding_room),
+                     cn_arg_ints_of(dilation, ndilation, 2, dilation_room), cn_v_int(groups)};
   return cni_apply1(CNI_OP_conv2d_grad_weight, args, 7, NULL);
 }
 
@@ -3156,10 +3113,10 @@ cn_tensor *cn_conv2d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor
     o = cn_opts_read(&room, sizeof room, opts, "conv2d_padding");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     fixed_or(o->stride, 2, stride_default, stride_room),
+                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room),
                      cn_v_str(o->padding ? o->padding : "valid"),
-                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
-                     cn_v_int(int_or(o->groups, 1))};
+                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
+                     cn_v_int(cn_opt_int(o->groups, 1))};
   return cni_apply1(CNI_OP_conv2d_padding, args, 7, NULL);
 }
 
@@ -3178,10 +3135,10 @@ cn_tensor *cn_conv3d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
     o = cn_opts_read(&room, sizeof room, opts, "conv3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     fixed_or(o->stride, 3, stride_default, stride_room),
-                     fixed_or(o->padding, 3, padding_default, padding_room),
-                     fixed_or(o->dilation, 3, dilation_default, dilation_room),
-                     cn_v_int(int_or(o->groups, 1))};
+                     cn_opt_ints_of(o->stride, 3, stride_default, stride_room),
+                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
+                     cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
+                     cn_v_int(cn_opt_int(o->groups, 1))};
   return cni_apply1(CNI_OP_conv3d, args, 7, NULL);
 }
 
@@ -3198,10 +3155,10 @@ cn_tensor *cn_conv3d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor
     o = cn_opts_read(&room, sizeof room, opts, "conv3d_padding");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     fixed_or(o->stride, 3, stride_default, stride_room),
+                     cn_opt_ints_of(o->stride, 3, stride_default, stride_room),
                      cn_v_str(o->padding ? o->padding : "valid"),
-                     fixed_or(o->dilation, 3, dilation_default, dilation_room),
-                     cn_v_int(int_or(o->groups, 1))};
+                     cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
+                     cn_v_int(cn_opt_int(o->groups, 1))};
   return cni_apply1(CNI_OP_conv3d_padding, args, 7, NULL);
 }
 
@@ -3221,12 +3178,13 @@ cn_tensor *cn_conv_transpose1d_with(cn_tensor *input, cn_tensor *weight, cn_tens
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "conv_transpose1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     fixed_or(o->stride, 1, stride_default, stride_room),
-                     fixed_or(o->padding, 1, padding_default, padding_room),
-                     fixed_or(o->output_padding, 1, output_padding_default, output_padding_room),
-                     cn_v_int(int_or(o->groups, 1)),
-                     fixed_or(o->dilation, 1, dilation_default, dilation_room)};
+  cn_value args[] = {
+      cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+      cn_opt_ints_of(o->stride, 1, stride_default, stride_room),
+      cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
+      cn_opt_ints_of(o->output_padding, 1, output_padding_default, output_padding_room),
+      cn_v_int(cn_opt_int(o->groups, 1)),
+      cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room)};
   return cni_apply1(CNI_OP_conv_transpose1d, args, 8, NULL);
 }
 
@@ -3246,12 +3204,13 @@ cn_tensor *cn_conv_transpose2d_with(cn_tensor *input, cn_tensor *weight, cn_tens
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "conv_transpose2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     fixed_or(o->stride, 2, stride_default, stride_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
-                     fixed_or(o->output_padding, 2, output_padding_default, output_padding_room),
-                     cn_v_int(int_or(o->groups, 1)),
-                     fixed_or(o->dilation, 2, dilation_default, dilation_room)};
+  cn_value args[] = {
+      cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+      cn_opt_ints_of(o->stride, 2, stride_default, stride_room),
+      cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+      cn_opt_ints_of(o->output_padding, 2, output_padding_default, output_padding_room),
+      cn_v_int(cn_opt_int(o->groups, 1)),
+      cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room)};
   return cni_apply1(CNI_OP_conv_transpose2d, args, 8, NULL);
 }
 
@@ -3271,12 +3230,13 @@ cn_tensor *cn_conv_transpose3d_with(cn_tensor *input, cn_tensor *weight, cn_tens
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "conv_transpose3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     fixed_or(o->stride, 3, stride_default, stride_room),
-                     fixed_or(o->padding, 3, padding_default, padding_room),
-                     fixed_or(o->output_padding, 3, output_padding_default, output_padding_room),
-                     cn_v_int(int_or(o->groups, 1)),
-                     fixed_or(o->dilation, 3, dilation_default, dilation_room)};
+  cn_value args[] = {
+      cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+      cn_opt_ints_of(o->stride, 3, stride_default, stride_room),
+      cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
+      cn_opt_ints_of(o->output_padding, 3, output_padding_default, output_padding_room),
+      cn_v_int(cn_opt_int(o->groups, 1)),
+      cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room)};
   return cni_apply1(CNI_OP_conv_transpose3d, args, 8, NULL);
 }
 
@@ -3343,7 +3303,7 @@ cn_tensor *cn_cosine_embedding_loss_with(cn_tensor *input1, cn_tensor *input2, c
     o = cn_opts_read(&room, sizeof room, opts, "cosine_embedding_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input1), cn_v_tensor(input2), cn_v_tensor(target),
-                     cn_v_float(float_or(o->margin, 0.0)),
+                     cn_v_float(cn_opt_float(o->margin, 0.0)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cni_apply1(CNI_OP_cosine_embedding_loss, args, 5, NULL);
 }
@@ -3356,8 +3316,8 @@ cn_tensor *cn_cosine_similarity_with(cn_tensor *x1, cn_tensor *x2,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "cosine_similarity");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_int(int_or(o->dim, 1)),
-                     cn_v_float(float_or(o->eps, 1e-08))};
+  cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_int(cn_opt_int(o->dim, 1)),
+                     cn_v_float(cn_opt_float(o->eps, 1e-08))};
   return cni_apply1(CNI_OP_cosine_similarity, args, 4, NULL);
 }
 
@@ -3368,7 +3328,7 @@ cn_tensor *cn_count_nonzero_with(cn_tensor *input, const cn_count_nonzero_opts *
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "count_nonzero");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0)};
   return cni_apply1(CNI_OP_count_nonzero, args, 2, NULL);
 }
 
@@ -3380,14 +3340,14 @@ cn_tensor *cn_cov_with(cn_tensor *input, cn_tensor *fweights, cn_tensor *aweight
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "cov");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->correction, 1)), cn_v_tensor(fweights),
-                     cn_v_tensor(aweights)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->correction, 1)),
+                     cn_v_tensor(fweights), cn_v_tensor(aweights)};
   return cni_apply1(CNI_OP_cov, args, 4, NULL);
 }
 
 cn_tensor *cn_cross(cn_tensor *input, cn_tensor *other, int64_t dim)
 {
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), int_or_none(dim)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_arg_int(dim)};
   return cni_apply1(CNI_OP_cross, args, 3, NULL);
 }
 
@@ -3400,9 +3360,9 @@ cn_tensor *cn_cross_entropy_with(cn_tensor *input, cn_tensor *target,
     o = cn_opts_read(&room, sizeof room, opts, "cross_entropy");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(o->weight),
-                     cn_v_int(int_or(o->ignore_index, -100)),
+                     cn_v_int(cn_opt_int(o->ignore_index, -100)),
                      cn_v_str(o->reduction ? o->reduction : "mean"),
-                     cn_v_float(float_or(o->label_smoothing, 0.0))};
+                     cn_v_float(cn_opt_float(o->label_smoothing, 0.0))};
   return cni_apply1(CNI_OP_cross_entropy, args, 6, NULL);
 }
 
@@ -3435,7 +3395,7 @@ cn_tensor *cn_ctc_loss_with(cn_tensor *log_probs, cn_tensor *targets, cn_tensor 
     o = cn_opts_read(&room, sizeof room, opts, "ctc_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(log_probs), cn_v_tensor(targets), cn_v_tensor(input_lengths),
-                     cn_v_tensor(target_lengths), cn_v_int(int_or(o->blank, 0)),
+                     cn_v_tensor(target_lengths), cn_v_int(cn_opt_int(o->blank, 0)),
                      cn_v_str(o->reduction ? o->reduction : "mean"), cn_v_bool(o->zero_infinity)};
   return cni_apply1(CNI_OP_ctc_loss, args, 7, NULL);
 }
@@ -3486,7 +3446,7 @@ static cn_tensor *run_cumprod(cn_tensor *input, int64_t dim, const cn_cumprod_op
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "cumprod");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_cumprod, args, 3, dest);
 }
 
@@ -3508,7 +3468,7 @@ static cn_tensor *run_cumsum(cn_tensor *input, int64_t dim, const cn_cumsum_opts
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "cumsum");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_cumsum, args, 3, dest);
 }
 
@@ -3530,8 +3490,8 @@ cn_tensor *cn_cumulative_trapezoid_with(cn_tensor *y, cn_tensor *x,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "cumulative_trapezoid");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(y), cn_v_tensor(x), cn_v_float(float_or(o->dx, 1.0)),
-                     cn_v_int(int_or(o->dim, -1))};
+  cn_value args[] = {cn_v_tensor(y), cn_v_tensor(x), cn_v_float(cn_opt_float(o->dx, 1.0)),
+                     cn_v_int(cn_opt_int(o->dim, -1))};
   return cni_apply1(CNI_OP_cumulative_trapezoid, args, 4, NULL);
 }
 
@@ -3556,7 +3516,7 @@ static cn_tensor *run_descend(cn_tensor *param, cn_tensor *grad, cn_tensor *lr,
     o = cn_opts_read(&room, sizeof room, opts, "descend");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(grad), cn_v_tensor(lr),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   return cni_apply1(CNI_OP_descend, args, 5, dest);
 }
 
@@ -3591,7 +3551,7 @@ cn_tensor *cn_diag_with(cn_tensor *input, const cn_diag_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "diag");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->diagonal, 0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->diagonal, 0))};
   return cni_apply1(CNI_OP_diag, args, 2, NULL);
 }
 
@@ -3602,8 +3562,8 @@ cn_tensor *cn_diag_embed_with(cn_tensor *input, const cn_diag_embed_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "diag_embed");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->offset, 0)),
-                     cn_v_int(int_or(o->dim1, -2)), cn_v_int(int_or(o->dim2, -1))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->offset, 0)),
+                     cn_v_int(cn_opt_int(o->dim1, -2)), cn_v_int(cn_opt_int(o->dim2, -1))};
   return cni_apply1(CNI_OP_diag_embed, args, 4, NULL);
 }
 
@@ -3614,7 +3574,7 @@ cn_tensor *cn_diagflat_with(cn_tensor *input, const cn_diagflat_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "diagflat");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->offset, 0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->offset, 0))};
   return cni_apply1(CNI_OP_diagflat, args, 2, NULL);
 }
 
@@ -3625,8 +3585,8 @@ cn_tensor *cn_diagonal_with(cn_tensor *input, const cn_diagonal_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "diagonal");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->offset, 0)),
-                     cn_v_int(int_or(o->dim1, 0)), cn_v_int(int_or(o->dim2, 1))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->offset, 0)),
+                     cn_v_int(cn_opt_int(o->dim1, 0)), cn_v_int(cn_opt_int(o->dim2, 1))};
   return cni_apply1(CNI_OP_diagonal, args, 4, NULL);
 }
 
@@ -3638,8 +3598,8 @@ cn_tensor *cn_diagonal_scatter_with(cn_tensor *input, cn_tensor *src,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "diagonal_scatter");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src), cn_v_int(int_or(o->offset, 0)),
-                     cn_v_int(int_or(o->dim1, 0)), cn_v_int(int_or(o->dim2, 1))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src), cn_v_int(cn_opt_int(o->offset, 0)),
+                     cn_v_int(cn_opt_int(o->dim1, 0)), cn_v_int(cn_opt_int(o->dim2, 1))};
   return cni_apply1(CNI_OP_diagonal_scatter, args, 5, NULL);
 }
 
@@ -3651,8 +3611,8 @@ cn_tensor *cn_diff_with(cn_tensor *input, cn_tensor *prepend, cn_tensor *append,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "diff");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->n, 1)), cn_v_int(int_or(o->dim, -1)),
-                     cn_v_tensor(prepend), cn_v_tensor(append)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->n, 1)),
+                     cn_v_int(cn_opt_int(o->dim, -1)), cn_v_tensor(prepend), cn_v_tensor(append)};
   return cni_apply1(CNI_OP_diff, args, 5, NULL);
 }
 
@@ -3675,7 +3635,7 @@ cn_tensor *cn_dist_with(cn_tensor *input, cn_tensor *other, const cn_dist_opts *
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "dist");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->p, 2.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(cn_opt_float(o->p, 2.0))};
   return cni_apply1(CNI_OP_dist, args, 3, NULL);
 }
 
@@ -3714,7 +3674,7 @@ cn_tensor *cn_dropout_with(cn_tensor *input, const cn_dropout_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "dropout");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)),
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->p, 0.5)),
                      cn_v_bool(!o->no_training)};
   return cni_apply1(CNI_OP_dropout, args, 3, NULL);
 }
@@ -3726,7 +3686,7 @@ cn_tensor *cn_dropout1d_with(cn_tensor *input, const cn_dropout1d_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "dropout1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)),
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->p, 0.5)),
                      cn_v_bool(!o->no_training)};
   return cni_apply1(CNI_OP_dropout1d, args, 3, NULL);
 }
@@ -3738,7 +3698,7 @@ cn_tensor *cn_dropout2d_with(cn_tensor *input, const cn_dropout2d_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "dropout2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)),
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->p, 0.5)),
                      cn_v_bool(!o->no_training)};
   return cni_apply1(CNI_OP_dropout2d, args, 3, NULL);
 }
@@ -3750,7 +3710,7 @@ cn_tensor *cn_dropout3d_with(cn_tensor *input, const cn_dropout3d_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "dropout3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)),
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->p, 0.5)),
                      cn_v_bool(!o->no_training)};
   return cni_apply1(CNI_OP_dropout3d, args, 3, NULL);
 }
@@ -3787,9 +3747,9 @@ static cn_tensor *run_elu(cn_tensor *input, const cn_elu_opts *opts, cn_tensor *
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "elu");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->alpha, 1.0)),
-                     cn_v_float(float_or(o->scale, 1.0)),
-                     cn_v_float(float_or(o->input_scale, 1.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->alpha, 1.0)),
+                     cn_v_float(cn_opt_float(o->scale, 1.0)),
+                     cn_v_float(cn_opt_float(o->input_scale, 1.0))};
   return cni_apply1(CNI_OP_elu, args, 4, dest);
 }
 
@@ -3805,7 +3765,7 @@ cn_tensor *cn_elu_inplace_with(cn_tensor *input, const cn_elu_opts *opts)
 
 cn_tensor *cn_embedding(cn_tensor *input, cn_tensor *weight, int64_t padding_idx)
 {
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), int_or_none(padding_idx)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_arg_int(padding_idx)};
   return cni_apply1(CNI_OP_embedding, args, 3, NULL);
 }
 
@@ -3819,10 +3779,10 @@ cn_tensor *cn_embedding_bag_with(cn_tensor *input, cn_tensor *weight, cn_tensor 
     o = cn_opts_read(&room, sizeof room, opts, "embedding_bag");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(offsets),
-                     float_or_none(o->max_norm), cn_v_float(float_or(o->norm_type, 2.0)),
+                     cn_opt_float_or_none(o->max_norm), cn_v_float(cn_opt_float(o->norm_type, 2.0)),
                      cn_v_bool(o->scale_grad_by_freq), cn_v_str(o->mode ? o->mode : "mean"),
                      cn_v_bool(o->sparse), cn_v_tensor(per_sample_weights),
-                     cn_v_bool(o->include_last_offset), int_or_none(padding_idx)};
+                     cn_v_bool(o->include_last_offset), cn_arg_int(padding_idx)};
   return cni_apply1(CNI_OP_embedding_bag, args, 11, NULL);
 }
 
@@ -3830,7 +3790,7 @@ cn_tensor *cn_embedding_grad(cn_tensor *grad, cn_tensor *input, int64_t num_weig
                              int64_t padding_idx)
 {
   cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(input), cn_v_int(num_weights),
-                     int_or_none(padding_idx)};
+                     cn_arg_int(padding_idx)};
   return cni_apply1(CNI_OP_embedding_grad, args, 4, NULL);
 }
 
@@ -3843,7 +3803,7 @@ static cn_tensor *run_embedding_renorm(cn_tensor *input, cn_tensor *indices, dou
     o = cn_opts_read(&room, sizeof room, opts, "embedding_renorm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices), cn_v_float(max_norm),
-                     cn_v_float(float_or(o->norm_type, 2.0))};
+                     cn_v_float(cn_opt_float(o->norm_type, 2.0))};
   return cni_apply1(CNI_OP_embedding_renorm, args, 4, dest);
 }
 
@@ -3866,7 +3826,7 @@ cn_tensor *cn_empty_with(const int64_t *size, size_t nsize, const cn_empty_opts 
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "empty");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_ints(size, nsize), code_or_none(o->dtype), code_or_none(o->device)};
+  cn_value args[] = {cn_v_ints(size, nsize), cn_opt_code(o->dtype), cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_empty, args, 3, NULL);
 }
 
@@ -3877,7 +3837,7 @@ cn_tensor *cn_empty_like_with(cn_tensor *input, const cn_empty_like_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "empty_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_empty_like, args, 2, NULL);
 }
 
@@ -3890,7 +3850,7 @@ cn_tensor *cn_empty_permuted_with(const int64_t *size, size_t nsize, const int64
     o = cn_opts_read(&room, sizeof room, opts, "empty_permuted");
   if (!o) return NULL;
   cn_value args[] = {cn_v_ints(size, nsize), cn_v_ints(physical_layout, nphysical_layout),
-                     code_or_none(o->dtype), code_or_none(o->device)};
+                     cn_opt_code(o->dtype), cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_empty_permuted, args, 4, NULL);
 }
 
@@ -3902,8 +3862,8 @@ cn_tensor *cn_empty_strided_with(const int64_t *size, size_t nsize, const int64_
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "empty_strided");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_ints(size, nsize), cn_v_ints(stride, nstride), code_or_none(o->dtype),
-                     code_or_none(o->device)};
+  cn_value args[] = {cn_v_ints(size, nsize), cn_v_ints(stride, nstride), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_empty_strided, args, 4, NULL);
 }
 
@@ -4011,7 +3971,7 @@ static cn_tensor *run_exponential(cn_tensor *input, const cn_exponential_opts *o
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "exponential");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->lambd, 1.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->lambd, 1.0))};
   return cni_apply1(CNI_OP_exponential, args, 2, dest);
 }
 
@@ -4032,7 +3992,7 @@ cn_tensor *cn_eye_with(int64_t n, int64_t m, const cn_eye_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "eye");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(n), int_or_none(m), code_or_none(o->dtype), code_or_none(o->device)};
+  cn_value args[] = {cn_v_int(n), cn_arg_int(m), cn_opt_code(o->dtype), cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_eye, args, 4, NULL);
 }
 
@@ -4044,7 +4004,8 @@ cn_tensor *cn_feature_alpha_dropout_with(cn_tensor *input,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "feature_alpha_dropout");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 0.5)), cn_v_bool(o->training)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->p, 0.5)),
+                     cn_v_bool(o->training)};
   return cni_apply1(CNI_OP_feature_alpha_dropout, args, 3, NULL);
 }
 
@@ -4061,7 +4022,7 @@ cn_tensor *cn_fft_fft_with(cn_tensor *input, int64_t n, const cn_fft_fft_opts *o
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "fft_fft");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), int_or_none(n), cn_v_int(int_or(o->dim, -1)),
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(n), cn_v_int(cn_opt_int(o->dim, -1)),
                      cn_v_str(o->norm)};
   return cni_apply1(CNI_OP_fft_fft, args, 4, NULL);
 }
@@ -4073,7 +4034,7 @@ cn_tensor *cn_fft_ifft_with(cn_tensor *input, int64_t n, const cn_fft_ifft_opts 
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "fft_ifft");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), int_or_none(n), cn_v_int(int_or(o->dim, -1)),
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(n), cn_v_int(cn_opt_int(o->dim, -1)),
                      cn_v_str(o->norm)};
   return cni_apply1(CNI_OP_fft_ifft, args, 4, NULL);
 }
@@ -4085,7 +4046,7 @@ cn_tensor *cn_fft_irfft_with(cn_tensor *input, int64_t n, const cn_fft_irfft_opt
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "fft_irfft");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), int_or_none(n), cn_v_int(int_or(o->dim, -1)),
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(n), cn_v_int(cn_opt_int(o->dim, -1)),
                      cn_v_str(o->norm)};
   return cni_apply1(CNI_OP_fft_irfft, args, 4, NULL);
 }
@@ -4103,7 +4064,7 @@ cn_tensor *cn_fft_rfft_with(cn_tensor *input, int64_t n, const cn_fft_rfft_opts 
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "fft_rfft");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), int_or_none(n), cn_v_int(int_or(o->dim, -1)),
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(n), cn_v_int(cn_opt_int(o->dim, -1)),
                      cn_v_str(o->norm)};
   return cni_apply1(CNI_OP_fft_rfft, args, 4, NULL);
 }
@@ -4151,8 +4112,8 @@ cn_tensor *cn_flatten_with(cn_tensor *input, const cn_flatten_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "flatten");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->start_dim, 0)),
-                     cn_v_int(int_or(o->end_dim, -1))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->start_dim, 0)),
+                     cn_v_int(cn_opt_int(o->end_dim, -1))};
   return cni_apply1(CNI_OP_flatten, args, 3, NULL);
 }
 
@@ -4262,11 +4223,12 @@ cn_tensor *cn_fold_with(cn_tensor *input, const int64_t *output_size, size_t nou
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "fold");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), spread(output_size, noutput_size, 2, output_size_room),
-                     spread(kernel_size, nkernel_size, 2, kernel_size_room),
-                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
-                     fixed_or(o->stride, 2, stride_default, stride_room)};
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(output_size, noutput_size, 2, output_size_room),
+                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
+                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room)};
   return cni_apply1(CNI_OP_fold, args, 6, NULL);
 }
 
@@ -4290,8 +4252,9 @@ int cn_fractional_max_pool2d_with_indices(cn_tensor **output, cn_tensor **indice
   int64_t kernel_size_room[2];
   int64_t output_size_room[2];
   cn_tensor *results[2] = {NULL};
-  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 2, kernel_size_room),
-                     spread(output_size, noutput_size, 2, output_size_room),
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
+                     cn_arg_ints_of(output_size, noutput_size, 2, output_size_room),
                      cn_v_tensor(random_samples)};
   int status = cni_applyn(CNI_OP_fractional_max_pool2d_with_indices, args, 4, results, 2);
   if (output) *output = results[0];
@@ -4307,8 +4270,9 @@ int cn_fractional_max_pool3d_with_indices(cn_tensor **output, cn_tensor **indice
   int64_t kernel_size_room[3];
   int64_t output_size_room[3];
   cn_tensor *results[2] = {NULL};
-  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 3, kernel_size_room),
-                     spread(output_size, noutput_size, 3, output_size_room),
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(kernel_size, nkernel_size, 3, kernel_size_room),
+                     cn_arg_ints_of(output_size, noutput_size, 3, output_size_room),
                      cn_v_tensor(random_samples)};
   int status = cni_applyn(CNI_OP_fractional_max_pool3d_with_indices, args, 4, results, 2);
   if (output) *output = results[0];
@@ -4346,8 +4310,8 @@ cn_tensor *cn_full_with(const int64_t *size, size_t nsize, double fill_value,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "full");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_ints(size, nsize), cn_v_float(fill_value), code_or_none(o->dtype),
-                     code_or_none(o->device)};
+  cn_value args[] = {cn_v_ints(size, nsize), cn_v_float(fill_value), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_full, args, 4, NULL);
 }
 
@@ -4358,7 +4322,7 @@ cn_tensor *cn_full_like_with(cn_tensor *input, double fill_value, const cn_full_
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "full_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(fill_value), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(fill_value), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_full_like, args, 3, NULL);
 }
 
@@ -4389,7 +4353,7 @@ cn_tensor *cn_gaussian_nll_loss_with(cn_tensor *input, cn_tensor *target, cn_ten
     o = cn_opts_read(&room, sizeof room, opts, "gaussian_nll_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(var), cn_v_bool(o->full),
-                     cn_v_float(float_or(o->eps, 1e-06)),
+                     cn_v_float(cn_opt_float(o->eps, 1e-06)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cni_apply1(CNI_OP_gaussian_nll_loss, args, 6, NULL);
 }
@@ -4456,7 +4420,7 @@ cn_tensor *cn_glu_with(cn_tensor *input, const cn_glu_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "glu");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->dim, -1))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->dim, -1))};
   return cni_apply1(CNI_OP_glu, args, 2, NULL);
 }
 
@@ -4480,8 +4444,8 @@ int cn_gradient_with(cn_tensor **out, size_t capacity, cn_tensor *input,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "gradient");
   if (!o) return CN_ERR_VALUE;
-  cn_value args[] = {cn_v_tensor(input), floats_or(o->spacing, o->nspacing, NULL, 0),
-                     ints_or(o->dim, NULL, 0), cn_v_int(int_or(o->edge_order, 1))};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_floats(o->spacing, o->nspacing, NULL, 0),
+                     cn_opt_ints(o->dim, NULL, 0), cn_v_int(cn_opt_int(o->edge_order, 1))};
   return cni_apply_list(CNI_OP_gradient, args, 4, out, capacity);
 }
 
@@ -4493,8 +4457,8 @@ int cn_gradient_at_with(cn_tensor **out, size_t capacity, cn_tensor *input,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "gradient_at");
   if (!o) return CN_ERR_VALUE;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensors(spacing, nspacing), ints_or(o->dim, NULL, 0),
-                     cn_v_int(int_or(o->edge_order, 1))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensors(spacing, nspacing),
+                     cn_opt_ints(o->dim, NULL, 0), cn_v_int(cn_opt_int(o->edge_order, 1))};
   return cni_apply_list(CNI_OP_gradient_at, args, 4, out, capacity);
 }
 
@@ -4508,7 +4472,7 @@ cn_tensor *cn_grid_sample_with(cn_tensor *input, cn_tensor *grid, const cn_grid_
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(grid),
                      cn_v_str(o->mode ? o->mode : "bilinear"),
                      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"),
-                     tristate(o->align_corners, cn_v_none())};
+                     cn_opt_bool(o->align_corners, cn_v_none())};
   return cni_apply1(CNI_OP_grid_sample, args, 5, NULL);
 }
 
@@ -4521,7 +4485,7 @@ cn_tensor *cn_group_norm_with(cn_tensor *input, int64_t num_groups, cn_tensor *w
     o = cn_opts_read(&room, sizeof room, opts, "group_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(num_groups), cn_v_tensor(weight),
-                     cn_v_tensor(bias), cn_v_float(float_or(o->eps, 1e-05))};
+                     cn_v_tensor(bias), cn_v_float(cn_opt_float(o->eps, 1e-05))};
   return cni_apply1(CNI_OP_group_norm, args, 5, NULL);
 }
 
@@ -4566,8 +4530,8 @@ cn_tensor *cn_gumbel_softmax_with(cn_tensor *logits, const cn_gumbel_softmax_opt
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "gumbel_softmax");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(logits), cn_v_float(float_or(o->tau, 1.0)), cn_v_bool(o->hard),
-                     cn_v_float(float_or(o->eps, 1e-10)), cn_v_int(int_or(o->dim, -1))};
+  cn_value args[] = {cn_v_tensor(logits), cn_v_float(cn_opt_float(o->tau, 1.0)), cn_v_bool(o->hard),
+                     cn_v_float(cn_opt_float(o->eps, 1e-10)), cn_v_int(cn_opt_int(o->dim, -1))};
   return cni_apply1(CNI_OP_gumbel_softmax, args, 5, NULL);
 }
 
@@ -4579,8 +4543,9 @@ cn_tensor *cn_hamming_window_with(int64_t window_length, const cn_hamming_window
     o = cn_opts_read(&room, sizeof room, opts, "hamming_window");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic),
-                     cn_v_float(float_or(o->alpha, 0.54)), cn_v_float(float_or(o->beta, 0.46)),
-                     code_or_none(o->dtype), code_or_none(o->device)};
+                     cn_v_float(cn_opt_float(o->alpha, 0.54)),
+                     cn_v_float(cn_opt_float(o->beta, 0.46)), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_hamming_window, args, 6, NULL);
 }
 
@@ -4591,8 +4556,8 @@ cn_tensor *cn_hann_window_with(int64_t window_length, const cn_hann_window_opts 
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "hann_window");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic), code_or_none(o->dtype),
-                     code_or_none(o->device)};
+  cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_hann_window, args, 4, NULL);
 }
 
@@ -4603,7 +4568,7 @@ static cn_tensor *run_hardshrink(cn_tensor *input, const cn_hardshrink_opts *opt
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "hardshrink");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->lambd, 0.5))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->lambd, 0.5))};
   return cni_apply1(CNI_OP_hardshrink, args, 2, dest);
 }
 
@@ -4648,8 +4613,8 @@ static cn_tensor *run_hardtanh(cn_tensor *input, const cn_hardtanh_opts *opts, c
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "hardtanh");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->min_val, -1.0)),
-                     cn_v_float(float_or(o->max_val, 1.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->min_val, -1.0)),
+                     cn_v_float(cn_opt_float(o->max_val, 1.0))};
   return cni_apply1(CNI_OP_hardtanh, args, 3, dest);
 }
 
@@ -4683,7 +4648,8 @@ cn_tensor *cn_hinge_embedding_loss_with(cn_tensor *input, cn_tensor *target,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "hinge_embedding_loss");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_float(float_or(o->margin, 1.0)),
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
+                     cn_v_float(cn_opt_float(o->margin, 1.0)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cni_apply1(CNI_OP_hinge_embedding_loss, args, 4, NULL);
 }
@@ -4701,8 +4667,8 @@ cn_tensor *cn_histc_with(cn_tensor *input, const cn_histc_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "histc");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->bins, 100)),
-                     cn_v_float(float_or(o->min, 0.0)), cn_v_float(float_or(o->max, 0.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->bins, 100)),
+                     cn_v_float(cn_opt_float(o->min, 0.0)), cn_v_float(cn_opt_float(o->max, 0.0))};
   return cni_apply1(CNI_OP_histc, args, 4, NULL);
 }
 
@@ -4719,8 +4685,9 @@ int cn_histogram_with(cn_tensor **hist, cn_tensor **bin_edges, cn_tensor *input,
     if (bin_edges) *bin_edges = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(bins), floats_or(o->range, o->nrange, NULL, 0),
-                     cn_v_tensor(weight), cn_v_bool(o->density)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(bins),
+                     cn_opt_floats(o->range, o->nrange, NULL, 0), cn_v_tensor(weight),
+                     cn_v_bool(o->density)};
   int status = cni_applyn(CNI_OP_histogram, args, 5, results, 2);
   if (hist) *hist = results[0];
   if (bin_edges) *bin_edges = results[1];
@@ -4789,7 +4756,7 @@ cn_tensor *cn_huber_loss_with(cn_tensor *input, cn_tensor *target, const cn_hube
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
                      cn_v_str(o->reduction ? o->reduction : "mean"),
-                     cn_v_float(float_or(o->delta, 1.0))};
+                     cn_v_float(cn_opt_float(o->delta, 1.0))};
   return cni_apply1(CNI_OP_huber_loss, args, 4, NULL);
 }
 
@@ -4862,10 +4829,11 @@ cn_tensor *cn_im2col_with(cn_tensor *input, const int64_t *kernel_size, size_t n
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "im2col");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 2, kernel_size_room),
-                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
-                     fixed_or(o->stride, 2, stride_default, stride_room)};
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
+                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room)};
   return cni_apply1(CNI_OP_im2col, args, 5, NULL);
 }
 
@@ -4884,7 +4852,7 @@ static cn_tensor *run_index_add(cn_tensor *input, int64_t dim, cn_tensor *index,
     o = cn_opts_read(&room, sizeof room, opts, "index_add");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_tensor(source),
-                     cn_v_float(float_or(o->alpha, 1.0))};
+                     cn_v_float(cn_opt_float(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_index_add, args, 5, dest);
 }
 
@@ -4999,7 +4967,8 @@ cn_tensor *cn_instance_norm_with(cn_tensor *input, cn_tensor *running_mean, cn_t
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(running_mean), cn_v_tensor(running_var),
                      cn_v_tensor(weight), cn_v_tensor(bias), cn_v_bool(!o->no_use_input_stats),
-                     cn_v_float(float_or(o->momentum, 0.1)), cn_v_float(float_or(o->eps, 1e-05))};
+                     cn_v_float(cn_opt_float(o->momentum, 0.1)),
+                     cn_v_float(cn_opt_float(o->eps, 1e-05))};
   return cni_apply1(CNI_OP_instance_norm, args, 8, NULL);
 }
 
@@ -5010,11 +4979,11 @@ cn_tensor *cn_interpolate_with(cn_tensor *input, const cn_interpolate_opts *opts
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "interpolate");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->size_, NULL, 0),
-                     floats_or(o->scale_factor, o->nscale_factor, NULL, 0),
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->size_, NULL, 0),
+                     cn_opt_floats(o->scale_factor, o->nscale_factor, NULL, 0),
                      cn_v_str(o->mode ? o->mode : "nearest"),
-                     tristate(o->align_corners, cn_v_none()),
-                     tristate(o->recompute_scale_factor, cn_v_none()), cn_v_bool(o->antialias)};
+                     cn_opt_bool(o->align_corners, cn_v_none()),
+                     cn_opt_bool(o->recompute_scale_factor, cn_v_none()), cn_v_bool(o->antialias)};
   return cni_apply1(CNI_OP_interpolate, args, 7, NULL);
 }
 
@@ -5043,8 +5012,9 @@ cn_tensor *cn_isclose_with(cn_tensor *input, cn_tensor *other, const cn_isclose_
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "isclose");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->rtol, 1e-05)),
-                     cn_v_float(float_or(o->atol, 1e-08)), cn_v_bool(o->equal_nan)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other),
+                     cn_v_float(cn_opt_float(o->rtol, 1e-05)),
+                     cn_v_float(cn_opt_float(o->atol, 1e-08)), cn_v_bool(o->equal_nan)};
   return cni_apply1(CNI_OP_isclose, args, 5, NULL);
 }
 
@@ -5136,8 +5106,8 @@ cn_tensor *cn_kaiser_window_with(int64_t window_length, const cn_kaiser_window_o
     o = cn_opts_read(&room, sizeof room, opts, "kaiser_window");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(window_length), cn_v_bool(!o->no_periodic),
-                     cn_v_float(float_or(o->beta, 12.0)), code_or_none(o->dtype),
-                     code_or_none(o->device)};
+                     cn_v_float(cn_opt_float(o->beta, 12.0)), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_kaiser_window, args, 5, NULL);
 }
 
@@ -5178,7 +5148,7 @@ int cn_kthvalue_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, 
     if (indices) *indices = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(k), cn_v_int(int_or(o->dim, -1)),
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(k), cn_v_int(cn_opt_int(o->dim, -1)),
                      cn_v_bool(o->keepdim)};
   int status = cni_applyn(CNI_OP_kthvalue, args, 4, results, 2);
   if (values) *values = results[0];
@@ -5208,7 +5178,8 @@ cn_tensor *cn_layer_norm_with(cn_tensor *input, const int64_t *normalized_shape,
     o = cn_opts_read(&room, sizeof room, opts, "layer_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(normalized_shape, nnormalized_shape),
-                     cn_v_tensor(weight), cn_v_tensor(bias), cn_v_float(float_or(o->eps, 1e-05))};
+                     cn_v_tensor(weight), cn_v_tensor(bias),
+                     cn_v_float(cn_opt_float(o->eps, 1e-05))};
   return cni_apply1(CNI_OP_layer_norm, args, 5, NULL);
 }
 
@@ -5255,7 +5226,7 @@ static cn_tensor *run_leaky_relu(cn_tensor *input, const cn_leaky_relu_opts *opt
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "leaky_relu");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->negative_slope, 0.01))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->negative_slope, 0.01))};
   return cni_apply1(CNI_OP_leaky_relu, args, 2, dest);
 }
 
@@ -5331,7 +5302,7 @@ cn_tensor *cn_linalg_cond_with(cn_tensor *A, const cn_linalg_cond_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "linalg_cond");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(A), float_or_none(o->p)};
+  cn_value args[] = {cn_v_tensor(A), cn_opt_float_or_none(o->p)};
   return cni_apply1(CNI_OP_linalg_cond, args, 2, NULL);
 }
 
@@ -5349,7 +5320,7 @@ cn_tensor *cn_linalg_cross_with(cn_tensor *input, cn_tensor *other,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "linalg_cross");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_int(int_or(o->dim, -1))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_int(cn_opt_int(o->dim, -1))};
   return cni_apply1(CNI_OP_linalg_cross, args, 3, NULL);
 }
 
@@ -5366,8 +5337,8 @@ cn_tensor *cn_linalg_diagonal_with(cn_tensor *A, const cn_linalg_diagonal_opts *
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "linalg_diagonal");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(A), cn_v_int(int_or(o->offset, 0)), cn_v_int(int_or(o->dim1, -2)),
-                     cn_v_int(int_or(o->dim2, -1))};
+  cn_value args[] = {cn_v_tensor(A), cn_v_int(cn_opt_int(o->offset, 0)),
+                     cn_v_int(cn_opt_int(o->dim1, -2)), cn_v_int(cn_opt_int(o->dim2, -1))};
   return cni_apply1(CNI_OP_linalg_diagonal, args, 4, NULL);
 }
 
@@ -5444,7 +5415,8 @@ int cn_linalg_lstsq_with(cn_tensor **solution, cn_tensor **residuals, cn_tensor 
     if (singular_values) *singular_values = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(A), cn_v_tensor(B), float_or_none(o->rcond), cn_v_str(o->driver)};
+  cn_value args[] = {cn_v_tensor(A), cn_v_tensor(B), cn_opt_float_or_none(o->rcond),
+                     cn_v_str(o->driver)};
   int status = cni_applyn(CNI_OP_linalg_lstsq, args, 4, results, 4);
   if (solution) *solution = results[0];
   if (residuals) *residuals = results[1];
@@ -5545,8 +5517,8 @@ cn_tensor *cn_linalg_matrix_norm_with(cn_tensor *A, const cn_linalg_matrix_norm_
     o = cn_opts_read(&room, sizeof room, opts, "linalg_matrix_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(A), cn_v_str(o->ord ? o->ord : "fro"),
-                     ints_or(o->dim, dim_default, 2), cn_v_bool(o->keepdim),
-                     code_or_none(o->dtype)};
+                     cn_opt_ints(o->dim, dim_default, 2), cn_v_bool(o->keepdim),
+                     cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_linalg_matrix_norm, args, 5, NULL);
 }
 
@@ -5559,8 +5531,8 @@ cn_tensor *cn_linalg_matrix_norm_ord_with(cn_tensor *A, double ord,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "linalg_matrix_norm_ord");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(A), cn_v_float(ord), ints_or(o->dim, dim_default, 2),
-                     cn_v_bool(o->keepdim), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(A), cn_v_float(ord), cn_opt_ints(o->dim, dim_default, 2),
+                     cn_v_bool(o->keepdim), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_linalg_matrix_norm_ord, args, 5, NULL);
 }
 
@@ -5607,8 +5579,8 @@ cn_tensor *cn_linalg_norm_with(cn_tensor *A, const cn_linalg_norm_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "linalg_norm");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(A), float_or_none(o->ord), ints_or(o->dim, NULL, 0),
-                     cn_v_bool(o->keepdim), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(A), cn_opt_float_or_none(o->ord), cn_opt_ints(o->dim, NULL, 0),
+                     cn_v_bool(o->keepdim), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_linalg_norm, args, 5, NULL);
 }
 
@@ -5620,8 +5592,8 @@ cn_tensor *cn_linalg_norm_named_with(cn_tensor *A, const char *ord,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "linalg_norm_named");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(A), cn_v_str(ord), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
-                     code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(A), cn_v_str(ord), cn_opt_ints(o->dim, NULL, 0),
+                     cn_v_bool(o->keepdim), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_linalg_norm_named, args, 5, NULL);
 }
 
@@ -5758,7 +5730,7 @@ cn_tensor *cn_linalg_tensorinv_with(cn_tensor *A, const cn_linalg_tensorinv_opts
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "linalg_tensorinv");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(A), cn_v_int(int_or(o->ind, 2))};
+  cn_value args[] = {cn_v_tensor(A), cn_v_int(cn_opt_int(o->ind, 2))};
   return cni_apply1(CNI_OP_linalg_tensorinv, args, 2, NULL);
 }
 
@@ -5770,13 +5742,13 @@ cn_tensor *cn_linalg_tensorsolve_with(cn_tensor *A, cn_tensor *B,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "linalg_tensorsolve");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(A), cn_v_tensor(B), ints_or(o->dims, NULL, 0)};
+  cn_value args[] = {cn_v_tensor(A), cn_v_tensor(B), cn_opt_ints(o->dims, NULL, 0)};
   return cni_apply1(CNI_OP_linalg_tensorsolve, args, 3, NULL);
 }
 
 cn_tensor *cn_linalg_vander(cn_tensor *x, int64_t N)
 {
-  cn_value args[] = {cn_v_tensor(x), int_or_none(N)};
+  cn_value args[] = {cn_v_tensor(x), cn_arg_int(N)};
   return cni_apply1(CNI_OP_linalg_vander, args, 2, NULL);
 }
 
@@ -5787,7 +5759,7 @@ cn_tensor *cn_linalg_vecdot_with(cn_tensor *x, cn_tensor *y, const cn_linalg_vec
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "linalg_vecdot");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(y), cn_v_int(int_or(o->dim, -1))};
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(y), cn_v_int(cn_opt_int(o->dim, -1))};
   return cni_apply1(CNI_OP_linalg_vecdot, args, 3, NULL);
 }
 
@@ -5798,8 +5770,8 @@ cn_tensor *cn_linalg_vector_norm_with(cn_tensor *input, const cn_linalg_vector_n
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "linalg_vector_norm");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->ord, 2.0)),
-                     ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->ord, 2.0)),
+                     cn_opt_ints(o->dim, NULL, 0), cn_v_bool(o->keepdim), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_linalg_vector_norm, args, 5, NULL);
 }
 
@@ -5816,8 +5788,8 @@ cn_tensor *cn_linspace_with(double start, double end, int64_t steps, const cn_li
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "linspace");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(start), cn_v_float(end), cn_v_int(steps), code_or_none(o->dtype),
-                     code_or_none(o->device)};
+  cn_value args[] = {cn_v_float(start), cn_v_float(end), cn_v_int(steps), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_linspace, args, 5, NULL);
 }
 
@@ -5868,8 +5840,8 @@ cn_tensor *cn_local_response_norm_with(cn_tensor *input, int64_t size,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "local_response_norm");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(size), cn_v_float(float_or(o->alpha, 0.0001)),
-                     cn_v_float(float_or(o->beta, 0.75)), cn_v_float(float_or(o->k, 1.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(size), cn_v_float(cn_opt_float(o->alpha, 0.0001)),
+                     cn_v_float(cn_opt_float(o->beta, 0.75)), cn_v_float(cn_opt_float(o->k, 1.0))};
   return cni_apply1(CNI_OP_local_response_norm, args, 5, NULL);
 }
 
@@ -5928,8 +5900,8 @@ static cn_tensor *run_log_normal(cn_tensor *input, const cn_log_normal_opts *opt
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "log_normal");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->mean, 1.0)),
-                     cn_v_float(float_or(o->std, 2.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->mean, 1.0)),
+                     cn_v_float(cn_opt_float(o->std, 2.0))};
   return cni_apply1(CNI_OP_log_normal, args, 3, dest);
 }
 
@@ -5950,7 +5922,7 @@ cn_tensor *cn_log_softmax_with(cn_tensor *input, int64_t dim, const cn_log_softm
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "log_softmax");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_log_softmax, args, 3, NULL);
 }
 
@@ -6039,7 +6011,7 @@ static cn_tensor *run_logit(cn_tensor *input, const cn_logit_opts *opts, cn_tens
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "logit");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), float_or_none(o->eps)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_float_or_none(o->eps)};
   return cni_apply1(CNI_OP_logit, args, 2, dest);
 }
 
@@ -6067,8 +6039,8 @@ cn_tensor *cn_logspace_with(double start, double end, int64_t steps, const cn_lo
     o = cn_opts_read(&room, sizeof room, opts, "logspace");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(start), cn_v_float(end), cn_v_int(steps),
-                     cn_v_float(float_or(o->base, 10.0)), code_or_none(o->dtype),
-                     code_or_none(o->device)};
+                     cn_v_float(cn_opt_float(o->base, 10.0)), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_logspace, args, 6, NULL);
 }
 
@@ -6095,7 +6067,7 @@ cn_tensor *cn_lp_pool1d_with(cn_tensor *input, double norm_type, const int64_t *
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(norm_type),
                      cn_v_ints(kernel_size, nkernel_size),
-                     fixed_or(o->stride, 1, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+                     cn_opt_ints_of(o->stride, 1, NULL, stride_room), cn_v_bool(o->ceil_mode)};
   return cni_apply1(CNI_OP_lp_pool1d, args, 5, NULL);
 }
 
@@ -6110,8 +6082,8 @@ cn_tensor *cn_lp_pool2d_with(cn_tensor *input, double norm_type, const int64_t *
     o = cn_opts_read(&room, sizeof room, opts, "lp_pool2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(norm_type),
-                     spread(kernel_size, nkernel_size, 2, kernel_size_room),
-                     fixed_or(o->stride, 2, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 2, NULL, stride_room), cn_v_bool(o->ceil_mode)};
   return cni_apply1(CNI_OP_lp_pool2d, args, 5, NULL);
 }
 
@@ -6126,8 +6098,8 @@ cn_tensor *cn_lp_pool3d_with(cn_tensor *input, double norm_type, const int64_t *
     o = cn_opts_read(&room, sizeof room, opts, "lp_pool3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(norm_type),
-                     spread(kernel_size, nkernel_size, 3, kernel_size_room),
-                     fixed_or(o->stride, 3, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+                     cn_arg_ints_of(kernel_size, nkernel_size, 3, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 3, NULL, stride_room), cn_v_bool(o->ceil_mode)};
   return cni_apply1(CNI_OP_lp_pool3d, args, 5, NULL);
 }
 
@@ -6215,7 +6187,7 @@ cn_tensor *cn_margin_ranking_loss_with(cn_tensor *input1, cn_tensor *input2, cn_
     o = cn_opts_read(&room, sizeof room, opts, "margin_ranking_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input1), cn_v_tensor(input2), cn_v_tensor(target),
-                     cn_v_float(float_or(o->margin, 0.0)),
+                     cn_v_float(cn_opt_float(o->margin, 0.0)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cni_apply1(CNI_OP_margin_ranking_loss, args, 5, NULL);
 }
@@ -6326,9 +6298,9 @@ cn_tensor *cn_max_pool1d_with(cn_tensor *input, const int64_t *kernel_size, size
     o = cn_opts_read(&room, sizeof room, opts, "max_pool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
-                     fixed_or(o->stride, 1, NULL, stride_room),
-                     fixed_or(o->padding, 1, padding_default, padding_room),
-                     fixed_or(o->dilation, 1, dilation_default, dilation_room),
+                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
+                     cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
                      cn_v_bool(o->ceil_mode)};
   return cni_apply1(CNI_OP_max_pool1d, args, 6, NULL);
 }
@@ -6353,9 +6325,9 @@ int cn_max_pool1d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
     return CN_ERR_VALUE;
   }
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
-                     fixed_or(o->stride, 1, NULL, stride_room),
-                     fixed_or(o->padding, 1, padding_default, padding_room),
-                     fixed_or(o->dilation, 1, dilation_default, dilation_room),
+                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
+                     cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
                      cn_v_bool(o->ceil_mode)};
   int status = cni_applyn(CNI_OP_max_pool1d_with_indices, args, 6, results, 2);
   if (output) *output = results[0];
@@ -6377,10 +6349,11 @@ cn_tensor *cn_max_pool2d_with(cn_tensor *input, const int64_t *kernel_size, size
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "max_pool2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 2, kernel_size_room),
-                     fixed_or(o->stride, 2, NULL, stride_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
-                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
                      cn_v_bool(o->ceil_mode)};
   return cni_apply1(CNI_OP_max_pool2d, args, 6, NULL);
 }
@@ -6412,10 +6385,11 @@ int cn_max_pool2d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
     if (indices) *indices = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 2, kernel_size_room),
-                     fixed_or(o->stride, 2, NULL, stride_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
-                     fixed_or(o->dilation, 2, dilation_default, dilation_room),
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
                      cn_v_bool(o->ceil_mode)};
   int status = cni_applyn(CNI_OP_max_pool2d_with_indices, args, 6, results, 2);
   if (output) *output = results[0];
@@ -6437,10 +6411,11 @@ cn_tensor *cn_max_pool3d_with(cn_tensor *input, const int64_t *kernel_size, size
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "max_pool3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 3, kernel_size_room),
-                     fixed_or(o->stride, 3, NULL, stride_room),
-                     fixed_or(o->padding, 3, padding_default, padding_room),
-                     fixed_or(o->dilation, 3, dilation_default, dilation_room),
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(kernel_size, nkernel_size, 3, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
+                     cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
                      cn_v_bool(o->ceil_mode)};
   return cni_apply1(CNI_OP_max_pool3d, args, 6, NULL);
 }
@@ -6465,10 +6440,11 @@ int cn_max_pool3d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
     if (indices) *indices = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input), spread(kernel_size, nkernel_size, 3, kernel_size_room),
-                     fixed_or(o->stride, 3, NULL, stride_room),
-                     fixed_or(o->padding, 3, padding_default, padding_room),
-                     fixed_or(o->dilation, 3, dilation_default, dilation_room),
+  cn_value args[] = {cn_v_tensor(input),
+                     cn_arg_ints_of(kernel_size, nkernel_size, 3, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
+                     cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
                      cn_v_bool(o->ceil_mode)};
   int status = cni_applyn(CNI_OP_max_pool3d_with_indices, args, 6, results, 2);
   if (output) *output = results[0];
@@ -6488,9 +6464,9 @@ cn_tensor *cn_max_unpool1d_with(cn_tensor *input, cn_tensor *indices, const int6
     o = cn_opts_read(&room, sizeof room, opts, "max_unpool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices), cn_v_ints(kernel_size, nkernel_size),
-                     fixed_or(o->stride, 1, NULL, stride_room),
-                     fixed_or(o->padding, 1, padding_default, padding_room),
-                     ints_or(o->output_size, NULL, 0)};
+                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
+                     cn_opt_ints(o->output_size, NULL, 0)};
   return cni_apply1(CNI_OP_max_unpool1d, args, 6, NULL);
 }
 
@@ -6507,10 +6483,10 @@ cn_tensor *cn_max_unpool2d_with(cn_tensor *input, cn_tensor *indices, const int6
     o = cn_opts_read(&room, sizeof room, opts, "max_unpool2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices),
-                     spread(kernel_size, nkernel_size, 2, kernel_size_room),
-                     fixed_or(o->stride, 2, NULL, stride_room),
-                     fixed_or(o->padding, 2, padding_default, padding_room),
-                     ints_or(o->output_size, NULL, 0)};
+                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+                     cn_opt_ints(o->output_size, NULL, 0)};
   return cni_apply1(CNI_OP_max_unpool2d, args, 6, NULL);
 }
 
@@ -6527,10 +6503,10 @@ cn_tensor *cn_max_unpool3d_with(cn_tensor *input, cn_tensor *indices, const int6
     o = cn_opts_read(&room, sizeof room, opts, "max_unpool3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices),
-                     spread(kernel_size, nkernel_size, 3, kernel_size_room),
-                     fixed_or(o->stride, 3, NULL, stride_room),
-                     fixed_or(o->padding, 3, padding_default, padding_room),
-                     ints_or(o->output_size, NULL, 0)};
+                     cn_arg_ints_of(kernel_size, nkernel_size, 3, kernel_size_room),
+                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
+                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
+                     cn_opt_ints(o->output_size, NULL, 0)};
   return cni_apply1(CNI_OP_max_unpool3d, args, 6, NULL);
 }
 
@@ -6553,8 +6529,8 @@ cn_tensor *cn_mean_with(cn_tensor *input, const cn_mean_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "mean");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
-                     code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0), cn_v_bool(o->keepdim),
+                     cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_mean, args, 4, NULL);
 }
 
@@ -6671,7 +6647,7 @@ int cn_mode_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
     if (indices) *indices = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->dim, -1)), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->dim, -1)), cn_v_bool(o->keepdim)};
   int status = cni_applyn(CNI_OP_mode, args, 3, results, 2);
   if (values) *values = results[0];
   if (indices) *indices = results[1];
@@ -6736,7 +6712,7 @@ int cn_multi_head_attention_with(cn_tensor **output, cn_tensor **attn_weights, c
                      cn_v_tensors(in_proj_weight, nin_proj_weight), cn_v_tensor(out_proj_weight),
                      cn_v_tensor(o->in_proj_bias), cn_v_tensor(o->out_proj_bias),
                      cn_v_tensor(o->bias_k), cn_v_tensor(o->bias_v), cn_v_bool(o->add_zero_attn),
-                     cn_v_float(float_or(o->dropout_p, 0.0)), cn_v_tensor(o->key_padding_mask),
+                     cn_v_float(cn_opt_float(o->dropout_p, 0.0)), cn_v_tensor(o->key_padding_mask),
                      cn_v_tensor(o->attn_mask), cn_v_str(o->weights ? o->weights : "none"),
                      cn_v_bool(o->is_causal)};
   int status = cni_applyn(CNI_OP_multi_head_attention, args, 16, results, 2);
@@ -6753,8 +6729,8 @@ cn_tensor *cn_multi_margin_loss_with(cn_tensor *input, cn_tensor *target,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "multi_margin_loss");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_float(float_or(o->p, 1.0)),
-                     cn_v_float(float_or(o->margin, 1.0)), cn_v_tensor(o->weight),
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_float(cn_opt_float(o->p, 1.0)),
+                     cn_v_float(cn_opt_float(o->margin, 1.0)), cn_v_tensor(o->weight),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cni_apply1(CNI_OP_multi_margin_loss, args, 6, NULL);
 }
@@ -6836,7 +6812,7 @@ int cn_nadam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tens
                      cn_v_tensor(grad), cn_v_tensor(grad_rate), cn_v_tensor(avg_rate),
                      cn_v_tensor(bias_correction2), cn_v_tensor(decay), cn_v_float(weight1),
                      cn_v_float(beta2), cn_v_float(weight2), cn_v_float(eps),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
                      cn_v_bool(o->maximize)};
   int status = cni_applyn(CNI_OP_nadam_update, args, 15, results, 3);
   if (new_param) *new_param = results[0];
@@ -6860,7 +6836,7 @@ int cn_nadam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor
                      cn_v_tensor(grad), cn_v_tensor(grad_rate), cn_v_tensor(avg_rate),
                      cn_v_tensor(bias_correction2), cn_v_tensor(decay), cn_v_float(weight1),
                      cn_v_float(beta2), cn_v_float(weight2), cn_v_float(eps),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
                      cn_v_bool(o->maximize)};
   return cni_apply_over(CNI_OP_nadam_update, args, 15);
 }
@@ -6872,8 +6848,8 @@ static cn_tensor *run_nan_to_num(cn_tensor *input, const cn_nan_to_num_opts *opt
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "nan_to_num");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), float_or_none(o->nan), float_or_none(o->posinf),
-                     float_or_none(o->neginf)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_float_or_none(o->nan),
+                     cn_opt_float_or_none(o->posinf), cn_opt_float_or_none(o->neginf)};
   return cni_apply1(CNI_OP_nan_to_num, args, 4, dest);
 }
 
@@ -6894,8 +6870,8 @@ cn_tensor *cn_nanmean_with(cn_tensor *input, const cn_nanmean_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "nanmean");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
-                     code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0), cn_v_bool(o->keepdim),
+                     cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_nanmean, args, 4, NULL);
 }
 
@@ -6933,7 +6909,7 @@ cn_tensor *cn_nanquantile_with(cn_tensor *input, cn_tensor *q, int64_t dim,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "nanquantile");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(q), int_or_none(dim), cn_v_bool(o->keepdim),
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(q), cn_arg_int(dim), cn_v_bool(o->keepdim),
                      cn_v_str(o->interpolation ? o->interpolation : "linear")};
   return cni_apply1(CNI_OP_nanquantile, args, 5, NULL);
 }
@@ -6945,8 +6921,8 @@ cn_tensor *cn_nansum_with(cn_tensor *input, const cn_nansum_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "nansum");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
-                     code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0), cn_v_bool(o->keepdim),
+                     cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_nansum, args, 4, NULL);
 }
 
@@ -7109,7 +7085,7 @@ cn_tensor *cn_nll_loss_with(cn_tensor *input, cn_tensor *target, const cn_nll_lo
     o = cn_opts_read(&room, sizeof room, opts, "nll_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_tensor(o->weight),
-                     cn_v_int(int_or(o->ignore_index, -100)),
+                     cn_v_int(cn_opt_int(o->ignore_index, -100)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cni_apply1(CNI_OP_nll_loss, args, 5, NULL);
 }
@@ -7128,7 +7104,7 @@ cn_tensor *cn_nonzero_static_with(cn_tensor *input, int64_t size,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "nonzero_static");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(size), cn_v_int(int_or(o->fill_value, -1))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(size), cn_v_int(cn_opt_int(o->fill_value, -1))};
   return cni_apply1(CNI_OP_nonzero_static, args, 3, NULL);
 }
 
@@ -7139,8 +7115,8 @@ cn_tensor *cn_norm_with(cn_tensor *input, const cn_norm_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "norm");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 2.0)), ints_or(o->dim, NULL, 0),
-                     cn_v_bool(o->keepdim), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->p, 2.0)),
+                     cn_opt_ints(o->dim, NULL, 0), cn_v_bool(o->keepdim), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_norm, args, 5, NULL);
 }
 
@@ -7158,8 +7134,8 @@ static cn_tensor *run_normal_fill(cn_tensor *input, const cn_normal_fill_opts *o
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "normal_fill");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->mean, 0.0)),
-                     cn_v_float(float_or(o->std, 1.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->mean, 0.0)),
+                     cn_v_float(cn_opt_float(o->std, 1.0))};
   return cni_apply1(CNI_OP_normal_fill, args, 3, dest);
 }
 
@@ -7180,7 +7156,7 @@ cn_tensor *cn_one_hot_with(cn_tensor *input, const cn_one_hot_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "one_hot");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->num_classes, -1))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->num_classes, -1))};
   return cni_apply1(CNI_OP_one_hot, args, 2, NULL);
 }
 
@@ -7191,7 +7167,7 @@ cn_tensor *cn_ones_with(const int64_t *size, size_t nsize, const cn_ones_opts *o
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "ones");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_ints(size, nsize), code_or_none(o->dtype), code_or_none(o->device)};
+  cn_value args[] = {cn_v_ints(size, nsize), cn_opt_code(o->dtype), cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_ones, args, 3, NULL);
 }
 
@@ -7202,7 +7178,7 @@ cn_tensor *cn_ones_like_with(cn_tensor *input, const cn_ones_like_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "ones_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_ones_like, args, 2, NULL);
 }
 
@@ -7220,7 +7196,7 @@ cn_tensor *cn_pad_with(cn_tensor *input, const int64_t *pad, size_t npad, const 
     o = cn_opts_read(&room, sizeof room, opts, "pad");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(pad, npad),
-                     cn_v_str(o->mode ? o->mode : "constant"), float_or_none(o->value)};
+                     cn_v_str(o->mode ? o->mode : "constant"), cn_opt_float_or_none(o->value)};
   return cni_apply1(CNI_OP_pad, args, 4, NULL);
 }
 
@@ -7232,8 +7208,8 @@ cn_tensor *cn_pairwise_distance_with(cn_tensor *x1, cn_tensor *x2,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "pairwise_distance");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_float(float_or(o->p, 2.0)),
-                     cn_v_float(float_or(o->eps, 1e-06)), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(x1), cn_v_tensor(x2), cn_v_float(cn_opt_float(o->p, 2.0)),
+                     cn_v_float(cn_opt_float(o->eps, 1e-06)), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_pairwise_distance, args, 5, NULL);
 }
 
@@ -7251,7 +7227,7 @@ cn_tensor *cn_pdist_with(cn_tensor *input, const cn_pdist_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "pdist");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->p, 2.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->p, 2.0))};
   return cni_apply1(CNI_OP_pdist, args, 2, NULL);
 }
 
@@ -7274,7 +7250,7 @@ cn_tensor *cn_pinverse_with(cn_tensor *input, const cn_pinverse_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "pinverse");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->rcond, 1e-15))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->rcond, 1e-15))};
   return cni_apply1(CNI_OP_pinverse, args, 2, NULL);
 }
 
@@ -7313,7 +7289,7 @@ cn_tensor *cn_poisson_nll_loss_with(cn_tensor *input, cn_tensor *target,
     o = cn_opts_read(&room, sizeof room, opts, "poisson_nll_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_bool(!o->no_log_input),
-                     cn_v_bool(o->full), cn_v_float(float_or(o->eps, 1e-08)),
+                     cn_v_bool(o->full), cn_v_float(cn_opt_float(o->eps, 1e-08)),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cni_apply1(CNI_OP_poisson_nll_loss, args, 6, NULL);
 }
@@ -7369,7 +7345,7 @@ cn_tensor *cn_prod_with(cn_tensor *input, const cn_prod_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "prod");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_prod, args, 2, NULL);
 }
 
@@ -7381,7 +7357,7 @@ cn_tensor *cn_prod_dim_with(cn_tensor *input, int64_t dim, const cn_prod_dim_opt
     o = cn_opts_read(&room, sizeof room, opts, "prod_dim");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_bool(o->keepdim),
-                     code_or_none(o->dtype)};
+                     cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_prod_dim, args, 4, NULL);
 }
 
@@ -7418,7 +7394,7 @@ cn_tensor *cn_quantile_with(cn_tensor *input, cn_tensor *q, int64_t dim,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "quantile");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(q), int_or_none(dim), cn_v_bool(o->keepdim),
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(q), cn_arg_int(dim), cn_v_bool(o->keepdim),
                      cn_v_str(o->interpolation ? o->interpolation : "linear")};
   return cni_apply1(CNI_OP_quantile, args, 5, NULL);
 }
@@ -7458,7 +7434,7 @@ int cn_radam_update_with(cn_tensor **new_param, cn_tensor **new_exp_avg, cn_tens
                      cn_v_tensor(bias_correction2_sqrt), cn_v_tensor(rectification),
                      cn_v_tensor(decay), cn_v_float(weight1), cn_v_float(beta2),
                      cn_v_float(weight2), cn_v_float(eps),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
                      cn_v_bool(o->maximize)};
   int status = cni_applyn(CNI_OP_radam_update, args, 16, results, 3);
   if (new_param) *new_param = results[0];
@@ -7483,7 +7459,7 @@ int cn_radam_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tensor
                      cn_v_tensor(bias_correction2_sqrt), cn_v_tensor(rectification),
                      cn_v_tensor(decay), cn_v_float(weight1), cn_v_float(beta2),
                      cn_v_float(weight2), cn_v_float(eps),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->decoupled),
                      cn_v_bool(o->maximize)};
   return cni_apply_over(CNI_OP_radam_update, args, 16);
 }
@@ -7495,7 +7471,7 @@ cn_tensor *cn_rand_with(const int64_t *size, size_t nsize, const cn_rand_opts *o
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "rand");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_ints(size, nsize), code_or_none(o->dtype), code_or_none(o->device)};
+  cn_value args[] = {cn_v_ints(size, nsize), cn_opt_code(o->dtype), cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_rand, args, 3, NULL);
 }
 
@@ -7506,7 +7482,7 @@ cn_tensor *cn_rand_like_with(cn_tensor *input, const cn_rand_like_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "rand_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_rand_like, args, 2, NULL);
 }
 
@@ -7518,8 +7494,8 @@ cn_tensor *cn_randint_with(int64_t low, int64_t high, const int64_t *size, size_
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "randint");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(low), cn_v_int(high), cn_v_ints(size, nsize), code_or_none(o->dtype),
-                     code_or_none(o->device)};
+  cn_value args[] = {cn_v_int(low), cn_v_int(high), cn_v_ints(size, nsize), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_randint, args, 5, NULL);
 }
 
@@ -7531,7 +7507,7 @@ cn_tensor *cn_randint_like_with(cn_tensor *input, int64_t low, int64_t high,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "randint_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(low), cn_v_int(high), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(low), cn_v_int(high), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_randint_like, args, 4, NULL);
 }
 
@@ -7542,7 +7518,7 @@ cn_tensor *cn_randn_with(const int64_t *size, size_t nsize, const cn_randn_opts 
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "randn");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_ints(size, nsize), code_or_none(o->dtype), code_or_none(o->device)};
+  cn_value args[] = {cn_v_ints(size, nsize), cn_opt_code(o->dtype), cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_randn, args, 3, NULL);
 }
 
@@ -7553,19 +7529,19 @@ cn_tensor *cn_randn_like_with(cn_tensor *input, const cn_randn_like_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "randn_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_randn_like, args, 2, NULL);
 }
 
 cn_tensor *cn_random_integers(cn_tensor *input, int64_t low, int64_t high)
 {
-  cn_value args[] = {cn_v_tensor(input), int_or_none(low), int_or_none(high)};
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(low), cn_arg_int(high)};
   return cni_apply1(CNI_OP_random_integers, args, 3, NULL);
 }
 
 cn_tensor *cn_random_integers_(cn_tensor *input, int64_t low, int64_t high)
 {
-  cn_value args[] = {cn_v_tensor(input), int_or_none(low), int_or_none(high)};
+  cn_value args[] = {cn_v_tensor(input), cn_arg_int(low), cn_arg_int(high)};
   return cni_apply1(CNI_OP_random_integers, args, 3, input);
 }
 
@@ -7576,7 +7552,7 @@ cn_tensor *cn_randperm_with(int64_t n, const cn_randperm_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "randperm");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(n), code_or_none(o->dtype), code_or_none(o->device)};
+  cn_value args[] = {cn_v_int(n), cn_opt_code(o->dtype), cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_randperm, args, 3, NULL);
 }
 
@@ -7624,7 +7600,8 @@ int cn_recurrent_sequence_with(cn_tensor **output, cn_tensor **h, cn_tensor **c,
   }
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(w_ih), cn_v_tensor(w_hh), cn_v_tensor(h0),
                      cn_v_tensor(b_ih), cn_v_tensor(b_hh), cn_v_tensor(c0), cn_v_str(mode),
-                     cn_v_bool(o->reverse), cn_v_bool(o->keep), ints_or(o->batch_sizes, NULL, 0)};
+                     cn_v_bool(o->reverse), cn_v_bool(o->keep),
+                     cn_opt_ints(o->batch_sizes, NULL, 0)};
   int status = cni_applyn(CNI_OP_recurrent_sequence, args, 11, results, 4);
   if (output) *output = results[0];
   if (h) *h = results[1];
@@ -7653,7 +7630,7 @@ int cn_recurrent_sequence_grad_with(cn_tensor **g_given, cn_tensor **g_hidden, c
   }
   cn_value args[] = {cn_v_tensor(w_hh), cn_v_tensor(h0), cn_v_tensor(output), cn_v_tensor(saved),
                      cn_v_tensor(c0), cn_v_tensor(g_output), cn_v_tensor(g_h), cn_v_tensor(g_c),
-                     cn_v_str(mode), cn_v_bool(o->reverse), ints_or(o->batch_sizes, NULL, 0)};
+                     cn_v_str(mode), cn_v_bool(o->reverse), cn_opt_ints(o->batch_sizes, NULL, 0)};
   int status = cni_applyn(CNI_OP_recurrent_sequence_grad, args, 11, results, 4);
   if (g_given) *g_given = results[0];
   if (g_hidden) *g_hidden = results[1];
@@ -7712,21 +7689,21 @@ cn_tensor *cn_repeat(cn_tensor *input, const int64_t *repeats, size_t nrepeats)
 
 cn_tensor *cn_repeat_interleave(cn_tensor *input, int64_t repeats, int64_t dim)
 {
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(repeats), int_or_none(dim)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(repeats), cn_arg_int(dim)};
   return cni_apply1(CNI_OP_repeat_interleave, args, 3, NULL);
 }
 
 cn_tensor *cn_repeat_interleave_counts(cn_tensor *input, cn_tensor *repeats, int64_t dim,
                                        int64_t output_size)
 {
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(repeats), int_or_none(dim),
-                     int_or_none(output_size)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(repeats), cn_arg_int(dim),
+                     cn_arg_int(output_size)};
   return cni_apply1(CNI_OP_repeat_interleave_counts, args, 4, NULL);
 }
 
 cn_tensor *cn_repeat_places(cn_tensor *repeats, int64_t output_size)
 {
-  cn_value args[] = {cn_v_tensor(repeats), int_or_none(output_size)};
+  cn_value args[] = {cn_v_tensor(repeats), cn_arg_int(output_size)};
   return cni_apply1(CNI_OP_repeat_places, args, 2, NULL);
 }
 
@@ -7774,7 +7751,7 @@ cn_tensor *cn_rms_norm_with(cn_tensor *input, const int64_t *normalized_shape,
     o = cn_opts_read(&room, sizeof room, opts, "rms_norm");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(normalized_shape, nnormalized_shape),
-                     cn_v_tensor(weight), float_or_none(o->eps)};
+                     cn_v_tensor(weight), cn_opt_float_or_none(o->eps)};
   return cni_apply1(CNI_OP_rms_norm, args, 4, NULL);
 }
 
@@ -7801,8 +7778,8 @@ int cn_rmsprop_centered_momentum_update_with(cn_tensor **new_param, cn_tensor **
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(grad_avg),
                      cn_v_tensor(momentum_buffer), cn_v_tensor(grad), cn_v_tensor(lr),
                      cn_v_float(alpha), cn_v_float(weight), cn_v_float(eps),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize),
-                     cn_v_float(float_or(o->momentum, 0.0))};
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize),
+                     cn_v_float(cn_opt_float(o->momentum, 0.0))};
   int status = cni_applyn(CNI_OP_rmsprop_centered_momentum_update, args, 12, results, 4);
   if (new_param) *new_param = results[0];
   if (new_square_avg) *new_square_avg = results[1];
@@ -7824,8 +7801,8 @@ int cn_rmsprop_centered_momentum_update_inplace_with(
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(grad_avg),
                      cn_v_tensor(momentum_buffer), cn_v_tensor(grad), cn_v_tensor(lr),
                      cn_v_float(alpha), cn_v_float(weight), cn_v_float(eps),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize),
-                     cn_v_float(float_or(o->momentum, 0.0))};
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize),
+                     cn_v_float(cn_opt_float(o->momentum, 0.0))};
   return cni_apply_over(CNI_OP_rmsprop_centered_momentum_update, args, 12);
 }
 
@@ -7848,7 +7825,7 @@ int cn_rmsprop_centered_update_with(cn_tensor **new_param, cn_tensor **new_squar
   }
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(grad_avg),
                      cn_v_tensor(grad), cn_v_tensor(lr), cn_v_float(alpha), cn_v_float(weight),
-                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_float(eps), cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
                      cn_v_bool(o->maximize)};
   int status = cni_applyn(CNI_OP_rmsprop_centered_update, args, 10, results, 3);
   if (new_param) *new_param = results[0];
@@ -7869,7 +7846,7 @@ int cn_rmsprop_centered_update_inplace_with(cn_tensor *param, cn_tensor *square_
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(grad_avg),
                      cn_v_tensor(grad), cn_v_tensor(lr), cn_v_float(alpha), cn_v_float(weight),
-                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
+                     cn_v_float(eps), cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
                      cn_v_bool(o->maximize)};
   return cni_apply_over(CNI_OP_rmsprop_centered_update, args, 10);
 }
@@ -7893,8 +7870,8 @@ int cn_rmsprop_momentum_update_with(cn_tensor **new_param, cn_tensor **new_squar
   }
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(momentum_buffer),
                      cn_v_tensor(grad), cn_v_tensor(lr), cn_v_float(alpha), cn_v_float(weight),
-                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
-                     cn_v_bool(o->maximize), cn_v_float(float_or(o->momentum, 0.0))};
+                     cn_v_float(eps), cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
+                     cn_v_bool(o->maximize), cn_v_float(cn_opt_float(o->momentum, 0.0))};
   int status = cni_applyn(CNI_OP_rmsprop_momentum_update, args, 11, results, 3);
   if (new_param) *new_param = results[0];
   if (new_square_avg) *new_square_avg = results[1];
@@ -7914,8 +7891,8 @@ int cn_rmsprop_momentum_update_inplace_with(cn_tensor *param, cn_tensor *square_
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(momentum_buffer),
                      cn_v_tensor(grad), cn_v_tensor(lr), cn_v_float(alpha), cn_v_float(weight),
-                     cn_v_float(eps), cn_v_float(float_or(o->weight_decay, 0.0)),
-                     cn_v_bool(o->maximize), cn_v_float(float_or(o->momentum, 0.0))};
+                     cn_v_float(eps), cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
+                     cn_v_bool(o->maximize), cn_v_float(cn_opt_float(o->momentum, 0.0))};
   return cni_apply_over(CNI_OP_rmsprop_momentum_update, args, 11);
 }
 
@@ -7935,7 +7912,7 @@ int cn_rmsprop_update_with(cn_tensor **new_param, cn_tensor **new_square_avg, cn
   }
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(grad),
                      cn_v_tensor(lr), cn_v_float(alpha), cn_v_float(weight), cn_v_float(eps),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   int status = cni_applyn(CNI_OP_rmsprop_update, args, 9, results, 2);
   if (new_param) *new_param = results[0];
   if (new_square_avg) *new_square_avg = results[1];
@@ -7953,7 +7930,7 @@ int cn_rmsprop_update_inplace_with(cn_tensor *param, cn_tensor *square_avg, cn_t
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(square_avg), cn_v_tensor(grad),
                      cn_v_tensor(lr), cn_v_float(alpha), cn_v_float(weight), cn_v_float(eps),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   return cni_apply_over(CNI_OP_rmsprop_update, args, 9);
 }
 
@@ -8011,7 +7988,7 @@ cn_tensor *cn_roll_with(cn_tensor *input, const int64_t *shifts, size_t nshifts,
     o = cn_opts_read(&room, sizeof room, opts, "roll");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(shifts, nshifts),
-                     ints_or(o->dims, dims_default, 0)};
+                     cn_opt_ints(o->dims, dims_default, 0)};
   return cni_apply1(CNI_OP_roll, args, 3, NULL);
 }
 
@@ -8023,8 +8000,8 @@ cn_tensor *cn_rot90_with(cn_tensor *input, const cn_rot90_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "rot90");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->k, 1)),
-                     ints_or(o->dims, dims_default, 2)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->k, 1)),
+                     cn_opt_ints(o->dims, dims_default, 2)};
   return cni_apply1(CNI_OP_rot90, args, 3, NULL);
 }
 
@@ -8035,7 +8012,7 @@ static cn_tensor *run_round(cn_tensor *input, const cn_round_opts *opts, cn_tens
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "round");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->decimals, 0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->decimals, 0))};
   return cni_apply1(CNI_OP_round, args, 2, dest);
 }
 
@@ -8104,8 +8081,9 @@ static cn_tensor *run_rrelu(cn_tensor *input, const cn_rrelu_opts *opts, cn_tens
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "rrelu");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->lower, 0.125)),
-                     cn_v_float(float_or(o->upper, 0.3333333333333333)), cn_v_bool(o->training)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->lower, 0.125)),
+                     cn_v_float(cn_opt_float(o->upper, 0.3333333333333333)),
+                     cn_v_bool(o->training)};
   return cni_apply1(CNI_OP_rrelu, args, 4, dest);
 }
 
@@ -8138,7 +8116,8 @@ cn_tensor *cn_rsub_with(cn_tensor *input, cn_tensor *other, const cn_rsub_opts *
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "rsub");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->alpha, 1.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other),
+                     cn_v_float(cn_opt_float(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_rsub, args, 3, NULL);
 }
 
@@ -8151,8 +8130,9 @@ cn_tensor *cn_scaled_dot_product_attention_with(cn_tensor *query, cn_tensor *key
     o = cn_opts_read(&room, sizeof room, opts, "scaled_dot_product_attention");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(query), cn_v_tensor(key), cn_v_tensor(value),
-                     cn_v_tensor(o->attn_mask), cn_v_float(float_or(o->dropout_p, 0.0)),
-                     cn_v_bool(o->is_causal), float_or_none(o->scale), cn_v_bool(o->enable_gqa)};
+                     cn_v_tensor(o->attn_mask), cn_v_float(cn_opt_float(o->dropout_p, 0.0)),
+                     cn_v_bool(o->is_causal), cn_opt_float_or_none(o->scale),
+                     cn_v_bool(o->enable_gqa)};
   return cni_apply1(CNI_OP_scaled_dot_product_attention, args, 8, NULL);
 }
 
@@ -8277,7 +8257,7 @@ int cn_sdpa_backward_with(cn_tensor **grad_query, cn_tensor **grad_key, cn_tenso
   }
   cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(query), cn_v_tensor(key), cn_v_tensor(value),
                      cn_v_tensor(output), cn_v_tensor(lse), cn_v_tensor(attn_mask),
-                     cn_v_bool(o->is_causal), float_or_none(o->scale)};
+                     cn_v_bool(o->is_causal), cn_opt_float_or_none(o->scale)};
   int status = cni_applyn(CNI_OP_sdpa_backward, args, 9, results, 3);
   if (grad_query) *grad_query = results[0];
   if (grad_key) *grad_key = results[1];
@@ -8299,7 +8279,8 @@ int cn_sdpa_forward_with(cn_tensor **output, cn_tensor **lse, cn_tensor *query, 
     return CN_ERR_VALUE;
   }
   cn_value args[] = {cn_v_tensor(query), cn_v_tensor(key), cn_v_tensor(value),
-                     cn_v_tensor(attn_mask), cn_v_bool(o->is_causal), float_or_none(o->scale)};
+                     cn_v_tensor(attn_mask), cn_v_bool(o->is_causal),
+                     cn_opt_float_or_none(o->scale)};
   int status = cni_applyn(CNI_OP_sdpa_forward, args, 6, results, 2);
   if (output) *output = results[0];
   if (lse) *lse = results[1];
@@ -8359,7 +8340,7 @@ int cn_sgd_update_with(cn_tensor **new_param, cn_tensor **new_buffer, cn_tensor 
   }
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(momentum_buffer), cn_v_tensor(grad),
                      cn_v_tensor(lr), cn_v_float(momentum), cn_v_float(blend),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->nesterov),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->nesterov),
                      cn_v_bool(o->maximize)};
   int status = cni_applyn(CNI_OP_sgd_update, args, 9, results, 2);
   if (new_param) *new_param = results[0];
@@ -8378,7 +8359,7 @@ int cn_sgd_update_inplace_with(cn_tensor *param, cn_tensor *momentum_buffer, cn_
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(param), cn_v_tensor(momentum_buffer), cn_v_tensor(grad),
                      cn_v_tensor(lr), cn_v_float(momentum), cn_v_float(blend),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->nesterov),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->nesterov),
                      cn_v_bool(o->maximize)};
   return cni_apply_over(CNI_OP_sgd_update, args, 9);
 }
@@ -8493,8 +8474,8 @@ cn_tensor *cn_slice_with(cn_tensor *input, int64_t dim, int64_t start, int64_t e
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "slice");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), int_or_none(start), int_or_none(end),
-                     cn_v_int(int_or(o->step, 1))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_arg_int(start), cn_arg_int(end),
+                     cn_v_int(cn_opt_int(o->step, 1))};
   return cni_apply1(CNI_OP_slice, args, 5, NULL);
 }
 
@@ -8506,8 +8487,8 @@ cn_tensor *cn_slice_scatter_with(cn_tensor *input, cn_tensor *src, int64_t start
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "slice_scatter");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src), cn_v_int(int_or(o->dim, 0)),
-                     int_or_none(start), int_or_none(end), cn_v_int(int_or(o->step, 1))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(src), cn_v_int(cn_opt_int(o->dim, 0)),
+                     cn_arg_int(start), cn_arg_int(end), cn_v_int(cn_opt_int(o->step, 1))};
   return cni_apply1(CNI_OP_slice_scatter, args, 6, NULL);
 }
 
@@ -8531,7 +8512,7 @@ cn_tensor *cn_smooth_l1_loss_with(cn_tensor *input, cn_tensor *target,
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target),
                      cn_v_str(o->reduction ? o->reduction : "mean"),
-                     cn_v_float(float_or(o->beta, 1.0))};
+                     cn_v_float(cn_opt_float(o->beta, 1.0))};
   return cni_apply1(CNI_OP_smooth_l1_loss, args, 4, NULL);
 }
 
@@ -8567,7 +8548,7 @@ cn_tensor *cn_softmax_with(cn_tensor *input, int64_t dim, const cn_softmax_opts 
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "softmax");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_softmax, args, 3, NULL);
 }
 
@@ -8584,7 +8565,7 @@ cn_tensor *cn_softmin_with(cn_tensor *input, int64_t dim, const cn_softmin_opts 
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "softmin");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_softmin, args, 3, NULL);
 }
 
@@ -8595,8 +8576,8 @@ cn_tensor *cn_softplus_with(cn_tensor *input, const cn_softplus_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "softplus");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->beta, 1.0)),
-                     cn_v_float(float_or(o->threshold, 20.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->beta, 1.0)),
+                     cn_v_float(cn_opt_float(o->threshold, 20.0))};
   return cni_apply1(CNI_OP_softplus, args, 3, NULL);
 }
 
@@ -8607,7 +8588,7 @@ static cn_tensor *run_softshrink(cn_tensor *input, const cn_softshrink_opts *opt
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "softshrink");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->lambd, 0.5))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->lambd, 0.5))};
   return cni_apply1(CNI_OP_softshrink, args, 2, dest);
 }
 
@@ -8640,7 +8621,7 @@ int cn_sort_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,
     if (indices) *indices = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->dim, -1)), cn_v_bool(o->descending),
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->dim, -1)), cn_v_bool(o->descending),
                      cn_v_bool(o->stable)};
   int status = cni_applyn(CNI_OP_sort, args, 4, results, 2);
   if (values) *values = results[0];
@@ -8759,7 +8740,7 @@ int cn_split_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t sp
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "split");
   if (!o) return CN_ERR_VALUE;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(split_size), cn_v_int(int_or(o->dim, 0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(split_size), cn_v_int(cn_opt_int(o->dim, 0))};
   return cni_apply_list(CNI_OP_split, args, 3, out, capacity);
 }
 
@@ -8773,7 +8754,7 @@ int cn_split_with_sizes_with(cn_tensor **out, size_t capacity, cn_tensor *input,
     o = cn_opts_read(&room, sizeof room, opts, "split_with_sizes");
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(split_sizes, nsplit_sizes),
-                     cn_v_int(int_or(o->dim, 0))};
+                     cn_v_int(cn_opt_int(o->dim, 0))};
   return cni_apply_list(CNI_OP_split_with_sizes, args, 3, out, capacity);
 }
 
@@ -8814,7 +8795,7 @@ cn_tensor *cn_squeeze_with(cn_tensor *input, const cn_squeeze_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "squeeze");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0)};
   return cni_apply1(CNI_OP_squeeze, args, 2, NULL);
 }
 
@@ -8825,7 +8806,7 @@ cn_tensor *cn_stack_with(cn_tensor *const *tensors, size_t ntensors, const cn_st
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "stack");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensors(tensors, ntensors), cn_v_int(int_or(o->dim, 0))};
+  cn_value args[] = {cn_v_tensors(tensors, ntensors), cn_v_int(cn_opt_int(o->dim, 0))};
   return cni_apply1(CNI_OP_stack, args, 2, NULL);
 }
 
@@ -8836,8 +8817,8 @@ cn_tensor *cn_std_with(cn_tensor *input, const cn_std_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "std");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
-                     cn_v_float(float_or(o->correction, 1.0)), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0),
+                     cn_v_float(cn_opt_float(o->correction, 1.0)), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_std, args, 4, NULL);
 }
 
@@ -8854,8 +8835,8 @@ int cn_std_mean_with(cn_tensor **std, cn_tensor **mean, cn_tensor *input,
     if (mean) *mean = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
-                     cn_v_float(float_or(o->correction, 1.0)), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0),
+                     cn_v_float(cn_opt_float(o->correction, 1.0)), cn_v_bool(o->keepdim)};
   int status = cni_applyn(CNI_OP_std_mean, args, 4, results, 2);
   if (std) *std = results[0];
   if (mean) *mean = results[1];
@@ -8870,7 +8851,8 @@ static cn_tensor *run_sub(cn_tensor *input, cn_tensor *other, const cn_sub_opts 
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "sub");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other), cn_v_float(float_or(o->alpha, 1.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(other),
+                     cn_v_float(cn_opt_float(o->alpha, 1.0))};
   return cni_apply1(CNI_OP_sub, args, 3, dest);
 }
 
@@ -8891,8 +8873,8 @@ cn_tensor *cn_sum_with(cn_tensor *input, const cn_sum_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "sum");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0), cn_v_bool(o->keepdim),
-                     code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0), cn_v_bool(o->keepdim),
+                     cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_sum, args, 4, NULL);
 }
 
@@ -8932,7 +8914,7 @@ cn_tensor *cn_take(cn_tensor *input, cn_tensor *index)
 
 cn_tensor *cn_take_along_dim(cn_tensor *input, cn_tensor *indices, int64_t dim)
 {
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices), int_or_none(dim)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices), cn_arg_int(dim)};
   return cni_apply1(CNI_OP_take_along_dim, args, 3, NULL);
 }
 
@@ -8980,7 +8962,7 @@ int cn_tensor_split_with(cn_tensor **out, size_t capacity, cn_tensor *input, int
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "tensor_split");
   if (!o) return CN_ERR_VALUE;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(sections), cn_v_int(int_or(o->dim, 0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(sections), cn_v_int(cn_opt_int(o->dim, 0))};
   return cni_apply_list(CNI_OP_tensor_split, args, 3, out, capacity);
 }
 
@@ -8993,7 +8975,8 @@ int cn_tensor_split_indices_with(cn_tensor **out, size_t capacity, cn_tensor *in
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "tensor_split_indices");
   if (!o) return CN_ERR_VALUE;
-  cn_value args[] = {cn_v_tensor(input), cn_v_ints(indices, nindices), cn_v_int(int_or(o->dim, 0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(indices, nindices),
+                     cn_v_int(cn_opt_int(o->dim, 0))};
   return cni_apply_list(CNI_OP_tensor_split_indices, args, 3, out, capacity);
 }
 
@@ -9042,7 +9025,7 @@ int cn_topk_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input, int6
     if (indices) *indices = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(k), cn_v_int(int_or(o->dim, -1)),
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(k), cn_v_int(cn_opt_int(o->dim, -1)),
                      cn_v_bool(!o->no_largest), cn_v_bool(!o->no_sorted)};
   int status = cni_applyn(CNI_OP_topk, args, 5, results, 2);
   if (values) *values = results[0];
@@ -9063,8 +9046,8 @@ cn_tensor *cn_trapezoid_with(cn_tensor *y, cn_tensor *x, const cn_trapezoid_opts
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "trapezoid");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(y), cn_v_tensor(x), cn_v_float(float_or(o->dx, 1.0)),
-                     cn_v_int(int_or(o->dim, -1))};
+  cn_value args[] = {cn_v_tensor(y), cn_v_tensor(x), cn_v_float(cn_opt_float(o->dx, 1.0)),
+                     cn_v_int(cn_opt_int(o->dim, -1))};
   return cni_apply1(CNI_OP_trapezoid, args, 4, NULL);
 }
 
@@ -9096,7 +9079,7 @@ static cn_tensor *run_tril(cn_tensor *input, const cn_tril_opts *opts, cn_tensor
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "tril");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->diagonal, 0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->diagonal, 0))};
   return cni_apply1(CNI_OP_tril, args, 2, dest);
 }
 
@@ -9117,8 +9100,8 @@ cn_tensor *cn_tril_indices_with(int64_t row, int64_t col, const cn_tril_indices_
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "tril_indices");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(row), cn_v_int(col), cn_v_int(int_or(o->offset, 0)),
-                     code_or_none(o->dtype), code_or_none(o->device)};
+  cn_value args[] = {cn_v_int(row), cn_v_int(col), cn_v_int(cn_opt_int(o->offset, 0)),
+                     cn_opt_code(o->dtype), cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_tril_indices, args, 5, NULL);
 }
 
@@ -9131,8 +9114,8 @@ cn_tensor *cn_triplet_margin_loss_with(cn_tensor *anchor, cn_tensor *positive, c
     o = cn_opts_read(&room, sizeof room, opts, "triplet_margin_loss");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(anchor), cn_v_tensor(positive), cn_v_tensor(negative),
-                     cn_v_float(float_or(o->margin, 1.0)), cn_v_float(float_or(o->p, 2.0)),
-                     cn_v_float(float_or(o->eps, 1e-06)), cn_v_bool(o->swap),
+                     cn_v_float(cn_opt_float(o->margin, 1.0)), cn_v_float(cn_opt_float(o->p, 2.0)),
+                     cn_v_float(cn_opt_float(o->eps, 1e-06)), cn_v_bool(o->swap),
                      cn_v_str(o->reduction ? o->reduction : "mean")};
   return cni_apply1(CNI_OP_triplet_margin_loss, args, 8, NULL);
 }
@@ -9144,7 +9127,7 @@ static cn_tensor *run_triu(cn_tensor *input, const cn_triu_opts *opts, cn_tensor
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "triu");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->diagonal, 0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->diagonal, 0))};
   return cni_apply1(CNI_OP_triu, args, 2, dest);
 }
 
@@ -9165,8 +9148,8 @@ cn_tensor *cn_triu_indices_with(int64_t row, int64_t col, const cn_triu_indices_
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "triu_indices");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(row), cn_v_int(col), cn_v_int(int_or(o->offset, 0)),
-                     code_or_none(o->dtype), code_or_none(o->device)};
+  cn_value args[] = {cn_v_int(row), cn_v_int(col), cn_v_int(cn_opt_int(o->offset, 0)),
+                     cn_opt_code(o->dtype), cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_triu_indices, args, 5, NULL);
 }
 
@@ -9213,7 +9196,7 @@ int cn_unbind_with(cn_tensor **out, size_t capacity, cn_tensor *input, const cn_
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "unbind");
   if (!o) return CN_ERR_VALUE;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(int_or(o->dim, 0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(cn_opt_int(o->dim, 0))};
   return cni_apply_list(CNI_OP_unbind, args, 2, out, capacity);
 }
 
@@ -9236,8 +9219,8 @@ static cn_tensor *run_uniform(cn_tensor *input, const cn_uniform_opts *opts, cn_
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "uniform");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(float_or(o->from, 0.0)),
-                     cn_v_float(float_or(o->to, 1.0))};
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(cn_opt_float(o->from, 0.0)),
+                     cn_v_float(cn_opt_float(o->to, 1.0))};
   return cni_apply1(CNI_OP_uniform, args, 3, dest);
 }
 
@@ -9266,7 +9249,7 @@ int cn_unique_with(cn_tensor **output, cn_tensor **inverse_indices, cn_tensor **
     return CN_ERR_VALUE;
   }
   cn_value args[] = {cn_v_tensor(input), cn_v_bool(!o->no_sorted), cn_v_bool(o->return_inverse),
-                     cn_v_bool(o->return_counts), int_or_none(dim)};
+                     cn_v_bool(o->return_counts), cn_arg_int(dim)};
   int status = cni_applyn(CNI_OP_unique, args, 5, results, 3);
   if (output) *output = results[0];
   if (inverse_indices) *inverse_indices = results[1];
@@ -9290,7 +9273,7 @@ int cn_unique_consecutive_with(cn_tensor **output, cn_tensor **inverse_indices, 
     return CN_ERR_VALUE;
   }
   cn_value args[] = {cn_v_tensor(input), cn_v_bool(o->return_inverse), cn_v_bool(o->return_counts),
-                     int_or_none(dim)};
+                     cn_arg_int(dim)};
   int status = cni_applyn(CNI_OP_unique_consecutive, args, 4, results, 3);
   if (output) *output = results[0];
   if (inverse_indices) *inverse_indices = results[1];
@@ -9318,7 +9301,7 @@ cn_tensor *cn_vander_with(cn_tensor *x, int64_t N, const cn_vander_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "vander");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(x), int_or_none(N), cn_v_bool(o->increasing)};
+  cn_value args[] = {cn_v_tensor(x), cn_arg_int(N), cn_v_bool(o->increasing)};
   return cni_apply1(CNI_OP_vander, args, 3, NULL);
 }
 
@@ -9329,8 +9312,8 @@ cn_tensor *cn_var_with(cn_tensor *input, const cn_var_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "var");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
-                     cn_v_float(float_or(o->correction, 1.0)), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0),
+                     cn_v_float(cn_opt_float(o->correction, 1.0)), cn_v_bool(o->keepdim)};
   return cni_apply1(CNI_OP_var, args, 4, NULL);
 }
 
@@ -9347,8 +9330,8 @@ int cn_var_mean_with(cn_tensor **var, cn_tensor **mean, cn_tensor *input,
     if (mean) *mean = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input), ints_or(o->dim, NULL, 0),
-                     cn_v_float(float_or(o->correction, 1.0)), cn_v_bool(o->keepdim)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->dim, NULL, 0),
+                     cn_v_float(cn_opt_float(o->correction, 1.0)), cn_v_bool(o->keepdim)};
   int status = cni_applyn(CNI_OP_var_mean, args, 4, results, 2);
   if (var) *var = results[0];
   if (mean) *mean = results[1];
@@ -9435,7 +9418,7 @@ cn_tensor *cn_zeros_with(const int64_t *size, size_t nsize, const cn_zeros_opts 
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "zeros");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_ints(size, nsize), code_or_none(o->dtype), code_or_none(o->device)};
+  cn_value args[] = {cn_v_ints(size, nsize), cn_opt_code(o->dtype), cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_zeros, args, 3, NULL);
 }
 
@@ -9446,6 +9429,6 @@ cn_tensor *cn_zeros_like_with(cn_tensor *input, const cn_zeros_like_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "zeros_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), code_or_none(o->dtype)};
+  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype)};
   return cni_apply1(CNI_OP_zeros_like, args, 2, NULL);
 }

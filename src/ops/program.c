@@ -3,6 +3,7 @@
  * Invariant: the text of a program determines it, and equal texts are the same object. */
 #include "program.h"
 
+#include <cairn/ext/hash.h>
 #include <cairn/ext/system.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -10,7 +11,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "table.h"
 
 #define PWP1 PW1
@@ -177,7 +177,7 @@ static const cni_program *find(const char *text, uint64_t hash)
 /* Makes `made` permanent, or answers its twin. Programs live as long as the process: there are few. */
 static const cni_program *intern(const cni_program *made, const char *text)
 {
-  uint64_t hash = cni_hash(text, strlen(text));
+  uint64_t hash = cn_hash(text, strlen(text));
   pthread_mutex_lock(&lock);
   const cni_program *found = find(text, hash);
   if (!found) {
@@ -289,7 +289,7 @@ const cni_program *cni_program_parse(const char *text)
   cni_program p;
   size_t n = strlen(text);
   pthread_mutex_lock(&lock);
-  const cni_program *found = find(text, cni_hash(text, n));
+  const cni_program *found = find(text, cn_hash(text, n));
   pthread_mutex_unlock(&lock);
   if (found) return found;
   if (n >= TEXT_MAX || !parse(text, &p)) {

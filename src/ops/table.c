@@ -3,12 +3,12 @@
  * Built-in ops have the numbers of api.gen.h; ops registered at run time follow. Invariant: cni_ops only grows. */
 #include "table.h"
 
+#include <cairn/ext/hash.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "api.gen.h"
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "families.h"
 
 enum { SLOTS = 2048, MOST = 1024 };
@@ -24,7 +24,7 @@ extern const char *const cni_op_docs[];
 
 static size_t slot_of(const char *name)
 {
-  size_t i = cni_hash(name, strlen(name)) % SLOTS;
+  size_t i = cn_hash(name, strlen(name)) % SLOTS;
   while (by_name[i] && strcmp(by_name[i]->name, name)) i = (i + 1) % SLOTS;
   return i;
 }

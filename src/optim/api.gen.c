@@ -5,34 +5,8 @@
  */
 
 #include <math.h>
+#include <cairn/ext/options.h>
 #include <cairn/optimisers.h>
-#include <string.h>
-
-static inline int64_t int_or(int64_t x, int64_t fallback)
-{
-  return x == 0 ? fallback : x == CN_ZERO ? 0 : x;
-}
-
-static inline double float_or(double x, double fallback)
-{
-  return x == 0 ? fallback : x == (double)CN_ZERO ? 0 : x;
-}
-
-static inline cn_value none_or_int(int64_t x)
-{
-  return x == 0 ? cn_v_none() : cn_v_int(x == CN_ZERO ? 0 : x);
-}
-
-/* An array option of n numbers: all zero is the default, CN_ZERO is zero. room: n elements. */
-static cn_value fixed_floats_or(const double *x, size_t n, const double *fallback, double *room)
-{
-  bool given = false;
-  for (size_t i = 0; i < n; i++) given = given || x[i] != 0;
-  if (!given) return fallback ? cn_v_floats(fallback, n) : cn_v_none();
-  for (size_t i = 0; i < n; i++)
-    room[i] = x[i] == (double)CN_ZERO ? 0 : x[i] == 0 && fallback ? fallback[i] : x[i];
-  return cn_v_floats(room, n);
-}
 
 cn_optim *cn_optim_adadelta_with(cn_module *net, const cn_optim_adadelta_opts *opts)
 {
@@ -40,9 +14,9 @@ cn_optim *cn_optim_adadelta_with(cn_module *net, const cn_optim_adadelta_opts *o
   const cn_optim_adadelta_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Adadelta");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 1.0)), cn_v_float(float_or(o->rho, 0.9)),
-                     cn_v_float(float_or(o->eps, 1e-06)),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 1.0)), cn_v_float(cn_opt_float(o->rho, 0.9)),
+                     cn_v_float(cn_opt_float(o->eps, 1e-06)),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   return cn_optim_make("Adadelta", net, args, 5);
 }
 
@@ -54,10 +28,11 @@ cn_optim *cn_optim_adafactor_with(cn_module *net, const cn_optim_adafactor_opts 
   const cn_optim_adafactor_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Adafactor");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.01)), cn_v_float(float_or(o->beta2_decay, -0.8)),
-                     fixed_floats_or(o->eps, 2, eps_default, eps_room),
-                     cn_v_float(float_or(o->d, 1.0)), cn_v_float(float_or(o->weight_decay, 0.0)),
-                     cn_v_bool(o->maximize)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.01)),
+                     cn_v_float(cn_opt_float(o->beta2_decay, -0.8)),
+                     cn_opt_floats_of(o->eps, 2, eps_default, eps_room),
+                     cn_v_float(cn_opt_float(o->d, 1.0)),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   return cn_optim_make("Adafactor", net, args, 6);
 }
 
@@ -67,10 +42,11 @@ cn_optim *cn_optim_adagrad_with(cn_module *net, const cn_optim_adagrad_opts *opt
   const cn_optim_adagrad_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Adagrad");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.01)), cn_v_float(float_or(o->lr_decay, 0.0)),
-                     cn_v_float(float_or(o->weight_decay, 0.0)),
-                     cn_v_float(float_or(o->initial_accumulator_value, 0.0)),
-                     cn_v_float(float_or(o->eps, 1e-10)), cn_v_bool(o->maximize)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.01)),
+                     cn_v_float(cn_opt_float(o->lr_decay, 0.0)),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
+                     cn_v_float(cn_opt_float(o->initial_accumulator_value, 0.0)),
+                     cn_v_float(cn_opt_float(o->eps, 1e-10)), cn_v_bool(o->maximize)};
   return cn_optim_make("Adagrad", net, args, 6);
 }
 
@@ -82,10 +58,10 @@ cn_optim *cn_optim_adam_with(cn_module *net, const cn_optim_adam_opts *opts)
   const cn_optim_adam_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Adam");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.001)),
-                     fixed_floats_or(o->betas, 2, betas_default, betas_room),
-                     cn_v_float(float_or(o->eps, 1e-08)),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->amsgrad),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.001)),
+                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_v_float(cn_opt_float(o->eps, 1e-08)),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->amsgrad),
                      cn_v_bool(o->maximize), cn_v_bool(o->decoupled_weight_decay)};
   return cn_optim_make("Adam", net, args, 7);
 }
@@ -98,10 +74,10 @@ cn_optim *cn_optim_adamax_with(cn_module *net, const cn_optim_adamax_opts *opts)
   const cn_optim_adamax_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Adamax");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.002)),
-                     fixed_floats_or(o->betas, 2, betas_default, betas_room),
-                     cn_v_float(float_or(o->eps, 1e-08)),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.002)),
+                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_v_float(cn_opt_float(o->eps, 1e-08)),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   return cn_optim_make("Adamax", net, args, 5);
 }
 
@@ -113,10 +89,10 @@ cn_optim *cn_optim_adamw_with(cn_module *net, const cn_optim_adamw_opts *opts)
   const cn_optim_adamw_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdamW");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.001)),
-                     fixed_floats_or(o->betas, 2, betas_default, betas_room),
-                     cn_v_float(float_or(o->eps, 1e-08)),
-                     cn_v_float(float_or(o->weight_decay, 0.01)), cn_v_bool(o->amsgrad),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.001)),
+                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_v_float(cn_opt_float(o->eps, 1e-08)),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.01)), cn_v_bool(o->amsgrad),
                      cn_v_bool(o->maximize)};
   return cn_optim_make("AdamW", net, args, 6);
 }
@@ -127,9 +103,11 @@ cn_optim *cn_optim_asgd_with(cn_module *net, const cn_optim_asgd_opts *opts)
   const cn_optim_asgd_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ASGD");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.01)), cn_v_float(float_or(o->lambd, 0.0001)),
-                     cn_v_float(float_or(o->alpha, 0.75)), cn_v_float(float_or(o->t0, 1000000.0)),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.01)),
+                     cn_v_float(cn_opt_float(o->lambd, 0.0001)),
+                     cn_v_float(cn_opt_float(o->alpha, 0.75)),
+                     cn_v_float(cn_opt_float(o->t0, 1000000.0)),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   return cn_optim_make("ASGD", net, args, 6);
 }
 
@@ -139,10 +117,11 @@ cn_optim *cn_optim_lbfgs_with(cn_module *net, const cn_optim_lbfgs_opts *opts)
   const cn_optim_lbfgs_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LBFGS");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 1.0)), cn_v_int(int_or(o->max_iter, 20)),
-                     none_or_int(o->max_eval), cn_v_float(float_or(o->tolerance_grad, 1e-07)),
-                     cn_v_float(float_or(o->tolerance_change, 1e-09)),
-                     cn_v_int(int_or(o->history_size, 100)), cn_v_str(o->line_search_fn),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 1.0)), cn_v_int(cn_opt_int(o->max_iter, 20)),
+                     cn_opt_int_or_none(o->max_eval),
+                     cn_v_float(cn_opt_float(o->tolerance_grad, 1e-07)),
+                     cn_v_float(cn_opt_float(o->tolerance_change, 1e-09)),
+                     cn_v_int(cn_opt_int(o->history_size, 100)), cn_v_str(o->line_search_fn),
                      cn_v_bool(o->maximize)};
   return cn_optim_make("LBFGS", net, args, 8);
 }
@@ -155,9 +134,9 @@ cn_optim *cn_optim_lion_with(cn_module *net, const cn_optim_lion_opts *opts)
   const cn_optim_lion_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Lion");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.0001)),
-                     fixed_floats_or(o->betas, 2, betas_default, betas_room),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.0001)),
+                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   return cn_optim_make("Lion", net, args, 4);
 }
 
@@ -170,10 +149,10 @@ cn_optim *cn_optim_muon_with(cn_module *net, const cn_optim_muon_opts *opts)
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Muon");
   if (!o) return NULL;
   cn_value args[] = {
-      cn_v_float(float_or(o->lr, 0.001)), cn_v_float(float_or(o->weight_decay, 0.1)),
-      cn_v_float(float_or(o->momentum, 0.95)), cn_v_bool(!o->no_nesterov),
-      fixed_floats_or(o->ns_coefficients, 3, ns_coefficients_default, ns_coefficients_room),
-      cn_v_float(float_or(o->eps, 1e-07)), cn_v_int(int_or(o->ns_steps, 5)),
+      cn_v_float(cn_opt_float(o->lr, 0.001)), cn_v_float(cn_opt_float(o->weight_decay, 0.1)),
+      cn_v_float(cn_opt_float(o->momentum, 0.95)), cn_v_bool(!o->no_nesterov),
+      cn_opt_floats_of(o->ns_coefficients, 3, ns_coefficients_default, ns_coefficients_room),
+      cn_v_float(cn_opt_float(o->eps, 1e-07)), cn_v_int(cn_opt_int(o->ns_steps, 5)),
       cn_v_str(o->adjust_lr_fn)};
   return cn_optim_make("Muon", net, args, 8);
 }
@@ -186,11 +165,11 @@ cn_optim *cn_optim_nadam_with(cn_module *net, const cn_optim_nadam_opts *opts)
   const cn_optim_nadam_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "NAdam");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.002)),
-                     fixed_floats_or(o->betas, 2, betas_default, betas_room),
-                     cn_v_float(float_or(o->eps, 1e-08)),
-                     cn_v_float(float_or(o->weight_decay, 0.0)),
-                     cn_v_float(float_or(o->momentum_decay, 0.004)),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.002)),
+                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_v_float(cn_opt_float(o->eps, 1e-08)),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
+                     cn_v_float(cn_opt_float(o->momentum_decay, 0.004)),
                      cn_v_bool(o->decoupled_weight_decay), cn_v_bool(o->maximize)};
   return cn_optim_make("NAdam", net, args, 7);
 }
@@ -203,10 +182,10 @@ cn_optim *cn_optim_radam_with(cn_module *net, const cn_optim_radam_opts *opts)
   const cn_optim_radam_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "RAdam");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.001)),
-                     fixed_floats_or(o->betas, 2, betas_default, betas_room),
-                     cn_v_float(float_or(o->eps, 1e-08)),
-                     cn_v_float(float_or(o->weight_decay, 0.0)),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.001)),
+                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_v_float(cn_opt_float(o->eps, 1e-08)),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
                      cn_v_bool(o->decoupled_weight_decay), cn_v_bool(o->maximize)};
   return cn_optim_make("RAdam", net, args, 6);
 }
@@ -217,10 +196,11 @@ cn_optim *cn_optim_rmsprop_with(cn_module *net, const cn_optim_rmsprop_opts *opt
   const cn_optim_rmsprop_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "RMSprop");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.01)), cn_v_float(float_or(o->alpha, 0.99)),
-                     cn_v_float(float_or(o->eps, 1e-08)),
-                     cn_v_float(float_or(o->weight_decay, 0.0)),
-                     cn_v_float(float_or(o->momentum, 0.0)), cn_v_bool(o->centered),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.01)),
+                     cn_v_float(cn_opt_float(o->alpha, 0.99)),
+                     cn_v_float(cn_opt_float(o->eps, 1e-08)),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
+                     cn_v_float(cn_opt_float(o->momentum, 0.0)), cn_v_bool(o->centered),
                      cn_v_bool(o->maximize)};
   return cn_optim_make("RMSprop", net, args, 7);
 }
@@ -235,9 +215,9 @@ cn_optim *cn_optim_rprop_with(cn_module *net, const cn_optim_rprop_opts *opts)
   const cn_optim_rprop_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Rprop");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.01)),
-                     fixed_floats_or(o->etas, 2, etas_default, etas_room),
-                     fixed_floats_or(o->step_sizes, 2, step_sizes_default, step_sizes_room),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.01)),
+                     cn_opt_floats_of(o->etas, 2, etas_default, etas_room),
+                     cn_opt_floats_of(o->step_sizes, 2, step_sizes_default, step_sizes_room),
                      cn_v_bool(o->maximize)};
   return cn_optim_make("Rprop", net, args, 4);
 }
@@ -248,9 +228,10 @@ cn_optim *cn_optim_sgd_with(cn_module *net, const cn_optim_sgd_opts *opts)
   const cn_optim_sgd_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "SGD");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.001)), cn_v_float(float_or(o->momentum, 0.0)),
-                     cn_v_float(float_or(o->dampening, 0.0)),
-                     cn_v_float(float_or(o->weight_decay, 0.0)), cn_v_bool(o->nesterov),
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.001)),
+                     cn_v_float(cn_opt_float(o->momentum, 0.0)),
+                     cn_v_float(cn_opt_float(o->dampening, 0.0)),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->nesterov),
                      cn_v_bool(o->maximize)};
   return cn_optim_make("SGD", net, args, 6);
 }
@@ -263,8 +244,8 @@ cn_optim *cn_optim_sparse_adam_with(cn_module *net, const cn_optim_sparse_adam_o
   const cn_optim_sparse_adam_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "SparseAdam");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->lr, 0.001)),
-                     fixed_floats_or(o->betas, 2, betas_default, betas_room),
-                     cn_v_float(float_or(o->eps, 1e-08)), cn_v_bool(o->maximize)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.001)),
+                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_v_float(cn_opt_float(o->eps, 1e-08)), cn_v_bool(o->maximize)};
   return cn_optim_make("SparseAdam", net, args, 4);
 }

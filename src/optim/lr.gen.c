@@ -4,23 +4,8 @@
  * tools/opgen.py again.
  */
 
+#include <cairn/ext/options.h>
 #include <cairn/schedules.h>
-#include <string.h>
-
-static inline int64_t int_or(int64_t x, int64_t fallback)
-{
-  return x == 0 ? fallback : x == CN_ZERO ? 0 : x;
-}
-
-static inline double float_or(double x, double fallback)
-{
-  return x == 0 ? fallback : x == (double)CN_ZERO ? 0 : x;
-}
-
-static inline cn_value none_or_int(int64_t x)
-{
-  return x == 0 ? cn_v_none() : cn_v_int(x == CN_ZERO ? 0 : x);
-}
 
 cn_schedule *cn_lr_constant_with(cn_optim *opt, const cn_lr_constant_opts *opts)
 {
@@ -28,8 +13,9 @@ cn_schedule *cn_lr_constant_with(cn_optim *opt, const cn_lr_constant_opts *opts)
   const cn_lr_constant_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConstantLR");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->factor, 0.3333333333333333)),
-                     cn_v_int(int_or(o->total_iters, 5)), cn_v_int(int_or(o->last_epoch, -1))};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->factor, 0.3333333333333333)),
+                     cn_v_int(cn_opt_int(o->total_iters, 5)),
+                     cn_v_int(cn_opt_int(o->last_epoch, -1))};
   return cn_schedule_make("ConstantLR", opt, args, 3);
 }
 
@@ -40,8 +26,8 @@ cn_schedule *cn_lr_cosine_annealing_with(cn_optim *opt, int64_t T_max,
   const cn_lr_cosine_annealing_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CosineAnnealingLR");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(T_max), cn_v_float(float_or(o->eta_min, 0.0)),
-                     cn_v_int(int_or(o->last_epoch, -1))};
+  cn_value args[] = {cn_v_int(T_max), cn_v_float(cn_opt_float(o->eta_min, 0.0)),
+                     cn_v_int(cn_opt_int(o->last_epoch, -1))};
   return cn_schedule_make("CosineAnnealingLR", opt, args, 3);
 }
 
@@ -52,8 +38,9 @@ cn_schedule *cn_lr_cosine_annealing_warm_restarts_with(
   const cn_lr_cosine_annealing_warm_restarts_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CosineAnnealingWarmRestarts");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(T_0), cn_v_int(int_or(o->T_mult, 1)),
-                     cn_v_float(float_or(o->eta_min, 0.0)), cn_v_int(int_or(o->last_epoch, -1))};
+  cn_value args[] = {cn_v_int(T_0), cn_v_int(cn_opt_int(o->T_mult, 1)),
+                     cn_v_float(cn_opt_float(o->eta_min, 0.0)),
+                     cn_v_int(cn_opt_int(o->last_epoch, -1))};
   return cn_schedule_make("CosineAnnealingWarmRestarts", opt, args, 4);
 }
 
@@ -65,12 +52,13 @@ cn_schedule *cn_lr_cyclic_with(cn_optim *opt, double base_lr, double max_lr,
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CyclicLR");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(base_lr), cn_v_float(max_lr),
-                     cn_v_int(int_or(o->step_size_up, 2000)), none_or_int(o->step_size_down),
+                     cn_v_int(cn_opt_int(o->step_size_up, 2000)),
+                     cn_opt_int_or_none(o->step_size_down),
                      cn_v_str(o->mode ? o->mode : "triangular"),
-                     cn_v_float(float_or(o->gamma, 1.0)), cn_v_bool(!o->no_cycle_momentum),
-                     cn_v_float(float_or(o->base_momentum, 0.8)),
-                     cn_v_float(float_or(o->max_momentum, 0.9)),
-                     cn_v_int(int_or(o->last_epoch, -1))};
+                     cn_v_float(cn_opt_float(o->gamma, 1.0)), cn_v_bool(!o->no_cycle_momentum),
+                     cn_v_float(cn_opt_float(o->base_momentum, 0.8)),
+                     cn_v_float(cn_opt_float(o->max_momentum, 0.9)),
+                     cn_v_int(cn_opt_int(o->last_epoch, -1))};
   return cn_schedule_make("CyclicLR", opt, args, 10);
 }
 
@@ -80,7 +68,7 @@ cn_schedule *cn_lr_exponential_with(cn_optim *opt, double gamma, const cn_lr_exp
   const cn_lr_exponential_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ExponentialLR");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(gamma), cn_v_int(int_or(o->last_epoch, -1))};
+  cn_value args[] = {cn_v_float(gamma), cn_v_int(cn_opt_int(o->last_epoch, -1))};
   return cn_schedule_make("ExponentialLR", opt, args, 2);
 }
 
@@ -90,9 +78,10 @@ cn_schedule *cn_lr_linear_with(cn_optim *opt, const cn_lr_linear_opts *opts)
   const cn_lr_linear_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LinearLR");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(float_or(o->start_factor, 0.3333333333333333)),
-                     cn_v_float(float_or(o->end_factor, 1.0)), cn_v_int(int_or(o->total_iters, 5)),
-                     cn_v_int(int_or(o->last_epoch, -1))};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->start_factor, 0.3333333333333333)),
+                     cn_v_float(cn_opt_float(o->end_factor, 1.0)),
+                     cn_v_int(cn_opt_int(o->total_iters, 5)),
+                     cn_v_int(cn_opt_int(o->last_epoch, -1))};
   return cn_schedule_make("LinearLR", opt, args, 4);
 }
 
@@ -103,8 +92,8 @@ cn_schedule *cn_lr_multi_step_with(cn_optim *opt, const int64_t *milestones, siz
   const cn_lr_multi_step_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MultiStepLR");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_ints(milestones, nmilestones), cn_v_float(float_or(o->gamma, 0.1)),
-                     cn_v_int(int_or(o->last_epoch, -1))};
+  cn_value args[] = {cn_v_ints(milestones, nmilestones), cn_v_float(cn_opt_float(o->gamma, 0.1)),
+                     cn_v_int(cn_opt_int(o->last_epoch, -1))};
   return cn_schedule_make("MultiStepLR", opt, args, 3);
 }
 
@@ -114,14 +103,16 @@ cn_schedule *cn_lr_one_cycle_with(cn_optim *opt, double max_lr, const cn_lr_one_
   const cn_lr_one_cycle_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "OneCycleLR");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(max_lr), none_or_int(o->total_steps), none_or_int(o->epochs),
-                     none_or_int(o->steps_per_epoch), cn_v_float(float_or(o->pct_start, 0.3)),
+  cn_value args[] = {cn_v_float(max_lr), cn_opt_int_or_none(o->total_steps),
+                     cn_opt_int_or_none(o->epochs), cn_opt_int_or_none(o->steps_per_epoch),
+                     cn_v_float(cn_opt_float(o->pct_start, 0.3)),
                      cn_v_str(o->anneal_strategy ? o->anneal_strategy : "cos"),
-                     cn_v_bool(!o->no_cycle_momentum), cn_v_float(float_or(o->base_momentum, 0.85)),
-                     cn_v_float(float_or(o->max_momentum, 0.95)),
-                     cn_v_float(float_or(o->div_factor, 25.0)),
-                     cn_v_float(float_or(o->final_div_factor, 10000.0)), cn_v_bool(o->three_phase),
-                     cn_v_int(int_or(o->last_epoch, -1))};
+                     cn_v_bool(!o->no_cycle_momentum),
+                     cn_v_float(cn_opt_float(o->base_momentum, 0.85)),
+                     cn_v_float(cn_opt_float(o->max_momentum, 0.95)),
+                     cn_v_float(cn_opt_float(o->div_factor, 25.0)),
+                     cn_v_float(cn_opt_float(o->final_div_factor, 10000.0)),
+                     cn_v_bool(o->three_phase), cn_v_int(cn_opt_int(o->last_epoch, -1))};
   return cn_schedule_make("OneCycleLR", opt, args, 13);
 }
 
@@ -131,8 +122,9 @@ cn_schedule *cn_lr_polynomial_with(cn_optim *opt, const cn_lr_polynomial_opts *o
   const cn_lr_polynomial_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "PolynomialLR");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(int_or(o->total_iters, 5)), cn_v_float(float_or(o->power, 1.0)),
-                     cn_v_int(int_or(o->last_epoch, -1))};
+  cn_value args[] = {cn_v_int(cn_opt_int(o->total_iters, 5)),
+                     cn_v_float(cn_opt_float(o->power, 1.0)),
+                     cn_v_int(cn_opt_int(o->last_epoch, -1))};
   return cn_schedule_make("PolynomialLR", opt, args, 3);
 }
 
@@ -142,11 +134,12 @@ cn_schedule *cn_lr_reduce_on_plateau_with(cn_optim *opt, const cn_lr_reduce_on_p
   const cn_lr_reduce_on_plateau_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReduceLROnPlateau");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_str(o->mode ? o->mode : "min"), cn_v_float(float_or(o->factor, 0.1)),
-                     cn_v_int(int_or(o->patience, 10)), cn_v_float(float_or(o->threshold, 0.0001)),
+  cn_value args[] = {cn_v_str(o->mode ? o->mode : "min"), cn_v_float(cn_opt_float(o->factor, 0.1)),
+                     cn_v_int(cn_opt_int(o->patience, 10)),
+                     cn_v_float(cn_opt_float(o->threshold, 0.0001)),
                      cn_v_str(o->threshold_mode ? o->threshold_mode : "rel"),
-                     cn_v_int(int_or(o->cooldown, 0)), cn_v_float(float_or(o->min_lr, 0.0)),
-                     cn_v_float(float_or(o->eps, 1e-08))};
+                     cn_v_int(cn_opt_int(o->cooldown, 0)), cn_v_float(cn_opt_float(o->min_lr, 0.0)),
+                     cn_v_float(cn_opt_float(o->eps, 1e-08))};
   return cn_schedule_make("ReduceLROnPlateau", opt, args, 8);
 }
 
@@ -156,8 +149,8 @@ cn_schedule *cn_lr_step_with(cn_optim *opt, int64_t step_size, const cn_lr_step_
   const cn_lr_step_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "StepLR");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_int(step_size), cn_v_float(float_or(o->gamma, 0.1)),
-                     cn_v_int(int_or(o->last_epoch, -1))};
+  cn_value args[] = {cn_v_int(step_size), cn_v_float(cn_opt_float(o->gamma, 0.1)),
+                     cn_v_int(cn_opt_int(o->last_epoch, -1))};
   return cn_schedule_make("StepLR", opt, args, 3);
 }
 
@@ -167,9 +160,9 @@ cn_schedule *cn_lr_swa_with(cn_optim *opt, double swa_lr, const cn_lr_swa_opts *
   const cn_lr_swa_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "SWALR");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_float(swa_lr), cn_v_int(int_or(o->anneal_epochs, 10)),
+  cn_value args[] = {cn_v_float(swa_lr), cn_v_int(cn_opt_int(o->anneal_epochs, 10)),
                      cn_v_str(o->anneal_strategy ? o->anneal_strategy : "cos"),
-                     cn_v_int(int_or(o->last_epoch, -1))};
+                     cn_v_int(cn_opt_int(o->last_epoch, -1))};
   return cn_schedule_make("SWALR", opt, args, 4);
 }
 
@@ -181,6 +174,7 @@ cn_schedule *cn_lr_warmup_cosine_with(cn_optim *opt, int64_t warmup_steps, int64
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "WarmupCosineLR");
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(warmup_steps), cn_v_int(total_steps),
-                     cn_v_float(float_or(o->min_factor, 0.0)), cn_v_int(int_or(o->last_epoch, -1))};
+                     cn_v_float(cn_opt_float(o->min_factor, 0.0)),
+                     cn_v_int(cn_opt_int(o->last_epoch, -1))};
   return cn_schedule_make("WarmupCosineLR", opt, args, 4);
 }

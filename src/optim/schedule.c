@@ -180,6 +180,8 @@ int cn_schedule_step_metric(cn_schedule *s, double metric)
   return check_groups(s) ? cn_err() : s->cls->step_metric(s, metric);
 }
 
+const char *cn_schedule_name(const cn_schedule *s) { return s ? s->cls->name : NULL; }
+
 double cn_schedule_lr(const cn_schedule *s, size_t group) { return s && group < s->n ? s->last[group] : NAN; }
 
 /* ---- state ---- */

@@ -108,10 +108,9 @@ static int remove_parts(const char *path)
   for (size_t i = 0; !status && i < names.n; i++) {
     const char *name = names.v[i];
     if (strlen(name) != n + mark + 6 || strncmp(name, base, n) || strncmp(name + n, ".part-", mark)) continue;
-    cn_text full = {0};
-    cn_text_putf(&full, "%s/%s", folder, name);
-    status = full.failed ? CN_ERR_MEMORY : cn_file_remove(full.s);
-    cn_text_free(&full);
+    char *full = cn_path_join(folder, name);
+    status = full ? cn_file_remove(full) : cn_err();
+    cn_string_free(full);
   }
   cn_names_free(&names);
   cn_string_free(folder);

@@ -403,9 +403,8 @@ int cn_module_save(cn_module *m, const char *path)
   if (cn_err()) return cn_err();
   if (!path) return cn_err_set(CN_ERR_TYPE, "module_save: the path is missing (NULL)");
   cn_tree *state = cn_module_state(m);
-  size_t n = strlen(path), k = strlen(".safetensors");
   int status = state ? CN_OK : cn_err();
-  if (!status && n > k && !strcmp(path + n - k, ".safetensors")) status = add_metadata(state, NULL);
+  if (!status && cn_string_ends(path, ".safetensors")) status = add_metadata(state, NULL);
   if (!status) status = cn_save(path, state);
   cn_tree_free(state);
   return status;

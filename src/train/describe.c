@@ -228,6 +228,9 @@ static bool is_key(char c)
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '.';
 }
 
+/* As much of a text as a message shows; a line may be longer than an int counts. */
+static int shown(ptrdiff_t size) { return size < 80 ? (int)size : 80; }
+
 /* Where a line ends without its comment, which begins with # at the beginning or behind a space, = or ], and not in
  * quotes: so no value begins with one. */
 static const char *without_comment(const char *s, const char *end)
@@ -272,14 +275,14 @@ static const char *read_entry(cn_description *d, cni_section *section, const cha
   const char *eq = key_end;
   while (eq < end && is_space(*eq)) eq++;
   if (key == key_end || eq == end || *eq != '=') {
-    cni_describe_fail(d, line, "cannot make sense of '%.*s'; a line is [section] or key = value", (int)(end - s), s);
+    cni_describe_fail(d, line, "cannot make sense of '%.*s'; a line is [section] or key = value", shown(end - s), s);
     return NULL;
   }
   const char *value = eq + 1;
   while (value < end && is_space(*value)) value++;
   if (several) end = word_end(value, end);
   char name[64];
-  snprintf(name, sizeof name, "%.*s", (int)(key_end - key), key);
+  snprintf(name, sizeof name, "%.*s", shown(key_end - key), key);
   if (cni_entry_find(section, name)) {
     cni_describe_fail(d, line, "[%s]: %s is given twice", section->name, name);
     return NULL;
@@ -297,9 +300,9 @@ static int read_section(cn_description *d, const char *s, const char *end, int l
   const char *close = s + 1;
   while (close < end && is_key(*close)) close++;
   if (close == end || *close != ']' || close == s + 1)
-    return cni_describe_fail(d, line, "cannot make sense of '%.*s'; a section is [name]", (int)(end - s), s);
+    return cni_describe_fail(d, line, "cannot make sense of '%.*s'; a section is [name]", shown(end - s), s);
   char name[64];
-  snprintf(name, sizeof name, "%.*s", (int)(close - s - 1), s + 1);
+  snprintf(name, sizeof name, "%.*s", shown(close - s - 1), s + 1);
   if (cni_is_head(name) && cni_section_find(d, name)) return cni_describe_fail(d, line, "a second [%s]", name);
   cni_section *section = add_section(d, s + 1, (size_t)(close - s - 1), line);
   if (!section) return cn_err();

@@ -11,12 +11,6 @@
 
 enum { PATH = 4096 };
 
-static bool ends(const char *s, const char *with)
-{
-  size_t n = strlen(s), k = strlen(with);
-  return n >= k && !strcmp(s + n - k, with);
-}
-
 /* folder/name, or the same gzipped, if it is there. */
 static bool there(char *path, const char *folder, const char *name)
 {
@@ -103,7 +97,7 @@ static cn_dataset *open_csv(source *s)
 bool cni_data_is_text(const cn_description *d)
 {
   const char *set = cni_word(d, "data", "set", "");
-  return cn_description_get(d, "data", "tokens") || ends(set, ".txt");
+  return cn_description_get(d, "data", "tokens") || cn_string_ends(set, ".txt");
 }
 
 cn_tokenizer *cn_description_tokenizer(const cn_description *d)
@@ -113,7 +107,7 @@ cn_tokenizer *cn_description_tokenizer(const cn_description *d)
   cn_mapping file;
   if (!cni_described(d)) return NULL;
   if (!strcmp(kind, "bytes")) return cn_tokenizer_bytes();
-  if (ends(kind, ".json")) return cn_tokenizer_json(kind);
+  if (cn_string_ends(kind, ".json")) return cn_tokenizer_json(kind);
   if (strcmp(kind, "chars")) { /* the characters of another text than the data's */
     path = kind;
     if (cn_path_kind_of(kind) == CN_PATH_NONE) {
@@ -167,7 +161,7 @@ static cn_dataset *open_path(source *s, double test)
   default: break;
   }
   if (cni_data_is_text(s->d)) return open_text(s, test);
-  if (ends(s->path, ".csv") || ends(s->path, ".csv.gz")) return open_csv(s);
+  if (cn_string_ends(s->path, ".csv") || cn_string_ends(s->path, ".csv.gz")) return open_csv(s);
   s->whole = true;
   return cn_dataset_load(s->path);
 }
@@ -222,7 +216,8 @@ static int set_labels(cn_dataset *set, const cn_tree *labels)
   const char *names[MOST];
   char numbers[MOST][24];
   size_t n = cn_tree_size(labels);
-  if (!n || n > MOST) return CN_OK;
+  if (!n) return CN_OK;
+  if (n > MOST) return cn_err_set(CN_ERR_VALUE, "labels names %zu classes; up to %d can be named", n, MOST);
   for (size_t i = 0; i < n; i++) {
     snprintf(numbers[i], sizeof numbers[i], "%lld", (long long)cn_tree_as_int(cn_tree_at(labels, i), 0));
     names[i] = cn_tree_as_str(cn_tree_at(labels, i), numbers[i]);
@@ -292,7 +287,8 @@ int64_t cni_data_classes(const cn_description *d)
   int64_t n = (int64_t)cn_tree_size(cn_description_get(d, "data", "labels"));
   if (n || !cn_description_get(d, "data", "set")) return n;
   cn_dataset *set = cn_description_data(d, CN_TEST);
-  while (set && cn_dataset_label(set, (size_t)n)) n++;
+  if (!set) return cn_err();
+  while (cn_dataset_label(set, (size_t)n)) n++;
   cn_dataset_free(set);
-  return set ? n : cn_err();
+  return n;
 }

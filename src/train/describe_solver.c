@@ -22,7 +22,7 @@ static const char *name_at(size_t i, const void *payload)
   if (part == SCHEDULE) return cn_schedule_class_at(i, &name, &sig, &doc) ? name : NULL;
   for (size_t k = 0; cn_module_class_at(k); k++) {
     name = cn_module_class_at(k)->name;
-    if (strlen(name) > 4 && !strcmp(name + strlen(name) - 4, "Loss") && i-- == 0) return name;
+    if (cn_string_ends(name, "Loss") && i-- == 0) return name;
   }
   return NULL;
 }
@@ -74,7 +74,7 @@ static int part_of(const signatures *all, const char *key, int *parameter)
 {
   for (int i = 0; i < PARTS; i++) {
     size_t n = strlen(parts[i]);
-    bool named = !strncmp(key, parts[i], n) && key[n] == '.';
+    bool named = cn_string_starts(key, parts[i]) && key[n] == '.';
     const char *name = named ? key + n + 1 : key;
     if (!all->v[i] || (!named && strchr(key, '.'))) continue;
     *parameter = cn_signature_find(all->v[i], name);

@@ -107,7 +107,7 @@ cn_tree *cni_value_read(const char *text, size_t size)
   }
   cn_tree *all = list(&r, 0, 0);
   if (all && r.s != r.end) {
-    cn_err_set(CN_ERR_VALUE, "cannot make sense of '%.*s'", (int)(r.end - r.s), r.s);
+    cn_err_set(CN_ERR_VALUE, "cannot make sense of '%.*s'", r.end - r.s < 80 ? (int)(r.end - r.s) : 80, r.s);
     cn_tree_free(all);
     return NULL;
   }
@@ -146,49 +146,47 @@ static bool fill_list(cni_given *g, int i, const cn_tree *value, bool ints)
   return true;
 }
 
-static bool starts(const char *s, const char *with) { return !strncmp(s, with, strlen(with)); }
-
 /* dtypes and devices go by their names. */
 static bool fill_name(cn_value *v, const char *type, const char *name)
 {
-  if (starts(type, "dtype")) {
+  if (cn_string_starts(type, "dtype")) {
     cn_dtype dtype = cn_dtype_find(name);
     *v = cn_v_int(dtype);
     return dtype != CN_DTYPE_NONE;
   }
   *v = cn_v_str(name);
-  return starts(type, "str") || strstr(type, "|str");
+  return cn_string_starts(type, "str") || strstr(type, "|str");
 }
 
 static bool fill(cni_given *g, int i, const char *type, const cn_tree *value)
 {
-  bool many = strchr(type, '[') && (starts(type, "int") || starts(type, "float"));
+  bool many = strchr(type, '[') && (cn_string_starts(type, "int") || cn_string_starts(type, "float"));
   switch (cn_tree_kind_of(value)) {
   case CN_TREE_NONE: g->v[i] = cn_v_none(); return true;
-  case CN_TREE_BOOL: g->v[i] = cn_v_bool(cn_tree_as_bool(value, false)); return starts(type, "bool");
+  case CN_TREE_BOOL: g->v[i] = cn_v_bool(cn_tree_as_bool(value, false)); return cn_string_starts(type, "bool");
   case CN_TREE_STR: return fill_name(&g->v[i], type, cn_tree_as_str(value, ""));
   case CN_TREE_LIST: return many && fill_list(g, i, value, *type == 'i');
   default: break;
   }
   if (many) return fill_list(g, i, value, *type == 'i');
   if (strchr(type, '[')) return false;
-  if (starts(type, "float")) g->v[i] = cn_v_float(cn_tree_as_float(value, 0));
-  else if (starts(type, "int")) g->v[i] = cn_v_int(cn_tree_as_int(value, 0));
-  else if (starts(type, "bool")) g->v[i] = cn_v_bool(cn_tree_as_int(value, 0) != 0);
+  if (cn_string_starts(type, "float")) g->v[i] = cn_v_float(cn_tree_as_float(value, 0));
+  else if (cn_string_starts(type, "int")) g->v[i] = cn_v_int(cn_tree_as_int(value, 0));
+  else if (cn_string_starts(type, "bool")) g->v[i] = cn_v_bool(cn_tree_as_int(value, 0) != 0);
   else return false;
-  return starts(type, "float") || whole(value);
+  return cn_string_starts(type, "float") || whole(value);
 }
 
 static const char *wanted(const char *type)
 {
   if (strstr(type, "|str")) return "whole numbers or a word";
-  if (starts(type, "int[")) return "whole numbers";
-  if (starts(type, "float[")) return "numbers";
-  if (starts(type, "int")) return "a whole number";
-  if (starts(type, "float")) return "a number";
-  if (starts(type, "bool")) return "true or false";
-  if (starts(type, "str")) return "a word";
-  if (starts(type, "dtype")) return "a type such as float32";
+  if (cn_string_starts(type, "int[")) return "whole numbers";
+  if (cn_string_starts(type, "float[")) return "numbers";
+  if (cn_string_starts(type, "int")) return "a whole number";
+  if (cn_string_starts(type, "float")) return "a number";
+  if (cn_string_starts(type, "bool")) return "true or false";
+  if (cn_string_starts(type, "str")) return "a word";
+  if (cn_string_starts(type, "dtype")) return "a type such as float32";
   return NULL;
 }
 

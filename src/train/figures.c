@@ -84,7 +84,7 @@ void cni_figures_free(cn_fitting *fit)
 
 bool cni_figure_higher(cn_fitting *fit, const char *name)
 {
-  if (!strncmp(name, VALIDATION, strlen(VALIDATION))) name += strlen(VALIDATION);
+  if (cn_string_starts(name, VALIDATION)) name += strlen(VALIDATION);
   for (size_t i = 0; i < fit->o->nmetrics; i++)
     if (!strcmp(cn_metric_name(fit->o->metrics[i]), name)) return cn_metric_higher_is_better(fit->o->metrics[i]);
   return false;

@@ -228,15 +228,8 @@ static int run_all(cn_fitting *fit)
 
 /* ---- from options to a fit ---- */
 
-/* Is it one that looks at a figure? Its state has a count that others do not have. */
-static int find_plateau(cn_fitting *fit)
-{
-  cn_tree *state = fit->run.schedule ? cn_schedule_state(fit->run.schedule) : NULL;
-  if (fit->run.schedule && !state) return cn_err();
-  fit->plateau = cn_tree_get(state, "num_bad_epochs") != NULL;
-  cn_tree_free(state);
-  return CN_OK;
-}
+/* Does the schedule step by a figure? */
+static bool wants_figure(const cn_schedule *s) { return s && !strcmp(cn_schedule_name(s), "ReduceLROnPlateau"); }
 
 static int check(const cn_fitting *fit)
 {
@@ -260,7 +253,6 @@ static int check(const cn_fitting *fit)
 static int prepare(cn_fitting *fit)
 {
   int status = check(fit);
-  if (!status) status = find_plateau(fit);
   if (!status && fit->o->autocast == CN_F16 && !fit->o->scaler) {
     fit->run.scaler = fit->own_scaler = cn_grad_scaler_new();
     if (!fit->own_scaler) status = cn_err();
@@ -277,7 +269,7 @@ static int fit_net(cn_module *net, cn_optim *opt, cn_loader *train, const cn_fit
             .average = o->average},
     .o = o, .epochs = o->epochs ? o->epochs : 1, .accumulate = o->accumulate ? o->accumulate : 1,
     .batches = cn_loader_length(train), .began = cn_clock(), .batch_loss = NAN, .interrupts = cni_interrupts(),
-    .fresh = true};
+    .plateau = wants_figure(o->schedule), .fresh = true};
   bool mode = cn_module_training(net);
   int status = prepare(&fit);
   if (!status) status = run_all(&fit);

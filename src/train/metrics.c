@@ -47,19 +47,12 @@ static void *host(cn_tensor *t, cn_dtype dtype, size_t *n)
   return v;
 }
 
-static void put_shape(cn_text *t, const cn_tensor *x)
-{
-  cn_text_put(t, "(");
-  for (int i = 0; i < cn_ndim(x); i++) cn_text_putf(t, "%s%lld", i ? ", " : "", (long long)cn_shape(x)[i]);
-  cn_text_put(t, ")");
-}
-
 static int bad_shapes(const cn_metric *m, const cn_tensor *output, const cn_tensor *target, const char *want)
 {
   cn_text t = {0};
-  put_shape(&t, output);
+  cn_text_put_sizes(&t, cn_shape(output), (size_t)cn_ndim(output));
   cn_text_put(&t, " and targets ");
-  put_shape(&t, target);
+  cn_text_put_sizes(&t, cn_shape(target), (size_t)cn_ndim(target));
   int status = cn_err_set(CN_ERR_SHAPE, "%s: outputs %s do not fit: %s", m->name, t.s ? t.s : "", want);
   cn_text_free(&t);
   return status;

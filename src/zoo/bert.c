@@ -130,7 +130,7 @@ static cn_module *new_attention(const settings *s)
 
 /* ---- layers ---- */
 
-static const cn_module_class intermediate_class = {.name = "BertIntermediate", .forward = cni_chain_forward};
+static const cn_module_class intermediate_class = {.name = "BertIntermediate", .forward = cn_forward_children};
 
 enum { ATTENTION, INTERMEDIATE, OUTPUT };
 

@@ -27,20 +27,6 @@ cn_module *cni_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride)
 
 cn_module *cni_relu(void) { return cn_nn_relu(.inplace = true); }
 
-int cni_chain_forward(cn_module *m, cn_module_call *call)
-{
-  cn_tensor *x = cn_keep(call->args[0].u.t);
-  for (size_t i = 0; x && i < cn_module_nchildren(m); i++) {
-    cn_scope *s = cn_scope_begin();
-    cn_tensor *y = cn_keep(cn_forward(cn_module_child(m, i), x));
-    cn_scope_end(s);
-    cn_release(x);
-    x = y;
-  }
-  call->out[0] = x ? cn_scope_give(x) : NULL;
-  return cn_err();
-}
-
 bool cni_is(const cn_module *m, const char *cls) { return !strcmp(m->cls->name, cls); }
 
 /* ---- first weights ---- */

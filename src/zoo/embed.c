@@ -123,7 +123,8 @@ cn_tensor *cn_embed(cn_module *m, cn_tokenizer *tokenizer, const char *const *te
   cn_scope *s = cn_scope_begin();
   for (size_t i = 0; !cn_err() && i < n; i++) {
     items[i].number = i;
-    encode(&items[i], tokenizer, texts[i], cni_bert_longest(m));
+    if (!texts[i]) cn_err_set(CN_ERR_TYPE, "embed: text %zu is missing (NULL)", i);
+    else encode(&items[i], tokenizer, texts[i], cni_bert_longest(m));
   }
   qsort(items, n, sizeof *items, by_length);
   cn_tensor *all = cn_err() ? NULL : embed_sorted(m, items, n);

@@ -6,6 +6,8 @@
 
 #include "lm.h"
 
+enum { LONGEST = 1 << 30 }; /* tokens of a sequence that no model limits: a batch of them is still a number */
+
 typedef struct generation {
   cn_module *m;
   cn_cache *cache; /* NULL: the whole sequence is computed for each token */
@@ -51,9 +53,11 @@ static int open_generation(generation *g, cn_module *m, cn_tensor *prompt, const
   int64_t more = cni_or(o->max_new_tokens, 32);
   if (lm) lm->shape(&shape, m);
   if (cni_check_tokens("generate", prompt, 0, 0)) return cn_err();
-  if (more < 0 || (shape.context && cn_size(prompt, 1) + more > shape.context))
-    return cn_err_set(CN_ERR_VALUE, "generate: %lld tokens and %lld new ones do not fit what the model can see (%lld)",
-                      (long long)cn_size(prompt, 1), (long long)more, (long long)shape.context);
+  int64_t most = shape.context ? shape.context : LONGEST;
+  if (more < 0 || more > most - cn_size(prompt, 1))
+    return cn_err_set(CN_ERR_VALUE, "generate: %lld tokens and %lld new ones are more than %s (%lld)",
+                      (long long)cn_size(prompt, 1), (long long)more,
+                      shape.context ? "the model can see" : "can be asked for", (long long)most);
   g->device = cn_device_of(prompt);
   g->batch = cn_size(prompt, 0);
   g->used = cn_size(prompt, 1);

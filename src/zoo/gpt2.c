@@ -93,7 +93,7 @@ static cn_module *new_attention(const settings *s, int64_t layer)
 
 /* ---- a block ---- */
 
-static const cn_module_class mlp_class = {.name = "GPT2MLP", .forward = cni_chain_forward};
+static const cn_module_class mlp_class = {.name = "GPT2MLP", .forward = cn_forward_children};
 
 static cn_module *new_mlp(const settings *s)
 {

@@ -3,7 +3,7 @@
  * Place in the flow: a family of the zoo. Invariant: names of parameters are torchvision's. */
 #include "zoo.h"
 
-static const cn_module_class norm_activation = {.name = "Conv2dNormActivation", .forward = cni_chain_forward};
+static const cn_module_class norm_activation = {.name = "Conv2dNormActivation", .forward = cn_forward_children};
 
 static cn_module *conv_norm_relu6(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t groups)
 {
@@ -43,7 +43,7 @@ static cn_module *block(int64_t in, int64_t out, int64_t stride, int64_t widen)
   return m;
 }
 
-static const cn_module_class mobilenet_class = {.name = "MobileNetV2", .forward = cni_chain_forward};
+static const cn_module_class mobilenet_class = {.name = "MobileNetV2", .forward = cn_forward_children};
 
 static cn_module *make_mobilenet(const cni_model *row, const cn_zoo_opts *o)
 {

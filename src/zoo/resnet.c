@@ -57,7 +57,7 @@ static cn_module *block(bool deep, int64_t in, int64_t width, int64_t stride)
 
 /* ---- the network ---- */
 
-static const cn_module_class resnet_class = {.name = "ResNet", .forward = cni_chain_forward};
+static const cn_module_class resnet_class = {.name = "ResNet", .forward = cn_forward_children};
 
 static cn_module *make_resnet(const cni_model *row, const cn_zoo_opts *o)
 {

@@ -5,7 +5,7 @@
  * (inc.double_conv.0.weight, down1.maxpool_conv.1.double_conv.0.weight, up1.up.weight, outc.conv.weight). */
 #include "zoo.h"
 
-static const cn_module_class double_conv_class = {.name = "DoubleConv", .forward = cni_chain_forward};
+static const cn_module_class double_conv_class = {.name = "DoubleConv", .forward = cn_forward_children};
 
 static cn_module *double_conv(int64_t in, int64_t out)
 {
@@ -16,7 +16,7 @@ static cn_module *double_conv(int64_t in, int64_t out)
   return m;
 }
 
-static const cn_module_class down_class = {.name = "Down", .forward = cni_chain_forward};
+static const cn_module_class down_class = {.name = "Down", .forward = cn_forward_children};
 
 static cn_module *down(int64_t in, int64_t out)
 {
@@ -48,7 +48,7 @@ static cn_module *up(int64_t in, int64_t out)
   return m;
 }
 
-static const cn_module_class out_class = {.name = "OutConv", .forward = cni_chain_forward};
+static const cn_module_class out_class = {.name = "OutConv", .forward = cn_forward_children};
 
 enum { DEPTH = 4 };
 

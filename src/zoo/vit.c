@@ -15,7 +15,7 @@ static cn_module *norm(int64_t width) { return cn_nn_layer_norm(CN_SHAPE(width),
 
 /* ---- a layer ---- */
 
-static const cn_module_class mlp_class = {.name = "MLPBlock", .forward = cni_chain_forward};
+static const cn_module_class mlp_class = {.name = "MLPBlock", .forward = cn_forward_children};
 
 static cn_module *mlp_linear(int64_t in, int64_t out)
 {

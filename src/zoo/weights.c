@@ -21,7 +21,7 @@ char *cni_weights_path(const cni_model *row, const char *pretrained)
   char *path = NULL;
   if (known && !row->weights) {
     cn_err_set(CN_ERR_VALUE, "%s: has no weights called \"imagenet\"; .pretrained takes a file", row->name);
-  } else if (known || !strncmp(pretrained, "https://", 8) || !strncmp(pretrained, "http://", 7)) {
+  } else if (known || cn_string_starts(pretrained, "https://") || cn_string_starts(pretrained, "http://")) {
     cn_text url = {0};
     if (known) cn_text_put(&url, SERVER);
     cn_text_put(&url, known ? row->weights : pretrained);
@@ -33,16 +33,9 @@ char *cni_weights_path(const cni_model *row, const char *pretrained)
   return path;
 }
 
-static char *joined(const char *folder, const char *name)
-{
-  cn_text t = {0};
-  cn_text_putf(&t, "%s/%s", folder, name);
-  return cn_text_take(&t);
-}
-
 static bool is_file(const char *folder, const char *name)
 {
-  char *path = joined(folder, name);
+  char *path = cn_path_join(folder, name);
   bool found = path && cn_path_kind_of(path) == CN_PATH_FILE;
   cn_string_free(path);
   return found;
@@ -50,7 +43,7 @@ static bool is_file(const char *folder, const char *name)
 
 static cn_tree *load_in(const char *folder, const char *name)
 {
-  char *path = joined(folder, name);
+  char *path = cn_path_join(folder, name);
   cn_tree *tree = path ? cn_load(path) : NULL;
   cn_string_free(path);
   return tree;
@@ -127,14 +120,6 @@ static const cn_tree *weights_in(const cn_tree *file)
 
 /* ---- names ---- */
 
-static bool ends_with(const char *s, const char *end)
-{
-  size_t n = strlen(s), k = strlen(end);
-  return n >= k && !strcmp(s + n - k, end);
-}
-
-static bool starts_with(const char *s, const char *start) { return !strncmp(s, start, strlen(start)); }
-
 /* The name with the first `from` in it replaced, where it is. */
 static bool replaced(cn_text *t, const char *name, const char *from, const char *to)
 {
@@ -174,7 +159,7 @@ static const cn_tree *with_prefixes(matching *x, const char *name)
     cn_text_free(&key);
   }
   size_t n = base ? strlen(base) : 0;
-  return t || !base || !starts_with(name, base) || name[n] != '.' ? t : take(x, name + n + 1);
+  return t || !base || !cn_string_starts(name, base) || name[n] != '.' ? t : take(x, name + n + 1);
 }
 
 static const cn_tree *look_up(matching *x, const char *name)
@@ -199,9 +184,9 @@ static bool of_no_use(const char *key)
                                      "lm_head.weight", "num_batches_tracked"};
   static const char *const starts[] = {"cls.", "classifier.", "qa_outputs.", "score."};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-    if (ends_with(key, ends[i])) return true;
+    if (cn_string_ends(key, ends[i])) return true;
   for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)
-    if (starts_with(key, starts[i])) return true;
+    if (cn_string_starts(key, starts[i])) return true;
   return false;
 }
 
@@ -227,7 +212,7 @@ static int match(matching *x, const cn_tree *state, const char *path)
     cn_tensor *own = cn_tree_as_tensor(cn_tree_at(state, i));
     if (cn_tree_get(x->found, name)) continue;
     /* tied to one that is there, or a count that old files lack */
-    if (shared_with_found(x, state, own) || ends_with(name, "num_batches_tracked")) continue;
+    if (shared_with_found(x, state, own) || cn_string_ends(name, "num_batches_tracked")) continue;
     return cn_err_set(CN_ERR_IO, "%s: %s has no tensor %s", x->row->name, path, name);
   }
   for (size_t i = 0; !cn_err() && i < cn_tree_size(x->file); i++) {

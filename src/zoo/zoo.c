@@ -6,6 +6,8 @@
 
 #include "zoo.h"
 
+enum { MOST = 1 << 24 }; /* classes, channels, pixels of a side: products of a few of them are numbers */
+
 static const cni_model *const families[] = {cni_zoo_stacks,    cni_zoo_resnet, cni_zoo_mobilenet,
                                             cni_zoo_vit,       cni_zoo_unet,   cni_zoo_recurrent,
                                             cni_zoo_gpt2,      cni_zoo_llama,  cni_zoo_bert};
@@ -49,7 +51,7 @@ static const cni_model *find(const char *name)
 bool cn_zoo_takes(const char *name, const char *option)
 {
   static const char *const names[] = {"classes", "channels", "image", "vocab"}; /* in the order of cni_takes */
-  for (size_t i = 0; name && row_at(i); i++)
+  for (size_t i = 0; name && option && row_at(i); i++)
     for (int k = 0; k < 4 && same_name(name, row_at(i)->name); k++)
       if (!strcmp(names[k], option)) return row_at(i)->takes >> k & 1;
   return false;
@@ -67,9 +69,9 @@ static int check_options(const cni_model *row, const cn_zoo_opts *o)
     if (!sizes[i].value) continue;
     if (!(row->takes & sizes[i].takes))
       return cn_err_set(CN_ERR_VALUE, "%s: takes no option %s", row->name, sizes[i].name);
-    if (sizes[i].value < 0)
-      return cn_err_set(CN_ERR_VALUE, "%s: %s is %lld, it must be positive", row->name, sizes[i].name,
-                        (long long)sizes[i].value);
+    if (sizes[i].value < 0 || sizes[i].value > MOST)
+      return cn_err_set(CN_ERR_VALUE, "%s: %s is %lld, it must be from 1 to %d", row->name, sizes[i].name,
+                        (long long)sizes[i].value, MOST);
   }
   if (o->config && !(row->takes & CNI_CONFIG))
     return cn_err_set(CN_ERR_VALUE, "%s: takes no option config", row->name);

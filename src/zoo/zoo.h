@@ -55,10 +55,6 @@ cn_module *cni_made(cn_module *m);
 cn_module *cni_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride);
 cn_module *cni_relu(void); /* in place */
 
-/* Calls the children one after the other, dropping each value once it is used: what Sequential does, for classes of
- * networks that only differ in name. */
-int cni_chain_forward(cn_module *m, cn_module_call *call);
-
 /* Weights of convolutions as kaiming_normal(fan_out, relu), their biases zero; with `linears` those of Linear layers
  * normal with deviation 0.01 and biases zero. */
 int cni_init_convolutions(cn_module *m, bool linears);

@@ -411,6 +411,10 @@ static void refuses_nonsense(void **state)
   assert_null(cn_transform_color_jitter(0, 0, 0, 0.7)), cn_err_clear();
   assert_null(CN_TRANSFORMS(cn_transform_float(), cn_transform_random_erasing(-1))), cn_err_clear();
   assert_null(cn_dataset_transform(cn_digits(CN_TEST), NULL)), cn_err_clear();
+  assert_null(cn_image_load(NULL, 3)), cn_err_clear();
+  assert_null(cn_image_folder(NULL)), cn_err_clear();
+  assert_int_equal(cn_image_save(NULL, image), CN_ERR_TYPE), cn_err_clear();
+  assert_int_equal(cn_wav_save(NULL, cn_zeros(CN_SHAPE(4)), 8000), CN_ERR_TYPE), cn_err_clear();
   cn_scope_end(s);
 }
 

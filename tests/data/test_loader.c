@@ -209,18 +209,6 @@ static void seeds_come_from_the_thread(void **state)
   assert_memory_equal(a.v, b.v, sizeof a.v);
 }
 
-/* The thread sanitizer ends a child that starts threads: it cannot follow them. */
-#if defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNDER_TSAN 1
-#endif
-#endif
-#ifndef UNDER_TSAN
-#define UNDER_TSAN 0
-#endif
-
 static void goes_on_in_a_forked_child(void **state)
 {
   (void)state;
@@ -405,6 +393,13 @@ static void bad_use_is_refused(void **state)
   assert_null(cn_loader_new(NULL));
   cn_err_clear();
   assert_int_equal(cn_loader_next(&b, NULL), CN_ERR_TYPE);
+  cn_err_clear();
+  assert_int_equal(cn_loader_restart(NULL, 0), CN_ERR_TYPE);
+  cn_err_clear();
+  assert_int_equal(cn_loader_load(NULL, NULL), CN_ERR_TYPE);
+  cn_err_clear();
+  assert_null(cn_loader_state(NULL));
+  assert_int_equal(cn_err(), CN_ERR_TYPE);
   cn_err_clear();
 }
 

@@ -225,9 +225,9 @@ static void characters(void **state)
   for (c = 0; c < 0x110000; c++) {
     char s[4];
     uint32_t back;
-    size_t n = cni_utf8_write(s, c), read = cni_utf8_read(&back, s, s + n);
+    size_t n = cn_utf8_write(s, c), read = cn_utf8_read(&back, s, s + n);
     assert_true(c >= 0xd800 && c < 0xe000 ? read == 0 : read == n && back == c);
-    assert_true(n == 1 || cni_utf8_read(&back, s, s + n - 1) == 0);
+    assert_true(n == 1 || cn_utf8_read(&back, s, s + n - 1) == 0);
     assert_true(cni_unicode_base(base, c) <= CNI_BASE_MOST);
   }
 }

@@ -208,13 +208,6 @@ static void a_full_disk_cuts_no_record(void **state)
   remove_all(folder);
 }
 
-#define REFUSED(call, status) \
-  do { \
-    assert_int_equal(call, status); \
-    assert_true(*cn_err_message()); \
-    cn_err_clear(); \
-  } while (0)
-
 static void wrong_things_are_refused(void **state)
 {
   (void)state;

@@ -60,6 +60,13 @@ static void wrong_uses_are_errors(void **state)
   assert_null(cn_tree_tensor(NULL));
   assert_int_equal(cn_err(), CN_ERR_TYPE);
   cn_err_clear();
+  assert_null(cn_tree_str(NULL));
+  assert_int_equal(cn_err(), CN_ERR_TYPE);
+  cn_err_clear();
+  assert_int_equal(cn_tree_put(dict, NULL, cn_tree_int(1)), CN_ERR_TYPE); /* not the number 0 */
+  cn_err_clear();
+  assert_int_equal(cn_tree_put_index(dict, 0, cn_tree_int(1)), 0);
+  assert_null(cn_tree_get(dict, NULL));
   cn_tree_free(list), cn_tree_free(dict);
 }
 

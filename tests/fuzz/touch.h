@@ -1,9 +1,14 @@
-/* touch.h: reads every byte of every tensor in a tree, so that the sanitizers see where they lie. */
+/* touch.h: reads files in memory, and every byte of every tensor in their trees, so that the sanitizers see where they
+ * lie. */
 #ifndef TESTS_FUZZ_TOUCH_H
 #define TESTS_FUZZ_TOUCH_H
 
 #include <cairn/cairn.h>
 #include <cairn/ext/system.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "formats/formats.h"
 
 static inline void touch(const cn_tree *tree)
 {
@@ -28,6 +33,19 @@ static inline bool finish(cn_tree *tree)
   cn_tree_free(tree);
   cn_err_clear();
   return consistent;
+}
+
+/* The bytes as a file of a format, in memory of their own size, so that reading past their end is seen. */
+static inline void read_bytes(const uint8_t *bytes, size_t size, cn_tree *(*reader)(cni_source *))
+{
+  uint8_t *copy = malloc(size ? size : 1);
+  if (!copy) return;
+  if (size) memcpy(copy, bytes, size);
+  cni_source *s = cni_source_memory(copy, size, "fuzz");
+  cn_tree *tree = reader(s);
+  cni_source_free(s);
+  free(copy);
+  if (!finish(tree)) abort();
 }
 
 #endif

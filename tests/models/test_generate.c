@@ -201,6 +201,13 @@ static void stops(void **state)
   assert_int_equal(p.last, v[8]);
   assert_null(cn_generate(m, prompt, .max_new_tokens = 36)); /* 41 of 40 */
   cn_err_clear();
+  assert_null(cn_generate(m, prompt, .max_new_tokens = INT64_MAX));
+  cn_err_clear();
+  cn_module *rnn = small(2); /* which sees any number; room for all of these would not be a number */
+  assert_null(cn_generate(rnn, formula_tokens(2, 5, SMALL_VOCAB), .max_new_tokens = INT64_MAX - 4));
+  assert_int_equal(cn_err(), CN_ERR_VALUE);
+  cn_err_clear();
+  cn_module_free(rnn);
   assert_null(cn_generate(m, prompt, .temperature = -1));
   cn_err_clear();
   assert_null(cn_generate(m, cn_zeros(CN_SHAPE(1, 2))));

@@ -250,6 +250,16 @@ static void starts_like_theirs(void **state)
   cn_tree_free(all);
 }
 
+static void wrong_options_are_refused(void **state)
+{
+  (void)state;
+  REFUSED(cn_zoo("vit_b_16", .image = (int64_t)1 << 60) ? 0 : cn_err(), CN_ERR_VALUE); /* its square is no number */
+  REFUSED(cn_zoo("resnet18", .classes = -1) ? 0 : cn_err(), CN_ERR_VALUE);
+  REFUSED(cn_zoo("resnet18", .vocab = 10) ? 0 : cn_err(), CN_ERR_VALUE);
+  assert_true(cn_zoo_takes("vit_b_16", "image"));
+  assert_false(cn_zoo_takes("vit_b_16", NULL) || cn_zoo_takes(NULL, "image"));
+}
+
 #define CASE(name) {name, equals_its_model, NULL, NULL, (void *)(uintptr_t)name}
 
 int main(void)
@@ -258,7 +268,7 @@ int main(void)
     CASE("lenet"), CASE("alexnet"), CASE("vgg11"), CASE("vgg16_bn"), CASE("resnet18"), CASE("resnet50"),
     CASE("mobilenet_v2"), CASE("vit_b_32"), CASE("unet"), CASE("char_rnn"), CASE("char_lstm"), CASE("gpt2"),
     CASE("gpt2_untied"), CASE("llama"), CASE("llama_stretched"), CASE("bert"), cmocka_unit_test(names_are_theirs),
-    cmocka_unit_test(starts_like_theirs),
+    cmocka_unit_test(starts_like_theirs), cmocka_unit_test(wrong_options_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

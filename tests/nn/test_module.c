@@ -119,6 +119,23 @@ static void own_classes_and_copies(void **state)
   cn_scope_end(s);
 }
 
+/* Layers read their arguments, which cn_module_new has none of. */
+static void classes_with_a_signature_need_arguments(void **state)
+{
+  (void)state;
+  const cn_module_class *classes[] = {cn_module_class_find("Linear"), cn_module_class_find("ReLU"), &scaled};
+  for (size_t i = 0; i < sizeof classes / sizeof *classes; i++) {
+    assert_null(cn_module_new(classes[i]));
+    assert_int_equal(cn_err(), CN_ERR_VALUE);
+    assert_non_null(strstr(cn_err_message(), "cn_module_make_class"));
+    cn_err_clear();
+  }
+  assert_null(cn_module_class_find(NULL));
+  assert_null(cn_module_make(NULL, NULL, 0));
+  assert_int_equal(cn_err(), CN_ERR_UNSUPPORTED);
+  cn_err_clear();
+}
+
 static int count_call(cn_module *m, cn_module_call *call, void *payload)
 {
   (void)m;
@@ -221,7 +238,7 @@ int main(void)
     cmocka_unit_test(is_called_and_named),  cmocka_unit_test(prints_like_pytorch),
     cmocka_unit_test(state_goes_out_and_in), cmocka_unit_test(own_classes_and_copies),
     cmocka_unit_test(hooks_run),            cmocka_unit_test(wrong_calls_are_errors),
-    cmocka_unit_test(json_round_trip),
+    cmocka_unit_test(json_round_trip),      cmocka_unit_test(classes_with_a_signature_need_arguments),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

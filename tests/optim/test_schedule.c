@@ -77,6 +77,7 @@ static void run_case(const cn_tree *c)
   cn_schedule *s = make_schedule(name, cn_tree_get(c, "args"), u.opt);
   if (!s) print_error("%s: %s\n", name, cn_err_message());
   assert_non_null(s);
+  assert_string_equal(cn_schedule_name(s), name);
   for (int step = 0; step < STEPS; step++) {
     for (size_t g = 0; g < GROUPS; g++) {
       double have = cn_optim_get(u.opt, g, "lr");

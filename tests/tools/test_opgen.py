@@ -299,7 +299,7 @@ class Tree(unittest.TestCase):
     def setUp(self):
         self.root = tempfile.mkdtemp(prefix="opgen")
         self.addCleanup(shutil.rmtree, self.root)
-        for f in ("base.h", "tensor.h", "ext/op.h", "ext/signature.h"):
+        for f in ("base.h", "tensor.h", "ext/op.h", "ext/options.h", "ext/signature.h"):
             with open(os.path.join(REPO, "include/cairn", f), encoding="utf-8") as h:
                 self.put("include/cairn/" + f, h.read())
         self.put("src/ops/apply.h", APPLY_H)

@@ -29,4 +29,12 @@ uint64_t net_sum(cn_module *net);
 const char *temporary(const char *name);
 void remove_temporary(void);
 
+/* The call answers 0; what went wrong otherwise. For files that include test.h. */
+#define CHECK(call) \
+  do { \
+    int status_ = (call); \
+    if (status_ < 0) print_error("%s\n", cn_err_message()); \
+    assert_int_equal(status_, 0); \
+  } while (0)
+
 #endif

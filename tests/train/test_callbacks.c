@@ -14,13 +14,6 @@
 #include "runs.h"
 #include "test.h"
 
-#define CHECK(call) \
-  do { \
-    int status_ = (call); \
-    if (status_ < 0) print_error("%s\n", cn_err_message()); \
-    assert_int_equal(status_, 0); \
-  } while (0)
-
 /* A figure that goes as it is told, epoch by epoch. */
 typedef struct script {
   const double *values;

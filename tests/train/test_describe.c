@@ -1,5 +1,6 @@
 /* test_describe.c: description files: what they make, and what is said of those that are wrong. */
 #include <cairn/cairn.h>
+#include <cairn/ext/system.h>
 #include <cairn/train.h>
 
 #include "runs.h"
@@ -211,6 +212,21 @@ static void errors_name_the_place(void **state)
               "x.cfg:2: Normalize: Normalize needs a mean and a deviation for each channel, it has 1 and 0");
 }
 
+static void too_many_labels_are_an_error(void **state)
+{
+  (void)state;
+  cn_text t = {0};
+  cn_text_put(&t, "[data]\nset = digits\nlabels = 0");
+  for (int i = 1; i < 2049; i++) cn_text_putf(&t, ", %d", i);
+  cn_description *d = cn_description_read(t.s, t.n, "x.cfg");
+  assert_non_null(d);
+  assert_null(cn_description_data(d, CN_TEST));
+  assert_string_equal(cn_err_message(), "x.cfg:2: [data]: labels names 2049 classes; up to 2048 can be named");
+  cn_err_clear();
+  cn_description_free(d);
+  cn_text_free(&t);
+}
+
 /* Any bytes are read or refused. */
 static void survives_damage(void **state)
 {
@@ -274,8 +290,9 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(makes_the_net),         cmocka_unit_test(makes_the_solver),
     cmocka_unit_test(makes_the_data),        cmocka_unit_test(settings_can_be_changed),
-    cmocka_unit_test(errors_name_the_place), cmocka_unit_test(survives_damage),
-    cmocka_unit_test(survives_lack_of_memory), cmocka_unit_test(takes_nets_of_the_zoo),
+    cmocka_unit_test(errors_name_the_place), cmocka_unit_test(too_many_labels_are_an_error),
+    cmocka_unit_test(survives_damage),       cmocka_unit_test(survives_lack_of_memory),
+    cmocka_unit_test(takes_nets_of_the_zoo),
   };
   int status = cmocka_run_group_tests(tests, NULL, NULL);
   remove_temporary();

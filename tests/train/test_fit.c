@@ -9,13 +9,6 @@
 #include "runs.h"
 #include "test.h"
 
-#define CHECK(call) \
-  do { \
-    int status_ = (call); \
-    if (status_ < 0) print_error("%s\n", cn_err_message()); \
-    assert_int_equal(status_, 0); \
-  } while (0)
-
 /* ---- learning ---- */
 
 static void learns_digits(void **state)

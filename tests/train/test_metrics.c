@@ -159,13 +159,6 @@ static void by_hand(void **state)
   cn_scope_end(s);
 }
 
-#define REFUSED(call, status) \
-  do { \
-    assert_int_equal(call, status); \
-    assert_true(*cn_err_message()); \
-    cn_err_clear(); \
-  } while (0)
-
 static void wrong_batches_are_refused(void **state)
 {
   (void)state;

@@ -100,4 +100,24 @@ void test_close(double a, double b, double eps, const char *file, int line);
 #define assert_float_equal(a, b, eps) \
   test_close((double)(a), (double)(b), (double)(eps), __FILE__, __LINE__)
 
+/* A call that must fail with this status and a message. For files that include cairn's headers. */
+#define REFUSED(call, status) \
+  do { \
+    assert_int_equal(call, status); \
+    assert_true(*cn_err_message()); \
+    cn_err_clear(); \
+  } while (0)
+
+/* The thread sanitizer ends a child that starts threads: it cannot follow them. */
+#if defined(__SANITIZE_THREAD__)
+#define UNDER_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNDER_TSAN 1
+#endif
+#endif
+#ifndef UNDER_TSAN
+#define UNDER_TSAN 0
+#endif
+
 #endif

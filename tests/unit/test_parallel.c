@@ -128,18 +128,6 @@ static double work(void)
   return cn_err() ? -1 : sum;
 }
 
-/* The thread sanitizer ends a child that starts threads: it cannot follow them. */
-#if defined(__SANITIZE_THREAD__)
-#define UNDER_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define UNDER_TSAN 1
-#endif
-#endif
-#ifndef UNDER_TSAN
-#define UNDER_TSAN 0
-#endif
-
 static void forked_children_work(void **state)
 {
   (void)state;

@@ -1,4 +1,4 @@
-/* test_text.c: text that grows, and numbers that read back whatever the locale. */
+/* test_text.c: text that grows, its ends, paths, a hash, and numbers that read back whatever the locale. */
 #include "test.h"
 
 #include <float.h>
@@ -6,6 +6,7 @@
 #include <math.h>
 
 #include <cairn/cairn.h>
+#include <cairn/ext/hash.h>
 #include <cairn/ext/system.h>
 
 static void grows(void **state)
@@ -19,6 +20,36 @@ static void grows(void **state)
   assert_int_equal(t.n, 2005);
   assert_string_equal(t.s + 1998, "9,endmo");
   cn_text_free(&t);
+}
+
+static void is_joined(const char *folder, const char *name, const char *want)
+{
+  char *path = cn_path_join(folder, name);
+  assert_string_equal(path, want);
+  cn_string_free(path);
+}
+
+static void ends_and_paths(void **state)
+{
+  (void)state;
+  assert_true(cn_string_starts("float[2]", "float") && cn_string_starts("a", "") && cn_string_starts("", ""));
+  assert_false(cn_string_starts("flo", "float") || cn_string_starts("a float", "float"));
+  assert_true(cn_string_ends("bn.running_mean", "mean") && cn_string_ends("a", "") && cn_string_ends("", ""));
+  assert_false(cn_string_ends("ean", "mean") || cn_string_ends("means", "mean"));
+  is_joined("a/b", "c.png", "a/b/c.png");
+  is_joined("a/", "c", "a/c");
+  is_joined("/", "c", "/c");
+  is_joined("", "c", "c");
+}
+
+/* Names of files in caches come from it: FNV-1a's own examples. */
+static void hash_is_the_known_one(void **state)
+{
+  (void)state;
+  assert_true(cn_hash("", 0) == 0xcbf29ce484222325u);
+  assert_true(cn_hash("a", 1) == 0xaf63dc4c8601ec8cu);
+  assert_true(cn_hash("foobar", 6) == 0x85944171f73967e8u);
+  assert_true(cn_hash_more(cn_hash("foo", 3), "bar", 3) == cn_hash("foobar", 6));
 }
 
 static void round_trip(double v, bool hex)
@@ -77,7 +108,8 @@ static void with_a_decimal_comma(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(grows), cmocka_unit_test(numbers),
+  const struct CMUnitTest tests[] = {cmocka_unit_test(grows), cmocka_unit_test(ends_and_paths),
+                                     cmocka_unit_test(hash_is_the_known_one), cmocka_unit_test(numbers),
                                      cmocka_unit_test(with_a_decimal_comma)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

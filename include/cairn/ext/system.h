@@ -30,8 +30,14 @@ typedef struct cn_text {
 CN_API void cn_text_put(cn_text *t, const char *s);
 CN_API void cn_text_put_bytes(cn_text *t, const char *s, size_t n);
 CN_API void cn_text_putf(cn_text *t, const char *format, ...) CN_PRINTF(2, 3); /* no floats: see cn_number_write */
+CN_API void cn_text_put_sizes(cn_text *t, const int64_t *sizes, size_t n); /* "(2, 3)" */
 CN_API void cn_text_free(cn_text *t);
 CN_API char *cn_text_take(cn_text *t); /* its text, owned: cn_string_free; frees t. NULL when anything failed */
+CN_API bool cn_string_starts(const char *s, const char *with);
+CN_API bool cn_string_ends(const char *s, const char *with);
+/* Reads the character at s (s < end) into *c: the bytes it takes, or 0 when there is no well-formed UTF-8. */
+CN_API size_t cn_utf8_read(uint32_t *c, const char *s, const char *end);
+CN_API size_t cn_utf8_write(char out[4], uint32_t c); /* how many bytes */
 
 /* Numbers as text whatever the program's locale says about decimal points. */
 enum { CN_NUMBER_TEXT = 40 }; /* room for any number */
@@ -66,6 +72,8 @@ CN_API int cn_writer_restart(cn_writer *writer); /* of a resumed one: drops what
 
 typedef enum cn_path_kind { CN_PATH_NONE, CN_PATH_FILE, CN_PATH_FOLDER, CN_PATH_OTHER } cn_path_kind;
 CN_API cn_path_kind cn_path_kind_of(const char *path); /* sets no error */
+/* "folder/name", without a second slash where there is one. Owned: cn_string_free; NULL when out of memory. */
+CN_API char *cn_path_join(const char *folder, const char *name);
 CN_API int cn_folder_make(const char *path);           /* with those above it; one that exists is fine */
 CN_API int cn_file_remove(const char *path);           /* one that is not there is fine */
 CN_API int cn_file_rename(const char *from, const char *to);

@@ -8,11 +8,11 @@
 #include "onednn.h"
 
 #if defined(CNI_HAVE_DNNL_H) && !defined(CNI_MINIMAL)
+#include <cairn/ext/hash.h>
 #include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/hash.h"
 #include "base/os.h"
 #include "base/parallel.h"
 #include "cpu.h"
@@ -216,7 +216,7 @@ static bool build(entry *e)
  * lock, so two threads may build the same one: the later goes into the cache. */
 static entry *find_entry(const key *k)
 {
-  uint64_t slot = cni_hash(k, sizeof *k) % CACHE_SLOTS;
+  uint64_t slot = cn_hash(k, sizeof *k) % CACHE_SLOTS;
   pthread_mutex_lock(&lock);
   entry *e = NULL;
   for (uint64_t i = 0; i < 4 && !e; i++) {

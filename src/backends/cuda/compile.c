@@ -19,13 +19,6 @@ static slot *slots;
 static size_t nslots, nused;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table, and of compiling */
 
-uint64_t cni_cuda_hash(uint64_t h, const void *data, size_t size)
-{
-  const unsigned char *p = data;
-  for (size_t i = 0; i < size; i++) h = (h ^ p[i]) * 0x100000001b3ull;
-  return h;
-}
-
 /* ---- the table ---- */
 
 static slot *find(uint64_t key)
@@ -79,12 +72,12 @@ static void describe(target *t, const cni_cuda_device *d, const char *text)
   t->options[t->noptions++] = "--device-as-default-execution-space";
   t->options[t->noptions++] = "-w";
   if (major > 12 || (major == 12 && minor >= 4)) t->options[t->noptions++] = "-minimal";
-  uint64_t a = 0xcbf29ce484222325ull, b = 0x84222325cbf29ce4ull;
+  uint64_t a = CN_HASH_BEGIN, b = 0x84222325cbf29ce4ull;
   int version[2] = {major, minor};
-  for (int i = 0; i < t->noptions; i++) a = cni_cuda_hash(a, t->options[i], strlen(t->options[i]) + 1);
-  a = cni_cuda_hash(a, version, sizeof version);
-  a = cni_cuda_hash(a, text, strlen(text));
-  b = cni_cuda_hash(b ^ a, text, strlen(text));
+  for (int i = 0; i < t->noptions; i++) a = cn_hash_more(a, t->options[i], strlen(t->options[i]) + 1);
+  a = cn_hash_more(a, version, sizeof version);
+  a = cn_hash_more(a, text, strlen(text));
+  b = cn_hash_more(b ^ a, text, strlen(text));
   snprintf(t->file, sizeof t->file, "cuda-%016llx%016llx.cubin", (unsigned long long)a,
            (unsigned long long)b);
 }

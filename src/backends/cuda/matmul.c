@@ -198,7 +198,7 @@ static int ask(cublasLtMatmulAlgo_t *algo, cni_cuda_device *d, objects *o, const
 
 static int find_algorithm(cublasLtMatmulAlgo_t *algo, cni_cuda_device *d, objects *o, const shape_key *k)
 {
-  known *slot = &table[cni_cuda_hash(0xcbf29ce484222325ull, k, sizeof *k) % KNOWN];
+  known *slot = &table[cn_hash(k, sizeof *k) % KNOWN];
   pthread_mutex_lock(&lock);
   bool hit = slot->used && !memcmp(&slot->key, k, sizeof *k);
   if (hit) *algo = slot->algo;

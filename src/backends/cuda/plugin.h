@@ -8,6 +8,7 @@
 #ifndef CNI_CUDA_PLUGIN_H
 #define CNI_CUDA_PLUGIN_H
 
+#include <cairn/ext/hash.h>
 #include <cairn/ext/host.h>
 #include <cublasLt.h>
 #include <cuda.h>
@@ -115,7 +116,6 @@ int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, i
 /* After anything was queued for an op: remembers its name for late failures; waits under CAIRN_SYNC=1. */
 int cni_cuda_launched(cni_cuda_device *d, const char *name);
 void cni_cuda_code_exit(void);
-uint64_t cni_cuda_hash(uint64_t h, const void *data, size_t size);
 
 /* ---- kernels ---- */
 int cni_cuda_pointwise(cn_call *c);

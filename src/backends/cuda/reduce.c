@@ -236,7 +236,7 @@ static uint32_t mask_of(const cn_value *dims, int ndim)
 static int launch(cni_cuda_device *d, const char *name, job *j, const types *t)
 {
   CUfunction function;
-  int status = cni_cuda_function(&function, d, cni_cuda_hash(0x6d7573, t, sizeof *t), "cn_sum", text_of, t);
+  int status = cni_cuda_function(&function, d, cn_hash_more(0x6d7573, t, sizeof *t), "cn_sum", text_of, t);
   if (status) return status;
   size_t bytes = (size_t)j->outputs * (size_t)j->parts * 8;
   if (j->parts > 1 && !(j->partial = cni_cuda_alloc(d->index, bytes)))

@@ -21,13 +21,11 @@ static char *folder_name(const char *tag, int64_t step)
 
 static int write_file(const char *folder, const char *name, const cn_text *content)
 {
-  cn_text path = {0};
-  cn_text_putf(&path, "%s/%s", folder, name);
-  cn_writer *w = path.failed || content->failed ? NULL : cn_writer_open(path.s);
-  int status = w && content->n ? cn_writer_put(w, content->s, content->n) : CN_OK;
-  if (w) status = cn_writer_commit(w);
-  else status = cn_err();
-  cn_text_free(&path);
+  char *path = content->failed ? NULL : cn_path_join(folder, name);
+  cn_writer *w = path ? cn_writer_open(path) : NULL;
+  if (w && content->n) cn_writer_put(w, content->s, content->n);
+  int status = w ? cn_writer_commit(w) : cn_err();
+  cn_string_free(path);
   return status;
 }
 
@@ -88,18 +86,17 @@ static void put_quoted(cn_text *t, const char *s)
 
 static void put_file(cn_text *t, const char *key, const char *folder, const char *file)
 {
-  cn_text path = {0};
-  cn_text_putf(&path, "%s/%s", folder, file);
+  char *path = cn_path_join(folder, file);
   cn_text_putf(t, "  %s: ", key);
-  put_quoted(t, path.s ? path.s : "");
-  t->failed = t->failed || path.failed;
-  cn_text_free(&path);
+  put_quoted(t, path ? path : "");
+  t->failed = t->failed || !path;
+  cn_string_free(path);
 }
 
 static int write_config(cn_events *e, const char *name, const char *folder, bool labels, cn_tensor *images)
 {
-  cn_text t = {0}, path = {0};
-  cn_text_putf(&path, "%s/projector_config.pbtxt", e->folder);
+  cn_text t = {0};
+  char *path = cn_path_join(e->folder, "projector_config.pbtxt");
   cn_text_put(&t, "embeddings {\n  tensor_name: ");
   put_quoted(&t, name);
   put_file(&t, "tensor_path", folder, "tensors.tsv");
@@ -111,9 +108,9 @@ static int write_config(cn_events *e, const char *name, const char *folder, bool
                  (long long)cn_size(images, 2));
   }
   cn_text_put(&t, "}\n");
-  int status = t.failed || path.failed ? CN_ERR_MEMORY : cn_file_append(path.s, t.s, t.n);
+  int status = t.failed || !path ? CN_ERR_MEMORY : cn_file_append(path, t.s, t.n);
   cn_text_free(&t);
-  cn_text_free(&path);
+  cn_string_free(path);
   return status;
 }
 
@@ -130,23 +127,23 @@ static int check(cn_tensor *points, cn_tensor *images)
 int cn_events_embedding(cn_events *events, const char *tag, cn_tensor *points, const char *const *labels,
                         cn_tensor *images, int64_t step)
 {
-  cn_text folder = {0}, name = {0};
+  cn_text name = {0};
   size_t n = 0, rows = (size_t)cn_size(points, 0);
   int status = cni_events_check(events, "events_embedding", tag);
   if (!status) status = check(points, images);
   if (status) return status;
   char *below = folder_name(tag, step);
   double *v = below ? cni_events_numbers(points, &n) : NULL;
-  if (v) cn_text_putf(&folder, "%s/%s", events->folder, below);
+  char *folder = v ? cn_path_join(events->folder, below) : NULL;
   if (v) cn_text_putf(&name, "%s:%05lld", tag, (long long)step);
-  status = !v || folder.failed || name.failed ? cn_err() : cn_folder_make(folder.s);
-  if (!status) status = write_points(folder.s, v, rows, n / rows);
-  if (!status && labels) status = write_labels(folder.s, labels, rows);
-  if (!status && images) status = write_sprite(folder.s, images);
+  status = !folder || name.failed ? cn_err() : cn_folder_make(folder);
+  if (!status) status = write_points(folder, v, rows, n / rows);
+  if (!status && labels) status = write_labels(folder, labels, rows);
+  if (!status && images) status = write_sprite(folder, images);
   if (!status) status = write_config(events, name.s, below, labels != NULL, images);
   if (v) cn_free(v, n * sizeof *v);
   cn_string_free(below);
-  cn_text_free(&folder);
+  cn_string_free(folder);
   cn_text_free(&name);
   return status;
 }
