@@ -209,6 +209,9 @@ typedef struct cn_loader_opts {
   cn_collate_fn collate;
   void *payload;      /* of collate */
   const cn_sampler *sampler; /* copied and taken over; instead of shuffle */
+  /* Batches for a device are made in memory that it reads by itself, where it has such (cn_pin_memory): workers put
+   * them there, and cn_loader_next only queues the copy. true: ordinary memory, and it waits for the copy. */
+  bool no_pin;
 } cn_loader_opts;
 CN_API cn_loader *cn_loader_new_with(cn_dataset *set, const cn_loader_opts *opts); /* takes the set over. Owned */
 CN_API void cn_loader_free(cn_loader *loader);

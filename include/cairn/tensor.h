@@ -38,6 +38,12 @@ CN_API cn_tensor *cn_bool(bool value);
 /* A strong one-dimensional float32 tensor from an array; the shortest way to write data down. */
 CN_API cn_tensor *cn_floats(const float *values, size_t n);
 
+/* A copy of a CPU tensor, without history, in pinned memory: host memory that `device` reads by itself. cn_to_device
+ * from it only queues the copy and returns; writing to the tensor by ops, and cn_data, wait until it is done, so ask
+ * cn_data anew before writing through its pointer. t itself where it is such a tensor already, and where the device
+ * has no such memory (the CPU) or no more of it. Freed blocks are kept for the next tensor of about their size. */
+CN_API cn_tensor *cn_pin_memory(cn_tensor *t, cn_device device);
+
 /* ---- looking into a tensor; all safe on NULL ---- */
 CN_API cn_dtype cn_dtype_of(const cn_tensor *t);
 CN_API cn_device cn_device_of(const cn_tensor *t);
@@ -49,6 +55,7 @@ CN_API int64_t cn_size(const cn_tensor *t, int64_t dim); /* negative dims count 
 CN_API bool cn_is_contiguous(const cn_tensor *t);
 CN_API bool cn_is_channels_last(const cn_tensor *t); /* 4-D NHWC or 5-D NDHWC memory order */
 CN_API bool cn_is_view(const cn_tensor *t);
+CN_API bool cn_is_pinned(const cn_tensor *t); /* in memory of cn_pin_memory */
 CN_API uint64_t cn_tensor_version(const cn_tensor *t); /* writes to its memory so far */
 CN_API size_t cn_tensor_nbytes(const cn_tensor *t);
 

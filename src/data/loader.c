@@ -89,14 +89,27 @@ static int make_batch(cn_batch *batch, const cn_loader *l, int64_t number)
   return CN_OK;
 }
 
+/* Here and not in cn_loader_next, so that a worker's time pays for it. Without such memory nothing changes. */
+static int pin(cn_batch *b, cn_device device)
+{
+  for (size_t i = 0; i < b->n; i++)
+    if (cn_device_of(b->v[i]) == CN_CPU && cn_set(&b->v[i], cn_pin_memory(b->v[i], device))) {
+      cni_batch_clear(b);
+      break;
+    }
+  return cn_err();
+}
+
 /* Data are made on the CPU and without history, whatever the thread's own modes say. */
 static void make(cni_made *made, int64_t number, void *payload)
 {
+  const cn_loader *l = payload;
   cn_device device = cn_default_device();
   cn_set_default_device(CN_CPU);
   int grad = cn_no_grad_begin();
   cn_scope *s = cn_scope_begin();
-  made->error = make_batch(&made->batch, payload, number);
+  made->error = make_batch(&made->batch, l, number);
+  if (!made->error && l->o.device != CN_CPU && !l->o.no_pin) made->error = pin(&made->batch, l->o.device);
   cn_scope_end(s);
   cn_no_grad_end(grad);
   cn_set_default_device(device);

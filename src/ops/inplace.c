@@ -95,8 +95,11 @@ static void count_write(cn_tensor *t) { atomic_fetch_add_explicit(&t->storage->v
 /* The kernel with its results where they belong. */
 static int run_direct(cni_applying *a)
 {
+  int status = CN_OK;
+  for (int i = 0; i < a->c.nout && !status; i++) status = cni_storage_settle(cni_dest(a, i)->storage);
+  if (status) return status;
   for (int i = 0; i < a->c.nout; i++) a->c.out[i] = cni_tensor_keep(cni_dest(a, i));
-  int status = cni_run_kernel(&a->c, a->info);
+  status = cni_run_kernel(&a->c, a->info);
   if (status) cni_drop_results(&a->c);
   else
     for (int i = 0; i < a->c.nout; i++) count_write(a->c.out[i]);
@@ -137,7 +140,8 @@ int cni_copy_elements(cn_tensor *dst, cn_tensor *src)
   cn_spec spec = {.view_of = -1};
   cn_call c = {.op = info->row, .args = args, .in = in, .out = out, .spec = &spec, .nargs = 2, .nin = 2, .nout = 1,
                .device = dst->d.device};
-  int status = cni_run_kernel(&c, info);
+  int status = cni_storage_settle(dst->storage);
+  if (!status) status = cni_run_kernel(&c, info);
   if (status == CN_REFUSED) status = cni_fail(CN_ERR_UNSUPPORTED, "copy: no implementation on this device");
   if (!status) count_write(dst);
   return status;

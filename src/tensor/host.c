@@ -88,7 +88,7 @@ static int check(const char *who, const cn_tensor *t)
 static void *host_memory(const char *who, cn_tensor *t)
 {
   if (check(who, t)) return NULL;
-  if (t->d.device == CN_CPU || t->d.weak) return t->d.data;
+  if (t->d.device == CN_CPU || t->d.weak) return cni_storage_settle(t->storage) ? NULL : t->d.data;
   cni_fail(CN_ERR_DEVICE, "%s: the tensor is not on the CPU; copy it there with cn_to_device or cn_to_data",
            who);
   return NULL;
@@ -191,6 +191,7 @@ static int check_write(const cn_tensor *t, const void *data, size_t size)
 int cn_copy_from_data(cn_tensor *t, const void *data, size_t size)
 {
   int status = check_write(t, data, size);
+  if (!status && size) status = cni_storage_settle(t->storage);
   if (status || size == 0) return status;
   char *array = (char *)(uintptr_t)data; /* only read when it is not packed into */
   if (cni_is_contiguous(t->d.ndim, t->d.shape, t->d.strides)) status = copy_in(t, t->d.data, data, size);

@@ -91,8 +91,20 @@ typedef struct cni_memory_table {
   int (*sync)(cn_device device);
   cn_device (*find)(const char *name); /* cn_device_find and cn_device_name, for DLPack */
   const char *(*name)(char *text, size_t size, cn_device device);
+  void *(*host_alloc)(cn_device device, size_t size); /* pinned; NULL without an error where there is none */
+  void (*host_free)(cn_device device, void *memory, size_t size);
 } cni_memory_table;
 extern const cni_memory_table cni_memory;
+
+/* ---- pinned storage (pin.c) ---- */
+/* A copy of s to a device may be queued from now on. */
+void cni_storage_lend(const cni_storage *s);
+/* Before a write to s: waits for copies that may still read it. 0, or a failure of the device found while waiting. */
+int cni_pinned_settle(const cni_storage *s);
+static inline int cni_storage_settle(const cni_storage *s)
+{
+  return CNI_LIKELY(!s->release) ? CN_OK : cni_pinned_settle(s);
+}
 
 /* ---- tensors (tensor.c) ---- */
 /* A handle with desc copied from dtype/shape/strides (strides NULL: contiguous) over storage, whose reference is

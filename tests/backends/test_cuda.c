@@ -4,7 +4,7 @@
  *
  * Pointwise results must be equal bit for bit when this CPU fuses multiply-adds as the GPU does; sums and
  * products add in another order and are compared with a tolerance. CAIRN_VERBOSE also prints how fast an
- * add, a sum and products are. */
+ * add, a sum, products and copies to the device are. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "test.h"
 
@@ -124,6 +124,75 @@ static void copies(void **state)
   assert_null(cn_data(y));
   cn_err_clear();
   cn_scope_end(s);
+}
+
+/* ---- pinned memory ---- */
+
+static void pinned(void **state)
+{
+  need_gpu(state);
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_randn(CN_SHAPE(301, 77)), *p = cn_pin_memory(x, gpu);
+  fine();
+  assert_true(cn_is_pinned(p) && !cn_is_pinned(x));
+  assert_ptr_equal(cn_pin_memory(p, gpu), p);
+  close_to("pinned", x, there(p), 0);
+  close_to("from its middle", cn_select(x, 0, 200), there(cn_select(p, 0, 200)), 0);
+  close_to("turned", cn_transpose(x, 0, 1), there(cn_pin_memory(cn_transpose(x, 0, 1), gpu)), 0);
+  close_to("strided", cn_slice(x, 1, 1, CN_NONE, .step = 3),
+           there(cn_pin_memory(cn_slice(x, 1, 1, CN_NONE, .step = 3), gpu)), 0);
+  cn_scope_end(s);
+  fine();
+}
+
+/* Blocks are given back while copies from them are queued behind slow work, and taken again, in several sizes. */
+static void pinned_reuse(void **state)
+{
+  need_gpu(state);
+  enum { ROUNDS = 200, N = 300000 };
+  cn_tensor *copies[ROUNDS] = {NULL}, *busy = NULL;
+  cn_scope *s = cn_scope_begin();
+  assert_int_equal(cn_set(&busy, cn_full(CN_SHAPE(2048, 2048), 0.5, .device = gpu)), 0);
+  cn_scope_end(s);
+  for (int i = 0; i < ROUNDS; i++) {
+    s = cn_scope_begin();
+    if (i % 4 == 0) cn_mm(busy, busy);
+    cn_tensor *p = cn_pin_memory(cn_full(CN_SHAPE(N + 100000 * (i % 3)), i), gpu);
+    fine();
+    assert_true(cn_is_pinned(p));
+    assert_int_equal(cn_set(&copies[i], there(p)), 0);
+    if (i % 50 == 30) cn_add_(p, cn_num(1000)); /* waits for the copy */
+    if (i % 50 == 40) ((float *)cn_data(p))[0] = 1000;
+    cn_scope_end(s);
+  }
+  for (int i = 0; i < ROUNDS; i++) {
+    s = cn_scope_begin();
+    close_to("reused", cn_full(CN_SHAPE(N + 100000 * (i % 3)), i), copies[i], 0);
+    cn_scope_end(s);
+    cn_release(copies[i]);
+  }
+  cn_release(busy);
+}
+
+static void pinned_batches(void **state)
+{
+  need_gpu(state);
+  for (int no_pin = 0; no_pin < 2; no_pin++) {
+    cn_loader *here = cn_loader_new(cn_digits(CN_TRAIN), .batch = 64, .shuffle = true, .seed = 3);
+    cn_loader *gone = cn_loader_new(cn_digits(CN_TRAIN), .batch = 64, .shuffle = true, .seed = 3, .workers = 2,
+                                    .device = gpu, .no_pin = no_pin);
+    cn_batch a, b;
+    while (cn_loader_next(&a, here) == 1) {
+      assert_int_equal(cn_loader_next(&b, gone), 1);
+      cn_scope *s = cn_scope_begin();
+      close_to("batch", a.x, b.x, 0);
+      close_to("classes", a.y, b.y, 0);
+      cn_scope_end(s);
+    }
+    cn_loader_free(here);
+    cn_loader_free(gone);
+    fine();
+  }
 }
 
 static void casts(void **state)
@@ -424,6 +493,8 @@ static double now(void)
 static cn_tensor *run_add(cn_tensor *a, cn_tensor *b) { return cn_add(a, b); }
 static cn_tensor *run_sum(cn_tensor *a, cn_tensor *b) { return (void)b, cn_sum(a); }
 static cn_tensor *run_gelu(cn_tensor *a, cn_tensor *b) { return (void)b, cn_gelu(a); }
+static cn_tensor *run_copy(cn_tensor *a, cn_tensor *b) { return (void)b, there(a); }
+static cn_tensor *run_pin(cn_tensor *a, cn_tensor *b) { return (void)b, there(cn_pin_memory(a, gpu)); }
 static cn_tensor *run_mm(cn_tensor *a, cn_tensor *b) { return cn_mm(a, b); }
 
 /* Best seconds of a call, of 5 rounds of 10. */
@@ -446,10 +517,30 @@ static double seconds(cn_tensor *(*fn)(cn_tensor *, cn_tensor *), cn_tensor *a, 
   return best;
 }
 
+/* To the device, of 256 MiB: from ordinary memory, from pinned memory, and pinned just before. */
+static void copy_speed(void)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_full(CN_SHAPE(64 << 20), 0.5), *p = cn_pin_memory(x, gpu);
+  fine();
+  const struct {
+    const char *name;
+    cn_tensor *from;
+    cn_tensor *(*fn)(cn_tensor *, cn_tensor *);
+  } rows[] = {{"plain", x, run_copy}, {"pinned", p, run_copy}, {"pin+copy", x, run_pin}};
+  for (int i = 0; i < 3; i++) {
+    double t = seconds(rows[i].fn, rows[i].from, NULL);
+    print_message("copy of 256M %-8s %8.3f ms %7.1f GB/s\n", rows[i].name, t * 1e3,
+                  (double)cn_tensor_nbytes(x) / t * 1e-9);
+  }
+  cn_scope_end(s);
+}
+
 static void speed(void **state)
 {
   need_gpu(state);
   if (!getenv("CAIRN_VERBOSE")) skip();
+  copy_speed();
   static const cn_dtype types[] = {CN_F32, CN_BF16};
   for (int i = 0; i < 2; i++) {
     cn_scope *s = cn_scope_begin();
@@ -491,6 +582,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(casts),          cmocka_unit_test(pointwise),   cmocka_unit_test(broadcasts),
       cmocka_unit_test(integers),       cmocka_unit_test(sums),        cmocka_unit_test(products),
       cmocka_unit_test(gradients),      cmocka_unit_test(others),      cmocka_unit_test(training),
+      cmocka_unit_test(pinned),         cmocka_unit_test(pinned_reuse), cmocka_unit_test(pinned_batches),
       cmocka_unit_test(speed),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);

@@ -6,6 +6,8 @@
 #include <cairn/kw.h>
 #include <stdio.h>
 
+#include "backends/mirror/mirror.h"
+
 static cn_device mirror;
 
 static int set_up(void **state)
@@ -89,6 +91,112 @@ static void memory(void **state)
   assert_float_equal(cn_item(cn_sum(z)), 10, 0);
   same_bits(cn_ones(CN_SHAPE(0, 3)), cn_ones(CN_SHAPE(0, 3), .device = mirror));
   cn_scope_end(s);
+}
+
+/* ---- pinned memory ---- */
+
+static size_t pinned_blocks(void)
+{
+  size_t blocks, copies;
+  cni_mirror_pinned(&blocks, &copies);
+  return blocks;
+}
+
+static size_t pinned_copies(void)
+{
+  size_t blocks, copies;
+  cni_mirror_pinned(&blocks, &copies);
+  return copies;
+}
+
+static void pinned(void **state)
+{
+  (void)state;
+  size_t before = pinned_blocks(), copies = pinned_copies();
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_randn(CN_SHAPE(33, 7)), *p = cn_pin_memory(x, mirror);
+  fine();
+  assert_true(cn_is_pinned(p) && !cn_is_pinned(x) && !cn_is_pinned(NULL));
+  assert_int_equal(cn_device_of(p), CN_CPU);
+  assert_int_equal(pinned_blocks(), before + 1);
+  assert_ptr_equal(cn_pin_memory(p, mirror), p);
+  assert_true(cn_is_pinned(cn_select(p, 0, 2)));
+  same_bits(x, p);
+  same_bits(x, cn_to_device(p, mirror));
+  same_bits(cn_select(x, 0, 4), cn_to_device(cn_select(p, 0, 4), mirror)); /* from its middle */
+  assert_int_equal(pinned_copies(), copies + 2);
+  same_bits(x, cn_to_device(p, cn_device_find("mirror:1"))); /* not its own: as from ordinary memory */
+  assert_int_equal(pinned_copies(), copies + 2);
+  cn_tensor *turned = cn_transpose(x, 0, 1), *part = cn_slice(x, 1, 1, CN_NONE, .step = 2);
+  assert_int_equal(cn_strides(cn_pin_memory(turned, mirror))[0], 1); /* dense: it keeps its order */
+  same_bits(turned, cn_to_device(cn_pin_memory(turned, mirror), mirror));
+  same_bits(part, cn_to_device(cn_pin_memory(part, mirror), mirror));
+  assert_ptr_equal(cn_pin_memory(x, CN_CPU), x); /* no such memory there */
+  cn_tensor *empty = cn_ones(CN_SHAPE(0, 3)), *number = cn_num(2);
+  assert_ptr_equal(cn_pin_memory(empty, mirror), empty);
+  assert_ptr_equal(cn_pin_memory(number, mirror), number);
+  fine();
+  assert_null(cn_pin_memory(cn_to_device(x, mirror), mirror));
+  assert_int_equal(cn_err(), CN_ERR_DEVICE);
+  cn_err_clear();
+  assert_null(cn_pin_memory(NULL, mirror));
+  assert_int_equal(cn_err(), CN_ERR_TYPE);
+  cn_err_clear();
+  cn_scope_end(s);
+  assert_int_equal(pinned_blocks(), before);
+}
+
+/* The copy waits in the queue, behind work that takes its time, while the program gives the memory back or writes. */
+static void pinned_is_read_later(void **state)
+{
+  (void)state;
+  enum { N = 20000, ROUNDS = 50 };
+  cn_tensor *copies[ROUNDS] = {NULL};
+  for (int i = 0; i < ROUNDS; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *busy = cn_ones(CN_SHAPE(64, 64), .device = mirror);
+    cn_matmul(busy, busy);
+    cn_tensor *p = cn_pin_memory(cn_full(CN_SHAPE(N), i), mirror);
+    assert_int_equal(cn_set(&copies[i], cn_to_device(p, mirror)), 0);
+    if (i % 3 == 1) cn_add_(p, cn_num(1000)); /* waits */
+    if (i % 3 == 2) ((float *)cn_data(p))[0] = 1000;
+    cn_scope_end(s);
+    fine();
+  }
+  for (int i = 0; i < ROUNDS; i++) {
+    cn_scope *s = cn_scope_begin();
+    same_bits(cn_full(CN_SHAPE(N), i), copies[i]);
+    cn_scope_end(s);
+    cn_release(copies[i]);
+  }
+  assert_int_equal(pinned_blocks(), 0);
+}
+
+static void pinned_memory_may_fail(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_randn(CN_SHAPE(100));
+  cni_mirror_pinned_limit(1);
+  cn_tensor *first = cn_pin_memory(x, mirror), *second = cn_pin_memory(x, mirror);
+  fine();
+  assert_true(cn_is_pinned(first));
+  assert_ptr_equal(second, x); /* ordinary memory, and no error */
+  same_bits(x, cn_to_device(second, mirror));
+  cni_mirror_pinned_limit(SIZE_MAX);
+  assert_true(cn_is_pinned(cn_pin_memory(x, mirror)));
+  cn_memory_set_caching(false);
+  for (uint64_t k = 1; k < 12; k++) { /* whatever is missing, nothing is lost, and what comes back is right */
+    cn_memory_fail_at(k);
+    cn_tensor *p = cn_pin_memory(x, mirror);
+    cn_memory_fail_at(0);
+    assert_true(p || cn_err() == CN_ERR_MEMORY);
+    cn_err_clear();
+    if (p) same_bits(x, cn_to_device(p, mirror));
+  }
+  cn_memory_set_caching(true);
+  cn_scope_end(s);
+  assert_int_equal(pinned_blocks(), 0);
 }
 
 /* A mixture of kinds: pointwise, reductions, products, lists, numbers, casts, results that are not dense. */
@@ -256,6 +364,8 @@ int main(void)
       cmocka_unit_test(is_there),     cmocka_unit_test(memory),          cmocka_unit_test(memory_in_use),
       cmocka_unit_test(ops),          cmocka_unit_test(depends_on_data), cmocka_unit_test(gradients),
       cmocka_unit_test(late_failure), cmocka_unit_test(freed_in_order),  cmocka_unit_test(training_step),
+      cmocka_unit_test(pinned),       cmocka_unit_test(pinned_is_read_later),
+      cmocka_unit_test(pinned_memory_may_fail),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

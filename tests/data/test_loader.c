@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "backends/mirror/mirror.h"
 #include "test.h"
 
 /* Samples whose making takes a time of its own, with draws in them; some may fail. */
@@ -312,6 +313,55 @@ static void batches_go_to_the_device(void **state)
   cn_loader_free(l);
 }
 
+/* An epoch on the mirror device equals the one on the CPU; how many copies came from pinned memory. */
+static size_t pinned_epoch(const trace *here, int workers, bool no_pin, cn_device mirror)
+{
+  static trace t;
+  slow s = {.n = 53, .bad = -1};
+  size_t blocks, before, after;
+  cni_mirror_pinned(&blocks, &before);
+  assert_int_equal(blocks, 0);
+  cn_loader *l = cn_loader_new(slow_set(&s), .batch = 8, .shuffle = true, .seed = 6, .workers = workers,
+                               .device = mirror, .no_pin = no_pin);
+  cn_batch b;
+  t = (trace){.n = 0};
+  while (cn_loader_next(&b, l) == 1) {
+    assert_int_equal(cn_device_of(b.x), mirror);
+    cn_scope *scope = cn_scope_begin();
+    cn_batch back = b;
+    back.x = cn_to_device(b.x, CN_CPU);
+    back.y = cn_to_device(b.y, CN_CPU);
+    put_batch(&t, &back);
+    cn_scope_end(scope);
+  }
+  assert_int_equal(cn_err(), 0);
+  assert_int_equal(t.batches, 7);
+  assert_memory_equal(t.v, here->v, sizeof t.v);
+  assert_int_equal(cn_loader_next(&b, l), 1); /* stopped with batches made ahead, which lie in pinned memory */
+  cn_loader_free(l);
+  cni_mirror_pinned(&blocks, &after);
+  assert_int_equal(blocks, 0);
+  return after - before;
+}
+
+static void batches_are_pinned(void **state)
+{
+  (void)state;
+  static trace here;
+  cn_device mirror = cn_device_find("mirror:0");
+  slow s = {.n = 53, .bad = -1};
+  cn_loader *l = cn_loader_new(slow_set(&s), .batch = 8, .shuffle = true, .seed = 6);
+  run_epoch(&here, l);
+  cn_loader_free(l);
+  for (int workers = 0; workers <= 3; workers += 3) {
+    assert_int_equal(pinned_epoch(&here, workers, false, mirror), 8 * 2); /* batches, of two fields */
+    assert_int_equal(pinned_epoch(&here, workers, true, mirror), 0);
+    cni_mirror_pinned_limit(0); /* none to be had: ordinary memory, and no error */
+    assert_int_equal(pinned_epoch(&here, workers, false, mirror), 0);
+    cni_mirror_pinned_limit(SIZE_MAX);
+  }
+}
+
 /* ---- samplers ---- */
 
 static void weights_are_kept(void **state)
@@ -432,7 +482,7 @@ int main(void)
     cmocka_unit_test(goes_on_exactly),               cmocka_unit_test(seeds_come_from_the_thread),
     cmocka_unit_test(goes_on_in_a_forked_child),     cmocka_unit_test(pads_to_the_longest),
     cmocka_unit_test(rows_come_in_one_piece),        cmocka_unit_test(weights_are_kept),
-    cmocka_unit_test(batches_go_to_the_device),
+    cmocka_unit_test(batches_go_to_the_device),      cmocka_unit_test(batches_are_pinned),
     cmocka_unit_test(shards_cover_all),              cmocka_unit_test(bad_use_is_refused),
     cmocka_unit_test(survives_no_memory),
   };

@@ -7,7 +7,7 @@
 
 CN_BEGIN_DECLS
 
-#define CN_BACKEND_ABI 2
+#define CN_BACKEND_ABI 3
 
 /* What `cairn devices` shows. Zero or "" where unknown. */
 typedef struct cn_device_info {
@@ -38,7 +38,7 @@ typedef struct cn_backend {
   /* Memory, in stream order: freed memory may still be in use by work queued before. */
   void *(*alloc)(int index, size_t size);
   void (*free)(int index, void *memory, size_t size);
-  /* Copies; host memory may be reused when they return. */
+  /* Copies; host memory may be reused when they return. A copy from memory of host_alloc may still be queued then. */
   int (*copy_in)(int index, void *device_memory, const void *host, size_t size);
   int (*copy_out)(int index, void *host, const void *device_memory, size_t size);
   /* Waits for all queued work, that of others in this process too; reports late failures. */
@@ -47,6 +47,11 @@ typedef struct cn_backend {
   bool host_memory;         /* device memory is host memory (cpu) */
   void (*shutdown)(void);
   void *(*stream)(int index); /* the queue of the device's own kind; NULL: there is none to show */
+  /* Pinned memory: host memory that the device reads by itself, so that copy_in need not wait. Both or neither.
+   * host_alloc: NULL, without an error, where there is none to be had: ordinary memory is used then. host_free: queued
+   * copies may still read it; the backend hands it out again only after them. From any thread; called often. */
+  void *(*host_alloc)(int index, size_t size);
+  void (*host_free)(int index, void *memory, size_t size);
 } cn_backend;
 
 CN_END_DECLS

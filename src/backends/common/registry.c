@@ -179,8 +179,18 @@ static int device_sync(cn_device device)
   return b ? (b->sync ? b->sync(cni_device_index(device)) : CN_OK) : CN_ERR_DEVICE;
 }
 
-const cni_memory_table cni_memory = {device_alloc, device_free,    device_copy_in, device_copy_out,
-                                     device_sync,  cn_device_find, cn_device_name};
+static void *pinned_alloc(cn_device device, size_t size)
+{
+  const cn_backend *b = cni_backend_of(device);
+  return b && b->host_alloc && b->host_free ? b->host_alloc(cni_device_index(device), size) : NULL;
+}
+static void pinned_free(cn_device device, void *memory, size_t size)
+{
+  backends[(device >> 8) - 1]->host_free(cni_device_index(device), memory, size);
+}
+
+const cni_memory_table cni_memory = {device_alloc, device_free,    device_copy_in, device_copy_out, device_sync,
+                                     cn_device_find, cn_device_name, pinned_alloc, pinned_free};
 
 int cni_registry_init(void)
 {

@@ -48,6 +48,7 @@ int cni_transfer_kernel(cn_call *c)
 {
   cn_tensor *x = c->in[0], *y = c->out[0];
   if (x->d.device == y->d.device) return cni_copy_elements(y, x);
+  cni_storage_lend(x->storage);
   if (cni_same_layout(&y->d, &x->d)) return move_bytes(&y->d, &x->d);
   cn_tensor *dense = cni_tensor_new(x->d.device, x->d.dtype, x->d.ndim, x->d.shape, y->d.strides);
   if (!dense) return CN_ERR_MEMORY;

@@ -10,8 +10,7 @@
 
 enum { LEAST = 512, STEPS = 8 };
 
-/* The class of a size, and what it is rounded up to. */
-static int class_of(size_t size, size_t *rounded)
+int cni_cuda_class_of(size_t size, size_t *rounded)
 {
   if (size < LEAST) size = LEAST;
   int p = 63 - __builtin_clzll((unsigned long long)size - 1);       /* 2^p < size <= 2^(p+1) */
@@ -66,7 +65,7 @@ void *cni_cuda_alloc(int index, size_t size)
   size_t rounded;
   cni_cuda_device *d = size < (size_t)1 << 46 ? cni_cuda_use(index) : NULL;
   if (!d) return NULL;
-  cni_cuda_class *c = &d->classes[class_of(size, &rounded)];
+  cni_cuda_class *c = &d->classes[cni_cuda_class_of(size, &rounded)];
   pthread_mutex_lock(&d->lock);
   CUdeviceptr p = take(d, c, rounded);
   pthread_mutex_unlock(&d->lock);
@@ -79,21 +78,25 @@ void cni_cuda_free(int index, void *memory, size_t size)
   cni_cuda_device *d = memory ? cni_cuda_use(index) : NULL;
   if (!d) return;
   pthread_mutex_lock(&d->lock);
-  cni_cuda_class *c = &d->classes[class_of(size, &rounded)];
+  cni_cuda_class *c = &d->classes[cni_cuda_class_of(size, &rounded)];
   if (c->nfree < c->room) c->free[c->nfree++] = (CUdeviceptr)(uintptr_t)memory; /* else: after the shutdown */
   pthread_mutex_unlock(&d->lock);
 }
 
-/* Waits even for the way in: the host's memory may change as soon as this returns. */
+/* Waits even for the way in, because ordinary memory may change as soon as this returns; pinned memory is handed out
+ * again only when the event behind the copy has passed. */
 int cni_cuda_copy_in(int index, void *to, const void *host, size_t size)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   cni_cuda_device *d = cni_cuda_use(index);
   if (!d) return CN_ERR_DEVICE;
   if (!size) return CN_OK;
+  CUevent copied = cni_cuda_pinned_event(d, host);
   int status = cni_cuda_check(cu->cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)to, host, size, d->stream),
                               "copying to the device");
-  return status ? status : cni_cuda_wait(d);
+  if (status || !copied) return status ? status : cni_cuda_wait(d);
+  status = cni_cuda_check(cu->cuEventRecord(copied, d->stream), "marking the end of a copy");
+  return status ? status : cni_cuda_launched(d, "a copy to the device");
 }
 
 int cni_cuda_copy_out(int index, void *host, const void *from, size_t size)
@@ -116,4 +119,5 @@ void cni_cuda_memory_exit(cni_cuda_device *d)
     if (c->free) cni_cuda_host->release_memory(c->free, (size_t)c->room * sizeof *c->free);
     *c = (cni_cuda_class){0};
   }
+  cni_cuda_pinned_exit(d);
 }

@@ -56,6 +56,8 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .kernels = kernels,
       .shutdown = shut_down,
       .stream = cni_cuda_stream,
+      .host_alloc = cni_cuda_host_alloc,
+      .host_free = cni_cuda_host_free,
   };
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;

@@ -26,7 +26,7 @@ extern bool
   X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) \
   X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) \
   X(cuStreamCreate) X(cuStreamSynchronize) X(cuCtxSynchronize) X(cuModuleLoadData) X(cuModuleGetFunction) \
-  X(cuLaunchKernel)
+  X(cuLaunchKernel) X(cuMemFreeHost) X(cuEventCreate) X(cuEventRecord) X(cuEventQuery) X(cuEventDestroy)
 #define CNI_CUDA_NVRTC(X) \
   X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) \
   X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) \
@@ -64,6 +64,16 @@ typedef struct cni_cuda_class {
   int nfree, room, blocks;
 } cni_cuda_class;
 
+/* Pinned host memory of a device (pinned.c). */
+typedef struct cni_cuda_pinned {
+  struct cni_cuda_block **all; /* every block there is, by address */
+  int n, room;
+  struct cni_cuda_block *free[CNI_CUDA_CLASSES];
+  size_t kept;                           /* bytes in these */
+  struct cni_cuda_block *oldest, *newest; /* given back, but perhaps a copy from them is still to be done */
+  size_t waiting;                        /* bytes in these */
+} cni_cuda_pinned;
+
 typedef struct cni_cuda_device {
   int index;
   bool ready;
@@ -73,6 +83,7 @@ typedef struct cni_cuda_device {
   int units, major, minor;
   int32_t *fault; /* host memory that kernels write: an op number (see cni_cuda_fault_code) */
   cni_cuda_class classes[CNI_CUDA_CLASSES];
+  cni_cuda_pinned pinned;
   const char *recent[CNI_CUDA_RECENT]; /* names of the last ops launched, a ring */
   unsigned launched;                   /* since the last wait */
   cublasLtHandle_t blas;
@@ -103,6 +114,16 @@ void cni_cuda_free(int index, void *memory, size_t size);
 int cni_cuda_copy_in(int index, void *to, const void *host, size_t size);
 int cni_cuda_copy_out(int index, void *host, const void *from, size_t size);
 void cni_cuda_memory_exit(cni_cuda_device *d);
+/* The class of a size, below CNI_CUDA_CLASSES, and what it is rounded up to. */
+int cni_cuda_class_of(size_t size, size_t *rounded);
+
+/* ---- pinned host memory (pinned.c) ---- */
+void *cni_cuda_host_alloc(int index, size_t size); /* NULL without an error */
+void cni_cuda_host_free(int index, void *memory, size_t size);
+/* What to record behind a copy from this memory. NULL: wait for the copy: the memory is not this device's pinned
+ * memory, or too much of that waits already. */
+CUevent cni_cuda_pinned_event(cni_cuda_device *d, const void *memory);
+void cni_cuda_pinned_exit(cni_cuda_device *d);
 
 /* ---- compiled code (compile.c) ---- */
 /* Gives the text of a kernel; owned (release_memory). NULL with the error set. */

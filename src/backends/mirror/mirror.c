@@ -47,7 +47,8 @@ static void keep_failure(device *d, int code, const char *message)
 static void run_job(device *d, mirror_job *job)
 {
   char message[MESSAGE - 100], full[MESSAGE];
-  if (!job->call.op) { /* memory given back */
+  if (!job->call.op) { /* a copy, or memory given back */
+    if (job->to) memcpy(job->to, job->from, job->bytes);
     host->release_memory(job, job->size);
     return;
   }
@@ -137,12 +138,108 @@ static void device_free(int index, void *memory, size_t size)
   if (!memory) return;
   mirror_job *job = (mirror_job *)(void *)((char *)mirror_show(memory) - HEADER);
   job->size = size + HEADER;
+  job->to = NULL;
   job->call.op = NULL;
   if (!enqueue(&devices[index], job)) host->release_memory(job, size + HEADER); /* nothing ever ran here */
 }
 
+/* ---- pinned memory: read by the queue, which therefore gives it back as it does the device's ---- */
+
+typedef struct pinned {
+  struct pinned *next;
+  int index;
+  size_t size;
+} pinned;
+enum { PINNED_HEADER = HEADER + 64 }; /* the job that gives it back, then the struct */
+
+static pthread_mutex_t pinned_lock = PTHREAD_MUTEX_INITIALIZER;
+static pinned *pinned_blocks; /* in use */
+static size_t pinned_count, pinned_copies, pinned_limit = SIZE_MAX;
+
+void cni_mirror_pinned(size_t *blocks, size_t *copies)
+{
+  pthread_mutex_lock(&pinned_lock);
+  *blocks = pinned_count;
+  *copies = pinned_copies;
+  pthread_mutex_unlock(&pinned_lock);
+}
+
+void cni_mirror_pinned_limit(size_t blocks)
+{
+  pthread_mutex_lock(&pinned_lock);
+  pinned_limit = blocks;
+  pthread_mutex_unlock(&pinned_lock);
+}
+
+static char *pinned_data(pinned *p) { return (char *)p + (PINNED_HEADER - HEADER); }
+
+static void *host_alloc(int index, size_t size)
+{
+  char *block = NULL, message[MESSAGE];
+  pthread_mutex_lock(&pinned_lock);
+  if (pinned_count < pinned_limit && size < SIZE_MAX - PINNED_HEADER) block = host->memory(size + PINNED_HEADER);
+  if (!block) host->take_error(message, sizeof message); /* ordinary memory will do */
+  pinned *p = block ? (pinned *)(void *)(block + HEADER) : NULL;
+  if (p) {
+    *p = (pinned){pinned_blocks, index, size};
+    pinned_blocks = p;
+    pinned_count++;
+  }
+  pthread_mutex_unlock(&pinned_lock);
+  return p ? pinned_data(p) : NULL;
+}
+
+static void host_free(int index, void *memory, size_t size)
+{
+  mirror_job *job = (mirror_job *)(void *)((char *)memory - PINNED_HEADER);
+  pinned **at = &pinned_blocks;
+  pthread_mutex_lock(&pinned_lock);
+  while (*at && pinned_data(*at) != memory) at = &(*at)->next;
+  if (*at) *at = (*at)->next;
+  pinned_count--;
+  pthread_mutex_unlock(&pinned_lock);
+  job->size = size + PINNED_HEADER;
+  job->to = NULL;
+  job->call.op = NULL;
+  if (!enqueue(&devices[index], job)) host->release_memory(job, size + PINNED_HEADER);
+}
+
+/* Is this in a pinned block of that device? Then it is counted as copied. */
+static bool is_pinned(int index, const void *memory)
+{
+  uintptr_t at = (uintptr_t)memory;
+  pthread_mutex_lock(&pinned_lock);
+  pinned *p = pinned_blocks;
+  while (p && (p->index != index || at < (uintptr_t)pinned_data(p) || at - (uintptr_t)pinned_data(p) >= p->size))
+    p = p->next;
+  if (p) pinned_copies++;
+  pthread_mutex_unlock(&pinned_lock);
+  return p != NULL;
+}
+
+/* False: it could not be queued. */
+static bool queue_copy(int index, void *to, const void *from, size_t size)
+{
+  char message[MESSAGE];
+  mirror_job *job = host->memory(sizeof *job);
+  if (!job) {
+    host->take_error(message, sizeof message); /* it will be done at once instead */
+    return false;
+  }
+  job->size = sizeof *job;
+  job->to = mirror_show(to);
+  job->from = from;
+  job->bytes = size;
+  job->call.op = NULL;
+  bool queued = enqueue(&devices[index], job);
+  if (!queued) host->release_memory(job, sizeof *job);
+  return queued;
+}
+
 static int copy_in(int index, void *to, const void *from, size_t size)
 {
+  if (size && is_pinned(index, from) && queue_copy(index, to, from, size))
+    return wait_always ? sync_device(index) : CN_OK;
   drain(&devices[index]);
   if (size) memcpy(mirror_show(to), from, size);
   return CN_OK;
@@ -243,6 +340,8 @@ const cn_backend *cni_mirror_backend(const cn_host *services)
       .sync = sync_device,
       .kernels = kernels,
       .shutdown = stop_queues,
+      .host_alloc = host_alloc,
+      .host_free = host_free,
   };
   host = services;
   const char *sync = host->env("CAIRN_SYNC");

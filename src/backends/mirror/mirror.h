@@ -18,10 +18,18 @@ static inline void *mirror_show(const void *memory) { return (void *)((uintptr_t
 typedef struct mirror_job {
   struct mirror_job *next; /* in the queue */
   size_t size;             /* bytes of the block this stands in */
-  cn_call call;            /* op NULL: the block is memory to be released */
+  void *to;                /* op NULL: bytes to copy (unless to is NULL) before the block is released */
+  const void *from;
+  size_t bytes;
+  cn_call call;            /* op NULL: nothing to run */
   cn_desc *desc;           /* nout results, then nin inputs; data are host pointers */
   bool *there;             /* ... is there such a tensor? */
 } mirror_job;
+
+/* For tests: pinned blocks in use and copies queued from such so far, of all devices; and how many blocks there may
+ * be from now on. */
+void cni_mirror_pinned(size_t *blocks, size_t *copies);
+void cni_mirror_pinned_limit(size_t blocks);
 
 /* NULL with the error set when out of memory. Numbers in host memory are copied by value. */
 mirror_job *cni_mirror_job_new(const cn_host *host, const cn_call *call);
