@@ -9,7 +9,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 # each recipe, because tools/setup may just have installed it.
 GENERATOR = if [ -z "$$CMAKE_GENERATOR" ] && command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
 
-.PHONY: all setup configure demo test check bench install lint format clean help
+.PHONY: all setup configure demo test check bench docs install lint format clean help
 
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -20,6 +20,7 @@ help:
 	@echo "make test       the tests, all of them, in minutes"
 	@echo "make check      the long version: sanitizers, both compilers, fuzzers"
 	@echo "make bench      the benchmarks"
+	@echo "make docs       the documentation as a site, build/site/index.html"
 	@echo "make install PREFIX=/usr/local     (the Python package: pip install .)"
 	@echo "make lint | format | clean"
 
@@ -48,6 +49,10 @@ bench: setup
 	@$(MAKE) --no-print-directory all
 	@bench/run $(BENCHFLAGS)
 
+docs: setup
+	@$(MAKE) --no-print-directory all
+	@CAIRN_BUILD_DIR=$(BUILD) python3 -B tools/docs $(DOCSFLAGS)
+
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX) --strip
 
@@ -59,4 +64,5 @@ format:
 	  | xargs clang-format -i
 
 clean:
-	@rm -rf build/default build/debug build/asan build/tsan build/minimal build/clang build/fuzz build/wheel
+	@rm -rf build/default build/debug build/asan build/tsan build/minimal build/clang build/fuzz build/wheel \
+	  build/site build/site-pages

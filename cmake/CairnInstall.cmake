@@ -1,10 +1,12 @@
-# What `make install` puts under a prefix: headers, both libraries, plugins, the command, pkg-config files
+# What `make install` puts under a prefix: headers of C and C++, both libraries, plugins, the command, pkg-config files
 # and a CMake package (cairn::cairn shared, cairn::static). All of it can be moved after installing.
 include(CMakePackageConfigHelpers)
 set(CAIRN_CMAKE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/cairn)
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/cairn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/bindings/cpp/include/cairn DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.hpp" PATTERN "*.inc")
 install(TARGETS cairn_shared cairn_static EXPORT cairnTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 # cairn_static names these in its link interface.

@@ -50,12 +50,15 @@ if(NOT CAIRN_PYTHON_BUILT)
   return()
 endif()
 
-# The op table, asked from the library itself. Left as it was when nothing changed, so that only a change of the
-# table makes anything else anew.
-add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/ops.json
-  COMMAND cairn_command ops --json > ${PROJECT_BINARY_DIR}/ops.json.new
-  COMMAND ${CMAKE_COMMAND} -E copy_if_different ${PROJECT_BINARY_DIR}/ops.json.new ${PROJECT_BINARY_DIR}/ops.json
-  DEPENDS cairn_command cairn_shared VERBATIM)
+# The tables of ops and classes, asked from the library itself. Left as they were when nothing changed, so that only a
+# change of a table makes anything else anew.
+foreach(table ops classes)
+  set(json ${PROJECT_BINARY_DIR}/${table}.json)
+  add_custom_command(OUTPUT ${json}
+    COMMAND cairn_command ${table} --json > ${json}.new
+    COMMAND ${CMAKE_COMMAND} -E copy_if_different ${json}.new ${json}
+    DEPENDS cairn_command cairn_shared VERBATIM)
+endforeach()
 
 file(GLOB_RECURSE bindgen CONFIGURE_DEPENDS
   ${PROJECT_SOURCE_DIR}/tools/bindgen/* ${CAIRN_PYTHON_SOURCE}/cairn/*.pyi.in ${CAIRN_PYTHON_SOURCE}/cairn/_forms*.py
@@ -66,7 +69,7 @@ add_custom_command(OUTPUT ${CAIRN_PYTHON_GEN}/ops.gen.c
   COMMAND ${CMAKE_COMMAND} -E make_directory ${CAIRN_PYTHON_GEN}
   COMMAND ${CMAKE_COMMAND} -E env PYTHONDONTWRITEBYTECODE=1 ${Python3_EXECUTABLE} ${PROJECT_SOURCE_DIR}/tools/bindgen
     python --json ${PROJECT_BINARY_DIR}/ops.json --out ${CAIRN_PYTHON_GEN}
-  DEPENDS ${PROJECT_BINARY_DIR}/ops.json ${bindgen} VERBATIM)
+  DEPENDS ${PROJECT_BINARY_DIR}/ops.json ${PROJECT_BINARY_DIR}/classes.json ${bindgen} VERBATIM)
 
 add_library(cairn_python_extension MODULE ${CAIRN_PYTHON_SOURCES} ${CAIRN_PYTHON_GEN}/ops.gen.c)
 target_link_libraries(cairn_python_extension PRIVATE cairn_shared cairn_strict)

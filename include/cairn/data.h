@@ -84,6 +84,8 @@ CN_API cn_dataset *cn_digits(cn_part part);
 CN_API cn_dataset *cn_idx(const char *images, const char *labels);
 CN_API cn_tensor *cn_load_idx(const char *path); /* one file as it is */
 CN_API cn_dataset *cn_cifar(const char *const *files, size_t n, int classes); /* 10 or 100; binary version */
+/* The same as tensors: x (images, 3, 32, 32) uint8 and y int64; borrowed from the scope. */
+CN_API int cn_load_cifar(cn_tensor **x, cn_tensor **y, const char *const *files, size_t n, int classes);
 typedef struct cn_csv_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -95,6 +97,8 @@ typedef struct cn_csv_opts {
 CN_API cn_dataset *cn_csv_with(const char *path, const cn_csv_opts *opts); /* x (columns) float32, y */
 /* A folder with a folder of images for each class, as torchvision's ImageFolder: x (3, H, W) uint8, y int64. */
 CN_API cn_dataset *cn_image_folder(const char *path);
+/* The file of sample i of such a folder, and its class; NULL past the last, or when the set is something else. */
+CN_API const char *cn_image_folder_file(const cn_dataset *set, int64_t i, int64_t *label);
 /* A file of tokens (uint16 or uint32 numbers, mapped): sample i is length tokens from i * stride on, and the same one
  * token further. stride 0: as long as the windows. */
 CN_API cn_dataset *cn_token_file(const char *path, cn_dtype dtype, int64_t length, int64_t stride);
@@ -109,6 +113,7 @@ CN_API cn_tensor *cn_image_decode(const void *bytes, size_t size, int channels);
 CN_API int cn_image_save(const char *path, cn_tensor *image);
 /* A PNG file in memory (works without libpng too, then unpacked): cn_free(bytes, size). */
 CN_API int cn_image_encode_png(void **bytes, size_t *size, cn_tensor *image);
+CN_API int cn_image_encode_jpeg(void **bytes, size_t *size, cn_tensor *image, int quality); /* 1 to 100 */
 /* Sound as (channels, samples) float32 in [-1, 1]: WAV of 8 to 32 bits and floats. */
 CN_API cn_tensor *cn_wav_load(const char *path, int *rate);
 CN_API int cn_wav_save(const char *path, cn_tensor *sound, int rate); /* 16 bits */

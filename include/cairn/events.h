@@ -15,8 +15,12 @@ CN_BEGIN_DECLS
 typedef struct cn_events cn_events;
 /* A new file of events in the folder, which is made if need be. Owned. */
 CN_API cn_events *cn_events_open(const char *folder);
+CN_API cn_events *cn_events_open_as(const char *folder, const char *suffix); /* with this behind the file's name */
 CN_API void cn_events_close(cn_events *events); /* writes what is left; NULL is fine */
 CN_API int cn_events_flush(cn_events *events);  /* now, so that a running TensorBoard sees it */
+
+/* What comes next happened then, in seconds since 1970; 0: when it is logged, as at first. */
+CN_API int cn_events_set_time(cn_events *events, double seconds);
 
 /* What earlier files of the folder say of this step and later ones is void: a run goes on from a checkpoint. */
 CN_API int cn_events_restart(cn_events *events, int64_t step);

@@ -34,6 +34,7 @@ CN_API cn_tree *cn_load_memory(const void *bytes, size_t size); /* copies what i
  * "__metadata__"), npy a tensor, torch any tree, json one without tensors. A failure leaves what was there. */
 CN_API int cn_save(const char *path, const cn_tree *tree);
 CN_API int cn_save_as(const char *path, const cn_tree *tree, cn_format format);
+CN_API int cn_save_to(cn_sink sink, void *payload, const cn_tree *tree, cn_format format); /* not CN_FORMAT_AUTO */
 CN_API cn_format cn_format_of(const void *bytes, size_t size, const char *path); /* CN_FORMAT_AUTO: unknown */
 
 /* Unpacks a gzip file in memory (several members give their contents one after the other). Owned: cn_free(*bytes,

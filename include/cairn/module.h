@@ -145,6 +145,15 @@ CN_API void cn_named_free(cn_named_list *list);
 typedef int (*cn_module_fn)(cn_module *m, const char *path, void *payload);
 CN_API int cn_module_visit(cn_module *m, cn_module_fn fn, void *payload);
 
+/* Slot i of the module itself: what it is called and what kind it is; tensor NULL where it is absent. False past the
+ * last. `name` stays the module's, and is NULL for one that was removed while its class counts on its place. */
+CN_API bool cn_module_slot_at(cn_named *slot, const cn_module *m, size_t i);
+/* Removes a parameter, a buffer or a child. What a class of the library made keeps its place, absent. */
+CN_API int cn_module_remove(cn_module *m, const char *name);
+/* Puts a tensor into the place of a removed slot: the class computes with it, no list shows it. False: there is no such
+ * place. */
+CN_API bool cn_module_set_removed(cn_module *m, const char *name, cn_tensor *t);
+
 /* ---- hooks ---- */
 /* Before a call: may replace inputs (put borrowed tensors in). After it: may replace results. Both answer 0 or a
  * negative status. Answers an id for cn_module_hook_remove, negative on failure. `free` (may be NULL) gets the payload
@@ -158,6 +167,28 @@ typedef int (*cn_module_grad_hook)(cn_module *m, cn_tensor **grad_inputs, size_t
                                    cn_tensor *const *grad_outputs, size_t noutputs, void *payload);
 CN_API int64_t cn_module_hook_backward(cn_module *m, cn_module_grad_hook hook, void *payload, void (*free)(void *));
 CN_API int cn_module_hook_remove(cn_module *m, int64_t id);
+
+/* ---- for other languages: objects of theirs that are modules ---- */
+/* Whatever the language wants to find again from the module; copies have none. */
+CN_API void *cn_module_object(const cn_module *m);
+CN_API void cn_module_set_object(cn_module *m, void *object);
+/* Calls run this, with the object as payload, instead of the class's forward; NULL: the class's again. */
+CN_API void cn_module_set_forward(cn_module *m, cn_module_hook forward);
+/* cn_forward_values as the class computes it, without hooks: what such a forward calls to go on. */
+CN_API int cn_forward_class(cn_tensor **out, size_t nout, cn_module *m, const cn_value *args, size_t nargs);
+CN_API bool cn_module_hooked(const cn_module *m); /* does it have hooks? */
+/* With arguments and nothing that init adds, for one who adds it all himself. Owned. */
+CN_API cn_module *cn_module_new_with(const cn_module_class *cls, const cn_value *args, size_t n);
+/* A copy without children, its slots all absent. Owned. */
+CN_API cn_module *cn_module_copy_bare(const cn_module *m);
+/* m is from now on what `other` is: its class, arguments and parts, for all who hold m; other is taken over and goes.
+ * Of m its mode, its hooks and its object stay. */
+CN_API void cn_module_become(cn_module *m, cn_module *other);
+/* Replaces an argument it was made with, as far as forward still reads it. */
+CN_API int cn_module_set_arg(cn_module *m, const char *name, cn_value value);
+CN_API void cn_module_set_training(cn_module *m, bool on); /* its own mode, not that of modules below */
+/* What is printed between the brackets. Owned: cn_string_free. */
+CN_API char *cn_module_describe(const cn_module *m);
 
 /* ---- state ---- */
 /* Parameters and persistent buffers by name, as a dictionary that shares the tensors. Owned. */

@@ -33,6 +33,17 @@ CN_API cn_tensor *cn_optim_lr(const cn_optim *opt, size_t group); /* float64, ze
 /* The arguments of a group: one value per parameter of the class's signature. */
 CN_API const cn_args *cn_optim_args(const cn_optim *opt, size_t group);
 CN_API const char *cn_optim_name(const cn_optim *opt);
+/* A group's dictionary as the state below has it, without its parameters; that of number ngroups is what another group
+ * would begin with. Owned. */
+CN_API cn_tree *cn_optim_group(cn_optim *opt, size_t group);
+/* Keeps what is no setting (initial_lr, a name) in a group's dictionary; `value` is taken over, also on failure. */
+CN_API int cn_optim_note(cn_optim *opt, size_t group, const char *name, cn_tree *value);
+/* Another tensor in a parameter's place, which goes on with its memory: it was moved, or its values were replaced. */
+CN_API int cn_optim_replace(cn_optim *opt, size_t group, size_t i, cn_tensor *param);
+/* What is remembered of a parameter: {"step": ..., "exp_avg": ...}, the optimiser's own tensors; empty before its first
+ * step. Owned. The second replaces it by copies. */
+CN_API cn_tree *cn_optim_memory(cn_optim *opt, size_t group, size_t i);
+CN_API int cn_optim_remember(cn_optim *opt, size_t group, size_t i, const cn_tree *memory);
 
 /* Updates every parameter that has a gradient, each in one pass over memory. The first step makes the state, so a step
  * can be captured (cn_trace) from the second one on. Rates may then be changed between runs of the graph; other
@@ -64,13 +75,34 @@ CN_API void cn_schedule_free(cn_schedule *schedule);
 CN_API const char *cn_schedule_name(const cn_schedule *schedule); /* of its class, "StepLR"; NULL for NULL */
 CN_API int cn_schedule_step(cn_schedule *schedule); /* after an epoch, or a step, as its numbers are meant */
 CN_API int cn_schedule_step_metric(cn_schedule *schedule, double metric); /* for ReduceLROnPlateau */
+/* To an epoch, which need not be whole for CosineAnnealingWarmRestarts: by the formula that needs no past where there
+ * is one. */
+CN_API int cn_schedule_jump(cn_schedule *schedule, double epoch);
 CN_API double cn_schedule_lr(const cn_schedule *schedule, size_t group);  /* the rate it set last */
+CN_API double cn_schedule_base(const cn_schedule *schedule, size_t group); /* the rate it began with */
+CN_API int64_t cn_schedule_epoch(const cn_schedule *schedule);
+/* With a value for each group where the signature has one number for all: max_lr of OneCycleLR, base_lr of CyclicLR,
+ * the limits of their momentum, swa_lr, min_lr. Each list has one number per group. */
+typedef struct cn_lr_list {
+  const char *name;
+  const double *v;
+} cn_lr_list;
+CN_API cn_schedule *cn_schedule_make_lists(const char *name, cn_optim *opt, const cn_value *args, size_t n,
+                                           const cn_lr_list *lists, size_t nlists);
 CN_API cn_tree *cn_schedule_state(cn_schedule *schedule);
 CN_API int cn_schedule_load(cn_schedule *schedule, const cn_tree *state);
 /* A rate by a function of the epoch, times the initial rate (LambdaLR), or times the last one (MultiplicativeLR). */
 typedef double (*cn_lr_fn)(int64_t epoch, void *payload);
 CN_API cn_schedule *cn_lr_lambda(cn_optim *opt, cn_lr_fn fn, void *payload);
 CN_API cn_schedule *cn_lr_multiplicative(cn_optim *opt, cn_lr_fn fn, void *payload);
+/* The same by a function that is told the group, from an epoch on (-1: the beginning). kind: "LambdaLR",
+ * "MultiplicativeLR", or "LRScheduler", whose function answers the rate itself. */
+typedef double (*cn_group_lr_fn)(cn_schedule *schedule, size_t group, void *payload);
+CN_API cn_schedule *cn_lr_by(const char *kind, cn_optim *opt, cn_group_lr_fn fn, void *payload, int64_t last_epoch);
+/* A factor of the program's own for the height of CyclicLR's cycles, in place of its mode's: a function of the number
+ * of the cycle, from 1 on, or of the epoch. To be set before the first step. */
+typedef double (*cn_lr_scale_fn)(double x, void *payload);
+CN_API int cn_lr_cyclic_scale(cn_schedule *schedule, cn_lr_scale_fn fn, void *payload, bool by_epoch);
 /* Several at once, and one after the other from these epochs on; they take the schedules over. */
 CN_API cn_schedule *cn_lr_chained(cn_schedule *const *schedules, size_t n);
 CN_API cn_schedule *cn_lr_sequential(cn_optim *opt, cn_schedule *const *schedules, size_t n, const int64_t *milestones);
@@ -87,6 +119,8 @@ CN_API int64_t cn_average_count(const cn_average *average);
 CN_API cn_tree *cn_average_state(cn_average *average);
 CN_API int cn_average_load(cn_average *average, const cn_tree *state);
 CN_API void cn_average_free(cn_average *average);
+/* One update of averages that the caller keeps: `to` has followed `count` times so far. */
+CN_API int cn_average_follow(cn_module *to, cn_module *from, double decay, int64_t count, bool average_buffers);
 
 /* ---- mixed precision ---- */
 /* Scales losses so that small gradients survive float16: cn_backward(cn_grad_scaler_scale(s, loss)), then step, then
@@ -107,6 +141,8 @@ CN_API void cn_grad_scaler_free(cn_grad_scaler *scaler);
 CN_API cn_tensor *cn_grad_scaler_scale(cn_grad_scaler *scaler, cn_tensor *loss);
 CN_API int cn_grad_scaler_unscale(cn_grad_scaler *scaler, cn_optim *opt); /* before clipping; step does it otherwise */
 CN_API int cn_grad_scaler_step(cn_grad_scaler *scaler, cn_optim *opt);   /* 1: stepped, 0: skipped, or negative */
+/* All of a step but the update itself, for those that are written elsewhere: 1: update now, 0: skip it. */
+CN_API int cn_grad_scaler_may_step(cn_grad_scaler *scaler, cn_optim *opt);
 CN_API int cn_grad_scaler_update(cn_grad_scaler *scaler);
 CN_API double cn_grad_scaler_get(cn_grad_scaler *scaler);
 CN_API cn_tree *cn_grad_scaler_state(cn_grad_scaler *scaler);

@@ -69,6 +69,8 @@ struct cn_writer {
   int fd;
   int failed; /* errno of the first failure */
   bool resumes; /* `part` is the caller's: it stays when it is abandoned */
+  cn_sink sink; /* takes the bytes instead of a file; may be NULL */
+  void *payload;
   uint64_t at;
   size_t used, path_size, part_size;
   char *path, *part; /* what it will be called, and is called until then */
@@ -160,8 +162,22 @@ int cn_writer_restart(cn_writer *w)
   return io_failed("cannot be written", w->path);
 }
 
+cn_writer *cn_writer_to(cn_sink sink, void *payload)
+{
+  cn_writer *w = writer_new("a stream", 1);
+  if (!w) return NULL;
+  w->part[0] = 0;
+  w->sink = sink;
+  w->payload = payload;
+  return w;
+}
+
 static void write_all(cn_writer *w, const unsigned char *bytes, size_t size)
 {
+  if (w->sink) {
+    if (size && !w->failed && w->sink(bytes, size, w->payload)) w->failed = EIO;
+    return;
+  }
   while (size && !w->failed) {
     ssize_t n = write(w->fd, bytes, size);
     if (n < 0 && errno == EINTR) continue;
@@ -211,14 +227,15 @@ static void sync_folder(const char *path)
 int cn_writer_commit(cn_writer *w)
 {
   flush(w);
-  if (!w->failed && fsync(w->fd)) w->failed = errno;
-  if (!w->failed && rename(w->part, w->path)) w->failed = errno;
+  bool file = !w->sink;
+  if (file && !w->failed && fsync(w->fd)) w->failed = errno;
+  if (file && !w->failed && rename(w->part, w->path)) w->failed = errno;
   int status = CN_OK;
   if (w->failed) {
-    unlink(w->part);
+    if (file) unlink(w->part);
     errno = w->failed;
     status = io_failed("cannot be written", w->path);
-  } else sync_folder(w->path);
+  } else if (file) sync_folder(w->path);
   writer_free(w);
   return status;
 }
@@ -227,7 +244,7 @@ void cn_writer_abandon(cn_writer *w)
 {
   if (!w) return;
   if (w->resumes) flush(w);
-  else unlink(w->part);
+  else if (!w->sink) unlink(w->part);
   writer_free(w);
 }
 

@@ -15,6 +15,8 @@ cn_dataset *cni_dataset_given(const char *who, cn_dataset *set);
 cn_dataset *cni_dataset_named(cn_dataset *set, const char *name); /* a constant text */
 /* Samples stacked by the class itself: 0, an error, or 1 where it has no way. The indices must be in range. */
 int cni_dataset_batch(cn_batch *batch, cn_dataset *set, const int64_t *indices, size_t n);
+/* What a set of this class was made with; NULL for sets of others. */
+void *cni_dataset_data(const cn_dataset *set, const cn_dataset_class *cls);
 void cni_dataset_take_labels(cn_dataset *to, const cn_dataset *from);
 void cni_batch_clear(cn_batch *batch);
 

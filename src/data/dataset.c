@@ -67,6 +67,12 @@ cn_dataset *cni_dataset_named(cn_dataset *set, const char *name)
 }
 
 const char *cn_dataset_name(const cn_dataset *set) { return set ? set->name : ""; }
+
+void *cni_dataset_data(const cn_dataset *set, const cn_dataset_class *cls)
+{
+  return set && set->cls == cls ? set->data : NULL;
+}
+
 int64_t cn_dataset_length(cn_dataset *set) { return set ? set->cls->length(set->data) : 0; }
 
 /* ---- labels ---- */

@@ -144,24 +144,35 @@ static int64_t add_cifar(unsigned char *x, int64_t *y, int64_t room, const char 
   return n;
 }
 
-cn_dataset *cn_cifar(const char *const *files, size_t n, int classes)
+int cn_load_cifar(cn_tensor **x, cn_tensor **y, const char *const *files, size_t n, int classes)
 {
-  if (cn_err()) return NULL;
+  *x = *y = NULL;
+  if (cn_err()) return cn_err();
   size_t head = classes == 100 ? 2 : 1;
   if (classes != 10 && classes != 100) cn_err_set(CN_ERR_VALUE, "cifar: %d classes; there are 10 or 100", classes);
   int64_t total = 0, at = 0;
   for (size_t i = 0; i < n && !cn_err(); i++) total += add_cifar(NULL, NULL, 0, files[i], head);
-  cn_scope *s = cn_scope_begin();
-  cn_dataset *set = NULL;
-  cn_tensor *x = cn_err() ? NULL : cn_empty(CN_SHAPE(total, 3, 32, 32), .dtype = CN_U8, .device = CN_CPU);
-  cn_tensor *y = cn_empty(CN_SHAPE(total), .dtype = CN_I64, .device = CN_CPU);
-  unsigned char *px = x && total ? cn_data(x) : NULL;
-  int64_t *py = y && total ? cn_data(y) : NULL;
+  if (cn_err()) return cn_err();
+  cn_tensor *tx = cn_empty(CN_SHAPE(total, 3, 32, 32), .dtype = CN_U8, .device = CN_CPU);
+  cn_tensor *ty = cn_empty(CN_SHAPE(total), .dtype = CN_I64, .device = CN_CPU);
+  unsigned char *px = tx && total ? cn_data(tx) : NULL;
+  int64_t *py = ty && total ? cn_data(ty) : NULL;
   for (size_t i = 0; i < n && px && py && !cn_err(); i++) {
     int64_t count = add_cifar(px + (size_t)at * PIXELS, py + at, total - at, files[i], head);
     at += count > 0 ? count : 0;
   }
-  if (!cn_err()) set = cni_dataset_rows("cifar", (cn_tensor *const[]){x, y}, 2, 255);
+  if (cn_err()) return cn_err();
+  *x = tx;
+  *y = ty;
+  return CN_OK;
+}
+
+cn_dataset *cn_cifar(const char *const *files, size_t n, int classes)
+{
+  cn_tensor *xy[2];
+  cn_dataset *set = NULL;
+  cn_scope *s = cn_scope_begin();
+  if (!cn_load_cifar(&xy[0], &xy[1], files, n, classes)) set = cni_dataset_rows("cifar", xy, 2, 255);
   if (set && classes == 10) cn_dataset_set_labels(set, cifar_names, 10);
   cn_scope_end(s);
   return set;

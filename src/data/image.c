@@ -154,14 +154,14 @@ static bool put_to_text(void *payload, const void *bytes, size_t size)
 }
 
 /* The file of an image. Without a codec: PNG by our own, plain means. */
-static int encode(cn_text *out, const cn_codec *codec, cn_tensor *image, const char *who)
+static int encode(cn_text *out, const cn_codec *codec, cn_tensor *image, int quality, const char *who)
 {
   cn_scope *s = cn_scope_begin();
   cn_tensor *t = as_bytes(image, who); /* (H, W, C) */
   unsigned char *pixels = t ? cn_data(t) : NULL;
   if (pixels && codec) {
     cn_codec_write call = {.pixels = pixels, .height = cn_size(t, 0), .width = cn_size(t, 1),
-                           .channels = (int)cn_size(t, 2), .quality = QUALITY, .put = put_to_text, .payload = out};
+                           .channels = (int)cn_size(t, 2), .quality = quality, .put = put_to_text, .payload = out};
     if (!codec->write(&call))
       cn_err_set(CN_ERR_IO, "%s: could not be written as %s: %s", who, codec->name, call.message);
   } else if (pixels) cn_png_write(out, pixels, cn_size(t, 0), cn_size(t, 1), (int)cn_size(t, 2));
@@ -182,7 +182,7 @@ int cn_image_save(const char *path, cn_tensor *image)
     if (!codec) return cn_err_set(CN_ERR_VALUE, "%s: images are written as .png, .jpg or .jpeg", path);
   }
   cn_text text = {0};
-  cn_writer *w = encode(&text, codec, image, path) ? NULL : cn_writer_open(path);
+  cn_writer *w = encode(&text, codec, image, QUALITY, path) ? NULL : cn_writer_open(path);
   if (w) {
     cn_writer_put(w, text.s, text.n);
     cn_writer_commit(w);
@@ -191,18 +191,34 @@ int cn_image_save(const char *path, cn_tensor *image)
   return cn_err();
 }
 
-int cn_image_encode_png(void **bytes, size_t *size, cn_tensor *image)
+static int encode_bytes(void **bytes, size_t *size, const cn_codec *codec, cn_tensor *image, int quality)
 {
   cn_text text = {0};
-  *bytes = NULL;
-  *size = 0;
-  if (cn_err()) return cn_err();
-  if (!encode(&text, codec_named("png"), image, "image")) {
+  if (!encode(&text, codec, image, quality, "image")) {
     *bytes = cn_alloc(text.n);
     if (*bytes) memcpy(*bytes, text.s, *size = text.n);
   }
   cn_text_free(&text);
   return cn_err();
+}
+
+int cn_image_encode_png(void **bytes, size_t *size, cn_tensor *image)
+{
+  *bytes = NULL;
+  *size = 0;
+  return cn_err() ? cn_err() : encode_bytes(bytes, size, codec_named("png"), image, QUALITY);
+}
+
+int cn_image_encode_jpeg(void **bytes, size_t *size, cn_tensor *image, int quality)
+{
+  *bytes = NULL;
+  *size = 0;
+  if (cn_err() || find_plugin()) return cn_err();
+  if (quality < 1 || quality > 100)
+    return cn_err_set(CN_ERR_VALUE, "image: the quality of a JPEG goes from 1 to 100, not %d", quality);
+  const cn_codec *codec = codec_named("jpeg");
+  if (!codec) return cn_err_set(CN_ERR_UNSUPPORTED, "image: libcairn_image.so was built without libjpeg");
+  return encode_bytes(bytes, size, codec, image, quality);
 }
 
 /* ---- folders ---- */
@@ -236,6 +252,14 @@ static int folder_get(cn_sample *sample, void *data, int64_t index, cn_draws *dr
 
 static const cn_dataset_class folder_class = {
   .name = "image folder", .length = folder_length, .get = folder_get, .free = folder_free};
+
+const char *cn_image_folder_file(const cn_dataset *set, int64_t i, int64_t *label)
+{
+  const folder *f = cni_dataset_data(set, &folder_class);
+  if (!f || i < 0 || i >= (int64_t)f->files.n) return NULL;
+  if (label) *label = f->labels[i];
+  return f->files.v[i];
+}
 
 enum { DEPTH_MAX = 32 };
 

@@ -131,6 +131,23 @@ static int write_json(cn_writer *writer, const cn_tree *tree)
   return status;
 }
 
+/* Writes the tree and ends the writer, which may be NULL with the error set. */
+static int write_tree(cn_writer *w, const cn_tree *tree, cn_format format)
+{
+  static int (*const writers[])(cn_writer *, const cn_tree *) = {
+    [CN_FORMAT_SAFETENSORS] = cni_write_safetensors,
+    [CN_FORMAT_TORCH] = cni_write_torch,
+    [CN_FORMAT_NPY] = cni_write_npy,
+    [CN_FORMAT_NPZ] = cni_write_npz,
+    [CN_FORMAT_JSON] = write_json,
+  };
+  if (!w) return cn_err();
+  int status = writers[format](w, tree);
+  if (!status) return cn_writer_commit(w);
+  cn_writer_abandon(w);
+  return status;
+}
+
 int cn_save_as(const char *path, const cn_tree *tree, cn_format format)
 {
   if (cn_err()) return cn_err();
@@ -139,19 +156,15 @@ int cn_save_as(const char *path, const cn_tree *tree, cn_format format)
   if (format == CN_FORMAT_AUTO)
     return cn_err_set(CN_ERR_VALUE, "save: %s: not one of the endings .safetensors, .pt, .npy, .npz, .json", path);
   if (format < CN_FORMAT_AUTO || format > CN_FORMAT_JSON) return cn_err_set(CN_ERR_VALUE, "save: no such format");
-  cn_writer *w = cn_writer_open(path);
-  if (!w) return cn_err();
-  static int (*const writers[])(cn_writer *, const cn_tree *) = {
-    [CN_FORMAT_SAFETENSORS] = cni_write_safetensors,
-    [CN_FORMAT_TORCH] = cni_write_torch,
-    [CN_FORMAT_NPY] = cni_write_npy,
-    [CN_FORMAT_NPZ] = cni_write_npz,
-    [CN_FORMAT_JSON] = write_json,
-  };
-  int status = writers[format](w, tree);
-  if (!status) return cn_writer_commit(w);
-  cn_writer_abandon(w);
-  return status;
+  return write_tree(cn_writer_open(path), tree, format);
+}
+
+int cn_save_to(cn_sink sink, void *payload, const cn_tree *tree, cn_format format)
+{
+  if (cn_err()) return cn_err();
+  if (!sink) return cn_err_set(CN_ERR_TYPE, "save_to: the sink is missing (NULL)");
+  if (format <= CN_FORMAT_AUTO || format > CN_FORMAT_JSON) return cn_err_set(CN_ERR_VALUE, "save_to: no such format");
+  return write_tree(cn_writer_to(sink, payload), tree, format);
 }
 
 int cn_save(const char *path, const cn_tree *tree) { return cn_save_as(path, tree, CN_FORMAT_AUTO); }

@@ -54,6 +54,7 @@ cn_module *cn_module_make_class(const cn_module_class *cls, const cn_value *args
   int status = !cni_m(m)->args ? cn_err() : cls->init ? cls->init(m, cn_args_values(cni_m(m)->args)) : CN_OK;
   cn_no_grad_end(saved);
   cn_scope_end(s);
+  cni_m(m)->nown = cni_m(m)->nslots;
   if (status >= 0 && !cn_err()) return m;
   if (!cn_err()) cn_err_set(status, "%s: could not be made", cls->name);
   cn_module_free(m);
@@ -102,7 +103,7 @@ const cn_args *cn_module_args(const cn_module *m) { return m ? cni_m(m)->args : 
 static bool name_taken(const cni_module *m, const char *name)
 {
   for (size_t i = 0; i < m->nslots; i++)
-    if (!strcmp(m->slots[i].name, name)) return true;
+    if (!m->slots[i].hidden && !strcmp(m->slots[i].name, name)) return true;
   for (size_t i = 0; i < m->nchildren; i++)
     if (!strcmp(m->children[i].name, name)) return true;
   return false;
@@ -117,6 +118,14 @@ static int check_name(const cni_module *m, const char *name)
   return CN_OK;
 }
 
+/* The place of a slot that was removed and comes back: its number among the slots; none: their count. */
+static size_t place_of(const cni_module *m, const char *name)
+{
+  size_t i = 0;
+  while (i < m->nslots && !(m->slots[i].hidden && !strcmp(m->slots[i].name, name))) i++;
+  return i;
+}
+
 static int add_slot(cn_module *module, const char *name, cn_tensor *t, bool buffer, bool transient)
 {
   cni_module *m = cni_m(module);
@@ -129,8 +138,13 @@ static int add_slot(cn_module *module, const char *name, cn_tensor *t, bool buff
     cn_string_free(copy);
     return cn_err();
   }
-  m->slots[m->nslots++] = (cni_slot){copy, cn_keep(t), buffer, transient};
-  return (int)m->nslots - 1;
+  size_t i = place_of(m, name);
+  if (i < m->nslots) {
+    cn_release(m->slots[i].tensor);
+    cn_string_free(m->slots[i].name);
+  } else m->nslots++;
+  m->slots[i] = (cni_slot){copy, cn_keep(t), buffer, transient, false};
+  return (int)i;
 }
 
 int cn_module_add_parameter(cn_module *m, const char *name, cn_tensor *t) { return add_slot(m, name, t, false, false); }
@@ -245,6 +259,7 @@ static int copy_slots(cni_module *to, const cni_module *from, memo *known)
     cn_tensor *t = s->tensor ? copy_tensor(s->tensor, known) : NULL;
     if (add_slot(&to->head, s->name, t, s->buffer || frozen, s->transient) < 0) return cn_err();
     to->slots[i].buffer = s->buffer;
+    to->slots[i].hidden = s->hidden;
   }
   return CN_OK;
 }
@@ -257,6 +272,7 @@ static int copy_parts(cni_module *to, const cni_module *from, memo *known)
   int status = CN_OK;
   if (from->args && !(to->args = cn_args_copy(from->args))) return cn_err();
   to->training = from->training;
+  to->nown = from->nown;
   if (cls->free && !cls->copy) /* data holds references that a plain copy must not share */
     return cn_err_set(CN_ERR_UNSUPPORTED, "%s: its class does not say how to copy it", cls->name);
   if (cls->data_size) memcpy(to->head.data, from->head.data, cls->data_size);
@@ -305,20 +321,29 @@ static int run(cn_module *m, cn_module_call *call)
   return cn_err() ? cn_err() : status;
 }
 
+/* As the program wants it: its own forward, or the class's. */
+static int run_chosen(cni_module *m, cn_module_call *call)
+{
+  if (!m->forward) return run(&m->head, call);
+  int status = m->forward(&m->head, call, m->object);
+  return cn_err() ? cn_err() : status;
+}
+
 static int run_hooked(cni_module *m, cn_module_call *call)
 {
   void *watch = NULL;
   int status = cni_hooks_run(m, CNI_HOOK_BEFORE, call);
   if (!status) status = cni_hooks_watch_inputs(m, call, &watch);
-  if (!status) status = run(&m->head, call);
+  if (!status) status = run_chosen(m, call);
   if (!status) status = cni_hooks_run(m, CNI_HOOK_AFTER, call);
   if (!status) return cni_hooks_watch_results(m, call, watch);
   cni_hooks_unwatch(watch);
   return status;
 }
 
-/* Runs a call whose arguments are complete; its results go to the scope around. */
-static int invoke(cn_tensor **out, size_t nout, cni_module *m, const cn_value *args)
+/* Runs a call whose arguments are complete; its results go to the scope around. class_only: what the class computes,
+ * without hooks. */
+int cni_invoke(cn_tensor **out, size_t nout, cni_module *m, const cn_value *args, bool class_only)
 {
   enum { MOST = 8 };
   cn_tensor *results[MOST] = {NULL};
@@ -326,12 +351,13 @@ static int invoke(cn_tensor **out, size_t nout, cni_module *m, const cn_value *a
   cn_module_call call = {args, results, (size_t)m->entry->ncall, nout < MOST ? nout : MOST};
   cn_scope *s = cn_scope_begin();
   int status;
-  if (m->nhooks) { /* hooks may put other inputs in */
+  if (class_only) status = run(&m->head, &call);
+  else if (m->nhooks) { /* hooks may put other inputs in */
     memcpy(mutable_args, args, call.nargs * sizeof *args);
     call.args = mutable_args;
     call.nout = MOST;
     status = run_hooked(m, &call);
-  } else status = run(&m->head, &call);
+  } else status = run_chosen(m, &call);
   for (size_t i = 0; i < nout; i++) out[i] = !status && i < MOST ? cn_keep(results[i]) : NULL;
   cn_scope_end(s);
   for (size_t i = 0; i < nout; i++)
@@ -353,21 +379,25 @@ static int usable(const cn_module *m)
   return m ? CN_OK : cn_err_set(CN_ERR_TYPE, "forward: the module is missing (NULL)");
 }
 
-int cn_forward_values(cn_tensor **out, size_t nout, cn_module *module, const cn_value *args, size_t nargs)
+int cni_call_complete(cni_module *m, cn_value *full, const cn_value *args, size_t nargs)
 {
-  cn_value full[CN_MAX_ARGS];
-  for (size_t i = 0; i < nout; i++) out[i] = NULL;
-  if (usable(module)) return cn_err();
-  cni_module *m = cni_m(module);
   if (nargs > (size_t)m->entry->ncall)
-    return cn_err_set(CN_ERR_TYPE, "%s: %zu inputs given, it takes %d", module->cls->name, nargs, m->entry->ncall);
+    return cn_err_set(CN_ERR_TYPE, "%s: %zu inputs given, it takes %d", m->head.cls->name, nargs, m->entry->ncall);
   for (int i = 0; i < m->entry->ncall; i++) {
     bool given = (size_t)i < nargs && args[i].tag != CN_V_NONE;
     full[i] = given ? args[i] : m->entry->defaults[i];
     if ((!given && m->entry->required[i]) || (given && m->entry->tensor[i] && full[i].tag != CN_V_TENSOR))
       return missing(m, i);
   }
-  return invoke(out, nout, m, full);
+  return CN_OK;
+}
+
+int cn_forward_values(cn_tensor **out, size_t nout, cn_module *module, const cn_value *args, size_t nargs)
+{
+  cn_value full[CN_MAX_ARGS];
+  for (size_t i = 0; i < nout; i++) out[i] = NULL;
+  if (usable(module) || cni_call_complete(cni_m(module), full, args, nargs)) return cn_err();
+  return cni_invoke(out, nout, cni_m(module), full, false);
 }
 
 int cn_forward_all(cn_tensor **out, size_t nout, cn_module *module, cn_tensor *const *inputs, size_t ninputs)
@@ -384,7 +414,7 @@ int cn_forward_all(cn_tensor **out, size_t nout, cn_module *module, cn_tensor *c
   }
   if (taken < ninputs)
     return cn_err_set(CN_ERR_TYPE, "%s: %zu tensors given, it takes %zu", module->cls->name, ninputs, taken);
-  return invoke(out, nout, m, full);
+  return cni_invoke(out, nout, m, full, false);
 }
 
 cn_tensor *cn_forward_one(cn_module *m, cn_tensor *const *inputs, size_t ninputs)

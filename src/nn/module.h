@@ -29,6 +29,7 @@ typedef struct cni_slot {
   char *name;
   cn_tensor *tensor; /* NULL: absent */
   bool buffer, transient;
+  bool hidden; /* removed, but its place is one that the class knows by number: no list shows it */
 } cni_slot;
 
 typedef struct cni_child {
@@ -55,6 +56,9 @@ typedef struct cni_module {
   _Atomic int refs;
   bool training;
   cn_args *args;
+  void *object;           /* another language's */
+  cn_module_hook forward; /* instead of the class's; NULL: that */
+  size_t nown;            /* slots that init made: the class reads them by number */
   cni_slot *slots;
   size_t nslots, slots_cap;
   cni_child *children;
@@ -65,6 +69,11 @@ typedef struct cni_module {
 } cni_module;
 
 static inline cni_module *cni_m(const cn_module *m) { return (cni_module *)(uintptr_t)m; }
+
+/* module.c */
+int cni_invoke(cn_tensor **out, size_t nout, cni_module *m, const cn_value *args, bool class_only);
+/* All arguments of a call from those given; the error is set when one is missing. */
+int cni_call_complete(cni_module *m, cn_value *full, const cn_value *args, size_t nargs);
 
 /* hooks.c */
 int cni_hooks_run(cni_module *m, enum cni_hook_kind kind, cn_module_call *call);

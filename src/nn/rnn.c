@@ -65,6 +65,16 @@ static int make(cn_module *m, rnn r, int64_t projection, const cn_value *place)
   return cn_err();
 }
 
+/* Settings that may change later. */
+static void reread(cn_module *m)
+{
+  const cn_args *args = cn_module_args(m);
+  rnn *r = m->data;
+  if (!args) return;
+  r->batch_first = cn_args_get(args, "batch_first")->u.i;
+  r->dropout = cn_args_get(args, "dropout")->u.f;
+}
+
 static int rnn_init(cn_module *m, const cn_value *a)
 {
   bool relu = !strcmp(a[3].u.s, "relu");
@@ -375,7 +385,7 @@ static double rnn_work(const cn_module *m, const cn_module_call *call)
 }
 
 #define STATES "(Tensor input, Tensor? h_0=None, Tensor? batch_sizes=None) -> (Tensor output, Tensor h_n)"
-#define REST .data_size = sizeof(rnn), .print = rnn_print, .work = rnn_work
+#define REST .data_size = sizeof(rnn), .print = rnn_print, .work = rnn_work, .changed = reread
 
 static const cn_module_class rnn_class = {
   .name = "RNN",

@@ -35,7 +35,7 @@ static int state_of(cn_module *m, const char *path, void *payload)
   for (int buffers = 0; buffers < 2; buffers++)
     for (size_t k = 0; !status && k < i->nslots; k++) {
       const cni_slot *s = &i->slots[k];
-      if (s->buffer == buffers && s->tensor && !s->transient)
+      if (s->buffer == buffers && s->tensor && !s->transient && !s->hidden)
         status = put_named(payload, path, s->name, cn_tree_tensor(s->tensor));
     }
   if (!status && m->cls->get_state) status = put_named(payload, path, EXTRA, m->cls->get_state(m));
@@ -151,7 +151,8 @@ static int load_module(cn_module *m, const char *path, void *payload)
   const cni_module *i = cni_m(m);
   int status = CN_OK;
   for (size_t k = 0; !status && k < i->nslots; k++)
-    if (i->slots[k].tensor && !i->slots[k].transient) status = load_slot(l, m, &i->slots[k], path);
+    if (i->slots[k].tensor && !i->slots[k].transient && !i->slots[k].hidden)
+      status = load_slot(l, m, &i->slots[k], path);
   if (!status && m->cls->get_state) {
     const cn_tree *extra = look_up(l, path, EXTRA);
     if (extra && l->copying && m->cls->set_state) status = m->cls->set_state(m, extra);

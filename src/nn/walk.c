@@ -68,7 +68,7 @@ static bool listed(const cn_named_list *list, const cn_tensor *t)
 
 static int list_slot(listing *l, cn_module *m, const cni_slot *s, const char *path)
 {
-  if (!s->tensor || !(l->flags & (s->buffer ? CN_BUFFERS : CN_PARAMETERS))) return CN_OK;
+  if (!s->tensor || s->hidden || !(l->flags & (s->buffer ? CN_BUFFERS : CN_PARAMETERS))) return CN_OK;
   if (!(l->flags & CN_SHARED) && listed(l->list, s->tensor)) return CN_OK;
   if (cn_grow((void **)&l->list->v, &l->list->cap, l->list->n + 1, sizeof *l->list->v)) return CN_ERR_MEMORY;
   cn_text name = {0};
@@ -152,7 +152,7 @@ static cni_slot *slot_at(cn_module *m, const char *path, cn_module **owner)
   if (!*owner) return NULL;
   cni_module *i = cni_m(*owner);
   for (size_t k = 0; k < i->nslots; k++)
-    if (!strcmp(i->slots[k].name, name)) return &i->slots[k];
+    if (!i->slots[k].hidden && !strcmp(i->slots[k].name, name)) return &i->slots[k];
   return NULL;
 }
 

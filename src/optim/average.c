@@ -58,22 +58,35 @@ static int follow_all(const cn_average *a, const cn_named_list *to, const cn_nam
   return status;
 }
 
-int cn_average_update(cn_average *a, cn_module *m)
+static int update(const cn_average *a, cn_module *m)
 {
-  if (cn_err()) return cn_err();
-  if (!a || !m) return cn_err_set(CN_ERR_TYPE, "average: it, or the module, is missing (NULL)");
   cn_named_list to = {0}, from = {0};
   cn_scope *s = cn_scope_begin();
   int saved = cn_no_grad_begin();
   int status = cn_module_named(&to, a->module, CN_PARAMETERS | CN_BUFFERS);
   if (!status) status = cn_module_named(&from, m, CN_PARAMETERS | CN_BUFFERS);
   if (!status) status = follow_all(a, &to, &from);
-  if (!status) a->count++;
   cn_named_free(&to);
   cn_named_free(&from);
   cn_no_grad_end(saved);
   cn_scope_end(s);
   return status;
+}
+
+int cn_average_update(cn_average *a, cn_module *m)
+{
+  if (cn_err()) return cn_err();
+  if (!a || !m) return cn_err_set(CN_ERR_TYPE, "average: it, or the module, is missing (NULL)");
+  int status = update(a, m);
+  if (!status) a->count++;
+  return status;
+}
+
+int cn_average_follow(cn_module *to, cn_module *from, double decay, int64_t count, bool average_buffers)
+{
+  if (cn_err()) return cn_err();
+  if (!to || !from) return cn_err_set(CN_ERR_TYPE, "average: a module is missing (NULL)");
+  return update(&(cn_average){to, decay, average_buffers, count}, from);
 }
 
 /* ---- state: n_averaged, and the module's with names below "module." ---- */

@@ -297,6 +297,12 @@ static int load(cn_optim *opt, const cn_tree *state)
   return CN_OK;
 }
 
+/* PyTorch computes max_eval when it is made, and reads a number from a state. */
+static cn_tree *left_out(const cn_value *a, const char *name)
+{
+  return !strcmp(name, "max_eval") ? cn_tree_int(most_evals(a)) : cn_tree_none();
+}
+
 static const cni_optim_class lbfgs = {
   .sig = "LBFGS(float lr=1, int max_iter=20, int? max_eval=None, float tolerance_grad=1e-07, "
          "float tolerance_change=1e-09, int history_size=100, str? line_search_fn=None, bool maximize=False) "
@@ -304,6 +310,7 @@ static const cni_optim_class lbfgs = {
   .doc = "Limited-memory quasi-Newton method, stepped by cn_optim_step_closure; line_search_fn may be 'strong_wolfe'.",
   .keys = "lr max_iter max_eval tolerance_grad tolerance_change history_size line_search_fn maximize",
   .check = check,
+  .left_out = left_out,
   .minimise = minimise,
   .data_size = sizeof(data),
   .free = data_free,

@@ -114,7 +114,7 @@ static int muon_check(const cn_value *a)
 static int muon_check_param(cn_tensor *p)
 {
   if (cn_ndim(p) == 2) return CN_OK;
-  return cn_err_set(CN_ERR_SHAPE, "Muon: its parameters are matrices, not tensors of %d dims; give the others to "
+  return cn_err_set(CN_ERR_VALUE, "Muon: its parameters are matrices, not tensors of %d dims; give the others to "
                     "another optimiser", cn_ndim(p));
 }
 

@@ -81,7 +81,7 @@ static void memory_drop(cni_memory *m)
   for (int i = 0; i < CNI_OPTIM_RATES; i++) cn_release(m->rate[i]);
 }
 
-static void group_drop(cni_group *g)
+void cni_group_drop(cni_group *g)
 {
   for (size_t i = 0; i < g->n; i++) memory_drop(&g->v[i]);
   cn_free(g->v, g->cap * sizeof *g->v);
@@ -147,7 +147,7 @@ int cn_optim_add(cn_optim *opt, cn_tensor *const *params, size_t n)
   cn_scope_end(s);
   if (!status) status = cn_grow((void **)&opt->groups, &opt->groups_cap, opt->ngroups + 1, sizeof *opt->groups);
   if (status) {
-    group_drop(&g);
+    cni_group_drop(&g);
     return status;
   }
   opt->groups[opt->ngroups] = g;
@@ -190,7 +190,7 @@ cn_optim *cn_optim_make(const char *name, cn_module *net, const cn_value *args, 
 void cn_optim_free(cn_optim *opt)
 {
   if (!opt) return;
-  for (size_t i = 0; i < opt->ngroups; i++) group_drop(&opt->groups[i]);
+  for (size_t i = 0; i < opt->ngroups; i++) cni_group_drop(&opt->groups[i]);
   cn_free(opt->groups, opt->groups_cap * sizeof *opt->groups);
   if (opt->data && opt->cls->free) opt->cls->free(opt->data);
   cn_free(opt->data, opt->cls->data_size);
@@ -313,6 +313,36 @@ int cn_optim_set(cn_optim *opt, size_t group, const char *name, double value)
   return cn_optim_set_value(opt, group, name, !strncmp(p.type, "bool", 4)  ? cn_v_bool(value != 0)
                                               : !strncmp(p.type, "int", 3) ? cn_v_int((int64_t)value)
                                                                            : cn_v_float(value));
+}
+
+int cn_optim_note(cn_optim *opt, size_t group, const char *name, cn_tree *value)
+{
+  cni_group *g = group_at(opt, group);
+  if (g && name && !cn_err()) return cn_tree_put(g->extra, name, value);
+  cn_tree_free(value);
+  return cn_err() ? cn_err() : no_setting(opt, group, name);
+}
+
+int cn_optim_replace(cn_optim *opt, size_t group, size_t i, cn_tensor *param)
+{
+  cni_group *g = group_at(opt, group), none = {0};
+  if (cn_err()) return cn_err();
+  if (!g || i >= g->n) return cn_err_set(CN_ERR_INDEX, "%s: has no such parameter", cn_optim_name(opt));
+  if (g->v[i].param == param) return CN_OK;
+  int status = check_param(opt, &none, param);
+  if (status) return status;
+  cn_release(g->v[i].param);
+  g->v[i].param = cn_keep(param);
+  return CN_OK;
+}
+
+int cni_new_group(cni_group *g, cn_optim *opt)
+{
+  cn_scope *s = cn_scope_begin();
+  int status = fill_group(opt, g, NULL, 0);
+  cn_scope_end(s);
+  if (status) cni_group_drop(g);
+  return status;
 }
 
 /* ---- steps ---- */

@@ -45,6 +45,7 @@ typedef struct cni_optim_class {
   /* A group's dictionary: names in PyTorch's order, without params; "name=value" for what is no argument here. */
   const char *keys;
   cni_state_name states[CNI_OPTIM_STATES];
+  cn_tree *(*left_out)(const cn_value *a, const char *name); /* what a setting that is None stands for; may be NULL */
   bool whole_steps; /* PyTorch keeps the step count as a number, not as a tensor */
   int (*check)(const cn_value *a);                          /* settings: 0 or an error */
   int (*check_param)(cn_tensor *param);                     /* a parameter that joins; may be NULL */
@@ -96,6 +97,8 @@ const cn_value *cni_group_get(const cn_optim *opt, size_t group, const char *nam
 bool cni_group_extra(const cn_optim *opt, size_t group, const char *name, double *value); /* is it there? */
 int cni_group_put(cn_optim *opt, size_t group, const char *name, double value);
 int cni_group_set_lr(cn_optim *opt, size_t group, double lr);
+int cni_new_group(cni_group *g, cn_optim *opt); /* as a group begins, without parameters; nothing to drop on failure */
+void cni_group_drop(cni_group *g);
 int cni_add_extras(cni_group *g, const cni_optim_class *cls); /* state.c */
 
 #endif

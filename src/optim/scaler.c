@@ -101,7 +101,7 @@ int cn_grad_scaler_unscale(cn_grad_scaler *s, cn_optim *opt)
   return status ? status : cn_err();
 }
 
-int cn_grad_scaler_step(cn_grad_scaler *s, cn_optim *opt)
+int cn_grad_scaler_may_step(cn_grad_scaler *s, cn_optim *opt)
 {
   if (cn_err()) return cn_err();
   if (!s || !opt) return cn_err_set(CN_ERR_TYPE, "grad_scaler: it, or the optimiser, is missing (NULL)");
@@ -115,7 +115,14 @@ int cn_grad_scaler_step(cn_grad_scaler *s, cn_optim *opt)
     e->stepped = true;
     if (e->overflow) return 0;
   }
-  status = cn_optim_step(opt);
+  return 1;
+}
+
+int cn_grad_scaler_step(cn_grad_scaler *s, cn_optim *opt)
+{
+  int may = cn_grad_scaler_may_step(s, opt);
+  if (may != 1) return may;
+  int status = cn_optim_step(opt);
   return status ? status : 1;
 }
 

@@ -65,10 +65,18 @@ void cn_schedule_free(cn_schedule *s)
   for (size_t i = 0; i < s->nparts; i++) cn_schedule_free(s->parts[i]);
   cn_free(s->parts, s->nparts * sizeof *s->parts);
   cn_free(s->milestones, s->nparts * sizeof *s->milestones);
+  for (int i = 0; i < CNI_SCHEDULE_LISTS; i++) cn_free((void *)(uintptr_t)s->list[i].v, s->n * sizeof *s->list[i].v);
   cn_args_free(s->args);
   cn_free(s->base, (s->n + 1) * sizeof *s->base);
   cn_free(s->last, (s->n + 1) * sizeof *s->last);
   cn_free(s, sizeof *s);
+}
+
+double cni_schedule_of(const cn_schedule *s, const char *name, size_t group)
+{
+  for (int i = 0; i < CNI_SCHEDULE_LISTS; i++)
+    if (s->list[i].v && !strcmp(s->list[i].name, name)) return s->list[i].v[group];
+  return cni_schedule_float(s, name);
 }
 
 double cni_group_lr(const cn_optim *opt, size_t group) { return cn_optim_get(opt, group, "lr"); }
@@ -113,7 +121,30 @@ cn_schedule *cni_schedule_begin(cn_schedule *s, int64_t last_epoch)
   return NULL;
 }
 
+/* Copies lists of numbers, one for each group, for settings of the signature. */
+static int take_lists(cn_schedule *s, const cn_lr_list *lists, size_t n)
+{
+  if (n > CNI_SCHEDULE_LISTS) return cn_err_set(CN_ERR_VALUE, "%s: too many lists", s->cls->name);
+  for (size_t i = 0; i < n; i++) {
+    int at = cn_signature_find(s->signature, lists[i].name);
+    cn_op_param p;
+    if (at < 0 || cn_signature_param(&p, s->signature, at) || strcmp(p.type, "float"))
+      return cn_err_set(CN_ERR_VALUE, "%s: has no number called %s", s->cls->name, lists[i].name);
+    double *v = cn_alloc(s->n * sizeof *v);
+    if (!v) return cn_err();
+    memcpy(v, lists[i].v, s->n * sizeof *v);
+    s->list[i] = (cn_lr_list){p.name, v};
+  }
+  return CN_OK;
+}
+
 cn_schedule *cn_schedule_make(const char *name, cn_optim *opt, const cn_value *args, size_t n)
+{
+  return cn_schedule_make_lists(name, opt, args, n, NULL, 0);
+}
+
+cn_schedule *cn_schedule_make_lists(const char *name, cn_optim *opt, const cn_value *args, size_t n,
+                                    const cn_lr_list *lists, size_t nlists)
 {
   const cni_schedule_class *cls;
   if (cn_err()) return NULL;
@@ -121,7 +152,8 @@ cn_schedule *cn_schedule_make(const char *name, cn_optim *opt, const cn_value *a
     if (!name || strcmp(cls->name, name)) continue;
     cn_schedule *s = cni_schedule_new(cls, opt);
     if (!s) return NULL;
-    if (!(s->signature = signature_of(i)) || !(s->args = cn_args_new(s->signature, args, n))) {
+    if (!(s->signature = signature_of(i)) || !(s->args = cn_args_new(s->signature, args, n)) ||
+        take_lists(s, lists, nlists)) {
       cn_schedule_free(s);
       return NULL;
     }
@@ -146,11 +178,28 @@ static int set_rates(cn_schedule *s, bool closed)
   return cn_err();
 }
 
-static int check_groups(const cn_schedule *s)
+/* Room for groups that the optimiser has got since the schedule was made; they began with the rate they have. */
+static int check_groups(cn_schedule *s)
 {
-  if (cn_err()) return cn_err();
-  if (cn_optim_ngroups(s->opt) == s->n) return CN_OK;
-  return cn_err_set(CN_ERR_VALUE, "%s: the optimiser has got another group since the schedule was made", s->cls->name);
+  size_t n = cn_optim_ngroups(s->opt);
+  if (cn_err() || n == s->n) return cn_err();
+  for (int i = 0; i < CNI_SCHEDULE_LISTS; i++)
+    if (n < s->n || s->list[i].v)
+      return cn_err_set(CN_ERR_VALUE, "%s: the optimiser has other groups than when the schedule was made",
+                        s->cls->name);
+  double *base = cn_alloc_zero((n + 1) * sizeof *base), *last = base ? cn_alloc_zero((n + 1) * sizeof *last) : NULL;
+  if (!last) {
+    cn_free(base, (n + 1) * sizeof *base);
+    return cn_err();
+  }
+  memcpy(base, s->base, s->n * sizeof *base);
+  memcpy(last, s->last, s->n * sizeof *last);
+  for (size_t i = s->n; i < n; i++)
+    if (!cni_group_extra(s->opt, i, "initial_lr", &base[i])) base[i] = cni_group_lr(s->opt, i);
+  cn_free(s->base, (s->n + 1) * sizeof *s->base);
+  cn_free(s->last, (s->n + 1) * sizeof *s->last);
+  s->base = base, s->last = last, s->n = n;
+  return cn_err();
 }
 
 int cn_schedule_step(cn_schedule *s)
@@ -172,6 +221,17 @@ int cni_schedule_jump(cn_schedule *s, int64_t epoch)
   return set_rates(s, true);
 }
 
+int cn_schedule_jump(cn_schedule *s, double epoch)
+{
+  if (cn_err()) return cn_err();
+  if (!s) return cn_err_set(CN_ERR_TYPE, "schedule: it is missing (NULL)");
+  if (s->cls->step_metric || (s->cls->step && !s->cls->jump))
+    return cn_err_set(CN_ERR_VALUE, "%s: cannot go to an epoch; step it", s->cls->name);
+  if (check_groups(s)) return cn_err();
+  s->steps++;
+  return s->cls->jump ? s->cls->jump(s, epoch) : cni_schedule_jump(s, (int64_t)epoch);
+}
+
 int cn_schedule_step_metric(cn_schedule *s, double metric)
 {
   if (cn_err()) return cn_err();
@@ -183,6 +243,8 @@ int cn_schedule_step_metric(cn_schedule *s, double metric)
 const char *cn_schedule_name(const cn_schedule *s) { return s ? s->cls->name : NULL; }
 
 double cn_schedule_lr(const cn_schedule *s, size_t group) { return s && group < s->n ? s->last[group] : NAN; }
+double cn_schedule_base(const cn_schedule *s, size_t group) { return s && group < s->n ? s->base[group] : NAN; }
+int64_t cn_schedule_epoch(const cn_schedule *s) { return s ? s->epoch : 0; }
 
 /* ---- state ---- */
 
@@ -196,6 +258,20 @@ static int put_rates(cn_tree *to, const char *name, const double *rates, size_t 
   return status;
 }
 
+/* PyTorch counts them: {30: 1, 80: 1}. */
+static cn_tree *counts_tree(const cn_value *v)
+{
+  cn_tree *out = cn_tree_dict();
+  int status = out ? CN_OK : cn_err();
+  for (int i = 0; i < v->n && !status; i++) {
+    int64_t times = cn_tree_as_int(cn_tree_get_index(out, v->u.is[i]), 0);
+    status = cn_tree_put_index(out, v->u.is[i], cn_tree_int(times + 1));
+  }
+  if (!status) return out;
+  cn_tree_free(out);
+  return NULL;
+}
+
 static int put_args(cn_tree *to, const cn_schedule *s)
 {
   int status = CN_OK;
@@ -207,6 +283,7 @@ static int put_args(cn_tree *to, const cn_schedule *s)
     else if (v->tag == CN_V_FLOAT) status = cn_tree_put(to, p.name, cn_tree_float(v->u.f));
     else if (v->tag == CN_V_BOOL) status = cn_tree_put(to, p.name, cn_tree_bool(v->u.i != 0));
     else if (v->tag == CN_V_STR) status = cn_tree_put(to, p.name, cn_tree_str(v->u.s));
+    else if (v->tag == CN_V_INTS) status = cn_tree_put(to, p.name, counts_tree(v));
   }
   return status;
 }

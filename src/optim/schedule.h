@@ -8,7 +8,7 @@
 
 #include "optim.h"
 
-enum { CNI_SCHEDULE_NUMBERS = 4 };
+enum { CNI_SCHEDULE_NUMBERS = 4, CNI_SCHEDULE_LISTS = 4 };
 
 typedef struct cni_schedule_class {
   const char *name;
@@ -19,6 +19,7 @@ typedef struct cni_schedule_class {
   double (*closed)(cn_schedule *s, size_t group);   /* the same, from the epoch alone; NULL: rate */
   void (*momentum)(cn_schedule *s, size_t group);   /* ... and what else it moves */
   int (*step)(cn_schedule *s);                      /* instead of the usual step */
+  int (*jump)(cn_schedule *s, double epoch);        /* instead of the usual jump */
   int (*step_metric)(cn_schedule *s, double metric);
 } cni_schedule_class;
 
@@ -33,7 +34,11 @@ struct cn_schedule {
   size_t n;
   double number[CNI_SCHEDULE_NUMBERS];
   cn_lr_fn fn;
+  cn_group_lr_fn group_fn; /* instead of fn */
+  cn_lr_scale_fn scale_fn; /* CyclicLR; may be NULL */
+  bool scale_by_epoch;
   void *payload;
+  cn_lr_list list[CNI_SCHEDULE_LISTS]; /* owned: settings with a value for each group */
   cn_schedule **parts; /* owned */
   int64_t *milestones; /* nparts - 1 of them */
   size_t nparts;
@@ -60,6 +65,8 @@ static inline double cni_schedule_float(const cn_schedule *s, const char *name)
 {
   return cni_schedule_arg(s, name)->u.f;
 }
+/* A group's own value of a setting, or the one for all. */
+double cni_schedule_of(const cn_schedule *s, const char *name, size_t group);
 static inline int64_t cni_schedule_int(const cn_schedule *s, const char *name)
 {
   return cni_schedule_arg(s, name)->u.i;

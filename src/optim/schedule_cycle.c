@@ -33,8 +33,8 @@ static int set_momentum(const cn_schedule *s, size_t g, double value)
 static int begin_momentum(cn_schedule *s)
 {
   if (!cni_schedule_int(s, "cycle_momentum")) return CN_OK;
-  double high = cni_schedule_float(s, "max_momentum"), low = cni_schedule_float(s, "base_momentum");
   for (size_t g = 0; g < s->n; g++) {
+    double high = cni_schedule_of(s, "max_momentum", g), low = cni_schedule_of(s, "base_momentum", g);
     if (!cni_group_get(s->opt, g, "betas") && !cni_group_get(s->opt, g, "momentum"))
       return cn_err_set(CN_ERR_VALUE, "%s: %s has no momentum to cycle; set no_cycle_momentum", s->cls->name,
                         cn_optim_name(s->opt));
@@ -56,7 +56,7 @@ static int cyclic_begin(cn_schedule *s)
   if (cni_schedule_int(s, "step_size_up") < 1 || (down->tag == CN_V_INT && down->u.i < 0))
     return cn_err_set(CN_ERR_VALUE, "CyclicLR: its steps up and down must be above 0");
   for (size_t g = 0; g < s->n && s->epoch < 0; g++)
-    if (cni_group_set_lr(s->opt, g, cni_schedule_float(s, "base_lr"))) return cn_err();
+    if (cni_group_set_lr(s->opt, g, cni_schedule_of(s, "base_lr", g))) return cn_err();
   return begin_momentum(s);
 }
 
@@ -68,7 +68,8 @@ static double cyclic_height(const cn_schedule *s, double range)
   double total = up + (down->tag == CN_V_INT ? (double)down->u.i : up);
   double ratio = up / total, at = (double)s->epoch, cycle = floor(1 + at / total), x = 1 + at / total - cycle;
   double part = x <= ratio ? x / ratio : (x - 1) / (ratio - 1);
-  double scale = is_word(s, "mode", "triangular2") ? 1 / pow(2, cycle - 1)
+  double scale = s->scale_fn                       ? s->scale_fn(s->scale_by_epoch ? at : cycle, s->payload)
+                 : is_word(s, "mode", "triangular2") ? 1 / pow(2, cycle - 1)
                  : is_word(s, "mode", "exp_range") ? pow(cni_schedule_float(s, "gamma"), at)
                                                    : 1;
   return range * part * scale;
@@ -76,14 +77,13 @@ static double cyclic_height(const cn_schedule *s, double range)
 
 static double cyclic_rate(cn_schedule *s, size_t g)
 {
-  double low = cni_schedule_float(s, "base_lr");
-  (void)g; /* the same for all groups */
-  return low + cyclic_height(s, cni_schedule_float(s, "max_lr") - low);
+  double low = cni_schedule_of(s, "base_lr", g);
+  return low + cyclic_height(s, cni_schedule_of(s, "max_lr", g) - low);
 }
 
 static void cyclic_momentum(cn_schedule *s, size_t g)
 {
-  double low = cni_schedule_float(s, "base_momentum"), high = cni_schedule_float(s, "max_momentum");
+  double low = cni_schedule_of(s, "base_momentum", g), high = cni_schedule_of(s, "max_momentum", g);
   if (cni_schedule_int(s, "cycle_momentum")) set_momentum(s, g, high - cyclic_height(s, high - low));
 }
 
@@ -95,6 +95,16 @@ static const cni_schedule_class cyclic = {
   .doc = "Up and down between base_lr and max_lr; mode triangular, triangular2 (each cycle half as high) or exp_range.",
   .begin = cyclic_begin, .rate = cyclic_rate, .momentum = cyclic_momentum,
 };
+
+int cn_lr_cyclic_scale(cn_schedule *s, cn_lr_scale_fn fn, void *payload, bool by_epoch)
+{
+  if (cn_err()) return cn_err();
+  if (!s || s->cls != &cyclic) return cn_err_set(CN_ERR_TYPE, "CyclicLR: it is missing, or of another class");
+  s->scale_fn = fn;
+  s->payload = payload;
+  s->scale_by_epoch = by_epoch;
+  return CN_OK;
+}
 
 /* ---- OneCycleLR ---- */
 
@@ -108,14 +118,14 @@ static double total_steps(const cn_schedule *s)
 
 static int one_cycle_begin(cn_schedule *s)
 {
-  double start = cni_schedule_float(s, "pct_start"), high = cni_schedule_float(s, "max_lr");
+  double start = cni_schedule_float(s, "pct_start");
   if (total_steps(s) < 1)
     return cn_err_set(CN_ERR_VALUE, "OneCycleLR: needs total_steps, or epochs and steps_per_epoch, above 0");
   if (!(start >= 0 && start <= 1)) return cn_err_set(CN_ERR_VALUE, "OneCycleLR: pct_start must be between 0 and 1");
   if (!is_word(s, "anneal_strategy", "cos") && !is_word(s, "anneal_strategy", "linear"))
     return bad_word(s, "anneal_strategy");
   for (size_t g = 0; g < s->n && s->epoch < 0; g++) {
-    double low = high / cni_schedule_float(s, "div_factor");
+    double high = cni_schedule_of(s, "max_lr", g), low = high / cni_schedule_float(s, "div_factor");
     if (cni_group_put(s->opt, g, "initial_lr", low) || cni_group_put(s->opt, g, "max_lr", high) ||
         cni_group_put(s->opt, g, "min_lr", low / cni_schedule_float(s, "final_div_factor")))
       return cn_err();
@@ -188,7 +198,7 @@ static int swa_begin(cn_schedule *s)
   if (cni_schedule_int(s, "anneal_epochs") < 0)
     return cn_err_set(CN_ERR_VALUE, "SWALR: anneal_epochs must not be below 0");
   for (size_t g = 0; g < s->n; g++)
-    if (cni_group_put(s->opt, g, "swa_lr", cni_schedule_float(s, "swa_lr"))) return cn_err();
+    if (cni_group_put(s->opt, g, "swa_lr", cni_schedule_of(s, "swa_lr", g))) return cn_err();
   return CN_OK;
 }
 
@@ -252,7 +262,7 @@ static int plateau_step(cn_schedule *s, double metric)
   if (s->number[BAD_EPOCHS] > (double)cni_schedule_int(s, "patience")) {
     for (size_t g = 0; g < s->n; g++) {
       double old = cni_group_lr(s->opt, g);
-      double lr = fmax(old * cni_schedule_float(s, "factor"), cni_schedule_float(s, "min_lr"));
+      double lr = fmax(old * cni_schedule_float(s, "factor"), cni_schedule_of(s, "min_lr", g));
       if (old - lr > cni_schedule_float(s, "eps")) cni_group_set_lr(s->opt, g, lr);
     }
     s->number[COOLDOWN] = (double)cni_schedule_int(s, "cooldown");

@@ -6,33 +6,54 @@
 
 /* ---- by a function ---- */
 
-static double lambda_rate(cn_schedule *s, size_t g) { return s->base[g] * s->fn(s->epoch, s->payload); }
+static double factor_of(cn_schedule *s, size_t g)
+{
+  return s->group_fn ? s->group_fn(s, g, s->payload) : s->fn(s->epoch, s->payload);
+}
+
+static double lambda_rate(cn_schedule *s, size_t g) { return s->base[g] * factor_of(s, g); }
 static const cni_schedule_class lambda = {.name = "LambdaLR", .rate = lambda_rate};
 
 static double multiplicative_rate(cn_schedule *s, size_t g)
 {
   double lr = cni_group_lr(s->opt, g);
-  return s->initial ? lr : lr * s->fn(s->epoch, s->payload);
+  return s->initial ? lr : lr * factor_of(s, g);
 }
 static const cni_schedule_class multiplicative = {.name = "MultiplicativeLR", .rate = multiplicative_rate};
 
-static cn_schedule *by_function(const cni_schedule_class *cls, cn_optim *opt, cn_lr_fn fn, void *payload)
+static const cni_schedule_class own = {.name = "LRScheduler", .rate = factor_of};
+
+static cn_schedule *by_function(const cni_schedule_class *cls, cn_optim *opt, const cn_schedule *how, int64_t epoch)
 {
   cn_schedule *s = cni_schedule_new(cls, opt);
   if (!s) return NULL;
-  s->fn = fn;
-  s->payload = payload;
-  if (fn) return cni_schedule_begin(s, -1);
+  s->fn = how->fn;
+  s->group_fn = how->group_fn;
+  s->payload = how->payload;
+  if (s->fn || s->group_fn) return cni_schedule_begin(s, epoch);
   cn_err_set(CN_ERR_TYPE, "%s: the function is missing (NULL)", cls->name);
   cn_schedule_free(s);
   return NULL;
 }
 
-cn_schedule *cn_lr_lambda(cn_optim *opt, cn_lr_fn fn, void *payload) { return by_function(&lambda, opt, fn, payload); }
+cn_schedule *cn_lr_lambda(cn_optim *opt, cn_lr_fn fn, void *payload)
+{
+  return by_function(&lambda, opt, &(cn_schedule){.fn = fn, .payload = payload}, -1);
+}
 
 cn_schedule *cn_lr_multiplicative(cn_optim *opt, cn_lr_fn fn, void *payload)
 {
-  return by_function(&multiplicative, opt, fn, payload);
+  return by_function(&multiplicative, opt, &(cn_schedule){.fn = fn, .payload = payload}, -1);
+}
+
+cn_schedule *cn_lr_by(const char *kind, cn_optim *opt, cn_group_lr_fn fn, void *payload, int64_t last_epoch)
+{
+  static const cni_schedule_class *const kinds[] = {&lambda, &multiplicative, &own};
+  for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+    if (kind && !strcmp(kind, kinds[i]->name))
+      return by_function(kinds[i], opt, &(cn_schedule){.group_fn = fn, .payload = payload}, last_epoch);
+  if (!cn_err()) cn_err_set(CN_ERR_VALUE, "schedule: '%s' is none by a function", kind ? kind : "(NULL)");
+  return NULL;
 }
 
 /* ---- of others ---- */

@@ -200,13 +200,24 @@ static int restarts_step(cn_schedule *s)
   }
   return cni_schedule_jump(s, s->epoch + 1);
 }
+/* To an epoch that need not be whole: which restart it is in, and how far. */
+static int restarts_jump(cn_schedule *s, double epoch)
+{
+  double first = (double)cni_schedule_int(s, "T_0"), times = (double)cni_schedule_int(s, "T_mult");
+  if (epoch < 0) return cn_err_set(CN_ERR_VALUE, "%s: the epoch must not be below 0", s->cls->name);
+  double n = times > 1 ? floor(log(epoch / first * (times - 1) + 1) / log(times)) : 0;
+  s->number[T_I] = first * pow(times, n);
+  s->number[T_CUR] = times > 1 ? epoch - first * (pow(times, n) - 1) / (times - 1) : fmod(epoch, first);
+  if (epoch < first) s->number[T_I] = first, s->number[T_CUR] = epoch;
+  return cni_schedule_jump(s, (int64_t)floor(epoch));
+}
 static const cni_schedule_class restarts = {
   .name = "CosineAnnealingWarmRestarts",
   .sig = "CosineAnnealingWarmRestarts(int T_0, int T_mult=1, float eta_min=0.0, int last_epoch=-1) -> Scheduler "
          "; cosine_annealing_warm_restarts",
   .doc = "Half cosines down to eta_min: the first takes T_0 epochs, each further one T_mult times as many.",
   .numbers = {"T_cur", "T_i"},
-  .begin = restarts_begin, .rate = restarts_rate, .step = restarts_step,
+  .begin = restarts_begin, .rate = restarts_rate, .step = restarts_step, .jump = restarts_jump,
 };
 
 /* ---- WarmupCosineLR ---- */

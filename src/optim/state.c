@@ -74,14 +74,16 @@ static cn_tree *value_tree(const cn_value *v)
 
 static bool written(const cn_tree *dict, const char *name) { return cn_tree_get(dict, name) != NULL; }
 
-static cn_tree *group_tree(const cn_optim *opt, const cni_group *g, int64_t first)
+static cn_tree *settings_tree(const cn_optim *opt, const cni_group *g)
 {
-  cn_tree *out = cn_tree_dict(), *numbers = cn_tree_list();
+  cn_tree *out = cn_tree_dict();
   const char *s = opt->cls->keys;
-  int status = out && numbers ? CN_OK : cn_err();
+  int status = out ? CN_OK : cn_err();
   for (key k; !status && next_key(&s, &k);) {
     const cn_value *v = cn_args_get(g->args, k.name);
     cn_tree *value = !strcmp(k.name, "lr") ? cn_tree_float(cn_item(g->lr))
+                     : v && v->tag == CN_V_NONE && opt->cls->left_out
+                       ? opt->cls->left_out(cn_args_values(g->args), k.name)
                      : v                   ? value_tree(v)
                                            : cn_tree_copy(cn_tree_get(g->extra, k.name), false);
     status = cn_tree_put(out, k.name, value);
@@ -90,6 +92,30 @@ static cn_tree *group_tree(const cn_optim *opt, const cni_group *g, int64_t firs
     const char *name = cn_tree_key(g->extra, i, NULL);
     if (name && !written(out, name)) status = cn_tree_put(out, name, cn_tree_copy(cn_tree_at(g->extra, i), false));
   }
+  if (!status) return out;
+  cn_tree_free(out);
+  return NULL;
+}
+
+cn_tree *cn_optim_group(cn_optim *opt, size_t group)
+{
+  cni_group g = {0};
+  if (cn_err()) return NULL;
+  if (opt && group < opt->ngroups) return settings_tree(opt, &opt->groups[group]);
+  if (!opt || group > opt->ngroups) {
+    cn_err_set(CN_ERR_INDEX, "%s: has no group %zu", cn_optim_name(opt), group);
+    return NULL;
+  }
+  if (cni_new_group(&g, opt)) return NULL;
+  cn_tree *out = settings_tree(opt, &g);
+  cni_group_drop(&g);
+  return out;
+}
+
+static cn_tree *group_tree(const cn_optim *opt, const cni_group *g, int64_t first)
+{
+  cn_tree *out = settings_tree(opt, g), *numbers = out ? cn_tree_list() : NULL;
+  int status = numbers ? CN_OK : cn_err();
   for (size_t i = 0; i < g->n && !status; i++) status = cn_tree_push(numbers, cn_tree_int(first + (int64_t)i));
   if (!status && !cn_tree_put(out, "params", numbers)) return out;
   if (status) cn_tree_free(numbers);
@@ -137,6 +163,21 @@ cn_tree *cn_optim_state(cn_optim *opt)
   if (!status) return out;
   cn_tree_free(out);
   return NULL;
+}
+
+cn_tree *cn_optim_memory(cn_optim *opt, size_t group, size_t i)
+{
+  if (cn_err() || !cn_optim_param(opt, group, i)) {
+    if (!cn_err()) cn_err_set(CN_ERR_INDEX, "%s: has no such parameter", cn_optim_name(opt));
+    return NULL;
+  }
+  cn_tree *all = cn_tree_dict(), *out = NULL;
+  int status = all ? put_memory(opt, all, 0, &opt->groups[group].v[i]) : cn_err();
+  if (!status && opt->cls->save && !group && !i) status = opt->cls->save(opt, all);
+  cn_tree *found = status ? NULL : cn_tree_get_index(all, 0);
+  if (!status) out = found ? cn_tree_copy(found, false) : cn_tree_dict();
+  cn_tree_free(all);
+  return out;
 }
 
 /* ---- reading ---- */
@@ -303,5 +344,26 @@ int cn_optim_load(cn_optim *opt, const cn_tree *state)
   cn_no_grad_end(saved);
   cn_scope_end(s);
   if (read) groups_drop(read, opt->ngroups);
+  return status;
+}
+
+int cn_optim_remember(cn_optim *opt, size_t group, size_t i, const cn_tree *memory)
+{
+  cn_tensor *param = cn_optim_param(opt, group, i);
+  if (cn_err()) return cn_err();
+  if (!param) return cn_err_set(CN_ERR_INDEX, "%s: has no such parameter", cn_optim_name(opt));
+  cni_memory *m = &opt->groups[group].v[i], read = {.param = param};
+  cn_tree *all = opt->cls->load && !group && !i ? cn_tree_dict() : NULL;
+  cn_scope *s = cn_scope_begin();
+  int saved = cn_no_grad_begin(), status = read_memory(&read, opt, memory);
+  if (!status && all && memory) status = cn_tree_put_index(all, 0, cn_tree_copy(memory, false));
+  if (!status && all) status = opt->cls->load(opt, all);
+  cn_no_grad_end(saved);
+  cn_scope_end(s);
+  for (int k = 0; k < CNI_OPTIM_STATES; k++) {
+    cn_release(status ? read.state[k] : m->state[k]);
+    if (!status) m->state[k] = read.state[k];
+  }
+  cn_tree_free(all);
   return status;
 }

@@ -11,8 +11,10 @@ import pathlib
 import runpy
 import sys
 
-PARTS = ["nn", "nn.functional", "linalg", "special", "autograd", "autograd.functional", "testing", "random", "cuda",
-         "utils", "utils.dlpack"]
+PARTS = ["nn", "nn.functional", "nn.init", "nn.parameter", "nn.modules", "nn.utils", "nn.utils.rnn", "optim",
+         "optim.lr_scheduler", "optim.swa_utils", "linalg", "special", "autograd", "autograd.functional", "testing",
+         "random", "cuda", "cuda.amp", "amp", "utils", "utils.data", "utils.checkpoint", "utils.tensorboard",
+         "utils.dlpack"]
 
 
 def stand_in(name):

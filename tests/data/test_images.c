@@ -169,6 +169,26 @@ static void plain_files_are_read(void **state)
   cn_scope_end(s);
 }
 
+static void jpeg_in_memory(void **state)
+{
+  (void)state;
+  if (!have_plugin) skip();
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *image = cn_image_load(FOLDER "grey.jpg", 1); /* colours are kept coarser than light */
+  void *bytes;
+  size_t coarse = 0, fine = 0;
+  assert_int_equal(cn_image_encode_jpeg(&bytes, &coarse, image, 10), 0);
+  cn_free(bytes, coarse);
+  assert_int_equal(cn_image_encode_jpeg(&bytes, &fine, image, 98), 0);
+  close_to(cn_image_decode(bytes, fine, 1), image, "JPEG", 6, 0.02);
+  cn_free(bytes, fine);
+  assert_true(coarse < fine);
+  assert_int_equal(cn_image_encode_jpeg(&bytes, &fine, image, 101), CN_ERR_VALUE);
+  assert_null(bytes);
+  cn_err_clear();
+  cn_scope_end(s);
+}
+
 /* In a process that does not find the plugin. */
 static int without_plugin(void)
 {
@@ -219,6 +239,12 @@ static void folders_are_classes(void **state)
   if (!set) fail_msg("%s", cn_err_message());
   assert_int_equal(cn_dataset_length(set), 3);
   assert_string_equal(cn_dataset_label(set, 1), "b");
+  int64_t label = -1;
+  snprintf(path, sizeof path, "%s/b/two.png", base);
+  assert_string_equal(cn_image_folder_file(set, 2, &label), path);
+  assert_int_equal(label, 1);
+  assert_null(cn_image_folder_file(set, 3, NULL));
+  assert_null(cn_image_folder_file(NULL, 0, NULL));
   cn_sample sample;
   assert_int_equal(cn_dataset_get(&sample, set, 2), 0);
   assert_int_equal(cn_item_int(sample.v[1]), 1);
@@ -440,7 +466,8 @@ int main(int argc, char **argv)
   if (argc < 2) find_plugin(program);
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(reads_as_the_file_says),   cmocka_unit_test(converts_channels),
-    cmocka_unit_test(writes_what_it_reads),     cmocka_unit_test(folders_are_classes),
+    cmocka_unit_test(writes_what_it_reads),     cmocka_unit_test(jpeg_in_memory),
+    cmocka_unit_test(folders_are_classes),
     cmocka_unit_test(broken_images_are_errors), cmocka_unit_test(huge_claims_are_refused),
     cmocka_unit_test(plain_files_are_read),     cmocka_unit_test(says_what_is_missing),
     cmocka_unit_test(changes_as_torchvision),   cmocka_unit_test(refuses_nonsense),

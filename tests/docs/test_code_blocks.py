@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles every C block of README.md and docs/, runs those that are programs, runs every Python block where the Python
-package is built, and follows every link between pages.
+"""Compiles every C and C++ block of README.md and docs/, runs those that are programs, runs every Python block where
+the Python package is built, and follows every link between pages.
 
 Blocks that name a file are parts of a larger whole and are tested by the script of their page. Each block and each page's
 links are one test; the last line is `N passed, N failed`.
@@ -8,6 +8,7 @@ links are one test; the last line is `N passed, N failed`.
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,8 @@ import blocks
 
 BUILD = pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", blocks.ROOT / "build" / "default"))
 FLAGS = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-Wno-unused-function", f"-I{blocks.ROOT}/include"]
+FLAGS_CPP = ["-std=c++17", "-Wall", "-Wextra", "-Werror", f"-I{blocks.ROOT}/include",
+             f"-I{blocks.ROOT}/bindings/cpp/include"]
 LINK = [f"-L{BUILD}", f"-Wl,-rpath,{BUILD}", "-lcairn", "-lm"]
 
 
@@ -36,6 +39,15 @@ def compile_and_run(block, folder):
     if not re.search(r"^int main\(", text, re.M):
         return check([compiler, *FLAGS, "-fsyntax-only", str(source)], folder)
     return check([compiler, *FLAGS, str(source), "-o", "block", *LINK], folder) or check(["./block"], folder)
+
+
+def compile_and_run_cpp(block, folder):
+    source = pathlib.Path(folder) / "block.cpp"
+    source.write_text(block.text, encoding="utf-8")
+    compiler = os.environ.get("CXX", "c++")
+    if not re.search(r"^int main\(", block.text, re.M):
+        return check([compiler, *FLAGS_CPP, "-fsyntax-only", str(source)], folder)
+    return check([compiler, *FLAGS_CPP, str(source), "-o", "block", *LINK], folder) or check(["./block"], folder)
 
 
 def run_python(block, folder):
@@ -69,6 +81,8 @@ def main():
             for block in blocks.read(page):
                 if block.language == "c" and not block.file:
                     report(block.name(), compile_and_run(block, folder))
+                elif block.language == "cpp" and not block.file and shutil.which(os.environ.get("CXX", "c++")):
+                    report(block.name(), compile_and_run_cpp(block, folder))
                 elif block.language == "python" and not block.file and (BUILD / "python" / "cairn").is_dir():
                     report(block.name(), run_python(block, folder))
             problems = list(broken_links(page))

@@ -164,6 +164,35 @@ static void records_are_whole(void **state)
   remove_all(folder);
 }
 
+/* A log can say when things happened, and its file can have a name that a program finds again. */
+static void times_and_names_are_taken(void **state)
+{
+  (void)state;
+  char folder[1000], path[1200];
+  cn_mapping file;
+  double seconds = 0;
+  folder_for(folder, sizeof folder, "time");
+  cn_events *log = cn_events_open_as(folder, ".mine");
+  assert_int_equal(cn_events_set_time(log, 12.5), 0);
+  assert_int_equal(cn_events_scalar(log, "x", 1, 0), 0);
+  assert_int_equal(cn_events_set_time(log, NAN), CN_ERR_VALUE);
+  cn_err_clear();
+  cn_events_close(log);
+  assert_int_equal(count_records(folder), 2);
+  find_file(path, sizeof path, folder);
+  assert_string_equal(path + strlen(path) - 5, ".mine");
+  assert_int_equal(cn_map_open(&file, path), 0);
+  memcpy(&seconds, file.data + little(file.data, 8) + 16 + 12 + 1, sizeof seconds);
+  assert_true(seconds == 12.5);
+  cn_map_close(&file);
+  remove_all(folder);
+  assert_null(cn_events_open_as(folder, "a/b"));
+  assert_int_equal(cn_err(), CN_ERR_VALUE);
+  cn_err_clear();
+  assert_int_equal(cn_events_set_time(NULL, 1), CN_ERR_TYPE);
+  cn_err_clear();
+}
+
 static void flushing_shows_what_was_logged(void **state)
 {
   (void)state;
@@ -280,7 +309,8 @@ int main(int argc, char **argv)
     return status != 0;
   }
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(records_are_whole), cmocka_unit_test(flushing_shows_what_was_logged),
+    cmocka_unit_test(records_are_whole), cmocka_unit_test(times_and_names_are_taken),
+    cmocka_unit_test(flushing_shows_what_was_logged),
     cmocka_unit_test(a_full_disk_cuts_no_record), cmocka_unit_test(wrong_things_are_refused),
     cmocka_unit_test(failing_allocations_leave_whole_records)};
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -293,6 +293,53 @@ static void writer_keeps_order(void **state)
   cn_file_remove(scratch("order"));
 }
 
+/* What a sink got; it fails when it would hold more than `most`. */
+typedef struct received {
+  unsigned char *bytes;
+  size_t n, cap, most;
+} received;
+
+static int receive(const void *bytes, size_t size, void *payload)
+{
+  received *r = payload;
+  if (size > r->most - r->n) return cn_err_set(CN_ERR_VALUE, "the sink is full");
+  if (cn_grow((void **)&r->bytes, &r->cap, r->n + size, 1)) return CN_ERR_MEMORY;
+  memcpy(r->bytes + r->n, bytes, size);
+  r->n += size;
+  return CN_OK;
+}
+
+/* A program's own sink gets the very bytes that a file would have. */
+static void writes_to_a_sink(void **state)
+{
+  (void)state;
+  static const cn_format formats[] = {CN_FORMAT_SAFETENSORS, CN_FORMAT_TORCH, CN_FORMAT_NPZ};
+  cn_scope *s = cn_scope_begin();
+  cn_tree *d = dict_of("x", cn_rand(CN_SHAPE(300, 100)));
+  for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    received r = {.most = SIZE_MAX}, little = {.most = 5000};
+    cn_mapping m;
+    assert_int_equal(cn_save_to(receive, &r, d, formats[i]), 0);
+    assert_int_equal(cn_save_as(scratch("sink"), d, formats[i]), 0);
+    assert_int_equal(cn_map_open(&m, scratch("sink")), 0);
+    assert_int_equal(m.size, r.n);
+    assert_memory_equal(m.data, r.bytes, r.n);
+    cn_map_close(&m);
+    assert_true(cn_save_to(receive, &little, d, formats[i]) != 0);
+    assert_string_equal(cn_err_message(), "the sink is full");
+    cn_err_clear();
+    cn_free(r.bytes, r.cap);
+    cn_free(little.bytes, little.cap);
+  }
+  assert_int_equal(cn_save_to(NULL, NULL, d, CN_FORMAT_TORCH), CN_ERR_TYPE);
+  cn_err_clear();
+  assert_int_equal(cn_save_to(receive, NULL, d, CN_FORMAT_AUTO), CN_ERR_VALUE);
+  cn_err_clear();
+  cn_file_remove(scratch("sink"));
+  cn_tree_free(d);
+  cn_scope_end(s);
+}
+
 static void knows_formats(void **state)
 {
   (void)state;
@@ -366,6 +413,7 @@ int main(void)
     cmocka_unit_test(any_tensor_is_written),
     cmocka_unit_test(refuses_to_write),
     cmocka_unit_test(writer_keeps_order),
+    cmocka_unit_test(writes_to_a_sink),
     cmocka_unit_test(knows_formats),
     cmocka_unit_test(survives_failing_memory),
   };

@@ -1,4 +1,5 @@
 /* test_optim.c: every optimiser against PyTorch's results (golden.py), its state in and out, groups and settings. */
+#include <math.h>
 #include <stdio.h>
 
 #include "common.h"
@@ -353,6 +354,49 @@ static void lbfgs_resumes_exactly(void **state)
   golden_close(&f);
 }
 
+/* What bindings look at: groups as dictionaries, one parameter's memory, a parameter that was replaced. */
+static void groups_and_memories(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *p = cn_requires_grad(cn_ones(CN_SHAPE(2)), true), *q = cn_requires_grad(cn_zeros(CN_SHAPE(2)), true);
+  cn_optim *opt = cn_optim_sgd(NULL, .lr = 0.5, .momentum = 0.9);
+  cn_tree *group = cn_optim_group(opt, 0); /* of a group to come */
+  assert_true(cn_tree_as_float(cn_tree_get(group, "lr"), 0) == 0.5 && !cn_tree_get(group, "params"));
+  cn_tree_free(group);
+  assert_int_equal(cn_optim_add(opt, &p, 1), 0);
+  assert_int_equal(cn_optim_note(opt, 0, "name", cn_tree_str("all")), 0);
+  group = cn_optim_group(opt, 0);
+  assert_string_equal(cn_tree_as_str(cn_tree_get(group, "name"), ""), "all");
+  cn_tree_free(group);
+  cn_tree *memory = cn_optim_memory(opt, 0, 0);
+  assert_true(memory && cn_tree_size(memory) == 0);
+  cn_tree_free(memory);
+  assert_int_equal(cn_set_grad(p, cn_ones(CN_SHAPE(2))), 0);
+  assert_int_equal(cn_optim_step(opt), 0);
+  memory = cn_optim_memory(opt, 0, 0);
+  cn_tensor *buffer = cn_tree_as_tensor(cn_tree_get(memory, "momentum_buffer"));
+  assert_true(buffer && cn_item(cn_select(buffer, 0, 0)) == 1);
+  cn_tree_free(memory);
+  memory = cn_tree_dict();
+  assert_int_equal(cn_tree_put(memory, "momentum_buffer", cn_tree_tensor(cn_full(CN_SHAPE(2), 3.0))), 0);
+  assert_int_equal(cn_optim_remember(opt, 0, 0, memory), 0);
+  cn_tree_free(memory);
+  assert_int_equal(cn_optim_replace(opt, 0, 0, q), 0);
+  assert_int_equal(cn_set_grad(q, cn_zeros(CN_SHAPE(2))), 0);
+  assert_int_equal(cn_optim_step(opt), 0);
+  assert_true(fabs(cn_item(cn_select(q, 0, 0)) + 0.5 * 2.7) < 1e-6);
+  assert_true(cn_item(cn_select(p, 0, 0)) == 0.5);
+  assert_int_equal(cn_optim_remember(opt, 0, 0, NULL), 0);
+  memory = cn_optim_memory(opt, 0, 0);
+  assert_int_equal(cn_tree_size(memory), 0);
+  cn_tree_free(memory);
+  assert_true(!cn_optim_memory(opt, 0, 7) && cn_optim_replace(opt, 1, 0, p) < 0);
+  cn_err_clear();
+  cn_optim_free(opt);
+  cn_scope_end(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -361,6 +405,7 @@ int main(void)
     cmocka_unit_test(resume_exactly),
     cmocka_unit_test(pytorchs_state_loads),
     cmocka_unit_test(lbfgs_resumes_exactly),
+    cmocka_unit_test(groups_and_memories),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,6 +145,77 @@ static void schedules_resume_exactly(void **state)
   cn_tree_free(cases);
 }
 
+static double by_group(cn_schedule *s, size_t group, void *payload)
+{
+  *(int *)payload += 1;
+  return (group ? 0.5 : 0.25) / (double)(cn_schedule_epoch(s) + 1);
+}
+
+static double halves(double cycle, void *payload) { return (void)payload, pow(0.5, cycle); }
+
+static void rates_by_functions_of_groups(void **state)
+{
+  (void)state;
+  int calls = 0;
+  setup u = setup_make(false);
+  cn_schedule *s = cn_lr_by("LRScheduler", u.opt, by_group, &calls, -1);
+  assert_int_equal(cn_schedule_step(s), 0);
+  assert_int_equal(calls, 4);
+  assert_true(near(cn_optim_get(u.opt, 0, "lr"), 0.125) && near(cn_optim_get(u.opt, 1, "lr"), 0.25));
+  assert_true(near(cn_schedule_base(s, 0), 0.1) && near(cn_schedule_base(s, 1), 0.5));
+  assert_int_equal(cn_schedule_jump(s, 4), 0);
+  assert_true(near(cn_schedule_lr(s, 1), 0.1));
+  cn_schedule_free(s);
+  s = cn_lr_by("LambdaLR", u.opt, by_group, &calls, 6); /* from the initial rates, which the groups have kept */
+  assert_int_equal(cn_schedule_epoch(s), 7);
+  assert_true(near(cn_schedule_lr(s, 1), 0.5 * 0.5 / 8));
+  cn_schedule_free(s);
+  assert_null(cn_lr_by("StepLR", u.opt, by_group, &calls, -1));
+  cn_err_clear();
+  setup_free(&u);
+}
+
+static void limits_differ_by_group(void **state)
+{
+  (void)state;
+  setup u = setup_make(false);
+  const cn_lr_list high = {"max_lr", (const double[]){0.4, 0.8}}, none = {"mode", high.v};
+  const cn_value args[] = {cn_v_float(0.4), cn_v_int(20)};
+  cn_schedule *s = cn_schedule_make_lists("OneCycleLR", u.opt, args, 2, &high, 1);
+  assert_non_null(s);
+  assert_true(near(cn_schedule_lr(s, 0), 0.4 / 25) && near(cn_schedule_lr(s, 1), 0.8 / 25));
+  for (int i = 0; i < 5; i++) assert_int_equal(cn_schedule_step(s), 0);
+  assert_true(near(cn_schedule_lr(s, 0), 0.4) && near(cn_schedule_lr(s, 1), 0.8));
+  cn_schedule_free(s);
+  assert_null(cn_schedule_make_lists("CyclicLR", u.opt, args, 2, &none, 1));
+  cn_err_clear();
+  s = cn_lr_cyclic(u.opt, 0.1, 0.2, .step_size_up = 2);
+  assert_int_equal(cn_lr_cyclic_scale(s, halves, NULL, false), 0);
+  for (int i = 0; i < 6; i++) assert_int_equal(cn_schedule_step(s), 0);
+  assert_true(near(cn_schedule_lr(s, 0), 0.1 + 0.1 * 0.25)); /* the top of the second cycle */
+  cn_schedule_free(s);
+  setup_free(&u);
+}
+
+static void groups_may_join_later(void **state)
+{
+  (void)state;
+  setup u = setup_make(false);
+  cn_tensor *more = cn_keep(cn_requires_grad(cn_zeros(CN_SHAPE(1)), true));
+  cn_schedule *s = cn_lr_exponential(u.opt, 0.5);
+  assert_int_equal(cn_optim_add(u.opt, &more, 1), 2);
+  assert_int_equal(cn_schedule_step(s), 0);
+  assert_true(near(cn_schedule_lr(s, 2), 0.05) && near(cn_optim_get(u.opt, 2, "lr"), 0.05));
+  cn_schedule_free(s);
+  s = cn_lr_cosine_annealing_warm_restarts(u.opt, 4, .T_mult = 2);
+  assert_int_equal(cn_schedule_jump(s, 8.5), 0); /* 4.5 into the second, which takes 8 */
+  assert_true(near(cn_schedule_lr(s, 0), 0.1 * (1 + cos(acos(-1) * 4.5 / 8)) / 2));
+  assert_int_equal(cn_schedule_epoch(s), 8);
+  cn_schedule_free(s);
+  cn_release(more);
+  setup_free(&u);
+}
+
 static void refused(cn_schedule *s)
 {
   assert_null(s);
@@ -191,6 +262,9 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(rates_follow_pytorch),
     cmocka_unit_test(schedules_resume_exactly),
+    cmocka_unit_test(rates_by_functions_of_groups),
+    cmocka_unit_test(limits_differ_by_group),
+    cmocka_unit_test(groups_may_join_later),
     cmocka_unit_test(wrong_schedules_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

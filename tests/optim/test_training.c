@@ -378,11 +378,13 @@ static void averages_follow(void **state)
   assert_true(fabs(first_of(cn_average_module(mean)) - 3) < 1e-6);
   assert_true(fabs(first_of(cn_average_module(ema)) - (0.75 * 1.25 + 0.25 * 6)) < 1e-6);
   assert_int_equal(cn_average_count(mean), 3);
+  assert_int_equal(cn_average_follow(cn_average_module(mean), net, 0, 3, false), 0); /* a fourth time, by hand */
+  assert_true(fabs(first_of(cn_average_module(mean)) - (3 * 3 + 6) / 4.0) < 1e-6);
   cn_tree *saved = cn_average_state(mean);
   assert_non_null(cn_tree_get(saved, "module.0.weight"));
   assert_int_equal(cn_average_load(ema, saved), 0);
   assert_int_equal(cn_average_count(ema), 3);
-  assert_true(fabs(first_of(cn_average_module(ema)) - 3) < 1e-6);
+  assert_true(fabs(first_of(cn_average_module(ema)) - 3.75) < 1e-6);
   cn_tree_free(saved);
   cn_module *other = cn_nn_linear(2, 2);
   refused(cn_average_update(mean, other));

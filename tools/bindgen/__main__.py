@@ -2,9 +2,10 @@
 
 usage: python3 tools/bindgen LANGUAGE --json ops.json --out DIR [--check]
 
-ops.json is what `cairn ops --json` prints. model.py reads it into names, forms and parameters that every language
-asks about; one file per language (python.py; docs.py for people) turns them into text. A new op needs no edit here.
-With --check nothing is written: it fails where a file would change.
+ops.json is what `cairn ops --json` prints; classes.json beside it, what `cairn classes --json` does. model.py reads
+them into names, forms and parameters that every language asks about; one file per language (python.py, cpp.py; docs.py
+and reference.py for people) turns them into text. A new op needs no edit here. With --check nothing is written: it
+fails where a file would change.
 """
 import argparse
 import importlib
@@ -14,7 +15,7 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import model  # noqa: E402
 
-LANGUAGES = ("python", "docs")
+LANGUAGES = ("python", "docs", "reference", "cpp")
 
 
 def write(path, text):

@@ -1,10 +1,12 @@
-"""The op table as bindings see it: ops with parameters and results, and the names that languages give them.
+"""The tables as bindings see them: ops with parameters and results, and the names that languages give them; and the
+classes of what is made by name: layers, optimisers, rate schedules.
 
 A name stands for one op, or for several where the language has overloading: `max` means max, max_dim and max_other,
 tried in that order. An alias is another name for the same: `absolute` for abs, `special_expit` (expit in the namespace
 special) for sigmoid. No language's syntax appears here.
 """
 import json
+import os
 
 
 class Param:
@@ -24,6 +26,7 @@ class Param:
         self.elements_optional = text.startswith("Tensor?[")
         size = text[text.index("[") + 1:text.index("]")] if self.list else ""
         self.fixed = int(size) if size else 0
+        self.text_too = "]|str" in text
 
     @property
     def required(self):
@@ -43,6 +46,7 @@ class Op:
         self.params = [Param(p) for p in row["parameters"]]
         self.results = row["results"]
         self.list_result = row["list_result"]
+        self.kind, self.dtypes, self.kernels = row["kind"], row["dtypes"], row["kernels"]
 
     @property
     def creates(self):
@@ -89,8 +93,21 @@ class Name:
         return not self.prefixed and any(f.inplace and len(f.results) == 1 for f in self.forms)
 
 
+class Class:
+    """What is made by name: a layer, an optimiser, a rate schedule. `inputs` and `results`: of its forward."""
+
+    def __init__(self, row):
+        self.name, self.sig, self.doc, self.call = row["name"], row["signature"], row["doc"], row["call"]
+        self.params = [Param(p) for p in row["parameters"]]
+        self.inputs = [Param(p) for p in row["inputs"]]
+        made = self.call.split("->")[1].strip()
+        self.results = [r.split()[-1] for r in made.strip("()").split(",")] if "(" in made else ["output"]
+
+
 class Table:
-    def __init__(self, ops):
+    def __init__(self, ops, classes):
+        self.modules, self.optimisers, self.schedules = (
+            [Class(row) for row in classes[kind]] for kind in ("modules", "optimisers", "schedules"))
         self.ops = sorted(ops, key=lambda o: o.name)
         groups = {o.name: [o] for o in self.ops}
         for o in self.ops:
@@ -103,5 +120,6 @@ class Table:
 
 
 def load(path):
-    with open(path) as f:
-        return Table([Op(row) for row in json.load(f)])
+    """The tables in a folder's ops.json and classes.json; `path` is the former."""
+    with open(path) as ops, open(os.path.join(os.path.dirname(path), "classes.json")) as classes:
+        return Table([Op(row) for row in json.load(ops)], json.load(classes))

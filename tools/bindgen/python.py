@@ -9,6 +9,8 @@ import os
 import re
 
 import package
+import python_layers
+import python_optim
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 STUB = os.path.join(HERE, "..", "..", "bindings", "python", "cairn", "_C.pyi.in")
@@ -22,6 +24,8 @@ def files(table):
     made = {"ops.gen.c": c_text(table), "cairn/_C.pyi": stub_text(table)}
     for space, (path, prefix) in SPACES.items():
         made[path] = names_text(table, space, prefix, ".." if path.count("/") > 1 else ".")
+    made.update(python_layers.files(table))
+    made.update(python_optim.files(table))
     return made
 
 

@@ -15,6 +15,7 @@ int command_eval(int argc, char **argv);
 int command_generate(int argc, char **argv);
 int command_help(int argc, char **argv);
 int command_ops(int argc, char **argv);
+int command_classes(int argc, char **argv);
 int command_predict(int argc, char **argv);
 int command_summary(int argc, char **argv);
 int command_train(int argc, char **argv);

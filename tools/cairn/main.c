@@ -32,6 +32,7 @@ static const command commands[] = {
      command_convert, help_convert},
     {"devices", "[--measure]", "list the devices cairn can use; measure what they reach", command_devices, NULL},
     {"ops", "[NAME...] [--json]", "list the ops, or describe some", command_ops, NULL},
+    {"classes", "[--json]", "list layers, optimisers and schedules by their signatures", command_classes, NULL},
     {"version", "", "print the version", command_version, NULL},
     {"help", "[COMMAND]", "print this, or explain a command", command_help, NULL},
 };

@@ -1,4 +1,4 @@
-/* ops_json.c: one op as a JSON object, for bindings and documentation.
+/* ops_json.c: one op as a JSON object, for bindings and documentation; the pieces serve `cairn classes` too.
  *
  * Invariant: everything here comes from the op's row; nothing is known by name. */
 #include <stdio.h>
@@ -6,7 +6,7 @@
 #include "command.h"
 #include "ops.h"
 
-static void string(const char *s)
+void json_string(const char *s)
 {
   putchar('"');
   for (; *s; s++) {
@@ -21,7 +21,7 @@ static void string(const char *s)
 static void number(double f)
 {
   if (f - f == 0) printf("%.17g", f);
-  else string(f > 0 ? "inf" : f < 0 ? "-inf" : "nan");
+  else json_string(f > 0 ? "inf" : f < 0 ? "-inf" : "nan");
 }
 
 static void value(const cn_value *v)
@@ -30,7 +30,7 @@ static void value(const cn_value *v)
   case CN_V_INT: printf("%lld", (long long)v->u.i); break;
   case CN_V_BOOL: printf(v->u.i ? "true" : "false"); break;
   case CN_V_FLOAT: number(v->u.f); break;
-  case CN_V_STR: string(v->u.s); break;
+  case CN_V_STR: json_string(v->u.s); break;
   case CN_V_INTS:
     putchar('[');
     for (int i = 0; i < v->n; i++) printf("%s%lld", i ? ", " : "", (long long)v->u.is[i]);
@@ -55,28 +55,33 @@ static void names(const char *what, const char *const *list, int n)
   printf(", \"%s\": [", what);
   for (int i = 0; i < n; i++) {
     if (i) printf(", ");
-    string(list[i]);
+    json_string(list[i]);
   }
   printf("]");
+}
+
+void json_parameter(const cn_op_param *p)
+{
+  printf("\n    {\"name\": ");
+  json_string(p->name);
+  printf(", \"type\": ");
+  json_string(p->type);
+  if (p->default_text) {
+    printf(", \"default\": ");
+    value(&p->default_value);
+  }
+  flag("number", p->number);
+  flag("optional", p->optional);
+  flag("keyword_only", p->keyword_only);
+  printf("}");
 }
 
 static void parameters(const cn_op_info *info)
 {
   printf(",\n  \"parameters\": [");
   for (int i = 0; i < info->nparams; i++) {
-    const cn_op_param *p = &info->params[i];
-    printf("%s\n    {\"name\": ", i ? "," : "");
-    string(p->name);
-    printf(", \"type\": ");
-    string(p->type);
-    if (p->default_text) {
-      printf(", \"default\": ");
-      value(&p->default_value);
-    }
-    flag("number", p->number);
-    flag("optional", p->optional);
-    flag("keyword_only", p->keyword_only);
-    printf("}");
+    if (i) printf(",");
+    json_parameter(&info->params[i]);
   }
   printf("]");
 }
@@ -88,7 +93,7 @@ static void dtypes(uint32_t bits)
   for (int d = 1; d < CN_DTYPE_COUNT; d++)
     if (bits >> d & 1) {
       printf("%s", before);
-      string(cn_dtype_name((cn_dtype)d));
+      json_string(cn_dtype_name((cn_dtype)d));
       before = ", ";
     }
   printf(bits ? "]" : "null");
@@ -102,11 +107,11 @@ static void kernels(const cn_op *op)
     const char *names[OPS_KERNELS];
     size_t n = cn_op_kernels(names, OPS_KERNELS, op, backend);
     if (b) printf(", ");
-    string(backend);
+    json_string(backend);
     printf(": [");
     for (size_t k = 0; k < n && k < OPS_KERNELS; k++) {
       if (k) printf(", ");
-      string(names[k]);
+      json_string(names[k]);
     }
     printf("]");
   }
@@ -116,18 +121,18 @@ static void kernels(const cn_op *op)
 void ops_json(const cn_op_info *info, const cn_op *op)
 {
   printf(" {\"name\": ");
-  string(info->name);
+  json_string(info->name);
   printf(", \"namespace\": ");
-  string(info->space);
+  json_string(info->space);
   printf(", \"overload\": ");
-  string(info->overload);
+  json_string(info->overload);
   names("aliases", info->aliases, info->naliases);
   printf(", \"kind\": ");
-  string(ops_kind(info->kind));
+  json_string(ops_kind(info->kind));
   printf(",\n  \"signature\": ");
-  string(info->sig);
+  json_string(info->sig);
   printf(",\n  \"doc\": ");
-  string(info->doc);
+  json_string(info->doc);
   printf(",\n  \"gradient\": %s", info->gradient ? "true" : "false");
   flag("random", info->random);
   flag("method", info->method);

@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 from . import _C
 from ._forms import _methods
 from ._tensor import Tensor
-from .nn._activations import celu_, rrelu_, selu_, threshold_
 
 if TYPE_CHECKING:
     from ._C import _Number
 
-__all__ = ["allclose", "celu_", "isreal", "rrelu_", "selu_", "threshold_"]
+__all__ = ["allclose", "isreal"]
 
 
 def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: builtins.float = 1e-08,

@@ -344,6 +344,20 @@ static PyObject *tensor_detach(PyObject *self, PyObject *Py_UNUSED(none))
 }
 
 /* Hooks stay with the old values' record, which is dropped. */
+/* A view cannot take other memory: its Python object gets another tensor. */
+static int replace_view(PyObject *self, cn_tensor *plain, bool records)
+{
+  cn_err_clear();
+  cn_tensor *kept = cn_keep(plain);
+  if (records && !cn_requires_grad(kept, true)) {
+    cn_release(kept);
+    return -1;
+  }
+  cnpy_replace(self, kept);
+  return 0;
+}
+
+/* The tensor itself takes the other memory, so that modules and optimisers that hold it see it. */
 static PyObject *tensor_set_data(PyObject *self, PyObject *other)
 {
   cn_tensor *t = cnpy_t(self);
@@ -353,14 +367,13 @@ static PyObject *tensor_set_data(PyObject *self, PyObject *other)
   PyObject *grad = get_grad(self, NULL);
   if (!grad) return NULL;
   cn_scope *scope = cn_scope_begin();
-  cn_tensor *plain = cn_keep(cn_detach(cnpy_t(other)));
+  cn_tensor *plain = cn_detach(cnpy_t(other));
+  int failed = !plain || (cn_set_data(t, plain) && replace_view(self, plain, records));
   cn_scope_end(scope);
-  bool done = plain && (!records || cn_requires_grad(plain, true));
-  if (done && records && grad != Py_None && cn_set_grad(plain, cnpy_t(grad))) cn_err_clear(); /* it fits no more */
-  if (done) cnpy_replace(self, plain);
-  else cn_release(plain), cnpy_raise();
+  bool keep = !failed && records && grad != Py_None;
+  if (keep && cn_set_grad(cnpy_t(self), cnpy_t(grad))) cn_err_clear(); /* it fits no more */
   Py_DECREF(grad);
-  if (!done) return NULL;
+  if (failed) return cnpy_raise();
   Py_RETURN_NONE;
 }
 

@@ -163,13 +163,16 @@ static int bind_tensors(cnpy_bound *b, PyObject *o, bool optional, cn_value *v)
   return 1;
 }
 
-static int bind_ints(cnpy_bound *b, PyObject *o, cn_value *v)
+/* none: None may stand among the numbers (sizes of adaptive pooling). */
+static int bind_ints(cnpy_bound *b, PyObject *o, bool none, cn_value *v)
 {
   Py_ssize_t n = is_list(o) ? PySequence_Size(o) : 1;
   int64_t *list = room_for(b, (size_t)n + 1);
   if (!list) return -1;
   for (Py_ssize_t k = 0; k < n; k++) {
-    int fits = integer(is_list(o) ? item_at(o, k) : o, &list[k]);
+    PyObject *item = is_list(o) ? item_at(o, k) : o;
+    list[k] = CN_NONE;
+    int fits = none && item == Py_None ? 1 : integer(item, &list[k]);
     if (fits != 1) return fits;
   }
   *v = cn_v_ints(list, (size_t)n);
@@ -183,13 +186,12 @@ static int bind_scalar(PyObject *o, cn_value *v)
 
 static int bind_floats(cnpy_bound *b, PyObject *o, cn_value *v)
 {
-  if (!is_list(o)) return 0;
-  Py_ssize_t n = PySequence_Size(o);
+  Py_ssize_t n = is_list(o) ? PySequence_Size(o) : 1;
   double *list = room_for(b, (size_t)n + 1);
   if (!list) return -1;
   for (Py_ssize_t k = 0; k < n; k++) {
     cn_value one;
-    int fits = bind_scalar(item_at(o, k), &one);
+    int fits = bind_scalar(is_list(o) ? item_at(o, k) : o, &one);
     if (fits != 1) return fits;
     list[k] = one.tag == CN_V_FLOAT ? one.u.f : (double)one.u.i;
   }
@@ -235,6 +237,20 @@ static int bind_device(PyObject *o, cn_value *v)
   return 1;
 }
 
+/* Constructors in Python check less than ops do: StepLR(optimizer, 1.0) is written. */
+static int whole(double number, int64_t *value)
+{
+  *value = (int64_t)number;
+  return (double)*value == number;
+}
+
+static int bind_module(PyObject *o, cn_value *v)
+{
+  if (!cnpy_is_module(o)) return 0;
+  *v = cn_v_module(cnpy_m(o));
+  return 1;
+}
+
 static int bind_one(cnpy_bound *b, const cnpy_form *f, int i)
 {
   PyObject *o = b->given[i];
@@ -249,10 +265,11 @@ static int bind_one(cnpy_bound *b, const cnpy_form *f, int i)
   case CNPY_INT: {
     int64_t value = 0;
     int fits = b->strict && cnpy_is_tensor(o) ? 0 : integer(o, &value);
+    if (!fits && !f->op && PyFloat_Check(o)) fits = whole(PyFloat_AsDouble(o), &value);
     *v = cn_v_int(value);
     return fits;
   }
-  case CNPY_INTS: return bind_ints(b, o, v);
+  case CNPY_INTS: return bind_ints(b, o, !f->op, v);
   case CNPY_FLOAT:
   case CNPY_SCALAR: return b->strict && cnpy_is_tensor(o) ? 0 : bind_scalar(o, v);
   case CNPY_FLOATS: return bind_floats(b, o, v);
@@ -260,6 +277,8 @@ static int bind_one(cnpy_bound *b, const cnpy_form *f, int i)
   case CNPY_STR: return bind_str(o, v);
   case CNPY_DTYPE: return bind_dtype(o, v);
   case CNPY_DEVICE: return bind_device(o, v);
+  case CNPY_INTS_OR_STR: return PyUnicode_Check(o) ? bind_str(o, v) : bind_ints(b, o, !f->op, v);
+  case CNPY_MODULE: return bind_module(o, v);
   }
   return 0;
 }
@@ -384,21 +403,18 @@ static enum cnpy_kind kind_of(const char *type, bool *elements_optional)
   } kinds[] = {
       {"Tensor", CNPY_TENSOR, CNPY_TENSORS}, {"int", CNPY_INT, CNPY_INTS},         {"float", CNPY_FLOAT, CNPY_FLOATS},
       {"bool", CNPY_BOOL, CNPY_BOOL},        {"str", CNPY_STR, CNPY_STR},          {"dtype", CNPY_DTYPE, CNPY_DTYPE},
-      {"device", CNPY_DEVICE, CNPY_DEVICE},  {"Scalar", CNPY_SCALAR, CNPY_SCALAR},
+      {"device", CNPY_DEVICE, CNPY_DEVICE},  {"Scalar", CNPY_SCALAR, CNPY_SCALAR}, {"Module", CNPY_MODULE, CNPY_MODULE},
   };
   *elements_optional = !strncmp(type, "Tensor?[", 8);
+  if (strstr(type, "]|str")) return CNPY_INTS_OR_STR;
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (!strncmp(type, kinds[i].word, strlen(kinds[i].word))) return strchr(type, '[') ? kinds[i].list : kinds[i].one;
   return CNPY_SCALAR;
 }
 
-int cnpy_form_init(cnpy_form *f, const char *op)
+/* The rest of a form whose info is there. */
+static int complete(cnpy_form *f)
 {
-  f->op = cn_op_find(op);
-  if (!f->op || cn_op_describe(&f->info, f->op)) {
-    cnpy_fail(PyExc_NotImplementedError, "there is no op '%s' in the library that was loaded", op);
-    return -1;
-  }
   f->npositional = 0;
   f->result = NULL;
   for (int i = 0; i < f->info.nparams; i++) {
@@ -412,6 +428,30 @@ int cnpy_form_init(cnpy_form *f, const char *op)
   f->counted =
       f->npositional == list + 1 && f->kind[list] == CNPY_INTS && !strncmp(f->info.params[list].type, "int[]", 5);
   return 0;
+}
+
+int cnpy_form_init(cnpy_form *f, const char *op)
+{
+  f->op = cn_op_find(op);
+  if (!f->op || cn_op_describe(&f->info, f->op)) {
+    cnpy_fail(PyExc_NotImplementedError, "there is no op '%s' in the library that was loaded", op);
+    return -1;
+  }
+  return complete(f);
+}
+
+int cnpy_form_from(cnpy_form *f, const cn_signature *signature, const char *text)
+{
+  memset(f, 0, sizeof *f);
+  f->info.name = cn_signature_name(signature);
+  f->info.sig = text;
+  f->info.nparams = cn_signature_size(signature);
+  for (int i = 0; i < f->info.nparams; i++)
+    if (cn_signature_param(&f->info.params[i], signature, i)) {
+      cnpy_raise();
+      return -1;
+    }
+  return complete(f);
 }
 
 PyObject *cnpy_misfit(const cnpy_bound *b, const cnpy_form *f, const char *name)

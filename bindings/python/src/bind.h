@@ -1,4 +1,5 @@
-/* bind.h: Python arguments bound to one signature (bind.c), for the caller (call.c). */
+/* bind.h: Python arguments bound to one signature (bind.c), for the callers: ops (call.c), and what is made by name:
+ * modules, optimisers, schedules. */
 #ifndef CAIRN_PY_BIND_H
 #define CAIRN_PY_BIND_H
 
@@ -16,10 +17,12 @@ enum cnpy_kind {
   CNPY_STR,
   CNPY_DTYPE,
   CNPY_DEVICE,
-  CNPY_SCALAR
+  CNPY_SCALAR,
+  CNPY_INTS_OR_STR,
+  CNPY_MODULE
 };
 
-/* An op's signature as Python calls it. */
+/* A signature as Python calls it: an op's, or that of a class (op is NULL then). */
 typedef struct cnpy_form {
   const cn_op *op;
   cn_op_info info;
@@ -54,6 +57,8 @@ int cnpy_bind(cnpy_bound *b, const cnpy_form *form, unsigned flags, PyObject *se
 void cnpy_unbind(cnpy_bound *b);
 /* Fills a form from the op's row; -1 with an exception. */
 int cnpy_form_init(cnpy_form *form, const char *op);
+/* The same from a signature; its text, for error messages, must stay. */
+int cnpy_form_from(cnpy_form *form, const cn_signature *signature, const char *text);
 /* Raises TypeError for arguments that did not fit the one form. Answers NULL. */
 PyObject *cnpy_misfit(const cnpy_bound *b, const cnpy_form *form, const char *name);
 

@@ -289,7 +289,8 @@ static int add_all(PyObject *module)
       new_exception(module, "OutOfMemoryError", "Out of memory: a MemoryError, and a RuntimeError as in torch.",
                     PyExc_MemoryError, PyExc_RuntimeError);
   if (!cnpy.value_error || !cnpy.memory_error || cnpy_add_types(module) || cnpy_add_tensor(module)) return -1;
-  return cnpy_add_random(module) || cnpy_add_autograd(module) ? -1 : 0;
+  if (cnpy_add_random(module) || cnpy_add_autograd(module) || cnpy_add_nn(module)) return -1;
+  return cnpy_add_optim(module) || cnpy_add_data(module) || cnpy_add_files(module) || cnpy_add_zoo(module) ? -1 : 0;
 }
 
 /* What the module owns refers back to it (methods have their globals), so the collector must see it: at exit nothing is

@@ -61,6 +61,10 @@ CN_API void cn_map_close(cn_mapping *mapping);
  * disk and renames it. */
 typedef struct cn_writer cn_writer;
 CN_API cn_writer *cn_writer_open(const char *path); /* owned until commit or abandon; NULL on failure */
+/* The same for something else than a file: the sink gets the bytes, in parts, and answers 0 or, with the error set, a
+ * negative status. Commit gives it what is left; abandon does not. */
+typedef int (*cn_sink)(const void *bytes, size_t size, void *payload);
+CN_API cn_writer *cn_writer_to(cn_sink sink, void *payload);
 CN_API int cn_writer_put(cn_writer *writer, const void *bytes, size_t size);
 CN_API uint64_t cn_writer_at(const cn_writer *writer); /* bytes put so far */
 CN_API int cn_writer_commit(cn_writer *writer);        /* also after a failed put: reports that and leaves no file */

@@ -153,10 +153,18 @@ static int put_event(cn_events *e, const cn_text *event)
   return cn_events_flush(e);
 }
 
+int cn_events_set_time(cn_events *e, double seconds)
+{
+  int status = cni_events_check(e, "events_set_time", "-");
+  if (!status && !(seconds >= 0 && seconds < 1e300)) status = cn_err_set(CN_ERR_VALUE, "events_set_time: no such time");
+  if (!status) e->time = seconds;
+  return status;
+}
+
 int cni_events_put(cn_events *e, int64_t step, int field, cn_text *message)
 {
   cn_text event = {0};
-  cni_pb_double(&event, 1 /* wall_time */, cn_wall_clock());
+  cni_pb_double(&event, 1 /* wall_time */, e->time != 0 ? e->time : cn_wall_clock());
   if (step) cni_pb_int(&event, 2 /* step */, step);
   cni_pb_message(&event, field, message);
   int status = put_event(e, &event);
@@ -181,21 +189,21 @@ int cni_events_put_value(cn_events *e, const char *tag, int64_t step, cn_text *v
   return cni_events_put(e, step, 5 /* summary */, &summary);
 }
 
-static void put_path(cn_text *path, const char *folder)
+static void put_path(cn_text *path, const char *folder, const char *suffix)
 {
   static _Atomic unsigned count;
   char host[256];
   cn_host_name(host, sizeof host);
   for (char *c = host; *c; c++)
     if (*c == '/') *c = '_';
-  cn_text_putf(path, "%s/events.out.tfevents.%010lld.%s.%lld.%u", folder, (long long)cn_wall_clock(), host,
-               (long long)cn_process_id(), atomic_fetch_add(&count, 1u));
+  cn_text_putf(path, "%s/events.out.tfevents.%010lld.%s.%lld.%u%s", folder, (long long)cn_wall_clock(), host,
+               (long long)cn_process_id(), atomic_fetch_add(&count, 1u), suffix);
 }
 
-static int begin(cn_events *e, const char *folder)
+static int begin(cn_events *e, const char *folder, const char *suffix)
 {
   cn_text path = {0}, version = {0};
-  put_path(&path, folder);
+  put_path(&path, folder, suffix);
   e->path = cn_text_take(&path);
   e->folder = cn_string_copy(folder);
   e->flushed = cn_clock();
@@ -205,16 +213,22 @@ static int begin(cn_events *e, const char *folder)
   return status ? status : cn_events_flush(e); /* a folder that cannot be written to is told at once */
 }
 
-cn_events *cn_events_open(const char *folder)
+cn_events *cn_events_open(const char *folder) { return cn_events_open_as(folder, NULL); }
+
+cn_events *cn_events_open_as(const char *folder, const char *suffix)
 {
   if (cn_err()) return NULL;
   if (!folder || !*folder) {
     cn_err_set(CN_ERR_VALUE, "events_open: a folder must be named");
     return NULL;
   }
+  if (suffix && strchr(suffix, '/')) {
+    cn_err_set(CN_ERR_VALUE, "events_open: the suffix of a file's name has a '/'");
+    return NULL;
+  }
   if (cn_folder_make(folder)) return NULL;
   cn_events *e = cn_alloc_zero(sizeof *e);
-  if (!e || !begin(e, folder)) return e;
+  if (!e || !begin(e, folder, suffix ? suffix : "")) return e;
   cn_text_free(&e->pending);
   cn_events_close(e);
   return NULL;

@@ -23,6 +23,7 @@ struct cn_events {
   char *folder, *path;
   cn_text pending; /* records that are not in the file yet */
   double flushed;  /* when (cn_clock) */
+  double time;     /* that events get; 0: the clock's */
 };
 
 /* TensorProto.dtype */

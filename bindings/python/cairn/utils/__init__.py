@@ -1,4 +1,4 @@
 """Helpers around tensors: the exchange with other libraries (cairn.utils.dlpack)."""
-from . import dlpack
+from . import checkpoint, data, dlpack
 
-__all__ = ["dlpack"]
+__all__ = ["checkpoint", "data", "dlpack"]

@@ -6,7 +6,7 @@ needs a device raises RuntimeError.
 """
 import typing
 
-from . import _C
+from .. import _C
 
 __all__ = [
     "current_device", "device_count", "empty_cache", "get_device_capability", "get_device_name",
@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 if typing.TYPE_CHECKING:
-    from ._C import _Device as _Given
+    from .._C import _Device as _Given
     _Device: typing.TypeAlias = _Given | None  # a device, its name ("cuda:1"), its number, or None for the current one
 else:
     _Device = typing.Any
@@ -149,3 +149,6 @@ def manual_seed(seed: int) -> None:
 def manual_seed_all(seed: int) -> None:
     """The same as manual_seed: the stream does not depend on the device."""
     manual_seed(seed)
+
+
+from . import amp as amp  # noqa: E402  (at the end: it looks at this module)

@@ -1,0 +1,136 @@
+/* error.hpp: failures as exceptions, and scopes that end by themselves.
+ *
+ * Place in the flow: below everything else of the C++ binding. Invariant: where C++ sees an exception no error of C is
+ * pending any more; where C sees a failed callback one is. */
+#ifndef CAIRN_ERROR_HPP
+#define CAIRN_ERROR_HPP
+
+#include <cairn/tensor.h>
+
+#include <exception>
+#include <new>
+#include <stdexcept>
+#include <string>
+
+namespace cn {
+
+/* What every call throws that fails. The text names op, shapes and what to do; status is one of cn_status. */
+class Error : public std::runtime_error {
+ public:
+  Error(int status, const std::string &text) : std::runtime_error(text), status_(status) {}
+  int status() const noexcept { return status_; }
+
+ private:
+  int status_;
+};
+
+namespace detail {
+
+/* An exception on its way through C: from a callback to the call that led there, on one thread. */
+struct Stash {
+  std::exception_ptr exception;
+  std::string text;
+};
+
+inline Stash &stash()
+{
+  static thread_local Stash s;
+  return s;
+}
+
+/* Throws what is pending: the exception of a callback itself, where that is what failed. */
+[[noreturn]] inline void raise(int status)
+{
+  if (cn_err()) status = cn_err();
+  std::string text = cn_err_message();
+  cn_err_clear();
+  Stash &s = stash();
+  std::exception_ptr exception;
+  exception.swap(s.exception);
+  if (exception && text.find(s.text) != std::string::npos) std::rethrow_exception(exception);
+  throw Error(status, text.empty() ? "cairn: failed without a message" : text);
+}
+
+inline int check(int status)
+{
+  if (status < 0) raise(status);
+  return status;
+}
+
+template <class T> T *check(T *made)
+{
+  if (!made) raise(CN_ERR_INTERNAL);
+  return made;
+}
+
+/* In a catch block of a callback: makes the exception C's pending error. Answers its status. */
+inline int to_c() noexcept
+{
+  int status = CN_ERR_INTERNAL;
+  Stash &s = stash();
+  try {
+    s.exception = std::current_exception();
+    s.text.clear();
+    try {
+      throw;
+    } catch (const Error &e) {
+      status = e.status();
+      s.text = e.what();
+    } catch (const std::bad_alloc &e) {
+      status = CN_ERR_MEMORY;
+      s.text = e.what();
+    } catch (const std::exception &e) {
+      s.text = e.what();
+    } catch (...) {
+      s.text = "an exception that is no std::exception";
+    }
+  } catch (...) { /* the text did not fit into memory: the exception itself is kept */
+  }
+  return cn_err_set(status, "%s", s.text.c_str());
+}
+
+/* Runs a callback's body for C: 0 or what it answers, a negative status when it throws. */
+template <class F> int guarded(F &&body) noexcept
+{
+  try {
+    return body();
+  } catch (...) {
+    return to_c();
+  }
+}
+
+/* What C lends inside it is let go at its end; results are kept before. */
+class Scope {
+ public:
+  Scope() : scope_(cn_scope_begin()) {}
+  ~Scope() { cn_scope_end(scope_); }
+  Scope(const Scope &) = delete;
+  Scope &operator=(const Scope &) = delete;
+
+ private:
+  cn_scope *scope_;
+};
+
+/* An options struct of C's, all of it default. */
+template <class T> T opts()
+{
+  T o = {};
+  o.size = sizeof o;
+  return o;
+}
+
+/* A string of C's, which it wants back. */
+inline std::string take(char *text)
+{
+  check(text);
+  struct Back {
+    char *text;
+    ~Back() { cn_string_free(text); }
+  } back{text};
+  return std::string(text);
+}
+
+}  // namespace detail
+}  // namespace cn
+
+#endif

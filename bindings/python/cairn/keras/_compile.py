@@ -1,0 +1,252 @@
+"""What compile() was told: the optimiser, losses and metrics behind names, for one output or several."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import cairn
+from .. import nn
+from ._batches import count, to_tensor
+from .metrics import Mean, Metric
+
+__all__ = ["Compiled"]
+
+
+def _torch_style(f: Any) -> bool:
+    """Whether a function is one of cairn.nn.functional or the op table, which take (output, target)."""
+    home = getattr(f, "__module__", "") or ""
+    return home.startswith(("cairn.nn", "cairn._C", "torch.nn")) or home == "cairn"
+
+
+def _weighted(values: Any, weight: Any) -> Any:
+    """The mean of losses of samples, each as often as its weight says."""
+    if weight is not None:
+        if values.ndim == 0:
+            raise ValueError("sample_weight and class_weight need a loss for each sample: use a loss by name, one of "
+                             "cairn.keras.losses, or a module with reduction='none'")
+        weight = weight.to(values.dtype)
+        while weight.ndim > values.ndim and weight.shape[-1] == 1:
+            weight = weight.squeeze(-1)
+        values = values * weight.reshape(tuple(weight.shape) + (1,) * (values.ndim - weight.ndim))
+    return values.mean() if values.ndim else values
+
+
+def loss_function(given: Any, target_first: bool) -> Callable[[Any, Any, Any], Any]:
+    """A function of (target, output, weight) that answers a scalar."""
+    from . import losses
+    if isinstance(given, str):
+        given = losses.get(given)
+    if isinstance(given, losses.Loss):
+        return lambda y, p, w: given(y, p, sample_weight=w)
+    if isinstance(given, nn.Module):
+        return lambda y, p, w: _weighted(given(p, y), w)
+    if not callable(given):
+        raise ValueError("loss must be a name, a module, a function or a Loss, not %r" % (given,))
+    first = getattr(given, "_target_first", target_first and not _torch_style(given))
+    return lambda y, p, w: _weighted(given(y, p) if first else given(p, y), w)
+
+
+class _OfCairn(Metric):
+    """An object of cairn.metrics as one of Keras's."""
+
+    def __init__(self, metric: Any) -> None:
+        super().__init__(name=str(getattr(metric, "name", type(metric).__name__)))
+        self.metric = metric
+
+    def update_state(self, y_true: Any, y_pred: Any = None, sample_weight: Any = None) -> None:
+        self.metric.update(y_pred.detach(), y_true)
+
+    def result(self) -> Any:
+        for name in ("value", "compute", "result"):
+            found = getattr(self.metric, name, None)
+            if found is not None:
+                return found() if callable(found) else found
+        raise TypeError("%s has no value" % type(self.metric).__name__)
+
+    def reset_state(self) -> None:
+        self.metric.reset()
+
+
+def metric_of(given: Any, target_first: bool, loss: Any = None) -> Metric:
+    from . import metrics
+    if isinstance(given, str):
+        given = metrics.get(given, loss)
+    if isinstance(given, Metric):
+        return given
+    if hasattr(given, "update") and hasattr(given, "reset"):
+        return _OfCairn(given)
+    if not callable(given):
+        raise ValueError("a metric must be a name, an object of cairn.metrics or cairn.keras.metrics, or a function, "
+                         "not %r" % (given,))
+    first = getattr(given, "_target_first", target_first and not _torch_style(given))
+    name = getattr(given, "__name__", type(given).__name__)
+    return metrics.MeanMetricWrapper(given if first else lambda y, p: given(p, y), name=name)
+
+
+def _by_output(given: Any, names: list[str] | None, outputs: int) -> list[Any]:
+    """What was given for each output: a dictionary by name, a list by place, or one for all."""
+    if isinstance(given, dict):
+        if names is None:
+            names = list(given)
+        unknown = [k for k in given if k not in names]
+        if unknown:
+            raise ValueError("there is no output %r; there are %s" % (unknown[0], ", ".join(names)))
+        return [given.get(name) for name in names]
+    if isinstance(given, (list, tuple)) and outputs > 1:
+        if len(given) != outputs:
+            raise ValueError("%d losses or metrics for %d outputs" % (len(given), outputs))
+        return list(given)
+    return [given] * outputs
+
+
+class Compiled:
+    """Losses and metrics become functions when the first batch shows how many outputs there are."""
+
+    def __init__(self, model: Any, optimizer: Any, loss: Any, metrics: Any, loss_weights: Any, weighted: Any) -> None:
+        self.model, self.loss_given, self.metrics_given = model, loss, metrics
+        self.weights_given, self.weighted_given = loss_weights, weighted
+        self.loss_mean = Mean(name="loss")
+        self.parts: list[Mean] = []  # the mean loss of each output when there are several
+        self.losses: list[Any] | None = None
+        self.found: list[list[tuple[Metric, bool]]] | None = None  # the metrics of each output, and which are weighted
+        self.names: list[str] | None = None
+        self.has_loss = loss is not None
+        self.optimizer: Any = None
+        self.set_optimizer(optimizer)
+        self._check(loss, metrics)
+
+    def _check(self, loss: Any, metrics: Any) -> None:
+        """Names that do not exist are errors of compile(), not of the first batch."""
+        if isinstance(loss, str):
+            loss_function(loss, True)
+        for m in metrics if isinstance(metrics, (list, tuple)) else ():
+            if isinstance(m, str):
+                metric_of(m, True)
+
+    # ---- the optimiser ----
+    def set_optimizer(self, given: Any) -> None:
+        from . import optimizers
+        if isinstance(given, str) or isinstance(given, dict) or isinstance(given, type):
+            given = optimizers.get(given)
+        self.make = None
+        if not isinstance(given, optimizers.Optimizer) and not hasattr(given, "param_groups"):
+            if not callable(given):
+                raise ValueError("optimizer must be a name, an Optimizer, or a function of parameters, not %r"
+                                 % (given,))
+            self.make = given
+        if isinstance(given, optimizers.Optimizer):
+            given._model = self.model
+        self.optimizer = given
+
+    def _trained(self) -> list[Any]:
+        return [p for p in self.model.parameters() if p.requires_grad]
+
+    def step(self, loss: Any) -> None:
+        from . import optimizers
+        if self.make is not None:
+            self.optimizer, self.make = self.make(self._trained()), None
+        for p in self.model.parameters():
+            p.grad = None
+        loss.backward()
+        if isinstance(self.optimizer, optimizers.Optimizer):
+            self.optimizer.step_on(self._trained())
+        else:
+            self.optimizer.step()
+
+    # ---- figures ----
+    def _outputs(self, y: Any, y_pred: Any) -> tuple[list[Any], list[Any]]:
+        """Targets and outputs side by side, and the names of the outputs."""
+        if isinstance(y_pred, dict):
+            self.names = list(y_pred)
+            if not isinstance(y, dict):
+                y = dict(zip(y_pred, y if isinstance(y, (list, tuple)) else [y] * len(y_pred)))
+            return [y.get(k) for k in y_pred], list(y_pred.values())
+        if isinstance(y_pred, (list, tuple)) and len(y_pred) > 1:
+            if self.names is None:
+                self.names = getattr(self.model, "output_names", None) or ["output_%d" % (i + 1)
+                                                                          for i in range(len(y_pred))]
+            if isinstance(y, dict):
+                y = [y.get(name) for name in self.names]
+            if not isinstance(y, (list, tuple)):
+                y = [y] * len(y_pred)
+            return list(y), list(y_pred)
+        if isinstance(y, (list, tuple)) and len(y) == 1:
+            y = y[0]
+        if isinstance(y, dict) and len(y) == 1:
+            y = next(iter(y.values()))
+        return [y], [y_pred[0] if isinstance(y_pred, (list, tuple)) else y_pred]
+
+    def _weights(self, weight: Any, outputs: int) -> list[Any]:
+        if isinstance(weight, dict):
+            return [weight.get(name) for name in self.names or weight]
+        return list(weight) if isinstance(weight, (list, tuple)) else [weight] * outputs
+
+    def loss(self, y: Any, y_pred: Any, weight: Any) -> Any:
+        """The sum of all outputs' losses; None when there is no loss."""
+        ys, ps = self._outputs(y, y_pred)
+        if self.losses is None:
+            first = self.model._target_first
+            given = _by_output(self.loss_given, self.names, len(ps))
+            self.losses = [None if one is None else loss_function(one, first) for one in given]
+            if len(ps) > 1:
+                self.parts = [Mean(name=name + "_loss") for name in self.names or ()]
+        total = None
+        scales = [1.0 if s is None else s for s in _by_output(self.weights_given, self.names, len(ps))]
+        for i, (f, t, p, w) in enumerate(zip(self.losses, ys, ps, self._weights(weight, len(ps)))):
+            if f is None:
+                continue
+            if t is None:
+                raise ValueError("the loss needs targets: give y, or batches (x, y)")
+            value = self._called(f, t, p, w)
+            if self.parts:
+                self.parts[i].update_state(value.detach(), sample_weight=count(p))
+            value = value * scales[i] if scales[i] != 1.0 else value
+            total = value if total is None else total + value
+        return total
+
+    def _called(self, f: Any, y: Any, p: Any, w: Any) -> Any:
+        try:
+            value = f(y, p, w)
+        except (RuntimeError, IndexError, ValueError) as error:
+            shape = getattr(y, "shape", None)
+            raise type(error)("%s\n(the loss got outputs of shape %s and targets of shape %s)"
+                              % (error, tuple(getattr(p, "shape", ())), None if shape is None else tuple(shape))
+                              ) from error
+        return value.mean() if value.ndim else value
+
+    def update(self, y: Any, y_pred: Any, weight: Any) -> None:
+        """Counts a batch in the metrics."""
+        if not self.metrics_given and not self.weighted_given:
+            self.found = self.found or []
+            return
+        ys, ps = self._outputs(y, y_pred)
+        if self.found is None:
+            self._find(len(ps))
+        with cairn.no_grad():
+            for group, t, p, w in zip(self.found or (), ys, ps, self._weights(weight, len(ps))):
+                for metric, uses in group:
+                    if t is None:
+                        raise ValueError("metrics need targets: give y, or batches (x, y)")
+                    metric.update_state(to_tensor(t), p.detach(), sample_weight=w if uses else None)
+
+    def _find(self, outputs: int) -> None:
+        first = self.model._target_first
+        self.found = [[] for _ in range(outputs)]
+        losses = _by_output(self.loss_given, self.names, outputs)
+        for given, uses in ((self.metrics_given, False), (self.weighted_given, True)):
+            if given is None:
+                continue
+            alike = isinstance(given, (list, tuple)) and not any(isinstance(g, (list, tuple, dict)) for g in given)
+            if outputs == 1 and isinstance(given, (list, tuple)) or alike and len(given) != outputs:
+                given = [given] * outputs
+            if outputs == 1 and isinstance(given, list) and len(given) == 1:
+                given = given[0]
+            for i, own in enumerate(_by_output(given, self.names, outputs)):
+                for one in own if isinstance(own, (list, tuple)) else () if own is None else (own,):
+                    metric = metric_of(one, first, losses[i])
+                    if outputs > 1 and self.names is not None:
+                        metric.name = "%s_%s" % (self.names[i], metric.name)
+                    self.found[i].append((metric, uses))
+
+    def metrics(self) -> list[Any]:
+        own = [m for group in self.found or () for m, _ in group]
+        return [self.loss_mean] + list(self.parts) + own

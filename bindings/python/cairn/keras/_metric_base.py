@@ -1,0 +1,135 @@
+"""What all of Keras's metrics share: Metric to subclass, means and sums."""
+from __future__ import annotations
+
+from typing import Any, Callable
+
+import cairn
+from ._batches import to_tensor
+
+__all__ = ["Mean", "MeanMetricWrapper", "Metric", "Sum"]
+
+
+class Metric:
+    """To subclass with update_state, result and reset_state; self.x = self.add_variable(...) for what it counts."""
+
+    def __init__(self, dtype: Any = None, name: str | None = None) -> None:
+        self.name = name or _snake(type(self).__name__)
+        self._variables: list[Any] = []
+
+    def add_variable(self, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, name: str | None = None,
+                     **ignored: Any) -> Any:
+        from .layers.base import Variable
+        made = Variable(cairn.zeros(tuple(shape)), trainable=False, name=name or "variable")
+        if initializer not in ("zeros", None):
+            from . import initializers
+            made.assign(initializers.get(initializer)(tuple(shape)))
+        self._variables.append((made, made.value.clone()))
+        return made
+
+    def add_weight(self, *args: Any, **kwargs: Any) -> Any:
+        if args and isinstance(args[0], str):
+            kwargs["name"], args = args[0], args[1:]
+        return self.add_variable(*args, **kwargs)
+
+    @property
+    def variables(self) -> list[Any]:
+        return [v for v, _ in self._variables]
+
+    def update_state(self, *args: Any, **kwargs: Any) -> None:
+        raise NotImplementedError("%s has no method update_state" % type(self).__name__)
+
+    def result(self) -> Any:
+        raise NotImplementedError("%s has no method result" % type(self).__name__)
+
+    def reset_state(self) -> None:
+        for variable, first in self._variables:
+            variable.assign(first)
+
+    reset_states = property(lambda self: self.reset_state)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        self.update_state(*args, **kwargs)
+        return self.result()
+
+    def get_config(self) -> dict[str, Any]:
+        return {"name": self.name}
+
+    def __repr__(self) -> str:
+        return "<%s name=%s>" % (type(self).__name__, self.name)
+
+
+def _snake(name: str) -> str:
+    known = {"AUC": "auc", "MeanIoU": "mean_io_u", "R2Score": "r2_score", "F1Score": "f1_score"}
+    return known.get(name) or "".join("_" + c.lower() if c.isupper() and i else c.lower()
+                                      for i, c in enumerate(name))
+
+
+def _scalar(value: Any) -> Any:
+    return value if isinstance(value, cairn.Tensor) else cairn.tensor(float(value))
+
+
+class Mean(Metric):
+    """The mean of numbers and tensors."""
+
+    total: Any
+    count: Any
+
+    def __init__(self, name: str | None = "mean", dtype: Any = None) -> None:
+        super().__init__(name=name)
+        self.reset_state()
+
+    def update_state(self, *args: Any, **kwargs: Any) -> None:
+        self._add(*args, **kwargs)
+
+    def _add(self, values: Any, sample_weight: Any = None) -> None:
+        if isinstance(values, (int, float)) and not isinstance(sample_weight, cairn.Tensor):
+            weight = 1.0 if sample_weight is None else float(sample_weight)
+            self.total, self.count = self.total + values * weight, self.count + weight
+            return
+        values = to_tensor(values).detach()
+        if sample_weight is None:
+            self.total, self.count = self.total + values.sum(), self.count + values.numel()
+        elif isinstance(sample_weight, (int, float)):
+            self.total = self.total + values.sum() * sample_weight
+            self.count = self.count + values.numel() * sample_weight
+        else:
+            weight = to_tensor(sample_weight).to(device=values.device, dtype=values.dtype)
+            while weight.ndim > values.ndim and weight.shape[-1] == 1:
+                weight = weight.squeeze(-1)
+            weight = weight.reshape(tuple(weight.shape) + (1,) * (values.ndim - weight.ndim)).expand_as(values)
+            self.total, self.count = self.total + (values * weight).sum(), self.count + weight.sum()
+
+    def result(self) -> Any:
+        return _scalar(self.total / self.count if float(self.count) else 0.0)
+
+    def reset_state(self) -> None:
+        self.total = self.count = 0.0
+
+
+class Sum(Mean):
+    def __init__(self, name: str | None = "sum", dtype: Any = None) -> None:
+        super().__init__(name)
+
+    def result(self) -> Any:
+        return _scalar(self.total)
+
+
+class MeanMetricWrapper(Mean):
+    """The mean of a function of (y_true, y_pred)."""
+
+    def __init__(self, fn: Callable[..., Any], name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
+        super().__init__(name or getattr(fn, "__name__", "metric"))
+        self.fn, self.kwargs = fn, kwargs
+
+    def update_state(self, y_true: Any, y_pred: Any = None, sample_weight: Any = None) -> None:
+        values = self.fn(y_true, y_pred, **self.kwargs)
+        mask = getattr(y_pred, "_keras_mask", None)
+        if mask is not None and tuple(mask.shape) == tuple(values.shape):
+            sample_weight = mask if sample_weight is None else sample_weight * mask
+        if sample_weight is None and getattr(values, "ndim", 1) == 0:
+            sample_weight = int(y_pred.shape[0]) if getattr(y_pred, "ndim", 0) else 1
+        self._add(values, sample_weight)
+
+
+def _float(t: Any) -> Any:
+    return t.to(cairn.float32)

@@ -1,0 +1,439 @@
+"""Layer: a Module as Keras's users write them: build() makes the weights when the first input shows its shape, call()
+computes. Weights keep Keras's shapes, order and names; what call() computes with are cairn's ops.
+
+`training` is what the caller said, or the model around it, as in Keras: a plain call does not train.
+"""
+from __future__ import annotations
+
+import inspect
+from typing import Any, Callable, Iterable, Sequence
+
+import cairn
+from ... import nn
+from ...model import in_phase, phase
+from .. import constraints, initializers, regularizers
+from .._batches import flatten, mapped, to_tensor
+from .._graph import has_symbol, symbolic_call
+from ..backend import dtype_of, unique_name
+
+__all__ = ["InputSpec", "Layer", "Variable"]
+
+
+class Variable(nn.Parameter):
+    """A weight: a parameter that can be assigned to."""
+
+    def __new__(cls, initializer: Any = None, shape: Any = None, dtype: Any = None, trainable: bool = True,
+                name: str | None = None) -> Any:
+        if callable(initializer) and not isinstance(initializer, cairn.Tensor):
+            initializer = initializer(shape, dtype)
+        data = cairn.as_tensor(initializer)
+        if dtype is not None:
+            data = data.to(dtype_of(dtype))
+        elif data.dtype == cairn.float64:
+            data = data.to(cairn.get_default_dtype())
+        return super().__new__(cls, data, trainable and data.dtype.is_floating_point)
+
+    def __init__(self, initializer: Any = None, shape: Any = None, dtype: Any = None, trainable: bool = True,
+                 name: str | None = None) -> None:
+        self.trainable = trainable
+        self.own_name = name or "variable"
+        self.path = self.own_name
+        self.regularizer: Any = None
+        self.constraint: Any = None
+
+    @property
+    def value(self) -> Any:
+        return self
+
+    @property
+    def name(self) -> str:
+        return self.own_name
+
+    def numpy(self, *args: Any, **kwargs: Any) -> Any:
+        return self.detach().cpu().numpy()
+
+    def assign(self, value: Any) -> Any:
+        """Sets all numbers."""
+        value = to_tensor(value)
+        if tuple(value.shape) != tuple(self.shape):
+            raise ValueError("cannot assign a value of shape %s to the variable %s of shape %s"
+                             % (tuple(value.shape), self.own_name, tuple(self.shape)))
+        with cairn.no_grad():
+            self.copy_(value.detach())
+        return self
+
+    def assign_add(self, value: Any) -> Any:
+        with cairn.no_grad():
+            self.add_(to_tensor(value))
+        return self
+
+    def assign_sub(self, value: Any) -> Any:
+        with cairn.no_grad():
+            self.sub_(to_tensor(value))
+        return self
+
+
+class _Tracked(list[Any]):
+    """A list of a layer's: modules in it are its children."""
+
+    def __init__(self, owner: Any, name: str, values: Iterable[Any]) -> None:
+        super().__init__(values)
+        self.owner, self.own_name = owner, name
+        self.sync()
+
+    def sync(self) -> None:
+        for i, value in enumerate(self):
+            if isinstance(value, nn.Module):
+                self.owner.add_module("%s_%d" % (self.own_name, i), value)
+
+    def append(self, value: Any) -> None:
+        super().append(value)
+        self.sync()
+
+    def extend(self, values: Iterable[Any]) -> None:
+        super().extend(values)
+        self.sync()
+
+    def insert(self, at: Any, value: Any) -> None:
+        super().insert(at, value)
+        self.sync()
+
+    def __setitem__(self, at: Any, value: Any) -> None:
+        super().__setitem__(at, value)
+        self.sync()
+
+    def __iadd__(self, values: Iterable[Any]) -> _Tracked:  # type: ignore[misc]
+        self.extend(values)
+        return self
+
+
+class InputSpec:
+    """What a layer expects; kept for programs that set it, shapes are checked by the ops."""
+
+    def __init__(self, dtype: Any = None, shape: Any = None, ndim: int | None = None, axes: Any = None,
+                 **ignored: Any) -> None:
+        self.dtype, self.shape, self.ndim, self.axes = dtype, shape, ndim, axes
+
+
+_takes: dict[Any, tuple[bool, bool, Any]] = {}  # class -> whether its call takes training, mask; training's default
+
+
+def _call_takes(layer: Layer) -> tuple[bool, bool, Any]:
+    kind = type(layer)
+    if kind not in _takes:
+        names = inspect.signature(kind.call).parameters
+        default = names["training"].default if "training" in names else None
+        _takes[kind] = ("training" in names, "mask" in names,
+                        None if default is inspect.Parameter.empty else default)
+    return _takes[kind]
+
+
+def snake(name: str) -> str:
+    made = ""
+    for i, c in enumerate(name):
+        if c.isupper() and i and (not name[i - 1].isupper() or i + 1 < len(name) and name[i + 1].islower()):
+            made += "_" if name[i - 1] != "_" else ""
+        made += c.lower()
+    return made.strip("_").replace("1_d", "1d").replace("2_d", "2d").replace("3_d", "3d")
+
+
+class Layer(nn.Module):
+    """To subclass with __init__, build(input_shape) where weights depend on sizes, and call(inputs)."""
+
+    supports_masking = False
+    _float_inputs = False  # whether integers as inputs become the layer's type
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super().__new__(cls)
+        made.__dict__["_given"] = (args, kwargs)
+        return made
+
+    def __init__(self, *, activity_regularizer: Any = None, trainable: bool = True, dtype: Any = None,
+                 autocast: bool = True, name: str | None = None, **kwargs: Any) -> None:
+        super().__init__()
+        shape = kwargs.pop("input_shape", None)
+        if "input_dim" in kwargs:
+            shape = (kwargs.pop("input_dim"),)
+        if "batch_input_shape" in kwargs:
+            shape = tuple(kwargs.pop("batch_input_shape"))[1:]
+        if kwargs:
+            raise TypeError("%s has no argument %r" % (type(self).__name__, next(iter(kwargs))))
+        self._own_name = name or unique_name(snake(type(self).__name__))
+        self._trainable, self._dtype = trainable, getattr(dtype, "name", dtype)
+        self._given_shape = None if shape is None else tuple(shape)
+        self.activity_regularizer = regularizers.get(activity_regularizer)
+        self.built = False
+        self._own_losses: list[Any] = []
+        self.input_spec: Any = None
+
+    # ---- attributes ----
+    def __setattr__(self, name: str, value: Any) -> None:
+        if type(value) is list and not name.startswith("_") and "_parameters" in self.__dict__ | _slots(self):
+            value = _Tracked(self, name, value)
+        elif isinstance(value, dict) and not name.startswith("_"):
+            for key, part in value.items():
+                if isinstance(part, nn.Module):
+                    self.add_module("%s_%s" % (name, key), part)
+        elif isinstance(value, Variable) and name not in self._parameters:
+            for old in [k for k, v in self._parameters.items() if v is value]:
+                del self._parameters[old]
+        super().__setattr__(name, value)
+
+    @property
+    def name(self) -> str:
+        return self._own_name
+
+    @property
+    def dtype(self) -> str:
+        return str(dtype_of(self._dtype)).rpartition(".")[2]
+
+    compute_dtype = variable_dtype = dtype
+
+    @property
+    def trainable(self) -> bool:
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value: bool) -> None:
+        for layer in self.modules():
+            if isinstance(layer, Layer):
+                layer.__dict__["_trainable"] = bool(value)
+                for weight in layer._parameters.values():
+                    if weight is not None and getattr(weight, "trainable", True):
+                        weight.requires_grad_(bool(value))
+            else:
+                for weight in layer._parameters.values():
+                    if weight is not None:
+                        weight.requires_grad_(bool(value))
+
+    # ---- weights ----
+    def add_weight(self, shape: Any = None, initializer: Any = None, dtype: Any = None, trainable: bool = True,
+                   autocast: bool = True, regularizer: Any = None, constraint: Any = None, name: Any = None,
+                   **ignored: Any) -> Any:
+        """A weight of the layer's."""
+        if isinstance(shape, str):
+            shape, name = name, shape
+        shape = () if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+        if any(n is None for n in shape):
+            raise ValueError("%s: a weight of shape %s cannot be made: give the input a size there"
+                             % (self.name, shape))
+        first = initializers.get(initializer or "glorot_uniform")
+        made = Variable(first(shape, dtype_of(dtype or self._dtype)), trainable=trainable, name=name)
+        made.regularizer, made.constraint = regularizers.get(regularizer), constraints.get(constraint)
+        key = name if isinstance(name, str) and name.isidentifier() and not hasattr(self, name) else None
+        n = 0
+        while key is None or key in self._parameters:
+            key, n = "weight_%d" % n, n + 1
+        made.path = "%s/%s" % (self.name, name or key)
+        if not self._trainable:
+            made.requires_grad_(False)
+        self.register_parameter(key, made)
+        return made
+
+    def build(self, input_shape: Any) -> None:
+        """Makes the weights for inputs of this shape. To override; by default there are none."""
+        self.built = True
+
+    def _layers(self) -> Iterable[Any]:
+        return (child for child in self.children() if isinstance(child, nn.Module))
+
+    @property
+    def trainable_weights(self) -> list[Any]:
+        return _unique(w for w in self._ordered() if w.requires_grad)
+
+    @property
+    def non_trainable_weights(self) -> list[Any]:
+        return _unique(w for w in self._ordered() if not w.requires_grad)
+
+    @property
+    def weights(self) -> list[Any]:
+        """Trainable ones of each layer first, then the others of it, layer after layer."""
+        return _unique(self._ordered())
+
+    def _ordered(self) -> Iterable[Any]:
+        own = [w for w in self._parameters.values() if w is not None]
+        yield from (w for w in own if getattr(w, "trainable", True))
+        yield from (w for w in own if not getattr(w, "trainable", True))
+        for child in self._layers():
+            if isinstance(child, Layer):
+                yield from child._ordered()
+            else:
+                yield from child.parameters()
+
+    variables = property(lambda self: self.weights)
+    trainable_variables = property(lambda self: self.trainable_weights)
+    non_trainable_variables = property(lambda self: self.non_trainable_weights)
+
+    def get_weights(self) -> list[Any]:
+        """Copies as numpy's arrays."""
+        return [w.detach().cpu().clone().numpy() for w in self.weights]
+
+    def set_weights(self, weights: Sequence[Any]) -> None:
+        own = self.weights
+        if len(weights) != len(own):
+            raise ValueError("%s has %d weights, not %d%s" % (
+                self.name, len(own), len(weights), "" if self.built else " (it is not built: call it on data first)"))
+        for mine, value in zip(own, weights):
+            value = to_tensor(value)
+            if tuple(value.shape) != tuple(mine.shape):
+                raise ValueError("%s: a weight of shape %s cannot be set to one of shape %s"
+                                 % (self.name, tuple(mine.shape), tuple(value.shape)))
+            with cairn.no_grad():
+                mine.copy_(value)
+
+    def count_params(self) -> int:
+        return sum(int(w.numel()) for w in self.weights)
+
+    # ---- losses of its own ----
+    def add_loss(self, loss: Any) -> None:
+        """Adds to what the model around it trains on, for this call."""
+        self._own_losses.extend(loss if isinstance(loss, (list, tuple)) else [loss])
+
+    def _clear_losses(self) -> None:
+        for layer in self.modules():
+            if isinstance(layer, Layer) and layer._own_losses:
+                layer._own_losses.clear()
+
+    @property
+    def losses(self) -> list[Any]:
+        """What weights (regularizers) and calls (add_loss) add to the loss."""
+        found = []
+        for layer in self.modules():
+            if isinstance(layer, Layer):
+                found += layer._own_losses
+                found += [w.regularizer(w) for w in layer._parameters.values()
+                          if getattr(w, "regularizer", None) is not None and w.requires_grad]
+        return found
+
+    # ---- calls ----
+    def call(self, inputs: Any, *args: Any, **kwargs: Any) -> Any:
+        raise NotImplementedError("%s has no method call(inputs)" % type(self).__name__)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        return self.call(*args, **kwargs)
+
+    def _prepared(self, value: Any) -> Any:
+        """Tensors of arrays; floats, and for most layers other numbers too, in the layer's type."""
+        if not isinstance(value, cairn.Tensor):
+            if not hasattr(value, "__array__") or has_symbol(value):
+                return value
+            value = to_tensor(value)
+        want = dtype_of(self._dtype)
+        if value.dtype != want and (value.dtype.is_floating_point or self._float_inputs) and value.dtype != cairn.bool:
+            mask = getattr(value, "_keras_mask", None)
+            value = value.to(want)
+            if mask is not None:
+                value._keras_mask = mask
+        return value
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if has_symbol((args, kwargs)):
+            return symbolic_call(self, args, kwargs)
+        args, kwargs = mapped(self._prepared, args), mapped(self._prepared, kwargs)
+        takes_training, takes_mask, default = _call_takes(self)
+        training = kwargs.pop("training", None)
+        if training is None:
+            training = phase.training if phase.training is not None else bool(default)
+        if takes_training:
+            kwargs["training"] = bool(training)
+        masks = mapped(lambda t: getattr(t, "_keras_mask", None), args[0]) if args else None
+        masked = any(m is not None for m in flatten(masks))
+        if takes_mask and masked and kwargs.get("mask") is None and len(args) == 1:
+            kwargs["mask"] = masks
+        if not self.built:
+            self._build(args, kwargs)
+        with in_phase(bool(training)):
+            out = super().__call__(*args, **kwargs)
+        shape = getattr(out, "shape", None)
+        self.__dict__["_seen_shape"] = None if shape is None else (None,) + tuple(shape)[1:]  # for summary()
+        if self.activity_regularizer is not None:
+            self._own_losses.append(self.activity_regularizer(out) / out.shape[0])
+        if masked or hasattr(type(self), "compute_mask"):
+            self._mark(args[0], masks, out)
+        return out
+
+    def _mark(self, inputs: Any, masks: Any, out: Any) -> None:
+        """Says of the output which places count."""
+        made = getattr(self, "compute_mask", None)
+        if made is not None:
+            mask = made(inputs, masks)
+        else:
+            mask = next((m for m in flatten(masks) if m is not None), None) if self.supports_masking else None
+        for t, m in zip(flatten(out), flatten(mask)) if mask is not None else ():
+            if isinstance(t, cairn.Tensor) and m is not None:
+                setattr(t, "_keras_mask", m)
+
+    def _build(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """build() with the shapes it names: its first argument's, or query_shape and the like."""
+        def shape(value: Any) -> Any:
+            if isinstance(value, cairn.Tensor):
+                return tuple(int(n) for n in value.shape)
+            if isinstance(value, dict):
+                return {k: shape(v) for k, v in value.items()}
+            return [shape(v) for v in value] if isinstance(value, (list, tuple)) else None
+        wants = [p for p in inspect.signature(self.build).parameters.values()
+                 if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        device = next((t.device for t in flatten(args) if isinstance(t, cairn.Tensor)), None)
+        if len(wants) <= 1:
+            first = args[0] if args else next(iter(kwargs.values()), None)
+            self.build(*([shape(first)] if wants else []))
+        else:
+            named = dict(zip(inspect.signature(self.call).parameters, args)) | kwargs
+            self.build(**{p.name: shape(named.get(p.name.removesuffix("_shape"))) for p in wants
+                          if named.get(p.name.removesuffix("_shape")) is not None})
+        self.built = True
+        if device is not None and any(p.device != device for p in self.parameters()):
+            self.to(device)
+
+    @property
+    def output(self) -> Any:
+        """The place of its (last) output in a functional model."""
+        nodes = self.__dict__.get("_nodes") or []
+        if not nodes:
+            raise AttributeError("%s has not been called on an Input" % self.name)
+        outputs = nodes[0].outputs
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    @property
+    def input(self) -> Any:
+        nodes = self.__dict__.get("_nodes") or []
+        if not nodes:
+            raise AttributeError("%s has not been called on an Input" % self.name)
+        inputs = nodes[0].inputs
+        return inputs[0] if len(inputs) == 1 else inputs
+
+    # ---- configuration ----
+    def get_config(self) -> dict[str, Any]:
+        """What it was made with; from_config makes another."""
+        args, kwargs = self.__dict__["_given"]
+        names = [p for p in inspect.signature(type(self).__init__).parameters][1:]
+        return {**dict(zip(names, args)), **kwargs, "name": self.name}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        return cls(**config)
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """The shape of the output for inputs of this shape, None for open sizes."""
+        from .._graph import KerasTensor
+        if input_shape and isinstance(input_shape[0], (list, tuple)):
+            made = self([KerasTensor(s) for s in input_shape])
+        else:
+            made = self(KerasTensor(input_shape))
+        return mapped(lambda t: t.shape, made)
+
+    def extra_repr(self) -> str:
+        return "name=%s" % self._own_name
+
+
+def _slots(layer: Any) -> dict[str, Any]:
+    """Modules keep their dictionaries in __dict__, or as attributes of the object in C."""
+    return {"_parameters": True} if getattr(layer, "_parameters", None) is not None else {}
+
+
+def _unique(values: Iterable[Any]) -> list[Any]:
+    seen: set[int] = set()
+    return [v for v in values if not (id(v) in seen or seen.add(id(v)))]  # type: ignore[func-returns-value]
+
+
+Activation = Callable[..., Any]

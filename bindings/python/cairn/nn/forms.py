@@ -1,0 +1,162 @@
+"""Layers whose torch form is more than a signature."""
+from __future__ import annotations
+
+from typing import Any, Callable, NamedTuple
+
+from .. import _C
+from .._tensor import Tensor
+from . import functional as F
+from .layer import _Layer, _Loss, _Parametric, _register
+from .module import Module
+
+__all__ = ["AdaptiveLogSoftmaxWithLoss", "Embedding", "EmbeddingBag", "Identity", "TripletMarginWithDistanceLoss",
+           "Unflatten"]
+
+
+class Identity(_Layer):
+    """Gives its input back. Arguments of the constructor are of no effect."""
+
+    _own_forward = False
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._build("Identity")
+
+    def forward(self, input: Any) -> Any:
+        return input
+
+
+class Embedding(_Parametric):
+    """Rows of a table that whole numbers name."""
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None,
+                 max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+                 sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False, device: Any = None,
+                 dtype: Any = None) -> None:
+        self._build("Embedding", num_embeddings, embedding_dim, padding_idx, max_norm, norm_type,
+                    bool(scale_grad_by_freq), bool(sparse), _weight, bool(_freeze), device, dtype)
+
+    def _settled(self) -> None:
+        if self.padding_idx is not None and self.padding_idx < 0:
+            self.__dict__["padding_idx"] = self.padding_idx + self.num_embeddings
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None,
+                        max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
+                        sparse: bool = False) -> Any:
+        """With that table, which is not trained unless freeze is False."""
+        if embeddings.ndim != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, width = embeddings.shape
+        return cls(rows, width, padding_idx=padding_idx, max_norm=max_norm, norm_type=norm_type,
+                   scale_grad_by_freq=scale_grad_by_freq, sparse=sparse, _weight=embeddings, _freeze=freeze)
+
+
+class EmbeddingBag(_Parametric):
+    """Sums, means or maxima of the rows of a table that each bag of numbers names."""
+
+    def __init__(self, num_embeddings: int, embedding_dim: int, max_norm: float | None = None, norm_type: float = 2.0,
+                 scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
+                 _weight: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
+                 device: Any = None, dtype: Any = None) -> None:
+        self._build("EmbeddingBag", num_embeddings, embedding_dim, max_norm, norm_type, bool(scale_grad_by_freq), mode,
+                    bool(sparse), _weight, bool(include_last_offset), padding_idx, device, dtype)
+
+    @classmethod
+    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, max_norm: float | None = None,
+                        norm_type: float = 2.0, scale_grad_by_freq: bool = False, mode: str = "mean",
+                        sparse: bool = False, include_last_offset: bool = False,
+                        padding_idx: int | None = None) -> Any:
+        """With that table, which is not trained unless freeze is False."""
+        if embeddings.ndim != 2:
+            raise AssertionError("Embeddings parameter is expected to be 2-dimensional")
+        rows, width = embeddings.shape
+        made = cls(rows, width, max_norm=max_norm, norm_type=norm_type, scale_grad_by_freq=scale_grad_by_freq,
+                   mode=mode, sparse=sparse, _weight=embeddings, include_last_offset=include_last_offset,
+                   padding_idx=padding_idx)
+        made.weight.requires_grad_(not freeze)
+        return made
+
+
+class Unflatten(_Layer):
+    """One dimension split into several; one of their sizes may be -1."""
+
+    def __init__(self, dim: int, unflattened_size: Any) -> None:
+        if not isinstance(dim, int):
+            raise TypeError("unflattened_size: a dimension is a number here, not %s" % type(dim).__name__)
+        if not isinstance(unflattened_size, (tuple, list)) or not all(isinstance(n, int) for n in unflattened_size):
+            raise TypeError("unflattened_size must be tuple of ints, but found %r" % (unflattened_size,))
+        self._build("Unflatten", dim, tuple(unflattened_size))
+
+
+class TripletMarginWithDistanceLoss(_Loss):
+    """max(d(anchor, positive) - d(anchor, negative) + margin, 0) with a distance d: a module or any function."""
+
+    _own_forward = False
+    _native = _Loss.forward
+
+    def __init__(self, *, distance_function: Callable[[Tensor, Tensor], Tensor] | None = None, margin: float = 1.0,
+                 swap: bool = False, reduction: str = "mean") -> None:
+        module = distance_function if isinstance(distance_function, Module) else None
+        self._build("TripletMarginWithDistanceLoss", distance_function=module, margin=margin, swap=bool(swap),
+                    reduction=reduction)
+        if distance_function is not None and module is None:
+            del self._modules["distance_function"]
+            self.distance_function = distance_function
+        self._revived()
+
+    def _revived(self) -> None:
+        super()._revived()
+        if not isinstance(self.distance_function, Module):
+            self._set_patched(True)
+
+    def forward(self, anchor: Tensor, positive: Tensor, negative: Tensor) -> Tensor:
+        if isinstance(self.distance_function, Module):
+            made: Tensor = self._native(anchor, positive, negative)
+            return made
+        return F.triplet_margin_with_distance_loss(anchor, positive, negative, margin=self.margin, swap=self.swap,
+                                                   distance_function=self.distance_function, reduction=self.reduction)
+
+
+class _ASMoutput(NamedTuple):
+    output: Tensor
+    loss: Tensor
+
+
+class AdaptiveLogSoftmaxWithLoss(_Layer):
+    """A softmax over many classes, the rare ones in clusters: gives the log probability of each target and the loss."""
+
+    _own_forward = False
+    _native = _Layer.forward
+
+    def __init__(self, in_features: int, n_classes: int, cutoffs: Any, div_value: float = 4.0,
+                 head_bias: bool = False, device: Any = None, dtype: Any = None) -> None:
+        self._build("AdaptiveLogSoftmaxWithLoss", in_features, n_classes, list(cutoffs), div_value, bool(head_bias),
+                    device, dtype)
+
+    def _settled(self) -> None:
+        rest = self.__dict__
+        cutoffs = list(rest["cutoffs"])
+        if not cutoffs or cutoffs[-1] != self.n_classes:
+            cutoffs.append(self.n_classes)
+        rest.update(cutoffs=cutoffs, shortlist_size=cutoffs[0], n_clusters=len(cutoffs) - 1,
+                    head_size=cutoffs[0] + len(cutoffs) - 1)
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters as at the beginning."""
+        for module in self.modules():
+            if isinstance(module, _Parametric):
+                module.reset_parameters()
+
+    def forward(self, input_: Tensor, target_: Tensor) -> _ASMoutput:
+        return _ASMoutput(*self._native(input_, target_))
+
+    def log_prob(self, input: Tensor) -> Tensor:
+        """Log probabilities of all classes, (N, n_classes)."""
+        return _C._adaptive(self, input, False)
+
+    def predict(self, input: Tensor) -> Tensor:
+        """The likeliest class of each row, (N)."""
+        return _C._adaptive(self, input, True)
+
+
+_register(globals(), __all__)

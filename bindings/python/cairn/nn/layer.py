@@ -1,0 +1,177 @@
+"""What the generated layers derive from: torch's families (_ConvNd, _BatchNorm, ...), which programs ask about with
+isinstance, and what their members share."""
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from .. import _C
+from .._modes import no_grad
+from .module import Module
+
+__all__ = ["RNNCellBase"]
+
+_by_name: dict[str, type[Module]] = {}  # classes of C -> classes here
+
+
+def _register(space: dict[str, Any], names: list[str]) -> None:
+    """Makes classes known under their names in C, and gives them torch's place."""
+    for name in names:
+        _by_name[name] = space[name]
+        space[name].__module__ = "cairn.nn"
+
+
+def _reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
+    """torch's old words for `reduction`."""
+    if size_average is None and reduce is None:
+        return reduction
+    if reduce is False:
+        return "none"
+    return "sum" if size_average is False else "mean"
+
+
+class _Layer(Module):
+    """A class of C."""
+
+    _own_forward = False
+    forward = _C.ModuleBase.forward
+
+    def _build(self, name: str, /, *args: Any, **kwargs: Any) -> None:
+        self._make(name, *args, **kwargs)
+        self._settled()
+
+    def _wrapped(self) -> None:
+        self._settled()
+
+    def _settled(self) -> None:
+        """Attributes that torch has beside the arguments."""
+
+
+class _Parametric(_Layer):
+    """A layer whose parameters can be drawn anew."""
+
+    def _build(self, name: str, /, *args: Any, **kwargs: Any) -> None:
+        super()._build(name, *args, **kwargs)
+        if type(self).reset_parameters is not _home(type(self)).reset_parameters:  # a program's own way to start
+            self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Draws the parameters as at the beginning."""
+        fresh = Module.__new__(_Layer)
+        name, arguments = self._recipe()
+        fresh._make(str(name), **arguments)
+        with no_grad():
+            for mine, its in ((self._parameters, fresh._parameters), (self._buffers, fresh._buffers)):
+                for name, value in mine.items():
+                    if value is not None and its.get(name) is not None and its[name].shape == value.shape:
+                        value.copy_(its[name])
+
+
+def _home(cls: type[Any]) -> type[Any]:
+    """The class of the library that a class is or derives from."""
+    for base in cls.__mro__:
+        if base.__module__.partition(".")[0] == "cairn":
+            return base
+    return Module
+
+
+class _ConvNd(_Parametric):
+    """Convolutions."""
+
+    transposed: ClassVar[bool] = False
+
+    def _settled(self) -> None:
+        rest = self.__dict__
+        rest["transposed"] = type(self).transposed
+        rest.setdefault("output_padding", (0,) * len(rest["kernel_size"]))
+
+
+class _ConvTransposeNd(_ConvNd):
+    """Transposed convolutions."""
+
+    transposed = True
+
+
+class _NormBase(_Parametric):
+    """Norms with running statistics."""
+
+    _version = 2
+
+    def reset_running_stats(self) -> None:
+        """Forgets what batches so far were like."""
+        if self.track_running_stats:
+            self.running_mean.zero_()
+            self.running_var.fill_(1)
+            self.num_batches_tracked.zero_()
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, local_metadata: Any, *rest: Any) -> None:
+        key = prefix + "num_batches_tracked"
+        version = (local_metadata or {}).get("version")
+        if (version is None or version < 2) and self.track_running_stats and key not in state_dict:
+            count = self.num_batches_tracked  # files from before it was counted lack it
+            state_dict[key] = count if count is not None else _C.tensor(0)
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
+
+
+class _BatchNorm(_NormBase):
+    """Batch norms."""
+
+
+class _InstanceNorm(_NormBase):
+    """Instance norms."""
+
+
+class _DropoutNd(_Layer):
+    """Dropouts."""
+
+
+class _Pool(_Layer):
+    def _settled(self) -> None:
+        if self.__dict__.get("stride", 0) is None:
+            self.__dict__["stride"] = self.kernel_size
+
+
+class _MaxPoolNd(_Pool):
+    """Maxima of windows."""
+
+
+class _AvgPoolNd(_Pool):
+    """Means of windows."""
+
+
+class _MaxUnpoolNd(_Pool):
+    """Inverses of maxima."""
+
+
+class _LPPoolNd(_Layer):
+    """Power means of windows."""
+
+
+class _AdaptiveAvgPoolNd(_Layer):
+    """Means with a given size of output."""
+
+
+class _AdaptiveMaxPoolNd(_Layer):
+    """Maxima with a given size of output."""
+
+
+class _FractionalMaxPoolNd(_Layer):
+    """Maxima of windows at random places."""
+
+
+class _Upsample(_Layer):
+    """Resizing."""
+
+    def _settled(self) -> None:
+        self.__dict__["name"] = type(self).__name__
+
+
+class _Loss(_Layer):
+    """Losses."""
+
+
+class _WeightedLoss(_Loss):
+    """Losses with weights of classes."""
+
+
+class RNNCellBase(_Parametric):
+    """One step of a recurrent layer."""

@@ -1,0 +1,101 @@
+"""Layers that learn the size of their input at the first call, and a wrapper for several devices."""
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C
+from .._tensor import Tensor
+from . import _layers
+from .layer import _Parametric
+from .module import Module
+from .parameter import Parameter
+
+__all__ = ["DataParallel", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d",
+           "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d",
+           "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear", "UninitializedParameter"]
+
+
+class UninitializedParameter(Parameter):
+    """A parameter whose shape is not known yet."""
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        return super().__new__(cls, _C.empty((0,), device=device, dtype=dtype), requires_grad)
+
+    def __repr__(self) -> str:
+        return "<UninitializedParameter>"
+
+
+class _Lazy(_Parametric):
+    """Until the first call it is a module with nothing known but its arguments; then it becomes a layer proper."""
+
+    _own_forward = False
+    _becomes: Any
+    _axis = 1
+
+    def _wait(self, *args: Any, **kwargs: Any) -> None:
+        self._begin()
+        self._pending = (args, kwargs)
+        for name in ("weight", "bias"):
+            self.register_parameter(name, UninitializedParameter())
+
+    def has_uninitialized_params(self) -> bool:
+        return "_pending" in self.__dict__
+
+    def initialize_parameters(self, input: Tensor, *rest: Any) -> None:
+        """Makes the layer for inputs of that size."""
+        args, kwargs = self._pending
+        training, layer, size = self.training, self._becomes, input.shape[self._axis]
+        for name in list(self._parameters):
+            del self._parameters[name]
+        del self.__dict__["_pending"]
+        self.__class__ = layer
+        layer.__init__(self, size, *args, **kwargs)
+        self.train(training)
+
+    def forward(self, input: Tensor, *args: Any, **kwargs: Any) -> Any:
+        self.initialize_parameters(input)
+        return self(input, *args, **kwargs)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *rest: Any) -> None:
+        key = prefix + "weight"
+        if self.has_uninitialized_params() and key in state_dict:
+            weight = state_dict[key]
+            axis = 0 if "Norm" in self._becomes.__name__ or "Transpose" in self._becomes.__name__ else 1
+            groups = self._pending[1].get("groups", 1) if axis else 1
+            size = weight.shape[axis] * groups
+            shape = [1, 1, 1, 1, 1]
+            shape[self._axis] = size
+            self.initialize_parameters(_C.empty(tuple(shape)))
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def extra_repr(self) -> str:
+        return "lazy" if self.has_uninitialized_params() else super().extra_repr()
+
+
+def _lazy(name: str, axis: int = 1) -> Any:
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        self._wait(*args, **kwargs)
+    base = getattr(_layers, name)
+    made = type("Lazy" + name, (_Lazy,), {"_becomes": base, "_axis": axis, "__init__": __init__,
+                                         "__doc__": name + " that learns the size of its input at the first call.",
+                                         "__module__": "cairn.nn", "_own_forward": False})
+    return made
+
+
+LazyLinear = _lazy("Linear", -1)
+LazyConv1d, LazyConv2d, LazyConv3d = (_lazy("Conv%dd" % n) for n in (1, 2, 3))
+LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (_lazy("ConvTranspose%dd" % n) for n in (1, 2, 3))
+LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (_lazy("BatchNorm%dd" % n) for n in (1, 2, 3))
+LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (_lazy("InstanceNorm%dd" % n) for n in (1, 2, 3))
+
+
+class DataParallel(Module):
+    """The module on one device: calls go through."""
+
+    def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
+        super().__init__()
+        self.module = module
+        self.dim = dim
+
+    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self.module(*inputs, **kwargs)

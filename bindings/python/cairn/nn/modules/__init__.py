@@ -1,0 +1,62 @@
+"""torch.nn.modules' names: the classes of cairn.nn once more, under the files that torch has them in."""
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+from ... import nn as _nn
+from .. import _state, layer as _layer, module as _module
+from .._hooks import (register_module_forward_hook, register_module_forward_pre_hook,
+                      register_module_full_backward_hook)
+from . import utils as utils
+
+_FAMILIES: dict[str, Any] = {
+    "activation": ("CELU ELU GELU GLU Hardshrink Hardsigmoid Hardswish Hardtanh LeakyReLU LogSigmoid LogSoftmax Mish "
+                   "MultiheadAttention PReLU RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmax2d Softmin Softplus "
+                   "Softshrink Softsign Tanh Tanhshrink Threshold"),
+    "adaptive": "AdaptiveLogSoftmaxWithLoss",
+    "batchnorm": "BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm _BatchNorm _NormBase",
+    "channelshuffle": "ChannelShuffle",
+    "container": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
+    "conv": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d _ConvNd _ConvTransposeNd",
+    "distance": "CosineSimilarity PairwiseDistance",
+    "dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout _DropoutNd",
+    "flatten": "Flatten Unflatten",
+    "fold": "Fold Unfold",
+    "instancenorm": "InstanceNorm1d InstanceNorm2d InstanceNorm3d _InstanceNorm",
+    "linear": "Bilinear Identity Linear NonDynamicallyQuantizableLinear",
+    "loss": ("BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss GaussianNLLLoss "
+             "HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss MSELoss MarginRankingLoss MultiLabelMarginLoss "
+             "MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss PoissonNLLLoss SmoothL1Loss SoftMarginLoss "
+             "TripletMarginLoss TripletMarginWithDistanceLoss _Loss _WeightedLoss"),
+    "normalization": "GroupNorm LayerNorm LocalResponseNorm RMSNorm",
+    "padding": " ".join(kind + "Pad%dd" % n for n in (1, 2, 3)
+                        for kind in ("Circular", "Constant", "Reflection", "Replication", "Zero")),
+    "pixelshuffle": "PixelShuffle PixelUnshuffle",
+    "pooling": (" ".join(kind + "%dd" % n for n in (1, 2, 3) for kind in
+                         ("AdaptiveAvgPool", "AdaptiveMaxPool", "AvgPool", "LPPool", "MaxPool", "MaxUnpool"))
+                + " FractionalMaxPool2d FractionalMaxPool3d _AdaptiveAvgPoolNd _AdaptiveMaxPoolNd _AvgPoolNd "
+                  "_LPPoolNd _MaxPoolNd _MaxUnpoolNd"),
+    "rnn": "GRU GRUCell LSTM LSTMCell RNN RNNBase RNNCell RNNCellBase",
+    "sparse": "Embedding EmbeddingBag",
+    "transformer": ("Transformer TransformerDecoder TransformerDecoderLayer TransformerEncoder "
+                    "TransformerEncoderLayer"),
+    "upsampling": "Upsample UpsamplingBilinear2d UpsamplingNearest2d",
+}
+
+
+def _space(name: str, members: dict[str, Any]) -> None:
+    made = types.ModuleType("cairn.nn.modules." + name, "Classes of cairn.nn.")
+    made.__dict__.update(members)
+    sys.modules[made.__name__] = made
+    globals()[name] = made
+    globals().update({k: v for k, v in members.items() if isinstance(v, type)})
+
+
+for _name, _members in _FAMILIES.items():
+    _space(_name, {m: getattr(_nn, m, None) or getattr(_layer, m) for m in _members.split()})
+_space("module", {"Module": _module.Module, "_IncompatibleKeys": _state._IncompatibleKeys,
+                  "register_module_forward_hook": register_module_forward_hook,
+                  "register_module_forward_pre_hook": register_module_forward_pre_hook,
+                  "register_module_full_backward_hook": register_module_full_backward_hook})

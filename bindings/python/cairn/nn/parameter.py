@@ -1,0 +1,76 @@
+"""Parameter and Buffer: tensors that a module takes up when they are assigned to it."""
+from __future__ import annotations
+
+import copy
+from typing import Any, SupportsIndex
+
+from .. import _C
+from .._tensor import Tensor
+
+__all__ = ["Buffer", "Parameter"]
+
+
+class Parameter(Tensor):
+    """A tensor that is trained. Assigned to an attribute of a module it is one of the module's parameters."""
+
+    __module__ = "cairn.nn.parameter"
+
+    def __new__(cls, data: Any = None, requires_grad: bool = True) -> Parameter:
+        if data is None:
+            data = _C.empty((0,))
+        if not isinstance(data, Tensor):
+            raise TypeError("Parameter: expected a Tensor, not %s" % type(data).__name__)
+        # A tensor with the same memory, but no view: p.data = other must reach all who hold it.
+        new: Any = _C.TensorBase.__new__
+        made = new(cls, 0)
+        made._set_data(data)
+        if requires_grad:
+            made.requires_grad_(True)
+        parameter: Parameter = made
+        return parameter
+
+    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+        pass
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
+        if id(self) in memo:
+            known: Parameter = memo[id(self)]
+            return known
+        made = Parameter.__new__(type(self), self.detach().clone(), self.requires_grad)
+        memo[id(self)] = made
+        if self.grad is not None:
+            made.grad = copy.deepcopy(self.grad, memo)
+        made.__dict__.update(copy.deepcopy(self.__dict__, memo))
+        return made
+
+    def __repr__(self) -> str:
+        return "Parameter containing:\n" + super().__repr__()
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        return _rebuild, (type(self), self.detach(), self.requires_grad, self.__dict__ or None)
+
+
+class Buffer(Tensor):
+    """A tensor that belongs to a module and is not trained; persistent ones are in its state dictionary."""
+
+    __module__ = "cairn.nn.parameter"
+    persistent: bool
+
+    def __new__(cls, data: Any = None, *, persistent: bool = True) -> Buffer:
+        if data is None:
+            data = _C.empty((0,))
+        made: Any = _C.TensorBase.__new__(cls, data)
+        made.persistent = persistent
+        buffer: Buffer = made
+        return buffer
+
+    def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
+        pass
+
+
+def _rebuild(cls: type[Parameter], data: Tensor, requires_grad: bool, state: dict[str, Any] | None) -> Parameter:
+    """The parameter that pickle took apart."""
+    made = Parameter.__new__(cls, data, requires_grad)
+    if state:
+        made.__dict__.update(state)
+    return made

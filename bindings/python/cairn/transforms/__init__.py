@@ -1,0 +1,21 @@
+"""Changes of images for training and evaluation, with torchvision.transforms' names, on the library's own loops.
+
+Images are tensors (channels, height, width), uint8 or floats in [0, 1]; Pillow's images come and go as they are, and
+ToTensor also takes numpy's (height, width, channels). Whatever draws takes this thread's random numbers. A Compose of
+transforms with the usual arguments is run in C, without Python, where a DataLoader reads a data set of the library.
+"""
+from . import functional, io
+from ._batch import CutMix, MixUp
+from ._plain import (CenterCrop, Compose, ConvertImageDtype, FiveCrop, GaussianBlur, Grayscale, Lambda, Normalize, Pad,
+                     PILToTensor, Resize, TenCrop, ToPILImage, ToTensor, Transform)
+from ._random import (ColorJitter, RandomAffine, RandomApply, RandomChoice, RandomCrop, RandomErasing, RandomGrayscale,
+                      RandomHorizontalFlip, RandomInvert, RandomOrder, RandomResizedCrop, RandomRotation,
+                      RandomVerticalFlip)
+from .functional import InterpolationMode
+from . import v2 as v2
+
+__all__ = ["CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "CutMix", "FiveCrop", "GaussianBlur",
+           "Grayscale", "InterpolationMode", "Lambda", "MixUp", "Normalize", "PILToTensor", "Pad", "RandomAffine",
+           "RandomApply", "RandomChoice", "RandomCrop", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip",
+           "RandomInvert", "RandomOrder", "RandomResizedCrop", "RandomRotation", "RandomVerticalFlip", "Resize",
+           "TenCrop", "ToPILImage", "ToTensor", "Transform", "functional", "io"]

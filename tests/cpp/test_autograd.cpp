@@ -1,0 +1,140 @@
+/* test_autograd.cpp: backward, modes, hooks, functions with a gradient of their own. */
+#include "check.hpp"
+
+using namespace cn;
+
+TEST(backward_and_grad)
+{
+  Tensor x = tensor({2.0, 3.0}, options().requires_grad());
+  (x * x).sum().backward();
+  CHECK(x.grad().equal(tensor({4.0, 6.0})) && x.is_leaf());
+  x.zero_grad();
+  CHECK(!x.grad().defined());
+  Tensor y = x * x * x;
+  y.backward(ones({2}), true);
+  y.backward(BackwardOptions().gradient(ones({2})));
+  CHECK(x.grad().equal(tensor({24.0, 54.0})));
+  auto g = grad({(x * x * x).sum()}, {x}, GradOptions().create_graph(true));
+  auto gg = grad({g[0].sum()}, {x});
+  CHECK(gg[0].equal(6 * x.detach()));
+  CHECK_THROWS(CN_ERR_GRAD, grad({(x * 2).sum()}, {ones({1}, options().requires_grad())}));
+  CHECK(!grad({(x * 2).sum()}, {ones({1}, options().requires_grad())}, GradOptions().allow_unused(true))[0].defined());
+  CHECK_THROWS(CN_ERR_GRAD, ones({1}).backward());
+}
+
+TEST(modes)
+{
+  Tensor x = ones({2}, options().requires_grad());
+  {
+    NoGradGuard guard;
+    CHECK(!(x * 2).requires_grad() && !is_grad_enabled());
+    EnableGradGuard on;
+    CHECK((x * 2).requires_grad());
+  }
+  CHECK((x * 2).requires_grad());
+  {
+    InferenceGuard guard;
+    CHECK(!(x * 2).requires_grad());
+  }
+  {
+    AutocastGuard guard(bf16);
+    CHECK(matmul(ones({2, 2}), ones({2, 2})).dtype() == bf16);
+  }
+  CHECK(matmul(ones({2, 2}), ones({2, 2})).dtype() == f32);
+}
+
+TEST(hooks)
+{
+  Tensor x = ones({2}, options().requires_grad());
+  int seen = 0;
+  Tensor y = x * 3;
+  int64_t id = y.register_hook([&](const Tensor &g) { return seen++, g * 10; });
+  y.sum().backward();
+  CHECK(seen == 1 && x.grad().equal(full({2}, 30.0)));
+  x.register_hook([](const Tensor &) -> Tensor { throw std::logic_error("from a hook"); });
+  try {
+    (x * 1).sum().backward();
+    CHECK(false);
+  } catch (const std::logic_error &e) { /* the very exception */
+    CHECK(std::string(e.what()) == "from a hook" && cn_err() == 0);
+  }
+  static_cast<void>(id);
+}
+
+struct Cube : Function<Cube> {
+  static Tensor forward(Context &ctx, const Tensor &x, double scale)
+  {
+    ctx.save({x});
+    ctx.data["scale"] = scale;
+    return x * x * x * scale;
+  }
+  static Tensor backward(Context &ctx, const std::vector<Tensor> &g)
+  {
+    Tensor x = ctx.saved(0);
+    return 3 * x * x * g[0] * std::any_cast<double>(ctx.data["scale"]);
+  }
+};
+
+struct SumAndDifference : Function<SumAndDifference> {
+  static std::tuple<Tensor, Tensor> forward(Context &, const Tensor &a, const Tensor &b) { return {a + b, a - b}; }
+  static std::vector<Tensor> backward(Context &ctx, const std::vector<Tensor> &g)
+  {
+    CHECK(ctx.needs_input_grad(0));
+    if (!g[1].defined()) return {g[0], g[0]};
+    return {g[0] + g[1], g[0] - g[1]};
+  }
+};
+
+struct Fails : Function<Fails> {
+  static Tensor forward(Context &, const Tensor &) { throw std::out_of_range("forward fails"); }
+  static Tensor backward(Context &, const std::vector<Tensor> &g) { return g[0]; }
+};
+
+TEST(functions)
+{
+  Tensor x = tensor({2.0, 3.0}, options().dtype(f64).requires_grad());
+  Tensor y = Cube::apply(x, 0.5);
+  y.sum().backward();
+  CHECK(y.equal(tensor({4.0, 13.5}, f64)) && x.grad().equal(tensor({6.0, 13.5}, f64)));
+  gradcheck([](const std::vector<Tensor> &in) { return Cube::apply(in[0], 2.0).sum(); }, {x});
+  gradcheck([](const std::vector<Tensor> &in) {
+    auto [s, d] = SumAndDifference::apply(in[0], in[1]);
+    return (s * d).sum();
+  }, {x, x.detach().clone().requires_grad_()});
+  try {
+    Fails::apply(x);
+    CHECK(false);
+  } catch (const std::out_of_range &e) {
+    CHECK(std::string(e.what()) == "forward fails");
+  }
+  auto wrong = [](const std::vector<Tensor> &in) { return (in[0].detach() * in[0]).sum(); };
+  CHECK_THROWS(CN_ERR_GRAD, gradcheck(wrong, {x}));
+}
+
+TEST(checkpoints)
+{
+  Tensor x = randn({3}, options().requires_grad()), w = randn({3}, options().requires_grad());
+  int runs = 0;
+  Tensor y = checkpoint([&runs, w](const std::vector<Tensor> &in) { return runs++, (in[0] * w).tanh(); }, {x});
+  CHECK(runs == 1);
+  y.sum().backward();
+  CHECK(runs == 2);
+  Tensor again = x.detach().requires_grad_();
+  (again * w).tanh().sum().backward();
+  CHECK(x.grad().allclose(again.grad()));
+}
+
+TEST(graphs)
+{
+  Tensor w = randn({4, 4});
+  Graph graph = Graph::trace([&](const std::vector<Tensor> &in) {
+    return std::vector<Tensor>{matmul(in[0], w).relu() + 1};
+  }, {randn({2, 4})});
+  Tensor x = randn({2, 4});
+  CHECK(graph({x})[0].allclose(matmul(x, w).relu() + 1) && graph.nodes() > 0);
+  CHECK_THROWS(CN_ERR_CAPTURE, Graph::trace([](const std::vector<Tensor> &in) {
+    return std::vector<Tensor>{in[0] * in[0].sum().item()};
+  }, {x}));
+}
+
+TEST_MAIN

@@ -1,0 +1,228 @@
+"""cairn.zoo: networks by name as modules, torchvision's weights, generation, embeddings, tables."""
+import tempfile
+import unittest
+import warnings
+
+import cairn
+from cairn import nn, zoo
+
+try:
+    import torch
+except ImportError:
+    torch = None
+try:
+    import torchvision
+except ImportError:
+    torchvision = None
+try:
+    import transformers
+except ImportError:
+    transformers = None
+
+needs_torchvision = unittest.skipUnless(torchvision, "torchvision is not installed")
+needs_transformers = unittest.skipUnless(transformers and torch, "transformers is not installed")
+GPT = dict(n_layer=2, n_head=2, n_embd=16, vocab_size=40, n_positions=64)
+
+
+def small_gpt():
+    cairn.manual_seed(0)
+    net = zoo.gpt2(config=GPT)
+    for p in net.parameters():
+        p.data.mul_(3)  # so that tokens differ
+    return net
+
+
+class TestNetworks(unittest.TestCase):
+    def test_names(self):
+        names = zoo.list()
+        self.assertTrue({"resnet18", "lenet", "gpt2", "bert", "vit_b_16", "tinyllama-1.1b"} <= set(names))
+        self.assertTrue({"resnet18", "gpt2_medium", "tinyllama_1_1b", "create"} <= set(dir(zoo)))
+        self.assertIn("ResNet", zoo.describe("resnet18"))
+        self.assertIs(zoo.resnet18, zoo.resnet18)
+        self.assertIn("classes", zoo.resnet18.__doc__)
+        with self.assertRaises(AttributeError):
+            zoo.no_such_network
+        with self.assertRaisesRegex(ValueError, "resnet18"):
+            zoo.create("no_such_network")
+        with self.assertRaisesRegex(ValueError, "vocab"):
+            zoo.resnet18(vocab=3)
+
+    def test_is_a_module(self):
+        net = zoo.lenet(num_classes=7)
+        self.assertIsInstance(net, nn.Module)
+        self.assertIsInstance(net.conv1, nn.Conv2d)
+        self.assertEqual(net(cairn.ones(2, 1, 28, 28)).shape, (2, 7))
+        optimizer = cairn.optim.SGD(net.parameters(), lr=0.1)
+        x, y = cairn.randn(4, 1, 28, 28), cairn.tensor([0, 1, 2, 3])
+        losses = []
+        for _ in range(5):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(net(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        self.assertLess(losses[-1], losses[0])
+
+    def test_another_head(self):
+        net = zoo.resnet18()
+        net.fc = nn.Linear(net.fc.in_features, 10)
+        self.assertEqual(net(cairn.ones(2, 3, 32, 32)).shape, (2, 10))
+        for p in net.layer1.parameters():
+            p.requires_grad = False
+        net(cairn.ones(2, 3, 32, 32)).sum().backward()
+        self.assertIsNone(net.layer1[0].conv1.weight.grad)
+        self.assertIsNotNone(net.fc.weight.grad)
+
+    def test_files_of_weights(self):
+        net = zoo.lenet()
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("/w.safetensors", "/w.pt"):
+                cairn.save(net.state_dict(), folder + name)
+                other = zoo.lenet(pretrained=folder + name)
+                x = cairn.randn(1, 1, 28, 28)
+                self.assertEqual(other(x).tolist(), net(x).tolist())
+
+    @needs_torchvision
+    def test_torchvision(self):
+        for name, side in (("resnet18", 64), ("mobilenet_v2", 64)):
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                theirs = getattr(torchvision.models, name)().eval()
+            ours = getattr(zoo, name)().eval()
+            state = {k: cairn.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()}
+            self.assertEqual(list(ours.state_dict()), list(state))
+            ours.load_state_dict(state)
+            x = torch.randn(2, 3, side, side)
+            with torch.no_grad():
+                want = theirs(x)
+            with cairn.no_grad():
+                got = ours(cairn.from_numpy(x.numpy()))
+            self.assertLess((torch.from_numpy(got.numpy()) - want).abs().max().item(), 1e-3 * want.abs().max().item())
+
+    def test_summary(self):
+        text = cairn.summary(zoo.lenet(), (1, 1, 28, 28))
+        self.assertIn("conv1: Conv2d", text)
+        self.assertIn("61,706", text)
+        self.assertEqual(text, cairn.summary(zoo.lenet(), input_data=cairn.zeros(1, 1, 28, 28)))
+
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = nn.Linear(3, 2)
+
+            def forward(self, x):
+                return self.fc(x)
+
+        self.assertIn("fc: Linear", cairn.summary(Net(), (1, 3)))
+        with self.assertRaises(TypeError):
+            cairn.summary(Net())
+
+
+class TestGeneration(unittest.TestCase):
+    def test_greedy(self):
+        net = small_gpt()
+        seen = []
+        tokens = zoo.generate(net, [[1, 2, 3]], max_new_tokens=10, temperature=0, streamer=seen.append)
+        self.assertEqual(tokens.shape, (1, 13))
+        self.assertEqual(tokens[0, 3:].tolist(), seen)
+        self.assertEqual(zoo.generate(net, cairn.tensor([1, 2, 3]), 10, do_sample=False, use_cache=False).tolist(),
+                         tokens.tolist())
+        net.eval()
+        row = [1, 2, 3]
+        for _ in range(10):
+            row.append(int(net(cairn.tensor([row]))[0, -1].argmax().item()))
+        self.assertEqual(tokens[0].tolist(), row)
+
+    def test_sampling(self):
+        net = small_gpt()
+        runs = []
+        for seed in (1, 1, 2):
+            cairn.manual_seed(seed)
+            runs.append(zoo.generate(net, [[1]], 12, temperature=2.0, top_k=20, top_p=0.95).tolist())
+        self.assertEqual(runs[0], runs[1])
+        self.assertNotEqual(runs[0], runs[2])
+        self.assertEqual(zoo.generate(net, [[1]], 5, top_k=1).tolist(), zoo.generate(net, [[1]], 5, 0.0).tolist())
+
+    def test_ends(self):
+        net = small_gpt()
+        first = zoo.generate(net, [[1]], 1, temperature=0)[0, 1].item()
+        stopped = zoo.generate(net, [[1]], 8, temperature=0, stop=first)
+        self.assertEqual(stopped[0, -1].item(), first)
+        self.assertLess(stopped.shape[1], 9)
+        seen = []
+        zoo.generate(net, [[1]], 8, streamer=lambda token: seen.append(token) or len(seen) < 3)
+        self.assertEqual(len(seen), 3)
+
+        def fails(token):
+            raise KeyError("mine")
+
+        with self.assertRaisesRegex(KeyError, "mine"):
+            zoo.generate(net, [[1]], streamer=fails)
+        with self.assertRaises(ValueError):
+            zoo.generate(net, [[1]], max_new_tokens=100)
+        with self.assertRaises(TypeError):
+            zoo.generate(lambda x: x, [[1]])
+
+    def test_own_module(self):
+        class Next(nn.Module):
+            """Says the number behind the last one."""
+
+            def forward(self, tokens):
+                return nn.functional.one_hot((tokens + 1) % 10, 10).float() * 9
+
+        made = zoo.generate(Next(), [[1], [7]], 4, temperature=0)
+        self.assertEqual(made.tolist(), [[1, 2, 3, 4, 5], [7, 8, 9, 0, 1]])
+
+    def test_cache(self):
+        net = small_gpt().eval()
+        cache = zoo.KVCache(net, batch=1, length=16)
+        whole = net(cairn.tensor([[1, 2, 3, 4]]))
+        first = cache.step(cairn.tensor([[1, 2]]))
+        self.assertEqual((first.shape, len(cache)), ((1, 2, 40), 2))
+        rest = cache.step(cairn.tensor([[3, 4]]))
+        self.assertTrue(cairn.allclose(cairn.cat([first, rest], 1), whole, atol=1e-4))
+        cache.truncate(2)
+        self.assertEqual(len(cache), 2)
+        self.assertTrue(cairn.allclose(cache.step(cairn.tensor([[3]]))[0, 0], whole[0, 2], atol=1e-4))
+        self.assertEqual(repr(cache), "KVCache(batch=1, length=16, seen=3)")
+
+    @needs_transformers
+    def test_transformers(self):
+        torch.manual_seed(0)
+        theirs = transformers.GPT2LMHeadModel(transformers.GPT2Config(**GPT, bos_token_id=0, eos_token_id=0)).eval()
+        with tempfile.TemporaryDirectory() as folder:
+            theirs.save_pretrained(folder)
+            ours = zoo.gpt2(pretrained=folder).eval()
+        tokens = torch.randint(0, 40, (2, 9))
+        with torch.no_grad():
+            want = theirs(tokens).logits
+        got = ours(cairn.from_numpy(tokens.numpy()))
+        self.assertLess((torch.from_numpy(got.detach().numpy()) - want).abs().max().item(), 1e-4)
+
+
+class TestEmbedding(unittest.TestCase):
+    def test_embed(self):
+        cairn.manual_seed(0)
+        net = zoo.bert(config=dict(num_hidden_layers=1, hidden_size=16, num_attention_heads=2, intermediate_size=32,
+                                   vocab_size=300, max_position_embeddings=32))
+        tokenizer = cairn.tokenizers.bytes()
+        made = zoo.embed(net, tokenizer, ["one text", "another one, which is longer than the first one is"])
+        self.assertEqual(made.shape, (2, 16))
+        self.assertTrue(cairn.allclose(made.norm(dim=1), cairn.ones(2), atol=1e-5))
+        self.assertTrue(cairn.allclose(zoo.embed(net, tokenizer, "one text"), made[:1], atol=1e-5))
+
+        def other(texts, padding, truncation):  # as those of transformers answer
+            rows = [list(text.encode())[:32] for text in texts]
+            longest = max(map(len, rows))
+            return {"input_ids": [row + [0] * (longest - len(row)) for row in rows],
+                    "attention_mask": [[1] * len(row) + [0] * (longest - len(row)) for row in rows]}
+
+        self.assertTrue(cairn.allclose(zoo.embed(net, other, ["one text"]), made[:1], atol=1e-5))
+        self.assertTrue(net.training)
+        tokens = cairn.tensor([list(b"one text")])
+        zoo.embed_tokens(net, tokens, cairn.ones_like(tokens)).sum().backward()
+        self.assertTrue(any(p.grad is not None for p in net.parameters()))
+
+
+if __name__ == "__main__":
+    unittest.main()
