@@ -19,6 +19,21 @@ class TestMore(unittest.TestCase):
         self.assertEqual(cairn.zeros(2, 3, 4).permute(2, 0, 1).dim_order(), (1, 2, 0))
         self.assertEqual(cairn.arange(10)[3:][2:].storage_offset(), 5)
 
+    def test_notebooks(self):
+        text = cairn.arange(200.0).view(20, 10)._repr_html_()
+        self.assertEqual((text.count("<tr>"), text.count("<td")), (7, 49))
+        for part in (">0<", ">199<", "(20, 10), cairn.float32, cpu"):
+            self.assertIn(part, text)
+        self.assertIn("requires a gradient", cairn.ones(2, requires_grad=True)._repr_html_())
+        for shape in ((), (0,), (2, 3, 4), (0, 3)):
+            self.assertIn("<pre>tensor(", cairn.zeros(shape)._repr_html_())
+
+    def test_pinned_memory(self):
+        x = cairn.ones(3)
+        self.assertFalse(x.is_pinned())
+        self.assertEqual(x.pin_memory().tolist(), [1, 1, 1])
+        self.assertIs(x.pin_memory("cpu"), x)
+
     def test_places(self):
         x = cairn.tensor([[0, 1], [2, 0]])
         self.assertEqual(cairn.nonzero_static(x, size=3, fill_value=9).tolist(), [[0, 1], [1, 0], [9, 9]])

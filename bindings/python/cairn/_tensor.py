@@ -93,10 +93,19 @@ class Tensor(_C.TensorBase):
         return self.dtype.is_signed
 
     def is_pinned(self, device: _Device | None = None) -> builtins.bool:
-        return False
+        """Is it in memory that a device reads by itself?"""
+        return self._is_pinned()
 
     def pin_memory(self, device: _Device | None = None) -> Tensor:
-        return self
+        """A copy in memory that the device (the first CUDA device) reads while the program goes on; itself where it is
+        there already, and where there is no device."""
+        if device is None and not _C._device_count("cuda"):
+            return self
+        return self._pin("cuda" if device is None else device)
+
+    def _repr_html_(self) -> str:
+        from ._html import table
+        return table(self)
 
     def is_same_size(self, other: Tensor) -> builtins.bool:
         return self.shape == other.shape

@@ -427,7 +427,26 @@ PyMethodDef cnpy_convert_functions[] = {
    "obj as a tensor: shared where it can be unless copy is True; never copied when copy is False."},
   {NULL, NULL, 0, NULL},
 };
+static PyObject *py_is_pinned(PyObject *self, PyObject *Py_UNUSED(none))
+{
+  return PyBool_FromLong(cn_is_pinned(cnpy_t(self)));
+}
+
+/* The tensor itself comes back as the very object. */
+static PyObject *py_pin(PyObject *self, PyObject *device)
+{
+  cn_device id;
+  if (cnpy_to_device(device, &id)) return NULL;
+  cn_scope *scope = cn_scope_begin();
+  cn_tensor *t = cnpy_take(scope, cn_pin_memory(cnpy_t(self), id));
+  if (t != cnpy_t(self)) return t ? cnpy_wrap(t) : NULL;
+  cn_release(t);
+  return Py_NewRef(self);
+}
+
 PyMethodDef cnpy_convert_methods[] = {
+  {"_is_pinned", py_is_pinned, METH_NOARGS, NULL},
+  {"_pin", py_pin, METH_O, NULL},
   {"item", py_item, METH_NOARGS, "item() -> number\n\nThe one element as a Python number."},
   {"tolist", py_tolist, METH_NOARGS, "tolist() -> list or number\n\nAll elements as nested lists."},
   {"data_ptr", py_data_ptr, METH_NOARGS, "data_ptr() -> int\n\nThe address of the first element."},
