@@ -1,7 +1,12 @@
 """Programs as Keras's tutorials write them, with the import changed and in small: each must run and learn."""
+import sys
 import unittest
 
-import numpy as np
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: numpy is not installed")
+    sys.exit(77)
 
 import cairn
 from cairn import keras

@@ -5,11 +5,12 @@ lies. Arrays in memory are gathered by index; datasets go through cairn.utils.da
 """
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any, Callable, Iterator
 
 import cairn
 
-__all__ = ["Feed", "count", "flatten", "is_arrays", "joined", "mapped", "split", "to_tensor", "unpack"]
+__all__ = ["Feed", "array", "count", "flatten", "is_arrays", "joined", "mapped", "split", "to_tensor", "unpack"]
 
 
 def mapped(f: Callable[[Any], Any], value: Any) -> Any:
@@ -95,6 +96,11 @@ def count(x: Any) -> int:
     return int(leaves[0].shape[0]) if leaves else 1
 
 
+def array(t: cairn.Tensor) -> Any:
+    """As Keras answers: numpy's array, or the tensor where numpy is not installed."""
+    return t.detach().cpu().numpy() if find_spec("numpy") else t.detach()
+
+
 def joined(parts: list[Any], as_numpy: bool) -> Any:
     """Batches of outputs one after the other."""
     first = parts[0]
@@ -103,7 +109,7 @@ def joined(parts: list[Any], as_numpy: bool) -> Any:
     if isinstance(first, (list, tuple)):
         return type(first)(joined([p[i] for p in parts], as_numpy) for i in range(len(first)))
     whole = parts[0] if len(parts) == 1 else cairn.cat([p if p.ndim else p.reshape(1) for p in parts])
-    return whole.detach().cpu().numpy() if as_numpy else whole.detach()
+    return array(whole) if as_numpy else whole.detach()
 
 
 def split(x: Any, y: Any, weight: Any, fraction: float) -> tuple[tuple[Any, Any, Any], tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""keras.datasets: ((x, y), (x, y)) as numpy's arrays of what cairn.datasets has.
+"""keras.datasets: ((x, y), (x, y)) of what cairn.datasets has, as numpy's arrays (tensors where numpy is missing).
 
 mnist.load_data("folder") reads the files of a folder; without one it is "data" where the program runs (or what the
 variable CAIRN_DATA names), and files that are missing there are fetched as cairn.datasets.MNIST(download=True) does.
@@ -9,6 +9,8 @@ import os
 from typing import Any
 
 import cairn
+
+from ._batches import array
 
 __all__ = ["cifar10", "cifar100", "digits", "fashion_mnist", "mnist"]
 
@@ -25,7 +27,7 @@ class _Digits:
         from ..utils.data import DataLoader
         batches = list(DataLoader(cairn.datasets.digits(train=train), batch_size=512))
         x, y = cairn.cat([b[0] for b in batches]), cairn.cat([b[1] for b in batches])
-        return x.squeeze(1).numpy(), y.numpy()
+        return array(x.squeeze(1)), array(y)
 
 
 class _Files:
@@ -39,8 +41,8 @@ class _Files:
         parts = []
         for train in (True, False):
             found = make(folder, train=train, download=folder != path)
-            y = cairn.as_tensor(found.targets).numpy().astype("uint8")
-            parts.append((found.data.contiguous().numpy(), y[:, None] if self.columns else y))
+            y = array(cairn.as_tensor(found.targets).to(cairn.uint8))
+            parts.append((array(found.data.contiguous()), y[:, None] if self.columns else y))
         return parts[0], parts[1]
 
 

@@ -5,7 +5,7 @@ from typing import Any, Iterator, Sequence as _Sequence
 
 import cairn
 from .._progress import Bar
-from ._batches import to_tensor, unpack
+from ._batches import array, to_tensor, unpack
 from .saving import custom_object_scope as custom_object_scope, get_custom_objects as get_custom_objects, \
     register_keras_serializable as register_keras_serializable
 
@@ -40,13 +40,12 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
     hot = cairn.nn.functional.one_hot(places, many).to(cairn.get_default_dtype())
     if isinstance(x, cairn.Tensor):
         return hot
-    out = hot.numpy()
-    return out if cairn.get_default_dtype() == cairn.float32 else out.astype("float64")
+    return array(hot)
 
 
 def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
     made = cairn.nn.functional.normalize(to_tensor(x).to(cairn.get_default_dtype()), p=order, dim=axis)
-    return made if isinstance(x, cairn.Tensor) else made.numpy()
+    return made if isinstance(x, cairn.Tensor) else array(made)
 
 
 def pad_sequences(sequences: Any, maxlen: int | None = None, dtype: str = "int32", padding: str = "pre",
