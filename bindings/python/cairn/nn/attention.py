@@ -89,18 +89,18 @@ class _TransformerLayer(_Layer):
 
     _own_forward = False
     _native = _Layer.forward
+    _kind = ""
 
-    def _start(self, activation: _Activation, *args: Any) -> None:
+    def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
+                 activation: _Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
+                 norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         name = _activation_name(activation)
-        d_model, nhead, dim_feedforward, dropout, layer_norm_eps, batch_first, norm_first, bias, device, dtype = args
         self._build(type(self)._kind, d_model, nhead, dim_feedforward, float(dropout), name or "relu", layer_norm_eps,
                     bool(batch_first), bool(norm_first), bool(bias), device, dtype)
         if not isinstance(activation, str):
             self.activation = activation
         if name is None:
             self._set_patched(True)
-
-    _kind = ""
 
     def _settled(self) -> None:
         rest = self.__dict__
@@ -115,6 +115,13 @@ class _TransformerLayer(_Layer):
     def _by_parts(self) -> bool:
         """Is its activation one that C does not know? Then the parts are called from here."""
         return _activation_name(self.activation) is None
+
+    def _sa_block(self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None,
+                  is_causal: bool = False) -> Tensor:
+        made = self.self_attn(x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False,
+                              is_causal=is_causal)[0]
+        dropped: Tensor = self.dropout1(made)
+        return dropped
 
     def _feed_forward(self, x: Tensor, last: Module) -> Tensor:
         made: Tensor = last(self.linear2(self.dropout(self.activation(self.linear1(x)))))
@@ -131,19 +138,6 @@ class TransformerEncoderLayer(_TransformerLayer):
 
     _own_forward = False
     _kind = "TransformerEncoderLayer"
-
-    def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-                 activation: _Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-                 norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        self._start(activation, d_model, nhead, dim_feedforward, dropout, layer_norm_eps, batch_first, norm_first,
-                    bias, device, dtype)
-
-    def _sa_block(self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None,
-                  is_causal: bool = False) -> Tensor:
-        made = self.self_attn(x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False,
-                              is_causal=is_causal)[0]
-        dropped: Tensor = self.dropout1(made)
-        return dropped
 
     def _ff_block(self, x: Tensor) -> Tensor:
         return self._feed_forward(x, self.dropout2)
@@ -168,19 +162,6 @@ class TransformerDecoderLayer(_TransformerLayer):
 
     _own_forward = False
     _kind = "TransformerDecoderLayer"
-
-    def __init__(self, d_model: int, nhead: int, dim_feedforward: int = 2048, dropout: float = 0.1,
-                 activation: _Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
-                 norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
-        self._start(activation, d_model, nhead, dim_feedforward, dropout, layer_norm_eps, batch_first, norm_first,
-                    bias, device, dtype)
-
-    def _sa_block(self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None,
-                  is_causal: bool = False) -> Tensor:
-        made = self.self_attn(x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False,
-                              is_causal=is_causal)[0]
-        dropped: Tensor = self.dropout1(made)
-        return dropped
 
     def _mha_block(self, x: Tensor, mem: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None,
                    is_causal: bool = False) -> Tensor:
