@@ -1,4 +1,7 @@
-/* optim_amp.c: mixed precision (autocast, the scaling of losses) and averages of parameters. */
+/* optim_amp.c: mixed precision (autocast, the scaling of losses) and averages of parameters.
+ *
+ * Place in the flow: beside optim.c; cairn.amp and cairn.optim.swa_utils stand on it. Invariant: every autocast region
+ * that begins here ends with the setting that its begin answered. */
 #include <cairn/autograd.h>
 
 #include "optim.h"
