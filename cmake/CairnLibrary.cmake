@@ -5,7 +5,7 @@
 #   src/backends/cpu/{avx2,avx512}/  code for that instruction set alone, with the same defines
 # Nothing else may use instructions beyond the baseline of the machine's architecture.
 set(CAIRN_FOLDERS
-  base tensor ops autograd graph codegen compile backends/common backends/cpu backends/mirror
+  base tensor ops autograd graph codegen compile backends/common backends/cpu backends/meta backends/mirror
   nn optim data dist train zoo formats serve)
 
 set(CAIRN_SOURCES "")

@@ -6,6 +6,7 @@
 #include "autograd/autograd.h"
 #include "backends/common/registry.h"
 #include "backends/cpu/cpu.h"
+#include "backends/meta/meta.h"
 #include "backends/mirror/mirror.h"
 #include "base/hooks.h"
 #include "base/state.h"
@@ -24,7 +25,8 @@ static int start(void)
   if (!status) status = cni_registry_init();
   if (!status) status = cni_backend_add(cni_cpu_backend());
   if (!status) status = cni_cpu_add_kernels();
-  return status ? status : cni_backend_add(cni_mirror_backend(&cni_host));
+  if (!status) status = cni_backend_add(cni_mirror_backend(&cni_host));
+  return status ? status : cni_backend_add(cni_meta_backend(&cni_host));
 }
 
 void cni_init(void)

@@ -74,7 +74,11 @@ CN_API bool cn_detect_anomaly(bool on); /* answers the old setting */
  * the old setting, which end restores. */
 CN_API int cn_autocast_begin(cn_dtype dtype);
 CN_API void cn_autocast_end(int saved);
-CN_API cn_dtype cn_autocast_dtype(void); /* CN_DTYPE_NONE: it is off */
+CN_API cn_dtype cn_autocast_dtype(void); /* CN_DTYPE_NONE: it is off; else the CPU's, or that of the other devices */
+/* The same for ops on the CPU only, or on other devices only: what the others compute in stays. */
+typedef enum cn_autocast_where { CN_AUTOCAST_ALL, CN_AUTOCAST_CPU, CN_AUTOCAST_DEVICES } cn_autocast_where;
+CN_API int cn_autocast_begin_on(cn_autocast_where where, cn_dtype dtype);
+CN_API cn_dtype cn_autocast_dtype_on(cn_autocast_where where);
 
 /* ---- hooks ---- */
 /* Called with the gradient of t when it is known; what it returns (if not NULL) replaces it. Answers an id. */
@@ -83,7 +87,26 @@ CN_API int64_t cn_hook_add(cn_tensor *t, cn_grad_hook hook, void *payload);
 /* The same for a payload that the hook takes over: `free` is called with it when the hook is removed, when the record
  * is gone, and at once on failure. */
 CN_API int64_t cn_hook_add_owned(cn_tensor *t, cn_grad_hook hook, void *payload, void (*free)(void *payload));
+/* The same for a leaf's whole gradient, each time backward has added to it; what the hook returns is not looked at. An
+ * optimiser's step may be taken there, and the gradient dropped. */
+CN_API int64_t cn_hook_add_after(cn_tensor *t, cn_grad_hook hook, void *payload, void (*free)(void *payload));
 CN_API int cn_hook_remove(cn_tensor *t, int64_t id);
+
+/* ---- what is kept for backward ---- */
+/* While set in a thread, a value that an op there keeps for backward is given to `pack` (recording is off inside), and
+ * what that answers is kept in its place; backward gets it from `unpack`, a borrowed tensor of the same shape and type.
+ * `free` drops it. pack answers NULL, unpack as well, on failure, with the error set. Values that custom functions save
+ * stay as they are. The table must outlive what is recorded with it; payload is only used while it is set. */
+typedef struct cn_saved_hooks {
+  void *(*pack)(cn_tensor *t, void *payload);
+  cn_tensor *(*unpack)(void *packed);
+  void (*free)(void *packed);
+} cn_saved_hooks;
+typedef struct cn_saved_setting {
+  const cn_saved_hooks *hooks; /* NULL: values are kept as they are */
+  void *payload;
+} cn_saved_setting;
+CN_API cn_saved_setting cn_saved_hooks_set(cn_saved_setting now); /* answers the old setting */
 
 /* ---- looking at the record ---- */
 /* One recorded call, counted; for drawing and debugging. */
@@ -95,6 +118,9 @@ CN_API void cn_node_release(cn_node *node);
 /* The op's or custom function's name; "leaf" for leaves. Valid as long as the node has it: a custom function's own name
  * goes with its record. */
 CN_API const char *cn_node_name(const cn_node *node);
+/* The name of the op that was called, where the recorded one is the last step of it (the mean of mse_loss); else the
+ * same. */
+CN_API const char *cn_node_call(const cn_node *node);
 CN_API size_t cn_node_ninputs(const cn_node *node);
 /* Where the gradient of input i goes, and which of that node's results it is. Owned; NULL: nowhere. */
 CN_API cn_node *cn_node_input(const cn_node *node, size_t i, int *result);

@@ -174,6 +174,8 @@ CN_API void *cn_module_object(const cn_module *m);
 CN_API void cn_module_set_object(cn_module *m, void *object);
 /* Calls run this, with the object as payload, instead of the class's forward; NULL: the class's again. */
 CN_API void cn_module_set_forward(cn_module *m, cn_module_hook forward);
+/* The name of a class of that language, derived from the module's: printed in its place. It must outlive the module. */
+CN_API void cn_module_set_shown(cn_module *m, const char *name);
 /* cn_forward_values as the class computes it, without hooks: what such a forward calls to go on. */
 CN_API int cn_forward_class(cn_tensor **out, size_t nout, cn_module *m, const cn_value *args, size_t nargs);
 CN_API bool cn_module_hooked(const cn_module *m); /* does it have hooks? */

@@ -99,6 +99,11 @@ CN_API cn_schedule *cn_lr_multiplicative(cn_optim *opt, cn_lr_fn fn, void *paylo
  * "MultiplicativeLR", or "LRScheduler", whose function answers the rate itself. */
 typedef double (*cn_group_lr_fn)(cn_schedule *schedule, size_t group, void *payload);
 CN_API cn_schedule *cn_lr_by(const char *kind, cn_optim *opt, cn_group_lr_fn fn, void *payload, int64_t last_epoch);
+/* For classes that derive from one of the library's: takes back the step that a schedule's making took, when the groups
+ * had these rates; from now on fn answers the rates in the place of its own formula. What that would answer for the
+ * present epoch is cn_schedule_next. */
+CN_API int cn_schedule_rewind(cn_schedule *schedule, const double *rates, cn_group_lr_fn fn, void *payload);
+CN_API double cn_schedule_next(cn_schedule *schedule, size_t group);
 /* A factor of the program's own for the height of CyclicLR's cycles, in place of its mode's: a function of the number
  * of the cycle, from 1 on, or of the epoch. To be set before the first step. */
 typedef double (*cn_lr_scale_fn)(double x, void *payload);

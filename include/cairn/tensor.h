@@ -52,6 +52,7 @@ CN_API int cn_ndim(const cn_tensor *t);
 CN_API const int64_t *cn_shape(const cn_tensor *t);
 CN_API const int64_t *cn_strides(const cn_tensor *t); /* in elements */
 CN_API int64_t cn_size(const cn_tensor *t, int64_t dim); /* negative dims count from the end */
+CN_API bool cn_same_shape(const cn_tensor *a, const cn_tensor *b);
 CN_API bool cn_is_contiguous(const cn_tensor *t);
 CN_API bool cn_is_channels_last(const cn_tensor *t); /* 4-D NHWC or 5-D NDHWC memory order */
 CN_API bool cn_is_view(const cn_tensor *t);
@@ -81,11 +82,13 @@ typedef struct cn_print_options {
   int threshold; /* elements above which the middle is left out; 1000 */
   int edge_items; /* shown at each end then; 3 */
   int line_width; /* 80 */
+  int scientific; /* floats as 1.0000e+00: 1 always, -1 never; 0 where the sizes ask for it */
 } cn_print_options;
 CN_API void cn_set_print_options(const cn_print_options *options); /* NULL restores; zero fields default */
 
 /* How many elements behind the beginning of its memory a tensor's first one lies. */
 CN_API int64_t cn_storage_offset(const cn_tensor *t);
+CN_API size_t cn_storage_nbytes(const cn_tensor *t); /* of that memory, which other tensors may share */
 
 /* ---- DLPack ---- */
 /* `managed` is a DLManagedTensor* (or DLManagedTensorVersioned* for the versioned pair) of the published

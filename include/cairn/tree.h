@@ -46,6 +46,9 @@ CN_API cn_tree *cn_tree_copy(const cn_tree *tree, bool deep);
 CN_API int cn_tree_push(cn_tree *list, cn_tree *value);
 CN_API int cn_tree_put(cn_tree *dict, const char *key, cn_tree *value); /* replaces what the key had */
 CN_API int cn_tree_put_index(cn_tree *dict, int64_t key, cn_tree *value);
+/* A dictionary that its maker calls an OrderedDict, as state dictionaries are: Python tells them apart. */
+CN_API void cn_tree_set_ordered(cn_tree *dict, bool on);
+CN_API bool cn_tree_is_ordered(const cn_tree *tree);
 
 /* ---- reading ---- */
 CN_API cn_tree_kind cn_tree_kind_of(const cn_tree *tree); /* CN_TREE_NONE for NULL */

@@ -259,7 +259,7 @@ bool cn_is_inference(const cn_tensor *t) { return t && t->inference; }
 
 /* ---- hooks ---- */
 
-static int64_t hook_add(cn_tensor *t, cn_grad_hook hook, void *payload, void (*release)(void *))
+static int64_t hook_add(cn_tensor *t, cn_grad_hook hook, void *payload, void (*release)(void *), bool after)
 {
   static _Atomic int64_t next_id = 1;
   if (cn_err()) return cn_err();
@@ -268,15 +268,24 @@ static int64_t hook_add(cn_tensor *t, cn_grad_hook hook, void *payload, void (*r
   cni_extra *e = cni_node_extra(n);
   if (!e || cni_grow((void **)&e->hooks, &e->hooks_cap, e->nhooks + 1, sizeof *e->hooks)) return CN_ERR_MEMORY;
   int64_t id = atomic_fetch_add(&next_id, 1);
-  e->hooks[e->nhooks++] = (cni_hook){id, t->out_index, hook, payload, release};
+  e->hooks[e->nhooks++] = (cni_hook){id, after ? ~t->out_index : t->out_index, hook, payload, release};
   return id;
 }
 
-int64_t cn_hook_add(cn_tensor *t, cn_grad_hook hook, void *payload) { return hook_add(t, hook, payload, NULL); }
+int64_t cn_hook_add(cn_tensor *t, cn_grad_hook hook, void *payload) { return hook_add(t, hook, payload, NULL, false); }
 
 int64_t cn_hook_add_owned(cn_tensor *t, cn_grad_hook hook, void *payload, void (*release)(void *))
 {
-  int64_t id = hook_add(t, hook, payload, release);
+  int64_t id = hook_add(t, hook, payload, release, false);
+  if (id < 0 && release) release(payload);
+  return id;
+}
+
+int64_t cn_hook_add_after(cn_tensor *t, cn_grad_hook hook, void *payload, void (*release)(void *))
+{
+  int64_t id = !cn_err() && t && !cn_is_leaf(t)
+                   ? cni_fail(CN_ERR_GRAD, "hook: only the gradients of leaves add up; this is the result of an op")
+                   : hook_add(t, hook, payload, release, true);
   if (id < 0 && release) release(payload);
   return id;
 }
@@ -310,6 +319,12 @@ cn_node *cn_node_of(cn_tensor *t, int *result)
 
 void cn_node_release(cn_node *n) { cni_node_release(inside(n)); }
 const char *cn_node_name(const cn_node *n) { return n ? cni_node_name(inside(n)) : "none"; }
+const char *cn_node_call(const cn_node *n)
+{
+  const cn_op *call = n ? inside(n)->head.call : NULL;
+  const cni_opinfo *info = call ? cni_op_info(call) : NULL;
+  return info ? info->name : cn_node_name(n);
+}
 size_t cn_node_ninputs(const cn_node *n) { return n ? (size_t)inside(n)->nin : 0; }
 
 cn_node *cn_node_input(const cn_node *n, size_t i, int *result)

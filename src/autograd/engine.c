@@ -256,7 +256,10 @@ static int settle(walk *w, cni_node *n, int index, cn_tensor **g)
   pthread_mutex_lock(lock);
   cni_extra *extra = cni_node_extra(n);
   status = extra ? accumulate(&extra->grads[index], *g, b->create) : CN_ERR_MEMORY;
+  cn_tensor *whole = !status && extra->nhooks ? cni_tensor_keep(extra->grads[index]) : NULL;
   pthread_mutex_unlock(lock);
+  if (whole) status = run_hooks(n, ~index, &whole); /* without the lock: they may look at the gradient, and drop it */
+  cni_tensor_release(whole);
   return status;
 }
 

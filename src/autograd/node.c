@@ -63,11 +63,73 @@ cni_node *cni_leaf_new(const cn_tensor *t)
   return n;
 }
 
+/* ---- values that hooks keep in another form: t is a mark, version the address of this ---- */
+
+typedef struct packed {
+  const cn_saved_hooks *hooks;
+  void *value; /* hooks->free drops it */
+} packed;
+
+static cn_tensor packed_mark;
+
+static packed *packed_at(const cni_saved *s) { return (packed *)(uintptr_t)s->version; }
+
+cn_saved_setting cn_saved_hooks_set(cn_saved_setting now)
+{
+  cn_state *st = cni_state();
+  cn_saved_setting old = {st->saved_hooks, st->saved_payload};
+  st->saved_hooks = now.hooks;
+  st->saved_payload = now.payload;
+  return old;
+}
+
+static int pack(cni_saved *to, cn_state *st, cn_tensor *alias)
+{
+  packed *p = cni_alloc_zero(sizeof *p);
+  if (!p) return CN_ERR_MEMORY;
+  int saved = cn_no_grad_begin();
+  p->hooks = st->saved_hooks;
+  p->value = p->hooks->pack(alias, st->saved_payload);
+  cn_no_grad_end(saved);
+  if (!p->value) {
+    cni_free(p, sizeof *p);
+    return cn_err() ? cn_err() : cni_fail(CN_ERR_GRAD, "saved: the hook that packs a value answered none");
+  }
+  *to = (cni_saved){&packed_mark, (uint64_t)(uintptr_t)p};
+  return CN_OK;
+}
+
+static void drop_packed(cni_saved *s)
+{
+  packed *p = packed_at(s);
+  if (p->hooks->free) p->hooks->free(p->value);
+  cni_free(p, sizeof *p);
+}
+
+/* A packed value as a tensor again; NULL with the error set. */
+static cn_tensor *unpacked(const cni_node *n, int k)
+{
+  packed *p = packed_at(&n->saved[k]);
+  const cn_meta *want = &n->meta[k];
+  cn_tensor *t = p->hooks->unpack(p->value);
+  if (t && ((int)t->d.dtype != (int)want->dtype || t->d.ndim != want->ndim ||
+            memcmp(t->d.shape, want->shape, (size_t)want->ndim * sizeof *want->shape) != 0)) {
+    cni_fail(CN_ERR_GRAD, "backward of %s: the hook that unpacks a value answered one of another shape or type",
+             cni_node_name(n));
+    return NULL;
+  }
+  if (!t && !cn_err()) cni_fail(CN_ERR_GRAD, "saved: the hook that unpacks a value answered none");
+  return t;
+}
+
+/* ---- saved values ---- */
+
 void cni_node_drop_saved(cni_node *n)
 {
   for (int k = 0; k < n->nin + n->nout; k++) {
     if (n->saved[k].t) n->had_saved = true;
-    cni_tensor_release(n->saved[k].t);
+    if (n->saved[k].t == &packed_mark) drop_packed(&n->saved[k]);
+    else cni_tensor_release(n->saved[k].t);
     n->saved[k].t = NULL;
   }
   if (n->context) {
@@ -96,6 +158,12 @@ int cni_node_save(cni_node *n, int k, cn_tensor *t)
 {
   cn_tensor *alias = cni_tensor_alias(t);
   if (!alias) return CN_ERR_MEMORY;
+  cn_state *st = cni_state();
+  if (CNI_UNLIKELY(st->saved_hooks != NULL) && !st->capture && !t->d.weak) {
+    int status = pack(&n->saved[k], st, alias);
+    cni_tensor_release(alias);
+    return status;
+  }
   n->saved[k].t = alias;
   n->saved[k].version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
   return CN_OK;
@@ -113,7 +181,9 @@ cn_tensor *cni_node_unpack(cni_node *n, int k, bool history)
 {
   cn_tensor *t = n->saved[k].t;
   if (!t) return NULL;
-  if (atomic_load_explicit(&t->storage->version, memory_order_relaxed) != n->saved[k].version) {
+  bool was_packed = t == &packed_mark;
+  if (was_packed && !(t = unpacked(n, k))) return NULL;
+  if (!was_packed && atomic_load_explicit(&t->storage->version, memory_order_relaxed) != n->saved[k].version) {
     char shape[CNI_SHAPE_TEXT];
     cni_fail(
         CN_ERR_GRAD,

@@ -23,8 +23,8 @@ typedef struct cni_edge {
 } cni_edge;
 
 typedef struct cni_saved {
-  cn_tensor *t;     /* owned alias without history; NULL: not saved, or already freed */
-  uint64_t version; /* of its storage when it was saved */
+  cn_tensor *t;     /* owned alias without history; NULL: not saved, or already freed; node.c: or packed by hooks */
+  uint64_t version; /* of its storage when it was saved; packed: where that is */
 } cni_saved;
 
 enum { CNI_MAX_RETAINED = 8 };
@@ -32,7 +32,7 @@ enum { CNI_MAX_RETAINED = 8 };
 /* What few nodes have: hooks and kept gradients. */
 typedef struct cni_hook {
   int64_t id;
-  int32_t output;
+  int32_t output; /* whose gradient; ~ of it: after it was added to the leaf's */
   cn_grad_hook fn;
   void *payload;
   void (*free)(void *payload); /* may be NULL */

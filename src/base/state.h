@@ -55,9 +55,11 @@ struct cn_state {
   /* what upper layers hang in: each is owned by the file named */
   void *capture;      /* graph/capture.c */
   void *profile;      /* ops/profile.c */
-  cn_dtype autocast;  /* ops/autocast.c: the low type */
+  cn_dtype autocast[2]; /* ops/autocast.c: the low types on the host and on other devices */
   int autocast_depth;
   struct cni_cast_cache *casts; /* of parameters, while autocast is on */
+  const struct cn_saved_hooks *saved_hooks; /* autograd/node.c: how values are kept for backward; NULL usually */
+  void *saved_payload;
   void *dead_tensors, *dead_nodes; /* tensor/tensor.c: waiting to be freed, so that freeing is iterative */
   bool draining;
   const char *op_name; /* the op being run, for late messages */

@@ -24,6 +24,7 @@ typedef enum cni_pickled {
 typedef struct cni_item {
   cni_pickled kind;
   bool open; /* for whoever walks: is being walked */
+  bool ordered; /* of dictionaries: an OrderedDict */
   union {
     bool b;
     int64_t i;

@@ -50,6 +50,7 @@ static cn_tree *build_list(builder *b, cni_item *item, int depth)
   bool dict = item->kind == CNI_PICKLED_DICT;
   cn_tree *tree = dict ? cn_tree_dict() : item->kind == CNI_PICKLED_TUPLE ? cn_tree_tuple() : cn_tree_list();
   int status = tree ? CN_OK : CN_ERR_MEMORY;
+  cn_tree_set_ordered(tree, item->ordered);
   if (item->open) status = CN_ERR_IO, bad(b, "a list or dictionary that holds itself");
   bool mine = !item->open;
   item->open = true;

@@ -267,8 +267,9 @@ static cni_item *ordered_dict(cni_pickle *p, cni_torch *t, const cni_item *args)
 {
   cni_item *dict = cni_item_new(p, CNI_PICKLED_DICT);
   const cni_item *pairs = argument(args, 0);
-  if (!pairs || !dict) return dict;
-  if (pairs->kind == CNI_PICKLED_DICT) return copy_items(p, pairs, CNI_PICKLED_DICT);
+  if (dict && pairs && pairs->kind == CNI_PICKLED_DICT) dict = copy_items(p, pairs, CNI_PICKLED_DICT);
+  if (dict) dict->ordered = true;
+  if (!pairs || !dict || pairs->kind == CNI_PICKLED_DICT) return dict;
   if (pairs->kind != CNI_PICKLED_LIST) return refuse(t, "a dictionary that is not made of pairs");
   for (size_t i = 0; i < pairs->u.list.n; i++) {
     const cni_item *pair = pairs->u.list.v[i];

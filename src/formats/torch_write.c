@@ -181,7 +181,10 @@ static int put_items(writing *w, const cn_tree *tree)
 {
   cn_tree_kind kind = cn_tree_kind_of(tree);
   int status = CN_OK;
-  cn_text_put(&w->pickle, kind == CN_TREE_DICT ? "}(" : kind == CN_TREE_LIST ? "](" : "(");
+  if (cn_tree_is_ordered(tree)) {
+    put_global(w, "collections", "OrderedDict");
+    cn_text_put(&w->pickle, ")R(");
+  } else cn_text_put(&w->pickle, kind == CN_TREE_DICT ? "}(" : kind == CN_TREE_LIST ? "](" : "(");
   for (size_t i = 0; !status && i < cn_tree_size(tree); i++) {
     int64_t index;
     const char *key = cn_tree_key(tree, i, &index);

@@ -18,6 +18,7 @@ typedef struct pair {
 
 struct cn_tree {
   cn_tree_kind kind;
+  bool ordered; /* of dictionaries */
   union {
     bool b;
     int64_t i;
@@ -49,6 +50,13 @@ cn_tree *cn_tree_none(void) { return make(CN_TREE_NONE); }
 cn_tree *cn_tree_list(void) { return make(CN_TREE_LIST); }
 cn_tree *cn_tree_tuple(void) { return make(CN_TREE_TUPLE); }
 cn_tree *cn_tree_dict(void) { return make(CN_TREE_DICT); }
+
+void cn_tree_set_ordered(cn_tree *dict, bool on)
+{
+  if (dict && dict->kind == CN_TREE_DICT) dict->ordered = on;
+}
+
+bool cn_tree_is_ordered(const cn_tree *tree) { return tree && tree->ordered; }
 
 cn_tree *cn_tree_bool(bool value)
 {
@@ -143,6 +151,7 @@ cn_tree *cn_tree_copy(const cn_tree *tree, bool deep)
   if (tree->kind == CN_TREE_STR) return cn_tree_str_bytes(tree->u.s.bytes, tree->u.s.size);
   if (tree->kind == CN_TREE_TENSOR) return copy_tensor(tree, deep);
   cn_tree *copy = make(tree->kind);
+  cn_tree_set_ordered(copy, tree->ordered);
   if (!copy || !holds(tree)) {
     if (copy) copy->u = tree->u;
     return copy;

@@ -58,6 +58,7 @@ typedef struct cni_module {
   cn_args *args;
   void *object;           /* another language's */
   cn_module_hook forward; /* instead of the class's; NULL: that */
+  const char *shown;      /* in print and tables instead of the class's name; NULL: that */
   size_t nown;            /* slots that init made: the class reads them by number */
   cni_slot *slots;
   size_t nslots, slots_cap;
@@ -69,6 +70,8 @@ typedef struct cni_module {
 } cni_module;
 
 static inline cni_module *cni_m(const cn_module *m) { return (cni_module *)(uintptr_t)m; }
+
+const char *cni_module_shown(const cn_module *m); /* object.c: the name that is printed */
 
 /* module.c */
 int cni_invoke(cn_tensor **out, size_t nout, cni_module *m, const cn_value *args, bool class_only);

@@ -10,6 +10,8 @@
 void *cn_module_object(const cn_module *m) { return m ? cni_m(m)->object : NULL; }
 void cn_module_set_object(cn_module *m, void *object) { cni_m(m)->object = object; }
 void cn_module_set_forward(cn_module *m, cn_module_hook forward) { cni_m(m)->forward = forward; }
+void cn_module_set_shown(cn_module *m, const char *name) { cni_m(m)->shown = name; }
+const char *cni_module_shown(const cn_module *m) { return cni_m(m)->shown ? cni_m(m)->shown : m->cls->name; }
 bool cn_module_hooked(const cn_module *m) { return m && cni_m(m)->nhooks > 0; }
 
 int cn_forward_class(cn_tensor **out, size_t nout, cn_module *m, const cn_value *args, size_t nargs)

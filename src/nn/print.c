@@ -126,7 +126,7 @@ static void put_list(cn_text *t, const cn_module *m, int depth)
 static void put_module(cn_text *t, const cn_module *m, int depth)
 {
   size_t n = cn_module_nchildren(m);
-  cn_text_putf(t, "%s(", m->cls->name);
+  cn_text_putf(t, "%s(", cni_module_shown(m));
   size_t before = t->n;
   if (m->cls->print) m->cls->print(m, t);
   else cni_print_args(m, t);

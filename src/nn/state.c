@@ -113,12 +113,6 @@ static int shapes_differ(const cn_module *m, const char *path, const char *name,
   return status;
 }
 
-static bool same_shape(const cn_tensor *a, const cn_tensor *b)
-{
-  return cn_ndim(a) == cn_ndim(b) &&
-         (!cn_ndim(a) || !memcmp(cn_shape(a), cn_shape(b), (size_t)cn_ndim(a) * sizeof(int64_t)));
-}
-
 static int copy_value(cn_tensor *to, cn_tensor *from)
 {
   cn_scope *s = cn_scope_begin();
@@ -140,7 +134,7 @@ static int load_slot(loading *l, cn_module *m, const cni_slot *s, const char *pa
   cn_tensor *t = cn_tree_as_tensor(found);
   if (!t) return cn_err_set(CN_ERR_TYPE, "load: %s%s%s is not a tensor in the file", path, *path ? "." : "", s->name);
   bool one = cn_ndim(s->tensor) == 0 && cn_numel(t) == 1; /* old files have counts of shape (1) */
-  if (!same_shape(t, s->tensor) && !one) return shapes_differ(m, path, s->name, t, s->tensor);
+  if (!cn_same_shape(t, s->tensor) && !one) return shapes_differ(m, path, s->name, t, s->tensor);
   if (!l->copying) return CN_OK;
   return l->opts->assign && !one ? assign(s->tensor, t) : copy_value(s->tensor, t);
 }

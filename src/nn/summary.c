@@ -177,7 +177,7 @@ static void put_cell(cn_text *t, const row *r, int column)
     for (int d = 1; d < r->depth; d++) cn_text_put(t, r->last >> d & 1 ? "   " : "\xe2\x94\x82  ");
     if (r->depth) cn_text_put(t, r->last >> r->depth & 1 ? "\xe2\x94\x94\xe2\x94\x80 " : "\xe2\x94\x9c\xe2\x94\x80 ");
     if (r->name) cn_text_putf(t, "%s: ", r->name);
-    cn_text_put(t, r->module->cls->name);
+    cn_text_put(t, cni_module_shown(r->module));
     break;
   case SHAPE:
     if (r->again) cn_text_put(t, "(shared)");

@@ -245,6 +245,19 @@ int cni_apply_next(cni_applying *a)
 
 /* ---- composites: decompose above the modes ---- */
 
+/* A composite op's own results are known by its name. */
+static int decompose_named(cni_applying *a)
+{
+  int status = decompose(a);
+  for (int i = 0; !status && i < a->c.nout; i++) {
+    struct cni_node *n = a->c.out[i] ? a->c.out[i]->node : NULL;
+    for (int k = 0; n && k < a->c.nin; k++)
+      if (a->c.in[k] && a->c.in[k]->node == n) n = NULL; /* an input as it is */
+    if (n) ((cni_node_head *)(void *)n)->call = a->info->row;
+  }
+  return status;
+}
+
 /* Copies the fresh result into dest, through all modes, and makes dest the result. */
 static int copy_into(cni_applying *a, int status)
 {
@@ -300,7 +313,7 @@ static int apply_with(cni_applying *a, cn_state *st)
   const cn_op *row = a->info->row;
   int status = pick_device(a, st);
   if (status) return status;
-  if (row->flags & CN_OP_COMPOSITE) return a->dest ? decompose_into(a, st) : decompose(a);
+  if (row->flags & CN_OP_COMPOSITE) return a->dest ? decompose_into(a, st) : decompose_named(a);
   status = check_types(a);
   if (!status) status = row->infer(&a->c);
   if (CNI_UNLIKELY(status)) return status;

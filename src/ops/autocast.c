@@ -34,27 +34,42 @@ static void drop_casts(cn_state *st)
   cni_free(c, sizeof *c);
 }
 
-int cn_autocast_begin(cn_dtype dtype)
+static void set_types(cn_state *st, cn_dtype host, cn_dtype devices)
+{
+  st->autocast[0] = host;
+  st->autocast[1] = devices;
+  st->modes = host || devices ? st->modes | CNI_MODE_AUTOCAST : st->modes & ~(uint32_t)CNI_MODE_AUTOCAST;
+}
+
+int cn_autocast_begin_on(cn_autocast_where where, cn_dtype dtype)
 {
   cn_state *st = cni_state();
-  int saved = (int)st->autocast;
+  int saved = (int)st->autocast[0] | (int)st->autocast[1] << 8;
   if (dtype != CN_DTYPE_NONE && dtype != CN_BF16 && dtype != CN_F16)
     cni_fail(CN_ERR_DTYPE, "autocast: computes in bfloat16 or float16, not %s", cn_dtype_name(dtype));
-  else st->autocast = dtype;
+  else
+    set_types(st, where == CN_AUTOCAST_DEVICES ? st->autocast[0] : dtype,
+              where == CN_AUTOCAST_CPU ? st->autocast[1] : dtype);
   st->autocast_depth++;
-  st->modes = st->autocast ? st->modes | CNI_MODE_AUTOCAST : st->modes & ~(uint32_t)CNI_MODE_AUTOCAST;
   return saved;
 }
+
+int cn_autocast_begin(cn_dtype dtype) { return cn_autocast_begin_on(CN_AUTOCAST_ALL, dtype); }
 
 void cn_autocast_end(int saved)
 {
   cn_state *st = cni_state();
-  st->autocast = (cn_dtype)saved;
-  st->modes = st->autocast ? st->modes | CNI_MODE_AUTOCAST : st->modes & ~(uint32_t)CNI_MODE_AUTOCAST;
+  set_types(st, (cn_dtype)(saved & 0xff), (cn_dtype)(saved >> 8 & 0xff));
   if (st->autocast_depth > 0 && --st->autocast_depth == 0) drop_casts(st);
 }
 
-cn_dtype cn_autocast_dtype(void) { return cni_state()->autocast; }
+cn_dtype cn_autocast_dtype_on(cn_autocast_where where)
+{
+  const cn_dtype *types = cni_state()->autocast;
+  return where == CN_AUTOCAST_DEVICES || (where == CN_AUTOCAST_ALL && !types[0]) ? types[1] : types[0];
+}
+
+cn_dtype cn_autocast_dtype(void) { return cn_autocast_dtype_on(CN_AUTOCAST_ALL); }
 
 /* ---- casting ---- */
 
@@ -148,13 +163,15 @@ static size_t listed(const cni_opinfo *info, const cn_value *args)
 int cni_autocast_rule(const cni_opinfo *info, const cn_value *args)
 {
   if (!info->autocast[0] && !info->autocast[1]) return CNI_AMP_NONE;
-  return info->autocast[on_host(info, args) ? 0 : 1];
+  int where = on_host(info, args) ? 0 : 1;
+  return cni_state()->autocast[where] ? info->autocast[where] : CNI_AMP_NONE;
 }
 
 int cni_autocast(int rule, const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor **out, int *nout)
 {
   cn_state *st = cni_state();
-  int dtype = rule == CNI_AMP_LOW ? (int)st->autocast : rule == CNI_AMP_F32 ? CN_F32 : widest(info, args);
+  int low = (int)st->autocast[on_host(info, args) ? 0 : 1];
+  int dtype = rule == CNI_AMP_LOW ? low : rule == CNI_AMP_F32 ? CN_F32 : widest(info, args);
   cn_value full[CN_MAX_ARGS];
   size_t n = listed(info, args);
   cn_tensor **room = n ? cni_alloc(n * sizeof *room) : NULL;

@@ -105,9 +105,7 @@ int cni_schedule_first(cn_schedule *s)
 {
   s->steps = 0;
   s->initial = true;
-  int status = cn_schedule_step(s);
-  s->initial = false;
-  return status;
+  return cn_schedule_step(s);
 }
 
 cn_schedule *cni_schedule_begin(cn_schedule *s, int64_t last_epoch)
@@ -170,7 +168,9 @@ cn_schedule *cn_schedule_make_lists(const char *name, cn_optim *opt, const cn_va
 static int set_rates(cn_schedule *s, bool closed)
 {
   for (size_t i = 0; i < s->n; i++)
-    s->last[i] = closed && s->cls->closed ? s->cls->closed(s, i) : s->cls->rate(s, i);
+    s->last[i] = closed && s->cls->closed ? s->cls->closed(s, i)
+                 : s->asked               ? s->asked(s, i, s->asker)
+                                          : s->cls->rate(s, i);
   for (size_t i = 0; i < s->n && !cn_err(); i++) {
     cni_group_set_lr(s->opt, i, s->last[i]);
     if (s->cls->momentum) s->cls->momentum(s, i);
@@ -210,9 +210,29 @@ int cn_schedule_step(cn_schedule *s)
     return cn_err_set(CN_ERR_VALUE, "%s: steps by a metric; use cn_schedule_step_metric", s->cls->name);
   if (check_groups(s)) return cn_err();
   s->steps++;
-  if (s->cls->step) return s->cls->step(s);
-  s->epoch++;
-  return set_rates(s, false);
+  if (!s->cls->step) s->epoch++;
+  int status = s->cls->step ? s->cls->step(s) : set_rates(s, false);
+  s->initial = false;
+  return status;
+}
+
+int cn_schedule_rewind(cn_schedule *s, const double *rates, cn_group_lr_fn fn, void *payload)
+{
+  if (cn_err()) return cn_err();
+  if (!s || s->cls->step_metric || s->nparts)
+    return cn_err_set(CN_ERR_VALUE, "schedule: one that steps by a metric, or has parts, cannot be asked");
+  for (size_t i = 0; i < s->n; i++) cni_group_set_lr(s->opt, i, rates[i]);
+  s->asked = fn;
+  s->asker = payload;
+  s->epoch--;
+  s->steps = 0;
+  s->initial = true;
+  return s->cls->begin ? s->cls->begin(s) : cn_err();
+}
+
+double cn_schedule_next(cn_schedule *s, size_t group)
+{
+  return s && group < s->n && s->cls->rate ? s->cls->rate(s, group) : NAN;
 }
 
 int cni_schedule_jump(cn_schedule *s, int64_t epoch)

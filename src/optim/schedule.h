@@ -35,6 +35,8 @@ struct cn_schedule {
   double number[CNI_SCHEDULE_NUMBERS];
   cn_lr_fn fn;
   cn_group_lr_fn group_fn; /* instead of fn */
+  cn_group_lr_fn asked;    /* answers in the place of cls->rate; may be NULL */
+  void *asker;
   cn_lr_scale_fn scale_fn; /* CyclicLR; may be NULL */
   bool scale_by_epoch;
   void *payload;

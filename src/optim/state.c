@@ -361,8 +361,11 @@ int cn_optim_remember(cn_optim *opt, size_t group, size_t i, const cn_tree *memo
   cn_no_grad_end(saved);
   cn_scope_end(s);
   for (int k = 0; k < CNI_OPTIM_STATES; k++) {
-    cn_release(status ? read.state[k] : m->state[k]);
-    if (!status) m->state[k] = read.state[k];
+    const char *name = opt->cls->states[k].name;
+    const cn_tensor *given = name ? cn_tree_as_tensor(cn_tree_get(memory, name)) : NULL;
+    bool same = given && given == m->state[k]; /* it stays the tensor that others may hold */
+    cn_release(status || same ? read.state[k] : m->state[k]);
+    if (!status && !same) m->state[k] = read.state[k];
   }
   cn_tree_free(all);
   return status;

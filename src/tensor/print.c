@@ -20,16 +20,18 @@ static const char prefix[] = "tensor(";
 enum { PREFIX_LENGTH = sizeof prefix - 1 };
 
 /* ---- options, of the whole process ---- */
-static _Atomic int opt_precision = 4, opt_threshold = 1000, opt_edge_items = 3, opt_line_width = 80;
+static _Atomic int opt_precision = 4, opt_threshold = 1000, opt_edge_items = 3, opt_line_width = 80,
+                   opt_scientific = 0;
 
 void cn_set_print_options(const cn_print_options *options)
 {
-  cn_print_options o = {0, 0, 0, 0};
+  cn_print_options o = {0, 0, 0, 0, 0};
   if (options) o = *options;
   opt_precision = o.precision <= 0 ? 4 : o.precision > PRECISION_MAX ? PRECISION_MAX : o.precision;
   opt_threshold = o.threshold > 0 ? o.threshold : 1000;
   opt_edge_items = o.edge_items > 0 ? o.edge_items : 3;
   opt_line_width = o.line_width > 0 ? o.line_width : 80;
+  opt_scientific = o.scientific;
 }
 
 #define put cn_text_put
@@ -51,6 +53,7 @@ typedef struct printer {
   bool any;                  /* a finite non-zero one was seen */
   double least, most;        /* of those, by magnitude */
   int width;
+  bool blank; /* it has no data: the device "meta" */
 } printer;
 
 /* Elements of dim that are shown: all of them, or edge_items at each end. */
@@ -131,6 +134,7 @@ static void choose_format(printer *p)
   if (cni_dtype_is_float(p->d.dtype)) {
     each_shown(p, 0, 0, see_range);
     p->scientific = p->any && (p->most / p->least > 1000.0 || p->most > 1.0e8 || p->least < 1.0e-4);
+    if (opt_scientific) p->scientific = opt_scientific > 0;
   }
   each_shown(p, 0, 0, see_width);
 }
@@ -220,7 +224,7 @@ static void put_suffixes(printer *p, const cn_tensor *t)
     snprintf(item, sizeof item, "device='%s'", cn_device_name(shape, 64, t->d.device));
     put_suffix(p, &line, item);
   }
-  if (empty && t->d.ndim != 1) {
+  if ((empty && t->d.ndim != 1) || p->blank) {
     snprintf(item, sizeof item, "size=%s", cni_shape_text(shape, sizeof shape - 8, t->d.ndim, t->d.shape));
     put_suffix(p, &line, item);
   }
@@ -263,13 +267,15 @@ char *cn_to_string(cn_tensor *t)
     return NULL;
   }
   printer p = {.precision = opt_precision, .edge_items = opt_edge_items, .line_width = opt_line_width};
-  void *copy;
-  size_t size;
-  char *result = NULL;
+  void *copy = NULL;
+  size_t size = 0;
+  char *result = NULL, device[64];
   p.summarize = t->d.numel > opt_threshold;
-  if (open_elements(&p, t, &copy, &size) == CN_OK) {
+  p.blank = t->d.device != CN_CPU && !t->d.weak && !strcmp(cn_device_name(device, sizeof device, t->d.device), "meta");
+  if (p.blank || open_elements(&p, t, &copy, &size) == CN_OK) {
     put(&p.out, prefix);
-    if (t->d.numel == 0) put(&p.out, "[]");
+    if (p.blank) put(&p.out, "...");
+    else if (t->d.numel == 0) put(&p.out, "[]");
     else {
       choose_format(&p);
       put_dims(&p, 0, 0, PREFIX_LENGTH);

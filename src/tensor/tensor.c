@@ -172,6 +172,12 @@ cn_device cn_device_of(const cn_tensor *t) { return t ? t->d.device : CN_DEVICE_
 int64_t cn_numel(const cn_tensor *t) { return t ? t->d.numel : 0; }
 int cn_ndim(const cn_tensor *t) { return t ? t->d.ndim : 0; }
 const int64_t *cn_shape(const cn_tensor *t) { return t ? t->d.shape : NULL; }
+
+bool cn_same_shape(const cn_tensor *a, const cn_tensor *b)
+{
+  return a && b && cni_same_shape(a->d.ndim, a->d.shape, b->d.ndim, b->d.shape);
+}
+
 const int64_t *cn_strides(const cn_tensor *t) { return t ? t->d.strides : NULL; }
 
 int64_t cn_size(const cn_tensor *t, int64_t dim)
@@ -199,3 +205,4 @@ size_t cn_tensor_nbytes(const cn_tensor *t)
 }
 
 int64_t cn_storage_offset(const cn_tensor *t) { return t ? t->offset : 0; }
+size_t cn_storage_nbytes(const cn_tensor *t) { return t && t->storage ? t->storage->size : 0; }

@@ -16,6 +16,7 @@
 typedef struct cni_node_head {
   struct cni_node *next_dead;
   _Atomic int32_t refs;
+  const struct cn_op *call; /* the composite op whose last step it records, as it was called; NULL: none */
 } cni_node_head;
 struct cni_node;
 

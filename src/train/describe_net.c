@@ -42,6 +42,18 @@ static const cn_module_class *class_of(const cni_section *s)
   return cn_module_class_find(block ? block : s->name);
 }
 
+/* The [end] of the block that begins at section i. */
+static size_t block_end(const cn_description *d, size_t i)
+{
+  int depth = 0;
+  for (; i < d->n; i++) {
+    depth += block_class(d->v[i].name) != NULL;
+    depth -= is_end(&d->v[i]);
+    if (!depth) return i;
+  }
+  return i;
+}
+
 /* ---- checks ---- */
 
 static const char *repeat_key_at(size_t i, const void *payload)
@@ -67,9 +79,30 @@ static int check_keys(const cn_description *d, const cni_section *s)
   return CN_OK;
 }
 
+/* How many layers the sections of [begin, end) make, blocks counted, and those in a [repeat] as often as it says (once,
+ * where there are none, since that takes time too); at most `most`. */
+static int64_t layers_of(const cn_description *d, size_t begin, size_t end, int64_t most)
+{
+  int64_t n = 0;
+  for (size_t i = begin; i < end && n < most; i++) {
+    if (cni_is_head(d->v[i].name) || is_end(&d->v[i])) continue;
+    if (!is_repeat(&d->v[i])) {
+      n++;
+      continue;
+    }
+    size_t last = block_end(d, i);
+    int64_t times = cn_tree_as_int(cni_entry_find(&d->v[i], "n")->value, 1);
+    int64_t inner = layers_of(d, i + 1, last, most);
+    if (!inner) inner = 1;
+    n = times > (most - n) / inner ? most : n + times * inner;
+    i = last;
+  }
+  return n;
+}
+
 int cni_check_layers(const cn_description *d)
 {
-  enum { DEEPEST = 30 };
+  enum { DEEPEST = 30, MOST = 10000 };
   const cni_section *open[DEEPEST];
   size_t depth = 0;
   for (size_t i = 0; i < d->n; i++) {
@@ -92,6 +125,8 @@ int cni_check_layers(const cn_description *d)
     if ((status = check_keys(d, s))) return status;
   }
   if (depth) return cni_describe_fail(d, open[depth - 1]->line, "[%s] has no [end]", open[depth - 1]->name);
+  if (layers_of(d, 0, d->n, MOST) == MOST)
+    return cni_describe_fail(d, 0, "describes a net of %d layers or more", MOST);
   return CN_OK;
 }
 
@@ -202,23 +237,11 @@ static cn_module *make(const cn_description *d, const cni_section *s, const cn_t
 
 static int build(const cn_description *d, size_t *i, cn_module *into, cn_tensor **x);
 
-static size_t block_end(const cn_description *d, size_t i)
-{
-  int depth = 0;
-  for (; i < d->n; i++) {
-    depth += block_class(d->v[i].name) != NULL;
-    depth -= is_end(&d->v[i]);
-    if (!depth) return i;
-  }
-  return i;
-}
-
 static int build_repeat(const cn_description *d, size_t *i, cn_module *into, cn_tensor **x)
 {
   int64_t n = cn_tree_as_int(cni_entry_find(&d->v[*i], "n")->value, 1);
   size_t begin = *i + 1, end = block_end(d, *i);
   int status = CN_OK;
-  if (n > 1000) return cni_describe_fail(d, d->v[*i].line, "[repeat] of more than 1000");
   for (int64_t k = 0; !status && k < n; k++) {
     size_t at = begin;
     status = build(d, &at, into, x);

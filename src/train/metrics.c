@@ -76,12 +76,6 @@ static int64_t *classes_of(const cn_metric *m, cn_tensor *t, size_t *n)
   return classes;
 }
 
-static bool same_shape(const cn_tensor *a, const cn_tensor *b)
-{
-  return cn_ndim(a) == cn_ndim(b) &&
-         (!cn_ndim(a) || !memcmp(cn_shape(a), cn_shape(b), (size_t)cn_ndim(a) * sizeof(int64_t)));
-}
-
 /* Is output (N, C, ...) for target (N, ...)? */
 static bool scores_fit(const cn_tensor *output, const cn_tensor *target)
 {
@@ -97,7 +91,7 @@ static bool scores_fit(const cn_tensor *output, const cn_tensor *target)
 static cn_tensor *predicted(const cn_metric *m, cn_tensor *output, cn_tensor *target)
 {
   if (scores_fit(output, target)) return cn_argmax(output, 1);
-  if (same_shape(output, target))
+  if (cn_same_shape(output, target))
     return cn_dtype_is_float(cn_dtype_of(output)) ? cn_gt(output, cn_num(0.5)) : output;
   bad_shapes(m, output, target, "scores are (N, C, ...) for classes (N, ...), or both are (N, ...)");
   return NULL;

@@ -27,6 +27,25 @@ cn_module *cni_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride)
 
 cn_module *cni_relu(void) { return cn_nn_relu(.inplace = true); }
 
+/* A value between two children is dropped as soon as the next one has used it. */
+int cni_forward_classifier(cn_module *m, cn_module_call *call, size_t n, bool pool)
+{
+  if (cn_module_nchildren(m) < n) return cn_err_set(CN_ERR_VALUE, "%s: some of its layers are gone", m->cls->name);
+  cn_tensor *x = cn_keep(call->args[0].u.t); /* (B, C, H, W) */
+  for (size_t i = 0; x && i < n; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *y = x;
+    if (i + 1 == n && pool) y = cn_adaptive_avg_pool2d(y, CN_SHAPE(1, 1));
+    if (i + 1 == n) y = cn_flatten(y, .start_dim = 1); /* (B, C * H * W) */
+    y = cn_keep(cn_forward(cn_module_child(m, i), y));
+    cn_scope_end(s);
+    cn_release(x);
+    x = y;
+  }
+  call->out[0] = x ? cn_scope_give(x) : NULL;
+  return cn_err();
+}
+
 bool cni_is(const cn_module *m, const char *cls) { return !strcmp(m->cls->name, cls); }
 
 /* ---- first weights ---- */

@@ -43,7 +43,10 @@ static cn_module *block(int64_t in, int64_t out, int64_t stride, int64_t widen)
   return m;
 }
 
-static const cn_module_class mobilenet_class = {.name = "MobileNetV2", .forward = cn_forward_children};
+/* features, classifier */
+static int mobilenet_forward(cn_module *m, cn_module_call *call) { return cni_forward_classifier(m, call, 2, true); }
+
+static const cn_module_class mobilenet_class = {.name = "MobileNetV2", .forward = mobilenet_forward};
 
 static cn_module *make_mobilenet(const cni_model *row, const cn_zoo_opts *o)
 {
@@ -62,8 +65,6 @@ static cn_module *make_mobilenet(const cni_model *row, const cn_zoo_opts *o)
     }
   cni_add(features, NULL, conv_norm_relu6(width, last, 1, 1, 1));
   cni_add(m, "features", features);
-  cni_add(m, "avgpool", cn_nn_adaptive_avg_pool2d(1));
-  cni_add(m, "flatten", cn_nn_flatten());
   cni_add(m, "classifier", cn_nn_sequential(cn_nn_dropout(.p = 0.2), cn_nn_linear(last, cni_or(o->classes, 1000))));
   if (!o->pretrained) cni_init_convolutions(m, true);
   return cni_made(m);

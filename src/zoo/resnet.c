@@ -1,4 +1,4 @@
-/* resnet.c: ResNet 18 to 152: stages of blocks whose input is added to their output.
+/* resnet.c: ResNet 18 to 152, ResNeXt and wide ResNet: stages of blocks whose input is added to their output.
  *
  * Place in the flow: a family of the zoo. Invariant: names of parameters are torchvision's. */
 #include "zoo.h"
@@ -6,19 +6,23 @@
 typedef struct plan {
   int blocks[4];
   bool bottleneck;
+  int groups, width; /* of a bottleneck: its middle convolution, and the channels of a group in the first stage */
 } plan;
 
 /* ---- blocks ---- */
 
 enum { BASIC = 2, BOTTLENECK = 3 }; /* convolutions in a block */
 
-/* Children: conv1, bn1, conv2, bn2, (conv3, bn3,) relu, (downsample). */
+/* Children in torchvision's order: conv1, bn1, relu, conv2, bn2, (downsample), or conv1, bn1, conv2, bn2, conv3, bn3,
+ * relu, (downsample). */
 static cn_tensor *block_apply(cn_module *m, size_t convolutions, cn_tensor *x)
 {
-  cn_module *relu = cn_module_child(m, 2 * convolutions), *shortcut = cn_module_child(m, 2 * convolutions + 1);
+  size_t at = convolutions == BASIC ? 2 : 6;
+  cn_module *relu = cn_module_child(m, at), *shortcut = cn_module_child(m, 2 * convolutions + 1);
   cn_tensor *y = x;
   for (size_t i = 0; y && i < convolutions; i++) {
-    y = cn_forward(cn_module_child(m, 2 * i + 1), cn_forward(cn_module_child(m, 2 * i), y));
+    size_t pair = 2 * i + (2 * i >= at);
+    y = cn_forward(cn_module_child(m, pair + 1), cn_forward(cn_module_child(m, pair), y));
     if (i + 1 < convolutions) y = cn_forward(relu, y);
   }
   return cn_forward(relu, cn_add_(y, shortcut ? cn_forward(shortcut, x) : x));
@@ -30,26 +34,30 @@ static cn_tensor *bottleneck_apply(cn_module *m, cn_tensor *x) { return block_ap
 static const cn_module_class basic_block = {.name = "BasicBlock", .apply = basic_apply};
 static const cn_module_class bottleneck = {.name = "Bottleneck", .apply = bottleneck_apply};
 
-static void add_pair(cn_module *m, int i, int64_t in, int64_t out, int64_t kernel, int64_t stride)
+static void add_pair(cn_module *m, int i, int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t groups)
 {
   static const char *const convs[] = {"conv1", "conv2", "conv3"}, *const norms[] = {"bn1", "bn2", "bn3"};
-  cni_add(m, convs[i], cni_conv(in, out, kernel, stride));
+  cni_add(m, convs[i], cn_nn_conv2d(in, out, kernel, .stride = {stride}, .padding = {kernel / 2}, .groups = groups,
+                                    .no_bias = true));
   cni_add(m, norms[i], cn_nn_batch_norm2d(out));
 }
 
-static cn_module *block(bool deep, int64_t in, int64_t width, int64_t stride)
+static cn_module *block(const plan *p, int64_t in, int64_t width, int64_t stride)
 {
-  int64_t out = deep ? 4 * width : width;
+  bool deep = p->bottleneck;
+  int64_t out = deep ? 4 * width : width, groups = p->groups;
+  int64_t middle = width * p->width / 64 * groups;
   cn_module *m = cn_module_new(deep ? &bottleneck : &basic_block);
   if (deep) {
-    add_pair(m, 0, in, width, 1, 1);
-    add_pair(m, 1, width, width, 3, stride);
-    add_pair(m, 2, width, out, 1, 1);
+    add_pair(m, 0, in, middle, 1, 1, 1);
+    add_pair(m, 1, middle, middle, 3, stride, groups);
+    add_pair(m, 2, middle, out, 1, 1, 1);
   } else {
-    add_pair(m, 0, in, width, 3, stride);
-    add_pair(m, 1, width, width, 3, 1);
+    add_pair(m, 0, in, width, 3, stride, 1);
+    cni_add(m, "relu", cni_relu());
+    add_pair(m, 1, width, width, 3, 1, 1);
   }
-  cni_add(m, "relu", cni_relu());
+  if (deep) cni_add(m, "relu", cni_relu());
   if (stride != 1 || in != out)
     cni_add(m, "downsample", cn_nn_sequential(cni_conv(in, out, 1, stride), cn_nn_batch_norm2d(out)));
   return m;
@@ -57,7 +65,11 @@ static cn_module *block(bool deep, int64_t in, int64_t width, int64_t stride)
 
 /* ---- the network ---- */
 
-static const cn_module_class resnet_class = {.name = "ResNet", .forward = cn_forward_children};
+enum { PARTS = 10 }; /* conv1, bn1, relu, maxpool, layer1 to layer4, avgpool, fc */
+
+static int resnet_forward(cn_module *m, cn_module_call *call) { return cni_forward_classifier(m, call, PARTS, false); }
+
+static const cn_module_class resnet_class = {.name = "ResNet", .forward = resnet_forward};
 
 static cn_module *make_resnet(const cni_model *row, const cn_zoo_opts *o)
 {
@@ -72,13 +84,12 @@ static cn_module *make_resnet(const cni_model *row, const cn_zoo_opts *o)
   for (int i = 0; i < 4; i++) {
     cn_module *stage = cn_nn_sequential_of(NULL, 0);
     for (int k = 0; k < p->blocks[i]; k++) {
-      cni_add(stage, NULL, block(p->bottleneck, width, (int64_t)64 << i, i && !k ? 2 : 1));
+      cni_add(stage, NULL, block(p, width, (int64_t)64 << i, i && !k ? 2 : 1));
       width = ((int64_t)64 << i) * (p->bottleneck ? 4 : 1);
     }
     cni_add(m, names[i], stage);
   }
   cni_add(m, "avgpool", cn_nn_adaptive_avg_pool2d(1));
-  cni_add(m, "flatten", cn_nn_flatten());
   cni_add(m, "fc", cn_nn_linear(width, cni_or(o->classes, 1000)));
   if (!o->pretrained) cni_init_convolutions(m, false);
   return cni_made(m);
@@ -87,10 +98,16 @@ static cn_module *make_resnet(const cni_model *row, const cn_zoo_opts *o)
 #define RESNET(name, doc, file, ...) {name, doc, make_resnet, CNI_IMAGES, &(const plan){__VA_ARGS__}, NULL, file}
 
 const cni_model cni_zoo_resnet[] = {
-  RESNET("resnet18", "ResNet with 18 layers", "resnet18-f37072fd.pth", {2, 2, 2, 2}, false),
-  RESNET("resnet34", "ResNet with 34 layers", "resnet34-b627a593.pth", {3, 4, 6, 3}, false),
-  RESNET("resnet50", "ResNet with 50 layers", "resnet50-11ad3fa6.pth", {3, 4, 6, 3}, true),
-  RESNET("resnet101", "ResNet with 101 layers", "resnet101-cd907fc2.pth", {3, 4, 23, 3}, true),
-  RESNET("resnet152", "ResNet with 152 layers", "resnet152-f82ba261.pth", {3, 8, 36, 3}, true),
+  RESNET("resnet18", "ResNet with 18 layers", "resnet18-f37072fd.pth", {2, 2, 2, 2}, false, 1, 64),
+  RESNET("resnet34", "ResNet with 34 layers", "resnet34-b627a593.pth", {3, 4, 6, 3}, false, 1, 64),
+  RESNET("resnet50", "ResNet with 50 layers", "resnet50-11ad3fa6.pth", {3, 4, 6, 3}, true, 1, 64),
+  RESNET("resnet101", "ResNet with 101 layers", "resnet101-cd907fc2.pth", {3, 4, 23, 3}, true, 1, 64),
+  RESNET("resnet152", "ResNet with 152 layers", "resnet152-f82ba261.pth", {3, 8, 36, 3}, true, 1, 64),
+  RESNET("resnext50_32x4d", "ResNeXt with 50 layers", "resnext50_32x4d-1a0047aa.pth", {3, 4, 6, 3}, true, 32, 4),
+  RESNET("resnext101_32x8d", "ResNeXt with 101 layers", "resnext101_32x8d-110c445d.pth", {3, 4, 23, 3}, true, 32, 8),
+  RESNET("resnext101_64x4d", "ResNeXt with 101 layers", "resnext101_64x4d-173b62eb.pth", {3, 4, 23, 3}, true, 64, 4),
+  RESNET("wide_resnet50_2", "Wide ResNet with 50 layers", "wide_resnet50_2-9ba9bcbe.pth", {3, 4, 6, 3}, true, 1, 128),
+  RESNET("wide_resnet101_2", "Wide ResNet with 101 layers", "wide_resnet101_2-d733dc28.pth", {3, 4, 23, 3}, true, 1,
+         128),
   {0},
 };

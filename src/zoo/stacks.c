@@ -57,6 +57,9 @@ static cn_module *classifier(const plan *p, int64_t in, int64_t classes)
   return m;
 }
 
+/* features, avgpool, classifier */
+static int stacks_forward(cn_module *m, cn_module_call *call) { return cni_forward_classifier(m, call, 3, false); }
+
 static cn_module *make_stacks(const cni_model *row, const cn_zoo_opts *o)
 {
   const plan *p = row->plan;
@@ -64,7 +67,6 @@ static cn_module *make_stacks(const cni_model *row, const cn_zoo_opts *o)
   cn_module *m = cn_module_new(p->cls);
   cni_add(m, "features", features(p, cni_or(o->channels, 3), &width));
   cni_add(m, "avgpool", cn_nn_adaptive_avg_pool2d(p->side));
-  cni_add(m, "flatten", cn_nn_flatten());
   cni_add(m, "classifier", classifier(p, width * p->side * p->side, cni_or(o->classes, 1000)));
   if (p->own_weights && !o->pretrained) cni_init_convolutions(m, true);
   return cni_made(m);
@@ -79,7 +81,7 @@ static const step alexnet_features[] = {
 static const step alexnet_classifier[] = {
   {.kind = DROP}, {LINEAR, .out = 4096}, {.kind = DROP}, {LINEAR, .out = 4096}, {0},
 };
-static const cn_module_class alexnet_class = {.name = "AlexNet", .forward = cn_forward_children};
+static const cn_module_class alexnet_class = {.name = "AlexNet", .forward = stacks_forward};
 static const plan alexnet = {&alexnet_class, alexnet_features, alexnet_classifier, 6, false, false};
 
 /* ---- VGG: blocks of convolutions of one width, a pooling behind each ---- */
@@ -98,7 +100,7 @@ static const step vgg_e[] = {C2(64), P, C2(128), P, C4(256), P, C4(512), P, C4(5
 static const step vgg_classifier[] = {
   {LINEAR, .out = 4096}, {.kind = DROP}, {LINEAR, .out = 4096}, {.kind = DROP}, {0},
 };
-static const cn_module_class vgg_class = {.name = "VGG", .forward = cn_forward_children};
+static const cn_module_class vgg_class = {.name = "VGG", .forward = stacks_forward};
 #define VGG(name, doc, file, steps, norm) \
   {name, doc, make_stacks, CNI_IMAGES, &(const plan){&vgg_class, steps, vgg_classifier, 7, norm, true}, NULL, file}
 

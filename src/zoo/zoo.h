@@ -54,6 +54,9 @@ cn_module *cni_made(cn_module *m);
 /* Layers as torchvision writes them. The convolution keeps sizes (padding k / 2) and has no bias. */
 cn_module *cni_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride);
 cn_module *cni_relu(void); /* in place */
+/* Forward of torchvision's classifiers: the first n children one after the other, what the last of them gets made flat
+ * (with `pool` after a mean over each channel). Children that a program adds behind them are not run. */
+int cni_forward_classifier(cn_module *m, cn_module_call *call, size_t n, bool pool);
 
 /* Weights of convolutions as kaiming_normal(fan_out, relu), their biases zero; with `linears` those of Linear layers
  * normal with deviation 0.01 and biases zero. */

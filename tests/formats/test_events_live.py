@@ -13,17 +13,14 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", ROOT / "build" / "default"))
-PEERS = ROOT / "build" / "peers" / "bin" / "python"
-SKIPPED = 77
 
-try:
-    import numpy as np
-    from tensorboard.backend.event_processing import event_accumulator, plugin_event_multiplexer
-except ImportError:
-    if os.access(PEERS, os.X_OK) and pathlib.Path(sys.executable).parent != PEERS.parent:
-        os.execv(PEERS, [str(PEERS), *sys.argv])
-    print("tensorboard is not installed")
-    sys.exit(SKIPPED)
+sys.path.append(str(ROOT / "tests"))
+import live  # noqa: E402
+
+live.need("numpy", "tensorboard")
+
+import numpy as np  # noqa: E402
+from tensorboard.backend.event_processing import event_accumulator, plugin_event_multiplexer  # noqa: E402
 
 FOLDER = tempfile.TemporaryDirectory()
 

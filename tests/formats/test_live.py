@@ -18,22 +18,19 @@ import zlib
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", ROOT / "build" / "default"))
-PEERS = ROOT / "build" / "peers" / "bin" / "python"
 PROGRAM = pathlib.Path(os.environ.get("CAIRN_CONVERT", BUILD / "tests" / "formats" / "test_convert"))
-SKIPPED = 77
 
-try:
-    import numpy as np
-    import torch
-    import safetensors.torch
-except ImportError as missing:
-    if os.access(PEERS, os.X_OK) and sys.executable != str(PEERS):
-        os.execv(PEERS, [str(PEERS), *sys.argv])
-    print(f"skipped: {missing}")
-    sys.exit(SKIPPED)
+sys.path.append(str(ROOT / "tests"))
+import live  # noqa: E402
 
-import golden
-import listing
+live.need("numpy", "torch", "safetensors")
+
+import numpy as np  # noqa: E402
+import torch  # noqa: E402
+import safetensors.torch  # noqa: E402
+
+import golden  # noqa: E402
+import listing  # noqa: E402
 
 warnings.simplefilter("ignore")
 
@@ -277,6 +274,6 @@ def add_real_files():
 if __name__ == "__main__":
     if not PROGRAM.is_file():
         print(f"skipped: {PROGRAM} is not built")
-        sys.exit(SKIPPED)
+        sys.exit(live.SKIPPED)
     add_real_files()
     unittest.main()

@@ -26,8 +26,12 @@ static void keeps_order_and_keys(void **state)
   assert_int_equal(cn_tree_as_int(cn_tree_get_index(d, 7919 * 5), 0), -5);
   assert_null(cn_tree_get(d, "key1000"));
   assert_null(cn_tree_get_index(d, 1));
+  assert_false(cn_tree_is_ordered(d));
+  cn_tree_set_ordered(d, true);
   cn_tree *copy = cn_tree_copy(d, false);
   cn_tree_free(d);
+  assert_true(cn_tree_is_ordered(copy));
+  assert_false(cn_tree_is_ordered(cn_tree_get(copy, "key0")));
   assert_int_equal(cn_tree_as_int(cn_tree_get(copy, "key0"), 0), 999);
   cn_tree_free(copy);
 }

@@ -84,6 +84,9 @@ CASES = [
     (F32, [20], (0.0, 0.5), {"threshold": 5, "edgeitems": 9}),
     (F32, [6], (0.5, 1.0), {"linewidth": 20}),
     (F64, [2, 6], (0.5, 1.0), {"linewidth": 1}),
+    (F32, [2], [1e-5, 12345.678], {"sci_mode": False}),
+    (F32, [3], [0.5, 1.0, 2.0], {"sci_mode": True, "precision": 2}),
+    (F32, [2], [1.0, 1e9], {"sci_mode": False}),
 ]
 
 
@@ -112,7 +115,7 @@ def main():
     print("/* Made by tests/golden/print_cases.py with PyTorch %s; do not edit. */" % version)
     print("static const struct print_case {\n  cn_dtype dtype;\n  int ndim;\n  int64_t shape[4];\n  int n;\n"
           "  double values[6], start, step;\n"
-          "  cn_print_options options; /* precision, threshold, edge items, width */\n"
+          "  cn_print_options options; /* precision, threshold, edge items, width, scientific */\n"
           "  const char *text;\n} print_cases[] = {")
     for dtype, shape, values, options in CASES:
         numel = math.prod(shape)
@@ -127,11 +130,11 @@ def main():
         torch.set_printoptions(profile="default")
         torch.set_printoptions(**options)
         text = str(t).replace("torch.", "cairn.")
-        print("    {%s, %d, {%s}, %d, {%s}, %s, %s, {%d, %d, %d, %d},\n     %s}," % (
+        print("    {%s, %d, {%s}, %d, {%s}, %s, %s, {%d, %d, %d, %d, %d},\n     %s}," % (
             c_name(dtype), len(shape), ", ".join(map(str, shape)) or "0", len(listed),
             ", ".join(value(v) for v in listed) or "0", value(start), value(step),
             options.get("precision", 0), options.get("threshold", 0), options.get("edgeitems", 0),
-            options.get("linewidth", 0), quoted(text)))
+            options.get("linewidth", 0), {None: 0, True: 1, False: -1}[options.get("sci_mode")], quoted(text)))
     print("};")
 
 

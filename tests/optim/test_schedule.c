@@ -223,6 +223,34 @@ static void refused(cn_schedule *s)
   cn_err_clear();
 }
 
+/* A class of another language: half of what the formula says, once it is asked. */
+static double half_of(cn_schedule *s, size_t group, void *payload)
+{
+  ++*(int *)payload;
+  return cn_schedule_next(s, group) / 2;
+}
+
+static void a_formula_may_be_answered_by_others(void **state)
+{
+  (void)state;
+  cn_scope *scope = cn_scope_begin();
+  setup u = setup_make(false);
+  int asked = 0;
+  cn_schedule *s = cn_lr_exponential(u.opt, 0.8);
+  assert_int_equal(cn_schedule_rewind(s, (const double[]){0.1, 0.5}, half_of, &asked), 0);
+  assert_int_equal(cn_schedule_epoch(s), -1);
+  assert_int_equal(cn_schedule_step(s), 0); /* the first step again: the formula leaves the rate as it is */
+  assert_float_equal(cn_optim_get(u.opt, 0, "lr"), 0.05, 1e-12);
+  assert_float_equal(cn_optim_get(u.opt, 1, "lr"), 0.25, 1e-12);
+  assert_int_equal(cn_schedule_step(s), 0);
+  assert_float_equal(cn_schedule_lr(s, 0), 0.05 * 0.8 / 2, 1e-12);
+  assert_int_equal(asked, 2 * GROUPS);
+  assert_int_equal(cn_schedule_epoch(s), 1);
+  cn_schedule_free(s);
+  setup_free(&u);
+  cn_scope_end(scope);
+}
+
 static void wrong_schedules_are_refused(void **state)
 {
   (void)state;
@@ -265,6 +293,7 @@ int main(void)
     cmocka_unit_test(rates_by_functions_of_groups),
     cmocka_unit_test(limits_differ_by_group),
     cmocka_unit_test(groups_may_join_later),
+    cmocka_unit_test(a_formula_may_be_answered_by_others),
     cmocka_unit_test(wrong_schedules_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Makes tests/train/golden/curves.safetensors: PyTorch's losses of 30 training steps of four small networks, and their
-parameters afterwards, for test_curves.c.
+parameters afterwards, for test_curves.c and, with cairn in torch's place, tests/python/test_curves.py.
 
 Parameters begin with the numbers of fill() below, the i-th of a network with seed 100 + i, so that they need not be
 stored; inputs and labels likewise. Run with a Python that has torch and safetensors.
@@ -10,7 +10,6 @@ import struct
 
 import torch
 import torch.nn.functional as F
-from safetensors.torch import save_file
 from torch import nn
 
 STEPS, HEADS, SEQ, VOCAB, DIM = 30, 2, 12, 40, 16
@@ -86,8 +85,8 @@ RUNS = {
 }
 
 
-def main():
-    torch.set_num_threads(1)
+def curves():
+    """Losses and last parameters of all runs, by name."""
     out = {}
     for name, (build, x, y, optimiser) in RUNS.items():
         net = build()
@@ -104,7 +103,13 @@ def main():
             losses.append(loss.item())
         out[f"{name}/losses"] = torch.tensor(losses)
         out |= {f"{name}/{key}": p.detach().contiguous() for key, p in net.named_parameters()}
-    save_file(out, str(pathlib.Path(__file__).parent / "golden/curves.safetensors"))
+    return out
+
+
+def main():
+    from safetensors.torch import save_file
+    torch.set_num_threads(1)
+    save_file(curves(), str(pathlib.Path(__file__).parent / "golden/curves.safetensors"))
 
 
 if __name__ == "__main__":

@@ -13,20 +13,17 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", ROOT / "build" / "default"))
-PEERS = ROOT / "build" / "peers" / "bin" / "python"
-SKIPPED = 77
 
-try:
-    import numpy
-    import torch
-    from safetensors.torch import load_file
-    from torch import nn
-    from torch.nn import functional as F
-except ImportError:
-    if os.access(PEERS, os.X_OK) and pathlib.Path(sys.executable).parent != PEERS.parent:
-        os.execv(PEERS, [str(PEERS), *sys.argv])
-    print("torch or safetensors is not installed")
-    sys.exit(SKIPPED)
+sys.path.append(str(ROOT / "tests"))
+import live  # noqa: E402
+
+live.need("numpy", "torch", "safetensors")
+
+import numpy  # noqa: E402
+import torch  # noqa: E402
+from safetensors.torch import load_file  # noqa: E402
+from torch import nn  # noqa: E402
+from torch.nn import functional as F  # noqa: E402
 
 
 class Block(nn.Module):

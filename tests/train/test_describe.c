@@ -180,6 +180,9 @@ static void errors_name_the_place(void **state)
   check_error("[residual]\n[ReLU]\n", "x.cfg:1: [residual] has no [end]");
   check_error("[end]\n", "x.cfg:1: [end] without a block that it could end");
   check_error("[repeat] m = 3\n[end]\n", "x.cfg:1: there is no argument of repeat 'm'; there is n");
+  check_error("[repeat] n = 100\n[repeat] n = 100\n[ReLU]\n[end]\n[end]\n",
+              "x.cfg: describes a net of 10000 layers or more");
+  check_error("[repeat] n = 1000000000\n[end]\n", "x.cfg: describes a net of 10000 layers or more");
   check_error("[repeat]\n[end]\n", "x.cfg:1: [repeat] needs n, a whole number above 0");
   check_error("[repeat] n = 2\n[net]\n", "x.cfg:2: [net] inside of [repeat], which has no [end]");
   check_error("input = 4\n", "x.cfg:1: a key before the first [section]");

@@ -14,16 +14,13 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", ROOT / "build" / "default"))
-PEERS = ROOT / "build" / "peers" / "bin" / "python"
-SKIPPED = 77
 
-try:
-    from tensorboard.backend.event_processing import event_accumulator
-except ImportError:
-    if os.access(PEERS, os.X_OK) and pathlib.Path(sys.executable).parent != PEERS.parent:
-        os.execv(PEERS, [str(PEERS), *sys.argv])
-    print("tensorboard is not installed")
-    sys.exit(SKIPPED)
+sys.path.append(str(ROOT / "tests"))
+import live  # noqa: E402
+
+live.need("tensorboard")
+
+from tensorboard.backend.event_processing import event_accumulator  # noqa: E402
 
 FOLDER = tempfile.TemporaryDirectory()
 

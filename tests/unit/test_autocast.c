@@ -65,6 +65,37 @@ static void a_changed_parameter_is_cast_anew(void **state)
   cn_scope_end(s);
 }
 
+static void devices_are_switched_apart(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = ones(4, 4);
+  int devices = cn_autocast_begin_on(CN_AUTOCAST_DEVICES, CN_F16);
+  assert_int_equal(cn_autocast_dtype(), CN_F16);
+  assert_int_equal(cn_autocast_dtype_on(CN_AUTOCAST_CPU), CN_DTYPE_NONE);
+  assert_int_equal(cn_dtype_of(cn_mm(x, x)), CN_F32); /* the CPU is not touched */
+  int host = cn_autocast_begin_on(CN_AUTOCAST_CPU, CN_BF16);
+  assert_int_equal(cn_autocast_dtype_on(CN_AUTOCAST_DEVICES), CN_F16);
+  assert_int_equal(cn_dtype_of(cn_mm(x, x)), CN_BF16);
+  int off = cn_autocast_begin_on(CN_AUTOCAST_CPU, CN_DTYPE_NONE);
+  assert_int_equal(cn_dtype_of(cn_mm(x, x)), CN_F32);
+  assert_int_equal(cn_autocast_dtype_on(CN_AUTOCAST_DEVICES), CN_F16);
+  cn_autocast_end(off);
+  assert_int_equal(cn_dtype_of(cn_mm(x, x)), CN_BF16);
+  cn_device mirror = cn_device_find("mirror");
+  cn_err_clear();
+  if (mirror > CN_CPU) {
+    cn_tensor *y = cn_to_device(x, mirror);
+    assert_int_equal(cn_dtype_of(cn_mm(y, y)), CN_F16);
+  }
+  cn_autocast_end(host);
+  assert_int_equal(cn_dtype_of(cn_mm(x, x)), CN_F32);
+  cn_autocast_end(devices);
+  assert_int_equal(cn_autocast_dtype_on(CN_AUTOCAST_DEVICES), CN_DTYPE_NONE);
+  assert_int_equal(cn_err(), 0);
+  cn_scope_end(s);
+}
+
 static void other_types_are_refused(void **state)
 {
   (void)state;
@@ -81,6 +112,7 @@ int main(void)
     cmocka_unit_test(types_follow_the_lists),
     cmocka_unit_test(gradients_have_the_parameters_type),
     cmocka_unit_test(a_changed_parameter_is_cast_anew),
+    cmocka_unit_test(devices_are_switched_apart),
     cmocka_unit_test(other_types_are_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -557,9 +557,10 @@ static void tally_free(void *payload) { *(int *)payload += 100; }
 static void test_hook_owns_its_payload(void **state)
 {
   (void)state;
-  int a = 0, b = 0, c = 0;
+  int a = 0, b = 0, c = 0, after = 0;
   cn_scope *s = cn_scope_begin();
   cn_tensor *x = LEAF(1, 2);
+  assert_true(cn_hook_add_after(x, tally_call, &after, tally_free) > 0 && cn_sum(x) != NULL);
   int64_t id = cn_hook_add_owned(x, tally_call, &a, tally_free);
   assert_true(id > 0 && cn_hook_add_owned(x, tally_call, &b, tally_free) > id);
   cn_backward(cn_sum(x));
@@ -568,8 +569,10 @@ static void test_hook_owns_its_payload(void **state)
   assert_true(cn_hook_add_owned(cn_ones(CN_SHAPE(1)), tally_call, &c, tally_free) < 0);
   assert_fails(CN_ERR_GRAD, "hook");
   assert_int_equal(c, 100);
+  assert_true(cn_hook_add_after(cn_mul(x, x), tally_call, &c, tally_free) < 0); /* not a leaf */
+  assert_fails(CN_ERR_GRAD, "leaves");
   cn_scope_end(s);
-  assert_int_equal(b, 101);
+  assert_true(b == 101 && after == 101 && c == 200);
 }
 
 static void test_record_can_be_read(void **state)
@@ -582,6 +585,9 @@ static void test_record_can_be_read(void **state)
   assert_string_equal(cn_node_name(sum), "sum");
   assert_string_equal(cn_node_name(mul), "mul");
   assert_string_equal(cn_node_name(leaf), "leaf");
+  cn_node *loss = cn_node_of(cn_mse_loss(x, cn_detach(x)), NULL);
+  assert_true(!strcmp(cn_node_call(loss), "mse_loss") && !strcmp(cn_node_call(mul), "mul"));
+  cn_node_release(loss);
   assert_int_equal(cn_node_ninputs(mul), 2);
   assert_null(cn_node_input(mul, 1, NULL));
   assert_null(cn_node_input(mul, 2, NULL));

@@ -52,7 +52,7 @@ const char *command_backend(int i)
   const char *name;
   cn_device_count("cuda"); /* loads the plugin where there is one */
   for (int b = 0; (name = cn_backend_name(b)); b++)
-    if (strcmp(name, "mirror") && i-- == 0) return name;
+    if (strcmp(name, "mirror") && strcmp(name, "meta") && i-- == 0) return name; /* those that compute */
   return NULL;
 }
 

@@ -291,7 +291,7 @@ const char *cn_device_name(char *text, size_t size, cn_device device)
   int i = (device >> 8) - 1;
   cni_init();
   if (i < 0 || i >= nbackends) snprintf(text, size, "none");
-  else if (device == CN_CPU) snprintf(text, size, "cpu");
+  else if (device == CN_CPU || !strcmp(backends[i]->name, "meta")) snprintf(text, size, "%s", backends[i]->name);
   else snprintf(text, size, "%s:%d", backends[i]->name, cni_device_index(device));
   return text;
 }
