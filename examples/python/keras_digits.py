@@ -33,7 +33,7 @@ def main() -> None:
         print("epoch %2d  loss %.4f  right of the part that is only looked at %.4f" % (epoch + 1, loss, right))
     loss, accuracy = model.evaluate(x_test, y_test, verbose=0)
     print("test: loss %.4f, accuracy %.4f" % (loss, accuracy))
-    first = model.predict(x_test[:5]).argmax(axis=1)
+    first = model.predict(x_test[:5], verbose=0).argmax(axis=1)
     print("the first five:", first.tolist(), "are", y_test[:5].tolist())
 
 

@@ -10,22 +10,21 @@ import os
 import pathlib
 import runpy
 import sys
+import types
 
-PARTS = ["nn", "nn.functional", "nn.init", "nn.parameter", "nn.modules", "nn.utils", "nn.utils.rnn", "optim",
-         "optim.lr_scheduler", "optim.swa_utils", "linalg", "special", "autograd", "autograd.functional", "testing",
-         "random", "cuda", "cuda.amp", "amp", "utils", "utils.data", "utils.checkpoint", "utils.tensorboard",
-         "utils.dlpack"]
+# Where the parts of torchvision stand in cairn.
+VISION = {"datasets": "datasets", "models": "zoo", "transforms": "transforms", "utils": "utils"}
 
 
 def stand_in(name):
-    """Makes `import torch`, and imports of its parts, give the package."""
-    module = importlib.import_module(name)
-    sys.modules["torch"] = module
-    for part in PARTS:
-        try:
-            sys.modules[f"torch.{part}"] = importlib.import_module(f"{name}.{part}")
-        except ImportError:
-            continue
+    """Makes `import torch`, and imports of its parts and of torchvision's, give those of a package."""
+    sys.modules["torch"] = importlib.import_module(name)
+    vision = sys.modules["torchvision"] = types.ModuleType("torchvision")
+    vision.__path__ = []
+    for theirs, ours in VISION.items():
+        module = importlib.import_module(f"{name}.{ours}")
+        setattr(vision, theirs, module)
+        sys.modules["torchvision." + theirs] = module
 
 
 def main():

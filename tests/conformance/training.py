@@ -1,17 +1,22 @@
 #!/usr/bin/env python3
 """Runs the tests that compare the training stack in Python with PyTorch (and what others wrote), and writes a page
-about them.
+about them: a line for each test file, and one for each layer, loss, optimiser and schedule.
 
 usage: build/peers/bin/python tests/conformance/training.py [--report docs/CONFORMANCE_TRAINING.md]
+       tests/conformance/training.py --count FILE      one test file; prints what it counted as JSON
 
 Exits with 1 when one of them fails.
 """
 import argparse
+import collections
+import importlib.util
+import json
 import os
 import pathlib
 import re
 import subprocess
 import sys
+import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", ROOT / "build" / "default"))
@@ -24,6 +29,7 @@ TESTS = {
     "test_nn_parts.py": ("initialisers, packed sequences, clipping, parametrizations, containers", "torch.nn"),
     "test_optim.py": ("every optimiser, 20 steps in float32 and float64, groups, state both ways", "torch.optim"),
     "test_lr_scheduler.py": ("every schedule, 30 steps, with groups, state both ways", "torch.optim.lr_scheduler"),
+    "test_curves.py": ("30 steps of training of an MLP, a CNN, an LSTM and a GPT: losses, parameters", "torch"),
     "test_amp.py": ("autocast, loss scaling", "torch.amp"),
     "test_loader.py": ("data sets, samplers, loaders, collation, resume", "torch.utils.data"),
     "test_transforms.py": ("images at work", "torchvision.transforms"),
@@ -37,47 +43,91 @@ TESTS = {
     "test_keras.py": ("cairn.keras: layers, losses, metrics, rates", "numbers of Keras 3.15"),
     "test_keras_programs.py": ("programs of Keras's tutorials: they run and learn", ""),
 }
+# Test files whose sub-tests are cases of a class: what the classes are, and the class of a sub-test (or None).
+CLASSES = {
+    "test_nn_layers.py": ("Layers and losses", lambda test: (re.match(r"(\w+)\(", test._message) or [None] * 2)[1]),
+    "test_optim.py": ("Optimisers", lambda test: test.params.get("optimiser")),
+    "test_lr_scheduler.py": ("Schedules", lambda test: test.params.get("schedule")),
+}
+
+
+class Recorder(unittest.TestResult):
+    """Counts tests, and the sub-tests of each class."""
+
+    def __init__(self, subject):
+        super().__init__()
+        self.subject = subject
+        self.classes = collections.defaultdict(lambda: [0, 0])
+
+    def addSubTest(self, test, subtest, err):
+        super().addSubTest(test, subtest, err)
+        if cls := self.subject(subtest):
+            self.classes[cls][err is not None] += 1
+
+
+def count(name):
+    """Runs a test file in this process: {"tests": [passed, failed, skipped], "classes": {class: [passed, failed]}}."""
+    path = ROOT / "tests/python" / name
+    sys.path[:0] = [str(path.parent), str(BUILD / "python")]
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    result = Recorder(CLASSES[name][1] if name in CLASSES else lambda test: None)
+    unittest.defaultTestLoader.loadTestsFromModule(module).run(result)
+    bad = len({test.id().split(" ")[0] for test, _ in result.failures + result.errors})
+    skipped = len(result.skipped)
+    return {"tests": [result.testsRun - bad - skipped, bad, skipped], "classes": dict(result.classes)}
 
 
 def run(name):
-    """(passed, failed, skipped) of one test file."""
+    """As count(), in a process of its own."""
     environment = dict(os.environ, PYTHONPATH=str(BUILD / "python"), CAIRN_BUILD_DIR=str(BUILD))
-    done = subprocess.run([sys.executable, "-B", str(ROOT / "tests/python" / name)], capture_output=True, text=True,
-                          check=False, cwd=ROOT, env=environment)
-    text = done.stdout + done.stderr
-    if own := re.search(r"(\d+) passed, (\d+) failed, (\d+) skipped", text):
-        return tuple(int(n) for n in own.groups())
-    ran = int(found.group(1)) if (found := re.search(r"Ran (\d+) tests?", text)) else 0
-    bad = sum(int(n) for n in re.findall(r"(?:failures|errors)=(\d+)", text)) or int(done.returncode != 0)
-    skipped = sum(int(n) for n in re.findall(r"skipped=(\d+)", text))
-    return ran - bad - skipped, bad, skipped
+    command = [str(ROOT / "tests/python" / name)] if name == "test_programs.py" else [__file__, "--count", name]
+    done = subprocess.run([sys.executable, "-B", *command], capture_output=True, text=True, check=False, cwd=ROOT,
+                          env=environment)
+    if own := re.search(r"(\d+) passed, (\d+) failed, (\d+) skipped", done.stdout):
+        return {"tests": [int(n) for n in own.groups()], "classes": {}}
+    try:
+        return json.loads(done.stdout.splitlines()[-1])
+    except (IndexError, ValueError):
+        print(done.stderr)
+        return {"tests": [0, 1, 0], "classes": {}}
 
 
-def page(rows):
+def page(results):
     lines = [
         "# Conformance of the training stack in Python", "",
         "Generated by `build/peers/bin/python tests/conformance/training.py --report docs/CONFORMANCE_TRAINING.md`; do "
         "not edit. The ops below are judged in [CONFORMANCE.md](CONFORMANCE.md).", "",
-        "A test of layers or of programs covers many cases: all classes of `cairn.nn` with the cases of "
-        "`tests/nn/cases_*.py`, all programs of `tests/conformance/programs`.", "",
         "| test | what | against | passed | failed | skipped |", "|---|---|---|---|---|---|"]
-    for name, counts in rows.items():
+    for name, result in results.items():
         what, against = TESTS[name]
-        lines.append(f"| `{name}` | {what} | {against} | {' | '.join(map(str, counts))} |")
+        lines.append(f"| `{name}` | {what} | {against} | {' | '.join(map(str, result['tests']))} |")
+    for name, (title, _) in CLASSES.items():
+        classes = results[name]["classes"]
+        cases = sum(map(sum, classes.values()))
+        lines += ["", f"## {title}: {len(classes)} classes, {cases} cases", "",
+                  f"By `tests/python/{name}`: {TESTS[name][0]}.", "",
+                  "| class | passed | failed |", "|---|---|---|"]
+        lines += [f"| `{cls}` | {good} | {bad} |" for cls, (good, bad) in sorted(classes.items())]
     return "\n".join(lines) + "\n"
 
 
 def main():
     parser = argparse.ArgumentParser(description="Compares the training stack with PyTorch.")
     parser.add_argument("--report", type=pathlib.Path)
+    parser.add_argument("--count", metavar="FILE")
     options = parser.parse_args()
-    rows = {}
+    if options.count:
+        print("\n" + json.dumps(count(options.count)))
+        return 0
+    results = {}
     for name in TESTS:
-        rows[name] = run(name)
-        print("%-26s %d passed, %d failed, %d skipped" % (name, *rows[name]), flush=True)
+        results[name] = run(name)
+        print("%-26s %d passed, %d failed, %d skipped" % (name, *results[name]["tests"]), flush=True)
     if options.report:
-        options.report.write_text(page(rows), encoding="utf-8")
-    return int(any(failed for _, failed, _ in rows.values()))
+        options.report.write_text(page(results), encoding="utf-8")
+    return int(any(result["tests"][1] for result in results.values()))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """cairn.datasets: what is inside the library, its readers, and torchvision's classes, from files made here."""
+import bz2
 import gzip
 import os
 import pathlib
+import pickle
 import struct
 import subprocess
 import sys
@@ -16,6 +18,10 @@ from cairn.utils.data import DataLoader, random_split
 from cases import Case
 
 try:
+    import PIL
+except ImportError:
+    PIL = None
+try:
     import torchvision
 except ImportError:
     torchvision = None
@@ -24,6 +30,22 @@ except ImportError:
 def idx_bytes(t):
     """A uint8 tensor in MNIST's format."""
     return struct.pack(">HBB", 0, 8, t.ndim) + struct.pack(">%dI" % t.ndim, *t.shape) + bytes(t.flatten().tolist())
+
+
+ARRAY = b"numpy.core.multiarray\n_reconstruct"
+
+
+class Pixels:
+    """Pickles as numpy's arrays do, without numpy: its name is put in the place of this one's."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __reduce__(self):
+        return Pixels, (0,), (1, (len(self.data) // 3072, 3072), None, False, self.data)
+
+
+PIXELS = (Pixels.__module__ + "\nPixels").encode()
 
 
 class Folder(Case):
@@ -232,6 +254,107 @@ class Cifar(Folder):
         self.assertEqual(datasets.CIFAR100(self.path).targets, rows[:, 1].tolist())
 
 
+    def test_pickles(self):
+        folder = self.path / "cifar-10-batches-py"
+        folder.mkdir()
+        rows = [self.records(2, 1) for _ in range(6)]
+        for i, r in enumerate(rows):
+            batch = {"data": Pixels(bytes(r[:, 1:].flatten().tolist())), "labels": r[:, 0].tolist()}
+            name = "test_batch" if i == 5 else "data_batch_%d" % (i + 1)
+            (folder / name).write_bytes(pickle.dumps(batch, protocol=2).replace(PIXELS, ARRAY))
+        (folder / "batches.meta").write_bytes(pickle.dumps({"label_names": ["kind%d" % i for i in range(10)]}))
+        s = datasets.CIFAR10(self.path, train=True)
+        self.assertEqual((len(s), s.classes[3], tuple(s.data.shape)), (10, "kind3", (10, 32, 32, 3)))
+        self.assertEqual((s[3][0].flatten().tolist(), s[3][1]), (rows[1][1, 1:].tolist(), int(rows[1][1, 0])))
+        (folder / "test_batch").write_bytes(b"cos\nsystem\n(S'true'\ntR.")
+        with self.assertRaisesRegex(pickle.UnpicklingError, "os.system"):
+            datasets.CIFAR10(self.path, train=False)
+
+
+class Others(Folder):
+    """Sets whose files are simple enough to be made here."""
+
+    def test_emnist(self):
+        raw = self.path / "EMNIST" / "raw"
+        raw.mkdir(parents=True)
+        x, y = self.bytes(4, 28, 28), self.bytes(4, below=26) + 1
+        (raw / "emnist-letters-train-images-idx3-ubyte").write_bytes(idx_bytes(x))
+        (raw / "emnist-letters-train-labels-idx1-ubyte").write_bytes(idx_bytes(y))
+        s = datasets.EMNIST(self.path, split="letters", transform=transforms.ToTensor())
+        self.assertEqual((len(s), s.classes[1], len(s.classes), s[2][1]), (4, "a", 27, int(y[2])))
+        self.near(s[1][0][0], x[1].float() / 255)
+        self.assertEqual(len(datasets.EMNIST.classes_split_dict["balanced"]), 47)
+        with self.assertRaises(ValueError):
+            datasets.EMNIST(self.path, split="none")
+
+    def test_qmnist(self):
+        raw = self.path / "QMNIST" / "raw"
+        raw.mkdir(parents=True)
+        x, y = self.bytes(3, 28, 28), [[7, 1, 2, 3, 4, 5, 6, 7], [2] * 8, [9] * 8]
+        (raw / "qmnist-train-images-idx3-ubyte").write_bytes(idx_bytes(x))
+        (raw / "qmnist-train-labels-idx2-int").write_bytes(
+            struct.pack(">HBB2I", 0, 12, 2, 3, 8) + struct.pack(">24i", *sum(y, [])))
+        self.assertEqual([label for _, label in datasets.QMNIST(self.path)], [7, 2, 9])
+        self.assertEqual(datasets.QMNIST(self.path, compat=False)[0][1].tolist(), y[0])
+
+    def test_usps(self):
+        rows = [(3, -1.0, 1.0), (10, 0.0, 0.5)]
+        text = "".join("%d %s\n" % (c, " ".join("%d:%.3f" % (k + 1, a if k % 2 else b) for k in range(256)))
+                       for c, a, b in rows)
+        (self.path / "usps.t.bz2").write_bytes(bz2.compress(text.encode()))
+        s = datasets.USPS(self.path, train=False)
+        self.assertEqual((s.targets, s[0][0].shape, s[0][0].flatten()[:2].tolist()), ([2, 9], (1, 16, 16), [255, 0]))
+
+    def test_stl10(self):
+        folder = self.path / "stl10_binary"
+        folder.mkdir()
+        x, y = self.bytes(2, 3, 96, 96), self.bytes(2, below=10) + 1
+        for name in ("train_X", "unlabeled_X"):
+            (folder / (name + ".bin")).write_bytes(bytes(x.flatten().tolist()))
+        (folder / "train_y.bin").write_bytes(bytes(y.tolist()))
+        (folder / "class_names.txt").write_text("\n".join("abcdefghij"))
+        s = datasets.STL10(self.path, split="train+unlabeled")
+        self.assertEqual((len(s), s[1][1], s[3][1], s.classes[1]), (4, int(y[1]) - 1, -1, "b"))
+        self.assertTrue(cairn.equal(s[2][0], x[0].transpose(1, 2)))
+
+    def test_own(self):
+        class Own(datasets.VisionDataset):
+            def __len__(self):
+                return 3
+
+            def __getitem__(self, index):
+                image, label = cairn.full((1, 2, 2), index, dtype=cairn.uint8), index
+                return self.transforms(image, label) if self.transforms is not None else (image, label)
+
+            def extra_repr(self):
+                return "Kind: own"
+
+        s = Own("somewhere", transform=transforms.ToTensor(), target_transform=lambda label: -label)
+        self.assertEqual((s[2][0].dtype, s[2][1]), (cairn.float32, -2))
+        self.assertIn("Dataset Own\n    Number of datapoints: 3\n    Root location: somewhere\n    Kind: own\n"
+                      "    StandardTransform\nTransform: ToTensor()\nTarget transform: ", repr(s))
+        with self.assertRaises(ValueError):
+            Own("x", transforms=lambda a, b: (a, b), transform=transforms.ToTensor())
+
+    def test_any_files(self):
+        for kind, names in (("b", ["2.txt", "1.txt"]), ("a", ["x.txt", "skip.bin"])):
+            (self.path / kind).mkdir()
+            for name in names:
+                (self.path / kind / name).write_text(name)
+        s = datasets.DatasetFolder(self.path, lambda path: pathlib.Path(path).read_text(), extensions=(".txt",))
+        self.assertEqual((list(s), s.classes, s.targets), ([("x.txt", 0), ("1.txt", 1), ("2.txt", 1)], ["a", "b"],
+                                                           [0, 1, 1]))
+        (self.path / "c").mkdir()
+        with self.assertRaisesRegex(FileNotFoundError, "c"):
+            datasets.DatasetFolder(self.path, str, extensions=(".txt",))
+
+        class Only(datasets.DatasetFolder):
+            def find_classes(self, directory):
+                return ["b"], {"b": 5}
+
+        self.assertEqual(Only(self.path, str, extensions=(".txt",)).targets, [5, 5])
+
+
 class Images(Folder):
     def setUp(self):
         super().setUp()
@@ -263,6 +386,27 @@ class Images(Folder):
         self.assertEqual((len(s), s.targets, s[2][1]), (3, [0, 0, 1], 1))
         s = datasets.ImageFolder(self.path / "set", loader=lambda p: cairn.tensor(len(p)))
         self.assertEqual(next(iter(DataLoader(s, batch_size=5)))[0].tolist(), [len(p) for p, _ in s.samples])
+
+    def test_own_functions(self):
+        """They get what torchvision's sets give them; without Pillow, tensors."""
+        kinds = []
+        for first in (lambda t: t, transforms.Lambda(lambda t: t), transforms.RandomApply([lambda t: t], p=1)):
+            chain = transforms.Compose([transforms.Resize((4, 4)), first, lambda t: kinds.append(type(t)) or t,
+                                        transforms.ToTensor(), lambda t: t * 2])
+            x, _ = datasets.ImageFolder(self.path / "set", chain)[0]
+            self.assertEqual((tuple(x.shape), x.dtype), ((3, 4, 4), cairn.float32))
+        self.assertEqual([issubclass(kind, cairn.Tensor) for kind in kinds], [PIL is None] * 3)
+        after = transforms.Compose([transforms.ToTensor(), lambda t: kinds.append(type(t)) or t])
+        datasets.ImageFolder(self.path / "set", after)[0]
+        self.assertIs(kinds[-1], cairn.Tensor)
+
+    def test_own_items(self):
+        class WithPaths(datasets.ImageFolder):
+            def __getitem__(self, index):
+                return (*super().__getitem__(index), os.path.basename(self.imgs[index][0]))
+
+        s = WithPaths(self.path / "set", transforms.Resize((4, 4)))
+        self.assertEqual(next(iter(DataLoader(s, batch_size=5)))[2], ("0.png", "1.png", "2.png", "0.png", "1.png"))
 
     def test_faults(self):
         loader = DataLoader(datasets.ImageFolder(self.path / "set"), batch_size=2, num_workers=1)

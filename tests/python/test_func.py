@@ -107,5 +107,87 @@ class Func(unittest.TestCase):
         close(func.grad(outer)(doubles(2.0)[0]), doubles(6.0)[0])
 
 
+class Vmap(unittest.TestCase):
+    def test_dimensions_and_structures(self):
+        x = cairn.arange(12.0).reshape(3, 4)
+        self.assertTrue(cairn.equal(func.vmap(cairn.dot)(x, x), (x * x).sum(1)))
+        self.assertTrue(cairn.equal(func.vmap(cairn.dot, in_dims=(0, None))(x, x[1]), x @ x[1]))
+        self.assertTrue(cairn.equal(func.vmap(lambda t: t * 2, in_dims=1, out_dims=1)(x), x * 2))
+        self.assertTrue(cairn.equal(cairn.vmap(cairn.vmap(cairn.mul))(x, x), x * x))
+        made = func.vmap(lambda d, k: {"a": d["u"] + d["v"], "b": (d["u"].sum(), k)}, in_dims=({"u": 0, "v": None}, 0),
+                         out_dims={"a": 1, "b": 0})({"u": x, "v": x[0]}, cairn.arange(3))
+        self.assertTrue(cairn.equal(made["a"], (x + x[0]).t()))
+        self.assertTrue(cairn.equal(made["b"][0], x.sum(1)))
+        self.assertEqual(made["b"][1].tolist(), [0, 1, 2])
+        self.assertEqual(func.vmap(lambda t, s=1: t * s, chunk_size=2)(x, s=2).shape, x.shape)
+        self.assertEqual(func.vmap(lambda t: t.sum())(cairn.zeros(0, 4)).shape, (0,))
+
+    def test_errors(self):
+        x = cairn.ones(3, 4)
+        for error, call in ((ValueError, lambda: func.vmap(cairn.dot)(x, x[:2])),
+                            (ValueError, lambda: func.vmap(cairn.dot, in_dims=(0,))(x, x)),
+                            (ValueError, lambda: func.vmap(lambda t: 3)(x)),
+                            (ValueError, lambda: func.vmap(lambda t, k: t * k)(x, 2.0)),
+                            (ValueError, lambda: func.vmap(cairn.dot, in_dims=(None, None))(x[0], x[0])),
+                            (ValueError, lambda: func.vmap(cairn.sum, in_dims=5)(x)),
+                            (ValueError, lambda: func.vmap(cairn.sum, chunk_size=0)(x)),
+                            (RuntimeError, lambda: func.vmap(cairn.sum, randomness="x")(x)),
+                            (RuntimeError, lambda: func.vmap(lambda t: t + cairn.rand(4))(x))):
+            with self.assertRaises(error):
+                call()
+
+    def test_random_numbers(self):
+        x = cairn.zeros(3, 4)
+        cairn.manual_seed(0)
+        same = func.vmap(lambda t: t + cairn.rand(1), randomness="same")(x)
+        self.assertTrue(cairn.equal(same[0], same[2]))
+        other = func.vmap(lambda t: t + cairn.rand(1), randomness="different")(x)
+        self.assertFalse(cairn.equal(other[0], other[2]))
+
+    def test_gradients_of_each_example(self):
+        net = cairn.nn.Sequential(cairn.nn.Linear(3, 4), cairn.nn.Tanh(), cairn.nn.Linear(4, 1)).double()
+        x = cairn.arange(15.0, dtype=cairn.float64).reshape(5, 3).cos()
+        params = {name: p.detach() for name, p in net.named_parameters()}
+
+        def loss(params, example):
+            return func.functional_call(net, params, (example.unsqueeze(0),)).square().sum()
+
+        found = func.vmap(func.grad(loss), in_dims=(None, 0))(params, x)
+        for i in range(5):
+            expected = cairn.autograd.grad(loss(dict(net.named_parameters()), x[i]), list(net.parameters()))
+            for a, b in zip(found.values(), expected):
+                close(a[i], b)
+        whole = x.clone().requires_grad_()
+        func.vmap(lambda t: t.sin().sum())(whole).sum().backward()
+        close(whole.grad, x.cos())
+        close(func.grad(lambda t: func.vmap(cairn.sin)(t).sum())(x), x.cos())
+        close(func.vmap(func.jacrev(cairn.sin))(x), cairn.diag_embed(x.cos()))
+
+    def test_ensembles(self):
+        nets = [cairn.nn.Sequential(cairn.nn.Linear(2, 3), cairn.nn.BatchNorm1d(3)).eval() for _ in range(3)]
+        params, buffers = func.stack_module_state(nets)
+        self.assertEqual(params["0.weight"].shape, (3, 3, 2))
+        self.assertTrue(params["0.weight"].requires_grad and params["0.weight"].is_leaf)
+        self.assertEqual(buffers["1.num_batches_tracked"].shape, (3,))
+        x = cairn.ones(4, 2)
+        made = func.vmap(lambda p, b: func.functional_call(nets[0], (p, b), x))(params, buffers)
+        for net, out in zip(nets, made):
+            self.assertTrue(cairn.equal(net(x), out))
+        with self.assertRaises(RuntimeError):
+            func.stack_module_state([nets[0], nets[1].train()])
+        with self.assertRaises(ValueError):
+            func.functional_call(nets[0], ({"0.weight": x}, {"0.weight": x}), x)
+        func.replace_all_batch_norm_modules_(nets[2])
+        self.assertEqual(list(nets[2].state_dict()), ["0.weight", "0.bias", "1.weight", "1.bias"])
+        nets[2](x)
+
+    def test_linearize(self):
+        x, v = doubles(0.1, 0.2), doubles(1.0, -2.0)
+        value, forward = func.linearize(lambda t: t.sin(), x)
+        close(value, x.sin())
+        close(forward(v), x.cos() * v)
+        close(forward(2 * v), 2 * x.cos() * v)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -6,7 +6,9 @@ import weakref
 
 import cairn
 from cairn.autograd import Function
-from cairn.utils.checkpoint import checkpoint
+from cairn.autograd.graph import (disable_saved_tensors_hooks, register_multi_grad_hook, save_on_cpu,
+                                  saved_tensors_hooks)
+from cairn.utils.checkpoint import CheckpointError, checkpoint, set_checkpoint_early_stop
 from cases import Case, functions, plain
 
 
@@ -419,10 +421,89 @@ class Checkpointing(Case):
             calls.append(1)
             if len(calls) > 1:
                 raise KeyError("second run")
-            return t * 2
+            return t.sin()
 
         with self.assertRaises(KeyError):
             checkpoint(once, cairn.ones(2, requires_grad=True), use_reentrant=True).sum().backward()
+
+    def test_gradients_by_grad_and_of_gradients(self):
+        w = cairn.tensor([0.5, -0.5], requires_grad=True)
+        x = cairn.tensor([2.0, 3.0], requires_grad=True)
+        y = checkpoint(lambda t: (t * w).sin(), x, use_reentrant=False).sum()
+        found = cairn.autograd.grad(y, [w, x], create_graph=True)
+        self.near(found[0], (x * (x * w).cos()).tolist())
+        self.near(cairn.autograd.grad(found[1].sum(), x)[0], (-w * w * (x * w).sin()).tolist())
+
+    def test_runs_again_once_and_only_as_far_as_needed(self):
+        calls = []
+
+        def block(t):
+            calls.append("first")
+            t = t.sin()
+            calls.append("last")
+            return t * 2 + 1
+
+        y = checkpoint(block, cairn.ones(2, requires_grad=True), use_reentrant=False)
+        y.sum().backward(retain_graph=True)
+        self.assertEqual(calls, ["first", "last", "first"])
+        with set_checkpoint_early_stop(False):
+            z = checkpoint(block, cairn.ones(2, requires_grad=True), use_reentrant=False)
+        z.sum().backward()
+        self.assertEqual(calls[3:], ["first", "last"] * 2)
+        inner = checkpoint(lambda t: checkpoint(cairn.sin, t, use_reentrant=False).exp(),
+                           cairn.ones(1, requires_grad=True), use_reentrant=False)
+        inner.backward()
+
+    def test_another_second_run_is_an_error(self):
+        sizes = iter([2, 3])
+
+        def block(t):
+            return t.expand(next(sizes)).sin()
+
+        with self.assertRaises(CheckpointError):
+            checkpoint(block, cairn.ones(1, requires_grad=True), use_reentrant=False).sum().backward()
+
+
+class Saved(Case):
+    def test_values_pass_through_the_hooks(self):
+        kept = []
+
+        def pack(t):
+            kept.append(t.shape)
+            return t.tolist(), t.dtype
+
+        x = cairn.tensor([0.1, 0.2], requires_grad=True)
+        with saved_tensors_hooks(pack, lambda p: cairn.tensor(p[0], dtype=p[1])):
+            y = x.pow(2).exp()
+        self.assertEqual(len(kept), 2)
+        y.sum().backward()
+        self.near(x.grad, (2 * x * (x * x).exp()).tolist())
+        with save_on_cpu():
+            z = (x * x).sum()
+        self.near(cairn.autograd.grad(z, x)[0], (2 * x).tolist())
+
+    def test_errors(self):
+        x = cairn.ones(2, requires_grad=True)
+        with self.assertRaises(KeyError):
+            with saved_tensors_hooks(lambda t: {}["no"], lambda t: t):
+                x * x
+        for unpack, error in ((lambda t: "no tensor", TypeError), (lambda t: t[:1], RuntimeError)):
+            with saved_tensors_hooks(lambda t: t, unpack):
+                y = x * x
+            with self.assertRaises(error):
+                y.sum().backward()
+        with disable_saved_tensors_hooks("not here"):
+            with self.assertRaisesRegex(RuntimeError, "not here"):
+                with saved_tensors_hooks(lambda t: t, lambda t: t):
+                    pass
+
+    def test_several_gradients(self):
+        a, b = cairn.ones(2, requires_grad=True), cairn.ones(2, requires_grad=True)
+        seen = []
+        with register_multi_grad_hook((a, b), lambda grads: seen.append(len(grads))):
+            (a * b).sum().backward()
+        (a * b).sum().backward()
+        self.assertEqual(seen, [2])
 
 
 if __name__ == "__main__":

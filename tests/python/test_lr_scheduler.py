@@ -95,7 +95,8 @@ class Against(Quiet):
     def test_all(self):
         for name, make in MAKERS.items():
             for opt_name in ("SGD", "AdamW"):
-                with self.subTest(name=name, optimizer=opt_name):
+                made = type(make(schedules(cairn), optimizer(cairn, opt_name)))
+                with self.subTest(name, schedule=made.__name__, optimizer=opt_name):
                     self.near(self.run_one(cairn, make, opt_name), self.run_one(torch, make, opt_name), 12)
 
     def test_plateau(self):
@@ -112,7 +113,7 @@ class Against(Quiet):
 
         for settings in ({}, {"factor": 0.5, "cooldown": 2}, {"mode": "max"}, {"min_lr": [0.05, 0.01]},
                          {"threshold_mode": "abs", "threshold": 0.05, "min_lr": 0.02}):
-            with self.subTest(settings=settings):
+            with self.subTest(schedule="ReduceLROnPlateau", settings=settings):
                 mine, theirs = program(cairn, **settings), program(torch, **settings)
                 self.near([r[0] for r in mine], [r[0] for r in theirs], 12)
                 self.assertEqual([r[2] for r in mine], [r[2] for r in theirs])

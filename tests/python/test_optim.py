@@ -81,7 +81,7 @@ class Updates(Case):
                 for dtype, places in (("float64", 10), ("float32", 4)):
                     if name == "Muon":
                         places = 2  # bfloat16 inside
-                    with self.subTest(name=name, settings=each, dtype=dtype):
+                    with self.subTest(optimiser=name, settings=each, dtype=dtype):
                         mine = train(cairn, name, each, dtype=dtype)
                         theirs = train(torch, name, each, dtype=dtype)
                         self.near(mine[0], theirs[0], places)
@@ -113,8 +113,9 @@ class Updates(Case):
             state = opt.state[params[0]]
             return losses, count, [p.tolist() for p in params], state["n_iter"], state["func_evals"]
 
-        self.same(program)
-        self.same(lambda m: program(m, line_search_fn="strong_wolfe", history_size=3))
+        for settings in ({}, {"line_search_fn": "strong_wolfe", "history_size": 3}):
+            with self.subTest(optimiser="LBFGS", settings=settings):
+                self.same(lambda m: program(m, **settings))
         with self.assertRaises(TypeError):
             cairn.optim.LBFGS(start(cairn)).step()
 

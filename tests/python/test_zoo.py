@@ -1,4 +1,7 @@
 """cairn.zoo: networks by name as modules, torchvision's weights, generation, embeddings, tables."""
+import copy
+import os
+import pickle
 import tempfile
 import unittest
 import warnings
@@ -73,6 +76,90 @@ class TestNetworks(unittest.TestCase):
         self.assertIsNone(net.layer1[0].conv1.weight.grad)
         self.assertIsNotNone(net.fc.weight.grad)
 
+    def test_pickles(self):
+        net = zoo.resnet18(num_classes=4)
+        net.fc = nn.Sequential(nn.Dropout(0.1), nn.Linear(512, 3))
+        net.eval()
+        x = cairn.randn(2, 3, 32, 32)
+        want = net(x)
+        body = nn.Sequential(*list(net.children())[:-2])
+        copied = copy.deepcopy(net)
+        for made in (pickle.loads(pickle.dumps(net)), copied, pickle.loads(pickle.dumps(copied))):
+            self.assertEqual((type(made), str(made), made.training), (type(net), str(net), False))
+            self.assertTrue(cairn.equal(made(x), want))
+        self.assertTrue(cairn.equal(pickle.loads(pickle.dumps(body))(x), body(x)))
+        with tempfile.TemporaryDirectory() as folder:
+            cairn.save(net, folder + "/net.pt")
+            self.assertTrue(cairn.equal(cairn.load(folder + "/net.pt", weights_only=False)(x), want))
+        gpt, tokens = small_gpt().eval(), cairn.tensor([[1, 2, 3]])
+        self.assertTrue(cairn.equal(pickle.loads(pickle.dumps(gpt))(tokens), gpt(tokens)))
+        small = zoo.mobilenet_v2(num_classes=2).eval()
+        self.assertTrue(cairn.equal(pickle.loads(pickle.dumps(small))(x), small(x)))
+
+    def test_children(self):
+        net = zoo.resnet18()
+        self.assertEqual([name for name, _ in net.named_children()],
+                         ["conv1", "bn1", "relu", "maxpool", "layer1", "layer2", "layer3", "layer4", "avgpool", "fc"])
+        self.assertEqual(nn.Sequential(*list(net.children())[:-2])(cairn.ones(1, 3, 64, 64)).shape, (1, 512, 2, 2))
+        self.assertEqual(nn.Sequential(*list(net.children())[:-1])(cairn.ones(1, 3, 64, 64)).shape, (1, 512, 1, 1))
+        net.extra = nn.Linear(3, 3)  # is not run
+        net.fc = nn.Identity()
+        self.assertEqual(net(cairn.ones(1, 3, 64, 64)).shape, (1, 512))
+        self.assertEqual([n for n, _ in zoo.mobilenet_v2().named_children()], ["features", "classifier"])
+
+    def test_weights(self):
+        kind = zoo.ResNet50_Weights
+        self.assertIs(kind.DEFAULT, kind.IMAGENET1K_V2)
+        self.assertEqual((str(kind.DEFAULT), [w.name for w in kind]),
+                         ("ResNet50_Weights.IMAGENET1K_V2", ["IMAGENET1K_V1", "IMAGENET1K_V2"]))
+        self.assertIs(zoo.get_weight("ResNet50_Weights.IMAGENET1K_V1"), kind.IMAGENET1K_V1)
+        self.assertIs(zoo.get_model_weights("resnet50"), zoo.get_model_weights(zoo.resnet50))
+        change = kind.DEFAULT.transforms()
+        self.assertEqual((change(cairn.zeros(3, 300, 260, dtype=cairn.uint8)).shape, change.resize_size),
+                         ((3, 224, 224), [232]))
+        self.assertEqual(zoo.resnet18(weights=None, progress=False, num_classes=3).fc.out_features, 3)
+        with self.assertRaisesRegex(ValueError, "IMAGENET1K_V1"):
+            zoo.resnet18(weights="no such")
+        with self.assertRaises(TypeError):
+            zoo.resnet18(weights=kind.DEFAULT)
+        net = zoo.squeezenet1_1(num_classes=1000)
+        home = os.environ.get("TORCH_HOME")
+        with tempfile.TemporaryDirectory() as folder:  # as torchvision keeps what it has fetched
+            os.makedirs(folder + "/hub/checkpoints")
+            cairn.save(net.state_dict(), folder + "/hub/checkpoints/squeezenet1_1-b8a52dc0.pth")
+            os.environ["TORCH_HOME"] = folder
+            try:
+                for weights in ("DEFAULT", zoo.SqueezeNet1_1_Weights.IMAGENET1K_V1):
+                    made = zoo.squeezenet1_1(weights=weights)
+                    self.assertTrue(cairn.equal(made.features[0].weight, net.features[0].weight))
+                self.assertEqual(len(zoo.SqueezeNet1_1_Weights.DEFAULT.get_state_dict()), 52)
+            finally:
+                os.environ.pop("TORCH_HOME")
+                if home is not None:
+                    os.environ["TORCH_HOME"] = home
+
+    def test_torchvision_arguments(self):
+        self.assertEqual(zoo.mobilenet_v2(dropout=0.4, num_classes=2).classifier[0].p, 0.4)
+        self.assertEqual(zoo.resnet18(zero_init_residual=True).layer1[0].bn2.weight.sum().item(), 0)
+        self.assertEqual(zoo.get_model("resnet18", num_classes=2)(cairn.ones(2, 3, 32, 32)).shape, (2, 2))
+        self.assertIn("resnet34", zoo.list_models(include="resnet*", exclude="resnet1*"))
+        self.assertIs(cairn.models, zoo)
+        import cairn.models as models
+        self.assertIs(models.resnet18, zoo.resnet18)
+
+    def test_composed(self):
+        x = cairn.randn(2, 3, 48, 48)
+        for name, count in (("squeezenet1_0", 736963), ("mobilenet_v3_small", 1520931),
+                            ("efficientnet_b0", 4011391)):
+            net = getattr(zoo, name)(num_classes=3)
+            self.assertEqual((sum(p.numel() for p in net.parameters()), net(x).shape), (count, (2, 3)), name)
+        net = zoo.googlenet(num_classes=3)
+        self.assertEqual([y.shape for y in net(x)], [(2, 3)] * 3)
+        self.assertEqual(net.eval()(x).shape, (2, 3))
+        self.assertIn("SqueezeNet", zoo.describe("squeezenet1_0"))
+        with self.assertRaisesRegex(ValueError, "channels"):
+            zoo.create("densenet121", channels=1)
+
     def test_files_of_weights(self):
         net = zoo.lenet()
         with tempfile.TemporaryDirectory() as folder:
@@ -84,13 +171,14 @@ class TestNetworks(unittest.TestCase):
 
     @needs_torchvision
     def test_torchvision(self):
-        for name, side in (("resnet18", 64), ("mobilenet_v2", 64)):
+        for name, side in (("resnet18", 64), ("mobilenet_v2", 64), ("squeezenet1_1", 64), ("mobilenet_v3_small", 64)):
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 theirs = getattr(torchvision.models, name)().eval()
             ours = getattr(zoo, name)().eval()
             state = {k: cairn.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()}
             self.assertEqual(list(ours.state_dict()), list(state))
+            self.assertEqual(str(ours), str(theirs))
             ours.load_state_dict(state)
             x = torch.randn(2, 3, side, side)
             with torch.no_grad():

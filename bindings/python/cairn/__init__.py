@@ -17,32 +17,57 @@ from ._numpy import from_numpy as from_numpy
 from .random import (Generator as Generator, default_generator as default_generator, get_rng_state as get_rng_state,
                      initial_seed as initial_seed, manual_seed as manual_seed, seed as seed, set_rng_state as
                      set_rng_state)
-from . import autograd as autograd, linalg as linalg, random as random, special as special, version as version
+from . import _alias, autograd as autograd, linalg as linalg, random as random, special as special, version as version
 from ._forms_pointwise import *  # noqa: F401,F403
 from ._forms_shape import *  # noqa: F401,F403
 from ._forms_linalg import *  # noqa: F401,F403
 from ._forms_order import *  # noqa: F401,F403
+from ._inplace_ops import *  # noqa: F401,F403
+from ._forms_more import *  # noqa: F401,F403
 from typing import TYPE_CHECKING as _TYPING
 
 # What is imported by those who use it, so that `import cairn` stays a matter of milliseconds: modules of the package,
 # and names that stand in one of them.
-_MODULES = ("amp", "callbacks", "cuda", "datasets", "func", "keras", "metrics", "nn", "optim", "serialization",
-            "signal", "testing", "tokenizers", "transforms", "utils", "zoo")
-_NAMES = {"load": "serialization", "save": "serialization", "summary": "zoo", "Model": "model",
-          "autocast": "amp.autocast_mode", "get_autocast_dtype": "amp.autocast_mode",
-          "is_autocast_enabled": "amp.autocast_mode", "set_autocast_dtype": "amp.autocast_mode",
-          "set_autocast_enabled": "amp.autocast_mode", "celu_": "nn.functional", "rrelu_": "nn.functional",
-          "selu_": "nn.functional", "threshold_": "nn.functional"}
+_MODULES = ("accelerator", "amp", "backends", "callbacks", "cuda", "datasets", "distributions", "func", "hub", "io",
+            "jit", "keras", "metrics", "models", "mps", "multiprocessing", "nn", "ops", "optim", "overrides",
+            "serialization", "signal", "storage", "testing", "tokenizers", "transforms", "types", "utils", "xpu", "zoo")
+_NAMES = {name: place for place, names in {
+    "_legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
+               "LongTensor ShortTensor",
+    "_settings": "are_deterministic_algorithms_enabled get_deterministic_debug_mode get_float32_matmul_precision "
+                 "get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled "
+                 "set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
+                 "set_num_interop_threads set_warn_always use_deterministic_algorithms",
+    "_vmap": "vmap",
+    "amp.autocast_mode": "autocast get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype "
+                         "is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled "
+                         "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled",
+    "autograd.tape": "GradientTape", "jit": "compile", "model": "Model", "serialization": "load save",
+    "storage": "TypedStorage UntypedStorage", "zoo": "summary"}.items() for name in names.split()}
 if _TYPING:
-    from . import (amp as amp, callbacks as callbacks, cuda as cuda, datasets as datasets, func as func, keras as keras,
-                   metrics as metrics, nn as nn, optim as optim, serialization as serialization, signal as signal,
-                   testing as testing, tokenizers as tokenizers, transforms as transforms, utils as utils, zoo as zoo)
-    from .amp.autocast_mode import (autocast as autocast, get_autocast_dtype as get_autocast_dtype, is_autocast_enabled
-                                    as is_autocast_enabled, set_autocast_dtype as set_autocast_dtype,
-                                    set_autocast_enabled as set_autocast_enabled)
+    from . import (accelerator as accelerator, amp as amp, backends as backends, callbacks as callbacks, cuda as cuda,
+                   datasets as datasets, distributions as distributions, func as func, hub as hub, io as io, jit as
+                   jit, keras as keras, metrics as metrics, models as models, mps as mps, multiprocessing as
+                   multiprocessing, nn as nn, ops as ops, optim as optim, overrides as overrides, serialization as
+                   serialization, signal as signal, storage as storage, testing as testing, tokenizers as tokenizers,
+                   transforms as transforms, types as types, utils as utils, xpu as xpu, zoo as zoo)
+    from ._legacy import (BFloat16Tensor as BFloat16Tensor, BoolTensor as BoolTensor, ByteTensor as ByteTensor,
+                          CharTensor as CharTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor, HalfTensor
+                          as HalfTensor, IntTensor as IntTensor, LongTensor as LongTensor, ShortTensor as ShortTensor)
+    from ._settings import *
+    from ._vmap import vmap as vmap
+    from .amp.autocast_mode import (autocast as autocast, get_autocast_cpu_dtype as get_autocast_cpu_dtype,
+                                    get_autocast_dtype as get_autocast_dtype, get_autocast_gpu_dtype as
+                                    get_autocast_gpu_dtype, is_autocast_cache_enabled as is_autocast_cache_enabled,
+                                    is_autocast_cpu_enabled as is_autocast_cpu_enabled, is_autocast_enabled as
+                                    is_autocast_enabled, set_autocast_cache_enabled as set_autocast_cache_enabled,
+                                    set_autocast_dtype as set_autocast_dtype, set_autocast_enabled as
+                                    set_autocast_enabled)
+    from .autograd.tape import GradientTape as GradientTape
+    from .jit import compile as compile
     from .model import Model as Model
-    from .nn.functional import celu_ as celu_, rrelu_ as rrelu_, selu_ as selu_, threshold_ as threshold_
     from .serialization import load as load, save as save
+    from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage
     from .zoo import summary as summary
 else:
     def __getattr__(name: str) -> object:
@@ -58,4 +83,5 @@ else:
         return sorted({*globals(), *_MODULES, *_NAMES})
 
 __version__ = _version()
+_alias.install()
 del _version

@@ -146,15 +146,22 @@ def can_cast(from_: _dtype, to: _dtype) -> builtins.bool:
     return from_ == _C.bool or to != _C.bool
 
 
-def set_printoptions(precision: builtins.int | None = None, threshold: builtins.int | None = None,
+_profiles = {"default": (4, 1000, 3, 80), "short": (2, 1000, 2, 80), "full": (4, 2 ** 31 - 1, 3, 80)}
+_printing = [*_profiles["default"]]  # precision, threshold, edgeitems, linewidth
+
+
+def set_printoptions(precision: builtins.int | None = None, threshold: builtins.float | None = None,
                      edgeitems: builtins.int | None = None, linewidth: builtins.int | None = None,
                      profile: str | None = None, sci_mode: builtins.bool | None = None) -> None:
-    """How tensors are printed; what is left out gets its default."""
-    if profile == "short":
-        precision, threshold, edgeitems = 2, 1000, 2
-    elif profile == "full":
-        threshold = 2 ** 31 - 1
-    _C._set_print_options(precision or 0, threshold or 0, edgeitems or 0, linewidth or 0)
+    """How tensors are printed; what is left out stays as it was, but for sci_mode: without it, floats that differ much
+    in size, or are very large or small, are written with exponents. profile: default, short or full."""
+    if profile in _profiles:
+        _printing[:] = _profiles[profile]
+    for i, value in enumerate((precision, threshold, edgeitems, linewidth)):
+        if value is not None:
+            _printing[i] = builtins.int(builtins.min(value, 2 ** 31 - 1))
+    digits, most, edge, width = _printing
+    _C._set_print_options(digits, most, edge, width, 0 if sci_mode is None else 1 if sci_mode else -1)
 
 
 def clone(input: Tensor, *, memory_format: _memory_format | None = None) -> Tensor:

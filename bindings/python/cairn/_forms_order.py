@@ -12,7 +12,7 @@ from ._tensor import Tensor
 if TYPE_CHECKING:
     from ._C import _Number
 
-__all__ = ["bucketize", "histogramdd", "unique", "unique_consecutive"]
+__all__ = ["bucketize", "histogram", "histogramdd", "unique", "unique_consecutive"]
 
 
 def _asked(found: tuple[Tensor, ...], inverse: builtins.bool, counts: builtins.bool) -> Any:
@@ -59,6 +59,14 @@ def bucketize(input: Tensor | _Number, boundaries: Tensor, *, out_int32: builtin
     return _C.searchsorted(boundaries, input, out_int32=out_int32, right=right, out=out)
 
 
+def histogram(input: Tensor, bins: builtins.int | Tensor = 100, *, range: Sequence[builtins.float] | None = None,
+              weight: Tensor | None = None, density: builtins.bool = False, out: Any = None) -> tuple[Tensor, Tensor]:
+    """How many elements lie in each bin, and the edges of the bins. bins: their number, or their edges."""
+    if isinstance(bins, Tensor):
+        return _C.histogram(input, bins, weight=weight, density=density, out=out)
+    return _C.histogram(input, bins, range=range, weight=weight, density=density, out=out)
+
+
 class _return_histogramdd(builtins.tuple[Tensor, builtins.tuple[Tensor, ...]]):
     """The results of histogramdd, by name and by position. (A NamedTuple would take import three times as long.)"""
 
@@ -92,5 +100,5 @@ def histogramdd(input: Tensor, bins: builtins.int | Sequence[builtins.int] | Seq
     return _return_histogramdd((made, builtins.tuple(edges)))
 
 
-_methods(unique, unique_consecutive)
+_methods(histogram, unique, unique_consecutive)
 _public(globals())

@@ -13,7 +13,7 @@ from ._C import from_numpy
 if TYPE_CHECKING:
     from ._tensor import Tensor
 
-__all__ = ["from_numpy", "to_array", "to_numpy"]
+__all__ = ["from_numpy", "to_array", "to_numpy", "wrap_array"]
 
 # Types that buffers have no letter for, by the names they share with ml_dtypes -> integers of the same size.
 _BITS = {"bfloat16": "uint16"}
@@ -71,6 +71,11 @@ def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
             raise ValueError("an array of type %s from a tensor of type %s needs a copy" % (dtype, self.dtype))
         return array.astype(dtype)
     return array.copy() if copy else array
+
+
+def wrap_array(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+    """numpy's protocol: what one of its functions made of a tensor is a tensor again."""
+    return from_numpy(_asarray(array))
 
 
 def _as_array(data: Any) -> Any:

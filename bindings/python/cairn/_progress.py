@@ -46,22 +46,27 @@ def _pace(seconds: float) -> str:
 
 
 class Bar:
-    """One line that grows: title, count, bar, time left (then time taken), pace, figures."""
+    """A title and a line that grows: count, bar, time left (then time taken), pace, figures. plain: only at the end."""
 
-    def __init__(self, title: str, total: int | None, width: int = 20, stream: Any = None) -> None:
-        self.title, self.total, self.width = title, total, width
+    def __init__(self, title: str, total: int | None, width: int = 20, stream: Any = None, plain: bool = False) -> None:
+        self.title, self.total, self.width, self.plain = title, total, width, plain
         self.stream = stream or sys.stdout
         self.begun = time.monotonic()
         self.shown = -1.0  # when it was last written
         self.done = self.length = 0
         self.page = _notebook() if stream is None else None
         self.handle: Any = None
-        self.live = self.page is not None or bool(getattr(self.stream, "isatty", lambda: False)())
+        self.live = not plain and (self.page is not None or bool(getattr(self.stream, "isatty", lambda: False)()))
+        if title and not self.page:
+            self.stream.write(title + "\n")
 
     def line(self, figures: Mapping[str, float], finished: bool) -> str:
         took = time.monotonic() - self.begun
         total = self.total if self.total else self.done if finished else None
-        parts = [self.title] if self.title else []
+        if self.plain:
+            parts = ["%d/%s" % (self.done, total or "?"), span(took), "%s/step" % _pace(took / max(self.done, 1))]
+            return " - ".join(parts + ["%s: %s" % (k, figure(v)) for k, v in figures.items()])
+        parts = [self.title] if self.title and self.page else []
         if total:
             full = self.width * min(self.done, total) // total
             parts.append("%*d/%d %s" % (len(str(total)), self.done, total, "━" * full + "─" * (self.width - full)))
@@ -76,7 +81,7 @@ class Bar:
         """Shows a batch more, some times a second at most."""
         self.done = done
         now = time.monotonic()
-        if not self.live or now - self.shown < (0.5 if self.page is not None else 0.1):
+        if not self.live or self.plain or now - self.shown < (0.5 if self.page is not None else 0.1):
             return
         self.shown = now
         self._show(self.line(figures, False))
@@ -85,7 +90,7 @@ class Bar:
         text = self.line(figures, True)
         if self.live:
             self._show(text)
-        if self.page is None:
+        if self.page is None or self.plain:
             self.stream.write("\n" if self.live else text + "\n")
             self.stream.flush()
 

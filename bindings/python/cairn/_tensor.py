@@ -5,10 +5,12 @@ import builtins
 from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
 
 from . import _C, _numpy, _pickle
+from ._tensor_more import More
 from ._types import Size
 
 if TYPE_CHECKING:
     from . import _forms, _forms_linalg, _forms_order, _forms_pointwise, _forms_shape
+    from ._legacy import TensorType
     from ._C import _Device, _device, _Dtype, _dtype, _layout, _memory_format, _Number
 
 _strided = _C.strided
@@ -31,7 +33,7 @@ def _flat(size: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
 
 
-class Tensor(_C.TensorBase):
+class Tensor(More, _C.TensorBase):
     """Numbers of one type in a grid of any number of dimensions, on a device."""
 
     __module__ = "cairn"
@@ -72,7 +74,11 @@ class Tensor(_C.TensorBase):
     def is_cpu(self) -> builtins.bool:
         return self.device.type == "cpu"
 
-    is_sparse = is_quantized = is_meta = is_nested = is_mkldnn = False
+    is_sparse = is_quantized = is_nested = is_mkldnn = False
+
+    @property
+    def is_meta(self) -> builtins.bool:
+        return self.device.type == "meta"
 
     @property
     def layout(self) -> _layout:
@@ -131,7 +137,7 @@ class Tensor(_C.TensorBase):
         return self if self.ndim == 0 else self.flip(0)
 
     def __format__(self, how: str) -> str:
-        return format(self.item(), how) if self.ndim == 0 and how else object.__format__(self, how)
+        return format(self.item(), how) if self.ndim == 0 and type(self) is Tensor else object.__format__(self, how)
 
     def __dir__(self) -> list[str]:
         return sorted(set(dir(type(self))) | set(getattr(self, "__dict__", ())))
@@ -178,16 +184,20 @@ class Tensor(_C.TensorBase):
     @overload
     def type(self, dtype: None = ..., non_blocking: builtins.bool = ...) -> str: ...
     @overload
-    def type(self, dtype: _Dtype | str, non_blocking: builtins.bool = ...) -> Tensor: ...
+    def type(self, dtype: _Dtype | str | TensorType, non_blocking: builtins.bool = ...) -> Tensor: ...
 
-    def type(self, dtype: _Dtype | str | None = None, non_blocking: builtins.bool = False) -> str | Tensor:
-        """The name of its type as torch spells it, or the tensor in another type."""
+    def type(self, dtype: _Dtype | str | TensorType | None = None, non_blocking: builtins.bool = False) -> str | Tensor:
+        """The name of its type as torch spells it, or the tensor in another type: of elements, or cairn.FloatTensor
+        and its kin, which say where as well."""
         if dtype is None:
-            return "cairn.%sTensor" % _type_names[self.dtype]
-        if isinstance(dtype, str):
-            wanted = dtype.rpartition(".")[2].removesuffix("Tensor")
-            dtype = {name: d for d, name in _type_names.items()}[wanted]
-        return self.to(dtype)
+            return "cairn.%s%sTensor" % ("cuda." if self.is_cuda else "", _type_names[self.dtype])
+        if isinstance(dtype, _C.dtype) or dtype in (builtins.float, builtins.int, builtins.bool):
+            return self.to(dtype=dtype)
+        from . import _legacy
+        kind: Any = _legacy.by_name(dtype) if isinstance(dtype, str) else dtype
+        if not isinstance(kind, _legacy.TensorType):
+            raise TypeError("invalid type object: %r" % (dtype,))
+        return self.to("cuda" if kind.is_cuda else "cpu", kind.dtype)
 
     def type_as(self, other: Tensor) -> Tensor:
         return self.to(other)
@@ -331,6 +341,7 @@ class Tensor(_C.TensorBase):
 
     # ---- Python's protocols ----
     __array__ = _numpy.to_array
+    __array_wrap__ = _numpy.wrap_array
     numpy = _numpy.to_numpy
     __reduce_ex__ = _pickle._reduce_ex
     __deepcopy__ = _pickle._deepcopy
@@ -343,6 +354,7 @@ class Tensor(_C.TensorBase):
         cov = _forms_shape.cov
         equal = _forms.equal
         gather = _forms.gather
+        histogram = _forms_order.histogram
         log_softmax = _forms.log_softmax
         masked_select = _forms_shape.masked_select
         nonzero = _forms.nonzero

@@ -74,11 +74,11 @@ class CallbackList(Callback):
             if not hasattr(one, "on_epoch_end"):
                 raise TypeError("a callback is an object with on_epoch_end and the like, not %r" % (one,))
         self.history: Any = next((c for c in given if isinstance(c, History)), None)
+        if add_progbar and not any(isinstance(c, ProgbarLogger) for c in given):
+            given.append(ProgbarLogger())
         if self.history is None and add_history:
             self.history = History()
             given.append(self.history)
-        if add_progbar and not any(isinstance(c, ProgbarLogger) for c in given):
-            given.insert(0, ProgbarLogger())
         self.callbacks = given
         for one in given:
             one.set_model(model)
@@ -178,9 +178,7 @@ class ProgbarLogger(Callback):
         self.fitting = False
 
     def on_epoch_begin(self, epoch: int, logs: _Logs = None) -> None:
-        self.bar = Bar(self._title(epoch), self.params.get("steps"))
-        if self.params["verbose"] == 2:
-            self.bar.live = False
+        self.bar = Bar(self._title(epoch), self.params.get("steps"), plain=self.params["verbose"] == 2)
 
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
         if self.bar is not None:
@@ -192,8 +190,7 @@ class ProgbarLogger(Callback):
 
     def on_test_begin(self, logs: _Logs = None) -> None:
         if not self.fitting:
-            self.bar = Bar("", self.params.get("steps"))
-            self.bar.live = self.bar.live and self.params["verbose"] == 1
+            self.bar = Bar("", self.params.get("steps"), plain=self.params["verbose"] == 2)
 
     def on_test_batch_end(self, batch: int, logs: _Logs = None) -> None:
         if not self.fitting and self.bar is not None:
@@ -204,7 +201,7 @@ class ProgbarLogger(Callback):
             self.bar.finish(logs or {})
 
     def on_predict_begin(self, logs: _Logs = None) -> None:
-        self.bar = Bar("", self.params.get("steps"))
+        self.bar = Bar("", self.params.get("steps"), plain=self.params["verbose"] == 2)
 
     def on_predict_batch_end(self, batch: int, logs: _Logs = None) -> None:
         if self.bar is not None:
@@ -347,9 +344,9 @@ class CSVLogger(Callback):
     def on_epoch_end(self, epoch: int, logs: _Logs = None) -> None:
         logs = logs or {}
         if self.keys is None:
-            self.keys = list(logs)
-            if self.model is not None and self.model.stop_training:
-                self.keys += ["val_" + k for k in logs if not k.startswith("val_") and "val_" + k not in logs]
+            self.keys = sorted(logs)
+            if not any(k.startswith("val_") for k in logs):  # they may come in a later epoch
+                self.keys += ["val_" + k for k in self.keys]
         writer = csv.DictWriter(self.file, ["epoch"] + self.keys, delimiter=self.separator, extrasaction="ignore",
                                 restval="NA")
         if not self.headed:

@@ -2,61 +2,33 @@
 
 `grad(f)` is a function that computes the gradient of f; `grad(grad(f))` that of the gradient. Arguments and results may
 be tensors, or tuples, lists and dictionaries of them, nested; derivatives have the same structure. Other arguments pass
-through. Forward-mode products walk backward twice, through the gradient as a function of its seed.
+through. Forward-mode products walk backward twice, through the gradient as a function of its seed. Functions of
+modules (functional_call, stack_module_state) make of a network a function of its parameters.
 """
 from __future__ import annotations
 
 import functools
 import threading
-from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, ParamSpec, Sequence, TypeVar
+from typing import TYPE_CHECKING, Any, Callable, Iterable, ParamSpec, Sequence, TypeVar
 
-from . import _C
+from . import _C, _trees
 from ._modes import enable_grad
 from ._tensor import Tensor
+from ._vmap import vmap
 from .autograd import functional as _functional
 
-__all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
+__all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
+           "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
 
 if TYPE_CHECKING:
     from typing import TypeAlias
+
+    from .nn import Module
 
     _Numbers: TypeAlias = int | Sequence[int]  # argnums: one argument, or several
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
-
-
-# ---- nested values ----
-def _leaves(tree: Any) -> list[Any]:
-    """The leaves of a nested value, from left to right."""
-    if isinstance(tree, dict):
-        return [leaf for value in tree.values() for leaf in _leaves(value)]
-    if isinstance(tree, (tuple, list)):
-        return [leaf for value in tree for leaf in _leaves(value)]
-    return [tree]
-
-
-def _rebuild(tree: Any, leaves: Iterator[Any]) -> Any:
-    """The same structure with other leaves, taken from an iterator."""
-    if isinstance(tree, dict):
-        return type(tree)((key, _rebuild(value, leaves)) for key, value in tree.items())
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(_rebuild(value, leaves) for value in tree))
-    if isinstance(tree, (tuple, list)):
-        return type(tree)(_rebuild(value, leaves) for value in tree)
-    return next(leaves)
-
-
-def _like(tree: Any, leaves: Iterable[Any]) -> Any:
-    return _rebuild(tree, iter(leaves))
-
-
-def _tensors(tree: Any, what: str) -> list[Tensor]:
-    leaves = _leaves(tree)
-    for leaf in leaves:
-        if not isinstance(leaf, Tensor):
-            raise RuntimeError(f"{what}: expected tensors, not {type(leaf).__name__}")
-    return leaves
 
 
 # ---- levels ----
@@ -80,7 +52,7 @@ class _Level:
 
 def _begin(tree: Any, inner: bool, what: str) -> tuple[tuple[Tensor, ...], bool]:
     """(fresh inputs to differentiate by, whether the answer is recorded)."""
-    given = _tensors(tree, what)
+    given = _trees.tensors(tree, what)
     for t in given:
         if not t.is_floating_point():
             raise RuntimeError(f"{what}: expected inputs of a floating-point type, not {t.dtype}")
@@ -89,8 +61,8 @@ def _begin(tree: Any, inner: bool, what: str) -> tuple[tuple[Tensor, ...], bool]
 
 
 def _finished(tree: Any, record: bool) -> Any:
-    return tree if record else _like(tree, [leaf.detach() if isinstance(leaf, Tensor) else leaf
-                                            for leaf in _leaves(tree)])
+    return tree if record else _trees.like(tree, [leaf.detach() if isinstance(leaf, Tensor) else leaf
+                                            for leaf in _trees.leaves(tree)])
 
 
 def _numbers(argnums: _Numbers, count: int) -> tuple[tuple[int, ...], bool]:
@@ -128,12 +100,12 @@ def grad_and_value(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool
         chosen = tuple(args[n] for n in numbers)
         with _Level() as inner:
             fresh, record = _begin(chosen, inner, "grad")
-            result = func(*_replaced(args, numbers, _like(chosen, fresh)), **kwargs)
+            result = func(*_replaced(args, numbers, _trees.like(chosen, fresh)), **kwargs)
             output, aux = _split(result, has_aux, "grad")
             if not isinstance(output, Tensor) or output.ndim != 0:
                 raise RuntimeError("grad: the function must return a tensor of no dimensions")
             found = _functional._derive((output,), fresh, (_C.ones_like(output),), record, False, "grad")
-            grads, output, aux = (_finished(t, record) for t in (_like(chosen, found), output, aux))
+            grads, output, aux = (_finished(t, record) for t in (_trees.like(chosen, found), output, aux))
         return (grads[0] if alone else grads), ((output, aux) if has_aux else output)
     return run
 
@@ -156,18 +128,18 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     (output, function, aux)."""
     with _Level() as inner:
         fresh, record = _begin(primals, inner, "vjp")
-        output, aux = _split(func(*_like(primals, fresh)), has_aux, "vjp")
-        results = _tensors(output, "vjp: output")
+        output, aux = _split(func(*_trees.like(primals, fresh)), has_aux, "vjp")
+        results = _trees.tensors(output, "vjp: output")
 
     def back(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
         """The gradients of the primals for these of the output."""
-        given = _tensors(cotangents[0] if len(cotangents) == 1 else cotangents, "vjp: cotangents")
+        given = _trees.tensors(cotangents[0] if len(cotangents) == 1 else cotangents, "vjp: cotangents")
         seeds = _functional._vector(given, results, "vjp")
         keep = record or getattr(_state, "depth", 0) > 0 or any(t.requires_grad for t in seeds)
         with enable_grad():
             found = _functional._derive(results, fresh, seeds, keep if create_graph is None else create_graph, False,
                                         "vjp")
-        return _like(primals, found)
+        return _trees.like(primals, found)
 
     output, aux = _finished(output, record), _finished(aux, record)
     return (output, back, aux) if has_aux else (output, back)
@@ -180,13 +152,34 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
         raise RuntimeError("jvp: primals and tangents are tuples, one item for each argument")
     with _Level() as inner:
         fresh, record = _begin(primals, inner, "jvp")
-        moved = _functional._vector(tuple(_tensors(tangents, "jvp: tangents")), fresh, "jvp")
+        moved = _functional._vector(tuple(_trees.tensors(tangents, "jvp: tangents")), fresh, "jvp")
         record = record or any(t.requires_grad for t in moved)
-        output, aux = _split(func(*_like(primals, fresh)), has_aux, "jvp")
-        results = _tensors(output, "jvp: output")
+        output, aux = _split(func(*_trees.like(primals, fresh)), has_aux, "jvp")
+        results = _trees.tensors(output, "jvp: output")
         found = _functional._twice(results, fresh, moved, record, strict, "jvp")
-        answer = tuple(_finished(t, record) for t in (output, _like(output, found)))
+        answer = tuple(_finished(t, record) for t in (output, _trees.like(output, found)))
     return answer + (_finished(aux, record),) if has_aux else answer
+
+
+def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+    """(output, function): func near primals as a linear function, which maps changes of primals to those of the output.
+    func is called once, however often the function is."""
+    with _Level() as inner:
+        fresh, record = _begin(primals, inner, "linearize")
+        output = func(*_trees.like(primals, fresh))
+        results = _trees.tensors(output, "linearize: output")
+        seeds = tuple(_C.zeros_like(t).requires_grad_() for t in results)
+        back = _functional._derive(results, fresh, seeds, True, False, "linearize")
+
+    def forward(*tangents: Any) -> Any:
+        """The change of the output when primals change by tangents."""
+        moved = _functional._vector(tuple(_trees.tensors(tangents, "linearize: tangents")), fresh, "linearize")
+        keep = record or getattr(_state, "depth", 0) > 0 or any(t.requires_grad for t in moved)
+        with enable_grad():
+            found = _functional._derive(back, seeds, moved, keep, False, "linearize")
+        return _finished(_trees.like(output, found), keep)
+
+    return _finished(output, record), forward
 
 
 # ---- matrices ----
@@ -201,17 +194,17 @@ def jacrev(func: Callable[_P, Any], argnums: _Numbers = 0, *, has_aux: bool = Fa
         chosen = tuple(args[n] for n in numbers)
         with _Level() as inner:
             fresh, record = _begin(chosen, inner, "jacrev")
-            result = func(*_replaced(args, numbers, _like(chosen, fresh)), **kwargs)
+            result = func(*_replaced(args, numbers, _trees.like(chosen, fresh)), **kwargs)
             output, aux = _split(result, has_aux, "jacrev")
             rows = []
-            for leaf in _tensors(output, "jacrev: output"):
+            for leaf in _trees.tensors(output, "jacrev: output"):
                 found = _functional._rows(leaf, fresh, record, False)
                 if not record:
                     found = tuple(t.detach() for t in found)
-                row = _like(chosen, found)
+                row = _trees.like(chosen, found)
                 rows.append(row[0] if alone else row)
             aux = _finished(aux, record)
-        answer = _like(output, rows)
+        answer = _trees.like(output, rows)
         return (answer, aux) if has_aux else answer
     return run
 
@@ -225,3 +218,64 @@ def jacfwd(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool = False
 def hessian(func: Callable[_P, Any], argnums: _Numbers = 0) -> Callable[_P, Any]:
     """A function that answers the second derivatives of func: the Jacobian of its Jacobian."""
     return jacrev(jacrev(func, argnums), argnums)
+
+
+# ---- functions of modules ----
+def functional_call(module: Module, parameter_and_buffer_dicts: Any, args: Any = None, kwargs: Any = None, *,
+                    tie_weights: bool = True, strict: bool = False) -> Any:
+    """module(*args, **kwargs) with these tensors in the place of its parameters and buffers: {name: tensor}, or
+    several such dictionaries that have no name in common."""
+    from .nn.utils import stateless
+    dicts = parameter_and_buffer_dicts
+    if isinstance(dicts, (list, tuple)):
+        names = [name for part in dicts for name in part]
+        if len(set(names)) != len(names):
+            raise ValueError(f"functional_call: {sorted({n for n in names if names.count(n) > 1})} appear in more than "
+                             "one dictionary")
+    return stateless.functional_call(module, dicts, args, kwargs, tie_weights=tie_weights, strict=strict)
+
+
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(parameters, buffers) of models of one class, stacked by name; parameters are leaves to train."""
+    if not models:
+        raise RuntimeError("stack_module_state: expected at least one model, got 0")
+    if len({m.training for m in models}) != 1:
+        raise RuntimeError("stack_module_state: expected all models to be in the same mode, training or evaluation")
+    if len({type(m) for m in models}) != 1:
+        raise RuntimeError("stack_module_state: expected all models to be of one class")
+    parameters = _stacked([dict(m.named_parameters()) for m in models])
+    return parameters, _stacked([dict(m.named_buffers()) for m in models])
+
+
+def _stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
+    """{name: tensors of all states}; detached, with a gradient where they have one."""
+    made = {}
+    for name, first in states[0].items():
+        if any(s[name].requires_grad != first.requires_grad for s in states):
+            raise RuntimeError(f"stack_module_state: {name} requires a gradient in some models only")
+        made[name] = _C.stack([s[name].detach() for s in states]).requires_grad_(first.requires_grad)
+    return made
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Makes batch norms in a module use the batch's own statistics only, so that they write into no buffer; answers
+    the module."""
+    from .nn import layer
+    for module in root.modules():
+        if isinstance(module, layer._BatchNorm):
+            for name in ("running_mean", "running_var", "num_batches_tracked"):
+                module._buffers[name] = None
+            setattr(module, "track_running_stats", False)
+    return root
+
+
+def functionalize(func: Callable[_P, _R], *, remove: str = "mutations") -> Callable[_P, _R]:
+    """func with the same results and effects. What it takes out of a trace (ops in place, views) concerns tracers, and
+    there is none between Python and the ops here."""
+    if remove not in ("mutations", "mutations_and_views"):
+        raise RuntimeError(f"functionalize: remove is 'mutations' or 'mutations_and_views', not {remove!r}")
+
+    @functools.wraps(func)
+    def run(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        return func(*args, **kwargs)
+    return run

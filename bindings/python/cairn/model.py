@@ -70,6 +70,10 @@ class Trainer:
         metrics: a list of names, of objects of cairn.metrics or cairn.keras.metrics, of functions.
         With several outputs loss and metrics are lists or dictionaries of them. Answers the model itself."""
         from .keras._compile import Compiled
+        given = metrics.values() if isinstance(metrics, dict) else metrics or ()
+        numbers = [isinstance(v, (int, float)) for v in given]
+        if numbers and all(numbers):  # Keras 3 has loss_weights in the third place, Keras 2 metrics
+            metrics, loss_weights = loss_weights, metrics
         own = Compiled(self, optimizer, loss, metrics, loss_weights, weighted_metrics)
         self.__dict__["_compiled"] = own
         self.__dict__["stop_training"] = False
@@ -112,11 +116,19 @@ class Trainer:
         """The mean loss first, then those of compile(), then those that are attributes."""
         from .keras.metrics import Metric
         own = [v for v in vars(self).values() if isinstance(v, Metric)]
-        return (self._compiled.metrics() if self._compiled is not None else []) + own
+        return (self._compiled.metrics(as_one=True) if self._compiled is not None else []) + own
 
     @property
     def metrics_names(self) -> list[str]:
-        return [m.name for m in self.metrics]
+        """Of the figures that evaluate() answers, in its order."""
+        names: list[str] = []
+        for metric in self.metrics:
+            if metric.name == "compile_metrics":
+                continue
+            names.append(metric.name)
+            if self._compiled is not None and metric is self._compiled.loss_mean:
+                names += [m.name for m in self._compiled.metrics()[1:]]
+        return list(dict.fromkeys(names))
 
     def reset_metrics(self) -> None:
         for metric in self.metrics:
@@ -132,7 +144,7 @@ class Trainer:
             return net(**x) if isinstance(x, dict) else net(x)
 
     def compute_loss(self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None,
-                     training: bool = True) -> Any:
+                     training: bool = True, **ignored: Any) -> Any:
         """The loss of a batch, with what layers add to it; a scalar tensor. May be overridden."""
         total = self._need_compiled("compute_loss").loss(y, y_pred, sample_weight)
         for extra in getattr(self, "losses", ()):
@@ -141,10 +153,36 @@ class Trainer:
             raise ValueError("there is no loss to train with: give compile() a loss, or call add_loss() in a layer")
         return total
 
+    def _loss_of(self, x: Any, y: Any, y_pred: Any, weight: Any, training: bool) -> Any:
+        """compute_loss(), which in a subclass may not take all there is."""
+        given = {"x": x, "y": y, "y_pred": y_pred, "sample_weight": weight, "training": training}
+        if type(self).compute_loss is not Trainer.compute_loss:
+            from inspect import signature
+            takes = signature(self.compute_loss).parameters
+            if not any(p.kind is p.VAR_KEYWORD for p in takes.values()):
+                given = {k: v for k, v in given.items() if k in takes}
+        return self.compute_loss(**given)
+
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
         """Counts a batch and answers all figures so far. May be overridden."""
         self._need_compiled("compute_metrics").update(y, y_pred, sample_weight)
         return self.get_metrics_result()
+
+    def compiled_loss(self, y: Any, y_pred: Any, sample_weight: Any = None, regularization_losses: Any = None) -> Any:
+        """The loss of compile(), and what is given beside it: for a train_step() in the manner of Keras 2."""
+        from .keras._batches import count
+        own = self._need_compiled("compiled_loss")
+        total = own.loss(y, y_pred, sample_weight)
+        for extra in regularization_losses or ():
+            total = total + extra
+        own.loss_mean.update_state(total.detach(), sample_weight=count(y_pred))
+        return total
+
+    @property
+    def compiled_metrics(self) -> Any:
+        """The metrics of compile() as one, with update_state(y, y_pred)."""
+        from .keras._compile import _Together
+        return _Together(self._need_compiled("compiled_metrics"))
 
     def get_metrics_result(self) -> dict[str, Any]:
         """All figures so far by name."""
@@ -160,7 +198,7 @@ class Trainer:
         x, y, weight = unpack(data)
         own = self._need_compiled("fit")
         y_pred = self._predictions(x, True)
-        loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weight, training=True)
+        loss = self._loss_of(x, y, y_pred, weight, True)
         own.step(loss)
         own.loss_mean.update_state(loss.detach(), sample_weight=count(x))
         return self.compute_metrics(x, y, y_pred, sample_weight=weight)
@@ -171,8 +209,8 @@ class Trainer:
         x, y, weight = unpack(data)
         own = self._need_compiled("evaluate")
         y_pred = self._predictions(x, False)
-        if own.has_loss or len(getattr(self, "losses", ())):
-            loss = self.compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=weight, training=False)
+        if own.has_loss or len(getattr(self, "losses", ())) or type(self).compute_loss is not Trainer.compute_loss:
+            loss = self._loss_of(x, y, y_pred, weight, False)
             own.loss_mean.update_state(loss.detach(), sample_weight=count(x))
         return self.compute_metrics(x, y, y_pred, sample_weight=weight)
 
@@ -203,7 +241,7 @@ class Trainer:
             looked = self._validation_feed(validation_data, validation_batch_size or batch_size or 32,
                                            validation_steps)
         tell = CallbackList(callbacks, model=self, add_history=True, add_progbar=verbose not in (0, False),
-                            verbose=1 if verbose in ("auto", True) else int(verbose), epochs=epochs, steps=data.steps)
+                            verbose=_verbose(verbose), epochs=epochs, steps=data.steps)
         self.__dict__["stop_training"] = False
         self._with_modes(True)
         tell.on_train_begin()
@@ -215,7 +253,9 @@ class Trainer:
                     break
         finally:
             self._with_modes(False)
-        tell.on_train_end()
+        if hasattr(self.optimizer, "finalize_variable_values"):
+            self.optimizer.finalize_variable_values([p for p in self._weights_owner().parameters() if p.requires_grad])
+        tell.on_train_end(self.__dict__.pop("_last_logs", None))
         history: History = tell.history
         self.__dict__["_history"] = history
         return history
@@ -226,7 +266,7 @@ class Trainer:
         logs: dict[str, float] = {}
         for i, batch in enumerate(data.epoch()):
             tell.on_train_batch_begin(i)
-            logs = _numbers(self.train_step(batch))
+            logs = _numbers(self.train_step(_packed(batch)))
             tell.on_train_batch_end(i, logs)
             if self.stop_training:
                 break
@@ -241,6 +281,7 @@ class Trainer:
             self._with_modes(True)
             logs.update({"val_" + name: value for name, value in found.items()})
         tell.on_epoch_end(epoch, logs)
+        self.__dict__["_last_logs"] = logs
 
     def _validation_feed(self, data: Any, batch_size: int, steps: int | None) -> Any:
         from .keras._batches import Feed, is_arrays
@@ -260,7 +301,7 @@ class Trainer:
         with no_grad():
             for i, batch in enumerate(data.epoch()):
                 tell.on_test_batch_begin(i)
-                logs = _numbers(self.test_step(batch))
+                logs = _numbers(self.test_step(_packed(batch)))
                 tell.on_test_batch_end(i, logs)
         if not logs:
             raise ValueError("there are no batches to evaluate: the data are empty")
@@ -276,28 +317,26 @@ class Trainer:
         self._need_compiled("evaluate")
         data = Feed(x, y, sample_weight, batch_size or 32, False, steps, None, self)
         tell = CallbackList(callbacks, model=self, add_history=False, add_progbar=verbose not in (0, False),
-                            verbose=1 if verbose in ("auto", True) else int(verbose), epochs=1, steps=data.steps)
+                            verbose=_verbose(verbose), epochs=1, steps=data.steps)
         self._with_modes(False)
         found = self._look(data, tell)
-        if return_dict:
-            return found
-        return next(iter(found.values())) if len(found) == 1 else list(found.values())
+        return found if return_dict else self._listed(found)
 
-    def predict(self, x: Any, batch_size: int | None = None, verbose: Any = 0, steps: int | None = None,
+    def predict(self, x: Any, batch_size: int | None = None, verbose: Any = "auto", steps: int | None = None,
                 callbacks: Any = None) -> Any:
         """Outputs for all samples, one after the other along dimension 0."""
         from .callbacks import CallbackList
         from .keras._batches import Feed, joined
         data = Feed(x, None, None, batch_size or 32, False, steps, None, self)
-        tell = CallbackList(callbacks, model=self, add_history=False, add_progbar=verbose in (1, True),
-                            verbose=1, epochs=1, steps=data.steps)
+        tell = CallbackList(callbacks, model=self, add_history=False, add_progbar=verbose not in (0, False),
+                            verbose=_verbose(verbose), epochs=1, steps=data.steps)
         self._with_modes(False)
         tell.on_predict_begin()
         parts = []
         with no_grad():
             for i, batch in enumerate(data.epoch()):
                 tell.on_predict_batch_begin(i)
-                parts.append(self.predict_step(batch))
+                parts.append(self.predict_step(_packed(batch)))
                 tell.on_predict_batch_end(i, {"outputs": parts[-1]})
         tell.on_predict_end()
         if not parts:
@@ -312,14 +351,14 @@ class Trainer:
         self._with_modes(True)
         logs = _numbers(self.train_step(self._batch(x, y, sample_weight, class_weight)))
         self._with_modes(False)
-        return logs if return_dict else _listed(logs)
+        return logs if return_dict else self._listed(logs)
 
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False) -> Any:
         self._need_compiled("test_on_batch")
         self._with_modes(False)
         with no_grad():
             logs = _numbers(self.test_step(self._batch(x, y, sample_weight, None)))
-        return logs if return_dict else _listed(logs)
+        return logs if return_dict else self._listed(logs)
 
     def predict_on_batch(self, x: Any) -> Any:
         from .keras._batches import joined
@@ -327,10 +366,17 @@ class Trainer:
         with no_grad():
             return joined([self.predict_step(self._batch(x, None, None, None))], self._numpy_results)
 
+    def _listed(self, logs: dict[str, float]) -> Any:
+        """Figures in the order of the metrics; one alone is itself."""
+        order = self.metrics_names
+        known = [name for name in order if name in logs]
+        values = [logs[name] for name in known + [k for k in logs if k not in known]]
+        return values[0] if len(values) == 1 else values
+
     def _batch(self, x: Any, y: Any, sample_weight: Any, class_weight: dict[int, float] | None) -> Any:
         from .keras._batches import Feed
         whole = Feed(x, y, sample_weight, 1 << 62, False, None, class_weight, self)
-        return next(iter(whole.epoch()))
+        return _packed(next(iter(whole.epoch())))
 
     # ---- files ----
     def _weights_owner(self) -> Any:
@@ -363,19 +409,38 @@ class Trainer:
         module: Any = self
         return sum(p.numel() for p in module.parameters())
 
-    def summary(self, input_size: Any = None, print_fn: Callable[[str], Any] | None = None, **ignored: Any) -> None:
+    def summary(self, input_size: Any = None, print_fn: Callable[[str], Any] | None = None,
+                line_length: int | None = None, positions: Any = None, expand_nested: bool = False,
+                show_trainable: bool = False, layer_range: Any = None) -> None:
         """Prints the layers, the shapes of their outputs and how many parameters they have. Shapes need the size of a
         batch of inputs, as in summary((1, 28, 28)) with the 1 left out: one sample's."""
         from .keras._summary import text
-        (print_fn or print)(text(self, input_size))
+        if isinstance(input_size, int):  # Keras's first argument is the length of lines
+            input_size, line_length = None, input_size
+        (print_fn or print)(text(self, input_size, line_length, positions, expand_nested, show_trainable, layer_range))
+
+
+def _verbose(given: Any) -> int:
+    from .keras.config import is_interactive_logging_enabled
+    if given == "auto":
+        return 1 if is_interactive_logging_enabled() else 2
+    return int(given)
+
+
+def _packed(batch: tuple[Any, Any, Any]) -> Any:
+    """A batch as steps are given it: x, (x, y) or (x, y, sample_weight); several inputs alone are (x,)."""
+    x, y, weight = batch
+    if weight is not None:
+        return x, y, weight
+    return (x, y) if y is not None else (x,) if isinstance(x, (list, tuple)) else x
 
 
 def _numbers(logs: dict[str, Any]) -> dict[str, float]:
-    return {name: float(value) for name, value in (logs or {}).items()}
-
-
-def _listed(logs: dict[str, float]) -> Any:
-    return next(iter(logs.values())) if len(logs) == 1 else list(logs.values())
+    """Figures as numbers, in the order of their names; those of several metrics as one are figures of their own."""
+    flat: dict[str, Any] = {}
+    for name, value in (logs or {}).items():
+        flat.update(value if isinstance(value, dict) else {name: value})
+    return {name: float(flat[name]) for name in sorted(flat)}
 
 
 class Model(Trainer, nn.Module):

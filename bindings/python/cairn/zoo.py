@@ -3,6 +3,7 @@ unchanged; generation with language models; sentence embeddings.
 
     net = cairn.zoo.resnet18(classes=10)                       # or cairn.zoo.create("resnet18", classes=10)
     net = cairn.zoo.resnet18(pretrained="resnet18.safetensors")
+    net = cairn.zoo.resnet18(weights="DEFAULT")                # or weights=ResNet18_Weights.IMAGENET1K_V1
     tokens = cairn.zoo.generate(gpt, tokens, max_new_tokens=20, temperature=0.8)
 """
 from __future__ import annotations
@@ -11,22 +12,32 @@ import builtins
 import os
 from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
-from . import _C
+from . import _C, _weights
 from ._modes import inference_mode
 from ._tensor import Tensor
-from .nn import Module
+from ._weights import ImageClassification as ImageClassification, Weights as Weights, WeightsEnum as WeightsEnum
+from .nn import AdaptiveAvgPool2d, Module
+from .nn.module import _Made
+from .random import get_rng_state, set_rng_state
 
 if TYPE_CHECKING:
     from ._C import _Device, _Dtype
 
-__all__ = ["KVCache", "create", "describe", "embed", "embed_tokens", "generate", "list", "summary"]
+__all__ = ["KVCache", "WeightsEnum", "create", "describe", "embed", "embed_tokens", "generate", "get_model",
+           "get_model_weights", "get_weight", "list", "list_models", "summary"]
 
 _Path = str | os.PathLike[str]
 
 
 def list() -> builtins.list[str]:
     """The names of all networks."""
-    return [name for name, _, _ in _C._zoo_list()]
+    return [name for name, _, _ in _C._zoo_list()] + [*_networks().MAKERS]
+
+
+def _networks() -> Any:
+    """Those that are put together in Python."""
+    from . import _networks
+    return _networks
 
 
 def _spelt(name: str) -> str:
@@ -39,6 +50,8 @@ def describe(name: str) -> str:
     for known, doc, _ in _C._zoo_list():
         if _spelt(known) == _spelt(name):
             return doc
+    if name in _networks().MAKERS:
+        return str(_networks().MAKERS[name][0])
     raise ValueError("there is no network %r; there are %s" % (name, ", ".join(list())))
 
 
@@ -53,31 +66,160 @@ def create(name: str, pretrained: _Path | bool | None = None, classes: int | Non
     network takes them."""
     if pretrained is False:
         pretrained = None
-    made: Module = _C._zoo(name, num_classes if classes is None else classes, channels, image, vocab,
-                           "imagenet" if pretrained is True else pretrained,
+    if name in _networks().MAKERS:
+        given = {"channels": channels, "image": image, "vocab": vocab, "config": config}
+        if any(v is not None for v in given.values()):
+            raise ValueError("%s takes classes, and neither of %s" % (name, ", ".join(given)))
+        return _compose(name, pretrained, num_classes if classes is None else classes, device, dtype)
+    sizes = (num_classes if classes is None else classes, channels, image, vocab)
+    made: Module = _C._zoo(name, *sizes, "imagenet" if pretrained is True else pretrained,
                            None if config is None else dict(config), device, dtype)
+    if config is None and isinstance(pretrained, (str, os.PathLike)):
+        config = _config_beside(pretrained)
+    settings = (name, *sizes, None if config is None else dict(config))
+    for path, part in made.named_modules():
+        if isinstance(part, _Made):
+            part.__dict__["_zoo"] = (settings, path)
+        elif type(part) is AdaptiveAvgPool2d and isinstance(part.output_size, int):
+            part.__dict__["output_size"] = (part.output_size, part.output_size)  # as torchvision gives it
     return made
 
 
-def __getattr__(name: str) -> Callable[..., Module]:
-    """zoo.resnet18(...): create("resnet18", ...)."""
-    for known, doc, takes in _C._zoo_list():
+def _compose(name: str, pretrained: Any, classes: int | None, device: Any, dtype: Any,
+             **settings: Any) -> Module:
+    """A network that is put together in Python."""
+    if classes is not None:
+        settings["num_classes"] = classes
+    made: Module = _networks().MAKERS[name][1](**settings)
+    if pretrained is True:
+        pretrained = _weights.local_or_url(_weights.class_for(name)["DEFAULT"])
+    if pretrained is not None:
+        made.load_state_dict(_weights.load(os.fspath(pretrained)))
+    return made if device is None and dtype is None else made.to(device, dtype)
+
+
+def _network(name: str, pretrained: Any = None, *, weights: Any = None, progress: bool = True,
+             **settings: Any) -> Module:
+    """create with the arguments of torchvision's functions; progress is there for programs that give it."""
+    if isinstance(pretrained, WeightsEnum):
+        pretrained, weights = None, pretrained
+    chosen = _weights.find(name, weights)
+    if name in _networks().MAKERS:
+        classes, device, dtype = (settings.pop(key, None) for key in ("classes", "device", "dtype"))
+        file = pretrained if chosen is None else _weights.local_or_url(chosen)
+        return _compose(name, file or None, settings.pop("num_classes", classes), device, dtype, **settings)
+    if "image_size" in settings:
+        settings["image"] = settings.pop("image_size")
+    if chosen is not None:
+        pretrained = _weights.local_or_url(chosen)
+        if chosen.value.crop != 224:
+            settings.setdefault("image", chosen.value.crop)
+    dropout, zero = settings.pop("dropout", None), settings.pop("zero_init_residual", False)
+    made = create(name, pretrained, **settings)
+    if name == "mobilenet_v2":
+        setattr(made, "last_channel", made.get_submodule("classifier.1").in_features)
+    for part in made.modules():
+        kind = type(part).__name__
+        if dropout is not None and kind == "Dropout":
+            setattr(part, "p", float(dropout))
+        if zero and chosen is None and kind in ("BasicBlock", "Bottleneck"):
+            part.get_parameter("bn2.weight" if kind == "BasicBlock" else "bn3.weight").data.zero_()
+    return made
+
+
+def __getattr__(name: str) -> Any:
+    """zoo.resnet18(...): create("resnet18", ...); zoo.ResNet18_Weights."""
+    if name in _weights.classes():
+        return _weights.class_for(_weights.classes()[name])
+    for known, doc, takes in [*_C._zoo_list(), *((n, row[0], ("classes",)) for n, row in _networks().MAKERS.items())]:
         if not name.startswith("_") and _spelt(known) == name:
             break
     else:
         raise AttributeError("module 'cairn.zoo' has no attribute %r" % name)
 
-    def make(pretrained: _Path | bool | None = None, **settings: Any) -> Module:
-        return create(known, pretrained, **settings)
+    def make(pretrained: Any = None, **settings: Any) -> Module:
+        return _network(known, pretrained, **settings)
 
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = "%s\n\nTakes: %s." % (doc, ", ".join(("pretrained", *takes, "config", "device", "dtype")))
+    make.__doc__ = "%s\n\nTakes: %s." % (doc, ", ".join(("pretrained", "weights", *takes, "config", "device", "dtype")))
     globals()[name] = make
     return make
 
 
 def __dir__() -> builtins.list[str]:
-    return sorted(set(globals()) | set(map(_spelt, list())))
+    return sorted({*globals(), *map(_spelt, list()), *_weights.classes()})
+
+
+# ---- by text, with torchvision's names ----
+def list_models(module: Any = None, include: str | Sequence[str] | None = None,
+                exclude: str | Sequence[str] | None = None) -> builtins.list[str]:
+    """The networks that torchvision has too, by name; include and exclude are patterns ("resnet*")."""
+    from fnmatch import fnmatch
+
+    def fits(name: str, patterns: str | Sequence[str]) -> bool:
+        return any(fnmatch(name, p) for p in ([patterns] if isinstance(patterns, str) else patterns))
+
+    return sorted(n for n in _weights.classes().values()
+                  if (not include or fits(n, include)) and not (exclude and fits(n, exclude)))
+
+
+def get_model(name: str, **config: Any) -> Module:
+    """A network by its name, with the arguments of its function."""
+    return _network(name.lower(), **config)
+
+
+def get_model_weights(name: str | Callable[..., Any]) -> type[WeightsEnum]:
+    """The weights there are for a network, given by its name or its function."""
+    return _weights.class_for(name if isinstance(name, str) else name.__name__)
+
+
+def get_weight(name: str) -> WeightsEnum:
+    """Weights by their whole name, "ResNet18_Weights.DEFAULT"."""
+    owner, _, key = name.partition(".")
+    networks = _weights.classes()
+    if owner not in networks:
+        raise ValueError("there are no weights %r" % name)
+    found = _weights.find(networks[owner], key)
+    assert found is not None
+    return found
+
+
+# ---- pickles ----
+def _config_beside(path: _Path) -> dict[str, Any] | None:
+    """The settings in a folder of weights, or beside a file of them; None where there are none."""
+    import json
+    folder = os.fspath(path) if os.path.isdir(path) else os.path.dirname(os.fspath(path))
+    file = os.path.join(folder, "config.json")
+    if not os.path.isfile(file):
+        return None
+    with open(file, encoding="utf-8") as opened:
+        found = json.load(opened)
+    return found if isinstance(found, dict) else None
+
+
+_shells: dict[str, dict[str, Module]] = {}  # modules without parameters, by their place in a network
+
+
+def _revive(settings: tuple[Any, ...], path: str) -> Module:
+    """A part of a network as pickle had it, before its parameters and children are put in."""
+    key = repr(settings)
+    if key not in _shells:
+        state = get_rng_state()
+        try:
+            name, classes, channels, image, vocab, config = settings
+            network: Module = _C._zoo(name, classes, channels, image, vocab, None, config, None, None)
+        finally:
+            set_rng_state(state)
+        _shells[key] = {at: _shell(part) for at, part in network.named_modules() if isinstance(part, _Made)}
+    if path not in _shells[key]:
+        raise ValueError("the network %s has no part %r" % (settings[0], path))
+    return _shell(_shells[key][path])
+
+
+def _shell(part: Module) -> Module:
+    made: Module = type(part).__new__(type(part))
+    made._copy_from(part)
+    return made
 
 
 # ---- language models ----

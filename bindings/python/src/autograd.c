@@ -57,6 +57,16 @@ static PyObject *tensor_register_hook(PyObject *self, PyObject *fn)
   return id < 0 ? cnpy_raise() : cnpy_handle_new(cnpy_t(self), id);
 }
 
+/* fn(grad) after each time that backward has added to this leaf's gradient. */
+static PyObject *tensor_register_after(PyObject *self, PyObject *fn)
+{
+  if (!PyCallable_Check(fn))
+    return cnpy_fail(PyExc_TypeError, "register_post_accumulate_grad_hook: the hook must be callable");
+  Py_INCREF(fn);
+  int64_t id = cn_hook_add_after(cnpy_t(self), call_hook, fn, cnpy_callback_free);
+  return id < 0 ? cnpy_raise() : cnpy_handle_new(cnpy_t(self), id);
+}
+
 /* ---- the engine ---- */
 
 static _Thread_local bool anomaly; /* look for NaN in backward: detect_anomaly of this thread */
@@ -486,6 +496,7 @@ PyMethodDef cnpy_autograd_methods[] = {
   {"register_hook", tensor_register_hook, METH_O,
    "register_hook(hook)\n--\n\nCalls hook(grad) when this tensor's gradient is known; a tensor that it answers takes "
    "the gradient's place. Answers a handle with remove()."},
+  {"_register_after", tensor_register_after, METH_O, "Calls fn(grad) when backward has added to a leaf's gradient."},
   {"_set_data", tensor_set_data, METH_O,
    "_set_data(other)\n--\n\nt.data = other: other's values from now on; a leaf stays a leaf with its gradient."},
   {NULL, NULL, 0, NULL}};

@@ -15,6 +15,7 @@ PyObject *cnpy_node_wrap(cn_node *node);
 PyObject *cnpy_handle_new(cn_tensor *t, int64_t id);
 int cnpy_add_nodes(PyObject *module);
 int cnpy_add_function(PyObject *module);
+int cnpy_add_saved(PyObject *module); /* saved.c */
 PyObject *cnpy_function_apply(PyObject *module, PyObject *args);
 
 #endif

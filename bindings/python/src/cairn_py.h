@@ -8,6 +8,7 @@
  *     call.c      a call by name: the form that fits -> cn_op_call -> Python results
  *     convert.c   Python data <-> tensors; nested.c: numbers and nested lists; buffer.c: buffers, numpy's arrays
  *     index.c     t[...] and t[...] = v
+ *     override.c  __torch_function__ of classes derived from Tensor
  *     exchange.c  DLPack
  *     autograd.c  backward, grad, hooks, modes; function.c: custom functions; node.c: grad_fn
  *     random.c    Generator, seeds
@@ -119,6 +120,8 @@ int cnpy_to_dtype(PyObject *o, cn_dtype *id);
 /* A device, a string "cuda:1", an int (a CUDA index): 0 and *id; -1 with an exception, also where there is no such
  * device. */
 int cnpy_to_device(PyObject *o, cn_device *id);
+/* _current_cuda(index) -> the one before: the device that "cuda" alone means in this thread; -1 only asks. */
+PyObject *cnpy_set_current(PyObject *module, PyObject *index);
 PyObject *cnpy_size_of(const int64_t *dims, int ndim); /* cairn.Size */
 const char *cnpy_memory_format(PyObject *o); /* its name ("channels_last"); NULL with TypeError for other objects */
 int cnpy_add_types(PyObject *module);
@@ -195,6 +198,13 @@ extern PyGetSetDef cnpy_autograd_getset[];
 int cnpy_add_autograd(PyObject *module); /* its types: Node, FunctionCtx's base, RemovableHandle */
 /* What torch would call the node that made t ("AddBackward0"), into room; "" for leaves and plain tensors. */
 const char *cnpy_grad_fn_name(cn_tensor *t, char *room, size_t size);
+extern int cnpy_line_width; /* of printed tensors */
+
+/* ---- classes with a say (override.c) ---- */
+bool cnpy_overrides_on(void);
+/* What a class that takes part answers for a call: of a method where self is not NULL. NotImplemented: none does. */
+PyObject *cnpy_override(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
+extern PyMethodDef cnpy_override_functions[];
 
 /* ---- random (random.c) ---- */
 int cnpy_add_random(PyObject *module); /* the type Generator and the object default_generator */

@@ -294,11 +294,18 @@ static size_t most_results(const cnpy_bound *b)
   return (size_t)most + 1;
 }
 
+/* Where torch's results are a plain tuple. */
+static bool unnamed(const char *op)
+{
+  return !strcmp(op, "std_mean") || !strcmp(op, "var_mean") || !strncmp(op, "native_", 7) ||
+         strstr(op, "_with_indices");
+}
+
 static PyObject *finish(cnpy_form *f, const cnpy_bound *b, const char *name, unsigned flags, cn_tensor **out,
                         size_t n)
 {
   if (b->out) return finish_out(b, f, out, n, name);
-  if (f->info.list_result) return wrap_tuple(out, n);
+  if (f->info.list_result || (n > 1 && unnamed(f->info.name))) return wrap_tuple(out, n);
   if (n > 1) return wrap_named(f, name, out, n);
   if (!(flags & CNPY_CREATES)) return wrap_result(out[0], b, f);
   cn_tensor *t = finish_creation(b, out[0]);
@@ -349,11 +356,55 @@ static int prepare(cnpy_entry *entry)
   return 0;
 }
 
+/* torch's older order, t.add_(alpha, other) and t.addcmul_(value, a, b): the factor comes before the tensors. Which
+ * keyword it is now; NULL: this is no such call. */
+static const char *older_factor(const char *name, const PyObject *self, PyObject *const *args, Py_ssize_t nargs)
+{
+  static const struct {
+    const char *op, *factor;
+    int tensors;
+  } older[] = {{"add", "alpha", 1}, {"sub", "alpha", 1}, {"addcmul", "value", 2}, {"addcdiv", "value", 2}};
+  Py_ssize_t at = self ? 0 : 1;
+  for (size_t i = 0; i < sizeof older / sizeof *older; i++) {
+    if (strcmp(name, older[i].op) || nargs != at + 1 + older[i].tensors) continue;
+    if (!PyFloat_Check(args[at]) && !PyLong_Check(args[at])) return NULL;
+    for (Py_ssize_t k = at + 1; k < nargs; k++)
+      if (!cnpy_is_tensor(args[k])) return NULL;
+    return older[i].factor;
+  }
+  return NULL;
+}
+
+static PyObject *call_older(cnpy_entry *entry, PyObject *self, PyObject *const *args, Py_ssize_t nargs,
+                            const char *factor, bool inplace)
+{
+  PyObject *now[4] = {NULL}; /* the tensors, then the factor */
+  Py_ssize_t at = self ? 0 : 1;
+  if (PyErr_WarnFormat(PyExc_UserWarning, 1,
+                       "%s(): the factor before the tensors is torch's older form; pass it as %s=", entry->name,
+                       factor))
+    return NULL;
+  if (at) now[0] = args[0];
+  for (Py_ssize_t k = at + 1; k < nargs; k++) now[k - 1] = args[k];
+  now[nargs - 1] = args[at];
+  PyObject *names = Py_BuildValue("(s)", factor);
+  PyObject *result = names ? cnpy_call(entry, self, now, nargs - 1, names, inplace) : NULL;
+  Py_XDECREF(names);
+  return result;
+}
+
 PyObject *cnpy_call(cnpy_entry *entry, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames,
                     bool inplace)
 {
   cnpy_bound b;
   unsigned flags = entry->flags | (inplace ? CNPY_INPLACE : 0);
+  if (cnpy_overrides_on()) {
+    char name[80];
+    PyOS_snprintf(name, sizeof name, "%s%s", entry->name, inplace ? "_" : "");
+    PyObject *answer = cnpy_override(name, self, args, nargs, kwnames);
+    if (answer != Py_NotImplemented) return answer;
+    Py_DECREF(answer);
+  }
   if (!entry->forms && prepare(entry)) return NULL;
   b.heap = NULL;
   b.name = b.why = NULL;
@@ -366,6 +417,8 @@ PyObject *cnpy_call(cnpy_entry *entry, PyObject *self, PyObject *const *args, Py
       cnpy_unbind(&b);
       if (fits) return result;
     }
+  const char *factor = kwnames ? NULL : older_factor(entry->name, self, args, nargs);
+  if (factor) return call_older(entry, self, args, nargs, factor, inplace);
   return cnpy_misfit(&b, &entry->forms[0], entry->name);
 }
 

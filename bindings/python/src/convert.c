@@ -413,6 +413,12 @@ static PyObject *py_storage_offset(PyObject *self, PyObject *unused)
   return PyLong_FromLongLong(cn_storage_offset(cnpy_t(self)));
 }
 
+static PyObject *py_storage_nbytes(PyObject *self, PyObject *unused)
+{
+  (void)unused;
+  return PyLong_FromSize_t(cn_storage_nbytes(cnpy_t(self)));
+}
+
 /* clang-format off */
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL | METH_KEYWORDS
 PyMethodDef cnpy_convert_functions[] = {
@@ -452,6 +458,7 @@ PyMethodDef cnpy_convert_methods[] = {
   {"data_ptr", py_data_ptr, METH_NOARGS, "data_ptr() -> int\n\nThe address of the first element."},
   {"storage_offset", py_storage_offset, METH_NOARGS,
    "storage_offset() -> int\n\nHow many elements behind the beginning of its memory the first one lies."},
+  {"_storage_nbytes", py_storage_nbytes, METH_NOARGS, "Bytes of the memory that the tensor lies in."},
   {NULL, NULL, 0, NULL},
 };
 /* clang-format on */

@@ -214,4 +214,7 @@ int cnpy_add_function(PyObject *module)
   return context_type ? 0 : -1;
 }
 
-int cnpy_add_autograd(PyObject *module) { return cnpy_add_nodes(module) || cnpy_add_function(module) ? -1 : 0; }
+int cnpy_add_autograd(PyObject *module)
+{
+  return cnpy_add_nodes(module) || cnpy_add_function(module) || cnpy_add_saved(module) ? -1 : 0;
+}

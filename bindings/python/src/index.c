@@ -366,6 +366,11 @@ static PyObject *read_by_pick(cn_tensor *self, PyObject *index)
 PyObject *cnpy_getitem(PyObject *self, PyObject *index)
 {
   cn_tensor *t = cnpy_t(self), *view;
+  if (cnpy_overrides_on()) {
+    PyObject *answer = cnpy_override("__getitem__", self, &index, 1, NULL);
+    if (answer != Py_NotImplemented) return answer;
+    Py_DECREF(answer);
+  }
   if (PyLong_CheckExact(index)) {
     int beyond = 0;
     int64_t i = PyLong_AsLongLongAndOverflow(index, &beyond);

@@ -144,13 +144,17 @@ static PyObject *promote_types(PyObject *module, PyObject *args)
   return cnpy_dtype_of(cn_promote_types(x, y));
 }
 
+int cnpy_line_width = 80;
+
 static PyObject *set_print_options(PyObject *module, PyObject *args)
 {
-  cn_print_options o = {0, 0, 0, 0};
+  cn_print_options o = {0, 0, 0, 0, 0};
   (void)module;
-  if (!PyArg_ParseTuple(args, "iiii:_set_print_options", &o.precision, &o.threshold, &o.edge_items, &o.line_width))
+  if (!PyArg_ParseTuple(args, "iiiii:_set_print_options", &o.precision, &o.threshold, &o.edge_items, &o.line_width,
+                        &o.scientific))
     return NULL;
   cn_set_print_options(&o);
+  cnpy_line_width = o.line_width > 0 ? o.line_width : 80;
   Py_RETURN_NONE;
 }
 
@@ -197,6 +201,13 @@ static PyObject *device_sync(PyObject *module, PyObject *device)
   Py_BEGIN_ALLOW_THREADS status = cn_device_sync(id);
   Py_END_ALLOW_THREADS if (status) return cnpy_raise();
   Py_RETURN_NONE;
+}
+
+static PyObject *device_stream(PyObject *module, PyObject *device)
+{
+  cn_device id;
+  (void)module;
+  return cnpy_to_device(device, &id) ? NULL : PyLong_FromVoidPtr(cn_device_stream(id));
 }
 
 static PyObject *device_memory(PyObject *module, PyObject *device)
@@ -266,6 +277,8 @@ static PyMethodDef functions[] = {
     {"_version", version, METH_NOARGS, "The version of the library."},
     {"_device_count", device_count, METH_VARARGS, "Devices of a backend that can be used here."},
     {"_device_sync", device_sync, METH_O, "Waits for all work of a device."},
+    {"_device_stream", device_stream, METH_O, "The address of the queue that a device's work is in; 0 without one."},
+    {"_current_cuda", cnpy_set_current, METH_O, "Which device \"cuda\" means; answers the one before; -1 only asks."},
     {"_device_memory", device_memory, METH_O, "Bytes that tensors hold on a device: allocated, and the peak."},
     {"_device_memory_reset_peak", device_memory_reset_peak, METH_O, "The peak starts again from now."},
     {"_device_info", device_info, METH_O, "Name, architecture, units, memory and peaks of a device."},
@@ -278,7 +291,7 @@ static PyMethodDef functions[] = {
 static int add_all(PyObject *module)
 {
   PyMethodDef *const lists[] = {cnpy_op_functions, functions, cnpy_convert_functions, cnpy_exchange_functions,
-                                cnpy_autograd_functions};
+                                cnpy_autograd_functions, cnpy_override_functions};
   for (size_t i = 0; i < sizeof lists / sizeof *lists;
        i++) /* first: channels_last is a constant before it is an op */
     if (PyModule_AddFunctions(module, lists[i])) return -1;

@@ -60,7 +60,8 @@ int cnpy_started(PyObject *self); /* has __init__ made it? 0 with AttributeError
 int cnpy_choose_trampoline(PyObject *self);
 
 /* nn_attr.c */
-int cnpy_module_setattr(PyObject *self, PyObject *name, PyObject *value);
+PyObject *cnpy_module_setattr(PyObject *self, PyObject *const *args, Py_ssize_t n);
+PyObject *cnpy_module_delattr(PyObject *self, PyObject *name);
 PyObject *cnpy_set_attribute(PyObject *self, PyObject *args);
 PyObject *cnpy_set_removed(PyObject *self, PyObject *args);
 extern PyGetSetDef cnpy_module_getset[];

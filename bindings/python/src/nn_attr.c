@@ -68,7 +68,7 @@ static int set_plain(PyObject *self, PyObject *name, PyObject *value)
   return PyObject_GenericSetAttr(self, name, value);
 }
 
-int cnpy_module_setattr(PyObject *self, PyObject *name, PyObject *value)
+static int set_attr(PyObject *self, PyObject *name, PyObject *value)
 {
   module_object *o = cnpy_mo(self);
   bool part = value && (cnpy_is_module(value) || (cnpy_is_tensor(value) && !Py_IS_TYPE(value, cnpy.tensor)));
@@ -81,6 +81,19 @@ int cnpy_module_setattr(PyObject *self, PyObject *name, PyObject *value)
                          : PyObject_CallMethod(self, "_remove", "O", name);
   Py_XDECREF(done);
   return done ? 0 : -1;
+}
+
+/* Methods, not the type's slot: a program may then go past them with object.__setattr__, to hide a module from its
+ * owner's tree. */
+PyObject *cnpy_module_setattr(PyObject *self, PyObject *const *args, Py_ssize_t n)
+{
+  if (n != 2) return cnpy_fail(PyExc_TypeError, "__setattr__() takes a name and a value");
+  return set_attr(self, args[0], args[1]) ? NULL : Py_NewRef(Py_None);
+}
+
+PyObject *cnpy_module_delattr(PyObject *self, PyObject *name)
+{
+  return set_attr(self, name, NULL) ? NULL : Py_NewRef(Py_None);
 }
 
 /* _set_attribute(name, value): what setattr does with what is no part of the tree */

@@ -173,6 +173,19 @@ static int choose_forward(PyObject *self, const cnpy_class *c)
   return truth < 0 ? -1 : 0;
 }
 
+static const cnpy_class *twin_of(PyTypeObject *type);
+
+/* Tables name a class that a program has derived from one of the library's. The name is kept with the class. */
+static int show_as(PyObject *self, const cnpy_class *c)
+{
+  PyObject *name = c->foreign ? NULL : PyObject_GetAttrString((PyObject *)Py_TYPE(self), "__name__");
+  const char *text = name ? PyUnicode_AsUTF8AndSize(name, NULL) : NULL;
+  const cnpy_class *twin = text && strcmp(text, c->cls->name) ? twin_of(Py_TYPE(self)) : NULL;
+  cn_module_set_shown(cnpy_m(self), twin ? twin->cls->name : NULL);
+  Py_XDECREF(name);
+  return PyErr_Occurred() ? -1 : 0;
+}
+
 int cnpy_adopt(PyObject *self, cn_module *m, const cnpy_class *c, const cnpy_bound *b)
 {
   module_object *o = cnpy_mo(self);
@@ -183,6 +196,7 @@ int cnpy_adopt(PyObject *self, cn_module *m, const cnpy_class *c, const cnpy_bou
   o->patched = o->hooked = false;
   cn_module_set_object(o->m, self);
   int status = dict ? make_dictionaries(o, dict) : -1;
+  if (!status) status = show_as(self, c);
   if (!status) status = choose_forward(self, c);
   if (!status) status = set_arguments(self, dict, c, b);
   if (!status) status = list_parts(o, dict);

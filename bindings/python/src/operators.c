@@ -41,8 +41,22 @@ static int run(cn_tensor **out, operator_op *o, const cn_value *args, size_t nar
   Py_END_ALLOW_THREADS return status;
 }
 
+/* What a class derived from Tensor answers; NotImplemented: none takes part. */
+static PyObject *asked(const char *op, const char *behind, PyObject *a, PyObject *b)
+{
+  char name[40];
+  if (!cnpy_overrides_on()) Py_RETURN_NOTIMPLEMENTED;
+  PyOS_snprintf(name, sizeof name, "%s%s", op, behind);
+  PyObject *args[] = {a, b}, **rest = args + 1;
+  if (cnpy_is_tensor(a)) return cnpy_override(name, a, rest, b != NULL, NULL);
+  return cnpy_override(name, NULL, args, 1 + (b != NULL), NULL);
+}
+
 static PyObject *binary(operator_op *o, PyObject *a, PyObject *b)
 {
+  PyObject *answer = asked(o->name, "", a, b);
+  if (answer != Py_NotImplemented) return answer;
+  Py_DECREF(answer);
   cn_value args[2];
   cn_tensor *out = NULL, *made[2] = {NULL, NULL};
   int fits = operand(a, &args[0], &made[0]);
@@ -57,6 +71,9 @@ static PyObject *binary(operator_op *o, PyObject *a, PyObject *b)
 
 static PyObject *inplace(operator_op *o, PyObject *a, PyObject *b)
 {
+  PyObject *answer = asked(o->name, "_", a, b);
+  if (answer != Py_NotImplemented) return answer;
+  Py_DECREF(answer);
   cn_value args[2] = {cn_v_tensor(cnpy_t(a))};
   cn_tensor *out = NULL, *made = NULL;
   int fits = operand(b, &args[1], &made);
@@ -70,6 +87,9 @@ static PyObject *inplace(operator_op *o, PyObject *a, PyObject *b)
 
 static PyObject *unary(operator_op *o, PyObject *a)
 {
+  PyObject *answer = asked(o->name, "", a, NULL);
+  if (answer != Py_NotImplemented) return answer;
+  Py_DECREF(answer);
   const cn_value args[1] = {cn_v_tensor(cnpy_t(a))};
   cn_tensor *out = NULL;
   return run(&out, o, args, 1, NULL) ? cnpy_raise() : cnpy_wrap(out);
@@ -97,7 +117,7 @@ static PyObject *unary(operator_op *o, PyObject *a)
 /* Python's slot, cairn's op */
 #define BINARIES(X)                                                                                                  \
   X(add, add)                                                                                                        \
-  X(subtract, sub) X(multiply, mul) X(floor_divide, floor_divide)                                                    \
+  X(multiply, mul) X(floor_divide, floor_divide)                                                    \
       X(remainder, remainder) X(and, bitwise_and) X(or, bitwise_or) X(xor, bitwise_xor)                              \
           X(lshift, bitwise_left_shift) X(rshift, bitwise_right_shift)
 #define UNARIES(X) X(negative, neg) X(absolute, abs) X(invert, bitwise_not)
@@ -106,7 +126,18 @@ BINARIES(BINARY)
 BINARIES(INPLACE)
 UNARIES(UNARY)
 BINARY(matrix_multiply, matmul)
+INPLACE(subtract, sub)
 INPLACE(true_divide, true_divide)
+
+/* A number in front is an op of its own in torch, whose name grad_fn shows. */
+static PyObject *nb_subtract(PyObject *a, PyObject *b)
+{
+  static operator_op o = {"sub", NULL}, reversed = {"rsub", NULL};
+  cn_value number;
+  int from = cnpy_is_tensor(a) ? 0 : cnpy_to_number(a, &number);
+  if (from < 0) return NULL;
+  return from ? binary(&reversed, b, a) : binary(&o, a, b);
+}
 
 /* number / x is the number times 1 / x, as in PyTorch; the difference shows where 1 / x is stored in half a float. */
 static PyObject *nb_true_divide(PyObject *a, PyObject *b)
@@ -147,6 +178,8 @@ static PyObject *compare(PyObject *a, PyObject *b, int how)
 static const PyType_Slot slots[] = {
     BINARIES(SLOT) BINARIES(INPLACE_SLOT) UNARIES(SLOT){Py_nb_true_divide, (void *)nb_true_divide},
     {Py_nb_inplace_true_divide, (void *)nb_inplace_true_divide},
+    {Py_nb_subtract, (void *)nb_subtract},
+    {Py_nb_inplace_subtract, (void *)nb_inplace_subtract},
     {Py_nb_matrix_multiply, (void *)nb_matrix_multiply},
     {Py_nb_positive, (void *)nb_positive},
     {Py_nb_power, (void *)nb_power},

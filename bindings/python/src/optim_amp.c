@@ -8,12 +8,15 @@
 
 /* ---- autocast ---- */
 
-/* _autocast_begin(dtype or None) -> int, to be given to _autocast_end */
-static PyObject *autocast_begin(PyObject *Py_UNUSED(module), PyObject *dtype)
+/* _autocast_begin(host, dtype or None) -> int, to be given to _autocast_end; host: for the CPU, not other devices */
+static PyObject *autocast_begin(PyObject *Py_UNUSED(module), PyObject *args)
 {
   cn_dtype id = CN_DTYPE_NONE;
+  int host;
+  PyObject *dtype;
+  if (!PyArg_ParseTuple(args, "pO:_autocast_begin", &host, &dtype)) return NULL;
   if (dtype != Py_None && cnpy_to_dtype(dtype, &id)) return NULL;
-  int saved = cn_autocast_begin(id);
+  int saved = cn_autocast_begin_on(host ? CN_AUTOCAST_CPU : CN_AUTOCAST_DEVICES, id);
   return cn_err() ? cnpy_raise() : PyLong_FromLong(saved);
 }
 
@@ -25,9 +28,11 @@ static PyObject *autocast_end(PyObject *Py_UNUSED(module), PyObject *saved)
   Py_RETURN_NONE;
 }
 
-static PyObject *autocast_dtype(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+static PyObject *autocast_dtype(PyObject *Py_UNUSED(module), PyObject *host)
 {
-  cn_dtype id = cn_autocast_dtype();
+  int on_host = PyObject_IsTrue(host);
+  if (on_host < 0) return NULL;
+  cn_dtype id = cn_autocast_dtype_on(on_host ? CN_AUTOCAST_CPU : CN_AUTOCAST_DEVICES);
   return id == CN_DTYPE_NONE ? Py_NewRef(Py_None) : cnpy_dtype_of(id);
 }
 
@@ -159,9 +164,9 @@ static PyObject *average(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-  {"_autocast_begin", autocast_begin, METH_O, "Switches autocast; answers the old setting."},
+  {"_autocast_begin", autocast_begin, METH_VARARGS, "Switches autocast; answers the old setting."},
   {"_autocast_end", autocast_end, METH_O, "The old setting again."},
-  {"_autocast_dtype", autocast_dtype, METH_NOARGS, "The type that ops compute in; None: autocast is off."},
+  {"_autocast_dtype", autocast_dtype, METH_O, "The type that ops compute in; None: autocast is off."},
   {"_average", average, METH_VARARGS, "One update of averages of a module's parameters."},
   {NULL, NULL, 0, NULL}};
 

@@ -12,6 +12,7 @@ typedef struct schedule_object {
   cn_schedule *s;               /* owned, unless taken */
   bool taken;                   /* it is a part of another one, which owns it */
   PyObject *optim, *parts, *fn; /* parts: a tuple or NULL; fn: what answers factors or rates, or NULL */
+  PyObject *asked;              /* what answers rates in the place of a formula of the library, or NULL */
 } schedule_object;
 
 static PyTypeObject *schedule_type;
@@ -46,6 +47,7 @@ static void schedule_dealloc(PyObject *o)
   }
   Py_CLEAR(self->parts);
   Py_CLEAR(self->fn);
+  Py_CLEAR(self->asked);
   Py_CLEAR(self->optim);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(o);
   Py_DECREF(type);
@@ -107,14 +109,13 @@ static PyObject *make(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 /* fn(object, epoch, group) -> float. The object does not know its schedule before that has begun: it is told here. */
-static double call_function(cn_schedule *s, size_t group, void *payload)
+static double call(cn_schedule *s, size_t group, schedule_object *self, PyObject *fn)
 {
   PyGILState_STATE gil = PyGILState_Ensure();
-  schedule_object *self = payload;
   double rate = 0;
   cn_schedule *before = self->s;
   self->s = s;
-  PyObject *answer = PyErr_Occurred() ? NULL : PyObject_CallFunction(self->fn, "OLn", (PyObject *)self,
+  PyObject *answer = PyErr_Occurred() ? NULL : PyObject_CallFunction(fn, "OLn", (PyObject *)self,
                                                                      (long long)cn_schedule_epoch(s),
                                                                      (Py_ssize_t)group);
   if (answer) rate = PyFloat_AsDouble(answer);
@@ -123,6 +124,16 @@ static double call_function(cn_schedule *s, size_t group, void *payload)
   self->s = before;
   PyGILState_Release(gil);
   return rate;
+}
+
+static double call_function(cn_schedule *s, size_t group, void *payload)
+{
+  return call(s, group, payload, ((schedule_object *)payload)->fn);
+}
+
+static double call_asked(cn_schedule *s, size_t group, void *payload)
+{
+  return call(s, group, payload, ((schedule_object *)payload)->asked);
 }
 
 /* schedule_by(optim, kind, fn, last_epoch) */
@@ -245,6 +256,39 @@ static PyObject *rates(PyObject *self, double (*one)(const cn_schedule *, size_t
   return list;
 }
 
+/* rewind(rates, fn): before the first step again, at these rates; then fn(object, epoch, group) answers them, unless it
+ * is None. */
+static PyObject *schedule_rewind(PyObject *o, PyObject *args)
+{
+  schedule_object *self = object_of(o);
+  cn_schedule *s = there(o);
+  PyObject *list, *fn;
+  if (!s || !PyArg_ParseTuple(args, "O!O:rewind", &PyTuple_Type, &list, &fn)) return NULL;
+  double *v = read_list(list, cn_optim_ngroups(cnpy_opt(self->optim)));
+  if (!v) return NULL;
+  bool asks = fn != Py_None;
+  Py_XDECREF(self->asked);
+  self->asked = asks ? Py_NewRef(fn) : NULL;
+  int status = cn_schedule_rewind(s, v, asks ? call_asked : NULL, self);
+  PyMem_Free(v);
+  return done(status);
+}
+
+static double next_rate(const cn_schedule *s, size_t group)
+{
+  return cn_schedule_next((cn_schedule *)(uintptr_t)s, group);
+}
+
+/* next(): what the library's own formula answers for this epoch */
+static PyObject *schedule_next(PyObject *self, PyObject *Py_UNUSED(none))
+{
+  PyObject *found = rates(self, next_rate);
+  if (!PyErr_Occurred()) return found;
+  Py_XDECREF(found);
+  cn_err_clear();
+  return NULL;
+}
+
 static PyObject *schedule_last(PyObject *self, PyObject *Py_UNUSED(none)) { return rates(self, cn_schedule_lr); }
 static PyObject *schedule_base(PyObject *self, PyObject *Py_UNUSED(none)) { return rates(self, cn_schedule_base); }
 
@@ -278,6 +322,8 @@ static PyMethodDef methods[] = {
   {"step_metric", schedule_step_metric, METH_O, "step_metric(metric)\n--\n\nThe next rates, by a metric."},
   {"jump", schedule_jump, METH_O, "jump(epoch)\n--\n\nThe rates of an epoch."},
   {"scale_by", schedule_scale_by, METH_VARARGS, "scale_by(fn, by_epoch)\n--\n\nThe height of CyclicLR's cycles."},
+  {"rewind", schedule_rewind, METH_VARARGS, "rewind(rates, fn)\n--\n\nBefore the first step; then fn is asked."},
+  {"next", schedule_next, METH_NOARGS, "next()\n--\n\nThe rates of this epoch by the library's formula."},
   {"last", schedule_last, METH_NOARGS, "last()\n--\n\nThe rates that were set last."},
   {"base", schedule_base, METH_NOARGS, "base()\n--\n\nThe rates at the beginning."},
   {"epoch", schedule_epoch, METH_NOARGS, "epoch()\n--\n\nThe last epoch."},

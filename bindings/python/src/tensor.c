@@ -39,7 +39,9 @@ void cnpy_replace(PyObject *tensor, cn_tensor *t)
   cn_release(before);
 }
 
-/* Tensor(*sizes) is empty of that size, Tensor(data) copies; Tensor() is empty. Subclasses: cls(tensor) shares. */
+static bool is_size(PyObject *o) { return cnpy.size && PyObject_TypeCheck(o, cnpy.size); }
+
+/* Tensor(*sizes) and Tensor(Size) are empty of that size, Tensor() of none; Tensor(data) copies, cls(tensor) shares. */
 static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
   Py_ssize_t n = PyTuple_Size(args);
@@ -49,12 +51,13 @@ static PyObject *tensor_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   if (n == 1 && cnpy_is_tensor(first)) {
     const cn_value alias[] = {cn_v_tensor(cnpy_t(first))};
     t = cnpy_op1("detach", alias, 1, NULL);
-  } else if (n == 1 && !PyLong_Check(first)) t = cnpy_from_data(first, cn_default_dtype(), CN_DEVICE_DEFAULT);
-  else {
+  } else if (n == 1 && !PyLong_Check(first) && !is_size(first)) {
+    t = cnpy_from_data(first, cn_default_dtype(), CN_DEVICE_DEFAULT);
+  } else {
     int64_t size[CN_MAX_DIMS] = {0};
-    int count = cnpy_to_ints(args, size, CN_MAX_DIMS);
+    int count = cnpy_to_ints(n == 1 && is_size(first) ? first : args, size, CN_MAX_DIMS);
     if (count < 0) return NULL;
-    const cn_value shape[] = {cn_v_ints(size, count ? (size_t)count : 1)};
+    const cn_value shape[] = {cn_v_ints(size, n ? (size_t)count : 1)};
     t = cnpy_op1("empty", shape, 1, NULL);
   }
   return t ? new_object(type, t) : NULL;
@@ -190,6 +193,16 @@ static PyObject *method_set_data(PyObject *self, PyObject *other)
   Py_RETURN_NONE;
 }
 
+/* Whether ", grad_fn=<name>" goes to a line of its own: text is what stands before it. torch counts a line as two
+ * longer than it is, unless an earlier suffix has begun it. */
+static bool node_wraps(const char *text, const char *name)
+{
+  const char *last = strrchr(text, '\n'), *line = last ? last + 1 : text;
+  const char *first = line + strspn(line, " ");
+  size_t length = strlen(line) + (last && *first >= 'a' && *first <= 'z' ? 0 : 2);
+  return length + strlen("grad_fn=<>") + strlen(name) + 2 > (size_t)cnpy_line_width;
+}
+
 /* As cairn prints it, with torch's name of the node where there is one. */
 static PyObject *tensor_repr(PyObject *self)
 {
@@ -199,8 +212,10 @@ static PyObject *tensor_repr(PyObject *self)
   char *node = strstr(text, "grad_fn=<"), *end = node ? strchr(node, '>') : NULL;
   PyObject *string;
   if (end && cnpy_grad_fn_name(cnpy_t(self), name, sizeof name)[0]) {
-    *node = 0;
-    string = PyUnicode_FromFormat("%sgrad_fn=<%s>%s", text, name, end + 1);
+    while (node > text && node[-1] != ',') --node;
+    node[node > text ? -1 : 0] = 0;
+    const char *gap = node_wraps(text, name) ? "\n       " : " ";
+    string = PyUnicode_FromFormat("%s,%sgrad_fn=<%s>%s", text, gap, name, end + 1);
   } else string = PyUnicode_FromString(text);
   cn_string_free(text);
   return string;
@@ -238,14 +253,23 @@ static int tensor_bool(PyObject *self)
   return value != 0;
 }
 
+static bool single(PyObject *self)
+{
+  if (cn_numel(cnpy_t(self)) == 1) return true;
+  cnpy_fail(PyExc_ValueError, "only one element tensors can be converted to Python scalars");
+  return false;
+}
+
 static PyObject *tensor_float(PyObject *self)
 {
+  if (!single(self)) return NULL;
   double value = cn_item(cnpy_t(self));
   return cn_err() ? cnpy_raise() : PyFloat_FromDouble(value);
 }
 
 static PyObject *tensor_int(PyObject *self)
 {
+  if (!single(self)) return NULL;
   PyObject *item = cnpy_item(cnpy_t(self));
   PyObject *whole = item ? PyNumber_Long(item) : NULL;
   Py_XDECREF(item);

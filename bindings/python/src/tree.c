@@ -21,15 +21,28 @@ static PyObject *list_of(const cn_tree *tree, bool tuple)
   return made;
 }
 
+/* Borrowed; NULL with the error set. */
+static PyObject *ordered_dict(void)
+{
+  static PyObject *type;
+  if (!type) {
+    PyObject *module = PyImport_ImportModule("collections");
+    type = module ? cnpy_own(PyObject_GetAttrString(module, "OrderedDict")) : NULL;
+    Py_XDECREF(module);
+  }
+  return type;
+}
+
 static PyObject *dict_of(const cn_tree *tree)
 {
-  PyObject *made = PyDict_New();
+  PyObject *type = cn_tree_is_ordered(tree) ? ordered_dict() : (PyObject *)&PyDict_Type;
+  PyObject *made = type ? PyObject_CallNoArgs(type) : NULL;
   for (size_t i = 0; made && i < cn_tree_size(tree); i++) {
     int64_t index = 0;
     const char *text = cn_tree_key(tree, i, &index);
     PyObject *key = text ? PyUnicode_FromString(text) : PyLong_FromLongLong(index);
     PyObject *value = key ? cnpy_from_tree(cn_tree_at(tree, i)) : NULL;
-    if (!value || PyDict_SetItem(made, key, value)) Py_CLEAR(made);
+    if (!value || PyObject_SetItem(made, key, value)) Py_CLEAR(made);
     Py_XDECREF(key);
     Py_XDECREF(value);
   }
@@ -122,6 +135,7 @@ static cn_tree *mapping_tree(PyObject *o)
     cn_tree_free(tree);
     return NULL;
   }
+  cn_tree_set_ordered(tree, ordered_dict() && (PyObject *)Py_TYPE(o) == ordered_dict());
   for (Py_ssize_t i = 0; tree && i < n; i++) {
     PyObject *pair = PyList_GetItem(items, i);
     cn_tree *value = cnpy_to_tree(PyTuple_GetItem(pair, 1));

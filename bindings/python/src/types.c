@@ -117,10 +117,19 @@ PyObject *cnpy_device_of(cn_device id)
   cn_device_name(text, sizeof text, id);
   char *colon = strchr(text, ':');
   if (colon) *colon = 0;
-  int index = colon ? (int)strtol(colon + 1, NULL, 10) : strcmp(text, "cpu") ? 0 : -1;
+  int index = colon ? (int)strtol(colon + 1, NULL, 10) : -1; /* "cpu" and "meta" have none */
   cnpy_device *d = (cnpy_device *)(void *)new_device(text, index);
   if (d) d->id = id;
   return (PyObject *)d;
+}
+
+/* Kinds that programs name to ask whether they are there; a tensor on one that is not there is an error. */
+static bool is_named(const char *type)
+{
+  static const char *const names[] = {"cpu", "cuda", "mirror", "mps", "xpu", "meta"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (!strcmp(type, names[i])) return true;
+  return false;
 }
 
 /* "cuda", "cuda:1": is it of that form? The device itself need not be there. */
@@ -135,7 +144,7 @@ static PyObject *device_of_text(const char *text)
   if (known) {
     memcpy(type, text, n);
     type[n] = 0;
-    known = !strcmp(type, "cpu") || !strcmp(type, "cuda") || !strcmp(type, "mirror") || cn_device_count(type) > 0;
+    known = is_named(type) || cn_device_count(type) > 0;
   }
   if (!known) return cnpy_fail(PyExc_RuntimeError, "Invalid device string: '%s'", text);
   return new_device(type, (int)index);
@@ -215,7 +224,35 @@ static PyObject *device_reduce(PyObject *self, PyObject *unused)
   return text ? Py_BuildValue("O(N)", (PyObject *)cnpy.device, text) : NULL;
 }
 
-static PyMethodDef device_methods[] = {{"__reduce__", device_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+/* `with device:` tensors are made there where nothing says where. What was before is kept per thread. */
+enum { MOST_DEVICES = 64 };
+static _Thread_local cn_device entered[MOST_DEVICES];
+static _Thread_local int nentered;
+
+static PyObject *device_enter(PyObject *self, PyObject *unused)
+{
+  cn_device id;
+  (void)unused;
+  if (cnpy_to_device(self, &id)) return NULL;
+  if (nentered == MOST_DEVICES) return cnpy_fail(PyExc_RuntimeError, "device: `with` is nested too deeply");
+  entered[nentered++] = cn_default_device();
+  cn_set_default_device(id);
+  return Py_NewRef(self);
+}
+
+static PyObject *device_exit(PyObject *self, PyObject *args)
+{
+  (void)self, (void)args;
+  if (nentered) cn_set_default_device(entered[--nentered]);
+  Py_RETURN_NONE;
+}
+
+static PyMethodDef device_methods[] = {
+    {"__reduce__", device_reduce, METH_NOARGS, NULL},
+    {"__enter__", device_enter, METH_NOARGS, NULL},
+    {"__exit__", device_exit, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
 static PyGetSetDef device_getset[] = {
     {"type", device_type, NULL, "The kind of device: 'cpu', 'cuda', ...", NULL},
     {"index", device_index, NULL, "Which one of its kind, or None.", NULL},
@@ -235,6 +272,18 @@ static PyType_Slot device_slots[] = {
 };
 static PyType_Spec device_spec = {"cairn.device", sizeof(cnpy_device), 0, Py_TPFLAGS_DEFAULT, device_slots};
 
+static _Thread_local int current_cuda; /* the device that "cuda" alone means: cuda.set_device */
+
+PyObject *cnpy_set_current(PyObject *module, PyObject *index)
+{
+  int before = current_cuda;
+  int64_t value;
+  (void)module;
+  if (cnpy_to_int(index, &value)) return NULL;
+  if (value >= 0) current_cuda = (int)value;
+  return PyLong_FromLong(before);
+}
+
 int cnpy_to_device(PyObject *o, cn_device *id)
 {
   cnpy_device *d;
@@ -242,9 +291,10 @@ int cnpy_to_device(PyObject *o, cn_device *id)
   PyObject *made = cnpy_call1((PyObject *)cnpy.device, o);
   if (!made) return -1;
   d = (cnpy_device *)(void *)made;
-  if (!d->id) {
-    if (d->index > 0 || (d->index == 0 && strcmp(d->type, "cpu")))
-      snprintf(text, sizeof text, "%s:%d", d->type, d->index);
+  bool current = d->index < 0 && !strcmp(d->type, "cuda"); /* what it means may change */
+  if (!d->id || current) {
+    int index = current ? current_cuda : d->index;
+    if (index > 0 || (index == 0 && strcmp(d->type, "cpu"))) snprintf(text, sizeof text, "%s:%d", d->type, index);
     else snprintf(text, sizeof text, "%s", d->type);
     d->id = cn_device_find(text);
   }

@@ -1,7 +1,7 @@
 """autocast: ops inside compute in a smaller type where that is safe; a context manager and a decorator.
 
-The library switches for all devices of a thread at once; device_type says which default type is meant, and a device
-that is not there leaves autocast off, as in torch.
+The CPU and the other devices are switched apart, in each thread; a device that is not there leaves autocast off, as in
+torch. What casts are kept (of parameters, while a region lasts) is the library's affair.
 """
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from .. import _C
 from .._modes import _Mode
 from .._tensor import Tensor
 
-__all__ = ["autocast", "custom_bwd", "custom_fwd", "get_autocast_dtype", "is_autocast_available",
-           "is_autocast_enabled", "set_autocast_dtype", "set_autocast_enabled"]
+__all__ = ["autocast", "custom_bwd", "custom_fwd", "get_autocast_cpu_dtype", "get_autocast_dtype",
+           "get_autocast_gpu_dtype", "is_autocast_available", "is_autocast_cache_enabled", "is_autocast_cpu_enabled",
+           "is_autocast_enabled", "set_autocast_cache_enabled", "set_autocast_dtype", "set_autocast_enabled"]
 
 
 class _Here(threading.local):
-    """What this thread is in: the device type of the innermost region, and the types to be used by default."""
+    """The types to be used by default in this thread, and the older setting of casts that are kept."""
 
     def __init__(self) -> None:
-        self.devices: list[str] = []
         self.types: dict[str, _C.dtype] = {"cpu": _C.bfloat16, "cuda": _C.float16}
+        self.cache = True
 
 
 _here = _Here()
@@ -39,33 +40,57 @@ def is_autocast_available(device_type: str) -> bool:
     return device_type in ("cpu", "cuda")
 
 
-def is_autocast_enabled(device_type: str | None = None) -> bool:
-    """Is autocast on in this thread (for devices of this type)?"""
-    on = _C._autocast_dtype() is not None
-    return on and (device_type is None or not _here.devices or _here.devices[-1] == device_type)
+def _known(device_type: str) -> str:
+    if device_type not in _here.types:
+        raise RuntimeError(f"autocast: unsupported device type {device_type!r}")
+    return device_type
+
+
+def is_autocast_enabled(device_type: str = "cuda") -> bool:
+    """Is autocast on in this thread, for devices of this type?"""
+    return _C._autocast_dtype(_known(device_type) == "cpu") is not None
 
 
 def get_autocast_dtype(device_type: str) -> _C.dtype:
     """The type that autocast computes in, or would."""
-    now = _C._autocast_dtype()
-    if now is not None and _here.devices and _here.devices[-1] == device_type:
-        return now
-    if device_type not in _here.types:
-        raise RuntimeError(f"autocast: unsupported device type {device_type!r}")
-    return _here.types[device_type]
+    now = _C._autocast_dtype(_known(device_type) == "cpu")
+    return _here.types[device_type] if now is None else now
 
 
 def set_autocast_dtype(device_type: str, dtype: _C.dtype) -> None:
     """The type that autocast computes in when it is not told."""
-    _here.types[device_type] = dtype
+    _here.types[_known(device_type)] = dtype
 
 
 def set_autocast_enabled(device_type: str | bool, enabled: bool | None = None) -> None:
     """Switches autocast on or off from now on."""
     older = isinstance(device_type, bool)  # set_autocast_enabled(True) means CUDA
-    device = "cuda" if isinstance(device_type, bool) else device_type
-    _here.devices[-1:] = [device]
-    _C._autocast_begin(_here.types[device] if (device_type if older else enabled) else None)
+    device = "cuda" if isinstance(device_type, bool) else _known(device_type)
+    _C._autocast_begin(device == "cpu", _here.types[device] if (device_type if older else enabled) else None)
+
+
+def is_autocast_cpu_enabled() -> bool:
+    """Is autocast on for the CPU? By its older name."""
+    return is_autocast_enabled("cpu")
+
+
+def get_autocast_cpu_dtype() -> _C.dtype:
+    return get_autocast_dtype("cpu")
+
+
+def get_autocast_gpu_dtype() -> _C.dtype:
+    return get_autocast_dtype("cuda")
+
+
+def is_autocast_cache_enabled() -> bool:
+    """What set_autocast_cache_enabled has set."""
+    return _here.cache
+
+
+def set_autocast_cache_enabled(enabled: bool) -> None:
+    """Kept, but of no effect: a cast that is kept is made anew when its parameter has changed, so that it cannot be
+    stale."""
+    _here.cache = bool(enabled)
 
 
 class autocast(_Mode):
@@ -91,13 +116,11 @@ class autocast(_Mode):
         self._enabled = bool(enabled)
 
     def _begin(self) -> int:
-        saved = _C._autocast_begin(self.fast_dtype if self._enabled and self.fast_dtype != _C.float32 else None)
-        _here.devices.append(self.device)
-        return saved
+        on = self._enabled and self.fast_dtype != _C.float32
+        return _C._autocast_begin(self.device == "cpu", self.fast_dtype if on else None)
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  trace: TracebackType | None) -> None:
-        _here.devices.pop()
         _C._autocast_end(self._saved.pop())
 
     def clone(self) -> _Mode:

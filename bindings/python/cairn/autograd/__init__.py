@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     _Tensors: TypeAlias = Tensor | Sequence[Tensor]
     _Seeds: TypeAlias = Tensor | Sequence[Tensor | None] | None
 
-__all__ = ["Function", "FunctionCtx", "GradientTape", "backward", "detect_anomaly", "enable_grad", "functional", "grad",
-           "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled", "is_inference_mode_enabled", "no_grad",
-           "set_detect_anomaly", "set_grad_enabled"]
+__all__ = ["Function", "FunctionCtx", "GradientTape", "Variable", "backward", "detect_anomaly", "enable_grad",
+           "functional", "grad", "gradcheck", "gradgradcheck", "inference_mode", "is_grad_enabled",
+           "is_inference_mode_enabled", "no_grad", "set_detect_anomaly", "set_grad_enabled"]
 
 
 def _tensors(value: Tensor | Iterable[Tensor], what: str) -> tuple[Tensor, ...]:
@@ -143,7 +143,8 @@ class detect_anomaly:
 
 is_anomaly_enabled = _C.is_anomaly_enabled
 
-from . import functional  # noqa: E402
+from . import functional, graph  # noqa: E402
 from .function import Function, FunctionCtx  # noqa: E402
 from .gradcheck import gradcheck, gradgradcheck  # noqa: E402
 from .tape import GradientTape  # noqa: E402
+from .variable import Variable  # noqa: E402

@@ -9,8 +9,10 @@ from importlib.util import find_spec
 from typing import Any, Callable, Iterator
 
 import cairn
+from ._strings import Strings, is_text, strings_of
 
-__all__ = ["Feed", "array", "count", "flatten", "is_arrays", "joined", "mapped", "split", "to_tensor", "unpack"]
+__all__ = ["Feed", "array", "by_key", "count", "flatten", "is_arrays", "joined", "mapped", "split", "to_tensor",
+           "unpack"]
 
 
 def mapped(f: Callable[[Any], Any], value: Any) -> Any:
@@ -33,6 +35,15 @@ def flatten(value: Any) -> list[Any]:
     return [value]
 
 
+def by_key(value: Any) -> list[Any]:
+    """The leaves in order, those of dictionaries in the order of their keys."""
+    if isinstance(value, dict):
+        return [leaf for k in sorted(value) for leaf in by_key(value[k])]
+    if isinstance(value, (list, tuple)):
+        return [leaf for v in value for leaf in by_key(v)]
+    return [value]
+
+
 def _is_array(value: Any) -> bool:
     return isinstance(value, cairn.Tensor) or (hasattr(value, "shape") and hasattr(value, "dtype")
                                                and hasattr(value, "__array__")) or hasattr(value, "to_numpy")
@@ -40,16 +51,19 @@ def _is_array(value: Any) -> bool:
 
 def to_tensor(value: Any) -> Any:
     """A tensor of an array, of pandas' columns or of numbers; float64 of others becomes the default type."""
-    if value is None or isinstance(value, cairn.Tensor):
+    if value is None or isinstance(value, (cairn.Tensor, Strings)):
         return value
     if hasattr(value, "to_numpy"):
         value = value.to_numpy()
+    if is_text(value):
+        return strings_of(value)
     kind = str(getattr(value, "dtype", ""))
-    if kind in ("object", "str") or kind.startswith(("<U", "|S", "<S")):
+    if kind in ("object", "str"):
         raise TypeError("cannot make a tensor of an array of %s: turn it into numbers first" % kind)
     if kind == "uint16" or kind == "uint32" or kind == "uint64":
         value = value.astype("int64")
-    if any(s < 0 for s in getattr(value, "strides", None) or ()):
+    flags = getattr(value, "flags", None)
+    if any(s < 0 for s in getattr(value, "strides", None) or ()) or flags is not None and not flags.writeable:
         value = value.copy()
     made = cairn.as_tensor(value)
     return made.to(cairn.get_default_dtype()) if made.dtype == cairn.float64 else made
@@ -70,7 +84,7 @@ def is_arrays(value: Any) -> bool:
         return all(is_arrays(v) for v in value.values())
     if isinstance(value, (list, tuple)):
         return all(is_arrays(v) for v in value)
-    return value is None or _is_array(value) or isinstance(value, (int, float, bool))
+    return value is None or _is_array(value) or isinstance(value, (int, float, bool, str))
 
 
 def _is_batches(value: Any) -> bool:

@@ -35,6 +35,7 @@ def loss_function(given: Any, target_first: bool) -> Callable[[Any, Any, Any], A
     from . import losses
     if isinstance(given, str):
         given = losses.get(given)
+        given = given if isinstance(given, losses.Loss) else losses._Named(given)
     if isinstance(given, losses.Loss):
         return lambda y, p, w: given(y, p, sample_weight=w)
     if isinstance(given, nn.Module):
@@ -42,7 +43,23 @@ def loss_function(given: Any, target_first: bool) -> Callable[[Any, Any, Any], A
     if not callable(given):
         raise ValueError("loss must be a name, a module, a function or a Loss, not %r" % (given,))
     first = getattr(given, "_target_first", target_first and not _torch_style(given))
+    if first and target_first:
+        named = losses._Named(lambda y, p: given(*_side_by_side(y, p)), getattr(given, "__name__", None))
+        return lambda y, p, w: named(y, p, sample_weight=w)
     return lambda y, p, w: _weighted(given(y, p) if first else given(p, y), w)
+
+
+def _side_by_side(y: Any, p: Any) -> tuple[Any, Any]:
+    """Targets as Keras hands them to a function: in the outputs' type, (N) beside (N, 1) as (N, 1)."""
+    if not isinstance(y, cairn.Tensor) or not isinstance(p, cairn.Tensor):
+        return y, p
+    if p.dtype.is_floating_point and y.dtype != p.dtype:
+        y = y.to(p.dtype)
+    if p.ndim == y.ndim + 1 and p.shape[-1] == 1:
+        return (y.unsqueeze(-1), p) if y.ndim == 1 else (y, p.squeeze(-1))
+    if y.ndim == p.ndim + 1 and y.shape[-1] == 1:
+        return (y, p.unsqueeze(-1)) if p.ndim == 1 else (y.squeeze(-1), p)
+    return y, p
 
 
 class _OfCairn(Metric):
@@ -69,7 +86,9 @@ class _OfCairn(Metric):
 def metric_of(given: Any, target_first: bool, loss: Any = None) -> Metric:
     from . import metrics
     if isinstance(given, str):
-        given = metrics.get(given, loss)
+        name, given = given, metrics.get(given, loss)
+        if isinstance(given, Metric):
+            given.name = name
     if isinstance(given, Metric):
         return given
     if hasattr(given, "update") and hasattr(given, "reset"):
@@ -96,6 +115,37 @@ def _by_output(given: Any, names: list[str] | None, outputs: int) -> list[Any]:
             raise ValueError("%d losses or metrics for %d outputs" % (len(given), outputs))
         return list(given)
     return [given] * outputs
+
+
+class _Together(Metric):
+    """The metrics of compile() as one: what a train_step of a program's own finds in self.metrics."""
+
+    def __init__(self, compiled: Any) -> None:
+        super().__init__(name="compile_metrics")
+        self.compiled = compiled
+
+    @property
+    def metrics(self) -> list[Any]:
+        return [m for group in self.compiled.found or () for m, _ in group]
+
+    def update_state(self, y_true: Any, y_pred: Any = None, sample_weight: Any = None) -> None:
+        self.compiled.update(y_true, y_pred, sample_weight)
+
+    def result(self) -> Any:
+        return {m.name: m.result() for m in self.metrics}
+
+    def reset_state(self) -> None:
+        for metric in self.metrics:
+            metric.reset_state()
+
+
+def _detached(p: Any) -> Any:
+    """The numbers alone, with the mask that they came with."""
+    made = p.detach()
+    mask = getattr(p, "_keras_mask", None)
+    if mask is not None:
+        setattr(made, "_keras_mask", mask)
+    return made
 
 
 class Compiled:
@@ -133,6 +183,10 @@ class Compiled:
                 raise ValueError("optimizer must be a name, an Optimizer, or a function of parameters, not %r"
                                  % (given,))
             self.make = given
+        from .dtype_policies import dtype_policy
+        if dtype_policy().name == "mixed_float16" and isinstance(given, optimizers.Optimizer) \
+                and not isinstance(given, optimizers.LossScaleOptimizer):
+            given = optimizers.LossScaleOptimizer(given)
         if isinstance(given, optimizers.Optimizer):
             given._model = self.model
         self.optimizer = given
@@ -146,9 +200,17 @@ class Compiled:
             self.optimizer, self.make = self.make(self._trained()), None
         for p in self.model.parameters():
             p.grad = None
+        if hasattr(self.optimizer, "scale_loss"):
+            loss = self.optimizer.scale_loss(loss)
+        if not loss.requires_grad:
+            return  # nothing to train
         loss.backward()
         if isinstance(self.optimizer, optimizers.Optimizer):
-            self.optimizer.step_on(self._trained())
+            weights = self._trained()
+            if self.optimizer.loss_scale_factor is not None:
+                for p in weights:
+                    p.grad = None if p.grad is None else p.grad / self.optimizer.loss_scale_factor
+            self.optimizer.step_on(weights)
         else:
             self.optimizer.step()
 
@@ -187,9 +249,10 @@ class Compiled:
             first = self.model._target_first
             given = _by_output(self.loss_given, self.names, len(ps))
             self.losses = [None if one is None else loss_function(one, first) for one in given]
-            if len(ps) > 1:
-                self.parts = [Mean(name=name + "_loss") for name in self.names or ()]
-        total = None
+            if sum(f is not None for f in self.losses) > 1:
+                self.parts = [Mean(name=name + "_loss") for name, f in zip(self.names or (), self.losses)
+                              if f is not None]
+        total, part = None, 0
         scales = [1.0 if s is None else s for s in _by_output(self.weights_given, self.names, len(ps))]
         for i, (f, t, p, w) in enumerate(zip(self.losses, ys, ps, self._weights(weight, len(ps)))):
             if f is None:
@@ -198,7 +261,8 @@ class Compiled:
                 raise ValueError("the loss needs targets: give y, or batches (x, y)")
             value = self._called(f, t, p, w)
             if self.parts:
-                self.parts[i].update_state(value.detach(), sample_weight=count(p))
+                self.parts[part].update_state(value.detach(), sample_weight=count(p))
+                part += 1
             value = value * scales[i] if scales[i] != 1.0 else value
             total = value if total is None else total + value
         return total
@@ -219,14 +283,14 @@ class Compiled:
             self.found = self.found or []
             return
         ys, ps = self._outputs(y, y_pred)
-        if self.found is None:
+        if self.found is None or len(self.found) != len(ps):
             self._find(len(ps))
         with cairn.no_grad():
             for group, t, p, w in zip(self.found or (), ys, ps, self._weights(weight, len(ps))):
                 for metric, uses in group:
                     if t is None:
                         raise ValueError("metrics need targets: give y, or batches (x, y)")
-                    metric.update_state(to_tensor(t), p.detach(), sample_weight=w if uses else None)
+                    metric.update_state(to_tensor(t), _detached(p), sample_weight=w if uses else None)
 
     def _find(self, outputs: int) -> None:
         first = self.model._target_first
@@ -247,6 +311,23 @@ class Compiled:
                         metric.name = "%s_%s" % (self.names[i], metric.name)
                     self.found[i].append((metric, uses))
 
-    def metrics(self) -> list[Any]:
+    def _find_early(self) -> None:
+        """Metrics before the first batch, where it is plain what belongs to which output."""
+        outputs = getattr(self.model, "_outputs", None)
+        if isinstance(outputs, (list, tuple)) and len(outputs) > 1 or isinstance(outputs, dict):
+            return
+        given = [g for part in (self.metrics_given, self.weighted_given) if isinstance(part, (list, tuple))
+                 for g in part]
+        if given and not any(isinstance(g, (list, tuple, dict)) for g in given):
+            self._find(1)
+
+    def metrics(self, as_one: bool = False) -> list[Any]:
+        """The mean loss, those of the outputs, then what compile() was given; as_one: as a single one."""
+        if self.found is None:
+            self._find_early()
         own = [m for group in self.found or () for m, _ in group]
+        if len(self.parts) > 1:
+            own.sort(key=lambda m: str(m.name))
+        if as_one:
+            return [self.loss_mean] + ([_Together(self)] if own else []) + list(self.parts)
         return [self.loss_mean] + list(self.parts) + own

@@ -5,14 +5,16 @@ output, and notes a Node. A model of inputs and outputs is the nodes between the
 """
 from __future__ import annotations
 
-from typing import Any, Callable, Iterator, Sequence
+import math
+from typing import Any, Iterator, Sequence
 
 import cairn
 from ..model import in_phase
 from ._batches import flatten, mapped
+from ._strings import Strings
 from .backend import dtype_of, unique_name
 
-__all__ = ["Input", "KerasTensor", "Node", "nodes_between", "symbolic_call"]
+__all__ = ["Input", "KerasTensor", "Node", "layers_by_depth", "nodes_between", "symbolic_call"]
 
 _clock = iter(range(1 << 62))  # nodes are numbered as they are made, so that this order is one to run them in
 
@@ -28,6 +30,7 @@ class KerasTensor:
         self.dtype = str(dtype_of(dtype)).rpartition(".")[2]
         self.name = name or unique_name("keras_tensor")
         self.node, self.index = node, index
+        self.mask_ndim = 0  # dimensions of the mask that comes with it; 0: none
 
     @property
     def ndim(self) -> int:
@@ -35,13 +38,24 @@ class KerasTensor:
 
     rank = ndim
 
+    @property
+    def is_input(self) -> bool:
+        """Whether it comes from Input()."""
+        return self.node is None or not self.node.inputs
+
     def _zeros(self, fill: int) -> Any:
         """One sample of it; unknown sizes are `fill`."""
         shape = [1 if i == 0 and n is None else fill if n is None else n for i, n in enumerate(self.shape)]
-        return cairn.zeros(tuple(shape), dtype=dtype_of(self.dtype))
+        if self.dtype == "string":
+            return Strings([" ".join("x" * fill)] * math.prod(shape), tuple(shape))
+        made = cairn.zeros(tuple(shape), dtype=dtype_of(self.dtype))
+        if self.mask_ndim:
+            setattr(made, "_keras_mask", cairn.ones(tuple(shape[:self.mask_ndim]), dtype=cairn.bool))
+        return made
 
     def __repr__(self) -> str:
-        return "<KerasTensor shape=%s, dtype=%s, name=%s>" % (self.shape, self.dtype, self.name)
+        return "<KerasTensor shape=%s, dtype=%s, sparse=False, ragged=False, name=%s>" % (self.shape, self.dtype,
+                                                                                          self.name)
 
     def __len__(self) -> int:
         raise TypeError("the size of %r is known when the model runs" % self)
@@ -56,50 +70,45 @@ class KerasTensor:
         raise TypeError("%r has no numbers: functions of numpy or cairn cannot take it; use a function of cairn.keras."
                         "ops, or a layer (Lambda)" % self)
 
-    def _op(self, name: str, f: Callable[..., Any] | None, *args: Any) -> Any:
-        from .layers.core import Function
-        return Function(f, name=unique_name(name), op=name if f is None else None)(*args)
+    def _op(self, name: str, *args: Any) -> Any:
+        from . import ops
+        return getattr(ops, name)(*args)
 
     def __getitem__(self, key: Any) -> Any:
-        return self._op("get_item", lambda x: x[key], self)
+        return self._op("get_item", self, key)
 
     def __neg__(self) -> Any:
-        return self._op("negative", None, self)
+        return self._op("negative", self)
 
     def __abs__(self) -> Any:
-        return self._op("abs", None, self)
+        return self._op("abs", self)
+
+    def reshape(self, new_shape: Any) -> Any:
+        return self._op("reshape", self, new_shape)
+
+    def squeeze(self, axis: Any = None) -> Any:
+        return self._op("squeeze", self, axis)
 
     @property
     def T(self) -> Any:
-        return self._op("transpose", lambda x: x.T, self)
+        return self._op("transpose", self)
 
 
-operators: dict[str, Callable[..., Any]] = {"negative": lambda x: -x, "abs": lambda x: x.abs()}
-
-
-def _binary(name: str, f: Callable[[Any, Any], Any]) -> None:
-    operators[name], operators["r" + name] = f, lambda a, b: f(b, a)
-
+def _binary(method: str, name: str) -> None:
     def left(self: Any, other: Any) -> Any:
-        return self._op(name, None, self, other)
+        return self._op(name, self, other)
 
     def right(self: Any, other: Any) -> Any:
-        return self._op("r" + name, None, self, other)
-    for method, function in (("__%s__" % name, left), ("__r%s__" % name, right)):
-        setattr(KerasTensor, method, function)
+        return self._op(name, other, self)
+    setattr(KerasTensor, "__%s__" % method, left)
+    setattr(KerasTensor, "__r%s__" % method, right)
 
 
-_binary("add", lambda a, b: a + b)
-_binary("sub", lambda a, b: a - b)
-_binary("mul", lambda a, b: a * b)
-_binary("truediv", lambda a, b: a / b)
-_binary("floordiv", lambda a, b: a // b)
-_binary("mod", lambda a, b: a % b)
-_binary("pow", lambda a, b: a ** b)
-_binary("matmul", lambda a, b: a @ b)
-for _name, _f in (("gt", lambda a, b: a > b), ("ge", lambda a, b: a >= b), ("lt", lambda a, b: a < b),
-                  ("le", lambda a, b: a <= b)):
-    _binary(_name, _f)
+for _method, _name in (("add", "add"), ("sub", "subtract"), ("mul", "multiply"), ("truediv", "true_divide"),
+                       ("floordiv", "floor_divide"), ("mod", "mod"), ("pow", "power"), ("matmul", "matmul"),
+                       ("gt", "greater"), ("ge", "greater_equal"), ("lt", "less"), ("le", "less_equal"),
+                       ("and", "logical_and"), ("or", "logical_or")):
+    _binary(_method, _name)
 
 
 class Node:
@@ -130,7 +139,7 @@ def symbolic_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     """The places that a call leads to."""
     node = Node(layer, args, kwargs)
     inputs = node.inputs
-    open_sizes = any(n is None for t in inputs for n in t.shape[1:])
+    open_sizes = any(n is None for t in inputs for n in t.shape[1:]) or any(t.dtype == "string" for t in inputs)
     out = _shapes(layer, args, kwargs, 8)
     other = _shapes(layer, args, kwargs, 12) if open_sizes else out
     batched = all(t.shape and t.shape[0] is None for t in inputs)
@@ -138,11 +147,13 @@ def symbolic_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
 
     def place(t: Any) -> Any:
         again = next(seconds)
-        if not isinstance(t, cairn.Tensor):
+        if not isinstance(t, (cairn.Tensor, Strings)):
             return t
         shape = [None if a != b or i == 0 and batched else int(a)
                  for i, (a, b) in enumerate(zip(t.shape, again.shape))]
         made = KerasTensor(shape, t.dtype, node=node, index=len(node.outputs))
+        mask = getattr(t, "_keras_mask", None)
+        made.mask_ndim = 0 if mask is None else mask.ndim
         node.outputs.append(made)
         return made
     result = mapped(place, out)
@@ -150,15 +161,31 @@ def symbolic_call(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     return result
 
 
-def Input(shape: Any = None, batch_size: int | None = None, dtype: Any = None, name: str | None = None,
-          batch_shape: Any = None, **ignored: Any) -> KerasTensor:
+def Input(shape: Any = None, batch_size: int | None = None, dtype: Any = None, sparse: Any = None,
+          batch_shape: Any = None, name: str | None = None, tensor: Any = None, optional: bool = False,
+          ragged: Any = None) -> Any:
     """Where data come into a model. shape: of one sample, None where a size is open."""
+    if tensor is not None:
+        return tensor
     if batch_shape is None:
         if shape is None:
             raise ValueError("Input needs a shape")
         shape = (shape,) if isinstance(shape, int) else tuple(shape)
         batch_shape = (batch_size,) + shape
-    return KerasTensor(batch_shape, dtype, name or unique_name("input_layer"))
+    from .layers.core import InputLayer
+    return place_of(InputLayer(batch_shape=tuple(batch_shape), dtype=dtype, sparse=sparse, ragged=ragged, name=name,
+                               optional=optional))
+
+
+def place_of(layer: Any) -> KerasTensor:
+    """The place that an InputLayer stands for, always the same one."""
+    nodes = layer.__dict__.setdefault("_nodes", [])
+    if not nodes:
+        node = Node(layer, (), {})
+        node.outputs.append(KerasTensor(layer.batch_shape, layer._dtype, layer.name, node))
+        nodes.append(node)
+    place: KerasTensor = nodes[0].outputs[0]
+    return place
 
 
 def nodes_between(inputs: list[KerasTensor], outputs: list[KerasTensor]) -> list[Node]:
@@ -170,10 +197,61 @@ def nodes_between(inputs: list[KerasTensor], outputs: list[KerasTensor]) -> list
             continue
         if not isinstance(t, KerasTensor):
             raise TypeError("inputs and outputs of a Model come from Input() and calls on it, not %r" % (t,))
-        if t.node is None:
+        if t.node is None or t.is_input:
             raise ValueError("the outputs depend on %r, which is not among the inputs of the model" % (t,))
         known.add(id(t))
         if t.node.number not in found:
             found[t.node.number] = t.node
             stack.extend(t.node.inputs)
     return [found[n] for n in sorted(found)]
+
+
+def layers_by_depth(inputs: list[KerasTensor], outputs: list[KerasTensor]) -> list[Any]:
+    """The layers of a model in Keras's order: those farthest from the outputs first, which is the order of weights.
+    Inputs that are places inside another model have layers of their own."""
+    from .layers.core import InputLayer
+    stops: dict[int, Node] = {}
+    for t in inputs:
+        if t.node is not None and t.is_input:
+            stops[id(t)] = t.node
+        else:
+            fresh = InputLayer(batch_shape=t.shape, dtype=t.dtype)
+            place_of(fresh)
+            stops[id(t)] = fresh.__dict__["_nodes"][0]
+    rank: dict[int, int] = {}  # layers as the way back from the outputs meets them
+    order: list[Node] = []
+    begun: set[int] = set()
+
+    def into(t: KerasTensor) -> Node | None:
+        return stops.get(id(t)) or t.node
+
+    for start in outputs:
+        stack: list[tuple[Node, Any]] = []
+
+        def enter(node: Node | None) -> None:
+            if node is not None and id(node) not in begun:
+                begun.add(id(node))
+                rank.setdefault(id(node.layer), len(rank))
+                stack.append((node, iter(() if any(node is s for s in stops.values()) else node.inputs)))
+        enter(into(start))
+        while stack:
+            node, rest = stack[-1]
+            before = next(rest, None)
+            if before is None:
+                order.append(node)
+                stack.pop()
+            else:
+                enter(into(before))
+    depth: dict[int, int] = {}
+    of_layer: dict[int, tuple[int, Any]] = {}
+    for node in reversed(order):
+        at = max(depth.get(id(node), 0), of_layer.get(id(node.layer), (0, None))[0])
+        of_layer[id(node.layer)], depth[id(node)] = (at, node.layer), at
+        for t in node.inputs:
+            source = into(t)
+            if source is not None:
+                depth[id(source)] = max(at + 1, depth.get(id(source), 0))
+    for node in stops.values():
+        of_layer.setdefault(id(node.layer), (0, node.layer))
+        rank.setdefault(id(node.layer), len(rank))
+    return [layer for _, layer in sorted(of_layer.values(), key=lambda kept: (-kept[0], rank[id(kept[1])]))]

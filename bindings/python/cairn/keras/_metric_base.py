@@ -52,14 +52,34 @@ class Metric:
         return self.result()
 
     def get_config(self) -> dict[str, Any]:
-        return {"name": self.name}
+        """What it was made with, as far as it says so by attributes of the same names."""
+        import inspect
+        config: dict[str, Any] = {"name": self.name}
+        for p in list(inspect.signature(type(self).__init__).parameters.values())[1:]:
+            kept = self.__dict__.get("kwargs", {})
+            if p.name in ("name", "dtype") or p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL):
+                continue
+            if p.name in kept:
+                config[p.name] = kept[p.name]
+            elif hasattr(self, p.name):
+                config[p.name] = getattr(self, p.name)
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        return cls(**{k: v for k, v in config.items() if k != "dtype"})
+
+    @property
+    def dtype(self) -> str:
+        return "float32"
 
     def __repr__(self) -> str:
         return "<%s name=%s>" % (type(self).__name__, self.name)
 
 
 def _snake(name: str) -> str:
-    known = {"AUC": "auc", "MeanIoU": "mean_io_u", "R2Score": "r2_score", "F1Score": "f1_score"}
+    known = {"AUC": "auc", "MeanIoU": "mean_io_u", "FBetaScore": "fbeta_score",
+             "R2Score": "r2_score", "F1Score": "f1_score"}
     return known.get(name) or "".join("_" + c.lower() if c.isupper() and i else c.lower()
                                       for i, c in enumerate(name))
 
@@ -114,6 +134,16 @@ class Sum(Mean):
         return _scalar(self.total)
 
 
+def masked_weight(values: Any, mask: Any, weight: Any) -> Any:
+    """The weights of values whose places a mask may leave out."""
+    if mask is None or tuple(mask.shape) != tuple(getattr(values, "shape", ())):
+        return weight
+    if weight is None:
+        return mask
+    weight = to_tensor(weight)
+    return weight.reshape(tuple(weight.shape) + (1,) * (mask.ndim - weight.ndim)) * mask.to(weight.dtype)
+
+
 class MeanMetricWrapper(Mean):
     """The mean of a function of (y_true, y_pred)."""
 
@@ -124,8 +154,7 @@ class MeanMetricWrapper(Mean):
     def update_state(self, y_true: Any, y_pred: Any = None, sample_weight: Any = None) -> None:
         values = self.fn(y_true, y_pred, **self.kwargs)
         mask = getattr(y_pred, "_keras_mask", None)
-        if mask is not None and tuple(mask.shape) == tuple(values.shape):
-            sample_weight = mask if sample_weight is None else sample_weight * mask
+        sample_weight = masked_weight(values, mask, sample_weight)
         if sample_weight is None and getattr(values, "ndim", 1) == 0:
             sample_weight = int(y_pred.shape[0]) if getattr(y_pred, "ndim", 0) else 1
         self._add(values, sample_weight)

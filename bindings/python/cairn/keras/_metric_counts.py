@@ -100,24 +100,61 @@ class FalseNegatives(_Counts):
 class AUC(_Counts):
     """The area under a curve through num_thresholds points, as Keras computes it; cairn.metrics has the exact one."""
 
-    def __init__(self, num_thresholds: int = 200, curve: str = "ROC", name: str | None = "auc", dtype: Any = None,
-                 from_logits: bool = False, **ignored: Any) -> None:
-        between = [(i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)]
-        super().__init__([-1e-7] + between + [1.0 + 1e-7], name)
+    def __init__(self, num_thresholds: int = 200, curve: str = "ROC", summation_method: str = "interpolation",
+                 name: str | None = "auc", dtype: Any = None, thresholds: Any = None, multi_label: bool = False,
+                 num_labels: int | None = None, label_weights: Any = None, from_logits: bool = False) -> None:
+        between = sorted(thresholds) if thresholds is not None else [
+            (i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)]
+        super().__init__([-1e-7] + [float(t) for t in between] + [1.0 + 1e-7], name)
         if curve not in ("ROC", "PR"):
             raise ValueError("curve must be 'ROC' or 'PR', not %r" % (curve,))
-        self.curve, self.from_logits = curve, from_logits
+        if summation_method not in ("interpolation", "minoring", "majoring"):
+            raise ValueError("summation_method is interpolation, minoring or majoring, not %r" % (summation_method,))
+        self.curve, self.from_logits, self.summation_method = curve, from_logits, summation_method
+        self.multi_label, self.label_weights = multi_label, label_weights
+        self.num_thresholds = len(self.thresholds)
+        self.parts: list[AUC] = []  # with multi_label, one for each
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        super().update_state(y_true, to_tensor(y_pred).sigmoid() if self.from_logits else y_pred, sample_weight)
+        y_pred = to_tensor(y_pred)
+        y_pred = y_pred.sigmoid() if self.from_logits else y_pred.clamp(0.0, 1.0)
+        if not self.multi_label:
+            super().update_state(y_true, y_pred, sample_weight)
+            return
+        y_true = to_tensor(y_true)
+        if not self.parts:
+            self.parts = [AUC(curve=self.curve, summation_method=self.summation_method,
+                              thresholds=self.thresholds[1:-1]) for _ in range(int(y_pred.shape[-1]))]
+        for i, part in enumerate(self.parts):
+            part.update_state(y_true[..., i], y_pred[..., i], sample_weight)
+
+    def reset_state(self) -> None:
+        super().reset_state()
+        self.parts = []
 
     def result(self) -> Any:
+        if self.parts:
+            each = cairn.stack([part.result() for part in self.parts])
+            if self.label_weights is None:
+                return each.mean()
+            weights = to_tensor(self.label_weights).to(each.dtype)
+            return (each * weights).sum() / weights.sum()
         if not isinstance(self.tp, cairn.Tensor):
             return cairn.tensor(0.0)
         recall = _ratio(self.tp, self.tp + self.fn)
+        if self.curve == "PR" and self.summation_method == "interpolation":
+            return self._between_precisions()
         if self.curve == "ROC":
             x, y = _ratio(self.fp, self.fp + self.tn), recall
-            return ((x[:-1] - x[1:]) * (y[:-1] + y[1:]) / 2.0).sum()
+        else:
+            x, y = recall, _ratio(self.tp, self.tp + self.fp)
+        heights = (y[:-1] + y[1:]) / 2.0
+        if self.summation_method != "interpolation":
+            heights = (cairn.minimum if self.summation_method == "minoring" else cairn.maximum)(y[:-1], y[1:])
+        return ((x[:-1] - x[1:]) * heights).sum()
+
+    def _between_precisions(self) -> Any:
+        """Precision is not linear between two points of its curve (Davis and Goadrich, 2006)."""
         dtp, p = self.tp[:-1] - self.tp[1:], self.tp + self.fp
         slope = _ratio(dtp, (p[:-1] - p[1:]).clamp(min=0.0))
         begin = self.tp[1:] - slope * p[1:]
@@ -127,27 +164,46 @@ class AUC(_Counts):
 
 
 class R2Score(Metric):
-    n: int
+    """How much of the spread of the targets the outputs explain."""
+
     sums: list[Any]
 
     def __init__(self, class_aggregation: str | None = "uniform_average", num_regressors: int = 0,
                  name: str | None = "r2_score", dtype: Any = None) -> None:
         super().__init__(name=name)
+        if class_aggregation not in (None, "uniform_average", "variance_weighted_average"):
+            raise ValueError("class_aggregation is None, uniform_average or variance_weighted_average, not %r"
+                             % (class_aggregation,))
+        self.class_aggregation, self.num_regressors, self.samples = class_aggregation, num_regressors, 0
         self.reset_state()
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         y_true, y_pred = losses._pair(y_true, y_pred)
         t, p = y_true.reshape(y_true.shape[0], -1), y_pred.reshape(y_pred.shape[0], -1)
-        self.n += int(t.shape[0])
-        self.sums = [a + b for a, b in zip(self.sums, (t.sum(0), t.square().sum(0), (t - p).square().sum(0)))]
+        w = cairn.ones_like(t) if sample_weight is None else \
+            to_tensor(sample_weight).to(t.dtype).reshape(-1, 1).expand_as(t)
+        self.samples += int(t.shape[0])
+        new = ((t * w).sum(0), (t.square() * w).sum(0), ((t - p).square() * w).sum(0), w.sum(0))
+        self.sums = [a + b for a, b in zip(self.sums, new)]
 
     def result(self) -> Any:
-        total, squares, residual = self.sums
-        return (1.0 - residual / (squares - total * total / max(self.n, 1))).mean() if self.n else cairn.tensor(0.0)
+        total, squares, residual, count = self.sums
+        if not self.samples:
+            return cairn.tensor(float("nan"))
+        spread = squares - total * total / count
+        score: Any = 1.0 - residual / spread
+        if self.class_aggregation == "uniform_average":
+            score = score.mean()
+        elif self.class_aggregation == "variance_weighted_average":
+            score = (score * spread).sum() / spread.sum()
+        if self.num_regressors:
+            free = self.samples - self.num_regressors - 1
+            score = 1.0 - (1.0 - score) * (self.samples - 1) / max(free, 1)
+        return score
 
     def reset_state(self) -> None:
-        self.n = 0
-        self.sums = [0.0, 0.0, 0.0]
+        self.samples = 0
+        self.sums = [0.0, 0.0, 0.0, 0.0]
 
 
 class F1Score(Metric):
@@ -165,7 +221,8 @@ class F1Score(Metric):
             said = cairn.nn.functional.one_hot(y_pred.argmax(-1), int(y_pred.shape[-1])).to(y_true.dtype)
         else:
             said = (y_pred > self.threshold).to(y_true.dtype)
-        new = ((said * y_true).sum(0), said.sum(0), y_true.sum(0))
+        weight = 1.0 if sample_weight is None else to_tensor(sample_weight).to(said.dtype).reshape(-1, 1)
+        new = ((said * y_true * weight).sum(0), (said * weight).sum(0), (y_true * weight).sum(0))
         self.sums = [a + b for a, b in zip(self.sums, new)]
 
     def result(self) -> Any:
@@ -173,11 +230,14 @@ class F1Score(Metric):
         if not isinstance(hit, cairn.Tensor):
             return cairn.tensor(0.0)
         if self.average == "micro":
-            return _ratio(2.0 * hit.sum(), said.sum() + true.sum())
-        each = _ratio(2.0 * hit, said + true)
+            return self._score(hit.sum(), said.sum(), true.sum())
+        each = self._score(hit, said, true)
         if self.average == "macro":
             return each.mean()
         return (each * true).sum() / true.sum() if self.average == "weighted" else each
+
+    def _score(self, hit: Any, said: Any, true: Any) -> Any:
+        return _ratio(2.0 * hit, said + true)
 
     def reset_state(self) -> None:
         self.sums = [0.0, 0.0, 0.0]
@@ -187,15 +247,26 @@ class MeanIoU(Metric):
     table: Any
 
     def __init__(self, num_classes: int, name: str | None = "mean_io_u", dtype: Any = None,
-                 sparse_y_true: bool = True, sparse_y_pred: bool = True, **ignored: Any) -> None:
+                 sparse_y_true: bool = True, sparse_y_pred: bool = True, ignore_class: int | None = None,
+                 axis: int = -1) -> None:
         super().__init__(name=name)
         self.classes, self.sparse = num_classes, (sparse_y_true, sparse_y_pred)
+        self.ignore_class, self.axis = ignore_class, axis
+        self.chosen = list(range(num_classes))
         self.reset_state()
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        t, p = (v if s else v.argmax(-1) for v, s in zip((to_tensor(y_true), to_tensor(y_pred)), self.sparse))
-        places = t.reshape(-1).long() * self.classes + p.reshape(-1).long()
-        seen = cairn.bincount(places, minlength=self.classes * self.classes)
+        t, p = (v if s else _float(v).argmax(self.axis)
+                for v, s in zip((to_tensor(y_true), to_tensor(y_pred)), self.sparse))
+        weight = None
+        if sample_weight is not None:
+            given = to_tensor(sample_weight)
+            weight = _float(given.reshape(tuple(given.shape) + (1,) * (t.ndim - given.ndim)).expand_as(t).reshape(-1))
+        t, p = t.reshape(-1).long(), p.reshape(-1).long()
+        if self.ignore_class is not None:
+            there = t != self.ignore_class
+            t, p, weight = t[there], p[there], None if weight is None else weight[there]
+        seen = cairn.bincount(t * self.classes + p, weight, minlength=self.classes * self.classes)
         self.table = self.table + seen.reshape(self.classes, self.classes).to(cairn.float32)
 
     def result(self) -> Any:
@@ -203,6 +274,8 @@ class MeanIoU(Metric):
             return cairn.tensor(0.0)
         hit = self.table.diagonal()
         union = self.table.sum(0) + self.table.sum(1) - hit
+        rows = cairn.tensor(self.chosen)
+        hit, union = hit[rows], union[rows]
         return _ratio(hit, union).sum() / _float(union > 0).sum().clamp(min=1.0)
 
     def reset_state(self) -> None:

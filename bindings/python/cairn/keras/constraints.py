@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["Constraint", "MaxNorm", "NonNeg", "UnitNorm", "get", "max_norm", "non_neg", "unit_norm"]
+__all__ = ["Constraint", "MaxNorm", "MinMaxNorm", "NonNeg", "UnitNorm", "deserialize", "get", "max_norm",
+           "min_max_norm", "non_neg", "serialize", "unit_norm"]
 
 
 class Constraint:
@@ -14,6 +15,10 @@ class Constraint:
 
     def get_config(self) -> dict[str, Any]:
         return dict(vars(self))
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        return cls(**config)
 
 
 class MaxNorm(Constraint):
@@ -38,16 +43,40 @@ class NonNeg(Constraint):
         return w.clamp(min=0.0)
 
 
-max_norm, unit_norm, non_neg = MaxNorm, UnitNorm, NonNeg
+class MinMaxNorm(Constraint):
+    def __init__(self, min_value: float = 0.0, max_value: float = 1.0, rate: float = 1.0, axis: Any = 0) -> None:
+        self.min_value, self.max_value, self.rate, self.axis = min_value, max_value, rate, axis
+
+    def __call__(self, w: Any) -> Any:
+        norms = w.square().sum(self.axis, keepdim=True).sqrt()
+        wanted = self.rate * norms.clamp(self.min_value, self.max_value) + (1.0 - self.rate) * norms
+        return w * (wanted / (norms + 1e-7))
+
+
+max_norm, unit_norm, non_neg, min_max_norm = MaxNorm, UnitNorm, NonNeg, MinMaxNorm
 
 
 def get(identifier: Any) -> Any:
+    """The constraint of a name or configuration; others are themselves."""
     known: dict[str, type[Constraint]] = {"max_norm": MaxNorm, "unit_norm": UnitNorm, "non_neg": NonNeg,
-                                          "MaxNorm": MaxNorm, "UnitNorm": UnitNorm, "NonNeg": NonNeg}
+                                          "min_max_norm": MinMaxNorm, "MaxNorm": MaxNorm, "UnitNorm": UnitNorm,
+                                          "NonNeg": NonNeg, "MinMaxNorm": MinMaxNorm}
     if isinstance(identifier, dict):
-        return known[identifier["class_name"]](**identifier["config"])
+        return deserialize(identifier)
     if isinstance(identifier, str):
-        if identifier not in known:
-            raise ValueError("unknown constraint %r" % (identifier,))
-        return known[identifier]()
-    return identifier
+        from ._serial import get_custom_objects
+        made = get_custom_objects().get(identifier) or known.get(identifier)
+        if made is None:
+            raise ValueError("unknown constraint %r; there are %s" % (identifier, ", ".join(sorted(known))))
+        return made() if isinstance(made, type) else made
+    return identifier() if isinstance(identifier, type) else identifier
+
+
+def serialize(constraint: Any) -> Any:
+    from ._serial import serialize as serialized
+    return serialized(constraint)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    from ._serial import deserialize as made
+    return made(config, custom_objects)

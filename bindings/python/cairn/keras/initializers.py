@@ -9,7 +9,9 @@ from .. import nn
 
 __all__ = ["Constant", "GlorotNormal", "GlorotUniform", "HeNormal", "HeUniform", "Identity", "Initializer",
            "LecunNormal", "LecunUniform", "Ones", "Orthogonal", "RandomNormal", "RandomUniform", "TruncatedNormal",
-           "VarianceScaling", "Zeros", "get"]
+           "VarianceScaling", "Zeros", "constant", "deserialize", "get", "glorot_normal", "glorot_uniform", "he_normal",
+           "he_uniform", "identity", "lecun_normal", "lecun_uniform", "ones", "orthogonal", "random_normal",
+           "random_uniform", "serialize", "truncated_normal", "variance_scaling", "zeros"]
 
 
 class Initializer:
@@ -23,7 +25,7 @@ class Initializer:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        return cls(**config)
+        return cls(**{k: v for k, v in config.items() if k not in ("input_axes", "output_axes")})
 
     def clone(self) -> Any:
         return type(self).from_config(self.get_config())
@@ -173,19 +175,39 @@ _classes: dict[str, type[Initializer]] = {
     "lecun_normal": LecunNormal, "orthogonal": Orthogonal, "identity": Identity, "eye": Identity}
 
 
+zeros, ones, constant, identity, orthogonal = Zeros, Ones, Constant, Identity, Orthogonal
+random_normal, random_uniform, truncated_normal = RandomNormal, RandomUniform, TruncatedNormal
+variance_scaling, glorot_uniform, glorot_normal = VarianceScaling, GlorotUniform, GlorotNormal
+he_uniform, he_normal, lecun_uniform, lecun_normal = HeUniform, HeNormal, LecunUniform, LecunNormal
+IdentityInitializer, OrthogonalInitializer = Identity, Orthogonal
+
+
 def get(identifier: Any) -> Any:
     """The initialiser of a name, class or configuration; functions of a shape are themselves."""
     if identifier is None:
         return None
     if isinstance(identifier, dict):
-        return {c.__name__: c for c in _classes.values()}[identifier["class_name"]].from_config(identifier["config"])
+        return deserialize(identifier)
     if isinstance(identifier, str):
-        made = _classes.get(identifier) or globals().get(identifier)
-        if not isinstance(made, type):
+        from ._serial import get_custom_objects
+        made = get_custom_objects().get(identifier) or _classes.get(identifier) or globals().get(identifier)
+        if not isinstance(made, type) and not callable(made):
             raise ValueError("unknown initializer %r; there are %s" % (identifier, ", ".join(sorted(_classes))))
-        return made()
+        return made() if isinstance(made, type) else made
     if isinstance(identifier, type):
         return identifier()
+    if hasattr(identifier, "shape") and not callable(identifier):
+        return Constant(identifier)
     if not callable(identifier):
         raise ValueError("an initializer is a name or a function of a shape, not %r" % (identifier,))
     return identifier
+
+
+def serialize(initializer: Any) -> Any:
+    from ._serial import serialize as serialized
+    return serialized(initializer)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    from ._serial import deserialize as made
+    return made(config, custom_objects)

@@ -9,7 +9,8 @@ from typing import Any, Callable
 
 import cairn
 from ..nn import functional as F
-from ._batches import to_tensor
+from ._batches import mapped, to_tensor
+from .backend import epsilon
 
 __all__ = ["BinaryCrossentropy", "BinaryFocalCrossentropy", "CategoricalCrossentropy", "CosineSimilarity", "Hinge",
            "CategoricalHinge", "Huber", "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError",
@@ -18,8 +19,6 @@ __all__ = ["BinaryCrossentropy", "BinaryFocalCrossentropy", "CategoricalCrossent
            "categorical_hinge", "cosine_similarity", "deserialize", "get", "hinge", "huber", "kl_divergence",
            "log_cosh", "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_error",
            "mean_squared_logarithmic_error", "poisson", "serialize", "sparse_categorical_crossentropy", "squared_hinge"]
-
-_tiny = 1e-7  # how near probabilities come to 0 and 1
 
 
 def _pair(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
@@ -33,6 +32,14 @@ def _pair(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
     elif y_true.ndim == y_pred.ndim + 1 and y_true.shape[-1] == 1:
         y_true = y_true.squeeze(-1)
     return y_true, y_pred
+
+
+def _in_floats(value: Any) -> Any:
+    """What a loss of a program's own is given: floats, as Keras does it."""
+    if value is None or isinstance(value, str):
+        return value
+    value = to_tensor(value)
+    return value if value.dtype.is_floating_point else value.to(cairn.get_default_dtype())
 
 
 def _mean(values: Any) -> Any:
@@ -59,13 +66,13 @@ def mean_absolute_error(y_true: Any, y_pred: Any) -> Any:
 @_target_first
 def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Any:
     y_true, y_pred = _pair(y_true, y_pred)
-    return 100.0 * _mean(((y_true - y_pred) / y_true.abs().clamp(min=_tiny)).abs())
+    return 100.0 * _mean(((y_true - y_pred) / y_true.abs().clamp(min=epsilon())).abs())
 
 
 @_target_first
 def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Any:
     y_true, y_pred = _pair(y_true, y_pred)
-    return _mean((y_pred.clamp(min=_tiny).log1p() - y_true.clamp(min=_tiny).log1p()).square())
+    return _mean((y_pred.clamp(min=epsilon()).log1p() - y_true.clamp(min=epsilon()).log1p()).square())
 
 
 @_target_first
@@ -107,14 +114,14 @@ def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
 @_target_first
 def kl_divergence(y_true: Any, y_pred: Any) -> Any:
     y_true, y_pred = _pair(y_true, y_pred)
-    t, p = y_true.clamp(_tiny, 1.0), y_pred.clamp(_tiny, 1.0)
+    t, p = y_true.clamp(epsilon(), 1.0), y_pred.clamp(epsilon(), 1.0)
     return (t * (t / p).log()).sum(-1)
 
 
 @_target_first
 def poisson(y_true: Any, y_pred: Any) -> Any:
     y_true, y_pred = _pair(y_true, y_pred)
-    return _mean(y_pred - y_true * (y_pred + _tiny).log())
+    return _mean(y_pred - y_true * (y_pred + epsilon()).log())
 
 
 @_target_first
@@ -131,7 +138,7 @@ def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, lab
         y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
     if from_logits:
         return _mean(F.binary_cross_entropy_with_logits(y_pred, y_true, reduction="none"))
-    p = y_pred.clamp(_tiny, 1.0 - _tiny)
+    p = y_pred.clamp(epsilon(), 1.0 - epsilon())
     return _mean(F.binary_cross_entropy(p, y_true, reduction="none"))
 
 
@@ -141,7 +148,7 @@ def binary_focal_crossentropy(y_true: Any, y_pred: Any, apply_class_balancing: b
     y_true, y_pred = _pair(y_true, y_pred)
     if label_smoothing:
         y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
-    p = (y_pred.sigmoid() if from_logits else y_pred).clamp(_tiny, 1.0 - _tiny)
+    p = (y_pred.sigmoid() if from_logits else y_pred).clamp(epsilon(), 1.0 - epsilon())
     right = y_true * p + (1.0 - y_true) * (1.0 - p)
     values = (1.0 - right).pow(gamma) * F.binary_cross_entropy(p, y_true, reduction="none")
     if apply_class_balancing:
@@ -167,7 +174,7 @@ def _log_probabilities(y_pred: Any, from_logits: bool, axis: int) -> Any:
     if from_logits:
         return F.log_softmax(y_pred, dim=axis)
     p = y_pred / y_pred.sum(axis, keepdim=True)
-    return p.clamp(_tiny, 1.0 - _tiny).log()
+    return p.clamp(epsilon(), 1.0 - epsilon()).log()
 
 
 @_target_first
@@ -185,7 +192,9 @@ def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool 
         return -known.gather(-1, y_true.unsqueeze(-1)).squeeze(-1)
     skip = y_true == ignore_class
     picked = -known.gather(-1, y_true.masked_fill(skip, 0).unsqueeze(-1)).squeeze(-1)
-    return picked.masked_fill(skip, 0.0)
+    made = picked.masked_fill(skip, 0.0)
+    setattr(made, "_keras_mask", ~skip)  # the mean is of those that count
+    return made
 
 
 @_target_first
@@ -232,8 +241,12 @@ class Loss:
         raise NotImplementedError("%s has no method call(y_true, y_pred)" % type(self).__name__)
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
-        values = self.call(y_true, y_pred)
         mask = getattr(y_pred, "_keras_mask", None)
+        if not isinstance(self, (_Function, _Named)):
+            y_true, y_pred = mapped(_in_floats, y_true), mapped(_in_floats, y_pred)
+        values = self.call(y_true, y_pred)
+        own = getattr(values, "_keras_mask", None)
+        mask = own if own is not None else mask
         weight = None
         if sample_weight is not None:
             weight = to_tensor(sample_weight).to(device=values.device, dtype=values.dtype)
@@ -242,7 +255,8 @@ class Loss:
             weight = weight.reshape(tuple(weight.shape) + (1,) * (values.ndim - weight.ndim))
         if mask is not None and tuple(mask.shape) == tuple(values.shape):
             seen = mask.to(values.dtype)
-            seen = seen * (seen.numel() / seen.sum().clamp(min=1.0))
+            if self.reduction in ("sum_over_batch_size", "mean", "auto"):
+                seen = seen * (seen.numel() / seen.sum().clamp(min=1.0))
             weight = seen if weight is None else weight * seen
         if weight is not None:
             values = values * weight
@@ -397,10 +411,10 @@ kld = KLD = kl_divergence
 
 
 class _Named(Loss):
-    """A function as a loss object: what a name in compile() becomes."""
+    """A function as a loss object: what a name or a function in compile() becomes."""
 
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__(function.__name__)
+    def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
+        super().__init__(name or getattr(function, "__name__", "loss"))
         self.function = function
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
@@ -413,8 +427,12 @@ def get(identifier: Any) -> Any:
         return identifier
     if isinstance(identifier, dict):
         return deserialize(identifier)
+    from ._serial import get_custom_objects
+    if identifier in get_custom_objects():
+        found = get_custom_objects()[identifier]
+        return found() if isinstance(found, type) else found
     if identifier in _functions:
-        return _Named(_functions[identifier])
+        return _functions[identifier]
     made = globals().get(identifier)
     if isinstance(made, type) and issubclass(made, Loss):
         return made()
@@ -422,8 +440,13 @@ def get(identifier: Any) -> Any:
 
 
 def serialize(loss: Any) -> Any:
-    return {"class_name": type(loss).__name__, "config": loss.get_config()} if isinstance(loss, Loss) else loss.__name__
+    from ._serial import serialize as serialized
+    return serialized(loss)
 
 
-def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    return get(config) if isinstance(config, str) else globals()[config["class_name"]].from_config(config["config"])
+def deserialize(name: Any, custom_objects: Any = None) -> Any:
+    from ._serial import deserialize as made
+    return get(name) if isinstance(name, str) else made(name, custom_objects)
+
+
+from ._losses_more import *  # noqa: E402,F401,F403

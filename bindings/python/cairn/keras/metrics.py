@@ -9,11 +9,27 @@ from typing import Any, Callable
 import cairn
 from . import losses
 from ._batches import to_tensor
-from ._metric_base import Mean, MeanMetricWrapper, Metric, Sum, _float
+from ._metric_base import Mean, MeanMetricWrapper, Metric, Sum, _float, masked_weight
 from ._metric_counts import (AUC, F1Score, FalseNegatives, FalsePositives, MeanIoU, Precision, R2Score, Recall,
                              TrueNegatives, TruePositives)
 
-__all__ = ["AUC", "Accuracy", "BinaryAccuracy", "BinaryCrossentropy", "CategoricalAccuracy", "CategoricalCrossentropy",
+from ._metric_more import (BinaryIoU, ConcordanceCorrelation, FBetaScore, IoU, OneHotIoU, OneHotMeanIoU,
+                           PearsonCorrelation, PrecisionAtRecall, RecallAtPrecision, SensitivityAtSpecificity,
+                           SpecificityAtSensitivity, concordance_correlation, pearson_correlation)
+from .losses import (binary_crossentropy, binary_focal_crossentropy, categorical_crossentropy,
+                     categorical_focal_crossentropy, categorical_hinge, hinge, huber, kl_divergence, log_cosh,
+                     mean_absolute_error, mean_absolute_percentage_error, mean_squared_error,
+                     mean_squared_logarithmic_error, poisson, sparse_categorical_crossentropy, squared_hinge)
+
+__all__ = ["BinaryIoU", "CategoricalHinge", "ConcordanceCorrelation", "FBetaScore", "Hinge", "IoU", "LogCoshError",
+           "OneHotIoU", "OneHotMeanIoU", "PearsonCorrelation", "PrecisionAtRecall", "RecallAtPrecision",
+           "SensitivityAtSpecificity", "SpecificityAtSensitivity", "SquaredHinge", "binary_crossentropy",
+           "binary_focal_crossentropy", "categorical_crossentropy", "categorical_focal_crossentropy",
+           "categorical_hinge", "concordance_correlation", "deserialize", "hinge", "huber", "kl_divergence", "log_cosh",
+           "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_error",
+           "mean_squared_logarithmic_error", "pearson_correlation", "poisson", "serialize",
+           "sparse_categorical_crossentropy", "sparse_top_k_categorical_accuracy", "squared_hinge"]
+__all__ += ["AUC", "Accuracy", "BinaryAccuracy", "BinaryCrossentropy", "CategoricalAccuracy", "CategoricalCrossentropy",
            "CosineSimilarity", "F1Score", "FalseNegatives", "FalsePositives", "KLDivergence", "Mean",
            "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanIoU", "MeanMetricWrapper", "MeanSquaredError",
            "MeanSquaredLogarithmicError", "Metric", "Poisson", "Precision", "R2Score", "Recall",
@@ -29,7 +45,7 @@ def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Any:
 
 
 def categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
-    return _float(to_tensor(y_true).argmax(-1) == to_tensor(y_pred).argmax(-1))
+    return _float(_float(to_tensor(y_true)).argmax(-1) == to_tensor(y_pred).argmax(-1))
 
 
 def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
@@ -40,7 +56,7 @@ def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
 
 
 def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Any:
-    return sparse_top_k_categorical_accuracy(to_tensor(y_true).argmax(-1), y_pred, k)
+    return sparse_top_k_categorical_accuracy(_float(to_tensor(y_true)).argmax(-1), y_pred, k)
 
 
 def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Any:
@@ -73,6 +89,7 @@ class _Automatic(Mean):
         self.kind, self.loss, self.fn = kind, loss, None
 
     def update_state(self, y_true: Any, y_pred: Any = None, sample_weight: Any = None) -> None:
+        mask = getattr(y_pred, "_keras_mask", None)
         y_true, y_pred = to_tensor(y_true), to_tensor(y_pred)
         which = _by_shape(y_true, y_pred, self.kind)
         name = self.loss if isinstance(self.loss, str) else getattr(self.loss, "name", "")
@@ -88,7 +105,7 @@ class _Automatic(Mean):
             values = globals()[which](y_true, y_pred, **options)
         else:
             values = getattr(losses, which)(y_true, y_pred)
-        self._add(values, sample_weight)
+        self._add(values, masked_weight(values, mask, sample_weight))
 
     def _is_binary(self, name: str) -> bool:
         return name in ("bce", "binary_crossentropy", "bce_with_logits", "binary_cross_entropy") or self._scores()
@@ -169,6 +186,25 @@ class Poisson(_OfLoss):
     function = staticmethod(losses.poisson)
 
 
+class Hinge(_OfLoss):
+    function = staticmethod(losses.hinge)
+
+
+class SquaredHinge(_OfLoss):
+    function = staticmethod(losses.squared_hinge)
+
+
+class CategoricalHinge(_OfLoss):
+    function = staticmethod(losses.categorical_hinge)
+
+
+class LogCoshError(_OfLoss):
+    function = staticmethod(losses.log_cosh)
+
+    def __init__(self, name: str | None = "logcosh", dtype: Any = None) -> None:
+        super().__init__(name)
+
+
 class BinaryCrossentropy(_OfLoss):
     function = staticmethod(losses.binary_crossentropy)
 
@@ -205,6 +241,8 @@ _names.update({"MSE": _names["mse"], "MAE": _names["mae"]})
 
 def get(identifier: Any, loss: Any = None) -> Any:
     """The metric of a name; loss: what "accuracy" is looked at beside."""
+    if isinstance(identifier, dict):
+        return deserialize(identifier)
     if not isinstance(identifier, str):
         return identifier
     if identifier in ("accuracy", "acc"):
@@ -213,7 +251,8 @@ def get(identifier: Any, loss: Any = None) -> Any:
         return _Automatic(identifier, "crossentropy", loss)
     if identifier in _names:
         return _names[identifier]()
-    made = globals().get(identifier)
+    from ._serial import get_custom_objects
+    made = get_custom_objects().get(identifier) or globals().get(identifier)
     if isinstance(made, type) and issubclass(made, Metric):
         return made()
     if identifier in losses._functions:
@@ -223,3 +262,13 @@ def get(identifier: Any, loss: Any = None) -> Any:
     except ValueError:
         raise ValueError("unknown metric %r; there are accuracy, %s; cairn.metrics has more, some of which need a "
                          "number of classes" % (identifier, ", ".join(sorted(_names)))) from None
+
+
+def serialize(metric: Any) -> Any:
+    from ._serial import serialize as serialized
+    return serialized(metric)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    from ._serial import deserialize as made
+    return get(config) if isinstance(config, str) else made(config, custom_objects)

@@ -5,13 +5,16 @@ from typing import Any, Iterable
 
 import cairn
 from .. import nn
-from ..model import Trainer, phase
-from ._batches import flatten, mapped, to_tensor
-from ._graph import Input, KerasTensor, nodes_between
+from ..model import Trainer
+from ._batches import by_key, flatten, mapped, to_tensor
+from ._graph import Input, KerasTensor, layers_by_depth, nodes_between, place_of
+from ._strings import Strings
+from .backend import dtype_of, unique_name
+from .dtype_policies import computing
 from .layers.base import Layer
 from .layers.core import InputLayer
 
-__all__ = ["Functional", "Model", "Sequential", "clone_model", "load_model"]
+__all__ = ["Functional", "Model", "Sequential", "clone_model", "load_model", "model_from_json", "save_model"]
 
 
 class Model(Trainer, Layer):
@@ -40,9 +43,9 @@ class Model(Trainer, Layer):
         return net(x, training=training)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if phase.training is None:
-            self._clear_losses()
-        return super().__call__(*args, **kwargs)
+        first = next((t for t in flatten(args) if isinstance(t, cairn.Tensor)), None)
+        with computing("cpu" if first is None else first.device):
+            return super().__call__(*args, **kwargs)
 
     # ---- looking ----
     @property
@@ -59,13 +62,21 @@ class Model(Trainer, Layer):
                          % (name, ", ".join(str(getattr(k, "name", k)) for k in self.layers)))
 
     def build(self, input_shape: Any = None) -> None:
-        """Makes the weights for inputs of this shape (None for the batch)."""
+        """Makes the weights for inputs of this shape (None for the batch), by a call on zeros."""
         self.built = True
-        plain = isinstance(input_shape, (list, tuple)) and input_shape and input_shape[0] is None
-        if plain and not any(True for _ in self.parameters()):
-            zeros = cairn.zeros(tuple(1 if n is None else int(n) for n in input_shape))
-            with cairn.no_grad():
-                self(zeros, training=False)
+        inside = [layer for layer in self.modules() if layer is not self]
+        if not input_shape or inside and all(getattr(layer, "built", True) for layer in inside):
+            return
+        self._built_for = input_shape
+        with cairn.no_grad():
+            self(_zeros(input_shape), training=False)
+
+    def _build(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if type(self).build is not Model.build:
+            super()._build(args, kwargs)
+            return
+        self._built_for = _shapes_of(args[0]) if args else None
+        self.built = True
 
     def count_params(self) -> int:
         return Layer.count_params(self)
@@ -76,8 +87,7 @@ class Model(Trainer, Layer):
 
     # ---- files ----
     def save(self, filepath: Any, overwrite: bool = True, **ignored: Any) -> None:
-        """The model with its layers and weights in one file; load_model opens it. A name that ends with .weights.h5 or
-        the like has the weights alone."""
+        """The model with its layers and weights in one file, .keras or (the older) .h5; load_model opens it."""
         from .saving import save_model
         save_model(self, filepath, overwrite)
 
@@ -85,17 +95,58 @@ class Model(Trainer, Layer):
         from .saving import save_weights
         save_weights(self, filepath, overwrite)
 
-    def load_weights(self, filepath: Any, skip_mismatch: bool = False) -> None:
+    def load_weights(self, filepath: Any, skip_mismatch: bool = False, by_name: bool = False) -> None:
         from .saving import load_weights
-        load_weights(self, filepath, skip_mismatch)
+        load_weights(self, filepath, skip_mismatch, by_name)
 
     def to_json(self, **kwargs: Any) -> str:
+        """The layers as text; model_from_json makes another model of it."""
         import json
-        from .saving import serialize
+        from ._serial import serialize
         return json.dumps(serialize(self), **kwargs)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        if cls is Model and "layers" in config:
+            return Functional.from_config(config, custom_objects)
+        return cls(**config)
+
+    def get_compile_config(self) -> dict[str, Any] | None:
+        """What compile() was given, where it can be saved."""
+        from ._serial import serialize
+        own = self._compiled
+        if own is None:
+            return None
+        try:
+            return {"optimizer": serialize(own.optimizer), "loss": serialize(own.loss_given),
+                    "loss_weights": serialize(own.weights_given), "metrics": serialize(own.metrics_given),
+                    "weighted_metrics": serialize(own.weighted_given)}
+        except (TypeError, ValueError):
+            return None
+
+    def compile_from_config(self, config: dict[str, Any]) -> None:
+        from ._serial import deserialize
+        known = ("optimizer", "loss", "loss_weights", "metrics", "weighted_metrics")
+        if type(self).compile is not Trainer.compile:
+            return  # a program's own compile() takes what the program knows
+        self.compile(**{k: deserialize(config[k]) for k in known if k in config})
 
     def _state_for_restore(self) -> dict[str, Any]:
         return {name: value.detach().clone() for name, value in self.state_dict().items()}
+
+
+def _zeros(shape: Any) -> Any:
+    """Of nested shapes."""
+    if isinstance(shape, dict):
+        return {k: _zeros(v) for k, v in shape.items()}
+    if any(isinstance(n, (list, tuple, dict)) for n in shape):
+        return [_zeros(s) for s in shape]
+    return cairn.zeros(tuple(1 if n is None else int(n) for n in shape))
+
+
+def _shapes_of(value: Any) -> Any:
+    """None for the batch, whose size says nothing of the model."""
+    return mapped(lambda t: [None] + [int(n) for n in t.shape[1:]] if getattr(t, "ndim", 0) else None, value)
 
 
 class Functional(Model):
@@ -109,12 +160,9 @@ class Functional(Model):
             if not isinstance(place, KerasTensor):
                 raise TypeError("inputs of a Model come from Input(), not %r" % (place,))
         self._order = nodes_between(self._places, flatten(outputs))
-        known = set()
-        for node in self._order:
-            layer = node.layer
-            if id(layer) in known:
-                continue
-            known.add(id(layer))
+        in_order = layers_by_depth(self._places, by_key(outputs))
+        self._input_layers = _starts(self._places, in_order)
+        for layer in in_order:
             name, n = str(getattr(layer, "name", "layer")).replace(".", "_"), 0
             while name in self._modules or hasattr(self, name):
                 n += 1
@@ -166,7 +214,7 @@ class Functional(Model):
                                                  zip(place.shape[1:], value.shape[1:])):
             raise ValueError("%s: the input %s has shape %s; this is %s"
                              % (self.name, place.name, place.shape, tuple(value.shape)))
-        return value
+        return _typed(value, place)
 
     def call(self, inputs: Any, training: bool = False, mask: Any = None) -> Any:
         values: dict[int, Any] = {id(p): v for p, v in zip(self._places, self._given_inputs(inputs))}
@@ -175,13 +223,50 @@ class Functional(Model):
             return values[id(t)] if isinstance(t, KerasTensor) else t
         for node in self._order:
             out = node.layer(*mapped(now, node.args), **mapped(now, node.kwargs))
-            made = [t for t in flatten(out) if isinstance(t, cairn.Tensor)]
+            made = [t for t in flatten(out) if isinstance(t, (cairn.Tensor, Strings))]
             for place, value in zip(node.outputs, made):
                 values[id(place)] = value
         return mapped(now, self._outputs)
 
     def build(self, input_shape: Any = None) -> None:
         self.built = True
+
+
+    def get_config(self) -> dict[str, Any]:
+        if type(self).__init__ is not Functional.__init__ and not _takes_ends(type(self)):
+            return Layer.get_config(self)
+        from ._model_config import functional_config
+        return functional_config(self)
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        from ._model_config import functional_of
+        return functional_of(cls, config, custom_objects) if "layers" in config else cls(**config)
+
+
+def _typed(value: Any, place: KerasTensor) -> Any:
+    """In the type of the input; a mask stays with it."""
+    kind = dtype_of(place.dtype)
+    if not isinstance(value, cairn.Tensor) or not isinstance(kind, cairn.dtype) or value.dtype == kind:
+        return value
+    made, mask = value.to(kind), getattr(value, "_keras_mask", None)
+    if mask is not None:
+        setattr(made, "_keras_mask", mask)
+    return made
+
+
+def _starts(places: list[KerasTensor], layers: list[Any]) -> list[Any]:
+    """The InputLayer of each input; those of places inside another model come last in `layers`, in their order."""
+    own = [p.node.layer for p in places if p.node is not None and p.is_input]
+    fresh = iter([k for k in layers if isinstance(k, InputLayer) and not any(k is o for o in own)])
+    return [p.node.layer if p.node is not None and p.is_input else next(fresh) for p in places]
+
+
+def _takes_ends(kind: type) -> bool:
+    """Whether a class is made of inputs and outputs, as Functional is."""
+    import inspect
+    names = list(inspect.signature(kind.__init__).parameters)[1:]  # type: ignore[misc]
+    return names[:2] == ["inputs", "outputs"]
 
 
 class Sequential(Model):
@@ -192,14 +277,24 @@ class Sequential(Model):
         self._input: KerasTensor | None = None
         self._output: Any = None
         for layer in layers or ():
-            self.add(layer)
+            self._add(layer)
+        self._note_built()
 
-    def add(self, layer: Any) -> None:
+    def _note_built(self) -> None:
+        """Names as Keras gives them, whose Sequential makes a functional model each time it is built."""
+        if self._output is not None and self._modules:
+            unique_name("functional")
+
+    def add(self, layer: Any, rebuild: bool = True) -> None:
+        self._add(layer)
+        self._note_built()
+
+    def _add(self, layer: Any) -> None:
         if isinstance(layer, KerasTensor):
             self._input = self._output = layer
             return
         if isinstance(layer, InputLayer):
-            self._input = self._output = KerasTensor(layer.batch_shape, layer._dtype, layer.name)
+            self._input = self._output = place_of(layer)
             return
         if not isinstance(layer, nn.Module):
             if not callable(layer):
@@ -238,10 +333,11 @@ class Sequential(Model):
         for layer in self.layers:
             self._output = self._stepped(layer, self._output)
         self.built = True
+        self._note_built()
 
     def build(self, input_shape: Any = None) -> None:
         if self._input is None and input_shape is not None and not isinstance(input_shape[0], (list, tuple)):
-            self._rebuild(KerasTensor((None,) + tuple(input_shape)[1:]))
+            self._rebuild(Input(batch_shape=(None,) + tuple(input_shape)[1:]))
         self.built = True
 
     def call(self, inputs: Any, training: bool = False, mask: Any = None) -> Any:
@@ -250,6 +346,8 @@ class Sequential(Model):
         x = to_tensor(inputs)
         if self._input is not None and x.ndim == len(self._input.shape) - 1 and self._input.shape[-1] == 1:
             x = x.unsqueeze(-1)
+        if self._input is not None:
+            x = _typed(x, self._input)
         for layer in self.layers:
             x = layer(x)
         return x
@@ -264,18 +362,60 @@ class Sequential(Model):
     input_shape = property(lambda self: self._need(self._input).shape)
     output_shape = property(lambda self: self._need(self._output).shape)
 
+    def get_config(self) -> dict[str, Any]:
+        from ._model_config import sequential_config
+        return sequential_config(self)
+
+    @classmethod
+    def from_config(cls, config: Any, custom_objects: Any = None) -> Any:
+        from ._model_config import sequential_of
+        from ._serial import custom_object_scope
+        with custom_object_scope(custom_objects):
+            return sequential_of(cls, config if isinstance(config, dict) else {"layers": config})
+
     def _need(self, place: Any) -> Any:
         if place is None:
             raise AttributeError("%s has no inputs yet: begin with keras.Input(shape) or call build(shape)" % self.name)
         return place
 
 
-def clone_model(model: Any, **ignored: Any) -> Any:
-    """Another model of the same layers with weights of its own."""
-    from .saving import deserialize, serialize
-    return deserialize(serialize(model))
+def clone_model(model: Any, input_tensors: Any = None, clone_function: Any = None, call_function: Any = None,
+                recursive: bool = False, **ignored: Any) -> Any:
+    """Another model of the same layers with weights of its own. clone_function: answers a layer for a layer."""
+    if call_function is not None or recursive:
+        raise NotImplementedError("clone_model: call_function and recursive are not there; give a clone_function")
+    if not isinstance(model, (Sequential, Functional)):
+        return type(model).from_config(model.get_config())
+    if isinstance(model, Sequential):
+        if clone_function is None and input_tensors is None:
+            return type(model).from_config(model.get_config())
+        made = Sequential(name=model.name)
+        first = input_tensors if input_tensors is not None else model._input
+        if first is not None:
+            made.add(first if isinstance(first, KerasTensor) else Input(tensor=flatten(first)[0]))
+        for layer in model.layers:
+            made.add(clone_function(layer) if clone_function else type(layer).from_config(layer.get_config()))
+        return made
+    from ._model_config import functional_config, functional_of
+    by_name = {layer.name: layer for layer in model.layers}
+    clone = None if clone_function is None else lambda name: clone_function(by_name[name])
+    kind: Any = Functional if type(model).get_config is not Functional.get_config else type(model)
+    copy = functional_of(kind, functional_config(model), None, clone)
+    return copy if input_tensors is None else Functional(input_tensors, copy(input_tensors), name=model.name)
 
 
-def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, **ignored: Any) -> Any:
+def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
+    """The model, without weights, that to_json() said."""
+    import json
+    from ._serial import deserialize
+    return deserialize(json.loads(json_string), custom_objects)
+
+
+def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True) -> Any:
     from .saving import load_model as load
     return load(filepath, custom_objects, compile)
+
+
+def save_model(model: Any, filepath: Any, overwrite: bool = True, zipped: bool | None = None, **ignored: Any) -> None:
+    from .saving import save_model as save
+    save(model, filepath, overwrite)

@@ -5,9 +5,11 @@ from typing import Any
 
 import cairn
 from ..nn import functional as F
+from ._batches import to_tensor
 from .backend import dtype_of
 
-__all__ = ["SeedGenerator", "categorical", "dropout", "normal", "randint", "shuffle", "truncated_normal", "uniform"]
+__all__ = ["SeedGenerator", "beta", "binomial", "categorical", "dropout", "gamma", "normal", "randint", "shuffle",
+           "truncated_normal", "uniform"]
 
 
 class SeedGenerator:
@@ -47,13 +49,60 @@ def randint(shape: Any, minval: int, maxval: int, dtype: Any = "int32", seed: An
 
 
 def categorical(logits: Any, num_samples: int, dtype: Any = "int32", seed: Any = None) -> Any:
-    chances = F.softmax(logits, dim=-1)
+    chances = F.softmax(to_tensor(logits), dim=-1)
     return cairn.multinomial(chances, num_samples, True, generator=_generator(seed)).to(dtype_of(dtype))
 
 
 def shuffle(x: Any, axis: int = 0, seed: Any = None) -> Any:
+    x = to_tensor(x)
     return x.index_select(axis, cairn.randperm(int(x.shape[axis]), generator=_generator(seed)))
 
 
 def dropout(inputs: Any, rate: float, noise_shape: Any = None, seed: Any = None) -> Any:
-    return F.dropout(inputs, rate, training=True)
+    """Zeros in a part `rate` of the places, the others larger; noise_shape: of what is drawn, 1 where it is shared."""
+    if not 0.0 <= rate < 1.0:
+        raise ValueError("rate is from 0 to below 1, not %r" % (rate,))
+    shape = tuple(inputs.shape) if noise_shape is None else tuple(
+        int(inputs.shape[i]) if n is None else int(n) for i, n in enumerate(noise_shape))
+    kept = cairn.empty(shape, dtype=inputs.dtype).uniform_(generator=_generator(seed)) >= rate
+    return inputs * kept.to(device=inputs.device, dtype=inputs.dtype) / (1.0 - rate)
+
+
+def _open(shape: Any, seed: Any) -> Any:
+    """Above 0 and at most 1."""
+    return 1.0 - cairn.empty(_shape(shape)).uniform_(generator=_generator(seed))
+
+
+def gamma(shape: Any, alpha: Any, dtype: Any = None, seed: Any = None) -> Any:
+    """Of the shape parameter alpha and scale 1 (Marsaglia and Tsang, 2000)."""
+    seed = seed if isinstance(seed, SeedGenerator) else SeedGenerator(seed)
+    size = _shape(shape)
+    a = cairn.as_tensor(alpha, dtype=cairn.float32).expand(size)
+    d = cairn.where(a < 1.0, a + 1.0, a) - 1.0 / 3.0
+    c = 1.0 / (9.0 * d).sqrt()
+    made, open_ = cairn.zeros(size), cairn.ones(size, dtype=cairn.bool)
+    while bool(open_.any()):
+        x, u = normal(size, seed=seed), _open(size, seed)
+        v = (1.0 + c * x).pow(3)
+        good = open_ & (v > 0) & (u.log() < 0.5 * x * x + d - d * v + d * v.clamp(min=1e-30).log())
+        made = cairn.where(good, d * v, made)
+        open_ = open_ & ~good
+    made = cairn.where(a < 1.0, made * _open(size, seed).pow(1.0 / a), made)
+    return made.to(dtype_of(dtype))
+
+
+def beta(shape: Any, alpha: Any, beta: Any, dtype: Any = None, seed: Any = None) -> Any:
+    seed = seed if isinstance(seed, SeedGenerator) else SeedGenerator(seed)
+    a, b = gamma(shape, alpha, seed=seed), gamma(shape, beta, seed=seed)
+    return (a / (a + b)).to(dtype_of(dtype))
+
+
+def binomial(shape: Any, counts: Any, probabilities: Any, dtype: Any = None, seed: Any = None) -> Any:
+    """How many of `counts` throws succeed."""
+    size = _shape(shape)
+    many = cairn.as_tensor(counts).expand(size)
+    most = int(many.max().item())
+    thrown = cairn.empty(size + (most,)).uniform_(generator=_generator(seed)) < cairn.as_tensor(
+        probabilities, dtype=cairn.float32).expand(size).unsqueeze(-1)
+    used = cairn.arange(most) < many.unsqueeze(-1)
+    return (thrown & used).sum(-1).to(dtype_of(dtype))

@@ -3,7 +3,8 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["L1", "L1L2", "L2", "Regularizer", "get", "l1", "l1_l2", "l2"]
+__all__ = ["L1", "L1L2", "L2", "OrthogonalRegularizer", "Regularizer", "deserialize", "get", "l1", "l1_l2", "l2",
+           "orthogonal_regularizer", "serialize"]
 
 
 class Regularizer:
@@ -54,13 +55,48 @@ def l1_l2(l1: float = 0.01, l2: float = 0.01) -> L1L2:
     return L1L2(l1, l2)
 
 
+class OrthogonalRegularizer(Regularizer):
+    """Rows (or columns) at right angles: factor times the mean size of their cosines."""
+
+    def __init__(self, factor: float = 0.01, mode: str = "rows") -> None:
+        if mode not in ("rows", "columns"):
+            raise ValueError("mode is rows or columns, not %r" % (mode,))
+        self.factor, self.mode = factor, mode
+
+    def __call__(self, x: Any) -> Any:
+        if x.ndim != 2:
+            raise ValueError("OrthogonalRegularizer is for matrices, not for shape %s" % (tuple(x.shape),))
+        rows = x if self.mode == "rows" else x.t()
+        rows = rows / rows.square().sum(1, keepdim=True).clamp(min=1e-7).sqrt()
+        n = int(rows.shape[0])
+        products = rows @ rows.t()
+        return self.factor * 0.5 * (products - products.diagonal().diag()).abs().sum() / max(n * (n - 1) / 2.0, 1.0)
+
+
+orthogonal_regularizer = OrthogonalRegularizer
+
+
 def get(identifier: Any) -> Any:
     """The regulariser of a name or configuration; others are themselves."""
-    known: dict[str, Any] = {"l1": L1, "l2": L2, "l1_l2": l1_l2, "L1": L1, "L2": L2, "L1L2": L1L2}
+    known: dict[str, Any] = {"l1": L1, "l2": L2, "l1_l2": l1_l2, "L1": L1, "L2": L2, "L1L2": L1L2,
+                             "orthogonal_regularizer": OrthogonalRegularizer,
+                             "OrthogonalRegularizer": OrthogonalRegularizer}
     if isinstance(identifier, dict):
-        return known[identifier["class_name"]](**identifier["config"])
+        return deserialize(identifier)
     if isinstance(identifier, str):
-        if identifier not in known:
+        from ._serial import get_custom_objects
+        made = get_custom_objects().get(identifier) or known.get(identifier)
+        if made is None:
             raise ValueError("unknown regularizer %r; there are l1, l2 and l1_l2" % (identifier,))
-        return known[identifier]()
-    return identifier
+        return made() if isinstance(made, type) or made is l1_l2 else made
+    return identifier() if isinstance(identifier, type) else identifier
+
+
+def serialize(regularizer: Any) -> Any:
+    from ._serial import serialize as serialized
+    return serialized(regularizer)
+
+
+def deserialize(config: Any, custom_objects: Any = None) -> Any:
+    from ._serial import deserialize as made
+    return made(config, custom_objects)

@@ -1,185 +1,36 @@
-"""Models in files: a zip of the layers (config.json) and their weights (weights.pt, a state dict for cairn.load).
+"""Models in files, as Keras has them: .keras (a zip of config.json, metadata.json and model.weights.h5), .weights.h5
+(weights alone) and .h5 (the older whole-model file). Keras opens what is written here, and files of Keras open here.
 
 Nothing in such a file is code: classes are found by name among cairn.keras's and those that the program registered.
 """
 from __future__ import annotations
 
+import io
 import json
 import os
-import tempfile
+import time
 import zipfile
-from typing import Any, Callable
+from typing import Any
 
 import cairn
-from . import activations, constraints, initializers, layers, losses, metrics, models, optimizers, regularizers, \
-    schedules
-from ._batches import flatten
-from ._graph import KerasTensor
-from .layers import core
+from . import _hdf5, models, optimizers
+from ._serial import (_found, custom_object_scope, deserialize, get_custom_objects, get_registered_name,
+                      get_registered_object, register_keras_serializable, serialize)
+from ._weights_file import group_of, legacy_group, load_legacy, load_tree
 
-__all__ = ["custom_object_scope", "deserialize", "get_custom_objects", "load_model", "load_weights",
-           "register_keras_serializable", "save_model", "save_weights", "serialize"]
-
-_custom: dict[str, Any] = {}
-_homes = (layers, models, initializers, regularizers, constraints, losses, metrics, optimizers, schedules)
-
-
-def get_custom_objects() -> dict[str, Any]:
-    return _custom
-
-
-def register_keras_serializable(package: str = "Custom", name: str | None = None) -> Callable[[Any], Any]:
-    """A decorator: the class or function can be in saved models."""
-    def keep(thing: Any) -> Any:
-        _custom[name or thing.__name__] = thing
-        return thing
-    return keep
-
-
-class custom_object_scope:
-    """with custom_object_scope({"MyLayer": MyLayer}): models with it can be loaded."""
-
-    def __init__(self, objects: dict[str, Any]) -> None:
-        self.objects = objects
-
-    def __enter__(self) -> None:
-        self.before = dict(_custom)
-        _custom.update(self.objects)
-
-    def __exit__(self, *ignored: object) -> None:
-        _custom.clear()
-        _custom.update(self.before)
-
+__all__ = ["CustomObjectScope", "custom_object_scope", "deserialize", "deserialize_keras_object", "get_custom_objects",
+           "get_registered_name", "get_registered_object", "load_model", "load_weights", "register_keras_serializable",
+           "save_model", "save_weights", "serialize", "serialize_keras_object"]
 
 CustomObjectScope = custom_object_scope
+serialize_keras_object, deserialize_keras_object = serialize, deserialize
+_WEIGHTS = "model.weights.h5"
 
 
 def _find(name: str) -> Any:
-    if name in _custom:
-        return _custom[name]
-    for home in _homes:
-        found = getattr(home, name, None)
-        if isinstance(found, type):
-            return found
-    if name == "Function":
-        return core.Function
-    raise ValueError("the model has a %s, which is not known here: give custom_objects={%r: the class}, or "
-                     "register it with keras.saving.register_keras_serializable" % (name, name))
+    return _found(name, None, None)
 
 
-# ---- objects as JSON ----
-def _packed(value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, float, str)):
-        return value
-    if isinstance(value, dict):
-        return {"dict": [[_packed(k), _packed(v)] for k, v in value.items()]}
-    if isinstance(value, tuple):
-        return {"tuple": [_packed(v) for v in value]}
-    if isinstance(value, list):
-        return [_packed(v) for v in value]
-    if isinstance(value, cairn.dtype):
-        return str(value).rpartition(".")[2]
-    if hasattr(value, "tolist"):
-        return _packed(value.tolist())
-    if hasattr(value, "get_config"):
-        return {"object": serialize(value)}
-    name = getattr(value, "__name__", None)
-    if callable(value) and name is not None and (getattr(activations, name, None) is value or name in _custom):
-        return {"function": name}
-    raise ValueError("%r cannot be saved: register it with keras.saving.register_keras_serializable, or give the layer "
-                     "a get_config" % (value,))
-
-
-def _unpacked(value: Any) -> Any:
-    if isinstance(value, list):
-        return [_unpacked(v) for v in value]
-    if not isinstance(value, dict):
-        return value
-    if "dict" in value:
-        return {_unpacked(k): _unpacked(v) for k, v in value["dict"]}
-    if "tuple" in value:
-        return tuple(_unpacked(v) for v in value["tuple"])
-    if "object" in value:
-        return deserialize(value["object"])
-    return _custom.get(value["function"]) or getattr(activations, value["function"])
-
-
-def serialize(thing: Any) -> dict[str, Any]:
-    """A layer, model or other object as what JSON can hold."""
-    if isinstance(thing, models.Sequential):
-        first = thing._input
-        return {"class_name": "Sequential", "name": thing.name, "layers": [serialize(k) for k in thing.layers],
-                "input": None if first is None else {"shape": first.shape, "dtype": first.dtype}}
-    if isinstance(thing, models.Functional):
-        return _functional(thing)
-    if not hasattr(thing, "get_config"):
-        raise ValueError("a %s cannot be saved: it has no get_config" % type(thing).__name__)
-    kind = type(thing)
-    return {"class_name": kind.__name__, "config": {k: _packed(v) for k, v in thing.get_config().items()}}
-
-
-def _functional(model: Any) -> dict[str, Any]:
-    places: dict[int, tuple[int, int]] = {id(p): (-1, i) for i, p in enumerate(model._places)}
-    known: dict[int, int] = {}
-    kept: list[Any] = []
-    nodes: list[Any] = []
-
-    def at(value: Any) -> Any:
-        if isinstance(value, KerasTensor):
-            return {"place": places[id(value)]}
-        if isinstance(value, dict):
-            return {"dict": [[k, at(v)] for k, v in value.items()]}
-        if isinstance(value, tuple):
-            return {"tuple": [at(v) for v in value]}
-        return [at(v) for v in value] if isinstance(value, list) else _packed(value)
-    for i, node in enumerate(model._order):
-        if id(node.layer) not in known:
-            known[id(node.layer)] = len(kept)
-            kept.append(serialize(node.layer))
-        nodes.append({"layer": known[id(node.layer)], "args": at(node.args), "kwargs": at(node.kwargs)})
-        places.update({id(t): (i, k) for k, t in enumerate(node.outputs)})
-    inputs = [{"shape": p.shape, "dtype": p.dtype, "name": p.name} for p in model._places]
-    return {"class_name": "Functional", "name": model.name, "layers": kept, "nodes": nodes, "places": inputs,
-            "inputs": at(model._inputs), "outputs": at(model._outputs)}
-
-
-def _remade(config: dict[str, Any]) -> Any:
-    kept = [deserialize(k) for k in config["layers"]]
-    places: dict[tuple[int, int], Any] = {
-        (-1, i): KerasTensor(p["shape"], p["dtype"], p["name"]) for i, p in enumerate(config["places"])}
-
-    def at(value: Any) -> Any:
-        if isinstance(value, dict) and "place" in value:
-            return places[value["place"][0], value["place"][1]]
-        if isinstance(value, dict) and "dict" in value:
-            return {k: at(v) for k, v in value["dict"]}
-        if isinstance(value, dict) and "tuple" in value:
-            return tuple(at(v) for v in value["tuple"])
-        return [at(v) for v in value] if isinstance(value, list) else _unpacked(value)
-    for i, node in enumerate(config["nodes"]):
-        out = kept[node["layer"]](*at(node["args"]), **at(node["kwargs"]))
-        places.update({(i, k): t for k, t in enumerate(flatten(out))})
-    return models.Functional(at(config["inputs"]), at(config["outputs"]), name=config["name"])
-
-
-def deserialize(config: dict[str, Any], custom_objects: Any = None) -> Any:
-    """The object of what serialize answered."""
-    with custom_object_scope(custom_objects or {}):
-        if config["class_name"] == "Sequential":
-            made = models.Sequential(name=config["name"])
-            if config["input"] is not None:
-                made.add(KerasTensor(config["input"]["shape"], config["input"]["dtype"]))
-            for layer in config["layers"]:
-                made.add(deserialize(layer))
-            return made
-        if config["class_name"] == "Functional":
-            return _remade(config)
-        kind = _find(config["class_name"])
-        given = {k: _unpacked(v) for k, v in config["config"].items()}
-        return kind.from_config(given) if hasattr(kind, "from_config") else kind(**given)
-
-
-# ---- files ----
 def _checked(path: Any, overwrite: bool) -> str:
     path = os.fspath(path)
     if not overwrite and os.path.exists(path):
@@ -187,21 +38,41 @@ def _checked(path: Any, overwrite: bool) -> str:
     return str(path)
 
 
+def _write(path: str, data: bytes) -> None:
+    """All or nothing."""
+    with open(path + ".part", "wb") as file:
+        file.write(data)
+    os.replace(path + ".part", path)
+
+
+# ---- weights ----
 def save_weights(model: Any, filepath: Any, overwrite: bool = True) -> None:
-    cairn.save(model.state_dict(), _checked(filepath, overwrite))
+    """Keras's .weights.h5, whatever the name ends with."""
+    path = _checked(filepath, overwrite)
+    if not list(model.parameters()):
+        raise ValueError("%s has no weights yet: build it, or call it on data, before save_weights" % model.name)
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+    _write(path, _hdf5.write(group_of(model)))
 
 
-def load_weights(model: Any, filepath: Any, skip_mismatch: bool = False) -> None:
-    """Sets the weights of a built model; of a whole model's file too."""
+def load_weights(model: Any, filepath: Any, skip_mismatch: bool = False, by_name: bool = False) -> None:
+    """Sets the weights of a built model: of a weights' file, of a whole model's, or of a state dict (cairn.load)."""
     path = os.fspath(filepath)
+    with open(path, "rb") as file:
+        head = file.read(8)
+        if head == _hdf5._MAGIC:
+            whole = _hdf5.read(head + file.read())
+            old = whole.at("model_weights") if "layer_names" not in whole.attrs else whole
+            if old is not None and "layer_names" in old.attrs:
+                load_legacy(model, old, by_name, skip_mismatch)
+            else:
+                load_tree(model, whole, skip_mismatch)
+            return
     if _is_model(path):
-        with zipfile.ZipFile(path) as whole, tempfile.TemporaryDirectory() as folder:
-            state = cairn.load(whole.extract("weights.pt", folder))
-    else:
-        state = cairn.load(path)
-    have = model.state_dict()
-    if state and not have:
-        raise ValueError("%s has no weights yet: build it, or call it on data, before load_weights" % model.name)
+        with zipfile.ZipFile(path) as archive:
+            load_tree(model, _hdf5.read(archive.read(_WEIGHTS)), skip_mismatch)
+        return
+    state, have = cairn.load(path), model.state_dict()
     if skip_mismatch:
         state = {k: v for k, v in state.items() if k in have and tuple(have[k].shape) == tuple(v.shape)}
     elif set(state) != set(have) and len(state) == len(have):  # layers under other names, in the same order
@@ -213,44 +84,117 @@ def _is_model(path: str) -> bool:
     if not zipfile.is_zipfile(path):
         return False
     with zipfile.ZipFile(path) as whole:
-        return "config.json" in whole.namelist() and "weights.pt" in whole.namelist()
+        return "config.json" in whole.namelist() and _WEIGHTS in whole.namelist()
+
+
+# ---- whole models ----
+def _moments(optimizer: Any) -> list[Any] | None:
+    """Adam's state in Keras's order; None for optimisers whose state Keras keeps otherwise."""
+    if not isinstance(optimizer, optimizers.Adam) or optimizer.inner is None or optimizer.amsgrad:
+        return None
+    made = [cairn.tensor(optimizer.count, dtype=cairn.int32)]
+    made += [cairn.tensor(optimizer.rate)] if optimizer.schedule is None else []
+    for w in optimizer._weights:
+        memory = optimizer.inner.state.get(w)
+        if not memory:
+            return None
+        made += [memory["exp_avg"], memory["exp_avg_sq"]]
+    return made
+
+
+def _take_moments(optimizer: Any, weights: list[Any], held: list[Any]) -> None:
+    first = 1 if optimizer.schedule is not None else 2
+    if not isinstance(optimizer, optimizers.Adam) or optimizer.amsgrad or len(held) != first + 2 * len(weights):
+        return
+    if any(tuple(h.shape) != tuple(weights[i // 2].shape) for i, h in enumerate(held[first:])):
+        return
+    optimizer.build(weights)
+    optimizer.count = int(held[0])
+    for i, w in enumerate(weights):
+        optimizer.inner.state[w] = {"step": cairn.tensor(float(held[0])), "exp_avg": held[first + 2 * i].clone(),
+                                    "exp_avg_sq": held[first + 2 * i + 1].clone()}
 
 
 def save_model(model: Any, filepath: Any, overwrite: bool = True, **ignored: Any) -> None:
+    """A name that ends with .h5 or .hdf5 gets the older file, any other the .keras one."""
     path = _checked(filepath, overwrite)
     if not isinstance(model, models.Model):
         raise TypeError("save_model saves models, not %s" % type(model).__name__)
-    config: dict[str, Any] = {"format": "cairn.keras 1", "model": serialize(model), "compile": None}
-    own = model._compiled
-    if own is not None and isinstance(own.optimizer, optimizers.Optimizer):
-        try:
-            config["compile"] = {"optimizer": optimizers.serialize(own.optimizer), "loss": _packed(own.loss_given),
-                                 "metrics": _packed(own.metrics_given)}
-            json.dumps(config["compile"])
-        except (TypeError, ValueError):
-            config["compile"] = None
-    with tempfile.TemporaryDirectory() as folder:
-        weights = os.path.join(folder, "weights.pt")
-        cairn.save(model.state_dict(), weights)
-        made = path + ".part"
-        with zipfile.ZipFile(made, "w") as whole:
-            whole.writestr("config.json", json.dumps(config))
-            whole.write(weights, "weights.pt")
-    os.replace(made, path)
+    if path.endswith((".h5", ".hdf5")):
+        _write(path, _hdf5.write(_legacy(model)))
+        return
+    config = json.dumps(serialize(model))
+    whole, own = group_of(model), model.optimizer
+    held = _moments(own)
+    if held is not None:
+        whole.at("optimizer/vars", make=True).items.update({str(i): t for i, t in enumerate(held)})
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w") as archive:
+        said = {"keras_version": "3.15.0", "date_saved": time.strftime("%Y-%m-%d@%H:%M:%S")}
+        archive.writestr("metadata.json", json.dumps(said))
+        archive.writestr("config.json", config)
+        archive.writestr(_WEIGHTS, _hdf5.write(whole))
+        if held is None and isinstance(own, optimizers.Optimizer) and own.built:
+            kept = io.BytesIO()
+            cairn.save(own.state_dict(), kept)
+            archive.writestr("optimizer.pt", kept.getvalue())  # of this library; Keras starts its own anew
+    _write(path, file.getvalue())
 
 
-def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, **ignored: Any) -> Any:
+def _legacy(model: Any) -> _hdf5.Group:
+    config = serialize(model)
+    made = _hdf5.Group({"backend": "cairn", "keras_version": "3.0", "model_config": json.dumps(
+        {"class_name": config["class_name"], "config": config["config"]})})
+    how = config.get("compile_config")
+    if how:
+        how = {**how, "optimizer_config": {"class_name": how["optimizer"]["class_name"],
+                                           "config": how["optimizer"]["config"]}}
+        how.pop("optimizer")
+        made.attrs["training_config"] = json.dumps(how)
+    made.items["model_weights"] = legacy_group(model)
+    return made
+
+
+def _load_legacy(path: str, data: bytes, custom_objects: Any, compile: bool) -> Any:
+    whole = _hdf5.read(data)
+    said = whole.attrs.get("model_config")
+    if said is None:
+        raise ValueError("%s has weights but no model: make the model and call load_weights" % path)
+    with custom_object_scope(custom_objects):
+        model = deserialize(json.loads(said))
+        load_legacy(model, whole.items["model_weights"], False, False)
+        how = json.loads(whole.attrs.get("training_config") or "null")
+        if compile and how:
+            how["optimizer"] = how.pop("optimizer_config", "rmsprop")
+            model.compile_from_config({k: v for k, v in how.items() if v is not None})
+    return model
+
+
+def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True) -> Any:
     path = os.fspath(filepath)
     if not os.path.exists(path):
-        raise FileNotFoundError("there is no file %s" % path)
+        raise ValueError("there is no file %s" % path)
+    if os.path.isdir(path):
+        raise ValueError("%s is a folder: models are files here (.keras, .h5)" % path)
+    with open(path, "rb") as file:
+        if file.read(8) == _hdf5._MAGIC:
+            file.seek(0)
+            return _load_legacy(path, file.read(), custom_objects, compile)
     if not _is_model(path):
-        raise ValueError("%s is not a model that cairn.keras saved" % path)
-    with zipfile.ZipFile(path) as whole:
-        config = json.loads(whole.read("config.json"))
-    with custom_object_scope(custom_objects or {}):
-        model = deserialize(config["model"])
-        load_weights(model, path)
-        how = config.get("compile")
-        if compile and how is not None:
-            model.compile(optimizers.deserialize(how["optimizer"]), _unpacked(how["loss"]), _unpacked(how["metrics"]))
+        raise ValueError("%s is not a model's file (.keras or .h5)" % path)
+    with zipfile.ZipFile(path) as archive:
+        config = json.loads(archive.read("config.json"))
+        whole = _hdf5.read(archive.read(_WEIGHTS))
+        kept = archive.read("optimizer.pt") if "optimizer.pt" in archive.namelist() else None
+    if not compile:
+        config.pop("compile_config", None)
+    model = deserialize(config, custom_objects)
+    load_tree(model, whole, False)
+    own = model.optimizer
+    if isinstance(own, optimizers.Optimizer):
+        held = whole.at("optimizer/vars")
+        if kept is not None:
+            own.load_state_dict(cairn.load(io.BytesIO(kept)))
+        elif held is not None and held.items:
+            _take_moments(own, list(model.trainable_variables), [held.items[str(i)] for i in range(len(held.items))])
     return model

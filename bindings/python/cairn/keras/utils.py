@@ -6,12 +6,32 @@ from typing import Any, Iterator, Sequence as _Sequence
 import cairn
 from .._progress import Bar
 from ._batches import array, to_tensor, unpack
-from .saving import custom_object_scope as custom_object_scope, get_custom_objects as get_custom_objects, \
-    register_keras_serializable as register_keras_serializable
+from ._directory import image_dataset_from_directory as image_dataset_from_directory, \
+    text_dataset_from_directory as text_dataset_from_directory, \
+    timeseries_dataset_from_array as timeseries_dataset_from_array
+from ._images import array_to_img as array_to_img, img_to_array as img_to_array, load_img as load_img, \
+    save_img as save_img
+from ._files import get_file as get_file
+from ._plot import model_to_dot as model_to_dot, plot_model as plot_model
+from .backend import clear_session as clear_session, is_keras_tensor as is_keras_tensor, \
+    standardize_dtype as standardize_dtype
+from .config import disable_interactive_logging as disable_interactive_logging, \
+    enable_interactive_logging as enable_interactive_logging, \
+    is_interactive_logging_enabled as is_interactive_logging_enabled
+from .saving import CustomObjectScope as CustomObjectScope, custom_object_scope as custom_object_scope, \
+    deserialize_keras_object as deserialize_keras_object, get_custom_objects as get_custom_objects, \
+    get_registered_name as get_registered_name, get_registered_object as get_registered_object, \
+    register_keras_serializable as register_keras_serializable, serialize_keras_object as serialize_keras_object
 
-__all__ = ["Progbar", "PyDataset", "Sequence", "custom_object_scope", "get_custom_objects", "normalize",
-           "pack_x_y_sample_weight", "pad_sequences", "register_keras_serializable", "set_random_seed", "split_dataset",
-           "timeseries_dataset_from_array", "to_categorical", "unpack_x_y_sample_weight"]
+__all__ = ["CustomObjectScope", "clear_session", "deserialize_keras_object", "disable_interactive_logging",
+           "enable_interactive_logging", "get_file", "get_registered_name", "get_registered_object",
+           "get_source_inputs", "is_interactive_logging_enabled", "is_keras_tensor", "model_to_dot", "plot_model",
+           "serialize_keras_object", "standardize_dtype"]
+__all__ += ["Progbar", "PyDataset", "Sequence", "array_to_img", "custom_object_scope", "get_custom_objects",
+           "image_dataset_from_directory", "img_to_array", "load_img", "normalize", "pack_x_y_sample_weight",
+           "pad_sequences", "register_keras_serializable", "save_img", "set_random_seed", "split_dataset",
+           "text_dataset_from_directory", "timeseries_dataset_from_array", "to_categorical",
+           "unpack_x_y_sample_weight"]
 
 unpack_x_y_sample_weight = unpack
 
@@ -38,14 +58,16 @@ def to_categorical(x: Any, num_classes: int | None = None) -> Any:
         places = places.squeeze(-1)
     many = int(places.max().item()) + 1 if num_classes is None else int(num_classes)
     hot = cairn.nn.functional.one_hot(places, many).to(cairn.get_default_dtype())
-    if isinstance(x, cairn.Tensor):
-        return hot
-    return array(hot)
+    return hot if isinstance(x, cairn.Tensor) else array(hot.to(cairn.float64))
 
 
 def normalize(x: Any, axis: int = -1, order: int = 2) -> Any:
-    made = cairn.nn.functional.normalize(to_tensor(x).to(cairn.get_default_dtype()), p=order, dim=axis)
-    return made if isinstance(x, cairn.Tensor) else array(made)
+    """Lengths of 1 along a dimension; an array for an array, of its type."""
+    if isinstance(x, cairn.Tensor):
+        return cairn.nn.functional.normalize(x.to(cairn.get_default_dtype()), p=order, dim=axis)
+    double = str(getattr(x, "dtype", "float64")) != "float32"
+    made = cairn.as_tensor(x).to(cairn.float64 if double else cairn.float32)
+    return array(cairn.nn.functional.normalize(made, p=order, dim=axis))
 
 
 def pad_sequences(sequences: Any, maxlen: int | None = None, dtype: str = "int32", padding: str = "pre",
@@ -91,23 +113,6 @@ class PyDataset:
 Sequence = PyDataset
 
 
-def timeseries_dataset_from_array(data: Any, targets: Any, sequence_length: int, sequence_stride: int = 1,
-                                  sampling_rate: int = 1, batch_size: int | None = 128, shuffle: bool = False,
-                                  seed: int | None = None, start_index: int | None = None,
-                                  end_index: int | None = None) -> Any:
-    """Windows of a series and what belongs to them, in batches."""
-    from ..utils.data import DataLoader, TensorDataset
-    series = to_tensor(data)[start_index or 0:end_index]
-    last = int(series.shape[0]) - (sequence_length - 1) * sampling_rate
-    if targets is not None:
-        goals = to_tensor(targets)[start_index or 0:end_index]
-        last = min(last, int(goals.shape[0]))
-    first = cairn.arange(0, last, sequence_stride)
-    windows = series[first.unsqueeze(1) + cairn.arange(0, sequence_length * sampling_rate, sampling_rate)]
-    held = TensorDataset(windows) if targets is None else TensorDataset(windows, goals[first])
-    return DataLoader(held, batch_size=batch_size or 1, shuffle=shuffle)
-
-
 def split_dataset(dataset: Any, left_size: float | None = None, right_size: float | None = None,
                   shuffle: bool = False, seed: int | None = None) -> tuple[Any, Any]:
     """Two parts of arrays or tensors."""
@@ -142,3 +147,17 @@ class Progbar:
 
     def add(self, n: int, values: _Sequence[tuple[str, Any]] | None = None) -> None:
         self.update(self.seen + n, values)
+
+
+def get_source_inputs(tensor: Any) -> list[Any]:
+    """The inputs that a place of a model depends on."""
+    found: list[Any] = []
+    waiting = [tensor]
+    while waiting:
+        t = waiting.pop(0)
+        if t.is_input:
+            if not any(t is f for f in found):
+                found.append(t)
+        else:
+            waiting += t.node.inputs
+    return found

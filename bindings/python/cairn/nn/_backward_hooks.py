@@ -31,7 +31,8 @@ class Watch:
     def __init__(self, module: Any, hooks: list[Any], before: list[Any]) -> None:
         self.module, self.hooks, self.before = module, hooks, before
         self.places: list[int] = []
-        self.count = 0
+        self.out_places: list[int] = []
+        self.count = self.out_count = 0
         self.grad_output: tuple[Any, ...] | None = None
 
     def _through(self, values: tuple[Any, ...], tell: Any) -> tuple[tuple[Any, ...], list[int]]:
@@ -50,7 +51,9 @@ class Watch:
 
     def results(self, result: Any) -> Any:
         several = isinstance(result, (tuple, list))
-        made, _ = self._through(tuple(result) if several else (result,), self._results_known)
+        values = tuple(result) if several else (result,)
+        self.out_count = len(values)
+        made, self.out_places = self._through(values, self._results_known)
         if not several:
             return made[0]
         if hasattr(result, "_fields"):
@@ -58,6 +61,8 @@ class Watch:
         return type(result)(made)
 
     def _results_known(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
+        known = dict(zip(self.out_places, grads))
+        grads = tuple(known.get(i) for i in range(self.out_count))  # what is no tensor has none
         for hook in self.before:
             answer = hook(self.module, grads)
             if answer is not None:
@@ -66,7 +71,7 @@ class Watch:
         if not self.places:  # no input requires a gradient
             for hook in self.hooks:
                 hook(self.module, (None,) * self.count, grads)
-        return grads
+        return tuple(grads[i] for i in self.out_places)
 
     def _inputs_known(self, grads: tuple[Any, ...]) -> tuple[Any, ...]:
         given: list[Any] = [None] * self.count

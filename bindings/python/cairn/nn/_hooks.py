@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 import weakref
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Callable
@@ -38,11 +39,34 @@ class RemovableHandle:
 
 
 _KINDS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
-_global: dict[str, dict[int, Any]] = {kind: OrderedDict() for kind in _KINDS}
+# Beside the hooks: which of them want keyword arguments, or are called whatever happens. All are made when asked for.
+_FLAGS = ("_forward_hooks_with_kwargs", "_forward_hooks_always_called", "_forward_pre_hooks_with_kwargs")
+_LISTS = frozenset(_KINDS + _FLAGS + ("_state_dict_hooks", "_state_dict_pre_hooks", "_load_state_dict_pre_hooks",
+                                      "_load_state_dict_post_hooks"))
+_global: dict[str, dict[int, Any]] = {kind: OrderedDict() for kind in _KINDS + _FLAGS}
+_registration: dict[str, dict[int, Any]] = {kind: OrderedDict() for kind in ("buffer", "module", "parameter")}
 
 
 def _tell_global() -> None:
     _C._set_global_module_hooks(any(_global.values()))
+
+
+def registered(kind: str, module: Any, name: str, value: Any) -> Any:
+    """What is to be registered after the hooks of all modules have seen it."""
+    for hook in list(_registration[kind].values()) if value is not None else ():
+        answer = hook(module, name, value)
+        value = value if answer is None else answer
+    return value
+
+
+def announce(root: Any) -> None:
+    """Tells the registration hooks what a layer of the library has made for itself."""
+    for module in list(root.modules()):
+        for kind, part in (("parameter", module._parameters), ("buffer", module._buffers), ("module", module._modules)):
+            for name, value in list(part.items()):
+                made = registered(kind, module, name, value)
+                if made is not value:
+                    part[name] = made
 
 
 class Hooks:
@@ -61,10 +85,13 @@ class Hooks:
     def _hooks_changed(self) -> None:
         self._set_hooked(any(self.__dict__.get(kind) for kind in _KINDS))
 
-    def _register(self, kind: str, hook: Any, prepend: bool = False) -> RemovableHandle:
+    def _register(self, kind: str, hook: Any, prepend: bool = False, flags: tuple[str, ...] = ()) -> RemovableHandle:
         hooks = self._hook_list(kind)
-        handle = RemovableHandle(hooks, self if kind in _KINDS else None)
+        marks = tuple(self._hook_list(flag) for flag in flags)
+        handle = RemovableHandle(hooks, self if kind in _KINDS else None, marks)
         hooks[handle.id] = hook
+        for mark in marks:
+            mark[handle.id] = True
         if prepend:
             hooks.move_to_end(handle.id, last=False)
         self._hooks_changed()
@@ -74,13 +101,14 @@ class Hooks:
                               always_call: bool = False) -> RemovableHandle:
         """hook(module, args, output) after each call; with_kwargs: hook(module, args, kwargs, output). What it answers
         replaces the output, unless None."""
-        return self._register("_forward_hooks", (hook, with_kwargs, always_call), prepend)
+        return self._register("_forward_hooks", hook, prepend, _flags(with_kwargs, always_call))
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
                                   with_kwargs: bool = False) -> RemovableHandle:
         """hook(module, args) before each call; with_kwargs: hook(module, args, kwargs). What it answers replaces the
         arguments, unless None."""
-        return self._register("_forward_pre_hooks", (hook, with_kwargs), prepend)
+        return self._register("_forward_pre_hooks", hook, prepend,
+                              ("_forward_pre_hooks_with_kwargs",) if with_kwargs else ())
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
         """hook(module, grad_input, grad_output) in backward; what it answers replaces grad_input, unless None."""
@@ -94,39 +122,61 @@ class Hooks:
         return self._register("_backward_pre_hooks", hook, prepend)
 
     # ---- calls ----
-    def _all(self, kind: str) -> list[Any]:
+    def _all(self, kind: str) -> list[tuple[int, Any]]:
         own = self.__dict__.get(kind)
-        return [*_global[kind].values(), *(own.values() if own else ())]
+        return [*_global[kind].items(), *(own.items() if own else ())]
 
-    def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        for hook, with_kwargs in self._all("_forward_pre_hooks"):
-            answer = hook(self, args, kwargs) if with_kwargs else hook(self, args)
-            if answer is None:
-                continue
-            if with_kwargs:
+    def _flagged(self, flag: str, number: int) -> bool:
+        return number in _global[flag] or number in self.__dict__.get(flag, ())
+
+    def _before(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments after the forward pre-hooks."""
+        for number, hook in self._all("_forward_pre_hooks"):
+            if self._flagged("_forward_pre_hooks_with_kwargs", number):
+                answer = hook(self, args, kwargs)
+                if answer is None:
+                    continue
                 if not isinstance(answer, tuple) or len(answer) != 2:
                     raise RuntimeError("forward pre-hook must return None or a tuple of (new_args, new_kwargs), but "
                                        "got %r." % (answer,))
                 args, kwargs = answer
             else:
-                args = answer if isinstance(answer, tuple) else (answer,)
-        watch = None
-        backward, before = self._all("_backward_hooks"), self._all("_backward_pre_hooks")
-        if backward or before:
-            from . import _backward_hooks
-            watch = _backward_hooks.Watch(self, backward, before)
-            args = watch.inputs(args)
+                answer = hook(self, args)
+                if answer is not None:
+                    args = answer if isinstance(answer, tuple) else (answer,)
+        return args, kwargs
+
+    def _after(self, hook: Any, number: int, args: Any, kwargs: Any, result: Any) -> Any:
+        """What a forward hook answers."""
+        if self._flagged("_forward_hooks_with_kwargs", number):
+            return hook(self, args, kwargs, result)
+        return hook(self, args, result)
+
+    def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        called: set[int] = set()
+        watch = result = None
         try:
+            args, kwargs = self._before(args, kwargs)
+            backward = [hook for _, hook in self._all("_backward_hooks")]
+            before = [hook for _, hook in self._all("_backward_pre_hooks")]
+            if backward or before:
+                from . import _backward_hooks
+                watch = _backward_hooks.Watch(self, backward, before)
+                args = watch.inputs(args)
             result = self._call_plain(args, kwargs)
+            for number, hook in self._all("_forward_hooks"):
+                called.add(number)
+                answer = self._after(hook, number, args, kwargs, result)
+                if answer is not None:
+                    result = answer
         except Exception:
-            for hook, with_kwargs, always in self._all("_forward_hooks"):
-                if always:
-                    hook(self, args, kwargs, None) if with_kwargs else hook(self, args, None)
+            for number, hook in self._all("_forward_hooks"):
+                if self._flagged("_forward_hooks_always_called", number) and number not in called:
+                    try:
+                        self._after(hook, number, args, kwargs, result)
+                    except Exception as error:  # the first failure is the one to be told
+                        warnings.warn("a forward hook that is always called failed: %s" % error)
             raise
-        for hook, with_kwargs, _ in self._all("_forward_hooks"):
-            answer = hook(self, args, kwargs, result) if with_kwargs else hook(self, args, result)
-            if answer is not None:
-                result = answer
         return watch.results(result) if watch is not None else result
 
     # ---- state ----
@@ -175,9 +225,18 @@ class Hooks:
                 raise AssertionError("a load_state_dict post hook changes the keys in place and answers None")
 
 
-def _register_global(kind: str, hook: Any) -> RemovableHandle:
-    handle = RemovableHandle(_global[kind])
+def _flags(with_kwargs: bool, always_call: bool) -> tuple[str, ...]:
+    """The lists that a forward hook is noted in."""
+    return (("_forward_hooks_with_kwargs",) if with_kwargs else ()) + \
+        (("_forward_hooks_always_called",) if always_call else ())
+
+
+def _register_global(kind: str, hook: Any, flags: tuple[str, ...] = ()) -> RemovableHandle:
+    marks = tuple(_global[flag] for flag in flags)
+    handle = RemovableHandle(_global[kind], None, marks)
     _global[kind][handle.id] = hook
+    for mark in marks:
+        mark[handle.id] = True
     _tell_global()
     return handle
 
@@ -185,14 +244,45 @@ def _register_global(kind: str, hook: Any) -> RemovableHandle:
 def register_module_forward_hook(hook: Callable[..., Any], *, with_kwargs: bool = False,
                                  always_call: bool = False) -> RemovableHandle:
     """A forward hook of all modules."""
-    return _register_global("_forward_hooks", (hook, with_kwargs, always_call))
+    return _register_global("_forward_hooks", hook, _flags(with_kwargs, always_call))
 
 
 def register_module_forward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """A forward pre-hook of all modules."""
-    return _register_global("_forward_pre_hooks", (hook, False))
+    return _register_global("_forward_pre_hooks", hook)
 
 
 def register_module_full_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
     """A backward hook of all modules."""
     return _register_global("_backward_hooks", hook)
+
+
+def register_module_backward_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """A backward hook of all modules, by its older name; the gradients are those of the full one."""
+    return _register_global("_backward_hooks", hook)
+
+
+def register_module_full_backward_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """A backward pre-hook of all modules."""
+    return _register_global("_backward_pre_hooks", hook)
+
+
+def _register_registration(kind: str, hook: Callable[..., Any]) -> RemovableHandle:
+    handle = RemovableHandle(_registration[kind])
+    _registration[kind][handle.id] = hook
+    return handle
+
+
+def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """hook(module, name, buffer) when a module gets a buffer; what it answers, unless None, is put in its place."""
+    return _register_registration("buffer", hook)
+
+
+def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """hook(module, name, submodule) when a module gets a child; what it answers, unless None, is put in its place."""
+    return _register_registration("module", hook)
+
+
+def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
+    """hook(module, name, param) when a module gets a parameter; what it answers, unless None, is put in its place."""
+    return _register_registration("parameter", hook)

@@ -8,14 +8,21 @@ from typing import Any, Callable
 from .. import _C
 from .._tensor import Tensor
 from . import functional as F
+from ._sdpa import SDPBackend as SDPBackend, sdpa_kernel as sdpa_kernel
 from .containers import ModuleList
-from .layer import _Layer, _register
+from .layer import _home, _Layer, _register
 from .module import Module
 
 __all__ = ["MultiheadAttention", "Transformer", "TransformerDecoder", "TransformerDecoderLayer", "TransformerEncoder",
            "TransformerEncoderLayer"]
 
 _Activation = str | Callable[[Tensor], Tensor]
+
+
+def _check_heads(embed_dim: int, num_heads: int) -> None:
+    """torch asserts this; what is not above zero C refuses."""
+    if embed_dim > 0 and num_heads > 0 and embed_dim % num_heads:
+        raise AssertionError("embed_dim must be divisible by num_heads: %d is not, by %d" % (embed_dim, num_heads))
 
 
 class MultiheadAttention(_Layer):
@@ -28,6 +35,7 @@ class MultiheadAttention(_Layer):
     def __init__(self, embed_dim: int, num_heads: int, dropout: float = 0.0, bias: bool = True,
                  add_bias_kv: bool = False, add_zero_attn: bool = False, kdim: int | None = None,
                  vdim: int | None = None, batch_first: bool = False, device: Any = None, dtype: Any = None) -> None:
+        _check_heads(embed_dim, num_heads)
         self._build("MultiheadAttention", embed_dim, num_heads, dropout, bool(bias), bool(add_bias_kv),
                     bool(add_zero_attn), kdim, vdim, bool(batch_first), device, dtype)
         if type(self)._reset_parameters is not MultiheadAttention._reset_parameters:
@@ -95,11 +103,12 @@ class _TransformerLayer(_Layer):
                  activation: _Activation = F.relu, layer_norm_eps: float = 1e-5, batch_first: bool = False,
                  norm_first: bool = False, bias: bool = True, device: Any = None, dtype: Any = None) -> None:
         name = _activation_name(activation)
+        _check_heads(d_model, nhead)
         self._build(type(self)._kind, d_model, nhead, dim_feedforward, float(dropout), name or "relu", layer_norm_eps,
                     bool(batch_first), bool(norm_first), bool(bias), device, dtype)
         if not isinstance(activation, str):
             self.activation = activation
-        if name is None:
+        if self._by_parts():
             self._set_patched(True)
 
     def _settled(self) -> None:
@@ -113,8 +122,11 @@ class _TransformerLayer(_Layer):
             rest["activation"] = F.gelu if name == "gelu" else F.relu
 
     def _by_parts(self) -> bool:
-        """Is its activation one that C does not know? Then the parts are called from here."""
-        return _activation_name(self.activation) is None
+        """Is its activation one that C does not know, or a block a class's own? Then the parts are called from here."""
+        home, own = _home(type(self)), type(self)
+        return _activation_name(self.activation) is None or any(
+            getattr(own, block, None) is not getattr(home, block, None) for block in ("_sa_block", "_mha_block",
+                                                                                      "_ff_block"))
 
     def _sa_block(self, x: Tensor, attn_mask: Tensor | None, key_padding_mask: Tensor | None,
                   is_causal: bool = False) -> Tensor:

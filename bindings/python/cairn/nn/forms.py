@@ -6,11 +6,12 @@ from typing import Any, Callable, NamedTuple
 from .. import _C
 from .._tensor import Tensor
 from . import functional as F
+from ._losses import _lengths
 from .layer import _Layer, _Loss, _Parametric, _register
 from .module import Module
 
-__all__ = ["AdaptiveLogSoftmaxWithLoss", "Embedding", "EmbeddingBag", "Identity", "TripletMarginWithDistanceLoss",
-           "Unflatten"]
+__all__ = ["AdaptiveLogSoftmaxWithLoss", "CTCLoss", "CrossMapLRN2d", "Embedding", "EmbeddingBag", "Identity",
+           "TripletMarginWithDistanceLoss", "Unflatten"]
 
 
 class Identity(_Layer):
@@ -117,6 +118,21 @@ class TripletMarginWithDistanceLoss(_Loss):
                                                    distance_function=self.distance_function, reduction=self.reduction)
 
 
+class CTCLoss(_Loss):
+    """Connectionist temporal classification: how unlikely a text is, given log probabilities of letters over time.
+    Lengths are tensors, lists or tuples."""
+
+    _own_forward = False
+    _native = _Loss.forward
+
+    def __init__(self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False) -> None:
+        self._build("CTCLoss", blank, reduction, bool(zero_infinity))
+
+    def forward(self, log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any) -> Tensor:
+        made: Tensor = self._native(log_probs, targets, _lengths(input_lengths), _lengths(target_lengths))
+        return made
+
+
 class _ASMoutput(NamedTuple):
     output: Tensor
     loss: Tensor
@@ -159,4 +175,25 @@ class AdaptiveLogSoftmaxWithLoss(_Layer):
         return _C._adaptive(self, input, True)
 
 
-_register(globals(), __all__)
+class CrossMapLRN2d(Module):
+    """Each pixel (N, C, H, W) divided by a power of the squares of the channels around its own. As in torch the first
+    channel counts for all that lie behind its reach too; LocalResponseNorm is without that."""
+
+    def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1) -> None:
+        super().__init__()
+        self.size, self.alpha, self.beta, self.k = size, alpha, beta, k
+
+    def forward(self, input: Tensor) -> Tensor:
+        channels, reach = input.shape[1], (self.size - 1) // 2 + 1
+        places = _C.arange(0, channels, device=input.device)
+        near = ((places.unsqueeze(0) - places.unsqueeze(1)).abs() < reach) | (
+            (places.unsqueeze(0) == 0) & (places.unsqueeze(1) >= reach))  # (C, C)
+        sums = (near.to(input.dtype) @ (input * input).flatten(2)).view(input.shape)
+        return input * (sums * (self.alpha / self.size) + self.k) ** -self.beta
+
+    def extra_repr(self) -> str:
+        return "%s, alpha=%s, beta=%s, k=%s" % (self.size, self.alpha, self.beta, self.k)
+
+
+CrossMapLRN2d.__module__ = "cairn.nn"
+_register(globals(), [name for name in __all__ if name != "CrossMapLRN2d"])

@@ -127,3 +127,22 @@ def _calculate_fan_in_and_fan_out(tensor: Tensor) -> tuple[int, int]:
 
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
     return _calculate_fan_in_and_fan_out(tensor)[0 if mode.lower() == "fan_in" else 1]
+
+
+def _older(name: str) -> Any:
+    """The function under its name without the underscore, as programs from before the underscore have it."""
+    function = globals()[name + "_"]
+
+    def older(*args: Any, **kwargs: Any) -> Any:
+        warnings.warn("nn.init.%s is deprecated in favour of nn.init.%s_" % (name, name), FutureWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    older.__name__ = older.__qualname__ = name
+    older.__doc__ = "The older name of %s_." % name
+    return older
+
+
+constant, dirac, eye, kaiming_normal, kaiming_uniform, normal = map(
+    _older, ("constant", "dirac", "eye", "kaiming_normal", "kaiming_uniform", "normal"))
+orthogonal, sparse, uniform, xavier_normal, xavier_uniform = map(
+    _older, ("orthogonal", "sparse", "uniform", "xavier_normal", "xavier_uniform"))

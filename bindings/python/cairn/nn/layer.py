@@ -2,10 +2,12 @@
 isinstance, and what their members share."""
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar
 
 from .. import _C
 from .._modes import no_grad
+from . import _hooks
 from .module import Module
 
 __all__ = ["RNNCellBase"]
@@ -38,9 +40,19 @@ class _Layer(Module):
     def _build(self, name: str, /, *args: Any, **kwargs: Any) -> None:
         self._make(name, *args, **kwargs)
         self._settled()
+        if any(_hooks._registration.values()):
+            _hooks.announce(self)
 
     def _wrapped(self) -> None:
         self._settled()
+
+    def extra_repr(self) -> str:
+        """A setting that was given as a tuple is shown as one, also where C has one number for it."""
+        def shown(found: re.Match[str]) -> str:
+            value = self.__dict__.get(found[1])
+            return "%s=%s" % (found[1], value) if isinstance(value, tuple) else found[0]
+
+        return re.sub(r"(\w+)=-?\d+(?=, |$)", shown, self._describe())
 
     def _settled(self) -> None:
         """Attributes that torch has beside the arguments."""

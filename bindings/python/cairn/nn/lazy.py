@@ -5,24 +5,16 @@ from typing import Any
 
 from .. import _C
 from .._tensor import Tensor
+from ..random import fork_rng
 from . import _layers
 from .layer import _Parametric
 from .module import Module
-from .parameter import Parameter
+from .parameter import UninitializedBuffer, UninitializedParameter
 
 __all__ = ["DataParallel", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d",
            "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d",
-           "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear", "UninitializedParameter"]
-
-
-class UninitializedParameter(Parameter):
-    """A parameter whose shape is not known yet."""
-
-    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
-        return super().__new__(cls, _C.empty((0,), device=device, dtype=dtype), requires_grad)
-
-    def __repr__(self) -> str:
-        return "<UninitializedParameter>"
+           "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear", "UninitializedBuffer",
+           "UninitializedParameter"]
 
 
 class _Lazy(_Parametric):
@@ -69,7 +61,14 @@ class _Lazy(_Parametric):
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:
-        return "lazy" if self.has_uninitialized_params() else super().extra_repr()
+        if not self.has_uninitialized_params():
+            return super().extra_repr()
+        args, kwargs = self._pending
+        with fork_rng():  # the layer as it would be with a size of zero
+            try:
+                return str(self._becomes(0, *args, **kwargs).extra_repr())
+            except (RuntimeError, ValueError):
+                return "lazy"
 
 
 def _lazy(name: str, axis: int = 1) -> Any:

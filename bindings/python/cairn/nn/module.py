@@ -53,6 +53,12 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
 
     # ---- parts ----
     def __getattr__(self, name: str) -> Any:
+        if name in _hooks._LISTS:  # programs look at them, and empty them
+            return self._hook_list(name)
+        if not name.startswith("_"):  # module.__getattr__("weight"): a dot would have found them before
+            for parts in (self._parameters, self._buffers, self._modules):
+                if name in parts:
+                    return parts[name]
         raise AttributeError("'%s' object has no attribute '%s'" % (type(self).__name__, name))
 
     def _assign(self, name: str, value: Any) -> None:
@@ -60,7 +66,7 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
         parameters, buffers, modules = self._parameters, self._buffers, self._modules
         if isinstance(value, Parameter):
             self._forget(name)
-            parameters[name] = value
+            parameters[name] = _hooks.registered("parameter", self, name, value)
         elif name in parameters:
             if value is not None:
                 raise TypeError("cannot assign '%s' as parameter '%s' (cairn.nn.Parameter or None expected)"
@@ -68,7 +74,7 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
             parameters[name] = None
         elif isinstance(value, _C.ModuleBase):
             self._forget(name, modules)
-            modules[name] = value
+            modules[name] = _hooks.registered("module", self, name, value)
         elif name in modules:
             if value is not None:
                 raise TypeError("cannot assign '%s' as child module '%s' (cairn.nn.Module or None expected)"
@@ -121,7 +127,7 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
         if param is not None and not param.is_leaf:
             raise ValueError("cannot assign a Tensor with a history to parameter '%s': give its values, or compute it "
                              "in forward" % name)
-        self._parameters[name] = param
+        self._parameters[name] = _hooks.registered("parameter", self, name, param)
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Adds a tensor that is not trained; one that is not persistent stays out of the state dictionary."""
@@ -133,14 +139,14 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
             self._buffers.transient.discard(name)
         else:
             self._buffers.transient.add(name)
-        self._buffers[name] = tensor
+        self._buffers[name] = _hooks.registered("buffer", self, name, tensor)
 
     def add_module(self, name: str, module: Module | None) -> None:
         """Adds a child."""
         if module is not None and not isinstance(module, _C.ModuleBase):
             raise TypeError("%s is not a Module subclass" % type(module).__name__)
         self._check_name(name, "module", self._modules)
-        self._modules[name] = module
+        self._modules[name] = _hooks.registered("module", self, name, module)
 
     def register_module(self, name: str, module: Module | None) -> None:
         self.add_module(name, module)
@@ -337,7 +343,7 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
         return self._apply(lambda t: t.to(dtype) if t.is_floating_point() else t)
 
     def to_empty(self: T, *, device: Any, recurse: bool = True) -> T:
-        return self._apply(lambda t: _C.empty_like(t).to(device), recurse)
+        return self._apply(lambda t: _C.empty(t.shape, dtype=t.dtype, device=device), recurse)
 
     def share_memory(self: T) -> T:
         """Threads share a module's memory anyway."""
@@ -382,6 +388,13 @@ class _Made(Module):
 
     _own_forward = False
     forward = _C.ModuleBase.forward
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Of the zoo's networks: made again by name, then filled."""
+        if "_zoo" not in self.__dict__:
+            raise TypeError("%s was made in C and cannot be pickled: save its state_dict()" % type(self).__name__)
+        from ..zoo import _revive
+        return _revive, self.__dict__["_zoo"], self.__getstate__()
 
 
 def _replace(parameter: Tensor, fn: Callable[[Tensor], Tensor]) -> None:

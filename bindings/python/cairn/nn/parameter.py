@@ -7,7 +7,8 @@ from typing import Any, SupportsIndex
 from .. import _C
 from .._tensor import Tensor
 
-__all__ = ["Buffer", "Parameter"]
+__all__ = ["Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter", "UninitializedTensorMixin",
+           "is_lazy"]
 
 
 class Parameter(Tensor):
@@ -66,6 +67,52 @@ class Buffer(Tensor):
 
     def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
         pass
+
+
+class UninitializedTensorMixin:
+    """What the two classes below share: a tensor whose shape is not known yet."""
+
+    def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """Gives it memory of that shape, uninitialised; from then on it is a Parameter or a Tensor."""
+        made = _C.empty(tuple(shape), device=self.device if device is None else device,
+                        dtype=self.dtype if dtype is None else dtype)
+        self.__class__ = self.cls_to_become
+        self.data = made
+
+    def __repr__(self: Any) -> str:
+        return "<%s>" % type(self).__name__
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):
+    """A parameter whose shape is not known yet."""
+
+    cls_to_become = Parameter
+
+    def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
+        return Parameter.__new__(cls, _C.empty((0,), device=device, dtype=dtype), requires_grad)
+
+    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+        pass
+
+
+class UninitializedBuffer(UninitializedTensorMixin, Buffer):
+    """A buffer whose shape is not known yet."""
+
+    cls_to_become = Buffer
+
+    def __new__(cls, requires_grad: bool = False, device: Any = None, dtype: Any = None,
+                persistent: bool = True) -> Any:
+        made = Buffer.__new__(cls, _C.empty((0,), device=device, dtype=dtype), persistent=persistent)
+        return made.requires_grad_() if requires_grad else made
+
+    def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None,
+                 persistent: bool = True) -> None:
+        pass
+
+
+def is_lazy(param: Any) -> bool:
+    """Is its shape not known yet?"""
+    return isinstance(param, UninitializedTensorMixin)
 
 
 def _rebuild(cls: type[Parameter], data: Tensor, requires_grad: bool, state: dict[str, Any] | None) -> Parameter:

@@ -1,8 +1,10 @@
 """Recurrent layers: their states are tuples as torch has them, and packed sequences go in and out."""
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
+from .. import _C
 from .._tensor import Tensor
 from .layer import RNNCellBase, _Parametric, _register
 from .parameter import Parameter
@@ -29,6 +31,12 @@ class RNNBase(_Parametric):
         rest.setdefault("proj_size", 0)
         rest["bias"] = self._arguments()["bias"]
 
+    def _build(self, name: str, /, *args: Any, **kwargs: Any) -> None:
+        super()._build(name, *args, **kwargs)
+        if self.dropout > 0 and self.num_layers == 1:
+            warnings.warn("dropout option adds dropout after all but last recurrent layer: with num_layers=1, "
+                          "dropout=%s has no effect" % self.dropout, stacklevel=3)
+
     def _mode(self) -> str:
         return str(self._class_name)
 
@@ -44,6 +52,14 @@ class RNNBase(_Parametric):
         return [weights[i * per:(i + 1) * per] for i in range(count)]
 
     @property
+    def _all_weights(self) -> list[list[str]]:
+        """The parameters' names, of each layer and direction."""
+        count = self.num_layers * (2 if self.bidirectional else 1)
+        names = list(self._parameters)
+        per = len(names) // count
+        return [names[i * per:(i + 1) * per] for i in range(count)]
+
+    @property
     def _flat_weights(self) -> list[Parameter]:
         return list(self._parameters.values())
 
@@ -57,15 +73,26 @@ class RNNBase(_Parametric):
             return [hx, *more[:-1]], more[-1]
         return [hx], None
 
+    def _checked(self, data: Tensor, packed: bool) -> None:
+        """torch has these two as ValueErrors."""
+        if not packed and data.ndim not in (2, 3):
+            raise ValueError("%s: Expected input to be 2D or 3D, got %dD instead" % (self._class_name, data.ndim))
+        weight = self._parameters.get("weight_ih_l0")
+        if weight is not None and data.dtype != weight.dtype and _C._autocast_dtype(data.is_cpu) is None:
+            raise ValueError("%s: the input's dtype, %s, is not the weights', %s: convert one of them with .to()"
+                             % (self._class_name, data.dtype, weight.dtype))
+
     def forward(self, input: Any, hx: Any = None, *more: Any) -> Any:
         states, sizes = self._states(hx, more)
         if isinstance(input, PackedSequence):
             data, sizes, forth, back = input
+            self._checked(data, True)
             states = [_arranged(s, forth) for s in states]
             out, *last = self._native(data, *states, batch_sizes=sizes)
             result: Any = PackedSequence(out, sizes, forth, back)
             last = [_arranged(s, back) for s in last]
         else:
+            self._checked(input, sizes is not None)
             result, *last = self._native(input, *states, batch_sizes=sizes)
         return result, tuple(last) if len(last) > 1 else last[0]
 

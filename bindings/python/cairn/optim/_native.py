@@ -81,6 +81,31 @@ class Memory(dict[Any, Any]):
         super().__setitem__(name, value)
         if known:
             self._core.remember(*self._place, dict(self))
+            self._core.memory(*self._place, self)  # what C keeps is what is changed in place later
+
+    def __delitem__(self, name: Any) -> None:
+        super().__delitem__(name)
+        self._core.remember(*self._place, dict(self))
+
+    def clear(self) -> None:
+        super().clear()
+        self._core.remember(*self._place, {})
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        for name, value in dict(*args, **kwargs).items():
+            self[name] = value
+
+    def setdefault(self, name: Any, default: Any = None) -> Any:
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def pop(self, name: Any, *default: Any) -> Any:
+        if name not in self:
+            return super().pop(name, *default)
+        found = self[name]
+        del self[name]
+        return found
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         return dict, (dict(self),)
@@ -194,6 +219,12 @@ class Native(Optimizer):
     _core: _C.OptimBase
 
     def __init__(self, params: ParamsT, given: dict[str, Any]) -> None:
+        if given.get("differentiable"):
+            raise NotImplementedError(f"{type(self).__name__}: differentiable=True is not there, as steps are not "
+                                      "recorded; compute new parameters from the gradients (autograd.grad with "
+                                      "create_graph) and call the module with them (func.functional_call)")
+        if given.get("fused") and given.get("foreach"):
+            raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
         self._make_core(given)
         super().__init__(params, {k: v if given.get(k) is None else given[k] for k, v in self._core.group(0).items()})
 
@@ -277,16 +308,41 @@ class Native(Optimizer):
 
     def _packed_state(self) -> dict[Any, Any]:
         packed: dict[Any, Any] = self._core.state()["state"]
+        for p, memory in dict.items(self._state):  # what a program has put beside it
+            place = self._places().get(id(p))
+            if place is None:
+                packed[p] = memory
+                continue
+            number = sum(len(g["params"]) for g in self.param_groups[:place[0]]) + place[1]
+            known = packed.get(number, {})
+            more = {k: v for k, v in memory.items() if k not in known}
+            if more:
+                packed[number] = {**known, **more}
         return packed
 
     def _take_state(self, state: dict[Any, Any], groups: list[dict[str, Any]]) -> None:
         self._core.load({"state": {k: _tree(v) for k, v in state.items()}, "param_groups": [_tree(g) for g in groups]})
         dict.clear(self._state)
+        self._take_more(state)
         for group, loaded in zip(self.param_groups, groups):
             for name, value in loaded.items():
                 if name != "params" and not _keepable(value):
                     dict.__setitem__(group, name, value)
         self._rates_pull()
+
+
+    def _take_more(self, state: dict[Any, Any]) -> None:
+        """What a program has put beside C's memory, out of a state that was loaded."""
+        params = [p for group in self.param_groups for p in group["params"]]
+        for number, given in state.items():
+            if not isinstance(number, int) or not isinstance(given, dict) or number >= len(params):
+                continue
+            memory = self._state[params[number]]
+            for name, value in given.items():
+                if name not in memory and isinstance(memory, Memory):
+                    dict.__setitem__(memory, name, value)
+            if not memory:
+                dict.pop(self._state, params[number])
 
 
 def _tree(group: Any) -> Any:

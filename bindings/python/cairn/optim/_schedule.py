@@ -1,8 +1,8 @@
 """LRScheduler: the base of rate schedules, and Native: those of the library.
 
-Every schedule is one of C, which counts epochs and sets rates; a class derived in Python gives C its get_lr() to ask
-for the next rates. Invariant: rates that a program put into groups are known to C before a step, and those that C has
-set are in the groups after it.
+Every schedule is one of C, which counts epochs and sets rates; a class derived in Python, of LRScheduler or of one of
+the library's, gives C its get_lr() to ask for the next rates. Invariant: rates that a program put into groups are known
+to C before a step, and those that C has set are in the groups after it.
 """
 from __future__ import annotations
 
@@ -15,20 +15,35 @@ from .._tensor import Tensor
 from .optimizer import Optimizer
 
 
+_INNER = ("optimizer", "_core", "_schedulers", "lr_lambdas", "_is_initial", "_get_lr_called_within_step", "_making",
+          "_jumping")
+_WHOLE = ("num_bad_epochs", "cooldown_counter", "T_cur", "T_i")
+
+
+def _of_library(method: Any) -> bool:
+    """Is it one that the library wrote, not a program?"""
+    return str(getattr(method, "__module__", "")).partition(".")[0] == "cairn"
+
+
 class LRScheduler:
     """Sets the learning rates of an optimiser's groups. Derive from it and write get_lr(), which answers a rate for
     each group from self.last_epoch, self.base_lrs and the groups' present rates."""
 
     optimizer: Optimizer
     _core: _C.ScheduleBase | None = None
-    _get_lr_called_within_step = True  # programs ask whether they are called rightly
+    _get_lr_called_within_step = False  # programs ask whether they are called rightly
+    _is_initial = False
     _ordered = True  # has it an order in which it and the optimiser should step?
+    _making = _jumping = False
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
-        self._begin(optimizer, last_epoch, lambda core: _C._schedule_by(core, "LRScheduler", self._asked(), last_epoch))
+        self._begin(optimizer, last_epoch, lambda core: _C._schedule_by(core, "LRScheduler", self._asked(), last_epoch),
+                    True)
 
-    def _begin(self, optimizer: Optimizer, last_epoch: int, make: Callable[[_C.OptimBase], _C.ScheduleBase]) -> None:
-        """Makes the schedule of C, which takes its first step."""
+    def _begin(self, optimizer: Optimizer, last_epoch: int, make: Callable[[_C.OptimBase], _C.ScheduleBase],
+               asked: bool = False) -> None:
+        """Makes the schedule of C, which takes its first step. A class whose get_lr or step is the program's own takes
+        it again, its way; asked: C has get_lr already."""
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(optimizer).__name__} is not an Optimizer")
         for i, group in enumerate(optimizer.param_groups if last_epoch != -1 else ()):
@@ -38,7 +53,20 @@ class LRScheduler:
         core = optimizer._rates_push()
         for name in ("last_epoch", "base_lrs", "_last_lr", "_step_count"):
             self.__dict__.pop(name, None)
-        self._core = make(core)
+        rates = tuple(float(group["lr"]) for group in optimizer.param_groups)
+        self._making = True
+        try:
+            made = make(core)
+        finally:
+            del self._making
+        self._core = made
+        own_rates = asked or not _of_library(type(self).get_lr)
+        if own_rates or (self._ordered and not _of_library(type(self).step)):
+            made.rewind(rates, self._asked() if own_rates and not asked else None)
+            optimizer._rates_pull()
+            self._is_initial = True
+            self.step()
+            del self._is_initial
         optimizer._rates_pull()
 
     def _asked(self) -> Callable[[_C.ScheduleBase, int, int], float]:
@@ -50,13 +78,23 @@ class LRScheduler:
             self = who()
             if self is None:
                 raise RuntimeError("the scheduler is gone")
+            if self._making:  # the step that counts comes after it
+                return float(self.optimizer.param_groups[group]["lr"])
             if group == 0:
-                self._core = core  # not known yet in the first step
                 self.optimizer._rates_pull()
-                rates[:] = [float(r) for r in self.get_lr()]
+                rates[:] = self._answers()
             return rates[group]
 
         return rate
+
+    def _answers(self) -> list[float]:
+        """The rates that get_lr() answers within a step."""
+        closed = getattr(self, "_get_closed_form_lr", None) if self._jumping else None
+        self._get_lr_called_within_step = True
+        try:
+            return [float(r) for r in (self.get_lr() if closed is None else closed())]
+        finally:
+            del self._get_lr_called_within_step
 
     # ---- what C counts ----
 
@@ -137,24 +175,50 @@ class LRScheduler:
         if epoch is None:
             self._run(lambda core: core.step())
         else:
-            self._run(lambda core: core.jump(epoch))
+            self._jumping = True
+            try:
+                self._run(lambda core: core.jump(epoch))
+            finally:
+                del self._jumping
+
+    def _formula(self) -> list[float]:
+        """The rates of self.last_epoch by C's formula, from those that the groups have."""
+        if self._core is None:
+            raise RuntimeError(f"{type(self).__name__}: LRScheduler.__init__ was not called")
+        if not self._get_lr_called_within_step:
+            warnings.warn("To get the last learning rate computed by the scheduler, please use `get_last_lr()`.",
+                          UserWarning, stacklevel=3)
+            self.optimizer._rates_push()
+        return self._core.next()
 
     # ---- state ----
 
     def _own(self) -> dict[str, Any]:
         """Attributes that a derived class has set."""
-        return {k: v for k, v in self.__dict__.items() if k not in ("optimizer", "_core", "_schedulers", "lr_lambdas")}
+        return {k: v for k, v in self.__dict__.items() if k not in _INNER}
+
+    def _counted(self) -> dict[str, Any]:
+        """What C counts. Its numbers are floats; those that count are whole here."""
+        state = self._core.state() if self._core is not None else {}
+        for name in _WHOLE:
+            if name in state and float(state[name]).is_integer():
+                state[name] = int(state[name])
+        return state
 
     def state_dict(self) -> dict[str, Any]:
         """All but the optimiser."""
-        return {**self._own(), **(self._core.state() if self._core is not None else {})}
+        made = {**self._own(), **self._counted()}
+        if self._ordered:  # where torch has them
+            last = made.pop("_last_lr", [])
+            made.update(_is_initial=False, _get_lr_called_within_step=False, _last_lr=last)
+        return made
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Takes a state over. The optimiser's rates come with the optimiser's state."""
         known = self._core.state() if self._core is not None else {}
         if self._core is not None:
             self._core.load({k: v for k, v in state_dict.items() if k in known and k != "_schedulers"})
-        self._take({k: v for k, v in state_dict.items() if k not in known and k not in ("optimizer", "_core")})
+        self._take({k: v for k, v in state_dict.items() if k not in known and k not in _INNER})
 
     def _take(self, rest: dict[str, Any]) -> None:
         self.__dict__.update(rest)
@@ -184,8 +248,8 @@ class Native(LRScheduler):
                     lambda core: _C._schedule(core, self._class, settings, lists))
 
     def get_lr(self) -> list[float]:
-        """The rates that hold now."""
-        return self.get_last_lr()
+        """The rates of self.last_epoch, from those that the groups have: for derived classes to begin with."""
+        return self._formula()
 
     def _take(self, rest: dict[str, Any]) -> None:
         self.__dict__.update({k: v for k, v in rest.items() if k in self.__dict__})
@@ -194,7 +258,7 @@ class Native(LRScheduler):
     def __getattr__(self, name: str) -> Any:
         core = self.__dict__.get("_core")
         if core is not None and not name.startswith("__"):
-            state = core.state()
+            state = self._counted()
             if name in state:
                 return state[name]
             if name in self._settings:

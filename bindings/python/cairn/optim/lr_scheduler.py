@@ -48,8 +48,8 @@ class _ByFunctions(LRScheduler):
     _kind = ""
 
     def get_lr(self) -> list[float]:
-        """The rates that hold now."""
-        return self.get_last_lr()
+        """The rates of self.last_epoch: for derived classes to begin with."""
+        return self._formula()
 
     def state_dict(self) -> dict[str, Any]:
         """All but the optimiser and functions; of objects that can be called, their attributes."""

@@ -11,11 +11,18 @@ from ._plain import (CenterCrop, Compose, ConvertImageDtype, FiveCrop, GaussianB
 from ._random import (ColorJitter, RandomAffine, RandomApply, RandomChoice, RandomCrop, RandomErasing, RandomGrayscale,
                       RandomHorizontalFlip, RandomInvert, RandomOrder, RandomResizedCrop, RandomRotation,
                       RandomVerticalFlip)
+from ._random_more import (ElasticTransform, LinearTransformation, RandomAdjustSharpness, RandomAutocontrast,
+                           RandomEqualize, RandomPerspective, RandomPosterize, RandomSolarize)
+from .autoaugment import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
 from .functional import InterpolationMode
-from . import v2 as v2
 
-__all__ = ["CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "CutMix", "FiveCrop", "GaussianBlur",
-           "Grayscale", "InterpolationMode", "Lambda", "MixUp", "Normalize", "PILToTensor", "Pad", "RandomAffine",
-           "RandomApply", "RandomChoice", "RandomCrop", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip",
-           "RandomInvert", "RandomOrder", "RandomResizedCrop", "RandomRotation", "RandomVerticalFlip", "Resize",
-           "TenCrop", "ToPILImage", "ToTensor", "Transform", "functional", "io"]
+__all__ = ["AugMix", "AutoAugment", "AutoAugmentPolicy", "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype",
+           "CutMix", "ElasticTransform", "FiveCrop", "GaussianBlur", "Grayscale", "InterpolationMode", "Lambda",
+           "LinearTransformation", "MixUp", "Normalize", "PILToTensor", "Pad", "RandAugment", "RandomAdjustSharpness",
+           "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop", "RandomEqualize",
+           "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert", "RandomOrder",
+           "RandomPerspective", "RandomPosterize", "RandomResizedCrop", "RandomRotation", "RandomSolarize",
+           "RandomVerticalFlip", "Resize", "TenCrop", "ToPILImage", "ToTensor", "Transform", "TrivialAugmentWide",
+           "functional", "io"]
+
+from . import transforms as transforms, v2 as v2  # noqa: E402  (they hand on the names above)

@@ -6,7 +6,7 @@ from typing import Any, Callable, Sequence
 from .. import _C
 from .._tensor import Tensor
 from . import functional as F
-from ._image import pair
+from ._image import is_pil, pair
 from .functional import InterpolationMode
 
 __all__ = ["CenterCrop", "Compose", "ConvertImageDtype", "FiveCrop", "GaussianBlur", "Grayscale", "Lambda",
@@ -14,16 +14,39 @@ __all__ = ["CenterCrop", "Compose", "ConvertImageDtype", "FiveCrop", "GaussianBl
            "native_of"]
 
 
+def _is_image(value: Any) -> bool:
+    return isinstance(value, Tensor) or is_pil(value)
+
+
+def _with_first(change: Callable[[Any], Any], value: Any, done: list[Any]) -> Any:
+    """A nest of tuples, lists and dictionaries with its first image changed."""
+    if not done and _is_image(value):
+        done.append(value)
+        return change(value)
+    if isinstance(value, dict):
+        return {key: _with_first(change, one, done) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_with_first(change, one, done) for one in value)
+    return value
+
+
+_PACKAGE = __name__.partition(".")[0]
+
+
 class Transform:
-    """A change of images: a subclass has forward(img)."""
+    """A change of images: a subclass has forward(img). Called with several inputs, or with a dictionary, it changes the
+    first image among them."""
 
     _fields: tuple[str, ...] = ()  # what the text of it shows
 
     def forward(self, img: Any) -> Any:
         raise NotImplementedError("%s has no forward" % type(self).__name__)
 
-    def __call__(self, img: Any) -> Any:
-        return self.forward(img)
+    def __call__(self, *inputs: Any) -> Any:
+        if len(inputs) == 1 and not isinstance(inputs[0], dict):
+            return self.forward(inputs[0])
+        made = _with_first(self.forward, inputs, [])
+        return made if len(inputs) > 1 else made[0]
 
     def __repr__(self) -> str:
         return "%s(%s)" % (type(self).__name__, ", ".join("%s=%s" % (n, _text(getattr(self, n)))
@@ -44,6 +67,19 @@ def native_of(transform: Any) -> _C.NativeTransform | None:
     return None
 
 
+def asks_for_pillow(transform: Any) -> bool:
+    """Whether something of the program's own gets the image before a tensor of floats is made of it: as torchvision's
+    sets give Pillow's images, that is what it is written for."""
+    for t in getattr(transform, "transforms", None) or [transform]:
+        if isinstance(t, (ToTensor, PILToTensor, ConvertImageDtype)) or type(t).__name__ in ("ToImage", "ToDtype"):
+            return False
+        if not isinstance(t, Transform) or isinstance(t, Lambda) or type(t).__module__.partition(".")[0] != _PACKAGE:
+            return True
+        if t is not transform and hasattr(t, "transforms") and asks_for_pillow(t):
+            return True
+    return False
+
+
 class Compose(Transform):
     """One after the other."""
 
@@ -54,6 +90,13 @@ class Compose(Transform):
         for t in self.transforms:
             img = t(img)
         return img
+
+    def __call__(self, *inputs: Any) -> Any:
+        if len(inputs) == 1:
+            return self.forward(inputs[0])
+        for t in self.transforms:
+            inputs = t(*inputs)
+        return inputs
 
     def __repr__(self) -> str:
         return "\n".join(["Compose("] + ["    %s" % (t,) for t in self.transforms] + [")"])

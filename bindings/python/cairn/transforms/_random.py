@@ -53,7 +53,7 @@ def _range(value: float | Sequence[float], name: str) -> tuple[float, float]:
 class _Sometimes(Transform):
     """Does its one thing with probability p."""
 
-    _fields = ("p",)
+    _fields: tuple[str, ...] = ("p",)
 
     def __init__(self, p: float = 0.5) -> None:
         self.p = _probability(p)
@@ -181,6 +181,11 @@ class RandomResizedCrop(Transform):
         window = self.get_params(img, self.scale, self.ratio)
         return F.resized_crop(img, *window, self.size, self.interpolation, self.antialias)
 
+    def __repr__(self) -> str:
+        shown = (self.size, tuple(round(v, 4) for v in self.scale), tuple(round(v, 4) for v in self.ratio),
+                 self.interpolation.value, self.antialias)
+        return "%s(%s)" % (type(self).__name__, ", ".join("%s=%s" % pair for pair in zip(self._fields, shown)))
+
     def _native(self) -> _C.NativeTransform | None:
         usual = all(math.isclose(a, b) for a, b in zip(self.ratio, (3 / 4, 4 / 3)))
         if not usual or self.interpolation is not InterpolationMode.BILINEAR or not self.antialias:
@@ -244,11 +249,11 @@ class RandomErasing(Transform):
 class RandomRotation(Transform):
     """Turned by up to `degrees` either way, or between two angles."""
 
-    _fields = ("degrees", "interpolation", "expand")
+    _fields = ("degrees", "interpolation", "expand", "fill")
 
     def __init__(self, degrees: float | Sequence[float], interpolation: InterpolationMode | int = _NEAREST,
                  expand: bool = False, center: Sequence[float] | None = None, fill: Any = 0) -> None:
-        self.degrees = _range(degrees, "degrees")
+        self.degrees = list(_range(degrees, "degrees"))
         self.interpolation = F._mode(interpolation)
         self.expand = expand
         self.center = center
@@ -277,7 +282,7 @@ class RandomAffine(Transform):
                  scale: Sequence[float] | None = None, shear: float | Sequence[float] | None = None,
                  interpolation: InterpolationMode | int = _NEAREST, fill: Any = 0,
                  center: Sequence[float] | None = None) -> None:
-        self.degrees = _range(degrees, "degrees")
+        self.degrees = list(_range(degrees, "degrees"))
         if translate is not None and not all(0 <= t <= 1 for t in translate):
             raise ValueError("translate lies between 0 and 1")
         if scale is not None and not all(s > 0 for s in scale):
@@ -310,6 +315,13 @@ class RandomAffine(Transform):
         angle, move, scale, shear = self.get_params(self.degrees, self.translate, self.scale, self.shear,
                                                     F.get_image_size(img))
         return F.affine(img, angle, move, scale, shear, self.interpolation, self.fill, self.center)
+
+    def __repr__(self) -> str:
+        given = [(n, getattr(self, n)) for n in ("translate", "scale", "shear") if getattr(self, n) is not None]
+        if self.interpolation is not _NEAREST:
+            given.append(("interpolation", self.interpolation.value))
+        given += [(n, v) for n, v, usual in (("fill", self.fill, 0), ("center", self.center, None)) if v != usual]
+        return "%s(%s)" % (type(self).__name__, ", ".join("%s=%s" % g for g in [("degrees", self.degrees), *given]))
 
     def _native(self) -> _C.NativeTransform | None:
         usual = self.interpolation is _NEAREST and self.center is None and F._is_black(self.fill)
@@ -374,48 +386,67 @@ class ColorJitter(Transform):
 
 # ---- lists ----
 
-class RandomApply(Transform):
+class _List(Transform):
+    """Some of a list of transforms, one after the other; what several inputs mean is left to them."""
+
+    transforms: Sequence[Callable[..., Any]]
+
+    def chosen(self) -> Sequence[Callable[..., Any]]:
+        """Those that a call runs, drawn anew."""
+        raise NotImplementedError
+
+    def forward(self, img: Any) -> Any:
+        for t in self.chosen():
+            img = t(img)
+        return img
+
+    def __call__(self, *inputs: Any) -> Any:
+        if len(inputs) == 1:
+            return self.forward(inputs[0])
+        for t in self.chosen():
+            inputs = t(*inputs)
+        return inputs
+
+
+class RandomApply(_List):
     """All of a list with probability p, or none."""
 
-    _fields = ("transforms", "p")
-
-    def __init__(self, transforms: Sequence[Callable[[Any], Any]], p: float = 0.5) -> None:
+    def __init__(self, transforms: Sequence[Callable[..., Any]], p: float = 0.5) -> None:
         self.transforms = transforms
         self.p = _probability(p)
 
-    def forward(self, img: Any) -> Any:
-        if _happens(self.p):
-            for t in self.transforms:
-                img = t(img)
-        return img
+    def chosen(self) -> Sequence[Callable[..., Any]]:
+        return self.transforms if _happens(self.p) else ()
+
+    def __repr__(self) -> str:
+        lines = ["%s(" % type(self).__name__, "    p=%s" % self.p, *("    %s" % (t,) for t in self.transforms), ")"]
+        return "\n".join(lines)
 
 
-class RandomChoice(Transform):
+class RandomChoice(_List):
     """One of a list."""
 
     _fields = ("transforms", "p")
 
-    def __init__(self, transforms: Sequence[Callable[[Any], Any]], p: Sequence[float] | None = None) -> None:
+    def __init__(self, transforms: Sequence[Callable[..., Any]], p: Sequence[float] | None = None) -> None:
         if p is not None and len(p) != len(transforms):
             raise ValueError("as many probabilities as transforms are needed")
         self.transforms = transforms
         self.p = p
 
-    def forward(self, img: Any) -> Any:
+    def chosen(self) -> Sequence[Callable[..., Any]]:
         k = (_below(len(self.transforms)) if self.p is None
              else int(_C.multinomial(_C.tensor([float(v) for v in self.p]), 1).item()))
-        return self.transforms[k](img)
+        return [self.transforms[k]]
 
 
-class RandomOrder(Transform):
+class RandomOrder(_List):
     """All of a list, in random order."""
 
     _fields = ("transforms",)
 
-    def __init__(self, transforms: Sequence[Callable[[Any], Any]]) -> None:
+    def __init__(self, transforms: Sequence[Callable[..., Any]]) -> None:
         self.transforms = transforms
 
-    def forward(self, img: Any) -> Any:
-        for k in _C.randperm(len(self.transforms)).tolist():
-            img = self.transforms[k](img)
-        return img
+    def chosen(self) -> Sequence[Callable[..., Any]]:
+        return [self.transforms[k] for k in _C.randperm(len(self.transforms)).tolist()]

@@ -11,10 +11,11 @@ from ..nn import functional as _F
 from ._image import each, image_function, is_pil, is_plain, pair, pil_to_tensor, to_pil_image
 
 __all__ = ["InterpolationMode", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue",
-           "adjust_saturation", "affine", "center_crop", "convert_image_dtype", "crop", "erase", "five_crop",
-           "gaussian_blur", "get_dimensions", "get_image_num_channels", "get_image_size", "hflip", "invert",
-           "normalize", "pad", "pil_to_tensor", "resize", "resized_crop", "rgb_to_grayscale", "rotate", "ten_crop",
-           "to_grayscale", "to_pil_image", "to_tensor", "vflip"]
+           "adjust_saturation", "adjust_sharpness", "affine", "autocontrast", "center_crop", "convert_image_dtype",
+           "crop", "elastic_transform", "equalize", "erase", "five_crop", "gaussian_blur", "get_dimensions",
+           "get_image_num_channels", "get_image_size", "hflip", "invert", "normalize", "pad", "perspective",
+           "pil_to_tensor", "posterize", "resize", "resized_crop", "rgb_to_grayscale", "rotate", "solarize",
+           "ten_crop", "to_grayscale", "to_pil_image", "to_tensor", "vflip"]
 
 
 class InterpolationMode(enum.Enum):
@@ -307,19 +308,22 @@ def _inverse(center: tuple[float, float], angle: float, translate: Sequence[floa
 
 
 def _sampled(img: Tensor, m: list[float], mode: InterpolationMode, fill: Any, size: tuple[int, int]) -> Tensor:
-    """The image seen through a matrix, by the op that samples at a grid."""
-    if mode not in (InterpolationMode.NEAREST, InterpolationMode.BILINEAR):
-        raise ValueError("rotations take the nearest pixel or bilinear, not %s" % mode.value)
+    """The image seen through a matrix."""
     h, w = img.shape[-2:]
     high, wide = size
     r = _C.tensor([v / (0.5 * (w if i < 3 else h)) for i, v in enumerate(m)], dtype=_C.float32).tolist()
     ys = _C.arange(0, high, dtype=_C.float32).unsqueeze(1) - (high - 1) / 2
     xs = _C.arange(0, wide, dtype=_C.float32).unsqueeze(0) - (wide - 1) / 2
-    gx, gy = xs * r[0] + ys * r[1] + r[2], xs * r[3] + ys * r[4] + r[5]  # in [-1, 1]
+    return _at(img, _C.stack([xs * r[0] + ys * r[1] + r[2], xs * r[3] + ys * r[4] + r[5]], -1), mode, fill)
+
+
+def _at(img: Tensor, grid: Tensor, mode: InterpolationMode, fill: Any) -> Tensor:
+    """The image at places (height, width, 2) in [-1, 1], by the op that samples there; `fill` outside of it."""
+    if mode not in (InterpolationMode.NEAREST, InterpolationMode.BILINEAR):
+        raise ValueError("pixels are taken from the nearest place or bilinearly, not %s" % mode.value)
     flat = img.reshape(-1, *img.shape[-3:])
     values = flat if img.dtype.is_floating_point else flat.float()
-    grid = _C.stack([gx, gy], -1).to(img.device, values.dtype)
-    grid = grid.unsqueeze(0).expand(values.shape[0], high, wide, 2)
+    grid = grid.to(img.device, values.dtype).unsqueeze(0).expand(values.shape[0], *grid.shape)
     made = _F.grid_sample(values, grid, mode=mode.value, padding_mode="zeros", align_corners=False)
     if fill is not None and any(_each_channel(fill, img.shape[-3])):
         inside = _F.grid_sample(_C.ones_like(values[:, :1]), grid, mode=mode.value, padding_mode="zeros",
@@ -474,3 +478,7 @@ def gaussian_blur(img: Tensor, kernel_size: int | Sequence[int],
     values = _F.pad(values, [kx // 2, kx // 2, ky // 2, ky // 2], mode="reflect")
     made = _F.conv2d(values, kernel.view(1, 1, ky, kx))
     return (made if img.dtype.is_floating_point else made.round().to(img.dtype)).reshape(img.shape)
+
+
+from ._levels import (adjust_sharpness, autocontrast, elastic_transform, equalize, perspective,  # noqa: E402
+                      posterize, solarize)

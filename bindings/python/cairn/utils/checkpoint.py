@@ -1,94 +1,110 @@
-"""Checkpointing: memory for time. The inside of a function is not kept for backward but computed again there."""
+"""Checkpointing: memory for time. The inside of a function is not kept for backward but computed again there.
 
+What its ops would keep is packed into numbers (autograd.graph.saved_tensors_hooks); when backward asks for the first of
+them, the function is run again and what its ops keep then, in the same order, is handed out. So gradients of anything
+that the function used arrive as without a checkpoint, also by autograd.grad, also gradients of gradients.
+"""
 from __future__ import annotations
 
 import contextlib
-from typing import Any, Callable, ContextManager, Iterable, Iterator, TypeVar
+import weakref
+from typing import Any, Callable, ContextManager, Iterator, TypeVar
 
 from .. import _C
 from .._modes import enable_grad, is_grad_enabled
-from ..autograd import backward as _backward
 from .._tensor import Tensor
-from ..autograd.function import Function, FunctionCtx
+from ..autograd.graph import saved_tensors_hooks
 from ..random import fork_rng, get_rng_state, set_rng_state
 
-__all__ = ["checkpoint", "checkpoint_sequential"]
+__all__ = ["CheckpointError", "CheckpointFunction", "checkpoint", "checkpoint_sequential",
+           "set_checkpoint_debug_enabled", "set_checkpoint_early_stop"]
 
 _T = TypeVar("_T")
-
-
-def _flatten(value: Any, into: list[Tensor]) -> Callable[[Iterator[Tensor]], Any]:
-    """Takes the tensors out of nested lists, tuples and dicts; answers a function that puts others in their place."""
-    if isinstance(value, Tensor):
-        into.append(value)
-        return next
-    if isinstance(value, dict):
-        named = {k: _flatten(v, into) for k, v in value.items()}
-        return lambda tensors: {k: part(tensors) for k, part in named.items()}
-    if isinstance(value, (list, tuple)):
-        parts = [_flatten(v, into) for v in value]
-        if hasattr(value, "_fields"):  # a named tuple
-            return lambda tensors: type(value)(*[part(tensors) for part in parts])
-        kind = list if isinstance(value, list) else tuple
-        return lambda tensors: kind(part(tensors) for part in parts)
-    return lambda tensors: value
-
-
 _Contexts = Callable[[], tuple[ContextManager[Any], ContextManager[Any]]]
+_debug: bool | None = None  # what set_checkpoint_debug_enabled says
+_early: bool | None = None
 
 
-class _Run:
-    """One checkpointed call: the function and how its arguments and results are put together."""
-
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any],
-                 preserve_rng_state: bool, context_fn: _Contexts) -> None:
-        self.function = function
-        self.tensors: list[Tensor] = []
-        self.rebuild = _flatten((args, kwargs), self.tensors)
-        self.state = get_rng_state() if preserve_rng_state else None
-        self.forward_context, self.backward_context = context_fn()
-
-    def call(self, tensors: Iterable[Tensor]) -> tuple[list[Tensor], Callable[[Iterator[Tensor]], Any]]:
-        args, kwargs = self.rebuild(iter(tensors))
-        found: list[Tensor] = []
-        results = self.function(*args, **kwargs)
-        return found, _flatten(results, found)
-
-    def again(self, tensors: Iterable[Tensor]) -> list[Tensor]:
-        """The results once more, recorded, with the same random numbers."""
-        with enable_grad(), self.backward_context:
-            if self.state is None:
-                return self.call(tensors)[0]
-            with fork_rng():
-                set_rng_state(self.state)
-                return self.call(tensors)[0]
+class CheckpointError(RuntimeError):
+    """The function did something else when it was run again."""
 
 
-class _Checkpoint(Function):
-    """run, the results of its first call and which of them need a gradient, a tensor that makes the call recorded even
-    when only tensors used inside need gradients, and the inputs."""
+class _Enough(Exception):
+    """All that was asked for has been computed again."""
 
-    @staticmethod
-    def forward(ctx: FunctionCtx, run: _Run, outputs: list[Tensor], anchor: Tensor,
-                *tensors: Tensor) -> tuple[Tensor, ...]:
-        ctx.run = run
-        ctx.save_for_backward(*tensors)
-        ctx.set_materialize_grads(False)
-        values = tuple(o.detach() for o in outputs)
-        ctx.mark_non_differentiable(*[v for v, o in zip(values, outputs) if not o.requires_grad])
-        return values
 
-    @staticmethod
-    def backward(ctx: FunctionCtx, *grads: Tensor | None) -> tuple[Tensor | None, ...]:
-        if is_grad_enabled():
-            raise RuntimeError("checkpoint: gradients of gradients do not go through a checkpoint")
-        needs = ctx.needs_input_grad[3:]
-        inputs = [t.detach().requires_grad_() if need else t.detach() for t, need in zip(ctx.saved_tensors, needs)]
-        outputs = ctx.run.again(inputs)
-        pairs = [(o, g) for o, g in zip(outputs, grads) if g is not None and o.requires_grad]
-        if pairs:
-            _backward([o for o, _ in pairs], [g for _, g in pairs])
-        return (None, None, None) + tuple(t.grad if need else None for t, need in zip(inputs, needs))
+class _Place:
+    """Stands in the record for the value of that number."""
+
+    __slots__ = ("number", "__weakref__")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+class _Frame:
+    """One checkpointed call."""
+
+    def __init__(self, run: Callable[[], Any], backward_context: ContextManager[Any], determinism: str, debug: bool,
+                 early_stop: bool, preserve: bool) -> None:
+        self.run, self.backward_context = run, backward_context
+        self.determinism, self.debug, self.early_stop = determinism, debug, early_stop
+        self.state = get_rng_state() if preserve else None
+        self.autocast = (_C._autocast_dtype(True), _C._autocast_dtype(False))
+        self.places: list[Any] = []  # weak references, in the order of the first run
+        self.metas: list[tuple[Any, Any, Any]] = []
+        self.values: weakref.WeakKeyDictionary[_Place, Tensor] = weakref.WeakKeyDictionary()
+
+    # ---- the first run ----
+    def pack(self, t: Tensor) -> _Place:
+        place = _Place(len(self.places))
+        self.places.append(weakref.ref(place))
+        self.metas.append((t.shape, t.dtype, t.device))
+        return place
+
+    def unpack(self, place: _Place) -> Tensor:
+        if place not in self.values:
+            self.again()
+        if place not in self.values:
+            raise CheckpointError("checkpoint: a value that was kept in the first run was not computed when the "
+                                  "function was run again; it must do the same both times")
+        return self.values.pop(place) if not is_grad_enabled() else self.values[place]
+
+    # ---- the second ----
+    def _told(self, counted: list[int], t: Tensor) -> Tensor:
+        number = counted[0]
+        counted[0] += 1
+        if number >= len(self.places):
+            raise CheckpointError(f"checkpoint: the function kept more values when it was run again than the "
+                                  f"{len(self.places)} of the first run")
+        meta = (t.shape, t.dtype, t.device)
+        if self.determinism != "none" and meta != self.metas[number]:
+            raise CheckpointError(f"checkpoint: value {number} was {self.metas[number]} in the first run and is "
+                                  f"{meta} when the function is run again")
+        place = self.places[number]()
+        if place is not None:
+            self.values[place] = t.detach()
+        if self.early_stop and counted[0] == len(self.places):
+            raise _Enough
+        return t
+
+    def again(self) -> None:
+        """Runs the function once more and takes what its ops keep."""
+        counted = [0]
+        low = (_C._autocast_begin(True, self.autocast[0]), _C._autocast_begin(False, self.autocast[1]))
+        try:
+            with enable_grad(), contextlib.ExitStack() as stack:
+                if self.state is not None:
+                    stack.enter_context(fork_rng())
+                    set_rng_state(self.state)
+                stack.enter_context(self.backward_context)
+                with saved_tensors_hooks(lambda t: self._told(counted, t), lambda t: t):
+                    self.run()
+        except _Enough:
+            pass
+        finally:
+            _C._autocast_end(low[1])
+            _C._autocast_end(low[0])
 
 
 def _no_contexts() -> tuple[ContextManager[Any], ContextManager[Any]]:
@@ -100,28 +116,32 @@ def checkpoint(function: Callable[..., _T], *args: Any, use_reentrant: bool | No
                early_stop: bool = True, preserve_rng_state: bool = True, **kwargs: Any) -> _T:
     """function(*args, **kwargs), whose inside is not kept for backward but computed again there.
 
-    Random numbers repeat (unless preserve_rng_state is False). Tensors that the function uses besides its arguments
-    get their gradients with backward; autograd.grad sees the arguments only. use_reentrant and what follows is
-    accepted for torch's sake: both kinds are the same here, and no argument need require a gradient."""
+    Random numbers repeat (unless preserve_rng_state is False), autocast is as it was. early_stop: only as much is
+    computed again as backward needs. determinism_check: "default" compares shapes and types of both runs, "none" does
+    not. context_fn answers two context managers, for the first run and the second. use_reentrant chooses between two
+    ways of torch to do it; here they are one, and no argument need require a gradient."""
     if use_reentrant and kwargs:
-        raise ValueError("checkpoint: keyword arguments need use_reentrant=False")
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
+    if use_reentrant and (context_fn is not _no_contexts or debug):
+        raise ValueError("Passing `context_fn` or `debug` is only supported when use_reentrant=False.")
+    if determinism_check not in ("default", "none"):
+        raise ValueError(f"determinism_check should be one of ['default', 'none'], but got {determinism_check}")
+    forward, again = context_fn()
     if not is_grad_enabled():
+        with forward:
+            return function(*args, **kwargs)
+    frame = _Frame(lambda: function(*args, **kwargs), again, determinism_check, debug if _debug is None else _debug,
+                   early_stop if _early is None else _early, preserve_rng_state)
+    with forward, saved_tensors_hooks(frame.pack, frame.unpack):
         return function(*args, **kwargs)
-    run = _Run(function, args, kwargs, preserve_rng_state, context_fn)
-    with run.forward_context:
-        outputs, rebuild = run.call(run.tensors)
-    if not any(o.requires_grad for o in outputs):
-        plain: _T = rebuild(iter(outputs))
-        return plain
-    anchor = _C.zeros((1,)).requires_grad_()
-    tensors, run.tensors = run.tensors, []
-    result: _T = rebuild(iter(_Checkpoint.apply(run, outputs, anchor, *tensors)))
-    return result
 
 
 def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentrant: bool | None = None,
                           **kwargs: Any) -> Any:
     """Runs a sequence of functions in so many checkpointed segments; the last one is run plainly."""
+    preserve = kwargs.pop("preserve_rng_state", True)
+    if kwargs:
+        raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))
     steps: list[Callable[[Any], Any]] = list(functions.children() if hasattr(functions, "children") else functions)
 
     def run(first: int, last: int) -> Callable[[Any], Any]:
@@ -134,6 +154,37 @@ def checkpoint_sequential(functions: Any, segments: int, input: Any, use_reentra
 
     size, start = len(steps) // segments, 0
     for _ in range(segments - 1):
-        input = checkpoint(run(start, start + size), input, use_reentrant=use_reentrant, **kwargs)
+        input = checkpoint(run(start, start + size), input, use_reentrant=use_reentrant, preserve_rng_state=preserve)
         start += size
     return run(start, len(steps))(input)
+
+
+@contextlib.contextmanager
+def set_checkpoint_debug_enabled(enabled: bool | None) -> Iterator[None]:
+    """Inside, checkpoints are made with this `debug`; None: with their own. What differs between the two runs is told
+    in either case."""
+    global _debug
+    before, _debug = _debug, enabled
+    try:
+        yield
+    finally:
+        _debug = before
+
+
+@contextlib.contextmanager
+def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
+    """Inside, checkpoints compute again only what is needed, or (False) all of their function."""
+    global _early
+    before, _early = _early, enable
+    try:
+        yield
+    finally:
+        _early = before
+
+
+class CheckpointFunction:
+    """The older form: CheckpointFunction.apply(function, preserve_rng_state, *args)."""
+
+    @staticmethod
+    def apply(run_function: Callable[..., Any], preserve_rng_state: bool, *args: Any) -> Any:
+        return checkpoint(run_function, *args, use_reentrant=True, preserve_rng_state=preserve_rng_state)

@@ -5,114 +5,37 @@ computes. Weights keep Keras's shapes, order and names; what call() computes wit
 """
 from __future__ import annotations
 
+import functools
 import inspect
+import re
 from typing import Any, Callable, Iterable, Sequence
 
 import cairn
 from ... import nn
 from ...model import in_phase, phase
 from .. import constraints, initializers, regularizers
-from .._batches import flatten, mapped, to_tensor
+from .._batches import array, flatten, mapped, to_tensor
 from .._graph import has_symbol, symbolic_call
+from .._strings import Strings, is_text, strings_of
 from ..backend import dtype_of, unique_name
+from .options import found, given_to, options_of, plain
+from .variable import Tracked, Variable, answer
 
 __all__ = ["InputSpec", "Layer", "Variable"]
-
-
-class Variable(nn.Parameter):
-    """A weight: a parameter that can be assigned to."""
-
-    def __new__(cls, initializer: Any = None, shape: Any = None, dtype: Any = None, trainable: bool = True,
-                name: str | None = None) -> Any:
-        if callable(initializer) and not isinstance(initializer, cairn.Tensor):
-            initializer = initializer(shape, dtype)
-        data = cairn.as_tensor(initializer)
-        if dtype is not None:
-            data = data.to(dtype_of(dtype))
-        elif data.dtype == cairn.float64:
-            data = data.to(cairn.get_default_dtype())
-        return super().__new__(cls, data, trainable and data.dtype.is_floating_point)
-
-    def __init__(self, initializer: Any = None, shape: Any = None, dtype: Any = None, trainable: bool = True,
-                 name: str | None = None) -> None:
-        self.trainable = trainable
-        self.own_name = name or "variable"
-        self.path = self.own_name
-        self.regularizer: Any = None
-        self.constraint: Any = None
-
-    @property
-    def value(self) -> Any:
-        return self
-
-    @property
-    def name(self) -> str:
-        return self.own_name
-
-    def numpy(self, *args: Any, **kwargs: Any) -> Any:
-        return self.detach().cpu().numpy()
-
-    def assign(self, value: Any) -> Any:
-        """Sets all numbers."""
-        value = to_tensor(value)
-        if tuple(value.shape) != tuple(self.shape):
-            raise ValueError("cannot assign a value of shape %s to the variable %s of shape %s"
-                             % (tuple(value.shape), self.own_name, tuple(self.shape)))
-        with cairn.no_grad():
-            self.copy_(value.detach())
-        return self
-
-    def assign_add(self, value: Any) -> Any:
-        with cairn.no_grad():
-            self.add_(to_tensor(value))
-        return self
-
-    def assign_sub(self, value: Any) -> Any:
-        with cairn.no_grad():
-            self.sub_(to_tensor(value))
-        return self
-
-
-class _Tracked(list[Any]):
-    """A list of a layer's: modules in it are its children."""
-
-    def __init__(self, owner: Any, name: str, values: Iterable[Any]) -> None:
-        super().__init__(values)
-        self.owner, self.own_name = owner, name
-        self.sync()
-
-    def sync(self) -> None:
-        for i, value in enumerate(self):
-            if isinstance(value, nn.Module):
-                self.owner.add_module("%s_%d" % (self.own_name, i), value)
-
-    def append(self, value: Any) -> None:
-        super().append(value)
-        self.sync()
-
-    def extend(self, values: Iterable[Any]) -> None:
-        super().extend(values)
-        self.sync()
-
-    def insert(self, at: Any, value: Any) -> None:
-        super().insert(at, value)
-        self.sync()
-
-    def __setitem__(self, at: Any, value: Any) -> None:
-        super().__setitem__(at, value)
-        self.sync()
-
-    def __iadd__(self, values: Iterable[Any]) -> _Tracked:  # type: ignore[misc]
-        self.extend(values)
-        return self
 
 
 class InputSpec:
     """What a layer expects; kept for programs that set it, shapes are checked by the ops."""
 
-    def __init__(self, dtype: Any = None, shape: Any = None, ndim: int | None = None, axes: Any = None,
-                 **ignored: Any) -> None:
+    def __init__(self, dtype: Any = None, shape: Any = None, ndim: int | None = None, max_ndim: int | None = None,
+                 min_ndim: int | None = None, axes: Any = None, allow_last_axis_squeeze: bool = False,
+                 name: str | None = None, optional: bool = False) -> None:
         self.dtype, self.shape, self.ndim, self.axes = dtype, shape, ndim, axes
+        self.max_ndim, self.min_ndim, self.name, self.optional = max_ndim, min_ndim, name, optional
+
+    def __repr__(self) -> str:
+        said = ", ".join("%s=%s" % (k, v) for k, v in vars(self).items() if v is not None and k != "optional")
+        return "InputSpec(%s)" % said
 
 
 _takes: dict[Any, tuple[bool, bool, Any]] = {}  # class -> whether its call takes training, mask; training's default
@@ -129,12 +52,10 @@ def _call_takes(layer: Layer) -> tuple[bool, bool, Any]:
 
 
 def snake(name: str) -> str:
-    made = ""
-    for i, c in enumerate(name):
-        if c.isupper() and i and (not name[i - 1].isupper() or i + 1 < len(name) and name[i + 1].islower()):
-            made += "_" if name[i - 1] != "_" else ""
-        made += c.lower()
-    return made.strip("_").replace("1_d", "1d").replace("2_d", "2d").replace("3_d", "3d")
+    """LSTM: lstm, Conv2DTranspose: conv2d_transpose, ReLU: re_lu."""
+    name = re.sub(r"\W", "", name)
+    words = re.sub(r"(?<=.)(?=[A-Z][a-z])", "_", name)
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", words).lower()
 
 
 class Layer(nn.Module):
@@ -147,6 +68,18 @@ class Layer(nn.Module):
         made = super().__new__(cls)
         made.__dict__["_given"] = (args, kwargs)
         return made
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """A build() of a program's own need not say that it is done."""
+        super().__init_subclass__(**kwargs)
+        own = vars(cls).get("build")
+        if inspect.isfunction(own):
+            @functools.wraps(own)
+            def build(self: Any, *args: Any, **more: Any) -> Any:
+                made = own(self, *args, **more)
+                self.built = True
+                return made
+            setattr(cls, "build", build)
 
     def __init__(self, *, activity_regularizer: Any = None, trainable: bool = True, dtype: Any = None,
                  autocast: bool = True, name: str | None = None, **kwargs: Any) -> None:
@@ -165,11 +98,12 @@ class Layer(nn.Module):
         self.built = False
         self._own_losses: list[Any] = []
         self.input_spec: Any = None
+        self._built_for: Any = None
 
     # ---- attributes ----
     def __setattr__(self, name: str, value: Any) -> None:
         if type(value) is list and not name.startswith("_") and "_parameters" in self.__dict__ | _slots(self):
-            value = _Tracked(self, name, value)
+            value = Tracked(self, name, value)
         elif isinstance(value, dict) and not name.startswith("_"):
             for key, part in value.items():
                 if isinstance(part, nn.Module):
@@ -187,7 +121,17 @@ class Layer(nn.Module):
     def dtype(self) -> str:
         return str(dtype_of(self._dtype)).rpartition(".")[2]
 
-    compute_dtype = variable_dtype = dtype
+    variable_dtype = dtype
+
+    @property
+    def dtype_policy(self) -> Any:
+        """In which type it computes, and in which it keeps weights."""
+        from ..dtype_policies import DTypePolicy, dtype_policy
+        return dtype_policy() if self._dtype is None else DTypePolicy(self.dtype)
+
+    @property
+    def compute_dtype(self) -> str:
+        return str(self.dtype_policy.compute_dtype)
 
     @property
     def trainable(self) -> bool:
@@ -217,8 +161,11 @@ class Layer(nn.Module):
         if any(n is None for n in shape):
             raise ValueError("%s: a weight of shape %s cannot be made: give the input a size there"
                              % (self.name, shape))
-        first = initializers.get(initializer or "glorot_uniform")
-        made = Variable(first(shape, dtype_of(dtype or self._dtype)), trainable=trainable, name=name)
+        kind = dtype_of(dtype or self._dtype)
+        if initializer is None:
+            initializer = "glorot_uniform" if kind.is_floating_point else "zeros"
+        first = initializers.get(initializer)
+        made = Variable(first(shape, kind), dtype=kind, trainable=trainable, name=name)
         made.regularizer, made.constraint = regularizers.get(regularizer), constraints.get(constraint)
         key = name if isinstance(name, str) and name.isidentifier() and not hasattr(self, name) else None
         n = 0
@@ -265,8 +212,8 @@ class Layer(nn.Module):
     non_trainable_variables = property(lambda self: self.non_trainable_weights)
 
     def get_weights(self) -> list[Any]:
-        """Copies as numpy's arrays."""
-        return [w.detach().cpu().clone().numpy() for w in self.weights]
+        """Copies as numpy's arrays (tensors where it is not installed)."""
+        return [array(w.clone()) for w in self.weights]
 
     def set_weights(self, weights: Sequence[Any]) -> None:
         own = self.weights
@@ -318,6 +265,8 @@ class Layer(nn.Module):
             if not hasattr(value, "__array__") or has_symbol(value):
                 return value
             value = to_tensor(value)
+            if isinstance(value, Strings):
+                return value
         want = dtype_of(self._dtype)
         if value.dtype != want and (value.dtype.is_floating_point or self._float_inputs) and value.dtype != cairn.bool:
             mask = getattr(value, "_keras_mask", None)
@@ -329,6 +278,11 @@ class Layer(nn.Module):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if has_symbol((args, kwargs)):
             return symbolic_call(self, args, kwargs)
+        outermost = phase.training is None
+        if outermost:
+            self._clear_losses()
+        if args and isinstance(args[0], (str, list, tuple)) and is_text(args[0]):
+            args = (strings_of(args[0]),) + args[1:]
         args, kwargs = mapped(self._prepared, args), mapped(self._prepared, kwargs)
         takes_training, takes_mask, default = _call_takes(self)
         training = kwargs.pop("training", None)
@@ -349,8 +303,8 @@ class Layer(nn.Module):
         if self.activity_regularizer is not None:
             self._own_losses.append(self.activity_regularizer(out) / out.shape[0])
         if masked or hasattr(type(self), "compute_mask"):
-            self._mark(args[0], masks, out)
-        return out
+            self._mark(args[0], masks if masked else kwargs.get("mask"), out)
+        return mapped(answer, out) if outermost else out
 
     def _mark(self, inputs: Any, masks: Any, out: Any) -> None:
         """Says of the output which places count."""
@@ -366,7 +320,7 @@ class Layer(nn.Module):
     def _build(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """build() with the shapes it names: its first argument's, or query_shape and the like."""
         def shape(value: Any) -> Any:
-            if isinstance(value, cairn.Tensor):
+            if isinstance(value, (cairn.Tensor, Strings)):
                 return tuple(int(n) for n in value.shape)
             if isinstance(value, dict):
                 return {k: shape(v) for k, v in value.items()}
@@ -376,7 +330,8 @@ class Layer(nn.Module):
         device = next((t.device for t in flatten(args) if isinstance(t, cairn.Tensor)), None)
         if len(wants) <= 1:
             first = args[0] if args else next(iter(kwargs.values()), None)
-            self.build(*([shape(first)] if wants else []))
+            self._built_for = shape(first)
+            self.build(*([self._built_for] if wants else []))
         else:
             named = dict(zip(inspect.signature(self.call).parameters, args)) | kwargs
             self.build(**{p.name: shape(named.get(p.name.removesuffix("_shape"))) for p in wants
@@ -402,28 +357,77 @@ class Layer(nn.Module):
         inputs = nodes[0].inputs
         return inputs[0] if len(inputs) == 1 else inputs
 
-    # ---- configuration ----
+    # ---- options ----
+    def _options(self, **given: Any) -> None:
+        """Keeps arguments as attributes; names of initialisers and the like become those."""
+        for name, value in given.items():
+            setattr(self, name, found(name, value))
+
+    def _weight(self, name: str, shape: Any, kind: str | None = None, trainable: bool = True) -> Any:
+        """A weight with the initialiser, regulariser and constraint that the options have for it (for its kind)."""
+        kind = kind or name
+        return self.add_weight(shape, getattr(self, kind + "_initializer", None), trainable=trainable, name=name,
+                               regularizer=getattr(self, kind + "_regularizer", None),
+                               constraint=getattr(self, kind + "_constraint", None))
+
     def get_config(self) -> dict[str, Any]:
         """What it was made with; from_config makes another."""
+        config = self._base_config()
+        own = type(self).get_config is Layer.get_config
         args, kwargs = self.__dict__["_given"]
-        names = [p for p in inspect.signature(type(self).__init__).parameters][1:]
-        return {**dict(zip(names, args)), **kwargs, "name": self.name}
+        given = given_to(type(self), args, kwargs) if own else {}
+        for name, default in options_of(type(self), own):
+            value = given.get(name, default)
+            kept = getattr(self, name, value)
+            if not (callable(kept) and getattr(kept, "__self__", None) is self) and not isinstance(kept, cairn.Tensor) \
+                    and not (isinstance(kept, nn.Module) and not isinstance(value, (nn.Module, dict))):
+                value = kept
+            config[name] = plain(name, list(value) if isinstance(value, Tracked) else value)
+        return config
+
+    def _base_config(self) -> dict[str, Any]:
+        """The part that all layers have."""
+        config: dict[str, Any] = {"name": self.name, "trainable": self._trainable,
+                                  "dtype": self.dtype if self._dtype is None else self._dtype}
+        if self.activity_regularizer is not None and "activity_regularizer" not in getattr(self, "_not_options", ()):
+            config["activity_regularizer"] = plain("regularizer", self.activity_regularizer)
+        return config
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
         return cls(**config)
 
-    def compute_output_shape(self, input_shape: Any) -> Any:
-        """The shape of the output for inputs of this shape, None for open sizes."""
+    def get_build_config(self) -> dict[str, Any] | None:
+        return None if self._built_for is None else {"input_shape": self._built_for}
+
+    def build_from_config(self, config: dict[str, Any]) -> None:
+        if config and not self.built:
+            self.build(config["input_shape"])
+
+    def compute_output_shape(self, input_shape: Any, *more: Any) -> Any:
+        """The shape of the output for inputs of this shape, None for open sizes; the layer stays as it is."""
         from .._graph import KerasTensor
-        if input_shape and isinstance(input_shape[0], (list, tuple)):
-            made = self([KerasTensor(s) for s in input_shape])
-        else:
-            made = self(KerasTensor(input_shape))
+        layer = self
+        if not self.built:
+            try:
+                layer = type(self).from_config(self.get_config())
+            except (TypeError, ValueError):
+                pass
+        before = len(layer.__dict__.get("_nodes") or ())
+        state = cairn.get_rng_state()
+        places = [[KerasTensor(s) for s in given] if given and isinstance(given[0], (list, tuple)) else
+                  KerasTensor(given) for given in (input_shape, *more)]
+        made = layer(*places)
+        cairn.set_rng_state(state)
+        del layer.__dict__["_nodes"][before:]
         return mapped(lambda t: t.shape, made)
 
-    def extra_repr(self) -> str:
-        return "name=%s" % self._own_name
+    def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
+        """Places without numbers for what a call on such places answers."""
+        return symbolic_call(self, args, kwargs)
+
+    def __repr__(self) -> str:
+        return "<%s name=%s, built=%s>" % (type(self).__name__, self.name, self.built)
 
 
 def _slots(layer: Any) -> dict[str, Any]:

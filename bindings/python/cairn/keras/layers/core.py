@@ -1,55 +1,42 @@
-"""Dense, Embedding, activations, dropout, shapes, merging: the layers without a window."""
+"""Dense, EinsumDense, Embedding, Masking, functions as layers, and layers around others."""
 from __future__ import annotations
 
-import math
 from typing import Any, Callable
 
 import cairn
+from ... import nn
 from ...nn import functional as F
-from .. import activations
+from .. import initializers
 from .base import Layer
 
-__all__ = ["ELU", "Activation", "ActivityRegularization", "Add", "AlphaDropout", "Average", "Concatenate", "Dense",
-           "Dot", "Dropout", "EinsumDense", "Embedding", "Flatten", "GaussianDropout", "GaussianNoise", "Identity",
-           "InputLayer", "Lambda", "LeakyReLU", "Masking", "Maximum", "Minimum", "Multiply", "PReLU", "Permute", "ReLU",
-           "RepeatVector", "Reshape", "Softmax", "SpatialDropout1D", "SpatialDropout2D", "Subtract", "add", "average",
-           "concatenate", "dot", "maximum", "minimum", "multiply", "subtract"]
+__all__ = ["Dense", "EinsumDense", "Embedding", "Identity", "InputLayer", "Lambda", "Masking", "ReversibleEmbedding",
+           "SpectralNormalization", "TorchModuleWrapper", "Wrapper"]
 
 
 class InputLayer(Layer):
     """The shape of a Sequential's inputs."""
 
-    def __init__(self, shape: Any = None, batch_size: int | None = None, dtype: Any = None, batch_shape: Any = None,
+    _not_options = ("shape", "batch_size", "input_shape", "input_tensor")
+
+    def __init__(self, shape: Any = None, batch_size: int | None = None, dtype: Any = None, sparse: Any = None,
+                 ragged: Any = None, batch_shape: Any = None, input_tensor: Any = None, optional: bool = False,
                  name: str | None = None, input_shape: Any = None) -> None:
         super().__init__(name=name, dtype=dtype)
+        if sparse or ragged:
+            raise ValueError("inputs are dense: InputLayer(sparse=True) and InputLayer(ragged=True) are not there")
         shape = shape if shape is not None else input_shape
+        if shape is None and batch_shape is None:
+            raise ValueError("InputLayer needs a shape")
         self.batch_shape = tuple(batch_shape) if batch_shape is not None else (batch_size,) + tuple(shape)
-        self.built = True
+        self.sparse = self.ragged = False
+        self.optional, self.built = optional, True
+
+    def get_config(self) -> dict[str, Any]:
+        return {"batch_shape": list(self.batch_shape), "dtype": self.dtype, "sparse": False, "ragged": False,
+                "name": self.name, "optional": self.optional}
 
     def call(self, inputs: Any) -> Any:
         return inputs
-
-
-class Function(Layer):
-    """A function as a layer: what operators and cairn.keras.ops become while a model is built."""
-
-    def __init__(self, function: Callable[..., Any] | None = None, name: str | None = None,
-                 op: str | None = None) -> None:
-        super().__init__(name=name)
-        if function is None:
-            from .._graph import operators
-            from .. import ops
-            function = operators.get(op or "") or getattr(ops, op or "")
-        self.function, self.op = function, op
-        self.built = True
-
-    def get_config(self) -> dict[str, Any]:
-        if self.op is None:
-            raise ValueError("%s is a function without a name and cannot be saved; make it a layer" % self.name)
-        return {"name": self.name, "op": self.op}
-
-    def call(self, *args: Any, **kwargs: Any) -> Any:
-        return self.function(*args, **kwargs)
 
 
 class Lambda(Layer):
@@ -58,11 +45,24 @@ class Lambda(Layer):
     def __init__(self, function: Callable[..., Any], output_shape: Any = None, mask: Any = None, arguments: Any = None,
                  **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.function, self.arguments = function, arguments or {}
+        self.function, self.arguments, self._mask = function, dict(arguments or {}), mask
+        self.supports_masking = mask is not None
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
-        return self.function(inputs, **self.arguments)
+    def get_config(self) -> dict[str, Any]:
+        return {**self._base_config(), "function": self.function, "arguments": self.arguments}
+
+    def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Any:
+        import inspect
+        try:
+            names: Any = inspect.signature(self.function).parameters
+        except (TypeError, ValueError):
+            names = ()
+        more = {k: v for k, v in (("mask", mask), ("training", training)) if k in names and k not in self.arguments}
+        return self.function(inputs, **self.arguments, **more)
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        return self._mask(inputs, mask) if callable(self._mask) else self._mask
 
 
 class Identity(Layer):
@@ -82,20 +82,18 @@ class Dense(Layer):
                  kernel_regularizer: Any = None, bias_regularizer: Any = None, activity_regularizer: Any = None,
                  kernel_constraint: Any = None, bias_constraint: Any = None, **kwargs: Any) -> None:
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
-        if not isinstance(units, int) or units <= 0:
+        if not hasattr(units, "__index__") or units <= 0:
             raise ValueError("Dense needs a positive number of units, not %r" % (units,))
-        self.units, self.use_bias, self.activation = units, use_bias, activations.get(activation)
-        self.how = (kernel_initializer, kernel_regularizer, kernel_constraint)
-        self.how_bias = (bias_initializer, bias_regularizer, bias_constraint)
+        self._options(units=int(units), activation=activation, use_bias=use_bias, kernel_initializer=kernel_initializer,
+                      bias_initializer=bias_initializer, kernel_regularizer=kernel_regularizer,
+                      bias_regularizer=bias_regularizer, kernel_constraint=kernel_constraint,
+                      bias_constraint=bias_constraint)
         self.bias: Any = None
 
     def build(self, input_shape: Any) -> None:
-        first, regular, keep = self.how
-        self.kernel = self.add_weight((input_shape[-1], self.units), first, regularizer=regular, constraint=keep,
-                                      name="kernel")
+        self.kernel = self._weight("kernel", (input_shape[-1], self.units))
         if self.use_bias:
-            first, regular, keep = self.how_bias
-            self.bias = self.add_weight((self.units,), first, regularizer=regular, constraint=keep, name="bias")
+            self.bias = self._weight("bias", (self.units,))
         self.built = True
 
     def call(self, inputs: Any) -> Any:
@@ -109,29 +107,44 @@ class EinsumDense(Layer):
     """activation(einsum(equation, inputs, kernel) + bias)."""
 
     _float_inputs = True
+    _not_options = ("output_shape",)
 
     def __init__(self, equation: str, output_shape: Any, activation: Any = None, bias_axes: str | None = None,
-                 kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros", **kwargs: Any) -> None:
+                 kernel_initializer: Any = "glorot_uniform", bias_initializer: Any = "zeros",
+                 kernel_regularizer: Any = None, bias_regularizer: Any = None, kernel_constraint: Any = None,
+                 bias_constraint: Any = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.equation, self.activation, self.bias_axes = equation, activations.get(activation), bias_axes
-        self.sizes = (output_shape,) if isinstance(output_shape, int) else tuple(output_shape)
-        self.how, self.bias = (kernel_initializer, bias_initializer), None
+        self._options(equation=equation, activation=activation, bias_axes=bias_axes,
+                      kernel_initializer=kernel_initializer, bias_initializer=bias_initializer,
+                      kernel_regularizer=kernel_regularizer, bias_regularizer=bias_regularizer,
+                      kernel_constraint=kernel_constraint, bias_constraint=bias_constraint)
+        self.partial_output_shape = (output_shape,) if isinstance(output_shape, int) else tuple(output_shape)
+        self.bias: Any = None
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "output_shape": self.partial_output_shape}
 
     def build(self, input_shape: Any) -> None:
         left, out = self.equation.replace(" ", "").split("->")
         into, kernel = left.split(",")
         size: dict[str, int] = {}
-        for letters, shape in ((into, input_shape), (out, (input_shape[0],) + self.sizes)):
-            letters = letters.replace("...", "")
-            for letter, n in zip(reversed(letters), reversed(shape)):
-                if n is not None:
-                    size[letter] = int(n)
-        self.kernel = self.add_weight(tuple(size[c] for c in kernel), self.how[0], name="kernel")
+
+        def note(letters: str, shape: tuple[Any, ...]) -> None:
+            """Sizes by letter: those before ... from the front, the others from the back."""
+            head, _, tail = letters.partition("...")
+            pairs = list(zip(head, shape)) + list(zip(reversed(tail), reversed(shape)))
+            size.update({c: int(n) for c, n in pairs if n is not None})
+        note(out, (None,) + self.partial_output_shape)
+        note(into, tuple(input_shape))
+        missing = [c for c in kernel if c not in size]
+        if missing:
+            raise ValueError("%s: the size of %r in %s follows from neither the inputs nor output_shape=%s"
+                             % (self.name, missing[0], self.equation, self.partial_output_shape))
+        self.kernel = self._weight("kernel", tuple(size[c] for c in kernel))
         if self.bias_axes:
             letters = out.replace("...", "")
             at = min(letters.index(c) for c in self.bias_axes)
-            self.bias = self.add_weight(tuple(size[c] if c in self.bias_axes else 1 for c in letters[at:]), self.how[1],
-                                        name="bias")
+            self.bias = self._weight("bias", tuple(size[c] if c in self.bias_axes else 1 for c in letters[at:]))
         self.built = True
 
     def call(self, inputs: Any) -> Any:
@@ -142,13 +155,18 @@ class EinsumDense(Layer):
 class Embedding(Layer):
     """Rows of a table by number. mask_zero: places with 0 do not count for the layers behind."""
 
+    _not_options = ("weights", "input_length")
+
     def __init__(self, input_dim: int, output_dim: int, embeddings_initializer: Any = "uniform",
                  embeddings_regularizer: Any = None, embeddings_constraint: Any = None, mask_zero: bool = False,
-                 weights: Any = None, input_length: Any = None, **kwargs: Any) -> None:
+                 weights: Any = None, input_length: int | None = None, **kwargs: Any) -> None:
+        if input_length is not None:
+            kwargs.setdefault("input_shape", (input_length,))
         super().__init__(**kwargs)
-        self.input_dim, self.output_dim, self.mask_zero = input_dim, output_dim, mask_zero
-        self.embeddings = self.add_weight((input_dim, output_dim), embeddings_initializer, name="embeddings",
-                                          regularizer=embeddings_regularizer, constraint=embeddings_constraint)
+        self._options(input_dim=int(input_dim), output_dim=int(output_dim), mask_zero=mask_zero,
+                      embeddings_initializer=embeddings_initializer, embeddings_regularizer=embeddings_regularizer,
+                      embeddings_constraint=embeddings_constraint)
+        self.embeddings = self._weight("embeddings", (self.input_dim, self.output_dim))
         if weights is not None:
             self.embeddings.assign(weights[0] if isinstance(weights, (list, tuple)) else weights)
         self.built = True
@@ -160,298 +178,130 @@ class Embedding(Layer):
         return inputs != 0 if self.mask_zero else None
 
 
+class ReversibleEmbedding(Embedding):
+    """An Embedding that also goes back: reverse=True answers a score of each row."""
+
+    def __init__(self, input_dim: int, output_dim: int, tie_weights: bool = True,
+                 embeddings_initializer: Any = "uniform", embeddings_regularizer: Any = None,
+                 embeddings_constraint: Any = None, mask_zero: bool = False, reverse_dtype: Any = None,
+                 logit_soft_cap: float | None = None, **kwargs: Any) -> None:
+        super().__init__(input_dim, output_dim, embeddings_initializer, embeddings_regularizer, embeddings_constraint,
+                         mask_zero, **kwargs)
+        self._options(tie_weights=tie_weights, reverse_dtype=reverse_dtype, logit_soft_cap=logit_soft_cap)
+        if not tie_weights:
+            self.reverse_embeddings = self._weight("reverse_embeddings", (self.output_dim, self.input_dim),
+                                                   "embeddings")
+
+    def call(self, inputs: Any, reverse: bool = False) -> Any:
+        if not reverse:
+            return super().call(inputs)
+        scores = inputs @ (self.embeddings.t() if self.tie_weights else self.reverse_embeddings)
+        cap = self.logit_soft_cap
+        return scores if cap is None else (scores / cap).tanh() * cap
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        return None if inputs.dtype.is_floating_point else super().compute_mask(inputs, mask)
+
+
 class Masking(Layer):
     """Steps whose numbers are all mask_value do not count for the layers behind."""
 
     def __init__(self, mask_value: float = 0.0, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.mask_value = mask_value
+        self._options(mask_value=mask_value)
+        self.built = True
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return (inputs != self.mask_value).any(-1)
 
     def call(self, inputs: Any) -> Any:
-        return inputs * self.compute_mask(inputs).unsqueeze(-1).to(inputs.dtype)
+        return inputs.masked_fill(~self.compute_mask(inputs).unsqueeze(-1), 0.0)
 
 
-# ---- activations ----
-class Activation(Layer):
-    _float_inputs = supports_masking = True
+# ---- layers around others ----
+class Wrapper(Layer):
+    """A layer around another, for subclasses."""
 
-    def __init__(self, activation: Any, **kwargs: Any) -> None:
+    def __init__(self, layer: Any, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.activation = activations.get(activation)
+        if not isinstance(layer, Layer):
+            raise TypeError("%s goes around a layer, not %r" % (type(self).__name__, layer))
+        self.layer = layer
 
-    def call(self, inputs: Any) -> Any:
-        return self.activation(inputs)
-
-
-class ReLU(Layer):
-    _float_inputs = supports_masking = True
-
-    def __init__(self, max_value: float | None = None, negative_slope: float = 0.0, threshold: float = 0.0,
-                 **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.max_value, self.negative_slope, self.threshold = max_value, negative_slope, threshold
-
-    def call(self, inputs: Any) -> Any:
-        return activations.relu(inputs, self.negative_slope, self.max_value, self.threshold)
-
-
-class LeakyReLU(Layer):
-    _float_inputs = supports_masking = True
-
-    def __init__(self, negative_slope: float = 0.3, alpha: float | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.negative_slope = negative_slope if alpha is None else alpha
-
-    def call(self, inputs: Any) -> Any:
-        return F.leaky_relu(inputs, self.negative_slope)
-
-
-class ELU(Layer):
-    _float_inputs = supports_masking = True
-
-    def __init__(self, alpha: float = 1.0, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.alpha = alpha
-
-    def call(self, inputs: Any) -> Any:
-        return F.elu(inputs, self.alpha)
-
-
-class PReLU(Layer):
-    _float_inputs = supports_masking = True
-
-    def __init__(self, alpha_initializer: Any = "zeros", alpha_regularizer: Any = None, shared_axes: Any = None,
-                 **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.how = (alpha_initializer, alpha_regularizer)
-        self.shared = () if shared_axes is None else tuple(shared_axes if isinstance(shared_axes, (list, tuple))
-                                                          else [shared_axes])
-
-    def build(self, input_shape: Any) -> None:
-        shape = tuple(1 if i in self.shared else n for i, n in enumerate(input_shape) if i)
-        self.alpha = self.add_weight(shape, self.how[0], regularizer=self.how[1], name="alpha")
+    def build(self, input_shape: Any = None) -> None:
+        if not self.layer.built:
+            self.layer.build(input_shape)
+            self.layer.built = True
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
-        return F.relu(inputs) - self.alpha * F.relu(-inputs)
+    @classmethod
+    def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
+        return cls(**Wrapper.unpacked(config, custom_objects))
+
+    @staticmethod
+    def unpacked(config: dict[str, Any], custom_objects: Any) -> dict[str, Any]:
+        """A configuration with layers for theirs."""
+        from .._serial import deserialize
+        return {k: deserialize(v, custom_objects) if k.endswith("layer") and isinstance(v, dict) else v
+                for k, v in config.items()}
 
 
-class Softmax(Layer):
-    _float_inputs = supports_masking = True
+class SpectralNormalization(Wrapper):
+    """A layer whose kernel is divided by its largest singular value, which each training step estimates anew."""
 
-    def __init__(self, axis: int = -1, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.axis = axis
+    def __init__(self, layer: Any, power_iterations: int = 1, **kwargs: Any) -> None:
+        super().__init__(layer, **kwargs)
+        if power_iterations <= 0:
+            raise ValueError("power_iterations is positive, not %r" % (power_iterations,))
+        self._options(power_iterations=power_iterations)
 
-    def call(self, inputs: Any, mask: Any = None) -> Any:
-        if mask is not None:
-            inputs = inputs.masked_fill(~mask.to(cairn.bool), -3e38 if inputs.dtype != cairn.float16 else -3e4)
-        return F.softmax(inputs, dim=self.axis)
-
-
-class ActivityRegularization(Layer):
-    supports_masking = True
-
-    def __init__(self, l1: float = 0.0, l2: float = 0.0, **kwargs: Any) -> None:
-        from ..regularizers import L1L2
-        super().__init__(activity_regularizer=L1L2(l1, l2), **kwargs)
-
-    def call(self, inputs: Any) -> Any:
-        return inputs
-
-
-# ---- noise ----
-class Dropout(Layer):
-    """Zeros for a part of the numbers while training."""
-
-    _float_inputs = supports_masking = True
-
-    def __init__(self, rate: float, noise_shape: Any = None, seed: int | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        if not 0 <= rate <= 1:
-            raise ValueError("the rate of %s is between 0 and 1, not %r" % (type(self).__name__, rate))
-        self.rate, self.noise_shape, self.seed = rate, noise_shape, seed
-        self.built = True
+    def build(self, input_shape: Any = None) -> None:
+        super().build(input_shape)
+        name = next((n for n in ("kernel", "embeddings") if getattr(self.layer, n, None) is not None), None)
+        if name is None:
+            raise ValueError("SpectralNormalization needs a layer with a kernel or embeddings, not %r" % self.layer)
+        self.kernel = getattr(self.layer, name)
+        self.vector_u = self.add_weight((1, self.kernel.shape[-1]), initializers.TruncatedNormal(stddev=0.02),
+                                        trainable=False, name="vector_u")
 
     def call(self, inputs: Any, training: bool = False) -> Any:
-        if not training or not self.rate:
-            return inputs
-        if self.noise_shape is None:
-            return F.dropout(inputs, self.rate, training=True)
-        shape = tuple(int(inputs.shape[i]) if n is None else n for i, n in enumerate(self.noise_shape))
-        return inputs * F.dropout(cairn.ones(shape, dtype=inputs.dtype, device=inputs.device), self.rate, training=True)
+        if training:
+            self._normalize()
+        return self.layer(inputs)
+
+    def _normalize(self) -> None:
+        kernel = self.kernel
+        with cairn.no_grad():
+            rows, u = kernel.reshape(-1, kernel.shape[-1]), self.vector_u.detach()
+            if not rows.any():
+                return
+            for _ in range(self.power_iterations):
+                v = _unit(u @ rows.t())
+                u = _unit(v @ rows)
+            self.vector_u.copy_(u)
+            kernel.copy_(kernel / (v @ rows @ u.t()).reshape(()))
 
 
-class SpatialDropout1D(Dropout):
-    def __init__(self, rate: float, seed: int | None = None, **kwargs: Any) -> None:
-        super().__init__(rate, (None, 1, None), seed, **kwargs)
+def _unit(x: Any) -> Any:
+    return x * (x.square().sum().clamp(min=1e-12)).rsqrt()
 
 
-class SpatialDropout2D(Dropout):
-    def __init__(self, rate: float, data_format: str | None = None, seed: int | None = None, **kwargs: Any) -> None:
-        first = data_format == "channels_first"
-        super().__init__(rate, (None, None, 1, 1) if first else (None, 1, 1, None), seed, **kwargs)
+class TorchModuleWrapper(Layer):
+    """A module of cairn.nn as a layer of a Keras model: its parameters are weights, its modes follow training."""
 
+    _float_inputs = False
 
-class AlphaDropout(Dropout):
-    def call(self, inputs: Any, training: bool = False) -> Any:
-        return F.alpha_dropout(inputs, self.rate, training=bool(training))
-
-
-class GaussianNoise(Layer):
-    _float_inputs = supports_masking = True
-
-    def __init__(self, stddev: float, seed: int | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.stddev = stddev
-
-    def call(self, inputs: Any, training: bool = False) -> Any:
-        return inputs + cairn.randn_like(inputs) * self.stddev if training else inputs
-
-
-class GaussianDropout(Dropout):
-    def call(self, inputs: Any, training: bool = False) -> Any:
-        if not training or not self.rate:
-            return inputs
-        return inputs * (1.0 + cairn.randn_like(inputs) * math.sqrt(self.rate / (1.0 - self.rate)))
-
-
-# ---- shapes ----
-class Flatten(Layer):
-    def __init__(self, data_format: str | None = None, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
+    def __init__(self, module: Any, name: str | None = None, output_shape: Any = None, **kwargs: Any) -> None:
+        super().__init__(name=name, **kwargs)
+        if not isinstance(module, nn.Module):
+            raise TypeError("TorchModuleWrapper wraps a cairn.nn.Module, not %r" % (module,))
+        self.module = module
         self.built = True
 
-    def call(self, inputs: Any) -> Any:
-        return inputs.reshape(inputs.shape[0], -1)
+    def call(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
+        if training is not None and training != self.module.training:
+            self.module.train(bool(training))
+        return self.module(*args, **kwargs)
 
-
-class Reshape(Layer):
-    def __init__(self, target_shape: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.target_shape = tuple(target_shape)
-        self.built = True
-
-    def call(self, inputs: Any) -> Any:
-        return inputs.reshape((inputs.shape[0],) + self.target_shape)
-
-
-class Permute(Layer):
-    def __init__(self, dims: Any, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        if sorted(dims) != list(range(1, len(dims) + 1)):
-            raise ValueError("Permute needs the dimensions 1 to n in another order, not %r" % (dims,))
-        self.dims = tuple(dims)
-        self.built = True
-
-    def call(self, inputs: Any) -> Any:
-        return inputs.permute(0, *self.dims)
-
-
-class RepeatVector(Layer):
-    def __init__(self, n: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.n = n
-        self.built = True
-
-    def call(self, inputs: Any) -> Any:
-        return inputs.unsqueeze(1).expand(-1, self.n, -1)
-
-
-# ---- merging ----
-class _Merge(Layer):
-    supports_masking = True
-
-    def build(self, input_shape: Any) -> None:
-        if not isinstance(input_shape, list) or len(input_shape) < 2:
-            raise ValueError("%s needs a list of two or more inputs" % type(self).__name__)
-        self.built = True
-
-    def combine(self, a: Any, b: Any) -> Any:
-        raise NotImplementedError
-
-    def call(self, inputs: Any) -> Any:
-        total = inputs[0]
-        for other in inputs[1:]:
-            total = self.combine(total, other)
-        return total
-
-
-class Add(_Merge):
-    def combine(self, a: Any, b: Any) -> Any:
-        return a + b
-
-
-class Subtract(_Merge):
-    def combine(self, a: Any, b: Any) -> Any:
-        return a - b
-
-
-class Multiply(_Merge):
-    def combine(self, a: Any, b: Any) -> Any:
-        return a * b
-
-
-class Average(Add):
-    def call(self, inputs: Any) -> Any:
-        return super().call(inputs) / len(inputs)
-
-
-class Maximum(_Merge):
-    def combine(self, a: Any, b: Any) -> Any:
-        return cairn.maximum(a, b)
-
-
-class Minimum(_Merge):
-    def combine(self, a: Any, b: Any) -> Any:
-        return cairn.minimum(a, b)
-
-
-class Concatenate(_Merge):
-    def __init__(self, axis: int = -1, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.axis = axis
-
-    def call(self, inputs: Any) -> Any:
-        return cairn.cat(list(inputs), dim=self.axis)
-
-
-class Dot(_Merge):
-    """Products of two inputs, summed over one dimension of each."""
-
-    def __init__(self, axes: Any, normalize: bool = False, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.axes = (axes, axes) if isinstance(axes, int) else tuple(axes)
-        self.normalize = normalize
-
-    def call(self, inputs: Any) -> Any:
-        a, b = inputs
-        i, j = self.axes[0] % a.ndim, self.axes[1] % b.ndim
-        if self.normalize:
-            a, b = F.normalize(a, dim=i), F.normalize(b, dim=j)
-        rows, columns = a.movedim(i, -1), b.movedim(j, -1)
-        n = rows.shape[0]
-        out = rows.reshape(n, -1, rows.shape[-1]) @ columns.reshape(n, -1, columns.shape[-1]).transpose(1, 2)
-        shape = tuple(rows.shape[:-1]) + tuple(columns.shape[1:-1])
-        return out.reshape(shape if len(shape) > 1 else (n, 1))
-
-
-def _as_function(kind: type[Layer]) -> Callable[..., Any]:
-    def merged(inputs: Any, **kwargs: Any) -> Any:
-        return kind(**kwargs)(inputs)
-    return merged
-
-
-add, subtract, multiply, average = (_as_function(k) for k in (Add, Subtract, Multiply, Average))
-maximum, minimum = _as_function(Maximum), _as_function(Minimum)
-
-
-def concatenate(inputs: Any, axis: int = -1, **kwargs: Any) -> Any:
-    return Concatenate(axis, **kwargs)(inputs)
-
-
-def dot(inputs: Any, axes: Any = -1, **kwargs: Any) -> Any:
-    return Dot(axes, **kwargs)(inputs)
+    def get_config(self) -> dict[str, Any]:
+        raise ValueError("%s wraps a module, which has no configuration; save its weights" % self.name)

@@ -6,9 +6,7 @@ import types
 from typing import Any
 
 from ... import nn as _nn
-from .. import _state, layer as _layer, module as _module
-from .._hooks import (register_module_forward_hook, register_module_forward_pre_hook,
-                      register_module_full_backward_hook)
+from .. import _hooks, _state, layer as _layer, lazy as _lazy, module as _module
 from . import utils as utils
 
 _FAMILIES: dict[str, Any] = {
@@ -16,16 +14,19 @@ _FAMILIES: dict[str, Any] = {
                    "MultiheadAttention PReLU RReLU ReLU ReLU6 SELU SiLU Sigmoid Softmax Softmax2d Softmin Softplus "
                    "Softshrink Softsign Tanh Tanhshrink Threshold"),
     "adaptive": "AdaptiveLogSoftmaxWithLoss",
-    "batchnorm": "BatchNorm1d BatchNorm2d BatchNorm3d SyncBatchNorm _BatchNorm _NormBase",
+    "batchnorm": ("BatchNorm1d BatchNorm2d BatchNorm3d LazyBatchNorm1d LazyBatchNorm2d LazyBatchNorm3d SyncBatchNorm "
+                  "_BatchNorm _NormBase"),
     "channelshuffle": "ChannelShuffle",
     "container": "ModuleDict ModuleList ParameterDict ParameterList Sequential",
-    "conv": "Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d _ConvNd _ConvTransposeNd",
+    "conv": ("Conv1d Conv2d Conv3d ConvTranspose1d ConvTranspose2d ConvTranspose3d LazyConv1d LazyConv2d LazyConv3d "
+             "LazyConvTranspose1d LazyConvTranspose2d LazyConvTranspose3d _ConvNd _ConvTransposeNd"),
     "distance": "CosineSimilarity PairwiseDistance",
     "dropout": "AlphaDropout Dropout Dropout1d Dropout2d Dropout3d FeatureAlphaDropout _DropoutNd",
     "flatten": "Flatten Unflatten",
     "fold": "Fold Unfold",
-    "instancenorm": "InstanceNorm1d InstanceNorm2d InstanceNorm3d _InstanceNorm",
-    "linear": "Bilinear Identity Linear NonDynamicallyQuantizableLinear",
+    "instancenorm": ("InstanceNorm1d InstanceNorm2d InstanceNorm3d LazyInstanceNorm1d LazyInstanceNorm2d "
+                     "LazyInstanceNorm3d _InstanceNorm"),
+    "linear": "Bilinear Identity LazyLinear Linear NonDynamicallyQuantizableLinear",
     "loss": ("BCELoss BCEWithLogitsLoss CTCLoss CosineEmbeddingLoss CrossEntropyLoss GaussianNLLLoss "
              "HingeEmbeddingLoss HuberLoss KLDivLoss L1Loss MSELoss MarginRankingLoss MultiLabelMarginLoss "
              "MultiLabelSoftMarginLoss MultiMarginLoss NLLLoss PoissonNLLLoss SmoothL1Loss SoftMarginLoss "
@@ -55,8 +56,7 @@ def _space(name: str, members: dict[str, Any]) -> None:
 
 
 for _name, _members in _FAMILIES.items():
-    _space(_name, {m: getattr(_nn, m, None) or getattr(_layer, m) for m in _members.split()})
+    _space(_name, {m: getattr(_nn, m, None) or getattr(_lazy, m, None) or getattr(_layer, m)
+                   for m in _members.split()})
 _space("module", {"Module": _module.Module, "_IncompatibleKeys": _state._IncompatibleKeys,
-                  "register_module_forward_hook": register_module_forward_hook,
-                  "register_module_forward_pre_hook": register_module_forward_pre_hook,
-                  "register_module_full_backward_hook": register_module_full_backward_hook})
+                  **{k: v for k, v in vars(_hooks).items() if k.startswith("register_module_")}})

@@ -1,4 +1,4 @@
-"""Weights divided by a norm, as parametrizations."""
+"""Weights divided by a norm, and orthogonal ones, as parametrizations."""
 from __future__ import annotations
 
 from typing import Any
@@ -10,7 +10,7 @@ from .. import functional as F
 from ..module import Module
 from . import parametrize
 
-__all__ = ["spectral_norm", "weight_norm"]
+__all__ = ["orthogonal", "spectral_norm", "weight_norm"]
 
 
 def _norm_except(v: Tensor, dim: int) -> Tensor:
@@ -88,3 +88,13 @@ def spectral_norm(module: Module, name: str = "weight", n_power_iterations: int 
     if dim is None:
         dim = 1 if "ConvTranspose" in type(module).__name__ else 0
     return parametrize.register_parametrization(module, name, _SpectralNorm(weight, n_power_iterations, dim, eps))
+
+
+def orthogonal(module: Module, name: str = "weight", orthogonal_map: str | None = None, *,
+               use_trivialization: bool = True) -> Any:
+    """A matrix with orthonormal columns, or rows where there are fewer. orthogonal_map: how it comes from a matrix
+    without conditions: "matrix_exp", "cayley" or "householder"; None: the first for square ones, else the last.
+    use_trivialization: times the matrix that it was set to."""
+    from . import _orthogonal
+    made = _orthogonal.made(getattr(module, name, None), orthogonal_map, use_trivialization)
+    return parametrize.register_parametrization(module, name, made, unsafe=True)

@@ -11,7 +11,10 @@ from ..module import Module
 from ..parameter import Parameter
 
 __all__ = ["ParametrizationList", "cached", "is_parametrized", "register_parametrization", "remove_parametrizations",
-           "transfer_parametrizations_and_params"]
+           "transfer_parametrizations_and_params", "type_before_parametrizations"]
+
+_cache: dict[tuple[int, str], Any] = {}  # values computed inside cached()
+_cached = 0  # how many cached() there are around
 
 
 def _stored(value: Any, like: Tensor) -> Any:
@@ -19,6 +22,14 @@ def _stored(value: Any, like: Tensor) -> Any:
     if isinstance(like, Parameter) and not isinstance(value, Parameter):
         return Parameter(value.detach(), requires_grad=like.requires_grad)
     return value
+
+
+def _kept(value: Tensor, like: Tensor) -> Any:
+    """The parameter itself, with another value: optimisers may know it already."""
+    if isinstance(like, Parameter) and value is not like and value.dtype == like.dtype:
+        like.data = value.detach()
+        return like
+    return _stored(value, like)
 
 
 class ParametrizationList(ModuleList):
@@ -33,10 +44,13 @@ class ParametrizationList(ModuleList):
         with no_grad():
             for module in reversed(modules):
                 if hasattr(module, "right_inverse"):
-                    value = module.right_inverse(value)
+                    try:
+                        value = module.right_inverse(value)
+                    except NotImplementedError:  # then the value is what the function is given
+                        pass
         self.is_tensor = isinstance(value, Tensor)
         if self.is_tensor:
-            self._keep("original", _stored(value, original))
+            self._keep("original", _kept(value, original))
         else:
             self.ntensors = len(value)
             for i, part in enumerate(value):
@@ -71,9 +85,15 @@ class ParametrizationList(ModuleList):
 
 def _property(name: str) -> property:
     def get(self: Any) -> Any:
-        return self.parametrizations[name]()
+        if not _cached:
+            return self.parametrizations[name]()
+        key = (id(self), name)
+        if key not in _cache:
+            _cache[key] = (self.parametrizations[name](), self)  # the module is kept, so that its id stays its own
+        return _cache[key][0]
 
     def put(self: Any, value: Tensor) -> None:
+        _cache.pop((id(self), name), None)
         self.parametrizations[name].right_inverse(value)
     return property(get, put)
 
@@ -94,10 +114,41 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
     return len(parts) > 0 if tensor_name is None else tensor_name in parts
 
 
+def type_before_parametrizations(module: Module) -> type[Any]:
+    """The class that the module had when nothing of it was computed."""
+    kind: type[Any] = getattr(type(module), "_parametrized", type(module))
+    return kind
+
+
+def _check(module: Any, name: str, parametrization: Any) -> None:
+    """Does the function answer what can stand for what it is given?"""
+    present = getattr(module, name, None)
+    if not isinstance(present, Tensor):
+        return
+    with no_grad():
+        given: Any = present
+        if hasattr(parametrization, "right_inverse"):
+            try:
+                given = parametrization.right_inverse(given)
+            except NotImplementedError:
+                pass
+        made = parametrization(given) if isinstance(given, Tensor) else parametrization(*given)
+    if not isinstance(made, Tensor):
+        raise ValueError("A parametrization must return a tensor. Got %s." % type(made).__name__)
+    for what in ("dtype", "shape"):
+        if getattr(made, what) != getattr(present, what):
+            raise ValueError("Registering a parametrization may not change the %s of the tensor, unless unsafe=True: "
+                             "%s.%s is %s, the parametrization answers %s"
+                             % (what, type(module).__name__, name, getattr(present, what), getattr(made, what)))
+
+
 def register_parametrization(module: Any, tensor_name: str, parametrization: Module, *,
                              unsafe: bool = False) -> Any:
-    """From now on module.NAME is parametrization(original)."""
+    """From now on module.NAME is parametrization(original). Unless unsafe, it must have the type and shape that NAME
+    had."""
     parametrization.train(module.training)
+    if not unsafe:
+        _check(module, tensor_name, parametrization)
     if is_parametrized(module, tensor_name):
         module.parametrizations[tensor_name].append(parametrization)
         return module
@@ -141,8 +192,15 @@ def remove_parametrizations(module: Any, tensor_name: str, leave_parametrized: b
 
 @contextlib.contextmanager
 def cached() -> Iterator[None]:
-    """Has no effect: computed parameters are computed at each use."""
-    yield
+    """Inside, a computed parameter is computed when it is first used, and kept until the end."""
+    global _cached
+    _cached += 1
+    try:
+        yield
+    finally:
+        _cached -= 1
+        if not _cached:
+            _cache.clear()
 
 
 def transfer_parametrizations_and_params(from_module: Module, to_module: Module,

@@ -66,10 +66,31 @@ class PackedSequence(_Packed):
     def half(self) -> PackedSequence:
         return self.to(_C.float16)
 
+    def long(self) -> PackedSequence:
+        return self.to(_C.int64)
+
+    def int(self) -> PackedSequence:
+        return self.to(_C.int32)
+
+    def short(self) -> PackedSequence:
+        return self.to(_C.int16)
+
+    def char(self) -> PackedSequence:
+        return self.to(_C.int8)
+
+    def byte(self) -> PackedSequence:
+        return self.to(_C.uint8)
+
 
 def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     """Where each number stands in a permutation."""
     return None if permutation is None else permutation.argsort()
+
+
+def _check_sorted(lengths: list[int]) -> None:
+    if any(a < b for a, b in zip(lengths, lengths[1:])):
+        raise RuntimeError("`lengths` array must be sorted in decreasing order when `enforce_sorted` is True: with "
+                           "enforce_sorted=False sequences are sorted, and put back, by themselves")
 
 
 def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_first: bool = False,
@@ -77,9 +98,13 @@ def pack_padded_sequence(input: Tensor, lengths: Tensor | Sequence[int], batch_f
     """Packs a padded tensor (T, B, ...), or (B, T, ...) with batch_first. enforce_sorted: longer ones come first."""
     if not isinstance(lengths, Tensor):
         lengths = _C.tensor([int(n) for n in lengths], dtype=_C.int64)
+    elif lengths.device.type == "cpu" and lengths.dtype != _C.int64:
+        lengths = lengths.to(_C.int64)
     if lengths.device.type != "cpu":
         raise RuntimeError("'lengths' argument should be a 1D CPU int64 tensor, but got %dD %s %s tensor"
                            % (lengths.ndim, lengths.device, lengths.dtype))
+    if enforce_sorted:
+        _check_sorted(lengths.tolist())
     return PackedSequence(*_C._pack_padded(input, lengths, batch_first, enforce_sorted))
 
 
@@ -99,6 +124,9 @@ def pad_sequence(sequences: Tensor | Sequence[Tensor], batch_first: bool = False
     """Sequences (length, ...) side by side, the shorter ones filled up."""
     if isinstance(sequences, Tensor):
         sequences = sequences.unbind(0)
+    elif not hasattr(sequences, "__iter__"):
+        raise RuntimeError("pad_sequence: Expected iterable for input sequences, but got arg of type: %s"
+                           % type(sequences))
     return _C._pad_sequence(list(sequences), batch_first, float(padding_value), padding_side)
 
 
@@ -109,6 +137,8 @@ def unpad_sequence(padded_sequences: Tensor, lengths: Tensor, batch_first: bool 
 
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Packs sequences (length, ...)."""
+    if enforce_sorted:
+        _check_sorted([len(t) for t in sequences])
     return PackedSequence(*_C._pack_sequence(list(sequences), enforce_sorted))
 
 

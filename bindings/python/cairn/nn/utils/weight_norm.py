@@ -25,7 +25,7 @@ class _WeightNormHook:
 
 
 def _hook_of(module: Any, name: str, kind: type[Any]) -> tuple[int, Any]:
-    for key, (hook, _) in module.__dict__.get("_forward_pre_hooks", {}).items():
+    for key, hook in module._forward_pre_hooks.items():
         if isinstance(hook, kind) and hook.name == name:
             return key, hook
     raise ValueError("%s of '%s' not found in %s" % (kind.__name__, name, module))

@@ -84,14 +84,15 @@ _SIMPLE: list[tuple[type | tuple[type, ...], Callable[[list[Any]], Any]]] = [
     (Tensor, lambda batch: _C.stack(batch, 0)),
     (float, lambda batch: _C.tensor(batch, dtype=_C.float64)),
     (int, lambda batch: _C.tensor(batch)),
-    ((str, bytes), lambda batch: batch),
 ]
 
 
 def default_collate(batch: Any) -> Any:
     """A batch of samples: tensors are stacked along a new first dimension, numbers become tensors (floats float64, ints
-    int64), texts stay a list, and dictionaries, named tuples, tuples and lists are collated by field."""
+    int64), texts stay as they are, and dictionaries, named tuples, tuples and lists are collated by field."""
     model = batch[0]
+    if isinstance(model, (str, bytes)):
+        return batch
     for kinds, collate in _SIMPLE:
         if isinstance(model, kinds):
             return collate(list(batch))
@@ -101,11 +102,11 @@ def default_collate(batch: Any) -> Any:
     if isinstance(model, collections.abc.Mapping):
         return _like_mapping(model, {key: default_collate([sample[key] for sample in batch]) for key in model})
     if isinstance(model, tuple) and hasattr(model, "_fields"):
-        return type(model)(*(default_collate(list(column)) for column in zip(*batch)))
+        return type(model)(*(default_collate(column) for column in zip(*batch)))
     if isinstance(model, tuple):
-        return [default_collate(list(column)) for column in _columns(batch)]
+        return [default_collate(column) for column in _columns(batch)]
     if isinstance(model, collections.abc.Sequence):
-        return _like_sequence(model, [default_collate(list(column)) for column in _columns(batch)])
+        return _like_sequence(model, [default_collate(column) for column in _columns(batch)])
     raise TypeError("default_collate: cannot put %s together; give DataLoader a collate_fn"
                     % type(model))
 

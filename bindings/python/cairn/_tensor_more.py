@@ -1,0 +1,233 @@
+"""What tensors have from older days, and for storage, sharing and subclasses: a part of the class Tensor.
+
+Place in the flow: _tensor.py's class derives from it. Complex, sparse and quantised tensors do not exist here, so
+questions about them have one answer. Invariant: everything here is made of methods that are in the other parts.
+"""
+from __future__ import annotations
+
+import builtins
+import weakref
+from typing import TYPE_CHECKING, Any, Callable, Sequence
+
+from . import _C
+from ._types import Size
+
+if TYPE_CHECKING:
+    from ._C import RemovableHandle
+    from ._tensor import Tensor
+    from .storage import TypedStorage, UntypedStorage
+
+__all__ = ["More"]
+
+
+def switched_off(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """__torch_function__ of classes whose objects ops take as plain tensors: cairn's own."""
+    return NotImplemented
+
+
+class More:
+    """See above. `self` is a Tensor."""
+
+    is_conj = is_neg = is_distributed = lambda self: False  # noqa: E731
+    is_sparse_csr = is_mps = is_xpu = is_xla = is_ipu = is_mtia = is_maia = is_vulkan = False
+
+    # ---- classes derived from Tensor ----
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        space = cls.__module__
+        if space == "cairn" and cls.__name__ == "Tensor":
+            return
+        if (space.startswith("cairn.") or space == "cairn") and "__torch_function__" not in vars(cls):
+            setattr(cls, "__torch_function__", classmethod(switched_off))
+        else:
+            from . import overrides
+            overrides.derived(cls)
+
+    @classmethod
+    def __torch_function__(cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        """What ops on objects of a derived class answer: the op as it is, its results as objects of the class. A class
+        may do otherwise, and call this one by super()."""
+        from . import overrides
+        return overrides.default(cls, func, types, args, kwargs)
+
+    # ---- made like this one ----
+    def new(self: Any, *args: Any, device: Any = None) -> Tensor:
+        """new(sizes...) is empty, new(data) a copy; of this tensor's type, where this one is."""
+        place = self.device if device is None else device
+        if not args:
+            return _C.empty((0,), dtype=self.dtype, device=place)
+        first = args[0]
+        if len(args) == 1 and isinstance(first, _C.TensorBase):
+            made: Tensor = first.detach()
+            return made.to(place, self.dtype)
+        if len(args) == 1 and not isinstance(first, (int, Size)):
+            return _C.tensor(first, dtype=self.dtype, device=place)
+        return _C.empty(tuple(first) if isinstance(first, Size) else args, dtype=self.dtype, device=place)
+
+    def narrow_copy(self: Any, dim: int, start: int, length: int) -> Tensor:
+        """narrow, with memory of its own."""
+        part: Tensor = self.narrow(dim, start, length)
+        return part.clone()
+
+    def unsafe_chunk(self: Any, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+        """chunk. (Torch's may be written into where chunk's may not; these are chunk's.)"""
+        parts: tuple[Tensor, ...] = self.chunk(chunks, dim)
+        return parts
+
+    def unsafe_split(self: Any, split_size: int | Sequence[int], dim: int = 0) -> tuple[Tensor, ...]:
+        """split. (See unsafe_chunk.)"""
+        parts: tuple[Tensor, ...] = self.split(split_size, dim)
+        return parts
+
+    unsafe_split_with_sizes = unsafe_split
+
+    # ---- element by element, in Python ----
+    def apply_(self: Any, callable: Callable[[Any], Any]) -> Tensor:
+        """Sets every element to callable(element). Slow: on the CPU, a call each."""
+        return _from_each(callable, self)
+
+    def map_(self: Any, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
+        """Sets every element to callable(element, the other tensor's element)."""
+        return _from_each(callable, self, tensor)
+
+    def map2_(self: Any, x: Tensor, y: Tensor, callable: Callable[[Any, Any, Any], Any]) -> Tensor:
+        """The same with two other tensors."""
+        return _from_each(callable, self, x, y)
+
+    # ---- other memory ----
+    def set_(self: Any, source: Any = None, storage_offset: int = 0, size: Any = None, stride: Any = None) -> Tensor:
+        """Takes the memory of another tensor, or of a storage with a size, from now on."""
+        if source is None:
+            other = _C.empty((0,), dtype=self.dtype, device=self.device)
+        elif isinstance(source, _C.TensorBase):
+            other = source.detach() if size is None else source.detach().as_strided(
+                size, _steps(size) if stride is None else stride, storage_offset)
+        else:
+            flat = source._typed if source._typed.dtype == self.dtype else _C._bitcast(source._typed, self.dtype)
+            shape = (flat.numel() - storage_offset,) if size is None else size
+            other = flat.as_strided(shape, _steps(shape) if stride is None else stride, storage_offset)
+        if other.dtype != self.dtype:
+            raise RuntimeError("set_: a %s tensor cannot take the memory of a %s one" % (self.dtype, other.dtype))
+        self.data = other
+        tensor: Tensor = self
+        return tensor
+
+    def resize_as_(self: Any, other: Tensor, *, memory_format: Any = None) -> Tensor:
+        """resize_ to the other's size."""
+        tensor: Tensor = self.resize_(other.shape)
+        return tensor
+
+    def is_set_to(self: Any, tensor: Tensor) -> builtins.bool:
+        """Are both the same memory in the same shape?"""
+        return bool(self.data_ptr() == tensor.data_ptr() and self.shape == tensor.shape
+                    and self.stride() == tensor.stride())
+
+    def untyped_storage(self: Any) -> UntypedStorage:
+        """The memory that the tensor lies in, as bytes."""
+        from .storage import UntypedStorage
+        return UntypedStorage(self)
+
+    def storage(self: Any) -> TypedStorage:
+        """The memory that the tensor lies in, as elements."""
+        from .storage import TypedStorage
+        return TypedStorage(self)
+
+    def storage_type(self: Any) -> type[TypedStorage]:
+        """The class of storage()."""
+        from .storage import TypedStorage
+        return TypedStorage
+
+    def share_memory_(self: Any) -> Tensor:
+        """Threads share all memory already; other processes get copies (cairn.multiprocessing). Changes nothing."""
+        tensor: Tensor = self
+        return tensor
+
+    def is_shared(self: Any) -> builtins.bool:
+        """Is it in memory that threads and the device share? Always so for CUDA; else after no call at all: False."""
+        return bool(self.is_cuda)
+
+    def record_stream(self: Any, stream: Any) -> None:
+        """All work of a device is in one queue, so memory is never given away too early: nothing to note."""
+
+    # ---- gradients ----
+    def register_post_accumulate_grad_hook(self: Any, hook: Callable[[Tensor], None]) -> RemovableHandle:
+        """hook(tensor) each time backward has added to this leaf's .grad; an optimiser may step there."""
+        if not self.requires_grad or not self.is_leaf:
+            raise RuntimeError("register_post_accumulate_grad_hook: only for leaves that require a gradient")
+        place = weakref.ref(self)
+
+        def call(grad: Any) -> None:
+            tensor = place()
+            if tensor is not None:
+                hook(tensor)
+
+        handle: RemovableHandle = self._register_after(call)
+        return handle
+
+    def as_subclass(self: Any, cls: type[Any]) -> Any:
+        """The tensor as an object of a class derived from Tensor, with its memory and its history."""
+        if not (isinstance(cls, type) and issubclass(cls, _C.TensorBase)):
+            raise TypeError("as_subclass: expected a class derived from Tensor, not %r" % (cls,))
+        made = _C.TensorBase.__new__(cls, self.detach())
+        made._replace(self)
+        return made
+
+    # ---- one answer for all tensors here ----
+    def is_nonzero(self: Any) -> builtins.bool:
+        """Is the one element not zero?"""
+        return bool(self)
+
+    def conj(self: Any) -> Tensor:
+        """The tensor itself: there are no complex types."""
+        tensor: Tensor = self
+        return tensor
+
+    conj_physical = conj_physical_ = resolve_conj = resolve_neg = conj
+
+    def adjoint(self: Any) -> Tensor:
+        """Each matrix transposed."""
+        tensor: Tensor = self.mH
+        return tensor
+
+    def cholesky(self: Any, upper: builtins.bool = False) -> Tensor:
+        """The older linalg.cholesky."""
+        return _C.linalg_cholesky(self, upper=upper)
+
+    def qr(self: Any, some: builtins.bool = True) -> Any:
+        """The older linalg.qr: some=False is mode "complete"."""
+        return _C.linalg_qr(self, "reduced" if some else "complete")
+
+    @property
+    def imag(self: Any) -> Tensor:
+        raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
+
+    def to_dense(self: Any, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
+        """The tensor, which is dense."""
+        tensor: Tensor = self if dtype is None else self.to(dtype)
+        return tensor
+
+    def dequantize(self: Any) -> Tensor:
+        """The tensor as float32: there are no quantised types."""
+        tensor: Tensor = self.float()
+        return tensor
+
+
+def _from_each(function: Callable[..., Any], tensor: Any, *others: Any) -> Tensor:
+    """Writes function(element, others' elements) into a tensor."""
+    if tensor.device.type != "cpu":
+        raise TypeError("apply_, map_ and map2_ are only for tensors on the CPU, not on %s" % tensor.device)
+    if tensor.requires_grad and _C.is_grad_enabled():
+        raise RuntimeError("apply_, map_ and map2_ cannot be recorded: use detach() or no_grad")
+    columns = [t.detach().expand(tensor.shape).reshape(-1).tolist() for t in (tensor, *others)]
+    values = _C.tensor([function(*row) for row in zip(*columns)], dtype=tensor.dtype)
+    made: Tensor = tensor.copy_(values.reshape(tensor.shape))
+    return made
+
+
+def _steps(size: Any) -> tuple[int, ...]:
+    """Row-major strides."""
+    steps, step = [], 1
+    for n in reversed(tuple(size)):
+        steps.append(step)
+        step *= n
+    return tuple(reversed(steps))

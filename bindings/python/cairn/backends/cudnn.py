@@ -1,0 +1,55 @@
+"""cairn.backends.cudnn: cairn has kernels of its own and does not use cuDNN.
+
+`benchmark`, `deterministic`, `enabled` and `allow_tf32` can be set as programs do. They are hints: cairn's kernels
+repeat their results whatever they say, compute float32 in float32, and choose without trying out.
+"""
+from __future__ import annotations
+
+import contextlib
+from typing import Any, Iterator
+
+__all__ = ["allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags", "is_acceptable",
+           "is_available", "set_flags", "version"]
+
+enabled = True
+benchmark = False
+deterministic = False
+allow_tf32 = False
+benchmark_limit: int | None = 10
+
+
+def is_available() -> bool:
+    """False: it is not used."""
+    return False
+
+
+def version() -> int | None:
+    """None: it is not used."""
+    return None
+
+
+def is_acceptable(tensor: Any) -> bool:
+    """False: no tensor is given to it."""
+    return False
+
+
+def set_flags(_enabled: bool | None = None, _benchmark: bool | None = None, _benchmark_limit: int | None = None,
+              _deterministic: bool | None = None, _allow_tf32: bool | None = None) -> tuple[Any, ...]:
+    """Sets what is not None; answers the values before."""
+    names = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
+    before = tuple(globals()[name] for name in names)
+    for name, value in zip(names, (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32)):
+        if value is not None:
+            globals()[name] = value
+    return before
+
+
+@contextlib.contextmanager
+def flags(enabled: bool = False, benchmark: bool = False, benchmark_limit: int | None = 10,
+          deterministic: bool = False, allow_tf32: bool = True) -> Iterator[None]:
+    """The hints as given inside, as before afterwards."""
+    before = set_flags(enabled, benchmark, benchmark_limit, deterministic, allow_tf32)
+    try:
+        yield
+    finally:
+        set_flags(*before)

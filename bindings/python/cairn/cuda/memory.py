@@ -1,0 +1,106 @@
+"""cairn.cuda.memory: how much of a device's memory is in use.
+
+Place in the flow: names of cairn.cuda. Blocks that tensors gave back are kept for the next ones and returned to the
+driver when the device runs out; they are not counted, so what torch calls reserved is what is allocated here.
+"""
+from __future__ import annotations
+
+from typing import Any
+
+from .. import _C
+from ._devices import _Device, _index, _info, is_available
+
+__all__ = ["empty_cache", "get_per_process_memory_fraction", "ipc_collect", "max_memory_allocated",
+           "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_cached",
+           "memory_reserved", "memory_stats", "memory_summary", "reset_accumulated_memory_stats",
+           "reset_max_memory_allocated", "reset_max_memory_cached", "reset_peak_memory_stats",
+           "set_per_process_memory_fraction"]
+
+
+def mem_get_info(device: _Device = None) -> tuple[int, int]:
+    """(free, total) bytes of a device's memory, whoever uses it."""
+    info = _info(device)
+    return int(info["memory_free"]), int(info["memory_total"])
+
+
+def _memory(what: str, device: _Device) -> int:
+    """A figure about the memory that this process holds on a device; 0 where there is no device."""
+    if not is_available():
+        return 0
+    return _C._device_memory(f"cuda:{_index(device)}")[what]
+
+
+def memory_allocated(device: _Device = None) -> int:
+    """Bytes of a device's memory that tensors of this process occupy."""
+    return _memory("allocated", device)
+
+
+def max_memory_allocated(device: _Device = None) -> int:
+    """The most that memory_allocated() has been so far."""
+    return _memory("peak", device)
+
+
+def memory_reserved(device: _Device = None) -> int:
+    """Bytes held for tensors: memory_allocated(), since blocks between two uses are not counted."""
+    return _memory("allocated", device)
+
+
+def max_memory_reserved(device: _Device = None) -> int:
+    """The most that memory_reserved() has been so far."""
+    return _memory("peak", device)
+
+
+memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
+
+
+def memory_stats(device: _Device = None) -> dict[str, Any]:
+    """The figures by torch's keys: those of allocated and reserved bytes, now and at most."""
+    now, peak = _memory("allocated", device), _memory("peak", device)
+    stats: dict[str, Any] = {}
+    for kind in ("allocated_bytes", "reserved_bytes", "active_bytes"):
+        stats[kind + ".all.current"], stats[kind + ".all.peak"] = now, peak
+    return stats
+
+
+def memory_summary(device: _Device = None, abbreviated: bool = False) -> str:
+    """The figures as a small table to print."""
+    rows = [("allocated memory", memory_allocated(device), max_memory_allocated(device))]
+    if is_available():
+        free, total = mem_get_info(device)
+        rows += [("free on the device", free, total)]
+    lines = ["%-24s %16s %16s" % ("bytes", "now", "at most")]
+    return "\n".join(lines + ["%-24s %16d %16d" % row for row in rows])
+
+
+def reset_peak_memory_stats(device: _Device = None) -> None:
+    """Lets max_memory_allocated() start again from what is in use now."""
+    if is_available():
+        _C._device_memory_reset_peak(f"cuda:{_index(device)}")
+
+
+reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
+
+
+def reset_accumulated_memory_stats(device: _Device = None) -> None:
+    """Nothing is added up over time, so nothing starts again."""
+
+
+def empty_cache() -> None:
+    """A hint that needs nothing done: memory kept for the next tensors is given back when the device runs out."""
+
+
+def ipc_collect() -> None:
+    """Nothing is shared with other processes, so nothing is freed."""
+
+
+def set_per_process_memory_fraction(fraction: float, device: _Device = None) -> None:
+    """A limit for this process; only 1, which is none, can be set."""
+    if not 0 <= fraction <= 1:
+        raise ValueError("set_per_process_memory_fraction: expected a number from 0 to 1, not %r" % (fraction,))
+    if fraction != 1:
+        raise NotImplementedError("set_per_process_memory_fraction: cairn has no limit below the device's memory")
+
+
+def get_per_process_memory_fraction(device: _Device = None) -> float:
+    """1: there is no limit."""
+    return 1.0

@@ -1,0 +1,257 @@
+"""The namespace as torch's programs use it: devices, backends, settings, modules by the paths they are imported from,
+timers, the hub, other processes. Everything must work on a machine without a GPU."""
+import importlib
+import os
+import tempfile
+import time
+import unittest
+
+import cairn
+from cairn import nn
+
+GPU = cairn.cuda.is_available()
+
+
+class Devices(unittest.TestCase):
+    def test_accelerator(self):
+        a = cairn.accelerator
+        self.assertEqual(a.is_available(), GPU)
+        self.assertEqual(a.device_count(), cairn.cuda.device_count())
+        device = a.current_accelerator().type if a.is_available() else "cpu"
+        self.assertEqual(cairn.ones(1).to(device).device.type, device)
+        if not GPU:
+            self.assertIsNone(a.current_accelerator())
+            self.assertRaises(RuntimeError, a.synchronize)
+            self.assertRaises(RuntimeError, a.current_device_index)
+
+    def test_others_are_not_there(self):
+        self.assertFalse(cairn.backends.mps.is_available() or cairn.backends.mps.is_built())
+        self.assertFalse(cairn.mps.is_available() or cairn.xpu.is_available())
+        self.assertEqual(cairn.device("mps").type, "mps")
+        self.assertRaises(RuntimeError, cairn.ones, 1, device="mps")
+
+    def test_with_device(self):
+        with cairn.device("cpu") as device:
+            self.assertEqual(nn.Linear(1, 1).weight.device, device)
+            with cairn.device("mirror"):
+                self.assertEqual(cairn.ones(1).device.type, "mirror")
+            self.assertEqual(cairn.ones(1).device.type, "cpu")
+
+    def test_cuda_answers_without_a_device(self):
+        c = cairn.cuda
+        c.empty_cache()
+        c.manual_seed_all(1)
+        c.reset_peak_memory_stats()
+        self.assertEqual(len(c.get_rng_state_all()), c.device_count())
+        self.assertIsInstance(c.memory_summary(), str)
+        self.assertIsInstance(c.is_bf16_supported(), bool)
+        self.assertEqual(c.get_arch_list() == [], not GPU)
+        self.assertTrue(issubclass(c.OutOfMemoryError, RuntimeError))
+        with c.device(None), c.stream(None):
+            pass
+        if not GPU:
+            self.assertEqual((c.memory_allocated(), c.memory_reserved(), c.memory_stats()["allocated_bytes.all.peak"]),
+                             (0, 0, 0))
+            for call in (c.init, c.current_device, c.current_stream, lambda: c.set_device(0), c.synchronize):
+                self.assertRaises(RuntimeError, call)
+
+    @unittest.skipUnless(GPU, "no CUDA device")
+    def test_cuda_with_a_device(self):
+        c = cairn.cuda
+        c.set_device(0)
+        begin, end = c.Event(enable_timing=True), c.Event(enable_timing=True)
+        begin.record()
+        with c.stream(c.Stream()), c.device(0):
+            x = cairn.ones(64, 64, device="cuda")
+            (x @ x).sum().item()
+        end.record()
+        self.assertGreater(begin.elapsed_time(end), 0)
+        c.current_stream().synchronize()
+        self.assertGreater(c.memory_allocated(), 0)
+        self.assertEqual(c.current_device(), 0)
+
+
+class Settings(unittest.TestCase):
+    def test_determinism(self):
+        cairn.use_deterministic_algorithms(True, warn_only=True)
+        self.assertTrue(cairn.are_deterministic_algorithms_enabled())
+        self.assertTrue(cairn.is_deterministic_algorithms_warn_only_enabled())
+        self.assertEqual(cairn.get_deterministic_debug_mode(), 1)
+        cairn.use_deterministic_algorithms(False)
+        self.assertFalse(cairn.are_deterministic_algorithms_enabled())
+
+    def test_precision(self):
+        cairn.set_float32_matmul_precision("high")
+        self.assertEqual(cairn.get_float32_matmul_precision(), "high")
+        cairn.set_float32_matmul_precision("highest")
+        self.assertRaises(RuntimeError, cairn.set_float32_matmul_precision, "low")
+
+    def test_backends_keep_hints(self):
+        b = cairn.backends
+        b.cudnn.benchmark, b.cudnn.deterministic = True, True
+        self.assertTrue(b.cudnn.benchmark)
+        with b.cudnn.flags(enabled=False, benchmark=False):
+            self.assertFalse(b.cudnn.enabled or b.cudnn.benchmark)
+        self.assertTrue(b.cudnn.enabled and b.cudnn.benchmark)
+        b.cudnn.benchmark = b.cudnn.deterministic = False
+        b.cuda.matmul.allow_tf32 = True
+        self.assertIsNone(b.cudnn.version())
+        self.assertIsInstance(b.cuda.is_built(), bool)
+        self.assertIsInstance(b.cpu.get_cpu_capability(), str)
+        with b.cuda.sdp_kernel(enable_flash=False):
+            self.assertFalse(b.cuda.flash_sdp_enabled())
+        self.assertTrue(b.cuda.flash_sdp_enabled())
+
+
+class Paths(unittest.TestCase):
+    def test_imports(self):
+        names = {
+            "nn.parameter": "Parameter UninitializedParameter UninitializedBuffer is_lazy",
+            "nn.modules.activation": "ReLU", "nn.modules.batchnorm": "_BatchNorm LazyBatchNorm2d",
+            "nn.modules.container": "Sequential", "nn.modules.conv": "_ConvNd LazyConv2d",
+            "nn.modules.dropout": "Dropout", "nn.modules.flatten": "Flatten", "nn.modules.linear": "Linear LazyLinear",
+            "nn.modules.loss": "_Loss", "nn.modules.module": "Module", "nn.modules.normalization": "LayerNorm",
+            "nn.modules.pooling": "MaxPool2d", "nn.modules.rnn": "LSTM", "nn.modules.sparse": "Embedding",
+            "nn.modules.transformer": "TransformerEncoder", "nn.common_types": "_size_2_t", "nn.grad": "conv2d_input",
+            "nn.modules.utils": "_pair consume_prefix_in_state_dict_if_present", "nn.parallel": "DataParallel",
+            "autograd.variable": "Variable", "autograd.grad_mode": "no_grad", "types": "Device Number",
+            "cuda.random": "manual_seed", "cuda.memory": "empty_cache", "cuda.streams": "Stream",
+            "utils.benchmark": "Timer", "utils.collect_env": "main", "backends.cudnn": "benchmark",
+            "multiprocessing": "Process Queue spawn", "hub": "load", "storage": "UntypedStorage"}
+        for module, members in names.items():
+            found = importlib.import_module("cairn." + module)
+            for member in members.split():
+                self.assertTrue(hasattr(found, member), "%s.%s" % (module, member))
+
+    def test_prefix(self):
+        state = {"module.weight": 1, "bias": 2}
+        importlib.import_module("cairn.nn.modules.utils").consume_prefix_in_state_dict_if_present(state, "module.")
+        self.assertEqual(state, {"weight": 1, "bias": 2})
+
+    def test_uninitialized(self):
+        p = nn.parameter.UninitializedParameter()
+        self.assertTrue(nn.parameter.is_lazy(p))
+        p.materialize((2, 3))
+        self.assertIs(type(p), nn.Parameter)
+        self.assertEqual(p.shape, (2, 3))
+        self.assertTrue(p.requires_grad)
+
+    def test_fused_layers(self):
+        cairn.manual_seed(0)
+        conv, bn = nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3)
+        with cairn.no_grad():
+            bn.running_mean.normal_()
+            bn.running_var.uniform_(0.5, 2)
+            bn.weight.normal_()
+        x = cairn.randn(1, 2, 5, 5)
+        conv.eval(), bn.eval()
+        self.assertTrue(cairn.allclose(nn.utils.fuse_conv_bn_eval(conv, bn)(x), bn(conv(x)), atol=1e-5))
+        self.assertRaises(AssertionError, nn.utils.fuse_conv_bn_eval, conv.train(), bn)
+
+    def test_gradients_of_convolutions(self):
+        x, w = cairn.arange(16.0).view(1, 1, 4, 4), cairn.ones(1, 1, 2, 2)
+        g = cairn.ones(1, 1, 3, 3)
+        self.assertEqual(nn.grad.conv2d_input(x.shape, w, g)[0, 0, 1].tolist(), [2, 4, 4, 2])
+        self.assertEqual(nn.grad.conv2d_weight(x, w.shape, g).flatten().tolist(), [45, 54, 81, 90])
+
+
+class Derived(unittest.TestCase):
+    """Classes derived from Tensor and __torch_function__."""
+
+    def setUp(self):
+        class Named(cairn.Tensor):
+            pass
+        self.named = Named
+
+    def test_results_keep_the_class(self):
+        a = cairn.arange(4.0).view(2, 2).as_subclass(self.named)
+        for made in (a * 2, 2 * a, 1 - a, -a, a @ a, a[0], a.T, a.sum(), cairn.stack([a, a]), cairn.exp(a), a.long(),
+                     a.max(0).values, a.unbind()[1], nn.functional.relu(a), a.clone()):
+            self.assertIs(type(made), self.named)
+        self.assertIs(type(a.max(0)), type(cairn.ones(2, 2).max(0)))
+        self.assertEqual(repr(a), "Named([[0., 1.],\n       [2., 3.]])")
+        a += 1
+        self.assertEqual((type(a), a.tolist()), (self.named, [[1, 2], [3, 4]]))
+        with cairn.overrides.DisableTorchFunctionSubclass():
+            self.assertIs(type(a + 1), cairn.Tensor)
+        self.assertIs(type(nn.Parameter(cairn.ones(1)) * 2), cairn.Tensor)
+
+    def test_gradients_flow(self):
+        x = cairn.ones(2, requires_grad=True)
+        (x.as_subclass(self.named) * 3).sum().backward()
+        self.assertEqual(x.grad.tolist(), [3, 3])
+
+    def test_a_class_has_its_say(self):
+        seen = []
+
+        class Logged(cairn.Tensor):
+            @classmethod
+            def __torch_function__(cls, func, types, args=(), kwargs=None):
+                seen.append(func.__name__)
+                if func is cairn.mean:
+                    return "mine"
+                if func is cairn.exp:
+                    return NotImplemented
+                return super().__torch_function__(func, types, args, kwargs)
+
+        x = cairn.ones(2).as_subclass(Logged)
+        y = cairn.mul(x + 1, 3)
+        self.assertEqual((seen, type(y), y.tolist()), (["add", "mul"], Logged, [6, 6]))
+        self.assertEqual(cairn.mean(x), "mine")
+        self.assertRaises(TypeError, cairn.exp, x)
+        self.assertRaises(TypeError, lambda: x + cairn.ones(2).as_subclass(self.named))
+
+
+class Helpers(unittest.TestCase):
+    def test_timer(self):
+        from cairn.utils import benchmark
+        timer = benchmark.Timer("sleep(0.001)", setup="from time import sleep", label="nap", description="a")
+        found = timer.timeit(3)
+        self.assertGreater(found.median, 0.001)
+        self.assertEqual((found.number_per_run, len(found.times)), (3, 1))
+        begin = time.perf_counter()
+        other = benchmark.Timer("x + x", globals={"x": cairn.ones(4)}, label="nap",
+                                description="b").blocked_autorange(min_run_time=0.01)
+        self.assertLess(time.perf_counter() - begin, 5)
+        self.assertGreater(other.number_per_run, 1)
+        table = str(benchmark.Compare([found, other]))
+        self.assertIn("nap", table)
+        self.assertIn("1 threads", table)
+        self.assertIn("Median", repr(other))
+
+    def test_environment(self):
+        from cairn.utils import collect_env
+        self.assertIn("cairn version: " + cairn.__version__, collect_env.get_pretty_env_info())
+
+    def test_hub(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "hubconf.py"), "w", encoding="utf-8") as file:
+                file.write('dependencies = ["torch"]\nimport cairn\ndef small(n, bias=True):\n    "A layer."\n'
+                           "    return cairn.nn.Linear(n, 1, bias=bias)\n")
+            net = cairn.hub.load(folder, "small", 3, source="local", bias=False)
+            self.assertEqual(list(net.state_dict()), ["weight"])
+            self.assertIn("small", cairn.hub.list(folder))
+            self.assertEqual(cairn.hub.help(folder, "small"), "A layer.")
+            self.assertRaises(RuntimeError, cairn.hub.load, folder, "none", source="local")
+        self.assertRaises(NotImplementedError, cairn.hub.load, "pytorch/vision", "resnet18")
+
+    def test_processes(self):
+        self.assertIn("copy", cairn.multiprocessing.get_all_sharing_strategies())
+        queue = cairn.multiprocessing.Queue()
+        queue.put(cairn.arange(3))
+        self.assertEqual(queue.get(timeout=5).tolist(), [0, 1, 2])
+        with self.assertRaises(cairn.multiprocessing.ProcessRaisedException):
+            cairn.multiprocessing.start_processes(_fails, nprocs=1, start_method="fork")
+        cairn.multiprocessing.start_processes(_works, args=(2,), nprocs=2, start_method="fork")
+
+
+def _fails(index):
+    raise ValueError("on purpose")
+
+
+def _works(index, more):
+    assert cairn.ones(2).sum().item() == more
+
+
+if __name__ == "__main__":
+    unittest.main()
