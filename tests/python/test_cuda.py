@@ -40,6 +40,15 @@ class TestShared(unittest.TestCase):
         self.assertEqual(y.flatten()[0].item(), t.flatten()[0].item() * 2 + 1)
         return t
 
+    def test_loader_pins(self):
+        from cairn.utils.data import DataLoader, TensorDataset
+        rows = TensorDataset(self.x.cpu(), cairn.arange(64))
+        for sets, workers in ((rows, 0), (rows, 2), ([(r, {"n": 1}) for r in self.x.cpu()], 2)):
+            for batch in DataLoader(sets, 16, num_workers=workers, pin_memory=True):
+                self.assertTrue(batch[0].is_pinned())
+                self.assertEqual(batch[0].to("cuda", non_blocking=True).sum().item(), batch[0].sum().item())
+            self.assertFalse(next(iter(DataLoader(sets, 16, num_workers=workers)))[0].is_pinned())
+
     @unittest.skipUnless(torch and torch.cuda.is_available(), "torch with CUDA is not installed")
     def test_torch_in(self):
         for theirs in (torch.arange(12.0, device="cuda").reshape(3, 4), torch.arange(24.0, device="cuda")[::2],

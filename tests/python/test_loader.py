@@ -173,6 +173,17 @@ Pair = collections.namedtuple("Pair", "x label")
 
 
 class Collate(Case):
+    def test_pinned(self):
+        from cairn.utils.data._collate import pinned
+
+        class Own:
+            def pin_memory(self):
+                return "pinned"
+
+        Pair = collections.namedtuple("Pair", "a b")
+        made = pinned({"x": [Own(), 1], "y": (Own(), "text"), "z": Pair(Own(), None)})
+        self.assertEqual(made, {"x": ["pinned", 1], "y": ("pinned", "text"), "z": Pair("pinned", None)})
+
     def test_kinds(self):
         def program(m):
             c, t = m.utils.data.default_collate, m.tensor

@@ -17,6 +17,7 @@ import weakref
 from typing import Any, Callable, Iterator
 
 from ... import _C
+from ._collate import pinned
 from .dataset import Subset, TensorDataset
 
 __all__ = ["WorkerInfo", "get_worker_info", "Fetcher", "Pool", "OVER"]
@@ -55,7 +56,7 @@ class Fetcher:
     """Makes batches of a data set: by numbers, or the next ones of a stream."""
 
     def __init__(self, dataset: Any, collate: Callable[[Any], Any], stream: bool, batched: bool, size: int | None,
-                 drop_last: bool, whole: bool) -> None:
+                 drop_last: bool, whole: bool, pin: bool) -> None:
         self.dataset = dataset
         self.collate = collate
         self.stream = stream
@@ -63,6 +64,7 @@ class Fetcher:
         self.size = size
         self.drop_last = drop_last
         self.whole = whole  # rows of tensors by index, with the default collate
+        self.pin = pin
         self.iterator: Iterator[Any] | None = None
         self.sample: Any = None  # the number of the sample that is being made
 
@@ -76,7 +78,8 @@ class Fetcher:
         return mine
 
     def __call__(self, indices: Any) -> Any:
-        return self._from_stream() if self.stream else self._by_number(indices)
+        made = self._from_stream() if self.stream else self._by_number(indices)
+        return pinned(made) if self.pin else made
 
     def _by_number(self, indices: Any) -> Any:
         if not self.batched:

@@ -11,7 +11,7 @@ from typing import Any, Callable, Generic, Iterable, Iterator, TypeVar
 
 from ... import _C
 from ..._tensor import Tensor
-from ._collate import default_collate, default_convert
+from ._collate import default_collate, default_convert, pinned
 from ._workers import OVER, Fetcher, Pool, named, numbers, whole_batches
 from ._workers import get_worker_info as get_worker_info
 from .dataset import Dataset, IterableDataset, native_of
@@ -47,8 +47,9 @@ class DataLoader(Generic[_T_co]):
     arrives with the number of its sample. Leaving the loop ends the threads.
 
     `state_dict()` says where the loader stands, also in the middle of an epoch; after `load_state_dict` the next loop
-    yields the batches that would have come. pin_memory, persistent_workers and multiprocessing_context are accepted
-    for torch's sake: nothing has to be pinned, and threads start in no time."""
+    yields the batches that would have come. pin_memory puts batches into memory that the device reads by itself, where
+    there is one. persistent_workers and multiprocessing_context are accepted for torch's sake: threads start at once.
+    """
 
     dataset: Dataset[_T_co]
     batch_size: int | None
@@ -235,6 +236,7 @@ class _Batches:
         self._pool: Pool | None = None
         self._native: _C.NativeLoader | None = None
         self._over = False
+        self._pin = loader.pin_memory and _C._device_count("cuda") > 0
         self._seed, self._skip, tasks = loader._begin()
         self._epoch = loader._epoch
         self._number = self._skip
@@ -254,7 +256,7 @@ class _Batches:
         default = loader.collate_fn is default_collate
         self._fetcher = Fetcher(loader.dataset, loader.collate_fn, loader._stream, loader._index_sampler
                                 is loader.batch_sampler, loader.batch_size, loader.drop_last,
-                                whole_batches(loader.dataset, default))
+                                whole_batches(loader.dataset, default), self._pin)
         first = 0 if loader._stream else self._skip
         if loader.num_workers:
             self._pool = Pool(self._fetcher, loader.num_workers, loader.prefetch_factor or 2, self._seed,
@@ -283,7 +285,8 @@ class _Batches:
 
     def _make(self) -> Any:
         if self._native is not None:
-            return next(self._native, OVER)
+            batch = next(self._native, OVER)
+            return pinned(batch) if self._pin else batch
         if self._pool is not None:
             return self._pool.take(self._tasks)
         indices = next(self._tasks, OVER)
