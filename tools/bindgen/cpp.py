@@ -6,7 +6,7 @@ sum(x, 1, true) or sum(x, SumOptions().dim(1).keepdim(true)). Forms of one name 
 apart. What the headers of bindings/cpp take in another form is left to those (OWN, OWN_METHODS).
 """
 import cpp_classes
-from cpp_types import Arg, braced, camel, comment, head, options_struct, wrap
+from cpp_types import Arg, braced, camel, comment, head, options_struct, result_struct, wrap
 
 # Written by hand: in create.hpp and index.hpp.
 OWN = {"allclose", "index", "index_put", "pointwise"}
@@ -221,7 +221,7 @@ def ops_text(forms):
     lines += ["", "/* ---- several results ---- */"]
     for f in forms.functions:
         if f.result.endswith("Result"):
-            lines += ["struct %s {" % f.result, "  Tensor %s;" % ", ".join(f.op.results), "};"]
+            lines += result_struct(f.result, f.op.results)
     lines += ["", "/* ---- functions ---- */", *spaced(forms.functions, function_text)]
     lines += ["", "/* ---- other names ---- */", *spaced(forms.aliases, lambda f: forward_text(f, original(f), f.name))]
     lines += ["", "/* ---- written into the first argument ---- */",

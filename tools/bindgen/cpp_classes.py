@@ -3,8 +3,10 @@
 A layer is a handle: cn::Linear fc(784, 10); y = fc(x). Its arguments with a default may be given by position or by name
 in its struct Options; optimisers and schedules have theirs beside them too (SGDOptions), where no op's has the name.
 """
-from cpp_types import Arg, braced, comment, head, options_struct, wrap
+from cpp_types import Arg, braced, comment, head, options_struct, result_struct, wrap
 
+COPIED = {"encoder_layer", "decoder_layer"}  # modules of which C makes copies
+PACKED = {"RNN", "LSTM", "GRU"}  # take sequences of several lengths
 OWN = {"Sequential", "ModuleList", "ModuleDict", "Residual", "Parallel"}  # module.hpp
 
 
@@ -44,35 +46,57 @@ def call_text(m):
     lines = []
     body = [wrap("    const cn_value args[] = {", [a.value for a in inputs], "};", 8),
             "    cn_tensor *out[%d];" % len(results),
-            "    detail::forward(out, %d, get(), args, %d);" % (len(results), len(inputs))]
+            "    run(out, %d, args, %d);" % (len(results), len(inputs))]
     many = wrap("    return {", ["Tensor::own(out[%d])" % i for i in range(len(results))], "};", 8)
     if len(results) > 1:
-        lines += ["  struct Result {", "    Tensor %s;" % ", ".join(results), "  };"]
+        lines += result_struct("Result", results, "  ")
     if picks:
         lines += [wrap("  Result forward_with_indices(", declared, ") const"), "  {", *body, many, "  }"]
-        body[1:] = ["    cn_tensor *out[1];", "    detail::forward(out, 1, get(), args, %d);" % len(inputs)]
+        body[1:] = ["    cn_tensor *out[1];", "    run(out, 1, args, %d);" % len(inputs)]
     single = picks or len(results) == 1
     result = "Tensor" if single else "Result"
     last = "    return Tensor::own(out[0]);" if single else many
     lines += [wrap("  %s forward(" % result, declared, ") const"), "  {", *body, last, "  }"]
     lines += braced(wrap("  %s operator()(" % result, declared, ") const"), [wrap("return forward(", names, ");", 8)])
-    return lines
+    return lines + (packed_text(results) if m.name in PACKED else [])
+
+
+def packed_text(results):
+    """The same for packed sequences, see sequence.hpp."""
+    states = results[1:]  # h_n, c_n
+    declared = ["const Tensor &%s_0 = {}" % s[0] for s in states]
+    names = ["%s_0" % s[0] for s in states]
+    two = len(states) > 1
+    return ["  struct PackedResult {", "    PackedSequence output;", "    Tensor %s;" % ", ".join(states), "  };",
+            wrap("  PackedResult forward_packed(", ["const PackedSequence &input"] + declared, ") const"), "  {",
+            "    detail::PackedRun made = detail::forward_packed(get(), input, h_0, %s, %s);" % (
+                "c_0" if two else "{}", "true" if two else "false"),
+            "    return {made.output, %s};" % ", ".join("made." + s for s in states), "  }",
+            *braced(wrap("  PackedResult operator()(", ["const PackedSequence &input"] + declared, ") const"),
+                    [wrap("return forward_packed(", ["input"] + names, ");", 8)])]
 
 
 def layer_text(m):
-    lines = [comment(m.cls.doc), "class %s : public detail::Handle {" % m.name, " public:",
-             "  using Layer = %s;" % m.name]
-    if m.optional:
-        lines += [options_struct("Options", m.optional, indent="  ")]
+    lines = [comment(m.cls.doc), "class %s : public detail::LayerOf<%s> {" % (m.name, m.name), " public:"]
+    if m.args:
+        lines += [options_struct("Options", m.required + m.optional, indent="  ", required=m.required)]
     if m.required:
         lines += ["  %s() = default; /* none yet */" % m.name, "  %s(std::nullptr_t) {}" % m.name]
     start = [wrap("  explicit %s(" % m.name, m.declared(m.args), ")"), "  {", *m.array(),
-             '    set(detail::made("%s", %s));' % (m.name, m.given()), "  }"]
+             '    set(detail::made("%s", %s));' % (m.name, m.given()),
+             *("    detail::adopt(get(), %s.get());" % a.name for a in m.args if a.name in COPIED), "  }"]
     lines += start
     if m.optional:
         lines += [wrap("  explicit %s(" % m.name, m.declared(m.required, False) + ["const Options &options"], ")"),
                   wrap("      : %s(" % m.name, m.passed(), ") {}", 10)]
-    lines += ["  explicit %s(detail::Made made) : Handle(made) {}" % m.name, ""]
+    if m.required:
+        lines += ["  explicit %s(const Options &options)" % m.name,
+                  wrap("      : %s(" % m.name, ["options.whole()." + m.args[0].name + "_"] +
+                       ["options.%s_" % a.name for a in m.args[1:]], ") {}", 10)]
+    if m.args and m.args[0].lists and len(m.required) < 2:  # in braces it could be another layer that is copied
+        lines += ["  explicit %s(std::initializer_list<%s> %s)" % (m.name, m.args[0].lists, m.args[0].name),
+                  "      : %s(%s(%s)) {}" % (m.name, m.args[0].bare, m.args[0].name)]
+    lines += ["  explicit %s(detail::Made made) : LayerOf(made) {}" % m.name, ""]
     return "\n".join(lines + call_text(m) + ["};"]) + "\n"
 
 
@@ -81,20 +105,33 @@ def layers_text(table):
  *
  * Each is a handle: a copy is the same layer. One that needs arguments may be declared without them and be
  * assigned later."""), "#include <cairn/module.hpp>", "", "namespace cn {", ""]
-    lines += [layer_text(Maker(c)) for c in table.modules if c.name not in OWN]
-    return "\n".join(lines) + "\n}  // namespace cn\n\n#endif\n"
+    makers = [Maker(c) for c in table.modules if c.name not in OWN]
+    lines += [layer_text(m) for m in makers]
+    lines += ["/* Options as PyTorch calls them: nn::Linear(nn::LinearOptions(4, 2).bias(false)). */", "namespace nn {",
+              *("using %sOptions = %s::Options;" % (m.name, m.name) for m in makers if m.args), "}  // namespace nn"]
+    return "\n".join(lines) + "\n\n}  // namespace cn\n\n#endif\n"
 
 
 def optimiser_text(m):
     options = m.name + "Options"
+    values = wrap("    const cn_value args[] = {", [a.value.replace("(" + a.name, "(" + read(a)) for a in m.args],
+                  "};", 8)
     lines = [options_struct(options, m.args, first=m.args[0]), comment(m.cls.doc),
              "class %s : public Optimizer {" % m.name, " public:", "  using Options = %s;" % options,
              "  explicit %s(const std::vector<Tensor> &parameters, const Options &options = {})" % m.name,
              "      : Optimizer(make(nullptr, options))", "  {", "    add_param_group(parameters);", "  }",
              "  explicit %s(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}"
-             % m.name, "", " private:", "  static cn_optim *make(cn_module *net, const Options &options)", "  {",
-             wrap("    const cn_value args[] = {", [a.value.replace("(" + a.name, "(" + read(a)) for a in m.args],
-                  "};", 8),
+             % m.name,
+             "  template <class G = ParamGroupOf<Options>> /* made only where it is used */",
+             "  explicit %s(const std::vector<G> &groups, const Options &options = {})" % m.name,
+             "      : Optimizer(make(nullptr, options))", "  {",
+             "    for (const G &group : groups)",
+             "      group.options ? add_param_group(group.parameters, *group.options) : "
+             "add_param_group(group.parameters);", "  }",
+             "  using Optimizer::add_param_group;",
+             "  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)", "  {",
+             values, "    return add_group_with(parameters, args, %d);" % len(m.args), "  }",
+             "", " private:", "  static cn_optim *make(cn_module *net, const Options &options)", "  {", values,
              '    return detail::check(cn_optim_make("%s", net, %s));' % (m.name, m.given()), "  }", "};"]
     return "\n".join(lines) + "\n"
 

@@ -93,6 +93,18 @@ class Arg:
             self.type, self.field = "Device ", "Device"
 
     @property
+    def bare(self):
+        """The type without const and &."""
+        return self.type.replace("const ", "").replace("&", "").strip()
+
+    @property
+    def lists(self):
+        """The type of its elements where it takes a list in braces."""
+        if not self.p.list or self.p.kind not in ("int", "float"):
+            return None
+        return NUMBERS[self.p.kind]
+
+    @property
     def tag(self):
         """Parameters of different tags tell overloads apart."""
         p = self.p
@@ -108,6 +120,8 @@ class Arg:
 
     def member(self):
         start = "" if self.default in ("{}", None) else " = " + self.default
+        if not start and self.field in NUMBERS.values():
+            start = " = 0" if self.field != "bool" else " = false"
         return "  %s %s_%s;" % (self.field, self.name, start)
 
 
@@ -141,15 +155,30 @@ def comment(text, indent=""):
     return indent + "/* " + ("\n" + indent + " * ").join(lines) + " */"
 
 
-def options_struct(name, args, first=None, indent=""):
-    """A struct with a setter and a field for each of args. first: what a number alone stands for."""
+def options_struct(name, args, first=None, indent="", required=()):
+    """A struct with a setter and a field for each of args. first: what a number alone stands for. required: those that
+    must be given, all at once by a constructor, where the struct is to say everything."""
     lines = ["struct %s {" % name]
+    if required:
+        lines += ["  %s() = default;" % name,
+                  wrap("  explicit %s(" % name, [a.declared(False) for a in required], ")"),
+                  wrap("      : ", ["%s_(%s)" % (a.name, a.name) for a in required] + ["whole_(true)"], " {}", 8),
+                  "  const %s &whole() const { return detail::need_whole(*this, whole_); }" % name]
     if first:
         lines += ["  %s(%s) : %s_(%s) {}" % (name, first.declared(), first.name, first.name)]
     for a in args:
         lines += a.setter(name)
-    lines += [""] + [a.member() for a in args] + ["};"]
+    lines += [""] + [a.member() for a in args] + (["  bool whole_ = false;"] if required else []) + ["};"]
     return "\n".join(indent + line if line else line for line in lines)
+
+
+def result_struct(name, results, indent=""):
+    """Several tensors by name, which are a tuple too where one is wanted."""
+    kinds = ", ".join(["Tensor"] * len(results))
+    lines = ["struct %s {" % name, "  using Tuple = std::tuple<%s>;" % kinds, "  Tensor %s;" % ", ".join(results),
+             "  Tuple tuple() const { return {%s}; }" % ", ".join(results),
+             "  operator Tuple() const { return tuple(); }", "};"]
+    return [indent + line for line in lines]
 
 
 def head(name, what, more=""):

@@ -1,4 +1,4 @@
-/* autograd.hpp: gradients: modes as guards, backward, functions with a gradient of their own, checkpointing.
+/* autograd.hpp: gradients: modes as guards, backward, hooks, the record, forward mode, checkpointing.
  *
  * Place in the flow: tensor.hpp below, modules and optimisers above. Invariant: a guard restores what it found. */
 #ifndef CAIRN_AUTOGRAD_HPP
@@ -6,12 +6,12 @@
 
 #include <cairn/tensor.hpp>
 
-#include <any>
-#include <map>
 #include <memory>
-#include <tuple>
 
 namespace cn {
+
+using TensorFn = std::function<Tensor(const std::vector<Tensor> &inputs)>;
+using TensorsFn = std::function<std::vector<Tensor>(const std::vector<Tensor> &inputs)>;
 
 /* ---- modes: on from here to the end of the block ---- */
 class NoGradGuard {
@@ -76,6 +76,20 @@ class AnomalyGuard {
 };
 
 inline bool is_grad_enabled() { return cn_grad_enabled(); }
+inline DType autocast_dtype() { return cn_autocast_dtype(); } /* CN_DTYPE_NONE: it is off */
+
+/* Records, or does not: AutoGradMode guard(training). */
+class AutoGradMode {
+ public:
+  explicit AutoGradMode(bool on) : on_(on), saved_(on ? cn_enable_grad_begin() : cn_no_grad_begin()) {}
+  ~AutoGradMode() { on_ ? cn_enable_grad_end(saved_) : cn_no_grad_end(saved_); }
+  AutoGradMode(const AutoGradMode &) = delete;
+  AutoGradMode &operator=(const AutoGradMode &) = delete;
+
+ private:
+  bool on_;
+  int saved_;
+};
 
 /* ---- backward ---- */
 struct BackwardOptions {
@@ -139,7 +153,7 @@ inline std::vector<Tensor> grad(const std::vector<Tensor> &outputs, const std::v
                                 const GradOptions &options = {})
 {
   if (!options.grad_outputs_.empty() && options.grad_outputs_.size() != outputs.size())
-    throw Error(CN_ERR_VALUE, "grad: one gradient for each output is needed");
+    throw ValueError("grad: one gradient for each output is needed");
   cn_grad_opts o = detail::opts<cn_grad_opts>();
   if (!options.grad_outputs_.empty()) o.grad_outputs = detail::pointers(options.grad_outputs_.data());
   o.retain_graph = options.retain_graph_;
@@ -152,198 +166,181 @@ inline std::vector<Tensor> grad(const std::vector<Tensor> &outputs, const std::v
   return detail::kept(grads.data(), grads.size());
 }
 
-/* ---- hooks ---- */
-inline int64_t Tensor::register_hook(std::function<Tensor(const Tensor &grad)> hook) const
+/* The same with its arguments in PyTorch's order. */
+inline std::vector<Tensor> grad(const std::vector<Tensor> &outputs, const std::vector<Tensor> &inputs,
+                                const std::vector<Tensor> &grad_outputs, bool retain_graph = false,
+                                bool create_graph = false, bool allow_unused = false)
 {
-  using Hook = std::function<Tensor(const Tensor &)>;
+  GradOptions options;
+  options.grad_outputs(grad_outputs).retain_graph(retain_graph).create_graph(create_graph);
+  return grad(outputs, inputs, options.allow_unused(allow_unused));
+}
+
+/* Backward of several results in one walk. */
+inline void backward(const std::vector<Tensor> &outputs, const std::vector<Tensor> &grad_outputs = {},
+                     bool retain_graph = false, bool create_graph = false)
+{
+  if (!grad_outputs.empty() && grad_outputs.size() != outputs.size())
+    throw ValueError("backward: one gradient for each output is needed");
+  cn_grad_opts o = detail::opts<cn_grad_opts>();
+  if (!grad_outputs.empty()) o.grad_outputs = detail::pointers(grad_outputs.data());
+  o.retain_graph = retain_graph;
+  o.create_graph = create_graph;
+  detail::check(cn_backward_all(detail::pointers(outputs.data()), outputs.size(), &o));
+}
+
+/* ---- hooks ---- */
+template <class Hook> int64_t Tensor::register_hook(Hook hook) const
+{
   auto call = [](cn_tensor *grad, void *payload) -> cn_tensor * {
     cn_tensor *made = nullptr;
     detail::guarded([&] {
-      made = detail::lend((*static_cast<Hook *>(payload))(keep(grad)));
+      Hook &own = *static_cast<Hook *>(payload);
+      if constexpr (std::is_void_v<decltype(own(keep(grad)))>) own(keep(grad));
+      else made = detail::lend(own(keep(grad)));
       return 0;
     });
     return made;
   };
-  auto *payload = new Hook(std::move(hook));
-  int64_t id = cn_hook_add_owned(t_, +call, payload, [](void *p) { delete static_cast<Hook *>(p); });
-  if (id < 0) detail::raise(static_cast<int>(id));
-  return id;
+  return detail::check(cn_hook_add_owned(t_, +call, detail::give(std::move(hook)), detail::destroy<Hook>));
 }
 
-/* ---- functions with a gradient of their own ---- */
-/* struct Square : cn::Function<Square> {
- *   static Tensor forward(Context &ctx, const Tensor &x) { ctx.save({x}); return x * x; }
- *   static Tensor backward(Context &ctx, const std::vector<Tensor> &g) { return 2 * ctx.saved(0) * g[0]; }
- * };
- * Square::apply(x): forward may take numbers and others besides tensors and may return a tuple or an array of tensors;
- * backward answers one gradient for each tensor argument (an undefined one where none flows), or a single one. */
-class Context {
+/* ---- the record ---- */
+/* One recorded call: y.grad_fn()->name(). None where there is nothing recorded. */
+class Node {
  public:
-  Context(cn_context *ctx, std::map<std::string, std::any> &kept) : data(kept), ctx_(ctx) {}
-  void save(const std::vector<Tensor> &tensors)
+  Node() noexcept = default;
+  explicit Node(cn_node *node) : node_(node, cn_node_release) {} /* takes it over; NULL gives none */
+  explicit operator bool() const noexcept { return node_ != nullptr; }
+  const Node *operator->() const noexcept { return this; }
+  bool operator==(std::nullptr_t) const noexcept { return !node_; }
+  bool operator!=(std::nullptr_t) const noexcept { return node_ != nullptr; }
+  std::string name() const { return cn_node_name(node_.get()); } /* of the op; "leaf" where gradients add up */
+  size_t num_inputs() const { return cn_node_ninputs(node_.get()); }
+  /* Where the gradients of its inputs go; none where one goes nowhere. */
+  std::vector<Node> inputs() const
   {
-    detail::check(cn_context_save(ctx_, detail::pointers(tensors.data()), tensors.size()));
+    std::vector<Node> found;
+    for (size_t i = 0; i < num_inputs(); i++) found.emplace_back(cn_node_input(node_.get(), i, nullptr));
+    return found;
   }
-  Tensor saved(size_t i) const { return Tensor::keep(detail::check(cn_context_saved(ctx_, i))); }
-  bool needs_input_grad(size_t input) const { return cn_context_needs(ctx_, input); }
-  void mark_non_differentiable(size_t output) { detail::check(cn_context_mark_non_differentiable(ctx_, output)); }
-  void mark_dirty(size_t output) { detail::check(cn_context_mark_dirty(ctx_, output)); }
-
-  std::map<std::string, std::any> &data; /* whatever backward wants to know */
+  cn_node *get() const noexcept { return node_.get(); }
 
  private:
-  cn_context *ctx_;
+  std::shared_ptr<cn_node> node_;
 };
 
+inline Node Tensor::grad_fn() const { return is_leaf() ? Node() : Node(cn_node_of(t_, nullptr)); }
+inline std::ostream &operator<<(std::ostream &out, const Node &node) { return out << node.name(); }
+
+/* ---- functions of tensors, called by C ---- */
 namespace detail {
 
-template <class T> struct Outputs;
-template <> struct Outputs<Tensor> {
-  static constexpr size_t n = 1;
-  static void lend_all(cn_tensor **out, const Tensor &made) { out[0] = lend(made); }
-  static Tensor from(cn_tensor *const *out) { return Tensor::keep(out[0]); }
-};
-template <size_t N> struct Outputs<std::array<Tensor, N>> {
-  static constexpr size_t n = N;
-  static void lend_all(cn_tensor **out, const std::array<Tensor, N> &made)
-  {
-    for (size_t i = 0; i < N; i++) out[i] = lend(made[i]);
-  }
-  static std::array<Tensor, N> from(cn_tensor *const *out)
-  {
-    std::array<Tensor, N> made;
-    for (size_t i = 0; i < N; i++) made[i] = Tensor::keep(out[i]);
-    return made;
-  }
-};
-template <class... T> struct Outputs<std::tuple<T...>> {
-  static constexpr size_t n = sizeof...(T);
-  static void lend_all(cn_tensor **out, const std::tuple<T...> &made)
-  {
-    size_t i = 0;
-    std::apply([&](const auto &...t) { ((out[i++] = lend(t)), ...); }, made);
-  }
-  static std::tuple<T...> from(cn_tensor *const *out) { return each(out, std::index_sequence_for<T...>()); }
-  template <size_t... I> static std::tuple<T...> each(cn_tensor *const *out, std::index_sequence<I...>)
-  {
-    return std::tuple<T...>(Tensor::keep(out[I])...);
-  }
-};
-template <> struct Outputs<std::pair<Tensor, Tensor>> {
-  static constexpr size_t n = 2;
-  static void lend_all(cn_tensor **out, const std::pair<Tensor, Tensor> &made)
-  {
-    out[0] = lend(made.first);
-    out[1] = lend(made.second);
-  }
-  static std::pair<Tensor, Tensor> from(cn_tensor *const *out)
-  {
-    return {Tensor::keep(out[0]), Tensor::keep(out[1])};
-  }
-};
+/* What C calls as int (*)(outputs, inputs, payload). */
+struct Called {
+  TensorsFn fn;
+  size_t ninputs, noutputs;
 
-template <class T> inline constexpr bool is_tensor = std::is_base_of_v<Tensor, std::decay_t<T>>;
-
-/* What one application of a function keeps: its arguments, without tensors after forward, and the context's data. */
-template <class F, class... A> struct Application {
-  using Made = decltype(F::forward(std::declval<Context &>(), std::declval<const A &>()...));
-  std::tuple<A...> args;
-  std::map<std::string, std::any> data;
-  size_t ntensors = 0;
-
-  static Application *of(cn_context *ctx) { return static_cast<Application *>(cn_context_payload(ctx)); }
-
-  static int forward(cn_context *ctx, cn_tensor **outputs, cn_tensor *const *inputs)
+  static int run(cn_tensor **outputs, cn_tensor *const *given, void *payload)
   {
     return guarded([&] {
-      Application *self = of(ctx);
-      Context context(ctx, self->data);
-      size_t k = 0;
-      std::apply([&](auto &...a) { (give(a, inputs, k), ...); }, self->args);
-      Made made = std::apply([&](const auto &...a) { return F::forward(context, a...); }, self->args);
-      std::apply([](auto &...a) { (forget(a), ...); }, self->args);
-      Outputs<Made>::lend_all(outputs, made);
+      auto *self = static_cast<Called *>(payload);
+      const std::vector<Tensor> made = self->fn(kept(given, self->ninputs));
+      if (made.size() != self->noutputs)
+        throw ValueError("the function gave " + std::to_string(made.size()) + " tensors, not " +
+                         std::to_string(self->noutputs));
+      for (size_t i = 0; i < made.size(); i++) outputs[i] = lend(made[i]);
       return 0;
     });
   }
-  static int backward(cn_context *ctx, cn_tensor **grad_inputs, cn_tensor *const *grad_outputs)
-  {
-    return guarded([&] {
-      Application *self = of(ctx);
-      Context context(ctx, self->data);
-      const std::vector<Tensor> grads = kept(grad_outputs, Outputs<Made>::n);
-      if constexpr (is_tensor<decltype(F::backward(context, grads))>)
-        grad_inputs[0] = lend(F::backward(context, grads));
-      else {
-        const std::vector<Tensor> made = F::backward(context, grads);
-        if (made.size() != self->ntensors)
-          throw Error(CN_ERR_VALUE, "Function: backward gave " + std::to_string(made.size()) + " gradients for " +
-                                        std::to_string(self->ntensors) + " tensors");
-        for (size_t i = 0; i < made.size(); i++) grad_inputs[i] = lend(made[i]);
-      }
-      return 0;
-    });
-  }
-  template <class T> static void give(T &arg, cn_tensor *const *inputs, size_t &k)
-  {
-    if constexpr (is_tensor<T>) arg = Tensor::keep(inputs[k++]);
-  }
-  template <class T> static void forget(T &arg)
-  {
-    if constexpr (is_tensor<T>) arg = Tensor();
-  }
 };
+
+template <class F, size_t... I>
+decltype(auto) spread(F &fn, const std::vector<Tensor> &in, std::index_sequence<I...>)
+{
+  return fn(in[I]...);
+}
 
 }  // namespace detail
 
-template <class F> struct Function {
-  using Context = cn::Context;
-
-  template <class... A> static auto apply(const A &...given)
-  {
-    using Run = detail::Application<F, std::conditional_t<detail::is_tensor<A>, Tensor, A>...>;
-    using Results = detail::Outputs<typename Run::Made>;
-    static const std::string name = detail::class_name(typeid(F));
-    static const cn_function table = {name.c_str(), Run::forward, Run::backward,
-                                      [](void *p) { delete static_cast<Run *>(p); }};
-    std::vector<cn_tensor *> inputs;
-    auto collect = [&inputs](const auto &a) {
-      if constexpr (detail::is_tensor<decltype(a)>) inputs.push_back(a.get());
-      else static_cast<void>(a);
-    };
-    (collect(given), ...);
-    auto *run = new Run{{given...}, {}, inputs.size()};
-    std::apply([](auto &...a) { (Run::forget(a), ...); }, run->args);
-    cn_tensor *out[Results::n] = {};
-    detail::Scope scope;
-    detail::check(cn_function_apply(out, Results::n, &table, inputs.data(), inputs.size(), run));
-    return Results::from(out);
-  }
+/* ---- forward mode and its mirror ---- */
+/* Values of a function, and how they change with its inputs (jvp) or the inputs' gradients (vjp). */
+struct Derivative {
+  std::vector<Tensor> outputs, values;
 };
 
-/* ---- checkpointing and checking ---- */
-/* Runs fn without recording its inside, and again in backward: memory for time. */
-inline Tensor checkpoint(std::function<Tensor(const std::vector<Tensor> &)> fn, const std::vector<Tensor> &inputs)
+/* How fn's outputs change when its inputs change by tangents; an undefined one stands for zero. */
+inline Derivative jvp(TensorsFn fn, const std::vector<Tensor> &inputs, const std::vector<Tensor> &tangents,
+                      size_t noutputs = 1, bool create_graph = false)
 {
-  struct Payload {
-    std::function<Tensor(const std::vector<Tensor> &)> fn;
-    size_t n;
-  };
-  /* C runs it again in backward, long after this call: it lives as long as the first input's record does. */
-  auto payload = std::make_shared<Payload>(Payload{std::move(fn), inputs.size()});
-  auto call = [](cn_tensor **outputs, cn_tensor *const *given, void *p) {
-    return detail::guarded([&] {
-      auto *self = static_cast<Payload *>(p);
-      outputs[0] = detail::lend(self->fn(detail::kept(given, self->n)));
-      return 0;
-    });
-  };
-  cn_tensor *out[1] = {};
+  if (tangents.size() != inputs.size()) throw ValueError("jvp: one tangent for each input is needed");
+  detail::Called call{std::move(fn), inputs.size(), noutputs};
+  cn_jvp_opts o = detail::opts<cn_jvp_opts>();
+  o.create_graph = create_graph;
+  std::vector<cn_tensor *> outputs(noutputs), values(noutputs);
   detail::Scope scope;
-  detail::check(cn_checkpoint(out, 1, +call, detail::pointers(inputs.data()), inputs.size(), payload.get()));
-  Tensor made = Tensor::keep(out[0]);
-  if (made.requires_grad()) made.register_hook([payload](const Tensor &) { return Tensor(); });
+  detail::check(cn_jvp_with(outputs.data(), values.data(), noutputs, detail::Called::run,
+                            detail::pointers(inputs.data()), detail::pointers(tangents.data()), inputs.size(), &call,
+                            &o));
+  return {detail::kept(outputs.data(), noutputs), detail::kept(values.data(), noutputs)};
+}
+/* Of one tensor: auto [y, dy] = jvp(fn, x, dx). */
+template <class Fn> std::pair<Tensor, Tensor> jvp(Fn fn, const Tensor &input, const Tensor &tangent)
+{
+  Derivative d = jvp([&](const std::vector<Tensor> &in) { return std::vector<Tensor>{fn(in[0])}; },
+                     std::vector<Tensor>{input}, std::vector<Tensor>{tangent});
+  return {d.outputs[0], d.values[0]};
+}
+
+/* The gradients of inputs for these gradients of fn's outputs. */
+inline Derivative vjp(TensorsFn fn, const std::vector<Tensor> &inputs, const std::vector<Tensor> &gradients,
+                      bool create_graph = false)
+{
+  EnableGradGuard on;
+  std::vector<Tensor> leaves;
+  for (const Tensor &t : inputs) leaves.push_back(t.detach().requires_grad_());
+  const std::vector<Tensor> outputs = fn(leaves);
+  GradOptions options;
+  options.grad_outputs(gradients).create_graph(create_graph).allow_unused(true);
+  Derivative made{{}, grad(outputs, leaves, options)};
+  for (const Tensor &t : outputs) made.outputs.push_back(create_graph ? t : t.detach());
   return made;
+}
+template <class Fn> std::pair<Tensor, Tensor> vjp(Fn fn, const Tensor &input, const Tensor &gradient)
+{
+  Derivative d = vjp([&](const std::vector<Tensor> &in) { return std::vector<Tensor>{fn(in[0])}; },
+                     std::vector<Tensor>{input}, std::vector<Tensor>{gradient});
+  return {d.outputs[0], d.values[0]};
+}
+
+/* ---- checkpointing and checking ---- */
+/* Runs fn without recording its inside, and again in backward: memory for time. It gives noutputs tensors. */
+inline std::vector<Tensor> checkpoint_all(TensorsFn fn, const std::vector<Tensor> &inputs, size_t noutputs)
+{
+  /* C runs it again in backward, long after this call: it lives as long as the record of the results does. */
+  auto call = std::make_shared<detail::Called>(detail::Called{std::move(fn), inputs.size(), noutputs});
+  std::vector<cn_tensor *> out(noutputs);
+  detail::Scope scope;
+  detail::check(cn_checkpoint(out.data(), noutputs, detail::Called::run, detail::pointers(inputs.data()),
+                              inputs.size(), call.get()));
+  std::vector<Tensor> made = detail::kept(out.data(), noutputs);
+  for (const Tensor &t : made)
+    if (t.requires_grad()) t.register_hook([call](const Tensor &) {});
+  return made;
+}
+inline Tensor checkpoint(TensorFn fn, const std::vector<Tensor> &inputs)
+{
+  auto all = [fn = std::move(fn)](const std::vector<Tensor> &in) { return std::vector<Tensor>{fn(in)}; };
+  return checkpoint_all(std::move(all), inputs, 1)[0];
+}
+/* checkpoint([&](const Tensor &x) { return block(x); }, x) */
+template <class F, class... T, class = std::enable_if_t<sizeof...(T) != 0 && (std::is_base_of_v<Tensor, T> && ...)>>
+Tensor checkpoint(F fn, const T &...inputs)
+{
+  TensorFn spread = [fn = std::move(fn)](const std::vector<Tensor> &in) mutable {
+    return Tensor(detail::spread(fn, in, std::index_sequence_for<T...>()));
+  };
+  return checkpoint(std::move(spread), std::vector<Tensor>{inputs...});
 }
 
 struct GradcheckOptions {
@@ -357,10 +354,9 @@ struct GradcheckOptions {
 };
 
 /* Compares fn's gradients at these float64 inputs with finite differences; throws with the worst place. */
-inline void gradcheck(std::function<Tensor(const std::vector<Tensor> &)> fn, const std::vector<Tensor> &inputs,
-                      const GradcheckOptions &options = {})
+inline void gradcheck(TensorFn fn, const std::vector<Tensor> &inputs, const GradcheckOptions &options = {})
 {
-  using Payload = std::pair<std::function<Tensor(const std::vector<Tensor> &)>, size_t>;
+  using Payload = std::pair<TensorFn, size_t>;
   Payload payload{std::move(fn), inputs.size()};
   auto call = [](cn_tensor *const *given, void *p) -> cn_tensor * {
     cn_tensor *made = nullptr;
@@ -380,5 +376,7 @@ inline void gradcheck(std::function<Tensor(const std::vector<Tensor> &)> fn, con
 }
 
 }  // namespace cn
+
+#include <cairn/function.hpp>
 
 #endif

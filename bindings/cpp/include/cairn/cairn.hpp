@@ -10,11 +10,14 @@
 
 #include <cairn/autograd.hpp>
 #include <cairn/data.hpp>
+#include <cairn/description.hpp>
 #include <cairn/events.hpp>
 #include <cairn/graph.hpp>
 #include <cairn/io.hpp>
 #include <cairn/module.hpp>
+#include <cairn/names.hpp>
 #include <cairn/optim.hpp>
+#include <cairn/system.hpp>
 #include <cairn/tensor.hpp>
 #include <cairn/train.hpp>
 #include <cairn/zoo.hpp>

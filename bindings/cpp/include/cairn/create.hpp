@@ -1,10 +1,9 @@
 /* create.hpp: tensors from numbers of C++, and what the generated ops leave to write by hand.
  *
  * Place in the flow: after ops.hpp, which has zeros, randn, arange and the others that compute. */
+#include <cairn/tensor.hpp> /* which includes this file, in its place */
 #ifndef CAIRN_CREATE_HPP
 #define CAIRN_CREATE_HPP
-
-#include <cairn/tensor.hpp>
 
 #include <memory>
 
@@ -23,7 +22,7 @@ class Nested {
     for (const Nested &part : list) {
       if (&part == list.begin()) shape_.insert(shape_.end(), part.shape_.begin(), part.shape_.end());
       else if (!std::equal(part.shape_.begin(), part.shape_.end(), shape_.begin() + 1, shape_.end()))
-        throw Error(CN_ERR_SHAPE, "tensor: the lists are not all of the same length");
+        throw ShapeError("tensor: the lists are not all of the same length");
       numbers_.insert(numbers_.end(), part.numbers_.begin(), part.numbers_.end());
     }
   }
@@ -83,34 +82,105 @@ Tensor tensor(const std::vector<T> &numbers, Ints shape, const TensorOptions &op
   int64_t n = 1;
   for (int64_t size : shape) n *= size;
   if (n != static_cast<int64_t>(numbers.size()))
-    throw Error(CN_ERR_SHAPE, "tensor: the shape has " + std::to_string(n) + " elements, the vector " +
+    throw ShapeError("tensor: the shape has " + std::to_string(n) + " elements, the vector " +
                                   std::to_string(numbers.size()));
   return from_data(numbers.data(), shape, options);
 }
 
-/* Over memory of the program's own, which must live as long as the tensor; `release` is called when it is gone. */
-template <class T> Tensor from_blob(T *data, Ints shape, std::function<void()> release = {})
+namespace detail {
+
+template <class T> DType memory_type(const TensorOptions &options)
 {
-  auto *payload = release ? new std::function<void()>(std::move(release)) : nullptr;
-  auto call = [](void *p) {
-    std::unique_ptr<std::function<void()>> f(static_cast<std::function<void()> *>(p));
-    detail::guarded([&f] { return (*f)(), 0; });
-  };
-  detail::Scope scope;
-  return Tensor::keep(detail::check(cn_from_borrowed(data, shape.data(), nullptr, shape.size(), dtype_of<T>(),
-                                                     payload ? +call : nullptr, payload)));
+  if (options.dtype()) return options.dtype();
+  if constexpr (std::is_void_v<T>) return CN_F32;
+  else return dtype_of<T>();
 }
+
+/* Takes `release` over, which C calls when the last tensor over the memory is gone. */
+inline Tensor borrowed(const void *data, Ints shape, Ints strides, std::function<void()> release, DType dtype,
+                       const TensorOptions &options)
+{
+  if (strides.given() && strides.size() != shape.size()) throw ValueError("from_blob: one stride for each dimension");
+  using Release = std::function<void()>;
+  auto call = [](void *p) {
+    auto *f = static_cast<Release *>(p);
+    guarded([f] { return (*f ? (*f)() : void()), 0; });
+    delete f;
+  };
+  Scope scope;
+  Tensor made = Tensor::keep(check(cn_from_borrowed(const_cast<void *>(data), shape.data(),
+                                                    strides.given() ? strides.data() : nullptr, shape.size(), dtype,
+                                                    +call, give(std::move(release)))));
+  return finish(std::move(made), options);
+}
+
+}  // namespace detail
+
+/* Over memory of the program's own, which must live as long as the tensor. Its numbers are of the options' type, else
+ * of the pointer's (of void *: float32). `release`, which takes nothing or the pointer, is called when it is gone.
+ * Strides are in elements. */
+template <class T> Tensor from_blob(T *data, Ints shape, const TensorOptions &options = {})
+{
+  return detail::borrowed(data, shape, {}, {}, detail::memory_type<T>(options), options);
+}
+template <class T> Tensor from_blob(T *data, Ints shape, Ints strides, const TensorOptions &options = {})
+{
+  return detail::borrowed(data, shape, strides, {}, detail::memory_type<T>(options), options);
+}
+template <class T, class F, class = std::enable_if_t<std::is_invocable_v<F> || std::is_invocable_v<F, T *>>>
+Tensor from_blob(T *data, Ints shape, F release, const TensorOptions &options = {})
+{
+  std::function<void()> call;
+  if constexpr (std::is_invocable_v<F>) call = std::move(release);
+  else call = [release = std::move(release), data] { release(data); };
+  return detail::borrowed(data, shape, {}, std::move(call), detail::memory_type<T>(options), options);
+}
+template <class T, class F, class = std::enable_if_t<std::is_invocable_v<F> || std::is_invocable_v<F, T *>>>
+Tensor from_blob(T *data, Ints shape, Ints strides, F release, const TensorOptions &options = {})
+{
+  std::function<void()> call;
+  if constexpr (std::is_invocable_v<F>) call = std::move(release);
+  else call = [release = std::move(release), data] { release(data); };
+  return detail::borrowed(data, shape, strides, std::move(call), detail::memory_type<T>(options), options);
+}
+
+/* Any op by its name, those that a program registered itself too (cn_op_register): one value for each parameter of its
+ * signature; those left out at the end have their defaults. call_op_all gives all results. */
+inline std::vector<Tensor> call_op_all(const std::string &name, const std::vector<Operand> &args)
+{
+  std::vector<cn_value> values;
+  for (const Operand &arg : args) values.push_back(arg.value());
+  return detail::call_list(detail::find_op(name.c_str()), values.data(), values.size());
+}
+inline Tensor call_op(const std::string &name, const std::vector<Operand> &args) { return call_op_all(name, args)[0]; }
 
 inline Tensor arange(Scalar end, const TensorOptions &options = {}) { return arange(0, end, 1, options); }
 inline Tensor randint(int64_t high, Ints size, const TensorOptions &options = {})
 {
   return randint(0, high, size, options);
 }
+inline Tensor randint_like(const Tensor &input, int64_t high, const TensorOptions &options = {})
+{
+  return randint_like(input, 0, high, options);
+}
+inline Tensor normal(double mean, double std, Ints size, const TensorOptions &options = {})
+{
+  return normal_fill_(empty(size, options), mean, std);
+}
+/* x over its norm along a dimension. */
+inline Tensor normalize(const Tensor &input, double p = 2, int64_t dim = 1, double eps = 1e-12)
+{
+  return div(input, clamp_min(linalg::vector_norm(input, p, dim, true), eps));
+}
 inline Tensor scalar_tensor(Scalar value, const TensorOptions &options = {}) { return full({}, value, options); }
 
 inline void manual_seed(uint64_t seed) { cn_seed(seed); }
 inline void set_default_dtype(DType dtype) { detail::check(cn_set_default_dtype(dtype)); }
+inline DType get_default_dtype() { return cn_default_dtype(); }
 inline void set_num_threads(int threads) { detail::check(cn_set_num_threads(threads)); }
+inline int get_num_threads() { return cn_num_threads(); }
+/* Where tensors are made that say no device. */
+inline void set_default_device(Device place) { cn_set_default_device(place.number()); }
 
 /* ---- methods by hand ---- */
 template <class T> std::vector<T> Tensor::to_vector() const
@@ -126,6 +196,8 @@ inline Tensor Tensor::to(Device place) const
 {
   return !place.number() || place == device() ? *this : to_device(place);
 }
+inline Tensor Tensor::to(const Tensor &like) const { return to(like.device()).to(like.dtype()); }
+inline Tensor Tensor::data() const { return detach(); }
 inline const Tensor &Tensor::zero_() const { return fill_(0); }
 inline const Tensor &Tensor::normal_(double mean, double std) const { return normal_fill_(mean, std); }
 inline const Tensor &Tensor::random_(std::optional<int64_t> low, std::optional<int64_t> high) const

@@ -1,4 +1,4 @@
-/* data.hpp: data sets, loaders with range-for, transforms, images, tokenizers.
+/* data.hpp: data sets; with it come loaders with range-for (loader.hpp), transforms, images and tokenizers (media.hpp).
  *
  *     auto train = cn::digits(cn::Train).map(cn::transforms::normalize({0.13}, {0.31}));
  *     cn::DataLoader loader(train, cn::DataLoaderOptions().batch_size(64).shuffle(true).workers(2));
@@ -8,52 +8,35 @@
 #ifndef CAIRN_DATA_HPP
 #define CAIRN_DATA_HPP
 
-#include <cairn/data.h>
-#include <cairn/io.hpp>
-
-#include <iterator>
+#include <cairn/transforms.hpp>
 
 namespace cn {
-
-inline constexpr cn_part Train = CN_TRAIN, Test = CN_TEST, All = CN_ALL;
-
-/* One sample: its fields; by convention data, then target. */
-struct Sample {
-  Sample() = default;
-  Sample(const Tensor &x) : fields{x} {}
-  Sample(const Tensor &x, const Tensor &y) : fields{x, y} {}
-  Sample(std::vector<Tensor> all) : fields(std::move(all)) {}
-  Sample(const std::pair<Tensor, Tensor> &pair) : fields{pair.first, pair.second} {}
-  Tensor data() const { return at(0); }
-  Tensor target() const { return at(1); }
-  Tensor at(size_t i) const { return i < fields.size() ? fields[i] : Tensor(); }
-
-  std::vector<Tensor> fields;
-};
-
-/* Random numbers of one sample in one epoch, the same whoever asks. */
-class Draws {
- public:
-  explicit Draws(cn_draws *draws) : draws_(draws) {}
-  double uniform() { return cn_draw_uniform(draws_); }
-  int64_t below(int64_t n) { return cn_draw_below(draws_, n); }
-  double normal() { return cn_draw_normal(draws_); }
-
- private:
-  cn_draws *draws_;
-};
 
 namespace detail {
 
 inline void fill(cn_sample *to, const Sample &from)
 {
-  if (from.fields.size() > CN_SAMPLE_FIELDS) throw Error(CN_ERR_VALUE, "a sample has too many fields");
+  if (from.fields.size() > CN_SAMPLE_FIELDS) throw ValueError("a sample has too many fields");
   cn_sample_clear(to);
   for (const Tensor &t : from.fields) to->v[to->n++] = cn_keep(t.get());
 }
 
-/* Frees what a data set holds, when it goes. */
-template <class T> void destroy(void *data) { delete static_cast<T *>(data); }
+/* Sizes that a data set of a program's own answers: a number, or an optional one. */
+template <class N> int64_t as_size(const N &n)
+{
+  if constexpr (std::is_integral_v<N>) return static_cast<int64_t>(n);
+  else return n ? static_cast<int64_t>(*n) : throw ValueError("a data set must know its size");
+}
+
+/* The number of a sample, of whichever type get wants it. */
+struct Position {
+  int64_t i;
+  template <class T, class = std::enable_if_t<std::is_integral_v<T>>> operator T() const { return static_cast<T>(i); }
+};
+
+template <class T> auto is_source(int)
+    -> decltype(std::declval<T &>().size(), Sample(std::declval<T &>().get(Position{0})), std::true_type());
+template <class T> std::false_type is_source(...);
 
 template <class T> cn_dataset_class dataset_class()
 {
@@ -61,97 +44,21 @@ template <class T> cn_dataset_class dataset_class()
   c.name = "C++";
   c.length = [](void *data) {
     int64_t n = 0;
-    int status = guarded([&] { return n = static_cast<int64_t>(static_cast<T *>(data)->size()), 0; });
+    int status = guarded([&] { return n = as_size(static_cast<T *>(data)->size()), 0; });
     return status ? int64_t(status) : n;
   };
   c.get = [](cn_sample *sample, void *data, int64_t index, cn_draws *) {
-    return guarded([&] { return sample->n = 0, fill(sample, Sample(static_cast<T *>(data)->get(index))), 0; });
+    return guarded([&] {
+      sample->n = 0;
+      fill(sample, Sample(static_cast<T *>(data)->get(Position{index})));
+      return 0;
+    });
   };
   c.free = destroy<T>;
   return c;
 }
 
 }  // namespace detail
-
-/* ---- transforms: of the image in field 0, as in torchvision ---- */
-class Transform {
- public:
-  explicit Transform(cn_transform *t) : t_(detail::check(t), cn_transform_free) {}
-  Transform(std::function<Tensor(const Tensor &image)> fn)
-  {
-    using Fn = std::function<Tensor(const Tensor &)>;
-    auto call = [](cn_tensor *image, cn_draws *, void *payload) -> cn_tensor * {
-      cn_tensor *made = nullptr;
-      detail::guarded([&] {
-        made = detail::lend((*static_cast<Fn *>(payload))(Tensor::keep(image)));
-        return 0;
-      });
-      return made;
-    };
-    t_.reset(detail::check(cn_transform_new(+call, new Fn(std::move(fn)), detail::destroy<Fn>)), cn_transform_free);
-  }
-  Tensor operator()(const Tensor &image) const
-  {
-    detail::Scope scope;
-    return Tensor::keep(detail::check(cn_transform_apply(t_.get(), image.get(), nullptr)));
-  }
-
-  /* For C, which takes it over: what it is given goes on pointing to this one. */
-  cn_transform *lend() const
-  {
-    using Shared = std::shared_ptr<cn_transform>;
-    auto call = [](cn_tensor *image, cn_draws *draws, void *payload) -> cn_tensor * {
-      return cn_transform_apply(static_cast<Shared *>(payload)->get(), image, draws);
-    };
-    return detail::check(cn_transform_new(+call, new Shared(t_), detail::destroy<Shared>));
-  }
-
- private:
-  std::shared_ptr<cn_transform> t_;
-};
-
-namespace transforms {
-
-inline Transform to_float() { return Transform(cn_transform_float()); }
-inline Transform resize(int64_t height, int64_t width = 0) { return Transform(cn_transform_resize(height, width)); }
-inline Transform center_crop(int64_t height, int64_t width)
-{
-  return Transform(cn_transform_center_crop(height, width));
-}
-inline Transform random_crop(int64_t height, int64_t width, int64_t padding = 0)
-{
-  return Transform(cn_transform_random_crop(height, width, padding));
-}
-inline Transform random_resized_crop(int64_t height, int64_t width, double min_scale = 0, double max_scale = 0)
-{
-  return Transform(cn_transform_random_resized_crop(height, width, min_scale, max_scale));
-}
-inline Transform random_flip(double horizontal = 0.5, double vertical = 0)
-{
-  return Transform(cn_transform_random_flip(horizontal, vertical));
-}
-inline Transform random_rotation(double degrees) { return Transform(cn_transform_random_rotation(degrees)); }
-inline Transform random_affine(double degrees, double translate = 0, double min_scale = 0, double max_scale = 0,
-                               double shear = 0)
-{
-  return Transform(cn_transform_random_affine(degrees, translate, min_scale, max_scale, shear));
-}
-inline Transform color_jitter(double brightness, double contrast = 0, double saturation = 0, double hue = 0)
-{
-  return Transform(cn_transform_color_jitter(brightness, contrast, saturation, hue));
-}
-inline Transform normalize(Floats mean, Floats std)
-{
-  if (mean.size() != std.size()) throw Error(CN_ERR_VALUE, "normalize: as many means as deviations are needed");
-  return Transform(cn_transform_normalize(mean.data(), std.data(), mean.size()));
-}
-inline Transform random_erasing(double probability = 0.5)
-{
-  return Transform(cn_transform_random_erasing(probability));
-}
-inline Transform grayscale(int channels = 1) { return Transform(cn_transform_grayscale(channels)); }
-
-}  // namespace transforms
 
 /* ---- data sets ---- */
 class Dataset {
@@ -175,7 +82,13 @@ class Dataset {
   template <class T> static Dataset of(T source)
   {
     static const cn_dataset_class table = detail::dataset_class<T>();
-    return Dataset(cn_dataset_new(&table, new T(std::move(source))));
+    return Dataset(cn_dataset_new(&table, detail::give(std::move(source))));
+  }
+  /* The same without a word, where a data set is wanted: DataLoader loader(Squares{}, 10). */
+  template <class T, class = std::enable_if_t<decltype(detail::is_source<T>(0))::value &&
+                                              !std::is_base_of_v<Dataset, T>>>
+  Dataset(T source) : Dataset(of(std::move(source)))
+  {
   }
 
   int64_t size() const { return cn_dataset_length(set_); }
@@ -183,8 +96,8 @@ class Dataset {
   {
     cn_sample s;
     detail::check(cn_dataset_get(&s, set_, i));
-    Sample found(detail::kept(s.v, s.n));
-    cn_sample_clear(&s);
+    Sample found;
+    for (size_t k = 0; k < s.n; k++) found.fields.push_back(Tensor::own(s.v[k]));
     return found;
   }
   std::string label(size_t i) const
@@ -193,22 +106,29 @@ class Dataset {
     return text ? text : "";
   }
 
-  Dataset map(const Transform &transform) const { return Dataset(cn_dataset_transform(share(), transform.lend())); }
-  Dataset map(std::function<Sample(Sample)> fn) const
+  std::string name() const { return cn_dataset_name(set_); }
+  void set_labels(const std::vector<std::string> &labels)
   {
-    return map([fn = std::move(fn)](Sample s, Draws &) { return fn(std::move(s)); });
+    std::vector<const char *> names;
+    for (const std::string &label : labels) names.push_back(label.c_str());
+    detail::check(cn_dataset_set_labels(set_, names.data(), names.size()));
   }
-  Dataset map(std::function<Sample(Sample, Draws &)> fn) const
+
+  Dataset map(const Transform &transform) const { return Dataset(cn_dataset_transform(share(), transform.lend())); }
+  /* A function of samples, or of tensors: the data; it may take Draws besides. */
+  template <class F, class = std::enable_if_t<!std::is_convertible_v<F, Transform>>> Dataset map(F fn) const
   {
-    using Fn = std::function<Sample(Sample, Draws &)>;
     auto call = [](cn_sample *sample, cn_draws *draws, void *payload) {
       return detail::guarded([&] {
+        F &own = *static_cast<F *>(payload);
         Draws numbers(draws);
-        detail::fill(sample, (*static_cast<Fn *>(payload))(Sample(detail::kept(sample->v, sample->n)), numbers));
+        Sample given(detail::kept(sample->v, sample->n));
+        if constexpr (std::is_invocable_v<F &, Sample, Draws &>) detail::fill(sample, own(std::move(given), numbers));
+        else detail::fill(sample, own(std::move(given)));
         return 0;
       });
     };
-    return Dataset(cn_dataset_map(share(), +call, new Fn(std::move(fn)), detail::destroy<Fn>));
+    return Dataset(cn_dataset_map(share(), +call, detail::give(std::move(fn)), detail::destroy<F>));
   }
   Dataset subset(Ints indices) const { return Dataset(cn_dataset_subset(share(), indices.data(), indices.size())); }
   Dataset range(int64_t begin, int64_t end) const { return Dataset(cn_dataset_range(share(), begin, end)); }
@@ -240,11 +160,29 @@ inline Dataset tensor_dataset(const std::vector<Tensor> &tensors)
 {
   return Dataset(cn_dataset_tensors(detail::pointers(tensors.data()), tensors.size()));
 }
+/* The tensors of a file: x, y, or in its order. */
+inline Dataset dataset_file(const std::string &path) { return Dataset(cn_dataset_load(path.c_str())); }
 inline Dataset digits(cn_part part = CN_TRAIN) { return Dataset(cn_digits(part)); } /* 8 x 8 pixels, compiled in */
 /* IDX files as MNIST has them, gzipped or not. */
 inline Dataset idx(const std::string &images, const std::string &labels)
 {
   return Dataset(cn_idx(images.c_str(), labels.c_str()));
+}
+/* The files of MNIST in a folder, under their own names, gzipped or not. */
+inline Dataset mnist(const std::string &folder, cn_part part = CN_TRAIN)
+{
+  const std::string prefix = part == CN_TEST ? "t10k-" : "train-";
+  auto file = [&](const std::string &kind) {
+    const std::string plain = folder + "/" + prefix + kind + "-ubyte";
+    return cn_path_kind_of(plain.c_str()) == CN_PATH_FILE ? plain : plain + ".gz";
+  };
+  return idx(file("images-idx3"), file("labels-idx1"));
+}
+/* One IDX file as it is. */
+inline Tensor load_idx(const std::string &path)
+{
+  detail::Scope scope;
+  return Tensor::keep(detail::check(cn_load_idx(path.c_str())));
 }
 inline Dataset cifar(const std::vector<std::string> &files, int classes = 10)
 {
@@ -281,161 +219,9 @@ inline Dataset token_tensor(const Tensor &tokens, int64_t length, int64_t stride
   return Dataset(cn_token_tensor(tokens.get(), length, stride));
 }
 
-/* ---- loader ---- */
-/* Samples stacked along a new first dimension. */
-struct Batch {
-  Tensor data, target; /* fields 0 and 1 */
-  std::vector<Tensor> fields;
-  int64_t size = 0, number = 0, epoch = 0;
-};
-
-struct DataLoaderOptions {
-  DataLoaderOptions(int64_t batch_size = 1) { o_.batch = batch_size; }
-  DataLoaderOptions &batch_size(int64_t value) { o_.batch = value; return *this; }
-  DataLoaderOptions &shuffle(bool value) { o_.shuffle = value; return *this; }
-  DataLoaderOptions &drop_last(bool value) { o_.drop_last = value; return *this; }
-  DataLoaderOptions &workers(int value) { o_.workers = value; return *this; }
-  DataLoaderOptions &prefetch(int value) { o_.prefetch = value; return *this; }
-  DataLoaderOptions &seed(uint64_t value) { o_.seed = value; return *this; }
-  DataLoaderOptions &device(Device value) { o_.device = value.number(); return *this; }
-  DataLoaderOptions &pad(bool value) { o_.collate = value ? cn_collate_pad : nullptr; return *this; }
-
-  cn_loader_opts o_ = detail::opts<cn_loader_opts>();
-};
-
-class DataLoader {
- public:
-  explicit DataLoader(const Dataset &set, const DataLoaderOptions &options = {})
-      : state_(std::make_shared<State>(detail::check(cn_loader_new_with(set.share(), &options.o_))))
-  {
-  }
-
-  /* One pass: for (const Batch &batch : loader). A loop that was left early begins anew with the next epoch. */
-  class Iterator {
-   public:
-    using iterator_category = std::input_iterator_tag;
-    using value_type = Batch;
-    using difference_type = std::ptrdiff_t;
-    using pointer = const Batch *;
-    using reference = const Batch &;
-    Iterator() = default;
-    explicit Iterator(DataLoader *loader) : loader_(loader) { ++*this; }
-    const Batch &operator*() const { return batch_; }
-    const Batch *operator->() const { return &batch_; }
-    Iterator &operator++()
-    {
-      if (!loader_->next(batch_)) loader_ = nullptr;
-      return *this;
-    }
-    bool operator==(const Iterator &other) const { return loader_ == other.loader_; }
-    bool operator!=(const Iterator &other) const { return loader_ != other.loader_; }
-
-   private:
-    DataLoader *loader_ = nullptr;
-    Batch batch_;
-  };
-  Iterator begin()
-  {
-    if (state_->within) restart(epoch() + 1);
-    return Iterator(this);
-  }
-  Iterator end() { return Iterator(); }
-  /* The next batch; false when the epoch is over. */
-  bool next(Batch &batch)
-  {
-    cn_batch b;
-    state_->within = detail::check(cn_loader_next(&b, get())) == 1;
-    if (!state_->within) return false;
-    batch.fields = detail::kept(b.v, b.n);
-    batch.data = Tensor::keep(b.x);
-    batch.target = Tensor::keep(b.y);
-    batch.size = b.size;
-    batch.number = b.number;
-    batch.epoch = b.epoch;
-    return true;
-  }
-
-  int64_t size() const { return cn_loader_length(get()); } /* batches in an epoch */
-  int64_t dataset_size() const { return cn_dataset_length(cn_loader_dataset(get())); }
-  int64_t epoch() const { return cn_loader_epoch(get()); }
-  void restart(int64_t epoch)
-  {
-    detail::check(cn_loader_restart(get(), epoch));
-    state_->within = false;
-  }
-  Tree state_dict() const { return Tree(cn_loader_state(get())); }
-  void load_state_dict(TreeView state)
-  {
-    detail::check(cn_loader_load(get(), state.get()));
-    state_->within = false; /* the next loop goes on where it was */
-  }
-  cn_loader *get() const noexcept { return state_->loader; }
-
- private:
-  struct State {
-    explicit State(cn_loader *made) : loader(made) {}
-    ~State() { cn_loader_free(loader); }
-    State(const State &) = delete;
-    State &operator=(const State &) = delete;
-    cn_loader *loader;
-    bool within = false; /* an epoch was begun and not ended */
-  };
-  std::shared_ptr<State> state_;
-};
-
-/* ---- images and sound ---- */
-namespace image {
-
-inline Tensor load(const std::string &path, int channels = 0)
-{
-  detail::Scope scope;
-  return Tensor::keep(detail::check(cn_image_load(path.c_str(), channels)));
-}
-inline void save(const Tensor &picture, const std::string &path)
-{
-  detail::check(cn_image_save(path.c_str(), picture.get()));
-}
-inline Tensor resize(const Tensor &picture, int64_t height, int64_t width)
-{
-  detail::Scope scope;
-  return Tensor::keep(detail::check(cn_image_resize(picture.get(), height, width)));
-}
-
-}  // namespace image
-
-/* ---- text ---- */
-class Tokenizer {
- public:
-  static Tokenizer bytes() { return Tokenizer(cn_tokenizer_bytes()); }
-  static Tokenizer chars(const std::string &text) { return Tokenizer(cn_tokenizer_chars(text.data(), text.size())); }
-  static Tokenizer bpe(const std::string &vocab, const std::string &merges)
-  {
-    return Tokenizer(cn_tokenizer_bpe(vocab.c_str(), merges.c_str()));
-  }
-  static Tokenizer wordpiece(const std::string &vocab, bool lower = true)
-  {
-    return Tokenizer(cn_tokenizer_wordpiece(vocab.c_str(), lower));
-  }
-  static Tokenizer json(const std::string &path) { return Tokenizer(cn_tokenizer_json(path.c_str())); }
-
-  int64_t size() const { return cn_tokenizer_size(get()); }
-  Tensor encode(const std::string &text, bool special = false) const
-  {
-    detail::Scope scope;
-    return Tensor::keep(detail::check(cn_tokenizer_encode(get(), text.data(), text.size(), special)));
-  }
-  std::string decode(const Tensor &tokens, bool skip_special = true) const
-  {
-    return detail::take(cn_tokenizer_decode(get(), tokens.get(), skip_special));
-  }
-  int64_t id(const std::string &token) const { return cn_tokenizer_id(get(), token.c_str()); } /* -1: none */
-  cn_tokenizer *get() const noexcept { return t_.get(); }
-
- private:
-  explicit Tokenizer(cn_tokenizer *t) : t_(detail::check(t), cn_tokenizer_free) {}
-  std::shared_ptr<cn_tokenizer> t_;
-};
-
 }  // namespace cn
+
+#include <cairn/loader.hpp>
+#include <cairn/media.hpp>
 
 #endif

@@ -5,9 +5,11 @@
 #ifndef CAIRN_ERROR_HPP
 #define CAIRN_ERROR_HPP
 
+#include <cairn/ext/system.h>
 #include <cairn/tensor.h>
 
 #include <exception>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string>
@@ -24,7 +26,45 @@ class Error : public std::runtime_error {
   int status_;
 };
 
+/* A class for each status, for those who catch by kind. */
+template <int status_code> class ErrorOf : public Error {
+ public:
+  explicit ErrorOf(const std::string &text) : Error(status_code, text) {}
+};
+using MemoryError = ErrorOf<CN_ERR_MEMORY>;           /* out of memory */
+using ValueError = ErrorOf<CN_ERR_VALUE>;             /* an argument has a value that makes no sense */
+using ShapeError = ErrorOf<CN_ERR_SHAPE>;             /* shapes do not fit */
+using DTypeError = ErrorOf<CN_ERR_DTYPE>;             /* a type of elements that the op does not take */
+using IndexError = ErrorOf<CN_ERR_INDEX>;             /* an index or dimension out of range */
+using TypeError = ErrorOf<CN_ERR_TYPE>;               /* an argument of the wrong kind, or missing */
+using DeviceError = ErrorOf<CN_ERR_DEVICE>;           /* devices do not match, or one failed */
+using GradError = ErrorOf<CN_ERR_GRAD>;               /* the gradient asked for does not exist */
+using CaptureError = ErrorOf<CN_ERR_CAPTURE>;         /* not possible while a graph is recorded */
+using UnsupportedError = ErrorOf<CN_ERR_UNSUPPORTED>; /* no such op, kernel or feature here */
+using FileError = ErrorOf<CN_ERR_IO>;                 /* a file could not be read, written or understood */
+using InternalError = ErrorOf<CN_ERR_INTERNAL>;       /* a bug in cairn */
+
 namespace detail {
+
+/* Throws the class of a status. */
+[[noreturn]] inline void fail(int status, const std::string &text)
+{
+  switch (status) {
+  case CN_ERR_MEMORY: throw MemoryError(text);
+  case CN_ERR_VALUE: throw ValueError(text);
+  case CN_ERR_SHAPE: throw ShapeError(text);
+  case CN_ERR_DTYPE: throw DTypeError(text);
+  case CN_ERR_INDEX: throw IndexError(text);
+  case CN_ERR_TYPE: throw TypeError(text);
+  case CN_ERR_DEVICE: throw DeviceError(text);
+  case CN_ERR_GRAD: throw GradError(text);
+  case CN_ERR_CAPTURE: throw CaptureError(text);
+  case CN_ERR_UNSUPPORTED: throw UnsupportedError(text);
+  case CN_ERR_IO: throw FileError(text);
+  case CN_ERR_INTERNAL: throw InternalError(text);
+  default: throw Error(status, text);
+  }
+}
 
 /* An exception on its way through C: from a callback to the call that led there, on one thread. */
 struct Stash {
@@ -48,7 +88,13 @@ inline Stash &stash()
   std::exception_ptr exception;
   exception.swap(s.exception);
   if (exception && text.find(s.text) != std::string::npos) std::rethrow_exception(exception);
-  throw Error(status, text.empty() ? "cairn: failed without a message" : text);
+  fail(status, text.empty() ? "cairn: failed without a message" : text);
+}
+
+inline int64_t check(int64_t status)
+{
+  if (status < 0) raise(static_cast<int>(status));
+  return status;
 }
 
 inline int check(int status)
@@ -129,6 +175,22 @@ inline std::string take(char *text)
   } back{text};
   return std::string(text);
 }
+
+/* Bytes of C's, which it wants back: fill(&bytes, &size) makes them. */
+template <class Fill> std::string bytes(Fill &&fill)
+{
+  struct Back {
+    void *memory = nullptr;
+    size_t size = 0;
+    ~Back() { cn_free(memory, size); }
+  } back;
+  check(fill(&back.memory, &back.size));
+  return std::string(static_cast<const char *>(back.memory), back.memory ? back.size : 0);
+}
+
+/* For C to keep, and to give back to destroy. */
+template <class T> std::decay_t<T> *give(T &&value) { return new std::decay_t<T>(std::forward<T>(value)); }
+template <class T> void destroy(void *data) { delete static_cast<T *>(data); }
 
 }  // namespace detail
 }  // namespace cn

@@ -9,45 +9,52 @@ namespace cn {
 
 class Graph {
  public:
-  using Fn = std::function<std::vector<Tensor>(const std::vector<Tensor> &inputs)>;
+  using Fn = TensorsFn;
 
   /* Runs fn once on these inputs, without data: reading a value in it is an error. It must give noutputs tensors. */
   static Graph trace(Fn fn, const std::vector<Tensor> &inputs, size_t noutputs = 1)
   {
-    struct Payload {
-      Fn fn;
-      size_t ninputs, noutputs;
-    } payload{std::move(fn), inputs.size(), noutputs};
-    auto call = [](cn_tensor **outputs, cn_tensor *const *given, void *p) {
-      return detail::guarded([&] {
-        auto *self = static_cast<Payload *>(p);
-        const std::vector<Tensor> made = self->fn(detail::kept(given, self->ninputs));
-        if (made.size() != self->noutputs)
-          throw Error(CN_ERR_VALUE, "trace: the function gave " + std::to_string(made.size()) + " tensors, not " +
-                                        std::to_string(self->noutputs));
-        for (size_t i = 0; i < made.size(); i++) outputs[i] = detail::lend(made[i]);
-        return 0;
-      });
-    };
+    detail::Called call{std::move(fn), inputs.size(), noutputs};
     detail::Scope scope;
-    cn_graph *made = cn_trace(+call, noutputs, detail::pointers(inputs.data()), inputs.size(), &payload);
-    return Graph(detail::check(made), noutputs);
+    return Graph(cn_trace(detail::Called::run, noutputs, detail::pointers(inputs.data()), inputs.size(), &call));
   }
+  /* Once for each example, which differ in some sizes: the graph then runs on any sizes of that form. */
+  static Graph trace_sizes(Fn fn, const std::vector<std::vector<Tensor>> &examples, size_t noutputs = 1)
+  {
+    std::vector<Tensor> all;
+    for (const std::vector<Tensor> &inputs : examples) {
+      if (inputs.size() != examples[0].size()) throw ValueError("trace_sizes: examples have as many inputs each");
+      all.insert(all.end(), inputs.begin(), inputs.end());
+    }
+    const size_t n = examples.empty() ? 0 : examples[0].size();
+    detail::Called call{std::move(fn), n, noutputs};
+    detail::Scope scope;
+    cn_tensor *const *inputs = detail::pointers(all.data());
+    return Graph(cn_trace_sizes(detail::Called::run, noutputs, inputs, n, examples.size(), &call));
+  }
+  /* From the text that str() gives; its states are not bound yet. */
+  static Graph parse(const std::string &text) { return Graph(cn_graph_parse(text.c_str())); }
   std::vector<Tensor> operator()(const std::vector<Tensor> &inputs) const
   {
-    std::vector<cn_tensor *> out(noutputs_);
+    std::vector<cn_tensor *> out(cn_graph_outputs(get()));
+    if (inputs.size() != cn_graph_inputs(get()))
+      throw ValueError("graph: it takes " + std::to_string(cn_graph_inputs(get())) + " inputs, not " +
+                       std::to_string(inputs.size()));
     detail::Scope scope;
     detail::check(cn_graph_run(out.data(), get(), detail::pointers(inputs.data())));
     return detail::kept(out.data(), out.size());
   }
   size_t nodes() const { return cn_graph_nodes(get()); }
+  size_t states() const { return cn_graph_states(get()); } /* tensors from outside that it reads or writes */
+  Tensor state(size_t i) const { return Tensor::keep(cn_graph_state(get(), i)); }
+  void bind(size_t i, const Tensor &t) { detail::check(cn_graph_bind(get(), i, t.get())); }
+  void verify() const { detail::check(cn_graph_verify(get())); }
   std::string str() const { return detail::take(cn_graph_to_string(get())); }
   cn_graph *get() const noexcept { return graph_.get(); }
 
  private:
-  Graph(cn_graph *graph, size_t noutputs) : graph_(graph, cn_graph_free), noutputs_(noutputs) {}
+  explicit Graph(cn_graph *graph) : graph_(detail::check(graph), cn_graph_free) {}
   std::shared_ptr<cn_graph> graph_;
-  size_t noutputs_;
 };
 
 }  // namespace cn

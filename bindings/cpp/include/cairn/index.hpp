@@ -3,10 +3,9 @@
  * Place in the flow: ops.hpp below. Integers, slices, None and Ellipsis become views one after the other; index tensors
  * and masks are gathered and applied at the end by one `index` or `index_put`. Invariant: assigning to a part writes
  * into the tensor it was taken from. */
+#include <cairn/tensor.hpp> /* which includes this file, in its place */
 #ifndef CAIRN_INDEX_HPP
 #define CAIRN_INDEX_HPP
-
-#include <cairn/tensor.hpp>
 
 namespace cn {
 
@@ -38,7 +37,7 @@ class Index {
   Index(const Tensor &t) : kind_(Kind::positions), t_(t)
   {
     if (t.dtype() != CN_BOOL && !cn_dtype_is_int(t.dtype()))
-      throw Error(CN_ERR_INDEX, std::string("tensors used as indices must be whole numbers or bool, not ") +
+      throw IndexError(std::string("tensors used as indices must be whole numbers or bool, not ") +
                                     cn_dtype_name(t.dtype()));
     if (t.dim() > 0) return;
     kind_ = t.dtype() == CN_BOOL ? Kind::truth : Kind::integer;
@@ -76,7 +75,7 @@ struct Picked {
     int64_t taken = 0;
     for (size_t i = 0; i < n; i++) taken += items[i].dims();
     if (taken > self.dim())
-      throw Error(CN_ERR_INDEX, "too many indices (" + std::to_string(taken) + ") for a tensor of dimension " +
+      throw IndexError("too many indices (" + std::to_string(taken) + ") for a tensor of dimension " +
                                     std::to_string(self.dim()));
     for (size_t i = 0; i < n; i++) apply(items[i], self.dim() - taken);
   }
@@ -105,17 +104,19 @@ struct Picked {
     dim += dims;
   }
 
-  void put(const Operand &value) const
+  void put(const Operand &value, bool accumulate = false) const
   {
     const bool tensor = value.value().tag == CN_V_TENSOR;
-    if (list.empty() && !tensor) view.fill_(value);
+    if (list.empty() && accumulate) view.add_(value);
+    else if (list.empty() && !tensor) view.fill_(value);
     else if (list.empty()) {
       Tensor source = Tensor::keep(value.value().u.t);
       int64_t lead = 0; /* leading dims of size 1 say nothing */
       while (lead < source.dim() - view.dim() && source.size(lead) == 1) lead++;
       const Ints rest(source.shape().data() + lead, static_cast<size_t>(source.dim() - lead));
       view.copy_(lead ? source.reshape(rest) : source);
-    } else call_put(tensor ? Tensor::keep(value.value().u.t) : full({}, number(value), view.options()));
+    } else call_put(tensor ? Tensor::keep(value.value().u.t) : full({}, number(value), view.options()),
+                    accumulate);
   }
 
  private:
@@ -124,11 +125,11 @@ struct Picked {
     const cn_value &v = value.value();
     return v.tag == CN_V_FLOAT ? Scalar(v.u.f) : v.tag == CN_V_BOOL ? Scalar(v.u.i != 0) : Scalar(v.u.i);
   }
-  void call_put(const Tensor &source) const
+  void call_put(const Tensor &source, bool accumulate) const
   {
     static const cn_op *const op = find_op("index_put");
-    const cn_value args[] = {v(view), v(Tensors(list)), v(source)};
-    call_in_place(op, args, 3, view.get());
+    const cn_value args[] = {v(view), v(Tensors(list)), v(source), v(accumulate)};
+    call_in_place(op, args, 4, view.get());
   }
 };
 
@@ -188,9 +189,16 @@ inline Indexed Tensor::index(const std::vector<Index> &indices) const
 {
   return Indexed(detail::Picked(*this, indices.data(), indices.size()));
 }
-inline const Tensor &Tensor::index_put_(const std::vector<Index> &indices, const Operand &value) const
+inline const Tensor &Tensor::index_put_(std::initializer_list<Index> indices, const Operand &value,
+                                        bool accumulate) const
 {
-  detail::Picked(*this, indices.data(), indices.size()).put(value);
+  detail::Picked(*this, indices.begin(), indices.size()).put(value, accumulate);
+  return *this;
+}
+inline const Tensor &Tensor::index_put_(const std::vector<Index> &indices, const Operand &value,
+                                        bool accumulate) const
+{
+  detail::Picked(*this, indices.data(), indices.size()).put(value, accumulate);
   return *this;
 }
 inline Tensor Tensor::index_select_many(Tensors indices) const

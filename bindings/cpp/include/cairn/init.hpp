@@ -1,8 +1,9 @@
 /* init.hpp: initialisers: the distributions of torch.nn.init, written into a tensor. */
+#include <cairn/module.hpp> /* which includes this file, in its place */
 #ifndef CAIRN_INIT_HPP
 #define CAIRN_INIT_HPP
 
-#include <cairn/module.hpp>
+#include <cmath>
 
 namespace cn {
 
@@ -30,6 +31,18 @@ inline void constant_(const Tensor &t, double value) { detail::check(cn_init_con
 inline void ones_(const Tensor &t) { detail::check(cn_init_ones(t.get())); }
 inline void zeros_(const Tensor &t) { detail::check(cn_init_zeros(t.get())); }
 inline void eye_(const Tensor &t) { detail::check(cn_init_eye(t.get())); }
+inline void dirac_(const Tensor &t, int64_t groups = 1) { detail::check(cn_init_dirac(t.get(), groups)); }
+inline void sparse_(const Tensor &t, double sparsity, double std = 0.01)
+{
+  detail::check(cn_init_sparse(t.get(), sparsity, std));
+}
+/* What a nonlinearity wants its inputs' deviation multiplied by; param: the slope of leaky_relu. */
+inline double calculate_gain(const std::string &nonlinearity, double param = std::nan(""))
+{
+  const double gain = cn_init_gain(nonlinearity.c_str(), param);
+  if (cn_err()) detail::raise(cn_err());
+  return gain;
+}
 inline void xavier_uniform_(const Tensor &t, double gain = 1) { detail::check(cn_init_xavier_uniform(t.get(), gain)); }
 inline void xavier_normal_(const Tensor &t, double gain = 1) { detail::check(cn_init_xavier_normal(t.get(), gain)); }
 inline void orthogonal_(const Tensor &t, double gain = 1) { detail::check(cn_init_orthogonal(t.get(), gain)); }

@@ -9,6 +9,7 @@
 #include <cairn/io.h>
 #include <cairn/tree.h>
 
+#include <map>
 #include <utility>
 
 namespace cn {
@@ -43,7 +44,7 @@ class TreeView {
   Tensor tensor() const
   {
     cn_tensor *t = cn_tree_as_tensor(tree_);
-    if (!t) throw Error(CN_ERR_TYPE, exists() ? "tree: this value is no tensor" : "tree: there is no such value");
+    if (!t) throw TypeError(exists() ? "tree: this value is no tensor" : "tree: there is no such value");
     return Tensor::keep(t);
   }
   std::string json(int indent = 0) const { return detail::take(cn_tree_to_json(tree_, indent)); }
@@ -132,6 +133,67 @@ inline void load(Tensor &tensor, const std::string &path)
   const Tree tree = load(path);
   tensor = tree.view().kind() == CN_TREE_DICT ? tree["tensor"].tensor() : tree.tensor();
 }
+inline void save(const std::vector<Tensor> &tensors, const std::string &path)
+{
+  Tree list = Tree::list();
+  for (const Tensor &t : tensors) list.push(t);
+  save(list.view(), path);
+}
+inline void load(std::vector<Tensor> &tensors, const std::string &path)
+{
+  const Tree tree = load(path);
+  tensors.clear();
+  for (size_t i = 0; i < tree.size(); i++) tensors.push_back(tree.at(i).tensor());
+}
+/* From and to memory: the bytes of such a file. */
+inline Tree load_bytes(const std::string &bytes) { return Tree(cn_load_memory(bytes.data(), bytes.size())); }
+inline std::string save_bytes(TreeView tree, cn_format format = CN_FORMAT_SAFETENSORS)
+{
+  std::string made;
+  auto put = [](const void *bytes, size_t size, void *payload) {
+    return detail::guarded([&] {
+      static_cast<std::string *>(payload)->append(static_cast<const char *>(bytes), size);
+      return 0;
+    });
+  };
+  detail::check(cn_save_to(+put, &made, tree.get(), format));
+  return made;
+}
+inline std::string gunzip(const std::string &packed)
+{
+  return detail::bytes(
+      [&](void **bytes, size_t *size) { return cn_gunzip(bytes, size, packed.data(), packed.size()); });
+}
+
+/* A safetensors file that stays open: tensors are made when asked for, and live on without it. */
+class SafeTensors {
+ public:
+  explicit SafeTensors(const std::string &path)
+      : file_(detail::check(cn_safetensors_open(path.c_str())), cn_safetensors_close)
+  {
+  }
+  std::vector<std::string> keys() const
+  {
+    std::vector<std::string> all;
+    for (size_t i = 0; i < cn_safetensors_count(file_.get()); i++)
+      all.emplace_back(cn_safetensors_name(file_.get(), i));
+    return all;
+  }
+  Tensor operator[](const std::string &name) const
+  {
+    detail::Scope scope;
+    return Tensor::keep(detail::check(cn_safetensors_get(file_.get(), name.c_str())));
+  }
+  std::optional<std::string> metadata(const std::string &key) const
+  {
+    const char *found = cn_safetensors_metadata(file_.get(), key.c_str());
+    return found ? std::optional<std::string>(found) : None;
+  }
+
+ private:
+  std::shared_ptr<cn_safetensors> file_;
+};
+
 inline Tensor load_npy(const std::string &path)
 {
   detail::Scope scope;

@@ -14,37 +14,44 @@
 namespace cn {
 
 /* Gives its input back. */
-class Identity : public detail::Handle {
+class Identity : public detail::LayerOf<Identity> {
  public:
-  using Layer = Identity;
   explicit Identity()
   {
     set(detail::made("Identity", nullptr, 0));
   }
-  explicit Identity(detail::Made made) : Handle(made) {}
+  explicit Identity(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x times the transposed weight, plus bias. Weight and bias start uniform in +-1/sqrt(in_features). */
-class Linear : public detail::Handle {
+class Linear : public detail::LayerOf<Linear> {
  public:
-  using Layer = Linear;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t in_features, int64_t out_features)
+        : in_features_(in_features), out_features_(out_features), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &in_features(int64_t value) { in_features_ = value; return *this; }
+    Options &out_features(int64_t value) { out_features_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t in_features_ = 0;
+    int64_t out_features_ = 0;
     bool bias_ = true;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   Linear() = default; /* none yet */
   Linear(std::nullptr_t) {}
@@ -57,30 +64,43 @@ class Linear : public detail::Handle {
   }
   explicit Linear(int64_t in_features, int64_t out_features, const Options &options)
       : Linear(in_features, out_features, options.bias_, options.device_, options.dtype_) {}
-  explicit Linear(detail::Made made) : Handle(made) {}
+  explicit Linear(const Options &options)
+      : Linear(options.whole().in_features_, options.out_features_, options.bias_, options.device_,
+               options.dtype_) {}
+  explicit Linear(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x1 times weight times x2, plus bias. They start uniform in +-1/sqrt(in1_features). */
-class Bilinear : public detail::Handle {
+class Bilinear : public detail::LayerOf<Bilinear> {
  public:
-  using Layer = Bilinear;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t in1_features, int64_t in2_features, int64_t out_features)
+        : in1_features_(in1_features), in2_features_(in2_features), out_features_(out_features), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &in1_features(int64_t value) { in1_features_ = value; return *this; }
+    Options &in2_features(int64_t value) { in2_features_ = value; return *this; }
+    Options &out_features(int64_t value) { out_features_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t in1_features_ = 0;
+    int64_t in2_features_ = 0;
+    int64_t out_features_ = 0;
     bool bias_ = true;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   Bilinear() = default; /* none yet */
   Bilinear(std::nullptr_t) {}
@@ -93,22 +113,24 @@ class Bilinear : public detail::Handle {
   }
   explicit Bilinear(int64_t in1_features, int64_t in2_features, int64_t out_features, const Options &options)
       : Bilinear(in1_features, in2_features, out_features, options.bias_, options.device_, options.dtype_) {}
-  explicit Bilinear(detail::Made made) : Handle(made) {}
+  explicit Bilinear(const Options &options)
+      : Bilinear(options.whole().in1_features_, options.in2_features_, options.out_features_, options.bias_,
+                 options.device_, options.dtype_) {}
+  explicit Bilinear(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input1, const Tensor &input2) const
   {
     const cn_value args[] = {detail::v(input1), detail::v(input2)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input1, const Tensor &input2) const { return forward(input1, input2); }
 };
 
 /* x where positive, alpha (exp(x / alpha) - 1) elsewhere. */
-class CELU : public detail::Handle {
+class CELU : public detail::LayerOf<CELU> {
  public:
-  using Layer = CELU;
   struct Options {
     Options &alpha(double value) { alpha_ = value; return *this; }
     Options &inplace(bool value) { inplace_ = value; return *this; }
@@ -123,22 +145,21 @@ class CELU : public detail::Handle {
   }
   explicit CELU(const Options &options)
       : CELU(options.alpha_, options.inplace_) {}
-  explicit CELU(detail::Made made) : Handle(made) {}
+  explicit CELU(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x where positive, alpha (exp(x) - 1) elsewhere. */
-class ELU : public detail::Handle {
+class ELU : public detail::LayerOf<ELU> {
  public:
-  using Layer = ELU;
   struct Options {
     Options &alpha(double value) { alpha_ = value; return *this; }
     Options &inplace(bool value) { inplace_ = value; return *this; }
@@ -153,22 +174,21 @@ class ELU : public detail::Handle {
   }
   explicit ELU(const Options &options)
       : ELU(options.alpha_, options.inplace_) {}
-  explicit ELU(detail::Made made) : Handle(made) {}
+  explicit ELU(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x times the normal distribution function of x; approximate 'tanh' uses the form with tanh. */
-class GELU : public detail::Handle {
+class GELU : public detail::LayerOf<GELU> {
  public:
-  using Layer = GELU;
   struct Options {
     Options &approximate(Text value) { approximate_ = value; return *this; }
 
@@ -181,22 +201,21 @@ class GELU : public detail::Handle {
   }
   explicit GELU(const Options &options)
       : GELU(options.approximate_) {}
-  explicit GELU(detail::Made made) : Handle(made) {}
+  explicit GELU(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The first half along dim times sigmoid of the second. */
-class GLU : public detail::Handle {
+class GLU : public detail::LayerOf<GLU> {
  public:
-  using Layer = GLU;
   struct Options {
     Options &dim(int64_t value) { dim_ = value; return *this; }
 
@@ -209,22 +228,21 @@ class GLU : public detail::Handle {
   }
   explicit GLU(const Options &options)
       : GLU(options.dim_) {}
-  explicit GLU(detail::Made made) : Handle(made) {}
+  explicit GLU(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* 0 within +-lambd, x elsewhere. */
-class Hardshrink : public detail::Handle {
+class Hardshrink : public detail::LayerOf<Hardshrink> {
  public:
-  using Layer = Hardshrink;
   struct Options {
     Options &lambd(double value) { lambd_ = value; return *this; }
 
@@ -237,22 +255,21 @@ class Hardshrink : public detail::Handle {
   }
   explicit Hardshrink(const Options &options)
       : Hardshrink(options.lambd_) {}
-  explicit Hardshrink(detail::Made made) : Handle(made) {}
+  explicit Hardshrink(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x / 6 + 1/2, cut to [0, 1]. */
-class Hardsigmoid : public detail::Handle {
+class Hardsigmoid : public detail::LayerOf<Hardsigmoid> {
  public:
-  using Layer = Hardsigmoid;
   struct Options {
     Options &inplace(bool value) { inplace_ = value; return *this; }
 
@@ -265,22 +282,21 @@ class Hardsigmoid : public detail::Handle {
   }
   explicit Hardsigmoid(const Options &options)
       : Hardsigmoid(options.inplace_) {}
-  explicit Hardsigmoid(detail::Made made) : Handle(made) {}
+  explicit Hardsigmoid(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x times hardsigmoid of x. */
-class Hardswish : public detail::Handle {
+class Hardswish : public detail::LayerOf<Hardswish> {
  public:
-  using Layer = Hardswish;
   struct Options {
     Options &inplace(bool value) { inplace_ = value; return *this; }
 
@@ -293,22 +309,21 @@ class Hardswish : public detail::Handle {
   }
   explicit Hardswish(const Options &options)
       : Hardswish(options.inplace_) {}
-  explicit Hardswish(detail::Made made) : Handle(made) {}
+  explicit Hardswish(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x cut to [min_val, max_val]. */
-class Hardtanh : public detail::Handle {
+class Hardtanh : public detail::LayerOf<Hardtanh> {
  public:
-  using Layer = Hardtanh;
   struct Options {
     Options &min_val(double value) { min_val_ = value; return *this; }
     Options &max_val(double value) { max_val_ = value; return *this; }
@@ -325,22 +340,21 @@ class Hardtanh : public detail::Handle {
   }
   explicit Hardtanh(const Options &options)
       : Hardtanh(options.min_val_, options.max_val_, options.inplace_) {}
-  explicit Hardtanh(detail::Made made) : Handle(made) {}
+  explicit Hardtanh(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x where positive, negative_slope * x elsewhere. */
-class LeakyReLU : public detail::Handle {
+class LeakyReLU : public detail::LayerOf<LeakyReLU> {
  public:
-  using Layer = LeakyReLU;
   struct Options {
     Options &negative_slope(double value) { negative_slope_ = value; return *this; }
     Options &inplace(bool value) { inplace_ = value; return *this; }
@@ -355,42 +369,40 @@ class LeakyReLU : public detail::Handle {
   }
   explicit LeakyReLU(const Options &options)
       : LeakyReLU(options.negative_slope_, options.inplace_) {}
-  explicit LeakyReLU(detail::Made made) : Handle(made) {}
+  explicit LeakyReLU(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Logarithm of the logistic function. */
-class LogSigmoid : public detail::Handle {
+class LogSigmoid : public detail::LayerOf<LogSigmoid> {
  public:
-  using Layer = LogSigmoid;
   explicit LogSigmoid()
   {
     set(detail::made("LogSigmoid", nullptr, 0));
   }
-  explicit LogSigmoid(detail::Made made) : Handle(made) {}
+  explicit LogSigmoid(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x times tanh of softplus of x. */
-class Mish : public detail::Handle {
+class Mish : public detail::LayerOf<Mish> {
  public:
-  using Layer = Mish;
   struct Options {
     Options &inplace(bool value) { inplace_ = value; return *this; }
 
@@ -403,13 +415,13 @@ class Mish : public detail::Handle {
   }
   explicit Mish(const Options &options)
       : Mish(options.inplace_) {}
-  explicit Mish(detail::Made made) : Handle(made) {}
+  explicit Mish(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -417,9 +429,8 @@ class Mish : public detail::Handle {
 
 /* x where positive, elsewhere x times a slope that is drawn from [lower, upper) for each element; in evaluation
  * their mean. */
-class RReLU : public detail::Handle {
+class RReLU : public detail::LayerOf<RReLU> {
  public:
-  using Layer = RReLU;
   struct Options {
     Options &lower(double value) { lower_ = value; return *this; }
     Options &upper(double value) { upper_ = value; return *this; }
@@ -436,22 +447,21 @@ class RReLU : public detail::Handle {
   }
   explicit RReLU(const Options &options)
       : RReLU(options.lower_, options.upper_, options.inplace_) {}
-  explicit RReLU(detail::Made made) : Handle(made) {}
+  explicit RReLU(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x where positive, 0 elsewhere. */
-class ReLU : public detail::Handle {
+class ReLU : public detail::LayerOf<ReLU> {
  public:
-  using Layer = ReLU;
   struct Options {
     Options &inplace(bool value) { inplace_ = value; return *this; }
 
@@ -464,22 +474,21 @@ class ReLU : public detail::Handle {
   }
   explicit ReLU(const Options &options)
       : ReLU(options.inplace_) {}
-  explicit ReLU(detail::Made made) : Handle(made) {}
+  explicit ReLU(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x cut to [0, 6]. */
-class ReLU6 : public detail::Handle {
+class ReLU6 : public detail::LayerOf<ReLU6> {
  public:
-  using Layer = ReLU6;
   struct Options {
     Options &inplace(bool value) { inplace_ = value; return *this; }
 
@@ -492,22 +501,21 @@ class ReLU6 : public detail::Handle {
   }
   explicit ReLU6(const Options &options)
       : ReLU6(options.inplace_) {}
-  explicit ReLU6(detail::Made made) : Handle(made) {}
+  explicit ReLU6(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* ELU with the scales that keep mean 0 and variance 1 through layers. */
-class SELU : public detail::Handle {
+class SELU : public detail::LayerOf<SELU> {
  public:
-  using Layer = SELU;
   struct Options {
     Options &inplace(bool value) { inplace_ = value; return *this; }
 
@@ -520,22 +528,21 @@ class SELU : public detail::Handle {
   }
   explicit SELU(const Options &options)
       : SELU(options.inplace_) {}
-  explicit SELU(detail::Made made) : Handle(made) {}
+  explicit SELU(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x times the logistic function of x. */
-class SiLU : public detail::Handle {
+class SiLU : public detail::LayerOf<SiLU> {
  public:
-  using Layer = SiLU;
   struct Options {
     Options &inplace(bool value) { inplace_ = value; return *this; }
 
@@ -548,42 +555,40 @@ class SiLU : public detail::Handle {
   }
   explicit SiLU(const Options &options)
       : SiLU(options.inplace_) {}
-  explicit SiLU(detail::Made made) : Handle(made) {}
+  explicit SiLU(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The logistic function, 1 / (1 + exp(-x)). */
-class Sigmoid : public detail::Handle {
+class Sigmoid : public detail::LayerOf<Sigmoid> {
  public:
-  using Layer = Sigmoid;
   explicit Sigmoid()
   {
     set(detail::made("Sigmoid", nullptr, 0));
   }
-  explicit Sigmoid(detail::Made made) : Handle(made) {}
+  explicit Sigmoid(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* log(1 + exp(beta * x)) / beta; x itself where beta * x is above threshold. */
-class Softplus : public detail::Handle {
+class Softplus : public detail::LayerOf<Softplus> {
  public:
-  using Layer = Softplus;
   struct Options {
     Options &beta(double value) { beta_ = value; return *this; }
     Options &threshold(double value) { threshold_ = value; return *this; }
@@ -598,22 +603,21 @@ class Softplus : public detail::Handle {
   }
   explicit Softplus(const Options &options)
       : Softplus(options.beta_, options.threshold_) {}
-  explicit Softplus(detail::Made made) : Handle(made) {}
+  explicit Softplus(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x moved towards 0 by lambd, and 0 within +-lambd. */
-class Softshrink : public detail::Handle {
+class Softshrink : public detail::LayerOf<Softshrink> {
  public:
-  using Layer = Softshrink;
   struct Options {
     Options &lambd(double value) { lambd_ = value; return *this; }
 
@@ -626,86 +630,91 @@ class Softshrink : public detail::Handle {
   }
   explicit Softshrink(const Options &options)
       : Softshrink(options.lambd_) {}
-  explicit Softshrink(detail::Made made) : Handle(made) {}
+  explicit Softshrink(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x / (1 + |x|). */
-class Softsign : public detail::Handle {
+class Softsign : public detail::LayerOf<Softsign> {
  public:
-  using Layer = Softsign;
   explicit Softsign()
   {
     set(detail::made("Softsign", nullptr, 0));
   }
-  explicit Softsign(detail::Made made) : Handle(made) {}
+  explicit Softsign(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Hyperbolic tangent. */
-class Tanh : public detail::Handle {
+class Tanh : public detail::LayerOf<Tanh> {
  public:
-  using Layer = Tanh;
   explicit Tanh()
   {
     set(detail::made("Tanh", nullptr, 0));
   }
-  explicit Tanh(detail::Made made) : Handle(made) {}
+  explicit Tanh(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x - tanh(x). */
-class Tanhshrink : public detail::Handle {
+class Tanhshrink : public detail::LayerOf<Tanhshrink> {
  public:
-  using Layer = Tanhshrink;
   explicit Tanhshrink()
   {
     set(detail::made("Tanhshrink", nullptr, 0));
   }
-  explicit Tanhshrink(detail::Made made) : Handle(made) {}
+  explicit Tanhshrink(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x where above threshold, value elsewhere. */
-class Threshold : public detail::Handle {
+class Threshold : public detail::LayerOf<Threshold> {
  public:
-  using Layer = Threshold;
   struct Options {
+    Options() = default;
+    explicit Options(double threshold, double value)
+        : threshold_(threshold), value_(value), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &threshold(double value) { threshold_ = value; return *this; }
+    Options &value(double value) { value_ = value; return *this; }
     Options &inplace(bool value) { inplace_ = value; return *this; }
 
+    double threshold_ = 0;
+    double value_ = 0;
     bool inplace_ = false;
+    bool whole_ = false;
   };
   Threshold() = default; /* none yet */
   Threshold(std::nullptr_t) {}
@@ -716,22 +725,23 @@ class Threshold : public detail::Handle {
   }
   explicit Threshold(double threshold, double value, const Options &options)
       : Threshold(threshold, value, options.inplace_) {}
-  explicit Threshold(detail::Made made) : Handle(made) {}
+  explicit Threshold(const Options &options)
+      : Threshold(options.whole().threshold_, options.value_, options.inplace_) {}
+  explicit Threshold(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x where positive, elsewhere x times a slope that is learnt, one for all or one for each channel. */
-class PReLU : public detail::Handle {
+class PReLU : public detail::LayerOf<PReLU> {
  public:
-  using Layer = PReLU;
   struct Options {
     Options &num_parameters(int64_t value) { num_parameters_ = value; return *this; }
     Options &init(double value) { init_ = value; return *this; }
@@ -750,22 +760,21 @@ class PReLU : public detail::Handle {
   }
   explicit PReLU(const Options &options)
       : PReLU(options.num_parameters_, options.init_, options.device_, options.dtype_) {}
-  explicit PReLU(detail::Made made) : Handle(made) {}
+  explicit PReLU(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* exp(x) divided by its sum along a dimension. */
-class Softmax : public detail::Handle {
+class Softmax : public detail::LayerOf<Softmax> {
  public:
-  using Layer = Softmax;
   struct Options {
     Options &dim(std::optional<int64_t> value) { dim_ = value; return *this; }
 
@@ -778,22 +787,21 @@ class Softmax : public detail::Handle {
   }
   explicit Softmax(const Options &options)
       : Softmax(options.dim_) {}
-  explicit Softmax(detail::Made made) : Handle(made) {}
+  explicit Softmax(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Softmax of -x. */
-class Softmin : public detail::Handle {
+class Softmin : public detail::LayerOf<Softmin> {
  public:
-  using Layer = Softmin;
   struct Options {
     Options &dim(std::optional<int64_t> value) { dim_ = value; return *this; }
 
@@ -806,22 +814,21 @@ class Softmin : public detail::Handle {
   }
   explicit Softmin(const Options &options)
       : Softmin(options.dim_) {}
-  explicit Softmin(detail::Made made) : Handle(made) {}
+  explicit Softmin(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Logarithm of Softmax, exact where that would be 0. */
-class LogSoftmax : public detail::Handle {
+class LogSoftmax : public detail::LayerOf<LogSoftmax> {
  public:
-  using Layer = LogSoftmax;
   struct Options {
     Options &dim(std::optional<int64_t> value) { dim_ = value; return *this; }
 
@@ -834,33 +841,32 @@ class LogSoftmax : public detail::Handle {
   }
   explicit LogSoftmax(const Options &options)
       : LogSoftmax(options.dim_) {}
-  explicit LogSoftmax(detail::Made made) : Handle(made) {}
+  explicit LogSoftmax(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Softmax over the channels of images (N, C, H, W) or (C, H, W), at each place. */
-class Softmax2d : public detail::Handle {
+class Softmax2d : public detail::LayerOf<Softmax2d> {
  public:
-  using Layer = Softmax2d;
   explicit Softmax2d()
   {
     set(detail::made("Softmax2d", nullptr, 0));
   }
-  explicit Softmax2d(detail::Made made) : Handle(made) {}
+  explicit Softmax2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -868,10 +874,14 @@ class Softmax2d : public detail::Handle {
 
 /* Each channel of (N, C) or (N, C, L) with mean 0 and variance 1 over the batch, then * weight + bias.
  * Evaluation uses running statistics; without momentum (NAN in C) they are means over all batches. */
-class BatchNorm1d : public detail::Handle {
+class BatchNorm1d : public detail::LayerOf<BatchNorm1d> {
  public:
-  using Layer = BatchNorm1d;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t num_features)
+        : num_features_(num_features), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &num_features(int64_t value) { num_features_ = value; return *this; }
     Options &eps(double value) { eps_ = value; return *this; }
     Options &momentum(std::optional<double> value) { momentum_ = value; return *this; }
     Options &affine(bool value) { affine_ = value; return *this; }
@@ -880,6 +890,7 @@ class BatchNorm1d : public detail::Handle {
     Options &dtype(DType value) { dtype_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
 
+    int64_t num_features_ = 0;
     double eps_ = 1e-05;
     std::optional<double> momentum_ = 0.1;
     bool affine_ = true;
@@ -887,6 +898,7 @@ class BatchNorm1d : public detail::Handle {
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
     bool bias_ = true;
+    bool whole_ = false;
   };
   BatchNorm1d() = default; /* none yet */
   BatchNorm1d(std::nullptr_t) {}
@@ -901,23 +913,30 @@ class BatchNorm1d : public detail::Handle {
   explicit BatchNorm1d(int64_t num_features, const Options &options)
       : BatchNorm1d(num_features, options.eps_, options.momentum_, options.affine_, options.track_running_stats_,
                     options.device_, options.dtype_, options.bias_) {}
-  explicit BatchNorm1d(detail::Made made) : Handle(made) {}
+  explicit BatchNorm1d(const Options &options)
+      : BatchNorm1d(options.whole().num_features_, options.eps_, options.momentum_, options.affine_,
+                    options.track_running_stats_, options.device_, options.dtype_, options.bias_) {}
+  explicit BatchNorm1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* BatchNorm1d for (N, C, H, W). */
-class BatchNorm2d : public detail::Handle {
+class BatchNorm2d : public detail::LayerOf<BatchNorm2d> {
  public:
-  using Layer = BatchNorm2d;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t num_features)
+        : num_features_(num_features), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &num_features(int64_t value) { num_features_ = value; return *this; }
     Options &eps(double value) { eps_ = value; return *this; }
     Options &momentum(std::optional<double> value) { momentum_ = value; return *this; }
     Options &affine(bool value) { affine_ = value; return *this; }
@@ -926,6 +945,7 @@ class BatchNorm2d : public detail::Handle {
     Options &dtype(DType value) { dtype_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
 
+    int64_t num_features_ = 0;
     double eps_ = 1e-05;
     std::optional<double> momentum_ = 0.1;
     bool affine_ = true;
@@ -933,6 +953,7 @@ class BatchNorm2d : public detail::Handle {
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
     bool bias_ = true;
+    bool whole_ = false;
   };
   BatchNorm2d() = default; /* none yet */
   BatchNorm2d(std::nullptr_t) {}
@@ -947,23 +968,30 @@ class BatchNorm2d : public detail::Handle {
   explicit BatchNorm2d(int64_t num_features, const Options &options)
       : BatchNorm2d(num_features, options.eps_, options.momentum_, options.affine_, options.track_running_stats_,
                     options.device_, options.dtype_, options.bias_) {}
-  explicit BatchNorm2d(detail::Made made) : Handle(made) {}
+  explicit BatchNorm2d(const Options &options)
+      : BatchNorm2d(options.whole().num_features_, options.eps_, options.momentum_, options.affine_,
+                    options.track_running_stats_, options.device_, options.dtype_, options.bias_) {}
+  explicit BatchNorm2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* BatchNorm1d for (N, C, D, H, W). */
-class BatchNorm3d : public detail::Handle {
+class BatchNorm3d : public detail::LayerOf<BatchNorm3d> {
  public:
-  using Layer = BatchNorm3d;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t num_features)
+        : num_features_(num_features), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &num_features(int64_t value) { num_features_ = value; return *this; }
     Options &eps(double value) { eps_ = value; return *this; }
     Options &momentum(std::optional<double> value) { momentum_ = value; return *this; }
     Options &affine(bool value) { affine_ = value; return *this; }
@@ -972,6 +1000,7 @@ class BatchNorm3d : public detail::Handle {
     Options &dtype(DType value) { dtype_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
 
+    int64_t num_features_ = 0;
     double eps_ = 1e-05;
     std::optional<double> momentum_ = 0.1;
     bool affine_ = true;
@@ -979,6 +1008,7 @@ class BatchNorm3d : public detail::Handle {
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
     bool bias_ = true;
+    bool whole_ = false;
   };
   BatchNorm3d() = default; /* none yet */
   BatchNorm3d(std::nullptr_t) {}
@@ -993,23 +1023,30 @@ class BatchNorm3d : public detail::Handle {
   explicit BatchNorm3d(int64_t num_features, const Options &options)
       : BatchNorm3d(num_features, options.eps_, options.momentum_, options.affine_, options.track_running_stats_,
                     options.device_, options.dtype_, options.bias_) {}
-  explicit BatchNorm3d(detail::Made made) : Handle(made) {}
+  explicit BatchNorm3d(const Options &options)
+      : BatchNorm3d(options.whole().num_features_, options.eps_, options.momentum_, options.affine_,
+                    options.track_running_stats_, options.device_, options.dtype_, options.bias_) {}
+  explicit BatchNorm3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Batch norm of (N, C, ...) over the batches of all processes; with one process, over its own. */
-class SyncBatchNorm : public detail::Handle {
+class SyncBatchNorm : public detail::LayerOf<SyncBatchNorm> {
  public:
-  using Layer = SyncBatchNorm;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t num_features)
+        : num_features_(num_features), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &num_features(int64_t value) { num_features_ = value; return *this; }
     Options &eps(double value) { eps_ = value; return *this; }
     Options &momentum(std::optional<double> value) { momentum_ = value; return *this; }
     Options &affine(bool value) { affine_ = value; return *this; }
@@ -1018,6 +1055,7 @@ class SyncBatchNorm : public detail::Handle {
     Options &dtype(DType value) { dtype_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
 
+    int64_t num_features_ = 0;
     double eps_ = 1e-05;
     std::optional<double> momentum_ = 0.1;
     bool affine_ = true;
@@ -1025,6 +1063,7 @@ class SyncBatchNorm : public detail::Handle {
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
     bool bias_ = true;
+    bool whole_ = false;
   };
   SyncBatchNorm() = default; /* none yet */
   SyncBatchNorm(std::nullptr_t) {}
@@ -1039,23 +1078,30 @@ class SyncBatchNorm : public detail::Handle {
   explicit SyncBatchNorm(int64_t num_features, const Options &options)
       : SyncBatchNorm(num_features, options.eps_, options.momentum_, options.affine_, options.track_running_stats_,
                       options.device_, options.dtype_, options.bias_) {}
-  explicit SyncBatchNorm(detail::Made made) : Handle(made) {}
+  explicit SyncBatchNorm(const Options &options)
+      : SyncBatchNorm(options.whole().num_features_, options.eps_, options.momentum_, options.affine_,
+                      options.track_running_stats_, options.device_, options.dtype_, options.bias_) {}
+  explicit SyncBatchNorm(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Each channel of each sample of (N, C, L) or (C, L) with mean 0 and variance 1. */
-class InstanceNorm1d : public detail::Handle {
+class InstanceNorm1d : public detail::LayerOf<InstanceNorm1d> {
  public:
-  using Layer = InstanceNorm1d;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t num_features)
+        : num_features_(num_features), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &num_features(int64_t value) { num_features_ = value; return *this; }
     Options &eps(double value) { eps_ = value; return *this; }
     Options &momentum(std::optional<double> value) { momentum_ = value; return *this; }
     Options &affine(bool value) { affine_ = value; return *this; }
@@ -1064,6 +1110,7 @@ class InstanceNorm1d : public detail::Handle {
     Options &dtype(DType value) { dtype_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
 
+    int64_t num_features_ = 0;
     double eps_ = 1e-05;
     std::optional<double> momentum_ = 0.1;
     bool affine_ = false;
@@ -1071,6 +1118,7 @@ class InstanceNorm1d : public detail::Handle {
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
     bool bias_ = true;
+    bool whole_ = false;
   };
   InstanceNorm1d() = default; /* none yet */
   InstanceNorm1d(std::nullptr_t) {}
@@ -1085,23 +1133,30 @@ class InstanceNorm1d : public detail::Handle {
   explicit InstanceNorm1d(int64_t num_features, const Options &options)
       : InstanceNorm1d(num_features, options.eps_, options.momentum_, options.affine_, options.track_running_stats_,
                        options.device_, options.dtype_, options.bias_) {}
-  explicit InstanceNorm1d(detail::Made made) : Handle(made) {}
+  explicit InstanceNorm1d(const Options &options)
+      : InstanceNorm1d(options.whole().num_features_, options.eps_, options.momentum_, options.affine_,
+                       options.track_running_stats_, options.device_, options.dtype_, options.bias_) {}
+  explicit InstanceNorm1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* InstanceNorm1d for (N, C, H, W) or (C, H, W). */
-class InstanceNorm2d : public detail::Handle {
+class InstanceNorm2d : public detail::LayerOf<InstanceNorm2d> {
  public:
-  using Layer = InstanceNorm2d;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t num_features)
+        : num_features_(num_features), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &num_features(int64_t value) { num_features_ = value; return *this; }
     Options &eps(double value) { eps_ = value; return *this; }
     Options &momentum(std::optional<double> value) { momentum_ = value; return *this; }
     Options &affine(bool value) { affine_ = value; return *this; }
@@ -1110,6 +1165,7 @@ class InstanceNorm2d : public detail::Handle {
     Options &dtype(DType value) { dtype_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
 
+    int64_t num_features_ = 0;
     double eps_ = 1e-05;
     std::optional<double> momentum_ = 0.1;
     bool affine_ = false;
@@ -1117,6 +1173,7 @@ class InstanceNorm2d : public detail::Handle {
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
     bool bias_ = true;
+    bool whole_ = false;
   };
   InstanceNorm2d() = default; /* none yet */
   InstanceNorm2d(std::nullptr_t) {}
@@ -1131,23 +1188,30 @@ class InstanceNorm2d : public detail::Handle {
   explicit InstanceNorm2d(int64_t num_features, const Options &options)
       : InstanceNorm2d(num_features, options.eps_, options.momentum_, options.affine_, options.track_running_stats_,
                        options.device_, options.dtype_, options.bias_) {}
-  explicit InstanceNorm2d(detail::Made made) : Handle(made) {}
+  explicit InstanceNorm2d(const Options &options)
+      : InstanceNorm2d(options.whole().num_features_, options.eps_, options.momentum_, options.affine_,
+                       options.track_running_stats_, options.device_, options.dtype_, options.bias_) {}
+  explicit InstanceNorm2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* InstanceNorm1d for (N, C, D, H, W) or (C, D, H, W). */
-class InstanceNorm3d : public detail::Handle {
+class InstanceNorm3d : public detail::LayerOf<InstanceNorm3d> {
  public:
-  using Layer = InstanceNorm3d;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t num_features)
+        : num_features_(num_features), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &num_features(int64_t value) { num_features_ = value; return *this; }
     Options &eps(double value) { eps_ = value; return *this; }
     Options &momentum(std::optional<double> value) { momentum_ = value; return *this; }
     Options &affine(bool value) { affine_ = value; return *this; }
@@ -1156,6 +1220,7 @@ class InstanceNorm3d : public detail::Handle {
     Options &dtype(DType value) { dtype_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
 
+    int64_t num_features_ = 0;
     double eps_ = 1e-05;
     std::optional<double> momentum_ = 0.1;
     bool affine_ = false;
@@ -1163,6 +1228,7 @@ class InstanceNorm3d : public detail::Handle {
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
     bool bias_ = true;
+    bool whole_ = false;
   };
   InstanceNorm3d() = default; /* none yet */
   InstanceNorm3d(std::nullptr_t) {}
@@ -1177,34 +1243,43 @@ class InstanceNorm3d : public detail::Handle {
   explicit InstanceNorm3d(int64_t num_features, const Options &options)
       : InstanceNorm3d(num_features, options.eps_, options.momentum_, options.affine_, options.track_running_stats_,
                        options.device_, options.dtype_, options.bias_) {}
-  explicit InstanceNorm3d(detail::Made made) : Handle(made) {}
+  explicit InstanceNorm3d(const Options &options)
+      : InstanceNorm3d(options.whole().num_features_, options.eps_, options.momentum_, options.affine_,
+                       options.track_running_stats_, options.device_, options.dtype_, options.bias_) {}
+  explicit InstanceNorm3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The last dimensions, of that shape, with mean 0 and variance 1, then * weight + bias for each element. */
-class LayerNorm : public detail::Handle {
+class LayerNorm : public detail::LayerOf<LayerNorm> {
  public:
-  using Layer = LayerNorm;
   struct Options {
+    Options() = default;
+    explicit Options(const Ints &normalized_shape)
+        : normalized_shape_(normalized_shape), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &normalized_shape(const Ints &value) { normalized_shape_ = value; return *this; }
     Options &eps(double value) { eps_ = value; return *this; }
     Options &elementwise_affine(bool value) { elementwise_affine_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    Kept<int64_t> normalized_shape_;
     double eps_ = 1e-05;
     bool elementwise_affine_ = true;
     bool bias_ = true;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   LayerNorm() = default; /* none yet */
   LayerNorm(std::nullptr_t) {}
@@ -1218,13 +1293,18 @@ class LayerNorm : public detail::Handle {
   explicit LayerNorm(const Ints &normalized_shape, const Options &options)
       : LayerNorm(normalized_shape, options.eps_, options.elementwise_affine_, options.bias_, options.device_,
                   options.dtype_) {}
-  explicit LayerNorm(detail::Made made) : Handle(made) {}
+  explicit LayerNorm(const Options &options)
+      : LayerNorm(options.whole().normalized_shape_, options.eps_, options.elementwise_affine_, options.bias_,
+                  options.device_, options.dtype_) {}
+  explicit LayerNorm(std::initializer_list<int64_t> normalized_shape)
+      : LayerNorm(Ints(normalized_shape)) {}
+  explicit LayerNorm(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -1232,19 +1312,25 @@ class LayerNorm : public detail::Handle {
 
 /* The last dimensions, of that shape, over their root mean square, then * weight. eps is the type's own when
  * None. */
-class RMSNorm : public detail::Handle {
+class RMSNorm : public detail::LayerOf<RMSNorm> {
  public:
-  using Layer = RMSNorm;
   struct Options {
+    Options() = default;
+    explicit Options(const Ints &normalized_shape)
+        : normalized_shape_(normalized_shape), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &normalized_shape(const Ints &value) { normalized_shape_ = value; return *this; }
     Options &eps(std::optional<double> value) { eps_ = value; return *this; }
     Options &elementwise_affine(bool value) { elementwise_affine_ = value; return *this; }
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    Kept<int64_t> normalized_shape_;
     std::optional<double> eps_ = None;
     bool elementwise_affine_ = true;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   RMSNorm() = default; /* none yet */
   RMSNorm(std::nullptr_t) {}
@@ -1257,34 +1343,47 @@ class RMSNorm : public detail::Handle {
   }
   explicit RMSNorm(const Ints &normalized_shape, const Options &options)
       : RMSNorm(normalized_shape, options.eps_, options.elementwise_affine_, options.device_, options.dtype_) {}
-  explicit RMSNorm(detail::Made made) : Handle(made) {}
+  explicit RMSNorm(const Options &options)
+      : RMSNorm(options.whole().normalized_shape_, options.eps_, options.elementwise_affine_, options.device_,
+                options.dtype_) {}
+  explicit RMSNorm(std::initializer_list<int64_t> normalized_shape)
+      : RMSNorm(Ints(normalized_shape)) {}
+  explicit RMSNorm(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Groups of channels of each sample with mean 0 and variance 1, then * weight + bias per channel. */
-class GroupNorm : public detail::Handle {
+class GroupNorm : public detail::LayerOf<GroupNorm> {
  public:
-  using Layer = GroupNorm;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t num_groups, int64_t num_channels)
+        : num_groups_(num_groups), num_channels_(num_channels), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &num_groups(int64_t value) { num_groups_ = value; return *this; }
+    Options &num_channels(int64_t value) { num_channels_ = value; return *this; }
     Options &eps(double value) { eps_ = value; return *this; }
     Options &affine(bool value) { affine_ = value; return *this; }
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
 
+    int64_t num_groups_ = 0;
+    int64_t num_channels_ = 0;
     double eps_ = 1e-05;
     bool affine_ = true;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
     bool bias_ = true;
+    bool whole_ = false;
   };
   GroupNorm() = default; /* none yet */
   GroupNorm(std::nullptr_t) {}
@@ -1298,30 +1397,39 @@ class GroupNorm : public detail::Handle {
   explicit GroupNorm(int64_t num_groups, int64_t num_channels, const Options &options)
       : GroupNorm(num_groups, num_channels, options.eps_, options.affine_, options.device_, options.dtype_,
                   options.bias_) {}
-  explicit GroupNorm(detail::Made made) : Handle(made) {}
+  explicit GroupNorm(const Options &options)
+      : GroupNorm(options.whole().num_groups_, options.num_channels_, options.eps_, options.affine_,
+                  options.device_, options.dtype_, options.bias_) {}
+  explicit GroupNorm(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* x / (k + alpha * mean of the squares of `size` neighbouring channels) ^ beta. */
-class LocalResponseNorm : public detail::Handle {
+class LocalResponseNorm : public detail::LayerOf<LocalResponseNorm> {
  public:
-  using Layer = LocalResponseNorm;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t size)
+        : size_(size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &size(int64_t value) { size_ = value; return *this; }
     Options &alpha(double value) { alpha_ = value; return *this; }
     Options &beta(double value) { beta_ = value; return *this; }
     Options &k(double value) { k_ = value; return *this; }
 
+    int64_t size_ = 0;
     double alpha_ = 0.0001;
     double beta_ = 0.75;
     double k_ = 1;
+    bool whole_ = false;
   };
   LocalResponseNorm() = default; /* none yet */
   LocalResponseNorm(std::nullptr_t) {}
@@ -1332,22 +1440,23 @@ class LocalResponseNorm : public detail::Handle {
   }
   explicit LocalResponseNorm(int64_t size, const Options &options)
       : LocalResponseNorm(size, options.alpha_, options.beta_, options.k_) {}
-  explicit LocalResponseNorm(detail::Made made) : Handle(made) {}
+  explicit LocalResponseNorm(const Options &options)
+      : LocalResponseNorm(options.whole().size_, options.alpha_, options.beta_, options.k_) {}
+  explicit LocalResponseNorm(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Mean, sum or each of |input - target|. */
-class L1Loss : public detail::Handle {
+class L1Loss : public detail::LayerOf<L1Loss> {
  public:
-  using Layer = L1Loss;
   struct Options {
     Options &reduction(Text value) { reduction_ = value; return *this; }
 
@@ -1360,22 +1469,21 @@ class L1Loss : public detail::Handle {
   }
   explicit L1Loss(const Options &options)
       : L1Loss(options.reduction_) {}
-  explicit L1Loss(detail::Made made) : Handle(made) {}
+  explicit L1Loss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* Mean, sum or each of (input - target)^2. */
-class MSELoss : public detail::Handle {
+class MSELoss : public detail::LayerOf<MSELoss> {
  public:
-  using Layer = MSELoss;
   struct Options {
     Options &reduction(Text value) { reduction_ = value; return *this; }
 
@@ -1388,22 +1496,21 @@ class MSELoss : public detail::Handle {
   }
   explicit MSELoss(const Options &options)
       : MSELoss(options.reduction_) {}
-  explicit MSELoss(detail::Made made) : Handle(made) {}
+  explicit MSELoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* Half the squared difference over beta, and past beta the difference less half of it. */
-class SmoothL1Loss : public detail::Handle {
+class SmoothL1Loss : public detail::LayerOf<SmoothL1Loss> {
  public:
-  using Layer = SmoothL1Loss;
   struct Options {
     Options &reduction(Text value) { reduction_ = value; return *this; }
     Options &beta(double value) { beta_ = value; return *this; }
@@ -1418,22 +1525,21 @@ class SmoothL1Loss : public detail::Handle {
   }
   explicit SmoothL1Loss(const Options &options)
       : SmoothL1Loss(options.reduction_, options.beta_) {}
-  explicit SmoothL1Loss(detail::Made made) : Handle(made) {}
+  explicit SmoothL1Loss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* Half the squared difference, and past delta a line of slope delta. */
-class HuberLoss : public detail::Handle {
+class HuberLoss : public detail::LayerOf<HuberLoss> {
  public:
-  using Layer = HuberLoss;
   struct Options {
     Options &reduction(Text value) { reduction_ = value; return *this; }
     Options &delta(double value) { delta_ = value; return *this; }
@@ -1448,22 +1554,21 @@ class HuberLoss : public detail::Handle {
   }
   explicit HuberLoss(const Options &options)
       : HuberLoss(options.reduction_, options.delta_) {}
-  explicit HuberLoss(detail::Made made) : Handle(made) {}
+  explicit HuberLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* Cross entropy of scores (N, C, ...) with classes (N, ...) or probabilities (N, C, ...). */
-class CrossEntropyLoss : public detail::Handle {
+class CrossEntropyLoss : public detail::LayerOf<CrossEntropyLoss> {
  public:
-  using Layer = CrossEntropyLoss;
   struct Options {
     Options &weight(const Tensor &value) { weight_ = value; return *this; }
     Options &ignore_index(int64_t value) { ignore_index_ = value; return *this; }
@@ -1484,23 +1589,28 @@ class CrossEntropyLoss : public detail::Handle {
   }
   explicit CrossEntropyLoss(const Options &options)
       : CrossEntropyLoss(options.weight_, options.ignore_index_, options.reduction_, options.label_smoothing_) {}
-  explicit CrossEntropyLoss(detail::Made made) : Handle(made) {}
+  explicit CrossEntropyLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* CrossEntropyLoss of the scores that a linear layer gives for the input (N, in_features). */
-class LinearCrossEntropyLoss : public detail::Handle {
+class LinearCrossEntropyLoss : public detail::LayerOf<LinearCrossEntropyLoss> {
  public:
-  using Layer = LinearCrossEntropyLoss;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t in_features, int64_t num_classes)
+        : in_features_(in_features), num_classes_(num_classes), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &in_features(int64_t value) { in_features_ = value; return *this; }
+    Options &num_classes(int64_t value) { num_classes_ = value; return *this; }
     Options &out_features(const Ints &value) { out_features_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
     Options &device(Device value) { device_ = value; return *this; }
@@ -1510,6 +1620,8 @@ class LinearCrossEntropyLoss : public detail::Handle {
     Options &ignore_index(std::optional<int64_t> value) { ignore_index_ = value; return *this; }
     Options &label_smoothing(double value) { label_smoothing_ = value; return *this; }
 
+    int64_t in_features_ = 0;
+    int64_t num_classes_ = 0;
     Kept<int64_t> out_features_;
     bool bias_ = false;
     Device device_;
@@ -1518,6 +1630,7 @@ class LinearCrossEntropyLoss : public detail::Handle {
     Tensor weight_;
     std::optional<int64_t> ignore_index_ = None;
     double label_smoothing_ = 0;
+    bool whole_ = false;
   };
   LinearCrossEntropyLoss() = default; /* none yet */
   LinearCrossEntropyLoss(std::nullptr_t) {}
@@ -1535,22 +1648,25 @@ class LinearCrossEntropyLoss : public detail::Handle {
       : LinearCrossEntropyLoss(in_features, num_classes, options.out_features_, options.bias_, options.device_,
                                options.dtype_, options.reduction_, options.weight_, options.ignore_index_,
                                options.label_smoothing_) {}
-  explicit LinearCrossEntropyLoss(detail::Made made) : Handle(made) {}
+  explicit LinearCrossEntropyLoss(const Options &options)
+      : LinearCrossEntropyLoss(options.whole().in_features_, options.num_classes_, options.out_features_,
+                               options.bias_, options.device_, options.dtype_, options.reduction_, options.weight_,
+                               options.ignore_index_, options.label_smoothing_) {}
+  explicit LinearCrossEntropyLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* What log probabilities (N, C, ...) give for the classes (N, ...), negated. */
-class NLLLoss : public detail::Handle {
+class NLLLoss : public detail::LayerOf<NLLLoss> {
  public:
-  using Layer = NLLLoss;
   struct Options {
     Options &weight(const Tensor &value) { weight_ = value; return *this; }
     Options &ignore_index(int64_t value) { ignore_index_ = value; return *this; }
@@ -1567,22 +1683,21 @@ class NLLLoss : public detail::Handle {
   }
   explicit NLLLoss(const Options &options)
       : NLLLoss(options.weight_, options.ignore_index_, options.reduction_) {}
-  explicit NLLLoss(detail::Made made) : Handle(made) {}
+  explicit NLLLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* Divergence of the target's probabilities from input's, which are logarithms. reduction may be 'batchmean'. */
-class KLDivLoss : public detail::Handle {
+class KLDivLoss : public detail::LayerOf<KLDivLoss> {
  public:
-  using Layer = KLDivLoss;
   struct Options {
     Options &reduction(Text value) { reduction_ = value; return *this; }
     Options &log_target(bool value) { log_target_ = value; return *this; }
@@ -1597,22 +1712,21 @@ class KLDivLoss : public detail::Handle {
   }
   explicit KLDivLoss(const Options &options)
       : KLDivLoss(options.reduction_, options.log_target_) {}
-  explicit KLDivLoss(detail::Made made) : Handle(made) {}
+  explicit KLDivLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* Cross entropy of probabilities between 0 and 1 with targets between 0 and 1. */
-class BCELoss : public detail::Handle {
+class BCELoss : public detail::LayerOf<BCELoss> {
  public:
-  using Layer = BCELoss;
   struct Options {
     Options &weight(const Tensor &value) { weight_ = value; return *this; }
     Options &reduction(Text value) { reduction_ = value; return *this; }
@@ -1627,22 +1741,21 @@ class BCELoss : public detail::Handle {
   }
   explicit BCELoss(const Options &options)
       : BCELoss(options.weight_, options.reduction_) {}
-  explicit BCELoss(detail::Made made) : Handle(made) {}
+  explicit BCELoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* BCELoss of the sigmoid of scores; pos_weight weighs positive targets. */
-class BCEWithLogitsLoss : public detail::Handle {
+class BCEWithLogitsLoss : public detail::LayerOf<BCEWithLogitsLoss> {
  public:
-  using Layer = BCEWithLogitsLoss;
   struct Options {
     Options &weight(const Tensor &value) { weight_ = value; return *this; }
     Options &reduction(Text value) { reduction_ = value; return *this; }
@@ -1659,13 +1772,13 @@ class BCEWithLogitsLoss : public detail::Handle {
   }
   explicit BCEWithLogitsLoss(const Options &options)
       : BCEWithLogitsLoss(options.weight_, options.reduction_, options.pos_weight_) {}
-  explicit BCEWithLogitsLoss(detail::Made made) : Handle(made) {}
+  explicit BCEWithLogitsLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
@@ -1673,9 +1786,8 @@ class BCEWithLogitsLoss : public detail::Handle {
 
 /* Connectionist temporal classification: log probabilities (T, N, C) of sequences of labels, all alignments
  * together. */
-class CTCLoss : public detail::Handle {
+class CTCLoss : public detail::LayerOf<CTCLoss> {
  public:
-  using Layer = CTCLoss;
   struct Options {
     Options &blank(int64_t value) { blank_ = value; return *this; }
     Options &reduction(Text value) { reduction_ = value; return *this; }
@@ -1692,7 +1804,7 @@ class CTCLoss : public detail::Handle {
   }
   explicit CTCLoss(const Options &options)
       : CTCLoss(options.blank_, options.reduction_, options.zero_infinity_) {}
-  explicit CTCLoss(detail::Made made) : Handle(made) {}
+  explicit CTCLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &log_probs, const Tensor &targets, const Tensor &input_lengths,
                  const Tensor &target_lengths) const
@@ -1700,7 +1812,7 @@ class CTCLoss : public detail::Handle {
     const cn_value args[] = {detail::v(log_probs), detail::v(targets), detail::v(input_lengths),
                              detail::v(target_lengths)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 4);
+    run(out, 1, args, 4);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &log_probs, const Tensor &targets, const Tensor &input_lengths,
@@ -1711,9 +1823,8 @@ class CTCLoss : public detail::Handle {
 };
 
 /* Negative log likelihood of counts whose rate is input, or its exponential. */
-class PoissonNLLLoss : public detail::Handle {
+class PoissonNLLLoss : public detail::LayerOf<PoissonNLLLoss> {
  public:
-  using Layer = PoissonNLLLoss;
   struct Options {
     Options &log_input(bool value) { log_input_ = value; return *this; }
     Options &full(bool value) { full_ = value; return *this; }
@@ -1732,22 +1843,21 @@ class PoissonNLLLoss : public detail::Handle {
   }
   explicit PoissonNLLLoss(const Options &options)
       : PoissonNLLLoss(options.log_input_, options.full_, options.eps_, options.reduction_) {}
-  explicit PoissonNLLLoss(detail::Made made) : Handle(made) {}
+  explicit PoissonNLLLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &log_input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(log_input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &log_input, const Tensor &target) const { return forward(log_input, target); }
 };
 
 /* Negative log likelihood of targets from normal distributions with these means and variances. */
-class GaussianNLLLoss : public detail::Handle {
+class GaussianNLLLoss : public detail::LayerOf<GaussianNLLLoss> {
  public:
-  using Layer = GaussianNLLLoss;
   struct Options {
     Options &full(bool value) { full_ = value; return *this; }
     Options &eps(double value) { eps_ = value; return *this; }
@@ -1764,13 +1874,13 @@ class GaussianNLLLoss : public detail::Handle {
   }
   explicit GaussianNLLLoss(const Options &options)
       : GaussianNLLLoss(options.full_, options.eps_, options.reduction_) {}
-  explicit GaussianNLLLoss(detail::Made made) : Handle(made) {}
+  explicit GaussianNLLLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target, const Tensor &var) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target), detail::v(var)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 3);
+    run(out, 1, args, 3);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target, const Tensor &var) const
@@ -1780,9 +1890,8 @@ class GaussianNLLLoss : public detail::Handle {
 };
 
 /* max(0, -target (input1 - input2) + margin), target being 1 or -1. */
-class MarginRankingLoss : public detail::Handle {
+class MarginRankingLoss : public detail::LayerOf<MarginRankingLoss> {
  public:
-  using Layer = MarginRankingLoss;
   struct Options {
     Options &margin(double value) { margin_ = value; return *this; }
     Options &reduction(Text value) { reduction_ = value; return *this; }
@@ -1797,13 +1906,13 @@ class MarginRankingLoss : public detail::Handle {
   }
   explicit MarginRankingLoss(const Options &options)
       : MarginRankingLoss(options.margin_, options.reduction_) {}
-  explicit MarginRankingLoss(detail::Made made) : Handle(made) {}
+  explicit MarginRankingLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input1, const Tensor &input2, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input1), detail::v(input2), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 3);
+    run(out, 1, args, 3);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input1, const Tensor &input2, const Tensor &target) const
@@ -1813,9 +1922,8 @@ class MarginRankingLoss : public detail::Handle {
 };
 
 /* input where target is 1, max(0, margin - input) where it is -1. */
-class HingeEmbeddingLoss : public detail::Handle {
+class HingeEmbeddingLoss : public detail::LayerOf<HingeEmbeddingLoss> {
  public:
-  using Layer = HingeEmbeddingLoss;
   struct Options {
     Options &margin(double value) { margin_ = value; return *this; }
     Options &reduction(Text value) { reduction_ = value; return *this; }
@@ -1830,22 +1938,21 @@ class HingeEmbeddingLoss : public detail::Handle {
   }
   explicit HingeEmbeddingLoss(const Options &options)
       : HingeEmbeddingLoss(options.margin_, options.reduction_) {}
-  explicit HingeEmbeddingLoss(detail::Made made) : Handle(made) {}
+  explicit HingeEmbeddingLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* log(1 + exp(-target input)), target being 1 or -1. */
-class SoftMarginLoss : public detail::Handle {
+class SoftMarginLoss : public detail::LayerOf<SoftMarginLoss> {
  public:
-  using Layer = SoftMarginLoss;
   struct Options {
     Options &reduction(Text value) { reduction_ = value; return *this; }
 
@@ -1858,22 +1965,21 @@ class SoftMarginLoss : public detail::Handle {
   }
   explicit SoftMarginLoss(const Options &options)
       : SoftMarginLoss(options.reduction_) {}
-  explicit SoftMarginLoss(detail::Made made) : Handle(made) {}
+  explicit SoftMarginLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* How far other classes' scores come nearer than margin to that of the right one. */
-class MultiMarginLoss : public detail::Handle {
+class MultiMarginLoss : public detail::LayerOf<MultiMarginLoss> {
  public:
-  using Layer = MultiMarginLoss;
   struct Options {
     Options &p(int64_t value) { p_ = value; return *this; }
     Options &margin(double value) { margin_ = value; return *this; }
@@ -1892,22 +1998,21 @@ class MultiMarginLoss : public detail::Handle {
   }
   explicit MultiMarginLoss(const Options &options)
       : MultiMarginLoss(options.p_, options.margin_, options.weight_, options.reduction_) {}
-  explicit MultiMarginLoss(detail::Made made) : Handle(made) {}
+  explicit MultiMarginLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* MultiMarginLoss for several right classes; their list ends with -1. */
-class MultiLabelMarginLoss : public detail::Handle {
+class MultiLabelMarginLoss : public detail::LayerOf<MultiLabelMarginLoss> {
  public:
-  using Layer = MultiLabelMarginLoss;
   struct Options {
     Options &reduction(Text value) { reduction_ = value; return *this; }
 
@@ -1920,22 +2025,21 @@ class MultiLabelMarginLoss : public detail::Handle {
   }
   explicit MultiLabelMarginLoss(const Options &options)
       : MultiLabelMarginLoss(options.reduction_) {}
-  explicit MultiLabelMarginLoss(detail::Made made) : Handle(made) {}
+  explicit MultiLabelMarginLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* Mean over classes of the cross entropy of each one's score with its target of 0 or 1. */
-class MultiLabelSoftMarginLoss : public detail::Handle {
+class MultiLabelSoftMarginLoss : public detail::LayerOf<MultiLabelSoftMarginLoss> {
  public:
-  using Layer = MultiLabelSoftMarginLoss;
   struct Options {
     Options &weight(const Tensor &value) { weight_ = value; return *this; }
     Options &reduction(Text value) { reduction_ = value; return *this; }
@@ -1950,22 +2054,21 @@ class MultiLabelSoftMarginLoss : public detail::Handle {
   }
   explicit MultiLabelSoftMarginLoss(const Options &options)
       : MultiLabelSoftMarginLoss(options.weight_, options.reduction_) {}
-  explicit MultiLabelSoftMarginLoss(detail::Made made) : Handle(made) {}
+  explicit MultiLabelSoftMarginLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
 
 /* 1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1. */
-class CosineEmbeddingLoss : public detail::Handle {
+class CosineEmbeddingLoss : public detail::LayerOf<CosineEmbeddingLoss> {
  public:
-  using Layer = CosineEmbeddingLoss;
   struct Options {
     Options &margin(double value) { margin_ = value; return *this; }
     Options &reduction(Text value) { reduction_ = value; return *this; }
@@ -1980,13 +2083,13 @@ class CosineEmbeddingLoss : public detail::Handle {
   }
   explicit CosineEmbeddingLoss(const Options &options)
       : CosineEmbeddingLoss(options.margin_, options.reduction_) {}
-  explicit CosineEmbeddingLoss(detail::Made made) : Handle(made) {}
+  explicit CosineEmbeddingLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input1, const Tensor &input2, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input1), detail::v(input2), detail::v(target)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 3);
+    run(out, 1, args, 3);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input1, const Tensor &input2, const Tensor &target) const
@@ -1996,9 +2099,8 @@ class CosineEmbeddingLoss : public detail::Handle {
 };
 
 /* max(0, |anchor - positive| - |anchor - negative| + margin) by the p-norm. */
-class TripletMarginLoss : public detail::Handle {
+class TripletMarginLoss : public detail::LayerOf<TripletMarginLoss> {
  public:
-  using Layer = TripletMarginLoss;
   struct Options {
     Options &margin(double value) { margin_ = value; return *this; }
     Options &p(double value) { p_ = value; return *this; }
@@ -2021,13 +2123,13 @@ class TripletMarginLoss : public detail::Handle {
   }
   explicit TripletMarginLoss(const Options &options)
       : TripletMarginLoss(options.margin_, options.p_, options.eps_, options.swap_, options.reduction_) {}
-  explicit TripletMarginLoss(detail::Made made) : Handle(made) {}
+  explicit TripletMarginLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &anchor, const Tensor &positive, const Tensor &negative) const
   {
     const cn_value args[] = {detail::v(anchor), detail::v(positive), detail::v(negative)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 3);
+    run(out, 1, args, 3);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &anchor, const Tensor &positive, const Tensor &negative) const
@@ -2037,9 +2139,8 @@ class TripletMarginLoss : public detail::Handle {
 };
 
 /* TripletMarginLoss by any distance: a module of two inputs, PairwiseDistance by default. */
-class TripletMarginWithDistanceLoss : public detail::Handle {
+class TripletMarginWithDistanceLoss : public detail::LayerOf<TripletMarginWithDistanceLoss> {
  public:
-  using Layer = TripletMarginWithDistanceLoss;
   struct Options {
     Options &distance_function(const AnyModule &value) { distance_function_ = value; return *this; }
     Options &margin(double value) { margin_ = value; return *this; }
@@ -2061,13 +2162,13 @@ class TripletMarginWithDistanceLoss : public detail::Handle {
   explicit TripletMarginWithDistanceLoss(const Options &options)
       : TripletMarginWithDistanceLoss(options.distance_function_, options.margin_, options.swap_,
                                       options.reduction_) {}
-  explicit TripletMarginWithDistanceLoss(detail::Made made) : Handle(made) {}
+  explicit TripletMarginWithDistanceLoss(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &anchor, const Tensor &positive, const Tensor &negative) const
   {
     const cn_value args[] = {detail::v(anchor), detail::v(positive), detail::v(negative)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 3);
+    run(out, 1, args, 3);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &anchor, const Tensor &positive, const Tensor &negative) const
@@ -2079,10 +2180,16 @@ class TripletMarginWithDistanceLoss : public detail::Handle {
 /* Cross-correlation of signals (N, C, L) or (C, L) with learnt kernels, plus bias. padding is sizes, 'valid' or
  * 'same'; padding_mode is 'zeros', 'reflect', 'replicate' or 'circular'. Weight and bias start uniform in
  * +-1/sqrt(in_channels / groups * kernel size). */
-class Conv1d : public detail::Handle {
+class Conv1d : public detail::LayerOf<Conv1d> {
  public:
-  using Layer = Conv1d;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t in_channels, int64_t out_channels, const Dims<1> &kernel_size)
+        : in_channels_(in_channels), out_channels_(out_channels), kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &in_channels(int64_t value) { in_channels_ = value; return *this; }
+    Options &out_channels(int64_t value) { out_channels_ = value; return *this; }
+    Options &kernel_size(const Dims<1> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<1> &value) { stride_ = value; return *this; }
     Options &padding(const DimsOrText<1> &value) { padding_ = value; return *this; }
     Options &dilation(const Dims<1> &value) { dilation_ = value; return *this; }
@@ -2092,6 +2199,9 @@ class Conv1d : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t in_channels_ = 0;
+    int64_t out_channels_ = 0;
+    Dims<1> kernel_size_;
     Dims<1> stride_;
     DimsOrText<1> padding_;
     Dims<1> dilation_;
@@ -2100,6 +2210,7 @@ class Conv1d : public detail::Handle {
     KeptText padding_mode_ = "zeros";
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   Conv1d() = default; /* none yet */
   Conv1d(std::nullptr_t) {}
@@ -2115,23 +2226,33 @@ class Conv1d : public detail::Handle {
   explicit Conv1d(int64_t in_channels, int64_t out_channels, const Dims<1> &kernel_size, const Options &options)
       : Conv1d(in_channels, out_channels, kernel_size, options.stride_, options.padding_, options.dilation_,
                options.groups_, options.bias_, options.padding_mode_, options.device_, options.dtype_) {}
-  explicit Conv1d(detail::Made made) : Handle(made) {}
+  explicit Conv1d(const Options &options)
+      : Conv1d(options.whole().in_channels_, options.out_channels_, options.kernel_size_, options.stride_,
+               options.padding_, options.dilation_, options.groups_, options.bias_, options.padding_mode_,
+               options.device_, options.dtype_) {}
+  explicit Conv1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Cross-correlation of images (N, C, H, W) or (C, H, W) with learnt kernels, plus bias. See Conv1d. */
-class Conv2d : public detail::Handle {
+class Conv2d : public detail::LayerOf<Conv2d> {
  public:
-  using Layer = Conv2d;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t in_channels, int64_t out_channels, const Dims<2> &kernel_size)
+        : in_channels_(in_channels), out_channels_(out_channels), kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &in_channels(int64_t value) { in_channels_ = value; return *this; }
+    Options &out_channels(int64_t value) { out_channels_ = value; return *this; }
+    Options &kernel_size(const Dims<2> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<2> &value) { stride_ = value; return *this; }
     Options &padding(const DimsOrText<2> &value) { padding_ = value; return *this; }
     Options &dilation(const Dims<2> &value) { dilation_ = value; return *this; }
@@ -2141,6 +2262,9 @@ class Conv2d : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t in_channels_ = 0;
+    int64_t out_channels_ = 0;
+    Dims<2> kernel_size_;
     Dims<2> stride_;
     DimsOrText<2> padding_;
     Dims<2> dilation_;
@@ -2149,6 +2273,7 @@ class Conv2d : public detail::Handle {
     KeptText padding_mode_ = "zeros";
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   Conv2d() = default; /* none yet */
   Conv2d(std::nullptr_t) {}
@@ -2164,23 +2289,33 @@ class Conv2d : public detail::Handle {
   explicit Conv2d(int64_t in_channels, int64_t out_channels, const Dims<2> &kernel_size, const Options &options)
       : Conv2d(in_channels, out_channels, kernel_size, options.stride_, options.padding_, options.dilation_,
                options.groups_, options.bias_, options.padding_mode_, options.device_, options.dtype_) {}
-  explicit Conv2d(detail::Made made) : Handle(made) {}
+  explicit Conv2d(const Options &options)
+      : Conv2d(options.whole().in_channels_, options.out_channels_, options.kernel_size_, options.stride_,
+               options.padding_, options.dilation_, options.groups_, options.bias_, options.padding_mode_,
+               options.device_, options.dtype_) {}
+  explicit Conv2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Cross-correlation of volumes (N, C, D, H, W) or (C, D, H, W) with learnt kernels, plus bias. See Conv1d. */
-class Conv3d : public detail::Handle {
+class Conv3d : public detail::LayerOf<Conv3d> {
  public:
-  using Layer = Conv3d;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t in_channels, int64_t out_channels, const Dims<3> &kernel_size)
+        : in_channels_(in_channels), out_channels_(out_channels), kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &in_channels(int64_t value) { in_channels_ = value; return *this; }
+    Options &out_channels(int64_t value) { out_channels_ = value; return *this; }
+    Options &kernel_size(const Dims<3> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<3> &value) { stride_ = value; return *this; }
     Options &padding(const DimsOrText<3> &value) { padding_ = value; return *this; }
     Options &dilation(const Dims<3> &value) { dilation_ = value; return *this; }
@@ -2190,6 +2325,9 @@ class Conv3d : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t in_channels_ = 0;
+    int64_t out_channels_ = 0;
+    Dims<3> kernel_size_;
     Dims<3> stride_;
     DimsOrText<3> padding_;
     Dims<3> dilation_;
@@ -2198,6 +2336,7 @@ class Conv3d : public detail::Handle {
     KeptText padding_mode_ = "zeros";
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   Conv3d() = default; /* none yet */
   Conv3d(std::nullptr_t) {}
@@ -2213,13 +2352,17 @@ class Conv3d : public detail::Handle {
   explicit Conv3d(int64_t in_channels, int64_t out_channels, const Dims<3> &kernel_size, const Options &options)
       : Conv3d(in_channels, out_channels, kernel_size, options.stride_, options.padding_, options.dilation_,
                options.groups_, options.bias_, options.padding_mode_, options.device_, options.dtype_) {}
-  explicit Conv3d(detail::Made made) : Handle(made) {}
+  explicit Conv3d(const Options &options)
+      : Conv3d(options.whole().in_channels_, options.out_channels_, options.kernel_size_, options.stride_,
+               options.padding_, options.dilation_, options.groups_, options.bias_, options.padding_mode_,
+               options.device_, options.dtype_) {}
+  explicit Conv3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -2227,10 +2370,16 @@ class Conv3d : public detail::Handle {
 
 /* Transposed convolution of signals (N, C, L) or (C, L): each element adds a kernel to the result. A call may
  * say the output_size. Weight and bias start uniform in +-1/sqrt(out_channels / groups * kernel size). */
-class ConvTranspose1d : public detail::Handle {
+class ConvTranspose1d : public detail::LayerOf<ConvTranspose1d> {
  public:
-  using Layer = ConvTranspose1d;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t in_channels, int64_t out_channels, const Dims<1> &kernel_size)
+        : in_channels_(in_channels), out_channels_(out_channels), kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &in_channels(int64_t value) { in_channels_ = value; return *this; }
+    Options &out_channels(int64_t value) { out_channels_ = value; return *this; }
+    Options &kernel_size(const Dims<1> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<1> &value) { stride_ = value; return *this; }
     Options &padding(const Dims<1> &value) { padding_ = value; return *this; }
     Options &output_padding(const Dims<1> &value) { output_padding_ = value; return *this; }
@@ -2241,6 +2390,9 @@ class ConvTranspose1d : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t in_channels_ = 0;
+    int64_t out_channels_ = 0;
+    Dims<1> kernel_size_;
     Dims<1> stride_;
     Dims<1> padding_;
     Dims<1> output_padding_;
@@ -2250,6 +2402,7 @@ class ConvTranspose1d : public detail::Handle {
     KeptText padding_mode_ = "zeros";
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   ConvTranspose1d() = default; /* none yet */
   ConvTranspose1d(std::nullptr_t) {}
@@ -2270,23 +2423,33 @@ class ConvTranspose1d : public detail::Handle {
       : ConvTranspose1d(in_channels, out_channels, kernel_size, options.stride_, options.padding_,
                         options.output_padding_, options.groups_, options.bias_, options.dilation_,
                         options.padding_mode_, options.device_, options.dtype_) {}
-  explicit ConvTranspose1d(detail::Made made) : Handle(made) {}
+  explicit ConvTranspose1d(const Options &options)
+      : ConvTranspose1d(options.whole().in_channels_, options.out_channels_, options.kernel_size_, options.stride_,
+                        options.padding_, options.output_padding_, options.groups_, options.bias_,
+                        options.dilation_, options.padding_mode_, options.device_, options.dtype_) {}
+  explicit ConvTranspose1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Ints &output_size = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(output_size)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Ints &output_size = {}) const { return forward(input, output_size); }
 };
 
 /* Transposed convolution of images (N, C, H, W) or (C, H, W). See ConvTranspose1d. */
-class ConvTranspose2d : public detail::Handle {
+class ConvTranspose2d : public detail::LayerOf<ConvTranspose2d> {
  public:
-  using Layer = ConvTranspose2d;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t in_channels, int64_t out_channels, const Dims<2> &kernel_size)
+        : in_channels_(in_channels), out_channels_(out_channels), kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &in_channels(int64_t value) { in_channels_ = value; return *this; }
+    Options &out_channels(int64_t value) { out_channels_ = value; return *this; }
+    Options &kernel_size(const Dims<2> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<2> &value) { stride_ = value; return *this; }
     Options &padding(const Dims<2> &value) { padding_ = value; return *this; }
     Options &output_padding(const Dims<2> &value) { output_padding_ = value; return *this; }
@@ -2297,6 +2460,9 @@ class ConvTranspose2d : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t in_channels_ = 0;
+    int64_t out_channels_ = 0;
+    Dims<2> kernel_size_;
     Dims<2> stride_;
     Dims<2> padding_;
     Dims<2> output_padding_;
@@ -2306,6 +2472,7 @@ class ConvTranspose2d : public detail::Handle {
     KeptText padding_mode_ = "zeros";
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   ConvTranspose2d() = default; /* none yet */
   ConvTranspose2d(std::nullptr_t) {}
@@ -2326,23 +2493,33 @@ class ConvTranspose2d : public detail::Handle {
       : ConvTranspose2d(in_channels, out_channels, kernel_size, options.stride_, options.padding_,
                         options.output_padding_, options.groups_, options.bias_, options.dilation_,
                         options.padding_mode_, options.device_, options.dtype_) {}
-  explicit ConvTranspose2d(detail::Made made) : Handle(made) {}
+  explicit ConvTranspose2d(const Options &options)
+      : ConvTranspose2d(options.whole().in_channels_, options.out_channels_, options.kernel_size_, options.stride_,
+                        options.padding_, options.output_padding_, options.groups_, options.bias_,
+                        options.dilation_, options.padding_mode_, options.device_, options.dtype_) {}
+  explicit ConvTranspose2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Ints &output_size = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(output_size)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Ints &output_size = {}) const { return forward(input, output_size); }
 };
 
 /* Transposed convolution of volumes (N, C, D, H, W) or (C, D, H, W). See ConvTranspose1d. */
-class ConvTranspose3d : public detail::Handle {
+class ConvTranspose3d : public detail::LayerOf<ConvTranspose3d> {
  public:
-  using Layer = ConvTranspose3d;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t in_channels, int64_t out_channels, const Dims<3> &kernel_size)
+        : in_channels_(in_channels), out_channels_(out_channels), kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &in_channels(int64_t value) { in_channels_ = value; return *this; }
+    Options &out_channels(int64_t value) { out_channels_ = value; return *this; }
+    Options &kernel_size(const Dims<3> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<3> &value) { stride_ = value; return *this; }
     Options &padding(const Dims<3> &value) { padding_ = value; return *this; }
     Options &output_padding(const Dims<3> &value) { output_padding_ = value; return *this; }
@@ -2353,6 +2530,9 @@ class ConvTranspose3d : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t in_channels_ = 0;
+    int64_t out_channels_ = 0;
+    Dims<3> kernel_size_;
     Dims<3> stride_;
     Dims<3> padding_;
     Dims<3> output_padding_;
@@ -2362,6 +2542,7 @@ class ConvTranspose3d : public detail::Handle {
     KeptText padding_mode_ = "zeros";
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   ConvTranspose3d() = default; /* none yet */
   ConvTranspose3d(std::nullptr_t) {}
@@ -2382,13 +2563,17 @@ class ConvTranspose3d : public detail::Handle {
       : ConvTranspose3d(in_channels, out_channels, kernel_size, options.stride_, options.padding_,
                         options.output_padding_, options.groups_, options.bias_, options.dilation_,
                         options.padding_mode_, options.device_, options.dtype_) {}
-  explicit ConvTranspose3d(detail::Made made) : Handle(made) {}
+  explicit ConvTranspose3d(const Options &options)
+      : ConvTranspose3d(options.whole().in_channels_, options.out_channels_, options.kernel_size_, options.stride_,
+                        options.padding_, options.output_padding_, options.groups_, options.bias_,
+                        options.dilation_, options.padding_mode_, options.device_, options.dtype_) {}
+  explicit ConvTranspose3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Ints &output_size = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(output_size)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Ints &output_size = {}) const { return forward(input, output_size); }
@@ -2396,21 +2581,27 @@ class ConvTranspose3d : public detail::Handle {
 
 /* The largest element of each window of signals (N, C, L) or (C, L), and where it was when return_indices is
  * set. stride None means kernel_size. */
-class MaxPool1d : public detail::Handle {
+class MaxPool1d : public detail::LayerOf<MaxPool1d> {
  public:
-  using Layer = MaxPool1d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<1> &kernel_size)
+        : kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &kernel_size(const Dims<1> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<1> &value) { stride_ = value; return *this; }
     Options &padding(const Dims<1> &value) { padding_ = value; return *this; }
     Options &dilation(const Dims<1> &value) { dilation_ = value; return *this; }
     Options &return_indices(bool value) { return_indices_ = value; return *this; }
     Options &ceil_mode(bool value) { ceil_mode_ = value; return *this; }
 
+    Dims<1> kernel_size_;
     Dims<1> stride_;
     Dims<1> padding_;
     Dims<1> dilation_;
     bool return_indices_ = false;
     bool ceil_mode_ = false;
+    bool whole_ = false;
   };
   MaxPool1d() = default; /* none yet */
   MaxPool1d(std::nullptr_t) {}
@@ -2424,44 +2615,58 @@ class MaxPool1d : public detail::Handle {
   explicit MaxPool1d(const Dims<1> &kernel_size, const Options &options)
       : MaxPool1d(kernel_size, options.stride_, options.padding_, options.dilation_, options.return_indices_,
                   options.ceil_mode_) {}
-  explicit MaxPool1d(detail::Made made) : Handle(made) {}
+  explicit MaxPool1d(const Options &options)
+      : MaxPool1d(options.whole().kernel_size_, options.stride_, options.padding_, options.dilation_,
+                  options.return_indices_, options.ceil_mode_) {}
+  explicit MaxPool1d(std::initializer_list<int64_t> kernel_size)
+      : MaxPool1d(Dims<1>(kernel_size)) {}
+  explicit MaxPool1d(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor output, indices;
+    Tuple tuple() const { return {output, indices}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward_with_indices(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 1);
+    run(out, 2, args, 1);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The largest element of each window of images (N, C, H, W) or (C, H, W). See MaxPool1d. */
-class MaxPool2d : public detail::Handle {
+class MaxPool2d : public detail::LayerOf<MaxPool2d> {
  public:
-  using Layer = MaxPool2d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &kernel_size)
+        : kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &kernel_size(const Dims<2> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<2> &value) { stride_ = value; return *this; }
     Options &padding(const Dims<2> &value) { padding_ = value; return *this; }
     Options &dilation(const Dims<2> &value) { dilation_ = value; return *this; }
     Options &return_indices(bool value) { return_indices_ = value; return *this; }
     Options &ceil_mode(bool value) { ceil_mode_ = value; return *this; }
 
+    Dims<2> kernel_size_;
     Dims<2> stride_;
     Dims<2> padding_;
     Dims<2> dilation_;
     bool return_indices_ = false;
     bool ceil_mode_ = false;
+    bool whole_ = false;
   };
   MaxPool2d() = default; /* none yet */
   MaxPool2d(std::nullptr_t) {}
@@ -2475,44 +2680,58 @@ class MaxPool2d : public detail::Handle {
   explicit MaxPool2d(const Dims<2> &kernel_size, const Options &options)
       : MaxPool2d(kernel_size, options.stride_, options.padding_, options.dilation_, options.return_indices_,
                   options.ceil_mode_) {}
-  explicit MaxPool2d(detail::Made made) : Handle(made) {}
+  explicit MaxPool2d(const Options &options)
+      : MaxPool2d(options.whole().kernel_size_, options.stride_, options.padding_, options.dilation_,
+                  options.return_indices_, options.ceil_mode_) {}
+  explicit MaxPool2d(std::initializer_list<int64_t> kernel_size)
+      : MaxPool2d(Dims<2>(kernel_size)) {}
+  explicit MaxPool2d(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor output, indices;
+    Tuple tuple() const { return {output, indices}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward_with_indices(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 1);
+    run(out, 2, args, 1);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The largest element of each window of volumes (N, C, D, H, W) or (C, D, H, W). See MaxPool1d. */
-class MaxPool3d : public detail::Handle {
+class MaxPool3d : public detail::LayerOf<MaxPool3d> {
  public:
-  using Layer = MaxPool3d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<3> &kernel_size)
+        : kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &kernel_size(const Dims<3> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<3> &value) { stride_ = value; return *this; }
     Options &padding(const Dims<3> &value) { padding_ = value; return *this; }
     Options &dilation(const Dims<3> &value) { dilation_ = value; return *this; }
     Options &return_indices(bool value) { return_indices_ = value; return *this; }
     Options &ceil_mode(bool value) { ceil_mode_ = value; return *this; }
 
+    Dims<3> kernel_size_;
     Dims<3> stride_;
     Dims<3> padding_;
     Dims<3> dilation_;
     bool return_indices_ = false;
     bool ceil_mode_ = false;
+    bool whole_ = false;
   };
   MaxPool3d() = default; /* none yet */
   MaxPool3d(std::nullptr_t) {}
@@ -2526,38 +2745,52 @@ class MaxPool3d : public detail::Handle {
   explicit MaxPool3d(const Dims<3> &kernel_size, const Options &options)
       : MaxPool3d(kernel_size, options.stride_, options.padding_, options.dilation_, options.return_indices_,
                   options.ceil_mode_) {}
-  explicit MaxPool3d(detail::Made made) : Handle(made) {}
+  explicit MaxPool3d(const Options &options)
+      : MaxPool3d(options.whole().kernel_size_, options.stride_, options.padding_, options.dilation_,
+                  options.return_indices_, options.ceil_mode_) {}
+  explicit MaxPool3d(std::initializer_list<int64_t> kernel_size)
+      : MaxPool3d(Dims<3>(kernel_size)) {}
+  explicit MaxPool3d(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor output, indices;
+    Tuple tuple() const { return {output, indices}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward_with_indices(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 1);
+    run(out, 2, args, 1);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Puts what MaxPool1d gave back where its indices say, with zeros elsewhere. A call may say the output_size. */
-class MaxUnpool1d : public detail::Handle {
+class MaxUnpool1d : public detail::LayerOf<MaxUnpool1d> {
  public:
-  using Layer = MaxUnpool1d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<1> &kernel_size)
+        : kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &kernel_size(const Dims<1> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<1> &value) { stride_ = value; return *this; }
     Options &padding(const Dims<1> &value) { padding_ = value; return *this; }
 
+    Dims<1> kernel_size_;
     Dims<1> stride_;
     Dims<1> padding_;
+    bool whole_ = false;
   };
   MaxUnpool1d() = default; /* none yet */
   MaxUnpool1d(std::nullptr_t) {}
@@ -2568,13 +2801,17 @@ class MaxUnpool1d : public detail::Handle {
   }
   explicit MaxUnpool1d(const Dims<1> &kernel_size, const Options &options)
       : MaxUnpool1d(kernel_size, options.stride_, options.padding_) {}
-  explicit MaxUnpool1d(detail::Made made) : Handle(made) {}
+  explicit MaxUnpool1d(const Options &options)
+      : MaxUnpool1d(options.whole().kernel_size_, options.stride_, options.padding_) {}
+  explicit MaxUnpool1d(std::initializer_list<int64_t> kernel_size)
+      : MaxUnpool1d(Dims<1>(kernel_size)) {}
+  explicit MaxUnpool1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &indices, const Ints &output_size = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(indices), detail::v(output_size)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 3);
+    run(out, 1, args, 3);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &indices, const Ints &output_size = {}) const
@@ -2584,15 +2821,21 @@ class MaxUnpool1d : public detail::Handle {
 };
 
 /* Puts what MaxPool2d gave back where its indices say. See MaxUnpool1d. */
-class MaxUnpool2d : public detail::Handle {
+class MaxUnpool2d : public detail::LayerOf<MaxUnpool2d> {
  public:
-  using Layer = MaxUnpool2d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &kernel_size)
+        : kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &kernel_size(const Dims<2> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<2> &value) { stride_ = value; return *this; }
     Options &padding(const Dims<2> &value) { padding_ = value; return *this; }
 
+    Dims<2> kernel_size_;
     Dims<2> stride_;
     Dims<2> padding_;
+    bool whole_ = false;
   };
   MaxUnpool2d() = default; /* none yet */
   MaxUnpool2d(std::nullptr_t) {}
@@ -2603,13 +2846,17 @@ class MaxUnpool2d : public detail::Handle {
   }
   explicit MaxUnpool2d(const Dims<2> &kernel_size, const Options &options)
       : MaxUnpool2d(kernel_size, options.stride_, options.padding_) {}
-  explicit MaxUnpool2d(detail::Made made) : Handle(made) {}
+  explicit MaxUnpool2d(const Options &options)
+      : MaxUnpool2d(options.whole().kernel_size_, options.stride_, options.padding_) {}
+  explicit MaxUnpool2d(std::initializer_list<int64_t> kernel_size)
+      : MaxUnpool2d(Dims<2>(kernel_size)) {}
+  explicit MaxUnpool2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &indices, const Ints &output_size = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(indices), detail::v(output_size)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 3);
+    run(out, 1, args, 3);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &indices, const Ints &output_size = {}) const
@@ -2619,15 +2866,21 @@ class MaxUnpool2d : public detail::Handle {
 };
 
 /* Puts what MaxPool3d gave back where its indices say. See MaxUnpool1d. */
-class MaxUnpool3d : public detail::Handle {
+class MaxUnpool3d : public detail::LayerOf<MaxUnpool3d> {
  public:
-  using Layer = MaxUnpool3d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<3> &kernel_size)
+        : kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &kernel_size(const Dims<3> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<3> &value) { stride_ = value; return *this; }
     Options &padding(const Dims<3> &value) { padding_ = value; return *this; }
 
+    Dims<3> kernel_size_;
     Dims<3> stride_;
     Dims<3> padding_;
+    bool whole_ = false;
   };
   MaxUnpool3d() = default; /* none yet */
   MaxUnpool3d(std::nullptr_t) {}
@@ -2638,13 +2891,17 @@ class MaxUnpool3d : public detail::Handle {
   }
   explicit MaxUnpool3d(const Dims<3> &kernel_size, const Options &options)
       : MaxUnpool3d(kernel_size, options.stride_, options.padding_) {}
-  explicit MaxUnpool3d(detail::Made made) : Handle(made) {}
+  explicit MaxUnpool3d(const Options &options)
+      : MaxUnpool3d(options.whole().kernel_size_, options.stride_, options.padding_) {}
+  explicit MaxUnpool3d(std::initializer_list<int64_t> kernel_size)
+      : MaxUnpool3d(Dims<3>(kernel_size)) {}
+  explicit MaxUnpool3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &indices, const Ints &output_size = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(indices), detail::v(output_size)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 3);
+    run(out, 1, args, 3);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &indices, const Ints &output_size = {}) const
@@ -2655,19 +2912,25 @@ class MaxUnpool3d : public detail::Handle {
 
 /* The mean of each window of signals (N, C, L) or (C, L). stride None means kernel_size; padding counts as
  * zeros, or not at all when count_include_pad is false. */
-class AvgPool1d : public detail::Handle {
+class AvgPool1d : public detail::LayerOf<AvgPool1d> {
  public:
-  using Layer = AvgPool1d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<1> &kernel_size)
+        : kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &kernel_size(const Dims<1> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<1> &value) { stride_ = value; return *this; }
     Options &padding(const Dims<1> &value) { padding_ = value; return *this; }
     Options &ceil_mode(bool value) { ceil_mode_ = value; return *this; }
     Options &count_include_pad(bool value) { count_include_pad_ = value; return *this; }
 
+    Dims<1> kernel_size_;
     Dims<1> stride_;
     Dims<1> padding_;
     bool ceil_mode_ = false;
     bool count_include_pad_ = true;
+    bool whole_ = false;
   };
   AvgPool1d() = default; /* none yet */
   AvgPool1d(std::nullptr_t) {}
@@ -2680,13 +2943,18 @@ class AvgPool1d : public detail::Handle {
   }
   explicit AvgPool1d(const Dims<1> &kernel_size, const Options &options)
       : AvgPool1d(kernel_size, options.stride_, options.padding_, options.ceil_mode_, options.count_include_pad_) {}
-  explicit AvgPool1d(detail::Made made) : Handle(made) {}
+  explicit AvgPool1d(const Options &options)
+      : AvgPool1d(options.whole().kernel_size_, options.stride_, options.padding_, options.ceil_mode_,
+                  options.count_include_pad_) {}
+  explicit AvgPool1d(std::initializer_list<int64_t> kernel_size)
+      : AvgPool1d(Dims<1>(kernel_size)) {}
+  explicit AvgPool1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -2694,21 +2962,27 @@ class AvgPool1d : public detail::Handle {
 
 /* The mean of each window of images (N, C, H, W) or (C, H, W); divisor_override replaces the number of elements.
  * See AvgPool1d. */
-class AvgPool2d : public detail::Handle {
+class AvgPool2d : public detail::LayerOf<AvgPool2d> {
  public:
-  using Layer = AvgPool2d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &kernel_size)
+        : kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &kernel_size(const Dims<2> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<2> &value) { stride_ = value; return *this; }
     Options &padding(const Dims<2> &value) { padding_ = value; return *this; }
     Options &ceil_mode(bool value) { ceil_mode_ = value; return *this; }
     Options &count_include_pad(bool value) { count_include_pad_ = value; return *this; }
     Options &divisor_override(std::optional<int64_t> value) { divisor_override_ = value; return *this; }
 
+    Dims<2> kernel_size_;
     Dims<2> stride_;
     Dims<2> padding_;
     bool ceil_mode_ = false;
     bool count_include_pad_ = true;
     std::optional<int64_t> divisor_override_ = None;
+    bool whole_ = false;
   };
   AvgPool2d() = default; /* none yet */
   AvgPool2d(std::nullptr_t) {}
@@ -2723,34 +2997,45 @@ class AvgPool2d : public detail::Handle {
   explicit AvgPool2d(const Dims<2> &kernel_size, const Options &options)
       : AvgPool2d(kernel_size, options.stride_, options.padding_, options.ceil_mode_, options.count_include_pad_,
                   options.divisor_override_) {}
-  explicit AvgPool2d(detail::Made made) : Handle(made) {}
+  explicit AvgPool2d(const Options &options)
+      : AvgPool2d(options.whole().kernel_size_, options.stride_, options.padding_, options.ceil_mode_,
+                  options.count_include_pad_, options.divisor_override_) {}
+  explicit AvgPool2d(std::initializer_list<int64_t> kernel_size)
+      : AvgPool2d(Dims<2>(kernel_size)) {}
+  explicit AvgPool2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The mean of each window of volumes (N, C, D, H, W) or (C, D, H, W). See AvgPool2d. */
-class AvgPool3d : public detail::Handle {
+class AvgPool3d : public detail::LayerOf<AvgPool3d> {
  public:
-  using Layer = AvgPool3d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<3> &kernel_size)
+        : kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &kernel_size(const Dims<3> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<3> &value) { stride_ = value; return *this; }
     Options &padding(const Dims<3> &value) { padding_ = value; return *this; }
     Options &ceil_mode(bool value) { ceil_mode_ = value; return *this; }
     Options &count_include_pad(bool value) { count_include_pad_ = value; return *this; }
     Options &divisor_override(std::optional<int64_t> value) { divisor_override_ = value; return *this; }
 
+    Dims<3> kernel_size_;
     Dims<3> stride_;
     Dims<3> padding_;
     bool ceil_mode_ = false;
     bool count_include_pad_ = true;
     std::optional<int64_t> divisor_override_ = None;
+    bool whole_ = false;
   };
   AvgPool3d() = default; /* none yet */
   AvgPool3d(std::nullptr_t) {}
@@ -2765,28 +3050,41 @@ class AvgPool3d : public detail::Handle {
   explicit AvgPool3d(const Dims<3> &kernel_size, const Options &options)
       : AvgPool3d(kernel_size, options.stride_, options.padding_, options.ceil_mode_, options.count_include_pad_,
                   options.divisor_override_) {}
-  explicit AvgPool3d(detail::Made made) : Handle(made) {}
+  explicit AvgPool3d(const Options &options)
+      : AvgPool3d(options.whole().kernel_size_, options.stride_, options.padding_, options.ceil_mode_,
+                  options.count_include_pad_, options.divisor_override_) {}
+  explicit AvgPool3d(std::initializer_list<int64_t> kernel_size)
+      : AvgPool3d(Dims<3>(kernel_size)) {}
+  explicit AvgPool3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The norm of each window of signals (N, C, L) or (C, L): the root of the sum of powers by norm_type. */
-class LPPool1d : public detail::Handle {
+class LPPool1d : public detail::LayerOf<LPPool1d> {
  public:
-  using Layer = LPPool1d;
   struct Options {
+    Options() = default;
+    explicit Options(double norm_type, const Dims<1> &kernel_size)
+        : norm_type_(norm_type), kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &norm_type(double value) { norm_type_ = value; return *this; }
+    Options &kernel_size(const Dims<1> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<1> &value) { stride_ = value; return *this; }
     Options &ceil_mode(bool value) { ceil_mode_ = value; return *this; }
 
+    double norm_type_ = 0;
+    Dims<1> kernel_size_;
     Dims<1> stride_;
     bool ceil_mode_ = false;
+    bool whole_ = false;
   };
   LPPool1d() = default; /* none yet */
   LPPool1d(std::nullptr_t) {}
@@ -2798,28 +3096,38 @@ class LPPool1d : public detail::Handle {
   }
   explicit LPPool1d(double norm_type, const Dims<1> &kernel_size, const Options &options)
       : LPPool1d(norm_type, kernel_size, options.stride_, options.ceil_mode_) {}
-  explicit LPPool1d(detail::Made made) : Handle(made) {}
+  explicit LPPool1d(const Options &options)
+      : LPPool1d(options.whole().norm_type_, options.kernel_size_, options.stride_, options.ceil_mode_) {}
+  explicit LPPool1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The norm of each window of images (N, C, H, W) or (C, H, W). See LPPool1d. */
-class LPPool2d : public detail::Handle {
+class LPPool2d : public detail::LayerOf<LPPool2d> {
  public:
-  using Layer = LPPool2d;
   struct Options {
+    Options() = default;
+    explicit Options(double norm_type, const Dims<2> &kernel_size)
+        : norm_type_(norm_type), kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &norm_type(double value) { norm_type_ = value; return *this; }
+    Options &kernel_size(const Dims<2> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<2> &value) { stride_ = value; return *this; }
     Options &ceil_mode(bool value) { ceil_mode_ = value; return *this; }
 
+    double norm_type_ = 0;
+    Dims<2> kernel_size_;
     Dims<2> stride_;
     bool ceil_mode_ = false;
+    bool whole_ = false;
   };
   LPPool2d() = default; /* none yet */
   LPPool2d(std::nullptr_t) {}
@@ -2831,28 +3139,38 @@ class LPPool2d : public detail::Handle {
   }
   explicit LPPool2d(double norm_type, const Dims<2> &kernel_size, const Options &options)
       : LPPool2d(norm_type, kernel_size, options.stride_, options.ceil_mode_) {}
-  explicit LPPool2d(detail::Made made) : Handle(made) {}
+  explicit LPPool2d(const Options &options)
+      : LPPool2d(options.whole().norm_type_, options.kernel_size_, options.stride_, options.ceil_mode_) {}
+  explicit LPPool2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The norm of each window of volumes (N, C, D, H, W) or (C, D, H, W). See LPPool1d. */
-class LPPool3d : public detail::Handle {
+class LPPool3d : public detail::LayerOf<LPPool3d> {
  public:
-  using Layer = LPPool3d;
   struct Options {
+    Options() = default;
+    explicit Options(double norm_type, const Dims<3> &kernel_size)
+        : norm_type_(norm_type), kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &norm_type(double value) { norm_type_ = value; return *this; }
+    Options &kernel_size(const Dims<3> &value) { kernel_size_ = value; return *this; }
     Options &stride(const Dims<3> &value) { stride_ = value; return *this; }
     Options &ceil_mode(bool value) { ceil_mode_ = value; return *this; }
 
+    double norm_type_ = 0;
+    Dims<3> kernel_size_;
     Dims<3> stride_;
     bool ceil_mode_ = false;
+    bool whole_ = false;
   };
   LPPool3d() = default; /* none yet */
   LPPool3d(std::nullptr_t) {}
@@ -2864,22 +3182,33 @@ class LPPool3d : public detail::Handle {
   }
   explicit LPPool3d(double norm_type, const Dims<3> &kernel_size, const Options &options)
       : LPPool3d(norm_type, kernel_size, options.stride_, options.ceil_mode_) {}
-  explicit LPPool3d(detail::Made made) : Handle(made) {}
+  explicit LPPool3d(const Options &options)
+      : LPPool3d(options.whole().norm_type_, options.kernel_size_, options.stride_, options.ceil_mode_) {}
+  explicit LPPool3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The means of output_size windows that cover signals (N, C, L) or (C, L). A size of None stays as it is. */
-class AdaptiveAvgPool1d : public detail::Handle {
+class AdaptiveAvgPool1d : public detail::LayerOf<AdaptiveAvgPool1d> {
  public:
-  using Layer = AdaptiveAvgPool1d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<1> &output_size)
+        : output_size_(output_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &output_size(const Dims<1> &value) { output_size_ = value; return *this; }
+
+    Dims<1> output_size_;
+    bool whole_ = false;
+  };
   AdaptiveAvgPool1d() = default; /* none yet */
   AdaptiveAvgPool1d(std::nullptr_t) {}
   explicit AdaptiveAvgPool1d(const Dims<1> &output_size)
@@ -2887,22 +3216,35 @@ class AdaptiveAvgPool1d : public detail::Handle {
     const cn_value args[] = {detail::v(output_size)};
     set(detail::made("AdaptiveAvgPool1d", args, 1));
   }
-  explicit AdaptiveAvgPool1d(detail::Made made) : Handle(made) {}
+  explicit AdaptiveAvgPool1d(const Options &options)
+      : AdaptiveAvgPool1d(options.whole().output_size_) {}
+  explicit AdaptiveAvgPool1d(std::initializer_list<int64_t> output_size)
+      : AdaptiveAvgPool1d(Dims<1>(output_size)) {}
+  explicit AdaptiveAvgPool1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The means of output_size windows that cover images (N, C, H, W) or (C, H, W). See AdaptiveAvgPool1d. */
-class AdaptiveAvgPool2d : public detail::Handle {
+class AdaptiveAvgPool2d : public detail::LayerOf<AdaptiveAvgPool2d> {
  public:
-  using Layer = AdaptiveAvgPool2d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &output_size)
+        : output_size_(output_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &output_size(const Dims<2> &value) { output_size_ = value; return *this; }
+
+    Dims<2> output_size_;
+    bool whole_ = false;
+  };
   AdaptiveAvgPool2d() = default; /* none yet */
   AdaptiveAvgPool2d(std::nullptr_t) {}
   explicit AdaptiveAvgPool2d(const Dims<2> &output_size)
@@ -2910,22 +3252,35 @@ class AdaptiveAvgPool2d : public detail::Handle {
     const cn_value args[] = {detail::v(output_size)};
     set(detail::made("AdaptiveAvgPool2d", args, 1));
   }
-  explicit AdaptiveAvgPool2d(detail::Made made) : Handle(made) {}
+  explicit AdaptiveAvgPool2d(const Options &options)
+      : AdaptiveAvgPool2d(options.whole().output_size_) {}
+  explicit AdaptiveAvgPool2d(std::initializer_list<int64_t> output_size)
+      : AdaptiveAvgPool2d(Dims<2>(output_size)) {}
+  explicit AdaptiveAvgPool2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The means of output_size windows that cover volumes (N, C, D, H, W) or (C, D, H, W). See AdaptiveAvgPool1d. */
-class AdaptiveAvgPool3d : public detail::Handle {
+class AdaptiveAvgPool3d : public detail::LayerOf<AdaptiveAvgPool3d> {
  public:
-  using Layer = AdaptiveAvgPool3d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<3> &output_size)
+        : output_size_(output_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &output_size(const Dims<3> &value) { output_size_ = value; return *this; }
+
+    Dims<3> output_size_;
+    bool whole_ = false;
+  };
   AdaptiveAvgPool3d() = default; /* none yet */
   AdaptiveAvgPool3d(std::nullptr_t) {}
   explicit AdaptiveAvgPool3d(const Dims<3> &output_size)
@@ -2933,13 +3288,17 @@ class AdaptiveAvgPool3d : public detail::Handle {
     const cn_value args[] = {detail::v(output_size)};
     set(detail::made("AdaptiveAvgPool3d", args, 1));
   }
-  explicit AdaptiveAvgPool3d(detail::Made made) : Handle(made) {}
+  explicit AdaptiveAvgPool3d(const Options &options)
+      : AdaptiveAvgPool3d(options.whole().output_size_) {}
+  explicit AdaptiveAvgPool3d(std::initializer_list<int64_t> output_size)
+      : AdaptiveAvgPool3d(Dims<3>(output_size)) {}
+  explicit AdaptiveAvgPool3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -2947,13 +3306,19 @@ class AdaptiveAvgPool3d : public detail::Handle {
 
 /* The largest elements of output_size windows that cover signals (N, C, L) or (C, L), and where they were when
  * return_indices is set. A size of None stays as it is. */
-class AdaptiveMaxPool1d : public detail::Handle {
+class AdaptiveMaxPool1d : public detail::LayerOf<AdaptiveMaxPool1d> {
  public:
-  using Layer = AdaptiveMaxPool1d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<1> &output_size)
+        : output_size_(output_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &output_size(const Dims<1> &value) { output_size_ = value; return *this; }
     Options &return_indices(bool value) { return_indices_ = value; return *this; }
 
+    Dims<1> output_size_;
     bool return_indices_ = false;
+    bool whole_ = false;
   };
   AdaptiveMaxPool1d() = default; /* none yet */
   AdaptiveMaxPool1d(std::nullptr_t) {}
@@ -2964,23 +3329,30 @@ class AdaptiveMaxPool1d : public detail::Handle {
   }
   explicit AdaptiveMaxPool1d(const Dims<1> &output_size, const Options &options)
       : AdaptiveMaxPool1d(output_size, options.return_indices_) {}
-  explicit AdaptiveMaxPool1d(detail::Made made) : Handle(made) {}
+  explicit AdaptiveMaxPool1d(const Options &options)
+      : AdaptiveMaxPool1d(options.whole().output_size_, options.return_indices_) {}
+  explicit AdaptiveMaxPool1d(std::initializer_list<int64_t> output_size)
+      : AdaptiveMaxPool1d(Dims<1>(output_size)) {}
+  explicit AdaptiveMaxPool1d(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor output, indices;
+    Tuple tuple() const { return {output, indices}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward_with_indices(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 1);
+    run(out, 2, args, 1);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -2988,13 +3360,19 @@ class AdaptiveMaxPool1d : public detail::Handle {
 
 /* The largest elements of output_size windows that cover images (N, C, H, W) or (C, H, W). See
  * AdaptiveMaxPool1d. */
-class AdaptiveMaxPool2d : public detail::Handle {
+class AdaptiveMaxPool2d : public detail::LayerOf<AdaptiveMaxPool2d> {
  public:
-  using Layer = AdaptiveMaxPool2d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &output_size)
+        : output_size_(output_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &output_size(const Dims<2> &value) { output_size_ = value; return *this; }
     Options &return_indices(bool value) { return_indices_ = value; return *this; }
 
+    Dims<2> output_size_;
     bool return_indices_ = false;
+    bool whole_ = false;
   };
   AdaptiveMaxPool2d() = default; /* none yet */
   AdaptiveMaxPool2d(std::nullptr_t) {}
@@ -3005,23 +3383,30 @@ class AdaptiveMaxPool2d : public detail::Handle {
   }
   explicit AdaptiveMaxPool2d(const Dims<2> &output_size, const Options &options)
       : AdaptiveMaxPool2d(output_size, options.return_indices_) {}
-  explicit AdaptiveMaxPool2d(detail::Made made) : Handle(made) {}
+  explicit AdaptiveMaxPool2d(const Options &options)
+      : AdaptiveMaxPool2d(options.whole().output_size_, options.return_indices_) {}
+  explicit AdaptiveMaxPool2d(std::initializer_list<int64_t> output_size)
+      : AdaptiveMaxPool2d(Dims<2>(output_size)) {}
+  explicit AdaptiveMaxPool2d(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor output, indices;
+    Tuple tuple() const { return {output, indices}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward_with_indices(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 1);
+    run(out, 2, args, 1);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -3029,13 +3414,19 @@ class AdaptiveMaxPool2d : public detail::Handle {
 
 /* The largest elements of output_size windows that cover volumes (N, C, D, H, W) or (C, D, H, W). See
  * AdaptiveMaxPool1d. */
-class AdaptiveMaxPool3d : public detail::Handle {
+class AdaptiveMaxPool3d : public detail::LayerOf<AdaptiveMaxPool3d> {
  public:
-  using Layer = AdaptiveMaxPool3d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<3> &output_size)
+        : output_size_(output_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &output_size(const Dims<3> &value) { output_size_ = value; return *this; }
     Options &return_indices(bool value) { return_indices_ = value; return *this; }
 
+    Dims<3> output_size_;
     bool return_indices_ = false;
+    bool whole_ = false;
   };
   AdaptiveMaxPool3d() = default; /* none yet */
   AdaptiveMaxPool3d(std::nullptr_t) {}
@@ -3046,23 +3437,30 @@ class AdaptiveMaxPool3d : public detail::Handle {
   }
   explicit AdaptiveMaxPool3d(const Dims<3> &output_size, const Options &options)
       : AdaptiveMaxPool3d(output_size, options.return_indices_) {}
-  explicit AdaptiveMaxPool3d(detail::Made made) : Handle(made) {}
+  explicit AdaptiveMaxPool3d(const Options &options)
+      : AdaptiveMaxPool3d(options.whole().output_size_, options.return_indices_) {}
+  explicit AdaptiveMaxPool3d(std::initializer_list<int64_t> output_size)
+      : AdaptiveMaxPool3d(Dims<3>(output_size)) {}
+  explicit AdaptiveMaxPool3d(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor output, indices;
+    Tuple tuple() const { return {output, indices}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward_with_indices(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 1);
+    run(out, 2, args, 1);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -3070,19 +3468,25 @@ class AdaptiveMaxPool3d : public detail::Handle {
 
 /* The largest element of windows of images (N, C, H, W) or (C, H, W) that begin at random steps. The size of the
  * result is output_size, or output_ratio of the input's. _random_samples (N, C, 2) in [0, 1) settles the steps. */
-class FractionalMaxPool2d : public detail::Handle {
+class FractionalMaxPool2d : public detail::LayerOf<FractionalMaxPool2d> {
  public:
-  using Layer = FractionalMaxPool2d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &kernel_size)
+        : kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &kernel_size(const Dims<2> &value) { kernel_size_ = value; return *this; }
     Options &output_size(const Dims<2> &value) { output_size_ = value; return *this; }
     Options &output_ratio(const Each<double, 2> &value) { output_ratio_ = value; return *this; }
     Options &return_indices(bool value) { return_indices_ = value; return *this; }
     Options &random_samples(const Tensor &value) { random_samples_ = value; return *this; }
 
+    Dims<2> kernel_size_;
     Dims<2> output_size_;
     Each<double, 2> output_ratio_;
     bool return_indices_ = false;
     Tensor random_samples_;
+    bool whole_ = false;
   };
   FractionalMaxPool2d() = default; /* none yet */
   FractionalMaxPool2d(std::nullptr_t) {}
@@ -3097,23 +3501,31 @@ class FractionalMaxPool2d : public detail::Handle {
   explicit FractionalMaxPool2d(const Dims<2> &kernel_size, const Options &options)
       : FractionalMaxPool2d(kernel_size, options.output_size_, options.output_ratio_, options.return_indices_,
                             options.random_samples_) {}
-  explicit FractionalMaxPool2d(detail::Made made) : Handle(made) {}
+  explicit FractionalMaxPool2d(const Options &options)
+      : FractionalMaxPool2d(options.whole().kernel_size_, options.output_size_, options.output_ratio_,
+                            options.return_indices_, options.random_samples_) {}
+  explicit FractionalMaxPool2d(std::initializer_list<int64_t> kernel_size)
+      : FractionalMaxPool2d(Dims<2>(kernel_size)) {}
+  explicit FractionalMaxPool2d(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor output, indices;
+    Tuple tuple() const { return {output, indices}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward_with_indices(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 1);
+    run(out, 2, args, 1);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -3121,19 +3533,25 @@ class FractionalMaxPool2d : public detail::Handle {
 
 /* The largest element of windows of volumes (N, C, D, H, W) or (C, D, H, W) that begin at random steps. See
  * FractionalMaxPool2d. */
-class FractionalMaxPool3d : public detail::Handle {
+class FractionalMaxPool3d : public detail::LayerOf<FractionalMaxPool3d> {
  public:
-  using Layer = FractionalMaxPool3d;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<3> &kernel_size)
+        : kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &kernel_size(const Dims<3> &value) { kernel_size_ = value; return *this; }
     Options &output_size(const Dims<3> &value) { output_size_ = value; return *this; }
     Options &output_ratio(const Each<double, 3> &value) { output_ratio_ = value; return *this; }
     Options &return_indices(bool value) { return_indices_ = value; return *this; }
     Options &random_samples(const Tensor &value) { random_samples_ = value; return *this; }
 
+    Dims<3> kernel_size_;
     Dims<3> output_size_;
     Each<double, 3> output_ratio_;
     bool return_indices_ = false;
     Tensor random_samples_;
+    bool whole_ = false;
   };
   FractionalMaxPool3d() = default; /* none yet */
   FractionalMaxPool3d(std::nullptr_t) {}
@@ -3148,32 +3566,51 @@ class FractionalMaxPool3d : public detail::Handle {
   explicit FractionalMaxPool3d(const Dims<3> &kernel_size, const Options &options)
       : FractionalMaxPool3d(kernel_size, options.output_size_, options.output_ratio_, options.return_indices_,
                             options.random_samples_) {}
-  explicit FractionalMaxPool3d(detail::Made made) : Handle(made) {}
+  explicit FractionalMaxPool3d(const Options &options)
+      : FractionalMaxPool3d(options.whole().kernel_size_, options.output_size_, options.output_ratio_,
+                            options.return_indices_, options.random_samples_) {}
+  explicit FractionalMaxPool3d(std::initializer_list<int64_t> kernel_size)
+      : FractionalMaxPool3d(Dims<3>(kernel_size)) {}
+  explicit FractionalMaxPool3d(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor output, indices;
+    Tuple tuple() const { return {output, indices}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward_with_indices(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 1);
+    run(out, 2, args, 1);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border of value around signals: padding holds the sizes before and behind; negative ones cut. */
-class ConstantPad1d : public detail::Handle {
+class ConstantPad1d : public detail::LayerOf<ConstantPad1d> {
  public:
-  using Layer = ConstantPad1d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &padding, double value)
+        : padding_(padding), value_(value), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<2> &value) { padding_ = value; return *this; }
+    Options &value(double value) { value_ = value; return *this; }
+
+    Dims<2> padding_;
+    double value_ = 0;
+    bool whole_ = false;
+  };
   ConstantPad1d() = default; /* none yet */
   ConstantPad1d(std::nullptr_t) {}
   explicit ConstantPad1d(const Dims<2> &padding, double value)
@@ -3181,22 +3618,35 @@ class ConstantPad1d : public detail::Handle {
     const cn_value args[] = {detail::v(padding), detail::v(value)};
     set(detail::made("ConstantPad1d", args, 2));
   }
-  explicit ConstantPad1d(detail::Made made) : Handle(made) {}
+  explicit ConstantPad1d(const Options &options)
+      : ConstantPad1d(options.whole().padding_, options.value_) {}
+  explicit ConstantPad1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border of value around images: left, right, top, bottom. */
-class ConstantPad2d : public detail::Handle {
+class ConstantPad2d : public detail::LayerOf<ConstantPad2d> {
  public:
-  using Layer = ConstantPad2d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<4> &padding, double value)
+        : padding_(padding), value_(value), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<4> &value) { padding_ = value; return *this; }
+    Options &value(double value) { value_ = value; return *this; }
+
+    Dims<4> padding_;
+    double value_ = 0;
+    bool whole_ = false;
+  };
   ConstantPad2d() = default; /* none yet */
   ConstantPad2d(std::nullptr_t) {}
   explicit ConstantPad2d(const Dims<4> &padding, double value)
@@ -3204,22 +3654,35 @@ class ConstantPad2d : public detail::Handle {
     const cn_value args[] = {detail::v(padding), detail::v(value)};
     set(detail::made("ConstantPad2d", args, 2));
   }
-  explicit ConstantPad2d(detail::Made made) : Handle(made) {}
+  explicit ConstantPad2d(const Options &options)
+      : ConstantPad2d(options.whole().padding_, options.value_) {}
+  explicit ConstantPad2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border of value around volumes: left, right, top, bottom, front, back. */
-class ConstantPad3d : public detail::Handle {
+class ConstantPad3d : public detail::LayerOf<ConstantPad3d> {
  public:
-  using Layer = ConstantPad3d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<6> &padding, double value)
+        : padding_(padding), value_(value), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<6> &value) { padding_ = value; return *this; }
+    Options &value(double value) { value_ = value; return *this; }
+
+    Dims<6> padding_;
+    double value_ = 0;
+    bool whole_ = false;
+  };
   ConstantPad3d() = default; /* none yet */
   ConstantPad3d(std::nullptr_t) {}
   explicit ConstantPad3d(const Dims<6> &padding, double value)
@@ -3227,22 +3690,33 @@ class ConstantPad3d : public detail::Handle {
     const cn_value args[] = {detail::v(padding), detail::v(value)};
     set(detail::made("ConstantPad3d", args, 2));
   }
-  explicit ConstantPad3d(detail::Made made) : Handle(made) {}
+  explicit ConstantPad3d(const Options &options)
+      : ConstantPad3d(options.whole().padding_, options.value_) {}
+  explicit ConstantPad3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border of zeros around signals: sizes before and behind; negative ones cut. */
-class ZeroPad1d : public detail::Handle {
+class ZeroPad1d : public detail::LayerOf<ZeroPad1d> {
  public:
-  using Layer = ZeroPad1d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &padding)
+        : padding_(padding), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<2> &value) { padding_ = value; return *this; }
+
+    Dims<2> padding_;
+    bool whole_ = false;
+  };
   ZeroPad1d() = default; /* none yet */
   ZeroPad1d(std::nullptr_t) {}
   explicit ZeroPad1d(const Dims<2> &padding)
@@ -3250,22 +3724,35 @@ class ZeroPad1d : public detail::Handle {
     const cn_value args[] = {detail::v(padding)};
     set(detail::made("ZeroPad1d", args, 1));
   }
-  explicit ZeroPad1d(detail::Made made) : Handle(made) {}
+  explicit ZeroPad1d(const Options &options)
+      : ZeroPad1d(options.whole().padding_) {}
+  explicit ZeroPad1d(std::initializer_list<int64_t> padding)
+      : ZeroPad1d(Dims<2>(padding)) {}
+  explicit ZeroPad1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border of zeros around images: left, right, top, bottom. */
-class ZeroPad2d : public detail::Handle {
+class ZeroPad2d : public detail::LayerOf<ZeroPad2d> {
  public:
-  using Layer = ZeroPad2d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<4> &padding)
+        : padding_(padding), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<4> &value) { padding_ = value; return *this; }
+
+    Dims<4> padding_;
+    bool whole_ = false;
+  };
   ZeroPad2d() = default; /* none yet */
   ZeroPad2d(std::nullptr_t) {}
   explicit ZeroPad2d(const Dims<4> &padding)
@@ -3273,22 +3760,35 @@ class ZeroPad2d : public detail::Handle {
     const cn_value args[] = {detail::v(padding)};
     set(detail::made("ZeroPad2d", args, 1));
   }
-  explicit ZeroPad2d(detail::Made made) : Handle(made) {}
+  explicit ZeroPad2d(const Options &options)
+      : ZeroPad2d(options.whole().padding_) {}
+  explicit ZeroPad2d(std::initializer_list<int64_t> padding)
+      : ZeroPad2d(Dims<4>(padding)) {}
+  explicit ZeroPad2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border of zeros around volumes: left, right, top, bottom, front, back. */
-class ZeroPad3d : public detail::Handle {
+class ZeroPad3d : public detail::LayerOf<ZeroPad3d> {
  public:
-  using Layer = ZeroPad3d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<6> &padding)
+        : padding_(padding), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<6> &value) { padding_ = value; return *this; }
+
+    Dims<6> padding_;
+    bool whole_ = false;
+  };
   ZeroPad3d() = default; /* none yet */
   ZeroPad3d(std::nullptr_t) {}
   explicit ZeroPad3d(const Dims<6> &padding)
@@ -3296,22 +3796,35 @@ class ZeroPad3d : public detail::Handle {
     const cn_value args[] = {detail::v(padding)};
     set(detail::made("ZeroPad3d", args, 1));
   }
-  explicit ZeroPad3d(detail::Made made) : Handle(made) {}
+  explicit ZeroPad3d(const Options &options)
+      : ZeroPad3d(options.whole().padding_) {}
+  explicit ZeroPad3d(std::initializer_list<int64_t> padding)
+      : ZeroPad3d(Dims<6>(padding)) {}
+  explicit ZeroPad3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border that mirrors signals (N, C, L) or (C, L) without repeating the edge. */
-class ReflectionPad1d : public detail::Handle {
+class ReflectionPad1d : public detail::LayerOf<ReflectionPad1d> {
  public:
-  using Layer = ReflectionPad1d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &padding)
+        : padding_(padding), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<2> &value) { padding_ = value; return *this; }
+
+    Dims<2> padding_;
+    bool whole_ = false;
+  };
   ReflectionPad1d() = default; /* none yet */
   ReflectionPad1d(std::nullptr_t) {}
   explicit ReflectionPad1d(const Dims<2> &padding)
@@ -3319,22 +3832,35 @@ class ReflectionPad1d : public detail::Handle {
     const cn_value args[] = {detail::v(padding)};
     set(detail::made("ReflectionPad1d", args, 1));
   }
-  explicit ReflectionPad1d(detail::Made made) : Handle(made) {}
+  explicit ReflectionPad1d(const Options &options)
+      : ReflectionPad1d(options.whole().padding_) {}
+  explicit ReflectionPad1d(std::initializer_list<int64_t> padding)
+      : ReflectionPad1d(Dims<2>(padding)) {}
+  explicit ReflectionPad1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border that mirrors images (N, C, H, W) or (C, H, W) without repeating the edge. */
-class ReflectionPad2d : public detail::Handle {
+class ReflectionPad2d : public detail::LayerOf<ReflectionPad2d> {
  public:
-  using Layer = ReflectionPad2d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<4> &padding)
+        : padding_(padding), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<4> &value) { padding_ = value; return *this; }
+
+    Dims<4> padding_;
+    bool whole_ = false;
+  };
   ReflectionPad2d() = default; /* none yet */
   ReflectionPad2d(std::nullptr_t) {}
   explicit ReflectionPad2d(const Dims<4> &padding)
@@ -3342,22 +3868,35 @@ class ReflectionPad2d : public detail::Handle {
     const cn_value args[] = {detail::v(padding)};
     set(detail::made("ReflectionPad2d", args, 1));
   }
-  explicit ReflectionPad2d(detail::Made made) : Handle(made) {}
+  explicit ReflectionPad2d(const Options &options)
+      : ReflectionPad2d(options.whole().padding_) {}
+  explicit ReflectionPad2d(std::initializer_list<int64_t> padding)
+      : ReflectionPad2d(Dims<4>(padding)) {}
+  explicit ReflectionPad2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border that mirrors volumes (N, C, D, H, W) or (C, D, H, W) without repeating the edge. */
-class ReflectionPad3d : public detail::Handle {
+class ReflectionPad3d : public detail::LayerOf<ReflectionPad3d> {
  public:
-  using Layer = ReflectionPad3d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<6> &padding)
+        : padding_(padding), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<6> &value) { padding_ = value; return *this; }
+
+    Dims<6> padding_;
+    bool whole_ = false;
+  };
   ReflectionPad3d() = default; /* none yet */
   ReflectionPad3d(std::nullptr_t) {}
   explicit ReflectionPad3d(const Dims<6> &padding)
@@ -3365,22 +3904,35 @@ class ReflectionPad3d : public detail::Handle {
     const cn_value args[] = {detail::v(padding)};
     set(detail::made("ReflectionPad3d", args, 1));
   }
-  explicit ReflectionPad3d(detail::Made made) : Handle(made) {}
+  explicit ReflectionPad3d(const Options &options)
+      : ReflectionPad3d(options.whole().padding_) {}
+  explicit ReflectionPad3d(std::initializer_list<int64_t> padding)
+      : ReflectionPad3d(Dims<6>(padding)) {}
+  explicit ReflectionPad3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border that repeats the edge of signals (N, C, L) or (C, L). */
-class ReplicationPad1d : public detail::Handle {
+class ReplicationPad1d : public detail::LayerOf<ReplicationPad1d> {
  public:
-  using Layer = ReplicationPad1d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &padding)
+        : padding_(padding), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<2> &value) { padding_ = value; return *this; }
+
+    Dims<2> padding_;
+    bool whole_ = false;
+  };
   ReplicationPad1d() = default; /* none yet */
   ReplicationPad1d(std::nullptr_t) {}
   explicit ReplicationPad1d(const Dims<2> &padding)
@@ -3388,22 +3940,35 @@ class ReplicationPad1d : public detail::Handle {
     const cn_value args[] = {detail::v(padding)};
     set(detail::made("ReplicationPad1d", args, 1));
   }
-  explicit ReplicationPad1d(detail::Made made) : Handle(made) {}
+  explicit ReplicationPad1d(const Options &options)
+      : ReplicationPad1d(options.whole().padding_) {}
+  explicit ReplicationPad1d(std::initializer_list<int64_t> padding)
+      : ReplicationPad1d(Dims<2>(padding)) {}
+  explicit ReplicationPad1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border that repeats the edge of images (N, C, H, W) or (C, H, W). */
-class ReplicationPad2d : public detail::Handle {
+class ReplicationPad2d : public detail::LayerOf<ReplicationPad2d> {
  public:
-  using Layer = ReplicationPad2d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<4> &padding)
+        : padding_(padding), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<4> &value) { padding_ = value; return *this; }
+
+    Dims<4> padding_;
+    bool whole_ = false;
+  };
   ReplicationPad2d() = default; /* none yet */
   ReplicationPad2d(std::nullptr_t) {}
   explicit ReplicationPad2d(const Dims<4> &padding)
@@ -3411,22 +3976,35 @@ class ReplicationPad2d : public detail::Handle {
     const cn_value args[] = {detail::v(padding)};
     set(detail::made("ReplicationPad2d", args, 1));
   }
-  explicit ReplicationPad2d(detail::Made made) : Handle(made) {}
+  explicit ReplicationPad2d(const Options &options)
+      : ReplicationPad2d(options.whole().padding_) {}
+  explicit ReplicationPad2d(std::initializer_list<int64_t> padding)
+      : ReplicationPad2d(Dims<4>(padding)) {}
+  explicit ReplicationPad2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border that repeats the edge of volumes (N, C, D, H, W) or (C, D, H, W). */
-class ReplicationPad3d : public detail::Handle {
+class ReplicationPad3d : public detail::LayerOf<ReplicationPad3d> {
  public:
-  using Layer = ReplicationPad3d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<6> &padding)
+        : padding_(padding), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<6> &value) { padding_ = value; return *this; }
+
+    Dims<6> padding_;
+    bool whole_ = false;
+  };
   ReplicationPad3d() = default; /* none yet */
   ReplicationPad3d(std::nullptr_t) {}
   explicit ReplicationPad3d(const Dims<6> &padding)
@@ -3434,22 +4012,35 @@ class ReplicationPad3d : public detail::Handle {
     const cn_value args[] = {detail::v(padding)};
     set(detail::made("ReplicationPad3d", args, 1));
   }
-  explicit ReplicationPad3d(detail::Made made) : Handle(made) {}
+  explicit ReplicationPad3d(const Options &options)
+      : ReplicationPad3d(options.whole().padding_) {}
+  explicit ReplicationPad3d(std::initializer_list<int64_t> padding)
+      : ReplicationPad3d(Dims<6>(padding)) {}
+  explicit ReplicationPad3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border from the other end of signals (N, C, L) or (C, L). */
-class CircularPad1d : public detail::Handle {
+class CircularPad1d : public detail::LayerOf<CircularPad1d> {
  public:
-  using Layer = CircularPad1d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &padding)
+        : padding_(padding), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<2> &value) { padding_ = value; return *this; }
+
+    Dims<2> padding_;
+    bool whole_ = false;
+  };
   CircularPad1d() = default; /* none yet */
   CircularPad1d(std::nullptr_t) {}
   explicit CircularPad1d(const Dims<2> &padding)
@@ -3457,22 +4048,35 @@ class CircularPad1d : public detail::Handle {
     const cn_value args[] = {detail::v(padding)};
     set(detail::made("CircularPad1d", args, 1));
   }
-  explicit CircularPad1d(detail::Made made) : Handle(made) {}
+  explicit CircularPad1d(const Options &options)
+      : CircularPad1d(options.whole().padding_) {}
+  explicit CircularPad1d(std::initializer_list<int64_t> padding)
+      : CircularPad1d(Dims<2>(padding)) {}
+  explicit CircularPad1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border from the other end of images (N, C, H, W) or (C, H, W). */
-class CircularPad2d : public detail::Handle {
+class CircularPad2d : public detail::LayerOf<CircularPad2d> {
  public:
-  using Layer = CircularPad2d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<4> &padding)
+        : padding_(padding), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<4> &value) { padding_ = value; return *this; }
+
+    Dims<4> padding_;
+    bool whole_ = false;
+  };
   CircularPad2d() = default; /* none yet */
   CircularPad2d(std::nullptr_t) {}
   explicit CircularPad2d(const Dims<4> &padding)
@@ -3480,22 +4084,35 @@ class CircularPad2d : public detail::Handle {
     const cn_value args[] = {detail::v(padding)};
     set(detail::made("CircularPad2d", args, 1));
   }
-  explicit CircularPad2d(detail::Made made) : Handle(made) {}
+  explicit CircularPad2d(const Options &options)
+      : CircularPad2d(options.whole().padding_) {}
+  explicit CircularPad2d(std::initializer_list<int64_t> padding)
+      : CircularPad2d(Dims<4>(padding)) {}
+  explicit CircularPad2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* A border from the other end of volumes (N, C, D, H, W) or (C, D, H, W). */
-class CircularPad3d : public detail::Handle {
+class CircularPad3d : public detail::LayerOf<CircularPad3d> {
  public:
-  using Layer = CircularPad3d;
+  struct Options {
+    Options() = default;
+    explicit Options(const Dims<6> &padding)
+        : padding_(padding), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &padding(const Dims<6> &value) { padding_ = value; return *this; }
+
+    Dims<6> padding_;
+    bool whole_ = false;
+  };
   CircularPad3d() = default; /* none yet */
   CircularPad3d(std::nullptr_t) {}
   explicit CircularPad3d(const Dims<6> &padding)
@@ -3503,22 +4120,25 @@ class CircularPad3d : public detail::Handle {
     const cn_value args[] = {detail::v(padding)};
     set(detail::made("CircularPad3d", args, 1));
   }
-  explicit CircularPad3d(detail::Made made) : Handle(made) {}
+  explicit CircularPad3d(const Options &options)
+      : CircularPad3d(options.whole().padding_) {}
+  explicit CircularPad3d(std::initializer_list<int64_t> padding)
+      : CircularPad3d(Dims<6>(padding)) {}
+  explicit CircularPad3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* In training each element is zero with probability p, else divided by 1 - p. */
-class Dropout : public detail::Handle {
+class Dropout : public detail::LayerOf<Dropout> {
  public:
-  using Layer = Dropout;
   struct Options {
     Options &p(double value) { p_ = value; return *this; }
     Options &inplace(bool value) { inplace_ = value; return *this; }
@@ -3533,22 +4153,21 @@ class Dropout : public detail::Handle {
   }
   explicit Dropout(const Options &options)
       : Dropout(options.p_, options.inplace_) {}
-  explicit Dropout(detail::Made made) : Handle(made) {}
+  explicit Dropout(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Dropout of whole channels of signals (N, C, L) or (C, L). */
-class Dropout1d : public detail::Handle {
+class Dropout1d : public detail::LayerOf<Dropout1d> {
  public:
-  using Layer = Dropout1d;
   struct Options {
     Options &p(double value) { p_ = value; return *this; }
     Options &inplace(bool value) { inplace_ = value; return *this; }
@@ -3563,22 +4182,21 @@ class Dropout1d : public detail::Handle {
   }
   explicit Dropout1d(const Options &options)
       : Dropout1d(options.p_, options.inplace_) {}
-  explicit Dropout1d(detail::Made made) : Handle(made) {}
+  explicit Dropout1d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Dropout of whole channels of images (N, C, H, W) or (C, H, W). */
-class Dropout2d : public detail::Handle {
+class Dropout2d : public detail::LayerOf<Dropout2d> {
  public:
-  using Layer = Dropout2d;
   struct Options {
     Options &p(double value) { p_ = value; return *this; }
     Options &inplace(bool value) { inplace_ = value; return *this; }
@@ -3593,22 +4211,21 @@ class Dropout2d : public detail::Handle {
   }
   explicit Dropout2d(const Options &options)
       : Dropout2d(options.p_, options.inplace_) {}
-  explicit Dropout2d(detail::Made made) : Handle(made) {}
+  explicit Dropout2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Dropout of whole channels of volumes (N, C, D, H, W) or (C, D, H, W). */
-class Dropout3d : public detail::Handle {
+class Dropout3d : public detail::LayerOf<Dropout3d> {
  public:
-  using Layer = Dropout3d;
   struct Options {
     Options &p(double value) { p_ = value; return *this; }
     Options &inplace(bool value) { inplace_ = value; return *this; }
@@ -3623,13 +4240,13 @@ class Dropout3d : public detail::Handle {
   }
   explicit Dropout3d(const Options &options)
       : Dropout3d(options.p_, options.inplace_) {}
-  explicit Dropout3d(detail::Made made) : Handle(made) {}
+  explicit Dropout3d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -3637,9 +4254,8 @@ class Dropout3d : public detail::Handle {
 
 /* In training each element is at SELU's lower limit with probability p; all are moved and scaled so that mean
  * and variance stay. */
-class AlphaDropout : public detail::Handle {
+class AlphaDropout : public detail::LayerOf<AlphaDropout> {
  public:
-  using Layer = AlphaDropout;
   struct Options {
     Options &p(double value) { p_ = value; return *this; }
     Options &inplace(bool value) { inplace_ = value; return *this; }
@@ -3654,22 +4270,21 @@ class AlphaDropout : public detail::Handle {
   }
   explicit AlphaDropout(const Options &options)
       : AlphaDropout(options.p_, options.inplace_) {}
-  explicit AlphaDropout(detail::Made made) : Handle(made) {}
+  explicit AlphaDropout(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* AlphaDropout of whole channels. */
-class FeatureAlphaDropout : public detail::Handle {
+class FeatureAlphaDropout : public detail::LayerOf<FeatureAlphaDropout> {
  public:
-  using Layer = FeatureAlphaDropout;
   struct Options {
     Options &p(double value) { p_ = value; return *this; }
     Options &inplace(bool value) { inplace_ = value; return *this; }
@@ -3684,13 +4299,13 @@ class FeatureAlphaDropout : public detail::Handle {
   }
   explicit FeatureAlphaDropout(const Options &options)
       : FeatureAlphaDropout(options.p_, options.inplace_) {}
-  explicit FeatureAlphaDropout(detail::Made made) : Handle(made) {}
+  explicit FeatureAlphaDropout(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -3700,10 +4315,15 @@ class FeatureAlphaDropout : public detail::Handle {
  * padding_idx, which gets no gradient. max_norm scales used rows that are longer; scale_grad_by_freq divides
  * gradients by how often a call names the row; gradients are dense also when sparse is set; _weight is a table
  * to begin with, _freeze leaves it untrained. */
-class Embedding : public detail::Handle {
+class Embedding : public detail::LayerOf<Embedding> {
  public:
-  using Layer = Embedding;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t num_embeddings, int64_t embedding_dim)
+        : num_embeddings_(num_embeddings), embedding_dim_(embedding_dim), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &num_embeddings(int64_t value) { num_embeddings_ = value; return *this; }
+    Options &embedding_dim(int64_t value) { embedding_dim_ = value; return *this; }
     Options &padding_idx(std::optional<int64_t> value) { padding_idx_ = value; return *this; }
     Options &max_norm(std::optional<double> value) { max_norm_ = value; return *this; }
     Options &norm_type(double value) { norm_type_ = value; return *this; }
@@ -3714,6 +4334,8 @@ class Embedding : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t num_embeddings_ = 0;
+    int64_t embedding_dim_ = 0;
     std::optional<int64_t> padding_idx_ = None;
     std::optional<double> max_norm_ = None;
     double norm_type_ = 2;
@@ -3723,6 +4345,7 @@ class Embedding : public detail::Handle {
     bool freeze_ = false;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   Embedding() = default; /* none yet */
   Embedding(std::nullptr_t) {}
@@ -3741,13 +4364,17 @@ class Embedding : public detail::Handle {
       : Embedding(num_embeddings, embedding_dim, options.padding_idx_, options.max_norm_, options.norm_type_,
                   options.scale_grad_by_freq_, options.sparse_, options.weight_, options.freeze_, options.device_,
                   options.dtype_) {}
-  explicit Embedding(detail::Made made) : Handle(made) {}
+  explicit Embedding(const Options &options)
+      : Embedding(options.whole().num_embeddings_, options.embedding_dim_, options.padding_idx_, options.max_norm_,
+                  options.norm_type_, options.scale_grad_by_freq_, options.sparse_, options.weight_,
+                  options.freeze_, options.device_, options.dtype_) {}
+  explicit Embedding(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -3755,10 +4382,15 @@ class Embedding : public detail::Handle {
 
 /* Sums, means or maxima of the rows that each bag of whole numbers names: the rows of a matrix are bags; of a
  * vector, offsets says where bags begin. per_sample_weights (mode 'sum') multiply the rows. See Embedding. */
-class EmbeddingBag : public detail::Handle {
+class EmbeddingBag : public detail::LayerOf<EmbeddingBag> {
  public:
-  using Layer = EmbeddingBag;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t num_embeddings, int64_t embedding_dim)
+        : num_embeddings_(num_embeddings), embedding_dim_(embedding_dim), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &num_embeddings(int64_t value) { num_embeddings_ = value; return *this; }
+    Options &embedding_dim(int64_t value) { embedding_dim_ = value; return *this; }
     Options &max_norm(std::optional<double> value) { max_norm_ = value; return *this; }
     Options &norm_type(double value) { norm_type_ = value; return *this; }
     Options &scale_grad_by_freq(bool value) { scale_grad_by_freq_ = value; return *this; }
@@ -3770,6 +4402,8 @@ class EmbeddingBag : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t num_embeddings_ = 0;
+    int64_t embedding_dim_ = 0;
     std::optional<double> max_norm_ = None;
     double norm_type_ = 2;
     bool scale_grad_by_freq_ = false;
@@ -3780,6 +4414,7 @@ class EmbeddingBag : public detail::Handle {
     std::optional<int64_t> padding_idx_ = None;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   EmbeddingBag() = default; /* none yet */
   EmbeddingBag(std::nullptr_t) {}
@@ -3798,13 +4433,17 @@ class EmbeddingBag : public detail::Handle {
       : EmbeddingBag(num_embeddings, embedding_dim, options.max_norm_, options.norm_type_,
                      options.scale_grad_by_freq_, options.mode_, options.sparse_, options.weight_,
                      options.include_last_offset_, options.padding_idx_, options.device_, options.dtype_) {}
-  explicit EmbeddingBag(detail::Made made) : Handle(made) {}
+  explicit EmbeddingBag(const Options &options)
+      : EmbeddingBag(options.whole().num_embeddings_, options.embedding_dim_, options.max_norm_, options.norm_type_,
+                     options.scale_grad_by_freq_, options.mode_, options.sparse_, options.weight_,
+                     options.include_last_offset_, options.padding_idx_, options.device_, options.dtype_) {}
+  explicit EmbeddingBag(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &offsets = {}, const Tensor &per_sample_weights = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(offsets), detail::v(per_sample_weights)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 3);
+    run(out, 1, args, 3);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &offsets = {}, const Tensor &per_sample_weights = {}) const
@@ -3814,9 +4453,8 @@ class EmbeddingBag : public detail::Handle {
 };
 
 /* Dimensions start_dim to end_dim made one. */
-class Flatten : public detail::Handle {
+class Flatten : public detail::LayerOf<Flatten> {
  public:
-  using Layer = Flatten;
   struct Options {
     Options &start_dim(int64_t value) { start_dim_ = value; return *this; }
     Options &end_dim(int64_t value) { end_dim_ = value; return *this; }
@@ -3831,22 +4469,33 @@ class Flatten : public detail::Handle {
   }
   explicit Flatten(const Options &options)
       : Flatten(options.start_dim_, options.end_dim_) {}
-  explicit Flatten(detail::Made made) : Handle(made) {}
+  explicit Flatten(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* One dimension split into several; one of their sizes may be -1. */
-class Unflatten : public detail::Handle {
+class Unflatten : public detail::LayerOf<Unflatten> {
  public:
-  using Layer = Unflatten;
+  struct Options {
+    Options() = default;
+    explicit Options(int64_t dim, const Ints &unflattened_size)
+        : dim_(dim), unflattened_size_(unflattened_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &dim(int64_t value) { dim_ = value; return *this; }
+    Options &unflattened_size(const Ints &value) { unflattened_size_ = value; return *this; }
+
+    int64_t dim_ = 0;
+    Kept<int64_t> unflattened_size_;
+    bool whole_ = false;
+  };
   Unflatten() = default; /* none yet */
   Unflatten(std::nullptr_t) {}
   explicit Unflatten(int64_t dim, const Ints &unflattened_size)
@@ -3854,30 +4503,40 @@ class Unflatten : public detail::Handle {
     const cn_value args[] = {detail::v(dim), detail::list(unflattened_size)};
     set(detail::made("Unflatten", args, 2));
   }
-  explicit Unflatten(detail::Made made) : Handle(made) {}
+  explicit Unflatten(const Options &options)
+      : Unflatten(options.whole().dim_, options.unflattened_size_) {}
+  explicit Unflatten(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Images of output_size whose windows are the columns of (N, C * kH * kW, L), added up where they overlap. */
-class Fold : public detail::Handle {
+class Fold : public detail::LayerOf<Fold> {
  public:
-  using Layer = Fold;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &output_size, const Dims<2> &kernel_size)
+        : output_size_(output_size), kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &output_size(const Dims<2> &value) { output_size_ = value; return *this; }
+    Options &kernel_size(const Dims<2> &value) { kernel_size_ = value; return *this; }
     Options &dilation(const Dims<2> &value) { dilation_ = value; return *this; }
     Options &padding(const Dims<2> &value) { padding_ = value; return *this; }
     Options &stride(const Dims<2> &value) { stride_ = value; return *this; }
 
+    Dims<2> output_size_;
+    Dims<2> kernel_size_;
     Dims<2> dilation_;
     Dims<2> padding_;
     Dims<2> stride_;
+    bool whole_ = false;
   };
   Fold() = default; /* none yet */
   Fold(std::nullptr_t) {}
@@ -3890,30 +4549,39 @@ class Fold : public detail::Handle {
   }
   explicit Fold(const Dims<2> &output_size, const Dims<2> &kernel_size, const Options &options)
       : Fold(output_size, kernel_size, options.dilation_, options.padding_, options.stride_) {}
-  explicit Fold(detail::Made made) : Handle(made) {}
+  explicit Fold(const Options &options)
+      : Fold(options.whole().output_size_, options.kernel_size_, options.dilation_, options.padding_,
+             options.stride_) {}
+  explicit Fold(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* The windows of images (N, C, H, W) as columns (N, C * kH * kW, L). */
-class Unfold : public detail::Handle {
+class Unfold : public detail::LayerOf<Unfold> {
  public:
-  using Layer = Unfold;
   struct Options {
+    Options() = default;
+    explicit Options(const Dims<2> &kernel_size)
+        : kernel_size_(kernel_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &kernel_size(const Dims<2> &value) { kernel_size_ = value; return *this; }
     Options &dilation(const Dims<2> &value) { dilation_ = value; return *this; }
     Options &padding(const Dims<2> &value) { padding_ = value; return *this; }
     Options &stride(const Dims<2> &value) { stride_ = value; return *this; }
 
+    Dims<2> kernel_size_;
     Dims<2> dilation_;
     Dims<2> padding_;
     Dims<2> stride_;
+    bool whole_ = false;
   };
   Unfold() = default; /* none yet */
   Unfold(std::nullptr_t) {}
@@ -3925,22 +4593,35 @@ class Unfold : public detail::Handle {
   }
   explicit Unfold(const Dims<2> &kernel_size, const Options &options)
       : Unfold(kernel_size, options.dilation_, options.padding_, options.stride_) {}
-  explicit Unfold(detail::Made made) : Handle(made) {}
+  explicit Unfold(const Options &options)
+      : Unfold(options.whole().kernel_size_, options.dilation_, options.padding_, options.stride_) {}
+  explicit Unfold(std::initializer_list<int64_t> kernel_size)
+      : Unfold(Dims<2>(kernel_size)) {}
+  explicit Unfold(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* (..., C * r^2, H, W) made (..., C, H * r, W * r). */
-class PixelShuffle : public detail::Handle {
+class PixelShuffle : public detail::LayerOf<PixelShuffle> {
  public:
-  using Layer = PixelShuffle;
+  struct Options {
+    Options() = default;
+    explicit Options(int64_t upscale_factor)
+        : upscale_factor_(upscale_factor), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &upscale_factor(int64_t value) { upscale_factor_ = value; return *this; }
+
+    int64_t upscale_factor_ = 0;
+    bool whole_ = false;
+  };
   PixelShuffle() = default; /* none yet */
   PixelShuffle(std::nullptr_t) {}
   explicit PixelShuffle(int64_t upscale_factor)
@@ -3948,22 +4629,33 @@ class PixelShuffle : public detail::Handle {
     const cn_value args[] = {detail::v(upscale_factor)};
     set(detail::made("PixelShuffle", args, 1));
   }
-  explicit PixelShuffle(detail::Made made) : Handle(made) {}
+  explicit PixelShuffle(const Options &options)
+      : PixelShuffle(options.whole().upscale_factor_) {}
+  explicit PixelShuffle(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* (..., C, H * r, W * r) made (..., C * r^2, H, W). */
-class PixelUnshuffle : public detail::Handle {
+class PixelUnshuffle : public detail::LayerOf<PixelUnshuffle> {
  public:
-  using Layer = PixelUnshuffle;
+  struct Options {
+    Options() = default;
+    explicit Options(int64_t downscale_factor)
+        : downscale_factor_(downscale_factor), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &downscale_factor(int64_t value) { downscale_factor_ = value; return *this; }
+
+    int64_t downscale_factor_ = 0;
+    bool whole_ = false;
+  };
   PixelUnshuffle() = default; /* none yet */
   PixelUnshuffle(std::nullptr_t) {}
   explicit PixelUnshuffle(int64_t downscale_factor)
@@ -3971,22 +4663,33 @@ class PixelUnshuffle : public detail::Handle {
     const cn_value args[] = {detail::v(downscale_factor)};
     set(detail::made("PixelUnshuffle", args, 1));
   }
-  explicit PixelUnshuffle(detail::Made made) : Handle(made) {}
+  explicit PixelUnshuffle(const Options &options)
+      : PixelUnshuffle(options.whole().downscale_factor_) {}
+  explicit PixelUnshuffle(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Channels dealt out so that each new group has some of every old one. */
-class ChannelShuffle : public detail::Handle {
+class ChannelShuffle : public detail::LayerOf<ChannelShuffle> {
  public:
-  using Layer = ChannelShuffle;
+  struct Options {
+    Options() = default;
+    explicit Options(int64_t groups)
+        : groups_(groups), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &groups(int64_t value) { groups_ = value; return *this; }
+
+    int64_t groups_ = 0;
+    bool whole_ = false;
+  };
   ChannelShuffle() = default; /* none yet */
   ChannelShuffle(std::nullptr_t) {}
   explicit ChannelShuffle(int64_t groups)
@@ -3994,13 +4697,15 @@ class ChannelShuffle : public detail::Handle {
     const cn_value args[] = {detail::v(groups)};
     set(detail::made("ChannelShuffle", args, 1));
   }
-  explicit ChannelShuffle(detail::Made made) : Handle(made) {}
+  explicit ChannelShuffle(const Options &options)
+      : ChannelShuffle(options.whole().groups_) {}
+  explicit ChannelShuffle(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
@@ -4008,9 +4713,8 @@ class ChannelShuffle : public detail::Handle {
 
 /* The input (N, C, ...) in another size. mode is 'nearest', 'nearest-exact', 'area', 'linear', 'bilinear',
  * 'trilinear' or 'bicubic'; of size and scale_factor one is given, a single number for all dimensions. */
-class Upsample : public detail::Handle {
+class Upsample : public detail::LayerOf<Upsample> {
  public:
-  using Layer = Upsample;
   struct Options {
     Options &size(const Ints &value) { size_ = value; return *this; }
     Options &scale_factor(const Floats &value) { scale_factor_ = value; return *this; }
@@ -4034,22 +4738,23 @@ class Upsample : public detail::Handle {
   explicit Upsample(const Options &options)
       : Upsample(options.size_, options.scale_factor_, options.mode_, options.align_corners_,
                  options.recompute_scale_factor_) {}
-  explicit Upsample(detail::Made made) : Handle(made) {}
+  explicit Upsample(std::initializer_list<int64_t> size)
+      : Upsample(Ints(size)) {}
+  explicit Upsample(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Images in another size, by the nearest element. */
-class UpsamplingNearest2d : public detail::Handle {
+class UpsamplingNearest2d : public detail::LayerOf<UpsamplingNearest2d> {
  public:
-  using Layer = UpsamplingNearest2d;
   struct Options {
     Options &size(const Ints &value) { size_ = value; return *this; }
     Options &scale_factor(const Floats &value) { scale_factor_ = value; return *this; }
@@ -4064,22 +4769,23 @@ class UpsamplingNearest2d : public detail::Handle {
   }
   explicit UpsamplingNearest2d(const Options &options)
       : UpsamplingNearest2d(options.size_, options.scale_factor_) {}
-  explicit UpsamplingNearest2d(detail::Made made) : Handle(made) {}
+  explicit UpsamplingNearest2d(std::initializer_list<int64_t> size)
+      : UpsamplingNearest2d(Ints(size)) {}
+  explicit UpsamplingNearest2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Images in another size, by linear interpolation with the corners kept in place. */
-class UpsamplingBilinear2d : public detail::Handle {
+class UpsamplingBilinear2d : public detail::LayerOf<UpsamplingBilinear2d> {
  public:
-  using Layer = UpsamplingBilinear2d;
   struct Options {
     Options &size(const Ints &value) { size_ = value; return *this; }
     Options &scale_factor(const Floats &value) { scale_factor_ = value; return *this; }
@@ -4094,22 +4800,23 @@ class UpsamplingBilinear2d : public detail::Handle {
   }
   explicit UpsamplingBilinear2d(const Options &options)
       : UpsamplingBilinear2d(options.size_, options.scale_factor_) {}
-  explicit UpsamplingBilinear2d(detail::Made made) : Handle(made) {}
+  explicit UpsamplingBilinear2d(std::initializer_list<int64_t> size)
+      : UpsamplingBilinear2d(Ints(size)) {}
+  explicit UpsamplingBilinear2d(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Cosine of the angle between vectors along dim; a vector counts as at least eps long. */
-class CosineSimilarity : public detail::Handle {
+class CosineSimilarity : public detail::LayerOf<CosineSimilarity> {
  public:
-  using Layer = CosineSimilarity;
   struct Options {
     Options &dim(int64_t value) { dim_ = value; return *this; }
     Options &eps(double value) { eps_ = value; return *this; }
@@ -4124,22 +4831,21 @@ class CosineSimilarity : public detail::Handle {
   }
   explicit CosineSimilarity(const Options &options)
       : CosineSimilarity(options.dim_, options.eps_) {}
-  explicit CosineSimilarity(detail::Made made) : Handle(made) {}
+  explicit CosineSimilarity(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &x1, const Tensor &x2) const
   {
     const cn_value args[] = {detail::v(x1), detail::v(x2)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &x1, const Tensor &x2) const { return forward(x1, x2); }
 };
 
 /* p-norm of x1 - x2 + eps along the last dimension. */
-class PairwiseDistance : public detail::Handle {
+class PairwiseDistance : public detail::LayerOf<PairwiseDistance> {
  public:
-  using Layer = PairwiseDistance;
   struct Options {
     Options &p(double value) { p_ = value; return *this; }
     Options &eps(double value) { eps_ = value; return *this; }
@@ -4156,13 +4862,13 @@ class PairwiseDistance : public detail::Handle {
   }
   explicit PairwiseDistance(const Options &options)
       : PairwiseDistance(options.p_, options.eps_, options.keepdim_) {}
-  explicit PairwiseDistance(detail::Made made) : Handle(made) {}
+  explicit PairwiseDistance(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &x1, const Tensor &x2) const
   {
     const cn_value args[] = {detail::v(x1), detail::v(x2)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &x1, const Tensor &x2) const { return forward(x1, x2); }
@@ -4170,10 +4876,15 @@ class PairwiseDistance : public detail::Handle {
 
 /* Layers of h = tanh(W x + b + U h + c) over sequences (T, B, n), (B, T, n) with batch_first, (T, n), or packed
  * rows (N, n) with batch_sizes. */
-class RNN : public detail::Handle {
+class RNN : public detail::LayerOf<RNN> {
  public:
-  using Layer = RNN;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t input_size, int64_t hidden_size)
+        : input_size_(input_size), hidden_size_(hidden_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &input_size(int64_t value) { input_size_ = value; return *this; }
+    Options &hidden_size(int64_t value) { hidden_size_ = value; return *this; }
     Options &num_layers(int64_t value) { num_layers_ = value; return *this; }
     Options &nonlinearity(Text value) { nonlinearity_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
@@ -4183,6 +4894,8 @@ class RNN : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t input_size_ = 0;
+    int64_t hidden_size_ = 0;
     int64_t num_layers_ = 1;
     KeptText nonlinearity_ = "tanh";
     bool bias_ = true;
@@ -4191,6 +4904,7 @@ class RNN : public detail::Handle {
     bool bidirectional_ = false;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   RNN() = default; /* none yet */
   RNN(std::nullptr_t) {}
@@ -4206,30 +4920,55 @@ class RNN : public detail::Handle {
   explicit RNN(int64_t input_size, int64_t hidden_size, const Options &options)
       : RNN(input_size, hidden_size, options.num_layers_, options.nonlinearity_, options.bias_,
             options.batch_first_, options.dropout_, options.bidirectional_, options.device_, options.dtype_) {}
-  explicit RNN(detail::Made made) : Handle(made) {}
+  explicit RNN(const Options &options)
+      : RNN(options.whole().input_size_, options.hidden_size_, options.num_layers_, options.nonlinearity_,
+            options.bias_, options.batch_first_, options.dropout_, options.bidirectional_, options.device_,
+            options.dtype_) {}
+  explicit RNN(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor output, h_n;
+    Tuple tuple() const { return {output, h_n}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward(const Tensor &input, const Tensor &h_0 = {}, const Tensor &batch_sizes = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(h_0), detail::v(batch_sizes)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 3);
+    run(out, 2, args, 3);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Result operator()(const Tensor &input, const Tensor &h_0 = {}, const Tensor &batch_sizes = {}) const
   {
     return forward(input, h_0, batch_sizes);
   }
+  struct PackedResult {
+    PackedSequence output;
+    Tensor h_n;
+  };
+  PackedResult forward_packed(const PackedSequence &input, const Tensor &h_0 = {}) const
+  {
+    detail::PackedRun made = detail::forward_packed(get(), input, h_0, {}, false);
+    return {made.output, made.h_n};
+  }
+  PackedResult operator()(const PackedSequence &input, const Tensor &h_0 = {}) const
+  {
+    return forward_packed(input, h_0);
+  }
 };
 
 /* Layers of long short-term memory over sequences (T, B, n), (B, T, n) with batch_first, (T, n), or packed rows
  * (N, n) with batch_sizes. */
-class LSTM : public detail::Handle {
+class LSTM : public detail::LayerOf<LSTM> {
  public:
-  using Layer = LSTM;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t input_size, int64_t hidden_size)
+        : input_size_(input_size), hidden_size_(hidden_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &input_size(int64_t value) { input_size_ = value; return *this; }
+    Options &hidden_size(int64_t value) { hidden_size_ = value; return *this; }
     Options &num_layers(int64_t value) { num_layers_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
     Options &batch_first(bool value) { batch_first_ = value; return *this; }
@@ -4239,6 +4978,8 @@ class LSTM : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t input_size_ = 0;
+    int64_t hidden_size_ = 0;
     int64_t num_layers_ = 1;
     bool bias_ = true;
     bool batch_first_ = false;
@@ -4247,6 +4988,7 @@ class LSTM : public detail::Handle {
     int64_t proj_size_ = 0;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   LSTM() = default; /* none yet */
   LSTM(std::nullptr_t) {}
@@ -4262,17 +5004,24 @@ class LSTM : public detail::Handle {
   explicit LSTM(int64_t input_size, int64_t hidden_size, const Options &options)
       : LSTM(input_size, hidden_size, options.num_layers_, options.bias_, options.batch_first_, options.dropout_,
              options.bidirectional_, options.proj_size_, options.device_, options.dtype_) {}
-  explicit LSTM(detail::Made made) : Handle(made) {}
+  explicit LSTM(const Options &options)
+      : LSTM(options.whole().input_size_, options.hidden_size_, options.num_layers_, options.bias_,
+             options.batch_first_, options.dropout_, options.bidirectional_, options.proj_size_, options.device_,
+             options.dtype_) {}
+  explicit LSTM(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor, Tensor>;
     Tensor output, h_n, c_n;
+    Tuple tuple() const { return {output, h_n, c_n}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward(const Tensor &input, const Tensor &h_0 = {}, const Tensor &c_0 = {},
                  const Tensor &batch_sizes = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(h_0), detail::v(c_0), detail::v(batch_sizes)};
     cn_tensor *out[3];
-    detail::forward(out, 3, get(), args, 4);
+    run(out, 3, args, 4);
     return {Tensor::own(out[0]), Tensor::own(out[1]), Tensor::own(out[2])};
   }
   Result operator()(const Tensor &input, const Tensor &h_0 = {}, const Tensor &c_0 = {},
@@ -4280,14 +5029,32 @@ class LSTM : public detail::Handle {
   {
     return forward(input, h_0, c_0, batch_sizes);
   }
+  struct PackedResult {
+    PackedSequence output;
+    Tensor h_n, c_n;
+  };
+  PackedResult forward_packed(const PackedSequence &input, const Tensor &h_0 = {}, const Tensor &c_0 = {}) const
+  {
+    detail::PackedRun made = detail::forward_packed(get(), input, h_0, c_0, true);
+    return {made.output, made.h_n, made.c_n};
+  }
+  PackedResult operator()(const PackedSequence &input, const Tensor &h_0 = {}, const Tensor &c_0 = {}) const
+  {
+    return forward_packed(input, h_0, c_0);
+  }
 };
 
 /* Layers of gated recurrent units over sequences (T, B, n), (B, T, n) with batch_first, (T, n), or packed rows
  * (N, n) with batch_sizes. */
-class GRU : public detail::Handle {
+class GRU : public detail::LayerOf<GRU> {
  public:
-  using Layer = GRU;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t input_size, int64_t hidden_size)
+        : input_size_(input_size), hidden_size_(hidden_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &input_size(int64_t value) { input_size_ = value; return *this; }
+    Options &hidden_size(int64_t value) { hidden_size_ = value; return *this; }
     Options &num_layers(int64_t value) { num_layers_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
     Options &batch_first(bool value) { batch_first_ = value; return *this; }
@@ -4296,6 +5063,8 @@ class GRU : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t input_size_ = 0;
+    int64_t hidden_size_ = 0;
     int64_t num_layers_ = 1;
     bool bias_ = true;
     bool batch_first_ = false;
@@ -4303,6 +5072,7 @@ class GRU : public detail::Handle {
     bool bidirectional_ = false;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   GRU() = default; /* none yet */
   GRU(std::nullptr_t) {}
@@ -4318,38 +5088,65 @@ class GRU : public detail::Handle {
   explicit GRU(int64_t input_size, int64_t hidden_size, const Options &options)
       : GRU(input_size, hidden_size, options.num_layers_, options.bias_, options.batch_first_, options.dropout_,
             options.bidirectional_, options.device_, options.dtype_) {}
-  explicit GRU(detail::Made made) : Handle(made) {}
+  explicit GRU(const Options &options)
+      : GRU(options.whole().input_size_, options.hidden_size_, options.num_layers_, options.bias_,
+            options.batch_first_, options.dropout_, options.bidirectional_, options.device_, options.dtype_) {}
+  explicit GRU(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor output, h_n;
+    Tuple tuple() const { return {output, h_n}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward(const Tensor &input, const Tensor &h_0 = {}, const Tensor &batch_sizes = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(h_0), detail::v(batch_sizes)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 3);
+    run(out, 2, args, 3);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Result operator()(const Tensor &input, const Tensor &h_0 = {}, const Tensor &batch_sizes = {}) const
   {
     return forward(input, h_0, batch_sizes);
   }
+  struct PackedResult {
+    PackedSequence output;
+    Tensor h_n;
+  };
+  PackedResult forward_packed(const PackedSequence &input, const Tensor &h_0 = {}) const
+  {
+    detail::PackedRun made = detail::forward_packed(get(), input, h_0, {}, false);
+    return {made.output, made.h_n};
+  }
+  PackedResult operator()(const PackedSequence &input, const Tensor &h_0 = {}) const
+  {
+    return forward_packed(input, h_0);
+  }
 };
 
 /* One step h = tanh(W x + b + U h + c) of a recurrent layer, for (B, n) or (n). */
-class RNNCell : public detail::Handle {
+class RNNCell : public detail::LayerOf<RNNCell> {
  public:
-  using Layer = RNNCell;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t input_size, int64_t hidden_size)
+        : input_size_(input_size), hidden_size_(hidden_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &input_size(int64_t value) { input_size_ = value; return *this; }
+    Options &hidden_size(int64_t value) { hidden_size_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
     Options &nonlinearity(Text value) { nonlinearity_ = value; return *this; }
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t input_size_ = 0;
+    int64_t hidden_size_ = 0;
     bool bias_ = true;
     KeptText nonlinearity_ = "tanh";
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   RNNCell() = default; /* none yet */
   RNNCell(std::nullptr_t) {}
@@ -4362,30 +5159,41 @@ class RNNCell : public detail::Handle {
   }
   explicit RNNCell(int64_t input_size, int64_t hidden_size, const Options &options)
       : RNNCell(input_size, hidden_size, options.bias_, options.nonlinearity_, options.device_, options.dtype_) {}
-  explicit RNNCell(detail::Made made) : Handle(made) {}
+  explicit RNNCell(const Options &options)
+      : RNNCell(options.whole().input_size_, options.hidden_size_, options.bias_, options.nonlinearity_,
+                options.device_, options.dtype_) {}
+  explicit RNNCell(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &hx = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(hx)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &hx = {}) const { return forward(input, hx); }
 };
 
 /* One step of long short-term memory, for (B, n) or (n). */
-class LSTMCell : public detail::Handle {
+class LSTMCell : public detail::LayerOf<LSTMCell> {
  public:
-  using Layer = LSTMCell;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t input_size, int64_t hidden_size)
+        : input_size_(input_size), hidden_size_(hidden_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &input_size(int64_t value) { input_size_ = value; return *this; }
+    Options &hidden_size(int64_t value) { hidden_size_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t input_size_ = 0;
+    int64_t hidden_size_ = 0;
     bool bias_ = true;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   LSTMCell() = default; /* none yet */
   LSTMCell(std::nullptr_t) {}
@@ -4398,16 +5206,22 @@ class LSTMCell : public detail::Handle {
   }
   explicit LSTMCell(int64_t input_size, int64_t hidden_size, const Options &options)
       : LSTMCell(input_size, hidden_size, options.bias_, options.device_, options.dtype_) {}
-  explicit LSTMCell(detail::Made made) : Handle(made) {}
+  explicit LSTMCell(const Options &options)
+      : LSTMCell(options.whole().input_size_, options.hidden_size_, options.bias_, options.device_,
+                 options.dtype_) {}
+  explicit LSTMCell(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor h_1, c_1;
+    Tuple tuple() const { return {h_1, c_1}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward(const Tensor &input, const Tensor &h_0 = {}, const Tensor &c_0 = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(h_0), detail::v(c_0)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 3);
+    run(out, 2, args, 3);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Result operator()(const Tensor &input, const Tensor &h_0 = {}, const Tensor &c_0 = {}) const
@@ -4417,17 +5231,25 @@ class LSTMCell : public detail::Handle {
 };
 
 /* One step of a gated recurrent unit, for (B, n) or (n). */
-class GRUCell : public detail::Handle {
+class GRUCell : public detail::LayerOf<GRUCell> {
  public:
-  using Layer = GRUCell;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t input_size, int64_t hidden_size)
+        : input_size_(input_size), hidden_size_(hidden_size), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &input_size(int64_t value) { input_size_ = value; return *this; }
+    Options &hidden_size(int64_t value) { hidden_size_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t input_size_ = 0;
+    int64_t hidden_size_ = 0;
     bool bias_ = true;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   GRUCell() = default; /* none yet */
   GRUCell(std::nullptr_t) {}
@@ -4440,13 +5262,16 @@ class GRUCell : public detail::Handle {
   }
   explicit GRUCell(int64_t input_size, int64_t hidden_size, const Options &options)
       : GRUCell(input_size, hidden_size, options.bias_, options.device_, options.dtype_) {}
-  explicit GRUCell(detail::Made made) : Handle(made) {}
+  explicit GRUCell(const Options &options)
+      : GRUCell(options.whole().input_size_, options.hidden_size_, options.bias_, options.device_,
+                options.dtype_) {}
+  explicit GRUCell(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input, const Tensor &hx = {}) const
   {
     const cn_value args[] = {detail::v(input), detail::v(hx)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 2);
+    run(out, 1, args, 2);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input, const Tensor &hx = {}) const { return forward(input, hx); }
@@ -4455,10 +5280,15 @@ class GRUCell : public detail::Handle {
 /* Attention of queries to keys and values with several heads: inputs (L, B, E), (B, L, E) with batch_first, or
  * (L, E). Bool masks are true where a key is not to be seen, others are added. Gives the output and the weights
  * of each key. */
-class MultiheadAttention : public detail::Handle {
+class MultiheadAttention : public detail::LayerOf<MultiheadAttention> {
  public:
-  using Layer = MultiheadAttention;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t embed_dim, int64_t num_heads)
+        : embed_dim_(embed_dim), num_heads_(num_heads), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &embed_dim(int64_t value) { embed_dim_ = value; return *this; }
+    Options &num_heads(int64_t value) { num_heads_ = value; return *this; }
     Options &dropout(double value) { dropout_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
     Options &add_bias_kv(bool value) { add_bias_kv_ = value; return *this; }
@@ -4469,6 +5299,8 @@ class MultiheadAttention : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t embed_dim_ = 0;
+    int64_t num_heads_ = 0;
     double dropout_ = 0;
     bool bias_ = true;
     bool add_bias_kv_ = false;
@@ -4478,6 +5310,7 @@ class MultiheadAttention : public detail::Handle {
     bool batch_first_ = false;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   MultiheadAttention() = default; /* none yet */
   MultiheadAttention(std::nullptr_t) {}
@@ -4495,10 +5328,17 @@ class MultiheadAttention : public detail::Handle {
       : MultiheadAttention(embed_dim, num_heads, options.dropout_, options.bias_, options.add_bias_kv_,
                            options.add_zero_attn_, options.kdim_, options.vdim_, options.batch_first_,
                            options.device_, options.dtype_) {}
-  explicit MultiheadAttention(detail::Made made) : Handle(made) {}
+  explicit MultiheadAttention(const Options &options)
+      : MultiheadAttention(options.whole().embed_dim_, options.num_heads_, options.dropout_, options.bias_,
+                           options.add_bias_kv_, options.add_zero_attn_, options.kdim_, options.vdim_,
+                           options.batch_first_, options.device_, options.dtype_) {}
+  explicit MultiheadAttention(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor attn_output, attn_output_weights;
+    Tuple tuple() const { return {attn_output, attn_output_weights}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward(const Tensor &query, const Tensor &key, const Tensor &value, const Tensor &key_padding_mask = {},
                  bool need_weights = true, const Tensor &attn_mask = {}, bool average_attn_weights = true,
@@ -4508,7 +5348,7 @@ class MultiheadAttention : public detail::Handle {
                              detail::v(need_weights), detail::v(attn_mask), detail::v(average_attn_weights),
                              detail::v(is_causal)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 8);
+    run(out, 2, args, 8);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Result operator()(const Tensor &query, const Tensor &key, const Tensor &value,
@@ -4520,17 +5360,25 @@ class MultiheadAttention : public detail::Handle {
 };
 
 /* Linear, as attention has it behind its heads. */
-class NonDynamicallyQuantizableLinear : public detail::Handle {
+class NonDynamicallyQuantizableLinear : public detail::LayerOf<NonDynamicallyQuantizableLinear> {
  public:
-  using Layer = NonDynamicallyQuantizableLinear;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t in_features, int64_t out_features)
+        : in_features_(in_features), out_features_(out_features), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &in_features(int64_t value) { in_features_ = value; return *this; }
+    Options &out_features(int64_t value) { out_features_ = value; return *this; }
     Options &bias(bool value) { bias_ = value; return *this; }
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t in_features_ = 0;
+    int64_t out_features_ = 0;
     bool bias_ = true;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   NonDynamicallyQuantizableLinear() = default; /* none yet */
   NonDynamicallyQuantizableLinear(std::nullptr_t) {}
@@ -4544,23 +5392,31 @@ class NonDynamicallyQuantizableLinear : public detail::Handle {
   explicit NonDynamicallyQuantizableLinear(int64_t in_features, int64_t out_features, const Options &options)
       : NonDynamicallyQuantizableLinear(in_features, out_features, options.bias_, options.device_,
                                         options.dtype_) {}
-  explicit NonDynamicallyQuantizableLinear(detail::Made made) : Handle(made) {}
+  explicit NonDynamicallyQuantizableLinear(const Options &options)
+      : NonDynamicallyQuantizableLinear(options.whole().in_features_, options.out_features_, options.bias_,
+                                        options.device_, options.dtype_) {}
+  explicit NonDynamicallyQuantizableLinear(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &input) const
   {
     const cn_value args[] = {detail::v(input)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 1);
+    run(out, 1, args, 1);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &input) const { return forward(input); }
 };
 
 /* Attention of a sequence to itself, then two linear layers, each around a shortcut with a norm. */
-class TransformerEncoderLayer : public detail::Handle {
+class TransformerEncoderLayer : public detail::LayerOf<TransformerEncoderLayer> {
  public:
-  using Layer = TransformerEncoderLayer;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t d_model, int64_t nhead)
+        : d_model_(d_model), nhead_(nhead), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &d_model(int64_t value) { d_model_ = value; return *this; }
+    Options &nhead(int64_t value) { nhead_ = value; return *this; }
     Options &dim_feedforward(int64_t value) { dim_feedforward_ = value; return *this; }
     Options &dropout(double value) { dropout_ = value; return *this; }
     Options &activation(Text value) { activation_ = value; return *this; }
@@ -4571,6 +5427,8 @@ class TransformerEncoderLayer : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t d_model_ = 0;
+    int64_t nhead_ = 0;
     int64_t dim_feedforward_ = 2048;
     double dropout_ = 0.1;
     KeptText activation_ = "relu";
@@ -4580,6 +5438,7 @@ class TransformerEncoderLayer : public detail::Handle {
     bool bias_ = true;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   TransformerEncoderLayer() = default; /* none yet */
   TransformerEncoderLayer(std::nullptr_t) {}
@@ -4597,7 +5456,12 @@ class TransformerEncoderLayer : public detail::Handle {
       : TransformerEncoderLayer(d_model, nhead, options.dim_feedforward_, options.dropout_, options.activation_,
                                 options.layer_norm_eps_, options.batch_first_, options.norm_first_, options.bias_,
                                 options.device_, options.dtype_) {}
-  explicit TransformerEncoderLayer(detail::Made made) : Handle(made) {}
+  explicit TransformerEncoderLayer(const Options &options)
+      : TransformerEncoderLayer(options.whole().d_model_, options.nhead_, options.dim_feedforward_,
+                                options.dropout_, options.activation_, options.layer_norm_eps_,
+                                options.batch_first_, options.norm_first_, options.bias_, options.device_,
+                                options.dtype_) {}
+  explicit TransformerEncoderLayer(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &src, const Tensor &src_mask = {}, const Tensor &src_key_padding_mask = {},
                  bool is_causal = false) const
@@ -4605,7 +5469,7 @@ class TransformerEncoderLayer : public detail::Handle {
     const cn_value args[] = {detail::v(src), detail::v(src_mask), detail::v(src_key_padding_mask),
                              detail::v(is_causal)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 4);
+    run(out, 1, args, 4);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &src, const Tensor &src_mask = {}, const Tensor &src_key_padding_mask = {},
@@ -4617,10 +5481,15 @@ class TransformerEncoderLayer : public detail::Handle {
 
 /* Attention of a sequence to itself and to an encoder's memory, then two linear layers, each around a shortcut
  * with a norm. */
-class TransformerDecoderLayer : public detail::Handle {
+class TransformerDecoderLayer : public detail::LayerOf<TransformerDecoderLayer> {
  public:
-  using Layer = TransformerDecoderLayer;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t d_model, int64_t nhead)
+        : d_model_(d_model), nhead_(nhead), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &d_model(int64_t value) { d_model_ = value; return *this; }
+    Options &nhead(int64_t value) { nhead_ = value; return *this; }
     Options &dim_feedforward(int64_t value) { dim_feedforward_ = value; return *this; }
     Options &dropout(double value) { dropout_ = value; return *this; }
     Options &activation(Text value) { activation_ = value; return *this; }
@@ -4631,6 +5500,8 @@ class TransformerDecoderLayer : public detail::Handle {
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t d_model_ = 0;
+    int64_t nhead_ = 0;
     int64_t dim_feedforward_ = 2048;
     double dropout_ = 0.1;
     KeptText activation_ = "relu";
@@ -4640,6 +5511,7 @@ class TransformerDecoderLayer : public detail::Handle {
     bool bias_ = true;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   TransformerDecoderLayer() = default; /* none yet */
   TransformerDecoderLayer(std::nullptr_t) {}
@@ -4657,7 +5529,12 @@ class TransformerDecoderLayer : public detail::Handle {
       : TransformerDecoderLayer(d_model, nhead, options.dim_feedforward_, options.dropout_, options.activation_,
                                 options.layer_norm_eps_, options.batch_first_, options.norm_first_, options.bias_,
                                 options.device_, options.dtype_) {}
-  explicit TransformerDecoderLayer(detail::Made made) : Handle(made) {}
+  explicit TransformerDecoderLayer(const Options &options)
+      : TransformerDecoderLayer(options.whole().d_model_, options.nhead_, options.dim_feedforward_,
+                                options.dropout_, options.activation_, options.layer_norm_eps_,
+                                options.batch_first_, options.norm_first_, options.bias_, options.device_,
+                                options.dtype_) {}
+  explicit TransformerDecoderLayer(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &tgt, const Tensor &memory, const Tensor &tgt_mask = {},
                  const Tensor &memory_mask = {}, const Tensor &tgt_key_padding_mask = {},
@@ -4668,7 +5545,7 @@ class TransformerDecoderLayer : public detail::Handle {
                              detail::v(tgt_key_padding_mask), detail::v(memory_key_padding_mask),
                              detail::v(tgt_is_causal), detail::v(memory_is_causal)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 8);
+    run(out, 1, args, 8);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &tgt, const Tensor &memory, const Tensor &tgt_mask = {},
@@ -4682,17 +5559,25 @@ class TransformerDecoderLayer : public detail::Handle {
 };
 
 /* num_layers copies of a layer, and a norm behind them. enable_nested_tensor and mask_check change nothing here. */
-class TransformerEncoder : public detail::Handle {
+class TransformerEncoder : public detail::LayerOf<TransformerEncoder> {
  public:
-  using Layer = TransformerEncoder;
   struct Options {
+    Options() = default;
+    explicit Options(const AnyModule &encoder_layer, int64_t num_layers)
+        : encoder_layer_(encoder_layer), num_layers_(num_layers), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &encoder_layer(const AnyModule &value) { encoder_layer_ = value; return *this; }
+    Options &num_layers(int64_t value) { num_layers_ = value; return *this; }
     Options &norm(const AnyModule &value) { norm_ = value; return *this; }
     Options &enable_nested_tensor(bool value) { enable_nested_tensor_ = value; return *this; }
     Options &mask_check(bool value) { mask_check_ = value; return *this; }
 
+    AnyModule encoder_layer_;
+    int64_t num_layers_ = 0;
     AnyModule norm_;
     bool enable_nested_tensor_ = true;
     bool mask_check_ = true;
+    bool whole_ = false;
   };
   TransformerEncoder() = default; /* none yet */
   TransformerEncoder(std::nullptr_t) {}
@@ -4702,11 +5587,15 @@ class TransformerEncoder : public detail::Handle {
     const cn_value args[] = {detail::v(encoder_layer), detail::v(num_layers), detail::v(norm),
                              detail::v(enable_nested_tensor), detail::v(mask_check)};
     set(detail::made("TransformerEncoder", args, 5));
+    detail::adopt(get(), encoder_layer.get());
   }
   explicit TransformerEncoder(const AnyModule &encoder_layer, int64_t num_layers, const Options &options)
       : TransformerEncoder(encoder_layer, num_layers, options.norm_, options.enable_nested_tensor_,
                            options.mask_check_) {}
-  explicit TransformerEncoder(detail::Made made) : Handle(made) {}
+  explicit TransformerEncoder(const Options &options)
+      : TransformerEncoder(options.whole().encoder_layer_, options.num_layers_, options.norm_,
+                           options.enable_nested_tensor_, options.mask_check_) {}
+  explicit TransformerEncoder(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &src, const Tensor &mask = {}, const Tensor &src_key_padding_mask = {},
                  std::optional<bool> is_causal = None) const
@@ -4714,7 +5603,7 @@ class TransformerEncoder : public detail::Handle {
     const cn_value args[] = {detail::v(src), detail::v(mask), detail::v(src_key_padding_mask),
                              detail::v(is_causal)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 4);
+    run(out, 1, args, 4);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &src, const Tensor &mask = {}, const Tensor &src_key_padding_mask = {},
@@ -4725,13 +5614,21 @@ class TransformerEncoder : public detail::Handle {
 };
 
 /* num_layers copies of a layer, and a norm behind them. */
-class TransformerDecoder : public detail::Handle {
+class TransformerDecoder : public detail::LayerOf<TransformerDecoder> {
  public:
-  using Layer = TransformerDecoder;
   struct Options {
+    Options() = default;
+    explicit Options(const AnyModule &decoder_layer, int64_t num_layers)
+        : decoder_layer_(decoder_layer), num_layers_(num_layers), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &decoder_layer(const AnyModule &value) { decoder_layer_ = value; return *this; }
+    Options &num_layers(int64_t value) { num_layers_ = value; return *this; }
     Options &norm(const AnyModule &value) { norm_ = value; return *this; }
 
+    AnyModule decoder_layer_;
+    int64_t num_layers_ = 0;
     AnyModule norm_;
+    bool whole_ = false;
   };
   TransformerDecoder() = default; /* none yet */
   TransformerDecoder(std::nullptr_t) {}
@@ -4739,10 +5636,13 @@ class TransformerDecoder : public detail::Handle {
   {
     const cn_value args[] = {detail::v(decoder_layer), detail::v(num_layers), detail::v(norm)};
     set(detail::made("TransformerDecoder", args, 3));
+    detail::adopt(get(), decoder_layer.get());
   }
   explicit TransformerDecoder(const AnyModule &decoder_layer, int64_t num_layers, const Options &options)
       : TransformerDecoder(decoder_layer, num_layers, options.norm_) {}
-  explicit TransformerDecoder(detail::Made made) : Handle(made) {}
+  explicit TransformerDecoder(const Options &options)
+      : TransformerDecoder(options.whole().decoder_layer_, options.num_layers_, options.norm_) {}
+  explicit TransformerDecoder(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &tgt, const Tensor &memory, const Tensor &tgt_mask = {},
                  const Tensor &memory_mask = {}, const Tensor &tgt_key_padding_mask = {},
@@ -4753,7 +5653,7 @@ class TransformerDecoder : public detail::Handle {
                              detail::v(tgt_key_padding_mask), detail::v(memory_key_padding_mask),
                              detail::v(tgt_is_causal), detail::v(memory_is_causal)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 8);
+    run(out, 1, args, 8);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &tgt, const Tensor &memory, const Tensor &tgt_mask = {},
@@ -4767,9 +5667,8 @@ class TransformerDecoder : public detail::Handle {
 };
 
 /* An encoder of src and a decoder from tgt and the encoder's memory. */
-class Transformer : public detail::Handle {
+class Transformer : public detail::LayerOf<Transformer> {
  public:
-  using Layer = Transformer;
   struct Options {
     Options &d_model(int64_t value) { d_model_ = value; return *this; }
     Options &nhead(int64_t value) { nhead_ = value; return *this; }
@@ -4822,7 +5721,7 @@ class Transformer : public detail::Handle {
                     options.dim_feedforward_, options.dropout_, options.activation_, options.custom_encoder_,
                     options.custom_decoder_, options.layer_norm_eps_, options.batch_first_, options.norm_first_,
                     options.bias_, options.device_, options.dtype_) {}
-  explicit Transformer(detail::Made made) : Handle(made) {}
+  explicit Transformer(detail::Made made) : LayerOf(made) {}
 
   Tensor forward(const Tensor &src, const Tensor &tgt, const Tensor &src_mask = {}, const Tensor &tgt_mask = {},
                  const Tensor &memory_mask = {}, const Tensor &src_key_padding_mask = {},
@@ -4835,7 +5734,7 @@ class Transformer : public detail::Handle {
                              detail::v(tgt_key_padding_mask), detail::v(memory_key_padding_mask),
                              detail::v(src_is_causal), detail::v(tgt_is_causal), detail::v(memory_is_causal)};
     cn_tensor *out[1];
-    detail::forward(out, 1, get(), args, 11);
+    run(out, 1, args, 11);
     return Tensor::own(out[0]);
   }
   Tensor operator()(const Tensor &src, const Tensor &tgt, const Tensor &src_mask = {}, const Tensor &tgt_mask = {},
@@ -4851,19 +5750,29 @@ class Transformer : public detail::Handle {
 
 /* The log probability of each target among very many classes, sorted by falling frequency, and the mean loss.
  * Classes past each of the cutoffs form clusters with layers that are div_value times smaller each. */
-class AdaptiveLogSoftmaxWithLoss : public detail::Handle {
+class AdaptiveLogSoftmaxWithLoss : public detail::LayerOf<AdaptiveLogSoftmaxWithLoss> {
  public:
-  using Layer = AdaptiveLogSoftmaxWithLoss;
   struct Options {
+    Options() = default;
+    explicit Options(int64_t in_features, int64_t n_classes, const Ints &cutoffs)
+        : in_features_(in_features), n_classes_(n_classes), cutoffs_(cutoffs), whole_(true) {}
+    const Options &whole() const { return detail::need_whole(*this, whole_); }
+    Options &in_features(int64_t value) { in_features_ = value; return *this; }
+    Options &n_classes(int64_t value) { n_classes_ = value; return *this; }
+    Options &cutoffs(const Ints &value) { cutoffs_ = value; return *this; }
     Options &div_value(double value) { div_value_ = value; return *this; }
     Options &head_bias(bool value) { head_bias_ = value; return *this; }
     Options &device(Device value) { device_ = value; return *this; }
     Options &dtype(DType value) { dtype_ = value; return *this; }
 
+    int64_t in_features_ = 0;
+    int64_t n_classes_ = 0;
+    Kept<int64_t> cutoffs_;
     double div_value_ = 4;
     bool head_bias_ = false;
     Device device_;
     DType dtype_ = CN_DTYPE_NONE;
+    bool whole_ = false;
   };
   AdaptiveLogSoftmaxWithLoss() = default; /* none yet */
   AdaptiveLogSoftmaxWithLoss(std::nullptr_t) {}
@@ -4879,20 +5788,162 @@ class AdaptiveLogSoftmaxWithLoss : public detail::Handle {
                                       const Options &options)
       : AdaptiveLogSoftmaxWithLoss(in_features, n_classes, cutoffs, options.div_value_, options.head_bias_,
                                    options.device_, options.dtype_) {}
-  explicit AdaptiveLogSoftmaxWithLoss(detail::Made made) : Handle(made) {}
+  explicit AdaptiveLogSoftmaxWithLoss(const Options &options)
+      : AdaptiveLogSoftmaxWithLoss(options.whole().in_features_, options.n_classes_, options.cutoffs_,
+                                   options.div_value_, options.head_bias_, options.device_, options.dtype_) {}
+  explicit AdaptiveLogSoftmaxWithLoss(detail::Made made) : LayerOf(made) {}
 
   struct Result {
+    using Tuple = std::tuple<Tensor, Tensor>;
     Tensor output, loss;
+    Tuple tuple() const { return {output, loss}; }
+    operator Tuple() const { return tuple(); }
   };
   Result forward(const Tensor &input, const Tensor &target) const
   {
     const cn_value args[] = {detail::v(input), detail::v(target)};
     cn_tensor *out[2];
-    detail::forward(out, 2, get(), args, 2);
+    run(out, 2, args, 2);
     return {Tensor::own(out[0]), Tensor::own(out[1])};
   }
   Result operator()(const Tensor &input, const Tensor &target) const { return forward(input, target); }
 };
+
+/* Options as PyTorch calls them: nn::Linear(nn::LinearOptions(4, 2).bias(false)). */
+namespace nn {
+using LinearOptions = Linear::Options;
+using BilinearOptions = Bilinear::Options;
+using CELUOptions = CELU::Options;
+using ELUOptions = ELU::Options;
+using GELUOptions = GELU::Options;
+using GLUOptions = GLU::Options;
+using HardshrinkOptions = Hardshrink::Options;
+using HardsigmoidOptions = Hardsigmoid::Options;
+using HardswishOptions = Hardswish::Options;
+using HardtanhOptions = Hardtanh::Options;
+using LeakyReLUOptions = LeakyReLU::Options;
+using MishOptions = Mish::Options;
+using RReLUOptions = RReLU::Options;
+using ReLUOptions = ReLU::Options;
+using ReLU6Options = ReLU6::Options;
+using SELUOptions = SELU::Options;
+using SiLUOptions = SiLU::Options;
+using SoftplusOptions = Softplus::Options;
+using SoftshrinkOptions = Softshrink::Options;
+using ThresholdOptions = Threshold::Options;
+using PReLUOptions = PReLU::Options;
+using SoftmaxOptions = Softmax::Options;
+using SoftminOptions = Softmin::Options;
+using LogSoftmaxOptions = LogSoftmax::Options;
+using BatchNorm1dOptions = BatchNorm1d::Options;
+using BatchNorm2dOptions = BatchNorm2d::Options;
+using BatchNorm3dOptions = BatchNorm3d::Options;
+using SyncBatchNormOptions = SyncBatchNorm::Options;
+using InstanceNorm1dOptions = InstanceNorm1d::Options;
+using InstanceNorm2dOptions = InstanceNorm2d::Options;
+using InstanceNorm3dOptions = InstanceNorm3d::Options;
+using LayerNormOptions = LayerNorm::Options;
+using RMSNormOptions = RMSNorm::Options;
+using GroupNormOptions = GroupNorm::Options;
+using LocalResponseNormOptions = LocalResponseNorm::Options;
+using L1LossOptions = L1Loss::Options;
+using MSELossOptions = MSELoss::Options;
+using SmoothL1LossOptions = SmoothL1Loss::Options;
+using HuberLossOptions = HuberLoss::Options;
+using CrossEntropyLossOptions = CrossEntropyLoss::Options;
+using LinearCrossEntropyLossOptions = LinearCrossEntropyLoss::Options;
+using NLLLossOptions = NLLLoss::Options;
+using KLDivLossOptions = KLDivLoss::Options;
+using BCELossOptions = BCELoss::Options;
+using BCEWithLogitsLossOptions = BCEWithLogitsLoss::Options;
+using CTCLossOptions = CTCLoss::Options;
+using PoissonNLLLossOptions = PoissonNLLLoss::Options;
+using GaussianNLLLossOptions = GaussianNLLLoss::Options;
+using MarginRankingLossOptions = MarginRankingLoss::Options;
+using HingeEmbeddingLossOptions = HingeEmbeddingLoss::Options;
+using SoftMarginLossOptions = SoftMarginLoss::Options;
+using MultiMarginLossOptions = MultiMarginLoss::Options;
+using MultiLabelMarginLossOptions = MultiLabelMarginLoss::Options;
+using MultiLabelSoftMarginLossOptions = MultiLabelSoftMarginLoss::Options;
+using CosineEmbeddingLossOptions = CosineEmbeddingLoss::Options;
+using TripletMarginLossOptions = TripletMarginLoss::Options;
+using TripletMarginWithDistanceLossOptions = TripletMarginWithDistanceLoss::Options;
+using Conv1dOptions = Conv1d::Options;
+using Conv2dOptions = Conv2d::Options;
+using Conv3dOptions = Conv3d::Options;
+using ConvTranspose1dOptions = ConvTranspose1d::Options;
+using ConvTranspose2dOptions = ConvTranspose2d::Options;
+using ConvTranspose3dOptions = ConvTranspose3d::Options;
+using MaxPool1dOptions = MaxPool1d::Options;
+using MaxPool2dOptions = MaxPool2d::Options;
+using MaxPool3dOptions = MaxPool3d::Options;
+using MaxUnpool1dOptions = MaxUnpool1d::Options;
+using MaxUnpool2dOptions = MaxUnpool2d::Options;
+using MaxUnpool3dOptions = MaxUnpool3d::Options;
+using AvgPool1dOptions = AvgPool1d::Options;
+using AvgPool2dOptions = AvgPool2d::Options;
+using AvgPool3dOptions = AvgPool3d::Options;
+using LPPool1dOptions = LPPool1d::Options;
+using LPPool2dOptions = LPPool2d::Options;
+using LPPool3dOptions = LPPool3d::Options;
+using AdaptiveAvgPool1dOptions = AdaptiveAvgPool1d::Options;
+using AdaptiveAvgPool2dOptions = AdaptiveAvgPool2d::Options;
+using AdaptiveAvgPool3dOptions = AdaptiveAvgPool3d::Options;
+using AdaptiveMaxPool1dOptions = AdaptiveMaxPool1d::Options;
+using AdaptiveMaxPool2dOptions = AdaptiveMaxPool2d::Options;
+using AdaptiveMaxPool3dOptions = AdaptiveMaxPool3d::Options;
+using FractionalMaxPool2dOptions = FractionalMaxPool2d::Options;
+using FractionalMaxPool3dOptions = FractionalMaxPool3d::Options;
+using ConstantPad1dOptions = ConstantPad1d::Options;
+using ConstantPad2dOptions = ConstantPad2d::Options;
+using ConstantPad3dOptions = ConstantPad3d::Options;
+using ZeroPad1dOptions = ZeroPad1d::Options;
+using ZeroPad2dOptions = ZeroPad2d::Options;
+using ZeroPad3dOptions = ZeroPad3d::Options;
+using ReflectionPad1dOptions = ReflectionPad1d::Options;
+using ReflectionPad2dOptions = ReflectionPad2d::Options;
+using ReflectionPad3dOptions = ReflectionPad3d::Options;
+using ReplicationPad1dOptions = ReplicationPad1d::Options;
+using ReplicationPad2dOptions = ReplicationPad2d::Options;
+using ReplicationPad3dOptions = ReplicationPad3d::Options;
+using CircularPad1dOptions = CircularPad1d::Options;
+using CircularPad2dOptions = CircularPad2d::Options;
+using CircularPad3dOptions = CircularPad3d::Options;
+using DropoutOptions = Dropout::Options;
+using Dropout1dOptions = Dropout1d::Options;
+using Dropout2dOptions = Dropout2d::Options;
+using Dropout3dOptions = Dropout3d::Options;
+using AlphaDropoutOptions = AlphaDropout::Options;
+using FeatureAlphaDropoutOptions = FeatureAlphaDropout::Options;
+using EmbeddingOptions = Embedding::Options;
+using EmbeddingBagOptions = EmbeddingBag::Options;
+using FlattenOptions = Flatten::Options;
+using UnflattenOptions = Unflatten::Options;
+using FoldOptions = Fold::Options;
+using UnfoldOptions = Unfold::Options;
+using PixelShuffleOptions = PixelShuffle::Options;
+using PixelUnshuffleOptions = PixelUnshuffle::Options;
+using ChannelShuffleOptions = ChannelShuffle::Options;
+using UpsampleOptions = Upsample::Options;
+using UpsamplingNearest2dOptions = UpsamplingNearest2d::Options;
+using UpsamplingBilinear2dOptions = UpsamplingBilinear2d::Options;
+using CosineSimilarityOptions = CosineSimilarity::Options;
+using PairwiseDistanceOptions = PairwiseDistance::Options;
+using RNNOptions = RNN::Options;
+using LSTMOptions = LSTM::Options;
+using GRUOptions = GRU::Options;
+using RNNCellOptions = RNNCell::Options;
+using LSTMCellOptions = LSTMCell::Options;
+using GRUCellOptions = GRUCell::Options;
+using MultiheadAttentionOptions = MultiheadAttention::Options;
+using NonDynamicallyQuantizableLinearOptions = NonDynamicallyQuantizableLinear::Options;
+using TransformerEncoderLayerOptions = TransformerEncoderLayer::Options;
+using TransformerDecoderLayerOptions = TransformerDecoderLayer::Options;
+using TransformerEncoderOptions = TransformerEncoder::Options;
+using TransformerDecoderOptions = TransformerDecoder::Options;
+using TransformerOptions = Transformer::Options;
+using AdaptiveLogSoftmaxWithLossOptions = AdaptiveLogSoftmaxWithLoss::Options;
+}  // namespace nn
 
 }  // namespace cn
 

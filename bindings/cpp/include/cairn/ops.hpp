@@ -1941,154 +1941,304 @@ struct VarMeanOptions {
 
 /* ---- several results ---- */
 struct AdaptiveMaxPool1dWithIndicesResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, indices;
+  Tuple tuple() const { return {output, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct AdaptiveMaxPool2dWithIndicesResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, indices;
+  Tuple tuple() const { return {output, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct AdaptiveMaxPool3dWithIndicesResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, indices;
+  Tuple tuple() const { return {output, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct AminmaxResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor min, max;
+  Tuple tuple() const { return {min, max}; }
+  operator Tuple() const { return tuple(); }
 };
 struct CummaxResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor values, indices;
+  Tuple tuple() const { return {values, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct CumminResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor values, indices;
+  Tuple tuple() const { return {values, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct FractionalMaxPool2dWithIndicesResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, indices;
+  Tuple tuple() const { return {output, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct FractionalMaxPool3dWithIndicesResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, indices;
+  Tuple tuple() const { return {output, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct FrexpResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor mantissa, exponent;
+  Tuple tuple() const { return {mantissa, exponent}; }
+  operator Tuple() const { return tuple(); }
 };
 struct GruResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, hy;
+  Tuple tuple() const { return {output, hy}; }
+  operator Tuple() const { return tuple(); }
 };
 struct HistogramResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor hist, bin_edges;
+  Tuple tuple() const { return {hist, bin_edges}; }
+  operator Tuple() const { return tuple(); }
 };
 struct HistogramEdgesResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor hist, bin_edges;
+  Tuple tuple() const { return {hist, bin_edges}; }
+  operator Tuple() const { return tuple(); }
 };
 struct KthvalueResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor values, indices;
+  Tuple tuple() const { return {values, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LinalgCholeskyExResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor L, info;
+  Tuple tuple() const { return {L, info}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LinalgEighResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor eigenvalues, eigenvectors;
+  Tuple tuple() const { return {eigenvalues, eigenvectors}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LinalgInvExResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor inverse, info;
+  Tuple tuple() const { return {inverse, info}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LinalgLstsqResult {
+  using Tuple = std::tuple<Tensor, Tensor, Tensor, Tensor>;
   Tensor solution, residuals, rank, singular_values;
+  Tuple tuple() const { return {solution, residuals, rank, singular_values}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LinalgLuResult {
+  using Tuple = std::tuple<Tensor, Tensor, Tensor>;
   Tensor P, L, U;
+  Tuple tuple() const { return {P, L, U}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LinalgLuFactorResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor LU, pivots;
+  Tuple tuple() const { return {LU, pivots}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LinalgLuFactorExResult {
+  using Tuple = std::tuple<Tensor, Tensor, Tensor>;
   Tensor LU, pivots, info;
+  Tuple tuple() const { return {LU, pivots, info}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LinalgQrResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor Q, R;
+  Tuple tuple() const { return {Q, R}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LinalgSlogdetResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor sign, logabsdet;
+  Tuple tuple() const { return {sign, logabsdet}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LinalgSolveExResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor result, info;
+  Tuple tuple() const { return {result, info}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LinalgSvdResult {
+  using Tuple = std::tuple<Tensor, Tensor, Tensor>;
   Tensor U, S, Vh;
+  Tuple tuple() const { return {U, S, Vh}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LstmResult {
+  using Tuple = std::tuple<Tensor, Tensor, Tensor>;
   Tensor output, hy, cy;
+  Tuple tuple() const { return {output, hy, cy}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LstmCellResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor h, c;
+  Tuple tuple() const { return {h, c}; }
+  operator Tuple() const { return tuple(); }
 };
 struct LuUnpackResult {
+  using Tuple = std::tuple<Tensor, Tensor, Tensor>;
   Tensor P, L, U;
+  Tuple tuple() const { return {P, L, U}; }
+  operator Tuple() const { return tuple(); }
 };
 struct MaxDimResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor values, indices;
+  Tuple tuple() const { return {values, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct MaxPool1dWithIndicesResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, indices;
+  Tuple tuple() const { return {output, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct MaxPool2dWithIndicesResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, indices;
+  Tuple tuple() const { return {output, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct MaxPool3dWithIndicesResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, indices;
+  Tuple tuple() const { return {output, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct MedianDimResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor values, indices;
+  Tuple tuple() const { return {values, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct MinDimResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor values, indices;
+  Tuple tuple() const { return {values, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct ModeResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor values, indices;
+  Tuple tuple() const { return {values, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct MultiHeadAttentionResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, attn_weights;
+  Tuple tuple() const { return {output, attn_weights}; }
+  operator Tuple() const { return tuple(); }
 };
 struct NanmedianDimResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor values, indices;
+  Tuple tuple() const { return {values, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct NativeBatchNormResult {
+  using Tuple = std::tuple<Tensor, Tensor, Tensor, Tensor>;
   Tensor output, save_mean, save_invstd, batch_var;
+  Tuple tuple() const { return {output, save_mean, save_invstd, batch_var}; }
+  operator Tuple() const { return tuple(); }
 };
 struct NativeDropoutResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, mask;
+  Tuple tuple() const { return {output, mask}; }
+  operator Tuple() const { return tuple(); }
 };
 struct NativeLayerNormResult {
+  using Tuple = std::tuple<Tensor, Tensor, Tensor>;
   Tensor output, mean, rstd;
+  Tuple tuple() const { return {output, mean, rstd}; }
+  operator Tuple() const { return tuple(); }
 };
 struct RnnReluResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, hy;
+  Tuple tuple() const { return {output, hy}; }
+  operator Tuple() const { return tuple(); }
 };
 struct RnnTanhResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor output, hy;
+  Tuple tuple() const { return {output, hy}; }
+  operator Tuple() const { return tuple(); }
 };
 struct SlogdetResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor sign, logabsdet;
+  Tuple tuple() const { return {sign, logabsdet}; }
+  operator Tuple() const { return tuple(); }
 };
 struct SortResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor values, indices;
+  Tuple tuple() const { return {values, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct StdMeanResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor std, mean;
+  Tuple tuple() const { return {std, mean}; }
+  operator Tuple() const { return tuple(); }
 };
 struct SvdResult {
+  using Tuple = std::tuple<Tensor, Tensor, Tensor>;
   Tensor U, S, V;
+  Tuple tuple() const { return {U, S, V}; }
+  operator Tuple() const { return tuple(); }
 };
 struct TopkResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor values, indices;
+  Tuple tuple() const { return {values, indices}; }
+  operator Tuple() const { return tuple(); }
 };
 struct TriangularSolveResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor solution, cloned_coefficient;
+  Tuple tuple() const { return {solution, cloned_coefficient}; }
+  operator Tuple() const { return tuple(); }
 };
 struct UniqueResult {
+  using Tuple = std::tuple<Tensor, Tensor, Tensor>;
   Tensor output, inverse_indices, counts;
+  Tuple tuple() const { return {output, inverse_indices, counts}; }
+  operator Tuple() const { return tuple(); }
 };
 struct UniqueConsecutiveResult {
+  using Tuple = std::tuple<Tensor, Tensor, Tensor>;
   Tensor output, inverse_indices, counts;
+  Tuple tuple() const { return {output, inverse_indices, counts}; }
+  operator Tuple() const { return tuple(); }
 };
 struct VarMeanResult {
+  using Tuple = std::tuple<Tensor, Tensor>;
   Tensor var, mean;
+  Tuple tuple() const { return {var, mean}; }
+  operator Tuple() const { return tuple(); }
 };
 
 /* ---- functions ---- */

@@ -12,6 +12,17 @@
 
 namespace cn {
 
+class ParamGroup;
+
+/* Parameters with options of their own, for an optimiser's constructor: AdamW({{net.parameters()}, {others,
+ * AdamWOptions(1e-4)}}). */
+template <class Options> struct ParamGroupOf {
+  ParamGroupOf(std::vector<Tensor> tensors) : parameters(std::move(tensors)) {}
+  ParamGroupOf(std::vector<Tensor> tensors, const Options &own) : parameters(std::move(tensors)), options(own) {}
+  std::vector<Tensor> parameters;
+  std::optional<Options> options;
+};
+
 class Optimizer {
  public:
   explicit Optimizer(cn_optim *opt) : opt_(detail::check(opt), cn_optim_free) {} /* takes it over */
@@ -23,6 +34,8 @@ class Optimizer {
     return static_cast<size_t>(detail::check(cn_optim_add(get(), list, parameters.size())));
   }
   size_t groups() const { return cn_optim_ngroups(get()); }
+  /* One by one: for (auto &group : opt.param_groups()) group.set_lr(0.1). */
+  inline std::vector<ParamGroup> param_groups() const;
   std::vector<Tensor> parameters(size_t group = 0) const
   {
     std::vector<Tensor> found;
@@ -36,6 +49,12 @@ class Optimizer {
   {
     detail::check(cn_optim_set(get(), group, name.c_str(), value));
   }
+  /* One that is a list or a word: set_option("betas", {0.5, 0.9}, 1). */
+  void set_option(const std::string &name, std::initializer_list<double> values, size_t group = 0)
+  {
+    const cn_value value = cn_v_floats(values.begin(), values.size());
+    detail::check(cn_optim_set_value(get(), group, name.c_str(), value));
+  }
   double lr(size_t group = 0) const { return option("lr", group); }
   void set_lr(double value)
   {
@@ -43,6 +62,8 @@ class Optimizer {
   }
 
   void step() { detail::check(cn_optim_step(get())); }
+  /* What is remembered of a parameter: {"step": ..., "exp_avg": ...}. */
+  Tree memory(size_t group, size_t parameter) const { return Tree(cn_optim_memory(get(), group, parameter)); }
   /* closure zeroes gradients, computes the loss, runs backward and returns the loss: for LBFGS. */
   Tensor step(std::function<Tensor()> closure)
   {
@@ -58,6 +79,14 @@ class Optimizer {
     return Tensor::keep(detail::check(cn_optim_step_closure(get(), +call, &closure)));
   }
   void zero_grad() { detail::check(cn_optim_zero_grad(get())); }
+  void zero_grad(bool set_to_none) /* false: gradients stay, with zeros in them */
+  {
+    if (set_to_none) return zero_grad();
+    NoGradGuard off;
+    for (size_t g = 0; g < groups(); g++)
+      for (const Tensor &p : parameters(g))
+        if (p.grad().defined()) p.grad().zero_();
+  }
   Tensor clip_grad_norm(double max_norm)
   {
     detail::Scope scope;
@@ -69,9 +98,53 @@ class Optimizer {
   std::string name() const { return cn_optim_name(get()); }
   cn_optim *get() const noexcept { return opt_.get(); }
 
+ protected:
+  /* args: one for each parameter of the class's signature. */
+  size_t add_group_with(const std::vector<Tensor> &parameters, const cn_value *args, int n)
+  {
+    const size_t group = add_param_group(parameters);
+    const cn_signature *signature = cn_args_signature(cn_optim_args(get(), group));
+    for (int i = 0; i < n; i++) {
+      cn_op_param param;
+      detail::check(cn_signature_param(&param, signature, i));
+      if (args[i].tag != CN_V_NONE) detail::check(cn_optim_set_value(get(), group, param.name, args[i]));
+    }
+    return group;
+  }
+
  private:
   std::shared_ptr<cn_optim> opt_;
 };
+
+/* One group of an optimiser's. */
+class ParamGroup {
+ public:
+  ParamGroup(const Optimizer &optimizer, size_t number) : optimizer_(optimizer), number_(number) {}
+  std::vector<Tensor> params() const { return optimizer_.parameters(number_); }
+  double option(const std::string &name) const { return optimizer_.option(name, number_); }
+  void set_option(const std::string &name, double value) { optimizer_.set_option(name, value, number_); }
+  void set_option(const std::string &name, std::initializer_list<double> values)
+  {
+    optimizer_.set_option(name, values, number_);
+  }
+  double lr() const { return option("lr"); }
+  void set_lr(double value) { set_option("lr", value); }
+  size_t number() const noexcept { return number_; }
+
+ private:
+  Optimizer optimizer_;
+  size_t number_;
+};
+
+inline std::vector<ParamGroup> Optimizer::param_groups() const
+{
+  std::vector<ParamGroup> found;
+  for (size_t i = 0; i < groups(); i++) found.emplace_back(*this, i);
+  return found;
+}
+
+inline void save(const Optimizer &optimizer, const std::string &path) { save(optimizer.state_dict(), path); }
+inline void load(Optimizer &optimizer, const std::string &path) { optimizer.load_state_dict(load(path)); }
 
 /* Scales all gradients so that their norm together is at most max_norm; returns the norm before. norm_type INFINITY:
  * the largest element. */
@@ -86,17 +159,42 @@ inline void clip_grad_value_(const std::vector<Tensor> &parameters, double clip_
   detail::check(cn_clip_grad_value(detail::pointers(parameters.data()), parameters.size(), clip_value));
 }
 
+/* All parameters one behind the other in one vector, and back. */
+inline Tensor parameters_to_vector(const std::vector<Tensor> &parameters)
+{
+  std::vector<Tensor> parts;
+  for (const Tensor &p : parameters) parts.push_back(p.reshape({-1}));
+  return cat(parts);
+}
+inline void vector_to_parameters(const Tensor &vec, const std::vector<Tensor> &parameters)
+{
+  NoGradGuard off;
+  int64_t at = 0;
+  for (const Tensor &p : parameters) {
+    p.copy_(vec.slice(0, at, at + p.numel()).reshape(p.shape()));
+    at += p.numel();
+  }
+}
+
 /* ---- schedules ---- */
 class Scheduler {
  public:
+  Scheduler(const Optimizer &optimizer, cn_schedule *made) : Scheduler(optimizer) { set(made); } /* takes it over */
   void step() { detail::check(cn_schedule_step(get())); }
   void step(double metric) { detail::check(cn_schedule_step_metric(get(), metric)); } /* for ReduceLROnPlateau */
   double lr(size_t group = 0) const { return cn_schedule_lr(get(), group); }
+  std::vector<double> get_last_lr() const
+  {
+    std::vector<double> all;
+    for (size_t i = 0; i < box_->optimizer.groups(); i++) all.push_back(lr(i));
+    return all;
+  }
+  int64_t last_epoch() const { return cn_schedule_epoch(get()); }
   Tree state_dict() const { return Tree(cn_schedule_state(get())); }
   void load_state_dict(TreeView state) { detail::check(cn_schedule_load(get(), state.get())); }
   cn_schedule *get() const
   {
-    if (!box_->schedule) throw Error(CN_ERR_VALUE, "Scheduler: it became a part of another one");
+    if (!box_->schedule) throw ValueError("Scheduler: it became a part of another one");
     return box_->schedule;
   }
 
@@ -165,7 +263,7 @@ class SequentialLR : public Scheduler {
       : Scheduler(optimizer)
   {
     if (milestones.size() + 1 != parts.size())
-      throw Error(CN_ERR_VALUE, "SequentialLR: one milestone less than schedules is needed");
+      throw ValueError("SequentialLR: one milestone less than schedules is needed");
     const std::vector<cn_schedule *> given = take(parts);
     set(cn_lr_sequential(optimizer.get(), given.data(), given.size(), milestones.data()));
   }
@@ -223,17 +321,20 @@ inline void follow(Module &average, const Module &m, double decay, int64_t count
   detail::check(cn_average_follow(average.get(), m.get(), decay, count, average_buffers));
 }
 
-/* A copy whose parameters follow: with this decay, or, for 0, as the mean of all updates. For modules made in C
- * (layers, Sequential, zoo); it copies them. */
+/* A copy whose parameters follow: with this decay, or, for 0, as the mean of all updates. */
 class AveragedModel {
  public:
-  explicit AveragedModel(const Module &m, double decay = 0, bool average_buffers = false)
-      : average_(detail::check(cn_average_new(m.get(), decay, average_buffers)), cn_average_free)
+  template <class M> explicit AveragedModel(const M &m, double decay = 0, bool average_buffers = false)
+      : average_(detail::check(cn_average_new(detail::bind_module(m), decay, average_buffers)), cn_average_free)
   {
+    detail::revive(cn_average_module(get()), m.get());
   }
   void update(const Module &m) { detail::check(cn_average_update(get(), m.get())); }
   AnyModule module() const { return AnyModule::keep(cn_average_module(get())); }
+  template <class... T> Tensor operator()(const T &...inputs) const { return module()(inputs...); }
   int64_t count() const { return cn_average_count(get()); }
+  Tree state_dict() const { return Tree(cn_average_state(get())); }
+  void load_state_dict(TreeView state) { detail::check(cn_average_load(get(), state.get())); }
   cn_average *get() const noexcept { return average_.get(); }
 
  private:

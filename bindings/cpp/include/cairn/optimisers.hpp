@@ -36,6 +36,21 @@ class SGD : public Optimizer {
     add_param_group(parameters);
   }
   explicit SGD(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit SGD(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.momentum_), detail::v(options.dampening_),
+                             detail::v(options.weight_decay_), detail::v(options.nesterov_),
+                             detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 6);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -69,6 +84,20 @@ class Lion : public Optimizer {
     add_param_group(parameters);
   }
   explicit Lion(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit Lion(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.betas_), detail::v(options.weight_decay_),
+                             detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 4);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -107,6 +136,21 @@ class Adam : public Optimizer {
     add_param_group(parameters);
   }
   explicit Adam(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit Adam(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.betas_), detail::v(options.eps_),
+                             detail::v(options.weight_decay_), detail::v(options.amsgrad_),
+                             detail::v(options.maximize_), detail::v(options.decoupled_weight_decay_)};
+    return add_group_with(parameters, args, 7);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -144,6 +188,21 @@ class AdamW : public Optimizer {
     add_param_group(parameters);
   }
   explicit AdamW(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit AdamW(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.betas_), detail::v(options.eps_),
+                             detail::v(options.weight_decay_), detail::v(options.amsgrad_),
+                             detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 6);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -177,6 +236,20 @@ class SparseAdam : public Optimizer {
     add_param_group(parameters);
   }
   explicit SparseAdam(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit SparseAdam(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.betas_), detail::v(options.eps_),
+                             detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 4);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -211,6 +284,20 @@ class Adamax : public Optimizer {
     add_param_group(parameters);
   }
   explicit Adamax(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit Adamax(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.betas_), detail::v(options.eps_),
+                             detail::v(options.weight_decay_), detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 5);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -249,6 +336,21 @@ class NAdam : public Optimizer {
     add_param_group(parameters);
   }
   explicit NAdam(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit NAdam(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.betas_), detail::v(options.eps_),
+                             detail::v(options.weight_decay_), detail::v(options.momentum_decay_),
+                             detail::v(options.decoupled_weight_decay_), detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 7);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -286,6 +388,21 @@ class RAdam : public Optimizer {
     add_param_group(parameters);
   }
   explicit RAdam(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit RAdam(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.betas_), detail::v(options.eps_),
+                             detail::v(options.weight_decay_), detail::v(options.decoupled_weight_decay_),
+                             detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 6);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -325,6 +442,21 @@ class RMSprop : public Optimizer {
     add_param_group(parameters);
   }
   explicit RMSprop(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit RMSprop(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.alpha_), detail::v(options.eps_),
+                             detail::v(options.weight_decay_), detail::v(options.momentum_),
+                             detail::v(options.centered_), detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 7);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -362,6 +494,21 @@ class Adagrad : public Optimizer {
     add_param_group(parameters);
   }
   explicit Adagrad(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit Adagrad(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.lr_decay_), detail::v(options.weight_decay_),
+                             detail::v(options.initial_accumulator_value_), detail::v(options.eps_),
+                             detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 6);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -397,6 +544,20 @@ class Adadelta : public Optimizer {
     add_param_group(parameters);
   }
   explicit Adadelta(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit Adadelta(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.rho_), detail::v(options.eps_),
+                             detail::v(options.weight_decay_), detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 5);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -433,6 +594,21 @@ class ASGD : public Optimizer {
     add_param_group(parameters);
   }
   explicit ASGD(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit ASGD(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.lambd_), detail::v(options.alpha_),
+                             detail::v(options.t0_), detail::v(options.weight_decay_),
+                             detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 6);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -466,6 +642,20 @@ class Rprop : public Optimizer {
     add_param_group(parameters);
   }
   explicit Rprop(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit Rprop(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.etas_), detail::v(options.step_sizes_),
+                             detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 4);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -502,6 +692,20 @@ class Adafactor : public Optimizer {
     add_param_group(parameters);
   }
   explicit Adafactor(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit Adafactor(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.beta2_decay_), detail::v(options.eps_),
+                             detail::v(options.d_), detail::v(options.weight_decay_), detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 6);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -542,6 +746,22 @@ class Muon : public Optimizer {
     add_param_group(parameters);
   }
   explicit Muon(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit Muon(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.weight_decay_), detail::v(options.momentum_),
+                             detail::v(options.nesterov_), detail::v(options.ns_coefficients_),
+                             detail::v(options.eps_), detail::v(options.ns_steps_),
+                             detail::v(Text(options.adjust_lr_fn_))};
+    return add_group_with(parameters, args, 8);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)
@@ -584,6 +804,22 @@ class LBFGS : public Optimizer {
     add_param_group(parameters);
   }
   explicit LBFGS(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit LBFGS(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.max_iter_), detail::v(options.max_eval_),
+                             detail::v(options.tolerance_grad_), detail::v(options.tolerance_change_),
+                             detail::v(options.history_size_), detail::v(Text(options.line_search_fn_)),
+                             detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 8);
+  }
 
  private:
   static cn_optim *make(cn_module *net, const Options &options)

@@ -18,6 +18,34 @@ namespace cn {
 class Tensor;
 class Index;
 class Indexed;
+class Node;
+
+namespace detail {
+
+/* While a module of C++ is copied deeply: the tensors and modules of the copy, by those of the original, so that the
+ * members of the new object, which are copied like any members, come to stand for its own. */
+struct Translation {
+  struct Pair {
+    const void *from;
+    void *to;
+  };
+  std::vector<Pair> made;
+  const Pair *find(const void *from) const noexcept
+  {
+    for (const Pair &pair : made)
+      if (pair.from == from) return &pair;
+    return nullptr;
+  }
+  template <class T> T *of(T *from) const noexcept
+  {
+    const Pair *found = find(from);
+    return found ? static_cast<T *>(found->to) : from;
+  }
+};
+inline thread_local const Translation *translation = nullptr;
+template <class T> T *translated(T *from) noexcept { return translation ? translation->of(from) : from; }
+
+}  // namespace detail
 
 /* Sizes or strides: a list that lives as long as its tensor is unchanged. */
 class Shape {
@@ -84,7 +112,8 @@ class Tensors {
   size_t n_;
 };
 
-/* Reading and writing elements in C++ loops: auto a = x.accessor<float, 2>(); a(1, 2) = 3. Of a tensor on the CPU. */
+/* Reading and writing elements in C++ loops: auto a = x.accessor<float, 2>(); a[1][2] = 3, or a(1, 2) = 3. Of a tensor
+ * on the CPU, which must live as long. */
 template <class T, size_t N> class Accessor {
  public:
   Accessor(T *data, const int64_t *shape, const int64_t *strides) : data_(data)
@@ -92,6 +121,14 @@ template <class T, size_t N> class Accessor {
     for (size_t i = 0; i < N; i++) shape_[i] = shape[i], strides_[i] = strides[i];
   }
   int64_t size(size_t dim) const { return shape_[dim]; }
+  int64_t stride(size_t dim) const { return strides_[dim]; }
+  T *data() const { return data_; }
+  template <class I> decltype(auto) operator[](I i) const
+  {
+    T *part = data_ + static_cast<int64_t>(i) * strides_[0];
+    if constexpr (N == 1) return static_cast<T &>(*part);
+    else return Accessor<T, N - 1>(part, shape_ + 1, strides_ + 1);
+  }
   template <class... I> T &operator()(I... at) const
   {
     static_assert(sizeof...(I) == N, "one index for each dimension");
@@ -106,14 +143,12 @@ template <class T, size_t N> class Accessor {
   int64_t shape_[N], strides_[N];
 };
 
-
-
 struct BackwardOptions;
 
 class Tensor {
  public:
   Tensor() noexcept : t_(nullptr) {} /* none: not even an empty one */
-  Tensor(const Tensor &other) noexcept : t_(cn_keep(other.t_)) {}
+  Tensor(const Tensor &other) noexcept : t_(cn_keep(detail::translated(other.t_))) {}
   Tensor(Tensor &&other) noexcept : t_(other.t_) { other.t_ = nullptr; }
   ~Tensor()
   {
@@ -133,6 +168,7 @@ class Tensor {
     other.t_ = mine;
     return *this;
   }
+  void reset() noexcept { *this = Tensor(); }
 
   /* ---- to and from C ---- */
   static Tensor own(cn_tensor *t) noexcept /* takes the reference over; NULL gives none */
@@ -159,7 +195,7 @@ class Tensor {
   int64_t size(int64_t dim) const
   {
     if (dim < -this->dim() || dim >= this->dim())
-      throw Error(CN_ERR_INDEX, "size: dimension " + std::to_string(dim) + " of a tensor that has " +
+      throw IndexError("size: dimension " + std::to_string(dim) + " of a tensor that has " +
                                     std::to_string(this->dim()));
     return cn_size(t_, dim);
   }
@@ -168,7 +204,15 @@ class Tensor {
   int64_t numel() const noexcept { return cn_numel(t_); }
   size_t nbytes() const noexcept { return cn_tensor_nbytes(t_); }
   DType dtype() const noexcept { return cn_dtype_of(t_); }
+  DType scalar_type() const noexcept { return dtype(); }
+  size_t element_size() const noexcept { return cn_dtype_size(dtype()); }
   Device device() const noexcept { return cn_device_of(t_); }
+  bool is_cpu() const { return device().is_cpu(); }
+  bool is_cuda() const { return device().is_cuda(); }
+  int64_t stride(int64_t dim) const { return strides()[static_cast<size_t>(dim < 0 ? dim + this->dim() : dim)]; }
+  int64_t storage_offset() const noexcept { return cn_storage_offset(t_); }
+  uint64_t version() const noexcept { return cn_tensor_version(t_); } /* writes to its memory so far */
+  bool is_pinned() const noexcept { return cn_is_pinned(t_); }
   TensorOptions options() const { return TensorOptions().dtype(dtype()).device(device()); }
   bool is_floating_point() const noexcept { return cn_dtype_is_float(dtype()); }
   bool is_contiguous() const noexcept { return cn_is_contiguous(t_); }
@@ -197,10 +241,14 @@ class Tensor {
     return static_cast<T *>(numel() ? detail::check(cn_data(t_)) : nullptr);
   }
   template <class T> T *data_ptr() const { return data<T>(); }
+  template <class T> T *mutable_data_ptr() const { return data<T>(); }
+  template <class T> const T *const_data_ptr() const { return data<T>(); }
+  void *data_ptr() const { return numel() ? detail::check(cn_data(t_)) : nullptr; }
+  inline Tensor data() const; /* the same memory, cut off from gradients */
   template <class T, size_t N> Accessor<T, N> accessor() const
   {
     if (dim() != N)
-      throw Error(CN_ERR_SHAPE, "accessor: " + std::to_string(N) + " dimensions wanted, the tensor has " +
+      throw ShapeError("accessor: " + std::to_string(N) + " dimensions wanted, the tensor has " +
                                     std::to_string(dim()));
     return Accessor<T, N>(data<T>(), cn_shape(t_), cn_strides(t_));
   }
@@ -211,7 +259,13 @@ class Tensor {
   inline Tensor to(DType dtype) const;
   inline Tensor to(Device device) const;
   inline Tensor to(const char *device) const { return to(Device(device)); }
+  Tensor to(DeviceType device) const { return to(Device(device)); }
   Tensor to(Device device, DType dtype) const { return to(device).to(dtype); }
+  Tensor to(Device device, bool /*non_blocking: from pinned memory a copy is queued anyhow*/) const
+  {
+    return to(device);
+  }
+  inline Tensor to(const Tensor &like) const; /* its type and device */
   Tensor to(const TensorOptions &options) const { return to(options.device()).to(options.dtype()); }
   Tensor cpu() const { return to(Device(CN_CPU)); }
   Tensor cuda() const { return to(Device("cuda")); }
@@ -224,16 +278,21 @@ class Tensor {
     return *this;
   }
   const Tensor &set_requires_grad(bool on) const { return requires_grad_(on); }
+  inline Node grad_fn() const; /* the recorded call that it came from; none for leaves */
   bool is_leaf() const noexcept { return cn_is_leaf(t_); }
   Tensor grad() const noexcept { return keep(cn_grad_of(t_)); } /* none when there is none */
+  bool retains_grad() const noexcept { return cn_retains_grad(t_); }
+  /* The memory, shape and type of another tensor from now on, for all who hold this leaf. */
+  void set_data(const Tensor &other) const { detail::check(cn_set_data(t_, other.t_)); }
   void set_grad(const Tensor &grad) const { detail::check(cn_set_grad(t_, grad.t_)); }
   void zero_grad() const { detail::check(cn_zero_grad(t_)); }
   void retain_grad() const { detail::check(cn_retain_grad(t_)); }
   inline void backward() const;
   inline void backward(const BackwardOptions &options) const;
   inline void backward(const Tensor &gradient, bool retain_graph = false, bool create_graph = false) const;
-  /* Sees the gradient when it is known; what it returns, if anything, replaces it. Answers an id for remove_hook. */
-  inline int64_t register_hook(std::function<Tensor(const Tensor &grad)> hook) const;
+  /* Sees the gradient when it is known; the tensor that it returns, if any, replaces it. Answers an id for remove_hook.
+   */
+  template <class Hook> int64_t register_hook(Hook hook) const;
   void remove_hook(int64_t id) const { detail::check(cn_hook_remove(t_, id)); }
 
   /* ---- parts: x[0], x[Slice(1, 3)], x[mask], x.index({Ellipsis, 0}); all of them can be assigned to ---- */
@@ -242,7 +301,10 @@ class Tensor {
   inline Indexed operator[](const Index &index) const;
   inline Indexed index(std::initializer_list<Index> indices) const;
   inline Indexed index(const std::vector<Index> &indices) const;
-  inline const Tensor &index_put_(const std::vector<Index> &indices, const Operand &value) const;
+  inline const Tensor &index_put_(std::initializer_list<Index> indices, const Operand &value,
+                                  bool accumulate = false) const;
+  inline const Tensor &index_put_(const std::vector<Index> &indices, const Operand &value,
+                                  bool accumulate = false) const;
 
   /* ---- in place ---- */
   inline const Tensor &operator+=(const Operand &other) const;
@@ -269,7 +331,7 @@ class Tensor {
   void need(DType wanted, const char *who) const
   {
     if (dtype() != wanted)
-      throw Error(CN_ERR_DTYPE, std::string(who) + ": the tensor holds " + cn_dtype_name(dtype()) + ", not " +
+      throw DTypeError(std::string(who) + ": the tensor holds " + cn_dtype_name(dtype()) + ", not " +
                                     cn_dtype_name(wanted) + "; use to()");
   }
 
@@ -281,6 +343,14 @@ static_assert(sizeof(Tensor) == sizeof(cn_tensor *), "arrays of Tensor are array
 inline std::ostream &operator<<(std::ostream &out, const Tensor &t)
 {
   return t.defined() ? out << t.str() : out << "[ undefined tensor ]";
+}
+
+/* How tensors print: digits behind the point, elements above which the middle is left out, how many are shown at each
+ * end then, columns; 0: as at first. */
+inline void set_print_options(int precision = 0, int threshold = 0, int edge_items = 0, int line_width = 0)
+{
+  const cn_print_options o = {precision, threshold, edge_items, line_width, 0};
+  cn_set_print_options(&o);
 }
 
 inline Operand::Operand(const Tensor &t) noexcept : v_(cn_v_tensor(t.get())) {}
@@ -300,7 +370,7 @@ inline cn_value v(const Tensors &x) { return cn_v_tensors(x.data(), x.size()); }
 inline const cn_op *find_op(const char *name)
 {
   const cn_op *op = cn_op_find(name);
-  if (!op) throw Error(CN_ERR_UNSUPPORTED, std::string("this library has no op ") + name);
+  if (!op) throw UnsupportedError(std::string("this library has no op ") + name);
   return op;
 }
 

@@ -20,9 +20,13 @@
 #include <optional>
 #include <ostream>
 #include <string>
+#include <tuple>
 #include <type_traits>
 #include <typeinfo>
 #include <vector>
+
+/* Types print by their names: "float32". C's enumeration stands outside of namespace cn. */
+inline std::ostream &operator<<(std::ostream &out, cn_dtype dtype) { return out << cn_dtype_name(dtype); }
 
 namespace cn {
 
@@ -51,11 +55,21 @@ template <class T> constexpr DType dtype_of()
 }
 
 /* ---- devices ---- */
+/* A kind of device by its name; whether there is one is seen when it is used: x.to(cn::kCUDA). */
+struct DeviceType {
+  const char *name;
+  friend bool operator==(DeviceType a, DeviceType b) { return std::string(a.name) == b.name; }
+  friend bool operator!=(DeviceType a, DeviceType b) { return !(a == b); }
+};
+inline constexpr DeviceType kCPU{"cpu"}, kCUDA{"cuda"};
+
 /* "cpu", "cuda:1"; without a name the default one. */
 class Device {
  public:
   constexpr Device() noexcept = default;
   constexpr Device(cn_device number) noexcept : number_(number) {}
+  Device(DeviceType type) : Device(type.name) {}
+  Device(DeviceType type, int index) : Device(std::string(type.name) + ":" + std::to_string(index)) {}
   Device(const char *name) : number_(cn_device_find(name))
   {
     if (!number_) detail::raise(CN_ERR_DEVICE);
@@ -68,7 +82,11 @@ class Device {
     char text[64];
     return cn_device_name(text, sizeof text, number_ ? number_ : cn_default_device());
   }
-  bool is_cpu() const { return number_ == CN_CPU; }
+  std::string str() const { return name(); }
+  /* Its kind: device.type() == cn::kCUDA. */
+  DeviceType type() const { return is_cuda() ? kCUDA : is_cpu() ? kCPU : DeviceType{"other"}; }
+  int index() const noexcept { return number_ & 0xff; }
+  bool is_cpu() const { return number_ == CN_CPU || (!number_ && cn_default_device() == CN_CPU); }
   bool is_cuda() const { return name().compare(0, 4, "cuda") == 0; }
   friend bool operator==(Device a, Device b) noexcept { return a.number_ == b.number_; }
   friend bool operator!=(Device a, Device b) noexcept { return a.number_ != b.number_; }
@@ -172,6 +190,12 @@ template <class T, size_t N> class Each {
   Each(std::initializer_list<T> list) { set(list.begin(), list.size()); }
   Each(const std::vector<T> &list) { set(list.data(), list.size()); }
   Each(const std::array<T, N> &list) noexcept : v_(list), n_(N) {}
+  template <class... U> Each(const std::tuple<U...> &list) noexcept : n_(N)
+  {
+    static_assert(sizeof...(U) == N, "one number for each");
+    size_t i = 0;
+    std::apply([&](auto... number) { ((v_[i++] = static_cast<T>(number)), ...); }, list);
+  }
 
   const T *data() const noexcept { return v_.data(); }
   size_t size() const noexcept { return n_; }
@@ -179,7 +203,7 @@ template <class T, size_t N> class Each {
  private:
   void set(const T *from, size_t n)
   {
-    if (n > N) throw Error(CN_ERR_VALUE, "at most " + std::to_string(N) + " numbers, not " + std::to_string(n));
+    if (n > N) throw ValueError("at most " + std::to_string(N) + " numbers, not " + std::to_string(n));
     for (n_ = 0; n_ < n; n_++) v_[n_] = from[n_];
   }
 
@@ -238,6 +262,7 @@ class TensorOptions {
   TensorOptions(DType dtype) : dtype_(dtype) {}
   TensorOptions(Device device) : device_(device) {}
   TensorOptions(const char *device) : device_(device) {}
+  TensorOptions(DeviceType device) : device_(device) {}
   TensorOptions &dtype(DType dtype)
   {
     dtype_ = dtype;
@@ -248,6 +273,7 @@ class TensorOptions {
     device_ = device;
     return *this;
   }
+  TensorOptions &device(DeviceType type, int index) { return device(Device(type, index)); }
   TensorOptions &requires_grad(bool on = true)
   {
     requires_grad_ = on;
@@ -264,6 +290,9 @@ class TensorOptions {
 };
 
 inline TensorOptions options() { return TensorOptions(); }
+inline TensorOptions dtype(DType type) { return TensorOptions(type); }
+inline TensorOptions device(Device place) { return TensorOptions(place); }
+inline TensorOptions requires_grad(bool on = true) { return TensorOptions().requires_grad(on); }
 
 /* ---- values for C ---- */
 namespace detail {

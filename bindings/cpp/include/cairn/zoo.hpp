@@ -1,4 +1,4 @@
-/* zoo.hpp: well-known networks by name, generation of text, embeddings. */
+/* zoo.hpp: well-known networks by name, generation of text with its caches, embeddings. */
 #ifndef CAIRN_ZOO_HPP
 #define CAIRN_ZOO_HPP
 
@@ -77,6 +77,28 @@ template <class M> Tensor generate(M &model, const Tensor &tokens, const Generat
   return Tensor::keep(detail::check(cn_generate_with(detail::bind_module(model), tokens.get(), &o)));
 }
 
+/* Keys and values of tokens seen so far, for loops by hand: room for `length` tokens of a batch. */
+class Cache {
+ public:
+  template <class M> Cache(M &model, int64_t batch, int64_t length)
+      : cache_(detail::check(cn_cache_new(detail::bind_module(model), batch, length)), cn_cache_free)
+  {
+  }
+  int64_t size() const { return cn_cache_size(get()); }
+  void truncate(int64_t n) { detail::check(cn_cache_truncate(get(), n)); } /* forgets those after the first n */
+  cn_cache *get() const noexcept { return cache_.get(); }
+
+ private:
+  std::shared_ptr<cn_cache> cache_;
+};
+
+/* Scores (B, T, vocab) of what follows each of these tokens, which come behind those in the cache. */
+template <class M> Tensor decode_step(M &model, const Tensor &tokens, Cache &cache)
+{
+  detail::Scope scope;
+  return Tensor::keep(detail::check(cn_decode_step(detail::bind_module(model), tokens.get(), cache.get())));
+}
+
 /* Embeddings (n, dim) of texts, of length 1. */
 template <class M> Tensor embed(M &model, const Tokenizer &tokenizer, const std::vector<std::string> &texts)
 {
@@ -84,6 +106,12 @@ template <class M> Tensor embed(M &model, const Tokenizer &tokenizer, const std:
   for (const std::string &text : texts) raw.push_back(text.c_str());
   detail::Scope scope;
   return Tensor::keep(detail::check(cn_embed(detail::bind_module(model), tokenizer.get(), raw.data(), raw.size())));
+}
+/* The same of tokens (B, T); mask (B, T): 1 for tokens, 0 for padding. */
+template <class M> Tensor embed(M &model, const Tensor &tokens, const Tensor &mask)
+{
+  detail::Scope scope;
+  return Tensor::keep(detail::check(cn_embed_tokens(detail::bind_module(model), tokens.get(), mask.get())));
 }
 
 }  // namespace cn
