@@ -1,10 +1,35 @@
-"""The distributions that test_distributions.py and test_distributions_kl.py go through: for each a function that makes
-it of a library's tensors (cairn's or torch's), and values to score."""
+"""The distributions that test_distributions.py and test_distribution_parts.py go through: for each a function that makes
+it of a library's tensors (cairn's or torch's), and values to score; and what these tests compare with."""
+import math
+import unittest
+import warnings
+
+import cairn
 
 PD = [[2.0, 0.3, 0.1], [0.3, 1.5, -0.2], [0.1, -0.2, 0.8]]
 TRIL = [[1.2, 0.0, 0.0], [0.4, 0.9, 0.0], [-0.3, 0.2, 0.7]]
 SIMPLEX = [[0.2, 0.3, 0.5], [0.6, 0.3, 0.1]]
 LOGITS = [[0.1, -1.0, 2.0], [0.5, 0.5, -0.5]]
+
+
+def flat(t):
+    return t.detach().reshape(-1).double().tolist()
+
+
+class Test(unittest.TestCase):
+    """Lists of numbers that agree."""
+
+    def setUp(self):
+        self.enterContext(warnings.catch_warnings())
+        warnings.simplefilter("ignore")
+        cairn.manual_seed(3)
+
+    def near(self, a, b, tolerance=1e-9, what=""):
+        self.assertEqual(len(a), len(b), what)
+        for x, y in zip(a, b):
+            same = x == y or (math.isnan(x) and math.isnan(y)) or abs(x - y) <= tolerance * (1 + abs(y))
+            if not same:
+                self.fail("%s: %r beside %r" % (what, a, b))
 
 
 class Case:

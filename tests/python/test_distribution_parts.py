@@ -3,9 +3,9 @@ transforms onto them, and divergences (by draws, and each that torch has).
 """
 import math
 import unittest
-import warnings
 
 import distribution_cases
+from distribution_cases import Test, flat
 
 import cairn
 import cairn.distributions as D
@@ -25,10 +25,6 @@ VECTOR = [0.3, -0.7, 1.2]
 
 def t(values, library=cairn):
     return library.tensor(values, dtype=library.float64)
-
-
-def flat(x):
-    return x.detach().reshape(-1).double().tolist()
 
 
 def transforms(D, t):
@@ -64,21 +60,7 @@ def onto(D, t):
     yield D.AbsTransform(), t(VECTOR)
 
 
-class Parts(unittest.TestCase):
-    def setUp(self):
-        self.enterContext(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
-        cairn.manual_seed(4)
-
-    def near(self, a, b, tolerance=1e-9, what=""):
-        self.assertEqual(len(a), len(b), what)
-        for x, y in zip(a, b):
-            same = x == y or (math.isnan(x) and math.isnan(y)) or abs(x - y) <= tolerance * (1 + abs(y))
-            if not same:
-                self.fail("%s: %r beside %r" % (what, a, b))
-
-
-class Transforms(Parts):
+class Transforms(Test):
     def test_inverses(self):
         for f, x in transforms(D, t):
             y = f(x)
@@ -166,7 +148,7 @@ class Transforms(Parts):
         self.assertEqual(amount.grad.shape, (2,))
 
 
-class Constraints(Parts):
+class Constraints(Test):
     CHECKS = [("boolean", [0.0, 1.0, 0.5]), ("real", [0.0, math.inf, math.nan]), ("positive", [0.0, 1.0, -1.0]),
               ("nonnegative", [0.0, 1.0, -1.0]), ("unit_interval", [0.0, 1.0, 1.1]),
               ("nonnegative_integer", [0.0, 2.0, 1.5, -1.0]), ("positive_integer", [0.0, 2.0]),
@@ -224,7 +206,7 @@ class Constraints(Parts):
             D.transform_to.register(3, D.ExpTransform)
 
 
-class Tools(Parts):
+class Tools(Test):
     def test_all(self):
         a, b = broadcast_all(1, t([2.0, 3.0]))
         self.assertEqual((a.tolist(), a.dtype, b.shape), ([1.0, 1.0], F64, (2,)))
@@ -253,7 +235,7 @@ class Tools(Parts):
         self.assertEqual((c.calls, Counted.value.__doc__), (1, "A docstring."))
 
 
-class Divergences(Parts):
+class Divergences(Test):
     def made(self, module, tensors):
         cases = {case.name: case.make(module, tensors) for case in distribution_cases.cases()}
         cases["Uniform inside"] = module.Uniform(tensors([0.2, 0.3, 0.4]), tensors([0.5, 0.9, 1.0]))
@@ -338,7 +320,7 @@ class Divergences(Parts):
 
 
 @unittest.skipUnless(torch, "torch is not installed")
-class Torch(Parts):
+class Torch(Test):
     def test_transforms(self):
         for family in (transforms, onto):
             for (f, x), (g, y) in zip(family(D, t), family(TD, lambda v: t(v, torch))):

@@ -6,7 +6,7 @@ import unittest
 import warnings
 
 import distribution_cases
-from distribution_cases import PD, TRIL
+from distribution_cases import PD, TRIL, Test, flat
 
 import cairn
 import cairn.distributions as D
@@ -42,25 +42,7 @@ def ours(name):
     return CASES[name].make(D, of(cairn))
 
 
-def flat(t):
-    return t.detach().reshape(-1).double().tolist()
-
-
-class Cases(unittest.TestCase):
-    def setUp(self):
-        self.enterContext(warnings.catch_warnings())
-        warnings.simplefilter("ignore")
-        cairn.manual_seed(3)
-
-    def near(self, a, b, tolerance=1e-9, what=""):
-        self.assertEqual(len(a), len(b), what)
-        for x, y in zip(a, b):
-            same = x == y or (math.isnan(x) and math.isnan(y)) or abs(x - y) <= tolerance * (1 + abs(y))
-            if not same:
-                self.fail("%s: %r beside %r" % (what, a, b))
-
-
-class Numbers(Cases):
+class Numbers(Test):
     """Values from formulas, worked out by hand."""
 
     def check(self, value, wanted, tolerance=1e-6):
@@ -127,7 +109,7 @@ class Numbers(Cases):
         self.check(D.LKJCholesky(2, t(1.0)).log_prob(t([[1.0, 0.0], [0.6, 0.8]])), -math.log(2))
 
 
-class Consistency(Cases):
+class Consistency(Test):
     """What must agree within one distribution."""
 
     def test_draws_and_moments(self):
@@ -243,7 +225,7 @@ class Consistency(Cases):
                 self.assertTrue(all(g is None or bool(g.isfinite().all()) for g in grads), grads)
 
 
-class Gradients(Cases):
+class Gradients(Test):
     """Gradients of draws: what is known of each draw, or of the mean over many."""
 
     def test_location_and_scale(self):
@@ -294,7 +276,7 @@ class Gradients(Cases):
         self.near(flat(logits.grad[0]), [-1 / 3, 0.0, 1 / 3], 1e-6)
 
 
-class Arguments(Cases):
+class Arguments(Test):
     def test_wrong_parameters(self):
         wrong = [lambda: D.Normal(0.0, -1.0), lambda: D.Normal(math.nan, 1.0), lambda: D.Uniform(2.0, 1.0),
                  lambda: D.Bernoulli(1.5), lambda: D.Bernoulli(), lambda: D.Bernoulli(0.5, 0.5),
@@ -374,7 +356,7 @@ class Arguments(Cases):
 
 
 @unittest.skipUnless(torch, "torch is not installed")
-class Torch(Cases):
+class Torch(Test):
     """Every number that torch gives, and its gradients by the parameters."""
 
     def pair(self, name):

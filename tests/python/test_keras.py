@@ -453,6 +453,9 @@ class Answers(unittest.TestCase):
         self.assertAlmostEqual(float(keras.ops.softmax(model(x)).numpy().sum()), 2.0, 5)
         loss = keras.losses.MeanSquaredError()(cases.wave((2, 3), 0.1), model(x))
         self.assertAlmostEqual(float(loss.numpy()), float(loss), 6)
+        self.assertEqual(f"{loss:.4f}", "%.4f" % float(loss))
+        self.assertEqual(str(loss), str(loss.detach().as_subclass(cairn.Tensor).requires_grad_()).replace(
+            "requires_grad=True", "grad_fn=<%s>" % loss.grad_fn.name()))
         with cairn.GradientTape() as tape:
             loss = keras.losses.MeanSquaredError()(cases.wave((2, 3), 0.1), model(x, training=True))
         gradients = tape.gradient(loss, model.trainable_weights)

@@ -67,8 +67,7 @@ def default(p):
 def plain_signature(op, first=0):
     """The parameters as a signature without types, for inspect and help."""
     parts, star = [], False
-    needed = [i for i, p in enumerate(op.params) if p.required and not p.keyword_only]
-    for i, p in enumerate(op.params[first:], first):
+    for p in op.params[first:]:
         if p.keyword_only and not star:
             parts.append("*")
             star = True

@@ -81,11 +81,10 @@ def written(c, lead, params, body):
 
 
 def optimiser(c):
-    params, late = [], False
+    params = []
     for p in c.params:
         if p.name == "maximize":  # from there on by keyword, as in torch
             params.append("*")
-            late = True
         params.append("%s: %s = %s" % (p.name, type_of(p), default(p)))
     names = [p.name for p in c.params]
     if c.name not in WITHOUT_HOW:

@@ -168,7 +168,7 @@ class Tensor(More, _C.TensorBase):
         if len(rest) > 2:
             raise TypeError("to() received an invalid combination of arguments")
         if rest:
-            non_blocking = rest.pop(0)
+            rest.pop(0)  # non_blocking
         if rest:
             copy = rest.pop(0)
         if other is not None:

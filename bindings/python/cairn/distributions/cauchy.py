@@ -7,39 +7,23 @@ from typing import TYPE_CHECKING
 import cairn as cn
 from cairn import Size
 
-from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all
+from ._location import LocationScale
 
 if TYPE_CHECKING:
     from cairn import Tensor
 
-    from .utils import Parameter, Shape
+    from .utils import Shape
 
 __all__ = ["Cauchy"]
 
 
-class Cauchy(Distribution):
+class Cauchy(LocationScale):
     """The density 1 / (pi scale (1 + ((x - loc) / scale)^2))."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-    loc: Tensor
-    scale: Tensor
-
-    def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
         """nan: there is none."""
         return self.loc.new_full(self._extended_shape(), cn.nan)
-
-    @property
-    def mode(self) -> Tensor:
-        return self.loc
 
     @property
     def variance(self) -> Tensor:

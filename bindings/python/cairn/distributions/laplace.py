@@ -6,37 +6,21 @@ from typing import TYPE_CHECKING
 import cairn as cn
 from cairn import Size
 
-from . import constraints
-from .distribution import Distribution
-from .utils import broadcast_all
+from ._location import LocationScale
 
 if TYPE_CHECKING:
     from cairn import Tensor
 
-    from .utils import Parameter, Shape
+    from .utils import Shape
 
 __all__ = ["Laplace"]
 
 
-class Laplace(Distribution):
+class Laplace(LocationScale):
     """The density exp(-|x - loc| / scale) / (2 scale)."""
-
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
-    loc: Tensor
-    scale: Tensor
-
-    def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property

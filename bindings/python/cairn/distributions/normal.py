@@ -7,38 +7,25 @@ from typing import TYPE_CHECKING
 import cairn as cn
 from cairn import Size
 
-from . import constraints
+from ._location import LocationScale
 from .exp_family import ExponentialFamily
-from .utils import broadcast_all, standard_normal
+from .utils import standard_normal
 
 if TYPE_CHECKING:
     from cairn import Tensor
 
-    from .utils import Parameter, Shape
+    from .utils import Shape
 
 __all__ = ["Normal"]
 
 
-class Normal(ExponentialFamily):
+class Normal(LocationScale, ExponentialFamily):
     """The normal distribution of mean loc and standard deviation scale."""
 
-    arg_constraints = {"loc": constraints.real, "scale": constraints.positive}
-    support = constraints.real
-    has_rsample = True
     _mean_carrier_measure = 0.0
-    loc: Tensor
-    scale: Tensor
-
-    def __init__(self, loc: Parameter, scale: Parameter, validate_args: bool | None = None) -> None:
-        self.loc, self.scale = broadcast_all(loc, scale)
-        super().__init__(self.loc.shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
-        return self.loc
-
-    @property
-    def mode(self) -> Tensor:
         return self.loc
 
     @property

@@ -13,8 +13,6 @@ from . import constraints
 from .utils import sum_rightmost
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from cairn import Tensor
 
     from .constraints import Constraint

@@ -14,10 +14,11 @@ __all__ = ["Answer", "Tracked", "Variable", "answer"]
 
 class Answer(cairn.Tensor):
     """A tensor that gives its numbers to numpy also when gradients are recorded, as those of Keras's programs do:
-    model(x).numpy(). What is computed from it is one, too."""
+    model(x).numpy(). What is computed from it is one, too, and operands may be numpy's arrays."""
 
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        args = [a if isinstance(a, cairn.Tensor) or not hasattr(a, "__array__") else to_tensor(a) for a in args]
         return super().__torch_function__(func, types, args, kwargs)
 
     def numpy(self, *args: Any, **kwargs: Any) -> Any:
@@ -28,6 +29,9 @@ class Answer(cairn.Tensor):
 
     def __repr__(self, *args: Any, **kwargs: Any) -> str:
         return repr(self.as_subclass(cairn.Tensor))
+
+    def __format__(self, how: str) -> str:
+        return format(self.as_subclass(cairn.Tensor), how)
 
 
 def answer(value: Any) -> Any:
