@@ -1,5 +1,5 @@
-"""The distributions that test_distributions.py and test_distribution_parts.py go through: for each a function that makes
-it of a library's tensors (cairn's or torch's), and values to score; and what these tests compare with."""
+"""The distributions that test_distributions.py and test_distribution_parts.py go through: for each a function that
+makes it of a library's tensors (cairn's or torch's), and values to score; and what these tests compare with."""
 import math
 import unittest
 import warnings
