@@ -252,6 +252,29 @@ class Utilities(Case):
                                      sorted(m.nn.utils.parametrizations.spectral_norm(
                                          m.nn.Conv2d(1, 2, 3)).state_dict())])
 
+    def test_spectral_norm_step_by_step(self):
+        """From the same directions the same weights: the older form moves v first, the newer one u."""
+        def program(m, new):
+            n = m.nn.Linear(4, 3)
+            n = m.nn.utils.parametrizations.spectral_norm(n) if new else m.nn.utils.spectral_norm(n)
+            state = n.state_dict()
+            for i, key in enumerate(sorted(state)):
+                size = state[key].numel()
+                values = (m.arange(size, dtype=m.float32) + 1 + i).sin().reshape(tuple(state[key].shape))
+                state[key] = values / values.norm()
+            n.load_state_dict(state)
+            seen = [n(m.ones(2, 4)).tolist() for _ in range(3)]
+            n.eval()
+            n(m.ones(2, 4)).sum().backward()
+            return seen, n(m.ones(1, 4)).tolist(), [p.grad.tolist() for _, p in sorted(n.named_parameters())]
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for new in (False, True):
+                self.same(lambda m: program(m, new))
+        with self.assertRaises(RuntimeError):
+            nn.utils.spectral_norm(nn.utils.spectral_norm(nn.Linear(2, 2)))
+
     def test_parametrization(self):
         def program(m):
             class Symmetric(m.nn.Module):

@@ -38,6 +38,18 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> An
     return parametrize.register_parametrization(module, name, _WeightNorm(dim), unsafe=True)
 
 
+def _matrix(weight: Tensor, dim: int) -> Tensor:
+    """A row for each place along dim."""
+    if dim:
+        weight = weight.permute(dim, *(d for d in range(weight.ndim) if d != dim))
+    return weight.flatten(1)
+
+
+def _direction(like: Tensor, size: int, eps: float) -> Tensor:
+    """A vector of length 1, drawn."""
+    return F.normalize(like.new_empty(size).normal_(), dim=0, eps=eps)
+
+
 class _SpectralNorm(Module):
     _u: Tensor
     _v: Tensor
@@ -50,16 +62,10 @@ class _SpectralNorm(Module):
         self.dim = dim if dim >= 0 else dim + weight.ndim
         self.n_power_iterations, self.eps = n_power_iterations, eps
         if weight.ndim > 1:
-            matrix = self._matrix(weight.detach())
-            rows, columns = matrix.shape
-            self.register_buffer("_u", F.normalize(_C.randn((rows,)), dim=0, eps=eps))
-            self.register_buffer("_v", F.normalize(_C.randn((columns,)), dim=0, eps=eps))
+            matrix = _matrix(weight.detach(), self.dim)
+            self.register_buffer("_u", _direction(matrix, matrix.shape[0], eps))
+            self.register_buffer("_v", _direction(matrix, matrix.shape[1], eps))
             self._iterate(matrix, 15)
-
-    def _matrix(self, weight: Tensor) -> Tensor:
-        if self.dim:
-            weight = weight.permute(self.dim, *(d for d in range(weight.ndim) if d != self.dim))
-        return weight.flatten(1)
 
     def _iterate(self, matrix: Tensor, times: int) -> None:
         with no_grad():
@@ -70,7 +76,7 @@ class _SpectralNorm(Module):
     def forward(self, weight: Tensor) -> Tensor:
         if weight.ndim == 1:
             return F.normalize(weight, dim=0, eps=self.eps)
-        matrix = self._matrix(weight)
+        matrix = _matrix(weight, self.dim)
         if self.training:
             self._iterate(matrix.detach(), self.n_power_iterations)
         u, v = self._u.clone(), self._v.clone()
