@@ -106,13 +106,6 @@ class Sequential(_Numbered):
             return type(self)(OrderedDict(list(self._modules.items())[index]))
         return self._modules[self._key(index)]
 
-    def __delitem__(self, index: Any) -> None:
-        keys = list(self._modules)[index] if isinstance(index, slice) else [self._key(index)]
-        for key in keys:
-            del self._modules[key]
-        if all(key.isdigit() for key in self._modules):
-            self._restore(self._modules.values())
-
     def __add__(self, other: Sequential) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError("add operator supports only objects of Sequential class, but %s is given."
