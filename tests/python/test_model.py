@@ -172,6 +172,8 @@ class Fitting(unittest.TestCase):
         model = net()
         model.compile(lambda p: cairn.optim.SGD(p, lr=0.05), "mse", metrics=["mae"])
         first = model.train_on_batch(x, y, return_dict=True)
+        alone = model.test_on_batch(x, y)
+        self.assertEqual(model.test_on_batch(x, y), alone)  # a batch's figures, not those of all since
         for _ in range(20):
             model.train_on_batch(x, y)
         model.reset_metrics()

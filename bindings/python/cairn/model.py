@@ -346,15 +346,18 @@ class Trainer:
     # ---- batches by hand ----
     def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None,
                        class_weight: dict[int, float] | None = None, return_dict: bool = False) -> Any:
-        """One step on this batch; figures since the last reset_metrics()."""
+        """One step on this batch, and its figures."""
         self._need_compiled("train_on_batch")
+        self.reset_metrics()
         self._with_modes(True)
         logs = _numbers(self.train_step(self._batch(x, y, sample_weight, class_weight)))
         self._with_modes(False)
         return logs if return_dict else self._listed(logs)
 
     def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None, return_dict: bool = False) -> Any:
+        """The figures of this batch."""
         self._need_compiled("test_on_batch")
+        self.reset_metrics()
         self._with_modes(False)
         with no_grad():
             logs = _numbers(self.test_step(self._batch(x, y, sample_weight, None)))
