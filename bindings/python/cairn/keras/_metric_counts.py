@@ -192,6 +192,7 @@ class R2Score(Metric):
             return cairn.tensor(float("nan"))
         spread = squares - total * total / count
         score: Any = 1.0 - residual / spread
+        score = cairn.where(score.isinf(), 0.0, score)  # targets that do not differ say nothing
         if self.class_aggregation == "uniform_average":
             score = score.mean()
         elif self.class_aggregation == "variance_weighted_average":
