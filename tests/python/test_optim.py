@@ -134,7 +134,8 @@ class Updates(Case):
             theirs.grad = torch.sparse_coo_tensor(rows, values, (4, 2), check_invariants=True)
             opt.step()
             other.step()
-        self.near(dense.detach(), theirs.detach())
+        with self.subTest(optimiser="SparseAdam"):
+            self.near(dense.detach(), theirs.detach())
 
     def test_lion_by_hand(self):
         p = cairn.tensor([1.0, -1.0], requires_grad=True)
