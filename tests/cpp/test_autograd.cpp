@@ -75,6 +75,11 @@ struct Cube : Function<Cube> {
   }
 };
 
+struct Square : Function<Square> { /* one result: its gradient as it is */
+  static Tensor forward(Context &ctx, const Tensor &x) { return ctx.save({x}), x * x; }
+  static Tensor backward(Context &ctx, const Tensor &g) { return 2 * ctx.saved(0) * g; }
+};
+
 struct SumAndDifference : Function<SumAndDifference> {
   static std::tuple<Tensor, Tensor> forward(Context &, const Tensor &a, const Tensor &b) { return {a + b, a - b}; }
   static std::vector<Tensor> backward(Context &ctx, const std::vector<Tensor> &g)
@@ -97,6 +102,7 @@ TEST(functions)
   y.sum().backward();
   CHECK(y.equal(tensor({4.0, 13.5}, f64)) && x.grad().equal(tensor({6.0, 13.5}, f64)));
   gradcheck([](const std::vector<Tensor> &in) { return Cube::apply(in[0], 2.0).sum(); }, {x});
+  gradcheck([](const std::vector<Tensor> &in) { return Square::apply(in[0]).sum(); }, {x});
   gradcheck([](const std::vector<Tensor> &in) {
     auto [s, d] = SumAndDifference::apply(in[0], in[1]);
     return (s * d).sum();

@@ -8,8 +8,9 @@
  *
  * Place in the flow: on autograd.hpp. forward may take numbers and others besides tensors and may return a tuple, an
  * array or a vector of them; backward answers one gradient for each tensor argument (an undefined one where none
- * flows), one for each argument, or a single one. Both may take the context as a pointer, as PyTorch's do. Invariant:
- * an application keeps no tensor besides those that forward saved.
+ * flows), one for each argument, or a single one; where forward has one result it may take that one's gradient itself.
+ * Both may take the context as a pointer, as PyTorch's do. Invariant: an application keeps no tensor besides those that
+ * forward saved.
  *
  * forward runs first, with recording off, and says what is to be saved; then C makes the record of it. */
 #include <cairn/autograd.hpp> /* which includes this file, in its place */
@@ -218,9 +219,11 @@ template <class F, class... A> struct Application {
   }
   static auto call_backward(Context &ctx, const std::vector<Tensor> &grads)
   {
-    if constexpr (std::is_invocable_v<decltype(F::backward), Context &, std::vector<Tensor>>)
-      return F::backward(ctx, grads);
-    else return F::backward(&ctx, grads);
+    using Backward = decltype(F::backward);
+    if constexpr (std::is_invocable_v<Backward, Context &, std::vector<Tensor>>) return F::backward(ctx, grads);
+    else if constexpr (std::is_invocable_v<Backward, Context *, std::vector<Tensor>>) return F::backward(&ctx, grads);
+    else if constexpr (std::is_invocable_v<Backward, Context &, Tensor>) return F::backward(ctx, grads.at(0));
+    else return F::backward(&ctx, grads.at(0));
   }
   static int backward(cn_context *ctx, cn_tensor **grad_inputs, cn_tensor *const *grad_outputs)
   {
