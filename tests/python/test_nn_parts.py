@@ -1,6 +1,7 @@
 """Containers, recurrent layers, initialisers and utilities of cairn.nn, in cairn and in torch."""
 import collections
 import copy
+import math
 import pickle
 import unittest
 import warnings
@@ -236,6 +237,11 @@ class Utilities(Case):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             self.same(program)
+
+    def test_only_probabilities_have_a_binary_cross_entropy(self):
+        for value in (1.5, -0.1, math.nan):
+            self.fails(lambda m: m.nn.functional.binary_cross_entropy(m.tensor([0.5, value]), m.ones(2)))
+        self.same(lambda m: m.nn.functional.binary_cross_entropy(m.tensor([0.0, 1.0, 0.5]), m.tensor([0.0, 1.0, 1.0])))
 
     def test_spectral_norm(self):
         for wrap in (nn.utils.spectral_norm, nn.utils.parametrizations.spectral_norm):
