@@ -185,8 +185,8 @@ static int check_probabilities(const cn_call *c)
   cn_tensor *x = cn_detach(c->in[0]);
   double low = cn_item(cn_amin(x)), high = cn_item(cn_amax(x));
   if (cn_err() || (low >= 0 && high <= 1)) return cn_err();
-  return cn_call_fail(c, CN_ERR_VALUE, "input goes from %g to %g, but probabilities lie between 0 and 1; of other numbers "
-                      "there is binary_cross_entropy_with_logits", low, high);
+  return cn_call_fail(c, CN_ERR_VALUE, "input goes from %g to %g, but probabilities lie between 0 and 1; other numbers "
+                      "are for binary_cross_entropy_with_logits", low, high);
 }
 /* binary_cross_entropy(input, target, weight, reduction) */
 static int bce_decompose(cn_call *c)
