@@ -170,6 +170,7 @@ class Consistency(Test):
             (slope,) = cairn.autograd.grad(cdf.sum(), x)
             density = d.log_prob(x.detach()).exp()
             if density.shape == slope.shape:
+                # Near 0.5 torch's formula for ContinuousBernoulli, and so this one, is a series of a few terms.
                 self.near(flat(slope), flat(density), 2e-4 if name == "ContinuousBernoulli" else 1e-6, name)
         self.assertGreater(tried, 15)
 

@@ -249,7 +249,7 @@ class Nets(unittest.TestCase):
         self.assertEqual(keras.applications.mobilenet_v2.preprocess_input(x).tolist(), [[[[-1.0, 0.0, 1.0]]]])
         blue = keras.applications.vgg16.preprocess_input(x).reshape(-1).tolist()
         for got, want in zip(blue, (255 - 103.939, 127.5 - 116.779, -123.68)):
-            self.assertAlmostEqual(got, want, places=3)
+            self.assertAlmostEqual(got, want, places=4)
 
     def test_nothing_is_fetched(self):
         with self.assertRaisesRegex(ValueError, "fetched"):
