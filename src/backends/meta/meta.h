@@ -1,4 +1,4 @@
-/* meta.h: the backend of tensors without data. See meta.c. */
+/* meta.h: the backend of tensors without data, for init.c; meta.c says what it is. Invariant: one instance. */
 #ifndef CNI_META_META_H
 #define CNI_META_META_H
 

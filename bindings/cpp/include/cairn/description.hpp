@@ -1,6 +1,6 @@
 /* description.hpp: files that describe a net, its data and how it is trained: docs/DESCRIPTION_FILES.md.
  *
- * Place in the flow: the top, on train.hpp. */
+ * Place in the flow: the top, on train.hpp. Invariant: a Description owns its handle; what it makes owns itself. */
 #ifndef CAIRN_DESCRIPTION_HPP
 #define CAIRN_DESCRIPTION_HPP
 

@@ -4,7 +4,7 @@
  *     for (const cn::Batch &batch : loader) { ... batch.data, batch.target ... }
  *
  * Place in the flow: data sets below, training above. A loader is a shared handle. Functions of a program's own
- * (orders, collate) are called by workers side by side. */
+ * (orders, collate) are called by workers side by side. Invariant: they live as long as a loader that may call them. */
 #include <cairn/data.hpp> /* which includes this file, in its place */
 #ifndef CAIRN_LOADER_HPP
 #define CAIRN_LOADER_HPP

@@ -1,6 +1,7 @@
 /* media.hpp: pictures, sound and text on their way to tensors.
  *
- * Place in the flow: beside data.hpp, which includes it. Tokenizers are shared handles. */
+ * Place in the flow: beside data.hpp, which includes it. Invariant: tokenizers are shared handles; what is read is a
+ * tensor or a string of the program's own. */
 #include <cairn/data.hpp> /* which includes this file, in its place */
 #ifndef CAIRN_MEDIA_HPP
 #define CAIRN_MEDIA_HPP

@@ -2,7 +2,7 @@
  * namespace: cn::kFloat32, cn::nn::Linear, cn::optim::SGD, cn::indexing::Slice. With `namespace torch = cn;` much of a
  * program written for it reads the same.
  *
- * Place in the flow: last; it adds names and nothing else. */
+ * Place in the flow: last. Invariant: it adds names and nothing else. */
 #ifndef CAIRN_NAMES_HPP
 #define CAIRN_NAMES_HPP
 

@@ -5,7 +5,7 @@
  *     auto [padded, sizes] = cn::pad_packed_sequence(output, true);
  *
  * Place in the flow: modules below; layers.hpp has the layers that take them. Names and arguments are those of
- * torch::nn::utils::rnn. */
+ * torch::nn::utils::rnn. Invariant: a packed sequence is unpacked in the order it was given in. */
 #include <cairn/module.hpp> /* which includes this file, in its place */
 #ifndef CAIRN_SEQUENCE_HPP
 #define CAIRN_SEQUENCE_HPP

@@ -1,7 +1,8 @@
 /* system.hpp: owners of what C's system headers hand out: files in memory, files written whole or not at all, folders,
  * the state of a thread, signatures; figures about memory and devices.
  *
- * Place in the flow: beside the rest; for programs that write readers, formats or languages of their own. */
+ * Place in the flow: beside the rest; for programs that write readers, formats or languages of their own. Invariant:
+ * what has an end (a file, a folder, a state) comes to it when its owner goes. */
 #ifndef CAIRN_SYSTEM_HPP
 #define CAIRN_SYSTEM_HPP
 

@@ -1,6 +1,6 @@
 /* transforms.hpp: samples, and what is done to the image in them, as in torchvision.
  *
- * Place in the flow: tensors below, data sets above. A transform is a shared handle, or a lambda:
+ * Place in the flow: tensors below, data sets above. Invariant: a transform is a shared handle, or a lambda in one:
  * set.map(cn::transforms::normalize({0.13}, {0.31})), set.map([](const cn::Tensor &x) { return 1 - x; }). */
 #ifndef CAIRN_TRANSFORMS_HPP
 #define CAIRN_TRANSFORMS_HPP

@@ -64,7 +64,28 @@ class _Prepare(Layer):
         return value
 
 
-class _Lookup(_Prepare):
+class _Adapts(_Prepare):
+    """One with a vocabulary that data can make."""
+
+    def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
+        """Makes the vocabulary of data: a list or array of texts, or batches (or pairs with them first)."""
+        self.reset_state()
+        for batch in _rows(data, steps):
+            self.update_state(batch)
+        self.finalize_state()
+        self.reset_state()
+
+    def reset_state(self) -> None:
+        raise NotImplementedError
+
+    def update_state(self, data: Any) -> None:
+        raise NotImplementedError
+
+    def finalize_state(self) -> None:
+        raise NotImplementedError
+
+
+class _Lookup(_Adapts):
     """Tokens as places in a vocabulary, or with invert=True places as tokens."""
 
     integers = False
@@ -196,14 +217,6 @@ class _Lookup(_Prepare):
         weights = [math.log(1.0 + self._seen / (1.0 + self._documents[t])) for t in tokens]
         self._learn(tokens, weights if self.output_mode == "tf_idf" and tokens else None)
 
-    def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
-        """Makes the vocabulary of data: texts, arrays of them, or batches (or pairs with them first)."""
-        self.reset_state()
-        for batch in _rows(data, steps):
-            self.update_state(batch)
-        self.finalize_state()
-        self.reset_state()
-
     # ---- calls ----
     def place(self, token: Any) -> int:
         """Of a token; -1 for what is masked and does not count."""
@@ -285,7 +298,7 @@ class IntegerLookup(_Lookup):
         return int(token % self.num_oov_indices) if self.oov_method == "floormod" else super()._unknown(token)
 
 
-class TextVectorization(_Prepare):
+class TextVectorization(_Adapts):
     """Texts as places of their tokens, or as what a bag of them holds. standardize and split: how tokens come about;
     functions get numpy's array of texts and answer one (standardize), or a list of tokens for each (split)."""
 
@@ -378,14 +391,6 @@ class TextVectorization(_Prepare):
 
     def finalize_state(self) -> None:
         self._lookup.finalize_state()
-
-    def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
-        """Makes the vocabulary of texts: a list or array of them, or batches (or pairs with them first)."""
-        self.reset_state()
-        for batch in _rows(data, steps):
-            self.update_state(batch)
-        self.finalize_state()
-        self.reset_state()
 
     def call(self, inputs: Any) -> Any:
         place = self._lookup.place
