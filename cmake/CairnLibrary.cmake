@@ -2,7 +2,7 @@
 # Vector code comes in two forms:
 #   src/backends/cpu/**/NAME_isa.c   one text, compiled once per instruction set with CNI_ISA_LEVEL
 #                                    (0, 1, 2) and CNI_ISA_SUFFIX (base, avx2, avx512) defined
-#   src/backends/cpu/{avx2,avx512}/  code for that instruction set alone, with the same defines
+#   src/backends/cpu/**/{avx2,avx512}/  code for that instruction set alone, with the same defines
 # Nothing else may use instructions beyond the baseline of the machine's architecture.
 set(CAIRN_FOLDERS
   base tensor ops autograd graph codegen compile backends/common backends/cpu backends/meta backends/mirror
@@ -98,12 +98,12 @@ if(CAIRN_ISA_OPT STREQUAL "-O3")
 endif()
 
 set(CAIRN_PLAIN_SOURCES ${CAIRN_SOURCES})
-list(FILTER CAIRN_PLAIN_SOURCES EXCLUDE REGEX "/src/backends/cpu/(avx2|avx512)/")
+list(FILTER CAIRN_PLAIN_SOURCES EXCLUDE REGEX "/src/backends/cpu/(.*/)?(avx2|avx512)/")
 cairn_add_objects(cairn_plain ${CAIRN_PLAIN_SOURCES})
 
 foreach(isa IN LISTS CAIRN_ISA_LEVELS)
   set(own ${CAIRN_SOURCES})
-  list(FILTER own INCLUDE REGEX "/src/backends/cpu/${isa}/")
+  list(FILTER own INCLUDE REGEX "/src/backends/cpu/(.*/)?${isa}/")
   if(isa STREQUAL "base")
     set(own "")
   endif()

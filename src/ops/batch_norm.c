@@ -1,7 +1,7 @@
 /* batch_norm.c: the family of normalisations per channel: batch, group and instance norm.
  *
  * Place in the flow: batch_norm is a composite over native_batch_norm, whose kernels stand in
- * backends/cpu/batch_norm.c. Invariant: the running statistics are changed by the composite alone, outside of
+ * backends/cpu/reduce/batch_norm.c. Invariant: the running statistics are changed by the composite alone, outside of
  * any history; as in norm.c, a gradient that is recorded is written with plain ops. */
 #include <cairn/kw.h>
 #include <cairn/ops.h>

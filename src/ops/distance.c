@@ -1,7 +1,7 @@
 /* distance.c: the family of distances between rows: all pairs of two sets, or of one.
  *
- * Place in the flow: infer and gradients here, kernels in backends/cpu/distance.c. Invariant: where a distance is 0 its
- * gradient is taken as 0, as in PyTorch. */
+ * Place in the flow: infer and gradients here, kernels in backends/cpu/reduce/distance.c. Invariant: where a distance
+ * is 0 its gradient is taken as 0, as in PyTorch. */
 #include <cairn/kw.h>
 #include <math.h>
 

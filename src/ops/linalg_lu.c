@@ -1,9 +1,9 @@
 /* linalg_lu.c: the family of the LU decomposition: factors packed and unpacked, solving with them, logarithms of
  * determinants, and solving with a Cholesky factor.
  *
- * Place in the flow: one kernel factors (backends/cpu/linalg_lu.c); the rest is made of it. Invariant: A = P L U, with
- * L and U in one matrix where they are packed (the ones of L's diagonal are not stored) and pivots that count from
- * 1. */
+ * Place in the flow: one kernel factors (backends/cpu/linalg/linalg_lu.c); the rest is made of it. Invariant: A = P L
+ * U, with L and U in one matrix where they are packed (the ones of L's diagonal are not stored) and pivots that count
+ * from 1. */
 #include <cairn/kw.h>
 #include <math.h>
 

@@ -1,7 +1,7 @@
 /* norm.c: layer norm and RMS norm, and what all normalisations share.
  *
  * Place in the flow: layer_norm and rms_norm are composites over native_* primitives, whose
- * kernels stand in backends/cpu/norm.c and batch_norm.c. Invariant: a gradient that is only run uses the
+ * kernels stand in backends/cpu/reduce/norm.c and batch_norm.c. Invariant: a gradient that is only run uses the
  * fused native_*_backward op; one that is itself recorded is written with plain ops from the inputs, so it
  * can be differentiated to any order. */
 #include <cairn/kw.h>

@@ -1,6 +1,6 @@
 /* order.c: the family of ops that walk along a dim in order: running sums and products, sorting, selection.
  *
- * Place in the flow: rows for apply; kernels stand in backends/cpu/scan.c and sort.c. Invariant: equal
+ * Place in the flow: rows for apply; kernels stand in backends/cpu/reduce/scan.c and sort.c. Invariant: equal
  * elements keep their order in every sort, and NaN counts as larger than any number, as in PyTorch. */
 #include <cairn/kw.h>
 #include <cairn/ops.h>

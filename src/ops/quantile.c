@@ -2,7 +2,7 @@
  * nansum, nanmean; and msort and logcumsumexp.
  *
  * Place in the flow: composites over sort, kthvalue, gather and sums; logcumsumexp has a kernel
- * (backends/cpu/log_scan.c).
+ * (backends/cpu/reduce/logcumsumexp.c).
  * Invariant: which element a result is becomes an index tensor, never a branch on data; gradients go to that element.
  */
 #include <cairn/kw.h>

@@ -1,6 +1,6 @@
 /* reduce.c: the family of reductions: sums, products, extremes, all and any, over all dims or a list of them.
  *
- * Place in the flow: rows for apply; kernels stand in backends/cpu/reduce.c. Invariant: gradients never read
+ * Place in the flow: rows for apply; kernels stand in backends/cpu/reduce/reduce.c. Invariant: gradients never read
  * a value, so that they can be captured: ties, zeros and empty dims are handled by masks, not by branches on
  * data. */
 #include <cairn/kw.h>

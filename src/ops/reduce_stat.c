@@ -1,6 +1,6 @@
 /* reduce_stat.c: the family of statistics along dims: variance, standard deviation, vector norms.
  *
- * Place in the flow: rows for apply; kernels stand in backends/cpu/moments.c and reduce.c. Invariant: as in
+ * Place in the flow: rows for apply; kernels stand in backends/cpu/reduce/moments.c and reduce.c. Invariant: as in
  * reduce.c, gradients never read a value; where a formula has a hole (a norm or deviation of zero) a mask
  * fills it with PyTorch's answer. */
 #include <cairn/kw.h>

@@ -1,7 +1,7 @@
 /* search.c: the family of ops that look numbers up: searchsorted, bucketize, isin, and histograms, which are made of
  * them.
  *
- * Place in the flow: rows for apply; searchsorted has a kernel (backends/cpu/search.c), the rest is composed.
+ * Place in the flow: rows for apply; searchsorted has a kernel (backends/cpu/index/search.c), the rest is composed.
  * Invariant: no rule reads a value; ranges that come from the data stay tensors. */
 #include <cairn/kw.h>
 #include <cairn/ops.h>

@@ -1,8 +1,8 @@
 /* unique.c: the family of ops that find what occurs in a tensor: unique, unique_consecutive, bincount, argwhere.
  *
- * Place in the flow: composites over sort, nonzero and gather; row_order alone has a kernel (backends/cpu/search.c).
- * Invariant: the size of a result depends on data only through nonzero or a number that is read, both of which a
- * capture refuses. */
+ * Place in the flow: composites over sort, nonzero and gather; row_order alone has a kernel
+ * (backends/cpu/index/search.c). Invariant: the size of a result depends on data only through nonzero or a number
+ * that is read, both of which a capture refuses. */
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 

@@ -5,9 +5,9 @@
 
 #include <math.h>
 
-#include "backends/cpu/blas.h"
 #include "backends/cpu/isa.h"
-#include "backends/cpu/lapack.h"
+#include "backends/cpu/lib/blas.h"
+#include "backends/cpu/lib/lapack.h"
 
 enum { M = 90, N = 110, K = 100 };
 

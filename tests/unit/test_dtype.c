@@ -6,8 +6,8 @@
 #include <math.h>
 
 #include "../golden/dtype_cases.inc"
-#include "backends/cpu/cast.h"
 #include "backends/cpu/isa.h"
+#include "backends/cpu/walk/cast.h"
 #include "base/convert.h"
 #include "base/dtype.h"
 

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-#include "backends/cpu/gemm.h"
+#include "backends/cpu/gemm/gemm.h"
 #include "backends/cpu/isa.h"
 
 enum layout { ROWS, COLUMNS, PADDED_ROWS, PADDED_COLUMNS, LOOSE, BACKWARDS, REPEATED, LAYOUTS };

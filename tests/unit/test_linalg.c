@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/cpu/lapack.h"
+#include "backends/cpu/lib/lapack.h"
 
 static const int64_t sizes[][2] = {{1, 1}, {7, 7}, {9, 4}, {4, 9}, {64, 64}, {90, 50}, {50, 90}, {270, 80}};
 enum { NSIZES = sizeof sizes / sizeof *sizes };

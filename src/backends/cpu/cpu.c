@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "backends/common/registry.h"
+#include "backends/cpu/pointwise/pointwise.h"
 #include "base/alloc.h"
 #include "base/os.h"
 #include "isa.h"
-#include "pointwise.h"
 
 static const cn_kernel pointwise_kernels[] = {
     {"pointwise", "vector loops", cni_cpu_pointwise},

@@ -1,0 +1,241 @@
+/* conv.c: the CPU kernels of conv2d and its gradients: reads the call, tries the implementations in order.
+ *
+ * Order: "fitted" (own, for shapes that have something better than the general way), "onednn" (a library, where it is
+ * faster: windows over 8 channels or more, 4 images or more), "direct" (own, every shape), "reference" (plain loops:
+ * integers, and what tests compare with). CAIRN_CONV=own leaves the library out, CAIRN_CONV=onednn takes it wherever
+ * it can, CAIRN_CONV=direct and CAIRN_CONV=reference leave all before them out. Invariant: a result does not depend on
+ * the number of threads in any of them. */
+#include "conv.h"
+
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/lib/onednn.h"
+#include "base/alloc.h"
+#include "base/convert.h"
+#include "base/dtype.h"
+#include "base/os.h"
+#include "base/parallel.h"
+#include "ops/window.h"
+
+/* ---- reading the call ---- */
+
+static void read_tensor(cni_conv_tensor *t, const cn_tensor *from)
+{
+  const cn_desc *d = cn_desc_of(from);
+  t->data = d->data;
+  cni_batched(d, t->shape, t->strides);
+}
+
+static cni_conv read_call(const cn_call *c, enum cni_conv_kind kind)
+{
+  cni_conv v = {.kind = kind, .dtype = cn_desc_of(c->out[0])->dtype, .groups = c->args[6].u.i};
+  const cn_tensor *out = c->out[0];
+  read_tensor(&v.x, kind == CNI_CONV_FORWARD ? c->in[0] : kind == CNI_CONV_INPUT ? out : c->in[1]);
+  read_tensor(&v.weight, kind == CNI_CONV_WEIGHT ? out : c->in[1]);
+  read_tensor(&v.y, kind == CNI_CONV_FORWARD ? out : c->in[0]);
+  v.n = v.x.shape[0];
+  v.c = v.x.shape[1];
+  v.h = v.x.shape[2];
+  v.w = v.x.shape[3];
+  v.k = v.weight.shape[0];
+  v.kh = v.weight.shape[2];
+  v.kw = v.weight.shape[3];
+  v.oh = v.y.shape[2];
+  v.ow = v.y.shape[3];
+  for (int i = 0; i < 2; i++) {
+    v.stride[i] = cni_pair(&c->args[3], i);
+    v.padding[i] = cni_pair(&c->args[4], i);
+    v.dilation[i] = cni_pair(&c->args[5], i);
+  }
+  if (kind == CNI_CONV_FORWARD && c->in[2]) v.bias = cn_desc_of(c->in[2]);
+  return v;
+}
+
+cn_desc cni_conv_desc(const cni_conv_tensor *t, int dtype)
+{
+  cn_desc d = {.data = t->data, .numel = cni_numel(4, t->shape), .dtype = dtype, .ndim = 4, .device = CN_CPU};
+  memcpy(d.shape, t->shape, sizeof t->shape);
+  memcpy(d.strides, t->strides, sizeof t->strides);
+  return d;
+}
+
+static bool wish_is(const char *what)
+{
+  const char *wish = cni_os_env("CAIRN_CONV");
+  return wish && !strcmp(wish, what);
+}
+
+/* ---- the reference: one result at a time, in double or int64 ---- */
+
+typedef struct sum {
+  double f;
+  int64_t i;
+} sum;
+
+static int64_t at(const cni_conv_tensor *t, int64_t a, int64_t b, int64_t c, int64_t d)
+{
+  return a * t->strides[0] + b * t->strides[1] + c * t->strides[2] + d * t->strides[3];
+}
+
+static void add_product(const cni_conv *v, sum *s, const cni_conv_tensor *a, int64_t i,
+                        const cni_conv_tensor *b, int64_t j)
+{
+  if (cni_dtype_is_float(v->dtype))
+    s->f += cni_load_f64(a->data, i, v->dtype) * cni_load_f64(b->data, j, v->dtype);
+  else s->i += cni_load_i64(a->data, i, v->dtype) * cni_load_i64(b->data, j, v->dtype);
+}
+
+static void store(const cni_conv *v, const cni_conv_tensor *t, int64_t i, sum s)
+{
+  if (cni_dtype_is_float(v->dtype)) cni_store_f64(t->data, i, v->dtype, s.f);
+  else cni_store_i64(t->data, i, v->dtype, s.i);
+}
+
+/* The input's coordinate under tap t of window o; -1 in the border. */
+static int64_t under(const cni_conv *v, int dim, int64_t o, int64_t t)
+{
+  int64_t p = o * v->stride[dim] - v->padding[dim] + t * v->dilation[dim];
+  return p < 0 || p >= (dim ? v->w : v->h) ? -1 : p;
+}
+
+static sum forward_at(const cni_conv *v, int64_t n, int64_t k, int64_t oh, int64_t ow)
+{
+  sum s = {0, 0};
+  int64_t cg = v->c / v->groups, first = k / (v->k / v->groups) * cg;
+  if (v->bias) {
+    s.f = cni_load_f64(v->bias->data, k * v->bias->strides[0], v->dtype);
+    s.i = cni_load_i64(v->bias->data, k * v->bias->strides[0], v->dtype);
+  }
+  for (int64_t c = 0; c < cg; c++)
+    for (int64_t i = 0; i < v->kh; i++)
+      for (int64_t j = 0; j < v->kw; j++) {
+        int64_t y = under(v, 0, oh, i), x = under(v, 1, ow, j);
+        if (y >= 0 && x >= 0)
+          add_product(v, &s, &v->x, at(&v->x, n, first + c, y, x), &v->weight, at(&v->weight, k, c, i, j));
+      }
+  return s;
+}
+
+/* The window whose tap t lies on p; -1 when there is none. */
+static int64_t window_over(const cni_conv *v, int dim, int64_t p, int64_t t)
+{
+  int64_t o = p + v->padding[dim] - t * v->dilation[dim];
+  if (o < 0 || o % v->stride[dim]) return -1;
+  o /= v->stride[dim];
+  return o < (dim ? v->ow : v->oh) ? o : -1;
+}
+
+static sum input_at(const cni_conv *v, int64_t n, int64_t c, int64_t y, int64_t x)
+{
+  sum s = {0, 0};
+  int64_t cg = v->c / v->groups, kg = v->k / v->groups, first = c / cg * kg;
+  for (int64_t k = first; k < first + kg; k++)
+    for (int64_t i = 0; i < v->kh; i++)
+      for (int64_t j = 0; j < v->kw; j++) {
+        int64_t oh = window_over(v, 0, y, i), ow = window_over(v, 1, x, j);
+        if (oh >= 0 && ow >= 0)
+          add_product(v, &s, &v->y, at(&v->y, n, k, oh, ow), &v->weight, at(&v->weight, k, c % cg, i, j));
+      }
+  return s;
+}
+
+static sum weight_at(const cni_conv *v, int64_t k, int64_t c, int64_t i, int64_t j)
+{
+  sum s = {0, 0};
+  int64_t channel = k / (v->k / v->groups) * (v->c / v->groups) + c;
+  for (int64_t n = 0; n < v->n; n++)
+    for (int64_t oh = 0; oh < v->oh; oh++)
+      for (int64_t ow = 0; ow < v->ow; ow++) {
+        int64_t y = under(v, 0, oh, i), x = under(v, 1, ow, j);
+        if (y >= 0 && x >= 0)
+          add_product(v, &s, &v->x, at(&v->x, n, channel, y, x), &v->y, at(&v->y, n, k, oh, ow));
+      }
+  return s;
+}
+
+static void reference_range(int64_t begin, int64_t end, void *payload)
+{
+  static sum (*const by_kind[])(const cni_conv *, int64_t, int64_t, int64_t, int64_t) = {forward_at, input_at,
+                                                                                         weight_at};
+  const cni_conv *v = payload;
+  const cni_conv_tensor *t = v->kind == CNI_CONV_FORWARD ? &v->y
+                             : v->kind == CNI_CONV_INPUT ? &v->x
+                                                         : &v->weight;
+  for (int64_t e = begin; e < end; e++) {
+    int64_t d = e % t->shape[3], c = e / t->shape[3] % t->shape[2], b = e / t->shape[3] / t->shape[2];
+    int64_t a = b / t->shape[1];
+    b %= t->shape[1];
+    store(v, t, at(t, a, b, c, d), by_kind[v->kind](v, a, b, c, d));
+  }
+}
+
+/* ---- kernels ---- */
+
+static int run_onednn(cn_call *c, enum cni_conv_kind kind)
+{
+  if (wish_is("own") || wish_is("direct") || wish_is("reference")) {
+    c->refusal = "CAIRN_CONV asks for another implementation";
+    return CN_REFUSED;
+  }
+  cni_conv v = read_call(c, kind);
+  return cni_onednn_conv(&v, &c->refusal);
+}
+
+/* What fits some shapes best; tried before the library. */
+static int run_fitted(cn_call *c, enum cni_conv_kind kind)
+{
+  if (wish_is("onednn") || wish_is("direct") || wish_is("reference")) {
+    c->refusal = "CAIRN_CONV asks for another implementation";
+    return CN_REFUSED;
+  }
+  cni_conv v = read_call(c, kind);
+  if (v.groups > 1) return cni_conv_depth(&v, &c->refusal);
+  int status = cni_conv_winograd(&v, &c->refusal);
+  if (status == CN_REFUSED) status = cni_conv_pairs(&v, &c->refusal);
+  if (status == CN_REFUSED) status = cni_conv_matrix(&v, &c->refusal);
+  return status == CN_REFUSED ? cni_conv_columns(&v, &c->refusal) : status;
+}
+
+static int run_direct(cn_call *c, enum cni_conv_kind kind)
+{
+  cni_conv v = read_call(c, kind);
+  if (!cni_dtype_is_float(v.dtype) || wish_is("reference")) {
+    c->refusal =
+        wish_is("reference") ? "CAIRN_CONV asks for another implementation" : "not a floating-point type";
+    return CN_REFUSED;
+  }
+  return cni_conv_direct(&v);
+}
+
+static int run_reference(cn_call *c, enum cni_conv_kind kind)
+{
+  cni_conv v = read_call(c, kind);
+  cni_parallel_for(cn_desc_of(c->out[0])->numel, 64, reference_range, &v);
+  return CN_OK;
+}
+
+#define ENTRIES(name)                                                                                        \
+  static int name##_forward(cn_call *c) { return run_##name(c, CNI_CONV_FORWARD); }                          \
+  static int name##_input(cn_call *c) { return run_##name(c, CNI_CONV_INPUT); }                              \
+  static int name##_weight(cn_call *c) { return run_##name(c, CNI_CONV_WEIGHT); }
+ENTRIES(fitted)
+ENTRIES(onednn)
+ENTRIES(direct)
+ENTRIES(reference)
+
+const cn_kernel cni_cpu_conv_kernels[] = {
+    {"conv2d", "fitted", fitted_forward},
+    {"conv2d", "onednn", onednn_forward},
+    {"conv2d", "direct", direct_forward},
+    {"conv2d", "reference", reference_forward},
+    {"conv2d_grad_input", "fitted", fitted_input},
+    {"conv2d_grad_input", "onednn", onednn_input},
+    {"conv2d_grad_input", "direct", direct_input},
+    {"conv2d_grad_input", "reference", reference_input},
+    {"conv2d_grad_weight", "fitted", fitted_weight},
+    {"conv2d_grad_weight", "onednn", onednn_weight},
+    {"conv2d_grad_weight", "direct", direct_weight},
+    {"conv2d_grad_weight", "reference", reference_weight},
+    {NULL, NULL, NULL},
+};

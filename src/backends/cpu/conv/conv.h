@@ -1,0 +1,59 @@
+/* conv.h: one convolution as its kernels see it, whichever of the three ops it is, and the kernels' entries.
+ *
+ * Place in the flow: conv.c reads a call into this; the implementations behind it (onednn.c, conv_direct.c, the
+ * reference in conv.c) share it. Invariant: x: (n, c, h, w), weight: (k, c / groups, kh, kw), y: (n, k, oh, ow) keep
+ * their meaning in all three; what differs is which of them is written. */
+#ifndef CNI_CPU_CONV_H
+#define CNI_CPU_CONV_H
+
+#include <cairn/ext/op.h>
+#include <stdbool.h>
+
+enum cni_conv_kind { CNI_CONV_FORWARD, CNI_CONV_INPUT, CNI_CONV_WEIGHT }; /* writes y, x, weight */
+
+/* One tensor: always four dims, strides in elements. */
+typedef struct cni_conv_tensor {
+  char *data;
+  int64_t shape[4], strides[4];
+} cni_conv_tensor;
+
+typedef struct cni_conv {
+  enum cni_conv_kind kind;
+  int dtype;
+  int64_t n, c, h, w, k, kh, kw, oh, ow, groups;
+  int64_t stride[2], padding[2], dilation[2];
+  cni_conv_tensor x, weight, y;
+  const cn_desc *bias; /* (k); NULL when absent */
+} cni_conv;
+
+/* Multiply-adds of the whole convolution. */
+static inline double cni_conv_work(const cni_conv *v)
+{
+  return (double)v->n * (double)v->k * (double)v->oh * (double)v->ow * (double)(v->c / v->groups) *
+         (double)(v->kh * v->kw);
+}
+
+/* A conv tensor as cni_cpu_copy wants it. */
+cn_desc cni_conv_desc(const cni_conv_tensor *t, int dtype);
+
+/* conv_direct.c: floats of all sizes. 0 or CN_ERR_MEMORY. */
+int cni_conv_direct(const cni_conv *v);
+
+/* Kernels for some shapes only, own as well; each is 0, an error, or CN_REFUSED with the reason.
+ * conv_gemm.c: windows of one pixel, large weights over few pixels. */
+int cni_conv_matrix(const cni_conv *v, const char **refusal);
+/* conv_im2col.c: forward, at strides above 1 or over few channels. */
+int cni_conv_columns(const cni_conv *v, const char **refusal);
+/* Its columns of windows [first, end) of all images, (c, kh, kw, pitch), of channels [channel, last), for what _can
+ * takes. */
+bool cni_conv_columns_can(const cni_conv *v);
+void cni_conv_columns_take(const cni_conv *v, float *to, int64_t pitch, int64_t first, int64_t end, int64_t channel,
+                           int64_t last);
+/* conv_winograd.c: 3 x 3 at strides 1 and 2. */
+int cni_conv_winograd(const cni_conv *v, const char **refusal);
+/* conv_winograd_1d.c: forward and the gradient of the weight, over few channels or by large windows. */
+int cni_conv_pairs(const cni_conv *v, const char **refusal);
+/* conv_depthwise.c: every channel by itself. */
+int cni_conv_depth(const cni_conv *v, const char **refusal);
+
+#endif

@@ -1,0 +1,446 @@
+/* gemm.c: chooses how a matrix product is done and runs it on the threads.
+ *
+ * Flow: normalise (C row-major) -> a library, if CAIRN_BLAS asks for one -> row or dot kernel for vectors,
+ * direct kernel where both operands can be read in place, else the blocked one: for each block of k, pack
+ * B (and A where it lies the other way round), then tiles of C in parallel.
+ * Invariant: work is cut into pieces of C only, and an element of C is computed by the same chain of
+ * operations whichever piece it falls into. */
+#include "gemm.h"
+
+#include <string.h>
+
+#include "backends/cpu/lib/blas.h"
+#include "base/alloc.h"
+#include "base/parallel.h"
+#include "gemm_isa.h"
+
+enum {
+  SMALL_WORK = 64 * 64 * 64, /* multiply-adds up to which strides cannot hurt */
+  GRAIN_WORK = 1 << 20,      /* multiply-adds worth waking a thread for */
+  GRAIN_PACK = 1 << 16,      /* elements */
+  A_BYTES = 256 << 10,       /* transposed A up to this size is read in place */
+  B_BYTES = 40 << 10         /* and so is row-major B, this much for each row of a tile that shares a load */
+};
+
+static const cni_gemm_kernels *kernels_of(bool f64)
+{
+  const cni_gemm_kernels *by_type = CNI_BY_ISA(cni_gemm_kernels);
+  return &by_type[f64];
+}
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+/* In floating point, since it may exceed 64 bits. */
+static inline double work_of(const cni_gemm *g) { return (double)g->m * (double)g->n * (double)g->k; }
+
+/* C^T = B^T A^T */
+static cni_gemm transposed(const cni_gemm *g)
+{
+  return (cni_gemm){.m = g->n,
+                    .n = g->m,
+                    .k = g->k,
+                    .a = g->b,
+                    .a_row = g->b_col,
+                    .a_col = g->b_row,
+                    .b = g->a,
+                    .b_row = g->a_col,
+                    .b_col = g->a_row,
+                    .c = g->c,
+                    .c_row = g->c_col,
+                    .c_col = g->c_row,
+                    .alpha = g->alpha,
+                    .beta = g->beta};
+}
+
+/* No depth: C = beta * C. */
+static void scale_only(const cni_gemm *g, bool f64)
+{
+  for (int64_t i = 0; i < g->m; i++)
+    for (int64_t j = 0; j < g->n; j++) {
+      int64_t at = i * g->c_row + j * g->c_col;
+      if (f64) {
+        double *c = (double *)g->c + at;
+        *c = g->beta == 0 ? 0 : g->beta * *c;
+      } else {
+        float *c = (float *)g->c + at;
+        *c = g->beta == 0 ? 0 : (float)g->beta * *c;
+      }
+    }
+}
+
+/* ---- items of work over the threads ---- */
+
+typedef struct spread {
+  cni_range_fn fn;
+  void *payload;
+  int64_t items, pieces;
+} spread;
+
+static void spread_range(int64_t begin, int64_t end, void *payload)
+{
+  const spread *s = payload;
+  s->fn(begin * s->items / s->pieces, end * s->items / s->pieces, s->payload);
+}
+
+/* Runs fn over [0, items) in pieces as equal as can be: a few for each thread, since cores differ in speed,
+ * but none with less than `enough` of the `work`. */
+static void in_parallel(int64_t items, double work, double enough, cni_range_fn fn, void *payload)
+{
+  spread s = {.fn = fn, .payload = payload, .items = items, .pieces = 1};
+  if (work >= 2 * enough) {
+    int64_t threads = cn_num_threads();
+    double most = work / enough;
+    s.pieces = most < 4.0 * (double)threads ? (int64_t)most : 4 * threads;
+    if (s.pieces > threads) s.pieces -= s.pieces % threads;
+    s.pieces = least(s.pieces, items);
+  }
+  if (s.pieces <= 1) fn(0, items, payload);
+  else cni_parallel_for(s.pieces, 1, spread_range, &s);
+}
+
+/* ---- kernels that need no preparation: parallel over columns or rows of C ---- */
+
+typedef struct simple_job {
+  const cni_gemm *g;
+  const cni_gemm_kernels *ker;
+  void (*fn)(const cni_gemm *g, int64_t begin, int64_t end);
+  int64_t unit, total; /* items are `unit` columns or rows of `total` */
+} simple_job;
+
+static void simple_range(int64_t begin, int64_t end, void *payload)
+{
+  const simple_job *job = payload;
+  job->fn(job->g, begin * job->unit, least(end * job->unit, job->total));
+}
+
+static void rows_range(int64_t begin, int64_t end, void *payload)
+{
+  const simple_job *job = payload;
+  cni_gemm g = *job->g;
+  const int64_t first = begin * job->unit, size = (int64_t)job->ker->size;
+  g.m = least(end * job->unit, job->total) - first;
+  g.a = (const char *)g.a + first * g.a_row * size;
+  g.c = (char *)g.c + first * g.c_row * size;
+  job->fn(&g, 0, g.n);
+}
+
+static void run_simple(simple_job *job, cni_range_fn range)
+{
+  in_parallel(parts(job->total, job->unit), work_of(job->g), GRAIN_WORK, range, job);
+}
+
+/* How evenly `items` fill the threads: 1 at best. */
+static double evenness(int64_t items)
+{
+  int64_t threads = cn_num_threads();
+  return (double)items / (double)(parts(items, threads) * threads);
+}
+
+/* By columns, which keeps a panel of B with one thread, unless rows share the work out better. */
+static void run_direct(const cni_gemm *g, const cni_gemm_kernels *ker)
+{
+  simple_job job = {.g = g, .ker = ker, .fn = ker->direct, .unit = ker->nr, .total = g->n};
+  if (work_of(g) < 2.0 * GRAIN_WORK) {
+    ker->direct(g, 0, g->n);
+    return;
+  }
+  if (evenness(parts(g->n, ker->nr)) + 0.05 >= evenness(parts(g->m, ker->mr))) {
+    run_simple(&job, simple_range);
+    return;
+  }
+  job.unit = ker->mr;
+  job.total = g->m;
+  run_simple(&job, rows_range);
+}
+
+/* Products with a vector or a few of them, where B (or A) is read once and reading it well is all that
+ * counts. Answers false when the shape or the strides are not of that kind. */
+static bool run_flat(const cni_gemm *g, const cni_gemm_kernels *ker)
+{
+  enum { FEW = 8, LONG = 128 };
+  simple_job job = {.g = g, .ker = ker, .unit = 16};
+  if (g->a_col == 1 && g->b_row == 1 && (g->n == 1 || (g->n <= FEW && g->k >= LONG))) {
+    job.fn = ker->dots;
+    job.total = g->m;
+  } else if (g->m == 1 && g->b_col == 1 && g->c_col == 1 && g->alpha == 1) {
+    job.fn = ker->row;
+    job.unit = 4 * ker->nr;
+    job.total = g->n;
+  } else {
+    return false;
+  }
+  run_simple(&job, simple_range);
+  return true;
+}
+
+/* ---- blocked ---- */
+
+typedef enum a_form {
+  A_IN_PLACE,
+  A_ROWS,  /* rows of a panel copied to a kinder distance when their turn comes */
+  A_PANELS /* packed: k-major panels of mr rows */
+} a_form;
+
+typedef struct block_job {
+  const cni_gemm *g;
+  const cni_gemm_kernels *ker;
+  char *a, *b;            /* packed: row panels (depth, mr), column panels (depth, nr), one after the other */
+  int64_t first_k, depth; /* this block of k */
+  int64_t mr;             /* rows of a panel: the kernels' or a little less, so that all are about equal */
+  int64_t row_panels, col_panels;
+  int64_t a_pitch; /* elements of packed A per row */
+  a_form form;
+} block_job;
+
+/* Rows [i, i + rows) of A, this block of k, to `to`. */
+static void copy_rows(const block_job *job, char *to, int64_t i, int rows)
+{
+  const cni_gemm *g = job->g;
+  const int64_t size = (int64_t)job->ker->size;
+  const char *from = (const char *)g->a + (i * g->a_row + job->first_k) * size;
+  for (int r = 0; r < rows; r++, to += job->a_pitch * size, from += g->a_row * size)
+    memcpy(to, from, (size_t)(job->depth * size));
+}
+
+/* What one operand is packed from and to. A panel is up to `width` rows of A or columns of B. */
+typedef struct pack_source {
+  const char *from; /* element (0, 0) of this block of k */
+  char *to;
+  int64_t i_step, k_step, count, width;
+  bool pad; /* the last panel to full width */
+} pack_source;
+
+/* Panels [begin, end). Where k is not contiguous they go side by side through slices of k, so that what
+ * lies in one page or cache line is read together. */
+static void pack_panels(const block_job *job, const pack_source *s, int64_t begin, int64_t end)
+{
+  enum { SLICE = 8 };
+  const int64_t size = (int64_t)job->ker->size, slice = s->k_step == 1 ? job->depth : SLICE;
+  for (int64_t k = 0; k < job->depth; k += slice)
+    for (int64_t p = begin; p < end; p++) {
+      int64_t count = least(s->width, s->count - p * s->width), width = s->pad ? s->width : count;
+      job->ker->pack(s->to + (p * s->width * job->depth + k * width) * size,
+                     s->from + (p * s->width * s->i_step + k * s->k_step) * size, s->i_step, s->k_step,
+                     (int)count, (int)width, least(slice, job->depth - k));
+    }
+}
+
+/* Items: column panels of B, then row panels of A if it is packed. */
+static void pack_range(int64_t begin, int64_t end, void *payload)
+{
+  const block_job *job = payload;
+  const cni_gemm *g = job->g;
+  const int64_t size = (int64_t)job->ker->size, split = job->col_panels;
+  if (begin < split) {
+    pack_source b = {.from = (const char *)g->b + job->first_k * g->b_row * size,
+                     .to = job->b,
+                     .i_step = g->b_col,
+                     .k_step = g->b_row,
+                     .count = g->n,
+                     .width = job->ker->nr,
+                     .pad = true};
+    pack_panels(job, &b, begin, least(end, split));
+    begin = split;
+  }
+  if (begin >= end) return;
+  pack_source a = {.from = (const char *)g->a + job->first_k * g->a_col * size,
+                   .to = job->a,
+                   .i_step = g->a_row,
+                   .k_step = g->a_col,
+                   .count = g->m,
+                   .width = job->mr};
+  pack_panels(job, &a, begin - split, end - split);
+}
+
+/* Items: a row panel of A against a block of columns, the columns changing slowest, so that their part of
+ * B stays in the second-level cache while the row panels pass by. */
+static void tile_range(int64_t begin, int64_t end, void *payload)
+{
+  const block_job *job = payload;
+  const cni_gemm *g = job->g;
+  const int64_t size = (int64_t)job->ker->size, mr = job->mr, nc = job->ker->nc;
+  size_t bytes = job->form == A_ROWS ? (size_t)(mr * job->a_pitch * size) : 0;
+  char *rows = bytes ? cni_alloc(bytes) : NULL;
+  if (bytes && !rows) return; /* the error is set, and reaches the caller */
+  for (int64_t p = begin; p < end; p++) {
+    int64_t j = p / job->row_panels * nc, i = p % job->row_panels * mr;
+    cni_gemm_run r = {.a = job->form == A_PANELS ? job->a + i * job->a_pitch * size : NULL,
+                      .a_row = job->a_pitch,
+                      .a_col = 1,
+                      .b = job->b + j * job->depth * size,
+                      .c = (char *)g->c + (i * g->c_row + j * g->c_col) * size,
+                      .c_row = g->c_row,
+                      .c_col = g->c_col,
+                      .rows = (int)least(mr, g->m - i),
+                      .cols = least(nc, g->n - j),
+                      .depth = job->depth,
+                      .alpha = g->alpha,
+                      .beta = job->first_k ? 1 : g->beta};
+    if (job->form == A_PANELS) {
+      r.a_row = 1;
+      r.a_col = r.rows;
+    } else if (job->form == A_IN_PLACE) {
+      r.a = (const char *)g->a + (job->first_k + i * g->a_row) * size;
+      r.a_row = g->a_row;
+    } else {
+      copy_rows(job, rows, i, r.rows);
+      r.a = rows;
+    }
+    job->ker->run(&r);
+  }
+  cni_free(rows, bytes);
+}
+
+/* Sizes the panels and allocates them. A copy of a row is an odd number of cache lines long, so that rows never
+ * collide. CN_ERR_MEMORY with the error set on failure; *bytes goes to cni_free with job->b. */
+static int prepare(block_job *job, int64_t depth, size_t *bytes)
+{
+  const cni_gemm *g = job->g;
+  const cni_gemm_kernels *ker = job->ker;
+  const int64_t line = 64 / (int64_t)ker->size;
+  job->row_panels = parts(g->m, ker->mr);
+  job->mr = parts(g->m, job->row_panels);
+  job->col_panels = parts(g->n, ker->nr);
+  job->form = g->a_col != 1                                          ? A_PANELS
+              : cni_rows_collide(g->a_row * (int64_t)ker->size, ker->mr) ? A_ROWS
+                                                                     : A_IN_PLACE;
+  job->a_pitch = job->form == A_ROWS ? (parts(depth, line) | 1) * line : depth;
+  size_t a_size = 0, b_size;
+  if (cni_mul_overflows((size_t)(job->col_panels * ker->nr), (size_t)depth * ker->size, &b_size) ||
+      (job->form == A_PANELS &&
+       cni_mul_overflows((size_t)(job->row_panels * job->mr), (size_t)job->a_pitch * ker->size, &a_size)) ||
+      __builtin_add_overflow(a_size, b_size, bytes))
+    return cn_err_set(CN_ERR_MEMORY, "matrix product: operands are too large");
+  job->b = cni_alloc(*bytes); /* b_size is a multiple of 64, since nr elements are */
+  if (!job->b) return CN_ERR_MEMORY;
+  job->a = job->b + b_size;
+  return CN_OK;
+}
+
+static int run_blocked(const cni_gemm *g, const cni_gemm_kernels *ker)
+{
+  block_job job = {.g = g, .ker = ker};
+  /* Blocks of k of equal depth: a short last one would pay for C's traffic with little work. */
+  int64_t depth = parts(g->k, parts(g->k, ker->kc));
+  size_t bytes = 0;
+  int status = prepare(&job, depth, &bytes);
+  if (status) return status;
+  int64_t pack_items = job.col_panels + (job.form == A_PANELS ? job.row_panels : 0);
+  int64_t tile_items = parts(g->n, ker->nc) * job.row_panels;
+  for (int64_t k = 0; k < g->k; k += depth) {
+    job.first_k = k;
+    job.depth = least(depth, g->k - k);
+    if (job.form == A_PANELS) job.a_pitch = job.depth;
+    double packed = (double)job.depth * (double)(g->n + (job.form == A_PANELS ? g->m : 0));
+    double work = (double)g->m * (double)g->n * (double)job.depth;
+    in_parallel(pack_items, packed, GRAIN_PACK, pack_range, &job);
+    in_parallel(tile_items, work, GRAIN_WORK, tile_range, &job);
+  }
+  cni_free(job.b, bytes);
+  return cn_err();
+}
+
+/* ---- picking ---- */
+
+/* Whether B is large, used by few rows, and lies with k contiguous: then it had better pass by once, as A. */
+static bool better_flipped(const cni_gemm *g, const cni_gemm_kernels *ker)
+{
+  return g->b_row == 1 && g->b_col != 1 && g->m > 2 * ker->mr && g->m <= 8 * ker->nr / 2 && g->n >= 4 * g->m &&
+         g->k >= 128;
+}
+
+
+/* Whether the direct kernel is the best: everything small; operands that are used too few times to be
+ * worth packing; or both kind to the caches in place. */
+static bool fits_direct(const cni_gemm *g, const cni_gemm_kernels *ker, double work)
+{
+  if (work <= SMALL_WORK || g->m <= 2 * ker->mr || g->n <= ker->nr) return true;
+  const int64_t size = (int64_t)ker->size;
+  bool few_rows = g->m <= 16 * ker->mr, few_cols = g->n <= 2 * ker->nr;
+  bool a_small = (double)g->m * (double)g->k * (double)size <= A_BYTES;
+  bool a_kind = g->a_col == 1
+                    ? !cni_rows_collide(g->a_row * size, ker->mr)
+                    : g->a_row == 1 && (a_small || (few_cols && !cni_rows_collide(g->a_col * size, 16)));
+  bool b_kind =
+      g->b_col == 1 && (few_rows || (double)g->k * (double)g->n * (double)size <= B_BYTES * ker->mr);
+  return a_kind && (b_kind || few_cols);
+}
+
+static int product(const cni_gemm *given, bool f64)
+{
+  if (given->m <= 0 || given->n <= 0) return CN_OK;
+  if (given->k <= 0) {
+    scale_only(given, f64);
+    return CN_OK;
+  }
+  const cni_gemm_kernels *ker = kernels_of(f64);
+  cni_gemm g = *given;
+  /* Steps along dimensions of one element are free: make them fit. */
+  if (g.n == 1) g.b_col = g.c_col = 1;
+  if (g.m == 1) g.a_row = g.c_row = 1;
+  if (g.k == 1) g.a_col = 1;
+  if (g.c_col != 1 && g.c_row == 1) g = transposed(&g);
+  double work = work_of(&g);
+  if (work > SMALL_WORK && cni_blas_product(&g, f64)) return CN_OK;
+  if (run_flat(&g, ker)) return CN_OK;
+  cni_gemm flipped = transposed(&g);
+  if (run_flat(&flipped, ker)) return CN_OK;
+  if (better_flipped(&g, ker)) return run_blocked(&flipped, ker);
+  if (!fits_direct(&g, ker, work)) return run_blocked(&g, ker);
+  run_direct(&g, ker);
+  return CN_OK;
+}
+
+int cni_gemm_f32(const cni_gemm *g) { return product(g, false); }
+int cni_gemm_f64(const cni_gemm *g) { return product(g, true); }
+
+/* ---- batches ---- */
+
+typedef struct batch_job {
+  const cni_gemm *g;
+  int64_t a_bytes, b_bytes, c_bytes; /* from product to product */
+  bool f64;
+} batch_job;
+
+static int one_of(const batch_job *job, int64_t i)
+{
+  cni_gemm g = *job->g;
+  g.a = (const char *)g.a + i * job->a_bytes;
+  g.b = (const char *)g.b + i * job->b_bytes;
+  g.c = (char *)g.c + i * job->c_bytes;
+  return product(&g, job->f64);
+}
+
+/* An error inside reaches the caller through the thread's state. */
+static void batch_range(int64_t begin, int64_t end, void *payload)
+{
+  for (int64_t i = begin; i < end; i++)
+    if (one_of(payload, i)) return;
+}
+
+int cni_gemm_batch(cn_dtype dtype, const cni_gemm *g, int64_t batch, int64_t a_step, int64_t b_step,
+                   int64_t c_step)
+{
+  if (dtype != CN_F32 && dtype != CN_F64)
+    return cn_err_set(CN_ERR_DTYPE, "matrix product: %s is neither float32 nor float64",
+                      cn_dtype_name(dtype));
+  const int64_t size = (int64_t)cn_dtype_size(dtype);
+  batch_job job = {.g = g,
+                   .a_bytes = a_step * size,
+                   .b_bytes = b_step * size,
+                   .c_bytes = c_step * size,
+                   .f64 = dtype == CN_F64};
+  double work = work_of(g), total = work * (double)batch;
+  /* Whole products in parallel when each thread gets some; a library brings threads of its own. */
+  if (total >= 2.0 * GRAIN_WORK && (batch >= 2 * cn_num_threads() || work < GRAIN_WORK) &&
+      !cni_blas_in_use(g, dtype)) {
+    in_parallel(batch, total, GRAIN_WORK, batch_range, &job);
+    return cn_err();
+  }
+  for (int64_t i = 0; i < batch; i++) {
+    int status = one_of(&job, i);
+    if (status) return status;
+  }
+  return CN_OK;
+}

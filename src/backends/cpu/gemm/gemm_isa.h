@@ -1,0 +1,65 @@
+/* gemm_isa.h: what each instruction-set unit of the matrix product exports.
+ *
+ * Place in the flow: gemm.c drives (blocking, threads), these do the arithmetic. Invariant: within one
+ * product every element of C is the same chain of operations over k, whichever tile it falls into. */
+#ifndef CNI_CPU_GEMM_ISA_H
+#define CNI_CPU_GEMM_ISA_H
+
+#include <stddef.h>
+
+#include "backends/cpu/isa.h"
+#include "gemm.h"
+
+/* One row panel of A against a run of packed column panels of B. */
+typedef struct cni_gemm_run {
+  const void *a; /* rows x depth */
+  int64_t a_row, a_col;
+  const void *b; /* packed panels, each depth x nr */
+  void *c;       /* (rows, cols) */
+  int64_t c_row, c_col;
+  int rows; /* <= mr */
+  int64_t cols, depth;
+  double alpha, beta;
+} cni_gemm_run;
+
+/* The kernels of one element type. */
+typedef struct cni_gemm_kernels {
+  size_t size;    /* bytes of an element */
+  int mr, nr;     /* register tile */
+  int64_t kc, nc; /* block of k; columns of B that stay in the second-level cache */
+  /* dst[k * width + i] = src[i * i_step + k * k_step] for i < count, 0 for count <= i < width. */
+  void (*pack)(void *dst, const void *src, int64_t i_step, int64_t k_step, int count, int width,
+               int64_t depth);
+  void (*run)(const cni_gemm_run *r);
+  /* The whole product for columns [begin, end) without heap memory: A read in place, B in place or packed
+   * on the stack. For products whose operands fit the caches, and for few rows. */
+  void (*direct)(const cni_gemm *g, int64_t begin, int64_t end);
+  /* The same for one row of A, B's and C's rows contiguous, alpha 1. */
+  void (*row)(const cni_gemm *g, int64_t begin, int64_t end);
+  /* Rows [begin, end) of C by dot products; a_col and b_row are 1. For few columns. */
+  void (*dots)(const cni_gemm *g, int64_t begin, int64_t end);
+} cni_gemm_kernels;
+
+/* Whether the lines of mr rows meet in a few sets of the first-level cache (64 sets of 64 bytes), as they
+ * do when rows are a multiple of a page apart. */
+static inline bool cni_rows_collide(int64_t step_bytes, int mr)
+{
+  enum { SETS = 64, LINE = 64, TOLERATED = 4 };
+  int used[SETS] = {0};
+  for (int i = 0; i < mr; i++) {
+    uint64_t at = (uint64_t)(step_bytes * i) / LINE % SETS;
+    if (++used[at] > TOLERATED) return true;
+  }
+  return false;
+}
+
+/* [0] f32, [1] f64. */
+extern const cni_gemm_kernels cni_gemm_kernels_base[2];
+#if defined(__x86_64__)
+extern const cni_gemm_kernels cni_gemm_kernels_avx2[2];
+extern const cni_gemm_kernels cni_gemm_kernels_avx512[2];
+/* An element is two bf16 that follow each other in k; C is f32. pack and run alone. */
+extern const cni_gemm_kernels cni_gemm_pairs_avx512;
+#endif
+
+#endif

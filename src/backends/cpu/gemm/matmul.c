@@ -1,0 +1,244 @@
+/* matmul.c: kernels of the matrix products: mm, bmm, addmm, baddbmm and linear are one thing here, a batch of
+ * C = alpha * A B + beta * I with I broadcast (a bias, say) or absent.
+ *
+ * Flow: a kernel describes its call as a `product`; floats go to the gemm seam as they are, 16-bit floats to
+ * matmul_half.c, integers through plain loops. Invariant: work is cut into pieces of C that depend on the
+ * shapes alone, so no result depends on the number of threads. */
+#include <math.h>
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/walk/cast.h"
+#include "base/alloc.h"
+#include "base/convert.h"
+#include "base/dtype.h"
+#include "base/parallel.h"
+#include "gemm.h"
+#include "matmul.h"
+#include "ops/infer.h"
+#include "tensor/tensor.h"
+
+typedef cni_matrix matrix;
+typedef cni_product product;
+
+enum {
+  GRAIN_COPY = 1 << 16, /* elements worth waking a thread for */
+  GRAIN_WORK = 1 << 18  /* multiply-adds of integers */
+};
+
+static inline char *at(const product *p, const matrix *x, int64_t b, int64_t i, int64_t j)
+{
+  return cni_product_at(p, x, b, i, j);
+}
+
+/* Items that carry `enough` work, if each has `work`. */
+static int64_t grain_of(double work, double enough)
+{
+  double grain = enough / (work < 1 ? 1 : work);
+  return grain < 1 ? 1 : (int64_t)grain;
+}
+
+/* ---- float32 and float64 ---- */
+
+/* Rows of C set to those of init. */
+static void init_rows(int64_t begin, int64_t end, void *payload)
+{
+  const product *p = payload;
+  for (int64_t r = begin; r < end; r++) {
+    int64_t b = r / p->m, i = r % p->m;
+    char *to = at(p, &p->c, b, i, 0), *from = at(p, &p->init, b, i, 0);
+    if (p->c.col == 1 && p->init.col == 1) {
+      memcpy(to, from, (size_t)(p->n * p->size));
+      continue;
+    }
+    for (int64_t j = 0; j < p->n; j++)
+      memcpy(to + j * p->c.col * p->size, from + j * p->init.col * p->size, (size_t)p->size);
+  }
+}
+
+static cni_gemm gemm_of(const product *p)
+{
+  return (cni_gemm){.m = p->m,
+                    .n = p->n,
+                    .k = p->k,
+                    .a = p->a.data,
+                    .a_row = p->a.row,
+                    .a_col = p->a.col,
+                    .b = p->b.data,
+                    .b_row = p->b.row,
+                    .b_col = p->b.col,
+                    .c = p->c.data,
+                    .c_row = p->c.row,
+                    .c_col = p->c.col,
+                    .alpha = p->alpha,
+                    .beta = p->beta};
+}
+
+static int run_float(product *p)
+{
+  if (!p->init.data) p->beta = 0;
+  if (p->beta != 0) cni_parallel_for(p->batch * p->m, grain_of((double)p->n, GRAIN_COPY), init_rows, p);
+  cni_gemm g = gemm_of(p);
+  if (p->batch == 1) return p->dtype == CN_F32 ? cni_gemm_f32(&g) : cni_gemm_f64(&g);
+  return cni_gemm_batch((cn_dtype)p->dtype, &g, p->batch, p->a.step, p->b.step, p->c.step);
+}
+
+/* ---- integers ---- */
+
+/* Rows of C. U: a type in which sums and products wrap as T's do. */
+#define INTEGER_ROWS(name, T, U)                                                                             \
+  static void name##_rows(int64_t begin, int64_t end, void *payload)                                         \
+  {                                                                                                          \
+    const product *p = payload;                                                                              \
+    const U alpha = (U)(int64_t)p->alpha, beta = (U)(int64_t)p->beta;                                        \
+    const int64_t a_col = p->a.col, b_row = p->b.row, b_col = p->b.col, c_col = p->c.col, n = p->n;          \
+    for (int64_t r = begin; r < end; r++) {                                                                  \
+      const T *a = (const void *)at(p, &p->a, r / p->m, r % p->m, 0);                                        \
+      const T *b = (const void *)at(p, &p->b, r / p->m, 0, 0);                                               \
+      const T *x = p->init.data && beta ? (const void *)at(p, &p->init, r / p->m, r % p->m, 0) : NULL;       \
+      T *c = (void *)at(p, &p->c, r / p->m, r % p->m, 0);                                                    \
+      for (int64_t j = 0; j < n; j++) c[j * c_col] = x ? (T)(beta * (U)x[j * p->init.col]) : 0;              \
+      for (int64_t t = 0; t < p->k; t++, b += b_row) {                                                       \
+        const U f = alpha * (U)a[t * a_col];                                                                 \
+        if (b_col == 1 && c_col == 1)                                                                        \
+          for (int64_t j = 0; j < n; j++) c[j] = (T)((U)c[j] + f * (U)b[j]);                                 \
+        else                                                                                                 \
+          for (int64_t j = 0; j < n; j++) c[j * c_col] = (T)((U)c[j * c_col] + f * (U)b[j * b_col]);         \
+      }                                                                                                      \
+    }                                                                                                        \
+  }
+INTEGER_ROWS(u8, uint8_t, int32_t)
+INTEGER_ROWS(i8, int8_t, int32_t)
+INTEGER_ROWS(i16, int16_t, int32_t)
+INTEGER_ROWS(i32, int32_t, int32_t)
+INTEGER_ROWS(i64, int64_t, int64_t)
+INTEGER_ROWS(u16, uint16_t, int32_t)
+INTEGER_ROWS(u32, uint32_t, uint32_t)
+INTEGER_ROWS(u64, uint64_t, uint64_t)
+
+static int run_integer(product *p)
+{
+  static const cni_range_fn rows[CN_DTYPE_COUNT] = {
+      [CN_U8] = u8_rows,   [CN_I8] = i8_rows,   [CN_I16] = i16_rows, [CN_I32] = i32_rows,
+      [CN_I64] = i64_rows, [CN_U16] = u16_rows, [CN_U32] = u32_rows, [CN_U64] = u64_rows,
+  };
+  cni_parallel_for(p->batch * p->m, grain_of((double)p->n * (double)p->k, GRAIN_WORK), rows[p->dtype], p);
+  return CN_OK;
+}
+
+static int run(cn_call *c, product *p)
+{
+  p->size = (int64_t)cni_dtype_size(p->dtype);
+  if (p->batch == 0 || p->m == 0 || p->n == 0) return CN_OK;
+  if (p->dtype == CN_F32 || p->dtype == CN_F64) return run_float(p);
+  if (p->dtype == CN_F16 || p->dtype == CN_BF16) return cni_half_product(p);
+  if (cni_dtype_is_int(p->dtype) && cni_dtype_computes(p->dtype)) return run_integer(p);
+  c->refusal = "no product of this type";
+  return CN_REFUSED;
+}
+
+/* ---- from calls to products ---- */
+
+/* d: (rows, cols) or (batch, rows, cols) */
+static matrix matrix_of(const cn_desc *d)
+{
+  const int64_t *s = d->strides + d->ndim - 2;
+  return (matrix){d->data, s[0], s[1], d->ndim == 3 ? d->strides[0] : 0};
+}
+
+/* ... broadcast to the shape of `out`. */
+static matrix broadcast_of(const cn_desc *d, const cn_desc *out)
+{
+  int64_t strides[3] = {0, 0, 0}; /* batch, row, col */
+  for (int i = 0; i < d->ndim; i++)
+    if (d->shape[i] != 1) strides[3 - d->ndim + i] = d->strides[i];
+  return (matrix){d->data, strides[1], strides[2], out->ndim == 3 ? strides[0] : 0};
+}
+
+/* a: (m, k), b: (k, n), either with a batch in front */
+static product product_of(const cn_desc *a, const cn_desc *b, const cn_desc *out)
+{
+  return (product){.dtype = a->dtype,
+                   .batch = out->ndim == 3 ? out->shape[0] : 1,
+                   .m = out->shape[out->ndim - 2],
+                   .n = out->shape[out->ndim - 1],
+                   .k = a->shape[a->ndim - 1],
+                   .a = matrix_of(a),
+                   .b = matrix_of(b),
+                   .c = matrix_of(out),
+                   .alpha = 1};
+}
+
+static int product_kernel(cn_call *c)
+{
+  product p = product_of(cn_desc_of(c->in[0]), cn_desc_of(c->in[1]), cn_desc_of(c->out[0]));
+  return run(c, &p);
+}
+
+/* addmm(input, mat1, mat2, beta, alpha), baddbmm */
+static int added_kernel(cn_call *c)
+{
+  const cn_desc *out = cn_desc_of(c->out[0]);
+  product p = product_of(cn_desc_of(c->in[1]), cn_desc_of(c->in[2]), out);
+  p.init = broadcast_of(cn_desc_of(c->in[0]), out);
+  p.beta = cni_arg_float(c->args, 3);
+  p.alpha = cni_arg_float(c->args, 4);
+  if (!cni_dtype_is_float(out->dtype)) p.beta = trunc(p.beta), p.alpha = trunc(p.alpha);
+  return run(c, &p);
+}
+
+/* x: (..., k) as a matrix of rows. Where its strides do not allow that, *copy owns a row-major copy of
+ * *bytes. */
+static int rows_of(const cn_desc *x, int64_t rows, matrix *a, void **copy, size_t *bytes)
+{
+  const int64_t k = x->shape[x->ndim - 1], shape[2] = {rows, k};
+  int64_t strides[2];
+  *copy = NULL;
+  *a = (matrix){x->data, 0, x->strides[x->ndim - 1], 0};
+  if (x->ndim == 1 || x->numel == 0) return CN_OK;
+  if (x->ndim == 2 || cni_view_strides(x->ndim, x->shape, x->strides, 2, shape, strides)) {
+    a->row = x->ndim == 2 ? x->strides[0] : strides[0];
+    a->col = x->ndim == 2 ? x->strides[1] : strides[1];
+    return CN_OK;
+  }
+  *bytes = (size_t)x->numel * cni_dtype_size(x->dtype);
+  *copy = cni_alloc(*bytes);
+  if (!*copy) return CN_ERR_MEMORY;
+  cn_desc packed = cni_cpu_packed(x, x->dtype, *copy);
+  cni_cpu_copy(&packed, x);
+  *a = (matrix){*copy, k, 1, 0};
+  return CN_OK;
+}
+
+/* linear(input (..., k), weight (n, k) or (k), bias (n), () or absent) */
+static int linear_kernel(cn_call *c)
+{
+  const cn_desc *x = cn_desc_of(c->in[0]), *w = cn_desc_of(c->in[1]), *out = cn_desc_of(c->out[0]);
+  const bool flat = w->ndim == 1;
+  void *copy;
+  size_t bytes = 0;
+  product p = {.dtype = x->dtype,
+               .batch = 1,
+               .n = flat ? 1 : w->shape[0],
+               .k = x->shape[x->ndim - 1],
+               .alpha = 1,
+               .beta = 1,
+               .b = {w->data, w->strides[w->ndim - 1], flat ? 0 : w->strides[0], 0}};
+  p.m = p.n ? out->numel / p.n : 0;
+  p.c = (matrix){out->data, p.n, 1, 0};
+  if (c->in[2]) {
+    const cn_desc *b = cn_desc_of(c->in[2]);
+    p.init = (matrix){b->data, 0, b->ndim && b->shape[0] != 1 ? b->strides[0] : 0, 0};
+  }
+  int status = rows_of(x, p.m, &p.a, &copy, &bytes);
+  if (status) return status;
+  status = run(c, &p);
+  cni_free(copy, bytes);
+  return status;
+}
+
+const cn_kernel cni_cpu_matmul_kernels[] = {
+    {"mm", "gemm", product_kernel},    {"bmm", "gemm", product_kernel},   {"addmm", "gemm", added_kernel},
+    {"baddbmm", "gemm", added_kernel}, {"linear", "gemm", linear_kernel}, {NULL, NULL, NULL},
+};

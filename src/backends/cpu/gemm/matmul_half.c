@@ -1,0 +1,526 @@
+/* matmul_half.c: matrix products of float16 and bfloat16, summed in float32.
+ *
+ * Flow: a few rows against columns that lie in one piece: dot products straight from memory. Else B is packed once,
+ * as float32 or, where the machine multiplies bfloat16, as pairs along k; then row panels of A, packed likewise, meet
+ * chunks of B that stay in the second-level cache, and a strip of float32 sums is rounded into C. Invariant: an
+ * element of C is one chain of sums whichever panel it falls into, so no result depends on the number of threads. */
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/walk/cast.h"
+#include "base/alloc.h"
+#include "base/convert.h"
+#include "base/dtype.h"
+#include "base/parallel.h"
+#include "gemm_isa.h"
+#include "matmul.h"
+
+enum {
+  GRAIN_WORK = 1 << 19, /* multiply-adds worth waking a thread for */
+  GRAIN_PACK = 1 << 15, /* elements */
+  FEW_ROWS = 16,        /* of A: up to here reading B is what costs */
+  DOTS = 4,             /* columns of B at a time then */
+  LONG_ROWS = 64,       /* k from where on that pays */
+  SLICE = 16,           /* elements along k of A that are packed together over all its panels */
+  CHUNK_BYTES = 384 << 10,
+  MOST_COLUMNS = 1024 /* of a chunk */
+};
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t parts(int64_t n, int64_t size) { return (n + size - 1) / size; }
+
+/* Items that carry `enough` work, if each has `work`. */
+static int64_t grain_of(double work, double enough)
+{
+  double grain = enough / (work < 1 ? 1 : work);
+  return grain < 1 ? 1 : (int64_t)grain;
+}
+
+static const cni_half_loops *loops(void) { return CNI_BY_ISA(cni_half_loops); }
+
+/* Whether the machine adds up products of bfloat16 pairs. */
+static bool multiplies_bf16(void)
+{
+#if defined(__x86_64__)
+  return cni_cpu_isa() >= CNI_ISA_AVX512 && __builtin_cpu_supports("avx512bf16");
+#else
+  return false;
+#endif
+}
+
+/* ---- a few rows times a large matrix whose columns lie in one piece: read once, never stored ---- */
+
+typedef struct few_job {
+  const cni_product *p;
+  cni_half_dots dots;
+  const float *a; /* (batch, m, k), dense */
+  int64_t groups; /* of DOTS columns */
+} few_job;
+
+static float half_at(const cni_product *p, const char *x)
+{
+  uint16_t h;
+  memcpy(&h, x, sizeof h);
+  return p->dtype == CN_F16 ? cni_f16_to_f32(h) : cni_bf16_to_f32(h);
+}
+
+/* Items: groups of columns of C. */
+static void few_range(int64_t begin, int64_t end, void *payload)
+{
+  const few_job *job = payload;
+  const cni_product *p = job->p;
+  const int64_t step = p->b.col;
+  for (int64_t item = begin; item < end; item++) {
+    int64_t b = item / job->groups, j = item % job->groups * DOTS, cols = least(DOTS, p->n - j);
+    const char *columns = cni_product_at(p, &p->b, b, 0, j);
+    for (int64_t i = 0; i < p->m; i++) {
+      const float *row = job->a + (b * p->m + i) * p->k;
+      float c[DOTS], one[DOTS];
+      if (cols == DOTS) job->dots(c, row, (const uint16_t *)(const void *)columns, step, p->k);
+      else
+        for (int64_t t = 0; t < cols; t++, c[t - 1] = one[0])
+          job->dots(one, row, (const uint16_t *)(const void *)(columns + t * step * 2), 0, p->k);
+      for (int64_t t = 0; t < cols; t++) {
+        float y = (float)p->alpha * c[t];
+        if (p->beta != 0) y += (float)p->beta * half_at(p, cni_product_at(p, &p->init, b, i, j + t));
+        uint16_t h = p->dtype == CN_F16 ? cni_f32_to_f16(y) : cni_f32_to_bf16(y);
+        memcpy(cni_product_at(p, &p->c, b, i, j + t), &h, sizeof h);
+      }
+    }
+  }
+}
+
+/* A as (batch, m, k) */
+static cn_desc desc_of_a(const cni_product *p)
+{
+  const int64_t shape[3] = {p->batch, p->m, p->k}, strides[3] = {p->a.step, p->a.row, p->a.col};
+  cn_desc d = {.data = p->a.data, .numel = p->batch * p->m * p->k, .dtype = p->dtype, .ndim = 3, .device = CN_CPU};
+  memcpy(d.shape, shape, sizeof shape);
+  memcpy(d.strides, strides, sizeof strides);
+  return d;
+}
+
+static int run_few(const cni_product *p)
+{
+  size_t bytes = (size_t)(p->batch * p->m * p->k) * sizeof(float);
+  float *a = cni_alloc(bytes);
+  if (!a) return CN_ERR_MEMORY;
+  cn_desc from = desc_of_a(p), to = cni_cpu_packed(&from, CN_F32, a);
+  cni_cpu_copy(&to, &from);
+  few_job job = {.p = p, .dots = loops()->dots[p->dtype == CN_BF16], .a = a, .groups = parts(p->n, DOTS)};
+  cni_parallel_for(p->batch * job.groups, grain_of((double)p->m * DOTS * (double)p->k, GRAIN_WORK), few_range,
+                   &job);
+  cni_free(a, bytes);
+  return CN_OK;
+}
+
+/* ---- ... of bfloat16, by the instruction for pairs ---- */
+
+typedef struct pair_job {
+  const cni_product *p;
+  const cni_half_loops *loops;
+  const char *a; /* (batch, m, k), dense */
+  int64_t groups;
+} pair_job;
+
+/* Items: groups of columns of C. */
+static void pairs_range(int64_t begin, int64_t end, void *payload)
+{
+  const pair_job *job = payload;
+  const cni_product *p = job->p;
+  for (int64_t item = begin; item < end; item++) {
+    int64_t b = item / job->groups, j = item % job->groups * DOTS, cols = least(DOTS, p->n - j);
+    const uint16_t *columns = (const void *)cni_product_at(p, &p->b, b, 0, j);
+    for (int64_t i = 0; i < p->m; i += DOTS) {
+      int64_t rows = least(DOTS, p->m - i);
+      float c[DOTS * DOTS];
+      const uint16_t *row = (const void *)(job->a + (b * p->m + i) * p->k * 2);
+      job->loops->pair_dots(c, row, p->k, (int)rows, columns, p->b.col, (int)cols, p->k);
+      for (int64_t r = 0; r < rows; r++)
+        for (int64_t t = 0; t < cols; t++) {
+          float y = (float)p->alpha * c[r * DOTS + t];
+          if (p->beta != 0) y += (float)p->beta * half_at(p, cni_product_at(p, &p->init, b, i + r, j + t));
+          uint16_t h = cni_f32_to_bf16(y);
+          memcpy(cni_product_at(p, &p->c, b, i + r, j + t), &h, sizeof h);
+        }
+    }
+  }
+}
+
+static int run_pairs(const cni_product *p)
+{
+  size_t bytes = (size_t)(p->batch * p->m * p->k) * 2;
+  char *a = cni_alloc(bytes);
+  if (!a) return CN_ERR_MEMORY;
+  cn_desc from = desc_of_a(p), to = cni_cpu_packed(&from, p->dtype, a);
+  cni_cpu_copy(&to, &from);
+  pair_job job = {.p = p, .loops = loops(), .a = a, .groups = parts(p->n, DOTS)};
+  cni_parallel_for(p->batch * job.groups, grain_of((double)p->m * DOTS * (double)p->k, GRAIN_WORK), pairs_range, &job);
+  cni_free(a, bytes);
+  return CN_OK;
+}
+
+/* ---- panels ---- */
+
+/* How B is packed: its rows one after the other; columns that are pairs as they lie; columns made such first. */
+typedef enum b_form { ALONG, AS_PAIRS, BY_COPY } b_form;
+
+typedef struct panels {
+  const cni_product *p;
+  const cni_gemm_kernels *ker;
+  const cni_half_loops *loops;
+  cni_cast_fn load, store;
+  bool pairs;              /* elements of panels are pairs of bfloat16, else float32 */
+  int64_t depth, kc;       /* elements along k: all, of a block */
+  int64_t mr, row_panels;  /* rows of a panel, all about equal */
+  int64_t nc, chunks;      /* columns that a strip has */
+  int64_t width, pitch;    /* columns with padding; elements of a row of packed A */
+  int64_t each;            /* k per element: 1 or 2 */
+  bool in_place;           /* A's rows are pairs as they are */
+  bool passing;            /* one row panel: B is packed panel by panel as it passes by */
+  bool lines;              /* A is packed k-major: a panel is (depth, rows) */
+  b_form b_form;
+} panels;
+
+/* Whether what lies along k can be read as aligned pairs. */
+static bool are_pairs(const cni_matrix *x, int64_t k_step, int64_t i_step, int64_t k)
+{
+  return k_step == 1 && i_step % 2 == 0 && x->step % 2 == 0 && k % 2 == 0 && (uintptr_t)x->data % 4 == 0;
+}
+
+static panels panels_of(const cni_product *p)
+{
+  const cni_gemm_kernels *by_type = CNI_BY_ISA(cni_gemm_kernels);
+  panels w = {.p = p,
+              .ker = by_type,
+              .loops = loops(),
+              .load = cni_cast_find(p->dtype, CN_F32),
+              .store = cni_cast_find(CN_F32, p->dtype),
+              .each = 1};
+#if defined(__x86_64__)
+  if (p->dtype == CN_BF16 && multiplies_bf16()) w.ker = &cni_gemm_pairs_avx512, w.pairs = true, w.each = 2;
+#endif
+  const int64_t nr = w.ker->nr;
+  w.depth = p->k ? parts(p->k, w.each) : 1;
+  w.kc = parts(w.depth, parts(w.depth, w.ker->kc));
+  w.row_panels = parts(p->m, w.ker->mr);
+  w.mr = parts(p->m, w.row_panels);
+  w.width = parts(p->n, nr) * nr;
+  w.nc = CHUNK_BYTES / (4 * w.depth) / nr * nr;
+  w.nc = w.nc < 2 * nr ? 2 * nr : least(w.nc, MOST_COLUMNS);
+  w.chunks = parts(p->n, w.nc);
+  w.nc = parts(parts(p->n, w.chunks), nr) * nr; /* chunks of about one size */
+  w.chunks = parts(p->n, w.nc);
+  w.in_place = w.pairs && are_pairs(&p->a, p->a.col, p->a.row, p->k) && !cni_rows_collide(p->a.row * 2, w.ker->mr);
+  w.passing = w.row_panels == 1;
+  if (w.passing) w.nc = nr;
+  w.lines = !w.passing && p->a.row == 1 && p->a.col != 1;
+  w.b_form = p->b.col == 1 ? ALONG : w.pairs && are_pairs(&p->b, p->b.row, p->b.col, p->k) ? AS_PAIRS : BY_COPY;
+  w.pitch = (parts(w.depth, 16) | 1) * 16; /* an odd number of cache lines, so that rows never collide */
+  return w;
+}
+
+static uint16_t half_bits(const char *x)
+{
+  uint16_t h;
+  memcpy(&h, x, sizeof h);
+  return h;
+}
+
+/* Elements [first, first + depth) along k of `count` rows of A (columns of B) at x, k_step and i_step apart, as
+ * to[i * pitch + t]. */
+static void rows_to(const panels *w, char *to, int64_t pitch, const char *x, int64_t i_step, int64_t k_step, int count,
+                    int64_t first, int64_t depth)
+{
+  const int64_t k = w->p->k, begin = first * w->each, have = least(depth * w->each, k - begin);
+  for (int i = 0; i < count; i++, to += pitch * 4) {
+    const char *row = x + (i * i_step + begin * k_step) * 2;
+    if (w->pairs) {
+      if (k_step == 1) memcpy(to, row, (size_t)have * 2);
+      else
+        for (int64_t t = 0; t < have; t++) memcpy(to + t * 2, row + t * k_step * 2, 2);
+      if (have % 2) memset(to + have * 2, 0, 2);
+    } else if (k_step == 1) {
+      w->load(to, row, (size_t)have);
+    } else {
+      uint16_t h[64];
+      for (int64_t t = 0; t < have; t += 64) {
+        int64_t some = least(64, have - t);
+        for (int64_t s = 0; s < some; s++) h[s] = half_bits(row + (t + s) * k_step * 2);
+        w->load(to + t * 4, h, (size_t)some);
+      }
+    }
+  }
+}
+
+/* The same, i contiguous, as to[t * width + i], padded with 0. */
+static void lines_to(const panels *w, char *to, int width, const char *x, int64_t k_step, int count, int64_t first,
+                     int64_t depth)
+{
+  const int64_t begin = first * w->each, have = least(depth * w->each, w->p->k - begin);
+  const char *from = x + begin * k_step * 2;
+  if (w->pairs) {
+    w->loops->pairs((uint32_t *)(void *)to, (const uint16_t *)(const void *)from, k_step, count, width, have);
+    return;
+  }
+  for (int64_t t = 0; t < have; t++, to += width * 4) {
+    w->load(to, from + t * k_step * 2, (size_t)count);
+    if (count < width) memset(to + count * 4, 0, (size_t)(width - count) * 4);
+  }
+}
+
+/* One column panel of B, elements [k, k + depth). rows: room for a panel. */
+static void pack_panel(const panels *w, char *to, const char *from, int count, int64_t k, int64_t depth, char *rows)
+{
+  const cni_matrix *b = &w->p->b;
+  const int nr = w->ker->nr;
+  if (w->b_form == ALONG) {
+    lines_to(w, to, nr, from, b->row, count, k, depth);
+  } else if (w->b_form == AS_PAIRS) {
+    w->ker->pack(to, from + k * 4, b->col / 2, 1, count, nr, depth);
+  } else {
+    rows_to(w, rows, depth, from, b->col, b->row, count, k, depth);
+    w->ker->pack(to, rows, depth, 1, count, nr, depth);
+  }
+}
+
+typedef struct packing {
+  const panels *w;
+  int64_t batch;
+  char *a; /* if packed: row panels (depth, rows), or the rows of the only one, pitch apart */
+  char *b; /* block of k after block: column panels (depth, nr) */
+} packing;
+
+/* Items: column panels of B. */
+static void pack_range(int64_t begin, int64_t end, void *payload)
+{
+  const packing *job = payload;
+  const panels *w = job->w;
+  const cni_product *p = w->p;
+  const int nr = w->ker->nr;
+  size_t bytes = (size_t)(w->kc * nr) * 4;
+  char *rows = w->b_form == BY_COPY ? cni_alloc(bytes) : NULL;
+  if (w->b_form == BY_COPY && !rows) return;
+  for (int64_t k = 0; k < w->depth; k += w->kc)
+    for (int64_t item = begin; item < end; item++) {
+      int64_t depth = least(w->kc, w->depth - k), j = item * nr;
+      char *to = job->b + (k * w->width + j * depth) * 4;
+      pack_panel(w, to, cni_product_at(p, &p->b, job->batch, 0, j), (int)least(nr, p->n - j), k, depth, rows);
+    }
+  cni_free(rows, bytes);
+}
+
+/* Where a strip begins: (rows, nc) of beta * init's numbers. */
+static void start_strip(const panels *w, float *strip, int64_t b, int64_t i, int64_t j, int64_t rows, int64_t cols)
+{
+  const cni_product *p = w->p;
+  for (int64_t r = 0; r < rows; r++, strip += w->nc) {
+    const char *from = cni_product_at(p, &p->init, b, i + r, j);
+    if (r && p->init.row == 0) memcpy(strip, strip - w->nc, (size_t)cols * sizeof *strip);
+    else if (p->init.col == 1) w->load(strip, from, (size_t)cols);
+    else
+      for (int64_t s = 0; s < cols; s++, from += p->init.col * 2) w->load(strip + s, from, 1);
+  }
+}
+
+static void finish_strip(const panels *w, const float *strip, int64_t b, int64_t i, int64_t j, int64_t rows,
+                         int64_t cols)
+{
+  const cni_product *p = w->p;
+  if (cols == w->nc && p->c.col == 1 && p->c.row == cols) { /* all in one piece */
+    w->store(cni_product_at(p, &p->c, b, i, j), strip, (size_t)(rows * cols));
+    return;
+  }
+  for (int64_t r = 0; r < rows; r++, strip += w->nc) {
+    char *to = cni_product_at(p, &p->c, b, i + r, j);
+    if (p->c.col == 1) w->store(to, strip, (size_t)cols);
+    else
+      for (int64_t s = 0; s < cols; s++, to += p->c.col * 2) w->store(to, strip + s, 1);
+  }
+}
+
+/* Items: slices of A's panels, packed k-major; neighbours in memory together. */
+static void pack_a_range(int64_t begin, int64_t end, void *payload)
+{
+  const packing *job = payload;
+  const panels *w = job->w;
+  const cni_product *p = w->p;
+  for (int64_t k = 0; k < w->depth; k += SLICE)
+    for (int64_t item = begin; item < end; item++) {
+      int64_t i = item * w->mr;
+      int rows = (int)least(w->mr, p->m - i);
+      lines_to(w, job->a + (i * w->depth + k * rows) * 4, rows, cni_product_at(p, &p->a, job->batch, i, 0), p->a.col,
+               rows, k, least(SLICE, w->depth - k));
+    }
+}
+
+/* Rows [i, i + rows) against columns [j, j + cols). a: room for a panel, unless A is packed. */
+static void one_strip(const packing *job, float *strip, char *room, int64_t i, int64_t j, int64_t rows, int64_t cols)
+{
+  const panels *w = job->w;
+  const cni_product *p = w->p;
+  const char *from = cni_product_at(p, &p->a, job->batch, i, 0), *a = w->in_place ? from : room;
+  if (w->lines) a = job->a + i * w->depth * 4;
+  else if (!w->in_place) rows_to(w, room, w->pitch, from, p->a.row, p->a.col, (int)rows, 0, w->depth);
+  if (p->beta != 0) start_strip(w, strip, job->batch, i, j, rows, cols);
+  for (int64_t k = 0; k < w->depth; k += w->kc) {
+    cni_gemm_run r = {.a = a + (w->lines ? k * rows : k) * 4,
+                      .a_row = w->lines ? 1 : w->in_place ? p->a.row / 2 : w->pitch,
+                      .a_col = w->lines ? rows : 1,
+                      .b = job->b + (k * w->width + j * least(w->kc, w->depth - k)) * 4,
+                      .c = strip,
+                      .c_row = w->nc,
+                      .c_col = 1,
+                      .rows = (int)rows,
+                      .cols = cols,
+                      .depth = least(w->kc, w->depth - k),
+                      .alpha = p->alpha,
+                      .beta = k ? 1 : p->beta};
+    w->ker->run(&r);
+  }
+  finish_strip(w, strip, job->batch, i, j, rows, cols);
+}
+
+/* Items: a row panel against a chunk of columns, the chunks changing slowest. */
+static void tile_range(int64_t begin, int64_t end, void *payload)
+{
+  const packing *job = payload;
+  const panels *w = job->w;
+  const cni_product *p = w->p;
+  size_t bytes = (size_t)(w->mr * (w->nc + (w->lines || w->in_place ? 0 : w->pitch))) * 4;
+  float *strip = cni_alloc(bytes);
+  if (!strip) return;
+  for (int64_t item = begin; item < end; item++) {
+    int64_t j = item / w->row_panels * w->nc, i = item % w->row_panels * w->mr;
+    one_strip(job, strip, (char *)(strip + w->mr * w->nc), i, j, least(w->mr, p->m - i), least(w->nc, p->n - j));
+  }
+  cni_free(strip, bytes);
+}
+
+/* Items: column panels, each packed, used by the one row panel there is, and forgotten. */
+static void passing_range(int64_t begin, int64_t end, void *payload)
+{
+  const packing *job = payload;
+  const panels *w = job->w;
+  const cni_product *p = w->p;
+  const int nr = w->ker->nr;
+  size_t bytes = (size_t)(2 * w->kc * nr + p->m * nr) * 4;
+  char *b = cni_alloc(bytes);
+  if (!b) return;
+  char *rows = b + w->kc * nr * 4;
+  float *strip = (float *)(void *)(rows + w->kc * nr * 4);
+  for (int64_t item = begin; item < end; item++) {
+    int64_t j = item * nr, cols = least(nr, p->n - j);
+    if (p->beta != 0) start_strip(w, strip, job->batch, 0, j, p->m, cols);
+    for (int64_t k = 0; k < w->depth; k += w->kc) {
+      int64_t depth = least(w->kc, w->depth - k);
+      pack_panel(w, b, cni_product_at(p, &p->b, job->batch, 0, j), (int)cols, k, depth, rows);
+      cni_gemm_run r = {.a = job->a + k * 4,
+                        .a_row = w->pitch,
+                        .a_col = 1,
+                        .b = b,
+                        .c = strip,
+                        .c_row = nr,
+                        .c_col = 1,
+                        .rows = (int)p->m,
+                        .cols = cols,
+                        .depth = depth,
+                        .alpha = p->alpha,
+                        .beta = k ? 1 : p->beta};
+      w->ker->run(&r);
+    }
+    finish_strip(w, strip, job->batch, 0, j, p->m, cols);
+  }
+  cni_free(b, bytes);
+}
+
+/* No depth: C = beta * init. */
+static void scale_only(const panels *w, int64_t b)
+{
+  const cni_product *p = w->p;
+  for (int64_t i = 0; i < p->m; i++)
+    for (int64_t j = 0; j < p->n; j++) {
+      float x = 0;
+      if (p->beta != 0) w->load(&x, cni_product_at(p, &p->init, b, i, j), 1);
+      x *= (float)p->beta;
+      w->store(cni_product_at(p, &p->c, b, i, j), &x, 1);
+    }
+}
+
+/* One product. room: as panels_room says. */
+static void one_product(const panels *w, int64_t b, char *room)
+{
+  const cni_product *p = w->p;
+  const double unit = (double)w->depth * (double)w->ker->nr;
+  packing job = {w, b, room, room + (w->passing ? 0 : w->lines ? w->depth * p->m * 4 : 0)};
+  const int64_t col_panels = w->width / w->ker->nr;
+  if (!p->k) {
+    scale_only(w, b);
+  } else if (w->passing) {
+    rows_to(w, job.a, w->pitch, cni_product_at(p, &p->a, b, 0, 0), p->a.row, p->a.col, (int)p->m, 0, w->depth);
+    cni_parallel_for(col_panels, grain_of(unit, GRAIN_PACK), passing_range, &job);
+  } else {
+    cni_parallel_for(col_panels, grain_of(unit, GRAIN_PACK), pack_range, &job);
+    if (w->lines)
+      cni_parallel_for(w->row_panels, grain_of((double)(w->depth * w->mr), GRAIN_PACK), pack_a_range, &job);
+    double work = (double)w->depth * (double)w->mr * (double)w->nc;
+    if (!cn_err()) cni_parallel_for(w->chunks * w->row_panels, grain_of(work, GRAIN_WORK), tile_range, &job);
+  }
+}
+
+/* Bytes for packed operands. false: more than can be. */
+static bool panels_room(const panels *w, size_t *bytes)
+{
+  size_t a = 0;
+  if (w->passing) return !cni_mul_overflows((size_t)w->p->m * 4, (size_t)w->pitch, bytes);
+  if (w->lines && cni_mul_overflows((size_t)w->p->m * 4, (size_t)w->depth, &a)) return false;
+  return !cni_mul_overflows((size_t)w->width * 4, (size_t)w->depth, bytes) &&
+         !__builtin_add_overflow(*bytes, a, bytes);
+}
+
+/* Items: products. */
+static void product_range(int64_t begin, int64_t end, void *payload)
+{
+  const panels *w = payload;
+  size_t bytes;
+  if (!panels_room(w, &bytes)) {
+    cn_err_set(CN_ERR_MEMORY, "matrix product: operands are too large");
+    return;
+  }
+  char *room = cni_alloc(bytes);
+  for (int64_t b = begin; room && b < end && !cn_err(); b++) one_product(w, b, room);
+  cni_free(room, bytes);
+}
+
+/* C^T = B^T A^T */
+static cni_matrix turned(cni_matrix x)
+{
+  int64_t row = x.row;
+  x.row = x.col;
+  x.col = row;
+  return x;
+}
+static void turn(cni_product *p)
+{
+  cni_matrix a = turned(p->b), b = turned(p->a);
+  int64_t m = p->n, n = p->m;
+  p->a = a, p->b = b, p->c = turned(p->c), p->init = turned(p->init);
+  p->m = m, p->n = n;
+}
+
+int cni_half_product(cni_product *p)
+{
+  if (!p->init.data) p->beta = 0;
+  if (p->n == 1) p->c.col = 1, p->b.col = p->k;
+  if (p->m == 1) p->a.row = p->k;
+  if (p->n < p->m && p->n <= FEW_ROWS && (p->a.col == 1 || p->n == 1)) turn(p);
+  if (p->m <= FEW_ROWS && p->b.row == 1 && p->k >= LONG_ROWS)
+    return p->dtype == CN_BF16 && multiplies_bf16() ? run_pairs(p) : run_few(p);
+  panels w = panels_of(p);
+  double work = (double)p->m * (double)p->n * (double)(p->k + 1);
+  if (p->batch >= 2 * cn_num_threads() || work < GRAIN_WORK)
+    cni_parallel_for(p->batch, grain_of(work, GRAIN_WORK), product_range, &w);
+  else product_range(0, p->batch, &w);
+  return cn_err();
+}

@@ -1,0 +1,675 @@
+/* pointwise.c: runs pointwise programs on the CPU: one pass over memory, block by block, so that the values between
+ * steps stay in the first-level cache.
+ *
+ * Place in the flow: the one CPU kernel of every pointwise op and of gradients made of programs. Invariant: each
+ * element is computed by the same steps whatever the blocks, strides and threads, so results never depend on them. */
+#include "pointwise.h"
+
+#include <string.h>
+
+#include "backends/cpu/isa.h"
+#include "backends/cpu/walk/cast.h"
+#include "backends/cpu/walk/iter.h"
+#include "backends/cpu/walk/nontemporal.h"
+#include "backends/cpu/walk/rows.h"
+#include "backends/cpu/walk/transpose.h"
+#include "base/alloc.h"
+#include "base/convert.h"
+#include "base/dtype.h"
+#include "base/maths.h"
+#include "base/parallel.h"
+#include "tensor/tensor.h"
+
+enum { BLOCK = 512, SLOTS = 12, GRAIN = 32768, SHORT_ROW = 128 };
+/* Of a block in memory. Not a multiple of 4096: loads would wait for stores to the same offset of a page. */
+enum { ROOM = BLOCK * 8 + 320 };
+
+typedef struct plan {
+  const cn_call *c;
+  const cni_program *p;
+  const cni_pw_table *table;
+  enum cni_compute class;
+  int compute;             /* its dtype: CN_F32, ... */
+  size_t size;             /* and bytes */
+  bool checks_zero;        /* an integer division is among the steps */
+  bool streams;            /* results go past the caches */
+  bool late[CNI_PROG_OUTS]; /* lies over an input that is read after its step: written when all steps are done */
+  int64_t bytes;           /* of operands and results */
+  double consts[CNI_PROG_CONSTS];
+  cni_cast_fn load[CNI_PROG_INPUTS], store[CNI_PROG_OUTS]; /* NULL: the type is right as it is */
+  cni_cast_fn down[CNI_PROG_INPUTS], up[CNI_PROG_INPUTS];  /* not NULL: rounds what was loaded to c->compute */
+} plan;
+
+static enum cni_compute compute_class(int dtype)
+{
+  if (dtype == CN_F64) return CNI_C_F64;
+  if (cni_dtype_is_float(dtype)) return CNI_C_F32;
+  return dtype == CN_U64 ? CNI_C_U64 : CNI_C_I64;
+}
+
+static const int class_dtype[CNI_COMPUTES] = {CN_F32, CN_F64, CN_I64, CN_U64};
+
+static const cni_pw_table *table(void) { return CNI_BY_ISA(cni_pw_table); }
+
+/* The loop of a primitive for these operands: float64 sin, cos and tan of large arguments have loops of their own. */
+static cni_pw_loop loop_for(const cni_pw_table *t, enum cni_compute class, int prim, const void *a, int64_t n)
+{
+  cni_pw_loop wide = prim == CNI_PW_sin   ? t->wide_sin
+                     : prim == CNI_PW_cos ? t->wide_cos
+                     : prim == CNI_PW_tan ? t->wide_tan
+                                          : NULL;
+  const double *x = a;
+  bool large = false;
+  for (int64_t i = 0; class == CNI_C_F64 && wide && i < n; i++) large |= x[i] > CNM_TRIG_MAX || x[i] < -CNM_TRIG_MAX;
+  return large ? wide : t->loop[class][prim];
+}
+
+/* ---- one block ---- */
+
+static void load_some(const plan *pl, int i, void *room, const void *src, int64_t n)
+{
+  char narrow[BLOCK * 2] __attribute__((aligned(64)));
+  pl->load[i](room, src, (size_t)n);
+  if (!pl->down[i]) return;
+  pl->down[i](narrow, room, (size_t)n);
+  pl->up[i](room, narrow, (size_t)n);
+}
+
+/* Brings n elements of an input into the compute type. Answers where they are: the memory itself where it fits. */
+static const void *load_block(const plan *pl, int i, const char *src, int64_t stride, int64_t n, void *room)
+{
+  const cn_desc *d = cn_desc_of(pl->c->in[i]);
+  int64_t elem = (int64_t)cni_dtype_size(d->dtype);
+  if (stride == elem) {
+    if (!pl->load[i]) return src;
+    load_some(pl, i, room, src, n);
+    return room;
+  }
+  char raw[BLOCK * 8] __attribute__((aligned(64)));
+  char *gathered = pl->load[i] ? raw : room;
+  cni_row_gather(gathered, src, stride, (size_t)elem, n);
+  if (pl->load[i]) load_some(pl, i, room, raw, n);
+  return room;
+}
+
+/* What the next block will read, to be fetched while a result is streamed out. */
+typedef struct outlook {
+  const char *at[CNI_PROG_INPUTS];
+  size_t bytes[CNI_PROG_INPUTS];
+  int n;
+} outlook;
+
+static void store_block(const plan *pl, int i, char *dst, int64_t stride, const void *value, int64_t n,
+                        const outlook *next)
+{
+  const cn_desc *d = cn_desc_of(pl->c->out[i]);
+  int64_t elem = (int64_t)cni_dtype_size(d->dtype);
+  char raw[BLOCK * 8] __attribute__((aligned(64)));
+  if (stride == elem && !(pl->streams && cni_stream_fits(dst))) {
+    if (pl->store[i]) pl->store[i](dst, value, (size_t)n);
+    else if (dst != value) memcpy(dst, value, (size_t)(n * elem));
+    return;
+  }
+  if (pl->store[i]) {
+    pl->store[i](raw, value, (size_t)n);
+    value = raw;
+  }
+  if (stride == elem) cni_stream(dst, value, (size_t)(n * elem), next->at, next->bytes, i ? 0 : next->n);
+  else cni_row_scatter(dst, stride, value, (size_t)elem, n);
+}
+
+static void splat(void *room, int compute, double value, int64_t n)
+{
+  float *f = room;
+  double *d = room;
+  int64_t *i = room, whole = compute == CN_F32 || compute == CN_F64 ? 0 : cni_f64_to_i64(value);
+  if (compute == CN_F32)
+    for (int64_t k = 0; k < n; k++) f[k] = (float)value;
+  else if (compute == CN_F64)
+    for (int64_t k = 0; k < n; k++) d[k] = value;
+  else
+    for (int64_t k = 0; k < n; k++) i[k] = whole;
+}
+
+static void repeat(void *room, size_t size, int64_t n)
+{
+  uint32_t *w = room;
+  uint64_t *l = room;
+  if (size == 4)
+    for (int64_t k = 1; k < n; k++) w[k] = w[0];
+  else
+    for (int64_t k = 1; k < n; k++) l[k] = l[0];
+}
+
+static bool has_zero(const int64_t *v, int64_t n)
+{
+  bool zero = false;
+  for (int64_t k = 0; k < n; k++) zero |= v[k] == 0;
+  return zero;
+}
+
+/* The buffers of one run: values of inputs, constants and steps. */
+typedef struct rooms {
+  char *inputs, *consts, *slots;
+  size_t heap; /* bytes, where they are not on the stack */
+} rooms;
+
+static void run_steps(const plan *pl, const void **value, char *const *out, const int64_t *stride, const rooms *r,
+                      int64_t n, const outlook *next)
+{
+  const cni_program *p = pl->p;
+  int first = p->nin + p->nconst;
+  for (int i = 0; i < p->nstep; i++) {
+    const cni_step *s = &p->steps[i];
+    const void *a = value[s->arg[0]], *b = value[s->arg[1]], *c = value[s->arg[2]];
+    void *y = r->slots + (size_t)p->slot[i] * ROOM;
+    for (int k = 0; k < p->nout; k++) /* straight into the result where it needs no conversion */
+      if (p->out[k] == first + i && !pl->store[k] && !pl->late[k] && !pl->streams && stride[k] == (int64_t)pl->size)
+        y = out[k];
+    if (pl->checks_zero && cni_prim_divides(s->prim) && has_zero(b, n)) {
+      cn_call_fail(pl->c, CN_ERR_VALUE, "integer division by zero");
+      return;
+    }
+    loop_for(pl->table, pl->class, s->prim, a, n)(y, a, b, c, n);
+    value[first + i] = y;
+  }
+  for (int k = 0; k < p->nout; k++) store_block(pl, k, out[k], stride[k], value[p->out[k]], n, next);
+}
+
+/* How many elements of this stride dst lies behind the beginning of a cache line. */
+static int64_t into_line(const char *dst, int64_t stride)
+{
+  int64_t bytes = (int64_t)((uintptr_t)dst & (CNI_LINE - 1));
+  return stride > 0 && stride <= 8 ? bytes / stride : 0;
+}
+
+/* And how many are left until one begins. */
+static int64_t to_line(const char *dst, int64_t stride)
+{
+  int64_t bytes = (int64_t)(-(uintptr_t)dst & (CNI_LINE - 1));
+  return stride > 0 && stride <= 8 ? bytes / stride : 0;
+}
+
+/* The buffers of a run of blocks of `block` elements, in `stack` or on the heap, with the constants in place. False:
+ * no memory, the error is set. */
+static bool open_rooms(rooms *r, const plan *pl, const void **value, char *stack, size_t size, int64_t block)
+{
+  const cni_program *p = pl->p;
+  size_t need = (size_t)(p->nin + p->nconst + p->nslots) * ROOM;
+  r->heap = need > size ? need : 0;
+  if (!(r->inputs = r->heap ? cni_alloc(need) : stack)) return false;
+  r->consts = r->inputs + (size_t)p->nin * ROOM;
+  r->slots = r->consts + (size_t)p->nconst * ROOM;
+  for (int i = 0; i < p->nconst; i++) {
+    value[p->nin + i] = r->consts + (size_t)i * ROOM;
+    splat(r->consts + (size_t)i * ROOM, pl->compute, pl->consts[i], block);
+  }
+  return true;
+}
+
+static void close_rooms(const rooms *r)
+{
+  if (r->heap) cni_free(r->inputs, r->heap);
+}
+
+/* One step over operands and a result that are used where they lie needs no blocks. */
+static bool run_whole(const plan *pl, char *const *ptr, const int64_t *stride, int64_t n)
+{
+  const cni_program *p = pl->p;
+  const cni_step *s = p->steps;
+  int64_t size = (int64_t)pl->size;
+  if (p->nstep != 1 || p->nconst || p->nout != 1 || pl->streams || pl->checks_zero || pl->store[0]) return false;
+  for (int k = 0; k < 1 + p->nin; k++)
+    if (stride[k] != size || (k && pl->load[k - 1])) return false;
+  loop_for(pl->table, pl->class, s->prim, ptr[1 + s->arg[0]], n)(ptr[0], ptr[1 + s->arg[0]], ptr[1 + s->arg[1]],
+                                                                 ptr[1 + s->arg[2]], n);
+  return true;
+}
+
+/* Leaves it to the caller to end a stream. */
+static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride, int64_t n)
+{
+  if (run_whole(pl, ptr, stride, n)) return;
+  const cni_program *p = pl->p;
+  char stack[(CNI_PROG_INPUTS + SLOTS) * ROOM] __attribute__((aligned(64)));
+  const void *value[256];
+  rooms r;
+  int64_t block = n < BLOCK ? n : BLOCK;
+  if (!open_rooms(&r, pl, value, stack, sizeof stack, block)) return;
+  for (int i = 0; i < p->nin; i++) { /* one value for the whole row */
+    if (stride[p->nout + i] != 0) continue;
+    char *room = r.inputs + (size_t)i * ROOM;
+    if (pl->load[i]) load_some(pl, i, room, ptr[p->nout + i], 1);
+    else memcpy(room, ptr[p->nout + i], pl->size);
+    repeat(room, pl->size, block);
+    value[i] = room;
+  }
+  for (int64_t done = 0, m; done < n; done += m) {
+    char *out[CNI_PROG_OUTS];
+    outlook next; /* all but n is set where it is used: filling it would take as long as the block */
+    next.n = 0;
+    m = n - done < BLOCK ? n - done : BLOCK;
+    if (pl->streams && done == 0 && n > BLOCK) m -= into_line(ptr[0], stride[0]);
+    for (int k = 0; k < p->nout; k++) out[k] = ptr[k] + done * stride[k];
+    for (int i = 0; i < p->nin; i++) {
+      int64_t step = stride[p->nout + i];
+      const char *at = ptr[p->nout + i] + done * step;
+      if (step) value[i] = load_block(pl, i, at, step, m, r.inputs + (size_t)i * ROOM);
+      if (step <= 0 || step > 8 || !pl->streams) continue;
+      next.at[next.n] = at + m * step;
+      next.bytes[next.n++] = (size_t)((n - done - m < BLOCK ? n - done - m : BLOCK) * step);
+    }
+    run_steps(pl, value, out, stride, &r, m, &next);
+  }
+  close_rooms(&r);
+}
+
+static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *payload)
+{
+  const plan *pl = payload;
+  some_of_row(pl, ptr, stride, n);
+  if (pl->streams) cni_stream_end();
+}
+
+/* ---- short rows: as many as make a block are worked on together ---- */
+
+typedef struct panels {
+  plan *pl;
+  const cni_iter *it;
+  int64_t inner, rows; /* elements of a row; rows of a whole panel */
+  int64_t per;         /* panels of the last dim but one */
+} panels;
+
+#define SPREAD(T) \
+  for (int64_t r = 0; r < rows; r++) \
+    for (int64_t k = 0; k < inner; k++) memcpy((T *)to + r * inner + k, from + r * across + k * along, sizeof(T));
+/* One value per row, 16 bytes at a time: what runs over a row's end is overwritten by the next, or lies in slack. */
+#define REPEAT(T) \
+  for (int64_t r = 0; r < rows; r++) { \
+    typedef T vector __attribute__((vector_size(16))); \
+    T one; \
+    memcpy(&one, from + r * across, sizeof one); \
+    vector many = one - (vector){0}; \
+    for (int64_t k = 0; k < inner; k += (int64_t)(16 / sizeof one)) memcpy((T *)to + r * inner + k, &many, 16); \
+  }
+
+/* Rows of `inner` elements, `across` bytes apart, elements `along` bytes, side by side. */
+static void spread(void *to, const char *from, int64_t rows, int64_t across, int64_t inner, int64_t along, size_t elem)
+{
+  if (along == (int64_t)elem) {
+    for (int64_t r = 0; r < rows; r++)
+      memcpy((char *)to + r * inner * along, from + r * across, (size_t)(inner * along));
+    return;
+  }
+  switch (elem) {
+  case 1: SPREAD(uint8_t) break;
+  case 2: SPREAD(uint16_t) break;
+  case 4:
+    if (along) SPREAD(uint32_t)
+    else REPEAT(uint32_t)
+    break;
+  default:
+    if (along) SPREAD(uint64_t)
+    else REPEAT(uint64_t)
+  }
+}
+
+/* Input i of a panel in the compute type. held: the place its buffer was filled from last, if it is the same for all
+ * rows. */
+static const void *load_panel(const panels *p, int i, const char *at, int64_t rows, char *room, const char **held)
+{
+  const plan *pl = p->pl;
+  const cni_iter *it = p->it;
+  int k = pl->p->nout + i, last = it->ndim - 1;
+  int64_t along = it->stride[k][last], across = it->stride[k][last - 1], n = rows * p->inner;
+  size_t elem = cni_dtype_size(cn_desc_of(pl->c->in[i])->dtype);
+  char raw[BLOCK * 8 + 16] __attribute__((aligned(64)));
+  if (along == (int64_t)elem && across == p->inner * along) return load_block(pl, i, at, along, n, room);
+  if (across == 0 && *held == at) return room;
+  *held = at;
+  if (across == 0) n = (rows = p->rows) * p->inner;
+  spread(pl->load[i] ? raw : room, at, rows, across, p->inner, along, elem);
+  if (pl->load[i]) load_some(pl, i, room, raw, n);
+  return room;
+}
+
+static void panel_range(int64_t begin, int64_t end, void *payload)
+{
+  const panels *p = payload;
+  const cni_iter *it = p->it;
+  const cni_program *prog = p->pl->p;
+  char stack[(CNI_PROG_INPUTS + SLOTS) * ROOM] __attribute__((aligned(64)));
+  const void *value[256];
+  const char *held[CNI_PROG_INPUTS] = {NULL};
+  const outlook none = {.n = 0};
+  int row = it->ndim - 2;
+  rooms r;
+  if (!open_rooms(&r, p->pl, value, stack, sizeof stack, p->rows * p->inner)) return;
+  for (int64_t at = begin; at < end; at++) {
+    int64_t first = at % p->per * p->rows, rest = at / p->per, step[CNI_PROG_OUTS];
+    int64_t rows = it->shape[row] - first < p->rows ? it->shape[row] - first : p->rows;
+    char *ptr[CNI_ITER_OPERANDS];
+    for (int k = 0; k < it->n; k++) ptr[k] = it->base[k] + first * it->stride[k][row];
+    for (int i = row - 1; i >= 0; rest /= it->shape[i--])
+      for (int k = 0; k < it->n; k++) ptr[k] += rest % it->shape[i] * it->stride[k][i];
+    for (int i = 0; i < prog->nin; i++)
+      value[i] = load_panel(p, i, ptr[prog->nout + i], rows, r.inputs + (size_t)i * ROOM, &held[i]);
+    for (int k = 0; k < prog->nout; k++) step[k] = it->stride[k][it->ndim - 1];
+    run_steps(p->pl, value, ptr, step, &r, rows * p->inner, &none);
+  }
+  close_rooms(&r);
+  if (p->pl->streams) cni_stream_end();
+}
+
+/* Takes the walk where rows are short and results dense. */
+static bool run_panels(plan *pl, const cni_iter *it)
+{
+  int last = it->ndim - 1;
+  if (last < 1 || it->shape[last] > SHORT_ROW || it->shape[last - 1] < 2) return false;
+  panels p = {pl, it, it->shape[last], BLOCK / it->shape[last], 0};
+  for (int k = 0; k < pl->p->nout; k++) {
+    int64_t elem = (int64_t)cni_dtype_size(cn_desc_of(pl->c->out[k])->dtype);
+    if (it->stride[k][last] != elem || it->stride[k][last - 1] != p.inner * elem) return false;
+  }
+  if (p.rows > it->shape[last - 1]) p.rows = it->shape[last - 1];
+  p.per = (it->shape[last - 1] + p.rows - 1) / p.rows;
+  int64_t count = it->numel / (p.inner * it->shape[last - 1]) * p.per;
+  cni_parallel_for(count, GRAIN / (p.rows * p.inner) + 1, panel_range, &p);
+  return true;
+}
+
+/* ---- operands that run along another dim than the results: turned tile by tile ---- */
+
+enum {
+  TILE_COLUMNS = 480,
+  TILE_ROW_BYTES = 8 * CNI_LINE, /* of a turned operand, along its run: enough for the hardware to see it coming */
+  TURNED = 2,                    /* operands at most */
+  TILE_AHEAD = 4,                /* rows that are asked for before they are worked on */
+  TILE_LEAST = 16                /* elements of a side */
+};
+
+typedef struct tiles {
+  plan *pl;
+  const cni_iter *it;
+  int row;                           /* the dim that the operands run along; the results run along the last */
+  int turned[TURNED], nturned;       /* which operands of the walk */
+  int64_t elem[TURNED];              /* their bytes per element */
+  int64_t rows, per_row, per_column; /* rows of a tile; tiles along the last dim, and along `row` */
+  int64_t line;                      /* elements of a line of the result, if streamed, or 0 */
+} tiles;
+
+/* Columns [c, c + columns) of rows [r, r + rows), and their operands. */
+typedef struct tile {
+  char *base[CNI_ITER_OPERANDS];
+  int64_t rows, columns, next; /* next: columns of the one beside it, if it follows at once */
+  bool follows;                /* the one before it was left of it: what it left over is in the room's first columns */
+} tile;
+
+/* Bytes of a turned operand's row in a room: `line` columns from the tile before, then the tile's. */
+static int64_t pitch(const tiles *t, int i) { return (t->line + TILE_COLUMNS) * t->elem[i]; }
+static size_t room_size(const tiles *t, int i) { return (size_t)(t->rows * pitch(t, i)); }
+
+static void turn_tile(const tiles *t, const tile *one, int i, char *room)
+{
+  int k = t->turned[i];
+  int64_t elem = t->elem[i], lead = t->line * elem, step = pitch(t, i);
+  if (one->follows && lead)
+    for (char *at = room; at < room + one->rows * step; at += step) memcpy(at, at + TILE_COLUMNS * elem, (size_t)lead);
+  cni_turns()->turn[elem](room + lead, step, one->base[k], t->it->stride[k][t->it->ndim - 1], one->rows, one->columns);
+}
+
+/* A function that does nothing but prefetch looks like one without effect to gcc, which leaves calls of it out. */
+#define FETCHES static inline __attribute__((always_inline)) void
+
+/* Asks for a row of what lies as the result does: a tile's rows are too short for the hardware to look ahead. */
+FETCHES fetch_row(const tiles *t, const tile *one, char *const *ptr, const int64_t *stride, int64_t r)
+{
+  for (int k = t->pl->p->nout; t->pl->streams && r < one->rows && k < t->it->n; k++)
+    if (k != t->turned[0] && (t->nturned < 2 || k != t->turned[1]) && stride[k] > 0 && stride[k] <= 8)
+      cni_fetch(ptr[k] + r * t->it->stride[k][t->row], one->columns * stride[k]);
+}
+
+/* Row r's part of asking for the next tile of a turned operand. */
+FETCHES fetch_some(const tiles *t, const tile *one, int i, int64_t r)
+{
+  int k = t->turned[i];
+  int64_t each = (one->next + one->rows - 1) / one->rows, step = t->it->stride[k][t->it->ndim - 1];
+  for (int64_t c = r * each; c < (r + 1) * each && c < one->next; c++) {
+    const char *at = one->base[k] + (one->columns + c) * step;
+    for (int64_t b = 0; b < one->rows * t->elem[i]; b += CNI_LINE) __builtin_prefetch(at + b, 0, 2);
+  }
+}
+
+/* Streamed results are written in whole lines: a row ends where its last line does and leaves the rest to the next
+ * tile. */
+static void run_tile(const tiles *t, const tile *one, char *const *room)
+{
+  const cni_iter *it = t->it;
+  int last = it->ndim - 1;
+  int64_t stride[CNI_ITER_OPERANDS], across[CNI_ITER_OPERANDS];
+  char *ptr[CNI_ITER_OPERANDS], *at[CNI_ITER_OPERANDS];
+  for (int k = 0; k < it->n; k++)
+    stride[k] = it->stride[k][last], across[k] = it->stride[k][t->row], ptr[k] = one->base[k];
+  for (int64_t r = 0; r < TILE_AHEAD; r++) fetch_row(t, one, ptr, stride, r);
+  for (int i = 0; i < t->nturned; i++) {
+    int k = t->turned[i];
+    turn_tile(t, one, i, room[i]);
+    ptr[k] = room[i] + t->line * t->elem[i], across[k] = pitch(t, i), stride[k] = t->elem[i];
+  }
+  for (int64_t r = 0; r < one->rows; r++) {
+    int64_t back = 0, rest = 0;
+    if (t->line && one->follows) back = into_line(ptr[0], stride[0]);
+    if (t->line && one->next) rest = into_line(ptr[0] + one->columns * stride[0], stride[0]);
+    for (int i = 0; i < t->nturned && one->next && t->pl->streams; i++) fetch_some(t, one, i, r);
+    fetch_row(t, one, one->base, stride, r + TILE_AHEAD);
+    for (int k = 0; k < it->n; k++) at[k] = ptr[k] - back * stride[k], ptr[k] += across[k];
+    int64_t n = back + one->columns - rest, head = t->line && !one->follows ? to_line(at[0], stride[0]) : 0;
+    if (head && head < n) { /* up to the first line */
+      some_of_row(t->pl, at, stride, head);
+      for (int k = 0; k < it->n; k++) at[k] += head * stride[k];
+      n -= head;
+    }
+    if (n > 0) some_of_row(t->pl, at, stride, n);
+  }
+}
+
+/* Tiles [begin, end): along the last dim fastest, then along `row`, then the other dims. */
+static void tile_range(int64_t begin, int64_t end, void *payload)
+{
+  const tiles *t = payload;
+  const cni_iter *it = t->it;
+  int last = it->ndim - 1;
+  size_t size = room_size(t, 0) + (t->nturned > 1 ? room_size(t, 1) : 0);
+  char *room[TURNED];
+  if (!(room[0] = cni_alloc(size))) return;
+  room[1] = room[0] + room_size(t, 0);
+  for (int64_t at = begin; at < end; at++) {
+    int64_t column = at % t->per_row, c = column * TILE_COLUMNS, r = at / t->per_row % t->per_column * t->rows;
+    int64_t rest = at / t->per_row / t->per_column, columns = it->shape[last] - c, rows = it->shape[t->row] - r;
+    tile one = {.rows = rows < t->rows ? rows : t->rows, .follows = at > begin && column > 0};
+    for (int k = 0; k < it->n; k++) one.base[k] = it->base[k] + c * it->stride[k][last] + r * it->stride[k][t->row];
+    for (int i = last - 1; i >= 0; i--) {
+      if (i == t->row) continue;
+      for (int k = 0; k < it->n; k++) one.base[k] += rest % it->shape[i] * it->stride[k][i];
+      rest /= it->shape[i];
+    }
+    one.columns = columns < TILE_COLUMNS ? columns : TILE_COLUMNS;
+    if (at + 1 < end) one.next = columns - one.columns < TILE_COLUMNS ? columns - one.columns : TILE_COLUMNS;
+    run_tile(t, &one, room);
+  }
+  cni_free(room[0], size);
+  if (t->pl->streams) cni_stream_end();
+}
+
+/* Takes the walk where an operand lies dense along another dim than the last, and both dims are long. */
+static bool run_tiles(plan *pl, const cni_iter *it)
+{
+  tiles t = {.pl = pl, .it = it, .row = -1, .rows = TILE_ROW_BYTES};
+  int64_t wide = (int64_t)cni_dtype_size(cn_desc_of(pl->c->out[0])->dtype);
+  int last = it->ndim - 1;
+  for (int i = 0; i < pl->p->nin && t.nturned < TURNED; i++) {
+    int k = pl->p->nout + i, row = -1;
+    int64_t elem = (int64_t)cni_dtype_size(cn_desc_of(pl->c->in[i])->dtype);
+    if (it->stride[k][last] == elem || it->stride[k][last] == 0) continue;
+    for (int d = 0; d < last; d++)
+      if (it->stride[k][d] == elem && it->shape[d] >= TILE_LEAST) row = d;
+    if (row < 0 || (t.row >= 0 && t.row != row)) continue;
+    t.row = row;
+    t.elem[t.nturned] = elem;
+    t.turned[t.nturned++] = k;
+    if (TILE_ROW_BYTES / elem < t.rows) t.rows = TILE_ROW_BYTES / elem;
+  }
+  if (!t.nturned || it->shape[last] < TILE_LEAST) return false;
+  pl->streams = cni_stream_pays(2 * pl->bytes); /* turning reads a line's neighbours later: they had better stay */
+  if (pl->streams && it->stride[0][last] == wide) t.line = CNI_LINE / wide;
+  t.per_row = (it->shape[last] + TILE_COLUMNS - 1) / TILE_COLUMNS;
+  t.per_column = (it->shape[t.row] + t.rows - 1) / t.rows;
+  int64_t matrix = it->shape[last] * it->shape[t.row];
+  cni_parallel_for(it->numel / matrix * t.per_row * t.per_column, GRAIN / (t.rows * TILE_COLUMNS) + 1, tile_range, &t);
+  return true;
+}
+
+/* ---- the kernel ---- */
+
+typedef struct direct {
+  const cni_pw_table *table;
+  enum cni_compute class;
+  int prim;
+  char *y, *in[3];
+  int64_t elem;
+  int nin;
+  bool streams;
+} direct;
+
+/* Results past the caches: made block by block in L1. */
+static void direct_stream(const direct *d, int64_t begin, int64_t end)
+{
+  char block[BLOCK * 8] __attribute__((aligned(64)));
+  const char *ahead[3];
+  size_t each[3];
+  for (int64_t at = begin, m; at < end; at += m) {
+    int64_t o = at * d->elem;
+    m = end - at < BLOCK ? end - at : BLOCK;
+    if (at == begin && m == BLOCK) m -= into_line(d->y + o, d->elem);
+    bool fits = cni_stream_fits(d->y + o);
+    cni_pw_loop loop = loop_for(d->table, d->class, d->prim, d->in[0] + o, m);
+    loop(fits ? block : d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, m);
+    for (int k = 0; k < d->nin; k++) {
+      ahead[k] = d->in[k] + o + m * d->elem;
+      each[k] = (size_t)((end - at - m < BLOCK ? end - at - m : BLOCK) * d->elem);
+    }
+    if (fits) cni_stream(d->y + o, block, (size_t)(m * d->elem), ahead, each, d->nin);
+  }
+  cni_stream_end();
+}
+
+static void direct_range(int64_t begin, int64_t end, void *payload)
+{
+  const direct *d = payload;
+  int64_t o = begin * d->elem;
+  if (d->streams) {
+    direct_stream(d, begin, end);
+    return;
+  }
+  cni_pw_loop loop = loop_for(d->table, d->class, d->prim, d->in[0] + o, end - begin);
+  loop(d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, end - begin);
+}
+
+/* One primitive over dense operands of one layout and type: no plan, no blocks, no iterator. */
+static bool run_direct(const cn_call *c, const cni_program *p, enum cni_compute class, const cni_pw_table *t)
+{
+  const cn_desc *y = cn_desc_of(c->out[0]);
+  if (p->nstep != 1 || p->nconst || p->nout != 1 || y->dtype != class_dtype[class]) return false;
+  int prim = p->steps[0].prim, arity = cni_prims[prim].arity;
+  if (class >= CNI_C_I64 && cni_prim_divides(prim)) return false;
+  direct d = {t, class, prim, y->data, {y->data, y->data, y->data}, (int64_t)cni_dtype_size(y->dtype), arity, false};
+  for (int i = 0; i < p->nin; i++) {
+    const cn_desc *x = cn_desc_of(c->in[i]);
+    if (x->dtype != y->dtype || !cni_same_layout(x, y)) return false;
+  }
+  if (y->ndim > 1 && !cni_is_dense(y->ndim, y->shape, y->strides)) return false;
+  if (y->ndim == 1 && y->strides[0] != 1 && y->shape[0] > 1) return false;
+  for (int k = 0; k < arity; k++) d.in[k] = cn_desc_of(c->in[p->steps[0].arg[k]])->data;
+  d.streams = cni_stream_pays(y->numel * d.elem * (arity + 1));
+  if (y->numel <= GRAIN) direct_range(0, y->numel, &d);
+  else cni_parallel_for(y->numel, GRAIN, direct_range, &d);
+  return true;
+}
+
+static int64_t touched(const cn_desc *d) { return d->numel * (int64_t)cni_dtype_size(d->dtype); }
+
+/* Is input i read by a step behind this one, or a result itself? */
+static bool read_after(const cni_program *p, int i, int step)
+{
+  for (int s = step + 1; s < p->nstep; s++)
+    for (int k = 0; k < cni_prims[p->steps[s].prim].arity; k++)
+      if (p->steps[s].arg[k] == i) return true;
+  for (int k = 0; k < p->nout; k++)
+    if (p->out[k] == i) return true;
+  return false;
+}
+
+/* Several results over inputs: which of them must wait. Answers whether any result lies over an input. */
+static bool find_late(plan *pl, const cn_call *c)
+{
+  const cni_program *p = pl->p;
+  bool any = false;
+  for (int k = 0; k < p->nout; k++) {
+    pl->late[k] = false;
+    for (int i = 0; i < p->nin && p->nout > 1; i++)
+      if (cn_desc_of(c->in[i])->data == cn_desc_of(c->out[k])->data) {
+        any = true;
+        pl->late[k] |= read_after(p, i, p->out[k] - p->nin - p->nconst);
+      }
+  }
+  return any;
+}
+
+static void make_plan(plan *pl, const cn_call *c, enum cni_compute class)
+{
+  pl->c = c;
+  pl->compute = class_dtype[class];
+  pl->size = cni_dtype_size(pl->compute);
+  pl->checks_zero = false;
+  for (int i = 0; i < pl->p->nstep; i++)
+    if (class >= CNI_C_I64 && cni_prim_divides(pl->p->steps[i].prim)) pl->checks_zero = true;
+  pl->bytes = 0;
+  for (int i = 0; i < c->nin; i++) pl->bytes += touched(cn_desc_of(c->in[i]));
+  for (int i = 0; i < c->nout; i++) pl->bytes += touched(cn_desc_of(c->out[i]));
+  bool over = find_late(pl, c);
+  pl->streams = !over && cni_stream_pays(pl->bytes); /* what was read is in the caches anyway */
+  for (int i = 0; i < c->nin; i++) {
+    int dtype = cn_desc_of(c->in[i])->dtype;
+    bool rounds = cni_program_rounds(c, i);
+    pl->load[i] = dtype == pl->compute && !rounds ? NULL : cni_cast_find(dtype, pl->compute);
+    pl->down[i] = rounds ? cni_cast_find(pl->compute, c->compute) : NULL;
+    pl->up[i] = rounds ? cni_cast_find(c->compute, pl->compute) : NULL;
+  }
+  for (int i = 0; i < c->nout; i++) {
+    int dtype = cn_desc_of(c->out[i])->dtype;
+    pl->store[i] = dtype == pl->compute ? NULL : cni_cast_find(pl->compute, dtype);
+  }
+}
+
+int cni_cpu_pointwise(cn_call *c)
+{
+  plan pl;
+  if (!(pl.p = cni_program_of(c, pl.consts))) return cn_err();
+  enum cni_compute class = compute_class(c->compute);
+  pl.table = table();
+  pl.class = class;
+  for (int i = 0; i < pl.p->nstep; i++)
+    if (!pl.table->loop[class][pl.p->steps[i].prim])
+      return cn_call_fail(c, CN_ERR_DTYPE, "%s is not computed in %s", cni_prims[pl.p->steps[i].prim].name,
+                          cn_dtype_name((cn_dtype)c->compute));
+  if (run_direct(c, pl.p, class, pl.table)) return CN_OK;
+  make_plan(&pl, c, class);
+  cni_iter it;
+  const cn_desc *y = cn_desc_of(c->out[0]);
+  cni_iter_begin(&it, y->ndim, y->shape);
+  for (int i = 0; i < c->nout; i++) cni_iter_add(&it, cn_desc_of(c->out[i]));
+  for (int i = 0; i < c->nin; i++) cni_iter_add(&it, cn_desc_of(c->in[i]));
+  cni_iter_finish(&it);
+  if (it.numel && !run_panels(&pl, &it) && !run_tiles(&pl, &it)) cni_iter_run(&it, GRAIN, run_row, &pl);
+  return cn_err();
+}

@@ -1,0 +1,323 @@
+/* loss.c: CPU kernels of cross_entropy_rows, its gradient, and native_dropout.
+ *
+ * Place in the flow: below apply; loss_isa.c has the loops. Invariants: rows are independent and their losses are
+ * added in order, so results do not depend on threads; halves are computed in float32. */
+#include "loss.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/index/index.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/random/random.h"
+#include "backends/cpu/walk/iter.h"
+#include "base/convert.h"
+#include "base/dtype.h"
+#include "base/parallel.h"
+#include "base/philox.h"
+#include "tensor/tensor.h"
+
+enum { GRAIN = 8192 };
+
+static const cni_loss_table *loops(void) { return CNI_BY_ISA(cni_loss_table); }
+static const cni_random_table *draws(void) { return CNI_BY_ISA(cni_random_table); }
+
+/* ---- rows of classes ---- */
+
+/* x: (rows, classes). Rows are read in the work type (float32 or float64). */
+typedef struct rows {
+  const cn_call *c;
+  const cn_desc *x, *y;
+  const int64_t *target; /* (rows), packed */
+  const cn_desc *lse, *g;
+  int64_t classes, ignore;
+  double share;          /* of the gradient that each row gets; what g is multiplied with */
+  int type;
+  bool direct;           /* rows of x can be read in place */
+} rows;
+
+static rows rows_of(const cn_call *c, const cn_desc *x, int64_t ignore)
+{
+  rows r = {.c = c, .x = x, .classes = x->shape[1], .ignore = ignore, .type = x->dtype == CN_F64 ? CN_F64 : CN_F32};
+  r.direct = x->dtype == r.type && (x->strides[1] == 1 || r.classes == 1);
+  return r;
+}
+
+static char *row_at(const cn_desc *d, int64_t i)
+{
+  return (char *)d->data + i * d->strides[0] * (int64_t)cni_dtype_size(d->dtype);
+}
+
+/* Row i of d as a vector of its own. */
+static cn_desc row_desc(const cn_desc *d, int64_t i)
+{
+  cn_desc row = {.data = row_at(d, i), .numel = d->shape[1], .dtype = d->dtype, .ndim = 1, .device = CN_CPU};
+  row.shape[0] = d->shape[1];
+  row.strides[0] = d->strides[1];
+  return row;
+}
+
+/* Row i in the work type: in place, or converted into room. */
+static const void *load_row(const rows *r, int64_t i, void *room)
+{
+  if (r->direct) return row_at(r->x, i);
+  cn_desc from = row_desc(r->x, i), to = cni_cpu_packed(&from, r->type, room);
+  cni_cpu_copy(&to, &from);
+  return room;
+}
+
+static void lse_range(int64_t begin, int64_t end, void *payload)
+{
+  const rows *r = payload;
+  size_t size = (size_t)r->classes * cni_dtype_size(r->type);
+  void *room = r->direct ? NULL : cni_alloc(size);
+  if (!r->direct && !room) return;
+  for (int64_t i = begin; i < end; i++) {
+    const void *row = load_row(r, i, room);
+    double lse = r->type == CN_F32 ? (double)loops()->lse_f32(row, r->classes) : loops()->lse_f64(row, r->classes);
+    cni_store_f64(row_at(r->lse, i), 0, r->type, lse);
+  }
+  cni_free(room, size);
+}
+
+/* Short rows, which can be read in place: blocks of them at once. lse is row-major. */
+static void short_range(int64_t begin, int64_t end, void *payload)
+{
+  const rows *r = payload;
+  for (int64_t block = begin; block < end; block++) {
+    int64_t first = block * CNI_LOSS_ROWS, n = r->x->shape[0] - first;
+    if (n > CNI_LOSS_ROWS) n = CNI_LOSS_ROWS;
+    char *x = row_at(r->x, first), *lse = row_at(r->lse, first);
+    int64_t stride = r->x->strides[0];
+    if (r->type == CN_F32) loops()->lses_f32((float *)(void *)lse, (const float *)(void *)x, stride, n, r->classes);
+    else loops()->lses_f64((double *)(void *)lse, (const double *)(void *)x, stride, n, r->classes);
+  }
+}
+
+static void fill_lse(const rows *r)
+{
+  int64_t n = r->x->shape[0], blocks = (n + CNI_LOSS_ROWS - 1) / CNI_LOSS_ROWS;
+  if (r->classes == 0)
+    for (int64_t i = 0; i < n; i++) cni_store_f64(row_at(r->lse, i), 0, r->type, -(double)INFINITY);
+  else if (r->classes <= CNI_LOSS_SHORT && r->direct)
+    cni_parallel_for(blocks, GRAIN / (CNI_LOSS_ROWS * r->classes) + 1, short_range, (void *)r);
+  else cni_parallel_for(n, GRAIN / r->classes + 1, lse_range, (void *)r);
+}
+
+/* Every class is in range or ignored; answers how many count, or an error. */
+static int64_t count_targets(const cn_call *c, const int64_t *target, int64_t n, int64_t classes, int64_t ignore)
+{
+  int64_t count = 0;
+  for (int64_t i = 0; i < n; i++) {
+    if (target[i] == ignore) continue;
+    if (target[i] < 0 || target[i] >= classes)
+      return cn_call_fail(c, CN_ERR_INDEX, "target %lld at row %lld is out of range for %lld classes (dimension 1)",
+                          (long long)target[i], (long long)i, (long long)classes);
+    count++;
+  }
+  return count;
+}
+
+/* The loss of each row, stored or added up; lse is known. */
+static void row_losses(const rows *r, const cn_desc *out, bool mean, int64_t count)
+{
+  double total = 0;
+  int64_t n = r->x->shape[0];
+  for (int64_t i = 0; i < n; i++) {
+    double loss = 0;
+    if (r->target[i] != r->ignore)
+      loss = cni_load_f64(row_at(r->lse, i), 0, r->type) -
+             cni_load_f64(row_at(r->x, i), r->target[i] * r->x->strides[1], r->x->dtype);
+    if (out->ndim) cni_store_f64(row_at(out, i), 0, out->dtype, loss);
+    total += loss;
+  }
+  if (!out->ndim) cni_store_f64(out->data, 0, out->dtype, mean ? total / (double)count : total);
+}
+
+/* cross_entropy_rows(input, target, ignore_index, reduction) */
+static int cross_entropy_kernel(cn_call *c)
+{
+  rows r = rows_of(c, cn_desc_of(c->in[0]), c->args[2].u.i);
+  int64_t n = r.x->shape[0];
+  cni_numbers t;
+  int status = cni_numbers_open(&t, cn_desc_of(c->in[1]), true);
+  r.target = t.d.data;
+  r.lse = cn_desc_of(c->out[1]);
+  int64_t count = status ? status : count_targets(c, r.target, n, r.classes, r.ignore);
+  if (count >= 0) fill_lse(&r);
+  status = count < 0 ? (int)count : cn_err();
+  if (!status) row_losses(&r, cn_desc_of(c->out[0]), !strcmp(c->args[3].u.s, "mean"), count);
+  cni_numbers_close(&t);
+  return status;
+}
+
+static double row_scale(const rows *r, int64_t i)
+{
+  return r->share * cni_load_f64(r->g->ndim ? row_at(r->g, i) : r->g->data, 0, r->g->dtype);
+}
+
+/* One row of the gradient into y (work type). */
+static void grad_row(const rows *r, int64_t i, void *y, const void *x)
+{
+  double lse = cni_load_f64(row_at(r->lse, i), 0, r->lse->dtype), scale = row_scale(r, i);
+  if (r->type == CN_F32) {
+    loops()->softmax_f32(y, x, r->classes, (float)lse, (float)scale);
+    ((float *)y)[r->target[i]] -= (float)scale;
+  } else {
+    loops()->softmax_f64(y, x, r->classes, lse, scale);
+    ((double *)y)[r->target[i]] -= scale;
+  }
+}
+
+static void grad_range(int64_t begin, int64_t end, void *payload)
+{
+  const rows *r = payload;
+  size_t size = (size_t)r->classes * cni_dtype_size(r->type);
+  size_t row_size = (size_t)r->classes * cni_dtype_size(r->y->dtype);
+  bool store = r->y->dtype != r->type; /* the result is row-major, as infer asked for */
+  char *room = cni_alloc(2 * size);
+  if (!room) return;
+  for (int64_t i = begin; i < end; i++) {
+    if (r->target[i] == r->ignore) {
+      memset(row_at(r->y, i), 0, row_size);
+      continue;
+    }
+    grad_row(r, i, store ? room + size : row_at(r->y, i), load_row(r, i, room));
+    if (!store) continue;
+    cn_desc to = row_desc(r->y, i), from = cni_cpu_packed(&to, r->type, room + size);
+    cni_cpu_copy(&to, &from);
+  }
+  cni_free(room, 2 * size);
+}
+
+/* Blocks of short rows that are read and written in place. */
+static void short_grad_range(int64_t begin, int64_t end, void *payload)
+{
+  const rows *r = payload;
+  int64_t stride = r->x->strides[0], classes = r->classes;
+  for (int64_t block = begin; block < end; block++) {
+    union {
+      float f[CNI_LOSS_ROWS];
+      double d[CNI_LOSS_ROWS];
+    } lse, scale;
+    int64_t first = block * CNI_LOSS_ROWS, n = r->x->shape[0] - first;
+    if (n > CNI_LOSS_ROWS) n = CNI_LOSS_ROWS;
+    for (int64_t i = 0; i < n; i++) {
+      cni_store_f64(&lse, i, r->type, cni_load_f64(row_at(r->lse, first + i), 0, r->lse->dtype));
+      cni_store_f64(&scale, i, r->type, row_scale(r, first + i));
+    }
+    void *x = row_at(r->x, first), *y = row_at(r->y, first);
+    if (r->type == CN_F32) loops()->softmaxes_f32(y, x, stride, n, classes, lse.f, scale.f);
+    else loops()->softmaxes_f64(y, x, stride, n, classes, lse.d, scale.d);
+    for (int64_t i = 0; i < n; i++) {
+      char *row = row_at(r->y, first + i);
+      int64_t t = r->target[first + i];
+      if (t == r->ignore) memset(row, 0, (size_t)classes * cni_dtype_size(r->type));
+      else if (r->type == CN_F32) ((float *)(void *)row)[t] -= scale.f[i];
+      else ((double *)(void *)row)[t] -= scale.d[i];
+    }
+  }
+}
+
+static void fill_grad(const rows *r)
+{
+  int64_t n = r->x->shape[0], blocks = (n + CNI_LOSS_ROWS - 1) / CNI_LOSS_ROWS;
+  if (r->classes == 0) return;
+  if (r->classes <= CNI_LOSS_SHORT && r->direct)
+    cni_parallel_for(blocks, GRAIN / (CNI_LOSS_ROWS * r->classes) + 1, short_grad_range, (void *)r);
+  else cni_parallel_for(n, GRAIN / r->classes + 1, grad_range, (void *)r);
+}
+
+/* cross_entropy_rows_grad(grad, input, target, lse, ignore_index, reduction) */
+static int cross_entropy_grad_kernel(cn_call *c)
+{
+  rows r = rows_of(c, cn_desc_of(c->in[1]), c->args[4].u.i);
+  cni_numbers t;
+  int status = cni_numbers_open(&t, cn_desc_of(c->in[2]), true);
+  r.y = cn_desc_of(c->out[0]);
+  r.g = cn_desc_of(c->in[0]);
+  r.lse = cn_desc_of(c->in[3]);
+  r.target = t.d.data;
+  int64_t count = status ? status : count_targets(c, r.target, r.x->shape[0], r.classes, r.ignore);
+  r.share = !strcmp(c->args[5].u.s, "mean") ? 1 / (double)count : 1;
+  if (count >= 0) fill_grad(&r);
+  cni_numbers_close(&t);
+  return count < 0 ? (int)count : cn_err();
+}
+
+/* ---- native_dropout(input, p) ---- */
+
+typedef struct dropping {
+  const cn_call *c;
+  uint8_t *mask;
+  int64_t n;
+  double keep, scale; /* probability; 1 / keep */
+} dropping;
+
+enum { UNIT = CNI_DRAWS_32 };
+
+static void mask_range(int64_t begin, int64_t end, void *payload)
+{
+  const dropping *d = payload;
+  _Alignas(64) float u[UNIT];
+  float keep = (float)d->keep;
+  for (int64_t unit = begin; unit < end; unit++) {
+    int64_t first = unit * UNIT, m = d->n - first < UNIT ? d->n - first : UNIT;
+    draws()->unit_f32(u, first, m, d->c->seed, d->c->offset, 24);
+    loops()->below(d->mask + first, u, m, keep);
+  }
+}
+
+#define HALF_ROW(name, to, from)                                                                         \
+  static void name(char *const *ptr, const int64_t *stride, int64_t n, void *payload)                    \
+  {                                                                                                      \
+    float scale = (float)((const dropping *)payload)->scale;                                             \
+    for (int64_t i = 0; i < n; i++) {                                                                    \
+      uint16_t x = *(const uint16_t *)(const void *)(ptr[1] + i * stride[1]);                            \
+      float kept = (float)*(const uint8_t *)(ptr[2] + i * stride[2]) * scale;                            \
+      *(uint16_t *)(void *)(ptr[0] + i * stride[0]) = from(to(x) * kept);                                \
+    }                                                                                                    \
+  }
+HALF_ROW(drop_f16, cni_f16_to_f32, cni_f32_to_f16)
+HALF_ROW(drop_bf16, cni_bf16_to_f32, cni_f32_to_bf16)
+
+#define FLOAT_ROW(name, T, loop)                                                                         \
+  static void name(char *const *ptr, const int64_t *stride, int64_t n, void *payload)                    \
+  {                                                                                                      \
+    T scale = (T)((const dropping *)payload)->scale;                                                     \
+    if (stride[0] == (int64_t)sizeof(T) && stride[1] == stride[0] && stride[2] == 1) {                   \
+      loops()->loop((T *)(void *)ptr[0], (const T *)(const void *)ptr[1], (const uint8_t *)ptr[2], n, scale); \
+      return;                                                                                            \
+    }                                                                                                    \
+    for (int64_t i = 0; i < n; i++)                                                                      \
+      *(T *)(void *)(ptr[0] + i * stride[0]) = *(const T *)(const void *)(ptr[1] + i * stride[1]) *      \
+                                               ((T)*(const uint8_t *)(ptr[2] + i * stride[2]) * scale);  \
+  }
+FLOAT_ROW(drop_f32, float, masked_f32)
+FLOAT_ROW(drop_f64, double, masked_f64)
+
+static int native_dropout_kernel(cn_call *c)
+{
+  const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]), *mask = cn_desc_of(c->out[1]);
+  static const cni_row_fn row[CN_DTYPE_COUNT] = {
+      [CN_F16] = drop_f16, [CN_BF16] = drop_bf16, [CN_F32] = drop_f32, [CN_F64] = drop_f64};
+  double keep = 1 - (c->args[1].tag == CN_V_FLOAT ? c->args[1].u.f : (double)c->args[1].u.i);
+  dropping d = {c, mask->data, x->numel, keep, 1 / keep};
+  cni_parallel_for((d.n + UNIT - 1) / UNIT, GRAIN / UNIT, mask_range, &d);
+  cni_iter it;
+  cni_iter_begin(&it, y->ndim, y->shape);
+  cni_iter_add(&it, y);
+  cni_iter_add(&it, x);
+  cni_iter_add(&it, mask);
+  cni_iter_finish(&it);
+  cni_iter_run(&it, GRAIN * 4, row[x->dtype], &d);
+  return CN_OK;
+}
+
+const cn_kernel cni_cpu_loss_kernels[] = {
+    {"cross_entropy_rows", "fused", cross_entropy_kernel},
+    {"cross_entropy_rows_grad", "fused", cross_entropy_grad_kernel},
+    {"native_dropout", "philox", native_dropout_kernel},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,457 @@
+/* reduce.c: folds along dims on the CPU: sum, mean, prod, extremes, all, any and vector norms.
+ *
+ * Place in the flow: kernels of ops/reduce.c; the loops are in reduce_isa.c. A fold runs along rows where the
+ * reduced dim is innermost in memory, along columns where a kept one is. Invariant: pieces of a split fold
+ * are chosen by the shape alone and joined in order, so results never depend on the number of threads. */
+#include "reduce.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "backends/cpu/cpu.h"
+#include "backends/cpu/isa.h"
+#include "backends/cpu/walk/cast.h"
+#include "backends/cpu/walk/rows.h"
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "base/parallel.h"
+#include "ops/infer.h"
+
+enum {
+  GRAIN = 16384, /* elements worth a thread */
+  LOAD = 1024,   /* elements converted at a time, and columns folded at a time */
+  CHUNK = 128,   /* rows that columns are folded over before they are joined in the wide type */
+  OUTPUTS = 256, /* results kept on the stack */
+  SPLIT = 64,    /* pieces of work wanted where there are few results */
+  GROUP = 64     /* columns that narrow rows are grouped to */
+};
+
+enum finish { AS_IS, MEAN, ROOT };
+
+typedef struct fold {
+  cni_reduction r;
+  const cni_fold_loops *f;
+  const char *x;
+  char *y;
+  int64_t xsize, ysize;           /* bytes of an element */
+  cni_cast_fn first, load, store; /* x -> a type on the way -> compute type; wide -> y. NULL: as it is */
+  cni_cast_fn narrow;             /* compute type -> y. NULL: as it is */
+  int compute;                    /* type */
+  enum finish finish;
+  int64_t group, pieces, piece; /* rows folded side by side; pieces of the reduced range, and their length */
+  cni_wide *partial;            /* [pieces][outputs], in walk order; NULL when there is one piece */
+} fold;
+
+enum cni_compute cni_compute_class(int dtype)
+{
+  if (dtype == CN_F64) return CNI_C_F64;
+  if (cni_dtype_is_float(dtype)) return CNI_C_F32;
+  return dtype == CN_U64 ? CNI_C_U64 : CNI_C_I64;
+}
+
+int cni_compute_dtype(enum cni_compute class)
+{
+  static const int dtypes[CNI_COMPUTES] = {CN_F32, CN_F64, CN_I64, CN_U64};
+  return dtypes[class];
+}
+
+const cni_fold_table *cni_folds(void) { return CNI_BY_ISA(cni_fold_table); }
+
+/* ---- elements in and out ---- */
+
+static bool loads(const fold *f, int64_t stride) { return stride != 1 || f->first || f->load; }
+
+/* At most LOAD elements, `stride` apart, as a run of the compute type in `room`. */
+static const void *load_run(const fold *f, const char *x, int64_t stride, int64_t n, void *room)
+{
+  _Alignas(64) char raw[LOAD * 8], mid[LOAD * 8];
+  const void *at = x;
+  if (stride != 1) {
+    void *to = f->first || f->load ? (void *)raw : room;
+    cni_row_gather(to, at, stride * f->xsize, (size_t)f->xsize, n);
+    at = to;
+  }
+  if (f->first) {
+    void *to = f->load ? (void *)mid : room;
+    f->first(to, at, (size_t)n);
+    at = to;
+  }
+  if (f->load) f->load(room, at, (size_t)n);
+  return room;
+}
+
+/* Finishes n results and writes them from element `at` of y on, `stride` apart. */
+static void store(const fold *f, int64_t at, int64_t stride, cni_wide *w, int64_t n)
+{
+  char room[OUTPUTS * 8];
+  char *y = f->y + at * f->ysize;
+  if (f->finish == MEAN)
+    for (int64_t i = 0; i < n; i++) w[i].f /= (double)f->r.count;
+  else if (f->finish == ROOT)
+    for (int64_t i = 0; i < n; i++) w[i].f = sqrt(w[i].f);
+  for (int64_t done = 0; done < n; done += OUTPUTS) {
+    int64_t m = n - done < OUTPUTS ? n - done : OUTPUTS;
+    const char *from = (const char *)(w + done);
+    if (f->store) {
+      char *to = stride == 1 ? y : room;
+      f->store(to, from, (size_t)m);
+      from = to;
+    }
+    if (from != y)
+      for (int64_t i = 0; i < m; i++)
+        memcpy(y + i * stride * f->ysize, from + i * f->ysize, (size_t)f->ysize);
+    y += m * stride * f->ysize;
+  }
+}
+
+/* ---- along rows ---- */
+
+/* Folds elements [begin, end) of the reduced range that starts at x. */
+static cni_wide fold_row(const fold *f, const char *x, int64_t begin, int64_t end)
+{
+  const cni_reduction *r = &f->r;
+  _Alignas(64) char room[LOAD * 8];
+  cni_wide w, next;
+  cni_walk walk;
+  int outer = r->nr - 1; /* dims around the innermost */
+  int64_t inner = r->nr ? r->rsize[outer] : 1, stride = r->nr ? r->rin[outer] : 1, at = begin;
+  f->f->start(&w, NULL, 1);
+  cni_walk_to(&walk, outer, r->rsize, r->rin, NULL, begin / inner);
+  while (at < end) {
+    int64_t i = at % inner, n = inner - i < end - at ? inner - i : end - at;
+    const char *p = x + (walk.in + i * stride) * f->xsize;
+    if (!loads(f, stride)) {
+      f->f->rows(&next, p, 1, 0, n);
+    } else {
+      n = n < LOAD ? n : LOAD;
+      f->f->rows(&next, load_run(f, p, stride, n, room), 1, 0, n);
+    }
+    w = f->f->join(w, next);
+    at += n;
+    if (i + n == inner && at < end) cni_walk_step(&walk, outer, r->rsize, r->rin, NULL);
+  }
+  return w;
+}
+
+/* Results [begin, end), each folded whole. */
+static void rows_whole(int64_t begin, int64_t end, void *payload)
+{
+  const fold *f = payload;
+  const cni_reduction *r = &f->r;
+  int last = r->nk - 1;
+  cni_wide w[OUTPUTS];
+  cni_walk walk;
+  bool plain = r->nr <= 1 && !loads(f, r->nr ? r->rin[0] : 1);
+  int64_t inner = r->nk ? r->ksize[last] : 1, step = r->nk ? r->kin[last] : 0,
+          out = r->nk ? r->kout[last] : 0;
+  while (begin < end) {
+    int64_t n = inner - begin % inner;
+    if (n > end - begin) n = end - begin;
+    if (n > OUTPUTS) n = OUTPUTS;
+    cni_walk_to(&walk, r->nk, r->ksize, r->kin, r->kout, begin);
+    const char *x = f->x + walk.in * f->xsize;
+    if (plain) f->f->rows(w, x, n, step, r->count);
+    else
+      for (int64_t i = 0; i < n; i++) w[i] = fold_row(f, x + i * step * f->xsize, 0, r->count);
+    store(f, walk.out, n == 1 ? 1 : out, w, n);
+    begin += n;
+  }
+}
+
+/* Units [begin, end): piece u % pieces of result u / pieces. */
+static void rows_pieces(int64_t begin, int64_t end, void *payload)
+{
+  const fold *f = payload;
+  const cni_reduction *r = &f->r;
+  for (int64_t u = begin; u < end; u++) {
+    cni_walk walk;
+    int64_t p = u % f->pieces, first = p * f->piece;
+    int64_t stop = first + f->piece < r->count ? first + f->piece : r->count;
+    cni_walk_to(&walk, r->nk, r->ksize, r->kin, r->kout, u / f->pieces);
+    f->partial[p * r->outputs + u / f->pieces] = fold_row(f, f->x + walk.in * f->xsize, first, stop);
+  }
+}
+
+/* ---- along columns ---- */
+
+/* Folds n columns from x on over elements [begin, end) of the reduced range. */
+static void fold_columns(const fold *f, cni_wide *w, const char *x, int64_t n, int64_t begin, int64_t end)
+{
+  const cni_reduction *r = &f->r;
+  _Alignas(64) char acc[LOAD * 8], room[LOAD * 8];
+  cni_walk walk;
+  int outer = r->nr - 1;
+  int64_t inner = r->rsize[outer], stride = r->rin[outer], column = r->kin[r->nk - 1], since = 0;
+  f->f->start(w, acc, n);
+  cni_walk_to(&walk, outer, r->rsize, r->rin, NULL, begin / inner);
+  for (int64_t at = begin; at < end;) {
+    int64_t i = at % inner, rows = inner - i < end - at ? inner - i : end - at;
+    const char *p = x + (walk.in + i * stride) * f->xsize;
+    if (rows > CHUNK - since) rows = CHUNK - since;
+    if (!loads(f, column)) f->f->columns(acc, p, rows, stride, n);
+    else f->f->columns(acc, load_run(f, p, column, n, room), rows = 1, 0, n);
+    at += rows;
+    if ((since += rows) == CHUNK) {
+      f->f->flush(w, acc, n);
+      since = 0;
+    }
+    if (i + rows == inner && at < end) cni_walk_step(&walk, outer, r->rsize, r->rin, NULL);
+  }
+  if (since) f->f->flush(w, acc, n);
+}
+
+/* The same where rows are narrow and lie one behind the other: `group` of them make a wide one. */
+static void fold_grouped(const fold *f, cni_wide *w, const char *x, int64_t n, int64_t begin, int64_t end)
+{
+  _Alignas(64) char acc[2 * GROUP * 8];
+  cni_wide wide[2 * GROUP];
+  int64_t width = f->group * n, rows = (end - begin) / f->group, rest = (end - begin) % f->group;
+  const char *p = x + begin * n * f->xsize;
+  f->f->start(wide, acc, width);
+  for (int64_t done = 0; done < rows; done += CHUNK) {
+    int64_t m = rows - done < CHUNK ? rows - done : CHUNK;
+    f->f->columns(acc, p, m, width, width);
+    f->f->flush(wide, acc, width);
+    p += m * width * f->xsize;
+  }
+  f->f->columns(acc, p, 1, 0, rest * n);
+  f->f->flush(wide, acc, width);
+  for (int64_t k = 1; k < f->group; k++)
+    for (int64_t j = 0; j < n; j++) wide[j] = f->f->join(wide[j], wide[k * n + j]);
+  memcpy(w, wide, (size_t)n * sizeof *w);
+}
+
+/* Units [begin, end): (outer kept index, block of columns, piece), the last fastest. */
+static void columns_range(int64_t begin, int64_t end, void *payload)
+{
+  const fold *f = payload;
+  const cni_reduction *r = &f->r;
+  int last = r->nk - 1;
+  int64_t width = r->ksize[last], blocks = (width + LOAD - 1) / LOAD;
+  cni_wide w[LOAD];
+  for (int64_t u = begin; u < end; u++) {
+    cni_walk walk;
+    int64_t p = u % f->pieces, column = u / f->pieces % blocks * LOAD, o = u / f->pieces / blocks;
+    int64_t n = width - column < LOAD ? width - column : LOAD, first = p * f->piece;
+    int64_t stop = first + f->piece < r->count ? first + f->piece : r->count;
+    cni_walk_to(&walk, last, r->ksize, r->kin, r->kout, o);
+    const char *x = f->x + (walk.in + column * r->kin[last]) * f->xsize;
+    cni_wide *to = f->partial ? f->partial + p * r->outputs + o * width + column : w;
+    if (f->group > 1) fold_grouped(f, to, x, n, first, stop);
+    else fold_columns(f, to, x, n, first, stop);
+    if (!f->partial) store(f, walk.out + column * r->kout[last], r->kout[last], w, n);
+  }
+}
+
+/* ---- one element each ---- */
+
+static void roots(const fold *f, void *acc, int64_t n)
+{
+  float *a = acc;
+  double *b = acc;
+  if (f->compute == CN_F32)
+    for (int64_t i = 0; i < n; i++) a[i] = sqrtf(a[i]);
+  else
+    for (int64_t i = 0; i < n; i++) b[i] = sqrt(b[i]);
+}
+
+/* Results [begin, end) of a fold of single elements: nothing is summed, so the wide type is not needed. */
+static void singles(int64_t begin, int64_t end, void *payload)
+{
+  const fold *f = payload;
+  const cni_reduction *r = &f->r;
+  _Alignas(64) char room[LOAD * 8], accs[LOAD * 8], cooked[LOAD * 8];
+  int last = r->nk - 1;
+  int64_t inner = r->nk ? r->ksize[last] : 1, step = r->nk ? r->kin[last] : 1, out = r->nk ? r->kout[last] : 1;
+  for (int64_t n; begin < end; begin += n) {
+    cni_walk walk;
+    n = inner - begin % inner < end - begin ? inner - begin % inner : end - begin;
+    if (n > LOAD) n = LOAD;
+    cni_walk_to(&walk, r->nk, r->ksize, r->kin, r->kout, begin);
+    const char *x = f->x + walk.in * f->xsize;
+    char *y = f->y + walk.out * f->ysize;
+    void *acc = !f->narrow && out == 1 ? (void *)y : accs;
+    f->f->start(NULL, acc, n);
+    f->f->columns(acc, loads(f, step) ? load_run(f, x, step, n, room) : x, 1, 0, n);
+    if (f->finish == ROOT) roots(f, acc, n);
+    void *to = out == 1 ? (void *)y : cooked;
+    if (f->narrow) f->narrow(to, acc, (size_t)n);
+    if (out != 1) cni_row_scatter(y, out * f->ysize, f->narrow ? to : acc, (size_t)f->ysize, n);
+  }
+}
+
+/* ---- the split ---- */
+
+/* Few results of much work are folded in pieces. The choice looks at the shape only. */
+static void choose_pieces(fold *f, int64_t units)
+{
+  int64_t work = f->r.outputs * f->r.count;
+  f->pieces = 1;
+  f->piece = f->r.count;
+  if (units >= SPLIT / 2 || work < 4 * GRAIN) return;
+  int64_t pieces = SPLIT / units, most = work / (2 * GRAIN);
+  if (pieces > most) pieces = most;
+  if (pieces < 2) return;
+  int64_t align = 4 * CHUNK; /* whole blocks of the loops, and whole groups of rows */
+  f->piece = ((f->r.count + pieces - 1) / pieces + align - 1) / align * align;
+  f->pieces = (f->r.count + f->piece - 1) / f->piece;
+}
+
+static void join_pieces(const fold *f)
+{
+  const cni_reduction *r = &f->r;
+  cni_walk walk;
+  cni_walk_to(&walk, r->nk, r->ksize, r->kin, r->kout, 0);
+  for (int64_t i = 0; i < r->outputs; i++) {
+    cni_wide w = f->partial[i];
+    for (int64_t p = 1; p < f->pieces; p++) w = f->f->join(w, f->partial[p * r->outputs + i]);
+    store(f, walk.out, 1, &w, 1);
+    cni_walk_step(&walk, r->nk, r->ksize, r->kin, r->kout);
+  }
+}
+
+static int run_fold(fold *f)
+{
+  cni_reduction *r = &f->r;
+  cni_wide few[OUTPUTS];
+  if (!r->nr) {
+    cni_parallel_for(r->outputs, GRAIN, singles, f);
+    return CN_OK;
+  }
+  bool columns = r->nk && cni_step_order(r->kin[r->nk - 1]) < cni_step_order(r->rin[r->nr - 1]);
+  int64_t width = columns ? r->ksize[r->nk - 1] : 1, units = r->outputs;
+  f->group = 1;
+  if (columns) {
+    units = r->outputs / width * ((width + LOAD - 1) / LOAD);
+    if (r->nr == 1 && r->rin[0] == width && width <= GROUP / 2 && !loads(f, r->kin[r->nk - 1]))
+      f->group = GROUP / width;
+  }
+  choose_pieces(f, units);
+  f->partial = NULL;
+  size_t size = f->pieces > 1 ? (size_t)(f->pieces * r->outputs) * sizeof *f->partial : 0;
+  if (size) f->partial = size <= sizeof few ? few : cni_alloc(size);
+  if (size && !f->partial) return CN_ERR_MEMORY;
+  int64_t work = r->outputs * r->count / (units * f->pieces),
+          grain = work < GRAIN ? GRAIN / (work ? work : 1) : 1;
+  cni_parallel_for(units * f->pieces, grain,
+                   columns      ? columns_range
+                   : f->partial ? rows_pieces
+                                : rows_whole,
+                   f);
+  if (f->partial) join_pieces(f);
+  if (f->partial && f->partial != few) cni_free(f->partial, size);
+  return CN_OK;
+}
+
+/* ---- kernels ---- */
+
+/* Elements are cast to `type` (as PyTorch's dtype argument says) and folded in what that is computed in. */
+static void fold_types(fold *f, enum cni_fold kind, const cn_desc *x, const cn_desc *y, int type)
+{
+  enum cni_compute class = cni_compute_class(type);
+  int compute = cni_compute_dtype(class), from = x->dtype, wide = class <= CNI_C_F64 ? CN_F64 : compute;
+  bool by_way = from != type && (type == CN_BOOL || type == CN_F16 || type == CN_BF16);
+  f->f = &cni_folds()->loops[class][kind];
+  f->first = by_way ? cni_cast_find(from, type) : NULL;
+  if (by_way) from = type;
+  f->load = from == compute ? NULL : cni_cast_find(from, compute);
+  f->compute = compute;
+  f->narrow = y->dtype == compute ? NULL : cni_cast_find(compute, y->dtype);
+  f->store = y->dtype == wide ? NULL : cni_cast_find(wide, y->dtype);
+  f->x = x->data;
+  f->y = y->data;
+  f->xsize = (int64_t)cni_dtype_size(x->dtype);
+  f->ysize = (int64_t)cni_dtype_size(y->dtype);
+}
+
+static int fold_dims(cn_call *c, enum cni_fold kind, uint32_t mask, int type, enum finish finish)
+{
+  const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]);
+  fold f;
+  f.finish = finish;
+  fold_types(&f, kind, x, y, type);
+  if (y->numel == 1 && x->numel <= GRAIN && !f.first && !f.load &&
+      cni_is_contiguous(x->ndim, x->shape, x->strides)) { /* small and whole: straight through */
+    cni_wide w;
+    f.r.count = x->numel;
+    f.f->rows(&w, x->data, 1, 0, x->numel);
+    store(&f, 0, 1, &w, 1);
+    return CN_OK;
+  }
+  cni_reduction_make(&f.r, x, mask);
+  if (f.r.outputs == 0) return CN_OK;
+  if (f.r.count == 0) {
+    cni_wide w;
+    f.f->start(&w, NULL, 1);
+    store(&f, 0, 1, &w, 1);
+    for (int64_t i = 1; i < y->numel; i++) memcpy(f.y + i * f.ysize, f.y, (size_t)f.ysize);
+    return CN_OK;
+  }
+  return run_fold(&f);
+}
+
+static int fold_at(cn_call *c, int param, enum cni_fold kind, int type, enum finish finish)
+{
+  uint32_t mask;
+  int status = cni_dims_mask(c, &c->args[param], cn_desc_of(c->in[0])->ndim, &mask);
+  return status ? status : fold_dims(c, kind, mask, type, finish);
+}
+/* With the dims at args[1]. */
+static int fold_listed(cn_call *c, enum cni_fold kind, int type, enum finish finish)
+{
+  return fold_at(c, 1, kind, type, finish);
+}
+
+static int out_type(const cn_call *c) { return cn_desc_of(c->out[0])->dtype; }
+static int in_type(const cn_call *c) { return cn_desc_of(c->in[0])->dtype; }
+static uint32_t all_dims(const cn_call *c) { return (1u << cn_desc_of(c->in[0])->ndim) - 1; }
+
+static int sum_kernel(cn_call *c) { return fold_listed(c, CNI_FOLD_SUM, out_type(c), AS_IS); }
+static int mean_kernel(cn_call *c) { return fold_listed(c, CNI_FOLD_SUM, out_type(c), MEAN); }
+static int prod_kernel(cn_call *c) { return fold_dims(c, CNI_FOLD_PROD, all_dims(c), out_type(c), AS_IS); }
+static int prod_dim_kernel(cn_call *c) { return fold_listed(c, CNI_FOLD_PROD, out_type(c), AS_IS); }
+static int amax_kernel(cn_call *c) { return fold_listed(c, CNI_FOLD_MAX, in_type(c), AS_IS); }
+static int amin_kernel(cn_call *c) { return fold_listed(c, CNI_FOLD_MIN, in_type(c), AS_IS); }
+static int max_kernel(cn_call *c) { return fold_dims(c, CNI_FOLD_MAX, all_dims(c), in_type(c), AS_IS); }
+static int min_kernel(cn_call *c) { return fold_dims(c, CNI_FOLD_MIN, all_dims(c), in_type(c), AS_IS); }
+static int count_kernel(cn_call *c) { return fold_listed(c, CNI_FOLD_NONZERO, in_type(c), AS_IS); }
+
+/* all and any: an empty list of dims reduces nothing. */
+static int fold_strict(cn_call *c, enum cni_fold kind)
+{
+  uint32_t mask;
+  if (c->args[1].tag == CN_V_NONE) return fold_dims(c, kind, all_dims(c), in_type(c), AS_IS);
+  int status = cni_dims_mask_strict(c, &c->args[1], cn_desc_of(c->in[0])->ndim, &mask);
+  return status ? status : fold_dims(c, kind, mask, in_type(c), AS_IS);
+}
+static int all_kernel(cn_call *c) { return fold_strict(c, CNI_FOLD_ALL); }
+static int any_kernel(cn_call *c) { return fold_strict(c, CNI_FOLD_ANY); }
+
+/* linalg_vector_norm(input, ord, dim, keepdim, dtype): the orders that are a fold. */
+static int norm_kernel(cn_call *c)
+{
+  double ord = cni_arg_float(c->args, 1);
+  int type = out_type(c);
+  if (ord == 2) return fold_at(c, 2, CNI_FOLD_SQUARE, type, ROOT);
+  if (ord == 1) return fold_at(c, 2, CNI_FOLD_ABS, type, AS_IS);
+  if (ord == 0) return fold_at(c, 2, CNI_FOLD_NONZERO, type, AS_IS);
+  if (isinf(ord)) return fold_at(c, 2, ord > 0 ? CNI_FOLD_ABS_MAX : CNI_FOLD_ABS_MIN, type, AS_IS);
+  c->refusal = "only the orders 0, 1, 2, inf and -inf";
+  return CN_REFUSED;
+}
+
+const cn_kernel cni_cpu_reduce_kernels[] = {
+    {"sum", "vector loops", sum_kernel},
+    {"mean", "vector loops", mean_kernel},
+    {"prod", "vector loops", prod_kernel},
+    {"prod_dim", "vector loops", prod_dim_kernel},
+    {"amax", "vector loops", amax_kernel},
+    {"amin", "vector loops", amin_kernel},
+    {"max", "vector loops", max_kernel},
+    {"min", "vector loops", min_kernel},
+    {"all", "vector loops", all_kernel},
+    {"any", "vector loops", any_kernel},
+    {"linalg_vector_norm", "vector loops", norm_kernel},
+    {"count_nonzero", "vector loops", count_kernel},
+    {NULL, NULL, NULL},
+};
