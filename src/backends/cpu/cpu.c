@@ -18,48 +18,11 @@ static const cn_kernel pointwise_kernels[] = {
     {NULL, NULL, NULL},
 };
 
-/* Every kernel table but the first, which the backend itself names: one line per file, any order as long as
- * each op has one kernel. A later table goes over an earlier one: its kernels are tried first. */
+/* Every kernel table but the first, which the backend itself names. */
 static const cn_kernel *const kernel_tables[] = {
-    cni_cpu_create_kernels,
-    cni_cpu_ctc_kernels,
-    cni_cpu_random_kernels,
-    cni_cpu_copy_kernels,
-    cni_cpu_reduce_kernels,
-    cni_cpu_batch_norm_kernels,
-    cni_cpu_norm_kernels,
-    cni_cpu_moments_kernels,
-    cni_cpu_softmax_kernels,
-    cni_cpu_sort_kernels,
-    cni_cpu_scan_kernels,
-    cni_cpu_argmax_kernels,
-    cni_cpu_matmul_kernels,
-    cni_cpu_linalg_kernels,
-    cni_cpu_linalg_lu_kernels,
-    cni_cpu_linalg_qr_kernels,
-    cni_cpu_linalg_svd_kernels,
-    cni_cpu_linalg_eigh_kernels,
-    cni_cpu_linalg_exp_kernels,
-    cni_cpu_distance_kernels,
-    cni_cpu_fft_kernels,
-    cni_cpu_attention_kernels,
-    cni_cpu_recurrent_kernels,
-    cni_cpu_join_kernels,
-    cni_cpu_index_kernels,
-    cni_cpu_scatter_kernels,
-    cni_cpu_loss_kernels,
-    cni_cpu_conv_kernels,
-    cni_cpu_columns_kernels,
-    cni_cpu_pool_kernels,
-    cni_cpu_resample_kernels,
-    cni_cpu_grid_kernels,
-    cni_cpu_pad_kernels,
-    cni_cpu_place_kernels,
-    cni_cpu_bag_kernels,
-    cni_cpu_draw_kernels,
-    cni_cpu_update_kernels,
-    cni_cpu_search_kernels,
-    cni_cpu_log_scan_kernels,
+#define KERNELS(name) cni_cpu_##name##_kernels,
+#include "kernels.def"
+#undef KERNELS
 };
 
 static int device_count(void) { return 1; }
