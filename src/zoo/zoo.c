@@ -8,9 +8,9 @@
 
 enum { MOST = 1 << 24 }; /* classes, channels, pixels of a side: products of a few of them are numbers */
 
-static const cni_model *const families[] = {cni_zoo_stacks,    cni_zoo_resnet, cni_zoo_mobilenet,
-                                            cni_zoo_vit,       cni_zoo_unet,   cni_zoo_recurrent,
-                                            cni_zoo_gpt2,      cni_zoo_llama,  cni_zoo_bert};
+#define TABLE(name) cni_zoo_##name,
+static const cni_model *const families[] = {CNI_ZOO_FAMILIES(TABLE)};
+#undef TABLE
 
 static const cni_model *row_at(size_t i)
 {

@@ -36,9 +36,12 @@ struct cni_model {
   const char *weights; /* the file that PyTorch's server has for it; NULL: none */
 };
 
-/* Each ends with a row without name. */
-extern const cni_model cni_zoo_stacks[], cni_zoo_resnet[], cni_zoo_mobilenet[], cni_zoo_vit[], cni_zoo_unet[],
-    cni_zoo_recurrent[], cni_zoo_gpt2[], cni_zoo_llama[], cni_zoo_bert[];
+/* The files with rows, each with a table that ends with a row without name. */
+#define CNI_ZOO_FAMILIES(X) \
+  X(stacks) X(resnet) X(mobilenet) X(vit) X(unet) X(recurrent) X(gpt2) X(llama) X(bert)
+#define CNI_ZOO_DECLARE(name) extern const cni_model cni_zoo_##name[];
+CNI_ZOO_FAMILIES(CNI_ZOO_DECLARE)
+#undef CNI_ZOO_DECLARE
 
 /* ---- building; all of it goes on after an error, whose end is cni_made ---- */
 

@@ -1,4 +1,4 @@
-/* command.h: what the subcommands share. Each is one file with one entry, listed in main.c. */
+/* command.h: what the subcommands share. Each is one file with one entry, listed in commands.def. */
 #ifndef CAIRN_COMMAND_H
 #define CAIRN_COMMAND_H
 
@@ -6,23 +6,13 @@
 #include <stdint.h>
 #include <stddef.h>
 
-/* argv[0] is the subcommand's name. Returns the exit status: 0 done, 1 failed, 2 wrong usage. */
-int command_convert(int argc, char **argv);
-int command_demo(int argc, char **argv);
-int command_devices(int argc, char **argv);
-int command_embed(int argc, char **argv);
-int command_eval(int argc, char **argv);
-int command_generate(int argc, char **argv);
-int command_help(int argc, char **argv);
-int command_ops(int argc, char **argv);
-int command_classes(int argc, char **argv);
-int command_predict(int argc, char **argv);
-int command_summary(int argc, char **argv);
-int command_train(int argc, char **argv);
-int command_version(int argc, char **argv);
-/* What `cairn help NAME` says below the usage. */
-extern const char help_convert[], help_demo[], help_embed[], help_eval[], help_generate[], help_predict[],
-    help_summary[], help_train[];
+/* argv[0] is the subcommand's name. Returns the exit status: 0 done, 1 failed, 2 wrong usage. help_NAME is defined
+ * where the row of commands.def names it. */
+#define COMMAND(name, arguments, does, more) \
+  int command_##name(int argc, char **argv); \
+  extern const char help_##name[];
+#include "commands.def"
+#undef COMMAND
 
 extern const char *command_program; /* as the user called it, for commands to try next */
 

@@ -1,7 +1,7 @@
 /* main.c: the `cairn` command: finds the subcommand in one table and runs it.
  *
  * Place in the flow: a user of the public API like any other program. Invariant: a subcommand is one file
- * and one line in the table. */
+ * and one row of commands.def. */
 #include <cairn/cairn.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,26 +15,9 @@ typedef struct command {
 } command;
 
 static const command commands[] = {
-    {"demo", "[--epochs N] [--seed N] [--device D] [--out DIR]", "train a network on hand-written digits, in seconds",
-     command_demo, help_demo},
-    {"train", "FILE.cfg | --data SET --model NAME | --resume DIR  [options]", "train a network", command_train,
-     help_train},
-    {"eval", "CHECKPOINT [--data SET] [--batch N] [--device D]", "measure a trained network on test data", command_eval,
-     help_eval},
-    {"predict", "MODEL INPUT... [--weights FILE] [--top N]", "say what images, numbers or texts are", command_predict,
-     help_predict},
-    {"summary", "FILE.cfg|NAME|CHECKPOINT [--input SIZES]", "list a network's layers, sizes and work", command_summary,
-     help_summary},
-    {"generate", "MODEL --prompt TEXT [options]", "continue a text with a language model", command_generate,
-     help_generate},
-    {"embed", "FOLDER TEXT... [--out FILE]", "compare texts by their sentence embeddings", command_embed, help_embed},
-    {"convert", "IN OUT [--dtype T] | IN --list", "turn files of weights into other formats, or list them",
-     command_convert, help_convert},
-    {"devices", "[--measure]", "list the devices cairn can use; measure what they reach", command_devices, NULL},
-    {"ops", "[NAME...] [--json]", "list the ops, or describe some", command_ops, NULL},
-    {"classes", "[--json]", "list layers, optimisers and schedules by their signatures", command_classes, NULL},
-    {"version", "", "print the version", command_version, NULL},
-    {"help", "[COMMAND]", "print this, or explain a command", command_help, NULL},
+#define COMMAND(name, arguments, does, more) {#name, arguments, does, command_##name, more},
+#include "commands.def"
+#undef COMMAND
 };
 enum { COMMANDS = sizeof commands / sizeof *commands };
 

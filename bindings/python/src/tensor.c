@@ -120,6 +120,7 @@ static PyGetSetDef getset[] = {
     {"ndim", get_ndim, NULL, "The number of its dimensions.", NULL},
     {"itemsize", get_itemsize, NULL, "Bytes of one element.", NULL},
     {"nbytes", get_nbytes, NULL, "Bytes of all elements.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
 };
 
 /* ---- methods that only look ---- */
@@ -233,6 +234,7 @@ static PyMethodDef methods[] = {
      "is_contiguous(memory_format=contiguous_format)\n--\n\nDo its elements lie in that order without gaps?"},
     {"is_floating_point", method_is_floating_point, METH_NOARGS, "is_floating_point()\n--\n\nIs its type a float?"},
     {"_replace", method_set_data, METH_O, "_replace(other)\n--\n\nHolds the tensor of another object from now on."},
+    {NULL, NULL, 0, NULL},
 };
 
 /* ---- as a Python number, a sequence ---- */
@@ -327,31 +329,27 @@ static PyType_Slot slots[] = {
     {Py_tp_doc, (void *)"What cairn.Tensor is made from."},
 };
 
-/* The methods and attributes of several files as one list. */
-static void *join(const void *const *parts, const size_t *counts, size_t nparts, size_t size)
+/* How many entries a list of `size` bytes each has before the one whose name, its first field, is NULL. */
+static size_t count(const char *list, size_t size)
+{
+  size_t n = 0;
+  const char *name;
+  while (memcpy(&name, list + n * size, sizeof name), name) n++;
+  return n;
+}
+
+/* The methods or attributes of several files as one list. */
+static void *join(const void *const *parts, size_t nparts, size_t size)
 {
   size_t total = 1, at = 0;
-  for (size_t i = 0; i < nparts; i++) total += counts[i];
+  for (size_t i = 0; i < nparts; i++) total += count(parts[i], size);
   char *all = PyMem_Calloc(total, size);
   for (size_t i = 0; all && i < nparts; i++) {
-    memcpy(all + at * size, parts[i], counts[i] * size);
-    at += counts[i];
+    size_t n = count(parts[i], size);
+    memcpy(all + at * size, parts[i], n * size);
+    at += n;
   }
   return all;
-}
-
-static size_t count_methods(const PyMethodDef *list)
-{
-  size_t n = 0;
-  while (list[n].ml_name) n++;
-  return n;
-}
-
-static size_t count_getset(const PyGetSetDef *list)
-{
-  size_t n = 0;
-  while (list[n].name) n++;
-  return n;
 }
 
 int cnpy_add_tensor(PyObject *module)
@@ -359,17 +357,13 @@ int cnpy_add_tensor(PyObject *module)
   enum { OWN = sizeof slots / sizeof *slots };
   const void *method_lists[] = {methods, cnpy_convert_methods, cnpy_exchange_methods, cnpy_autograd_methods,
                                 cnpy_op_methods};
-  const size_t method_counts[] = {sizeof methods / sizeof *methods, count_methods(cnpy_convert_methods),
-                                  count_methods(cnpy_exchange_methods), count_methods(cnpy_autograd_methods),
-                                  count_methods(cnpy_op_methods)};
   const void *getset_lists[] = {getset, cnpy_autograd_getset};
-  const size_t getset_counts[] = {sizeof getset / sizeof *getset, count_getset(cnpy_autograd_getset)};
   PyType_Slot all[OWN + CNPY_OPERATORS + 3];
   size_t n = OWN;
   memcpy(all, slots, sizeof slots);
   n += cnpy_operator_slots(all + n);
-  cnpy.methods = join(method_lists, method_counts, 5, sizeof(PyMethodDef));
-  cnpy.attributes = join(getset_lists, getset_counts, 2, sizeof(PyGetSetDef));
+  cnpy.methods = join(method_lists, sizeof method_lists / sizeof *method_lists, sizeof(PyMethodDef));
+  cnpy.attributes = join(getset_lists, sizeof getset_lists / sizeof *getset_lists, sizeof(PyGetSetDef));
   if (!cnpy.methods || !cnpy.attributes) return -1;
   all[n++] = (PyType_Slot){Py_tp_methods, cnpy.methods};
   all[n++] = (PyType_Slot){Py_tp_getset, cnpy.attributes};
