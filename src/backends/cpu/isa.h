@@ -2,10 +2,12 @@
  *
  * Place in the flow: kernel tables ask here before they overlay vector paths. A source file that is
  * compiled once per level (gemm_isa.c, ...) gets CNI_ISA_LEVEL from the build and gives its exports a
- * suffix with CNI_ISA_NAME.
+ * suffix with CNI_ISA_NAME; one in a folder named for a level is compiled for that level alone.
  * Invariant: the answer never exceeds what the machine has, whatever CAIRN_ISA or a test asks for. */
 #ifndef CNI_CPU_ISA_H
 #define CNI_CPU_ISA_H
+
+#include <stddef.h>
 
 enum cni_isa {
   CNI_ISA_BASE = 0,  /* what the binary was built for: SSE2 on x86-64, plain C elsewhere */
@@ -53,6 +55,13 @@ static inline const void *cni_by_isa(const void *base, const void *avx2, const v
 #define CNI_BY_ISA(name) cni_by_isa(&name##_base, &name##_avx2, &name##_avx512)
 #else
 #define CNI_BY_ISA(name) ((const void *)&name##_base)
+#endif
+
+/* The address of NAME_avx512, which a file in an avx512/ folder gives, or NULL where the level in use is lower. */
+#if defined(__x86_64__)
+#define CNI_IF_AVX512(name) (cni_cpu_isa() >= CNI_ISA_AVX512 ? (const void *)&name##_avx512 : NULL)
+#else
+#define CNI_IF_AVX512(name) ((const void *)NULL)
 #endif
 
 #endif

@@ -190,11 +190,11 @@ static int run_fitted(cn_call *c, enum cni_conv_kind kind)
     return CN_REFUSED;
   }
   cni_conv v = read_call(c, kind);
-  if (v.groups > 1) return cni_conv_depth(&v, &c->refusal);
+  if (v.groups > 1) return cni_conv_depthwise(&v, &c->refusal);
   int status = cni_conv_winograd(&v, &c->refusal);
-  if (status == CN_REFUSED) status = cni_conv_pairs(&v, &c->refusal);
-  if (status == CN_REFUSED) status = cni_conv_matrix(&v, &c->refusal);
-  return status == CN_REFUSED ? cni_conv_columns(&v, &c->refusal) : status;
+  if (status == CN_REFUSED) status = cni_conv_winograd_1d(&v, &c->refusal);
+  if (status == CN_REFUSED) status = cni_conv_gemm(&v, &c->refusal);
+  return status == CN_REFUSED ? cni_conv_im2col(&v, &c->refusal) : status;
 }
 
 static int run_direct(cn_call *c, enum cni_conv_kind kind)

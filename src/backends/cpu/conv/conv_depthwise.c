@@ -4,12 +4,14 @@
  * copied -> planes in parallel, or channels for the gradient of the weight, which sums over images -> copied back.
  * The gradient of the input at stride 1 is the convolution by the weight turned round. Invariant: a plane, or a
  * channel's weight, is computed by one thread. */
+#include "avx512/conv_depthwise_kernels.h"
+
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/isa.h"
 #include "base/alloc.h"
 #include "base/parallel.h"
-#include "conv_depthwise_isa.h"
 #include "conv_direct.h"
 #include "tensor/tensor.h"
 
@@ -17,24 +19,24 @@ enum { GRAIN_WORK = 1 << 18 }; /* multiply-adds worth waking a thread for */
 
 typedef struct job {
   const cni_conv *v;
-  const cni_depth_kernels *ker;
-  cni_depth d;
+  const cni_depthwise_kernels *ker;
+  cni_depthwise d;
   cni_conv_tensor x, y; /* with whole planes */
   bool half;            /* stride 2 */
 } job;
 
 /* ---- masks ---- */
 
-static int64_t masks_of(const cni_depth *d) { return d->vectors * 2 * d->taps; }
+static int64_t masks_of(const cni_depthwise *d) { return d->vectors * 2 * d->taps; }
 
 /* left: columns moved to the left, for the gradient of the weight. */
-static void fill_masks(const cni_depth *d, uint16_t *masks, bool left)
+static void fill_masks(const cni_depthwise *d, uint16_t *masks, bool left)
 {
   const int64_t total = d->h * d->w;
   int mid = d->taps / 2;
   memset(masks, 0, (size_t)masks_of(d) * sizeof *masks);
-  for (int64_t p = 0, column = 0; p < d->vectors * CNI_DEPTH_LANES; p++) {
-    uint16_t *of = masks + p / CNI_DEPTH_LANES * 2 * d->taps, bit = (uint16_t)(1u << p % CNI_DEPTH_LANES);
+  for (int64_t p = 0, column = 0; p < d->vectors * CNI_DEPTHWISE_LANES; p++) {
+    uint16_t *of = masks + p / CNI_DEPTHWISE_LANES * 2 * d->taps, bit = (uint16_t)(1u << p % CNI_DEPTHWISE_LANES);
     for (int i = 0; i < d->taps; i++) {
       int64_t at = p + (i - mid) * d->w, beside = column + (left ? mid - i : i - mid);
       if (at >= 0 && at < total) of[i] = (uint16_t)(of[i] | bit);
@@ -68,7 +70,7 @@ static void plane_range(int64_t begin, int64_t end, void *payload)
   const job *k = payload;
   const cni_conv *v = k->v;
   const int64_t taps = v->kh * v->kw;
-  float room[CNI_DEPTH_MOST * CNI_DEPTH_MOST], turned[CNI_DEPTH_MOST * CNI_DEPTH_MOST];
+  float room[CNI_DEPTHWISE_MOST * CNI_DEPTHWISE_MOST], turned[CNI_DEPTHWISE_MOST * CNI_DEPTHWISE_MOST];
   for (int64_t item = begin; item < end; item++) {
     int64_t n = item / v->c, c = item % v->c;
     float *x = plane(&k->x, n, c), *y = plane(&k->y, n, c), bias = 0;
@@ -92,7 +94,7 @@ static void channel_range(int64_t begin, int64_t end, void *payload)
   const cni_conv *v = k->v;
   const int64_t *s = v->weight.strides;
   for (int64_t c = begin; c < end; c++) {
-    float w[CNI_DEPTH_MOST * CNI_DEPTH_MOST] = {0}, *to = (float *)(void *)v->weight.data + c * s[0];
+    float w[CNI_DEPTHWISE_MOST * CNI_DEPTHWISE_MOST] = {0}, *to = (float *)(void *)v->weight.data + c * s[0];
     (k->half ? k->ker->half_weight : k->ker->weight)(&k->d, w, plane(&k->x, 0, c), k->x.strides[0],
                                                      plane(&k->y, 0, c), k->y.strides[0], v->n);
     for (int64_t i = 0; i < v->kh; i++)
@@ -144,22 +146,22 @@ static const char *reason_against(const cni_conv *v)
   return NULL;
 }
 
-int cni_conv_depth(const cni_conv *v, const char **refusal)
+int cni_conv_depthwise(const cni_conv *v, const char **refusal)
 {
-  job k = {.v = v, .ker = CNI_BY_ISA(cni_depth_kernels), .half = v->stride[0] == 2};
+  job k = {.v = v, .ker = CNI_IF_AVX512(cni_depthwise), .half = v->stride[0] == 2};
   void *room[2] = {NULL, NULL};
   size_t bytes[2] = {0, 0}, masks_bytes = 0;
   uint16_t *masks = NULL;
   if ((*refusal = reason_against(v))) return CN_REFUSED;
-  if (!k.ker->forward) {
+  if (!k.ker) {
     *refusal = "no depthwise kernels for this processor";
     return CN_REFUSED;
   }
-  k.d = (cni_depth){.h = v->h, .w = v->w, .oh = v->oh, .ow = v->ow, .taps = (int)v->kh};
+  k.d = (cni_depthwise){.h = v->h, .w = v->w, .oh = v->oh, .ow = v->ow, .taps = (int)v->kh};
   int status = whole(&k.x, &v->x, v->kind != CNI_CONV_INPUT, &room[0], &bytes[0]);
   if (!status) status = whole(&k.y, &v->y, v->kind != CNI_CONV_FORWARD, &room[1], &bytes[1]);
   if (!status && !k.half) {
-    k.d.vectors = cni_parts(v->h * v->w, CNI_DEPTH_LANES);
+    k.d.vectors = cni_parts(v->h * v->w, CNI_DEPTHWISE_LANES);
     masks_bytes = (size_t)masks_of(&k.d) * sizeof *masks;
     masks = cni_alloc(masks_bytes);
     if (masks) fill_masks(&k.d, masks, v->kind == CNI_CONV_WEIGHT);

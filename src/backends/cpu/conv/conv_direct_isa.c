@@ -4,8 +4,10 @@
  * Invariant: exports one table, named for its level; nothing here is called on a machine without that level. */
 #include "conv_direct_isa.h"
 
-#if CNI_ISA_LEVEL > 0
-#include "backends/cpu/walk/lanes.h"
+#if CNI_ISA_LEVEL == 2
+#include "backends/cpu/walk/avx512/lanes.h"
+#elif CNI_ISA_LEVEL == 1
+#include <immintrin.h>
 #endif
 
 enum { PARTIAL = 64 }; /* terms of a partial sum */

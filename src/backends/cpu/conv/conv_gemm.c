@@ -278,7 +278,7 @@ static void fill_range(int64_t begin, int64_t end, void *payload)
 static void take_range(int64_t begin, int64_t end, void *payload)
 {
   const columns *s = payload;
-  cni_conv_columns_take(s->v, (float *)(void *)s->data, s->pixels, 0, s->pixels, begin, end);
+  cni_conv_im2col_take(s->v, (float *)(void *)s->data, s->pixels, 0, s->pixels, begin, end);
 }
 
 /* to[i * step] += from[i] */
@@ -333,7 +333,7 @@ static int by_columns(const cni_conv *v)
   else status = side_by_side(&y, &v->y, v->dtype, v->kind != CNI_CONV_FORWARD || v->bias);
   int64_t grain = cni_grain((double)depth * (double)s.pixels, v->c, GRAIN_COPY);
   if (!status && v->kind == CNI_CONV_FORWARD) {
-    cni_parallel_for(v->c, grain, cni_conv_columns_can(v) ? take_range : fill_range, &s);
+    cni_parallel_for(v->c, grain, cni_conv_im2col_can(v) ? take_range : fill_range, &s);
     cni_gemm g = {v->k,  v->n * p, depth, v->weight.data, v->weight.strides[0], 1, s.data, s.pixels, 1, y.data,
                   y.row, y.col,    1,     v->bias ? 1 : 0};
     status = product(&g, v->dtype);
@@ -373,7 +373,7 @@ static void piece_range(int64_t begin, int64_t end, void *payload)
     int64_t from = piece * s->chunks / s->pieces, to = (piece + 1) * s->chunks / s->pieces;
     for (int64_t chunk = from; chunk < to && !s->failed; chunk++) {
       int64_t n = chunk / per_image, p = chunk % per_image * s->each, some = cni_least(s->each, image - p);
-      cni_conv_columns_take(v, seen_by, s->each, n * image + p, n * image + p + some, 0, v->c);
+      cni_conv_im2col_take(v, seen_by, s->each, n * image + p, n * image + p + some, 0, v->c);
       cni_gemm g = {.m = s->depth, .n = v->k, .k = some, .alpha = 1, .beta = chunk > from ? 1 : 0};
       g.a = seen_by;
       g.a_row = s->each;
@@ -418,7 +418,7 @@ static int weight_by_columns(const cni_conv *v)
 static bool worth_weight_columns(const cni_conv *v)
 {
   const int64_t *ys = v->y.strides;
-  return v->kind == CNI_CONV_WEIGHT && cni_conv_columns_can(v) && v->c < 16 && v->oh * v->ow >= 256 &&
+  return v->kind == CNI_CONV_WEIGHT && cni_conv_im2col_can(v) && v->c < 16 && v->oh * v->ow >= 256 &&
          v->kh * v->kw > 1 && ys[3] == 1 && ys[2] == v->ow;
 }
 
@@ -432,7 +432,7 @@ static bool worth_columns(const cni_conv *v)
          v->k >= 32 && w[3] == 1 && w[2] == v->kw && w[1] == taps;
 }
 
-int cni_conv_matrix(const cni_conv *v, const char **refusal)
+int cni_conv_gemm(const cni_conv *v, const char **refusal)
 {
   *refusal = "not a matrix product";
   if ((v->dtype != CN_F32 && v->dtype != CN_F64) || v->groups != 1 || !v->n || !v->c) return CN_REFUSED;

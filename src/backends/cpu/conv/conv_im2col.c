@@ -5,18 +5,19 @@
  * Flow: weights packed in panels -> blocks of results in parallel: columns taken, panels times columns, results
  * written with their bias. Invariant: every result is one sum in the order of (c, i, j), cut by the panel kernel as
  * conv_direct_isa.h says, whichever block it falls into. */
-#include "conv_im2col_isa.h"
+#include "avx512/conv_im2col_kernels.h"
 
 #include <string.h>
 
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/isa.h"
 #include "base/alloc.h"
 #include "base/parallel.h"
 #include "conv_direct.h"
 #include "tensor/tensor.h"
 
 enum {
-  LANES = CNI_COLUMNS_LANES,
+  LANES = CNI_IM2COL_LANES,
   BLOCK_BYTES = 384 << 10, /* columns of a block */
   MOST_PIXELS = 448,       /* results of a block */
   LEAST_PIXELS = 48,
@@ -28,7 +29,7 @@ enum {
 typedef struct job {
   const cni_conv *v;
   const cni_conv_kernels *ker;
-  const cni_columns_kernels *take;
+  const cni_im2col_kernels *take;
   int64_t depth, panel;         /* panel: rows, at most ker->mr */
   int64_t pixels, each, blocks; /* results of all images, of a block */
   float *a;                     /* weights: panels x depth x panel */
@@ -51,12 +52,12 @@ static void weight_range(int64_t begin, int64_t end, void *payload)
   }
 }
 
-void cni_conv_columns_take(const cni_conv *v, float *to, int64_t pitch, int64_t first, int64_t end, int64_t channel,
-                           int64_t last)
+void cni_conv_im2col_take(const cni_conv *v, float *to, int64_t pitch, int64_t first, int64_t end, int64_t channel,
+                          int64_t last)
 {
-  const cni_columns_kernels *ker = CNI_BY_ISA(cni_columns_kernels);
+  const cni_im2col_kernels *ker = CNI_IF_AVX512(cni_im2col);
   const int64_t *s = v->x.strides, taps = v->kh * v->kw, y0 = first / v->ow % v->oh, x0 = first % v->ow;
-  cni_columns_run r = {.channel = s[1], .row = s[2], .h = v->h, .w = v->w, .step = v->stride[1]};
+  cni_im2col_run r = {.channel = s[1], .row = s[2], .h = v->h, .w = v->w, .step = v->stride[1]};
   r.taps[0] = v->kh;
   r.taps[1] = v->kw;
   memcpy(r.tap_step, v->dilation, sizeof r.tap_step);
@@ -87,10 +88,10 @@ void cni_conv_columns_take(const cni_conv *v, float *to, int64_t pitch, int64_t 
   }
 }
 
-bool cni_conv_columns_can(const cni_conv *v)
+bool cni_conv_im2col_can(const cni_conv *v)
 {
-  const cni_columns_kernels *ker = CNI_BY_ISA(cni_columns_kernels);
-  return ker->take && v->dtype == CN_F32 && v->groups == 1 && v->x.strides[3] == 1 && v->kw <= CNI_COLUMNS_TAPS &&
+  const cni_im2col_kernels *ker = CNI_IF_AVX512(cni_im2col);
+  return ker && v->dtype == CN_F32 && v->groups == 1 && v->x.strides[3] == 1 && v->kw <= CNI_IM2COL_TAPS &&
          v->stride[1] < 1 << 20;
 }
 
@@ -126,7 +127,7 @@ static void block_range(int64_t begin, int64_t end, void *payload)
   if (!columns) return; /* the error reaches the caller */
   for (int64_t block = begin; block < end; block++) {
     int64_t first = block * j->each, last = cni_least(first + j->each, j->pixels), cols = last - first;
-    cni_conv_columns_take(v, columns, j->each, first, last, 0, v->c);
+    cni_conv_im2col_take(v, columns, j->each, first, last, 0, v->c);
     /* Whole vectors of one image go straight to the results. */
     bool straight = !v->bias && cols % LANES == 0 && first / image == (last - 1) / image;
     float *y = (float *)(void *)v->y.data + first / image * s[0] + first % image;
@@ -169,14 +170,14 @@ static void cut(job *j)
 static const char *reason_against(const cni_conv *v)
 {
   const int64_t *s = v->y.strides;
-  if (v->kind != CNI_CONV_FORWARD || !cni_conv_columns_can(v)) return "not a forward convolution of whole rows";
+  if (v->kind != CNI_CONV_FORWARD || !cni_conv_im2col_can(v)) return "not a forward convolution of whole rows";
   if (s[3] != 1 || s[2] != v->ow) return "results are not contiguous";
   if (v->k < 32 || v->c * v->kh * v->kw < 16 || !v->n) return "too few channels";
   if (v->stride[0] == 1 && v->stride[1] == 1 && v->c >= 16) return "planes are as good at stride 1";
   return NULL;
 }
 
-int cni_conv_columns(const cni_conv *v, const char **refusal)
+int cni_conv_im2col(const cni_conv *v, const char **refusal)
 {
   job j = {.v = v, .ker = cni_conv_kernels_of(v->dtype), .pixels = v->n * v->oh * v->ow};
   if ((*refusal = reason_against(v))) return CN_REFUSED;

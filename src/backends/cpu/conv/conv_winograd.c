@@ -13,12 +13,13 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "avx512/conv_winograd_kernels.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/gemm/gemm.h"
+#include "backends/cpu/isa.h"
 #include "base/alloc.h"
 #include "base/parallel.h"
 #include "conv_direct.h"
-#include "conv_winograd_isa.h"
 #include "tensor/tensor.h"
 
 enum {
@@ -47,7 +48,7 @@ typedef struct form {
   int64_t part[5][2], group[5];  /* of each term; of each point */
 } form;
 
-enum { STRIDE_1, STRIDE_2, INPUT_EVEN, INPUT_ODD }; /* as conv_winograd_isa.h has them */
+enum { STRIDE_1, STRIDE_2, INPUT_EVEN, INPUT_ODD }; /* as conv_winograd_kernels.h has them */
 
 static const form forms[CNI_WINOGRAD_FORMS] = {
     {4, 4, 4, 2, 2, 4, {1, 1, 1, 1}, {{0}, {1}, {2}, {3}}, {0, 1, 2, 3}},
@@ -61,7 +62,7 @@ typedef struct job {
   const form *f;
   int64_t parts, points, groups; /* of both dims together */
   const cni_conv_kernels *ker;
-  const cni_winograd_kernels *turn;
+  const cni_winograd_kernels *transforms;
   cni_conv_tensor from, to; /* (n, depth, ...) and (n, rows, ...) */
   int64_t rows, depth, pad[2];
   int64_t tiles_y, tiles_x, tiles, each, blocks, pitch; /* pitch: tiles of a block in whole vectors */
@@ -101,7 +102,7 @@ static void take_panel(const job *j, int64_t panel, float *to)
   bool turned = j->v->kind == CNI_CONV_INPUT;
   int64_t row = turned ? s[1] : s[0], deep = turned ? s[0] : s[1];
   const float *w = (const float *)(const void *)j->v->weight.data + panel * ROWS * row;
-  for (int64_t r = 0; r < j->depth; r++) j->turn->weight(to, j->u_at, r, w + r * deep, row, turned);
+  for (int64_t r = 0; r < j->depth; r++) j->transforms->weight(to, j->u_at, r, w + r * deep, row, turned);
 }
 
 static void weight_range(int64_t begin, int64_t end, void *payload)
@@ -171,7 +172,7 @@ static void take_patches(const job *j, float *v, int64_t first, int64_t end, int
       cni_winograd_run r = run_at(j, &w, &j->from, j->f->step);
       r.y -= j->pad[0];
       r.x -= j->pad[1];
-      j->turn->image(&r, v + c * j->pitch + (w.at - first), j->v_step, planes + w.n * s[0]);
+      j->transforms->image(&r, v + c * j->pitch + (w.at - first), j->v_step, planes + w.n * s[0]);
       step_over(j, &w, r.count);
     }
   }
@@ -187,7 +188,7 @@ static bool give_results(const job *j, const float *m, int64_t row, int64_t rows
     if (j->v->bias) memcpy(&bias, (const char *)j->v->bias->data + 4 * (row + k) * j->v->bias->strides[0], 4);
     for (walk w = start; w.at < end;) {
       cni_winograd_run r = run_at(j, &w, &j->to, j->f->tile);
-      finite &= j->turn->result(&r, planes + w.n * s[0], m + k * j->pitch + (w.at - first), j->m_step, bias);
+      finite &= j->transforms->result(&r, planes + w.n * s[0], m + k * j->pitch + (w.at - first), j->m_step, bias);
       step_over(j, &w, r.count);
     }
   }
@@ -367,7 +368,8 @@ static void take_range(int64_t begin, int64_t end, void *payload)
     const float *planes = (const float *)(const void *)j->to.data + k * j->to.strides[1];
     for (walk w = start; w.at < b->end;) {
       cni_winograd_run r = run_at(j, &w, &j->to, j->f->tile);
-      j->turn->grad(&r, b->grads + k * j->pitch + (w.at - b->first), b->g_step, planes + w.n * j->to.strides[0]);
+      j->transforms->grad(&r, b->grads + k * j->pitch + (w.at - b->first), b->g_step,
+                          planes + w.n * j->to.strides[0]);
       step_over(j, &w, r.count);
     }
   }
@@ -397,8 +399,8 @@ static void back_range(int64_t begin, int64_t end, void *payload)
   const job *j = &b->j;
   const int64_t *s = j->v->weight.strides;
   for (int64_t k = begin; k < end; k++)
-    if (!j->turn->weight_back((float *)(void *)j->v->weight.data + k * s[0], s[1], b->sums + k * j->depth,
-                              j->rows * j->depth, j->depth))
+    if (!j->transforms->weight_back((float *)(void *)j->v->weight.data + k * s[0], s[1], b->sums + k * j->depth,
+                                    j->rows * j->depth, j->depth))
       b->j.overflow = 1;
 }
 
@@ -465,7 +467,8 @@ static void set_form(job *j)
   int which = v->stride[0] == 1 ? STRIDE_1 : !turned ? STRIDE_2 : v->padding[0] % 2 ? INPUT_ODD : INPUT_EVEN;
   const form *f = &forms[which];
   j->f = f;
-  j->turn = (const cni_winograd_kernels *)CNI_BY_ISA(cni_winograd_kernels) + which;
+  const cni_winograd_kernels *kernels = CNI_IF_AVX512(cni_winograd);
+  j->transforms = kernels ? &kernels[which] : NULL;
   j->parts = f->parts * f->parts;
   j->points = f->points * f->points;
   j->groups = f->groups * f->groups;
@@ -490,7 +493,7 @@ int cni_conv_winograd(const cni_conv *v, const char **refusal)
   job *j = &b.j;
   if ((*refusal = reason_against(v))) return CN_REFUSED;
   set_form(j);
-  if (!j->turn->image) {
+  if (!j->transforms) {
     *refusal = "no transforms for this processor";
     return CN_REFUSED;
   }

@@ -11,45 +11,46 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "avx512/conv_winograd_1d_kernels.h"
 #include "backends/cpu/cpu.h"
+#include "backends/cpu/isa.h"
 #include "base/alloc.h"
 #include "base/parallel.h"
 #include "conv_direct.h"
-#include "conv_winograd_1d_isa.h"
 #include "tensor/tensor.h"
 
 enum {
-  LANES = CNI_PAIRS_LANES,
+  LANES = CNI_WINOGRAD_1D_LANES,
   POINTS = 4,
-  ROWS = 8,                 /* of a panel of weights, at most */
-  MOST_TAPS = 16,           /* of a row */
-  LEAST_CHANNELS = 16,      /* of the results */
-  LEAST_ROWS = 5,           /* of taps, of all channels */
-  BLOCK_COLUMNS = 448,      /* pairs of a block */
-  BACK_COLUMNS = 224,       /* of one of the weight's gradient ... */
-  WALK_COLUMNS = 112,       /* ... and those of its gradients that stay in the first cache */
-  BLOCK_BYTES = 512 << 10,  /* parts of a block */
-  LEAST_COLUMNS = 48,       /* of a block whose parts fit */
-  MOST_PIECES = 8,          /* partial sums of a weight's gradient */
-  PIECES_BYTES = 10 << 20,  /* all of them together */
-  MANY_CHANNELS = 16,       /* from which on a weight's gradient takes ... */
-  MANY_PIXELS = 3072,       /* ... so many pixels */
+  ROWS = 8,                /* of a panel of weights, at most */
+  MOST_TAPS = 16,          /* of a row */
+  LEAST_CHANNELS = 16,     /* of the results */
+  LEAST_ROWS = 5,          /* of taps, of all channels */
+  BLOCK_COLUMNS = 448,     /* pairs of a block */
+  BACK_COLUMNS = 224,      /* of one of the weight's gradient ... */
+  WALK_COLUMNS = 112,      /* ... and those of its gradients that stay in the first cache */
+  BLOCK_BYTES = 512 << 10, /* parts of a block */
+  LEAST_COLUMNS = 48,      /* of a block whose parts fit */
+  MOST_PIECES = 8,         /* partial sums of a weight's gradient */
+  PIECES_BYTES = 10 << 20, /* all of them together */
+  MANY_CHANNELS = 16,      /* from which on a weight's gradient takes ... */
+  MANY_PIXELS = 3072,      /* ... so many pixels */
   GRAIN_WORK = 1 << 19
 };
 
 /* How a row of taps is parted. The results of a pair are a + b + d and b - d - c of points a, b, c, d. */
 typedef struct parting {
   int64_t count;
-  cni_pairs_part part[CNI_PAIRS_PARTS];
-  int point[CNI_PAIRS_PARTS];        /* that a part's products are summed in */
-  float factor[CNI_PAIRS_PARTS][3];  /* of taps tap, tap + stride, tap + 2 * stride */
-  int64_t tap[CNI_PAIRS_PARTS];
+  cni_winograd_1d_part part[CNI_WINOGRAD_1D_PARTS];
+  int point[CNI_WINOGRAD_1D_PARTS];       /* that a part's products are summed in */
+  float factor[CNI_WINOGRAD_1D_PARTS][3]; /* of taps tap, tap + stride, tap + 2 * stride */
+  int64_t tap[CNI_WINOGRAD_1D_PARTS];
 } parting;
 
 typedef struct job {
   const cni_conv *v;
   const cni_conv_kernels *ker;
-  const cni_pairs_kernels *own;
+  const cni_winograd_1d_kernels *own;
   parting p;
   int64_t pairs, phases, reach;        /* pairs of a row; rows of taps modulo the stride, and of each but the first */
   int64_t rows, lines, blocks;         /* of results in a block; of the image, for each phase; blocks of an image */
@@ -72,7 +73,7 @@ static void add_part(parting *p, int point, int64_t tap, const float *factor, in
   p->point[i] = point;
   p->tap[i] = tap;
   memcpy(p->factor[i], factor, sizeof p->factor[i]);
-  p->part[i] = (cni_pairs_part){a, b, sign};
+  p->part[i] = (cni_winograd_1d_part){a, b, sign};
 }
 
 /* Parts of taps j, j + s, ...: `n` of them, at most 3. */
@@ -126,7 +127,7 @@ static void weight_range(int64_t begin, int64_t end, void *payload)
   const job *j = payload;
   const cni_conv *v = j->v;
   const int64_t *s = v->weight.strides;
-  float tap[MOST_TAPS + CNI_PAIRS_STEP][ROWS] = {{0}}, *to[POINTS];
+  float tap[MOST_TAPS + CNI_WINOGRAD_1D_STEP][ROWS] = {{0}}, *to[POINTS];
   for (int64_t item = begin; item < end; item++) {
     int64_t first = item * j->panel, rows = cni_least(j->panel, v->k - first);
     const float *w = (const float *)(const void *)v->weight.data + first * s[0];
@@ -162,7 +163,8 @@ static void take_parts(const job *j, float *parts, float *room, int64_t n, int64
 {
   const cni_conv *v = j->v;
   const int64_t *s = v->x.strides, span = v->kw - 1 + v->stride[1];
-  cni_pairs_row r = {.w = v->w, .first = -v->padding[1], .step = 2 * v->stride[1], .pairs = j->pairs, .room = room};
+  cni_winograd_1d_row r = {
+      .w = v->w, .first = -v->padding[1], .step = 2 * v->stride[1], .pairs = j->pairs, .room = room};
   r.reach = span / r.step;
   r.count = j->p.count;
   r.parts = j->p.part;
@@ -277,7 +279,7 @@ static void take_gradients(const job *j, float *to, int64_t step, int64_t n, int
   for (int64_t k = 0; k < j->ld; k += LANES) {
     const float *grad = (const float *)(const void *)v->y.data + n * s[0] + k * s[1] + line * v->ow;
     for (int64_t l = 0; l < (even ? 1 : lines); l++)
-      j->own->turn(to + l * j->pairs * j->ld + k, step, j->ld, grad + l * v->ow, s[1], v->k - k,
+      j->own->grad(to + l * j->pairs * j->ld + k, step, j->ld, grad + l * v->ow, s[1], v->k - k,
                    even ? lines * v->ow : v->ow);
   }
 }
@@ -378,7 +380,7 @@ static const char *reason_against(const cni_conv *v)
 {
   const int64_t *s = v->y.strides;
   if (v->dtype != CN_F32 || v->groups != 1 || v->kind == CNI_CONV_INPUT) return "no pairs of results of this kind";
-  if (v->dilation[0] != 1 || v->dilation[1] != 1 || v->kw > MOST_TAPS || 2 * v->stride[1] > CNI_PAIRS_STEP)
+  if (v->dilation[0] != 1 || v->dilation[1] != 1 || v->kw > MOST_TAPS || 2 * v->stride[1] > CNI_WINOGRAD_1D_STEP)
     return "wide windows or strides";
   if (v->x.strides[3] != 1 || s[3] != 1 || s[2] != v->ow) return "rows are not contiguous";
   if (!v->n || !v->c || v->k < LEAST_CHANNELS) return "too few channels";
@@ -403,11 +405,11 @@ static bool prepare(job *j)
   return v->c < MANY_CHANNELS || (v->n * v->oh * v->ow >= MANY_PIXELS && j->pieces * bytes <= PIECES_BYTES);
 }
 
-int cni_conv_pairs(const cni_conv *v, const char **refusal)
+int cni_conv_winograd_1d(const cni_conv *v, const char **refusal)
 {
-  job j = {.v = v, .ker = cni_conv_kernels_of(v->dtype), .own = CNI_BY_ISA(cni_pairs_kernels)};
+  job j = {.v = v, .ker = cni_conv_kernels_of(v->dtype), .own = CNI_IF_AVX512(cni_winograd_1d)};
   if ((*refusal = reason_against(v))) return CN_REFUSED;
-  if (!j.own->spread || j.ker->mr > ROWS) {
+  if (!j.own || j.ker->mr > ROWS) {
     *refusal = "no parts for this processor";
     return CN_REFUSED;
   }

@@ -4,7 +4,7 @@
  * Place in the flow: the leaves below cni_cpu_pointwise. Invariant: no loop is written by hand, but for one that
  * stands in for its like with the same bits. */
 #if CNI_ISA_LEVEL == 2
-#include "exp512.h"
+#include "avx512/exp16.h"
 #endif
 #include "backends/cpu/isa.h"
 #include "ops/pointwise_fn.h"

@@ -56,6 +56,7 @@ extern const cni_softmax_table cni_softmax_table_avx512;
 #endif
 
 enum {
+  CNI_SOFTMAX_BLOCK = 4096,   /* elements whose sum is kept in the type itself */
   CNI_SOFTMAX_SHORT = 64,     /* rows up to here go to short_rows */
   CNI_SOFTMAX_COLUMNS = 2048, /* columns taken together at most */
   CNI_SOFTMAX_LONG = 1 << 17, /* lines from here on are taken in pieces */

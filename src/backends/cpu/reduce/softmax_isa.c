@@ -11,7 +11,7 @@
 #include "backends/cpu/walk/nontemporal.h"
 #include "base/maths.h"
 
-enum { LANES = 64, BLOCK = 4096, TOGETHER = 2048, SENT = 512 };
+enum { LANES = 64, BLOCK = CNI_SOFTMAX_BLOCK, TOGETHER = 2048, SENT = 512 };
 
 /* One step of adding the lanes up; widths are written out so that each is a vector operation or two. */
 #define HALVE(width)                                                                                         \
@@ -277,9 +277,9 @@ LOOPS(f64, double, cnm_exp, cnm_log, DBL_MAX)
 HOT_LOOPS(f64, double, cnm_exp)
 
 #if CNI_ISA_LEVEL == 2
-#include "softmax_f32.inc"
+#include "avx512/softmax_f32.h"
 #define HOT(name, S) HOT_##S(name)
-#define HOT_f32(name) name##_wide
+#define HOT_f32(name) cni_softmax_##name##_avx512
 #define HOT_f64(name) name##_f64
 #else
 HOT_LOOPS(f32, float, cnm_expf)

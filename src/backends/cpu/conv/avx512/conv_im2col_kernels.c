@@ -1,15 +1,14 @@
-/* conv_im2col_isa.c: columns of 16 windows at a time for AVX-512 (other levels go by the direct kernels).
+/* conv_im2col_kernels.c: columns of 16 windows at a time. See conv_im2col_kernels.h.
  *
  * Invariant: nothing outside the image is read. */
-#include "conv_im2col_isa.h"
+#include "conv_im2col_kernels.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#if CNI_ISA_LEVEL == 2
-#include "backends/cpu/walk/lanes.h"
+#include "backends/cpu/walk/avx512/lanes.h"
 
-enum { LANES = CNI_COLUMNS_LANES };
+enum { LANES = CNI_IM2COL_LANES };
 
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -29,14 +28,14 @@ static inline __mmask16 lanes_inside(int64_t at, int64_t step, int64_t w)
   return at >= 0 ? end : (__mmask16)(end & ~cni_first_lanes((-at + step - 1) / step));
 }
 
-static inline __attribute__((always_inline)) void take_step(const cni_columns_run *r, float *to, int64_t pitch,
+static inline __attribute__((always_inline)) void take_step(const cni_im2col_run *r, float *to, int64_t pitch,
                                                             const float *image, const int step)
 {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512i far = _mm512_mullo_epi32(_mm512_srli_epi32(even, 1), _mm512_set1_epi32((int)r->step));
   const __mmask16 whole = cni_first_lanes(r->count);
   const int64_t kw = r->taps[1];
-  __mmask16 low[CNI_COLUMNS_TAPS], high[CNI_COLUMNS_TAPS];
+  __mmask16 low[CNI_IM2COL_TAPS], high[CNI_IM2COL_TAPS];
   for (int64_t j = 0; j < kw; j++) {
     int64_t at = r->x + j * r->tap_step[1];
     low[j] = lanes_inside(at, step ? 1 : r->step, r->w);
@@ -61,7 +60,7 @@ static inline __attribute__((always_inline)) void take_step(const cni_columns_ru
 }
 
 /* Stride 2, neighbouring taps: each pair of taps is the even and the odd part of two vectors. */
-static inline __attribute__((always_inline)) void take_pairs(const cni_columns_run *r, float *to, int64_t pitch,
+static inline __attribute__((always_inline)) void take_pairs(const cni_im2col_run *r, float *to, int64_t pitch,
                                                              const float *image, const int kw)
 {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -91,7 +90,7 @@ static inline __attribute__((always_inline)) void take_pairs(const cni_columns_r
   }
 }
 
-static void take(const cni_columns_run *r, float *to, int64_t pitch, const float *image)
+static void take(const cni_im2col_run *r, float *to, int64_t pitch, const float *image)
 {
   if (r->step == 2 && r->tap_step[1] == 1 && r->taps[1] == 3) take_pairs(r, to, pitch, image, 3);
   else if (r->step == 2 && r->tap_step[1] == 1 && r->taps[1] == 7) take_pairs(r, to, pitch, image, 7);
@@ -100,7 +99,4 @@ static void take(const cni_columns_run *r, float *to, int64_t pitch, const float
   else take_step(r, to, pitch, image, 0);
 }
 
-const cni_columns_kernels CNI_ISA_NAME(cni_columns_kernels) = {take};
-#else
-const cni_columns_kernels CNI_ISA_NAME(cni_columns_kernels) = {NULL};
-#endif
+const cni_im2col_kernels cni_im2col_avx512 = {take};

@@ -1,15 +1,14 @@
-/* conv_winograd_1d_isa.c: rows of an image parted, results joined and gradients turned for convolutions by pairs, for
- * AVX-512 (other levels go other ways).
+/* conv_winograd_1d_kernels.c: the transforms of one-dimensional Winograd convolutions: of an image's rows, of the sums
+ * to results, of gradients. See conv_winograd_1d_kernels.h.
  *
  * Invariant: nothing outside the image is read; every pair is computed alike, whichever lane it falls into. */
-#include "conv_winograd_1d_isa.h"
+#include "conv_winograd_1d_kernels.h"
 
 #include <stddef.h>
 
-#if CNI_ISA_LEVEL == 2
-#include "backends/cpu/walk/lanes.h"
+#include "backends/cpu/walk/avx512/lanes.h"
 
-enum { LANES = CNI_PAIRS_LANES };
+enum { LANES = CNI_WINOGRAD_1D_LANES };
 
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -26,7 +25,7 @@ static inline __m512 load_inside(const float *row, int64_t at, int64_t w)
 }
 
 /* room[k * pitch + t] = element k of pair t's `step` */
-static void part_columns(const cni_pairs_row *r, const float *row, int64_t pitch)
+static void part_columns(const cni_winograd_1d_row *r, const float *row, int64_t pitch)
 {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512i odd = _mm512_add_epi32(even, _mm512_set1_epi32(1));
@@ -56,12 +55,12 @@ static void part_columns(const cni_pairs_row *r, const float *row, int64_t pitch
   }
 }
 
-static void spread(const cni_pairs_row *r, const float *row, float *to, int64_t apart)
+static void spread(const cni_winograd_1d_row *r, const float *row, float *to, int64_t apart)
 {
   const int64_t pitch = (r->pairs + r->reach + LANES - 1) / LANES * LANES;
   if (row) part_columns(r, row, pitch);
   for (int64_t p = 0; p < r->count; p++, to += apart) {
-    const cni_pairs_part *q = &r->parts[p];
+    const cni_winograd_1d_part *q = &r->parts[p];
     const float *a = r->room + q->a % r->step * pitch + q->a / r->step;
     const float *b = r->room + q->b % r->step * pitch + q->b / r->step;
     for (int64_t t = 0; t < r->pairs; t += LANES) {
@@ -95,8 +94,8 @@ static bool join(float *to, int64_t count, const float *m, int64_t step, float b
   return !_mm512_fpclass_ps_mask(all, NOT_FINITE);
 }
 
-/* Turns 16 vectors: element l of vector k becomes element k of vector l. */
-static inline void turn_block(__m512 *r)
+/* Transposes 16 vectors: element l of vector k becomes element k of vector l. */
+static inline void transpose_block(__m512 *r)
 {
   const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
@@ -112,7 +111,7 @@ static inline void turn_block(__m512 *r)
   }
 }
 
-static void turn(float *to, int64_t step, int64_t ld, const float *grad, int64_t channel, int64_t channels,
+static void grad(float *to, int64_t step, int64_t ld, const float *from, int64_t channel, int64_t channels,
                  int64_t count)
 {
   for (int64_t p = 0; p < count; p += LANES) {
@@ -120,9 +119,9 @@ static void turn(float *to, int64_t step, int64_t ld, const float *grad, int64_t
     __m512 r[LANES];
     UNROLL for (int k = 0; k < LANES; k++)
     {
-      r[k] = k < channels ? _mm512_maskz_loadu_ps(some, grad + k * channel + p) : _mm512_setzero_ps();
+      r[k] = k < channels ? _mm512_maskz_loadu_ps(some, from + k * channel + p) : _mm512_setzero_ps();
     }
-    turn_block(r);
+    transpose_block(r);
     UNROLL for (int t = 0; t < LANES / 2; t++)
     {
       if (p + 2 * t >= count) return;
@@ -135,7 +134,4 @@ static void turn(float *to, int64_t step, int64_t ld, const float *grad, int64_t
   }
 }
 
-const cni_pairs_kernels CNI_ISA_NAME(cni_pairs_kernels) = {spread, join, turn};
-#else
-const cni_pairs_kernels CNI_ISA_NAME(cni_pairs_kernels) = {NULL, NULL, NULL};
-#endif
+const cni_winograd_1d_kernels cni_winograd_1d_avx512 = {spread, join, grad};

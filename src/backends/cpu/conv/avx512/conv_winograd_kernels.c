@@ -1,13 +1,12 @@
-/* conv_winograd_isa.c: the transforms of 3 x 3 convolutions for AVX-512 (other levels go by the direct kernels): 16
- * tiles of a row at a time, even and odd columns parted and joined in registers.
+/* conv_winograd_kernels.c: the transforms of 3 x 3 Winograd convolutions: 16 tiles of a row at a time, even and odd
+ * columns deinterleaved and interleaved in registers.
  *
  * Invariant: only additions and halvings, in one fixed order per tile, whichever lane it falls into. */
-#include "conv_winograd_isa.h"
+#include "conv_winograd_kernels.h"
 
 #include <stddef.h>
 
-#if CNI_ISA_LEVEL == 2
-#include "backends/cpu/walk/lanes.h"
+#include "backends/cpu/walk/avx512/lanes.h"
 
 enum { LANES = CNI_WINOGRAD_LANES };
 
@@ -246,8 +245,7 @@ static void image_2(const cni_winograd_run *r, float *v, int64_t step, const flo
 {
   const __mmask16 whole = cni_first_lanes(r->count);
   __mmask16 inside[5], none[5] = {0};
-  for (int i = 0; i < 5; i++)
-    inside[i] = i * LANES <= 4 * r->count ? lanes_inside(r->x + i * LANES, r->w) : 0;
+  for (int i = 0; i < 5; i++) inside[i] = i * LANES <= 4 * r->count ? lanes_inside(r->x + i * LANES, r->w) : 0;
   inside[4] &= 1;
   __m512 mid[5], d[5];
   UNROLL for (int k = 0; k < 5; k++)
@@ -477,24 +475,21 @@ static inline __attribute__((always_inline)) bool result_back(const cni_winograd
   return !_mm512_mask_fpclass_ps_mask(whole, all, NOT_FINITE);
 }
 
-#define BACK(name, from_odd)                                                                                    \
-  static void image_##name(const cni_winograd_run *r, float *v, int64_t step, const float *plane)               \
-  {                                                                                                             \
-    image_back(r, v, step, plane, from_odd);                                                                    \
-  }                                                                                                             \
-  static bool result_##name(const cni_winograd_run *r, float *plane, const float *m, int64_t step, float bias)  \
-  {                                                                                                             \
-    (void)bias;                                                                                                 \
-    return result_back(r, plane, m, step, from_odd);                                                            \
+#define BACK(name, from_odd)                                                                                         \
+  static void image_##name(const cni_winograd_run *r, float *v, int64_t step, const float *plane)                    \
+  {                                                                                                                  \
+    image_back(r, v, step, plane, from_odd);                                                                         \
+  }                                                                                                                  \
+  static bool result_##name(const cni_winograd_run *r, float *plane, const float *m, int64_t step, float bias)       \
+  {                                                                                                                  \
+    (void)bias;                                                                                                      \
+    return result_back(r, plane, m, step, from_odd);                                                                 \
   }
 BACK(even, false)
 BACK(odd, true)
 
-const cni_winograd_kernels CNI_ISA_NAME(cni_winograd_kernels)[CNI_WINOGRAD_FORMS] = {
+const cni_winograd_kernels cni_winograd_avx512[CNI_WINOGRAD_FORMS] = {
     {image, result, weight, grad, weight_back},
     {image_2, result_2, weight_2, grad_2, weight_back_2},
     {image_even, result_even, weight_back_input, NULL, NULL},
     {image_odd, result_odd, weight_back_input, NULL, NULL}};
-#else
-const cni_winograd_kernels CNI_ISA_NAME(cni_winograd_kernels)[CNI_WINOGRAD_FORMS] = {{NULL, NULL, NULL, NULL, NULL}};
-#endif

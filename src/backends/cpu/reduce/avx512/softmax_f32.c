@@ -1,16 +1,20 @@
-/* softmax_f32.inc: the loops of softmax.h for float32 by AVX-512: sixteen exponentials at a time (exp512.h).
- *
- * Place in the flow: the end of softmax_isa.c, whose own loops of these names it stands in for. Invariant: sums run in
- * the order of softmax_isa.c. */
-#include "backends/cpu/pointwise/exp512.h"
-#include "backends/cpu/walk/lanes.h"
+/* softmax_f32.c: the loops of softmax for float32 that take the time, by AVX-512. See softmax_f32.h. */
+#include "softmax_f32.h"
+
+#include <stddef.h>
+
+#include "backends/cpu/pointwise/avx512/exp16.h"
+#include "backends/cpu/reduce/softmax.h"
+#include "backends/cpu/walk/avx512/lanes.h"
+
+enum { BLOCK = CNI_SOFTMAX_BLOCK };
 
 #define TOP(x) _mm512_set1_ps((float)(x))
 #define ALWAYS static inline __attribute__((always_inline))
 
 /* ---- along a row ---- */
 
-static double max_row_wide(const void *x_, int64_t n)
+double cni_softmax_max_row_avx512(const void *x_, int64_t n)
 {
   const float *x = x_;
   const __m512 least = TOP(-__builtin_inff());
@@ -26,8 +30,8 @@ static double max_row_wide(const void *x_, int64_t n)
   return (double)_mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(a, b), _mm512_max_ps(c, d)));
 }
 
-/* A block of at most BLOCK elements: four vectors of sums, as LANES says. */
-ALWAYS float exp_block_wide(float *y, const float *x, int64_t n, __m512 shift, const char *ahead, const bool keeps)
+/* A block of at most BLOCK elements: four vectors of sums. */
+ALWAYS float exp_block(float *y, const float *x, int64_t n, __m512 shift, const char *ahead, const bool keeps)
 {
   __m512 acc[4] = {TOP(0), TOP(0), TOP(0), TOP(0)};
   int64_t i = 0;
@@ -47,7 +51,7 @@ ALWAYS float exp_block_wide(float *y, const float *x, int64_t n, __m512 shift, c
   return _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(acc[0], acc[2]), _mm512_add_ps(acc[1], acc[3])));
 }
 
-static double exp_row_wide(void *y_, const void *x_, int64_t n, double shift, const void *ahead)
+double cni_softmax_exp_row_avx512(void *y_, const void *x_, int64_t n, double shift, const void *ahead)
 {
   float *y = y_;
   const float *x = x_;
@@ -55,8 +59,8 @@ static double exp_row_wide(void *y_, const void *x_, int64_t n, double shift, co
   for (int64_t i = 0; i < n; i += BLOCK) {
     int64_t m = n - i < BLOCK ? n - i : BLOCK;
     const char *next = (const char *)ahead + i * 4;
-    if (y) sum += (double)exp_block_wide(y + i, x + i, m, TOP(shift), next, true);
-    else sum += (double)exp_block_wide(NULL, x + i, m, TOP(shift), next, false);
+    if (y) sum += (double)exp_block(y + i, x + i, m, TOP(shift), next, true);
+    else sum += (double)exp_block(NULL, x + i, m, TOP(shift), next, false);
   }
   return sum;
 }
@@ -68,34 +72,35 @@ ALWAYS int64_t head(const float *y, int64_t n)
   return lead < n ? lead : n;
 }
 
-#define ROW(name, value, ...)                                                                                  \
-  static void name(void *y_, const void *x_, int64_t n, __VA_ARGS__, bool streams)                             \
-  {                                                                                                            \
-    float *y = y_;                                                                                             \
-    const float *x = x_;                                                                                       \
-    int64_t i = streams && !((uintptr_t)y & 3) ? head(y, n) : 0;                                               \
-    if (i) {                                                                                                   \
-      __mmask16 here = cni_first_lanes(i);                                                                     \
-      __m512 v = _mm512_maskz_loadu_ps(here, x);                                                               \
-      _mm512_mask_storeu_ps(y, here, value);                                                                   \
-    }                                                                                                          \
-    if (streams && !((uintptr_t)(y + i) & 63))                                                                 \
-      for (; i + 16 <= n; i += 16) {                                                                           \
-        __m512 v = _mm512_loadu_ps(x + i);                                                                     \
-        _mm512_stream_ps(y + i, value);                                                                        \
-      }                                                                                                        \
-    for (; i + 16 <= n; i += 16) {                                                                             \
-      __m512 v = _mm512_loadu_ps(x + i);                                                                       \
-      _mm512_storeu_ps(y + i, value);                                                                          \
-    }                                                                                                          \
-    if (i < n) {                                                                                               \
-      __mmask16 here = cni_first_lanes(n - i);                                                                 \
-      __m512 v = _mm512_maskz_loadu_ps(here, x + i);                                                           \
-      _mm512_mask_storeu_ps(y + i, here, value);                                                               \
-    }                                                                                                          \
+#define ROW(name, value, ...)                                                                                        \
+  void name(void *y_, const void *x_, int64_t n, __VA_ARGS__, bool streams)                                          \
+  {                                                                                                                  \
+    float *y = y_;                                                                                                   \
+    const float *x = x_;                                                                                             \
+    int64_t i = streams && !((uintptr_t)y & 3) ? head(y, n) : 0;                                                     \
+    if (i) {                                                                                                         \
+      __mmask16 here = cni_first_lanes(i);                                                                           \
+      __m512 v = _mm512_maskz_loadu_ps(here, x);                                                                     \
+      _mm512_mask_storeu_ps(y, here, value);                                                                         \
+    }                                                                                                                \
+    if (streams && !((uintptr_t)(y + i) & 63))                                                                       \
+      for (; i + 16 <= n; i += 16) {                                                                                 \
+        __m512 v = _mm512_loadu_ps(x + i);                                                                           \
+        _mm512_stream_ps(y + i, value);                                                                              \
+      }                                                                                                              \
+    for (; i + 16 <= n; i += 16) {                                                                                   \
+      __m512 v = _mm512_loadu_ps(x + i);                                                                             \
+      _mm512_storeu_ps(y + i, value);                                                                                \
+    }                                                                                                                \
+    if (i < n) {                                                                                                     \
+      __mmask16 here = cni_first_lanes(n - i);                                                                       \
+      __m512 v = _mm512_maskz_loadu_ps(here, x + i);                                                                 \
+      _mm512_mask_storeu_ps(y + i, here, value);                                                                     \
+    }                                                                                                                \
   }
-ROW(scale_row_wide, _mm512_mul_ps(v, TOP(by)), double by)
-ROW(part_row_wide, _mm512_mul_ps(cni_exp16_below(_mm512_sub_ps(v, TOP(shift))), TOP(by)), double shift, double by)
+ROW(cni_softmax_scale_row_avx512, _mm512_mul_ps(v, TOP(by)), double by)
+ROW(cni_softmax_part_row_avx512, _mm512_mul_ps(cni_exp16_below(_mm512_sub_ps(v, TOP(shift))), TOP(by)), double shift,
+    double by)
 
 /* ---- columns: four vectors of them at a time, or one with some lanes ---- */
 
@@ -111,8 +116,8 @@ ALWAYS void put(float *y, __mmask16 here, __m512 v)
   else _mm512_mask_storeu_ps(y, here, v);
 }
 
-ALWAYS void max_group(float *y, int64_t ystep, float *max, const float *x, int64_t xstep, int64_t rows, const int many,
-                      const __mmask16 here)
+ALWAYS void max_group(float *y, int64_t ystep, float *max, const float *x, int64_t xstep, int64_t rows,
+                      const int many, const __mmask16 here)
 {
   __m512 top[4];
   for (int k = 0; k < many; k++) top[k] = get(max + 16 * k, here);
@@ -125,8 +130,8 @@ ALWAYS void max_group(float *y, int64_t ystep, float *max, const float *x, int64
   for (int k = 0; k < many; k++) put(max + 16 * k, here, top[k]);
 }
 
-static void max_columns_wide(void *y_, int64_t ystep, void *max_, const void *x_, int64_t xstep, int64_t rows,
-                             int64_t m)
+void cni_softmax_max_columns_avx512(void *y_, int64_t ystep, void *max_, const void *x_, int64_t xstep, int64_t rows,
+                                    int64_t m)
 {
   float *y = y_, *max = max_;
   const float *x = x_;
@@ -150,20 +155,18 @@ ALWAYS void exp_group(float *y, int64_t ystep, float *sum, const float *x, int64
   for (int k = 0; k < many; k++) put(sum + 16 * k, here, _mm512_add_ps(get(sum + 16 * k, here), acc[k]));
 }
 
-static void exp_columns_wide(void *y_, int64_t ystep, void *sum_, const void *x_, int64_t xstep, const void *max_,
-                             int64_t rows, int64_t m)
+void cni_softmax_exp_columns_avx512(void *y_, int64_t ystep, void *sum_, const void *x_, int64_t xstep,
+                                    const void *max_, int64_t rows, int64_t m)
 {
   float *y = y_, *sum = sum_;
   const float *x = x_, *max = max_;
   int64_t i = 0;
-  for (; i + 64 <= m; i += 64)
-    exp_group(y ? y + i : NULL, ystep, sum + i, x + i, xstep, max + i, rows, 4, 0xffff);
-  for (; i + 16 <= m; i += 16)
-    exp_group(y ? y + i : NULL, ystep, sum + i, x + i, xstep, max + i, rows, 1, 0xffff);
+  for (; i + 64 <= m; i += 64) exp_group(y ? y + i : NULL, ystep, sum + i, x + i, xstep, max + i, rows, 4, 0xffff);
+  for (; i + 16 <= m; i += 16) exp_group(y ? y + i : NULL, ystep, sum + i, x + i, xstep, max + i, rows, 1, 0xffff);
   if (i < m) exp_group(y ? y + i : NULL, ystep, sum + i, x + i, xstep, max + i, rows, 1, cni_first_lanes(m - i));
 }
 
-static void lift_columns_wide(void *sum_, void *max_, const void *top_, int64_t m)
+void cni_softmax_lift_columns_avx512(void *sum_, void *max_, const void *top_, int64_t m)
 {
   float *sum = sum_, *max = max_;
   const float *top = top_;
@@ -193,8 +196,8 @@ ALWAYS void part_rows(float *y, int64_t ystep, const float *x, int64_t xstep, co
   if (i < m) part_group(y + i, ystep, x + i, xstep, max + i, by + i, rows, cni_first_lanes(m - i));
 }
 
-static void part_columns_wide(void *y_, int64_t ystep, const void *x_, int64_t xstep, const void *max, const void *by,
-                              int64_t rows, int64_t m)
+void cni_softmax_part_columns_avx512(void *y_, int64_t ystep, const void *x_, int64_t xstep, const void *max,
+                                     const void *by, int64_t rows, int64_t m)
 {
   float *y = y_;
   const float *x = x_;

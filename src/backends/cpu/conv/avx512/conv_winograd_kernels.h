@@ -1,16 +1,14 @@
-/* conv_winograd_isa.h: what each instruction-set unit of the Winograd convolution exports: the transforms of
- * each form: 3 x 3 at stride 1; at stride 2; the gradient of the input at stride 2, of which the first element lies
- * under the outer taps (an even padding) or under the middle one.
+/* conv_winograd_kernels.h: the transforms of Winograd convolutions, by AVX-512 alone (other levels go by the direct
+ * kernels), of each form: 3 x 3 at stride 1; at stride 2; the gradient of the input at stride 2, of which the first
+ * element lies under the outer taps (an even padding) or under the middle one.
  *
  * Place in the flow: conv_winograd.c drives; the products between the transforms are conv_direct_isa.h's panels.
  * Invariant: a tile's transformed values lie `step` elements apart, neighbouring tiles side by side. */
-#ifndef CNI_CPU_CONV_WINOGRAD_ISA_H
-#define CNI_CPU_CONV_WINOGRAD_ISA_H
+#ifndef CNI_CPU_CONV_WINOGRAD_KERNELS_H
+#define CNI_CPU_CONV_WINOGRAD_KERNELS_H
 
 #include <stdbool.h>
 #include <stdint.h>
-
-#include "backends/cpu/isa.h"
 
 enum { CNI_WINOGRAD_LANES = 16, CNI_WINOGRAD_ROWS = 8, CNI_WINOGRAD_FORMS = 4 };
 
@@ -36,11 +34,6 @@ typedef struct cni_winograd_kernels {
   bool (*weight_back)(float *w, int64_t apart, const float *m, int64_t step, int64_t count);
 } cni_winograd_kernels;
 
-/* All NULL on a level that has none. */
-extern const cni_winograd_kernels cni_winograd_kernels_base[CNI_WINOGRAD_FORMS];
-#if defined(__x86_64__)
-extern const cni_winograd_kernels cni_winograd_kernels_avx2[CNI_WINOGRAD_FORMS];
-extern const cni_winograd_kernels cni_winograd_kernels_avx512[CNI_WINOGRAD_FORMS];
-#endif
+extern const cni_winograd_kernels cni_winograd_avx512[CNI_WINOGRAD_FORMS];
 
 #endif

@@ -1,20 +1,19 @@
-/* conv_depthwise_isa.c: depthwise convolutions of one plane, for AVX-512 (other levels go by the direct kernels).
+/* conv_depthwise_kernels.c: depthwise convolutions of one plane. See conv_depthwise_kernels.h.
  *
  * Stride 1: the plane is one run of pixels. Sums t[j] over the rows of one column j of taps read x at the result's own
  * place; they are then moved j columns and added where the row has such a column. So each vector of x is read once per
  * row of taps. Stride 2: even and odd columns are parted in registers. Invariant: lanes outside the plane never reach
  * a result. */
-#include "conv_depthwise_isa.h"
+#include "conv_depthwise_kernels.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
-#if CNI_ISA_LEVEL == 2
-#include "backends/cpu/walk/lanes.h"
+#include "backends/cpu/walk/avx512/lanes.h"
 
 enum {
-  LANES = CNI_DEPTH_LANES,
-  MOST = CNI_DEPTH_MOST,
+  LANES = CNI_DEPTHWISE_LANES,
+  MOST = CNI_DEPTHWISE_MOST,
   FLUSH = 48,
   STRIP = 8
 }; /* vectors: of a partial sum, of a row */
@@ -47,7 +46,8 @@ ALWAYS_INLINE __m512 add_where(__m512 sum, uint16_t mask, __m512 other)
   return _mm512_mask_add_ps(sum, mask, sum, other);
 }
 
-ALWAYS_INLINE void forward_n(const int taps, const cni_depth *d, float *y, const float *x, const float *w, float bias)
+ALWAYS_INLINE void forward_n(const int taps, const cni_depthwise *d, float *y, const float *x, const float *w,
+                             float bias)
 {
   const int mid = taps / 2;
   const int64_t total = d->h * d->w, reach = mid * d->w, nv = d->vectors;
@@ -90,7 +90,7 @@ ALWAYS_INLINE void forward_n(const int taps, const cni_depth *d, float *y, const
 #undef WEIGHT
 }
 
-static void forward(const cni_depth *d, float *y, const float *x, const float *w, float bias)
+static void forward(const cni_depthwise *d, float *y, const float *x, const float *w, float bias)
 {
   if (d->taps == 3) forward_n(3, d, y, x, w, bias);
   else if (d->taps == 5) forward_n(5, d, y, x, w, bias);
@@ -98,8 +98,8 @@ static void forward(const cni_depth *d, float *y, const float *x, const float *w
 }
 
 /* Rows [first, first + rows) of taps. */
-ALWAYS_INLINE void weight_n(const int taps, const int rows, int first, const cni_depth *d, float *w, const float *x,
-                            int64_t x_step, const float *g, int64_t g_step, int64_t images)
+ALWAYS_INLINE void weight_n(const int taps, const int rows, int first, const cni_depthwise *d, float *w,
+                            const float *x, int64_t x_step, const float *g, int64_t g_step, int64_t images)
 {
   const int mid = taps / 2;
   const int64_t total = d->h * d->w, reach = mid * d->w, down = (first - mid) * d->w;
@@ -138,7 +138,7 @@ ALWAYS_INLINE void weight_n(const int taps, const int rows, int first, const cni
       _mm512_reduce_add_ps(_mm512_add_ps(all[i], acc[i]));
 }
 
-static void weight(const cni_depth *d, float *w, const float *x, int64_t x_step, const float *g, int64_t g_step,
+static void weight(const cni_depthwise *d, float *w, const float *x, int64_t x_step, const float *g, int64_t g_step,
                    int64_t images)
 {
   if (d->taps == 3) {
@@ -162,7 +162,7 @@ typedef struct parting {
   bool pair;
 } parting;
 
-static parting parting_of(const cni_depth *d)
+static parting parting_of(const cni_depthwise *d)
 {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
   const __m512i one = _mm512_set1_epi32(1);
@@ -170,7 +170,7 @@ static parting parting_of(const cni_depth *d)
 }
 
 /* The three vectors of taps in one row of x, seen from results at (oy, ox); pairs: of rows oy and oy + 1. */
-ALWAYS_INLINE void taps_of(const cni_depth *d, const parting *p, const float *x, int64_t oy, int64_t ox, int i,
+ALWAYS_INLINE void taps_of(const cni_depthwise *d, const parting *p, const float *x, int64_t oy, int64_t ox, int i,
                            __m512 *tap)
 {
   int64_t y = 2 * oy + i - 1, left = d->w - 2 * ox;
@@ -194,7 +194,7 @@ ALWAYS_INLINE void taps_of(const cni_depth *d, const parting *p, const float *x,
 }
 
 /* Two rows of results in a vector. */
-static void half_forward_pair(const cni_depth *d, const parting *p, float *y, const float *x, const __m512 *w,
+static void half_forward_pair(const cni_depthwise *d, const parting *p, float *y, const float *x, const __m512 *w,
                               __m512 b)
 {
   const __mmask16 row = cni_first_lanes(d->ow);
@@ -214,8 +214,8 @@ static void half_forward_pair(const cni_depth *d, const parting *p, float *y, co
 }
 
 /* Results of columns [first, end), `most` vectors of them. */
-ALWAYS_INLINE void half_forward_strip(const int most, const cni_depth *d, const parting *p, float *y, const float *x,
-                                      const __m512 *w, __m512 b, int64_t first, int64_t end)
+ALWAYS_INLINE void half_forward_strip(const int most, const cni_depthwise *d, const parting *p, float *y,
+                                      const float *x, const __m512 *w, __m512 b, int64_t first, int64_t end)
 {
   __m512 above[STRIP][3]; /* the lowest row of taps of the results before */
   for (int c = 0; c < most; c++) above[c][0] = above[c][1] = above[c][2] = _mm512_setzero_ps();
@@ -238,7 +238,7 @@ ALWAYS_INLINE void half_forward_strip(const int most, const cni_depth *d, const 
   }
 }
 
-static void half_forward(const cni_depth *d, float *y, const float *x, const float *weights, float bias)
+static void half_forward(const cni_depthwise *d, float *y, const float *x, const float *weights, float bias)
 {
   const parting p = parting_of(d);
   __m512 w[9], b = _mm512_set1_ps(bias);
@@ -252,8 +252,8 @@ static void half_forward(const cni_depth *d, float *y, const float *x, const flo
     }
 }
 
-static void half_weight(const cni_depth *d, float *w, const float *x, int64_t x_step, const float *g, int64_t g_step,
-                        int64_t images)
+static void half_weight(const cni_depthwise *d, float *w, const float *x, int64_t x_step, const float *g,
+                        int64_t g_step, int64_t images)
 {
   const parting p = parting_of(d);
   __m512 acc[9], all[9];
@@ -284,7 +284,7 @@ static void half_weight(const cni_depth *d, float *w, const float *x, int64_t x_
 }
 
 /* Two rows of x at a time: even ones lie under one row of taps, odd ones under two. */
-static void half_input(const cni_depth *d, float *x, const float *g, const float *w)
+static void half_input(const cni_depthwise *d, float *x, const float *g, const float *w)
 {
   const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   const __m512i high = _mm512_add_epi32(low, _mm512_set1_epi32(8));
@@ -313,11 +313,8 @@ static void half_input(const cni_depth *d, float *x, const float *g, const float
     }
 }
 
-const cni_depth_kernels CNI_ISA_NAME(cni_depth_kernels) = {.forward = forward,
-                                                           .weight = weight,
-                                                           .half_forward = half_forward,
-                                                           .half_input = half_input,
-                                                           .half_weight = half_weight};
-#else
-const cni_depth_kernels CNI_ISA_NAME(cni_depth_kernels) = {NULL, NULL, NULL, NULL, NULL};
-#endif
+const cni_depthwise_kernels cni_depthwise_avx512 = {.forward = forward,
+                                                    .weight = weight,
+                                                    .half_forward = half_forward,
+                                                    .half_input = half_input,
+                                                    .half_weight = half_weight};

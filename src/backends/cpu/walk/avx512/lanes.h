@@ -1,7 +1,7 @@
 /* lanes.h: which lanes of an AVX-512 vector a loop's last step may touch.
  *
- * Place in the flow: included by *_isa.c files of the convolutions, at their AVX-512 level. Invariant: counts beyond
- * a vector mean all lanes, counts below one mean none. */
+ * Place in the flow: included by kernels for AVX-512. Invariant: counts beyond a vector mean all lanes, counts below
+ * one mean none. */
 #ifndef CNI_CPU_LANES_H
 #define CNI_CPU_LANES_H
 

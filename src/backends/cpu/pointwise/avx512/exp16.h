@@ -1,17 +1,17 @@
-/* exp512.h: exponentials of sixteen floats by AVX-512.
+/* exp16.h: exponentials of sixteen floats by AVX-512.
  *
- * Place in the flow: included by *_isa.c files, used at their AVX-512 level. VSCALEFPS multiplies by powers of two, and
- * rounds once where results are subnormal, which takes nine operations otherwise. Invariant: cni_exp16 gives the bits
- * of cnm_expf (base/maths.h) for every float; cni_exp16_below is its own function, for sums of exponentials. */
-#ifndef CNI_CPU_EXP512_H
-#define CNI_CPU_EXP512_H
+ * Place in the flow: included by kernels for AVX-512. VSCALEFPS multiplies by powers of two, and rounds once where
+ * results are subnormal, which takes nine operations otherwise. Invariant: cni_exp16 gives the bits of cnm_expf
+ * (base/maths.h) for every float; cni_exp16_below is its own function, for sums of exponentials. */
+#ifndef CNI_CPU_EXP16_H
+#define CNI_CPU_EXP16_H
 
 #include <immintrin.h>
 
-#define CNI_EXP512 static inline __attribute__((always_inline, unused))
+#define CNI_EXP16 static inline __attribute__((always_inline, unused))
 
 /* e^x, bit by bit what cnm_expf gives with fused multiplication and addition. */
-CNI_EXP512 __m512 cni_exp16(__m512 x)
+CNI_EXP16 __m512 cni_exp16(__m512 x)
 {
   const __m512 magic = _mm512_set1_ps(12582912.0f);
   x = _mm512_max_ps(_mm512_set1_ps(-105.0f), _mm512_min_ps(_mm512_set1_ps(90.0f), x)); /* NaN stays */
@@ -27,7 +27,7 @@ CNI_EXP512 __m512 cni_exp16(__m512 x)
 }
 
 /* e^x for x <= 88, or NaN: x = n log(2) + r, n in sixteenths, and 2^(n mod 1) is in a register. Error 1.1 ulp. */
-CNI_EXP512 __m512 cni_exp16_below(__m512 x)
+CNI_EXP16 __m512 cni_exp16_below(__m512 x)
 {
   const __m512 magic = _mm512_set1_ps(786432.0f);
   const __m512 powers = {1.0f,        1.04427378f, 1.09050773f, 1.13878863f, 1.18920712f, 1.24185781f,
