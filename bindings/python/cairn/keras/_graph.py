@@ -128,6 +128,22 @@ def has_symbol(value: Any) -> bool:
     return any(isinstance(t, KerasTensor) for t in flatten(value))
 
 
+def marked(inputs: Any, mask: Any) -> Any:
+    """Inputs whose places count where a mask that the caller gave says so; None: as they come."""
+    if mask is None:
+        return inputs
+    masks = iter(flatten(mask))
+
+    def one(t: Any) -> Any:
+        own = next(masks, None)
+        if own is None or not isinstance(t, cairn.Tensor):
+            return t
+        made = t.view_as(t)
+        setattr(made, "_keras_mask", own.to(cairn.bool))
+        return made
+    return mapped(one, inputs)
+
+
 def _shapes(layer: Any, args: Any, kwargs: Any, fill: int) -> Any:
     """What the layer answers to zeros."""
     given = [mapped(lambda t: t._zeros(fill) if isinstance(t, KerasTensor) else t, v) for v in (args, kwargs)]

@@ -176,10 +176,19 @@ def _object(obj: Any) -> dict[str, Any]:
     return made
 
 
-def deserialize(config: Any, custom_objects: Any = None, safe_mode: bool = True, **ignored: Any) -> Any:
-    """The object of what serialize answered."""
+def deserialize(config: Any, custom_objects: Any = None, safe_mode: bool = True) -> Any:
+    """The object of what serialize returned."""
+    if not safe_mode and _has_code(config):
+        raise ValueError("safe_mode=False asks for code in the configuration to be run, which is not done: give the "
+                         "layer's class or function as custom_objects")
     with custom_object_scope(custom_objects):
         return _made(config)
+
+
+def _has_code(config: Any) -> bool:
+    if isinstance(config, dict):
+        return config.get("class_name") == "__lambda__" or any(_has_code(v) for v in config.values())
+    return isinstance(config, (list, tuple)) and any(_has_code(v) for v in config)
 
 
 def _made(config: Any) -> Any:

@@ -98,7 +98,7 @@ def group_of(root: Any) -> Group:
     return whole
 
 
-def _assign(path: str, weights: list[Any], held: list[Any], skip: bool, wrong: list[str]) -> None:
+def _assign(path: str, weights: list[Any], held: list[Any], wrong: list[str]) -> None:
     if len(weights) != len(held):
         wrong.append("%s: %d weights, and %d in the file" % (path or "the model", len(weights), len(held)))
         return
@@ -124,7 +124,7 @@ def load_tree(root: Any, whole: Group, skip_mismatch: bool) -> None:
         items = group.items if isinstance(group, Group) else {}
         held = [items[str(i)] for i in range(len(items)) if str(i) in items]
         if weights or held:
-            _assign(path, weights, held, skip_mismatch, wrong)
+            _assign(path, weights, held, wrong)
     for layer in root.modules():
         after = getattr(layer, "finalize_state", None)
         if callable(after):
@@ -180,5 +180,5 @@ def load_legacy(model: Any, group: Group, by_name: bool, skip_mismatch: bool) ->
             raise ValueError("%s has %d layers with weights, and the file %d" % (model.name, len(mine), len(held)))
         pairs = [(name, weights, values) for (name, weights), (_, values) in zip(mine, held)]
     for name, weights, values in pairs:
-        _assign(name, weights, values, skip_mismatch, wrong)
+        _assign(name, weights, values, wrong)
     _report(wrong, skip_mismatch)

@@ -84,17 +84,26 @@ def is_keras_tensor(x: Any) -> bool:
     return isinstance(x, KerasTensor)
 
 
-class name_scope:
-    """with name_scope("encoder"): kept for programs that have it; names of layers do not change."""
+_scopes: list[str] = []
 
-    def __init__(self, name: str, **ignored: Any) -> None:
+
+class name_scope:
+    """with name_scope("encoder"): paths of weights made inside begin with it; names of layers do not change."""
+
+    def __init__(self, name: str) -> None:
         self.name = name
 
     def __enter__(self) -> Any:
+        _scopes.append(self.name)
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        return None
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        _scopes.pop()
+
+
+def open_scopes() -> list[str]:
+    """The names of the scopes around a call, the outermost first."""
+    return list(_scopes)
 
 
 def get_uid(prefix: str = "") -> int:
@@ -169,8 +178,11 @@ def _gather(reference: Any, indices: Any) -> Any:
 
 
 def _variable(value: Any, dtype: Any = None, name: str | None = None, constraint: Any = None) -> Any:
+    from . import constraints
     from .layers.base import Variable
-    return Variable(value, dtype=dtype, name=name)
+    made = Variable(value, dtype=dtype, name=name)
+    made.constraint = constraints.get(constraint)
+    return made
 
 
 def __getattr__(name: str) -> Any:

@@ -5,9 +5,10 @@ from typing import Any, Iterable
 
 import cairn
 from .. import nn
-from ..model import Trainer
+from .._arguments import only_speed
+from ..model import Trainer, in_phase, phase
 from ._batches import by_key, flatten, mapped, to_tensor
-from ._graph import Input, KerasTensor, layers_by_depth, nodes_between, place_of
+from ._graph import Input, KerasTensor, layers_by_depth, marked, nodes_between, place_of
 from ._strings import Strings
 from .backend import dtype_of, unique_name
 from .dtype_policies import computing
@@ -83,13 +84,18 @@ class Model(Trainer, Layer):
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for p in self.parameters():
-            p.grad = None
+            if set_to_none or p.grad is None:
+                p.grad = None
+            else:
+                p.grad = cairn.zeros_like(p.grad)
 
     # ---- files ----
-    def save(self, filepath: Any, overwrite: bool = True, **ignored: Any) -> None:
-        """The model with its layers and weights in one file, .keras or (the older) .h5; load_model opens it."""
+    def save(self, filepath: Any, overwrite: bool = True, zipped: bool | None = None, include_optimizer: bool = True,
+             save_format: str | None = None) -> None:
+        """The model with its layers and weights in one file, .keras or (the older) .h5; load_model opens it. With
+        include_optimizer=False it is a model that was not compiled."""
         from .saving import save_model
-        save_model(self, filepath, overwrite)
+        save_model(self, filepath, overwrite, zipped, include_optimizer, save_format)
 
     def save_weights(self, filepath: Any, overwrite: bool = True) -> None:
         from .saving import save_weights
@@ -216,13 +222,15 @@ class Functional(Model):
                              % (self.name, place.name, place.shape, tuple(value.shape)))
         return _typed(value, place)
 
-    def call(self, inputs: Any, training: bool = False, mask: Any = None) -> Any:
-        values: dict[int, Any] = {id(p): v for p, v in zip(self._places, self._given_inputs(inputs))}
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
+        given = self._given_inputs(marked(inputs, mask))
+        values: dict[int, Any] = {id(p): v for p, v in zip(self._places, given)}
 
         def now(t: Any) -> Any:
             return values[id(t)] if isinstance(t, KerasTensor) else t
         for node in self._order:
-            out = node.layer(*mapped(now, node.args), **mapped(now, node.kwargs))
+            with in_phase(phase.training if training is None else training):
+                out = node.layer(*mapped(now, node.args), **mapped(now, node.kwargs))
             made = [t for t in flatten(out) if isinstance(t, (cairn.Tensor, Strings))]
             for place, value in zip(node.outputs, made):
                 values[id(place)] = value
@@ -286,6 +294,7 @@ class Sequential(Model):
             unique_name("functional")
 
     def add(self, layer: Any, rebuild: bool = True) -> None:
+        only_speed("Sequential.add", True, rebuild=rebuild)
         self._add(layer)
         self._note_built()
 
@@ -322,6 +331,7 @@ class Sequential(Model):
         return symbolic_call(layer, (place,), {})
 
     def pop(self, rebuild: bool = True) -> Any:
+        only_speed("Sequential.pop", True, rebuild=rebuild)
         layer = self.layers[-1]
         del self._modules[list(self._modules)[-1]]
         if self._input is not None:
@@ -340,16 +350,17 @@ class Sequential(Model):
             self._rebuild(Input(batch_shape=(None,) + tuple(input_shape)[1:]))
         self.built = True
 
-    def call(self, inputs: Any, training: bool = False, mask: Any = None) -> Any:
+    def call(self, inputs: Any, training: bool | None = None, mask: Any = None) -> Any:
         if not self._modules:
             return inputs
-        x = to_tensor(inputs)
+        x = marked(to_tensor(inputs), mask)
         if self._input is not None and x.ndim == len(self._input.shape) - 1 and self._input.shape[-1] == 1:
             x = x.unsqueeze(-1)
         if self._input is not None:
             x = _typed(x, self._input)
-        for layer in self.layers:
-            x = layer(x)
+        with in_phase(phase.training if training is None else training):
+            for layer in self.layers:
+                x = layer(x)
         return x
 
     def _build(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
@@ -380,7 +391,7 @@ class Sequential(Model):
 
 
 def clone_model(model: Any, input_tensors: Any = None, clone_function: Any = None, call_function: Any = None,
-                recursive: bool = False, **ignored: Any) -> Any:
+                recursive: bool = False) -> Any:
     """Another model of the same layers with weights of its own. clone_function: answers a layer for a layer."""
     if call_function is not None or recursive:
         raise NotImplementedError("clone_model: call_function and recursive are not there; give a clone_function")
@@ -413,9 +424,10 @@ def model_from_json(json_string: str, custom_objects: Any = None) -> Any:
 
 def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True) -> Any:
     from .saving import load_model as load
-    return load(filepath, custom_objects, compile)
+    return load(filepath, custom_objects, compile, safe_mode)
 
 
-def save_model(model: Any, filepath: Any, overwrite: bool = True, zipped: bool | None = None, **ignored: Any) -> None:
+def save_model(model: Any, filepath: Any, overwrite: bool = True, zipped: bool | None = None,
+               include_optimizer: bool = True, save_format: str | None = None) -> None:
     from .saving import save_model as save
-    save(model, filepath, overwrite)
+    save(model, filepath, overwrite, zipped, include_optimizer, save_format)

@@ -13,6 +13,7 @@ import zipfile
 from typing import Any
 
 import cairn
+from .._arguments import refused
 from . import _hdf5, models, optimizers
 from ._serial import (_found, custom_object_scope, deserialize, get_custom_objects, get_registered_name,
                       get_registered_object, register_keras_serializable, serialize)
@@ -115,16 +116,24 @@ def _take_moments(optimizer: Any, weights: list[Any], held: list[Any]) -> None:
                                     "exp_avg_sq": held[first + 2 * i + 1].clone()}
 
 
-def save_model(model: Any, filepath: Any, overwrite: bool = True, **ignored: Any) -> None:
-    """A name that ends with .h5 or .hdf5 gets the older file, any other the .keras one."""
+def save_model(model: Any, filepath: Any, overwrite: bool = True, zipped: bool | None = None,
+               include_optimizer: bool = True, save_format: str | None = None) -> None:
+    """A name that ends with .h5 or .hdf5 gets the older file, any other the .keras one; the older one keeps how the
+    model was compiled and not what the optimizer remembers. include_optimizer=False: neither is kept."""
+    refused("save_model", "a model is one file here", zipped=False if zipped is False else None)
     path = _checked(filepath, overwrite)
     if not isinstance(model, models.Model):
         raise TypeError("save_model saves models, not %s" % type(model).__name__)
-    if path.endswith((".h5", ".hdf5")):
-        _write(path, _hdf5.write(_legacy(model)))
+    old = path.endswith((".h5", ".hdf5"))
+    if save_format is not None and save_format not in (("h5",) if old else ("keras",)):
+        raise ValueError("the name of a file says its format: %s is not of save_format=%r" % (path, save_format))
+    config = serialize(model)
+    if not include_optimizer:
+        config.pop("compile_config", None)
+    if old:
+        _write(path, _hdf5.write(_legacy(model, config)))
         return
-    config = json.dumps(serialize(model))
-    whole, own = group_of(model), model.optimizer
+    whole, own = group_of(model), model.optimizer if include_optimizer else None
     held = _moments(own)
     if held is not None:
         whole.at("optimizer/vars", make=True).items.update({str(i): t for i, t in enumerate(held)})
@@ -132,7 +141,7 @@ def save_model(model: Any, filepath: Any, overwrite: bool = True, **ignored: Any
     with zipfile.ZipFile(file, "w") as archive:
         said = {"keras_version": "3.15.0", "date_saved": time.strftime("%Y-%m-%d@%H:%M:%S")}
         archive.writestr("metadata.json", json.dumps(said))
-        archive.writestr("config.json", config)
+        archive.writestr("config.json", json.dumps(config))
         archive.writestr(_WEIGHTS, _hdf5.write(whole))
         if held is None and isinstance(own, optimizers.Optimizer) and own.built:
             kept = io.BytesIO()
@@ -141,8 +150,7 @@ def save_model(model: Any, filepath: Any, overwrite: bool = True, **ignored: Any
     _write(path, file.getvalue())
 
 
-def _legacy(model: Any) -> _hdf5.Group:
-    config = serialize(model)
+def _legacy(model: Any, config: dict[str, Any]) -> _hdf5.Group:
     made = _hdf5.Group({"backend": "cairn", "keras_version": "3.0", "model_config": json.dumps(
         {"class_name": config["class_name"], "config": config["config"]})})
     how = config.get("compile_config")
@@ -155,13 +163,13 @@ def _legacy(model: Any) -> _hdf5.Group:
     return made
 
 
-def _load_legacy(path: str, data: bytes, custom_objects: Any, compile: bool) -> Any:
+def _load_legacy(path: str, data: bytes, custom_objects: Any, compile: bool, safe_mode: bool) -> Any:
     whole = _hdf5.read(data)
     said = whole.attrs.get("model_config")
     if said is None:
         raise ValueError("%s has weights but no model: make the model and call load_weights" % path)
     with custom_object_scope(custom_objects):
-        model = deserialize(json.loads(said))
+        model = deserialize(json.loads(said), safe_mode=safe_mode)
         load_legacy(model, whole.items["model_weights"], False, False)
         how = json.loads(whole.attrs.get("training_config") or "null")
         if compile and how:
@@ -171,6 +179,7 @@ def _load_legacy(path: str, data: bytes, custom_objects: Any, compile: bool) -> 
 
 
 def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True) -> Any:
+    """The model of a file. Code in files is never run: with safe_mode=False, too, a lambda is an error."""
     path = os.fspath(filepath)
     if not os.path.exists(path):
         raise ValueError("there is no file %s" % path)
@@ -179,7 +188,7 @@ def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, 
     with open(path, "rb") as file:
         if file.read(8) == _hdf5._MAGIC:
             file.seek(0)
-            return _load_legacy(path, file.read(), custom_objects, compile)
+            return _load_legacy(path, file.read(), custom_objects, compile, safe_mode)
     if not _is_model(path):
         raise ValueError("%s is not a model's file (.keras or .h5)" % path)
     with zipfile.ZipFile(path) as archive:
@@ -188,7 +197,7 @@ def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, 
         kept = archive.read("optimizer.pt") if "optimizer.pt" in archive.namelist() else None
     if not compile:
         config.pop("compile_config", None)
-    model = deserialize(config, custom_objects)
+    model = deserialize(config, custom_objects, safe_mode)
     load_tree(model, whole, False)
     own = model.optimizer
     if isinstance(own, optimizers.Optimizer):

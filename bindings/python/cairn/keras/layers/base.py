@@ -12,36 +12,24 @@ from typing import Any, Callable, Iterable, Sequence
 
 import cairn
 from ... import nn
+from ..._arguments import refused
 from ...model import in_phase, phase
 from .. import constraints, initializers, regularizers
 from .._batches import array, flatten, mapped, to_tensor
 from .._graph import has_symbol, symbolic_call
 from .._strings import Strings, is_text, strings_of
-from ..backend import dtype_of, unique_name
+from ..backend import dtype_of, open_scopes, unique_name
+from .input_spec import InputSpec, check_inputs
 from .options import found, given_to, options_of, plain
-from .variable import Tracked, Variable, answer
+from .variable import Tracked, Variable, answer, check_aggregation
 
 __all__ = ["InputSpec", "Layer", "Variable"]
-
-
-class InputSpec:
-    """What a layer expects; kept for programs that set it, shapes are checked by the ops."""
-
-    def __init__(self, dtype: Any = None, shape: Any = None, ndim: int | None = None, max_ndim: int | None = None,
-                 min_ndim: int | None = None, axes: Any = None, allow_last_axis_squeeze: bool = False,
-                 name: str | None = None, optional: bool = False) -> None:
-        self.dtype, self.shape, self.ndim, self.axes = dtype, shape, ndim, axes
-        self.max_ndim, self.min_ndim, self.name, self.optional = max_ndim, min_ndim, name, optional
-
-    def __repr__(self) -> str:
-        said = ", ".join("%s=%s" % (k, v) for k, v in vars(self).items() if v is not None and k != "optional")
-        return "InputSpec(%s)" % said
 
 
 _takes: dict[Any, tuple[bool, bool, Any]] = {}  # class -> whether its call takes training, mask; training's default
 
 
-def _call_takes(layer: Layer) -> tuple[bool, bool, Any]:
+def call_takes(layer: Layer) -> tuple[bool, bool, Any]:
     kind = type(layer)
     if kind not in _takes:
         names = inspect.signature(kind.call).parameters
@@ -92,7 +80,7 @@ class Layer(nn.Module):
         if kwargs:
             raise TypeError("%s has no argument %r" % (type(self).__name__, next(iter(kwargs))))
         self._own_name = name or unique_name(snake(type(self).__name__))
-        self._trainable, self._dtype = trainable, getattr(dtype, "name", dtype)
+        self._trainable, self._dtype, self._autocast = trainable, getattr(dtype, "name", dtype), bool(autocast)
         self._given_shape = None if shape is None else tuple(shape)
         self.activity_regularizer = regularizers.get(activity_regularizer)
         self.built = False
@@ -152,9 +140,15 @@ class Layer(nn.Module):
 
     # ---- weights ----
     def add_weight(self, shape: Any = None, initializer: Any = None, dtype: Any = None, trainable: bool = True,
-                   autocast: bool = True, regularizer: Any = None, constraint: Any = None, name: Any = None,
-                   **ignored: Any) -> Any:
-        """A weight of the layer's."""
+                   autocast: bool = True, regularizer: Any = None, constraint: Any = None, aggregation: str = "none",
+                   overwrite_with_gradient: bool = False, name: Any = None) -> Any:
+        """A weight of the layer's. aggregation: how replicas of it are joined; there is one."""
+        check_aggregation(aggregation)
+        refused("add_weight", "weights change by steps of an optimizer", False,
+                overwrite_with_gradient=overwrite_with_gradient)
+        if self.dtype_policy.mixed:
+            refused("add_weight", "under a mixed policy the type of a product is the op's choice", True,
+                    autocast=autocast)
         if isinstance(shape, str):
             shape, name = name, shape
         shape = () if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
@@ -171,7 +165,7 @@ class Layer(nn.Module):
         n = 0
         while key is None or key in self._parameters:
             key, n = "weight_%d" % n, n + 1
-        made.path = "%s/%s" % (self.name, name or key)
+        made.path = "/".join([*open_scopes(), self.name, name or key])
         if not self._trainable:
             made.requires_grad_(False)
         self.register_parameter(key, made)
@@ -268,7 +262,8 @@ class Layer(nn.Module):
             if isinstance(value, Strings):
                 return value
         want = dtype_of(self._dtype)
-        if value.dtype != want and (value.dtype.is_floating_point or self._float_inputs) and value.dtype != cairn.bool:
+        numbers = value.dtype.is_floating_point or self._float_inputs and value.dtype != cairn.bool
+        if self._autocast and value.dtype != want and numbers:
             mask = getattr(value, "_keras_mask", None)
             value = value.to(want)
             if mask is not None:
@@ -284,7 +279,9 @@ class Layer(nn.Module):
         if args and isinstance(args[0], (str, list, tuple)) and is_text(args[0]):
             args = (strings_of(args[0]),) + args[1:]
         args, kwargs = mapped(self._prepared, args), mapped(self._prepared, kwargs)
-        takes_training, takes_mask, default = _call_takes(self)
+        if self.input_spec is not None and args:
+            check_inputs(self.input_spec, args[0], self.name)
+        takes_training, takes_mask, default = call_takes(self)
         training = kwargs.pop("training", None)
         if training is None:
             training = phase.training if phase.training is not None else bool(default)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import cairn
+from ...model import in_phase
 from ...nn import functional as F
 from .. import activations
 from .base import Layer
@@ -242,7 +243,8 @@ class StackedRNNCells(Layer):
     def call(self, inputs: Any, states: Any, training: bool = False) -> Any:
         new = []
         for cell, own in zip(self.cells, states):
-            inputs, own = cell(inputs, own if isinstance(own, (list, tuple)) else [own])
+            with in_phase(bool(training)):
+                inputs, own = cell(inputs, own if isinstance(own, (list, tuple)) else [own])
             new.append(own if isinstance(cell.state_size, (list, tuple)) else
                        own[0] if isinstance(own, (list, tuple)) else own)
         return inputs, new

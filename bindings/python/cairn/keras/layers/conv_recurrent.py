@@ -103,7 +103,9 @@ class ConvLSTM2D(RNN):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return cls(**config)
+        from .._serial import custom_object_scope
+        with custom_object_scope(custom_objects):
+            return cls(**config)
 
     def build(self, sequences_shape: Any, initial_state_shape: Any = None) -> None:
         if len(sequences_shape) != self.ndim + 3:

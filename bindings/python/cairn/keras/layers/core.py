@@ -5,8 +5,11 @@ from typing import Any, Callable
 
 import cairn
 from ... import nn
+from ..._arguments import refused
 from ...nn import functional as F
 from .. import initializers
+from .._batches import mapped
+from ..backend import dtype_of
 from .base import Layer
 
 __all__ = ["Dense", "EinsumDense", "Embedding", "Identity", "InputLayer", "Lambda", "Masking", "ReversibleEmbedding",
@@ -24,6 +27,7 @@ class InputLayer(Layer):
         super().__init__(name=name, dtype=dtype)
         if sparse or ragged:
             raise ValueError("inputs are dense: InputLayer(sparse=True) and InputLayer(ragged=True) are not there")
+        refused("InputLayer", "a place has a layer already; Input(tensor=...) takes it", input_tensor=input_tensor)
         shape = shape if shape is not None else input_shape
         if shape is None and batch_shape is None:
             raise ValueError("InputLayer needs a shape")
@@ -46,11 +50,13 @@ class Lambda(Layer):
                  **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.function, self.arguments, self._mask = function, dict(arguments or {}), mask
+        self._shape = output_shape
         self.supports_masking = mask is not None
         self.built = True
 
     def get_config(self) -> dict[str, Any]:
-        return {**self._base_config(), "function": self.function, "arguments": self.arguments}
+        return {**self._base_config(), "function": self.function, "arguments": self.arguments,
+                **({} if self._shape is None else {"output_shape": self._shape})}
 
     def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Any:
         import inspect
@@ -59,10 +65,24 @@ class Lambda(Layer):
         except (TypeError, ValueError):
             names = ()
         more = {k: v for k, v in (("mask", mask), ("training", training)) if k in names and k not in self.arguments}
-        return self.function(inputs, **self.arguments, **more)
+        return agreed(self, self._shape, inputs, self.function(inputs, **self.arguments, **more))
 
     def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
         return self._mask(inputs, mask) if callable(self._mask) else self._mask
+
+
+def agreed(layer: Layer, said: Any, inputs: Any, out: Any) -> Any:
+    """What a function of a program's own computed, whose shape is the one that the program said (None: any)."""
+    if said is None or not isinstance(out, cairn.Tensor):
+        return out
+    if callable(said):
+        shape = tuple(said(mapped(lambda t: tuple(int(n) for n in t.shape), inputs)))
+    else:
+        shape = (None,) + ((said,) if isinstance(said, int) else tuple(said))
+    if len(shape) != out.ndim or any(a is not None and a != int(b) for a, b in zip(shape, out.shape)):
+        raise ValueError("%s was made with output_shape for %s and computes %s"
+                         % (layer.name, shape, tuple(out.shape)))
+    return out
 
 
 class Identity(Layer):
@@ -195,7 +215,10 @@ class ReversibleEmbedding(Embedding):
     def call(self, inputs: Any, reverse: bool = False) -> Any:
         if not reverse:
             return super().call(inputs)
-        scores = inputs @ (self.embeddings.t() if self.tie_weights else self.reverse_embeddings)
+        rows = self.embeddings.t() if self.tie_weights else self.reverse_embeddings
+        if self.reverse_dtype is not None:
+            inputs, rows = (t.to(dtype_of(self.reverse_dtype)) for t in (inputs, rows))
+        scores = inputs @ rows
         cap = self.logit_soft_cap
         return scores if cap is None else (scores / cap).tanh() * cap
 
@@ -295,13 +318,13 @@ class TorchModuleWrapper(Layer):
         super().__init__(name=name, **kwargs)
         if not isinstance(module, nn.Module):
             raise TypeError("TorchModuleWrapper wraps a cairn.nn.Module, not %r" % (module,))
-        self.module = module
+        self.module, self._shape = module, output_shape
         self.built = True
 
     def call(self, *args: Any, training: bool | None = None, **kwargs: Any) -> Any:
         if training is not None and training != self.module.training:
             self.module.train(bool(training))
-        return self.module(*args, **kwargs)
+        return agreed(self, self._shape, args[0] if args else None, self.module(*args, **kwargs))
 
     def get_config(self) -> dict[str, Any]:
         raise ValueError("%s wraps a module, which has no configuration; save its weights" % self.name)

@@ -11,6 +11,7 @@ from collections import Counter
 from typing import Any, Iterator
 
 import cairn
+from ..._arguments import only_speed, refused
 from .._batches import to_tensor
 from .._strings import Strings, is_text, strings_of
 from .base import Layer
@@ -25,6 +26,7 @@ def _rows(data: Any, steps: int | None) -> Iterator[Any]:
     if is_text(data) or isinstance(data, (cairn.Tensor, Strings)) or hasattr(data, "__array__") \
             or hasattr(data, "to_numpy") or isinstance(data, (list, tuple)) and not any(
                 hasattr(v, "shape") and len(v.shape) for v in data):
+        refused("adapt", "it is for data sets of batches, not for arrays and lists", steps=steps)
         yield data
         return
     for i, batch in enumerate(data):
@@ -68,7 +70,9 @@ class _Adapts(_Prepare):
     """One with a vocabulary that data can make."""
 
     def adapt(self, data: Any, batch_size: int | None = None, steps: int | None = None) -> None:
-        """Makes the vocabulary of data: a list or array of texts, or batches (or pairs with them first)."""
+        """Makes the vocabulary of data: a list or array of texts, or batches (or pairs with them first). steps: how
+        many batches of a data set."""
+        only_speed("adapt", batch_size=batch_size)
         self.reset_state()
         for batch in _rows(data, steps):
             self.update_state(batch)
@@ -274,6 +278,7 @@ class StringLookup(_Lookup):
                  output_mode: str = "int", pad_to_max_tokens: bool = False, sparse: bool = False,
                  encoding: str = "utf-8", name: str | None = None, salt: Any = None, **kwargs: Any) -> None:
         super().__init__(name=name, **kwargs)
+        refused("StringLookup", "texts are Unicode", "utf-8", encoding=encoding)
         self._options(encoding=encoding)
         self._start(max_tokens, num_oov_indices, mask_token, oov_token, vocabulary, idf_weights, invert, output_mode,
                     sparse, pad_to_max_tokens, salt)
@@ -290,6 +295,7 @@ class IntegerLookup(_Lookup):
         super().__init__(name=name, **kwargs)
         if oov_method not in ("floormod", "farmhash"):
             raise ValueError("oov_method is floormod or farmhash, not %r" % (oov_method,))
+        refused("IntegerLookup", "tokens are int64", "int64", vocabulary_dtype=vocabulary_dtype)
         self._options(oov_method=oov_method, vocabulary_dtype=vocabulary_dtype)
         self._start(max_tokens, num_oov_indices, mask_token, oov_token, vocabulary, idf_weights, invert, output_mode,
                     sparse, pad_to_max_tokens, salt)
@@ -318,6 +324,7 @@ class TextVectorization(_Adapts):
             raise ValueError("split is whitespace, character, None or a function, not %r" % (split,))
         if sparse or ragged:
             raise ValueError("outputs are dense rows: sparse=True and ragged=True are not there")
+        refused("TextVectorization", "texts are Unicode", "utf-8", encoding=encoding)
         if output_sequence_length is not None and output_mode != "int":
             raise ValueError("output_sequence_length belongs to output_mode='int'")
         self._options(max_tokens=max_tokens, standardize=standardize, split=split, ngrams=ngrams,

@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import cairn
+from .._graph import marked
 from .augment import Augment, range_of
 from .base import Layer
 from .colour import (AutoContrast, Equalization, RandomBrightness, RandomColorDegeneration, RandomContrast,
@@ -177,8 +178,9 @@ class Pipeline(Layer):
         self.built = True
 
     def call(self, inputs: Any, training: bool = True, mask: Any = None) -> Any:
+        inputs = marked(inputs, mask)
         for layer in self.layers:
-            inputs = layer(inputs)
+            inputs = layer(inputs, training=training) if isinstance(layer, Layer) else layer(inputs)
         return inputs
 
     def get_config(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 import cairn
+from ..._arguments import refused
 from ...nn import functional as F
 from .base import Layer
 from .windows import to_first, to_last
@@ -38,8 +39,10 @@ class BatchNormalization(_Scaled):
                  gamma_constraint: Any = None, renorm: bool = False, renorm_clipping: Any = None,
                  renorm_momentum: float = 0.99, synchronized: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        if renorm or synchronized:
-            raise ValueError("BatchNormalization has neither renorm nor synchronized")
+        refused("BatchNormalization", "means and variances of batches are not corrected", False, renorm=renorm)
+        refused("BatchNormalization", "it is for renorm=True", renorm_clipping=renorm_clipping)
+        refused("BatchNormalization", "it is for renorm=True", 0.99, renorm_momentum=renorm_momentum)
+        refused("BatchNormalization", "there is one replica", False, synchronized=synchronized)
         self._scaled(float(epsilon), center, scale, axis=_one(axis), momentum=float(momentum),
                      beta_initializer=beta_initializer, gamma_initializer=gamma_initializer,
                      moving_mean_initializer=moving_mean_initializer,

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Iterator
 
 import cairn
+from ..._arguments import only_speed, refused
 from ...nn import functional as F
 from .._batches import to_tensor
 from .base import Layer
@@ -12,12 +13,11 @@ __all__ = ["CategoryEncoding", "Discretization", "Normalization", "Rescaling"]
 
 
 def batches_of(data: Any, steps: int | None = None) -> Iterator[Any]:
-    """The inputs of each batch of a data set, or an array as one batch."""
-    if isinstance(data, cairn.Tensor) or hasattr(data, "__array__") or hasattr(data, "to_numpy"):
-        yield to_tensor(data)
-        return
-    if isinstance(data, (list, tuple)) and data and not hasattr(data[0], "shape"):
-        yield to_tensor(cairn.tensor(data))
+    """The inputs of each batch of a data set, the first `steps` of them; or an array as one batch."""
+    array = isinstance(data, cairn.Tensor) or hasattr(data, "__array__") or hasattr(data, "to_numpy")
+    if array or isinstance(data, (list, tuple)) and data and not hasattr(data[0], "shape"):
+        refused("adapt", "it is for data sets of batches, not for arrays and lists", steps=steps)
+        yield to_tensor(data if array else cairn.tensor(data))
         return
     for i, batch in enumerate(data):
         if steps is not None and i >= steps:
@@ -94,6 +94,7 @@ class Normalization(Layer):
 
     def adapt(self, data: Any, batch_size: Any = None, steps: int | None = None) -> None:
         """Finds mean and variance of data: an array, or batches of them (or of pairs with them first)."""
+        only_speed("adapt", batch_size=batch_size)
         if self.input_mean is not None:
             raise ValueError("%s was given its mean and variance; there is nothing to adapt" % self.name)
         seen = 0

@@ -9,8 +9,10 @@ import inspect
 from typing import Any
 
 import cairn
+from ..._arguments import only_speed
+from ...model import in_phase
 from .._batches import flatten, mapped
-from .base import Layer
+from .base import Layer, call_takes
 from .cells import Cell, GRUCell, LSTMCell, SimpleRNNCell, StackedRNNCells
 from .core import Wrapper
 
@@ -34,6 +36,7 @@ class RNN(Layer):
             cell = StackedRNNCells(cell)
         if not hasattr(cell, "call") or not hasattr(cell, "state_size"):
             raise ValueError("a cell has call(inputs, states) and state_size; %r has not" % (cell,))
+        only_speed(type(self).__name__, False, unroll=unroll)
         self.cell = cell
         self._options(return_sequences=return_sequences, return_state=return_state, go_backwards=go_backwards,
                       stateful=stateful, unroll=unroll, zero_output_for_mask=zero_output_for_mask)
@@ -103,7 +106,8 @@ class RNN(Layer):
                 x = x * self.cell.dropped("inputs", cairn.ones_like(x[:, 0]), True).unsqueeze(1)
             out, last, states = self._whole(x, states, mask)
         else:
-            out, last, states = self._stepwise(x, states, mask, bool(training))
+            with in_phase(bool(training)):
+                out, last, states = self._stepwise(x, states, mask)
         if mask is not None and self.zero_output_for_mask:
             out = out * mask.reshape(tuple(mask.shape) + (1,) * (out.ndim - 2)).to(out.dtype)
             last = out[:, -1]
@@ -126,7 +130,7 @@ class RNN(Layer):
         out = before.gather(1, seen.unsqueeze(-1).expand(-1, -1, out.shape[-1]))
         return out, out[:, -1], [cairn.where(seen[:, -1:] > 0, out[:, -1], states[0])]
 
-    def _stepwise(self, x: Any, states: Any, mask: Any, training: bool) -> tuple[Any, Any, Any]:
+    def _stepwise(self, x: Any, states: Any, mask: Any) -> tuple[Any, Any, Any]:
         outs: list[Any] = []
         for t in range(int(x.shape[1])):
             out, new = self.cell(x[:, t], states)
@@ -158,8 +162,8 @@ class _Recurrent(RNN):
 
     def _made(self, options: dict[str, Any], kwargs: dict[str, Any]) -> None:
         """The cell of these options, and the layer around it."""
-        kwargs.pop("implementation", None)
-        kwargs.pop("use_cudnn", None)
+        only_speed(type(self).__name__, "auto", use_cudnn=kwargs.pop("use_cudnn", "auto"))
+        only_speed(type(self).__name__, 2, implementation=kwargs.pop("implementation", 2))  # Keras 2's
         options.update({k: kwargs.pop(k) for k in self._of_cell if k in kwargs})
         if kwargs.get("dtype") is not None:
             options["dtype"] = kwargs["dtype"]
@@ -167,7 +171,9 @@ class _Recurrent(RNN):
 
     @classmethod
     def from_config(cls, config: dict[str, Any], custom_objects: Any = None) -> Any:
-        return cls(**config)
+        from .._serial import custom_object_scope
+        with custom_object_scope(custom_objects):
+            return cls(**config)
 
 
 def of_cell(kind: type[RNN], names: tuple[str, ...]) -> None:
@@ -253,6 +259,7 @@ class Bidirectional(Layer):
                 one.zero_output_for_mask = one.return_sequences
         for name in ("return_sequences", "return_state", "stateful"):
             setattr(self, name, getattr(self.forward_layer, name))
+        self._first_weights = None if weights is None else list(weights)
 
     def get_config(self) -> dict[str, Any]:
         from .._serial import serialize
@@ -268,6 +275,11 @@ class Bidirectional(Layer):
             if not layer.built:
                 layer.build(sequences_shape)
                 layer.built = True
+        if self._first_weights is not None:
+            half = len(self._first_weights) // 2
+            self.forward_layer.set_weights(self._first_weights[:half])
+            self.backward_layer.set_weights(self._first_weights[half:])
+            self._first_weights = None
         self.built = True
 
     def reset_state(self) -> None:
@@ -278,7 +290,7 @@ class Bidirectional(Layer):
 
     def call(self, sequences: Any, initial_state: Any = None, mask: Any = None, training: bool = False) -> Any:
         half = None if initial_state is None else len(initial_state) // 2
-        ahead, back = (layer(sequences, initial_state=state, mask=mask) for layer, state in (
+        ahead, back = (layer(sequences, initial_state=state, mask=mask, training=training) for layer, state in (
             (self.forward_layer, None if half is None else initial_state[:half]),
             (self.backward_layer, None if half is None else initial_state[half:])))
         states: list[Any] = []
@@ -319,5 +331,10 @@ class TimeDistributed(Wrapper):
 
     def call(self, inputs: Any, training: bool = False, mask: Any = None) -> Any:
         n, t = int(inputs.shape[0]), int(inputs.shape[1])
-        out = self.layer(inputs.reshape((n * t,) + tuple(inputs.shape[2:])))
+        if mask is not None and tuple(mask.shape[:2]) != (n, t):
+            raise ValueError("%s: a mask of shape %s is not of the samples and steps of inputs of shape %s"
+                             % (self.name, tuple(mask.shape), tuple(inputs.shape)))
+        more = {} if mask is None or not call_takes(self.layer)[1] else {
+            "mask": mask.reshape((n * t,) + tuple(mask.shape[2:]))}
+        out = self.layer(inputs.reshape((n * t,) + tuple(inputs.shape[2:])), training=training, **more)
         return mapped(lambda o: o.reshape((n, t) + tuple(o.shape[1:])), out)

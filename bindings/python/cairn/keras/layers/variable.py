@@ -9,7 +9,13 @@ from ... import nn
 from .._batches import to_tensor
 from ..backend import dtype_of
 
-__all__ = ["Answer", "Tracked", "Variable", "answer"]
+__all__ = ["Answer", "Tracked", "Variable", "answer", "check_aggregation"]
+
+
+def check_aggregation(how: Any) -> None:
+    """Of the ways to join replicas of a variable: a process has one, so each of them gives the same."""
+    if how not in (None, "none", "mean", "sum", "only_first_replica"):
+        raise ValueError("aggregation is none, mean, sum or only_first_replica, not %r" % (how,))
 
 
 class Answer(cairn.Tensor):
@@ -27,7 +33,7 @@ class Answer(cairn.Tensor):
     def __array__(self, *args: Any, **kwargs: Any) -> Any:
         return self.detach().as_subclass(cairn.Tensor).cpu().__array__(*args, **kwargs)
 
-    def __repr__(self, *args: Any, **kwargs: Any) -> str:
+    def __repr__(self) -> str:
         return repr(self.as_subclass(cairn.Tensor))
 
     def __format__(self, how: str) -> str:
@@ -74,7 +80,7 @@ class Variable(nn.Parameter):
     def shape(self) -> Any:
         return tuple(super().shape)
 
-    def __repr__(self, *ignored: Any, **options: Any) -> str:
+    def __repr__(self) -> str:
         return "<Variable path=%s, shape=%s, dtype=%s, value=%s>" % (
             self.path, self.shape, str(self.dtype).rpartition(".")[2], self.detach().tolist())
 
@@ -83,7 +89,7 @@ class Variable(nn.Parameter):
         return self.own_name
 
     def numpy(self, *args: Any, **kwargs: Any) -> Any:
-        return self.detach().cpu().numpy()
+        return self.detach().cpu().numpy(*args, **kwargs)
 
     def assign(self, value: Any) -> Any:
         """Sets all numbers."""
