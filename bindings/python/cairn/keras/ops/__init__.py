@@ -13,7 +13,8 @@ for _part in (numpy, linalg, nn, _core):
         if not _name.startswith("_") and callable(_value) and not isinstance(_value, type) \
                 and getattr(_value, "__module__", "").startswith("cairn.keras.ops"):
             globals().setdefault(_name, _value)
-for _name in ("op", "unary", "binary", "reduction", "floats", "tensor", "dims", "flattened", "one_by_one", "all_ints"):
+for _name in ("op", "unary", "binary", "reduction", "floats", "tensor", "dims", "extreme", "flattened", "one_by_one",
+              "all_ints"):
     globals().pop(_name, None)
 globals().update({n: getattr(numpy, n) for n in ("sum", "max", "min", "any", "all", "abs", "round")})
 

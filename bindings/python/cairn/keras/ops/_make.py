@@ -8,7 +8,7 @@ import cairn
 from .._batches import to_tensor
 from .._graph import has_symbol
 
-__all__ = ["binary", "both", "dims", "floats", "op", "reduction", "tensor", "unary"]
+__all__ = ["binary", "both", "dims", "extreme", "floats", "op", "reduction", "tensor", "unary"]
 
 Made = Callable[..., Any]
 
@@ -81,14 +81,19 @@ def dims(x: Any, axis: Any) -> tuple[int, ...]:
 
 def reduction(f: Callable[[Any, Any, bool], Any], name: str, as_floats: bool = False) -> Made:
     """f(x, dimensions, keepdims) over one dimension, several or all."""
-    def over(x: Any, axis: Any = None, keepdims: bool = False, **more: Any) -> Any:
+    def over(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
         x = floats(x) if as_floats else tensor(x)
-        made = f(x, dims(x, axis), keepdims) if x.ndim else f(x.reshape(1), (0,), False)
-        first = more.get("initial")
-        if first is not None:
-            made = cairn.maximum(made, cairn.as_tensor(first, dtype=made.dtype)) if name in ("max", "amax") else \
-                cairn.minimum(made, cairn.as_tensor(first, dtype=made.dtype))
-        return made
+        return f(x, dims(x, axis), keepdims) if x.ndim else f(x.reshape(1), (0,), False)
+    return op(over, name)
+
+
+def extreme(f: Callable[[Any, Any, bool], Any], name: str, chosen: Callable[[Any, Any], Any]) -> Made:
+    """The largest or smallest number, `initial` among them."""
+    plain = reduction(f, name)
+
+    def over(x: Any, axis: Any = None, keepdims: bool = False, initial: Any = None) -> Any:
+        made = plain(x, axis, keepdims)
+        return made if initial is None else chosen(made, cairn.as_tensor(initial, dtype=made.dtype))
     return op(over, name)
 
 

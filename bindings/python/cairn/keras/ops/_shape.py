@@ -5,6 +5,7 @@ import builtins
 from typing import Any
 
 import cairn
+from ..._arguments import refused
 from ...nn import functional as F
 from ._make import dims, floats, op, tensor
 
@@ -206,6 +207,7 @@ def digitize(x: Any, bins: Any) -> Any:
 
 @op
 def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = False) -> Any:
+    refused("bincount", "tensors are dense", False, sparse=sparse)
     x, w = tensor(x).long(), None if weights is None else tensor(weights)
     if x.ndim == 1:
         made = cairn.bincount(x, w, minlength)
@@ -217,11 +219,11 @@ def bincount(x: Any, weights: Any = None, minlength: int = 0, sparse: bool = Fal
 
 def unique(x: Any, sorted: bool = True, return_index: bool = False, return_inverse: bool = False,
            return_counts: bool = False, axis: int | None = None, size: Any = None, fill_value: Any = None) -> Any:
-    if return_index or size is not None:
-        raise NotImplementedError("unique: return_index and size are not there")
+    refused("unique", "results are as long as there are values", size=size, fill_value=fill_value)
+    refused("unique", "places of first appearance are not computed", False, return_index=return_index)
     if axis is None:
-        return cairn.unique(tensor(x), True, return_inverse, return_counts)
-    return cairn.unique(tensor(x), True, return_inverse, return_counts, axis)
+        return cairn.unique(tensor(x), sorted, return_inverse, return_counts)
+    return cairn.unique(tensor(x), sorted, return_inverse, return_counts, axis)
 
 
 def histogram(x: Any, bins: int = 10, range: Any = None) -> Any:

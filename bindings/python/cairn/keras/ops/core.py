@@ -5,6 +5,7 @@ import builtins
 from typing import Any
 
 import cairn
+from ..._arguments import only_speed, refused
 from .._batches import flatten, mapped
 from .._graph import KerasTensor
 from ..backend import dtype_of
@@ -36,6 +37,7 @@ def stop_gradient(variable: Any) -> Any:
 
 
 def convert_to_tensor(x: Any, dtype: Any = None, sparse: Any = None, ragged: Any = None) -> Any:
+    refused("convert_to_tensor", "tensors are dense", sparse=sparse or None, ragged=ragged or None)
     if isinstance(x, KerasTensor):
         return x
     return tensor(x) if dtype is None else tensor(x).to(dtype_of(dtype))
@@ -59,12 +61,15 @@ def dtype(x: Any) -> str:
 
 @op
 def unstack(x: Any, num: int | None = None, axis: int = 0) -> Any:
-    return list(tensor(x).unbind(axis))
+    parts = list(tensor(x).unbind(axis))
+    if num is not None and num != len(parts):
+        raise ValueError("unstack: there are %d parts along axis %d, not num=%d" % (len(parts), axis, num))
+    return parts
 
 
 @op
 def top_k(x: Any, k: int, sorted: bool = True) -> Any:
-    values, places = tensor(x).topk(k, -1)
+    values, places = tensor(x).topk(k, -1, True, sorted)
     return values, places.to(cairn.int32)
 
 
@@ -112,6 +117,7 @@ def slice_update(inputs: Any, start_indices: Any, updates: Any) -> Any:
 # ---- segments ----
 def _segments(name: str, first: float, how: str) -> Any:
     def of(data: Any, segment_ids: Any, num_segments: int | None = None, sorted: bool = False) -> Any:
+        only_speed(name, False, sorted=sorted)
         x, at = tensor(data), tensor(segment_ids).long()
         many = int(at.max().item()) + 1 if num_segments is None else num_segments
         start = first if x.dtype.is_floating_point else {"amax": _low, "amin": _high}.get(how, lambda k: first)(x.dtype)
@@ -185,6 +191,7 @@ def vectorized_map(function: Any, elements: Any) -> Any:
 
 def scan(f: Any, init: Any, xs: Any = None, length: int | None = None, reverse: bool = False, unroll: int = 1) -> Any:
     """f(carry, x) -> (carry, y), along dimension 0; the last carry and all y."""
+    only_speed("scan", 1, unroll=unroll)
     n = length if xs is None else len(flatten(xs)[0])
     made: list[Any] = []
     order = range(n or 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import cairn
+from ..._arguments import refused
 from ...nn import functional as F
 from ._make import floats, op, tensor
 
@@ -28,6 +29,7 @@ def resize(images: Any, size: Any, interpolation: str = "bilinear", antialias: b
            crop_to_aspect_ratio: bool = False, pad_to_aspect_ratio: bool = False, fill_mode: str = "constant",
            fill_value: float = 0.0, data_format: str | None = None) -> Any:
     from ..layers.image import resized, window
+    refused("resize", "room around an image is filled with fill_value", "constant", fill_mode=fill_mode)
     height, width = (int(n) for n in size)
 
     def one(x: Any) -> Any:

@@ -4,9 +4,11 @@ from __future__ import annotations
 from typing import Any
 
 import cairn
+from ..._arguments import only_speed, refused
 from ...nn import functional as F
 from .. import activations
-from ..backend import dtype_of
+from ..backend import dtype_of, epsilon as small
+from ._ctc import ctc_decode as ctc_decode
 from ._make import binary, dims, floats, op, tensor, unary
 
 sigmoid = unary(cairn.sigmoid, "sigmoid")
@@ -14,12 +16,6 @@ for _name in ("relu relu6 silu softplus softsign selu hard_sigmoid hard_silu log
               "sparse_plus sparse_sigmoid").split():
     globals()[_name] = unary(getattr(activations, _name), _name)
 swish, hard_swish = unary(activations.silu, "swish"), unary(activations.hard_silu, "hard_swish")
-
-
-def _with(name: str, setting: str | None = None, default: Any = None) -> Any:
-    """An activation with one setting."""
-    f = getattr(activations, name)
-    return op(lambda x, *args, **kwargs: f(floats(x), *args, **kwargs), name)
 
 
 @op
@@ -193,6 +189,7 @@ def normalize(x: Any, axis: int = -1, order: int = 2, epsilon: float | None = No
 
 @op
 def moments(x: Any, axes: Any, keepdims: bool = False, synchronized: bool = False) -> Any:
+    refused("moments", "there is one replica", False, synchronized=synchronized)
     x = floats(x)
     d = dims(x, axes)
     return x.mean(d, keepdim=keepdims), x.var(d, correction=0, keepdim=keepdims)
@@ -210,33 +207,52 @@ def batch_normalization(x: Any, mean: Any, variance: Any, axis: int, offset: Any
 
 @op
 def layer_normalization(x: Any, gamma: Any = None, beta: Any = None, axis: Any = -1, epsilon: float | None = None,
-                        **ignored: Any) -> Any:
+                        rms_scaling: bool = False) -> Any:
+    """rms_scaling: Keras's older option, which divides by the deviation without taking the mean off."""
     x = floats(x)
     d = dims(x, axis)
-    made = (x - x.mean(d, keepdim=True)) * (x.var(d, correction=0, keepdim=True) + (epsilon or 1e-7)).rsqrt()
-    made = made if gamma is None else made * floats(gamma)
-    return made if beta is None else made + floats(beta)
+    size = (x.var(d, correction=0, keepdim=True) + (small() if epsilon is None else epsilon)).rsqrt()
+    made = x * size if rms_scaling else (x - x.mean(d, keepdim=True)) * size
+    made = made if gamma is None else made * _along(gamma, x, axis)
+    return made if beta is None or rms_scaling else made + _along(beta, x, axis)
+
+
+def _along(weight: Any, x: Any, axis: Any) -> Any:
+    """A weight of the sizes of some axes, in the places of x that they are."""
+    weight = floats(weight)
+    places = [a % x.ndim for a in (axis if isinstance(axis, (list, tuple)) else [axis])]
+    if weight.ndim == x.ndim or places == [x.ndim - 1]:
+        return weight
+    return weight.reshape(tuple(int(n) if i in places else 1 for i, n in enumerate(x.shape)))
 
 
 @op
 def rms_normalization(x: Any, scale: Any = None, axis: Any = -1, epsilon: float | None = None) -> Any:
     x = floats(x)
-    made = x * (x.square().mean(dims(x, axis), keepdim=True) + (epsilon or 1e-7)).rsqrt()
-    return made if scale is None else made * floats(scale)
+    made = x * (x.square().mean(dims(x, axis), keepdim=True) + (small() if epsilon is None else epsilon)).rsqrt()
+    return made if scale is None else made * _along(scale, x, axis)
 
 
 @op
 def one_hot(x: Any, num_classes: int, axis: int = -1, dtype: Any = None, sparse: bool = False) -> Any:
+    refused("one_hot", "tensors are dense", False, sparse=sparse)
     places = tensor(x).long().unsqueeze(-1) == cairn.arange(num_classes)  # what is outside has no place
     return places.to(dtype_of(dtype)).movedim(-1, axis)
 
 
 @op
 def multi_hot(inputs: Any, num_classes: int | None = None, axis: int = -1, dtype: Any = None, sparse: bool = False,
-              **more: Any) -> Any:
-    many = num_classes if num_classes is not None else more["num_tokens"]
+              num_tokens: int | None = None) -> Any:
+    """1 in the places of the classes that a row of inputs (N, length, ...) has; axis: where the classes are put.
+    num_tokens is Keras's older word for num_classes."""
+    refused("multi_hot", "tensors are dense", False, sparse=sparse)
+    many = num_classes if num_classes is not None else num_tokens
+    if many is None:
+        raise ValueError("multi_hot needs num_classes")
     hot = one_hot(inputs, many, dtype=dtype)
-    return hot.amax(-2) if hot.ndim > 1 else hot
+    if hot.ndim == 1:
+        return hot
+    return hot.amax(1 if hot.ndim > 2 else 0).movedim(-1, axis)
 
 
 @op
@@ -266,30 +282,12 @@ def ctc_loss(target: Any, output: Any, target_length: Any, output_length: Any, m
                       blank=mask_index, reduction="none")
 
 
-def ctc_decode(inputs: Any, sequence_lengths: Any, strategy: str = "greedy", beam_width: int = 100, top_paths: int = 1,
-               merge_repeated: bool = True, mask_index: int = 0) -> Any:
-    """The best label at each step, repeats and blanks left out, -1 after the end; and minus its score."""
-    if strategy != "greedy":
-        raise NotImplementedError("ctc_decode: the strategy is greedy; beam_search is not there")
-    x = floats(inputs)
-    best, scores = x.argmax(-1), x.amax(-1)
-    lengths = [int(n) for n in tensor(sequence_lengths).reshape(-1)]
-    made = cairn.full(tuple(best.shape), -1, dtype=cairn.int32)
-    total = []
-    for i, n in enumerate(lengths):
-        row = [int(k) for k in best[i, :n]]
-        kept = [k for t, k in enumerate(row) if k != mask_index and not (merge_repeated and t and row[t - 1] == k)]
-        if kept:
-            made[i, :len(kept)] = cairn.tensor(kept, dtype=cairn.int32)
-        total.append(-scores[i, :n].sum())
-    return made.unsqueeze(0), cairn.stack(total).unsqueeze(-1)
-
-
 @op
 def dot_product_attention(query: Any, key: Any, value: Any, bias: Any = None, mask: Any = None,
                           scale: float | None = None, is_causal: bool = False, flash_attention: Any = None,
                           attn_logits_soft_cap: float | None = None) -> Any:
     """(batch, time, heads, size) each."""
+    only_speed("dot_product_attention", flash_attention=flash_attention or None)
     q, k, v = (floats(t).transpose(1, 2) for t in (query, key, value))
     if k.shape[1] != q.shape[1]:
         k, v = (t.repeat_interleave(int(q.shape[1]) // int(t.shape[1]), 1) for t in (k, v))

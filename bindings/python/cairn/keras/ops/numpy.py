@@ -6,9 +6,10 @@ import math
 from typing import Any
 
 import cairn
+from ..._arguments import only_speed
 from ...nn import functional as F
 from ..backend import dtype_of
-from ._make import binary, dims, flattened, floats, one_by_one, op, reduction, tensor, unary
+from ._make import binary, dims, extreme, flattened, floats, one_by_one, op, reduction, tensor, unary
 from ._shape import *  # noqa: F401,F403
 from ._shape import _joined
 
@@ -72,12 +73,19 @@ sum = reduction(lambda x, d, k: x.sum(d, keepdim=k), "sum")
 mean = reduction(lambda x, d, k: x.mean(d, keepdim=k), "mean", True)
 var = reduction(lambda x, d, k: x.var(d, correction=0, keepdim=k), "var", True)
 std = reduction(lambda x, d, k: x.std(d, correction=0, keepdim=k), "std", True)
-max = amax = reduction(lambda x, d, k: x.amax(d, keepdim=k), "max")
-min = amin = reduction(lambda x, d, k: x.amin(d, keepdim=k), "min")
+max = amax = extreme(lambda x, d, k: x.amax(d, keepdim=k), "max", cairn.maximum)
+min = amin = extreme(lambda x, d, k: x.amin(d, keepdim=k), "min", cairn.minimum)
 ptp = reduction(lambda x, d, k: x.amax(d, keepdim=k) - x.amin(d, keepdim=k), "ptp")
 any = reduction(one_by_one(lambda x, d, k: x.any(d, keepdim=k)), "any")
 all = reduction(one_by_one(lambda x, d, k: x.all(d, keepdim=k)), "all")
-prod = reduction(one_by_one(lambda x, d, k: x.prod(d, keepdim=k)), "prod")
+_prod = reduction(one_by_one(lambda x, d, k: x.prod(d, keepdim=k)), "prod")
+
+
+@op
+def prod(x: Any, axis: Any = None, keepdims: bool = False, dtype: Any = None) -> Any:
+    return _prod(x if dtype is None else tensor(x).to(dtype_of(dtype)), axis, keepdims)
+
+
 nansum = reduction(lambda x, d, k: x.nan_to_num(0.0, math.inf, -math.inf).sum(d, keepdim=k), "nansum", True)
 nanmean = reduction(lambda x, d, k: cairn.nanmean(x, d, keepdim=k), "nanmean", True)
 nanprod = reduction(one_by_one(lambda x, d, k: cairn.where(x.isnan(), 1.0, x).prod(d, keepdim=k)), "nanprod", True)
@@ -151,7 +159,11 @@ def argsort(x: Any, axis: int | None = -1) -> Any:
 
 @op
 def argpartition(x: Any, kth: int, axis: int = -1) -> Any:
-    return tensor(x).argsort(axis).to(_int)
+    x = tensor(x)
+    size = int(x.shape[axis])
+    if not -size <= kth < size:
+        raise ValueError("argpartition: kth=%d is outside of the %d places along axis %d" % (kth, size, axis))
+    return x.argsort(axis).to(_int)  # sorted as a whole, which has every place where it belongs
 
 
 @op
@@ -219,7 +231,8 @@ def isin(x1: Any, x2: Any, assume_unique: bool = False, invert: bool = False) ->
 
 # ---- products ----
 @op
-def einsum(subscripts: str, *operands: Any, **ignored: Any) -> Any:
+def einsum(subscripts: str, *operands: Any, optimize: Any = None) -> Any:
+    only_speed("einsum", optimize=optimize)
     return cairn.einsum(subscripts, *_joined(operands))
 
 
