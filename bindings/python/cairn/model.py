@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence
 
 from . import nn
+from ._arguments import only_speed
 from ._modes import no_grad
 
 if TYPE_CHECKING:
@@ -68,13 +69,17 @@ class Trainer:
         loss: a name ("cross_entropy" takes scores and classes as torch does, "mse", ...; "categorical_crossentropy" and
         the others of Keras take probabilities), a module or function of (output, target), a loss of cairn.keras.
         metrics: a list of names, of objects of cairn.metrics or cairn.keras.metrics, of functions.
-        With several outputs loss and metrics are lists or dictionaries of them. Answers the model itself."""
+        With several outputs loss and metrics are lists or dictionaries of them. auto_scale_loss=False: no scaling of
+        the loss where layers compute in float16. Returns the model itself."""
         from .keras._compile import Compiled
+        only_speed("compile", steps_per_execution=None if steps_per_execution == 1 else steps_per_execution,
+                   jit_compile=None if jit_compile in (None, False, "auto") else jit_compile,
+                   run_eagerly=None if run_eagerly else run_eagerly)
         given = metrics.values() if isinstance(metrics, dict) else metrics or ()
         numbers = [isinstance(v, (int, float)) for v in given]
         if numbers and all(numbers):  # Keras 3 has loss_weights in the third place, Keras 2 metrics
             metrics, loss_weights = loss_weights, metrics
-        own = Compiled(self, optimizer, loss, metrics, loss_weights, weighted_metrics)
+        own = Compiled(self, optimizer, loss, metrics, loss_weights, weighted_metrics, auto_scale_loss is not False)
         self.__dict__["_compiled"] = own
         self.__dict__["stop_training"] = False
         return self
@@ -144,7 +149,7 @@ class Trainer:
             return net(**x) if isinstance(x, dict) else net(x)
 
     def compute_loss(self, x: Any = None, y: Any = None, y_pred: Any = None, sample_weight: Any = None,
-                     training: bool = True, **ignored: Any) -> Any:
+                     training: bool = True) -> Any:
         """The loss of a batch, with what layers add to it; a scalar tensor. May be overridden."""
         total = self._need_compiled("compute_loss").loss(y, y_pred, sample_weight)
         for extra in getattr(self, "losses", ()):
@@ -232,7 +237,7 @@ class Trainer:
         looked at. class_weight: how much samples of a class count."""
         from .callbacks import CallbackList
         from .keras._batches import Feed, split
-        self._need_compiled("fit")
+        self._need_compiled("fit").prepare()
         if validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = split(x, y, sample_weight, validation_split)
         data = Feed(x, y, sample_weight, batch_size or 32, shuffle, steps_per_epoch, class_weight, self)

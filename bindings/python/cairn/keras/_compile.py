@@ -5,6 +5,7 @@ from typing import Any, Callable
 
 import cairn
 from .. import nn
+from .._arguments import refused
 from ._batches import count, to_tensor
 from .metrics import Mean, Metric
 
@@ -70,6 +71,8 @@ class _OfCairn(Metric):
         self.metric = metric
 
     def update_state(self, y_true: Any, y_pred: Any = None, sample_weight: Any = None) -> None:
+        refused("metric %s" % self.name, "metrics of cairn.metrics count every sample once; weighted_metrics takes "
+                "those of cairn.keras.metrics and functions", sample_weight=sample_weight)
         self.metric.update(y_pred.detach(), y_true)
 
     def result(self) -> Any:
@@ -151,7 +154,9 @@ def _detached(p: Any) -> Any:
 class Compiled:
     """Losses and metrics become functions when the first batch shows how many outputs there are."""
 
-    def __init__(self, model: Any, optimizer: Any, loss: Any, metrics: Any, loss_weights: Any, weighted: Any) -> None:
+    def __init__(self, model: Any, optimizer: Any, loss: Any, metrics: Any, loss_weights: Any, weighted: Any,
+                 scale: bool) -> None:
+        self.scale = scale  # whether the loss is scaled under mixed_float16
         self.model, self.loss_given, self.metrics_given = model, loss, metrics
         self.weights_given, self.weighted_given = loss_weights, weighted
         self.loss_mean = Mean(name="loss")
@@ -184,7 +189,7 @@ class Compiled:
                                  % (given,))
             self.make = given
         from .dtype_policies import dtype_policy
-        if dtype_policy().name == "mixed_float16" and isinstance(given, optimizers.Optimizer) \
+        if self.scale and dtype_policy().name == "mixed_float16" and isinstance(given, optimizers.Optimizer) \
                 and not isinstance(given, optimizers.LossScaleOptimizer):
             given = optimizers.LossScaleOptimizer(given)
         if isinstance(given, optimizers.Optimizer):
@@ -194,10 +199,14 @@ class Compiled:
     def _trained(self) -> list[Any]:
         return [p for p in self.model.parameters() if p.requires_grad]
 
+    def prepare(self) -> None:
+        """Makes the optimiser of a function of parameters, once there are some."""
+        if self.make is not None and (weights := self._trained()):
+            self.optimizer, self.make = self.make(weights), None
+
     def step(self, loss: Any) -> None:
         from . import optimizers
-        if self.make is not None:
-            self.optimizer, self.make = self.make(self._trained()), None
+        self.prepare()
         for p in self.model.parameters():
             p.grad = None
         if hasattr(self.optimizer, "scale_loss"):

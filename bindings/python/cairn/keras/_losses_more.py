@@ -91,7 +91,7 @@ class CategoricalFocalCrossentropy(_Function):
                  dtype: Any = None) -> None:
         self.options = {"alpha": alpha, "gamma": gamma, "from_logits": from_logits, "label_smoothing": label_smoothing,
                         "axis": axis}
-        super().__init__(reduction, name)
+        super().__init__(reduction, name, dtype)
 
 
 class CategoricalGeneralizedCrossEntropy(_Function):
@@ -102,7 +102,7 @@ class CategoricalGeneralizedCrossEntropy(_Function):
         if not 0.0 < q < 1.0:
             raise ValueError("q is between 0 and 1, not %r" % (q,))
         self.options = {"q": q}
-        super().__init__(reduction, name)
+        super().__init__(reduction, name, dtype)
 
 
 class Dice(_Function):
@@ -111,7 +111,7 @@ class Dice(_Function):
     def __init__(self, reduction: str | None = "sum_over_batch_size", name: str | None = None, axis: Any = None,
                  dtype: Any = None) -> None:
         self.options = {"axis": axis}
-        super().__init__(reduction, name)
+        super().__init__(reduction, name, dtype)
 
 
 class Tversky(_Function):
@@ -120,13 +120,13 @@ class Tversky(_Function):
     def __init__(self, alpha: float = 0.5, beta: float = 0.5, reduction: str | None = "sum_over_batch_size",
                  name: str | None = None, axis: Any = None, dtype: Any = None) -> None:
         self.options = {"alpha": alpha, "beta": beta, "axis": axis}
-        super().__init__(reduction, name)
+        super().__init__(reduction, name, dtype)
 
 
 class Circle(Loss):
     def __init__(self, gamma: float = 80.0, margin: float = 0.4, remove_diagonal: bool = True,
                  reduction: str | None = "sum_over_batch_size", name: str | None = "circle", dtype: Any = None) -> None:
-        super().__init__(name, reduction)
+        super().__init__(name, reduction, dtype)
         self.gamma, self.margin, self.remove_diagonal = gamma, margin, remove_diagonal
 
     def call(self, y_true: Any, y_pred: Any, ref_labels: Any = None, ref_embeddings: Any = None) -> Any:

@@ -4,7 +4,9 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import cairn
+from . import dtype_policies
 from ._batches import to_tensor
+from .backend import dtype_of, floatx
 
 __all__ = ["Mean", "MeanMetricWrapper", "Metric", "Sum"]
 
@@ -14,15 +16,18 @@ class Metric:
 
     def __init__(self, dtype: Any = None, name: str | None = None) -> None:
         self.name = name or _snake(type(self).__name__)
+        self._dtype = None if dtype is None else dtype_policies.get(dtype).compute_dtype
         self._variables: list[Any] = []
 
-    def add_variable(self, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, name: str | None = None,
-                     **ignored: Any) -> Any:
-        from .layers.base import Variable
-        made = Variable(cairn.zeros(tuple(shape)), trainable=False, name=name or "variable")
-        if initializer not in ("zeros", None):
-            from . import initializers
-            made.assign(initializers.get(initializer)(tuple(shape)))
+    def add_variable(self, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, aggregation: str = "sum",
+                     name: str | None = None) -> Any:
+        """A number or array that reset_state() sets back. aggregation: how replicas are joined; there is one."""
+        from . import initializers
+        from .layers.variable import Variable, check_aggregation
+        check_aggregation(aggregation)
+        kind = self._kind if dtype is None else dtype_of(dtype)
+        first = initializers.get("zeros" if initializer is None else initializer)(tuple(shape), kind)
+        made = Variable(first, dtype=kind, trainable=False, name=name or "variable")
         self._variables.append((made, made.value.clone()))
         return made
 
@@ -57,7 +62,7 @@ class Metric:
         config: dict[str, Any] = {"name": self.name}
         for p in list(inspect.signature(type(self).__init__).parameters.values())[1:]:
             kept = self.__dict__.get("kwargs", {})
-            if p.name in ("name", "dtype") or p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL):
+            if p.name == "name" or p.kind in (p.VAR_KEYWORD, p.VAR_POSITIONAL):
                 continue
             if p.name in kept:
                 config[p.name] = kept[p.name]
@@ -67,11 +72,16 @@ class Metric:
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
-        return cls(**{k: v for k, v in config.items() if k != "dtype"})
+        return cls(**config)
 
     @property
     def dtype(self) -> str:
-        return "float32"
+        """The type that it counts in."""
+        return floatx() if self._dtype is None else self._dtype
+
+    @property
+    def _kind(self) -> Any:
+        return dtype_of(self._dtype)
 
     def __repr__(self) -> str:
         return "<%s name=%s>" % (type(self).__name__, self.name)
@@ -84,10 +94,6 @@ def _snake(name: str) -> str:
                                       for i, c in enumerate(name))
 
 
-def _scalar(value: Any) -> Any:
-    return value if isinstance(value, cairn.Tensor) else cairn.tensor(float(value))
-
-
 class Mean(Metric):
     """The mean of numbers and tensors."""
 
@@ -95,7 +101,7 @@ class Mean(Metric):
     count: Any
 
     def __init__(self, name: str | None = "mean", dtype: Any = None) -> None:
-        super().__init__(name=name)
+        super().__init__(dtype, name)
         self.reset_state()
 
     def update_state(self, *args: Any, **kwargs: Any) -> None:
@@ -106,7 +112,7 @@ class Mean(Metric):
             weight = 1.0 if sample_weight is None else float(sample_weight)
             self.total, self.count = self.total + values * weight, self.count + weight
             return
-        values = to_tensor(values).detach()
+        values = to_tensor(values).detach().to(self._kind)
         if sample_weight is None:
             self.total, self.count = self.total + values.sum(), self.count + values.numel()
         elif isinstance(sample_weight, (int, float)):
@@ -119,8 +125,11 @@ class Mean(Metric):
             weight = weight.reshape(tuple(weight.shape) + (1,) * (values.ndim - weight.ndim)).expand_as(values)
             self.total, self.count = self.total + (values * weight).sum(), self.count + weight.sum()
 
+    def _scalar(self, value: Any) -> Any:
+        return value if isinstance(value, cairn.Tensor) else cairn.tensor(float(value), dtype=self._kind)
+
     def result(self) -> Any:
-        return _scalar(self.total / self.count if float(self.count) else 0.0)
+        return self._scalar(self.total / self.count if float(self.count) else 0.0)
 
     def reset_state(self) -> None:
         self.total = self.count = 0.0
@@ -128,10 +137,10 @@ class Mean(Metric):
 
 class Sum(Mean):
     def __init__(self, name: str | None = "sum", dtype: Any = None) -> None:
-        super().__init__(name)
+        super().__init__(name, dtype)
 
     def result(self) -> Any:
-        return _scalar(self.total)
+        return self._scalar(self.total)
 
 
 def masked_weight(values: Any, mask: Any, weight: Any) -> Any:
@@ -148,7 +157,7 @@ class MeanMetricWrapper(Mean):
     """The mean of a function of (y_true, y_pred)."""
 
     def __init__(self, fn: Callable[..., Any], name: str | None = None, dtype: Any = None, **kwargs: Any) -> None:
-        super().__init__(name or getattr(fn, "__name__", "metric"))
+        super().__init__(name or getattr(fn, "__name__", "metric"), dtype)
         self.fn, self.kwargs = fn, kwargs
 
     def update_state(self, y_true: Any, y_pred: Any = None, sample_weight: Any = None) -> None:

@@ -17,9 +17,9 @@ class _Counts(Metric):
 
     def __init__(self, thresholds: Any = None, name: str | None = None, dtype: Any = None,
                  class_id: int | None = None, top_k: int | None = None) -> None:
-        super().__init__(name=name)
+        super().__init__(dtype, name)
         self.single = not isinstance(thresholds, (list, tuple))
-        given = 0.5 if thresholds is None else thresholds
+        given = thresholds if thresholds is not None else 0.5 if top_k is None else -1e10
         self.thresholds = [float(t) for t in (given if isinstance(given, (list, tuple)) else [given])]
         self.class_id, self.top_k = class_id, top_k
         self.reset_state()
@@ -28,19 +28,20 @@ class _Counts(Metric):
         y_true, y_pred = losses._pair(y_true, y_pred)
         if self.top_k is not None:
             best = y_pred.topk(self.top_k, -1)[1]
-            y_pred = cairn.zeros_like(y_pred).scatter(-1, best, 1.0)
+            among = cairn.zeros_like(y_pred, dtype=cairn.bool).scatter(-1, best, True)
+            y_pred = y_pred.masked_fill(~among, float("-inf"))
         if self.class_id is not None:
             y_true, y_pred = y_true[..., self.class_id], y_pred[..., self.class_id]
         true, found = y_true.reshape(-1) > 0.5, y_pred.reshape(-1)
-        weight = cairn.ones_like(found)
+        weight = cairn.ones_like(found, dtype=self._kind)
         if sample_weight is not None:
-            given = to_tensor(sample_weight).to(device=found.device, dtype=found.dtype)
+            given = to_tensor(sample_weight).to(device=found.device, dtype=self._kind)
             given = given.reshape(tuple(given.shape) + (1,) * (y_pred.ndim - given.ndim))
             weight = given.expand_as(y_pred).reshape(-1)
         said = found.unsqueeze(0) > cairn.tensor(self.thresholds, device=found.device).unsqueeze(1)
         for name, yes, right in (("tp", True, True), ("fp", True, False), ("fn", False, True), ("tn", False, False)):
             hit = (said if yes else ~said) & (true if right else ~true)
-            setattr(self, name, getattr(self, name) + (_float(hit) * weight).sum(1))
+            setattr(self, name, getattr(self, name) + (hit.to(self._kind) * weight).sum(1))
 
     def reset_state(self) -> None:
         self.tp: Any = 0.0
@@ -49,7 +50,7 @@ class _Counts(Metric):
         self.tn: Any = 0.0
 
     def _answer(self, value: Any) -> Any:
-        value = value if isinstance(value, cairn.Tensor) else cairn.zeros(len(self.thresholds))
+        value = value if isinstance(value, cairn.Tensor) else cairn.zeros(len(self.thresholds), dtype=self._kind)
         return value[0] if self.single else value
 
 
@@ -105,13 +106,15 @@ class AUC(_Counts):
                  num_labels: int | None = None, label_weights: Any = None, from_logits: bool = False) -> None:
         between = sorted(thresholds) if thresholds is not None else [
             (i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)]
-        super().__init__([-1e-7] + [float(t) for t in between] + [1.0 + 1e-7], name)
+        super().__init__([-1e-7] + [float(t) for t in between] + [1.0 + 1e-7], name, dtype)
+        if not multi_label and (num_labels is not None or label_weights is not None):
+            raise ValueError("num_labels and label_weights are for multi_label=True")
         if curve not in ("ROC", "PR"):
             raise ValueError("curve must be 'ROC' or 'PR', not %r" % (curve,))
         if summation_method not in ("interpolation", "minoring", "majoring"):
             raise ValueError("summation_method is interpolation, minoring or majoring, not %r" % (summation_method,))
         self.curve, self.from_logits, self.summation_method = curve, from_logits, summation_method
-        self.multi_label, self.label_weights = multi_label, label_weights
+        self.multi_label, self.num_labels, self.label_weights = multi_label, num_labels, label_weights
         self.num_thresholds = len(self.thresholds)
         self.parts: list[AUC] = []  # with multi_label, one for each
 
@@ -122,8 +125,11 @@ class AUC(_Counts):
             super().update_state(y_true, y_pred, sample_weight)
             return
         y_true = to_tensor(y_true)
+        if self.num_labels is not None and int(y_pred.shape[-1]) != self.num_labels:
+            raise ValueError("%s has num_labels=%d; these outputs have %d" % (
+                self.name, self.num_labels, int(y_pred.shape[-1])))
         if not self.parts:
-            self.parts = [AUC(curve=self.curve, summation_method=self.summation_method,
+            self.parts = [AUC(curve=self.curve, summation_method=self.summation_method, dtype=self._dtype,
                               thresholds=self.thresholds[1:-1]) for _ in range(int(y_pred.shape[-1]))]
         for i, part in enumerate(self.parts):
             part.update_state(y_true[..., i], y_pred[..., i], sample_weight)
@@ -140,7 +146,7 @@ class AUC(_Counts):
             weights = to_tensor(self.label_weights).to(each.dtype)
             return (each * weights).sum() / weights.sum()
         if not isinstance(self.tp, cairn.Tensor):
-            return cairn.tensor(0.0)
+            return cairn.tensor(0.0, dtype=self._kind)
         recall = _ratio(self.tp, self.tp + self.fn)
         if self.curve == "PR" and self.summation_method == "interpolation":
             return self._between_precisions()
@@ -170,7 +176,7 @@ class R2Score(Metric):
 
     def __init__(self, class_aggregation: str | None = "uniform_average", num_regressors: int = 0,
                  name: str | None = "r2_score", dtype: Any = None) -> None:
-        super().__init__(name=name)
+        super().__init__(dtype, name)
         if class_aggregation not in (None, "uniform_average", "variance_weighted_average"):
             raise ValueError("class_aggregation is None, uniform_average or variance_weighted_average, not %r"
                              % (class_aggregation,))
@@ -179,7 +185,7 @@ class R2Score(Metric):
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         y_true, y_pred = losses._pair(y_true, y_pred)
-        t, p = y_true.reshape(y_true.shape[0], -1), y_pred.reshape(y_pred.shape[0], -1)
+        t, p = (v.to(self._kind).reshape(v.shape[0], -1) for v in (y_true, y_pred))
         w = cairn.ones_like(t) if sample_weight is None else \
             to_tensor(sample_weight).to(t.dtype).reshape(-1, 1).expand_as(t)
         self.samples += int(t.shape[0])
@@ -189,7 +195,7 @@ class R2Score(Metric):
     def result(self) -> Any:
         total, squares, residual, count = self.sums
         if not self.samples:
-            return cairn.tensor(float("nan"))
+            return cairn.tensor(float("nan"), dtype=self._kind)
         spread = squares - total * total / count
         score: Any = 1.0 - residual / spread
         score = cairn.where(score.isinf(), 0.0, score)  # targets that do not differ say nothing
@@ -212,12 +218,15 @@ class F1Score(Metric):
 
     def __init__(self, average: str | None = None, threshold: float | None = None, name: str | None = "f1_score",
                  dtype: Any = None) -> None:
-        super().__init__(name=name)
+        super().__init__(dtype, name)
+        if average not in (None, "micro", "macro", "weighted"):
+            raise ValueError("average is None, micro, macro or weighted, not %r" % (average,))
         self.average, self.threshold = average, threshold
         self.reset_state()
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
         y_true, y_pred = losses._pair(y_true, y_pred)
+        y_true = y_true.to(self._kind)
         if self.threshold is None:
             said = cairn.nn.functional.one_hot(y_pred.argmax(-1), int(y_pred.shape[-1])).to(y_true.dtype)
         else:
@@ -229,7 +238,7 @@ class F1Score(Metric):
     def result(self) -> Any:
         hit, said, true = self.sums
         if not isinstance(hit, cairn.Tensor):
-            return cairn.tensor(0.0)
+            return cairn.tensor(0.0, dtype=self._kind)
         if self.average == "micro":
             return self._score(hit.sum(), said.sum(), true.sum())
         each = self._score(hit, said, true)
@@ -250,7 +259,7 @@ class MeanIoU(Metric):
     def __init__(self, num_classes: int, name: str | None = "mean_io_u", dtype: Any = None,
                  sparse_y_true: bool = True, sparse_y_pred: bool = True, ignore_class: int | None = None,
                  axis: int = -1) -> None:
-        super().__init__(name=name)
+        super().__init__(dtype, name)
         self.classes, self.sparse = num_classes, (sparse_y_true, sparse_y_pred)
         self.ignore_class, self.axis = ignore_class, axis
         self.chosen = list(range(num_classes))
@@ -262,22 +271,23 @@ class MeanIoU(Metric):
         weight = None
         if sample_weight is not None:
             given = to_tensor(sample_weight)
-            weight = _float(given.reshape(tuple(given.shape) + (1,) * (t.ndim - given.ndim)).expand_as(t).reshape(-1))
+            given = given.to(self._kind).reshape(tuple(given.shape) + (1,) * (t.ndim - given.ndim))
+            weight = given.expand_as(t).reshape(-1)
         t, p = t.reshape(-1).long(), p.reshape(-1).long()
         if self.ignore_class is not None:
             there = t != self.ignore_class
             t, p, weight = t[there], p[there], None if weight is None else weight[there]
         seen = cairn.bincount(t * self.classes + p, weight, minlength=self.classes * self.classes)
-        self.table = self.table + seen.reshape(self.classes, self.classes).to(cairn.float32)
+        self.table = self.table + seen.reshape(self.classes, self.classes).to(self._kind)
 
     def result(self) -> Any:
         if not isinstance(self.table, cairn.Tensor):
-            return cairn.tensor(0.0)
+            return cairn.tensor(0.0, dtype=self._kind)
         hit = self.table.diagonal()
         union = self.table.sum(0) + self.table.sum(1) - hit
         rows = cairn.tensor(self.chosen)
         hit, union = hit[rows], union[rows]
-        return _ratio(hit, union).sum() / _float(union > 0).sum().clamp(min=1.0)
+        return _ratio(hit, union).sum() / (union > 0).to(self._kind).sum().clamp(min=1.0)
 
     def reset_state(self) -> None:
         self.table = 0.0

@@ -17,16 +17,16 @@ __all__ = ["BinaryIoU", "ConcordanceCorrelation", "FBetaScore", "IoU", "OneHotIo
 class _AtPoint(_Counts):
     """The best of one figure among thresholds where another is at least a value."""
 
-    def __init__(self, value: float, num_thresholds: int, class_id: int | None, name: str | None) -> None:
+    def __init__(self, value: float, num_thresholds: int, class_id: int | None, name: str | None, dtype: Any) -> None:
         if not 0.0 <= value <= 1.0:
             raise ValueError("the figure to reach is between 0 and 1, not %r" % (value,))
         between = [(i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)]
-        super().__init__([0.0] + between + [1.0] if num_thresholds > 1 else [0.5], name, None, class_id)
+        super().__init__([0.0] + between + [1.0] if num_thresholds > 1 else [0.5], name, dtype, class_id)
         self.value, self.num_thresholds = value, num_thresholds
 
     def _best(self, wanted: Any, held: Any) -> Any:
         if not isinstance(wanted, cairn.Tensor):
-            return cairn.tensor(0.0)
+            return cairn.tensor(0.0, dtype=self._kind)
         good = held >= self.value
         return cairn.where(good, wanted, cairn.zeros_like(wanted)).amax()
 
@@ -39,7 +39,7 @@ class _AtPoint(_Counts):
 class PrecisionAtRecall(_AtPoint):
     def __init__(self, recall: float, num_thresholds: int = 200, class_id: int | None = None, name: str | None = None,
                  dtype: Any = None) -> None:
-        super().__init__(recall, num_thresholds, class_id, name)
+        super().__init__(recall, num_thresholds, class_id, name, dtype)
 
     def result(self) -> Any:
         precision, recall, _ = self._rates()
@@ -49,7 +49,7 @@ class PrecisionAtRecall(_AtPoint):
 class RecallAtPrecision(_AtPoint):
     def __init__(self, precision: float, num_thresholds: int = 200, class_id: int | None = None,
                  name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(precision, num_thresholds, class_id, name)
+        super().__init__(precision, num_thresholds, class_id, name, dtype)
 
     def result(self) -> Any:
         precision, recall, _ = self._rates()
@@ -59,7 +59,7 @@ class RecallAtPrecision(_AtPoint):
 class SensitivityAtSpecificity(_AtPoint):
     def __init__(self, specificity: float, num_thresholds: int = 200, class_id: int | None = None,
                  name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(specificity, num_thresholds, class_id, name)
+        super().__init__(specificity, num_thresholds, class_id, name, dtype)
 
     def result(self) -> Any:
         _, sensitivity, specificity = self._rates()
@@ -69,7 +69,7 @@ class SensitivityAtSpecificity(_AtPoint):
 class SpecificityAtSensitivity(_AtPoint):
     def __init__(self, sensitivity: float, num_thresholds: int = 200, class_id: int | None = None,
                  name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(sensitivity, num_thresholds, class_id, name)
+        super().__init__(sensitivity, num_thresholds, class_id, name, dtype)
 
     def result(self) -> Any:
         _, sensitivity, specificity = self._rates()
@@ -79,7 +79,7 @@ class SpecificityAtSensitivity(_AtPoint):
 class FBetaScore(F1Score):
     def __init__(self, average: str | None = None, beta: float = 1.0, threshold: float | None = None,
                  name: str | None = "fbeta_score", dtype: Any = None) -> None:
-        super().__init__(average, threshold, name)
+        super().__init__(average, threshold, name, dtype)
         if beta <= 0.0:
             raise ValueError("beta is above 0, not %r" % (beta,))
         self.beta = beta
@@ -103,7 +103,7 @@ class IoU(MeanIoU):
 class BinaryIoU(IoU):
     def __init__(self, target_class_ids: Any = (0, 1), threshold: float | None = 0.5, name: str | None = "binary_io_u",
                  dtype: Any = None) -> None:
-        super().__init__(2, target_class_ids, name)
+        super().__init__(2, target_class_ids, name, dtype)
         self.threshold = threshold
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
@@ -140,9 +140,9 @@ def concordance_correlation(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
 
 class PearsonCorrelation(MeanMetricWrapper):
     def __init__(self, name: str | None = "pearson_correlation", dtype: Any = None, axis: int = -1) -> None:
-        super().__init__(pearson_correlation, name, axis=axis)
+        super().__init__(pearson_correlation, name, dtype, axis=axis)
 
 
 class ConcordanceCorrelation(MeanMetricWrapper):
     def __init__(self, name: str | None = "concordance_correlation", dtype: Any = None, axis: int = -1) -> None:
-        super().__init__(concordance_correlation, name, axis=axis)
+        super().__init__(concordance_correlation, name, dtype, axis=axis)

@@ -9,8 +9,9 @@ from typing import Any, Callable
 
 import cairn
 from ..nn import functional as F
+from . import dtype_policies
 from ._batches import mapped, to_tensor
-from .backend import epsilon
+from .backend import dtype_of, epsilon, floatx
 
 __all__ = ["BinaryCrossentropy", "BinaryFocalCrossentropy", "CategoricalCrossentropy", "CosineSimilarity", "Hinge",
            "CategoricalHinge", "Huber", "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError",
@@ -42,8 +43,9 @@ def _in_floats(value: Any) -> Any:
     return value if value.dtype.is_floating_point else value.to(cairn.get_default_dtype())
 
 
-def _mean(values: Any) -> Any:
-    return values.mean(-1) if values.ndim > 1 or values.ndim == 1 and values.shape[0] == 1 else values
+def _mean(values: Any, axis: int = -1) -> Any:
+    """Over the places of each sample; values that are one for each sample stay as they are."""
+    return values.mean(axis) if values.ndim > 1 or values.ndim == 1 and values.shape[0] == 1 else values
 
 
 def _target_first(f: Callable[..., Any]) -> Callable[..., Any]:
@@ -137,14 +139,15 @@ def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, lab
     if label_smoothing:
         y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
     if from_logits:
-        return _mean(F.binary_cross_entropy_with_logits(y_pred, y_true, reduction="none"))
+        return _mean(F.binary_cross_entropy_with_logits(y_pred, y_true, reduction="none"), axis)
     p = y_pred.clamp(epsilon(), 1.0 - epsilon())
-    return _mean(F.binary_cross_entropy(p, y_true, reduction="none"))
+    return _mean(F.binary_cross_entropy(p, y_true, reduction="none"), axis)
 
 
 @_target_first
 def binary_focal_crossentropy(y_true: Any, y_pred: Any, apply_class_balancing: bool = False, alpha: float = 0.25,
-                              gamma: float = 2.0, from_logits: bool = False, label_smoothing: float = 0.0) -> Any:
+                              gamma: float = 2.0, from_logits: bool = False, label_smoothing: float = 0.0,
+                              axis: int = -1) -> Any:
     y_true, y_pred = _pair(y_true, y_pred)
     if label_smoothing:
         y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
@@ -153,7 +156,7 @@ def binary_focal_crossentropy(y_true: Any, y_pred: Any, apply_class_balancing: b
     values = (1.0 - right).pow(gamma) * F.binary_cross_entropy(p, y_true, reduction="none")
     if apply_class_balancing:
         values = values * (y_true * alpha + (1.0 - y_true) * (1.0 - alpha))
-    return _mean(values)
+    return _mean(values, axis)
 
 
 @_target_first
@@ -183,15 +186,17 @@ def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool 
     y_true, y_pred = to_tensor(y_true), to_tensor(y_pred)
     if y_true.ndim == y_pred.ndim and y_true.shape[-1] == 1:
         y_true = y_true.squeeze(-1)
-    if tuple(y_true.shape) != tuple(y_pred.shape[:-1]):
+    at = axis % y_pred.ndim
+    wanted = tuple(n for i, n in enumerate(y_pred.shape) if i != at)
+    if tuple(y_true.shape) != wanted:
         raise ValueError("sparse_categorical_crossentropy needs integers of shape %s for outputs of shape %s, not %s"
-                         % (tuple(y_pred.shape[:-1]), tuple(y_pred.shape), tuple(y_true.shape)))
+                         % (wanted, tuple(y_pred.shape), tuple(y_true.shape)))
     y_true = y_true.to(device=y_pred.device, dtype=cairn.int64)
-    known = _log_probabilities(y_pred, from_logits, -1)
+    known = _log_probabilities(y_pred, from_logits, at)
     if ignore_class is None:
-        return -known.gather(-1, y_true.unsqueeze(-1)).squeeze(-1)
+        return -known.gather(at, y_true.unsqueeze(at)).squeeze(at)
     skip = y_true == ignore_class
-    picked = -known.gather(-1, y_true.masked_fill(skip, 0).unsqueeze(-1)).squeeze(-1)
+    picked = -known.gather(at, y_true.masked_fill(skip, 0).unsqueeze(at)).squeeze(at)
     made = picked.masked_fill(skip, 0.0)
     setattr(made, "_keras_mask", ~skip)  # the mean is of those that count
     return made
@@ -236,6 +241,19 @@ class Loss:
             raise ValueError("unknown reduction %r: sum_over_batch_size, mean_with_sample_weight, sum or none"
                              % (reduction,))
         self.name, self.reduction = name or type(self).__name__, reduction
+        self._dtype = None if dtype is None else dtype_policies.get(dtype).compute_dtype
+
+    @property
+    def dtype(self) -> str:
+        """The type that the loss is computed in."""
+        return floatx() if self._dtype is None else self._dtype
+
+    def _typed(self, value: Any, classes: bool) -> Any:
+        """In the loss's own type, where it was given one; `classes`: integers stay, as they may be classes."""
+        if self._dtype is None or value is None or isinstance(value, str):
+            return value
+        value = to_tensor(value)
+        return value if classes and not value.dtype.is_floating_point else value.to(dtype_of(self._dtype))
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
         raise NotImplementedError("%s has no method call(y_true, y_pred)" % type(self).__name__)
@@ -244,7 +262,8 @@ class Loss:
         mask = getattr(y_pred, "_keras_mask", None)
         if not isinstance(self, (_Function, _Named)):
             y_true, y_pred = mapped(_in_floats, y_true), mapped(_in_floats, y_pred)
-        values = self.call(y_true, y_pred)
+        values = self.call(mapped(lambda y: self._typed(y, True), y_true),
+                           mapped(lambda p: self._typed(p, False), y_pred))
         own = getattr(values, "_keras_mask", None)
         mask = own if own is not None else mask
         weight = None
@@ -269,7 +288,8 @@ class Loss:
         return values.mean() if values.ndim else values
 
     def get_config(self) -> dict[str, Any]:
-        return {"name": self.name, "reduction": self.reduction}
+        own = {} if self._dtype is None else {"dtype": self._dtype}
+        return {"name": self.name, "reduction": self.reduction, **own}
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Any:
@@ -287,7 +307,7 @@ class _Function(Loss):
         unknown = [k for k in options if k not in self.options]
         if unknown:
             raise TypeError("%s has no argument %r" % (type(self).__name__, unknown[0]))
-        super().__init__(name or type(self).function.__name__, reduction)
+        super().__init__(name or type(self).function.__name__, reduction, dtype)
         self.kwargs = {**self.options, **options}
 
     def call(self, y_true: Any, y_pred: Any) -> Any:
@@ -343,7 +363,7 @@ class Huber(_Function):
     def __init__(self, delta: float = 1.0, reduction: str | None = "sum_over_batch_size", name: str | None = None,
                  dtype: Any = None) -> None:
         self.options = {"delta": delta}
-        super().__init__(reduction, name)
+        super().__init__(reduction, name, dtype)
 
 
 class CosineSimilarity(_Function):
@@ -352,7 +372,7 @@ class CosineSimilarity(_Function):
     def __init__(self, axis: int = -1, reduction: str | None = "sum_over_batch_size", name: str | None = None,
                  dtype: Any = None) -> None:
         self.options = {"axis": axis}
-        super().__init__(reduction, name)
+        super().__init__(reduction, name, dtype)
 
 
 class BinaryCrossentropy(_Function):
@@ -361,13 +381,18 @@ class BinaryCrossentropy(_Function):
     def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1,
                  reduction: str | None = "sum_over_batch_size", name: str | None = None, dtype: Any = None) -> None:
         self.options = {"from_logits": from_logits, "label_smoothing": label_smoothing, "axis": axis}
-        super().__init__(reduction, name)
+        super().__init__(reduction, name, dtype)
 
 
 class BinaryFocalCrossentropy(_Function):
     function = staticmethod(binary_focal_crossentropy)
-    options = {"apply_class_balancing": False, "alpha": 0.25, "gamma": 2.0, "from_logits": False,
-               "label_smoothing": 0.0}
+
+    def __init__(self, apply_class_balancing: bool = False, alpha: float = 0.25, gamma: float = 2.0,
+                 from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1,
+                 reduction: str | None = "sum_over_batch_size", name: str | None = None, dtype: Any = None) -> None:
+        self.options = {"apply_class_balancing": apply_class_balancing, "alpha": alpha, "gamma": gamma,
+                        "from_logits": from_logits, "label_smoothing": label_smoothing, "axis": axis}
+        super().__init__(reduction, name, dtype)
 
 
 class CategoricalCrossentropy(_Function):
@@ -376,7 +401,7 @@ class CategoricalCrossentropy(_Function):
     def __init__(self, from_logits: bool = False, label_smoothing: float = 0.0, axis: int = -1,
                  reduction: str | None = "sum_over_batch_size", name: str | None = None, dtype: Any = None) -> None:
         self.options = {"from_logits": from_logits, "label_smoothing": label_smoothing, "axis": axis}
-        super().__init__(reduction, name)
+        super().__init__(reduction, name, dtype)
 
 
 class SparseCategoricalCrossentropy(_Function):
@@ -386,7 +411,7 @@ class SparseCategoricalCrossentropy(_Function):
                  reduction: str | None = "sum_over_batch_size", axis: int = -1, name: str | None = None,
                  dtype: Any = None) -> None:
         self.options = {"from_logits": from_logits, "ignore_class": ignore_class, "axis": axis}
-        super().__init__(reduction, name)
+        super().__init__(reduction, name, dtype)
 
 
 _functions: dict[str, Callable[..., Any]] = {

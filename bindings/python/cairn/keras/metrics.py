@@ -4,9 +4,11 @@ They add up what losses and ops of cairn say of each batch; figures over classes
 """
 from __future__ import annotations
 
+import inspect
 from typing import Any, Callable
 
 import cairn
+from .._arguments import unexpected
 from . import losses
 from ._batches import to_tensor
 from ._metric_base import Mean, MeanMetricWrapper, Metric, Sum, _float, masked_weight
@@ -119,39 +121,41 @@ class _Automatic(Mean):
 
 class Accuracy(MeanMetricWrapper):
     def __init__(self, name: str | None = "accuracy", dtype: Any = None) -> None:
-        super().__init__(exact_accuracy, name)
+        super().__init__(exact_accuracy, name, dtype)
 
 
 class BinaryAccuracy(MeanMetricWrapper):
     def __init__(self, name: str | None = "binary_accuracy", dtype: Any = None, threshold: float = 0.5) -> None:
-        super().__init__(binary_accuracy, name, threshold=threshold)
+        super().__init__(binary_accuracy, name, dtype, threshold=threshold)
 
 
 class CategoricalAccuracy(MeanMetricWrapper):
     def __init__(self, name: str | None = "categorical_accuracy", dtype: Any = None) -> None:
-        super().__init__(categorical_accuracy, name)
+        super().__init__(categorical_accuracy, name, dtype)
 
 
 class SparseCategoricalAccuracy(MeanMetricWrapper):
     def __init__(self, name: str | None = "sparse_categorical_accuracy", dtype: Any = None) -> None:
-        super().__init__(sparse_categorical_accuracy, name)
+        super().__init__(sparse_categorical_accuracy, name, dtype)
 
 
 class TopKCategoricalAccuracy(MeanMetricWrapper):
     def __init__(self, k: int = 5, name: str | None = "top_k_categorical_accuracy", dtype: Any = None) -> None:
-        super().__init__(top_k_categorical_accuracy, name, k=k)
+        super().__init__(top_k_categorical_accuracy, name, dtype, k=k)
 
 
 class SparseTopKCategoricalAccuracy(MeanMetricWrapper):
     def __init__(self, k: int = 5, name: str | None = "sparse_top_k_categorical_accuracy", dtype: Any = None) -> None:
-        super().__init__(sparse_top_k_categorical_accuracy, name, k=k)
+        super().__init__(sparse_top_k_categorical_accuracy, name, dtype, k=k)
 
 
 class _OfLoss(MeanMetricWrapper):
     function: Callable[..., Any] = staticmethod(losses.mean_squared_error)
 
     def __init__(self, name: str | None = None, dtype: Any = None, **options: Any) -> None:
-        super().__init__(type(self).function, name or type(self).function.__name__, **options)
+        takes = inspect.signature(type(self).function).parameters
+        unexpected(type(self).__name__, {k: v for k, v in options.items() if k not in takes})
+        super().__init__(type(self).function, name or type(self).function.__name__, dtype, **options)
 
 
 class MeanSquaredError(_OfLoss):
@@ -160,7 +164,7 @@ class MeanSquaredError(_OfLoss):
 
 class RootMeanSquaredError(_OfLoss):
     def __init__(self, name: str | None = "root_mean_squared_error", dtype: Any = None) -> None:
-        super().__init__(name)
+        super().__init__(name, dtype)
 
     def result(self) -> Any:
         return super().result().sqrt()
@@ -202,7 +206,7 @@ class LogCoshError(_OfLoss):
     function = staticmethod(losses.log_cosh)
 
     def __init__(self, name: str | None = "logcosh", dtype: Any = None) -> None:
-        super().__init__(name)
+        super().__init__(name, dtype)
 
 
 class BinaryCrossentropy(_OfLoss):
@@ -219,7 +223,8 @@ class SparseCategoricalCrossentropy(_OfLoss):
 
 class CosineSimilarity(MeanMetricWrapper):
     def __init__(self, name: str | None = "cosine_similarity", dtype: Any = None, axis: int = -1) -> None:
-        super().__init__(lambda y, p: -losses.cosine_similarity(y, p, axis), name)
+        super().__init__(lambda y, p: -losses.cosine_similarity(y, p, axis), name, dtype)
+        self.axis = axis
 
 
 _names: dict[str, Any] = {
