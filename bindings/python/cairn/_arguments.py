@@ -34,7 +34,7 @@ def _caller() -> int:
 
 
 def only_speed(where: str, default: Any = None, **given: Any) -> None:
-    """Warns, once for each place and name, of arguments that would change how fast a result comes and not the result."""
+    """Warns, once for each place and name, of arguments that change how fast a result comes and not the result."""
     for name, value in given.items():
         if _differs(value, default) and (where, name) not in _noted:
             _noted.add((where, name))

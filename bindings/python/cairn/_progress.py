@@ -46,10 +46,13 @@ def _pace(seconds: float) -> str:
 
 
 class Bar:
-    """A title and a line that grows: count, bar, time left (then time taken), pace, figures. plain: only at the end."""
+    """A title and a line that grows: count, bar, time left (then time taken), pace, figures. plain: only at the end.
+    interval: seconds between two pictures, None for what a terminal or notebook shows well; unit: what is counted."""
 
-    def __init__(self, title: str, total: int | None, width: int = 20, stream: Any = None, plain: bool = False) -> None:
+    def __init__(self, title: str, total: int | None, width: int = 20, stream: Any = None, plain: bool = False,
+                 interval: float | None = None, unit: str = "step") -> None:
         self.title, self.total, self.width, self.plain = title, total, width, plain
+        self.interval, self.unit = interval, unit
         self.stream = stream or sys.stdout
         self.begun = time.monotonic()
         self.shown = -1.0  # when it was last written
@@ -64,7 +67,7 @@ class Bar:
         took = time.monotonic() - self.begun
         total = self.total if self.total else self.done if finished else None
         if self.plain:
-            parts = ["%d/%s" % (self.done, total or "?"), span(took), "%s/step" % _pace(took / max(self.done, 1))]
+            parts = ["%d/%s" % (self.done, total or "?"), span(took), self._per(took / max(self.done, 1))]
             return " - ".join(parts + ["%s: %s" % (k, figure(v)) for k, v in figures.items()])
         parts = [self.title] if self.title and self.page else []
         if total:
@@ -74,14 +77,18 @@ class Bar:
             parts.append("%d/?" % self.done)
         pace = took / max(self.done, 1)
         parts.append(span(took) if finished or not total else "%s left" % span(pace * (total - self.done)))
-        parts.append("%s/step" % _pace(pace))
+        parts.append(self._per(pace))
         return " ".join(parts) + "".join(" - %s: %s" % (k, figure(v)) for k, v in figures.items())
+
+    def _per(self, seconds: float) -> str:
+        return "%s/%s" % (_pace(seconds), self.unit)
 
     def update(self, done: int, figures: Mapping[str, float]) -> None:
         """Shows a batch more, some times a second at most."""
         self.done = done
         now = time.monotonic()
-        if not self.live or self.plain or now - self.shown < (0.5 if self.page is not None else 0.1):
+        pause = self.interval if self.interval is not None else 0.5 if self.page is not None else 0.1
+        if not self.live or self.plain or now - self.shown < pause:
             return
         self.shown = now
         self._show(self.line(figures, False))

@@ -11,6 +11,7 @@ import os
 import time
 from typing import Any, Callable, Iterable
 
+from ._arguments import refused, unexpected
 from ._progress import Bar, curves, figure, panels
 
 __all__ = ["BackupAndRestore", "CSVLogger", "Callback", "CallbackList", "EarlyStopping", "History", "LambdaCallback",
@@ -360,13 +361,26 @@ class CSVLogger(Callback):
 
 
 class TensorBoard(Callback):
-    """Figures in event files: log_dir/train and log_dir/validation."""
+    """Figures in event files: log_dir/train and log_dir/validation.
+
+    histogram_freq: after how many epochs weights are written, with write_images as pictures too. write_graph: the
+    layers of the model as text. update_freq: "epoch", "batch" or a number of batches. write_steps_per_second: how fast
+    epochs were."""
 
     def __init__(self, log_dir: Any = "logs", histogram_freq: int = 0, write_graph: bool = True,
-                 write_images: bool = False, update_freq: Any = "epoch", profile_batch: Any = 0,
-                 **ignored: Any) -> None:
+                 write_images: bool = False, write_steps_per_second: bool = False, update_freq: Any = "epoch",
+                 profile_batch: Any = 0, embeddings_freq: int = 0, embeddings_metadata: Any = None) -> None:
         super().__init__()
+        refused("TensorBoard", "utils.tensorboard.SummaryWriter.add_embedding writes them", 0,
+                embeddings_freq=embeddings_freq)
+        refused("TensorBoard", "it is for embeddings_freq", embeddings_metadata=embeddings_metadata)
+        refused("TensorBoard", "batches are not profiled", 0, profile_batch=profile_batch)
+        if update_freq not in ("epoch", "batch") and not isinstance(update_freq, int):
+            raise ValueError("update_freq is 'epoch', 'batch' or a number of batches, not %r" % (update_freq,))
         self.log_dir, self.histogram_freq, self.update_freq = os.fspath(log_dir), histogram_freq, update_freq
+        self.write_graph, self.write_images = write_graph, write_images
+        self.write_steps_per_second = write_steps_per_second
+        self.begun, self.first = 0.0, 0  # of the epoch: when, and with which step
         self.writers: dict[str, Any] = {}
         self.step = 0
 
@@ -375,6 +389,13 @@ class TensorBoard(Callback):
             from .utils.tensorboard import SummaryWriter
             self.writers[part] = SummaryWriter(os.path.join(self.log_dir, part))
         return self.writers[part]
+
+    def on_train_begin(self, logs: _Logs = None) -> None:
+        if self.write_graph:
+            self._writer("train").add_text("model", repr(self.model), 0)
+
+    def on_epoch_begin(self, epoch: int, logs: _Logs = None) -> None:
+        self.begun, self.first = time.monotonic(), self.step
 
     def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
         self.step += 1
@@ -390,14 +411,28 @@ class TensorBoard(Callback):
         rate = rate_of(self.model.optimizer)
         if rate is not None:
             self._writer("train").add_scalar("epoch_learning_rate", rate, epoch)
+        if self.write_steps_per_second:
+            took = max(time.monotonic() - self.begun, 1e-9)
+            self._writer("train").add_scalar("epoch_steps_per_second", (self.step - self.first) / took, epoch)
         if self.histogram_freq and epoch % self.histogram_freq == 0:
             for name, weight in self.model.named_parameters():
                 self._writer("train").add_histogram(name.replace(".", "/"), weight.detach(), epoch)
+                if self.write_images:
+                    self._writer("train").add_image(name.replace(".", "/") + "/image", _picture(weight), epoch,
+                                                    dataformats="HW")
 
     def on_train_end(self, logs: _Logs = None) -> None:
         for writer in self.writers.values():
             writer.close()
         self.writers = {}
+
+
+def _picture(weight: Any) -> Any:
+    """A weight as grey values between 0 and 1, its last dimension from left to right."""
+    flat = weight.detach().float().cpu()
+    flat = flat.reshape(1, -1) if flat.ndim < 2 else flat.reshape(-1, flat.shape[-1])
+    low, high = flat.min(), flat.max()
+    return (flat - low) / (high - low).clamp(min=1e-12)
 
 
 def rate_of(optimizer: Any) -> float | None:
@@ -492,6 +527,8 @@ class LambdaCallback(Callback):
                  on_train_end: Any = None, on_train_batch_begin: Any = None, on_train_batch_end: Any = None,
                  **others: Any) -> None:
         super().__init__()
+        unexpected("LambdaCallback", {k: v for k, v in others.items() if not k.startswith("on_")
+                                      or not hasattr(Callback, k)})
         given = {"on_epoch_begin": on_epoch_begin, "on_epoch_end": on_epoch_end, "on_train_begin": on_train_begin,
                  "on_train_end": on_train_end, "on_train_batch_begin": on_train_batch_begin,
                  "on_train_batch_end": on_train_batch_end, **others}
@@ -501,37 +538,65 @@ class LambdaCallback(Callback):
 
 
 class BackupAndRestore(Callback):
-    """Weights, optimiser and epoch in a folder after each epoch; a fit that was cut short goes on from there."""
+    """Weights, optimiser and epoch in a folder; a fit that was cut short goes on from there.
 
-    def __init__(self, backup_dir: Any, save_freq: Any = "epoch", delete_checkpoint: bool = True) -> None:
+    save_freq: "epoch", or after how many batches; what is kept in the middle of an epoch begins that epoch again.
+    double_checkpoint: the state before is kept beside, for when the last cannot be read."""
+
+    def __init__(self, backup_dir: Any, save_freq: Any = "epoch", double_checkpoint: bool = False,
+                 delete_checkpoint: bool = True) -> None:
         super().__init__()
+        if save_freq != "epoch" and not (isinstance(save_freq, int) and save_freq > 0):
+            raise ValueError("save_freq is 'epoch' or a number of batches, not %r" % (save_freq,))
         self.path = os.path.join(os.fspath(backup_dir), "backup.pt")
-        self.delete_checkpoint = delete_checkpoint
-        self.done = -1
+        self.save_freq, self.double_checkpoint, self.delete_checkpoint = save_freq, double_checkpoint, delete_checkpoint
+        self.first_epoch = 0  # where the fit goes on
+        self.epoch = self.batches = 0
 
     def on_train_begin(self, logs: _Logs = None) -> None:
-        from . import load
-        if os.path.exists(self.path):
-            kept = load(self.path)
-            self.model.load_state_dict(kept["model"])
-            if kept.get("optimizer") is not None:
-                self.model.optimizer.load_state_dict(kept["optimizer"])
-            self.done = int(kept["epoch"])
+        before = self.path + ".before"
+        if not os.path.exists(self.path) and not os.path.exists(before):
+            return
+        try:
+            self._restore(self.path)
+        except (OSError, RuntimeError, ValueError, KeyError):
+            if not os.path.exists(before):
+                raise
+            self._restore(before)
 
-    @property
-    def first_epoch(self) -> int:
-        """Where the fit goes on."""
-        return self.done + 1
+    def _restore(self, path: str) -> None:
+        from . import load
+        kept = load(path)
+        self.model.load_state_dict(kept["model"])
+        if kept.get("optimizer") is not None:
+            self.model.optimizer.load_state_dict(kept["optimizer"])
+        self.first_epoch = int(kept["epoch"]) + 1
+
+    def on_epoch_begin(self, epoch: int, logs: _Logs = None) -> None:
+        self.epoch = epoch
+
+    def on_train_batch_end(self, batch: int, logs: _Logs = None) -> None:
+        self.batches += 1
+        if self.save_freq != "epoch" and self.batches % self.save_freq == 0:
+            self._keep(self.epoch - 1)
 
     def on_epoch_end(self, epoch: int, logs: _Logs = None) -> None:
+        if self.save_freq == "epoch":
+            self._keep(epoch)
+
+    def _keep(self, done: int) -> None:
+        """Writes the state; done: the last epoch that need not be run again."""
         from . import save
         os.makedirs(os.path.dirname(self.path) or ".", exist_ok=True)
         state = getattr(self.model.optimizer, "state_dict", None)
         part = self.path + ".part"
-        save({"model": self.model.state_dict(), "optimizer": None if state is None else state(), "epoch": epoch,
+        save({"model": self.model.state_dict(), "optimizer": None if state is None else state(), "epoch": done,
               "time": time.time()}, part)
+        if self.double_checkpoint and os.path.exists(self.path):
+            os.replace(self.path, self.path + ".before")
         os.replace(part, self.path)
 
     def on_train_end(self, logs: _Logs = None) -> None:
-        if self.delete_checkpoint and os.path.exists(self.path):
-            os.remove(self.path)
+        for path in (self.path, self.path + ".before"):
+            if self.delete_checkpoint and os.path.exists(path):
+                os.remove(path)

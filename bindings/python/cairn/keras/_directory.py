@@ -7,6 +7,7 @@ import random
 from typing import Any, Callable, Iterator
 
 import cairn
+from .._arguments import refused
 from ._batches import to_tensor
 from ._stream import Batches, stacked
 from .backend import image_data_format
@@ -133,6 +134,7 @@ def image_dataset_from_directory(directory: Any, labels: Any = "inferred", label
     """Images of a directory, one below it for each class, in batches of floats (N, height, width, channels)."""
     from ._images import decoded
     from .layers.image import Resizing
+    refused("image_dataset_from_directory", "a data set of cairn's own is made", "tf", format=format)
     channels = {"rgb": 3, "rgba": 4, "grayscale": 1}.get(color_mode)
     if channels is None:
         raise ValueError("color_mode is rgb, rgba or grayscale, not %r" % (color_mode,))
@@ -155,6 +157,8 @@ def text_dataset_from_directory(directory: Any, labels: Any = "inferred", label_
                                 subset: str | None = None, follow_links: bool = False, format: str = "tf",
                                 verbose: bool = True) -> Any:
     """Texts of a directory, one below it for each class, in batches. max_length: characters of each."""
+    refused("text_dataset_from_directory", "a data set of cairn's own is made", "tf", format=format)
+
     def load(path: str) -> str:
         with open(path, encoding="utf-8", errors="replace", newline="") as file:
             return file.read() if max_length is None else file.read(max_length)

@@ -57,11 +57,23 @@ def get_file(fname: Any = None, origin: str | None = None, untar: bool = False, 
         _fetch(origin, path)
         if not _fits(path, wanted, algorithm):
             raise ValueError("%s is not the file that was wanted: its %s differs from %s" % (origin, algorithm, wanted))
-    return _unpacked(path, force_download) if unpack else path
+    return _unpacked(path, force_download, archive_format) if unpack else path
 
 
-def _unpacked(path: str, again: bool) -> str:
-    target = path
+def _kinds(given: Any) -> list[str]:
+    """The formats that an archive may have: of "auto", "tar", "zip", None (none) or a list of them."""
+    found = [k for one in (given if isinstance(given, (list, tuple)) else [given])
+             for k in (("tar", "zip") if one == "auto" else () if one is None else (one,))]
+    for one in found:
+        if one not in ("tar", "zip"):
+            raise ValueError("archive_format is auto, tar, zip or None, not %r" % (one,))
+    return found
+
+
+def _unpacked(path: str, again: bool, archive_format: Any) -> str:
+    target, kinds = path, _kinds(archive_format)
+    if not kinds:
+        return path
     for ending in (".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".tar", ".zip"):
         if path.endswith(ending):
             target = path.removesuffix(ending)
@@ -70,19 +82,19 @@ def _unpacked(path: str, again: bool) -> str:
         target = path + "_extracted"
     if os.path.isdir(target) and not again:
         return target
-    if zipfile.is_zipfile(path):
+    if "zip" in kinds and zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as whole:
             names = whole.namelist()
             _safe(names, path)
             whole.extractall(os.path.dirname(path) if _one_folder(names, target) else target)
-    elif tarfile.is_tarfile(path):
+    elif "tar" in kinds and tarfile.is_tarfile(path):
         with tarfile.open(path) as archive:
             members = [m for m in archive.getmembers() if m.isfile() or m.isdir()]
             _safe([m.name for m in members], path)
             archive.extractall(os.path.dirname(path) if _one_folder([m.name for m in members], target) else target,
                                members)
     else:
-        raise ValueError("%s is no archive: zip or tar" % path)
+        raise ValueError("%s is no archive: %s" % (path, " or ".join(kinds)))
     return target
 
 

@@ -92,8 +92,7 @@ def save_img(path: Any, x: Any, data_format: str | None = None, file_format: str
     img.save(path, format=file_format, **kwargs)
 
 
-def smart_resize(x: Any, size: Any, interpolation: str = "bilinear", data_format: str | None = None,
-                 **ignored: Any) -> Any:
+def smart_resize(x: Any, size: Any, interpolation: str = "bilinear", data_format: str | None = None) -> Any:
     """The largest centred part with the ratio of size, in that size; an array for an array, a tensor for a tensor."""
     from .layers.image import resized, window
     image = to_tensor(x)

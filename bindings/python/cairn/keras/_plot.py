@@ -8,21 +8,34 @@ import shutil
 import subprocess
 from typing import Any
 
+from .._arguments import refused
 from ._summary import _shape
 
 __all__ = ["model_to_dot", "plot_model"]
 
 
-def _boxes(model: Any, shapes: bool, names: bool, activations: bool) -> list[tuple[str, list[str]]]:
+class _Show:
+    """What boxes say of layers."""
+
+    def __init__(self, shapes: bool, dtype: bool, names: bool, activations: bool, trainable: bool) -> None:
+        self.shapes, self.dtype, self.names = shapes, dtype, names
+        self.activations, self.trainable = activations, trainable
+
+
+def _boxes(model: Any, show: _Show) -> list[tuple[str, list[str]]]:
     made = []
     for layer in model.layers:
         kind = getattr(layer, "class_name", type(layer).__name__)
-        lines = ["%s (%s)" % (layer.name, kind) if names and hasattr(layer, "name") else kind]
+        lines = ["%s (%s)" % (layer.name, kind) if show.names and hasattr(layer, "name") else kind]
         own = getattr(getattr(layer, "activation", None), "__name__", None)
-        if activations and own:
+        if show.activations and own:
             lines.append("activation: %s" % own)
-        if shapes:
+        if show.shapes:
             lines.append("output: %s" % _shape(layer))
+        if show.dtype:
+            lines.append("dtype: %s" % getattr(layer, "dtype", "?"))
+        if show.trainable:
+            lines.append("trainable" if getattr(layer, "trainable", True) else "not trainable")
         made.append((str(getattr(layer, "name", kind)), lines))
     return made
 
@@ -51,23 +64,33 @@ class _Dot:
         return self.text
 
     def write(self, path: str, format: str = "raw") -> None:
+        refused("write", "the graph is text; plot_model() draws", "raw", format=format)
         with open(path, "w", encoding="utf-8") as file:
             file.write(self.text)
 
 
 def model_to_dot(model: Any, show_shapes: bool = False, show_dtype: bool = False, show_layer_names: bool = True,
                  rankdir: str = "TB", expand_nested: bool = False, dpi: int = 200, subgraph: bool = False,
-                 show_layer_activations: bool = False, show_trainable: bool = False, **ignored: Any) -> Any:
+                 show_layer_activations: bool = False, show_trainable: bool = False) -> Any:
+    """The graph as text for Graphviz."""
+    refused("model_to_dot", "a whole graph is made", False, subgraph=subgraph)
+    _no_nested(model, expand_nested)
+    show = _Show(show_shapes, show_dtype, show_layer_names, show_layer_activations, show_trainable)
     lines = ["digraph model {", "  rankdir=%s; dpi=%d; node [shape=box];" % (rankdir, dpi)]
-    for name, box in _boxes(model, show_shapes, show_layer_names, show_layer_activations):
+    for name, box in _boxes(model, show):
         lines.append('  "%s" [label="%s"];' % (name, "\\n".join(box)))
     lines += ['  "%s" -> "%s";' % pair for pair in _edges(model)]
     return _Dot("\n".join(lines + ["}"]))
 
 
-def _svg(model: Any, shapes: bool, names: bool, activations: bool) -> str:
+def _no_nested(model: Any, expand: bool) -> None:
+    if any(hasattr(layer, "layers") for layer in model.layers):
+        refused("plot_model", "a model inside of another is one box", False, expand_nested=expand)
+
+
+def _svg(model: Any, show: _Show) -> str:
     """Boxes one below the other by their distance from the inputs, and lines between them."""
-    boxes, edges = _boxes(model, shapes, names, activations), _edges(model)
+    boxes, edges = _boxes(model, show), _edges(model)
     level: dict[str, int] = {name: 0 for name, _ in boxes}
     for _ in boxes:
         for a, b in edges:
@@ -96,19 +119,19 @@ def _svg(model: Any, shapes: bool, names: bool, activations: bool) -> str:
 
 def plot_model(model: Any, to_file: Any = "model.png", show_shapes: bool = False, show_dtype: bool = False,
                show_layer_names: bool = False, rankdir: str = "TB", expand_nested: bool = False, dpi: int = 200,
-               show_layer_activations: bool = False, show_trainable: bool = False, **ignored: Any) -> None:
+               show_layer_activations: bool = False, show_trainable: bool = False) -> None:
     """Writes the picture. .dot and .svg need nothing else; others need Graphviz, without which a line says so and no
     file is written, as in Keras."""
     path = os.fspath(to_file)
     names = show_layer_names or not show_shapes
     graph = model_to_dot(model, show_shapes, show_dtype, names, rankdir, expand_nested, dpi,
-                         show_layer_activations=show_layer_activations)
+                         show_layer_activations=show_layer_activations, show_trainable=show_trainable)
     ending = os.path.splitext(path)[1].lstrip(".") or "png"
     if ending == "dot":
         graph.write(path)
     elif ending == "svg":
         with open(path, "w", encoding="utf-8") as file:
-            file.write(_svg(model, show_shapes, names, show_layer_activations))
+            file.write(_svg(model, _Show(show_shapes, show_dtype, names, show_layer_activations, show_trainable)))
     elif shutil.which("dot") is None:
         print("plot_model: Graphviz (dot) is not installed, which %s needs; a name that ends with .svg does not" % path)
     else:

@@ -9,6 +9,7 @@ import itertools
 from typing import Any, Callable, Iterator
 
 import cairn
+from .._arguments import only_speed, refused
 from ._batches import array, mapped
 from ._strings import Strings, strings_of
 
@@ -38,8 +39,10 @@ class Batches:
         made.class_names, made.file_paths = self.class_names, self.file_paths
         return made
 
-    def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None, deterministic: Any = None,
-            **ignored: Any) -> Batches:
+    def map(self, map_func: Callable[..., Any], num_parallel_calls: Any = None,
+            deterministic: Any = None) -> Batches:
+        only_speed("map", num_parallel_calls=num_parallel_calls, deterministic=deterministic)
+
         def made() -> Iterator[Any]:
             for element in self:
                 yield map_func(*element) if isinstance(element, tuple) else map_func(element)
@@ -84,7 +87,10 @@ class Batches:
                 yield kept[i]
         return self._derived(made, self._length)
 
-    def batch(self, batch_size: int, drop_remainder: bool = False, **ignored: Any) -> Batches:
+    def batch(self, batch_size: int, drop_remainder: bool = False, num_parallel_calls: Any = None,
+              deterministic: Any = None) -> Batches:
+        only_speed("batch", num_parallel_calls=num_parallel_calls, deterministic=deterministic)
+
         def made() -> Iterator[Any]:
             source = iter(self)
             while rows := list(itertools.islice(source, batch_size)):
@@ -103,6 +109,7 @@ class Batches:
 
     def cache(self, filename: str = "") -> Batches:
         """Elements are kept in memory once all of them were seen."""
+        refused("cache", "elements are kept in memory", "", filename=filename)
         kept: list[Any] = []
         whole: list[bool] = []
 
@@ -121,9 +128,13 @@ class Batches:
 
     def prefetch(self, buffer_size: Any = None) -> Batches:
         """Elements are made when they are asked for: the same data set."""
+        only_speed("prefetch", buffer_size=buffer_size)
         return self
 
-    with_options = prefetch
+    def with_options(self, options: Any) -> Batches:
+        """The same data set, whose elements come as fast as before."""
+        only_speed("with_options", options=options)
+        return self
 
     def concatenate(self, dataset: Any) -> Batches:
         def made() -> Iterator[Any]:

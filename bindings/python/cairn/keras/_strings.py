@@ -86,10 +86,16 @@ class Strings:
     def map(self, f: Any) -> Strings:
         return Strings([f(t) for t in self.flat], self.shape)
 
-    def to(self, *ignored: Any, **more: Any) -> Strings:
+    def to(self, device: Any = None, dtype: Any = None) -> Strings:
+        """Texts lie on no device; they have no other type."""
+        if dtype is not None or isinstance(device, cairn.dtype):
+            raise TypeError("texts cannot be made %s: turn them into numbers first" % (dtype or device,))
         return self
 
-    detach = cpu = contiguous = clone = to
+    def _same(self) -> Strings:
+        return self
+
+    detach = cpu = contiguous = clone = _same
 
     def tolist(self) -> Any:
         if not self.shape:
@@ -110,6 +116,8 @@ class Strings:
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         import numpy
+        if copy is False:
+            raise ValueError("texts are kept in a list; an array of them is a copy")
         return numpy.array(self.flat, dtype=dtype or object).reshape(self.shape)
 
     def __str__(self) -> str:

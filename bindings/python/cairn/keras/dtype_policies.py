@@ -86,7 +86,8 @@ def serialize(policy: DTypePolicy) -> dict[str, Any]:
 
 
 def deserialize(config: Any, custom_objects: Any = None) -> DTypePolicy:
-    return get(config)
+    own = (custom_objects or {}).get(config.get("class_name")) if isinstance(config, dict) else None
+    return get(config) if own is None else own.from_config(config["config"])
 
 
 class computing:

@@ -15,7 +15,8 @@ __all__ = ["SeedGenerator", "beta", "binomial", "categorical", "dropout", "gamma
 class SeedGenerator:
     """Random numbers of its own, which go on from call to call."""
 
-    def __init__(self, seed: int | None = None, **ignored: Any) -> None:
+    def __init__(self, seed: int | None = None, name: str = "seed_generator") -> None:
+        self.name = name
         self.initial_seed_value = int(cairn.randint(0, 1 << 31, (1,)).item()) if seed is None else int(seed)
         self.generator = cairn.Generator().manual_seed(self.initial_seed_value)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Iterator, Sequence as _Sequence
 
 import cairn
+from .._arguments import only_speed
 from .._progress import Bar
 from ._batches import array, to_tensor, unpack
 from ._directory import image_dataset_from_directory as image_dataset_from_directory, \
@@ -95,7 +96,10 @@ class PyDataset:
     """To subclass with __len__ and __getitem__(i), which answers batch i."""
 
     def __init__(self, workers: int = 1, use_multiprocessing: bool = False, max_queue_size: int = 10) -> None:
-        self.workers = workers
+        only_speed("PyDataset", 1, workers=workers)
+        only_speed("PyDataset", False, use_multiprocessing=use_multiprocessing)
+        only_speed("PyDataset", 10, max_queue_size=max_queue_size)
+        self.workers, self.use_multiprocessing, self.max_queue_size = workers, use_multiprocessing, max_queue_size
 
     def __getitem__(self, index: int) -> Any:
         raise NotImplementedError("%s has no method __getitem__" % type(self).__name__)
@@ -115,35 +119,71 @@ Sequence = PyDataset
 
 def split_dataset(dataset: Any, left_size: float | None = None, right_size: float | None = None,
                   shuffle: bool = False, seed: int | None = None) -> tuple[Any, Any]:
-    """Two parts of arrays or tensors."""
+    """Two parts of arrays or tensors: so many samples (an int) or such a part of them (a float between 0 and 1) at the
+    left and at the right. shuffle: of samples in an order that is drawn, the same for the same seed."""
     n = len(dataset[0]) if isinstance(dataset, tuple) else len(dataset)
-    left = left_size if left_size is not None else 1.0 - float(right_size or 0.0)
-    at = int(left) if isinstance(left, int) or left > 1 else int(round(left * n))
-    order = cairn.randperm(n) if shuffle else cairn.arange(n)
+    left, right = _part_sizes(n, left_size, right_size)
+    numbers = None if seed is None else cairn.Generator().manual_seed(int(seed))
+    order = cairn.randperm(n, generator=numbers) if shuffle else cairn.arange(n)
 
     def part(rows: Any) -> Any:
         if isinstance(dataset, tuple):
             return tuple(to_tensor(d)[rows] for d in dataset)
         return to_tensor(dataset)[rows]
-    return part(order[:at]), part(order[at:])
+    return part(order[:left]), part(order[n - right:])
+
+
+def _part_sizes(n: int, left_size: Any, right_size: Any) -> tuple[int, int]:
+    """How many of n samples two parts have."""
+    def size(given: Any, name: str) -> int | None:
+        if given is None:
+            return None
+        if isinstance(given, int) and 0 < given < n:
+            return given
+        if isinstance(given, float) and 0.0 < given < 1.0:
+            return round(given * n)
+        raise ValueError("split_dataset: %s is a number of samples below %d or a part between 0 and 1, not %r"
+                         % (name, n, given))
+    left, right = size(left_size, "left_size"), size(right_size, "right_size")
+    if left is None and right is None:
+        raise ValueError("split_dataset needs left_size or right_size")
+    left = n - (right or 0) if left is None else left
+    right = n - left if right is None else right
+    if left + right > n or not left or not right:
+        raise ValueError("split_dataset: parts of %d and %d do not go into %d samples" % (left, right, n))
+    return left, right
 
 
 class Progbar:
-    """A bar for loops by hand."""
+    """A bar for loops by hand. Values are shown as their means over the steps so far, those named in stateful_metrics
+    as they are (or all as they are but those in stateless_metrics); the last values as they are. interval: seconds
+    between two pictures of the bar. verbose 2: a line at the end."""
 
     def __init__(self, target: int | None, width: int = 20, verbose: int = 1, interval: float = 0.05,
-                 stateful_metrics: Any = None, unit_name: str = "step") -> None:
-        self.bar, self.verbose, self.seen = Bar("", target, width), verbose, 0
-        self.sums: dict[str, float] = {}
+                 stateful_metrics: Any = None, stateless_metrics: Any = None, unit_name: str = "step") -> None:
+        if stateful_metrics is not None and stateless_metrics is not None:
+            raise ValueError("give one of stateful_metrics and stateless_metrics")
+        self.bar = Bar("", target, width, plain=verbose == 2, interval=interval, unit=unit_name)
+        self.verbose, self.seen = verbose, 0
+        self.as_is = None if stateful_metrics is None else set(stateful_metrics)
+        self.averaged = None if stateless_metrics is None else set(stateless_metrics)
+        self.sums: dict[str, tuple[float, int]] = {}
 
     def update(self, current: int, values: _Sequence[tuple[str, Any]] | None = None,
                finalize: bool | None = None) -> None:
-        self.sums.update({k: float(v) for k, v in values or ()})
+        last = finalize if finalize is not None else self.bar.total is not None and current >= self.bar.total
+        steps = max(current - self.seen, 1)
+        for name, value in values or ():
+            mean = name in self.averaged if self.averaged is not None else name not in (self.as_is or ())
+            total, many = self.sums.get(name, (0.0, 0)) if mean and not last else (0.0, 0)
+            weight = steps if mean and not last else 1
+            self.sums[name] = total + float(value) * weight, many + weight
         self.seen = current
         if self.verbose:
-            self.bar.update(current, self.sums)
-            if finalize or finalize is None and self.bar.total is not None and current >= self.bar.total:
-                self.bar.finish(self.sums)
+            shown = {name: total / many for name, (total, many) in self.sums.items()}
+            self.bar.update(current, shown)
+            if last:
+                self.bar.finish(shown)
 
     def add(self, n: int, values: _Sequence[tuple[str, Any]] | None = None) -> None:
         self.update(self.seen + n, values)

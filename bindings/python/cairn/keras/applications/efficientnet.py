@@ -13,5 +13,7 @@ __all__ = ["EfficientNetB0", "EfficientNetB1", "EfficientNetB2", "EfficientNetB3
 
 
 def preprocess_input(x: Any, data_format: str | None = None) -> Any:
-    """x itself: the net has a layer for it."""
+    """x itself, in either layout: the net has a layer for it."""
+    if data_format not in (None, "channels_last", "channels_first"):
+        raise ValueError("data_format is channels_last or channels_first, not %r" % (data_format,))
     return x

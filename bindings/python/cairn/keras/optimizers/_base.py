@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any, Iterable
 
 import cairn
+from ..._arguments import only_speed, refused
 from . import schedules
 from .schedules import LearningRateSchedule
 
@@ -74,6 +75,7 @@ class Optimizer:
                  loss_scale_factor: float | None = None, gradient_accumulation_steps: int | None = None,
                  name: str | None = None, lr: Any = None, decay: float | None = None, jit_compile: Any = None,
                  **options: Any) -> None:
+        only_speed(type(self).__name__, jit_compile=jit_compile or None)
         unknown = [k for k in options if not k.startswith("_")]
         if unknown:
             raise ValueError("%s has no argument %r" % (type(self).__name__, unknown[0]))
@@ -170,7 +172,9 @@ class Optimizer:
     def add_variable(self, shape: Any = (), initializer: Any = "zeros", dtype: Any = None, aggregation: Any = None,
                      layout: Any = None, name: str | None = None) -> Any:
         from .. import initializers
-        from ..layers.base import Variable
+        from ..layers.variable import Variable, check_aggregation
+        check_aggregation(aggregation)
+        refused("add_variable", "variables lie on one device", layout=layout)
         made = Variable(initializers.get(initializer)(tuple(shape), dtype), trainable=False, name=name)
         self._variables.append(made)
         return made
@@ -330,7 +334,7 @@ class Optimizer:
             w.grad = g if g is None or self.loss_scale_factor is None else g / self.loss_scale_factor
         self.step_on(weights)
 
-    def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]], **ignored: Any) -> Any:
+    def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Any]]) -> Any:
         pairs = list(grads_and_vars)
         self.apply([g for g, _ in pairs], [v for _, v in pairs])
         return self.iterations
@@ -349,7 +353,7 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         for w in self._weights:
-            w.grad = None
+            w.grad = None if set_to_none or w.grad is None else cairn.zeros_like(w.grad)
 
     # ---- state and configuration ----
     def state_dict(self) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import os
 from typing import Any, Iterator as _Iterator
 
 import cairn
+from ..._arguments import refused
 from .._images import (array_to_img as array_to_img, img_to_array as img_to_array, load_img as load_img,
                        save_img as save_img, smart_resize as smart_resize)
 from ..backend import floatx, image_data_format
@@ -73,8 +74,8 @@ class ImageDataGenerator:
                  vertical_flip: bool = False, rescale: float | None = None, preprocessing_function: Any = None,
                  data_format: str | None = None, validation_split: float = 0.0, interpolation_order: int = 1,
                  dtype: Any = None) -> None:
-        if zca_whitening:
-            raise ValueError("ImageDataGenerator(zca_whitening=True) is not there")
+        refused("ImageDataGenerator", "images are not whitened", False, zca_whitening=zca_whitening)
+        refused("ImageDataGenerator", "it is for zca_whitening=True", 1e-06, zca_epsilon=zca_epsilon)
         if validation_split and not 0 < validation_split < 1:
             raise ValueError("validation_split is between 0 and 1, not %r" % (validation_split,))
         self.featurewise_center = featurewise_center or featurewise_std_normalization
@@ -101,7 +102,8 @@ class ImageDataGenerator:
     def flow(self, x: Any, y: Any = None, batch_size: int = 32, shuffle: bool = True, sample_weight: Any = None,
              seed: int | None = None, save_to_dir: Any = None, save_prefix: str = "", save_format: str = "png",
              ignore_class_split: bool = False, subset: str | None = None) -> NumpyArrayIterator:
-        made = NumpyArrayIterator(x, y, self, batch_size, shuffle, sample_weight, seed, subset=subset)
+        made = NumpyArrayIterator(x, y, self, batch_size, shuffle, sample_weight, seed, subset=subset,
+                                  ignore_class_split=ignore_class_split)
         made.saved = (save_to_dir, save_prefix, save_format)
         return made
 
@@ -281,7 +283,7 @@ def _part(subset: str | None, split: float) -> tuple[float, float] | None:
 class NumpyArrayIterator(Iterator):
     def __init__(self, x: Any, y: Any, image_data_generator: ImageDataGenerator, batch_size: int = 32,
                  shuffle: bool = False, sample_weight: Any = None, seed: int | None = None,
-                 subset: str | None = None) -> None:
+                 subset: str | None = None, ignore_class_split: bool = False) -> None:
         import numpy
         own = image_data_generator
         x = numpy.asarray(x, dtype=own.dtype)
@@ -291,6 +293,10 @@ class NumpyArrayIterator(Iterator):
         rows = slice(None)
         if part is not None:
             at = int(len(x) * own._validation_split)
+            whole = None if y is None or ignore_class_split else numpy.asarray(y)
+            if whole is not None and set(numpy.unique(whole[:at])) != set(numpy.unique(whole[at:])):
+                raise ValueError("training and validation have different classes: shuffle the images before, or give "
+                                 "ignore_class_split=True")
             rows = slice(0, at) if subset == "validation" else slice(at, None)
         self.x = x[rows]
         self.y = None if y is None else numpy.asarray(y)[rows]
