@@ -36,8 +36,8 @@ CN_API int cn_events_pr_curve(cn_events *events, const char *tag, cn_tensor *lab
                               int64_t step);
 /* The graph of a module, as it computes on these inputs, with the modules' names as groups. */
 CN_API int cn_events_graph(cn_events *events, cn_module *net, cn_tensor *const *inputs, size_t n);
-/* Settings of a run (numbers, text, booleans) and the figures it reached (numbers), for the table of runs. */
-CN_API int cn_events_hparams(cn_events *events, const cn_tree *settings, const cn_tree *figures);
+/* Settings of a run (numbers, text, booleans) and the metrics it reached (numbers), for the table of runs. */
+CN_API int cn_events_hparams(cn_events *events, const cn_tree *settings, const cn_tree *metrics);
 /* Points for the projector: (N, D) float; labels: N texts or NULL; images: (N, C, H, W) or NULL. */
 CN_API int cn_events_embedding(cn_events *events, const char *tag, cn_tensor *points, const char *const *labels,
                                cn_tensor *images, int64_t step);

@@ -61,11 +61,11 @@ CN_API int cn_module_load_file(cn_module *m, const char *path);
 /* ---- fitting ---- */
 typedef struct cn_fitting cn_fitting; /* a fit in progress, as callbacks see it */
 CN_API cn_run *cn_fitting_run(cn_fitting *fit); /* epoch: how many are complete; step: of the optimiser */
-/* Figures by name: "loss" and the metrics are means of the epoch so far, "val_loss" and "val_..." those of the last
- * validation; "batch_loss" is of the present batch alone. NAN: there is none. */
+/* Metrics by name: "loss" and those of cn_fit_opts are means of the epoch so far, "val_loss" and "val_..." those of the
+ * last validation; "batch_loss" is of the present batch alone. NAN: there is none. */
 CN_API double cn_fitting_value(cn_fitting *fit, const char *name);
 CN_API const char *cn_fitting_value_name(cn_fitting *fit, size_t i); /* without batch_loss; NULL past the last */
-CN_API int cn_fitting_set(cn_fitting *fit, const char *name, double value); /* a figure of a callback's own */
+CN_API int cn_fitting_set(cn_fitting *fit, const char *name, double value); /* a metric of a callback's own */
 CN_API int64_t cn_fitting_epochs(cn_fitting *fit);
 CN_API int64_t cn_fitting_batches(cn_fitting *fit); /* in an epoch */
 CN_API int64_t cn_fitting_batch(cn_fitting *fit);   /* how many of this epoch are done */
@@ -91,16 +91,18 @@ typedef struct cn_callback {
   cn_tree *(*state)(void *payload); /* for checkpoints; owned */
   int (*load)(void *payload, const cn_tree *state);
 } cn_callback;
-CN_API cn_callback cn_callback_progress(void);  /* a line on the terminal: epoch, batches, rate, time left, figures */
-/* When the figure has not become better by more than min_delta for `patience` epochs. Metrics say whether higher is
- * better; for other figures lower is. */
+CN_API cn_callback cn_callback_progress(void); /* a line on the terminal: epoch, batches, rate, time left, metrics */
+/* When the metric has not become better by more than min_delta for `patience` epochs. A cn_metric says whether higher
+ * is better; of other values lower is. */
 CN_API cn_callback cn_callback_early_stop(const char *name, int64_t patience, double min_delta);
-CN_API cn_callback cn_callback_best(const char *path, const char *name); /* saves when the figure is the best so far */
+CN_API cn_callback cn_callback_best(const char *path,
+                                    const char *name); /* saves when the metric is the best so far */
 /* After each epoch, or so many batches (0: epochs alone), and at the end, also of a fit that was stopped. */
 CN_API cn_callback cn_callback_last(const char *path, int64_t every_batches);
 CN_API cn_callback cn_callback_csv(const char *path); /* a row an epoch; a resumed fit goes on with the file */
-CN_API cn_callback cn_callback_events(const char *folder); /* for TensorBoard: figures, rates, histograms of weights */
-/* The learning rate as figure "lr" (of other groups "lr_1", ...), for callbacks behind this one. */
+CN_API cn_callback
+cn_callback_events(const char *folder); /* for TensorBoard: metrics, rates, histograms of weights */
+/* The learning rate as metric "lr" (of other groups "lr_1", ...), for callbacks behind this one. */
 CN_API cn_callback cn_callback_rate(void);
 
 /* The loss of a batch; a scalar tensor. */
@@ -119,7 +121,7 @@ typedef struct cn_fit_opts {
   size_t ncallbacks;
   cn_schedule *schedule;
   bool schedule_each_batch;   /* else each epoch */
-  const char *plateau;        /* the figure that a ReduceLROnPlateau looks at; "val_loss" */
+  const char *plateau;        /* the metric that a ReduceLROnPlateau looks at; "val_loss" */
   double clip_norm;           /* 0: gradients are not clipped */
   int64_t accumulate;         /* batches a step, whose mean gradient it takes; 1 */
   cn_dtype autocast;          /* CN_BF16 or CN_F16: mixed precision, with loss scaling for the latter */

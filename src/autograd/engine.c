@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "autograd.h"
-#include "ops/express.h"
+#include "ops/shorthand.h"
 
 enum { FIRST_TASKS = 64, FIRST_SLOTS = 256, MOST_RESULTS = 16 };
 

@@ -1,9 +1,9 @@
 /* ir.h: the graph itself: values and nodes.
  *
- * Place in the flow: capture.c writes it, passes change it, text.c prints it, plan.c and run.c execute it. Invariants
- * (checked by cn_graph_verify): nodes stand in an order in which every value is made before it is read; a value has
- * one maker; the graph is functional: in-place writes have become new values, and states say which value they end up
- * with. */
+ * Place in the flow: capture.c writes it, passes change it, text_form.c prints it, plan.c and run.c execute it.
+ * Invariants (checked by cn_graph_verify): nodes stand in an order in which every value is made before it is read; a
+ * value has one maker; the graph is functional: in-place writes have become new values, and states say which value they
+ * end up with. */
 #ifndef CNI_GRAPH_IR_H
 #define CNI_GRAPH_IR_H
 

@@ -1,4 +1,4 @@
-/* parse.c: reads the text of text.c back into a graph. Survives any bytes: every error names its line.
+/* parse.c: reads the text of text_form.c back into a graph. Survives any bytes: every error names its line.
  *
  * Invariant: a parsed graph has passed the verifier; value ids of the text are kept. */
 #include <cairn/ext/system.h>

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "build.h"
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 #include "pointwise.h"
 

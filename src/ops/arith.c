@@ -8,7 +8,7 @@
 #include <float.h>
 
 #include "build.h"
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 #include "pointwise.h"
 

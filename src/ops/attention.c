@@ -8,7 +8,7 @@
 #include <cairn/kw.h>
 #include <math.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 /* ---- the formulas in public ops; all operands (B, H, T, D) ---- */

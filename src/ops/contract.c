@@ -7,7 +7,7 @@
 #include <ctype.h>
 #include <math.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 static int misfit(const cn_call *c, const cn_tensor *a, const cn_tensor *b, const char *why)

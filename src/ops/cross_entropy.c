@@ -6,7 +6,7 @@
  * gradient, whatever its values; a class outside the range is an error. */
 #include <cairn/kw.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 static bool is_reduction(const cn_value *args, int i)

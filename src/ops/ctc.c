@@ -5,7 +5,7 @@
  * own, forward and backward. Invariant: lengths and labels are data: only kernels read them. */
 #include <cairn/kw.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 enum { LOG_PROBS, TARGETS, INPUT_LENGTHS, TARGET_LENGTHS };

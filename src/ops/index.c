@@ -2,11 +2,11 @@
  * gather, scatter and its sums, index_select, index_add, index_copy, index_fill, embedding.
  *
  * Place in the flow: apply -> infer -> a backend's kernel. What takes several index tensors at once is in
- * index_many.c. Invariants: an index outside its dimension is an error that names it, never a wrong read; sums over
+ * index_advanced.c. Invariants: an index outside its dimension is an error that names it, never a wrong read; sums over
  * equal indices are added up in the order of the indices, whatever the number of threads. */
 #include <cairn/kw.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 /* ---- what the rules share ---- */

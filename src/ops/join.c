@@ -6,7 +6,7 @@
  * of it. */
 #include <cairn/kw.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 /* ---- cat(tensors, dim) ---- */

@@ -4,7 +4,7 @@
 #ifndef CNI_OPS_LINALG_H
 #define CNI_OPS_LINALG_H
 
-#include "express.h"
+#include "shorthand.h"
 
 /* Input i is float32 or float64. */
 int cni_check_float(const cn_call *c, int i);

@@ -4,7 +4,7 @@
 #ifndef CNI_OPS_NORM_H
 #define CNI_OPS_NORM_H
 
-#include "express.h"
+#include "shorthand.h"
 #include "reduce.h"
 
 /* Which gradients a fused backward op is to compute, as its output_mask; inputs: -1 where there is none. */

@@ -5,7 +5,7 @@
 #include <cairn/kw.h>
 #include <math.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 static cn_tensor *head(cn_tensor *x, int64_t dim, int64_t drop) { return cn_slice(x, dim, 0, cn_size(x, dim) - drop); }

@@ -5,7 +5,7 @@
  * first. */
 #include <cairn/kw.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 enum { PAD = 1, MODE = 2, VALUE = 3 }; /* parameters of pad; constant_pad_nd has its value at MODE */

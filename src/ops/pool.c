@@ -5,7 +5,7 @@
  * gather by the same indices). An image without a batch dim is a batch of one. */
 #include <cairn/kw.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 #include "window.h"
 

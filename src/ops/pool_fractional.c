@@ -5,7 +5,7 @@
  * and nothing else is random. */
 #include <cairn/kw.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 /* Where the windows of one dimension begin and what they hold, (N, C, count, kernel). samples: (N, C) in [0, 1). */

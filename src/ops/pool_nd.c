@@ -8,7 +8,7 @@
 #include <cairn/kw.h>
 #include <math.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 #include "window.h"
 

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "build.h"
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 #include "linalg.h"
 #include "pointwise.h"

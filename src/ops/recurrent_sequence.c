@@ -8,7 +8,7 @@
 #include <cairn/kw.h>
 
 #include "base/alloc.h"
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 #include "recurrent.h"
 

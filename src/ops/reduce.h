@@ -6,7 +6,7 @@
 #ifndef CNI_OPS_REDUCE_H
 #define CNI_OPS_REDUCE_H
 
-#include "express.h"
+#include "shorthand.h"
 
 /* Sets result i to input 0's shape without (or with size 1 for) the dims of mask. */
 int cni_reduced_result(cn_call *c, int i, uint32_t mask, bool keepdim, int dtype);

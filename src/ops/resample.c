@@ -6,7 +6,7 @@
 #include <cairn/kw.h>
 #include <math.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 #include "infer.h"
 #include "resample.h"

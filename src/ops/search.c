@@ -7,7 +7,7 @@
 #include <cairn/ops.h>
 #include <math.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 #include "reduce.h"
 

@@ -6,7 +6,7 @@
 #include <cairn/kw.h>
 
 #include "base/alloc.h"
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 /* ---- diagonals ---- */

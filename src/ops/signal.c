@@ -4,7 +4,7 @@
  * n places is a symmetric one of n + 1 places without its last. */
 #include <cairn/kw.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 enum { LENGTH = 0, PERIODIC = 1, COSINES = 4 }; /* parameters; most cosines */

@@ -6,7 +6,7 @@
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 #include "reduce.h"
 

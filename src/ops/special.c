@@ -5,7 +5,7 @@
 #include <cairn/kw.h>
 
 #include "build.h"
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 #include "pointwise.h"
 #include "table.h"

@@ -2,7 +2,7 @@
  *
  * They make in-place writes through views differentiable and capturable. No backend needs a kernel: each is a copy, a
  * view of it, and a write. Invariant: the result never shares memory with input. */
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 static int like_input_infer(cn_call *c) { return cni_infer_like(c, 0, 0, c->in[0]->d.dtype); }

@@ -2,7 +2,7 @@
  *
  * Place in the flow: optim.c calls update for each parameter: one op counts the step and computes the rates, one
  * updates the parameter and its averages. */
-#include "express.h"
+#include "scalar.h"
 #include "optim.h"
 
 enum { STEP, EXP_AVG, EXP_AVG_SQ, MAX_EXP_AVG_SQ };

@@ -4,7 +4,7 @@
  * capture. */
 #include <math.h>
 
-#include "express.h"
+#include "scalar.h"
 #include "optim.h"
 
 /* The norm of the norms of all gradients; NULL with no error where there is none. */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "express.h"
+#include "scalar.h"
 #include "lbfgs.h"
 
 /* The settings, by number. */

@@ -5,7 +5,7 @@
  * where the line begins. */
 #include <math.h>
 
-#include "express.h"
+#include "scalar.h"
 #include "lbfgs.h"
 
 static const double enough_fall = 1e-4, enough_flat = 0.9;

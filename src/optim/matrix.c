@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "express.h"
+#include "scalar.h"
 #include "optim.h"
 
 /* ---- Adafactor: lr, beta2_decay, eps, d, weight_decay, maximize ---- */

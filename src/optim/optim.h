@@ -1,8 +1,8 @@
 /* optim.h: what the files of this folder share: how an optimiser is described, and what it keeps.
  *
  * Place in the flow: class tables (sgd.c, adam.c, ...) say how one parameter is updated; optim.c walks groups and
- * parameters; state.c writes and reads state dictionaries. Invariant: every number that changes from step to step is a
- * tensor, so that a captured step goes on counting. */
+ * parameters; state_dict.c writes and reads state dictionaries. Invariant: every number that changes from step to step
+ * is a tensor, so that a captured step goes on counting. */
 #ifndef CNI_OPTIM_OPTIM_H
 #define CNI_OPTIM_OPTIM_H
 
@@ -99,6 +99,6 @@ int cni_group_put(cn_optim *opt, size_t group, const char *name, double value);
 int cni_group_set_lr(cn_optim *opt, size_t group, double lr);
 int cni_new_group(cni_group *g, cn_optim *opt); /* as a group begins, without parameters; nothing to drop on failure */
 void cni_group_drop(cni_group *g);
-int cni_add_extras(cni_group *g, const cni_optim_class *cls); /* state.c */
+int cni_add_extras(cni_group *g, const cni_optim_class *cls); /* state_dict.c */
 
 #endif

@@ -1,5 +1,5 @@
 /* rms.c: those that divide by the size of past gradients: RMSprop, Adagrad, Adadelta. */
-#include "express.h"
+#include "scalar.h"
 #include "optim.h"
 
 /* ---- RMSprop: lr, alpha, eps, weight_decay, momentum, centered, maximize ---- */

@@ -1,5 +1,5 @@
 /* robust.c: averaged SGD, and resilient backpropagation, which heeds signs only. */
-#include "express.h"
+#include "scalar.h"
 #include "optim.h"
 
 enum { STEP };

@@ -1,7 +1,7 @@
 /* scaler.c: scales losses so that gradients of float16 do not vanish, and skips steps in which they overflowed. */
 #include <math.h>
 
-#include "express.h"
+#include "scalar.h"
 #include "optim.h"
 
 /* What happened to an optimiser's gradients since the last update. */

@@ -1,5 +1,5 @@
 /* sgd.c: SGD, and Lion, which steps by signs. */
-#include "express.h"
+#include "scalar.h"
 #include "optim.h"
 
 /* ---- SGD: lr, momentum, dampening, weight_decay, nesterov, maximize ---- */

@@ -158,7 +158,7 @@ size_t cni_scope_push(void);
 void cni_scope_pop(size_t depth); /* releases everything added since */
 void cni_scope_state_exit(cn_state *state);
 
-/* ---- shape algebra (shape.c) ---- */
+/* ---- shape algebra (layout.c) ---- */
 int64_t cni_numel(int ndim, const int64_t *shape);
 /* Are all sizes and their product (times `elem` bytes) in range? */
 bool cni_shape_fits(int ndim, const int64_t *shape, size_t elem, int64_t *numel);

@@ -8,7 +8,7 @@
 
 #include "fit.h"
 
-/* ---- a figure that is watched ---- */
+/* ---- a metric that is watched ---- */
 
 typedef struct watch {
   char *name, *path; /* path: NULL for early_stop */
@@ -28,7 +28,7 @@ static watch *watch_new(const char *who, const char *name, const char *path)
 {
   if (cn_err()) return NULL;
   if (!name || !*name) {
-    cn_err_set(CN_ERR_VALUE, "%s: a figure must be named", who);
+    cn_err_set(CN_ERR_VALUE, "%s: a metric must be named", who);
     return NULL;
   }
   watch *w = cn_alloc_zero(sizeof *w);
@@ -41,13 +41,13 @@ static watch *watch_new(const char *who, const char *name, const char *path)
   return NULL;
 }
 
-/* Is the figure better than ever? Then it is the best from now on. What is not a number never is. */
+/* Is the metric better than ever? Then it is the best from now on. What is not a number never is. */
 static int improved(cn_fitting *fit, watch *w)
 {
   double value = cn_fitting_value(fit, w->name);
-  if (!cni_figure_find(fit, w->name))
-    return cn_err_set(CN_ERR_VALUE, "fit: there is no figure '%s' to watch", w->name);
-  bool better = cni_figure_higher(fit, w->name) ? value - w->min_delta > w->best : value + w->min_delta < w->best;
+  if (!cni_fit_metric_find(fit, w->name))
+    return cn_err_set(CN_ERR_VALUE, "fit: there is no metric '%s' to watch", w->name);
+  bool better = cni_fit_metric_higher(fit, w->name) ? value - w->min_delta > w->best : value + w->min_delta < w->best;
   if (isnan(value) || (!isnan(w->best) && !better)) return 0;
   w->best = value;
   return 1;

@@ -1,4 +1,4 @@
-/* callbacks_log.c: figures of a fit in files: CSV (RFC 4180) and TensorBoard's events. See train.h.
+/* callbacks_log.c: metrics of a fit in files: CSV (RFC 4180) and TensorBoard's events. See train.h.
  *
  * Invariant: a fit that goes on from a checkpoint leaves the same rows as one that never stopped: what an earlier
  * process logged behind the checkpoint is dropped. */
@@ -196,13 +196,13 @@ static int log_batch(cn_fitting *fit, void *payload)
   return cn_events_scalar(l->events, "batch/loss", cn_fitting_value(fit, "batch_loss"), cn_fitting_run(fit)->step);
 }
 
-/* "val_loss" becomes "loss/validation" beside "loss/train"; a figure of a callback keeps its name. */
-static int log_figure(events_log *l, cn_fitting *fit, const char *name)
+/* "val_loss" becomes "loss/validation" beside "loss/train"; a metric of a callback keeps its name. */
+static int log_metric(events_log *l, cn_fitting *fit, const char *name)
 {
   cn_text tag = {0}, other = {0};
   bool validation = !strncmp(name, "val_", 4);
   cn_text_putf(&other, "val_%s", name);
-  bool pair = other.s && cni_figure_find(fit, other.s);
+  bool pair = other.s && cni_fit_metric_find(fit, other.s);
   if (validation) cn_text_putf(&tag, "%s/validation", name + 4);
   else cn_text_putf(&tag, "%s%s", name, pair || !strcmp(name, "loss") ? "/train" : "");
   double value = cn_fitting_value(fit, name);
@@ -232,7 +232,7 @@ static int log_epoch(cn_fitting *fit, void *payload)
   events_log *l = payload;
   const char *name;
   int status = CN_OK;
-  for (size_t i = 0; !status && (name = cn_fitting_value_name(fit, i)); i++) status = log_figure(l, fit, name);
+  for (size_t i = 0; !status && (name = cn_fitting_value_name(fit, i)); i++) status = log_metric(l, fit, name);
   if (!status) status = log_weights(l, cn_fitting_run(fit));
   return status ? status : cn_events_flush(l->events);
 }

@@ -57,7 +57,7 @@ static void put_rate(cn_text *t, const progress *p, cn_fitting *fit)
   if (seconds > 0 && samples > 0) cn_text_putf(t, "  %lld samples/s", llround(samples / seconds));
 }
 
-static void put_figures(cn_text *t, cn_fitting *fit, bool validation)
+static void put_metrics(cn_text *t, cn_fitting *fit, bool validation)
 {
   const char *name;
   for (size_t i = 0; (name = cn_fitting_value_name(fit, i)); i++) {
@@ -123,7 +123,7 @@ static int batch_end(cn_fitting *fit, void *payload)
     cn_text_put(&t, "  eta ");
     put_time(&t, now / done - now);
   }
-  put_figures(&t, fit, false);
+  put_metrics(&t, fit, false);
   draw(p, &t, false);
   cn_text_free(&t);
   return CN_OK;
@@ -136,7 +136,7 @@ static int epoch_end(cn_fitting *fit, void *payload)
   cn_text_putf(&t, "epoch %lld/%lld  ", (long long)cn_fitting_run(fit)->epoch, (long long)cn_fitting_epochs(fit));
   put_time(&t, cn_fitting_seconds(fit) - p->epoch_began);
   put_rate(&t, p, fit);
-  put_figures(&t, fit, true);
+  put_metrics(&t, fit, true);
   draw(p, &t, true);
   cn_text_free(&t);
   return CN_OK;

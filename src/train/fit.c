@@ -126,12 +126,12 @@ static int learn(cn_fitting *fit, const cn_batch *batch, cn_tensor **loss)
 
 static int step_schedule(cn_fitting *fit)
 {
-  const char *figure = fit->o->plateau ? fit->o->plateau : "val_loss";
+  const char *metric = fit->o->plateau ? fit->o->plateau : "val_loss";
   if (!fit->run.schedule) return CN_OK;
   if (!fit->plateau) return cn_schedule_step(fit->run.schedule);
-  double value = cn_fitting_value(fit, figure);
-  if (!cni_figure_find(fit, figure))
-    return cn_err_set(CN_ERR_VALUE, "fit: there is no figure '%s' for the schedule to look at", figure);
+  double value = cn_fitting_value(fit, metric);
+  if (!cni_fit_metric_find(fit, metric))
+    return cn_err_set(CN_ERR_VALUE, "fit: there is no metric '%s' for the schedule to look at", metric);
   return cn_schedule_step_metric(fit->run.schedule, value);
 }
 
@@ -143,7 +143,7 @@ static int train_batch(cn_fitting *fit, const cn_batch *batch)
   fit->batch = batch->number; /* a loader may come in the middle of an epoch */
   int status = learn(fit, batch, &loss);
   if (!status) status = cni_metrics_update(fit->o, fit->output, batch);
-  if (!status) status = cni_figures_add_loss(fit, loss, (double)batch->size);
+  if (!status) status = cni_fit_metrics_add_loss(fit, loss, (double)batch->size);
   fit->batch++;
   fit->samples += batch->size;
   fit->data = batch;
@@ -181,12 +181,12 @@ static int validate(cn_fitting *fit)
 {
   double loss;
   cn_module *net = fit->run.average ? cn_average_module(fit->run.average) : fit->run.net;
-  int status = cni_figures_refresh(fit);
+  int status = cni_fit_metrics_refresh(fit);
   if (status || !fit->o->validation) return status;
   status = cni_fit_evaluate(&loss, net, fit->o->validation, fit->o, fit->interrupts);
-  if (!status) status = cni_figure_set(fit, "val_", "loss", loss);
+  if (!status) status = cni_fit_metric_set(fit, "val_", "loss", loss);
   for (size_t i = 0; !status && i < fit->o->nmetrics; i++)
-    status = cni_figure_set(fit, "val_", cn_metric_name(fit->o->metrics[i]), cn_metric_value(fit->o->metrics[i]));
+    status = cni_fit_metric_set(fit, "val_", cn_metric_name(fit->o->metrics[i]), cn_metric_value(fit->o->metrics[i]));
   return status;
 }
 
@@ -228,8 +228,8 @@ static int run_all(cn_fitting *fit)
 
 /* ---- from options to a fit ---- */
 
-/* Does the schedule step by a figure? */
-static bool wants_figure(const cn_schedule *s) { return s && !strcmp(cn_schedule_name(s), "ReduceLROnPlateau"); }
+/* Does the schedule step by a metric? */
+static bool wants_metric(const cn_schedule *s) { return s && !strcmp(cn_schedule_name(s), "ReduceLROnPlateau"); }
 
 static int check(const cn_fitting *fit)
 {
@@ -258,23 +258,32 @@ static int prepare(cn_fitting *fit)
     if (!fit->own_scaler) status = cn_err();
   }
   if (!status && !(fit->loss = cn_metric_mean("loss"))) status = cn_err();
-  if (!status) status = cni_figures_begin(fit);
+  if (!status) status = cni_fit_metrics_begin(fit);
   return status ? status : cni_fit_resume(fit);
 }
 
 static int fit_net(cn_module *net, cn_optim *opt, cn_loader *train, const cn_fit_opts *o)
 {
-  cn_fitting fit = {
-    .run = {.net = net, .opt = opt, .schedule = o->schedule, .loader = train, .scaler = o->scaler,
-            .average = o->average},
-    .o = o, .epochs = o->epochs ? o->epochs : 1, .accumulate = o->accumulate ? o->accumulate : 1,
-    .batches = cn_loader_length(train), .began = cn_clock(), .batch_loss = NAN, .interrupts = cni_interrupts(),
-    .plateau = wants_figure(o->schedule), .fresh = true};
+  cn_fitting fit = {.run = {.net = net,
+                            .opt = opt,
+                            .schedule = o->schedule,
+                            .loader = train,
+                            .scaler = o->scaler,
+                            .average = o->average},
+                    .o = o,
+                    .epochs = o->epochs ? o->epochs : 1,
+                    .accumulate = o->accumulate ? o->accumulate : 1,
+                    .batches = cn_loader_length(train),
+                    .began = cn_clock(),
+                    .batch_loss = NAN,
+                    .interrupts = cni_interrupts(),
+                    .plateau = wants_metric(o->schedule),
+                    .fresh = true};
   bool mode = cn_module_training(net);
   int status = prepare(&fit);
   if (!status) status = run_all(&fit);
   cn_module_train(net, mode);
-  cni_figures_free(&fit);
+  cni_fit_metrics_free(&fit);
   cn_metric_free(fit.loss);
   cn_grad_scaler_free(fit.own_scaler);
   cn_names_free(&fit.saves);

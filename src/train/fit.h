@@ -1,17 +1,17 @@
 /* fit.h: a fit in progress, for the files of src/train. Internal.
  *
- * fit.c runs the loop; figures.c keeps its figures by name; evaluate.c computes losses and validates; resume.c writes
- * and reads its checkpoints; callbacks*.c see it through train.h and the few functions below. */
+ * fit.c runs the loop; fit_metrics.c keeps its metrics by name; evaluate.c computes losses and validates; resume.c
+ * writes and reads its checkpoints; callbacks*.c see it through train.h and the few functions below. */
 #ifndef CNI_TRAIN_FIT_H
 #define CNI_TRAIN_FIT_H
 
 #include <cairn/ext/system.h>
 #include <cairn/train.h>
 
-typedef struct cni_figure {
+typedef struct cni_fit_metric {
   char *name;
   double value;
-} cni_figure;
+} cni_fit_metric;
 
 struct cn_fitting {
   cn_run run; /* epoch: complete ones */
@@ -24,28 +24,28 @@ struct cn_fitting {
   double began;
   bool stop, plateau, stepped;
   unsigned interrupts; /* when it began */
-  cni_figure *figures;
-  size_t nfigures, figures_cap;
+  cni_fit_metric *metrics;
+  size_t nmetrics, metrics_cap;
   cn_metric *loss;   /* mean over the epoch */
   cn_tensor *latest; /* the last batch's loss, owned: read late, so that a device need not be waited for */
   double latest_weight, batch_loss;
-  bool fresh; /* figures of training are up to date */
+  bool fresh;     /* metrics of training are up to date */
   cn_names saves; /* checkpoints that were asked for */
   const cn_batch *data;
   cn_tensor *output;
   cn_grad_scaler *own_scaler;
 };
 
-/* ---- figures.c ---- */
-cni_figure *cni_figure_find(cn_fitting *fit, const char *name); /* NULL: none */
+/* ---- fit_metrics.c ---- */
+cni_fit_metric *cni_fit_metric_find(cn_fitting *fit, const char *name); /* NULL: none */
 /* "PREFIXNAME" = value */
-int cni_figure_set(cn_fitting *fit, const char *prefix, const char *name, double value);
-int cni_figures_begin(cn_fitting *fit);    /* names loss and metrics, so that they stand first */
-int cni_figures_refresh(cn_fitting *fit);  /* those of training, as far as they are known */
-int cni_figures_add_loss(cn_fitting *fit, cn_tensor *loss, double weight);
-void cni_figures_free(cn_fitting *fit);
+int cni_fit_metric_set(cn_fitting *fit, const char *prefix, const char *name, double value);
+int cni_fit_metrics_begin(cn_fitting *fit);   /* names loss and metrics, so that they stand first */
+int cni_fit_metrics_refresh(cn_fitting *fit); /* those of training, as far as they are known */
+int cni_fit_metrics_add_loss(cn_fitting *fit, cn_tensor *loss, double weight);
+void cni_fit_metrics_free(cn_fitting *fit);
 /* Is more of it better? */
-bool cni_figure_higher(cn_fitting *fit, const char *name);
+bool cni_fit_metric_higher(cn_fitting *fit, const char *name);
 
 /* ---- evaluate.c ---- */
 unsigned cni_interrupts(void); /* how often cn_fit_interrupt was called */

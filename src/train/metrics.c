@@ -1,4 +1,4 @@
-/* metrics.c: figures of merit over many batches. See train.h.
+/* metrics.c: what is measured over many batches. See train.h.
  *
  * Place in the flow: cn_fit and cn_evaluate feed them with the outputs and targets of each batch; a program may do so
  * itself. A metric is a row of a table (how a batch is counted, what the counts amount to) and an array of float64,

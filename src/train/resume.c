@@ -27,12 +27,12 @@ static cn_tree *metrics_tree(const cn_fitting *fit)
   return NULL;
 }
 
-static cn_tree *figures_tree(const cn_fitting *fit)
+static cn_tree *values_tree(const cn_fitting *fit)
 {
   cn_tree *dict = cn_tree_dict();
   int status = dict ? CN_OK : cn_err();
-  for (size_t i = 0; !status && i < fit->nfigures; i++)
-    status = cn_tree_put(dict, fit->figures[i].name, cn_tree_float(fit->figures[i].value));
+  for (size_t i = 0; !status && i < fit->nmetrics; i++)
+    status = cn_tree_put(dict, fit->metrics[i].name, cn_tree_float(fit->metrics[i].value));
   if (!status) return dict;
   cn_tree_free(dict);
   return NULL;
@@ -57,7 +57,7 @@ static cn_tree *fit_tree(const cn_fitting *fit)
   int status = t ? cn_tree_put(t, "batch", cn_tree_int(fit->batch)) : cn_err();
   if (!status) status = cn_tree_put(t, "loader_epoch", cn_tree_int(fit->loader_epoch));
   if (!status) status = cn_tree_put(t, "metrics", metrics_tree(fit));
-  if (!status) status = cn_tree_put(t, "figures", figures_tree(fit));
+  if (!status) status = cn_tree_put(t, "values", values_tree(fit));
   if (!status) status = cn_tree_put(t, "callbacks", callbacks_tree(fit));
   if (!status) return t;
   cn_tree_free(t);
@@ -67,7 +67,7 @@ static cn_tree *fit_tree(const cn_fitting *fit)
 int cni_fit_save_all(cn_fitting *fit)
 {
   if (!fit->saves.n || fit->window) return CN_OK;
-  int status = cni_figures_refresh(fit);
+  int status = cni_fit_metrics_refresh(fit);
   cn_tree *extra = status ? NULL : cn_tree_dict();
   status = extra ? cn_tree_put(extra, "fit", fit_tree(fit)) : cn_err();
   for (size_t i = 0; !status && i < fit->saves.n; i++) status = cn_run_save(fit->saves.v[i], &fit->run, extra);
@@ -107,16 +107,16 @@ static int load_callbacks(cn_fitting *fit, const cn_tree *list)
 
 static int load_fit(cn_fitting *fit, const cn_tree *t)
 {
-  const cn_tree *figures = cn_tree_get(t, "figures");
+  const cn_tree *values = cn_tree_get(t, "values");
   fit->batch = cn_tree_as_int(cn_tree_get(t, "batch"), 0);
   fit->loader_epoch = cn_tree_as_int(cn_tree_get(t, "loader_epoch"), 0);
   if (fit->batch < 0 || fit->batch > fit->batches)
     return cn_err_set(CN_ERR_VALUE, "fit: the checkpoint is at batch %lld of %lld", (long long)fit->batch,
                       (long long)fit->batches);
   int status = load_metrics(fit, cn_tree_get(t, "metrics"));
-  for (size_t i = 0; !status && i < cn_tree_size(figures); i++) {
-    const char *name = cn_tree_key(figures, i, NULL);
-    if (name) status = cni_figure_set(fit, "", name, cn_tree_as_float(cn_tree_at(figures, i), NAN));
+  for (size_t i = 0; !status && i < cn_tree_size(values); i++) {
+    const char *name = cn_tree_key(values, i, NULL);
+    if (name) status = cni_fit_metric_set(fit, "", name, cn_tree_as_float(cn_tree_at(values, i), NAN));
   }
   fit->fresh = true;
   return status ? status : load_callbacks(fit, cn_tree_get(t, "callbacks"));

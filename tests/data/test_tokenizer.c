@@ -7,7 +7,7 @@
 #include <pthread.h>
 #include <stdio.h>
 
-#include "data/text.h"
+#include "data/tokenizer.h"
 #include "data/unicode.h"
 #include "test.h"
 

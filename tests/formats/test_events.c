@@ -34,15 +34,15 @@ static void write_pictures(cn_events *log)
 static void write_tables(cn_events *log)
 {
   static const char *const labels[] = {"one", "two\tparts", "three", "four", "five"};
-  cn_tree *settings = cn_tree_dict(), *figures = cn_tree_dict();
+  cn_tree *settings = cn_tree_dict(), *metrics = cn_tree_dict();
   cn_tree_put(settings, "lr", cn_tree_float(0.125));
   cn_tree_put(settings, "batch", cn_tree_int(64));
   cn_tree_put(settings, "optimiser", cn_tree_str("adam"));
   cn_tree_put(settings, "nesterov", cn_tree_bool(true));
-  cn_tree_put(figures, "final/accuracy", cn_tree_float(0.75));
-  cn_events_hparams(log, settings, figures);
+  cn_tree_put(metrics, "final/accuracy", cn_tree_float(0.75));
+  cn_events_hparams(log, settings, metrics);
   cn_tree_free(settings);
-  cn_tree_free(figures);
+  cn_tree_free(metrics);
   cn_tensor *points = cn_reshape(cn_true_divide(cn_arange(0, 15), cn_num(4)), CN_SHAPE(5, 3));
   cn_events_embedding(log, "letters/a", points, labels, cn_zeros(CN_SHAPE(5, 1, 4, 6)), 7);
   cn_events_embedding(log, "bare", points, NULL, NULL, 0);
@@ -72,7 +72,7 @@ static int write_all(const char *folder)
   return cn_err();
 }
 
-/* ---- reading back what record.c wrote ---- */
+/* ---- reading back what tfrecord.c wrote ---- */
 
 static uint32_t crc32c(const unsigned char *p, size_t n)
 {

@@ -14,7 +14,7 @@
 #include "runs.h"
 #include "test.h"
 
-/* A figure that goes as it is told, epoch by epoch. */
+/* A metric that goes as it is told, epoch by epoch. */
 typedef struct script {
   const double *values;
   int epochs; /* seen */

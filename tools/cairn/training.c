@@ -193,7 +193,7 @@ static void release(parts *p)
   cn_dataset_free(p->test_set);
 }
 
-/* ---- what TensorBoard shows besides figures ---- */
+/* ---- what TensorBoard shows besides metrics ---- */
 
 /* The first images as they are trained on, brought into [0, 1]. */
 static void log_images(cn_events *log, cn_tensor *x)

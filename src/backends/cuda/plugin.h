@@ -3,7 +3,7 @@
  *
  * Place in the flow: libcairn loads libcairn_cuda.so at the first mention of the backend "cuda" and calls
  * cn_plugin_init (plugin.c). Invariants: cairn is seen through include/cairn/ext alone; the vendor's
- * libraries are opened when first needed (load.c), so the plugin loads, and counts no devices, on a machine
+ * libraries are opened when first needed (libraries.c), so the plugin loads, and counts no devices, on a machine
  * without them. All work of a device goes through one stream, so its order is the order of the calls. */
 #ifndef CNI_CUDA_PLUGIN_H
 #define CNI_CUDA_PLUGIN_H
@@ -19,7 +19,7 @@ extern const cn_host *cni_cuda_host;
 extern bool
     cni_cuda_waits; /* CAIRN_SYNC=1: after every launch, so that a failure is found where it happens */
 
-/* ---- the vendor's functions (load.c) ---- */
+/* ---- the vendor's functions (libraries.c) ---- */
 /* clang-format off */
 #define CNI_CUDA_DRIVER(X) \
   X(cuInit) X(cuGetErrorString) X(cuDeviceGetCount) X(cuDeviceGet) X(cuDeviceGetName) \

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "graph/ir.h"
-#include "record.h"
+#include "tfrecord.h"
 
 enum { PRODUCER = 22 }; /* the version of GraphDef that this is */
 

@@ -1,10 +1,10 @@
 /* hparams.c: settings and results of a run, for TensorBoard's table of runs. See events.h.
  *
  * Place in the flow: three records for the "hparams" plugin (what there is to set, the settings when the run began, and
- * its end), then the figures as plain numbers of the same names. */
+ * its end), then the metrics as plain numbers of the same names. */
 #include <string.h>
 
-#include "record.h"
+#include "tfrecord.h"
 
 enum { VERSION = 0, STATUS_SUCCESS = 1 };
 enum { TYPE_STRING = 1, TYPE_BOOL = 2, TYPE_FLOAT64 = 3 };
@@ -41,7 +41,7 @@ static int type_of(const cn_tree *t)
   return kind == CN_TREE_STR ? TYPE_STRING : kind == CN_TREE_BOOL ? TYPE_BOOL : TYPE_FLOAT64;
 }
 
-static void put_experiment(cn_text *m, const cn_tree *settings, const cn_tree *figures)
+static void put_experiment(cn_text *m, const cn_tree *settings, const cn_tree *metrics)
 {
   cni_pb_double(m, 3 /* time_created_secs */, cn_wall_clock());
   for (size_t i = 0; i < cn_tree_size(settings); i++) {
@@ -50,9 +50,9 @@ static void put_experiment(cn_text *m, const cn_tree *settings, const cn_tree *f
     cni_pb_int(&info, 4 /* type */, type_of(cn_tree_at(settings, i)));
     cni_pb_message(m, 4 /* hparam_infos */, &info);
   }
-  for (size_t i = 0; i < cn_tree_size(figures); i++) {
+  for (size_t i = 0; i < cn_tree_size(metrics); i++) {
     cn_text info = {0}, name = {0};
-    cni_pb_str(&name, 2 /* tag */, cn_tree_key(figures, i, NULL));
+    cni_pb_str(&name, 2 /* tag */, cn_tree_key(metrics, i, NULL));
     cni_pb_message(&info, 1 /* name */, &name);
     cni_pb_message(m, 5 /* metric_infos */, &info);
   }
@@ -90,14 +90,14 @@ static int put(cn_events *events, const char *tag, int field, cn_text *message)
   return status;
 }
 
-int cn_events_hparams(cn_events *events, const cn_tree *settings, const cn_tree *figures)
+int cn_events_hparams(cn_events *events, const cn_tree *settings, const cn_tree *metrics)
 {
   cn_text experiment = {0}, start = {0}, end = {0};
   int status = cni_events_check(events, "events_hparams", "-");
   if (!status) status = check(settings, is_setting, "settings");
-  if (!status) status = check(figures, is_number, "figures");
+  if (!status) status = check(metrics, is_number, "metrics");
   if (status) return status;
-  put_experiment(&experiment, settings, figures);
+  put_experiment(&experiment, settings, metrics);
   status = put(events, "_hparams_/experiment", 2 /* experiment */, &experiment);
   if (status) return status;
   put_start(&start, settings);
@@ -106,7 +106,7 @@ int cn_events_hparams(cn_events *events, const cn_tree *settings, const cn_tree 
   cni_pb_int(&end, 1 /* status */, STATUS_SUCCESS);
   cni_pb_double(&end, 2 /* end_time_secs */, cn_wall_clock());
   status = put(events, "_hparams_/session_end_info", 4 /* session_end_info */, &end);
-  for (size_t i = 0; !status && i < cn_tree_size(figures); i++)
-    status = cn_events_scalar(events, cn_tree_key(figures, i, NULL), cn_tree_as_float(cn_tree_at(figures, i), 0), 0);
+  for (size_t i = 0; !status && i < cn_tree_size(metrics); i++)
+    status = cn_events_scalar(events, cn_tree_key(metrics, i, NULL), cn_tree_as_float(cn_tree_at(metrics, i), 0), 0);
   return status ? status : cn_events_flush(events);
 }

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "record.h"
+#include "tfrecord.h"
 
 enum { SIDE_MOST = 1 << 16, GRID_COLUMNS = 8 };
 

@@ -5,7 +5,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "record.h"
+#include "tfrecord.h"
 
 enum { SPRITE_MOST = 8192 }; /* what browsers take */
 

@@ -1,14 +1,14 @@
 /* values.c: numbers, text, histograms and precision-recall curves in a file of events. See events.h.
  *
  * Place in the flow: each function makes one Summary value in the form that TensorBoard's plugins read and hands it to
- * record.c. Invariant: classes and thresholds are those of PyTorch's SummaryWriter, so that its logs and ours can be
+ * tfrecord.c. Invariant: classes and thresholds are those of PyTorch's SummaryWriter, so that its logs and ours can be
  * laid over each other. */
 #include <cairn/autograd.h>
 #include <cairn/kw.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "record.h"
+#include "tfrecord.h"
 
 double *cni_events_numbers(cn_tensor *t, size_t *n)
 {

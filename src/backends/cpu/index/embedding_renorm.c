@@ -1,7 +1,7 @@
 /* embedding_renorm.c: the CPU kernel of embedding_renorm.
  *
- * Place in the flow: the bag family of ops/bag.c. Invariant: in place only the rows named are touched, and a row named
- * twice is scaled once. */
+ * Place in the flow: the family of ops/embedding_bag.c. Invariant: in place only the rows named are touched, and a row
+ * named twice is scaled once. */
 #include <math.h>
 #include <string.h>
 
@@ -65,7 +65,7 @@ static int embedding_renorm_kernel(cn_call *c)
   return CN_OK;
 }
 
-const cn_kernel cni_cpu_bag_kernels[] = {
+const cn_kernel cni_cpu_embedding_renorm_kernels[] = {
     {"embedding_renorm", "reference", embedding_renorm_kernel},
     {NULL, NULL, NULL},
 };

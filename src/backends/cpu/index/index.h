@@ -6,7 +6,7 @@
 
 #include <cairn/ext/op.h>
 
-#include "ops/index_many.h"
+#include "ops/index_advanced.h"
 
 /* The dim argument that all of these ops have as their second. */
 static inline int cni_dim_arg(const cn_call *c, const cn_desc *x)

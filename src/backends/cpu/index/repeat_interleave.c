@@ -37,4 +37,5 @@ static int repeat_places_kernel(cn_call *c)
   return CN_OK;
 }
 
-const cn_kernel cni_cpu_place_kernels[] = {{"repeat_places", "reference", repeat_places_kernel}, {NULL, NULL, NULL}};
+const cn_kernel cni_cpu_repeat_interleave_kernels[] = {{"repeat_places", "reference", repeat_places_kernel},
+                                                       {NULL, NULL, NULL}};

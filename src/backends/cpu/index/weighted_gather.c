@@ -129,7 +129,7 @@ static int dot_kernel(cn_call *c)
              dot_f64);
 }
 
-const cn_kernel cni_cpu_grid_kernels[] = {
+const cn_kernel cni_cpu_weighted_gather_kernels[] = {
     {"weighted_gather", "rows", gather_kernel},
     {"weighted_scatter", "rows", scatter_kernel},
     {"weighted_dot", "rows", dot_kernel},

@@ -1,6 +1,6 @@
 /* multinomial.c: the CPU kernels of multinomial, choices with given weights, and poisson, counts of events.
  *
- * Place in the flow: the draw family of ops/draw.c. A row of weights becomes a tree of sums, a draw walks down it;
+ * Place in the flow: the family of ops/distribution.c. A row of weights becomes a tree of sums, a draw walks down it;
  * without replacement the leaf it ends at becomes zero. Invariant: sample i of the result uses draw i of the call, so
  * the number of threads never shows. */
 #include <math.h>
@@ -145,6 +145,5 @@ static int poisson_kernel(cn_call *c)
   return cn_err();
 }
 
-const cn_kernel cni_cpu_draw_kernels[] = {{"multinomial", "sum tree", multinomial_kernel},
-                                          {"poisson", "search", poisson_kernel},
-                                          {NULL, NULL, NULL}};
+const cn_kernel cni_cpu_multinomial_kernels[] = {
+    {"multinomial", "sum tree", multinomial_kernel}, {"poisson", "search", poisson_kernel}, {NULL, NULL, NULL}};

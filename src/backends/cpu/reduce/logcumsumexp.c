@@ -74,4 +74,4 @@ static int logcumsumexp_kernel(cn_call *c)
   return CN_OK;
 }
 
-const cn_kernel cni_cpu_log_scan_kernels[] = {{"logcumsumexp", "lines", logcumsumexp_kernel}, {NULL, NULL, NULL}};
+const cn_kernel cni_cpu_logcumsumexp_kernels[] = {{"logcumsumexp", "lines", logcumsumexp_kernel}, {NULL, NULL, NULL}};

@@ -156,7 +156,7 @@ static int col2im_kernel(cn_call *c)
   return status;
 }
 
-const cn_kernel cni_cpu_columns_kernels[] = {
+const cn_kernel cni_cpu_im2col_kernels[] = {
     {"im2col", "planes", im2col_kernel},
     {"col2im", "planes", col2im_kernel},
     {NULL, NULL, NULL},

@@ -1,4 +1,4 @@
-/* shape.c: arithmetic on shapes and strides, without tensors. Invariant: nothing here allocates. */
+/* layout.c: arithmetic on shapes and strides, without tensors. Invariant: nothing here allocates. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,11 +1,12 @@
-/* text_json.c: tokenizers from files: tokenizer.json as the `tokenizers` library writes it, and the older ones. See
- * data.h.
+/* tokenizer_json.c: tokenizers from files: tokenizer.json as the `tokenizers` library writes it, and the older ones.
+ * See data.h.
  *
- * Place in the flow: chooses and fills a kind (text_bpe.c, text_wordpiece.c). Invariant: a file that asks for anything
- * that is not done here exactly is refused, and the error says what that is; no other numbers ever come out. */
+ * Place in the flow: chooses and fills a kind (tokenizer_bpe.c, tokenizer_wordpiece.c). Invariant: a file that asks for
+ * anything that is not done here exactly is refused, and the error says what that is; no other numbers ever come
+ * out. */
 #include <string.h>
 
-#include "text.h"
+#include "tokenizer.h"
 
 static const char *type_of(const cn_tree *tree) { return cn_tree_as_str(cn_tree_get(tree, "type"), "none"); }
 
@@ -25,7 +26,8 @@ static const cn_tree *single(const cn_tree *tree, const char *list)
 
 static bool is_absent(const cn_tree *tree, const char *list)
 {
-  return cn_tree_kind_of(tree) == CN_TREE_NONE || (is_type(tree, "Sequence") && !cn_tree_size(cn_tree_get(tree, list)));
+  return cn_tree_kind_of(tree) == CN_TREE_NONE ||
+         (is_type(tree, "Sequence") && !cn_tree_size(cn_tree_get(tree, list)));
 }
 
 static bool is_empty_text(const cn_tree *tree) { return !*cn_tree_as_str(tree, ""); }
@@ -45,11 +47,13 @@ static int read_merge(cn_tokenizer *t, const cn_tree *pair)
 /* How texts are cut into words: ByteLevel alone as GPT-2 does it, behind a Split by expressions that are known. */
 static int words_of(cni_bpe *how, const cn_tree *words)
 {
-  static const char *const known[][2] = {{
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", "3"}, {
-    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
-    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", "1"}};
+  static const char *const known[][2] = {
+      {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+       "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+       "3"},
+      {"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|"
+       "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+       "1"}};
   const cn_tree *steps = cn_tree_get(words, "pretokenizers"), *split = NULL;
   if (is_type(words, "Sequence") && cn_tree_size(steps) == 2) {
     split = cn_tree_at(steps, 0);
@@ -220,7 +224,8 @@ static cn_tokenizer *from_tree(const cn_tree *root)
   const cn_tree *model = cn_tree_get(root, "model");
   cn_tokenizer *t = NULL;
   /* Files of old have no type; only BPE has merges. */
-  if (is_type(model, "BPE") || (!cn_tree_get(model, "type") && cn_tree_get(model, "merges"))) t = read_bpe(root, model);
+  if (is_type(model, "BPE") || (!cn_tree_get(model, "type") && cn_tree_get(model, "merges")))
+    t = read_bpe(root, model);
   else if (is_type(model, "WordPiece")) t = read_wordpiece(root, model);
   else if (!model) cn_err_set(CN_ERR_IO, "it is no tokenizer.json: there is no \"model\"");
   else unsupported("model", model);

@@ -1,4 +1,4 @@
-/* host.c: values from host memory into tensors and back.
+/* host_access.c: values from host memory into tensors and back.
  *
  * Place in the flow: where user data enters and leaves; other devices are reached through the cni_memory
  * table. Invariant: host arrays are row-major in the tensor's own type: nothing is converted here but single
@@ -89,8 +89,7 @@ static void *host_memory(const char *who, cn_tensor *t)
 {
   if (check(who, t)) return NULL;
   if (t->d.device == CN_CPU || t->d.weak) return cni_storage_settle(t->storage) ? NULL : t->d.data;
-  cni_fail(CN_ERR_DEVICE, "%s: the tensor is not on the CPU; copy it there with cn_to_device or cn_to_data",
-           who);
+  cni_fail(CN_ERR_DEVICE, "%s: the tensor is not on the CPU; copy it there with cn_to_device or cn_to_data", who);
   return NULL;
 }
 
@@ -158,14 +157,12 @@ int cn_to_data(void *data, size_t size, cn_tensor *t)
   if (status) return status;
   size_t bytes = cn_tensor_nbytes(t);
   if (size < bytes)
-    return cni_fail(CN_ERR_VALUE, "to_data: the tensor has %zu bytes, but there is room for %zu", bytes,
-                    size);
+    return cni_fail(CN_ERR_VALUE, "to_data: the tensor has %zu bytes, but there is room for %zu", bytes, size);
   if (bytes == 0) return CN_OK;
   if (!data) return cni_fail(CN_ERR_VALUE, "to_data: data is NULL");
   bool packed = cni_is_contiguous(t->d.ndim, t->d.shape, t->d.strides);
   if (t->d.device != CN_CPU)
-    return packed ? cni_memory.copy_out(t->d.device, data, t->d.data, bytes)
-                  : copy_device_elements(data, t, true);
+    return packed ? cni_memory.copy_out(t->d.device, data, t->d.data, bytes) : copy_device_elements(data, t, true);
   if (packed) memcpy(data, t->d.data, bytes);
   else copy_elements(data, t->d.data, &t->d, true);
   return CN_OK;
@@ -178,8 +175,7 @@ static int check_write(const cn_tensor *t, const void *data, size_t size)
   if (status) return status;
   size_t bytes = cn_tensor_nbytes(t);
   if (size != bytes)
-    return cni_fail(CN_ERR_VALUE, "copy_from_data: the tensor has %zu bytes, but %zu were given", bytes,
-                    size);
+    return cni_fail(CN_ERR_VALUE, "copy_from_data: the tensor has %zu bytes, but %zu were given", bytes, size);
   if (bytes && !data) return cni_fail(CN_ERR_VALUE, "copy_from_data: data is NULL");
   if (t->d.weak) return cni_fail(CN_ERR_VALUE, "copy_from_data: a number (cn_num) cannot be written to");
   if (cni_may_overlap(t->d.ndim, t->d.shape, t->d.strides))

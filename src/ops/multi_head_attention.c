@@ -1,21 +1,35 @@
-/* heads.c: attention with several heads, from the inputs' projections to the output's.
+/* multi_head_attention.c: attention with several heads, from the inputs' projections to the output's.
  *
  * Place in the flow: a composite over linear, scaled_dot_product_attention (or, where the weights are wanted, two
  * matrix products and a softmax) and linear. Invariant: inside, operands lie as (batch, head, place, width). */
 #include <cairn/kw.h>
 #include <math.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 enum { /* parameters */
-  QUERY, KEY, VALUE, HEADS, IN_WEIGHT, OUT_WEIGHT, IN_BIAS, OUT_BIAS, BIAS_K, BIAS_V, ADD_ZERO, DROPOUT, PADDING, MASK,
-  WEIGHTS, CAUSAL
+       QUERY,
+       KEY,
+       VALUE,
+       HEADS,
+       IN_WEIGHT,
+       OUT_WEIGHT,
+       IN_BIAS,
+       OUT_BIAS,
+       BIAS_K,
+       BIAS_V,
+       ADD_ZERO,
+       DROPOUT,
+       PADDING,
+       MASK,
+       WEIGHTS,
+       CAUSAL
 };
 
 typedef struct heads {
-  cn_tensor *q, *k, *v;       /* (L, B, E), then (B, H, L, D) */
-  cn_tensor *mask, *padding;  /* to be added: (1 or B H, L, S) and (B, S); NULL: none */
+  cn_tensor *q, *k, *v;                       /* (L, B, E), then (B, H, L, D) */
+  cn_tensor *mask, *padding;                  /* to be added: (1 or B H, L, S) and (B, S); NULL: none */
   int64_t targets, batch, width, count, size; /* L, B, E, H, D */
 } heads;
 
@@ -87,7 +101,8 @@ static int begin(cn_call *c, heads *h)
   const cn_desc *q = &h->q->d, *k = &h->k->d;
   h->count = cni_arg_int(c->args, HEADS);
   if (q->ndim != k->ndim || k->ndim != h->v->d.ndim || q->ndim < 2 || q->ndim > 3)
-    return cn_call_fail(c, CN_ERR_SHAPE, "query, key and value must all be (length, batch, width) or (length, width)");
+    return cn_call_fail(c, CN_ERR_SHAPE,
+                        "query, key and value must all be (length, batch, width) or (length, width)");
   bool alone = q->ndim == 2, same = h->q == h->k && h->k == h->v;
   if (alone) {
     h->q = cn_unsqueeze(h->q, 1);
@@ -167,7 +182,7 @@ static int multi_head_attention_decompose(cn_call *c)
 }
 
 /* clang-format off */
-const cn_op cni_heads_ops[] = {
+const cn_op cni_multi_head_attention_ops[] = {
   {.sig = "multi_head_attention(Tensor query, Tensor key, Tensor value, int num_heads, Tensor[] in_proj_weight, "
           "Tensor out_proj_weight, *, Tensor? in_proj_bias=None, Tensor? out_proj_bias=None, Tensor? bias_k=None, "
           "Tensor? bias_v=None, bool add_zero_attn=False, float dropout_p=0, Tensor? key_padding_mask=None, "
@@ -180,4 +195,4 @@ const cn_op cni_heads_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = multi_head_attention_decompose},
 };
 /* clang-format on */
-CNI_FAMILY(heads);
+CNI_FAMILY(multi_head_attention);

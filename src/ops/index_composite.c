@@ -1,13 +1,13 @@
-/* index_more.c: the family of ops that read and write at indices and are made of those in index.c and index_many.c:
- * take, put, index_reduce, masked_scatter, fill_diagonal, nonzero_static, and the forms of scatter that take a
- * number or a reduction.
+/* index_composite.c: the family of ops that read and write at indices and are composites of those in index.c and
+ * index_advanced.c: take, put, index_reduce, masked_scatter, fill_diagonal, nonzero_static, and the forms of scatter
+ * that take a number or a reduction.
  *
  * Place in the flow: composites above apply. Invariant: as there, of equal indices the last one wins and sums are in
  * the order of the indices. */
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 static int check_numbers(const cn_call *c, const cn_tensor *index)
@@ -81,8 +81,10 @@ static int index_reduce_decompose(cn_call *c)
   bool fits = x->d.ndim == source->d.ndim && source->d.shape[dim] == index->d.numel;
   for (int i = 0; fits && i < x->d.ndim; i++) fits = i == dim || x->d.shape[i] == source->d.shape[i];
   if (!fits)
-    return cn_call_fail(c, CN_ERR_SHAPE, "source must have input's shape but for dimension %d, where it has one slice "
-                        "for each of %lld indices", dim, (long long)index->d.numel);
+    return cn_call_fail(c, CN_ERR_SHAPE,
+                        "source must have input's shape but for dimension %d, where it has one slice "
+                        "for each of %lld indices",
+                        dim, (long long)index->d.numel);
   int64_t along[CN_MAX_DIMS];
   for (int i = 0; i < x->d.ndim; i++) along[i] = i == dim ? index->d.numel : 1;
   index = cn_expand(cn_reshape(index, along, (size_t)x->d.ndim), source->d.shape, (size_t)x->d.ndim);
@@ -185,15 +187,15 @@ static int scatter_with(cn_call *c, cn_tensor *src)
   if (!add && strcmp(reduce, "multiply"))
     return cn_call_fail(c, CN_ERR_VALUE, "reduce must be 'add' or 'multiply', not '%s'", reduce);
   int64_t dim = cni_arg_int(c->args, 1);
-  c->out[0] = add ? cn_scatter_add(c->in[0], dim, c->in[1], src)
-                  : cn_scatter_fold(c->in[0], dim, c->in[1], src, "prod");
+  c->out[0] =
+      add ? cn_scatter_add(c->in[0], dim, c->in[1], src) : cn_scatter_fold(c->in[0], dim, c->in[1], src, "prod");
   return cn_err();
 }
 static int scatter_reduced_decompose(cn_call *c) { return scatter_with(c, c->in[2]); }
 static int scatter_value_reduced_decompose(cn_call *c) { return scatter_with(c, cni_number(&c->args[3])); }
 
 /* clang-format off */
-const cn_op cni_index_more_ops[] = {
+const cn_op cni_index_composite_ops[] = {
   {.sig = "fill_diagonal(Tensor input, Scalar fill_value, bool wrap=False) -> Tensor ; method inplace",
    .doc = "input with a number on its main diagonal; with wrap, of a tall matrix, on those of the squares below too.",
    .flags = CN_OP_COMPOSITE, .decompose = fill_diagonal_decompose},
@@ -229,4 +231,4 @@ const cn_op cni_index_more_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = scatter_value_reduced_decompose},
 };
 /* clang-format on */
-CNI_FAMILY(index_more);
+CNI_FAMILY(index_composite);

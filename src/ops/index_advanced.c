@@ -1,14 +1,15 @@
-/* index_many.c: the family of ops that select by several index tensors or by masks: index, index_put, nonzero and
- * what is made of them. A mask is the list of its true positions (nonzero), so kernels see integers only.
+/* index_advanced.c: advanced indexing: the family of ops that select by several index tensors or by masks: index,
+ * index_put, nonzero and what is made of them. A mask is the list of its true positions (nonzero), so kernels see
+ * integers only.
  *
  * Place in the flow: apply -> infer -> a kernel, or, with masks, decompose -> nonzero -> the same op again.
  * Invariant: negative indices count from the end here (and only here); any other index outside its dim is an error.
  */
-#include "index_many.h"
+#include "index_advanced.h"
 
 #include <cairn/kw.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 /* ---- the plan ---- */
@@ -195,8 +196,7 @@ static int index_put_vjp(cn_vjp *v)
   int n = v->nin - 2, last = v->nin - 1;
   bool accumulate = cni_arg_bool(v->args, PUT_ACCUMULATE);
   if (saved_indices(v, n)) return cn_err();
-  if (v->need[0])
-    v->gin[0] = accumulate ? v->g[0] : cn_index_put(v->g[0], v->in + 1, (size_t)n, cn_int(0));
+  if (v->need[0]) v->gin[0] = accumulate ? v->g[0] : cn_index_put(v->g[0], v->in + 1, (size_t)n, cn_int(0));
   if (v->need[last]) v->gin[last] = cn_index(v->g[0], v->in + 1, (size_t)n);
   return cn_err();
 }
@@ -270,7 +270,7 @@ static int masked_fill_decompose(cn_call *c)
 }
 
 /* clang-format off */
-const cn_op cni_index_many_ops[] = {
+const cn_op cni_index_advanced_ops[] = {
   {.sig = "index(Tensor input, Tensor?[] indices) -> Tensor ; method",
    .doc = "input[indices]: one index tensor per dimension, NULL for a whole one. Integer tensors broadcast together, "
           "negative ones count from the end; a bool mask takes as many dimensions as it has. The indices' dimensions "
@@ -294,4 +294,4 @@ const cn_op cni_index_many_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = masked_fill_decompose},
 };
 /* clang-format on */
-CNI_FAMILY(index_many);
+CNI_FAMILY(index_advanced);

@@ -1,4 +1,4 @@
-/* load.c: opens the vendor's libraries, each when it is first needed, and finds their functions.
+/* libraries.c: opens the vendor's libraries, each when it is first needed, and finds their functions.
  *
  * Place in the flow: the bottom of the plugin, the one file that calls dlopen. Invariant: a library counts
  * as absent unless every function in its list was found; absence sets no error. */
@@ -26,8 +26,7 @@ static const entry blaslt_entries[] = {CNI_CUDA_BLASLT(BLASLT_ENTRY){NULL, 0}};
 /* By the loader's own search, then in a toolkit's usual places. */
 static void *open_library(const char *const *names)
 {
-  const char *folders[] = {cni_cuda_host->env("CUDA_HOME"), cni_cuda_host->env("CUDA_PATH"),
-                           "/usr/local/cuda"};
+  const char *folders[] = {cni_cuda_host->env("CUDA_HOME"), cni_cuda_host->env("CUDA_PATH"), "/usr/local/cuda"};
   char path[600];
   void *library = NULL;
   for (int i = 0; names[i] && !library; i++) library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
@@ -65,8 +64,7 @@ static pthread_once_t driver_once = PTHREAD_ONCE_INIT, nvrtc_once = PTHREAD_ONCE
 
 static void load_driver(void)
 {
-  static const char *const names[] = {"libcuda.so.1",
-                                      NULL}; /* never the toolkit's stub, which is libcuda.so */
+  static const char *const names[] = {"libcuda.so.1", NULL}; /* never the toolkit's stub, which is libcuda.so */
   has_driver = fill(&driver, driver_entries, names);
 }
 

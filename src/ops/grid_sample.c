@@ -1,4 +1,5 @@
-/* grid.c: the family of spatial transforms: grid_sample reads images at given places, affine_grid makes such places.
+/* grid_sample.c: the family of spatial transforms: grid_sample reads images at given places, affine_grid makes such
+ * places.
  *
  * Place in the flow: grid_sample is pointwise work that makes indices and weights of each place, then one
  * weighted_gather, which backends give a kernel for. Invariant: weighted_gather, weighted_scatter and weighted_dot are
@@ -7,7 +8,7 @@
  * float32 has few digits left for the way between two elements. float16 and bfloat16 compute in float32. */
 #include <cairn/kw.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 #include "infer.h"
 
@@ -246,7 +247,8 @@ static int check_sample(const cn_call *c)
     return cn_call_fail(c, CN_ERR_SHAPE,
                         "takes images (N, C, H, W) with grids (N, Hout, Wout, 2), or volumes (N, C, D, H, W) with "
                         "grids (N, Dout, Hout, Wout, 3), not %s with %s",
-                        cni_shape_text(a, sizeof a, x->ndim, x->shape), cni_shape_text(b, sizeof b, g->ndim, g->shape));
+                        cni_shape_text(a, sizeof a, x->ndim, x->shape),
+                        cni_shape_text(b, sizeof b, g->ndim, g->shape));
   return CN_OK;
 }
 
@@ -299,9 +301,11 @@ static int affine_grid_decompose(cn_call *c)
   char text[CNI_SHAPE_TEXT];
   bool corners = !cni_arg_none(c->args, 2) && cni_arg_bool(c->args, 2);
   if (n != 2 && n != 3)
-    return cn_call_fail(c, CN_ERR_VALUE, "size must be (N, C, H, W) or (N, C, D, H, W), not %d numbers", (int)size->n);
+    return cn_call_fail(c, CN_ERR_VALUE, "size must be (N, C, H, W) or (N, C, D, H, W), not %d numbers",
+                        (int)size->n);
   if (!cni_dtype_is_float(type)) return cn_call_fail(c, CN_ERR_DTYPE, "theta must be a float");
-  if (theta->d.ndim != 3 || theta->d.shape[0] != size->u.is[0] || theta->d.shape[1] != n || theta->d.shape[2] != n + 1)
+  if (theta->d.ndim != 3 || theta->d.shape[0] != size->u.is[0] || theta->d.shape[1] != n ||
+      theta->d.shape[2] != n + 1)
     return cn_call_fail(c, CN_ERR_SHAPE, "theta must have shape (%lld, %d, %d), not %s", (long long)size->u.is[0], n,
                         n + 1, cni_shape_text(text, sizeof text, theta->d.ndim, theta->d.shape));
   int64_t shape[MOST_DIMS + 2], cells = 1;
@@ -326,7 +330,7 @@ static int affine_grid_decompose(cn_call *c)
 }
 
 /* clang-format off */
-const cn_op cni_grid_ops[] = {
+const cn_op cni_grid_sample_ops[] = {
   {.sig = "grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', "
           "bool? align_corners=None) -> Tensor ; nn amp_f32_host amp_wide_device",
    .doc = "Images read at the places of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of places (x, y) from "
@@ -350,4 +354,4 @@ const cn_op cni_grid_ops[] = {
    .infer = dot_infer, .vjp = dot_vjp, .needs = {[0] = CN_IN(1) | CN_IN(2), [1] = CN_IN(0) | CN_IN(2)}},
 };
 /* clang-format on */
-CNI_FAMILY(grid);
+CNI_FAMILY(grid_sample);

@@ -1,9 +1,9 @@
-/* text_vocab.c: vocabularies: tokens by number, numbers by token. See text.h.
+/* tokenizer_vocab.c: vocabularies: tokens by number, numbers by token. See tokenizer.h.
  *
  * Invariant: every entry of the hash table is the number of a token; a token's bytes never change once put. */
 #include <string.h>
 
-#include "text.h"
+#include "tokenizer.h"
 
 /* Eight bytes a step, unlike ext/hash.h: encoding asks it for every piece of every word. */
 static size_t hash(const char *s, size_t n)

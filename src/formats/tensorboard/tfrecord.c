@@ -1,9 +1,9 @@
-/* record.c: messages in Protocol Buffers' wire form, and the file of records that holds them. See record.h.
+/* tfrecord.c: messages in Protocol Buffers' wire form, and the file of records that holds them. See tfrecord.h.
  *
  * A record is its length (8 bytes, little-endian), the length's checksum, the bytes and their checksum; checksums are
  * CRC-32C, turned and shifted. Records gather in memory and are appended to the file some at a time.
  * Invariant: a file ends behind a whole record, whatever becomes of the process, unless a write itself is cut short. */
-#include "record.h"
+#include "tfrecord.h"
 
 #include <cairn/device.h>
 #include <stdatomic.h>
@@ -88,9 +88,9 @@ void cni_pb_message(cn_text *m, int field, cn_text *inner)
 /* CRC-32C, half a byte at a time: a table that needs no making. */
 static uint32_t crc32c(const char *bytes, size_t size)
 {
-  static const uint32_t table[16] = {
-    0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
-    0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9, 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
+  static const uint32_t table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
+                                     0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+                                     0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
   uint32_t c = ~0u;
   for (size_t i = 0; i < size; i++) {
     c ^= (unsigned char)bytes[i];
@@ -156,7 +156,8 @@ static int put_event(cn_events *e, const cn_text *event)
 int cn_events_set_time(cn_events *e, double seconds)
 {
   int status = cni_events_check(e, "events_set_time", "-");
-  if (!status && !(seconds >= 0 && seconds < 1e300)) status = cn_err_set(CN_ERR_VALUE, "events_set_time: no such time");
+  if (!status && !(seconds >= 0 && seconds < 1e300))
+    status = cn_err_set(CN_ERR_VALUE, "events_set_time: no such time");
   if (!status) e->time = seconds;
   return status;
 }

@@ -1,4 +1,4 @@
-/* linalg_form.c: the family of linear algebra that is said with other ops: powers, chains of products, diagonals,
+/* linalg_composite.c: the family of linear algebra that is said with other ops: powers, chains of products, diagonals,
  * traces,
  * tensors as matrices, Vandermonde matrices, distances of two tensors, norms held below a bound.
  *
@@ -74,8 +74,8 @@ static int multi_dot_decompose(cn_call *c)
     const cn_desc *d = &c->in[i]->d;
     if (d->ndim != 2 && !(d->ndim == 1 && (i == 0 || i == n - 1)))
       return cn_call_fail(c, CN_ERR_SHAPE,
-                          "tensor %d has %d dimensions; the first and last may have 1 or 2, the others 2",
-                          i, d->ndim);
+                          "tensor %d has %d dimensions; the first and last may have 1 or 2, the others 2", i,
+                          d->ndim);
     if (d->dtype != c->in[0]->d.dtype)
       return cn_call_fail(c, CN_ERR_DTYPE, "all tensors must have one type, but tensor %d is %s", i,
                           cn_dtype_name((cn_dtype)d->dtype));
@@ -152,8 +152,8 @@ static int tensorsolve_decompose(cn_call *c)
   int left = a->d.ndim > b->ndim ? a->d.ndim - b->ndim : 0;
   int64_t n = product(b->shape, 0, b->ndim), unknown = product(a->d.shape, a->d.ndim - left, a->d.ndim);
   if (product(a->d.shape, 0, a->d.ndim) != n * unknown || n != unknown)
-    return cn_call_fail(c, CN_ERR_SHAPE, "A must make a square system: %lld equations for %lld unknowns", (long long)n,
-                        (long long)unknown);
+    return cn_call_fail(c, CN_ERR_SHAPE, "A must make a square system: %lld equations for %lld unknowns",
+                        (long long)n, (long long)unknown);
   cn_tensor *x = cn_linalg_solve(cn_reshape(a, CN_SHAPE(n, n)), cn_reshape(c->in[1], CN_SHAPE(n)));
   c->out[0] = cn_reshape(x, a->d.shape + (a->d.ndim - left), (size_t)left);
   return cn_err();
@@ -173,8 +173,8 @@ static int vander_decompose(cn_call *c)
   memcpy(shape, d->shape, (size_t)n * sizeof *shape);
   if (n == 0) shape[n++] = 1; /* as a vector of one */
   shape[n] = 1;
-  cn_tensor *one = cn_expand(cn_ones(CN_SHAPE(1), .dtype = (cn_dtype)d->dtype, .device = c->device), shape,
-                             (size_t)n + 1);
+  cn_tensor *one =
+      cn_expand(cn_ones(CN_SHAPE(1), .dtype = (cn_dtype)d->dtype, .device = c->device), shape, (size_t)n + 1);
   shape[n] = count - 1;
   cn_tensor *rest = cn_expand(cn_unsqueeze(c->in[0], -1), shape, (size_t)n + 1);
   c->out[0] = cn_cumprod(cn_cat(CN_TENSORS(one, rest), .dim = -1), -1);
@@ -204,8 +204,8 @@ static int renorm_decompose(cn_call *c)
   for (int i = 0; i < ndim; i++)
     if (i != dim) others[n++] = i;
   bool half = x->d.dtype == CN_F16 || x->d.dtype == CN_BF16;
-  cn_tensor *norm = cn_linalg_vector_norm(x, .ord = p, .dim = {others, n}, .keepdim = true,
-                                          .dtype = half ? CN_F32 : CN_DTYPE_NONE);
+  cn_tensor *norm =
+      cn_linalg_vector_norm(x, .ord = p, .dim = {others, n}, .keepdim = true, .dtype = half ? CN_F32 : CN_DTYPE_NONE);
   cn_tensor *scale = cn_true_divide(cn_num(most), cn_add(norm, cn_num(1e-7)));
   scale = cn_where(cn_gt(norm, cn_num(most)), scale, cn_int(1));
   c->out[0] = cn_mul(x, cni_in_type(scale, x->d.dtype));
@@ -234,8 +234,8 @@ static int old_triangular_decompose(cn_call *c)
 {
   bool upper = cni_arg_bool(c->args, 2), turned = cni_arg_bool(c->args, 3);
   cn_tensor *a = turned ? cni_swapped(c->in[1]) : c->in[1];
-  c->out[0] = cn_linalg_solve_triangular(a, c->in[0], turned ? !upper : upper,
-                                         .unitriangular = cni_arg_bool(c->args, 4));
+  c->out[0] =
+      cn_linalg_solve_triangular(a, c->in[0], turned ? !upper : upper, .unitriangular = cni_arg_bool(c->args, 4));
   int64_t shape[CN_MAX_DIMS] = {0};
   int n = 0;
   if (!c->out[0]) return cn_err();
@@ -247,7 +247,7 @@ static int old_triangular_decompose(cn_call *c)
 }
 
 /* clang-format off */
-const cn_op cni_linalg_form_ops[] = {
+const cn_op cni_linalg_composite_ops[] = {
   {.sig = "linalg_matrix_power(Tensor A, int n) -> Tensor ; linalg amp_f32_host",
    .doc = "A square matrix to an integer power; a negative one of its inverse.",
    .flags = CN_OP_COMPOSITE, .decompose = power_decompose},
@@ -290,4 +290,4 @@ const cn_op cni_linalg_form_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = old_triangular_decompose},
 };
 /* clang-format on */
-CNI_FAMILY(linalg_form);
+CNI_FAMILY(linalg_composite);

@@ -1,4 +1,4 @@
-/* record.h: what the files of src/formats/tensorboard share: messages in Protocol Buffers' wire form, and records of
+/* tfrecord.h: what the files of src/formats/tensorboard share: messages in Protocol Buffers' wire form, and records of
  * them in a file of events. Internal.
  *
  * A message is built in a cn_text, whose `failed` stands for all failed allocations; numbers of fields are those of

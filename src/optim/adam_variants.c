@@ -1,5 +1,6 @@
-/* adam_kin.c: what came of Adam: Adamax, NAdam, RAdam. Their rates are computed in float64 from the step count. */
-#include "express.h"
+/* adam_variants.c: the variants of Adam: Adamax, NAdam, RAdam. Their rates are computed in float64 from the step
+ * count. */
+#include "scalar.h"
 #include "optim.h"
 
 enum { STEP };
@@ -23,18 +24,18 @@ static int adamax_update(cni_turn *t)
   cn_tensor *step = cni_count_step(t, STEP), *m = cni_state_like(t, 1, 0), *most = cni_state_like(t, 2, 0);
   cn_tensor *rate = cni_over(t->lr, cni_one_minus(cni_base_to(beta[0], step)));
   if (!rate || !m || !most) return cn_err();
-  return cn_adamax_update_(t->param, m, most, t->grad, rate, 1 - beta[0], beta[1], a[2].u.f,
-                           .weight_decay = a[3].u.f, .maximize = a[4].u.i != 0);
+  return cn_adamax_update_(t->param, m, most, t->grad, rate, 1 - beta[0], beta[1], a[2].u.f, .weight_decay = a[3].u.f,
+                           .maximize = a[4].u.i != 0);
 }
 
 static const cni_optim_class adamax = {
-  .sig = "Adamax(float lr=0.002, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, "
-         "bool maximize=False) -> Optimizer ; adamax",
-  .doc = "Adam by the infinity norm.",
-  .keys = "lr betas eps weight_decay foreach=None maximize differentiable=False capturable=False",
-  .states = {{"step", true}, {"exp_avg", false}, {"exp_inf", false}},
-  .check = adamax_check,
-  .update = adamax_update,
+    .sig = "Adamax(float lr=0.002, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, "
+           "bool maximize=False) -> Optimizer ; adamax",
+    .doc = "Adam by the infinity norm.",
+    .keys = "lr betas eps weight_decay foreach=None maximize differentiable=False capturable=False",
+    .states = {{"step", true}, {"exp_avg", false}, {"exp_inf", false}},
+    .check = adamax_check,
+    .update = adamax_update,
 };
 
 /* ---- NAdam: lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay, maximize ---- */
@@ -71,14 +72,14 @@ static int nadam_update(cni_turn *t)
 }
 
 static const cni_optim_class nadam = {
-  .sig = "NAdam(float lr=0.002, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, "
-         "float momentum_decay=0.004, bool decoupled_weight_decay=False, bool maximize=False) -> Optimizer ; nadam",
-  .doc = "Adam with Nesterov momentum.",
-  .keys = "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach=None capturable=False "
-          "differentiable=False",
-  .states = {{"step", true}, {"mu_product", true}, {"exp_avg", false}, {"exp_avg_sq", false}},
-  .check = nadam_check,
-  .update = nadam_update,
+    .sig = "NAdam(float lr=0.002, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, "
+           "float momentum_decay=0.004, bool decoupled_weight_decay=False, bool maximize=False) -> Optimizer ; nadam",
+    .doc = "Adam with Nesterov momentum.",
+    .keys = "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach=None capturable=False "
+            "differentiable=False",
+    .states = {{"step", true}, {"mu_product", true}, {"exp_avg", false}, {"exp_avg_sq", false}},
+    .check = nadam_check,
+    .update = nadam_update,
 };
 
 /* ---- RAdam: lr, betas, eps, weight_decay, decoupled_weight_decay, maximize ---- */
@@ -110,14 +111,14 @@ static int radam_update(cni_turn *t)
 }
 
 static const cni_optim_class radam = {
-  .sig = "RAdam(float lr=0.001, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, "
-         "bool decoupled_weight_decay=False, bool maximize=False) -> Optimizer ; radam",
-  .doc = "Adam that rectifies the variance of its rate in the first steps.",
-  .keys = "lr betas eps weight_decay maximize foreach=None capturable=False decoupled_weight_decay "
-          "differentiable=False",
-  .states = {{"step", true}, {"exp_avg", false}, {"exp_avg_sq", false}},
-  .check = radam_check,
-  .update = radam_update,
+    .sig = "RAdam(float lr=0.001, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, "
+           "bool decoupled_weight_decay=False, bool maximize=False) -> Optimizer ; radam",
+    .doc = "Adam that rectifies the variance of its rate in the first steps.",
+    .keys = "lr betas eps weight_decay maximize foreach=None capturable=False decoupled_weight_decay "
+            "differentiable=False",
+    .states = {{"step", true}, {"exp_avg", false}, {"exp_avg_sq", false}},
+    .check = radam_check,
+    .update = radam_update,
 };
 
 const cni_optim_class *const cni_optim_adam_kin_classes[] = {&adamax, &nadam, &radam, NULL};

@@ -1,8 +1,9 @@
-/* text.h: what the tokenizers share: a vocabulary, the tokens that are found in a text as they stand, one call of
+/* tokenizer.h: what the tokenizers share: a vocabulary, the tokens that are found in a text as they stand, one call of
  * encode, and the table of functions that makes a kind.
  *
- * Place in the flow: text.c (public functions) calls a kind's functions: text_bpe.c, text_wordpiece.c, and the two
- * small ones in text.c; text_json.c makes both larger kinds from a tokenizer.json. Below: text_vocab.c and unicode.c.
+ * Place in the flow: tokenizer.c (public functions) calls a kind's functions: tokenizer_bpe.c, tokenizer_wordpiece.c,
+ * and the two small ones in tokenizer.c; tokenizer_json.c makes both larger kinds from a tokenizer.json. Below:
+ * tokenizer_vocab.c and unicode.c.
  *
  *     text -> added tokens cut out -> normalise -> added tokens cut out again -> encode (words -> numbers)
  */
@@ -23,7 +24,7 @@ typedef struct cni_vocab {
     size_t at; /* in bytes, plus 1; 0: no token has this number */
     uint32_t size;
     bool special; /* left out by skip_special */
-  } *v;
+  } * v;
   size_t n, v_cap; /* numbers are below n */
   uint32_t *table; /* number + 1 at the token's hash; 2^k slots, at least half of them empty */
   size_t slots, filled;
@@ -34,7 +35,7 @@ enum { CNI_MOST_TOKENS = 1 << 22 };
 /* A token that is there already gets this number too, and is found by it from now on. Two tokens of one number are an
  * error. */
 int cni_vocab_put(cni_vocab *vocab, const char *s, size_t n, int64_t id);
-int64_t cni_vocab_find(const cni_vocab *vocab, const char *s, size_t n); /* -1: none */
+int64_t cni_vocab_find(const cni_vocab *vocab, const char *s, size_t n);    /* -1: none */
 const char *cni_vocab_at(const cni_vocab *vocab, int64_t id, size_t *size); /* NULL: none */
 void cni_vocab_free(cni_vocab *vocab);
 
@@ -46,7 +47,7 @@ typedef struct cni_added {
   char *s; /* what is looked for: the token, normalised where it is looked for in such text. Owned */
   size_t n;
   bool special;
-  bool normalised; /* looked for in normalised text */
+  bool normalised;  /* looked for in normalised text */
   bool left, right; /* takes the white space before or behind it along */
   bool whole;       /* not within a word */
 } cni_added;
@@ -123,7 +124,7 @@ typedef struct cni_bpe {
 cn_tokenizer *cni_bpe_new(const cni_bpe *how, size_t most_merges);
 int cni_bpe_merge(cn_tokenizer *t, const char *a, size_t a_size, const char *b, size_t b_size); /* the next one */
 void cni_bpe_unknown(cn_tokenizer *t, int64_t id); /* for bytes without a token; before cni_bpe_ready */
-void cni_bpe_ready(cn_tokenizer *t); /* the vocabulary is complete */
+void cni_bpe_ready(cn_tokenizer *t);               /* the vocabulary is complete */
 cn_tokenizer *cni_bpe_read(const char *vocab, size_t vocab_size, const char *merges, size_t merges_size);
 
 typedef struct cni_wordpiece {

@@ -1,4 +1,4 @@
-/* state.c: the state of an optimiser as a tree, in the shape of PyTorch's state_dict, and back.
+/* state_dict.c: the state of an optimiser as a tree, in the shape of PyTorch's state_dict, and back.
  *
  * Place in the flow: checkpoints and files of other programs above, groups and memories of optim.h below. Invariant:
  * loading changes nothing unless all of it fits. */
@@ -51,8 +51,9 @@ static cn_tree *list_tree(const cn_value *v)
   int status = tuple ? CN_OK : cn_err();
   for (int i = 0; i < v->n && !status; i++) { /* NaN stands for None: Adafactor's first epsilon */
     double x = v->tag == CN_V_FLOATS ? v->u.fs[i] : 0;
-    status = cn_tree_push(tuple, v->tag == CN_V_INTS ? cn_tree_int(v->u.is[i]) : isnan(x) ? cn_tree_none()
-                                                                                         : cn_tree_float(x));
+    status = cn_tree_push(tuple, v->tag == CN_V_INTS ? cn_tree_int(v->u.is[i])
+                                 : isnan(x)          ? cn_tree_none()
+                                                     : cn_tree_float(x));
   }
   if (!status) return tuple;
   cn_tree_free(tuple);
@@ -83,9 +84,9 @@ static cn_tree *settings_tree(const cn_optim *opt, const cni_group *g)
     const cn_value *v = cn_args_get(g->args, k.name);
     cn_tree *value = !strcmp(k.name, "lr") ? cn_tree_float(cn_item(g->lr))
                      : v && v->tag == CN_V_NONE && opt->cls->left_out
-                       ? opt->cls->left_out(cn_args_values(g->args), k.name)
-                     : v                   ? value_tree(v)
-                                           : cn_tree_copy(cn_tree_get(g->extra, k.name), false);
+                         ? opt->cls->left_out(cn_args_values(g->args), k.name)
+                     : v ? value_tree(v)
+                         : cn_tree_copy(cn_tree_get(g->extra, k.name), false);
     status = cn_tree_put(out, k.name, value);
   }
   for (size_t i = 0; i < cn_tree_size(g->extra) && !status; i++) { /* initial_lr and its like */
@@ -132,8 +133,8 @@ static int put_memory(const cn_optim *opt, cn_tree *state, int64_t number, const
     if (!name->name || !m->state[i]) continue;
     if (!out && !(out = cn_tree_dict())) return cn_err();
     bool whole = name->scalar && opt->cls->whole_steps;
-    status = cn_tree_put(out, name->name, whole ? cn_tree_int((int64_t)cn_item(m->state[i]))
-                                                : cn_tree_tensor(m->state[i]));
+    status = cn_tree_put(out, name->name,
+                         whole ? cn_tree_int((int64_t)cn_item(m->state[i])) : cn_tree_tensor(m->state[i]));
   }
   if (!status && out) return cn_tree_put_index(state, number, out);
   cn_tree_free(out);
@@ -219,9 +220,10 @@ static int read_setting(const cn_optim *opt, cn_args **args, int i, const cn_tre
   if (kind == CN_TREE_STR) return cn_args_set(args, p.name, cn_v_str(cn_tree_as_str(t, NULL)));
   if (kind == CN_TREE_LIST || kind == CN_TREE_TUPLE) return read_list(opt, args, p.name, t);
   if (!as_number(t, &x)) return bad_setting(opt, p.name);
-  return cn_args_set(args, p.name, !strncmp(p.type, "bool", 4)  ? cn_v_bool(x != 0)
-                                   : !strncmp(p.type, "int", 3) ? cn_v_int((int64_t)x)
-                                                                : cn_v_float(x));
+  return cn_args_set(args, p.name,
+                     !strncmp(p.type, "bool", 4)  ? cn_v_bool(x != 0)
+                     : !strncmp(p.type, "int", 3) ? cn_v_int((int64_t)x)
+                                                  : cn_v_float(x));
 }
 
 /* A group as the state has it, with its parameters and no memories yet. */
@@ -241,8 +243,8 @@ static int read_group(cni_group *to, const cn_optim *opt, const cni_group *from,
     if (!strcmp(name, "lr") && !as_number(value, &lr)) status = bad_setting(opt, name);
   }
   if (!status) status = opt->cls->check(cn_args_values(to->args));
-  if (!status && !(to->lr = cn_keep(cn_full_with(NULL, 0, lr, CN_OPTS(cn_full_opts, .dtype = CN_F64,
-                                                                      .device = CN_CPU)))))
+  if (!status &&
+      !(to->lr = cn_keep(cn_full_with(NULL, 0, lr, CN_OPTS(cn_full_opts, .dtype = CN_F64, .device = CN_CPU)))))
     status = cn_err();
   return status;
 }
@@ -254,7 +256,8 @@ static cn_tensor *read_value(const cn_tree *t, const cni_state_name *name, cn_te
   cn_dtype number = cn_default_dtype() == CN_F64 ? CN_F64 : CN_F32;
   cn_tensor *v = cn_tree_as_tensor(t);
   if (name->scalar)
-    return as_number(t, &x) ? cn_full_with(NULL, 0, x, CN_OPTS(cn_full_opts, .dtype = number, .device = CN_CPU)) : NULL;
+    return as_number(t, &x) ? cn_full_with(NULL, 0, x, CN_OPTS(cn_full_opts, .dtype = number, .device = CN_CPU))
+                            : NULL;
   if (!v) return NULL;
   v = cn_cast(cn_to_device(v, cn_device_of(param)), cn_dtype_of(param));
   return v == cn_tree_as_tensor(t) || (v && cn_is_view(v)) ? cn_clone(v) : v;
@@ -267,8 +270,10 @@ static int read_memory(cni_memory *to, const cn_optim *opt, const cn_tree *tree)
     const cn_tree *t = name->name ? cn_tree_get(tree, name->name) : NULL;
     if (!t || cn_tree_kind_of(t) == CN_TREE_NONE) continue;
     cn_tensor *value = read_value(t, name, to->param);
-    if (!value) return cn_err() ? cn_err() : cn_err_set(CN_ERR_VALUE, "%s: the state has a %s of another kind",
-                                                        cn_optim_name(opt), name->name);
+    if (!value)
+      return cn_err()
+                 ? cn_err()
+                 : cn_err_set(CN_ERR_VALUE, "%s: the state has a %s of another kind", cn_optim_name(opt), name->name);
     to->state[i] = cn_keep(value);
   }
   return CN_OK;

@@ -1,10 +1,10 @@
-/* columns.c: the windows of images as columns of a matrix, and the way back: im2col and col2im.
+/* im2col.c: the windows of images as columns of a matrix, and the way back: im2col and col2im.
  *
  * Place in the flow: torch's unfold and fold; the convolutions over volumes are made of them. Invariant: the two are
  * each other's transposes, so gradients of any order end here. An image without a batch dim is a batch of one. */
 #include <cairn/kw.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 #include "window.h"
 
@@ -25,14 +25,13 @@ static int count_windows(const cn_call *c, int first, const int64_t *size, int64
 {
   for (int i = 0; i < 2; i++) {
     int64_t room = size[i] + 2 * cni_pair(&c->args[first + PADDING], i), reach;
-    if (__builtin_mul_overflow(cni_pair(&c->args[first + DILATION], i),
-                               cni_pair(&c->args[first + KERNEL], i) - 1, &reach) ||
+    if (__builtin_mul_overflow(cni_pair(&c->args[first + DILATION], i), cni_pair(&c->args[first + KERNEL], i) - 1,
+                               &reach) ||
         reach >= room)
       return cn_call_fail(c, CN_ERR_SHAPE,
                           "kernel_size %lld with dilation %lld does not fit into images of %lld x %lld",
                           (long long)cni_pair(&c->args[first + KERNEL], i),
-                          (long long)cni_pair(&c->args[first + DILATION], i), (long long)size[0],
-                          (long long)size[1]);
+                          (long long)cni_pair(&c->args[first + DILATION], i), (long long)size[0], (long long)size[1]);
     windows[i] = (room - reach - 1) / cni_pair(&c->args[first + STRIDE], i) + 1;
   }
   return CN_OK;
@@ -88,8 +87,7 @@ static int im2col_vjp(cn_vjp *v)
 {
   attributes a = attributes_of(v->args, 1);
   const cn_meta *x = &v->in_meta[0];
-  v->gin[0] = cn_col2im(v->g[0], x->shape + x->ndim - 2, 2, a.kernel, 2,
-                        .dilation = {a.dilation[0], a.dilation[1]},
+  v->gin[0] = cn_col2im(v->g[0], x->shape + x->ndim - 2, 2, a.kernel, 2, .dilation = {a.dilation[0], a.dilation[1]},
                         .padding = {cni_option(a.padding[0]), cni_option(a.padding[1])},
                         .stride = {a.stride[0], a.stride[1]});
   return cn_err();
@@ -147,7 +145,7 @@ static int fold_decompose(cn_call *c)
 }
 
 /* clang-format off */
-const cn_op cni_columns_ops[] = {
+const cn_op cni_im2col_ops[] = {
   {.sig = "im2col(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) "
           "-> Tensor ; nn",
    .doc = "The windows of images as columns (torch.nn.functional.unfold). input: (N, C, H, W) or (C, H, W), result: "
@@ -165,4 +163,4 @@ const cn_op cni_columns_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = fold_decompose},
 };
 /* clang-format on */
-CNI_FAMILY(columns);
+CNI_FAMILY(im2col);

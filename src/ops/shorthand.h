@@ -1,8 +1,8 @@
-/* express.h: small words that gradients and decompositions written in public ops share.
+/* shorthand.h: small words that gradients and decompositions written in public ops share.
  *
  * Invariant: each may be given NULL (a failed op) and then answers NULL, so that expressions need no checks. */
-#ifndef CNI_OPS_EXPRESS_H
-#define CNI_OPS_EXPRESS_H
+#ifndef CNI_OPS_SHORTHAND_H
+#define CNI_OPS_SHORTHAND_H
 
 #include <cairn/ops.h>
 

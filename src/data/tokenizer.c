@@ -1,9 +1,9 @@
-/* text.c: tokenizers: their life, encoding and decoding, and the two kinds that need no files: bytes and characters.
- * See data.h.
+/* tokenizer.c: tokenizers: their life, encoding and decoding, and the two kinds that need no files: bytes and
+ * characters. See data.h.
  *
- * Place in the flow: see text.h. Invariant: a tokenizer does not change once it is made, but for its cache of words,
- * which one call at a time holds; so any number of threads may use it. */
-#include "text.h"
+ * Place in the flow: see tokenizer.h. Invariant: a tokenizer does not change once it is made, but for its cache of
+ * words, which one call at a time holds; so any number of threads may use it. */
+#include "tokenizer.h"
 
 #include <string.h>
 

@@ -1,4 +1,4 @@
-/* init.c: initialisers: what parameters start from. The distributions of torch.nn.init.
+/* initialisers.c: initialisers: what parameters start from. The distributions of torch.nn.init.
  *
  * Place in the flow: over ops, for layers and programs. Invariant: they write in place without a record, and draw from
  * the thread's random numbers, so that a seed repeats them. */
@@ -50,7 +50,8 @@ int cn_init_zeros(cn_tensor *t) { return cn_init_constant(t, 0); }
 
 int cn_init_eye(cn_tensor *t)
 {
-  if (cn_ndim(t) != 2) return cn_err_set(CN_ERR_SHAPE, "init: eye is for matrices, not for %d dimensions", cn_ndim(t));
+  if (cn_ndim(t) != 2)
+    return cn_err_set(CN_ERR_SHAPE, "init: eye is for matrices, not for %d dimensions", cn_ndim(t));
   cn_scope *s = cn_scope_begin();
   int saved = cn_no_grad_begin();
   return finish(s, saved, cn_fill_(cn_diagonal(cn_fill_(t, cn_num(0))), cn_num(1)) ? t : NULL);
@@ -83,7 +84,8 @@ static int fans(const cn_tensor *t, double *in, double *out)
 {
   double field = 1;
   if (cn_ndim(t) < 2)
-    return cn_err_set(CN_ERR_SHAPE, "init: inputs and outputs of a tensor with fewer than 2 dimensions are not known");
+    return cn_err_set(CN_ERR_SHAPE,
+                      "init: inputs and outputs of a tensor with fewer than 2 dimensions are not known");
   for (int d = 2; d < cn_ndim(t); d++) field *= (double)cn_size(t, d);
   *in = (double)cn_size(t, 1) * field;
   *out = (double)cn_size(t, 0) * field;

@@ -1,4 +1,4 @@
-/* text_wordpiece.c: WordPiece as BERT has it. See text.h and data.h.
+/* tokenizer_wordpiece.c: WordPiece as BERT has it. See tokenizer.h and data.h.
  *
  * A text is cleaned (control characters go, white space becomes spaces, Chinese characters stand alone, accents and
  * capitals go), cut at spaces and around punctuation, and each word is made of the longest pieces of the vocabulary,
@@ -7,7 +7,7 @@
  * Invariant: normalised text is well-formed UTF-8. */
 #include <string.h>
 
-#include "text.h"
+#include "tokenizer.h"
 #include "unicode.h"
 
 /* ---- normalising ---- */
@@ -170,9 +170,9 @@ static void clean_up(char *s)
   const char *space = strchr(s, ' ');
   while (space && (!space[1] || !strchr(".?!,'nd", space[1]))) space = strchr(space + 1, ' ');
   if (!space) return; /* no rule begins like that */
-  static const char *const rules[][2] = {{" .", "."},     {" ?", "?"},           {" !", "!"},   {" ,", ","},
-                                         {" ' ", "'"},    {" n't", "n't"},       {" 'm", "'m"}, {" do not", " don't"},
-                                         {" 's", "'s"},   {" 've", "'ve"},       {" 're", "'re"}};
+  static const char *const rules[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+                                         {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+                                         {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) replace(s, rules[i][0], rules[i][1]);
 }
 
@@ -219,13 +219,20 @@ static int read_lines(cni_vocab *vocab, const char *s, const char *end)
 cn_tokenizer *cni_wordpiece_read(const char *text, size_t size, bool lower)
 {
   static const char *const special[] = {"[UNK]", "[CLS]", "[SEP]", "[PAD]", "[MASK]"};
-  cni_wordpiece how = {.clean = true, .chinese = true, .strip = lower, .lower = lower, .join = true, .cleanup = true,
-                       .most = 100, .prefix = "##"};
+  cni_wordpiece how = {.clean = true,
+                       .chinese = true,
+                       .strip = lower,
+                       .lower = lower,
+                       .join = true,
+                       .cleanup = true,
+                       .most = 100,
+                       .prefix = "##"};
   cn_tokenizer *t = cni_wordpiece_new(&how);
   int status = t ? read_lines(&t->vocab, text, text + size) : cn_err();
   for (size_t i = 0; i < sizeof special / sizeof *special && !status; i++) {
     int64_t id = cn_tokenizer_id(t, special[i]);
-    if (id >= 0) status = cni_tokenizer_add(t, special[i], strlen(special[i]), &(cni_added){.id = id, .special = true});
+    if (id >= 0)
+      status = cni_tokenizer_add(t, special[i], strlen(special[i]), &(cni_added){.id = id, .special = true});
     if (!status && id >= 0 && (i == 1 || i == 2)) status = cni_tokenizer_mark(t, i == 1, id);
     if (i == 0 && id < 0) status = cn_err_set(CN_ERR_IO, "the vocabulary has no [UNK]");
     if (i == 0 && !status) ((cni_wordpiece *)t->model)->unknown = id;

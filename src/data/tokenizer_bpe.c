@@ -1,4 +1,4 @@
-/* text_bpe.c: byte-level byte-pair encoding as GPT-2 and LLaMA 3 have it. See text.h and data.h.
+/* tokenizer_bpe.c: byte-level byte-pair encoding as GPT-2 and LLaMA 3 have it. See tokenizer.h and data.h.
  *
  * A text is cut into words by the model's expression, each byte of a word is a token, and the pair of neighbours that
  * comes first in the list of merges becomes one token until none is left. Vocabularies write bytes as printable
@@ -7,7 +7,7 @@
  * Invariant: whatever the bytes are, encoding takes time n log n, and decoding gives back the bytes of every token. */
 #include <string.h>
 
-#include "text.h"
+#include "tokenizer.h"
 #include "unicode.h"
 
 typedef struct merge {
@@ -31,10 +31,7 @@ typedef struct bpe {
 /* ---- bytes as characters ---- */
 
 /* Bytes that are printable characters of Latin-1 stand for themselves; the others are U+0100, U+0101 ... in order. */
-static bool stands_for_itself(unsigned b)
-{
-  return (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae;
-}
+static bool stands_for_itself(unsigned b) { return (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || b >= 0xae; }
 
 static uint32_t char_of_byte(unsigned byte)
 {
@@ -115,10 +112,13 @@ int cni_bpe_merge(cn_tokenizer *t, const char *a, size_t a_size, const char *b, 
   cn_text_free(&both);
   if (left < 0 || right < 0 || id < 0 || m->count == m->most)
     return cn_err_set(CN_ERR_IO, "merge %u, \"%.*s\" and \"%.*s\": the vocabulary does not have %s",
-                      (unsigned)m->count + 1, (int)(a_size < 60 ? a_size : 60), a, (int)(b_size < 60 ? b_size : 60), b,
-                      left < 0 ? "the first" : right < 0 ? "the second" : "the two together");
+                      (unsigned)m->count + 1, (int)(a_size < 60 ? a_size : 60), a, (int)(b_size < 60 ? b_size : 60),
+                      b,
+                      left < 0    ? "the first"
+                      : right < 0 ? "the second"
+                                  : "the two together");
   m->merges[pair_slot(m, (uint32_t)left, (uint32_t)right)] =
-    (merge){(uint32_t)left, (uint32_t)right, m->count++, (uint32_t)id};
+      (merge){(uint32_t)left, (uint32_t)right, m->count++, (uint32_t)id};
   return CN_OK;
 }
 
@@ -235,7 +235,7 @@ static size_t llama3_word(const char *s, const char *end, int digits)
 
 /* A token of the word that is being merged, in a list by index. */
 typedef struct symbol {
-  uint32_t id; /* NOTHING: merged into the one before */
+  uint32_t id;             /* NOTHING: merged into the one before */
   uint32_t before, behind; /* NOTHING: none */
 } symbol;
 

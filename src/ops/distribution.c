@@ -1,12 +1,13 @@
-/* draw.c: the family of random distributions: what is made of uniform and normal numbers, integers, trials, choices.
+/* distribution.c: the family of random distributions: what is made of uniform and normal numbers, integers, trials,
+ * choices.
  *
  * Place in the flow: composites over rand_like, randn and randint, each followed by one pointwise pass; multinomial and
- * poisson have kernels (cpu/draw.c). Invariant: results depend on the seed and the number of draws before alone, on any
- * device and any number of threads. */
+ * poisson have kernels (cpu/random/multinomial.c). Invariant: results depend on the seed and the number of draws before
+ * alone, on any device and any number of threads. */
 #include <cairn/kw.h>
 #include <math.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 /* The type that draws for a tensor of this type are made in: no rounding of small numbers in float16. */
@@ -91,9 +92,9 @@ static int cauchy_decompose(cn_call *c)
   int dtype = c->in[0]->d.dtype, status = check_float(c);
   if (status) return status;
   if (!(sigma > 0)) return cn_call_fail(c, CN_ERR_VALUE, "sigma must be positive, but is %g", sigma);
-  c->out[0] = shaped(uniform_like(c->in[0], draw_type(dtype)),
-                     "1|@0,@1,@2,0.5|sub 0 4;mul 5 3;tan 6;mul 7 2;add 8 1|9",
-                     (double[]){median, sigma, 3.14159265358979324}, 3, dtype);
+  c->out[0] =
+      shaped(uniform_like(c->in[0], draw_type(dtype)), "1|@0,@1,@2,0.5|sub 0 4;mul 5 3;tan 6;mul 7 2;add 8 1|9",
+             (double[]){median, sigma, 3.14159265358979324}, 3, dtype);
   return cn_err();
 }
 
@@ -241,7 +242,7 @@ static int gumbel_softmax_decompose(cn_call *c)
 
 #define DRAWN CN_OP_COMPOSITE | CN_OP_RANDOM
 /* clang-format off */
-const cn_op cni_draw_ops[] = {
+const cn_op cni_distribution_ops[] = {
   {.sig = "uniform(Tensor input, float from=0, float to=1) -> Tensor ; method inplace",
    .doc = "Uniform random numbers in [from, to), like input.",
    .flags = DRAWN, .decompose = uniform_decompose},
@@ -285,4 +286,4 @@ const cn_op cni_draw_ops[] = {
    .flags = DRAWN, .decompose = gumbel_softmax_decompose},
 };
 /* clang-format on */
-CNI_FAMILY(draw);
+CNI_FAMILY(distribution);

@@ -1,4 +1,4 @@
-/* text.c: a graph as text, one line a value or node, which parse.c reads back:
+/* text_form.c: a graph as text, one line a value or node, which parse.c reads back:
  *
  *     %0 = input float32 [32, 64] free 1
  *     %1 = state float32 [10, 64]

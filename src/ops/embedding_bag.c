@@ -1,11 +1,11 @@
-/* bag.c: the family of sums over bags of embedding rows, and what embeddings need besides: rows held to a norm,
- * gradients scaled by frequency.
+/* embedding_bag.c: the family of sums over bags of embedding rows, and what embeddings need besides: rows held to a
+ * norm, gradients scaled by frequency.
  *
  * Place in the flow: embedding_bag is a composite over embedding and index_add; embedding_renorm has a kernel.
  * Invariant: the shapes of results follow from those of the inputs: offsets are never read here. */
 #include <cairn/kw.h>
 
-#include "express.h"
+#include "shorthand.h"
 #include "families.h"
 
 /* ---- embedding_renorm(input, indices, max_norm, norm_type) ---- */
@@ -108,7 +108,8 @@ static cn_tensor *bag_maxima(const bags *b)
   cn_tensor *values = cn_detach(b->rows), *ids = b->ids;
   cn_device device = cn_device_of(b->rows);
   if (!ids) return even_maxima(b);
-  cn_tensor *wide = cn_expand(cn_unsqueeze(ids, 1), CN_SHAPE(b->n, b->width)), *low = cn_num(-(double)__builtin_inff());
+  cn_tensor *wide = cn_expand(cn_unsqueeze(ids, 1), CN_SHAPE(b->n, b->width)),
+            *low = cn_num(-(double)__builtin_inff());
   if (b->counted) values = cn_where(cn_unsqueeze(b->counted, 1), values, low);
   cn_tensor *best = cn_full(CN_SHAPE(b->count, b->width), -(double)__builtin_inff(), .dtype = cn_dtype_of(b->rows),
                             .device = device);
@@ -197,7 +198,7 @@ static int embedding_bag_decompose(cn_call *c)
 }
 
 /* clang-format off */
-const cn_op cni_bag_ops[] = {
+const cn_op cni_embedding_bag_ops[] = {
   {.sig = "embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float norm_type=2, "
           "bool scale_grad_by_freq=False, str mode='mean', bool sparse=False, Tensor? per_sample_weights=None, "
           "bool include_last_offset=False, int? padding_idx=None) -> Tensor ; nn",
@@ -214,4 +215,4 @@ const cn_op cni_bag_ops[] = {
    .infer = grad_scaled_infer, .vjp = grad_scaled_vjp, .decompose = grad_scaled_decompose, .needs = {[0] = CN_IN(1)}},
 };
 /* clang-format on */
-CNI_FAMILY(bag);
+CNI_FAMILY(embedding_bag);

@@ -1,8 +1,8 @@
-/* express.h: arithmetic of zero-dimensional float64 tensors: what rates are computed with.
+/* scalar.h: arithmetic of zero-dimensional float64 tensors: what rates are computed with.
  *
  * Invariant: each may be given NULL (a failed op) and then answers NULL, so that expressions need no checks. */
-#ifndef CNI_OPTIM_EXPRESS_H
-#define CNI_OPTIM_EXPRESS_H
+#ifndef CNI_OPTIM_SCALAR_H
+#define CNI_OPTIM_SCALAR_H
 
 #include <cairn/kw.h>
 

@@ -1,6 +1,6 @@
-/* figures.c: what a fit knows about itself, by name. See train.h.
+/* fit_metrics.c: what a fit knows about itself, by name. See train.h.
  *
- * Invariant: figures of training are brought up to date when somebody reads one, not before: their numbers may still be
+ * Invariant: metrics of training are brought up to date when somebody reads one, not before: their numbers may still be
  * on their way from a device. */
 #include <math.h>
 #include <string.h>
@@ -10,38 +10,38 @@
 
 #define VALIDATION "val_"
 
-cni_figure *cni_figure_find(cn_fitting *fit, const char *name)
+cni_fit_metric *cni_fit_metric_find(cn_fitting *fit, const char *name)
 {
-  for (size_t i = 0; name && i < fit->nfigures; i++)
-    if (!strcmp(fit->figures[i].name, name)) return &fit->figures[i];
+  for (size_t i = 0; name && i < fit->nmetrics; i++)
+    if (!strcmp(fit->metrics[i].name, name)) return &fit->metrics[i];
   return NULL;
 }
 
-int cni_figure_set(cn_fitting *fit, const char *prefix, const char *name, double value)
+int cni_fit_metric_set(cn_fitting *fit, const char *prefix, const char *name, double value)
 {
   cn_text full = {0};
   cn_text_put(&full, prefix);
   cn_text_put(&full, name);
   if (full.failed) return CN_ERR_MEMORY;
-  cni_figure *found = cni_figure_find(fit, full.s);
+  cni_fit_metric *found = cni_fit_metric_find(fit, full.s);
   int status = CN_OK;
   if (found) found->value = value;
-  else if (cn_grow((void **)&fit->figures, &fit->figures_cap, fit->nfigures + 1, sizeof *fit->figures))
+  else if (cn_grow((void **)&fit->metrics, &fit->metrics_cap, fit->nmetrics + 1, sizeof *fit->metrics))
     status = CN_ERR_MEMORY;
   else {
     char *copy = cn_string_copy(full.s);
-    if (copy) fit->figures[fit->nfigures++] = (cni_figure){copy, value};
+    if (copy) fit->metrics[fit->nmetrics++] = (cni_fit_metric){copy, value};
     else status = cn_err();
   }
   cn_text_free(&full);
   return status;
 }
 
-int cni_figures_begin(cn_fitting *fit)
+int cni_fit_metrics_begin(cn_fitting *fit)
 {
-  int status = cni_figure_set(fit, "", "loss", NAN);
+  int status = cni_fit_metric_set(fit, "", "loss", NAN);
   for (size_t i = 0; !status && i < fit->o->nmetrics; i++)
-    status = cni_figure_set(fit, "", cn_metric_name(fit->o->metrics[i]), NAN);
+    status = cni_fit_metric_set(fit, "", cn_metric_name(fit->o->metrics[i]), NAN);
   return status;
 }
 
@@ -55,7 +55,7 @@ static int settle(cn_fitting *fit)
   return cn_err() ? cn_err() : cn_metric_add(fit->loss, fit->batch_loss, fit->latest_weight);
 }
 
-int cni_figures_add_loss(cn_fitting *fit, cn_tensor *loss, double weight)
+int cni_fit_metrics_add_loss(cn_fitting *fit, cn_tensor *loss, double weight)
 {
   int status = settle(fit);
   fit->latest = cn_keep(loss);
@@ -64,25 +64,25 @@ int cni_figures_add_loss(cn_fitting *fit, cn_tensor *loss, double weight)
   return status;
 }
 
-int cni_figures_refresh(cn_fitting *fit)
+int cni_fit_metrics_refresh(cn_fitting *fit)
 {
   if (fit->fresh) return CN_OK;
   int status = settle(fit);
-  if (!status) status = cni_figure_set(fit, "", "loss", cn_metric_value(fit->loss));
+  if (!status) status = cni_fit_metric_set(fit, "", "loss", cn_metric_value(fit->loss));
   for (size_t i = 0; !status && i < fit->o->nmetrics; i++)
-    status = cni_figure_set(fit, "", cn_metric_name(fit->o->metrics[i]), cn_metric_value(fit->o->metrics[i]));
+    status = cni_fit_metric_set(fit, "", cn_metric_name(fit->o->metrics[i]), cn_metric_value(fit->o->metrics[i]));
   fit->fresh = !status;
   return status;
 }
 
-void cni_figures_free(cn_fitting *fit)
+void cni_fit_metrics_free(cn_fitting *fit)
 {
-  for (size_t i = 0; i < fit->nfigures; i++) cn_string_free(fit->figures[i].name);
-  cn_free(fit->figures, fit->figures_cap * sizeof *fit->figures);
+  for (size_t i = 0; i < fit->nmetrics; i++) cn_string_free(fit->metrics[i].name);
+  cn_free(fit->metrics, fit->metrics_cap * sizeof *fit->metrics);
   cn_release(fit->latest);
 }
 
-bool cni_figure_higher(cn_fitting *fit, const char *name)
+bool cni_fit_metric_higher(cn_fitting *fit, const char *name)
 {
   if (cn_string_starts(name, VALIDATION)) name += strlen(VALIDATION);
   for (size_t i = 0; i < fit->o->nmetrics; i++)
@@ -92,20 +92,20 @@ bool cni_figure_higher(cn_fitting *fit, const char *name)
 
 double cn_fitting_value(cn_fitting *fit, const char *name)
 {
-  if (cni_figures_refresh(fit)) return NAN;
+  if (cni_fit_metrics_refresh(fit)) return NAN;
   if (name && !strcmp(name, "batch_loss")) return fit->batch_loss;
-  const cni_figure *found = cni_figure_find(fit, name);
+  const cni_fit_metric *found = cni_fit_metric_find(fit, name);
   return found ? found->value : NAN;
 }
 
 const char *cn_fitting_value_name(cn_fitting *fit, size_t i)
 {
-  return i < fit->nfigures ? fit->figures[i].name : NULL;
+  return i < fit->nmetrics ? fit->metrics[i].name : NULL;
 }
 
 int cn_fitting_set(cn_fitting *fit, const char *name, double value)
 {
   if (cn_err()) return cn_err();
-  if (!name || !*name) return cn_err_set(CN_ERR_VALUE, "fitting_set: a figure needs a name");
-  return cni_figure_set(fit, "", name, value);
+  if (!name || !*name) return cn_err_set(CN_ERR_VALUE, "fitting_set: a metric needs a name");
+  return cni_fit_metric_set(fit, "", name, value);
 }

@@ -1,4 +1,4 @@
-/* state.c: a module's parameters and buffers as a dictionary, and back. See module.h.
+/* state_dict.c: a module's parameters and buffers as a dictionary, and back. See module.h.
  *
  * Invariant: loading changes nothing unless every tensor that will be copied fits. */
 #include <cairn/autograd.h>
@@ -80,7 +80,7 @@ typedef struct loading {
   const cn_tree *state;
   const cn_load_opts *opts;
   cn_tree *missing, *used; /* a list of names; a dictionary of keys that were asked for */
-  bool copying; /* the second walk: everything fits */
+  bool copying;            /* the second walk: everything fits */
 } loading;
 
 static const cn_tree *look_up(loading *l, const char *path, const char *name)
@@ -173,8 +173,7 @@ static void put_names(cn_text *t, const char *what, const cn_tree *names)
   size_t n = cn_tree_size(names), shown = n < 8 ? n : 8;
   if (!n) return;
   cn_text_putf(t, "%s%zu %s: ", t->n ? "; " : "", n, what);
-  for (size_t i = 0; i < shown; i++)
-    cn_text_putf(t, "%s%s", i ? ", " : "", cn_tree_as_str(cn_tree_at(names, i), ""));
+  for (size_t i = 0; i < shown; i++) cn_text_putf(t, "%s%s", i ? ", " : "", cn_tree_as_str(cn_tree_at(names, i), ""));
   if (shown < n) cn_text_put(t, ", ...");
 }
 
