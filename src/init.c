@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "autograd/autograd.h"
+#include "backends/common/dispatch.h"
 #include "backends/common/registry.h"
 #include "backends/cpu/cpu.h"
 #include "backends/meta/meta.h"
@@ -26,7 +27,9 @@ static int start(void)
   if (!status) status = cni_backend_add(cni_cpu_backend());
   if (!status) status = cni_cpu_add_kernels();
   if (!status) status = cni_backend_add(cni_mirror_backend(&cni_host));
-  return status ? status : cni_backend_add(cni_meta_backend(&cni_host));
+  if (!status) status = cni_backend_add(cni_meta_backend(&cni_host));
+  if (!status) cni_kernel_wishes_check();
+  return status;
 }
 
 void cni_init(void)

@@ -17,9 +17,38 @@ CN_API int cn_device_info_get(cn_device_info *info, cn_device device);
 CN_API int cn_device_count(const char *backend);
 /* Waits for all work queued on a device, by others of this process too; late failures are reported here. */
 CN_API int cn_device_sync(cn_device device);
-/* The queue that cairn's work on a device is in, for those who bring or fetch memory in order with it: a CUstream
- * (cudaStream_t) on CUDA. NULL where there is none. */
+/* The stream that this thread's work on a device is in, for those who bring or fetch memory in order with it: a
+ * CUstream (cudaStream_t) on CUDA. NULL where there is none. */
 CN_API void *cn_device_stream(cn_device device);
+
+/* ---- streams and events ---- */
+/* Work of one stream is done in order; two streams may overlap, in no order but by events. A device has one of its own,
+ * which everything goes into until a thread uses another. On devices that have no streams (the CPU) one stands for the
+ * only queue there is, so that programs need not tell them apart. Memory belongs to the stream that was in use when it
+ * was allocated: before another stream reads a tensor, let it wait (cn_event_record here, cn_stream_wait there), and
+ * say that it does (cn_tensor_record_stream), so that the memory is not given away too early. */
+typedef struct cn_stream cn_stream;
+typedef struct cn_event cn_event;
+/* Lower priorities go first, where a device has them; 0 is normal. Owned: cn_stream_free; what is queued still runs. */
+CN_API cn_stream *cn_stream_new(cn_device device, int priority);
+CN_API void cn_stream_free(cn_stream *stream);
+CN_API cn_device cn_stream_device(const cn_stream *stream);
+CN_API void *cn_stream_handle(const cn_stream *stream); /* of the device's kind; NULL where there is none */
+/* From now on this thread's work on the device goes there; NULL: into the device's own. */
+CN_API int cn_stream_use(cn_device device, cn_stream *stream);
+CN_API cn_stream *cn_stream_current(cn_device device); /* borrowed; NULL: the device's own */
+CN_API int cn_stream_sync(cn_stream *stream);          /* waits; late failures are reported here */
+CN_API int cn_stream_query(cn_stream *stream);         /* 1: nothing left to do, 0: not yet, negative: an error */
+CN_API int cn_stream_wait(cn_stream *stream, cn_event *event); /* its later work waits; NULL: the device's own */
+CN_API int cn_tensor_record_stream(cn_tensor *t, cn_stream *stream);
+/* A point in a stream. timing: for cn_event_elapsed. Owned. */
+CN_API cn_event *cn_event_new(cn_device device, bool timing);
+CN_API void cn_event_free(cn_event *event);
+CN_API int cn_event_record(cn_event *event, cn_stream *stream); /* NULL: the stream in use */
+CN_API int cn_event_query(cn_event *event);                     /* 1: passed, or never recorded; 0: not yet */
+CN_API int cn_event_sync(cn_event *event);
+CN_API int cn_event_elapsed(double *milliseconds, cn_event *from, cn_event *to);
+
 /* Bytes of a device's own memory that tensors of this process hold, and the most so far. 0 for devices that work in
  * host memory, which cn_memory_get_stats counts. */
 CN_API void cn_device_memory(size_t *in_use, size_t *peak, cn_device device);

@@ -11,6 +11,7 @@ struct cni_node;
 
 typedef struct cni_hooks_table {
   void (*state_exit)(cn_state *state);         /* tensor: empties the scopes of a dying state */
+  void (*backend_exit)(cn_state *state);       /* backends/common: what the dispatcher keeps for a dying thread */
   void (*node_free)(struct cni_node *node);    /* autograd: frees a node that nobody refers to */
   const char *(*node_label)(const struct cni_node *node); /* autograd: name of the op a node records; NULL: a leaf */
 } cni_hooks_table;

@@ -60,6 +60,7 @@ void cn_state_free(cn_state *s)
   cn_state *current = cni_tls_state;
   cni_tls_state = s; /* what is released below goes to this state's pools */
   if (cni_hooks.state_exit) cni_hooks.state_exit(s);
+  if (cni_hooks.backend_exit) cni_hooks.backend_exit(s);
   cni_pool_flush(s);
   cni_tls_state = current == s ? NULL : current;
   pthread_once(&exit_once, make_exit_key);

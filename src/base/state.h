@@ -10,7 +10,7 @@
 #define CNI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define CNI_UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-enum { CNI_POOL_CLASSES = 48, CNI_MESSAGE_MAX = 1024 };
+enum { CNI_POOL_CLASSES = 48, CNI_MESSAGE_MAX = 1024, CNI_STREAMS = 8 };
 
 /* Free small blocks of one size, newest first. */
 typedef struct cni_pool_list {
@@ -24,6 +24,12 @@ typedef struct cni_frame {
   size_t first;
   uint64_t serial;
 } cni_frame;
+
+/* The stream a thread uses on one device. */
+typedef struct cni_stream_slot {
+  cn_device device;
+  struct cn_stream *stream; /* owned */
+} cni_stream_slot;
 
 /* Modes in the order in which apply runs them. */
 enum cni_mode {
@@ -60,6 +66,9 @@ struct cn_state {
   struct cni_cast_cache *casts; /* of parameters, while autocast is on */
   const struct cn_saved_hooks *saved_hooks; /* autograd/node.c: how values are kept for backward; NULL usually */
   void *saved_payload;
+  void *choices;      /* backends/common/dispatch.c: which kernels took calls like these */
+  cni_stream_slot streams[CNI_STREAMS]; /* backends/common/stream.c: where a device's own stream is not used */
+  int nstreams;
   void *dead_tensors, *dead_nodes; /* tensor/tensor.c: waiting to be freed, so that freeing is iterative */
   bool draining;
   const char *op_name; /* the op being run, for late messages */

@@ -83,7 +83,8 @@ static int run_node(running *r, size_t node)
     } else if (n->info->params[i].type == CNI_T_TENSOR) args[i] = cn_v_tensor(in[k++]);
   }
   cn_call c = {.op = n->info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = n->nargs, .nin = n->nin,
-               .nout = n->nout, .device = out[0]->d.device, .compute = r->plan->compute[node]};
+               .nout = n->nout, .device = out[0]->d.device, .compute = r->plan->compute[node],
+               .stream = CNI_UNLIKELY(st->nstreams) ? cni_memory.stream(out[0]->d.device) : NULL};
   if (n->info->row->flags & CN_OP_RANDOM) {
     c.seed = st->seed;
     c.offset = st->offset;

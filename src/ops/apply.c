@@ -223,6 +223,7 @@ static int run_fresh(cni_applying *a)
 int cni_apply_run(cni_applying *a)
 {
   cn_state *st = cni_state();
+  if (CNI_UNLIKELY(st->nstreams)) a->c.stream = cni_memory.stream(a->c.device);
   if (a->info->row->flags & CN_OP_RANDOM) {
     a->c.seed = st->seed;
     a->c.offset = st->offset;

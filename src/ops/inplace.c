@@ -139,7 +139,7 @@ int cni_copy_elements(cn_tensor *dst, cn_tensor *src)
   cn_value args[2] = {cn_v_tensor(dst), cn_v_tensor(src)};
   cn_spec spec = {.view_of = -1};
   cn_call c = {.op = info->row, .args = args, .in = in, .out = out, .spec = &spec, .nargs = 2, .nin = 2, .nout = 1,
-               .device = dst->d.device};
+               .device = dst->d.device, .stream = cni_memory.stream(dst->d.device)};
   int status = cni_storage_settle(dst->storage);
   if (!status) status = cni_run_kernel(&c, info);
   if (status == CN_REFUSED) status = cni_fail(CN_ERR_UNSUPPORTED, "copy: no implementation on this device");

@@ -176,6 +176,7 @@ static bool tags(const char **s, cni_opinfo *info)
     else if (!strcmp(word, "inplace")) info->inplace = true;
     else if (!strcmp(word, "internal")) info->internal = true;
     else if (!strcmp(word, "numbers")) info->numbers = true;
+    else if (!strncmp(word, "group_", 6)) snprintf(info->group, sizeof info->group, "%.15s", word + 6);
     else if (!strncmp(word, "overload_", 9)) snprintf(info->overload, sizeof info->overload, "%s", word + 9);
     else if (!strncmp(word, "amp_", 4)) {
       if (!autocast_tag(word + 4, info)) return false;

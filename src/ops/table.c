@@ -49,6 +49,7 @@ const char *cni_op_doc(const cni_opinfo *info)
 
 static void drop(cni_opinfo *info)
 {
+  if (info->own_row) cni_free((void *)info->row, sizeof *info->row);
   cni_free(info->params, (size_t)info->nparams * sizeof *info->params);
   cni_free(info, sizeof *info);
 }
@@ -101,12 +102,26 @@ void cni_table_exit(void)
   cni_nops = 0;
 }
 
-int cn_op_register(const cn_op *rows, size_t n)
+/* A row of another size than ours: what it lacks is zero. */
+static int add_copy(const void *row, size_t row_size)
+{
+  cn_op *copy = cni_alloc_zero(sizeof *copy);
+  if (!copy) return CN_ERR_MEMORY;
+  memcpy(copy, row, row_size < sizeof *copy ? row_size : sizeof *copy);
+  int status = add(copy);
+  if (status) cni_free(copy, sizeof *copy);
+  else cni_ops[cni_nops - 1]->own_row = true;
+  return status;
+}
+
+int cn_op_register_rows(const cn_op *rows, size_t n, size_t row_size)
 {
   int status = CN_OK;
+  if (row_size < offsetof(cn_op, infer)) return cni_fail(CN_ERR_VALUE, "op_register: row_size is not sizeof(cn_op)");
   cni_init();
   pthread_mutex_lock(&lock);
-  for (size_t i = 0; i < n && !status; i++) status = add(&rows[i]);
+  for (size_t i = 0; i < n && !status; i++)
+    status = row_size == sizeof *rows ? add(&rows[i]) : add_copy((const char *)rows + i * row_size, row_size);
   pthread_mutex_unlock(&lock);
   return status;
 }

@@ -42,9 +42,11 @@ typedef struct cni_opinfo {
   const cn_op *row;
   char name[CNI_NAME_MAX];
   char space[16]; /* "", nn, linalg, special */
+  char group[16]; /* a name under which CAIRN_KERNEL knows several ops: "matmul" of mm, bmm, linear; "": none */
   char overload[CNI_NAME_MAX]; /* the name it shares where a language has overloading; "" when it has its own only */
   char aliases[CNI_MAX_ALIASES][CNI_NAME_MAX]; /* other names that languages give it */
   int id, nparams, nresults, naliases;
+  bool own_row; /* row is a copy that goes with this */
   bool list_result, method, inplace, internal;
   bool numbers; /* numbers may stand for all its Tensor|Scalar at once */
   uint8_t autocast[2];              /* cni_amp on the host, and on other devices */

@@ -19,6 +19,7 @@ static cni_storage *header(size_t block, cn_device device, void *data, size_t si
   s->block = block;
   s->release = NULL;
   s->payload = NULL;
+  s->stream = NULL;
   return s;
 }
 
@@ -31,13 +32,46 @@ cni_storage *cni_storage_new(cn_device device, size_t size)
     if (s) s->data = inline_data(s);
     return s;
   }
-  void *data = device == CN_CPU ? cni_alloc(size) : cni_memory.alloc(device, size);
+  void *stream = device == CN_CPU ? NULL : cni_memory.stream(device);
+  void *data = device == CN_CPU ? cni_alloc(size) : cni_memory.alloc(device, size, stream);
   if (!data) return NULL;
   cni_storage *s = header(sizeof *s, device, data, size);
-  if (s) return s;
+  if (s) {
+    s->stream = stream;
+    return s;
+  }
   if (device == CN_CPU) cni_free(data, size);
-  else cni_memory.free(device, data, size);
+  else cni_memory.free(device, data, size, stream);
   return NULL;
+}
+
+/* The streams besides its own that memory was used in. */
+typedef struct uses {
+  struct uses *next;
+  void *stream;
+} uses;
+
+int cni_storage_used_by(cni_storage *s, void *stream)
+{
+  if (s->device == CN_CPU || s->release || stream == s->stream) return CN_OK;
+  for (const uses *u = s->payload; u; u = u->next)
+    if (u->stream == stream) return CN_OK;
+  uses *u = cni_alloc(sizeof *u);
+  if (!u) return CN_ERR_MEMORY;
+  *u = (uses){s->payload, stream};
+  s->payload = u;
+  return CN_OK;
+}
+
+/* Gives device memory back to its stream, behind what the others do with it. */
+static void free_device_memory(cni_storage *s)
+{
+  for (uses *u = s->payload, *next; u; u = next) {
+    next = u->next;
+    if (cni_memory.join(s->device, u->stream, s->stream)) cni_memory.sync(s->device);
+    cni_free(u, sizeof *u);
+  }
+  cni_memory.free(s->device, s->data, s->size, s->stream);
 }
 
 cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void (*release)(void *), void *payload)
@@ -65,7 +99,7 @@ void cni_storage_free(cni_storage *s)
     s->release(s->payload);
   } else if (s->data && s->data != inline_data(s)) {
     if (s->device == CN_CPU) cni_free(s->data, s->size);
-    else cni_memory.free(s->device, s->data, s->size);
+    else free_device_memory(s);
   }
   cni_free(s, s->block);
 }

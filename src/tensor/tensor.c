@@ -33,6 +33,8 @@ cn_tensor *cni_tensor_over(cni_storage *storage, int64_t offset, int dtype, int 
   }
   t->storage = storage;
   t->offset = offset;
+  t->d.size = sizeof t->d;
+  t->d.layout = CN_LAYOUT_STRIDED;
   t->d.device = storage->device;
   t->d.dtype = dtype;
   t->d.ndim = ndim;

@@ -29,7 +29,8 @@ typedef struct cni_storage {
   _Atomic uint64_t version; /* writes so far */
   size_t block;         /* bytes of the block that holds this struct (and small host data behind it) */
   void (*release)(void *payload); /* borrowed memory: called at the end; NULL for our own */
-  void *payload;
+  void *payload;        /* of release; of our own device memory: the streams that used it besides */
+  void *stream;         /* device memory: where it was allocated, and is given back */
 } cni_storage;
 
 /* How a view came to be; makes in-place writes through views and capture possible. */
@@ -73,6 +74,8 @@ cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void 
 /* No memory at all: what tensors have while a graph is captured. */
 cni_storage *cni_storage_meta(cn_device device, size_t size);
 void cni_storage_free(cni_storage *s); /* when the last reference is gone */
+/* Work of this stream, too, must be done before the memory is used again. 0 or an error. */
+int cni_storage_used_by(cni_storage *s, void *stream);
 static inline cni_storage *cni_storage_keep(cni_storage *s)
 {
   atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
@@ -85,8 +88,8 @@ static inline void cni_storage_release(cni_storage *s)
 
 /* Device memory for storage; defined by backends/common, so that tensor/ knows no backend. */
 typedef struct cni_memory_table {
-  void *(*alloc)(cn_device device, size_t size);
-  void (*free)(cn_device device, void *memory, size_t size);
+  void *(*alloc)(cn_device device, size_t size, void *stream);
+  void (*free)(cn_device device, void *memory, size_t size, void *stream);
   int (*copy_in)(cn_device device, void *device_memory, const void *host, size_t size);
   int (*copy_out)(cn_device device, void *host, const void *device_memory, size_t size);
   int (*sync)(cn_device device);
@@ -94,6 +97,8 @@ typedef struct cni_memory_table {
   const char *(*name)(char *text, size_t size, cn_device device);
   void *(*host_alloc)(cn_device device, size_t size); /* pinned; NULL without an error where there is none */
   void (*host_free)(cn_device device, void *memory, size_t size);
+  void *(*stream)(cn_device device); /* that this thread uses there */
+  int (*join)(cn_device device, void *from, void *to); /* later work of stream `to` waits for what is in `from` now */
 } cni_memory_table;
 extern const cni_memory_table cni_memory;
 

@@ -5,7 +5,7 @@
 #include <dirent.h>
 #include <stdio.h>
 
-#include "backends/common/registry.h"
+#include "backends/common/dispatch.h"
 #include "base/alloc.h"
 #include "ops/families.h"
 #include "ops/table.h"
@@ -57,9 +57,7 @@ static void check_gradient(const cni_opinfo *op)
 static void check_kernel(const cni_opinfo *op)
 {
   if (has(op, CN_OP_VIEW | CN_OP_COMPOSITE) || op->row->decompose) return;
-  const cn_backend *cpu = cni_backend_of(CN_CPU);
-  assert_non_null(cpu);
-  const cni_kernel_list *list = cni_kernels_of(cpu, op);
+  const cni_kernel_list *list = cni_kernels_at(0, op);
   if (!list || !list->n) complain(op, "has no CPU kernel, no decompose, and is no view");
 }
 

@@ -7,7 +7,7 @@
 
 CN_BEGIN_DECLS
 
-#define CN_BACKEND_ABI 3
+#define CN_BACKEND_ABI 4
 
 /* What `cairn devices` shows. Zero or "" where unknown. */
 typedef struct cn_device_info {
@@ -21,37 +21,97 @@ typedef struct cn_device_info {
   double peak_gbps;
 } cn_device_info;
 
+/* ---- kernels ---- */
+/* Orders of memory that an implementation can wish for. A planner may bring an input into it beforehand, and keep
+ * weights so; a kernel that named an order takes the others too, or refuses them. */
+typedef enum cn_order {
+  CN_ORDER_ANY,          /* as it comes */
+  CN_ORDER_ROW_MAJOR,
+  CN_ORDER_CHANNELS_LAST
+} cn_order;
+
+/* What an implementation says of a call before it runs. The dispatcher keeps it by the call's signature (op, device,
+ * attributes, types, shapes, strides and alignment of all tensors): it is asked once for calls that look the same. */
+typedef struct cn_plan {
+  size_t size;         /* of this struct, set by the asker */
+  const char *refusal; /* why it cannot run the call: a text that stays */
+  size_t workspace;    /* bytes it wants in call->workspace while it runs, on the call's device; 0: none */
+  uint64_t choice;     /* its own: a tile size, an algorithm's number; it finds it in call->plan */
+  uint8_t order[CN_PLAN_INPUTS]; /* cn_order: how it would like each of call->in to lie in memory */
+} cn_plan;
+
 /* One implementation of one op. Several entries for one op are tried in the order they were registered, the
  * last registered set first (an overlay goes over a reference). op "pointwise" stands for every pointwise
- * op, and "*" for every op that has no other entry. */
+ * op, and "*" for every op that has no other entry.
+ * can: may it run this call? Looks at types, shapes, strides, alignment and attributes, never at values, and
+ * touches nothing. 0, or CN_REFUSED with plan->refusal set. NULL: it takes every call. run may refuse too, before it
+ * has touched anything, where only the attempt can tell (a library that does not load); that is not kept. */
 typedef struct cn_kernel {
   const char *op;
   const char *name; /* of the implementation, for listings: "avx2", "cublaslt" */
   cn_kernel_fn run;
+  int (*can)(const cn_call *call, cn_plan *plan);
 } cn_kernel;
 
+/* ---- the backend ---- */
+/* What a backend's kernels can do with memory; see docs/ADDING_A_BACKEND.md for what is done for those that cannot. */
+enum cn_capability {
+  CN_CAN_STRIDES = 1 << 0, /* inputs may have any strides; without it they are made row-major before a kernel runs */
+  CN_CAN_VIEWS = 1 << 1,   /* an address inside a block is an address: without it there are kernels for view ops */
+  CN_CAN_INPLACE = 1 << 2  /* a kernel may write a result over an input; without it results are copied there */
+};
+
+struct cn_graph; /* graph.h */
+
+/* `stream` is one of stream_new, or NULL for the device's own one, in which everything is queued unless a program asks
+ * for another. Work of one stream runs in order; between streams there is no order but by events. */
 typedef struct cn_backend {
+  size_t size;      /* sizeof(cn_backend): fields may be added at the end */
   uint32_t abi;     /* CN_BACKEND_ABI */
+  uint32_t can;     /* cn_capability bits */
   const char *name; /* "cpu", "cuda", "mirror" */
   int (*device_count)(void);
   int (*device_info)(int index, cn_device_info *info);
-  /* Memory, in stream order: freed memory may still be in use by work queued before. */
-  void *(*alloc)(int index, size_t size);
-  void (*free)(int index, void *memory, size_t size);
+  /* Memory, in stream order: freed memory may still be in use by work queued before in that stream. */
+  void *(*alloc)(int index, size_t size, void *stream);
+  void (*free)(int index, void *memory, size_t size, void *stream);
   /* Copies; host memory may be reused when they return. A copy from memory of host_alloc may still be queued then. */
-  int (*copy_in)(int index, void *device_memory, const void *host, size_t size);
-  int (*copy_out)(int index, void *host, const void *device_memory, size_t size);
+  int (*copy_in)(int index, void *device_memory, const void *host, size_t size, void *stream);
+  int (*copy_out)(int index, void *host, const void *device_memory, size_t size, void *stream);
   /* Waits for all queued work, that of others in this process too; reports late failures. */
   int (*sync)(int index);
   const cn_kernel *kernels; /* ends with op NULL */
+  size_t kernel_size;       /* sizeof(cn_kernel) */
   bool host_memory;         /* device memory is host memory (cpu) */
   void (*shutdown)(void);
-  void *(*stream)(int index); /* the queue of the device's own kind; NULL: there is none to show */
+  void *(*stream)(int index); /* the device's own stream, of its own kind; NULL: there is none to show */
   /* Pinned memory: host memory that the device reads by itself, so that copy_in need not wait. Both or neither.
    * host_alloc: NULL, without an error, where there is none to be had: ordinary memory is used then. host_free: queued
    * copies may still read it; the backend hands it out again only after them. From any thread; called often. */
   void *(*host_alloc)(int index, size_t size);
   void (*host_free)(int index, void *memory, size_t size);
+  /* Between two devices of this backend, queued on `stream` of the receiving one. NULL: through the host. The caller
+   * sees to it that `from` is ready (event_wait). */
+  int (*copy_across)(int to_index, void *to, int from_index, const void *from, size_t size, void *stream);
+  /* ---- streams and events; all or none ---- */
+  void *(*stream_new)(int index, int priority); /* lower numbers go first; NULL with the error set */
+  void (*stream_free)(int index, void *stream); /* what is queued there still runs */
+  int (*stream_sync)(int index, void *stream);  /* waits for its work; reports late failures */
+  int (*stream_query)(int index, void *stream); /* 1: all done, 0: not yet, negative: an error */
+  void *(*event_new)(int index, bool timing);
+  void (*event_free)(int index, void *event);
+  int (*event_record)(int index, void *event, void *stream); /* the event is what is queued there by now */
+  int (*event_wait)(int index, void *event, void *stream);   /* later work of the stream waits; returns at once */
+  int (*event_query)(int index, void *event);                /* as stream_query; 1 when never recorded */
+  int (*event_sync)(int index, void *event);
+  int (*event_elapsed)(int index, double *milliseconds, void *from, void *to);
+  /* ---- whole graphs; all or none ---- */
+  /* Makes an executable of a graph, which may be read during the call only. CN_REFUSED: not this one. */
+  int (*graph_compile)(int index, void **executable, const struct cn_graph *graph);
+  /* Queues one run. in and out: as many as the graph has inputs (then states) and outputs, on the device; results are
+   * allocated. */
+  int (*graph_launch)(int index, void *executable, cn_tensor *const *out, cn_tensor *const *in, void *stream);
+  void (*graph_free)(int index, void *executable);
 } cn_backend;
 
 CN_END_DECLS

@@ -88,6 +88,7 @@ typedef struct cn_host {
    * given to release_memory, or NULL when it is not there; sets no error. */
   void *(*cache_load)(const char *name, size_t *size);
   void (*cache_store)(const char *name, const void *content, size_t size);
+  double (*now)(void); /* seconds that only go forward */
 } cn_host;
 
 /* Bytes of one element in memory. */

@@ -12,10 +12,12 @@
 CN_BEGIN_DECLS
 
 #define CN_MAX_ARGS 16 /* parameters of one signature */
+#define CN_PLAN_INPUTS 16 /* inputs whose memory order a plan can name */
 
 typedef struct cn_op cn_op;
 typedef struct cn_call cn_call;
 typedef struct cn_vjp cn_vjp;
+struct cn_plan; /* ext/backend.h */
 
 /* ---- argument values: one per parameter of the signature, in its order ---- */
 typedef enum cn_value_tag {
@@ -95,7 +97,13 @@ static inline cn_value cn_v_module(struct cn_module *m)
 }
 
 /* ---- what a kernel sees of a tensor: the public head of every cn_tensor ---- */
+typedef enum cn_layout {
+  CN_LAYOUT_STRIDED /* data, shape and strides say all; the only one so far */
+} cn_layout;
+
 typedef struct cn_desc {
+  uint32_t size;  /* sizeof(cn_desc), where a plugin makes one for cn_host.wrap: fields may be added at the end */
+  int32_t layout; /* a cn_layout */
   void *data; /* first element, on the tensor's device; NULL while a graph is captured */
   int64_t numel;
   int32_t dtype; /* a cn_dtype */
@@ -132,10 +140,13 @@ struct cn_call {
   cn_device device;      /* where it runs */
   int32_t compute;       /* pointwise ops: the type they compute in; set by infer */
   uint64_t seed, offset; /* ops flagged CN_OP_RANDOM: the Philox key and first counter of this call */
-  const char *refusal;   /* a kernel that answers CN_REFUSED says why here */
+  const char *refusal;   /* a kernel that returns CN_REFUSED says why here */
+  void *stream;          /* of the device; NULL: its own. What the kernel queues goes there */
+  void *workspace;       /* as many bytes as its plan asked for, until it returns (in stream order) */
+  const struct cn_plan *plan; /* what it said of this call; NULL where it was not asked */
 };
 
-/* What a kernel answers: 0 done, a negative cn_status (with the error set), or */
+/* What a kernel returns: 0 done, a negative cn_status (with the error set), or */
 #define CN_REFUSED 1 /* not mine: try the next implementation; nothing was written, no error is set */
 typedef int (*cn_kernel_fn)(cn_call *call);
 
@@ -214,8 +225,10 @@ CN_API int cn_call_view(cn_call *call, int i, int of, int ndim, const int64_t *s
 /* Turns a possibly negative dim into 0..ndim-1 (ndim 0 counts as 1). Negative status when out of range. */
 CN_API int cn_call_dim(const cn_call *call, int64_t dim, int ndim);
 
-/* Registers ops made outside cairn. The rows must outlive the process's use of them. */
-CN_API int cn_op_register(const cn_op *rows, size_t n);
+/* Registers ops made outside cairn. The rows must outlive the process's use of them. row_size: sizeof(cn_op), which
+ * tells the fields that the caller knows; the others are zero. */
+CN_API int cn_op_register_rows(const cn_op *rows, size_t n, size_t row_size);
+static inline int cn_op_register(const cn_op *rows, size_t n) { return cn_op_register_rows(rows, n, sizeof *rows); }
 CN_API const cn_op *cn_op_find(const char *name); /* NULL when there is none */
 
 /* ---- looking at ops: what listings, bindings and documentation read ---- */

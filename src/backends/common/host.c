@@ -11,6 +11,7 @@
 #include "base/os.h"
 #include "base/os_cache.h"
 #include "codegen/loop.h"
+#include "dispatch.h"
 #include "ops/apply.h"
 #include "registry.h"
 
@@ -65,6 +66,8 @@ static int host_run_cpu(cn_call *call)
 {
   cn_device device = call->device;
   call->device = CN_CPU;
+  call->plan = NULL; /* what the other device's kernel said */
+  call->workspace = NULL;
   int status = cni_run_kernel(call, cni_op_info(call->op));
   if (status == CN_REFUSED && call->op->decompose) status = run_decomposed(call);
   if (status == CN_REFUSED)
@@ -78,6 +81,10 @@ static void nothing(void *payload) { (void)payload; }
 
 static cn_tensor *host_wrap(const cn_desc *d)
 {
+  if (d->size < sizeof *d || d->layout != CN_LAYOUT_STRIDED) {
+    cni_fail(CN_ERR_UNSUPPORTED, "wrap: a descriptor of another version, or not a strided one");
+    return NULL;
+  }
   cni_storage *s = cni_storage_borrow(CN_CPU, d->data, SIZE_MAX / 2, nothing, NULL);
   if (!s) return NULL;
   cn_tensor *t = cni_tensor_over(s, 0, d->dtype, d->ndim, d->shape, d->strides);
@@ -104,7 +111,7 @@ static int host_take_error(char *message, size_t size)
 static bool host_cpu_has_kernel(const cn_op *op)
 {
   const cni_opinfo *info = cni_op_info(op);
-  return info && cni_kernels_of(cni_backend_at(0), info);
+  return info && cni_kernels_at(0, info);
 }
 
 const cn_host cni_host = {
@@ -127,4 +134,5 @@ const cn_host cni_host = {
   .take_error = host_take_error,
   .cache_load = cni_os_cache_load,
   .cache_store = cni_os_cache_store,
+  .now = cni_os_now,
 };

@@ -4,6 +4,7 @@
  * of names is the order in which the dispatcher tries. */
 #include <string.h>
 
+#include "dispatch.h"
 #include "ops/families.h"
 #include "registry.h"
 
@@ -18,10 +19,10 @@ size_t cn_op_kernels(const char **names, size_t capacity, const cn_op *op, const
 {
   cni_init();
   const cni_opinfo *info = op ? cni_op_info(op) : NULL;
-  const cn_backend *b = NULL;
-  for (int i = 0; backend && (b = cni_backend_at(i)) && strcmp(b->name, backend);) i++;
-  if (!info || !b || (info->row->flags & (CN_OP_COMPOSITE | CN_OP_VIEW))) return 0;
-  const cni_kernel_list *list = cni_kernels_of(b, info);
+  int b = 0;
+  while (backend && cni_backend_at(b) && strcmp(cni_backend_at(b)->name, backend)) b++;
+  if (!info || !backend || !cni_backend_at(b) || (info->row->flags & (CN_OP_COMPOSITE | CN_OP_VIEW))) return 0;
+  const cni_kernel_list *list = cni_kernels_at(b, info);
   for (int i = 0; list && i < list->n && (size_t)i < capacity; i++) names[i] = list->items[i].name;
   return list ? (size_t)list->n : 0;
 }

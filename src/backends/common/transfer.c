@@ -1,4 +1,4 @@
-/* transfer.c: to_device for every pair of devices, made of the backends' copy_in and copy_out.
+/* transfer.c: to_device for every pair of devices, made of the backends' copy_in, copy_out and copy_across.
  *
  * Place in the flow: registered for each backend as its implementation of to_device; runs for the device that
  * receives. Invariant: bytes cross between devices only as dense runs in the result's layout; strides are
@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "ops/apply.h"
 #include "registry.h"
+#include "stream.h"
 #include "tensor/tensor.h"
 
 enum { PIECE = 64 << 20 }; /* bytes of host memory between two devices */
@@ -33,12 +34,37 @@ static int through_host(cn_device to_device, char *to, cn_device from_device, co
   return status;
 }
 
+/* What is queued on `after` from now on waits for what is queued on `before`. */
+static int in_order(const cn_backend *b, cn_device before, cn_device after)
+{
+  int from = cni_device_index(before), to = cni_device_index(after);
+  void *event = b->event_new ? b->event_new(from, false) : NULL;
+  if (!event) return cni_memory.sync(before);
+  int status = b->event_record(from, event, cni_stream_in_use(before));
+  if (!status) status = b->event_wait(to, event, cni_stream_in_use(after));
+  b->event_free(from, event);
+  return status;
+}
+
+/* Between two devices of one backend: queued by the receiving one, when the other has come so far; the other waits for
+ * it in turn, before it uses that memory again. */
+static int across(const cn_backend *b, const cn_desc *to, const cn_desc *from, size_t size)
+{
+  int status = in_order(b, from->device, to->device);
+  if (!status)
+    status = b->copy_across(cni_device_index(to->device), to->data, cni_device_index(from->device), from->data, size,
+                            cni_stream_in_use(to->device));
+  return status ? status : in_order(b, to->device, from->device);
+}
+
 static int move_bytes(const cn_desc *to, const cn_desc *from)
 {
   size_t size = (size_t)to->numel * cni_dtype_size(to->dtype);
   if (size == 0) return CN_OK;
   if (from->weak || is_host(from->device)) return cni_memory.copy_in(to->device, to->data, from->data, size);
   if (is_host(to->device)) return cni_memory.copy_out(from->device, to->data, from->data, size);
+  const cn_backend *b = cni_backend_of(to->device);
+  if (b == cni_backend_of(from->device) && b->copy_across) return across(b, to, from, size);
   return through_host(to->device, to->data, from->device, from->data, size);
 }
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backends/common/registry.h"
+#include "backends/common/dispatch.h"
 #include "backends/cpu/pointwise/pointwise.h"
 #include "base/alloc.h"
 #include "base/os.h"
@@ -41,22 +41,22 @@ static int device_info(int index, cn_device_info *info)
   return CN_OK;
 }
 
-static void *device_alloc(int index, size_t size)
+static void *device_alloc(int index, size_t size, void *stream)
 {
-  (void)index;
+  (void)index, (void)stream;
   return cni_alloc(size);
 }
 
-static void device_free(int index, void *memory, size_t size)
+static void device_free(int index, void *memory, size_t size, void *stream)
 {
-  (void)index;
+  (void)index, (void)stream;
   cni_free(memory, size);
 }
 
 /* Both directions: device memory is host memory. */
-static int copy_memory(int index, void *to, const void *from, size_t size)
+static int copy_memory(int index, void *to, const void *from, size_t size, void *stream)
 {
-  (void)index;
+  (void)index, (void)stream;
   if (size) memcpy(to, from, size);
   return CN_OK;
 }
@@ -70,7 +70,9 @@ static int sync_device(int index)
 const cn_backend *cni_cpu_backend(void)
 {
   static const cn_backend backend = {
+      .size = sizeof backend,
       .abi = CN_BACKEND_ABI,
+      .can = CN_CAN_STRIDES | CN_CAN_VIEWS | CN_CAN_INPLACE,
       .name = "cpu",
       .device_count = device_count,
       .device_info = device_info,
@@ -80,6 +82,7 @@ const cn_backend *cni_cpu_backend(void)
       .copy_out = copy_memory,
       .sync = sync_device,
       .kernels = pointwise_kernels,
+      .kernel_size = sizeof(cn_kernel),
       .host_memory = true,
   };
   return &backend;
@@ -88,7 +91,7 @@ const cn_backend *cni_cpu_backend(void)
 int cni_cpu_add_kernels(void)
 {
   for (size_t i = 0; i < sizeof kernel_tables / sizeof *kernel_tables; i++) {
-    int status = cni_kernels_add(cni_cpu_backend(), kernel_tables[i]);
+    int status = cni_kernels_add(0, "cpu", kernel_tables[i], sizeof(cn_kernel));
     if (status) return status;
   }
   return CN_OK;

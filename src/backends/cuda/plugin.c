@@ -33,6 +33,25 @@ static const cn_kernel kernels[] = {
     {NULL, NULL, NULL},
 };
 
+/* ---- all work of a device is in its own stream, so that is the one meant ---- */
+
+static void *alloc(int index, size_t size, void *stream) { return (void)stream, cni_cuda_alloc(index, size); }
+static void release(int index, void *memory, size_t size, void *stream)
+{
+  (void)stream;
+  cni_cuda_free(index, memory, size);
+}
+static int copy_in(int index, void *to, const void *from, size_t size, void *stream)
+{
+  (void)stream;
+  return cni_cuda_copy_in(index, to, from, size);
+}
+static int copy_out(int index, void *to, const void *from, size_t size, void *stream)
+{
+  (void)stream;
+  return cni_cuda_copy_out(index, to, from, size);
+}
+
 static void shut_down(void)
 {
   cni_cuda_code_exit();
@@ -44,16 +63,19 @@ CN_API const cn_backend *cn_plugin_init(const cn_host *host);
 const cn_backend *cn_plugin_init(const cn_host *host)
 {
   static const cn_backend backend = {
+      .size = sizeof backend,
       .abi = CN_BACKEND_ABI,
+      .can = CN_CAN_STRIDES | CN_CAN_VIEWS | CN_CAN_INPLACE,
       .name = "cuda",
       .device_count = cni_cuda_device_count,
       .device_info = cni_cuda_device_info,
-      .alloc = cni_cuda_alloc,
-      .free = cni_cuda_free,
-      .copy_in = cni_cuda_copy_in,
-      .copy_out = cni_cuda_copy_out,
+      .alloc = alloc,
+      .free = release,
+      .copy_in = copy_in,
+      .copy_out = copy_out,
       .sync = cni_cuda_sync,
       .kernels = kernels,
+      .kernel_size = sizeof(cn_kernel),
       .shutdown = shut_down,
       .stream = cni_cuda_stream,
       .host_alloc = cni_cuda_host_alloc,

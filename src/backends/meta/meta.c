@@ -17,18 +17,25 @@ static int device_info(int index, cn_device_info *info)
   return CN_OK;
 }
 
-static void *device_alloc(int index, size_t size) { return (void)index, (void)size, nowhere; }
-static void device_free(int index, void *memory, size_t size) { (void)index, (void)memory, (void)size; }
-
-static int copy_in(int index, void *to, const void *from, size_t size)
+static void *device_alloc(int index, size_t size, void *stream)
 {
-  (void)index, (void)to, (void)from, (void)size;
+  (void)index, (void)size, (void)stream;
+  return nowhere;
+}
+static void device_free(int index, void *memory, size_t size, void *stream)
+{
+  (void)index, (void)memory, (void)size, (void)stream;
+}
+
+static int copy_in(int index, void *to, const void *from, size_t size, void *stream)
+{
+  (void)index, (void)to, (void)from, (void)size, (void)stream;
   return CN_OK;
 }
 
-static int copy_out(int index, void *to, const void *from, size_t size)
+static int copy_out(int index, void *to, const void *from, size_t size, void *stream)
 {
-  (void)index, (void)to, (void)from;
+  (void)index, (void)to, (void)from, (void)stream;
   return size ? host->fail(CN_ERR_UNSUPPORTED, "Cannot copy out of meta tensor; no data!") : CN_OK;
 }
 
@@ -49,7 +56,9 @@ const cn_backend *cni_meta_backend(const cn_host *services)
   static const cn_kernel kernels[] = {
       {"pointwise", "nothing", nothing}, {"*", "nothing", nothing}, {NULL, NULL, NULL}};
   static const cn_backend backend = {
+      .size = sizeof backend,
       .abi = CN_BACKEND_ABI,
+      .can = CN_CAN_STRIDES | CN_CAN_VIEWS | CN_CAN_INPLACE,
       .name = "meta",
       .device_count = device_count,
       .device_info = device_info,
@@ -59,6 +68,7 @@ const cn_backend *cni_meta_backend(const cn_host *services)
       .copy_out = copy_out,
       .sync = sync_device,
       .kernels = kernels,
+      .kernel_size = sizeof(cn_kernel),
   };
   host = services;
   return &backend;

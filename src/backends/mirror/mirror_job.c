@@ -1,7 +1,7 @@
 /* mirror_job.c: a call as one block of memory that outlives it: arguments with their lists, descs of its
  * tensors, and the numbers it reads from host memory.
  *
- * Place in the flow: between mirror.c's kernel, which makes a job, and its queue, which runs it. Invariant:
+ * Place in the flow: between mirror.c's kernel, which makes a job, and its stream, which runs it. Invariant:
  * nothing in a job points into the caller's memory. */
 #include <string.h>
 
@@ -31,7 +31,7 @@ static void *take(char **at, size_t n)
   return p;
 }
 
-static void copy_args(mirror_job *job, const cn_call *c, char **at)
+static void copy_args(mirror_call *job, const cn_call *c, char **at)
 {
   cn_value *args = take(at, (size_t)c->nargs * sizeof *args);
   memcpy(args, c->args, (size_t)c->nargs * sizeof *args);
@@ -47,7 +47,7 @@ static void copy_args(mirror_job *job, const cn_call *c, char **at)
 
 static bool in_host_memory(const cn_desc *d, cn_device device) { return d->weak || d->device != device; }
 
-static void copy_desc(mirror_job *job, int k, const cn_tensor *t, cn_device device, char **at)
+static void copy_desc(mirror_call *job, int k, const cn_tensor *t, cn_device device, char **at)
 {
   job->there[k] = t != NULL;
   if (!t) return;
@@ -65,7 +65,7 @@ static void copy_desc(mirror_job *job, int k, const cn_tensor *t, cn_device devi
 
 static size_t block_size(const cn_call *c)
 {
-  size_t operands = (size_t)(c->nin + c->nout), n = rounded(sizeof(mirror_job));
+  size_t operands = (size_t)(c->nin + c->nout), n = rounded(sizeof(mirror_call));
   n += rounded(operands * sizeof(cn_desc)) + rounded(operands * sizeof(bool));
   n += rounded((size_t)c->nargs * sizeof(cn_value)) + rounded((size_t)c->nout * sizeof(cn_spec));
   n += rounded((size_t)c->nin * sizeof(cn_tensor *)) + rounded((size_t)c->nout * sizeof(cn_tensor *));
@@ -77,13 +77,13 @@ static size_t block_size(const cn_call *c)
   return n;
 }
 
-mirror_job *cni_mirror_job_new(const cn_host *host, const cn_call *c)
+mirror_call *cni_mirror_call_new(const cn_call *c)
 {
   size_t size = block_size(c), operands = (size_t)(c->nin + c->nout);
-  char *at = host->memory(size);
+  char *at = cni_mirror_host->memory(size);
   if (!at) return NULL;
-  mirror_job *job = take(&at, sizeof *job);
-  job->size = size;
+  mirror_call *job = take(&at, sizeof *job);
+  job->head = (mirror_job){.size = size};
   job->call = *c;
   job->desc = take(&at, operands * sizeof *job->desc);
   job->there = take(&at, operands * sizeof *job->there);
@@ -120,8 +120,9 @@ static void replace_handles(cn_call *c, cn_tensor *const *wrapped)
   }
 }
 
-int cni_mirror_job_run(const cn_host *host, mirror_job *job)
+int cni_mirror_call_run(mirror_call *job)
 {
+  const cn_host *host = cni_mirror_host;
   cn_call *c = &job->call;
   size_t operands = (size_t)(c->nin + c->nout), bytes = (operands + 1) * sizeof(cn_tensor *);
   cn_tensor **wrapped = host->memory(bytes);
@@ -143,5 +144,3 @@ int cni_mirror_job_run(const cn_host *host, mirror_job *job)
   if (wrapped) host->release_memory(wrapped, bytes);
   return status;
 }
-
-void cni_mirror_job_free(const cn_host *host, mirror_job *job) { host->release_memory(job, job->size); }

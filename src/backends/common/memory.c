@@ -1,0 +1,118 @@
+/* memory.c: memory and order on any device: what tensors are made of, counted, and copies to and from the host.
+ *
+ * Place in the flow: fills cni_memory, through which tensor/ reaches backends that it does not know. Everything goes
+ * into the stream that the calling thread uses on the device (stream.c). Invariant: memory is given back in the stream
+ * it was taken in. */
+#include <stdatomic.h>
+
+#include "base/state.h"
+#include "ops/families.h"
+#include "registry.h"
+#include "stream.h"
+#include "tensor/tensor.h"
+
+/* ---- memory ---- */
+
+/* What tensors hold on each device. */
+typedef struct usage {
+  atomic_size_t in_use, peak;
+} usage;
+static usage held[CNI_MAX_BACKENDS][256];
+
+static usage *usage_of(cn_device device)
+{
+  int backend = (device >> 8) - 1;
+  return device > 0 && backend >= 0 && backend < CNI_MAX_BACKENDS ? &held[backend][device & 255] : NULL;
+}
+
+static void count(usage *u, size_t size)
+{
+  size_t now = atomic_fetch_add(&u->in_use, size) + size, most = atomic_load(&u->peak);
+  while (now > most && !atomic_compare_exchange_weak(&u->peak, &most, now)) continue;
+}
+
+static void *device_alloc(cn_device device, size_t size, void *stream)
+{
+  const cn_backend *b = cni_backend_of(device);
+  void *p = b ? b->alloc(cni_device_index(device), size, stream) : NULL;
+  if (b && !p) cni_fail(CN_ERR_MEMORY, "out of memory: %zu bytes on %s:%d", size, b->name, cni_device_index(device));
+  if (p) count(usage_of(device), size);
+  return p;
+}
+static void device_free(cn_device device, void *memory, size_t size, void *stream)
+{
+  cni_backend_of(device)->free(cni_device_index(device), memory, size, stream);
+  atomic_fetch_sub(&usage_of(device)->in_use, size);
+}
+
+void cn_device_memory(size_t *in_use, size_t *peak, cn_device device)
+{
+  usage *u = usage_of(device);
+  *in_use = u ? atomic_load(&u->in_use) : 0;
+  *peak = u ? atomic_load(&u->peak) : 0;
+}
+
+void cn_device_memory_reset_peak(cn_device device)
+{
+  usage *u = usage_of(device);
+  if (u) atomic_store(&u->peak, atomic_load(&u->in_use));
+}
+
+static int device_copy_in(cn_device device, void *to, const void *host, size_t size)
+{
+  const cn_backend *b = cni_backend_of(device);
+  return b ? b->copy_in(cni_device_index(device), to, host, size, cni_stream_in_use(device)) : CN_ERR_DEVICE;
+}
+static int device_copy_out(cn_device device, void *host, const void *from, size_t size)
+{
+  const cn_backend *b = cni_backend_of(device);
+  return b ? b->copy_out(cni_device_index(device), host, from, size, cni_stream_in_use(device)) : CN_ERR_DEVICE;
+}
+static int device_sync(cn_device device)
+{
+  const cn_backend *b = cni_backend_of(device);
+  return b ? (b->sync ? b->sync(cni_device_index(device)) : CN_OK) : CN_ERR_DEVICE;
+}
+
+static void *pinned_alloc(cn_device device, size_t size)
+{
+  const cn_backend *b = cni_backend_of(device);
+  return b && b->host_alloc && b->host_free ? b->host_alloc(cni_device_index(device), size) : NULL;
+}
+static void pinned_free(cn_device device, void *memory, size_t size)
+{
+  cni_backend_of(device)->host_free(cni_device_index(device), memory, size);
+}
+
+/* A block that other streams have used is given back when they have come so far. */
+static int device_join(cn_device device, void *from, void *to)
+{
+  const cn_backend *b = cni_backend_of(device);
+  int index = cni_device_index(device);
+  if (!b || !b->event_new) return CN_OK;
+  void *event = b->event_new(index, false);
+  int status = event ? b->event_record(index, event, from) : CN_ERR_MEMORY;
+  if (!status) status = b->event_wait(index, event, to);
+  if (event) b->event_free(index, event);
+  return status;
+}
+
+const cni_memory_table cni_memory = {
+    .alloc = device_alloc,
+    .free = device_free,
+    .copy_in = device_copy_in,
+    .copy_out = device_copy_out,
+    .sync = device_sync,
+    .find = cn_device_find,
+    .name = cn_device_name,
+    .host_alloc = pinned_alloc,
+    .host_free = pinned_free,
+    .stream = cni_stream_in_use,
+    .join = device_join,
+};
+
+int cn_device_sync(cn_device device)
+{
+  cni_init();
+  return device_sync(device == CN_DEVICE_DEFAULT ? cn_default_device() : device);
+}
