@@ -196,7 +196,7 @@ static cn_optim *make_optimiser(cn_module *net, double lr)
     else others[nothers++] = p;
   }
   cn_named_free(&list);
-  cn_optim *opt = cn_optim_adamw(NULL, .lr = lr, .betas = {0.9, 0.99}, .weight_decay = 0.1);
+  cn_optim *opt = cn_optim_adamw(NULL, .lr = lr, .betas = CN_DOUBLES(0.9, 0.99), .weight_decay = 0.1);
   if (!opt) return NULL;
   cn_optim_add(opt, matrices, nmatrices);
   cn_optim_add(opt, others, nothers);

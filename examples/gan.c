@@ -152,8 +152,8 @@ int main(int argc, char **argv)
   cn_seed(1);
   cn_scope *s = cn_scope_begin();
   game g = {.artist = make_artist(), .judge = make_judge()};
-  g.artist_opt = cn_optim_adam(g.artist, .lr = 1e-3, .betas = {0.5, 0.999});
-  g.judge_opt = cn_optim_adam(g.judge, .lr = 5e-4, .betas = {0.5, 0.999});
+  g.artist_opt = cn_optim_adam(g.artist, .lr = 1e-3, .betas = CN_DOUBLES(0.5, 0.999));
+  g.judge_opt = cn_optim_adam(g.judge, .lr = 5e-4, .betas = CN_DOUBLES(0.5, 0.999));
   cn_loader *digits = cn_loader_new(cn_digits(CN_TRAIN), .batch = 64, .shuffle = true, .drop_last = true);
   cn_events *log = argc > 2 ? cn_events_open(argv[2]) : NULL;
   if (!cn_err()) {

@@ -18,8 +18,8 @@ enum { EPOCHS = 8 };
 
 static cn_module *network(void)
 {
-  return cn_nn_sequential(cn_nn_conv2d(1, 32, 3, .padding = {1}), cn_nn_relu(), cn_nn_max_pool2d(2),
-                          cn_nn_conv2d(32, 64, 3, .padding = {1}), cn_nn_relu(), cn_nn_flatten(),
+  return cn_nn_sequential(cn_nn_conv2d(1, 32, 3, .padding = CN_INTS(1)), cn_nn_relu(), cn_nn_max_pool2d(2),
+                          cn_nn_conv2d(32, 64, 3, .padding = CN_INTS(1)), cn_nn_relu(), cn_nn_flatten(),
                           cn_nn_linear(64 * 4 * 4, 10));
 }
 

@@ -63,7 +63,7 @@ static int64_t image_side(cn_dataset *set)
 static cn_module *convolution(int64_t in, int64_t out)
 {
   /* Batch norm has a bias of its own, so that the convolution needs none. */
-  return cn_nn_sequential(cn_nn_conv2d(in, out, 3, .padding = {1}, .no_bias = true), cn_nn_batch_norm2d(out),
+  return cn_nn_sequential(cn_nn_conv2d(in, out, 3, .padding = CN_INTS(1), .no_bias = true), cn_nn_batch_norm2d(out),
                           cn_nn_relu());
 }
 

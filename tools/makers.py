@@ -1,13 +1,13 @@
 """Writes the C constructors of what is made by name (modules, optimisers, rate schedules) from the signatures in their
 class tables; called by opgen.py.
 
-    include/cairn/layers.h       src/nn/api.gen.c       cn_nn_conv2d(3, 64, 7, .stride = {2})
+    include/cairn/layers.h       src/nn/api.gen.c       cn_nn_conv2d(3, 64, 7, .stride = CN_INTS(2))
     include/cairn/optimisers.h   src/optim/api.gen.c    cn_optim_adam(net, .lr = 1e-3)
     include/cairn/schedules.h    src/optim/lr.gen.c     cn_lr_step(opt, 30, .gamma = 0.1)
 
 A signature is written as PyTorch writes the constructor; its tag is the C name. Arguments without a default are
 positional, the others are fields of an options struct, by the rules of ops (zero is the default, CN_ZERO is zero). Of
-an int[N] without a default one number is positional, and NAME_each gives all N.
+an int[N] without a default one number is positional, for all N; where they differ it is 0, and NAME_each has them.
 """
 import os
 import re
@@ -80,17 +80,16 @@ class Param:
 
     def fields(self):
         """Its fields in the options struct."""
+        numbers = "cn_ints" if self.base == "int" else "cn_doubles"
         if not self.has_default:
-            return ["%s %s_each[%d]" % (self.number(), self.name, self.list)] if self.list else []
+            return ["%s %s_each" % (numbers, self.name)] if self.list else []
         if self.list is None:
             return [self.scalar() + self.c]
-        out = ["%s %s[%d]" % (self.number(), self.c, self.list)] if self.list else (
-            ["cn_ints %s" % self.c] if self.base == "int" else ["const double *%s" % self.c, "size_t n%s" % self.name])
-        return out + (["const char *%s_str" % self.name] if self.text_too else [])
+        return ["%s %s" % (numbers, self.c)] + (["const char *%s_str" % self.name] if self.text_too else [])
 
     def note(self):
         if not self.has_default:
-            return "%s: all %d of it, where they differ" % (self.name, self.list)
+            return "%s: all %d of it, where they differ; the argument is 0 then" % (self.name, self.list)
         head = "" if self.c == self.name else self.name + ": "
         note = "%s%s, default %s" % (head, self.type, self.default_text)
         if self.c.startswith("no_") and self.default is True:
@@ -134,26 +133,17 @@ class Param:
         if not self.has_default and not self.list:
             return "cn_v_%s(%s, n%s)" % (kind, self.c, self.name), []
         items = self.items()
-        room, decls = self.name + "_room", []
-        default = "NULL"
-        if self.list:
-            decls.append("%s %s[%d];" % (self.number(), room, self.list))
+        decls, default = [], "NULL"
         if items:
             default = self.name + "_default"
             decls.append("static const %s %s[] = {%s};" % (self.number(), default, ", ".join(items)))
-        fixed = "cn_opt_%s_of" % kind
+        read = "ints" if self.base == "int" else "doubles"
         if not self.has_default:
-            return "cn_arg_%s_each(%s, o->%s_each, %d, %s)" % (kind, self.c, self.name, self.list, room), decls
-        f = o + self.c
-        if self.list:
-            expr = "%s(%s, %d, %s, %s)" % (fixed, f, self.list, default, room)
-        elif self.base == "int":
-            expr = "cn_opt_ints(%s, %s, %d)" % (f, default, len(items or []))
-        else:
-            expr = "cn_opt_floats(%s, o->n%s, %s, %d)" % (f, self.name, default, len(items or []))
+            return 'cn_arg_%s_each(&%s, o->%s_each, "%s")' % (read, self.c, self.name, self.name), decls
+        f, fallback = o + self.c, "%s, %d" % (default, len(items or []))
         if self.text_too:
-            expr = "o->%s_str ? cn_v_str(o->%s_str) : %s" % (self.name, self.name, expr)
-        return expr, decls
+            return 'cn_opt_ints_or_str(%s, o->%s_str, "%s", %s)' % (f, self.name, self.name, fallback), decls
+        return "cn_opt_%s(%s, %s)" % (read, f, fallback), decls
 
 
 class Maker:
@@ -212,9 +202,9 @@ def header(kind, makers, gen):
  *
  * Those with options have a function cn_%s_NAME_with, whose last argument is an options struct (NULL: all
  * defaults), and a macro cn_%s_NAME that fills it by name. A field that is zero has its default; CN_ZERO
- * says that zero itself is meant; of an array of integers {2} means {2, 2, ...}, of other arrays each
- * number that is zero has its default. Results are owned by the caller; NULL is a failure. Modules that
- * are arguments are taken over.""" % (kind.prefix, kind.prefix)),
+ * says that zero itself is meant. Lists are written CN_INTS(1, 0), CN_DOUBLES(0.9, 0.99) and mean what they
+ * say; where a fixed count is wanted a list of one stands for all. Results are owned by the caller; NULL is a
+ * failure. Modules that are arguments are taken over.""" % (kind.prefix, kind.prefix)),
            '#ifndef %s\n#define %s\n\n#include "kw.h"\n#include "%s"\n\nCN_BEGIN_DECLS\n'
            % (guard, guard, kind.includes)]
     for m in makers:

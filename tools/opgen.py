@@ -6,7 +6,8 @@
     src/ops/api.gen.h     op numbers
     src/ops/api.gen.c     the bodies: arguments into cn_values, then through apply's door
 
-and the constructors of layers, optimisers and schedules (makers.py).
+and the constructors of layers, optimisers and schedules (makers.py), and calls of what takes lists for a test
+(list_calls.py).
 
 `opgen.py` rewrites what changed; `opgen.py --check` exits 1 with a diff where that would change a file.
 """
@@ -17,6 +18,7 @@ import re
 import sys
 import textwrap
 
+import list_calls
 import makers
 from opsig import Bad, read_ops, strip_c
 
@@ -108,8 +110,9 @@ def write_ops_h(ops):
  *
  * Ops with options have a function cn_NAME_with, whose last argument is an options struct (NULL: all
  * defaults), and a macro cn_NAME in kw.h which fills that struct. `size` is sizeof the struct, `guard` is
- * NULL. A field that is zero has its default; CN_ZERO says that zero itself is meant. Of an array, {2}
- * means {2, 2, ...}. Results belong to the innermost scope; NULL or a negative cn_status is a failure."""
+ * NULL. A field that is zero has its default; CN_ZERO says that zero itself is meant. Lists are written
+ * CN_INTS(1, 0) and mean what they say; of an int[2] a list of one stands for both. Results belong to the
+ * innermost scope; NULL or a negative cn_status is a failure."""
     out = [BANNER.format(name="ops.h", what="every op as a C function.", more=more),
            '#ifndef CAIRN_OPS_H\n#define CAIRN_OPS_H\n\n#include "tensor.h"\n\nCN_BEGIN_DECLS\n\n'
            "/* Never defined: it makes the compiler object to an option that is given without its name. */\n"
@@ -224,6 +227,10 @@ def body(op, dest):
     if values:
         out.append(wrap_call("  cn_value args[] = {", values, "};") + "\n")
     call = "CNI_OP_%s, %s, %d" % (op.name, "args" if values else "NULL", len(values))
+    if op.fixed_lists():
+        out.append("  cni_few lists[%d];\n" % len(values))
+        fit = "cni_fit_lists(CNI_OP_%s, args, lists)" % op.name
+        out.append("  int status = %s;\n" % fit if several else "  if (%s) return %s;\n" % (fit, fail))
     if op.results is None:
         out.append("  return cni_apply1(%s, %s);\n" % (call, dest))
     elif op.results == "list":
@@ -231,7 +238,8 @@ def body(op, dest):
     elif not several:
         out.append("  return cni_apply_over(%s);\n" % call)
     else:
-        out.append("  int status = cni_applyn(%s, results, %d);\n" % (call, len(op.results)))
+        start = "if (!status) " if op.fixed_lists() else "int "
+        out.append("  %sstatus = cni_applyn(%s, results, %d);\n" % (start, call, len(op.results)))
         out += ["  if (%s) *%s = results[%d];\n" % (r, r, i) for i, r in enumerate(op.results)]
         out.append("  return status;\n")
     return "".join(out)
@@ -275,6 +283,7 @@ def generate(root):
     files = {"include/cairn/ops.h": write_ops_h(ops), "include/cairn/kw.h": write_kw_h(ops),
              "src/ops/api.gen.h": write_gen_h(ops), "src/ops/api.gen.c": write_gen_c(ops)}
     files.update(makers.generate(root, sys.modules[__name__]))
+    files.update(list_calls.generate(root, ops, sys.modules[__name__]))
     return files
 
 

@@ -18,7 +18,7 @@ operator or or_eq private protected public register reinterpret_cast requires re
 sizeof static static_assert static_cast struct switch template this thread_local throw true try typedef typeid
 typename typeof union unsigned using virtual void volatile wchar_t while xor xor_eq""".split())
 FIELD_TAKEN = {"size", "guard"}  # what every options struct begins with
-LOCAL_TAKEN = {"opts", "o", "room", "args", "dest", "out", "capacity", "results", "status"}
+LOCAL_TAKEN = {"opts", "o", "room", "lists", "args", "dest", "out", "capacity", "results", "status"}
 
 DTYPES = {"bool": "CN_BOOL", "uint8": "CN_U8", "int8": "CN_I8", "int16": "CN_I16", "int32": "CN_I32",
           "int64": "CN_I64", "uint16": "CN_U16", "uint32": "CN_U32", "uint64": "CN_U64",
@@ -246,8 +246,8 @@ class Param:
 
     # -- as fields of the options struct --
     def c_fields(self):
-        if self.list is not None and self.base == "int":
-            return ["int64_t %s[%d]" % (self.c, self.list)] if self.list else ["cn_ints %s" % self.c]
+        if self.list is not None and self.base != "Tensor":
+            return ["%s %s" % ("cn_ints" if self.base == "int" else "cn_doubles", self.c)]
         return self.c_params()
 
     def field_note(self):
@@ -257,10 +257,8 @@ class Param:
             return note + "; set this one for False"
         if self.base == "bool" and self.optional:
             return note + "; 1 for True, CN_ZERO for False"
-        if self.base in ("int", "float", "Scalar") and (self.list is None or self.list):
-            flat = self.default if isinstance(self.default, list) else [self.default]
-            if any(v != 0 or v is None for v in flat):
-                return note + ("; CN_ZERO for 0" if self.list is None else "; {CN_ZERO} for all 0")
+        if self.base in ("int", "float", "Scalar") and self.list is None and self.default != 0:
+            return note + "; CN_ZERO for 0"
         return note
 
     # -- as a cn_value: an expression, and the declarations it needs --
@@ -273,13 +271,8 @@ class Param:
             return ("cn_v_tensor(%s)" % c if self.list is None else
                     "cn_v_tensors(%s, n%s)" % (c, self.name)), []
         if self.list is not None:
-            kind = "ints" if self.base == "int" else "floats"
-            if self.list and self.list > 1:
-                expr = "cn_arg_ints_of(%s, n%s, %d, %s_room)" % (c, self.name, self.list, self.name)
-                decls = ["int64_t %s_room[%d];" % (self.name, self.list)]
-            else:
-                expr, decls = "cn_v_%s(%s, n%s)" % (kind, c, self.name), []
-            return ("%s ? %s : cn_v_none()" % (c, expr) if self.optional else expr), decls
+            expr = "cn_v_%s(%s, n%s)" % ("ints" if self.base == "int" else "floats", c, self.name)
+            return ("%s ? %s : cn_v_none()" % (c, expr) if self.optional else expr), []
         if self.base == "int":
             return ("cn_arg_int(%s)" if self.optional else "cn_v_int(%s)") % c, []
         if self.base == "bool":
@@ -317,13 +310,8 @@ class Param:
         if items is not None:
             default = self.name + "_default"
             decls.append("static const %s %s[] = {%s};" % (kind, default, ", ".join(items or ["0"])))
-        count = len(items or [])
-        if self.base == "float":
-            return "cn_opt_floats(%s, o->n%s, %s, %d)" % (f, self.name, default, count), decls
-        if not self.list:
-            return "cn_opt_ints(%s, %s, %d)" % (f, default, count), decls
-        decls.append("int64_t %s_room[%d];" % (self.name, self.list))
-        return "cn_opt_ints_of(%s, %d, %s, %s_room)" % (f, self.list, default, self.name), decls
+        read = "cn_opt_ints" if self.base == "int" else "cn_opt_doubles"
+        return "%s(%s, %s, %d)" % (read, f, default, len(items or [])), decls
 
 
 def c_int(v):
@@ -403,7 +391,10 @@ class Op:
         return [re.search(r"(\w+)$", p).group(1) for p in self.c_params(inplace)]
 
     def field_names(self):
-        return [re.search(r"(\w+)(\[\d+\])?$", f).group(1) for p in self.options for f in p.c_fields()]
+        return [re.search(r"(\w+)$", f).group(1) for p in self.options for f in p.c_fields()]
+
+    def fixed_lists(self):
+        return any(p.list for p in self.params)
 
     def returns(self):
         return "cn_tensor *" if self.results is None else "int "

@@ -30,7 +30,7 @@ static void prepare(void)
 static void forward(void)
 {
   const int64_t *n = now->n, s = n[STRIDE], p = n[KERNEL] / 2;
-  result[0] = cn_conv2d(x[n[LAST]], w[n[LAST]], NULL, .stride = {s, s}, .padding = {p, p}, .groups = n[GROUPS]);
+  result[0] = cn_conv2d(x[n[LAST]], w[n[LAST]], NULL, .stride = CN_INTS(s), .padding = CN_INTS(p), .groups = n[GROUPS]);
 }
 
 static void grad_input(void)

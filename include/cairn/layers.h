@@ -5,9 +5,9 @@
  *
  * Those with options have a function cn_nn_NAME_with, whose last argument is an options struct (NULL: all
  * defaults), and a macro cn_nn_NAME that fills it by name. A field that is zero has its default; CN_ZERO
- * says that zero itself is meant; of an array of integers {2} means {2, 2, ...}, of other arrays each
- * number that is zero has its default. Results are owned by the caller; NULL is a failure. Modules that
- * are arguments are taken over.
+ * says that zero itself is meant. Lists are written CN_INTS(1, 0), CN_DOUBLES(0.9, 0.99) and mean what they
+ * say; where a fixed count is wanted a list of one stands for all. Results are owned by the caller; NULL is a
+ * failure. Modules that are arguments are taken over.
  */
 #ifndef CAIRN_LAYERS_H
 #define CAIRN_LAYERS_H
@@ -20,7 +20,7 @@ CN_BEGIN_DECLS
 typedef struct cn_nn_adaptive_avg_pool1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t output_size_each[1]; /* output_size: all 1 of it, where they differ */
+  cn_ints output_size_each; /* output_size: all 1 of it, where they differ; the argument is 0 then */
 } cn_nn_adaptive_avg_pool1d_opts;
 /* AdaptiveAvgPool1d: The means of output_size windows that cover signals (N, C, L) or (C, L). A
  * size of None stays as it is. */
@@ -30,7 +30,7 @@ CN_API cn_module *cn_nn_adaptive_avg_pool1d_with(int64_t output_size,
 typedef struct cn_nn_adaptive_avg_pool2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t output_size_each[2]; /* output_size: all 2 of it, where they differ */
+  cn_ints output_size_each; /* output_size: all 2 of it, where they differ; the argument is 0 then */
 } cn_nn_adaptive_avg_pool2d_opts;
 /* AdaptiveAvgPool2d: The means of output_size windows that cover images (N, C, H, W) or (C, H,
  * W). See AdaptiveAvgPool1d. */
@@ -40,7 +40,7 @@ CN_API cn_module *cn_nn_adaptive_avg_pool2d_with(int64_t output_size,
 typedef struct cn_nn_adaptive_avg_pool3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t output_size_each[3]; /* output_size: all 3 of it, where they differ */
+  cn_ints output_size_each; /* output_size: all 3 of it, where they differ; the argument is 0 then */
 } cn_nn_adaptive_avg_pool3d_opts;
 /* AdaptiveAvgPool3d: The means of output_size windows that cover volumes (N, C, D, H, W) or (C,
  * D, H, W). See AdaptiveAvgPool1d. */
@@ -65,7 +65,7 @@ CN_API cn_module *cn_nn_adaptive_log_softmax_with_loss_with(
 typedef struct cn_nn_adaptive_max_pool1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t output_size_each[1]; /* output_size: all 1 of it, where they differ */
+  cn_ints output_size_each; /* output_size: all 1 of it, where they differ; the argument is 0 then */
   bool return_indices; /* bool, default False */
 } cn_nn_adaptive_max_pool1d_opts;
 /* AdaptiveMaxPool1d: The largest elements of output_size windows that cover signals (N, C, L) or
@@ -76,7 +76,7 @@ CN_API cn_module *cn_nn_adaptive_max_pool1d_with(int64_t output_size,
 typedef struct cn_nn_adaptive_max_pool2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t output_size_each[2]; /* output_size: all 2 of it, where they differ */
+  cn_ints output_size_each; /* output_size: all 2 of it, where they differ; the argument is 0 then */
   bool return_indices; /* bool, default False */
 } cn_nn_adaptive_max_pool2d_opts;
 /* AdaptiveMaxPool2d: The largest elements of output_size windows that cover images (N, C, H, W)
@@ -87,7 +87,7 @@ CN_API cn_module *cn_nn_adaptive_max_pool2d_with(int64_t output_size,
 typedef struct cn_nn_adaptive_max_pool3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t output_size_each[3]; /* output_size: all 3 of it, where they differ */
+  cn_ints output_size_each; /* output_size: all 3 of it, where they differ; the argument is 0 then */
   bool return_indices; /* bool, default False */
 } cn_nn_adaptive_max_pool3d_opts;
 /* AdaptiveMaxPool3d: The largest elements of output_size windows that cover volumes (N, C, D, H,
@@ -108,9 +108,9 @@ CN_API cn_module *cn_nn_alpha_dropout_with(const cn_nn_alpha_dropout_opts *opts)
 typedef struct cn_nn_avg_pool1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[1]; /* kernel_size: all 1 of it, where they differ */
-  int64_t stride[1]; /* int[1]?, default None */
-  int64_t padding[1]; /* int[1], default 0 */
+  cn_ints kernel_size_each; /* kernel_size: all 1 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[1]?, default None */
+  cn_ints padding; /* int[1], default 0 */
   bool ceil_mode; /* bool, default False */
   bool no_count_include_pad; /* count_include_pad: bool, default True; set this one for False */
 } cn_nn_avg_pool1d_opts;
@@ -121,9 +121,9 @@ CN_API cn_module *cn_nn_avg_pool1d_with(int64_t kernel_size, const cn_nn_avg_poo
 typedef struct cn_nn_avg_pool2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[2]; /* kernel_size: all 2 of it, where they differ */
-  int64_t stride[2]; /* int[2]?, default None */
-  int64_t padding[2]; /* int[2], default 0 */
+  cn_ints kernel_size_each; /* kernel_size: all 2 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[2]?, default None */
+  cn_ints padding; /* int[2], default 0 */
   bool ceil_mode; /* bool, default False */
   bool no_count_include_pad; /* count_include_pad: bool, default True; set this one for False */
   int64_t divisor_override; /* int?, default None; CN_ZERO for 0 */
@@ -135,9 +135,9 @@ CN_API cn_module *cn_nn_avg_pool2d_with(int64_t kernel_size, const cn_nn_avg_poo
 typedef struct cn_nn_avg_pool3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[3]; /* kernel_size: all 3 of it, where they differ */
-  int64_t stride[3]; /* int[3]?, default None */
-  int64_t padding[3]; /* int[3], default 0 */
+  cn_ints kernel_size_each; /* kernel_size: all 3 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[3]?, default None */
+  cn_ints padding; /* int[3], default 0 */
   bool ceil_mode; /* bool, default False */
   bool no_count_include_pad; /* count_include_pad: bool, default True; set this one for False */
   int64_t divisor_override; /* int?, default None; CN_ZERO for 0 */
@@ -234,7 +234,7 @@ CN_API cn_module *cn_nn_channel_shuffle(int64_t groups);
 typedef struct cn_nn_circular_pad1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[2]; /* padding: all 2 of it, where they differ */
+  cn_ints padding_each; /* padding: all 2 of it, where they differ; the argument is 0 then */
 } cn_nn_circular_pad1d_opts;
 /* CircularPad1d: A border from the other end of signals (N, C, L) or (C, L). */
 CN_API cn_module *cn_nn_circular_pad1d_with(int64_t padding, const cn_nn_circular_pad1d_opts *opts);
@@ -242,7 +242,7 @@ CN_API cn_module *cn_nn_circular_pad1d_with(int64_t padding, const cn_nn_circula
 typedef struct cn_nn_circular_pad2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[4]; /* padding: all 4 of it, where they differ */
+  cn_ints padding_each; /* padding: all 4 of it, where they differ; the argument is 0 then */
 } cn_nn_circular_pad2d_opts;
 /* CircularPad2d: A border from the other end of images (N, C, H, W) or (C, H, W). */
 CN_API cn_module *cn_nn_circular_pad2d_with(int64_t padding, const cn_nn_circular_pad2d_opts *opts);
@@ -250,7 +250,7 @@ CN_API cn_module *cn_nn_circular_pad2d_with(int64_t padding, const cn_nn_circula
 typedef struct cn_nn_circular_pad3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[6]; /* padding: all 6 of it, where they differ */
+  cn_ints padding_each; /* padding: all 6 of it, where they differ; the argument is 0 then */
 } cn_nn_circular_pad3d_opts;
 /* CircularPad3d: A border from the other end of volumes (N, C, D, H, W) or (C, D, H, W). */
 CN_API cn_module *cn_nn_circular_pad3d_with(int64_t padding, const cn_nn_circular_pad3d_opts *opts);
@@ -258,7 +258,7 @@ CN_API cn_module *cn_nn_circular_pad3d_with(int64_t padding, const cn_nn_circula
 typedef struct cn_nn_constant_pad1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[2]; /* padding: all 2 of it, where they differ */
+  cn_ints padding_each; /* padding: all 2 of it, where they differ; the argument is 0 then */
 } cn_nn_constant_pad1d_opts;
 /* ConstantPad1d: A border of value around signals: padding holds the sizes before and behind;
  * negative ones cut. */
@@ -268,7 +268,7 @@ CN_API cn_module *cn_nn_constant_pad1d_with(int64_t padding, double value,
 typedef struct cn_nn_constant_pad2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[4]; /* padding: all 4 of it, where they differ */
+  cn_ints padding_each; /* padding: all 4 of it, where they differ; the argument is 0 then */
 } cn_nn_constant_pad2d_opts;
 /* ConstantPad2d: A border of value around images: left, right, top, bottom. */
 CN_API cn_module *cn_nn_constant_pad2d_with(int64_t padding, double value,
@@ -277,7 +277,7 @@ CN_API cn_module *cn_nn_constant_pad2d_with(int64_t padding, double value,
 typedef struct cn_nn_constant_pad3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[6]; /* padding: all 6 of it, where they differ */
+  cn_ints padding_each; /* padding: all 6 of it, where they differ; the argument is 0 then */
 } cn_nn_constant_pad3d_opts;
 /* ConstantPad3d: A border of value around volumes: left, right, top, bottom, front, back. */
 CN_API cn_module *cn_nn_constant_pad3d_with(int64_t padding, double value,
@@ -286,11 +286,11 @@ CN_API cn_module *cn_nn_constant_pad3d_with(int64_t padding, double value,
 typedef struct cn_nn_conv1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[1]; /* kernel_size: all 1 of it, where they differ */
-  int64_t stride[1]; /* int[1], default 1 */
-  int64_t padding[1];
+  cn_ints kernel_size_each; /* kernel_size: all 1 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[1], default 1 */
+  cn_ints padding;
   const char *padding_str; /* int[1]|str, default 0 */
-  int64_t dilation[1]; /* int[1], default 1 */
+  cn_ints dilation; /* int[1], default 1 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
   bool no_bias; /* bias: bool, default True; set this one for False */
   const char *padding_mode; /* str, default 'zeros' */
@@ -306,11 +306,11 @@ CN_API cn_module *cn_nn_conv1d_with(int64_t in_channels, int64_t out_channels, i
 typedef struct cn_nn_conv2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[2]; /* kernel_size: all 2 of it, where they differ */
-  int64_t stride[2]; /* int[2], default 1 */
-  int64_t padding[2];
+  cn_ints kernel_size_each; /* kernel_size: all 2 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[2], default 1 */
+  cn_ints padding;
   const char *padding_str; /* int[2]|str, default 0 */
-  int64_t dilation[2]; /* int[2], default 1 */
+  cn_ints dilation; /* int[2], default 1 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
   bool no_bias; /* bias: bool, default True; set this one for False */
   const char *padding_mode; /* str, default 'zeros' */
@@ -325,11 +325,11 @@ CN_API cn_module *cn_nn_conv2d_with(int64_t in_channels, int64_t out_channels, i
 typedef struct cn_nn_conv3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[3]; /* kernel_size: all 3 of it, where they differ */
-  int64_t stride[3]; /* int[3], default 1 */
-  int64_t padding[3];
+  cn_ints kernel_size_each; /* kernel_size: all 3 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[3], default 1 */
+  cn_ints padding;
   const char *padding_str; /* int[3]|str, default 0 */
-  int64_t dilation[3]; /* int[3], default 1 */
+  cn_ints dilation; /* int[3], default 1 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
   bool no_bias; /* bias: bool, default True; set this one for False */
   const char *padding_mode; /* str, default 'zeros' */
@@ -344,13 +344,13 @@ CN_API cn_module *cn_nn_conv3d_with(int64_t in_channels, int64_t out_channels, i
 typedef struct cn_nn_conv_transpose1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[1]; /* kernel_size: all 1 of it, where they differ */
-  int64_t stride[1]; /* int[1], default 1 */
-  int64_t padding[1]; /* int[1], default 0 */
-  int64_t output_padding[1]; /* int[1], default 0 */
+  cn_ints kernel_size_each; /* kernel_size: all 1 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[1], default 1 */
+  cn_ints padding; /* int[1], default 0 */
+  cn_ints output_padding; /* int[1], default 0 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
   bool no_bias; /* bias: bool, default True; set this one for False */
-  int64_t dilation[1]; /* int[1], default 1 */
+  cn_ints dilation; /* int[1], default 1 */
   const char *padding_mode; /* str, default 'zeros' */
   cn_device device; /* device?, default None */
   cn_dtype dtype; /* dtype?, default None */
@@ -365,13 +365,13 @@ CN_API cn_module *cn_nn_conv_transpose1d_with(int64_t in_channels, int64_t out_c
 typedef struct cn_nn_conv_transpose2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[2]; /* kernel_size: all 2 of it, where they differ */
-  int64_t stride[2]; /* int[2], default 1 */
-  int64_t padding[2]; /* int[2], default 0 */
-  int64_t output_padding[2]; /* int[2], default 0 */
+  cn_ints kernel_size_each; /* kernel_size: all 2 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[2], default 1 */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints output_padding; /* int[2], default 0 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
   bool no_bias; /* bias: bool, default True; set this one for False */
-  int64_t dilation[2]; /* int[2], default 1 */
+  cn_ints dilation; /* int[2], default 1 */
   const char *padding_mode; /* str, default 'zeros' */
   cn_device device; /* device?, default None */
   cn_dtype dtype; /* dtype?, default None */
@@ -385,13 +385,13 @@ CN_API cn_module *cn_nn_conv_transpose2d_with(int64_t in_channels, int64_t out_c
 typedef struct cn_nn_conv_transpose3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[3]; /* kernel_size: all 3 of it, where they differ */
-  int64_t stride[3]; /* int[3], default 1 */
-  int64_t padding[3]; /* int[3], default 0 */
-  int64_t output_padding[3]; /* int[3], default 0 */
+  cn_ints kernel_size_each; /* kernel_size: all 3 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[3], default 1 */
+  cn_ints padding; /* int[3], default 0 */
+  cn_ints output_padding; /* int[3], default 0 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
   bool no_bias; /* bias: bool, default True; set this one for False */
-  int64_t dilation[3]; /* int[3], default 1 */
+  cn_ints dilation; /* int[3], default 1 */
   const char *padding_mode; /* str, default 'zeros' */
   cn_device device; /* device?, default None */
   cn_dtype dtype; /* dtype?, default None */
@@ -551,11 +551,11 @@ CN_API cn_module *cn_nn_flatten_with(const cn_nn_flatten_opts *opts);
 typedef struct cn_nn_fold_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t output_size_each[2]; /* output_size: all 2 of it, where they differ */
-  int64_t kernel_size_each[2]; /* kernel_size: all 2 of it, where they differ */
-  int64_t dilation[2]; /* int[2], default 1 */
-  int64_t padding[2]; /* int[2], default 0 */
-  int64_t stride[2]; /* int[2], default 1 */
+  cn_ints output_size_each; /* output_size: all 2 of it, where they differ; the argument is 0 then */
+  cn_ints kernel_size_each; /* kernel_size: all 2 of it, where they differ; the argument is 0 then */
+  cn_ints dilation; /* int[2], default 1 */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints stride; /* int[2], default 1 */
 } cn_nn_fold_opts;
 /* Fold: Images of output_size whose windows are the columns of (N, C * kH * kW, L), added up
  * where they overlap. */
@@ -564,9 +564,9 @@ CN_API cn_module *cn_nn_fold_with(int64_t output_size, int64_t kernel_size, cons
 typedef struct cn_nn_fractional_max_pool2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[2]; /* kernel_size: all 2 of it, where they differ */
-  int64_t output_size[2]; /* int[2]?, default None */
-  double output_ratio[2]; /* float[2]?, default None */
+  cn_ints kernel_size_each; /* kernel_size: all 2 of it, where they differ; the argument is 0 then */
+  cn_ints output_size; /* int[2]?, default None */
+  cn_doubles output_ratio; /* float[2]?, default None */
   bool return_indices; /* bool, default False */
   cn_tensor *_random_samples; /* Tensor?, default None */
 } cn_nn_fractional_max_pool2d_opts;
@@ -579,9 +579,9 @@ CN_API cn_module *cn_nn_fractional_max_pool2d_with(int64_t kernel_size,
 typedef struct cn_nn_fractional_max_pool3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[3]; /* kernel_size: all 3 of it, where they differ */
-  int64_t output_size[3]; /* int[3]?, default None */
-  double output_ratio[3]; /* float[3]?, default None */
+  cn_ints kernel_size_each; /* kernel_size: all 3 of it, where they differ; the argument is 0 then */
+  cn_ints output_size; /* int[3]?, default None */
+  cn_doubles output_ratio; /* float[3]?, default None */
   bool return_indices; /* bool, default False */
   cn_tensor *_random_samples; /* Tensor?, default None */
 } cn_nn_fractional_max_pool3d_opts;
@@ -851,8 +851,8 @@ CN_API cn_module *cn_nn_log_softmax_with(const cn_nn_log_softmax_opts *opts);
 typedef struct cn_nn_lp_pool1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[1]; /* kernel_size: all 1 of it, where they differ */
-  int64_t stride[1]; /* int[1]?, default None */
+  cn_ints kernel_size_each; /* kernel_size: all 1 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[1]?, default None */
   bool ceil_mode; /* bool, default False */
 } cn_nn_lp_pool1d_opts;
 /* LPPool1d: The norm of each window of signals (N, C, L) or (C, L): the root of the sum of
@@ -863,8 +863,8 @@ CN_API cn_module *cn_nn_lp_pool1d_with(double norm_type, int64_t kernel_size,
 typedef struct cn_nn_lp_pool2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[2]; /* kernel_size: all 2 of it, where they differ */
-  int64_t stride[2]; /* int[2]?, default None */
+  cn_ints kernel_size_each; /* kernel_size: all 2 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[2]?, default None */
   bool ceil_mode; /* bool, default False */
 } cn_nn_lp_pool2d_opts;
 /* LPPool2d: The norm of each window of images (N, C, H, W) or (C, H, W). See LPPool1d. */
@@ -874,8 +874,8 @@ CN_API cn_module *cn_nn_lp_pool2d_with(double norm_type, int64_t kernel_size,
 typedef struct cn_nn_lp_pool3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[3]; /* kernel_size: all 3 of it, where they differ */
-  int64_t stride[3]; /* int[3]?, default None */
+  cn_ints kernel_size_each; /* kernel_size: all 3 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[3]?, default None */
   bool ceil_mode; /* bool, default False */
 } cn_nn_lp_pool3d_opts;
 /* LPPool3d: The norm of each window of volumes (N, C, D, H, W) or (C, D, H, W). See LPPool1d. */
@@ -921,10 +921,10 @@ CN_API cn_module *cn_nn_margin_ranking_loss_with(const cn_nn_margin_ranking_loss
 typedef struct cn_nn_max_pool1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[1]; /* kernel_size: all 1 of it, where they differ */
-  int64_t stride[1]; /* int[1]?, default None */
-  int64_t padding[1]; /* int[1], default 0 */
-  int64_t dilation[1]; /* int[1], default 1 */
+  cn_ints kernel_size_each; /* kernel_size: all 1 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[1]?, default None */
+  cn_ints padding; /* int[1], default 0 */
+  cn_ints dilation; /* int[1], default 1 */
   bool return_indices; /* bool, default False */
   bool ceil_mode; /* bool, default False */
 } cn_nn_max_pool1d_opts;
@@ -935,10 +935,10 @@ CN_API cn_module *cn_nn_max_pool1d_with(int64_t kernel_size, const cn_nn_max_poo
 typedef struct cn_nn_max_pool2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[2]; /* kernel_size: all 2 of it, where they differ */
-  int64_t stride[2]; /* int[2]?, default None */
-  int64_t padding[2]; /* int[2], default 0 */
-  int64_t dilation[2]; /* int[2], default 1 */
+  cn_ints kernel_size_each; /* kernel_size: all 2 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[2]?, default None */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints dilation; /* int[2], default 1 */
   bool return_indices; /* bool, default False */
   bool ceil_mode; /* bool, default False */
 } cn_nn_max_pool2d_opts;
@@ -949,10 +949,10 @@ CN_API cn_module *cn_nn_max_pool2d_with(int64_t kernel_size, const cn_nn_max_poo
 typedef struct cn_nn_max_pool3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[3]; /* kernel_size: all 3 of it, where they differ */
-  int64_t stride[3]; /* int[3]?, default None */
-  int64_t padding[3]; /* int[3], default 0 */
-  int64_t dilation[3]; /* int[3], default 1 */
+  cn_ints kernel_size_each; /* kernel_size: all 3 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[3]?, default None */
+  cn_ints padding; /* int[3], default 0 */
+  cn_ints dilation; /* int[3], default 1 */
   bool return_indices; /* bool, default False */
   bool ceil_mode; /* bool, default False */
 } cn_nn_max_pool3d_opts;
@@ -963,9 +963,9 @@ CN_API cn_module *cn_nn_max_pool3d_with(int64_t kernel_size, const cn_nn_max_poo
 typedef struct cn_nn_max_unpool1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[1]; /* kernel_size: all 1 of it, where they differ */
-  int64_t stride[1]; /* int[1]?, default None */
-  int64_t padding[1]; /* int[1], default 0 */
+  cn_ints kernel_size_each; /* kernel_size: all 1 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[1]?, default None */
+  cn_ints padding; /* int[1], default 0 */
 } cn_nn_max_unpool1d_opts;
 /* MaxUnpool1d: Puts what MaxPool1d gave back where its indices say, with zeros elsewhere. A call
  * may say the output_size. */
@@ -974,9 +974,9 @@ CN_API cn_module *cn_nn_max_unpool1d_with(int64_t kernel_size, const cn_nn_max_u
 typedef struct cn_nn_max_unpool2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[2]; /* kernel_size: all 2 of it, where they differ */
-  int64_t stride[2]; /* int[2]?, default None */
-  int64_t padding[2]; /* int[2], default 0 */
+  cn_ints kernel_size_each; /* kernel_size: all 2 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[2]?, default None */
+  cn_ints padding; /* int[2], default 0 */
 } cn_nn_max_unpool2d_opts;
 /* MaxUnpool2d: Puts what MaxPool2d gave back where its indices say. See MaxUnpool1d. */
 CN_API cn_module *cn_nn_max_unpool2d_with(int64_t kernel_size, const cn_nn_max_unpool2d_opts *opts);
@@ -984,9 +984,9 @@ CN_API cn_module *cn_nn_max_unpool2d_with(int64_t kernel_size, const cn_nn_max_u
 typedef struct cn_nn_max_unpool3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[3]; /* kernel_size: all 3 of it, where they differ */
-  int64_t stride[3]; /* int[3]?, default None */
-  int64_t padding[3]; /* int[3], default 0 */
+  cn_ints kernel_size_each; /* kernel_size: all 3 of it, where they differ; the argument is 0 then */
+  cn_ints stride; /* int[3]?, default None */
+  cn_ints padding; /* int[3], default 0 */
 } cn_nn_max_unpool3d_opts;
 /* MaxUnpool3d: Puts what MaxPool3d gave back where its indices say. See MaxUnpool1d. */
 CN_API cn_module *cn_nn_max_unpool3d_with(int64_t kernel_size, const cn_nn_max_unpool3d_opts *opts);
@@ -1109,7 +1109,7 @@ CN_API cn_module *cn_nn_prelu_with(const cn_nn_prelu_opts *opts);
 typedef struct cn_nn_reflection_pad1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[2]; /* padding: all 2 of it, where they differ */
+  cn_ints padding_each; /* padding: all 2 of it, where they differ; the argument is 0 then */
 } cn_nn_reflection_pad1d_opts;
 /* ReflectionPad1d: A border that mirrors signals (N, C, L) or (C, L) without repeating the edge. */
 CN_API cn_module *cn_nn_reflection_pad1d_with(int64_t padding, const cn_nn_reflection_pad1d_opts *opts);
@@ -1117,7 +1117,7 @@ CN_API cn_module *cn_nn_reflection_pad1d_with(int64_t padding, const cn_nn_refle
 typedef struct cn_nn_reflection_pad2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[4]; /* padding: all 4 of it, where they differ */
+  cn_ints padding_each; /* padding: all 4 of it, where they differ; the argument is 0 then */
 } cn_nn_reflection_pad2d_opts;
 /* ReflectionPad2d: A border that mirrors images (N, C, H, W) or (C, H, W) without repeating the
  * edge. */
@@ -1126,7 +1126,7 @@ CN_API cn_module *cn_nn_reflection_pad2d_with(int64_t padding, const cn_nn_refle
 typedef struct cn_nn_reflection_pad3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[6]; /* padding: all 6 of it, where they differ */
+  cn_ints padding_each; /* padding: all 6 of it, where they differ; the argument is 0 then */
 } cn_nn_reflection_pad3d_opts;
 /* ReflectionPad3d: A border that mirrors volumes (N, C, D, H, W) or (C, D, H, W) without
  * repeating the edge. */
@@ -1151,7 +1151,7 @@ CN_API cn_module *cn_nn_relu6_with(const cn_nn_relu6_opts *opts);
 typedef struct cn_nn_replication_pad1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[2]; /* padding: all 2 of it, where they differ */
+  cn_ints padding_each; /* padding: all 2 of it, where they differ; the argument is 0 then */
 } cn_nn_replication_pad1d_opts;
 /* ReplicationPad1d: A border that repeats the edge of signals (N, C, L) or (C, L). */
 CN_API cn_module *cn_nn_replication_pad1d_with(int64_t padding, const cn_nn_replication_pad1d_opts *opts);
@@ -1159,7 +1159,7 @@ CN_API cn_module *cn_nn_replication_pad1d_with(int64_t padding, const cn_nn_repl
 typedef struct cn_nn_replication_pad2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[4]; /* padding: all 4 of it, where they differ */
+  cn_ints padding_each; /* padding: all 4 of it, where they differ; the argument is 0 then */
 } cn_nn_replication_pad2d_opts;
 /* ReplicationPad2d: A border that repeats the edge of images (N, C, H, W) or (C, H, W). */
 CN_API cn_module *cn_nn_replication_pad2d_with(int64_t padding, const cn_nn_replication_pad2d_opts *opts);
@@ -1167,7 +1167,7 @@ CN_API cn_module *cn_nn_replication_pad2d_with(int64_t padding, const cn_nn_repl
 typedef struct cn_nn_replication_pad3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[6]; /* padding: all 6 of it, where they differ */
+  cn_ints padding_each; /* padding: all 6 of it, where they differ; the argument is 0 then */
 } cn_nn_replication_pad3d_opts;
 /* ReplicationPad3d: A border that repeats the edge of volumes (N, C, D, H, W) or (C, D, H, W). */
 CN_API cn_module *cn_nn_replication_pad3d_with(int64_t padding, const cn_nn_replication_pad3d_opts *opts);
@@ -1439,10 +1439,10 @@ CN_API cn_module *cn_nn_unflatten(int64_t dim, const int64_t *unflattened_size, 
 typedef struct cn_nn_unfold_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t kernel_size_each[2]; /* kernel_size: all 2 of it, where they differ */
-  int64_t dilation[2]; /* int[2], default 1 */
-  int64_t padding[2]; /* int[2], default 0 */
-  int64_t stride[2]; /* int[2], default 1 */
+  cn_ints kernel_size_each; /* kernel_size: all 2 of it, where they differ; the argument is 0 then */
+  cn_ints dilation; /* int[2], default 1 */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints stride; /* int[2], default 1 */
 } cn_nn_unfold_opts;
 /* Unfold: The windows of images (N, C, H, W) as columns (N, C * kH * kW, L). */
 CN_API cn_module *cn_nn_unfold_with(int64_t kernel_size, const cn_nn_unfold_opts *opts);
@@ -1451,8 +1451,7 @@ typedef struct cn_nn_upsample_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_ints size_; /* size: int[]?, default None */
-  const double *scale_factor;
-  size_t nscale_factor; /* float[]?, default None */
+  cn_doubles scale_factor; /* float[]?, default None */
   const char *mode; /* str, default 'nearest' */
   int64_t align_corners; /* bool?, default None; 1 for True, CN_ZERO for False */
   int64_t recompute_scale_factor; /* bool?, default None; 1 for True, CN_ZERO for False */
@@ -1466,8 +1465,7 @@ typedef struct cn_nn_upsampling_bilinear2d_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_ints size_; /* size: int[]?, default None */
-  const double *scale_factor;
-  size_t nscale_factor; /* float[]?, default None */
+  cn_doubles scale_factor; /* float[]?, default None */
 } cn_nn_upsampling_bilinear2d_opts;
 /* UpsamplingBilinear2d: Images in another size, by linear interpolation with the corners kept in
  * place. */
@@ -1477,8 +1475,7 @@ typedef struct cn_nn_upsampling_nearest2d_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_ints size_; /* size: int[]?, default None */
-  const double *scale_factor;
-  size_t nscale_factor; /* float[]?, default None */
+  cn_doubles scale_factor; /* float[]?, default None */
 } cn_nn_upsampling_nearest2d_opts;
 /* UpsamplingNearest2d: Images in another size, by the nearest element. */
 CN_API cn_module *cn_nn_upsampling_nearest2d_with(const cn_nn_upsampling_nearest2d_opts *opts);
@@ -1486,7 +1483,7 @@ CN_API cn_module *cn_nn_upsampling_nearest2d_with(const cn_nn_upsampling_nearest
 typedef struct cn_nn_zero_pad1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[2]; /* padding: all 2 of it, where they differ */
+  cn_ints padding_each; /* padding: all 2 of it, where they differ; the argument is 0 then */
 } cn_nn_zero_pad1d_opts;
 /* ZeroPad1d: A border of zeros around signals: sizes before and behind; negative ones cut. */
 CN_API cn_module *cn_nn_zero_pad1d_with(int64_t padding, const cn_nn_zero_pad1d_opts *opts);
@@ -1494,7 +1491,7 @@ CN_API cn_module *cn_nn_zero_pad1d_with(int64_t padding, const cn_nn_zero_pad1d_
 typedef struct cn_nn_zero_pad2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[4]; /* padding: all 4 of it, where they differ */
+  cn_ints padding_each; /* padding: all 4 of it, where they differ; the argument is 0 then */
 } cn_nn_zero_pad2d_opts;
 /* ZeroPad2d: A border of zeros around images: left, right, top, bottom. */
 CN_API cn_module *cn_nn_zero_pad2d_with(int64_t padding, const cn_nn_zero_pad2d_opts *opts);
@@ -1502,7 +1499,7 @@ CN_API cn_module *cn_nn_zero_pad2d_with(int64_t padding, const cn_nn_zero_pad2d_
 typedef struct cn_nn_zero_pad3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t padding_each[6]; /* padding: all 6 of it, where they differ */
+  cn_ints padding_each; /* padding: all 6 of it, where they differ; the argument is 0 then */
 } cn_nn_zero_pad3d_opts;
 /* ZeroPad3d: A border of zeros around volumes: left, right, top, bottom, front, back. */
 CN_API cn_module *cn_nn_zero_pad3d_with(int64_t padding, const cn_nn_zero_pad3d_opts *opts);

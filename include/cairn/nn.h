@@ -1,7 +1,7 @@
 /* nn.h: layers, containers and initialisers: the modules of torch.nn.
  *
  * The constructors of single layers stand in layers.h, which is generated from the classes in src/nn:
- * cn_nn_conv2d(3, 64, 7, .stride = {2}, .padding = {3}, .no_bias = true).
+ * cn_nn_conv2d(3, 64, 7, .stride = CN_INTS(2), .padding = CN_INTS(3), .no_bias = true).
  */
 #ifndef CAIRN_NN_H
 #define CAIRN_NN_H

@@ -5,8 +5,9 @@
  *
  * Ops with options have a function cn_NAME_with, whose last argument is an options struct (NULL: all
  * defaults), and a macro cn_NAME in kw.h which fills that struct. `size` is sizeof the struct, `guard` is
- * NULL. A field that is zero has its default; CN_ZERO says that zero itself is meant. Of an array, {2}
- * means {2, 2, ...}. Results belong to the innermost scope; NULL or a negative cn_status is a failure.
+ * NULL. A field that is zero has its default; CN_ZERO says that zero itself is meant. Lists are written
+ * CN_INTS(1, 0) and mean what they say; of an int[2] a list of one stands for both. Results belong to the
+ * innermost scope; NULL or a negative cn_status is a failure.
  */
 #ifndef CAIRN_OPS_H
 #define CAIRN_OPS_H
@@ -496,8 +497,8 @@ CN_API cn_tensor *cn_atleast_3d(cn_tensor *input);
 typedef struct cn_avg_pool1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[1]; /* int[1]?, default None; {CN_ZERO} for all 0 */
-  int64_t padding[1]; /* int[1], default 0 */
+  cn_ints stride; /* int[1]?, default None */
+  cn_ints padding; /* int[1], default 0 */
   bool ceil_mode; /* bool, default False */
   bool no_count_include_pad; /* count_include_pad: bool, default True; set this one for False */
 } cn_avg_pool1d_opts;
@@ -508,8 +509,8 @@ CN_API cn_tensor *cn_avg_pool1d_with(cn_tensor *input, const int64_t *kernel_siz
 typedef struct cn_avg_pool2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[2]; /* int[2]?, default None; {CN_ZERO} for all 0 */
-  int64_t padding[2]; /* int[2], default 0 */
+  cn_ints stride; /* int[2]?, default None */
+  cn_ints padding; /* int[2], default 0 */
   bool ceil_mode; /* bool, default False */
   bool no_count_include_pad; /* count_include_pad: bool, default True; set this one for False */
 } cn_avg_pool2d_opts;
@@ -532,8 +533,8 @@ CN_API cn_tensor *cn_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_s
 typedef struct cn_avg_pool3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[3]; /* int[3]?, default None; {CN_ZERO} for all 0 */
-  int64_t padding[3]; /* int[3], default 0 */
+  cn_ints stride; /* int[3]?, default None */
+  cn_ints padding; /* int[3], default 0 */
   bool ceil_mode; /* bool, default False */
   bool no_count_include_pad; /* count_include_pad: bool, default True; set this one for False */
 } cn_avg_pool3d_opts;
@@ -833,9 +834,9 @@ CN_API cn_tensor *cn_clone(cn_tensor *input);
 typedef struct cn_col2im_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
-  int64_t padding[2]; /* int[2], default 0 */
-  int64_t stride[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  cn_ints dilation; /* int[2], default 1 */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints stride; /* int[2], default 1 */
 } cn_col2im_opts;
 /* Images of output_size whose windows are the columns of input, added up where they overlap: the
  * transpose of im2col. input: (N, C * kH * kW, L) or (C * kH * kW, L), result: (N, C, H, W) or
@@ -875,9 +876,9 @@ CN_API cn_tensor *cn_contiguous_copy(cn_tensor *input);
 typedef struct cn_conv1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
-  int64_t padding[1]; /* int[1], default 0 */
-  int64_t dilation[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[1], default 1 */
+  cn_ints padding; /* int[1], default 0 */
+  cn_ints dilation; /* int[1], default 1 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
 } cn_conv1d_opts;
 /* Cross-correlation of signals with kernels. input: (N, C, L) or (C, L), weight: (K, C / groups,
@@ -889,9 +890,9 @@ CN_API cn_tensor *cn_conv1d_with(cn_tensor *input, cn_tensor *weight, cn_tensor 
 typedef struct cn_conv1d_padding_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[1], default 1 */
   const char *padding; /* str, default 'valid' */
-  int64_t dilation[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
+  cn_ints dilation; /* int[1], default 1 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
 } cn_conv1d_padding_opts;
 /* conv1d with padding by word: 'valid' for none, 'same' for as much as keeps the size (strides
@@ -903,9 +904,9 @@ CN_API cn_tensor *cn_conv1d_padding_with(cn_tensor *input, cn_tensor *weight, cn
 typedef struct cn_conv2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
-  int64_t padding[2]; /* int[2], default 0 */
-  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[2], default 1 */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints dilation; /* int[2], default 1 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
 } cn_conv2d_opts;
 /* Cross-correlation of images with kernels. input: (N, C, H, W) or (C, H, W), weight: (K, C /
@@ -934,9 +935,9 @@ CN_API cn_tensor *cn_conv2d_grad_weight(cn_tensor *grad, cn_tensor *input,
 typedef struct cn_conv2d_padding_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[2], default 1 */
   const char *padding; /* str, default 'valid' */
-  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  cn_ints dilation; /* int[2], default 1 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
 } cn_conv2d_padding_opts;
 /* conv2d with padding by word: 'valid' for none, 'same' for as much as keeps the size (strides
@@ -948,9 +949,9 @@ CN_API cn_tensor *cn_conv2d_padding_with(cn_tensor *input, cn_tensor *weight, cn
 typedef struct cn_conv3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
-  int64_t padding[3]; /* int[3], default 0 */
-  int64_t dilation[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[3], default 1 */
+  cn_ints padding; /* int[3], default 0 */
+  cn_ints dilation; /* int[3], default 1 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
 } cn_conv3d_opts;
 /* Cross-correlation of volumes with kernels. input: (N, C, D, H, W) or (C, D, H, W), weight: (K,
@@ -963,9 +964,9 @@ CN_API cn_tensor *cn_conv3d_with(cn_tensor *input, cn_tensor *weight, cn_tensor 
 typedef struct cn_conv3d_padding_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[3], default 1 */
   const char *padding; /* str, default 'valid' */
-  int64_t dilation[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  cn_ints dilation; /* int[3], default 1 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
 } cn_conv3d_padding_opts;
 /* conv3d with padding by word: 'valid' for none, 'same' for as much as keeps the size (strides
@@ -977,11 +978,11 @@ CN_API cn_tensor *cn_conv3d_padding_with(cn_tensor *input, cn_tensor *weight, cn
 typedef struct cn_conv_transpose1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
-  int64_t padding[1]; /* int[1], default 0 */
-  int64_t output_padding[1]; /* int[1], default 0 */
+  cn_ints stride; /* int[1], default 1 */
+  cn_ints padding; /* int[1], default 0 */
+  cn_ints output_padding; /* int[1], default 0 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
-  int64_t dilation[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
+  cn_ints dilation; /* int[1], default 1 */
 } cn_conv_transpose1d_opts;
 /* Transposed convolution of signals: the gradient of conv1d with respect to its input. input:
  * (N, C, L) or (C, L), weight: (C, K / groups, kL), bias: (K), result: (N, K, Lout) or (K,
@@ -993,11 +994,11 @@ CN_API cn_tensor *cn_conv_transpose1d_with(cn_tensor *input, cn_tensor *weight, 
 typedef struct cn_conv_transpose2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
-  int64_t padding[2]; /* int[2], default 0 */
-  int64_t output_padding[2]; /* int[2], default 0 */
+  cn_ints stride; /* int[2], default 1 */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints output_padding; /* int[2], default 0 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
-  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  cn_ints dilation; /* int[2], default 1 */
 } cn_conv_transpose2d_opts;
 /* Transposed convolution of images: the gradient of conv2d with respect to its input. input: (N,
  * C, H, W) or (C, H, W), weight: (C, K / groups, kH, kW), bias: (K), result: (N, K, Hout, Wout)
@@ -1010,11 +1011,11 @@ CN_API cn_tensor *cn_conv_transpose2d_with(cn_tensor *input, cn_tensor *weight, 
 typedef struct cn_conv_transpose3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
-  int64_t padding[3]; /* int[3], default 0 */
-  int64_t output_padding[3]; /* int[3], default 0 */
+  cn_ints stride; /* int[3], default 1 */
+  cn_ints padding; /* int[3], default 0 */
+  cn_ints output_padding; /* int[3], default 0 */
   int64_t groups; /* int, default 1; CN_ZERO for 0 */
-  int64_t dilation[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  cn_ints dilation; /* int[3], default 1 */
 } cn_conv_transpose3d_opts;
 /* Transposed convolution of volumes: the gradient of conv3d with respect to its input. input:
  * (N, C, D, H, W) or (C, D, H, W), weight: (C, K / groups, kD, kH, kW), bias: (K). See
@@ -1633,9 +1634,9 @@ CN_API cn_tensor *cn_fmod_(cn_tensor *input, cn_tensor *other);
 typedef struct cn_fold_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
-  int64_t padding[2]; /* int[2], default 0 */
-  int64_t stride[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  cn_ints dilation; /* int[2], default 1 */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints stride; /* int[2], default 1 */
 } cn_fold_opts;
 /* Images of output_size whose windows are the columns of input, added up where they overlap.
  * input: (N, C * kH * kW, L) or (C * kH * kW, L), result: (N, C, H, W) or (C, H, W). */
@@ -1756,8 +1757,7 @@ CN_API cn_tensor *cn_grad_scaled(cn_tensor *input, cn_tensor *scale);
 typedef struct cn_gradient_opts {
   size_t size;
   const struct cn_guard *guard;
-  const double *spacing;
-  size_t nspacing; /* float[]?, default None */
+  cn_doubles spacing; /* float[]?, default None */
   cn_ints dim; /* int[]?, default None */
   int64_t edge_order; /* int, default 1; CN_ZERO for 0 */
 } cn_gradient_opts;
@@ -1918,8 +1918,7 @@ CN_API cn_tensor *cn_histc_with(cn_tensor *input, const cn_histc_opts *opts);
 typedef struct cn_histogram_opts {
   size_t size;
   const struct cn_guard *guard;
-  const double *range;
-  size_t nrange; /* float[]?, default None */
+  cn_doubles range; /* float[]?, default None */
   bool density; /* bool, default False */
 } cn_histogram_opts;
 /* How many elements (or what sum of weights) fall into each of `bins` equal parts of range, or
@@ -2001,9 +2000,9 @@ CN_API cn_tensor *cn_igammac_(cn_tensor *input, cn_tensor *other);
 typedef struct cn_im2col_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
-  int64_t padding[2]; /* int[2], default 0 */
-  int64_t stride[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  cn_ints dilation; /* int[2], default 1 */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints stride; /* int[2], default 1 */
 } cn_im2col_opts;
 /* The windows of images as columns (torch.nn.functional.unfold). input: (N, C, H, W) or (C, H,
  * W), result: (N, C * kH * kW, L) or (C * kH * kW, L) for L windows, row by row; what lies in
@@ -2095,8 +2094,7 @@ typedef struct cn_interpolate_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_ints size_; /* size: int[]?, default None */
-  const double *scale_factor;
-  size_t nscale_factor; /* float[]?, default None */
+  cn_doubles scale_factor; /* float[]?, default None */
   const char *mode; /* str, default 'nearest' */
   int64_t align_corners; /* bool?, default None; 1 for True, CN_ZERO for False */
   int64_t recompute_scale_factor; /* bool?, default None; 1 for True, CN_ZERO for False */
@@ -2770,7 +2768,7 @@ CN_API cn_tensor *cn_logsumexp_with(cn_tensor *input, const int64_t *dim, size_t
 typedef struct cn_lp_pool1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[1]; /* int[1]?, default None; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[1]?, default None */
   bool ceil_mode; /* bool, default False */
 } cn_lp_pool1d_opts;
 /* The norm of each window of a signal (N, C, L) or (C, L): the root of the sum of powers by
@@ -2781,7 +2779,7 @@ CN_API cn_tensor *cn_lp_pool1d_with(cn_tensor *input, double norm_type, const in
 typedef struct cn_lp_pool2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[2]; /* int[2]?, default None; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[2]?, default None */
   bool ceil_mode; /* bool, default False */
 } cn_lp_pool2d_opts;
 /* The norm of each window of an image (N, C, H, W) or (C, H, W): the root of the sum of powers
@@ -2792,7 +2790,7 @@ CN_API cn_tensor *cn_lp_pool2d_with(cn_tensor *input, double norm_type, const in
 typedef struct cn_lp_pool3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[3]; /* int[3]?, default None; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[3]?, default None */
   bool ceil_mode; /* bool, default False */
 } cn_lp_pool3d_opts;
 /* The norm of each window of a volume (N, C, D, H, W) or (C, D, H, W): the root of the sum of
@@ -2900,9 +2898,9 @@ CN_API cn_tensor *cn_max_other(cn_tensor *input, cn_tensor *other);
 typedef struct cn_max_pool1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[1]; /* int[1]?, default None; {CN_ZERO} for all 0 */
-  int64_t padding[1]; /* int[1], default 0 */
-  int64_t dilation[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[1]?, default None */
+  cn_ints padding; /* int[1], default 0 */
+  cn_ints dilation; /* int[1], default 1 */
   bool ceil_mode; /* bool, default False */
 } cn_max_pool1d_opts;
 /* The largest element of each window of a signal (N, C, L) or (C, L). See max_pool2d. */
@@ -2912,9 +2910,9 @@ CN_API cn_tensor *cn_max_pool1d_with(cn_tensor *input, const int64_t *kernel_siz
 typedef struct cn_max_pool1d_with_indices_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[1]; /* int[1]?, default None; {CN_ZERO} for all 0 */
-  int64_t padding[1]; /* int[1], default 0 */
-  int64_t dilation[1]; /* int[1], default 1; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[1]?, default None */
+  cn_ints padding; /* int[1], default 0 */
+  cn_ints dilation; /* int[1], default 1 */
   bool ceil_mode; /* bool, default False */
 } cn_max_pool1d_with_indices_opts;
 /* max_pool1d, and where in its signal each largest element was.
@@ -2927,9 +2925,9 @@ CN_API int cn_max_pool1d_with_indices_with(cn_tensor **output, cn_tensor **indic
 typedef struct cn_max_pool2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[2]; /* int[2]?, default None; {CN_ZERO} for all 0 */
-  int64_t padding[2]; /* int[2], default 0 */
-  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[2]?, default None */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints dilation; /* int[2], default 1 */
   bool ceil_mode; /* bool, default False */
 } cn_max_pool2d_opts;
 /* The largest element of each window of an image (N, C, H, W) or (C, H, W). stride None means
@@ -2944,9 +2942,9 @@ CN_API cn_tensor *cn_max_pool2d_backward(cn_tensor *grad, cn_tensor *indices,
 typedef struct cn_max_pool2d_with_indices_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[2]; /* int[2]?, default None; {CN_ZERO} for all 0 */
-  int64_t padding[2]; /* int[2], default 0 */
-  int64_t dilation[2]; /* int[2], default 1; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[2]?, default None */
+  cn_ints padding; /* int[2], default 0 */
+  cn_ints dilation; /* int[2], default 1 */
   bool ceil_mode; /* bool, default False */
 } cn_max_pool2d_with_indices_opts;
 /* max_pool2d, and where in its image (row * W + column) each largest element was.
@@ -2959,9 +2957,9 @@ CN_API int cn_max_pool2d_with_indices_with(cn_tensor **output, cn_tensor **indic
 typedef struct cn_max_pool3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[3]; /* int[3]?, default None; {CN_ZERO} for all 0 */
-  int64_t padding[3]; /* int[3], default 0 */
-  int64_t dilation[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[3]?, default None */
+  cn_ints padding; /* int[3], default 0 */
+  cn_ints dilation; /* int[3], default 1 */
   bool ceil_mode; /* bool, default False */
 } cn_max_pool3d_opts;
 /* The largest element of each window of a volume (N, C, D, H, W) or (C, D, H, W). See
@@ -2972,9 +2970,9 @@ CN_API cn_tensor *cn_max_pool3d_with(cn_tensor *input, const int64_t *kernel_siz
 typedef struct cn_max_pool3d_with_indices_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[3]; /* int[3]?, default None; {CN_ZERO} for all 0 */
-  int64_t padding[3]; /* int[3], default 0 */
-  int64_t dilation[3]; /* int[3], default 1; {CN_ZERO} for all 0 */
+  cn_ints stride; /* int[3]?, default None */
+  cn_ints padding; /* int[3], default 0 */
+  cn_ints dilation; /* int[3], default 1 */
   bool ceil_mode; /* bool, default False */
 } cn_max_pool3d_with_indices_opts;
 /* max_pool3d, and where in its volume ((depth * H + row) * W + column) each largest element was.
@@ -2987,8 +2985,8 @@ CN_API int cn_max_pool3d_with_indices_with(cn_tensor **output, cn_tensor **indic
 typedef struct cn_max_unpool1d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[1]; /* int[1]?, default None; {CN_ZERO} for all 0 */
-  int64_t padding[1]; /* int[1], default 0 */
+  cn_ints stride; /* int[1]?, default None */
+  cn_ints padding; /* int[1], default 0 */
   cn_ints output_size; /* int[]?, default None */
 } cn_max_unpool1d_opts;
 /* Signals with the elements of input at the indices that max_pool1d gave, zero elsewhere.
@@ -3000,8 +2998,8 @@ CN_API cn_tensor *cn_max_unpool1d_with(cn_tensor *input, cn_tensor *indices,
 typedef struct cn_max_unpool2d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[2]; /* int[2]?, default None; {CN_ZERO} for all 0 */
-  int64_t padding[2]; /* int[2], default 0 */
+  cn_ints stride; /* int[2]?, default None */
+  cn_ints padding; /* int[2], default 0 */
   cn_ints output_size; /* int[]?, default None */
 } cn_max_unpool2d_opts;
 /* Images with the elements of input at the indices that max_pool2d gave, zero elsewhere. See
@@ -3013,8 +3011,8 @@ CN_API cn_tensor *cn_max_unpool2d_with(cn_tensor *input, cn_tensor *indices,
 typedef struct cn_max_unpool3d_opts {
   size_t size;
   const struct cn_guard *guard;
-  int64_t stride[3]; /* int[3]?, default None; {CN_ZERO} for all 0 */
-  int64_t padding[3]; /* int[3], default 0 */
+  cn_ints stride; /* int[3]?, default None */
+  cn_ints padding; /* int[3], default 0 */
   cn_ints output_size; /* int[]?, default None */
 } cn_max_unpool3d_opts;
 /* Volumes with the elements of input at the indices that max_pool3d gave, zero elsewhere. See

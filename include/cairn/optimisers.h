@@ -5,9 +5,9 @@
  *
  * Those with options have a function cn_optim_NAME_with, whose last argument is an options struct (NULL: all
  * defaults), and a macro cn_optim_NAME that fills it by name. A field that is zero has its default; CN_ZERO
- * says that zero itself is meant; of an array of integers {2} means {2, 2, ...}, of other arrays each
- * number that is zero has its default. Results are owned by the caller; NULL is a failure. Modules that
- * are arguments are taken over.
+ * says that zero itself is meant. Lists are written CN_INTS(1, 0), CN_DOUBLES(0.9, 0.99) and mean what they
+ * say; where a fixed count is wanted a list of one stands for all. Results are owned by the caller; NULL is a
+ * failure. Modules that are arguments are taken over.
  */
 #ifndef CAIRN_OPTIMISERS_H
 #define CAIRN_OPTIMISERS_H
@@ -34,7 +34,7 @@ typedef struct cn_optim_adafactor_opts {
   const struct cn_guard *guard;
   double lr; /* float, default 0.01; CN_ZERO for 0 */
   double beta2_decay; /* float, default -0.8; CN_ZERO for 0 */
-  double eps[2]; /* float[2], default [nan, 0.001] */
+  cn_doubles eps; /* float[2], default [nan, 0.001] */
   double d; /* float, default 1.0; CN_ZERO for 0 */
   double weight_decay; /* float, default 0 */
   bool maximize; /* bool, default False */
@@ -60,7 +60,7 @@ typedef struct cn_optim_adam_opts {
   size_t size;
   const struct cn_guard *guard;
   double lr; /* float, default 0.001; CN_ZERO for 0 */
-  double betas[2]; /* float[2], default [0.9, 0.999] */
+  cn_doubles betas; /* float[2], default [0.9, 0.999] */
   double eps; /* float, default 1e-08; CN_ZERO for 0 */
   double weight_decay; /* float, default 0 */
   bool amsgrad; /* bool, default False */
@@ -74,7 +74,7 @@ typedef struct cn_optim_adamax_opts {
   size_t size;
   const struct cn_guard *guard;
   double lr; /* float, default 0.002; CN_ZERO for 0 */
-  double betas[2]; /* float[2], default [0.9, 0.999] */
+  cn_doubles betas; /* float[2], default [0.9, 0.999] */
   double eps; /* float, default 1e-08; CN_ZERO for 0 */
   double weight_decay; /* float, default 0 */
   bool maximize; /* bool, default False */
@@ -86,7 +86,7 @@ typedef struct cn_optim_adamw_opts {
   size_t size;
   const struct cn_guard *guard;
   double lr; /* float, default 0.001; CN_ZERO for 0 */
-  double betas[2]; /* float[2], default [0.9, 0.999] */
+  cn_doubles betas; /* float[2], default [0.9, 0.999] */
   double eps; /* float, default 1e-08; CN_ZERO for 0 */
   double weight_decay; /* float, default 0.01; CN_ZERO for 0 */
   bool amsgrad; /* bool, default False */
@@ -129,7 +129,7 @@ typedef struct cn_optim_lion_opts {
   size_t size;
   const struct cn_guard *guard;
   double lr; /* float, default 0.0001; CN_ZERO for 0 */
-  double betas[2]; /* float[2], default [0.9, 0.99] */
+  cn_doubles betas; /* float[2], default [0.9, 0.99] */
   double weight_decay; /* float, default 0 */
   bool maximize; /* bool, default False */
 } cn_optim_lion_opts;
@@ -144,7 +144,7 @@ typedef struct cn_optim_muon_opts {
   double weight_decay; /* float, default 0.1; CN_ZERO for 0 */
   double momentum; /* float, default 0.95; CN_ZERO for 0 */
   bool no_nesterov; /* nesterov: bool, default True; set this one for False */
-  double ns_coefficients[3]; /* float[3], default [3.4445, -4.775, 2.0315] */
+  cn_doubles ns_coefficients; /* float[3], default [3.4445, -4.775, 2.0315] */
   double eps; /* float, default 1e-07; CN_ZERO for 0 */
   int64_t ns_steps; /* int, default 5; CN_ZERO for 0 */
   const char *adjust_lr_fn; /* str?, default None */
@@ -156,7 +156,7 @@ typedef struct cn_optim_nadam_opts {
   size_t size;
   const struct cn_guard *guard;
   double lr; /* float, default 0.002; CN_ZERO for 0 */
-  double betas[2]; /* float[2], default [0.9, 0.999] */
+  cn_doubles betas; /* float[2], default [0.9, 0.999] */
   double eps; /* float, default 1e-08; CN_ZERO for 0 */
   double weight_decay; /* float, default 0 */
   double momentum_decay; /* float, default 0.004; CN_ZERO for 0 */
@@ -170,7 +170,7 @@ typedef struct cn_optim_radam_opts {
   size_t size;
   const struct cn_guard *guard;
   double lr; /* float, default 0.001; CN_ZERO for 0 */
-  double betas[2]; /* float[2], default [0.9, 0.999] */
+  cn_doubles betas; /* float[2], default [0.9, 0.999] */
   double eps; /* float, default 1e-08; CN_ZERO for 0 */
   double weight_decay; /* float, default 0 */
   bool decoupled_weight_decay; /* bool, default False */
@@ -198,8 +198,8 @@ typedef struct cn_optim_rprop_opts {
   size_t size;
   const struct cn_guard *guard;
   double lr; /* float, default 0.01; CN_ZERO for 0 */
-  double etas[2]; /* float[2], default [0.5, 1.2] */
-  double step_sizes[2]; /* float[2], default [1e-06, 50.0] */
+  cn_doubles etas; /* float[2], default [0.5, 1.2] */
+  cn_doubles step_sizes; /* float[2], default [1e-06, 50.0] */
   bool maximize; /* bool, default False */
 } cn_optim_rprop_opts;
 /* Rprop: Steps along the sign of the gradient, longer while it stays the same; for whole
@@ -223,7 +223,7 @@ typedef struct cn_optim_sparse_adam_opts {
   size_t size;
   const struct cn_guard *guard;
   double lr; /* float, default 0.001; CN_ZERO for 0 */
-  double betas[2]; /* float[2], default [0.9, 0.999] */
+  cn_doubles betas; /* float[2], default [0.9, 0.999] */
   double eps; /* float, default 1e-08; CN_ZERO for 0 */
   bool maximize; /* bool, default False */
 } cn_optim_sparse_adam_opts;

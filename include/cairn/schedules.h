@@ -5,9 +5,9 @@
  *
  * Those with options have a function cn_lr_NAME_with, whose last argument is an options struct (NULL: all
  * defaults), and a macro cn_lr_NAME that fills it by name. A field that is zero has its default; CN_ZERO
- * says that zero itself is meant; of an array of integers {2} means {2, 2, ...}, of other arrays each
- * number that is zero has its default. Results are owned by the caller; NULL is a failure. Modules that
- * are arguments are taken over.
+ * says that zero itself is meant. Lists are written CN_INTS(1, 0), CN_DOUBLES(0.9, 0.99) and mean what they
+ * say; where a fixed count is wanted a list of one stands for all. Results are owned by the caller; NULL is a
+ * failure. Modules that are arguments are taken over.
  */
 #ifndef CAIRN_SCHEDULES_H
 #define CAIRN_SCHEDULES_H

@@ -7,21 +7,28 @@
 
 #include "base.h"
 
-/* CN_SHAPE(2, 3) gives the two arguments (dims, count) of a function that takes a shape;
- * CN_INTS(0, 1) a list inside an options struct. */
+/* Lists of numbers. CN_SHAPE(2, 3) gives the two arguments (list, count) of a function that takes a list of integers;
+ * CN_INTS(1, 0) and CN_DOUBLES(0.9, 0.99) are lists as options: .padding = CN_INTS(1, 0). Each number means what it
+ * says, 0 too. Where a fixed count is wanted, as for the two strides of an image, a list of one stands for all. */
 #define CN_SHAPE(...) \
   ((const int64_t[]){__VA_ARGS__}), (sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
 #define CN_SCALAR_SHAPE NULL, 0
 #define CN_INTS(...) \
   {(const int64_t[]){__VA_ARGS__}, (sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t))}
+#define CN_DOUBLES(...) \
+  {(const double[]){__VA_ARGS__}, (sizeof((const double[]){__VA_ARGS__}) / sizeof(double))}
 
 CN_BEGIN_DECLS
 
-/* A list of integers in an options struct. v NULL: not given. */
+/* Lists in an options struct. v NULL: not given. */
 typedef struct cn_ints {
   const int64_t *v;
   size_t n;
 } cn_ints;
+typedef struct cn_doubles {
+  const double *v;
+  size_t n;
+} cn_doubles;
 
 /* ---- from host memory ---- */
 /* Copies numel elements of `dtype`, row-major. */

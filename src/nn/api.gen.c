@@ -10,36 +10,33 @@
 cn_module *cn_nn_adaptive_avg_pool1d_with(int64_t output_size,
                                           const cn_nn_adaptive_avg_pool1d_opts *opts)
 {
-  int64_t output_size_room[1];
   cn_nn_adaptive_avg_pool1d_opts room;
   const cn_nn_adaptive_avg_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveAvgPool1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 1, output_size_room)};
+  cn_value args[] = {cn_arg_ints_each(&output_size, o->output_size_each, "output_size")};
   return cn_module_make("AdaptiveAvgPool1d", args, 1);
 }
 
 cn_module *cn_nn_adaptive_avg_pool2d_with(int64_t output_size,
                                           const cn_nn_adaptive_avg_pool2d_opts *opts)
 {
-  int64_t output_size_room[2];
   cn_nn_adaptive_avg_pool2d_opts room;
   const cn_nn_adaptive_avg_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveAvgPool2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 2, output_size_room)};
+  cn_value args[] = {cn_arg_ints_each(&output_size, o->output_size_each, "output_size")};
   return cn_module_make("AdaptiveAvgPool2d", args, 1);
 }
 
 cn_module *cn_nn_adaptive_avg_pool3d_with(int64_t output_size,
                                           const cn_nn_adaptive_avg_pool3d_opts *opts)
 {
-  int64_t output_size_room[3];
   cn_nn_adaptive_avg_pool3d_opts room;
   const cn_nn_adaptive_avg_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveAvgPool3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 3, output_size_room)};
+  cn_value args[] = {cn_arg_ints_each(&output_size, o->output_size_each, "output_size")};
   return cn_module_make("AdaptiveAvgPool3d", args, 1);
 }
 
@@ -60,12 +57,11 @@ cn_module *cn_nn_adaptive_log_softmax_with_loss_with(
 cn_module *cn_nn_adaptive_max_pool1d_with(int64_t output_size,
                                           const cn_nn_adaptive_max_pool1d_opts *opts)
 {
-  int64_t output_size_room[1];
   cn_nn_adaptive_max_pool1d_opts room;
   const cn_nn_adaptive_max_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveMaxPool1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 1, output_size_room),
+  cn_value args[] = {cn_arg_ints_each(&output_size, o->output_size_each, "output_size"),
                      cn_v_bool(o->return_indices)};
   return cn_module_make("AdaptiveMaxPool1d", args, 2);
 }
@@ -73,12 +69,11 @@ cn_module *cn_nn_adaptive_max_pool1d_with(int64_t output_size,
 cn_module *cn_nn_adaptive_max_pool2d_with(int64_t output_size,
                                           const cn_nn_adaptive_max_pool2d_opts *opts)
 {
-  int64_t output_size_room[2];
   cn_nn_adaptive_max_pool2d_opts room;
   const cn_nn_adaptive_max_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveMaxPool2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 2, output_size_room),
+  cn_value args[] = {cn_arg_ints_each(&output_size, o->output_size_each, "output_size"),
                      cn_v_bool(o->return_indices)};
   return cn_module_make("AdaptiveMaxPool2d", args, 2);
 }
@@ -86,12 +81,11 @@ cn_module *cn_nn_adaptive_max_pool2d_with(int64_t output_size,
 cn_module *cn_nn_adaptive_max_pool3d_with(int64_t output_size,
                                           const cn_nn_adaptive_max_pool3d_opts *opts)
 {
-  int64_t output_size_room[3];
   cn_nn_adaptive_max_pool3d_opts room;
   const cn_nn_adaptive_max_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdaptiveMaxPool3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 3, output_size_room),
+  cn_value args[] = {cn_arg_ints_each(&output_size, o->output_size_each, "output_size"),
                      cn_v_bool(o->return_indices)};
   return cn_module_make("AdaptiveMaxPool3d", args, 2);
 }
@@ -108,34 +102,26 @@ cn_module *cn_nn_alpha_dropout_with(const cn_nn_alpha_dropout_opts *opts)
 
 cn_module *cn_nn_avg_pool1d_with(int64_t kernel_size, const cn_nn_avg_pool1d_opts *opts)
 {
-  int64_t kernel_size_room[1];
-  int64_t stride_room[1];
-  int64_t padding_room[1];
   static const int64_t padding_default[] = {0};
   cn_nn_avg_pool1d_opts room;
   const cn_nn_avg_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AvgPool1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
+  cn_value args[] = {cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 1),
                      cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad)};
   return cn_module_make("AvgPool1d", args, 5);
 }
 
 cn_module *cn_nn_avg_pool2d_with(int64_t kernel_size, const cn_nn_avg_pool2d_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t stride_room[2];
-  int64_t padding_room[2];
   static const int64_t padding_default[] = {0, 0};
   cn_nn_avg_pool2d_opts room;
   const cn_nn_avg_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AvgPool2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+  cn_value args[] = {cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 2),
                      cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad),
                      cn_opt_int_or_none(o->divisor_override)};
   return cn_module_make("AvgPool2d", args, 6);
@@ -143,17 +129,13 @@ cn_module *cn_nn_avg_pool2d_with(int64_t kernel_size, const cn_nn_avg_pool2d_opt
 
 cn_module *cn_nn_avg_pool3d_with(int64_t kernel_size, const cn_nn_avg_pool3d_opts *opts)
 {
-  int64_t kernel_size_room[3];
-  int64_t stride_room[3];
-  int64_t padding_room[3];
   static const int64_t padding_default[] = {0, 0, 0};
   cn_nn_avg_pool3d_opts room;
   const cn_nn_avg_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AvgPool3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
+  cn_value args[] = {cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 3),
                      cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad),
                      cn_opt_int_or_none(o->divisor_override)};
   return cn_module_make("AvgPool3d", args, 6);
@@ -249,238 +231,196 @@ cn_module *cn_nn_channel_shuffle(int64_t groups)
 
 cn_module *cn_nn_circular_pad1d_with(int64_t padding, const cn_nn_circular_pad1d_opts *opts)
 {
-  int64_t padding_room[2];
   cn_nn_circular_pad1d_opts room;
   const cn_nn_circular_pad1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CircularPad1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 2, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding")};
   return cn_module_make("CircularPad1d", args, 1);
 }
 
 cn_module *cn_nn_circular_pad2d_with(int64_t padding, const cn_nn_circular_pad2d_opts *opts)
 {
-  int64_t padding_room[4];
   cn_nn_circular_pad2d_opts room;
   const cn_nn_circular_pad2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CircularPad2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 4, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding")};
   return cn_module_make("CircularPad2d", args, 1);
 }
 
 cn_module *cn_nn_circular_pad3d_with(int64_t padding, const cn_nn_circular_pad3d_opts *opts)
 {
-  int64_t padding_room[6];
   cn_nn_circular_pad3d_opts room;
   const cn_nn_circular_pad3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "CircularPad3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 6, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding")};
   return cn_module_make("CircularPad3d", args, 1);
 }
 
 cn_module *cn_nn_constant_pad1d_with(int64_t padding, double value,
                                      const cn_nn_constant_pad1d_opts *opts)
 {
-  int64_t padding_room[2];
   cn_nn_constant_pad1d_opts room;
   const cn_nn_constant_pad1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConstantPad1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 2, padding_room),
-                     cn_v_float(value)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding"), cn_v_float(value)};
   return cn_module_make("ConstantPad1d", args, 2);
 }
 
 cn_module *cn_nn_constant_pad2d_with(int64_t padding, double value,
                                      const cn_nn_constant_pad2d_opts *opts)
 {
-  int64_t padding_room[4];
   cn_nn_constant_pad2d_opts room;
   const cn_nn_constant_pad2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConstantPad2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 4, padding_room),
-                     cn_v_float(value)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding"), cn_v_float(value)};
   return cn_module_make("ConstantPad2d", args, 2);
 }
 
 cn_module *cn_nn_constant_pad3d_with(int64_t padding, double value,
                                      const cn_nn_constant_pad3d_opts *opts)
 {
-  int64_t padding_room[6];
   cn_nn_constant_pad3d_opts room;
   const cn_nn_constant_pad3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConstantPad3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 6, padding_room),
-                     cn_v_float(value)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding"), cn_v_float(value)};
   return cn_module_make("ConstantPad3d", args, 2);
 }
 
 cn_module *cn_nn_conv1d_with(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                              const cn_nn_conv1d_opts *opts)
 {
-  int64_t kernel_size_room[1];
-  int64_t stride_room[1];
   static const int64_t stride_default[] = {1};
-  int64_t padding_room[1];
   static const int64_t padding_default[] = {0};
-  int64_t dilation_room[1];
   static const int64_t dilation_default[] = {1};
   cn_nn_conv1d_opts room;
   const cn_nn_conv1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Conv1d");
   if (!o) return NULL;
-  cn_value args[] = {
-      cn_v_int(in_channels), cn_v_int(out_channels),
-      cn_arg_ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
-      cn_opt_ints_of(o->stride, 1, stride_default, stride_room),
-      o->padding_str ? cn_v_str(o->padding_str) : cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
-      cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
-      cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
-      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
-      cn_opt_code(o->dtype)};
+  cn_value args[] = {cn_v_int(in_channels), cn_v_int(out_channels),
+                     cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, stride_default, 1),
+                     cn_opt_ints_or_str(o->padding, o->padding_str, "padding", padding_default, 1),
+                     cn_opt_ints(o->dilation, dilation_default, 1),
+                     cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
+                     cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype)};
   return cn_module_make("Conv1d", args, 11);
 }
 
 cn_module *cn_nn_conv2d_with(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                              const cn_nn_conv2d_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t stride_room[2];
   static const int64_t stride_default[] = {1, 1};
-  int64_t padding_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t dilation_room[2];
   static const int64_t dilation_default[] = {1, 1};
   cn_nn_conv2d_opts room;
   const cn_nn_conv2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Conv2d");
   if (!o) return NULL;
-  cn_value args[] = {
-      cn_v_int(in_channels), cn_v_int(out_channels),
-      cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-      cn_opt_ints_of(o->stride, 2, stride_default, stride_room),
-      o->padding_str ? cn_v_str(o->padding_str) : cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
-      cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
-      cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
-      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
-      cn_opt_code(o->dtype)};
+  cn_value args[] = {cn_v_int(in_channels), cn_v_int(out_channels),
+                     cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, stride_default, 2),
+                     cn_opt_ints_or_str(o->padding, o->padding_str, "padding", padding_default, 2),
+                     cn_opt_ints(o->dilation, dilation_default, 2),
+                     cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
+                     cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype)};
   return cn_module_make("Conv2d", args, 11);
 }
 
 cn_module *cn_nn_conv3d_with(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
                              const cn_nn_conv3d_opts *opts)
 {
-  int64_t kernel_size_room[3];
-  int64_t stride_room[3];
   static const int64_t stride_default[] = {1, 1, 1};
-  int64_t padding_room[3];
   static const int64_t padding_default[] = {0, 0, 0};
-  int64_t dilation_room[3];
   static const int64_t dilation_default[] = {1, 1, 1};
   cn_nn_conv3d_opts room;
   const cn_nn_conv3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Conv3d");
   if (!o) return NULL;
-  cn_value args[] = {
-      cn_v_int(in_channels), cn_v_int(out_channels),
-      cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-      cn_opt_ints_of(o->stride, 3, stride_default, stride_room),
-      o->padding_str ? cn_v_str(o->padding_str) : cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
-      cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
-      cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
-      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
-      cn_opt_code(o->dtype)};
+  cn_value args[] = {cn_v_int(in_channels), cn_v_int(out_channels),
+                     cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, stride_default, 3),
+                     cn_opt_ints_or_str(o->padding, o->padding_str, "padding", padding_default, 3),
+                     cn_opt_ints(o->dilation, dilation_default, 3),
+                     cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
+                     cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype)};
   return cn_module_make("Conv3d", args, 11);
 }
 
 cn_module *cn_nn_conv_transpose1d_with(int64_t in_channels, int64_t out_channels,
                                        int64_t kernel_size, const cn_nn_conv_transpose1d_opts *opts)
 {
-  int64_t kernel_size_room[1];
-  int64_t stride_room[1];
   static const int64_t stride_default[] = {1};
-  int64_t padding_room[1];
   static const int64_t padding_default[] = {0};
-  int64_t output_padding_room[1];
   static const int64_t output_padding_default[] = {0};
-  int64_t dilation_room[1];
   static const int64_t dilation_default[] = {1};
   cn_nn_conv_transpose1d_opts room;
   const cn_nn_conv_transpose1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConvTranspose1d");
   if (!o) return NULL;
-  cn_value args[] = {
-      cn_v_int(in_channels), cn_v_int(out_channels),
-      cn_arg_ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
-      cn_opt_ints_of(o->stride, 1, stride_default, stride_room),
-      cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
-      cn_opt_ints_of(o->output_padding, 1, output_padding_default, output_padding_room),
-      cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
-      cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
-      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
-      cn_opt_code(o->dtype)};
+  cn_value args[] = {cn_v_int(in_channels), cn_v_int(out_channels),
+                     cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, stride_default, 1),
+                     cn_opt_ints(o->padding, padding_default, 1),
+                     cn_opt_ints(o->output_padding, output_padding_default, 1),
+                     cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
+                     cn_opt_ints(o->dilation, dilation_default, 1),
+                     cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype)};
   return cn_module_make("ConvTranspose1d", args, 12);
 }
 
 cn_module *cn_nn_conv_transpose2d_with(int64_t in_channels, int64_t out_channels,
                                        int64_t kernel_size, const cn_nn_conv_transpose2d_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t stride_room[2];
   static const int64_t stride_default[] = {1, 1};
-  int64_t padding_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t output_padding_room[2];
   static const int64_t output_padding_default[] = {0, 0};
-  int64_t dilation_room[2];
   static const int64_t dilation_default[] = {1, 1};
   cn_nn_conv_transpose2d_opts room;
   const cn_nn_conv_transpose2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConvTranspose2d");
   if (!o) return NULL;
-  cn_value args[] = {
-      cn_v_int(in_channels), cn_v_int(out_channels),
-      cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-      cn_opt_ints_of(o->stride, 2, stride_default, stride_room),
-      cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
-      cn_opt_ints_of(o->output_padding, 2, output_padding_default, output_padding_room),
-      cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
-      cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
-      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
-      cn_opt_code(o->dtype)};
+  cn_value args[] = {cn_v_int(in_channels), cn_v_int(out_channels),
+                     cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, stride_default, 2),
+                     cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->output_padding, output_padding_default, 2),
+                     cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
+                     cn_opt_ints(o->dilation, dilation_default, 2),
+                     cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype)};
   return cn_module_make("ConvTranspose2d", args, 12);
 }
 
 cn_module *cn_nn_conv_transpose3d_with(int64_t in_channels, int64_t out_channels,
                                        int64_t kernel_size, const cn_nn_conv_transpose3d_opts *opts)
 {
-  int64_t kernel_size_room[3];
-  int64_t stride_room[3];
   static const int64_t stride_default[] = {1, 1, 1};
-  int64_t padding_room[3];
   static const int64_t padding_default[] = {0, 0, 0};
-  int64_t output_padding_room[3];
   static const int64_t output_padding_default[] = {0, 0, 0};
-  int64_t dilation_room[3];
   static const int64_t dilation_default[] = {1, 1, 1};
   cn_nn_conv_transpose3d_opts room;
   const cn_nn_conv_transpose3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ConvTranspose3d");
   if (!o) return NULL;
-  cn_value args[] = {
-      cn_v_int(in_channels), cn_v_int(out_channels),
-      cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-      cn_opt_ints_of(o->stride, 3, stride_default, stride_room),
-      cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
-      cn_opt_ints_of(o->output_padding, 3, output_padding_default, output_padding_room),
-      cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
-      cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
-      cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
-      cn_opt_code(o->dtype)};
+  cn_value args[] = {cn_v_int(in_channels), cn_v_int(out_channels),
+                     cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, stride_default, 3),
+                     cn_opt_ints(o->padding, padding_default, 3),
+                     cn_opt_ints(o->output_padding, output_padding_default, 3),
+                     cn_v_int(cn_opt_int(o->groups, 1)), cn_v_bool(!o->no_bias),
+                     cn_opt_ints(o->dilation, dilation_default, 3),
+                     cn_v_str(o->padding_mode ? o->padding_mode : "zeros"), cn_opt_code(o->device),
+                     cn_opt_code(o->dtype)};
   return cn_module_make("ConvTranspose3d", args, 12);
 }
 
@@ -631,39 +571,30 @@ cn_module *cn_nn_flatten_with(const cn_nn_flatten_opts *opts)
 
 cn_module *cn_nn_fold_with(int64_t output_size, int64_t kernel_size, const cn_nn_fold_opts *opts)
 {
-  int64_t output_size_room[2];
-  int64_t kernel_size_room[2];
-  int64_t dilation_room[2];
   static const int64_t dilation_default[] = {1, 1};
-  int64_t padding_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t stride_room[2];
   static const int64_t stride_default[] = {1, 1};
   cn_nn_fold_opts room;
   const cn_nn_fold_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Fold");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(output_size, o->output_size_each, 2, output_size_room),
-                     cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
-                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room)};
+  cn_value args[] = {cn_arg_ints_each(&output_size, o->output_size_each, "output_size"),
+                     cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->dilation, dilation_default, 2),
+                     cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->stride, stride_default, 2)};
   return cn_module_make("Fold", args, 5);
 }
 
 cn_module *cn_nn_fractional_max_pool2d_with(int64_t kernel_size,
                                             const cn_nn_fractional_max_pool2d_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t output_size_room[2];
-  double output_ratio_room[2];
   cn_nn_fractional_max_pool2d_opts room;
   const cn_nn_fractional_max_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "FractionalMaxPool2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     cn_opt_ints_of(o->output_size, 2, NULL, output_size_room),
-                     cn_opt_floats_of(o->output_ratio, 2, NULL, output_ratio_room),
+  cn_value args[] = {cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->output_size, NULL, 0), cn_opt_doubles(o->output_ratio, NULL, 0),
                      cn_v_bool(o->return_indices), cn_v_tensor(o->_random_samples)};
   return cn_module_make("FractionalMaxPool2d", args, 5);
 }
@@ -671,16 +602,12 @@ cn_module *cn_nn_fractional_max_pool2d_with(int64_t kernel_size,
 cn_module *cn_nn_fractional_max_pool3d_with(int64_t kernel_size,
                                             const cn_nn_fractional_max_pool3d_opts *opts)
 {
-  int64_t kernel_size_room[3];
-  int64_t output_size_room[3];
-  double output_ratio_room[3];
   cn_nn_fractional_max_pool3d_opts room;
   const cn_nn_fractional_max_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "FractionalMaxPool3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-                     cn_opt_ints_of(o->output_size, 3, NULL, output_size_room),
-                     cn_opt_floats_of(o->output_ratio, 3, NULL, output_ratio_room),
+  cn_value args[] = {cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->output_size, NULL, 0), cn_opt_doubles(o->output_ratio, NULL, 0),
                      cn_v_bool(o->return_indices), cn_v_tensor(o->_random_samples)};
   return cn_module_make("FractionalMaxPool3d", args, 5);
 }
@@ -961,45 +888,39 @@ cn_module *cn_nn_log_softmax_with(const cn_nn_log_softmax_opts *opts)
 cn_module *cn_nn_lp_pool1d_with(double norm_type, int64_t kernel_size,
                                 const cn_nn_lp_pool1d_opts *opts)
 {
-  int64_t kernel_size_room[1];
-  int64_t stride_room[1];
   cn_nn_lp_pool1d_opts room;
   const cn_nn_lp_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LPPool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(norm_type),
-                     cn_arg_ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 1, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+                     cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, NULL, 0), cn_v_bool(o->ceil_mode)};
   return cn_module_make("LPPool1d", args, 4);
 }
 
 cn_module *cn_nn_lp_pool2d_with(double norm_type, int64_t kernel_size,
                                 const cn_nn_lp_pool2d_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t stride_room[2];
   cn_nn_lp_pool2d_opts room;
   const cn_nn_lp_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LPPool2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(norm_type),
-                     cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 2, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+                     cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, NULL, 0), cn_v_bool(o->ceil_mode)};
   return cn_module_make("LPPool2d", args, 4);
 }
 
 cn_module *cn_nn_lp_pool3d_with(double norm_type, int64_t kernel_size,
                                 const cn_nn_lp_pool3d_opts *opts)
 {
-  int64_t kernel_size_room[3];
-  int64_t stride_room[3];
   cn_nn_lp_pool3d_opts room;
   const cn_nn_lp_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "LPPool3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(norm_type),
-                     cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 3, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+                     cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, NULL, 0), cn_v_bool(o->ceil_mode)};
   return cn_module_make("LPPool3d", args, 4);
 }
 
@@ -1042,109 +963,82 @@ cn_module *cn_nn_margin_ranking_loss_with(const cn_nn_margin_ranking_loss_opts *
 
 cn_module *cn_nn_max_pool1d_with(int64_t kernel_size, const cn_nn_max_pool1d_opts *opts)
 {
-  int64_t kernel_size_room[1];
-  int64_t stride_room[1];
-  int64_t padding_room[1];
   static const int64_t padding_default[] = {0};
-  int64_t dilation_room[1];
   static const int64_t dilation_default[] = {1};
   cn_nn_max_pool1d_opts room;
   const cn_nn_max_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MaxPool1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
-                     cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
-                     cn_v_bool(o->return_indices), cn_v_bool(o->ceil_mode)};
+  cn_value args[] = {cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 1),
+                     cn_opt_ints(o->dilation, dilation_default, 1), cn_v_bool(o->return_indices),
+                     cn_v_bool(o->ceil_mode)};
   return cn_module_make("MaxPool1d", args, 6);
 }
 
 cn_module *cn_nn_max_pool2d_with(int64_t kernel_size, const cn_nn_max_pool2d_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t stride_room[2];
-  int64_t padding_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t dilation_room[2];
   static const int64_t dilation_default[] = {1, 1};
   cn_nn_max_pool2d_opts room;
   const cn_nn_max_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MaxPool2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
-                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
-                     cn_v_bool(o->return_indices), cn_v_bool(o->ceil_mode)};
+  cn_value args[] = {cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->dilation, dilation_default, 2), cn_v_bool(o->return_indices),
+                     cn_v_bool(o->ceil_mode)};
   return cn_module_make("MaxPool2d", args, 6);
 }
 
 cn_module *cn_nn_max_pool3d_with(int64_t kernel_size, const cn_nn_max_pool3d_opts *opts)
 {
-  int64_t kernel_size_room[3];
-  int64_t stride_room[3];
-  int64_t padding_room[3];
   static const int64_t padding_default[] = {0, 0, 0};
-  int64_t dilation_room[3];
   static const int64_t dilation_default[] = {1, 1, 1};
   cn_nn_max_pool3d_opts room;
   const cn_nn_max_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MaxPool3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
-                     cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
-                     cn_v_bool(o->return_indices), cn_v_bool(o->ceil_mode)};
+  cn_value args[] = {cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 3),
+                     cn_opt_ints(o->dilation, dilation_default, 3), cn_v_bool(o->return_indices),
+                     cn_v_bool(o->ceil_mode)};
   return cn_module_make("MaxPool3d", args, 6);
 }
 
 cn_module *cn_nn_max_unpool1d_with(int64_t kernel_size, const cn_nn_max_unpool1d_opts *opts)
 {
-  int64_t kernel_size_room[1];
-  int64_t stride_room[1];
-  int64_t padding_room[1];
   static const int64_t padding_default[] = {0};
   cn_nn_max_unpool1d_opts room;
   const cn_nn_max_unpool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MaxUnpool1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 1, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 1)};
   return cn_module_make("MaxUnpool1d", args, 3);
 }
 
 cn_module *cn_nn_max_unpool2d_with(int64_t kernel_size, const cn_nn_max_unpool2d_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t stride_room[2];
-  int64_t padding_room[2];
   static const int64_t padding_default[] = {0, 0};
   cn_nn_max_unpool2d_opts room;
   const cn_nn_max_unpool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MaxUnpool2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 2)};
   return cn_module_make("MaxUnpool2d", args, 3);
 }
 
 cn_module *cn_nn_max_unpool3d_with(int64_t kernel_size, const cn_nn_max_unpool3d_opts *opts)
 {
-  int64_t kernel_size_room[3];
-  int64_t stride_room[3];
-  int64_t padding_room[3];
   static const int64_t padding_default[] = {0, 0, 0};
   cn_nn_max_unpool3d_opts room;
   const cn_nn_max_unpool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "MaxUnpool3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 3, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 3)};
   return cn_module_make("MaxUnpool3d", args, 3);
 }
 
@@ -1275,34 +1169,31 @@ cn_module *cn_nn_prelu_with(const cn_nn_prelu_opts *opts)
 
 cn_module *cn_nn_reflection_pad1d_with(int64_t padding, const cn_nn_reflection_pad1d_opts *opts)
 {
-  int64_t padding_room[2];
   cn_nn_reflection_pad1d_opts room;
   const cn_nn_reflection_pad1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReflectionPad1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 2, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding")};
   return cn_module_make("ReflectionPad1d", args, 1);
 }
 
 cn_module *cn_nn_reflection_pad2d_with(int64_t padding, const cn_nn_reflection_pad2d_opts *opts)
 {
-  int64_t padding_room[4];
   cn_nn_reflection_pad2d_opts room;
   const cn_nn_reflection_pad2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReflectionPad2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 4, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding")};
   return cn_module_make("ReflectionPad2d", args, 1);
 }
 
 cn_module *cn_nn_reflection_pad3d_with(int64_t padding, const cn_nn_reflection_pad3d_opts *opts)
 {
-  int64_t padding_room[6];
   cn_nn_reflection_pad3d_opts room;
   const cn_nn_reflection_pad3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReflectionPad3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 6, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding")};
   return cn_module_make("ReflectionPad3d", args, 1);
 }
 
@@ -1328,34 +1219,31 @@ cn_module *cn_nn_relu6_with(const cn_nn_relu6_opts *opts)
 
 cn_module *cn_nn_replication_pad1d_with(int64_t padding, const cn_nn_replication_pad1d_opts *opts)
 {
-  int64_t padding_room[2];
   cn_nn_replication_pad1d_opts room;
   const cn_nn_replication_pad1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReplicationPad1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 2, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding")};
   return cn_module_make("ReplicationPad1d", args, 1);
 }
 
 cn_module *cn_nn_replication_pad2d_with(int64_t padding, const cn_nn_replication_pad2d_opts *opts)
 {
-  int64_t padding_room[4];
   cn_nn_replication_pad2d_opts room;
   const cn_nn_replication_pad2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReplicationPad2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 4, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding")};
   return cn_module_make("ReplicationPad2d", args, 1);
 }
 
 cn_module *cn_nn_replication_pad3d_with(int64_t padding, const cn_nn_replication_pad3d_opts *opts)
 {
-  int64_t padding_room[6];
   cn_nn_replication_pad3d_opts room;
   const cn_nn_replication_pad3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ReplicationPad3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 6, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding")};
   return cn_module_make("ReplicationPad3d", args, 1);
 }
 
@@ -1659,21 +1547,17 @@ cn_module *cn_nn_unflatten(int64_t dim, const int64_t *unflattened_size, size_t 
 
 cn_module *cn_nn_unfold_with(int64_t kernel_size, const cn_nn_unfold_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t dilation_room[2];
   static const int64_t dilation_default[] = {1, 1};
-  int64_t padding_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t stride_room[2];
   static const int64_t stride_default[] = {1, 1};
   cn_nn_unfold_opts room;
   const cn_nn_unfold_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Unfold");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(kernel_size, o->kernel_size_each, 2, kernel_size_room),
-                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
-                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room)};
+  cn_value args[] = {cn_arg_ints_each(&kernel_size, o->kernel_size_each, "kernel_size"),
+                     cn_opt_ints(o->dilation, dilation_default, 2),
+                     cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->stride, stride_default, 2)};
   return cn_module_make("Unfold", args, 4);
 }
 
@@ -1683,8 +1567,7 @@ cn_module *cn_nn_upsample_with(const cn_nn_upsample_opts *opts)
   const cn_nn_upsample_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Upsample");
   if (!o) return NULL;
-  cn_value args[] = {cn_opt_ints(o->size_, NULL, 0),
-                     cn_opt_floats(o->scale_factor, o->nscale_factor, NULL, 0),
+  cn_value args[] = {cn_opt_ints(o->size_, NULL, 0), cn_opt_doubles(o->scale_factor, NULL, 0),
                      cn_v_str(o->mode ? o->mode : "nearest"),
                      cn_opt_bool(o->align_corners, cn_v_none()),
                      cn_opt_bool(o->recompute_scale_factor, cn_v_none())};
@@ -1697,8 +1580,7 @@ cn_module *cn_nn_upsampling_bilinear2d_with(const cn_nn_upsampling_bilinear2d_op
   const cn_nn_upsampling_bilinear2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "UpsamplingBilinear2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_opt_ints(o->size_, NULL, 0),
-                     cn_opt_floats(o->scale_factor, o->nscale_factor, NULL, 0)};
+  cn_value args[] = {cn_opt_ints(o->size_, NULL, 0), cn_opt_doubles(o->scale_factor, NULL, 0)};
   return cn_module_make("UpsamplingBilinear2d", args, 2);
 }
 
@@ -1708,40 +1590,36 @@ cn_module *cn_nn_upsampling_nearest2d_with(const cn_nn_upsampling_nearest2d_opts
   const cn_nn_upsampling_nearest2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "UpsamplingNearest2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_opt_ints(o->size_, NULL, 0),
-                     cn_opt_floats(o->scale_factor, o->nscale_factor, NULL, 0)};
+  cn_value args[] = {cn_opt_ints(o->size_, NULL, 0), cn_opt_doubles(o->scale_factor, NULL, 0)};
   return cn_module_make("UpsamplingNearest2d", args, 2);
 }
 
 cn_module *cn_nn_zero_pad1d_with(int64_t padding, const cn_nn_zero_pad1d_opts *opts)
 {
-  int64_t padding_room[2];
   cn_nn_zero_pad1d_opts room;
   const cn_nn_zero_pad1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ZeroPad1d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 2, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding")};
   return cn_module_make("ZeroPad1d", args, 1);
 }
 
 cn_module *cn_nn_zero_pad2d_with(int64_t padding, const cn_nn_zero_pad2d_opts *opts)
 {
-  int64_t padding_room[4];
   cn_nn_zero_pad2d_opts room;
   const cn_nn_zero_pad2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ZeroPad2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 4, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding")};
   return cn_module_make("ZeroPad2d", args, 1);
 }
 
 cn_module *cn_nn_zero_pad3d_with(int64_t padding, const cn_nn_zero_pad3d_opts *opts)
 {
-  int64_t padding_room[6];
   cn_nn_zero_pad3d_opts room;
   const cn_nn_zero_pad3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "ZeroPad3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_arg_ints_each(padding, o->padding_each, 6, padding_room)};
+  cn_value args[] = {cn_arg_ints_each(&padding, o->padding_each, "padding")};
   return cn_module_make("ZeroPad3d", args, 1);
 }

@@ -1760,14 +1760,16 @@ int cn_adamax_update_inplace_with(cn_tensor *param, cn_tensor *exp_avg, cn_tenso
 cn_tensor *cn_adaptive_avg_pool1d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
+  cni_few lists[2];
+  if (cni_fit_lists(CNI_OP_adaptive_avg_pool1d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_adaptive_avg_pool1d, args, 2, NULL);
 }
 
 cn_tensor *cn_adaptive_avg_pool2d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
 {
-  int64_t output_size_room[2];
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(output_size, noutput_size, 2, output_size_room)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
+  cni_few lists[2];
+  if (cni_fit_lists(CNI_OP_adaptive_avg_pool2d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_adaptive_avg_pool2d, args, 2, NULL);
 }
 
@@ -1780,15 +1782,17 @@ cn_tensor *cn_adaptive_avg_pool2d_backward(cn_tensor *grad, const int64_t *input
 
 cn_tensor *cn_adaptive_avg_pool3d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
 {
-  int64_t output_size_room[3];
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(output_size, noutput_size, 3, output_size_room)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
+  cni_few lists[2];
+  if (cni_fit_lists(CNI_OP_adaptive_avg_pool3d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_adaptive_avg_pool3d, args, 2, NULL);
 }
 
 cn_tensor *cn_adaptive_max_pool1d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
+  cni_few lists[2];
+  if (cni_fit_lists(CNI_OP_adaptive_max_pool1d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_adaptive_max_pool1d, args, 2, NULL);
 }
 
@@ -1797,7 +1801,9 @@ int cn_adaptive_max_pool1d_with_indices(cn_tensor **output, cn_tensor **indices,
 {
   cn_tensor *results[2] = {NULL};
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
-  int status = cni_applyn(CNI_OP_adaptive_max_pool1d_with_indices, args, 2, results, 2);
+  cni_few lists[2];
+  int status = cni_fit_lists(CNI_OP_adaptive_max_pool1d_with_indices, args, lists);
+  if (!status) status = cni_applyn(CNI_OP_adaptive_max_pool1d_with_indices, args, 2, results, 2);
   if (output) *output = results[0];
   if (indices) *indices = results[1];
   return status;
@@ -1805,20 +1811,20 @@ int cn_adaptive_max_pool1d_with_indices(cn_tensor **output, cn_tensor **indices,
 
 cn_tensor *cn_adaptive_max_pool2d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
 {
-  int64_t output_size_room[2];
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(output_size, noutput_size, 2, output_size_room)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
+  cni_few lists[2];
+  if (cni_fit_lists(CNI_OP_adaptive_max_pool2d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_adaptive_max_pool2d, args, 2, NULL);
 }
 
 int cn_adaptive_max_pool2d_with_indices(cn_tensor **output, cn_tensor **indices, cn_tensor *input,
                                         const int64_t *output_size, size_t noutput_size)
 {
-  int64_t output_size_room[2];
   cn_tensor *results[2] = {NULL};
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(output_size, noutput_size, 2, output_size_room)};
-  int status = cni_applyn(CNI_OP_adaptive_max_pool2d_with_indices, args, 2, results, 2);
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
+  cni_few lists[2];
+  int status = cni_fit_lists(CNI_OP_adaptive_max_pool2d_with_indices, args, lists);
+  if (!status) status = cni_applyn(CNI_OP_adaptive_max_pool2d_with_indices, args, 2, results, 2);
   if (output) *output = results[0];
   if (indices) *indices = results[1];
   return status;
@@ -1826,20 +1832,20 @@ int cn_adaptive_max_pool2d_with_indices(cn_tensor **output, cn_tensor **indices,
 
 cn_tensor *cn_adaptive_max_pool3d(cn_tensor *input, const int64_t *output_size, size_t noutput_size)
 {
-  int64_t output_size_room[3];
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(output_size, noutput_size, 3, output_size_room)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
+  cni_few lists[2];
+  if (cni_fit_lists(CNI_OP_adaptive_max_pool3d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_adaptive_max_pool3d, args, 2, NULL);
 }
 
 int cn_adaptive_max_pool3d_with_indices(cn_tensor **output, cn_tensor **indices, cn_tensor *input,
                                         const int64_t *output_size, size_t noutput_size)
 {
-  int64_t output_size_room[3];
   cn_tensor *results[2] = {NULL};
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(output_size, noutput_size, 3, output_size_room)};
-  int status = cni_applyn(CNI_OP_adaptive_max_pool3d_with_indices, args, 2, results, 2);
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size)};
+  cni_few lists[2];
+  int status = cni_fit_lists(CNI_OP_adaptive_max_pool3d_with_indices, args, lists);
+  if (!status) status = cni_applyn(CNI_OP_adaptive_max_pool3d_with_indices, args, 2, results, 2);
   if (output) *output = results[0];
   if (indices) *indices = results[1];
   return status;
@@ -2399,39 +2405,35 @@ cn_tensor *cn_atleast_3d(cn_tensor *input)
 cn_tensor *cn_avg_pool1d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
                               const cn_avg_pool1d_opts *opts)
 {
-  int64_t stride_room[1];
   static const int64_t padding_default[] = {0};
-  int64_t padding_room[1];
   cn_avg_pool1d_opts room;
   const cn_avg_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "avg_pool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
-                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 1),
                      cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad)};
+  cni_few lists[6];
+  if (cni_fit_lists(CNI_OP_avg_pool1d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_avg_pool1d, args, 6, NULL);
 }
 
 cn_tensor *cn_avg_pool2d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
                               int64_t divisor_override, const cn_avg_pool2d_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t stride_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t padding_room[2];
   cn_avg_pool2d_opts room;
   const cn_avg_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "avg_pool2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 2),
                      cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad),
                      cn_arg_int(divisor_override)};
+  cni_few lists[7];
+  if (cni_fit_lists(CNI_OP_avg_pool2d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_avg_pool2d, args, 7, NULL);
 }
 
@@ -2441,35 +2443,30 @@ cn_tensor *cn_avg_pool2d_backward(cn_tensor *grad, const int64_t *input_size, si
                                   size_t npadding, bool ceil_mode, bool count_include_pad,
                                   int64_t divisor_override)
 {
-  int64_t kernel_size_room[2];
-  int64_t stride_room[2];
-  int64_t padding_room[2];
   cn_value args[] = {cn_v_tensor(grad), cn_v_ints(input_size, ninput_size),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
-                     cn_arg_ints_of(stride, nstride, 2, stride_room),
-                     cn_arg_ints_of(padding, npadding, 2, padding_room), cn_v_bool(ceil_mode),
+                     cn_v_ints(kernel_size, nkernel_size), cn_v_ints(stride, nstride),
+                     cn_v_ints(padding, npadding), cn_v_bool(ceil_mode),
                      cn_v_bool(count_include_pad), cn_arg_int(divisor_override)};
+  cni_few lists[8];
+  if (cni_fit_lists(CNI_OP_avg_pool2d_backward, args, lists)) return NULL;
   return cni_apply1(CNI_OP_avg_pool2d_backward, args, 8, NULL);
 }
 
 cn_tensor *cn_avg_pool3d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
                               int64_t divisor_override, const cn_avg_pool3d_opts *opts)
 {
-  int64_t kernel_size_room[3];
-  int64_t stride_room[3];
   static const int64_t padding_default[] = {0, 0, 0};
-  int64_t padding_room[3];
   cn_avg_pool3d_opts room;
   const cn_avg_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "avg_pool3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 3, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 3),
                      cn_v_bool(o->ceil_mode), cn_v_bool(!o->no_count_include_pad),
                      cn_arg_int(divisor_override)};
+  cni_few lists[7];
+  if (cni_fit_lists(CNI_OP_avg_pool3d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_avg_pool3d, args, 7, NULL);
 }
 
@@ -2941,25 +2938,21 @@ cn_tensor *cn_col2im_with(cn_tensor *input, const int64_t *output_size, size_t n
                           const int64_t *kernel_size, size_t nkernel_size,
                           const cn_col2im_opts *opts)
 {
-  int64_t output_size_room[2];
-  int64_t kernel_size_room[2];
   static const int64_t dilation_default[] = {1, 1};
-  int64_t dilation_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t padding_room[2];
   static const int64_t stride_default[] = {1, 1};
-  int64_t stride_room[2];
   cn_col2im_opts room;
   const cn_col2im_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "col2im");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(output_size, noutput_size, 2, output_size_room),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
-                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
-                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size),
+                     cn_v_ints(kernel_size, nkernel_size),
+                     cn_opt_ints(o->dilation, dilation_default, 2),
+                     cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->stride, stride_default, 2)};
+  cni_few lists[6];
+  if (cni_fit_lists(CNI_OP_col2im, args, lists)) return NULL;
   return cni_apply1(CNI_OP_col2im, args, 6, NULL);
 }
 
@@ -3010,21 +3003,20 @@ cn_tensor *cn_conv1d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
                           const cn_conv1d_opts *opts)
 {
   static const int64_t stride_default[] = {1};
-  int64_t stride_room[1];
   static const int64_t padding_default[] = {0};
-  int64_t padding_room[1];
   static const int64_t dilation_default[] = {1};
-  int64_t dilation_room[1];
   cn_conv1d_opts room;
   const cn_conv1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "conv1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     cn_opt_ints_of(o->stride, 1, stride_default, stride_room),
-                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
-                     cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
+                     cn_opt_ints(o->stride, stride_default, 1),
+                     cn_opt_ints(o->padding, padding_default, 1),
+                     cn_opt_ints(o->dilation, dilation_default, 1),
                      cn_v_int(cn_opt_int(o->groups, 1))};
+  cni_few lists[7];
+  if (cni_fit_lists(CNI_OP_conv1d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv1d, args, 7, NULL);
 }
 
@@ -3032,19 +3024,19 @@ cn_tensor *cn_conv1d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor
                                   const cn_conv1d_padding_opts *opts)
 {
   static const int64_t stride_default[] = {1};
-  int64_t stride_room[1];
   static const int64_t dilation_default[] = {1};
-  int64_t dilation_room[1];
   cn_conv1d_padding_opts room;
   const cn_conv1d_padding_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "conv1d_padding");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     cn_opt_ints_of(o->stride, 1, stride_default, stride_room),
+                     cn_opt_ints(o->stride, stride_default, 1),
                      cn_v_str(o->padding ? o->padding : "valid"),
-                     cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
+                     cn_opt_ints(o->dilation, dilation_default, 1),
                      cn_v_int(cn_opt_int(o->groups, 1))};
+  cni_few lists[7];
+  if (cni_fit_lists(CNI_OP_conv1d_padding, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv1d_padding, args, 7, NULL);
 }
 
@@ -3052,21 +3044,20 @@ cn_tensor *cn_conv2d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
                           const cn_conv2d_opts *opts)
 {
   static const int64_t stride_default[] = {1, 1};
-  int64_t stride_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t padding_room[2];
   static const int64_t dilation_default[] = {1, 1};
-  int64_t dilation_room[2];
   cn_conv2d_opts room;
   const cn_conv2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "conv2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
-                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
+                     cn_opt_ints(o->stride, stride_default, 2),
+                     cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->dilation, dilation_default, 2),
                      cn_v_int(cn_opt_int(o->groups, 1))};
+  cni_few lists[7];
+  if (cni_fit_lists(CNI_OP_conv2d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv2d, args, 7, NULL);
 }
 
@@ -3075,13 +3066,11 @@ cn_tensor *cn_conv2d_grad_input(cn_tensor *grad, cn_tensor *weight, const int64_
                                 const int64_t *padding, size_t npadding, const int64_t *dilation,
                                 size_t ndilation, int64_t groups)
 {
-  int64_t stride_room[2];
-  int64_t padding_room[2];
-  int64_t dilation_room[2];
   cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(weight), cn_v_ints(input_size, ninput_size),
-                     cn_arg_ints_of(stride, nstride, 2, stride_room),
-                     cn_arg_ints_of(padding, npadding, 2, padding_room),
-                     cn_arg_ints_of(dilation, ndilation, 2, dilation_room), cn_v_int(groups)};
+                     cn_v_ints(stride, nstride), cn_v_ints(padding, npadding),
+                     cn_v_ints(dilation, ndilation), cn_v_int(groups)};
+  cni_few lists[7];
+  if (cni_fit_lists(CNI_OP_conv2d_grad_input, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv2d_grad_input, args, 7, NULL);
 }
 
@@ -3090,13 +3079,11 @@ cn_tensor *cn_conv2d_grad_weight(cn_tensor *grad, cn_tensor *input, const int64_
                                  const int64_t *padding, size_t npadding, const int64_t *dilation,
                                  size_t ndilation, int64_t groups)
 {
-  int64_t stride_room[2];
-  int64_t padding_room[2];
-  int64_t dilation_room[2];
   cn_value args[] = {cn_v_tensor(grad), cn_v_tensor(input), cn_v_ints(weight_size, nweight_size),
-                     cn_arg_ints_of(stride, nstride, 2, stride_room),
-                     cn_arg_ints_of(padding, npadding, 2, padding_room),
-                     cn_arg_ints_of(dilation, ndilation, 2, dilation_room), cn_v_int(groups)};
+                     cn_v_ints(stride, nstride), cn_v_ints(padding, npadding),
+                     cn_v_ints(dilation, ndilation), cn_v_int(groups)};
+  cni_few lists[7];
+  if (cni_fit_lists(CNI_OP_conv2d_grad_weight, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv2d_grad_weight, args, 7, NULL);
 }
 
@@ -3104,19 +3091,19 @@ cn_tensor *cn_conv2d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor
                                   const cn_conv2d_padding_opts *opts)
 {
   static const int64_t stride_default[] = {1, 1};
-  int64_t stride_room[2];
   static const int64_t dilation_default[] = {1, 1};
-  int64_t dilation_room[2];
   cn_conv2d_padding_opts room;
   const cn_conv2d_padding_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "conv2d_padding");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room),
+                     cn_opt_ints(o->stride, stride_default, 2),
                      cn_v_str(o->padding ? o->padding : "valid"),
-                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
+                     cn_opt_ints(o->dilation, dilation_default, 2),
                      cn_v_int(cn_opt_int(o->groups, 1))};
+  cni_few lists[7];
+  if (cni_fit_lists(CNI_OP_conv2d_padding, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv2d_padding, args, 7, NULL);
 }
 
@@ -3124,21 +3111,20 @@ cn_tensor *cn_conv3d_with(cn_tensor *input, cn_tensor *weight, cn_tensor *bias,
                           const cn_conv3d_opts *opts)
 {
   static const int64_t stride_default[] = {1, 1, 1};
-  int64_t stride_room[3];
   static const int64_t padding_default[] = {0, 0, 0};
-  int64_t padding_room[3];
   static const int64_t dilation_default[] = {1, 1, 1};
-  int64_t dilation_room[3];
   cn_conv3d_opts room;
   const cn_conv3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "conv3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     cn_opt_ints_of(o->stride, 3, stride_default, stride_room),
-                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
-                     cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
+                     cn_opt_ints(o->stride, stride_default, 3),
+                     cn_opt_ints(o->padding, padding_default, 3),
+                     cn_opt_ints(o->dilation, dilation_default, 3),
                      cn_v_int(cn_opt_int(o->groups, 1))};
+  cni_few lists[7];
+  if (cni_fit_lists(CNI_OP_conv3d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv3d, args, 7, NULL);
 }
 
@@ -3146,19 +3132,19 @@ cn_tensor *cn_conv3d_padding_with(cn_tensor *input, cn_tensor *weight, cn_tensor
                                   const cn_conv3d_padding_opts *opts)
 {
   static const int64_t stride_default[] = {1, 1, 1};
-  int64_t stride_room[3];
   static const int64_t dilation_default[] = {1, 1, 1};
-  int64_t dilation_room[3];
   cn_conv3d_padding_opts room;
   const cn_conv3d_padding_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "conv3d_padding");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-                     cn_opt_ints_of(o->stride, 3, stride_default, stride_room),
+                     cn_opt_ints(o->stride, stride_default, 3),
                      cn_v_str(o->padding ? o->padding : "valid"),
-                     cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
+                     cn_opt_ints(o->dilation, dilation_default, 3),
                      cn_v_int(cn_opt_int(o->groups, 1))};
+  cni_few lists[7];
+  if (cni_fit_lists(CNI_OP_conv3d_padding, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv3d_padding, args, 7, NULL);
 }
 
@@ -3166,25 +3152,22 @@ cn_tensor *cn_conv_transpose1d_with(cn_tensor *input, cn_tensor *weight, cn_tens
                                     const cn_conv_transpose1d_opts *opts)
 {
   static const int64_t stride_default[] = {1};
-  int64_t stride_room[1];
   static const int64_t padding_default[] = {0};
-  int64_t padding_room[1];
   static const int64_t output_padding_default[] = {0};
-  int64_t output_padding_room[1];
   static const int64_t dilation_default[] = {1};
-  int64_t dilation_room[1];
   cn_conv_transpose1d_opts room;
   const cn_conv_transpose1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "conv_transpose1d");
   if (!o) return NULL;
-  cn_value args[] = {
-      cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-      cn_opt_ints_of(o->stride, 1, stride_default, stride_room),
-      cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
-      cn_opt_ints_of(o->output_padding, 1, output_padding_default, output_padding_room),
-      cn_v_int(cn_opt_int(o->groups, 1)),
-      cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     cn_opt_ints(o->stride, stride_default, 1),
+                     cn_opt_ints(o->padding, padding_default, 1),
+                     cn_opt_ints(o->output_padding, output_padding_default, 1),
+                     cn_v_int(cn_opt_int(o->groups, 1)),
+                     cn_opt_ints(o->dilation, dilation_default, 1)};
+  cni_few lists[8];
+  if (cni_fit_lists(CNI_OP_conv_transpose1d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv_transpose1d, args, 8, NULL);
 }
 
@@ -3192,25 +3175,22 @@ cn_tensor *cn_conv_transpose2d_with(cn_tensor *input, cn_tensor *weight, cn_tens
                                     const cn_conv_transpose2d_opts *opts)
 {
   static const int64_t stride_default[] = {1, 1};
-  int64_t stride_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t padding_room[2];
   static const int64_t output_padding_default[] = {0, 0};
-  int64_t output_padding_room[2];
   static const int64_t dilation_default[] = {1, 1};
-  int64_t dilation_room[2];
   cn_conv_transpose2d_opts room;
   const cn_conv_transpose2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "conv_transpose2d");
   if (!o) return NULL;
-  cn_value args[] = {
-      cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-      cn_opt_ints_of(o->stride, 2, stride_default, stride_room),
-      cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
-      cn_opt_ints_of(o->output_padding, 2, output_padding_default, output_padding_room),
-      cn_v_int(cn_opt_int(o->groups, 1)),
-      cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     cn_opt_ints(o->stride, stride_default, 2),
+                     cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->output_padding, output_padding_default, 2),
+                     cn_v_int(cn_opt_int(o->groups, 1)),
+                     cn_opt_ints(o->dilation, dilation_default, 2)};
+  cni_few lists[8];
+  if (cni_fit_lists(CNI_OP_conv_transpose2d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv_transpose2d, args, 8, NULL);
 }
 
@@ -3218,25 +3198,22 @@ cn_tensor *cn_conv_transpose3d_with(cn_tensor *input, cn_tensor *weight, cn_tens
                                     const cn_conv_transpose3d_opts *opts)
 {
   static const int64_t stride_default[] = {1, 1, 1};
-  int64_t stride_room[3];
   static const int64_t padding_default[] = {0, 0, 0};
-  int64_t padding_room[3];
   static const int64_t output_padding_default[] = {0, 0, 0};
-  int64_t output_padding_room[3];
   static const int64_t dilation_default[] = {1, 1, 1};
-  int64_t dilation_room[3];
   cn_conv_transpose3d_opts room;
   const cn_conv_transpose3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "conv_transpose3d");
   if (!o) return NULL;
-  cn_value args[] = {
-      cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
-      cn_opt_ints_of(o->stride, 3, stride_default, stride_room),
-      cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
-      cn_opt_ints_of(o->output_padding, 3, output_padding_default, output_padding_room),
-      cn_v_int(cn_opt_int(o->groups, 1)),
-      cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(weight), cn_v_tensor(bias),
+                     cn_opt_ints(o->stride, stride_default, 3),
+                     cn_opt_ints(o->padding, padding_default, 3),
+                     cn_opt_ints(o->output_padding, output_padding_default, 3),
+                     cn_v_int(cn_opt_int(o->groups, 1)),
+                     cn_opt_ints(o->dilation, dilation_default, 3)};
+  cni_few lists[8];
+  if (cni_fit_lists(CNI_OP_conv_transpose3d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_conv_transpose3d, args, 8, NULL);
 }
 
@@ -4210,25 +4187,21 @@ cn_tensor *cn_fmod_(cn_tensor *input, cn_tensor *other)
 cn_tensor *cn_fold_with(cn_tensor *input, const int64_t *output_size, size_t noutput_size,
                         const int64_t *kernel_size, size_t nkernel_size, const cn_fold_opts *opts)
 {
-  int64_t output_size_room[2];
-  int64_t kernel_size_room[2];
   static const int64_t dilation_default[] = {1, 1};
-  int64_t dilation_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t padding_room[2];
   static const int64_t stride_default[] = {1, 1};
-  int64_t stride_room[2];
   cn_fold_opts room;
   const cn_fold_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "fold");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(output_size, noutput_size, 2, output_size_room),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
-                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
-                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(output_size, noutput_size),
+                     cn_v_ints(kernel_size, nkernel_size),
+                     cn_opt_ints(o->dilation, dilation_default, 2),
+                     cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->stride, stride_default, 2)};
+  cni_few lists[6];
+  if (cni_fit_lists(CNI_OP_fold, args, lists)) return NULL;
   return cni_apply1(CNI_OP_fold, args, 6, NULL);
 }
 
@@ -4249,14 +4222,12 @@ int cn_fractional_max_pool2d_with_indices(cn_tensor **output, cn_tensor **indice
                                           const int64_t *output_size, size_t noutput_size,
                                           cn_tensor *random_samples)
 {
-  int64_t kernel_size_room[2];
-  int64_t output_size_room[2];
   cn_tensor *results[2] = {NULL};
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
-                     cn_arg_ints_of(output_size, noutput_size, 2, output_size_room),
-                     cn_v_tensor(random_samples)};
-  int status = cni_applyn(CNI_OP_fractional_max_pool2d_with_indices, args, 4, results, 2);
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     cn_v_ints(output_size, noutput_size), cn_v_tensor(random_samples)};
+  cni_few lists[4];
+  int status = cni_fit_lists(CNI_OP_fractional_max_pool2d_with_indices, args, lists);
+  if (!status) status = cni_applyn(CNI_OP_fractional_max_pool2d_with_indices, args, 4, results, 2);
   if (output) *output = results[0];
   if (indices) *indices = results[1];
   return status;
@@ -4267,14 +4238,12 @@ int cn_fractional_max_pool3d_with_indices(cn_tensor **output, cn_tensor **indice
                                           const int64_t *output_size, size_t noutput_size,
                                           cn_tensor *random_samples)
 {
-  int64_t kernel_size_room[3];
-  int64_t output_size_room[3];
   cn_tensor *results[2] = {NULL};
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 3, kernel_size_room),
-                     cn_arg_ints_of(output_size, noutput_size, 3, output_size_room),
-                     cn_v_tensor(random_samples)};
-  int status = cni_applyn(CNI_OP_fractional_max_pool3d_with_indices, args, 4, results, 2);
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     cn_v_ints(output_size, noutput_size), cn_v_tensor(random_samples)};
+  cni_few lists[4];
+  int status = cni_fit_lists(CNI_OP_fractional_max_pool3d_with_indices, args, lists);
+  if (!status) status = cni_applyn(CNI_OP_fractional_max_pool3d_with_indices, args, 4, results, 2);
   if (output) *output = results[0];
   if (indices) *indices = results[1];
   return status;
@@ -4444,7 +4413,7 @@ int cn_gradient_with(cn_tensor **out, size_t capacity, cn_tensor *input,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "gradient");
   if (!o) return CN_ERR_VALUE;
-  cn_value args[] = {cn_v_tensor(input), cn_opt_floats(o->spacing, o->nspacing, NULL, 0),
+  cn_value args[] = {cn_v_tensor(input), cn_opt_doubles(o->spacing, NULL, 0),
                      cn_opt_ints(o->dim, NULL, 0), cn_v_int(cn_opt_int(o->edge_order, 1))};
   return cni_apply_list(CNI_OP_gradient, args, 4, out, capacity);
 }
@@ -4685,9 +4654,8 @@ int cn_histogram_with(cn_tensor **hist, cn_tensor **bin_edges, cn_tensor *input,
     if (bin_edges) *bin_edges = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(bins),
-                     cn_opt_floats(o->range, o->nrange, NULL, 0), cn_v_tensor(weight),
-                     cn_v_bool(o->density)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(bins), cn_opt_doubles(o->range, NULL, 0),
+                     cn_v_tensor(weight), cn_v_bool(o->density)};
   int status = cni_applyn(CNI_OP_histogram, args, 5, results, 2);
   if (hist) *hist = results[0];
   if (bin_edges) *bin_edges = results[1];
@@ -4817,23 +4785,20 @@ cn_tensor *cn_igammac_(cn_tensor *input, cn_tensor *other)
 cn_tensor *cn_im2col_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
                           const cn_im2col_opts *opts)
 {
-  int64_t kernel_size_room[2];
   static const int64_t dilation_default[] = {1, 1};
-  int64_t dilation_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t padding_room[2];
   static const int64_t stride_default[] = {1, 1};
-  int64_t stride_room[2];
   cn_im2col_opts room;
   const cn_im2col_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "im2col");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
-                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
-                     cn_opt_ints_of(o->stride, 2, stride_default, stride_room)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     cn_opt_ints(o->dilation, dilation_default, 2),
+                     cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->stride, stride_default, 2)};
+  cni_few lists[5];
+  if (cni_fit_lists(CNI_OP_im2col, args, lists)) return NULL;
   return cni_apply1(CNI_OP_im2col, args, 5, NULL);
 }
 
@@ -4980,7 +4945,7 @@ cn_tensor *cn_interpolate_with(cn_tensor *input, const cn_interpolate_opts *opts
     o = cn_opts_read(&room, sizeof room, opts, "interpolate");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_opt_ints(o->size_, NULL, 0),
-                     cn_opt_floats(o->scale_factor, o->nscale_factor, NULL, 0),
+                     cn_opt_doubles(o->scale_factor, NULL, 0),
                      cn_v_str(o->mode ? o->mode : "nearest"),
                      cn_opt_bool(o->align_corners, cn_v_none()),
                      cn_opt_bool(o->recompute_scale_factor, cn_v_none()), cn_v_bool(o->antialias)};
@@ -6059,47 +6024,48 @@ cn_tensor *cn_logsumexp_with(cn_tensor *input, const int64_t *dim, size_t ndim,
 cn_tensor *cn_lp_pool1d_with(cn_tensor *input, double norm_type, const int64_t *kernel_size,
                              size_t nkernel_size, const cn_lp_pool1d_opts *opts)
 {
-  int64_t stride_room[1];
   cn_lp_pool1d_opts room;
   const cn_lp_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "lp_pool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(norm_type),
-                     cn_v_ints(kernel_size, nkernel_size),
-                     cn_opt_ints_of(o->stride, 1, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+                     cn_v_ints(kernel_size, nkernel_size), cn_opt_ints(o->stride, NULL, 0),
+                     cn_v_bool(o->ceil_mode)};
+  cni_few lists[5];
+  if (cni_fit_lists(CNI_OP_lp_pool1d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_lp_pool1d, args, 5, NULL);
 }
 
 cn_tensor *cn_lp_pool2d_with(cn_tensor *input, double norm_type, const int64_t *kernel_size,
                              size_t nkernel_size, const cn_lp_pool2d_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t stride_room[2];
   cn_lp_pool2d_opts room;
   const cn_lp_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "lp_pool2d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(norm_type),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 2, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+                     cn_v_ints(kernel_size, nkernel_size), cn_opt_ints(o->stride, NULL, 0),
+                     cn_v_bool(o->ceil_mode)};
+  cni_few lists[5];
+  if (cni_fit_lists(CNI_OP_lp_pool2d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_lp_pool2d, args, 5, NULL);
 }
 
 cn_tensor *cn_lp_pool3d_with(cn_tensor *input, double norm_type, const int64_t *kernel_size,
                              size_t nkernel_size, const cn_lp_pool3d_opts *opts)
 {
-  int64_t kernel_size_room[3];
-  int64_t stride_room[3];
   cn_lp_pool3d_opts room;
   const cn_lp_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "lp_pool3d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_float(norm_type),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 3, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 3, NULL, stride_room), cn_v_bool(o->ceil_mode)};
+                     cn_v_ints(kernel_size, nkernel_size), cn_opt_ints(o->stride, NULL, 0),
+                     cn_v_bool(o->ceil_mode)};
+  cni_few lists[5];
+  if (cni_fit_lists(CNI_OP_lp_pool3d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_lp_pool3d, args, 5, NULL);
 }
 
@@ -6287,21 +6253,18 @@ cn_tensor *cn_max_other(cn_tensor *input, cn_tensor *other)
 cn_tensor *cn_max_pool1d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
                               const cn_max_pool1d_opts *opts)
 {
-  int64_t stride_room[1];
   static const int64_t padding_default[] = {0};
-  int64_t padding_room[1];
   static const int64_t dilation_default[] = {1};
-  int64_t dilation_room[1];
   cn_max_pool1d_opts room;
   const cn_max_pool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "max_pool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
-                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
-                     cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
-                     cn_v_bool(o->ceil_mode)};
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 1),
+                     cn_opt_ints(o->dilation, dilation_default, 1), cn_v_bool(o->ceil_mode)};
+  cni_few lists[6];
+  if (cni_fit_lists(CNI_OP_max_pool1d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_max_pool1d, args, 6, NULL);
 }
 
@@ -6309,11 +6272,8 @@ int cn_max_pool1d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
                                     const int64_t *kernel_size, size_t nkernel_size,
                                     const cn_max_pool1d_with_indices_opts *opts)
 {
-  int64_t stride_room[1];
   static const int64_t padding_default[] = {0};
-  int64_t padding_room[1];
   static const int64_t dilation_default[] = {1};
-  int64_t dilation_room[1];
   cn_tensor *results[2] = {NULL};
   cn_max_pool1d_with_indices_opts room;
   const cn_max_pool1d_with_indices_opts *o = opts;
@@ -6325,11 +6285,11 @@ int cn_max_pool1d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
     return CN_ERR_VALUE;
   }
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
-                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
-                     cn_opt_ints_of(o->dilation, 1, dilation_default, dilation_room),
-                     cn_v_bool(o->ceil_mode)};
-  int status = cni_applyn(CNI_OP_max_pool1d_with_indices, args, 6, results, 2);
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 1),
+                     cn_opt_ints(o->dilation, dilation_default, 1), cn_v_bool(o->ceil_mode)};
+  cni_few lists[6];
+  int status = cni_fit_lists(CNI_OP_max_pool1d_with_indices, args, lists);
+  if (!status) status = cni_applyn(CNI_OP_max_pool1d_with_indices, args, 6, results, 2);
   if (output) *output = results[0];
   if (indices) *indices = results[1];
   return status;
@@ -6338,23 +6298,18 @@ int cn_max_pool1d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
 cn_tensor *cn_max_pool2d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
                               const cn_max_pool2d_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t stride_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t padding_room[2];
   static const int64_t dilation_default[] = {1, 1};
-  int64_t dilation_room[2];
   cn_max_pool2d_opts room;
   const cn_max_pool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "max_pool2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
-                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
-                     cn_v_bool(o->ceil_mode)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->dilation, dilation_default, 2), cn_v_bool(o->ceil_mode)};
+  cni_few lists[6];
+  if (cni_fit_lists(CNI_OP_max_pool2d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_max_pool2d, args, 6, NULL);
 }
 
@@ -6369,12 +6324,8 @@ int cn_max_pool2d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
                                     const int64_t *kernel_size, size_t nkernel_size,
                                     const cn_max_pool2d_with_indices_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t stride_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t padding_room[2];
   static const int64_t dilation_default[] = {1, 1};
-  int64_t dilation_room[2];
   cn_tensor *results[2] = {NULL};
   cn_max_pool2d_with_indices_opts room;
   const cn_max_pool2d_with_indices_opts *o = opts;
@@ -6385,13 +6336,12 @@ int cn_max_pool2d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
     if (indices) *indices = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
-                     cn_opt_ints_of(o->dilation, 2, dilation_default, dilation_room),
-                     cn_v_bool(o->ceil_mode)};
-  int status = cni_applyn(CNI_OP_max_pool2d_with_indices, args, 6, results, 2);
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 2),
+                     cn_opt_ints(o->dilation, dilation_default, 2), cn_v_bool(o->ceil_mode)};
+  cni_few lists[6];
+  int status = cni_fit_lists(CNI_OP_max_pool2d_with_indices, args, lists);
+  if (!status) status = cni_applyn(CNI_OP_max_pool2d_with_indices, args, 6, results, 2);
   if (output) *output = results[0];
   if (indices) *indices = results[1];
   return status;
@@ -6400,23 +6350,18 @@ int cn_max_pool2d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
 cn_tensor *cn_max_pool3d_with(cn_tensor *input, const int64_t *kernel_size, size_t nkernel_size,
                               const cn_max_pool3d_opts *opts)
 {
-  int64_t kernel_size_room[3];
-  int64_t stride_room[3];
   static const int64_t padding_default[] = {0, 0, 0};
-  int64_t padding_room[3];
   static const int64_t dilation_default[] = {1, 1, 1};
-  int64_t dilation_room[3];
   cn_max_pool3d_opts room;
   const cn_max_pool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "max_pool3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 3, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
-                     cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
-                     cn_v_bool(o->ceil_mode)};
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 3),
+                     cn_opt_ints(o->dilation, dilation_default, 3), cn_v_bool(o->ceil_mode)};
+  cni_few lists[6];
+  if (cni_fit_lists(CNI_OP_max_pool3d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_max_pool3d, args, 6, NULL);
 }
 
@@ -6424,12 +6369,8 @@ int cn_max_pool3d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
                                     const int64_t *kernel_size, size_t nkernel_size,
                                     const cn_max_pool3d_with_indices_opts *opts)
 {
-  int64_t kernel_size_room[3];
-  int64_t stride_room[3];
   static const int64_t padding_default[] = {0, 0, 0};
-  int64_t padding_room[3];
   static const int64_t dilation_default[] = {1, 1, 1};
-  int64_t dilation_room[3];
   cn_tensor *results[2] = {NULL};
   cn_max_pool3d_with_indices_opts room;
   const cn_max_pool3d_with_indices_opts *o = opts;
@@ -6440,13 +6381,12 @@ int cn_max_pool3d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
     if (indices) *indices = NULL;
     return CN_ERR_VALUE;
   }
-  cn_value args[] = {cn_v_tensor(input),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 3, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
-                     cn_opt_ints_of(o->dilation, 3, dilation_default, dilation_room),
-                     cn_v_bool(o->ceil_mode)};
-  int status = cni_applyn(CNI_OP_max_pool3d_with_indices, args, 6, results, 2);
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(kernel_size, nkernel_size),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 3),
+                     cn_opt_ints(o->dilation, dilation_default, 3), cn_v_bool(o->ceil_mode)};
+  cni_few lists[6];
+  int status = cni_fit_lists(CNI_OP_max_pool3d_with_indices, args, lists);
+  if (!status) status = cni_applyn(CNI_OP_max_pool3d_with_indices, args, 6, results, 2);
   if (output) *output = results[0];
   if (indices) *indices = results[1];
   return status;
@@ -6455,58 +6395,51 @@ int cn_max_pool3d_with_indices_with(cn_tensor **output, cn_tensor **indices, cn_
 cn_tensor *cn_max_unpool1d_with(cn_tensor *input, cn_tensor *indices, const int64_t *kernel_size,
                                 size_t nkernel_size, const cn_max_unpool1d_opts *opts)
 {
-  int64_t stride_room[1];
   static const int64_t padding_default[] = {0};
-  int64_t padding_room[1];
   cn_max_unpool1d_opts room;
   const cn_max_unpool1d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "max_unpool1d");
   if (!o) return NULL;
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices), cn_v_ints(kernel_size, nkernel_size),
-                     cn_opt_ints_of(o->stride, 1, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 1, padding_default, padding_room),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 1),
                      cn_opt_ints(o->output_size, NULL, 0)};
+  cni_few lists[6];
+  if (cni_fit_lists(CNI_OP_max_unpool1d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_max_unpool1d, args, 6, NULL);
 }
 
 cn_tensor *cn_max_unpool2d_with(cn_tensor *input, cn_tensor *indices, const int64_t *kernel_size,
                                 size_t nkernel_size, const cn_max_unpool2d_opts *opts)
 {
-  int64_t kernel_size_room[2];
-  int64_t stride_room[2];
   static const int64_t padding_default[] = {0, 0};
-  int64_t padding_room[2];
   cn_max_unpool2d_opts room;
   const cn_max_unpool2d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "max_unpool2d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 2, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 2, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 2, padding_default, padding_room),
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices), cn_v_ints(kernel_size, nkernel_size),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 2),
                      cn_opt_ints(o->output_size, NULL, 0)};
+  cni_few lists[6];
+  if (cni_fit_lists(CNI_OP_max_unpool2d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_max_unpool2d, args, 6, NULL);
 }
 
 cn_tensor *cn_max_unpool3d_with(cn_tensor *input, cn_tensor *indices, const int64_t *kernel_size,
                                 size_t nkernel_size, const cn_max_unpool3d_opts *opts)
 {
-  int64_t kernel_size_room[3];
-  int64_t stride_room[3];
   static const int64_t padding_default[] = {0, 0, 0};
-  int64_t padding_room[3];
   cn_max_unpool3d_opts room;
   const cn_max_unpool3d_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "max_unpool3d");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices),
-                     cn_arg_ints_of(kernel_size, nkernel_size, 3, kernel_size_room),
-                     cn_opt_ints_of(o->stride, 3, NULL, stride_room),
-                     cn_opt_ints_of(o->padding, 3, padding_default, padding_room),
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(indices), cn_v_ints(kernel_size, nkernel_size),
+                     cn_opt_ints(o->stride, NULL, 0), cn_opt_ints(o->padding, padding_default, 3),
                      cn_opt_ints(o->output_size, NULL, 0)};
+  cni_few lists[6];
+  if (cni_fit_lists(CNI_OP_max_unpool3d, args, lists)) return NULL;
   return cni_apply1(CNI_OP_max_unpool3d, args, 6, NULL);
 }
 

@@ -363,6 +363,15 @@ static const cni_opinfo *info_of(int op_id)
   return cni_ops[op_id];
 }
 
+int cni_fit_lists(int op_id, cn_value *args, cni_few *room)
+{
+  const cni_opinfo *info = info_of(op_id);
+  int status = cn_err();
+  for (int i = 0; !status && i < info->nparams; i++)
+    if (info->params[i].fixed) status = cni_fit_list(info, &info->params[i], &args[i], &room[i]);
+  return status;
+}
+
 cn_tensor *cni_apply1(int op_id, cn_value *args, int nargs, cn_tensor *dest)
 {
   cn_tensor *out = NULL;

@@ -25,6 +25,9 @@ int cni_applyn(int op_id, cn_value *args, int nargs, cn_tensor **out, int nout);
 int cni_apply_over(int op_id, cn_value *args, int nargs); /* several results in place */
 int cni_apply_list(int op_id, cn_value *args, int nargs, cn_tensor **out, size_t capacity);
 
+/* For ops with parameters of int[N]: fits those among args (cni_fit_list). room: one for each parameter. */
+int cni_fit_lists(int op_id, cn_value *args, cni_few *room);
+
 /* The door itself: results are owned by the caller. *nout: capacity in, count out. dest: the first tensor among args
  * where the op has several results. */
 int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor *dest, cn_tensor **out, int *nout);

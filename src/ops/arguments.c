@@ -56,7 +56,8 @@ static void settle(const cni_param *p, cn_value *v)
   else if (p->type == CNI_T_FLOAT) *v = cn_v_float((double)v->u.i);
 }
 
-/* One number for an int[N] or float[N] stands for all N; for an int[] it is a list of one. */
+/* One number for an int[N] or float[N], alone or as a list of one, stands for all N; for an int[] it is a list of
+ * one. */
 static void widen(const cni_param *p, cn_value *v, cni_few *room)
 {
   int n = p->fixed ? p->fixed : 1;
@@ -67,6 +68,22 @@ static void widen(const cni_param *p, cn_value *v, cni_few *room)
     if (ints) room->i[i] = one;
     else room->f[i] = number;
   *v = ints ? cn_v_ints(room->i, (size_t)n) : cn_v_floats(room->f, (size_t)n);
+}
+
+int cni_fit_list(const cni_opinfo *info, const cni_param *p, cn_value *v, cni_few *room)
+{
+  if (p->fixed && p->optional && is_list(v) && !v->n) *v = cn_v_none(); /* () */
+  if (is_list(v) && v->n && !v->u.is)
+    return cni_fail(CN_ERR_TYPE, "%s: the list '%s' is NULL, but has %d numbers", info->name, p->name, v->n);
+  if (is_number(v) || (is_list(v) && v->n == 1 && p->fixed > 1)) widen(p, v, room);
+  if (!p->fixed || !is_list(v)) return CN_OK;
+  if (v->n != p->fixed)
+    return cni_fail(CN_ERR_VALUE, "%s: '%s' takes %d numbers, not %d", info->name, p->name, p->fixed, v->n);
+  for (int k = 0; v->tag == CN_V_INTS && k < v->n; k++)
+    if (CNI_UNLIKELY(v->u.is[k] == CN_ZERO))
+      return cni_fail(CN_ERR_VALUE, "%s: CN_ZERO has no meaning inside of a list such as '%s'; write 0", info->name,
+                      p->name);
+  return CN_OK;
 }
 
 int cni_complete(const cni_opinfo *info, cn_value *full, cni_few *room, const cn_value *args, size_t nargs)
@@ -86,12 +103,8 @@ int cni_complete(const cni_opinfo *info, cn_value *full, cni_few *room, const cn
     if (p->type == CNI_T_INT && full[i].tag == CN_V_INT && full[i].u.i <= CN_NONE)
       return cni_fail(CN_ERR_VALUE, "%s: '%s' is %lld, a number that stands for none or zero in C", info->name, p->name,
                       (long long)full[i].u.i);
-    bool numbers = p->list && p->type != CNI_T_TENSOR;
-    if (numbers && p->fixed && p->optional && is_list(&full[i]) && !full[i].n) full[i] = cn_v_none(); /* () */
-    if (numbers && (is_number(&full[i]) || (is_list(&full[i]) && full[i].n == 1 && p->fixed > 1)))
-      widen(p, &full[i], &room[i]);
-    if (numbers && p->fixed && is_list(&full[i]) && full[i].n != p->fixed)
-      return cni_fail(CN_ERR_VALUE, "%s: '%s' takes %d numbers, not %d", info->name, p->name, p->fixed, full[i].n);
+    int status = p->list && p->type != CNI_T_TENSOR ? cni_fit_list(info, p, &full[i], &room[i]) : CN_OK;
+    if (status) return status;
   }
   return CN_OK;
 }

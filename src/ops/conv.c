@@ -180,9 +180,8 @@ static attributes attributes_of(const cn_vjp *v)
 
 static cn_tensor *conv(cn_tensor *input, cn_tensor *weight, const attributes *a)
 {
-  return cn_conv2d(input, weight, NULL, .stride = {a->stride[0], a->stride[1]},
-                   .padding = {cni_option(a->padding[0]), cni_option(a->padding[1])},
-                   .dilation = {a->dilation[0], a->dilation[1]}, .groups = a->groups);
+  return cn_conv2d(input, weight, NULL, .stride = {a->stride, 2}, .padding = {a->padding, 2},
+                   .dilation = {a->dilation, 2}, .groups = a->groups);
 }
 
 /* size: the input's */
@@ -246,9 +245,9 @@ static int conv1d_decompose(cn_call *c)
   if (status) return status;
   cn_tensor *y =
       cn_conv2d(cn_unsqueeze(c->in[0], -2), cn_unsqueeze(c->in[1], 2), c->in[2],
-                .stride = {1, cni_pair(&c->args[STRIDE], 0)},
-                .padding = {CN_ZERO, cni_option(cni_pair(&c->args[PADDING], 0))},
-                .dilation = {1, cni_pair(&c->args[DILATION], 0)}, .groups = cni_arg_int(c->args, GROUPS));
+                .stride = CN_INTS(1, cni_pair(&c->args[STRIDE], 0)),
+                .padding = CN_INTS(0, cni_pair(&c->args[PADDING], 0)),
+                .dilation = CN_INTS(1, cni_pair(&c->args[DILATION], 0)), .groups = cni_arg_int(c->args, GROUPS));
   c->out[0] = y ? cn_squeeze(y, .dim = CN_INTS(-2)) : NULL;
   return cn_err();
 }

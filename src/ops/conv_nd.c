@@ -83,8 +83,8 @@ static cn_tensor *by_depth(cn_tensor *x, int64_t kd, int64_t od, const attribute
   if (kd > 1 || a->stride[0] > 1 || a->padding[0] > 0) {
     int64_t kernel[2] = {kd, 1};
     cn_tensor *flat = cn_reshape(x, CN_SHAPE(n, ch, s[2], h * w));
-    cn_tensor *columns = cn_im2col(flat, kernel, 2, .dilation = {a->dilation[0], 1},
-                                   .padding = {cni_option(a->padding[0]), CN_ZERO}, .stride = {a->stride[0], 1});
+    cn_tensor *columns = cn_im2col(flat, kernel, 2, .dilation = CN_INTS(a->dilation[0], 1),
+                                   .padding = CN_INTS(a->padding[0], 0), .stride = CN_INTS(a->stride[0], 1));
     x = cn_reshape(columns, CN_SHAPE(n, ch * kd, od, h, w));
   }
   return cn_reshape(cn_permute(x, CN_SHAPE(0, 2, 1, 3, 4)), CN_SHAPE(n * od, ch * kd, h, w));
@@ -116,9 +116,8 @@ static int conv3d_decompose(cn_call *c)
                         cni_shape_text(kernel, sizeof kernel, 5, k), (long long)a.groups,
                         cni_shape_text(text, sizeof text, 5, s));
   cn_tensor *y = cn_conv2d(by_depth(x, k[2], od, &a), cn_reshape(w, CN_SHAPE(k[0], k[1] * k[2], k[3], k[4])),
-                           c->in[2], .stride = {a.stride[1], a.stride[2]},
-                           .padding = {cni_option(a.padding[1]), cni_option(a.padding[2])},
-                           .dilation = {a.dilation[1], a.dilation[2]}, .groups = a.groups);
+                           c->in[2], .stride = {a.stride + 1, 2}, .padding = {a.padding + 1, 2},
+                           .dilation = {a.dilation + 1, 2}, .groups = a.groups);
   y = cn_permute(cn_reshape(y, CN_SHAPE(s[0], od, k[0], oh, ow)), CN_SHAPE(0, 2, 1, 3, 4));
   if (y && !batched) y = cn_squeeze(y, .dim = CN_INTS(0));
   c->out[0] = cn_contiguous(y);
@@ -180,8 +179,8 @@ static cn_tensor *transposed3d(cn_tensor *x, cn_tensor *w, const attributes *a, 
   cn_tensor *y = transposed2d(images, kernel, a, 1, size + 1);
   y = cn_permute(cn_reshape(y, CN_SHAPE(s[0], s[2], channels * k[2], plane)), CN_SHAPE(0, 2, 1, 3));
   y = cn_reshape(y, CN_SHAPE(s[0], channels * k[2], s[2] * plane));
-  y = cn_col2im(y, CN_SHAPE(size[0], plane), CN_SHAPE(k[2], 1), .dilation = {a->dilation[0], 1},
-                .padding = {cni_option(a->padding[0]), CN_ZERO}, .stride = {a->stride[0], 1});
+  y = cn_col2im(y, CN_SHAPE(size[0], plane), CN_SHAPE(k[2], 1), .dilation = CN_INTS(a->dilation[0], 1),
+                .padding = CN_INTS(a->padding[0], 0), .stride = CN_INTS(a->stride[0], 1));
   return cn_reshape(y, CN_SHAPE(s[0], channels, size[0], size[1], size[2]));
 }
 
@@ -248,16 +247,12 @@ static int transposed3d_decompose(cn_call *c) { return transposed(c, 3); }
 
 static cn_tensor *conv(cn_tensor *x, cn_tensor *w, cn_tensor *bias, const attributes *a)
 {
-  const int64_t *s = a->stride, *d = a->dilation;
-  int64_t p[MOST_DIMS];
-  for (int i = 0; i < a->n; i++) p[i] = cni_option(a->padding[i]);
+  const int64_t *s = a->stride, *p = a->padding, *d = a->dilation;
   if (a->n == 1)
-    return cn_conv1d(x, w, bias, .stride = {s[0]}, .padding = {p[0]}, .dilation = {d[0]}, .groups = a->groups);
+    return cn_conv1d(x, w, bias, .stride = {s, 1}, .padding = {p, 1}, .dilation = {d, 1}, .groups = a->groups);
   if (a->n == 2)
-    return cn_conv2d(x, w, bias, .stride = {s[0], s[1]}, .padding = {p[0], p[1]}, .dilation = {d[0], d[1]},
-                     .groups = a->groups);
-  return cn_conv3d(x, w, bias, .stride = {s[0], s[1], s[2]}, .padding = {p[0], p[1], p[2]},
-                   .dilation = {d[0], d[1], d[2]}, .groups = a->groups);
+    return cn_conv2d(x, w, bias, .stride = {s, 2}, .padding = {p, 2}, .dilation = {d, 2}, .groups = a->groups);
+  return cn_conv3d(x, w, bias, .stride = {s, 3}, .padding = {p, 3}, .dilation = {d, 3}, .groups = a->groups);
 }
 
 /* (input, weight, bias, stride, padding, dilation, groups). "same" pads by the kernel's reach, the odd one behind: it

@@ -87,9 +87,8 @@ static int im2col_vjp(cn_vjp *v)
 {
   attributes a = attributes_of(v->args, 1);
   const cn_meta *x = &v->in_meta[0];
-  v->gin[0] = cn_col2im(v->g[0], x->shape + x->ndim - 2, 2, a.kernel, 2, .dilation = {a.dilation[0], a.dilation[1]},
-                        .padding = {cni_option(a.padding[0]), cni_option(a.padding[1])},
-                        .stride = {a.stride[0], a.stride[1]});
+  v->gin[0] = cn_col2im(v->g[0], x->shape + x->ndim - 2, 2, a.kernel, 2,
+                        .dilation = {a.dilation, 2}, .padding = {a.padding, 2}, .stride = {a.stride, 2});
   return cn_err();
 }
 
@@ -124,9 +123,8 @@ static int col2im_infer(cn_call *c)
 static int col2im_vjp(cn_vjp *v)
 {
   attributes a = attributes_of(v->args, 2);
-  v->gin[0] = cn_im2col(v->g[0], a.kernel, 2, .dilation = {a.dilation[0], a.dilation[1]},
-                        .padding = {cni_option(a.padding[0]), cni_option(a.padding[1])},
-                        .stride = {a.stride[0], a.stride[1]});
+  v->gin[0] = cn_im2col(v->g[0], a.kernel, 2, .dilation = {a.dilation, 2},
+                        .padding = {a.padding, 2}, .stride = {a.stride, 2});
   return cn_err();
 }
 
@@ -138,9 +136,8 @@ static int fold_decompose(cn_call *c)
   if (status) return status;
   attributes a = attributes_of(c->args, 2);
   int64_t size[2] = {cni_pair(&c->args[1], 0), cni_pair(&c->args[1], 1)};
-  c->out[0] = cn_col2im(c->in[0], size, 2, a.kernel, 2, .dilation = {a.dilation[0], a.dilation[1]},
-                        .padding = {cni_option(a.padding[0]), cni_option(a.padding[1])},
-                        .stride = {a.stride[0], a.stride[1]});
+  c->out[0] = cn_col2im(c->in[0], size, 2, a.kernel, 2, .dilation = {a.dilation, 2},
+                        .padding = {a.padding, 2}, .stride = {a.stride, 2});
   return cn_err();
 }
 

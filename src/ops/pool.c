@@ -138,9 +138,9 @@ static int max_decompose(cn_call *c)
   int64_t size[2] = {cni_pair(kernel, 0), cni_pair(kernel, 1)};
   cn_max_pool2d_with_indices_opts o = {
       .size = sizeof o,
-      .stride = {cni_pair(stride, 0), cni_pair(stride, 1)},
-      .padding = {cni_option(cni_pair(&c->args[3], 0)), cni_option(cni_pair(&c->args[3], 1))},
-      .dilation = {cni_pair(&c->args[4], 0), cni_pair(&c->args[4], 1)},
+      .stride = CN_INTS(cni_pair(stride, 0), cni_pair(stride, 1)),
+      .padding = CN_INTS(cni_pair(&c->args[3], 0), cni_pair(&c->args[3], 1)),
+      .dilation = CN_INTS(cni_pair(&c->args[4], 0), cni_pair(&c->args[4], 1)),
       .ceil_mode = cni_arg_bool(c->args, 5)};
   return cn_max_pool2d_with_indices_with(&c->out[0], &indices, c->in[0], size, 2, &o);
 }
@@ -219,8 +219,8 @@ static int avg_backward_vjp(cn_vjp *v)
   const cn_value *a = v->args;
   int64_t kernel[2] = {cni_pair(&a[2], 0), cni_pair(&a[2], 1)};
   cn_avg_pool2d_opts o = {.size = sizeof o,
-                          .stride = {cni_pair(&a[3], 0), cni_pair(&a[3], 1)},
-                          .padding = {cni_option(cni_pair(&a[4], 0)), cni_option(cni_pair(&a[4], 1))},
+                          .stride = CN_INTS(cni_pair(&a[3], 0), cni_pair(&a[3], 1)),
+                          .padding = CN_INTS(cni_pair(&a[4], 0), cni_pair(&a[4], 1)),
                           .ceil_mode = cni_arg_bool(a, 5),
                           .no_count_include_pad = !cni_arg_bool(a, 6)};
   v->gin[0] = cn_avg_pool2d_with(v->g[0], kernel, 2, cni_arg_int_or(a, 7, CN_NONE), &o);

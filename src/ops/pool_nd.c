@@ -72,9 +72,9 @@ static cn_tensor *max_images(cn_tensor *x, const windows *w, int d, cn_tensor **
   int64_t kernel[2] = {of(w->kernel, d, 0, 1), of(w->kernel, d, 1, 1)};
   cn_max_pool2d_with_indices_opts o = {
       .size = sizeof o,
-      .stride = {of(w->stride, d, 0, 1), of(w->stride, d, 1, 1)},
-      .padding = {cni_option(of(w->padding, d, 0, 0)), cni_option(of(w->padding, d, 1, 0))},
-      .dilation = {of(w->dilation, d, 0, 1), of(w->dilation, d, 1, 1)},
+      .stride = CN_INTS(of(w->stride, d, 0, 1), of(w->stride, d, 1, 1)),
+      .padding = CN_INTS(of(w->padding, d, 0, 0), of(w->padding, d, 1, 0)),
+      .dilation = CN_INTS(of(w->dilation, d, 0, 1), of(w->dilation, d, 1, 1)),
       .ceil_mode = w->ceil_mode};
   cn_tensor *y = NULL, *at = NULL;
   cn_max_pool2d_with_indices_with(&y, &at, x, kernel, 2, &o);
@@ -86,8 +86,8 @@ static cn_tensor *avg_images(cn_tensor *x, const windows *w, int d, int64_t divi
 {
   int64_t kernel[2] = {of(w->kernel, d, 0, 1), of(w->kernel, d, 1, 1)};
   cn_avg_pool2d_opts o = {.size = sizeof o,
-                          .stride = {of(w->stride, d, 0, 1), of(w->stride, d, 1, 1)},
-                          .padding = {cni_option(of(w->padding, d, 0, 0)), cni_option(of(w->padding, d, 1, 0))},
+                          .stride = CN_INTS(of(w->stride, d, 0, 1), of(w->stride, d, 1, 1)),
+                          .padding = CN_INTS(of(w->padding, d, 0, 0), of(w->padding, d, 1, 0)),
                           .ceil_mode = w->ceil_mode,
                           .no_count_include_pad = w->without_pad};
   return cn_avg_pool2d_with(x, kernel, 2, divisor, &o);
@@ -422,8 +422,8 @@ static int local_response_norm_decompose(cn_call *c)
   }
   int64_t n = x->d.shape[0], channels = x->d.shape[1], rest = x->d.numel / n / channels;
   cn_tensor *square = cn_reshape(cn_mul(x, x), CN_SHAPE(n, 1, channels, rest));
-  cn_tensor *mean = cn_avg_pool2d(square, CN_SHAPE(size, 1), CN_NONE, .stride = {1, 1},
-                                  .padding = {cni_option(size / 2), CN_ZERO});
+  cn_tensor *mean = cn_avg_pool2d(square, CN_SHAPE(size, 1), CN_NONE, .stride = CN_INTS(1, 1),
+                                  .padding = CN_INTS(size / 2, 0));
   mean = cn_reshape(cn_narrow(mean, 2, 0, channels), x->d.shape, (size_t)x->d.ndim); /* one more when size is even */
   cn_tensor *base = cn_add(cn_mul(mean, cn_num(cni_arg_float(c->args, 2))), cn_num(cni_arg_float(c->args, 4)));
   c->out[0] = cn_div(x, cn_pow(base, cn_num(cni_arg_float(c->args, 3))));

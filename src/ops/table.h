@@ -74,5 +74,8 @@ void cni_describe_param(cn_op_param *out, const cni_param *p);
 /* Fills full[0..nparams) with the arguments given and defaults, checked. Numbers that stand for lists go to room
  * (nparams of them); tensors that are numbers stay numbers. */
 int cni_complete(const cni_opinfo *info, cn_value *full, cni_few *room, const cn_value *args, size_t nargs);
+/* The one rule of lists of numbers: for an int[N] or float[N] a list of one, or a number, stands for all N (they go to
+ * room), and other lengths are errors. v: the value of p, an int[] or float[] of any kind, or None. */
+int cni_fit_list(const cni_opinfo *info, const cni_param *p, cn_value *v, cni_few *room);
 
 #endif

@@ -22,7 +22,6 @@ cn_optim *cn_optim_adadelta_with(cn_module *net, const cn_optim_adadelta_opts *o
 
 cn_optim *cn_optim_adafactor_with(cn_module *net, const cn_optim_adafactor_opts *opts)
 {
-  double eps_room[2];
   static const double eps_default[] = {(double)NAN, 0.001};
   cn_optim_adafactor_opts room;
   const cn_optim_adafactor_opts *o = opts;
@@ -30,8 +29,7 @@ cn_optim *cn_optim_adafactor_with(cn_module *net, const cn_optim_adafactor_opts 
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.01)),
                      cn_v_float(cn_opt_float(o->beta2_decay, -0.8)),
-                     cn_opt_floats_of(o->eps, 2, eps_default, eps_room),
-                     cn_v_float(cn_opt_float(o->d, 1.0)),
+                     cn_opt_doubles(o->eps, eps_default, 2), cn_v_float(cn_opt_float(o->d, 1.0)),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   return cn_optim_make("Adafactor", net, args, 6);
 }
@@ -52,14 +50,13 @@ cn_optim *cn_optim_adagrad_with(cn_module *net, const cn_optim_adagrad_opts *opt
 
 cn_optim *cn_optim_adam_with(cn_module *net, const cn_optim_adam_opts *opts)
 {
-  double betas_room[2];
   static const double betas_default[] = {0.9, 0.999};
   cn_optim_adam_opts room;
   const cn_optim_adam_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Adam");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.001)),
-                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_opt_doubles(o->betas, betas_default, 2),
                      cn_v_float(cn_opt_float(o->eps, 1e-08)),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->amsgrad),
                      cn_v_bool(o->maximize), cn_v_bool(o->decoupled_weight_decay)};
@@ -68,14 +65,13 @@ cn_optim *cn_optim_adam_with(cn_module *net, const cn_optim_adam_opts *opts)
 
 cn_optim *cn_optim_adamax_with(cn_module *net, const cn_optim_adamax_opts *opts)
 {
-  double betas_room[2];
   static const double betas_default[] = {0.9, 0.999};
   cn_optim_adamax_opts room;
   const cn_optim_adamax_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Adamax");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.002)),
-                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_opt_doubles(o->betas, betas_default, 2),
                      cn_v_float(cn_opt_float(o->eps, 1e-08)),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   return cn_optim_make("Adamax", net, args, 5);
@@ -83,14 +79,13 @@ cn_optim *cn_optim_adamax_with(cn_module *net, const cn_optim_adamax_opts *opts)
 
 cn_optim *cn_optim_adamw_with(cn_module *net, const cn_optim_adamw_opts *opts)
 {
-  double betas_room[2];
   static const double betas_default[] = {0.9, 0.999};
   cn_optim_adamw_opts room;
   const cn_optim_adamw_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "AdamW");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.001)),
-                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_opt_doubles(o->betas, betas_default, 2),
                      cn_v_float(cn_opt_float(o->eps, 1e-08)),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.01)), cn_v_bool(o->amsgrad),
                      cn_v_bool(o->maximize)};
@@ -128,45 +123,42 @@ cn_optim *cn_optim_lbfgs_with(cn_module *net, const cn_optim_lbfgs_opts *opts)
 
 cn_optim *cn_optim_lion_with(cn_module *net, const cn_optim_lion_opts *opts)
 {
-  double betas_room[2];
   static const double betas_default[] = {0.9, 0.99};
   cn_optim_lion_opts room;
   const cn_optim_lion_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Lion");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.0001)),
-                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_opt_doubles(o->betas, betas_default, 2),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0)), cn_v_bool(o->maximize)};
   return cn_optim_make("Lion", net, args, 4);
 }
 
 cn_optim *cn_optim_muon_with(cn_module *net, const cn_optim_muon_opts *opts)
 {
-  double ns_coefficients_room[3];
   static const double ns_coefficients_default[] = {3.4445, -4.775, 2.0315};
   cn_optim_muon_opts room;
   const cn_optim_muon_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Muon");
   if (!o) return NULL;
-  cn_value args[] = {
-      cn_v_float(cn_opt_float(o->lr, 0.001)), cn_v_float(cn_opt_float(o->weight_decay, 0.1)),
-      cn_v_float(cn_opt_float(o->momentum, 0.95)), cn_v_bool(!o->no_nesterov),
-      cn_opt_floats_of(o->ns_coefficients, 3, ns_coefficients_default, ns_coefficients_room),
-      cn_v_float(cn_opt_float(o->eps, 1e-07)), cn_v_int(cn_opt_int(o->ns_steps, 5)),
-      cn_v_str(o->adjust_lr_fn)};
+  cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.001)),
+                     cn_v_float(cn_opt_float(o->weight_decay, 0.1)),
+                     cn_v_float(cn_opt_float(o->momentum, 0.95)), cn_v_bool(!o->no_nesterov),
+                     cn_opt_doubles(o->ns_coefficients, ns_coefficients_default, 3),
+                     cn_v_float(cn_opt_float(o->eps, 1e-07)), cn_v_int(cn_opt_int(o->ns_steps, 5)),
+                     cn_v_str(o->adjust_lr_fn)};
   return cn_optim_make("Muon", net, args, 8);
 }
 
 cn_optim *cn_optim_nadam_with(cn_module *net, const cn_optim_nadam_opts *opts)
 {
-  double betas_room[2];
   static const double betas_default[] = {0.9, 0.999};
   cn_optim_nadam_opts room;
   const cn_optim_nadam_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "NAdam");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.002)),
-                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_opt_doubles(o->betas, betas_default, 2),
                      cn_v_float(cn_opt_float(o->eps, 1e-08)),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
                      cn_v_float(cn_opt_float(o->momentum_decay, 0.004)),
@@ -176,14 +168,13 @@ cn_optim *cn_optim_nadam_with(cn_module *net, const cn_optim_nadam_opts *opts)
 
 cn_optim *cn_optim_radam_with(cn_module *net, const cn_optim_radam_opts *opts)
 {
-  double betas_room[2];
   static const double betas_default[] = {0.9, 0.999};
   cn_optim_radam_opts room;
   const cn_optim_radam_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "RAdam");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.001)),
-                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_opt_doubles(o->betas, betas_default, 2),
                      cn_v_float(cn_opt_float(o->eps, 1e-08)),
                      cn_v_float(cn_opt_float(o->weight_decay, 0.0)),
                      cn_v_bool(o->decoupled_weight_decay), cn_v_bool(o->maximize)};
@@ -207,18 +198,15 @@ cn_optim *cn_optim_rmsprop_with(cn_module *net, const cn_optim_rmsprop_opts *opt
 
 cn_optim *cn_optim_rprop_with(cn_module *net, const cn_optim_rprop_opts *opts)
 {
-  double etas_room[2];
   static const double etas_default[] = {0.5, 1.2};
-  double step_sizes_room[2];
   static const double step_sizes_default[] = {1e-06, 50.0};
   cn_optim_rprop_opts room;
   const cn_optim_rprop_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "Rprop");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.01)),
-                     cn_opt_floats_of(o->etas, 2, etas_default, etas_room),
-                     cn_opt_floats_of(o->step_sizes, 2, step_sizes_default, step_sizes_room),
-                     cn_v_bool(o->maximize)};
+                     cn_opt_doubles(o->etas, etas_default, 2),
+                     cn_opt_doubles(o->step_sizes, step_sizes_default, 2), cn_v_bool(o->maximize)};
   return cn_optim_make("Rprop", net, args, 4);
 }
 
@@ -238,14 +226,13 @@ cn_optim *cn_optim_sgd_with(cn_module *net, const cn_optim_sgd_opts *opts)
 
 cn_optim *cn_optim_sparse_adam_with(cn_module *net, const cn_optim_sparse_adam_opts *opts)
 {
-  double betas_room[2];
   static const double betas_default[] = {0.9, 0.999};
   cn_optim_sparse_adam_opts room;
   const cn_optim_sparse_adam_opts *o = opts;
   if (!o || o->size != sizeof *o || o->guard) o = cn_opts_read(&room, sizeof room, opts, "SparseAdam");
   if (!o) return NULL;
   cn_value args[] = {cn_v_float(cn_opt_float(o->lr, 0.001)),
-                     cn_opt_floats_of(o->betas, 2, betas_default, betas_room),
+                     cn_opt_doubles(o->betas, betas_default, 2),
                      cn_v_float(cn_opt_float(o->eps, 1e-08)), cn_v_bool(o->maximize)};
   return cn_optim_make("SparseAdam", net, args, 4);
 }

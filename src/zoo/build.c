@@ -22,7 +22,7 @@ cn_module *cni_made(cn_module *m)
 
 cn_module *cni_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride)
 {
-  return cn_nn_conv2d(in, out, kernel, .stride = {stride}, .padding = {kernel / 2}, .no_bias = true);
+  return cn_nn_conv2d(in, out, kernel, .stride = CN_INTS(stride), .padding = CN_INTS(kernel / 2), .no_bias = true);
 }
 
 cn_module *cni_relu(void) { return cn_nn_relu(.inplace = true); }

@@ -8,8 +8,8 @@ static const cn_module_class norm_activation = {.name = "Conv2dNormActivation", 
 static cn_module *conv_norm_relu6(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t groups)
 {
   cn_module *m = cn_module_new(&norm_activation);
-  cni_add(m, NULL, cn_nn_conv2d(in, out, kernel, .stride = {stride}, .padding = {kernel / 2}, .groups = groups,
-                                .no_bias = true));
+  cni_add(m, NULL, cn_nn_conv2d(in, out, kernel, .stride = CN_INTS(stride), .padding = CN_INTS(kernel / 2),
+                                .groups = groups, .no_bias = true));
   cni_add(m, NULL, cn_nn_batch_norm2d(out));
   cni_add(m, NULL, cn_nn_relu6(.inplace = true));
   return m;

@@ -37,8 +37,8 @@ static const cn_module_class bottleneck = {.name = "Bottleneck", .apply = bottle
 static void add_pair(cn_module *m, int i, int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t groups)
 {
   static const char *const convs[] = {"conv1", "conv2", "conv3"}, *const norms[] = {"bn1", "bn2", "bn3"};
-  cni_add(m, convs[i], cn_nn_conv2d(in, out, kernel, .stride = {stride}, .padding = {kernel / 2}, .groups = groups,
-                                    .no_bias = true));
+  cni_add(m, convs[i], cn_nn_conv2d(in, out, kernel, .stride = CN_INTS(stride), .padding = CN_INTS(kernel / 2),
+                                    .groups = groups, .no_bias = true));
   cni_add(m, norms[i], cn_nn_batch_norm2d(out));
 }
 
@@ -80,7 +80,7 @@ static cn_module *make_resnet(const cni_model *row, const cn_zoo_opts *o)
   cni_add(m, "conv1", cni_conv(cni_or(o->channels, 3), width, 7, 2));
   cni_add(m, "bn1", cn_nn_batch_norm2d(width));
   cni_add(m, "relu", cni_relu());
-  cni_add(m, "maxpool", cn_nn_max_pool2d(3, .stride = {2}, .padding = {1}));
+  cni_add(m, "maxpool", cn_nn_max_pool2d(3, .stride = CN_INTS(2), .padding = CN_INTS(1)));
   for (int i = 0; i < 4; i++) {
     cn_module *stage = cn_nn_sequential_of(NULL, 0);
     for (int k = 0; k < p->blocks[i]; k++) {

@@ -29,10 +29,11 @@ static cn_module *features(const plan *p, int64_t channels, int64_t *out)
   cn_module *m = cn_nn_sequential_of(NULL, 0);
   for (const step *s = p->features; s->kind; s++) {
     if (s->kind == POOL) {
-      cni_add(m, NULL, cn_nn_max_pool2d(s->kernel, .stride = {s->stride}));
+      cni_add(m, NULL, cn_nn_max_pool2d(s->kernel, .stride = CN_INTS(s->stride)));
       continue;
     }
-    cni_add(m, NULL, cn_nn_conv2d(channels, s->out, s->kernel, .stride = {s->stride}, .padding = {s->padding}));
+    cni_add(m, NULL, cn_nn_conv2d(channels, s->out, s->kernel, .stride = CN_INTS(s->stride),
+                                  .padding = CN_INTS(s->padding)));
     if (p->norm) cni_add(m, NULL, cn_nn_batch_norm2d(s->out));
     cni_add(m, NULL, cni_relu());
     channels = s->out;
@@ -117,7 +118,7 @@ static cn_module *make_lenet(const cni_model *row, const cn_zoo_opts *o)
     return NULL;
   }
   cn_module *m = cn_module_new(&lenet_class);
-  cni_add(m, "conv1", cn_nn_conv2d(cni_or(o->channels, 1), 6, 5, .padding = {2}));
+  cni_add(m, "conv1", cn_nn_conv2d(cni_or(o->channels, 1), 6, 5, .padding = CN_INTS(2)));
   cni_add(m, "relu1", cni_relu());
   cni_add(m, "pool1", cn_nn_max_pool2d(2));
   cni_add(m, "conv2", cn_nn_conv2d(6, 16, 5));

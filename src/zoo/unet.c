@@ -43,7 +43,7 @@ static const cn_module_class up_class = {
 static cn_module *up(int64_t in, int64_t out)
 {
   cn_module *m = cn_module_new(&up_class);
-  cni_add(m, "up", cn_nn_conv_transpose2d(in, in / 2, 2, .stride = {2}));
+  cni_add(m, "up", cn_nn_conv_transpose2d(in, in / 2, 2, .stride = CN_INTS(2)));
   cni_add(m, "conv", double_conv(in, out));
   return m;
 }

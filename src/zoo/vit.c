@@ -116,7 +116,7 @@ static const cn_module_class vit_class = {.name = "VisionTransformer", .data_siz
 /* The deviation is that of the normal distribution before it is cut off at +-2, as torchvision has it. */
 static cn_module *patches(const plan *p, int64_t channels)
 {
-  cn_module *m = cn_nn_conv2d(channels, p->width, p->patch, .stride = {p->patch});
+  cn_module *m = cn_nn_conv2d(channels, p->width, p->patch, .stride = CN_INTS(p->patch));
   double inputs = (double)channels * p->patch * p->patch;
   if (m && !cn_init_trunc_normal(cn_module_slot(m, 0), 0, sqrt(1 / inputs), -2, 2)) cn_init_zeros(cn_module_slot(m, 1));
   return m;

@@ -36,7 +36,7 @@ static void batch(cn_tensor **in, int64_t size)
 static cn_tensor *forward(const net *n, cn_tensor *x)
 {
   cn_tensor *h = cn_relu(cn_conv2d(x, n->p[0], n->p[1])); /* (B, 3, 6, 6) */
-  h = cn_max_pool2d(h, CN_SHAPE(2), .stride = {2});
+  h = cn_max_pool2d(h, CN_SHAPE(2), .stride = CN_INTS(2));
   return cn_linear(cn_dropout(cn_flatten(h, .start_dim = 1), .p = 0.2), n->p[2], n->p[3]);
 }
 

@@ -170,12 +170,12 @@ static void dirac_changes_nothing(void **state)
   cn_scope *s = cn_scope_begin();
   cn_tensor *w = cn_empty(CN_SHAPE(4, 4, 3, 5)), *x = cn_randn(CN_SHAPE(2, 4, 6, 7));
   assert_int_equal(cn_init_dirac(w, 1), 0);
-  cn_tensor *y = cn_conv2d(x, w, NULL, .padding = {1, 2});
+  cn_tensor *y = cn_conv2d(x, w, NULL, .padding = CN_INTS(1, 2));
   assert_true(cn_item(cn_allclose(x, y)));
   w = cn_empty(CN_SHAPE(4, 2, 3));
   assert_int_equal(cn_init_dirac(w, 2), 0);
   x = cn_randn(CN_SHAPE(2, 4, 6));
-  assert_true(cn_item(cn_allclose(x, cn_conv1d(x, w, NULL, .padding = {1}, .groups = 2))));
+  assert_true(cn_item(cn_allclose(x, cn_conv1d(x, w, NULL, .padding = CN_INTS(1), .groups = 2))));
   assert_int_equal(cn_init_dirac(w, 3), CN_ERR_VALUE);
   cn_err_clear();
   assert_int_equal(cn_init_dirac(cn_empty(CN_SHAPE(3, 3)), 1), CN_ERR_SHAPE);

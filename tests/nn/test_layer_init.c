@@ -118,26 +118,27 @@ static void makes(cn_module *m, const char *text)
 static void constructors(void **state)
 {
   (void)state;
-  makes(cn_nn_conv2d(3, 64, 7, .stride = {2}, .padding = {3}, .no_bias = true),
+  makes(cn_nn_conv2d(3, 64, 7, .stride = CN_INTS(2), .padding = CN_INTS(3), .no_bias = true),
         "Conv2d(3, 64, kernel_size=(7, 7), stride=(2, 2), padding=(3, 3), bias=False)");
-  makes(cn_nn_conv2d(3, 6, 0, .kernel_size_each = {3, 5}, .padding_str = "same", .padding_mode = "reflect"),
+  makes(cn_nn_conv2d(3, 6, 0, .kernel_size_each = CN_INTS(3, 5), .padding_str = "same", .padding_mode = "reflect"),
         "Conv2d(3, 6, kernel_size=(3, 5), stride=(1, 1), padding=same, padding_mode=reflect)");
-  makes(cn_nn_conv_transpose1d(4, 2, 3, .stride = {2}, .output_padding = {1}),
+  makes(cn_nn_conv_transpose1d(4, 2, 3, .stride = CN_INTS(2), .output_padding = CN_INTS(1)),
         "ConvTranspose1d(4, 2, kernel_size=(3,), stride=(2,), output_padding=(1,))");
   makes(cn_nn_max_pool2d(2), "MaxPool2d(kernel_size=2, stride=2, padding=0, dilation=1, ceil_mode=False)");
-  makes(cn_nn_max_pool2d(3, .stride = {2, 1}, .padding = {1}),
+  makes(cn_nn_max_pool2d(3, .stride = CN_INTS(2, 1), .padding = CN_INTS(1)),
         "MaxPool2d(kernel_size=3, stride=(2, 1), padding=1, dilation=1, ceil_mode=False)");
-  makes(cn_nn_adaptive_avg_pool2d(0, .output_size_each = {7, CN_NONE}), "AdaptiveAvgPool2d(output_size=(7, None))");
+  makes(cn_nn_adaptive_avg_pool2d(0, .output_size_each = CN_INTS(7, CN_NONE)),
+        "AdaptiveAvgPool2d(output_size=(7, None))");
   makes(cn_nn_dropout(.p = CN_ZERO), "Dropout(p=0.0, inplace=False)");
   makes(cn_nn_leaky_relu(.negative_slope = 0.2), "LeakyReLU(negative_slope=0.2)");
   makes(cn_nn_rrelu(), "RReLU(lower=0.125, upper=0.3333333333333333)");
   makes(cn_nn_threshold(100000, 1e16), "Threshold(threshold=100000.0, value=1e+16)");
   makes(cn_nn_softplus(.beta = 12.5), "Softplus(beta=12.5, threshold=20.0)");
   makes(cn_nn_reflection_pad2d(1), "ReflectionPad2d((1, 1, 1, 1))");
-  makes(cn_nn_constant_pad1d(0, 1e-5, .padding_each = {1, 2}), "ConstantPad1d(padding=(1, 2), value=1e-05)");
+  makes(cn_nn_constant_pad1d(0, 1e-5, .padding_each = CN_INTS(1, 2)), "ConstantPad1d(padding=(1, 2), value=1e-05)");
   makes(cn_nn_flatten(), "Flatten(start_dim=1, end_dim=-1)");
   makes(cn_nn_unflatten(1, CN_SHAPE(2, 3)), "Unflatten(dim=1, unflattened_size=(2, 3))");
-  makes(cn_nn_upsample(.scale_factor = (double[]){2}, .nscale_factor = 1),
+  makes(cn_nn_upsample(.scale_factor = CN_DOUBLES(2)),
         "Upsample(scale_factor=2.0, mode='nearest')");
   makes(cn_nn_embedding(10, 3, .padding_idx = CN_ZERO, .max_norm = 1), "Embedding(10, 3, padding_idx=0, max_norm=1.0)");
 }
@@ -178,7 +179,7 @@ static void errors(void **state)
   refuses(cn_nn_conv2d(3, 4, 3, .groups = -1), "groups is -1");
   refuses(cn_nn_conv1d(3, 4, -3), "kernel_size");
   refuses(cn_nn_conv1d(3, 4, 3, .padding_str = "full"), "'same' or 'valid', not 'full'");
-  refuses(cn_nn_conv1d(3, 4, 3, .padding_str = "same", .stride = {2}), "stride of 1");
+  refuses(cn_nn_conv1d(3, 4, 3, .padding_str = "same", .stride = CN_INTS(2)), "stride of 1");
   refuses(cn_nn_conv_transpose3d(3, 4, 3, .padding_mode = "circular"), "ConvTranspose3d: only");
   refuses(cn_nn_dropout(.p = 2), "Dropout: p is a probability");
   refuses(cn_nn_embedding(4, 2, .padding_idx = 4), "padding_idx");

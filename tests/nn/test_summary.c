@@ -5,8 +5,8 @@
 
 static cn_module *net(void)
 {
-  return cn_nn_sequential(cn_nn_conv2d(1, 4, 3, .padding = {1}), cn_nn_batch_norm2d(4), cn_nn_relu(), cn_nn_flatten(),
-                          cn_nn_sequential(cn_nn_linear(256, 10, .no_bias = true)));
+  return cn_nn_sequential(cn_nn_conv2d(1, 4, 3, .padding = CN_INTS(1)), cn_nn_batch_norm2d(4), cn_nn_relu(),
+                          cn_nn_flatten(), cn_nn_sequential(cn_nn_linear(256, 10, .no_bias = true)));
 }
 
 static void shows_layers_and_sums(void **state)

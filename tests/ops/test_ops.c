@@ -58,11 +58,13 @@ static const struct driver {
   {"oracle", drive_oracle},       {"layouts", drive_layouts}, {"gradcheck", drive_gradcheck},
   {"inplace", drive_inplace},     {"memory", drive_memory},   {"threads", drive_threads},
   {"mirror", drive_mirror},       {"capture", drive_capture},
+  {"lists", drive_lists},
 };
 
 enum {
   NFAMILIES = sizeof families / sizeof *families,
   NDRIVERS = sizeof drivers / sizeof *drivers,
+  NALONE = 5, /* tests that are not about samples */
   MOST_LISTED = 60
 };
 
@@ -208,15 +210,19 @@ int main(int argc, char **argv)
 {
   static pair pairs[NFAMILIES * NDRIVERS];
   static char names[NFAMILIES * NDRIVERS][64];
-  static struct CMUnitTest tests[NFAMILIES * NDRIVERS + 1] = {cmocka_unit_test(every_file_has_a_family)};
+  static struct CMUnitTest tests[NALONE + NFAMILIES * NDRIVERS] = {
+    cmocka_unit_test(every_file_has_a_family),  cmocka_unit_test(lists_of_modules),
+    cmocka_unit_test(lists_of_optims),          cmocka_unit_test(lists_given_twice),
+    cmocka_unit_test(lists_mean_what_they_say),
+  };
   for (int d = 0, n = 0; d < NDRIVERS; d++)
     for (int f = 0; f < NFAMILIES; f++, n++) {
       pairs[n] = (pair){f, d};
       snprintf(names[n], sizeof names[n], "%s of %s", drivers[d].name, families[f].name);
-      tests[n + 1].name = names[n];
+      tests[NALONE + n].name = names[n];
       bool run = asked(drivers[d].name, argc, argv) && asked(families[f].name, argc, argv);
-      tests[n + 1].test_func = run ? run_pair : nothing;
-      tests[n + 1].initial_state = &pairs[n];
+      tests[NALONE + n].test_func = run ? run_pair : nothing;
+      tests[NALONE + n].initial_state = &pairs[n];
     }
   load();
   int failed = cmocka_run_group_tests_name("ops", tests, NULL, NULL);

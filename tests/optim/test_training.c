@@ -250,11 +250,11 @@ static void wrong_settings_are_refused(void **state)
   (void)state;
   cn_scope *s = cn_scope_begin();
   refused_optim(cn_optim_adam(NULL, .lr = -1));
-  refused_optim(cn_optim_adam(NULL, .betas = {1.5, 0.9}));
+  refused_optim(cn_optim_adam(NULL, .betas = CN_DOUBLES(1.5, 0.9)));
   refused_optim(cn_optim_sgd(NULL, .nesterov = true));
   refused_optim(cn_optim_rmsprop(NULL, .alpha = -1));
   refused_optim(cn_optim_adadelta(NULL, .rho = 2));
-  refused_optim(cn_optim_rprop(NULL, .etas = {1.5, 2}));
+  refused_optim(cn_optim_rprop(NULL, .etas = CN_DOUBLES(1.5, 2)));
   refused_optim(cn_optim_adafactor(NULL, .beta2_decay = 1));
   refused_optim(cn_optim_muon(NULL, .adjust_lr_fn = "none"));
   refused_optim(cn_optim_lbfgs(NULL, .line_search_fn = "none"));

@@ -168,9 +168,10 @@ static void cnn_follows(void **state)
 {
   (void)state;
   cn_scope *s = cn_scope_begin();
-  cn_module *net = cn_nn_sequential(cn_nn_conv2d(1, 6, 3, .padding = {1}, .no_bias = true), cn_nn_batch_norm2d(6),
-                                    cn_nn_relu(), cn_nn_max_pool2d(2), cn_nn_conv2d(6, 8, 3, .stride = {2}),
-                                    cn_nn_gelu(), cn_nn_flatten(), cn_nn_linear(8, 5));
+  cn_module *net = cn_nn_sequential(cn_nn_conv2d(1, 6, 3, .padding = CN_INTS(1), .no_bias = true),
+                                    cn_nn_batch_norm2d(6), cn_nn_relu(), cn_nn_max_pool2d(2),
+                                    cn_nn_conv2d(6, 8, 3, .stride = CN_INTS(2)), cn_nn_gelu(),
+                                    cn_nn_flatten(), cn_nn_linear(8, 5));
   fill_parameters(net);
   compare("cnn", net, cn_optim_adam(net, .lr = 3e-3), fill(CN_SHAPE(10, 1, 8, 8), 1, 1.7f), labels(10, 5, 0));
   cn_scope_end(s);

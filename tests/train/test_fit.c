@@ -16,8 +16,8 @@ static void learns_digits(void **state)
   (void)state;
   cn_seed(1);
   cn_module *net = cn_nn_sequential(
-    cn_nn_conv2d(1, 16, 3, .padding = {1}), cn_nn_batch_norm2d(16), cn_nn_relu(),
-    cn_nn_conv2d(16, 32, 3, .padding = {1}), cn_nn_batch_norm2d(32), cn_nn_relu(), cn_nn_max_pool2d(2),
+    cn_nn_conv2d(1, 16, 3, .padding = CN_INTS(1)), cn_nn_batch_norm2d(16), cn_nn_relu(),
+    cn_nn_conv2d(16, 32, 3, .padding = CN_INTS(1)), cn_nn_batch_norm2d(32), cn_nn_relu(), cn_nn_max_pool2d(2),
     cn_nn_flatten(), cn_nn_dropout(.p = 0.3), cn_nn_linear(32 * 4 * 4, 10));
   cn_optim *opt = cn_optim_adamw(net, .lr = 4e-3, .weight_decay = 0.05);
   cn_schedule *cosine = cn_lr_cosine_annealing(opt, 12);

@@ -165,7 +165,8 @@ static void test_windows_of_padding_only(void **state)
 {
   (void)state;
   cn_tensor *x = cn_requires_grad(cn_ones(CN_SHAPE(1, 1, 4, 4)), true);
-  cn_tensor *y = cn_max_pool2d(x, CN_SHAPE(2, 2), .stride = {2, 1}, .padding = {1, 1}, .dilation = {5, 1});
+  cn_tensor *y = cn_max_pool2d(x, CN_SHAPE(2, 2), .stride = CN_INTS(2, 1), .padding = CN_INTS(1, 1),
+                               .dilation = CN_INTS(5, 1));
   assert_non_null(y);
   assert_int_equal(cn_backward(y, .gradient = cn_ones_like(y)), 0);
   assert_float_equal(total(cn_grad_of(x)), 0, 0);

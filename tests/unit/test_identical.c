@@ -133,7 +133,7 @@ static void convolution(cn_tensor **out, int64_t k, int64_t out_channels, int64_
   cn_tensor *w =
       leaf(cn_reshape(cn_narrow(cn_reshape(x, CN_SHAPE(-1)), 0, 0, n), CN_SHAPE(out_channels, within, k, k)));
   cn_tensor *a = leaf(image);
-  cn_tensor *f = cn_conv2d(a, w, NULL, .stride = {stride, stride}, .padding = {k / 2, k / 2}, .groups = groups);
+  cn_tensor *f = cn_conv2d(a, w, NULL, .stride = CN_INTS(stride), .padding = CN_INTS(k / 2), .groups = groups);
   out[0] = cn_detach(f);
   gradients(out + 1, f, (cn_tensor *[]){a, w}, 2);
 }

@@ -2,8 +2,8 @@
  *
  * Place in the flow: the generated constructors and op functions (tools/opgen.py) use these, so that the rules are the
  * same for ops, layers, optimisers and schedules; a program's own functions with options may too. cn_opt_* is for
- * fields of an options struct, where 0 is the default; cn_arg_* for arguments. Nothing is copied: `room`, and the lists
- * given, must last until the values are used.
+ * fields of an options struct, where 0 is the default; cn_arg_* for arguments. Nothing is copied: the lists given must
+ * last until the values are used.
  */
 #ifndef CAIRN_EXT_OPTIONS_H
 #define CAIRN_EXT_OPTIONS_H
@@ -33,61 +33,39 @@ static inline cn_value cn_opt_code(int64_t x) { return x ? cn_v_int(x) : cn_v_no
 static inline cn_value cn_opt_bool(int64_t x, cn_value fallback) { return x ? cn_v_bool(x != CN_ZERO) : fallback; }
 static inline cn_value cn_arg_int(int64_t x) { return x == CN_NONE ? cn_v_none() : cn_v_int(x); }
 
-/* ---- lists of any length; fallback NULL: None ---- */
+/* ---- lists; fallback NULL: None. How many numbers there must be is checked behind, with the signature ---- */
 static inline cn_value cn_opt_ints(cn_ints x, const int64_t *fallback, size_t n)
 {
   if (x.v) return cn_v_ints(x.v, x.n);
   return fallback ? cn_v_ints(fallback, n) : cn_v_none();
 }
-static inline cn_value cn_opt_floats(const double *x, size_t nx, const double *fallback, size_t n)
+static inline cn_value cn_opt_doubles(cn_doubles x, const double *fallback, size_t n)
 {
-  if (x) return cn_v_floats(x, nx);
+  if (x.v) return cn_v_floats(x.v, x.n);
   return fallback ? cn_v_floats(fallback, n) : cn_v_none();
 }
-
-/* ---- lists of n; room: n elements ---- */
-/* All zero is the default, {x} is {x, x, ...}. */
-static inline cn_value cn_opt_ints_of(const int64_t *x, size_t n, const int64_t *fallback, int64_t *room)
+/* An option that is given in two ways at once is an error, not one of the two. */
+static inline void cn_opt_once(bool twice, const char *name)
 {
-  bool rest = false;
-  for (size_t i = 1; i < n; i++) rest = rest || x[i] != 0;
-  if (!rest && x[0] == 0) return fallback ? cn_v_ints(fallback, n) : cn_v_none();
-  for (size_t i = 0; i < n; i++) {
-    int64_t v = rest ? x[i] : x[0];
-    room[i] = v == CN_ZERO ? 0 : v;
-  }
-  return cn_v_ints(room, n);
+  if (twice) cn_err_set(CN_ERR_VALUE, "'%s' is given twice, in two ways", name);
 }
-/* All zero is the default; otherwise each that is zero has its own. */
-static inline cn_value cn_opt_floats_of(const double *x, size_t n, const double *fallback, double *room)
+/* ... that may be a text instead */
+static inline cn_value cn_opt_ints_or_str(cn_ints x, const char *text, const char *name, const int64_t *fallback,
+                                          size_t n)
 {
-  bool given = false;
-  for (size_t i = 0; i < n; i++) given = given || x[i] != 0;
-  if (!given) return fallback ? cn_v_floats(fallback, n) : cn_v_none();
-  for (size_t i = 0; i < n; i++) room[i] = cn_opt_float(x[i], fallback ? fallback[i] : 0);
-  return cn_v_floats(room, n);
+  cn_opt_once(x.v && text, name);
+  return text ? cn_v_str(text) : cn_opt_ints(x, fallback, n);
 }
-/* One number for all n, unless `each` names them. */
-static inline cn_value cn_arg_ints_each(int64_t x, const int64_t *each, size_t n, int64_t *room)
+/* One number for all, which the argument is, unless `each` names them: then the argument is 0. */
+static inline cn_value cn_arg_ints_each(const int64_t *x, cn_ints each, const char *name)
 {
-  bool given = false;
-  for (size_t i = 0; i < n; i++) given = given || each[i] != 0;
-  for (size_t i = 0; i < n; i++) room[i] = cn_opt_int(given ? each[i] : x, 0);
-  return cn_v_ints(room, n);
+  cn_opt_once(each.v && *x, name);
+  return each.v ? cn_v_ints(each.v, each.n) : cn_v_ints(x, 1);
 }
-static inline cn_value cn_arg_floats_each(double x, const double *each, size_t n, double *room)
+static inline cn_value cn_arg_doubles_each(const double *x, cn_doubles each, const char *name)
 {
-  bool given = false;
-  for (size_t i = 0; i < n; i++) given = given || each[i] != 0;
-  for (size_t i = 0; i < n; i++) room[i] = cn_opt_float(given ? each[i] : x, 0);
-  return cn_v_floats(room, n);
-}
-/* A list of n as an argument: one element stands for all. Other lengths are for the op to refuse. */
-static inline cn_value cn_arg_ints_of(const int64_t *x, size_t nx, size_t n, int64_t *room)
-{
-  if (nx != 1 || !x) return cn_v_ints(x, nx);
-  for (size_t i = 0; i < n; i++) room[i] = x[0];
-  return cn_v_ints(room, n);
+  cn_opt_once(each.v && *x != 0, name);
+  return each.v ? cn_v_floats(each.v, each.n) : cn_v_floats(x, 1);
 }
 
 CN_END_DECLS
