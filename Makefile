@@ -1,5 +1,5 @@
-# The front door. `make demo` and `make test` do everything from a fresh clone: they look for what is missing
-# and install it (tools/setup), configure, build and run. The build itself is CMake's.
+# The front door. Every target does everything from a fresh clone: it looks for what is missing and installs it
+# (tools/setup, under a second when nothing is), configures, builds and runs. The build itself is CMake's.
 PREFIX ?= /usr/local
 PRESET ?= default
 BUILD  := build/$(PRESET)
@@ -28,29 +28,27 @@ setup:
 	@tools/setup
 
 # One cmake call per make: cheap when nothing changed, quiet when nothing is wrong.
-configure:
+configure: setup
 	@mkdir -p $(BUILD)
 	@$(GENERATOR); cmake --preset $(PRESET) >$(BUILD)/configure.log 2>&1 \
 	  || { cat $(BUILD)/configure.log; exit 1; }
 
-demo: setup
-	@$(MAKE) --no-print-directory all
+demo: all
 	@$(BUILD)/cairn demo
 
-test: setup
+test:
+	@tools/setup --test
 	@tools/run-tests $(TESTFLAGS)
 
 check:
 	@tools/setup --check
 	@tools/run-tests --check $(TESTFLAGS)
 
-bench: setup
+bench: all
 	@bench/setup-peers || echo "bench: without PyTorch; the rows it is the peer of have none"
-	@$(MAKE) --no-print-directory all
 	@bench/run $(BENCHFLAGS)
 
-docs: setup
-	@$(MAKE) --no-print-directory all
+docs: all
 	@CAIRN_BUILD_DIR=$(BUILD) python3 -B tools/docs $(DOCSFLAGS)
 
 install: all
