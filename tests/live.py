@@ -7,6 +7,7 @@ import sys
 
 PEERS = pathlib.Path(__file__).resolve().parents[1] / "build" / "peers" / "bin" / "python"
 SKIPPED = 77
+SPELLED = {"torch": "PyTorch"}
 
 
 def need(*modules):
@@ -17,5 +18,5 @@ def need(*modules):
         return
     if os.access(PEERS, os.X_OK) and pathlib.Path(sys.executable).parent != PEERS.parent:
         os.execv(PEERS, [str(PEERS), *sys.argv])
-    print("skipped: not installed: " + ", ".join(missing))
+    print(f"skipped: {SPELLED.get(missing[-1], missing[-1])} is not installed")
     sys.exit(SKIPPED)

@@ -30,8 +30,7 @@ static void need_gpu(void **state)
 {
   (void)state;
   if (gpu) return;
-  print_message("no CUDA device, driver or plugin here\n");
-  skip();
+  SKIP_TEST("no CUDA device");
 }
 
 static void fine(void)
@@ -83,7 +82,7 @@ static double rough(cn_dtype dtype)
 static void without_device(void **state)
 {
   (void)state;
-  if (gpu) skip(); /* the others show that it is there */
+  if (gpu) SKIP_TEST("there is a CUDA device");
   assert_int_equal(cn_device_count("cuda"), 0);
   assert_int_equal(cn_err(), 0);
   assert_int_equal(cn_device_find("cuda"), CN_DEVICE_DEFAULT);
@@ -539,7 +538,7 @@ static void copy_speed(void)
 static void speed(void **state)
 {
   need_gpu(state);
-  if (!getenv("CAIRN_VERBOSE")) skip();
+  if (!getenv("CAIRN_VERBOSE")) SKIP_TEST("a measurement: CAIRN_VERBOSE=1");
   copy_speed();
   static const cn_dtype types[] = {CN_F32, CN_BF16};
   for (int i = 0; i < 2; i++) {

@@ -138,7 +138,7 @@ def main():
     compilers = [c for c in ("g++", "clang++") if shutil.which(c)]
     count = Count()
     if not compilers or not (BUILD / "libcairn.so").exists():
-        print("no C++ compiler, or the library is not built")
+        print("skipped: no C++ compiler, or the library is not built")
         return 77
     programs = sorted(HERE.glob("test_*.cpp")) + sorted((ROOT / "examples" / "cpp").glob("*.cpp"))
     headers = [str(p.relative_to(HEADERS)) for p in sorted(HEADERS.rglob("*.hpp")) if not is_part(p)]
@@ -162,11 +162,13 @@ def main():
         if mnist:
             count.add(*mnist)
         else:
+            print("skipped: MNIST is not in CAIRN_DATA")
             count.skipped += 1
         if shutil.which("valgrind"):
             for job in [pool.submit(check_leaks, compilers[0], name, folder) for name in LEAKS]:
                 count.add(*job.result())
         else:
+            print(f"skipped {len(LEAKS)}: valgrind is not installed")
             count.skipped += len(LEAKS)
     line = f"{count.passed} passed, {count.failed} failed"
     print(line + (f", {count.skipped} skipped" if count.skipped else ""))

@@ -71,7 +71,7 @@ static const char *path_of(const char *name)
 static void reads_as_the_file_says(void **state)
 {
   (void)state;
-  if (!have_plugin) skip();
+  if (!have_plugin) SKIP_TEST("built without libpng and libjpeg");
   const char *names[] = {"grey1.png",  "grey2.png",         "grey4.png",      "grey8.png",
                          "grey16.png", "rgb.png",           "rgba.png",       "grey_alpha.png",
                          "palette.png", "palette_alpha.png", "interlaced.png", "grey.jpg",
@@ -87,7 +87,7 @@ static void reads_as_the_file_says(void **state)
 static void converts_channels(void **state)
 {
   (void)state;
-  if (!have_plugin) skip();
+  if (!have_plugin) SKIP_TEST("built without libpng and libjpeg");
   const char *names[] = {"grey1.png", "grey16.png", "rgb.png", "rgba.png", "grey_alpha.png", "palette_alpha.png",
                          "grey.jpg",  "fine.jpg",   "cmyk.jpg"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
@@ -122,7 +122,7 @@ static const char *scratch(const char *ending)
 static void writes_what_it_reads(void **state)
 {
   (void)state;
-  if (!have_plugin) skip();
+  if (!have_plugin) SKIP_TEST("built without libpng and libjpeg");
   cn_scope *s = cn_scope_begin();
   const char *names[] = {"grey8.png", "rgb.png", "rgba.png"};
   for (int i = 0; i < 3; i++) {
@@ -154,7 +154,7 @@ static void writes_what_it_reads(void **state)
 static void plain_files_are_read(void **state)
 {
   (void)state;
-  if (!have_plugin) skip();
+  if (!have_plugin) SKIP_TEST("built without libpng and libjpeg");
   cn_scope *s = cn_scope_begin();
   const int64_t widths[] = {1, 7, 30000, 70000}; /* a line may need several blocks */
   for (int i = 0; i < 4; i++)
@@ -172,7 +172,7 @@ static void plain_files_are_read(void **state)
 static void jpeg_in_memory(void **state)
 {
   (void)state;
-  if (!have_plugin) skip();
+  if (!have_plugin) SKIP_TEST("built without libpng and libjpeg");
   cn_scope *s = cn_scope_begin();
   cn_tensor *image = cn_image_load(FOLDER "grey.jpg", 1); /* colours are kept coarser than light */
   void *bytes;
@@ -222,7 +222,7 @@ static void says_what_is_missing(void **state)
 static void folders_are_classes(void **state)
 {
   (void)state;
-  if (!have_plugin) skip();
+  if (!have_plugin) SKIP_TEST("built without libpng and libjpeg");
   char base[256], path[384];
   const char *tmp = getenv("TMPDIR");
   const char *files[] = {"b/two.png", "b/deep/er.PNG", "a/one.png", "b/note.txt", "stray.png"};
@@ -269,7 +269,7 @@ static void folders_are_classes(void **state)
 static void broken_images_are_errors(void **state)
 {
   (void)state;
-  if (!have_plugin) skip();
+  if (!have_plugin) SKIP_TEST("built without libpng and libjpeg");
   const char *names[] = {"rgb.png", "interlaced.png", "palette_alpha.png", "colour.jpg", "progressive.jpg", "cmyk.jpg"};
   for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
     cn_mapping m;
@@ -300,7 +300,7 @@ static void broken_images_are_errors(void **state)
 static void huge_claims_are_refused(void **state)
 {
   (void)state;
-  if (!have_plugin) skip();
+  if (!have_plugin) SKIP_TEST("built without libpng and libjpeg");
   cn_memory_stats before, after;
   const char *names[] = {"rgb.png", "colour.jpg"};
   for (int i = 0; i < 2; i++) {

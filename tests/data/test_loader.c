@@ -213,7 +213,7 @@ static void seeds_come_from_the_thread(void **state)
 static void goes_on_in_a_forked_child(void **state)
 {
   (void)state;
-  if (UNDER_TSAN) skip();
+  if (UNDER_TSAN) SKIP_TEST("the thread sanitizer cannot follow a fork");
   static trace whole, t;
   slow s = {.n = 40, .bad = -1};
   cn_loader *l = cn_loader_new(slow_set(&s), .batch = 4, .shuffle = true, .workers = 2, .seed = 3);
@@ -303,7 +303,7 @@ static void batches_go_to_the_device(void **state)
   cn_device mirror = cn_device_find("mirror:0");
   if (!mirror || cn_err()) {
     cn_err_clear();
-    skip();
+    SKIP_TEST("there is no mirror device");
   }
   cn_batch b;
   cn_loader *l = cn_loader_new(cn_digits(CN_TEST), .batch = 64, .workers = 1, .device = mirror);

@@ -47,7 +47,7 @@ class Steps:
 
     def skip(self, name, why):
         self.skipped += 1
-        print(f"skip  {name}: {why}")
+        print(f"skip  {name}\nskipped: {why}")
 
 
 def checker_sees(folder):

@@ -36,7 +36,7 @@ def main():
     jobs, skipped = [], 0
     for compiler, flags in MODES:
         if shutil.which(compiler) is None:
-            print(f"skipped: {compiler} is not installed")
+            print(f"skipped {len(headers)}: {compiler} is not installed")
             skipped += len(headers)
             continue
         jobs += [(header, compiler, flags) for header in headers]

@@ -12,7 +12,7 @@ try:
 except ImportError:
     torch = None
 
-need_torch = unittest.skipUnless(torch, "torch is not installed")
+need_torch = unittest.skipUnless(torch, "PyTorch is not installed")
 
 
 def kind(t):

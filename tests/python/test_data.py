@@ -155,7 +155,7 @@ class TestTensor(unittest.TestCase):
                 raise KeyError(i)
         self.assertRaises((KeyError, RuntimeError), cairn.tensor, Fails())
 
-    @unittest.skipUnless(torch, "torch is not installed")
+    @unittest.skipUnless(torch, "PyTorch is not installed")
     def test_as_torch(self):
         rng = random.Random(1)
         for _ in range(300):

@@ -294,7 +294,7 @@ class Divergences(Test):
         with self.assertRaises(NotImplementedError):
             D.kl_divergence(D.Independent(normal, 1), D.Independent(normal, 0))
 
-    @unittest.skipUnless(torch, "torch is not installed")
+    @unittest.skipUnless(torch, "PyTorch is not installed")
     def test_as_torch(self):
         mine, theirs = self.made(D, self.tensors(cairn)), self.made(TD, self.tensors(torch))
         compared = 0
@@ -319,7 +319,7 @@ class Divergences(Test):
         self.assertGreater(compared, 200)
 
 
-@unittest.skipUnless(torch, "torch is not installed")
+@unittest.skipUnless(torch, "PyTorch is not installed")
 class Torch(Test):
     def test_transforms(self):
         for family in (transforms, onto):

@@ -356,7 +356,7 @@ class Arguments(Test):
             self.assertEqual(first, ours(name).sample((2,)).tolist(), name)
 
 
-@unittest.skipUnless(torch, "torch is not installed")
+@unittest.skipUnless(torch, "PyTorch is not installed")
 class Torch(Test):
     """Every number that torch gives, and its gradients by the parameters."""
 

@@ -28,7 +28,7 @@ except ImportError:
     ml_dtypes = None
 
 needs_numpy = unittest.skipUnless(numpy, "numpy is not installed")
-needs_torch = unittest.skipUnless(torch, "torch is not installed")
+needs_torch = unittest.skipUnless(torch, "PyTorch is not installed")
 PLAIN = "bool uint8 int8 int16 int32 int64 uint16 uint32 uint64 float16 float32 float64".split()
 FORMATS = dict(zip(PLAIN, "?BbhilHILefd"))
 

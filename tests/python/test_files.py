@@ -24,7 +24,7 @@ except ImportError:
     safetensors = None
 
 needs_numpy = unittest.skipUnless(numpy, "numpy is not installed")
-needs_torch = unittest.skipUnless(torch, "torch is not installed")
+needs_torch = unittest.skipUnless(torch, "PyTorch is not installed")
 
 
 class Thing:

@@ -44,7 +44,7 @@ OPS = {
 class Half(unittest.TestCase):
     def test_as_torch(self):
         if torch is None:
-            self.skipTest("PyTorch is not here")
+            self.skipTest("PyTorch is not installed")
         if tuple(int(n) for n in torch.__version__.split(".")[:2]) < (2, 15):
             self.skipTest("halves are rounded as PyTorch 2.15 does, not %s" % torch.__version__)
         for dtype in ("float16", "bfloat16"):

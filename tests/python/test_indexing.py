@@ -274,7 +274,7 @@ class TestAssignment(unittest.TestCase):
         self.assertEqual(x.sum().item(), 20.0 * x.numel())
 
 
-@unittest.skipUnless(torch, "torch is not installed")
+@unittest.skipUnless(torch, "PyTorch is not installed")
 class TestAsTorch(unittest.TestCase):
     """Random tensors and index expressions; results, or the kind of error, must be the same."""
 

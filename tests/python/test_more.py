@@ -74,7 +74,7 @@ class TestMore(unittest.TestCase):
         self.assertRaises(ValueError, F.fractional_max_pool2d, x, 3)
         self.assertEqual(F.fractional_max_pool3d(cairn.rand(1, 2, 6, 6, 6), 2, output_size=3).shape, (1, 2, 3, 3, 3))
 
-    @unittest.skipUnless(torch, "torch is not installed")
+    @unittest.skipUnless(torch, "PyTorch is not installed")
     def test_fractional_pools_against_torch(self):
         samples = torch.rand(2, 3, 2)
         x = torch.randn(2, 3, 13, 9, requires_grad=True)

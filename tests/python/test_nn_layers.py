@@ -70,7 +70,7 @@ class Names:
         self.space.update(self.saved)
 
 
-@unittest.skipIf(torch is None, "compares with torch, which is not installed")
+@unittest.skipIf(torch is None, "PyTorch is not installed")
 class Layers(unittest.TestCase):
     @classmethod
     def setUpClass(cls):

@@ -38,7 +38,7 @@ class Polynomials(unittest.TestCase):
         found = cairn.special.spherical_bessel_j0(cairn.tensor([0.0, 1.0, math.inf])).tolist()
         self.assertEqual([round(v, 6) for v in found], [1.0, 0.841471, 0.0])
 
-    @unittest.skipUnless(torch, "torch is not installed")
+    @unittest.skipUnless(torch, "PyTorch is not installed")
     def test_as_torch(self):
         for name in CUBIC:
             for degree in (-1, 0, 1, 2, 5, 9):

@@ -103,7 +103,7 @@ class Examples(unittest.TestCase):
             self.skipTest("takes a minute or more: CAIRN_LONG=1")
         paths = [DATA / name for name in names]
         if not all(path.is_file() for path in paths):
-            self.skipTest(f"{', '.join(names)}: not in {DATA}")
+            self.skipTest("data sets are not in CAIRN_DATA")
         return paths
 
     def test_mnist_itself(self):
@@ -118,6 +118,6 @@ class Examples(unittest.TestCase):
 
 if __name__ == "__main__":
     if not os.access(BUILD / "examples" / "mnist", os.X_OK):
-        print("the examples are not built")
+        print("skipped: the examples are not built")
         sys.exit(SKIPPED)
     unittest.main()

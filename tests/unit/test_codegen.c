@@ -134,10 +134,7 @@ static cn_tensor *values(cn_dtype dtype, int64_t rows, int64_t cols)
 #define NEEDS_COMPILER()                                                                                     \
   do {                                                                                                       \
     (void)state;                                                                                             \
-    if (!has_compiler()) {                                                                                   \
-      print_message("no C compiler here: generated code cannot be tried\n");                                 \
-      skip();                                                                                                \
-    }                                                                                                        \
+    if (!has_compiler()) SKIP_TEST("no C compiler");                                                         \
   } while (0)
 
 static void activations(void **state)
@@ -305,10 +302,7 @@ static void cuda(void **state)
 {
   (void)state;
   nvrtc rtc;
-  if (!open_nvrtc(&rtc)) {
-    print_message("no NVRTC here: CUDA text cannot be compiled\n");
-    skip();
-  }
+  if (!open_nvrtc(&rtc)) SKIP_TEST("no NVRTC");
   static const cn_dtype dtypes[] = {CN_F32, CN_BF16, CN_F16, CN_F64, CN_I32};
   static const char *const ops[] = {"gelu", "gelu", "silu", "lgamma", "floor_divide"};
   for (int i = 0; i < 5; i++) {
