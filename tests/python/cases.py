@@ -1,4 +1,11 @@
-"""What the tests of gradients share: a program run in cairn, and in torch where it is, with answers that agree."""
+"""What tests share that compare with torch: a program run in cairn and in torch, with results that agree.
+
+Where torch is not installed its results are read from golden/SUITE.golden, which record.py writes.
+"""
+import json
+import os
+import pathlib
+import sys
 import unittest
 
 import cairn
@@ -7,6 +14,51 @@ try:
     import torch
 except ImportError:
     torch = None
+
+
+HERE = pathlib.Path(__file__).resolve().parent
+RECORD = torch is not None and os.environ.get("CAIRN_RECORD") == "1"
+
+
+class Golden:
+    """torch's results of one suite: "Class.test#number of the call" -> value, as JSON keeps it."""
+    path = HERE / "golden" / (pathlib.Path(sys.argv[0]).stem + ".golden")
+    values = None
+
+    @classmethod
+    def get(cls, key):
+        if cls.values is None:
+            cls.values = json.loads(cls.path.read_text(encoding="utf-8")) if cls.path.is_file() else {}
+        if key not in cls.values:
+            raise AssertionError(f"{cls.path.name} has no {key}: run tests/python/record.py with PyTorch installed")
+        return cls.values[key]
+
+    @classmethod
+    def put(cls, key, value):
+        if not cls.values:
+            cls.values = {}
+            unittest.addModuleCleanup(cls.write)
+        cls.values[key] = value
+
+    @classmethod
+    def write(cls):
+        cls.path.parent.mkdir(exist_ok=True)
+        lines = [f"{json.dumps(k)}: {json.dumps(v)}" for k, v in sorted(cls.values.items())]
+        cls.path.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+
+
+def kept(value):
+    """A result as the golden file keeps it: floats with fifteen digits, more than any comparison looks at."""
+    value = plain(value)
+    if isinstance(value, float):
+        return float(f"{value:.15g}")
+    if isinstance(value, list):
+        return [kept(v) for v in value]
+    if isinstance(value, dict):
+        return {str(k): kept(v) for k, v in value.items()}
+    if isinstance(value, bytes):
+        return value.hex()
+    return value
 
 
 def plain(value):
@@ -31,13 +83,29 @@ class Case(unittest.TestCase):
         else:
             self.assertEqual(a, b)
 
+    calls = 0
+
+    def theirs(self, program):
+        """What program(torch) returns: now, where torch is installed; else what it returned when it was recorded."""
+        self.calls += 1
+        key = f"{type(self).__name__}.{self._testMethodName}#{self.calls}"
+        if not torch:
+            return Golden.get(key)
+        value = program(torch)
+        if RECORD:
+            Golden.put(key, kept(value))
+        return value
+
     def same(self, program, expected=None):
-        """program(m) in cairn, and in torch where it is; answers of both (or `expected`) must agree."""
+        """program(m) in cairn and in torch: the results of both, or `expected` where torch is not, must agree."""
         have = program(cairn)
         if expected is not None:
             self.near(have, expected)
-        if torch:
-            self.near(have, program(torch))
+            if torch:
+                self.near(have, program(torch))
+        else:
+            want = self.theirs(program)
+            self.near(have if torch else kept(have), want)
         return have
 
     def fails(self, program, kinds=RuntimeError):

@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
 """Runs the programs of tests/conformance/programs with torch and with cairn in its place; what they print must be
-the same: words exactly, numbers within a tolerance. Where PyTorch is not installed they still run with cairn.
+the same: words exactly, numbers within a tolerance. Where PyTorch is not installed, what it printed is read from
+tests/conformance/programs.golden.
+
+usage: test_programs.py [--record] [PROGRAM...]      --record: write that file (with PyTorch 2.15)
 """
+import json
 import os
 import pathlib
 import re
@@ -10,6 +14,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HERE = ROOT / "tests" / "conformance"
+GOLDEN = HERE / "programs.golden"
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\.\d+|\d+(?:e[-+]?\d+)?)(?![\w])")
 RELATIVE, ABSOLUTE = 2e-4, 1e-5
 NEEDS_NUMPY = {"numpy_interchange"}
@@ -60,26 +65,35 @@ def differs(mine, theirs):
 
 
 def judge(python, program, expected):
-    """None, or why the program fails with cairn (or prints other things than torch, where expected is known)."""
+    """None, or why the program fails with cairn or prints other things than torch."""
     status, printed, complained = run(python, "cairn", [program])
     if status:
         return f"exit status {status}\n{complained}"
-    return None if expected is None else differs(printed[program.stem], expected.get(program.stem, ""))
+    if program.stem not in expected:
+        return f"{GOLDEN.name} has no {program.stem}: run test_programs.py --record with PyTorch installed"
+    return differs(printed[program.stem], expected[program.stem])
 
 
 def main():
     python, torch, numpy = interpreter()
-    programs = [p for p in sorted((HERE / "programs").glob("*.py")) if not sys.argv[1:] or p.stem in sys.argv[1:]]
+    record = "--record" in sys.argv
+    names = [a for a in sys.argv[1:] if a != "--record"]
+    programs = [p for p in sorted((HERE / "programs").glob("*.py")) if not names or p.stem in names]
     skipped = [p for p in programs if p.stem in NEEDS_NUMPY and not numpy]
     programs = [p for p in programs if p not in skipped]
-    expected = None
     if torch:      # one process for all: importing torch takes longer than the programs
         status, expected, complained = run(python, "torch", programs)
         if status:
             print(f"a program fails with torch itself:\n{complained}\n0 passed, 1 failed, 0 skipped")
             return 1
+        if record:
+            lines = {name: text.split("\n") for name, text in sorted(expected.items())}
+            GOLDEN.write_text(json.dumps(lines, indent=1) + "\n", encoding="utf-8")
     else:
-        print("PyTorch is not installed: the programs run with cairn, nothing is compared")
+        kept = json.loads(GOLDEN.read_text(encoding="utf-8"))
+        expected = {name: "\n".join(lines) for name, lines in kept.items()}
+    if skipped:
+        print(f"skipped {len(skipped)}: numpy is not installed")
     reasons = {p.stem: judge(python, p, expected) for p in programs}
     for name, reason in reasons.items():
         if reason:
