@@ -46,4 +46,6 @@ if(CAIRN_IMAGE_BUILT)
   target_link_libraries(cairn_image PRIVATE cairn_strict PNG::PNG JPEG::JPEG)
   target_include_directories(cairn_image PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src/plugins/image)
   target_compile_options(cairn_image PRIVATE -fPIC -fvisibility=hidden)
+  # A wheel brings both libraries along, beside the plugin (tools/dist).
+  set_target_properties(cairn_image PROPERTIES BUILD_RPATH "$ORIGIN")
 endif()

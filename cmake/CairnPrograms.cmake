@@ -31,7 +31,10 @@ endfunction()
 
 file(GLOB CAIRN_COMMAND_SOURCES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/cairn/*.c)
 if(CAIRN_COMMAND_SOURCES)
-  add_executable(cairn_command ${CAIRN_COMMAND_SOURCES})
+  # Compiled once: the Python package has the command too, with another path to the library (CairnPython.cmake).
+  add_library(cairn_command_objects OBJECT ${CAIRN_COMMAND_SOURCES})
+  target_link_libraries(cairn_command_objects PRIVATE cairn_shared cairn_strict)
+  add_executable(cairn_command $<TARGET_OBJECTS:cairn_command_objects>)
   target_link_libraries(cairn_command PRIVATE cairn_shared cairn_strict Threads::Threads m)
   set_target_properties(cairn_command PROPERTIES OUTPUT_NAME cairn)
 endif()

@@ -1,6 +1,7 @@
 # The Python package. bindings/python/src and what tools/bindgen writes from the op table become
-# python/cairn/_C.abi3.so in the build folder; the package's Python files, the stubs, libcairn and the plugins
-# that were built lie beside it, so that PYTHONPATH=<build>/python is enough, and the folder is what a wheel holds.
+# python/cairn/_C.abi3.so in the build folder; the package's Python files, the stubs, libcairn, the plugins that were
+# built and the command (bin/cairn) lie beside it, so that PYTHONPATH=<build>/python is enough, and the folder is what a
+# wheel holds.
 # Only the stable ABI is used: one binary serves CPython 3.11 and later, and no libpython is linked.
 set(CAIRN_PYTHON_BUILT OFF)
 set(CAIRN_PYTHON_SOURCE ${PROJECT_SOURCE_DIR}/bindings/python)
@@ -83,6 +84,14 @@ set_target_properties(cairn_python_extension PROPERTIES
   PREFIX "" OUTPUT_NAME _C SUFFIX .abi3.so LIBRARY_OUTPUT_DIRECTORY ${CAIRN_PYTHON_PACKAGE}
   BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
 
+# The command, which finds the library of the package and no other.
+add_executable(cairn_python_command $<TARGET_OBJECTS:cairn_command_objects>)
+target_link_libraries(cairn_python_command PRIVATE cairn_shared cairn_strict Threads::Threads m)
+target_link_options(cairn_python_command PRIVATE -Wl,--disable-new-dtags)
+set_target_properties(cairn_python_command PROPERTIES
+  OUTPUT_NAME cairn RUNTIME_OUTPUT_DIRECTORY ${CAIRN_PYTHON_PACKAGE}/bin
+  BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/..")
+
 # Copies a built library into the package. Renamed into place: a running program keeps the file it has mapped.
 function(cairn_python_library target name)
   set(stamp ${PROJECT_BINARY_DIR}/python/${target}.stamp)
@@ -114,4 +123,4 @@ add_custom_command(OUTPUT ${PROJECT_BINARY_DIR}/python/files.stamp
     ${PROJECT_SOURCE_DIR}/cmake/CairnPackage.cmake VERBATIM)
 
 add_custom_target(cairn_python ALL
-  DEPENDS cairn_python_extension ${PROJECT_BINARY_DIR}/python/files.stamp ${CAIRN_PYTHON_STAMPS})
+  DEPENDS cairn_python_extension cairn_python_command ${PROJECT_BINARY_DIR}/python/files.stamp ${CAIRN_PYTHON_STAMPS})

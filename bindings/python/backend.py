@@ -5,10 +5,14 @@ standard library only, and asks the package index for CMake or ninja only where 
 `pip install .` works without a network. Invariant: the same tree and the same compiled files give the same
 archive, byte for byte.
 
+The wheel has the `cairn` command: a script (command.py) that starts the program in the package.
+
 Settings (pip install . --config-settings=NAME=VALUE):
     build-dir     a CMake build folder of this tree. One that is configured already is used with the options it has;
                   default: build/wheel, made with -O2 and without debug information
     cmake-args    more arguments for configuring, as a shell would split them
+    platform      the platform of the wheel's tag, for a wheel that was shown to keep its promise (tools/dist);
+                  default: this machine's own
 """
 import base64
 import gzip
@@ -32,6 +36,7 @@ CMAKE_LEAST = (3, 25)
 # Archives carry no dates: the first one that a zip file can express.
 DATE = (1980, 1, 1, 0, 0, 0)
 EPOCH = 315532800
+SETTINGS = {"build-dir", "cmake-args", "platform"}
 LEAVE_OUT = {"build", "out", "dist", ".git", "__pycache__"}
 
 
@@ -55,9 +60,10 @@ def stem():
     return f"{about['name']}-{about['version']}"
 
 
-def tag():
-    """The stable ABI since 3.11, on this machine's platform."""
-    return "cp311-abi3-" + re.sub(r"[-. ]", "_", sysconfig.get_platform())
+def tag(settings=None):
+    """The stable ABI since 3.11, on the platform that was asked for or this machine's."""
+    platform = (settings or {}).get("platform", sysconfig.get_platform())
+    return "cp311-abi3-" + re.sub(r"[-. ]", "_", platform)
 
 
 def metadata():
@@ -76,11 +82,11 @@ def metadata():
     return "\n".join(lines)
 
 
-def info_files():
+def info_files(settings=None):
     """The files of NAME-VERSION.dist-info by name, RECORD apart."""
     files = {"METADATA": metadata().encode(),
              "WHEEL": f"Wheel-Version: 1.0\nGenerator: cairn ({project()['version']})\n"
-                      f"Root-Is-Purelib: false\nTag: {tag()}\n".encode()}
+                      f"Root-Is-Purelib: false\nTag: {tag(settings)}\n".encode()}
     for name in project()["license-files"]:
         files[f"licenses/{name}"] = (ROOT / name).read_bytes()
     return files
@@ -139,9 +145,9 @@ def forget_other_build(folder):
 def build(settings):
     """Compiles the package; answers the folder that holds it, <build>/python/cairn."""
     settings = settings or {}
-    unknown = set(settings) - {"build-dir", "cmake-args"}
+    unknown = set(settings) - SETTINGS
     if unknown:
-        raise BuildError(f"unknown settings: {', '.join(sorted(unknown))}; there are build-dir and cmake-args")
+        raise BuildError(f"unknown settings: {', '.join(sorted(unknown))}; there are {', '.join(sorted(SETTINGS))}")
     check_machine()
     home = ROOT if os.access(ROOT, os.W_OK) else pathlib.Path(tempfile.mkdtemp(prefix="cairn-"))
     folder = (home / settings.get("build-dir", "build/wheel")).resolve()
@@ -151,7 +157,7 @@ def build(settings):
     if "build-dir" not in settings or not (folder / "CMakeCache.txt").is_file():
         options = ["-DCAIRN_PYTHON=ON", python, "-DCMAKE_BUILD_TYPE=Release", "-DCAIRN_TESTS=OFF",
                    "-DCAIRN_EXAMPLES=OFF", "-DCAIRN_WERROR=OFF", "-DCMAKE_SHARED_LINKER_FLAGS=-s",
-                   "-DCMAKE_MODULE_LINKER_FLAGS=-s"]
+                   "-DCMAKE_MODULE_LINKER_FLAGS=-s", "-DCMAKE_EXE_LINKER_FLAGS=-s"]
     if shutil.which("ninja") and not (folder / "CMakeCache.txt").is_file():
         options += ["-G", "Ninja"]
     options += shlex.split(settings.get("cmake-args", ""))
@@ -184,17 +190,19 @@ def add_to_zip(archive, name, data):
     entry = zipfile.ZipInfo(name, DATE)
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.create_system = 3
-    mode = 0o755 if ".so" in name.rsplit("/", 1)[-1] else 0o644
+    runs = ".so" in name.rsplit("/", 1)[-1] or name.startswith("cairn/bin/") or ".data/scripts/" in name
+    mode = 0o755 if runs else 0o644
     entry.external_attr = (0o100000 | mode) << 16
     archive.writestr(entry, data)
 
 
-def write_wheel(folder, files):
-    """files: name -> bytes. Adds the dist-info and the RECORD, which lists all with their hashes."""
+def write_wheel(folder, files, settings=None):
+    """files: name -> bytes. Adds the command, the dist-info and the RECORD, which lists all with their hashes."""
     info = f"{stem()}.dist-info"
-    files = {**files, **{f"{info}/{name}": data for name, data in info_files().items()}}
+    files = {**files, **{f"{info}/{name}": data for name, data in info_files(settings).items()}}
+    files[f"{stem()}.data/scripts/cairn"] = (ROOT / "bindings" / "python" / "command.py").read_bytes()
     record = []
-    name = f"{stem()}-{tag()}.whl"
+    name = f"{stem()}-{tag(settings)}.whl"
     with zipfile.ZipFile(pathlib.Path(folder) / name, "w") as archive:
         for path, data in sorted(files.items()):
             add_to_zip(archive, path, data)
@@ -251,13 +259,14 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
     package = build(config_settings)
-    return write_wheel(wheel_directory, {name: path.read_bytes() for name, path in package_files(package).items()})
+    files = {name: path.read_bytes() for name, path in package_files(package).items()}
+    return write_wheel(wheel_directory, files, config_settings)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
     """Python files that exist are used where they lie; new ones, and changes in C, need the command again."""
     tree = link_tree(build(config_settings))
-    return write_wheel(wheel_directory, {"cairn-editable.pth": f"{tree}\n".encode()})
+    return write_wheel(wheel_directory, {"cairn-editable.pth": f"{tree}\n".encode()}, config_settings)
 
 
 def build_sdist(sdist_directory, config_settings=None):

@@ -79,17 +79,24 @@ class Install(unittest.TestCase):
         self.pip(python, str(ROOT), settings=[f"build-dir={BUILD}"])
         version = self.run_in(self.folder, python, "-c", PROGRAM).strip()
         self.assertEqual(version, backend()["project"]()["version"])
+        for argument in ("version", "--version"):
+            self.assertEqual(self.run_in(self.folder, python.parent / "cairn", argument).strip(), f"cairn {version}")
+        said = self.run_in(self.folder, python.parent / "cairn", "ops", "conv2d")
+        self.assertIn("conv2d(Tensor input", said)
         self.run_in(self.folder, python, "-m", "pip", "check")
         self.run_in(self.folder, python, "-m", "pip", "uninstall", "-y", "cairn")
         gone = subprocess.run([python, "-c", "import cairn"], cwd=self.folder, env=CLEAN, capture_output=True,
                               check=False)
         self.assertNotEqual(gone.returncode, 0)
+        self.assertFalse((python.parent / "cairn").exists())
 
     def test_editable(self):
         python = self.fresh("editable")
         self.pip(python, "--editable", str(ROOT), settings=[f"build-dir={BUILD}"])
         said = self.run_in(self.folder, python, "-c", "import cairn, os; print(os.path.realpath(cairn.__file__))")
         self.assertEqual(said.strip(), str(ROOT / "bindings" / "python" / "cairn" / "__init__.py"))
+        said = self.run_in(self.folder, python.parent / "cairn", "version")
+        self.assertEqual(said.strip(), "cairn " + backend()["project"]()["version"])
 
     @unittest.skipUnless(LONG, "compiles everything: CAIRN_LONG=1")
     def test_from_the_source_archive(self):
@@ -132,7 +139,8 @@ class Archives(unittest.TestCase):
             wheel = archive.read(f"{info}/WHEEL").decode()
             metadata = archive.read(f"{info}/METADATA").decode()
         for name in ["cairn/__init__.py", "cairn/_C.abi3.so", "cairn/py.typed", "cairn/_C.pyi",
-                     "cairn/libcairn.so.0", f"{info}/licenses/LICENSE"]:
+                     "cairn/libcairn.so.0", "cairn/bin/cairn", f"{info.removesuffix('.dist-info')}.data/scripts/cairn",
+                     f"{info}/licenses/LICENSE"]:
             self.assertIn(name, names)
         self.assertIn("Root-Is-Purelib: false", wheel)
         for line in ["Name: cairn\n", "Requires-Python: >=3.11\n", "License-Expression: Apache-2.0\n",
