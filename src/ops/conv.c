@@ -266,12 +266,12 @@ const cn_op cni_conv_ops[] = {
           "dilation * (kH - 1) - 1) / stride) + 1. The result is channels-last in memory when input or weight is.",
    .infer = conv2d_infer, .vjp = conv2d_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
   {.sig = "conv2d_grad_input(Tensor grad, Tensor weight, int[] input_size, int[2] stride, int[2] padding, "
-          "int[2] dilation, int groups) -> Tensor ; nn internal",
+          "int[2] dilation, int groups) -> Tensor ; nn group_conv2d internal",
    .doc = "The gradient of conv2d with respect to its input, given grad, that of its result. It is also the "
           "transposed convolution of grad by weight, with the size of the result said outright.",
    .infer = grad_input_infer, .vjp = grad_input_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
   {.sig = "conv2d_grad_weight(Tensor grad, Tensor input, int[] weight_size, int[2] stride, int[2] padding, "
-          "int[2] dilation, int groups) -> Tensor ; nn internal",
+          "int[2] dilation, int groups) -> Tensor ; nn group_conv2d internal",
    .doc = "The gradient of conv2d with respect to its weight, given grad, that of its result.",
    .infer = grad_weight_infer, .vjp = grad_weight_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
 };

@@ -1,20 +1,18 @@
-/* conv.c: the CPU kernels of conv2d and its gradients: reads the call, tries the implementations in order.
+/* conv.c: the CPU kernels of conv2d and its gradients: reads the call for the implementations, each a row of its own.
  *
- * Order: "fitted" (own, for shapes that have something better than the general way), "onednn" (a library, where it is
- * faster: windows over 8 channels or more, 4 images or more), "direct" (own, every shape), "reference" (plain loops:
- * integers, and what tests compare with). CAIRN_CONV=own leaves the library out, CAIRN_CONV=onednn takes it wherever
- * it can, CAIRN_CONV=direct and CAIRN_CONV=reference leave all before them out. Invariant: a result does not depend on
- * the number of threads in any of them. */
+ * Order: own ones for shapes that have something better than the general way (winograd, winograd_1d, gemm, im2col,
+ * depthwise); onednn, a library, where it is faster: windows over 8 channels or more, 4 images or more; direct, own,
+ * every shape; reference, plain loops: integers, and what tests compare with. CAIRN_KERNEL=conv2d=direct (or another
+ * name) changes it. Invariant: a result does not depend on the number of threads in any of them. */
 #include "conv.h"
 
 #include <string.h>
 
+#include "backends/common/dispatch.h"
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/lib/onednn.h"
-#include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
-#include "base/os.h"
 #include "base/parallel.h"
 #include "ops/window.h"
 
@@ -58,12 +56,6 @@ cn_desc cni_conv_desc(const cni_conv_tensor *t, int dtype)
   memcpy(d.shape, t->shape, sizeof t->shape);
   memcpy(d.strides, t->strides, sizeof t->strides);
   return d;
-}
-
-static bool wish_is(const char *what)
-{
-  const char *wish = cni_os_env("CAIRN_CONV");
-  return wish && !strcmp(wish, what);
 }
 
 /* ---- the reference: one result at a time, in double or int64 ---- */
@@ -172,70 +164,80 @@ static void reference_range(int64_t begin, int64_t end, void *payload)
 
 /* ---- kernels ---- */
 
+static int run_reference(const cni_conv *v)
+{
+  const cni_conv_tensor *t = v->kind == CNI_CONV_FORWARD ? &v->y : v->kind == CNI_CONV_INPUT ? &v->x : &v->weight;
+  cni_parallel_for(cni_numel(4, t->shape), 64, reference_range, (void *)v);
+  return CN_OK;
+}
+
+static const char *direct_against(const cni_conv *v)
+{
+  return cni_dtype_is_float(v->dtype) ? NULL : "not a floating-point type";
+}
+
+/* Own kernels read rows of the images and taps of the weights. */
+static int can(const cn_call *c, cn_plan *plan, enum cni_conv_kind kind, const char *(*against)(const cni_conv *v))
+{
+  cni_conv v = read_call(c, kind);
+  plan->order[0] = plan->order[1] = CN_ORDER_ROW_MAJOR;
+  plan->refusal = against(&v);
+  return plan->refusal ? CN_REFUSED : CN_OK;
+}
+
+static int can_onednn(const cn_call *c, cn_plan *plan, enum cni_conv_kind kind)
+{
+  cni_conv v = read_call(c, kind);
+  bool wished = cni_kernel_wish(cni_op_info(c->op), "onednn") == CNI_FIRST;
+  plan->refusal = cni_onednn_conv_against(&v, wished);
+  return plan->refusal ? CN_REFUSED : CN_OK;
+}
+
 static int run_onednn(cn_call *c, enum cni_conv_kind kind)
 {
-  if (wish_is("own") || wish_is("direct") || wish_is("reference")) {
-    c->refusal = "CAIRN_CONV asks for another implementation";
-    return CN_REFUSED;
-  }
   cni_conv v = read_call(c, kind);
   return cni_onednn_conv(&v, &c->refusal);
 }
 
-/* What fits some shapes best; tried before the library. */
-static int run_fitted(cn_call *c, enum cni_conv_kind kind)
-{
-  if (wish_is("onednn") || wish_is("direct") || wish_is("reference")) {
-    c->refusal = "CAIRN_CONV asks for another implementation";
-    return CN_REFUSED;
+/* One implementation for the three ops: what it says of a call, and running it. */
+#define ENTRY(name, kind, KIND, against, compute)                                                                    \
+  static int can_##name##_##kind(const cn_call *c, cn_plan *plan) { return can(c, plan, KIND, against); }            \
+  static int name##_##kind(cn_call *c)                                                                               \
+  {                                                                                                                  \
+    cni_conv v = read_call(c, KIND);                                                                                 \
+    return compute(&v);                                                                                              \
   }
-  cni_conv v = read_call(c, kind);
-  if (v.groups > 1) return cni_conv_depthwise(&v, &c->refusal);
-  int status = cni_conv_winograd(&v, &c->refusal);
-  if (status == CN_REFUSED) status = cni_conv_winograd_1d(&v, &c->refusal);
-  if (status == CN_REFUSED) status = cni_conv_gemm(&v, &c->refusal);
-  return status == CN_REFUSED ? cni_conv_im2col(&v, &c->refusal) : status;
-}
+#define ENTRIES(name, against, compute)                                                                              \
+  ENTRY(name, forward, CNI_CONV_FORWARD, against, compute)                                                           \
+  ENTRY(name, input, CNI_CONV_INPUT, against, compute)                                                               \
+  ENTRY(name, weight, CNI_CONV_WEIGHT, against, compute)
+ENTRIES(winograd, cni_conv_winograd_against, cni_conv_winograd)
+ENTRIES(winograd_1d, cni_conv_winograd_1d_against, cni_conv_winograd_1d)
+ENTRIES(gemm, cni_conv_gemm_against, cni_conv_gemm)
+ENTRIES(im2col, cni_conv_im2col_against, cni_conv_im2col)
+ENTRIES(depthwise, cni_conv_depthwise_against, cni_conv_depthwise)
+ENTRIES(direct, direct_against, cni_conv_direct)
 
-static int run_direct(cn_call *c, enum cni_conv_kind kind)
-{
-  cni_conv v = read_call(c, kind);
-  if (!cni_dtype_is_float(v.dtype) || wish_is("reference")) {
-    c->refusal =
-        wish_is("reference") ? "CAIRN_CONV asks for another implementation" : "not a floating-point type";
-    return CN_REFUSED;
+#define LIBRARY(kind, KIND)                                                                                          \
+  static int can_onednn_##kind(const cn_call *c, cn_plan *plan) { return can_onednn(c, plan, KIND); }                \
+  static int onednn_##kind(cn_call *c) { return run_onednn(c, KIND); }                                               \
+  static int reference_##kind(cn_call *c)                                                                            \
+  {                                                                                                                  \
+    cni_conv v = read_call(c, KIND);                                                                                 \
+    return run_reference(&v);                                                                                        \
   }
-  return cni_conv_direct(&v);
-}
+LIBRARY(forward, CNI_CONV_FORWARD)
+LIBRARY(input, CNI_CONV_INPUT)
+LIBRARY(weight, CNI_CONV_WEIGHT)
 
-static int run_reference(cn_call *c, enum cni_conv_kind kind)
-{
-  cni_conv v = read_call(c, kind);
-  cni_parallel_for(cn_desc_of(c->out[0])->numel, 64, reference_range, &v);
-  return CN_OK;
-}
-
-#define ENTRIES(name)                                                                                        \
-  static int name##_forward(cn_call *c) { return run_##name(c, CNI_CONV_FORWARD); }                          \
-  static int name##_input(cn_call *c) { return run_##name(c, CNI_CONV_INPUT); }                              \
-  static int name##_weight(cn_call *c) { return run_##name(c, CNI_CONV_WEIGHT); }
-ENTRIES(fitted)
-ENTRIES(onednn)
-ENTRIES(direct)
-ENTRIES(reference)
+#define ROW(op, name, kind) {op, #name, name##_##kind, can_##name##_##kind}
+#define ROWS(op, kind)                                                                                               \
+  ROW(op, winograd, kind), ROW(op, winograd_1d, kind), ROW(op, gemm, kind), ROW(op, im2col, kind),                   \
+      ROW(op, depthwise, kind), ROW(op, onednn, kind), ROW(op, direct, kind), {op, "reference", reference_##kind}
 
 const cn_kernel cni_cpu_conv_kernels[] = {
-    {"conv2d", "fitted", fitted_forward},
-    {"conv2d", "onednn", onednn_forward},
-    {"conv2d", "direct", direct_forward},
-    {"conv2d", "reference", reference_forward},
-    {"conv2d_grad_input", "fitted", fitted_input},
-    {"conv2d_grad_input", "onednn", onednn_input},
-    {"conv2d_grad_input", "direct", direct_input},
-    {"conv2d_grad_input", "reference", reference_input},
-    {"conv2d_grad_weight", "fitted", fitted_weight},
-    {"conv2d_grad_weight", "onednn", onednn_weight},
-    {"conv2d_grad_weight", "direct", direct_weight},
-    {"conv2d_grad_weight", "reference", reference_weight},
+    ROWS("conv2d", forward),
+    ROWS("conv2d_grad_input", input),
+    ROWS("conv2d_grad_weight", weight),
     {NULL, NULL, NULL},
 };

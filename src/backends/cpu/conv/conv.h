@@ -36,24 +36,29 @@ static inline double cni_conv_work(const cni_conv *v)
 /* A conv tensor as cni_cpu_copy wants it. */
 cn_desc cni_conv_desc(const cni_conv_tensor *t, int dtype);
 
-/* conv_direct.c: floats of all sizes. 0 or CN_ERR_MEMORY. */
-int cni_conv_direct(const cni_conv *v);
-
-/* Kernels for some shapes only, own as well; each is 0, an error, or CN_REFUSED with the reason.
- * conv_gemm.c: windows of one pixel, large weights over few pixels. */
-int cni_conv_gemm(const cni_conv *v, const char **refusal);
+/* The implementations, in the order they are tried. _against: why it does not take a convolution, by its shapes and
+ * memory; NULL: it does. What runs is 0 or an error. */
+/* conv_winograd.c: 3 x 3 at strides 1 and 2. */
+const char *cni_conv_winograd_against(const cni_conv *v);
+int cni_conv_winograd(const cni_conv *v);
+/* conv_winograd_1d.c: forward and the gradient of the weight, over few channels or by large windows. */
+const char *cni_conv_winograd_1d_against(const cni_conv *v);
+int cni_conv_winograd_1d(const cni_conv *v);
+/* conv_gemm.c: windows of one pixel, large weights over few pixels. */
+const char *cni_conv_gemm_against(const cni_conv *v);
+int cni_conv_gemm(const cni_conv *v);
 /* conv_im2col.c: forward, at strides above 1 or over few channels. */
-int cni_conv_im2col(const cni_conv *v, const char **refusal);
+const char *cni_conv_im2col_against(const cni_conv *v);
+int cni_conv_im2col(const cni_conv *v);
 /* Its columns of windows [first, end) of all images, (c, kh, kw, pitch), of channels [channel, last), for what _can
  * takes. */
 bool cni_conv_im2col_can(const cni_conv *v);
 void cni_conv_im2col_take(const cni_conv *v, float *to, int64_t pitch, int64_t first, int64_t end, int64_t channel,
                           int64_t last);
-/* conv_winograd.c: 3 x 3 at strides 1 and 2. */
-int cni_conv_winograd(const cni_conv *v, const char **refusal);
-/* conv_winograd_1d.c: forward and the gradient of the weight, over few channels or by large windows. */
-int cni_conv_winograd_1d(const cni_conv *v, const char **refusal);
 /* conv_depthwise.c: every channel by itself. */
-int cni_conv_depthwise(const cni_conv *v, const char **refusal);
+const char *cni_conv_depthwise_against(const cni_conv *v);
+int cni_conv_depthwise(const cni_conv *v);
+/* conv_direct.c: floats of all sizes. */
+int cni_conv_direct(const cni_conv *v);
 
 #endif

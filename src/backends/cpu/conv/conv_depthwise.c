@@ -132,7 +132,7 @@ static void run(job *k, const cni_conv_tensor *given, const cni_conv_tensor *own
   cni_cpu_copy(&to, &from);
 }
 
-static const char *reason_against(const cni_conv *v)
+const char *cni_conv_depthwise_against(const cni_conv *v)
 {
   bool half = v->stride[0] == 2;
   if (v->dtype != CN_F32 || v->groups < 2 || v->c != v->groups || v->k != v->groups)
@@ -143,20 +143,16 @@ static const char *reason_against(const cni_conv *v)
   if (v->padding[0] != v->kh / 2 || v->padding[1] != v->kh / 2) return "not padded by half the window";
   if (v->kh != 3 && (half || (v->kh != 5 && v->kh != 7))) return "not a window of 3, 5 or 7";
   if (!v->n || !v->h || !v->w) return "empty";
-  return NULL;
+  const cni_depthwise_kernels *kernels = CNI_IF_AVX512(cni_depthwise);
+  return kernels ? NULL : "no depthwise kernels for this processor";
 }
 
-int cni_conv_depthwise(const cni_conv *v, const char **refusal)
+int cni_conv_depthwise(const cni_conv *v)
 {
   job k = {.v = v, .ker = CNI_IF_AVX512(cni_depthwise), .half = v->stride[0] == 2};
   void *room[2] = {NULL, NULL};
   size_t bytes[2] = {0, 0}, masks_bytes = 0;
   uint16_t *masks = NULL;
-  if ((*refusal = reason_against(v))) return CN_REFUSED;
-  if (!k.ker) {
-    *refusal = "no depthwise kernels for this processor";
-    return CN_REFUSED;
-  }
   k.d = (cni_depthwise){.h = v->h, .w = v->w, .oh = v->oh, .ow = v->ow, .taps = (int)v->kh};
   int status = whole(&k.x, &v->x, v->kind != CNI_CONV_INPUT, &room[0], &bytes[0]);
   if (!status) status = whole(&k.y, &v->y, v->kind != CNI_CONV_FORWARD, &room[1], &bytes[1]);

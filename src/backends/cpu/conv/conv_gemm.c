@@ -432,11 +432,20 @@ static bool worth_columns(const cni_conv *v)
          v->k >= 32 && w[3] == 1 && w[2] == v->kw && w[1] == taps;
 }
 
-int cni_conv_gemm(const cni_conv *v, const char **refusal)
+static bool one_pixel(const cni_conv *v)
 {
-  *refusal = "not a matrix product";
-  if ((v->dtype != CN_F32 && v->dtype != CN_F64) || v->groups != 1 || !v->n || !v->c) return CN_REFUSED;
-  if (v->kh * v->kw == 1 && !v->padding[0] && !v->padding[1] && v->k >= 8 && v->c >= 8) return pointwise(v);
-  if (worth_weight_columns(v)) return weight_by_columns(v);
-  return worth_columns(v) ? by_columns(v) : CN_REFUSED;
+  return v->kh * v->kw == 1 && !v->padding[0] && !v->padding[1] && v->k >= 8 && v->c >= 8;
+}
+
+const char *cni_conv_gemm_against(const cni_conv *v)
+{
+  if ((v->dtype != CN_F32 && v->dtype != CN_F64) || v->groups != 1 || !v->n || !v->c)
+    return "not one product of float32 or float64";
+  return one_pixel(v) || worth_weight_columns(v) || worth_columns(v) ? NULL : "not a matrix product";
+}
+
+int cni_conv_gemm(const cni_conv *v)
+{
+  if (one_pixel(v)) return pointwise(v);
+  return worth_weight_columns(v) ? weight_by_columns(v) : by_columns(v);
 }

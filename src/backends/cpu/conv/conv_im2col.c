@@ -167,7 +167,7 @@ static void cut(job *j)
   j->blocks = cni_parts(j->pixels, j->each);
 }
 
-static const char *reason_against(const cni_conv *v)
+const char *cni_conv_im2col_against(const cni_conv *v)
 {
   const int64_t *s = v->y.strides;
   if (v->kind != CNI_CONV_FORWARD || !cni_conv_im2col_can(v)) return "not a forward convolution of whole rows";
@@ -177,10 +177,9 @@ static const char *reason_against(const cni_conv *v)
   return NULL;
 }
 
-int cni_conv_im2col(const cni_conv *v, const char **refusal)
+int cni_conv_im2col(const cni_conv *v)
 {
   job j = {.v = v, .ker = cni_conv_kernels_of(v->dtype), .pixels = v->n * v->oh * v->ow};
-  if ((*refusal = reason_against(v))) return CN_REFUSED;
   j.depth = v->c * v->kh * v->kw;
   j.panel = cni_parts(v->k, cni_parts(v->k, j.ker->mr));
   size_t weights = (size_t)(v->k * j.depth) * sizeof *j.a, offsets = (size_t)j.depth * sizeof *j.offset;

@@ -441,9 +441,11 @@ static bool wasteful(const cni_conv *v)
   return v->stride[0] == 2 && v->kind == CNI_CONV_FORWARD && v->n * pixels > SOME_PIXELS && 5 * whole > 6 * pixels;
 }
 
-static const char *reason_against(const cni_conv *v)
+const char *cni_conv_winograd_against(const cni_conv *v)
 {
   const int64_t *w = v->weight.strides;
+  const cni_winograd_kernels *kernels = CNI_IF_AVX512(cni_winograd);
+  if (!kernels) return "no transforms for this processor";
   if (v->dtype != CN_F32 || v->groups != 1 || v->kh != 3 || v->kw != 3) return "not a 3 x 3 convolution in float32";
   int64_t stride = v->stride[0];
   if (stride > 2) return "not at stride 1 or 2";
@@ -481,7 +483,7 @@ static void set_form(job *j)
   j->tiles = v->n * j->tiles_y * j->tiles_x;
 }
 
-int cni_conv_winograd(const cni_conv *v, const char **refusal)
+int cni_conv_winograd(const cni_conv *v)
 {
   bool turned = v->kind == CNI_CONV_INPUT;
   backward b = {.j = {.v = v,
@@ -491,14 +493,8 @@ int cni_conv_winograd(const cni_conv *v, const char **refusal)
                       .rows = turned ? v->c : v->k,
                       .depth = turned ? v->k : v->c}};
   job *j = &b.j;
-  if ((*refusal = reason_against(v))) return CN_REFUSED;
   set_form(j);
-  if (!j->transforms) {
-    *refusal = "no transforms for this processor";
-    return CN_REFUSED;
-  }
   int status = v->kind == CNI_CONV_WEIGHT ? run_backward(&b) : run(j);
-  if (status || !j->overflow) return status;
-  *refusal = "a result is not finite";
-  return CN_REFUSED;
+  /* Sums of transforms meet infinities where the convolution itself need not: those are computed plainly. */
+  return status || !j->overflow ? status : cni_conv_direct(v);
 }

@@ -376,7 +376,7 @@ static int weight_gradient(job *j)
 
 /* ---- entry ---- */
 
-static const char *reason_against(const cni_conv *v)
+static const char *shape_against(const cni_conv *v)
 {
   const int64_t *s = v->y.strides;
   if (v->dtype != CN_F32 || v->groups != 1 || v->kind == CNI_CONV_INPUT) return "no pairs of results of this kind";
@@ -405,20 +405,25 @@ static bool prepare(job *j)
   return v->c < MANY_CHANNELS || (v->n * v->oh * v->ow >= MANY_PIXELS && j->pieces * bytes <= PIECES_BYTES);
 }
 
-int cni_conv_winograd_1d(const cni_conv *v, const char **refusal)
+static job job_of(const cni_conv *v)
 {
-  job j = {.v = v, .ker = cni_conv_kernels_of(v->dtype), .own = CNI_IF_AVX512(cni_winograd_1d)};
-  if ((*refusal = reason_against(v))) return CN_REFUSED;
-  if (!j.own || j.ker->mr > ROWS) {
-    *refusal = "no parts for this processor";
-    return CN_REFUSED;
-  }
-  if (!prepare(&j)) {
-    *refusal = "pairs of results are not worth it";
-    return CN_REFUSED;
-  }
+  return (job){.v = v, .ker = cni_conv_kernels_of(v->dtype), .own = CNI_IF_AVX512(cni_winograd_1d)};
+}
+
+const char *cni_conv_winograd_1d_against(const cni_conv *v)
+{
+  const char *reason = shape_against(v);
+  if (reason) return reason;
+  job j = job_of(v);
+  if (!j.own || j.ker->mr > ROWS) return "no parts for this processor";
+  return prepare(&j) ? NULL : "pairs of results are not worth it";
+}
+
+int cni_conv_winograd_1d(const cni_conv *v)
+{
+  job j = job_of(v);
+  prepare(&j);
   int status = v->kind == CNI_CONV_FORWARD ? forward(&j) : weight_gradient(&j);
-  if (status || !j.overflow) return status;
-  *refusal = "a result is not finite";
-  return CN_REFUSED;
+  /* Differences of inputs meet infinities where the convolution itself need not. */
+  return status || !j.overflow ? status : cni_conv_direct(v);
 }

@@ -386,7 +386,7 @@ static int run(job *j)
   }
   cni_free(block, aligned(weight) + all + aligned(bias) + 64);
   if (fine || cn_err()) return cn_err();
-  return cni_fail(CN_ERR_INTERNAL, "conv2d: oneDNN failed; CAIRN_CONV=own does without it");
+  return cni_fail(CN_ERR_INTERNAL, "conv2d: oneDNN failed; CAIRN_KERNEL=conv2d=-onednn does without it");
 }
 
 /* ---- entry ---- */
@@ -409,14 +409,12 @@ static bool simple(const cni_conv_tensor *t)
   return !cni_may_overlap(4, t->shape, t->strides);
 }
 
-static const char *reason_against(const cni_conv *v)
+static const char *shape_against(const cni_conv *v, bool wished)
 {
-  const char *wish = cni_os_env("CAIRN_CONV");
-  bool forced = wish && !strcmp(wish, "onednn");
   if (v->dtype != CN_F32 && v->dtype != CN_BF16) return "oneDNN takes float32 and bfloat16 here";
   if (v->n < LEAST_IMAGES || !v->c) return "too few images to share out";
   if (!simple(&v->x) || !simple(&v->weight) || !simple(&v->y)) return "overlapping or reversed memory";
-  if (forced) return NULL;
+  if (wished) return NULL;
   if (cni_conv_work(v) < LEAST_WORK) return "too small to be worth a primitive";
   if (v->c / v->groups < FEW_CHANNELS || v->k / v->groups < FEW_CHANNELS)
     return "own kernels are faster on few channels";
@@ -443,11 +441,15 @@ static key key_of(const cni_conv *v, int64_t images)
   return k;
 }
 
+const char *cni_onednn_conv_against(const cni_conv *v, bool wished)
+{
+  const char *refusal = shape_against(v, wished);
+  if (!refusal) cni_dnnl_load(&refusal);
+  return refusal;
+}
+
 int cni_onednn_conv(const cni_conv *v, const char **refusal)
 {
-  *refusal = reason_against(v);
-  if (*refusal) return CN_REFUSED;
-  if (!cni_dnnl_load(refusal)) return CN_REFUSED;
   int64_t images = images_of(v);
   key k = key_of(v, images);
   int threads = one_thread(), status = CN_REFUSED;
@@ -463,10 +465,15 @@ int cni_onednn_conv(const cni_conv *v, const char **refusal)
   return status;
 }
 #else
+const char *cni_onednn_conv_against(const cni_conv *v, bool wished)
+{
+  (void)v, (void)wished;
+  return "cairn was built without oneDNN's header";
+}
+
 int cni_onednn_conv(const cni_conv *v, const char **refusal)
 {
-  (void)v;
-  *refusal = "cairn was built without oneDNN's header";
+  *refusal = cni_onednn_conv_against(v, false);
   return CN_REFUSED;
 }
 #endif
