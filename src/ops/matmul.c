@@ -313,23 +313,23 @@ static int matmul_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_matmul_ops[] = {
-  {.sig = "mm(Tensor input, Tensor mat2) -> Tensor ; method amp_low",
+  {.sig = "mm(Tensor input, Tensor mat2) -> Tensor ; method group_matmul amp_low",
    .doc = "Product of two matrices: (m, k) x (k, n) gives (m, n).",
    .infer = mm_infer, .vjp = mm_vjp, .decompose = mm_decompose, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
-  {.sig = "bmm(Tensor input, Tensor mat2) -> Tensor ; method amp_low",
+  {.sig = "bmm(Tensor input, Tensor mat2) -> Tensor ; method group_matmul amp_low",
    .doc = "Products of a batch of matrices: (B, m, k) x (B, k, n) gives (B, m, n).",
    .infer = bmm_infer, .vjp = bmm_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
   {.sig = "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
-          "-> Tensor ; method inplace amp_low",
+          "-> Tensor ; method inplace group_matmul amp_low",
    .doc = "beta * input + alpha * (mat1 x mat2); input is broadcast to (m, n). With beta 0 input is not looked at.",
    .infer = addmm_infer, .vjp = addmm_vjp, .decompose = addmm_decompose, .needs = {[1] = CN_IN(2), [2] = CN_IN(1)}},
   {.sig = "baddbmm(Tensor input, Tensor batch1, Tensor batch2, *, Scalar beta=1, Scalar alpha=1) "
-          "-> Tensor ; method inplace amp_low",
+          "-> Tensor ; method inplace group_matmul amp_low",
    .doc = "beta * input + alpha * bmm(batch1, batch2); input is broadcast to (B, m, n). With beta 0 it is not looked "
           "at.",
    .infer = baddbmm_infer, .vjp = baddbmm_vjp, .decompose = baddbmm_decompose,
    .needs = {[1] = CN_IN(2), [2] = CN_IN(1)}},
-  {.sig = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor ; nn amp_low",
+  {.sig = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor ; nn group_matmul amp_low",
    .doc = "input x weight^T + bias: (..., k) with weight (n, k) and bias (n) gives (..., n).",
    .infer = linear_infer, .vjp = linear_vjp, .decompose = linear_decompose,
    .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},

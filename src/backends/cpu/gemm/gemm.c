@@ -1,6 +1,6 @@
 /* gemm.c: chooses how a matrix product is done and runs it on the threads.
  *
- * Flow: normalise (C row-major) -> a library, if CAIRN_BLAS asks for one -> row or dot kernel for vectors,
+ * Flow: normalise (C row-major) -> a library, if the caller names one -> row or dot kernel for vectors,
  * direct kernel where both operands can be read in place, else the blocked one: for each block of k, pack
  * B (and A where it lies the other way round), then tiles of C in parallel.
  * Invariant: work is cut into pieces of C only, and an element of C is computed by the same chain of
@@ -50,7 +50,8 @@ static cni_gemm transposed(const cni_gemm *g)
                     .c_row = g->c_col,
                     .c_col = g->c_row,
                     .alpha = g->alpha,
-                    .beta = g->beta};
+                    .beta = g->beta,
+                    .by = g->by};
 }
 
 /* No depth: C = beta * C. */
@@ -434,7 +435,7 @@ int cni_gemm_batch(cn_dtype dtype, const cni_gemm *g, int64_t batch, int64_t a_s
   double work = work_of(g), total = work * (double)batch;
   /* Whole products in parallel when each thread gets some; a library brings threads of its own. */
   if (total >= 2.0 * GRAIN_WORK && (batch >= 2 * cn_num_threads() || work < GRAIN_WORK) &&
-      !cni_blas_in_use(g, dtype)) {
+      cni_blas_against(g, dtype == CN_F64)) {
     in_parallel(batch, total, GRAIN_WORK, batch_range, &job);
     return cn_err();
   }

@@ -9,6 +9,14 @@
 
 #include <cairn/base.h>
 
+/* Who may do a product. A library that is absent, or cannot take it, leaves it to the own kernels. */
+enum cni_blas {
+  CNI_BLAS_DEFAULT, /* own kernels on x86-64, elsewhere OpenBLAS if it is there */
+  CNI_BLAS_OWN,
+  CNI_BLAS_OPENBLAS,
+  CNI_BLAS_ONEDNN
+};
+
 /* Strides in elements; any values, 0 for broadcast inputs included. c must not overlap a or b. */
 typedef struct cni_gemm {
   int64_t m, n, k;
@@ -19,6 +27,7 @@ typedef struct cni_gemm {
   void *c; /* (m, n); not read when beta is 0, so it may hold anything */
   int64_t c_row, c_col;
   double alpha, beta;
+  enum cni_blas by; /* who does it: 0, the best here */
 } cni_gemm;
 
 /* 0, or CN_ERR_MEMORY with the error set. k = 0 gives beta * C; m or n = 0 does nothing. Zeros are never

@@ -9,6 +9,7 @@
 
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/isa.h"
+#include "backends/cpu/lib/blas.h"
 #include "backends/cpu/walk/cast.h"
 #include "base/alloc.h"
 #include "base/convert.h"
@@ -72,7 +73,8 @@ static cni_gemm gemm_of(const product *p)
                     .c_row = p->c.row,
                     .c_col = p->c.col,
                     .alpha = p->alpha,
-                    .beta = p->beta};
+                    .beta = p->beta,
+                    .by = p->by};
 }
 
 static int run_float(product *p)
@@ -170,14 +172,21 @@ static product product_of(const cn_desc *a, const cn_desc *b, const cn_desc *out
                    .alpha = 1};
 }
 
-static int product_kernel(cn_call *c)
+/* mm(input, mat2), bmm */
+static product read_product(const cn_call *c)
 {
-  product p = product_of(cn_desc_of(c->in[0]), cn_desc_of(c->in[1]), cn_desc_of(c->out[0]));
+  return product_of(cn_desc_of(c->in[0]), cn_desc_of(c->in[1]), cn_desc_of(c->out[0]));
+}
+
+static int run_product(cn_call *c, enum cni_blas by)
+{
+  product p = read_product(c);
+  p.by = by;
   return run(c, &p);
 }
 
 /* addmm(input, mat1, mat2, beta, alpha), baddbmm */
-static int added_kernel(cn_call *c)
+static product read_added(const cn_call *c)
 {
   const cn_desc *out = cn_desc_of(c->out[0]);
   product p = product_of(cn_desc_of(c->in[1]), cn_desc_of(c->in[2]), out);
@@ -185,6 +194,13 @@ static int added_kernel(cn_call *c)
   p.beta = cni_arg_float(c->args, 3);
   p.alpha = cni_arg_float(c->args, 4);
   if (!cni_dtype_is_float(out->dtype)) p.beta = trunc(p.beta), p.alpha = trunc(p.alpha);
+  return p;
+}
+
+static int run_added(cn_call *c, enum cni_blas by)
+{
+  product p = read_added(c);
+  p.by = by;
   return run(c, &p);
 }
 
@@ -211,19 +227,18 @@ static int rows_of(const cn_desc *x, int64_t rows, matrix *a, void **copy, size_
   return CN_OK;
 }
 
-/* linear(input (..., k), weight (n, k) or (k), bias (n), () or absent) */
-static int linear_kernel(cn_call *c)
+/* linear(input (..., k), weight (n, k) or (k), bias (n), () or absent); the rows of A are still to be found */
+static product read_linear(const cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *w = cn_desc_of(c->in[1]), *out = cn_desc_of(c->out[0]);
   const bool flat = w->ndim == 1;
-  void *copy;
-  size_t bytes = 0;
   product p = {.dtype = x->dtype,
                .batch = 1,
                .n = flat ? 1 : w->shape[0],
                .k = x->shape[x->ndim - 1],
                .alpha = 1,
                .beta = 1,
+               .a = {x->data, x->shape[x->ndim - 1], 1, 0}, /* as if x were row-major */
                .b = {w->data, w->strides[w->ndim - 1], flat ? 0 : w->strides[0], 0}};
   p.m = p.n ? out->numel / p.n : 0;
   p.c = (matrix){out->data, p.n, 1, 0};
@@ -231,14 +246,61 @@ static int linear_kernel(cn_call *c)
     const cn_desc *b = cn_desc_of(c->in[2]);
     p.init = (matrix){b->data, 0, b->ndim && b->shape[0] != 1 ? b->strides[0] : 0, 0};
   }
-  int status = rows_of(x, p.m, &p.a, &copy, &bytes);
+  return p;
+}
+
+static int run_linear(cn_call *c, enum cni_blas by)
+{
+  product p = read_linear(c);
+  void *copy;
+  size_t bytes = 0;
+  p.by = by;
+  int status = rows_of(cn_desc_of(c->in[0]), p.m, &p.a, &copy, &bytes);
   if (status) return status;
   status = run(c, &p);
   cni_free(copy, bytes);
   return status;
 }
 
+/* ---- rows: own kernels, and the libraries, which take what they are worth loading for ---- */
+
+static int can(cn_plan *plan, const product *p, enum cni_blas by)
+{
+  cni_gemm g = gemm_of(p);
+  g.by = by;
+  plan->refusal = p->dtype != CN_F32 && p->dtype != CN_F64 ? "float32 and float64 alone"
+                                                           : cni_blas_against(&g, p->dtype == CN_F64);
+  return plan->refusal ? CN_REFUSED : CN_OK;
+}
+
+#define ROWS_OF(form)                                                                                                \
+  static int own_##form(cn_call *c) { return run_##form(c, CNI_BLAS_OWN); }                                          \
+  static int openblas_##form(cn_call *c) { return run_##form(c, CNI_BLAS_OPENBLAS); }                                \
+  static int onednn_##form(cn_call *c) { return run_##form(c, CNI_BLAS_ONEDNN); }                                    \
+  static int can_openblas_##form(const cn_call *c, cn_plan *plan)                                                    \
+  {                                                                                                                  \
+    product p = read_##form(c);                                                                                      \
+    return can(plan, &p, CNI_BLAS_OPENBLAS);                                                                         \
+  }                                                                                                                  \
+  static int can_onednn_##form(const cn_call *c, cn_plan *plan)                                                      \
+  {                                                                                                                  \
+    product p = read_##form(c);                                                                                      \
+    return can(plan, &p, CNI_BLAS_ONEDNN);                                                                           \
+  }
+ROWS_OF(product)
+ROWS_OF(added)
+ROWS_OF(linear)
+
+#define OWN(op, form) {op, "own", own_##form}
+#define OPENBLAS(op, form) {op, "openblas", openblas_##form, can_openblas_##form}
+#define ONEDNN(op, form) {op, "onednn", onednn_##form, can_onednn_##form}
+#if defined(__x86_64__)
+#define ROWS(op, form) OWN(op, form), OPENBLAS(op, form), ONEDNN(op, form)
+#else /* no own kernels for its vectors yet */
+#define ROWS(op, form) OPENBLAS(op, form), OWN(op, form), ONEDNN(op, form)
+#endif
+
 const cn_kernel cni_cpu_matmul_kernels[] = {
-    {"mm", "gemm", product_kernel},    {"bmm", "gemm", product_kernel},   {"addmm", "gemm", added_kernel},
-    {"baddbmm", "gemm", added_kernel}, {"linear", "gemm", linear_kernel}, {NULL, NULL, NULL},
+    ROWS("mm", product),    ROWS("bmm", product),   ROWS("addmm", added),
+    ROWS("baddbmm", added), ROWS("linear", linear), {NULL, NULL, NULL},
 };

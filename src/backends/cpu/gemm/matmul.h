@@ -5,6 +5,8 @@
 
 #include <stdint.h>
 
+#include "gemm.h"
+
 /* A batch of matrices; strides in elements. */
 typedef struct cni_matrix {
   char *data;
@@ -19,6 +21,7 @@ typedef struct cni_product {
   cni_matrix a, b, c; /* (batch, m, k), (batch, k, n), (batch, m, n) */
   cni_matrix init;    /* (batch, m, n); data NULL: nothing is added */
   double alpha, beta;
+  enum cni_blas by; /* of float32 and float64: who does it */
 } cni_product;
 
 static inline char *cni_product_at(const cni_product *p, const cni_matrix *x, int64_t b, int64_t i, int64_t j)

@@ -1,7 +1,7 @@
-/* blas.c: loads OpenBLAS or oneDNN when asked to and hands products to it. See blas.h for the choice.
+/* blas.c: loads OpenBLAS or oneDNN when asked to and hands products to it. See blas.h.
  *
- * Invariant: `lib` is written once, inside pthread_once, and only read afterwards; in a forked child no
- * library is entered any more (their thread pools do not survive a fork). */
+ * Invariant: each library's functions are written once, inside pthread_once, and only read afterwards; in a forked
+ * child no library is entered any more (their thread pools do not survive a fork). */
 #include "blas.h"
 
 #include <limits.h>
@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "backends/cpu/isa.h"
 #include "base/os.h"
 
 /* CBLAS: order, transA, transB, m, n, k, alpha, A, lda, B, ldb, beta, C, ldc. */
@@ -25,14 +24,13 @@ typedef void (*threads_fn)(int);
 enum { ROW_MAJOR = 101, PLAIN = 111, TRANSPOSED = 112 };
 
 static struct {
-  const char *name;
+  void *library;
   sgemm_fn sgemm;
   dgemm_fn dgemm;
-  onednn_fn onednn;
   threads_fn set_threads;
-} lib = {.name = "own"};
-static pthread_once_t lib_once = PTHREAD_ONCE_INIT, openblas_once = PTHREAD_ONCE_INIT;
-static void *openblas;
+} openblas;
+static onednn_fn onednn;
+static pthread_once_t openblas_once = PTHREAD_ONCE_INIT, onednn_once = PTHREAD_ONCE_INIT;
 static _Atomic bool forked;
 
 /* Object pointers to function pointers, which C itself does not convert. */
@@ -42,83 +40,53 @@ static void symbol(void *to, void *library, const char *name)
   memcpy(to, &found, sizeof found);
 }
 
-static bool wish_is(const char *what)
-{
-  const char *wish = cni_os_env("CAIRN_BLAS");
-  return !strcmp(wish ? wish : "auto", what);
-}
-
 static bool deterministic(void)
 {
   const char *wish = cni_os_env("CAIRN_DETERMINISTIC");
   return wish && strcmp(wish, "0") != 0;
 }
 
-bool cni_blas_forbidden(void)
-{
-#if defined(CNI_MINIMAL)
-  return true;
-#else
-  return wish_is("own");
-#endif
-}
-
 /* ---- loading ---- */
+
+static void mark_forked(void) { atomic_store(&forked, true); }
+
+/* The first library of these names; a minimal build has none. */
+static void *open_any(const char *const *names, size_t n)
+{
+  void *library = NULL;
+#if !defined(CNI_MINIMAL)
+  for (size_t i = 0; i < n && !library; i++) library = cni_os_library(names[i]);
+  if (library) pthread_atfork(NULL, NULL, mark_forked);
+#else
+  (void)names, (void)n;
+#endif
+  return library;
+}
 
 static void open_openblas(void)
 {
   static const char *const names[] = {"libopenblas.so.0", "libopenblas.so", "libopenblas.dylib"};
-  if (cni_blas_forbidden()) return;
-  for (size_t i = 0; i < sizeof names / sizeof *names && !openblas; i++) openblas = cni_os_library(names[i]);
+  void *library = open_any(names, sizeof names / sizeof *names);
+  if (!library) return;
+  openblas.library = library;
+  symbol(&openblas.sgemm, library, "cblas_sgemm");
+  symbol(&openblas.dgemm, library, "cblas_dgemm");
+  symbol(&openblas.set_threads, library, "openblas_set_num_threads");
   /* Its results depend on its thread count. */
-  threads_fn set = NULL;
-  if (openblas && deterministic()) symbol(&set, openblas, "openblas_set_num_threads");
-  if (set) set(1);
+  if (openblas.set_threads && deterministic()) openblas.set_threads(1);
 }
 
 void *cni_blas_openblas(void)
 {
   pthread_once(&openblas_once, open_openblas);
-  return openblas;
+  return openblas.library;
 }
 
-static void use_openblas(void)
-{
-  void *library = cni_blas_openblas();
-  if (!library) return;
-  symbol(&lib.sgemm, library, "cblas_sgemm");
-  symbol(&lib.dgemm, library, "cblas_dgemm");
-  symbol(&lib.set_threads, library, "openblas_set_num_threads");
-  if (lib.sgemm && lib.dgemm) lib.name = "openblas";
-}
-
-static void use_onednn(void)
+static void open_onednn(void)
 {
   static const char *const names[] = {"libdnnl.so.2", "libdnnl.so.3", "libdnnl.so"};
-  for (size_t i = 0; i < sizeof names / sizeof *names && !lib.onednn; i++) {
-    void *library = cni_os_library(names[i]);
-    if (library) symbol(&lib.onednn, library, "dnnl_sgemm");
-  }
-  if (lib.onednn) lib.name = "onednn";
-}
-
-static void mark_forked(void) { atomic_store(&forked, true); }
-
-static void load(void)
-{
-  if (cni_blas_forbidden() || deterministic()) return;
-  if (wish_is("onednn")) use_onednn();
-  else if (wish_is("openblas")) use_openblas();
-#if !defined(__x86_64__)
-  else if (wish_is("auto")) use_openblas();
-#endif
-  if (strcmp(lib.name, "own") != 0) pthread_atfork(NULL, NULL, mark_forked);
-}
-
-const char *cni_blas_name(void)
-{
-  pthread_once(&lib_once, load);
-  return lib.name;
+  void *library = open_any(names, sizeof names / sizeof *names);
+  if (library) symbol(&onednn, library, "dnnl_sgemm");
 }
 
 /* ---- products ---- */
@@ -133,39 +101,68 @@ static bool leading(int64_t row, int64_t col, int64_t rows, int64_t cols, bool *
   return *transpose ? row == 1 && col >= rows : true;
 }
 
-bool cni_blas_in_use(const cni_gemm *g, cn_dtype dtype)
+static enum cni_blas who(const cni_gemm *g)
 {
-  pthread_once(&lib_once, load);
-  if (atomic_load_explicit(&forked, memory_order_relaxed)) return false;
-  if ((double)g->m * (double)g->n * (double)g->k <= 64.0 * 64 * 64) return false;
-  return dtype == CN_F64 ? lib.dgemm != NULL : lib.sgemm || lib.onednn;
+#if defined(__x86_64__)
+  return g->by == CNI_BLAS_DEFAULT ? CNI_BLAS_OWN : g->by;
+#else
+  return g->by == CNI_BLAS_DEFAULT ? CNI_BLAS_OPENBLAS : g->by;
+#endif
+}
+
+static bool loaded(enum cni_blas which, bool f64)
+{
+  if (which == CNI_BLAS_ONEDNN) {
+    pthread_once(&onednn_once, open_onednn);
+    return onednn && !f64;
+  }
+  cni_blas_openblas();
+  return f64 ? openblas.dgemm != NULL : openblas.sgemm != NULL;
+}
+
+const char *cni_blas_against(const cni_gemm *given, bool f64)
+{
+  enum cni_blas which = who(given);
+  if (which == CNI_BLAS_OWN) return "own kernels are asked for";
+  if ((double)given->m * (double)given->n * (double)given->k <= 64.0 * 64 * 64) return "too small for a library";
+  if (deterministic()) return "CAIRN_DETERMINISTIC asks for own kernels";
+  if (!loaded(which, f64)) return "the library is not installed, or has no product of this type";
+  if (atomic_load_explicit(&forked, memory_order_relaxed)) return "its threads did not survive a fork";
+  cni_gemm g = *given;
+  bool transpose;
+  int64_t lda, ldb;
+  if (g.m == 1) g.c_row = g.n;
+  if (g.c_col != 1 || g.c_row < g.n || !leading(g.a_row, g.a_col, g.m, g.k, &transpose, &lda) ||
+      !leading(g.b_row, g.b_col, g.k, g.n, &transpose, &ldb))
+    return "strides that no library takes";
+  int64_t most = which == CNI_BLAS_ONEDNN ? INT64_MAX : INT_MAX;
+  if (g.m > most || g.n > most || g.k > most || lda > most || ldb > most || g.c_row > most)
+    return "too large for the library's integers";
+  return NULL;
 }
 
 static void by_cblas(const cni_gemm *g, bool f64, bool ta, bool tb, int lda, int ldb)
 {
   int m = (int)g->m, n = (int)g->n, k = (int)g->k, ldc = (int)g->c_row;
   int oa = ta ? TRANSPOSED : PLAIN, ob = tb ? TRANSPOSED : PLAIN;
-  if (lib.set_threads) lib.set_threads(cn_num_threads());
-  if (f64) lib.dgemm(ROW_MAJOR, oa, ob, m, n, k, g->alpha, g->a, lda, g->b, ldb, g->beta, g->c, ldc);
+  if (openblas.set_threads) openblas.set_threads(cn_num_threads());
+  if (f64) openblas.dgemm(ROW_MAJOR, oa, ob, m, n, k, g->alpha, g->a, lda, g->b, ldb, g->beta, g->c, ldc);
   else
-    lib.sgemm(ROW_MAJOR, oa, ob, m, n, k, (float)g->alpha, g->a, lda, g->b, ldb, (float)g->beta, g->c, ldc);
+    openblas.sgemm(ROW_MAJOR, oa, ob, m, n, k, (float)g->alpha, g->a, lda, g->b, ldb, (float)g->beta, g->c, ldc);
 }
 
 bool cni_blas_product(const cni_gemm *given, bool f64)
 {
-  if (!cni_blas_in_use(given, f64 ? CN_F64 : CN_F32)) return false;
+  if (cni_blas_against(given, f64)) return false;
   cni_gemm g = *given;
   bool ta, tb;
   int64_t lda, ldb;
   if (g.m == 1) g.c_row = g.n;
-  if (g.c_col != 1 || g.c_row < g.n || !leading(g.a_row, g.a_col, g.m, g.k, &ta, &lda) ||
-      !leading(g.b_row, g.b_col, g.k, g.n, &tb, &ldb))
-    return false;
-  if (!f64 && lib.onednn)
-    return lib.onednn(ta ? 'T' : 'N', tb ? 'T' : 'N', g.m, g.n, g.k, (float)g.alpha, g.a, lda, g.b, ldb,
-                      (float)g.beta, g.c, g.c_row) == 0;
-  if (g.m > INT_MAX || g.n > INT_MAX || g.k > INT_MAX || lda > INT_MAX || ldb > INT_MAX || g.c_row > INT_MAX)
-    return false;
+  leading(g.a_row, g.a_col, g.m, g.k, &ta, &lda);
+  leading(g.b_row, g.b_col, g.k, g.n, &tb, &ldb);
+  if (who(given) == CNI_BLAS_ONEDNN)
+    return onednn(ta ? 'T' : 'N', tb ? 'T' : 'N', g.m, g.n, g.k, (float)g.alpha, g.a, lda, g.b, ldb, (float)g.beta,
+                  g.c, g.c_row) == 0;
   by_cblas(&g, f64, ta, tb, (int)lda, (int)ldb);
   return true;
 }

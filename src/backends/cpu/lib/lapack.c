@@ -59,8 +59,8 @@ static void mark_forked(void) { atomic_store(&forked, true); }
 
 static void load(void)
 {
+#if !defined(CNI_MINIMAL)
   static const char *const names[] = {"liblapack.so.3", "liblapack.so", "liblapack.dylib"};
-  if (cni_blas_forbidden()) return;
   void *library = cni_blas_openblas();
   complete = library && fill(library);
   if (complete) {
@@ -72,6 +72,7 @@ static void load(void)
     complete = library && fill(library);
   }
   if (complete) pthread_atfork(NULL, NULL, mark_forked);
+#endif
 }
 
 const cni_lapack *cni_lapack_get(void)

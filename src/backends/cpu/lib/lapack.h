@@ -44,7 +44,7 @@ typedef struct cni_lapack {
                    size_t uplo_length);
 } cni_lapack;
 
-/* NULL when there is no library, CAIRN_BLAS=own forbids it, or this is a forked child. Any thread. */
+/* NULL when there is no library, in a minimal build, or in a forked child. Any thread. */
 const cni_lapack *cni_lapack_get(void);
 /* Before a batch: the library works on one thread where the batch is split, the matrix of that size is small, or
  * CAIRN_DETERMINISTIC=1; else on cairn's number of threads. */
