@@ -1,5 +1,6 @@
 /* test_linalg.c: decompositions give back the matrix they came from, by the plain-C kernels (small matrices, and all of
- * them with CAIRN_BLAS=own) and by LAPACK (large ones, where it is there); a batch gives what its matrices give alone.
+ * them with CAIRN_KERNEL=*=-lapack) and by LAPACK (large ones, where it is there); a batch gives what its matrices give
+ * alone.
  *
  * The program runs everything twice: a child without maths libraries first, then itself with them. */
 #define _POSIX_C_SOURCE 200809L
@@ -128,8 +129,9 @@ int main(void)
   };
   pid_t child = fork();
   if (child == 0) {
-    setenv("CAIRN_BLAS", "own", 1);
-    _exit(cmocka_run_group_tests(tests, NULL, NULL) || cni_lapack_get());
+    const char *names[4];
+    setenv("CAIRN_KERNEL", "*=-lapack", 1);
+    _exit(cmocka_run_group_tests(tests, NULL, NULL) || cn_op_kernels(names, 4, cn_op_find("linalg_solve"), "cpu") != 1);
   }
   int status = -1;
   waitpid(child, &status, 0);

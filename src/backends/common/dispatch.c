@@ -1,8 +1,8 @@
 /* dispatch.c: kernel lists in order, and the choice among them. See dispatch.h.
  *
  * Place in the flow: cni_apply -> cni_dispatch -> a kernel. An op with one implementation that takes every call, which
- * is most of them, costs a test; where several are asked, what they said is found by the call's signature: everything
- * they may look at, as words, in a table of the thread's own, so that nothing is locked.
+ * is most of them, costs a test; where several would be asked, what they said is found by the call's signature:
+ * everything they may look at, as words, in a table of the thread's own, so that nothing is locked.
  * Invariant: kernel lists are only replaced by longer ones before first use of an op; a list that a running dispatcher
  * may read is never freed before exit. */
 #include "dispatch.h"
@@ -308,6 +308,8 @@ int cni_dispatch(cn_call *c, const cni_opinfo *info)
     }
     say_refusal(c, first, c->refusal);
     cni_kernel_choose(&choice, c, list, 1);
+  } else if (list->n == 1) {
+    cni_kernel_choose(&choice, c, list, 0); /* to ask it costs less than to look its answer up */
   } else {
     find_choice(&choice, c, list);
   }

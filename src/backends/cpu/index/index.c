@@ -299,6 +299,14 @@ int cni_plan_offsets(cni_numbers *n, const cn_call *c, const cni_index_plan *p, 
   return status;
 }
 
+int cni_can_index(const cn_call *c, cn_plan *plan)
+{
+  plan->refusal = "masks are made positions first";
+  for (int i = 1; i < c->nin; i++)
+    if (c->in[i] && cn_desc_of(c->in[i])->dtype == CN_BOOL) return CN_REFUSED;
+  return CN_OK;
+}
+
 static int index_kernel(cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]);
@@ -306,10 +314,6 @@ static int index_kernel(cn_call *c)
   cni_numbers n;
   int status = cni_index_plan_make(&p, c, x, c->in + 1, c->nin - 1);
   if (status) return status;
-  if (p.masks) {
-    c->refusal = "masks are made positions first";
-    return CN_REFUSED;
-  }
   reading r = {.c = c, .checked = true, .elem = cni_dtype_size(x->dtype), .step = (int64_t)cni_dtype_size(x->dtype)};
   int64_t xstrides[CN_MAX_DIMS] = {0}, istrides[CN_MAX_DIMS] = {0};
   status = cni_plan_offsets(&n, c, &p, x);
@@ -369,7 +373,7 @@ const cn_kernel cni_cpu_index_kernels[] = {
     {"gather", "reference", gather_kernel},
     {"index_select", "reference", index_select_kernel},
     {"embedding", "reference", embedding_kernel},
-    {"index", "reference", index_kernel},
+    {"index", "reference", index_kernel, cni_can_index},
     {"nonzero", "reference", nonzero_kernel},
     {NULL, NULL, NULL},
 };

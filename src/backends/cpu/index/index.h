@@ -4,7 +4,7 @@
 #ifndef CNI_CPU_INDEX_H
 #define CNI_CPU_INDEX_H
 
-#include <cairn/ext/op.h>
+#include <cairn/ext/backend.h>
 
 #include "ops/index_advanced.h"
 
@@ -30,5 +30,7 @@ int cni_numbers_check(const cn_call *c, const cni_numbers *n, int64_t size, int 
 /* Where each combination of a plan's indices (integers only) lies in x: offsets in elements, row-major over the
  * indices' broadcast shape; negative numbers wrapped, all checked. Closed with cni_numbers_close. 0 or an error. */
 int cni_plan_offsets(cni_numbers *n, const cn_call *c, const cni_index_plan *p, const cn_desc *x);
+/* For rows of ops that select by index tensors (inputs 1 and on): integers only. */
+int cni_can_index(const cn_call *c, cn_plan *plan);
 
 #endif

@@ -130,10 +130,10 @@ static bool reads_destination(const cn_call *c)
     if (c->in[i] && cn_desc_of(c->in[i])->data == data && cn_desc_of(c->in[i])->numel) return true;
   return false;
 }
-static int refuse(cn_call *c)
+static int can_write(const cn_call *c, cn_plan *plan)
 {
-  c->refusal = "an input is the destination";
-  return CN_REFUSED;
+  plan->refusal = "an input is the destination";
+  return reads_destination(c) ? CN_REFUSED : CN_OK;
 }
 
 /* ---- along one dim: inputs are (input, index, src), parameters (input, dim, index, src, ...) ---- */
@@ -162,7 +162,6 @@ static int write_along(cn_call *c, enum cni_put put, bool spread, const cn_value
   const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]), *src = cn_desc_of(c->in[SOURCE]);
   int dim = cni_dim_arg(c, x), type = work_type(y->dtype, put);
   writing w = {.loops = cni_put_find(put, type), .skip = INT64_MIN, .elem = cni_dtype_size(type)};
-  if (reads_destination(c)) return refuse(c);
   if (alpha && alpha->tag == CN_V_FLOAT) cni_store_f64(w.scale, 0, type, alpha->u.f);
   else cni_store_i64(w.scale, 0, type, alpha ? alpha->u.i : 1);
   cni_numbers n;
@@ -254,8 +253,6 @@ static int index_put_kernel(cn_call *c)
   cni_index_plan p;
   int status = cni_index_plan_make(&p, c, x, c->in + 1, c->nin - 2);
   if (status) return status;
-  if (p.masks) c->refusal = "masks are made positions first";
-  if (p.masks || reads_destination(c)) return p.masks ? CN_REFUSED : refuse(c);
   cni_store_i64(w.scale, 0, type, 1);
   cni_numbers n = {.copy = NULL};
   source s = {.copy = NULL};
@@ -303,14 +300,23 @@ static int embedding_grad_kernel(cn_call *c)
   return status;
 }
 
+/* index_put(input, indices, values, accumulate): its values may be of a mask's type. */
+static int can_put(const cn_call *c, cn_plan *plan)
+{
+  cn_call indices = *c;
+  indices.nin--;
+  int status = cni_can_index(&indices, plan);
+  return status ? status : can_write(c, plan);
+}
+
 const cn_kernel cni_cpu_scatter_kernels[] = {
-    {"scatter", "reference", scatter_kernel},
-    {"scatter_add", "reference", scatter_add_kernel},
-    {"scatter_fold", "reference", scatter_fold_kernel},
-    {"index_add", "reference", index_add_kernel},
-    {"index_copy", "reference", index_copy_kernel},
-    {"index_fill", "reference", index_copy_kernel},
-    {"index_put", "reference", index_put_kernel},
+    {"scatter", "reference", scatter_kernel, can_write},
+    {"scatter_add", "reference", scatter_add_kernel, can_write},
+    {"scatter_fold", "reference", scatter_fold_kernel, can_write},
+    {"index_add", "reference", index_add_kernel, can_write},
+    {"index_copy", "reference", index_copy_kernel, can_write},
+    {"index_fill", "reference", index_copy_kernel, can_write},
+    {"index_put", "reference", index_put_kernel, can_put},
     {"embedding_grad", "reference", embedding_grad_kernel},
     {NULL, NULL, NULL},
 };

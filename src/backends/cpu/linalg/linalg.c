@@ -262,7 +262,6 @@ static int solve_with(cn_call *c, bool lapack)
   j.room = factor_room(&j) + cni_mat_bytes(&j, j.n * j.k);
   j.element = solve_element;
   j.info = c->nout - 1;
-  if (j.k > INT32_MAX && lapack) return CN_REFUSED;
   return cni_matjob_run(&j, cni_cube(j.n) + (double)j.n * (double)j.n * (double)j.k, j.info && c->args[3].u.i, singular,
                         zero_pivot);
 }
@@ -327,20 +326,29 @@ static int triangular_kernel(cn_call *c)
   return cni_matjob_run(&j, (double)j.n * (double)j.n * (double)j.k, false, "", "");
 }
 
+/* ... whose right-hand sides are counted in 32 bits too. */
+static int can_solve_lapack(const cn_call *c, cn_plan *plan)
+{
+  int status = cni_can_lapack(c, plan);
+  if (status || cn_desc_of(c->out[0])->numel <= INT32_MAX) return status;
+  plan->refusal = "too many right-hand sides for LAPACK";
+  return CN_REFUSED;
+}
+
 const cn_kernel cni_cpu_linalg_kernels[] = {
-    {"linalg_solve", "lapack", solve_lapack},
+    {"linalg_solve", "lapack", solve_lapack, can_solve_lapack},
     {"linalg_solve", "reference", solve_kernel},
-    {"linalg_solve_ex", "lapack", solve_lapack},
+    {"linalg_solve_ex", "lapack", solve_lapack, can_solve_lapack},
     {"linalg_solve_ex", "reference", solve_kernel},
-    {"linalg_inv", "lapack", inv_lapack},
+    {"linalg_inv", "lapack", inv_lapack, cni_can_lapack},
     {"linalg_inv", "reference", inv_kernel},
-    {"linalg_inv_ex", "lapack", inv_lapack},
+    {"linalg_inv_ex", "lapack", inv_lapack, cni_can_lapack},
     {"linalg_inv_ex", "reference", inv_kernel},
-    {"linalg_det", "lapack", det_lapack},
+    {"linalg_det", "lapack", det_lapack, cni_can_lapack},
     {"linalg_det", "reference", det_kernel},
-    {"linalg_cholesky", "lapack", cholesky_lapack},
+    {"linalg_cholesky", "lapack", cholesky_lapack, cni_can_lapack},
     {"linalg_cholesky", "reference", cholesky_kernel},
-    {"linalg_cholesky_ex", "lapack", cholesky_lapack},
+    {"linalg_cholesky_ex", "lapack", cholesky_lapack, cni_can_lapack},
     {"linalg_cholesky_ex", "reference", cholesky_kernel},
     {"linalg_solve_triangular", "reference", triangular_kernel},
     {NULL, NULL, NULL},

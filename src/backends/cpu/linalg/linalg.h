@@ -57,8 +57,10 @@ static inline cni_mat cni_mat_own(const cni_matjob *j, char *memory, int64_t row
   return (cni_mat){memory, cols, 1, j->dtype};
 }
 
+/* For rows that use LAPACK: is it there, and is the matrix of input 0 worth it? */
+int cni_can_lapack(const cn_call *c, cn_plan *plan);
 /* Starts a job from the last two dims of input 0; the batch is that of result 0, whose last `core` dims are the
- * matrix's. CN_REFUSED when LAPACK is asked for and is not there, or the matrix is not worth it. */
+ * matrix's. CN_REFUSED when LAPACK is asked for and is gone (in a forked process). */
 int cni_matjob_begin(cni_matjob *j, cn_call *c, bool lapack, int core);
 /* Runs it: its element function, sizes and room are set. `work`: multiply-adds of one matrix. A failure is reported as
  * "WHAT (WHERE place)", or written to result j->info, if that is not 0 (and `check` is not set). */

@@ -255,9 +255,9 @@ static int eigh_lapack(cn_call *c) { return eigh_with(c, true); }
 static int eigh_kernel(cn_call *c) { return eigh_with(c, false); }
 
 const cn_kernel cni_cpu_linalg_eigh_kernels[] = {
-    {"linalg_eigh", "lapack", eigh_lapack},
+    {"linalg_eigh", "lapack", eigh_lapack, cni_can_lapack},
     {"linalg_eigh", "reference", eigh_kernel},
-    {"linalg_eigvalsh", "lapack", eigh_lapack},
+    {"linalg_eigvalsh", "lapack", eigh_lapack, cni_can_lapack},
     {"linalg_eigvalsh", "reference", eigh_kernel},
     {NULL, NULL, NULL},
 };

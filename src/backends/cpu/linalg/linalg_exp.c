@@ -98,12 +98,16 @@ static int64_t exp_element(const cni_matjob *j, int64_t index, char *room)
   return 0;
 }
 
+static int can_exp(const cn_call *c, cn_plan *plan)
+{
+  int dtype = cn_desc_of(c->in[0])->dtype;
+  plan->refusal = "float32 and float64 only";
+  return dtype == CN_F32 || dtype == CN_F64 ? CN_OK : CN_REFUSED;
+}
+
 static int exp_kernel(cn_call *c)
 {
   cni_matjob j;
-  int dtype = cn_desc_of(c->in[0])->dtype;
-  c->refusal = "float32 and float64 only";
-  if (dtype != CN_F32 && dtype != CN_F64) return CN_REFUSED;
   cni_matjob_begin(&j, c, false, 2);
   j.room = cni_mat_room(&j, 8 * j.n * j.n + j.n);
   j.element = exp_element;
@@ -111,6 +115,6 @@ static int exp_kernel(cn_call *c)
 }
 
 const cn_kernel cni_cpu_linalg_exp_kernels[] = {
-    {"linalg_matrix_exp", "reference", exp_kernel},
+    {"linalg_matrix_exp", "reference", exp_kernel, can_exp},
     {NULL, NULL, NULL},
 };

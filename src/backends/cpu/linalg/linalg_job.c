@@ -95,6 +95,19 @@ int cni_matjob_run(cni_matjob *j, double work, bool check, const char *what, con
   return status;
 }
 
+static const char no_lapack[] = "no LAPACK library was found";
+
+int cni_can_lapack(const cn_call *c, cn_plan *plan)
+{
+  const cn_desc *a = cn_desc_of(c->in[0]);
+  int64_t m = a->shape[a->ndim - 2], n = a->shape[a->ndim - 1], low = m < n ? m : n, high = m < n ? n : m;
+  plan->refusal = low < LAPACK_FROM                          ? "the matrix is too small for LAPACK"
+                  : low > 16000 || high > INT32_MAX / 64     ? "the matrix is too large for LAPACK" /* 32-bit sizes */
+                  : !cni_lapack_get()                        ? no_lapack
+                                                             : NULL;
+  return plan->refusal ? CN_REFUSED : CN_OK;
+}
+
 int cni_matjob_begin(cni_matjob *j, cn_call *c, bool lapack, int core)
 {
   const cn_desc *a = cn_desc_of(c->in[0]), *out = cn_desc_of(c->out[0]);
@@ -106,12 +119,7 @@ int cni_matjob_begin(cni_matjob *j, cn_call *c, bool lapack, int core)
                     .dtype = lapack ? a->dtype : CN_F64,
                     .left = true};
   if (!lapack) return CN_OK;
-  c->refusal = "the matrix is too small for LAPACK";
-  if (j->m < LAPACK_FROM || j->n < LAPACK_FROM) return CN_REFUSED;
-  c->refusal = "no LAPACK library was found";
+  c->refusal = no_lapack;
   j->lapack = cni_lapack_get();
-  if (!j->lapack) return CN_REFUSED;
-  c->refusal = "the matrix is too large for LAPACK";
-  int64_t low = j->m < j->n ? j->m : j->n, high = j->m < j->n ? j->n : j->m;
-  return low > 16000 || high > INT32_MAX / 64 ? CN_REFUSED : CN_OK; /* the sizes of its workspaces have 32 bits */
+  return j->lapack ? CN_OK : CN_REFUSED;
 }

@@ -68,7 +68,7 @@ static int permutation_kernel(cn_call *c)
 }
 
 const cn_kernel cni_cpu_linalg_lu_kernels[] = {
-    {"linalg_lu_factor_ex", "lapack", factor_lapack},
+    {"linalg_lu_factor_ex", "lapack", factor_lapack, cni_can_lapack},
     {"linalg_lu_factor_ex", "reference", factor_kernel},
     {"lu_permutation", "reference", permutation_kernel},
     {NULL, NULL, NULL},

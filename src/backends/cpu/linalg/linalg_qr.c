@@ -153,7 +153,7 @@ static int qr_lapack(cn_call *c) { return qr_with(c, true); }
 static int qr_kernel(cn_call *c) { return qr_with(c, false); }
 
 const cn_kernel cni_cpu_linalg_qr_kernels[] = {
-    {"linalg_qr", "lapack", qr_lapack},
+    {"linalg_qr", "lapack", qr_lapack, cni_can_lapack},
     {"linalg_qr", "reference", qr_kernel},
     {NULL, NULL, NULL},
 };

@@ -287,9 +287,9 @@ static int values_lapack(cn_call *c) { return svd_with(c, true, false); }
 static int values_kernel(cn_call *c) { return svd_with(c, false, false); }
 
 const cn_kernel cni_cpu_linalg_svd_kernels[] = {
-    {"linalg_svd", "lapack", svd_lapack},
+    {"linalg_svd", "lapack", svd_lapack, cni_can_lapack},
     {"linalg_svd", "reference", svd_kernel},
-    {"linalg_svdvals", "lapack", values_lapack},
+    {"linalg_svdvals", "lapack", values_lapack, cni_can_lapack},
     {"linalg_svdvals", "reference", values_kernel},
     {NULL, NULL, NULL},
 };

@@ -428,6 +428,13 @@ static int all_kernel(cn_call *c) { return fold_strict(c, CNI_FOLD_ALL); }
 static int any_kernel(cn_call *c) { return fold_strict(c, CNI_FOLD_ANY); }
 
 /* linalg_vector_norm(input, ord, dim, keepdim, dtype): the orders that are a fold. */
+static int can_norm(const cn_call *c, cn_plan *plan)
+{
+  double ord = cni_arg_float(c->args, 1);
+  plan->refusal = "only the orders 0, 1, 2, inf and -inf";
+  return ord == 0 || ord == 1 || ord == 2 || isinf(ord) ? CN_OK : CN_REFUSED;
+}
+
 static int norm_kernel(cn_call *c)
 {
   double ord = cni_arg_float(c->args, 1);
@@ -435,9 +442,7 @@ static int norm_kernel(cn_call *c)
   if (ord == 2) return fold_at(c, 2, CNI_FOLD_SQUARE, type, ROOT);
   if (ord == 1) return fold_at(c, 2, CNI_FOLD_ABS, type, AS_IS);
   if (ord == 0) return fold_at(c, 2, CNI_FOLD_NONZERO, type, AS_IS);
-  if (isinf(ord)) return fold_at(c, 2, ord > 0 ? CNI_FOLD_ABS_MAX : CNI_FOLD_ABS_MIN, type, AS_IS);
-  c->refusal = "only the orders 0, 1, 2, inf and -inf";
-  return CN_REFUSED;
+  return fold_at(c, 2, ord > 0 ? CNI_FOLD_ABS_MAX : CNI_FOLD_ABS_MIN, type, AS_IS);
 }
 
 const cn_kernel cni_cpu_reduce_kernels[] = {
@@ -451,7 +456,7 @@ const cn_kernel cni_cpu_reduce_kernels[] = {
     {"min", "vector loops", min_kernel},
     {"all", "vector loops", all_kernel},
     {"any", "vector loops", any_kernel},
-    {"linalg_vector_norm", "vector loops", norm_kernel},
+    {"linalg_vector_norm", "vector loops", norm_kernel, can_norm},
     {"count_nonzero", "vector loops", count_kernel},
     {NULL, NULL, NULL},
 };

@@ -175,10 +175,10 @@ static int start(job *j, enum cni_softmax_kind kind, const cn_desc *a, const cn_
   return cn_err();
 }
 
-static int refuse(cn_call *c, const char *why)
+static int can_forward(const cn_call *c, cn_plan *plan)
 {
-  c->refusal = why;
-  return CN_REFUSED;
+  plan->refusal = "the input is of another type than the result";
+  return cn_desc_of(c->in[0])->dtype == cn_desc_of(c->out[0])->dtype ? CN_OK : CN_REFUSED;
 }
 
 /* softmax(input, dim, dtype) */
@@ -186,7 +186,6 @@ static int forward(cn_call *c, enum cni_softmax_kind kind)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]);
   job j;
-  if (x->dtype != y->dtype) return refuse(c, "the input is of another type than the result");
   return start(&j, kind, x, x, y, cn_call_dim(c, c->args[1].u.i, x->ndim));
 }
 
@@ -198,13 +197,18 @@ static bool same_layout(const cn_desc *a, const cn_desc *b)
   return true;
 }
 
+static int can_backward(const cn_call *c, cn_plan *plan)
+{
+  const cn_desc *g = cn_desc_of(c->in[0]);
+  plan->refusal = "gradient and result differ in type or layout";
+  return same_layout(g, cn_desc_of(c->in[1])) && g->dtype == cn_desc_of(c->out[0])->dtype ? CN_OK : CN_REFUSED;
+}
+
 /* softmax_backward(grad, output, dim) */
 static int backward(cn_call *c, enum cni_softmax_kind kind)
 {
   const cn_desc *g = cn_desc_of(c->in[0]), *p = cn_desc_of(c->in[1]), *y = cn_desc_of(c->out[0]);
   job j;
-  if (!same_layout(g, p) || g->dtype != y->dtype)
-    return refuse(c, "gradient and result differ in type or layout");
   return start(&j, kind, g, p, y, cn_call_dim(c, c->args[2].u.i, g->ndim));
 }
 
@@ -213,17 +217,26 @@ static int log_softmax_kernel(cn_call *c) { return forward(c, CNI_LOG_SOFTMAX); 
 static int softmax_backward_kernel(cn_call *c) { return backward(c, CNI_SOFTMAX_GRAD); }
 static int log_softmax_backward_kernel(cn_call *c) { return backward(c, CNI_LOG_SOFTMAX_GRAD); }
 
-/* logsumexp(input, dim, keepdim) along one dim */
+/* The dim of logsumexp(input, dim, keepdim); -1: several. */
+static int logsumexp_dim(const cn_call *c)
+{
+  uint32_t mask;
+  bool one = !cni_dims_mask(c, &c->args[1], cn_desc_of(c->in[0])->ndim, &mask) && mask && !(mask & (mask - 1));
+  return one ? __builtin_ctz(mask) : -1;
+}
+
+static int can_logsumexp(const cn_call *c, cn_plan *plan)
+{
+  plan->refusal = "several dims, or a cast";
+  return cn_desc_of(c->in[0])->dtype == cn_desc_of(c->out[0])->dtype && logsumexp_dim(c) >= 0 ? CN_OK : CN_REFUSED;
+}
+
 static int logsumexp_kernel(cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *out = cn_desc_of(c->out[0]);
-  uint32_t mask;
   job j;
-  int status = cni_dims_mask(c, &c->args[1], x->ndim, &mask);
-  if (status) return status;
-  if (x->dtype != out->dtype || mask & (mask - 1)) return refuse(c, "several dims, or a cast");
   cn_desc y = *out; /* as with keepdim */
-  int dim = __builtin_ctz(mask);
+  int dim = logsumexp_dim(c);
   y.ndim = x->ndim;
   int64_t stride = 1;
   for (int i = x->ndim - 1; i >= 0; i--) {
@@ -235,10 +248,10 @@ static int logsumexp_kernel(cn_call *c)
 }
 
 const cn_kernel cni_cpu_softmax_kernels[] = {
-    {"softmax", "vector loops", softmax_kernel},
-    {"log_softmax", "vector loops", log_softmax_kernel},
-    {"softmax_backward", "vector loops", softmax_backward_kernel},
-    {"log_softmax_backward", "vector loops", log_softmax_backward_kernel},
-    {"logsumexp", "vector loops", logsumexp_kernel},
+    {"softmax", "vector loops", softmax_kernel, can_forward},
+    {"log_softmax", "vector loops", log_softmax_kernel, can_forward},
+    {"softmax_backward", "vector loops", softmax_backward_kernel, can_backward},
+    {"log_softmax_backward", "vector loops", log_softmax_backward_kernel, can_backward},
+    {"logsumexp", "vector loops", logsumexp_kernel, can_logsumexp},
     {NULL, NULL, NULL},
 };

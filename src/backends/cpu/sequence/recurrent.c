@@ -417,12 +417,13 @@ static plan plan_of(const cn_value *args, const cn_desc *all, const cn_desc *h0,
   return p;
 }
 
-static bool fits(cn_call *c, const cn_desc *h0)
+static int fits(cn_plan *said, const cn_desc *h0)
 {
-  if (h0->dtype == CN_F32 || h0->dtype == CN_F64) return true;
-  c->refusal = "float32 and float64 alone";
-  return false;
+  said->refusal = "float32 and float64 alone";
+  return h0->dtype == CN_F32 || h0->dtype == CN_F64 ? CN_OK : CN_REFUSED;
 }
+static int can_forward(const cn_call *c, cn_plan *said) { return fits(said, cn_desc_of(c->in[3])); }
+static int can_backward(const cn_call *c, cn_plan *said) { return fits(said, cn_desc_of(c->in[1])); }
 
 /* ---- kernels ---- */
 
@@ -483,7 +484,6 @@ static int forward_kernel(cn_call *call)
 {
   cni_operand o[MOST] = {0};
   const cn_desc *w = cn_desc_of(call->in[1]), *u = cn_desc_of(call->in[2]), *h0 = cn_desc_of(call->in[3]);
-  if (!fits(call, h0)) return CN_REFUSED;
   plan p = plan_of(call->args, cn_desc_of(call->in[0]), h0, 7, 10);
   if (p.batch == 0 || p.hidden == 0) return CN_OK;
   p.width = w->shape[1];
@@ -506,7 +506,6 @@ static int backward_kernel(cn_call *call)
 {
   cni_operand o[MOST] = {0};
   const cn_desc *h0 = cn_desc_of(call->in[1]);
-  if (!fits(call, h0)) return CN_REFUSED;
   plan p = plan_of(call->args, cn_desc_of(call->in[2]), h0, 8, 10);
   if (p.batch == 0 || p.hidden == 0) return CN_OK;
   cn_tensor *in[8] = {NULL};
@@ -536,7 +535,7 @@ static int backward_kernel(cn_call *call)
 }
 
 const cn_kernel cni_cpu_recurrent_kernels[] = {
-    {"recurrent_sequence", "packed weights", forward_kernel},
-    {"recurrent_sequence_grad", "packed weights", backward_kernel},
+    {"recurrent_sequence", "packed weights", forward_kernel, can_forward},
+    {"recurrent_sequence_grad", "packed weights", backward_kernel, can_backward},
     {NULL, NULL, NULL},
 };
