@@ -1,5 +1,5 @@
-/* test_conv_values.c: values that are not finite come out of convolutions where they should and nowhere else, though the
- * fast ways (Winograd's) add and subtract inputs that the convolution itself never brings together. */
+/* test_conv_values.c: values that are not finite come out of convolutions where they should and nowhere else, though
+ * the fast ways (Winograd's) add and subtract inputs that the convolution itself never brings together. */
 #include "test.h"
 
 #include <cairn/cairn.h>

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/os.h"
 #include "base/state.h"
 #include "ops/families.h"
 #include "registry.h"
@@ -93,7 +94,7 @@ void cni_kernels_free(int b)
 
 /* ---- the signature of a call: all that an implementation may look at ---- */
 
-enum { WORDS = 96, KEPT = 256 };
+enum { WORDS = 64, KEPT = 128 };
 
 typedef struct signature {
   int n; /* 0: too long to be kept */
@@ -173,24 +174,17 @@ static size_t slot_of(const signature *s)
 /* ---- choosing ---- */
 
 typedef struct kept {
+  signature signature; /* n 0: nothing is kept here yet */
   cni_choice choice;
-  int n;
-  uint64_t words[];
 } kept;
 
 typedef struct cni_choices {
-  kept *slots[KEPT];
+  kept slots[KEPT];
 } cni_choices;
-
-static size_t kept_size(int n) { return sizeof(kept) + (size_t)n * sizeof(uint64_t); }
 
 void cni_dispatch_forget(cn_state *st)
 {
-  cni_choices *all = st->choices;
-  if (!all) return;
-  for (int i = 0; i < KEPT; i++)
-    if (all->slots[i]) cni_free(all->slots[i], kept_size(all->slots[i]->n));
-  cni_free(all, sizeof *all);
+  if (st->choices) cni_os_free(st->choices, sizeof(cni_choices));
   st->choices = NULL;
 }
 
@@ -216,39 +210,34 @@ void cni_kernel_choose(cni_choice *choice, const cn_call *c, const cni_kernel_li
   *choice = (cni_choice){.next = list->n, .plan.refusal = why};
 }
 
-/* Keeps a choice; when there is no memory for it, it is asked for again the next time. */
-static void keep(cn_state *st, size_t slot, const signature *s, const cni_choice *choice)
+/* The place of a signature in the thread's table; NULL when there is no memory for one: then it is asked for again the
+ * next time. The table comes from the system, so that no count of tensors' memory sees it. */
+static kept *place_of(const signature *s)
 {
-  cni_saved_error saved;
-  cni_error_take(&saved);
-  if (!st->choices) st->choices = cni_alloc_zero(sizeof(cni_choices));
-  kept *k = st->choices ? cni_alloc(kept_size(s->n)) : NULL;
-  if (k) {
-    kept **at = &((cni_choices *)st->choices)->slots[slot];
-    if (*at) cni_free(*at, kept_size((*at)->n));
-    k->choice = *choice;
-    k->n = s->n;
-    memcpy(k->words, s->words, (size_t)s->n * sizeof *s->words);
-    *at = k;
+  cn_state *st = cni_state();
+  if (CNI_UNLIKELY(!s->n || !st->pooled)) return NULL;
+  if (CNI_UNLIKELY(!st->choices)) {
+    cni_choices *all = cni_os_alloc(sizeof *all);
+    for (int i = 0; all && i < KEPT; i++) all->slots[i].signature.n = 0;
+    st->choices = all;
   }
-  cn_err_clear();
-  cni_error_restore(&saved);
+  return st->choices ? &((cni_choices *)st->choices)->slots[slot_of(s)] : NULL;
 }
 
 /* The choice for a call, asked for now or at an earlier call that looked the same. */
 static void find_choice(cni_choice *choice, const cn_call *c, const cni_kernel_list *list)
 {
-  cn_state *st = cni_state();
   signature s;
   read_signature(&s, c, list);
-  size_t slot = s.n ? slot_of(&s) : 0;
-  const kept *k = s.n && st->choices ? ((cni_choices *)st->choices)->slots[slot] : NULL;
-  if (CNI_LIKELY(k && k->n == s.n && !memcmp(k->words, s.words, (size_t)s.n * sizeof *s.words))) {
+  kept *k = place_of(&s);
+  if (CNI_LIKELY(k && k->signature.n == s.n && !memcmp(k->signature.words, s.words, (size_t)s.n * sizeof *s.words))) {
     *choice = k->choice;
     return;
   }
   cni_kernel_choose(choice, c, list, 0);
-  if (s.n && st->pooled) keep(st, slot, &s, choice);
+  if (!k) return;
+  memcpy(&k->signature, &s, offsetof(signature, words) + (size_t)s.n * sizeof *s.words);
+  k->choice = *choice;
 }
 
 /* ---- running ---- */
