@@ -20,7 +20,7 @@ from ._modes import no_grad
 
 if TYPE_CHECKING:
     from .callbacks import CallbackList, History
-    from .keras._compile import Compiled
+    from ._training.compiled import Compiled
 
 __all__ = ["Model", "Trainer"]
 
@@ -71,7 +71,6 @@ class Trainer:
         metrics: a list of names, of objects of cairn.metrics or cairn.keras.metrics, of functions.
         With several outputs loss and metrics are lists or dictionaries of them. auto_scale_loss=False: no scaling of
         the loss where layers compute in float16. Returns the model itself."""
-        from .keras._compile import Compiled
         only_speed("compile", steps_per_execution=None if steps_per_execution == 1 else steps_per_execution,
                    jit_compile=None if jit_compile in (None, False, "auto") else jit_compile,
                    run_eagerly=None if run_eagerly else run_eagerly)
@@ -79,10 +78,15 @@ class Trainer:
         numbers = [isinstance(v, (int, float)) for v in given]
         if numbers and all(numbers):  # Keras 3 has loss_weights in the third place, Keras 2 metrics
             metrics, loss_weights = loss_weights, metrics
-        own = Compiled(self, optimizer, loss, metrics, loss_weights, weighted_metrics, auto_scale_loss is not False)
+        own = self._compiled_kind()(self, optimizer, loss, metrics, loss_weights, weighted_metrics, auto_scale_loss is not False)
         self.__dict__["_compiled"] = own
         self.__dict__["stop_training"] = False
         return self
+
+    def _compiled_kind(self) -> type[Compiled]:
+        """What keeps what compile() is told; cairn.keras has another, with Keras's names."""
+        from ._training.compiled import Compiled
+        return Compiled
 
     def _need_compiled(self, what: str) -> Compiled:
         if self._compiled is None:
@@ -119,7 +123,7 @@ class Trainer:
     @property
     def metrics(self) -> list[Any]:
         """The mean loss first, then those of compile(), then those that are attributes."""
-        from .keras.metrics import Metric
+        from ._training.metrics import Metric
         own = [v for v in vars(self).values() if isinstance(v, Metric)]
         return (self._compiled.metrics(as_one=True) if self._compiled is not None else []) + own
 
@@ -175,7 +179,7 @@ class Trainer:
 
     def compiled_loss(self, y: Any, y_pred: Any, sample_weight: Any = None, regularization_losses: Any = None) -> Any:
         """The loss of compile(), and what is given beside it: for a train_step() in the manner of Keras 2."""
-        from .keras._batches import count
+        from ._training.batches import count
         own = self._need_compiled("compiled_loss")
         total = own.loss(y, y_pred, sample_weight)
         for extra in regularization_losses or ():
@@ -186,8 +190,8 @@ class Trainer:
     @property
     def compiled_metrics(self) -> Any:
         """The metrics of compile() as one, with update_state(y, y_pred)."""
-        from .keras._compile import _Together
-        return _Together(self._need_compiled("compiled_metrics"))
+        from ._training.compiled import Together
+        return Together(self._need_compiled("compiled_metrics"))
 
     def get_metrics_result(self) -> dict[str, Any]:
         """All figures so far by name."""
@@ -199,7 +203,7 @@ class Trainer:
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """One step of training on a batch: figures by name. To train otherwise, override it."""
-        from .keras._batches import count, unpack
+        from ._training.batches import count, unpack
         x, y, weight = unpack(data)
         own = self._need_compiled("fit")
         y_pred = self._predictions(x, True)
@@ -210,7 +214,7 @@ class Trainer:
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Looks at a batch without learning from it. May be overridden."""
-        from .keras._batches import count, unpack
+        from ._training.batches import count, unpack
         x, y, weight = unpack(data)
         own = self._need_compiled("evaluate")
         y_pred = self._predictions(x, False)
@@ -220,7 +224,7 @@ class Trainer:
         return self.compute_metrics(x, y, y_pred, sample_weight=weight)
 
     def predict_step(self, data: Any) -> Any:
-        from .keras._batches import unpack
+        from ._training.batches import unpack
         return self._predictions(unpack(data)[0], False)
 
     # ---- fitting ----
@@ -236,7 +240,7 @@ class Trainer:
         verbose: 0 nothing, 1 a bar, 2 a line an epoch. validation_split: the part at the end of x and y that is only
         looked at. class_weight: how much samples of a class count."""
         from .callbacks import CallbackList
-        from .keras._batches import Feed, split
+        from ._training.batches import Feed, split
         self._need_compiled("fit").prepare()
         if validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = split(x, y, sample_weight, validation_split)
@@ -289,7 +293,7 @@ class Trainer:
         self.__dict__["_last_logs"] = logs
 
     def _validation_feed(self, data: Any, batch_size: int, steps: int | None) -> Any:
-        from .keras._batches import Feed, is_arrays
+        from ._training.batches import Feed, is_arrays
         if isinstance(data, (tuple, list)) and 2 <= len(data) <= 3 and is_arrays(data):
             return Feed(data[0], data[1], data[2] if len(data) == 3 else None, batch_size, False, steps, None, self)
         return Feed(data, None, None, batch_size, False, steps, None, self)
@@ -318,7 +322,7 @@ class Trainer:
                  return_dict: bool = False) -> Any:
         """The loss, or a list of it and the metrics, or all by name with return_dict, over the data."""
         from .callbacks import CallbackList
-        from .keras._batches import Feed
+        from ._training.batches import Feed
         self._need_compiled("evaluate")
         data = Feed(x, y, sample_weight, batch_size or 32, False, steps, None, self)
         tell = CallbackList(callbacks, model=self, add_history=False, add_progbar=verbose not in (0, False),
@@ -331,7 +335,7 @@ class Trainer:
                 callbacks: Any = None) -> Any:
         """Outputs for all samples, one after the other along dimension 0."""
         from .callbacks import CallbackList
-        from .keras._batches import Feed, joined
+        from ._training.batches import Feed, joined
         data = Feed(x, None, None, batch_size or 32, False, steps, None, self)
         tell = CallbackList(callbacks, model=self, add_history=False, add_progbar=verbose not in (0, False),
                             verbose=_verbose(verbose), epochs=1, steps=data.steps)
@@ -369,7 +373,7 @@ class Trainer:
         return logs if return_dict else self._listed(logs)
 
     def predict_on_batch(self, x: Any) -> Any:
-        from .keras._batches import joined
+        from ._training.batches import joined
         self._with_modes(False)
         with no_grad():
             return joined([self.predict_step(self._batch(x, None, None, None))], self._numpy_results)
@@ -382,7 +386,7 @@ class Trainer:
         return values[0] if len(values) == 1 else values
 
     def _batch(self, x: Any, y: Any, sample_weight: Any, class_weight: dict[int, float] | None) -> Any:
-        from .keras._batches import Feed
+        from ._training.batches import Feed
         whole = Feed(x, y, sample_weight, 1 << 62, False, None, class_weight, self)
         return _packed(next(iter(whole.epoch())))
 
@@ -422,16 +426,16 @@ class Trainer:
                 show_trainable: bool = False, layer_range: Any = None) -> None:
         """Prints the layers, the shapes of their outputs and how many parameters they have. Shapes need the size of a
         batch of inputs, as in summary((1, 28, 28)) with the 1 left out: one sample's."""
-        from .keras._summary import text
+        from ._training.summary import text
         if isinstance(input_size, int):  # Keras's first argument is the length of lines
             input_size, line_length = None, input_size
         (print_fn or print)(text(self, input_size, line_length, positions, expand_nested, show_trainable, layer_range))
 
 
 def _verbose(given: Any) -> int:
-    from .keras.config import is_interactive_logging_enabled
+    from ._training.settings import interactive
     if given == "auto":
-        return 1 if is_interactive_logging_enabled() else 2
+        return 1 if interactive() else 2
     return int(given)
 
 

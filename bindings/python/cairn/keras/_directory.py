@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterator
 
 import cairn
 from .._arguments import refused
-from ._batches import to_tensor
+from .._training.batches import to_tensor
 from ._stream import Batches, stacked
 from .backend import image_data_format
 

@@ -10,8 +10,8 @@ from typing import Any, Iterator, Sequence
 
 import cairn
 from ..model import in_phase
-from ._batches import flatten, mapped
-from ._strings import Strings
+from .._training.batches import flatten, mapped
+from .._training.strings import Strings
 from .backend import dtype_of, unique_name
 
 __all__ = ["Input", "KerasTensor", "Node", "layers_by_depth", "nodes_between", "symbolic_call"]

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 import cairn
-from ._batches import array, to_tensor
+from .._training.batches import array, to_tensor
 from .backend import floatx, image_data_format
 
 __all__ = ["array_to_img", "decoded", "img_to_array", "load_img", "save_img", "smart_resize"]

@@ -1,15 +1,15 @@
-"""Metrics that count what was said right and wrong, and those over classes."""
+"""Metrics that count what was said right and wrong at thresholds, and areas under curves of such counts."""
 from __future__ import annotations
 
 from typing import Any
 
 import cairn
-from . import losses
-from ._batches import to_tensor
-from ._metric_base import Metric, _float
+from .._training.batches import to_tensor
+from .._training.losses import pair
+from ._metric_base import Metric
 
-__all__ = ["AUC", "F1Score", "FalseNegatives", "FalsePositives", "MeanIoU", "Precision", "R2Score", "Recall",
-           "TrueNegatives", "TruePositives"]
+__all__ = ["AUC", "F1Score", "FBetaScore", "FalseNegatives", "FalsePositives", "Precision", "Recall", "TrueNegatives",
+           "TruePositives"]
 
 
 class _Counts(Metric):
@@ -25,7 +25,7 @@ class _Counts(Metric):
         self.reset_state()
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        y_true, y_pred = losses._pair(y_true, y_pred)
+        y_true, y_pred = pair(y_true, y_pred)
         if self.top_k is not None:
             best = y_pred.topk(self.top_k, -1)[1]
             among = cairn.zeros_like(y_pred, dtype=cairn.bool).scatter(-1, best, True)
@@ -169,50 +169,6 @@ class AUC(_Counts):
         return _ratio(slope * (dtp + begin * safe.log()), (self.tp[1:] + self.fn[1:]).clamp(min=0.0)).sum()
 
 
-class R2Score(Metric):
-    """How much of the spread of the targets the outputs explain."""
-
-    sums: list[Any]
-
-    def __init__(self, class_aggregation: str | None = "uniform_average", num_regressors: int = 0,
-                 name: str | None = "r2_score", dtype: Any = None) -> None:
-        super().__init__(dtype, name)
-        if class_aggregation not in (None, "uniform_average", "variance_weighted_average"):
-            raise ValueError("class_aggregation is None, uniform_average or variance_weighted_average, not %r"
-                             % (class_aggregation,))
-        self.class_aggregation, self.num_regressors, self.samples = class_aggregation, num_regressors, 0
-        self.reset_state()
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        y_true, y_pred = losses._pair(y_true, y_pred)
-        t, p = (v.to(self._kind).reshape(v.shape[0], -1) for v in (y_true, y_pred))
-        w = cairn.ones_like(t) if sample_weight is None else \
-            to_tensor(sample_weight).to(t.dtype).reshape(-1, 1).expand_as(t)
-        self.samples += int(t.shape[0])
-        new = ((t * w).sum(0), (t.square() * w).sum(0), ((t - p).square() * w).sum(0), w.sum(0))
-        self.sums = [a + b for a, b in zip(self.sums, new)]
-
-    def result(self) -> Any:
-        total, squares, residual, count = self.sums
-        if not self.samples:
-            return cairn.tensor(float("nan"), dtype=self._kind)
-        spread = squares - total * total / count
-        score: Any = 1.0 - residual / spread
-        score = cairn.where(score.isinf(), 0.0, score)  # targets that do not differ say nothing
-        if self.class_aggregation == "uniform_average":
-            score = score.mean()
-        elif self.class_aggregation == "variance_weighted_average":
-            score = (score * spread).sum() / spread.sum()
-        if self.num_regressors:
-            free = self.samples - self.num_regressors - 1
-            score = 1.0 - (1.0 - score) * (self.samples - 1) / max(free, 1)
-        return score
-
-    def reset_state(self) -> None:
-        self.samples = 0
-        self.sums = [0.0, 0.0, 0.0, 0.0]
-
-
 class F1Score(Metric):
     sums: list[Any]
 
@@ -225,7 +181,7 @@ class F1Score(Metric):
         self.reset_state()
 
     def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        y_true, y_pred = losses._pair(y_true, y_pred)
+        y_true, y_pred = pair(y_true, y_pred)
         y_true = y_true.to(self._kind)
         if self.threshold is None:
             said = cairn.nn.functional.one_hot(y_pred.argmax(-1), int(y_pred.shape[-1])).to(y_true.dtype)
@@ -253,41 +209,14 @@ class F1Score(Metric):
         self.sums = [0.0, 0.0, 0.0]
 
 
-class MeanIoU(Metric):
-    table: Any
+class FBetaScore(F1Score):
+    def __init__(self, average: str | None = None, beta: float = 1.0, threshold: float | None = None,
+                 name: str | None = "fbeta_score", dtype: Any = None) -> None:
+        super().__init__(average, threshold, name, dtype)
+        if beta <= 0.0:
+            raise ValueError("beta is above 0, not %r" % (beta,))
+        self.beta = beta
 
-    def __init__(self, num_classes: int, name: str | None = "mean_io_u", dtype: Any = None,
-                 sparse_y_true: bool = True, sparse_y_pred: bool = True, ignore_class: int | None = None,
-                 axis: int = -1) -> None:
-        super().__init__(dtype, name)
-        self.classes, self.sparse = num_classes, (sparse_y_true, sparse_y_pred)
-        self.ignore_class, self.axis = ignore_class, axis
-        self.chosen = list(range(num_classes))
-        self.reset_state()
-
-    def update_state(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> None:
-        t, p = (v if s else _float(v).argmax(self.axis)
-                for v, s in zip((to_tensor(y_true), to_tensor(y_pred)), self.sparse))
-        weight = None
-        if sample_weight is not None:
-            given = to_tensor(sample_weight)
-            given = given.to(self._kind).reshape(tuple(given.shape) + (1,) * (t.ndim - given.ndim))
-            weight = given.expand_as(t).reshape(-1)
-        t, p = t.reshape(-1).long(), p.reshape(-1).long()
-        if self.ignore_class is not None:
-            there = t != self.ignore_class
-            t, p, weight = t[there], p[there], None if weight is None else weight[there]
-        seen = cairn.bincount(t * self.classes + p, weight, minlength=self.classes * self.classes)
-        self.table = self.table + seen.reshape(self.classes, self.classes).to(self._kind)
-
-    def result(self) -> Any:
-        if not isinstance(self.table, cairn.Tensor):
-            return cairn.tensor(0.0, dtype=self._kind)
-        hit = self.table.diagonal()
-        union = self.table.sum(0) + self.table.sum(1) - hit
-        rows = cairn.tensor(self.chosen)
-        hit, union = hit[rows], union[rows]
-        return _ratio(hit, union).sum() / (union > 0).to(self._kind).sum().clamp(min=1.0)
-
-    def reset_state(self) -> None:
-        self.table = 0.0
+    def _score(self, hit: Any, said: Any, true: Any) -> Any:
+        square = self.beta ** 2
+        return _ratio((1.0 + square) * hit, said + square * true)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ._batches import flatten, mapped
+from .._training.batches import flatten, mapped
 from ._graph import KerasTensor, place_of
 from ._serial import custom_object_scope, deserialize, serialize
 

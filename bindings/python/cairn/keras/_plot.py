@@ -9,7 +9,7 @@ import subprocess
 from typing import Any
 
 from .._arguments import refused
-from ._summary import _shape
+from .._training.summary import _shape
 
 __all__ = ["model_to_dot", "plot_model"]
 

@@ -10,8 +10,8 @@ from typing import Any, Callable, Iterator
 
 import cairn
 from .._arguments import only_speed, refused
-from ._batches import array, mapped
-from ._strings import Strings, strings_of
+from .._training.batches import array, mapped
+from .._training.strings import Strings, strings_of
 
 __all__ = ["Batches", "stacked"]
 

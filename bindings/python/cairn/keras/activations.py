@@ -32,7 +32,7 @@ def _known(f: Callable[..., Any]) -> Callable[..., Any]:
             from ._function import call_op
             from . import ops
             return call_op(getattr(ops, f.__name__, outer), f.__name__, (x, *args), kwargs)
-        from ._batches import to_tensor
+        from .._training.batches import to_tensor
         x = to_tensor(x)
         return f(x if x.dtype.is_floating_point else x.to(cairn.get_default_dtype()), *args, **kwargs)
     return outer

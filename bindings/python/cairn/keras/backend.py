@@ -4,13 +4,14 @@ from __future__ import annotations
 from typing import Any
 
 import cairn
+from .._training.settings import epsilon as epsilon, set_epsilon as set_epsilon
 
 __all__ = ["backend", "cast_to_floatx", "clear_session", "dtype_of", "epsilon", "floatx", "get_uid", "get_value",
            "image_data_format", "is_float_dtype", "is_int_dtype", "is_keras_tensor", "result_type", "set_epsilon",
            "set_floatx", "set_image_data_format", "set_value", "standardize_dtype"]
 
 _counts: dict[str, int] = {}  # how many names of a kind were given
-_settings: dict[str, Any] = {"epsilon": 1e-7, "image_data_format": "channels_last"}
+_settings: dict[str, Any] = {"image_data_format": "channels_last"}
 
 
 def backend() -> str:
@@ -25,15 +26,6 @@ def set_floatx(value: str) -> None:
     if value not in ("float16", "bfloat16", "float32", "float64"):
         raise ValueError("floatx is float16, bfloat16, float32 or float64, not %r" % (value,))
     cairn.set_default_dtype(getattr(cairn, value))
-
-
-def epsilon() -> float:
-    """How near probabilities come to 0 and 1, and what keeps divisors from 0."""
-    return float(_settings["epsilon"])
-
-
-def set_epsilon(value: float) -> None:
-    _settings["epsilon"] = float(value)
 
 
 def image_data_format() -> str:
@@ -143,7 +135,7 @@ def result_type(*dtypes: Any) -> str:
 
 
 def cast_to_floatx(x: Any) -> Any:
-    from ._batches import to_tensor
+    from .._training.batches import to_tensor
     if isinstance(x, cairn.Tensor):
         return x.to(cairn.get_default_dtype())
     return x.astype(floatx()) if hasattr(x, "astype") else to_tensor(x).to(cairn.get_default_dtype())

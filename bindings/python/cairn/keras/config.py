@@ -1,6 +1,7 @@
 """keras.config: settings of the program."""
 from __future__ import annotations
 
+from .._training.settings import interactive, set_interactive
 from .backend import (backend as backend, epsilon as epsilon, floatx as floatx, image_data_format as image_data_format,
                       set_epsilon as set_epsilon, set_floatx as set_floatx,
                       set_image_data_format as set_image_data_format)
@@ -11,21 +12,18 @@ __all__ = ["backend", "disable_interactive_logging", "disable_traceback_filterin
            "floatx", "image_data_format", "is_interactive_logging_enabled", "is_traceback_filtering_enabled",
            "set_dtype_policy", "set_epsilon", "set_floatx", "set_image_data_format"]
 
-_flags = {"interactive": True}
-
-
 def enable_interactive_logging() -> None:
     """fit() and its kin show a bar when they are not told otherwise."""
-    _flags["interactive"] = True
+    set_interactive(True)
 
 
 def disable_interactive_logging() -> None:
     """fit() and its kin write one line an epoch when they are not told otherwise."""
-    _flags["interactive"] = False
+    set_interactive(False)
 
 
 def is_interactive_logging_enabled() -> bool:
-    return _flags["interactive"]
+    return interactive()
 
 
 def enable_traceback_filtering() -> None:

@@ -1,38 +1,34 @@
 """Losses as Keras has them: of (targets, outputs), a value for each sample, probabilities unless from_logits is set.
 
-All are made of cairn's ops. get() also knows torch's names, which take scores: "cross_entropy", "bce_with_logits".
+The functions are those that cairn.Model knows by name (cairn/_training/losses.py); the classes here keep their options.
+get() also knows torch's names, which take scores: "cross_entropy", "bce_with_logits".
 """
 from __future__ import annotations
 
-import math
 from typing import Any, Callable
 
 import cairn
-from ..nn import functional as F
+from .._training.batches import mapped, to_tensor
+from .._training.losses import (bce_with_logits, binary_crossentropy, binary_focal_crossentropy,
+                                categorical_crossentropy, categorical_focal_crossentropy,
+                                categorical_generalized_cross_entropy, categorical_hinge, circle, cosine_similarity,
+                                cross_entropy, ctc, dice, functions, hinge, huber, kl_divergence, log_cosh,
+                                mean_absolute_error, mean_absolute_percentage_error, mean_squared_error,
+                                mean_squared_logarithmic_error, nll, poisson, reduced, smooth_l1,
+                                sparse_categorical_crossentropy, squared_hinge, tversky)
 from . import dtype_policies
-from ._batches import mapped, to_tensor
-from .backend import dtype_of, epsilon, floatx
+from .backend import dtype_of, floatx
 
-__all__ = ["BinaryCrossentropy", "BinaryFocalCrossentropy", "CategoricalCrossentropy", "CosineSimilarity", "Hinge",
-           "CategoricalHinge", "Huber", "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError",
+__all__ = ["BinaryCrossentropy", "BinaryFocalCrossentropy", "CTC", "CategoricalCrossentropy",
+           "CategoricalFocalCrossentropy", "CategoricalGeneralizedCrossEntropy", "CategoricalHinge", "Circle",
+           "CosineSimilarity", "Dice", "Hinge", "Huber", "KLDivergence", "LogCosh", "Loss", "MeanAbsoluteError",
            "MeanAbsolutePercentageError", "MeanSquaredError", "MeanSquaredLogarithmicError", "Poisson",
-           "SparseCategoricalCrossentropy", "SquaredHinge", "binary_crossentropy", "categorical_crossentropy",
-           "categorical_hinge", "cosine_similarity", "deserialize", "get", "hinge", "huber", "kl_divergence",
-           "log_cosh", "mean_absolute_error", "mean_absolute_percentage_error", "mean_squared_error",
-           "mean_squared_logarithmic_error", "poisson", "serialize", "sparse_categorical_crossentropy", "squared_hinge"]
-
-
-def _pair(y_true: Any, y_pred: Any) -> tuple[Any, Any]:
-    """Both as tensors of the output's type; targets (N) for outputs (N, 1) and the other way round agree."""
-    y_pred, y_true = to_tensor(y_pred), to_tensor(y_true)
-    if not y_pred.dtype.is_floating_point:
-        y_pred = y_pred.to(cairn.get_default_dtype())
-    y_true = y_true.to(device=y_pred.device, dtype=y_pred.dtype)
-    if y_true.ndim == y_pred.ndim - 1 and y_pred.shape[-1] == 1:
-        y_true = y_true.unsqueeze(-1)
-    elif y_true.ndim == y_pred.ndim + 1 and y_true.shape[-1] == 1:
-        y_true = y_true.squeeze(-1)
-    return y_true, y_pred
+           "SparseCategoricalCrossentropy", "SquaredHinge", "Tversky", "binary_crossentropy",
+           "binary_focal_crossentropy", "categorical_crossentropy", "categorical_focal_crossentropy",
+           "categorical_generalized_cross_entropy", "categorical_hinge", "circle", "cosine_similarity", "ctc",
+           "deserialize", "dice", "get", "hinge", "huber", "kl_divergence", "log_cosh", "mean_absolute_error",
+           "mean_absolute_percentage_error", "mean_squared_error", "mean_squared_logarithmic_error", "poisson",
+           "serialize", "sparse_categorical_crossentropy", "squared_hinge", "tversky"]
 
 
 def _in_floats(value: Any) -> Any:
@@ -41,195 +37,6 @@ def _in_floats(value: Any) -> Any:
         return value
     value = to_tensor(value)
     return value if value.dtype.is_floating_point else value.to(cairn.get_default_dtype())
-
-
-def _mean(values: Any, axis: int = -1) -> Any:
-    """Over the places of each sample; values that are one for each sample stay as they are."""
-    return values.mean(axis) if values.ndim > 1 or values.ndim == 1 and values.shape[0] == 1 else values
-
-
-def _target_first(f: Callable[..., Any]) -> Callable[..., Any]:
-    f._target_first = True  # type: ignore[attr-defined]
-    return f
-
-
-@_target_first
-def mean_squared_error(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    return _mean(F.mse_loss(y_pred, y_true, reduction="none"))
-
-
-@_target_first
-def mean_absolute_error(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    return _mean(F.l1_loss(y_pred, y_true, reduction="none"))
-
-
-@_target_first
-def mean_absolute_percentage_error(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    return 100.0 * _mean(((y_true - y_pred) / y_true.abs().clamp(min=epsilon())).abs())
-
-
-@_target_first
-def mean_squared_logarithmic_error(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    return _mean((y_pred.clamp(min=epsilon()).log1p() - y_true.clamp(min=epsilon()).log1p()).square())
-
-
-@_target_first
-def log_cosh(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    d = y_pred - y_true
-    return _mean(d + F.softplus(-2.0 * d) - math.log(2.0))
-
-
-@_target_first
-def huber(y_true: Any, y_pred: Any, delta: float = 1.0) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    return _mean(F.huber_loss(y_pred, y_true, reduction="none", delta=delta))
-
-
-def _signs(y_true: Any) -> Any:
-    """Targets of 0 and 1 as -1 and 1."""
-    return 2.0 * y_true - 1.0 if bool(((y_true == 0) | (y_true == 1)).all()) else y_true
-
-
-@_target_first
-def hinge(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    return _mean((1.0 - _signs(y_true) * y_pred).clamp(min=0.0))
-
-
-@_target_first
-def squared_hinge(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    return _mean((1.0 - _signs(y_true) * y_pred).clamp(min=0.0).square())
-
-
-@_target_first
-def categorical_hinge(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    return (((1.0 - y_true) * y_pred).amax(-1) - (y_true * y_pred).sum(-1) + 1.0).clamp(min=0.0)
-
-
-@_target_first
-def kl_divergence(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    t, p = y_true.clamp(epsilon(), 1.0), y_pred.clamp(epsilon(), 1.0)
-    return (t * (t / p).log()).sum(-1)
-
-
-@_target_first
-def poisson(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    return _mean(y_pred - y_true * (y_pred + epsilon()).log())
-
-
-@_target_first
-def cosine_similarity(y_true: Any, y_pred: Any, axis: int = -1) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    return -(F.normalize(y_true, dim=axis) * F.normalize(y_pred, dim=axis)).sum(axis)
-
-
-@_target_first
-def binary_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0,
-                        axis: int = -1) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    if label_smoothing:
-        y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
-    if from_logits:
-        return _mean(F.binary_cross_entropy_with_logits(y_pred, y_true, reduction="none"), axis)
-    p = y_pred.clamp(epsilon(), 1.0 - epsilon())
-    return _mean(F.binary_cross_entropy(p, y_true, reduction="none"), axis)
-
-
-@_target_first
-def binary_focal_crossentropy(y_true: Any, y_pred: Any, apply_class_balancing: bool = False, alpha: float = 0.25,
-                              gamma: float = 2.0, from_logits: bool = False, label_smoothing: float = 0.0,
-                              axis: int = -1) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    if label_smoothing:
-        y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
-    p = (y_pred.sigmoid() if from_logits else y_pred).clamp(epsilon(), 1.0 - epsilon())
-    right = y_true * p + (1.0 - y_true) * (1.0 - p)
-    values = (1.0 - right).pow(gamma) * F.binary_cross_entropy(p, y_true, reduction="none")
-    if apply_class_balancing:
-        values = values * (y_true * alpha + (1.0 - y_true) * (1.0 - alpha))
-    return _mean(values, axis)
-
-
-@_target_first
-def categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False, label_smoothing: float = 0.0,
-                             axis: int = -1) -> Any:
-    y_true, y_pred = to_tensor(y_true), to_tensor(y_pred)
-    if tuple(y_true.shape) != tuple(y_pred.shape):
-        raise ValueError("categorical_crossentropy needs targets of the outputs' shape %s, one place for each class, "
-                         "not %s; for classes as integers take sparse_categorical_crossentropy"
-                         % (tuple(y_pred.shape), tuple(y_true.shape)))
-    y_true = y_true.to(device=y_pred.device, dtype=y_pred.dtype)
-    if label_smoothing:
-        y_true = y_true * (1.0 - label_smoothing) + label_smoothing / y_true.shape[axis]
-    return -(y_true * _log_probabilities(y_pred, from_logits, axis)).sum(axis)
-
-
-def _log_probabilities(y_pred: Any, from_logits: bool, axis: int) -> Any:
-    if from_logits:
-        return F.log_softmax(y_pred, dim=axis)
-    p = y_pred / y_pred.sum(axis, keepdim=True)
-    return p.clamp(epsilon(), 1.0 - epsilon()).log()
-
-
-@_target_first
-def sparse_categorical_crossentropy(y_true: Any, y_pred: Any, from_logits: bool = False,
-                                    ignore_class: int | None = None, axis: int = -1) -> Any:
-    y_true, y_pred = to_tensor(y_true), to_tensor(y_pred)
-    if y_true.ndim == y_pred.ndim and y_true.shape[-1] == 1:
-        y_true = y_true.squeeze(-1)
-    at = axis % y_pred.ndim
-    wanted = tuple(n for i, n in enumerate(y_pred.shape) if i != at)
-    if tuple(y_true.shape) != wanted:
-        raise ValueError("sparse_categorical_crossentropy needs integers of shape %s for outputs of shape %s, not %s"
-                         % (wanted, tuple(y_pred.shape), tuple(y_true.shape)))
-    y_true = y_true.to(device=y_pred.device, dtype=cairn.int64)
-    known = _log_probabilities(y_pred, from_logits, at)
-    if ignore_class is None:
-        return -known.gather(at, y_true.unsqueeze(at)).squeeze(at)
-    skip = y_true == ignore_class
-    picked = -known.gather(at, y_true.masked_fill(skip, 0).unsqueeze(at)).squeeze(at)
-    made = picked.masked_fill(skip, 0.0)
-    setattr(made, "_keras_mask", ~skip)  # the mean is of those that count
-    return made
-
-
-@_target_first
-def cross_entropy(y_true: Any, y_pred: Any) -> Any:
-    """torch's: scores (N, C, ...) and classes (N, ...) or probabilities of classes."""
-    y_true = to_tensor(y_true).to(y_pred.device)
-    if not y_true.dtype.is_floating_point:
-        if y_true.ndim == y_pred.ndim and y_true.shape[-1] == 1:
-            y_true = y_true.squeeze(-1)
-        if y_true.ndim < y_pred.ndim:
-            y_true = y_true.to(cairn.int64)
-        else:
-            y_true = y_true.to(y_pred.dtype)
-    return F.cross_entropy(y_pred, y_true, reduction="none")
-
-
-@_target_first
-def nll(y_true: Any, y_pred: Any) -> Any:
-    return F.nll_loss(y_pred, to_tensor(y_true).to(device=y_pred.device, dtype=cairn.int64), reduction="none")
-
-
-@_target_first
-def bce_with_logits(y_true: Any, y_pred: Any) -> Any:
-    return binary_crossentropy(y_true, y_pred, from_logits=True)
-
-
-@_target_first
-def smooth_l1(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = _pair(y_true, y_pred)
-    return _mean(F.smooth_l1_loss(y_pred, y_true, reduction="none"))
 
 
 class Loss:
@@ -260,32 +67,11 @@ class Loss:
 
     def __call__(self, y_true: Any, y_pred: Any, sample_weight: Any = None) -> Any:
         mask = getattr(y_pred, "_keras_mask", None)
-        if not isinstance(self, (_Function, _Named)):
+        if not isinstance(self, _Function):
             y_true, y_pred = mapped(_in_floats, y_true), mapped(_in_floats, y_pred)
         values = self.call(mapped(lambda y: self._typed(y, True), y_true),
                            mapped(lambda p: self._typed(p, False), y_pred))
-        own = getattr(values, "_keras_mask", None)
-        mask = own if own is not None else mask
-        weight = None
-        if sample_weight is not None:
-            weight = to_tensor(sample_weight).to(device=values.device, dtype=values.dtype)
-            while weight.ndim > values.ndim and weight.shape[-1] == 1:
-                weight = weight.squeeze(-1)
-            weight = weight.reshape(tuple(weight.shape) + (1,) * (values.ndim - weight.ndim))
-        if mask is not None and tuple(mask.shape) == tuple(values.shape):
-            seen = mask.to(values.dtype)
-            if self.reduction in ("sum_over_batch_size", "mean", "auto"):
-                seen = seen * (seen.numel() / seen.sum().clamp(min=1.0))
-            weight = seen if weight is None else weight * seen
-        if weight is not None:
-            values = values * weight
-        if self.reduction in (None, "none"):
-            return values
-        if self.reduction == "sum":
-            return values.sum()
-        if self.reduction == "mean_with_sample_weight" and weight is not None:
-            return values.sum() / weight.expand_as(values).sum()
-        return values.mean() if values.ndim else values
+        return reduced(values, sample_weight, mask, self.reduction)
 
     def get_config(self) -> dict[str, Any]:
         own = {} if self._dtype is None else {"dtype": self._dtype}
@@ -414,18 +200,63 @@ class SparseCategoricalCrossentropy(_Function):
         super().__init__(reduction, name, dtype)
 
 
-_functions: dict[str, Callable[..., Any]] = {
-    "mse": mean_squared_error, "mean_squared_error": mean_squared_error, "mae": mean_absolute_error,
-    "mean_absolute_error": mean_absolute_error, "l1": mean_absolute_error, "mape": mean_absolute_percentage_error,
-    "mean_absolute_percentage_error": mean_absolute_percentage_error, "msle": mean_squared_logarithmic_error,
-    "mean_squared_logarithmic_error": mean_squared_logarithmic_error, "log_cosh": log_cosh, "logcosh": log_cosh,
-    "huber": huber, "smooth_l1": smooth_l1, "hinge": hinge, "squared_hinge": squared_hinge,
-    "categorical_hinge": categorical_hinge, "kl_divergence": kl_divergence, "kld": kl_divergence, "poisson": poisson,
-    "cosine_similarity": cosine_similarity, "binary_crossentropy": binary_crossentropy, "bce": binary_crossentropy,
-    "binary_focal_crossentropy": binary_focal_crossentropy, "categorical_crossentropy": categorical_crossentropy,
-    "sparse_categorical_crossentropy": sparse_categorical_crossentropy, "cross_entropy": cross_entropy,
-    "crossentropy": cross_entropy, "nll": nll, "bce_with_logits": bce_with_logits,
-    "binary_cross_entropy": binary_crossentropy, "binary_cross_entropy_with_logits": bce_with_logits}
+class CategoricalFocalCrossentropy(_Function):
+    function = staticmethod(categorical_focal_crossentropy)
+
+    def __init__(self, alpha: Any = 0.25, gamma: float = 2.0, from_logits: bool = False, label_smoothing: float = 0.0,
+                 axis: int = -1, reduction: str | None = "sum_over_batch_size", name: str | None = None,
+                 dtype: Any = None) -> None:
+        self.options = {"alpha": alpha, "gamma": gamma, "from_logits": from_logits, "label_smoothing": label_smoothing,
+                        "axis": axis}
+        super().__init__(reduction, name, dtype)
+
+
+class CategoricalGeneralizedCrossEntropy(_Function):
+    function = staticmethod(categorical_generalized_cross_entropy)
+
+    def __init__(self, q: float = 0.5, reduction: str | None = "sum_over_batch_size", name: str | None = None,
+                 dtype: Any = None) -> None:
+        if not 0.0 < q < 1.0:
+            raise ValueError("q is between 0 and 1, not %r" % (q,))
+        self.options = {"q": q}
+        super().__init__(reduction, name, dtype)
+
+
+class Dice(_Function):
+    function = staticmethod(dice)
+
+    def __init__(self, reduction: str | None = "sum_over_batch_size", name: str | None = None, axis: Any = None,
+                 dtype: Any = None) -> None:
+        self.options = {"axis": axis}
+        super().__init__(reduction, name, dtype)
+
+
+class Tversky(_Function):
+    function = staticmethod(tversky)
+
+    def __init__(self, alpha: float = 0.5, beta: float = 0.5, reduction: str | None = "sum_over_batch_size",
+                 name: str | None = None, axis: Any = None, dtype: Any = None) -> None:
+        self.options = {"alpha": alpha, "beta": beta, "axis": axis}
+        super().__init__(reduction, name, dtype)
+
+
+class Circle(Loss):
+    def __init__(self, gamma: float = 80.0, margin: float = 0.4, remove_diagonal: bool = True,
+                 reduction: str | None = "sum_over_batch_size", name: str | None = "circle", dtype: Any = None) -> None:
+        super().__init__(name, reduction, dtype)
+        self.gamma, self.margin, self.remove_diagonal = gamma, margin, remove_diagonal
+
+    def call(self, y_true: Any, y_pred: Any, ref_labels: Any = None, ref_embeddings: Any = None) -> Any:
+        return circle(y_true, y_pred, ref_labels, ref_embeddings, self.remove_diagonal, self.gamma, self.margin)
+
+    def get_config(self) -> dict[str, Any]:
+        return {**super().get_config(), "gamma": self.gamma, "margin": self.margin,
+                "remove_diagonal": self.remove_diagonal}
+
+
+class CTC(_Function):
+    function = staticmethod(ctc)
+
 
 mse = MSE = mean_squared_error
 mae = MAE = mean_absolute_error
@@ -433,17 +264,6 @@ mape = MAPE = mean_absolute_percentage_error
 msle = MSLE = mean_squared_logarithmic_error
 bce = BCE = binary_crossentropy
 kld = KLD = kl_divergence
-
-
-class _Named(Loss):
-    """A function as a loss object: what a name or a function in compile() becomes."""
-
-    def __init__(self, function: Callable[..., Any], name: str | None = None) -> None:
-        super().__init__(name or getattr(function, "__name__", "loss"))
-        self.function = function
-
-    def call(self, y_true: Any, y_pred: Any) -> Any:
-        return self.function(y_true, y_pred)
 
 
 def get(identifier: Any) -> Any:
@@ -456,12 +276,12 @@ def get(identifier: Any) -> Any:
     if identifier in get_custom_objects():
         found = get_custom_objects()[identifier]
         return found() if isinstance(found, type) else found
-    if identifier in _functions:
-        return _functions[identifier]
+    if identifier in functions:
+        return functions[identifier]
     made = globals().get(identifier)
     if isinstance(made, type) and issubclass(made, Loss):
         return made()
-    raise ValueError("unknown loss %r; there are %s" % (identifier, ", ".join(sorted(_functions))))
+    raise ValueError("unknown loss %r; there are %s" % (identifier, ", ".join(sorted(functions))))
 
 
 def serialize(loss: Any) -> Any:
@@ -473,5 +293,3 @@ def deserialize(name: Any, custom_objects: Any = None) -> Any:
     from ._serial import deserialize as made
     return get(name) if isinstance(name, str) else made(name, custom_objects)
 
-
-from ._losses_more import *  # noqa: E402,F401,F403

@@ -9,15 +9,18 @@ from typing import Any, Callable
 
 import cairn
 from .._arguments import unexpected
+from .._training.losses import functions
+from .._training.metrics import (Automatic, binary_accuracy, categorical_accuracy, exact_accuracy,
+                                 sparse_categorical_accuracy, sparse_top_k_categorical_accuracy,
+                                 top_k_categorical_accuracy)
 from . import losses
-from ._batches import to_tensor
-from ._metric_base import Mean, MeanMetricWrapper, Metric, Sum, _float, masked_weight
-from ._metric_counts import (AUC, F1Score, FalseNegatives, FalsePositives, MeanIoU, Precision, R2Score, Recall,
+from ._metric_base import Mean, MeanMetricWrapper, Metric, Sum
+from ._metric_areas import BinaryIoU, IoU, MeanIoU, OneHotIoU, OneHotMeanIoU
+from ._metric_correlation import (ConcordanceCorrelation, PearsonCorrelation, R2Score, concordance_correlation,
+                                  pearson_correlation)
+from ._metric_counts import (AUC, F1Score, FalseNegatives, FalsePositives, FBetaScore, Precision, Recall,
                              TrueNegatives, TruePositives)
-
-from ._metric_more import (BinaryIoU, ConcordanceCorrelation, FBetaScore, IoU, OneHotIoU, OneHotMeanIoU,
-                           PearsonCorrelation, PrecisionAtRecall, RecallAtPrecision, SensitivityAtSpecificity,
-                           SpecificityAtSensitivity, concordance_correlation, pearson_correlation)
+from ._metric_points import PrecisionAtRecall, RecallAtPrecision, SensitivityAtSpecificity, SpecificityAtSensitivity
 from .losses import (binary_crossentropy, binary_focal_crossentropy, categorical_crossentropy,
                      categorical_focal_crossentropy, categorical_hinge, hinge, huber, kl_divergence, log_cosh,
                      mean_absolute_error, mean_absolute_percentage_error, mean_squared_error,
@@ -41,82 +44,8 @@ __all__ += ["AUC", "Accuracy", "BinaryAccuracy", "BinaryCrossentropy", "Categori
            "top_k_categorical_accuracy"]
 
 
-def binary_accuracy(y_true: Any, y_pred: Any, threshold: float = 0.5) -> Any:
-    y_true, y_pred = losses._pair(y_true, y_pred)
-    return losses._mean(_float(_float(y_pred > threshold) == y_true))
-
-
-def categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
-    return _float(_float(to_tensor(y_true)).argmax(-1) == to_tensor(y_pred).argmax(-1))
-
-
-def sparse_categorical_accuracy(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = to_tensor(y_true), to_tensor(y_pred)
-    if y_true.ndim == y_pred.ndim and y_true.shape[-1] == 1:
-        y_true = y_true.squeeze(-1)
-    return _float(y_true == y_pred.argmax(-1))
-
-
-def top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Any:
-    return sparse_top_k_categorical_accuracy(_float(to_tensor(y_true)).argmax(-1), y_pred, k)
-
-
-def sparse_top_k_categorical_accuracy(y_true: Any, y_pred: Any, k: int = 5) -> Any:
-    y_true, y_pred = to_tensor(y_true), to_tensor(y_pred)
-    if y_true.ndim == y_pred.ndim and y_true.shape[-1] == 1:
-        y_true = y_true.squeeze(-1)
-    best = y_pred.topk(min(k, int(y_pred.shape[-1])), -1)[1]
-    return _float((best == y_true.to(best.dtype).unsqueeze(-1)).any(-1))
-
-
-def exact_accuracy(y_true: Any, y_pred: Any) -> Any:
-    y_true, y_pred = losses._pair(y_true, y_pred)
-    return _float(y_true == y_pred)
-
-
-def _by_shape(y_true: Any, y_pred: Any, names: str) -> str:
-    """Which accuracy (or cross entropy) targets and outputs of these shapes mean."""
-    if y_pred.ndim == 1 or y_pred.shape[-1] == 1:
-        return "binary_" + names
-    if tuple(y_true.shape) == tuple(y_pred.shape):
-        return "categorical_" + names
-    return "sparse_categorical_" + names
-
-
-class _Automatic(Mean):
+class _Automatic(Automatic, Mean):
     """What "accuracy" means depends on the shapes of the first batch and on the loss."""
-
-    def __init__(self, name: str, kind: str, loss: Any) -> None:
-        super().__init__(name)
-        self.kind, self.loss, self.fn = kind, loss, None
-
-    def update_state(self, y_true: Any, y_pred: Any = None, sample_weight: Any = None) -> None:
-        mask = getattr(y_pred, "_keras_mask", None)
-        y_true, y_pred = to_tensor(y_true), to_tensor(y_pred)
-        which = _by_shape(y_true, y_pred, self.kind)
-        name = self.loss if isinstance(self.loss, str) else getattr(self.loss, "name", "")
-        if self.kind == "accuracy":
-            options: dict[str, Any] = {}
-            if self._is_binary(name) and which == "categorical_accuracy":
-                which = "binary_accuracy"
-            if which == "binary_accuracy" and self._scores():
-                options = {"threshold": 0.0}
-            if name in ("cross_entropy", "CrossEntropyLoss", "nll") and which == "sparse_categorical_accuracy":
-                if y_pred.ndim > 2 and y_true.ndim == y_pred.ndim - 1:
-                    y_pred = y_pred.movedim(1, -1)  # torch's scores have classes in dimension 1
-            values = globals()[which](y_true, y_pred, **options)
-        else:
-            values = getattr(losses, which)(y_true, y_pred)
-        self._add(values, masked_weight(values, mask, sample_weight))
-
-    def _is_binary(self, name: str) -> bool:
-        return name in ("bce", "binary_crossentropy", "bce_with_logits", "binary_cross_entropy") or self._scores()
-
-    def _scores(self) -> bool:
-        """Whether outputs are scores, so that yes is above 0."""
-        if self.loss in ("bce_with_logits", "binary_cross_entropy_with_logits"):
-            return True
-        return type(self.loss).__name__ == "BCEWithLogitsLoss"
 
 
 class Accuracy(MeanMetricWrapper):
@@ -260,8 +189,8 @@ def get(identifier: Any, loss: Any = None) -> Any:
     made = get_custom_objects().get(identifier) or globals().get(identifier)
     if isinstance(made, type) and issubclass(made, Metric):
         return made()
-    if identifier in losses._functions:
-        return MeanMetricWrapper(losses._functions[identifier], identifier)
+    if identifier in functions:
+        return MeanMetricWrapper(functions[identifier], identifier)
     try:  # figures over classes: f1, perplexity, ...
         return cairn.metrics.get(identifier)
     except ValueError:

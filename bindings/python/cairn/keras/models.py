@@ -7,9 +7,10 @@ import cairn
 from .. import nn
 from .._arguments import only_speed
 from ..model import Trainer, in_phase, phase
-from ._batches import by_key, flatten, mapped, to_tensor
+from .._training.batches import by_key, flatten, mapped, to_tensor
+from .._training.strings import Strings
+from .._training.compiled import Compiled
 from ._graph import Input, KerasTensor, layers_by_depth, marked, nodes_between, place_of
-from ._strings import Strings
 from .backend import dtype_of, unique_name
 from .dtype_policies import computing
 from .layers.base import Layer
@@ -37,6 +38,10 @@ class Model(Trainer, Layer):
                 return
             raise TypeError("Model takes inputs and outputs; for layers one after the other use Sequential")
         super().__init__(**kwargs)
+
+    def _compiled_kind(self) -> type[Compiled]:
+        from ._compile import KerasCompiled
+        return KerasCompiled
 
     def _predictions(self, x: Any, training: bool) -> Any:
         self._clear_losses()

@@ -5,7 +5,7 @@ from typing import Any
 
 import cairn
 from ..nn import functional as F
-from ._batches import to_tensor
+from .._training.batches import to_tensor
 from .backend import dtype_of
 
 __all__ = ["SeedGenerator", "beta", "binomial", "categorical", "dropout", "gamma", "normal", "randint", "shuffle",

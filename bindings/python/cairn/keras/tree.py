@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Callable
 
-from ._batches import by_key
+from .._training.batches import by_key
 
 __all__ = ["MAP_TO_NONE", "assert_same_structure", "flatten", "flatten_with_path", "is_nested", "lists_to_tuples",
            "map_structure", "map_structure_up_to", "pack_sequence_as", "traverse"]

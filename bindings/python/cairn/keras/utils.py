@@ -6,7 +6,7 @@ from typing import Any, Iterator, Sequence as _Sequence
 import cairn
 from .._arguments import only_speed
 from .._progress import Bar
-from ._batches import array, to_tensor, unpack
+from .._training.batches import array, to_tensor, unpack
 from ._directory import image_dataset_from_directory as image_dataset_from_directory, \
     text_dataset_from_directory as text_dataset_from_directory, \
     timeseries_dataset_from_array as timeseries_dataset_from_array

@@ -7,8 +7,8 @@ import os
 from typing import Any, Callable
 
 import cairn
+from ..._training.batches import array
 from .. import layers
-from .._batches import array
 from .._graph import KerasTensor
 from ..backend import image_data_format
 from ..models import Model

@@ -9,7 +9,7 @@ import zipfile
 from typing import Any
 
 import cairn
-from .._batches import array
+from ..._training.batches import array
 
 __all__ = ["arrays", "cached", "classes", "rows", "sequences", "words"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 import cairn
-from .._batches import array
+from ..._training.batches import array
 from ._files import Parts
 
 __all__ = ["load_data"]

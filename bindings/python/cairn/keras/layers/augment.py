@@ -9,7 +9,7 @@ from typing import Any
 
 import cairn
 from ...nn import functional as F
-from .._batches import to_tensor
+from ..._training.batches import to_tensor
 from ..backend import dtype_of, image_data_format
 from ..random import SeedGenerator
 from .base import Layer

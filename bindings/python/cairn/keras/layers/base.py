@@ -14,10 +14,10 @@ import cairn
 from ... import nn
 from ..._arguments import refused
 from ...model import in_phase, phase
+from ..._training.batches import array, flatten, mapped, to_tensor
+from ..._training.strings import Strings, is_text, strings_of
 from .. import constraints, initializers, regularizers
-from .._batches import array, flatten, mapped, to_tensor
 from .._graph import has_symbol, symbolic_call
-from .._strings import Strings, is_text, strings_of
 from ..backend import dtype_of, open_scopes, unique_name
 from .input_spec import InputSpec, check_inputs
 from .options import found, given_to, options_of, plain

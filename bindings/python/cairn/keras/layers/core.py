@@ -7,8 +7,8 @@ import cairn
 from ... import nn
 from ..._arguments import refused
 from ...nn import functional as F
+from ..._training.batches import mapped
 from .. import initializers
-from .._batches import mapped
 from ..backend import dtype_of
 from .base import Layer
 

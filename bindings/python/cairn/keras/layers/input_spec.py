@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._batches import flatten
+from ..._training.batches import flatten
 from ..backend import standardize_dtype
 
 __all__ = ["InputSpec", "check_inputs"]

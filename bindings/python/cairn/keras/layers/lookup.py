@@ -12,8 +12,8 @@ from typing import Any, Iterator
 
 import cairn
 from ..._arguments import only_speed, refused
-from .._batches import to_tensor
-from .._strings import Strings, is_text, strings_of
+from ..._training.batches import to_tensor
+from ..._training.strings import Strings, is_text, strings_of
 from .base import Layer
 from .hashes import crossed, fingerprint, siphash
 from .prepare import encoded

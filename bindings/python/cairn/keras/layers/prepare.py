@@ -6,7 +6,7 @@ from typing import Any, Iterator
 import cairn
 from ..._arguments import only_speed, refused
 from ...nn import functional as F
-from .._batches import to_tensor
+from ..._training.batches import to_tensor
 from .base import Layer
 
 __all__ = ["CategoryEncoding", "Discretization", "Normalization", "Rescaling"]

@@ -11,7 +11,7 @@ from typing import Any
 import cairn
 from ..._arguments import only_speed
 from ...model import in_phase
-from .._batches import flatten, mapped
+from ..._training.batches import flatten, mapped
 from .base import Layer, call_takes
 from .cells import Cell, GRUCell, LSTMCell, SimpleRNNCell, StackedRNNCells
 from .core import Wrapper

@@ -6,7 +6,7 @@ from typing import Any, Iterable
 
 import cairn
 from ... import nn
-from .._batches import to_tensor
+from ..._training.batches import to_tensor
 from ..backend import dtype_of
 
 __all__ = ["Answer", "Tracked", "Variable", "answer", "check_aggregation"]

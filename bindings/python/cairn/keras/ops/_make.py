@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import cairn
-from .._batches import to_tensor
+from ..._training.batches import to_tensor
 from .._graph import has_symbol
 
 __all__ = ["binary", "both", "dims", "extreme", "floats", "op", "reduction", "tensor", "unary"]

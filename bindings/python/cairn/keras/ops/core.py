@@ -6,7 +6,7 @@ from typing import Any
 
 import cairn
 from ..._arguments import only_speed, refused
-from .._batches import flatten, mapped
+from ..._training.batches import flatten, mapped
 from .._graph import KerasTensor
 from ..backend import dtype_of
 from ._make import floats, op, reduction, tensor, unary

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from typing import Any, Callable, Iterator
 
 import cairn
-from ._strings import Strings, is_text, strings_of
+from .strings import Strings, is_text, strings_of
 
 __all__ = ["Feed", "array", "by_key", "count", "flatten", "is_arrays", "joined", "mapped", "split", "to_tensor",
            "unpack"]

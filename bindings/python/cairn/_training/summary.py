@@ -8,7 +8,7 @@ import shutil
 from typing import Any, Sequence
 
 import cairn
-from ._batches import flatten
+from .batches import flatten
 
 __all__ = ["text"]
 
