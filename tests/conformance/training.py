@@ -38,7 +38,7 @@ TESTS = {
     "test_loader.py": ("data sets, samplers, loaders, collation, resume", "torch.utils.data"),
     "test_datasets.py": ("files of known data sets", "torchvision.datasets"),
     "test_transforms.py": ("images at work", "torchvision.transforms"),
-    "test_transforms_more.py": ("the AutoAugment family and v2", "torchvision.transforms"),
+    "test_transforms_augment.py": ("the AutoAugment family and v2", "torchvision.transforms"),
     "test_vision_utils.py": ("grids, drawings, boxes", "torchvision.utils, torchvision.ops"),
     "test_tokenizers.py": ("bytes, characters, GPT-2's and BERT's tokens", "tokenizers"),
     "test_files.py": ("files that both read and write, checkpoints", "torch.save, torch.load, safetensors"),

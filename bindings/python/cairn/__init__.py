@@ -23,7 +23,7 @@ from ._forms_shape import *  # noqa: F401,F403
 from ._forms_linalg import *  # noqa: F401,F403
 from ._forms_order import *  # noqa: F401,F403
 from ._inplace_ops import *  # noqa: F401,F403
-from ._forms_more import *  # noqa: F401,F403
+from ._forms_compat import *  # noqa: F401,F403
 from typing import TYPE_CHECKING as _TYPING
 
 # What is imported by those who use it, so that `import cairn` stays a matter of milliseconds: modules of the package,

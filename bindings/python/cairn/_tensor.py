@@ -5,7 +5,7 @@ import builtins
 from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
 
 from . import _C, _numpy, _pickle
-from ._tensor_more import More
+from ._tensor_compat import Compat
 from ._types import Size
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def _flat(size: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple(size[0]) if len(size) == 1 and isinstance(size[0], (tuple, list)) else size
 
 
-class Tensor(More, _C.TensorBase):
+class Tensor(Compat, _C.TensorBase):
     """Numbers of one type in a grid of any number of dimensions, on a device."""
 
     __module__ = "cairn"

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable
 
 from . import _C
 from ._tensor import Tensor
-from ._tensor_more import switched_off
+from ._tensor_compat import switched_off
 
 __all__ = ["DisableTorchFunctionSubclass", "get_default_nowrap_functions", "handle_torch_function",
            "has_torch_function", "is_tensor_like"]

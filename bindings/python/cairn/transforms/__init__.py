@@ -11,8 +11,9 @@ from ._plain import (CenterCrop, Compose, ConvertImageDtype, FiveCrop, GaussianB
 from ._random import (ColorJitter, RandomAffine, RandomApply, RandomChoice, RandomCrop, RandomErasing, RandomGrayscale,
                       RandomHorizontalFlip, RandomInvert, RandomOrder, RandomResizedCrop, RandomRotation,
                       RandomVerticalFlip)
-from ._random_more import (ElasticTransform, LinearTransformation, RandomAdjustSharpness, RandomAutocontrast,
-                           RandomEqualize, RandomPerspective, RandomPosterize, RandomSolarize)
+from ._random_levels import (RandomAdjustSharpness, RandomAutocontrast, RandomEqualize, RandomPosterize,
+                             RandomSolarize)
+from ._random_warp import ElasticTransform, LinearTransformation, RandomPerspective
 from .autoaugment import AugMix, AutoAugment, AutoAugmentPolicy, RandAugment, TrivialAugmentWide
 from .functional import InterpolationMode
 

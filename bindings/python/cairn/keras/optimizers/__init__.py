@@ -155,7 +155,8 @@ class Muon(Optimizer):
     _class = "Muon"
 
 
-from ._more import Ftrl, Lamb, LossScaleOptimizer  # noqa: E402
+from ._composed import Ftrl, Lamb  # noqa: E402
+from ._loss_scale import LossScaleOptimizer  # noqa: E402
 
 _classes: dict[str, type[Optimizer]] = {c.__name__.lower(): c for c in (
     SGD, RMSprop, Adam, AdamW, Nadam, Adamax, Adagrad, Adadelta, Adafactor, Lion, Muon, Ftrl, Lamb,

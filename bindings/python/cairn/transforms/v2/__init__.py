@@ -20,7 +20,8 @@ from .._plain import (CenterCrop as CenterCrop, Compose as Compose, ConvertImage
 from .._plain import Transform as _Transform
 from .._random import *  # noqa: F401,F403
 from .._random import ColorJitter, _below, _happens, _Sometimes, _uniform
-from .._random_more import *  # noqa: F401,F403
+from .._random_levels import *  # noqa: F401,F403
+from .._random_warp import *  # noqa: F401,F403
 from ..autoaugment import *  # noqa: F401,F403
 from ..functional import InterpolationMode as InterpolationMode
 from .functional import gaussian_noise, permute_channels, to_dtype, to_image

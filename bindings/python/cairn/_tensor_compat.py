@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ._tensor import Tensor
     from .storage import TypedStorage, UntypedStorage
 
-__all__ = ["More"]
+__all__ = ["Compat"]
 
 
 def switched_off(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -25,7 +25,7 @@ def switched_off(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = 
     return NotImplemented
 
 
-class More:
+class Compat:
     """See above. `self` is a Tensor."""
 
     is_conj = is_neg = is_distributed = lambda self: False  # noqa: E731

@@ -1,4 +1,4 @@
-"""More transforms that draw: levels, perspective, rubber sheets; and the linear one."""
+"""Transforms that move the pixels of an image by what they draw: perspective and rubber sheets; and the linear one."""
 from __future__ import annotations
 
 from typing import Any, Sequence
@@ -7,74 +7,13 @@ from .. import _C
 from .._tensor import Tensor
 from . import functional as F
 from ._plain import Transform
-from ._random import _below, _happens, _probability, _Sometimes
+from ._random import _below, _happens, _probability
 from .functional import InterpolationMode
 
-__all__ = ["ElasticTransform", "LinearTransformation", "RandomAdjustSharpness", "RandomAutocontrast", "RandomEqualize",
-           "RandomPerspective", "RandomPosterize", "RandomSolarize"]
+__all__ = ["ElasticTransform", "LinearTransformation", "RandomPerspective"]
 
 _BILINEAR = InterpolationMode.BILINEAR
 
-
-# ---- levels ----
-
-class RandomAdjustSharpness(_Sometimes):
-    """functional.adjust_sharpness with probability p."""
-
-    def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
-        super().__init__(p)
-        self.sharpness_factor = sharpness_factor
-
-    def __repr__(self) -> str:
-        return "%s(sharpness_factor=%s,p=%s)" % (type(self).__name__, self.sharpness_factor, self.p)
-
-    def change(self, img: Any) -> Any:
-        return F.adjust_sharpness(img, self.sharpness_factor)
-
-
-class RandomAutocontrast(_Sometimes):
-    """functional.autocontrast with probability p."""
-
-    def change(self, img: Any) -> Any:
-        return F.autocontrast(img)
-
-
-class RandomEqualize(_Sometimes):
-    """functional.equalize with probability p."""
-
-    def change(self, img: Any) -> Any:
-        return F.equalize(img)
-
-
-class RandomPosterize(_Sometimes):
-    """functional.posterize with probability p."""
-
-    def __init__(self, bits: int, p: float = 0.5) -> None:
-        super().__init__(p)
-        self.bits = bits
-
-    def __repr__(self) -> str:
-        return "%s(bits=%s,p=%s)" % (type(self).__name__, self.bits, self.p)
-
-    def change(self, img: Any) -> Any:
-        return F.posterize(img, self.bits)
-
-
-class RandomSolarize(_Sometimes):
-    """functional.solarize with probability p."""
-
-    def __init__(self, threshold: float, p: float = 0.5) -> None:
-        super().__init__(p)
-        self.threshold = threshold
-
-    def __repr__(self) -> str:
-        return "%s(threshold=%s,p=%s)" % (type(self).__name__, self.threshold, self.p)
-
-    def change(self, img: Any) -> Any:
-        return F.solarize(img, self.threshold)
-
-
-# ---- places ----
 
 class RandomPerspective(Transform):
     """Seen from aside with probability p: each corner moves inwards by up to `distortion_scale` of half a side."""

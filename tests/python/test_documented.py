@@ -10,7 +10,7 @@ except ImportError:
     torch = None
 
 
-class TestMore(unittest.TestCase):
+class TestDocumented(unittest.TestCase):
     def test_layout(self):
         x = cairn.empty_strided((2, 3), (1, 2))
         self.assertEqual((x.shape, x.stride()), ((2, 3), (1, 2)))
