@@ -10,21 +10,6 @@ import os
 import pathlib
 import runpy
 import sys
-import types
-
-# Where the parts of torchvision stand in cairn.
-VISION = {"datasets": "datasets", "models": "zoo", "transforms": "transforms", "utils": "utils"}
-
-
-def stand_in(name):
-    """Makes `import torch`, and imports of its parts and of torchvision's, give those of a package."""
-    sys.modules["torch"] = importlib.import_module(name)
-    vision = sys.modules["torchvision"] = types.ModuleType("torchvision")
-    vision.__path__ = []
-    for theirs, ours in VISION.items():
-        module = importlib.import_module(f"{name}.{ours}")
-        setattr(vision, theirs, module)
-        sys.modules["torchvision." + theirs] = module
 
 
 def main():
@@ -32,7 +17,7 @@ def main():
     if name != "torch":
         root = pathlib.Path(__file__).resolve().parents[2]
         sys.path.append(str(pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", root / "build" / "default")) / "python"))
-        stand_in(name)
+        importlib.import_module(name).as_torch()
     sys.path.pop(0)
     for program in programs:
         print(f"\f{pathlib.Path(program).stem}", flush=True)

@@ -17,7 +17,7 @@ from ._numpy import from_numpy as from_numpy
 from .random import (Generator as Generator, default_generator as default_generator, get_rng_state as get_rng_state,
                      initial_seed as initial_seed, manual_seed as manual_seed, seed as seed, set_rng_state as
                      set_rng_state)
-from . import _alias, autograd as autograd, linalg as linalg, random as random, special as special, version as version
+from . import autograd as autograd, linalg as linalg, random as random, special as special, version as version
 from ._forms_pointwise import *  # noqa: F401,F403
 from ._forms_shape import *  # noqa: F401,F403
 from ._forms_linalg import *  # noqa: F401,F403
@@ -32,6 +32,7 @@ _MODULES = ("accelerator", "amp", "backends", "callbacks", "cuda", "datasets", "
             "jit", "keras", "metrics", "models", "mps", "multiprocessing", "nn", "ops", "optim", "overrides",
             "serialization", "signal", "storage", "testing", "tokenizers", "transforms", "types", "utils", "xpu", "zoo")
 _NAMES = {name: place for place, names in {
+    "_alias": "as_torch",
     "_legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
                "LongTensor ShortTensor",
     "_settings": "are_deterministic_algorithms_enabled get_deterministic_debug_mode get_float32_matmul_precision "
@@ -51,6 +52,7 @@ if _TYPING:
                    multiprocessing, nn as nn, ops as ops, optim as optim, overrides as overrides, serialization as
                    serialization, signal as signal, storage as storage, testing as testing, tokenizers as tokenizers,
                    transforms as transforms, types as types, utils as utils, xpu as xpu, zoo as zoo)
+    from ._alias import as_torch as as_torch
     from ._legacy import (BFloat16Tensor as BFloat16Tensor, BoolTensor as BoolTensor, ByteTensor as ByteTensor,
                           CharTensor as CharTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor, HalfTensor
                           as HalfTensor, IntTensor as IntTensor, LongTensor as LongTensor, ShortTensor as ShortTensor)
@@ -83,5 +85,4 @@ else:
         return sorted({*globals(), *_MODULES, *_NAMES})
 
 __version__ = _version()
-_alias.install()
 del _version

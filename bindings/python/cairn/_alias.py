@@ -1,14 +1,20 @@
-"""The package under another name: after sys.modules["torch"] = cairn, `import torch.nn` gives cairn.nn itself, where
-Python would make a second copy of it from the same file. cairn/__init__.py installs this."""
+"""The package in torch's place: after as_torch(), `import torch.nn` gives cairn.nn itself, and imports of torchvision's
+parts those of cairn, in programs that are not to be touched.
+
+Place in the flow: nothing here runs until a program asks for it, by cairn.as_torch() or `python -m cairn.as_torch`.
+Invariant: a module of cairn stays one object with one name (its own), whatever names it is imported under."""
 from __future__ import annotations
 
 import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Sequence
+from typing import Any, Sequence
+
+__all__ = ["as_torch"]
 
 _OWN = __name__.partition(".")[0]
+_VISION = ("datasets", "io", "models", "ops", "transforms", "utils")  # torchvision's parts, each cairn's of that name
 
 
 class _Loader:
@@ -18,7 +24,13 @@ class _Loader:
         self.name = name
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = import_module(self.name)
+        try:
+            module = import_module(self.name)
+        except ModuleNotFoundError as error:
+            if error.name != self.name:
+                raise
+            raise ModuleNotFoundError("No module named %r: cairn, which stands for it here, has none"
+                                      % spec.name, name=spec.name) from None
         self.spec = module.__spec__
         return module
 
@@ -26,17 +38,44 @@ class _Loader:
         module.__spec__ = self.spec  # importing has put the alias's there
 
 
-class Finder:
+class _Finder:
     """Stands before Python's own finders of modules."""
 
     @staticmethod
     def find_spec(fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
                   ) -> ModuleSpec | None:
         first, _, rest = fullname.partition(".")
-        if not rest or first == _OWN or sys.modules.get(first) is not sys.modules[_OWN]:
+        if not rest or first not in _standing or sys.modules.get(first) is not _standing[first]:
             return None
         return ModuleSpec(fullname, _Loader(_OWN + "." + rest))  # type: ignore[arg-type]
 
 
-def install() -> None:
-    sys.meta_path.insert(0, Finder)
+class _Vision(ModuleType):
+    """torchvision, whose parts are imported when they are asked for."""
+
+    def __init__(self) -> None:
+        super().__init__("torchvision", "torchvision's parts, as cairn has them.")
+        self.__path__: list[str] = []
+        self.__version__ = "0.0+cairn"
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _VISION:
+            return import_module(_OWN + "." + name)
+        raise AttributeError("module 'torchvision' has no attribute %r" % (name,))
+
+
+_standing: dict[str, ModuleType] = {}  # what stands under which name
+
+
+def as_torch() -> None:
+    """From here on imports of torch and torchvision give cairn and its parts, in the whole process.
+
+    An error where torch or torchvision is imported already: parts of a program would hold one and parts the other."""
+    if not _standing:
+        made: dict[str, ModuleType] = {"torch": sys.modules[_OWN], "torchvision": _Vision()}
+        for name in made:
+            if name in sys.modules and sys.modules[name] is not made[name]:
+                raise RuntimeError("%s is imported already: call cairn.as_torch() before the first import of it" % name)
+        _standing.update(made)
+        sys.meta_path.insert(0, _Finder)
+    sys.modules.update(_standing)

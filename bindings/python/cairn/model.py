@@ -78,7 +78,8 @@ class Trainer:
         numbers = [isinstance(v, (int, float)) for v in given]
         if numbers and all(numbers):  # Keras 3 has loss_weights in the third place, Keras 2 metrics
             metrics, loss_weights = loss_weights, metrics
-        own = self._compiled_kind()(self, optimizer, loss, metrics, loss_weights, weighted_metrics, auto_scale_loss is not False)
+        own = self._compiled_kind()(self, optimizer, loss, metrics, loss_weights, weighted_metrics,
+                                    auto_scale_loss is not False)
         self.__dict__["_compiled"] = own
         self.__dict__["stop_training"] = False
         return self

@@ -292,4 +292,3 @@ def serialize(loss: Any) -> Any:
 def deserialize(name: Any, custom_objects: Any = None) -> Any:
     from ._serial import deserialize as made
     return get(name) if isinstance(name, str) else made(name, custom_objects)
-

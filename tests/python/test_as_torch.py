@@ -1,0 +1,119 @@
+"""cairn in torch's place: cairn.as_torch() and `python -m cairn.as_torch program.py`. Each test starts processes."""
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+PROGRAM = """import json, sys
+import helper
+import torch
+import torch.nn.functional as F
+from torch.utils.data import DataLoader
+x = torch.ones(2, requires_grad=True)
+F.relu(x).sum().backward()
+print(json.dumps({"argv": sys.argv, "name": __name__, "file": __file__, "first": sys.path[0], "helper": helper.__file__,
+                  "main": sys.modules["__main__"].__dict__ is globals(), "torch": torch.__name__,
+                  "grad": x.grad.tolist(), "spec": __spec__ is None}))
+"""
+PLAIN = """import json, sys
+import helper
+print(json.dumps({"argv": sys.argv, "name": __name__, "file": __file__, "first": sys.path[0], "helper": helper.__file__,
+                  "main": sys.modules["__main__"].__dict__ is globals(), "spec": __spec__ is None,
+                  "names": sorted(n for n in globals() if n != "__annotations__")}))
+"""
+
+
+def python(*arguments, cwd=None):
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, cwd=cwd)
+
+
+class Function(unittest.TestCase):
+    def succeeds(self, *lines):
+        done = python("-c", "\n".join(lines))
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
+    def test_parts_of_torch(self):
+        self.succeeds("import cairn", "cairn.as_torch()",
+                      "import torch, torch.nn as nn, torch.nn.functional as F",
+                      "from torch.utils.data import DataLoader", "import torch.utils.data.sampler",
+                      "from torch.optim.lr_scheduler import StepLR", "import torch.cuda.amp",
+                      "assert torch is cairn and nn is cairn.nn and F is cairn.nn.functional and torch.nn is nn",
+                      "assert DataLoader is cairn.utils.data.DataLoader and StepLR is cairn.optim.lr_scheduler.StepLR",
+                      "assert cairn.nn.__spec__.name == cairn.nn.__name__ == 'cairn.nn'",
+                      "cairn.as_torch()",  # a second time changes nothing
+                      "import sys", "assert sum('_Finder' in repr(f) for f in sys.meta_path) == 1")
+
+    def test_parts_of_torchvision(self):
+        self.succeeds("import cairn", "cairn.as_torch()", "import torchvision",
+                      "import torchvision.transforms as T", "from torchvision import datasets, models",
+                      "from torchvision.transforms import v2", "import torchvision.transforms.functional as F",
+                      "from torchvision.utils import make_grid", "from torchvision.ops import nms",
+                      "assert T is cairn.transforms is torchvision.transforms and v2 is cairn.transforms.v2",
+                      "assert datasets is cairn.datasets and models is cairn.zoo and F is T.functional",
+                      "try:", "    torchvision.no_such_part", "except AttributeError: pass",
+                      "else: raise AssertionError")
+
+    def test_what_is_not_there(self):
+        self.succeeds("import cairn", "cairn.as_torch()", "try:", "    import torch.no_such_part",
+                      "except ModuleNotFoundError as e:", "    assert e.name == 'torch.no_such_part', e",
+                      "    assert 'cairn' in str(e)", "else:", "    raise AssertionError")
+
+    def test_nobody_else_is_touched(self):
+        """Importing cairn alone installs nothing."""
+        self.succeeds("import sys", "before = list(sys.meta_path)", "import cairn, cairn.nn, cairn.keras",
+                      "assert sys.meta_path == before and 'torch' not in sys.modules",
+                      "import cairn.as_torch", "assert sys.meta_path == before and callable(cairn.as_torch)",
+                      "cairn.as_torch()", "assert len(sys.meta_path) == len(before) + 1")
+
+    def test_after_torch(self):
+        self.succeeds("import sys, types", "sys.modules['torch'] = types.ModuleType('torch')", "import cairn", "try:",
+                      "    cairn.as_torch()", "except RuntimeError as e:", "    assert 'imported already' in str(e)",
+                      "else:", "    raise AssertionError")
+
+
+class Command(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name).resolve()
+        (self.folder / "inner").mkdir()
+        for name, text in (("program.py", PROGRAM), ("plain.py", PLAIN), ("helper.py", "")):
+            (self.folder / "inner" / name).write_text(text)
+
+    def said(self, *arguments):
+        done = python(*arguments, cwd=self.folder)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return json.loads(done.stdout)
+
+    def test_as_a_program_of_its_own(self):
+        """What a program sees is what `python program.py` shows it."""
+        for program in ("inner/plain.py", str(self.folder / "inner" / "plain.py")):
+            want = self.said(program, "-x", "--lr=1", "file")
+            self.assertEqual(self.said("-m", "cairn.as_torch", program, "-x", "--lr=1", "file"), want)
+        os.symlink(self.folder / "inner" / "plain.py", self.folder / "link.py")
+        self.assertEqual(self.said("-m", "cairn.as_torch", "link.py"), self.said("link.py"))
+
+    def test_torch(self):
+        found = self.said("-m", "cairn.as_torch", "inner/program.py", "a", "b")
+        self.assertEqual(found["argv"], ["inner/program.py", "a", "b"])
+        self.assertEqual((found["torch"], found["grad"], found["name"]), ("cairn", [1.0, 1.0], "__main__"))
+
+    def test_ends(self):
+        (self.folder / "ends.py").write_text("import sys\nsys.exit(7)\n")
+        (self.folder / "fails.py").write_text("import torch\ntorch.ones(2) @ torch.ones(3)\n")
+        self.assertEqual(python("-m", "cairn.as_torch", "ends.py", cwd=self.folder).returncode, 7)
+        done = python("-m", "cairn.as_torch", "fails.py", cwd=self.folder)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("fails.py\", line 2", done.stderr)
+        missing = python("-m", "cairn.as_torch", "missing.py", cwd=self.folder)
+        self.assertIn("missing.py", missing.stderr)
+        self.assertEqual(missing.returncode, 1)
+        self.assertEqual(python("-m", "cairn.as_torch", cwd=self.folder).returncode, 2)
+        self.assertIn("program.py", python("-m", "cairn.as_torch", "--help", cwd=self.folder).stdout)
+
+
+if __name__ == "__main__":
+    unittest.main()
