@@ -128,7 +128,7 @@ static cni_node *function_node(cn_tensor *const *in, size_t nin, cn_tensor *cons
   for (size_t i = 0; i < nout; i++) words += (size_t)out[i]->d.ndim;
   cni_node *n = cni_node_new(CNI_NODE_FUNCTION, (int)nin, (int)nout, NULL, 0, words);
   if (!n) return NULL;
-  int64_t *at = cni_node_words(n);
+  int64_t *at = n->words;
   for (size_t i = 0; i < nin; i++) {
     if (!in[i]) continue;
     cni_node *producer = cni_node_of(in[i]);

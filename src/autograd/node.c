@@ -33,13 +33,9 @@ cni_node *cni_node_new(enum cni_node_kind kind, int nin, int nout, const cn_valu
   n->saved = (cni_saved *)(void *)(at + edges);
   n->meta = (cn_meta *)(void *)(at + edges + saved);
   n->args = (cn_value *)(void *)(at + edges + saved + metas);
+  n->words = (int64_t *)(void *)(at + edges + saved + metas + values);
   cni_args_copy(n->args, args, nargs);
   return n;
-}
-
-int64_t *cni_node_words(cni_node *n)
-{
-  return (int64_t *)(void *)((char *)n->args + align8(cni_args_bytes(n->args, n->nargs)));
 }
 
 void cni_node_meta(cni_node *n, int k, const cn_desc *d, int64_t **words)
@@ -58,7 +54,7 @@ cni_node *cni_leaf_new(const cn_tensor *t)
 {
   cni_node *n = cni_node_new(CNI_NODE_LEAF, 0, 1, NULL, 0, (size_t)t->d.ndim);
   if (!n) return NULL;
-  int64_t *words = cni_node_words(n);
+  int64_t *words = n->words;
   cni_node_meta(n, 0, &t->d, &words);
   return n;
 }
@@ -236,7 +232,7 @@ static int refresh(cn_tensor *t, cni_node **old)
   }
   cni_node *n = cni_node_new(CNI_NODE_OP, 1, 1, t->view->args, t->view->nargs, (size_t)(parent->d.ndim + t->d.ndim));
   if (!n) return CN_ERR_MEMORY;
-  int64_t *words = cni_node_words(n);
+  int64_t *words = n->words;
   n->op = t->view->op;
   n->edges[0] = (cni_edge){cni_node_keep(parent->node), parent->out_index};
   cni_node_meta(n, 0, &parent->d, &words);

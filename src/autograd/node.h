@@ -59,6 +59,7 @@ typedef struct cni_node {
   cni_saved *saved;       /* nin inputs, then nout results */
   cn_meta *meta;          /* likewise */
   cn_value *args;
+  int64_t *words; /* room for the shapes of metas */
   cni_extra *_Atomic extra; /* owned; NULL usually */
   struct cni_context_data *context; /* FUNCTION: owned */
 } cni_node;
@@ -72,7 +73,6 @@ void cni_node_free(struct cni_node *node);
 void cni_node_drop_saved(cni_node *node); /* frees saved values after backward */
 /* Writes meta slot k (inputs, then results) from a tensor; *words moves along the room for shapes. */
 void cni_node_meta(cni_node *node, int k, const cn_desc *d, int64_t **words);
-int64_t *cni_node_words(cni_node *node);
 /* Saves a value into slot k. */
 int cni_node_save(cni_node *node, int k, cn_tensor *t);
 /* The saved value of slot k as a borrowed handle of the current scope, with its history when `history`. NULL when

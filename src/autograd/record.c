@@ -56,7 +56,7 @@ static int64_t fill_inputs(cni_node *n, const cni_applying *a)
 {
   const cn_call *c = &a->c;
   uint64_t want = 0;
-  int64_t *words = cni_node_words(n);
+  int64_t *words = n->words;
   for (int i = 0; i < c->nin; i++) {
     if (!c->in[i]) continue;
     cni_node_meta(n, i, &c->in[i]->d, &words);
@@ -76,7 +76,7 @@ static int64_t fill_inputs(cni_node *n, const cni_applying *a)
 /* Saved results, and the results' own link to the node. */
 static int fill_results(cni_node *n, const cn_call *c, int64_t needs)
 {
-  int64_t *words = cni_node_words(n);
+  int64_t *words = n->words;
   for (int i = 0; i < c->nin; i++) words += n->meta[i].ndim;
   for (int i = 0; i < c->nout; i++) {
     if (!c->out[i]) continue;
@@ -118,7 +118,7 @@ static cni_node *rebase_node(const cn_tensor *view)
   cni_node *n = cni_node_new(CNI_NODE_REBASE, 2, 1, view->view->args, view->view->nargs,
                              (size_t)(2 * parent->d.ndim + view->d.ndim));
   if (!n) return NULL;
-  int64_t *words = cni_node_words(n);
+  int64_t *words = n->words;
   n->op = view->view->op;
   n->edges[0] = (cni_edge){cni_node_keep(parent->node), parent->out_index};
   n->edges[1] = (cni_edge){cni_node_keep(view->node), view->out_index};

@@ -2,7 +2,6 @@
 #include "log.h"
 
 #include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -10,7 +9,7 @@
 
 static cn_log_fn log_fn;
 static void *log_payload;
-static _Atomic int topics = -1;
+_Atomic int cni_topics = -1;
 
 void cn_set_log(cn_log_fn fn, void *payload)
 {
@@ -18,24 +17,17 @@ void cn_set_log(cn_log_fn fn, void *payload)
   log_payload = payload;
 }
 
-static int read_topics(void)
+int cni_topics_read(void)
 {
   const char *v = cni_os_env("CAIRN_VERBOSE");
   int t = 0;
-  if (!v) return 0;
-  if (strstr(v, "warnings")) t |= CNI_TOPIC_WARNINGS;
-  if (strstr(v, "dispatch")) t |= CNI_TOPIC_DISPATCH;
-  if (strstr(v, "graph")) t |= CNI_TOPIC_GRAPH;
-  if (strstr(v, "memory")) t |= CNI_TOPIC_MEMORY;
-  if (strstr(v, "all")) t = 0xff;
+  if (v && strstr(v, "warnings")) t |= CNI_TOPIC_WARNINGS;
+  if (v && strstr(v, "dispatch")) t |= CNI_TOPIC_DISPATCH;
+  if (v && strstr(v, "graph")) t |= CNI_TOPIC_GRAPH;
+  if (v && strstr(v, "memory")) t |= CNI_TOPIC_MEMORY;
+  if (v && strstr(v, "all")) t = 0xff;
+  atomic_store(&cni_topics, t);
   return t;
-}
-
-bool cni_verbose(enum cni_topic topic)
-{
-  int t = atomic_load_explicit(&topics, memory_order_relaxed);
-  if (t < 0) atomic_store(&topics, t = read_topics());
-  return (t & (int)topic) != 0;
 }
 
 void cni_log(cn_log_level level, enum cni_topic topic, const char *format, ...)

@@ -63,15 +63,28 @@ static int no_value(const cni_applying *a)
   return cni_fail(CN_ERR_CAPTURE, "%s: a tensor has no value: it was made while a graph was captured", a->info->name);
 }
 
-/* Where the call runs: where its tensors are. Numbers, and zero-dimensional host tensors, go along with any device.
- */
-static int pick_device(cni_applying *a, const cn_state *st)
+static inline bool may_need_grad(const cn_tensor *t)
+{
+  return t && ((t->view && cni_tensor_stale(t)) || t->node);
+}
+
+/* What one look at every input tells. */
+typedef struct inputs {
+  bool grad;    /* one may need a gradient */
+  bool storage; /* one is of a type that only stores numbers */
+} inputs;
+
+/* Looks at the inputs, and finds where the call runs: where its tensors are. Numbers, and zero-dimensional host
+ * tensors, go along with any device. */
+static int look(inputs *found, cni_applying *a, const cn_state *st)
 {
   cn_device device = 0, first = 0;
   for (int i = 0; i < a->c.nin; i++) {
     const cn_tensor *t = a->c.in[i];
     if (!t) continue;
     if (without_value(t, st)) return no_value(a);
+    found->grad |= may_need_grad(t);
+    found->storage |= !cni_dtype_computes(t->d.dtype);
     if (!first) first = t->d.device;
     if (CNI_LIKELY(t->d.device == device) || follows(t)) continue;
     if (device)
@@ -83,30 +96,21 @@ static int pick_device(cni_applying *a, const cn_state *st)
   return a->dest && without_value(a->dest, st) ? no_value(a) : CN_OK;
 }
 
-static inline bool may_need_grad(const cn_tensor *t)
-{
-  return t && ((t->view && cni_tensor_stale(t)) || t->node);
-}
-
-static bool wants_autograd(const cni_applying *a, const cn_state *st)
+static bool wants_autograd(const cni_applying *a, const cn_state *st, bool inputs_may)
 {
   if (st->no_grad) return false;
   if (a->dest && may_need_grad(a->dest)) return true; /* its history ends here, whatever is written */
-  if (a->info->row->flags & (CN_OP_SHAPE_ONLY | CN_OP_NO_GRAD)) return false;
-  for (int i = 0; i < a->c.nin; i++)
-    if (may_need_grad(a->c.in[i])) return true;
-  return false;
+  return inputs_may && !(a->info->row->flags & (CN_OP_SHAPE_ONLY | CN_OP_NO_GRAD));
 }
 
 /* Types that only store numbers reach kernels of ops that say so. */
 static int check_types(const cni_applying *a)
 {
   if (a->info->row->flags & (CN_OP_ANY_DTYPE | CN_OP_VIEW)) return CN_OK;
-  for (int i = 0; i < a->c.nin; i++)
-    if (a->c.in[i] && CNI_UNLIKELY(!cni_dtype_computes(a->c.in[i]->d.dtype)))
-      return cni_fail(CN_ERR_DTYPE, "%s: %s is for storage only; cast it with cn_cast first", a->info->name,
-                      cn_dtype_name((cn_dtype)a->c.in[i]->d.dtype));
-  return CN_OK;
+  int i = 0;
+  while (!a->c.in[i] || cni_dtype_computes(a->c.in[i]->d.dtype)) i++;
+  return cni_fail(CN_ERR_DTYPE, "%s: %s is for storage only; cast it with cn_cast first", a->info->name,
+                  cn_dtype_name((cn_dtype)a->c.in[i]->d.dtype));
 }
 
 /* ---- below the modes: memory and kernel ---- */
@@ -312,15 +316,16 @@ static int cast_into(cni_applying *a)
 static int apply_with(cni_applying *a, cn_state *st)
 {
   const cn_op *row = a->info->row;
-  int status = pick_device(a, st);
+  inputs found = {false, false};
+  int status = look(&found, a, st);
   if (status) return status;
   if (row->flags & CN_OP_COMPOSITE) return a->dest ? decompose_into(a, st) : decompose_named(a);
-  status = check_types(a);
+  if (CNI_UNLIKELY(found.storage)) status = check_types(a);
   if (!status) status = row->infer(&a->c);
   if (CNI_UNLIKELY(status)) return status;
   if (a->dest && (status = cni_check_dests(a))) return status;
   a->mask = st->modes;
-  if (wants_autograd(a, st)) a->mask |= CNI_MODE_AUTOGRAD;
+  if (wants_autograd(a, st, found.grad)) a->mask |= CNI_MODE_AUTOGRAD;
   if (a->dest && (a->mask & CNI_MODE_AUTOGRAD) && a->c.spec[0].dtype != a->dest->d.dtype) return cast_into(a);
   return cni_apply_next(a);
 }

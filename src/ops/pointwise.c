@@ -8,6 +8,8 @@
 #include <cairn/ops.h>
 #include <string.h>
 
+#include "api.gen.h"
+#include "apply.h"
 #include "families.h"
 #include "infer.h"
 #include "table.h"
@@ -41,10 +43,15 @@ static const cni_program *program_of_row(const cn_op *op, const cn_value *args, 
 enum { INPUTS, PROGRAM, CONSTS };
 
 /* compute: the type computed for, where steps may round to it; 0: the formula alone, as gradients want it. */
+static const cni_program *program_of(const cn_op *op, const cn_value *args, int compute)
+{
+  return op->pointwise ? program_of_row(op, args, compute) : cni_program_of_value(&args[PROGRAM]);
+}
+
 static const cni_program *program_and_consts(const cn_op *op, const cn_value *args, int compute, double *consts)
 {
   bool row = op->pointwise != NULL;
-  const cni_program *p = row ? program_of_row(op, args, compute) : cni_program_parse(cni_arg_str(args, PROGRAM));
+  const cni_program *p = program_of(op, args, compute);
   if (!p) return NULL;
   for (int i = 0; i < p->nconst; i++) {
     int attr = p->consts[i].attr;
@@ -109,6 +116,15 @@ static int choose_types(cn_call *c, enum cni_kind kind, int *result)
   return CN_OK;
 }
 
+/* Do all inputs have the first one's shape? */
+static bool one_shape(const cn_call *c)
+{
+  const cn_desc *a = &c->in[0]->d;
+  for (int i = 1; i < c->nin; i++)
+    if (!cni_same_shape(a->ndim, a->shape, c->in[i]->d.ndim, c->in[i]->d.shape)) return false;
+  return true;
+}
+
 int cni_pointwise_infer(cn_call *c)
 {
   const cni_pointwise *pw = c->op->pointwise;
@@ -116,7 +132,7 @@ int cni_pointwise_infer(cn_call *c)
   int ndim, dtype, status;
   int64_t shape[CN_MAX_DIMS];
   if ((status = choose_types(c, pw->kind, &dtype))) return status;
-  if (c->nin == 1) {
+  if (one_shape(c)) {
     status = cn_call_result(c, 0, dtype, a->ndim, a->shape);
   } else {
     if ((status = cni_broadcast_inputs(c, c->in, c->nin, &ndim, shape))) return status;
@@ -162,17 +178,16 @@ static int program_infer(cn_call *c)
 
 int64_t cni_pointwise_needs(const cn_call *c, unsigned want)
 {
-  double consts[CNI_PROG_CONSTS];
-  cni_program_grad grad;
   unsigned numbers = 0;
   for (int i = 0; i < c->nin; i++) numbers |= (c->in[i]->d.weak & 1) << i;
-  const cni_program *p = program_and_consts(c->op, c->args, 0, consts);
-  if (!p || cni_program_gradient(&grad, c->op, c->args, p, want, numbers)) return -1;
+  const cni_program *p = program_of(c->op, c->args, 0);
+  const cni_program_grad *grad = p ? cni_program_gradient(c->op, c->args, p, want, numbers) : NULL;
+  if (!grad) return -1;
   int64_t needs = 0;
   for (int i = 0; i < p->nin; i++)
-    if (grad.uses >> (p->nout + i) & 1) needs |= CN_IN(i);
+    if (grad->uses >> (p->nout + i) & 1) needs |= CN_IN(i);
   for (int i = 0; i < p->nout; i++)
-    if (grad.uses >> (p->nout + p->nin + i) & 1) needs |= CN_OUT(i);
+    if (grad->uses >> (p->nout + p->nin + i) & 1) needs |= CN_OUT(i);
   return needs;
 }
 
@@ -209,25 +224,26 @@ static cn_value gradient_consts(const cn_vjp *v, double *room)
 
 int cni_pointwise_vjp(cn_vjp *v)
 {
-  double fixed[CNI_PROG_CONSTS], room[CN_MAX_ARGS];
-  cni_program_grad grad;
+  double room[CN_MAX_ARGS];
   unsigned want = 0, numbers = 0;
   for (int i = 0; i < v->nin; i++) {
     want |= (unsigned)v->need[i] << i;
     numbers |= (unsigned)v->in_meta[i].weak << i;
   }
-  const cni_program *p = program_and_consts(v->op, v->args, 0, fixed);
-  if (!p || cni_program_gradient(&grad, v->op, v->args, p, want, numbers)) return cn_err();
-  if (passes_through(&grad, v, want)) return CN_OK;
+  const cni_program *p = program_of(v->op, v->args, 0);
+  const cni_program_grad *grad = p ? cni_program_gradient(v->op, v->args, p, want, numbers) : NULL;
+  if (!grad) return cn_err();
+  if (passes_through(grad, v, want)) return CN_OK;
   cn_tensor *in[CNI_PROG_INPUTS], *out[CNI_PROG_OUTS];
-  for (int k = 0; k < grad.program->nin; k++) {
-    int s = grad.source[k];
+  for (int k = 0; k < grad->program->nin; k++) {
+    int s = grad->source[k];
     in[k] = s < p->nout ? gradient_or_zero(v, s) : s < p->nout + p->nin ? v->in[s - p->nout]
                                                                        : v->out[s - p->nout - p->nin];
   }
-  cn_value consts = gradient_consts(v, room);
-  int n = cn_pointwise(out, CNI_PROG_OUTS, in, (size_t)grad.program->nin, grad.program->text, consts.u.fs,
-                       (size_t)consts.n);
+  cn_value args[] = {[INPUTS] = cn_v_tensors(in, (size_t)grad->program->nin),
+                     [PROGRAM] = cni_v_program(grad->program),
+                     [CONSTS] = gradient_consts(v, room)};
+  int n = cni_apply_list(CNI_OP_pointwise, args, 3, out, CNI_PROG_OUTS);
   if (n < 0) return n;
   for (int i = 0, k = 0; i < v->nin; i++)
     if (want >> i & 1) v->gin[i] = out[k++];

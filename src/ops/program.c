@@ -6,6 +6,7 @@
 #include <cairn/ext/hash.h>
 #include <cairn/ext/system.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -164,12 +165,13 @@ static void write_text(char *text, size_t size, const cni_program *p)
   for (int i = 0; i < p->nout; i++) at += snprintf(text + at, size - (size_t)at, "%s%d", i ? "," : "", p->out[i]);
 }
 
-static const cni_program *table[TABLE];
+/* Chains only grow at their heads, so they are read without the lock. */
+static const cni_program *_Atomic table[TABLE];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const cni_program *find(const char *text, uint64_t hash)
 {
-  const cni_program *p = table[hash % TABLE];
+  const cni_program *p = atomic_load_explicit(&table[hash % TABLE], memory_order_acquire);
   while (p && (p->hash != hash || strcmp(p->text, text))) p = p->next;
   return p;
 }
@@ -184,12 +186,12 @@ static const cni_program *intern(const cni_program *made, const char *text)
     size_t length = strlen(text) + 1;
     cni_program *p = cni_alloc(sizeof *p + length);
     if (p) {
-      *p = *made;
+      memcpy(p, made, offsetof(cni_program, text));
       assign_slots(p);
       p->hash = hash;
-      p->text = memcpy(p + 1, text, length);
-      p->next = (cni_program *)table[hash % TABLE];
-      table[hash % TABLE] = p;
+      memcpy(p->text, text, length);
+      p->next = atomic_load_explicit(&table[hash % TABLE], memory_order_relaxed);
+      atomic_store_explicit(&table[hash % TABLE], p, memory_order_release);
       found = p;
     }
   }
@@ -288,9 +290,7 @@ const cni_program *cni_program_parse(const char *text)
 {
   cni_program p;
   size_t n = strlen(text);
-  pthread_mutex_lock(&lock);
   const cni_program *found = find(text, cn_hash(text, n));
-  pthread_mutex_unlock(&lock);
   if (found) return found;
   if (n >= TEXT_MAX || !parse(text, &p)) {
     cni_fail(CN_ERR_VALUE, "pointwise: \"%.60s\" is not a pointwise program", text);
@@ -299,4 +299,11 @@ const cni_program *cni_program_parse(const char *text)
   char canonical[TEXT_MAX];
   write_text(canonical, sizeof canonical, &p);
   return intern(&p, canonical);
+}
+
+const cni_program *cni_program_of_value(const cn_value *v)
+{
+  if (v->tag != CN_V_STR) return cni_program_parse("");
+  if (CNI_UNLIKELY(!cni_text_stays(v))) return cni_program_parse(v->u.s);
+  return (const cni_program *)(const void *)(v->u.s - offsetof(cni_program, text));
 }

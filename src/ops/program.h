@@ -8,6 +8,8 @@
 
 #include <cairn/ext/op.h>
 
+#include "tensor/args.h"
+
 enum cni_prim {
 #define PW1(name, ...) CNI_PW_##name,
 #define PW2 PW1
@@ -59,8 +61,7 @@ typedef struct cni_const {
 
 typedef struct cni_program {
   uint64_t hash; /* of text */
-  const char *text;
-  struct cni_program *next; /* in the intern table */
+  const struct cni_program *next; /* in the intern table */
   int nin, nconst, nstep, nout;
   cni_const consts[CNI_PROG_CONSTS];
   cni_step steps[CNI_PROG_STEPS];
@@ -69,7 +70,18 @@ typedef struct cni_program {
    */
   uint8_t slot[CNI_PROG_STEPS];
   int nslots;
+  char text[]; /* of those that stay; while one is made there is none */
 } cni_program;
+
+/* A program as an argument: its text, marked as one that stays, so that it is neither copied nor looked up. */
+static inline cn_value cni_v_program(const cni_program *p)
+{
+  cn_value v = cn_v_str(p->text);
+  v.n = cni_text_mark(p->text);
+  return v;
+}
+/* The program that such a text, or any other, stands for. NULL with the error set on nonsense. */
+const cni_program *cni_program_of_value(const cn_value *v);
 
 /* A program being written. Registers are small ints; -1 stands for "no value" (a zero gradient). */
 typedef struct cni_builder {
@@ -127,7 +139,8 @@ typedef struct cni_program_grad {
   uint32_t uses;
   int source[CNI_PROG_INPUTS]; /* where the gradient program's input k comes from, as bit index of uses */
 } cni_program_grad;
-int cni_program_gradient(cni_program_grad *out, const cn_op *op, const cn_value *args, const cni_program *p,
-                         unsigned want, unsigned numbers);
+/* It stays. NULL with the error set. */
+const cni_program_grad *cni_program_gradient(const cn_op *op, const cn_value *args, const cni_program *p, unsigned want,
+                                             unsigned numbers);
 
 #endif

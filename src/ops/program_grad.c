@@ -4,6 +4,7 @@
  * node (what to compute). Invariant: the gradient of every primitive is read off pointwise.def, nothing is written
  * here. */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -158,7 +159,7 @@ static int narrow(cni_program_grad *out, cni_builder *b)
 
 /* One gradient: what it is of, and its program once made. */
 typedef struct entry {
-  struct entry *next;
+  const struct entry *next;
   const cni_program *p;
   const cni_pointwise *pw; /* NULL unless it overrides the derivation */
   unsigned want, numbers;
@@ -194,46 +195,49 @@ static int make(cni_program_grad *out, const entry *key, int variant)
   return narrow(out, &w.b);
 }
 
-/* ---- cache: as with programs, entries live as long as the process ---- */
+/* ---- cache: as with programs, entries live as long as the process, and are found without the lock ---- */
 
 enum { TABLE = 512 };
-static entry *table[TABLE];
+static const entry *_Atomic table[TABLE];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static const entry *find(size_t slot, const entry *key)
 {
-  const entry *e = table[slot];
+  const entry *e = atomic_load_explicit(&table[slot], memory_order_acquire);
   while (e && (e->p != key->p || e->want != key->want || e->pw != key->pw || e->numbers != key->numbers)) e = e->next;
   return e;
 }
 
-int cni_program_gradient(cni_program_grad *out, const cn_op *op, const cn_value *args, const cni_program *p,
-                         unsigned want, unsigned numbers)
+/* Makes an entry permanent, or returns its twin: another thread may have been first. */
+static const entry *keep(size_t slot, const entry *key)
+{
+  pthread_mutex_lock(&lock);
+  const entry *found = find(slot, key);
+  entry *made = found ? NULL : cni_alloc(sizeof *made);
+  if (made) {
+    *made = *key;
+    made->next = atomic_load_explicit(&table[slot], memory_order_relaxed);
+    atomic_store_explicit(&table[slot], made, memory_order_release);
+    found = made;
+  }
+  pthread_mutex_unlock(&lock);
+  return found;
+}
+
+const cni_program_grad *cni_program_gradient(const cn_op *op, const cn_value *args, const cni_program *p, unsigned want,
+                                             unsigned numbers)
 {
   const cni_pointwise *pw = op ? op->pointwise : NULL;
   if (pw && !pw->grad) pw = NULL;
-  entry key = {NULL, p, pw, want, pw ? numbers : 0, {0}};
+  entry key;
+  key.p = p;
+  key.pw = pw;
+  key.want = want;
+  key.numbers = pw ? numbers : 0;
   size_t slot = (p->hash ^ want * 0x9e3779b9u) % TABLE;
-  pthread_mutex_lock(&lock);
   const entry *found = find(slot, &key);
-  pthread_mutex_unlock(&lock);
-  if (found) {
-    *out = found->grad;
-    return CN_OK;
-  }
-  if (make(&key.grad, &key, pw && pw->variant ? pw->variant(args) : 0)) return cn_err();
-  entry *made = cni_alloc(sizeof *made);
-  if (!made) return CN_ERR_MEMORY;
-  *made = key;
-  *out = key.grad;
-  pthread_mutex_lock(&lock);
-  if ((found = find(slot, &key))) { /* another thread was first */
-    pthread_mutex_unlock(&lock);
-    cni_free(made, sizeof *made);
-    return CN_OK;
-  }
-  made->next = table[slot];
-  table[slot] = made;
-  pthread_mutex_unlock(&lock);
-  return CN_OK;
+  if (CNI_LIKELY(found)) return &found->grad;
+  if (make(&key.grad, &key, pw && pw->variant ? pw->variant(args) : 0)) return NULL;
+  found = keep(slot, &key);
+  return found ? &found->grad : NULL;
 }

@@ -54,18 +54,30 @@ static void drop(cni_opinfo *info)
   cni_free(info, sizeof *info);
 }
 
+/* The number of a built-in op, whose names are in order; -1: there is none of that name. */
+static int builtin_id(const char *name)
+{
+  int low = 0, high = CNI_OP_COUNT_BUILTIN;
+  while (low < high) {
+    int middle = (low + high) / 2, order = strcmp(cni_op_names[middle], name);
+    if (!order) return middle;
+    if (order < 0) low = middle + 1;
+    else high = middle;
+  }
+  return -1;
+}
+
 /* Adds a row: under its number when it is built in, else behind all others. */
 static int add(const cn_op *row)
 {
-  int id = 0;
   cni_opinfo *info = cni_alloc_zero(sizeof *info);
   if (!info) return CN_ERR_MEMORY;
   info->row = row;
   int status = cni_signature_parse(info, row->sig);
   if (!status && cni_op_by_name(info->name))
     status = cni_fail(CN_ERR_VALUE, "op %s: there is one of that name already", info->name);
-  while (id < CNI_OP_COUNT_BUILTIN && strcmp(cni_op_names[id], info->name)) id++;
-  if (id == CNI_OP_COUNT_BUILTIN) id = cni_nops;
+  int id = builtin_id(info->name);
+  if (id < 0) id = cni_nops;
   if (!status && id >= MOST) status = cni_fail(CN_ERR_UNSUPPORTED, "op table: more than %d ops", MOST);
   if (status) {
     drop(info);

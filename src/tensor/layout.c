@@ -13,7 +13,7 @@ int64_t cni_numel(int ndim, const int64_t *shape)
 
 bool cni_shape_fits(int ndim, const int64_t *shape, size_t elem, int64_t *numel)
 {
-  int64_t n = (int64_t)elem;
+  int64_t n = 1, bytes;
   bool empty = false, overflow = false;
   if (ndim < 0 || ndim > CN_MAX_DIMS) return false;
   for (int i = 0; i < ndim; i++) {
@@ -21,8 +21,8 @@ bool cni_shape_fits(int ndim, const int64_t *shape, size_t elem, int64_t *numel)
     if (shape[i] == 0) empty = true;
     else overflow |= __builtin_mul_overflow(n, shape[i], &n);
   }
-  *numel = empty ? 0 : n / (int64_t)elem;
-  return empty || !overflow;
+  *numel = empty ? 0 : n;
+  return empty || !(overflow | __builtin_mul_overflow(n, (int64_t)elem, &bytes));
 }
 
 int cni_shape_check(const char *who, int ndim, const int64_t *shape, size_t elem, int64_t *numel)

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "args.h"
+#include "base/dtype.h"
 #include "base/hooks.h"
 
 cni_hooks_table cni_hooks = {.state_exit = cni_scope_state_exit};
@@ -38,7 +39,7 @@ cn_tensor *cni_tensor_over(cni_storage *storage, int64_t offset, int dtype, int 
   t->d.device = storage->device;
   t->d.dtype = dtype;
   t->d.ndim = ndim;
-  t->d.data = storage->data ? (char *)storage->data + offset * (int64_t)cn_dtype_size((cn_dtype)dtype) : NULL;
+  t->d.data = storage->data ? (char *)storage->data + offset * (int64_t)cni_dtype_size(dtype) : NULL;
   int64_t n = 1;
   for (int i = 0; i < ndim; i++) n *= t->d.shape[i] = shape[i];
   t->d.numel = n;
@@ -49,7 +50,7 @@ cn_tensor *cni_tensor_over(cni_storage *storage, int64_t offset, int dtype, int 
 
 cn_tensor *cni_tensor_new(cn_device device, int dtype, int ndim, const int64_t *shape, const int64_t *strides)
 {
-  size_t size = (size_t)cni_numel(ndim, shape) * cn_dtype_size((cn_dtype)dtype);
+  size_t size = (size_t)cni_numel(ndim, shape) * cni_dtype_size(dtype);
   return cni_tensor_over(cni_storage_new(device, size), 0, dtype, ndim, shape, strides);
 }
 
@@ -72,7 +73,7 @@ static size_t list_bytes(const cn_value *v)
   switch (v->tag) {
   case CN_V_INTS: return (size_t)v->n * sizeof(int64_t);
   case CN_V_FLOATS: return (size_t)v->n * sizeof(double);
-  case CN_V_STR: return (strlen(v->u.s) + 8) & ~(size_t)7;
+  case CN_V_STR: return cni_text_stays(v) ? 0 : (strlen(v->u.s) + 8) & ~(size_t)7;
   default: return 0;
   }
 }
@@ -91,7 +92,7 @@ void cni_args_copy(cn_value *to, const cn_value *args, int nargs)
     size_t bytes = list_bytes(&args[i]);
     to[i] = args[i];
     if (args[i].tag == CN_V_TENSOR || args[i].tag == CN_V_TENSORS) to[i].u.t = NULL;
-    if (args[i].tag == CN_V_STR) memcpy(tail, args[i].u.s, strlen(args[i].u.s) + 1);
+    if (bytes && args[i].tag == CN_V_STR) memcpy(tail, args[i].u.s, strlen(args[i].u.s) + 1);
     else if (bytes) memcpy(tail, args[i].u.is, bytes);
     if (bytes || args[i].tag == CN_V_INTS || args[i].tag == CN_V_FLOATS) to[i].u.is = (const int64_t *)(void *)tail;
     tail += bytes;

@@ -283,11 +283,10 @@ static int run_list(cn_call *c, const cni_opinfo *info, const cni_kernel_list *l
 
 int cni_dispatch(cn_call *c, const cni_opinfo *info)
 {
-  int b = (c->device >> 8) - 1;
+  unsigned b = (unsigned)(c->device >> 8) - 1;
   cni_choice choice;
-  if (CNI_UNLIKELY(b < 0 || !cni_backend_at(b))) return cni_fail(CN_ERR_DEVICE, "%s: no such device", info->name);
-  const cni_kernel_list *list = cni_kernels_at(b, info);
-  if (CNI_UNLIKELY(!list || !list->n)) return CN_REFUSED;
+  const cni_kernel_list *list = b < CNI_MAX_BACKENDS ? cni_kernels_at((int)b, info) : NULL;
+  if (CNI_UNLIKELY(!list || !list->n)) return cni_backend_of(c->device) ? CN_REFUSED : CN_ERR_DEVICE;
   const cn_kernel *first = &list->items[0];
   if (CNI_LIKELY(!first->can)) {
     int status = first->run(c);
