@@ -3,6 +3,7 @@
 
     include/cairn/ops.h   prototypes and options structs
     include/cairn/kw.h    keyword-argument macros (C only)
+    include/cairn/ext/parts.h   both, for ops that are parts of others (tagged internal)
     src/ops/api.gen.h     op numbers
     src/ops/api.gen.c     the bodies: arguments into cn_values, then through apply's door
 
@@ -113,10 +114,16 @@ def write_ops_h(ops):
  * NULL. A field that is zero has its default; CN_ZERO says that zero itself is meant. Lists are written
  * CN_INTS(1, 0) and mean what they say; of an int[2] a list of one stands for both. Results belong to the
  * innermost scope; NULL or a negative cn_status is a failure."""
-    out = [BANNER.format(name="ops.h", what="every op as a C function.", more=more),
+    out = [BANNER.format(name="ops.h", what="the ops as C functions.", more=more),
            '#ifndef CAIRN_OPS_H\n#define CAIRN_OPS_H\n\n#include "tensor.h"\n\nCN_BEGIN_DECLS\n\n'
            "/* Never defined: it makes the compiler object to an option that is given without its name. */\n"
            "struct cn_guard;\n"]
+    return "".join(out) + declarations(ops) + "\nCN_END_DECLS\n#endif\n"
+
+
+def declarations(ops):
+    """The options structs and prototypes of ops."""
+    out = []
     for op in ops:
         out.append("\n")
         if op.options:
@@ -135,7 +142,7 @@ def write_ops_h(ops):
             out.append("/* The same, written into %s. */\n" % (
                 op.params[0].c + ", which is returned" if op.results is None else "its first tensors"))
             out.append(prototype(op, True, ");", "CN_API ") + "\n")
-    return "".join(out) + "\nCN_END_DECLS\n#endif\n"
+    return "".join(out)
 
 
 def macro(op, name, function, inplace=False):
@@ -176,12 +183,29 @@ def write_kw_h(ops):
                "/* The two arguments (tensors, count) of an op that takes a list of tensors. */\n"
                "#define CN_TENSORS(...) \\\n  ((cn_tensor *const[]){__VA_ARGS__}), "
                "(sizeof((cn_tensor *const[]){__VA_ARGS__}) / sizeof(cn_tensor *))\n\n")
+    return "".join(out) + macros(ops) + "\n#endif\n#endif\n"
+
+
+def macros(ops):
+    """The keyword macros of the ops that have options."""
+    out = []
     for op in ops:
         if op.options:
             out.append(macro(op, "cn_" + op.name, op.function()))
             if op.inplace:
                 out.append(macro(op, "cn_%s_" % op.name, op.function(True), True))
-    return "".join(out) + "\n#endif\n#endif\n"
+    return "".join(out)
+
+
+def write_parts_h(ops):
+    more = """
+ *
+ * Gradients of ops, terms of losses, updates of optimisers: what the ops and layers of ops.h are made of. A
+ * program has no use for them by themselves, and they may change from one version to the next; authors of
+ * ops, optimisers and backends may need them."""
+    return (BANNER.format(name="ext/parts.h", what="ops that are parts of others, as C functions.", more=more) +
+            '#ifndef CAIRN_EXT_PARTS_H\n#define CAIRN_EXT_PARTS_H\n\n#include "../kw.h"\n\nCN_BEGIN_DECLS\n' +
+            declarations(ops) + "\nCN_END_DECLS\n\n#ifndef __cplusplus\n" + macros(ops) + "#endif\n#endif\n")
 
 
 def c_text(text):
@@ -269,7 +293,7 @@ def write_gen_c(ops):
     if "HUGE_VAL" in text or "(double)NAN" in text:
         out.append("#include <math.h>\n\n")
     out.append('#include "apply.h"\n'
-               '#include "cairn/ext/options.h"\n#include "cairn/ops.h"\n\n')
+               '#include "cairn/ext/options.h"\n#include "cairn/ext/parts.h"\n#include "cairn/ops.h"\n\n')
     out.append("const char *const cni_op_names[] = {\n")
     out += ['    "%s",\n' % op.name for op in ops] + ["    NULL,\n};\n\n"]
     out.append("const char *const cni_op_docs[] = {\n")
@@ -280,7 +304,10 @@ def write_gen_c(ops):
 def generate(root):
     ops = read_ops(root)
     check_names(ops, root)
-    files = {"include/cairn/ops.h": write_ops_h(ops), "include/cairn/kw.h": write_kw_h(ops),
+    public = [op for op in ops if "internal" not in op.tags]
+    parts = [op for op in ops if "internal" in op.tags]
+    files = {"include/cairn/ops.h": write_ops_h(public), "include/cairn/kw.h": write_kw_h(public),
+             "include/cairn/ext/parts.h": write_parts_h(parts),
              "src/ops/api.gen.h": write_gen_h(ops), "src/ops/api.gen.c": write_gen_c(ops)}
     files.update(makers.generate(root, sys.modules[__name__]))
     files.update(list_calls.generate(root, ops, sys.modules[__name__]))

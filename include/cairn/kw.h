@@ -33,61 +33,12 @@
 #define CN_TAIL8(a1, a2, a3, a4, a5, a6, a7, a8, ...) __VA_ARGS__
 #define CN_HEAD9(a1, a2, a3, a4, a5, a6, a7, a8, a9, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9
 #define CN_TAIL9(a1, a2, a3, a4, a5, a6, a7, a8, a9, ...) __VA_ARGS__
-#define CN_HEAD10(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10
-#define CN_TAIL10(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, ...) __VA_ARGS__
-#define CN_HEAD11(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11
-#define CN_TAIL11(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, ...) __VA_ARGS__
-#define CN_HEAD12(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12
-#define CN_TAIL12(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, ...) __VA_ARGS__
-#define CN_HEAD13(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13
-#define CN_TAIL13(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, ...) __VA_ARGS__
-#define CN_HEAD14(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14
-#define CN_TAIL14(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, ...) __VA_ARGS__
-#define CN_HEAD15(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15
-#define CN_TAIL15(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, ...) __VA_ARGS__
-#define CN_HEAD16(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, ...) a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16
-#define CN_TAIL16(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, a13, a14, a15, a16, ...) __VA_ARGS__
 /* An options struct of that type with these fields set. */
 #define CN_OPTS(type, ...) &(const type){.size = sizeof(type), __VA_ARGS__}
 /* The two arguments (tensors, count) of an op that takes a list of tensors. */
 #define CN_TENSORS(...) \
   ((cn_tensor *const[]){__VA_ARGS__}), (sizeof((cn_tensor *const[]){__VA_ARGS__}) / sizeof(cn_tensor *))
 
-#define cn_adadelta_update(new_param, new_square_avg, new_acc_delta, param, square_avg, acc_delta, grad, lr, rho, weight, ...) \
-  cn_adadelta_update_with(new_param, new_square_avg, new_acc_delta, param, square_avg, acc_delta, \
-      grad, lr, rho, weight, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_adadelta_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_adadelta_update_(param, square_avg, acc_delta, grad, lr, rho, weight, ...) \
-  cn_adadelta_update_inplace_with(param, square_avg, acc_delta, grad, lr, rho, weight, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_adadelta_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_adagrad_update(new_param, new_sum, param, sum, grad, rate, ...) \
-  cn_adagrad_update_with(new_param, new_sum, param, sum, grad, rate, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_adagrad_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_adagrad_update_(param, sum, grad, rate, ...) \
-  cn_adagrad_update_inplace_with(param, sum, grad, rate, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_adagrad_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_adam_rates(new_step, new_step_size, new_root, new_decay, step, step_size, bias_correction2_sqrt, decay, lr, beta1, ...) \
-  cn_adam_rates_with(new_step, new_step_size, new_root, new_decay, step, step_size, \
-      bias_correction2_sqrt, decay, lr, beta1, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_adam_rates_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_adam_rates_(step, step_size, bias_correction2_sqrt, decay, lr, beta1, ...) \
-  cn_adam_rates_inplace_with(step, step_size, bias_correction2_sqrt, decay, lr, beta1, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_adam_rates_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_adam_update(new_param, new_exp_avg, new_exp_avg_sq, param, exp_avg, exp_avg_sq, grad, step_size, bias_correction2_sqrt, decay, weight1, beta2, weight2, ...) \
-  cn_adam_update_with(new_param, new_exp_avg, new_exp_avg_sq, param, exp_avg, exp_avg_sq, grad, \
-      step_size, bias_correction2_sqrt, decay, weight1, beta2, weight2, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_adam_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_adam_update_(param, exp_avg, exp_avg_sq, grad, step_size, bias_correction2_sqrt, decay, weight1, beta2, weight2, ...) \
-  cn_adam_update_inplace_with(param, exp_avg, exp_avg_sq, grad, step_size, bias_correction2_sqrt, \
-      decay, weight1, beta2, weight2, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_adam_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_adamax_update(new_param, new_exp_avg, new_exp_inf, param, exp_avg, exp_inf, grad, rate, weight1, beta2, ...) \
-  cn_adamax_update_with(new_param, new_exp_avg, new_exp_inf, param, exp_avg, exp_inf, grad, rate, \
-      weight1, beta2, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_adamax_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_adamax_update_(param, exp_avg, exp_inf, grad, rate, weight1, beta2, ...) \
-  cn_adamax_update_inplace_with(param, exp_avg, exp_inf, grad, rate, weight1, beta2, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_adamax_update_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_add(input, ...) \
   cn_add_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_add_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_add_(input, ...) \
@@ -141,14 +92,6 @@
 #define cn_aminmax(min, max, input, ...) \
   cn_aminmax_with(min, max, input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_aminmax_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_amsgrad_update(new_param, new_exp_avg, new_exp_avg_sq, new_max_exp_avg_sq, param, exp_avg, exp_avg_sq, max_exp_avg_sq, grad, step_size, bias_correction2_sqrt, decay, weight1, beta2, weight2, ...) \
-  cn_amsgrad_update_with(new_param, new_exp_avg, new_exp_avg_sq, new_max_exp_avg_sq, param, exp_avg, \
-      exp_avg_sq, max_exp_avg_sq, grad, step_size, bias_correction2_sqrt, decay, weight1, beta2, \
-      weight2, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_amsgrad_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_amsgrad_update_(param, exp_avg, exp_avg_sq, max_exp_avg_sq, grad, step_size, bias_correction2_sqrt, decay, weight1, beta2, weight2, ...) \
-  cn_amsgrad_update_inplace_with(param, exp_avg, exp_avg_sq, max_exp_avg_sq, grad, step_size, \
-      bias_correction2_sqrt, decay, weight1, beta2, weight2, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_amsgrad_update_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_any(...) \
   cn_any_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_any_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_arange(start, ...) \
@@ -159,12 +102,6 @@
   cn_argmin_with(input, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_argmin_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_argsort(...) \
   cn_argsort_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_argsort_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_asgd_update(new_param, new_ax, param, ax, grad, eta, decay, ...) \
-  cn_asgd_update_with(new_param, new_ax, param, ax, grad, eta, decay, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_asgd_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_asgd_update_(param, ax, grad, eta, decay, ...) \
-  cn_asgd_update_inplace_with(param, ax, grad, eta, decay, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_asgd_update_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_avg_pool1d(...) \
   cn_avg_pool1d_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_avg_pool1d_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_avg_pool2d(...) \
@@ -286,12 +223,6 @@
 #define cn_cumulative_trapezoid(y, ...) \
   cn_cumulative_trapezoid_with(y, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_cumulative_trapezoid_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_descend(param, grad, ...) \
-  cn_descend_with(param, grad, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_descend_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_descend_(param, grad, ...) \
-  cn_descend_inplace_with(param, grad, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_descend_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_diag(...) \
   cn_diag_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_diag_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_diag_embed(...) \
@@ -326,12 +257,6 @@
 #define cn_embedding_bag(input, weight, offsets, per_sample_weights, ...) \
   cn_embedding_bag_with(input, weight, offsets, per_sample_weights, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_embedding_bag_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_embedding_renorm(input, indices, ...) \
-  cn_embedding_renorm_with(input, indices, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_embedding_renorm_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_embedding_renorm_(input, indices, ...) \
-  cn_embedding_renorm_inplace_with(input, indices, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_embedding_renorm_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_empty(...) \
   cn_empty_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_empty_opts, CN_TAIL2(__VA_ARGS__, )))
 #define cn_empty_like(...) \
@@ -560,12 +485,6 @@
 #define cn_linspace(start, end, ...) \
   cn_linspace_with(start, end, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_linspace_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_lion_update(new_param, new_exp_avg, param, exp_avg, grad, lr, decay, beta1, weight1, beta2, ...) \
-  cn_lion_update_with(new_param, new_exp_avg, param, exp_avg, grad, lr, decay, beta1, weight1, beta2, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_lion_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_lion_update_(param, exp_avg, grad, lr, decay, beta1, weight1, beta2, ...) \
-  cn_lion_update_inplace_with(param, exp_avg, grad, lr, decay, beta1, weight1, beta2, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_lion_update_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_local_response_norm(input, ...) \
   cn_local_response_norm_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_local_response_norm_opts, CN_TAIL(__VA_ARGS__, )))
@@ -654,14 +573,6 @@
 #define cn_multinomial(input, ...) \
   cn_multinomial_with(input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_multinomial_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_nadam_update(new_param, new_exp_avg, new_exp_avg_sq, param, exp_avg, exp_avg_sq, grad, grad_rate, avg_rate, bias_correction2, decay, weight1, beta2, weight2, ...) \
-  cn_nadam_update_with(new_param, new_exp_avg, new_exp_avg_sq, param, exp_avg, exp_avg_sq, grad, \
-      grad_rate, avg_rate, bias_correction2, decay, weight1, beta2, weight2, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_nadam_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_nadam_update_(param, exp_avg, exp_avg_sq, grad, grad_rate, avg_rate, bias_correction2, decay, weight1, beta2, weight2, ...) \
-  cn_nadam_update_inplace_with(param, exp_avg, exp_avg_sq, grad, grad_rate, avg_rate, \
-      bias_correction2, decay, weight1, beta2, weight2, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_nadam_update_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_nan_to_num(...) \
   cn_nan_to_num_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_nan_to_num_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_nan_to_num_(...) \
@@ -719,14 +630,6 @@
 #define cn_quantile(input, q, ...) \
   cn_quantile_with(input, q, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_quantile_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_radam_update(new_param, new_exp_avg, new_exp_avg_sq, param, exp_avg, exp_avg_sq, grad, lr, bias_correction1, bias_correction2_sqrt, rectification, decay, weight1, beta2, weight2, ...) \
-  cn_radam_update_with(new_param, new_exp_avg, new_exp_avg_sq, param, exp_avg, exp_avg_sq, grad, lr, \
-      bias_correction1, bias_correction2_sqrt, rectification, decay, weight1, beta2, weight2, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_radam_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_radam_update_(param, exp_avg, exp_avg_sq, grad, lr, bias_correction1, bias_correction2_sqrt, rectification, decay, weight1, beta2, weight2, ...) \
-  cn_radam_update_inplace_with(param, exp_avg, exp_avg_sq, grad, lr, bias_correction1, \
-      bias_correction2_sqrt, rectification, decay, weight1, beta2, weight2, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_radam_update_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_rand(...) \
   cn_rand_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_rand_opts, CN_TAIL2(__VA_ARGS__, )))
 #define cn_rand_like(...) \
@@ -742,43 +645,8 @@
   cn_randn_like_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_randn_like_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_randperm(...) \
   cn_randperm_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_randperm_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_recurrent_sequence(output, h, c, saved, input, w_ih, w_hh, h0, b_ih, b_hh, c0, ...) \
-  cn_recurrent_sequence_with(output, h, c, saved, input, w_ih, w_hh, h0, b_ih, b_hh, c0, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_recurrent_sequence_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_recurrent_sequence_grad(g_given, g_hidden, g_h0, g_c0, w_hh, h0, output, saved, c0, g_output, g_h, g_c, ...) \
-  cn_recurrent_sequence_grad_with(g_given, g_hidden, g_h0, g_c0, w_hh, h0, output, saved, c0, \
-      g_output, g_h, g_c, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_recurrent_sequence_grad_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_rms_norm(...) \
   cn_rms_norm_with(CN_HEAD4(__VA_ARGS__, ), CN_OPTS(cn_rms_norm_opts, CN_TAIL4(__VA_ARGS__, )))
-#define cn_rmsprop_centered_momentum_update(new_param, new_square_avg, new_grad_avg, new_buffer, param, square_avg, grad_avg, momentum_buffer, grad, lr, alpha, weight, ...) \
-  cn_rmsprop_centered_momentum_update_with(new_param, new_square_avg, new_grad_avg, new_buffer, param, \
-      square_avg, grad_avg, momentum_buffer, grad, lr, alpha, weight, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_rmsprop_centered_momentum_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_rmsprop_centered_momentum_update_(param, square_avg, grad_avg, momentum_buffer, grad, lr, alpha, weight, ...) \
-  cn_rmsprop_centered_momentum_update_inplace_with(param, square_avg, grad_avg, momentum_buffer, grad, \
-      lr, alpha, weight, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_rmsprop_centered_momentum_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_rmsprop_centered_update(new_param, new_square_avg, new_grad_avg, param, square_avg, grad_avg, grad, lr, alpha, weight, ...) \
-  cn_rmsprop_centered_update_with(new_param, new_square_avg, new_grad_avg, param, square_avg, \
-      grad_avg, grad, lr, alpha, weight, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_rmsprop_centered_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_rmsprop_centered_update_(param, square_avg, grad_avg, grad, lr, alpha, weight, ...) \
-  cn_rmsprop_centered_update_inplace_with(param, square_avg, grad_avg, grad, lr, alpha, weight, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rmsprop_centered_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_rmsprop_momentum_update(new_param, new_square_avg, new_buffer, param, square_avg, momentum_buffer, grad, lr, alpha, weight, ...) \
-  cn_rmsprop_momentum_update_with(new_param, new_square_avg, new_buffer, param, square_avg, \
-      momentum_buffer, grad, lr, alpha, weight, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_rmsprop_momentum_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_rmsprop_momentum_update_(param, square_avg, momentum_buffer, grad, lr, alpha, weight, ...) \
-  cn_rmsprop_momentum_update_inplace_with(param, square_avg, momentum_buffer, grad, lr, alpha, weight, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rmsprop_momentum_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_rmsprop_update(new_param, new_square_avg, param, square_avg, grad, lr, alpha, weight, ...) \
-  cn_rmsprop_update_with(new_param, new_square_avg, param, square_avg, grad, lr, alpha, weight, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rmsprop_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_rmsprop_update_(param, square_avg, grad, lr, alpha, weight, ...) \
-  cn_rmsprop_update_inplace_with(param, square_avg, grad, lr, alpha, weight, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_rmsprop_update_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_roll(...) \
   cn_roll_with(CN_HEAD3(__VA_ARGS__, ), CN_OPTS(cn_roll_opts, CN_TAIL3(__VA_ARGS__, )))
 #define cn_rot90(...) \
@@ -787,13 +655,6 @@
   cn_round_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_round_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_round_(...) \
   cn_round_inplace_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_round_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_rprop_update(new_param, new_prev, new_step_size, param, prev, step_size, grad, etaminus, etaplus, step_size_min, ...) \
-  cn_rprop_update_with(new_param, new_prev, new_step_size, param, prev, step_size, grad, etaminus, \
-      etaplus, step_size_min, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_rprop_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_rprop_update_(param, prev, step_size, grad, etaminus, etaplus, step_size_min, ...) \
-  cn_rprop_update_inplace_with(param, prev, step_size, grad, etaminus, etaplus, step_size_min, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rprop_update_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_rrelu(...) \
   cn_rrelu_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_rrelu_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_rrelu_(...) \
@@ -809,21 +670,9 @@
 #define cn_scatter_reduce_(input, dim, index, src, ...) \
   cn_scatter_reduce_inplace_with(input, dim, index, src, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_scatter_reduce_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_sdpa_backward(grad_query, grad_key, grad_value, grad, query, key, value, output, lse, ...) \
-  cn_sdpa_backward_with(grad_query, grad_key, grad_value, grad, query, key, value, output, lse, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_sdpa_backward_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_sdpa_forward(output, lse, query, key, value, ...) \
-  cn_sdpa_forward_with(output, lse, query, key, value, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_sdpa_forward_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_searchsorted(sorted_sequence, input, ...) \
   cn_searchsorted_with(sorted_sequence, input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_searchsorted_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_sgd_update(new_param, new_buffer, param, momentum_buffer, grad, lr, momentum, ...) \
-  cn_sgd_update_with(new_param, new_buffer, param, momentum_buffer, grad, lr, momentum, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_sgd_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_sgd_update_(param, momentum_buffer, grad, lr, momentum, ...) \
-  cn_sgd_update_inplace_with(param, momentum_buffer, grad, lr, momentum, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_sgd_update_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_slice(input, dim, start, ...) \
   cn_slice_with(input, dim, start, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_slice_opts, CN_TAIL(__VA_ARGS__, )))
@@ -849,13 +698,6 @@
       CN_OPTS(cn_softshrink_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_sort(values, indices, ...) \
   cn_sort_with(values, indices, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_sort_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_sparse_adam_update(new_param, new_exp_avg, new_exp_avg_sq, param, exp_avg, exp_avg_sq, grad, step_size, weight1, weight2, ...) \
-  cn_sparse_adam_update_with(new_param, new_exp_avg, new_exp_avg_sq, param, exp_avg, exp_avg_sq, grad, \
-      step_size, weight1, weight2, CN_HEAD(__VA_ARGS__, ), \
-      CN_OPTS(cn_sparse_adam_update_opts, CN_TAIL(__VA_ARGS__, )))
-#define cn_sparse_adam_update_(param, exp_avg, exp_avg_sq, grad, step_size, weight1, weight2, ...) \
-  cn_sparse_adam_update_inplace_with(param, exp_avg, exp_avg_sq, grad, step_size, weight1, weight2, \
-      CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_sparse_adam_update_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_split(out, capacity, input, ...) \
   cn_split_with(out, capacity, input, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_split_opts, CN_TAIL(__VA_ARGS__, )))

@@ -2,6 +2,7 @@
  *
  * Place in the flow: classes over the ops embedding and embedding_bag. Invariant: padding_idx, once a module is made,
  * is a row of its table or none. */
+#include <cairn/ext/parts.h>
 #include <string.h>
 
 #include "nn.h"

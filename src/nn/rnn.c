@@ -4,6 +4,7 @@
  * Place in the flow: one direction of one layer is the op recurrent_sequence; projections go step by step, and a single
  * step is a cell. Invariant: parameters stand in PyTorch's order and under its names: for each layer and direction
  * weight_ih, weight_hh, bias_ih and bias_hh if any, weight_hr with projections. */
+#include <cairn/ext/parts.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

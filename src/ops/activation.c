@@ -3,6 +3,7 @@
  *
  * Place in the flow: rows of the table like any other. Invariant: an activation costs one pass over memory; those that
  * are composites choose the arguments of one program. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <math.h>
 

@@ -11,6 +11,7 @@
 
 #include "apply.h"
 #include "cairn/ext/options.h"
+#include "cairn/ext/parts.h"
 #include "cairn/ops.h"
 
 const char *const cni_op_names[] = {

@@ -4,6 +4,7 @@
  * Place in the flow: rows of the table like any other; most are programs, run in one pass over memory, the others
  * choose among programs by type. Invariant: an attribute that stands for "by the type" is filled in here, so that a
  * program never asks for a type. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <float.h>
 

@@ -5,6 +5,7 @@
  * Its gradient is sdpa_backward, or, where the explicit scores are needed (gradients of gradients, of the
  * mask, of the logsumexp), the textbook formulas in public ops. Invariant: a query that may look at no key
  * gives zeros, and so do its gradients. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <math.h>
 

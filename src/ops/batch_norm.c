@@ -3,6 +3,7 @@
  * Place in the flow: batch_norm is a composite over native_batch_norm, whose kernels stand in
  * backends/cpu/reduce/batch_norm.c. Invariant: the running statistics are changed by the composite alone, outside of
  * any history; as in norm.c, a gradient that is recorded is written with plain ops. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 #include <math.h>

@@ -3,6 +3,7 @@
  * Place in the flow: backends give kernels for conv2d, conv2d_grad_input and conv2d_grad_weight. Invariant: each of
  * the three is linear in both of its tensors, and their gradients are the three again, so any order of
  * differentiation ends here. An image without a batch dim is a batch of one. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "shorthand.h"

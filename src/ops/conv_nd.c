@@ -4,6 +4,7 @@
  * Place in the flow: all rows are composites. A volume is a batch of images, one per window along its depth, whose
  * taps along the depth lie in the channels (im2col.c gives and takes them); a transposed convolution is the gradient
  * of a convolution with respect to its input. Invariant: float16 and bfloat16 are rounded once, at the end. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "shorthand.h"

@@ -1,6 +1,7 @@
 /* create.c: the family of ops that make tensors: constants, ranges, random numbers, copies and casts.
  *
  * Invariant: random results depend on (seed, offset, element index) only, so the number of threads never shows. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 #include <math.h>

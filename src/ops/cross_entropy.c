@@ -4,6 +4,7 @@
  * Place in the flow: cross_entropy brings its input to rows of classes and calls the fused op; weights, smoothing and
  * probability targets are made of log_softmax and nll_loss. Invariants: an ignored row adds nothing to loss, count or
  * gradient, whatever its values; a class outside the range is an error. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "shorthand.h"

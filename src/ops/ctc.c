@@ -3,6 +3,7 @@
  *
  * Place in the flow: ctc_loss brings its arguments into one form and reduces; the sums over ways are kernels of their
  * own, forward and backward. Invariant: lengths and labels are data: only kernels read them. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "shorthand.h"

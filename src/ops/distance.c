@@ -2,6 +2,7 @@
  *
  * Place in the flow: infer and gradients here, kernels in backends/cpu/reduce/distance.c. Invariant: where a distance
  * is 0 its gradient is taken as 0, as in PyTorch. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <math.h>
 

@@ -3,6 +3,7 @@
  *
  * Place in the flow: embedding_bag is a composite over embedding and index_add; embedding_renorm has a kernel.
  * Invariant: the shapes of results follow from those of the inputs: offsets are never read here. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "shorthand.h"

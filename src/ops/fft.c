@@ -4,6 +4,7 @@
  * Place in the flow: composites of three structural ops: fft_lines, that transforms the dim before the pair, and
  * rfft_lines and irfft_lines for real numbers. Invariant: a transform is linear, and its gradient is the transform in
  * the other direction. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "families.h"

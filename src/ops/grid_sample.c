@@ -6,6 +6,7 @@
  * linear in both of their tensors and are each other's gradients, so any order of differentiation ends here. Places
  * are computed per dim, with x (the width) first in a grid and last in an image, in float64: in a large image a
  * float32 has few digits left for the way between two elements. float16 and bfloat16 compute in float32. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "shorthand.h"

@@ -4,6 +4,7 @@
  * Place in the flow: apply -> infer -> a backend's kernel. What takes several index tensors at once is in
  * index_advanced.c. Invariants: an index outside its dimension is an error that names it, never a wrong read; sums over
  * equal indices are added up in the order of the indices, whatever the number of threads. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "shorthand.h"

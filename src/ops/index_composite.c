@@ -4,6 +4,7 @@
  *
  * Place in the flow: composites above apply. Invariant: as there, of equal indices the last one wins and sums are in
  * the order of the indices. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 

@@ -4,6 +4,7 @@
  * Place in the flow: apply -> infer -> a backend's kernel for cat, tril and triu; the rest is made of those and of
  * views. Invariant: no result here shares memory with an input, except where a composite returns an input or a view
  * of it. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "shorthand.h"

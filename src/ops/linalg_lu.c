@@ -4,6 +4,7 @@
  * Place in the flow: one kernel factors (backends/cpu/linalg/linalg_lu.c); the rest is made of it. Invariant: A = P L
  * U, with L and U in one matrix where they are packed (the ones of L's diagonal are not stored) and pivots that count
  * from 1. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <math.h>
 

@@ -3,6 +3,7 @@
  *
  * Place in the flow: composites of reductions and of linalg_svd, _svdvals, _eigh, _inv; no kernels. Invariant: nothing
  * reads a value, except the residuals of linalg_lstsq, whose shape depends on ranks. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <float.h>
 #include <math.h>

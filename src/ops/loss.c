@@ -4,6 +4,7 @@
  * over memory; class-index cross entropy without weights is one fused op with a fused gradient. Place in the flow:
  * rows of the table like any other. Invariant: what a reduction divides by is a count of the data, as PyTorch counts.
  */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "build.h"

@@ -2,6 +2,7 @@
  *
  * As in loss.c, a loss is its terms, which are pointwise programs, and a reduction. Place in the flow: rows of the
  * table like any other. Invariant: what a reduction divides by is a count of the data, as PyTorch counts. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "build.h"

@@ -4,6 +4,7 @@
  * kernels stand in backends/cpu/reduce/norm.c and batch_norm.c. Invariant: a gradient that is only run uses the
  * fused native_*_backward op; one that is itself recorded is written with plain ops from the inputs, so it
  * can be differentiated to any order. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 #include <math.h>

@@ -3,6 +3,7 @@
  * Place in the flow: backends give kernels for the rows with infer; max_pool2d is composite. Invariant: a forward op
  * and its backward op are each other's transposes, so gradients of any order end here (max_pool2d_backward's is a
  * gather by the same indices). An image without a batch dim is a batch of one. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "shorthand.h"

@@ -3,6 +3,7 @@
  *
  * A builder gets the inputs as registers 0, 1, 2 and attributes by ATTR(parameter). Invariant: a program's shape
  * depends on the variant only; attribute values are filled in per call. */
+#include <cairn/ext/parts.h>
 #include <cairn/ops.h>
 
 #include "build.h"

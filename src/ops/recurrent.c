@@ -3,6 +3,7 @@
  * Place in the flow: composites. One direction of a layer is recurrent_sequence; cells, single steps and projections
  * are matrix products and pointwise programs.
  * Invariant: layouts of weights, gates and states are PyTorch's: gates i f g o of an LSTM, r z n of a GRU. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "base/alloc.h"

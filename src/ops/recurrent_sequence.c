@@ -5,6 +5,7 @@
  * keeps for its gradient (`saved`) is a result like the others, so it has a gradient too. Invariant: rows of a step are
  * the first of the batch, as many as batch_sizes says, never more than of the step before; rows that end keep their
  * last state, and in reverse rows begin late. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "base/alloc.h"

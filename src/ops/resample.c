@@ -3,6 +3,7 @@
  * Place in the flow: interpolate is a composite; backends give kernels for resample and resample_backward. Invariant:
  * resample is linear, and resample_backward is its transpose, so gradients of any order end here. float16 and bfloat16
  * are rounded once, after the last dim. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <math.h>
 

@@ -3,6 +3,7 @@
  *
  * Place in the flow: all but view_dtype are composites above autograd. Invariant: shapes of results follow from shapes
  * and arguments alone, so that every op here can be captured. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "base/alloc.h"

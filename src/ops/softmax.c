@@ -3,6 +3,7 @@
  * Place in the flow: rows for apply; kernels stand in backends/cpu/reduce/softmax.c. Invariant: gradients are made
  * from the result, never by computing exponentials of large numbers again. While a gradient is itself being
  * recorded it is written with plain ops, so that it can be differentiated to any order. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 

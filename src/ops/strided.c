@@ -3,6 +3,7 @@
  * Place in the flow: as_strided notes the input's layout and calls as_strided_from, the view itself. Invariant: its
  * gradient and its inverse work on the memory that input and view reach, whatever their layouts, so elements outside
  * the input are seen but get no gradient. */
+#include <cairn/ext/parts.h>
 #include <cairn/ops.h>
 
 #include "families.h"

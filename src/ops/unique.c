@@ -3,6 +3,7 @@
  * Place in the flow: composites over sort, nonzero and gather; row_order alone has a kernel
  * (backends/cpu/index/search.c). Invariant: the size of a result depends on data only through nonzero or a number
  * that is read, both of which a capture refuses. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 

@@ -3,6 +3,7 @@
  *
  * Place in the flow: apply makes the handle and its record; no backend has a kernel for a view. Invariant: a view's
  * strides and offset address only memory that its input addresses. */
+#include <cairn/ext/parts.h>
 #include <cairn/ops.h>
 
 #include "families.h"

@@ -2,6 +2,8 @@
  *
  * They make in-place writes through views differentiable and capturable. No backend needs a kernel: each is a copy, a
  * view of it, and a write. Invariant: the result never shares memory with input. */
+#include <cairn/ext/parts.h>
+
 #include "shorthand.h"
 #include "families.h"
 

@@ -2,6 +2,8 @@
  *
  * Place in the flow: optim.c calls update for each parameter: one op counts the step and computes the rates, one
  * updates the parameter and its averages. */
+#include <cairn/ext/parts.h>
+
 #include "scalar.h"
 #include "optim.h"
 

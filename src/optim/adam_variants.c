@@ -1,5 +1,7 @@
 /* adam_variants.c: the variants of Adam: Adamax, NAdam, RAdam. Their rates are computed in float64 from the step
  * count. */
+#include <cairn/ext/parts.h>
+
 #include "scalar.h"
 #include "optim.h"
 

@@ -1,5 +1,6 @@
 /* matrix.c: optimisers that see a parameter as a matrix: Adafactor and Muon. They are made of ordinary ops; only the
  * last step, into the parameter, is an update of its own. */
+#include <cairn/ext/parts.h>
 #include <math.h>
 #include <string.h>
 

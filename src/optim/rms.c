@@ -1,4 +1,6 @@
 /* rms.c: those that divide by the size of past gradients: RMSprop, Adagrad, Adadelta. */
+#include <cairn/ext/parts.h>
+
 #include "scalar.h"
 #include "optim.h"
 

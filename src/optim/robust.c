@@ -1,4 +1,6 @@
 /* robust.c: averaged SGD, and resilient backpropagation, which heeds signs only. */
+#include <cairn/ext/parts.h>
+
 #include "scalar.h"
 #include "optim.h"
 

@@ -1,4 +1,6 @@
 /* sgd.c: SGD, and Lion, which steps by signs. */
+#include <cairn/ext/parts.h>
+
 #include "scalar.h"
 #include "optim.h"
 

@@ -9,6 +9,7 @@
 #include "test.h"
 
 #include <cairn/cairn.h>
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <math.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 
 #include <cairn/cairn.h>
 #include <cairn/ext/op.h>
+#include <cairn/ext/parts.h>
 
 typedef struct list_op {
   const char *name;

@@ -1,5 +1,6 @@
 /* test_training.c: optimisers at work: whole training steps captured and replayed, groups and settings, gradients cut
  * to size, averages, loss scales, and memory that runs out. */
+#include <cairn/ext/parts.h>
 #include <math.h>
 #include <stdio.h>
 

@@ -8,6 +8,7 @@
 #include "test.h"
 
 #include <cairn/cairn.h>
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <dlfcn.h>
 #include <stdio.h>

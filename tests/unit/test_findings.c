@@ -1,5 +1,6 @@
 /* test_findings.c: what random calls and fuzzers found once, each as the smallest call that shows it. */
 #include <cairn/cairn.h>
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <math.h>
 #include <string.h>
