@@ -9,7 +9,7 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 # each recipe, because tools/setup may just have installed it.
 GENERATOR = if [ -z "$$CMAKE_GENERATOR" ] && command -v ninja >/dev/null; then export CMAKE_GENERATOR=Ninja; fi
 
-.PHONY: all setup configure demo test check bench docs install lint format clean help
+.PHONY: all setup configure demo test check bench docs dist install lint format clean help
 
 all: configure
 	@cmake --build $(BUILD) -j $(JOBS)
@@ -21,6 +21,7 @@ help:
 	@echo "make check      the long version: sanitizers, both compilers, fuzzers"
 	@echo "make bench      the benchmarks"
 	@echo "make docs       the documentation as a site, build/site/index.html"
+	@echo "make dist       a source archive, a wheel and Debian packages, build/dist"
 	@echo "make install PREFIX=/usr/local     (the Python package: pip install .)"
 	@echo "make lint | format | clean"
 
@@ -51,6 +52,9 @@ bench: all
 docs: all
 	@CAIRN_BUILD_DIR=$(BUILD) python3 -B tools/docs $(DOCSFLAGS)
 
+dist: setup
+	@tools/dist $(DISTFLAGS)
+
 install: all
 	@cmake --install $(BUILD) --prefix $(PREFIX) --strip
 
@@ -63,4 +67,4 @@ format:
 
 clean:
 	@rm -rf build/default build/debug build/asan build/tsan build/minimal build/clang build/fuzz build/wheel \
-	  build/site build/site-pages
+	  build/release build/dist build/site build/site-pages

@@ -26,7 +26,10 @@ endif()
 if(TARGET cairn_command)
   file(RELATIVE_PATH bin_to_lib
     /prefix/${CMAKE_INSTALL_BINDIR} /prefix/${CMAKE_INSTALL_LIBDIR})
-  set_target_properties(cairn_command PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+  # Under /usr the loader finds the library by itself, and Debian wants no other path in a program.
+  if(NOT CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    set_target_properties(cairn_command PROPERTIES INSTALL_RPATH "$ORIGIN/${bin_to_lib}")
+  endif()
   install(TARGETS cairn_command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 
