@@ -109,8 +109,8 @@ class Maker:
         doc = folder / "usr/share/doc" / package.name
         doc.mkdir(parents=True)
         terms = ("Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: cairn\n\n"
-                 "Files: *\nCopyright: The cairn developers\nLicense: Apache-2.0\n On Debian systems the full text is in\n"
-                 " /usr/share/common-licenses/Apache-2.0.\n")
+                 "Files: *\nCopyright: The cairn developers\nLicense: Apache-2.0\n On Debian systems the full text is\n"
+                 " in /usr/share/common-licenses/Apache-2.0.\n")
         (doc / "copyright").write_text(terms, encoding="utf-8")
         (doc / "changelog.gz").write_bytes(packed((self.root / "CHANGELOG.md").read_text(encoding="utf-8")))
         date = subprocess.run(["date", "-u", "-R", "-d", f"@{self.epoch}"], check=True, capture_output=True, text=True,

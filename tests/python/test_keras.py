@@ -17,6 +17,7 @@ from cairn import keras
 from cairn.keras import layers
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import hand  # noqa: E402
 import keras_cases as cases  # noqa: E402
 import keras_numbers as known  # noqa: E402
 
@@ -295,11 +296,16 @@ class Models(unittest.TestCase):
                 self.tracker.update_state(loss)
                 return {m.name: m.result() for m in self.metrics}
         x, y = spots()
-        model = Own(keras.Sequential([layers.Dense(8, activation="relu"), layers.Dense(1)]))
+        model = Own(keras.Sequential([keras.Input((2,)), layers.Dense(8, activation="relu"), layers.Dense(1)]))
         model.compile(optimizer=keras.optimizers.SGD(0.1))
-        logs = model.fit(x, y, epochs=4, verbose=0).history
+        weights = hand.copies(model.get_weights())
+        logs = model.fit(x, y, epochs=4, shuffle=False, verbose=0).history
         self.assertEqual(list(logs), ["loss"])
-        self.assertLess(logs["loss"][-1], logs["loss"][0])
+        want = hand.losses(hand.dense(weights), weights, (x, y), lambda p, t: (p[:, 0] - t.float()).square().mean(),
+                           hand.sgd(weights, 0.1), 4)
+        np.testing.assert_allclose(logs["loss"], want, rtol=1e-5)
+        for have, w in zip(model.get_weights(), weights):
+            np.testing.assert_allclose(have, w.detach().numpy(), atol=1e-6)
 
     def test_loop_by_hand(self):
         x, y = spots()
@@ -307,6 +313,9 @@ class Models(unittest.TestCase):
         optimizer = keras.optimizers.Adam(learning_rate=0.05)
         loss_fn = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
         metric = keras.metrics.SparseCategoricalAccuracy()
+        weights, right = hand.copies(model.get_weights()), []
+        want = hand.losses(hand.dense(weights), weights, (x, y), cairn.nn.functional.cross_entropy,
+                           hand.adam(weights, 0.05), 25, len(x))
         values = []
         for _ in range(25):
             loss = loss_fn(y, model(x, training=True))
@@ -315,9 +324,10 @@ class Models(unittest.TestCase):
             optimizer.apply_gradients((w.grad, w) for w in model.trainable_weights)
             metric.update_state(y, model(x))
             values.append(float(loss))
-        self.assertLess(values[-1], 0.6 * values[0])
+            right.append((np.asarray(model(x).detach()).argmax(1) == y).mean())
+        np.testing.assert_allclose(values, want, rtol=1e-4)
         self.assertEqual(optimizer.iterations, 25)
-        self.assertTrue(0 < float(metric.result()) <= 1)
+        self.assertAlmostEqual(float(metric.result()), np.mean(right), places=6)
         metric.reset_state()
         self.assertEqual(float(metric.result()), 0.0)
 
@@ -356,9 +366,12 @@ class Models(unittest.TestCase):
     def test_mixed_with_modules(self):
         model = keras.Sequential([cairn.nn.Linear(2, 8), layers.ReLU(), cairn.nn.Linear(8, 2)])
         x, y = spots()
-        model.compile(cairn.optim.Adam(model.parameters(), lr=0.02), "cross_entropy", metrics=["accuracy"])
-        logs = model.fit(x, y, epochs=5, verbose=0).history
-        self.assertLess(logs["loss"][-1], logs["loss"][0])
+        weights = hand.copies([w.T if w.ndim == 2 else w for w in model.parameters()])
+        model.compile(cairn.optim.SGD(model.parameters(), lr=0.2), "cross_entropy", metrics=["accuracy"])
+        logs = model.fit(x, y, epochs=5, shuffle=False, verbose=0).history
+        want = hand.losses(hand.dense(weights), weights, (x, y), cairn.nn.functional.cross_entropy,
+                           hand.sgd(weights, 0.2), 5)
+        np.testing.assert_allclose(logs["loss"], want, rtol=1e-5)
 
 
 class Saving(unittest.TestCase):
@@ -408,17 +421,24 @@ class Saving(unittest.TestCase):
 
 
 class Optimizers(unittest.TestCase):
-    def test_all_train(self):
+    def test_a_rate_set_later_counts(self):
+        """The numbers of each optimiser are beside Keras's in test_keras_training.py."""
+        def losses(optimizer):
+            keras.utils.set_random_seed(0)
+            model = keras.Sequential([keras.Input((2,)), layers.Dense(4, activation="tanh"), layers.Dense(1)])
+            model.compile(optimizer, "mse")
+            return model.fit(x, y, epochs=6, shuffle=False, verbose=0).history["loss"]
+
         x, y = spots(64)
         for name in ("sgd", "rmsprop", "adam", "adamw", "nadam", "adamax", "adagrad", "adadelta", "adafactor"):
             with self.subTest(optimizer=name):
-                keras.utils.set_random_seed(0)
-                model = keras.Sequential([keras.Input((2,)), layers.Dense(4, activation="tanh"), layers.Dense(1)])
                 optimizer = keras.optimizers.get(name)
                 optimizer.learning_rate = 0.05
-                model.compile(optimizer, "mse")
-                logs = model.fit(x, y, epochs=6, verbose=0).history["loss"]
-                self.assertLess(logs[-1], logs[0])
+                have = losses(optimizer)
+                self.assertEqual(have, losses(type(optimizer)(learning_rate=0.05)))
+                self.assertEqual(len(set(have)), 6)
+                still = losses(type(optimizer)(learning_rate=0.0))
+                self.assertEqual(still, still[:1] * 6)
 
     def test_rates_and_clipping(self):
         weight = keras.Variable(np.zeros(2, "float32"))

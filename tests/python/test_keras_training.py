@@ -7,6 +7,7 @@ import unittest
 import cairn
 from cairn import keras
 from cairn.keras import layers, ops
+import hand
 from keras_training_cases import CASES, classes, mlp, wave
 
 # What Keras 3.15 answered to keras_training_cases.py.
@@ -94,8 +95,13 @@ class Numbers(unittest.TestCase):
             self.assertEqual({w.dtype for w in model.weights}, {cairn.float32})
             model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
             x, y = cairn.tensor(wave(32, 5, 0.9)), cairn.tensor(classes(32, 3))
+            weights = hand.copies(model.get_weights())
+            want = hand.losses(hand.dense(weights, cairn.tanh), weights, (x, y), cairn.nn.functional.cross_entropy,
+                               hand.adam(weights), 8)
             logs = model.fit(x, y, epochs=8, verbose=0).history["loss"]
-            self.assertLess(logs[-1], logs[0])
+            for have, exact in zip(logs, want):  # bfloat16 has 8 bits
+                self.assertLess(abs(have - exact), 2**-8 * exact, (logs, want))
+            self.assertNotEqual(logs, want)
             keras.mixed_precision.set_global_policy("mixed_float16")
             model.compile("adam", "mse")
             self.assertIsInstance(model.optimizer, keras.optimizers.LossScaleOptimizer)
@@ -221,10 +227,15 @@ class OwnSteps(unittest.TestCase):
         model.teacher.trainable = False
         model.compile("adam", metrics=["accuracy"])
         x, y = cairn.tensor(wave(32, 5, 0.9)), cairn.tensor(classes(32, 3))
-        before = model.evaluate(x, y, verbose=0)
+        weights, teacher = hand.copies(model.student.get_weights()), model.teacher.get_weights()
+        goal = hand.dense([cairn.as_tensor(w) for w in teacher], cairn.tanh)(x).softmax(1)
+        want = hand.losses(hand.dense(weights, cairn.tanh), weights, (x, y),
+                           lambda p, t: (goal * (goal / p.softmax(1)).log()).sum(1).mean(), hand.adam(weights), 5)
         logs = model.fit(x, y, epochs=5, verbose=0).history
-        self.assertLess(model.evaluate(x, y, verbose=0)[0], before[0])
+        self.assertTrue(all(near(a, b) for a, b in zip(logs["loss"], want)), (logs["loss"], want))
         self.assertEqual(sorted(logs), ["accuracy", "loss"])
+        self.assertTrue(all(cairn.equal(cairn.as_tensor(a), cairn.as_tensor(b))
+                            for a, b in zip(teacher, model.teacher.get_weights())))
 
     def test_own_optimizer(self):
         class Signs(keras.optimizers.Optimizer):
@@ -239,8 +250,16 @@ class OwnSteps(unittest.TestCase):
         model = mlp(keras, cairn.tensor, 1)
         model.compile(Signs(0.01), "mse")
         x, y = cairn.tensor(wave(32, 5, 0.9)), cairn.tensor(wave(32, 1, 0.3))
+        weights = hand.copies(model.get_weights())
+        kept = [cairn.zeros_like(w) for w in weights]
+
+        def step(gradients):
+            for w, k, g in zip(weights, kept, gradients):
+                k.copy_(0.5 * k + g)
+                w -= 0.01 * k.sign()
+        want = hand.losses(hand.dense(weights, cairn.tanh), weights, (x, y), cairn.nn.functional.mse_loss, step, 4)
         logs = model.fit(x, y, epochs=4, verbose=0).history["loss"]
-        self.assertLess(logs[-1], logs[0])
+        self.assertTrue(all(near(a, b) for a, b in zip(logs, want)), (logs, want))
         self.assertEqual(int(model.optimizer.iterations), 4)
 
 

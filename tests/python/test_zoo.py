@@ -9,6 +9,8 @@ import warnings
 import cairn
 from cairn import nn, zoo
 
+import hand
+
 try:
     import torch
 except ImportError:
@@ -57,6 +59,11 @@ class TestNetworks(unittest.TestCase):
         self.assertEqual(net(cairn.ones(2, 1, 28, 28)).shape, (2, 7))
         optimizer = cairn.optim.SGD(net.parameters(), lr=0.1)
         x, y = cairn.randn(4, 1, 28, 28), cairn.tensor([0, 1, 2, 3])
+        weights = hand.copies(net.parameters())
+        again = copy.deepcopy(net)
+        names = [name for name, _ in net.named_parameters()]
+        want = hand.losses(lambda t: cairn.func.functional_call(again, dict(zip(names, weights)), (t,)), weights,
+                           (x, y), nn.functional.cross_entropy, hand.sgd(weights, 0.1), 5)
         losses = []
         for _ in range(5):
             optimizer.zero_grad()
@@ -64,6 +71,8 @@ class TestNetworks(unittest.TestCase):
             loss.backward()
             optimizer.step()
             losses.append(loss.item())
+        for have, exact in zip(losses, want):
+            self.assertAlmostEqual(have, exact, places=5)
         self.assertLess(losses[-1], losses[0])
 
     def test_another_head(self):
