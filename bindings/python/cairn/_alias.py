@@ -38,7 +38,7 @@ class _Loader:
         module.__spec__ = self.spec  # importing has put the alias's there
 
 
-class _Finder:
+class _Finder:  # unused: path, target (the protocol of finders)
     """Stands before Python's own finders of modules."""
 
     @staticmethod

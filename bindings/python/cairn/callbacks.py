@@ -104,7 +104,7 @@ for _name in [n for n in vars(Callback) if n.startswith("on_")]:
     setattr(CallbackList, _name, _all(_name, "batch" in _name or "epoch" in _name))
 
 
-class History(Callback):
+class History(Callback):  # unused: logs (the callbacks' signature)
     """All figures of all epochs: history["loss"][0] is that of epoch[0]. plot() draws them; notebooks show them."""
 
     def __init__(self) -> None:
@@ -162,7 +162,7 @@ class Curves(str):
         return str(self)
 
 
-class ProgbarLogger(Callback):
+class ProgbarLogger(Callback):  # unused: logs, epoch (the callbacks' signature)
     """verbose 1: a bar that moves; 2: a line an epoch."""
 
     bar: Bar | None = None
@@ -245,7 +245,7 @@ class _Watching(Callback):
         return None if found is None else float(found)
 
 
-class EarlyStopping(_Watching):
+class EarlyStopping(_Watching):  # unused: logs (the callbacks' signature)
     """Ends the fit when the figure has not become better for `patience` epochs."""
 
     def __init__(self, monitor: str = "val_loss", min_delta: float = 0, patience: int = 0, verbose: int = 0,
@@ -287,7 +287,7 @@ class EarlyStopping(_Watching):
             self.model.load_state_dict(self.best_weights)
 
 
-class ModelCheckpoint(_Watching):
+class ModelCheckpoint(_Watching):  # unused: logs (the callbacks' signature)
     """Saves the model after each epoch, or when a figure is the best; filepath may have {epoch} and {val_loss:.2f}."""
 
     def __init__(self, filepath: Any, monitor: str = "val_loss", verbose: int = 0, save_best_only: bool = False,
@@ -328,7 +328,7 @@ class ModelCheckpoint(_Watching):
             print("Epoch %d: saved %s" % (epoch + 1, path))
 
 
-class CSVLogger(Callback):
+class CSVLogger(Callback):  # unused: logs (the callbacks' signature)
     """A row an epoch."""
 
     def __init__(self, filename: Any, separator: str = ",", append: bool = False) -> None:
@@ -360,7 +360,7 @@ class CSVLogger(Callback):
         self.file.close()
 
 
-class TensorBoard(Callback):
+class TensorBoard(Callback):  # unused: logs, epoch, batch (the callbacks' signature)
     """Figures in event files: log_dir/train and log_dir/validation.
 
     histogram_freq: after how many epochs weights are written, with write_images as pictures too. write_graph: the
@@ -453,7 +453,7 @@ def set_rate(optimizer: Any, rate: float) -> None:
         group["lr"] = rate if old == 0 else float(group["lr"]) * rate / old
 
 
-class LearningRateScheduler(Callback):
+class LearningRateScheduler(Callback):  # unused: logs, epoch (the callbacks' signature)
     """schedule(epoch, rate) or schedule(epoch) says the rate of an epoch."""
 
     def __init__(self, schedule: Callable[..., float], verbose: int = 0) -> None:
@@ -477,7 +477,7 @@ class LearningRateScheduler(Callback):
             logs["learning_rate"] = rate_of(self.model.optimizer)
 
 
-class ReduceLROnPlateau(_Watching):
+class ReduceLROnPlateau(_Watching):  # unused: logs (the callbacks' signature)
     """A smaller rate when the figure has not become better for `patience` epochs."""
 
     def __init__(self, monitor: str = "val_loss", factor: float = 0.1, patience: int = 10, verbose: int = 0,
@@ -537,7 +537,7 @@ class LambdaCallback(Callback):
                 setattr(self, name.replace("on_batch_", "on_train_batch_"), f)
 
 
-class BackupAndRestore(Callback):
+class BackupAndRestore(Callback):  # unused: logs, batch (the callbacks' signature)
     """Weights, optimiser and epoch in a folder; a fit that was cut short goes on from there.
 
     save_freq: "epoch", or after how many batches; what is kept in the middle of an epoch begins that epoch again.

@@ -49,7 +49,7 @@ class in_phase:
         phase.training = self.before
 
 
-class Trainer:
+class Trainer:  # unused: x, training (Keras's signature, for overriding)
     """compile, fit, evaluate and predict, for a class that is a Module as well."""
 
     stop_training = False

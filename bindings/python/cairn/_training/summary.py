@@ -33,7 +33,7 @@ def _shapes(model: Any, children: list[Any], input_size: Any) -> dict[int, str]:
     """Shapes of outputs, seen by a run on zeros."""
     found: dict[int, str] = {}
 
-    def note(module: Any, args: Any, out: Any) -> None:
+    def note(module: Any, args: Any, out: Any) -> None:  # unused: args (the hooks' signature)
         if isinstance(out, cairn.Tensor):
             found[id(module)] = str(tuple([None] + [int(n) for n in out.shape[1:]]))
     handles = [c.register_forward_hook(note) for c in children]

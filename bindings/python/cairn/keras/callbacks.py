@@ -16,7 +16,7 @@ __all__ = ["BackupAndRestore", "CSVLogger", "Callback", "CallbackList", "EarlySt
            "SwapEMAWeights", "TensorBoard", "TerminateOnNaN"]
 
 
-class SwapEMAWeights(Callback):
+class SwapEMAWeights(Callback):  # unused: logs, epoch (the callbacks' signature)
     """With an optimiser that has use_ema: the averages stand in for the weights while the model is looked at (and
     saved, with swap_on_epoch)."""
 

@@ -160,7 +160,7 @@ def _shapes_of(value: Any) -> Any:
     return mapped(lambda t: [None] + [int(n) for n in t.shape[1:]] if getattr(t, "ndim", 0) else None, value)
 
 
-class Functional(Model):
+class Functional(Model):  # unused: input_shape (Keras's signature)
     """The nodes between inputs and outputs."""
 
     def __init__(self, inputs: Any, outputs: Any, name: str | None = None, **kwargs: Any) -> None:
@@ -282,7 +282,7 @@ def _takes_ends(kind: type) -> bool:
     return names[:2] == ["inputs", "outputs"]
 
 
-class Sequential(Model):
+class Sequential(Model):  # unused: args, kwargs (Layer's signature)
     """Layers one after the other; add() puts one more behind."""
 
     def __init__(self, layers: Iterable[Any] | None = None, trainable: bool = True, name: str | None = None) -> None:

@@ -207,7 +207,7 @@ class GroupQueryAttention(_Heads):
         self._projections(query_shape, value_shape, key_shape, (int(query_shape[-1]),))
 
 
-class Attention(Layer):
+class Attention(Layer):  # unused: inputs (Keras's signature)
     """Of [query, value] or [query, value, key]."""
 
     _float_inputs = supports_masking = True

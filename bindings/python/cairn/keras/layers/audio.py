@@ -30,7 +30,7 @@ def _angles(frame: int, bins: int) -> Any:
     return times * cairn.arange(bins, dtype=cairn.float64) * (-math.pi / (bins - 1))
 
 
-class STFTSpectrogram(Windowed):
+class STFTSpectrogram(Windowed):  # unused: input_shape (Keras's signature)
     """The spectrum of each frame of (N, T, C), by convolutions with waves. mode: log, magnitude, psd, real, imag, angle
     or stft (real and imag)."""
 

@@ -37,7 +37,7 @@ def value_pair(value_range: Any) -> list[Any]:
     return sorted(value_range)
 
 
-class Augment(Layer):
+class Augment(Layer):  # unused: n, height, width, drawn (what Augment calls)
     """To subclass with drawn(n, height, width) and changed(images, drawn)."""
 
     random = True  # whether it does something while training only

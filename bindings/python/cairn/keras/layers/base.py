@@ -46,7 +46,7 @@ def snake(name: str) -> str:
     return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", words).lower()
 
 
-class Layer(nn.Module):
+class Layer(nn.Module):  # unused: input_shape (Keras's signature)
     """To subclass with __init__, build(input_shape) where weights depend on sizes, and call(inputs)."""
 
     supports_masking = False

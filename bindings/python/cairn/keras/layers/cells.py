@@ -32,7 +32,7 @@ class Dropping(Layer):
         return x * kept[what]
 
 
-class Cell(Dropping):
+class Cell(Dropping):  # unused: states_shape (Keras's signature)
     """kernel (in, gates * units), recurrent_kernel (units, gates * units), bias."""
 
     gates, bias_rows, states = 1, 1, 1
@@ -118,7 +118,7 @@ class SimpleRNNCell(Cell):
         return out, [h[0]]
 
 
-class LSTMCell(Cell):
+class LSTMCell(Cell):  # unused: states_shape (Keras's signature)
     gates, states = 4, 2
 
     def __init__(self, units: int, activation: Any = "tanh", recurrent_activation: Any = "sigmoid",

@@ -51,7 +51,7 @@ def _to_rgb(hue: Any, saturation: Any, value: Any) -> Any:
     return cairn.stack([channel(5.0), channel(3.0), channel(1.0)], 1)
 
 
-class _Factor(Augment):
+class _Factor(Augment):  # unused: height, width (what Augment calls)
     """A number for each image, drawn from the range `factor`."""
 
     bounds = (-1.0, 1.0)
@@ -70,7 +70,7 @@ class _Factor(Augment):
         return images.clamp(float(self.value_range[0]), float(self.value_range[1]))
 
 
-class RandomBrightness(_Factor):
+class RandomBrightness(_Factor):  # unused: height, width (what Augment calls)
     """A part of the value range added."""
 
     def __init__(self, factor: Any, value_range: Any = (0, 255), seed: int | None = None, **kwargs: Any) -> None:
@@ -84,7 +84,7 @@ class RandomBrightness(_Factor):
         return self._kept(images + _wide(drawn["rgb_delta"], images))
 
 
-class RandomContrast(_Factor):
+class RandomContrast(_Factor):  # unused: height, width (what Augment calls)
     """Distances from the mean of each channel made larger or smaller."""
 
     bounds = (0.0, 1.0)
@@ -109,7 +109,7 @@ class RandomColorDegeneration(_Factor):
         return self._kept(images + _wide(drawn["factor"], images) * (_grey(images) - images))
 
 
-class RandomSaturation(_Factor):
+class RandomSaturation(_Factor):  # unused: height, width (what Augment calls)
     """0 is grey, 0.5 leaves an image as it is, 1 is as colourful as can be."""
 
     bounds = (0.0, 1.0)
@@ -123,7 +123,7 @@ class RandomSaturation(_Factor):
         return _to_rgb(hue, self._kept(saturation * _wide(drawn["factor"], images)[:, 0]), value)
 
 
-class RandomHue(_Factor):
+class RandomHue(_Factor):  # unused: height, width (what Augment calls)
     """Colours turned by up to half of factor, of a whole turn."""
 
     bounds = (0.0, 1.0)
@@ -153,7 +153,7 @@ class RandomSharpness(_Factor):
         return self._kept(images + (1.0 - 2.0 * _wide(drawn["factor"], images)) * (smooth - images))
 
 
-class RandomPosterization(_Factor):
+class RandomPosterization(_Factor):  # unused: height, width (what Augment calls)
     """Only the first `factor` bits of the numbers."""
 
     bounds = (1.0, 8.0)
@@ -175,7 +175,7 @@ class RandomPosterization(_Factor):
         return _rescaled((whole / step).floor() * step, (0, 255), tuple(self.value_range))
 
 
-class Solarization(Augment):
+class Solarization(Augment):  # unused: height, width (what Augment calls)
     """Numbers at or above a threshold turned around, after something was added."""
 
     def __init__(self, addition_factor: Any = 0.0, threshold_factor: Any = 0.0, value_range: Any = (0, 255),
@@ -198,7 +198,7 @@ class Solarization(Augment):
         return _rescaled(out, (0, 255), tuple(self.value_range))
 
 
-class AutoContrast(Augment):
+class AutoContrast(Augment):  # unused: drawn (what Augment calls)
     """Each channel stretched over the whole range; also without training."""
 
     random = False
@@ -216,7 +216,7 @@ class AutoContrast(Augment):
         return cairn.where(span > 0, out, images)
 
 
-class Equalization(Augment):
+class Equalization(Augment):  # unused: drawn (what Augment calls)
     """Numbers moved so that all of them are as frequent, for each channel of a batch."""
 
     def __init__(self, value_range: Any = (0, 255), bins: int = 256, data_format: str | None = None,
@@ -254,7 +254,7 @@ class _Chosen(Augment):
         return cairn.where(chosen.reshape(-1, 1, 1, 1).to(images.device), new, images)
 
 
-class RandomInvert(_Chosen):
+class RandomInvert(_Chosen):  # unused: height, width (what Augment calls)
     def __init__(self, factor: Any = 1.0, value_range: Any = (0, 255), seed: int | None = None,
                  data_format: str | None = None, **kwargs: Any) -> None:
         super().__init__(factor, data_format, seed, **kwargs)
@@ -267,7 +267,7 @@ class RandomInvert(_Chosen):
         return self._where(drawn["apply_inversion"], float(self.value_range[1]) - images, images)
 
 
-class RandomGrayscale(_Chosen):
+class RandomGrayscale(_Chosen):  # unused: height, width (what Augment calls)
     def __init__(self, factor: float = 0.5, data_format: str | None = None, seed: int | None = None,
                  **kwargs: Any) -> None:
         super().__init__(factor, data_format, seed, **kwargs)
@@ -280,7 +280,7 @@ class RandomGrayscale(_Chosen):
         return self._where(drawn, _grey(images), images)
 
 
-class RandomGaussianBlur(_Chosen):
+class RandomGaussianBlur(_Chosen):  # unused: height, width (what Augment calls)
     def __init__(self, factor: Any = 1.0, kernel_size: Any = 3, sigma: Any = 1.0, value_range: Any = (0, 255),
                  data_format: str | None = None, seed: int | None = None, **kwargs: Any) -> None:
         super().__init__(factor, data_format, seed, **kwargs)

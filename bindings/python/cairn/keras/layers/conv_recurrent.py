@@ -12,7 +12,7 @@ from .windows import Windowed, padded, same_pads, to_first, to_last, tuple_of
 __all__ = ["ConvLSTM1D", "ConvLSTM2D", "ConvLSTM3D"]
 
 
-class _ConvCell(Dropping, Windowed):
+class _ConvCell(Dropping, Windowed):  # unused: states_shape (Keras's signature)
     """One step: kernel (window, in, 4 * filters), recurrent_kernel (window, filters, 4 * filters), bias."""
 
     states = 2
@@ -79,7 +79,7 @@ class _ConvCell(Dropping, Windowed):
         return h, [h, c]
 
 
-class ConvLSTM2D(RNN):
+class ConvLSTM2D(RNN):  # unused: initial_state_shape (Keras's signature)
     ndim = 2
     _not_options = ("cell", "time_major")
     _of_cell: tuple[str, ...] = (

@@ -172,7 +172,7 @@ class EinsumDense(Layer):
         return self.activation(out if self.bias is None else out + self.bias)
 
 
-class Embedding(Layer):
+class Embedding(Layer):  # unused: mask (Keras's signature)
     """Rows of a table by number. mask_zero: places with 0 do not count for the layers behind."""
 
     _not_options = ("weights", "input_length")
@@ -226,7 +226,7 @@ class ReversibleEmbedding(Embedding):
         return None if inputs.dtype.is_floating_point else super().compute_mask(inputs, mask)
 
 
-class Masking(Layer):
+class Masking(Layer):  # unused: mask (Keras's signature)
     """Steps whose numbers are all mask_value do not count for the layers behind."""
 
     def __init__(self, mask_value: float = 0.0, **kwargs: Any) -> None:

@@ -29,7 +29,7 @@ def window(x: Any, height: int, width: int) -> Any:
     return x.narrow(2, (have[0] - h) // 2, h).narrow(3, (have[1] - w) // 2, w)
 
 
-class Resizing(Augment):
+class Resizing(Augment):  # unused: drawn (what Augment calls)
     """Images of height x width; of the largest part with this ratio, or with room around, where asked."""
 
     random = False
@@ -67,7 +67,7 @@ class Resizing(Augment):
         return self._resized(masks, "nearest")
 
 
-class CenterCrop(Augment):
+class CenterCrop(Augment):  # unused: drawn (what Augment calls)
     """The middle; images that are smaller are made larger first."""
 
     random = False
@@ -87,7 +87,7 @@ class CenterCrop(Augment):
         return self.changed(masks, drawn)
 
 
-class RandomCrop(Augment):
+class RandomCrop(Augment):  # unused: n (what Augment calls)
     """A part at a place drawn for the batch; without training, the largest centred part in the size asked for."""
 
     random = False
@@ -116,7 +116,7 @@ class RandomCrop(Augment):
         return self.changed(masks, drawn)
 
 
-class RandomFlip(Augment):
+class RandomFlip(Augment):  # unused: height, width (what Augment calls)
     def __init__(self, mode: str = "horizontal_and_vertical", seed: int | None = None, data_format: str | None = None,
                  **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -167,7 +167,7 @@ class _Warp(Augment):
         return self._seen(masks, drawn, "nearest")
 
 
-class RandomRotation(_Warp):
+class RandomRotation(_Warp):  # unused: height, width (what Augment calls)
     """factor: parts of a whole turn."""
 
     def __init__(self, factor: Any, fill_mode: str = "reflect", interpolation: str = "bilinear",
@@ -187,7 +187,7 @@ class RandomRotation(_Warp):
         return c, -s, cx - cx * c + cy * s, s, c, cy - cx * s - cy * c
 
 
-class RandomZoom(_Warp):
+class RandomZoom(_Warp):  # unused: height, width (what Augment calls)
     """Factors above 0 zoom out, below 0 in."""
 
     def __init__(self, height_factor: Any, width_factor: Any = None, fill_mode: str = "reflect",
@@ -211,7 +211,7 @@ class RandomZoom(_Warp):
         return x, zero, (1.0 - x) * ((width - 1) / 2.0), zero, y, (1.0 - y) * ((height - 1) / 2.0)
 
 
-class RandomTranslation(_Warp):
+class RandomTranslation(_Warp):  # unused: height, width (what Augment calls)
     """Moved down and to the right by parts of the sizes."""
 
     def __init__(self, height_factor: Any, width_factor: Any, fill_mode: str = "reflect",
@@ -234,7 +234,7 @@ class RandomTranslation(_Warp):
         return one, zero, -right, zero, one, -down
 
 
-class RandomShear(_Warp):
+class RandomShear(_Warp):  # unused: height, width (what Augment calls)
     def __init__(self, x_factor: Any = 0.0, y_factor: Any = 0.0, interpolation: str = "bilinear",
                  fill_mode: str = "reflect", fill_value: float = 0.0, data_format: str | None = None,
                  seed: int | None = None, **kwargs: Any) -> None:

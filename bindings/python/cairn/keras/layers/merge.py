@@ -11,7 +11,7 @@ __all__ = ["Add", "Average", "Concatenate", "Dot", "Maximum", "Minimum", "Multip
            "concatenate", "dot", "maximum", "minimum", "multiply", "subtract"]
 
 
-class _Merge(Layer):
+class _Merge(Layer):  # unused: inputs (Keras's signature)
     supports_masking = True
     two = False  # whether it takes two inputs and no more
 
@@ -98,7 +98,7 @@ class Concatenate(_Merge):
         return cairn.cat(whole, dim=self.axis).any(-1)
 
 
-class Dot(_Merge):
+class Dot(_Merge):  # unused: inputs, mask (Keras's signature)
     """Products of two inputs, summed over one dimension of each."""
 
     two = True

@@ -38,7 +38,7 @@ def _seeded(layer: Augment) -> Random:
     return Random(int(cairn.randint(0, 1 << 31, (1,), generator=layer._numbers).item()))
 
 
-class MixUp(_Mix):
+class MixUp(_Mix):  # unused: height, width (what Augment calls)
     """Each image (and its label) a mean of two, with weights of Beta(alpha, alpha)."""
 
     def __init__(self, alpha: float = 0.2, data_format: str | None = None, seed: int | None = None,

@@ -86,7 +86,7 @@ class _Global(Windowed):
         return inputs.mean(dims, keepdim=self.keepdims)
 
 
-class GlobalAveragePooling1D(_Global):
+class GlobalAveragePooling1D(_Global):  # unused: inputs, mask (Keras's signature)
     """Steps that a mask leaves out do not count."""
 
     ndim = 1

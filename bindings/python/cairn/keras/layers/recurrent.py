@@ -20,7 +20,7 @@ __all__ = ["GRU", "LSTM", "RNN", "Bidirectional", "GRUCell", "LSTMCell", "Simple
            "StackedRNNCells", "TimeDistributed"]
 
 
-class RNN(Layer):
+class RNN(Layer):  # unused: initial_state_shape, inputs (Keras's signature)
     """A cell (a layer whose call(inputs, states) answers output and states) over a sequence (N, T, in)."""
 
     _float_inputs = supports_masking = True
@@ -230,7 +230,7 @@ class SimpleRNN(_Recurrent):
                    {**kwargs, "activity_regularizer": activity_regularizer})
 
 
-class Bidirectional(Layer):
+class Bidirectional(Layer):  # unused: initial_state_shape, inputs (Keras's signature)
     """A recurrent layer forwards and another backwards, their outputs merged. Both are new layers, made with the
     options of the one given."""
 

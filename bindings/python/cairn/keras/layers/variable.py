@@ -54,7 +54,7 @@ class Variable(nn.Parameter):
     """A weight: a parameter that can be assigned to."""
 
     def __new__(cls, initializer: Any = None, shape: Any = None, dtype: Any = None, trainable: bool = True,
-                name: str | None = None) -> Any:
+                name: str | None = None) -> Any:  # unused: name (__init__ keeps it)
         if callable(initializer) and not isinstance(initializer, cairn.Tensor):
             initializer = initializer(shape, dtype)
         data = cairn.as_tensor(initializer)
@@ -65,7 +65,7 @@ class Variable(nn.Parameter):
         return super().__new__(cls, data, trainable and data.dtype.is_floating_point)
 
     def __init__(self, initializer: Any = None, shape: Any = None, dtype: Any = None, trainable: bool = True,
-                 name: str | None = None) -> None:
+                 name: str | None = None) -> None:  # unused: initializer, shape, dtype (__new__ takes them)
         self.trainable = trainable
         self.own_name = name or "variable"
         self.path = self.own_name

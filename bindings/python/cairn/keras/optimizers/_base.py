@@ -50,7 +50,7 @@ class Count(int):
         return int(self)
 
 
-class _Called(LearningRateSchedule):
+class _Called(LearningRateSchedule):  # unused: step (the schedules' signature)
     """A function of no arguments as a rate."""
 
     def __init__(self, f: Any) -> None:
