@@ -570,6 +570,23 @@ class Training(Folder):
         finally:
             keras.mixed_precision.set_global_policy("float32")
 
+    def test_sizes_of_batches(self):
+        model, x, y = self.model(), cairn.ones(8, 2), cairn.ones(8, 1)
+        pairs = cairn.utils.data.TensorDataset(x, y)
+        loader, seen = cairn.utils.data.DataLoader(pairs, batch_size=4), []
+        count = cairn.callbacks.LambdaCallback(on_train_batch_end=lambda batch, logs: seen.append(batch))
+        for data, size, want in (((x, y), None, 1), ((x, y), 3, 3), ((pairs,), 2, 4), ((loader,), 4, 2)):
+            model.fit(*data, batch_size=size, verbose=0, callbacks=[count])
+            self.assertEqual(len(seen), want)
+            seen.clear()
+        for wrong in ({"batch_size": 2}, {"sample_weight": np.ones(8)}):
+            for given in (loader, [(x[:4], y[:4]), (x[4:], y[4:])]):
+                for f in (model.fit, model.evaluate):
+                    self.assertRaisesRegex(ValueError, next(iter(wrong)), f, given, verbose=0, **wrong)
+        with self.assertRaisesRegex(ValueError, "batch_size"):
+            model.fit(x, y, validation_data=loader, validation_batch_size=2, verbose=0)
+        model.fit(x, y, batch_size=2, validation_data=loader, verbose=0)
+
     def test_zero_grad(self):
         model = keras.Sequential([keras.Input((2,)), layers.Dense(1)])
         model(floats(3, 2)).sum().backward()

@@ -238,6 +238,7 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
 
         x and y: tensors, numpy's arrays, lists or dictionaries of them for several inputs or outputs; or x alone: a
         Dataset, a DataLoader, or any iterable of batches (x, y) or (x, y, sample_weight).
+        batch_size: 32 if it is not given; what comes in batches has its own.
         verbose: 0 nothing, 1 a bar, 2 a line an epoch. validation_split: the part at the end of x and y that is only
         looked at. class_weight: how much samples of a class count."""
         from .callbacks import CallbackList
@@ -245,11 +246,10 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
         self._need_compiled("fit").prepare()
         if validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = split(x, y, sample_weight, validation_split)
-        data = Feed(x, y, sample_weight, batch_size or 32, shuffle, steps_per_epoch, class_weight, self)
+        data = Feed(x, y, sample_weight, batch_size, shuffle, steps_per_epoch, class_weight, self)
         looked = None
         if validation_data is not None:
-            looked = self._validation_feed(validation_data, validation_batch_size or batch_size or 32,
-                                           validation_steps)
+            looked = self._validation_feed(validation_data, validation_batch_size, batch_size, validation_steps)
         tell = CallbackList(callbacks, model=self, add_history=True, add_progbar=verbose not in (0, False),
                             verbose=_verbose(verbose), epochs=epochs, steps=data.steps)
         self.__dict__["stop_training"] = False
@@ -293,10 +293,11 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
         tell.on_epoch_end(epoch, logs)
         self.__dict__["_last_logs"] = logs
 
-    def _validation_feed(self, data: Any, batch_size: int, steps: int | None) -> Any:
+    def _validation_feed(self, data: Any, batch_size: int | None, of_fit: int | None, steps: int | None) -> Any:
         from ._training.batches import Feed, is_arrays
         if isinstance(data, (tuple, list)) and 2 <= len(data) <= 3 and is_arrays(data):
-            return Feed(data[0], data[1], data[2] if len(data) == 3 else None, batch_size, False, steps, None, self)
+            size, weight = batch_size or of_fit, data[2] if len(data) == 3 else None
+            return Feed(data[0], data[1], weight, size, False, steps, None, self)
         return Feed(data, None, None, batch_size, False, steps, None, self)
 
     def _with_modes(self, training: bool) -> None:
@@ -325,7 +326,7 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
         from .callbacks import CallbackList
         from ._training.batches import Feed
         self._need_compiled("evaluate")
-        data = Feed(x, y, sample_weight, batch_size or 32, False, steps, None, self)
+        data = Feed(x, y, sample_weight, batch_size, False, steps, None, self)
         tell = CallbackList(callbacks, model=self, add_history=False, add_progbar=verbose not in (0, False),
                             verbose=_verbose(verbose), epochs=1, steps=data.steps)
         self._with_modes(False)
@@ -337,7 +338,7 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
         """Outputs for all samples, one after the other along dimension 0."""
         from .callbacks import CallbackList
         from ._training.batches import Feed, joined
-        data = Feed(x, None, None, batch_size or 32, False, steps, None, self)
+        data = Feed(x, None, None, batch_size, False, steps, None, self)
         tell = CallbackList(callbacks, model=self, add_history=False, add_progbar=verbose not in (0, False),
                             verbose=_verbose(verbose), epochs=1, steps=data.steps)
         self._with_modes(False)

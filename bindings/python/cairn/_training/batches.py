@@ -162,10 +162,10 @@ def _where(model: Any) -> Any:
 class Feed:
     """Data for any number of passes. steps: batches in a pass, None when nobody knows."""
 
-    def __init__(self, x: Any, y: Any, weight: Any, batch_size: int, shuffle: bool, steps: int | None,
+    def __init__(self, x: Any, y: Any, weight: Any, batch_size: int | None, shuffle: bool, steps: int | None,
                  class_weight: dict[int, float] | None, model: Any) -> None:
         self.model, self.class_weight, self.limit = model, class_weight, steps
-        self.batch_size, self.shuffle = int(batch_size), bool(shuffle)
+        self.batch_size, self.shuffle = 32 if batch_size is None else int(batch_size), bool(shuffle)
         if self.batch_size < 1:
             raise ValueError("batch_size must be positive, not %d" % self.batch_size)
         self.arrays: Any = None
@@ -177,8 +177,12 @@ class Feed:
             self._take_arrays(x, y, weight)
         elif y is not None:
             raise ValueError("y comes with x when x is a %s: let it give pairs (x, y)" % type(x).__name__)
-        else:
-            self._take_source(x)
+        elif weight is not None:
+            raise ValueError("sample_weight comes with x when x is a %s: let it give (x, y, sample_weight)"
+                             % type(x).__name__)
+        elif not self._take_source(x) and batch_size not in (None, getattr(x, "batch_size", None)):
+            raise ValueError("batch_size=%d is for arrays and data sets of samples; a %s gives batches, which have "
+                             "their size already" % (self.batch_size, type(x).__name__))
         self.steps = steps if steps is not None else self._length()
 
     def _take_arrays(self, x: Any, y: Any, weight: Any) -> None:
@@ -191,18 +195,21 @@ class Feed:
                              % ", ".join(str(tuple(t.shape)) for t in flatten(self.arrays) if t is not None))
         self.n = sizes.pop()
 
-    def _take_source(self, x: Any) -> None:
+    def _take_source(self, x: Any) -> bool:
+        """Whether batches are made here, of a data set of samples; others give batches."""
         from ..utils import data
         if isinstance(x, data.DataLoader):
-            return
+            return False
         if hasattr(x, "__getitem__") and hasattr(x, "on_epoch_end"):  # keras.utils.PyDataset: its items are batches
-            return
+            return False
         if isinstance(x, data.Dataset):
             stream = isinstance(x, data.IterableDataset)
             self.source = data.DataLoader(x, batch_size=self.batch_size, shuffle=self.shuffle and not stream)
-        elif not hasattr(x, "__iter__") and not hasattr(x, "__getitem__"):
+            return True
+        if not hasattr(x, "__iter__") and not hasattr(x, "__getitem__"):
             raise TypeError("cannot train on a %s: give tensors, arrays, a Dataset, a DataLoader or an iterable of "
                             "batches" % type(x).__name__)
+        return False
 
     def _length(self) -> int | None:
         if self.arrays is not None:
