@@ -63,6 +63,7 @@ static cn_tensor *block_apply(cn_module *m, cn_tensor *x)
 }
 
 static const cn_module_class block_class = {
+  CN_MODULE_CLASS,
   .name = "Block",
   .sig = "Block(int width, int heads) -> Module",
   .doc = "Causal attention and a small net, each around a shortcut.",
@@ -97,6 +98,7 @@ static cn_tensor *gpt_apply(cn_module *m, cn_tensor *tokens)
 }
 
 static const cn_module_class gpt_class = {
+  CN_MODULE_CLASS,
   .name = "GPT",
   .sig = "GPT(int vocab, int context, int layers, int heads, int width) -> Module",
   .doc = "A decoder of characters.",

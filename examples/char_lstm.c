@@ -44,6 +44,7 @@ static int model_forward(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class model_class = {
+  CN_MODULE_CLASS,
   .name = "CharLSTM",
   .sig = "CharLSTM(int vocab, int width, int layers) -> Module",
   .doc = "Scores for the character that follows each one.",

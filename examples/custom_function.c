@@ -26,7 +26,7 @@ static int legendre_backward(cn_context *ctx, cn_tensor **grad_inputs, cn_tensor
   return cn_err();
 }
 
-static const cn_function legendre = {"legendre", legendre_forward, legendre_backward, NULL};
+static const cn_function legendre = {sizeof(cn_function), "legendre", legendre_forward, legendre_backward, NULL};
 
 static cn_tensor *legendre_p3(cn_tensor *x)
 {

@@ -28,7 +28,8 @@ static int sign_backward(cn_context *ctx, cn_tensor **grad_inputs, cn_tensor *co
   return cn_err();
 }
 
-static const cn_function sign_function = {"straight_through_sign", sign_forward, sign_backward, NULL};
+static const cn_function sign_function = {sizeof(cn_function), "straight_through_sign", sign_forward, sign_backward,
+  NULL};
 
 static cn_tensor *straight_through_sign(cn_tensor *w)
 {
@@ -58,6 +59,7 @@ static cn_tensor *binary_linear_apply(cn_module *m, cn_tensor *x)
 }
 
 static const cn_module_class binary_linear_class = {
+  CN_MODULE_CLASS,
   .name = "BinaryLinear",
   .sig = "BinaryLinear(int in_features, int out_features) -> Module",
   .doc = "A linear layer with weights of one bit and a number a row.",

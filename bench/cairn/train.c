@@ -35,7 +35,7 @@ static cn_tensor *tagger_apply(cn_module *m, cn_tensor *in)
   return cn_flatten(cn_forward(cn_module_child(m, 1), h), .end_dim = 1);
 }
 
-static const cn_module_class tagger_class = {.name = "Tagger", .apply = tagger_apply};
+static const cn_module_class tagger_class = {CN_MODULE_CLASS, .name = "Tagger", .apply = tagger_apply};
 
 static cn_module *tagger(void)
 {
@@ -73,7 +73,8 @@ static cn_tensor *block_apply(cn_module *m, cn_tensor *in) /* in: (B, T, C) */
   return cn_add(h, cn_forward(cn_module_child(m, DOWN), f));
 }
 
-static const cn_module_class block_class = {.name = "Layer", .data_size = sizeof(int64_t), .apply = block_apply};
+static const cn_module_class block_class = {CN_MODULE_CLASS, .name = "Layer", .data_size = sizeof(int64_t),
+  .apply = block_apply};
 
 static cn_module *block(int64_t layer)
 {
@@ -97,7 +98,7 @@ static cn_tensor *gpt_apply(cn_module *m, cn_tensor *ids) /* (B, T) -> (B T, voc
   return cn_flatten(h, .end_dim = 1);
 }
 
-static const cn_module_class gpt_class = {.name = "GPT", .apply = gpt_apply};
+static const cn_module_class gpt_class = {CN_MODULE_CLASS, .name = "GPT", .apply = gpt_apply};
 
 static cn_module *gpt(void)
 {

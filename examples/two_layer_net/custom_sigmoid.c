@@ -24,7 +24,8 @@ static int sigmoid_backward(cn_context *ctx, cn_tensor **grad_inputs, cn_tensor 
   return cn_err();
 }
 
-static const cn_function sigmoid_function = {"stable_sigmoid", sigmoid_forward, sigmoid_backward, NULL};
+static const cn_function sigmoid_function = {sizeof(cn_function), "stable_sigmoid", sigmoid_forward,
+  sigmoid_backward, NULL};
 
 static cn_tensor *stable_sigmoid(cn_tensor *x)
 {

@@ -131,6 +131,7 @@ typedef struct cn_context cn_context;
  * gradients of the outputs (NULL stands for zero) and fills one per input (NULL where none flows). Both return 0 or a
  * negative status. */
 typedef struct cn_function {
+  size_t size; /* sizeof(cn_function): fields may be added at the end */
   const char *name;
   int (*forward)(cn_context *ctx, cn_tensor **outputs, cn_tensor *const *inputs);
   int (*backward)(cn_context *ctx, cn_tensor **grad_inputs, cn_tensor *const *grad_outputs);

@@ -40,6 +40,7 @@ CN_API int64_t cn_draw_below(cn_draws *draws, int64_t n);      /* 0 .. n - 1 */
 CN_API double cn_draw_normal(cn_draws *draws);
 
 typedef struct cn_dataset_class {
+  size_t size; /* sizeof(cn_dataset_class): fields may be added at the end */
   const char *name;
   int64_t (*length)(void *data);
   /* Fills *sample; may be called by several threads at once. 0 or a negative status. */

@@ -37,8 +37,11 @@ typedef struct cn_module_call {
   size_t nargs, nout;
 } cn_module_call;
 
-/* A class. What is NULL or 0 is not needed; name and one of apply and forward are. */
+/* A class. What is NULL or 0 is not needed; size, name and one of apply and forward are:
+ *     static const cn_module_class scaled = {CN_MODULE_CLASS, .name = "Scaled", .apply = scaled_apply}; */
+#define CN_MODULE_CLASS .size = sizeof(cn_module_class)
 struct cn_module_class {
+  size_t size;      /* sizeof(cn_module_class): fields may be added at the end */
   const char *name; /* as printed: "Conv2d" */
   /* How it is made by cn_module_make, the C constructors and other languages, see ext/signature.h. NULL: only by
    * cn_module_new. */

@@ -195,6 +195,8 @@ int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *f
                       size_t ninputs, void *payload)
 {
   if (cn_err()) return give_up(function, payload, cn_err());
+  if (function->size < offsetof(cn_function, free) + sizeof function->free) /* its free cannot be trusted */
+    return cni_fail(CN_ERR_VALUE, "function: .size must be sizeof(cn_function)");
   if (noutputs > 16 || ninputs > 64)
     return give_up(function, payload,
                    cni_fail(CN_ERR_UNSUPPORTED, "%s: at most 64 inputs and 16 results", function->name));
@@ -277,7 +279,8 @@ static int checkpoint_backward(cn_context *ctx, cn_tensor **grad_inputs, cn_tens
   return status;
 }
 
-static const cn_function checkpoint_function = {"checkpoint", checkpoint_forward, checkpoint_backward,
+static const cn_function checkpoint_function = {sizeof(cn_function), "checkpoint", checkpoint_forward,
+  checkpoint_backward,
                                                 checkpoint_free};
 
 int cn_checkpoint(cn_tensor **outputs, size_t noutputs, cn_checkpoint_fn fn, cn_tensor *const *inputs, size_t ninputs,

@@ -37,7 +37,8 @@ static void map_free(void *data)
   cn_free(m, sizeof *m);
 }
 
-static const cn_dataset_class map_class = {.name = "map", .length = map_length, .get = map_get, .free = map_free};
+static const cn_dataset_class map_class = {.size = sizeof(cn_dataset_class), .name = "map", .length = map_length,
+  .get = map_get, .free = map_free};
 
 cn_dataset *cn_dataset_map(cn_dataset *set, cn_map_fn fn, void *payload, void (*drop)(void *))
 {
@@ -93,6 +94,7 @@ static void concat_free(void *data)
 }
 
 static const cn_dataset_class concat_class = {
+  .size = sizeof(cn_dataset_class),
   .name = "concat", .length = concat_length, .get = concat_get, .free = concat_free};
 
 cn_dataset *cn_dataset_concat(cn_dataset *const *sets, size_t n)
@@ -151,6 +153,7 @@ static void subset_free(void *data)
 }
 
 static const cn_dataset_class subset_class = {
+  .size = sizeof(cn_dataset_class),
   .name = "subset", .length = subset_length, .get = subset_get, .free = subset_free, .batch = subset_batch};
 
 /* Takes set and indices (n of them, from cn_alloc) over. */

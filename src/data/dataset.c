@@ -21,6 +21,8 @@ struct cn_dataset {
 
 cn_dataset *cn_dataset_new(const cn_dataset_class *cls, void *data)
 {
+  if (cls->size < offsetof(cn_dataset_class, batch) + sizeof cls->batch)
+    cn_err_set(CN_ERR_VALUE, "dataset: .size of a class must be sizeof(cn_dataset_class)");
   cn_dataset *set = cn_err() ? NULL : cn_alloc_zero(sizeof *set);
   if (!set) {
     if (cls->free && data) cls->free(data);

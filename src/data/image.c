@@ -251,6 +251,7 @@ static int folder_get(cn_sample *sample, void *data, int64_t index, cn_draws *dr
 }
 
 static const cn_dataset_class folder_class = {
+  .size = sizeof(cn_dataset_class),
   .name = "image folder", .length = folder_length, .get = folder_get, .free = folder_free};
 
 const char *cn_image_folder_file(const cn_dataset *set, int64_t i, int64_t *label)

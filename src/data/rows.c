@@ -77,6 +77,7 @@ static int rows_batch(cn_batch *batch, void *data, const int64_t *indices, size_
 }
 
 static const cn_dataset_class tensors_class = {
+  .size = sizeof(cn_dataset_class),
   .name = "tensors", .length = rows_length, .get = rows_get, .free = rows_free, .batch = rows_batch};
 
 static int add_field(rows *r, cn_tensor *t, bool convert)

@@ -80,6 +80,7 @@ static int tokens_batch(cn_batch *batch, void *data, const int64_t *indices, siz
 }
 
 static const cn_dataset_class tokens_class = {
+  .size = sizeof(cn_dataset_class),
   .name = "tokens", .length = tokens_length, .get = tokens_get, .free = tokens_free, .batch = tokens_batch};
 
 static tokens *make_tokens(int64_t length, int64_t stride)

@@ -112,6 +112,7 @@ static void adaptive_print(const cn_module *m, cn_text *t)
 }
 
 static const cn_module_class adaptive = {
+  CN_MODULE_CLASS,
   .name = "AdaptiveLogSoftmaxWithLoss",
   .sig = "AdaptiveLogSoftmaxWithLoss(int in_features, int n_classes, int[] cutoffs, float div_value=4.0, "
          "bool head_bias=False, device? device=None, dtype? dtype=None) -> Module ; adaptive_log_softmax_with_loss",

@@ -17,6 +17,7 @@ static void plain_print(const cn_module *m, cn_text *t) { linear()->print(m, t);
 static double plain_work(const cn_module *m, const cn_module_call *call) { return linear()->work(m, call); }
 
 static const cn_module_class output_linear = {
+  CN_MODULE_CLASS,
   .name = "NonDynamicallyQuantizableLinear",
   .sig = "NonDynamicallyQuantizableLinear(int in_features, int out_features, bool bias=True, device? device=None, "
          "dtype? dtype=None) -> Module",
@@ -174,6 +175,7 @@ static void attention_print(const cn_module *m, cn_text *t)
 }
 
 static const cn_module_class attention = {
+  CN_MODULE_CLASS,
   .name = "MultiheadAttention",
   .sig = "MultiheadAttention(int embed_dim, int num_heads, float dropout=0.0, bool bias=True, bool add_bias_kv=False, "
          "bool add_zero_attn=False, int? kdim=None, int? vdim=None, bool batch_first=False, device? device=None, "

@@ -41,9 +41,16 @@ static void entry_free(cni_class *e)
   cn_free(e, sizeof *e);
 }
 
+/* What every class has; fields that came later are read only where a class is large enough for them. */
+#define FIRST_SIZE (offsetof(cn_module_class, changed) + sizeof(void (*)(cn_module *)))
+
 /* Under the lock. */
 static cni_class *add(const cn_module_class *cls)
 {
+  if (cls->size < FIRST_SIZE) {
+    cn_err_set(CN_ERR_VALUE, "module: .size of a class must be sizeof(cn_module_class)");
+    return NULL;
+  }
   if (!cls->name || (!cls->apply && !cls->forward)) {
     cn_err_set(CN_ERR_VALUE, "module: a class needs a name and a forward or apply function");
     return NULL;

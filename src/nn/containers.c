@@ -22,6 +22,7 @@ int cn_forward_children(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class sequential = {
+  CN_MODULE_CLASS,
   .name = "Sequential",
   .sig = "Sequential() -> Module",
   .doc = "Its children one after the other. They are named by their numbers, or as they were added.",
@@ -37,6 +38,7 @@ static int not_callable(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class module_list = {
+  CN_MODULE_CLASS,
   .name = "ModuleList",
   .sig = "ModuleList() -> Module",
   .doc = "Children by number, for a class that calls them itself.",
@@ -44,6 +46,7 @@ static const cn_module_class module_list = {
 };
 
 static const cn_module_class module_dict = {
+  CN_MODULE_CLASS,
   .name = "ModuleDict",
   .sig = "ModuleDict() -> Module",
   .doc = "Children by name, for a class that calls them itself.",
@@ -60,6 +63,7 @@ static cn_tensor *residual_apply(cn_module *m, cn_tensor *x)
 }
 
 static const cn_module_class residual = {
+  CN_MODULE_CLASS,
   .name = "Residual",
   .sig = "Residual() -> Module",
   .doc = "Its input plus what its children, one after the other, make of it.",
@@ -93,6 +97,7 @@ static int parallel_init(cn_module *m, const cn_value *a)
 }
 
 static const cn_module_class parallel = {
+  CN_MODULE_CLASS,
   .name = "Parallel",
   .sig = "Parallel(int dim=1, str join='cat') -> Module",
   .doc = "All its children on the same input; their results are joined along a dimension, or added.",

@@ -215,7 +215,7 @@ static void conv_print(const cn_module *m, cn_text *t)
 
 /* clang-format off */
 static const conv_class conv1d = {
-  {.name = "Conv1d",
+  {CN_MODULE_CLASS, .name = "Conv1d",
    .sig = "Conv1d(int in_channels, int out_channels, int[1] kernel_size, int[1] stride=1, int[1]|str padding=0, "
           "int[1] dilation=1, int groups=1, bool bias=True, str padding_mode='zeros', device? device=None, "
           "dtype? dtype=None) -> Module ; conv1d",
@@ -224,14 +224,14 @@ static const conv_class conv1d = {
           "uniform in +-1/sqrt(in_channels / groups * kernel size).", ROW},
   1, false, "conv1d", "conv1d_padding"};
 static const conv_class conv2d = {
-  {.name = "Conv2d",
+  {CN_MODULE_CLASS, .name = "Conv2d",
    .sig = "Conv2d(int in_channels, int out_channels, int[2] kernel_size, int[2] stride=1, int[2]|str padding=0, "
           "int[2] dilation=1, int groups=1, bool bias=True, str padding_mode='zeros', device? device=None, "
           "dtype? dtype=None) -> Module ; conv2d",
    .doc = "Cross-correlation of images (N, C, H, W) or (C, H, W) with learnt kernels, plus bias. See Conv1d.", ROW},
   2, false, "conv2d", "conv2d_padding"};
 static const conv_class conv3d = {
-  {.name = "Conv3d",
+  {CN_MODULE_CLASS, .name = "Conv3d",
    .sig = "Conv3d(int in_channels, int out_channels, int[3] kernel_size, int[3] stride=1, int[3]|str padding=0, "
           "int[3] dilation=1, int groups=1, bool bias=True, str padding_mode='zeros', device? device=None, "
           "dtype? dtype=None) -> Module ; conv3d",
@@ -239,7 +239,7 @@ static const conv_class conv3d = {
    ROW},
   3, false, "conv3d", "conv3d_padding"};
 static const conv_class conv_transpose1d = {
-  {.name = "ConvTranspose1d",
+  {CN_MODULE_CLASS, .name = "ConvTranspose1d",
    .sig = "ConvTranspose1d(int in_channels, int out_channels, int[1] kernel_size, int[1] stride=1, int[1] padding=0, "
           "int[1] output_padding=0, int groups=1, bool bias=True, int[1] dilation=1, str padding_mode='zeros', "
           "device? device=None, dtype? dtype=None) -> Module ; conv_transpose1d",
@@ -248,14 +248,14 @@ static const conv_class conv_transpose1d = {
    TRANSPOSED},
   1, true, "conv_transpose1d", NULL};
 static const conv_class conv_transpose2d = {
-  {.name = "ConvTranspose2d",
+  {CN_MODULE_CLASS, .name = "ConvTranspose2d",
    .sig = "ConvTranspose2d(int in_channels, int out_channels, int[2] kernel_size, int[2] stride=1, int[2] padding=0, "
           "int[2] output_padding=0, int groups=1, bool bias=True, int[2] dilation=1, str padding_mode='zeros', "
           "device? device=None, dtype? dtype=None) -> Module ; conv_transpose2d",
    .doc = "Transposed convolution of images (N, C, H, W) or (C, H, W). See ConvTranspose1d.", TRANSPOSED},
   2, true, "conv_transpose2d", NULL};
 static const conv_class conv_transpose3d = {
-  {.name = "ConvTranspose3d",
+  {CN_MODULE_CLASS, .name = "ConvTranspose3d",
    .sig = "ConvTranspose3d(int in_channels, int out_channels, int[3] kernel_size, int[3] stride=1, int[3] padding=0, "
           "int[3] output_padding=0, int groups=1, bool bias=True, int[3] dilation=1, str padding_mode='zeros', "
           "device? device=None, dtype? dtype=None) -> Module ; conv_transpose3d",

@@ -18,6 +18,7 @@ static int cosine_forward(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class cosine_similarity = {
+  CN_MODULE_CLASS,
   .name = "CosineSimilarity",
   .sig = "CosineSimilarity(int dim=1, float eps=1e-08) -> Module ; cosine_similarity",
   .doc = "Cosine of the angle between vectors along dim; a vector counts as at least eps long.",
@@ -35,6 +36,7 @@ static int pairwise_forward(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class pairwise_distance = {
+  CN_MODULE_CLASS,
   .name = "PairwiseDistance",
   .sig = "PairwiseDistance(float p=2.0, float eps=1e-06, bool keepdim=False) -> Module ; pairwise_distance",
   .doc = "p-norm of x1 - x2 + eps along the last dimension.",

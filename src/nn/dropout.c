@@ -17,28 +17,29 @@ static cn_tensor *dropout_apply(cn_module *m, cn_tensor *x)
 
 /* clang-format off */
 static const cni_one_op dropout = {
-  {.name = "Dropout", .sig = "Dropout(float p=0.5, bool inplace=False) -> Module ; dropout",
+  {CN_MODULE_CLASS, .name = "Dropout", .sig = "Dropout(float p=0.5, bool inplace=False) -> Module ; dropout",
    .doc = "In training each element is zero with probability p, else divided by 1 - p.", ROW},
   "dropout", "0t", "p inplace"};
 static const cni_one_op dropout1d = {
-  {.name = "Dropout1d", .sig = "Dropout1d(float p=0.5, bool inplace=False) -> Module ; dropout1d",
+  {CN_MODULE_CLASS, .name = "Dropout1d", .sig = "Dropout1d(float p=0.5, bool inplace=False) -> Module ; dropout1d",
    .doc = "Dropout of whole channels of signals (N, C, L) or (C, L).", ROW},
   "dropout1d", "0t", "p inplace"};
 static const cni_one_op dropout2d = {
-  {.name = "Dropout2d", .sig = "Dropout2d(float p=0.5, bool inplace=False) -> Module ; dropout2d",
+  {CN_MODULE_CLASS, .name = "Dropout2d", .sig = "Dropout2d(float p=0.5, bool inplace=False) -> Module ; dropout2d",
    .doc = "Dropout of whole channels of images (N, C, H, W) or (C, H, W).", ROW},
   "dropout2d", "0t", "p inplace"};
 static const cni_one_op dropout3d = {
-  {.name = "Dropout3d", .sig = "Dropout3d(float p=0.5, bool inplace=False) -> Module ; dropout3d",
+  {CN_MODULE_CLASS, .name = "Dropout3d", .sig = "Dropout3d(float p=0.5, bool inplace=False) -> Module ; dropout3d",
    .doc = "Dropout of whole channels of volumes (N, C, D, H, W) or (C, D, H, W).", ROW},
   "dropout3d", "0t", "p inplace"};
 static const cni_one_op alpha_dropout = {
-  {.name = "AlphaDropout", .sig = "AlphaDropout(float p=0.5, bool inplace=False) -> Module ; alpha_dropout",
+  {CN_MODULE_CLASS, .name = "AlphaDropout",
+   .sig = "AlphaDropout(float p=0.5, bool inplace=False) -> Module ; alpha_dropout",
    .doc = "In training each element is at SELU's lower limit with probability p; all are moved and scaled so that "
           "mean and variance stay.", ROW},
   "alpha_dropout", "0t", "p inplace"};
 static const cni_one_op feature_alpha_dropout = {
-  {.name = "FeatureAlphaDropout",
+  {CN_MODULE_CLASS, .name = "FeatureAlphaDropout",
    .sig = "FeatureAlphaDropout(float p=0.5, bool inplace=False) -> Module ; feature_alpha_dropout",
    .doc = "AlphaDropout of whole channels.", ROW},
   "feature_alpha_dropout", "0t", "p inplace"};

@@ -124,6 +124,7 @@ static void embedding_print(const cn_module *m, cn_text *text)
 }
 
 static const cn_module_class embedding = {
+  CN_MODULE_CLASS,
   .name = "Embedding",
   .sig = "Embedding(int num_embeddings, int embedding_dim, int? padding_idx=None, float? max_norm=None, "
          "float norm_type=2.0, bool scale_grad_by_freq=False, bool sparse=False, Tensor? _weight=None, "
@@ -174,6 +175,7 @@ static void bag_print(const cn_module *m, cn_text *text)
 }
 
 static const cn_module_class embedding_bag = {
+  CN_MODULE_CLASS,
   .name = "EmbeddingBag",
   .sig = "EmbeddingBag(int num_embeddings, int embedding_dim, float? max_norm=None, float norm_type=2.0, "
          "bool scale_grad_by_freq=False, str mode='mean', bool sparse=False, Tensor? _weight=None, "

@@ -154,7 +154,7 @@ static watch *watch_new(cni_module *m)
 /* *state: a reference to what watch_results goes on with; NULL when nothing is to be watched. */
 int cni_hooks_watch_inputs(cni_module *m, cn_module_call *call, void **state)
 {
-  static const cn_function watcher = {"BackwardHook", pass_inputs, inputs_known, inputs_drop};
+  static const cn_function watcher = {sizeof(cn_function), "BackwardHook", pass_inputs, inputs_known, inputs_drop};
   cn_tensor *in[CN_MAX_ARGS], *out[CN_MAX_ARGS];
   cn_value *args = (cn_value *)(uintptr_t)call->args;
   size_t n = 0;
@@ -184,7 +184,7 @@ int cni_hooks_watch_inputs(cni_module *m, cn_module_call *call, void **state)
 
 int cni_hooks_watch_results(cni_module *m, cn_module_call *call, void *state)
 {
-  static const cn_function watcher = {"BackwardHook", pass_on, results_known, watch_drop};
+  static const cn_function watcher = {sizeof(cn_function), "BackwardHook", pass_on, results_known, watch_drop};
   watch *w = state;
   cn_tensor *in[8], *out[8];
   (void)m;

@@ -14,6 +14,7 @@ static cn_tensor *identity_apply(cn_module *m, cn_tensor *x)
 }
 
 static const cn_module_class identity = {
+  CN_MODULE_CLASS,
   .name = "Identity",
   .sig = "Identity() -> Module ; identity",
   .doc = "Gives its input back.",
@@ -51,6 +52,7 @@ static double linear_work(const cn_module *m, const cn_module_call *call)
 }
 
 static const cn_module_class linear = {
+  CN_MODULE_CLASS,
   .name = "Linear",
   .sig = "Linear(int in_features, int out_features, bool bias=True, device? device=None, dtype? dtype=None) "
          "-> Module ; linear",
@@ -94,6 +96,7 @@ static double bilinear_work(const cn_module *m, const cn_module_call *call)
 }
 
 static const cn_module_class bilinear = {
+  CN_MODULE_CLASS,
   .name = "Bilinear",
   .sig = "Bilinear(int in1_features, int in2_features, int out_features, bool bias=True, device? device=None, "
          "dtype? dtype=None) -> Module ; bilinear",

@@ -55,7 +55,7 @@ static cn_tensor *l1(cn_module *m, const cn_value *a, cn_tensor *const *x)
 }
 
 static const loss l1_loss = {
-  {.name = "L1Loss",
+  {CN_MODULE_CLASS, .name = "L1Loss",
    .sig = "L1Loss(str reduction='mean') -> Module ; l1_loss",
    .doc = "Mean, sum or each of |input - target|.",
    .call = PAIR, LOSS}, l1};
@@ -67,7 +67,7 @@ static cn_tensor *mse(cn_module *m, const cn_value *a, cn_tensor *const *x)
 }
 
 static const loss mse_loss = {
-  {.name = "MSELoss",
+  {CN_MODULE_CLASS, .name = "MSELoss",
    .sig = "MSELoss(str reduction='mean') -> Module ; mse_loss",
    .doc = "Mean, sum or each of (input - target)^2.",
    .call = PAIR, LOSS}, mse};
@@ -79,7 +79,7 @@ static cn_tensor *smooth_l1(cn_module *m, const cn_value *a, cn_tensor *const *x
 }
 
 static const loss smooth_l1_loss = {
-  {.name = "SmoothL1Loss",
+  {CN_MODULE_CLASS, .name = "SmoothL1Loss",
    .sig = "SmoothL1Loss(str reduction='mean', float beta=1.0) -> Module ; smooth_l1_loss",
    .doc = "Half the squared difference over beta, and past beta the difference less half of it.",
    .call = PAIR, LOSS}, smooth_l1};
@@ -91,7 +91,7 @@ static cn_tensor *huber(cn_module *m, const cn_value *a, cn_tensor *const *x)
 }
 
 static const loss huber_loss = {
-  {.name = "HuberLoss",
+  {CN_MODULE_CLASS, .name = "HuberLoss",
    .sig = "HuberLoss(str reduction='mean', float delta=1.0) -> Module ; huber_loss",
    .doc = "Half the squared difference, and past delta a line of slope delta.",
    .call = PAIR, LOSS}, huber};
@@ -105,7 +105,7 @@ static cn_tensor *cross_entropy(cn_module *m, const cn_value *a, cn_tensor *cons
 }
 
 static const loss cross_entropy_loss = {
-  {.name = "CrossEntropyLoss",
+  {CN_MODULE_CLASS, .name = "CrossEntropyLoss",
    .sig = "CrossEntropyLoss(Tensor? weight=None, int ignore_index=-100, str reduction='mean', "
           "float label_smoothing=0.0) -> Module ; cross_entropy_loss",
    .doc = "Cross entropy of scores (N, C, ...) with classes (N, ...) or probabilities (N, C, ...).",
@@ -158,7 +158,7 @@ static void linear_cross_entropy_print(const cn_module *m, cn_text *t)
 }
 
 static const loss linear_cross_entropy_loss = {
-  {.name = "LinearCrossEntropyLoss",
+  {CN_MODULE_CLASS, .name = "LinearCrossEntropyLoss",
    .sig = "LinearCrossEntropyLoss(int in_features, int num_classes, *, int[]? out_features=None, bool bias=False, "
           "device? device=None, dtype? dtype=None, str reduction='mean', Tensor? weight=None, int? ignore_index=None, "
           "float label_smoothing=0.0) -> Module ; linear_cross_entropy_loss",
@@ -173,7 +173,7 @@ static cn_tensor *nll(cn_module *m, const cn_value *a, cn_tensor *const *x)
 }
 
 static const loss nll_loss = {
-  {.name = "NLLLoss",
+  {CN_MODULE_CLASS, .name = "NLLLoss",
    .sig = "NLLLoss(Tensor? weight=None, int ignore_index=-100, str reduction='mean') -> Module ; nll_loss",
    .doc = "What log probabilities (N, C, ...) give for the classes (N, ...), negated.",
    .call = PAIR, LOSS}, nll};
@@ -185,7 +185,7 @@ static cn_tensor *kl_div(cn_module *m, const cn_value *a, cn_tensor *const *x)
 }
 
 static const loss kl_div_loss = {
-  {.name = "KLDivLoss",
+  {CN_MODULE_CLASS, .name = "KLDivLoss",
    .sig = "KLDivLoss(str reduction='mean', bool log_target=False) -> Module ; kl_div_loss",
    .doc = "Divergence of the target's probabilities from input's, which are logarithms. reduction may be 'batchmean'.",
    .call = PAIR, LOSS}, kl_div};
@@ -196,7 +196,7 @@ static cn_tensor *bce(cn_module *m, const cn_value *a, cn_tensor *const *x)
 }
 
 static const loss bce_loss = {
-  {.name = "BCELoss",
+  {CN_MODULE_CLASS, .name = "BCELoss",
    .sig = "BCELoss(Tensor? weight=None, str reduction='mean') -> Module ; bce_loss",
    .doc = "Cross entropy of probabilities between 0 and 1 with targets between 0 and 1.",
    .call = PAIR, LOSS}, bce};
@@ -208,7 +208,7 @@ static cn_tensor *bce_logits(cn_module *m, const cn_value *a, cn_tensor *const *
 }
 
 static const loss bce_with_logits_loss = {
-  {.name = "BCEWithLogitsLoss",
+  {CN_MODULE_CLASS, .name = "BCEWithLogitsLoss",
    .sig = "BCEWithLogitsLoss(Tensor? weight=None, str reduction='mean', Tensor? pos_weight=None) "
           "-> Module ; bce_with_logits_loss",
    .doc = "BCELoss of the sigmoid of scores; pos_weight weighs positive targets.",
@@ -222,7 +222,7 @@ static cn_tensor *ctc(cn_module *m, const cn_value *a, cn_tensor *const *x)
 }
 
 static const loss ctc_loss = {
-  {.name = "CTCLoss",
+  {CN_MODULE_CLASS, .name = "CTCLoss",
    .sig = "CTCLoss(int blank=0, str reduction='mean', bool zero_infinity=False) -> Module ; ctc_loss",
    .doc = "Connectionist temporal classification: log probabilities (T, N, C) of sequences of labels, all alignments "
           "together.",
@@ -237,7 +237,7 @@ static cn_tensor *poisson_nll(cn_module *m, const cn_value *a, cn_tensor *const 
 }
 
 static const loss poisson_nll_loss = {
-  {.name = "PoissonNLLLoss",
+  {CN_MODULE_CLASS, .name = "PoissonNLLLoss",
    .sig = "PoissonNLLLoss(bool log_input=True, bool full=False, float eps=1e-8, str reduction='mean') "
           "-> Module ; poisson_nll_loss",
    .doc = "Negative log likelihood of counts whose rate is input, or its exponential.",
@@ -250,7 +250,7 @@ static cn_tensor *gaussian_nll(cn_module *m, const cn_value *a, cn_tensor *const
 }
 
 static const loss gaussian_nll_loss = {
-  {.name = "GaussianNLLLoss",
+  {CN_MODULE_CLASS, .name = "GaussianNLLLoss",
    .sig = "GaussianNLLLoss(*, bool full=False, float eps=1e-6, str reduction='mean') -> Module ; gaussian_nll_loss",
    .doc = "Negative log likelihood of targets from normal distributions with these means and variances.",
    .call = "(Tensor input, Tensor target, Tensor var) -> Tensor", LOSS}, gaussian_nll};
@@ -264,7 +264,7 @@ static cn_tensor *margin_ranking(cn_module *m, const cn_value *a, cn_tensor *con
 }
 
 static const loss margin_ranking_loss = {
-  {.name = "MarginRankingLoss",
+  {CN_MODULE_CLASS, .name = "MarginRankingLoss",
    .sig = "MarginRankingLoss(float margin=0.0, str reduction='mean') -> Module ; margin_ranking_loss",
    .doc = "max(0, -target (input1 - input2) + margin), target being 1 or -1.",
    .call = "(Tensor input1, Tensor input2, Tensor target) -> Tensor", LOSS}, margin_ranking};
@@ -276,7 +276,7 @@ static cn_tensor *hinge_embedding(cn_module *m, const cn_value *a, cn_tensor *co
 }
 
 static const loss hinge_embedding_loss = {
-  {.name = "HingeEmbeddingLoss",
+  {CN_MODULE_CLASS, .name = "HingeEmbeddingLoss",
    .sig = "HingeEmbeddingLoss(float margin=1.0, str reduction='mean') -> Module ; hinge_embedding_loss",
    .doc = "input where target is 1, max(0, margin - input) where it is -1.",
    .call = PAIR, LOSS}, hinge_embedding};
@@ -288,7 +288,7 @@ static cn_tensor *soft_margin(cn_module *m, const cn_value *a, cn_tensor *const 
 }
 
 static const loss soft_margin_loss = {
-  {.name = "SoftMarginLoss",
+  {CN_MODULE_CLASS, .name = "SoftMarginLoss",
    .sig = "SoftMarginLoss(str reduction='mean') -> Module ; soft_margin_loss",
    .doc = "log(1 + exp(-target input)), target being 1 or -1.",
    .call = PAIR, LOSS}, soft_margin};
@@ -309,7 +309,7 @@ static int multi_margin_init(cn_module *m, const cn_value *a)
 }
 
 static const loss multi_margin_loss = {
-  {.name = "MultiMarginLoss",
+  {CN_MODULE_CLASS, .name = "MultiMarginLoss",
    .sig = "MultiMarginLoss(int p=1, float margin=1.0, Tensor? weight=None, str reduction='mean') "
           "-> Module ; multi_margin_loss",
    .doc = "How far other classes' scores come nearer than margin to that of the right one.",
@@ -322,7 +322,7 @@ static cn_tensor *multilabel_margin(cn_module *m, const cn_value *a, cn_tensor *
 }
 
 static const loss multilabel_margin_loss = {
-  {.name = "MultiLabelMarginLoss",
+  {CN_MODULE_CLASS, .name = "MultiLabelMarginLoss",
    .sig = "MultiLabelMarginLoss(str reduction='mean') -> Module ; multilabel_margin_loss",
    .doc = "MultiMarginLoss for several right classes; their list ends with -1.",
    .call = PAIR, LOSS}, multilabel_margin};
@@ -333,7 +333,7 @@ static cn_tensor *multilabel_soft_margin(cn_module *m, const cn_value *a, cn_ten
 }
 
 static const loss multilabel_soft_margin_loss = {
-  {.name = "MultiLabelSoftMarginLoss",
+  {CN_MODULE_CLASS, .name = "MultiLabelSoftMarginLoss",
    .sig = "MultiLabelSoftMarginLoss(Tensor? weight=None, str reduction='mean') -> Module ; multilabel_soft_margin_loss",
    .doc = "Mean over classes of the cross entropy of each one's score with its target of 0 or 1.",
    .call = PAIR, LOSS}, multilabel_soft_margin};
@@ -347,7 +347,7 @@ static cn_tensor *cosine_embedding(cn_module *m, const cn_value *a, cn_tensor *c
 }
 
 static const loss cosine_embedding_loss = {
-  {.name = "CosineEmbeddingLoss",
+  {CN_MODULE_CLASS, .name = "CosineEmbeddingLoss",
    .sig = "CosineEmbeddingLoss(float margin=0.0, str reduction='mean') -> Module ; cosine_embedding_loss",
    .doc = "1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it is -1.",
    .call = "(Tensor input1, Tensor input2, Tensor target) -> Tensor", LOSS}, cosine_embedding};
@@ -368,7 +368,7 @@ static int margin_init(cn_module *m, const cn_value *a)
 }
 
 static const loss triplet_margin_loss = {
-  {.name = "TripletMarginLoss",
+  {CN_MODULE_CLASS, .name = "TripletMarginLoss",
    .sig = "TripletMarginLoss(float margin=1.0, float p=2.0, float eps=1e-6, bool swap=False, str reduction='mean') "
           "-> Module ; triplet_margin_loss",
    .doc = "max(0, |anchor - positive| - |anchor - negative| + margin) by the p-norm.",
@@ -397,7 +397,7 @@ static cn_tensor *triplet_distance(cn_module *m, const cn_value *a, cn_tensor *c
 }
 
 static const loss triplet_margin_with_distance_loss = {
-  {.name = "TripletMarginWithDistanceLoss",
+  {CN_MODULE_CLASS, .name = "TripletMarginWithDistanceLoss",
    .sig = "TripletMarginWithDistanceLoss(*, Module? distance_function=None, float margin=1.0, bool swap=False, "
           "str reduction='mean') -> Module ; triplet_margin_with_distance_loss",
    .doc = "TripletMarginLoss by any distance: a module of two inputs, PairwiseDistance by default.",

@@ -105,7 +105,7 @@ static cn_tensor *batch_norm_apply(cn_module *m, cn_tensor *x)
   .init = channel_init, .apply = batch_norm_apply, .print = channel_print, .work = norm_work
 
 static const channel_norm batch_norm1d = {
-  {.name = "BatchNorm1d",
+  {CN_MODULE_CLASS, .name = "BatchNorm1d",
    .sig = "BatchNorm1d(int num_features, float eps=1e-5, float? momentum=0.1, bool affine=True, "
           "bool track_running_stats=True, device? device=None, dtype? dtype=None, *, bool bias=True) "
           "-> Module ; batch_norm1d",
@@ -114,7 +114,7 @@ static const channel_norm batch_norm1d = {
    BATCH_NORM}, 2, 3};
 
 static const channel_norm batch_norm2d = {
-  {.name = "BatchNorm2d",
+  {CN_MODULE_CLASS, .name = "BatchNorm2d",
    .sig = "BatchNorm2d(int num_features, float eps=1e-5, float? momentum=0.1, bool affine=True, "
           "bool track_running_stats=True, device? device=None, dtype? dtype=None, *, bool bias=True) "
           "-> Module ; batch_norm2d",
@@ -122,7 +122,7 @@ static const channel_norm batch_norm2d = {
    BATCH_NORM}, 4, 4};
 
 static const channel_norm batch_norm3d = {
-  {.name = "BatchNorm3d",
+  {CN_MODULE_CLASS, .name = "BatchNorm3d",
    .sig = "BatchNorm3d(int num_features, float eps=1e-5, float? momentum=0.1, bool affine=True, "
           "bool track_running_stats=True, device? device=None, dtype? dtype=None, *, bool bias=True) "
           "-> Module ; batch_norm3d",
@@ -130,7 +130,7 @@ static const channel_norm batch_norm3d = {
    BATCH_NORM}, 5, 5};
 
 static const channel_norm sync_batch_norm = {
-  {.name = "SyncBatchNorm",
+  {CN_MODULE_CLASS, .name = "SyncBatchNorm",
    .sig = "SyncBatchNorm(int num_features, float eps=1e-5, float? momentum=0.1, bool affine=True, "
           "bool track_running_stats=True, device? device=None, dtype? dtype=None, *, bool bias=True) "
           "-> Module ; sync_batch_norm",
@@ -164,7 +164,7 @@ static cn_tensor *instance_norm_apply(cn_module *m, cn_tensor *x)
   .init = channel_init, .apply = instance_norm_apply, .print = channel_print, .work = norm_work
 
 static const channel_norm instance_norm1d = {
-  {.name = "InstanceNorm1d",
+  {CN_MODULE_CLASS, .name = "InstanceNorm1d",
    .sig = "InstanceNorm1d(int num_features, float eps=1e-5, float? momentum=0.1, bool affine=False, "
           "bool track_running_stats=False, device? device=None, dtype? dtype=None, *, bool bias=True) "
           "-> Module ; instance_norm1d",
@@ -172,7 +172,7 @@ static const channel_norm instance_norm1d = {
    INSTANCE_NORM}, 2, 3};
 
 static const channel_norm instance_norm2d = {
-  {.name = "InstanceNorm2d",
+  {CN_MODULE_CLASS, .name = "InstanceNorm2d",
    .sig = "InstanceNorm2d(int num_features, float eps=1e-5, float? momentum=0.1, bool affine=False, "
           "bool track_running_stats=False, device? device=None, dtype? dtype=None, *, bool bias=True) "
           "-> Module ; instance_norm2d",
@@ -180,7 +180,7 @@ static const channel_norm instance_norm2d = {
    INSTANCE_NORM}, 3, 4};
 
 static const channel_norm instance_norm3d = {
-  {.name = "InstanceNorm3d",
+  {CN_MODULE_CLASS, .name = "InstanceNorm3d",
    .sig = "InstanceNorm3d(int num_features, float eps=1e-5, float? momentum=0.1, bool affine=False, "
           "bool track_running_stats=False, device? device=None, dtype? dtype=None, *, bool bias=True) "
           "-> Module ; instance_norm3d",
@@ -227,6 +227,7 @@ static void layer_norm_print(const cn_module *m, cn_text *t)
 }
 
 static const cn_module_class layer_norm = {
+  CN_MODULE_CLASS,
   .name = "LayerNorm",
   .sig = "LayerNorm(int[] normalized_shape, float eps=1e-5, bool elementwise_affine=True, bool bias=True, "
          "device? device=None, dtype? dtype=None) -> Module ; layer_norm",
@@ -260,6 +261,7 @@ static void rms_norm_print(const cn_module *m, cn_text *t)
 }
 
 static const cn_module_class rms_norm = {
+  CN_MODULE_CLASS,
   .name = "RMSNorm",
   .sig = "RMSNorm(int[] normalized_shape, float? eps=None, bool elementwise_affine=True, device? device=None, "
          "dtype? dtype=None) -> Module ; rms_norm",
@@ -305,6 +307,7 @@ static void group_norm_print(const cn_module *m, cn_text *t)
 }
 
 static const cn_module_class group_norm = {
+  CN_MODULE_CLASS,
   .name = "GroupNorm",
   .sig = "GroupNorm(int num_groups, int num_channels, float eps=1e-5, bool affine=True, device? device=None, "
          "dtype? dtype=None, *, bool bias=True) -> Module ; group_norm",
@@ -337,6 +340,7 @@ static void local_response_norm_print(const cn_module *m, cn_text *t)
 }
 
 static const cn_module_class local_response_norm = {
+  CN_MODULE_CLASS,
   .name = "LocalResponseNorm",
   .sig = "LocalResponseNorm(int size, float alpha=1e-4, float beta=0.75, float k=1.0) -> Module ; local_response_norm",
   .doc = "x / (k + alpha * mean of the squares of `size` neighbouring channels) ^ beta.",

@@ -111,7 +111,7 @@ static int fractional_forward(cn_module *m, cn_module_call *call)
 
 /* clang-format off */
 static const pool_class max_pool1d = {
-  {{.name = "MaxPool1d",
+  {{CN_MODULE_CLASS, .name = "MaxPool1d",
     .sig = "MaxPool1d(int[1] kernel_size, int[1]? stride=None, int[1] padding=0, int[1] dilation=1, "
            "bool return_indices=False, bool ceil_mode=False) -> Module ; max_pool1d",
     .doc = "The largest element of each window of signals (N, C, L) or (C, L), and where it was when return_indices "
@@ -119,14 +119,14 @@ static const pool_class max_pool1d = {
    "max_pool1d", "01235", "*kernel_size *^stride *padding *dilation ceil_mode"},
   1, "max_pool1d_with_indices", 4};
 static const pool_class max_pool2d = {
-  {{.name = "MaxPool2d",
+  {{CN_MODULE_CLASS, .name = "MaxPool2d",
     .sig = "MaxPool2d(int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, "
            "bool return_indices=False, bool ceil_mode=False) -> Module ; max_pool2d",
     .doc = "The largest element of each window of images (N, C, H, W) or (C, H, W). See MaxPool1d.", MAX},
    "max_pool2d", "01235", "*kernel_size *^stride *padding *dilation ceil_mode"},
   2, "max_pool2d_with_indices", 4};
 static const pool_class max_pool3d = {
-  {{.name = "MaxPool3d",
+  {{CN_MODULE_CLASS, .name = "MaxPool3d",
     .sig = "MaxPool3d(int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[3] dilation=1, "
            "bool return_indices=False, bool ceil_mode=False) -> Module ; max_pool3d",
     .doc = "The largest element of each window of volumes (N, C, D, H, W) or (C, D, H, W). See MaxPool1d.", MAX},
@@ -134,7 +134,7 @@ static const pool_class max_pool3d = {
   3, "max_pool3d_with_indices", 4};
 
 static const pool_class max_unpool1d = {
-  {{.name = "MaxUnpool1d",
+  {{CN_MODULE_CLASS, .name = "MaxUnpool1d",
     .sig = "MaxUnpool1d(int[1] kernel_size, int[1]? stride=None, int[1] padding=0) -> Module ; max_unpool1d",
     .doc = "Puts what MaxPool1d gave back where its indices say, with zeros elsewhere. A call may say the "
            "output_size.",
@@ -142,20 +142,20 @@ static const pool_class max_unpool1d = {
    "max_unpool1d", NULL, "kernel_size ^stride padding"},
   1, NULL, -1};
 static const pool_class max_unpool2d = {
-  {{.name = "MaxUnpool2d",
+  {{CN_MODULE_CLASS, .name = "MaxUnpool2d",
     .sig = "MaxUnpool2d(int[2] kernel_size, int[2]? stride=None, int[2] padding=0) -> Module ; max_unpool2d",
     .doc = "Puts what MaxPool2d gave back where its indices say. See MaxUnpool1d.", UNPOOL},
    "max_unpool2d", NULL, "kernel_size ^stride padding"},
   2, NULL, -1};
 static const pool_class max_unpool3d = {
-  {{.name = "MaxUnpool3d",
+  {{CN_MODULE_CLASS, .name = "MaxUnpool3d",
     .sig = "MaxUnpool3d(int[3] kernel_size, int[3]? stride=None, int[3] padding=0) -> Module ; max_unpool3d",
     .doc = "Puts what MaxPool3d gave back where its indices say. See MaxUnpool1d.", UNPOOL},
    "max_unpool3d", NULL, "kernel_size ^stride padding"},
   3, NULL, -1};
 
 static const pool_class avg_pool1d = {
-  {{.name = "AvgPool1d",
+  {{CN_MODULE_CLASS, .name = "AvgPool1d",
     .sig = "AvgPool1d(int[1] kernel_size, int[1]? stride=None, int[1] padding=0, bool ceil_mode=False, "
            "bool count_include_pad=True) -> Module ; avg_pool1d",
     .doc = "The mean of each window of signals (N, C, L) or (C, L). stride None means kernel_size; padding counts as "
@@ -163,7 +163,7 @@ static const pool_class avg_pool1d = {
    "avg_pool1d", "01234", "kernel_size ^stride padding"},
   1, NULL, -1};
 static const pool_class avg_pool2d = {
-  {{.name = "AvgPool2d",
+  {{CN_MODULE_CLASS, .name = "AvgPool2d",
     .sig = "AvgPool2d(int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, "
            "bool count_include_pad=True, int? divisor_override=None) -> Module ; avg_pool2d",
     .doc = "The mean of each window of images (N, C, H, W) or (C, H, W); divisor_override replaces the number of "
@@ -171,7 +171,7 @@ static const pool_class avg_pool2d = {
    "avg_pool2d", "012345", "*kernel_size *^stride *padding"},
   2, NULL, -1};
 static const pool_class avg_pool3d = {
-  {{.name = "AvgPool3d",
+  {{CN_MODULE_CLASS, .name = "AvgPool3d",
     .sig = "AvgPool3d(int[3] kernel_size, int[3]? stride=None, int[3] padding=0, bool ceil_mode=False, "
            "bool count_include_pad=True, int? divisor_override=None) -> Module ; avg_pool3d",
     .doc = "The mean of each window of volumes (N, C, D, H, W) or (C, D, H, W). See AvgPool2d.", ROW},
@@ -179,7 +179,7 @@ static const pool_class avg_pool3d = {
   3, NULL, -1};
 
 static const pool_class lp_pool1d = {
-  {{.name = "LPPool1d",
+  {{CN_MODULE_CLASS, .name = "LPPool1d",
     .sig = "LPPool1d(float norm_type, int[1] kernel_size, int[1]? stride=None, bool ceil_mode=False) "
            "-> Module ; lp_pool1d",
     .doc = "The norm of each window of signals (N, C, L) or (C, L): the root of the sum of powers by norm_type.",
@@ -187,14 +187,14 @@ static const pool_class lp_pool1d = {
    "lp_pool1d", "0123", "norm_type *kernel_size *stride ceil_mode"},
   1, NULL, -1};
 static const pool_class lp_pool2d = {
-  {{.name = "LPPool2d",
+  {{CN_MODULE_CLASS, .name = "LPPool2d",
     .sig = "LPPool2d(float norm_type, int[2] kernel_size, int[2]? stride=None, bool ceil_mode=False) "
            "-> Module ; lp_pool2d",
     .doc = "The norm of each window of images (N, C, H, W) or (C, H, W). See LPPool1d.", ROW},
    "lp_pool2d", "0123", "norm_type *kernel_size *stride ceil_mode"},
   2, NULL, -1};
 static const pool_class lp_pool3d = {
-  {{.name = "LPPool3d",
+  {{CN_MODULE_CLASS, .name = "LPPool3d",
     .sig = "LPPool3d(float norm_type, int[3] kernel_size, int[3]? stride=None, bool ceil_mode=False) "
            "-> Module ; lp_pool3d",
     .doc = "The norm of each window of volumes (N, C, D, H, W) or (C, D, H, W). See LPPool1d.", ROW},
@@ -202,21 +202,21 @@ static const pool_class lp_pool3d = {
   3, NULL, -1};
 
 static const pool_class adaptive_avg_pool1d = {
-  {{.name = "AdaptiveAvgPool1d",
+  {{CN_MODULE_CLASS, .name = "AdaptiveAvgPool1d",
     .sig = "AdaptiveAvgPool1d(int[1] output_size) -> Module ; adaptive_avg_pool1d",
     .doc = "The means of output_size windows that cover signals (N, C, L) or (C, L). A size of None stays as it is.",
     ADAPTIVE},
    "adaptive_avg_pool1d", NULL, "*output_size"},
   1, NULL, -1};
 static const pool_class adaptive_avg_pool2d = {
-  {{.name = "AdaptiveAvgPool2d",
+  {{CN_MODULE_CLASS, .name = "AdaptiveAvgPool2d",
     .sig = "AdaptiveAvgPool2d(int[2] output_size) -> Module ; adaptive_avg_pool2d",
     .doc = "The means of output_size windows that cover images (N, C, H, W) or (C, H, W). See AdaptiveAvgPool1d.",
     ADAPTIVE},
    "adaptive_avg_pool2d", NULL, "*output_size"},
   2, NULL, -1};
 static const pool_class adaptive_avg_pool3d = {
-  {{.name = "AdaptiveAvgPool3d",
+  {{CN_MODULE_CLASS, .name = "AdaptiveAvgPool3d",
     .sig = "AdaptiveAvgPool3d(int[3] output_size) -> Module ; adaptive_avg_pool3d",
     .doc = "The means of output_size windows that cover volumes (N, C, D, H, W) or (C, D, H, W). See "
            "AdaptiveAvgPool1d.",
@@ -225,21 +225,21 @@ static const pool_class adaptive_avg_pool3d = {
   3, NULL, -1};
 
 static const pool_class adaptive_max_pool1d = {
-  {{.name = "AdaptiveMaxPool1d",
+  {{CN_MODULE_CLASS, .name = "AdaptiveMaxPool1d",
     .sig = "AdaptiveMaxPool1d(int[1] output_size, bool return_indices=False) -> Module ; adaptive_max_pool1d",
     .doc = "The largest elements of output_size windows that cover signals (N, C, L) or (C, L), and where they were "
            "when return_indices is set. A size of None stays as it is.", .call = INDICES, ADAPTIVE},
    "adaptive_max_pool1d", NULL, "*output_size"},
   1, "adaptive_max_pool1d_with_indices", 1};
 static const pool_class adaptive_max_pool2d = {
-  {{.name = "AdaptiveMaxPool2d",
+  {{CN_MODULE_CLASS, .name = "AdaptiveMaxPool2d",
     .sig = "AdaptiveMaxPool2d(int[2] output_size, bool return_indices=False) -> Module ; adaptive_max_pool2d",
     .doc = "The largest elements of output_size windows that cover images (N, C, H, W) or (C, H, W). See "
            "AdaptiveMaxPool1d.", .call = INDICES, ADAPTIVE},
    "adaptive_max_pool2d", NULL, "*output_size"},
   2, "adaptive_max_pool2d_with_indices", 1};
 static const pool_class adaptive_max_pool3d = {
-  {{.name = "AdaptiveMaxPool3d",
+  {{CN_MODULE_CLASS, .name = "AdaptiveMaxPool3d",
     .sig = "AdaptiveMaxPool3d(int[3] output_size, bool return_indices=False) -> Module ; adaptive_max_pool3d",
     .doc = "The largest elements of output_size windows that cover volumes (N, C, D, H, W) or (C, D, H, W). See "
            "AdaptiveMaxPool1d.", .call = INDICES, ADAPTIVE},
@@ -247,7 +247,7 @@ static const pool_class adaptive_max_pool3d = {
   3, "adaptive_max_pool3d_with_indices", 1};
 
 static const pool_class fractional_max_pool2d = {
-  {{.name = "FractionalMaxPool2d",
+  {{CN_MODULE_CLASS, .name = "FractionalMaxPool2d",
     .sig = "FractionalMaxPool2d(int[2] kernel_size, int[2]? output_size=None, float[2]? output_ratio=None, "
            "bool return_indices=False, Tensor? _random_samples=None) -> Module ; fractional_max_pool2d",
     .doc = "The largest element of windows of images (N, C, H, W) or (C, H, W) that begin at random steps. The size "
@@ -257,7 +257,7 @@ static const pool_class fractional_max_pool2d = {
    NULL, NULL, NULL},
   2, "fractional_max_pool2d_with_indices", RETURN_INDICES};
 static const pool_class fractional_max_pool3d = {
-  {{.name = "FractionalMaxPool3d",
+  {{CN_MODULE_CLASS, .name = "FractionalMaxPool3d",
     .sig = "FractionalMaxPool3d(int[3] kernel_size, int[3]? output_size=None, float[3]? output_ratio=None, "
            "bool return_indices=False, Tensor? _random_samples=None) -> Module ; fractional_max_pool3d",
     .doc = "The largest element of windows of volumes (N, C, D, H, W) or (C, D, H, W) that begin at random steps. "

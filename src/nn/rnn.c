@@ -389,6 +389,7 @@ static double rnn_work(const cn_module *m, const cn_module_call *call)
 #define REST .data_size = sizeof(rnn), .print = rnn_print, .work = rnn_work, .changed = reread
 
 static const cn_module_class rnn_class = {
+  CN_MODULE_CLASS,
   .name = "RNN",
   .sig = "RNN(int input_size, int hidden_size, int num_layers=1, str nonlinearity='tanh', bool bias=True, "
          "bool batch_first=False, float dropout=0.0, bool bidirectional=False, device? device=None, "
@@ -398,6 +399,7 @@ static const cn_module_class rnn_class = {
   .call = STATES, .init = rnn_init, .forward = rnn_forward, REST};
 
 static const cn_module_class lstm_class = {
+  CN_MODULE_CLASS,
   .name = "LSTM",
   .sig = "LSTM(int input_size, int hidden_size, int num_layers=1, bool bias=True, bool batch_first=False, "
          "float dropout=0.0, bool bidirectional=False, int proj_size=0, device? device=None, dtype? dtype=None) "
@@ -409,6 +411,7 @@ static const cn_module_class lstm_class = {
   .init = lstm_init, .forward = lstm_forward, REST};
 
 static const cn_module_class gru_class = {
+  CN_MODULE_CLASS,
   .name = "GRU",
   .sig = "GRU(int input_size, int hidden_size, int num_layers=1, bool bias=True, bool batch_first=False, "
          "float dropout=0.0, bool bidirectional=False, device? device=None, dtype? dtype=None) -> Module ; gru",

@@ -76,6 +76,7 @@ static int rnn_cell_forward(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class rnn_cell = {
+  CN_MODULE_CLASS,
   .name = "RNNCell",
   .sig = "RNNCell(int input_size, int hidden_size, bool bias=True, str nonlinearity='tanh', device? device=None, "
          "dtype? dtype=None) -> Module ; rnn_cell",
@@ -105,6 +106,7 @@ static int lstm_cell_forward(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class lstm_cell = {
+  CN_MODULE_CLASS,
   .name = "LSTMCell",
   .sig = "LSTMCell(int input_size, int hidden_size, bool bias=True, device? device=None, dtype? dtype=None) "
          "-> Module ; lstm_cell",
@@ -130,6 +132,7 @@ static int gru_cell_forward(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class gru_cell = {
+  CN_MODULE_CLASS,
   .name = "GRUCell",
   .sig = "GRUCell(int input_size, int hidden_size, bool bias=True, device? device=None, dtype? dtype=None) "
          "-> Module ; gru_cell",

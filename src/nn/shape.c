@@ -5,35 +5,35 @@
 
 /* clang-format off */
 static const cni_one_op flatten = {
-  {.name = "Flatten", .sig = "Flatten(int start_dim=1, int end_dim=-1) -> Module ; flatten",
+  {CN_MODULE_CLASS, .name = "Flatten", .sig = "Flatten(int start_dim=1, int end_dim=-1) -> Module ; flatten",
    .doc = "Dimensions start_dim to end_dim made one.", ROW},
   "flatten", "01", "start_dim end_dim"};
 static const cni_one_op unflatten = {
-  {.name = "Unflatten", .sig = "Unflatten(int dim, int[] unflattened_size) -> Module ; unflatten",
+  {CN_MODULE_CLASS, .name = "Unflatten", .sig = "Unflatten(int dim, int[] unflattened_size) -> Module ; unflatten",
    .doc = "One dimension split into several; one of their sizes may be -1.", ROW},
   "unflatten", "01", "dim unflattened_size"};
 static const cni_one_op fold = {
-  {.name = "Fold",
+  {CN_MODULE_CLASS, .name = "Fold",
    .sig = "Fold(int[2] output_size, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) "
           "-> Module ; fold",
    .doc = "Images of output_size whose windows are the columns of (N, C * kH * kW, L), added up where they overlap.",
    ROW},
   "fold", "01234", "*output_size *kernel_size *dilation *padding *stride"};
 static const cni_one_op unfold = {
-  {.name = "Unfold",
+  {CN_MODULE_CLASS, .name = "Unfold",
    .sig = "Unfold(int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) -> Module ; unfold",
    .doc = "The windows of images (N, C, H, W) as columns (N, C * kH * kW, L).", ROW},
   "im2col", "0123", "*kernel_size *dilation *padding *stride"};
 static const cni_one_op pixel_shuffle = {
-  {.name = "PixelShuffle", .sig = "PixelShuffle(int upscale_factor) -> Module ; pixel_shuffle",
+  {CN_MODULE_CLASS, .name = "PixelShuffle", .sig = "PixelShuffle(int upscale_factor) -> Module ; pixel_shuffle",
    .doc = "(..., C * r^2, H, W) made (..., C, H * r, W * r).", ROW},
   "pixel_shuffle", "0", "upscale_factor"};
 static const cni_one_op pixel_unshuffle = {
-  {.name = "PixelUnshuffle", .sig = "PixelUnshuffle(int downscale_factor) -> Module ; pixel_unshuffle",
+  {CN_MODULE_CLASS, .name = "PixelUnshuffle", .sig = "PixelUnshuffle(int downscale_factor) -> Module ; pixel_unshuffle",
    .doc = "(..., C, H * r, W * r) made (..., C * r^2, H, W).", ROW},
   "pixel_unshuffle", "0", "downscale_factor"};
 static const cni_one_op channel_shuffle = {
-  {.name = "ChannelShuffle", .sig = "ChannelShuffle(int groups) -> Module ; channel_shuffle",
+  {CN_MODULE_CLASS, .name = "ChannelShuffle", .sig = "ChannelShuffle(int groups) -> Module ; channel_shuffle",
    .doc = "Channels dealt out so that each new group has some of every old one.", ROW},
   "channel_shuffle", "0", "groups"};
 /* clang-format on */
@@ -97,6 +97,7 @@ static void nearest_print(const cn_module *m, cn_text *t) { print_upsample(m, t,
 static void bilinear_print(const cn_module *m, cn_text *t) { print_upsample(m, t, "bilinear"); }
 
 static const cn_module_class upsample = {
+  CN_MODULE_CLASS,
   .name = "Upsample",
   .sig = "Upsample(int[]? size=None, float[]? scale_factor=None, str mode='nearest', bool? align_corners=None, "
          "bool? recompute_scale_factor=None) -> Module ; upsample",
@@ -108,6 +109,7 @@ static const cn_module_class upsample = {
 };
 
 static const cn_module_class upsampling_nearest2d = {
+  CN_MODULE_CLASS,
   .name = "UpsamplingNearest2d",
   .sig = "UpsamplingNearest2d(int[]? size=None, float[]? scale_factor=None) -> Module ; upsampling_nearest2d",
   .doc = "Images in another size, by the nearest element.",
@@ -117,6 +119,7 @@ static const cn_module_class upsampling_nearest2d = {
 };
 
 static const cn_module_class upsampling_bilinear2d = {
+  CN_MODULE_CLASS,
   .name = "UpsamplingBilinear2d",
   .sig = "UpsamplingBilinear2d(int[]? size=None, float[]? scale_factor=None) -> Module ; upsampling_bilinear2d",
   .doc = "Images in another size, by linear interpolation with the corners kept in place.",

@@ -123,6 +123,7 @@ static int encoder_layer_forward(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class encoder_layer = {
+  CN_MODULE_CLASS,
   .name = "TransformerEncoderLayer",
   .sig = "TransformerEncoderLayer(int d_model, int nhead, int dim_feedforward=2048, float dropout=0.1, "
          "str activation='relu', float layer_norm_eps=1e-5, bool batch_first=False, bool norm_first=False, "
@@ -185,6 +186,7 @@ static int decoder_layer_forward(cn_module *m, cn_module_call *call)
   "bool memory_is_causal=False) -> Tensor"
 
 static const cn_module_class decoder_layer = {
+  CN_MODULE_CLASS,
   .name = "TransformerDecoderLayer",
   .sig = "TransformerDecoderLayer(int d_model, int nhead, int dim_feedforward=2048, float dropout=0.1, "
          "str activation='relu', float layer_norm_eps=1e-5, bool batch_first=False, bool norm_first=False, "
@@ -233,6 +235,7 @@ static int stack_forward(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class encoder = {
+  CN_MODULE_CLASS,
   .name = "TransformerEncoder",
   .sig = "TransformerEncoder(Module encoder_layer, int num_layers, Module? norm=None, bool enable_nested_tensor=True, "
          "bool mask_check=True) -> Module ; transformer_encoder",
@@ -245,6 +248,7 @@ static const cn_module_class encoder = {
 };
 
 static const cn_module_class decoder = {
+  CN_MODULE_CLASS,
   .name = "TransformerDecoder",
   .sig = "TransformerDecoder(Module decoder_layer, int num_layers, Module? norm=None) -> Module ; transformer_decoder",
   .doc = "num_layers copies of a layer, and a norm behind them.",
@@ -314,6 +318,7 @@ static int transformer_forward(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class transformer = {
+  CN_MODULE_CLASS,
   .name = "Transformer",
   .sig = "Transformer(int d_model=512, int nhead=8, int num_encoder_layers=6, int num_decoder_layers=6, "
          "int dim_feedforward=2048, float dropout=0.1, str activation='relu', Module? custom_encoder=None, "

@@ -42,7 +42,7 @@ static int embeddings_forward(cn_module *m, cn_module_call *call)
   return cn_err();
 }
 
-static const cn_module_class embeddings_class = {.name = "BertEmbeddings",
+static const cn_module_class embeddings_class = {CN_MODULE_CLASS, .name = "BertEmbeddings",
                                                  .call = "(Tensor input_ids, Tensor? token_type_ids=None) -> Tensor",
                                                  .forward = embeddings_forward};
 
@@ -84,6 +84,7 @@ static int self_forward(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class self_class = {
+  CN_MODULE_CLASS,
   .name = "BertSelfAttention", .call = MASKED, .data_size = sizeof(attention), .forward = self_forward};
 
 /* dense, dropout, then the norm of the sum with what came in. Children: dense, LayerNorm, dropout. */
@@ -95,8 +96,10 @@ static int output_forward(cn_module *m, cn_module_call *call)
 }
 
 #define ADDED "(Tensor hidden_states, Tensor input_tensor) -> Tensor"
-static const cn_module_class self_output_class = {.name = "BertSelfOutput", .call = ADDED, .forward = output_forward};
-static const cn_module_class output_class = {.name = "BertOutput", .call = ADDED, .forward = output_forward};
+static const cn_module_class self_output_class = {CN_MODULE_CLASS, .name = "BertSelfOutput", .call = ADDED,
+  .forward = output_forward};
+static const cn_module_class output_class = {CN_MODULE_CLASS, .name = "BertOutput", .call = ADDED,
+  .forward = output_forward};
 
 static cn_module *new_output(const settings *s, const cn_module_class *cls, int64_t in)
 {
@@ -114,7 +117,8 @@ static int attention_forward(cn_module *m, cn_module_call *call)
   return cn_err();
 }
 
-static const cn_module_class attention_class = {.name = "BertAttention", .call = MASKED, .forward = attention_forward};
+static const cn_module_class attention_class = {CN_MODULE_CLASS, .name = "BertAttention", .call = MASKED,
+  .forward = attention_forward};
 
 static cn_module *new_attention(const settings *s)
 {
@@ -130,7 +134,8 @@ static cn_module *new_attention(const settings *s)
 
 /* ---- layers ---- */
 
-static const cn_module_class intermediate_class = {.name = "BertIntermediate", .forward = cn_forward_children};
+static const cn_module_class intermediate_class = {CN_MODULE_CLASS, .name = "BertIntermediate",
+  .forward = cn_forward_children};
 
 enum { ATTENTION, INTERMEDIATE, OUTPUT };
 
@@ -141,7 +146,8 @@ static int layer_forward(cn_module *m, cn_module_call *call)
   return cn_err();
 }
 
-static const cn_module_class layer_class = {.name = "BertLayer", .call = MASKED, .forward = layer_forward};
+static const cn_module_class layer_class = {CN_MODULE_CLASS, .name = "BertLayer", .call = MASKED,
+  .forward = layer_forward};
 
 static cn_module *new_layer(const settings *s)
 {
@@ -170,7 +176,8 @@ static int encoder_forward(cn_module *m, cn_module_call *call)
   return cn_err();
 }
 
-static const cn_module_class encoder_class = {.name = "BertEncoder", .call = MASKED, .forward = encoder_forward};
+static const cn_module_class encoder_class = {CN_MODULE_CLASS, .name = "BertEncoder", .call = MASKED,
+  .forward = encoder_forward};
 
 static cn_module *new_encoder(const settings *s)
 {
@@ -187,7 +194,7 @@ static cn_tensor *pooler_apply(cn_module *m, cn_tensor *x)
   return cn_forward(cn_module_child(m, 1), cn_forward(cn_module_child(m, 0), cn_select(x, 1, 0)));
 }
 
-static const cn_module_class pooler_class = {.name = "BertPooler", .apply = pooler_apply};
+static const cn_module_class pooler_class = {CN_MODULE_CLASS, .name = "BertPooler", .apply = pooler_apply};
 
 static cn_module *new_pooler(const settings *s)
 {
@@ -216,6 +223,7 @@ static int model_forward(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class model_class = {
+  CN_MODULE_CLASS,
   .name = "BertModel",
   .call = "(Tensor input_ids, Tensor? attention_mask=None, Tensor? token_type_ids=None) "
           "-> (Tensor last_hidden_state, Tensor pooler_output)",

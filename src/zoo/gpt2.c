@@ -37,6 +37,7 @@ static double conv1d_work(const cn_module *m, const cn_module_call *call)
 }
 
 static const cn_module_class conv1d_class = {
+  CN_MODULE_CLASS,
   .name = "Conv1D", .apply = conv1d_apply, .print = conv1d_print, .work = conv1d_work};
 
 static cn_module *conv1d(int64_t in, int64_t out)
@@ -76,6 +77,7 @@ static cn_tensor *attend(cn_module *m, cn_tensor *x, cn_cache *cache, size_t lay
 static cn_tensor *attention_apply(cn_module *m, cn_tensor *x) { return attend(m, x, NULL, 0); }
 
 static const cn_module_class attention_class = {
+  CN_MODULE_CLASS,
   .name = "GPT2Attention", .data_size = sizeof(attention), .apply = attention_apply};
 
 static cn_module *new_attention(const settings *s, int64_t layer)
@@ -93,7 +95,7 @@ static cn_module *new_attention(const settings *s, int64_t layer)
 
 /* ---- a block ---- */
 
-static const cn_module_class mlp_class = {.name = "GPT2MLP", .forward = cn_forward_children};
+static const cn_module_class mlp_class = {CN_MODULE_CLASS, .name = "GPT2MLP", .forward = cn_forward_children};
 
 static cn_module *new_mlp(const settings *s)
 {
@@ -124,7 +126,7 @@ static cn_tensor *run_block(cn_module *m, cn_tensor *x, cn_cache *cache, size_t 
 
 static cn_tensor *block_apply(cn_module *m, cn_tensor *x) { return run_block(m, x, NULL, 0); }
 
-static const cn_module_class block_class = {.name = "GPT2Block", .apply = block_apply};
+static const cn_module_class block_class = {CN_MODULE_CLASS, .name = "GPT2Block", .apply = block_apply};
 
 static cn_module *new_block(const settings *s, int64_t layer)
 {
@@ -163,7 +165,7 @@ static cn_tensor *run_body(cn_module *m, cn_tensor *tokens, cn_cache *cache)
 
 static cn_tensor *body_apply(cn_module *m, cn_tensor *tokens) { return run_body(m, tokens, NULL); }
 
-static const cn_module_class body_class = {.name = "GPT2Model", .apply = body_apply};
+static const cn_module_class body_class = {CN_MODULE_CLASS, .name = "GPT2Model", .apply = body_apply};
 
 static cn_module *new_body(const settings *s)
 {
@@ -200,7 +202,7 @@ static cn_tensor *model_head(cn_module *m, cn_tensor *x) { return cn_forward(cn_
 static cn_tensor *model_apply(cn_module *m, cn_tensor *tokens) { return model_head(m, model_hidden(m, tokens, NULL)); }
 
 const cni_lm_class cni_gpt2_class = {
-  .cls = {.name = "GPT2LMHeadModel", .apply = model_apply},
+  .cls = {CN_MODULE_CLASS, .name = "GPT2LMHeadModel", .apply = model_apply},
   .shape = model_shape,
   .hidden = model_hidden,
   .head = model_head,

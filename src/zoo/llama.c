@@ -130,7 +130,8 @@ static cn_tensor *rotary_apply(cn_module *m, cn_tensor *x)
   return x;
 }
 
-static const cn_module_class rotary_class = {.name = "LlamaRotaryEmbedding", .data_size = sizeof(rotary),
+static const cn_module_class rotary_class = {CN_MODULE_CLASS, .name = "LlamaRotaryEmbedding",
+  .data_size = sizeof(rotary),
                                              .apply = rotary_apply, .free = rotary_free, .copy = rotary_copy};
 
 static cn_module *new_rotary(const settings *s)
@@ -215,6 +216,7 @@ static int attention_forward(cn_module *m, cn_module_call *call)
 #define WITH_ANGLES "(Tensor x, Tensor cosines, Tensor sines) -> Tensor"
 
 static const cn_module_class attention_class = {
+  CN_MODULE_CLASS,
   .name = "LlamaAttention", .call = WITH_ANGLES, .data_size = sizeof(attention), .forward = attention_forward};
 
 static cn_module *new_attention(const settings *s)
@@ -239,7 +241,7 @@ static cn_tensor *mlp_apply(cn_module *m, cn_tensor *x)
   return cn_forward(cn_module_child(m, DOWN_PROJ), cn_mul(gate, cn_forward(cn_module_child(m, UP_PROJ), x)));
 }
 
-static const cn_module_class mlp_class = {.name = "LlamaMLP", .apply = mlp_apply};
+static const cn_module_class mlp_class = {CN_MODULE_CLASS, .name = "LlamaMLP", .apply = mlp_apply};
 
 static cn_module *new_mlp(const settings *s)
 {
@@ -268,7 +270,8 @@ static int layer_forward(cn_module *m, cn_module_call *call)
   return cn_err();
 }
 
-static const cn_module_class layer_class = {.name = "LlamaDecoderLayer", .call = WITH_ANGLES, .forward = layer_forward};
+static const cn_module_class layer_class = {CN_MODULE_CLASS, .name = "LlamaDecoderLayer", .call = WITH_ANGLES,
+  .forward = layer_forward};
 
 static cn_module *norm(const settings *s) { return cn_nn_rms_norm(CN_SHAPE(s->width), .eps = s->eps); }
 
@@ -306,7 +309,7 @@ static cn_tensor *run_body(cn_module *m, cn_tensor *tokens, cn_cache *cache)
 
 static cn_tensor *body_apply(cn_module *m, cn_tensor *tokens) { return run_body(m, tokens, NULL); }
 
-static const cn_module_class body_class = {.name = "LlamaModel", .apply = body_apply};
+static const cn_module_class body_class = {CN_MODULE_CLASS, .name = "LlamaModel", .apply = body_apply};
 
 static cn_module *new_body(const settings *s)
 {
@@ -345,7 +348,7 @@ static cn_tensor *model_head(cn_module *m, cn_tensor *x) { return cn_forward(cn_
 static cn_tensor *model_apply(cn_module *m, cn_tensor *tokens) { return model_head(m, model_hidden(m, tokens, NULL)); }
 
 const cni_lm_class cni_llama_class = {
-  .cls = {.name = "LlamaForCausalLM", .data_size = sizeof(model), .apply = model_apply},
+  .cls = {CN_MODULE_CLASS, .name = "LlamaForCausalLM", .data_size = sizeof(model), .apply = model_apply},
   .shape = model_shape,
   .hidden = model_hidden,
   .head = model_head,

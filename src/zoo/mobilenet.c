@@ -3,7 +3,8 @@
  * Place in the flow: a family of the zoo. Invariant: names of parameters are torchvision's. */
 #include "zoo.h"
 
-static const cn_module_class norm_activation = {.name = "Conv2dNormActivation", .forward = cn_forward_children};
+static const cn_module_class norm_activation = {CN_MODULE_CLASS, .name = "Conv2dNormActivation",
+  .forward = cn_forward_children};
 
 static cn_module *conv_norm_relu6(int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t groups)
 {
@@ -28,6 +29,7 @@ static cn_tensor *inverted_apply(cn_module *m, cn_tensor *x)
 }
 
 static const cn_module_class inverted_residual = {
+  CN_MODULE_CLASS,
   .name = "InvertedResidual", .data_size = sizeof(inverted), .apply = inverted_apply};
 
 static cn_module *block(int64_t in, int64_t out, int64_t stride, int64_t widen)
@@ -46,7 +48,7 @@ static cn_module *block(int64_t in, int64_t out, int64_t stride, int64_t widen)
 /* features, classifier */
 static int mobilenet_forward(cn_module *m, cn_module_call *call) { return cni_forward_classifier(m, call, 2, true); }
 
-static const cn_module_class mobilenet_class = {.name = "MobileNetV2", .forward = mobilenet_forward};
+static const cn_module_class mobilenet_class = {CN_MODULE_CLASS, .name = "MobileNetV2", .forward = mobilenet_forward};
 
 static cn_module *make_mobilenet(const cni_model *row, const cn_zoo_opts *o)
 {

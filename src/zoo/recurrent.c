@@ -38,7 +38,7 @@ static cn_tensor *model_head(cn_module *m, cn_tensor *x) { return cn_forward(cn_
 static cn_tensor *model_apply(cn_module *m, cn_tensor *tokens) { return model_head(m, model_hidden(m, tokens, NULL)); }
 
 const cni_lm_class cni_recurrent_class = {
-  .cls = {.name = "RNNModel", .data_size = sizeof(model), .apply = model_apply},
+  .cls = {CN_MODULE_CLASS, .name = "RNNModel", .data_size = sizeof(model), .apply = model_apply},
   .shape = model_shape,
   .hidden = model_hidden,
   .head = model_head,

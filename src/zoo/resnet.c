@@ -31,8 +31,8 @@ static cn_tensor *block_apply(cn_module *m, size_t convolutions, cn_tensor *x)
 static cn_tensor *basic_apply(cn_module *m, cn_tensor *x) { return block_apply(m, BASIC, x); }
 static cn_tensor *bottleneck_apply(cn_module *m, cn_tensor *x) { return block_apply(m, BOTTLENECK, x); }
 
-static const cn_module_class basic_block = {.name = "BasicBlock", .apply = basic_apply};
-static const cn_module_class bottleneck = {.name = "Bottleneck", .apply = bottleneck_apply};
+static const cn_module_class basic_block = {CN_MODULE_CLASS, .name = "BasicBlock", .apply = basic_apply};
+static const cn_module_class bottleneck = {CN_MODULE_CLASS, .name = "Bottleneck", .apply = bottleneck_apply};
 
 static void add_pair(cn_module *m, int i, int64_t in, int64_t out, int64_t kernel, int64_t stride, int64_t groups)
 {
@@ -69,7 +69,7 @@ enum { PARTS = 10 }; /* conv1, bn1, relu, maxpool, layer1 to layer4, avgpool, fc
 
 static int resnet_forward(cn_module *m, cn_module_call *call) { return cni_forward_classifier(m, call, PARTS, false); }
 
-static const cn_module_class resnet_class = {.name = "ResNet", .forward = resnet_forward};
+static const cn_module_class resnet_class = {CN_MODULE_CLASS, .name = "ResNet", .forward = resnet_forward};
 
 static cn_module *make_resnet(const cni_model *row, const cn_zoo_opts *o)
 {

@@ -82,7 +82,7 @@ static const step alexnet_features[] = {
 static const step alexnet_classifier[] = {
   {.kind = DROP}, {LINEAR, .out = 4096}, {.kind = DROP}, {LINEAR, .out = 4096}, {0},
 };
-static const cn_module_class alexnet_class = {.name = "AlexNet", .forward = stacks_forward};
+static const cn_module_class alexnet_class = {CN_MODULE_CLASS, .name = "AlexNet", .forward = stacks_forward};
 static const plan alexnet = {&alexnet_class, alexnet_features, alexnet_classifier, 6, false, false};
 
 /* ---- VGG: blocks of convolutions of one width, a pooling behind each ---- */
@@ -101,13 +101,13 @@ static const step vgg_e[] = {C2(64), P, C2(128), P, C4(256), P, C4(512), P, C4(5
 static const step vgg_classifier[] = {
   {LINEAR, .out = 4096}, {.kind = DROP}, {LINEAR, .out = 4096}, {.kind = DROP}, {0},
 };
-static const cn_module_class vgg_class = {.name = "VGG", .forward = stacks_forward};
+static const cn_module_class vgg_class = {CN_MODULE_CLASS, .name = "VGG", .forward = stacks_forward};
 #define VGG(name, doc, file, steps, norm) \
   {name, doc, make_stacks, CNI_IMAGES, &(const plan){&vgg_class, steps, vgg_classifier, 7, norm, true}, NULL, file}
 
 /* ---- LeNet ---- */
 
-static const cn_module_class lenet_class = {.name = "LeNet", .forward = cn_forward_children};
+static const cn_module_class lenet_class = {CN_MODULE_CLASS, .name = "LeNet", .forward = cn_forward_children};
 
 static cn_module *make_lenet(const cni_model *row, const cn_zoo_opts *o)
 {

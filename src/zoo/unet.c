@@ -5,7 +5,8 @@
  * (inc.double_conv.0.weight, down1.maxpool_conv.1.double_conv.0.weight, up1.up.weight, outc.conv.weight). */
 #include "zoo.h"
 
-static const cn_module_class double_conv_class = {.name = "DoubleConv", .forward = cn_forward_children};
+static const cn_module_class double_conv_class = {CN_MODULE_CLASS, .name = "DoubleConv",
+  .forward = cn_forward_children};
 
 static cn_module *double_conv(int64_t in, int64_t out)
 {
@@ -16,7 +17,7 @@ static cn_module *double_conv(int64_t in, int64_t out)
   return m;
 }
 
-static const cn_module_class down_class = {.name = "Down", .forward = cn_forward_children};
+static const cn_module_class down_class = {CN_MODULE_CLASS, .name = "Down", .forward = cn_forward_children};
 
 static cn_module *down(int64_t in, int64_t out)
 {
@@ -38,6 +39,7 @@ static int up_forward(cn_module *m, cn_module_call *call)
 }
 
 static const cn_module_class up_class = {
+  CN_MODULE_CLASS,
   .name = "Up", .call = "(Tensor x, Tensor beside) -> Tensor", .forward = up_forward};
 
 static cn_module *up(int64_t in, int64_t out)
@@ -48,7 +50,7 @@ static cn_module *up(int64_t in, int64_t out)
   return m;
 }
 
-static const cn_module_class out_class = {.name = "OutConv", .forward = cn_forward_children};
+static const cn_module_class out_class = {CN_MODULE_CLASS, .name = "OutConv", .forward = cn_forward_children};
 
 enum { DEPTH = 4 };
 
@@ -66,7 +68,7 @@ static cn_tensor *unet_apply(cn_module *m, cn_tensor *x)
   return cn_forward(cn_module_child(m, 1 + 2 * DEPTH), x);
 }
 
-static const cn_module_class unet_class = {.name = "UNet", .apply = unet_apply};
+static const cn_module_class unet_class = {CN_MODULE_CLASS, .name = "UNet", .apply = unet_apply};
 
 static cn_module *make_unet(const cni_model *row, const cn_zoo_opts *o)
 {

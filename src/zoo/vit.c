@@ -15,7 +15,7 @@ static cn_module *norm(int64_t width) { return cn_nn_layer_norm(CN_SHAPE(width),
 
 /* ---- a layer ---- */
 
-static const cn_module_class mlp_class = {.name = "MLPBlock", .forward = cn_forward_children};
+static const cn_module_class mlp_class = {CN_MODULE_CLASS, .name = "MLPBlock", .forward = cn_forward_children};
 
 static cn_module *mlp_linear(int64_t in, int64_t out)
 {
@@ -46,7 +46,7 @@ static cn_tensor *layer_apply(cn_module *m, cn_tensor *x)
   return cn_add(x, cn_forward(cn_module_child(m, MLP), cn_forward(cn_module_child(m, LN_2), x)));
 }
 
-static const cn_module_class layer_class = {.name = "EncoderBlock", .apply = layer_apply};
+static const cn_module_class layer_class = {CN_MODULE_CLASS, .name = "EncoderBlock", .apply = layer_apply};
 
 static cn_module *layer(const plan *p)
 {
@@ -70,7 +70,7 @@ static int encoder_forward(cn_module *m, cn_module_call *call)
   return cn_err();
 }
 
-static const cn_module_class encoder_class = {.name = "Encoder", .forward = encoder_forward};
+static const cn_module_class encoder_class = {CN_MODULE_CLASS, .name = "Encoder", .forward = encoder_forward};
 
 static cn_module *encoder(const plan *p, int64_t places)
 {
@@ -111,7 +111,8 @@ static cn_tensor *vit_apply(cn_module *m, cn_tensor *x)
   return cn_forward(cn_module_child(m, 2), y);
 }
 
-static const cn_module_class vit_class = {.name = "VisionTransformer", .data_size = sizeof(vit), .apply = vit_apply};
+static const cn_module_class vit_class = {CN_MODULE_CLASS, .name = "VisionTransformer", .data_size = sizeof(vit),
+  .apply = vit_apply};
 
 /* The deviation is that of the normal distribution before it is cut off at +-2, as torchvision has it. */
 static cn_module *patches(const plan *p, int64_t channels)

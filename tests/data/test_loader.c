@@ -29,7 +29,8 @@ static int slow_get(cn_sample *sample, void *data, int64_t index, cn_draws *draw
   return 0;
 }
 
-static const cn_dataset_class slow_class = {.name = "slow", .length = slow_length, .get = slow_get};
+static const cn_dataset_class slow_class = {.size = sizeof(cn_dataset_class), .name = "slow", .length = slow_length,
+  .get = slow_get};
 
 static cn_dataset *slow_set(slow *s) { return cn_dataset_new(&slow_class, s); }
 
@@ -256,7 +257,8 @@ static int ragged_get(cn_sample *sample, void *data, int64_t index, cn_draws *dr
   return 0;
 }
 
-static const cn_dataset_class ragged_class = {.name = "ragged", .length = ragged_length, .get = ragged_get};
+static const cn_dataset_class ragged_class = {.size = sizeof(cn_dataset_class), .name = "ragged",
+  .length = ragged_length, .get = ragged_get};
 
 static void pads_to_the_longest(void **state)
 {

@@ -158,7 +158,7 @@ static int cube_backward(cn_context *ctx, cn_tensor **gin, cn_tensor *const *g)
   if (g[1]) gin[0] = cn_sub(gin[0], g[1]);
   return cn_err();
 }
-static const cn_function cube = {"cube", cube_forward, cube_backward, payload_free};
+static const cn_function cube = {sizeof(cn_function), "cube", cube_forward, cube_backward, payload_free};
 
 static int custom_function(double *result)
 {

@@ -205,7 +205,7 @@ static int twice_backward(cn_context *ctx, cn_tensor **gin, cn_tensor *const *g)
   gin[0] = rng_one_in(&w.r, 8) ? cn_sum(g[0]) : cn_mul(g[0], x);
   return rng_one_in(&w.r, 16) ? CN_ERR_VALUE : cn_err();
 }
-static const cn_function twice = {"twice", twice_forward, twice_backward, NULL};
+static const cn_function twice = {sizeof(cn_function), "twice", twice_forward, twice_backward, NULL};
 
 static int block(cn_tensor **out, cn_tensor *const *in, void *payload)
 {

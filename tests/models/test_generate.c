@@ -131,7 +131,7 @@ static double share(cn_module *m, int64_t token, const cn_generate_opts *o)
 static void draws_have_their_probabilities(void **state)
 {
   (void)state;
-  static const cn_module_class cls = {.name = "TwoScores", .forward = two_scores};
+  static const cn_module_class cls = {CN_MODULE_CLASS, .name = "TwoScores", .forward = two_scores};
   cn_scope *s = cn_scope_begin();
   cn_module *m = cn_module_new(&cls);
   double sum = 1 + exp(1) + exp(2);
@@ -154,7 +154,7 @@ static void draws_have_their_probabilities(void **state)
 static void penalty_is_transformers_one(void **state)
 {
   (void)state;
-  static const cn_module_class cls = {.name = "TwoScores", .forward = two_scores};
+  static const cn_module_class cls = {CN_MODULE_CLASS, .name = "TwoScores", .forward = two_scores};
   cn_scope *s = cn_scope_begin();
   cn_module *m = cn_module_new(&cls);
   const int64_t seen[] = {3, 3, 1}, wanted[] = {3, 3, 1, 3}; /* 2 / 1.5 is still above 1 / 1.5 and 0 */

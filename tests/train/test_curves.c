@@ -59,7 +59,7 @@ static cn_tensor *tagger_apply(cn_module *m, cn_tensor *x)
   return cn_flatten(cn_forward(cn_module_child(m, 1), h), .end_dim = 1);
 }
 
-static const cn_module_class tagger = {.name = "Tagger", .apply = tagger_apply};
+static const cn_module_class tagger = {CN_MODULE_CLASS, .name = "Tagger", .apply = tagger_apply};
 
 enum { NORM1, NORM2, QKV, PROJ, UP, DOWN };
 
@@ -76,7 +76,7 @@ static cn_tensor *layer_apply(cn_module *m, cn_tensor *x)
   return cn_add(h, cn_forward(cn_module_child(m, DOWN), f));
 }
 
-static const cn_module_class layer_class = {.name = "Layer", .apply = layer_apply};
+static const cn_module_class layer_class = {CN_MODULE_CLASS, .name = "Layer", .apply = layer_apply};
 
 static cn_module *layer(void)
 {
@@ -98,7 +98,7 @@ static cn_tensor *gpt_apply(cn_module *m, cn_tensor *ids)
   return cn_flatten(h, .end_dim = 1);
 }
 
-static const cn_module_class gpt = {.name = "GPT", .apply = gpt_apply};
+static const cn_module_class gpt = {CN_MODULE_CLASS, .name = "GPT", .apply = gpt_apply};
 
 /* ---- comparing ---- */
 

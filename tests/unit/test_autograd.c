@@ -244,7 +244,7 @@ static int cube_backward(cn_context *ctx, cn_tensor **gin, cn_tensor *const *g)
   return cn_err();
 }
 static void count_free(void *payload) { ++*(int *)payload; }
-static const cn_function cube = {"cube", cube_forward, cube_backward, count_free};
+static const cn_function cube = {sizeof(cn_function), "cube", cube_forward, cube_backward, count_free};
 
 static void test_custom_function(void **state)
 {
@@ -492,7 +492,7 @@ static int wrong_backward(cn_context *ctx, cn_tensor **gin, cn_tensor *const *g)
 }
 static cn_tensor *wrong_fn(cn_tensor *const *in, void *payload)
 {
-  static const cn_function wrong = {"wrong", cube_forward, wrong_backward, NULL};
+  static const cn_function wrong = {sizeof(cn_function), "wrong", cube_forward, wrong_backward, NULL};
   cn_tensor *y = NULL;
   cn_function_apply(&y, 1, &wrong, in, 1, payload);
   return cn_sum(y);
@@ -617,7 +617,7 @@ static int twice_backward(cn_context *ctx, cn_tensor **gin, cn_tensor *const *g)
 static void test_custom_function_in_place(void **state)
 {
   (void)state;
-  static const cn_function twice = {"twice", twice_forward, twice_backward, NULL};
+  static const cn_function twice = {sizeof(cn_function), "twice", twice_forward, twice_backward, NULL};
   cn_tensor *x = LEAF(1, 2, 3), *y = cn_mul(x, x), *part = cn_narrow(y, 0, 1, 2), *out = NULL;
   assert_int_equal(cn_function_apply(&out, 1, &twice, &part, 1, NULL), 0);
   assert_ptr_equal(out, part);

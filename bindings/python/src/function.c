@@ -160,7 +160,7 @@ PyObject *cnpy_function_apply(PyObject *Py_UNUSED(module), PyObject *args)
   if (self->raw) return cnpy_fail(PyExc_RuntimeError, "%s: a context serves one call only", name);
   if (note_saved(self, saved)) return NULL;
   PyOS_snprintf(self->name, sizeof self->name, "%s", name);
-  self->function = (cn_function){self->name, give_results, run_backward, forget};
+  self->function = (cn_function){sizeof(cn_function), self->name, give_results, run_backward, forget};
   self->outputs = outputs;
   self->saved = saved;
   self->dirty = dirty;

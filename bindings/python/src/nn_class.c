@@ -258,6 +258,7 @@ static const cnpy_class *twin_of(PyTypeObject *type)
     char *copy = (char *)(cls + 1);
     memcpy(copy, text, strlen(text) + 1);
     *cls = (cn_module_class){
+      CN_MODULE_CLASS,
       .name = copy,
       .call = "(Tensor? x0=None, Tensor? x1=None, Tensor? x2=None, Tensor? x3=None, Tensor? x4=None, "
               "Tensor? x5=None, Tensor? x6=None, Tensor? x7=None) -> (Tensor y0, Tensor y1, Tensor y2, Tensor y3, "

@@ -41,6 +41,7 @@ template <class T> std::false_type is_source(...);
 template <class T> cn_dataset_class dataset_class()
 {
   cn_dataset_class c = {};
+  c.size = sizeof c;
   c.name = "C++";
   c.length = [](void *data) {
     int64_t n = 0;

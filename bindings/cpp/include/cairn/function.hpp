@@ -264,7 +264,8 @@ template <class F> struct Function {
     using Run = detail::Application<F, std::conditional_t<detail::is_tensor<A>, Tensor, A>...>;
     using Made = std::decay_t<decltype(Run::call_forward(std::declval<Context &>(), given...))>;
     static const std::string name = detail::class_name(typeid(F));
-    static const cn_function table = {name.c_str(), Run::forward, Run::backward, detail::destroy<Run>};
+    static const cn_function table = {sizeof(cn_function), name.c_str(), Run::forward, Run::backward,
+                                      detail::destroy<Run>};
     std::vector<cn_tensor *> inputs;
     auto run = std::make_unique<Run>();
     run->prepare(inputs, given...);

@@ -127,6 +127,7 @@ inline const cn_module_class *class_of(const std::type_info &type)
   Class &c = (*classes)[type];
   c.name = class_name(type);
   std::memset(static_cast<void *>(&c.table), 0, sizeof c.table);
+  c.table.size = sizeof c.table;
   c.table.name = c.name.c_str();
   c.table.call = "(Tensor? input=None, Tensor? input1=None, Tensor? input2=None, Tensor? input3=None, "
                  "Tensor? input4=None, Tensor? input5=None, Tensor? input6=None, Tensor? input7=None) -> Tensor";
