@@ -260,7 +260,8 @@ def main():
     chosen = set(wanted)
     entries = {op.full_name: op for op in op_db if op.name in chosen}
     options.tasks = plan(options, entries)
-    results = report.Results(wanted, {name: op.name for name, op in entries.items()}, options)
+    results = report.Results(wanted, {name: op.name for name, op in entries.items()}, options,
+                             [op.name for op in op_db])
     run_all(options, entries, results.add)
     return results.finish()
 

@@ -54,8 +54,10 @@ class Name:
 
 
 class Results:
-    def __init__(self, wanted, names, options):
+    def __init__(self, wanted, names, options, database=()):
+        """names: entry -> name of those that are tried. database: the name of every entry that PyTorch has."""
         self.names = {name: Name() for name in wanted}
+        self.database = database
         self.name_of = names
         self.options = options
         self.began = time.monotonic()
@@ -124,6 +126,15 @@ class Results:
                        "seconds": round(sum(self.seconds.get(e, 0.0) for e in known.entries), 2)}
                 for name, known in self.names.items()}
 
+    def denominator(self):
+        """How much of PyTorch's database is tried at all."""
+        every, tried = set(self.database), set(self.names)
+        entries = sum(name in tried for name in self.database)
+        rest = sorted(every - tried)
+        return [f"PyTorch's database has {len(every)} names in {len(self.database)} entries; {len(every & tried)} "
+                f"names ({entries} entries) are tried here, {len(rest)} are not.",
+                "", "Not tried: " + " ".join(f"`{name}`" for name in rest) + ".", ""]
+
     def page(self):
         states = self.states()
         exist = len(states["passed"]) + len(states["failed"])
@@ -141,7 +152,7 @@ class Results:
             "| names | passed | failed | missing | calls compared |", "|---|---|---|---|---|",
             f"| {len(self.names)} | {len(states['passed'])} | {len(states['failed'])} | {len(states['missing'])} | "
             f"{samples} |", "",
-            f"Of the {exist} names that exist, {share:.1f} % pass.", ""]
+            f"Of the {exist} names that exist, {share:.1f} % pass.", "", *self.denominator()]
         if states["failed"]:
             lines += ["## Failed", "", "| name | where | first reason | sample |", "|---|---|---|---|"]
             for name in states["failed"]:
