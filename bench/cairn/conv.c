@@ -3,9 +3,9 @@
  *
  * Invariant: both memory orders are variants, as on the peer's side, and the better one counts.
  */
-#include <cairn/ext/parts.h>
-
 #include "side.h"
+
+#include <cairn/ext/parts.h>
 
 /* Places in n[]: a case's images, channels in, height and width, channels out, kernel, stride, groups, memory order. */
 enum { IMAGES, IN, SIDE, OUT, KERNEL, STRIDE, GROUPS, LAST };
