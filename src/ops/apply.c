@@ -5,9 +5,11 @@
  * nothing but a pooled handle and a cached buffer per result. */
 #include "apply.h"
 
+#include <cairn/ext/backend.h>
 #include <cairn/ops.h>
 #include <string.h>
 
+#include "api.gen.h"
 #include "autocast.h"
 #include "base/dtype.h"
 #include "families.h"
@@ -167,7 +169,8 @@ int cni_make_results(cn_call *c)
     if (s->view_of >= 0) {
       if (make_view(c, i)) return CN_ERR_MEMORY;
     } else {
-      c->out[i] = cni_tensor_new(c->device, s->dtype, s->ndim, s->shape, s->has_strides ? s->strides : NULL);
+      bool strides = s->has_strides && cni_device_can(c->device, CN_CAN_STRIDES);
+      c->out[i] = cni_tensor_new(c->device, s->dtype, s->ndim, s->shape, strides ? s->strides : NULL);
       if (!c->out[i]) return CN_ERR_MEMORY;
     }
   }
@@ -212,12 +215,58 @@ static int no_kernel(const cni_applying *a)
                   a->c.refusal ? ": " : "", a->c.refusal ? a->c.refusal : "");
 }
 
+/* For devices that take row-major inputs alone: the others are replaced by copies, which the scope owns. `in` and
+ * `args` have room for the call's. copy itself takes any strides everywhere. */
+static int make_dense(cn_call *c, const cni_opinfo *info, cn_tensor **in, cn_value *args)
+{
+  memcpy(in, c->in, (size_t)c->nin * sizeof *in);
+  memcpy(args, c->args, (size_t)c->nargs * sizeof *args);
+  for (int i = 0; i < c->nin; i++) {
+    const cn_tensor *t = in[i];
+    if (!t || t->d.device != c->device || cni_is_contiguous(t->d.ndim, t->d.shape, t->d.strides)) continue;
+    cn_tensor *dense = cni_tensor_new(c->device, t->d.dtype, t->d.ndim, t->d.shape, NULL);
+    if (!dense || cni_copy_elements(dense, in[i]) || !cni_scope_add(dense)) return cn_err();
+    in[i] = dense;
+  }
+  for (int i = 0, k = 0; i < info->ntensors; i++) { /* and where the arguments name them */
+    cn_value *v = &args[info->tensors[i]];
+    if (v->tag == CN_V_TENSORS) v->u.ts = in + k, k += v->n;
+    else *v = cn_v_tensor(in[k++]);
+  }
+  c->in = in;
+  c->args = args;
+  return CN_OK;
+}
+
+static int run_dense(cni_applying *a)
+{
+  cn_call *c = &a->c;
+  cn_tensor *const *given_in = c->in, *stack[STACK_INPUTS], **in = stack;
+  const cn_value *given = c->args;
+  cn_value args[CN_MAX_ARGS];
+  size_t bytes = (size_t)c->nin * sizeof *in, depth = cni_scope_push();
+  if (c->nin > STACK_INPUTS) in = cni_alloc(bytes);
+  int status = in ? make_dense(c, a->info, in, args) : CN_ERR_MEMORY;
+  if (!status) status = cni_run_kernel(c, a->info);
+  c->in = given_in;
+  c->args = given;
+  if (in != stack) cni_free(in, bytes);
+  cni_scope_pop(depth);
+  return status;
+}
+
+static int run_kernel(cni_applying *a)
+{
+  bool as_they_are = cni_device_can(a->c.device, CN_CAN_STRIDES) || a->info->id == CNI_OP_copy;
+  return CNI_LIKELY(as_they_are) ? cni_run_kernel(&a->c, a->info) : run_dense(a);
+}
+
 static int run_fresh(cni_applying *a)
 {
   cn_call *c = &a->c;
   int status = cni_make_results(c);
   if (!status && c->spec[0].view_of < 0) {
-    status = cni_run_kernel(c, a->info);
+    status = run_kernel(a);
     if (status == CN_REFUSED) status = a->info->row->decompose ? run_decomposed(a) : no_kernel(a);
   }
   if (status) cni_drop_results(c);

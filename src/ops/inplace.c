@@ -2,6 +2,8 @@
  * its storage's version moves exactly once per write. */
 #include "inplace.h"
 
+#include <cairn/ext/backend.h>
+
 #include "api.gen.h"
 #include "base/dtype.h"
 
@@ -125,7 +127,8 @@ static int run_apart(cni_applying *a)
 
 int cni_run_inplace(cni_applying *a)
 {
-  bool direct = a->info->row->flags & CN_OP_ALIAS_SAFE;
+  bool direct = (a->info->row->flags & CN_OP_ALIAS_SAFE) && cni_device_can(a->c.device, CN_CAN_INPLACE);
+  direct = direct && cni_device_can(a->c.device, CN_CAN_STRIDES);
   for (int i = 0; i < a->c.nout && direct; i++)
     direct = cni_dest(a, i)->d.dtype == a->c.spec[i].dtype && inputs_allow_direct(&a->c, cni_dest(a, i));
   int status = direct ? run_direct(a) : CN_REFUSED;

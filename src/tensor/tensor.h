@@ -97,10 +97,17 @@ typedef struct cni_memory_table {
   const char *(*name)(char *text, size_t size, cn_device device);
   void *(*host_alloc)(cn_device device, size_t size); /* pinned; NULL without an error where there is none */
   void (*host_free)(cn_device device, void *memory, size_t size);
+  uint32_t (*can)(cn_device device); /* cn_capability bits */
   void *(*stream)(cn_device device); /* that this thread uses there */
   int (*join)(cn_device device, void *from, void *to); /* later work of stream `to` waits for what is in `from` now */
 } cni_memory_table;
 extern const cni_memory_table cni_memory;
+
+/* Can kernels of this device do that (a cn_capability)? */
+static inline bool cni_device_can(cn_device device, uint32_t what)
+{
+  return CNI_LIKELY(device == CN_CPU) || (cni_memory.can(device) & what) != 0;
+}
 
 /* ---- pinned storage (pin.c) ---- */
 /* A copy of s to a device may be queued from now on. */

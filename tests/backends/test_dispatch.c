@@ -102,7 +102,7 @@ static cn_backend whole(const char *name)
 {
   return (cn_backend){.size = sizeof(cn_backend),
                       .abi = CN_BACKEND_ABI,
-                      .can = CN_CAN_STRIDES | CN_CAN_VIEWS | CN_CAN_INPLACE,
+                      .can = CN_CAN_STRIDES | CN_CAN_INPLACE,
                       .name = name,
                       .device_count = device_count,
                       .device_info = device_info,

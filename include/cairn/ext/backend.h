@@ -57,8 +57,7 @@ typedef struct cn_kernel {
 /* What a backend's kernels can do with memory; see docs/ADDING_A_BACKEND.md for what is done for those that cannot. */
 enum cn_capability {
   CN_CAN_STRIDES = 1 << 0, /* inputs may have any strides; without it they are made row-major before a kernel runs */
-  CN_CAN_VIEWS = 1 << 1,   /* an address inside a block is an address: without it there are kernels for view ops */
-  CN_CAN_INPLACE = 1 << 2  /* a kernel may write a result over an input; without it results are copied there */
+  CN_CAN_INPLACE = 1 << 1  /* a kernel may write a result over an input; without it results are copied there */
 };
 
 struct cn_graph; /* graph.h */

@@ -97,6 +97,12 @@ static int device_join(cn_device device, void *from, void *to)
   return status;
 }
 
+static uint32_t device_can(cn_device device)
+{
+  const cn_backend *b = cni_backend_at((device >> 8) - 1);
+  return b ? b->can : 0;
+}
+
 const cni_memory_table cni_memory = {
     .alloc = device_alloc,
     .free = device_free,
@@ -107,6 +113,7 @@ const cni_memory_table cni_memory = {
     .name = cn_device_name,
     .host_alloc = pinned_alloc,
     .host_free = pinned_free,
+    .can = device_can,
     .stream = cni_stream_in_use,
     .join = device_join,
 };

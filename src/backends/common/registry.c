@@ -22,7 +22,7 @@ static cn_backend backends[CNI_MAX_BACKENDS];
 static int nbackends;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-const cn_backend *cni_backend_at(int i) { return i < nbackends ? &backends[i] : NULL; }
+const cn_backend *cni_backend_at(int i) { return i >= 0 && i < nbackends ? &backends[i] : NULL; }
 
 const cn_backend *cni_backend_of(cn_device device)
 {

@@ -72,7 +72,7 @@ const cn_backend *cni_cpu_backend(void)
   static const cn_backend backend = {
       .size = sizeof backend,
       .abi = CN_BACKEND_ABI,
-      .can = CN_CAN_STRIDES | CN_CAN_VIEWS | CN_CAN_INPLACE,
+      .can = CN_CAN_STRIDES | CN_CAN_INPLACE,
       .name = "cpu",
       .device_count = device_count,
       .device_info = device_info,

@@ -65,7 +65,7 @@ const cn_backend *cn_plugin_init(const cn_host *host)
   static const cn_backend backend = {
       .size = sizeof backend,
       .abi = CN_BACKEND_ABI,
-      .can = CN_CAN_STRIDES | CN_CAN_VIEWS | CN_CAN_INPLACE,
+      .can = CN_CAN_STRIDES | CN_CAN_INPLACE,
       .name = "cuda",
       .device_count = cni_cuda_device_count,
       .device_info = cni_cuda_device_info,

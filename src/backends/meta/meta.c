@@ -58,7 +58,7 @@ const cn_backend *cni_meta_backend(const cn_host *services)
   static const cn_backend backend = {
       .size = sizeof backend,
       .abi = CN_BACKEND_ABI,
-      .can = CN_CAN_STRIDES | CN_CAN_VIEWS | CN_CAN_INPLACE,
+      .can = CN_CAN_STRIDES | CN_CAN_INPLACE,
       .name = "meta",
       .device_count = device_count,
       .device_info = device_info,

@@ -18,6 +18,8 @@ const cn_host *cni_mirror_host;
 bool cni_mirror_waits;
 #define host cni_mirror_host
 
+static cn_backend backend; /* below */
+
 /* ---- memory ---- */
 
 /* A block begins with the job that will give it back, so that freeing cannot fail for want of memory. */
@@ -197,11 +199,28 @@ static int can_any(const cn_call *c, cn_plan *plan)
   return host->cpu_has_kernel(c->op) ? CN_OK : CN_REFUSED;
 }
 
+/* A mirror that is told to take row-major inputs alone sees to it that it gets no others. */
+static int check_inputs(const cn_call *c)
+{
+  if (backend.can & CN_CAN_STRIDES || !strcmp(host->op_name(c->op), "copy")) return CN_OK;
+  for (int i = 0; i < c->nin; i++) {
+    const cn_desc *d = c->in[i] ? cn_desc_of(c->in[i]) : NULL;
+    int64_t step = 1;
+    for (int k = d ? d->ndim - 1 : -1; k >= 0 && d->numel; step *= d->shape[k--])
+      if (d->shape[k] != 1 && d->strides[k] != step)
+        return host->fail(CN_ERR_INTERNAL, "%s: a strided input reached a device that takes none",
+                          host->op_name(c->op));
+  }
+  return CN_OK;
+}
+
 static int run_any(cn_call *c)
 {
   bool waits = false;
   int index = c->device & 0xff;
   for (int i = 0; i < c->nout; i++) waits = waits || c->spec[i].data_dependent;
+  int status = check_inputs(c);
+  if (status) return status;
   mirror_call *job = cni_mirror_call_new(c);
   if (!job) return CN_ERR_MEMORY;
   if (waits) return run_waiting(c, job);
@@ -230,40 +249,49 @@ static int device_info(int index, cn_device_info *info)
   return CN_OK;
 }
 
+static cn_backend backend = {
+    .size = sizeof backend,
+    .abi = CN_BACKEND_ABI,
+    .can = CN_CAN_STRIDES | CN_CAN_INPLACE,
+    .name = "mirror",
+    .device_count = device_count,
+    .device_info = device_info,
+    .alloc = device_alloc,
+    .free = device_free,
+    .copy_in = copy_in,
+    .copy_out = copy_out,
+    .sync = cni_mirror_sync,
+    .kernels = kernels,
+    .kernel_size = sizeof(cn_kernel),
+    .shutdown = cni_mirror_stop,
+    .host_alloc = host_alloc,
+    .host_free = host_free,
+    .copy_across = copy_across,
+    .stream_new = cni_mirror_stream_new,
+    .stream_free = cni_mirror_stream_free,
+    .stream_sync = cni_mirror_stream_sync,
+    .stream_query = cni_mirror_stream_query,
+    .event_new = cni_mirror_event_new,
+    .event_free = cni_mirror_event_free,
+    .event_record = cni_mirror_event_record,
+    .event_wait = cni_mirror_event_wait,
+    .event_query = cni_mirror_event_query,
+    .event_sync = cni_mirror_event_sync,
+    .event_elapsed = cni_mirror_event_elapsed,
+};
+
+/* CAIRN_MIRROR: what it is to do without, for tests of devices that must: strides, inplace. */
+static void leave_out(const char *names)
+{
+  if (strstr(names, "strides")) backend.can &= ~(uint32_t)CN_CAN_STRIDES;
+  if (strstr(names, "inplace")) backend.can &= ~(uint32_t)CN_CAN_INPLACE;
+}
+
 const cn_backend *cni_mirror_backend(const cn_host *services)
 {
-  static const cn_backend backend = {
-      .size = sizeof backend,
-      .abi = CN_BACKEND_ABI,
-      .can = CN_CAN_STRIDES | CN_CAN_VIEWS | CN_CAN_INPLACE,
-      .name = "mirror",
-      .device_count = device_count,
-      .device_info = device_info,
-      .alloc = device_alloc,
-      .free = device_free,
-      .copy_in = copy_in,
-      .copy_out = copy_out,
-      .sync = cni_mirror_sync,
-      .kernels = kernels,
-      .kernel_size = sizeof(cn_kernel),
-      .shutdown = cni_mirror_stop,
-      .host_alloc = host_alloc,
-      .host_free = host_free,
-      .copy_across = copy_across,
-      .stream_new = cni_mirror_stream_new,
-      .stream_free = cni_mirror_stream_free,
-      .stream_sync = cni_mirror_stream_sync,
-      .stream_query = cni_mirror_stream_query,
-      .event_new = cni_mirror_event_new,
-      .event_free = cni_mirror_event_free,
-      .event_record = cni_mirror_event_record,
-      .event_wait = cni_mirror_event_wait,
-      .event_query = cni_mirror_event_query,
-      .event_sync = cni_mirror_event_sync,
-      .event_elapsed = cni_mirror_event_elapsed,
-  };
   host = services;
-  const char *sync = host->env("CAIRN_SYNC");
+  const char *sync = host->env("CAIRN_SYNC"), *without = host->env("CAIRN_MIRROR");
+  if (without) leave_out(without);
   cni_mirror_waits = sync && strcmp(sync, "0") != 0;
   return &backend;
 }
