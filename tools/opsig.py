@@ -1,6 +1,6 @@
 """Reads op signatures out of the source text, for the tools that generate code from them.
 
-Finds every `.sig`/`.doc` pair of the cn_op rows in src/ops/**/*.c and every PW1 and PW2 line of
+Finds every `.sig`/`.doc` pair of the cn_op rows in src/ops/**/*.c and every public line of
 src/ops/**/pointwise.def. Only text is read, nothing is compiled, so that this works before the library
 exists. read_ops(root) gives the ops sorted by name; a Param knows its C forms.
 """
@@ -20,9 +20,15 @@ typename typeof union unsigned using virtual void volatile wchar_t while xor xor
 FIELD_TAKEN = {"size", "guard"}  # what every options struct begins with
 LOCAL_TAKEN = {"opts", "o", "room", "lists", "args", "dest", "out", "capacity", "results", "status"}
 
-DTYPES = {"bool": "CN_BOOL", "uint8": "CN_U8", "int8": "CN_I8", "int16": "CN_I16", "int32": "CN_I32",
-          "int64": "CN_I64", "uint16": "CN_U16", "uint32": "CN_U32", "uint64": "CN_U64",
-          "float16": "CN_F16", "bfloat16": "CN_BF16", "float32": "CN_F32", "float64": "CN_F64"}
+
+def read_dtypes():
+    """The names of element types and their C constants, from the rows of the library's table."""
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", "base", "dtype.c")
+    with open(path, encoding="utf-8") as f:
+        return {name: c for c, name in re.findall(r'\[(CN_\w+)\] = [A-Z]+\("(\w+)"', f.read())}
+
+
+DTYPES = read_dtypes()
 TYPE = re.compile(r"(Tensor(?:\|Scalar)?|int|float|bool|str|dtype|device|Scalar)(\?)?(\[(\d*)\](\?)?)?$")
 NAME = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*$", re.I)
 
@@ -69,16 +75,14 @@ def rows_of_c(path, text):
         yield sig, doc, place
 
 
-# The lines of pointwise.def that are ops, and what pointwise.c says of their operands.
-PW_OPERANDS = {"1": "Tensor input", "2": "Tensor input, Tensor other", "2S": "Tensor input, Tensor|Scalar other",
-               "2SS": "Tensor|Scalar input, Tensor|Scalar other"}
-
-
 def rows_of_def(path, text):
-    """Yields (sig, doc, place) of each public line; the comment right above it is its doc, a string at its end tags."""
+    """Yields (sig, doc, place) of each public line; the comment right above it is its doc, a string at its end tags.
+    The operands of PWx are PW_OPERANDS_x, in the same file."""
+    operands = dict(re.findall(r'^#define PW_OPERANDS_(\w+) "(.*)"$', text, re.M))
     for m in re.finditer(r"^[ \t]*PW((?!P)\w+)\(\s*(\w+)\s*,((?:[^\n]|\n(?=[ \t]))*)\)[ \t]*$", text, re.M):
-        if m.group(1) not in PW_OPERANDS:
-            raise Bad("%s: PW%s(%s): only PW1, PW2, PW2S and PW2SS are public" % (path, m.group(1), m.group(2)))
+        if m.group(1) not in operands:
+            raise Bad("%s: PW%s(%s): only these are public: PW%s" % (path, m.group(1), m.group(2),
+                                                                    ", PW".join(operands)))
         place = "%s:%d" % (path, text.count("\n", 0, m.start()) + 1)
         above = re.search(r"(?:^[ \t]*/\*(?:(?!\*/).)*\*/[ \t]*\n)+\Z", text[:m.start()], re.S | re.M)
         doc = []
@@ -89,7 +93,7 @@ def rows_of_def(path, text):
         if not doc:
             raise Bad("%s: %s has no /* doc */ above it" % (place, m.group(2)))
         tags = re.search(r',\s*"([\w ]+)"\s*$', m.group(3))
-        sig = "%s(%s) -> Tensor ; method inplace" % (m.group(2), PW_OPERANDS[m.group(1)])
+        sig = "%s(%s) -> Tensor ; method inplace" % (m.group(2), operands[m.group(1)])
         yield sig + (" " + tags.group(1) if tags else ""), " ".join(doc), place
 
 

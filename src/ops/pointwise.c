@@ -12,6 +12,7 @@
 #include "apply.h"
 #include "families.h"
 #include "infer.h"
+#include "pointwise_kinds.h"
 #include "table.h"
 
 /* ---- programs of calls ---- */
@@ -73,15 +74,12 @@ const cni_program *cni_program_of(const cn_call *c, double *consts)
 
 bool cni_program_rounds(const cn_call *c, int i)
 {
-  static const char *const exact[] = {"mul(", "true_divide(", "lerp("}; /* in their last input */
   const cn_desc *d = &c->in[i]->d;
   const cni_pointwise *pw = c->op->pointwise;
   if (!pw || pw->kind == CNI_UPD || (c->compute != CN_F16 && c->compute != CN_BF16)) return false;
   if (d->dtype == c->compute || d->dtype == CN_BOOL) return false;
-  if (d->weak && i == 0 && !strncmp(c->op->sig, exact[0], strlen(exact[0]))) return false; /* 2 * x is x * 2 */
-  for (size_t k = 0; k < sizeof exact / sizeof *exact; k++)
-    if (i == c->nin - 1 && d->numel == 1 && !strncmp(c->op->sig, exact[k], strlen(exact[k]))) return false;
-  return true;
+  const cni_opinfo *info = d->numel == 1 ? cni_op_info(c->op) : NULL;
+  return !info || !info->params[info->tensors[i]].exact || !(d->weak || i == c->nin - 1);
 }
 
 /* ---- infer ---- */
@@ -102,6 +100,7 @@ static int choose_types(cn_call *c, enum cni_kind kind, int *result)
     if (dtype == CN_BOOL) *result = dtype = CN_I64;
     break;
   case CNI_SGN:
+  case CNI_QUO:
     if (dtype == CN_BOOL)
       return cn_call_fail(c, CN_ERR_DTYPE, "bool tensors are not supported; use logical_not, logical_xor or a cast");
     break;
@@ -273,15 +272,6 @@ int cni_pointwise_vjp(cn_vjp *v)
 #undef PW1
 #undef PW2
 
-#define FLAGS_FLT 0
-#define FLAGS_NUM 0
-#define FLAGS_INT 0
-#define FLAGS_SGN 0
-#define FLAGS_CMP CN_OP_NO_GRAD
-#define FLAGS_LOG CN_OP_NO_GRAD
-#define FLAGS_BIT CN_OP_NO_GRAD
-#define FLAGS_FIT CN_OP_NO_GRAD
-
 /* clang-format off */
 const cn_op cni_pointwise_ops[] = {
   {.sig = "pointwise(Tensor[] inputs, str program, float[] consts) -> Tensor[]",
@@ -290,11 +280,10 @@ const cn_op cni_pointwise_ops[] = {
 /* more: the tags at the end of the line, if any */
 #define ROW(name, kind, operands, more) \
   CNI_POINTWISE_ROW(#name "(" operands ") -> Tensor ; method inplace " more, NULL, &pw_##name, FLAGS_##kind),
-#define PW1(name, kind, formula, ga, ...) ROW(name, kind, "Tensor input", __VA_ARGS__)
-#define PW2(name, kind, formula, ga, gb, ...) ROW(name, kind, "Tensor input, Tensor other", __VA_ARGS__)
-#define PW2S(name, kind, formula, ga, gb, ...) ROW(name, kind, "Tensor input, Tensor|Scalar other", __VA_ARGS__)
-#define PW2SS(name, kind, formula, ga, gb, ...) \
-  ROW(name, kind, "Tensor|Scalar input, Tensor|Scalar other", __VA_ARGS__)
+#define PW1(name, kind, formula, ga, ...) ROW(name, kind, PW_OPERANDS_1, __VA_ARGS__)
+#define PW2(name, kind, formula, ga, gb, ...) ROW(name, kind, PW_OPERANDS_2, __VA_ARGS__)
+#define PW2S(name, kind, formula, ga, gb, ...) ROW(name, kind, PW_OPERANDS_2S, __VA_ARGS__)
+#define PW2SS(name, kind, formula, ga, gb, ...) ROW(name, kind, PW_OPERANDS_2SS, __VA_ARGS__)
 #include "pointwise.def"
 };
 /* clang-format on */

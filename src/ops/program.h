@@ -27,7 +27,7 @@ enum cni_prim {
 
 /* How an op chooses its compute and result types. */
 enum cni_kind {
-  CNI_FLT, CNI_NUM, CNI_INT, CNI_SGN, CNI_CMP, CNI_LOG, CNI_BIT, CNI_FIT,
+  CNI_FLT, CNI_NUM, CNI_INT, CNI_SGN, CNI_QUO, CNI_CMP, CNI_LOG, CNI_BIT, CNI_FIT,
   CNI_SEL, /* like NUM, but the first input is a condition and does not take part in promotion */
   CNI_UPD  /* results have the types of the inputs of their number; nothing is rounded in between (update.c) */
 };
@@ -40,10 +40,7 @@ typedef struct cni_prim_info {
 } cni_prim_info;
 extern const cni_prim_info cni_prims[CNI_PRIM_COUNT];
 /* Does it divide by its second operand? Zero is then an error for integers. */
-static inline bool cni_prim_divides(int prim)
-{
-  return prim == CNI_PW_fmod || prim == CNI_PW_remainder || prim == CNI_PW_floor_div || prim == CNI_PW_trunc_div;
-}
+static inline bool cni_prim_divides(int prim) { return cni_prims[prim].kind == CNI_QUO; }
 
 enum { CNI_PROG_INPUTS = 12, CNI_PROG_CONSTS = 12, CNI_PROG_STEPS = 96, CNI_PROG_OUTS = 4 };
 
@@ -125,7 +122,8 @@ typedef struct cni_pointwise {
  * NULL with the error set. */
 const cni_program *cni_program_of(const cn_call *call, double *consts);
 /* Is input i, of another type, rounded to the float16 or bfloat16 that this call computes for before it is used? So are
- * numbers and integers in PyTorch; a number to multiply, divide or weigh by is taken as it is. */
+ * numbers and integers in PyTorch; a number for a parameter tagged exact_NAME (to multiply, divide or weigh by) is
+ * taken as it is, and so is a tensor of one element where it is the last. */
 bool cni_program_rounds(const cn_call *call, int i);
 /* Finds or parses a program by its text (cni_program.text). NULL with the error set on nonsense. */
 const cni_program *cni_program_parse(const char *text);

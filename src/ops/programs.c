@@ -254,7 +254,8 @@ const cn_op cni_program_ops[] = {
   {.sig = "relu6(Tensor input) -> Tensor ; nn",
    .doc = "x cut to [0, 6].",
    .flags = CN_OP_COMPOSITE, .decompose = relu6_decompose},
-  {.sig = "true_divide(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method inplace numbers",
+  {.sig = "true_divide(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method inplace numbers "
+          "exact_other",
    .doc = "input / other as floating-point numbers, broadcast.",
    PROGRAM(true_divide)},
   {.sig = "floor_divide(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method inplace numbers",
@@ -281,7 +282,7 @@ const cn_op cni_program_ops[] = {
   {.sig = "bitwise_right_shift(Tensor|Scalar input, Tensor|Scalar other) -> Tensor ; method inplace",
    .doc = "Integers shifted right, keeping the sign; a shift by a negative number or by 64 and more gives 0 or -1.",
    PROGRAM(shift_right)},
-  {.sig = "lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor ; method inplace",
+  {.sig = "lerp(Tensor input, Tensor end, Tensor|Scalar weight) -> Tensor ; method inplace exact_weight",
    .doc = "input + weight * (end - input).",
    PROGRAM(lerp)},
   {.sig = "addcmul(Tensor input, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor "

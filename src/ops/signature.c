@@ -166,8 +166,15 @@ static bool autocast_tag(const char *word, cni_opinfo *info)
   return false;
 }
 
+static cni_param *named(cni_param *list, int n, const char *name)
+{
+  for (int i = 0; i < n; i++)
+    if (!strcmp(list[i].name, name)) return &list[i];
+  return NULL;
+}
+
 /* The words behind the semicolon. What is none of those listed is the namespace. */
-static bool tags(const char **s, cni_opinfo *info)
+static bool tags(const char **s, cni_opinfo *info, cni_param *list)
 {
   char word[CNI_NAME_MAX]; /* fits every tag; opt_NAME ones concern the C headers only */
   if (!eat(s, ";")) return true;
@@ -178,7 +185,11 @@ static bool tags(const char **s, cni_opinfo *info)
     else if (!strcmp(word, "numbers")) info->numbers = true;
     else if (!strncmp(word, "group_", 6)) snprintf(info->group, sizeof info->group, "%.15s", word + 6);
     else if (!strncmp(word, "overload_", 9)) snprintf(info->overload, sizeof info->overload, "%s", word + 9);
-    else if (!strncmp(word, "amp_", 4)) {
+    else if (!strncmp(word, "exact_", 6)) {
+      cni_param *p = named(list, info->nparams, word + 6);
+      if (!p) return false;
+      p->exact = true;
+    } else if (!strncmp(word, "amp_", 4)) {
       if (!autocast_tag(word + 4, info)) return false;
     } else if (!strncmp(word, "alias_", 6)) {
       if (info->naliases == CNI_MAX_ALIASES || !word[6]) return false;
@@ -202,7 +213,7 @@ int cni_signature_parse(cni_opinfo *info, const char *sig)
   const char *s = sig;
   memset(list, 0, sizeof list);
   if (!name(&s, info->name, sizeof info->name) || !eat(&s, "(") || !params(&s, info, list) || !results(&s, info) ||
-      !tags(&s, info) || *s)
+      !tags(&s, info, list) || *s)
     return cni_fail(CN_ERR_VALUE, "signature: cannot read \"%.100s\" at \"%.30s\"", sig, s);
   size_t size = (size_t)info->nparams * sizeof *list;
   info->params = cni_alloc(size);

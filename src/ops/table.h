@@ -30,6 +30,7 @@ typedef struct cni_param {
   bool optional;      /* may be None */
   bool elem_optional; /* Tensor?[] */
   bool number;        /* Tensor|Scalar: bindings take a number for the tensor */
+  bool exact;         /* a number is not rounded to the float16 or bfloat16 computed for (cni_program_rounds) */
   bool text_too;      /* int[2]|str: a text may be given instead */
   bool has_default, keyword_only;
   int fixed;          /* int[2]: 2; 0 otherwise */

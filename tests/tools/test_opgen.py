@@ -63,6 +63,9 @@ DEF = r'''/* pointwise.def: the formulas. */
 #ifndef PW1
 #define PW1(...)
 #endif
+#define PW_OPERANDS_1 "Tensor input"
+#define PW_OPERANDS_2 "Tensor input, Tensor other"
+#define PW_OPERANDS_2S "Tensor input, Tensor|Scalar other"
 /* ---- section ---- */
 /*  name  kind  formula */
 /* e to the power

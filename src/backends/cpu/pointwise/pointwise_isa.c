@@ -8,6 +8,7 @@
 #endif
 #include "backends/cpu/isa.h"
 #include "ops/pointwise_fn.h"
+#include "ops/pointwise_kinds.h"
 #include "pointwise.h"
 
 typedef long long int64_type;
@@ -49,24 +50,7 @@ typedef unsigned long long uint64_type;
     } \
   }
 
-/* Which compute types a kind has loops for. */
-#define SKIP(L, name, f)
-#define FLOATS_FLT USE
-#define FLOATS_NUM USE
-#define FLOATS_INT USE
-#define FLOATS_SGN USE
-#define FLOATS_CMP USE
-#define FLOATS_LOG USE
-#define FLOATS_FIT USE
-#define FLOATS_BIT SKIP
-#define INTS_FLT SKIP
-#define INTS_NUM USE
-#define INTS_INT USE
-#define INTS_SGN USE
-#define INTS_CMP USE
-#define INTS_LOG USE
-#define INTS_FIT USE
-#define INTS_BIT USE
+#define SKIP(L, name, f) /* of USE and SKIP: ops/pointwise_kinds.h */
 
 #define PWP1 PW1
 #define PWP2 PW2

@@ -7,20 +7,13 @@
 
 #include "backends/cpu/isa.h"
 #include "ops/pointwise_fn.h"
+#include "ops/pointwise_kinds.h"
 #include "update_loops.h"
 
 /* ---- primitives of float types as functions ---- */
 
 #define SKIP(make, name, f)
 #define USE(make, name, f) make(name, f)
-#define FLOATS_FLT USE
-#define FLOATS_NUM USE
-#define FLOATS_INT USE
-#define FLOATS_SGN USE
-#define FLOATS_CMP USE
-#define FLOATS_LOG USE
-#define FLOATS_FIT USE
-#define FLOATS_BIT SKIP
 #define PWP1 PW1
 #define PWP2 PW2
 #define PW1(name, kind, f, ...) FLOATS_##kind(FUNCTION1, name, f)
