@@ -23,9 +23,9 @@ LOCAL_TAKEN = {"opts", "o", "room", "lists", "args", "dest", "out", "capacity", 
 
 def read_dtypes():
     """The names of element types and their C constants, from the rows of the library's table."""
-    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "src", "base", "dtype.c")
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "include", "cairn", "ext", "dtypes.h")
     with open(path, encoding="utf-8") as f:
-        return {name: c for c, name in re.findall(r'\[(CN_\w+)\] = [A-Z]+\("(\w+)"', f.read())}
+        return {name: "CN_" + c for c, name in re.findall(r'^  X\((\w+), "(\w+)"', f.read(), re.M)}
 
 
 DTYPES = read_dtypes()

@@ -86,6 +86,7 @@ typedef enum cn_dtype {
 CN_API const char *cn_dtype_name(cn_dtype dtype); /* "float32"; "none" for CN_DTYPE_NONE */
 CN_API cn_dtype cn_dtype_find(const char *name);  /* CN_DTYPE_NONE when there is none of that name */
 CN_API size_t cn_dtype_size(cn_dtype dtype);      /* bytes of one element in memory */
+CN_API size_t cn_dtype_bytes(cn_dtype dtype, int64_t n); /* of n elements: of types below a byte too */
 CN_API bool cn_dtype_is_float(cn_dtype dtype);
 CN_API bool cn_dtype_is_int(cn_dtype dtype);    /* signed or unsigned, not bool */
 CN_API bool cn_dtype_is_signed(cn_dtype dtype); /* floats and signed integers */

@@ -1,47 +1,16 @@
 /* dtype.c: the table of element types, and which type two of them compute in.
  *
- * Place in the flow: asked by infer rules, kernels, formats and printing through dtype.h. Invariant: a new
- * type is one row here, one row and column of the promotion table, and one line in convert.h. */
+ * Place in the flow: asked by infer rules, kernels, formats and printing through dtype.h. Invariant: the
+ * facts of a type are its row of ext/dtypes.h. */
 #include "dtype.h"
 
 #include <string.h>
 
-#define BOOL(name, short_name) {name, short_name, NULL, 1, 1, CNI_CAT_BOOL, false, true}
-#define UINT(name, short_name, alias, size) \
-  {name, short_name, alias, size, 8 * size, CNI_CAT_INT, false, true}
-#define SINT(name, short_name, alias, size) \
-  {name, short_name, alias, size, 8 * size, CNI_CAT_INT, true, true}
-#define REAL(name, short_name, alias, size) \
-  {name, short_name, alias, size, 8 * size, CNI_CAT_FLOAT, true, true}
-#define TINY(name, short_name, bits, category, is_signed) \
-  {name, short_name, NULL, 1, bits, category, is_signed, false}
-
+#define ROW(id, name, short_name, alias, size, bits, category, is_signed, computes) \
+  [CN_##id] = {name, short_name, alias, size, bits, CNI_CAT_##category, is_signed, computes},
 const cni_dtype_row cni_dtype_rows[CN_DTYPE_COUNT] = {
-    [CN_DTYPE_NONE] = {"none", "none", NULL, 0, 0, CNI_CAT_NONE, false, false},
-    [CN_BOOL] = BOOL("bool", "bool"),
-    [CN_U8] = UINT("uint8", "u8", "byte", 1),
-    [CN_I8] = SINT("int8", "i8", "char", 1),
-    [CN_I16] = SINT("int16", "i16", "short", 2),
-    [CN_I32] = SINT("int32", "i32", "int", 4),
-    [CN_I64] = SINT("int64", "i64", "long", 8),
-    [CN_U16] = UINT("uint16", "u16", NULL, 2),
-    [CN_U32] = UINT("uint32", "u32", NULL, 4),
-    [CN_U64] = UINT("uint64", "u64", NULL, 8),
-    [CN_F16] = REAL("float16", "f16", "half", 2),
-    [CN_BF16] = REAL("bfloat16", "bf16", NULL, 2),
-    [CN_F32] = REAL("float32", "f32", "float", 4),
-    [CN_F64] = REAL("float64", "f64", "double", 8),
-    [CN_F8E4M3] = TINY("float8_e4m3fn", "f8e4m3", 8, CNI_CAT_FLOAT, true),
-    [CN_F8E5M2] = TINY("float8_e5m2", "f8e5m2", 8, CNI_CAT_FLOAT, true),
-    [CN_F8E4M3FNUZ] = TINY("float8_e4m3fnuz", "f8e4m3fnuz", 8, CNI_CAT_FLOAT, true),
-    [CN_F8E5M2FNUZ] = TINY("float8_e5m2fnuz", "f8e5m2fnuz", 8, CNI_CAT_FLOAT, true),
-    [CN_F8E8M0] = TINY("float8_e8m0fnu", "f8e8m0", 8, CNI_CAT_FLOAT, false),
-    [CN_F4E2M1] = TINY("float4_e2m1fn", "f4e2m1", 4, CNI_CAT_FLOAT, true),
-    [CN_I4] = TINY("int4", "i4", 4, CNI_CAT_INT, true),
-    [CN_U4] = TINY("uint4", "u4", 4, CNI_CAT_INT, false),
-    [CN_I2] = TINY("int2", "i2", 2, CNI_CAT_INT, true),
-    [CN_U2] = TINY("uint2", "u2", 2, CNI_CAT_INT, false),
-};
+    [CN_DTYPE_NONE] = {"none", "none", NULL, 0, 0, CNI_CAT_NONE, false, false}, CN_EACH_DTYPE(ROW)};
+#undef ROW
 
 /* PyTorch's answers. Where it has none (unsigned 16, 32 and 64 bits with another integer) the smallest
  * integer that holds both; uint64 with a signed one has no such integer and goes to float64, as in NumPy. */
@@ -87,6 +56,10 @@ static const cni_dtype_row *row_of(cn_dtype dtype)
 
 const char *cn_dtype_name(cn_dtype dtype) { return row_of(dtype)->name; }
 size_t cn_dtype_size(cn_dtype dtype) { return row_of(dtype)->size; }
+size_t cn_dtype_bytes(cn_dtype dtype, int64_t n)
+{
+  return cni_dtype_valid((int64_t)dtype) && n > 0 ? cni_dtype_bytes((int)dtype, n) : 0;
+}
 bool cn_dtype_is_float(cn_dtype dtype) { return row_of(dtype)->category == CNI_CAT_FLOAT; }
 bool cn_dtype_is_int(cn_dtype dtype) { return row_of(dtype)->category == CNI_CAT_INT; }
 bool cn_dtype_is_signed(cn_dtype dtype) { return row_of(dtype)->is_signed; }

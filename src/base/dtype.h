@@ -6,7 +6,7 @@
 #ifndef CNI_BASE_DTYPE_H
 #define CNI_BASE_DTYPE_H
 
-#include <cairn/base.h>
+#include <cairn/ext/dtypes.h>
 
 /* In the order in which a category outranks another in promotion. */
 enum cni_category { CNI_CAT_NONE, CNI_CAT_BOOL, CNI_CAT_INT, CNI_CAT_FLOAT };
@@ -27,6 +27,8 @@ extern const uint8_t cni_promote_table[CN_DTYPE_COUNT][CN_DTYPE_COUNT];
 
 static inline bool cni_dtype_valid(int64_t dtype) { return dtype > CN_DTYPE_NONE && dtype < CN_DTYPE_COUNT; }
 static inline size_t cni_dtype_size(int dtype) { return cni_dtype_rows[dtype].size; }
+/* Bytes of n elements, n >= 0: what memory for them takes. Steps from element to element are cni_dtype_size. */
+static inline size_t cni_dtype_bytes(int dtype, int64_t n) { return (size_t)n * cni_dtype_rows[dtype].size; }
 static inline int cni_dtype_category(int dtype) { return cni_dtype_rows[dtype].category; }
 static inline bool cni_dtype_is_float(int dtype) { return cni_dtype_rows[dtype].category == CNI_CAT_FLOAT; }
 static inline bool cni_dtype_is_int(int dtype) { return cni_dtype_rows[dtype].category == CNI_CAT_INT; }

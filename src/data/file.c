@@ -84,7 +84,7 @@ static cn_tensor *read_idx(const cni_file *f, const char *path)
     if (shape[d] && numel > left / (size_t)shape[d]) fits = false;
     numel = fits ? numel * (size_t)shape[d] : 0;
   }
-  if (!fits || numel * cn_dtype_size(dtype) != f->size - head) {
+  if (!fits || cn_dtype_bytes(dtype, (int64_t)numel) != f->size - head) {
     cn_err_set(CN_ERR_IO, "%s: has %zu bytes behind its head, which is not what its shape needs", path, f->size - head);
     return NULL;
   }

@@ -68,7 +68,7 @@ static int rows_batch(cn_batch *batch, void *data, const int64_t *indices, size_
     shape[0] = (int64_t)n;
     cn_tensor *t = cn_empty(shape, ndim, .dtype = f->dtype, .device = CN_CPU);
     char *to = t ? cn_data(t) : NULL;
-    size_t step = (size_t)f->numel * cn_dtype_size(f->dtype);
+    size_t step = cn_dtype_bytes(f->dtype, f->numel);
     if (!to && step) return cn_err();
     for (size_t k = 0; to && k < n; k++) write_row(to + k * step, r, f, indices[k]);
     batch->v[batch->n++] = cn_keep(t);
@@ -94,7 +94,7 @@ static int add_field(rows *r, cn_tensor *t, bool convert)
   r->length = cn_size(t, 0);
   *f = (field){.t = cn_keep(t), .dtype = convert ? CN_F32 : cn_dtype_of(t), .convert = convert, .numel = 1};
   for (int d = 1; d < cn_ndim(t); d++) f->numel *= cn_size(t, d);
-  f->row = (size_t)f->numel * cn_dtype_size(cn_dtype_of(t));
+  f->row = cn_dtype_bytes(cn_dtype_of(t), f->numel);
   f->memory = cn_numel(t) ? cn_data(t) : "";
   return f->memory ? CN_OK : cn_err();
 }

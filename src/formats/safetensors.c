@@ -344,7 +344,7 @@ static void put_entry(cn_text *header, const item *it, uint64_t begin)
   cn_text_putf(header, ":{\"dtype\":\"%s\",\"shape\":[", kinds[it->kind].name);
   for (int i = 0; i < cn_ndim(it->tensor); i++)
     cn_text_putf(header, "%s%lld", i ? "," : "", (long long)cn_shape(it->tensor)[i]);
-  uint64_t size = (uint64_t)cn_numel(it->tensor) * cn_dtype_size(cn_dtype_of(it->tensor));
+  uint64_t size = cn_dtype_bytes(cn_dtype_of(it->tensor), cn_numel(it->tensor));
   cn_text_putf(header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
                (unsigned long long)(begin + size));
 }
@@ -355,7 +355,7 @@ static int put_file(cn_writer *writer, cn_text *header, item *items, size_t n)
   if (n) qsort(items, n, sizeof *items, by_kind_and_name);
   for (size_t i = 0; i < n; i++) {
     put_entry(header, &items[i], at);
-    at += (uint64_t)cn_numel(items[i].tensor) * cn_dtype_size(cn_dtype_of(items[i].tensor));
+    at += cn_dtype_bytes(cn_dtype_of(items[i].tensor), cn_numel(items[i].tensor));
   }
   cn_text_put(header, "}");
   while (header->n % ALIGN && !header->failed) cn_text_put(header, " ");

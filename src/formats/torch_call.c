@@ -208,7 +208,7 @@ static cni_item *rebuild(cni_pickle *p, cni_torch *t, const cni_item *args, bool
     return refuse(t, "a tensor whose sign or conjugate is still to be taken: save resolve_neg() of it");
   if (typed) {
     const cni_item *dtype = argument(args, 6);
-    uint64_t bytes = (uint64_t)view.numel * cn_dtype_size(view.dtype);
+    uint64_t bytes = cn_dtype_bytes(view.dtype, view.numel);
     if (view.offset) return refuse(t, "a tensor's description is damaged");
     view.dtype = dtype ? cni_torch_dtype(dtype) : CN_DTYPE_NONE;
     if (!view.dtype && dtype && dtype->kind == CNI_PICKLED_GLOBAL) {

@@ -49,7 +49,7 @@ static int64_t chunk_of(writing *w, cn_tensor *t)
   if (is_shared(t)) {
     const char *data = cn_data(t);
     if (!data) return -1;
-    c.from = data - (size_t)cn_storage_offset(t) * cn_dtype_size(c.dtype);
+    c.from = data - cn_dtype_bytes(c.dtype, cn_storage_offset(t));
     c.numel = cn_storage_offset(t) + reach(t);
   }
   cn_text key = {0};
@@ -147,7 +147,7 @@ static void put_storage(writing *w, size_t number)
   if (!key.failed) put_text(w, key.s, key.n);
   w->pickle.failed = w->pickle.failed || key.failed;
   put_text(w, "cpu", strlen("cpu"));
-  put_int(w, cls ? c->numel : c->numel * (int64_t)cn_dtype_size(c->dtype)); /* untyped ones count bytes */
+  put_int(w, cls ? c->numel : (int64_t)cn_dtype_bytes(c->dtype, c->numel)); /* untyped ones count bytes */
   cn_text_put(&w->pickle, "tQ");
   cn_text_free(&key);
 }
@@ -223,7 +223,7 @@ static int put_chunk(cni_zip_writer *zip, const chunk *c, size_t number)
   const char *from = c->from ? c->from : host ? cn_data(host) : "";
   int status = name.failed ? CN_ERR_MEMORY : cn_err();
   if (!status && !from) status = cn_err();
-  if (!status) status = cni_zip_put(zip, name.s, "", 0, from, (size_t)c->numel * cn_dtype_size(c->dtype));
+  if (!status) status = cni_zip_put(zip, name.s, "", 0, from, cn_dtype_bytes(c->dtype, c->numel));
   cn_scope_end(s);
   cn_text_free(&name);
   return status;

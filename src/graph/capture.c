@@ -10,6 +10,7 @@
 #include <cairn/autograd.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "ir.h"
 #include "ops/families.h"
 #include "tensor/tensor.h"
@@ -56,7 +57,7 @@ static int tagged_value(const capture *cap, const cn_tensor *t)
 static cn_tensor *meta_tensor(const capture *cap, cn_device device, int dtype, int ndim, const int64_t *shape,
                               const int64_t *strides, int value)
 {
-  size_t size = (size_t)cni_numel(ndim, shape) * cn_dtype_size((cn_dtype)dtype);
+  size_t size = cni_dtype_bytes(dtype, cni_numel(ndim, shape));
   cn_tensor *t = cni_tensor_over(cni_storage_meta(device, size), 0, dtype, ndim, shape, strides);
   if (t) tag(cap, t, value, 0);
   return t;

@@ -118,7 +118,7 @@ static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
     cni_planned *q = &p->values[n->out[k]];
     if (!s->has_strides) cni_contiguous_strides(s->ndim, s->shape, s->strides);
     p->specs[p->first_spec[node] + (size_t)k] = *s;
-    size_t size = (size_t)cni_numel(s->ndim, s->shape) * cni_dtype_size(s->dtype);
+    size_t size = cni_dtype_bytes(s->dtype, cni_numel(s->ndim, s->shape));
     q->handle = cni_tensor_over(cni_storage_meta(c.device, size), 0, s->dtype, s->ndim, s->shape, s->strides);
     if (!q->handle) return CN_ERR_MEMORY;
     q->first = q->last = (int)node;

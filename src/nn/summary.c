@@ -73,7 +73,7 @@ static int note(cn_module *m, cn_module_call *call, void *payload)
   }
   r->ran = true;
   for (size_t i = 0; i < call->nout; i++)
-    if (call->out[i]) r->bytes += (double)cn_numel(call->out[i]) * (double)cn_dtype_size(cn_dtype_of(call->out[i]));
+    if (call->out[i]) r->bytes += (double)cn_tensor_nbytes(call->out[i]);
   if (m->cls->work) r->work += m->cls->work(m, call);
   return CN_OK;
 }
@@ -270,7 +270,7 @@ static double bytes_of(cn_module *m)
   double bytes = 0;
   if (!cn_module_named(&list, m, CN_PARAMETERS))
     for (size_t i = 0; i < list.n; i++)
-      bytes += (double)cn_numel(list.v[i].tensor) * (double)cn_dtype_size(cn_dtype_of(list.v[i].tensor));
+      bytes += (double)cn_tensor_nbytes(list.v[i].tensor);
   cn_named_free(&list);
   return bytes;
 }
@@ -323,7 +323,7 @@ char *cn_summary_inputs(cn_module *m, cn_tensor *const *in, size_t n)
     cn_err_set(CN_ERR_TYPE, "summary: the module is missing (NULL)");
     return NULL;
   }
-  for (size_t i = 0; i < n; i++) input += (double)cn_numel(in[i]) * (double)cn_dtype_size(cn_dtype_of(in[i]));
+  for (size_t i = 0; i < n; i++) input += (double)cn_tensor_nbytes(in[i]);
   int status = collect(&t, m, NULL, 0, 0);
   if (!status) status = count_parameters(&t);
   if (!status) status = observe(&t, in, n);

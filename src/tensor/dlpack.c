@@ -139,7 +139,7 @@ static char *gather(char *to, const char *from, const cn_dlpack_tensor *d, const
 /* The same through the host, for memory of another device. */
 static int gather_far(cn_tensor *t, const cn_dlpack_tensor *d, const arrival *a)
 {
-  size_t bytes = (size_t)a->numel * cni_dtype_size(a->dtype);
+  size_t bytes = cni_dtype_bytes(a->dtype, a->numel);
   char *span = cni_alloc(a->span), *packed = span ? cni_alloc(bytes) : NULL;
   int status = packed ? cni_memory.copy_out(a->device, span, a->data, a->span) : CN_ERR_MEMORY;
   if (!status) gather(packed, span, d, a, 0);

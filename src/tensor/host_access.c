@@ -23,7 +23,6 @@ cn_tensor *cn_from_data(const void *data, const int64_t *shape, size_t ndim, cn_
 {
   const cn_state *st = cni_state();
   int64_t numel = 0;
-  size_t elem = cn_dtype_size(dtype);
   if (st->err) return NULL;
   if (!cni_dtype_valid(dtype)) {
     cni_fail(CN_ERR_DTYPE, "from_data: %d is not a data type", (int)dtype);
@@ -34,14 +33,14 @@ cn_tensor *cn_from_data(const void *data, const int64_t *shape, size_t ndim, cn_
     cni_fail(CN_ERR_VALUE, "from_data: the shape is missing");
     return NULL;
   }
-  if (cni_shape_check("from_data", n, shape, elem, &numel)) return NULL;
+  if (cni_shape_check("from_data", n, shape, cni_dtype_size((int)dtype), &numel)) return NULL;
   if (numel > 0 && !data) {
     cni_fail(CN_ERR_VALUE, "from_data: data is NULL");
     return NULL;
   }
   cn_tensor *t = cni_tensor_new(st->default_device, (int)dtype, n, shape, NULL);
   if (!t) return NULL;
-  if (copy_in(t, t->d.data, data, (size_t)numel * elem)) {
+  if (copy_in(t, t->d.data, data, cni_dtype_bytes((int)dtype, numel))) {
     cni_tensor_release(t);
     return NULL;
   }

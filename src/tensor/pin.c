@@ -58,7 +58,7 @@ static cni_storage *new_storage(cn_device device, size_t size)
 static cn_tensor *pinned_copy(cn_tensor *t, cn_device device)
 {
   const cn_desc *d = &t->d;
-  size_t size = (size_t)d->numel * cni_dtype_size(d->dtype);
+  size_t size = cni_dtype_bytes(d->dtype, d->numel);
   bool dense = cni_is_dense(d->ndim, d->shape, d->strides);
   cni_storage *s = new_storage(device, size);
   cn_tensor *copy = s ? cni_tensor_over(s, 0, d->dtype, d->ndim, d->shape, dense ? d->strides : NULL) : NULL;

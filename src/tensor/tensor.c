@@ -50,7 +50,7 @@ cn_tensor *cni_tensor_over(cni_storage *storage, int64_t offset, int dtype, int 
 
 cn_tensor *cni_tensor_new(cn_device device, int dtype, int ndim, const int64_t *shape, const int64_t *strides)
 {
-  size_t size = (size_t)cni_numel(ndim, shape) * cni_dtype_size(dtype);
+  size_t size = cni_dtype_bytes(dtype, cni_numel(ndim, shape));
   return cni_tensor_over(cni_storage_new(device, size), 0, dtype, ndim, shape, strides);
 }
 
@@ -204,7 +204,7 @@ bool cn_is_view(const cn_tensor *t) { return t && t->view; }
 uint64_t cn_tensor_version(const cn_tensor *t) { return t ? atomic_load(&t->storage->version) : 0; }
 size_t cn_tensor_nbytes(const cn_tensor *t)
 {
-  return t ? (size_t)t->d.numel * cn_dtype_size((cn_dtype)t->d.dtype) : 0;
+  return t ? cni_dtype_bytes(t->d.dtype, t->d.numel) : 0;
 }
 
 int64_t cn_storage_offset(const cn_tensor *t) { return t ? t->offset : 0; }

@@ -32,13 +32,13 @@ struct cn_metric {
 
 /* ---- batches as host numbers ---- */
 
-/* All elements, row-major; *n of them. Owned: cn_free(_, *n * cn_dtype_size(dtype)). */
+/* All elements, row-major; *n of them. Owned: cn_free(_, cn_dtype_bytes(dtype, *n)). */
 static void *host(cn_tensor *t, cn_dtype dtype, size_t *n)
 {
   if (cn_device_of(t) != CN_CPU) t = cn_to_device(t, CN_CPU);
   if (t && cn_dtype_of(t) != dtype) t = cn_cast(t, dtype);
   *n = (size_t)cn_numel(t);
-  size_t size = *n * cn_dtype_size(dtype);
+  size_t size = cn_dtype_bytes(dtype, (int64_t)*n);
   void *v = t ? cn_alloc(size) : NULL;
   if (v && cn_to_data(v, size, t)) {
     cn_free(v, size);

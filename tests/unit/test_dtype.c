@@ -36,6 +36,12 @@ static void names_and_sizes(void **state)
   assert_int_equal(cn_dtype_size(CN_F64), 8);
   assert_int_equal(cn_dtype_size(CN_I4), 1);
   assert_int_equal(cn_dtype_size((cn_dtype)-1), 0);
+  for (int i = 1; i < CN_DTYPE_COUNT; i++) {
+    assert_int_equal(cn_dtype_bytes((cn_dtype)i, 7), 7 * cn_dtype_size((cn_dtype)i)); /* none is packed yet */
+    assert_int_equal(cn_element_bytes(i, 7), cn_dtype_bytes((cn_dtype)i, 7));
+  }
+  assert_int_equal(cn_dtype_bytes(CN_F32, 0), 0);
+  assert_int_equal(cn_dtype_bytes((cn_dtype)1000, 3), 0);
   assert_true(cn_dtype_is_float(CN_BF16) && !cn_dtype_is_float(CN_I64) && !cn_dtype_is_float(CN_BOOL));
   assert_true(cn_dtype_is_int(CN_U2) && !cn_dtype_is_int(CN_BOOL) && !cn_dtype_is_int(CN_F16));
   assert_true(cn_dtype_is_signed(CN_I8) && cn_dtype_is_signed(CN_F16) && !cn_dtype_is_signed(CN_U64));

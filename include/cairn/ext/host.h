@@ -8,6 +8,7 @@
 #define CAIRN_EXT_HOST_H
 
 #include "backend.h"
+#include "dtypes.h"
 
 CN_BEGIN_DECLS
 
@@ -90,14 +91,6 @@ typedef struct cn_host {
   void (*cache_store)(const char *name, const void *content, size_t size);
   double (*now)(void); /* seconds that only go forward */
 } cn_host;
-
-/* Bytes of one element in memory. */
-static inline size_t cn_element_size(int dtype)
-{
-  static const uint8_t bytes[] = {0, 1, 1, 1, 2, 4, 8,
-                                  2, 4, 8, 2, 2, 4, 8}; /* to CN_F64; the others take one */
-  return dtype <= CN_F64 ? bytes[dtype] : 1;
-}
 
 typedef const cn_backend *(*cn_plugin_init_fn)(const cn_host *host);
 

@@ -59,7 +59,7 @@ static int across(const cn_backend *b, const cn_desc *to, const cn_desc *from, s
 
 static int move_bytes(const cn_desc *to, const cn_desc *from)
 {
-  size_t size = (size_t)to->numel * cni_dtype_size(to->dtype);
+  size_t size = cni_dtype_bytes(to->dtype, to->numel);
   if (size == 0) return CN_OK;
   if (from->weak || is_host(from->device)) return cni_memory.copy_in(to->device, to->data, from->data, size);
   if (is_host(to->device)) return cni_memory.copy_out(from->device, to->data, from->data, size);

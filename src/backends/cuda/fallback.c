@@ -75,7 +75,7 @@ static int send_made(cn_call *c, int i, cn_tensor *made, int index)
   int status = cni_cuda_host->out_alloc(c, i, d->ndim, d->shape);
   if (!status)
     status = cni_cuda_copy_in(index, cn_desc_of(c->out[i])->data, d->data,
-                              (size_t)d->numel * cn_element_size(d->dtype));
+                              cn_element_bytes(d->dtype, d->numel));
   cni_cuda_host->release_tensor(made);
   return status;
 }

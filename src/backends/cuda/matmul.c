@@ -65,7 +65,7 @@ static int make_usable(cni_cuda_device *dev, const char *name, matrix *x, const 
 {
   if (by_rows(x) || by_columns(x)) return CN_OK;
   cn_desc to = *d;
-  x->bytes = (size_t)d->numel * cn_element_size(d->dtype);
+  x->bytes = cn_element_bytes(d->dtype, d->numel);
   x->copy = cni_cuda_alloc(dev->index, x->bytes);
   if (!x->copy)
     return cni_cuda_host->fail(CN_ERR_MEMORY, "%s: out of device memory: %zu bytes", name, x->bytes);

@@ -185,7 +185,7 @@ static int run_waiting(cn_call *c, mirror_call *job)
     if (!status) status = host->out_alloc(c, i, d->ndim, d->shape);
     if (!status) {
       const cn_desc *to = cn_desc_of(c->out[i]);
-      status = copy_in(index, to->data, d->data, (size_t)d->numel * cn_element_size(d->dtype), c->stream);
+      status = copy_in(index, to->data, d->data, cn_element_bytes(d->dtype, d->numel), c->stream);
     }
     host->release_tensor(made);
   }

@@ -54,7 +54,7 @@ static void copy_desc(mirror_call *job, int k, const cn_tensor *t, cn_device dev
   job->desc[k] = *cn_desc_of(t);
   cn_desc *d = &job->desc[k];
   if (in_host_memory(d, device)) {
-    size_t n = (size_t)d->numel * cn_element_size(d->dtype);
+    size_t n = cn_element_bytes(d->dtype, d->numel);
     void *value = take(at, n);
     memcpy(value, d->data, n);
     d->data = value;
@@ -72,7 +72,7 @@ static size_t block_size(const cn_call *c)
   for (int i = 0; i < c->nargs; i++) n += rounded(list_size(&c->args[i]));
   for (int i = 0; i < c->nin; i++) {
     const cn_desc *d = c->in[i] ? cn_desc_of(c->in[i]) : NULL;
-    if (d && in_host_memory(d, c->device)) n += rounded((size_t)d->numel * cn_element_size(d->dtype));
+    if (d && in_host_memory(d, c->device)) n += rounded(cn_element_bytes(d->dtype, d->numel));
   }
   return n;
 }

@@ -406,7 +406,7 @@ static int input_gradient(const cni_conv *v, const cni_conv_kernels *ker)
 static int pack_tensor(cni_conv_tensor *t, int dtype, int compute, bool copy, void **room, size_t *bytes)
 {
   cn_desc old = cni_conv_desc(t, dtype);
-  *bytes = (size_t)old.numel * cni_dtype_size(compute);
+  *bytes = cni_dtype_bytes(compute, old.numel);
   if (!(*room = cni_alloc(*bytes))) return CN_ERR_MEMORY;
   cn_desc packed = cni_cpu_packed(&old, compute, *room);
   if (copy) cni_cpu_copy(&packed, &old);
@@ -440,7 +440,7 @@ int cni_conv_direct(const cni_conv *given)
     status = pack_tensor(&v.weight, v.dtype, compute, true, &weight_room, &weight_bytes);
   if (!status && !in_place) status = pack_tensor(out, v.dtype, compute, false, &out_room, &out_bytes);
   if (!status && v.bias && v.dtype != compute) {
-    bias_bytes = (size_t)v.k * cni_dtype_size(compute);
+    bias_bytes = cni_dtype_bytes(compute, v.k);
     bias_room = cni_alloc(bias_bytes);
     if (!bias_room) status = CN_ERR_MEMORY;
     else {

@@ -68,7 +68,7 @@ static int side_by_side(pixels *m, const cni_conv_tensor *t, int dtype, bool fil
   *m = (pixels){.t = *t, .col = 1};
   m->image = t->shape[2] * t->shape[3];
   m->row = t->shape[0] * m->image;
-  m->bytes = (size_t)(m->row * t->shape[1]) * cni_dtype_size(dtype);
+  m->bytes = cni_dtype_bytes(dtype, m->row * t->shape[1]);
   m->room = cni_alloc(m->bytes);
   m->data = m->room;
   if (!m->room) return CN_ERR_MEMORY;

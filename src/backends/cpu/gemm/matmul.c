@@ -218,7 +218,7 @@ static int rows_of(const cn_desc *x, int64_t rows, matrix *a, void **copy, size_
     a->col = x->ndim == 2 ? x->strides[1] : strides[1];
     return CN_OK;
   }
-  *bytes = (size_t)x->numel * cni_dtype_size(x->dtype);
+  *bytes = cni_dtype_bytes(x->dtype, x->numel);
   *copy = cni_alloc(*bytes);
   if (!*copy) return CN_ERR_MEMORY;
   cn_desc packed = cni_cpu_packed(x, x->dtype, *copy);

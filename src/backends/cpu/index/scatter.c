@@ -86,7 +86,7 @@ static int target_open(target *t, const cn_desc *y, const cn_desc *x, int type)
   cn_desc none = {.data = (void *)&zero, .numel = 1, .dtype = y->dtype};
   t->d = *y;
   t->copy = NULL;
-  t->size = (size_t)y->numel * cni_dtype_size(type);
+  t->size = cni_dtype_bytes(type, y->numel);
   if (type != y->dtype) {
     if (!(t->copy = cni_alloc(t->size))) return CN_ERR_MEMORY;
     t->d = cni_cpu_packed(y, type, t->copy);
@@ -113,7 +113,7 @@ static int source_open(source *s, const cn_desc *src, int type, bool packed)
 {
   s->d = *src;
   s->copy = NULL;
-  s->size = (size_t)src->numel * cni_dtype_size(type);
+  s->size = cni_dtype_bytes(type, src->numel);
   if (src->dtype == type && (!packed || cni_is_contiguous(src->ndim, src->shape, src->strides))) return CN_OK;
   if (!(s->copy = cni_alloc(s->size))) return CN_ERR_MEMORY;
   s->d = cni_cpu_packed(src, type, s->copy);
@@ -233,7 +233,7 @@ static int values_open(source *s, const cn_desc *values, const cni_index_plan *p
       from.strides[n] = own ? values->strides[i - lead] : 0;
       from.numel *= from.shape[n++] = p->shape[i];
     }
-  s->size = (size_t)from.numel * cni_dtype_size(type);
+  s->size = cni_dtype_bytes(type, from.numel);
   if (type == from.dtype && cni_is_contiguous(from.ndim, from.shape, from.strides)) {
     s->d = from;
     return CN_OK;

@@ -26,7 +26,7 @@ static int packed_open(packed *p, const cn_desc *x, int dtype)
 {
   *p = (packed){x->data, NULL, 0};
   if (x->dtype == dtype && cni_is_contiguous(x->ndim, x->shape, x->strides)) return CN_OK;
-  p->size = (size_t)x->numel * cni_dtype_size(dtype);
+  p->size = cni_dtype_bytes(dtype, x->numel);
   if (!(p->copy = cni_alloc(p->size))) return CN_ERR_MEMORY;
   cn_desc to = cni_cpu_packed(x, dtype, p->copy);
   cni_cpu_copy(&to, x);

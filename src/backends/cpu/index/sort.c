@@ -442,7 +442,7 @@ static int turned(cn_desc *to, const cn_desc *x, int dim, size_t *bytes)
   for (int i = dim; i + 1 < x->ndim; i++) from.shape[i] = x->shape[i + 1], from.strides[i] = x->strides[i + 1];
   from.shape[x->ndim - 1] = x->shape[dim];
   from.strides[x->ndim - 1] = x->strides[dim];
-  *bytes = (size_t)x->numel * cni_dtype_size(x->dtype);
+  *bytes = cni_dtype_bytes(x->dtype, x->numel);
   void *memory = cni_alloc(*bytes);
   if (!memory) return CN_ERR_MEMORY;
   *to = cni_cpu_packed(&from, x->dtype, memory);

@@ -596,7 +596,7 @@ static bool run_direct(const cn_call *c, const cni_program *p, enum cni_compute 
   return true;
 }
 
-static int64_t touched(const cn_desc *d) { return d->numel * (int64_t)cni_dtype_size(d->dtype); }
+static int64_t touched(const cn_desc *d) { return (int64_t)cni_dtype_bytes(d->dtype, d->numel); }
 
 /* Is input i read by a step behind this one, or a result itself? */
 static bool read_after(const cni_program *p, int i, int step)

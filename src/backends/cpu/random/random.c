@@ -53,7 +53,7 @@ typedef struct drawing {
 static char *start_result(const cn_desc *d)
 {
   if (cni_is_contiguous(d->ndim, d->shape, d->strides)) return d->data;
-  return cni_alloc((size_t)d->numel * cni_dtype_size(d->dtype));
+  return cni_alloc(cni_dtype_bytes(d->dtype, d->numel));
 }
 
 static void finish_result(const cn_desc *d, char *memory)
@@ -61,7 +61,7 @@ static void finish_result(const cn_desc *d, char *memory)
   if (memory == d->data) return;
   cn_desc from = cni_cpu_packed(d, d->dtype, memory);
   cni_cpu_copy(d, &from);
-  cni_free(memory, (size_t)d->numel * cni_dtype_size(d->dtype));
+  cni_free(memory, cni_dtype_bytes(d->dtype, d->numel));
 }
 
 /* Runs fn over units of the result. */

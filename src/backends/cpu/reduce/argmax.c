@@ -170,7 +170,7 @@ static void column_blocks(int64_t begin, int64_t end, void *payload)
         s->table->arg_columns[s->class][s->min](best, index, p, row, n);
         continue;
       }
-      memcpy(best, p, (size_t)n * cni_dtype_size(cni_compute_dtype(s->class)));
+      memcpy(best, p, cni_dtype_bytes(cni_compute_dtype(s->class), n));
       memset(index, 0, sizeof index);
     }
     int64_t out = walk.out + column * r->kout[last];

@@ -70,7 +70,7 @@ static const void *load_row(const rows *r, int64_t i, void *room)
 static void lse_range(int64_t begin, int64_t end, void *payload)
 {
   const rows *r = payload;
-  size_t size = (size_t)r->classes * cni_dtype_size(r->type);
+  size_t size = cni_dtype_bytes(r->type, r->classes);
   void *room = r->direct ? NULL : cni_alloc(size);
   if (!r->direct && !room) return;
   for (int64_t i = begin; i < end; i++) {
@@ -173,8 +173,8 @@ static void grad_row(const rows *r, int64_t i, void *y, const void *x)
 static void grad_range(int64_t begin, int64_t end, void *payload)
 {
   const rows *r = payload;
-  size_t size = (size_t)r->classes * cni_dtype_size(r->type);
-  size_t row_size = (size_t)r->classes * cni_dtype_size(r->y->dtype);
+  size_t size = cni_dtype_bytes(r->type, r->classes);
+  size_t row_size = cni_dtype_bytes(r->y->dtype, r->classes);
   bool store = r->y->dtype != r->type; /* the result is row-major, as infer asked for */
   char *room = cni_alloc(2 * size);
   if (!room) return;
@@ -213,7 +213,7 @@ static void short_grad_range(int64_t begin, int64_t end, void *payload)
     for (int64_t i = 0; i < n; i++) {
       char *row = row_at(r->y, first + i);
       int64_t t = r->target[first + i];
-      if (t == r->ignore) memset(row, 0, (size_t)classes * cni_dtype_size(r->type));
+      if (t == r->ignore) memset(row, 0, cni_dtype_bytes(r->type, classes));
       else if (r->type == CN_F32) ((float *)(void *)row)[t] -= scale.f[i];
       else ((double *)(void *)row)[t] -= scale.d[i];
     }

@@ -156,7 +156,7 @@ static int scan_kernel(cn_call *c, int kind)
   scan s;
   if (!prepare(&s, c, kind)) return CN_OK;
   if (s.inner == 1) {
-    int64_t bytes = 2 * s.outer * s.n * (int64_t)cni_dtype_size(s.dtype);
+    int64_t bytes = 2 * (int64_t)cni_dtype_bytes(s.dtype, s.outer * s.n);
     s.streams = s.x != s.y && s.n >= BLOCK / 4 && cni_stream_pays(bytes);
     cni_parallel_for(s.outer, s.n < GRAIN / CNI_SCAN_LINES ? GRAIN / s.n : CNI_SCAN_LINES, lines_range, &s);
     return CN_OK;

@@ -362,7 +362,7 @@ static int packed_operand(cn_desc *to, const cn_desc *given, int dtype, temporar
 {
   *to = *given;
   if (given->dtype == dtype && cni_is_contiguous(given->ndim, given->shape, given->strides)) return CN_OK;
-  void *memory = temporary(x, (size_t)given->numel * cni_dtype_size(dtype));
+  void *memory = temporary(x, cni_dtype_bytes(dtype, given->numel));
   if (!memory) return CN_ERR_MEMORY;
   *to = cni_cpu_packed(given, dtype, memory);
   cni_cpu_copy(to, given);
@@ -380,7 +380,7 @@ static int result(cn_desc *to, const cn_desc *wanted, int dtype, temporaries *x)
 {
   *to = *wanted;
   if (wanted->dtype == dtype) return CN_OK;
-  void *memory = temporary(x, (size_t)wanted->numel * cni_dtype_size(dtype));
+  void *memory = temporary(x, cni_dtype_bytes(dtype, wanted->numel));
   if (!memory) return CN_ERR_MEMORY;
   *to = cni_cpu_packed(wanted, dtype, memory);
   return CN_OK;

@@ -20,7 +20,7 @@ int cni_operand_room(cni_operand *o, const cn_desc *d, int dtype, const int64_t 
   for (int i = 0; fits && i < d->ndim; i++) fits = d->shape[i] == 1 || d->strides[i] == o->view.strides[i];
   o->data = d->data;
   if (fits || d->numel == 0) return CN_OK;
-  o->bytes = (size_t)d->numel * cni_dtype_size(dtype);
+  o->bytes = cni_dtype_bytes(dtype, d->numel);
   o->data = o->view.data = o->owned = cni_alloc(o->bytes);
   return o->owned ? CN_OK : CN_ERR_MEMORY;
 }

@@ -41,7 +41,7 @@ static int pack(packed *p, const cn_desc *d, int dtype, bool read)
 {
   *p = (packed){.d = d, .dtype = dtype, .data = d->data};
   if (d->dtype == dtype && cni_is_contiguous(d->ndim, d->shape, d->strides)) return CN_OK;
-  p->bytes = (size_t)d->numel * cni_dtype_size(dtype);
+  p->bytes = cni_dtype_bytes(dtype, d->numel);
   p->data = p->room = cni_alloc(p->bytes);
   if (!p->room) return CN_ERR_MEMORY;
   if (read) {
