@@ -5,6 +5,8 @@ class tables; called by opgen.py.
     include/cairn/optimisers.h   src/optim/api.gen.c    cn_optim_adam(net, .lr = 1e-3)
     include/cairn/schedules.h    src/optim/lr.gen.c     cn_lr_step(opt, 30, .gamma = 0.1)
 
+and src/optim/settings.gen.h, the settings of each optimiser as a struct with named fields, for its own code.
+
 A signature is written as PyTorch writes the constructor; its tag is the C name. Arguments without a default are
 positional, the others are fields of an options struct, by the rules of ops (zero is the default, CN_ZERO is zero). Of
 an int[N] without a default one number is positional, for all N; where they differ it is 0, and NAME_each has them.
@@ -269,6 +271,38 @@ def source(kind, makers, gen):
     return "".join(out) + bodies
 
 
+# ---- an optimiser's settings as its code reads them ----
+
+# Type of the field, and its value in the place of one argument; of lists the numbers themselves.
+READ = {"float": ("double %s", "a[%d].u.f"), "int": ("int64_t %s", "a[%d].u.i"), "bool": ("bool %s", "a[%d].u.i != 0"),
+        "str": ("const char *%s", "a[%d].u.s"), "float[]": ("const double *%s", "a[%d].u.fs"),
+        "int[]": ("const int64_t *%s", "a[%d].u.is")}
+ABSENT = {"int": "CN_NONE", "str": "NULL"}
+
+
+def settings_struct(m, gen):
+    name = "cni_%s_settings" % m.c
+    fields, values = [], []
+    for i, p in enumerate(m.params):
+        field, value = READ[p.base + ("" if p.list is None else "[]")]
+        value = value % i
+        if p.optional:
+            value = "a[%d].tag ? %s : %s" % (i, value, ABSENT[p.base])
+        fields.append("  %s;%s\n" % (field % p.name, " /* %s */" % p.type if p.optional or p.list is not None else ""))
+        values.append(".%s = %s" % (p.name, value))
+    return "typedef struct %s {\n%s} %s;\nstatic inline %s %s_of(const cn_value *a)\n{\n%s\n}\n" % (
+        name, "".join(fields), name, name, name, gen.wrap_call("  return (%s){" % name, values, "};"))
+
+
+def settings(kind, makers, gen):
+    out = [banner("settings.gen.h", "the settings of each optimiser by their names", kind.folder, """
+ *
+ * cni_NAME_settings_of(a) reads a group's arguments, which stand in the order of the signature. An int that is None is
+ * CN_NONE, a text NULL; lists point into the arguments."""),
+           "#ifndef CNI_OPTIM_SETTINGS_GEN_H\n#define CNI_OPTIM_SETTINGS_GEN_H\n\n#include <cairn/ext/op.h>\n"]
+    return "".join(out + ["\n" + settings_struct(m, gen) for m in makers] + ["\n#endif\n"])
+
+
 def generate(root, gen):
     """All files of all kinds that have rows; gen: opgen, for what the writers share."""
     files = {}
@@ -277,4 +311,6 @@ def generate(root, gen):
         if makers:
             files["include/cairn/" + kind.header] = header(kind, makers, gen)
             files[kind.source] = source(kind, makers, gen)
+        if makers and kind.result == "Optimizer":
+            files[kind.folder + "/settings.gen.h"] = settings(kind, makers, gen)
     return files

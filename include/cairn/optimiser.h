@@ -61,6 +61,9 @@ CN_API cn_tree *cn_optim_state(cn_optim *opt);
 CN_API int cn_optim_load(cn_optim *opt, const cn_tree *state);
 /* The classes, for bindings and tables: name, signature and documentation of the i-th; false past the last. */
 CN_API bool cn_optim_class_at(size_t i, const char **name, const char **sig, const char **doc);
+/* What a group of the i-th holds in a state, in PyTorch's order: "lr betas foreach=None"; NAME=VALUE is no argument in
+ * C, only kept. NULL past the last. */
+CN_API const char *cn_optim_class_keys(size_t i);
 
 /* ---- gradients ---- */
 /* Scales all gradients so that their norm together is at most max_norm; returns the norm before (a tensor, so that

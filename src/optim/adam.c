@@ -10,40 +10,37 @@
 enum { STEP, EXP_AVG, EXP_AVG_SQ, MAX_EXP_AVG_SQ };
 enum { SIZE, ROOT, DECAY };
 
-static int check(const char *who, const cn_value *a)
+/* What the two differ in stands in a, whose decoupled_weight_decay counts for both. */
+static int update(cni_turn *t, const cni_adam_settings *a)
 {
-  if (cni_at_least(who, "lr", a[0].u.f, 0) || cni_at_least(who, "eps", a[2].u.f, 0) ||
-      cni_at_least(who, "weight_decay", a[3].u.f, 0))
-    return cn_err();
-  return cni_betas(who, a[1].u.fs);
-}
-
-/* lr, betas, eps, weight_decay, amsgrad, maximize */
-static int update(cni_turn *t, bool decoupled)
-{
-  const cn_value *a = t->a;
-  const double *beta = a[1].u.fs;
-  double decay = a[3].u.f;
+  const double *beta = a->betas;
+  double decay = a->weight_decay;
   cn_tensor *step = cni_state_scalar(t, STEP, 0);
   cn_tensor *m = cni_state_like(t, EXP_AVG, 0), *v = cni_state_like(t, EXP_AVG_SQ, 0);
-  cn_tensor *most = a[4].u.i ? cni_state_like(t, MAX_EXP_AVG_SQ, 0) : NULL;
+  cn_tensor *most = a->amsgrad ? cni_state_like(t, MAX_EXP_AVG_SQ, 0) : NULL;
   cn_tensor *size = cni_rate(t, SIZE), *root = cni_rate(t, ROOT), *keep = cni_rate(t, DECAY);
   if (!size || !root || !keep || cn_err()) return cn_err();
   int status = cn_adam_rates_(step, size, root, keep, t->lr, beta[0], beta[1], .weight_decay = decay);
   if (status) return status;
   if (most)
     return cn_amsgrad_update_(t->param, m, v, most, t->grad, size, root, keep, 1 - beta[0], beta[1], 1 - beta[1],
-                              a[2].u.f, .weight_decay = decay, .decoupled = decoupled, .maximize = a[5].u.i != 0);
-  return cn_adam_update_(t->param, m, v, t->grad, size, root, keep, 1 - beta[0], beta[1], 1 - beta[1], a[2].u.f,
-                         .weight_decay = decay, .decoupled = decoupled, .maximize = a[5].u.i != 0);
+                              a->eps, .weight_decay = decay, .decoupled = a->decoupled_weight_decay,
+                              .maximize = a->maximize);
+  return cn_adam_update_(t->param, m, v, t->grad, size, root, keep, 1 - beta[0], beta[1], 1 - beta[1], a->eps,
+                         .weight_decay = decay, .decoupled = a->decoupled_weight_decay, .maximize = a->maximize);
 }
 
-#define STATES {{"step", true}, {"exp_avg", false}, {"exp_avg_sq", false}, {"max_exp_avg_sq", false}}
+#define STATES \
+  {[STEP] = {"step", true}, [EXP_AVG] = {"exp_avg", false}, [EXP_AVG_SQ] = {"exp_avg_sq", false}, \
+   [MAX_EXP_AVG_SQ] = {"max_exp_avg_sq", false}}
 
 /* ---- Adam ---- */
 
-static int adam_check(const cn_value *a) { return check("Adam", a); }
-static int adam_update(cni_turn *t) { return update(t, t->a[6].u.i != 0); }
+static int adam_update(cni_turn *t)
+{
+  cni_adam_settings a = cni_adam_settings_of(t->a);
+  return update(t, &a);
+}
 
 static const cni_optim_class adam = {
   .sig = "Adam(float lr=0.001, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, bool amsgrad=False, "
@@ -52,14 +49,20 @@ static const cni_optim_class adam = {
   .keys = "lr betas eps weight_decay amsgrad maximize foreach=None capturable=False differentiable=False fused=None "
           "decoupled_weight_decay",
   .states = STATES,
-  .check = adam_check,
+  .not_negative = "lr eps weight_decay",
+  .betas = true,
   .update = adam_update,
 };
 
 /* ---- AdamW ---- */
 
-static int adamw_check(const cn_value *a) { return check("AdamW", a); }
-static int adamw_update(cni_turn *t) { return update(t, true); }
+static int adamw_update(cni_turn *t)
+{
+  cni_adamw_settings w = cni_adamw_settings_of(t->a);
+  cni_adam_settings a = {.betas = w.betas, .eps = w.eps, .weight_decay = w.weight_decay, .amsgrad = w.amsgrad,
+                         .maximize = w.maximize, .decoupled_weight_decay = true};
+  return update(t, &a);
+}
 
 static const cni_optim_class adamw = {
   .sig = "AdamW(float lr=0.001, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0.01, "
@@ -68,29 +71,31 @@ static const cni_optim_class adamw = {
   .keys = "lr betas eps weight_decay amsgrad maximize foreach=None capturable=False differentiable=False fused=None "
           "decoupled_weight_decay=True",
   .states = STATES,
-  .check = adamw_check,
+  .not_negative = "lr eps weight_decay",
+  .betas = true,
   .update = adamw_update,
 };
 
-/* ---- SparseAdam: lr, betas, eps, maximize ---- */
+/* ---- SparseAdam ---- */
 
-static int sparse_check(const cn_value *a)
+static int sparse_check(const cn_value *values)
 {
-  if (!(a[0].u.f > 0)) return cn_err_set(CN_ERR_VALUE, "SparseAdam: lr must be above 0, but is %g", a[0].u.f);
-  if (!(a[2].u.f > 0)) return cn_err_set(CN_ERR_VALUE, "SparseAdam: eps must be above 0, but is %g", a[2].u.f);
-  return cni_betas("SparseAdam", a[1].u.fs);
+  cni_sparse_adam_settings a = cni_sparse_adam_settings_of(values);
+  if (!(a.lr > 0)) return cn_err_set(CN_ERR_VALUE, "SparseAdam: lr must be above 0, but is %g", a.lr);
+  if (!(a.eps > 0)) return cn_err_set(CN_ERR_VALUE, "SparseAdam: eps must be above 0, but is %g", a.eps);
+  return CN_OK;
 }
 
 static int sparse_update(cni_turn *t)
 {
-  const cn_value *a = t->a;
-  const double *beta = a[1].u.fs;
+  cni_sparse_adam_settings a = cni_sparse_adam_settings_of(t->a);
+  const double *beta = a.betas;
   cn_tensor *step = cni_count_step(t, STEP), *m = cni_state_like(t, EXP_AVG, 0), *v = cni_state_like(t, EXP_AVG_SQ, 0);
   cn_tensor *root = cni_to_power(cni_one_minus(cni_base_to(beta[1], step)), 0.5);
   cn_tensor *size = cni_over(cni_times(t->lr, root), cni_one_minus(cni_base_to(beta[0], step)));
   if (!size || !m || !v) return cn_err();
-  return cn_sparse_adam_update_(t->param, m, v, t->grad, size, 1 - beta[0], 1 - beta[1], a[2].u.f,
-                                .maximize = a[3].u.i != 0);
+  return cn_sparse_adam_update_(t->param, m, v, t->grad, size, 1 - beta[0], 1 - beta[1], a.eps,
+                                .maximize = a.maximize);
 }
 
 static const cni_optim_class sparse_adam = {
@@ -98,8 +103,9 @@ static const cni_optim_class sparse_adam = {
          "; sparse_adam",
   .doc = "Adam that leaves alone what has a gradient of zero: rows of an embedding that did not occur.",
   .keys = "lr betas eps maximize",
-  .states = {{"step", true}, {"exp_avg", false}, {"exp_avg_sq", false}},
+  .states = {[STEP] = {"step", true}, [EXP_AVG] = {"exp_avg", false}, [EXP_AVG_SQ] = {"exp_avg_sq", false}},
   .whole_steps = true,
+  .betas = true,
   .check = sparse_check,
   .update = sparse_update,
 };

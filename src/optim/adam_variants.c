@@ -5,48 +5,35 @@
 #include "scalar.h"
 #include "optim.h"
 
-enum { STEP };
+enum { STEP, EXP_AVG, EXP_AVG_SQ, EXP_INF = EXP_AVG_SQ };
 
-static int check(const char *who, const cn_value *a)
-{
-  if (cni_at_least(who, "lr", a[0].u.f, 0) || cni_at_least(who, "eps", a[2].u.f, 0) ||
-      cni_at_least(who, "weight_decay", a[3].u.f, 0))
-    return cn_err();
-  return cni_betas(who, a[1].u.fs);
-}
-
-/* ---- Adamax: lr, betas, eps, weight_decay, maximize ---- */
-
-static int adamax_check(const cn_value *a) { return check("Adamax", a); }
+/* ---- Adamax ---- */
 
 static int adamax_update(cni_turn *t)
 {
-  const cn_value *a = t->a;
-  const double *beta = a[1].u.fs;
-  cn_tensor *step = cni_count_step(t, STEP), *m = cni_state_like(t, 1, 0), *most = cni_state_like(t, 2, 0);
+  cni_adamax_settings a = cni_adamax_settings_of(t->a);
+  const double *beta = a.betas;
+  cn_tensor *step = cni_count_step(t, STEP), *m = cni_state_like(t, EXP_AVG, 0), *most = cni_state_like(t, EXP_INF, 0);
   cn_tensor *rate = cni_over(t->lr, cni_one_minus(cni_base_to(beta[0], step)));
   if (!rate || !m || !most) return cn_err();
-  return cn_adamax_update_(t->param, m, most, t->grad, rate, 1 - beta[0], beta[1], a[2].u.f, .weight_decay = a[3].u.f,
-                           .maximize = a[4].u.i != 0);
+  return cn_adamax_update_(t->param, m, most, t->grad, rate, 1 - beta[0], beta[1], a.eps,
+                           .weight_decay = a.weight_decay, .maximize = a.maximize);
 }
 
 static const cni_optim_class adamax = {
-    .sig = "Adamax(float lr=0.002, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, "
-           "bool maximize=False) -> Optimizer ; adamax",
-    .doc = "Adam by the infinity norm.",
-    .keys = "lr betas eps weight_decay foreach=None maximize differentiable=False capturable=False",
-    .states = {{"step", true}, {"exp_avg", false}, {"exp_inf", false}},
-    .check = adamax_check,
-    .update = adamax_update,
+  .sig = "Adamax(float lr=0.002, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, "
+         "bool maximize=False) -> Optimizer ; adamax",
+  .doc = "Adam by the infinity norm.",
+  .keys = "lr betas eps weight_decay foreach=None maximize differentiable=False capturable=False",
+  .states = {[STEP] = {"step", true}, [EXP_AVG] = {"exp_avg", false}, [EXP_INF] = {"exp_inf", false}},
+  .not_negative = "lr eps weight_decay",
+  .betas = true,
+  .update = adamax_update,
 };
 
-/* ---- NAdam: lr, betas, eps, weight_decay, momentum_decay, decoupled_weight_decay, maximize ---- */
+/* ---- NAdam ---- */
 
-static int nadam_check(const cn_value *a)
-{
-  int status = check("NAdam", a);
-  return status ? status : cni_at_least("NAdam", "momentum_decay", a[4].u.f, 0);
-}
+enum { MU_PRODUCT = 1, MU_EXP_AVG, MU_EXP_AVG_SQ };
 
 /* beta1 * (1 - 0.5 * 0.96^(step * momentum_decay)) */
 static cn_tensor *nadam_mu(double beta1, cn_tensor *step, double momentum_decay)
@@ -57,36 +44,37 @@ static cn_tensor *nadam_mu(double beta1, cn_tensor *step, double momentum_decay)
 
 static int nadam_update(cni_turn *t)
 {
-  const cn_value *a = t->a;
-  const double *beta = a[1].u.fs;
-  cn_tensor *step = cni_count_step(t, STEP), *product = cni_state_scalar(t, 1, 1);
-  cn_tensor *m = cni_state_like(t, 2, 0), *v = cni_state_like(t, 3, 0);
-  cn_tensor *mu = nadam_mu(beta[0], step, a[4].u.f), *next = nadam_mu(beta[0], cni_shifted(step, 1), a[4].u.f);
+  cni_nadam_settings a = cni_nadam_settings_of(t->a);
+  const double *beta = a.betas;
+  cn_tensor *step = cni_count_step(t, STEP), *product = cni_state_scalar(t, MU_PRODUCT, 1);
+  cn_tensor *m = cni_state_like(t, MU_EXP_AVG, 0), *v = cni_state_like(t, MU_EXP_AVG_SQ, 0);
+  cn_tensor *mu = nadam_mu(beta[0], step, a.momentum_decay);
+  cn_tensor *next = nadam_mu(beta[0], cni_shifted(step, 1), a.momentum_decay);
   if (!mu || !next || !product || !cn_mul_(product, cn_cast(mu, cn_dtype_of(product)))) return cn_err();
   cn_tensor *so_far = cni_wide(product), *correction = cni_one_minus(cni_base_to(beta[1], step));
   cn_tensor *grad_rate = cni_over(cni_times(t->lr, cni_one_minus(mu)), cni_one_minus(so_far));
   cn_tensor *avg_rate = cni_over(cni_times(t->lr, next), cni_one_minus(cni_times(so_far, next)));
-  cn_tensor *decay = cni_decay(t->lr, a[3].u.f);
+  cn_tensor *decay = cni_decay(t->lr, a.weight_decay);
   if (!grad_rate || !avg_rate || !correction || !decay || !m || !v) return cn_err();
   return cn_nadam_update_(t->param, m, v, t->grad, grad_rate, avg_rate, correction, decay, 1 - beta[0], beta[1],
-                          1 - beta[1], a[2].u.f, .weight_decay = a[3].u.f, .decoupled = a[5].u.i != 0,
-                          .maximize = a[6].u.i != 0);
+                          1 - beta[1], a.eps, .weight_decay = a.weight_decay, .decoupled = a.decoupled_weight_decay,
+                          .maximize = a.maximize);
 }
 
 static const cni_optim_class nadam = {
-    .sig = "NAdam(float lr=0.002, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, "
-           "float momentum_decay=0.004, bool decoupled_weight_decay=False, bool maximize=False) -> Optimizer ; nadam",
-    .doc = "Adam with Nesterov momentum.",
-    .keys = "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach=None capturable=False "
-            "differentiable=False",
-    .states = {{"step", true}, {"mu_product", true}, {"exp_avg", false}, {"exp_avg_sq", false}},
-    .check = nadam_check,
-    .update = nadam_update,
+  .sig = "NAdam(float lr=0.002, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, "
+         "float momentum_decay=0.004, bool decoupled_weight_decay=False, bool maximize=False) -> Optimizer ; nadam",
+  .doc = "Adam with Nesterov momentum.",
+  .keys = "lr betas eps weight_decay momentum_decay decoupled_weight_decay maximize foreach=None capturable=False "
+          "differentiable=False",
+  .states = {[STEP] = {"step", true}, [MU_PRODUCT] = {"mu_product", true}, [MU_EXP_AVG] = {"exp_avg", false},
+             [MU_EXP_AVG_SQ] = {"exp_avg_sq", false}},
+  .not_negative = "lr eps weight_decay momentum_decay",
+  .betas = true,
+  .update = nadam_update,
 };
 
-/* ---- RAdam: lr, betas, eps, weight_decay, decoupled_weight_decay, maximize ---- */
-
-static int radam_check(const cn_value *a) { return check("RAdam", a); }
+/* ---- RAdam ---- */
 
 /* How far the variance can be trusted: 0 where it cannot. */
 static cn_tensor *rectification(double beta2, cn_tensor *step, cn_tensor *power, cn_tensor *correction)
@@ -101,26 +89,28 @@ static cn_tensor *rectification(double beta2, cn_tensor *step, cn_tensor *power,
 
 static int radam_update(cni_turn *t)
 {
-  const cn_value *a = t->a;
-  const double *beta = a[1].u.fs;
-  cn_tensor *step = cni_count_step(t, STEP), *m = cni_state_like(t, 1, 0), *v = cni_state_like(t, 2, 0);
+  cni_radam_settings a = cni_radam_settings_of(t->a);
+  const double *beta = a.betas;
+  cn_tensor *step = cni_count_step(t, STEP), *m = cni_state_like(t, EXP_AVG, 0), *v = cni_state_like(t, EXP_AVG_SQ, 0);
   cn_tensor *power = cni_base_to(beta[1], step), *second = cni_one_minus(power);
   cn_tensor *first = cni_one_minus(cni_base_to(beta[0], step)), *root = cni_to_power(second, 0.5);
-  cn_tensor *rect = rectification(beta[1], step, power, second), *decay = cni_decay(t->lr, a[3].u.f);
+  cn_tensor *rect = rectification(beta[1], step, power, second), *decay = cni_decay(t->lr, a.weight_decay);
   if (!first || !root || !rect || !decay || !m || !v) return cn_err();
   return cn_radam_update_(t->param, m, v, t->grad, t->lr, first, root, rect, decay, 1 - beta[0], beta[1], 1 - beta[1],
-                          a[2].u.f, .weight_decay = a[3].u.f, .decoupled = a[4].u.i != 0, .maximize = a[5].u.i != 0);
+                          a.eps, .weight_decay = a.weight_decay, .decoupled = a.decoupled_weight_decay,
+                          .maximize = a.maximize);
 }
 
 static const cni_optim_class radam = {
-    .sig = "RAdam(float lr=0.001, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, "
-           "bool decoupled_weight_decay=False, bool maximize=False) -> Optimizer ; radam",
-    .doc = "Adam that rectifies the variance of its rate in the first steps.",
-    .keys = "lr betas eps weight_decay maximize foreach=None capturable=False decoupled_weight_decay "
-            "differentiable=False",
-    .states = {{"step", true}, {"exp_avg", false}, {"exp_avg_sq", false}},
-    .check = radam_check,
-    .update = radam_update,
+  .sig = "RAdam(float lr=0.001, float[2] betas=[0.9, 0.999], float eps=1e-08, float weight_decay=0, "
+         "bool decoupled_weight_decay=False, bool maximize=False) -> Optimizer ; radam",
+  .doc = "Adam that rectifies the variance of its rate in the first steps.",
+  .keys = "lr betas eps weight_decay maximize foreach=None capturable=False decoupled_weight_decay "
+          "differentiable=False",
+  .states = {[STEP] = {"step", true}, [EXP_AVG] = {"exp_avg", false}, [EXP_AVG_SQ] = {"exp_avg_sq", false}},
+  .not_negative = "lr eps weight_decay",
+  .betas = true,
+  .update = radam_update,
 };
 
 const cni_optim_class *const cni_optim_adam_kin_classes[] = {&adamax, &nadam, &radam, NULL};

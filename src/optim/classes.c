@@ -44,6 +44,12 @@ const cni_optim_class *cni_optim_class_find(const char *name, const cn_signature
   return NULL;
 }
 
+const char *cn_optim_class_keys(size_t i)
+{
+  const cni_optim_class *cls = class_at(i);
+  return cls ? cls->keys : NULL;
+}
+
 bool cn_optim_class_at(size_t i, const char **name, const char **sig, const char **doc)
 {
   const cni_optim_class *cls = class_at(i);

@@ -10,9 +10,6 @@
 #include "scalar.h"
 #include "lbfgs.h"
 
-/* The settings, by number. */
-enum { LR, MAX_ITER, MAX_EVAL, TOLERANCE_GRAD, TOLERANCE_CHANGE, HISTORY_SIZE, LINE_SEARCH, MAXIMIZE };
-
 typedef struct pair {
   cn_tensor *y, *s, *ro; /* difference of gradients, step, 1 / (y s) */
 } pair;
@@ -43,17 +40,17 @@ static void data_free(void *of)
   memset(b, 0, sizeof *b);
 }
 
-static int check(const cn_value *a)
+static int check(const cn_value *values)
 {
-  double history = (double)a[HISTORY_SIZE].u.i;
-  if (cni_at_least("LBFGS", "lr", a[LR].u.f, 0) || cni_at_least("LBFGS", "history_size", history, 1)) return cn_err();
-  if (a[LINE_SEARCH].tag != CN_V_STR || !strcmp(a[LINE_SEARCH].u.s, "strong_wolfe")) return CN_OK;
-  return cn_err_set(CN_ERR_VALUE, "LBFGS: line_search_fn must be 'strong_wolfe', not '%s'", a[LINE_SEARCH].u.s);
+  cni_lbfgs_settings a = cni_lbfgs_settings_of(values);
+  if (cni_at_least("LBFGS", "history_size", (double)a.history_size, 1)) return cn_err();
+  if (!a.line_search_fn || !strcmp(a.line_search_fn, "strong_wolfe")) return CN_OK;
+  return cn_err_set(CN_ERR_VALUE, "LBFGS: line_search_fn must be 'strong_wolfe', not '%s'", a.line_search_fn);
 }
 
-static int64_t most_evals(const cn_value *a)
+static int64_t most_evals(const cni_lbfgs_settings *a)
 {
-  return a[MAX_EVAL].tag == CN_V_INT ? a[MAX_EVAL].u.i : a[MAX_ITER].u.i * 5 / 4;
+  return a->max_eval == CN_NONE ? a->max_iter * 5 / 4 : a->max_eval;
 }
 
 /* ---- the direction ---- */
@@ -114,7 +111,7 @@ static int find_direction(data *b, cn_tensor *grad, int64_t history)
 typedef struct run {
   cn_optim *opt;
   data *b;
-  const cn_value *a;
+  cni_lbfgs_settings a;
   cn_closure fn;
   void *payload;
   cn_tensor *grad; /* flat; owned */
@@ -144,7 +141,7 @@ static double sum_and_slope(const run *r, double *slope)
 static int search_line(run *r, double slope)
 {
   const cni_group *g = &r->opt->groups[0];
-  cni_line line = {r->opt, r->fn, r->payload, r->b->d, NULL, r->a[MAXIMIZE].u.i != 0};
+  cni_line line = {r->opt, r->fn, r->payload, r->b->d, NULL, r->a.maximize};
   cni_point from = {0, r->loss, slope, r->grad}, best = {.t = r->b->t};
   int64_t evals = 0;
   cn_scope *s = cn_scope_begin();
@@ -152,7 +149,7 @@ static int search_line(run *r, double slope)
   for (size_t i = 0; i < g->n && !status; i++)
     if (!(line.start[i] = cn_clone(g->v[i].param))) status = cn_err();
   if (!status)
-    status = cni_strong_wolfe(&line, &best, &from, 1e-9, most_evals(r->a) - r->evals, &evals);
+    status = cni_strong_wolfe(&line, &best, &from, 1e-9, most_evals(&r->a) - r->evals, &evals);
   cn_free(line.start, (g->n + 1) * sizeof *line.start);
   cn_scope_end(s);
   if (!status) {
@@ -171,7 +168,7 @@ static int plain_step(run *r, bool last)
 {
   int status = cni_move(r->opt, r->b->t, r->b->d);
   if (status || last) return status; /* nothing looks at the loss any more */
-  status = cni_evaluate(r->opt, r->fn, r->payload, r->a[MAXIMIZE].u.i != 0, &r->loss, &r->grad);
+  status = cni_evaluate(r->opt, r->fn, r->payload, r->a.maximize, &r->loss, &r->grad);
   r->evals++;
   r->b->evals++;
   return status;
@@ -181,19 +178,19 @@ static int plain_step(run *r, bool last)
 static int iterate(run *r, bool last, double lr)
 {
   data *b = r->b;
-  double tolerance = r->a[TOLERANCE_CHANGE].u.f, slope;
+  double tolerance = r->a.tolerance_change, slope;
   b->iters++;
-  int status = find_direction(b, r->grad, r->a[HISTORY_SIZE].u.i);
+  int status = find_direction(b, r->grad, r->a.history_size);
   if (status) return status;
   b->loss_before = r->loss;
   double sum = sum_and_slope(r, &slope);
   b->t = b->iters == 1 ? fmin(1, 1 / sum) * lr : lr;
   if (cn_err()) return cn_err();
   if (slope > -tolerance) return 0;
-  status = r->a[LINE_SEARCH].tag == CN_V_STR ? search_line(r, slope) : plain_step(r, last);
+  status = r->a.line_search_fn ? search_line(r, slope) : plain_step(r, last);
   if (status) return status;
-  r->optimal = largest(r->grad) <= r->a[TOLERANCE_GRAD].u.f;
-  if (last || r->evals >= most_evals(r->a) || r->optimal) return cn_err();
+  r->optimal = largest(r->grad) <= r->a.tolerance_grad;
+  if (last || r->evals >= most_evals(&r->a) || r->optimal) return cn_err();
   if (largest(b->d) * fabs(b->t) <= tolerance) return cn_err();
   return cn_err() ? cn_err() : fabs(r->loss - b->loss_before) >= tolerance;
 }
@@ -204,13 +201,14 @@ static cn_tensor *minimise(cn_optim *opt, cn_closure fn, void *payload)
   cn_tensor *first = fn(payload);
   cn_enable_grad_end(saved);
   if (!first || !opt->ngroups || !opt->groups[0].n) return first;
-  run r = {.opt = opt, .b = opt->data, .a = cn_args_values(opt->groups[0].args), .fn = fn, .payload = payload};
+  run r = {.opt = opt, .b = opt->data, .fn = fn, .payload = payload};
+  r.a = cni_lbfgs_settings_of(cn_args_values(opt->groups[0].args));
   double lr = cn_item(opt->groups[0].lr);
-  int status = cni_take_gradient(opt, first, r.a[MAXIMIZE].u.i != 0, &r.loss, &r.grad);
+  int status = cni_take_gradient(opt, first, r.a.maximize, &r.loss, &r.grad);
   r.evals = 1;
   r.b->evals++;
-  int64_t most = r.a[MAX_ITER].u.i;
-  if (!status && largest(r.grad) > r.a[TOLERANCE_GRAD].u.f)
+  int64_t most = r.a.max_iter;
+  if (!status && largest(r.grad) > r.a.tolerance_grad)
     for (int64_t i = 1, more = 1; i <= most && more == 1; i++) more = status = iterate(&r, i == most, lr);
   cn_release(r.grad);
   return status < 0 || cn_err() ? NULL : first;
@@ -300,7 +298,8 @@ static int load(cn_optim *opt, const cn_tree *state)
 /* PyTorch computes max_eval when it is made, and reads a number from a state. */
 static cn_tree *left_out(const cn_value *a, const char *name)
 {
-  return !strcmp(name, "max_eval") ? cn_tree_int(most_evals(a)) : cn_tree_none();
+  cni_lbfgs_settings s = cni_lbfgs_settings_of(a);
+  return !strcmp(name, "max_eval") ? cn_tree_int(most_evals(&s)) : cn_tree_none();
 }
 
 static const cni_optim_class lbfgs = {
@@ -309,6 +308,7 @@ static const cni_optim_class lbfgs = {
          "-> Optimizer ; lbfgs",
   .doc = "Limited-memory quasi-Newton method, stepped by cn_optim_step_closure; line_search_fn may be 'strong_wolfe'.",
   .keys = "lr max_iter max_eval tolerance_grad tolerance_change history_size line_search_fn maximize",
+  .not_negative = "lr",
   .check = check,
   .left_out = left_out,
   .minimise = minimise,

@@ -7,18 +7,18 @@
 #include "scalar.h"
 #include "optim.h"
 
-/* ---- Adafactor: lr, beta2_decay, eps, d, weight_decay, maximize ---- */
+/* ---- Adafactor ---- */
 
 enum { STEP, ROW_VAR, COL_VAR, VARIANCE };
 
-static int adafactor_check(const cn_value *a)
+static int adafactor_check(const cn_value *values)
 {
   const char *who = "Adafactor";
-  if (a[1].u.f > 0) return cn_err_set(CN_ERR_VALUE, "Adafactor: beta2_decay must not be above 0, but is %g", a[1].u.f);
-  if (!isnan(a[2].u.fs[0]) && cni_at_least(who, "eps[0]", a[2].u.fs[0], 0)) return cn_err();
-  if (cni_at_least(who, "lr", a[0].u.f, 0) || cni_at_least(who, "eps[1]", a[2].u.fs[1], 0) ||
-      cni_at_least(who, "d", a[3].u.f, 1) || cni_at_least(who, "weight_decay", a[4].u.f, 0))
-    return cn_err();
+  cni_adafactor_settings a = cni_adafactor_settings_of(values);
+  if (a.beta2_decay > 0)
+    return cn_err_set(CN_ERR_VALUE, "Adafactor: beta2_decay must not be above 0, but is %g", a.beta2_decay);
+  if (!isnan(a.eps[0]) && cni_at_least(who, "eps[0]", a.eps[0], 0)) return cn_err();
+  if (cni_at_least(who, "eps[1]", a.eps[1], 0) || cni_at_least(who, "d", a.d, 1)) return cn_err();
   return CN_OK;
 }
 
@@ -61,19 +61,19 @@ static cn_tensor *root_mean_square(cn_tensor *x)
 
 static int adafactor_update(cni_turn *t)
 {
-  const cn_value *a = t->a;
-  double eps = isnan(a[2].u.fs[0]) ? type_epsilon(cn_dtype_of(t->param)) : a[2].u.fs[0];
+  cni_adafactor_settings a = cni_adafactor_settings_of(t->a);
+  double eps = isnan(a.eps[0]) ? type_epsilon(cn_dtype_of(t->param)) : a.eps[0];
   if (!cn_numel(t->param)) return CN_OK;
-  cn_tensor *g = a[5].u.i ? cn_neg(t->grad) : t->grad, *step = cni_count_step(t, STEP);
+  cn_tensor *g = a.maximize ? cn_neg(t->grad) : t->grad, *step = cni_count_step(t, STEP);
   if (!g || !step) return cn_err();
   cn_tensor *slow = cn_minimum(t->lr, cn_true_divide(cn_num(1), cn_sqrt(step)));
   cn_tensor *size = root_mean_square(t->param);
-  cn_tensor *alpha = size ? cni_times(cn_clamp_min(size, cn_num(a[2].u.fs[1])), slow) : NULL;
-  cn_tensor *var = alpha ? variance(t, g, cni_to_power(step, a[1].u.f), eps) : NULL;
+  cn_tensor *alpha = size ? cni_times(cn_clamp_min(size, cn_num(a.eps[1])), slow) : NULL;
+  cn_tensor *var = alpha ? variance(t, g, cni_to_power(step, a.beta2_decay), eps) : NULL;
   cn_tensor *update = var ? cn_mul(cn_rsqrt(cn_clamp_min(var, cn_num(eps * eps))), g) : NULL;
-  cn_tensor *most = update ? cni_scaled(root_mean_square(update), 1 / a[3].u.f) : NULL;
+  cn_tensor *most = update ? cni_scaled(root_mean_square(update), 1 / a.d) : NULL;
   cn_tensor *rate = most ? cni_over(alpha, cn_clamp_min(most, cn_num(1))) : NULL;
-  cn_tensor *decay = cni_decay(t->lr, a[4].u.f);
+  cn_tensor *decay = cni_decay(t->lr, a.weight_decay);
   return rate && decay && cn_advance_(t->param, update, rate, decay) ? CN_OK : cn_err();
 }
 
@@ -82,34 +82,34 @@ static const cni_optim_class adafactor = {
          "float weight_decay=0, bool maximize=False) -> Optimizer ; adafactor",
   .doc = "Adam without a first moment, whose second is kept as a row and a column. eps[0] nan: that of the type.",
   .keys = "lr beta2_decay eps d weight_decay foreach=None maximize",
-  .states = {{"step", true}, {"row_var", false}, {"col_var", false}, {"variance", false}},
+  .states = {[STEP] = {"step", true}, [ROW_VAR] = {"row_var", false}, [COL_VAR] = {"col_var", false},
+             [VARIANCE] = {"variance", false}},
+  .not_negative = "lr weight_decay",
   .check = adafactor_check,
   .update = adafactor_update,
 };
 
-/* ---- Muon: lr, weight_decay, momentum, nesterov, ns_coefficients, eps, ns_steps, adjust_lr_fn ---- */
+/* ---- Muon ---- */
 
-enum { ADJUST_LR = 7 };
+enum { MOMENTUM_BUFFER };
 
 /* What the rate is multiplied by for a matrix of this shape. Negative: there is no such rule. */
-static double rate_factor(const cn_value *rule, double rows, double columns)
+static double rate_factor(const char *rule, double rows, double columns)
 {
-  if (rule->tag != CN_V_STR || !strcmp(rule->u.s, "original")) return sqrt(fmax(1, rows / columns));
-  if (!strcmp(rule->u.s, "match_rms_adamw")) return 0.2 * sqrt(fmax(rows, columns));
-  if (!strcmp(rule->u.s, "spectral_unclamped")) return sqrt(rows / columns);
+  if (!rule || !strcmp(rule, "original")) return sqrt(fmax(1, rows / columns));
+  if (!strcmp(rule, "match_rms_adamw")) return 0.2 * sqrt(fmax(rows, columns));
+  if (!strcmp(rule, "spectral_unclamped")) return sqrt(rows / columns);
   return -1;
 }
 
-static int muon_check(const cn_value *a)
+static int muon_check(const cn_value *values)
 {
-  if (cni_at_least("Muon", "lr", a[0].u.f, 0) || cni_at_least("Muon", "weight_decay", a[1].u.f, 0) ||
-      cni_at_least("Muon", "momentum", a[2].u.f, 0))
-    return cn_err();
-  if (a[6].u.i < 0 || a[6].u.i >= 100)
-    return cn_err_set(CN_ERR_VALUE, "Muon: ns_steps must be in [0, 100), but is %lld", (long long)a[6].u.i);
-  if (rate_factor(&a[ADJUST_LR], 1, 1) >= 0) return CN_OK;
+  cni_muon_settings a = cni_muon_settings_of(values);
+  if (a.ns_steps < 0 || a.ns_steps >= 100)
+    return cn_err_set(CN_ERR_VALUE, "Muon: ns_steps must be in [0, 100), but is %lld", (long long)a.ns_steps);
+  if (rate_factor(a.adjust_lr_fn, 1, 1) >= 0) return CN_OK;
   return cn_err_set(CN_ERR_VALUE, "Muon: adjust_lr_fn must be 'original', 'match_rms_adamw' or 'spectral_unclamped', "
-                    "not '%s'", a[ADJUST_LR].u.s);
+                    "not '%s'", a.adjust_lr_fn);
 }
 
 static int muon_check_param(cn_tensor *p)
@@ -136,14 +136,13 @@ static cn_tensor *orthogonal(cn_tensor *g, const double *k, double eps, int64_t 
 
 static int muon_update(cni_turn *t)
 {
-  const cn_value *a = t->a;
-  double momentum = a[2].u.f;
-  cn_tensor *buffer = cni_state_like(t, 0, 0);
-  if (!buffer || !cn_lerp_(buffer, t->grad, cn_num(1 - momentum))) return cn_err();
-  cn_tensor *g = a[3].u.i ? cn_lerp(t->grad, buffer, cn_num(momentum)) : buffer;
-  cn_tensor *update = g ? orthogonal(g, a[4].u.fs, a[5].u.f, a[6].u.i) : NULL;
-  double factor_of = rate_factor(&a[ADJUST_LR], (double)cn_size(t->param, 0), (double)cn_size(t->param, 1));
-  cn_tensor *rate = cni_scaled(t->lr, factor_of), *decay = cni_decay(t->lr, a[1].u.f);
+  cni_muon_settings a = cni_muon_settings_of(t->a);
+  cn_tensor *buffer = cni_state_like(t, MOMENTUM_BUFFER, 0);
+  if (!buffer || !cn_lerp_(buffer, t->grad, cn_num(1 - a.momentum))) return cn_err();
+  cn_tensor *g = a.nesterov ? cn_lerp(t->grad, buffer, cn_num(a.momentum)) : buffer;
+  cn_tensor *update = g ? orthogonal(g, a.ns_coefficients, a.eps, a.ns_steps) : NULL;
+  double factor_of = rate_factor(a.adjust_lr_fn, (double)cn_size(t->param, 0), (double)cn_size(t->param, 1));
+  cn_tensor *rate = cni_scaled(t->lr, factor_of), *decay = cni_decay(t->lr, a.weight_decay);
   return update && rate && decay && cn_advance_(t->param, update, rate, decay) ? CN_OK : cn_err();
 }
 
@@ -153,7 +152,8 @@ static const cni_optim_class muon = {
          "str? adjust_lr_fn=None) -> Optimizer ; muon",
   .doc = "Momentum made orthogonal, for matrices of hidden layers.",
   .keys = "lr weight_decay momentum nesterov ns_coefficients eps ns_steps adjust_lr_fn",
-  .states = {{"momentum_buffer", false}},
+  .states = {[MOMENTUM_BUFFER] = {"momentum_buffer", false}},
+  .not_negative = "lr weight_decay momentum",
   .check = muon_check,
   .check_param = muon_check_param,
   .update = muon_update,

@@ -6,6 +6,7 @@
 
 #include <cairn/kw.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 /* ---- numbers that are tensors ---- */
@@ -64,12 +65,25 @@ int cni_at_least(const char *who, const char *what, double value, double least)
                     cn_number_write(number, value, false));
 }
 
-int cni_betas(const char *who, const double *betas)
+static int check_betas(const char *who, const double *betas)
 {
   for (int i = 0; i < 2; i++)
-    if (!cni_in(betas[i], 0, 1))
+    if (!(betas[i] >= 0 && betas[i] < 1))
       return cn_err_set(CN_ERR_VALUE, "%s: betas[%d] must be in [0, 1), but is %g", who, i, betas[i]);
   return CN_OK;
+}
+
+int cni_optim_check(const cn_optim *opt, const cn_args *args)
+{
+  const cni_optim_class *cls = opt->cls;
+  const char *who = cn_signature_name(opt->signature), *s = cls->not_negative ? cls->not_negative : "";
+  for (size_t n; (s += strspn(s, " "), n = strcspn(s, " ")); s += n) {
+    char name[32];
+    snprintf(name, sizeof name, "%.*s", (int)n, s);
+    if (cni_at_least(who, name, cn_args_get(args, name)->u.f, 0)) return cn_err();
+  }
+  if (cls->betas && check_betas(who, cn_args_get(args, "betas")->u.fs)) return cn_err();
+  return cls->check ? cls->check(cn_args_values(args)) : CN_OK;
 }
 
 /* ---- groups ---- */
@@ -179,7 +193,7 @@ cn_optim *cn_optim_make(const char *name, cn_module *net, const cn_value *args, 
   cn_optim *opt = cls ? cn_alloc_zero(sizeof *opt) : NULL;
   if (!opt) return NULL;
   *opt = (cn_optim){.cls = cls, .signature = sig, .net = cn_module_keep(net), .args = cn_args_new(sig, args, n)};
-  int status = opt->args ? cls->check(cn_args_values(opt->args)) : cn_err();
+  int status = opt->args ? cni_optim_check(opt, opt->args) : cn_err();
   if (!status && cls->data_size && !(opt->data = cn_alloc_zero(cls->data_size))) status = cn_err();
   if (!status && net) status = add_module(opt, net);
   if (!status) return opt;
@@ -284,7 +298,7 @@ int cni_group_set(cn_optim *opt, size_t group, const char *name, cn_value value)
   if (!g) return no_setting(opt, group, name);
   cn_args *changed = cn_args_copy(g->args);
   int status = changed ? cn_args_set(&changed, name, value) : cn_err();
-  if (!status) status = opt->cls->check(cn_args_values(changed));
+  if (!status) status = cni_optim_check(opt, changed);
   if (!status) {
     cn_args *old = g->args;
     g->args = changed;

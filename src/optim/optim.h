@@ -10,6 +10,8 @@
 #include <cairn/ext/system.h>
 #include <cairn/optimiser.h>
 
+#include "settings.gen.h"
+
 enum { CNI_OPTIM_STATES = 6, CNI_OPTIM_RATES = 4 };
 
 /* A parameter and what is remembered of it. */
@@ -29,7 +31,7 @@ typedef struct cni_group {
 
 /* One parameter's turn in a step. */
 typedef struct cni_turn {
-  const cn_value *a; /* the group's settings, by number of the signature's parameters */
+  const cn_value *a; /* the group's settings: read them with cni_NAME_settings_of, all but lr */
   cn_tensor *lr, *param, *grad;
   cni_memory *m;
   cn_optim *opt;
@@ -47,7 +49,9 @@ typedef struct cni_optim_class {
   cni_state_name states[CNI_OPTIM_STATES];
   cn_tree *(*left_out)(const cn_value *a, const char *name); /* what a setting that is None stands for; may be NULL */
   bool whole_steps; /* PyTorch keeps the step count as a number, not as a tensor */
-  int (*check)(const cn_value *a);                          /* settings: 0 or an error */
+  const char *not_negative;        /* names of settings that must not be below 0 */
+  bool betas;                      /* its setting betas has two numbers in [0, 1) */
+  int (*check)(const cn_value *a); /* what else settings must be: 0 or an error; may be NULL */
   int (*check_param)(cn_tensor *param);                     /* a parameter that joins; may be NULL */
   int (*begin)(cni_turn *t);                                /* ... makes its state then, not in its first step */
   int (*update)(cni_turn *t);                               /* one parameter that has a gradient */
@@ -85,11 +89,10 @@ cn_tensor *cni_rate(cni_turn *t, int i);
 int cni_state_begin(cni_turn *t, int i, cn_tensor *value);
 /* Counts a step in scalar state i; answers the new count in float64. */
 cn_tensor *cni_count_step(cni_turn *t, int i);
-/* A value of a setting, for checks: which[k] of a list. */
-static inline bool cni_in(double x, double low, double high) { return x >= low && x < high; }
-/* 0, or an error that names the class and the setting. */
+
+/* ---- checks of settings: 0, or an error that names the class and the setting ---- */
 int cni_at_least(const char *who, const char *what, double value, double least);
-int cni_betas(const char *who, const double *betas);
+int cni_optim_check(const cn_optim *opt, const cn_args *args); /* all that the class says of them */
 
 /* ---- groups (optim.c) ---- */
 int cni_group_set(cn_optim *opt, size_t group, const char *name, cn_value value);

@@ -6,32 +6,23 @@
 
 enum { STEP };
 
-/* ---- ASGD: lr, lambd, alpha, t0, weight_decay, maximize ---- */
+/* ---- ASGD ---- */
 
 enum { ETA = 1, MU, AX };
 
-static int asgd_check(const cn_value *a)
-{
-  static const char *const names[] = {"lr", "lambd", "alpha", NULL, "weight_decay"};
-  for (int i = 0; i < 5; i++)
-    if (names[i] && cni_at_least("ASGD", names[i], a[i].u.f, 0)) return cn_err();
-  return CN_OK;
-}
-
 static int asgd_update(cni_turn *t)
 {
-  const cn_value *a = t->a;
-  double lambd = a[1].u.f;
+  cni_asgd_settings a = cni_asgd_settings_of(t->a);
   if (!t->m->state[ETA] && !cni_state_scalar(t, ETA, cn_item(t->lr))) return cn_err();
   cn_tensor *step = cni_count_step(t, STEP), *eta = t->m->state[ETA], *mu = cni_state_scalar(t, MU, 1);
-  cn_tensor *ax = cni_state_like(t, AX, 0), *decay = cni_decay(cni_wide(eta), lambd);
+  cn_tensor *ax = cni_state_like(t, AX, 0), *decay = cni_decay(cni_wide(eta), a.lambd);
   if (!step || !mu || !ax || !decay) return cn_err();
-  int status = cn_asgd_update_(t->param, ax, t->grad, eta, decay, mu, .weight_decay = a[4].u.f,
-                               .maximize = a[5].u.i != 0);
+  int status = cn_asgd_update_(t->param, ax, t->grad, eta, decay, mu, .weight_decay = a.weight_decay,
+                               .maximize = a.maximize);
   if (status) return status;
-  cn_tensor *slower = cni_shifted(cni_times(cni_scaled(t->lr, lambd), step), 1);
-  cn_tensor *next_eta = cni_over(t->lr, cni_to_power(slower, a[2].u.f));
-  cn_tensor *late = cni_shifted(step, -a[3].u.f);
+  cn_tensor *slower = cni_shifted(cni_times(cni_scaled(t->lr, a.lambd), step), 1);
+  cn_tensor *next_eta = cni_over(t->lr, cni_to_power(slower, a.alpha));
+  cn_tensor *late = cni_shifted(step, -a.t0);
   cn_tensor *next_mu = late ? cn_true_divide(cn_num(1), cn_clamp_min(late, cn_num(1))) : NULL;
   return next_eta && next_mu && cn_copy_(eta, next_eta) && cn_copy_(mu, next_mu) ? CN_OK : cn_err();
 }
@@ -41,30 +32,31 @@ static const cni_optim_class asgd = {
          "bool maximize=False) -> Optimizer ; asgd",
   .doc = "Averaged stochastic gradient descent; the average of each parameter is in its state as ax.",
   .keys = "lr lambd alpha t0 weight_decay foreach=None maximize differentiable=False capturable=False",
-  .states = {{"step", true}, {"eta", true}, {"mu", true}, {"ax", false}},
-  .check = asgd_check,
+  .states = {[STEP] = {"step", true}, [ETA] = {"eta", true}, [MU] = {"mu", true}, [AX] = {"ax", false}},
+  .not_negative = "lr lambd alpha weight_decay",
   .update = asgd_update,
 };
 
-/* ---- Rprop: lr, etas, step_sizes, maximize ---- */
+/* ---- Rprop ---- */
 
-static int rprop_check(const cn_value *a)
+enum { PREV = 1, STEP_SIZE };
+
+static int rprop_check(const cn_value *values)
 {
-  const double *eta = a[1].u.fs;
-  if (cni_at_least("Rprop", "lr", a[0].u.f, 0)) return cn_err();
+  const double *eta = cni_rprop_settings_of(values).etas;
   if (eta[0] > 0 && eta[0] < 1 && eta[1] > 1) return CN_OK;
   return cn_err_set(CN_ERR_VALUE, "Rprop: etas must be below and above 1, but are %g and %g", eta[0], eta[1]);
 }
 
 static int rprop_update(cni_turn *t)
 {
-  const cn_value *a = t->a;
-  const double *eta = a[1].u.fs, *range = a[2].u.fs;
-  if (!t->m->state[2] && !cni_state_like(t, 2, cn_item(t->lr))) return cn_err();
-  cn_tensor *step = cni_state_scalar(t, STEP, 0), *prev = cni_state_like(t, 1, 0);
+  cni_rprop_settings a = cni_rprop_settings_of(t->a);
+  const double *eta = a.etas, *range = a.step_sizes;
+  if (!t->m->state[STEP_SIZE] && !cni_state_like(t, STEP_SIZE, cn_item(t->lr))) return cn_err();
+  cn_tensor *step = cni_state_scalar(t, STEP, 0), *prev = cni_state_like(t, PREV, 0);
   if (cn_err() || !cn_add_(step, cn_num(1))) return cn_err();
-  return cn_rprop_update_(t->param, prev, t->m->state[2], t->grad, eta[0], eta[1], range[0], range[1],
-                          .maximize = a[3].u.i != 0);
+  return cn_rprop_update_(t->param, prev, t->m->state[STEP_SIZE], t->grad, eta[0], eta[1], range[0], range[1],
+                          .maximize = a.maximize);
 }
 
 static const cni_optim_class rprop = {
@@ -72,7 +64,8 @@ static const cni_optim_class rprop = {
          "-> Optimizer ; rprop",
   .doc = "Steps along the sign of the gradient, longer while it stays the same; for whole batches.",
   .keys = "lr etas step_sizes foreach=None maximize differentiable=False capturable=False",
-  .states = {{"step", true}, {"prev", false}, {"step_size", false}},
+  .states = {[STEP] = {"step", true}, [PREV] = {"prev", false}, [STEP_SIZE] = {"step_size", false}},
+  .not_negative = "lr",
   .check = rprop_check,
   .update = rprop_update,
 };

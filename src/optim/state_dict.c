@@ -242,9 +242,9 @@ static int read_group(cni_group *to, const cn_optim *opt, const cni_group *from,
     else status = cn_tree_put(to->extra, name, cn_tree_copy(value, false));
     if (!strcmp(name, "lr") && !as_number(value, &lr)) status = bad_setting(opt, name);
   }
-  if (!status) status = opt->cls->check(cn_args_values(to->args));
-  if (!status &&
-      !(to->lr = cn_keep(cn_full_with(NULL, 0, lr, CN_OPTS(cn_full_opts, .dtype = CN_F64, .device = CN_CPU)))))
+  if (!status) status = cni_optim_check(opt, to->args);
+  if (!status && !(to->lr = cn_keep(cn_full_with(NULL, 0, lr, CN_OPTS(cn_full_opts, .dtype = CN_F64,
+                                                                      .device = CN_CPU)))))
     status = cn_err();
   return status;
 }

@@ -100,6 +100,7 @@ class Class:
         self.name, self.sig, self.doc, self.call = row["name"], row["signature"], row["doc"], row["call"]
         self.params = [Param(p) for p in row["parameters"]]
         self.inputs = [Param(p) for p in row["inputs"]]
+        self.keys = row.get("keys", "").split()
         made = self.call.split("->")[1].strip()
         self.results = [r.split()[-1] for r in made.strip("()").split(",")] if "(" in made else ["output"]
 

@@ -3,11 +3,6 @@ signature, typed, and a docstring each. What they do is in C; what all share is 
 """
 import textwrap
 
-# torch's arguments that say how a step is computed. They change nothing here.
-HOW = [("foreach", "bool | None", "None"), ("capturable", "bool", "False"), ("differentiable", "bool", "False"),
-       ("fused", "bool | None", "None")]
-WITHOUT_HOW = ("LBFGS", "Lion", "Muon", "SparseAdam")
-
 TYPES = {"int": "int", "float": "float", "bool": "bool", "str": "str"}
 RATES = ("lr",)  # may be tensors
 # Numbers for which a list with one for each group may be given.
@@ -80,6 +75,13 @@ def written(c, lead, params, body):
         wrapped("    def __init__(", ["self"] + lead + params, ") -> None:"), body)
 
 
+def how(c):
+    """torch's arguments that say how a step is computed, and their defaults: what a group keeps that is no argument in
+    C (foreach=None). True is no default: it is what the class itself stands for."""
+    pairs = [key.split("=") for key in c.keys if "=" in key]
+    return [(name, value) for name, value in pairs if value != "True"]
+
+
 def optimiser(c):
     params = []
     for p in c.params:
@@ -87,9 +89,9 @@ def optimiser(c):
             params.append("*")
         params.append("%s: %s = %s" % (p.name, type_of(p), default(p)))
     names = [p.name for p in c.params]
-    if c.name not in WITHOUT_HOW:
-        params += ["%s: %s = %s" % how for how in HOW]
-        names += [how[0] for how in HOW]
+    for name, value in how(c):
+        params.append("%s: %s = %s" % (name, "bool | None" if value == "None" else "bool", value))
+        names.append(name)
     body = wrapped("        super().__init__(params, {", ["%r: %s" % (n, n) for n in names], "})")
     return written(c, ["params: ParamsT"], params, body)
 

@@ -12,24 +12,26 @@
 /* A class of any of the three kinds. */
 typedef struct row {
   const char *name, *sig, *doc, *call; /* call: of modules, NULL elsewhere and for one tensor in and one out */
+  const char *keys;                    /* of optimisers: see cn_optim_class_keys; NULL elsewhere */
 } row;
 
 static bool module_at(size_t i, row *r)
 {
   const cn_module_class *c = cn_module_class_at(i);
-  if (c) *r = (row){c->name, c->sig, c->doc, c->call};
+  if (c) *r = (row){c->name, c->sig, c->doc, c->call, NULL};
   return c != NULL;
 }
 
 static bool optim_at(size_t i, row *r)
 {
   r->call = NULL;
+  r->keys = cn_optim_class_keys(i);
   return cn_optim_class_at(i, &r->name, &r->sig, &r->doc);
 }
 
 static bool schedule_at(size_t i, row *r)
 {
-  r->call = NULL;
+  r->call = r->keys = NULL;
   return cn_schedule_class_at(i, &r->name, &r->sig, &r->doc);
 }
 
@@ -62,6 +64,10 @@ static void print_json(const row *r)
   json_string(r->doc ? r->doc : "");
   printf(",\n   \"call\": ");
   json_string(r->call ? r->call : "(Tensor input) -> Tensor");
+  if (r->keys) {
+    printf(", \"keys\": ");
+    json_string(r->keys);
+  }
   print_parameters("parameters", r->sig);
   snprintf(call, sizeof call, "forward%s", r->call ? r->call : "(Tensor input) -> Tensor");
   print_parameters("inputs", call);
