@@ -20,6 +20,22 @@ typedef enum cn_format {
   CN_FORMAT_JSON
 } cn_format;
 
+/* What is known of a format: for listings, and for programs that write what a user names. */
+typedef enum cn_format_holds {
+  CN_HOLDS_ARRAY,    /* one tensor */
+  CN_HOLDS_TENSORS,  /* a dictionary of tensors */
+  CN_HOLDS_SETTINGS, /* a tree without tensors */
+  CN_HOLDS_TREE      /* any tree */
+} cn_format_holds;
+typedef struct cn_format_info {
+  cn_format format;
+  const char *name;    /* "safetensors" */
+  const char *endings; /* of files' names, with a blank between: ".pt .pth" */
+  cn_format_holds holds;
+} cn_format_info;
+CN_API const cn_format_info *cn_format_at(size_t i);             /* NULL past the last */
+CN_API const cn_format_info *cn_format_named(const char *path); /* by a file's ending; NULL: none has that one */
+
 /* Reads a file, whatever it is called. Tensors whose bytes are stored as they are share the mapped file: they are paged
  * in when touched, and a page that is written to is copied, so that the file never changes. It may be replaced or
  * removed meanwhile, but must not be cut short in place. Owned; NULL with the error set.

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "formats.h"
+
 enum { DEEPEST = 256 };
 
 /* ---- writing ---- */
@@ -340,3 +342,26 @@ cn_tree *cn_tree_from_json(const char *text, size_t size)
   size_t skip = size >= 3 && !memcmp(text, mark, 3) ? 3 : 0;
   return cni_json_read(text + skip, size - skip, false);
 }
+
+/* ---- as a file ---- */
+
+static bool is_json(const cni_source *s)
+{
+  size_t i = cni_begins(s, "\xef\xbb\xbf", 3) ? 3 : 0;
+  while (i < s->size && s->data[i] && strchr(" \t\r\n", s->data[i])) i++;
+  return i < s->size && (s->data[i] == '{' || s->data[i] == '[');
+}
+
+static cn_tree *read_json(cni_source *s) { return cn_tree_from_json((const char *)s->data, s->size); }
+
+static int write_json(cn_writer *writer, const cn_tree *tree)
+{
+  char *text = cn_tree_to_json(tree, 2);
+  int status = text ? cn_writer_put(writer, text, strlen(text)) : cn_err();
+  if (!status) status = cn_writer_put(writer, "\n", 1);
+  cn_string_free(text);
+  return status;
+}
+
+const cni_format cni_format_json = {{CN_FORMAT_JSON, "json", ".json", CN_HOLDS_SETTINGS}, is_json, read_json,
+                                    write_json, true};

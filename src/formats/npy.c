@@ -208,7 +208,7 @@ static cn_tensor *read_array(cni_source *s)
   return NULL;
 }
 
-cn_tree *cni_read_npy(cni_source *source)
+static cn_tree *read_npy(cni_source *source)
 {
   cn_scope *s = cn_scope_begin();
   int saved = cn_no_grad_begin();
@@ -230,7 +230,7 @@ cn_tree *cni_read_npz(cni_source *source, const cni_zip *zip)
       break;
     }
     cni_source *part = cni_zip_read(zip, &zip->entries[i], true);
-    cn_tree *array = part ? cni_read_npy(part) : NULL;
+    cn_tree *array = part ? read_npy(part) : NULL;
     char *key = array ? cn_string_copy_bytes(name, strlen(name) - 4) : NULL;
     status = key ? cn_tree_put(tree, key, array) : cn_err();
     if (!key) cn_tree_free(array);
@@ -245,7 +245,7 @@ cn_tree *cni_read_npz(cni_source *source, const cni_zip *zip)
 cn_tensor *cn_load_npy(const char *path)
 {
   cni_source *s = cn_err() ? NULL : cni_source_open(path);
-  cn_tree *tree = s ? cni_read_npy(s) : NULL;
+  cn_tree *tree = s ? read_npy(s) : NULL;
   cn_tensor *t = tree ? cn_scope_give(cn_keep(cn_tree_as_tensor(tree))) : NULL;
   cn_tree_free(tree);
   cni_source_free(s);
@@ -286,7 +286,7 @@ static int put_array(cn_writer *writer, cn_tensor *t)
   return status ? status : cni_put_tensor(writer, t);
 }
 
-int cni_write_npy(cn_writer *writer, const cn_tree *tree)
+static int write_npy(cn_writer *writer, const cn_tree *tree)
 {
   if (cn_tree_kind_of(tree) != CN_TREE_TENSOR)
     return cn_err_set(CN_ERR_TYPE, "npy: one tensor can be written; npz takes a dictionary of them");
@@ -310,7 +310,7 @@ static int put_entry(cni_zip_writer *zip, const char *key, cn_tensor *t)
   return status;
 }
 
-int cni_write_npz(cn_writer *writer, const cn_tree *tree)
+static int write_npz(cn_writer *writer, const cn_tree *tree)
 {
   cni_zip_writer zip = {.writer = writer};
   int status = CN_OK;
@@ -327,6 +327,13 @@ int cni_write_npz(cn_writer *writer, const cn_tree *tree)
   cni_zip_writer_free(&zip);
   return status;
 }
+
+static bool is_npy(const cni_source *s) { return cni_begins(s, "\x93NUMPY", 6); }
+static bool is_npz(const cni_source *s) { return cni_is_zip(s) && cni_first_entry_ends(s, ".npy"); }
+
+const cni_format cni_format_npy = {{CN_FORMAT_NPY, "npy", ".npy", CN_HOLDS_ARRAY}, is_npy, read_npy, write_npy, false};
+const cni_format cni_format_npz = {{CN_FORMAT_NPZ, "npz", ".npz", CN_HOLDS_TENSORS}, is_npz, cni_read_archive,
+                                   write_npz, false};
 
 int cn_save_npy(const char *path, cn_tensor *t)
 {

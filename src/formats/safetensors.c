@@ -260,7 +260,7 @@ static int put_all(cn_tree *tree, cn_safetensors *f)
   return status;
 }
 
-cn_tree *cni_read_safetensors(cni_source *source)
+static cn_tree *read_safetensors(cni_source *source)
 {
   cn_safetensors f = {.source = source};
   cn_tree *tree = read_header(&f) ? NULL : cn_tree_dict();
@@ -368,7 +368,7 @@ static int put_file(cn_writer *writer, cn_text *header, item *items, size_t n)
   return status;
 }
 
-int cni_write_safetensors(cn_writer *writer, const cn_tree *tree)
+static int write_safetensors(cn_writer *writer, const cn_tree *tree)
 {
   size_t n = 0, room = cn_tree_size(tree) + 1;
   if (cn_tree_kind_of(tree) != CN_TREE_DICT)
@@ -383,3 +383,11 @@ int cni_write_safetensors(cn_writer *writer, const cn_tree *tree)
   cn_free(items, room * sizeof *items);
   return status;
 }
+
+static bool is_safetensors(const cni_source *s)
+{
+  return s->size > LENGTH_BYTES && cni_le64(s->data) <= s->size - LENGTH_BYTES && s->data[LENGTH_BYTES] == '{';
+}
+
+const cni_format cni_format_safetensors = {{CN_FORMAT_SAFETENSORS, "safetensors", ".safetensors", CN_HOLDS_TENSORS},
+                                           is_safetensors, read_safetensors, write_safetensors, false};

@@ -158,7 +158,7 @@ static const unsigned char magic[] = {0x6c, 0xfc, 0x9c, 0x46, 0xf9, 0x20, 0x6a, 
 static const char magic_text[] = "L119547037146038801333356L\n.";
 enum { MAGIC_FIRST = 2, MAGIC_LAST = 16, VERSION = 1001 };
 
-bool cni_is_torch_legacy(const cni_source *s)
+static bool is_legacy(const cni_source *s)
 {
   if (s->size >= sizeof magic_text && !memcmp(s->data, magic_text, sizeof magic_text - 1)) return true;
   for (size_t i = MAGIC_FIRST; i <= MAGIC_LAST && i + sizeof magic < s->size; i++)
@@ -228,3 +228,10 @@ cn_tree *cni_read_torch_legacy(cni_source *source)
   cni_torch_free(&t);
   return tree;
 }
+
+static bool is_torch(const cni_source *s) { return cni_is_zip(s) || is_legacy(s); }
+
+static cn_tree *read_torch(cni_source *s) { return is_legacy(s) ? cni_read_torch_legacy(s) : cni_read_archive(s); }
+
+const cni_format cni_format_torch = {{CN_FORMAT_TORCH, "torch", ".pt .pth .bin .ckpt", CN_HOLDS_TREE}, is_torch,
+                                     read_torch, cni_write_torch, false};

@@ -12,6 +12,8 @@ cn_dtype cni_torch_storage_dtype(const cni_item *global);
 const char *cni_torch_storage_name(cn_dtype dtype); /* "FloatStorage"; NULL: only an untyped one can hold it */
 cn_dtype cni_torch_dtype(const cni_item *global); /* "torch.float8_e4m3fn"; CN_DTYPE_NONE when it is no dtype */
 
+cn_tree *cni_read_torch_legacy(cni_source *source); /* pickles in a row, as before release 1.6 */
+
 /* ---- reading: what calls in a pickle mean (torch_call.c) ---- */
 
 typedef struct cni_torch_storage {

@@ -394,7 +394,7 @@ def other_files():
     good("plain.json", b'\xef\xbb\xbf{"a": [1, -2.5e3, null, true, "\\u00e4\\ud83d\\ude00"], "b": {}}\n',
          {"a": [1, -2500.0, None, True, "ä😀"], "b": {}})
     bad("empty.pt", b"", "an empty file")
-    bad("text.txt", b"hello", "neither")
+    bad("text.txt", b"hello", "none of the formats")
     bad("packed.gz", gzip.compress(b"hello", mtime=0), "gzip file")
     bad("hdf5.h5", b"\x89HDF\r\n\x1a\n" + b"\0" * 64, "HDF5")
     bad("deep.json", b"[" * 1000 + b"\n", "too deeply")

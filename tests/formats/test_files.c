@@ -340,25 +340,40 @@ static void writes_to_a_sink(void **state)
   cn_scope_end(s);
 }
 
+/* Every row of the table: what it writes is known by its content, read again, and named by its endings. */
 static void knows_formats(void **state)
 {
   (void)state;
   cn_scope *s = cn_scope_begin();
   cn_tree *d = dict_of("x", cn_ones(CN_SHAPE(2))), *t = cn_tree_tensor(cn_ones(CN_SHAPE(2)));
-  static const struct {
-    cn_format format;
-    bool one;
-  } cases[] = {{CN_FORMAT_SAFETENSORS, false}, {CN_FORMAT_TORCH, false}, {CN_FORMAT_NPZ, false}, {CN_FORMAT_NPY, true}};
-  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-    assert_int_equal(cn_save_as(scratch("some"), cases[i].one ? t : d, cases[i].format), 0);
+  cn_tree *settings = cn_tree_dict();
+  cn_tree_put(settings, "a", cn_tree_int(1));
+  const cn_format_info *f;
+  size_t n = 0;
+  for (; (f = cn_format_at(n)); n++) {
+    const cn_tree *tree = f->holds == CN_HOLDS_ARRAY ? t : f->holds == CN_HOLDS_SETTINGS ? settings : d;
+    char path[64];
     cn_mapping m;
+    snprintf(path, sizeof path, "x%.*s", (int)strcspn(f->endings, " "), f->endings);
+    assert_ptr_equal(cn_format_named(path), f);
+    assert_int_equal(cn_save_as(scratch("some"), tree, f->format), 0);
     assert_int_equal(cn_map_open(&m, scratch("some")), 0);
-    assert_int_equal(cn_format_of(m.data, m.size, NULL), cases[i].format);
-    assert_int_equal(cn_format_of(m.data, m.size, "x.json"), cases[i].format); /* the content counts */
+    assert_int_equal(cn_format_of(m.data, m.size, NULL), f->format);
+    assert_int_equal(cn_format_of(m.data, m.size, "x.json"), f->format); /* the content counts */
     cn_map_close(&m);
-    cn_tree_free(cn_load(scratch("some")));
+    cn_tree *again = cn_load(scratch("some"));
+    assert_int_equal(cn_tree_kind_of(again), cn_tree_kind_of(tree));
+    assert_int_equal(cn_tree_size(again), cn_tree_size(tree));
+    cn_tree_free(again);
     assert_int_equal(cn_err(), 0);
   }
+  assert_true(n >= 5);
+  assert_null(cn_format_named("x.other"));
+  assert_null(cn_format_named(NULL));
+  assert_int_equal(cn_save(scratch("x.other"), d), CN_ERR_VALUE);
+  assert_non_null(strstr(cn_err_message(), ".pth"));
+  cn_err_clear();
+  cn_tree_free(settings);
   assert_int_equal(cn_format_of("{\"a\": 1}", 8, NULL), CN_FORMAT_JSON);
   assert_int_equal(cn_format_of("", 0, NULL), CN_FORMAT_AUTO);
   assert_int_equal(cn_format_of("hello", 5, "x.pt"), CN_FORMAT_AUTO);

@@ -12,7 +12,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   cn_memory_set_caching(false);
   cn_memory_set_limit(MEMORY_LIMIT);
-  read_bytes(data, size, cni_read_npy);
+  read_bytes(data, size, cni_format_npy.read);
   size_t header = size;
   while (header && data[header - 1] != '}') header--;
   uint8_t *file = malloc(size + HEAD);
@@ -24,7 +24,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   file[8] = (uint8_t)(header & 0xff);
   file[9] = (uint8_t)(header >> 8);
   if (size) memcpy(file + HEAD, data, size);
-  read_bytes(file, size + HEAD, cni_read_npy);
+  read_bytes(file, size + HEAD, cni_format_npy.read);
   free(file);
   return 0;
 }

@@ -13,14 +13,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   cn_memory_set_caching(false);
   cn_memory_set_limit(MEMORY_LIMIT);
-  read_bytes(data, size, cni_read_safetensors);
+  read_bytes(data, size, cni_format_safetensors.read);
   size_t header = size;
   while (header && data[header - 1] != '}') header--;
   uint8_t *file = malloc(size + LENGTH);
   if (!file) return 0;
   for (int i = 0; i < LENGTH; i++) file[i] = (uint8_t)((uint64_t)header >> 8 * i);
   if (size) memcpy(file + LENGTH, data, size);
-  read_bytes(file, size + LENGTH, cni_read_safetensors);
+  read_bytes(file, size + LENGTH, cni_format_safetensors.read);
   free(file);
   return 0;
 }

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/formats.h"
+#include "formats/torch.h"
 #include "touch.h"
 
 enum { MEMORY_LIMIT = 256 << 20, STORAGES = 3, STORAGE = 64 };

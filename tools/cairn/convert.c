@@ -11,9 +11,9 @@
 #include "command.h"
 
 const char help_convert[] =
-    "Formats go by the ending of OUT: .safetensors, .pt or .pth (PyTorch), .npz, .npy (a single array), .json\n"
-    "(settings without tensors). IN is read by its content. Nothing in a file is executed.\n"
+    "Formats go by the ending of OUT. IN is read by its content. Nothing in a file is executed.\n"
     "\n"
+    "  --formats        the formats, the endings of their files, and what they hold\n"
     "  --list           names, shapes and types of IN; writes nothing\n"
     "  --dtype T        floats as float32, float16, bfloat16, float64\n"
     "  --weights        of a checkpoint: the network's parameters and buffers alone\n"
@@ -163,28 +163,24 @@ static int flat_leaf(const char *name, const cn_tree *leaf, void *payload)
   return cn_tree_put(f->all, name + n, converted(leaf, f->r->dtype));
 }
 
-static bool ends(const char *s, const char *with)
-{
-  size_t n = strlen(s), k = strlen(with);
-  return n >= k && !strcmp(s + n - k, with);
-}
-
 static cn_tree *only_array(const cn_tree *all, const char *path)
 {
   if (cn_tree_size(all) == 1) return cn_tree_copy(cn_tree_at(all, 0), false);
-  cn_err_set(CN_ERR_VALUE, "%s: a .npy file holds one array, not %zu; .npz holds many", path, cn_tree_size(all));
+  cn_err_set(CN_ERR_VALUE, "%s: such a file holds one array, not %zu; .npz holds many", path, cn_tree_size(all));
   return NULL;
 }
 
 static int convert(const char *in, const char *out, const request *r)
 {
   cn_tree *from = load(in), *to = NULL;
-  bool nested = (ends(out, ".pt") || ends(out, ".pth") || ends(out, ".json")) && !r->prefix;
+  const cn_format_info *format = cn_format_named(out);
+  cn_format_holds holds = format ? format->holds : CN_HOLDS_TREE; /* of no format: cn_save says so */
+  bool nested = (holds == CN_HOLDS_TREE || holds == CN_HOLDS_SETTINGS) && !r->prefix;
   flat f = {nested ? NULL : cn_tree_dict(), r, 0};
   const char *name = cn_tree_kind_of(from) == CN_TREE_TENSOR ? "array" : "";
   if (from && nested) to = cast_tree(from, r->dtype, 0);
   else if (from && f.all && !each_leaf(from, name, flat_leaf, &f, 0)) {
-    to = ends(out, ".npy") ? only_array(f.all, out) : cn_tree_copy(f.all, false);
+    to = holds == CN_HOLDS_ARRAY ? only_array(f.all, out) : cn_tree_copy(f.all, false);
     if (to && !cn_tree_size(f.all)) cn_err_set(CN_ERR_VALUE, "%s: there are no tensors to write", in);
   }
   if (to && !cn_err() && !cn_save(out, to)) {
@@ -197,16 +193,27 @@ static int convert(const char *in, const char *out, const request *r)
   return cn_err() ? command_failed() : 0;
 }
 
+static int list_formats(void)
+{
+  static const char *const holds[] = {[CN_HOLDS_ARRAY] = "one array", [CN_HOLDS_TENSORS] = "tensors by name",
+                                      [CN_HOLDS_SETTINGS] = "settings without tensors",
+                                      [CN_HOLDS_TREE] = "tensors and settings, nested"};
+  const cn_format_info *f;
+  for (size_t i = 0; (f = cn_format_at(i)); i++) printf("%-12s %-20s %s\n", f->name, f->endings, holds[f->holds]);
+  return 0;
+}
+
 int command_convert(int argc, char **argv)
 {
   const char *words[2] = {NULL, NULL}, *dtype = NULL;
-  bool listing = false, weights = false;
+  bool listing = false, weights = false, formats = false;
   request r = {CN_DTYPE_NONE, NULL};
   const command_flag flags[] = {{"--dtype", &dtype, NULL}, {"--list", NULL, &listing}, {"--prefix", &r.prefix, NULL},
-                                {"--weights", NULL, &weights}, {NULL, NULL, NULL}};
+                                {"--weights", NULL, &weights}, {"--formats", NULL, &formats}, {NULL, NULL, NULL}};
   int n = command_parse(argc, argv, flags, words, 2);
   if (n < 0) return 2;
   if (dtype && (!(r.dtype = cn_dtype_find(dtype)) || !cn_dtype_is_float(r.dtype))) return command_usage(argv[0], dtype);
+  if (formats) return n ? command_usage(argv[0], words[0]) : list_formats();
   if (listing) return n == 1 ? list(words[0]) : command_missing(argv[0], "--list takes one file");
   if (n < 2) return command_missing(argv[0], n ? "the file to write is missing" : "the file to read is missing");
   if (weights && !r.prefix) r.prefix = "net.";

@@ -28,7 +28,6 @@ __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "load",
            "remove_safe_globals", "safe_globals", "save", "save_checkpoint"]
 
 DEFAULT_PROTOCOL = 2
-_FORMATS = {".safetensors": "safetensors", ".npz": "npz", ".npy": "npy"}  # by ending; the rest is torch's
 _BITS = 1 << 63
 
 
@@ -150,7 +149,7 @@ def save(obj: Any, f: _File, pickle_module: Any = None, pickle_protocol: int = D
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise RuntimeError("Parent directory %s does not exist." % folder)
-    _write(obj, path, _FORMATS.get(os.path.splitext(path)[1].lower(), "torch"), pickle_protocol)
+    _write(obj, path, _C._tensor_format(path.lower()) or "torch", pickle_protocol)
 
 
 # ---- names that weights_only=True reads ----

@@ -84,11 +84,22 @@ static PyObject *load_bytes(PyObject *module, PyObject *bytes)
 
 static int to_format(const char *name, cn_format *format)
 {
-  static const char *const names[] = {[CN_FORMAT_SAFETENSORS] = "safetensors", [CN_FORMAT_TORCH] = "torch",
-                                      [CN_FORMAT_NPY] = "npy", [CN_FORMAT_NPZ] = "npz", [CN_FORMAT_JSON] = "json"};
-  for (int i = CN_FORMAT_SAFETENSORS; i <= CN_FORMAT_JSON; i++)
-    if (!strcmp(name, names[i])) return *format = (cn_format)i, 0;
+  const cn_format_info *f;
+  for (size_t i = 0; (f = cn_format_at(i)); i++)
+    if (!strcmp(name, f->name)) return *format = f->format, 0;
   return cnpy_fail(PyExc_ValueError, "save: there is no format '%s'", name), -1;
+}
+
+/* _tensor_format(path): the name of the format of tensors alone that its ending stands for; None: none does. */
+static PyObject *tensor_format(PyObject *module, PyObject *path)
+{
+  PyObject *bytes;
+  (void)module;
+  if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+  const cn_format_info *f = cn_format_named(PyBytes_AsString(bytes));
+  Py_DECREF(bytes);
+  if (!f || (f->holds != CN_HOLDS_ARRAY && f->holds != CN_HOLDS_TENSORS)) Py_RETURN_NONE;
+  return PyUnicode_FromString(f->name);
 }
 
 /* _save(path, tree, format) */
@@ -197,6 +208,8 @@ static PyMethodDef functions[] = {
   {"_load", load_path, METH_VARARGS, "_load(path)\n--\n\nWhat a file of weights or arrays holds; mapped."},
   {"_load_bytes", load_bytes, METH_O, "_load_bytes(bytes)\n--\n\nThe same of a file's bytes; copied."},
   {"_save", save_path, METH_VARARGS, "_save(path, data, format)\n--\n\nWrites a file, whole or not at all."},
+  {"_tensor_format", tensor_format, METH_O,
+   "_tensor_format(path)\n--\n\nThe format of tensors alone that the ending stands for, or None."},
   {"_save_to", save_object, METH_VARARGS, "_save_to(file, data, format)\n--\n\nWrites to an object with write()."},
   {"_run_save", run_save, METH_VARARGS,
    "_run_save(path, module, optimiser, epoch, step, extra)\n--\n\nWrites a checkpoint of a run."},
