@@ -282,7 +282,7 @@ const cn_op cni_arith_ops[] = {
   {.sig = "positive(Tensor input) -> Tensor ; method",
    .doc = "input itself; not for bool.",
    .flags = CN_OP_COMPOSITE, .decompose = positive_decompose},
-  {.sig = "rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor",
+  {.sig = "rsub(Tensor input, Tensor|Scalar other, *, Scalar alpha=1) -> Tensor ; grad_fn_RsubBackward1",
    .doc = "other - alpha * input, broadcast.",
    .flags = CN_OP_COMPOSITE, .decompose = rsub_decompose},
   {.sig = "float_power(Tensor|Scalar input, Tensor|Scalar exponent) -> Tensor ; method inplace",
@@ -335,7 +335,8 @@ const cn_op cni_arith_ops[] = {
           "-> Tensor ; method",
    .doc = "Is isclose true everywhere? A 0-d bool tensor.",
    .flags = CN_OP_COMPOSITE, .decompose = allclose_decompose},
-  {.sig = "replace_nonfinite(Tensor input, float nan, float posinf, float neginf) -> Tensor ; internal",
+  {.sig = "replace_nonfinite(Tensor input, float nan, float posinf, float neginf) -> Tensor ; internal "
+          "grad_fn_NanToNumBackward0",
    .doc = "input with these numbers for NaN and the infinities. What nan_to_num runs.",
    PROGRAM(replace_nonfinite)},
   {.sig = "nan_to_num(Tensor input, float? nan=None, float? posinf=None, float? neginf=None) "

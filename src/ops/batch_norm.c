@@ -256,18 +256,19 @@ const cn_op cni_batch_norm_ops[] = {
           "otherwise the running ones are used.",
    .flags = CN_OP_COMPOSITE, .decompose = batch_norm_decompose},
   {.sig = "native_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
-          "bool training, float eps) -> (Tensor output, Tensor save_mean, Tensor save_invstd, Tensor batch_var)",
+          "bool training, float eps) -> (Tensor output, Tensor save_mean, Tensor save_invstd, Tensor batch_var) "
+          "; tuple",
    .doc = "batch_norm with the statistics it used and, in training, the batch's unbiased variance. Changes nothing "
           "in place. Gradients flow through output only.",
    .infer = batch_norm_infer, .vjp = batch_norm_vjp, .decompose = native_batch_norm_decompose,
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2)}},
   {.sig = "native_batch_norm_backward(Tensor grad_out, Tensor input, Tensor? weight, Tensor save_mean, "
           "Tensor save_invstd, bool training, int[] output_mask) "
-          "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) ; internal",
+          "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) ; internal tuple",
    .doc = "Gradients of native_batch_norm; those whose output_mask is 0 come back empty. Has no gradient of its own.",
    .flags = CN_OP_NO_GRAD, .infer = batch_norm_backward_infer, .decompose = native_batch_norm_backward_decompose},
   {.sig = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) "
-          "-> Tensor ; nn amp_f32_device",
+          "-> Tensor ; nn amp_f32_device grad_fn_NativeGroupNormBackward0",
    .doc = "Channels in num_groups groups, each normalised with its own mean and variance per sample, then * weight + "
           "bias per channel.",
    .flags = CN_OP_COMPOSITE, .decompose = group_norm_decompose},

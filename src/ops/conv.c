@@ -256,12 +256,12 @@ static int conv1d_decompose(cn_call *c)
 /* clang-format off */
 const cn_op cni_conv_ops[] = {
   {.sig = "conv1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
-          "int[1] dilation=1, int groups=1) -> Tensor ; nn amp_low",
+          "int[1] dilation=1, int groups=1) -> Tensor ; nn amp_low grad_fn_ConvolutionBackward0",
    .doc = "Cross-correlation of signals with kernels. input: (N, C, L) or (C, L), weight: (K, C / groups, kL), bias: "
           "(K), result: (N, K, Lout) or (K, Lout).",
    .flags = CN_OP_COMPOSITE, .decompose = conv1d_decompose},
   {.sig = "conv2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, "
-          "int[2] dilation=1, int groups=1) -> Tensor ; nn amp_low",
+          "int[2] dilation=1, int groups=1) -> Tensor ; nn amp_low grad_fn_ConvolutionBackward0",
    .doc = "Cross-correlation of images with kernels. input: (N, C, H, W) or (C, H, W), weight: (K, C / groups, kH, "
           "kW), bias: (K), result: (N, K, Hout, Wout) or (K, Hout, Wout), where Hout = floor((H + 2 * padding - "
           "dilation * (kH - 1) - 1) / stride) + 1. The result is channels-last in memory when input or weight is.",

@@ -294,24 +294,27 @@ static int by_word3d_decompose(cn_call *c) { return by_word(c, 3); }
 /* clang-format off */
 const cn_op cni_conv_nd_ops[] = {
   {.sig = "conv3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, "
-          "int[3] dilation=1, int groups=1) -> Tensor ; nn amp_low",
+          "int[3] dilation=1, int groups=1) -> Tensor ; nn amp_low grad_fn_ConvolutionBackward0",
    .doc = "Cross-correlation of volumes with kernels. input: (N, C, D, H, W) or (C, D, H, W), weight: (K, C / groups, "
           "kD, kH, kW), bias: (K), result: (N, K, Dout, Hout, Wout) or (K, Dout, Hout, Wout). See conv2d.",
    .flags = CN_OP_COMPOSITE, .decompose = conv3d_decompose},
   {.sig = "conv_transpose1d(Tensor input, Tensor weight, Tensor? bias=None, int[1] stride=1, int[1] padding=0, "
-          "int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor ; nn amp_low",
+          "int[1] output_padding=0, int groups=1, int[1] dilation=1) -> Tensor ; nn amp_low "
+          "grad_fn_ConvolutionBackward0",
    .doc = "Transposed convolution of signals: the gradient of conv1d with respect to its input. input: (N, C, L) or "
           "(C, L), weight: (C, K / groups, kL), bias: (K), result: (N, K, Lout) or (K, Lout), where Lout = (L - 1) * "
           "stride - 2 * padding + dilation * (kL - 1) + output_padding + 1.",
    .flags = CN_OP_COMPOSITE, .decompose = transposed1d_decompose},
   {.sig = "conv_transpose2d(Tensor input, Tensor weight, Tensor? bias=None, int[2] stride=1, int[2] padding=0, "
-          "int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor ; nn amp_low",
+          "int[2] output_padding=0, int groups=1, int[2] dilation=1) -> Tensor ; nn amp_low "
+          "grad_fn_ConvolutionBackward0",
    .doc = "Transposed convolution of images: the gradient of conv2d with respect to its input. input: (N, C, H, W) or "
           "(C, H, W), weight: (C, K / groups, kH, kW), bias: (K), result: (N, K, Hout, Wout) or (K, Hout, Wout), where "
           "Hout = (H - 1) * stride - 2 * padding + dilation * (kH - 1) + output_padding + 1.",
    .flags = CN_OP_COMPOSITE, .decompose = transposed2d_decompose},
   {.sig = "conv_transpose3d(Tensor input, Tensor weight, Tensor? bias=None, int[3] stride=1, int[3] padding=0, "
-          "int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor ; nn amp_low",
+          "int[3] output_padding=0, int groups=1, int[3] dilation=1) -> Tensor ; nn amp_low "
+          "grad_fn_ConvolutionBackward0",
    .doc = "Transposed convolution of volumes: the gradient of conv3d with respect to its input. input: (N, C, D, H, W) "
           "or (C, D, H, W), weight: (C, K / groups, kD, kH, kW), bias: (K). See conv_transpose2d.",
    .flags = CN_OP_COMPOSITE, .decompose = transposed3d_decompose},

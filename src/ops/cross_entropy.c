@@ -246,7 +246,7 @@ static int cross_entropy_decompose(cn_call *c)
 /* clang-format off */
 const cn_op cni_cross_entropy_ops[] = {
   {.sig = "cross_entropy_rows(Tensor input, Tensor target, int ignore_index, str reduction) "
-          "-> (Tensor loss, Tensor lse) ; internal",
+          "-> (Tensor loss, Tensor lse) ; internal grad_fn_NllLossBackward0",
    .doc = "Cross entropy of rows of class scores (N, C) with classes (N), and the logarithm of each row's sum of "
           "exponentials, which the gradient reads. What cross_entropy runs.",
    .infer = rows_infer, .vjp = rows_vjp, .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1)}},
@@ -258,12 +258,12 @@ const cn_op cni_cross_entropy_ops[] = {
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3), [1] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3),
              [3] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_IN(3)}},
   {.sig = "nll_loss(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, str reduction='mean') "
-          "-> Tensor ; nn opt_weight amp_f32",
+          "-> Tensor ; nn opt_weight amp_f32 grad_fn",
    .doc = "The negative of input (N, C, ...) at the class that target (N, ...) names, times its weight. 'mean' "
           "divides by the weights' sum; targets equal to ignore_index do not count.",
    .flags = CN_OP_COMPOSITE, .decompose = nll_loss_decompose},
   {.sig = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, "
-          "str reduction='mean', float label_smoothing=0.0) -> Tensor ; nn opt_weight amp_f32",
+          "str reduction='mean', float label_smoothing=0.0) -> Tensor ; nn opt_weight amp_f32 grad_fn_NllLossBackward0",
    .doc = "nll_loss of log_softmax(input): input (N, C, ...) or (C) are scores; target (N, ...) or () are classes, "
           "or of input's shape probabilities. label_smoothing spreads that much of each target over all classes.",
    .flags = CN_OP_COMPOSITE, .decompose = cross_entropy_decompose},

@@ -163,7 +163,7 @@ static int pdist_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_distance_ops[] = {
-  {.sig = "cdist_forward(Tensor x1, Tensor x2, float p) -> Tensor ; internal",
+  {.sig = "cdist_forward(Tensor x1, Tensor x2, float p) -> Tensor ; internal grad_fn_CdistBackward0",
    .doc = "The p-norm of the difference of each row of x1 (..., P, M) and each of x2 (..., R, M): (..., P, R).",
    .infer = cdist_forward_infer, .vjp = cdist_forward_vjp, .decompose = cdist_forward_decompose,
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(0), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(0)}},

@@ -202,7 +202,7 @@ static int embedding_bag_decompose(cn_call *c)
 const cn_op cni_embedding_bag_ops[] = {
   {.sig = "embedding_bag(Tensor input, Tensor weight, Tensor? offsets=None, float? max_norm=None, float norm_type=2, "
           "bool scale_grad_by_freq=False, str mode='mean', bool sparse=False, Tensor? per_sample_weights=None, "
-          "bool include_last_offset=False, int? padding_idx=None) -> Tensor ; nn",
+          "bool include_last_offset=False, int? padding_idx=None) -> Tensor ; nn grad_fn",
    .doc = "Sums, means or maxima of the rows of weight that each bag of input names. The rows of a matrix input are "
           "bags; of a vector input, offsets says where bags begin. max_norm rescales the rows of weight that are used, "
           "in place; padding_idx does not count. A bag of nothing gives zeros.",

@@ -144,7 +144,7 @@ static int fold_decompose(cn_call *c)
 /* clang-format off */
 const cn_op cni_im2col_ops[] = {
   {.sig = "im2col(Tensor input, int[2] kernel_size, int[2] dilation=1, int[2] padding=0, int[2] stride=1) "
-          "-> Tensor ; nn",
+          "-> Tensor ; nn grad_fn_Im2ColBackward0",
    .doc = "The windows of images as columns (torch.nn.functional.unfold). input: (N, C, H, W) or (C, H, W), result: "
           "(N, C * kH * kW, L) or (C * kH * kW, L) for L windows, row by row; what lies in the padding is zero.",
    .infer = im2col_infer, .vjp = im2col_vjp},

@@ -289,7 +289,7 @@ const cn_op cni_index_advanced_ops[] = {
    .doc = "The elements of input where mask is true, as a vector; both broadcast.",
    .infer = masked_select_infer, .vjp = masked_select_vjp, .decompose = masked_select_decompose,
    .needs = {[0] = CN_IN(1)}},
-  {.sig = "masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor ; method inplace",
+  {.sig = "masked_fill(Tensor input, Tensor mask, Tensor|Scalar value) -> Tensor ; method inplace grad_fn",
    .doc = "input with value where mask is true; both broadcast.",
    .flags = CN_OP_COMPOSITE, .decompose = masked_fill_decompose},
 };

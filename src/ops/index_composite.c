@@ -215,7 +215,7 @@ const cn_op cni_index_composite_ops[] = {
    .doc = "The slices of source folded into input at index along dim by reduce: 'prod', 'mean', 'amax' or 'amin'. "
           "Without include_self, input's own values there do not count.",
    .flags = CN_OP_COMPOSITE, .decompose = index_reduce_decompose},
-  {.sig = "masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor ; method inplace",
+  {.sig = "masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor ; method inplace grad_fn",
    .doc = "input with source's elements, one after the other, where mask is true; input and mask broadcast.",
    .flags = CN_OP_COMPOSITE, .decompose = masked_scatter_decompose},
   {.sig = "scatter_value(Tensor input, int dim, Tensor index, Scalar value) "

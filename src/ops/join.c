@@ -313,7 +313,7 @@ const cn_op cni_join_ops[] = {
    .doc = "Tensors one after another along a dimension; the other sizes must match. Types promote; empty vectors of "
           "shape (0,) are passed over.",
    .infer = cat_infer, .vjp = cat_vjp},
-  {.sig = "stack(Tensor[] tensors, int dim=0) -> Tensor ; amp_wide",
+  {.sig = "stack(Tensor[] tensors, int dim=0) -> Tensor ; amp_wide grad_fn",
    .doc = "Tensors of one shape along a new dimension before dim.",
    .flags = CN_OP_COMPOSITE, .decompose = stack_decompose},
   {.sig = "hstack(Tensor[] tensors) -> Tensor",
@@ -329,10 +329,10 @@ const cn_op cni_join_ops[] = {
    .doc = "Elements moved on by shifts along dims; what leaves at one end comes in at the other. Without dims, of "
           "the flattened tensor.",
    .infer = roll_infer, .vjp = roll_vjp, .decompose = roll_decompose},
-  {.sig = "repeat(Tensor input, int[] repeats) -> Tensor ; method",
+  {.sig = "repeat(Tensor input, int[] repeats) -> Tensor ; method grad_fn",
    .doc = "The whole tensor repeated that often along each dimension; more repeats than dimensions add leading ones.",
    .flags = CN_OP_COMPOSITE, .decompose = repeat_decompose},
-  {.sig = "tile(Tensor input, int[] dims) -> Tensor ; method",
+  {.sig = "tile(Tensor input, int[] dims) -> Tensor ; method grad_fn_RepeatBackward0",
    .doc = "Like repeat, but fewer counts than dimensions are allowed and stand for the last ones.",
    .flags = CN_OP_COMPOSITE, .decompose = tile_decompose},
   {.sig = "repeat_interleave(Tensor input, int repeats, int? dim=None) -> Tensor ; method",

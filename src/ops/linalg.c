@@ -231,7 +231,8 @@ static int cholesky_vjp(cn_vjp *v)
 
 /* clang-format off */
 const cn_op cni_linalg_ops[] = {
-  {.sig = "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor ; linalg amp_f32_host",
+  {.sig = "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor ; linalg amp_f32_host "
+          "grad_fn_LinalgSolveExBackward0",
    .doc = "X of A X = B, or of X A = B with left=False. A is square; B is a matrix or, where its shape is A's "
           "without the last dimension or it has one dimension, a vector. A singular A is an error.",
    .infer = solve_infer, .vjp = solve_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
@@ -245,7 +246,7 @@ const cn_op cni_linalg_ops[] = {
    .doc = "X of A X = B, or of X A = B with left=False, for a triangular A: only that triangle is read, and with "
           "unitriangular its diagonal counts as ones.",
    .infer = triangular_infer, .vjp = triangular_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0), [1] = CN_IN(0)}},
-  {.sig = "linalg_inv(Tensor A) -> Tensor ; linalg amp_f32_host",
+  {.sig = "linalg_inv(Tensor A) -> Tensor ; linalg amp_f32_host grad_fn_LinalgInvExBackward0",
    .doc = "Inverse of a square matrix or a batch of them. A singular one is an error.",
    .infer = inv_infer, .vjp = inv_vjp, .decompose = inv_decompose, .needs = {[0] = CN_OUT(0)}},
   {.sig = "linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info) ; linalg amp_f32_host",

@@ -381,11 +381,11 @@ const cn_op cni_loss_pair_ops[] = {
           "the negative's distances from both counts.",
    .flags = CN_OP_COMPOSITE, .decompose = triplet_decompose},
   {.sig = "multi_margin_loss(Tensor input, Tensor target, Scalar p=1, Scalar margin=1, Tensor? weight=None, "
-          "str reduction='mean') -> Tensor ; nn opt_weight amp_f32",
+          "str reduction='mean') -> Tensor ; nn opt_weight amp_f32 grad_fn",
    .doc = "The mean over classes i, the target left out of the sum, of max(0, margin - x[target] + x[i])^p, times the "
           "target's weight.",
    .flags = CN_OP_COMPOSITE, .decompose = multi_margin_decompose},
-  {.sig = "multilabel_margin_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn amp_f32",
+  {.sig = "multilabel_margin_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn amp_f32 grad_fn",
    .doc = "The sum over targets t (up to the first -1) and classes i that are none of max(0, 1 - x[t] + x[i]), divided "
           "by the number of classes.",
    .flags = CN_OP_COMPOSITE, .decompose = multilabel_margin_decompose},
@@ -396,7 +396,7 @@ const cn_op cni_loss_pair_ops[] = {
   {.sig = "soft_margin_terms(Tensor input, Tensor target) -> Tensor ; internal",
    .doc = "The terms of soft_margin_loss.",
    PROGRAM(soft_margin)},
-  {.sig = "soft_margin_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn amp_f32",
+  {.sig = "soft_margin_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn amp_f32 grad_fn",
    .doc = "log(1 + exp(-target input)).",
    .flags = CN_OP_COMPOSITE, .decompose = soft_margin_decompose},
   {.sig = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor ; nn amp_wide_device",

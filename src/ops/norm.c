@@ -254,13 +254,13 @@ const cn_op cni_norm_ops[] = {
    .doc = "(x - mean) / sqrt(var + eps) over the last dimensions, then * weight + bias.",
    .flags = CN_OP_COMPOSITE, .decompose = layer_norm_decompose},
   {.sig = "native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, float eps) "
-          "-> (Tensor output, Tensor mean, Tensor rstd)",
+          "-> (Tensor output, Tensor mean, Tensor rstd) ; tuple",
    .doc = "layer_norm with its statistics (float32 for smaller types). Gradients flow through output only.",
    .infer = layer_norm_infer, .vjp = layer_norm_vjp, .decompose = native_layer_norm_decompose,
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1) | CN_OUT(2)}},
   {.sig = "native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor mean, "
           "Tensor rstd, Tensor? weight, int[] output_mask) "
-          "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) ; internal",
+          "-> (Tensor grad_input, Tensor grad_weight, Tensor grad_bias) ; internal tuple",
    .doc = "Gradients of native_layer_norm; those whose output_mask is 0 come back empty. Has no gradient of its own: "
           "layer_norm writes its gradient with plain ops where that is asked for.",
    .flags = CN_OP_NO_GRAD, .infer = layer_norm_backward_infer, .decompose = layer_norm_backward_decompose},
@@ -269,12 +269,12 @@ const cn_op cni_norm_ops[] = {
           "(float32's for smaller types).",
    .flags = CN_OP_COMPOSITE, .decompose = rms_norm_decompose},
   {.sig = "native_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float eps) "
-          "-> (Tensor output, Tensor rstd) ; internal",
+          "-> (Tensor output, Tensor rstd) ; internal tuple",
    .doc = "rms_norm with 1 / the root mean square. Gradients flow through output only.",
    .infer = rms_norm_infer, .vjp = rms_norm_vjp, .decompose = native_rms_norm_decompose,
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1), [1] = CN_IN(0) | CN_IN(1) | CN_OUT(1)}},
   {.sig = "native_rms_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, Tensor rstd, "
-          "Tensor? weight, int[] output_mask) -> (Tensor grad_input, Tensor grad_weight) ; internal",
+          "Tensor? weight, int[] output_mask) -> (Tensor grad_input, Tensor grad_weight) ; internal tuple",
    .doc = "Gradients of native_rms_norm; those whose output_mask is 0 come back empty. Has no gradient of its own.",
    .flags = CN_OP_NO_GRAD, .infer = rms_norm_backward_infer, .decompose = rms_norm_backward_decompose},
 };

@@ -274,7 +274,7 @@ int cni_pointwise_vjp(cn_vjp *v)
 
 /* clang-format off */
 const cn_op cni_pointwise_ops[] = {
-  {.sig = "pointwise(Tensor[] inputs, str program, float[] consts) -> Tensor[]",
+  {.sig = "pointwise(Tensor[] inputs, str program, float[] consts) -> Tensor[] ; grad_fn_MulBackward0",
    .doc = "Runs a pointwise program over broadcast inputs in one pass; what gradients of pointwise ops are made of.",
    .flags = CN_OP_ALIAS_SAFE, .infer = program_infer, .vjp = cni_pointwise_vjp},
 /* more: the tags at the end of the line, if any */

@@ -277,19 +277,20 @@ static int adaptive_backward_vjp(cn_vjp *v)
 /* clang-format off */
 const cn_op cni_pool_ops[] = {
   {.sig = "max_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, int[2] dilation=1, "
-          "bool ceil_mode=False) -> Tensor ; nn",
+          "bool ceil_mode=False) -> Tensor ; nn grad_fn_MaxPool2DWithIndicesBackward0",
    .doc = "The largest element of each window of an image (N, C, H, W) or (C, H, W). stride None means kernel_size; "
           "padding counts as minus infinity. A NaN in a window wins.",
    .flags = CN_OP_COMPOSITE, .decompose = max_decompose},
   {.sig = "max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, "
-          "int[2] dilation=1, bool ceil_mode=False) -> (Tensor output, Tensor indices) ; nn",
+          "int[2] dilation=1, bool ceil_mode=False) -> (Tensor output, Tensor indices) ; nn "
+          "grad_fn_MaxPool2DWithIndicesBackward0 tuple",
    .doc = "max_pool2d, and where in its image (row * W + column) each largest element was.",
    .infer = max_infer, .vjp = max_vjp, .needs = {[0] = CN_OUT(1)}},
   {.sig = "max_pool2d_backward(Tensor grad, Tensor indices, int[] input_size) -> Tensor ; nn internal",
    .doc = "The gradient of max_pool2d: grad added up at the indices in images of input_size.",
    .infer = max_backward_infer, .vjp = max_backward_vjp, .needs = {[0] = CN_IN(1)}},
   {.sig = "avg_pool2d(Tensor input, int[2] kernel_size, int[2]? stride=None, int[2] padding=0, bool ceil_mode=False, "
-          "bool count_include_pad=True, int? divisor_override=None) -> Tensor ; nn",
+          "bool count_include_pad=True, int? divisor_override=None) -> Tensor ; nn grad_fn_AvgPool2DBackward0",
    .doc = "The mean of each window of an image (N, C, H, W) or (C, H, W). stride None means kernel_size. Padding "
           "counts as zeros, and in the number of elements unless count_include_pad is false; divisor_override "
           "replaces that number.",
@@ -298,11 +299,12 @@ const cn_op cni_pool_ops[] = {
           "bool ceil_mode, bool count_include_pad, int? divisor_override) -> Tensor ; nn internal",
    .doc = "The gradient of avg_pool2d: each element of grad spread evenly over its window.",
    .infer = avg_backward_infer, .vjp = avg_backward_vjp},
-  {.sig = "adaptive_avg_pool2d(Tensor input, int[2] output_size) -> Tensor ; nn",
+  {.sig = "adaptive_avg_pool2d(Tensor input, int[2] output_size) -> Tensor ; nn grad_fn_AdaptiveAvgPool2DBackward0",
    .doc = "The means of output_size windows that cover an image (N, C, H, W) or (C, H, W): window i of n goes from "
           "floor(i * H / n) to ceil((i + 1) * H / n).",
    .infer = adaptive_infer, .vjp = adaptive_vjp},
-  {.sig = "adaptive_max_pool2d_with_indices(Tensor input, int[2] output_size) -> (Tensor output, Tensor indices) ; nn",
+  {.sig = "adaptive_max_pool2d_with_indices(Tensor input, int[2] output_size) -> (Tensor output, Tensor indices) ; nn "
+          "tuple",
    .doc = "The largest elements of output_size windows that cover an image (see adaptive_avg_pool2d), and where in its "
           "image (row * W + column) each of them was. A NaN in a window wins.",
    .infer = adaptive_max_infer, .vjp = max_vjp, .needs = {[0] = CN_OUT(1)}},

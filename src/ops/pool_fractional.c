@@ -83,12 +83,12 @@ static int fractional_max_pool3d_decompose(cn_call *c) { return pool(c, 3); }
 /* clang-format off */
 const cn_op cni_pool_fractional_ops[] = {
   {.sig = "fractional_max_pool2d_with_indices(Tensor input, int[2] kernel_size, int[2] output_size, "
-          "Tensor random_samples) -> (Tensor output, Tensor indices) ; nn",
+          "Tensor random_samples) -> (Tensor output, Tensor indices) ; nn tuple",
    .doc = "The largest element of each of output_size windows of images (N, C, H, W) or (C, H, W), which begin at "
           "steps that random_samples (N, C, 2) in [0, 1) settles, and where in its image it was.",
    .flags = CN_OP_COMPOSITE, .decompose = fractional_max_pool2d_decompose},
   {.sig = "fractional_max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3] output_size, "
-          "Tensor random_samples) -> (Tensor output, Tensor indices) ; nn",
+          "Tensor random_samples) -> (Tensor output, Tensor indices) ; nn tuple",
    .doc = "fractional_max_pool2d_with_indices over volumes; random_samples is (N, C, 3).",
    .flags = CN_OP_COMPOSITE, .decompose = fractional_max_pool3d_decompose},
 };

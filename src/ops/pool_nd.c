@@ -439,21 +439,22 @@ const cn_op cni_pool_nd_ops[] = {
    .doc = "The largest element of each window of a signal (N, C, L) or (C, L). See max_pool2d.",
    COMPOSITE(max1d_decompose)},
   {.sig = "max_pool1d_with_indices(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, "
-          "int[1] dilation=1, bool ceil_mode=False) -> (Tensor output, Tensor indices) ; nn",
+          "int[1] dilation=1, bool ceil_mode=False) -> (Tensor output, Tensor indices) ; nn tuple",
    .doc = "max_pool1d, and where in its signal each largest element was.", COMPOSITE(max1d_indices_decompose)},
   {.sig = "max_pool3d(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, int[3] dilation=1, "
           "bool ceil_mode=False) -> Tensor ; nn amp_f32_host",
    .doc = "The largest element of each window of a volume (N, C, D, H, W) or (C, D, H, W). See max_pool2d.",
    COMPOSITE(max3d_decompose)},
   {.sig = "max_pool3d_with_indices(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, "
-          "int[3] dilation=1, bool ceil_mode=False) -> (Tensor output, Tensor indices) ; nn",
+          "int[3] dilation=1, bool ceil_mode=False) -> (Tensor output, Tensor indices) ; nn tuple",
    .doc = "max_pool3d, and where in its volume ((depth * H + row) * W + column) each largest element was.",
    COMPOSITE(max3d_indices_decompose)},
   {.sig = "avg_pool1d(Tensor input, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, bool ceil_mode=False, "
           "bool count_include_pad=True) -> Tensor ; nn",
    .doc = "The mean of each window of a signal (N, C, L) or (C, L). See avg_pool2d.", COMPOSITE(avg1d_decompose)},
   {.sig = "avg_pool3d(Tensor input, int[3] kernel_size, int[3]? stride=None, int[3] padding=0, bool ceil_mode=False, "
-          "bool count_include_pad=True, int? divisor_override=None) -> Tensor ; nn amp_f32_host",
+          "bool count_include_pad=True, int? divisor_override=None) -> Tensor ; nn amp_f32_host "
+          "grad_fn_AvgPool3DBackward0",
    .doc = "The mean of each window of a volume (N, C, D, H, W) or (C, D, H, W). See avg_pool2d.",
    COMPOSITE(avg3d_decompose)},
   {.sig = "adaptive_avg_pool1d(Tensor input, int[1] output_size) -> Tensor ; nn",
@@ -466,7 +467,8 @@ const cn_op cni_pool_nd_ops[] = {
   {.sig = "adaptive_max_pool1d(Tensor input, int[1] output_size) -> Tensor ; nn",
    .doc = "The largest elements of output_size windows that cover a signal (N, C, L) or (C, L).",
    COMPOSITE(adaptive_max1d_decompose)},
-  {.sig = "adaptive_max_pool1d_with_indices(Tensor input, int[1] output_size) -> (Tensor output, Tensor indices) ; nn",
+  {.sig = "adaptive_max_pool1d_with_indices(Tensor input, int[1] output_size) -> (Tensor output, Tensor indices) ; nn "
+          "tuple",
    .doc = "adaptive_max_pool1d, and where in its signal each largest element was.",
    COMPOSITE(adaptive_max1d_indices_decompose)},
   {.sig = "adaptive_max_pool2d(Tensor input, int[2] output_size) -> Tensor ; nn",
@@ -476,7 +478,8 @@ const cn_op cni_pool_nd_ops[] = {
   {.sig = "adaptive_max_pool3d(Tensor input, int[3] output_size) -> Tensor ; nn",
    .doc = "The largest elements of output_size windows that cover a volume (N, C, D, H, W) or (C, D, H, W).",
    COMPOSITE(adaptive_max3d_decompose)},
-  {.sig = "adaptive_max_pool3d_with_indices(Tensor input, int[3] output_size) -> (Tensor output, Tensor indices) ; nn",
+  {.sig = "adaptive_max_pool3d_with_indices(Tensor input, int[3] output_size) -> (Tensor output, Tensor indices) ; nn "
+          "tuple",
    .doc = "adaptive_max_pool3d, and where in its volume each largest element was.",
    COMPOSITE(adaptive_max3d_indices_decompose)},
   {.sig = "max_unpool1d(Tensor input, Tensor indices, int[1] kernel_size, int[1]? stride=None, int[1] padding=0, "

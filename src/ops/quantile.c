@@ -398,7 +398,7 @@ const cn_op cni_quantile_ops[] = {
    .doc = "Smallest and largest element of all, or along a dimension; NaN wins. Ties share the gradient.",
    .infer = aminmax_infer, .vjp = aminmax_vjp, .decompose = aminmax_decompose,
    .needs = {[0] = CN_IN(0) | CN_OUT(0) | CN_OUT(1)}},
-  {.sig = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+  {.sig = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method grad_fn",
    .doc = "Sum of all elements that are not NaN, or along the dimensions listed.",
    .flags = CN_OP_COMPOSITE, .decompose = nansum_decompose},
   {.sig = "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
@@ -419,7 +419,7 @@ const cn_op cni_quantile_ops[] = {
           "-> (Tensor values, Tensor indices) ; method overload_nanmedian",
    .doc = "The middle one along a dimension of those that are not NaN, and its index.",
    .flags = CN_OP_COMPOSITE, .decompose = nanmedian_dim_decompose},
-  {.sig = "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices) ; method",
+  {.sig = "mode(Tensor input, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor indices) ; method grad_fn",
    .doc = "The element that occurs most often along a dimension, the smallest of several, and its last index.",
    .flags = CN_OP_COMPOSITE, .decompose = mode_decompose},
   {.sig = "quantile(Tensor input, Tensor|Scalar q, int? dim=None, bool keepdim=False, *, "

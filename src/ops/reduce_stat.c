@@ -223,11 +223,11 @@ const cn_op cni_reduce_stat_ops[] = {
    .doc = "Square root of the variance. Where it is 0 its gradient is taken as 0.",
    .infer = var_infer, .vjp = std_vjp, .decompose = std_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "var_mean(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) "
-          "-> (Tensor var, Tensor mean)",
+          "-> (Tensor var, Tensor mean) ; tuple",
    .doc = "Variance and mean.",
    .infer = var_infer, .vjp = var_mean_vjp, .decompose = var_decompose, .needs = {[0] = CN_IN(0)}},
   {.sig = "std_mean(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) "
-          "-> (Tensor std, Tensor mean)",
+          "-> (Tensor std, Tensor mean) ; tuple",
    .doc = "Standard deviation and mean.",
    .infer = var_infer, .vjp = std_mean_vjp, .decompose = std_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "linalg_vector_norm(Tensor input, Scalar ord=2, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) "

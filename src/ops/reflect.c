@@ -72,6 +72,9 @@ int cn_op_describe(cn_op_info *info, const cn_op *op)
   info->inplace = known->inplace;
   info->internal = known->internal;
   info->numbers = known->numbers;
+  info->tuple = known->tuple;
+  info->grad_fn = known->grad_fn;
+  info->grad_fn_name = known->grad_fn_name;
   info->list_result = known->list_result;
   info->nparams = known->nparams;
   info->nresults = known->nresults;

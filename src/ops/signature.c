@@ -184,7 +184,12 @@ static bool tags(const char **s, cni_opinfo *info, cni_param *list)
     else if (!strcmp(word, "internal")) info->internal = true;
     else if (!strcmp(word, "numbers")) info->numbers = true;
     else if (!strncmp(word, "group_", 6)) snprintf(info->group, sizeof info->group, "%.15s", word + 6);
-    else if (!strncmp(word, "overload_", 9)) snprintf(info->overload, sizeof info->overload, "%s", word + 9);
+    else if (!strcmp(word, "tuple")) info->tuple = true;
+    else if (!strncmp(word, "grad_fn", 7)) {
+      if (word[7] && word[7] != '_') return false;
+      info->grad_fn = true;
+      if (word[7]) snprintf(info->grad_fn_name, sizeof info->grad_fn_name, "%s", word + 8);
+    } else if (!strncmp(word, "overload_", 9)) snprintf(info->overload, sizeof info->overload, "%s", word + 9);
     else if (!strncmp(word, "exact_", 6)) {
       cni_param *p = named(list, info->nparams, word + 6);
       if (!p) return false;

@@ -50,6 +50,9 @@ typedef struct cni_opinfo {
   bool own_row; /* row is a copy that goes with this */
   bool list_result, method, inplace, internal;
   bool numbers; /* numbers may stand for all its Tensor|Scalar at once */
+  bool tuple;   /* its results are a plain tuple in languages that name those of others */
+  bool grad_fn; /* a composite that is one recorded op in PyTorch */
+  char grad_fn_name[40]; /* of its nodes in PyTorch; "": made of its own name */
   uint8_t autocast[2];              /* cni_amp on the host, and on other devices */
   bool takes_list;                  /* one of its parameters is a list of tensors */
   uint8_t ntensors, tensors[CN_MAX_ARGS]; /* parameters that are tensors or lists of them */

@@ -284,6 +284,21 @@ class Record(Case):
         self.assertEqual(y.grad_fn, y.grad_fn)
         self.assertIn("SumBackward0", repr(y.grad_fn))
 
+    def test_names_of_nodes(self):
+        """By the op's words, by the tag of its row, and of composites that torch records as one op."""
+        x = cairn.ones(1, 2, 4, 4, 4, requires_grad=True)
+        plane = x[0]
+        w = cairn.ones(2, 2, 1, 1, 1)
+        f = cairn.nn.functional
+        for name, y in (("TanhBackward0", x.tanh()), ("PowBackward0", x.square()), ("MaxBackward0", x.max(0).values),
+                        ("ConvolutionBackward0", f.conv3d(x, w)), ("AvgPool3DBackward0", f.avg_pool3d(x, 2)),
+                        ("MaxPool2DWithIndicesBackward0", f.max_pool2d(plane, 2)), ("StackBackward0", cairn.stack([x])),
+                        ("NllLossBackward0", f.nll_loss(cairn.log(cairn.rand(2, 3, requires_grad=True)),
+                                                        cairn.tensor([0, 1])))):
+            self.assertEqual(y.grad_fn.name(), name)
+        self.assertIs(type(cairn.var_mean(x)), tuple)
+        self.assertIsNot(type(x.max(0)), tuple)
+
     def test_output_numbers(self):
         def program(m):
             values, indices = m.tensor([3.0, 1.0], requires_grad=True).sort()

@@ -193,13 +193,16 @@ static void tags_are_read(void **state)
   (void)state;
   cni_opinfo info;
   memset(&info, 0, sizeof info);
-  const char *sig = "test_f(Tensor|Scalar? x=None, Tensor y) -> Tensor ; alias_test_g method linalg alias_test_h ";
+  const char *sig = "test_f(Tensor|Scalar? x=None, Tensor y) -> Tensor ; alias_test_g method linalg alias_test_h "
+                    "exact_y tuple grad_fn_TestBackward1";
   assert_int_equal(cni_signature_parse(&info, sig), CN_OK);
   assert_true(info.params[0].number && info.params[0].optional && !info.params[1].number && info.method);
   assert_string_equal(info.space, "linalg");
   assert_int_equal(info.naliases, 2);
   assert_string_equal(info.aliases[0], "test_g");
   assert_string_equal(info.aliases[1], "test_h");
+  assert_true(info.tuple && info.grad_fn && info.params[1].exact && !info.params[0].exact);
+  assert_string_equal(info.grad_fn_name, "TestBackward1");
   cni_free(info.params, (size_t)info.nparams * sizeof *info.params);
 }
 
@@ -220,6 +223,7 @@ static const cn_op own_ops[] = {
 static const cn_op bad_ops[][1] = {
   {{.sig = "add(Tensor input) -> Tensor", .doc = "The name is taken.", .flags = CN_OP_COMPOSITE}},
   {{.sig = "test_nonsense(Tensor", .doc = "No bracket.", .flags = CN_OP_COMPOSITE}},
+  {{.sig = "test_nonsense(Tensor x) -> Tensor ; exact_y", .doc = "No such parameter.", .flags = CN_OP_COMPOSITE}},
   {{.sig = "test_nonsense(Thing x) -> Tensor", .doc = "No such type.", .flags = CN_OP_COMPOSITE}},
   {{.sig = "", .doc = "Nothing.", .flags = CN_OP_COMPOSITE}},
   {{.sig = "test_nonsense(Tensor|Thing x) -> Tensor", .doc = "No such type.", .flags = CN_OP_COMPOSITE}},

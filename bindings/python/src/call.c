@@ -294,18 +294,11 @@ static size_t most_results(const cnpy_bound *b)
   return (size_t)most + 1;
 }
 
-/* Where torch's results are a plain tuple. */
-static bool unnamed(const char *op)
-{
-  return !strcmp(op, "std_mean") || !strcmp(op, "var_mean") || !strncmp(op, "native_", 7) ||
-         strstr(op, "_with_indices");
-}
-
 static PyObject *finish(cnpy_form *f, const cnpy_bound *b, const char *name, unsigned flags, cn_tensor **out,
                         size_t n)
 {
   if (b->out) return finish_out(b, f, out, n, name);
-  if (f->info.list_result || (n > 1 && unnamed(f->info.name))) return wrap_tuple(out, n);
+  if (f->info.list_result || (n > 1 && f->info.tuple)) return wrap_tuple(out, n);
   if (n > 1) return wrap_named(f, name, out, n);
   if (!(flags & CNPY_CREATES)) return wrap_result(out[0], b, f);
   cn_tensor *t = finish_creation(b, out[0]);

@@ -26,61 +26,33 @@ typedef struct node_object {
 
 static cn_node *node_of(PyObject *self) { return ((node_object *)(void *)self)->node; }
 
-/* Where torch's name of a node is another than the op's here. */
-static const struct {
-  const char *op, *name;
-} renamed[] = {
-  {"adaptive_avg_pool2d", "AdaptiveAvgPool2DBackward0"}, {"avg_pool2d", "AvgPool2DBackward0"},
-  {"avg_pool3d", "AvgPool3DBackward0"}, {"cast", "ToCopyBackward0"}, {"cdist_forward", "CdistBackward0"},
-  {"chunk", "SplitBackward0"}, {"clamp_both", "ClampBackward1"}, {"clamp_max", "ClampBackward1"},
-  {"clamp_min", "ClampBackward1"}, {"contiguous_copy", "CloneBackward0"}, {"conv1d", "ConvolutionBackward0"},
-  {"conv2d", "ConvolutionBackward0"}, {"conv3d", "ConvolutionBackward0"},
-  {"conv_transpose1d", "ConvolutionBackward0"}, {"conv_transpose2d", "ConvolutionBackward0"},
-  {"conv_transpose3d", "ConvolutionBackward0"}, {"cross_entropy", "NllLossBackward0"},
-  {"cross_entropy_rows", "NllLossBackward0"}, {"gated_sum", "AddBackward0"}, {"gated_tanh", "MulBackward0"},
-  {"glu_terms", "GluBackward0"}, {"group_norm", "NativeGroupNormBackward0"}, {"im2col", "Im2ColBackward0"},
-  {"linalg_inv", "LinalgInvExBackward0"}, {"linalg_solve", "LinalgSolveExBackward0"}, {"linear", "AddmmBackward0"},
-  {"log1p", "Log1PBackward0"}, {"logsigmoid", "LogSigmoidBackward0"}, {"max", "MaxBackward1"},
-  {"max_dim", "MaxBackward0"}, {"max_pool2d", "MaxPool2DWithIndicesBackward0"},
-  {"max_pool2d_with_indices", "MaxPool2DWithIndicesBackward0"}, {"min", "MinBackward1"},
-  {"min_dim", "MinBackward0"}, {"native_dropout", "MulBackward0"}, {"pointwise", "MulBackward0"},
-  {"prelu_terms", "PreluKernelBackward0"}, {"prod_dim", "ProdBackward1"},
-  {"replace_nonfinite", "NanToNumBackward0"}, {"rsub", "RsubBackward1"}, {"softsign", "DivBackward0"},
-  {"square", "PowBackward0"}, {"tile", "RepeatBackward0"}, {"true_divide", "DivBackward0"},
-};
-/* Composite ops here that are ops of their own in torch, so that their name is the node's. */
-static const char *const whole[] = {
-  "binary_cross_entropy", "binary_cross_entropy_with_logits", "block_diag", "chunk", "conv1d", "conv_transpose1d",
-  "conv_transpose2d", "conv_transpose3d", "cross_entropy", "dist", "dot", "embedding_bag", "group_norm",
-  "huber_loss", "masked_fill", "masked_scatter", "mode", "mse_loss", "multi_margin_loss", "multilabel_margin_loss",
-  "mv", "nansum", "nll_loss", "pixel_shuffle", "renorm", "repeat", "rsub", "smooth_l1_loss", "soft_margin_loss",
-  "split", "split_with_sizes", "stack", "t", "tile", "trace", "unbind"};
-
-static const char *known_name(const char *op)
+/* Is a call of this op one node in torch? Describes it then. */
+static bool is_recorded(cn_op_info *info, const char *op)
 {
-  for (size_t i = 0; i < sizeof renamed / sizeof *renamed; i++)
-    if (!strcmp(op, renamed[i].op)) return renamed[i].name;
-  return op;
+  const cn_op *row = cn_op_find(op);
+  return row && !cn_op_describe(info, row) && info->grad_fn;
 }
 
-static const char *op_of(const cn_node *node)
+/* The op that the node's name is made of, and torch's name where that is another. */
+static const char *op_of(const cn_node *node, const char **name)
 {
-  const char *call = cn_node_call(node);
-  for (size_t i = 0; i < sizeof whole / sizeof *whole; i++)
-    if (!strcmp(call, whole[i])) return call;
-  return cn_node_name(node);
+  cn_op_info info;
+  const char *call = cn_node_call(node), *op = cn_node_name(node);
+  if (is_recorded(&info, call)) op = call;
+  else if (!is_recorded(&info, op)) info.grad_fn_name = "";
+  *name = info.grad_fn_name;
+  return op;
 }
 
 /* torch's way to name a node: the op's words in capitals, "Backward0" behind. */
 static const char *torch_name(const cn_node *node, char *room, size_t size)
 {
-  const char *op = op_of(node), *other = known_name(op);
+  const char *name, *op = op_of(node, &name);
   size_t n = 0, length = strlen(op);
-  bool start = true;
-  if (!strcmp(op, "leaf")) other = "AccumulateGrad";
-  if (other != op) op = other, length = 0;
-  if (!length || (length > 8 && !strcmp(op + length - 8, "Backward"))) {
-    snprintf(room, size, "%s", op);
+  bool start = true, custom = length > 8 && !strcmp(op + length - 8, "Backward"); /* a class's own */
+  if (!strcmp(op, "leaf")) name = "AccumulateGrad";
+  if (*name || custom) {
+    snprintf(room, size, "%s", *name ? name : op);
     return room;
   }
   for (; *op && n + 1 < size; op++) {

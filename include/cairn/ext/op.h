@@ -198,8 +198,9 @@ struct cn_op {
    * each is written over the tensor of its number), a namespace (nn, linalg, special),
    * opt_NAME for an optional tensor that is an option in C instead of positional, overload_NAME for a form that
    * PyTorch calls NAME too (max_dim: overload_max), alias_NAME for another name of the op in other languages
-   * (abs: alias_absolute; up to four), numbers where numbers may stand for all its tensors at once (add(2, 3)), and
-   * internal for a part of other ops that no program needs by itself. */
+   * (abs: alias_absolute; up to four), numbers where numbers may stand for all its tensors at once (add(2, 3)), tuple
+   * where languages get several results without names, grad_fn and grad_fn_NAME for what PyTorch records (see
+   * cn_op_info), and internal for a part of other ops that no program needs by itself. docs/ADDING_AN_OP.md has all. */
   const char *sig;
   const char *doc; /* first sentence: what it computes; then shapes and corner cases */
   uint32_t flags;
@@ -265,6 +266,9 @@ typedef struct cn_op_info {
   const char *results[8]; /* their names; "out" for a single one */
   int naliases;
   const char *aliases[4]; /* its other names in languages: "absolute" of abs; of another namespace: "special_psi" */
+  bool tuple;        /* several results are a plain tuple, without names */
+  bool grad_fn;      /* a composite that PyTorch records as one op, under its name or grad_fn_name */
+  const char *grad_fn_name; /* what PyTorch calls its nodes ("ConvolutionBackward0"); "": after the op's own name */
 } cn_op_info;
 
 CN_API int cn_op_count(void);          /* ops so far; registering more raises it */
