@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "source.h"
-#include "zip.h"
+#include "zip/zip.h"
 
 typedef struct cni_format {
   cn_format_info info;

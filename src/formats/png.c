@@ -6,7 +6,7 @@
 #include <cairn/io.h>
 #include <string.h>
 
-#include "inflate.h"
+#include "zip/inflate.h"
 
 enum { HASHES = 4096, SHORTEST = 3, LONGEST = 258, FARTHEST = 32768 };
 

@@ -13,6 +13,7 @@
 #include "autocast.h"
 #include "base/dtype.h"
 #include "families.h"
+#include "hot.h"
 #include "inplace.h"
 
 cni_mode_fn cni_mode_handlers[CNI_MODE_COUNT];

@@ -11,6 +11,7 @@
 #include "build.h"
 #include "shorthand.h"
 #include "families.h"
+#include "hot.h"
 #include "pointwise.h"
 
 #define FIXED_PROGRAM(name, rule) /* no gradient flows */ \

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "apply.h"
+#include "hot.h"
 
 /* Casts of leaves that require a gradient: a weight used at every step of a sequence is cast once. */
 struct cni_cast_cache {

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "hot.h"
 #include "table.h"
 
 static const char *name_of(const cn_call *c)

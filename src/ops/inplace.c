@@ -6,6 +6,7 @@
 
 #include "api.gen.h"
 #include "base/dtype.h"
+#include "hot.h"
 
 static int category(int dtype)
 {

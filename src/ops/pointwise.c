@@ -11,6 +11,7 @@
 #include "api.gen.h"
 #include "apply.h"
 #include "families.h"
+#include "hot.h"
 #include "infer.h"
 #include "pointwise_kinds.h"
 #include "table.h"

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "hot.h"
 #include "table.h"
 
 #define PWP1 PW1

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "build.h"
+#include "hot.h"
 #include "program.h"
 #include "table.h"
 

@@ -8,6 +8,7 @@
 
 #include "families.h"
 #include "reduce.h"
+#include "hot.h"
 
 /* ---- shapes, shared with the statistics in reduce_stat.c ---- */
 

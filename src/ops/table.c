@@ -10,6 +10,7 @@
 #include "api.gen.h"
 #include "base/alloc.h"
 #include "families.h"
+#include "hot.h"
 
 enum { SLOTS = 2048, MOST = 1024 };
 

@@ -7,6 +7,7 @@
 #include <cairn/ops.h>
 
 #include "families.h"
+#include "hot.h"
 #include "infer.h"
 
 /* ---- view, reshape: the same elements under another shape ---- */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "formats/inflate.h"
+#include "formats/zip/inflate.h"
 #include "formats/json.h"
 
 static void put_tensor(cn_text *out, cn_tensor *t)

@@ -3,7 +3,7 @@
 #include <cairn/io.h>
 #include <stdio.h>
 
-#include "formats/inflate.h"
+#include "formats/zip/inflate.h"
 #include "test.h"
 
 #define GOLDEN CN_TEST_SOURCE_DIR "/tests/formats/golden/gzip/"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "formats/formats.h"
-#include "formats/inflate.h"
+#include "formats/zip/inflate.h"
 #include "touch.h"
 
 enum { MEMORY_LIMIT = 256 << 20, INFLATED_MOST = 1 << 24 };

@@ -4,7 +4,7 @@
 
 #include <cairn/tree.h>
 
-#include "source.h"
+#include "formats/source.h"
 
 typedef struct cni_zip_entry {
   char *name;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "inflate.h"
-#include "source.h"
+#include "formats/source.h"
 
 /* ---- CRC-32: eight bytes a step, each by a table of its own ---- */
 
