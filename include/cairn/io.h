@@ -17,7 +17,7 @@ typedef enum cn_format {
   CN_FORMAT_TORCH,  /* zip; reading takes the old form too */
   CN_FORMAT_NPY,    /* one array */
   CN_FORMAT_NPZ,
-  CN_FORMAT_JSON
+  CN_FORMAT_JSON, /* settings without tensors */
 } cn_format;
 
 /* What is known of a format: for listings, and for programs that write what a user names. */

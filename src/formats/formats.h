@@ -17,7 +17,12 @@ typedef struct cni_format {
 } cni_format;
 
 /* In the order in which contents are looked at. */
-#define CNI_FORMATS(X) X(npy) X(safetensors) X(npz) X(torch) X(json)
+#define CNI_FORMATS(X) \
+  X(npy)               \
+  X(safetensors)       \
+  X(npz)               \
+  X(torch)             \
+  X(json)
 #define CNI_FORMAT_DECLARE(name) extern const cni_format cni_format_##name;
 CNI_FORMATS(CNI_FORMAT_DECLARE)
 #undef CNI_FORMAT_DECLARE

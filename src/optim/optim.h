@@ -74,7 +74,14 @@ struct cn_optim {
 };
 
 /* ---- the table of classes (classes.c) ---- */
-#define CNI_OPTIM_FAMILIES(X) X(sgd) X(adam) X(adam_kin) X(rms) X(robust) X(matrix) X(lbfgs)
+#define CNI_OPTIM_FAMILIES(X) \
+  X(sgd)                      \
+  X(adam)                     \
+  X(adam_kin)                 \
+  X(rms)                      \
+  X(robust)                   \
+  X(matrix)                   \
+  X(lbfgs)
 #define CNI_OPTIM_DECLARE(name) extern const cni_optim_class *const cni_optim_##name##_classes[]; /* ends with NULL */
 CNI_OPTIM_FAMILIES(CNI_OPTIM_DECLARE)
 /* By name; its parsed signature goes to *sig. NULL with the error set. */

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Follows docs/ADDING_AN_OP.md in a copy of the tree: applies its blocks, generates, builds what is needed and runs it.
+"""Follows docs/ADDING_AN_OP.md and its kin (an optimiser, a layer, a file format) in one copy of the tree: counts and
+applies their blocks, generates, builds what is needed and runs it.
 
 usage: tests/docs/test_adding_an_op.py [FOLDER]      FOLDER: keep the copy there (default: a temporary one)
 
@@ -18,6 +19,11 @@ import blocks
 
 ORACLE = "2.15"  # the version that wrote tests/golden: others differ at ties and corners
 OPS = ["sech", "distance", "rms", "ring_sum"]
+# Pages, the word that is in every edit of what they add, and the most edits that it may take: places in the sources and
+# in samples. Programs that try it, and what PyTorch is told of ops that it has not, do not count.
+PAGES = {"ADDING_AN_OP.md": ("ring", 5), "ADDING_AN_OPTIMISER.md": ("signum", 3), "ADDING_A_LAYER.md": ("snake", 3),
+         "ADDING_A_FORMAT.md": ("mtx", 3)}
+EDITED = ("src/", "include/", "tests/ops/")
 # What the new ops are in Python, without a line written for it: function, signature, docstring, method, stub.
 PYTHON = """
 import cairn, inspect, pathlib
@@ -40,6 +46,13 @@ try:
     cairn.ring_sum(cairn.tensor(1.0))
 except RuntimeError as error:
     print("refused:", error)
+w = cairn.tensor([3.0, -2.0], requires_grad=True)
+opt = cairn.optim.Signum([w], lr=0.5)
+(w * w).sum().backward()
+opt.step()
+print("Signum:", w.tolist(), list(opt.state_dict()["state"][0]), cairn.nn.Snake(num_parameters=2))
+cairn.save(cairn.ones(1, 2), "row.mtx")
+print("mtx:", cairn.load("row.mtx").tolist())
 stub = "".join(p.read_text() for p in pathlib.Path(cairn.__file__).parent.glob("*.pyi"))
 new = ("sech", "hyperbolic_secant", "distance", "rms", "root_mean_square", "ring_sum")
 print("\\n".join(line for line in stub.split("\\n") if line.strip().startswith(tuple("def " + n for n in new))))
@@ -70,6 +83,15 @@ class Steps:
         self.skipped += 1
         print(f"skip  {name}\nskipped: {why}")
 
+    def count(self, page, word, most):
+        """How many edits a page asks for."""
+        edits = [b for b in blocks.read(blocks.ROOT / "docs" / page)
+                 if b.file.startswith(EDITED) and word in (b.file + b.text).lower()]
+        ok = 0 < len(edits) <= most
+        self.passed += ok
+        self.failed += not ok
+        print(f"{'ok  ' if ok else 'FAIL'}  {page}: {len(edits)} edits, at most {most}")
+
 
 def copy_tree(to):
     """The tree without what is built."""
@@ -87,7 +109,8 @@ def build(steps, out):
     generator = ["-G", "Ninja"] if shutil.which("ninja") else []
     options = ["-DCMAKE_BUILD_TYPE=Debug", "-DCAIRN_CUDA=OFF"]
     ok = steps.run("configure", ["cmake", "-S", ".", "-B", str(out), *generator, *options])
-    targets = ["cairn_command", "examples_ring", "test_ops", "test_table"]
+    targets = ["cairn_command", "examples_ring", "examples_signum", "examples_snake", "examples_mtx", "test_ops",
+               "test_table", "test_files"]
     jobs = str(os.cpu_count() or 1)
     return ok and steps.run("build", ["cmake", "--build", str(out), "-j", jobs, "--target", *targets])
 
@@ -106,15 +129,30 @@ def python(steps, out):
             "The sum of both neighbours", "Hyperbolic secant", "refused: ring_sum: needs at least one dimension",
             "def ring_sum(input: Tensor", "def rms(input: Tensor, dim: ", "def sech(input: Tensor",
             "def sech(self", "def sech_(self", "second names: [True, True, True] True",
+            "Signum: [2.5, -1.5] ['momentum_buffer'] Snake(num_parameters=2)", "mtx: [[1.0, 1.0]]",
             "no tensor: distance(): argument 'other' must be Tensor, not <class 'float'>",
             "def distance(input: Tensor, other: Tensor, *, out",
             "def hyperbolic_secant(input: Tensor", "def hyperbolic_secant(self", "def hyperbolic_secant_(self"])
 
 
+def others(steps, out):
+    """What the pages beside that of ops add."""
+    steps.run("the optimiser", [str(out / "examples" / "signum")], expect=["tensor([1., 0.]"])
+    steps.run("the layer", [str(out / "examples" / "snake")], expect=["Snake(num_parameters=2)"])
+    steps.run("the format", [str(out / "examples" / "mtx")], expect=["[4., 5., 6.]"])
+    steps.run("its file", ["cat", "matrix.mtx"], expect=["%%MatrixMarket matrix array real general\n2 3\n1.0\n4.0\n"])
+    steps.run("cairn classes lists them", [str(out / "cairn"), "classes"],
+              expect=["Signum(float lr=0.01", "Snake(int num_parameters=1"])
+    steps.run("cairn convert lists the format", [str(out / "cairn"), "convert", "--formats"], expect=["mtx", ".mtx"])
+    steps.run("tests over all formats", [str(out / "tests" / "formats" / "test_files")])
+
+
 def follow(steps, tree):
-    for block in blocks.read(blocks.ROOT / "docs" / "ADDING_AN_OP.md"):
-        if block.file:
-            blocks.apply(block, tree)
+    for page, (word, most) in PAGES.items():
+        steps.count(page, word, most)
+        for block in blocks.read(blocks.ROOT / "docs" / page):
+            if block.file:
+                blocks.apply(block, tree)
     out = tree / "build" / "copy"
     if not steps.run("generate", [sys.executable, "tools/opgen.py"]):
         return
@@ -129,6 +167,7 @@ def follow(steps, tree):
               expect=['"aliases": ["hyperbolic_secant"]', '"number": false'])
     steps.run("its own kernel runs", [str(out / "examples" / "ring")], env={"CAIRN_VERBOSE": "dispatch"},
               expect=["ring_sum: cpu/rows"])
+    others(steps, out)
     python(steps, out)
     steps.run("the table is complete", [str(out / "tests" / "unit" / "test_table")])
     test_ops = str(out / "tests" / "ops" / "test_ops")

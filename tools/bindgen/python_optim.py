@@ -26,7 +26,9 @@ from .optimizer import Optimizer
 
 
 def files(table):
-    return {"cairn/optim/_optimisers.py": OPTIMISERS + "".join(map(optimiser, table.optimisers)),
+    names = textwrap.fill(", ".join('"%s"' % c.name for c in table.optimisers), 118, initial_indent="__all__ = [",
+                          subsequent_indent=" " * 11) + "]\n"
+    return {"cairn/optim/_optimisers.py": OPTIMISERS + "\n" + names + "".join(map(optimiser, table.optimisers)),
             "cairn/optim/_schedules.py": SCHEDULES + "".join(map(schedule, table.schedules))}
 
 

@@ -88,11 +88,11 @@ def _can_pickle(value: Any) -> bool:
 
 
 # ---- saving ----
-def _flat(obj: Any, form: str) -> Any:
+def _flat(obj: Any, form: str, one: bool) -> Any:
     """What a file of arrays alone is to hold; TypeError names the key that does not fit."""
-    if form == "npy":
+    if one:
         if not isinstance(obj, Tensor):
-            raise TypeError("save: a .npy file holds one tensor, not a %s" % type(obj).__name__)
+            raise TypeError("save: a .%s file holds one tensor, not a %s" % (form, type(obj).__name__))
         return obj
     if not isinstance(obj, dict):
         state = getattr(obj, "state_dict", None)
@@ -108,10 +108,11 @@ def _flat(obj: Any, form: str) -> Any:
     return made
 
 
-def _write(obj: Any, f: Any, form: str, protocol: int) -> None:
+def _write(obj: Any, f: Any, form: str, one: bool, protocol: int) -> None:
+    """form: by the library's name; one: it holds a single tensor."""
     named = isinstance(f, str)
     if form != "torch":
-        obj = _flat(obj, form)
+        obj = _flat(obj, form, one)
     elif not _is_whole_tree(obj):
         return _write_object(obj, f, protocol)
     if named:
@@ -142,14 +143,15 @@ def save(obj: Any, f: _File, pickle_module: Any = None, pickle_protocol: int = D
     else is torch's archive, which torch.load opens as well. A file that is there already is replaced at once when the
     new one is complete. Objects of Python classes are pickled; loading them needs weights_only=False."""
     if hasattr(f, "write"):
-        return _write(obj, f, "torch", pickle_protocol)
+        return _write(obj, f, "torch", False, pickle_protocol)
     path = os.fspath(f)
     if isinstance(path, bytes):
         path = os.fsdecode(path)
     folder = os.path.dirname(path)
     if folder and not os.path.isdir(folder):
         raise RuntimeError("Parent directory %s does not exist." % folder)
-    _write(obj, path, _C._tensor_format(path.lower()) or "torch", pickle_protocol)
+    form, one = _C._tensor_format(path.lower()) or ("torch", False)
+    _write(obj, path, form, one, pickle_protocol)
 
 
 # ---- names that weights_only=True reads ----

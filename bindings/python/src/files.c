@@ -90,7 +90,8 @@ static int to_format(const char *name, cn_format *format)
   return cnpy_fail(PyExc_ValueError, "save: there is no format '%s'", name), -1;
 }
 
-/* _tensor_format(path): the name of the format of tensors alone that its ending stands for; None: none does. */
+/* _tensor_format(path): of the format of tensors alone that its ending stands for, the name and whether it holds just
+ * one; None: there is none. */
 static PyObject *tensor_format(PyObject *module, PyObject *path)
 {
   PyObject *bytes;
@@ -99,7 +100,7 @@ static PyObject *tensor_format(PyObject *module, PyObject *path)
   const cn_format_info *f = cn_format_named(PyBytes_AsString(bytes));
   Py_DECREF(bytes);
   if (!f || (f->holds != CN_HOLDS_ARRAY && f->holds != CN_HOLDS_TENSORS)) Py_RETURN_NONE;
-  return PyUnicode_FromString(f->name);
+  return Py_BuildValue("(sO)", f->name, f->holds == CN_HOLDS_ARRAY ? Py_True : Py_False);
 }
 
 /* _save(path, tree, format) */
@@ -209,7 +210,7 @@ static PyMethodDef functions[] = {
   {"_load_bytes", load_bytes, METH_O, "_load_bytes(bytes)\n--\n\nThe same of a file's bytes; copied."},
   {"_save", save_path, METH_VARARGS, "_save(path, data, format)\n--\n\nWrites a file, whole or not at all."},
   {"_tensor_format", tensor_format, METH_O,
-   "_tensor_format(path)\n--\n\nThe format of tensors alone that the ending stands for, or None."},
+   "_tensor_format(path)\n--\n\nName of the format of tensors alone that the ending stands for, and does it hold one?"},
   {"_save_to", save_object, METH_VARARGS, "_save_to(file, data, format)\n--\n\nWrites to an object with write()."},
   {"_run_save", run_save, METH_VARARGS,
    "_run_save(path, module, optimiser, epoch, step, extra)\n--\n\nWrites a checkpoint of a run."},
