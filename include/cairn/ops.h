@@ -522,6 +522,9 @@ CN_API cn_tensor *cn_block_diag(cn_tensor *const *tensors, size_t ntensors);
 /* Products of a batch of matrices: (B, m, k) x (B, k, n) gives (B, m, n). */
 CN_API cn_tensor *cn_bmm(cn_tensor *input, cn_tensor *mat2);
 
+/* bmm with sums and result in a wider type, as mm_dtype has it. */
+CN_API cn_tensor *cn_bmm_dtype(cn_tensor *input, cn_tensor *mat2, cn_dtype out_dtype);
+
 /* The tensors expanded to their common shape, without copying.
  * Returns the number of results, or a negative cn_status. */
 CN_API int cn_broadcast_tensors(cn_tensor **out, size_t capacity, cn_tensor *const *tensors,
@@ -1799,6 +1802,9 @@ CN_API cn_tensor *cn_instance_norm_with(cn_tensor *input, cn_tensor *running_mea
                                         cn_tensor *running_var, cn_tensor *weight, cn_tensor *bias,
                                         const cn_instance_norm_opts *opts);
 
+/* Product of two int8 matrices with sums and result in int32. */
+CN_API cn_tensor *cn_int_mm(cn_tensor *input, cn_tensor *mat2);
+
 typedef struct cn_interpolate_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -2755,6 +2761,10 @@ CN_API cn_tensor *cn_mish_(cn_tensor *input);
 
 /* Product of two matrices: (m, k) x (k, n) gives (m, n). */
 CN_API cn_tensor *cn_mm(cn_tensor *input, cn_tensor *mat2);
+
+/* mm with sums and result in a wider type: int32 of int8 and uint8, float32 of float16 and
+ * bfloat16. */
+CN_API cn_tensor *cn_mm_dtype(cn_tensor *input, cn_tensor *mat2, cn_dtype out_dtype);
 
 typedef struct cn_mode_opts {
   size_t size;

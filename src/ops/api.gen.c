@@ -94,6 +94,7 @@ const char *const cni_op_names[] = {
     "blackman_window",
     "block_diag",
     "bmm",
+    "bmm_dtype",
     "broadcast_tensors",
     "broadcast_to",
     "bucketize",
@@ -276,6 +277,7 @@ const char *const cni_op_names[] = {
     "index_select",
     "inner",
     "instance_norm",
+    "int_mm",
     "interpolate",
     "inverse",
     "invert",
@@ -405,6 +407,7 @@ const char *const cni_op_names[] = {
     "minimum",
     "mish",
     "mm",
+    "mm_dtype",
     "mode",
     "movedim",
     "mse_loss",
@@ -733,6 +736,7 @@ const char *const cni_op_docs[] = {
     "Blackman window, 0.42 - 0.5 cos x + 0.08 cos 2x.",
     "A matrix with these matrices along its diagonal and zeros elsewhere; vectors are rows.",
     "Products of a batch of matrices: (B, m, k) x (B, k, n) gives (B, m, n).",
+    "bmm with sums and result in a wider type, as mm_dtype has it.",
     "The tensors expanded to their common shape, without copying.",
     "input expanded to that size without copying; the same as expand.",
     "The bucket between sorted boundaries that each number falls into; right: boundaries belong "
@@ -1002,6 +1006,7 @@ const char *const cni_op_docs[] = {
     "Products summed over the last dimension of both; numbers multiply.",
     "Each channel of each sample normalised with its own mean and variance, then * weight + bias "
     "per channel.",
+    "Product of two int8 matrices with sums and result in int32.",
     "The input, (N, C, ...) with one to three dims behind the channels, in another size. Modes: "
     "nearest, nearest-exact, area (means, see adaptive_avg_pool2d), linear, bilinear, trilinear, "
     "bicubic. align_corners: the corner elements' centres, not their outer edges, stay in place. "
@@ -1191,6 +1196,8 @@ const char *const cni_op_docs[] = {
     "The smaller of two elements; NaN wins. A tie shares the gradient.",
     "x * tanh(softplus(x)).",
     "Product of two matrices: (m, k) x (k, n) gives (m, n).",
+    "mm with sums and result in a wider type: int32 of int8 and uint8, float32 of float16 and "
+    "bfloat16.",
     "The element that occurs most often along a dimension, the smallest of several, and its last "
     "index.",
     "Dimensions moved from source to destination; the others keep their order.",
@@ -2709,6 +2716,12 @@ cn_tensor *cn_bmm(cn_tensor *input, cn_tensor *mat2)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat2)};
   return cni_apply1(CNI_OP_bmm, args, 2, NULL);
+}
+
+cn_tensor *cn_bmm_dtype(cn_tensor *input, cn_tensor *mat2, cn_dtype out_dtype)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat2), cn_v_int(out_dtype)};
+  return cni_apply1(CNI_OP_bmm_dtype, args, 3, NULL);
 }
 
 int cn_broadcast_tensors(cn_tensor **out, size_t capacity, cn_tensor *const *tensors,
@@ -4938,6 +4951,12 @@ cn_tensor *cn_instance_norm_with(cn_tensor *input, cn_tensor *running_mean, cn_t
   return cni_apply1(CNI_OP_instance_norm, args, 8, NULL);
 }
 
+cn_tensor *cn_int_mm(cn_tensor *input, cn_tensor *mat2)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat2)};
+  return cni_apply1(CNI_OP_int_mm, args, 2, NULL);
+}
+
 cn_tensor *cn_interpolate_with(cn_tensor *input, const cn_interpolate_opts *opts)
 {
   cn_interpolate_opts room;
@@ -6566,6 +6585,12 @@ cn_tensor *cn_mm(cn_tensor *input, cn_tensor *mat2)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat2)};
   return cni_apply1(CNI_OP_mm, args, 2, NULL);
+}
+
+cn_tensor *cn_mm_dtype(cn_tensor *input, cn_tensor *mat2, cn_dtype out_dtype)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(mat2), cn_v_int(out_dtype)};
+  return cni_apply1(CNI_OP_mm_dtype, args, 3, NULL);
 }
 
 int cn_mode_with(cn_tensor **values, cn_tensor **indices, cn_tensor *input,

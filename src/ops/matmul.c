@@ -91,6 +91,58 @@ static int mm_decompose(cn_call *c)
   return cn_err();
 }
 
+/* ---- mm_dtype, bmm_dtype: a result of a wider type ---- */
+
+/* Is `to` the type that products of `from` are added up in, or `from` itself? */
+static bool widens(int from, int to)
+{
+  if (to == from) return true;
+  if (from == CN_F16 || from == CN_BF16) return to == CN_F32;
+  return (from == CN_I8 || from == CN_U8) && to == CN_I32;
+}
+
+static int wide_infer(cn_call *c, int ndim)
+{
+  int64_t shape[3];
+  int dtype = (int)cni_arg_int(c->args, 2), status = product_shape(c, 0, ndim, shape);
+  if (!status) status = check_types(c, 0, 2);
+  if (status) return status;
+  if (!widens(c->in[0]->d.dtype, dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "the result of a product of %s can be of that type, or int32 of int8 and "
+                        "uint8, float32 of float16 and bfloat16, but not %s",
+                        cn_dtype_name((cn_dtype)c->in[0]->d.dtype), cn_dtype_name((cn_dtype)dtype));
+  return cn_call_result(c, 0, dtype, ndim, shape);
+}
+static int mm_dtype_infer(cn_call *c) { return wide_infer(c, 2); }
+static int bmm_dtype_infer(cn_call *c) { return wide_infer(c, 3); }
+
+/* In the type of the result, to which operands convert exactly. */
+static int wide_decompose(cn_call *c)
+{
+  cn_dtype dtype = (cn_dtype)cni_arg_int(c->args, 2);
+  cn_tensor *a = cn_cast(c->in[0], dtype), *b = cn_cast(c->in[1], dtype);
+  c->out[0] = c->in[0]->d.ndim == 3 ? cn_bmm(a, b) : cn_mm(a, b);
+  return cn_err();
+}
+
+static int wide_vjp(cn_vjp *v)
+{
+  bool batched = v->in_meta[0].ndim == 3;
+  for (int i = 0; i < 2; i++) {
+    if (!v->need[i]) continue;
+    cn_tensor *other = cni_swapped(cn_cast(v->in[1 - i], cn_dtype_of(v->g[0])));
+    cn_tensor *left = i ? other : v->g[0], *right = i ? v->g[0] : other;
+    v->gin[i] = batched ? cn_bmm(left, right) : cn_mm(left, right);
+  }
+  return cn_err();
+}
+
+static int int_mm_decompose(cn_call *c)
+{
+  c->out[0] = cn_mm_dtype(c->in[0], c->in[1], CN_I32);
+  return cn_err();
+}
+
 /* ---- addmm, baddbmm: beta * input + alpha * (a x b) ---- */
 
 enum { BETA = 3, ALPHA = 4 }; /* parameters */
@@ -319,6 +371,15 @@ const cn_op cni_matmul_ops[] = {
   {.sig = "bmm(Tensor input, Tensor mat2) -> Tensor ; method group_matmul amp_low",
    .doc = "Products of a batch of matrices: (B, m, k) x (B, k, n) gives (B, m, n).",
    .infer = bmm_infer, .vjp = bmm_vjp, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+  {.sig = "mm_dtype(Tensor input, Tensor mat2, dtype out_dtype) -> Tensor ; method overload_mm",
+   .doc = "mm with sums and result in a wider type: int32 of int8 and uint8, float32 of float16 and bfloat16.",
+   .infer = mm_dtype_infer, .vjp = wide_vjp, .decompose = wide_decompose, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+  {.sig = "bmm_dtype(Tensor input, Tensor mat2, dtype out_dtype) -> Tensor ; method overload_bmm",
+   .doc = "bmm with sums and result in a wider type, as mm_dtype has it.",
+   .infer = bmm_dtype_infer, .vjp = wide_vjp, .decompose = wide_decompose, .needs = {[0] = CN_IN(1), [1] = CN_IN(0)}},
+  {.sig = "int_mm(Tensor input, Tensor mat2) -> Tensor ; alias__int_mm",
+   .doc = "Product of two int8 matrices with sums and result in int32.",
+   .flags = CN_OP_COMPOSITE, .decompose = int_mm_decompose},
   {.sig = "addmm(Tensor input, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) "
           "-> Tensor ; method inplace group_matmul amp_low",
    .doc = "beta * input + alpha * (mat1 x mat2); input is broadcast to (m, n). With beta 0 input is not looked at.",

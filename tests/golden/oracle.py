@@ -320,6 +320,9 @@ def on_pairs(f, pairs_in=True, pairs_out=True):
 
 
 SPECIAL = {
+    "mm_dtype": lambda input, mat2, out_dtype: input.to(out_dtype) @ mat2.to(out_dtype),
+    "bmm_dtype": lambda input, mat2, out_dtype: input.to(out_dtype) @ mat2.to(out_dtype),
+    "int_mm": lambda input, mat2: input.int() @ mat2.int(),
     "fft_lines": fft_lines,
     "rfft_lines": rfft_lines,
     "irfft_lines": irfft_lines,

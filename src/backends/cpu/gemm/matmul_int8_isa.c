@@ -1,0 +1,34 @@
+/* matmul_int8_isa.c: one row of a product of int8 matrices, added up in int32; compiled once per instruction set.
+ *
+ * Place in the flow: the leaf below matmul_int8.c. Invariant: sums of integers are the same in any order, so all levels
+ * give the same bits. */
+#include <string.h>
+
+#include "backends/cpu/isa.h"
+#include "matmul_int8.h"
+
+/* Columns at a time, so that their sums stay in L1, and rows of b at a time, so that they are loaded rarely. */
+enum { COLUMNS = 2048, ROWS = 4 };
+
+static void add_rows(int32_t *c, const int32_t *f, const int8_t *b, int64_t b_row, int64_t n)
+{
+  const int8_t *b0 = b, *b1 = b + b_row, *b2 = b1 + b_row, *b3 = b2 + b_row;
+  CNI_IVDEP for (int64_t j = 0; j < n; j++) c[j] += f[0] * b0[j] + f[1] * b1[j] + f[2] * b2[j] + f[3] * b3[j];
+}
+
+static void row(int32_t *c, const int8_t *a, int64_t a_col, const int8_t *b, int64_t b_row, int64_t n, int64_t k)
+{
+  memset(c, 0, (size_t)n * sizeof *c);
+  for (int64_t at = 0; at < n; at += COLUMNS) {
+    int64_t m = n - at < COLUMNS ? n - at : COLUMNS, t = 0;
+    for (; t + ROWS <= k; t += ROWS) {
+      int32_t f[ROWS];
+      for (int i = 0; i < ROWS; i++) f[i] = a[(t + i) * a_col];
+      add_rows(c + at, f, b + t * b_row + at, b_row, m);
+    }
+    for (; t < k; t++)
+      for (int64_t j = 0; j < m; j++) c[at + j] += a[t * a_col] * b[t * b_row + at + j];
+  }
+}
+
+const cni_int8_loops CNI_ISA_NAME(cni_int8_loops) = {row};
