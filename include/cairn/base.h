@@ -54,7 +54,8 @@ typedef struct cn_scope cn_scope;
 typedef struct cn_state cn_state;
 
 /* Element types. CN_DTYPE_NONE asks for the default one. From CN_F8E4M3 on they are for storage and
- * casts only; the four- and two-bit ones take a byte each in memory. */
+ * casts only; the four- and two-bit ones take a byte each in memory. Complex numbers are two floats side by side; real
+ * ones can be cast to them. */
 typedef enum cn_dtype {
   CN_DTYPE_NONE = 0,
   CN_BOOL,
@@ -80,6 +81,8 @@ typedef enum cn_dtype {
   CN_U4,
   CN_I2,
   CN_U2,
+  CN_C64,
+  CN_C128,
   CN_DTYPE_COUNT
 } cn_dtype;
 
@@ -89,7 +92,8 @@ CN_API size_t cn_dtype_size(cn_dtype dtype);      /* bytes of one element in mem
 CN_API size_t cn_dtype_bytes(cn_dtype dtype, int64_t n); /* of n elements: of types below a byte too */
 CN_API bool cn_dtype_is_float(cn_dtype dtype);
 CN_API bool cn_dtype_is_int(cn_dtype dtype);    /* signed or unsigned, not bool */
-CN_API bool cn_dtype_is_signed(cn_dtype dtype); /* floats and signed integers */
+CN_API bool cn_dtype_is_complex(cn_dtype dtype);
+CN_API bool cn_dtype_is_signed(cn_dtype dtype); /* floats, complex and signed integers */
 /* The type two tensors of these types compute in (PyTorch's torch.promote_types). */
 CN_API cn_dtype cn_promote_types(cn_dtype a, cn_dtype b);
 

@@ -46,6 +46,8 @@ const uint8_t cni_promote_table[CN_DTYPE_COUNT][CN_DTYPE_COUNT] = {
     ITSELF(CN_U4),
     ITSELF(CN_I2),
     ITSELF(CN_U2),
+    ITSELF(CN_C64),
+    ITSELF(CN_C128),
 };
 
 /* The row of whatever number a caller passed; unknown ones get that of CN_DTYPE_NONE. */
@@ -62,6 +64,7 @@ size_t cn_dtype_bytes(cn_dtype dtype, int64_t n)
 }
 bool cn_dtype_is_float(cn_dtype dtype) { return row_of(dtype)->category == CNI_CAT_FLOAT; }
 bool cn_dtype_is_int(cn_dtype dtype) { return row_of(dtype)->category == CNI_CAT_INT; }
+bool cn_dtype_is_complex(cn_dtype dtype) { return row_of(dtype)->category == CNI_CAT_COMPLEX; }
 bool cn_dtype_is_signed(cn_dtype dtype) { return row_of(dtype)->is_signed; }
 
 cn_dtype cn_dtype_find(const char *name)

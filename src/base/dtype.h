@@ -9,7 +9,7 @@
 #include <cairn/ext/dtypes.h>
 
 /* In the order in which a category outranks another in promotion. */
-enum cni_category { CNI_CAT_NONE, CNI_CAT_BOOL, CNI_CAT_INT, CNI_CAT_FLOAT };
+enum cni_category { CNI_CAT_NONE, CNI_CAT_BOOL, CNI_CAT_INT, CNI_CAT_FLOAT, CNI_CAT_COMPLEX };
 
 typedef struct cni_dtype_row {
   const char *name;       /* PyTorch's: "float32" */
@@ -32,6 +32,9 @@ static inline size_t cni_dtype_bytes(int dtype, int64_t n) { return (size_t)n * 
 static inline int cni_dtype_category(int dtype) { return cni_dtype_rows[dtype].category; }
 static inline bool cni_dtype_is_float(int dtype) { return cni_dtype_rows[dtype].category == CNI_CAT_FLOAT; }
 static inline bool cni_dtype_is_int(int dtype) { return cni_dtype_rows[dtype].category == CNI_CAT_INT; }
+static inline bool cni_dtype_is_complex(int dtype) { return dtype >= CN_C64; }
+/* The type of the two parts of a complex number. */
+static inline int cni_dtype_part(int dtype) { return dtype == CN_C64 ? CN_F32 : CN_F64; }
 static inline bool cni_dtype_is_bool(int dtype) { return dtype == CN_BOOL; }
 static inline bool cni_dtype_computes(int dtype) { return cni_dtype_rows[dtype].computes; }
 /* CN_DTYPE_NONE where the two do not mix (storage-only types). */

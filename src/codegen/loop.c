@@ -180,6 +180,8 @@ int cni_copy_source(cn_source *s, const cn_desc *to, const cn_desc *from, cn_lan
   const cn_desc *desc[2] = {to, from};
   const cni_program *p = cni_program_parse("1|||0"); /* one input, which is the result */
   if (!p) return cn_err();
+  if (cni_dtype_is_complex(to->dtype) || cni_dtype_is_complex(from->dtype))
+    return cni_fail(CN_ERR_UNSUPPORTED, "copy: complex numbers are copied by the CPU alone so far");
   s->lang = lang;
   s->program = p;
   s->compute = compute_type(from->dtype);

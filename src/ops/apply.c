@@ -112,8 +112,11 @@ static int check_types(const cni_applying *a)
   if (a->info->row->flags & (CN_OP_ANY_DTYPE | CN_OP_VIEW)) return CN_OK;
   int i = 0;
   while (!a->c.in[i] || cni_dtype_computes(a->c.in[i]->d.dtype)) i++;
-  return cni_fail(CN_ERR_DTYPE, "%s: %s is for storage only; cast it with cn_cast first", a->info->name,
-                  cn_dtype_name((cn_dtype)a->c.in[i]->d.dtype));
+  int dtype = a->c.in[i]->d.dtype;
+  return cni_fail(CN_ERR_DTYPE, cni_dtype_is_complex(dtype)
+                      ? "%s: %s is for storage only: nothing computes with complex numbers yet"
+                      : "%s: %s is for storage only; cast it with cn_cast first",
+                  a->info->name, cn_dtype_name((cn_dtype)dtype));
 }
 
 /* ---- below the modes: memory and kernel ---- */

@@ -158,6 +158,14 @@ static int bernoulli_vjp(cn_vjp *v)
 
 /* ---- copies ---- */
 
+/* A complex number has no value in a real type. */
+static int check_real(const cn_call *c, int from, int to)
+{
+  if (!cni_dtype_is_complex(from) || cni_dtype_is_complex(to)) return CN_OK;
+  return cn_call_fail(c, CN_ERR_DTYPE, "%s cannot be turned into %s, which would lose the imaginary parts",
+                      cn_dtype_name((cn_dtype)from), cn_dtype_name((cn_dtype)to));
+}
+
 /* copy(input, src): the in-place form copy_ is what matters; the result has input's shape and type. */
 static int copy_infer(cn_call *c)
 {
@@ -167,7 +175,8 @@ static int copy_infer(cn_call *c)
     return cn_call_fail(c, CN_ERR_SHAPE, "a tensor of shape %s cannot be copied into one of shape %s",
                         cni_shape_text(have, sizeof have, s->ndim, s->shape),
                         cni_shape_text(want, sizeof want, d->ndim, d->shape));
-  return cni_infer_like(c, 0, 0, d->dtype);
+  int status = check_real(c, s->dtype, d->dtype);
+  return status ? status : cni_infer_like(c, 0, 0, d->dtype);
 }
 static int copy_vjp(cn_vjp *v)
 {
@@ -182,7 +191,11 @@ static int same_vjp(cn_vjp *v)
   return CN_OK;
 }
 
-static int cast_infer(cn_call *c) { return cni_infer_like(c, 0, 0, (int)cni_arg_int(c->args, 1)); }
+static int cast_infer(cn_call *c)
+{
+  int dtype = (int)cni_arg_int(c->args, 1), status = cni_infer_like(c, 0, 0, dtype);
+  return status ? status : check_real(c, c->in[0]->d.dtype, dtype);
+}
 
 static int contiguous_copy_infer(cn_call *c)
 {
@@ -210,7 +223,8 @@ static int contiguous_decompose(cn_call *c)
 static int fill_infer(cn_call *c)
 {
   if (c->in[1]->d.ndim) return cn_call_fail(c, CN_ERR_SHAPE, "value must be a number or a zero-dimensional tensor");
-  return cni_infer_like(c, 0, 0, c->in[0]->d.dtype);
+  int status = check_real(c, c->in[1]->d.dtype, c->in[0]->d.dtype);
+  return status ? status : cni_infer_like(c, 0, 0, c->in[0]->d.dtype);
 }
 static int fill_vjp(cn_vjp *v)
 {
@@ -279,7 +293,7 @@ static int empty_permuted_decompose(cn_call *c)
 const cn_op cni_create_ops[] = {
   {.sig = "empty(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor of that size whose elements are not set.",
-   .flags = CN_OP_NO_GRAD, .infer = sized_infer},
+   .flags = CN_OP_ANY_DTYPE | CN_OP_NO_GRAD, .infer = sized_infer},
   {.sig = "empty_strided(int[] size, int[] stride, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor of that size and stride whose values are not set.",
    .flags = CN_OP_COMPOSITE, .decompose = empty_strided_decompose},
@@ -289,7 +303,7 @@ const cn_op cni_create_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = empty_permuted_decompose},
   {.sig = "full(int[] size, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor with every element set to fill_value.",
-   .flags = CN_OP_NO_GRAD, .infer = full_infer},
+   .flags = CN_OP_ANY_DTYPE | CN_OP_NO_GRAD, .infer = full_infer},
   {.sig = "zeros(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor of zeros.",
    .flags = CN_OP_COMPOSITE, .decompose = zeros_decompose},

@@ -35,6 +35,8 @@ int cn_call_result(cn_call *c, int i, int dtype, int ndim, const int64_t *shape)
   cn_spec *s = &c->spec[i];
   if (i >= CNI_MAX_RESULTS) return cn_call_fail(c, CN_ERR_UNSUPPORTED, "more than %d results", CNI_MAX_RESULTS);
   if (!cni_dtype_valid(dtype)) return cn_call_fail(c, CN_ERR_DTYPE, "%d is not a data type", dtype);
+  if (CNI_UNLIKELY(cni_dtype_is_complex(dtype)) && !(c->op->flags & (CN_OP_ANY_DTYPE | CN_OP_VIEW)))
+    return cn_call_fail(c, CN_ERR_DTYPE, "nothing computes %s yet", cn_dtype_name((cn_dtype)dtype));
   if (CNI_UNLIKELY(!cni_shape_fits(ndim, shape, cni_dtype_size(dtype), &numel)))
     return cni_shape_check(name_of(c), ndim, shape, cni_dtype_size(dtype), &numel);
   s->dtype = dtype;

@@ -46,6 +46,8 @@ static const struct {
     [CN_U4] = {CN_DLPACK_UINT, 4},
     [CN_I2] = {CN_DLPACK_INT, 2},
     [CN_U2] = {CN_DLPACK_UINT, 2},
+    [CN_C64] = {CN_DLPACK_COMPLEX, 64},
+    [CN_C128] = {CN_DLPACK_COMPLEX, 128},
 };
 
 /* Types below eight bits take a byte each here; only the versioned form can say so. */

@@ -205,6 +205,9 @@ static int read_first(const char *who, cn_tensor *t, double *f, int64_t *i)
   int status = check(who, t);
   if (status) return status;
   if (t->d.numel == 0) return cni_fail(CN_ERR_VALUE, "%s: the tensor has no elements", who);
+  if (cni_dtype_is_complex(t->d.dtype))
+    return cni_fail(CN_ERR_DTYPE, "%s: %s is no real number; read both parts with cn_to_data", who,
+                    cni_dtype_rows[t->d.dtype].name);
   if (t->d.device == CN_CPU || t->d.weak) at = t->d.data;
   else status = cni_memory.copy_out(t->d.device, element, t->d.data, cni_dtype_size(t->d.dtype));
   if (status) return status;

@@ -48,12 +48,15 @@ typedef struct printer {
   cn_desc d; /* data in host memory; strides that fit it */
   bool summarize;
   int precision, edge_items, line_width;
-  /* chosen from the elements shown */
-  bool integral, scientific; /* of floats: "1." and "1.0000e+00" */
-  bool any;                  /* a finite non-zero one was seen */
-  double least, most;        /* of those, by magnitude */
-  int width;
   bool blank; /* it has no data: the device "meta" */
+  /* Chosen from the elements shown; complex numbers have one for each part. */
+  int part; /* the one that is being looked at */
+  struct form {
+    bool integral, scientific; /* of floats: "1." and "1.0000e+00" */
+    bool any;                  /* a finite non-zero one was seen */
+    double least, most;        /* of those, by magnitude */
+    int width;
+  } form[2];
 } printer;
 
 /* Elements of dim that are shown: all of them, or edge_items at each end. */
@@ -79,13 +82,22 @@ static void each_shown(printer *p, int dim, int64_t at, void (*visit)(printer *p
   for (int64_t k = 0; k < shown(p, dim); k++) each_shown(p, dim + 1, at + step_to(p, dim, k), visit);
 }
 
+/* Element `at` as a number: of complex ones the part. */
+static double load(const printer *p, int64_t at, int part)
+{
+  if (!cni_dtype_is_complex(p->d.dtype)) return cni_load_f64(p->d.data, at, p->d.dtype);
+  return cni_load_f64(p->d.data, 2 * at + part, cni_dtype_part(p->d.dtype));
+}
+
+static bool has_points(int dtype) { return cni_dtype_is_float(dtype) || cni_dtype_is_complex(dtype); }
+
 /* Writes a float the way Python does; returns its length. */
-static int format_float(const printer *p, double v, char *out)
+static int format_float(const printer *p, const struct form *f, double v, char *out)
 {
   int n;
   if (isnan(v)) n = snprintf(out, ITEM_MAX, "nan"); /* C may write a sign here */
-  else if (p->scientific) n = snprintf(out, ITEM_MAX, "%.*e", p->precision, v);
-  else if (p->integral) n = snprintf(out, ITEM_MAX, isinf(v) ? "%.0f" : "%.0f.", v);
+  else if (f->scientific) n = snprintf(out, ITEM_MAX, "%.*e", p->precision, v);
+  else if (f->integral) n = snprintf(out, ITEM_MAX, isinf(v) ? "%.0f" : "%.0f.", v);
   else n = snprintf(out, ITEM_MAX, "%.*f", p->precision, v);
   for (int i = 0; i < n; i++)
     if (out[i] == ',') out[i] = '.'; /* the program's locale */
@@ -95,7 +107,7 @@ static int format_float(const printer *p, double v, char *out)
 static int format_element(const printer *p, int64_t at, char *out)
 {
   int dtype = p->d.dtype;
-  if (cni_dtype_is_float(dtype)) return format_float(p, cni_load_f64(p->d.data, at, dtype), out);
+  if (has_points(dtype)) return format_float(p, &p->form[p->part], load(p, at, p->part), out);
   int64_t v = cni_load_i64(p->d.data, at, dtype);
   if (dtype == CN_BOOL) return snprintf(out, ITEM_MAX, v ? "True" : "False");
   if (dtype == CN_U64) return snprintf(out, ITEM_MAX, "%" PRIu64, (uint64_t)v);
@@ -104,19 +116,20 @@ static int format_element(const printer *p, int64_t at, char *out)
 
 static bool sets_format(const printer *p, int64_t at)
 {
-  if (!cni_dtype_is_float(p->d.dtype)) return true;
-  double v = cni_load_f64(p->d.data, at, p->d.dtype);
+  if (!has_points(p->d.dtype)) return true;
+  double v = load(p, at, p->part);
   return isfinite(v) && v != 0;
 }
 
 static void see_range(printer *p, int64_t at)
 {
   if (!sets_format(p, at)) return;
-  double v = cni_load_f64(p->d.data, at, p->d.dtype), size = fabs(v);
-  if (!p->any || size < p->least) p->least = size;
-  if (!p->any || size > p->most) p->most = size;
-  if (v != ceil(v)) p->integral = false;
-  p->any = true;
+  struct form *f = &p->form[p->part];
+  double v = load(p, at, p->part), size = fabs(v);
+  if (!f->any || size < f->least) f->least = size;
+  if (!f->any || size > f->most) f->most = size;
+  if (v != ceil(v)) f->integral = false;
+  f->any = true;
 }
 
 static void see_width(printer *p, int64_t at)
@@ -124,19 +137,33 @@ static void see_width(printer *p, int64_t at)
   char item[ITEM_MAX];
   if (!sets_format(p, at)) return;
   int n = format_element(p, at, item);
-  if (n > p->width) p->width = n;
+  if (n > p->form[p->part].width) p->form[p->part].width = n;
+}
+
+static void choose_form(printer *p, int part)
+{
+  struct form *f = &p->form[part];
+  p->part = part;
+  f->integral = true;
+  f->width = 1;
+  if (has_points(p->d.dtype)) {
+    each_shown(p, 0, 0, see_range);
+    f->scientific = f->any && (f->most / f->least > 1000.0 || f->most > 1.0e8 || f->least < 1.0e-4);
+    if (opt_scientific) f->scientific = opt_scientific > 0;
+  }
+  each_shown(p, 0, 0, see_width);
 }
 
 static void choose_format(printer *p)
 {
-  p->integral = true;
-  p->width = 1;
-  if (cni_dtype_is_float(p->d.dtype)) {
-    each_shown(p, 0, 0, see_range);
-    p->scientific = p->any && (p->most / p->least > 1000.0 || p->most > 1.0e8 || p->least < 1.0e-4);
-    if (opt_scientific) p->scientific = opt_scientific > 0;
-  }
-  each_shown(p, 0, 0, see_width);
+  if (cni_dtype_is_complex(p->d.dtype)) choose_form(p, 1);
+  choose_form(p, 0);
+}
+
+/* Columns of one element, as PyTorch counts them. */
+static int element_width(const printer *p)
+{
+  return p->form[0].width + (cni_dtype_is_complex(p->d.dtype) ? p->form[1].width + 1 : 0);
 }
 
 /* ---- layout ---- */
@@ -144,14 +171,19 @@ static void put_element(printer *p, int64_t at)
 {
   char item[ITEM_MAX];
   int n = format_element(p, at, item);
-  put_repeated(&p->out, " ", p->width - n);
+  put_repeated(&p->out, " ", p->form[0].width - n);
   put_bytes(&p->out, item, (size_t)n);
+  if (!cni_dtype_is_complex(p->d.dtype)) return;
+  format_float(p, &p->form[1], load(p, at, 1), item); /* "2.+3.j": the sign stands between the parts */
+  put(&p->out, item[0] == '-' ? "" : "+");
+  put(&p->out, item);
+  put(&p->out, "j");
 }
 
 /* The last dim: as many elements to a line as fit. The dots count as one. */
 static void put_vector(printer *p, int64_t at, int indent)
 {
-  int dim = p->d.ndim - 1, per_line = (p->line_width - indent) / (p->width + 2);
+  int dim = p->d.ndim - 1, per_line = (p->line_width - indent) / (element_width(p) + 2);
   int64_t n = shown(p, dim), column = 0;
   if (per_line < 1) per_line = 1;
   put(&p->out, "[");
@@ -220,6 +252,7 @@ static void put_suffixes(printer *p, const cn_tensor *t)
   size_t line = last ? p->out.n - (size_t)(last - p->out.s) + 1 : p->out.n + 2;
   bool empty = t->d.numel == 0, usual = t->d.dtype == (int32_t)cn_default_dtype();
   if (!empty) usual = usual || t->d.dtype == CN_I64 || t->d.dtype == CN_BOOL;
+  if (cni_dtype_is_complex(t->d.dtype)) usual = cni_dtype_part(t->d.dtype) == (int)cn_default_dtype();
   if (t->d.device != CN_CPU && !t->d.weak) {
     snprintf(item, sizeof item, "device='%s'", cn_device_name(shape, 64, t->d.device));
     put_suffix(p, &line, item);

@@ -127,9 +127,9 @@ static void casts_agree_between_levels(void **state)
   enum { N = 4099 };
   char *from = malloc(COUNT * 8), *want = malloc(N * 8), *got = malloc(N * 8);
   assert_true(from && want && got);
-  for (int a = 1; a < CN_DTYPE_COUNT; a++) {
+  for (int a = 1; a < CN_C64; a++) { /* complex numbers go part by part: test_complex.c */
     make_patterns(from, a, CN_F32);
-    for (int b = 1; b < CN_DTYPE_COUNT; b++) {
+    for (int b = 1; b < CN_C64; b++) {
       cni_cpu_isa_cap(CNI_ISA_BASE);
       cni_cast_find(a, b)(want, from, N);
       for (int level = CNI_ISA_AVX2; level <= CNI_ISA_AVX512; level++) {

@@ -122,8 +122,8 @@ def is_floating_point(input: Tensor) -> builtins.bool:
 
 
 def is_complex(input: Tensor) -> builtins.bool:
-    """False: there are no complex types."""
-    return False
+    """Is its type complex?"""
+    return input.is_complex()
 
 
 def is_nonzero(input: Tensor) -> builtins.bool:

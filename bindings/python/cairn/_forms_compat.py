@@ -25,7 +25,7 @@ def adjoint(input: Tensor) -> Tensor:
 
 
 def conj(input: Tensor) -> Tensor:
-    """The tensor itself: there are no complex types."""
+    """The tensor itself: nothing computes with complex numbers yet."""
     return input
 
 

@@ -23,7 +23,7 @@ def allclose(input: Tensor, other: Tensor, rtol: builtins.float = 1e-05, atol: b
 
 
 def isreal(input: Tensor) -> Tensor:
-    """True everywhere: there are no complex types."""
+    """True everywhere: nothing computes with complex numbers yet."""
     return _C.ones_like(input, dtype=_C.bool)
 
 

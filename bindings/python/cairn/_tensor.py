@@ -93,7 +93,7 @@ class Tensor(Compat, _C.TensorBase):
         return (None,) * self.ndim
 
     def is_complex(self) -> builtins.bool:
-        return False
+        return self.dtype.is_complex
 
     def is_signed(self) -> builtins.bool:
         return self.dtype.is_signed

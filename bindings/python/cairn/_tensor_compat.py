@@ -178,7 +178,7 @@ class Compat:
         return bool(self)
 
     def conj(self: Any) -> Tensor:
-        """The tensor itself: there are no complex types."""
+        """The tensor itself: nothing computes with complex numbers yet."""
         tensor: Tensor = self
         return tensor
 

@@ -112,7 +112,7 @@ static cn_dtype infer_number(PyObject *o)
   if (dtype != CN_DTYPE_NONE) return dtype;
   if (PyFloat_Check(o)) return cn_default_dtype();
   if (PyLong_Check(o)) return CN_I64;
-  if (PyComplex_Check(o)) PyErr_SetString(PyExc_TypeError, "tensor: there are no complex types");
+  if (PyComplex_Check(o)) PyErr_SetString(PyExc_TypeError, "tensor: complex numbers are not read yet");
   else if (is_text(o)) raise_with_type(PyExc_TypeError, "tensor: invalid data type '%U'", o);
   else raise_with_type(PyExc_RuntimeError, "Could not infer dtype of %U", o);
   return CN_DTYPE_NONE;

@@ -30,8 +30,8 @@ static PyObject *dtype_is_float(PyObject *self, void *unused)
 
 static PyObject *dtype_is_complex(PyObject *self, void *unused)
 {
-  (void)self, (void)unused;
-  Py_RETURN_FALSE;
+  (void)unused;
+  return PyBool_FromLong(cn_dtype_is_complex(((cnpy_dtype *)(void *)self)->id));
 }
 
 static PyObject *dtype_is_signed(PyObject *self, void *unused)
@@ -49,8 +49,8 @@ static PyObject *dtype_itemsize(PyObject *self, void *unused)
 static PyMethodDef dtype_methods[] = {{"__reduce__", dtype_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
 static PyGetSetDef dtype_getset[] = {
     {"is_floating_point", dtype_is_float, NULL, "True for floating-point types.", NULL},
-    {"is_complex", dtype_is_complex, NULL, "False: there are no complex types.", NULL},
-    {"is_signed", dtype_is_signed, NULL, "True for floats and signed integers.", NULL},
+    {"is_complex", dtype_is_complex, NULL, "True for complex types.", NULL},
+    {"is_signed", dtype_is_signed, NULL, "True for floats, complex and signed integers.", NULL},
     {"itemsize", dtype_itemsize, NULL, "Bytes of one element in memory.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -85,8 +85,8 @@ static int add_dtypes(PyObject *module)
   static const struct {
     const char *name;
     cn_dtype id;
-  } also[] = {{"float", CN_F32}, {"double", CN_F64}, {"half", CN_F16},
-              {"long", CN_I64},  {"int", CN_I32},    {"short", CN_I16}};
+  } also[] = {{"float", CN_F32}, {"double", CN_F64}, {"half", CN_F16},  {"long", CN_I64},
+              {"int", CN_I32},   {"short", CN_I16},  {"cfloat", CN_C64}, {"cdouble", CN_C128}};
   for (int id = CN_BOOL; id < CN_DTYPE_COUNT; id++) {
     cnpy_dtype *d = PyObject_New(cnpy_dtype, cnpy.dtype);
     if (!d) return -1;

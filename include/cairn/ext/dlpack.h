@@ -22,7 +22,7 @@ enum {
 };
 
 /* What a number is, with its bits. */
-enum { CN_DLPACK_INT, CN_DLPACK_UINT, CN_DLPACK_FLOAT, CN_DLPACK_BFLOAT = 4, CN_DLPACK_BOOL = 6 };
+enum { CN_DLPACK_INT, CN_DLPACK_UINT, CN_DLPACK_FLOAT, CN_DLPACK_BFLOAT = 4, CN_DLPACK_COMPLEX, CN_DLPACK_BOOL };
 
 /* Flags of the versioned form. Padded: types below eight bits take a byte each. */
 enum { CN_DLPACK_READ_ONLY = 1, CN_DLPACK_COPIED = 2, CN_DLPACK_PADDED = 4 };

@@ -1,7 +1,7 @@
 /* ext/dtypes.h: what is known of each element type, one row each, for the library and for plugins, which link nothing.
  *
  * A new type is a constant in base.h, a row here, a row and column of the promotion table (src/base/dtype.c) and a line
- * in src/base/convert.h.
+ * in src/base/convert.h (complex ones are copied part by part, see cni_cpu_copy).
  */
 #ifndef CAIRN_EXT_DTYPES_H
 #define CAIRN_EXT_DTYPES_H
@@ -33,7 +33,9 @@
   X(I4, "int4", "i4", NULL, 1, 4, INT, true, false) \
   X(U4, "uint4", "u4", NULL, 1, 4, INT, false, false) \
   X(I2, "int2", "i2", NULL, 1, 2, INT, true, false) \
-  X(U2, "uint2", "u2", NULL, 1, 2, INT, false, false)
+  X(U2, "uint2", "u2", NULL, 1, 2, INT, false, false) \
+  X(C64, "complex64", "c64", "cfloat", 8, 64, COMPLEX, true, false) \
+  X(C128, "complex128", "c128", "cdouble", 16, 128, COMPLEX, true, false)
 
 /* Bytes of one element in memory, for steps from one to the next. dtype must be a tensor's. */
 static inline size_t cn_element_size(int dtype)

@@ -65,6 +65,11 @@ static int full_kernel(cn_call *c)
 {
   const cn_desc *d = cn_desc_of(c->out[0]);
   _Alignas(8) char element[8];
+  if (cni_dtype_is_complex(d->dtype)) {
+    double real = cni_arg_float(c->args, 1);
+    cni_cpu_copy(d, &(cn_desc){.data = &real, .numel = 1, .dtype = CN_F64, .device = CN_CPU});
+    return CN_OK;
+  }
   scalar_element(element, &c->args[1], d->dtype);
   fill_with(d, element);
   return CN_OK;
@@ -75,6 +80,10 @@ static int fill_kernel(cn_call *c)
 {
   const cn_desc *d = cn_desc_of(c->out[0]), *value = cn_desc_of(c->in[1]);
   _Alignas(8) char element[8];
+  if (cni_dtype_is_complex(d->dtype)) {
+    cni_cpu_copy(d, value);
+    return CN_OK;
+  }
   cni_cast_find(value->dtype, d->dtype)(element, value->data, 1);
   fill_with(d, element);
   return CN_OK;

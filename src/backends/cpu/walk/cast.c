@@ -72,6 +72,7 @@ cni_cast_fn cni_cast_find(int from, int to)
 {
   static const cni_cast_fn copies[9] = {[1] = copy_1, [2] = copy_2, [4] = copy_4, [8] = copy_8};
   if (!cni_dtype_valid(from) || !cni_dtype_valid(to)) return NULL;
+  if (cni_dtype_is_complex(from) || cni_dtype_is_complex(to)) return NULL; /* cni_cpu_copy takes them apart */
   if (from == to) return copies[cni_dtype_size(from)];
   cni_cast_fn direct = table()->direct[from][to];
   return direct ? direct : chains.direct[from][to];

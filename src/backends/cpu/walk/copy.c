@@ -268,10 +268,34 @@ static bool run_tiles(const job *j, const cni_iter *it)
   return true;
 }
 
+/* ---- complex numbers: their parts one after the other ---- */
+
+/* The real (0) or imaginary (1) parts of d, which may be real itself: then its numbers, and zeros. */
+static cn_desc part_of(const cn_desc *d, int part)
+{
+  static const double zero = 0;
+  cn_desc p = *d;
+  if (cni_dtype_is_complex(d->dtype)) {
+    p.dtype = cni_dtype_part(d->dtype);
+    p.data = (char *)d->data + (size_t)part * cni_dtype_size(p.dtype);
+    for (int i = 0; i < p.ndim; i++) p.strides[i] *= 2;
+  } else if (part) {
+    p = (cn_desc){.data = (void *)(uintptr_t)&zero, .numel = 1, .dtype = CN_F64, .device = CN_CPU}; /* only read */
+  }
+  return p;
+}
+
 /* ---- entry ---- */
 
 void cni_cpu_copy(const cn_desc *dst, const cn_desc *src)
 {
+  if (cni_dtype_is_complex(dst->dtype)) {
+    for (int i = 0; i < 2; i++) {
+      cn_desc to = part_of(dst, i), from = part_of(src, i);
+      cni_cpu_copy(&to, &from);
+    }
+    return;
+  }
   job j = {.cast = cni_cast_find(src->dtype, dst->dtype), .same = src->dtype == dst->dtype,
            .dsize = cni_dtype_size(dst->dtype), .ssize = cni_dtype_size(src->dtype)};
   cni_iter it;

@@ -4,7 +4,6 @@
  * cut into slabs that do not overlap. */
 #include "backends/cpu/cpu.h"
 #include "base/dtype.h"
-#include "cast.h"
 #include "tensor/tensor.h"
 
 /* The part of d whose index along dim is start .. start + length - 1. */
@@ -27,11 +26,13 @@ static int constant_pad_kernel(cn_call *c)
 {
   cn_desc x = *cn_desc_of(c->in[0]), y = *cn_desc_of(c->out[0]);
   const cn_value *pad = &c->args[1], *v = &c->args[2];
-  _Alignas(8) char element[8] = {0};
-  cn_desc value = {.data = element, .numel = 1, .dtype = y.dtype};
+  union { /* only read */
+    double f;
+    int64_t i;
+  } number = {v->u.f};
+  cn_desc value = {.data = &number, .numel = 1, .dtype = CN_F64};
   if (y.numel == 0) return CN_OK;
-  if (v->tag == CN_V_FLOAT) cni_cast_find(CN_F64, y.dtype)(element, &v->u.f, 1);
-  else cni_cast_find(CN_I64, y.dtype)(element, &v->u.i, 1);
+  if (v->tag != CN_V_FLOAT) number.i = v->u.i, value.dtype = CN_I64;
   for (int dim = 0; dim < y.ndim; dim++) { /* dims before this one are cut down to what is kept */
     int pair = 2 * (y.ndim - 1 - dim);
     int64_t before = pair < pad->n ? pad->u.is[pair] : 0, after = pair < pad->n ? pad->u.is[pair + 1] : 0;
