@@ -53,7 +53,7 @@ CN_API int cn_grad_with(cn_tensor **grads, cn_tensor *const *outputs, size_t nou
  * up in the leaves. */
 CN_API int cn_backward_all(cn_tensor *const *outputs, size_t noutputs, const cn_grad_opts *opts);
 
-/* ---- modes: begin answers the old setting, which end restores ---- */
+/* ---- modes: begin returns the old setting, which end restores ---- */
 CN_API int cn_no_grad_begin(void);
 CN_API void cn_no_grad_end(int saved);
 CN_API int cn_enable_grad_begin(void);
@@ -65,12 +65,12 @@ CN_API bool cn_grad_enabled(void);
 CN_API bool cn_inference_enabled(void);
 CN_API bool cn_is_inference(const cn_tensor *t); /* was it made in inference mode? */
 /* While on, the first op whose result has a NaN or Inf (forward or backward) is an error that names it. Slow. */
-CN_API bool cn_detect_anomaly(bool on); /* answers the old setting */
+CN_API bool cn_detect_anomaly(bool on); /* returns the old setting */
 
 /* ---- mixed precision ---- */
 /* While on, ops compute in the type that suits them: products, convolutions and attention in `dtype` (CN_BF16 or
  * CN_F16), losses and what needs range in float32, others in the types they are given; PyTorch's lists, in each op's
- * documentation. Parameters are cast once while it is on. Regions nest; CN_DTYPE_NONE switches it off inside. Answers
+ * documentation. Parameters are cast once while it is on. Regions nest; CN_DTYPE_NONE switches it off inside. Returns
  * the old setting, which end restores. */
 CN_API int cn_autocast_begin(cn_dtype dtype);
 CN_API void cn_autocast_end(int saved);
@@ -81,7 +81,7 @@ CN_API int cn_autocast_begin_on(cn_autocast_where where, cn_dtype dtype);
 CN_API cn_dtype cn_autocast_dtype_on(cn_autocast_where where);
 
 /* ---- hooks ---- */
-/* Called with the gradient of t when it is known; what it returns (if not NULL) replaces it. Answers an id. */
+/* Called with the gradient of t when it is known; what it returns (if not NULL) replaces it. Returns an id. */
 typedef cn_tensor *(*cn_grad_hook)(cn_tensor *grad, void *payload);
 CN_API int64_t cn_hook_add(cn_tensor *t, cn_grad_hook hook, void *payload);
 /* The same for a payload that the hook takes over: `free` is called with it when the hook is removed, when the record
@@ -94,8 +94,8 @@ CN_API int cn_hook_remove(cn_tensor *t, int64_t id);
 
 /* ---- what is kept for backward ---- */
 /* While set in a thread, a value that an op there keeps for backward is given to `pack` (recording is off inside), and
- * what that answers is kept in its place; backward gets it from `unpack`, a borrowed tensor of the same shape and type.
- * `free` drops it. pack answers NULL, unpack as well, on failure, with the error set. Values that custom functions save
+ * what that returns is kept in its place; backward gets it from `unpack`, a borrowed tensor of the same shape and type.
+ * `free` drops it. pack returns NULL, unpack as well, on failure, with the error set. Values that custom functions save
  * stay as they are. The table must outlive what is recorded with it; payload is only used while it is set. */
 typedef struct cn_saved_hooks {
   void *(*pack)(cn_tensor *t, void *payload);
@@ -106,7 +106,7 @@ typedef struct cn_saved_setting {
   const cn_saved_hooks *hooks; /* NULL: values are kept as they are */
   void *payload;
 } cn_saved_setting;
-CN_API cn_saved_setting cn_saved_hooks_set(cn_saved_setting now); /* answers the old setting */
+CN_API cn_saved_setting cn_saved_hooks_set(cn_saved_setting now); /* returns the old setting */
 
 /* ---- looking at the record ---- */
 /* One recorded call, counted; for drawing and debugging. */

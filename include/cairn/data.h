@@ -47,7 +47,7 @@ typedef struct cn_dataset_class {
   int (*get)(cn_sample *sample, void *data, int64_t index, cn_draws *draws);
   void (*free)(void *data);
   /* Optional, for sets whose samples lie ready in memory: samples indices[0..n), each in range, stacked at once into
-   * fields of the batch that its caller owns. It may answer 1: one by one, please. */
+   * fields of the batch that its caller owns. It may return 1: one by one, please. */
   int (*batch)(struct cn_batch *batch, void *data, const int64_t *indices, size_t n);
 } cn_dataset_class;
 CN_API cn_dataset *cn_dataset_new(const cn_dataset_class *cls, void *data); /* takes data over. Owned */

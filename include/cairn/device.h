@@ -58,7 +58,7 @@ CN_API int cn_backend_register(const cn_backend *backend);
 /* The name of the i-th backend in use; NULL past the last. */
 CN_API const char *cn_backend_name(int i);
 /* The implementations of an op on a backend, in the order they are tried: writes up to `capacity` names and
- * answers how many there are. 0: it runs by its decomposition, or is a view, or cannot run there. Sets no
+ * returns how many there are. 0: it runs by its decomposition, or is a view, or cannot run there. Sets no
  * error. */
 CN_API size_t cn_op_kernels(const char **names, size_t capacity, const cn_op *op, const char *backend);
 /* Measures rather than looks up: f32 GFLOP/s of a matrix product and GB/s of a copy (read + write). Takes a second.

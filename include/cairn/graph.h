@@ -25,7 +25,7 @@ CN_API cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inp
 CN_API cn_graph *cn_trace_sizes(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs,
                                 size_t nexamples, void *payload);
 /* While a function is being traced: nodes recorded from now on carry this number (0 at first), for whoever looks at the
- * graph later. Answers the number before. */
+ * graph later. Returns the number before. */
 CN_API int cn_trace_mark(int mark);
 CN_API void cn_graph_free(cn_graph *graph);
 
@@ -50,7 +50,7 @@ CN_API int cn_graph_bind(cn_graph *graph, size_t i, cn_tensor *tensor);
 
 /* ---- passes ---- */
 CN_API int cn_graph_verify(const cn_graph *graph);    /* 0, or an error that says what is wrong where */
-CN_API int cn_graph_remove_dead(cn_graph *graph);     /* drops nodes that nothing reads; answers how many */
+CN_API int cn_graph_remove_dead(cn_graph *graph);     /* drops nodes that nothing reads; returns how many */
 
 CN_END_DECLS
 #endif

@@ -88,7 +88,7 @@ CN_API cn_module *cn_module_copy(cn_module *m); /* with parameters, buffers and 
 CN_API const cn_args *cn_module_args(const cn_module *m); /* what it was made with; NULL for cn_module_new */
 
 /* ---- slots: for classes, mostly in init ---- */
-/* Appends a slot; answers its number among the module's slots, or a negative cn_status. The module keeps the tensor
+/* Appends a slot; returns its number among the module's slots, or a negative cn_status. The module keeps the tensor
  * and makes a parameter require a gradient. NULL makes an absent slot (a layer without bias). */
 CN_API int cn_module_add_parameter(cn_module *m, const char *name, cn_tensor *t);
 /* A buffer is state that is not trained (running means). Those that are not persistent stay out of files. */
@@ -144,7 +144,7 @@ enum cn_named_flags { CN_PARAMETERS = 1, CN_BUFFERS = 2, CN_SHARED = 4 /* shared
 CN_API int cn_module_named(cn_named_list *list, cn_module *m, int flags); /* owned: cn_named_free */
 CN_API void cn_named_free(cn_named_list *list);
 /* Calls fn for m and all modules below it, each once, parents before children as PyTorch's named_modules does. fn
- * answers 0, or a negative status that ends the walk and is returned. */
+ * returns 0, or a negative status that ends the walk and is returned. */
 typedef int (*cn_module_fn)(cn_module *m, const char *path, void *payload);
 CN_API int cn_module_visit(cn_module *m, cn_module_fn fn, void *payload);
 
@@ -158,8 +158,8 @@ CN_API int cn_module_remove(cn_module *m, const char *name);
 CN_API bool cn_module_set_removed(cn_module *m, const char *name, cn_tensor *t);
 
 /* ---- hooks ---- */
-/* Before a call: may replace inputs (put borrowed tensors in). After it: may replace results. Both answer 0 or a
- * negative status. Answers an id for cn_module_hook_remove, negative on failure. `free` (may be NULL) gets the payload
+/* Before a call: may replace inputs (put borrowed tensors in). After it: may replace results. Both return 0 or a
+ * negative status. Returns an id for cn_module_hook_remove, negative on failure. `free` (may be NULL) gets the payload
  * when the hook goes. */
 typedef int (*cn_module_hook)(cn_module *m, cn_module_call *call, void *payload);
 CN_API int64_t cn_module_hook_before(cn_module *m, cn_module_hook hook, void *payload, void (*free)(void *));

@@ -19,7 +19,7 @@ typedef struct cn_schedule cn_schedule;
  * (NULL: none yet, see cn_optim_add). Owned. */
 CN_API cn_optim *cn_optim_make(const char *name, cn_module *net, const cn_value *args, size_t n);
 CN_API void cn_optim_free(cn_optim *opt); /* NULL is fine */
-/* Adds a group of parameters, which has the optimiser's own settings until they are changed. Answers its number. */
+/* Adds a group of parameters, which has the optimiser's own settings until they are changed. Returns its number. */
 CN_API int cn_optim_add(cn_optim *opt, cn_tensor *const *params, size_t n);
 CN_API size_t cn_optim_ngroups(const cn_optim *opt);
 CN_API size_t cn_optim_nparams(const cn_optim *opt, size_t group);
@@ -99,11 +99,11 @@ typedef double (*cn_lr_fn)(int64_t epoch, void *payload);
 CN_API cn_schedule *cn_lr_lambda(cn_optim *opt, cn_lr_fn fn, void *payload);
 CN_API cn_schedule *cn_lr_multiplicative(cn_optim *opt, cn_lr_fn fn, void *payload);
 /* The same by a function that is told the group, from an epoch on (-1: the beginning). kind: "LambdaLR",
- * "MultiplicativeLR", or "LRScheduler", whose function answers the rate itself. */
+ * "MultiplicativeLR", or "LRScheduler", whose function returns the rate itself. */
 typedef double (*cn_group_lr_fn)(cn_schedule *schedule, size_t group, void *payload);
 CN_API cn_schedule *cn_lr_by(const char *kind, cn_optim *opt, cn_group_lr_fn fn, void *payload, int64_t last_epoch);
 /* For classes that derive from one of the library's: takes back the step that a schedule's making took, when the groups
- * had these rates; from now on fn answers the rates in the place of its own formula. What that would answer for the
+ * had these rates; from now on fn returns the rates in the place of its own formula. What that would give for the
  * present epoch is cn_schedule_next. */
 CN_API int cn_schedule_rewind(cn_schedule *schedule, const double *rates, cn_group_lr_fn fn, void *payload);
 CN_API double cn_schedule_next(cn_schedule *schedule, size_t group);

@@ -79,7 +79,7 @@ CN_API void cn_fitting_stop(cn_fitting *fit); /* after this batch, or after this
  * gradients are not half gathered. */
 CN_API int cn_fitting_save(cn_fitting *fit, const char *path);
 
-/* Called along the way; each may be NULL. They answer 0 or a negative status, which ends the fit. */
+/* Called along the way; each may be NULL. They return 0 or a negative status, which ends the fit. */
 typedef struct cn_callback {
   int (*begin)(cn_fitting *fit, void *payload); /* a checkpoint to go on from is loaded */
   int (*epoch_begin)(cn_fitting *fit, void *payload);

@@ -58,7 +58,7 @@ CN_API cn_tree *cn_tree_get(const cn_tree *dict, const char *key); /* NULL when 
 CN_API cn_tree *cn_tree_get_index(const cn_tree *dict, int64_t key);
 /* The i-th key of a dictionary: its text, or NULL where it is a number, which goes to *index (may be NULL). */
 CN_API const char *cn_tree_key(const cn_tree *dict, size_t i, int64_t *index);
-/* Values, with what to answer when the tree is NULL or of another kind. Numbers convert where nothing is lost. */
+/* Values, with what to return when the tree is NULL or of another kind. Numbers convert where nothing is lost. */
 CN_API bool cn_tree_as_bool(const cn_tree *tree, bool otherwise);
 CN_API int64_t cn_tree_as_int(const cn_tree *tree, int64_t otherwise);
 CN_API double cn_tree_as_float(const cn_tree *tree, double otherwise);

@@ -121,7 +121,7 @@ static cn_tensor **gradient_slot(task *t, int index) { return t->many ? &t->many
 
 /* ---- gradients ---- */
 
-/* Which dims of g to sum so that it fits m, which it was broadcast from; answers how many leading ones go, negative
+/* Which dims of g to sum so that it fits m, which it was broadcast from; returns how many leading ones go, negative
  * when it cannot have been. */
 static int sum_plan(const cn_desc *g, const cn_meta *m, int64_t *dims, size_t *ndims)
 {
@@ -294,7 +294,7 @@ static cn_tensor *view_again(const cni_node *n, cn_tensor *x)
 }
 
 /* A view without a rule of its own, where other gradients have reached its tensor already (the pieces of a split): g
- * is added at its place, not scattered into zeros of the whole. Answers 1 done, 0 it is not so, negative error. */
+ * is added at its place, not scattered into zeros of the whole. Returns 1 done, 0 it is not so, negative error. */
 static int add_through_view(walk *w, const cni_node *n, cn_tensor *g)
 {
   if (!in_place(w) || n->kind != CNI_NODE_OP || n->op->vjp || !n->op->scatter || !g) return 0;

@@ -65,7 +65,7 @@ static int walk(jvp *j, cn_tensor **grads, cn_tensor *const *roots, cn_tensor *c
   return n ? cn_grad_with(grads, j->roots, n, by, nby, &o) : cn_err();
 }
 
-/* The inputs that can carry a gradient, gathered at the front of `to`; answers how many. */
+/* The inputs that can carry a gradient, gathered at the front of `to`; returns how many. */
 static size_t floats_of(const jvp *j, cn_tensor **to, cn_tensor **v, cn_tensor *const *tangents)
 {
   size_t n = 0;
@@ -77,7 +77,7 @@ static size_t floats_of(const jvp *j, cn_tensor **to, cn_tensor **v, cn_tensor *
   return n;
 }
 
-static int derive(jvp *j, cn_tensor **answer, cn_tensor *const *tangents, cn_tensor **by, cn_tensor **v,
+static int derive(jvp *j, cn_tensor **result, cn_tensor *const *tangents, cn_tensor **by, cn_tensor **v,
                   bool create_graph)
 {
   size_t nby = floats_of(j, by, v, tangents);
@@ -95,8 +95,8 @@ static int derive(jvp *j, cn_tensor **answer, cn_tensor *const *tangents, cn_ten
   n = 0;
   for (size_t i = 0; i < j->nout && !status; i++) {
     cn_tensor *t = cn_needs_grad(j->seed[i]) ? j->found[n++] : NULL;
-    answer[i] = t ? t : cn_zeros_like_with(j->out[i], NULL);
-    if (!answer[i]) status = cn_err();
+    result[i] = t ? t : cn_zeros_like_with(j->out[i], NULL);
+    if (!result[i]) status = cn_err();
   }
   return status;
 }

@@ -89,7 +89,7 @@ static int pack(cni_saved *to, cn_state *st, cn_tensor *alias)
   cn_no_grad_end(saved);
   if (!p->value) {
     cni_free(p, sizeof *p);
-    return cn_err() ? cn_err() : cni_fail(CN_ERR_GRAD, "saved: the hook that packs a value answered none");
+    return cn_err() ? cn_err() : cni_fail(CN_ERR_GRAD, "saved: the hook that packs a value returned none");
   }
   *to = (cni_saved){&packed_mark, (uint64_t)(uintptr_t)p};
   return CN_OK;
@@ -110,11 +110,11 @@ static cn_tensor *unpacked(const cni_node *n, int k)
   cn_tensor *t = p->hooks->unpack(p->value);
   if (t && ((int)t->d.dtype != (int)want->dtype || t->d.ndim != want->ndim ||
             memcmp(t->d.shape, want->shape, (size_t)want->ndim * sizeof *want->shape) != 0)) {
-    cni_fail(CN_ERR_GRAD, "backward of %s: the hook that unpacks a value answered one of another shape or type",
+    cni_fail(CN_ERR_GRAD, "backward of %s: the hook that unpacks a value returned one of another shape or type",
              cni_node_name(n));
     return NULL;
   }
-  if (!t && !cn_err()) cni_fail(CN_ERR_GRAD, "saved: the hook that unpacks a value answered none");
+  if (!t && !cn_err()) cni_fail(CN_ERR_GRAD, "saved: the hook that unpacks a value returned none");
   return t;
 }
 

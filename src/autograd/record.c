@@ -51,7 +51,7 @@ static int save_input(cni_node *n, const cni_applying *a, int i)
   return status;
 }
 
-/* Edges, metas and saved inputs. Answers the mask of values that backward reads; negative on failure. */
+/* Edges, metas and saved inputs. Returns the mask of values that backward reads; negative on failure. */
 static int64_t fill_inputs(cni_node *n, const cni_applying *a)
 {
   const cn_call *c = &a->c;

@@ -4,7 +4,7 @@
  * Place in the flow: the CPU cast loops, pointwise loads and stores, scalar access and printing all
  * convert through these functions, so a value converts alike everywhere. They have no branches, only
  * selects, so loops over them vectorise. Invariants: no conversion is undefined for any bit pattern; the
- * answers are PyTorch's on x86-64 (bits of NaNs aside), and ml_dtypes' for the types PyTorch cannot cast
+ * results are PyTorch's on x86-64 (bits of NaNs aside), and ml_dtypes' for the types PyTorch cannot cast
  * (float4, int4, uint4, int2, uint2):
  *  - to a narrower float: nearest, ties to even, by way of float32 (as PyTorch does from float64 and
  *    int64);

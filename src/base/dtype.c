@@ -12,7 +12,7 @@ const cni_dtype_row cni_dtype_rows[CN_DTYPE_COUNT] = {
     [CN_DTYPE_NONE] = {"none", "none", NULL, 0, 0, CNI_CAT_NONE, false, false}, CN_EACH_DTYPE(ROW)};
 #undef ROW
 
-/* PyTorch's answers. Where it has none (unsigned 16, 32 and 64 bits with another integer) the smallest
+/* PyTorch's results. Where it has none (unsigned 16, 32 and 64 bits with another integer) the smallest
  * integer that holds both; uint64 with a signed one has no such integer and goes to float64, as in NumPy. */
 #define COLUMNS(bool_, u8, i8, i16, i32, i64, u16, u32, u64, f16, bf16, f32, f64)  \
   {[CN_BOOL] = CN_##bool_, [CN_U8] = CN_##u8,     [CN_I8] = CN_##i8,   [CN_I16] = CN_##i16, \

@@ -1,7 +1,7 @@
 /* Scalar maths functions written so that compilers vectorise loops over them.
  *
  * Every function is a straight line of arithmetic and selects: a loop `y[i] = cnm_expf(x[i])` becomes
- * vector code under SSE2, AVX2, AVX-512, NEON or CUDA, and gives the same answer in each lane as the scalar
+ * vector code under SSE2, AVX2, AVX-512, NEON or CUDA, and gives the same result in each lane as the scalar
  * call does. CPU kernels include this file; the code generator embeds the text of the family (maths.h,
  * maths_f64.h, maths_f32.h, maths_gamma.h, maths_special.h, maths_zeta.h, in this order) in the sources it
  * writes, so eager and compiled results agree (with CNM_EMBEDDED defined first). Hence the one invariant: the

@@ -529,7 +529,7 @@ CNM_FN double cnm_erfc(double x)
   return CNM_ABS(x) < 0.5 ? 1.0 - cnm_erf_small(x) : r;
 }
 
-/* erfinv of a in [0, 1) over a, to 2^-28: a first guess for double, an answer for float. */
+/* erfinv of a in [0, 1) over a, to 2^-28: a first guess for double, the result for float. */
 CNM_FN double cnm_erfinv_guess(double a)
 {
   double w = -cnm_log((1.0 - a) * (1.0 + a)), u = w - 3.125, v;

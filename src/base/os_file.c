@@ -1,6 +1,6 @@
 /* os_file.c: files: mapped whole for reading, written whole or not at all, folders. See ext/system.h.
  *
- * Invariant: after cn_writer_commit answered 0 the file survives a crash of the process and of the machine; before,
+ * Invariant: after cn_writer_commit returned 0 the file survives a crash of the process and of the machine; before,
  * `path` is untouched. */
 #define _DEFAULT_SOURCE /* POSIX, and MAP_NORESERVE */
 #include <cairn/ext/system.h>

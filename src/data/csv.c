@@ -108,7 +108,7 @@ static const double tens[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e
                               1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
 
 /* A plain decimal number that doubles hold exactly by one product or quotient (up to 15 digits, small exponents);
- * answers the place behind it, or NULL where it takes more care. */
+ * returns the place behind it, or NULL where it takes more care. */
 static const char *quick_number(double *v, const char *p, const char *end)
 {
   bool minus = p < end && *p == '-';

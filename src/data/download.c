@@ -75,7 +75,7 @@ typedef struct job {
   cn_writer *writer;
   cni_sha256 sum;      /* of what the writer has */
   char etag[ETAG_SIZE]; /* of the version that the part is of; "": unknown */
-  bool etag_is_new;     /* came with the answer that is being read */
+  bool etag_is_new;     /* came with the response that is being read */
   uint64_t began_at;    /* bytes that were there when this transfer began */
   bool stopped;         /* by the caller */
   char error[ERROR_SIZE];
@@ -170,13 +170,13 @@ static bool begins(const char *s, size_t n, const char *word)
   return true;
 }
 
-/* Keeps the ETag of an answer that is a whole file. Weak ones do not stand for bytes. */
+/* Keeps the ETag of a response that is a whole file. Weak ones do not stand for bytes. */
 static size_t on_header(char *line, size_t size, size_t n, void *payload)
 {
   job *j = payload;
   size_t length = size * n;
   if (j->began_at) return length;
-  if (begins(line, length, "http/")) j->etag[0] = 0, j->etag_is_new = false; /* behind a redirection: the next answer */
+  if (begins(line, length, "http/")) j->etag[0] = 0, j->etag_is_new = false; /* behind a redirection: the next response */
   if (!begins(line, length, "etag:")) return length;
   const char *s = line + 5, *end = line + length;
   while (s < end && (*s == ' ' || *s == '\t')) s++;
@@ -230,12 +230,12 @@ static void configure(void *easy, job *j, void *headers)
   if (certificates) curl.setopt(easy, OPT_CAINFO, certificates);
 }
 
-/* Asks for what is missing. Returns libcurl's code, or a cn_status; *answer: HTTP's. */
-static int transfer(job *j, long *answer)
+/* Asks for what is missing. Returns libcurl's code, or a cn_status; *response: HTTP's. */
+static int transfer(job *j, long *response)
 {
   char line[ETAG_SIZE + 16];
   void *easy = curl.init(), *headers = NULL;
-  *answer = 0;
+  *response = 0;
   j->began_at = cn_writer_at(j->writer);
   j->error[0] = 0;
   if (!easy) return cn_err_set(CN_ERR_MEMORY, "libcurl has no memory");
@@ -245,7 +245,7 @@ static int transfer(job *j, long *answer)
   }
   configure(easy, j, headers);
   int code = curl.perform(easy);
-  curl.getinfo(easy, INFO_RESPONSE_CODE, answer);
+  curl.getinfo(easy, INFO_RESPONSE_CODE, response);
   curl.cleanup(easy);
   curl.list_free(headers);
   return code;
@@ -260,11 +260,11 @@ static int restart(job *j)
   return status ? status : cn_writer_restart(j->writer);
 }
 
-static int failed(const job *j, int code, long answer)
+static int failed(const job *j, int code, long response)
 {
   if (cn_err()) return cn_err(); /* of writing */
   if (j->stopped) return cn_err_set(CN_ERR_IO, "%s: the download was stopped", j->url);
-  if (code == HTTP_ERROR && answer) return cn_err_set(CN_ERR_IO, "%s: the server answers %ld", j->url, answer);
+  if (code == HTTP_ERROR && response) return cn_err_set(CN_ERR_IO, "%s: the server answers %ld", j->url, response);
   return cn_err_set(CN_ERR_IO, "%s: %s", j->url, j->error[0] ? j->error : curl.strerror(code));
 }
 
@@ -280,19 +280,19 @@ static int fetch(job *j)
 {
   int restarts = 0;
   for (int tries = 1;; tries++) {
-    long answer;
-    int code = transfer(j, &answer);
+    long response;
+    int code = transfer(j, &response);
     uint64_t before = j->began_at;
     if (code == DONE) return CN_OK;
-    if (cn_err() || j->stopped) return failed(j, code, answer);
-    bool refused = code == RANGE_ERROR || code == BAD_RESUME || (code == HTTP_ERROR && answer == 416);
+    if (cn_err() || j->stopped) return failed(j, code, response);
+    bool refused = code == RANGE_ERROR || code == BAD_RESUME || (code == HTTP_ERROR && response == 416);
     if (before && refused && restarts++ < RESTARTS) {
       if (restart(j)) return cn_err();
       tries = 0;
       continue;
     }
     if (cn_writer_at(j->writer) > before) tries = 1;
-    if (!may_go_on(code) || tries >= TRIES) return failed(j, code, answer);
+    if (!may_go_on(code) || tries >= TRIES) return failed(j, code, response);
   }
 }
 

@@ -29,7 +29,7 @@ static size_t axis_bytes(const axis *a)
 
 static void axis_free(axis *a) { cn_free(a->first, a->first ? axis_bytes(a) : 0); }
 
-/* The weights of new pixel i, a triangle around its centre; answers the largest. */
+/* The weights of new pixel i, a triangle around its centre; returns the largest. */
 static double weigh(axis *a, double *row, int64_t i, int64_t from, double scale)
 {
   double support = scale >= 1 ? scale : 1, inverse = 1 / support, centre = scale * ((double)i + 0.5);
@@ -110,7 +110,7 @@ static inline __m128i pixel_pair(const unsigned char *p)
   return _mm_unpacklo_epi8(bytes, _mm_setzero_si128());
 }
 
-/* Two rows at once, three channels side by side; answers up to which column. A pair of pixels reads one byte past it,
+/* Two rows at once, three channels side by side; returns up to which column. A pair of pixels reads one byte past it,
  * so that the columns made of a row's last pixels are left. */
 static int64_t narrow_colour(unsigned char *to, int64_t to_row, const unsigned char *row, int64_t row_step,
                              int64_t wide, const axis *a)
@@ -138,7 +138,7 @@ static int64_t narrow_colour(unsigned char *to, int64_t to_row, const unsigned c
   return a->n;
 }
 
-/* Columns of bytes, sixteen at a time; answers up to which. */
+/* Columns of bytes, sixteen at a time; returns up to which. */
 static int64_t lower_sixteen(unsigned char *to, const unsigned char *const *rows, const int16_t *weights, int64_t size,
                              int64_t n, int precision)
 {

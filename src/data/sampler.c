@@ -83,7 +83,7 @@ static int64_t nothing(void *data)
   return 0;
 }
 
-/* What a maker answers that failed, with the error set. */
+/* What a maker returns that failed, with the error set. */
 static cn_sampler no_sampler(void) { return (cn_sampler){.length = nothing, .order = sampler_failed}; }
 
 /* ---- by weight ---- */

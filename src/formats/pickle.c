@@ -36,7 +36,7 @@ struct cni_pickle {
   bool stopped;
 };
 
-/* Every operation answers whether all went well; if not, the error is set. */
+/* Every operation returns whether all went well; if not, the error is set. */
 typedef bool (*operation)(cni_pickle *p, unsigned char op);
 
 static bool bad(cni_pickle *p, const char *what)

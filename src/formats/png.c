@@ -44,7 +44,7 @@ static void put_symbol(bits *b, uint32_t s)
 }
 
 /* Lengths and distances come in groups: the first few alone, then `per` groups to each doubling. The group's number
- * goes to *group; answers how many extra bits it has, whose value goes to *rest. */
+ * goes to *group; returns how many extra bits it has, whose value goes to *rest. */
 static int grouped(uint32_t value, uint32_t per, uint32_t *group, uint32_t *rest)
 {
   int extra = 0;

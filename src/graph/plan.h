@@ -34,7 +34,7 @@ typedef struct cni_plan {
 /* The plan for these inputs: found among the graph's, or made and put first. NULL with the error set. */
 cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs);
 
-/* passes/memplan.c: gives every value that needs memory its offset; answers the block's size (0 with the error set
+/* passes/memplan.c: gives every value that needs memory its offset; returns the block's size (0 with the error set
  * when there is no memory to plan with). */
 size_t cni_memplan(cni_planned *values, size_t n);
 

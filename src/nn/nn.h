@@ -15,7 +15,7 @@ static inline const cn_value *cni_args(const cn_module *m) { return cn_args_valu
 /* Device and type that a layer's parameters are made with: the last two arguments of its signature
  * ("device? device=None, dtype? dtype=None"), passed as a pointer to the first of them. */
 cn_tensor *cni_new_empty(const cn_value *place, const int64_t *shape, size_t ndim);
-/* Adds a parameter, uniform in +-bound. Answers its slot or a negative status. */
+/* Adds a parameter, uniform in +-bound. Returns its slot or a negative status. */
 int cni_add_uniform(cn_module *m, const char *name, const cn_value *place, const int64_t *shape, size_t ndim,
                     double bound);
 int cni_add_constant(cn_module *m, const char *name, const cn_value *place, const int64_t *shape, size_t ndim,

@@ -23,7 +23,7 @@ typedef struct cni_one_op {
 cn_tensor *cni_one_op_apply(cn_module *m, cn_tensor *x);
 void cni_one_op_print(const cn_module *m, cn_text *t);
 
-/* Reads a description of arguments as `args` above. Answers how many values it wrote. */
+/* Reads a description of arguments as `args` above. Returns how many values it wrote. */
 int cni_op_args(const cn_module *m, cn_value *values, const char *args);
 /* Calls an op by its name. Results are borrowed from the scope; dest (may be NULL) gets the first one in place. */
 int cni_call_op(cn_tensor **out, size_t nout, const char *op, const cn_value *args, size_t n, cn_tensor *dest);

@@ -23,7 +23,7 @@ enum { STACK_INPUTS = 32 };
 
 /* ---- inputs ---- */
 
-/* Lays the tensors among args flat into in, which has room for them all. Answers how many; negative on failure. */
+/* Flattens the tensors among args into in, which has room for them all. Returns how many; negative on failure. */
 static int gather(const cni_opinfo *info, const cn_value *args, cn_tensor **in)
 {
   int n = 0;

@@ -153,7 +153,7 @@ typedef struct equation {
 
 static int label_of(char letter) { return isupper((unsigned char)letter) ? letter - 'A' : letter - 'a' + 26; }
 
-/* The next term up to , or -> or the end: letters to `labels`, *dots the place of an ellipsis or -1. Answers the number
+/* The next term up to , or -> or the end: letters to `labels`, *dots the place of an ellipsis or -1. Returns the number
  * of letters; negative: an error. */
 static int read_term(const cn_call *c, equation *e, int *labels, int *dots)
 {

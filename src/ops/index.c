@@ -195,7 +195,7 @@ static int scatter_reduce_decompose(cn_call *c)
 
 /* ---- ops with a vector of indices along one dim ---- */
 
-/* index: a vector or a single number; answers its length. */
+/* index: a vector or a single number; returns its length. */
 static int64_t index_length(const cn_call *c, const cn_desc *index)
 {
   if (check_index_type(c, index)) return cn_err();

@@ -90,7 +90,7 @@ int cni_index_plan_make(cni_index_plan *p, const cn_call *c, const cn_desc *x, c
   return CN_OK;
 }
 
-/* The list with every mask replaced by the positions of its true elements, one vector per dim of it. Answers the new
+/* The list with every mask replaced by the positions of its true elements, one vector per dim of it. Returns the new
  * length; negative: an error. */
 static int without_masks(cn_tensor **out, cn_tensor *const *list, int n)
 {

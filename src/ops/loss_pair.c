@@ -220,7 +220,7 @@ static int reduce_rows(cn_call *c, cn_tensor *terms, int parameter)
   cn_tensor *rows = cn_true_divide(cn_sum(terms, .dim = CN_INTS(1)), cn_int(terms->d.shape[1]));
   return cni_reduce_terms(c, c->in[0]->d.ndim == 2 ? rows : cn_reshape(rows, NULL, 0), parameter);
 }
-/* Input of (N, C) or (C), with a target for each row: checks, and answers input and target as (N, C) and (N, 1). */
+/* Input of (N, C) or (C), with a target for each row: checks, and gives input and target as (N, C) and (N, 1). */
 static int class_rows(const cn_call *c, cn_tensor **x, cn_tensor **target)
 {
   const cn_desc *d = &c->in[0]->d, *t = &c->in[1]->d;

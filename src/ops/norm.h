@@ -11,7 +11,7 @@
 void cni_norm_wanted(const cn_vjp *v, const int *inputs, int64_t *mask);
 /* Result i of a fused backward op: empty when its mask says that it is not wanted. */
 int cni_masked_result(cn_call *c, int i, const cn_value *mask, int dtype, int ndim, const int64_t *shape);
-/* What a decomposition answers for it: t in the result's type, or that empty tensor. */
+/* What a decomposition returns for it: t in the result's type, or that empty tensor. */
 cn_tensor *cni_norm_or_empty(const cn_call *c, int i, bool want, cn_tensor *t);
 /* rstd * (gw - [mean(gw)] - h * mean(gw * h)), with h the normalised input; mean(gw) only where the mean was
  * taken off (centered). */

@@ -184,7 +184,7 @@ static cn_tensor *slope_at(cn_tensor *x, int dim, cn_tensor *at, int64_t edge)
   return cn_cat(CN_TENSORS(first, inside, last), .dim = cni_option(dim));
 }
 
-/* The dims asked for, in their order; answers how many. */
+/* The dims asked for, in their order; returns how many. */
 static int gradient_dims(cn_call *c, const cn_value *dims, int *list)
 {
   int ndim = c->in[0]->d.ndim, n = dims->tag == CN_V_NONE ? ndim : dims->n;

@@ -177,7 +177,7 @@ static const cni_program *find(const char *text, uint64_t hash)
   return p;
 }
 
-/* Makes `made` permanent, or answers its twin. Programs live as long as the process: there are few. */
+/* Makes `made` permanent, or returns its twin. Programs live as long as the process: there are few. */
 static const cni_program *intern(const cni_program *made, const char *text)
 {
   uint64_t hash = cn_hash(text, strlen(text));

@@ -108,7 +108,7 @@ typedef struct cni_pointwise {
   /* Which of the op's programs these attributes want, 0..7 (UPD: 0..23); NULL: always 0. Negative: an error was set.
    */
   int (*variant)(const cn_value *args);
-  /* Writes the program; answers the first result's register. One of several results sets b->nout and the others. */
+  /* Writes the program; returns the first result's register. One of several results sets b->nout and the others. */
   int (*build)(cni_builder *b, int variant);
   /* Overrides the derived gradient: given registers, fills g[i] for each input; what is not wanted falls away. Bit i
    * of numbers: input i is a number, not a tensor (clamp then shares no gradient with it). */

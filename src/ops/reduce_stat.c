@@ -2,7 +2,7 @@
  *
  * Place in the flow: rows for apply; kernels stand in backends/cpu/reduce/moments.c and reduce.c. Invariant: as in
  * reduce.c, gradients never read a value; where a formula has a hole (a norm or deviation of zero) a mask
- * fills it with PyTorch's answer. */
+ * fills it with PyTorch's result. */
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 /* reflect.c: shows the op table to the outside: count, walk, and one op's signature as data.
  *
  * Place in the flow: beside apply; bindings, the `cairn ops` command and documentation read ops through here
- * instead of parsing signatures again. Invariant: answers only point into rows and parsed signatures, which
+ * instead of parsing signatures again. Invariant: results only point into rows and parsed signatures, which
  * live until exit. */
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* shorthand.h: small words that gradients and decompositions written in public ops share.
  *
- * Invariant: each may be given NULL (a failed op) and then answers NULL, so that expressions need no checks. */
+ * Invariant: each may be given NULL (a failed op) and then returns NULL, so that expressions need no checks. */
 #ifndef CNI_OPS_SHORTHAND_H
 #define CNI_OPS_SHORTHAND_H
 

@@ -246,7 +246,7 @@ static cn_tensor *select_scatter_of(const cn_call *c, cn_tensor *base, cn_tensor
 }
 
 /* Bounds of a slice as Python reads them: negative counts from the end, out of range is cut, a negative step walks
- * back. Answers the first index and the count. */
+ * back. Returns the first index and the count. */
 static int64_t slice_range(const cn_value *args, int64_t size, int64_t *first)
 {
   int64_t step = cni_arg_int(args, 4), low = step > 0 ? 0 : -1, high = step > 0 ? size : size - 1;

@@ -174,7 +174,7 @@ static int plain_step(run *r, bool last)
   return status;
 }
 
-/* One iteration; answers 1 to go on, 0 at the end, or an error. */
+/* One iteration; returns 1 to go on, 0 at the end, or an error. */
 static int iterate(run *r, bool last, double lr)
 {
   data *b = r->b;

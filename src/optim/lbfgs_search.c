@@ -195,7 +195,7 @@ static int narrow_bracket(search *s, double tolerance, double d_max)
     else if (s->now.slope * (b[1 - low].t - b[low].t) >= 0) copy_point(&b[1 - low], &b[low]);
     copy_point(&b[low], &s->now);
   }
-  if (low) copy_point(&b[0], &b[1]); /* the answer */
+  if (low) copy_point(&b[0], &b[1]); /* the result */
   return status;
 }
 

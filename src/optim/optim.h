@@ -94,7 +94,7 @@ cn_tensor *cni_state_scalar(cni_turn *t, int i, double value);
 cn_tensor *cni_rate(cni_turn *t, int i);
 /* state[i] is set by other means: takes a borrowed tensor. */
 int cni_state_begin(cni_turn *t, int i, cn_tensor *value);
-/* Counts a step in scalar state i; answers the new count in float64. */
+/* Counts a step in scalar state i; returns the new count in float64. */
 cn_tensor *cni_count_step(cni_turn *t, int i);
 
 /* ---- checks of settings: 0, or an error that names the class and the setting ---- */

@@ -1,6 +1,6 @@
 /* scalar.h: arithmetic of zero-dimensional float64 tensors: what rates are computed with.
  *
- * Invariant: each may be given NULL (a failed op) and then answers NULL, so that expressions need no checks. */
+ * Invariant: each may be given NULL (a failed op) and then returns NULL, so that expressions need no checks. */
 #ifndef CNI_OPTIM_SCALAR_H
 #define CNI_OPTIM_SCALAR_H
 

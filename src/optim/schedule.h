@@ -35,7 +35,7 @@ struct cn_schedule {
   double number[CNI_SCHEDULE_NUMBERS];
   cn_lr_fn fn;
   cn_group_lr_fn group_fn; /* instead of fn */
-  cn_group_lr_fn asked;    /* answers in the place of cls->rate; may be NULL */
+  cn_group_lr_fn asked;    /* gives the rates in the place of cls->rate; may be NULL */
   void *asker;
   cn_lr_scale_fn scale_fn; /* CyclicLR; may be NULL */
   bool scale_by_epoch;
@@ -52,7 +52,7 @@ CNI_SCHEDULE_FAMILIES(CNI_SCHEDULE_DECLARE)
 
 /* Without arguments yet. NULL with the error set. */
 cn_schedule *cni_schedule_new(const cni_schedule_class *cls, cn_optim *opt);
-/* Begins: initial rates, base rates and the first step. Frees s and answers NULL on failure. */
+/* Begins: initial rates, base rates and the first step. Frees s and returns NULL on failure. */
 cn_schedule *cni_schedule_begin(cn_schedule *s, int64_t last_epoch);
 int cni_schedule_first(cn_schedule *s); /* the step that its making takes, counted anew */
 int cni_schedule_jump(cn_schedule *s, int64_t epoch); /* to an epoch, by the closed form if there is one */

@@ -165,7 +165,7 @@ cn_tensor *cni_scope_add(cn_tensor *t);
 cn_tensor *cni_scope_take(cn_tensor *t);
 /* Like take, but leaves what belongs to scopes outside `depth` where it is (and adds a reference). */
 cn_tensor *cni_scope_take_inside(size_t depth, cn_tensor *t);
-/* Inner scopes for library code: push answers the depth to give to pop, 0 when out of memory (pop ignores it). */
+/* Inner scopes for library code: push returns the depth to give to pop, 0 when out of memory (pop ignores it). */
 size_t cni_scope_push(void);
 void cni_scope_pop(size_t depth); /* releases everything added since */
 void cni_scope_state_exit(cn_state *state);
@@ -189,7 +189,7 @@ bool cni_same_layout(const cn_desc *a, const cn_desc *b);
 /* The elements that d's lie among: *below of them before its first one, *above behind it. */
 void cni_span(const cn_desc *d, int64_t *below, int64_t *above);
 /* A walk over n operands in step, operand k's step along dim i being stride[k][i]: drops dims of size 1, brings the
- * others into memory order and merges those that are one run in every operand. Answers how many are left. */
+ * others into memory order and merges those that are one run in every operand. Returns how many are left. */
 int cni_collapse(int n, int64_t (*stride)[CN_MAX_DIMS], int ndim, int64_t *shape);
 /* Broadcasts b's shape into a's result (in place in shape/ndim); false when they do not fit. */
 bool cni_broadcast(int *ndim, int64_t *shape, int bdim, const int64_t *bshape);

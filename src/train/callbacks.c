@@ -2,7 +2,7 @@
  *
  * Place in the flow: cn_fit calls them at the end of batches and epochs; checkpoints are only asked for here
  * (cn_fitting_save), so that all of them hold what every callback did.
- * Invariant: a constructor that fails answers a callback without functions, and the error stays pending for cn_fit. */
+ * Invariant: a constructor that fails returns a callback without functions, and the error stays pending for cn_fit. */
 #include <math.h>
 #include <string.h>
 

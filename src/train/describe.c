@@ -266,7 +266,7 @@ static const char *word_end(const char *s, const char *end)
   return s;
 }
 
-/* `key = value` at s; inside: several of them stand on the line. Answers where it ends; NULL on failure. */
+/* `key = value` at s; inside: several of them stand on the line. Returns where it ends; NULL on failure. */
 static const char *read_entry(cn_description *d, cni_section *section, const char *s, const char *end, int line,
                               bool several)
 {

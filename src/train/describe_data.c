@@ -22,7 +22,7 @@ static bool there(char *path, const char *folder, const char *name)
   return false;
 }
 
-/* ---- kinds of sets: each answers NULL without error when the folder is not of its kind ---- */
+/* ---- kinds of sets: each returns NULL without error when the folder is not of its kind ---- */
 
 typedef struct source {
   const cn_description *d;

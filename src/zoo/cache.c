@@ -101,7 +101,7 @@ int cn_cache_truncate(cn_cache *c, int64_t n)
 
 /* ---- attention ---- */
 
-/* Writes new (B, H, T, d) at `at` and answers a view of all so far. */
+/* Writes new (B, H, T, d) at `at` and returns a view of all so far. */
 static cn_tensor *append(cn_tensor *all, cn_tensor *new, int64_t at)
 {
   int64_t end = at + cn_size(new, 2);

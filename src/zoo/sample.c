@@ -76,7 +76,7 @@ static struct cni_candidate *pop(struct cni_candidate *c, int64_t n)
   return &c[n - 1];
 }
 
-/* The weights that a choice is made among stand at the end of the room, the likeliest last. Answers how many; *sum is
+/* The weights that a choice is made among stand at the end of the room, the likeliest last. Returns how many; *sum is
  * theirs. All have the sum *sum before. */
 static int64_t narrow(const cni_sampler *s, double *sum)
 {

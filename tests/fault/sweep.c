@@ -76,7 +76,7 @@ static size_t settle(const char *name, sweep_fn work, double *result)
   return 0;
 }
 
-/* One run with allocation k failing. Answers whether the run was over before it. */
+/* One run with allocation k failing. Returns whether the run was over before it. */
 static bool run_failing(const char *name, sweep_fn work, uint64_t k, size_t base, double want)
 {
   double have;

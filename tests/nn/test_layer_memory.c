@@ -27,7 +27,7 @@ static double use(layer *l)
   return cn_err() ? 0 : sum;
 }
 
-/* In a state of its own, so that its scopes' arrays are made anew too. Answers the error, and clears it. */
+/* In a state of its own, so that its scopes' arrays are made anew too. Returns the error, and clears it. */
 static int use_afresh(layer *l, double *sum, size_t *in_use, uint64_t fail_at)
 {
   cn_memory_stats stats;

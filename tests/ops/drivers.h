@@ -1,4 +1,4 @@
-/* drivers.h: what is done with every sample. Each driver answers for one sample; test_ops.c walks the files. */
+/* drivers.h: what is done with every sample. Each driver runs one sample; test_ops.c walks the files. */
 #ifndef TESTS_OPS_DRIVERS_H
 #define TESTS_OPS_DRIVERS_H
 
@@ -22,7 +22,7 @@ typedef struct trial {
 
 typedef enum outcome (*driver_fn)(const trial *t);
 
-/* Says why and answers FAIL or SKIP. */
+/* Says why and returns FAIL or SKIP. */
 enum outcome trial_fail(const trial *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 enum outcome trial_skip(const trial *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

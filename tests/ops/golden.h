@@ -1,4 +1,4 @@
-/* golden.h: PyTorch's answers (tests/golden/FAMILY.golden, made by tests/golden/make.py), and comparing with them. */
+/* golden.h: PyTorch's results (tests/golden/FAMILY.golden, made by tests/golden/make.py), and comparing with them. */
 #ifndef TESTS_OPS_GOLDEN_H
 #define TESTS_OPS_GOLDEN_H
 
@@ -34,7 +34,7 @@ int golden_read(golden_file *file, const char *family, char *message, size_t siz
 void golden_free(golden_file *file);
 const golden_record *golden_find(const golden_file *file, uint64_t hash); /* NULL: not there */
 
-/* ---- comparing (compare.c); each answers true, or false with what differs in `why` ---- */
+/* ---- comparing (compare.c); each returns true, or false with what differs in `why` ---- */
 typedef struct tolerance {
   double rtol, atol;
 } tolerance;

@@ -36,7 +36,7 @@ static cn_tensor *scalar_of(cn_tensor *const *inputs, void *payload)
   return weighted_sum(k->c);
 }
 
-/* Which inputs to check; answers their elements together. */
+/* Which inputs to check; returns their elements together. */
 static int64_t pick_inputs(scalar_call *k, cn_tensor **inputs)
 {
   int64_t elements = 0;

@@ -29,7 +29,7 @@ uint64_t net_sum(cn_module *net);
 const char *temporary(const char *name);
 void remove_temporary(void);
 
-/* The call answers 0; what went wrong otherwise. For files that include test.h. */
+/* The call returns 0; what went wrong otherwise. For files that include test.h. */
 #define CHECK(call) \
   do { \
     int status_ = (call); \

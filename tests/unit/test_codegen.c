@@ -96,7 +96,7 @@ static int32_t run_loop(cn_source *source)
   return fault;
 }
 
-/* The op by its rendered loop against eager's result. Answers the fault code. */
+/* The op by its rendered loop against eager's result. Returns the fault code. */
 static int32_t check(const char *name, const cn_value *args, int nargs, cn_tensor *expected)
 {
   cn_tensor *in[TENSORS], *out[1];

@@ -1,5 +1,5 @@
 /* test_dtype.c: the table of types, promotion, and conversion between every two types, against PyTorch's
- * answers (golden/dtype_cases.inc) and against values written down by hand. */
+ * results (golden/dtype_cases.inc) and against values written down by hand. */
 #include "test.h"
 
 #include <cairn/base.h>

@@ -33,7 +33,7 @@ typedef struct command_flag {
   const char **value;
   bool *on;
 } command_flag;
-/* Sorts the arguments behind argv[0] into flags (up to one without name) and words. Answers how many words there are;
+/* Sorts the arguments behind argv[0] into flags (up to one without name) and words. Returns how many words there are;
  * -1: it has said what is wrong. */
 int command_parse(int argc, char **argv, const command_flag *flags, const char **words, int most);
 /* Parses `--name value` or `--name=value` at argv[*i] and moves *i on; NULL when it is something else. */
@@ -41,7 +41,7 @@ const char *command_option(int argc, char **argv, int *i, const char *name);
 /* Numbers of options; what is NULL leaves *value alone. false: text is no such number. */
 bool command_number(double *value, const char *text);
 bool command_whole(int64_t *value, const char *text);
-/* "3,224,224" into at most `most` numbers; answers how many, 0 when it is no such list. */
+/* "3,224,224" into at most `most` numbers; returns how many, 0 when it is no such list. */
 size_t command_sizes(int64_t *sizes, size_t most, const char *text);
 
 /* ---- paths ---- */

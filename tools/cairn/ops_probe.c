@@ -1,6 +1,6 @@
 /* ops_probe.c: which element types an op takes, found out by calling it on tiny tensors.
  *
- * No row lists its types: infer rules and kernels decide, so asking them is the one answer that cannot be
+ * No row lists its types: infer rules and kernels decide, so asking them is the one way that cannot be
  * out of date. Invariant: an attempt that fails leaves no error behind. */
 #include <string.h>
 

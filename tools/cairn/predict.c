@@ -88,7 +88,7 @@ static cn_tensor *read_input(const request *r, const char *input)
   return NULL;
 }
 
-/* ---- answers ---- */
+/* ---- predictions ---- */
 
 /* A token as it can be printed. */
 static const char *token_text(const request *r, int64_t token)
@@ -144,7 +144,7 @@ static int print_values(const char *input, cn_tensor *values)
   return CN_OK;
 }
 
-static int answer(const request *r, const char *input)
+static int predict_one(const request *r, const char *input)
 {
   cn_scope *s = cn_scope_begin();
   int saved = cn_inference_begin();
@@ -210,7 +210,7 @@ int command_predict(int argc, char **argv)
   if (!command_whole(&r.top, top) || r.top < 1) return command_usage(argv[0], top);
   int status = prepare(&r, words[0], weights, labels, device) ? command_failed() : 0;
   for (int i = 1; i < n && !status; i++)
-    if (answer(&r, words[i])) {
+    if (predict_one(&r, words[i])) {
       command_failed();
       cn_err_clear();
       failures = 1;

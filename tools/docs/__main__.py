@@ -55,7 +55,7 @@ def table(asked):
 
 
 def build(python, source, site):
-    """Runs mkdocs; answers its exit status. What it says is shown only when it fails."""
+    """Runs mkdocs; returns its exit status. What it says is shown only when it fails."""
     env = dict(os.environ, CAIRN_DOCS_PAGES=str(source), NO_MKDOCS_2_WARNING="1", PYTHONDONTWRITEBYTECODE="1")
     command = [python, "-m", "mkdocs", "build", "--strict", "-f", str(ROOT / "mkdocs.yml"), "-d", str(site)]
     done = subprocess.run(command, cwd=ROOT, env=env, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,

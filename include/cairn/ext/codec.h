@@ -2,7 +2,7 @@
  *
  * cairn itself links neither libpng nor libjpeg. libcairn_image.so does; it is looked for in CAIRN_PLUGIN_PATH,
  * beside libcairn.so, and where the system looks for libraries, when the first image is read. It needs no symbol of
- * libcairn: memory comes from the caller's functions, and its one entry answers a table. / */
+ * libcairn: memory comes from the caller's functions, and its one entry returns a table. / */
 #ifndef CAIRN_EXT_CODEC_H
 #define CAIRN_EXT_CODEC_H
 
@@ -46,7 +46,7 @@ typedef struct cn_codec {
   const char *name;    /* "png" */
   const char *endings; /* of file names: "jpg jpeg" */
   bool (*knows)(const unsigned char *bytes, size_t size);
-  bool (*read)(cn_codec_read *call);   /* false: call->message says why, or is empty when room answered NULL */
+  bool (*read)(cn_codec_read *call);   /* false: call->message says why, or is empty when room returned NULL */
   bool (*write)(cn_codec_write *call);
 } cn_codec;
 

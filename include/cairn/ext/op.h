@@ -117,7 +117,7 @@ typedef struct cn_desc {
 /* Every cn_tensor begins with its cn_desc. */
 static inline const cn_desc *cn_desc_of(const cn_tensor *t) { return (const cn_desc *)(const void *)t; }
 
-/* What infer answers for one result. */
+/* What infer says of one result. */
 typedef struct cn_spec {
   int32_t dtype;
   int32_t ndim;
@@ -135,7 +135,7 @@ struct cn_call {
   const cn_value *args;  /* one per parameter, defaults filled in */
   cn_tensor *const *in;  /* the tensors among args, lists laid flat; NULL where an optional is absent */
   cn_tensor **out;       /* results; allocated before the kernel runs */
-  cn_spec *spec;         /* nout of them: infer's answer */
+  cn_spec *spec;         /* nout of them: filled in by infer */
   int nargs, nin, nout;
   cn_device device;      /* where it runs */
   int32_t compute;       /* pointwise ops: the type they compute in; set by infer */

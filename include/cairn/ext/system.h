@@ -61,7 +61,7 @@ CN_API void cn_map_close(cn_mapping *mapping);
  * disk and renames it. */
 typedef struct cn_writer cn_writer;
 CN_API cn_writer *cn_writer_open(const char *path); /* owned until commit or abandon; NULL on failure */
-/* The same for something else than a file: the sink gets the bytes, in parts, and answers 0 or, with the error set, a
+/* The same for something else than a file: the sink gets the bytes, in parts, and returns 0 or, with the error set, a
  * negative status. Commit gives it what is left; abandon does not. */
 typedef int (*cn_sink)(const void *bytes, size_t size, void *payload);
 CN_API cn_writer *cn_writer_to(cn_sink sink, void *payload);

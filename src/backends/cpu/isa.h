@@ -3,7 +3,7 @@
  * Place in the flow: kernel tables ask here before they overlay vector paths. A source file that is
  * compiled once per level (gemm_isa.c, ...) gets CNI_ISA_LEVEL from the build and gives its exports a
  * suffix with CNI_ISA_NAME; one in a folder named for a level is compiled for that level alone.
- * Invariant: the answer never exceeds what the machine has, whatever CAIRN_ISA or a test asks for. */
+ * Invariant: the level never exceeds what the machine has, whatever CAIRN_ISA or a test asks for. */
 #ifndef CNI_CPU_ISA_H
 #define CNI_CPU_ISA_H
 

@@ -3,7 +3,7 @@
  *
  * Place in the flow: the kernels "mm", "bmm", "linear". cuBLASLt thinks in columns, so C = A B is asked for
  * as C^T = B^T A^T: a row-major matrix is its own transpose there. Invariants: float32 products are float32
- * (no TF32); an operand that has no dense direction is copied first; what the heuristic answered for a
+ * (no TF32); an operand that has no dense direction is copied first; what the heuristic chose for a
  * shape is kept. */
 #include <string.h>
 
@@ -180,7 +180,7 @@ static int ask(cublasLtMatmulAlgo_t *algo, cni_cuda_device *d, objects *o, const
   uint32_t align[4] = {(uint32_t)k->a_align, (uint32_t)k->b_align, (uint32_t)k->d_align,
                        (uint32_t)k->d_align};
   size_t workspace = CNI_CUDA_WORKSPACE;
-  cublasLtMatmulHeuristicResult_t answer;
+  cublasLtMatmulHeuristicResult_t choice;
   int found = 0;
   cublasStatus_t s = lt->cublasLtMatmulPreferenceCreate(&o->preference);
   if (s == CUBLAS_STATUS_SUCCESS)
@@ -189,10 +189,10 @@ static int ask(cublasLtMatmulAlgo_t *algo, cni_cuda_device *d, objects *o, const
   for (int i = 0; i < 4 && s == CUBLAS_STATUS_SUCCESS; i++)
     s = lt->cublasLtMatmulPreferenceSetAttribute(o->preference, names[i], &align[i], sizeof align[i]);
   if (s != CUBLAS_STATUS_SUCCESS) return check(s, "describing a product");
-  s = lt->cublasLtMatmulAlgoGetHeuristic(d->blas, o->desc, o->a, o->b, o->d, o->d, o->preference, 1, &answer,
+  s = lt->cublasLtMatmulAlgoGetHeuristic(d->blas, o->desc, o->a, o->b, o->d, o->d, o->preference, 1, &choice,
                                          &found);
   if (s != CUBLAS_STATUS_SUCCESS || !found) return CN_REFUSED;
-  *algo = answer.algo;
+  *algo = choice.algo;
   return CN_OK;
 }
 

@@ -50,7 +50,7 @@ typedef struct cni_cuda_blaslt_table {
   CNI_CUDA_BLASLT(CNI_CUDA_FIELD)
 } cni_cuda_blaslt_table;
 
-/* Each answers NULL, without an error, where the library is absent or too old. */
+/* Each returns NULL, without an error, where the library is absent or too old. */
 const cni_cuda_driver_table *cni_cuda_driver(void);
 const cni_cuda_nvrtc_table *cni_cuda_nvrtc(void);
 const cni_cuda_blaslt_table *cni_cuda_blaslt(void);

@@ -1,4 +1,4 @@
-/* meta.c: a device whose tensors have shapes and types but no data: ops on it infer what they would answer, and compute
+/* meta.c: a device whose tensors have shapes and types but no data: ops on it infer what they would return, and compute
  * nothing. For models that are described before there is memory for them, or whose parameters come from elsewhere.
  *
  * Place in the flow: a backend like any plugin, but compiled in: init.c registers it. Invariant: no byte of its memory

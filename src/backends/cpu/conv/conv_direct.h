@@ -80,7 +80,7 @@ int cni_conv_planes_begin(cni_conv_planes *f, const cni_conv *v, const cni_conv_
 /* Memory for `set` blocks, given back with free. 0 or CN_ERR_MEMORY. */
 int cni_conv_planes_alloc(cni_conv_planes *f, int64_t set);
 void cni_conv_planes_free(cni_conv_planes *f);
-/* Fills them with blocks from `first` on; answers how many there are. */
+/* Fills them with blocks from `first` on; returns how many there are. */
 int64_t cni_conv_planes_fill(cni_conv_planes *f, int64_t first);
 /* Where tap (i, j) of the window at the origin lies in a channel's planes. Of y: what tap (i, j) brings to x's first
  * element, without its padding. */

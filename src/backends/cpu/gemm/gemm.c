@@ -156,7 +156,7 @@ static void run_direct(const cni_gemm *g, const cni_gemm_kernels *ker)
 }
 
 /* Products with a vector or a few of them, where B (or A) is read once and reading it well is all that
- * counts. Answers false when the shape or the strides are not of that kind. */
+ * counts. Returns false when the shape or the strides are not of that kind. */
 static bool run_flat(const cni_gemm *g, const cni_gemm_kernels *ker)
 {
   enum { FEW = 8, LONG = 128 };

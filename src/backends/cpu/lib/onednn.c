@@ -33,7 +33,7 @@ enum {
 
 static const cni_dnnl *const lib = &cni_dnnl_lib;
 
-/* One OpenMP thread from here on, for this thread; answers what to give back to many_threads. Primitives too must be
+/* One OpenMP thread from here on, for this thread; returns what to give back to many_threads. Primitives too must be
  * made this way: they are cut for the threads there are. */
 static int one_thread(void)
 {
@@ -101,7 +101,7 @@ static void release_entry(entry *e)
 
 static dnnl_data_type_t type_of(const key *k) { return k->dtype == CN_BF16 ? dnnl_bf16 : dnnl_f32; }
 
-/* Dims and strides as the library wants them: grouped weights have five. Answers how many there are. */
+/* Dims and strides as the library wants them: grouped weights have five. Returns how many there are. */
 static int dims_of(const key *k, int tensor, int64_t *dims, int64_t *strides)
 {
   const int64_t *s = k->strides[tensor];

@@ -51,7 +51,7 @@ typedef struct cni_dnnl {
 
 /* Loads the library at the first call. False when there is none, *why says so. Any thread. */
 bool cni_dnnl_load(const char **why);
-extern cni_dnnl cni_dnnl_lib; /* to be used after cni_dnnl_load answered true */
+extern cni_dnnl cni_dnnl_lib; /* to be used after cni_dnnl_load returned true */
 
 /* ---- memory layouts ---- */
 typedef struct cni_dnnl_layout {

@@ -1,5 +1,5 @@
 /* linalg.c: kernels of solving, inverse, determinant and Cholesky, one matrix of the batch after the other: gathered
- * into memory of its own, factored there, and the answer written out.
+ * into memory of its own, factored there, and the result written out.
  *
  * Flow: the "lapack" implementations take matrices that are worth a library, in their own type and
  * column-major; the "reference" ones, plain C in double precision and row-major, take everything else. Invariant: what
@@ -176,7 +176,7 @@ static int64_t det_element(const cni_matjob *j, int64_t index, char *room)
   cni_mat a = cni_mat_at(j, cn_desc_of(j->c->in[0]), 2, index);
   const cn_desc *out = cn_desc_of(j->c->out[0]);
   cni_mat_move(cni_mat_own(j, room, j->n, j->n), a, j->n, j->n);
-  factor(j, room); /* a zero pivot makes the product 0, which is the answer */
+  factor(j, room); /* a zero pivot makes the product 0, which is the determinant */
   double det = pivot_sign(j, room + cni_mat_bytes(j, j->n * j->n));
   for (int64_t i = 0; i < j->n; i++) {
     cni_mat at = {room + cni_mat_bytes(j, i * (j->n + 1)), 0, 0, j->dtype};

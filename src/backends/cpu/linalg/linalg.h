@@ -21,7 +21,7 @@ typedef struct cni_mat {
 typedef struct cni_matjob {
   const cni_lapack *lapack; /* NULL: reference */
   cn_call *c;
-  /* Computes matrix `index` of the batch with this much memory; answers 0, or the place (from 1) where it failed. */
+  /* Computes matrix `index` of the batch with this much memory; returns 0, or the place (from 1) where it failed. */
   int64_t (*element)(const struct cni_matjob *job, int64_t index, char *room);
   int64_t batch, m, n, k; /* A: (m, n), B: (n, k) */
   int dtype;              /* of the memory it computes in */

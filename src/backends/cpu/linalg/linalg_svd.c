@@ -140,7 +140,7 @@ static void rows_from(double *w, const double *s, int64_t n, double *scratch)
   cni_complete_rows(w, have, n, n, scratch);
 }
 
-/* a: (tall, thin) = Q R, R = v^T diag(s) w. Answers with s, w (thin, thin) and q (tall, cols): the left vectors. */
+/* a: (tall, thin) = Q R, R = v^T diag(s) w. Gives s, w (thin, thin) and q (tall, cols): the left vectors. */
 static int64_t decompose(double *a, const layout *l, bool vectors, int64_t cols, double *s, double *work, double *w,
                          double *q)
 {

@@ -75,7 +75,7 @@ static void load_some(const plan *pl, int i, void *room, const void *src, int64_
   pl->up[i](room, narrow, (size_t)n);
 }
 
-/* Brings n elements of an input into the compute type. Answers where they are: the memory itself where it fits. */
+/* Brings n elements of an input into the compute type. Returns where they are: the memory itself where it fits. */
 static const void *load_block(const plan *pl, int i, const char *src, int64_t stride, int64_t n, void *room)
 {
   const cn_desc *d = cn_desc_of(pl->c->in[i]);
@@ -609,7 +609,7 @@ static bool read_after(const cni_program *p, int i, int step)
   return false;
 }
 
-/* Several results over inputs: which of them must wait. Answers whether any result lies over an input. */
+/* Several results over inputs: which of them must wait. Returns whether any result lies over an input. */
 static bool find_late(plan *pl, const cn_call *c)
 {
   const cni_program *p = pl->p;

@@ -68,7 +68,7 @@ static int64_t find(const search *s, const char *x, int64_t n, cni_wide w)
   return i;
 }
 
-/* Elements [begin, end) of the line at x, `stride` apart. Answers the index; *best is the value. */
+/* Elements [begin, end) of the line at x, `stride` apart. Returns the index; *best is the value. */
 static int64_t search_line(const search *s, const char *x, int64_t stride, int64_t begin, int64_t end,
                            cni_wide *best)
 {

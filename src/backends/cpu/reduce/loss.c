@@ -105,7 +105,7 @@ static void fill_lse(const rows *r)
   else cni_parallel_for(n, GRAIN / r->classes + 1, lse_range, (void *)r);
 }
 
-/* Every class is in range or ignored; answers how many count, or an error. */
+/* Every class is in range or ignored; returns how many count, or an error. */
 static int64_t count_targets(const cn_call *c, const int64_t *target, int64_t n, int64_t classes, int64_t ignore)
 {
   int64_t count = 0;

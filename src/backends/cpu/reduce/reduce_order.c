@@ -6,7 +6,7 @@
 #include "reduce.h"
 
 /* Sorts dims by their stride, largest first (and broadcast ones before all), and merges neighbours that are one run in
- * memory (and, where there is an `out`, in the result too). Answers how many are left. */
+ * memory (and, where there is an `out`, in the result too). Returns how many are left. */
 static int sort_and_merge(int n, int64_t *size, int64_t *in, int64_t *out)
 {
   for (int i = 1; i < n; i++)

@@ -77,7 +77,7 @@ typedef struct cni_softmax_job {
   bool streams;            /* y goes past the caches */
 } cni_softmax_job;
 
-/* Lines side by side: l.kin[last] is 1. Answers false, and does nothing, where another way is better. */
+/* Lines side by side: l.kin[last] is 1. Returns false, and does nothing, where another way is better. */
 bool cni_softmax_columns(const cni_softmax_job *j);
 /* Lines of at least CNI_SOFTMAX_LONG elements, in any layout, forward. Errors are set. */
 void cni_softmax_long(const cni_softmax_job *j);

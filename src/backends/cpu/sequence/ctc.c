@@ -52,7 +52,7 @@ static double log_prob(const ctc *p, int64_t t, int64_t n, int64_t c)
   return read_float(&p->x, t * p->x.strides[0] + n * p->x.strides[1] + c * p->x.strides[2]);
 }
 
-/* Fills alpha: (steps, states); answers the loss. */
+/* Fills alpha: (steps, states); returns the loss. */
 static double run_forward(const ctc *p, int64_t n, double *alpha)
 {
   int64_t steps = p->input_lengths[n], states = 2 * p->target_lengths[n] + 1;
