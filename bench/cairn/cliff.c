@@ -37,31 +37,31 @@ static const struct {
   void (*call)(void);
 } ops[] = {{"add", add}, {"sum", sum}, {"softmax", softmax}, {"matmul", matmul}, {"sort", sort}};
 
-/* (rows, cols) over a buffer: as it lies there, or `turned`, so that columns lie together. */
-static cn_tensor *matrix(float *data, int64_t rows, int64_t cols, bool turned)
+/* (rows, cols) over a buffer: as it lies there, or `transposed`, so that columns lie together. */
+static cn_tensor *matrix(float *data, int64_t rows, int64_t cols, bool transposed)
 {
   const int64_t shape[] = {rows, cols}, strides[] = {1, rows};
   bench_require(rows * cols <= MOST, "too large");
-  return cn_from_borrowed(data, shape, turned ? strides : NULL, 2, CN_F32, NULL, NULL);
+  return cn_from_borrowed(data, shape, transposed ? strides : NULL, 2, CN_F32, NULL, NULL);
 }
 
-/* Sets x and y, borrowed from the scope. Layouts: plain; turned, both inputs; first or second, that one of them;
+/* Sets x and y, borrowed from the scope. Layouts: plain; transposed, both inputs; first or second, that one of them;
  * row and column, where one stands for all of them (of x, or of add's y); batch, where eight matrices meet one. */
 static void prepare(const struct request *r)
 {
   const char *how = r->layout;
   bool product = !strcmp(r->op, "matmul"), pair = !strcmp(r->op, "add");
-  bool row = !strcmp(how, "row"), column = !strcmp(how, "column"), turned = !strcmp(how, "turned");
+  bool row = !strcmp(how, "row"), column = !strcmp(how, "column"), transposed = !strcmp(how, "transposed");
   int64_t rows = row ? 1 : r->a, cols = column ? 1 : r->b;
   if (product) {
-    x = matrix(left, !strcmp(how, "batch") ? 8 * r->a : r->a, r->b, turned || !strcmp(how, "first"));
-    y = matrix(right, r->b, r->c, turned || !strcmp(how, "second"));
+    x = matrix(left, !strcmp(how, "batch") ? 8 * r->a : r->a, r->b, transposed || !strcmp(how, "first"));
+    y = matrix(right, r->b, r->c, transposed || !strcmp(how, "second"));
     if (!strcmp(how, "batch")) x = cn_reshape(x, CN_SHAPE(8, r->a, r->b));
     return;
   }
   dim = r->c;
-  x = matrix(left, pair ? r->a : rows, pair ? r->b : cols, turned || !strcmp(how, "first"));
-  y = matrix(right, rows, cols, turned);
+  x = matrix(left, pair ? r->a : rows, pair ? r->b : cols, transposed || !strcmp(how, "first"));
+  y = matrix(right, rows, cols, transposed);
   if (!pair && (row || column)) x = cn_expand(x, CN_SHAPE(r->a, r->b));
 }
 

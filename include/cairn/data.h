@@ -134,7 +134,7 @@ CN_API cn_tensor *cn_image_affine(cn_tensor *image, double degrees, double x, do
 CN_API cn_tensor *cn_image_brightness(cn_tensor *image, double factor);
 CN_API cn_tensor *cn_image_contrast(cn_tensor *image, double factor);
 CN_API cn_tensor *cn_image_saturation(cn_tensor *image, double factor);
-CN_API cn_tensor *cn_image_hue(cn_tensor *image, double turn); /* of the colour circle, -0.5 to 0.5 */
+CN_API cn_tensor *cn_image_hue(cn_tensor *image, double factor); /* added to the hue, of a circle of 1: -0.5 to 0.5 */
 CN_API cn_tensor *cn_image_grayscale(cn_tensor *image, int channels); /* 1 or 3 */
 CN_API cn_tensor *cn_image_erase(cn_tensor *image, int64_t top, int64_t left, int64_t height, int64_t width);
 CN_API cn_tensor *cn_image_float(cn_tensor *image); /* uint8 to float32 in [0, 1] */

@@ -3363,7 +3363,7 @@ typedef struct cn_rot90_opts {
   int64_t k; /* int, default 1; CN_ZERO for 0 */
   cn_ints dims; /* int[], default [0,1] */
 } cn_rot90_opts;
-/* input turned k times by a right angle in the plane of two dims, from the first towards the
+/* input rotated k times by 90 degrees in the plane of two dims, from the first towards the
  * second. */
 CN_API cn_tensor *cn_rot90_with(cn_tensor *input, const cn_rot90_opts *opts);
 

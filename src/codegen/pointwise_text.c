@@ -90,7 +90,7 @@ static void put_head(cn_text *t, const cn_source *s)
 static void put_primitives(cn_text *t, const cn_source *s)
 {
   static const char *const arguments[] = {"", "T a", "T a, T b", "T a, T b, T c"};
-  static const char *const turns[] = {"sin", "cos", "tan"};
+  static const char *const trigonometric[] = {"sin", "cos", "tan"};
   const cni_program *p = s->program;
   const char *suffix = s->compute == CN_F32   ? "f32"
                        : s->compute == CN_F64 ? "f64"
@@ -101,7 +101,7 @@ static void put_primitives(cn_text *t, const cn_source *s)
   putf(t, "#define M(fn) cnm_##fn%s\n#define F(fn) cnp_##fn##_%s\n", s->compute == CN_F32 ? "##f" : "",
        suffix);
   if (s->compute == CN_F64) /* those of any argument: a loop cannot look at its largest one first */
-    for (size_t i = 0; i < 3; i++) putf(t, "#define cnm_%s cnm_%s_full\n", turns[i], turns[i]);
+    for (size_t i = 0; i < 3; i++) putf(t, "#define cnm_%s cnm_%s_full\n", trigonometric[i], trigonometric[i]);
   for (int i = 0; i < p->nstep; i++) {
     const cni_prim_info *prim = &cni_prims[p->steps[i].prim];
     if (done[p->steps[i].prim]) continue;

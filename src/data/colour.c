@@ -136,8 +136,8 @@ cn_tensor *cn_image_contrast(cn_tensor *image, double factor)
 
 /* ---- hue ---- */
 
-/* Red, green and blue in [0, 1] to the same with its hue turned by `turn`. */
-static void turn_hue(float *p, float turn)
+/* Red, green and blue in [0, 1] to the same with its hue rotated by `factor` of a circle. */
+static void rotate_hue(float *p, float factor)
 {
   float r = p[0], g = p[1], b = p[2];
   float most = fmaxf(r, fmaxf(g, b)), least = fminf(r, fminf(g, b)), range = most - least, h = 0;
@@ -146,7 +146,7 @@ static void turn_hue(float *p, float turn)
   if (most == r) h = bc - gc;
   else if (most == g) h = 2 + rc - bc;
   else h = 4 + gc - rc;
-  h = fmodf(h * (1.0f / 6) + 1, 1) + turn;
+  h = fmodf(h * (1.0f / 6) + 1, 1) + factor;
   h -= floorf(h);
   float s = range / most, sixth = floorf(h * 6), f = h * 6 - sixth;
   float q = clamp((1 - s * f) * most, 1), t = clamp((s * f + (1 - s)) * most, 1), low = clamp((1 - s) * most, 1);
@@ -155,25 +155,25 @@ static void turn_hue(float *p, float turn)
   memcpy(p, rgb[(int)sixth % 6], sizeof rgb[0]);
 }
 
-static void turn_hues(float *row, int64_t n, const change *how)
+static void rotate_hues(float *row, int64_t n, const change *how)
 {
   bool bytes = how->most > 1;
   for (float *p = row; p < row + 3 * n; p += 3) {
     for (int c = 0; bytes && c < 3; c++) p[c] /= 255;
-    turn_hue(p, how->factor);
+    rotate_hue(p, how->factor);
     for (int c = 0; bytes && c < 3; c++) p[c] *= 255.999f; /* each byte gets an equal part of [0, 1] */
   }
 }
 
-cn_tensor *cn_image_hue(cn_tensor *image, double turn)
+cn_tensor *cn_image_hue(cn_tensor *image, double factor)
 {
   cni_pixels in;
   if (cni_pixels_of(&in, image, "hue") || check_colours(&in, "hue")) return NULL;
-  if (!(turn >= -0.5 && turn <= 0.5)) {
-    cn_err_set(CN_ERR_VALUE, "hue: a turn lies between -0.5 and 0.5");
+  if (!(factor >= -0.5 && factor <= 0.5)) {
+    cn_err_set(CN_ERR_VALUE, "hue: the factor lies between -0.5 and 0.5");
     return NULL;
   }
-  return in.c == 1 ? image : change_rows(&in, turn_hues, (change){.factor = (float)turn});
+  return in.c == 1 ? image : change_rows(&in, rotate_hues, (change){.factor = (float)factor});
 }
 
 /* ---- grey ---- */

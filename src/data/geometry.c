@@ -1,4 +1,4 @@
-/* geometry.c: images cut, turned over, moved and rotated. See data.h.
+/* geometry.c: images cropped, flipped, moved and rotated. See data.h.
  *
  * Place in the flow: loops below the transforms, for pixels of any size (they are only moved). Invariant: a new image
  * has its channels side by side. */
@@ -128,7 +128,7 @@ cn_tensor *cn_image_erase(cn_tensor *image, int64_t top, int64_t left, int64_t h
 
 /* ---- rotations ---- */
 
-/* The inverse of a turn around the middle: where each new pixel comes from. m: two rows of three, in pixels from the
+/* The inverse of a rotation around the middle: where each new pixel comes from. m: two rows of three, in pixels from the
  * middle. In float32, as PyTorch has its grids, so that ties fall the same way. */
 static cn_tensor *take_nearest(const cni_pixels *in, const double m[6])
 {
@@ -156,9 +156,9 @@ cn_tensor *cn_image_affine(cn_tensor *image, double degrees, double x, double y,
 {
   cni_pixels in;
   if (cni_pixels_of(&in, image, "affine")) return NULL;
-  double turn = radians(degrees), sx = radians(shear_x), sy = radians(shear_y);
-  double a = cos(turn - sy) / cos(sy), b = -cos(turn - sy) * tan(sx) / cos(sy) - sin(turn);
-  double c = sin(turn - sy) / cos(sy), d = -sin(turn - sy) * tan(sx) / cos(sy) + cos(turn);
+  double angle = radians(degrees), sx = radians(shear_x), sy = radians(shear_y);
+  double a = cos(angle - sy) / cos(sy), b = -cos(angle - sy) * tan(sx) / cos(sy) - sin(angle);
+  double c = sin(angle - sy) / cos(sy), d = -sin(angle - sy) * tan(sx) / cos(sy) + cos(angle);
   double m[6] = {d / scale, -b / scale, 0, -c / scale, a / scale, 0};
   m[2] = m[0] * -x + m[1] * -y;
   m[5] = m[3] * -x + m[4] * -y;

@@ -16,14 +16,14 @@ static const uint32_t ks[64] = {
   0x19a4c116, 0x1e376c08, 0x2748774c, 0x34b0bcb5, 0x391c0cb3, 0x4ed8aa4a, 0x5b9cca4f, 0x682e6ff3,
   0x748f82ee, 0x78a5636f, 0x84c87814, 0x8cc70208, 0x90befffa, 0xa4506ceb, 0xbef9a3f7, 0xc67178f2};
 
-static inline uint32_t turn(uint32_t x, unsigned n) { return x >> n | x << (32 - n); }
+static inline uint32_t rotate(uint32_t x, unsigned n) { return x >> n | x << (32 - n); }
 
 /* One round; the names of the eight words move on by one from round to round instead of their values. */
 #define ROUND(a, b, c, d, e, f, g, h, i)                                                            \
   do {                                                                                              \
-    uint32_t x = h + (turn(e, 6) ^ turn(e, 11) ^ turn(e, 25)) + (g ^ (e & (f ^ g))) + ks[i] + w[i]; \
+    uint32_t x = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + ks[i] + w[i]; \
     d += x;                                                                                         \
-    h = x + (turn(a, 2) ^ turn(a, 13) ^ turn(a, 22)) + ((a & b) | (c & (a | b)));                   \
+    h = x + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));                   \
   } while (0)
 
 static void take_block(uint32_t v[8], const unsigned char *p)
@@ -33,7 +33,7 @@ static void take_block(uint32_t v[8], const unsigned char *p)
     w[i] = (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
   for (int i = 16; i < 64; i++) {
     uint32_t x = w[i - 15], y = w[i - 2];
-    w[i] = w[i - 16] + (turn(x, 7) ^ turn(x, 18) ^ x >> 3) + w[i - 7] + (turn(y, 17) ^ turn(y, 19) ^ y >> 10);
+    w[i] = w[i - 16] + (rotate(x, 7) ^ rotate(x, 18) ^ x >> 3) + w[i - 7] + (rotate(y, 17) ^ rotate(y, 19) ^ y >> 10);
   }
   uint32_t a = v[0], b = v[1], c = v[2], d = v[3], e = v[4], f = v[5], g = v[6], h = v[7];
   for (int i = 0; i < 64; i += 8) {

@@ -146,7 +146,7 @@ static int read_kind(cn_dtype *dtype, bool *swap, const char *descr, const cni_s
 
 /* ---- reading ---- */
 
-/* Elements with their bytes turned round; borrowed from the scope. */
+/* Elements with their bytes swapped; borrowed from the scope. */
 static cn_tensor *swapped(cni_source *s, size_t at, const int64_t *shape, size_t ndim, cn_dtype dtype)
 {
   cn_tensor *t = cn_from_data(s->data + at, shape, ndim, dtype);
@@ -164,15 +164,15 @@ static cn_tensor *swapped(cni_source *s, size_t at, const int64_t *shape, size_t
 /* The array behind a header that fits it; borrowed from the scope. */
 static cn_tensor *make_tensor(cni_source *s, size_t at, const header *h, cn_dtype dtype, bool swap)
 {
-  int64_t shape[CN_MAX_DIMS], turned[CN_MAX_DIMS];
+  int64_t shape[CN_MAX_DIMS], reversed[CN_MAX_DIMS];
   bool fortran = h->fortran && h->ndim > 1;
   for (size_t i = 0; i < h->ndim; i++) {
     shape[i] = h->shape[fortran ? h->ndim - 1 - i : i];
-    turned[i] = (int64_t)(h->ndim - 1 - i);
+    reversed[i] = (int64_t)(h->ndim - 1 - i);
   }
   cn_tensor *t = swap && cn_dtype_size(dtype) > 1 ? swapped(s, at, shape, h->ndim, dtype)
                                                   : cni_source_tensor(s, at, shape, h->ndim, dtype);
-  return fortran ? cn_contiguous(cn_permute(t, turned, h->ndim)) : t;
+  return fortran ? cn_contiguous(cn_permute(t, reversed, h->ndim)) : t;
 }
 
 static const char *find_header(text *t, const cni_source *s)

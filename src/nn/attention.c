@@ -103,7 +103,7 @@ static int check_masks(const query *x, bool single, int64_t heads)
                     (long long)x->targets, (long long)x->sources);
 }
 
-/* Reads the tensors of a call and turns them so that places come first; the same tensor stays the same, which the op
+/* Reads the tensors of a call and transposes them so that positions come first; the same tensor stays the same, which the op
  * looks at. */
 static int read_query(const cn_module *m, const cn_module_call *call, query *x)
 {

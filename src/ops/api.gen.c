@@ -1347,7 +1347,7 @@ const char *const cni_op_docs[] = {
     "tanh(w_ih input + b_ih + w_hh hx + b_hh): one step of a plain recurrent network.",
     "Elements moved on by shifts along dims; what leaves at one end comes in at the other. "
     "Without dims, of the flattened tensor.",
-    "input turned k times by a right angle in the plane of two dims, from the first towards the "
+    "input rotated k times by 90 degrees in the plane of two dims, from the first towards the "
     "second.",
     "Nearest number with that many decimals; ties go to even.",
     "The indices that bring the rows of a matrix into the order of their elements, first to last."

@@ -232,10 +232,10 @@ static int old_power_decompose(cn_call *c)
 /* triangular_solve(b, A, upper, transpose, unitriangular) -> (solution, cloned_coefficient) */
 static int old_triangular_decompose(cn_call *c)
 {
-  bool upper = cni_arg_bool(c->args, 2), turned = cni_arg_bool(c->args, 3);
-  cn_tensor *a = turned ? cni_swapped(c->in[1]) : c->in[1];
+  bool upper = cni_arg_bool(c->args, 2), transposed = cni_arg_bool(c->args, 3);
+  cn_tensor *a = transposed ? cni_swapped(c->in[1]) : c->in[1];
   c->out[0] =
-      cn_linalg_solve_triangular(a, c->in[0], turned ? !upper : upper, .unitriangular = cni_arg_bool(c->args, 4));
+      cn_linalg_solve_triangular(a, c->in[0], transposed ? !upper : upper, .unitriangular = cni_arg_bool(c->args, 4));
   int64_t shape[CN_MAX_DIMS] = {0};
   int n = 0;
   if (!c->out[0]) return cn_err();

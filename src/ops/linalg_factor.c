@@ -29,8 +29,8 @@ static cn_tensor *tall_qr_gradient(cn_tensor *q, cn_tensor *r, cn_tensor *gq, cn
 {
   cn_tensor *m = gr ? cn_matmul(gr, cni_swapped(r)) : NULL;
   if (gq) {
-    cn_tensor *turn = cn_matmul(cni_swapped(q), gq);
-    m = m ? cn_sub(m, turn) : cn_neg(turn);
+    cn_tensor *rotation = cn_matmul(cni_swapped(q), gq);
+    m = m ? cn_sub(m, rotation) : cn_neg(rotation);
   }
   m = cn_triu(m); /* made symmetric from its upper triangle */
   m = cn_matmul(q, cn_add(m, cni_swapped(cn_triu(m, .diagonal = 1))));
@@ -199,8 +199,8 @@ static int eigh_vjp(cn_vjp *v)
     return cn_err();
   }
   cn_tensor *eye = cn_eye(cn_size(l, -1), CN_NONE, .dtype = cn_dtype_of(l), .device = cn_device_of(l));
-  cn_tensor *gaps = cn_sub(cn_unsqueeze(l, -2), cn_unsqueeze(l, -1)), *turn = cn_matmul(cni_swapped(q), gq);
-  cn_tensor *inner = cn_where(cn_ne(eye, cn_int(0)), cn_int(0), cn_true_divide(turn, cn_add(gaps, eye)));
+  cn_tensor *gaps = cn_sub(cn_unsqueeze(l, -2), cn_unsqueeze(l, -1)), *rotation = cn_matmul(cni_swapped(q), gq);
+  cn_tensor *inner = cn_where(cn_ne(eye, cn_int(0)), cn_int(0), cn_true_divide(rotation, cn_add(gaps, eye)));
   inner = cn_true_divide(cn_add(inner, cni_swapped(inner)), cn_int(2)); /* A is symmetric, and so is its gradient */
   if (gl) inner = cn_add(inner, as_diagonal(gl));
   v->gin[0] = cn_matmul(q, cn_matmul(inner, cni_swapped(q)));

@@ -224,8 +224,8 @@ static int slogdet_decompose(cn_call *c)
   cn_linalg_lu_factor_ex(&lu, &pivots, NULL, c->in[0]);
   cn_tensor *diagonal = cn_diagonal(lu, .dim1 = -2, .dim2 = -1);
   cn_tensor *counts = cn_arange(1, (double)cni_cols(&c->in[0]->d) + 1, .dtype = CN_I32, .device = c->device);
-  cn_tensor *turned = cn_where(cn_eq(pivots, counts), cn_sign(diagonal), cn_neg(cn_sign(diagonal)));
-  c->out[0] = cn_prod_dim(turned, -1);
+  cn_tensor *signs = cn_where(cn_eq(pivots, counts), cn_sign(diagonal), cn_neg(cn_sign(diagonal)));
+  c->out[0] = cn_prod_dim(signs, -1);
   c->out[1] = cn_sum(cn_log(cn_abs(diagonal)), .dim = CN_INTS(-1));
   return cn_err();
 }

@@ -50,18 +50,18 @@ __extension__ typedef __int128 wide;
 /* How many places belong, and the rows that have some: [*begin, *end). offset lies in -row .. col. */
 static wide places_of(int64_t row, int64_t col, int64_t offset, bool lower, int64_t *begin, int64_t *end)
 {
-  int64_t turn; /* the row from which on rows are full (lower), or no longer full (upper) */
+  int64_t edge; /* the row from which on rows are full (lower), or no longer full (upper) */
   *begin = 0, *end = row;
   if (lower) {
     *begin = offset < 0 ? -offset : 0;
-    turn = col - offset - 1 > *begin ? col - offset - 1 : *begin;
-    if (turn > row) turn = row;
-    return (wide)(turn - *begin) * (*begin + turn - 1 + 2 * (offset + 1)) / 2 + (wide)(row - turn) * col;
+    edge = col - offset - 1 > *begin ? col - offset - 1 : *begin;
+    if (edge > row) edge = row;
+    return (wide)(edge - *begin) * (*begin + edge - 1 + 2 * (offset + 1)) / 2 + (wide)(row - edge) * col;
   }
   if (*end > col - offset) *end = col - offset;
-  turn = offset < 0 ? -offset : 0;
-  if (turn > *end) turn = *end;
-  return (wide)turn * col + (wide)(*end - turn) * (2 * (col - offset) - turn - *end + 1) / 2;
+  edge = offset < 0 ? -offset : 0;
+  if (edge > *end) edge = *end;
+  return (wide)edge * col + (wide)(*end - edge) * (2 * (col - offset) - edge - *end + 1) / 2;
 }
 
 static int triangle(cn_call *c, bool lower)

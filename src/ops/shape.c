@@ -187,7 +187,7 @@ static int hsplit_decompose(cn_call *c) { return split_fixed(c, c->in[0]->d.ndim
 static int vsplit_decompose(cn_call *c) { return split_fixed(c, 0, 2); }
 static int dsplit_decompose(cn_call *c) { return split_fixed(c, 2, 3); }
 
-/* ---- turns ---- */
+/* ---- rotations ---- */
 
 /* rot90(input, k, dims) */
 static int rot90_decompose(cn_call *c)
@@ -450,7 +450,7 @@ const cn_op cni_shape_ops[] = {
    .doc = "The pieces between these indices of dimension 2.",
    .flags = CN_OP_COMPOSITE, .decompose = dsplit_decompose},
   {.sig = "rot90(Tensor input, int k=1, int[] dims=[0,1]) -> Tensor ; method",
-   .doc = "input turned k times by a right angle in the plane of two dims, from the first towards the second.",
+   .doc = "input rotated k times by 90 degrees in the plane of two dims, from the first towards the second.",
    .flags = CN_OP_COMPOSITE, .decompose = rot90_decompose},
   {.sig = "fliplr(Tensor input) -> Tensor ; method",
    .doc = "A copy with dimension 1 reversed.",

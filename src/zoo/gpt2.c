@@ -1,7 +1,7 @@
 /* gpt2.c: GPT-2 of all sizes.
  *
  * Place in the flow: a family of the zoo and a class of language models (lm.h). Invariant: names of parameters, their
- * layout (Conv1D holds its weight turned round) and their first values are those of transformers' GPT2LMHeadModel. */
+ * layout (Conv1D holds its weight transposed) and their first values are those of transformers' GPT2LMHeadModel. */
 #include <math.h>
 
 #include "lm.h"

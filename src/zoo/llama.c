@@ -147,7 +147,7 @@ static cn_module *new_rotary(const settings *s)
 }
 
 /* Cosines and sines of places at .. at + steps - 1, (steps, head width) each; the sines of the first half are negated,
- * so that turning a vector x by them is x cos + (x with its halves swapped) sin. */
+ * so that rotating a vector x by them is x cos + (x with its halves swapped) sin. */
 static int angles(cn_tensor **cosines, cn_tensor **sines, const cn_module *m, int64_t at, int64_t steps,
                   cn_tensor *like)
 {
@@ -174,7 +174,7 @@ static int angles(cn_tensor **cosines, cn_tensor **sines, const cn_module *m, in
 }
 
 /* x: (B, H, T, d) */
-static cn_tensor *turned(cn_tensor *x, cn_tensor *cosines, cn_tensor *sines)
+static cn_tensor *rotated(cn_tensor *x, cn_tensor *cosines, cn_tensor *sines)
 {
   cn_tensor *swapped = cn_roll(x, CN_SHAPE(cn_size(x, 3) / 2), .dims = CN_INTS(3));
   return cn_addcmul(cn_mul(x, cosines), swapped, sines);
@@ -202,7 +202,7 @@ static cn_tensor *attend(cn_module *m, cn_tensor *x, cn_tensor *cosines, cn_tens
   cn_tensor *q = project(m, Q_PROJ, x, d->heads, d->width), *k = project(m, K_PROJ, x, d->key_heads, d->width);
   cn_tensor *v = project(m, V_PROJ, x, d->key_heads, d->width);
   if (cn_err()) return NULL;
-  cn_tensor *y = cni_attend(turned(q, cosines, sines), turned(k, cosines, sines), v, cache, layer,
+  cn_tensor *y = cni_attend(rotated(q, cosines, sines), rotated(k, cosines, sines), v, cache, layer,
                             1 / sqrt((double)d->width), !cache && cn_module_training(m) ? d->dropout : 0);
   return cn_forward(cn_module_child(m, O_PROJ), y);
 }

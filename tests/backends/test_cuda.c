@@ -138,7 +138,7 @@ static void pinned(void **state)
   assert_ptr_equal(cn_pin_memory(p, gpu), p);
   close_to("pinned", x, there(p), 0);
   close_to("from its middle", cn_select(x, 0, 200), there(cn_select(p, 0, 200)), 0);
-  close_to("turned", cn_transpose(x, 0, 1), there(cn_pin_memory(cn_transpose(x, 0, 1), gpu)), 0);
+  close_to("transposed", cn_transpose(x, 0, 1), there(cn_pin_memory(cn_transpose(x, 0, 1), gpu)), 0);
   close_to("strided", cn_slice(x, 1, 1, CN_NONE, .step = 3),
            there(cn_pin_memory(cn_slice(x, 1, 1, CN_NONE, .step = 3), gpu)), 0);
   cn_scope_end(s);
@@ -249,12 +249,12 @@ static void broadcasts(void **state)
   cn_scope *s = cn_scope_begin();
   cn_tensor *x = cn_randn(CN_SHAPE(6, 31, 17)), *row = cn_randn(CN_SHAPE(17)),
             *col = cn_randn(CN_SHAPE(31, 1));
-  cn_tensor *turned = cn_transpose(cn_randn(CN_SHAPE(6, 17, 31)), 1, 2),
+  cn_tensor *transposed = cn_transpose(cn_randn(CN_SHAPE(6, 17, 31)), 1, 2),
             *part = cn_slice(x, 2, 1, CN_NONE, .step = 2);
   cn_tensor *gx = there(x), *gpart = cn_slice(gx, 2, 1, CN_NONE, .step = 2);
   close_to("row", cn_add(x, row), cn_add(gx, there(row)), 0);
   close_to("col", cn_add(col, x, .alpha = 0.5), cn_add(there(col), gx, .alpha = 0.5), 0);
-  close_to("turned", cn_mul(x, turned), cn_mul(gx, there(turned)), 0);
+  close_to("transposed", cn_mul(x, transposed), cn_mul(gx, there(transposed)), 0);
   close_to("number", cn_mul(x, cn_num(1.5)), cn_mul(gx, cn_num(1.5)), 0);
   close_to("host 0-d", cn_mul(x, cn_select(row, 0, 3)), cn_mul(gx, cn_select(row, 0, 3)), 0);
   close_to("part", cn_sub(part, cn_num(1)), cn_sub(gpart, cn_num(1)), 0);
@@ -358,7 +358,7 @@ static void sums_of(cn_tensor *x, double tol)
   close_to("middle", cn_sum(x, .dim = CN_INTS(1), .keepdim = true),
            cn_sum(y, .dim = CN_INTS(1), .keepdim = true), tol);
   close_to("outer and inner", cn_sum(x, .dim = CN_INTS(0, 2)), cn_sum(y, .dim = CN_INTS(0, 2)), tol);
-  close_to("turned", cn_sum(cn_transpose(x, 0, 2), .dim = CN_INTS(1)),
+  close_to("transposed", cn_sum(cn_transpose(x, 0, 2), .dim = CN_INTS(1)),
            cn_sum(cn_transpose(y, 0, 2), .dim = CN_INTS(1)), tol);
 }
 
@@ -397,11 +397,11 @@ static void products(void **state)
     double tol = rough(types[i]);
     cn_tensor *a = cn_cast(cn_randn(CN_SHAPE(33, 40)), types[i]),
               *b = cn_cast(cn_randn(CN_SHAPE(40, 25)), types[i]);
-    cn_tensor *turned = cn_transpose(cn_cast(cn_randn(CN_SHAPE(25, 40)), types[i]), 0, 1), *ga = there(a),
+    cn_tensor *transposed = cn_transpose(cn_cast(cn_randn(CN_SHAPE(25, 40)), types[i]), 0, 1), *ga = there(a),
               *gb = there(b);
     close_to("plain", cn_mm(a, b), cn_mm(ga, gb), tol);
-    close_to("right turned", cn_mm(a, turned), cn_mm(ga, there(turned)), tol);
-    close_to("left turned", cn_mm(cn_transpose(b, 0, 1), cn_transpose(a, 0, 1)),
+    close_to("right transposed", cn_mm(a, transposed), cn_mm(ga, there(transposed)), tol);
+    close_to("left transposed", cn_mm(cn_transpose(b, 0, 1), cn_transpose(a, 0, 1)),
              cn_mm(cn_transpose(gb, 0, 1), cn_transpose(ga, 0, 1)), tol);
     close_to("every second",
              cn_mm(cn_slice(a, 1, 0, CN_NONE, .step = 2), cn_slice(b, 0, 0, CN_NONE, .step = 2)),

@@ -127,9 +127,9 @@ static void pinned(void **state)
   assert_int_equal(pinned_copies(), copies + 2);
   same_bits(x, cn_to_device(p, cn_device_find("mirror:1"))); /* not its own: as from ordinary memory */
   assert_int_equal(pinned_copies(), copies + 2);
-  cn_tensor *turned = cn_transpose(x, 0, 1), *part = cn_slice(x, 1, 1, CN_NONE, .step = 2);
-  assert_int_equal(cn_strides(cn_pin_memory(turned, mirror))[0], 1); /* dense: it keeps its order */
-  same_bits(turned, cn_to_device(cn_pin_memory(turned, mirror), mirror));
+  cn_tensor *transposed = cn_transpose(x, 0, 1), *part = cn_slice(x, 1, 1, CN_NONE, .step = 2);
+  assert_int_equal(cn_strides(cn_pin_memory(transposed, mirror))[0], 1); /* dense: it keeps its order */
+  same_bits(transposed, cn_to_device(cn_pin_memory(transposed, mirror), mirror));
   same_bits(part, cn_to_device(cn_pin_memory(part, mirror), mirror));
   assert_ptr_equal(cn_pin_memory(x, CN_CPU), x); /* no such memory there */
   cn_tensor *empty = cn_ones(CN_SHAPE(0, 3)), *number = cn_num(2);

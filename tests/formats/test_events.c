@@ -93,8 +93,8 @@ static uint64_t little(const unsigned char *p, int n)
 
 static uint32_t unmasked(uint64_t v)
 {
-  uint32_t turned = (uint32_t)v - 0xa282ead8u;
-  return turned >> 17 | turned << 15;
+  uint32_t rotated = (uint32_t)v - 0xa282ead8u;
+  return rotated >> 17 | rotated << 15;
 }
 
 static void folder_for(char *folder, size_t size, const char *name)

@@ -107,12 +107,12 @@ static void views_stay_views(void **state)
   cn_scope *s = cn_scope_begin();
   cn_tensor *base = cn_rand(CN_SHAPE(4, 6));
   cn_tree *d = dict_of("base", base);
-  cn_tree_put(d, "turned", cn_tree_tensor(cn_permute(base, CN_SHAPE(1, 0))));
+  cn_tree_put(d, "transposed", cn_tree_tensor(cn_permute(base, CN_SHAPE(1, 0))));
   cn_tree_put(d, "row", cn_tree_tensor(cn_select(base, 0, 2)));
   cn_tree_put(d, "again", cn_tree_tensor(base));
   cn_tree_put(d, "expanded", cn_tree_tensor(cn_expand(cn_ones(CN_SHAPE(1, 3)), CN_SHAPE(5, 3))));
   cn_tree *back = round_trip("views.pt", d);
-  cn_tensor *b = tensor_at(back, "base"), *t = tensor_at(back, "turned"), *r = tensor_at(back, "row");
+  cn_tensor *b = tensor_at(back, "base"), *t = tensor_at(back, "transposed"), *r = tensor_at(back, "row");
   assert_ptr_equal(cn_data(b), cn_data(t));
   assert_ptr_equal((char *)cn_data(b) + 12 * sizeof(float), cn_data(r));
   assert_ptr_equal(cn_data(b), cn_data(tensor_at(back, "again")));

@@ -168,16 +168,16 @@ static void broadcasts(void **state)
   cn_scope *s = cn_scope_begin();
   cn_seed(2);
   cn_tensor *x = values(CN_F32, 31, 17), *row = cn_select(values(CN_F32, 2, 17), 0, 1);
-  cn_tensor *turned = cn_transpose(values(CN_F32, 17, 31), 0, 1);
-  cn_tensor *each[] = {row, turned, cn_num(1.25), cn_unsqueeze(cn_select(x, 1, 3), 1)};
+  cn_tensor *transposed = cn_transpose(values(CN_F32, 17, 31), 0, 1);
+  cn_tensor *each[] = {row, transposed, cn_num(1.25), cn_unsqueeze(cn_select(x, 1, 3), 1)};
   for (int i = 0; i < 4; i++) {
     cn_value args[] = {cn_v_tensor(x), cn_v_tensor(each[i]), cn_v_float(1)};
     check("add", args, 3, cn_add(x, each[i]));
     cn_value scaled[] = {cn_v_tensor(each[i]), cn_v_tensor(x), cn_v_float(0.3)};
     check("add", scaled, 3, cn_add(each[i], x, .alpha = 0.3));
   }
-  cn_value where[] = {cn_v_tensor(cn_gt(row, cn_num(0))), cn_v_tensor(x), cn_v_tensor(turned)};
-  check("where", where, 3, cn_where(where[0].u.t, x, turned));
+  cn_value where[] = {cn_v_tensor(cn_gt(row, cn_num(0))), cn_v_tensor(x), cn_v_tensor(transposed)};
+  check("where", where, 3, cn_where(where[0].u.t, x, transposed));
   assert_int_equal(cn_err(), 0);
   cn_scope_end(s);
 }

@@ -21,7 +21,7 @@ static cn_tensor *matrix(int64_t m, int64_t n, cn_dtype dtype)
   return cn_cast(cn_randn(CN_SHAPE(2, m, n), .dtype = CN_F64), dtype);
 }
 
-static cn_tensor *turned(cn_tensor *x) { return cn_transpose(x, -2, -1); }
+static cn_tensor *transposed(cn_tensor *x) { return cn_transpose(x, -2, -1); }
 
 /* The largest difference, over the type's precision. */
 static void same(cn_tensor *a, cn_tensor *b)
@@ -34,7 +34,7 @@ static void same(cn_tensor *a, cn_tensor *b)
 static void orthonormal(cn_tensor *q)
 {
   cn_tensor *eye = cn_eye(cn_size(q, -1), CN_NONE, .dtype = cn_dtype_of(q));
-  same(cn_matmul(turned(q), q), cn_expand_as(eye, cn_matmul(turned(q), q)));
+  same(cn_matmul(transposed(q), q), cn_expand_as(eye, cn_matmul(transposed(q), q)));
 }
 
 static void check_rectangular(int64_t m, int64_t n, cn_dtype dtype)
@@ -48,7 +48,7 @@ static void check_rectangular(int64_t m, int64_t n, cn_dtype dtype)
     orthonormal(q);
     cn_linalg_svd(&u, &s, &vh, a, .no_full_matrices = !complete);
     orthonormal(u);
-    orthonormal(turned(vh));
+    orthonormal(transposed(vh));
     u = cn_narrow(u, -1, 0, k);
     same(cn_matmul(cn_mul(u, cn_unsqueeze(s, -2)), cn_narrow(vh, -2, 0, k)), a);
     same(s, cn_linalg_svdvals(a));
@@ -60,15 +60,15 @@ static void check_rectangular(int64_t m, int64_t n, cn_dtype dtype)
 
 static void check_square(int64_t n, cn_dtype dtype)
 {
-  cn_tensor *a = matrix(n, n, dtype), *b = cn_add(a, turned(a)), *l, *q, *sign, *size;
+  cn_tensor *a = matrix(n, n, dtype), *b = cn_add(a, transposed(a)), *l, *q, *sign, *size;
   cn_tensor *eye = cn_eye(n, CN_NONE, .dtype = dtype);
   cn_linalg_eigh(&l, &q, b);
   orthonormal(q);
-  same(cn_matmul(cn_mul(q, cn_unsqueeze(l, -2)), turned(q)), b);
+  same(cn_matmul(cn_mul(q, cn_unsqueeze(l, -2)), transposed(q)), b);
   same(l, cn_linalg_eigvalsh(b, .UPLO = "U"));
-  cn_tensor *positive = cn_add(cn_true_divide(cn_matmul(a, turned(a)), cn_int(n)), eye);
+  cn_tensor *positive = cn_add(cn_true_divide(cn_matmul(a, transposed(a)), cn_int(n)), eye);
   cn_tensor *factor = cn_linalg_cholesky(positive), *x = cn_linalg_solve(positive, a);
-  same(cn_matmul(factor, turned(factor)), positive);
+  same(cn_matmul(factor, transposed(factor)), positive);
   same(cn_matmul(positive, x), a);
   same(cn_cholesky_solve(a, factor), x);
   same(cn_matmul(positive, cn_linalg_inv(positive)), cn_expand_as(eye, positive));

@@ -21,7 +21,7 @@ typedef struct matrix {
 typedef struct shape_key {
   int64_t m, n, k, batch; /* of C^T = A B in cuBLASLt's sense: (m, k) x (k, n) */
   int64_t a_ld, b_ld, d_ld, a_step, b_step, d_step;
-  int32_t dtype, device, a_turned, b_turned, bias, a_align, b_align, d_align;
+  int32_t dtype, device, a_transposed, b_transposed, bias, a_align, b_align, d_align;
 } shape_key;
 
 typedef struct known {
@@ -147,7 +147,7 @@ static int make_layout(cublasLtMatrixLayout_t *layout, const shape_key *k, int64
 static int make_objects(objects *o, const shape_key *k, const void *bias)
 {
   const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
-  cublasOperation_t a = k->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N, b = k->b_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+  cublasOperation_t a = k->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, b = k->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   cublasLtEpilogue_t epilogue = CUBLASLT_EPILOGUE_BIAS;
   bool wide = k->dtype == CN_F64;
   cublasStatus_t s = lt->cublasLtMatmulDescCreate(&o->desc, wide ? CUBLAS_COMPUTE_64F : CUBLAS_COMPUTE_32F,
@@ -164,9 +164,9 @@ static int make_objects(objects *o, const shape_key *k, const void *bias)
   }
   int status = check(s, "describing a product");
   if (!status)
-    status = make_layout(&o->a, k, k->a_turned ? k->k : k->m, k->a_turned ? k->m : k->k, k->a_ld, k->a_step);
+    status = make_layout(&o->a, k, k->a_transposed ? k->k : k->m, k->a_transposed ? k->m : k->k, k->a_ld, k->a_step);
   if (!status)
-    status = make_layout(&o->b, k, k->b_turned ? k->n : k->k, k->b_turned ? k->k : k->n, k->b_ld, k->b_step);
+    status = make_layout(&o->b, k, k->b_transposed ? k->n : k->k, k->b_transposed ? k->k : k->n, k->b_ld, k->b_step);
   return status ? status : make_layout(&o->d, k, k->m, k->n, k->d_ld, k->d_step);
 }
 
@@ -241,7 +241,7 @@ static int multiply(cn_call *c, cni_cuda_device *d, const matrix *a, const matri
   k.a_ld = leading(b), k.b_ld = leading(a), k.d_ld = out->row;
   k.a_step = b->step, k.b_step = a->step, k.d_step = out->step;
   k.dtype = dtype, k.device = d->index, k.bias = bias != NULL;
-  k.a_turned = !by_rows(b), k.b_turned = !by_rows(a);
+  k.a_transposed = !by_rows(b), k.b_transposed = !by_rows(a);
   k.a_align = alignment(b->data), k.b_align = alignment(a->data), k.d_align = alignment(out->data);
   int status = make_handle(d);
   if (!status) status = make_objects(&o, &k, bias);
@@ -335,16 +335,16 @@ int cni_cuda_linear(cn_call *c)
     c->refusal = "a form that its decomposition does as well";
     return CN_REFUSED;
   }
-  cn_desc flat = *x, turned = *w;
+  cn_desc flat = *x, transposed = *w;
   flat.ndim = 2;
   flat.shape[0] = a.rows, flat.shape[1] = a.cols;
   flat.strides[0] = a.row, flat.strides[1] = a.col;
-  turned.shape[0] = w->shape[1], turned.shape[1] = w->shape[0];
-  turned.strides[0] = w->strides[1], turned.strides[1] = w->strides[0];
-  matrix b = matrix_of(&turned),
+  transposed.shape[0] = w->shape[1], transposed.shape[1] = w->shape[0];
+  transposed.strides[0] = w->strides[1], transposed.strides[1] = w->strides[0];
+  matrix b = matrix_of(&transposed),
          out = {.data = od->data, .rows = a.rows, .cols = w->shape[0], .row = w->shape[0], .col = 1};
   int status = make_usable(d, name, &a, &flat);
-  if (!status) status = make_usable(d, name, &b, &turned);
+  if (!status) status = make_usable(d, name, &b, &transposed);
   if (!status) status = multiply(c, d, &a, &b, &out, 1, bias ? bias->data : NULL);
   if (a.copy) cni_cuda_free(d->index, a.copy, a.bytes);
   if (b.copy) cni_cuda_free(d->index, b.copy, b.bytes);

@@ -1,7 +1,7 @@
 /* tfrecord.c: messages in Protocol Buffers' wire form, and the file of records that holds them. See tfrecord.h.
  *
  * A record is its length (8 bytes, little-endian), the length's checksum, the bytes and their checksum; checksums are
- * CRC-32C, turned and shifted. Records gather in memory and are appended to the file some at a time.
+ * CRC-32C, rotated and shifted. Records gather in memory and are appended to the file some at a time.
  * Invariant: a file ends behind a whole record, whatever becomes of the process, unless a write itself is cut short. */
 #include "tfrecord.h"
 

@@ -2,7 +2,7 @@
  *
  * Flow: refuse what the kernels of this machine are not for -> tensors whose planes have gaps (channels-last) are
  * copied -> planes in parallel, or channels for the gradient of the weight, which sums over images -> copied back.
- * The gradient of the input at stride 1 is the convolution by the weight turned round. Invariant: a plane, or a
+ * The gradient of the input at stride 1 is the convolution by the flipped weight. Invariant: a plane, or a
  * channel's weight, is computed by one thread. */
 #include "avx512/conv_depthwise_kernels.h"
 
@@ -70,7 +70,7 @@ static void plane_range(int64_t begin, int64_t end, void *payload)
   const job *k = payload;
   const cni_conv *v = k->v;
   const int64_t taps = v->kh * v->kw;
-  float room[CNI_DEPTHWISE_MOST * CNI_DEPTHWISE_MOST], turned[CNI_DEPTHWISE_MOST * CNI_DEPTHWISE_MOST];
+  float room[CNI_DEPTHWISE_MOST * CNI_DEPTHWISE_MOST], flipped[CNI_DEPTHWISE_MOST * CNI_DEPTHWISE_MOST];
   for (int64_t item = begin; item < end; item++) {
     int64_t n = item / v->c, c = item % v->c;
     float *x = plane(&k->x, n, c), *y = plane(&k->y, n, c), bias = 0;
@@ -81,8 +81,8 @@ static void plane_range(int64_t begin, int64_t end, void *payload)
     } else if (k->half) {
       k->ker->half_input(&k->d, x, y, w);
     } else {
-      for (int64_t i = 0; i < taps; i++) turned[i] = w[taps - 1 - i];
-      k->ker->forward(&k->d, x, y, turned, 0);
+      for (int64_t i = 0; i < taps; i++) flipped[i] = w[taps - 1 - i];
+      k->ker->forward(&k->d, x, y, flipped, 0);
     }
   }
 }

@@ -1,6 +1,6 @@
 /* conv_winograd.c: 3 x 3 convolutions by Winograd's products of transforms. At stride 1 F(2 x 2, 3 x 3): 16 products
- * for 4 results where the sum as written takes 36; the gradient of the input is a convolution by the weight turned
- * round. At stride 2 the outer taps of a dim see every second element, a convolution of 2 taps for which F(2, 2) takes
+ * for 4 results where the sum as written takes 36; the gradient of the input is a convolution by the flipped
+ * weight. At stride 2 the outer taps of a dim see every second element, a convolution of 2 taps for which F(2, 2) takes
  * 3 products for 2 results, and the middle tap sees the others: 25 products for 4 results (for 16 of the gradient of
  * the input). The gradient of the weight goes through the same transforms the other way.
  *
@@ -99,10 +99,10 @@ static int64_t group_of(const form *f, int64_t point)
 static void take_panel(const job *j, int64_t panel, float *to)
 {
   const int64_t *s = j->v->weight.strides;
-  bool turned = j->v->kind == CNI_CONV_INPUT;
-  int64_t row = turned ? s[1] : s[0], deep = turned ? s[0] : s[1];
+  bool flipped = j->v->kind == CNI_CONV_INPUT;
+  int64_t row = flipped ? s[1] : s[0], deep = flipped ? s[0] : s[1];
   const float *w = (const float *)(const void *)j->v->weight.data + panel * ROWS * row;
-  for (int64_t r = 0; r < j->depth; r++) j->transforms->weight(to, j->u_at, r, w + r * deep, row, turned);
+  for (int64_t r = 0; r < j->depth; r++) j->transforms->weight(to, j->u_at, r, w + r * deep, row, flipped);
 }
 
 static void weight_range(int64_t begin, int64_t end, void *payload)
@@ -465,8 +465,8 @@ const char *cni_conv_winograd_against(const cni_conv *v)
 static void set_form(job *j)
 {
   const cni_conv *v = j->v;
-  bool turned = v->kind == CNI_CONV_INPUT;
-  int which = v->stride[0] == 1 ? STRIDE_1 : !turned ? STRIDE_2 : v->padding[0] % 2 ? INPUT_ODD : INPUT_EVEN;
+  bool flipped = v->kind == CNI_CONV_INPUT;
+  int which = v->stride[0] == 1 ? STRIDE_1 : !flipped ? STRIDE_2 : v->padding[0] % 2 ? INPUT_ODD : INPUT_EVEN;
   const form *f = &forms[which];
   j->f = f;
   const cni_winograd_kernels *kernels = CNI_IF_AVX512(cni_winograd);
@@ -476,7 +476,7 @@ static void set_form(job *j)
   j->groups = f->groups * f->groups;
   for (int i = 0; i < 2; i++) {
     int64_t p = v->padding[i];
-    j->pad[i] = !turned ? p : which == STRIDE_1 ? 2 - p : which == INPUT_EVEN ? 1 - p / 2 : -(p / 2);
+    j->pad[i] = !flipped ? p : which == STRIDE_1 ? 2 - p : which == INPUT_EVEN ? 1 - p / 2 : -(p / 2);
   }
   j->tiles_y = cni_parts(j->to.shape[2], f->tile);
   j->tiles_x = cni_parts(j->to.shape[3], f->tile);
@@ -485,13 +485,13 @@ static void set_form(job *j)
 
 int cni_conv_winograd(const cni_conv *v)
 {
-  bool turned = v->kind == CNI_CONV_INPUT;
+  bool flipped = v->kind == CNI_CONV_INPUT;
   backward b = {.j = {.v = v,
                       .ker = cni_conv_kernels_of(v->dtype),
-                      .from = turned ? v->y : v->x,
-                      .to = turned ? v->x : v->y,
-                      .rows = turned ? v->c : v->k,
-                      .depth = turned ? v->k : v->c}};
+                      .from = flipped ? v->y : v->x,
+                      .to = flipped ? v->x : v->y,
+                      .rows = flipped ? v->c : v->k,
+                      .depth = flipped ? v->k : v->c}};
   job *j = &b.j;
   set_form(j);
   int status = v->kind == CNI_CONV_WEIGHT ? run_backward(&b) : run(j);

@@ -104,7 +104,7 @@
 
 #define TABLE(S, lanes)                                                                                          \
   {                                                                                                              \
-    lanes, columns_##S, load_lines_##S, store_lines_##S, load_columns_##S, store_columns_##S, turn_##S, twist_##S, \
+    lanes, columns_##S, load_lines_##S, store_lines_##S, load_columns_##S, store_columns_##S, twiddle_transpose_##S, twiddle_##S, \
         multiply_##S, split_##S, join_##S, split_columns_##S, join_columns_##S, \
         mirror_columns_##S                                                    \
   }

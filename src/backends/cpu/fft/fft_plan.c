@@ -157,14 +157,14 @@ double cni_fft_fill(int64_t n, bool f64)
   return rows ? fill_of(rows, n / rows, by_type[f64].lanes) : 0;
 }
 
-static int make_twist(cni_fft_plan *p, const roots *r)
+static int make_twiddle(cni_fft_plan *p, const roots *r)
 {
   const int lanes = p->loops->lanes;
   const int64_t blocks = (p->n2 + lanes - 1) / lanes, n1 = p->n1;
   size_t bytes = (size_t)(n1 * (lanes + 1)) * sizeof(cplx);
   cplx *lane = cni_alloc(bytes);
-  p->twist = block(p, blocks * n1 * 2 * lanes, p->size);
-  if (!p->twist || !lane) {
+  p->twiddle = block(p, blocks * n1 * 2 * lanes, p->size);
+  if (!p->twiddle || !lane) {
     cni_free(lane, bytes);
     return CN_ERR_MEMORY;
   }
@@ -173,7 +173,7 @@ static int make_twist(cni_fft_plan *p, const roots *r)
     for (int64_t j = 0; j < lanes; j++) lane[k * lanes + j] = root_at(r, k * j % p->n);
   for (int64_t b = 0; b < blocks; b++) {
     for (int64_t k = 0; k < n1; k++) start[k] = root_at(r, k * b * lanes % p->n);
-    p->loops->twist((char *)p->twist + b * n1 * 2 * lanes * p->size, &lane->re, &start->re, n1);
+    p->loops->twiddle((char *)p->twiddle + b * n1 * 2 * lanes * p->size, &lane->re, &start->re, n1);
   }
   cni_free(lane, bytes);
   return CN_OK;
@@ -194,7 +194,7 @@ static int make_smooth(cni_fft_plan *p, bool by_line)
     status = make_columns(p, &p->c1, p->n1, &r);
     p->c2 = p->c1;
     if (!status && p->n2 != p->n1) status = make_columns(p, &p->c2, p->n2, &r);
-    if (!status) status = make_twist(p, &r);
+    if (!status) status = make_twiddle(p, &r);
   }
   roots_close(&r);
   return status;
@@ -210,7 +210,7 @@ static void run_inner(const cni_fft_plan *inner, void *x, void *z, void *y)
     int count = n2 - j < lanes ? (int)(n2 - j) : lanes;
     f->load_columns(room, (char *)x + 2 * j * inner->size, n1, n2, count, false);
     void *done = f->columns(&inner->c1, room, other);
-    f->turn(to + j * column, done, (char *)inner->twist + j / lanes * n1 * column, n1, n2, count);
+    f->twiddle_transpose(to + j * column, done, (char *)inner->twiddle + j / lanes * n1 * column, n1, n2, count);
   }
   for (int64_t k = 0; k < n1; k += lanes) {
     int count = n1 - k < lanes ? (int)(n1 - k) : lanes;

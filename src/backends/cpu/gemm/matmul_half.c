@@ -494,18 +494,18 @@ static void product_range(int64_t begin, int64_t end, void *payload)
 }
 
 /* C^T = B^T A^T */
-static cni_matrix turned(cni_matrix x)
+static cni_matrix transposed(cni_matrix x)
 {
   int64_t row = x.row;
   x.row = x.col;
   x.col = row;
   return x;
 }
-static void turn(cni_product *p)
+static void transpose(cni_product *p)
 {
-  cni_matrix a = turned(p->b), b = turned(p->a);
+  cni_matrix a = transposed(p->b), b = transposed(p->a);
   int64_t m = p->n, n = p->m;
-  p->a = a, p->b = b, p->c = turned(p->c), p->init = turned(p->init);
+  p->a = a, p->b = b, p->c = transposed(p->c), p->init = transposed(p->init);
   p->m = m, p->n = n;
 }
 
@@ -514,7 +514,7 @@ int cni_half_product(cni_product *p)
   if (!p->init.data) p->beta = 0;
   if (p->n == 1) p->c.col = 1, p->b.col = p->k;
   if (p->m == 1) p->a.row = p->k;
-  if (p->n < p->m && p->n <= FEW_ROWS && (p->a.col == 1 || p->n == 1)) turn(p);
+  if (p->n < p->m && p->n <= FEW_ROWS && (p->a.col == 1 || p->n == 1)) transpose(p);
   if (p->m <= FEW_ROWS && p->b.row == 1 && p->k >= LONG_ROWS)
     return p->dtype == CN_BF16 && multiplies_bf16() ? run_pairs(p) : run_few(p);
   panels w = panels_of(p);

@@ -435,8 +435,8 @@ static void lines(int64_t begin, int64_t end, void *payload)
   if (room != (void *)stack) cni_free(room, size);
 }
 
-/* Lines that lie across memory are read many times better once turned: to: x with dim last, dense, in new memory. */
-static int turned(cn_desc *to, const cn_desc *x, int dim, size_t *bytes)
+/* Lines that lie across memory are read many times better once transposed: to: x with dim last, dense, in new memory. */
+static int transposed_copy(cn_desc *to, const cn_desc *x, int dim, size_t *bytes)
 {
   cn_desc from = *x;
   for (int i = dim; i + 1 < x->ndim; i++) from.shape[i] = x->shape[i + 1], from.strides[i] = x->strides[i + 1];
@@ -480,7 +480,7 @@ static int run(cn_call *c, int dim, bool descending, int64_t k, bool only_last)
   cn_desc copy = {0};
   size_t bytes = 0;
   if (j.n < x->numel && x->strides[dim] != 1) {
-    int status = turned(&copy, x, dim, &bytes);
+    int status = transposed_copy(&copy, x, dim, &bytes);
     if (status) return status;
     j.x = &copy;
     j.dim = x->ndim - 1;

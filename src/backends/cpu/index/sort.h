@@ -9,7 +9,7 @@
 
 enum { CNI_SORT_RUN = 16, CNI_SORT_BLOCKS = 64 /* that threads share in one long line */ };
 
-/* Keys of n elements, `step` bytes apart, with the bits of `flip` turned round. */
+/* Keys of n elements, `step` bytes apart, with the bits of `flip` inverted. */
 typedef void (*cni_sort_keys)(uint64_t *key, const char *x, int64_t step, int64_t n, uint64_t flip);
 
 typedef struct cni_sort_loops {

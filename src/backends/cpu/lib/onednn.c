@@ -71,8 +71,8 @@ typedef struct entry {
   cni_dnnl_layout user[4];   /* x, weight, y, bias as they lie in memory */
   cni_dnnl_ref own[TENSORS]; /* as the primitive wants them; they live in pd */
   cni_dnnl_ref scratch;
-  reorder turn[TENSORS];    /* into the primitive's layout, or out of it for what it writes */
-  size_t room[TENSORS + 1]; /* bytes: where a turn is needed; [3]: scratch */
+  reorder reorders[TENSORS];    /* into the primitive's layout, or out of it for what it writes */
+  size_t room[TENSORS + 1]; /* bytes: where a reorder is needed; [3]: scratch */
 } entry;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the cache */
@@ -82,8 +82,8 @@ static uint64_t clock_now;
 static void free_entry(entry *e)
 {
   for (int i = 0; i < TENSORS; i++) {
-    if (e->turn[i].prim) lib->dnnl_primitive_destroy(e->turn[i].prim);
-    if (e->turn[i].pd) lib->dnnl_primitive_desc_destroy(e->turn[i].pd);
+    if (e->reorders[i].prim) lib->dnnl_primitive_destroy(e->reorders[i].prim);
+    if (e->reorders[i].pd) lib->dnnl_primitive_desc_destroy(e->reorders[i].pd);
   }
   if (e->prim) lib->dnnl_primitive_destroy(e->prim);
   if (e->pd) lib->dnnl_primitive_desc_destroy(e->pd);
@@ -201,7 +201,7 @@ static bool build(entry *e)
     if (!e->own[i]) return false;
     if (lib->dnnl_memory_desc_equal(user, e->own[i]) && !sums) continue;
     e->room[i] = lib->dnnl_memory_desc_get_size(e->own[i]);
-    reorder *r = &e->turn[i];
+    reorder *r = &e->reorders[i];
     if (lib->dnnl_reorder_primitive_desc_create(&r->pd, out ? e->own[i] : user, lib->engine, out ? user : e->own[i],
                                                 lib->engine, NULL) ||
         lib->dnnl_primitive_create(&r->prim, r->pd))
@@ -307,15 +307,15 @@ static bool run_piece(const job *j, dnnl_stream_t stream, int64_t piece, char *c
   void *data[5] = {user[0], j->weight, user[2], j->bias, room[3]};
   int out = written(&e->k);
   for (int i = 0; i < TENSORS; i += 2) {
-    if (!e->turn[i].prim) continue;
+    if (!e->reorders[i].prim) continue;
     data[i] = room[i];
-    if (i != out && !run_reorder(stream, e->turn[i].prim, cni_dnnl_ref_of(&e->user[i]), user[i], e->own[i], data[i]))
+    if (i != out && !run_reorder(stream, e->reorders[i].prim, cni_dnnl_ref_of(&e->user[i]), user[i], e->own[i], data[i]))
       return false;
   }
   if (out == CNI_DNNL_WEIGHT) data[1] = j->sums + (size_t)piece * e->room[1];
   if (!run_primitive(e, stream, data)) return false;
-  if (out == CNI_DNNL_WEIGHT || !e->turn[out].prim) return true;
-  return run_reorder(stream, e->turn[out].prim, e->own[out], data[out], cni_dnnl_ref_of(&e->user[out]), user[out]);
+  if (out == CNI_DNNL_WEIGHT || !e->reorders[out].prim) return true;
+  return run_reorder(stream, e->reorders[out].prim, e->own[out], data[out], cni_dnnl_ref_of(&e->user[out]), user[out]);
 }
 
 static size_t aligned(size_t size) { return (size + 63) / 64 * 64; }
@@ -339,14 +339,14 @@ static void piece_range(int64_t begin, int64_t end, void *payload)
 }
 
 /* Before the pieces: the weight into the primitive's layout, the bias into float32. After them: the sums added up. */
-static bool turn_weight(job *j, bool out)
+static bool reorder_weight(job *j, bool out)
 {
   const entry *e = j->e;
   dnnl_stream_t stream = NULL;
   cni_dnnl_ref user = cni_dnnl_ref_of(&e->user[1]), own = e->own[1];
   bool fine = !lib->dnnl_stream_create(&stream, lib->engine, dnnl_stream_default_flags);
-  if (fine && out) fine = run_reorder(stream, e->turn[1].prim, own, j->sums, user, j->v->weight.data);
-  else if (fine) fine = run_reorder(stream, e->turn[1].prim, user, j->v->weight.data, own, j->weight);
+  if (fine && out) fine = run_reorder(stream, e->reorders[1].prim, own, j->sums, user, j->v->weight.data);
+  else if (fine) fine = run_reorder(stream, e->reorders[1].prim, user, j->v->weight.data, own, j->weight);
   if (stream) lib->dnnl_stream_destroy(stream);
   return fine;
 }
@@ -365,7 +365,7 @@ static int run(job *j)
 {
   const cni_conv *v = j->v;
   const entry *e = j->e;
-  bool sums = v->kind == CNI_CONV_WEIGHT, own = e->turn[1].prim && !sums;
+  bool sums = v->kind == CNI_CONV_WEIGHT, own = e->reorders[1].prim && !sums;
   size_t weight = own ? e->room[1] : 0, all = sums ? (size_t)j->pieces * e->room[1] : 0;
   size_t bias = v->bias ? (size_t)v->k * 4 : 0;
   char *block = cni_alloc(aligned(weight) + all + aligned(bias) + 64);
@@ -377,12 +377,12 @@ static int run(job *j)
     cn_desc to = cni_cpu_packed(v->bias, CN_F32, j->bias);
     cni_cpu_copy(&to, v->bias);
   }
-  bool fine = !own || turn_weight(j, false);
+  bool fine = !own || reorder_weight(j, false);
   if (fine) cni_parallel_for(j->pieces, 1, piece_range, j);
   fine = fine && !j->failed && !cn_err();
   if (fine && sums) {
     cni_parallel_for((int64_t)(e->room[1] / 4), 1 << 15, add_range, j);
-    fine = turn_weight(j, true);
+    fine = reorder_weight(j, true);
   }
   cni_free(block, aligned(weight) + all + aligned(bias) + 64);
   if (fine || cn_err()) return cn_err();

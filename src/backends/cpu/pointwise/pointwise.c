@@ -378,12 +378,12 @@ static bool run_panels(plan *pl, const cni_iter *it)
   return true;
 }
 
-/* ---- operands that run along another dim than the results: turned tile by tile ---- */
+/* ---- operands that run along another dim than the results: transposed tile by tile ---- */
 
 enum {
   TILE_COLUMNS = 480,
-  TILE_ROW_BYTES = 8 * CNI_LINE, /* of a turned operand, along its run: enough for the hardware to see it coming */
-  TURNED = 2,                    /* operands at most */
+  TILE_ROW_BYTES = 8 * CNI_LINE, /* of a transposed operand, along its run: enough for the hardware to see it coming */
+  TRANSPOSED = 2,                    /* operands at most */
   TILE_AHEAD = 4,                /* rows that are asked for before they are worked on */
   TILE_LEAST = 16                /* elements of a side */
 };
@@ -392,8 +392,8 @@ typedef struct tiles {
   plan *pl;
   const cni_iter *it;
   int row;                           /* the dim that the operands run along; the results run along the last */
-  int turned[TURNED], nturned;       /* which operands of the walk */
-  int64_t elem[TURNED];              /* their bytes per element */
+  int transposed[TRANSPOSED], ntransposed;       /* which operands of the walk */
+  int64_t elem[TRANSPOSED];              /* their bytes per element */
   int64_t rows, per_row, per_column; /* rows of a tile; tiles along the last dim, and along `row` */
   int64_t line;                      /* elements of a line of the result, if streamed, or 0 */
 } tiles;
@@ -405,17 +405,17 @@ typedef struct tile {
   bool follows;                /* the one before it was left of it: what it left over is in the room's first columns */
 } tile;
 
-/* Bytes of a turned operand's row in a room: `line` columns from the tile before, then the tile's. */
+/* Bytes of a transposed operand's row in a room: `line` columns from the tile before, then the tile's. */
 static int64_t pitch(const tiles *t, int i) { return (t->line + TILE_COLUMNS) * t->elem[i]; }
 static size_t room_size(const tiles *t, int i) { return (size_t)(t->rows * pitch(t, i)); }
 
-static void turn_tile(const tiles *t, const tile *one, int i, char *room)
+static void transpose_tile(const tiles *t, const tile *one, int i, char *room)
 {
-  int k = t->turned[i];
+  int k = t->transposed[i];
   int64_t elem = t->elem[i], lead = t->line * elem, step = pitch(t, i);
   if (one->follows && lead)
     for (char *at = room; at < room + one->rows * step; at += step) memcpy(at, at + TILE_COLUMNS * elem, (size_t)lead);
-  cni_turns()->turn[elem](room + lead, step, one->base[k], t->it->stride[k][t->it->ndim - 1], one->rows, one->columns);
+  cni_transposes()->transpose[elem](room + lead, step, one->base[k], t->it->stride[k][t->it->ndim - 1], one->rows, one->columns);
 }
 
 /* A function that does nothing but prefetch looks like one without effect to gcc, which leaves calls of it out. */
@@ -425,14 +425,14 @@ static void turn_tile(const tiles *t, const tile *one, int i, char *room)
 FETCHES fetch_row(const tiles *t, const tile *one, char *const *ptr, const int64_t *stride, int64_t r)
 {
   for (int k = t->pl->p->nout; t->pl->streams && r < one->rows && k < t->it->n; k++)
-    if (k != t->turned[0] && (t->nturned < 2 || k != t->turned[1]) && stride[k] > 0 && stride[k] <= 8)
+    if (k != t->transposed[0] && (t->ntransposed < 2 || k != t->transposed[1]) && stride[k] > 0 && stride[k] <= 8)
       cni_fetch(ptr[k] + r * t->it->stride[k][t->row], one->columns * stride[k]);
 }
 
-/* Row r's part of asking for the next tile of a turned operand. */
+/* Row r's part of asking for the next tile of a transposed operand. */
 FETCHES fetch_some(const tiles *t, const tile *one, int i, int64_t r)
 {
-  int k = t->turned[i];
+  int k = t->transposed[i];
   int64_t each = (one->next + one->rows - 1) / one->rows, step = t->it->stride[k][t->it->ndim - 1];
   for (int64_t c = r * each; c < (r + 1) * each && c < one->next; c++) {
     const char *at = one->base[k] + (one->columns + c) * step;
@@ -451,16 +451,16 @@ static void run_tile(const tiles *t, const tile *one, char *const *room)
   for (int k = 0; k < it->n; k++)
     stride[k] = it->stride[k][last], across[k] = it->stride[k][t->row], ptr[k] = one->base[k];
   for (int64_t r = 0; r < TILE_AHEAD; r++) fetch_row(t, one, ptr, stride, r);
-  for (int i = 0; i < t->nturned; i++) {
-    int k = t->turned[i];
-    turn_tile(t, one, i, room[i]);
+  for (int i = 0; i < t->ntransposed; i++) {
+    int k = t->transposed[i];
+    transpose_tile(t, one, i, room[i]);
     ptr[k] = room[i] + t->line * t->elem[i], across[k] = pitch(t, i), stride[k] = t->elem[i];
   }
   for (int64_t r = 0; r < one->rows; r++) {
     int64_t back = 0, rest = 0;
     if (t->line && one->follows) back = into_line(ptr[0], stride[0]);
     if (t->line && one->next) rest = into_line(ptr[0] + one->columns * stride[0], stride[0]);
-    for (int i = 0; i < t->nturned && one->next && t->pl->streams; i++) fetch_some(t, one, i, r);
+    for (int i = 0; i < t->ntransposed && one->next && t->pl->streams; i++) fetch_some(t, one, i, r);
     fetch_row(t, one, one->base, stride, r + TILE_AHEAD);
     for (int k = 0; k < it->n; k++) at[k] = ptr[k] - back * stride[k], ptr[k] += across[k];
     int64_t n = back + one->columns - rest, head = t->line && !one->follows ? to_line(at[0], stride[0]) : 0;
@@ -479,8 +479,8 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
   const tiles *t = payload;
   const cni_iter *it = t->it;
   int last = it->ndim - 1;
-  size_t size = room_size(t, 0) + (t->nturned > 1 ? room_size(t, 1) : 0);
-  char *room[TURNED];
+  size_t size = room_size(t, 0) + (t->ntransposed > 1 ? room_size(t, 1) : 0);
+  char *room[TRANSPOSED];
   if (!(room[0] = cni_alloc(size))) return;
   room[1] = room[0] + room_size(t, 0);
   for (int64_t at = begin; at < end; at++) {
@@ -507,7 +507,7 @@ static bool run_tiles(plan *pl, const cni_iter *it)
   tiles t = {.pl = pl, .it = it, .row = -1, .rows = TILE_ROW_BYTES};
   int64_t wide = (int64_t)cni_dtype_size(cn_desc_of(pl->c->out[0])->dtype);
   int last = it->ndim - 1;
-  for (int i = 0; i < pl->p->nin && t.nturned < TURNED; i++) {
+  for (int i = 0; i < pl->p->nin && t.ntransposed < TRANSPOSED; i++) {
     int k = pl->p->nout + i, row = -1;
     int64_t elem = (int64_t)cni_dtype_size(cn_desc_of(pl->c->in[i])->dtype);
     if (it->stride[k][last] == elem || it->stride[k][last] == 0) continue;
@@ -515,12 +515,12 @@ static bool run_tiles(plan *pl, const cni_iter *it)
       if (it->stride[k][d] == elem && it->shape[d] >= TILE_LEAST) row = d;
     if (row < 0 || (t.row >= 0 && t.row != row)) continue;
     t.row = row;
-    t.elem[t.nturned] = elem;
-    t.turned[t.nturned++] = k;
+    t.elem[t.ntransposed] = elem;
+    t.transposed[t.ntransposed++] = k;
     if (TILE_ROW_BYTES / elem < t.rows) t.rows = TILE_ROW_BYTES / elem;
   }
-  if (!t.nturned || it->shape[last] < TILE_LEAST) return false;
-  pl->streams = cni_stream_pays(2 * pl->bytes); /* turning reads a line's neighbours later: they had better stay */
+  if (!t.ntransposed || it->shape[last] < TILE_LEAST) return false;
+  pl->streams = cni_stream_pays(2 * pl->bytes); /* transposing reads a line's neighbours later: they had better stay */
   if (pl->streams && it->stride[0][last] == wide) t.line = CNI_LINE / wide;
   t.per_row = (it->shape[last] + TILE_COLUMNS - 1) / TILE_COLUMNS;
   t.per_column = (it->shape[t.row] + t.rows - 1) / t.rows;

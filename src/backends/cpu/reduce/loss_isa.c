@@ -47,14 +47,14 @@ enum { LANES = 32 }; /* more than a vector holds: below 17 gcc unrolls these loo
   /* One row a lane: maximum, exponentials and logarithm are then vector code however short the rows are. */ \
   static void lses_##S(T *lse, const T *x, int64_t stride, int64_t rows, int64_t n)                \
   {                                                                                                \
-    T turned[CNI_LOSS_SHORT][LANES], most[LANES], total[LANES];                                    \
+    T transposed[CNI_LOSS_SHORT][LANES], most[LANES], total[LANES];                                    \
     for (int64_t i = 0; i < n; i++)                                                                \
-      for (int l = 0; l < LANES; l++) turned[i][l] = x[(l < rows ? l : 0) * stride + i];           \
+      for (int l = 0; l < LANES; l++) transposed[i][l] = x[(l < rows ? l : 0) * stride + i];           \
     for (int l = 0; l < LANES; l++) most[l] = -(INF), total[l] = 0;                                \
-    for (int64_t i = 0; i < n; i++) max_##S(most, turned[i]);                                      \
+    for (int64_t i = 0; i < n; i++) max_##S(most, transposed[i]);                                      \
     for (int l = 0; l < LANES; l++) most[l] = most[l] > -(INF) ? most[l] : 0;                      \
     for (int64_t i = 0; i < n; i++)                                                                \
-      for (int l = 0; l < LANES; l++) total[l] += EXP(turned[i][l] - most[l]);                     \
+      for (int l = 0; l < LANES; l++) total[l] += EXP(transposed[i][l] - most[l]);                     \
     for (int l = 0; l < LANES; l++) total[l] = most[l] + LOG(total[l]);                            \
     memcpy(lse, total, (size_t)rows * sizeof *lse);                                                \
   }                                                                                                \

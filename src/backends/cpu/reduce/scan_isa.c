@@ -57,12 +57,12 @@ BOTH(i16, int16_t, int64_t, SAME, SAME)
 BOTH(i8, int8_t, int64_t, SAME, SAME)
 BOTH(truth, uint8_t, int64_t, TRUTH, TRUTH)
 
-/* float32 lines, four by four elements at a time: turned, so that a vector holds one of each line. */
+/* float32 lines, four by four elements at a time: transposed, so that a vector holds one of each line. */
 enum { QUAD = CNI_SCAN_LINES };
 typedef float quad __attribute__((vector_size(16)));
 typedef double wide __attribute__((vector_size(32)));
 
-static inline void turn_quads(quad v[QUAD])
+static inline void transpose_quads(quad v[QUAD])
 {
   quad a = __builtin_shufflevector(v[0], v[2], 0, 4, 1, 5), b = __builtin_shufflevector(v[0], v[2], 2, 6, 3, 7);
   quad c = __builtin_shufflevector(v[1], v[3], 0, 4, 1, 5), d = __builtin_shufflevector(v[1], v[3], 2, 6, 3, 7);
@@ -84,12 +84,12 @@ static inline void turn_quads(quad v[QUAD])
     for (int64_t i = 0; i < whole; i += QUAD) {                                                              \
       quad v[QUAD];                                                                                          \
       for (int k = 0; k < QUAD; k++) memcpy(&v[k], x + k * xstep + i, sizeof v[k]);                          \
-      turn_quads(v);                                                                                         \
+      transpose_quads(v);                                                                                         \
       for (int k = 0; k < QUAD; k++) {                                                                       \
         acc OP __builtin_convertvector(v[k], wide);                                                          \
         v[k] = __builtin_convertvector(acc, quad);                                                           \
       }                                                                                                      \
-      turn_quads(v);                                                                                         \
+      transpose_quads(v);                                                                                         \
       for (int k = 0; k < QUAD; k++) memcpy(y + k * ystep + i, &v[k], sizeof v[k]);                          \
     }                                                                                                        \
     memcpy(carry, &acc, sizeof acc);                                                                         \

@@ -1,5 +1,5 @@
 /* attention.c: kernels of sdpa_forward and sdpa_backward: scores are made a block at a time (queries by
- * keys), turned into weights and used up at once, so memory is linear in the lengths.
+ * keys), made into weights and used up at once, so memory is linear in the lengths.
  *
  * Flow: operands as float32 or float64 (16-bit floats are converted first) -> items in parallel, a block of
  * queries of one head (forward), a head or a block of queries or keys (backward) -> per block two to five
@@ -22,14 +22,14 @@
 enum {
   QUERIES = CNI_ATTENTION_QUERIES, /* of a block */
   KEYS = 256,
-  TURN_FROM = 16, /* queries: from here scores lie with the queries in the lanes */
+  TRANSPOSE_FROM = 16, /* queries: from here scores lie with the queries in the lanes */
   GRAIN_WORK = 1 << 18 /* multiply-adds worth waking a thread for */
 };
 
 typedef struct attention {
   const cni_attention_loops *loops;
   bool f64, causal;
-  bool turned; /* a block of scores lies as (cols, QUERIES), so that neither keys nor sums over them are packed */
+  bool transposed; /* a block of scores lies as (cols, QUERIES), so that neither keys nor sums over them are packed */
   int64_t size;                 /* bytes of an element */
   int64_t batch, heads, groups; /* groups: query heads per key head */
   int64_t queries, keys, width, value_width;
@@ -59,8 +59,8 @@ static int product(const attention *t, const cni_gemm *g)
 }
 
 /* Steps between queries and between keys of a block of scores with `cols` keys. */
-static inline int64_t query_step(const attention *t, int64_t cols) { return t->turned ? 1 : cols; }
-static inline int64_t key_step(const attention *t) { return t->turned ? QUERIES : 1; }
+static inline int64_t query_step(const attention *t, int64_t cols) { return t->transposed ? 1 : cols; }
+static inline int64_t key_step(const attention *t) { return t->transposed ? QUERIES : 1; }
 
 /* One block: queries [i, i + rows) of head h against keys [j, j + cols). */
 typedef struct block {
@@ -96,10 +96,10 @@ static int rows_by_rows(const attention *t, const block *x, const cn_desc *left,
   return product(t, &g);
 }
 
-/* Whether the mask's rows must be turned before they meet turned scores. */
-static inline bool turns_mask(const attention *t) { return t->turned && t->mask && t->mask->strides[2] != 0; }
+/* Whether the mask's rows must be transposed before they meet transposed scores. */
+static inline bool transposes_mask(const attention *t) { return t->transposed && t->mask && t->mask->strides[2] != 0; }
 
-/* room: a block, if the mask is turned. */
+/* room: a block, if the mask is transposed. */
 static void apply_mask(const attention *t, const block *x, void *s, void *room)
 {
   const cn_desc *m = t->mask;
@@ -108,7 +108,7 @@ static void apply_mask(const attention *t, const block *x, void *s, void *room)
   int64_t at = x->b * m->strides[0] + x->h * m->strides[1] + x->i * m->strides[2] + x->j * m->strides[3];
   if (m->dtype == CN_BOOL)
     t->loops->bool_mask(s, (const uint8_t *)m->data + at, m->strides[2], m->strides[3], x->rows, x->cols);
-  else if (turns_mask(t)) {
+  else if (transposes_mask(t)) {
     const cni_gemm_kernels *by_type = CNI_BY_ISA(cni_gemm_kernels);
     by_type[t->f64].pack(room, (const char *)m->data + at * t->size, m->strides[2], m->strides[3], (int)x->rows,
                          QUERIES, x->cols);
@@ -131,7 +131,7 @@ static int scores(const attention *t, const block *x, void *s, void *room)
 /* Room of an item: scores, unscaled result, running max and sum, a block of the mask. */
 static size_t forward_room(const attention *t)
 {
-  int64_t blocks = turns_mask(t) ? 2 : 1;
+  int64_t blocks = transposes_mask(t) ? 2 : 1;
   return (size_t)((blocks * QUERIES * KEYS + QUERIES * t->value_width + 2 * QUERIES) * t->size);
 }
 
@@ -408,10 +408,10 @@ static int mask_operand(attention *t, const cn_tensor *mask, int dtype, temporar
   return CN_OK;
 }
 
-static const cni_attention_loops *loops_of(bool f64, bool turned)
+static const cni_attention_loops *loops_of(bool f64, bool transposed)
 {
   const cni_attention_loops *by_type = CNI_BY_ISA(cni_attention_loops);
-  return &by_type[f64 + 2 * turned];
+  return &by_type[f64 + 2 * transposed];
 }
 
 /* in: query, key, value. scale: the call's argument. */
@@ -438,10 +438,10 @@ static int begin(attention *t, cn_tensor *const *in, const cn_tensor *mask, bool
   if (!status) status = operand(&t->k, k, dtype, x);
   if (!status) status = operand(&t->v, v, dtype, x);
   if (!status) status = mask_operand(t, mask, dtype, x);
-  /* Rows of numbers can be turned, other masks are read well along the keys only. */
-  t->turned = t->queries >= TURN_FROM &&
+  /* Rows of numbers can be transposed, other masks are read well along the keys only. */
+  t->transposed = t->queries >= TRANSPOSE_FROM &&
               !(t->mask && t->mask->strides[2] != 0 && (t->mask->dtype == CN_BOOL || t->mask->strides[3] != 1));
-  t->loops = loops_of(t->f64, t->turned);
+  t->loops = loops_of(t->f64, t->transposed);
   return status;
 }
 

@@ -10,7 +10,7 @@
 
 enum { CNI_ATTENTION_QUERIES = 64 }; /* of a block */
 
-/* All pointers are to the table's type; strides in elements. s: (rows, cols), dense; or, in the turned tables, its
+/* All pointers are to the table's type; strides in elements. s: (rows, cols), dense; or, in the transposed tables, its
  * transpose with rows of CNI_ATTENTION_QUERIES, where lanes beyond `rows` may hold anything. */
 typedef struct cni_attention_loops {
   /* s += mask, and -inf where the bool mask is 0. */
@@ -33,7 +33,7 @@ typedef struct cni_attention_loops {
   double (*dot)(const void *a, int64_t a_col, const void *b, int64_t b_col, int64_t n);
 } cni_attention_loops;
 
-/* [0] float, [1] double, [2] and [3] the same turned */
+/* [0] float, [1] double, [2] and [3] the same transposed */
 extern const cni_attention_loops cni_attention_loops_base[4];
 #if defined(__x86_64__)
 extern const cni_attention_loops cni_attention_loops_avx2[4];

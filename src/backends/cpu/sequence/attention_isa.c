@@ -29,10 +29,10 @@ enum { LANES = 16, PITCH = CNI_ATTENTION_QUERIES };
   {                                                                                                          \
     add_mask_##S, bool_mask_##S, causal_##S, step_##S, finish_##S, weights_##S, score_grad_##S, dot_##S      \
   }
-#define TURNED(S)                                                                                            \
+#define TRANSPOSED(S)                                                                                            \
   {                                                                                                          \
-    turned_add_mask_##S, turned_bool_mask_##S, turned_causal_##S, turned_step_##S, finish_##S,               \
-        turned_weights_##S, turned_score_grad_##S, dot_##S                                                   \
+    transposed_add_mask_##S, transposed_bool_mask_##S, transposed_causal_##S, transposed_step_##S, finish_##S,               \
+        transposed_weights_##S, transposed_score_grad_##S, dot_##S                                                   \
   }
 
-const cni_attention_loops CNI_ISA_NAME(cni_attention_loops)[4] = {TABLE(f32), TABLE(f64), TURNED(f32), TURNED(f64)};
+const cni_attention_loops CNI_ISA_NAME(cni_attention_loops)[4] = {TABLE(f32), TABLE(f64), TRANSPOSED(f32), TRANSPOSED(f64)};

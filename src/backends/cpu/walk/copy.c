@@ -181,29 +181,29 @@ static void fetch_tile(const char *src, int64_t sstep, int64_t bytes, int64_t nc
     for (int64_t k = 0; k < bytes; k += CNI_LINE) __builtin_prefetch(src + c * sstep + k);
 }
 
-/* One tile of nr x nc elements: gather and convert src's runs, turn them, write dst's runs. Packing first
- * keeps the turning in L1 when rows lie a power of two apart and fall into the same cache lines. next: columns of
+/* One tile of nr x nc elements: gather and convert src's runs, transpose them, write dst's runs. Packing first
+ * keeps the transposition in L1 when rows lie a power of two apart and fall into the same cache lines. next: columns of
  * the tile that follows below, at most nc. */
 static void copy_tile(const tiling *t, char *dst, const char *src, int64_t nr, int64_t nc, int64_t next)
 {
-  _Alignas(64) char packed[TILE_BYTES], turned[TILE_BYTES];
+  _Alignas(64) char packed[TILE_BYTES], transposed[TILE_BYTES];
   const job *j = t->j;
   int64_t dsize = (int64_t)j->dsize, ssize = (int64_t)j->ssize;
   int64_t sstep = t->it->stride[1][t->col], dstep = t->it->stride[0][t->row];
   if (t->straight && nr % t->straight == 0 && nc % t->straight == 0) {
-    cni_turns()->stream[j->dsize](dst, dstep, src, sstep, nr, nc);
+    cni_transposes()->stream[j->dsize](dst, dstep, src, sstep, nr, nc);
     return;
   }
   if (sstep == nr * ssize) j->cast(packed, src, (size_t)(nr * nc));
   else
     for (int64_t c = 0; c < nc; c++) j->cast(packed + c * nr * dsize, src + c * sstep, (size_t)nr);
   if (sstep != nr * ssize) fetch_tile(src + nc * sstep, sstep, nr * ssize, next);
-  cni_turns()->turn[j->dsize](turned, nc * dsize, packed, nr * dsize, nr, nc);
-  if (dstep == nc * dsize) memcpy(dst, turned, (size_t)(nr * nc * dsize));
+  cni_transposes()->transpose[j->dsize](transposed, nc * dsize, packed, nr * dsize, nr, nc);
+  if (dstep == nc * dsize) memcpy(dst, transposed, (size_t)(nr * nc * dsize));
   else if (t->streams)
-    for (int64_t r = 0; r < nr; r++) cni_stream_copy(dst + r * dstep, turned + r * nc * dsize, (size_t)(nc * dsize));
+    for (int64_t r = 0; r < nr; r++) cni_stream_copy(dst + r * dstep, transposed + r * nc * dsize, (size_t)(nc * dsize));
   else
-    for (int64_t r = 0; r < nr; r++) memcpy(dst + r * dstep, turned + r * nc * dsize, (size_t)(nc * dsize));
+    for (int64_t r = 0; r < nr; r++) memcpy(dst + r * dstep, transposed + r * nc * dsize, (size_t)(nc * dsize));
 }
 
 /* Tiles [begin, end): columns of tiles fastest, then rows of tiles, then the other dims. */
@@ -255,7 +255,7 @@ static bool run_tiles(const job *j, const cni_iter *it)
   t.nrow = least(room / t.ncol, least(it->shape[row], t.ncol < side ? room : side));
   if (t.nrow < side) t.ncol = least(room / t.nrow, it->shape[col]);
   bool past = cni_stream_pays(it->numel * (int64_t)(j->dsize + j->ssize));
-  int64_t block = cni_turns()->side[j->dsize];
+  int64_t block = cni_transposes()->side[j->dsize];
   if (past && j->same && block && lines_only(it) && it->shape[row] >= block && it->shape[col] >= block) {
     t.straight = t.ncol = block; /* one line of dst, and runs of src that the hardware sees coming */
     t.nrow = least(room / block, it->shape[row]);

@@ -2,7 +2,7 @@
  *
  * Place in the flow: the leaves below transpose.h. Blocks of N x N elements, one vector a side, the edges one by one.
  * Where vectors are 16 bytes, row i is interleaved with row i + N / 2, log2 N times. Wider ones are put together from
- * pieces of 16 bytes of as many rows, which costs loads in place of most of the shuffles, and then turned within the
+ * pieces of 16 bytes of as many rows, which costs loads in place of most of the shuffles, and then transposed within the
  * pieces.
  */
 #include "transpose.h"
@@ -20,7 +20,7 @@
 #define WHOLE _Pragma("GCC unroll 16") /* or the vectors would live in memory */
 #endif
 
-/* Stores N turned rows, one vector each. */
+/* Stores N transposed rows, one vector each. */
 #define KEEP(to, x) memcpy(to, &(x), sizeof(x))
 #define SEND(to, x) _mm512_stream_si512((void *)(to), (__m512i)(x))
 
@@ -31,7 +31,7 @@
     WHOLE for (int k = 0; k < N; k++) STORE(to + (r + k) * tstep + c * (int64_t)sizeof(T), x[k]);              \
   } while (0)
 
-#define TURN(name, T, N, FILL)                                                                                 \
+#define TRANSPOSE(name, T, N, FILL)                                                                                 \
   static void name(void *to_, int64_t tstep, const void *from_, int64_t fstep, int64_t nr, int64_t nc)         \
   {                                                                                                            \
     char *to = to_;                                                                                            \
@@ -43,7 +43,7 @@
       for (int64_t r = c < whole_c ? whole_r : 0; r < nr; r++)                                                 \
         memcpy(to + r * tstep + c * (int64_t)sizeof(T), from + c * fstep + r * (int64_t)sizeof(T), sizeof(T)); \
   }
-#define TURN_STREAM(name, T, N, FILL)                                                                          \
+#define TRANSPOSE_NONTEMPORAL(name, T, N, FILL)                                                                          \
   static void name(void *to_, int64_t tstep, const void *from_, int64_t fstep, int64_t nr, int64_t nc)         \
   {                                                                                                            \
     char *to = to_;                                                                                            \
@@ -52,7 +52,7 @@
       for (int64_t c = 0; c < nc; c += N) BLOCK(T, N, FILL, SEND);                                             \
   }
 
-/* Fills x with a block of `from`, turned. */
+/* Fills x with a block of `from`, transposed. */
 #define FILL_BY_STAGES(name, T, N, STAGES, LOW, HIGH)                                                          \
   typedef T name##_vector __attribute__((vector_size(N * sizeof(T))));                                         \
   static inline void name(name##_vector x[N], const char *from, int64_t step)                                  \
@@ -71,8 +71,8 @@
 FILL_BY_STAGES(fill_2, uint16_t, 8, 3, (0, 8, 1, 9, 2, 10, 3, 11), (4, 12, 5, 13, 6, 14, 7, 15))
 FILL_BY_STAGES(fill_1, uint8_t, 16, 4, (0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
                (8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31))
-TURN(turn_2, uint16_t, 8, fill_2)
-TURN(turn_1, uint8_t, 16, fill_1)
+TRANSPOSE(transpose_2, uint16_t, 8, fill_2)
+TRANSPOSE(transpose_1, uint8_t, 16, fill_1)
 
 #if CNI_ISA_LEVEL == 2
 enum { SIDE_4 = 16, SIDE_8 = 8, PIECES = 4 };
@@ -105,7 +105,7 @@ static inline wide pieces(const char *from, int64_t step)
 
 #if CNI_ISA_LEVEL >= 1
 typedef wide fill_4_vector, fill_8_vector;
-/* Piece p of a vector holds rows 4 p to 4 p + 3, so each four of the turned rows are made within pieces. */
+/* Piece p of a vector holds rows 4 p to 4 p + 3, so each four of the transposed rows are made within pieces. */
 static inline void fill_4(wide x[SIDE_4], const char *from, int64_t step)
 {
   WHOLE for (int q = 0; q < PIECES; q++) {
@@ -129,16 +129,16 @@ enum { SIDE_4 = 4, SIDE_8 = 2 };
 FILL_BY_STAGES(fill_8, uint64_t, 2, 1, (0, 2), (1, 3))
 FILL_BY_STAGES(fill_4, uint32_t, 4, 2, (0, 4, 1, 5), (2, 6, 3, 7))
 #endif
-TURN(turn_8, uint64_t, SIDE_8, fill_8)
-TURN(turn_4, uint32_t, SIDE_4, fill_4)
+TRANSPOSE(transpose_8, uint64_t, SIDE_8, fill_8)
+TRANSPOSE(transpose_4, uint32_t, SIDE_4, fill_4)
 
 #if CNI_ISA_LEVEL == 2
-TURN_STREAM(stream_8, uint64_t, SIDE_8, fill_8)
-TURN_STREAM(stream_4, uint32_t, SIDE_4, fill_4)
+TRANSPOSE_NONTEMPORAL(stream_8, uint64_t, SIDE_8, fill_8)
+TRANSPOSE_NONTEMPORAL(stream_4, uint32_t, SIDE_4, fill_4)
 #define STREAMS .stream = {[4] = stream_4, [8] = stream_8}, .side = {[4] = SIDE_4, [8] = SIDE_8},
 #else
 #define STREAMS
 #endif
 
-const cni_turn_table CNI_ISA_NAME(cni_turn_table) = {
-    .turn = {[1] = turn_1, [2] = turn_2, [4] = turn_4, [8] = turn_8}, STREAMS};
+const cni_transpose_table CNI_ISA_NAME(cni_transpose_table) = {
+    .transpose = {[1] = transpose_1, [2] = transpose_2, [4] = transpose_4, [8] = transpose_8}, STREAMS};

@@ -91,7 +91,7 @@ static bool result(const cni_winograd_run *r, float *plane, const float *m, int6
 }
 
 /* to[k] = element k of each of the 8 rows. */
-static inline void turn_rows(__m256 *to, const float *from, int64_t row)
+static inline void transpose_rows(__m256 *to, const float *from, int64_t row)
 {
   __m256 a[8], b[8];
   UNROLL for (int i = 0; i < 8; i++) a[i] = _mm256_loadu_ps(from + i * row);
@@ -117,17 +117,17 @@ static inline void turn_rows(__m256 *to, const float *from, int64_t row)
 /* to[k] = tap k of each of the 8 rows. */
 static inline void take_taps(__m256 *to, const float *w, int64_t row)
 {
-  turn_rows(to, w, row);
+  transpose_rows(to, w, row);
   to[8] = _mm256_setr_ps(w[8], w[row + 8], w[2 * row + 8], w[3 * row + 8], w[4 * row + 8], w[5 * row + 8],
                          w[6 * row + 8], w[7 * row + 8]);
 }
 
-static inline void weight_taps(float *u, const int64_t *at, const float *w, int64_t row, const bool turned)
+static inline void weight_taps(float *u, const int64_t *at, const float *w, int64_t row, const bool flipped)
 {
   const __m256 half = _mm256_set1_ps(0.5f);
   __m256 own[9], g[9];
   take_taps(own, w, row);
-  UNROLL for (int k = 0; k < 9; k++) g[k] = own[turned ? 8 - k : k];
+  UNROLL for (int k = 0; k < 9; k++) g[k] = own[flipped ? 8 - k : k];
   __m256 t[4][3];
   UNROLL for (int j = 0; j < 3; j++)
   {
@@ -148,9 +148,9 @@ static inline void weight_taps(float *u, const int64_t *at, const float *w, int6
   }
 }
 
-static void weight(float *u, const int64_t *at, int64_t r, const float *w, int64_t row, bool turned)
+static void weight(float *u, const int64_t *at, int64_t r, const float *w, int64_t row, bool flipped)
 {
-  if (turned) weight_taps(u + r * CNI_WINOGRAD_ROWS, at, w, row, true);
+  if (flipped) weight_taps(u + r * CNI_WINOGRAD_ROWS, at, w, row, true);
   else weight_taps(u + r * CNI_WINOGRAD_ROWS, at, w, row, false);
 }
 
@@ -289,9 +289,9 @@ static bool result_2(const cni_winograd_run *r, float *plane, const float *m, in
   return !_mm512_mask_fpclass_ps_mask(whole, all, NOT_FINITE);
 }
 
-static void weight_2(float *u, const int64_t *at, int64_t r, const float *w, int64_t row, bool turned)
+static void weight_2(float *u, const int64_t *at, int64_t r, const float *w, int64_t row, bool flipped)
 {
-  (void)turned;
+  (void)flipped;
   __m256 g[9], t[5][3];
   take_taps(g, w, row);
   UNROLL for (int j = 0; j < 3; j++)
@@ -411,9 +411,9 @@ static inline __attribute__((always_inline)) void image_back(const cni_winograd_
   }
 }
 
-static void weight_back_input(float *u, const int64_t *at, int64_t r, const float *w, int64_t row, bool turned)
+static void weight_back_input(float *u, const int64_t *at, int64_t r, const float *w, int64_t row, bool flipped)
 {
-  (void)turned;
+  (void)flipped;
   __m256 g[9], t[4][3];
   take_taps(g, w, row);
   u += r * CNI_WINOGRAD_ROWS;

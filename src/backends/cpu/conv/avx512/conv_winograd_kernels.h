@@ -26,7 +26,7 @@ typedef struct cni_winograd_kernels {
   bool (*result)(const cni_winograd_run *r, float *plane, const float *m, int64_t step, float bias);
   /* u: weights of 3 x 3 contiguous taps, or of the taps in reverse; CNI_WINOGRAD_ROWS of them `row` elements apart.
    * Those of group g go behind at[g], after those of r others. */
-  void (*weight)(float *u, const int64_t *at, int64_t r, const float *w, int64_t row, bool turned);
+  void (*weight)(float *u, const int64_t *at, int64_t r, const float *w, int64_t row, bool flipped);
   /* For the gradient of the weight, of forms that have one. v: the tiles of the result's gradient */
   void (*grad)(const cni_winograd_run *r, float *v, int64_t step, const float *plane);
   /* The gradient of `count` weights of 3 x 3 contiguous taps, `apart` elements apart, from their sums in m. False when
