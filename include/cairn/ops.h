@@ -1772,8 +1772,8 @@ typedef struct cn_index_reduce_opts {
   const struct cn_guard *guard;
   bool no_include_self; /* include_self: bool, default True; set this one for False */
 } cn_index_reduce_opts;
-/* The slices of source folded into input at index along dim by reduce: 'prod', 'mean', 'amax' or
- * 'amin'. Without include_self, input's own values there do not count. */
+/* The slices of source reduced into input at index along dim by reduce: 'prod', 'mean', 'amax'
+ * or 'amin'. Without include_self, input's own values there do not count. */
 CN_API cn_tensor *cn_index_reduce_with(cn_tensor *input, int64_t dim, cn_tensor *index,
                                        cn_tensor *source, const char *reduce,
                                        const cn_index_reduce_opts *opts);
@@ -3306,7 +3306,7 @@ CN_API cn_tensor *cn_repeat_interleave_counts(cn_tensor *input, cn_tensor *repea
 /* Each position of a vector, as often as its element says. output_size, where known, must be
  * their sum; without it the size of the result depends on the data.
  * output_size may be CN_NONE. */
-CN_API cn_tensor *cn_repeat_places(cn_tensor *repeats, int64_t output_size);
+CN_API cn_tensor *cn_repeat_interleave_indices(cn_tensor *repeats, int64_t output_size);
 
 /* input under another shape: a view where possible, else a copy. One size may be -1. */
 CN_API cn_tensor *cn_reshape(cn_tensor *input, const int64_t *shape, size_t nshape);
@@ -3437,7 +3437,7 @@ typedef struct cn_scatter_reduce_opts {
   const struct cn_guard *guard;
   bool no_include_self; /* include_self: bool, default True; set this one for False */
 } cn_scatter_reduce_opts;
-/* src folded into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'.
+/* src reduced into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'.
  * Without include_self, input's own values there do not count. */
 CN_API cn_tensor *cn_scatter_reduce_with(cn_tensor *input, int64_t dim, cn_tensor *index,
                                          cn_tensor *src, const char *reduce,

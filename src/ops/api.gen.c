@@ -199,10 +199,12 @@ const char *const cni_op_names[] = {
     "eye",
     "feature_alpha_dropout",
     "feature_dropout",
+    "fft_c2c",
+    "fft_c2r",
     "fft_fft",
     "fft_ifft",
     "fft_irfft",
-    "fft_lines",
+    "fft_r2c",
     "fft_rfft",
     "fill",
     "fill_diagonal",
@@ -281,7 +283,6 @@ const char *const cni_op_names[] = {
     "interpolate",
     "inverse",
     "invert",
-    "irfft_lines",
     "isclose",
     "isclose_terms",
     "isfinite",
@@ -302,6 +303,7 @@ const char *const cni_op_names[] = {
     "le",
     "leaky_relu",
     "lerp",
+    "lexsort_rows",
     "lgamma",
     "linalg_cholesky",
     "linalg_cholesky_ex",
@@ -493,12 +495,11 @@ const char *const cni_op_names[] = {
     "repeat",
     "repeat_interleave",
     "repeat_interleave_counts",
-    "repeat_places",
+    "repeat_interleave_indices",
     "replace_nonfinite",
     "resample",
     "resample_backward",
     "reshape",
-    "rfft_lines",
     "rms_norm",
     "rmsprop_centered_momentum_update",
     "rmsprop_centered_update",
@@ -511,7 +512,6 @@ const char *const cni_op_names[] = {
     "roll",
     "rot90",
     "round",
-    "row_order",
     "rprop_update",
     "rrelu",
     "rsqrt",
@@ -519,8 +519,8 @@ const char *const cni_op_names[] = {
     "scaled_dot_product_attention",
     "scatter",
     "scatter_add",
-    "scatter_fold",
     "scatter_reduce",
+    "scatter_reduce_self",
     "scatter_reduced",
     "scatter_value",
     "scatter_value_reduced",
@@ -896,12 +896,16 @@ const char *const cni_op_docs[] = {
     "An n by m matrix (m: n) with ones on the diagonal.",
     "alpha_dropout of whole channels.",
     "Each channel (dims 0 and 1 number them) zero with probability p, else divided by 1 - p.",
+    "The discrete Fourier transform of lines of pairs (..., n, 2) along n; scaling 0 is none, 1 "
+    "divides by the root of n, 2 by n.",
+    "Lines of n real numbers from the first n / 2 + 1 points of their transform, pairs (..., n / "
+    "2 + 1, 2); the imaginary parts of points that are their own mirror images count for nothing.",
     "The discrete Fourier transform along dim of pairs (..., 2), cut or filled up to n points. "
     "norm: 'backward' (no scaling), 'ortho' or 'forward' (divided by n).",
     "The inverse of fft_fft: 'backward' divides by n, 'forward' does not.",
     "The inverse of fft_rfft: pairs (..., 2) to n real numbers, 2 (size - 1) by default.",
-    "The discrete Fourier transform of lines of pairs (..., n, 2) along n; scaling 0 is none, 1 "
-    "divides by the root of n, 2 by n.",
+    "The first n / 2 + 1 points of the transform of lines of real numbers (..., n), as pairs; "
+    "scaling as in fft_c2c.",
     "The discrete Fourier transform of real numbers along dim: the first n / 2 + 1 points, as "
     "pairs in a new last dim.",
     "input with every element set to value.",
@@ -1000,8 +1004,8 @@ const char *const cni_op_docs[] = {
     "input with input[indices] set to values, which broadcast, or with values added where "
     "accumulate is true. Of equal indices the last one wins; sums are in the order of the "
     "indices.",
-    "The slices of source folded into input at index along dim by reduce: 'prod', 'mean', 'amax' "
-    "or 'amin'. Without include_self, input's own values there do not count.",
+    "The slices of source reduced into input at index along dim by reduce: 'prod', 'mean', 'amax'"
+    " or 'amin'. Without include_self, input's own values there do not count.",
     "The slices of input along dim that the vector index lists.",
     "Products summed over the last dimension of both; numbers multiply.",
     "Each channel of each sample normalised with its own mean and variance, then * weight + bias "
@@ -1015,8 +1019,6 @@ const char *const cni_op_docs[] = {
     "bicubic).",
     "linalg_inv by its older name.",
     "Inverts each bit of integers. What bitwise_not runs on them.",
-    "Lines of n real numbers from the first n / 2 + 1 points of their transform, pairs (..., n / "
-    "2 + 1, 2); the imaginary parts of points that are their own mirror images count for nothing.",
     "True where |input - other| <= atol + rtol |other|, where both are equal, and with equal_nan "
     "both NaN.",
     "What isclose runs on floating-point tensors.",
@@ -1040,6 +1042,8 @@ const char *const cni_op_docs[] = {
     "True where input <= other.",
     "x where positive, negative_slope * x elsewhere.",
     "input + weight * (end - input).",
+    "The indices that bring the rows of a matrix into the order of their elements, first to last."
+    " Equal rows keep their order; NaN counts as the largest.",
     "Logarithm of the absolute value of the gamma function.",
     "The lower triangle L with L L^T = input, or U with U^T U = input for upper=True; only that "
     "triangle of input is read. A matrix that is not positive definite is an error.",
@@ -1333,8 +1337,6 @@ const char *const cni_op_docs[] = {
     "ratio of sizes. uint8 computes with weights of 16 bits and rounds.",
     "The gradient of resample with respect to its input, whose size along dim is input_size.",
     "input under another shape: a view where possible, else a copy. One size may be -1.",
-    "The first n / 2 + 1 points of the transform of lines of real numbers (..., n), as pairs; "
-    "scaling as in fft_lines.",
     "x / sqrt(mean(x^2) + eps) over the last dimensions, then * weight. eps None: the type's own "
     "epsilon (float32's for smaller types).",
     "A step of centred RMSprop with momentum; weight is 1 - alpha.",
@@ -1350,8 +1352,6 @@ const char *const cni_op_docs[] = {
     "input rotated k times by 90 degrees in the plane of two dims, from the first towards the "
     "second.",
     "Nearest number with that many decimals; ties go to even.",
-    "The indices that bring the rows of a matrix into the order of their elements, first to last."
-    " Equal rows keep their order; NaN counts as the largest.",
     "A step of resilient backpropagation.",
     "x where positive, elsewhere x times a slope drawn from [lower, upper) for each element; "
     "outside training their mean.",
@@ -1365,10 +1365,10 @@ const char *const cni_op_docs[] = {
     "input with src (a tensor, or a number) written at index along dim. Of equal indices the last"
     " one wins.",
     "input with src added at index along dim; equal indices add up, in order.",
+    "src reduced into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or "
+    "'amin'. Without include_self, input's own values there do not count.",
     "input with src multiplied in ('prod'), or the larger ('amax') or smaller ('amin') kept, at "
     "index along dim. What scatter_reduce runs for these.",
-    "src folded into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'."
-    " Without include_self, input's own values there do not count.",
     "input with src added ('add') or multiplied in ('multiply') at index along dim.",
     "input with a number written at index along dim.",
     "input with a number added ('add') or multiplied in ('multiply') at index along dim.",
@@ -4006,6 +4006,18 @@ cn_tensor *cn_feature_dropout(cn_tensor *input, double p, bool train)
   return cni_apply1(CNI_OP_feature_dropout, args, 3, NULL);
 }
 
+cn_tensor *cn_fft_c2c(cn_tensor *input, bool inverse, int64_t scaling)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_bool(inverse), cn_v_int(scaling)};
+  return cni_apply1(CNI_OP_fft_c2c, args, 3, NULL);
+}
+
+cn_tensor *cn_fft_c2r(cn_tensor *input, int64_t n, int64_t scaling)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(n), cn_v_int(scaling)};
+  return cni_apply1(CNI_OP_fft_c2r, args, 3, NULL);
+}
+
 cn_tensor *cn_fft_fft_with(cn_tensor *input, int64_t n, const cn_fft_fft_opts *opts)
 {
   cn_fft_fft_opts room;
@@ -4042,10 +4054,10 @@ cn_tensor *cn_fft_irfft_with(cn_tensor *input, int64_t n, const cn_fft_irfft_opt
   return cni_apply1(CNI_OP_fft_irfft, args, 4, NULL);
 }
 
-cn_tensor *cn_fft_lines(cn_tensor *input, bool inverse, int64_t scaling)
+cn_tensor *cn_fft_r2c(cn_tensor *input, int64_t scaling)
 {
-  cn_value args[] = {cn_v_tensor(input), cn_v_bool(inverse), cn_v_int(scaling)};
-  return cni_apply1(CNI_OP_fft_lines, args, 3, NULL);
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(scaling)};
+  return cni_apply1(CNI_OP_fft_r2c, args, 2, NULL);
 }
 
 cn_tensor *cn_fft_rfft_with(cn_tensor *input, int64_t n, const cn_fft_rfft_opts *opts)
@@ -4984,12 +4996,6 @@ cn_tensor *cn_invert(cn_tensor *input)
   return cni_apply1(CNI_OP_invert, args, 1, NULL);
 }
 
-cn_tensor *cn_irfft_lines(cn_tensor *input, int64_t n, int64_t scaling)
-{
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(n), cn_v_int(scaling)};
-  return cni_apply1(CNI_OP_irfft_lines, args, 3, NULL);
-}
-
 cn_tensor *cn_isclose_with(cn_tensor *input, cn_tensor *other, const cn_isclose_opts *opts)
 {
   cn_isclose_opts room;
@@ -5235,6 +5241,12 @@ cn_tensor *cn_lerp_(cn_tensor *input, cn_tensor *end, cn_tensor *weight)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(end), cn_v_tensor(weight)};
   return cni_apply1(CNI_OP_lerp, args, 3, input);
+}
+
+cn_tensor *cn_lexsort_rows(cn_tensor *input)
+{
+  cn_value args[] = {cn_v_tensor(input)};
+  return cni_apply1(CNI_OP_lexsort_rows, args, 1, NULL);
 }
 
 cn_tensor *cn_lgamma(cn_tensor *input)
@@ -7660,10 +7672,10 @@ cn_tensor *cn_repeat_interleave_counts(cn_tensor *input, cn_tensor *repeats, int
   return cni_apply1(CNI_OP_repeat_interleave_counts, args, 4, NULL);
 }
 
-cn_tensor *cn_repeat_places(cn_tensor *repeats, int64_t output_size)
+cn_tensor *cn_repeat_interleave_indices(cn_tensor *repeats, int64_t output_size)
 {
   cn_value args[] = {cn_v_tensor(repeats), cn_arg_int(output_size)};
-  return cni_apply1(CNI_OP_repeat_places, args, 2, NULL);
+  return cni_apply1(CNI_OP_repeat_interleave_indices, args, 2, NULL);
 }
 
 cn_tensor *cn_replace_nonfinite(cn_tensor *input, double nan, double posinf, double neginf)
@@ -7692,12 +7704,6 @@ cn_tensor *cn_reshape(cn_tensor *input, const int64_t *shape, size_t nshape)
 {
   cn_value args[] = {cn_v_tensor(input), cn_v_ints(shape, nshape)};
   return cni_apply1(CNI_OP_reshape, args, 2, NULL);
-}
-
-cn_tensor *cn_rfft_lines(cn_tensor *input, int64_t scaling)
-{
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(scaling)};
-  return cni_apply1(CNI_OP_rfft_lines, args, 2, NULL);
 }
 
 cn_tensor *cn_rms_norm_with(cn_tensor *input, const int64_t *normalized_shape,
@@ -7985,12 +7991,6 @@ cn_tensor *cn_round_inplace_with(cn_tensor *input, const cn_round_opts *opts)
   return run_round(input, opts, input);
 }
 
-cn_tensor *cn_row_order(cn_tensor *input)
-{
-  cn_value args[] = {cn_v_tensor(input)};
-  return cni_apply1(CNI_OP_row_order, args, 1, NULL);
-}
-
 int cn_rprop_update_with(cn_tensor **new_param, cn_tensor **new_prev, cn_tensor **new_step_size,
                          cn_tensor *param, cn_tensor *prev, cn_tensor *step_size, cn_tensor *grad,
                          double etaminus, double etaplus, double step_size_min,
@@ -8119,14 +8119,6 @@ cn_tensor *cn_scatter_add_(cn_tensor *input, int64_t dim, cn_tensor *index, cn_t
   return cni_apply1(CNI_OP_scatter_add, args, 4, input);
 }
 
-cn_tensor *cn_scatter_fold(cn_tensor *input, int64_t dim, cn_tensor *index, cn_tensor *src,
-                           const char *reduce)
-{
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_tensor(src),
-                     cn_v_str(reduce)};
-  return cni_apply1(CNI_OP_scatter_fold, args, 5, NULL);
-}
-
 static cn_tensor *run_scatter_reduce(cn_tensor *input, int64_t dim, cn_tensor *index,
                                      cn_tensor *src, const char *reduce,
                                      const cn_scatter_reduce_opts *opts, cn_tensor *dest)
@@ -8152,6 +8144,14 @@ cn_tensor *cn_scatter_reduce_inplace_with(cn_tensor *input, int64_t dim, cn_tens
                                           const cn_scatter_reduce_opts *opts)
 {
   return run_scatter_reduce(input, dim, index, src, reduce, opts, input);
+}
+
+cn_tensor *cn_scatter_reduce_self(cn_tensor *input, int64_t dim, cn_tensor *index, cn_tensor *src,
+                                  const char *reduce)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(dim), cn_v_tensor(index), cn_v_tensor(src),
+                     cn_v_str(reduce)};
+  return cni_apply1(CNI_OP_scatter_reduce_self, args, 5, NULL);
 }
 
 cn_tensor *cn_scatter_reduced(cn_tensor *input, int64_t dim, cn_tensor *index, cn_tensor *src,

@@ -1,8 +1,8 @@
 /* fft.c: the family of discrete Fourier transforms. A complex number is a pair (real, imaginary) in a trailing dim of
  * size 2; dims are counted without it.
  *
- * Place in the flow: composites of three structural ops: fft_lines, that transforms the dim before the pair, and
- * rfft_lines and irfft_lines for real numbers. Invariant: a transform is linear, and its gradient is the transform in
+ * Place in the flow: composites of three structural ops: fft_c2c, that transforms the dim before the pair, and
+ * fft_r2c and fft_c2r for real numbers. Invariant: a transform is linear, and its gradient is the transform in
  * the other direction. */
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
@@ -10,9 +10,9 @@
 #include "families.h"
 #include "linalg.h"
 
-enum { UNSCALED, ORTHO, BY_COUNT }; /* what fft_lines multiplies with: 1, n^-1/2, 1/n */
+enum { UNSCALED, ORTHO, BY_COUNT }; /* what fft_c2c multiplies with: 1, n^-1/2, 1/n */
 
-/* ---- fft_lines(input (..., n, 2), inverse, scaling) ---- */
+/* ---- fft_c2c(input (..., n, 2), inverse, scaling) ---- */
 
 static int lines_infer(cn_call *c)
 {
@@ -29,11 +29,11 @@ static int lines_infer(cn_call *c)
 
 static int lines_vjp(cn_vjp *v)
 {
-  v->gin[0] = cn_fft_lines(v->g[0], !cni_arg_bool(v->args, 1), cni_arg_int(v->args, 2));
+  v->gin[0] = cn_fft_c2c(v->g[0], !cni_arg_bool(v->args, 1), cni_arg_int(v->args, 2));
   return cn_err();
 }
 
-/* ---- rfft_lines(input (..., n), scaling) and irfft_lines(input (..., n / 2 + 1, 2), n, scaling) ---- */
+/* ---- fft_r2c(input (..., n), scaling) and fft_c2r(input (..., n / 2 + 1, 2), n, scaling) ---- */
 
 static int check_scaling(const cn_call *c, int i)
 {
@@ -85,20 +85,20 @@ static cn_tensor *mirrored(cn_tensor *x, int64_t n, double factor)
 static int rlines_vjp(cn_vjp *v)
 {
   int64_t n = v->in_meta[0].shape[v->in_meta[0].ndim - 1];
-  v->gin[0] = cn_irfft_lines(mirrored(v->g[0], n, 0.5), n, cni_arg_int(v->args, 1));
+  v->gin[0] = cn_fft_c2r(mirrored(v->g[0], n, 0.5), n, cni_arg_int(v->args, 1));
   return cn_err();
 }
 
 static int irlines_vjp(cn_vjp *v)
 {
-  v->gin[0] = mirrored(cn_rfft_lines(v->g[0], cni_arg_int(v->args, 2)), cni_arg_int(v->args, 1), 2);
+  v->gin[0] = mirrored(cn_fft_r2c(v->g[0], cni_arg_int(v->args, 2)), cni_arg_int(v->args, 1), 2);
   return cn_err();
 }
 
 static int rlines_decompose(cn_call *c)
 {
   cn_tensor *x = cn_unsqueeze(c->in[0], -1);
-  cn_tensor *y = cn_fft_lines(cn_cat(CN_TENSORS(x, cn_zeros_like(x)), .dim = -1), false, cni_arg_int(c->args, 1));
+  cn_tensor *y = cn_fft_c2c(cn_cat(CN_TENSORS(x, cn_zeros_like(x)), .dim = -1), false, cni_arg_int(c->args, 1));
   c->out[0] = cn_narrow(y, -2, 0, c->in[0]->d.shape[c->in[0]->d.ndim - 1] / 2 + 1);
   return cn_err();
 }
@@ -116,7 +116,7 @@ static cn_tensor *whole_spectrum(cn_tensor *x, int64_t n)
 static int irlines_decompose(cn_call *c)
 {
   cn_tensor *x = whole_spectrum(c->in[0], cni_arg_int(c->args, 1));
-  c->out[0] = cn_select(cn_fft_lines(x, true, cni_arg_int(c->args, 2)), -1, 0);
+  c->out[0] = cn_select(cn_fft_c2c(x, true, cni_arg_int(c->args, 2)), -1, 0);
   return cn_err();
 }
 
@@ -175,7 +175,7 @@ static int complex_transform(cn_call *c, bool inverse)
   int64_t n = cni_arg_int_or(c->args, 1, c->in[0]->d.shape[dim]);
   if ((status = check_count(c, n))) return status;
   cn_tensor *x = moved(sized(as_float(c->in[0]), dim, n), dim, -2);
-  c->out[0] = moved(cn_fft_lines(x, inverse, scaling), -2, dim);
+  c->out[0] = moved(cn_fft_c2c(x, inverse, scaling), -2, dim);
   return cn_err();
 }
 static int fft_decompose(cn_call *c) { return complex_transform(c, false); }
@@ -190,7 +190,7 @@ static int rfft_decompose(cn_call *c)
   int64_t n = cni_arg_int_or(c->args, 1, c->in[0]->d.shape[dim]);
   if ((status = check_count(c, n))) return status;
   cn_tensor *x = moved(sized(as_float(c->in[0]), dim, n), dim, -1);
-  c->out[0] = moved(cn_rfft_lines(x, scaling), -2, dim);
+  c->out[0] = moved(cn_fft_r2c(x, scaling), -2, dim);
   return cn_err();
 }
 
@@ -203,22 +203,22 @@ static int irfft_decompose(cn_call *c)
   int64_t n = cni_arg_int_or(c->args, 1, 2 * (c->in[0]->d.shape[dim] - 1));
   if ((status = check_count(c, n))) return status;
   cn_tensor *x = moved(sized(as_float(c->in[0]), dim, n / 2 + 1), dim, -2);
-  c->out[0] = moved(cn_irfft_lines(x, n, scaling), -1, dim);
+  c->out[0] = moved(cn_fft_c2r(x, n, scaling), -1, dim);
   return cn_err();
 }
 
 /* clang-format off */
 const cn_op cni_fft_ops[] = {
-  {.sig = "fft_lines(Tensor input, bool inverse, int scaling) -> Tensor ; internal",
+  {.sig = "fft_c2c(Tensor input, bool inverse, int scaling) -> Tensor ; internal",
    .doc = "The discrete Fourier transform of lines of pairs (..., n, 2) along n; scaling 0 is none, 1 divides by the "
           "root "
           "of n, 2 by n.",
    .infer = lines_infer, .vjp = lines_vjp},
-  {.sig = "rfft_lines(Tensor input, int scaling) -> Tensor ; internal",
+  {.sig = "fft_r2c(Tensor input, int scaling) -> Tensor ; internal",
    .doc = "The first n / 2 + 1 points of the transform of lines of real numbers (..., n), as pairs; scaling as in "
-          "fft_lines.",
+          "fft_c2c.",
    .infer = rlines_infer, .vjp = rlines_vjp, .decompose = rlines_decompose},
-  {.sig = "irfft_lines(Tensor input, int n, int scaling) -> Tensor ; internal",
+  {.sig = "fft_c2r(Tensor input, int n, int scaling) -> Tensor ; internal",
    .doc = "Lines of n real numbers from the first n / 2 + 1 points of their transform, pairs (..., n / 2 + 1, 2); "
           "the imaginary parts of points that are their own mirror images count for nothing.",
    .infer = irlines_infer, .vjp = irlines_vjp, .decompose = irlines_decompose},

@@ -64,7 +64,7 @@ static int gather_vjp(cn_vjp *v)
   return cn_err();
 }
 
-/* ---- scatter, scatter_add, scatter_fold (input, dim, index, src) ---- */
+/* ---- scatter, scatter_add, scatter_reduce_self (input, dim, index, src) ---- */
 
 static int scatter_infer(cn_call *c)
 {
@@ -106,33 +106,33 @@ static int scatter_add_vjp(cn_vjp *v)
   return cn_err();
 }
 
-enum { FOLD_REDUCE = 4 }; /* parameter of scatter_fold and scatter_reduce */
+enum { REDUCE = 4 }; /* parameter of scatter_reduce_self and scatter_reduce */
 
-static int scatter_fold_infer(cn_call *c)
+static int scatter_reduce_self_infer(cn_call *c)
 {
   const cn_value *a = c->args;
-  if (!cni_arg_is(a, FOLD_REDUCE, "prod") && !cni_arg_is(a, FOLD_REDUCE, "amax") &&
-      !cni_arg_is(a, FOLD_REDUCE, "amin"))
+  if (!cni_arg_is(a, REDUCE, "prod") && !cni_arg_is(a, REDUCE, "amax") &&
+      !cni_arg_is(a, REDUCE, "amin"))
     return cn_call_fail(c, CN_ERR_VALUE, "reduce must be 'prod', 'amax' or 'amin', not '%s'",
-                        cni_arg_str(a, FOLD_REDUCE));
+                        cni_arg_str(a, REDUCE));
   return scatter_infer(c);
 }
 static cn_tensor *one_where(cn_tensor *condition, cn_tensor *x) { return cn_where(condition, cn_int(1), x); }
 
-/* Of a product: the other factors, found by division, or by folding once more without the factor where that is 0.
+/* Of a product: the other factors, found by division, or by reducing once more without the factor where that is 0.
  * index and src have one shape. */
 static int scatter_prod_vjp(cn_vjp *v, int64_t dim, cn_tensor *src)
 {
   cn_tensor *g = v->g[0], *x = v->in[0], *index = v->in[1];
   if (v->need[0]) {
     cn_tensor *safe = one_where(cn_eq(x, cn_int(0)), x);
-    v->gin[0] = cn_true_divide(cn_mul(g, cn_scatter_fold(safe, dim, index, src, "prod")), safe);
+    v->gin[0] = cn_true_divide(cn_mul(g, cn_scatter_reduce_self(safe, dim, index, src, "prod")), safe);
   }
   if (v->need[2]) {
     cn_tensor *zero = cn_eq(src, cn_int(0)), *ones = cn_cast(zero, CN_I64);
     cn_tensor *zeros = cn_scatter_add(cn_zeros_like(x, .dtype = CN_I64), dim, index, ones);
     cn_tensor *only = cn_logical_and(zero, cn_eq(cn_gather(zeros, dim, index), cn_int(1)));
-    cn_tensor *others = cn_scatter_fold(x, dim, index, one_where(only, src), "prod");
+    cn_tensor *others = cn_scatter_reduce_self(x, dim, index, one_where(only, src), "prod");
     cn_tensor *divided = cn_true_divide(cn_gather(cn_mul(g, v->out[0]), dim, index), one_where(zero, src));
     v->gin[2] = padded_to(cn_where(only, cn_gather(cn_mul(g, others), dim, index), divided), &v->in_meta[2]);
   }
@@ -140,7 +140,7 @@ static int scatter_prod_vjp(cn_vjp *v, int64_t dim, cn_tensor *src)
 }
 
 /* Of an extreme: shared between all that equal it. */
-static int scatter_fold_vjp(cn_vjp *v)
+static int scatter_reduce_self_vjp(cn_vjp *v)
 {
   int64_t dim = cni_arg_int(v->args, 1);
   cn_tensor *g = v->g[0], *x = v->in[0], *index = v->in[1], *src = v->in[2], *y = v->out[0];
@@ -150,7 +150,7 @@ static int scatter_fold_vjp(cn_vjp *v)
     return CN_OK;
   }
   for (int i = 0; src && cn_ndim(src) && i < m->ndim; i++) src = cn_slice(src, i, 0, m->shape[i]);
-  if (cni_arg_is(v->args, FOLD_REDUCE, "prod")) return scatter_prod_vjp(v, dim, src);
+  if (cni_arg_is(v->args, REDUCE, "prod")) return scatter_prod_vjp(v, dim, src);
   cn_tensor *own = cn_cast(cn_eq(x, y), cn_dtype_of(g));
   cn_tensor *from_src = cn_cast(cn_eq(src, cn_gather(y, dim, index)), cn_dtype_of(g));
   cn_tensor *share = cn_true_divide(g, cn_scatter_add(own, dim, index, from_src));
@@ -175,12 +175,12 @@ static int scatter_reduce_decompose(cn_call *c)
 {
   cn_tensor *x = c->in[0], *index = c->in[1], *src = c->in[2];
   int64_t dim = cni_arg_int(c->args, 1);
-  bool mean = cni_arg_is(c->args, FOLD_REDUCE, "mean"), sum = mean || cni_arg_is(c->args, FOLD_REDUCE, "sum");
+  bool mean = cni_arg_is(c->args, REDUCE, "mean"), sum = mean || cni_arg_is(c->args, REDUCE, "sum");
   bool own = cni_arg_bool(c->args, 5);
   if (!sum) {
-    if (!own && c->args[FOLD_REDUCE].tag == CN_V_STR)
-      x = cn_scatter(x, dim, index, neutral(&c->args[FOLD_REDUCE], x->d.dtype));
-    c->out[0] = cn_scatter_fold(x, dim, index, src, cni_arg_str(c->args, FOLD_REDUCE));
+    if (!own && c->args[REDUCE].tag == CN_V_STR)
+      x = cn_scatter(x, dim, index, neutral(&c->args[REDUCE], x->d.dtype));
+    c->out[0] = cn_scatter_reduce_self(x, dim, index, src, cni_arg_str(c->args, REDUCE));
     return cn_err();
   }
   cn_tensor *total = cn_scatter_add(own ? x : cn_scatter(x, dim, index, cn_int(0)), dim, index, src);
@@ -400,14 +400,14 @@ const cn_op cni_index_ops[] = {
   {.sig = "scatter_add(Tensor input, int dim, Tensor index, Tensor src) -> Tensor ; method inplace amp_wide_device",
    .doc = "input with src added at index along dim; equal indices add up, in order.",
    .flags = CN_OP_ALIAS_SAFE, .infer = scatter_infer, .vjp = scatter_add_vjp, .needs = {[2] = CN_IN(1)}},
-  {.sig = "scatter_fold(Tensor input, int dim, Tensor index, Tensor src, str reduce) -> Tensor ; internal",
+  {.sig = "scatter_reduce_self(Tensor input, int dim, Tensor index, Tensor src, str reduce) -> Tensor ; internal",
    .doc = "input with src multiplied in ('prod'), or the larger ('amax') or smaller ('amin') kept, at index along "
           "dim. What scatter_reduce runs for these.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = scatter_fold_infer, .vjp = scatter_fold_vjp,
+   .flags = CN_OP_ALIAS_SAFE, .infer = scatter_reduce_self_infer, .vjp = scatter_reduce_self_vjp,
    .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_OUT(0), [2] = CN_IN(0) | CN_IN(1) | CN_IN(2) | CN_OUT(0)}},
   {.sig = "scatter_reduce(Tensor input, int dim, Tensor index, Tensor src, str reduce, bool include_self=True) "
           "-> Tensor ; method inplace",
-   .doc = "src folded into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'. Without "
+   .doc = "src reduced into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'. Without "
           "include_self, input's own values there do not count.",
    .flags = CN_OP_COMPOSITE, .decompose = scatter_reduce_decompose},
   {.sig = "index_select(Tensor input, int dim, Tensor index) -> Tensor ; method",

@@ -189,7 +189,7 @@ static int scatter_with(cn_call *c, cn_tensor *src)
     return cn_call_fail(c, CN_ERR_VALUE, "reduce must be 'add' or 'multiply', not '%s'", reduce);
   int64_t dim = cni_arg_int(c->args, 1);
   c->out[0] =
-      add ? cn_scatter_add(c->in[0], dim, c->in[1], src) : cn_scatter_fold(c->in[0], dim, c->in[1], src, "prod");
+      add ? cn_scatter_add(c->in[0], dim, c->in[1], src) : cn_scatter_reduce_self(c->in[0], dim, c->in[1], src, "prod");
   return cn_err();
 }
 static int scatter_reduced_decompose(cn_call *c) { return scatter_with(c, c->in[2]); }
@@ -212,7 +212,7 @@ const cn_op cni_index_composite_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = put_decompose},
   {.sig = "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) "
           "-> Tensor ; method inplace",
-   .doc = "The slices of source folded into input at index along dim by reduce: 'prod', 'mean', 'amax' or 'amin'. "
+   .doc = "The slices of source reduced into input at index along dim by reduce: 'prod', 'mean', 'amax' or 'amin'. "
           "Without include_self, input's own values there do not count.",
    .flags = CN_OP_COMPOSITE, .decompose = index_reduce_decompose},
   {.sig = "masked_scatter(Tensor input, Tensor mask, Tensor source) -> Tensor ; method inplace grad_fn",

@@ -187,8 +187,8 @@ static int vander_decompose(cn_call *c)
 
 /* ---- repetition by counts ---- */
 
-/* repeat_places(repeats, output_size): i, repeats[i] times. */
-static int repeat_places_infer(cn_call *c)
+/* repeat_interleave_indices(repeats, output_size): i, repeats[i] times. */
+static int repeat_interleave_indices_infer(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
   bool known = !cni_arg_none(c->args, 1);
@@ -219,7 +219,7 @@ static int repeat_counts_decompose(cn_call *c)
   if (repeats && repeats->d.numel != n)
     return cn_call_fail(c, CN_ERR_SHAPE, "%lld repeats are given for size %lld of dimension %d",
                         (long long)repeats->d.numel, (long long)n, dim);
-  cn_tensor *places = cn_repeat_places(repeats, cni_arg_int_or(c->args, 3, CN_NONE));
+  cn_tensor *places = cn_repeat_interleave_indices(repeats, cni_arg_int_or(c->args, 3, CN_NONE));
   c->out[0] = cn_index_select(x, dim, places);
   return cn_err();
 }
@@ -242,10 +242,10 @@ const cn_op cni_place_ops[] = {
    .doc = "The powers 0 to N - 1 (N: the length of x) of a vector's elements, a row each, highest first unless "
           "increasing.",
    .flags = CN_OP_COMPOSITE, .decompose = vander_decompose},
-  {.sig = "repeat_places(Tensor repeats, *, int? output_size=None) -> Tensor",
+  {.sig = "repeat_interleave_indices(Tensor repeats, *, int? output_size=None) -> Tensor",
    .doc = "Each position of a vector, as often as its element says. output_size, where known, must be their sum; "
           "without it the size of the result depends on the data.",
-   .flags = CN_OP_NO_GRAD, .infer = repeat_places_infer},
+   .flags = CN_OP_NO_GRAD, .infer = repeat_interleave_indices_infer},
   {.sig = "repeat_interleave_counts(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) "
           "-> Tensor ; method overload_repeat_interleave",
    .doc = "Each element repeated next to itself along dim as often as repeats says; without dim, of the flattened "

@@ -1,6 +1,6 @@
 /* unique.c: the family of ops that find what occurs in a tensor: unique, unique_consecutive, bincount, argwhere.
  *
- * Place in the flow: composites over sort, nonzero and gather; row_order alone has a kernel
+ * Place in the flow: composites over sort, nonzero and gather; lexsort_rows alone has a kernel
  * (backends/cpu/index/search.c). Invariant: the size of a result depends on data only through nonzero or a number
  * that is read, both of which a capture refuses. */
 #include <cairn/ext/parts.h>
@@ -11,9 +11,9 @@
 #include "families.h"
 #include "reduce.h"
 
-/* ---- row_order(input): (n, m) -> (n) ---- */
+/* ---- lexsort_rows(input): (n, m) -> (n) ---- */
 
-static int row_order_infer(cn_call *c)
+static int lexsort_rows_infer(cn_call *c)
 {
   const cn_desc *x = &c->in[0]->d;
   if (x->ndim != 2) return cn_call_fail(c, CN_ERR_SHAPE, "takes 2 dimensions, not %d", x->ndim);
@@ -22,7 +22,7 @@ static int row_order_infer(cn_call *c)
 }
 
 /* Stable sorts by each column, the last one first. */
-static int row_order_decompose(cn_call *c)
+static int lexsort_rows_decompose(cn_call *c)
 {
   cn_tensor *x = c->in[0];
   int64_t n = x->d.shape[0];
@@ -114,7 +114,7 @@ static int unique_slices(cn_call *c, asked a, int64_t dim_arg)
   for (int i = 1; i < ndim; i++) width *= shape[i] = cn_size(moved, i);
   cn_tensor *rows = cn_reshape(moved, CN_SHAPE(n, width));
   if (a.sort) {
-    order = cn_row_order(rows);
+    order = cn_lexsort_rows(rows);
     rows = cn_index_select(rows, 0, order);
   }
   if (cn_err()) return cn_err();
@@ -196,10 +196,10 @@ const cn_op cni_unique_ops[] = {
    .doc = "The first of each run of equal elements, or of equal slices along dim; the other results as those of "
           "unique. Carries no gradient; not for captures.",
    .flags = CN_OP_COMPOSITE, .decompose = unique_consecutive_decompose},
-  {.sig = "row_order(Tensor input) -> Tensor ; internal",
+  {.sig = "lexsort_rows(Tensor input) -> Tensor ; internal",
    .doc = "The indices that bring the rows of a matrix into the order of their elements, first to last. Equal rows "
           "keep their order; NaN counts as the largest.",
-   .flags = CN_OP_NO_GRAD, .infer = row_order_infer, .decompose = row_order_decompose},
+   .flags = CN_OP_NO_GRAD, .infer = lexsort_rows_infer, .decompose = lexsort_rows_decompose},
   {.sig = "bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor ; method",
    .doc = "How often each number from 0 to the largest occurs in a vector of integers, or the sum of its weights; at "
           "least minlength of them. Weights that are not float32 add up in float64. Carries no gradient; not for "

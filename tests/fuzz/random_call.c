@@ -203,7 +203,7 @@ static const char *const fitting[][2] = {
     {"sdpa_backward", "f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3,4 f1,2,3 n b1 n"},
     {"pointwise", "t2x3,4 s2|1.5|mul_0_2;add_3_1|4,3 n"},
     {"native_rms_norm_backward", "f2,3,4 f2,3,4 l4 f2,3,1 f4 l1,1"},
-    {"scatter_fold", "f4,5 i1 j3,7 f4,7 samax"},
+    {"scatter_reduce_self", "f4,5 i1 j3,7 f4,7 samax"},
     {"addmm", "f3,4 f3,2 f2,4 d0.5 d2"},
     {"masked_fill", "f3,4 m4 f"},
     {"linalg_solve", "f2,3,3 f2,3,4 b1"},

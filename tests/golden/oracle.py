@@ -274,7 +274,7 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
 SCATTERED = {"add": "sum", "multiply": "prod"}
 
 
-def row_order(input):
+def lexsort_rows(input):
     """Python's sort is stable, too."""
     rows = [[(v != v, 0 if v != v else v) for v in row] for row in input.tolist()]
     return torch.tensor(sorted(range(len(rows)), key=lambda i: rows[i]), dtype=torch.int64)
@@ -293,7 +293,7 @@ def multi_head_attention(query, key, value, num_heads, in_proj_weight, out_proj_
         is_causal=is_causal)
 
 
-def fft_lines(input, inverse, scaling):
+def fft_c2c(input, inverse, scaling):
     """torch.fft over pairs; scaling: 0 none, 1 the root of n, 2 n."""
     norm = ("forward", "ortho", "backward") if inverse else ("backward", "ortho", "forward")
     f = torch.fft.ifft if inverse else torch.fft.fft
@@ -301,11 +301,11 @@ def fft_lines(input, inverse, scaling):
     return torch.view_as_real(f(x, dim=-1, norm=norm[scaling]))
 
 
-def rfft_lines(input, scaling):
+def fft_r2c(input, scaling):
     return torch.view_as_real(torch.fft.rfft(input, norm=("backward", "ortho", "forward")[scaling]).contiguous())
 
 
-def irfft_lines(input, n, scaling):
+def fft_c2r(input, n, scaling):
     x = torch.view_as_complex(input.clone(memory_format=torch.contiguous_format))
     return torch.fft.irfft(x, n, norm=("forward", "ortho", "backward")[scaling])
 
@@ -323,9 +323,9 @@ SPECIAL = {
     "mm_dtype": lambda input, mat2, out_dtype: input.to(out_dtype) @ mat2.to(out_dtype),
     "bmm_dtype": lambda input, mat2, out_dtype: input.to(out_dtype) @ mat2.to(out_dtype),
     "int_mm": lambda input, mat2: input.int() @ mat2.int(),
-    "fft_lines": fft_lines,
-    "rfft_lines": rfft_lines,
-    "irfft_lines": irfft_lines,
+    "fft_c2c": fft_c2c,
+    "fft_r2c": fft_r2c,
+    "fft_c2r": fft_c2r,
     "fft_fft": on_pairs(torch.fft.fft),
     "fft_ifft": on_pairs(torch.fft.ifft),
     "fft_rfft": on_pairs(torch.fft.rfft, pairs_in=False),
@@ -343,7 +343,7 @@ SPECIAL = {
     "multi_head_attention": multi_head_attention,
     "unique": unique,
     "unique_consecutive": unique_consecutive,
-    "row_order": row_order,
+    "lexsort_rows": lexsort_rows,
     "histogram_edges": lambda input, bins, weight=None, density=False: torch.histogram(
         input.detach(), bins.detach(), weight=weight if weight is None else weight.detach(), density=density),
     "histogram": lambda input, bins, range=None, weight=None, density=False: torch.histogram(
@@ -425,7 +425,7 @@ SPECIAL = {
     "random_integers": random_integers,
     "repeat_interleave_counts": lambda input, repeats, dim=None, output_size=None: torch.repeat_interleave(
         input, repeats, dim, output_size=output_size),
-    "repeat_places": lambda repeats, output_size=None: torch.repeat_interleave(repeats, output_size=output_size),
+    "repeat_interleave_indices": lambda repeats, output_size=None: torch.repeat_interleave(repeats, output_size=output_size),
     "tensor_split_indices": lambda input, indices, dim=0: torch.tensor_split(input, indices, dim),
     "tensordot": lambda input, other, dims_self, dims_other: torch.tensordot(input, other, (dims_self, dims_other)),
     "uniform": drawn("uniform_"),
@@ -485,7 +485,7 @@ SPECIAL = {
     "min_other": lambda input, other: torch.min(input, other),
     "min_dim": lambda input, dim, keepdim=False: torch.min(input, dim, keepdim),
     "prod_dim": lambda input, dim, keepdim=False, dtype=None: torch.prod(input, dim, keepdim, dtype=dtype),
-    "scatter_fold": lambda input, dim, index, src, reduce: input.scatter_reduce(dim, index, src, reduce),
+    "scatter_reduce_self": lambda input, dim, index, src, reduce: input.scatter_reduce(dim, index, src, reduce),
     "sdpa_forward": sdpa_forward,
     "cast": lambda input, dtype: input.to(dtype),
     "channels_last": channels_last,

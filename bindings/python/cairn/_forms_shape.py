@@ -161,7 +161,7 @@ def repeat_interleave(input: Tensor, repeats: builtins.int | Sequence[builtins.i
                       dim: builtins.int | None = None, *, output_size: builtins.int | None = None) -> Tensor:
     """Each element repeated next to itself: by a number, or by a count for each. Of counts alone, their places."""
     if repeats is None:
-        return _C.repeat_places(input, output_size=output_size)
+        return _C.repeat_interleave_indices(input, output_size=output_size)
     if not isinstance(repeats, builtins.int):
         counts = repeats if isinstance(repeats, Tensor) else _C.tensor(builtins.list(repeats))
         return _C.repeat_interleave_counts(input, counts, dim, output_size=output_size)

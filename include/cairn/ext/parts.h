@@ -275,7 +275,15 @@ CN_API cn_tensor *cn_embedding_renorm_inplace_with(cn_tensor *input, cn_tensor *
 
 /* The discrete Fourier transform of lines of pairs (..., n, 2) along n; scaling 0 is none, 1
  * divides by the root of n, 2 by n. */
-CN_API cn_tensor *cn_fft_lines(cn_tensor *input, bool inverse, int64_t scaling);
+CN_API cn_tensor *cn_fft_c2c(cn_tensor *input, bool inverse, int64_t scaling);
+
+/* Lines of n real numbers from the first n / 2 + 1 points of their transform, pairs (..., n / 2
+ * + 1, 2); the imaginary parts of points that are their own mirror images count for nothing. */
+CN_API cn_tensor *cn_fft_c2r(cn_tensor *input, int64_t n, int64_t scaling);
+
+/* The first n / 2 + 1 points of the transform of lines of real numbers (..., n), as pairs;
+ * scaling as in fft_c2c. */
+CN_API cn_tensor *cn_fft_r2c(cn_tensor *input, int64_t scaling);
 
 /* The second result of frexp, as floats. */
 CN_API cn_tensor *cn_frexp_exponent(cn_tensor *input);
@@ -308,16 +316,16 @@ CN_API cn_tensor *cn_huber_terms(cn_tensor *input, cn_tensor *target, double del
 /* Inverts each bit of integers. What bitwise_not runs on them. */
 CN_API cn_tensor *cn_invert(cn_tensor *input);
 
-/* Lines of n real numbers from the first n / 2 + 1 points of their transform, pairs (..., n / 2
- * + 1, 2); the imaginary parts of points that are their own mirror images count for nothing. */
-CN_API cn_tensor *cn_irfft_lines(cn_tensor *input, int64_t n, int64_t scaling);
-
 /* What isclose runs on floating-point tensors. */
 CN_API cn_tensor *cn_isclose_terms(cn_tensor *input, cn_tensor *other, double rtol, double atol,
                                    bool equal_nan);
 
 /* The terms of kl_div. */
 CN_API cn_tensor *cn_kl_terms(cn_tensor *input, cn_tensor *target, bool log_target);
+
+/* The indices that bring the rows of a matrix into the order of their elements, first to last.
+ * Equal rows keep their order; NaN counts as the largest. */
+CN_API cn_tensor *cn_lexsort_rows(cn_tensor *input);
 
 typedef struct cn_lion_update_opts {
   size_t size;
@@ -498,10 +506,6 @@ CN_API cn_tensor *cn_resample_backward(cn_tensor *grad, int64_t dim, int64_t inp
                                        const char *mode, bool align_corners, double scale,
                                        bool antialias);
 
-/* The first n / 2 + 1 points of the transform of lines of real numbers (..., n), as pairs;
- * scaling as in fft_lines. */
-CN_API cn_tensor *cn_rfft_lines(cn_tensor *input, int64_t scaling);
-
 typedef struct cn_rmsprop_centered_momentum_update_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -582,10 +586,6 @@ CN_API int cn_rmsprop_update_inplace_with(cn_tensor *param, cn_tensor *square_av
                                           cn_tensor *lr, double alpha, double weight, double eps,
                                           const cn_rmsprop_update_opts *opts);
 
-/* The indices that bring the rows of a matrix into the order of their elements, first to last.
- * Equal rows keep their order; NaN counts as the largest. */
-CN_API cn_tensor *cn_row_order(cn_tensor *input);
-
 typedef struct cn_rprop_update_opts {
   size_t size;
   const struct cn_guard *guard;
@@ -606,8 +606,8 @@ CN_API int cn_rprop_update_inplace_with(cn_tensor *param, cn_tensor *prev, cn_te
 
 /* input with src multiplied in ('prod'), or the larger ('amax') or smaller ('amin') kept, at
  * index along dim. What scatter_reduce runs for these. */
-CN_API cn_tensor *cn_scatter_fold(cn_tensor *input, int64_t dim, cn_tensor *index, cn_tensor *src,
-                                  const char *reduce);
+CN_API cn_tensor *cn_scatter_reduce_self(cn_tensor *input, int64_t dim, cn_tensor *index,
+                                         cn_tensor *src, const char *reduce);
 
 typedef struct cn_sdpa_backward_opts {
   size_t size;

@@ -1,5 +1,5 @@
-/* fft.c: kernels of discrete Fourier transforms of any length: fft_lines (pairs to pairs), rfft_lines (real numbers to
- * the first half of their transform) and irfft_lines (back).
+/* fft.c: kernels of discrete Fourier transforms of any length: fft_c2c (pairs to pairs), fft_r2c (real numbers to
+ * the first half of their transform) and fft_c2r (back).
  *
  * Flow: a plan per call (fft_plan.h) -> lines in parallel: several at a time in the lanes of vectors, or one after
  * the other, each cut into columns (and then its two stages in parallel, if there are few lines). 2 h real numbers are
@@ -352,7 +352,7 @@ static int run(const cn_call *c, job *j, int64_t scaling)
   return status;
 }
 
-/* fft_lines(input (..., n, 2), inverse, scaling) */
+/* fft_c2c(input (..., n, 2), inverse, scaling) */
 static int fft_kernel(cn_call *c)
 {
   const cn_desc *in = cn_desc_of(c->in[0]);
@@ -360,7 +360,7 @@ static int fft_kernel(cn_call *c)
   return run(c, &j, c->args[2].u.i);
 }
 
-/* rfft_lines(input (..., n), scaling) */
+/* fft_r2c(input (..., n), scaling) */
 static int rfft_kernel(cn_call *c)
 {
   const cn_desc *in = cn_desc_of(c->in[0]);
@@ -368,7 +368,7 @@ static int rfft_kernel(cn_call *c)
   return run(c, &j, c->args[1].u.i);
 }
 
-/* irfft_lines(input (..., n / 2 + 1, 2), n, scaling) */
+/* fft_c2r(input (..., n / 2 + 1, 2), n, scaling) */
 static int irfft_kernel(cn_call *c)
 {
   job j = {.kind = FROM_HALF, .points = c->args[1].u.i};
@@ -376,8 +376,8 @@ static int irfft_kernel(cn_call *c)
 }
 
 const cn_kernel cni_cpu_fft_kernels[] = {
-    {"fft_lines", "columns", fft_kernel},
-    {"rfft_lines", "columns", rfft_kernel},
-    {"irfft_lines", "columns", irfft_kernel},
+    {"fft_c2c", "columns", fft_kernel},
+    {"fft_r2c", "columns", rfft_kernel},
+    {"fft_c2r", "columns", irfft_kernel},
     {NULL, NULL, NULL},
 };

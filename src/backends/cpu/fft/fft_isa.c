@@ -1,4 +1,4 @@
-/* fft_isa.c: see fft.h. This file says what a vector is on each instruction set; fft_passes.inc and fft_lines.inc
+/* fft_isa.c: see fft.h. This file says what a vector is on each instruction set; fft_passes.inc and fft_transpose.inc
  * hold the code, for float and double. */
 #include "fft.h"
 
@@ -78,7 +78,7 @@
 #define LANES 4
 #endif
 #include "fft_passes.inc"
-#include "fft_lines.inc"
+#include "fft_transpose.inc"
 #undef T
 #undef NAME
 #undef LANES
@@ -100,7 +100,7 @@
 #define LANES 2
 #endif
 #include "fft_passes.inc"
-#include "fft_lines.inc"
+#include "fft_transpose.inc"
 
 #define TABLE(S, lanes)                                                                                          \
   {                                                                                                              \

@@ -1,4 +1,4 @@
-/* repeat_interleave.c: the CPU kernel of repeat_places, which turns counts into positions.
+/* repeat_interleave.c: the CPU kernel of repeat_interleave_indices: positions from counts.
  *
  * Place in the flow: the place family of ops/place.c. Invariant: the result is allocated once its size is known, unless
  * the call says it. */
@@ -19,7 +19,7 @@ static int64_t total_of(const cn_call *c, const cn_desc *x)
   return total;
 }
 
-static int repeat_places_kernel(cn_call *c)
+static int repeat_interleave_indices_kernel(cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]);
   int64_t total = total_of(c, x), at = 0;
@@ -37,5 +37,5 @@ static int repeat_places_kernel(cn_call *c)
   return CN_OK;
 }
 
-const cn_kernel cni_cpu_repeat_interleave_kernels[] = {{"repeat_places", "reference", repeat_places_kernel},
+const cn_kernel cni_cpu_repeat_interleave_kernels[] = {{"repeat_interleave_indices", "reference", repeat_interleave_indices_kernel},
                                                        {NULL, NULL, NULL}};

@@ -1,8 +1,8 @@
-/* scatter.c: CPU kernels that write by index: scatter and its folds, index_add, index_copy, index_fill, index_put,
+/* scatter.c: CPU kernels that write by index: scatter and its reductions, index_add, index_copy, index_fill, index_put,
  * embedding_grad.
  *
  * Place in the flow: each describes its call as a `writing`: a walk over the dims that are not indexed, and `count`
- * positions along those that are. Threads share the walk, never the positions, so equal indices fold in order.
+ * positions along those that are. Threads share the walk, never the positions, so equal indices are reduced in order.
  * Invariant: the destination may be the input itself, so every index is checked before the first write. */
 #include "scatter.h"
 
@@ -66,7 +66,7 @@ static void write_all(writing *w, void *dst, void *numbers, void *src)
 
 /* ---- the result and the source in the type that is computed in ---- */
 
-/* Halves are folded as float32; everything else, and plain writing, in its own type. */
+/* Halves are reduced as float32; everything else, and plain writing, in its own type. */
 static int work_type(int dtype, enum cni_put put)
 {
   return put != CNI_PUT_SET && (dtype == CN_F16 || dtype == CN_BF16) ? CN_F32 : dtype;
@@ -185,7 +185,7 @@ static int write_along(cn_call *c, enum cni_put put, bool spread, const cn_value
 
 static int scatter_kernel(cn_call *c) { return write_along(c, CNI_PUT_SET, false, NULL); }
 static int scatter_add_kernel(cn_call *c) { return write_along(c, CNI_PUT_ADD, false, NULL); }
-static int scatter_fold_kernel(cn_call *c)
+static int scatter_reduce_self_kernel(cn_call *c)
 {
   const char *reduce = c->args[4].u.s;
   enum cni_put put = !strcmp(reduce, "prod") ? CNI_PUT_MUL : !strcmp(reduce, "amax") ? CNI_PUT_MAX : CNI_PUT_MIN;
@@ -312,7 +312,7 @@ static int can_put(const cn_call *c, cn_plan *plan)
 const cn_kernel cni_cpu_scatter_kernels[] = {
     {"scatter", "reference", scatter_kernel, can_write},
     {"scatter_add", "reference", scatter_add_kernel, can_write},
-    {"scatter_fold", "reference", scatter_fold_kernel, can_write},
+    {"scatter_reduce_self", "reference", scatter_reduce_self_kernel, can_write},
     {"index_add", "reference", index_add_kernel, can_write},
     {"index_copy", "reference", index_copy_kernel, can_write},
     {"index_fill", "reference", index_copy_kernel, can_write},

@@ -126,7 +126,7 @@ static int searchsorted_kernel(cn_call *c)
   return status;
 }
 
-/* ---- row_order(input) ---- */
+/* ---- lexsort_rows(input) ---- */
 
 typedef struct ordering {
   const void *rows;
@@ -175,7 +175,7 @@ static void order_rows(const ordering *o, int64_t *out, int64_t *room, int64_t n
   if (from != out) memcpy(out, from, (size_t)n * sizeof *out);
 }
 
-static int row_order_kernel(cn_call *c)
+static int lexsort_rows_kernel(cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]);
   int dtype = compared_in(x->dtype), status;
@@ -201,6 +201,6 @@ static int row_order_kernel(cn_call *c)
 
 const cn_kernel cni_cpu_search_kernels[] = {
     {"searchsorted", "binary search", searchsorted_kernel},
-    {"row_order", "merge sort", row_order_kernel},
+    {"lexsort_rows", "merge sort", lexsort_rows_kernel},
     {NULL, NULL, NULL},
 };
