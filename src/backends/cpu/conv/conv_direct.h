@@ -59,8 +59,8 @@ static inline void cni_conv_gather(float *to, const float *from, int64_t step, i
 }
 
 /* Asks for rows [first, last) of a plane of t that will be read soon: walks over channels jump too far for the
- * processor to foresee. */
-static inline void cni_conv_foresee(const cni_conv_tensor *t, const float *plane, int64_t first, int64_t last)
+ * hardware to prefetch. */
+static inline void cni_conv_prefetch(const cni_conv_tensor *t, const float *plane, int64_t first, int64_t last)
 {
   if (first < 0) first = 0;
   if (last > t->shape[2]) last = t->shape[2];

@@ -128,7 +128,7 @@ static void sum_range(int64_t begin, int64_t end, void *payload)
 }
 
 /* Adds the other pieces to the first, in order. */
-static void fold_range(int64_t begin, int64_t end, void *payload)
+static void reduce_range(int64_t begin, int64_t end, void *payload)
 {
   const job *j = payload;
   float *f = (float *)(void *)j->sums;
@@ -205,7 +205,7 @@ static void run(job *j)
     items = j->pieces * v->groups * j->splits;
     cni_parallel_for(items, cni_grain(pixels * (double)j->depth, items, GRAIN_WORK), sum_range, j);
   }
-  cni_parallel_for(j->sum, GRAIN_COPY, fold_range, j);
+  cni_parallel_for(j->sum, GRAIN_COPY, reduce_range, j);
   write_weight(j);
 }
 

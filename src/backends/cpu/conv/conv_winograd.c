@@ -148,13 +148,13 @@ static void step_over(const job *j, walk *w, int64_t count)
 }
 
 /* Asks for what tiles [first, end) will read of a channel. */
-static void foresee(const job *j, const float *planes, int64_t first, int64_t end)
+static void prefetch(const job *j, const float *planes, int64_t first, int64_t end)
 {
   const int64_t each = j->tiles_y * j->tiles_x;
   for (int64_t n = first / each; n * each < end; n++) {
     int64_t from = first > n * each ? (first - n * each) / j->tiles_x : 0;
     int64_t to = cni_least(end - n * each, each) - 1;
-    cni_conv_foresee(&j->from, planes + n * j->from.strides[0], j->f->step * from - j->pad[0],
+    cni_conv_prefetch(&j->from, planes + n * j->from.strides[0], j->f->step * from - j->pad[0],
                      j->f->step * (to / j->tiles_x) - j->pad[0] + j->f->side);
   }
 }
@@ -167,7 +167,7 @@ static void take_patches(const job *j, float *v, int64_t first, int64_t end, int
   const walk start = walk_from(j, first, end);
   for (int64_t c = channel; c < last; c++) {
     const float *planes = (const float *)(const void *)j->from.data + c * s[1];
-    if (c + 1 < last) foresee(j, planes + s[1], first, end);
+    if (c + 1 < last) prefetch(j, planes + s[1], first, end);
     for (walk w = start; w.at < end;) {
       cni_winograd_run r = run_at(j, &w, &j->from, j->f->step);
       r.y -= j->pad[0];

@@ -1,7 +1,8 @@
-/* conv_winograd_1d.c: convolutions by pairs of neighbouring results, for few channels and for large windows. Of the
- * taps of a row that see the same phase of the stride, three that follow each other take 4 products for 2 results
- * (Winograd's F(2, 3)) where the sum as written takes 6, two take 3 for 4; a row of 7 taps at stride 2 takes 10 for
- * 14. Only along rows: parts of a row serve all rows of taps, so that they cost little even where channels are few.
+/* conv_winograd_1d.c: one-dimensional Winograd convolutions, two neighbouring results a tile, for few channels and for
+ * large windows. Of the taps of a row that see the same phase of the stride, three that follow each other take 4
+ * products for 2 results (Winograd's F(2, 3)) where the sum as written takes 6, two take 3 for 4; a row of 7 taps at
+ * stride 2 takes 10 for 14. Only along rows: parts of a row serve all rows of taps, so that they cost little even where
+ * channels are few.
  *
  * Flow: weights parted and packed in panels -> blocks of rows of results in parallel: rows of the image parted, the
  * parts' products summed in 4 points by the direct convolution's panels, points joined to results and written. The
@@ -38,7 +39,7 @@ enum {
   GRAIN_WORK = 1 << 19
 };
 
-/* How a row of taps is parted. The results of a pair are a + b + d and b - d - c of points a, b, c, d. */
+/* How a row of taps is split. The results of a pair are a + b + d and b - d - c of points a, b, c, d. */
 typedef struct parting {
   int64_t count;
   cni_winograd_1d_part part[CNI_WINOGRAD_1D_PARTS];

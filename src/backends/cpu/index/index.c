@@ -166,7 +166,7 @@ typedef struct rowwise {
   char *out;
   const char *in;
   int64_t bytes; /* of a row */
-  bool streams;  /* past the caches */
+  bool nontemporal;  /* past the caches */
 } rowwise;
 
 static void fetch_row(const rowwise *w, int64_t number)
@@ -188,10 +188,10 @@ static void copy_rows(int64_t begin, int64_t end, void *payload)
     if (i + AHEAD < end) fetch_row(w, w->numbers[i + AHEAD]);
     char *to = w->out + i * w->bytes;
     const char *from = w->in + number * w->r->step;
-    if (w->streams) cni_stream_copy(to, from, (size_t)w->bytes);
+    if (w->nontemporal) cni_nontemporal_copy(to, from, (size_t)w->bytes);
     else memcpy(to, from, (size_t)w->bytes);
   }
-  if (w->streams) cni_stream_end();
+  if (w->nontemporal) cni_nontemporal_end();
 }
 
 /* Takes the call where rows of x, indexed along dim 0, are dense and numbers and y packed. */
@@ -203,7 +203,7 @@ static bool read_rows(const reading *r, const cn_desc *y, const cni_numbers *n, 
   if (!cni_is_contiguous(y->ndim, y->shape, y->strides)) return false;
   if (!cni_is_contiguous(n->d.ndim, n->d.shape, n->d.strides)) return false;
   int64_t bytes = row * (int64_t)r->elem;
-  rowwise w = {r, n->d.data, y->data, x->data, bytes, cni_stream_pays(2 * y->numel * (int64_t)r->elem)};
+  rowwise w = {r, n->d.data, y->data, x->data, bytes, cni_nontemporal_pays(2 * y->numel * (int64_t)r->elem)};
   cni_parallel_for(n->d.numel, GRAIN / row + 1, copy_rows, &w);
   return true;
 }

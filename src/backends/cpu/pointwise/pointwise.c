@@ -32,7 +32,7 @@ typedef struct plan {
   int compute;             /* its dtype: CN_F32, ... */
   size_t size;             /* and bytes */
   bool checks_zero;        /* an integer division is among the steps */
-  bool streams;            /* results go past the caches */
+  bool nontemporal;            /* results go past the caches */
   bool late[CNI_PROG_OUTS]; /* lies over an input that is read after its step: written when all steps are done */
   int64_t bytes;           /* of operands and results */
   double consts[CNI_PROG_CONSTS];
@@ -92,7 +92,7 @@ static const void *load_block(const plan *pl, int i, const char *src, int64_t st
   return room;
 }
 
-/* What the next block will read, to be fetched while a result is streamed out. */
+/* What the next block will read, to be fetched while a result is stored past the caches. */
 typedef struct outlook {
   const char *at[CNI_PROG_INPUTS];
   size_t bytes[CNI_PROG_INPUTS];
@@ -105,7 +105,7 @@ static void store_block(const plan *pl, int i, char *dst, int64_t stride, const 
   const cn_desc *d = cn_desc_of(pl->c->out[i]);
   int64_t elem = (int64_t)cni_dtype_size(d->dtype);
   char raw[BLOCK * 8] __attribute__((aligned(64)));
-  if (stride == elem && !(pl->streams && cni_stream_fits(dst))) {
+  if (stride == elem && !(pl->nontemporal && cni_nontemporal_fits(dst))) {
     if (pl->store[i]) pl->store[i](dst, value, (size_t)n);
     else if (dst != value) memcpy(dst, value, (size_t)(n * elem));
     return;
@@ -114,7 +114,7 @@ static void store_block(const plan *pl, int i, char *dst, int64_t stride, const 
     pl->store[i](raw, value, (size_t)n);
     value = raw;
   }
-  if (stride == elem) cni_stream(dst, value, (size_t)(n * elem), next->at, next->bytes, i ? 0 : next->n);
+  if (stride == elem) cni_nontemporal_store(dst, value, (size_t)(n * elem), next->at, next->bytes, i ? 0 : next->n);
   else cni_row_scatter(dst, stride, value, (size_t)elem, n);
 }
 
@@ -164,7 +164,7 @@ static void run_steps(const plan *pl, const void **value, char *const *out, cons
     const void *a = value[s->arg[0]], *b = value[s->arg[1]], *c = value[s->arg[2]];
     void *y = r->slots + (size_t)p->slot[i] * ROOM;
     for (int k = 0; k < p->nout; k++) /* straight into the result where it needs no conversion */
-      if (p->out[k] == first + i && !pl->store[k] && !pl->late[k] && !pl->streams && stride[k] == (int64_t)pl->size)
+      if (p->out[k] == first + i && !pl->store[k] && !pl->late[k] && !pl->nontemporal && stride[k] == (int64_t)pl->size)
         y = out[k];
     if (pl->checks_zero && cni_prim_divides(s->prim) && has_zero(b, n)) {
       cn_call_fail(pl->c, CN_ERR_VALUE, "integer division by zero");
@@ -218,7 +218,7 @@ static bool run_whole(const plan *pl, char *const *ptr, const int64_t *stride, i
   const cni_program *p = pl->p;
   const cni_step *s = p->steps;
   int64_t size = (int64_t)pl->size;
-  if (p->nstep != 1 || p->nconst || p->nout != 1 || pl->streams || pl->checks_zero || pl->store[0]) return false;
+  if (p->nstep != 1 || p->nconst || p->nout != 1 || pl->nontemporal || pl->checks_zero || pl->store[0]) return false;
   for (int k = 0; k < 1 + p->nin; k++)
     if (stride[k] != size || (k && pl->load[k - 1])) return false;
   loop_for(pl->table, pl->class, s->prim, ptr[1 + s->arg[0]], n)(ptr[0], ptr[1 + s->arg[0]], ptr[1 + s->arg[1]],
@@ -226,7 +226,7 @@ static bool run_whole(const plan *pl, char *const *ptr, const int64_t *stride, i
   return true;
 }
 
-/* Leaves it to the caller to end a stream. */
+/* Leaves it to the caller to end non-temporal stores. */
 static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride, int64_t n)
 {
   if (run_whole(pl, ptr, stride, n)) return;
@@ -249,13 +249,13 @@ static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride,
     outlook next; /* all but n is set where it is used: filling it would take as long as the block */
     next.n = 0;
     m = n - done < BLOCK ? n - done : BLOCK;
-    if (pl->streams && done == 0 && n > BLOCK) m -= into_line(ptr[0], stride[0]);
+    if (pl->nontemporal && done == 0 && n > BLOCK) m -= into_line(ptr[0], stride[0]);
     for (int k = 0; k < p->nout; k++) out[k] = ptr[k] + done * stride[k];
     for (int i = 0; i < p->nin; i++) {
       int64_t step = stride[p->nout + i];
       const char *at = ptr[p->nout + i] + done * step;
       if (step) value[i] = load_block(pl, i, at, step, m, r.inputs + (size_t)i * ROOM);
-      if (step <= 0 || step > 8 || !pl->streams) continue;
+      if (step <= 0 || step > 8 || !pl->nontemporal) continue;
       next.at[next.n] = at + m * step;
       next.bytes[next.n++] = (size_t)((n - done - m < BLOCK ? n - done - m : BLOCK) * step);
     }
@@ -268,7 +268,7 @@ static void run_row(char *const *ptr, const int64_t *stride, int64_t n, void *pa
 {
   const plan *pl = payload;
   some_of_row(pl, ptr, stride, n);
-  if (pl->streams) cni_stream_end();
+  if (pl->nontemporal) cni_nontemporal_end();
 }
 
 /* ---- short rows: as many as make a block are worked on together ---- */
@@ -358,7 +358,7 @@ static void panel_range(int64_t begin, int64_t end, void *payload)
     run_steps(p->pl, value, ptr, step, &r, rows * p->inner, &none);
   }
   close_rooms(&r);
-  if (p->pl->streams) cni_stream_end();
+  if (p->pl->nontemporal) cni_nontemporal_end();
 }
 
 /* Takes the walk where rows are short and results dense. */
@@ -395,7 +395,7 @@ typedef struct tiles {
   int transposed[TRANSPOSED], ntransposed;       /* which operands of the walk */
   int64_t elem[TRANSPOSED];              /* their bytes per element */
   int64_t rows, per_row, per_column; /* rows of a tile; tiles along the last dim, and along `row` */
-  int64_t line;                      /* elements of a line of the result, if streamed, or 0 */
+  int64_t line;                      /* elements of a line of the result, if stored past the caches, or 0 */
 } tiles;
 
 /* Columns [c, c + columns) of rows [r, r + rows), and their operands. */
@@ -424,13 +424,13 @@ static void transpose_tile(const tiles *t, const tile *one, int i, char *room)
 /* Asks for a row of what lies as the result does: a tile's rows are too short for the hardware to look ahead. */
 FETCHES fetch_row(const tiles *t, const tile *one, char *const *ptr, const int64_t *stride, int64_t r)
 {
-  for (int k = t->pl->p->nout; t->pl->streams && r < one->rows && k < t->it->n; k++)
+  for (int k = t->pl->p->nout; t->pl->nontemporal && r < one->rows && k < t->it->n; k++)
     if (k != t->transposed[0] && (t->ntransposed < 2 || k != t->transposed[1]) && stride[k] > 0 && stride[k] <= 8)
-      cni_fetch(ptr[k] + r * t->it->stride[k][t->row], one->columns * stride[k]);
+      cni_prefetch(ptr[k] + r * t->it->stride[k][t->row], one->columns * stride[k]);
 }
 
 /* Row r's part of asking for the next tile of a transposed operand. */
-FETCHES fetch_some(const tiles *t, const tile *one, int i, int64_t r)
+FETCHES prefetch_some(const tiles *t, const tile *one, int i, int64_t r)
 {
   int k = t->transposed[i];
   int64_t each = (one->next + one->rows - 1) / one->rows, step = t->it->stride[k][t->it->ndim - 1];
@@ -460,7 +460,7 @@ static void run_tile(const tiles *t, const tile *one, char *const *room)
     int64_t back = 0, rest = 0;
     if (t->line && one->follows) back = into_line(ptr[0], stride[0]);
     if (t->line && one->next) rest = into_line(ptr[0] + one->columns * stride[0], stride[0]);
-    for (int i = 0; i < t->ntransposed && one->next && t->pl->streams; i++) fetch_some(t, one, i, r);
+    for (int i = 0; i < t->ntransposed && one->next && t->pl->nontemporal; i++) prefetch_some(t, one, i, r);
     fetch_row(t, one, one->base, stride, r + TILE_AHEAD);
     for (int k = 0; k < it->n; k++) at[k] = ptr[k] - back * stride[k], ptr[k] += across[k];
     int64_t n = back + one->columns - rest, head = t->line && !one->follows ? to_line(at[0], stride[0]) : 0;
@@ -498,7 +498,7 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
     run_tile(t, &one, room);
   }
   cni_free(room[0], size);
-  if (t->pl->streams) cni_stream_end();
+  if (t->pl->nontemporal) cni_nontemporal_end();
 }
 
 /* Takes the walk where an operand lies dense along another dim than the last, and both dims are long. */
@@ -520,8 +520,8 @@ static bool run_tiles(plan *pl, const cni_iter *it)
     if (TILE_ROW_BYTES / elem < t.rows) t.rows = TILE_ROW_BYTES / elem;
   }
   if (!t.ntransposed || it->shape[last] < TILE_LEAST) return false;
-  pl->streams = cni_stream_pays(2 * pl->bytes); /* transposing reads a line's neighbours later: they had better stay */
-  if (pl->streams && it->stride[0][last] == wide) t.line = CNI_LINE / wide;
+  pl->nontemporal = cni_nontemporal_pays(2 * pl->bytes); /* transposing reads a line's neighbours later: they had better stay */
+  if (pl->nontemporal && it->stride[0][last] == wide) t.line = CNI_LINE / wide;
   t.per_row = (it->shape[last] + TILE_COLUMNS - 1) / TILE_COLUMNS;
   t.per_column = (it->shape[t.row] + t.rows - 1) / t.rows;
   int64_t matrix = it->shape[last] * it->shape[t.row];
@@ -538,11 +538,11 @@ typedef struct direct {
   char *y, *in[3];
   int64_t elem;
   int nin;
-  bool streams;
+  bool nontemporal;
 } direct;
 
 /* Results past the caches: made block by block in L1. */
-static void direct_stream(const direct *d, int64_t begin, int64_t end)
+static void direct_nontemporal(const direct *d, int64_t begin, int64_t end)
 {
   char block[BLOCK * 8] __attribute__((aligned(64)));
   const char *ahead[3];
@@ -551,24 +551,24 @@ static void direct_stream(const direct *d, int64_t begin, int64_t end)
     int64_t o = at * d->elem;
     m = end - at < BLOCK ? end - at : BLOCK;
     if (at == begin && m == BLOCK) m -= into_line(d->y + o, d->elem);
-    bool fits = cni_stream_fits(d->y + o);
+    bool fits = cni_nontemporal_fits(d->y + o);
     cni_pw_loop loop = loop_for(d->table, d->class, d->prim, d->in[0] + o, m);
     loop(fits ? block : d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, m);
     for (int k = 0; k < d->nin; k++) {
       ahead[k] = d->in[k] + o + m * d->elem;
       each[k] = (size_t)((end - at - m < BLOCK ? end - at - m : BLOCK) * d->elem);
     }
-    if (fits) cni_stream(d->y + o, block, (size_t)(m * d->elem), ahead, each, d->nin);
+    if (fits) cni_nontemporal_store(d->y + o, block, (size_t)(m * d->elem), ahead, each, d->nin);
   }
-  cni_stream_end();
+  cni_nontemporal_end();
 }
 
 static void direct_range(int64_t begin, int64_t end, void *payload)
 {
   const direct *d = payload;
   int64_t o = begin * d->elem;
-  if (d->streams) {
-    direct_stream(d, begin, end);
+  if (d->nontemporal) {
+    direct_nontemporal(d, begin, end);
     return;
   }
   cni_pw_loop loop = loop_for(d->table, d->class, d->prim, d->in[0] + o, end - begin);
@@ -590,7 +590,7 @@ static bool run_direct(const cn_call *c, const cni_program *p, enum cni_compute 
   if (y->ndim > 1 && !cni_is_dense(y->ndim, y->shape, y->strides)) return false;
   if (y->ndim == 1 && y->strides[0] != 1 && y->shape[0] > 1) return false;
   for (int k = 0; k < arity; k++) d.in[k] = cn_desc_of(c->in[p->steps[0].arg[k]])->data;
-  d.streams = cni_stream_pays(y->numel * d.elem * (arity + 1));
+  d.nontemporal = cni_nontemporal_pays(y->numel * d.elem * (arity + 1));
   if (y->numel <= GRAIN) direct_range(0, y->numel, &d);
   else cni_parallel_for(y->numel, GRAIN, direct_range, &d);
   return true;
@@ -637,7 +637,7 @@ static void make_plan(plan *pl, const cn_call *c, enum cni_compute class)
   for (int i = 0; i < c->nin; i++) pl->bytes += touched(cn_desc_of(c->in[i]));
   for (int i = 0; i < c->nout; i++) pl->bytes += touched(cn_desc_of(c->out[i]));
   bool over = find_late(pl, c);
-  pl->streams = !over && cni_stream_pays(pl->bytes); /* what was read is in the caches anyway */
+  pl->nontemporal = !over && cni_nontemporal_pays(pl->bytes); /* what was read is in the caches anyway */
   for (int i = 0; i < c->nin; i++) {
     int dtype = cn_desc_of(c->in[i])->dtype;
     bool rounds = cni_program_rounds(c, i);

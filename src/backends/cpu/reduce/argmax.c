@@ -1,6 +1,6 @@
 /* argmax.c: where the largest or smallest element stands: argmax, argmin, max_dim, min_dim.
  *
- * Place in the flow: kernels of ops/reduce.c on the folds of reduce_isa.c. A block is folded first and
+ * Place in the flow: kernels of ops/reduce.c on the loops of reduce_isa.c. A block is reduced first and
  * searched only if it held something better, so memory is read once. Invariant: the first of equal elements
  * is found, and the first NaN if there is one, however the work is split. */
 #include <string.h>
@@ -18,8 +18,8 @@ enum { LOAD = 1024, BLOCK = 4096, GRAIN = 16384, PIECE = 65536, PIECES = 64, COL
 
 typedef struct search {
   cni_reduction r; /* at most one reduced dim */
-  const cni_fold_table *table;
-  const cni_fold_loops *f;
+  const cni_reduce_table *table;
+  const cni_reduce_loops *f;
   enum cni_compute class;
   int min; /* 0: max, 1: min */
   const char *x;
@@ -43,7 +43,7 @@ static bool better(const search *s, cni_wide w, cni_wide best)
 }
 
 /* First index of w (or of NaN) among n elements of the compute type, where it is known to be. Parts that do
- * not hold it are passed over with the fold, which is quicker than looking at each element. */
+ * not hold it are passed over with the reduction, which is quicker than looking at each element. */
 static int64_t find(const search *s, const char *x, int64_t n, cni_wide w)
 {
   int64_t i = 0, size = s->class == CNI_C_F32 ? 4 : 8;
@@ -196,10 +196,10 @@ static void run(search *s)
 
 static void prepare(search *s, const cn_desc *x, int min)
 {
-  s->table = cni_folds();
+  s->table = cni_reduce_now();
   s->min = min;
   s->class = cni_compute_class(x->dtype);
-  s->f = &s->table->loops[s->class][min ? CNI_FOLD_MIN : CNI_FOLD_MAX];
+  s->f = &s->table->loops[s->class][min ? CNI_REDUCE_MIN : CNI_REDUCE_MAX];
   int compute = cni_compute_dtype(s->class);
   s->load = x->dtype == compute ? NULL : cni_cast_find(x->dtype, compute);
   s->x = x->data;

@@ -10,8 +10,8 @@
 
 enum { LANES = 16 };
 
-/* Folds TERM(d) of all differences d into one number with FOLD. */
-#define ROW(NAME, T, TERM, FOLD)                                                     \
+/* Reduces TERM(d) of all differences d into one number with REDUCE. */
+#define ROW(NAME, T, TERM, REDUCE)                                                     \
   static inline T NAME(const T *x, const T *y, int64_t m)                            \
   {                                                                                  \
     T lane[LANES] = {0}, all = 0;                                                    \
@@ -19,13 +19,13 @@ enum { LANES = 16 };
     for (; i + LANES <= m; i += LANES)                                               \
       for (int k = 0; k < LANES; k++) {                                              \
         T d = x[i + k] - y[i + k], t = TERM(T, d);                                   \
-        lane[k] = FOLD(lane[k], t);                                                  \
+        lane[k] = REDUCE(lane[k], t);                                                  \
       }                                                                              \
     for (int k = 0; i + k < m; k++) {                                                \
       T d = x[i + k] - y[i + k], t = TERM(T, d);                                     \
-      lane[k] = FOLD(lane[k], t);                                                    \
+      lane[k] = REDUCE(lane[k], t);                                                    \
     }                                                                                \
-    for (int k = 0; k < LANES; k++) all = FOLD(all, lane[k]);                        \
+    for (int k = 0; k < LANES; k++) all = REDUCE(all, lane[k]);                        \
     return all;                                                                      \
   }
 

@@ -11,8 +11,8 @@
 
 enum { LANES = 32 }; /* more than a vector holds: below 17 gcc unrolls these loops instead of vectorising them */
 
-/* Fold the lanes in halves, so that the order is fixed. */
-#define FOLD(lane, EXPR)                      \
+/* Reduce the lanes in halves, so that the order is fixed. */
+#define REDUCE(lane, EXPR)                      \
   for (int w = LANES / 2; w; w /= 2)          \
     for (int l = 0; l < w; l++) {             \
       const int k = l + w;                    \
@@ -36,12 +36,12 @@ enum { LANES = 32 }; /* more than a vector holds: below 17 gcc unrolls these loo
     memcpy(tail, x + whole, (size_t)(n - whole) * sizeof *x);                                      \
     for (int64_t i = 0; i < whole; i += LANES) max_##S(lane, x + i);                               \
     if (whole < n) max_##S(lane, tail);                                                            \
-    FOLD(lane, lane[k] > lane[l] ? lane[k] : lane[l])                                              \
+    REDUCE(lane, lane[k] > lane[l] ? lane[k] : lane[l])                                              \
     T m = lane[0] > -(INF) ? lane[0] : 0; /* a row of -inf gives -inf, not NaN */                  \
     for (int l = 0; l < LANES; l++) lane[l] = 0;                                                   \
     for (int64_t i = 0; i < whole; i += LANES) sum_##S(lane, x + i, m);                            \
     if (whole < n) sum_##S(lane, tail, m);                                                         \
-    FOLD(lane, lane[l] + lane[k])                                                                  \
+    REDUCE(lane, lane[l] + lane[k])                                                                  \
     return m + LOG(lane[0]);                                                                       \
   }                                                                                                \
   /* One row a lane: maximum, exponentials and logarithm are then vector code however short the rows are. */ \

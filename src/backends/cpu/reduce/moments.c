@@ -39,7 +39,7 @@ static cni_moment join(cni_moment a, cni_moment b)
 typedef struct job {
   cni_reduction r;
   const cni_moment_loops *loops;
-  const cni_fold_loops *sum;
+  const cni_reduce_loops *sum;
   const char *x;
   int64_t size;     /* bytes of an element */
   bool single;      /* computed in float32 */
@@ -212,7 +212,7 @@ int cni_moments(const cn_desc *x, uint32_t mask, cni_moment_sink sink, void *pay
   enum cni_compute class = cni_compute_class(x->dtype);
   int compute = cni_compute_dtype(class);
   job j = {.loops = cni_moment_loops_of(class),
-           .sum = &cni_folds()->loops[class][CNI_FOLD_SUM],
+           .sum = &cni_reduce_now()->loops[class][CNI_REDUCE_SUM],
            .x = x->data,
            .size = (int64_t)cni_dtype_size(x->dtype),
            .single = class == CNI_C_F32,

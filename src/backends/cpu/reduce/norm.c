@@ -16,7 +16,7 @@
 #include "ops/infer.h"
 #include "tensor/tensor.h"
 
-enum { GRAIN = 8192, PIECES = 32, ROWS = 256, STREAM_ROW = 32768 /* bytes */ };
+enum { GRAIN = 8192, PIECES = 32, ROWS = 256, NONTEMPORAL_ROW = 32768 /* bytes */ };
 
 typedef struct job {
   const cni_moment_loops *loops;
@@ -26,7 +26,7 @@ typedef struct job {
   const char *x, *g, *w, *b; /* x, g: (M, N); w, b: (N) or NULL */
   char *y;                   /* (M, N); NULL: not wanted */
   void *mean, *rstd;         /* (M) of the compute type; mean NULL for RMS norm */
-  bool streams;              /* y goes past the caches */
+  bool nontemporal;              /* y goes past the caches */
   cni_cast_fn load, store;   /* x and y are of a small float type, converted row by row; NULL: they are not */
   int64_t small;             /* bytes of its elements */
   int64_t piece;             /* rows per piece of backward */
@@ -67,7 +67,7 @@ static void forward_row(const job *j, int64_t i, char *y, const char *x)
 static void forward_rows(int64_t begin, int64_t end, void *payload)
 {
   const job *j = payload;
-  _Alignas(64) char row[STREAM_ROW], raw[STREAM_ROW];
+  _Alignas(64) char row[NONTEMPORAL_ROW], raw[NONTEMPORAL_ROW];
   for (int64_t i = begin; i < end; i++) {
     int64_t at = i * j->n * (j->load ? j->small : j->size);
     if (j->load) {
@@ -75,24 +75,24 @@ static void forward_rows(int64_t begin, int64_t end, void *payload)
       forward_row(j, i, row, raw);
       j->store(j->y + at, row, (size_t)j->n);
     } else {
-      forward_row(j, i, j->streams ? row : j->y + at, j->x + at);
-      if (j->streams) cni_stream_copy(j->y + at, row, (size_t)(j->n * j->size));
+      forward_row(j, i, j->nontemporal ? row : j->y + at, j->x + at);
+      if (j->nontemporal) cni_nontemporal_copy(j->y + at, row, (size_t)(j->n * j->size));
     }
   }
-  if (j->streams) cni_stream_end();
+  if (j->nontemporal) cni_nontemporal_end();
 }
 
 /* ---- backward ---- */
 
 static void grad_row(const job *j, int64_t i)
 {
-  _Alignas(64) char row[STREAM_ROW];
+  _Alignas(64) char row[NONTEMPORAL_ROW];
   int64_t at = i * j->n * j->size;
   double mean = get(j, j->mean, i), rstd = get(j, j->rstd, i), sums[2];
   j->loops->grad_sums_row(sums, j->g + at, j->x + at, j->w, j->n, mean, rstd);
-  j->loops->grad_row(j->streams ? row : j->y + at, j->g + at, j->x + at, j->w, j->n, mean, rstd,
+  j->loops->grad_row(j->nontemporal ? row : j->y + at, j->g + at, j->x + at, j->w, j->n, mean, rstd,
                      j->centered ? sums[0] / (double)j->n : 0, sums[1] / (double)j->n);
-  if (j->streams) cni_stream_copy(j->y + at, row, (size_t)(j->n * j->size));
+  if (j->nontemporal) cni_nontemporal_copy(j->y + at, row, (size_t)(j->n * j->size));
 }
 
 /* Adds n running sums of the compute type to sums, and starts them afresh. */
@@ -122,7 +122,7 @@ static void backward_pieces(int64_t begin, int64_t end, void *payload)
       flush(j, sums + j->n, gb);
     }
   }
-  if (j->streams) cni_stream_end();
+  if (j->nontemporal) cni_nontemporal_end();
   cni_free(room, bytes);
 }
 
@@ -130,7 +130,7 @@ static void backward_rows(int64_t begin, int64_t end, void *payload)
 {
   const job *j = payload;
   for (int64_t i = begin; i < end; i++) grad_row(j, i);
-  if (j->streams) cni_stream_end();
+  if (j->nontemporal) cni_nontemporal_end();
 }
 
 /* Joins the pieces' sums and writes them as the gradient of weight (0) or bias (1). */
@@ -185,7 +185,7 @@ static int forward(cn_call *c, bool centered)
   j.mean = centered ? cn_desc_of(c->out[1])->data : NULL;
   j.rstd = cn_desc_of(c->out[centered ? 2 : 1])->data;
   cn_tensor *bias = centered ? c->in[2] : NULL;
-  bool by_rows = x->dtype != compute && y->dtype == x->dtype && j.n * j.size <= STREAM_ROW &&
+  bool by_rows = x->dtype != compute && y->dtype == x->dtype && j.n * j.size <= NONTEMPORAL_ROW &&
                  cni_is_contiguous(x->ndim, x->shape, x->strides) && cni_is_contiguous(y->ndim, y->shape, y->strides);
   if (by_rows) {
     j.load = cni_cast_find(x->dtype, compute), j.store = cni_cast_find(compute, x->dtype);
@@ -197,7 +197,7 @@ static int forward(cn_call *c, bool centered)
   if (!by_rows) status |= cni_operand_room(&oy, y, compute, NULL);
   if (!status) {
     j.x = by_rows ? x->data : ox.data, j.w = ow.data, j.b = ob.data, j.y = by_rows ? y->data : oy.data;
-    j.streams = !by_rows && j.n * j.size <= STREAM_ROW && cni_stream_pays(2 * x->numel * j.size);
+    j.nontemporal = !by_rows && j.n * j.size <= NONTEMPORAL_ROW && cni_nontemporal_pays(2 * x->numel * j.size);
     cni_parallel_for(j.rows, j.n < GRAIN ? GRAIN / (j.n ? j.n : 1) : 1, forward_rows, &j);
   }
   cni_operand_drop(&ox), cni_operand_drop(&ow), cni_operand_drop(&ob);
@@ -227,7 +227,7 @@ static int backward(cn_call *c, bool centered)
   if (!status) {
     j.x = ox.data, j.g = og.data, j.w = ow.data, j.mean = om.data, j.rstd = os.data,
     j.y = want_x ? oy.data : NULL;
-    j.streams = j.n * j.size <= STREAM_ROW && cni_stream_pays(3 * x->numel * j.size);
+    j.nontemporal = j.n * j.size <= NONTEMPORAL_ROW && cni_nontemporal_pays(3 * x->numel * j.size);
     status = j.n ? run_backward(&j, j.want_w ? cn_desc_of(c->out[1]) : NULL,
                                 j.want_b ? cn_desc_of(c->out[2]) : NULL)
                  : CN_OK;

@@ -1,7 +1,7 @@
-/* reduce.c: folds along dims on the CPU: sum, mean, prod, extremes, all, any and vector norms.
+/* reduce.c: reductions along dims on the CPU: sum, mean, prod, extremes, all, any and vector norms.
  *
- * Place in the flow: kernels of ops/reduce.c; the loops are in reduce_isa.c. A fold runs along rows where the
- * reduced dim is innermost in memory, along columns where a kept one is. Invariant: pieces of a split fold
+ * Place in the flow: kernels of ops/reduce.c; the loops are in reduce_isa.c. A reduction runs along rows where the
+ * reduced dim is innermost in memory, along columns where a kept one is. Invariant: pieces of a split reduction
  * are chosen by the shape alone and joined in order, so results never depend on the number of threads. */
 #include "reduce.h"
 
@@ -19,8 +19,8 @@
 
 enum {
   GRAIN = 16384, /* elements worth a thread */
-  LOAD = 1024,   /* elements converted at a time, and columns folded at a time */
-  CHUNK = 128,   /* rows that columns are folded over before they are joined in the wide type */
+  LOAD = 1024,   /* elements converted at a time, and columns reduced at a time */
+  CHUNK = 128,   /* rows that columns are reduced over before they are joined in the wide type */
   OUTPUTS = 256, /* results kept on the stack */
   SPLIT = 64,    /* pieces of work wanted where there are few results */
   GROUP = 64     /* columns that narrow rows are grouped to */
@@ -28,9 +28,9 @@ enum {
 
 enum finish { AS_IS, MEAN, ROOT };
 
-typedef struct fold {
+typedef struct job {
   cni_reduction r;
-  const cni_fold_loops *f;
+  const cni_reduce_loops *f;
   const char *x;
   char *y;
   int64_t xsize, ysize;           /* bytes of an element */
@@ -38,9 +38,9 @@ typedef struct fold {
   cni_cast_fn narrow;             /* compute type -> y. NULL: as it is */
   int compute;                    /* type */
   enum finish finish;
-  int64_t group, pieces, piece; /* rows folded side by side; pieces of the reduced range, and their length */
+  int64_t group, pieces, piece; /* rows reduced side by side; pieces of the reduced range, and their length */
   cni_wide *partial;            /* [pieces][outputs], in walk order; NULL when there is one piece */
-} fold;
+} job;
 
 enum cni_compute cni_compute_class(int dtype)
 {
@@ -55,14 +55,14 @@ int cni_compute_dtype(enum cni_compute class)
   return dtypes[class];
 }
 
-const cni_fold_table *cni_folds(void) { return CNI_BY_ISA(cni_fold_table); }
+const cni_reduce_table *cni_reduce_now(void) { return CNI_BY_ISA(cni_reduce_table); }
 
 /* ---- elements in and out ---- */
 
-static bool loads(const fold *f, int64_t stride) { return stride != 1 || f->first || f->load; }
+static bool loads(const job *f, int64_t stride) { return stride != 1 || f->first || f->load; }
 
 /* At most LOAD elements, `stride` apart, as a run of the compute type in `room`. */
-static const void *load_run(const fold *f, const char *x, int64_t stride, int64_t n, void *room)
+static const void *load_run(const job *f, const char *x, int64_t stride, int64_t n, void *room)
 {
   _Alignas(64) char raw[LOAD * 8], mid[LOAD * 8];
   const void *at = x;
@@ -81,7 +81,7 @@ static const void *load_run(const fold *f, const char *x, int64_t stride, int64_
 }
 
 /* Finishes n results and writes them from element `at` of y on, `stride` apart. */
-static void store(const fold *f, int64_t at, int64_t stride, cni_wide *w, int64_t n)
+static void store(const job *f, int64_t at, int64_t stride, cni_wide *w, int64_t n)
 {
   char room[OUTPUTS * 8];
   char *y = f->y + at * f->ysize;
@@ -106,8 +106,8 @@ static void store(const fold *f, int64_t at, int64_t stride, cni_wide *w, int64_
 
 /* ---- along rows ---- */
 
-/* Folds elements [begin, end) of the reduced range that starts at x. */
-static cni_wide fold_row(const fold *f, const char *x, int64_t begin, int64_t end)
+/* Reduces elements [begin, end) of the reduced range that starts at x. */
+static cni_wide reduce_row(const job *f, const char *x, int64_t begin, int64_t end)
 {
   const cni_reduction *r = &f->r;
   _Alignas(64) char room[LOAD * 8];
@@ -133,10 +133,10 @@ static cni_wide fold_row(const fold *f, const char *x, int64_t begin, int64_t en
   return w;
 }
 
-/* Results [begin, end), each folded whole. */
+/* Results [begin, end), each reduced whole. */
 static void rows_whole(int64_t begin, int64_t end, void *payload)
 {
-  const fold *f = payload;
+  const job *f = payload;
   const cni_reduction *r = &f->r;
   int last = r->nk - 1;
   cni_wide w[OUTPUTS];
@@ -152,7 +152,7 @@ static void rows_whole(int64_t begin, int64_t end, void *payload)
     const char *x = f->x + walk.in * f->xsize;
     if (plain) f->f->rows(w, x, n, step, r->count);
     else
-      for (int64_t i = 0; i < n; i++) w[i] = fold_row(f, x + i * step * f->xsize, 0, r->count);
+      for (int64_t i = 0; i < n; i++) w[i] = reduce_row(f, x + i * step * f->xsize, 0, r->count);
     store(f, walk.out, n == 1 ? 1 : out, w, n);
     begin += n;
   }
@@ -161,21 +161,21 @@ static void rows_whole(int64_t begin, int64_t end, void *payload)
 /* Units [begin, end): piece u % pieces of result u / pieces. */
 static void rows_pieces(int64_t begin, int64_t end, void *payload)
 {
-  const fold *f = payload;
+  const job *f = payload;
   const cni_reduction *r = &f->r;
   for (int64_t u = begin; u < end; u++) {
     cni_walk walk;
     int64_t p = u % f->pieces, first = p * f->piece;
     int64_t stop = first + f->piece < r->count ? first + f->piece : r->count;
     cni_walk_to(&walk, r->nk, r->ksize, r->kin, r->kout, u / f->pieces);
-    f->partial[p * r->outputs + u / f->pieces] = fold_row(f, f->x + walk.in * f->xsize, first, stop);
+    f->partial[p * r->outputs + u / f->pieces] = reduce_row(f, f->x + walk.in * f->xsize, first, stop);
   }
 }
 
 /* ---- along columns ---- */
 
-/* Folds n columns from x on over elements [begin, end) of the reduced range. */
-static void fold_columns(const fold *f, cni_wide *w, const char *x, int64_t n, int64_t begin, int64_t end)
+/* Reduces n columns from x on over elements [begin, end) of the reduced range. */
+static void reduce_columns(const job *f, cni_wide *w, const char *x, int64_t n, int64_t begin, int64_t end)
 {
   const cni_reduction *r = &f->r;
   _Alignas(64) char acc[LOAD * 8], room[LOAD * 8];
@@ -201,7 +201,7 @@ static void fold_columns(const fold *f, cni_wide *w, const char *x, int64_t n, i
 }
 
 /* The same where rows are narrow and lie one behind the other: `group` of them make a wide one. */
-static void fold_grouped(const fold *f, cni_wide *w, const char *x, int64_t n, int64_t begin, int64_t end)
+static void reduce_grouped(const job *f, cni_wide *w, const char *x, int64_t n, int64_t begin, int64_t end)
 {
   _Alignas(64) char acc[2 * GROUP * 8];
   cni_wide wide[2 * GROUP];
@@ -224,7 +224,7 @@ static void fold_grouped(const fold *f, cni_wide *w, const char *x, int64_t n, i
 /* Units [begin, end): (outer kept index, block of columns, piece), the last fastest. */
 static void columns_range(int64_t begin, int64_t end, void *payload)
 {
-  const fold *f = payload;
+  const job *f = payload;
   const cni_reduction *r = &f->r;
   int last = r->nk - 1;
   int64_t width = r->ksize[last], blocks = (width + LOAD - 1) / LOAD;
@@ -237,15 +237,15 @@ static void columns_range(int64_t begin, int64_t end, void *payload)
     cni_walk_to(&walk, last, r->ksize, r->kin, r->kout, o);
     const char *x = f->x + (walk.in + column * r->kin[last]) * f->xsize;
     cni_wide *to = f->partial ? f->partial + p * r->outputs + o * width + column : w;
-    if (f->group > 1) fold_grouped(f, to, x, n, first, stop);
-    else fold_columns(f, to, x, n, first, stop);
+    if (f->group > 1) reduce_grouped(f, to, x, n, first, stop);
+    else reduce_columns(f, to, x, n, first, stop);
     if (!f->partial) store(f, walk.out + column * r->kout[last], r->kout[last], w, n);
   }
 }
 
 /* ---- one element each ---- */
 
-static void roots(const fold *f, void *acc, int64_t n)
+static void roots(const job *f, void *acc, int64_t n)
 {
   float *a = acc;
   double *b = acc;
@@ -255,10 +255,10 @@ static void roots(const fold *f, void *acc, int64_t n)
     for (int64_t i = 0; i < n; i++) b[i] = sqrt(b[i]);
 }
 
-/* Results [begin, end) of a fold of single elements: nothing is summed, so the wide type is not needed. */
+/* Results [begin, end) of a reduction of single elements: nothing is summed, so the wide type is not needed. */
 static void singles(int64_t begin, int64_t end, void *payload)
 {
-  const fold *f = payload;
+  const job *f = payload;
   const cni_reduction *r = &f->r;
   _Alignas(64) char room[LOAD * 8], accs[LOAD * 8], cooked[LOAD * 8];
   int last = r->nk - 1;
@@ -282,8 +282,8 @@ static void singles(int64_t begin, int64_t end, void *payload)
 
 /* ---- the split ---- */
 
-/* Few results of much work are folded in pieces. The choice looks at the shape only. */
-static void choose_pieces(fold *f, int64_t units)
+/* Few results of much work are reduced in pieces. The choice looks at the shape only. */
+static void choose_pieces(job *f, int64_t units)
 {
   int64_t work = f->r.outputs * f->r.count;
   f->pieces = 1;
@@ -297,7 +297,7 @@ static void choose_pieces(fold *f, int64_t units)
   f->pieces = (f->r.count + f->piece - 1) / f->piece;
 }
 
-static void join_pieces(const fold *f)
+static void join_pieces(const job *f)
 {
   const cni_reduction *r = &f->r;
   cni_walk walk;
@@ -310,7 +310,7 @@ static void join_pieces(const fold *f)
   }
 }
 
-static int run_fold(fold *f)
+static int run_reduction(job *f)
 {
   cni_reduction *r = &f->r;
   cni_wide few[OUTPUTS];
@@ -345,13 +345,13 @@ static int run_fold(fold *f)
 
 /* ---- kernels ---- */
 
-/* Elements are cast to `type` (as PyTorch's dtype argument says) and folded in what that is computed in. */
-static void fold_types(fold *f, enum cni_fold kind, const cn_desc *x, const cn_desc *y, int type)
+/* Elements are cast to `type` (as PyTorch's dtype argument says) and reduced in what that is computed in. */
+static void reduce_types(job *f, enum cni_reduce_kind kind, const cn_desc *x, const cn_desc *y, int type)
 {
   enum cni_compute class = cni_compute_class(type);
   int compute = cni_compute_dtype(class), from = x->dtype, wide = class <= CNI_C_F64 ? CN_F64 : compute;
   bool by_way = from != type && (type == CN_BOOL || type == CN_F16 || type == CN_BF16);
-  f->f = &cni_folds()->loops[class][kind];
+  f->f = &cni_reduce_now()->loops[class][kind];
   f->first = by_way ? cni_cast_find(from, type) : NULL;
   if (by_way) from = type;
   f->load = from == compute ? NULL : cni_cast_find(from, compute);
@@ -364,12 +364,12 @@ static void fold_types(fold *f, enum cni_fold kind, const cn_desc *x, const cn_d
   f->ysize = (int64_t)cni_dtype_size(y->dtype);
 }
 
-static int fold_dims(cn_call *c, enum cni_fold kind, uint32_t mask, int type, enum finish finish)
+static int reduce_dims(cn_call *c, enum cni_reduce_kind kind, uint32_t mask, int type, enum finish finish)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]);
-  fold f;
+  job f;
   f.finish = finish;
-  fold_types(&f, kind, x, y, type);
+  reduce_types(&f, kind, x, y, type);
   if (y->numel == 1 && x->numel <= GRAIN && !f.first && !f.load &&
       cni_is_contiguous(x->ndim, x->shape, x->strides)) { /* small and whole: straight through */
     cni_wide w;
@@ -387,47 +387,47 @@ static int fold_dims(cn_call *c, enum cni_fold kind, uint32_t mask, int type, en
     for (int64_t i = 1; i < y->numel; i++) memcpy(f.y + i * f.ysize, f.y, (size_t)f.ysize);
     return CN_OK;
   }
-  return run_fold(&f);
+  return run_reduction(&f);
 }
 
-static int fold_at(cn_call *c, int param, enum cni_fold kind, int type, enum finish finish)
+static int reduce_at(cn_call *c, int param, enum cni_reduce_kind kind, int type, enum finish finish)
 {
   uint32_t mask;
   int status = cni_dims_mask(c, &c->args[param], cn_desc_of(c->in[0])->ndim, &mask);
-  return status ? status : fold_dims(c, kind, mask, type, finish);
+  return status ? status : reduce_dims(c, kind, mask, type, finish);
 }
 /* With the dims at args[1]. */
-static int fold_listed(cn_call *c, enum cni_fold kind, int type, enum finish finish)
+static int reduce_listed(cn_call *c, enum cni_reduce_kind kind, int type, enum finish finish)
 {
-  return fold_at(c, 1, kind, type, finish);
+  return reduce_at(c, 1, kind, type, finish);
 }
 
 static int out_type(const cn_call *c) { return cn_desc_of(c->out[0])->dtype; }
 static int in_type(const cn_call *c) { return cn_desc_of(c->in[0])->dtype; }
 static uint32_t all_dims(const cn_call *c) { return (1u << cn_desc_of(c->in[0])->ndim) - 1; }
 
-static int sum_kernel(cn_call *c) { return fold_listed(c, CNI_FOLD_SUM, out_type(c), AS_IS); }
-static int mean_kernel(cn_call *c) { return fold_listed(c, CNI_FOLD_SUM, out_type(c), MEAN); }
-static int prod_kernel(cn_call *c) { return fold_dims(c, CNI_FOLD_PROD, all_dims(c), out_type(c), AS_IS); }
-static int prod_dim_kernel(cn_call *c) { return fold_listed(c, CNI_FOLD_PROD, out_type(c), AS_IS); }
-static int amax_kernel(cn_call *c) { return fold_listed(c, CNI_FOLD_MAX, in_type(c), AS_IS); }
-static int amin_kernel(cn_call *c) { return fold_listed(c, CNI_FOLD_MIN, in_type(c), AS_IS); }
-static int max_kernel(cn_call *c) { return fold_dims(c, CNI_FOLD_MAX, all_dims(c), in_type(c), AS_IS); }
-static int min_kernel(cn_call *c) { return fold_dims(c, CNI_FOLD_MIN, all_dims(c), in_type(c), AS_IS); }
-static int count_kernel(cn_call *c) { return fold_listed(c, CNI_FOLD_NONZERO, in_type(c), AS_IS); }
+static int sum_kernel(cn_call *c) { return reduce_listed(c, CNI_REDUCE_SUM, out_type(c), AS_IS); }
+static int mean_kernel(cn_call *c) { return reduce_listed(c, CNI_REDUCE_SUM, out_type(c), MEAN); }
+static int prod_kernel(cn_call *c) { return reduce_dims(c, CNI_REDUCE_PROD, all_dims(c), out_type(c), AS_IS); }
+static int prod_dim_kernel(cn_call *c) { return reduce_listed(c, CNI_REDUCE_PROD, out_type(c), AS_IS); }
+static int amax_kernel(cn_call *c) { return reduce_listed(c, CNI_REDUCE_MAX, in_type(c), AS_IS); }
+static int amin_kernel(cn_call *c) { return reduce_listed(c, CNI_REDUCE_MIN, in_type(c), AS_IS); }
+static int max_kernel(cn_call *c) { return reduce_dims(c, CNI_REDUCE_MAX, all_dims(c), in_type(c), AS_IS); }
+static int min_kernel(cn_call *c) { return reduce_dims(c, CNI_REDUCE_MIN, all_dims(c), in_type(c), AS_IS); }
+static int count_kernel(cn_call *c) { return reduce_listed(c, CNI_REDUCE_NONZERO, in_type(c), AS_IS); }
 
 /* all and any: an empty list of dims reduces nothing. */
-static int fold_strict(cn_call *c, enum cni_fold kind)
+static int reduce_strict(cn_call *c, enum cni_reduce_kind kind)
 {
   uint32_t mask;
-  if (c->args[1].tag == CN_V_NONE) return fold_dims(c, kind, all_dims(c), in_type(c), AS_IS);
+  if (c->args[1].tag == CN_V_NONE) return reduce_dims(c, kind, all_dims(c), in_type(c), AS_IS);
   int status = cni_dims_mask_strict(c, &c->args[1], cn_desc_of(c->in[0])->ndim, &mask);
-  return status ? status : fold_dims(c, kind, mask, in_type(c), AS_IS);
+  return status ? status : reduce_dims(c, kind, mask, in_type(c), AS_IS);
 }
-static int all_kernel(cn_call *c) { return fold_strict(c, CNI_FOLD_ALL); }
-static int any_kernel(cn_call *c) { return fold_strict(c, CNI_FOLD_ANY); }
+static int all_kernel(cn_call *c) { return reduce_strict(c, CNI_REDUCE_ALL); }
+static int any_kernel(cn_call *c) { return reduce_strict(c, CNI_REDUCE_ANY); }
 
-/* linalg_vector_norm(input, ord, dim, keepdim, dtype): the orders that are a fold. */
+/* linalg_vector_norm(input, ord, dim, keepdim, dtype): the orders that are a reduction. */
 static int can_norm(const cn_call *c, cn_plan *plan)
 {
   double ord = cni_arg_float(c->args, 1);
@@ -439,10 +439,10 @@ static int norm_kernel(cn_call *c)
 {
   double ord = cni_arg_float(c->args, 1);
   int type = out_type(c);
-  if (ord == 2) return fold_at(c, 2, CNI_FOLD_SQUARE, type, ROOT);
-  if (ord == 1) return fold_at(c, 2, CNI_FOLD_ABS, type, AS_IS);
-  if (ord == 0) return fold_at(c, 2, CNI_FOLD_NONZERO, type, AS_IS);
-  return fold_at(c, 2, ord > 0 ? CNI_FOLD_ABS_MAX : CNI_FOLD_ABS_MIN, type, AS_IS);
+  if (ord == 2) return reduce_at(c, 2, CNI_REDUCE_SQUARE, type, ROOT);
+  if (ord == 1) return reduce_at(c, 2, CNI_REDUCE_ABS, type, AS_IS);
+  if (ord == 0) return reduce_at(c, 2, CNI_REDUCE_NONZERO, type, AS_IS);
+  return reduce_at(c, 2, ord > 0 ? CNI_REDUCE_ABS_MAX : CNI_REDUCE_ABS_MIN, type, AS_IS);
 }
 
 const cn_kernel cni_cpu_reduce_kernels[] = {

@@ -1,7 +1,7 @@
-/* reduce.h: how a reduction lies in memory, and the loops that fold elements, one table per instruction set.
+/* reduce.h: how a reduction lies in memory, and the loops that reduce elements, one table per instruction set.
  *
  * Place in the flow: reduce.c, argmax.c, moments.c, softmax.c and norm.c describe their call with a
- * cni_reduction. Invariant: the split of a fold into blocks and pieces depends on shapes and strides alone,
+ * cni_reduction. Invariant: the split of a reduction into blocks and pieces depends on shapes and strides alone,
  * so results never depend on the number of threads. */
 #ifndef CNI_CPU_REDUCE_H
 #define CNI_CPU_REDUCE_H
@@ -17,7 +17,7 @@ typedef struct cni_reduction {
   int nk, nr; /* kept and reduced dims; both may be 0 */
   int64_t ksize[CN_MAX_DIMS], kin[CN_MAX_DIMS], kout[CN_MAX_DIMS];
   int64_t rsize[CN_MAX_DIMS], rin[CN_MAX_DIMS];
-  int64_t outputs, count; /* how many results, and elements folded into each */
+  int64_t outputs, count; /* how many results, and elements reduced into each */
 } cni_reduction;
 
 /* How far out a dim of this stride belongs: a broadcast one is walked around all others. */
@@ -47,19 +47,19 @@ void cni_walk_to(cni_walk *w, int n, const int64_t *size, const int64_t *in, con
 void cni_walk_step(cni_walk *w, int n, const int64_t *size, const int64_t *in, const int64_t *out);
 
 /* What two elements become. */
-enum cni_fold {
-  CNI_FOLD_SUM,     /* a + x */
-  CNI_FOLD_ABS,     /* a + |x|; floats only, as the next three */
-  CNI_FOLD_SQUARE,  /* a + x * x */
-  CNI_FOLD_ABS_MAX, /* max(a, |x|) */
-  CNI_FOLD_ABS_MIN,
-  CNI_FOLD_PROD,
-  CNI_FOLD_MAX, /* NaN wins */
-  CNI_FOLD_MIN,
-  CNI_FOLD_ANY, /* 1 if an element is not 0 */
-  CNI_FOLD_ALL,
-  CNI_FOLD_NONZERO, /* how many are not 0 */
-  CNI_FOLDS
+enum cni_reduce_kind {
+  CNI_REDUCE_SUM,     /* a + x */
+  CNI_REDUCE_ABS,     /* a + |x|; floats only, as the next three */
+  CNI_REDUCE_SQUARE,  /* a + x * x */
+  CNI_REDUCE_ABS_MAX, /* max(a, |x|) */
+  CNI_REDUCE_ABS_MIN,
+  CNI_REDUCE_PROD,
+  CNI_REDUCE_MAX, /* NaN wins */
+  CNI_REDUCE_MIN,
+  CNI_REDUCE_ANY, /* 1 if an element is not 0 */
+  CNI_REDUCE_ALL,
+  CNI_REDUCE_NONZERO, /* how many are not 0 */
+  CNI_REDUCE_KINDS
 };
 
 /* Results and partial results are 8 bytes wide: double for the float classes, else int64_t or uint64_t. */
@@ -69,32 +69,32 @@ typedef union cni_wide {
   uint64_t u;
 } cni_wide;
 
-/* The loops of one fold in one compute type T (double, float, ...). */
-typedef struct cni_fold_loops {
-  /* out[r]: the fold of row r, n elements from x + r * stride on */
+/* The loops of one reduction in one compute type T (double, float, ...). */
+typedef struct cni_reduce_loops {
+  /* out[r]: the reduction of row r, n elements from x + r * stride on */
   void (*rows)(cni_wide *out, const void *x, int64_t nrows, int64_t stride, int64_t n);
-  /* acc[j] (of type T): acc[j] folded with column j of the rows */
+  /* acc[j] (of type T): acc[j] reduced with column j of the rows */
   void (*columns)(void *acc, const void *x, int64_t nrows, int64_t stride, int64_t n);
   /* wide[j]: wide[j] joined with acc[j]; acc then starts afresh */
   void (*flush)(cni_wide *wide, void *acc, int64_t n);
   /* both set to the value that changes nothing; either may be NULL */
   void (*start)(cni_wide *wide, void *acc, int64_t n);
   cni_wide (*join)(cni_wide a, cni_wide b);
-} cni_fold_loops;
+} cni_reduce_loops;
 
-typedef struct cni_fold_table {
-  cni_fold_loops loops[CNI_COMPUTES][CNI_FOLDS];
+typedef struct cni_reduce_table {
+  cni_reduce_loops loops[CNI_COMPUTES][CNI_REDUCE_KINDS];
   /* [class][0 max, 1 min]: best[j] and its row index[j], once row number `row` at x was seen */
   void (*arg_columns[CNI_COMPUTES][2])(void *best, int64_t *index, const void *x, int64_t row, int64_t n);
-} cni_fold_table;
+} cni_reduce_table;
 
-extern const cni_fold_table cni_fold_table_base;
+extern const cni_reduce_table cni_reduce_table_base;
 #if defined(__x86_64__)
-extern const cni_fold_table cni_fold_table_avx2;
-extern const cni_fold_table cni_fold_table_avx512;
+extern const cni_reduce_table cni_reduce_table_avx2;
+extern const cni_reduce_table cni_reduce_table_avx512;
 #endif
 
-const cni_fold_table *cni_folds(void); /* for this machine */
+const cni_reduce_table *cni_reduce_now(void); /* for this machine */
 
 /* Which compute class a type belongs to, and the class's own type (CN_F32, ...). */
 enum cni_compute cni_compute_class(int dtype);

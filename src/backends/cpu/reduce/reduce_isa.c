@@ -1,9 +1,9 @@
-/* reduce_isa.c: the loops that fold elements, compiled once per instruction set.
+/* reduce_isa.c: the loops that reduce elements, compiled once per instruction set.
  *
- * Place in the flow: the leaves below reduce.c. Invariants: a row is folded in LANES interleaved chains over
+ * Place in the flow: the leaves below reduce.c. Invariants: a row is reduced in LANES interleaved chains over
  * blocks of BLOCK elements whose results are joined in the wide type, whatever the instruction set: the order
  * of additions is the same everywhere, and the error of a float32 sum is that of chains of 64. Columns are
- * folded row after row. */
+ * reduced row after row. */
 #include "reduce.h"
 
 #include <string.h>
@@ -30,7 +30,7 @@ FLOAT_ORDER(f64, double)
 INT_ORDER(i64, int64_t)
 INT_ORDER(u64, uint64_t)
 
-/* STEP_X(S, T, a, x) is the fold of one element of type T (suffix S), JOIN_X that of two partial results. */
+/* STEP_X(S, T, a, x) is the reduction of one element of type T (suffix S), JOIN_X that of two partial results. */
 #define STEP_SUM(S, T, a, x) ((a) + (x))
 #define STEP_ABS(S, T, a, x) ((a) + ((x) < 0 ? -(x) : (x)))
 #define STEP_SQUARE(S, T, a, x) ((a) + (x) * (x))
@@ -59,8 +59,8 @@ INT_ORDER(u64, uint64_t)
 #define HALVE(NAME, S, T, width)                                                                             \
   for (int l = 0; l < width; l++) acc[l] = (T)JOIN_##NAME(S, T, acc[l], acc[l + width]);
 
-/* One fold in type T (suffix S). F is the member of cni_wide, W its type (suffix V). */
-#define FOLD(NAME, S, T, F, V, W, START)                                                                     \
+/* One reduction in type T (suffix S). F is the member of cni_wide, W its type (suffix V). */
+#define REDUCE(NAME, S, T, F, V, W, START)                                                                     \
   static W block_##NAME##_##S(const T *x, int64_t n)                                                         \
   {                                                                                                          \
     T acc[LANES];                                                                                            \
@@ -135,25 +135,25 @@ INT_ORDER(u64, uint64_t)
     return a;                                                                                                \
   }
 
-#define FLOAT_FOLDS(X)                                                                                       \
+#define FLOAT_REDUCTIONS(X)                                                                                       \
   X(SUM, 0)                                                                                                  \
   X(ABS, 0) X(SQUARE, 0) X(ABS_MAX, 0) X(ABS_MIN, INFINITE) X(PROD, 1) X(MAX, -INFINITE) X(MIN, INFINITE)    \
       X(ANY, 0) X(ALL, 1) X(NONZERO, 0)
-#define INT_FOLDS(X)                                                                                         \
+#define INT_REDUCTIONS(X)                                                                                         \
   X(SUM, 0) X(PROD, 1) X(MAX, INT64_MIN) X(MIN, INT64_MAX) X(ANY, 0) X(ALL, 1) X(NONZERO, 0)
-#define UNSIGNED_FOLDS(X) X(MAX, 0) X(MIN, UINT64_MAX)
+#define UNSIGNED_REDUCTIONS(X) X(MAX, 0) X(MIN, UINT64_MAX)
 
-#define F32(NAME, START) FOLD(NAME, f32, float, f, f64, double, START)
-FLOAT_FOLDS(F32)
-#define F64(NAME, START) FOLD(NAME, f64, double, f, f64, double, START)
-FLOAT_FOLDS(F64)
-#define I64(NAME, START) FOLD(NAME, i64, int64_t, i, i64, int64_t, START)
-INT_FOLDS(I64)
-#define U64(NAME, START) FOLD(NAME, u64, uint64_t, u, u64, uint64_t, START)
-UNSIGNED_FOLDS(U64)
+#define F32(NAME, START) REDUCE(NAME, f32, float, f, f64, double, START)
+FLOAT_REDUCTIONS(F32)
+#define F64(NAME, START) REDUCE(NAME, f64, double, f, f64, double, START)
+FLOAT_REDUCTIONS(F64)
+#define I64(NAME, START) REDUCE(NAME, i64, int64_t, i, i64, int64_t, START)
+INT_REDUCTIONS(I64)
+#define U64(NAME, START) REDUCE(NAME, u64, uint64_t, u, u64, uint64_t, START)
+UNSIGNED_REDUCTIONS(U64)
 
 #define ENTRY(NAME, S)                                                                                       \
-  [CNI_FOLD_##NAME] = {rows_##NAME##_##S, columns_##NAME##_##S, flush_##NAME##_##S, start_##NAME##_##S,      \
+  [CNI_REDUCE_##NAME] = {rows_##NAME##_##S, columns_##NAME##_##S, flush_##NAME##_##S, start_##NAME##_##S,      \
                        join_##NAME##_##S},
 #define F32_ENTRY(NAME, START) ENTRY(NAME, f32)
 #define F64_ENTRY(NAME, START) ENTRY(NAME, f64)
@@ -183,11 +183,11 @@ INT_ARGS(i64, int64_t)
 INT_ARGS(u64, uint64_t)
 
 /* Unsigned integers wrap like signed ones: only their order differs. */
-const cni_fold_table CNI_ISA_NAME(cni_fold_table) = {
-    .loops[CNI_C_F32] = {FLOAT_FOLDS(F32_ENTRY)},
-    .loops[CNI_C_F64] = {FLOAT_FOLDS(F64_ENTRY)},
-    .loops[CNI_C_I64] = {INT_FOLDS(I64_ENTRY)},
-    .loops[CNI_C_U64] = {UNSIGNED_FOLDS(U64_ENTRY) ENTRY(SUM, i64) ENTRY(PROD, i64) ENTRY(ANY, i64)
+const cni_reduce_table CNI_ISA_NAME(cni_reduce_table) = {
+    .loops[CNI_C_F32] = {FLOAT_REDUCTIONS(F32_ENTRY)},
+    .loops[CNI_C_F64] = {FLOAT_REDUCTIONS(F64_ENTRY)},
+    .loops[CNI_C_I64] = {INT_REDUCTIONS(I64_ENTRY)},
+    .loops[CNI_C_U64] = {UNSIGNED_REDUCTIONS(U64_ENTRY) ENTRY(SUM, i64) ENTRY(PROD, i64) ENTRY(ANY, i64)
                              ENTRY(ALL, i64) ENTRY(NONZERO, i64)},
     .arg_columns = {{arg_max_f32, arg_min_f32},
                     {arg_max_f64, arg_min_f64},

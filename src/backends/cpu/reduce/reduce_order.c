@@ -1,6 +1,6 @@
 /* reduce_order.c: brings the dims of a reduction, or the lines along a dim, into memory order. See reduce.h.
  *
- * Place in the flow: the first step of every CPU kernel that folds along dims. */
+ * Place in the flow: the first step of every CPU kernel that reduces along dims. */
 #include <string.h>
 
 #include "reduce.h"

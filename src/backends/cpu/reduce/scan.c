@@ -25,13 +25,13 @@ typedef struct scan {
   const void *x;
   void *y;
   int64_t *index;
-  bool streams; /* y goes past the caches */
+  bool nontemporal; /* y goes past the caches */
 } scan;
 
 static const cni_scan_table *table(void) { return CNI_BY_ISA(cni_scan_table); }
 
 /* CNI_SCAN_LINES lines from byte `at` on, one behind the other, block by block past the caches. */
-static void stream_lines(const scan *s, int64_t at)
+static void nontemporal_lines(const scan *s, int64_t at)
 {
   /* Lines a power of two apart fall into the same sets of the cache: those of the buffer do not. */
   _Alignas(64) char made[CNI_SCAN_LINES][BLOCK * 8 + CNI_LINE];
@@ -42,7 +42,7 @@ static void stream_lines(const scan *s, int64_t at)
     int64_t m = s->n - done < BLOCK ? s->n - done : BLOCK;
     fn(made, pitch, (const char *)s->x + at + done * size, s->n, m, carry, done == 0);
     for (int k = 0; k < CNI_SCAN_LINES; k++)
-      cni_stream_copy((char *)s->y + at + (k * s->n + done) * size, made[k], (size_t)(m * size));
+      cni_nontemporal_copy((char *)s->y + at + (k * s->n + done) * size, made[k], (size_t)(m * size));
   }
 }
 
@@ -53,14 +53,14 @@ static void lines_range(int64_t begin, int64_t end, void *payload)
   double carry[CNI_SCAN_LINES];
   int64_t line = s->n * (int64_t)cni_dtype_size(s->dtype), u = begin;
   for (; u + CNI_SCAN_LINES <= end; u += CNI_SCAN_LINES) {
-    if (s->streams) stream_lines(s, u * line);
+    if (s->nontemporal) nontemporal_lines(s, u * line);
     else
       table()->lines[s->dtype][s->kind]((char *)s->y + u * line, s->n, (const char *)s->x + u * line, s->n, s->n, carry,
                                         true);
   }
   for (; u < end; u++)
     table()->scan[s->dtype][s->kind]((char *)s->y + u * line, (const char *)s->x + u * line, s->n, 1, 1);
-  if (s->streams) cni_stream_end();
+  if (s->nontemporal) cni_nontemporal_end();
 }
 
 static void scan_range(int64_t begin, int64_t end, void *payload)
@@ -157,7 +157,7 @@ static int scan_kernel(cn_call *c, int kind)
   if (!prepare(&s, c, kind)) return CN_OK;
   if (s.inner == 1) {
     int64_t bytes = 2 * (int64_t)cni_dtype_bytes(s.dtype, s.outer * s.n);
-    s.streams = s.x != s.y && s.n >= BLOCK / 4 && cni_stream_pays(bytes);
+    s.nontemporal = s.x != s.y && s.n >= BLOCK / 4 && cni_nontemporal_pays(bytes);
     cni_parallel_for(s.outer, s.n < GRAIN / CNI_SCAN_LINES ? GRAIN / s.n : CNI_SCAN_LINES, lines_range, &s);
     return CN_OK;
   }

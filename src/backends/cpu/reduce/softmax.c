@@ -23,7 +23,7 @@ typedef cni_softmax_job job;
 
 enum {
   STACK = 512,
-  STREAM_ROW = 32768, /* bytes */
+  NONTEMPORAL_ROW = 32768, /* bytes */
   AHEAD = 32768       /* bytes of the next row that are asked for while one is worked on */
 };
 
@@ -50,12 +50,12 @@ static double row_logsumexp(const job *j, const void *x, int64_t n, const void *
  * the caches is made. `ahead` is the next row. */
 static void run_row(const job *j, void *y, void *room, const void *a, const void *b, int64_t n, const void *ahead)
 {
-  bool streams = room != y;
+  bool nontemporal = room != y;
   double max;
   switch (j->kind) {
   case CNI_SOFTMAX:
     max = j->s->exp_row(room, a, n, j->s->max_row(a, n), ahead); /* the sum */
-    j->s->scale_row(y, room, n, 1 / max, streams); /* by the reciprocal: a last bit against ten cycles */
+    j->s->scale_row(y, room, n, 1 / max, nontemporal); /* by the reciprocal: a last bit against ten cycles */
     return;
   case CNI_LOG_SOFTMAX:
     max = j->s->max_row(a, n);
@@ -68,7 +68,7 @@ static void run_row(const job *j, void *y, void *room, const void *a, const void
     else *(double *)y = row_logsumexp(j, a, n, ahead);
     return;
   }
-  if (streams) cni_stream_copy(y, room, (size_t)(n * j->tsize));
+  if (nontemporal) cni_nontemporal_copy(y, room, (size_t)(n * j->tsize));
 }
 
 static void rows(int64_t begin, int64_t end, void *payload)
@@ -83,16 +83,16 @@ static void rows(int64_t begin, int64_t end, void *payload)
                      j->kind == CNI_LOG_SOFTMAX);
     return;
   }
-  _Alignas(64) char room[STREAM_ROW];
-  bool streams = j->streams && l->n * j->tsize <= STREAM_ROW;
+  _Alignas(64) char room[NONTEMPORAL_ROW];
+  bool nontemporal = j->nontemporal && l->n * j->tsize <= NONTEMPORAL_ROW;
   for (int64_t i = begin; i < end; i++) {
     const char *a = j->a + w.in * j->size, *b = j->b + w.in * j->size, *ahead = a;
     char *y = j->y + w.out * j->size;
     cni_walk_step(&w, l->nk, l->ksize, l->kin, l->kout);
     if (i + 1 < end && l->n * j->tsize <= AHEAD) ahead = j->a + w.in * j->size;
-    run_row(j, y, streams ? room : y, a, b, l->n, ahead);
+    run_row(j, y, nontemporal ? room : y, a, b, l->n, ahead);
   }
-  if (streams) cni_stream_end();
+  if (nontemporal) cni_nontemporal_end();
 }
 
 /* ---- any line, through buffers of the compute type ---- */
@@ -160,7 +160,7 @@ static int start(job *j, enum cni_softmax_kind kind, const cn_desc *a, const cn_
   int compute = cni_compute_dtype(class);
   j->kind = kind;
   j->s = &table()->loops[class];
-  j->sum = &cni_folds()->loops[class][CNI_FOLD_SUM];
+  j->sum = &cni_reduce_now()->loops[class][CNI_REDUCE_SUM];
   j->a = a->data;
   j->b = b->data;
   j->y = y->data;
@@ -170,7 +170,7 @@ static int start(job *j, enum cni_softmax_kind kind, const cn_desc *a, const cn_
   j->store = y->dtype == compute ? NULL : cni_cast_find(compute, y->dtype);
   cni_lines_make(&j->l, a, y, dim);
   int64_t bytes = y->numel * j->size * (a == b ? 2 : 3);
-  j->streams = kind != CNI_LOGSUMEXP && cni_stream_pays(bytes);
+  j->nontemporal = kind != CNI_LOGSUMEXP && cni_nontemporal_pays(bytes);
   if (y->numel) run(j);
   return cn_err();
 }

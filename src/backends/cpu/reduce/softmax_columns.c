@@ -90,7 +90,7 @@ static void store_row(const job *j, char *y, const void *made, int64_t m)
 {
   size_t bytes = (size_t)(m * j->size);
   if (j->store) j->store(y, made, (size_t)m);
-  else if (j->streams && cni_stream_fits(y)) cni_stream(y, made, bytes, NULL, NULL, 0);
+  else if (j->nontemporal && cni_nontemporal_fits(y)) cni_nontemporal_store(y, made, bytes, NULL, NULL, 0);
   else memcpy(y, made, bytes);
 }
 
@@ -103,7 +103,7 @@ static void take(const job *j, char *to, int64_t step, const char *x, void *max,
   for (int64_t r = 0; r < n; r += NEXT) {
     int64_t rows = n - r < NEXT ? n - r : NEXT;
     char *at = to + r * step * j->tsize;
-    for (int64_t k = r + NEXT; k < r + 2 * NEXT && k < n; k++) cni_fetch(x + k * in, m * j->size);
+    for (int64_t k = r + NEXT; k < r + 2 * NEXT && k < n; k++) cni_prefetch(x + k * in, m * j->size);
     if (!j->load) {
       j->s->max_columns(at, step, max, x + r * in, j->l.xstep, rows, m);
       continue;
@@ -138,7 +138,7 @@ static void run_strip(const block *s, char *strip, char *y, const char *x, int64
     j->s->total_columns(made, max, sum, m);
     store_row(j, y, made, m);
   } else {
-    bool straight = !j->store && !j->streams;
+    bool straight = !j->store && !j->nontemporal;
     for (int64_t r = 0; r < n; r++) {
       void *to = straight ? (void *)(y + r * out) : made;
       finish_row(j, to, strip + r * step * j->tsize, max, sum, m);
@@ -152,7 +152,7 @@ static void run_single(const job *j, char *y, const char *x, int64_t m)
 {
   _Alignas(64) char room[COLUMNS * 8], zero[COLUMNS * 8], made[COLUMNS * 8];
   const void *row = j->load ? (const void *)room : x;
-  void *to = j->store || j->streams ? (void *)made : y;
+  void *to = j->store || j->nontemporal ? (void *)made : y;
   if (j->load) j->load(room, x, (size_t)m);
   memset(zero, 0, (size_t)(m * j->tsize));
   j->s->shift_columns(to, 0, row, 0, j->kind == CNI_LOGSUMEXP ? zero : row, zero, 1, m);
@@ -174,7 +174,7 @@ static void strips(int64_t begin, int64_t end, void *payload)
     else run_strip(s, room, y, a, m);
   }
   cni_free(room, size);
-  if (s->j->streams) cni_stream_end();
+  if (s->j->nontemporal) cni_nontemporal_end();
 }
 
 /* ---- forward, long lines ---- */
@@ -197,7 +197,7 @@ static const void *load_row(const block *s, const char *x, int64_t r, int64_t m,
 
 /* Takes max and sum of m lines on over a block of rows, `step` bytes apart, while `next`, `bytes` of what will be read
  * then, comes into the cache. top: room for m numbers, as max. */
-static void fold_block(const job *j, char *max, char *sum, char *top, const char *x, int64_t step, int64_t rows,
+static void reduce_block(const job *j, char *max, char *sum, char *top, const char *x, int64_t step, int64_t rows,
                        int64_t m, const char *next, int64_t bytes)
 {
   int64_t apart = step / j->tsize, share = (bytes / ((m + SOME - 1) / SOME) + CNI_LINE) / CNI_LINE * CNI_LINE;
@@ -207,7 +207,7 @@ static void fold_block(const job *j, char *max, char *sum, char *top, const char
   j->s->lift_columns(sum, max, top, m);
   for (int64_t c = 0; c < m; c += SOME) {
     int64_t at = c * j->tsize, left = bytes < share ? bytes : share;
-    cni_fetch(next, left);
+    cni_prefetch(next, left);
     next += left;
     bytes -= left;
     j->s->exp_columns(NULL, 0, sum + at, x + at, apart, max + at, rows, m - c < SOME ? m - c : SOME);
@@ -215,7 +215,7 @@ static void fold_block(const job *j, char *max, char *sum, char *top, const char
 }
 
 /* max and sum of m lines over rows [begin, end). room: m + ROWS * m numbers. */
-static void fold_rows(const block *s, const char *x, int64_t begin, int64_t end, void *max, void *sum, int64_t m,
+static void reduce_rows(const block *s, const char *x, int64_t begin, int64_t end, void *max, void *sum, int64_t m,
                       char *room)
 {
   const job *j = s->j;
@@ -231,8 +231,8 @@ static void fold_rows(const block *s, const char *x, int64_t begin, int64_t end,
     const char *at = x + r * in, *next = at + rows * in;
     int64_t after = end - r - rows < rows ? end - r - rows : rows;
     for (int64_t k = 0; j->load && k < rows; k++) load_row(s, x, r + k, have, loaded + k * m * j->tsize);
-    for (int64_t k = 0; !packed && k < after; k++) cni_fetch(next + k * in, m * j->size);
-    fold_block(j, max, sum, top, j->load ? loaded : at, j->load ? m * j->tsize : in, rows, have, next,
+    for (int64_t k = 0; !packed && k < after; k++) cni_prefetch(next + k * in, m * j->size);
+    reduce_block(j, max, sum, top, j->load ? loaded : at, j->load ? m * j->tsize : in, rows, have, next,
                packed && after ? (after - 1) * in : 0);
   }
 }
@@ -280,7 +280,7 @@ static void write_rows(const block *s, char *y, const char *x, int64_t begin, in
     return;
   }
   int64_t xstep = s->group * j->l.xstep, ystep = s->group * j->l.ystep;
-  bool straight = !j->store && !j->streams;
+  bool straight = !j->store && !j->nontemporal;
   /* Several rows at once, where max and by would come from the second cache for each; but not where their loads and
    * stores meet at the same places of pages. */
   bool beside = straight && !j->load && m > LIGHT && ystep * j->size % PAGE != 0;
@@ -293,7 +293,7 @@ static void write_rows(const block *s, char *y, const char *x, int64_t begin, in
     else j->s->shift_columns(to, ystep, row, xstep, max, by, rows, have);
     if (!straight) store_row(j, y + r * out, made, have);
   }
-  if (j->streams) cni_stream_end();
+  if (j->nontemporal) cni_nontemporal_end();
 }
 
 /* Numbers of room that a thread needs: max and sum, and what the above say. */
@@ -310,7 +310,7 @@ static void whole(int64_t begin, int64_t end, void *payload)
     const char *a, *b;
     char *y;
     int64_t m = place(s, u, &a, &b, &y) * s->group;
-    fold_rows(s, a, 0, s->rows, room, sum, m, rest);
+    reduce_rows(s, a, 0, s->rows, room, sum, m, rest);
     close_sums(s, room, sum, m);
     write_rows(s, y, a, 0, s->rows, room, sum, m, rest);
   }
@@ -331,12 +331,12 @@ static void some_pieces(const block *s, int64_t begin, int64_t end, bool writes)
     int64_t m = place(s, u / s->pieces, &a, &b, &y) * s->group, first = u % s->pieces * s->piece;
     int64_t stop = first + s->piece < s->rows ? first + s->piece : s->rows;
     if (writes) write_rows(s, y, a, first, stop, max, sum, m, room);
-    else fold_rows(s, a, first, stop, max, sum, m, room);
+    else reduce_rows(s, a, first, stop, max, sum, m, room);
   }
   cni_free(room, size);
 }
 
-static void fold_pieces(int64_t begin, int64_t end, void *payload) { some_pieces(payload, begin, end, false); }
+static void reduce_pieces(int64_t begin, int64_t end, void *payload) { some_pieces(payload, begin, end, false); }
 static void write_pieces(int64_t begin, int64_t end, void *payload) { some_pieces(payload, begin, end, true); }
 
 static void run_pieces(block *s, int64_t units)
@@ -345,7 +345,7 @@ static void run_pieces(block *s, int64_t units)
   size_t size = (size_t)(units * s->pieces * 2 * s->span * j->tsize);
   s->partial = cni_alloc(size);
   if (!s->partial) return; /* the error is set */
-  cni_parallel_for(units * s->pieces, 1, fold_pieces, s);
+  cni_parallel_for(units * s->pieces, 1, reduce_pieces, s);
   for (int64_t u = 0; u < units && !cn_err(); u++) {
     const char *a, *b;
     char *y, *max = partial_of(s, u * s->pieces), *sum = max + s->span * j->tsize;

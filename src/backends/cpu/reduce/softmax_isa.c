@@ -61,26 +61,26 @@ enum { LANES = 64, BLOCK = CNI_SOFTMAX_BLOCK, TOGETHER = 2048, SENT = 512 };
     return sum;                                                                                              \
   }                                                                                                          \
   /* A block is made where it stays in the cache, and sent on from there. */                                 \
-  static void scale_row_##S(void *y_, const void *x_, int64_t n, double by_, bool streams)                   \
+  static void scale_row_##S(void *y_, const void *x_, int64_t n, double by_, bool nontemporal)                   \
   {                                                                                                          \
     T *y = y_, by = (T)by_, made[SENT];                                                                      \
     const T *x = x_;                                                                                         \
     for (int64_t i = 0, m; i < n; i += m) {                                                                  \
-      m = streams && n - i > SENT ? SENT : n - i;                                                            \
-      T *to = streams ? made : y + i;                                                                        \
+      m = nontemporal && n - i > SENT ? SENT : n - i;                                                            \
+      T *to = nontemporal ? made : y + i;                                                                        \
       CNI_IVDEP for (int64_t k = 0; k < m; k++) to[k] = x[i + k] * by;                                       \
-      if (streams) cni_stream_copy(y + i, made, (size_t)m * sizeof *y);                                      \
+      if (nontemporal) cni_nontemporal_copy(y + i, made, (size_t)m * sizeof *y);                                      \
     }                                                                                                        \
   }                                                                                                          \
-  static void part_row_##S(void *y_, const void *x_, int64_t n, double shift_, double by_, bool streams)     \
+  static void part_row_##S(void *y_, const void *x_, int64_t n, double shift_, double by_, bool nontemporal)     \
   {                                                                                                          \
     T *y = y_, shift = (T)shift_, by = (T)by_, made[SENT];                                                   \
     const T *x = x_;                                                                                         \
     for (int64_t i = 0, m; i < n; i += m) {                                                                  \
-      m = streams && n - i > SENT ? SENT : n - i;                                                            \
-      T *to = streams ? made : y + i;                                                                        \
+      m = nontemporal && n - i > SENT ? SENT : n - i;                                                            \
+      T *to = nontemporal ? made : y + i;                                                                        \
       CNI_IVDEP for (int64_t k = 0; k < m; k++) to[k] = EXP(x[i + k] - shift) * by;                          \
-      if (streams) cni_stream_copy(y + i, made, (size_t)m * sizeof *y);                                      \
+      if (nontemporal) cni_nontemporal_copy(y + i, made, (size_t)m * sizeof *y);                                      \
     }                                                                                                        \
   }                                                                                                          \
   static void max_columns_##S(void *y_, int64_t ystep, void *max_, const void *x_, int64_t xstep, int64_t rows, \

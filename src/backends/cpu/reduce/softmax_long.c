@@ -46,7 +46,7 @@ static const char *load(const job *j, const char *x, int64_t at, int64_t m, char
   return room;
 }
 
-static total fold_piece(const job *j, const char *x, int64_t begin, int64_t end)
+static total reduce_piece(const job *j, const char *x, int64_t begin, int64_t end)
 {
   _Alignas(64) char room[BLOCK * 8], raw[BLOCK * 8];
   double most = j->tsize == 4 ? (double)FLT_MAX : DBL_MAX;
@@ -94,14 +94,14 @@ static void write_piece(const job *j, char *y, const char *x, int64_t begin, int
     const char *block = load(j, x, at, m, room, raw);
     char *to = y + at * j->l.ystep * j->size;
     if (j->kind == CNI_SOFTMAX) {
-      j->s->part_row(straight ? to : made, block, m, t.max, 1 / t.sum, straight && j->streams);
+      j->s->part_row(straight ? to : made, block, m, t.max, 1 / t.sum, straight && j->nontemporal);
     } else {
-      j->s->shift_row(straight && !j->streams ? to : made, block, m, t.max, log(t.sum));
-      if (straight && j->streams) cni_stream_copy(to, made, (size_t)(m * j->size));
+      j->s->shift_row(straight && !j->nontemporal ? to : made, block, m, t.max, log(t.sum));
+      if (straight && j->nontemporal) cni_nontemporal_copy(to, made, (size_t)(m * j->size));
     }
     if (!straight) store_run(j, to, made, raw, m);
   }
-  if (j->streams) cni_stream_end();
+  if (j->nontemporal) cni_nontemporal_end();
 }
 
 static void write_total(const job *j, char *y, total t)
@@ -124,7 +124,7 @@ static void line(const job *j, int64_t i, const char **x, char **y)
 
 static int64_t piece_end(const job *j, int64_t p) { return (p + 1) * PIECE < j->l.n ? (p + 1) * PIECE : j->l.n; }
 
-static void fold_pieces(int64_t begin, int64_t end, void *payload)
+static void reduce_pieces(int64_t begin, int64_t end, void *payload)
 {
   const work *w = payload;
   for (int64_t u = begin; u < end; u++) {
@@ -132,7 +132,7 @@ static void fold_pieces(int64_t begin, int64_t end, void *payload)
     char *y;
     int64_t p = u % w->pieces;
     line(w->j, u / w->pieces, &x, &y);
-    w->part[u] = fold_piece(w->j, x, p * PIECE, piece_end(w->j, p));
+    w->part[u] = reduce_piece(w->j, x, p * PIECE, piece_end(w->j, p));
   }
 }
 
@@ -155,7 +155,7 @@ static void whole(int64_t begin, int64_t end, void *payload)
   const work *w = payload;
   for (int64_t i = begin; i < end; i++) {
     total *part = w->part + i * w->pieces;
-    fold_pieces(i * w->pieces, (i + 1) * w->pieces, payload);
+    reduce_pieces(i * w->pieces, (i + 1) * w->pieces, payload);
     part[0] = join(part, w->pieces);
     if (w->j->kind != CNI_LOGSUMEXP) write_pieces(i * w->pieces, (i + 1) * w->pieces, payload);
   }
@@ -171,7 +171,7 @@ void cni_softmax_long(const job *j)
   if (count >= FEW) {
     cni_parallel_for(count, 1, whole, &w);
   } else {
-    cni_parallel_for(count * w.pieces, 1, fold_pieces, &w);
+    cni_parallel_for(count * w.pieces, 1, reduce_pieces, &w);
     for (int64_t i = 0; i < count; i++) w.part[i * w.pieces] = join(w.part + i * w.pieces, w.pieces);
     if (j->kind != CNI_LOGSUMEXP) cni_parallel_for(count * w.pieces, 1, write_pieces, &w);
   }

@@ -38,17 +38,17 @@ typedef struct flat {
   const job *j;
   char *dst;
   const char *src;
-  bool streams;
+  bool nontemporal;
 } flat;
 
 /* The result past the caches: a plain copy at once, a conversion block by block through L1. */
-static void stream_range(const flat *f, char *dst, const char *src, int64_t n)
+static void nontemporal_range(const flat *f, char *dst, const char *src, int64_t n)
 {
   _Alignas(64) char block[BLOCK * 8];
   int64_t dsize = (int64_t)f->j->dsize, ssize = (int64_t)f->j->ssize;
   if (f->j->same) {
-    cni_stream_copy(dst, src, (size_t)(n * dsize));
-    cni_stream_end();
+    cni_nontemporal_copy(dst, src, (size_t)(n * dsize));
+    cni_nontemporal_end();
     return;
   }
   for (int64_t done = 0, m; done < n; done += m) {
@@ -56,26 +56,26 @@ static void stream_range(const flat *f, char *dst, const char *src, int64_t n)
     const char *from = src + done * ssize, *ahead = from + BLOCK * ssize;
     m = n - done < BLOCK ? n - done : BLOCK;
     if (done == 0 && m == BLOCK) m -= (int64_t)((uintptr_t)to & (CNI_LINE - 1)) / dsize;
-    bool fits = cni_stream_fits(to);
+    bool fits = cni_nontemporal_fits(to);
     size_t more = (size_t)((n - done - m < BLOCK ? n - done - m : BLOCK) * dsize);
     f->j->cast(fits ? block : to, from, (size_t)m);
-    if (fits) cni_stream(to, block, (size_t)(m * dsize), &ahead, &more, 1);
+    if (fits) cni_nontemporal_store(to, block, (size_t)(m * dsize), &ahead, &more, 1);
   }
-  cni_stream_end();
+  cni_nontemporal_end();
 }
 
 static void flat_range(int64_t begin, int64_t end, void *payload)
 {
   const flat *f = payload;
   int64_t dsize = (int64_t)f->j->dsize, ssize = (int64_t)f->j->ssize;
-  if (f->streams) stream_range(f, f->dst + begin * dsize, f->src + begin * ssize, end - begin);
+  if (f->nontemporal) nontemporal_range(f, f->dst + begin * dsize, f->src + begin * ssize, end - begin);
   else f->j->cast(f->dst + begin * dsize, f->src + begin * ssize, (size_t)(end - begin));
 }
 
 static bool run_flat(const job *j, const cn_desc *dst, const cn_desc *src)
 {
   if (!cni_same_layout(dst, src) || !cni_is_dense(dst->ndim, dst->shape, dst->strides)) return false;
-  flat f = {j, dst->data, src->data, cni_stream_pays(dst->numel * (int64_t)(j->dsize + j->ssize))};
+  flat f = {j, dst->data, src->data, cni_nontemporal_pays(dst->numel * (int64_t)(j->dsize + j->ssize))};
   cni_parallel_for(dst->numel, GRAIN, flat_range, &f);
   return true;
 }
@@ -170,7 +170,7 @@ typedef struct tiling {
   int row, col;
   int64_t nrow, ncol;       /* most elements of a tile along each */
   int64_t row_tiles, col_tiles;
-  bool streams;     /* dst past the caches */
+  bool nontemporal;     /* dst past the caches */
   int64_t straight; /* not 0: in blocks with such sides, from src to dst without a stop */
 } tiling;
 
@@ -191,7 +191,7 @@ static void copy_tile(const tiling *t, char *dst, const char *src, int64_t nr, i
   int64_t dsize = (int64_t)j->dsize, ssize = (int64_t)j->ssize;
   int64_t sstep = t->it->stride[1][t->col], dstep = t->it->stride[0][t->row];
   if (t->straight && nr % t->straight == 0 && nc % t->straight == 0) {
-    cni_transposes()->stream[j->dsize](dst, dstep, src, sstep, nr, nc);
+    cni_transposes()->nontemporal[j->dsize](dst, dstep, src, sstep, nr, nc);
     return;
   }
   if (sstep == nr * ssize) j->cast(packed, src, (size_t)(nr * nc));
@@ -200,8 +200,8 @@ static void copy_tile(const tiling *t, char *dst, const char *src, int64_t nr, i
   if (sstep != nr * ssize) fetch_tile(src + nc * sstep, sstep, nr * ssize, next);
   cni_transposes()->transpose[j->dsize](transposed, nc * dsize, packed, nr * dsize, nr, nc);
   if (dstep == nc * dsize) memcpy(dst, transposed, (size_t)(nr * nc * dsize));
-  else if (t->streams)
-    for (int64_t r = 0; r < nr; r++) cni_stream_copy(dst + r * dstep, transposed + r * nc * dsize, (size_t)(nc * dsize));
+  else if (t->nontemporal)
+    for (int64_t r = 0; r < nr; r++) cni_nontemporal_copy(dst + r * dstep, transposed + r * nc * dsize, (size_t)(nc * dsize));
   else
     for (int64_t r = 0; r < nr; r++) memcpy(dst + r * dstep, transposed + r * nc * dsize, (size_t)(nc * dsize));
 }
@@ -227,7 +227,7 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
     next = nc - t->ncol < t->ncol ? nc - t->ncol : t->ncol;
     copy_tile(t, dst, src, nr < t->nrow ? nr : t->nrow, nc < t->ncol ? nc : t->ncol, next);
   }
-  if (t->streams) cni_stream_end();
+  if (t->nontemporal) cni_nontemporal_end();
 }
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -235,7 +235,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 /* Does dst begin with a line in every row? */
 static bool lines_only(const cni_iter *it)
 {
-  bool whole = cni_stream_fits(it->base[0]);
+  bool whole = cni_nontemporal_fits(it->base[0]);
   for (int i = 0; i < it->ndim - 1; i++) whole &= it->stride[0][i] % CNI_LINE == 0;
   return whole;
 }
@@ -254,7 +254,7 @@ static bool run_tiles(const job *j, const cni_iter *it)
   t.ncol = least(side, it->shape[col]); /* a short side leaves room for a longer other one */
   t.nrow = least(room / t.ncol, least(it->shape[row], t.ncol < side ? room : side));
   if (t.nrow < side) t.ncol = least(room / t.nrow, it->shape[col]);
-  bool past = cni_stream_pays(it->numel * (int64_t)(j->dsize + j->ssize));
+  bool past = cni_nontemporal_pays(it->numel * (int64_t)(j->dsize + j->ssize));
   int64_t block = cni_transposes()->side[j->dsize];
   if (past && j->same && block && lines_only(it) && it->shape[row] >= block && it->shape[col] >= block) {
     t.straight = t.ncol = block; /* one line of dst, and runs of src that the hardware sees coming */
@@ -262,7 +262,7 @@ static bool run_tiles(const job *j, const cni_iter *it)
   }
   t.row_tiles = (it->shape[row] + t.nrow - 1) / t.nrow;
   t.col_tiles = (it->shape[col] + t.ncol - 1) / t.ncol;
-  t.streams = t.ncol * (int64_t)j->dsize >= (t.straight ? 1 : 2) * CNI_LINE && past;
+  t.nontemporal = t.ncol * (int64_t)j->dsize >= (t.straight ? 1 : 2) * CNI_LINE && past;
   int64_t tiles = it->numel / (it->shape[row] * it->shape[col]) * t.row_tiles * t.col_tiles;
   cni_parallel_for(tiles, GRAIN / (t.nrow * t.ncol) + 1, tile_range, &t);
   return true;

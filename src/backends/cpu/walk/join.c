@@ -16,7 +16,7 @@ enum {
   GRAIN = 32768,
   PIECE_GRAIN = 131072, /* bytes of one piece that a thread takes */
   FEW_ROWS = 16,        /* too few to share among threads */
-  STREAM_LEAST = 1024,  /* bytes of a piece that is worth it */
+  NONTEMPORAL_LEAST = 1024,  /* bytes of a piece that is worth it */
   JOIN_ROWS = 512
 };
 
@@ -27,7 +27,7 @@ typedef struct joining {
   const cn_call *c;
   int64_t row, inner; /* bytes of a row of the result; of one index of dim */
   int dim;
-  bool streams;  /* past the caches */
+  bool nontemporal;  /* past the caches */
   bool elements; /* pieces are of one element each */
 } joining;
 
@@ -59,27 +59,27 @@ static void join_rows(int64_t begin, int64_t end, void *payload)
     for (int64_t r = begin; r < end; r++) {
       char *to = out + r * j->row + at;
       const char *from = (const char *)x->data + r * piece;
-      if (j->streams && piece >= STREAM_LEAST) cni_stream_copy(to, from, (size_t)piece);
+      if (j->nontemporal && piece >= NONTEMPORAL_LEAST) cni_nontemporal_copy(to, from, (size_t)piece);
       else memcpy(to, from, (size_t)piece);
     }
     at += piece;
   }
-  if (j->streams) cni_stream_end();
+  if (j->nontemporal) cni_nontemporal_end();
 }
 
 /* One long piece by all threads. */
 typedef struct piece_copy {
   char *to;
   const char *from;
-  bool streams;
+  bool nontemporal;
 } piece_copy;
 
 static void copy_bytes(int64_t begin, int64_t end, void *payload)
 {
   const piece_copy *p = payload;
-  if (p->streams) cni_stream_copy(p->to + begin, p->from + begin, (size_t)(end - begin));
+  if (p->nontemporal) cni_nontemporal_copy(p->to + begin, p->from + begin, (size_t)(end - begin));
   else memcpy(p->to + begin, p->from + begin, (size_t)(end - begin));
-  if (p->streams) cni_stream_end();
+  if (p->nontemporal) cni_nontemporal_end();
 }
 
 static void join_pieces(const joining *j, int64_t rows)
@@ -90,7 +90,7 @@ static void join_pieces(const joining *j, int64_t rows)
       const cn_desc *x = cn_desc_of(j->c->in[i]);
       if (x->numel == 0) continue;
       int64_t bytes = x->shape[j->dim] * j->inner;
-      piece_copy p = {to, (const char *)x->data + r * bytes, j->streams};
+      piece_copy p = {to, (const char *)x->data + r * bytes, j->nontemporal};
       cni_parallel_for(bytes, PIECE_GRAIN, copy_bytes, &p);
       to += bytes;
     }
@@ -115,9 +115,9 @@ static int cat_kernel(cn_call *c)
   if (all_packed(c, y)) {
     for (int i = 0; i < dim; i++) rows *= y->shape[i];
     for (int i = dim + 1; i < y->ndim; i++) inner *= y->shape[i];
-    joining j = {c, y->shape[dim] * inner, inner, dim, cni_stream_pays(2 * y->numel * elem), inner == elem};
+    joining j = {c, y->shape[dim] * inner, inner, dim, cni_nontemporal_pays(2 * y->numel * elem), inner == elem};
     for (int i = 0; i < c->nin; i++) j.elements &= cn_desc_of(c->in[i])->numel == rows;
-    j.streams &= !j.elements;
+    j.nontemporal &= !j.elements;
     if (rows < FEW_ROWS && j.row > PIECE_GRAIN) join_pieces(&j, rows);
     else cni_parallel_for(rows, GRAIN / j.row + 1, join_rows, &j);
     return CN_OK;

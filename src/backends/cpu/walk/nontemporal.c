@@ -5,7 +5,7 @@
 
 #include "base/os.h"
 
-bool cni_stream_pays(int64_t bytes)
+bool cni_nontemporal_pays(int64_t bytes)
 {
 #if defined(__x86_64__)
   static _Atomic int64_t least; /* twice the last cache; 0: not asked yet */

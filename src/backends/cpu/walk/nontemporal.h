@@ -1,9 +1,9 @@
 /* nontemporal.h: results too large for the caches are written past them: a line that will be evicted before it is read
  * again need not be fetched first, which saves a third of the traffic of a copy.
  *
- * Place in the flow: kernels ask cni_stream_pays once per call, make a block of the result in L1, and send it to
- * memory with cni_stream, which meanwhile fetches the next block's operands. Invariant: only bytes move here; whoever
- * streamed calls cni_stream_end before another thread may read. */
+ * Place in the flow: kernels ask cni_nontemporal_pays once per call, make a block of the result in L1, and send it to
+ * memory with cni_nontemporal_store, which meanwhile fetches the next block's operands. Invariant: only bytes move
+ * here; whoever stored so calls cni_nontemporal_end before another thread may read. */
 #ifndef CNI_CPU_NONTEMPORAL_H
 #define CNI_CPU_NONTEMPORAL_H
 
@@ -16,15 +16,15 @@
 #endif
 
 /* Is a call that touches so many bytes, operands and results, better off past the caches? */
-bool cni_stream_pays(int64_t bytes);
+bool cni_nontemporal_pays(int64_t bytes);
 
 enum { CNI_LINE = 64 };
 
 /* Is this where whole lines begin? */
-static inline bool cni_stream_fits(const void *dst) { return ((uintptr_t)dst & (CNI_LINE - 1)) == 0; }
+static inline bool cni_nontemporal_fits(const void *dst) { return ((uintptr_t)dst & (CNI_LINE - 1)) == 0; }
 
 /* Copies a block from L1 to dst, which fits. ahead[k], k < count: what will be read next, `each[k]` bytes of it. */
-static inline void cni_stream(void *dst, const void *src, size_t bytes, const char *const *ahead, const size_t *each,
+static inline void cni_nontemporal_store(void *dst, const void *src, size_t bytes, const char *const *ahead, const size_t *each,
                               int count)
 {
 #if defined(__x86_64__)
@@ -48,7 +48,7 @@ static inline void cni_stream(void *dst, const void *src, size_t bytes, const ch
 #endif
 }
 
-static inline void cni_stream_end(void)
+static inline void cni_nontemporal_end(void)
 {
 #if defined(__x86_64__)
   _mm_sfence();
@@ -56,18 +56,18 @@ static inline void cni_stream_end(void)
 }
 
 /* Asks for the lines of a run that will be read soon, where the hardware does not see it coming. */
-static inline void cni_fetch(const char *at, int64_t bytes)
+static inline void cni_prefetch(const char *at, int64_t bytes)
 {
   for (int64_t k = 0; k < bytes; k += CNI_LINE) __builtin_prefetch(at + k);
 }
 
 /* A copy of memory to memory past the caches; dst and src anywhere. */
-static inline void cni_stream_copy(void *dst, const void *src, size_t bytes)
+static inline void cni_nontemporal_copy(void *dst, const void *src, size_t bytes)
 {
   size_t head = (CNI_LINE - ((uintptr_t)dst & (CNI_LINE - 1))) & (CNI_LINE - 1);
   if (head > bytes) head = bytes;
   memcpy(dst, src, head);
-  cni_stream((char *)dst + head, (const char *)src + head, bytes - head, NULL, NULL, 0);
+  cni_nontemporal_store((char *)dst + head, (const char *)src + head, bytes - head, NULL, NULL, 0);
 }
 
 #endif

@@ -18,7 +18,7 @@ typedef struct cni_transpose_table {
   cni_transpose_fn transpose[9]; /* by bytes of an element: 1, 2, 4, 8 */
   /* The same past the caches (nontemporal.h), or NULL: `to` begins a line, tstep is whole lines, and nr and nc are
    * multiples of `side`. */
-  cni_transpose_fn stream[9];
+  cni_transpose_fn nontemporal[9];
   int64_t side[9];
 } cni_transpose_table;
 

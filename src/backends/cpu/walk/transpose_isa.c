@@ -133,12 +133,12 @@ TRANSPOSE(transpose_8, uint64_t, SIDE_8, fill_8)
 TRANSPOSE(transpose_4, uint32_t, SIDE_4, fill_4)
 
 #if CNI_ISA_LEVEL == 2
-TRANSPOSE_NONTEMPORAL(stream_8, uint64_t, SIDE_8, fill_8)
-TRANSPOSE_NONTEMPORAL(stream_4, uint32_t, SIDE_4, fill_4)
-#define STREAMS .stream = {[4] = stream_4, [8] = stream_8}, .side = {[4] = SIDE_4, [8] = SIDE_8},
+TRANSPOSE_NONTEMPORAL(nontemporal_8, uint64_t, SIDE_8, fill_8)
+TRANSPOSE_NONTEMPORAL(nontemporal_4, uint32_t, SIDE_4, fill_4)
+#define NONTEMPORAL .nontemporal = {[4] = nontemporal_4, [8] = nontemporal_8}, .side = {[4] = SIDE_4, [8] = SIDE_8},
 #else
-#define STREAMS
+#define NONTEMPORAL
 #endif
 
 const cni_transpose_table CNI_ISA_NAME(cni_transpose_table) = {
-    .transpose = {[1] = transpose_1, [2] = transpose_2, [4] = transpose_4, [8] = transpose_8}, STREAMS};
+    .transpose = {[1] = transpose_1, [2] = transpose_2, [4] = transpose_4, [8] = transpose_8}, NONTEMPORAL};

@@ -2,8 +2,8 @@
  *
  * Stride 1: the plane is one run of pixels. Sums t[j] over the rows of one column j of taps read x at the result's own
  * place; they are then moved j columns and added where the row has such a column. So each vector of x is read once per
- * row of taps. Stride 2: even and odd columns are parted in registers. Invariant: lanes outside the plane never reach
- * a result. */
+ * row of taps. Stride 2: even and odd columns are deinterleaved in registers. Invariant: lanes outside the plane never
+ * reach a result. */
 #include "conv_depthwise_kernels.h"
 
 #include <stdbool.h>

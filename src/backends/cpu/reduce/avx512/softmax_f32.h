@@ -11,8 +11,8 @@
 
 double cni_softmax_max_row_avx512(const void *x, int64_t n);
 double cni_softmax_exp_row_avx512(void *y, const void *x, int64_t n, double shift, const void *ahead);
-void cni_softmax_scale_row_avx512(void *y, const void *x, int64_t n, double by, bool streams);
-void cni_softmax_part_row_avx512(void *y, const void *x, int64_t n, double shift, double by, bool streams);
+void cni_softmax_scale_row_avx512(void *y, const void *x, int64_t n, double by, bool nontemporal);
+void cni_softmax_part_row_avx512(void *y, const void *x, int64_t n, double shift, double by, bool nontemporal);
 void cni_softmax_max_columns_avx512(void *y, int64_t ystep, void *max, const void *x, int64_t xstep, int64_t rows,
                                     int64_t m);
 void cni_softmax_exp_columns_avx512(void *y, int64_t ystep, void *sum, const void *x, int64_t xstep, const void *max,
