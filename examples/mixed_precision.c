@@ -23,7 +23,7 @@ static cn_module *network(void)
                           cn_nn_linear(64 * 4 * 4, 10));
 }
 
-/* One step; answers the loss. *skipped counts those that the scaler left out. dtype CN_DTYPE_NONE: plain float32. */
+/* One step; returns the loss. *skipped counts those that the scaler left out. dtype CN_DTYPE_NONE: plain float32. */
 static double step(cn_module *net, cn_optim *opt, cn_grad_scaler *scaler, const cn_batch *b, cn_dtype dtype,
                    int *skipped)
 {
@@ -47,7 +47,7 @@ static double step(cn_module *net, cn_optim *opt, cn_grad_scaler *scaler, const 
   return value;
 }
 
-/* Trains in a type and prints a line; answers the test accuracy. */
+/* Trains in a type and prints a line; returns the test accuracy. */
 static double train(cn_dtype dtype)
 {
   cn_seed(1); /* the same start and the same batches for all */

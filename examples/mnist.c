@@ -97,7 +97,7 @@ static int train(cn_module *net, cn_loader *digits, cn_loader *test, const setti
   return status;
 }
 
-/* Tests it: prints how many digits were read right, and what was misread most often. Answers the accuracy. */
+/* Tests it: prints how many digits were read right, and what was misread most often. Returns the accuracy. */
 static double look_closer(cn_module *net, cn_loader *test)
 {
   int64_t counts[CLASSES][CLASSES], most = 0, truth = 0, taken_for = 0;

@@ -37,7 +37,7 @@ static int last_linear(cn_module *m, const char *path, void *payload)
   return CN_OK;
 }
 
-/* Freezes net and puts a layer with so many results, which can learn, in the place of its last linear one. Answers it,
+/* Freezes net and puts a layer with so many results, which can learn, in the place of its last linear one. Returns it,
  * borrowed from net. */
 static cn_module *replace_head(cn_module *net, int64_t classes)
 {

@@ -1504,11 +1504,11 @@ typedef struct cn_grid_sample_opts {
   const char *padding_mode; /* str, default 'zeros' */
   int64_t align_corners; /* bool?, default None; 1 for True, CN_ZERO for False */
 } cn_grid_sample_opts;
-/* Images read at the places of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of places
- * (x, y) from -1 to 1, result: (N, C, Hout, Wout); or with one dim more. mode: bilinear, nearest
- * or bicubic (of volumes too, where they go by three dims). padding_mode: what lies outside is
- * zero, the nearest border, or a reflection. align_corners: -1 and 1 are the centres of the
- * outer elements, not their outer edges. */
+/* Images read at the positions of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of
+ * positions (x, y) from -1 to 1, result: (N, C, Hout, Wout); or with one dim more. mode:
+ * bilinear, nearest or bicubic (of volumes too, where they go by three dims). padding_mode: what
+ * lies outside is zero, the nearest border, or a reflection. align_corners: -1 and 1 are the
+ * centres of the outer elements, not their outer edges. */
 CN_API cn_tensor *cn_grid_sample_with(cn_tensor *input, cn_tensor *grid,
                                       const cn_grid_sample_opts *opts);
 
@@ -3167,7 +3167,7 @@ typedef struct cn_put_opts {
   const struct cn_guard *guard;
   bool accumulate; /* bool, default False */
 } cn_put_opts;
-/* input with source's elements written (or added) at these places of it, laid flat; negative
+/* input with source's elements written (or added) at these indices of it, flattened; negative
  * ones count from the end. */
 CN_API cn_tensor *cn_put_with(cn_tensor *input, cn_tensor *index, cn_tensor *source,
                               const cn_put_opts *opts);
@@ -3763,7 +3763,7 @@ CN_API int cn_svd_with(cn_tensor **U, cn_tensor **S, cn_tensor **V, cn_tensor *i
 /* The transpose of a matrix; vectors and numbers stay as they are. */
 CN_API cn_tensor *cn_t(cn_tensor *input);
 
-/* The elements of input, laid flat, at these places; negative ones count from the end. Of
+/* The elements of the flattened input at these indices; negative ones count from the end. Of
  * index's shape. */
 CN_API cn_tensor *cn_take(cn_tensor *input, cn_tensor *index);
 
@@ -3843,7 +3843,7 @@ typedef struct cn_trapezoid_opts {
   double dx; /* Scalar, default 1; CN_ZERO for 0 */
   int64_t dim; /* int, default -1; CN_ZERO for 0 */
 } cn_trapezoid_opts;
-/* The integral of y along a dimension by the trapezoidal rule, at places x or at equal distances
+/* The integral of y along a dimension by the trapezoidal rule, at points x or at equal distances
  * dx.
  * x may be NULL. */
 CN_API cn_tensor *cn_trapezoid_with(cn_tensor *y, cn_tensor *x, const cn_trapezoid_opts *opts);

@@ -22,8 +22,8 @@ typedef struct slice {
 typedef struct names {
   slice *v;
   size_t n, cap;
-  size_t *table; /* number + 1 of the text at its hash; a power of two of places */
-  size_t places;
+  size_t *table; /* number + 1 of the text at its hash; a power of two of slots */
+  size_t slots;
 } names;
 
 typedef struct reader {
@@ -174,37 +174,37 @@ static bool field_number(double *v, slice f)
 /* ---- classes ---- */
 
 /* Where a text's search begins. Seeded by the table's address: no file can be made whose texts all meet there. */
-static size_t place_of(const names *t, slice f)
+static size_t slot_of(const names *t, slice f)
 {
   uint64_t h = cn_hash_more(CN_HASH_BEGIN ^ (uintptr_t)t->table, f.s, f.n);
   h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
-  return (size_t)(h ^ h >> 32) & (t->places - 1);
+  return (size_t)(h ^ h >> 32) & (t->slots - 1);
 }
 
-static void put_place(names *t, size_t number)
+static void put_slot(names *t, size_t number)
 {
-  size_t i = place_of(t, t->v[number]);
-  while (t->table[i]) i = (i + 1) & (t->places - 1);
+  size_t i = slot_of(t, t->v[number]);
+  while (t->table[i]) i = (i + 1) & (t->slots - 1);
   t->table[i] = number + 1;
 }
 
 static int widen_table(names *t)
 {
-  size_t places = t->places ? 2 * t->places : 64;
-  size_t *table = cn_alloc_zero(places * sizeof *table);
+  size_t slots = t->slots ? 2 * t->slots : 64;
+  size_t *table = cn_alloc_zero(slots * sizeof *table);
   if (!table) return cn_err();
-  cn_free(t->table, t->places * sizeof *t->table);
+  cn_free(t->table, t->slots * sizeof *t->table);
   t->table = table;
-  t->places = places;
-  for (size_t i = 0; i < t->n; i++) put_place(t, i);
+  t->slots = slots;
+  for (size_t i = 0; i < t->n; i++) put_slot(t, i);
   return CN_OK;
 }
 
 /* The number of a text; -1 without memory. */
 static int64_t number_of(names *t, slice f)
 {
-  if (2 * (t->n + 1) > t->places && widen_table(t)) return -1;
-  for (size_t i = place_of(t, f); t->table[i]; i = (i + 1) & (t->places - 1)) {
+  if (2 * (t->n + 1) > t->slots && widen_table(t)) return -1;
+  for (size_t i = slot_of(t, f); t->table[i]; i = (i + 1) & (t->slots - 1)) {
     const slice *known = &t->v[t->table[i] - 1];
     if (known->n == f.n && !memcmp(known->s, f.s, f.n)) return (int64_t)t->table[i] - 1;
   }
@@ -214,7 +214,7 @@ static int64_t number_of(names *t, slice f)
   memcpy(copy, f.s, f.n);
   copy[f.n] = 0;
   t->v[t->n] = (slice){copy, f.n};
-  put_place(t, t->n);
+  put_slot(t, t->n);
   return (int64_t)t->n++;
 }
 
@@ -222,7 +222,7 @@ static void free_names(names *t)
 {
   for (size_t i = 0; i < t->n; i++) cn_free((void *)(uintptr_t)t->v[i].s, t->v[i].n + 1);
   cn_free(t->v, t->cap * sizeof *t->v);
-  cn_free(t->table, t->places * sizeof *t->table);
+  cn_free(t->table, t->slots * sizeof *t->table);
 }
 
 typedef struct sorted {

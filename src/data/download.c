@@ -176,7 +176,8 @@ static size_t on_header(char *line, size_t size, size_t n, void *payload)
   job *j = payload;
   size_t length = size * n;
   if (j->began_at) return length;
-  if (begins(line, length, "http/")) j->etag[0] = 0, j->etag_is_new = false; /* behind a redirection: the next response */
+  if (begins(line, length, "http/"))
+    j->etag[0] = 0, j->etag_is_new = false; /* behind a redirection: the next response */
   if (!begins(line, length, "etag:")) return length;
   const char *s = line + 5, *end = line + length;
   while (s < end && (*s == ' ' || *s == '\t')) s++;

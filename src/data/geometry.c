@@ -128,8 +128,8 @@ cn_tensor *cn_image_erase(cn_tensor *image, int64_t top, int64_t left, int64_t h
 
 /* ---- rotations ---- */
 
-/* The inverse of a rotation around the middle: where each new pixel comes from. m: two rows of three, in pixels from the
- * middle. In float32, as PyTorch has its grids, so that ties fall the same way. */
+/* The inverse of a rotation around the middle: where each new pixel comes from. m: two rows of three, in pixels from
+ * the middle. In float32, as PyTorch has its grids, so that ties fall the same way. */
 static cn_tensor *take_nearest(const cni_pixels *in, const double m[6])
 {
   cni_pixels out;

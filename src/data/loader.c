@@ -101,7 +101,7 @@ static int pin(cn_batch *b, cn_device device)
 }
 
 /* Data are made on the CPU and without history, whatever the thread's own modes say. */
-static void make(cni_made *made, int64_t number, void *payload)
+static void make(cni_worker_result *made, int64_t number, void *payload)
 {
   const cn_loader *l = payload;
   cn_device device = cn_default_device();
@@ -252,7 +252,7 @@ int cn_loader_next(cn_batch *batch, cn_loader *l)
     move_to(l, l->epoch + 1, 0);
     return 0;
   }
-  cni_made made;
+  cni_worker_result made;
   if (!l->workers || !cni_workers_next(&made, l->workers)) make(&made, l->next, l);
   l->next++;
   if (made.error) return cn_err_set(made.error, "%s", made.message);

@@ -13,14 +13,14 @@ int cni_stack_add(cn_batch *batch, size_t row, const cn_sample *sample, size_t n
 enum { CNI_MESSAGE = 600 };
 
 /* A batch, or why there is none. */
-typedef struct cni_made {
+typedef struct cni_worker_result {
   cn_batch batch;
   int error; /* a cn_status */
   char message[CNI_MESSAGE];
-} cni_made;
+} cni_worker_result;
 
 /* Makes item `number`, on any thread; leaves no error set. */
-typedef void (*cni_make_fn)(cni_made *made, int64_t number, void *payload);
+typedef void (*cni_make_fn)(cni_worker_result *made, int64_t number, void *payload);
 
 typedef struct cni_workers cni_workers;
 cni_workers *cni_workers_new(int threads, int ahead, cni_make_fn make, void *payload); /* NULL: no memory */
@@ -29,6 +29,6 @@ void cni_workers_free(cni_workers *w); /* waits for what is being made; NULL is 
 void cni_workers_run(cni_workers *w, int64_t first, int64_t end);
 void cni_workers_stop(cni_workers *w); /* waits, and drops what was made ahead */
 /* The next item, in order; waits for it. false: no thread could be started. */
-bool cni_workers_next(cni_made *made, cni_workers *w);
+bool cni_workers_next(cni_worker_result *made, cni_workers *w);
 
 #endif

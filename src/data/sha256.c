@@ -19,11 +19,11 @@ static const uint32_t ks[64] = {
 static inline uint32_t rotate(uint32_t x, unsigned n) { return x >> n | x << (32 - n); }
 
 /* One round; the names of the eight words move on by one from round to round instead of their values. */
-#define ROUND(a, b, c, d, e, f, g, h, i)                                                            \
-  do {                                                                                              \
-    uint32_t x = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + ks[i] + w[i]; \
-    d += x;                                                                                         \
-    h = x + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));                   \
+#define ROUND(a, b, c, d, e, f, g, h, i)                                                                             \
+  do {                                                                                                               \
+    uint32_t x = h + (rotate(e, 6) ^ rotate(e, 11) ^ rotate(e, 25)) + (g ^ (e & (f ^ g))) + ks[i] + w[i];            \
+    d += x;                                                                                                          \
+    h = x + (rotate(a, 2) ^ rotate(a, 13) ^ rotate(a, 22)) + ((a & b) | (c & (a | b)));                              \
   } while (0)
 
 static void take_block(uint32_t v[8], const unsigned char *p)

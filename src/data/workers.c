@@ -3,7 +3,7 @@
  * Place in the flow: below loader.c. Each worker takes the next number and puts the item into its place in a ring,
  * whose size bounds how far ahead they run; slow items never change the order. A forked child has none of the
  * threads: the first call there begins anew at the item that was wanted next. Invariant: `taken` <= `wanted` +
- * places, and a place is ready only between its making and its use; all fields change under the lock. */
+ * slots, and a slot is ready only between its making and its use; all fields change under the lock. */
 #include "loader.h"
 
 #include <cairn/ext/system.h>
@@ -11,10 +11,10 @@
 #include <stdatomic.h>
 #include <string.h>
 
-typedef struct place {
-  cni_made made;
+typedef struct slot {
+  cni_worker_result made;
   bool ready;
-} place;
+} slot;
 
 struct cni_workers {
   pthread_mutex_t lock;
@@ -23,11 +23,11 @@ struct cni_workers {
   cni_make_fn make;
   void *payload;
   int64_t wanted, taken, end;
-  int busy, started, threads, places;
+  int busy, started, threads, slots;
   bool running, quit;
   unsigned forks; /* as many as there were when the threads were started */
   pthread_t *ids;
-  place *ring;
+  slot *ring;
 };
 
 /* How many forks lie between this process and the first. */
@@ -55,11 +55,11 @@ cni_workers *cni_workers_new(int threads, int ahead, cni_make_fn make, void *pay
   cni_workers *w = cn_alloc_zero(sizeof *w);
   if (!w) return NULL;
   w->threads = threads;
-  w->places = threads * ahead;
+  w->slots = threads * ahead;
   w->make = make;
   w->payload = payload;
   w->ids = cn_alloc_zero((size_t)threads * sizeof *w->ids);
-  w->ring = cn_alloc_zero((size_t)w->places * sizeof *w->ring);
+  w->ring = cn_alloc_zero((size_t)w->slots * sizeof *w->ring);
   w->forks = atomic_load(&forks);
   init_locks(w);
   if (w->ids && w->ring) return w;
@@ -69,7 +69,7 @@ cni_workers *cni_workers_new(int threads, int ahead, cni_make_fn make, void *pay
 
 static bool something_to_do(const cni_workers *w)
 {
-  return w->running && w->taken < w->end && w->taken < w->wanted + w->places;
+  return w->running && w->taken < w->end && w->taken < w->wanted + w->slots;
 }
 
 static void *worker(void *payload)
@@ -81,7 +81,7 @@ static void *worker(void *payload)
     while (!w->quit && !something_to_do(w)) pthread_cond_wait(&w->work, &w->lock);
     if (w->quit) break;
     int64_t number = w->taken++;
-    place *p = &w->ring[number % w->places];
+    slot *p = &w->ring[number % w->slots];
     w->busy++;
     pthread_mutex_unlock(&w->lock);
     w->make(&p->made, number, w->payload);
@@ -100,7 +100,7 @@ static void leave_parent(cni_workers *w)
   if (w->forks == atomic_load(&forks)) return;
   w->forks = atomic_load(&forks);
   init_locks(w);
-  memset(w->ring, 0, (size_t)w->places * sizeof *w->ring);
+  memset(w->ring, 0, (size_t)w->slots * sizeof *w->ring);
   w->started = w->busy = 0;
   w->taken = w->wanted;
 }
@@ -121,7 +121,7 @@ static void start_threads(cni_workers *w)
   while (w->started < w->threads && pthread_create(&w->ids[w->started], NULL, worker, w) == 0) w->started++;
 }
 
-bool cni_workers_next(cni_made *made, cni_workers *w)
+bool cni_workers_next(cni_worker_result *made, cni_workers *w)
 {
   leave_parent(w);
   if (w->started < w->threads) start_threads(w);
@@ -130,7 +130,7 @@ bool cni_workers_next(cni_made *made, cni_workers *w)
     return false;
   }
   pthread_mutex_lock(&w->lock);
-  place *p = &w->ring[w->wanted % w->places];
+  slot *p = &w->ring[w->wanted % w->slots];
   while (!p->ready) pthread_cond_wait(&w->done, &w->lock);
   *made = p->made;
   p->ready = false;
@@ -146,7 +146,7 @@ void cni_workers_stop(cni_workers *w)
   pthread_mutex_lock(&w->lock);
   w->running = false;
   while (w->busy) pthread_cond_wait(&w->done, &w->lock);
-  for (int i = 0; i < w->places; i++) {
+  for (int i = 0; i < w->slots; i++) {
     if (w->ring[i].ready) release(&w->ring[i].made.batch);
     w->ring[i].ready = false;
   }
@@ -166,6 +166,6 @@ void cni_workers_free(cni_workers *w)
   pthread_cond_destroy(&w->work);
   pthread_cond_destroy(&w->done);
   cn_free(w->ids, (size_t)w->threads * sizeof *w->ids);
-  cn_free(w->ring, (size_t)w->places * sizeof *w->ring);
+  cn_free(w->ring, (size_t)w->slots * sizeof *w->ring);
   cn_free(w, sizeof *w);
 }

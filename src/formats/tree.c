@@ -31,7 +31,7 @@ struct cn_tree {
     struct {
       pair *pairs; /* of lists only the values are used */
       size_t n, cap;
-      uint32_t *table; /* of 2^k places + 1 in pairs, 0: none; NULL for short dictionaries */
+      uint32_t *table; /* of 2^k slots + 1 in pairs, 0: none; NULL for short dictionaries */
       size_t slots;
     } c;
   } u;

@@ -56,9 +56,9 @@ static int check_call(cn_tensor *x, cn_tensor *target)
   return CN_OK;
 }
 
-/* Adds what cluster i says of its rows to the log probabilities (N), and its entry of the head to the places (N) that
+/* Adds what cluster i says of its rows to the log probabilities (N), and its entry of the head to the columns (N) that
  * are looked up there. Returns how many rows it has, or a negative status. */
-static int64_t add_cluster(cn_module *m, int i, cn_tensor *x, cn_tensor *target, cn_tensor **output, cn_tensor **places)
+static int64_t add_cluster(cn_module *m, int i, cn_tensor *x, cn_tensor *target, cn_tensor **output, cn_tensor **columns)
 {
   const cn_value *a = cni_args(m);
   int64_t low = cutoff(a, i);
@@ -66,13 +66,13 @@ static int64_t add_cluster(cn_module *m, int i, cn_tensor *x, cn_tensor *target,
   cn_tensor *rows = cn_flatten(cn_nonzero(inside));
   if (!rows || !cn_numel(rows)) return cn_err();
   cn_tensor *own = cn_index_select(target, 0, rows);
-  if (i == 0) *places = cn_index_copy(*places, 0, rows, own);
+  if (i == 0) *columns = cn_index_copy(*columns, 0, rows, own);
   else {
     cn_module *layers = cn_module_child(cn_module_child(m, TAIL), (size_t)i - 1);
     cn_tensor *scores = cn_log_softmax(cn_forward(layers, cn_index_select(x, 0, rows)), 1);
     cn_tensor *picked = cn_gather(scores, 1, cn_unsqueeze(cn_sub(own, cn_int(low)), 1));
     *output = cn_index_copy(*output, 0, rows, cn_flatten(picked));
-    *places = cn_index_copy(*places, 0, rows, cn_full_like(own, (double)(cutoff(a, 1) + i - 1)));
+    *columns = cn_index_copy(*columns, 0, rows, cn_full_like(own, (double)(cutoff(a, 1) + i - 1)));
   }
   return cn_err() ? cn_err() : cn_numel(rows);
 }
@@ -87,9 +87,9 @@ static int adaptive_forward(cn_module *m, cn_module_call *call)
   if (cn_err()) return cn_err();
   int64_t n = cn_size(target, 0);
   cn_tensor *output = cn_zeros(CN_SHAPE(n), .dtype = cn_dtype_of(x), .device = cn_device_of(x));
-  cn_tensor *places = cn_zeros_like(target);
+  cn_tensor *columns = cn_zeros_like(target);
   for (int i = 0; i <= cni_args(m)[CUTOFFS].n && !cn_err(); i++) {
-    int64_t rows = add_cluster(m, i, x, target, &output, &places);
+    int64_t rows = add_cluster(m, i, x, target, &output, &columns);
     if (rows < 0) return (int)rows;
     used += rows;
   }
@@ -98,7 +98,7 @@ static int adaptive_forward(cn_module *m, cn_module_call *call)
     return cn_err_set(CN_ERR_INDEX, "AdaptiveLogSoftmaxWithLoss: targets must lie between 0 and %lld",
                       (long long)cni_args(m)[CLASSES].u.i - 1);
   cn_tensor *head = cn_log_softmax(cn_forward(cn_module_child(m, HEAD), x), 1);
-  output = cn_add(output, cn_flatten(cn_gather(head, 1, cn_unsqueeze(places, 1))));
+  output = cn_add(output, cn_flatten(cn_gather(head, 1, cn_unsqueeze(columns, 1))));
   call->out[0] = single ? cn_squeeze(output, .dim = CN_INTS(0)) : output;
   if (call->nout > 1) call->out[1] = cn_neg(cn_mean(output));
   return cn_err();

@@ -103,8 +103,8 @@ static int check_masks(const query *x, bool single, int64_t heads)
                     (long long)x->targets, (long long)x->sources);
 }
 
-/* Reads the tensors of a call and transposes them so that positions come first; the same tensor stays the same, which the op
- * looks at. */
+/* Reads the tensors of a call and transposes them so that positions come first; the same tensor stays the same, which
+ * the op looks at. */
 static int read_query(const cn_module *m, const cn_module_call *call, query *x)
 {
   const cn_value *a = cni_args(m);
@@ -156,7 +156,7 @@ static int attention_forward(cn_module *m, cn_module_call *call)
   return cn_err();
 }
 
-/* Projections of all places, and the two products of the heads. */
+/* Projections of all positions, and the two products of the heads. */
 static double attention_work(const cn_module *m, const cn_module_call *call)
 {
   query x;

@@ -8,7 +8,7 @@
 
 #include "module.h"
 
-static int64_t add(cn_module *module, cni_hook hook)
+static int64_t add(cn_module *module, cni_module_hook hook)
 {
   cni_module *m = cni_m(module);
   if (cn_grow((void **)&m->hooks, &m->hooks_cap, m->nhooks + 1, sizeof hook)) {
@@ -22,17 +22,17 @@ static int64_t add(cn_module *module, cni_hook hook)
 
 int64_t cn_module_hook_before(cn_module *m, cn_module_hook hook, void *payload, void (*free)(void *))
 {
-  return add(m, (cni_hook){.kind = CNI_HOOK_BEFORE, .fn.call = hook, .payload = payload, .free = free});
+  return add(m, (cni_module_hook){.kind = CNI_HOOK_BEFORE, .fn.call = hook, .payload = payload, .free = free});
 }
 
 int64_t cn_module_hook_after(cn_module *m, cn_module_hook hook, void *payload, void (*free)(void *))
 {
-  return add(m, (cni_hook){.kind = CNI_HOOK_AFTER, .fn.call = hook, .payload = payload, .free = free});
+  return add(m, (cni_module_hook){.kind = CNI_HOOK_AFTER, .fn.call = hook, .payload = payload, .free = free});
 }
 
 int64_t cn_module_hook_backward(cn_module *m, cn_module_grad_hook hook, void *payload, void (*free)(void *))
 {
-  return add(m, (cni_hook){.kind = CNI_HOOK_BACKWARD, .fn.grad = hook, .payload = payload, .free = free});
+  return add(m, (cni_module_hook){.kind = CNI_HOOK_BACKWARD, .fn.grad = hook, .payload = payload, .free = free});
 }
 
 int cn_module_hook_remove(cn_module *module, int64_t id)
@@ -40,7 +40,7 @@ int cn_module_hook_remove(cn_module *module, int64_t id)
   cni_module *m = cni_m(module);
   for (size_t i = 0; i < m->nhooks; i++) {
     if (m->hooks[i].id != id) continue;
-    cni_hook gone = m->hooks[i];
+    cni_module_hook gone = m->hooks[i];
     memmove(&m->hooks[i], &m->hooks[i + 1], (--m->nhooks - i) * sizeof gone);
     if (gone.free) gone.free(gone.payload);
     return CN_OK;
@@ -55,14 +55,14 @@ void cni_hooks_free(cni_module *m)
   cn_free(m->hooks, m->hooks_cap * sizeof *m->hooks);
 }
 
-bool cni_hooks_any(const cni_module *m, enum cni_hook_kind kind)
+bool cni_hooks_any(const cni_module *m, enum cni_module_hook_kind kind)
 {
   for (size_t i = 0; i < m->nhooks; i++)
     if (m->hooks[i].kind == kind) return true;
   return false;
 }
 
-int cni_hooks_run(cni_module *m, enum cni_hook_kind kind, cn_module_call *call)
+int cni_hooks_run(cni_module *m, enum cni_module_hook_kind kind, cn_module_call *call)
 {
   int status = CN_OK;
   for (size_t i = 0; !status && i < m->nhooks; i++)

@@ -37,10 +37,10 @@ typedef struct cni_child {
   cn_module *module;
 } cni_child;
 
-enum cni_hook_kind { CNI_HOOK_BEFORE, CNI_HOOK_AFTER, CNI_HOOK_BACKWARD };
+enum cni_module_hook_kind { CNI_HOOK_BEFORE, CNI_HOOK_AFTER, CNI_HOOK_BACKWARD };
 
-typedef struct cni_hook {
-  enum cni_hook_kind kind;
+typedef struct cni_module_hook {
+  enum cni_module_hook_kind kind;
   int64_t id;
   union {
     cn_module_hook call;
@@ -48,7 +48,7 @@ typedef struct cni_hook {
   } fn;
   void *payload;
   void (*free)(void *);
-} cni_hook;
+} cni_module_hook;
 
 typedef struct cni_module {
   cn_module head; /* must be first */
@@ -64,7 +64,7 @@ typedef struct cni_module {
   size_t nslots, slots_cap;
   cni_child *children;
   size_t nchildren, children_cap;
-  cni_hook *hooks;
+  cni_module_hook *hooks;
   size_t nhooks, hooks_cap;
   int64_t next_hook;
 } cni_module;
@@ -79,12 +79,12 @@ int cni_invoke(cn_tensor **out, size_t nout, cni_module *m, const cn_value *args
 int cni_call_complete(cni_module *m, cn_value *full, const cn_value *args, size_t nargs);
 
 /* hooks.c */
-int cni_hooks_run(cni_module *m, enum cni_hook_kind kind, cn_module_call *call);
+int cni_hooks_run(cni_module *m, enum cni_module_hook_kind kind, cn_module_call *call);
 /* Watches inputs and results, so that the module's backward hooks run in backward. May replace args' tensors. */
 int cni_hooks_watch_inputs(cni_module *m, cn_module_call *call, void **watch);
 int cni_hooks_watch_results(cni_module *m, cn_module_call *call, void *watch); /* takes watch over */
 void cni_hooks_unwatch(void *watch); /* when the call failed in between */
-bool cni_hooks_any(const cni_module *m, enum cni_hook_kind kind);
+bool cni_hooks_any(const cni_module *m, enum cni_module_hook_kind kind);
 void cni_hooks_free(cni_module *m);
 
 #endif

@@ -948,11 +948,11 @@ const char *const cni_op_docs[] = {
     "The slopes along each of dims (all), to second order, for samples at equal distances: "
     "spacing has one number or one for each dim. edge_order is the order at the ends.",
     "gradient for samples at given coordinates along each of dims.",
-    "Images read at the places of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of places"
-    " (x, y) from -1 to 1, result: (N, C, Hout, Wout); or with one dim more. mode: bilinear, "
-    "nearest or bicubic (of volumes too, where they go by three dims). padding_mode: what lies "
-    "outside is zero, the nearest border, or a reflection. align_corners: -1 and 1 are the "
-    "centres of the outer elements, not their outer edges.",
+    "Images read at the positions of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of "
+    "positions (x, y) from -1 to 1, result: (N, C, Hout, Wout); or with one dim more. mode: "
+    "bilinear, nearest or bicubic (of volumes too, where they go by three dims). padding_mode: "
+    "what lies outside is zero, the nearest border, or a reflection. align_corners: -1 and 1 are "
+    "the centres of the outer elements, not their outer edges.",
     "Channels in num_groups groups, each normalised with its own mean and variance per sample, "
     "then * weight + bias per channel.",
     "A GRU over a sequence; arguments as lstm's, with one state.",
@@ -1293,7 +1293,7 @@ const char *const cni_op_docs[] = {
     "x where positive, weight * x elsewhere, broadcast. What prelu runs.",
     "Product of all elements. Integers and bool multiply in int64.",
     "Product along one dimension.",
-    "input with source's elements written (or added) at these places of it, laid flat; negative "
+    "input with source's elements written (or added) at these indices of it, flattened; negative "
     "ones count from the end.",
     "The element below which the part q of all elements (or of those along dim) lies, between two"
     " by interpolation: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'. A vector q gives a "
@@ -1436,7 +1436,7 @@ const char *const cni_op_docs[] = {
     "linalg_svd by its older name: V is not transposed, some=True asks for the smaller U and V. "
     "Without compute_uv they are zeros.",
     "The transpose of a matrix; vectors and numbers stay as they are.",
-    "The elements of input, laid flat, at these places; negative ones count from the end. Of "
+    "The elements of the flattened input at these indices; negative ones count from the end. Of "
     "index's shape.",
     "gather whose other sizes broadcast; without dim, from the flattened tensor.",
     "Tangent.",
@@ -1453,7 +1453,7 @@ const char *const cni_op_docs[] = {
     "The k largest (or smallest) elements along a dimension, in order, and their indices; NaN "
     "counts as the largest. Of equal elements the first are taken.",
     "Two dimensions swapped.",
-    "The integral of y along a dimension by the trapezoidal rule, at places x or at equal "
+    "The integral of y along a dimension by the trapezoidal rule, at points x or at equal "
     "distances dx.",
     "linalg_solve_triangular by its older name, and a copy of A.",
     "The lower triangle of the last two dimensions, zero above it; diagonal > 0 keeps that many "

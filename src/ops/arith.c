@@ -9,10 +9,10 @@
 #include <float.h>
 
 #include "build.h"
-#include "shorthand.h"
 #include "families.h"
 #include "hot.h"
 #include "pointwise.h"
+#include "shorthand.h"
 
 #define FIXED_PROGRAM(name, rule) /* no gradient flows */ \
   .flags = CN_OP_ALIAS_SAFE | CN_OP_NO_GRAD, .infer = rule, .vjp = cni_pointwise_vjp, .pointwise = &pw_##name
@@ -63,8 +63,8 @@ static int build_logaddexp(cni_builder *b, int variant)
 static void grad_logaddexp(cni_builder *b, int variant, int G, const int *in, int Y, unsigned numbers, int *g)
 {
   (void)variant, (void)Y, (void)numbers;
-  int share = WHERE(EQ(in[0], in[1]), K(0.5), SIGMOID(SUB(in[0], in[1])));
-  g[0] = MUL(G, share);
+  int slope = WHERE(EQ(in[0], in[1]), K(0.5), SIGMOID(SUB(in[0], in[1])));
+  g[0] = MUL(G, slope);
   g[1] = MUL(G, WHERE(EQ(in[0], in[1]), K(0.5), SIGMOID(SUB(in[1], in[0]))));
 }
 static cni_pointwise pw_logaddexp = {CNI_FLT, 2, NULL, build_logaddexp, grad_logaddexp, {0}};

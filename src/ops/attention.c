@@ -9,8 +9,8 @@
 #include <cairn/kw.h>
 #include <math.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 /* ---- the formulas in public ops; all operands (B, H, T, D) ---- */
 

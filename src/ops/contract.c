@@ -7,8 +7,8 @@
 #include <ctype.h>
 #include <math.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 static int misfit(const cn_call *c, const cn_tensor *a, const cn_tensor *b, const char *why)
 {
@@ -529,6 +529,41 @@ static int addr_decompose(cn_call *c)
   return cn_err();
 }
 
+/* ---- bilinear(input1, input2, weight, bias): y[k] = x1 W[k] x2 + bias[k] ---- */
+
+static int bilinear_check(const cn_call *c)
+{
+  const cn_desc *a = &c->in[0]->d, *b = &c->in[1]->d, *w = &c->in[2]->d;
+  if (a->ndim < 1 || a->ndim != b->ndim)
+    return cn_call_fail(c, CN_ERR_SHAPE, "input dimensions do not match: got %d and %d", a->ndim, b->ndim);
+  for (int i = 0; i < a->ndim - 1; i++)
+    if (a->shape[i] != b->shape[i])
+      return cn_call_fail(c, CN_ERR_SHAPE, "input batch dimensions do not match at dim %d: got %lld and %lld", i,
+                          (long long)a->shape[i], (long long)b->shape[i]);
+  if (w->ndim != 3) return cn_call_fail(c, CN_ERR_SHAPE, "weight must have 3 dims, not %d", w->ndim);
+  if (a->shape[a->ndim - 1] != w->shape[1] || b->shape[b->ndim - 1] != w->shape[2])
+    return cn_call_fail(c, CN_ERR_SHAPE, "weight takes vectors of %lld and %lld, but the inputs have %lld and %lld",
+                        (long long)w->shape[1], (long long)w->shape[2], (long long)a->shape[a->ndim - 1],
+                        (long long)b->shape[b->ndim - 1]);
+  if (c->in[3] && (c->in[3]->d.ndim != 1 || c->in[3]->d.shape[0] != w->shape[0]))
+    return cn_call_fail(c, CN_ERR_SHAPE, "bias must have size %lld", (long long)w->shape[0]);
+  return CN_OK;
+}
+static int bilinear_decompose(cn_call *c)
+{
+  const cn_desc *a = &c->in[0]->d, *w = &c->in[2]->d;
+  int status = bilinear_check(c);
+  if (status) return status;
+  int64_t k = w->shape[0], i = w->shape[1], j = w->shape[2], n = 1, shape[CN_MAX_DIMS];
+  for (int d = 0; d < a->ndim - 1; d++) n *= shape[d] = a->shape[d];
+  shape[a->ndim - 1] = k;
+  cn_tensor *wide = cn_reshape(cn_permute(c->in[2], CN_SHAPE(1, 0, 2)), CN_SHAPE(i, k * j));
+  cn_tensor *left = cn_reshape(cn_mm(cn_reshape(c->in[0], CN_SHAPE(n, i)), wide), CN_SHAPE(n, k, j));
+  cn_tensor *y = cn_reshape(cn_bmm(left, cn_reshape(c->in[1], CN_SHAPE(n, j, 1))), shape, (size_t)a->ndim);
+  c->out[0] = c->in[3] ? cn_add(y, c->in[3]) : y;
+  return cn_err();
+}
+
 /* clang-format off */
 const cn_op cni_contract_ops[] = {
   {.sig = "einsum(str equation, Tensor[] operands) -> Tensor",
@@ -569,6 +604,9 @@ const cn_op cni_contract_ops[] = {
           "; method inplace amp_low_device",
    .doc = "beta * input + alpha * outer(vec1, vec2). With beta 0 input is not looked at.",
    .flags = CN_OP_COMPOSITE, .decompose = addr_decompose},
+  {.sig = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor ; nn amp_wide_device",
+   .doc = "input1 weight[k] input2 + bias[k] for each k, over vectors in the last dimension.",
+   .flags = CN_OP_COMPOSITE, .decompose = bilinear_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(contract);

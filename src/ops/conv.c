@@ -6,8 +6,8 @@
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 #include "window.h"
 
 /* The attributes of all three rows lie at the same places. */

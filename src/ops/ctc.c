@@ -6,8 +6,8 @@
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 enum { LOG_PROBS, TARGETS, INPUT_LENGTHS, TARGET_LENGTHS };
 

@@ -1,4 +1,5 @@
-/* distance.c: the family of distances between rows: all pairs of two sets, or of one.
+/* distance.c: the family of distances: between all pairs of rows of two sets, or of one, and between vectors side by
+ * side.
  *
  * Place in the flow: infer and gradients here, kernels in backends/cpu/reduce/distance.c. Invariant: where a distance
  * is 0 its gradient is taken as 0, as in PyTorch. */
@@ -161,6 +162,38 @@ static int pdist_decompose(cn_call *c)
   return cn_err();
 }
 
+/* ---- of vectors along a dim ---- */
+
+/* cosine_similarity(x1, x2, dim, eps) */
+static int cosine_similarity_decompose(cn_call *c)
+{
+  int64_t dim = cni_arg_int(c->args, 2), shape[CN_MAX_DIMS];
+  double eps = cni_arg_float(c->args, 3);
+  int ndim, dtype = cni_result_type(c, c->in, 2), status;
+  cn_tensor *x[2], *unit[2];
+  if (!dtype) return CN_ERR_DTYPE;
+  if (!cni_dtype_is_float(dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "expected common dtype to be floating point, yet it is %s",
+                        cn_dtype_name((cn_dtype)dtype));
+  if ((status = cni_broadcast_inputs(c, c->in, 2, &ndim, shape))) return status;
+  for (int i = 0; i < 2; i++) {
+    x[i] = cn_expand(cni_in_type(c->in[i], dtype), shape, (size_t)ndim);
+    cn_tensor *size = cn_linalg_vector_norm(x[i], .dim = CN_INTS(dim), .keepdim = true);
+    unit[i] = cn_true_divide(x[i], cn_clamp_min(size, cn_num(eps)));
+  }
+  c->out[0] = cn_sum(cn_mul(unit[0], unit[1]), .dim = CN_INTS(dim));
+  return cn_err();
+}
+
+/* pairwise_distance(x1, x2, p, eps, keepdim) */
+static int pairwise_distance_decompose(cn_call *c)
+{
+  cn_tensor *apart = cn_add(cn_sub(c->in[0], c->in[1]), cn_num(cni_arg_float(c->args, 3)));
+  c->out[0] = cn_norm(apart, .p = cni_option_float(cni_arg_float(c->args, 2)), .dim = CN_INTS(-1),
+                      .keepdim = cni_arg_bool(c->args, 4));
+  return cn_err();
+}
+
 /* clang-format off */
 const cn_op cni_distance_ops[] = {
   {.sig = "cdist_forward(Tensor x1, Tensor x2, float p) -> Tensor ; internal grad_fn_CdistBackward0",
@@ -180,6 +213,12 @@ const cn_op cni_distance_ops[] = {
   {.sig = "pdist(Tensor input, float p=2) -> Tensor ; nn amp_f32_device",
    .doc = "Distances, in the p-norm, of all pairs of rows of a matrix, the pair (0, 1) first, then (0, 2).",
    .flags = CN_OP_COMPOSITE, .decompose = pdist_decompose},
+  {.sig = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor ; nn amp_f32_device",
+   .doc = "Cosine of the angle between vectors along dim, broadcast; a vector counts as at least eps long.",
+   .flags = CN_OP_COMPOSITE, .decompose = cosine_similarity_decompose},
+  {.sig = "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor ; nn",
+   .doc = "p-norm of x1 - x2 + eps along the last dimension.",
+   .flags = CN_OP_COMPOSITE, .decompose = pairwise_distance_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(distance);

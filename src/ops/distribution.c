@@ -7,8 +7,8 @@
 #include <cairn/kw.h>
 #include <math.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 /* The type that draws for a tensor of this type are made in: no rounding of small numbers in float16. */
 static cn_dtype draw_type(int dtype)

@@ -1,17 +1,17 @@
-/* grid_sample.c: the family of spatial transforms: grid_sample reads images at given places, affine_grid makes such
- * places.
+/* grid_sample.c: the family of spatial transforms: grid_sample reads images at given positions, affine_grid makes
+ * such positions.
  *
- * Place in the flow: grid_sample is pointwise work that makes indices and weights of each place, then one
+ * Place in the flow: grid_sample is pointwise work that makes indices and weights of each position, then one
  * weighted_gather, which backends give a kernel for. Invariant: weighted_gather, weighted_scatter and weighted_dot are
- * linear in both of their tensors and are each other's gradients, so any order of differentiation ends here. Places
+ * linear in both of their tensors and are each other's gradients, so any order of differentiation ends here. Positions
  * are computed per dim, with x (the width) first in a grid and last in an image, in float64: in a large image a
  * float32 has few digits left for the way between two elements. float16 and bfloat16 compute in float32. */
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
-#include "shorthand.h"
 #include "families.h"
 #include "infer.h"
+#include "shorthand.h"
 
 enum { MOST_DIMS = 3, CUBIC_TAPS = 4, MOST_TERMS = CUBIC_TAPS * CUBIC_TAPS * CUBIC_TAPS };
 
@@ -99,7 +99,7 @@ typedef struct sampler {
 
 static cn_tensor *number(double x) { return cn_num(x); }
 
-/* ---- places ---- */
+/* ---- positions ---- */
 
 /* From [-1, 1] to elements. */
 static cn_tensor *in_elements(const sampler *s, cn_tensor *g, int dim)
@@ -109,7 +109,7 @@ static cn_tensor *in_elements(const sampler *s, cn_tensor *g, int dim)
   return cn_div(cn_sub(cn_mul(up, number((double)s->size[dim])), number(1)), number(2));
 }
 
-/* Folds places back and forth between the edges. */
+/* Reflects positions back and forth between the edges. */
 static cn_tensor *reflected(const sampler *s, cn_tensor *p, int dim)
 {
   double low = s->corners ? 0 : -0.5, span = (double)(s->size[dim] - (s->corners ? 1 : 0));
@@ -134,7 +134,7 @@ static cn_tensor *padded(const sampler *s, cn_tensor *p, int dim)
 
 /* ---- reading ---- */
 
-/* One more term: the element at whole places, one of shape (N, P) per dim, by its weight (N, P). Those outside of the
+/* One more term: the element at whole positions, one of shape (N, P) per dim, by its weight (N, P). Those outside of the
  * image count nothing. */
 static void add_term(sampler *s, cn_tensor *const *at, cn_tensor *weight)
 {
@@ -156,16 +156,16 @@ static void nearest(sampler *s, cn_tensor *const *p)
   add_term(s, at, p[0] ? cn_full_like(p[0], 1) : NULL);
 }
 
-/* All corners of the cell that a place lies in, each by the volume opposite to it. */
+/* All corners of the cell that a position lies in, each by the volume opposite to it. */
 static void linear(sampler *s, cn_tensor *const *p)
 {
   cn_tensor *low[MOST_DIMS], *high[MOST_DIMS], *near[MOST_DIMS], *far[MOST_DIMS];
   for (int i = 0; i < s->n; i++) {
-    cn_tensor *place = padded(s, p[i], i);
-    low[i] = cn_floor(place);
+    cn_tensor *position = padded(s, p[i], i);
+    low[i] = cn_floor(position);
     high[i] = cn_add(low[i], number(1));
-    near[i] = cn_sub(high[i], place);
-    far[i] = cn_sub(place, low[i]);
+    near[i] = cn_sub(high[i], position);
+    far[i] = cn_sub(position, low[i]);
   }
   for (int corner = 0; corner < 1 << s->n; corner++) {
     cn_tensor *at[MOST_DIMS], *weight = NULL;
@@ -186,7 +186,7 @@ static cn_tensor *polynomial(cn_tensor *x, double c3, double c2, double c1, doub
   return cn_add(cn_mul(y, x), number(c0));
 }
 
-/* Keys' cubic convolution with a = -3/4: the weights of the four elements around a place that lies t behind the
+/* Keys' cubic convolution with a = -3/4: the weights of the four elements around a position that lies t behind the
  * second. */
 static void cubic_weights(cn_tensor *t, cn_tensor **w)
 {
@@ -198,7 +198,7 @@ static void cubic_weights(cn_tensor *t, cn_tensor **w)
   w[3] = polynomial(cn_add(rest, number(1)), a, -5 * a, 8 * a, -4 * a);
 }
 
-/* Four elements along each dim from `dim` on; at and weight: [dim][tap] of shape (N, P); chosen: the places in the dims
+/* Four elements along each dim from `dim` on; at and weight: [dim][tap] of shape (N, P); chosen: the positions in the dims
  * before, outer their weights' product. */
 static void cubic_from(sampler *s, int dim, cn_tensor *at[][CUBIC_TAPS], cn_tensor *weight[][CUBIC_TAPS],
                        cn_tensor **chosen, cn_tensor *outer)
@@ -262,17 +262,17 @@ static int grid_sample_decompose(cn_call *c)
                .corners = !cni_arg_none(c->args, CORNERS) && cni_arg_bool(c->args, CORNERS),
                .border = cni_arg_is(c->args, PADDING, "border"),
                .reflection = cni_arg_is(c->args, PADDING, "reflection")};
-  int64_t shape[5] = {x->d.shape[0], x->d.shape[1]}, cells = 1, places = 1;
+  int64_t shape[5] = {x->d.shape[0], x->d.shape[1]}, cells = 1, points = 1;
   for (int i = 0; i < s.n; i++) {
     s.size[i] = x->d.shape[2 + i];
     cells *= s.size[i];
     shape[2 + i] = g->d.shape[1 + i];
-    places *= shape[2 + i];
+    points *= shape[2 + i];
   }
   bool is_cubic = cni_arg_is(c->args, MODE, "bicubic");
   int wide = is_cubic ? CN_F64 : cni_wide_type(type); /* the terms of a cubic's gradient cancel */
   x = cni_in_type(x, wide);
-  g = cn_reshape(cni_in_type(g, CN_F64), CN_SHAPE(shape[0], places, s.n));
+  g = cn_reshape(cni_in_type(g, CN_F64), CN_SHAPE(shape[0], points, s.n));
   for (int i = 0; i < s.n; i++) p[i] = in_elements(&s, cn_select(g, 2, s.n - 1 - i), i);
   if (is_cubic) cubic(&s, p);
   else if (cni_arg_is(c->args, MODE, "nearest")) nearest(&s, p);
@@ -287,7 +287,7 @@ static int grid_sample_decompose(cn_call *c)
 /* ---- affine_grid(theta, size, align_corners) ---- */
 
 /* Places from -1 to 1: the elements' centres, or from corner to corner. */
-static cn_tensor *places(int64_t n, bool corners, cn_dtype dtype, cn_device device)
+static cn_tensor *positions(int64_t n, bool corners, cn_dtype dtype, cn_device device)
 {
   if (n == 1) return cn_zeros(CN_SHAPE(1), .dtype = dtype, .device = device);
   cn_tensor *line = cn_linspace(-1, 1, n, .dtype = dtype, .device = device);
@@ -321,7 +321,7 @@ static int affine_grid_decompose(cn_call *c)
     int64_t row[MOST_DIMS] = {1, 1, 1};
     int dim = n - 1 - i;
     row[dim] = shape[1 + dim];
-    cn_tensor *line = places(row[dim], corners, (cn_dtype)theta->d.dtype, theta->d.device);
+    cn_tensor *line = positions(row[dim], corners, (cn_dtype)theta->d.dtype, theta->d.device);
     list[i] = cn_expand(cn_reshape(line, row, (size_t)n), shape + 1, (size_t)n);
   }
   list[n] = list[0] ? cn_full_like(list[0], 1) : NULL;
@@ -334,7 +334,7 @@ static int affine_grid_decompose(cn_call *c)
 const cn_op cni_grid_sample_ops[] = {
   {.sig = "grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', "
           "bool? align_corners=None) -> Tensor ; nn amp_f32_host amp_wide_device",
-   .doc = "Images read at the places of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of places (x, y) from "
+   .doc = "Images read at the positions of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of positions (x, y) from "
           "-1 to 1, result: (N, C, Hout, Wout); or with one dim more. mode: bilinear, nearest or bicubic (of volumes "
           "too, where they go by three dims). padding_mode: what lies outside is zero, the nearest border, or a "
           "reflection. align_corners: -1 and 1 are the centres of the outer elements, not their outer edges.",

@@ -4,8 +4,8 @@
  * each other's transposes, so gradients of any order end here. An image without a batch dim is a batch of one. */
 #include <cairn/kw.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 #include "window.h"
 
 /* The places of the attributes, counted from kernel_size. */

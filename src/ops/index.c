@@ -7,8 +7,8 @@
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 /* ---- what the rules share ---- */
 
@@ -111,10 +111,8 @@ enum { REDUCE = 4 }; /* parameter of scatter_reduce_self and scatter_reduce */
 static int scatter_reduce_self_infer(cn_call *c)
 {
   const cn_value *a = c->args;
-  if (!cni_arg_is(a, REDUCE, "prod") && !cni_arg_is(a, REDUCE, "amax") &&
-      !cni_arg_is(a, REDUCE, "amin"))
-    return cn_call_fail(c, CN_ERR_VALUE, "reduce must be 'prod', 'amax' or 'amin', not '%s'",
-                        cni_arg_str(a, REDUCE));
+  if (!cni_arg_is(a, REDUCE, "prod") && !cni_arg_is(a, REDUCE, "amax") && !cni_arg_is(a, REDUCE, "amin"))
+    return cn_call_fail(c, CN_ERR_VALUE, "reduce must be 'prod', 'amax' or 'amin', not '%s'", cni_arg_str(a, REDUCE));
   return scatter_infer(c);
 }
 static cn_tensor *one_where(cn_tensor *condition, cn_tensor *x) { return cn_where(condition, cn_int(1), x); }
@@ -178,8 +176,7 @@ static int scatter_reduce_decompose(cn_call *c)
   bool mean = cni_arg_is(c->args, REDUCE, "mean"), sum = mean || cni_arg_is(c->args, REDUCE, "sum");
   bool own = cni_arg_bool(c->args, 5);
   if (!sum) {
-    if (!own && c->args[REDUCE].tag == CN_V_STR)
-      x = cn_scatter(x, dim, index, neutral(&c->args[REDUCE], x->d.dtype));
+    if (!own && c->args[REDUCE].tag == CN_V_STR) x = cn_scatter(x, dim, index, neutral(&c->args[REDUCE], x->d.dtype));
     c->out[0] = cn_scatter_reduce_self(x, dim, index, src, cni_arg_str(c->args, REDUCE));
     return cn_err();
   }

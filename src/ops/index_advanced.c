@@ -9,8 +9,8 @@
 
 #include <cairn/kw.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 /* ---- the plan ---- */
 

@@ -8,8 +8,8 @@
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 static int check_numbers(const cn_call *c, const cn_tensor *index)
 {
@@ -129,7 +129,7 @@ static int masked_scatter_decompose(cn_call *c)
   return cn_err();
 }
 
-/* ---- the diagonal, and places of what is not zero ---- */
+/* ---- the diagonal, and indices of what is not zero ---- */
 
 /* fill_diagonal(input, fill_value, wrap): every (sum of strides)-th place; of a tall matrix the first square's only,
  * unless wrap says to go on below. */
@@ -188,8 +188,8 @@ static int scatter_with(cn_call *c, cn_tensor *src)
   if (!add && strcmp(reduce, "multiply"))
     return cn_call_fail(c, CN_ERR_VALUE, "reduce must be 'add' or 'multiply', not '%s'", reduce);
   int64_t dim = cni_arg_int(c->args, 1);
-  c->out[0] =
-      add ? cn_scatter_add(c->in[0], dim, c->in[1], src) : cn_scatter_reduce_self(c->in[0], dim, c->in[1], src, "prod");
+  c->out[0] = add ? cn_scatter_add(c->in[0], dim, c->in[1], src)
+                  : cn_scatter_reduce_self(c->in[0], dim, c->in[1], src, "prod");
   return cn_err();
 }
 static int scatter_reduced_decompose(cn_call *c) { return scatter_with(c, c->in[2]); }
@@ -204,10 +204,10 @@ const cn_op cni_index_composite_ops[] = {
    .doc = "The first size positions of elements that are not zero, one row each; the rows left over hold fill_value.",
    .flags = CN_OP_COMPOSITE, .decompose = nonzero_static_decompose},
   {.sig = "take(Tensor input, Tensor index) -> Tensor ; method",
-   .doc = "The elements of input, laid flat, at these places; negative ones count from the end. Of index's shape.",
+   .doc = "The elements of the flattened input at these indices; negative ones count from the end. Of index's shape.",
    .infer = take_infer, .vjp = take_vjp, .decompose = take_decompose, .needs = {[0] = CN_IN(1)}},
   {.sig = "put(Tensor input, Tensor index, Tensor source, bool accumulate=False) -> Tensor ; method inplace",
-   .doc = "input with source's elements written (or added) at these places of it, laid flat; negative ones count from "
+   .doc = "input with source's elements written (or added) at these indices of it, flattened; negative ones count from "
           "the end.",
    .flags = CN_OP_COMPOSITE, .decompose = put_decompose},
   {.sig = "index_reduce(Tensor input, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) "

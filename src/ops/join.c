@@ -7,8 +7,8 @@
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 /* ---- cat(tensors, dim) ---- */
 
@@ -254,30 +254,6 @@ static int tile_decompose(cn_call *c)
   return repeat_as(c, repeats, lead + n);
 }
 
-/* repeat_interleave(input, repeats, dim) */
-static int repeat_interleave_decompose(cn_call *c)
-{
-  int64_t repeats = cni_arg_int(c->args, 1), shape[CN_MAX_DIMS + 1];
-  cn_tensor *x = c->in[0];
-  if (repeats < 0)
-    return cn_call_fail(c, CN_ERR_VALUE, "repeats must not be negative, but is %lld", (long long)repeats);
-  if (cni_arg_none(c->args, 2) || x->d.ndim == 0) x = cn_reshape(x, CN_SHAPE(-1));
-  if (!x) return cn_err();
-  int ndim = x->d.ndim, dim = cni_arg_none(c->args, 2) ? 0 : cn_call_dim(c, cni_arg_int(c->args, 2), ndim);
-  if (dim < 0) return dim;
-  if (ndim == CN_MAX_DIMS) return cn_call_fail(c, CN_ERR_SHAPE, "too many dimensions");
-  for (int i = 0; i < ndim; i++) shape[i + (i > dim)] = x->d.shape[i];
-  shape[dim + 1] = repeats;
-  cn_tensor *wide = cn_expand(cn_unsqueeze(x, dim + 1), shape, (size_t)ndim + 1);
-  if (__builtin_mul_overflow(x->d.shape[dim], repeats, &shape[dim]))
-    return cn_call_fail(c, CN_ERR_SHAPE, "the result is too large");
-  for (int i = dim + 1; i < ndim; i++) shape[i] = x->d.shape[i];
-  cn_tensor *y = cn_reshape(wide, shape, (size_t)ndim);
-  if (y && y->storage == c->in[0]->storage) y = cn_contiguous_copy(y);
-  c->out[0] = y;
-  return cn_err();
-}
-
 static int broadcast_to_decompose(cn_call *c)
 {
   c->out[0] = cn_expand(c->in[0], c->args[1].u.is, (size_t)c->args[1].n);
@@ -335,9 +311,6 @@ const cn_op cni_join_ops[] = {
   {.sig = "tile(Tensor input, int[] dims) -> Tensor ; method grad_fn_RepeatBackward0",
    .doc = "Like repeat, but fewer counts than dimensions are allowed and stand for the last ones.",
    .flags = CN_OP_COMPOSITE, .decompose = tile_decompose},
-  {.sig = "repeat_interleave(Tensor input, int repeats, int? dim=None) -> Tensor ; method",
-   .doc = "Each element repeated that often next to itself along dim; without dim, of the flattened tensor.",
-   .flags = CN_OP_COMPOSITE, .decompose = repeat_interleave_decompose},
   {.sig = "broadcast_to(Tensor input, int[] size) -> Tensor ; method",
    .doc = "input expanded to that size without copying; the same as expand.",
    .flags = CN_OP_COMPOSITE, .decompose = broadcast_to_decompose},

@@ -159,8 +159,25 @@ static int tensorsolve_decompose(cn_call *c)
   return cn_err();
 }
 
-/* linalg_vander(x, N): powers 0 to N - 1 of each element, along a new last dim */
+/* vander(x, N, increasing): powers of a vector, a row each */
 static int vander_decompose(cn_call *c)
+{
+  cn_tensor *x = c->in[0];
+  if (x->d.ndim != 1) return cn_call_fail(c, CN_ERR_SHAPE, "takes a vector, not %d dimensions", (int)x->d.ndim);
+  int64_t n = x->d.numel, width = cni_arg_int_or(c->args, 1, n);
+  if (width < 0) return cn_call_fail(c, CN_ERR_VALUE, "N must not be negative, but is %lld", (long long)width);
+  cn_dtype dtype = cni_dtype_is_float(x->d.dtype) ? cn_dtype_of(x) : CN_I64;
+  cn_tensor *y = cn_ones(CN_SHAPE(n, width < 1 ? 0 : 1), .dtype = dtype, .device = x->d.device);
+  if (width > 1) {
+    cn_tensor *bases = cn_expand(cn_unsqueeze(cni_in_type(x, (int)dtype), 1), CN_SHAPE(n, width - 1));
+    y = cn_cat(CN_TENSORS(y, cn_cumprod(bases, 1)), .dim = 1);
+  }
+  c->out[0] = cni_arg_bool(c->args, 2) ? y : cn_flip(y, CN_SHAPE(1));
+  return cn_err();
+}
+
+/* linalg_vander(x, N): powers 0 to N - 1 of each element, along a new last dim */
+static int linalg_vander_decompose(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
   int64_t shape[CN_MAX_DIMS + 1];
@@ -269,9 +286,13 @@ const cn_op cni_linalg_composite_ops[] = {
   {.sig = "linalg_tensorsolve(Tensor A, Tensor B, int[]? dims=None) -> Tensor ; linalg amp_f32_host",
    .doc = "X of tensordot(A, X) = B, over all dims of X; dims of A are moved to its end first.",
    .flags = CN_OP_COMPOSITE, .decompose = tensorsolve_decompose},
+  {.sig = "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor",
+   .doc = "The powers 0 to N - 1 (N: the length of x) of a vector's elements, a row each, highest first unless "
+          "increasing.",
+   .flags = CN_OP_COMPOSITE, .decompose = vander_decompose},
   {.sig = "linalg_vander(Tensor x, *, int? N=None) -> Tensor ; linalg",
    .doc = "The powers 0 to N - 1 of each element, along a new last dim; N is the size of the last dim by default.",
-   .flags = CN_OP_COMPOSITE, .decompose = vander_decompose},
+   .flags = CN_OP_COMPOSITE, .decompose = linalg_vander_decompose},
   {.sig = "dist(Tensor input, Tensor other, Scalar p=2) -> Tensor ; method amp_f32_device grad_fn",
    .doc = "The p-norm of input - other.",
    .flags = CN_OP_COMPOSITE, .decompose = dist_decompose},

@@ -1,4 +1,4 @@
-/* loss.c: the family of losses, and dropout.
+/* loss.c: the family of losses.
  *
  * A loss is its terms, one per element, and a reduction. The terms are pointwise programs, so that they cost one pass
  * over memory; class-index cross entropy without weights is one fused op with a fused gradient. Place in the flow:
@@ -218,35 +218,6 @@ static int kl_div_decompose(cn_call *c)
   return cn_err();
 }
 
-/* ---- dropout ---- */
-
-static int native_dropout_infer(cn_call *c)
-{
-  const cn_desc *x = &c->in[0]->d;
-  double p = cni_arg_float(c->args, 1);
-  if (!(p >= 0 && p < 1)) return cn_call_fail(c, CN_ERR_VALUE, "p must be at least 0 and below 1, but is %g", p);
-  if (!cni_dtype_is_float(x->dtype) || !cni_dtype_computes(x->dtype))
-    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s", cn_dtype_name((cn_dtype)x->dtype));
-  int status = cni_infer_like(c, 0, 0, x->dtype);
-  return status ? status : cn_call_result(c, 1, CN_BOOL, x->ndim, x->shape);
-}
-static int native_dropout_vjp(cn_vjp *v)
-{
-  if (v->g[0]) v->gin[0] = cn_addcmul(cn_int(0), v->g[0], v->out[1], .value = 1 / (1 - cni_arg_float(v->args, 1)));
-  return cn_err();
-}
-
-/* dropout(input, p, training) */
-static int dropout_decompose(cn_call *c)
-{
-  double p = cni_arg_float(c->args, 1);
-  if (!(p >= 0 && p <= 1)) return cn_call_fail(c, CN_ERR_VALUE, "p must lie between 0 and 1, but is %g", p);
-  if (p <= 0 || !cni_arg_bool(c->args, 2)) c->out[0] = c->in[0];
-  else if (p >= 1) c->out[0] = cn_mul(c->in[0], cn_int(0));
-  else cn_native_dropout(&c->out[0], NULL, c->in[0], p);
-  return cn_err();
-}
-
 /* clang-format off */
 const cn_op cni_loss_ops[] = {
   {.sig = "squared_difference(Tensor input, Tensor target) -> Tensor ; internal",
@@ -300,12 +271,6 @@ const cn_op cni_loss_ops[] = {
    .doc = "target (log target - input) for log-probabilities input, or exp(target) (target - input) with log_target. "
           "'batchmean' divides the sum by the first size.",
    .flags = CN_OP_COMPOSITE, .decompose = kl_div_decompose},
-  {.sig = "native_dropout(Tensor input, float p) -> (Tensor output, Tensor mask) ; grad_fn_MulBackward0 tuple",
-   .doc = "Each element zero with probability p, else divided by 1 - p; mask says which were kept.",
-   .flags = CN_OP_RANDOM, .infer = native_dropout_infer, .vjp = native_dropout_vjp, .needs = {[0] = CN_OUT(1)}},
-  {.sig = "dropout(Tensor input, float p=0.5, bool training=True) -> Tensor ; nn",
-   .doc = "In training, each element zero with probability p, else divided by 1 - p; otherwise input itself.",
-   .flags = CN_OP_COMPOSITE, .decompose = dropout_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(loss);

@@ -1,4 +1,4 @@
-/* loss_pair.c: the family of distances between vectors, and of the losses made of margins and likelihoods.
+/* loss_pair.c: the family of losses made of margins and likelihoods.
  *
  * As in loss.c, a loss is its terms, which are pointwise programs, and a reduction. Place in the flow: rows of the
  * table like any other. Invariant: what a reduction divides by is a count of the data, as PyTorch counts. */
@@ -6,10 +6,10 @@
 #include <cairn/kw.h>
 
 #include "build.h"
-#include "shorthand.h"
 #include "families.h"
 #include "loss.h"
 #include "pointwise.h"
+#include "shorthand.h"
 
 /* The part of x above 0; at 0 no gradient passes. */
 #define ABOVE(x) WHERE(LE(x, K(0)), K(0), x)
@@ -92,38 +92,6 @@ static int build_margin(cni_builder *b, int variant)
 static cni_pointwise pw_margin = {CNI_FLT, 2, NULL, build_margin, NULL, {0}};
 
 /* ---- reductions and checks ---- */
-
-/* ---- distances ---- */
-
-/* cosine_similarity(x1, x2, dim, eps) */
-static int cosine_similarity_decompose(cn_call *c)
-{
-  int64_t dim = cni_arg_int(c->args, 2), shape[CN_MAX_DIMS];
-  double eps = cni_arg_float(c->args, 3);
-  int ndim, dtype = cni_result_type(c, c->in, 2), status;
-  cn_tensor *x[2], *unit[2];
-  if (!dtype) return CN_ERR_DTYPE;
-  if (!cni_dtype_is_float(dtype))
-    return cn_call_fail(c, CN_ERR_DTYPE, "expected common dtype to be floating point, yet it is %s",
-                        cn_dtype_name((cn_dtype)dtype));
-  if ((status = cni_broadcast_inputs(c, c->in, 2, &ndim, shape))) return status;
-  for (int i = 0; i < 2; i++) {
-    x[i] = cn_expand(cni_in_type(c->in[i], dtype), shape, (size_t)ndim);
-    cn_tensor *size = cn_linalg_vector_norm(x[i], .dim = CN_INTS(dim), .keepdim = true);
-    unit[i] = cn_true_divide(x[i], cn_clamp_min(size, cn_num(eps)));
-  }
-  c->out[0] = cn_sum(cn_mul(unit[0], unit[1]), .dim = CN_INTS(dim));
-  return cn_err();
-}
-
-/* pairwise_distance(x1, x2, p, eps, keepdim) */
-static int pairwise_distance_decompose(cn_call *c)
-{
-  cn_tensor *apart = cn_add(cn_sub(c->in[0], c->in[1]), cn_num(cni_arg_float(c->args, 3)));
-  c->out[0] = cn_norm(apart, .p = cni_option_float(cni_arg_float(c->args, 2)), .dim = CN_INTS(-1),
-                      .keepdim = cni_arg_bool(c->args, 4));
-  return cn_err();
-}
 
 /* ---- losses ---- */
 
@@ -296,49 +264,8 @@ static int soft_margin_decompose(cn_call *c)
   return cni_reduce_terms(c, cn_soft_margin_terms(c->in[0], c->in[1]), 2);
 }
 
-/* ---- bilinear(input1, input2, weight, bias): y[k] = x1 W[k] x2 + bias[k] ---- */
-
-static int bilinear_check(const cn_call *c)
-{
-  const cn_desc *a = &c->in[0]->d, *b = &c->in[1]->d, *w = &c->in[2]->d;
-  if (a->ndim < 1 || a->ndim != b->ndim)
-    return cn_call_fail(c, CN_ERR_SHAPE, "input dimensions do not match: got %d and %d", a->ndim, b->ndim);
-  for (int i = 0; i < a->ndim - 1; i++)
-    if (a->shape[i] != b->shape[i])
-      return cn_call_fail(c, CN_ERR_SHAPE, "input batch dimensions do not match at dim %d: got %lld and %lld", i,
-                          (long long)a->shape[i], (long long)b->shape[i]);
-  if (w->ndim != 3) return cn_call_fail(c, CN_ERR_SHAPE, "weight must have 3 dims, not %d", w->ndim);
-  if (a->shape[a->ndim - 1] != w->shape[1] || b->shape[b->ndim - 1] != w->shape[2])
-    return cn_call_fail(c, CN_ERR_SHAPE, "weight takes vectors of %lld and %lld, but the inputs have %lld and %lld",
-                        (long long)w->shape[1], (long long)w->shape[2], (long long)a->shape[a->ndim - 1],
-                        (long long)b->shape[b->ndim - 1]);
-  if (c->in[3] && (c->in[3]->d.ndim != 1 || c->in[3]->d.shape[0] != w->shape[0]))
-    return cn_call_fail(c, CN_ERR_SHAPE, "bias must have size %lld", (long long)w->shape[0]);
-  return CN_OK;
-}
-static int bilinear_decompose(cn_call *c)
-{
-  const cn_desc *a = &c->in[0]->d, *w = &c->in[2]->d;
-  int status = bilinear_check(c);
-  if (status) return status;
-  int64_t k = w->shape[0], i = w->shape[1], j = w->shape[2], n = 1, shape[CN_MAX_DIMS];
-  for (int d = 0; d < a->ndim - 1; d++) n *= shape[d] = a->shape[d];
-  shape[a->ndim - 1] = k;
-  cn_tensor *wide = cn_reshape(cn_permute(c->in[2], CN_SHAPE(1, 0, 2)), CN_SHAPE(i, k * j));
-  cn_tensor *left = cn_reshape(cn_mm(cn_reshape(c->in[0], CN_SHAPE(n, i)), wide), CN_SHAPE(n, k, j));
-  cn_tensor *y = cn_reshape(cn_bmm(left, cn_reshape(c->in[1], CN_SHAPE(n, j, 1))), shape, (size_t)a->ndim);
-  c->out[0] = c->in[3] ? cn_add(y, c->in[3]) : y;
-  return cn_err();
-}
-
 /* clang-format off */
 const cn_op cni_loss_pair_ops[] = {
-  {.sig = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor ; nn amp_f32_device",
-   .doc = "Cosine of the angle between vectors along dim, broadcast; a vector counts as at least eps long.",
-   .flags = CN_OP_COMPOSITE, .decompose = cosine_similarity_decompose},
-  {.sig = "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor ; nn",
-   .doc = "p-norm of x1 - x2 + eps along the last dimension.",
-   .flags = CN_OP_COMPOSITE, .decompose = pairwise_distance_decompose},
   {.sig = "poisson_terms(Tensor input, Tensor target, bool log_input, bool full, float eps) -> Tensor ; internal",
    .doc = "The terms of poisson_nll_loss.",
    PROGRAM(poisson)},
@@ -399,9 +326,6 @@ const cn_op cni_loss_pair_ops[] = {
   {.sig = "soft_margin_loss(Tensor input, Tensor target, str reduction='mean') -> Tensor ; nn amp_f32 grad_fn",
    .doc = "log(1 + exp(-target input)).",
    .flags = CN_OP_COMPOSITE, .decompose = soft_margin_decompose},
-  {.sig = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor ; nn amp_wide_device",
-   .doc = "input1 weight[k] input2 + bias[k] for each k, over vectors in the last dimension.",
-   .flags = CN_OP_COMPOSITE, .decompose = bilinear_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(loss_pair);

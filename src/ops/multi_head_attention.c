@@ -1,12 +1,12 @@
 /* multi_head_attention.c: attention with several heads, from the inputs' projections to the output's.
  *
  * Place in the flow: a composite over linear, scaled_dot_product_attention (or, where the weights are wanted, two
- * matrix products and a softmax) and linear. Invariant: inside, operands lie as (batch, head, place, width). */
+ * matrix products and a softmax) and linear. Invariant: inside, operands lie as (batch, head, position, width). */
 #include <cairn/kw.h>
 #include <math.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 enum { /* parameters */
        QUERY,

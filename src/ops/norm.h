@@ -4,8 +4,8 @@
 #ifndef CNI_OPS_NORM_H
 #define CNI_OPS_NORM_H
 
-#include "shorthand.h"
 #include "reduce.h"
+#include "shorthand.h"
 
 /* Which gradients a fused backward op is to compute, as its output_mask; inputs: -1 where there is none. */
 void cni_norm_wanted(const cn_vjp *v, const int *inputs, int64_t *mask);

@@ -5,8 +5,8 @@
 #include <cairn/kw.h>
 #include <math.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 static cn_tensor *head(cn_tensor *x, int64_t dim, int64_t drop) { return cn_slice(x, dim, 0, cn_size(x, dim) - drop); }
 static cn_tensor *tail(cn_tensor *x, int64_t dim, int64_t drop) { return cn_slice(x, dim, drop, CN_NONE); }
@@ -331,7 +331,7 @@ const cn_op cni_numeric_ops[] = {
           "bool, whether neighbours differ.",
    .flags = CN_OP_COMPOSITE, .decompose = diff_decompose},
   {.sig = "trapezoid(Tensor y, Tensor? x=None, *, Scalar dx=1, int dim=-1) -> Tensor ; alias_trapz",
-   .doc = "The integral of y along a dimension by the trapezoidal rule, at places x or at equal distances dx.",
+   .doc = "The integral of y along a dimension by the trapezoidal rule, at points x or at equal distances dx.",
    .flags = CN_OP_COMPOSITE, .decompose = trapezoid_decompose},
   {.sig = "cumulative_trapezoid(Tensor y, Tensor? x=None, *, Scalar dx=1, int dim=-1) -> Tensor",
    .doc = "The integrals of y from its first place to each other one, by the trapezoidal rule.",

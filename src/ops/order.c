@@ -101,7 +101,7 @@ static int picked_vjp(cn_vjp *v, int dim_param)
 {
   const cn_meta *x = &v->in_meta[0];
   if (!v->g[0]) return CN_OK;
-  v->gin[0] = x->ndim ? cni_place(v->g[0], x, cni_arg_int(v->args, dim_param), v->out[1])
+  v->gin[0] = x->ndim ? cni_scatter_along(v->g[0], x, cni_arg_int(v->args, dim_param), v->out[1])
                       : cn_reshape(v->g[0], CN_SCALAR_SHAPE);
   return cn_err();
 }

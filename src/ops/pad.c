@@ -5,8 +5,8 @@
  * first. */
 #include <cairn/kw.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 enum { PAD = 1, MODE = 2, VALUE = 3 }; /* parameters of pad; constant_pad_nd has its value at MODE */
 
@@ -57,7 +57,7 @@ static int constant_pad_infer(cn_call *c)
   return CN_OK;
 }
 
-/* length places of a dim from `skip` on, as a view; x itself where that is all. */
+/* length elements of a dim from `skip` on, as a view; x itself where that is all. */
 static cn_tensor *part(cn_tensor *x, int dim, int64_t skip, int64_t length)
 {
   return skip == 0 && x && length == x->d.shape[dim] ? x : cn_slice(x, dim, skip, skip + length);
@@ -95,7 +95,7 @@ static int constant_pad_vjp(cn_vjp *v)
 
 /* ---- borders made of the tensor itself ---- */
 
-/* One dim of x with `before` and `after` more places, or fewer. Pieces that reach over both ends are errors the caller
+/* One dim of x with `before` and `after` more elements, or fewer. Pieces that reach over both ends are errors the caller
  * has ruled out. */
 static cn_tensor *pad_dim(cn_tensor *x, int dim, int64_t before, int64_t after, char mode)
 {

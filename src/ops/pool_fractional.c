@@ -1,15 +1,15 @@
 /* pool_fractional.c: the family of pools whose windows begin at random steps, so that sizes shrink by any factor.
  *
- * Place in the flow: composites of gather and max: the places of all windows are made as integers, and the gradient
+ * Place in the flow: composites of gather and max: the indices of all windows are made as integers, and the gradient
  * goes back through gather. Invariant: the random numbers come in as a tensor, one for each dimension of each plane,
  * and nothing else is random. */
 #include <cairn/kw.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 /* Where the windows of one dimension begin and what they hold, (N, C, count, kernel). samples: (N, C) in [0, 1). */
-static cn_tensor *window_places(cn_tensor *samples, int64_t size, int64_t count, int64_t kernel)
+static cn_tensor *window_indices(cn_tensor *samples, int64_t size, int64_t count, int64_t kernel)
 {
   cn_dtype dtype = cn_dtype_of(samples);
   cn_device device = cn_device_of(samples);
@@ -55,13 +55,13 @@ static int pool(cn_call *c, int n)
   if (status) return status;
   cn_tensor *x = d->ndim == n + 1 ? cn_unsqueeze(c->in[0], 0) : c->in[0], *at = cn_int(0);
   if (!x) return cn_err();
-  for (int i = 0; i < n; i++) { /* at: (N, C, count 0, ..., kernel 0, ...), places in the flattened plane */
+  for (int i = 0; i < n; i++) { /* at: (N, C, count 0, ..., kernel 0, ...), indices in the flattened plane */
     int sample = n == 2 ? 1 - i : i; /* in images the first number is the width's, as in PyTorch */
-    cn_tensor *places = window_places(cn_select(c->in[1], -1, sample), x->d.shape[2 + i], count[i], kernel[i]);
+    cn_tensor *indices = window_indices(cn_select(c->in[1], -1, sample), x->d.shape[2 + i], count[i], kernel[i]);
     for (int k = 0; k < 2 * n + 2; k++) shape[k] = k < 2 ? x->d.shape[k] : 1;
     shape[2 + i] = count[i];
     shape[2 + n + i] = kernel[i];
-    at = cn_add(cn_mul(at, cn_int(x->d.shape[2 + i])), cn_reshape(places, shape, (size_t)(2 * n + 2)));
+    at = cn_add(cn_mul(at, cn_int(x->d.shape[2 + i])), cn_reshape(indices, shape, (size_t)(2 * n + 2)));
     windows *= count[i];
     elements *= kernel[i];
   }

@@ -8,8 +8,8 @@
 #include <cairn/kw.h>
 #include <math.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 #include "window.h"
 
 enum { MOST_DIMS = 3 };

@@ -8,11 +8,11 @@
 
 #include "base/alloc.h"
 #include "build.h"
-#include "shorthand.h"
 #include "families.h"
 #include "linalg.h"
 #include "pointwise.h"
 #include "recurrent.h"
+#include "shorthand.h"
 
 /* ---- what a step does to each element; three inputs at most, so that gradients of gradients are programs too ---- */
 

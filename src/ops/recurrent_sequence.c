@@ -9,9 +9,9 @@
 #include <cairn/kw.h>
 
 #include "base/alloc.h"
-#include "shorthand.h"
 #include "families.h"
 #include "recurrent.h"
+#include "shorthand.h"
 
 /* ---- what rules and formulas know of a sequence ---- */
 

@@ -267,7 +267,7 @@ static int max_dim_infer(cn_call *c)
   return cn_call_result(c, 1, CN_I64, c->spec[0].ndim, c->spec[0].shape);
 }
 
-cn_tensor *cni_place(cn_tensor *g, const cn_meta *x, int64_t dim, cn_tensor *index)
+cn_tensor *cni_scatter_along(cn_tensor *g, const cn_meta *x, int64_t dim, cn_tensor *index)
 {
   return cn_scatter(cni_zeros_of(x, cn_dtype_of(g)), dim, index, g);
 }
@@ -279,7 +279,7 @@ int cni_picked_one_vjp(cn_vjp *v, int dim_param)
   bool keepdim = cni_arg_bool(v->args, dim_param + 1);
   if (!v->g[0]) return CN_OK;
   v->gin[0] = x->ndim == 0 ? v->g[0]
-                           : cni_place(cni_with_dims(v->g[0], x->ndim, mask, keepdim), x, __builtin_ctz(mask),
+                           : cni_scatter_along(cni_with_dims(v->g[0], x->ndim, mask, keepdim), x, __builtin_ctz(mask),
                                        cni_with_dims(v->out[1], x->ndim, mask, keepdim));
   return cn_err();
 }

@@ -27,7 +27,7 @@ int cni_sum_type(const cn_call *c, int param);
 /* Gradient of ops that pick one element along a dim: (input, ..., dim, keepdim) -> (values, indices). */
 int cni_picked_one_vjp(cn_vjp *v, int dim_param);
 /* Zeros of the input's shape with g put at these indices along dim. */
-cn_tensor *cni_place(cn_tensor *g, const cn_meta *x, int64_t dim, cn_tensor *index);
+cn_tensor *cni_scatter_along(cn_tensor *g, const cn_meta *x, int64_t dim, cn_tensor *index);
 /* An error for types that are for storage only. */
 int cni_check_computes(const cn_call *c, int dtype);
 

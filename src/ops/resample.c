@@ -7,10 +7,10 @@
 #include <cairn/kw.h>
 #include <math.h>
 
-#include "shorthand.h"
 #include "families.h"
 #include "infer.h"
 #include "resample.h"
+#include "shorthand.h"
 #include "window.h"
 
 /* ---- resample(input, dim, size, mode, align_corners, scale, antialias), and with grad for input its transpose ---- */
@@ -26,7 +26,7 @@ static int resampled(cn_call *c, bool bytes)
                         bytes ? " and uint8" : "", cn_dtype_name((cn_dtype)x->dtype));
   if (x->ndim == 0 || x->shape[dim] < 1 || size < 1)
     return cn_call_fail(c, CN_ERR_SHAPE, "needs a dim of at least one element, before and after");
-  if (cni_resample_mode(cni_arg_str(c->args, 3)) < 0)
+  if (cni_resample_mode_find(cni_arg_str(c->args, 3)) < 0)
     return cn_call_fail(c, CN_ERR_VALUE, "mode must be nearest, nearest-exact, linear or cubic, not '%s'",
                         cni_arg_str(c->args, 3));
   memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);

@@ -9,7 +9,7 @@
 enum cni_resample_mode { CNI_NEAREST, CNI_NEAREST_EXACT, CNI_LINEAR, CNI_CUBIC };
 
 /* By name; -1 when there is none. */
-static inline int cni_resample_mode(const char *name)
+static inline int cni_resample_mode_find(const char *name)
 {
   static const char *const names[] = {"nearest", "nearest-exact", "linear", "cubic"};
   for (int i = 0; i < 4; i++)

@@ -7,9 +7,9 @@
 #include <cairn/ops.h>
 #include <math.h>
 
-#include "shorthand.h"
 #include "families.h"
 #include "reduce.h"
+#include "shorthand.h"
 
 /* ---- searchsorted(sorted_sequence, input, out_int32, right, side, sorter) ---- */
 

@@ -7,8 +7,8 @@
 #include <cairn/kw.h>
 
 #include "base/alloc.h"
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 /* ---- diagonals ---- */
 

@@ -1,18 +1,18 @@
 /* signal.c: the family of window functions for signals: Hann, Hamming, Blackman, Bartlett, Kaiser.
  *
  * Place in the flow: composites over arange and cos, computed in float64 and then cast. Invariant: a periodic window of
- * n places is a symmetric one of n + 1 places without its last. */
+ * n points is a symmetric one of n + 1 points without its last. */
 #include <cairn/kw.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 enum { LENGTH = 0, PERIODIC = 1, COSINES = 4 }; /* parameters; most cosines */
 
 static const double PI = 3.14159265358979324;
 
 typedef struct window {
-  int64_t n;     /* places */
+  int64_t n;     /* points */
   double last;   /* the last place of the symmetric window */
   cn_tensor *at; /* (n), float64: 0, 1, 2, ... */
   cn_dtype dtype;

@@ -7,9 +7,9 @@
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
-#include "shorthand.h"
 #include "families.h"
 #include "reduce.h"
+#include "shorthand.h"
 
 /* softmax and log_softmax: (input, dim, dtype) */
 static int softmax_infer(cn_call *c)

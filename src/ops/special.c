@@ -5,9 +5,9 @@
 #include <cairn/kw.h>
 
 #include "build.h"
-#include "shorthand.h"
 #include "families.h"
 #include "pointwise.h"
+#include "shorthand.h"
 #include "table.h"
 
 #define RULED_PROGRAM(name, infer_rule, vjp_rule) \

@@ -76,7 +76,7 @@ static void reach(int ndim, const int64_t *shape, const int64_t *strides, int64_
 }
 
 /* For each element of a layout its place in memory, as a vector. */
-static cn_tensor *places(int ndim, const int64_t *shape, const int64_t *strides, int64_t offset, cn_device device)
+static cn_tensor *offsets(int ndim, const int64_t *shape, const int64_t *strides, int64_t offset, cn_device device)
 {
   int64_t numel = cni_numel(ndim, shape);
   cn_tensor *at = cn_full_with(shape, (size_t)ndim, (double)offset,
@@ -91,9 +91,9 @@ static cn_tensor *places(int ndim, const int64_t *shape, const int64_t *strides,
   return cn_reshape(at, &numel, 1);
 }
 
-/* The memory that both the input and its view reach: places in it, and its size. */
+/* The memory that both the input and its view reach: offsets in it, and its size. */
 typedef struct memory {
-  cn_tensor *own, *shown; /* places of the input's elements and of the view's */
+  cn_tensor *own, *shown; /* offsets of the input's elements and of the view's */
   int64_t size;
 } memory;
 
@@ -102,8 +102,8 @@ static memory memory_of(const cn_value *a, int ndim, const int64_t *shape, cn_de
   int64_t own = a[FROM_OWN_OFFSET].u.i, offset = a[FROM_OFFSET].u.i, low = own, high = own;
   reach(ndim, shape, a[FROM_OWN_STRIDE].u.is, own, &low, &high);
   reach(a[FROM_SIZE].n, a[FROM_SIZE].u.is, a[FROM_STRIDE].u.is, offset, &low, &high);
-  return (memory){places(ndim, shape, a[FROM_OWN_STRIDE].u.is, own - low, device),
-                  places(a[FROM_SIZE].n, a[FROM_SIZE].u.is, a[FROM_STRIDE].u.is, offset - low, device),
+  return (memory){offsets(ndim, shape, a[FROM_OWN_STRIDE].u.is, own - low, device),
+                  offsets(a[FROM_SIZE].n, a[FROM_SIZE].u.is, a[FROM_STRIDE].u.is, offset - low, device),
                   high - low + 1};
 }
 

@@ -7,9 +7,9 @@
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
-#include "shorthand.h"
 #include "families.h"
 #include "reduce.h"
+#include "shorthand.h"
 
 /* ---- lexsort_rows(input): (n, m) -> (n) ---- */
 

@@ -4,8 +4,8 @@
  * view of it, and a write. Invariant: the result never shares memory with input. */
 #include <cairn/ext/parts.h>
 
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 static int like_input_infer(cn_call *c) { return cni_infer_like(c, 0, 0, c->in[0]->d.dtype); }
 

@@ -4,8 +4,8 @@
  * updates the parameter and its averages. */
 #include <cairn/ext/parts.h>
 
-#include "scalar.h"
 #include "optim.h"
+#include "scalar.h"
 
 enum { STEP, EXP_AVG, EXP_AVG_SQ, MAX_EXP_AVG_SQ };
 enum { SIZE, ROOT, DECAY };

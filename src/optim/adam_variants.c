@@ -2,8 +2,8 @@
  * count. */
 #include <cairn/ext/parts.h>
 
-#include "scalar.h"
 #include "optim.h"
+#include "scalar.h"
 
 enum { STEP, EXP_AVG, EXP_AVG_SQ, EXP_INF = EXP_AVG_SQ };
 
@@ -113,4 +113,4 @@ static const cni_optim_class radam = {
   .update = radam_update,
 };
 
-const cni_optim_class *const cni_optim_adam_kin_classes[] = {&adamax, &nadam, &radam, NULL};
+const cni_optim_class *const cni_optim_adam_variants_classes[] = {&adamax, &nadam, &radam, NULL};

@@ -4,8 +4,8 @@
  * capture. */
 #include <math.h>
 
-#include "scalar.h"
 #include "optim.h"
+#include "scalar.h"
 
 /* The norm of the norms of all gradients; NULL with no error where there is none. */
 static cn_tensor *total_norm(cn_tensor *const *params, size_t n, double type)

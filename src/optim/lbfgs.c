@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "scalar.h"
 #include "lbfgs.h"
+#include "scalar.h"
 
 typedef struct pair {
   cn_tensor *y, *s, *ro; /* difference of gradients, step, 1 / (y s) */

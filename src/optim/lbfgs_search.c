@@ -5,8 +5,8 @@
  * where the line begins. */
 #include <math.h>
 
-#include "scalar.h"
 #include "lbfgs.h"
+#include "scalar.h"
 
 static const double enough_fall = 1e-4, enough_flat = 0.9;
 

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "scalar.h"
 #include "optim.h"
+#include "scalar.h"
 
 /* ---- Adafactor ---- */
 

@@ -76,8 +76,9 @@ struct cn_optim {
 /* ---- the table of classes (classes.c) ---- */
 #define CNI_OPTIM_FAMILIES(X) \
   X(sgd)                      \
+  X(lion)                     \
   X(adam)                     \
-  X(adam_kin)                 \
+  X(adam_variants)            \
   X(rms)                      \
   X(robust)                   \
   X(matrix)                   \

@@ -1,8 +1,8 @@
 /* rms.c: those that divide by the size of past gradients: RMSprop, Adagrad, Adadelta. */
 #include <cairn/ext/parts.h>
 
-#include "scalar.h"
 #include "optim.h"
+#include "scalar.h"
 
 enum { STEP, SQUARE_AVG, MOMENTUM_BUFFER, GRAD_AVG, ACC_DELTA = MOMENTUM_BUFFER, SUM = SQUARE_AVG };
 

@@ -1,8 +1,8 @@
 /* robust.c: averaged SGD, and resilient backpropagation, which heeds signs only. */
 #include <cairn/ext/parts.h>
 
-#include "scalar.h"
 #include "optim.h"
+#include "scalar.h"
 
 enum { STEP };
 

@@ -1,8 +1,8 @@
 /* scaler.c: scales losses so that gradients of float16 do not vanish, and skips steps in which they overflowed. */
 #include <math.h>
 
-#include "scalar.h"
 #include "optim.h"
+#include "scalar.h"
 
 /* What happened to an optimiser's gradients since the last update. */
 typedef struct entry {

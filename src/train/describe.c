@@ -358,12 +358,12 @@ const cn_tree *cn_description_get(const cn_description *d, const char *section, 
   return e ? e->value : NULL;
 }
 
-int64_t cni_number(const cn_description *d, const char *section, const char *key, int64_t otherwise)
+int64_t cni_describe_number(const cn_description *d, const char *section, const char *key, int64_t otherwise)
 {
   return cn_tree_as_int(cn_description_get(d, section, key), otherwise);
 }
 
-const char *cni_word(const cn_description *d, const char *section, const char *key, const char *otherwise)
+const char *cni_describe_word(const cn_description *d, const char *section, const char *key, const char *otherwise)
 {
   return cn_tree_as_str(cn_description_get(d, section, key), otherwise);
 }

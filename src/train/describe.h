@@ -81,8 +81,8 @@ int cni_net_input(cni_input *input, const cn_description *d);
 int cni_data_input(cni_input *input, const cn_description *d);
 bool cni_data_is_text(const cn_description *d);
 int64_t cni_data_classes(const cn_description *d); /* how many the data name; 0: unknown, or negative */
-int64_t cni_number(const cn_description *d, const char *section, const char *key, int64_t otherwise);
-const char *cni_word(const cn_description *d, const char *section, const char *key, const char *otherwise);
+int64_t cni_describe_number(const cn_description *d, const char *section, const char *key, int64_t otherwise);
+const char *cni_describe_word(const cn_description *d, const char *section, const char *key, const char *otherwise);
 
 /* ---- checks at reading, by the files that know the names ---- */
 int cni_check_layers(const cn_description *d);

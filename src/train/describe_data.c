@@ -84,7 +84,7 @@ static cn_dataset *open_csv(source *s)
 {
   char number[32];
   const cn_tree *target = cn_description_get(s->d, "data", "target");
-  const char *loss = cni_word(s->d, "solver", "loss", "CrossEntropyLoss");
+  const char *loss = cni_describe_word(s->d, "solver", "loss", "CrossEntropyLoss");
   snprintf(number, sizeof number, "%lld", (long long)cn_tree_as_int(target, 0));
   const char *column = cn_tree_kind_of(target) == CN_TREE_INT ? number : cn_tree_as_str(target, NULL);
   s->whole = true;
@@ -96,13 +96,13 @@ static cn_dataset *open_csv(source *s)
 
 bool cni_data_is_text(const cn_description *d)
 {
-  const char *set = cni_word(d, "data", "set", "");
+  const char *set = cni_describe_word(d, "data", "set", "");
   return cn_description_get(d, "data", "tokens") || cn_string_ends(set, ".txt");
 }
 
 cn_tokenizer *cn_description_tokenizer(const cn_description *d)
 {
-  const char *path = cni_word(d, "data", "set", ""), *kind = cni_word(d, "data", "tokens", "chars");
+  const char *path = cni_describe_word(d, "data", "set", ""), *kind = cni_describe_word(d, "data", "tokens", "chars");
   cn_tokenizer *made = NULL;
   cn_mapping file;
   if (!cni_described(d)) return NULL;
@@ -126,7 +126,8 @@ cn_tokenizer *cn_description_tokenizer(const cn_description *d)
 /* The part of a text: its end is for testing. */
 static cn_dataset *open_text(source *s, double test)
 {
-  int64_t length = cni_number(s->d, "data", "length", 64), stride = cni_number(s->d, "data", "stride", length);
+  int64_t length = cni_describe_number(s->d, "data", "length", 64),
+          stride = cni_describe_number(s->d, "data", "stride", length);
   cn_tokenizer *tokenizer = cn_description_tokenizer(s->d);
   cn_dataset *set = NULL;
   cn_mapping file;
@@ -185,7 +186,7 @@ static cn_dataset *open_part(const cn_description *d, cn_part part)
   const cn_tree *test = cn_description_get(d, "data", "test");
   double fraction = cn_tree_as_float(test, 0.1);
   const char *other = cn_tree_as_str(test, NULL);
-  source s = {d, cni_word(d, "data", "set", NULL), part, false};
+  source s = {d, cni_describe_word(d, "data", "set", NULL), part, false};
   if (!s.path) {
     cni_describe_fail(d, 0, "names no data: give set = NAME, FOLDER or FILE in [data]");
     return NULL;

@@ -313,9 +313,12 @@ int cni_net_input(cni_input *input, const cn_description *d)
 
 static cn_module *from_zoo(const cn_description *d, const char *name)
 {
-  cn_zoo_opts o = {.size = sizeof o, .classes = cni_number(d, "net", "classes", 0),
-                   .channels = cni_number(d, "net", "channels", 0), .image = cni_number(d, "net", "image", 0),
-                   .vocab = cni_number(d, "net", "vocab", 0), .pretrained = cni_word(d, "net", "pretrained", NULL)};
+  cn_zoo_opts o = {.size = sizeof o,
+                   .classes = cni_describe_number(d, "net", "classes", 0),
+                   .channels = cni_describe_number(d, "net", "channels", 0),
+                   .image = cni_describe_number(d, "net", "image", 0),
+                   .vocab = cni_describe_number(d, "net", "vocab", 0),
+                   .pretrained = cni_describe_word(d, "net", "pretrained", NULL)};
   const cni_section *net = cni_section_find(d, "net");
   const cni_entry *said = cni_entry_find(net, "zoo");
   cni_input input;
@@ -334,7 +337,7 @@ static cn_module *from_zoo(const cn_description *d, const char *name)
     o.vocab = tokenizer ? cn_tokenizer_size(tokenizer) : 0;
     cn_tokenizer_free(tokenizer);
   }
-  const char *config = cni_word(d, "net", "config", NULL);
+  const char *config = cni_describe_word(d, "net", "config", NULL);
   cn_tree *settings = config && !cn_err() ? cn_load(config) : NULL;
   o.config = settings;
   cn_module *m = cn_err() ? NULL : cn_zoo_with(name, &o);
@@ -346,7 +349,7 @@ static cn_module *from_zoo(const cn_description *d, const char *name)
 /* A net whose results are scores must have one for each class. */
 static int check_classes(const cn_description *d, const cn_tensor *result)
 {
-  int64_t classes = cni_number(d, "net", "classes", 0);
+  int64_t classes = cni_describe_number(d, "net", "classes", 0);
   if (!classes || cn_ndim(result) != 2 || cn_size(result, 1) == classes) return CN_OK;
   return cni_describe_fail(d, cni_entry_find(cni_section_find(d, "net"), "classes")->line,
                            "[net]: there are %lld classes, but the last layer gives %lld numbers", (long long)classes,
@@ -355,7 +358,7 @@ static int check_classes(const cn_description *d, const cn_tensor *result)
 
 cn_module *cn_description_net(const cn_description *d)
 {
-  const char *zoo = cni_word(d, "net", "zoo", NULL);
+  const char *zoo = cni_describe_word(d, "net", "zoo", NULL);
   cni_input input;
   if (!cni_described(d)) return NULL;
   if (zoo) return from_zoo(d, zoo);
@@ -371,7 +374,7 @@ cn_module *cn_description_net(const cn_description *d)
   size_t i = 0;
   if (net && !build(d, &i, net, &x)) check_classes(d, x);
   cn_release(x);
-  const char *pretrained = cni_word(d, "net", "pretrained", NULL);
+  const char *pretrained = cni_describe_word(d, "net", "pretrained", NULL);
   if (net && !cn_err() && pretrained) cn_module_load_file(net, pretrained);
   if (!cn_err()) return net;
   cn_module_free(net);

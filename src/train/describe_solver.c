@@ -29,7 +29,7 @@ static const char *name_at(size_t i, const void *payload)
 
 static const char *part_name(const cn_description *d, int part)
 {
-  return cni_word(d, "solver", parts[part], otherwise[part]);
+  return cni_describe_word(d, "solver", parts[part], otherwise[part]);
 }
 
 /* The signature of a part; NULL without error where there is none. Owned. */
@@ -177,7 +177,7 @@ cn_optim *cn_description_optim(const cn_description *d, cn_module *net)
 /* Schedules whose numbers count batches unless the file says otherwise. */
 static bool by_batches(const cn_description *d, const char *name)
 {
-  const char *said = cni_word(d, "solver", "step", NULL);
+  const char *said = cni_describe_word(d, "solver", "step", NULL);
   if (said) return !strcmp(said, "batch");
   return !strcmp(name, "OneCycleLR") || !strcmp(name, "CyclicLR") || !strcmp(name, "WarmupCosineLR");
 }
@@ -199,7 +199,7 @@ cn_schedule *cn_description_schedule(const cn_description *d, cn_optim *opt, int
   if (!signatures_open(&all, d)) given = cni_given_new(all.v[SCHEDULE]);
   if (given && !gather(given, d, &all, SCHEDULE)) {
     const cn_signature *sig = all.v[SCHEDULE];
-    int64_t steps = cni_number(d, "solver", "epochs", 1) * (*each_batch ? batches : 1);
+    int64_t steps = cni_describe_number(d, "solver", "epochs", 1) * (*each_batch ? batches : 1);
     fill_missing(given, sig, "T_max", cn_v_int(steps)); /* the whole run, where the file does not say how long */
     fill_missing(given, sig, "total_steps", cn_v_int(steps));
     fill_missing(given, sig, "max_lr", cn_v_float(cn_optim_get(opt, 0, "lr")));

@@ -20,7 +20,7 @@ cn_module *cni_made(cn_module *m)
   return NULL;
 }
 
-cn_module *cni_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride)
+cn_module *cni_zoo_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride)
 {
   return cn_nn_conv2d(in, out, kernel, .stride = CN_INTS(stride), .padding = CN_INTS(kernel / 2), .no_bias = true);
 }

@@ -100,12 +100,12 @@ static cn_tensor *embed_sorted(cn_module *m, const item *items, size_t n)
 /* Puts sorted vectors back into the order of the texts. */
 static cn_tensor *in_order(cn_tensor *sorted, const item *items, size_t n)
 {
-  cn_tensor *places = cn_zeros(CN_SHAPE((int64_t)n), .dtype = CN_I64, .device = CN_CPU);
-  int64_t *v = cn_data(places);
+  cn_tensor *indices = cn_zeros(CN_SHAPE((int64_t)n), .dtype = CN_I64, .device = CN_CPU);
+  int64_t *v = cn_data(indices);
   if (!v) return NULL;
   for (size_t i = 0; i < n; i++) v[items[i].number] = (int64_t)i;
-  if (cn_device_of(sorted) != CN_CPU) places = cn_to_device(places, cn_device_of(sorted));
-  return cn_index_select(sorted, 0, places);
+  if (cn_device_of(sorted) != CN_CPU) indices = cn_to_device(indices, cn_device_of(sorted));
+  return cn_index_select(sorted, 0, indices);
 }
 
 cn_tensor *cn_embed(cn_module *m, cn_tokenizer *tokenizer, const char *const *texts, size_t n)

@@ -39,7 +39,7 @@ static cn_module *block(int64_t in, int64_t out, int64_t stride, int64_t widen)
   if (m) ((inverted *)m->data)->shortcut = stride == 1 && in == out;
   if (widen != 1) cni_add(conv, NULL, conv_norm_relu6(in, width, 1, 1, 1));
   cni_add(conv, NULL, conv_norm_relu6(width, width, 3, stride, width));
-  cni_add(conv, NULL, cni_conv(width, out, 1, 1));
+  cni_add(conv, NULL, cni_zoo_conv(width, out, 1, 1));
   cni_add(conv, NULL, cn_nn_batch_norm2d(out));
   cni_add(m, "conv", conv);
   return m;

@@ -59,7 +59,7 @@ static cn_module *block(const plan *p, int64_t in, int64_t width, int64_t stride
   }
   if (deep) cni_add(m, "relu", cni_relu());
   if (stride != 1 || in != out)
-    cni_add(m, "downsample", cn_nn_sequential(cni_conv(in, out, 1, stride), cn_nn_batch_norm2d(out)));
+    cni_add(m, "downsample", cn_nn_sequential(cni_zoo_conv(in, out, 1, stride), cn_nn_batch_norm2d(out)));
   return m;
 }
 
@@ -77,7 +77,7 @@ static cn_module *make_resnet(const cni_model *row, const cn_zoo_opts *o)
   const plan *p = row->plan;
   int64_t width = 64;
   cn_module *m = cn_module_new(&resnet_class);
-  cni_add(m, "conv1", cni_conv(cni_or(o->channels, 3), width, 7, 2));
+  cni_add(m, "conv1", cni_zoo_conv(cni_or(o->channels, 3), width, 7, 2));
   cni_add(m, "bn1", cn_nn_batch_norm2d(width));
   cni_add(m, "relu", cni_relu());
   cni_add(m, "maxpool", cn_nn_max_pool2d(3, .stride = CN_INTS(2), .padding = CN_INTS(1)));

@@ -12,8 +12,8 @@ static cn_module *double_conv(int64_t in, int64_t out)
 {
   cn_module *m = cn_module_new(&double_conv_class);
   cni_add(m, "double_conv",
-          cn_nn_sequential(cni_conv(in, out, 3, 1), cn_nn_batch_norm2d(out), cni_relu(), cni_conv(out, out, 3, 1),
-                           cn_nn_batch_norm2d(out), cni_relu()));
+          cn_nn_sequential(cni_zoo_conv(in, out, 3, 1), cn_nn_batch_norm2d(out), cni_relu(),
+                           cni_zoo_conv(out, out, 3, 1), cn_nn_batch_norm2d(out), cni_relu()));
   return m;
 }
 

@@ -55,7 +55,7 @@ void cni_add(cn_module *m, const char *name, cn_module *child);
 /* The module, or NULL when anything failed, and then it is freed. */
 cn_module *cni_made(cn_module *m);
 /* Layers as torchvision writes them. The convolution keeps sizes (padding k / 2) and has no bias. */
-cn_module *cni_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride);
+cn_module *cni_zoo_conv(int64_t in, int64_t out, int64_t kernel, int64_t stride);
 cn_module *cni_relu(void); /* in place */
 /* Forward of torchvision's classifiers: the first n children one after the other, what the last of them gets made flat
  * (with `pool` after a mean over each channel). Children that a program adds behind them are not run. */

@@ -383,8 +383,8 @@ static void check_case(const char *key, cn_tensor *expected)
   bool bytes = key[0] == 'u' && strcmp(name, "normalize");
   cn_tensor *image = cn_tree_as_tensor(cn_tree_get(changed, key[0] == 'u' ? "u8" : "f32"));
   cn_tensor *beside = cn_permute(cn_contiguous(cn_permute(image, CN_SHAPE(1, 2, 0))), CN_SHAPE(2, 0, 1));
-  bool rotated = !strcmp(name, "rotate") || !strcmp(name, "affine"), mixed = !strcmp(name, "contrast") ||
-                !strcmp(name, "saturation") || !strcmp(name, "hue");
+  bool rotated = !strcmp(name, "rotate") || !strcmp(name, "affine"),
+       mixed = !strcmp(name, "contrast") || !strcmp(name, "saturation") || !strcmp(name, "hue");
   double eps = bytes ? 0 : 2e-6, allowed = rotated ? 0.01 : mixed && bytes ? 0.01 : 0;
   close_to(change(name, image, a), expected, key, eps, allowed);
   if (!rotated) assert_true(worst <= (bytes ? 1 : 1e-5)); /* where bytes differ, by one level */

@@ -17,18 +17,19 @@ import opsig  # noqa: E402
 
 # Page, title, the families on it (files of src/ops).
 PAGES = (
-    ("creation", "Making tensors", ("create", "signal", "place")),
+    ("creation", "Making tensors", ("create", "signal", "index_create")),
     ("pointwise", "Element by element", ("pointwise", "programs", "arith")),
     ("reduction", "Sums, means, statistics", ("reduce", "reduce_stat", "quantile", "numeric")),
     ("order", "Order and search", ("order", "unique", "search")),
-    ("shape", "Views, shapes, joining", ("view", "strided", "view_scatter", "shape", "join", "pad")),
+    ("shape", "Views, shapes, joining",
+     ("view", "strided", "view_scatter", "shape", "join", "repeat_interleave", "pad")),
     ("indexing", "Indexing", ("index", "index_advanced", "index_composite")),
     ("products", "Products and distances", ("matmul", "contract", "distance")),
     ("linalg", "Linear algebra", ("linalg", "linalg_lu", "linalg_factor", "linalg_norm", "linalg_composite")),
     ("special", "Special functions", ("special",)),
     ("fft", "Fourier transforms", ("fft",)),
     ("random", "Random numbers", ("distribution",)),
-    ("activation", "Activations and dropout", ("activation", "softmax")),
+    ("activation", "Activations and dropout", ("activation", "dropout", "softmax")),
     ("convolution", "Convolutions", ("conv", "conv_nd", "im2col")),
     ("pooling", "Pools", ("pool", "pool_nd", "pool_fractional")),
     ("normalisation", "Normalisation", ("norm", "batch_norm")),
@@ -38,10 +39,9 @@ PAGES = (
      ("recurrent", "recurrent_sequence", "attention", "multi_head_attention", "embedding_bag")),
 )
 # Ops whose file is not where a reader looks: pattern of names within families -> page.
-MOVED = ((r"dropout", "activation"), (r"embedding(_bag)?$|one_hot", "sequences"),
+MOVED = ((r"embedding(_bag)?$|one_hot", "sequences"),
          (r"(uniform|normal|bernoulli)", "random"), (r"rand(n|int|perm)?(_like)?$", "random"),
-         (r"local_response_norm", "normalisation"),
-         (r"(cosine_similarity|pairwise_distance|bilinear)$", "products"))
+         (r"local_response_norm", "normalisation"))
 LAYERS = (  # title, pattern of class names; what no pattern takes comes last
     ("Containers", r"Sequential|Module(List|Dict)|Residual|Parallel|Identity"),
     ("Linear layers", r"Linear|Bilinear|NonDynamicallyQuantizableLinear"),

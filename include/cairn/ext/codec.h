@@ -46,7 +46,7 @@ typedef struct cn_codec {
   const char *name;    /* "png" */
   const char *endings; /* of file names: "jpg jpeg" */
   bool (*knows)(const unsigned char *bytes, size_t size);
-  bool (*read)(cn_codec_read *call);   /* false: call->message says why, or is empty when room returned NULL */
+  bool (*read)(cn_codec_read *call); /* false: call->message says why, or is empty when room returned NULL */
   bool (*write)(cn_codec_write *call);
 } cn_codec;
 

@@ -189,8 +189,7 @@ static int ask(cublasLtMatmulAlgo_t *algo, cni_cuda_device *d, objects *o, const
   for (int i = 0; i < 4 && s == CUBLAS_STATUS_SUCCESS; i++)
     s = lt->cublasLtMatmulPreferenceSetAttribute(o->preference, names[i], &align[i], sizeof align[i]);
   if (s != CUBLAS_STATUS_SUCCESS) return check(s, "describing a product");
-  s = lt->cublasLtMatmulAlgoGetHeuristic(d->blas, o->desc, o->a, o->b, o->d, o->d, o->preference, 1, &choice,
-                                         &found);
+  s = lt->cublasLtMatmulAlgoGetHeuristic(d->blas, o->desc, o->a, o->b, o->d, o->d, o->preference, 1, &choice, &found);
   if (s != CUBLAS_STATUS_SUCCESS || !found) return CN_REFUSED;
   *algo = choice.algo;
   return CN_OK;

@@ -71,8 +71,8 @@ void cni_conv_im2col_take(const cni_conv *v, float *to, int64_t pitch, int64_t f
     for (int64_t c = 0; c < r.channels; c++) { /* the next ones, or these further down */
       bool more = channel + some + c < last;
       cni_conv_prefetch(&v->x, image + (more ? some + c : c) * s[1],
-                       (more ? y0 : y0 + rows) * v->stride[0] - v->padding[0] + (more ? 0 : reach),
-                       ((more ? y0 : y0 + rows) + rows) * v->stride[0] + reach - v->padding[0]);
+                        (more ? y0 : y0 + rows) * v->stride[0] - v->padding[0] + (more ? 0 : reach),
+                        ((more ? y0 : y0 + rows) + rows) * v->stride[0] + reach - v->padding[0]);
     }
     for (int64_t p = first; p < end; p += r.count) {
       r.count = cni_least(LANES, cni_least(v->ow - x, end - p));

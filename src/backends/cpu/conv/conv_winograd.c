@@ -155,7 +155,7 @@ static void prefetch(const job *j, const float *planes, int64_t first, int64_t e
     int64_t from = first > n * each ? (first - n * each) / j->tiles_x : 0;
     int64_t to = cni_least(end - n * each, each) - 1;
     cni_conv_prefetch(&j->from, planes + n * j->from.strides[0], j->f->step * from - j->pad[0],
-                     j->f->step * (to / j->tiles_x) - j->pad[0] + j->f->side);
+                      j->f->step * (to / j->tiles_x) - j->pad[0] + j->f->side);
   }
 }
 

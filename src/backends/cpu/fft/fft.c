@@ -176,7 +176,8 @@ static void first_stage(const stages *s, int64_t begin, int64_t end, char *room)
     int count = (int)least(f->lanes, p->n2 - at);
     f->load_columns(room, s->in + 2 * at * p->size, p->n1, p->n2, count, s->swap_in);
     void *done = f->columns(&p->c1, room, room + p->n1 * column);
-    f->twiddle_transpose(s->z + at * column, done, (const char *)p->twiddle + b * p->n1 * column, p->n1, p->n2, count);
+    f->twiddle_transpose(s->z + at * column, done, (const char *)p->twiddle + b * p->n1 * column, p->n1, p->n2,
+                         count);
   }
 }
 

@@ -39,10 +39,11 @@ typedef struct cni_fft_loops {
   /* Columns of one line, (rows, width) pairs: column j of `count` <= lanes neighbours. */
   void (*load_columns)(void *x, const void *in, int64_t rows, int64_t width, int count, bool swap);
   void (*store_columns)(void *out, const void *x, int64_t rows, int64_t width, int count, bool swap, double scale);
-  /* x: (rows) columns times `twiddle`, the twiddle factors in the same layout, transposed by blocks of lanes x lanes and laid into to:
-   * (blocks of rows, width) columns at its columns [0, count). */
+  /* x: (rows) columns times `twiddle`, the twiddle factors in the same layout, transposed by blocks of lanes x lanes
+   * and laid into to: (blocks of rows, width) columns at its columns [0, count). */
   void (*twiddle_transpose)(void *to, const void *x, const void *twiddle, int64_t rows, int64_t width, int count);
-  /* Fills `twiddle`, (rows) columns: products of row r's `lane`, pairs (rows, lanes), with its `start`, pairs (rows). */
+  /* Fills `twiddle`, (rows) columns: products of row r's `lane`, pairs (rows, lanes), with its `start`, pairs
+   * (rows). */
   void (*twiddle)(void *twiddle, const double *lane, const double *start, int64_t rows);
   /* Pairs out[k] = a[k] * b[k] * scale, with real and imaginary parts swapped afterwards. */
   void (*multiply)(void *out, const void *a, const void *b, int64_t n, bool swap, double scale);

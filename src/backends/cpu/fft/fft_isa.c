@@ -102,11 +102,10 @@
 #include "fft_passes.inc"
 #include "fft_transpose.inc"
 
-#define TABLE(S, lanes)                                                                                          \
-  {                                                                                                              \
-    lanes, columns_##S, load_lines_##S, store_lines_##S, load_columns_##S, store_columns_##S, twiddle_transpose_##S, twiddle_##S, \
-        multiply_##S, split_##S, join_##S, split_columns_##S, join_columns_##S, \
-        mirror_columns_##S                                                    \
+#define TABLE(S, lanes)                                                                                              \
+  {                                                                                                                  \
+    lanes, columns_##S, load_lines_##S, store_lines_##S, load_columns_##S, store_columns_##S, twiddle_transpose_##S, \
+        twiddle_##S, multiply_##S, split_##S, join_##S, split_columns_##S, join_columns_##S, mirror_columns_##S      \
   }
 
 const cni_fft_loops CNI_ISA_NAME(cni_fft_loops)[2] = {TABLE(f32, VECTOR_BYTES / 4), TABLE(f64, VECTOR_BYTES / 8)};

@@ -1,8 +1,8 @@
 /* fft_plan.h: how a transform of n points is done, and the tables it needs.
  *
  * Place in the flow: fft.c makes a plan per call and runs it over the lines. A number of points with a large prime
- * factor becomes a convolution (Bluestein), that is two transforms of a power of two. Any other can be done on
- * columns whose lanes are lines; or, as n1 n2 points, on one line: columns of n1 points, twiddle factors, columns of n2. */
+ * factor becomes a convolution (Bluestein), that is two transforms of a power of two. Any other can be done on columns
+ * whose lanes are lines; or, as n1 n2 points, on one line: columns of n1 points, twiddle factors, columns of n2. */
 #ifndef CNI_CPU_FFT_PLAN_H
 #define CNI_CPU_FFT_PLAN_H
 
@@ -21,7 +21,7 @@ typedef struct cni_fft_plan {
   int64_t size; /* bytes of a number */
   int64_t n, n1, n2;             /* n1 = 0: not split */
   cni_fft_columns c, c1, c2;     /* of n (unless a convolution), n1 and n2 points */
-  void *twiddle;                   /* (blocks of n2, n1) columns: exp(-2 pi i k1 j2 / n) */
+  void *twiddle;                 /* (blocks of n2, n1) columns: exp(-2 pi i k1 j2 / n) */
   struct cni_fft_plan *inner;    /* NULL unless a convolution */
   void *chirp, *kernel;          /* (2, n) pairs: exp(pi i k k / n), their conjugates; (inner): the first's transform */
   void *half;                    /* (n + 1) pairs: exp(-2 pi i k / 2 n), if asked for */

@@ -45,7 +45,7 @@ static int embedding_renorm_kernel(cn_call *c)
   const cn_desc *x = cn_desc_of(c->in[0]), *index = cn_desc_of(c->in[1]), *y = cn_desc_of(c->out[0]);
   double most = c->args[2].u.f, p = c->args[3].u.f;
   for (int64_t i = 0; i < index->numel; i++) {
-    int64_t row = cni_load_i64(index->data, cni_place_of(index, i), index->dtype);
+    int64_t row = cni_load_i64(index->data, cni_offset_of(index, i), index->dtype);
     if (row < 0 || row >= x->shape[0])
       return cn_call_fail(c, CN_ERR_INDEX, "index %lld is out of range for %lld rows", (long long)row,
                           (long long)x->shape[0]);
@@ -56,7 +56,7 @@ static int embedding_renorm_kernel(cn_call *c)
   if (!seen) return CN_ERR_MEMORY;
   memset(seen, 0, rows);
   for (int64_t i = 0; i < index->numel; i++) {
-    int64_t row = cni_load_i64(index->data, cni_place_of(index, i), index->dtype);
+    int64_t row = cni_load_i64(index->data, cni_offset_of(index, i), index->dtype);
     double norm = seen[row] ? 0 : row_norm(y, row, p);
     if (norm > most) scale_row(y, row, stored(most / (norm + 1e-7), y->dtype));
     seen[row] = 1;

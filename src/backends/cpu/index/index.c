@@ -166,7 +166,7 @@ typedef struct rowwise {
   char *out;
   const char *in;
   int64_t bytes; /* of a row */
-  bool nontemporal;  /* past the caches */
+  bool nontemporal; /* past the caches */
 } rowwise;
 
 static void fetch_row(const rowwise *w, int64_t number)
@@ -268,7 +268,7 @@ static int embedding_kernel(cn_call *c)
 
 /* ---- index(input, indices) ---- */
 
-/* Adds the places that one index tensor names to offsets; bad numbers are an error. */
+/* Adds the positions that one index tensor names to offsets; bad numbers are an error. */
 static int add_offsets(int64_t *offsets, const cn_call *c, const int64_t *numbers, int64_t n, const cn_desc *x,
                        int dim)
 {

@@ -1,7 +1,7 @@
 /* repeat_interleave.c: the CPU kernel of repeat_interleave_indices: positions from counts.
  *
- * Place in the flow: the place family of ops/place.c. Invariant: the result is allocated once its size is known, unless
- * the call says it. */
+ * Place in the flow: the family of ops/repeat_interleave.c. Invariant: the result is allocated once its size is known,
+ * unless the call says it. */
 #include "backends/cpu/cpu.h"
 #include "base/convert.h"
 #include "base/dtype.h"
@@ -37,5 +37,5 @@ static int repeat_interleave_indices_kernel(cn_call *c)
   return CN_OK;
 }
 
-const cn_kernel cni_cpu_repeat_interleave_kernels[] = {{"repeat_interleave_indices", "reference", repeat_interleave_indices_kernel},
-                                                       {NULL, NULL, NULL}};
+const cn_kernel cni_cpu_repeat_interleave_kernels[] = {
+    {"repeat_interleave_indices", "reference", repeat_interleave_indices_kernel}, {NULL, NULL, NULL}};

@@ -1,7 +1,7 @@
 /* scatter.h: the loops of kernels that write by index (scatter_loops.c), one pair per operation and type.
  *
- * Invariant: elements are taken in order, one after the other, so that equal indices are reduced in the order of the index.
- */
+ * Invariant: elements are taken in order, one after the other, so that equal indices are reduced in the order of the
+ * index. */
 #ifndef CNI_CPU_SCATTER_H
 #define CNI_CPU_SCATTER_H
 

@@ -115,7 +115,7 @@ static int bits_of(uint64_t x) { return x ? 64 - __builtin_clzll(x) : 0; }
 
 /* ---- all elements in order ---- */
 
-/* A line on its way through sort, and the places of its elements in order. */
+/* A line on its way through sort, and the positions of its elements in order. */
 typedef struct way {
   const job *j;
   const line *l;
@@ -435,7 +435,8 @@ static void lines(int64_t begin, int64_t end, void *payload)
   if (room != (void *)stack) cni_free(room, size);
 }
 
-/* Lines that lie across memory are read many times better once transposed: to: x with dim last, dense, in new memory. */
+/* Lines that lie across memory are read many times better once transposed: to: x with dim last, dense, in new
+ * memory. */
 static int transposed_copy(cn_desc *to, const cn_desc *x, int dim, size_t *bytes)
 {
   cn_desc from = *x;

@@ -14,7 +14,7 @@ typedef void (*cni_sort_keys)(uint64_t *key, const char *x, int64_t step, int64_
 
 typedef struct cni_sort_loops {
   cni_sort_keys keys[CN_DTYPE_COUNT];
-  /* The places of keys from `low` up to low + span, in order; returns how many. n is at most 65536. */
+  /* The positions of keys from `low` up to low + span, in order; returns how many. n is at most 65536. */
   int64_t (*pick)(uint16_t *at, const uint64_t *key, int64_t n, uint64_t low, uint64_t span);
   /* Sorts up to CNI_SORT_RUN numbers, no two of them equal. */
   void (*run)(uint64_t *a, int64_t n);

@@ -71,8 +71,8 @@ typedef struct entry {
   cni_dnnl_layout user[4];   /* x, weight, y, bias as they lie in memory */
   cni_dnnl_ref own[TENSORS]; /* as the primitive wants them; they live in pd */
   cni_dnnl_ref scratch;
-  reorder reorders[TENSORS];    /* into the primitive's layout, or out of it for what it writes */
-  size_t room[TENSORS + 1]; /* bytes: where a reorder is needed; [3]: scratch */
+  reorder reorders[TENSORS]; /* into the primitive's layout, or out of it for what it writes */
+  size_t room[TENSORS + 1];  /* bytes: where a reorder is needed; [3]: scratch */
 } entry;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the cache */
@@ -309,13 +309,15 @@ static bool run_piece(const job *j, dnnl_stream_t stream, int64_t piece, char *c
   for (int i = 0; i < TENSORS; i += 2) {
     if (!e->reorders[i].prim) continue;
     data[i] = room[i];
-    if (i != out && !run_reorder(stream, e->reorders[i].prim, cni_dnnl_ref_of(&e->user[i]), user[i], e->own[i], data[i]))
+    if (i != out &&
+        !run_reorder(stream, e->reorders[i].prim, cni_dnnl_ref_of(&e->user[i]), user[i], e->own[i], data[i]))
       return false;
   }
   if (out == CNI_DNNL_WEIGHT) data[1] = j->sums + (size_t)piece * e->room[1];
   if (!run_primitive(e, stream, data)) return false;
   if (out == CNI_DNNL_WEIGHT || !e->reorders[out].prim) return true;
-  return run_reorder(stream, e->reorders[out].prim, e->own[out], data[out], cni_dnnl_ref_of(&e->user[out]), user[out]);
+  return run_reorder(stream, e->reorders[out].prim, e->own[out], data[out], cni_dnnl_ref_of(&e->user[out]),
+                     user[out]);
 }
 
 static size_t aligned(size_t size) { return (size + 63) / 64 * 64; }

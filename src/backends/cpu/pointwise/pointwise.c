@@ -32,7 +32,7 @@ typedef struct plan {
   int compute;             /* its dtype: CN_F32, ... */
   size_t size;             /* and bytes */
   bool checks_zero;        /* an integer division is among the steps */
-  bool nontemporal;            /* results go past the caches */
+  bool nontemporal;        /* results go past the caches */
   bool late[CNI_PROG_OUTS]; /* lies over an input that is read after its step: written when all steps are done */
   int64_t bytes;           /* of operands and results */
   double consts[CNI_PROG_CONSTS];
@@ -164,7 +164,8 @@ static void run_steps(const plan *pl, const void **value, char *const *out, cons
     const void *a = value[s->arg[0]], *b = value[s->arg[1]], *c = value[s->arg[2]];
     void *y = r->slots + (size_t)p->slot[i] * ROOM;
     for (int k = 0; k < p->nout; k++) /* straight into the result where it needs no conversion */
-      if (p->out[k] == first + i && !pl->store[k] && !pl->late[k] && !pl->nontemporal && stride[k] == (int64_t)pl->size)
+      if (p->out[k] == first + i && !pl->store[k] && !pl->late[k] && !pl->nontemporal &&
+          stride[k] == (int64_t)pl->size)
         y = out[k];
     if (pl->checks_zero && cni_prim_divides(s->prim) && has_zero(b, n)) {
       cn_call_fail(pl->c, CN_ERR_VALUE, "integer division by zero");
@@ -382,18 +383,19 @@ static bool run_panels(plan *pl, const cni_iter *it)
 
 enum {
   TILE_COLUMNS = 480,
-  TILE_ROW_BYTES = 8 * CNI_LINE, /* of a transposed operand, along its run: enough for the hardware to see it coming */
-  TRANSPOSED = 2,                    /* operands at most */
-  TILE_AHEAD = 4,                /* rows that are asked for before they are worked on */
-  TILE_LEAST = 16                /* elements of a side */
+  TILE_ROW_BYTES =
+      8 * CNI_LINE, /* of a transposed operand, along its run: enough for the hardware to see it coming */
+  TRANSPOSED = 2,   /* operands at most */
+  TILE_AHEAD = 4,   /* rows that are asked for before they are worked on */
+  TILE_LEAST = 16   /* elements of a side */
 };
 
 typedef struct tiles {
   plan *pl;
   const cni_iter *it;
   int row;                           /* the dim that the operands run along; the results run along the last */
-  int transposed[TRANSPOSED], ntransposed;       /* which operands of the walk */
-  int64_t elem[TRANSPOSED];              /* their bytes per element */
+  int transposed[TRANSPOSED], ntransposed; /* which operands of the walk */
+  int64_t elem[TRANSPOSED];                /* their bytes per element */
   int64_t rows, per_row, per_column; /* rows of a tile; tiles along the last dim, and along `row` */
   int64_t line;                      /* elements of a line of the result, if stored past the caches, or 0 */
 } tiles;
@@ -415,7 +417,8 @@ static void transpose_tile(const tiles *t, const tile *one, int i, char *room)
   int64_t elem = t->elem[i], lead = t->line * elem, step = pitch(t, i);
   if (one->follows && lead)
     for (char *at = room; at < room + one->rows * step; at += step) memcpy(at, at + TILE_COLUMNS * elem, (size_t)lead);
-  cni_transposes()->transpose[elem](room + lead, step, one->base[k], t->it->stride[k][t->it->ndim - 1], one->rows, one->columns);
+  cni_transposes()->transpose[elem](room + lead, step, one->base[k], t->it->stride[k][t->it->ndim - 1], one->rows,
+                                    one->columns);
 }
 
 /* A function that does nothing but prefetch looks like one without effect to gcc, which leaves calls of it out. */
@@ -520,7 +523,8 @@ static bool run_tiles(plan *pl, const cni_iter *it)
     if (TILE_ROW_BYTES / elem < t.rows) t.rows = TILE_ROW_BYTES / elem;
   }
   if (!t.ntransposed || it->shape[last] < TILE_LEAST) return false;
-  pl->nontemporal = cni_nontemporal_pays(2 * pl->bytes); /* transposing reads a line's neighbours later: they had better stay */
+  pl->nontemporal =
+      cni_nontemporal_pays(2 * pl->bytes); /* transposing reads a line's neighbours later: they had better stay */
   if (pl->nontemporal && it->stride[0][last] == wide) t.line = CNI_LINE / wide;
   t.per_row = (it->shape[last] + TILE_COLUMNS - 1) / TILE_COLUMNS;
   t.per_column = (it->shape[t.row] + t.rows - 1) / t.rows;

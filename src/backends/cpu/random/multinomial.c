@@ -122,7 +122,7 @@ static void count_events(int64_t begin, int64_t end, void *payload)
   const cn_call *c = payload;
   const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]);
   for (int64_t i = begin; i < end; i++) {
-    double rate = cni_load_f64(x->data, cni_place_of(x, i), x->dtype), u, z, count;
+    double rate = cni_load_f64(x->data, cni_offset_of(x, i), x->dtype), u, z, count;
     if (rate < 0) {
       cn_call_fail(c, CN_ERR_VALUE, "an expected number is negative");
       return;
@@ -134,7 +134,7 @@ static void count_events(int64_t begin, int64_t end, void *payload)
       cni_random_normal_f64(&z, i, 1, c->seed, c->offset);
       count = floor(rate + sqrt(rate) * z + 0.5);
     }
-    cni_store_f64(y->data, cni_place_of(y, i), y->dtype, count);
+    cni_store_f64(y->data, cni_offset_of(y, i), y->dtype, count);
   }
 }
 

@@ -11,22 +11,22 @@
 enum { LANES = 16 };
 
 /* Reduces TERM(d) of all differences d into one number with REDUCE. */
-#define ROW(NAME, T, TERM, REDUCE)                                                     \
-  static inline T NAME(const T *x, const T *y, int64_t m)                            \
-  {                                                                                  \
-    T lane[LANES] = {0}, all = 0;                                                    \
-    int64_t i = 0;                                                                   \
-    for (; i + LANES <= m; i += LANES)                                               \
-      for (int k = 0; k < LANES; k++) {                                              \
-        T d = x[i + k] - y[i + k], t = TERM(T, d);                                   \
-        lane[k] = REDUCE(lane[k], t);                                                  \
-      }                                                                              \
-    for (int k = 0; i + k < m; k++) {                                                \
-      T d = x[i + k] - y[i + k], t = TERM(T, d);                                     \
-      lane[k] = REDUCE(lane[k], t);                                                    \
-    }                                                                                \
-    for (int k = 0; k < LANES; k++) all = REDUCE(all, lane[k]);                        \
-    return all;                                                                      \
+#define ROW(NAME, T, TERM, REDUCE)                                                                                   \
+  static inline T NAME(const T *x, const T *y, int64_t m)                                                            \
+  {                                                                                                                  \
+    T lane[LANES] = {0}, all = 0;                                                                                    \
+    int64_t i = 0;                                                                                                   \
+    for (; i + LANES <= m; i += LANES)                                                                               \
+      for (int k = 0; k < LANES; k++) {                                                                              \
+        T d = x[i + k] - y[i + k], t = TERM(T, d);                                                                   \
+        lane[k] = REDUCE(lane[k], t);                                                                                \
+      }                                                                                                              \
+    for (int k = 0; i + k < m; k++) {                                                                                \
+      T d = x[i + k] - y[i + k], t = TERM(T, d);                                                                     \
+      lane[k] = REDUCE(lane[k], t);                                                                                  \
+    }                                                                                                                \
+    for (int k = 0; k < LANES; k++) all = REDUCE(all, lane[k]);                                                      \
+    return all;                                                                                                      \
   }
 
 #define SQUARE(T, d) ((d) * (d))

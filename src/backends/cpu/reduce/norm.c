@@ -26,7 +26,7 @@ typedef struct job {
   const char *x, *g, *w, *b; /* x, g: (M, N); w, b: (N) or NULL */
   char *y;                   /* (M, N); NULL: not wanted */
   void *mean, *rstd;         /* (M) of the compute type; mean NULL for RMS norm */
-  bool nontemporal;              /* y goes past the caches */
+  bool nontemporal;          /* y goes past the caches */
   cni_cast_fn load, store;   /* x and y are of a small float type, converted row by row; NULL: they are not */
   int64_t small;             /* bytes of its elements */
   int64_t piece;             /* rows per piece of backward */

@@ -60,87 +60,87 @@ INT_ORDER(u64, uint64_t)
   for (int l = 0; l < width; l++) acc[l] = (T)JOIN_##NAME(S, T, acc[l], acc[l + width]);
 
 /* One reduction in type T (suffix S). F is the member of cni_wide, W its type (suffix V). */
-#define REDUCE(NAME, S, T, F, V, W, START)                                                                     \
-  static W block_##NAME##_##S(const T *x, int64_t n)                                                         \
-  {                                                                                                          \
-    T acc[LANES];                                                                                            \
-    int64_t i = 0;                                                                                           \
-    if (n < FEW) {                                                                                           \
-      T one = (T)(START);                                                                                    \
-      for (; i < n; i++) one = (T)STEP_##NAME(S, T, one, x[i]);                                              \
-      return (W)one;                                                                                         \
-    }                                                                                                        \
-    for (int l = 0; l < LANES; l++) acc[l] = (T)(START);                                                     \
-    for (; i + LANES <= n; i += LANES) {                                                                     \
-      if (n == BLOCK) AHEAD(T)                                                                               \
-      for (int l = 0; l < LANES; l++) acc[l] = (T)STEP_##NAME(S, T, acc[l], x[i + l]);                       \
-    }                                                                                                        \
-    if (i < n) { /* the rest, filled up with what changes nothing */                                         \
-      T rest[LANES];                                                                                         \
-      for (int l = 0; l < LANES; l++) rest[l] = (T)(START);                                                  \
-      memcpy(rest, x + i, (size_t)(n - i) * sizeof(T));                                                      \
-      for (int l = 0; l < LANES; l++) acc[l] = (T)STEP_##NAME(S, T, acc[l], rest[l]);                        \
-    }                                                                                                        \
-    HALVE(NAME, S, T, 32)                                                                                    \
-    HALVE(NAME, S, T, 16) HALVE(NAME, S, T, 8) HALVE(NAME, S, T, 4)                                          \
-        HALVE(NAME, S, T, 2) return (W)JOIN_##NAME(S, T, acc[0], acc[1]);                                    \
-  }                                                                                                          \
-  static void rows_##NAME##_##S(cni_wide *out, const void *x_, int64_t nrows, int64_t stride, int64_t n)     \
-  {                                                                                                          \
-    const T *x = x_;                                                                                         \
-    for (int64_t r = 0; r < nrows; r++, x += stride) {                                                       \
-      W sum = block_##NAME##_##S(x, n < BLOCK ? n : BLOCK);                                                  \
-      for (int64_t i = BLOCK; i < n; i += BLOCK) {                                                           \
-        W next = block_##NAME##_##S(x + i, n - i < BLOCK ? n - i : BLOCK);                                   \
-        sum = (W)JOIN_##NAME(V, W, sum, next);                                                               \
-      }                                                                                                      \
-      out[r].F = sum;                                                                                        \
-    }                                                                                                        \
-  }                                                                                                          \
-  static void columns_##NAME##_##S(void *acc_, const void *x_, int64_t nrows, int64_t stride, int64_t n)     \
-  {                                                                                                          \
-    T *restrict acc = acc_;                                                                                  \
-    const T *restrict x = x_;                                                                                \
-    int64_t r = 0;                                                                                           \
-    for (; r + 4 <= nrows; r += 4, x += 4 * stride)                                                          \
-      for (int64_t j = 0; j < n; j++) {                                                                      \
-        T a = acc[j];                                                                                        \
-        a = (T)STEP_##NAME(S, T, a, x[j]);                                                                   \
-        a = (T)STEP_##NAME(S, T, a, x[j + stride]);                                                          \
-        a = (T)STEP_##NAME(S, T, a, x[j + 2 * stride]);                                                      \
-        a = (T)STEP_##NAME(S, T, a, x[j + 3 * stride]);                                                      \
-        acc[j] = a;                                                                                          \
-      }                                                                                                      \
-    for (; r < nrows; r++, x += stride)                                                                      \
-      for (int64_t j = 0; j < n; j++) acc[j] = (T)STEP_##NAME(S, T, acc[j], x[j]);                           \
-  }                                                                                                          \
-  static void flush_##NAME##_##S(cni_wide *wide, void *acc_, int64_t n)                                      \
-  {                                                                                                          \
-    T *acc = acc_;                                                                                           \
-    for (int64_t j = 0; j < n; j++) {                                                                        \
-      W value = (W)acc[j];                                                                                   \
-      wide[j].F = (W)JOIN_##NAME(V, W, wide[j].F, value);                                                    \
-      acc[j] = (T)(START);                                                                                   \
-    }                                                                                                        \
-  }                                                                                                          \
-  static void start_##NAME##_##S(cni_wide *wide, void *acc_, int64_t n)                                      \
-  {                                                                                                          \
-    T *acc = acc_;                                                                                           \
-    for (int64_t j = 0; wide && j < n; j++) wide[j].F = (W)(START);                                          \
-    for (int64_t j = 0; acc && j < n; j++) acc[j] = (T)(START);                                              \
-  }                                                                                                          \
-  static cni_wide join_##NAME##_##S(cni_wide a, cni_wide b)                                                  \
-  {                                                                                                          \
-    a.F = (W)JOIN_##NAME(V, W, a.F, b.F);                                                                    \
-    return a;                                                                                                \
+#define REDUCE(NAME, S, T, F, V, W, START)                                                                           \
+  static W block_##NAME##_##S(const T *x, int64_t n)                                                                 \
+  {                                                                                                                  \
+    T acc[LANES];                                                                                                    \
+    int64_t i = 0;                                                                                                   \
+    if (n < FEW) {                                                                                                   \
+      T one = (T)(START);                                                                                            \
+      for (; i < n; i++) one = (T)STEP_##NAME(S, T, one, x[i]);                                                      \
+      return (W)one;                                                                                                 \
+    }                                                                                                                \
+    for (int l = 0; l < LANES; l++) acc[l] = (T)(START);                                                             \
+    for (; i + LANES <= n; i += LANES) {                                                                             \
+      if (n == BLOCK) AHEAD(T)                                                                                       \
+      for (int l = 0; l < LANES; l++) acc[l] = (T)STEP_##NAME(S, T, acc[l], x[i + l]);                               \
+    }                                                                                                                \
+    if (i < n) { /* the rest, filled up with what changes nothing */                                                 \
+      T rest[LANES];                                                                                                 \
+      for (int l = 0; l < LANES; l++) rest[l] = (T)(START);                                                          \
+      memcpy(rest, x + i, (size_t)(n - i) * sizeof(T));                                                              \
+      for (int l = 0; l < LANES; l++) acc[l] = (T)STEP_##NAME(S, T, acc[l], rest[l]);                                \
+    }                                                                                                                \
+    HALVE(NAME, S, T, 32)                                                                                            \
+    HALVE(NAME, S, T, 16)                                                                                            \
+    HALVE(NAME, S, T, 8) HALVE(NAME, S, T, 4) HALVE(NAME, S, T, 2) return (W)JOIN_##NAME(S, T, acc[0], acc[1]);      \
+  }                                                                                                                  \
+  static void rows_##NAME##_##S(cni_wide *out, const void *x_, int64_t nrows, int64_t stride, int64_t n)             \
+  {                                                                                                                  \
+    const T *x = x_;                                                                                                 \
+    for (int64_t r = 0; r < nrows; r++, x += stride) {                                                               \
+      W sum = block_##NAME##_##S(x, n < BLOCK ? n : BLOCK);                                                          \
+      for (int64_t i = BLOCK; i < n; i += BLOCK) {                                                                   \
+        W next = block_##NAME##_##S(x + i, n - i < BLOCK ? n - i : BLOCK);                                           \
+        sum = (W)JOIN_##NAME(V, W, sum, next);                                                                       \
+      }                                                                                                              \
+      out[r].F = sum;                                                                                                \
+    }                                                                                                                \
+  }                                                                                                                  \
+  static void columns_##NAME##_##S(void *acc_, const void *x_, int64_t nrows, int64_t stride, int64_t n)             \
+  {                                                                                                                  \
+    T *restrict acc = acc_;                                                                                          \
+    const T *restrict x = x_;                                                                                        \
+    int64_t r = 0;                                                                                                   \
+    for (; r + 4 <= nrows; r += 4, x += 4 * stride)                                                                  \
+      for (int64_t j = 0; j < n; j++) {                                                                              \
+        T a = acc[j];                                                                                                \
+        a = (T)STEP_##NAME(S, T, a, x[j]);                                                                           \
+        a = (T)STEP_##NAME(S, T, a, x[j + stride]);                                                                  \
+        a = (T)STEP_##NAME(S, T, a, x[j + 2 * stride]);                                                              \
+        a = (T)STEP_##NAME(S, T, a, x[j + 3 * stride]);                                                              \
+        acc[j] = a;                                                                                                  \
+      }                                                                                                              \
+    for (; r < nrows; r++, x += stride)                                                                              \
+      for (int64_t j = 0; j < n; j++) acc[j] = (T)STEP_##NAME(S, T, acc[j], x[j]);                                   \
+  }                                                                                                                  \
+  static void flush_##NAME##_##S(cni_wide *wide, void *acc_, int64_t n)                                              \
+  {                                                                                                                  \
+    T *acc = acc_;                                                                                                   \
+    for (int64_t j = 0; j < n; j++) {                                                                                \
+      W value = (W)acc[j];                                                                                           \
+      wide[j].F = (W)JOIN_##NAME(V, W, wide[j].F, value);                                                            \
+      acc[j] = (T)(START);                                                                                           \
+    }                                                                                                                \
+  }                                                                                                                  \
+  static void start_##NAME##_##S(cni_wide *wide, void *acc_, int64_t n)                                              \
+  {                                                                                                                  \
+    T *acc = acc_;                                                                                                   \
+    for (int64_t j = 0; wide && j < n; j++) wide[j].F = (W)(START);                                                  \
+    for (int64_t j = 0; acc && j < n; j++) acc[j] = (T)(START);                                                      \
+  }                                                                                                                  \
+  static cni_wide join_##NAME##_##S(cni_wide a, cni_wide b)                                                          \
+  {                                                                                                                  \
+    a.F = (W)JOIN_##NAME(V, W, a.F, b.F);                                                                            \
+    return a;                                                                                                        \
   }
 
-#define FLOAT_REDUCTIONS(X)                                                                                       \
-  X(SUM, 0)                                                                                                  \
-  X(ABS, 0) X(SQUARE, 0) X(ABS_MAX, 0) X(ABS_MIN, INFINITE) X(PROD, 1) X(MAX, -INFINITE) X(MIN, INFINITE)    \
-      X(ANY, 0) X(ALL, 1) X(NONZERO, 0)
-#define INT_REDUCTIONS(X)                                                                                         \
-  X(SUM, 0) X(PROD, 1) X(MAX, INT64_MIN) X(MIN, INT64_MAX) X(ANY, 0) X(ALL, 1) X(NONZERO, 0)
+#define FLOAT_REDUCTIONS(X)                                                                                          \
+  X(SUM, 0)                                                                                                          \
+  X(ABS, 0)                                                                                                          \
+  X(SQUARE, 0) X(ABS_MAX, 0) X(ABS_MIN, INFINITE) X(PROD, 1) X(MAX, -INFINITE) X(MIN, INFINITE) X(ANY, 0) X(ALL, 1)  \
+      X(NONZERO, 0)
+#define INT_REDUCTIONS(X) X(SUM, 0) X(PROD, 1) X(MAX, INT64_MIN) X(MIN, INT64_MAX) X(ANY, 0) X(ALL, 1) X(NONZERO, 0)
 #define UNSIGNED_REDUCTIONS(X) X(MAX, 0) X(MIN, UINT64_MAX)
 
 #define F32(NAME, START) REDUCE(NAME, f32, float, f, f64, double, START)
@@ -152,9 +152,9 @@ INT_REDUCTIONS(I64)
 #define U64(NAME, START) REDUCE(NAME, u64, uint64_t, u, u64, uint64_t, START)
 UNSIGNED_REDUCTIONS(U64)
 
-#define ENTRY(NAME, S)                                                                                       \
-  [CNI_REDUCE_##NAME] = {rows_##NAME##_##S, columns_##NAME##_##S, flush_##NAME##_##S, start_##NAME##_##S,      \
-                       join_##NAME##_##S},
+#define ENTRY(NAME, S)                                                                                               \
+  [CNI_REDUCE_##                                                                                                     \
+      NAME] = {rows_##NAME##_##S, columns_##NAME##_##S, flush_##NAME##_##S, start_##NAME##_##S, join_##NAME##_##S},
 #define F32_ENTRY(NAME, START) ENTRY(NAME, f32)
 #define F64_ENTRY(NAME, START) ENTRY(NAME, f64)
 #define I64_ENTRY(NAME, START) ENTRY(NAME, i64)

@@ -70,30 +70,30 @@ static inline void transpose_quads(quad v[QUAD])
   v[2] = __builtin_shufflevector(b, d, 0, 4, 1, 5), v[3] = __builtin_shufflevector(b, d, 2, 6, 3, 7);
 }
 
-#define QUADS(NAME, OP)                                                                                      \
-  static void NAME##_lines_quads(void *y_, int64_t ystep, const void *x_, int64_t xstep, int64_t n, void *carry_,\
-                                 bool first)                                                                 \
-  {                                                                                                          \
-    const float *x = x_;                                                                                     \
-    float *y = y_;                                                                                           \
-    int64_t whole = n / QUAD * QUAD;                                                                         \
-    double *carry = carry_;                                                                                  \
-    if (first) NAME##_lines_f32(y, ystep, x, xstep, 0, carry, true); /* where chains begin */                \
-    wide acc;                                                                                                \
-    memcpy(&acc, carry, sizeof acc);                                                                         \
-    for (int64_t i = 0; i < whole; i += QUAD) {                                                              \
-      quad v[QUAD];                                                                                          \
-      for (int k = 0; k < QUAD; k++) memcpy(&v[k], x + k * xstep + i, sizeof v[k]);                          \
-      transpose_quads(v);                                                                                         \
-      for (int k = 0; k < QUAD; k++) {                                                                       \
-        acc OP __builtin_convertvector(v[k], wide);                                                          \
-        v[k] = __builtin_convertvector(acc, quad);                                                           \
-      }                                                                                                      \
-      transpose_quads(v);                                                                                         \
-      for (int k = 0; k < QUAD; k++) memcpy(y + k * ystep + i, &v[k], sizeof v[k]);                          \
-    }                                                                                                        \
-    memcpy(carry, &acc, sizeof acc);                                                                         \
-    NAME##_lines_f32(y + whole, ystep, x + whole, xstep, n - whole, carry, false);                           \
+#define QUADS(NAME, OP)                                                                                              \
+  static void NAME##_lines_quads(void *y_, int64_t ystep, const void *x_, int64_t xstep, int64_t n, void *carry_,    \
+                                 bool first)                                                                         \
+  {                                                                                                                  \
+    const float *x = x_;                                                                                             \
+    float *y = y_;                                                                                                   \
+    int64_t whole = n / QUAD * QUAD;                                                                                 \
+    double *carry = carry_;                                                                                          \
+    if (first) NAME##_lines_f32(y, ystep, x, xstep, 0, carry, true); /* where chains begin */                        \
+    wide acc;                                                                                                        \
+    memcpy(&acc, carry, sizeof acc);                                                                                 \
+    for (int64_t i = 0; i < whole; i += QUAD) {                                                                      \
+      quad v[QUAD];                                                                                                  \
+      for (int k = 0; k < QUAD; k++) memcpy(&v[k], x + k * xstep + i, sizeof v[k]);                                  \
+      transpose_quads(v);                                                                                            \
+      for (int k = 0; k < QUAD; k++) {                                                                               \
+        acc OP __builtin_convertvector(v[k], wide);                                                                  \
+        v[k] = __builtin_convertvector(acc, quad);                                                                   \
+      }                                                                                                              \
+      transpose_quads(v);                                                                                            \
+      for (int k = 0; k < QUAD; k++) memcpy(y + k * ystep + i, &v[k], sizeof v[k]);                                  \
+    }                                                                                                                \
+    memcpy(carry, &acc, sizeof acc);                                                                                 \
+    NAME##_lines_f32(y + whole, ystep, x + whole, xstep, n - whole, carry, false);                                   \
   }
 QUADS(sum, +=)
 QUADS(product, *=)

@@ -24,7 +24,7 @@ typedef cni_softmax_job job;
 enum {
   STACK = 512,
   NONTEMPORAL_ROW = 32768, /* bytes */
-  AHEAD = 32768       /* bytes of the next row that are asked for while one is worked on */
+  AHEAD = 32768            /* bytes of the next row that are asked for while one is worked on */
 };
 
 static const cni_softmax_table *table(void) { return CNI_BY_ISA(cni_softmax_table); }

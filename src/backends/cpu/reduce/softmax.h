@@ -16,8 +16,10 @@ typedef struct cni_softmax_loops {
   double (*max_row)(const void *x, int64_t n);
   /* The sum of exp(x - shift), which y becomes where there is one; `ahead` is what will be read next, n elements. */
   double (*exp_row)(void *y, const void *x, int64_t n, double shift, const void *ahead);
-  void (*scale_row)(void *y, const void *x, int64_t n, double by, bool nontemporal); /* nontemporal: y goes past the caches */
-  void (*part_row)(void *y, const void *x, int64_t n, double shift, double by, bool nontemporal); /* exp(x - shift) * by */
+  void (*scale_row)(void *y, const void *x, int64_t n, double by,
+                    bool nontemporal); /* nontemporal: y goes past the caches */
+  void (*part_row)(void *y, const void *x, int64_t n, double shift, double by,
+                   bool nontemporal);                                       /* exp(x - shift) * by */
   void (*shift_row)(void *y, const void *x, int64_t n, double a, double b); /* x - a - b */
   double (*dot)(const void *a, const void *b, int64_t n);
   void (*grad_row)(void *y, const void *g, const void *p, int64_t n, double s);     /* p * (g - s) */
@@ -74,7 +76,7 @@ typedef struct cni_softmax_job {
   char *y;
   int64_t size, tsize;     /* bytes of an element, and of the type it is computed in */
   cni_cast_fn load, store; /* NULL: computed as it is */
-  bool nontemporal;            /* y goes past the caches */
+  bool nontemporal;        /* y goes past the caches */
 } cni_softmax_job;
 
 /* Lines side by side: l.kin[last] is 1. Returns false, and does nothing, where another way is better. */

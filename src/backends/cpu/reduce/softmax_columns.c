@@ -198,7 +198,7 @@ static const void *load_row(const block *s, const char *x, int64_t r, int64_t m,
 /* Takes max and sum of m lines on over a block of rows, `step` bytes apart, while `next`, `bytes` of what will be read
  * then, comes into the cache. top: room for m numbers, as max. */
 static void reduce_block(const job *j, char *max, char *sum, char *top, const char *x, int64_t step, int64_t rows,
-                       int64_t m, const char *next, int64_t bytes)
+                         int64_t m, const char *next, int64_t bytes)
 {
   int64_t apart = step / j->tsize, share = (bytes / ((m + SOME - 1) / SOME) + CNI_LINE) / CNI_LINE * CNI_LINE;
   for (int64_t c = 0; c < m; c += SOME)
@@ -216,7 +216,7 @@ static void reduce_block(const job *j, char *max, char *sum, char *top, const ch
 
 /* max and sum of m lines over rows [begin, end). room: m + ROWS * m numbers. */
 static void reduce_rows(const block *s, const char *x, int64_t begin, int64_t end, void *max, void *sum, int64_t m,
-                      char *room)
+                        char *room)
 {
   const job *j = s->j;
   char *top = room, *loaded = top + m * j->tsize;
@@ -233,7 +233,7 @@ static void reduce_rows(const block *s, const char *x, int64_t begin, int64_t en
     for (int64_t k = 0; j->load && k < rows; k++) load_row(s, x, r + k, have, loaded + k * m * j->tsize);
     for (int64_t k = 0; !packed && k < after; k++) cni_prefetch(next + k * in, m * j->size);
     reduce_block(j, max, sum, top, j->load ? loaded : at, j->load ? m * j->tsize : in, rows, have, next,
-               packed && after ? (after - 1) * in : 0);
+                 packed && after ? (after - 1) * in : 0);
   }
 }
 

@@ -18,120 +18,118 @@ enum { LANES = 64, BLOCK = CNI_SOFTMAX_BLOCK, TOGETHER = 2048, SENT = 512 };
   for (int l = 0; l < width; l++) acc[l] += acc[l + width];
 
 /* What takes the time of float32; AVX-512 has its own. */
-#define HOT_LOOPS(S, T, EXP)                                                                                 \
-  static double max_row_##S(const void *x_, int64_t n)                                                       \
-  {                                                                                                          \
-    const T *x = x_;                                                                                         \
-    T acc[LANES];                                                                                            \
-    int64_t i = 0;                                                                                           \
-    for (int l = 0; l < LANES; l++) acc[l] = -(T)CNM_INF;                                                    \
-    for (; i + LANES <= n; i += LANES)                                                                       \
-      for (int l = 0; l < LANES; l++) acc[l] = x[i + l] > acc[l] ? x[i + l] : acc[l];                        \
-    for (int l = 0; i < n; l++, i++) acc[l] = x[i] > acc[l] ? x[i] : acc[l];                                 \
-    for (int w = LANES / 2; w; w /= 2)                                                                       \
-      for (int l = 0; l < w; l++) acc[l] = acc[l + w] > acc[l] ? acc[l + w] : acc[l];                        \
-    return (double)acc[0];                                                                                   \
-  }                                                                                                          \
-  static T exp_block_##S(T *y, const T *x, int64_t n, T shift)                                               \
-  {                                                                                                          \
-    T acc[LANES] = {0}, e[LANES];                                                                            \
-    int64_t i = 0;                                                                                           \
-    for (; i + LANES <= n; i += LANES) {                                                                     \
-      for (int l = 0; l < LANES; l++) e[l] = EXP(x[i + l] - shift);                                          \
-      for (int l = 0; l < LANES; l++) acc[l] += e[l];                                                        \
-      if (y) memcpy(y + i, e, sizeof e);                                                                     \
-    }                                                                                                        \
-    CNI_IVDEP for (int64_t l = 0; l < n - i; l++)                                                            \
-    {                                                                                                        \
-      T p = EXP(x[i + l] - shift);                                                                           \
-      acc[l] += p;                                                                                           \
-      e[l] = p;                                                                                              \
-    }                                                                                                        \
-    if (y && i < n) memcpy(y + i, e, (size_t)(n - i) * sizeof *y);                                           \
-    HALVE(32) HALVE(16) HALVE(8) HALVE(4) HALVE(2) return acc[0] + acc[1];                                   \
-  }                                                                                                          \
-  static double exp_row_##S(void *y_, const void *x_, int64_t n, double shift, const void *ahead)            \
-  {                                                                                                          \
-    T *y = y_;                                                                                               \
-    const T *x = x_;                                                                                         \
-    double sum = 0;                                                                                          \
-    (void)ahead;                                                                                             \
-    for (int64_t i = 0; i < n; i += BLOCK)                                                                   \
-      sum += (double)exp_block_##S(y ? y + i : NULL, x + i, n - i < BLOCK ? n - i : BLOCK, (T)shift);        \
-    return sum;                                                                                              \
-  }                                                                                                          \
-  /* A block is made where it stays in the cache, and sent on from there. */                                 \
-  static void scale_row_##S(void *y_, const void *x_, int64_t n, double by_, bool nontemporal)                   \
-  {                                                                                                          \
-    T *y = y_, by = (T)by_, made[SENT];                                                                      \
-    const T *x = x_;                                                                                         \
-    for (int64_t i = 0, m; i < n; i += m) {                                                                  \
-      m = nontemporal && n - i > SENT ? SENT : n - i;                                                            \
-      T *to = nontemporal ? made : y + i;                                                                        \
-      CNI_IVDEP for (int64_t k = 0; k < m; k++) to[k] = x[i + k] * by;                                       \
-      if (nontemporal) cni_nontemporal_copy(y + i, made, (size_t)m * sizeof *y);                                      \
-    }                                                                                                        \
-  }                                                                                                          \
-  static void part_row_##S(void *y_, const void *x_, int64_t n, double shift_, double by_, bool nontemporal)     \
-  {                                                                                                          \
-    T *y = y_, shift = (T)shift_, by = (T)by_, made[SENT];                                                   \
-    const T *x = x_;                                                                                         \
-    for (int64_t i = 0, m; i < n; i += m) {                                                                  \
-      m = nontemporal && n - i > SENT ? SENT : n - i;                                                            \
-      T *to = nontemporal ? made : y + i;                                                                        \
-      CNI_IVDEP for (int64_t k = 0; k < m; k++) to[k] = EXP(x[i + k] - shift) * by;                          \
-      if (nontemporal) cni_nontemporal_copy(y + i, made, (size_t)m * sizeof *y);                                      \
-    }                                                                                                        \
-  }                                                                                                          \
-  static void max_columns_##S(void *y_, int64_t ystep, void *max_, const void *x_, int64_t xstep, int64_t rows, \
-                              int64_t m)                                                                     \
-  {                                                                                                          \
-    T *y = y_, *restrict max = max_;                                                                         \
-    const T *x = x_;                                                                                         \
-    for (int64_t r = 0; r < rows; r++, x += xstep) {                                                         \
-      for (int64_t k = 0; k < m; k++) max[k] = x[k] > max[k] ? x[k] : max[k];                                \
-      if (y) memcpy(y + r * ystep, x, (size_t)m * sizeof *x);                                                \
-    }                                                                                                        \
-  }                                                                                                          \
-  static void exp_some_##S(T *y, int64_t ystep, T *sum, const T *x, int64_t xstep, const T *max, int64_t rows, \
-                           int64_t m)                                                                        \
-  {                                                                                                          \
-    T acc[SENT];                                                                                             \
-    for (int64_t k = 0; k < m; k++) acc[k] = 0;                                                              \
-    for (int64_t r = 0; r < rows; r++, x += xstep) {                                                         \
-      T *to = y ? y + r * ystep : NULL;                                                                      \
-      if (to)                                                                                                \
-        CNI_IVDEP for (int64_t k = 0; k < m; k++) acc[k] += to[k] = EXP(x[k] - max[k]);                      \
-      else                                                                                                   \
-        CNI_IVDEP for (int64_t k = 0; k < m; k++) acc[k] += EXP(x[k] - max[k]);                              \
-    }                                                                                                        \
-    for (int64_t k = 0; k < m; k++) sum[k] += acc[k];                                                        \
-  }                                                                                                          \
-  static void exp_columns_##S(void *y_, int64_t ystep, void *sum_, const void *x_, int64_t xstep, const void *max_, \
-                              int64_t rows, int64_t m)                                                       \
-  {                                                                                                          \
-    T *y = y_, *sum = sum_;                                                                                  \
-    const T *x = x_, *max = max_;                                                                            \
-    for (int64_t k = 0; k < m; k += SENT)                                                                    \
-      exp_some_##S(y ? y + k : NULL, ystep, sum + k, x + k, xstep, max + k, rows, m - k < SENT ? m - k : SENT); \
-  }                                                                                                          \
-  static void lift_columns_##S(void *sum_, void *max_, const void *top_, int64_t m)                          \
-  {                                                                                                          \
-    T *sum = sum_, *max = max_;                                                                              \
-    const T *top = top_;                                                                                     \
-    CNI_IVDEP for (int64_t k = 0; k < m; k++)                                                                \
-    {                                                                                                        \
-      sum[k] *= EXP(max[k] - top[k]);                                                                        \
-      max[k] = top[k];                                                                                       \
-    }                                                                                                        \
-  }                                                                                                          \
-  static void part_columns_##S(void *y_, int64_t ystep, const void *x_, int64_t xstep, const void *max_,     \
-                               const void *by_, int64_t rows, int64_t m)                                     \
-  {                                                                                                          \
-    T *y = y_;                                                                                               \
-    const T *x = x_, *max = max_, *by = by_;                                                                 \
-    for (int64_t r = 0; r < rows; r++, x += xstep, y += ystep)                                               \
-      CNI_IVDEP for (int64_t k = 0; k < m; k++) y[k] = EXP(x[k] - max[k]) * by[k];                           \
+#define HOT_LOOPS(S, T, EXP)                                                                                         \
+  static double max_row_##S(const void *x_, int64_t n)                                                               \
+  {                                                                                                                  \
+    const T *x = x_;                                                                                                 \
+    T acc[LANES];                                                                                                    \
+    int64_t i = 0;                                                                                                   \
+    for (int l = 0; l < LANES; l++) acc[l] = -(T)CNM_INF;                                                            \
+    for (; i + LANES <= n; i += LANES)                                                                               \
+      for (int l = 0; l < LANES; l++) acc[l] = x[i + l] > acc[l] ? x[i + l] : acc[l];                                \
+    for (int l = 0; i < n; l++, i++) acc[l] = x[i] > acc[l] ? x[i] : acc[l];                                         \
+    for (int w = LANES / 2; w; w /= 2)                                                                               \
+      for (int l = 0; l < w; l++) acc[l] = acc[l + w] > acc[l] ? acc[l + w] : acc[l];                                \
+    return (double)acc[0];                                                                                           \
+  }                                                                                                                  \
+  static T exp_block_##S(T *y, const T *x, int64_t n, T shift)                                                       \
+  {                                                                                                                  \
+    T acc[LANES] = {0}, e[LANES];                                                                                    \
+    int64_t i = 0;                                                                                                   \
+    for (; i + LANES <= n; i += LANES) {                                                                             \
+      for (int l = 0; l < LANES; l++) e[l] = EXP(x[i + l] - shift);                                                  \
+      for (int l = 0; l < LANES; l++) acc[l] += e[l];                                                                \
+      if (y) memcpy(y + i, e, sizeof e);                                                                             \
+    }                                                                                                                \
+    CNI_IVDEP for (int64_t l = 0; l < n - i; l++)                                                                    \
+    {                                                                                                                \
+      T p = EXP(x[i + l] - shift);                                                                                   \
+      acc[l] += p;                                                                                                   \
+      e[l] = p;                                                                                                      \
+    }                                                                                                                \
+    if (y && i < n) memcpy(y + i, e, (size_t)(n - i) * sizeof *y);                                                   \
+    HALVE(32) HALVE(16) HALVE(8) HALVE(4) HALVE(2) return acc[0] + acc[1];                                           \
+  }                                                                                                                  \
+  static double exp_row_##S(void *y_, const void *x_, int64_t n, double shift, const void *ahead)                    \
+  {                                                                                                                  \
+    T *y = y_;                                                                                                       \
+    const T *x = x_;                                                                                                 \
+    double sum = 0;                                                                                                  \
+    (void)ahead;                                                                                                     \
+    for (int64_t i = 0; i < n; i += BLOCK)                                                                           \
+      sum += (double)exp_block_##S(y ? y + i : NULL, x + i, n - i < BLOCK ? n - i : BLOCK, (T)shift);                \
+    return sum;                                                                                                      \
+  }                                                                                                                  \
+  /* A block is made where it stays in the cache, and sent on from there. */                                         \
+  static void scale_row_##S(void *y_, const void *x_, int64_t n, double by_, bool nontemporal)                       \
+  {                                                                                                                  \
+    T *y = y_, by = (T)by_, made[SENT];                                                                              \
+    const T *x = x_;                                                                                                 \
+    for (int64_t i = 0, m; i < n; i += m) {                                                                          \
+      m = nontemporal && n - i > SENT ? SENT : n - i;                                                                \
+      T *to = nontemporal ? made : y + i;                                                                            \
+      CNI_IVDEP for (int64_t k = 0; k < m; k++) to[k] = x[i + k] * by;                                               \
+      if (nontemporal) cni_nontemporal_copy(y + i, made, (size_t)m * sizeof *y);                                     \
+    }                                                                                                                \
+  }                                                                                                                  \
+  static void part_row_##S(void *y_, const void *x_, int64_t n, double shift_, double by_, bool nontemporal)         \
+  {                                                                                                                  \
+    T *y = y_, shift = (T)shift_, by = (T)by_, made[SENT];                                                           \
+    const T *x = x_;                                                                                                 \
+    for (int64_t i = 0, m; i < n; i += m) {                                                                          \
+      m = nontemporal && n - i > SENT ? SENT : n - i;                                                                \
+      T *to = nontemporal ? made : y + i;                                                                            \
+      CNI_IVDEP for (int64_t k = 0; k < m; k++) to[k] = EXP(x[i + k] - shift) * by;                                  \
+      if (nontemporal) cni_nontemporal_copy(y + i, made, (size_t)m * sizeof *y);                                     \
+    }                                                                                                                \
+  }                                                                                                                  \
+  static void max_columns_##S(void *y_, int64_t ystep, void *max_, const void *x_, int64_t xstep, int64_t rows,      \
+                              int64_t m)                                                                             \
+  {                                                                                                                  \
+    T *y = y_, *restrict max = max_;                                                                                 \
+    const T *x = x_;                                                                                                 \
+    for (int64_t r = 0; r < rows; r++, x += xstep) {                                                                 \
+      for (int64_t k = 0; k < m; k++) max[k] = x[k] > max[k] ? x[k] : max[k];                                        \
+      if (y) memcpy(y + r * ystep, x, (size_t)m * sizeof *x);                                                        \
+    }                                                                                                                \
+  }                                                                                                                  \
+  static void exp_some_##S(T *y, int64_t ystep, T *sum, const T *x, int64_t xstep, const T *max, int64_t rows,       \
+                           int64_t m)                                                                                \
+  {                                                                                                                  \
+    T acc[SENT];                                                                                                     \
+    for (int64_t k = 0; k < m; k++) acc[k] = 0;                                                                      \
+    for (int64_t r = 0; r < rows; r++, x += xstep) {                                                                 \
+      T *to = y ? y + r * ystep : NULL;                                                                              \
+      if (to) CNI_IVDEP for (int64_t k = 0; k < m; k++) acc[k] += to[k] = EXP(x[k] - max[k]);                        \
+      else CNI_IVDEP for (int64_t k = 0; k < m; k++) acc[k] += EXP(x[k] - max[k]);                                   \
+    }                                                                                                                \
+    for (int64_t k = 0; k < m; k++) sum[k] += acc[k];                                                                \
+  }                                                                                                                  \
+  static void exp_columns_##S(void *y_, int64_t ystep, void *sum_, const void *x_, int64_t xstep, const void *max_,  \
+                              int64_t rows, int64_t m)                                                               \
+  {                                                                                                                  \
+    T *y = y_, *sum = sum_;                                                                                          \
+    const T *x = x_, *max = max_;                                                                                    \
+    for (int64_t k = 0; k < m; k += SENT)                                                                            \
+      exp_some_##S(y ? y + k : NULL, ystep, sum + k, x + k, xstep, max + k, rows, m - k < SENT ? m - k : SENT);      \
+  }                                                                                                                  \
+  static void lift_columns_##S(void *sum_, void *max_, const void *top_, int64_t m)                                  \
+  {                                                                                                                  \
+    T *sum = sum_, *max = max_;                                                                                      \
+    const T *top = top_;                                                                                             \
+    CNI_IVDEP for (int64_t k = 0; k < m; k++)                                                                        \
+    {                                                                                                                \
+      sum[k] *= EXP(max[k] - top[k]);                                                                                \
+      max[k] = top[k];                                                                                               \
+    }                                                                                                                \
+  }                                                                                                                  \
+  static void part_columns_##S(void *y_, int64_t ystep, const void *x_, int64_t xstep, const void *max_,             \
+                               const void *by_, int64_t rows, int64_t m)                                             \
+  {                                                                                                                  \
+    T *y = y_;                                                                                                       \
+    const T *x = x_, *max = max_, *by = by_;                                                                         \
+    for (int64_t r = 0; r < rows; r++, x += xstep, y += ystep)                                                       \
+      CNI_IVDEP for (int64_t k = 0; k < m; k++) y[k] = EXP(x[k] - max[k]) * by[k];                                   \
   }
 
 #define LOOPS(S, T, EXP, LOG, MOST)                                                                                \

@@ -97,7 +97,10 @@ static int rows_by_rows(const attention *t, const block *x, const cn_desc *left,
 }
 
 /* Whether the mask's rows must be transposed before they meet transposed scores. */
-static inline bool transposes_mask(const attention *t) { return t->transposed && t->mask && t->mask->strides[2] != 0; }
+static inline bool transposes_mask(const attention *t)
+{
+  return t->transposed && t->mask && t->mask->strides[2] != 0;
+}
 
 /* room: a block, if the mask is transposed. */
 static void apply_mask(const attention *t, const block *x, void *s, void *room)
@@ -113,9 +116,7 @@ static void apply_mask(const attention *t, const block *x, void *s, void *room)
     by_type[t->f64].pack(room, (const char *)m->data + at * t->size, m->strides[2], m->strides[3], (int)x->rows,
                          QUERIES, x->cols);
     t->loops->add_mask(s, room, 1, QUERIES, x->rows, x->cols);
-  } else
-    t->loops->add_mask(s, (const char *)m->data + at * t->size, m->strides[2], m->strides[3], x->rows,
-                       x->cols);
+  } else t->loops->add_mask(s, (const char *)m->data + at * t->size, m->strides[2], m->strides[3], x->rows, x->cols);
 }
 
 /* Masked scores of a block: (rows, cols). room: see apply_mask. */
@@ -440,7 +441,7 @@ static int begin(attention *t, cn_tensor *const *in, const cn_tensor *mask, bool
   if (!status) status = mask_operand(t, mask, dtype, x);
   /* Rows of numbers can be transposed, other masks are read well along the keys only. */
   t->transposed = t->queries >= TRANSPOSE_FROM &&
-              !(t->mask && t->mask->strides[2] != 0 && (t->mask->dtype == CN_BOOL || t->mask->strides[3] != 1));
+                  !(t->mask && t->mask->strides[2] != 0 && (t->mask->dtype == CN_BOOL || t->mask->strides[3] != 1));
   t->loops = loops_of(t->f64, t->transposed);
   return status;
 }

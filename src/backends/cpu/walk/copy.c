@@ -170,7 +170,7 @@ typedef struct tiling {
   int row, col;
   int64_t nrow, ncol;       /* most elements of a tile along each */
   int64_t row_tiles, col_tiles;
-  bool nontemporal;     /* dst past the caches */
+  bool nontemporal; /* dst past the caches */
   int64_t straight; /* not 0: in blocks with such sides, from src to dst without a stop */
 } tiling;
 
@@ -201,7 +201,8 @@ static void copy_tile(const tiling *t, char *dst, const char *src, int64_t nr, i
   cni_transposes()->transpose[j->dsize](transposed, nc * dsize, packed, nr * dsize, nr, nc);
   if (dstep == nc * dsize) memcpy(dst, transposed, (size_t)(nr * nc * dsize));
   else if (t->nontemporal)
-    for (int64_t r = 0; r < nr; r++) cni_nontemporal_copy(dst + r * dstep, transposed + r * nc * dsize, (size_t)(nc * dsize));
+    for (int64_t r = 0; r < nr; r++)
+      cni_nontemporal_copy(dst + r * dstep, transposed + r * nc * dsize, (size_t)(nc * dsize));
   else
     for (int64_t r = 0; r < nr; r++) memcpy(dst + r * dstep, transposed + r * nc * dsize, (size_t)(nc * dsize));
 }

@@ -33,7 +33,7 @@ typedef void (*cni_row_fn)(char *const *ptr, const int64_t *stride, int64_t n, v
 void cni_iter_run(const cni_iter *it, int64_t grain, cni_row_fn fn, void *payload);
 
 /* Where element i of d, counted in row-major order, lies: in elements from its first. */
-static inline int64_t cni_place_of(const cn_desc *d, int64_t i)
+static inline int64_t cni_offset_of(const cn_desc *d, int64_t i)
 {
   int64_t at = 0;
   for (int k = d->ndim - 1; k >= 0; i /= d->shape[k--]) at += i % d->shape[k] * d->strides[k];

@@ -14,9 +14,9 @@
 
 enum {
   GRAIN = 32768,
-  PIECE_GRAIN = 131072, /* bytes of one piece that a thread takes */
-  FEW_ROWS = 16,        /* too few to share among threads */
-  NONTEMPORAL_LEAST = 1024,  /* bytes of a piece that is worth it */
+  PIECE_GRAIN = 131072,     /* bytes of one piece that a thread takes */
+  FEW_ROWS = 16,            /* too few to share among threads */
+  NONTEMPORAL_LEAST = 1024, /* bytes of a piece that is worth it */
   JOIN_ROWS = 512
 };
 
@@ -27,7 +27,7 @@ typedef struct joining {
   const cn_call *c;
   int64_t row, inner; /* bytes of a row of the result; of one index of dim */
   int dim;
-  bool nontemporal;  /* past the caches */
+  bool nontemporal; /* past the caches */
   bool elements; /* pieces are of one element each */
 } joining;
 

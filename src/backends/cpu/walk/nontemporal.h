@@ -24,8 +24,8 @@ enum { CNI_LINE = 64 };
 static inline bool cni_nontemporal_fits(const void *dst) { return ((uintptr_t)dst & (CNI_LINE - 1)) == 0; }
 
 /* Copies a block from L1 to dst, which fits. ahead[k], k < count: what will be read next, `each[k]` bytes of it. */
-static inline void cni_nontemporal_store(void *dst, const void *src, size_t bytes, const char *const *ahead, const size_t *each,
-                              int count)
+static inline void cni_nontemporal_store(void *dst, const void *src, size_t bytes, const char *const *ahead,
+                                         const size_t *each, int count)
 {
 #if defined(__x86_64__)
   size_t at = 0;

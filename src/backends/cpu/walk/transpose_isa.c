@@ -2,9 +2,8 @@
  *
  * Place in the flow: the leaves below transpose.h. Blocks of N x N elements, one vector a side, the edges one by one.
  * Where vectors are 16 bytes, row i is interleaved with row i + N / 2, log2 N times. Wider ones are put together from
- * pieces of 16 bytes of as many rows, which costs loads in place of most of the shuffles, and then transposed within the
- * pieces.
- */
+ * pieces of 16 bytes of as many rows, which costs loads in place of most of the shuffles, and then transposed within
+ * the pieces. */
 #include "transpose.h"
 
 #include <string.h>
@@ -31,25 +30,25 @@
     WHOLE for (int k = 0; k < N; k++) STORE(to + (r + k) * tstep + c * (int64_t)sizeof(T), x[k]);              \
   } while (0)
 
-#define TRANSPOSE(name, T, N, FILL)                                                                                 \
-  static void name(void *to_, int64_t tstep, const void *from_, int64_t fstep, int64_t nr, int64_t nc)         \
-  {                                                                                                            \
-    char *to = to_;                                                                                            \
-    const char *from = from_;                                                                                  \
-    int64_t whole_r = nr - nr % N, whole_c = nc - nc % N;                                                      \
-    for (int64_t c = 0; c < whole_c; c += N)                                                                   \
-      for (int64_t r = 0; r < whole_r; r += N) BLOCK(T, N, FILL, KEEP);                                        \
-    for (int64_t c = 0; c < nc; c++)                                                                           \
-      for (int64_t r = c < whole_c ? whole_r : 0; r < nr; r++)                                                 \
-        memcpy(to + r * tstep + c * (int64_t)sizeof(T), from + c * fstep + r * (int64_t)sizeof(T), sizeof(T)); \
+#define TRANSPOSE(name, T, N, FILL)                                                                                  \
+  static void name(void *to_, int64_t tstep, const void *from_, int64_t fstep, int64_t nr, int64_t nc)               \
+  {                                                                                                                  \
+    char *to = to_;                                                                                                  \
+    const char *from = from_;                                                                                        \
+    int64_t whole_r = nr - nr % N, whole_c = nc - nc % N;                                                            \
+    for (int64_t c = 0; c < whole_c; c += N)                                                                         \
+      for (int64_t r = 0; r < whole_r; r += N) BLOCK(T, N, FILL, KEEP);                                              \
+    for (int64_t c = 0; c < nc; c++)                                                                                 \
+      for (int64_t r = c < whole_c ? whole_r : 0; r < nr; r++)                                                       \
+        memcpy(to + r * tstep + c * (int64_t)sizeof(T), from + c * fstep + r * (int64_t)sizeof(T), sizeof(T));       \
   }
-#define TRANSPOSE_NONTEMPORAL(name, T, N, FILL)                                                                          \
-  static void name(void *to_, int64_t tstep, const void *from_, int64_t fstep, int64_t nr, int64_t nc)         \
-  {                                                                                                            \
-    char *to = to_;                                                                                            \
-    const char *from = from_;                                                                                  \
-    for (int64_t r = 0; r < nr; r += N)                                                                        \
-      for (int64_t c = 0; c < nc; c += N) BLOCK(T, N, FILL, SEND);                                             \
+#define TRANSPOSE_NONTEMPORAL(name, T, N, FILL)                                                                      \
+  static void name(void *to_, int64_t tstep, const void *from_, int64_t fstep, int64_t nr, int64_t nc)               \
+  {                                                                                                                  \
+    char *to = to_;                                                                                                  \
+    const char *from = from_;                                                                                        \
+    for (int64_t r = 0; r < nr; r += N)                                                                              \
+      for (int64_t c = 0; c < nc; c += N) BLOCK(T, N, FILL, SEND);                                                   \
   }
 
 /* Fills x with a block of `from`, transposed. */

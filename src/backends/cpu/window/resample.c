@@ -121,9 +121,14 @@ static int64_t most_of(const plan *p)
 
 static plan read_call(const cn_call *c, const cn_desc *x, const cn_desc *y, int dim, bool back)
 {
-  plan p = {.in = (back ? y : x)->shape[dim], .out = (back ? x : y)->shape[dim], .inner = 1,
-            .mode = cni_resample_mode(cni_arg_str(c->args, 3)), .corners = cni_arg_bool(c->args, 4),
-            .scale = cni_arg_float(c->args, 5), .antialias = cni_arg_bool(c->args, 6), .back = back};
+  plan p = {.in = (back ? y : x)->shape[dim],
+            .out = (back ? x : y)->shape[dim],
+            .inner = 1,
+            .mode = cni_resample_mode_find(cni_arg_str(c->args, 3)),
+            .corners = cni_arg_bool(c->args, 4),
+            .scale = cni_arg_float(c->args, 5),
+            .antialias = cni_arg_bool(c->args, 6),
+            .back = back};
   for (int i = dim + 1; i < x->ndim; i++) p.inner *= x->shape[i];
   p.elem = (int64_t)cni_dtype_size(x->dtype);
   p.most = most_of(&p);

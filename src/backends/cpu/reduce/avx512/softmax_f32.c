@@ -73,17 +73,17 @@ ALWAYS int64_t head(const float *y, int64_t n)
 }
 
 #define ROW(name, value, ...)                                                                                        \
-  void name(void *y_, const void *x_, int64_t n, __VA_ARGS__, bool nontemporal)                                          \
+  void name(void *y_, const void *x_, int64_t n, __VA_ARGS__, bool nontemporal)                                      \
   {                                                                                                                  \
     float *y = y_;                                                                                                   \
     const float *x = x_;                                                                                             \
-    int64_t i = nontemporal && !((uintptr_t)y & 3) ? head(y, n) : 0;                                                     \
+    int64_t i = nontemporal && !((uintptr_t)y & 3) ? head(y, n) : 0;                                                 \
     if (i) {                                                                                                         \
       __mmask16 here = cni_first_lanes(i);                                                                           \
       __m512 v = _mm512_maskz_loadu_ps(here, x);                                                                     \
       _mm512_mask_storeu_ps(y, here, value);                                                                         \
     }                                                                                                                \
-    if (nontemporal && !((uintptr_t)(y + i) & 63))                                                                       \
+    if (nontemporal && !((uintptr_t)(y + i) & 63))                                                                   \
       for (; i + 16 <= n; i += 16) {                                                                                 \
         __m512 v = _mm512_loadu_ps(x + i);                                                                           \
         _mm512_stream_ps(y + i, value);                                                                              \

@@ -1,14 +1,13 @@
-/* place.c: the family of ops that make positions, or repeat and combine elements by them: triangles' indices,
- * combinations, coordinates of flat positions, repetition by counts.
+/* index_create.c: the family of ops that make indices, or combine elements by them: the indices of triangles,
+ * combinations, coordinates of flat indices.
  *
- * Place in the flow: composites over index_select, and one op with a kernel, which counts. Invariant: positions that
- * follow from arguments alone are made on the host and become constants; only counts read from a tensor make a result
- * whose size depends on data. */
+ * Place in the flow: composites over index_select. Invariant: indices that follow from arguments alone are made on the
+ * host and become constants. */
 #include <cairn/kw.h>
 
 #include "base/alloc.h"
-#include "shorthand.h"
 #include "families.h"
+#include "shorthand.h"
 
 /* ---- lists made on the host ---- */
 
@@ -47,8 +46,8 @@ static void columns_of(int64_t i, int64_t col, int64_t offset, bool lower, int64
 
 __extension__ typedef __int128 wide;
 
-/* How many places belong, and the rows that have some: [*begin, *end). offset lies in -row .. col. */
-static wide places_of(int64_t row, int64_t col, int64_t offset, bool lower, int64_t *begin, int64_t *end)
+/* How many elements belong, and the rows that have some: [*begin, *end). offset lies in -row .. col. */
+static wide elements_of(int64_t row, int64_t col, int64_t offset, bool lower, int64_t *begin, int64_t *end)
 {
   int64_t edge; /* the row from which on rows are full (lower), or no longer full (upper) */
   *begin = 0, *end = row;
@@ -73,7 +72,7 @@ static int triangle(cn_call *c, bool lower)
   if (row > INT64_MAX / 8 || col > INT64_MAX / 8) return cn_call_fail(c, CN_ERR_SHAPE, "the matrix is too large");
   if (offset < -row) offset = -row; /* further out changes nothing */
   if (offset > col) offset = col;
-  wide count = places_of(row, col, offset, lower, &begin, &end);
+  wide count = elements_of(row, col, offset, lower, &begin, &end);
   if (count > INT64_MAX / 32) return cn_call_fail(c, CN_ERR_SHAPE, "the result is too large");
   int64_t n = count > 0 ? (int64_t)count : 0;
   int status = list_begin(c, &l, 2 * n);
@@ -137,8 +136,8 @@ static int combinations_decompose(cn_call *c)
   int status = list_begin(c, &l, total);
   if (status) return status;
   write_tuples(&l, n, r, count, repeat);
-  cn_tensor *places = list_tensor(&l, &total, 1, CN_I64, x->d.device);
-  c->out[0] = cn_view(cn_index_select(x, 0, places), CN_SHAPE(count, r));
+  cn_tensor *indices = list_tensor(&l, &total, 1, CN_I64, x->d.device);
+  c->out[0] = cn_view(cn_index_select(x, 0, indices), CN_SHAPE(count, r));
   return cn_err();
 }
 
@@ -167,65 +166,8 @@ static int unravel_index_decompose(cn_call *c)
   return cn_err();
 }
 
-/* ---- vander(x, N, increasing) ---- */
-
-static int vander_decompose(cn_call *c)
-{
-  cn_tensor *x = c->in[0];
-  if (x->d.ndim != 1) return cn_call_fail(c, CN_ERR_SHAPE, "takes a vector, not %d dimensions", (int)x->d.ndim);
-  int64_t n = x->d.numel, width = cni_arg_int_or(c->args, 1, n);
-  if (width < 0) return cn_call_fail(c, CN_ERR_VALUE, "N must not be negative, but is %lld", (long long)width);
-  cn_dtype dtype = cni_dtype_is_float(x->d.dtype) ? cn_dtype_of(x) : CN_I64;
-  cn_tensor *y = cn_ones(CN_SHAPE(n, width < 1 ? 0 : 1), .dtype = dtype, .device = x->d.device);
-  if (width > 1) {
-    cn_tensor *bases = cn_expand(cn_unsqueeze(cni_in_type(x, (int)dtype), 1), CN_SHAPE(n, width - 1));
-    y = cn_cat(CN_TENSORS(y, cn_cumprod(bases, 1)), .dim = 1);
-  }
-  c->out[0] = cni_arg_bool(c->args, 2) ? y : cn_flip(y, CN_SHAPE(1));
-  return cn_err();
-}
-
-/* ---- repetition by counts ---- */
-
-/* repeat_interleave_indices(repeats, output_size): i, repeats[i] times. */
-static int repeat_interleave_indices_infer(cn_call *c)
-{
-  const cn_desc *d = &c->in[0]->d;
-  bool known = !cni_arg_none(c->args, 1);
-  int64_t n = known ? cni_arg_int(c->args, 1) : 0;
-  if (d->dtype != CN_I64 && d->dtype != CN_I32)
-    return cn_call_fail(c, CN_ERR_DTYPE, "repeats must be int64 or int32, not %s", cn_dtype_name((cn_dtype)d->dtype));
-  if (d->ndim != 1) return cn_call_fail(c, CN_ERR_SHAPE, "repeats must be a vector, not of %d dimensions", d->ndim);
-  if (n < 0) return cn_call_fail(c, CN_ERR_VALUE, "output_size must not be negative");
-  int status = cn_call_result(c, 0, d->dtype, 1, &n);
-  c->spec[0].data_dependent = !known;
-  return status;
-}
-
-/* repeat_interleave_counts(input, repeats, dim, output_size) */
-static int repeat_counts_decompose(cn_call *c)
-{
-  cn_tensor *x = c->in[0], *repeats = c->in[1];
-  bool flat = cni_arg_none(c->args, 2) || x->d.ndim == 0;
-  if (flat) x = cn_reshape(x, CN_SHAPE(-1));
-  if (!x) return cn_err();
-  int dim = cni_arg_none(c->args, 2) ? 0 : cn_call_dim(c, cni_arg_int(c->args, 2), x->d.ndim);
-  if (dim < 0) return dim;
-  int64_t n = x->d.shape[dim];
-  if (repeats->d.ndim > 1)
-    return cn_call_fail(c, CN_ERR_SHAPE, "repeats must be a number or a vector, not of %d dimensions",
-                        (int)repeats->d.ndim);
-  if (repeats->d.ndim == 0 || repeats->d.numel == 1) repeats = cn_expand(cn_reshape(repeats, CN_SHAPE(-1)), &n, 1);
-  if (repeats && repeats->d.numel != n)
-    return cn_call_fail(c, CN_ERR_SHAPE, "%lld repeats are given for size %lld of dimension %d",
-                        (long long)repeats->d.numel, (long long)n, dim);
-  cn_tensor *places = cn_repeat_interleave_indices(repeats, cni_arg_int_or(c->args, 3, CN_NONE));
-  c->out[0] = cn_index_select(x, dim, places);
-  return cn_err();
-}
-
 /* clang-format off */
-const cn_op cni_place_ops[] = {
+const cn_op cni_index_create_ops[] = {
   {.sig = "tril_indices(int row, int col, int offset=0, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "The rows and the columns of the lower triangle of a row by col matrix, as (2, n), in row-major order.",
    .flags = CN_OP_COMPOSITE, .decompose = tril_indices_decompose},
@@ -238,19 +180,6 @@ const cn_op cni_place_ops[] = {
   {.sig = "unravel_index(Tensor indices, int[] shape) -> Tensor[]",
    .doc = "Positions in a flattened tensor as coordinates: one tensor per size of shape.",
    .flags = CN_OP_COMPOSITE, .decompose = unravel_index_decompose},
-  {.sig = "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor",
-   .doc = "The powers 0 to N - 1 (N: the length of x) of a vector's elements, a row each, highest first unless "
-          "increasing.",
-   .flags = CN_OP_COMPOSITE, .decompose = vander_decompose},
-  {.sig = "repeat_interleave_indices(Tensor repeats, *, int? output_size=None) -> Tensor",
-   .doc = "Each position of a vector, as often as its element says. output_size, where known, must be their sum; "
-          "without it the size of the result depends on the data.",
-   .flags = CN_OP_NO_GRAD, .infer = repeat_interleave_indices_infer},
-  {.sig = "repeat_interleave_counts(Tensor input, Tensor repeats, int? dim=None, *, int? output_size=None) "
-          "-> Tensor ; method overload_repeat_interleave",
-   .doc = "Each element repeated next to itself along dim as often as repeats says; without dim, of the flattened "
-          "tensor. output_size is the sum of repeats, where it is known.",
-   .flags = CN_OP_COMPOSITE, .decompose = repeat_counts_decompose},
 };
 /* clang-format on */
-CNI_FAMILY(place);
+CNI_FAMILY(index_create);

@@ -1,8 +1,8 @@
-/* loss.c: CPU kernels of cross_entropy_rows, its gradient, and native_dropout.
+/* cross_entropy.c: CPU kernels of cross_entropy_rows and its gradient.
  *
- * Place in the flow: below apply; loss_isa.c has the loops. Invariants: rows are independent and their losses are
- * added in order, so results do not depend on threads; halves are computed in float32. */
-#include "loss.h"
+ * Place in the flow: below apply; cross_entropy_isa.c has the loops. Invariants: rows are independent and their losses
+ * are added in order, so results do not depend on threads; halves are computed in float32. */
+#include "cross_entropy.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,18 +10,15 @@
 #include "backends/cpu/cpu.h"
 #include "backends/cpu/index/index.h"
 #include "backends/cpu/isa.h"
-#include "backends/cpu/random/random.h"
 #include "backends/cpu/walk/iter.h"
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
-#include "base/philox.h"
 #include "tensor/tensor.h"
 
 enum { GRAIN = 8192 };
 
-static const cni_loss_table *loops(void) { return CNI_BY_ISA(cni_loss_table); }
-static const cni_random_table *draws(void) { return CNI_BY_ISA(cni_random_table); }
+static const cni_cross_entropy_table *loops(void) { return CNI_BY_ISA(cni_cross_entropy_table); }
 
 /* ---- rows of classes ---- */
 
@@ -32,9 +29,9 @@ typedef struct rows {
   const int64_t *target; /* (rows), packed */
   const cn_desc *lse, *g;
   int64_t classes, ignore;
-  double share;          /* of the gradient that each row gets; what g is multiplied with */
+  double share; /* of the gradient that each row gets; what g is multiplied with */
   int type;
-  bool direct;           /* rows of x can be read in place */
+  bool direct; /* rows of x can be read in place */
 } rows;
 
 static rows rows_of(const cn_call *c, const cn_desc *x, int64_t ignore)
@@ -86,8 +83,8 @@ static void short_range(int64_t begin, int64_t end, void *payload)
 {
   const rows *r = payload;
   for (int64_t block = begin; block < end; block++) {
-    int64_t first = block * CNI_LOSS_ROWS, n = r->x->shape[0] - first;
-    if (n > CNI_LOSS_ROWS) n = CNI_LOSS_ROWS;
+    int64_t first = block * CNI_CROSS_ENTROPY_ROWS, n = r->x->shape[0] - first;
+    if (n > CNI_CROSS_ENTROPY_ROWS) n = CNI_CROSS_ENTROPY_ROWS;
     char *x = row_at(r->x, first), *lse = row_at(r->lse, first);
     int64_t stride = r->x->strides[0];
     if (r->type == CN_F32) loops()->lses_f32((float *)(void *)lse, (const float *)(void *)x, stride, n, r->classes);
@@ -97,11 +94,11 @@ static void short_range(int64_t begin, int64_t end, void *payload)
 
 static void fill_lse(const rows *r)
 {
-  int64_t n = r->x->shape[0], blocks = (n + CNI_LOSS_ROWS - 1) / CNI_LOSS_ROWS;
+  int64_t n = r->x->shape[0], blocks = (n + CNI_CROSS_ENTROPY_ROWS - 1) / CNI_CROSS_ENTROPY_ROWS;
   if (r->classes == 0)
     for (int64_t i = 0; i < n; i++) cni_store_f64(row_at(r->lse, i), 0, r->type, -(double)INFINITY);
-  else if (r->classes <= CNI_LOSS_SHORT && r->direct)
-    cni_parallel_for(blocks, GRAIN / (CNI_LOSS_ROWS * r->classes) + 1, short_range, (void *)r);
+  else if (r->classes <= CNI_CROSS_ENTROPY_SHORT && r->direct)
+    cni_parallel_for(blocks, GRAIN / (CNI_CROSS_ENTROPY_ROWS * r->classes) + 1, short_range, (void *)r);
   else cni_parallel_for(n, GRAIN / r->classes + 1, lse_range, (void *)r);
 }
 
@@ -198,11 +195,11 @@ static void short_grad_range(int64_t begin, int64_t end, void *payload)
   int64_t stride = r->x->strides[0], classes = r->classes;
   for (int64_t block = begin; block < end; block++) {
     union {
-      float f[CNI_LOSS_ROWS];
-      double d[CNI_LOSS_ROWS];
+      float f[CNI_CROSS_ENTROPY_ROWS];
+      double d[CNI_CROSS_ENTROPY_ROWS];
     } lse, scale;
-    int64_t first = block * CNI_LOSS_ROWS, n = r->x->shape[0] - first;
-    if (n > CNI_LOSS_ROWS) n = CNI_LOSS_ROWS;
+    int64_t first = block * CNI_CROSS_ENTROPY_ROWS, n = r->x->shape[0] - first;
+    if (n > CNI_CROSS_ENTROPY_ROWS) n = CNI_CROSS_ENTROPY_ROWS;
     for (int64_t i = 0; i < n; i++) {
       cni_store_f64(&lse, i, r->type, cni_load_f64(row_at(r->lse, first + i), 0, r->lse->dtype));
       cni_store_f64(&scale, i, r->type, row_scale(r, first + i));
@@ -222,10 +219,10 @@ static void short_grad_range(int64_t begin, int64_t end, void *payload)
 
 static void fill_grad(const rows *r)
 {
-  int64_t n = r->x->shape[0], blocks = (n + CNI_LOSS_ROWS - 1) / CNI_LOSS_ROWS;
+  int64_t n = r->x->shape[0], blocks = (n + CNI_CROSS_ENTROPY_ROWS - 1) / CNI_CROSS_ENTROPY_ROWS;
   if (r->classes == 0) return;
-  if (r->classes <= CNI_LOSS_SHORT && r->direct)
-    cni_parallel_for(blocks, GRAIN / (CNI_LOSS_ROWS * r->classes) + 1, short_grad_range, (void *)r);
+  if (r->classes <= CNI_CROSS_ENTROPY_SHORT && r->direct)
+    cni_parallel_for(blocks, GRAIN / (CNI_CROSS_ENTROPY_ROWS * r->classes) + 1, short_grad_range, (void *)r);
   else cni_parallel_for(n, GRAIN / r->classes + 1, grad_range, (void *)r);
 }
 
@@ -246,78 +243,8 @@ static int cross_entropy_grad_kernel(cn_call *c)
   return count < 0 ? (int)count : cn_err();
 }
 
-/* ---- native_dropout(input, p) ---- */
-
-typedef struct dropping {
-  const cn_call *c;
-  uint8_t *mask;
-  int64_t n;
-  double keep, scale; /* probability; 1 / keep */
-} dropping;
-
-enum { UNIT = CNI_DRAWS_32 };
-
-static void mask_range(int64_t begin, int64_t end, void *payload)
-{
-  const dropping *d = payload;
-  _Alignas(64) float u[UNIT];
-  float keep = (float)d->keep;
-  for (int64_t unit = begin; unit < end; unit++) {
-    int64_t first = unit * UNIT, m = d->n - first < UNIT ? d->n - first : UNIT;
-    draws()->unit_f32(u, first, m, d->c->seed, d->c->offset, 24);
-    loops()->below(d->mask + first, u, m, keep);
-  }
-}
-
-#define HALF_ROW(name, to, from)                                                                         \
-  static void name(char *const *ptr, const int64_t *stride, int64_t n, void *payload)                    \
-  {                                                                                                      \
-    float scale = (float)((const dropping *)payload)->scale;                                             \
-    for (int64_t i = 0; i < n; i++) {                                                                    \
-      uint16_t x = *(const uint16_t *)(const void *)(ptr[1] + i * stride[1]);                            \
-      float kept = (float)*(const uint8_t *)(ptr[2] + i * stride[2]) * scale;                            \
-      *(uint16_t *)(void *)(ptr[0] + i * stride[0]) = from(to(x) * kept);                                \
-    }                                                                                                    \
-  }
-HALF_ROW(drop_f16, cni_f16_to_f32, cni_f32_to_f16)
-HALF_ROW(drop_bf16, cni_bf16_to_f32, cni_f32_to_bf16)
-
-#define FLOAT_ROW(name, T, loop)                                                                         \
-  static void name(char *const *ptr, const int64_t *stride, int64_t n, void *payload)                    \
-  {                                                                                                      \
-    T scale = (T)((const dropping *)payload)->scale;                                                     \
-    if (stride[0] == (int64_t)sizeof(T) && stride[1] == stride[0] && stride[2] == 1) {                   \
-      loops()->loop((T *)(void *)ptr[0], (const T *)(const void *)ptr[1], (const uint8_t *)ptr[2], n, scale); \
-      return;                                                                                            \
-    }                                                                                                    \
-    for (int64_t i = 0; i < n; i++)                                                                      \
-      *(T *)(void *)(ptr[0] + i * stride[0]) = *(const T *)(const void *)(ptr[1] + i * stride[1]) *      \
-                                               ((T)*(const uint8_t *)(ptr[2] + i * stride[2]) * scale);  \
-  }
-FLOAT_ROW(drop_f32, float, masked_f32)
-FLOAT_ROW(drop_f64, double, masked_f64)
-
-static int native_dropout_kernel(cn_call *c)
-{
-  const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]), *mask = cn_desc_of(c->out[1]);
-  static const cni_row_fn row[CN_DTYPE_COUNT] = {
-      [CN_F16] = drop_f16, [CN_BF16] = drop_bf16, [CN_F32] = drop_f32, [CN_F64] = drop_f64};
-  double keep = 1 - (c->args[1].tag == CN_V_FLOAT ? c->args[1].u.f : (double)c->args[1].u.i);
-  dropping d = {c, mask->data, x->numel, keep, 1 / keep};
-  cni_parallel_for((d.n + UNIT - 1) / UNIT, GRAIN / UNIT, mask_range, &d);
-  cni_iter it;
-  cni_iter_begin(&it, y->ndim, y->shape);
-  cni_iter_add(&it, y);
-  cni_iter_add(&it, x);
-  cni_iter_add(&it, mask);
-  cni_iter_finish(&it);
-  cni_iter_run(&it, GRAIN * 4, row[x->dtype], &d);
-  return CN_OK;
-}
-
-const cn_kernel cni_cpu_loss_kernels[] = {
+const cn_kernel cni_cpu_cross_entropy_kernels[] = {
     {"cross_entropy_rows", "fused", cross_entropy_kernel},
     {"cross_entropy_rows_grad", "fused", cross_entropy_grad_kernel},
-    {"native_dropout", "philox", native_dropout_kernel},
     {NULL, NULL, NULL},
 };

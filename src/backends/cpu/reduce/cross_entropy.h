@@ -1,17 +1,18 @@
-/* loss.h: the loops over one row of class scores, one table per instruction set (loss_isa.c).
+/* cross_entropy.h: the loops over one row of class scores, one table per instruction set (cross_entropy_isa.c).
  *
  * Invariant: sums run over a fixed number of lanes, so a result depends on the values alone, not on vector widths. */
-#ifndef CNI_CPU_LOSS_H
-#define CNI_CPU_LOSS_H
+#ifndef CNI_CPU_CROSS_ENTROPY_H
+#define CNI_CPU_CROSS_ENTROPY_H
 
 #include <stdint.h>
 
-enum { CNI_LOSS_SHORT = 32, CNI_LOSS_ROWS = 32 };
+enum { CNI_CROSS_ENTROPY_SHORT = 32, CNI_CROSS_ENTROPY_ROWS = 32 };
 
-typedef struct cni_loss_table {
-  float (*lse_f32)(const float *x, int64_t n);     /* log of the sum of exp(x); x: (n), n at least 1 */
+typedef struct cni_cross_entropy_table {
+  float (*lse_f32)(const float *x, int64_t n); /* log of the sum of exp(x); x: (n), n at least 1 */
   double (*lse_f64)(const double *x, int64_t n);
-  /* The same for short rows, n at most CNI_LOSS_SHORT, of which `rows` (at most CNI_LOSS_ROWS) lie `stride` apart. */
+  /* The same for short rows, n at most CNI_CROSS_ENTROPY_SHORT, of which `rows` (at most CNI_CROSS_ENTROPY_ROWS) lie
+   * `stride` apart. */
   void (*lses_f32)(float *lse, const float *x, int64_t stride, int64_t rows, int64_t n);
   void (*lses_f64)(double *lse, const double *x, int64_t stride, int64_t rows, int64_t n);
   /* y = scale * exp(x - lse); y may not overlap x */
@@ -22,17 +23,12 @@ typedef struct cni_loss_table {
                         const float *scale);
   void (*softmaxes_f64)(double *y, const double *x, int64_t stride, int64_t rows, int64_t n, const double *lse,
                         const double *scale);
-  /* mask[i] = u[i] < keep */
-  void (*below)(uint8_t *mask, const float *u, int64_t n, float keep);
-  /* y = mask * scale * x */
-  void (*masked_f32)(float *y, const float *x, const uint8_t *mask, int64_t n, float scale);
-  void (*masked_f64)(double *y, const double *x, const uint8_t *mask, int64_t n, double scale);
-} cni_loss_table;
+} cni_cross_entropy_table;
 
-extern const cni_loss_table cni_loss_table_base;
+extern const cni_cross_entropy_table cni_cross_entropy_table_base;
 #if defined(__x86_64__)
-extern const cni_loss_table cni_loss_table_avx2;
-extern const cni_loss_table cni_loss_table_avx512;
+extern const cni_cross_entropy_table cni_cross_entropy_table_avx2;
+extern const cni_cross_entropy_table cni_cross_entropy_table_avx512;
 #endif
 
 #endif

@@ -1,0 +1,31 @@
+/* lion.c: Lion, which steps by signs. */
+#include <cairn/ext/parts.h>
+
+#include "optim.h"
+#include "scalar.h"
+
+enum { EXP_AVG };
+
+static int lion_update(cni_turn *t)
+{
+  cni_lion_settings a = cni_lion_settings_of(t->a);
+  const double *beta = a.betas;
+  cn_tensor *avg = cni_state_like(t, EXP_AVG, 0);
+  cn_tensor *decay = cni_decay(t->lr, a.weight_decay);
+  if (!avg || !decay) return cn_err();
+  return cn_lion_update_(t->param, avg, t->grad, t->lr, decay, beta[0], 1 - beta[0], beta[1], 1 - beta[1],
+                         .maximize = a.maximize);
+}
+
+static const cni_optim_class lion = {
+  .sig = "Lion(float lr=0.0001, float[2] betas=[0.9, 0.99], float weight_decay=0, bool maximize=False) -> Optimizer "
+         "; lion",
+  .doc = "Evolved sign momentum (Chen et al., 2023): steps of one size along the sign of an average.",
+  .keys = "lr betas weight_decay maximize",
+  .states = {[EXP_AVG] = {"exp_avg", false}},
+  .not_negative = "lr weight_decay",
+  .betas = true,
+  .update = lion_update,
+};
+
+const cni_optim_class *const cni_optim_lion_classes[] = {&lion, NULL};
