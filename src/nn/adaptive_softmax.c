@@ -58,7 +58,8 @@ static int check_call(cn_tensor *x, cn_tensor *target)
 
 /* Adds what cluster i says of its rows to the log probabilities (N), and its entry of the head to the columns (N) that
  * are looked up there. Returns how many rows it has, or a negative status. */
-static int64_t add_cluster(cn_module *m, int i, cn_tensor *x, cn_tensor *target, cn_tensor **output, cn_tensor **columns)
+static int64_t add_cluster(cn_module *m, int i, cn_tensor *x, cn_tensor *target, cn_tensor **output,
+                           cn_tensor **columns)
 {
   const cn_value *a = cni_args(m);
   int64_t low = cutoff(a, i);

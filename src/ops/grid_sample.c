@@ -134,8 +134,8 @@ static cn_tensor *padded(const sampler *s, cn_tensor *p, int dim)
 
 /* ---- reading ---- */
 
-/* One more term: the element at whole positions, one of shape (N, P) per dim, by its weight (N, P). Those outside of the
- * image count nothing. */
+/* One more term: the element at whole positions, one of shape (N, P) per dim, by its weight (N, P). Those outside of
+ * the image count nothing. */
 static void add_term(sampler *s, cn_tensor *const *at, cn_tensor *weight)
 {
   cn_tensor *inside = NULL, *index = NULL;
@@ -198,8 +198,8 @@ static void cubic_weights(cn_tensor *t, cn_tensor **w)
   w[3] = polynomial(cn_add(rest, number(1)), a, -5 * a, 8 * a, -4 * a);
 }
 
-/* Four elements along each dim from `dim` on; at and weight: [dim][tap] of shape (N, P); chosen: the positions in the dims
- * before, outer their weights' product. */
+/* Four elements along each dim from `dim` on; at and weight: [dim][tap] of shape (N, P); chosen: the positions in the
+ * dims before, outer their weights' product. */
 static void cubic_from(sampler *s, int dim, cn_tensor *at[][CUBIC_TAPS], cn_tensor *weight[][CUBIC_TAPS],
                        cn_tensor **chosen, cn_tensor *outer)
 {
@@ -334,10 +334,10 @@ static int affine_grid_decompose(cn_call *c)
 const cn_op cni_grid_sample_ops[] = {
   {.sig = "grid_sample(Tensor input, Tensor grid, str mode='bilinear', str padding_mode='zeros', "
           "bool? align_corners=None) -> Tensor ; nn amp_f32_host amp_wide_device",
-   .doc = "Images read at the positions of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of positions (x, y) from "
-          "-1 to 1, result: (N, C, Hout, Wout); or with one dim more. mode: bilinear, nearest or bicubic (of volumes "
-          "too, where they go by three dims). padding_mode: what lies outside is zero, the nearest border, or a "
-          "reflection. align_corners: -1 and 1 are the centres of the outer elements, not their outer edges.",
+   .doc = "Images read at the positions of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of positions (x, y) "
+          "from -1 to 1, result: (N, C, Hout, Wout); or with one dim more. mode: bilinear, nearest or bicubic (of "
+          "volumes too, where they go by three dims). padding_mode: what lies outside is zero, the nearest border, "
+          "or a reflection. align_corners: -1 and 1 are the centres of the outer elements, not their outer edges.",
    .flags = CN_OP_COMPOSITE, .decompose = grid_sample_decompose},
   {.sig = "affine_grid(Tensor theta, int[] size, bool? align_corners=None) -> Tensor ; nn",
    .doc = "The grid for grid_sample that an affine map makes. theta: (N, 2, 3) for size (N, C, H, W), result: (N, H, "

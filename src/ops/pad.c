@@ -95,8 +95,8 @@ static int constant_pad_vjp(cn_vjp *v)
 
 /* ---- borders made of the tensor itself ---- */
 
-/* One dim of x with `before` and `after` more elements, or fewer. Pieces that reach over both ends are errors the caller
- * has ruled out. */
+/* One dim of x with `before` and `after` more elements, or fewer. Pieces that reach over both ends are errors the
+ * caller has ruled out. */
 static cn_tensor *pad_dim(cn_tensor *x, int dim, int64_t before, int64_t after, char mode)
 {
   int64_t n = x->d.shape[dim], shape[CN_MAX_DIMS], first = before < 0 ? -before : 0, last = after < 0 ? n + after : n;

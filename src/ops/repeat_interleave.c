@@ -3,6 +3,7 @@
  * Place in the flow: composites over expand and index_select; one op, which makes indices of counts, has a kernel
  * (cpu/index/repeat_interleave.c). Invariant: only counts read from a tensor make a result whose size depends on
  * data. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
 #include "families.h"

@@ -2,7 +2,6 @@
 #include <cairn/ext/parts.h>
 
 #include "optim.h"
-#include "scalar.h"
 
 /* ---- SGD ---- */
 

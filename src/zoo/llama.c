@@ -146,8 +146,8 @@ static cn_module *new_rotary(const settings *s)
   return m;
 }
 
-/* Cosines and sines of positions at .. at + steps - 1, (steps, head width) each; the sines of the first half are negated,
- * so that rotating a vector x by them is x cos + (x with its halves swapped) sin. */
+/* Cosines and sines of positions at .. at + steps - 1, (steps, head width) each; the sines of the first half are
+ * negated, so that rotating a vector x by them is x cos + (x with its halves swapped) sin. */
 static int angles(cn_tensor **cosines, cn_tensor **sines, const cn_module *m, int64_t at, int64_t steps,
                   cn_tensor *like)
 {

@@ -1598,8 +1598,8 @@ struct RepeatInterleaveCountsOptions {
   std::optional<int64_t> dim_ = None;
   std::optional<int64_t> output_size_ = None;
 };
-struct RepeatPlacesOptions {
-  RepeatPlacesOptions &output_size(std::optional<int64_t> value) { output_size_ = value; return *this; }
+struct RepeatInterleaveIndicesOptions {
+  RepeatInterleaveIndicesOptions &output_size(std::optional<int64_t> value) { output_size_ = value; return *this; }
 
   std::optional<int64_t> output_size_ = None;
 };
@@ -4168,9 +4168,9 @@ inline std::vector<Tensor> gradient_at(const Tensor &input, const Tensors &spaci
 {
   return cn::gradient_at(input, spacing, options.dim_, options.edge_order_);
 }
-/* Images read at the places of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of places (x, y) from -1 to
- * 1, result: (N, C, Hout, Wout); or with one dim more. mode: bilinear, nearest or bicubic (of volumes too, where
- * they go by three dims). padding_mode: what lies outside is zero, the nearest border, or a reflection.
+/* Images read at the positions of a grid. input: (N, C, H, W), grid: (N, Hout, Wout, 2) of positions (x, y) from
+ * -1 to 1, result: (N, C, Hout, Wout); or with one dim more. mode: bilinear, nearest or bicubic (of volumes too,
+ * where they go by three dims). padding_mode: what lies outside is zero, the nearest border, or a reflection.
  * align_corners: -1 and 1 are the centres of the outer elements, not their outer edges. */
 inline Tensor grid_sample(const Tensor &input, const Tensor &grid, Text mode = "bilinear",
                           Text padding_mode = "zeros", std::optional<bool> align_corners = None)
@@ -4499,8 +4499,8 @@ inline Tensor index_fill(const Tensor &input, int64_t dim, const Tensor &index, 
   const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(index), detail::v(value)};
   return detail::call(op, args, 4);
 }
-/* The slices of source folded into input at index along dim by reduce: 'prod', 'mean', 'amax' or 'amin'. Without
- * include_self, input's own values there do not count. */
+/* The slices of source reduced into input at index along dim by reduce: 'prod', 'mean', 'amax' or 'amin'.
+ * Without include_self, input's own values there do not count. */
 inline Tensor index_reduce(const Tensor &input, int64_t dim, const Tensor &index, const Tensor &source, Text reduce,
                            bool include_self = true)
 {
@@ -5894,8 +5894,8 @@ inline Tensor prod_dim(const Tensor &input, int64_t dim, const ProdDimOptions &o
 {
   return cn::prod_dim(input, dim, options.keepdim_, options.dtype_);
 }
-/* input with source's elements written (or added) at these places of it, laid flat; negative ones count from the
- * end. */
+/* input with source's elements written (or added) at these indices of it, flattened; negative ones count from
+ * the end. */
 inline Tensor put(const Tensor &input, const Tensor &index, const Tensor &source, bool accumulate = false)
 {
   static const cn_op *const op = detail::find_op("put");
@@ -6066,15 +6066,15 @@ inline Tensor repeat_interleave_counts(const Tensor &input, const Tensor &repeat
 }
 /* Each position of a vector, as often as its element says. output_size, where known, must be their sum; without
  * it the size of the result depends on the data. */
-inline Tensor repeat_places(const Tensor &repeats, std::optional<int64_t> output_size = None)
+inline Tensor repeat_interleave_indices(const Tensor &repeats, std::optional<int64_t> output_size = None)
 {
-  static const cn_op *const op = detail::find_op("repeat_places");
+  static const cn_op *const op = detail::find_op("repeat_interleave_indices");
   const cn_value args[] = {detail::v(repeats), detail::v(output_size)};
   return detail::call(op, args, 2);
 }
-inline Tensor repeat_places(const Tensor &repeats, const RepeatPlacesOptions &options)
+inline Tensor repeat_interleave_indices(const Tensor &repeats, const RepeatInterleaveIndicesOptions &options)
 {
-  return cn::repeat_places(repeats, options.output_size_);
+  return cn::repeat_interleave_indices(repeats, options.output_size_);
 }
 /* input under another shape: a view where possible, else a copy. One size may be -1. */
 inline Tensor reshape(const Tensor &input, const Ints &shape)
@@ -6165,7 +6165,7 @@ inline Tensor roll(const Tensor &input, const Ints &shifts, const RollOptions &o
 {
   return cn::roll(input, shifts, options.dims_);
 }
-/* input turned k times by a right angle in the plane of two dims, from the first towards the second. */
+/* input rotated k times by 90 degrees in the plane of two dims, from the first towards the second. */
 inline Tensor rot90(const Tensor &input, int64_t k = 1, const Ints &dims = {})
 {
   static const cn_op *const op = detail::find_op("rot90");
@@ -6258,7 +6258,7 @@ inline Tensor scatter_add(const Tensor &input, int64_t dim, const Tensor &index,
   const cn_value args[] = {detail::v(input), detail::v(dim), detail::v(index), detail::v(src)};
   return detail::call(op, args, 4);
 }
-/* src folded into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'. Without
+/* src reduced into input at index along dim by reduce: 'sum', 'prod', 'mean', 'amax' or 'amin'. Without
  * include_self, input's own values there do not count. */
 inline Tensor scatter_reduce(const Tensor &input, int64_t dim, const Tensor &index, const Tensor &src, Text reduce,
                              bool include_self = true)
@@ -6636,7 +6636,7 @@ inline Tensor t(const Tensor &input)
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
-/* The elements of input, laid flat, at these places; negative ones count from the end. Of index's shape. */
+/* The elements of the flattened input at these indices; negative ones count from the end. Of index's shape. */
 inline Tensor take(const Tensor &input, const Tensor &index)
 {
   static const cn_op *const op = detail::find_op("take");
@@ -6747,7 +6747,7 @@ inline Tensor transpose(const Tensor &input, int64_t dim0, int64_t dim1)
   const cn_value args[] = {detail::v(input), detail::v(dim0), detail::v(dim1)};
   return detail::call(op, args, 3);
 }
-/* The integral of y along a dimension by the trapezoidal rule, at places x or at equal distances dx. */
+/* The integral of y along a dimension by the trapezoidal rule, at points x or at equal distances dx. */
 inline Tensor trapezoid(const Tensor &y, const Tensor &x = {}, const Scalar &dx = 1, int64_t dim = -1)
 {
   static const cn_op *const op = detail::find_op("trapezoid");
