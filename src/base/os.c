@@ -134,6 +134,18 @@ double cni_os_now(void)
   return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+/* Where the system has no entropy to give (before its pool is ready, in a jail without the call) time and addresses
+ * stand in: good enough for numbers that no secret depends on. */
+uint64_t cni_os_entropy(void)
+{
+  uint64_t bits = 0;
+  if (!getentropy(&bits, sizeof bits)) return bits;
+  struct timespec t;
+  clock_gettime(CLOCK_REALTIME, &t);
+  bits = (uint64_t)t.tv_sec << 32 ^ (uint64_t)t.tv_nsec ^ (uint64_t)getpid() << 20 ^ (uint64_t)(uintptr_t)&bits;
+  return bits * 0x9e3779b97f4a7c15u;
+}
+
 void *cni_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
 void *cni_os_symbol(void *library, const char *name) { return library ? dlsym(library, name) : NULL; }
 

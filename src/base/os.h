@@ -18,6 +18,19 @@ void cni_os_cpu_name(char *name, size_t size);
 void cni_os_yield(void);        /* lets another thread have this core */
 double cni_os_now(void);        /* monotonic seconds */
 double cni_os_wall(void);       /* seconds since 1970 */
+uint64_t cni_os_entropy(void);  /* 64 bits that nobody can foretell */
+
+/* Memory that other processes can have as well: children that are forked later, and whoever is given fd. */
+typedef struct cni_os_shared {
+  void *memory;
+  size_t size;
+  int fd;
+} cni_os_shared;
+/* Both return NULL, or what the system says against it (a text that stays). open makes a descriptor of its own. */
+const char *cni_os_shared_new(cni_os_shared *s, size_t size);
+const char *cni_os_shared_open(cni_os_shared *s, int fd);
+void cni_os_shared_close(cni_os_shared *s);
+
 void *cni_os_library(const char *name);              /* opens a shared library; NULL when absent */
 void *cni_os_symbol(void *library, const char *name);
 const char *cni_os_env(const char *name);            /* NULL when unset or empty */

@@ -26,7 +26,6 @@ static void state_init(cn_state *s)
 {
   s->default_dtype = CN_F32;
   s->default_device = CN_CPU;
-  s->seed = 0;
   s->pooled = true;
   cni_pool_init(s);
 }
@@ -139,22 +138,6 @@ void cni_error_restore(const cni_saved_error *saved)
   if (!saved->err) return;
   s->err = saved->err;
   memcpy(s->message, saved->message, sizeof s->message);
-}
-
-void cn_seed(uint64_t seed) { cn_random_set_state(seed, 0); }
-
-void cn_random_state(uint64_t *seed, uint64_t *offset)
-{
-  cn_state *s = cni_state();
-  if (seed) *seed = s->seed;
-  if (offset) *offset = s->offset;
-}
-
-void cn_random_set_state(uint64_t seed, uint64_t offset)
-{
-  cn_state *s = cni_state();
-  s->seed = seed;
-  s->offset = offset;
 }
 
 cn_device cn_default_device(void) { return cni_state()->default_device; }

@@ -57,7 +57,8 @@ struct cn_state {
   /* defaults and random numbers */
   cn_dtype default_dtype;
   cn_device default_device;
-  uint64_t seed, offset;
+  uint64_t seed, offset; /* random.c; valid once random_started */
+  bool random_started;
   /* what upper layers hang in: each is owned by the file named */
   void *capture;      /* graph/capture.c */
   void *profile;      /* ops/profile.c */
@@ -90,6 +91,9 @@ static inline cn_state *cni_state(void)
 int cni_fail(int code, const char *format, ...) CN_PRINTF(2, 3);
 /* Out of memory: needs none to say so. Returns CN_ERR_MEMORY. */
 int cni_fail_memory(size_t size);
+
+/* The seed and first counter of a call that draws n counters; moves this thread's numbers on (random.c). */
+void cni_random_take(uint64_t *seed, uint64_t *offset, uint64_t n);
 
 /* Takes the pending error away and gives it back later: clean-up code runs in between. */
 typedef struct cni_saved_error {

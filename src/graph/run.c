@@ -85,11 +85,7 @@ static int run_node(running *r, size_t node)
   cn_call c = {.op = n->info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = n->nargs, .nin = n->nin,
                .nout = n->nout, .device = out[0]->d.device, .compute = r->plan->compute[node],
                .stream = CNI_UNLIKELY(st->nstreams) ? cni_memory.stream(out[0]->d.device) : NULL};
-  if (n->info->row->flags & CN_OP_RANDOM) {
-    c.seed = st->seed;
-    c.offset = st->offset;
-    st->offset += cni_random_draws(&c);
-  }
+  if (n->info->row->flags & CN_OP_RANDOM) cni_random_take(&c.seed, &c.offset, cni_random_draws(&c));
   status = cni_run_kernel(&c, n->info);
   if (status != CN_REFUSED) return status;
   if (n->info->row->decompose) return run_decomposed(n, &c);

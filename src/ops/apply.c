@@ -281,11 +281,7 @@ int cni_apply_run(cni_applying *a)
 {
   cn_state *st = cni_state();
   if (CNI_UNLIKELY(st->nstreams)) a->c.stream = cni_memory.stream(a->c.device);
-  if (a->info->row->flags & CN_OP_RANDOM) {
-    a->c.seed = st->seed;
-    a->c.offset = st->offset;
-    st->offset += cni_random_draws(&a->c);
-  }
+  if (a->info->row->flags & CN_OP_RANDOM) cni_random_take(&a->c.seed, &a->c.offset, cni_random_draws(&a->c));
   int status = a->dest ? cni_run_inplace(a) : run_fresh(a);
   if (CNI_UNLIKELY(!status && st->inference))
     for (int i = 0; i < a->c.nout; i++)

@@ -5,7 +5,8 @@ thread has a state of its own, so threads do not disturb each other and need no 
 the state of the calling thread. `manual_seed` starts that thread afresh, and a thread that draws for the first time
 later gets a stream of its own, made from the last seed given in any thread and its turn among them: a program that
 seeds once and then starts its threads one after the other repeats. Threads that have already drawn keep their
-numbers. A process that never seeds starts from the same state each time.
+numbers. A process that never seeds starts from a seed of the operating system, which `initial_seed` tells; the
+environment variable CAIRN_SEED takes its place.
 """
 
 from __future__ import annotations

@@ -212,14 +212,6 @@ int cnpy_add_random(PyObject *module); /* the type Generator and the object defa
  * -1 with TypeError; None and the default generator change nothing. */
 int cnpy_generator_begin(PyObject *generator);
 void cnpy_generator_end(PyObject *generator);
-/* To be called before an op that may draw without a generator: gives a thread that has not drawn yet a stream of its
- * own, made from the last manual_seed of any thread. */
-void cnpy_random_start(void);
-extern _Thread_local bool cnpy_random_started;
-static inline void cnpy_random_sync(void)
-{
-  if (!cnpy_random_started) cnpy_random_start();
-}
 
 /* ---- trees and values (tree.c) ---- */
 /* Dictionaries (keys are texts or numbers), lists, tuples, numbers, texts, tensors, None. New; NULL with exception. */

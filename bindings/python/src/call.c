@@ -317,7 +317,6 @@ static PyObject *call_form(cnpy_form *f, const cnpy_bound *b, const char *name, 
                      name);
   if (f->info.list_result && (n = most_results(b)) > RESULTS && !(out = PyMem_Malloc(n * sizeof *out)))
     return PyErr_NoMemory();
-  cnpy_random_sync(); /* composites draw as well, so every op may */
   if (b->generator && cnpy_generator_begin(b->generator)) return NULL;
   int status = run(out, &n, f->op, f->info.kind == CN_KIND_VIEW, b->value, b->n, inplace ? cnpy_t(self) : NULL);
   if (b->generator) cnpy_generator_end(b->generator);

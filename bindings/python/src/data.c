@@ -333,7 +333,6 @@ uint64_t cnpy_draw_seed(void)
   enum { STREAM = 4 };
   uint64_t seed, offset;
   uint32_t w[4];
-  cnpy_random_sync();
   cn_random_state(&seed, &offset);
   cn_random_block(w, seed, STREAM, offset);
   cn_random_set_state(seed, offset + 1);
@@ -346,7 +345,6 @@ static PyObject *rng_swap(PyObject *Py_UNUSED(module), PyObject *args)
   unsigned long long seed, offset;
   uint64_t old_seed, old_offset;
   if (!PyArg_ParseTuple(args, "KK:_rng_swap", &seed, &offset)) return NULL;
-  cnpy_random_sync();
   cn_random_state(&old_seed, &old_offset);
   cn_random_set_state(seed, offset);
   return Py_BuildValue("(KK)", (unsigned long long)old_seed, (unsigned long long)old_offset);

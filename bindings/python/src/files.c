@@ -181,7 +181,6 @@ static PyObject *run_save(PyObject *self, PyObject *args)
   const char *file = PyBytes_AsString(path);
   cn_tree *tree = read_parts(&run, net, opt) ? NULL : cnpy_to_tree(extra);
   run.epoch = epoch, run.step = step;
-  cnpy_random_sync();
   if (tree) status = cn_run_save(file, &run, tree);
   cn_tree_free(tree);
   Py_DECREF(path);
@@ -197,7 +196,6 @@ static PyObject *run_load(PyObject *self, PyObject *args)
   (void)self;
   if (!PyArg_ParseTuple(args, "O&OO:_run_load", PyUnicode_FSConverter, &path, &net, &opt)) return NULL;
   int status = read_parts(&run, net, opt);
-  cnpy_random_sync();
   if (!status && cn_run_load(PyBytes_AsString(path), &run, &extra)) status = -1;
   Py_DECREF(path);
   if (status) return cnpy_raise();

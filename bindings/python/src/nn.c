@@ -117,7 +117,6 @@ static PyObject *native_call(PyObject *self, PyObject *const *args, Py_ssize_t n
   int fits = cnpy_bind(&b, &o->cls->call, 0, NULL, args, nargs, kwnames);
   if (fits == 0) cnpy_misfit(&b, &o->cls->call, o->cls->cls->name);
   if (fits == 1) {
-    cnpy_random_sync();
     cn_scope *scope = cn_scope_begin();
     if (long_call(&b)) {
       Py_BEGIN_ALLOW_THREADS

@@ -223,7 +223,6 @@ static PyObject *make_by(maker *make, PyObject *self, PyObject *const *args, Py_
   int fits = cnpy_bind(&b, &c->make, 0, NULL, args + 1, nargs - 1, kwnames), status = -1;
   if (fits == 0) cnpy_misfit(&b, &c->make, name);
   if (fits == 1) {
-    cnpy_random_sync();
     cn_module *m = make(cls, b.value, (size_t)b.n);
     if (!m) cnpy_raise();
     else status = cnpy_adopt(self, m, c, &b);

@@ -70,7 +70,6 @@ static PyObject *init(PyObject *Py_UNUSED(module), PyObject *args)
   size_t i = 0, n = sizeof initialisers / sizeof *initialisers;
   while (i < n && strcmp(initialisers[i].name, name)) i++;
   if (i == n) return cnpy_fail(PyExc_ValueError, "there is no initialiser '%s'", name);
-  if (generator == Py_None) cnpy_random_sync();
   if (cnpy_generator_begin(generator)) return NULL;
   int status = initialisers[i].run(&w);
   cnpy_generator_end(generator);

@@ -1,12 +1,10 @@
-/* random.c: Generator objects and the seeds of threads.
+/* random.c: Generator objects.
  *
  * Place in the flow: call.c asks for a generator's numbers around a random op; cairn/random.py stands on
  * default_generator. cairn's numbers are counted: a state is a seed and how far it was used. Each thread has its own
  * state, so threads never disturb each other's numbers; default_generator stands for that of the calling thread.
  * Invariant: while a generator is in use (begin to end) its lock is held and its numbers are the thread's. */
 #include <pthread.h>
-#include <stdatomic.h>
-#include <string.h>
 
 #include "cairn_py.h"
 
@@ -25,37 +23,6 @@ static const uint64_t fresh_seed = 67280421310721u; /* of a new Generator, as to
 
 static generator_object *of(PyObject *self) { return (generator_object *)(void *)self; }
 
-/* ---- threads ---- */
-
-_Thread_local bool cnpy_random_started;
-static _Atomic uint64_t last_seed;  /* of the last manual_seed in any thread */
-static _Atomic uint64_t streams;    /* threads that began to draw since */
-
-/* A seed far from that of every other thread: two rounds of multiply and fold over (seed, stream). */
-static uint64_t stream_seed(uint64_t seed, uint64_t stream)
-{
-  uint64_t x = seed + stream * 0x9e3779b97f4a7c15u;
-  for (int i = 0; i < 2; i++) {
-    x = (x ^ x >> 31) * 0xd6e8feb86659fd93u;
-    x ^= x >> 29;
-  }
-  return x;
-}
-
-void cnpy_random_start(void)
-{
-  cnpy_random_started = true;
-  cn_seed(stream_seed(atomic_load(&last_seed), atomic_fetch_add(&streams, 1) + 1));
-}
-
-static void seed_thread(uint64_t seed)
-{
-  cnpy_random_started = true;
-  atomic_store(&last_seed, seed);
-  atomic_store(&streams, 0);
-  cn_seed(seed);
-}
-
 /* ---- in use by an op ---- */
 
 int cnpy_generator_begin(PyObject *generator)
@@ -66,10 +33,7 @@ int cnpy_generator_begin(PyObject *generator)
     return -1;
   }
   generator_object *g = of(generator);
-  if (g->is_default) {
-    cnpy_random_sync();
-    return 0;
-  }
+  if (g->is_default) return 0;
   if (pthread_mutex_trylock(&g->lock)) { /* another thread draws from it: that one may need the GIL to finish */
     Py_BEGIN_ALLOW_THREADS
     pthread_mutex_lock(&g->lock);
@@ -94,7 +58,6 @@ void cnpy_generator_end(PyObject *generator)
 static void get_numbers(PyObject *self, uint64_t *seed, uint64_t *offset)
 {
   if (of(self)->is_default) {
-    cnpy_random_sync();
     cn_random_state(seed, offset);
     return;
   }
@@ -105,7 +68,6 @@ static void get_numbers(PyObject *self, uint64_t *seed, uint64_t *offset)
 static void set_numbers(PyObject *self, uint64_t seed, uint64_t offset)
 {
   if (of(self)->is_default) {
-    cnpy_random_started = true;
     cn_random_set_state(seed, offset);
     return;
   }
@@ -166,7 +128,7 @@ static PyObject *manual_seed(PyObject *self, PyObject *value)
 {
   uint64_t seed;
   if (to_seed(value, &seed)) return NULL;
-  if (of(self)->is_default) seed_thread(seed);
+  if (of(self)->is_default) cn_seed(seed);
   else set_numbers(self, seed, 0);
   return Py_NewRef(self);
 }
@@ -178,20 +140,10 @@ static PyObject *initial_seed(PyObject *self, PyObject *Py_UNUSED(none))
   return PyLong_FromUnsignedLongLong(seed);
 }
 
-/* A seed that nobody can foretell, from the operating system by way of Python. */
 static PyObject *new_seed(PyObject *self, PyObject *Py_UNUSED(none))
 {
-  uint64_t seed = 0;
-  PyObject *os = PyImport_ImportModule("os");
-  PyObject *bytes = os ? PyObject_CallMethod(os, "urandom", "i", (int)sizeof seed) : NULL;
-  char *raw = NULL;
-  Py_ssize_t size = 0;
-  int status = bytes ? PyBytes_AsStringAndSize(bytes, &raw, &size) : -1;
-  if (!status && size == (Py_ssize_t)sizeof seed) memcpy(&seed, raw, sizeof seed);
-  Py_XDECREF(bytes);
-  Py_XDECREF(os);
-  if (status) return NULL;
-  if (of(self)->is_default) seed_thread(seed);
+  uint64_t seed = cn_fresh_seed();
+  if (of(self)->is_default) cn_seed(seed);
   else set_numbers(self, seed, 0);
   return PyLong_FromUnsignedLongLong(seed);
 }
@@ -255,7 +207,6 @@ int cnpy_add_random(PyObject *module)
 {
   generator_type = cnpy_add_type(module, &spec);
   if (!generator_type) return -1;
-  cnpy_random_started = true; /* the thread that imports draws from the seed the process has */
   PyObject *device = cnpy_device_of(CN_CPU), *standard = device ? make(generator_type, device, true) : NULL;
   Py_XDECREF(device);
   int status = standard ? PyModule_AddObjectRef(module, "default_generator", standard) : -1;

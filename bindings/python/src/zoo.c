@@ -69,7 +69,6 @@ static PyObject *zoo_make(PyObject *module, PyObject *args)
   if (pretrained != Py_None && !PyUnicode_FSConverter(pretrained, &path)) return NULL;
   if (config != Py_None) o.config = tree = cnpy_to_tree(config);
   o.pretrained = path ? PyBytes_AsString(path) : NULL;
-  cnpy_random_sync();
   if (config == Py_None || tree) {
     Py_BEGIN_ALLOW_THREADS
     m = cn_zoo_with(name, &o);
@@ -115,7 +114,6 @@ static PyObject *generate(PyObject *module, PyObject *args)
   o.stop = stop != Py_None && !end ? CN_ZERO : end;
   o.no_cache = !cached;
   if (callback != Py_None) o.each = each_token, o.payload = callback;
-  cnpy_random_sync();
   cn_tensor *made;
   cn_scope *scope = cn_scope_begin();
   Py_BEGIN_ALLOW_THREADS
