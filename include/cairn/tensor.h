@@ -51,6 +51,16 @@ CN_API cn_tensor *cn_floats(const float *values, size_t n);
  * has no such memory (the CPU) or no more of it. Freed blocks are kept for the next tensor of about their size. */
 CN_API cn_tensor *cn_pin_memory(cn_tensor *t, cn_device device);
 
+/* Moves a CPU tensor into memory that processes share: what one writes, a child that is forked later sees, and so does a
+ * process that was given cn_shared_fd and made its own tensor over it. t stays the same handle; an error when other
+ * tensors lie in its memory (views), because they would stay behind. Processes that write at the same time race. */
+CN_API int cn_share_memory(cn_tensor *t);
+CN_API int cn_shared_fd(const cn_tensor *t); /* the descriptor of that memory, borrowed; -1 when it is not shared */
+/* A tensor over memory that another process shares: fd is that process's, passed on; it stays the caller's. offset
+ * counts elements, strides NULL: contiguous. */
+CN_API cn_tensor *cn_from_shared(int fd, int64_t offset, const int64_t *shape, const int64_t *strides, size_t ndim,
+                                 cn_dtype dtype);
+
 /* ---- looking into a tensor; all safe on NULL ---- */
 CN_API cn_dtype cn_dtype_of(const cn_tensor *t);
 CN_API cn_device cn_device_of(const cn_tensor *t);
@@ -64,6 +74,7 @@ CN_API bool cn_is_contiguous(const cn_tensor *t);
 CN_API bool cn_is_channels_last(const cn_tensor *t); /* 4-D NHWC or 5-D NDHWC memory order */
 CN_API bool cn_is_view(const cn_tensor *t);
 CN_API bool cn_is_pinned(const cn_tensor *t); /* in memory of cn_pin_memory */
+CN_API bool cn_is_shared(const cn_tensor *t); /* in memory of cn_share_memory or cn_from_shared */
 CN_API uint64_t cn_tensor_version(const cn_tensor *t); /* writes to its memory so far */
 CN_API size_t cn_tensor_nbytes(const cn_tensor *t);
 

@@ -91,7 +91,7 @@ cni_storage *cni_storage_meta(cn_device device, size_t size)
 /* Nothing to give back: borrowed without a release function, or no memory at all (captured). */
 static void keep_memory(void *payload) { (void)payload; }
 
-void cni_storage_free(cni_storage *s)
+void cni_storage_drop_data(cni_storage *s)
 {
   if (s->release) {
     /* The owner knows nothing of work that is still queued here. */
@@ -101,6 +101,11 @@ void cni_storage_free(cni_storage *s)
     if (s->device == CN_CPU) cni_free(s->data, s->size);
     else free_device_memory(s);
   }
+}
+
+void cni_storage_free(cni_storage *s)
+{
+  cni_storage_drop_data(s);
   cni_free(s, s->block);
 }
 
@@ -110,8 +115,7 @@ static cn_tensor *borrow_failed(void (*release)(void *), void *payload)
   return NULL;
 }
 
-/* Elements that (shape, strides) spans from its first one on; -1 when strides are negative or too large. */
-static int64_t span(int ndim, const int64_t *shape, const int64_t *strides)
+int64_t cni_reach(int ndim, const int64_t *shape, const int64_t *strides)
 {
   int64_t last = 0, step;
   for (int i = 0; i < ndim; i++) {
@@ -141,7 +145,7 @@ cn_tensor *cn_from_borrowed(void *data, const int64_t *shape, const int64_t *str
     cni_contiguous_strides((int)ndim, shape, packed);
     strides = packed;
   }
-  int64_t reach = span((int)ndim, shape, strides), bytes;
+  int64_t reach = cni_reach((int)ndim, shape, strides), bytes;
   if (reach < 0 || __builtin_mul_overflow(reach, (int64_t)elem, &bytes) || (!data && reach > 0)) {
     cni_fail(CN_ERR_VALUE, "from_borrowed: %s", data ? "strides are negative or too large" : "data is NULL");
     return borrow_failed(release, payload);

@@ -76,6 +76,7 @@ cni_storage *cni_storage_meta(cn_device device, size_t size);
 void cni_storage_free(cni_storage *s); /* when the last reference is gone */
 /* Work of this stream, too, must be done before the memory is used again. 0 or an error. */
 int cni_storage_used_by(cni_storage *s, void *stream);
+void cni_storage_drop_data(cni_storage *s); /* gives its memory back, to end or to get another */
 static inline cni_storage *cni_storage_keep(cni_storage *s)
 {
   atomic_fetch_add_explicit(&s->refs, 1, memory_order_relaxed);
@@ -85,6 +86,9 @@ static inline void cni_storage_release(cni_storage *s)
 {
   if (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) cni_storage_free(s);
 }
+
+/* Elements that (shape, strides) spans from its first one on; -1 when strides are negative or too large. */
+int64_t cni_reach(int ndim, const int64_t *shape, const int64_t *strides);
 
 /* Device memory for storage; defined by backends/common, so that tensor/ knows no backend. */
 typedef struct cni_memory_table {

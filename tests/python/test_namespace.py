@@ -236,7 +236,7 @@ class Helpers(unittest.TestCase):
         self.assertRaises(NotImplementedError, cairn.hub.load, "pytorch/vision", "resnet18")
 
     def test_processes(self):
-        self.assertIn("copy", cairn.multiprocessing.get_all_sharing_strategies())
+        self.assertIn("file_descriptor", cairn.multiprocessing.get_all_sharing_strategies())
         queue = cairn.multiprocessing.Queue()
         queue.put(cairn.arange(3))
         self.assertEqual(queue.get(timeout=5).tolist(), [0, 1, 2])

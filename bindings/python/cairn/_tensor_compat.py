@@ -143,10 +143,10 @@ class Compat:
         return tensor
 
     def is_shared(self: Any) -> builtins.bool:
-        """Is it in memory that threads and the device share? Always so for CUDA; else after no call at all: False."""
-        return bool(self.is_cuda)
+        """Is it in memory that other processes see (share_memory_)?"""
+        return bool(self._shared_fd() >= 0)
 
-    def record_stream(self: Any, stream: Any) -> None:
+    def record_stream(self: Any, stream: Any) -> None:  # unused: stream (a device has one)
         """All work of a device is in one queue, so memory is never given away too early: nothing to note."""
 
     # ---- gradients ----

@@ -67,8 +67,8 @@ class _Storage:
         return iter(self.tolist())
 
     def is_shared(self) -> bool:
-        """Always: threads see the same memory."""
-        return True
+        """Is it memory that other processes see (share_memory_)?"""
+        return self._typed.is_shared()
 
     def is_pinned(self) -> bool:
         return self._typed.is_pinned()

@@ -438,6 +438,16 @@ static PyObject *py_is_pinned(PyObject *self, PyObject *Py_UNUSED(none))
   return PyBool_FromLong(cn_is_pinned(cnpy_t(self)));
 }
 
+static PyObject *py_share(PyObject *self, PyObject *Py_UNUSED(none))
+{
+  return cn_share_memory(cnpy_t(self)) ? cnpy_raise() : Py_NewRef(self);
+}
+
+static PyObject *py_shared_fd(PyObject *self, PyObject *Py_UNUSED(none))
+{
+  return PyLong_FromLong(cn_shared_fd(cnpy_t(self)));
+}
+
 /* The tensor itself comes back as the very object. */
 static PyObject *py_pin(PyObject *self, PyObject *device)
 {
@@ -453,6 +463,8 @@ static PyObject *py_pin(PyObject *self, PyObject *device)
 PyMethodDef cnpy_convert_methods[] = {
   {"_is_pinned", py_is_pinned, METH_NOARGS, NULL},
   {"_pin", py_pin, METH_O, NULL},
+  {"_share_memory", py_share, METH_NOARGS, NULL},
+  {"_shared_fd", py_shared_fd, METH_NOARGS, "The descriptor of its shared memory; -1 when it is not shared."},
   {"item", py_item, METH_NOARGS, "item() -> number\n\nThe one element as a Python number."},
   {"tolist", py_tolist, METH_NOARGS, "tolist() -> list or number\n\nAll elements as nested lists."},
   {"data_ptr", py_data_ptr, METH_NOARGS, "data_ptr() -> int\n\nThe address of the first element."},

@@ -335,6 +335,23 @@ static PyObject *py_from_dlpack(PyObject *module, PyObject *const *args, Py_ssiz
   return t ? cnpy_wrap(t) : NULL;
 }
 
+/* _from_shared(fd, offset, shape, strides, dtype): a tensor over memory that another process shares. */
+static PyObject *from_shared(PyObject *Py_UNUSED(module), PyObject *args)
+{
+  int fd;
+  long long offset;
+  PyObject *sizes, *steps, *type;
+  int64_t shape[CN_MAX_DIMS], strides[CN_MAX_DIMS];
+  cn_dtype dtype;
+  if (!PyArg_ParseTuple(args, "iLOOO:_from_shared", &fd, &offset, &sizes, &steps, &type)) return NULL;
+  int ndim = cnpy_to_ints(sizes, shape, CN_MAX_DIMS), nsteps = cnpy_to_ints(steps, strides, CN_MAX_DIMS);
+  if (ndim < 0 || nsteps < 0 || cnpy_to_dtype(type, &dtype)) return NULL;
+  if (ndim != nsteps) return cnpy_fail(PyExc_ValueError, "_from_shared: %d sizes and %d strides", ndim, nsteps);
+  cn_scope *scope = cn_scope_begin();
+  cn_tensor *t = cnpy_take(scope, cn_from_shared(fd, offset, shape, strides, (size_t)ndim, dtype));
+  return t ? cnpy_wrap(t) : NULL;
+}
+
 /* clang-format off */
 #define FAST(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL | METH_KEYWORDS
 #define FAST_PLAIN(f) (PyCFunction)(void (*)(void))(f), METH_FASTCALL
@@ -350,6 +367,7 @@ PyMethodDef cnpy_exchange_functions[] = {
   {"_bitcast", FAST_PLAIN(cnpy_bitcast), NULL},
   {"_to_bytes", cnpy_to_bytes, METH_O, NULL},
   {"_from_bytes", FAST_PLAIN(cnpy_from_bytes), NULL},
+  {"_from_shared", from_shared, METH_VARARGS, NULL},
   {NULL, NULL, 0, NULL},
 };
 PyMethodDef cnpy_exchange_methods[] = {

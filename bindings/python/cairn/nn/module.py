@@ -346,7 +346,14 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
         return self._apply(lambda t: _C.empty(t.shape, dtype=t.dtype, device=device), recurse)
 
     def share_memory(self: T) -> T:
-        """Threads share a module's memory anyway."""
+        """Moves parameters, their gradients and buffers to memory that other processes see: what a child that is
+        started later trains, its parent has."""
+        for parameter in self.parameters():
+            parameter.share_memory_()
+            if parameter.grad is not None:
+                parameter.grad.share_memory_()
+        for buffer in self.buffers():
+            buffer.share_memory_()
         return self
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
