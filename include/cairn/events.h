@@ -26,14 +26,21 @@ CN_API int cn_events_set_time(cn_events *events, double seconds);
 CN_API int cn_events_restart(cn_events *events, int64_t step);
 
 CN_API int cn_events_scalar(cn_events *events, const char *tag, double value, int64_t step);
-/* How the finite elements are spread, in the classes that TensorBoard's own writers use. */
+/* The same in TensorBoard's newer form, a tensor of that type: float32 or float64, which keeps all digits. */
+CN_API int cn_events_scalar_as(cn_events *events, const char *tag, double value, cn_dtype dtype, int64_t step);
+/* How the finite elements are spread, in the classes that TensorBoard's own writers use, or in those between n limits
+ * that rise. */
 CN_API int cn_events_histogram(cn_events *events, const char *tag, cn_tensor *values, int64_t step);
+CN_API int cn_events_histogram_at(cn_events *events, const char *tag, cn_tensor *values, const double *limits, size_t n,
+                                  int64_t step);
 /* (H, W), (C, H, W) or (N, C, H, W), which is laid out as a grid; uint8, or floats in [0, 1]. */
 CN_API int cn_events_image(cn_events *events, const char *tag, cn_tensor *image, int64_t step);
 CN_API int cn_events_text(cn_events *events, const char *tag, const char *markdown, int64_t step);
-/* Lines of points: precision and recall of a yes-no classifier at 127 thresholds. */
+/* Lines of points: precision and recall of a yes-no classifier at 127 thresholds, or at that many. */
 CN_API int cn_events_pr_curve(cn_events *events, const char *tag, cn_tensor *labels, cn_tensor *predictions,
                               int64_t step);
+CN_API int cn_events_pr_curve_at(cn_events *events, const char *tag, cn_tensor *labels, cn_tensor *predictions,
+                                 size_t thresholds, int64_t step);
 /* The graph of a module, as it computes on these inputs, with the modules' names as groups. */
 CN_API int cn_events_graph(cn_events *events, cn_module *net, cn_tensor *const *inputs, size_t n);
 /* Settings of a run (numbers, text, booleans) and the metrics it reached (numbers), for the table of runs. */

@@ -72,9 +72,12 @@ static PyObject *put_scalar(PyObject *self, PyObject *args)
   const char *tag;
   double value;
   long long step;
+  PyObject *type = Py_None;
+  cn_dtype dtype;
   cn_events *e = of(self);
-  if (!e || !PyArg_ParseTuple(args, "sdL:scalar", &tag, &value, &step)) return NULL;
-  return cnpy_done(cn_events_scalar(e, tag, value, step));
+  if (!e || !PyArg_ParseTuple(args, "sdL|O:scalar", &tag, &value, &step, &type)) return NULL;
+  if (type == Py_None) return cnpy_done(cn_events_scalar(e, tag, value, step));
+  return cnpy_to_dtype(type, &dtype) ? NULL : cnpy_done(cn_events_scalar_as(e, tag, value, dtype, step));
 }
 
 static PyObject *put_text(PyObject *self, PyObject *args)
@@ -86,31 +89,44 @@ static PyObject *put_text(PyObject *self, PyObject *args)
   return cnpy_done(cn_events_text(e, tag, text, step));
 }
 
-/* Histograms and images: a tag, a tensor and a step. */
-static PyObject *put_tensor(PyObject *self, PyObject *args,
-                            int (*put)(cn_events *, const char *, cn_tensor *, int64_t))
+/* histogram(tag, tensor, step, limits or None): limits is a buffer of doubles */
+static PyObject *put_histogram(PyObject *self, PyObject *args)
+{
+  const char *tag;
+  PyObject *tensor, *limits = Py_None;
+  long long step;
+  Py_buffer view;
+  cn_events *e = of(self);
+  if (!e || !PyArg_ParseTuple(args, "sO!L|O:histogram", &tag, cnpy.tensor_base, &tensor, &step, &limits)) return NULL;
+  if (limits == Py_None) return cnpy_done(cn_events_histogram(e, tag, cnpy_t(tensor), step));
+  if (PyObject_GetBuffer(limits, &view, PyBUF_SIMPLE)) return NULL;
+  int status = cn_events_histogram_at(e, tag, cnpy_t(tensor), view.buf, (size_t)view.len / sizeof(double), step);
+  PyBuffer_Release(&view);
+  return cnpy_done(status);
+}
+
+static PyObject *put_image(PyObject *self, PyObject *args)
 {
   const char *tag;
   PyObject *tensor;
   long long step;
   cn_events *e = of(self);
-  if (!e || !PyArg_ParseTuple(args, "sO!L", &tag, cnpy.tensor_base, &tensor, &step)) return NULL;
-  return cnpy_done(put(e, tag, cnpy_t(tensor), step));
+  if (!e || !PyArg_ParseTuple(args, "sO!L:image", &tag, cnpy.tensor_base, &tensor, &step)) return NULL;
+  return cnpy_done(cn_events_image(e, tag, cnpy_t(tensor), step));
 }
-
-static PyObject *put_histogram(PyObject *self, PyObject *args) { return put_tensor(self, args, cn_events_histogram); }
-static PyObject *put_image(PyObject *self, PyObject *args) { return put_tensor(self, args, cn_events_image); }
 
 static PyObject *put_pr_curve(PyObject *self, PyObject *args)
 {
   const char *tag;
   PyObject *labels, *predictions;
   long long step;
+  Py_ssize_t thresholds;
   cn_events *e = of(self);
-  if (!e || !PyArg_ParseTuple(args, "sO!O!L:pr_curve", &tag, cnpy.tensor_base, &labels, cnpy.tensor_base, &predictions,
-                              &step))
+  if (!e || !PyArg_ParseTuple(args, "sO!O!Ln:pr_curve", &tag, cnpy.tensor_base, &labels, cnpy.tensor_base, &predictions,
+                              &step, &thresholds))
     return NULL;
-  return cnpy_done(cn_events_pr_curve(e, tag, cnpy_t(labels), cnpy_t(predictions), step));
+  if (thresholds < 0) thresholds = 0;
+  return cnpy_done(cn_events_pr_curve_at(e, tag, cnpy_t(labels), cnpy_t(predictions), (size_t)thresholds, step));
 }
 
 /* graph(module, tensors) */
@@ -176,12 +192,12 @@ static PyMethodDef methods[] = {
   {"flush", events_flush, METH_NOARGS, "flush()\n--\n\nWrites what was logged so far."},
   {"set_time", set_time, METH_O, "set_time(seconds)\n--\n\nThe time of what comes next; 0: the clock's."},
   {"restart", restart, METH_O, "restart(step)\n--\n\nWhat earlier files say of this step and later ones is void."},
-  {"scalar", put_scalar, METH_VARARGS, "scalar(tag, value, step)\n--\n\nA number."},
+  {"scalar", put_scalar, METH_VARARGS, "scalar(tag, value, step, dtype=None)\n--\n\nA number; dtype: as a tensor."},
   {"text", put_text, METH_VARARGS, "text(tag, markdown, step)\n--\n\nA text."},
-  {"histogram", put_histogram, METH_VARARGS, "histogram(tag, tensor, step)\n--\n\nHow elements are spread."},
+  {"histogram", put_histogram, METH_VARARGS, "histogram(tag, tensor, step, limits=None)\n--\n\nHow elements are spread."},
   {"image", put_image, METH_VARARGS, "image(tag, tensor, step)\n--\n\n(H, W), (C, H, W) or (N, C, H, W)."},
   {"pr_curve", put_pr_curve, METH_VARARGS,
-   "pr_curve(tag, labels, predictions, step)\n--\n\nPrecision and recall at 127 thresholds."},
+   "pr_curve(tag, labels, predictions, step, thresholds)\n--\n\nPrecision and recall at so many thresholds."},
   {"graph", put_graph, METH_VARARGS, "graph(module, inputs)\n--\n\nHow the module computes on these inputs."},
   {"hparams", put_hparams, METH_VARARGS, "hparams(settings, figures)\n--\n\nSettings of a run and what it reached."},
   {"embedding", put_embedding, METH_VARARGS,

@@ -27,7 +27,7 @@ struct cn_events {
 };
 
 /* TensorProto.dtype */
-enum { CNI_TB_FLOAT = 1, CNI_TB_STRING = 7 };
+enum { CNI_TB_FLOAT = 1, CNI_TB_DOUBLE = 2, CNI_TB_STRING = 7 };
 
 /* The checks that open every public function: 0, or an error that names it. */
 int cni_events_check(const cn_events *events, const char *who, const char *tag);

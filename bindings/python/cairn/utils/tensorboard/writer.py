@@ -5,6 +5,7 @@ takes and hands them on.
 """
 from __future__ import annotations
 
+import array
 import contextlib
 import datetime
 import importlib
@@ -15,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
 
 from ... import _C
+from ..._options import only_default
 from ..._tensor import Tensor
 
 if TYPE_CHECKING:
@@ -48,10 +50,35 @@ def _arranged(image: Tensor, formats: str, wanted: str) -> Tensor:
     return made if "C" in formats or made.ndim == 2 else made.unsqueeze(1)
 
 
+def _limits(values: Tensor, bins: Any, max_bins: int | None) -> array.array[float] | None:
+    """Where the classes of a histogram end: of TensorBoard's own ("tensorflow"), of numpy's rules by name ("auto",
+    "fd", ...), so many of one width, or those given; neighbours taken together where there would be more than max_bins.
+    None: what the library does by itself."""
+    if isinstance(bins, str) and bins == "tensorflow":
+        if max_bins is None:
+            return None
+        side = [1e-12 * 1.1 ** i for i in range(774)]
+        edges = [-v for v in reversed(side)] + [0.0] + side
+    elif isinstance(bins, str):
+        numpy: Any = importlib.import_module("numpy")
+        edges = [float(v) for v in numpy.histogram_bin_edges(values.cpu().numpy(), bins=bins)]
+    elif isinstance(bins, int):
+        low, high = (values.min().item(), values.max().item()) if values.numel() else (0.0, 1.0)
+        low, high = (low - 0.5, high + 0.5) if low == high else (low, high)
+        edges = [low + (high - low) * i / bins for i in range(bins)] + [high]
+    else:
+        edges = [float(v) for v in bins]
+    if max_bins is not None and len(edges) - 1 > max_bins:
+        together = -(-(len(edges) - 1) // max_bins)
+        edges = edges[:-1:together] + edges[-1:]
+    return array.array("d", edges)
+
+
 class SummaryWriter:
     """Writes to log_dir (by default runs/DATE_HOST and the comment) what TensorBoard shows: tensorboard --logdir runs.
 
-    purge_step: the run goes on from there: what earlier files of the folder say of later steps is void."""
+    purge_step: the run goes on from there: what earlier files of the folder say of later steps is void. What is logged
+    gets into the files when max_queue entries wait, or flush_secs seconds after they last did, or by flush()."""
 
     def __init__(self, log_dir: str | os.PathLike[str] | None = None, comment: str = "", purge_step: int | None = None,
                  max_queue: int = 10, flush_secs: int = 120, filename_suffix: str = "") -> None:
@@ -60,6 +87,8 @@ class SummaryWriter:
             log_dir = os.path.join("runs", now + "_" + socket.gethostname() + comment)
         self.log_dir = str(log_dir)
         self.purge_step, self.filename_suffix = purge_step, filename_suffix
+        self.max_queue, self.flush_secs = max_queue, flush_secs
+        self._waiting, self._flushed = 0, time.monotonic()
         self._events: dict[str, _C.Events] = {}
         self._log()
 
@@ -82,6 +111,13 @@ class SummaryWriter:
         finally:
             if walltime is not None:
                 log.set_time(0)
+        self._put()
+
+    def _put(self) -> None:
+        """An entry more: into the files, if it is time."""
+        self._waiting += 1
+        if self._waiting >= self.max_queue or time.monotonic() - self._flushed >= self.flush_secs:
+            self.flush()
 
     def get_logdir(self) -> str:
         return self.log_dir
@@ -89,9 +125,11 @@ class SummaryWriter:
     # ---- numbers ----
     def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None, walltime: float | None = None,
                    new_style: bool = False, double_precision: bool = False) -> None:
-        """A number."""
+        """A number. new_style: in the form of TensorBoard's newer writers; double_precision: with all digits, which only
+        that form can hold."""
+        kind = _C.float64 if double_precision else _C.float32 if new_style else None
         with self._at(walltime) as log:
-            log.scalar(tag, _number(scalar_value), int(global_step or 0))
+            log.scalar(tag, _number(scalar_value), int(global_step or 0), kind)
 
     def add_scalars(self, main_tag: str, tag_scalar_dict: Mapping[str, Any], global_step: int | None = None,
                     walltime: float | None = None) -> None:
@@ -100,19 +138,23 @@ class SummaryWriter:
             with self._at(walltime, main_tag.replace("/", "_") + "_" + tag) as log:
                 log.scalar(main_tag, _number(value), int(global_step or 0))
 
-    def add_histogram(self, tag: str, values: Any, global_step: int | None = None, bins: str = "tensorflow",
-                      walltime: float | None = None, max_bins: int | None = None) -> None:
-        """How values are spread, in the classes of bins="tensorflow" whatever is asked for."""
+    def add_histogram(self, tag: str, values: Any, global_step: int | None = None,
+                      bins: str | int | Sequence[float] = "tensorflow", walltime: float | None = None,
+                      max_bins: int | None = None) -> None:
+        """How values are spread. bins: TensorBoard's classes, a rule of numpy's ("auto", "fd", ...), a number of them,
+        or their limits."""
+        data = _tensor(values)
+        limits = _limits(data, bins, max_bins)
         with self._at(walltime) as log:
-            log.histogram(tag, _tensor(values), int(global_step or 0))
+            log.histogram(tag, data, int(global_step or 0), limits)
 
     def add_pr_curve(self, tag: str, labels: Any, predictions: Any, global_step: int | None = None,
                      num_thresholds: int = 127, weights: Any = None, walltime: float | None = None) -> None:
-        """Precision and recall of a yes-no classifier at 127 thresholds."""
+        """Precision and recall of a yes-no classifier at so many thresholds."""
         if weights is not None:
             raise NotImplementedError("add_pr_curve: weights are not supported")
         with self._at(walltime) as log:
-            log.pr_curve(tag, _tensor(labels), _tensor(predictions), int(global_step or 0))
+            log.pr_curve(tag, _tensor(labels), _tensor(predictions), int(global_step or 0), int(num_thresholds))
 
     # ---- pictures ----
     def add_image(self, tag: str, img_tensor: Any, global_step: int | None = None, walltime: float | None = None,
@@ -153,8 +195,11 @@ class SummaryWriter:
             log.text(tag + "/text_summary", text_string, int(global_step or 0))
 
     def add_graph(self, model: Module, input_to_model: Any = None, verbose: bool = False,
-                  use_strict_trace: bool = True) -> None:
-        """How the module computes on these inputs, with the modules' names as groups."""
+                  use_strict_trace: bool = True) -> None:  # unused: use_strict_trace (nothing is traced in Python)
+        """How the module computes on these inputs, with the modules' names as groups. verbose: prints the module too.
+        """
+        if verbose:
+            print(model)
         if input_to_model is None:
             raise ValueError("add_graph: input_to_model must be given: the graph is what the module does with it")
         inputs = input_to_model if isinstance(input_to_model, (tuple, list)) else (input_to_model,)
@@ -181,6 +226,7 @@ class SummaryWriter:
         """Settings of a run and the figures it reached, for the table of runs; in a folder below, named run_name."""
         if not isinstance(hparam_dict, Mapping) or not isinstance(metric_dict, Mapping):
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
+        only_default("add_hparams", hparam_domain_discrete=(hparam_domain_discrete or None, None))
         settings = {key: value if isinstance(value, (bool, int, float, str)) else
                     _number(value) if hasattr(value, "item") else str(value) for key, value in hparam_dict.items()}
         figures = {key: _number(value) for key, value in metric_dict.items()}
@@ -195,6 +241,7 @@ class SummaryWriter:
     # ---- its end ----
     def flush(self) -> None:
         """Writes what was logged so far, so that a running TensorBoard sees it."""
+        self._waiting, self._flushed = 0, time.monotonic()
         for log in self._events.values():
             log.flush()
 
