@@ -235,18 +235,19 @@ def add_to_tar(archive, name, data, mode):
 
 
 # ---- the hooks that pip and build call ----
-def get_requires_for_build_wheel(config_settings=None):
+def get_requires_for_build_wheel(config_settings=None):  # unused: config_settings (PEP 517 gives it)
     return missing_tools()
 
 
 get_requires_for_build_editable = get_requires_for_build_wheel
 
 
-def get_requires_for_build_sdist(config_settings=None):
+def get_requires_for_build_sdist(config_settings=None):  # unused: config_settings (PEP 517 gives it)
     return []
 
 
-def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+def prepare_metadata_for_build_wheel(metadata_directory,
+                                     config_settings=None):  # unused: config_settings (PEP 517 gives it)
     info = pathlib.Path(metadata_directory) / f"{stem()}.dist-info"
     for name, data in info_files().items():
         (info / name).parent.mkdir(parents=True, exist_ok=True)
@@ -257,19 +258,21 @@ def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
 prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 
-def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
+def build_wheel(wheel_directory, config_settings=None,
+                metadata_directory=None):  # unused: metadata_directory (PEP 517 gives it)
     package = build(config_settings)
     files = {name: path.read_bytes() for name, path in package_files(package).items()}
     return write_wheel(wheel_directory, files, config_settings)
 
 
-def build_editable(wheel_directory, config_settings=None, metadata_directory=None):
+def build_editable(wheel_directory, config_settings=None,
+                   metadata_directory=None):  # unused: metadata_directory (PEP 517 gives it)
     """Python files that exist are used where they lie; new ones, and changes in C, need the command again."""
     tree = link_tree(build(config_settings))
     return write_wheel(wheel_directory, {"cairn-editable.pth": f"{tree}\n".encode()}, config_settings)
 
 
-def build_sdist(sdist_directory, config_settings=None):
+def build_sdist(sdist_directory, config_settings=None):  # unused: config_settings (PEP 517 gives it)
     name = f"{stem()}.tar.gz"
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w", format=tarfile.PAX_FORMAT) as archive:

@@ -43,7 +43,7 @@ class _Finder:  # unused: path, target (the protocol of finders)
 
     @staticmethod
     def find_spec(fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-                  ) -> ModuleSpec | None:
+                  ) -> ModuleSpec | None:  # unused: path, target (importlib gives them)
         first, _, rest = fullname.partition(".")
         if not rest or first not in _standing or sys.modules.get(first) is not _standing[first]:
             return None

@@ -194,8 +194,26 @@ class _Read:
         self.data, self.dtype = data, dtype
 
 
+def _plain(hooks: Any, metadata: Any) -> None:
+    """Refuses what a file says of a tensor beyond its elements and cannot be kept: hooks, bits of a conjugate."""
+    if hooks or (metadata and any(metadata.values())):
+        raise pickle.UnpicklingError("a tensor with hooks or of a conjugate cannot be read: hooks %r, metadata %r"
+                                     % (hooks, metadata))
+
+
+def _with_state(t: Tensor, state: Any) -> Tensor:
+    """t with the attributes of its own that a file has for it."""
+    if isinstance(state, tuple) and len(state) == 2:  # a dictionary and what lies in slots
+        for part in state:
+            _with_state(t, part)
+    elif state:
+        t.__dict__.update(state)
+    return t
+
+
 def _rebuild(storage: _Read, offset: int, size: tuple[int, ...], stride: tuple[int, ...], requires_grad: bool = False,
              hooks: Any = None, dtype: Any = None, metadata: Any = None) -> Tensor:
+    _plain(hooks, metadata)
     wanted = dtype if isinstance(dtype, _C.dtype) else storage.dtype
     whole = storage.data if wanted is _C.uint8 else storage.data.view(wanted)
     reach = offset + 1 + sum((n - 1) * step for n, step in zip(size, stride)) if all(size) else 0
@@ -207,16 +225,20 @@ def _rebuild(storage: _Read, offset: int, size: tuple[int, ...], stride: tuple[i
 
 def _rebuild_v2(storage: _Read, offset: int, size: tuple[int, ...], stride: tuple[int, ...],
                 requires_grad: bool = False, hooks: Any = None, metadata: Any = None) -> Tensor:
-    return _rebuild(storage, offset, size, stride, requires_grad)
+    return _rebuild(storage, offset, size, stride, requires_grad, hooks, None, metadata)
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, hooks: Any = None, state: Any = None) -> Tensor:
-    return _parameter()(data, requires_grad)
+    _plain(hooks, None)
+    return _with_state(_parameter()(data, requires_grad), state)
 
 
 def _rebuild_from_type(func: Callable[..., Any], kind: Any, args: tuple[Any, ...], state: Any) -> Any:
-    """A tensor with attributes of its own, which are left."""
-    return func(*args)
+    """A tensor of a class derived from Tensor, or with attributes of its own."""
+    t = func(*args)
+    if isinstance(kind, type) and not isinstance(t, kind):
+        t = t.as_subclass(kind)
+    return _with_state(t, state)
 
 
 def _encode(text: str, encoding: str = "latin1") -> bytes:

@@ -7,6 +7,7 @@ import builtins
 from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, TypeVar, overload
 
 from . import _C
+from ._options import only_default, only_speed
 from ._tensor import Tensor, _in_format
 
 if TYPE_CHECKING:
@@ -101,9 +102,12 @@ def randint(*args: Any, low: Any = None, high: Any = None, size: Any = None, **m
 
 
 def scalar_tensor(s: _Number, *, dtype: _Dtype | None = None, device: _Device | None = None,
-                  requires_grad: builtins.bool = False, **more: Any) -> Tensor:
+                  requires_grad: builtins.bool = False, layout: Any = None,
+                  pin_memory: builtins.bool = False) -> Tensor:
     """A 0-d tensor of the default type."""
-    return _C.tensor(s, dtype=dtype or _C.get_default_dtype(), device=device, requires_grad=requires_grad)
+    only_default("scalar_tensor", layout=(layout or _C.strided, _C.strided))
+    return _C.tensor(s, dtype=dtype or _C.get_default_dtype(), device=device, requires_grad=requires_grad,
+                     pin_memory=pin_memory)
 
 
 def is_tensor(obj: object) -> builtins.bool:
@@ -278,6 +282,7 @@ def split(tensor: Tensor, split_size_or_sections: builtins.int | Sequence[builti
 def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False,
            out: Tensor | None = None) -> Tensor:
     """The elements of input that index names along a dimension."""
+    only_speed("gather", sparse_grad=(sparse_grad, False))
     return _C.gather(input, dim, index, out=out)
 
 

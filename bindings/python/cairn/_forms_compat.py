@@ -56,17 +56,17 @@ def imag(input: Tensor) -> Tensor:
 
 def is_conj(input: Tensor) -> builtins.bool:
     """False."""
-    return False
+    return input.is_conj()
 
 
 def is_neg(input: Tensor) -> builtins.bool:
     """False."""
-    return False
+    return input.is_neg()
 
 
 def is_distributed(input: Tensor) -> builtins.bool:
     """False: a tensor is in one place."""
-    return False
+    return input.is_distributed()
 
 
 def is_signed(input: Tensor) -> builtins.bool:
@@ -145,7 +145,7 @@ def zero_(input: Tensor) -> Tensor:
 
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
     """resize_ to another's size."""
-    return input.resize_as_(the_template)
+    return input.resize_as_(the_template, memory_format=memory_format)
 
 
 def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) -> Tensor:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
 
 from . import _C
 from ._forms import _into, _methods, _public
+from ._options import only_default
 from ._tensor import Tensor
 from ._types import Size
 
@@ -183,14 +184,18 @@ def unravel_index(indices: Tensor, shape: builtins.int | Sequence[builtins.int] 
 
 def normal(mean: Tensor | _Number, std: Tensor | _Number = 1.0, size: Sequence[builtins.int] | None = None, *,
            generator: Generator | None = None, out: Tensor | None = None, dtype: _Dtype | None = None,
-           device: _Device | None = None, requires_grad: builtins.bool = False, **more: Any) -> Tensor:
+           device: _Device | None = None, requires_grad: builtins.bool = False, layout: Any = None,
+           pin_memory: builtins.bool = False) -> Tensor:
     """Normal numbers with that mean and standard deviation: numbers and a size, or tensors."""
+    only_default("normal", layout=(layout or _C.strided, _C.strided))
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
         return _into(out, _C.normal(mean, std, generator=generator))
     if size is None:
         raise TypeError("normal() needs a size where mean and std are numbers")
     made = _C.empty(size, dtype=dtype or (out.dtype if out is not None else None), device=device)
     made = _into(out, _C.normal_fill(made, mean, std, generator=generator))
+    if pin_memory:
+        made = made.pin_memory()
     return made.requires_grad_() if requires_grad else made
 
 

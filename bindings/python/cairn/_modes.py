@@ -120,7 +120,7 @@ class _BareMode(_Mode):
         return self(func)
 
     if not TYPE_CHECKING:  # __new__ says what it is made from
-        def __init__(self, func=None):
+        def __init__(self, func=None):  # unused: func (__new__ takes it)
             super().__init__()
 
 

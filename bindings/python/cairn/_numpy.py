@@ -73,7 +73,8 @@ def to_array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Any:
     return array.copy() if copy else array
 
 
-def wrap_array(self: Tensor, array: Any, context: Any = None, return_scalar: bool = False) -> Any:
+def wrap_array(self: Tensor, array: Any, context: Any = None,
+               return_scalar: bool = False) -> Any:  # unused: context, return_scalar (__array_wrap__ gets them)
     """numpy's protocol: what one of its functions made of a tensor is a tensor again."""
     return from_numpy(_asarray(array))
 

@@ -57,7 +57,7 @@ def _finish(cls: type[Tensor], t: Tensor, requires_grad: bool, state: dict[str, 
     return t
 
 
-def _reduce_ex(self: Tensor, protocol: SupportsIndex) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
+def _reduce_ex(self: Tensor, _protocol: SupportsIndex) -> tuple[Callable[..., Tensor], tuple[Any, ...]]:
     plain = self.detach()
     order = _order(plain)
     data = _C._to_bytes(plain.permute(order) if plain.ndim else plain)

@@ -37,7 +37,7 @@ def _climb(x: Tensor, n: Tensor | float, first: Tensor, step: _Step) -> Tensor:
     return result
 
 
-def _chebyshev(k: int, x: Tensor, now: Tensor, before: Tensor) -> Tensor:
+def _chebyshev(_k: int, x: Tensor, now: Tensor, before: Tensor) -> Tensor:
     return 2 * x * now - before
 
 

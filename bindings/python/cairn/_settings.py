@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from . import _C
+from ._options import only_speed, repeat_warnings, warnings_repeat
 
 __all__ = ["are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision",
            "get_num_interop_threads", "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled",
            "set_default_tensor_type", "set_deterministic_debug_mode", "set_float32_matmul_precision",
            "set_flush_denormal", "set_num_interop_threads", "set_warn_always", "use_deterministic_algorithms"]
 
-_kept: dict[str, Any] = {"deterministic": 0, "precision": "highest", "interop": 1, "warn_always": False}
+_kept: dict[str, Any] = {"deterministic": 0, "precision": "highest", "interop": 1}
 _DEBUG = {"default": 0, "warn": 1, "error": 2}
 
 
@@ -53,6 +54,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     use: it computes them in float32."""
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError("set_float32_matmul_precision: expected 'highest', 'high' or 'medium', not %r" % precision)
+    only_speed("set_float32_matmul_precision", precision=(precision, "highest"))
     _kept["precision"] = precision
 
 
@@ -65,6 +67,7 @@ def set_num_interop_threads(n: int) -> None:
     """Threads for whole ops side by side. A hint: cairn runs one op at a time, with get_num_threads() threads."""
     if n <= 0:
         raise RuntimeError("set_num_interop_threads: expected a positive number, not %r" % (n,))
+    only_speed("set_num_interop_threads", n=(n, 1))
     _kept["interop"] = int(n)
 
 
@@ -74,18 +77,18 @@ def get_num_interop_threads() -> int:
 
 
 def set_flush_denormal(mode: bool) -> bool:
-    """Asks for tiny numbers to become zero. False: that did not happen; cairn keeps them."""
-    return False
+    """Asks for tiny numbers to become zero, or not. Is it so now? cairn keeps them: not when mode is True."""
+    return not mode
 
 
 def set_warn_always(b: bool) -> None:
-    """Asks for repeated warnings. A hint: cairn's warnings are Python's, so the filters of `warnings` decide."""
-    _kept["warn_always"] = bool(b)
+    """Says warnings that come once each time; what is printed is the choice of the filters of `warnings`."""
+    repeat_warnings(bool(b))
 
 
 def is_warn_always_enabled() -> bool:
     """What set_warn_always was given last."""
-    return bool(_kept["warn_always"])
+    return warnings_repeat()
 
 
 def set_default_tensor_type(t: Any) -> None:

@@ -5,6 +5,7 @@ import builtins
 from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
 
 from . import _C, _numpy, _pickle
+from ._options import only_default
 from ._tensor_compat import Compat
 from ._types import Size
 
@@ -99,8 +100,8 @@ class Tensor(Compat, _C.TensorBase):
         return self.dtype.is_signed
 
     def is_pinned(self, device: _Device | None = None) -> builtins.bool:
-        """Is it in memory that a device reads by itself?"""
-        return self._is_pinned()
+        """Is it in memory that a device (of that kind) reads by itself?"""
+        return self._is_pinned() and (device is None or _C.device(device).type == "cuda")
 
     def pin_memory(self, device: _Device | None = None) -> Tensor:
         """A copy in memory that the device (the first CUDA device) reads while the program goes on; itself where it is
@@ -154,7 +155,8 @@ class Tensor(Compat, _C.TensorBase):
            memory_format: _memory_format | None = ...) -> Tensor: ...
 
     def to(self, *args: Any, dtype: Any = None, device: Any = None, non_blocking: builtins.bool = False,
-           copy: builtins.bool = False, memory_format: _memory_format | None = None, other: Any = None) -> Tensor:
+           copy: builtins.bool = False, memory_format: _memory_format | None = None,
+           other: Any = None) -> Tensor:  # unused: non_blocking (copies from pinned memory are queued anyway)
         """The tensor with another type or on another device: to(dtype), to(device, dtype=None), to(other)."""
         rest = list(args)
         if rest and isinstance(rest[0], Tensor):
@@ -186,7 +188,8 @@ class Tensor(Compat, _C.TensorBase):
     @overload
     def type(self, dtype: _Dtype | str | TensorType, non_blocking: builtins.bool = ...) -> Tensor: ...
 
-    def type(self, dtype: _Dtype | str | TensorType | None = None, non_blocking: builtins.bool = False) -> str | Tensor:
+    def type(self, dtype: _Dtype | str | TensorType | None = None,
+             non_blocking: builtins.bool = False) -> str | Tensor:  # unused: non_blocking (see to)
         """The name of its type as torch spells it, or the tensor in another type: of elements, or cairn.FloatTensor
         and its kin, which say where as well."""
         if dtype is None:
@@ -206,7 +209,7 @@ class Tensor(Compat, _C.TensorBase):
         return self.to("cpu", memory_format=memory_format)
 
     def cuda(self, device: _Device | None = None, non_blocking: builtins.bool = False,
-             memory_format: _memory_format | None = None) -> Tensor:
+             memory_format: _memory_format | None = None) -> Tensor:  # unused: non_blocking (see to)
         return self.to("cuda" if device is None else device, memory_format=memory_format)
 
     def double(self, memory_format: _memory_format | None = None) -> Tensor:
@@ -275,8 +278,11 @@ class Tensor(Compat, _C.TensorBase):
         return self._new(_C.full, (fill_value,), (tuple(size),), more)
 
     def new_tensor(self, data: Any, dtype: _Dtype | None = None, device: _Device | None = None,
-                   requires_grad: builtins.bool = False, **more: Any) -> Tensor:
-        return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad)
+                   requires_grad: builtins.bool = False, layout: Any = None,
+                   pin_memory: builtins.bool = False) -> Tensor:
+        only_default("new_tensor", layout=(layout or _C.strided, _C.strided))
+        return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad,
+                         pin_memory=pin_memory)
 
     # ---- shapes of others ----
     def view_as(self, other: Tensor) -> Tensor:
@@ -302,7 +308,8 @@ class Tensor(Compat, _C.TensorBase):
         """Sets every element to zero."""
         return self.fill_(0)
 
-    def copy_(self, src: Tensor | _Number, non_blocking: builtins.bool = False) -> Tensor:
+    def copy_(self, src: Tensor | _Number,
+              non_blocking: builtins.bool = False) -> Tensor:  # unused: non_blocking (see to)
         """Overwrites the elements with those of src, broadcast and cast."""
         return _C.TensorBase.copy_(self, src)
 
@@ -331,12 +338,12 @@ class Tensor(Compat, _C.TensorBase):
 
     def resize_(self, *size: builtins.int | Sequence[builtins.int],
                 memory_format: _memory_format | None = None) -> Tensor:
-        """Another size; elements are kept in row-major order as far as they go."""
+        """Another size; elements are kept in row-major order as far as they go. memory_format: how they then lie."""
         wanted = Size(_flat(size))
         flat = self.contiguous().reshape(-1)
         if wanted.numel() > flat.numel():
             flat = _C.cat((flat, self.new_empty(wanted.numel() - flat.numel())))
-        self._replace(flat[:wanted.numel()].reshape(wanted))
+        self._replace(_in_format(flat[:wanted.numel()].reshape(wanted), memory_format))
         return self
 
     # ---- Python's protocols ----

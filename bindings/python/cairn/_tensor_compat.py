@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Compat"]
 
 
-def switched_off(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+def switched_off(cls: Any, func: Any, types: Any, args: Any = (),
+                 kwargs: Any = None) -> Any:  # unused: func, types, args, kwargs (the protocol gives them)
     """__torch_function__ of classes whose objects ops take as plain tensors: cairn's own."""
     return NotImplemented
 
@@ -114,7 +115,7 @@ class Compat:
 
     def resize_as_(self: Any, other: Tensor, *, memory_format: Any = None) -> Tensor:
         """resize_ to the other's size."""
-        tensor: Tensor = self.resize_(other.shape)
+        tensor: Tensor = self.resize_(other.shape, memory_format=memory_format)
         return tensor
 
     def is_set_to(self: Any, tensor: Tensor) -> builtins.bool:
@@ -138,8 +139,11 @@ class Compat:
         return TypedStorage
 
     def share_memory_(self: Any) -> Tensor:
-        """Threads share all memory already; other processes get copies (cairn.multiprocessing). Changes nothing."""
-        tensor: Tensor = self
+        """Moves its memory to where other processes see what is written to it: children that are started later, and
+        whoever is sent the tensor by multiprocessing. An error when views of it exist."""
+        from .multiprocessing import share_between_processes
+        share_between_processes(type(self))
+        tensor: Tensor = self._share_memory()
         return tensor
 
     def is_shared(self: Any) -> builtins.bool:
@@ -156,7 +160,7 @@ class Compat:
             raise RuntimeError("register_post_accumulate_grad_hook: only for leaves that require a gradient")
         place = weakref.ref(self)
 
-        def call(grad: Any) -> None:
+        def call(_grad: Any) -> None:
             tensor = place()
             if tensor is not None:
                 hook(tensor)
@@ -201,7 +205,8 @@ class Compat:
     def imag(self: Any) -> Tensor:
         raise RuntimeError("imag is not implemented for tensors with non-complex dtypes.")
 
-    def to_dense(self: Any, dtype: Any = None, *, masked_grad: Any = None) -> Tensor:
+    def to_dense(self: Any, dtype: Any = None, *,
+                 masked_grad: Any = None) -> Tensor:  # unused: masked_grad (of sparse tensors, which there are none of)
         """The tensor, which is dense."""
         tensor: Tensor = self if dtype is None else self.to(dtype)
         return tensor

@@ -10,6 +10,7 @@ import os
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from . import _C
+from ._options import only_default
 from ._tensor import Tensor
 from .transforms import functional as _F
 from .transforms.functional import InterpolationMode
@@ -75,9 +76,11 @@ class WeightsEnum(enum.Enum):
         settings: dict[str, Any] = dict(crop_size=self.value.crop, resize_size=self.value.resize, interpolation=mode)
         return ImageClassification(**{**settings, **changes})
 
-    def get_state_dict(self, *args: Any, **kwargs: Any) -> Any:
+    def get_state_dict(self, progress: bool = True, check_hash: bool = False,
+                       map_location: Any = None) -> Any:  # unused: progress (fetching prints nothing)
         """The weights themselves, fetched where they are not on this machine yet."""
-        return load(local_or_url(self))
+        only_default("get_state_dict", check_hash=(check_hash, False))
+        return load(local_or_url(self), map_location=map_location)
 
     def __repr__(self) -> str:
         return "%s.%s" % (type(self).__name__, self.name)

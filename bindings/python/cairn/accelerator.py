@@ -32,7 +32,7 @@ reset_peak_memory_stats = cuda.reset_peak_memory_stats
 get_memory_info = cuda.mem_get_info
 
 
-def current_accelerator(check_available: bool = False) -> _C.device | None:
+def current_accelerator(check_available: bool = False) -> _C.device | None:  # unused: check_available (always done)
     """The kind of accelerator there is, device("cuda"); None where there is none."""
     return _C.device("cuda") if is_available() else None
 

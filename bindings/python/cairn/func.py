@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, ParamSpec, Sequence, 
 
 from . import _C, _trees
 from ._modes import enable_grad
+from ._options import only_speed
 from ._tensor import Tensor
 from ._vmap import vmap
 from .autograd import functional as _functional
@@ -131,7 +132,8 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         output, aux = _split(func(*_trees.like(primals, fresh)), has_aux, "vjp")
         results = _trees.tensors(output, "vjp: output")
 
-    def back(*cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> Any:
+    def back(*cotangents: Any, retain_graph: bool = True,
+             create_graph: bool | None = None) -> Any:  # unused: retain_graph (it is kept as long as this function)
         """The gradients of the primals for these of the output."""
         given = _trees.tensors(cotangents[0] if len(cotangents) == 1 else cotangents, "vjp: cotangents")
         seeds = _functional._vector(given, results, "vjp")
@@ -187,7 +189,9 @@ def jacrev(func: Callable[_P, Any], argnums: _Numbers = 0, *, has_aux: bool = Fa
            chunk_size: int | None = None) -> Callable[_P, Any]:
     """A function that answers all derivatives of func's results by the arguments at argnums: of shape
     output.shape + input.shape, nested as the output is and, inside, as the arguments are; with has_aux
-    (derivatives, aux). One walk for each element of the output; chunk_size is accepted for torch's sake."""
+    (derivatives, aux). One walk for each element of the output, whatever chunk_size says."""
+    only_speed("jacrev", chunk_size=(chunk_size, None))
+
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
         numbers, alone = _numbers(argnums, len(args))
@@ -211,7 +215,11 @@ def jacrev(func: Callable[_P, Any], argnums: _Numbers = 0, *, has_aux: bool = Fa
 
 def jacfwd(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool = False, *, chunk_size: int | None = None,
            randomness: str = "error") -> Callable[_P, Any]:
-    """What jacrev computes: forward mode is made of backward walks here, so that rows are never dearer than columns."""
+    """What jacrev computes: forward mode is made of backward walks here, so that rows are never dearer than columns.
+    func runs once, so what it draws is the "same" for all of them."""
+    only_speed("jacfwd", chunk_size=(chunk_size, None))
+    if randomness not in ("error", "same"):
+        raise NotImplementedError("jacfwd: randomness is 'error' or 'same', not %r" % (randomness,))
     return jacrev(func, argnums, has_aux=has_aux)
 
 

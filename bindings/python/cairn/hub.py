@@ -65,27 +65,31 @@ def _entry(module: ModuleType, name: str) -> Callable[..., Any]:
 
 
 def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
-    """What the entry `model` of a folder's hubconf.py answers for these arguments; source must be "local"."""
+    """What the entry `model` of a folder's hubconf.py answers for these arguments; source must be "local". What torch
+    takes for fetching (trust_repo, force_reload, verbose, skip_validation) is not the entry's."""
     for name in ("trust_repo", "force_reload", "verbose", "skip_validation"):
         kwargs.pop(name, None)
     return _entry(_config(repo_or_dir, source), model)(*args, **kwargs)
 
 
 def list(github: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = None,
-         verbose: bool = True, source: str = "github") -> Any:
+         verbose: bool = True, source: str = "github",
+         ) -> Any:  # unused: force_reload, skip_validation, trust_repo, verbose (of repositories that are fetched)
     """The names of the entries of a folder's hubconf.py."""
     module = _config(github, "local" if os.path.isdir(os.path.expanduser(github)) else source)
     return [name for name, value in vars(module).items() if callable(value) and not name.startswith("_")]
 
 
 def help(github: str, model: str, force_reload: bool = False, skip_validation: bool = False, trust_repo: Any = None,
-         source: str = "github") -> str | None:
+         source: str = "github",
+         ) -> str | None:  # unused: force_reload, skip_validation, trust_repo (of repositories that are fetched)
     """The docstring of an entry of a folder's hubconf.py."""
     module = _config(github, "local" if os.path.isdir(os.path.expanduser(github)) else source)
     return _entry(module, model).__doc__
 
 
-def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None, progress: bool = True) -> None:
+def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None,
+                         progress: bool = True) -> None:  # unused: progress (nothing is printed)
     """Fetches a file, which begins to be dst when it is whole; hash_prefix is the beginning of its SHA-256."""
     import hashlib
     import urllib.request
@@ -115,4 +119,4 @@ def load_state_dict_from_url(url: str, model_dir: str | None = None, map_locatio
         os.makedirs(folder, exist_ok=True)
         stem = os.path.splitext(name)[0]
         download_url_to_file(url, path, stem.rpartition("-")[2] if check_hash else None, progress)
-    return load_file(path, map_location=map_location)
+    return load_file(path, map_location=map_location, weights_only=weights_only)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, NoReturn, TypeVar, overload
 
 from . import nn
+from ._options import only_speed, warn_once
 
 __all__ = ["ScriptModule", "compile", "export", "ignore", "is_scripting", "is_tracing", "load", "save", "script",
            "script_method", "trace", "unused"]
@@ -36,6 +37,8 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
                                     options=options, disable=disable)
     if not callable(model):
         raise TypeError("compile: expected a function or a module, not %s" % type(model).__name__)
+    if not disable and backend != "eager":
+        warn_once("compile: the code itself comes back and its ops run as they are called; results are the same")
     return model
 
 
@@ -44,6 +47,7 @@ def script(obj: _Code, optimize: Any = None, _frames_up: int = 0, _rcb: Any = No
     """The function, class or module itself."""
     if not callable(obj):
         raise TypeError("script: expected a function, a class or a module, not %s" % type(obj).__name__)
+    only_speed("script", optimize=(optimize, None), example_inputs=(example_inputs, None))
     return obj
 
 
@@ -60,7 +64,7 @@ def trace(func: _Code, example_inputs: Any = None, **how: Any) -> _Code:
     return func
 
 
-def ignore(drop: Any = False, **how: Any) -> Any:
+def ignore(drop: Any = False, **how: Any) -> Any:  # unused: how (of saved code, which there is none of)
     """A decorator of methods that are not compiled; none is."""
     return drop if callable(drop) else lambda code: code
 

@@ -76,7 +76,7 @@ class Tokenizer:
         """input_ids and attention_mask of one text or several. Several of different lengths need padding=True (to the
         longest) or "max_length"; truncation cuts to max_length and keeps the last mark."""
         single = isinstance(text, str)
-        rows = [self._cut(self.encode(t, add_special_tokens), text, max_length if truncation else None,
+        rows = [self._cut(self.encode(t, add_special_tokens), max_length if truncation else None,
                           add_special_tokens) for t in ([text] if isinstance(text, str) else text)]
         masks = [[1] * len(row) for row in rows]
         if padding:
@@ -91,7 +91,7 @@ class Tokenizer:
             return {k: _C.tensor(v, dtype=_C.int64) for k, v in found.items()}
         return {k: v[0] for k, v in found.items()} if single else found
 
-    def _cut(self, row: list[int], text: Any, most: int | None, special: bool) -> list[int]:
+    def _cut(self, row: list[int], most: int | None, special: bool) -> list[int]:
         if most is None or len(row) <= most:
             return row
         marks = self.encode("", True) if special else []

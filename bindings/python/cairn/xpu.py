@@ -20,7 +20,7 @@ def device_count() -> int:
     return 0
 
 
-def memory_allocated(device: Any = None) -> int:
+def memory_allocated(device: Any = None) -> int:  # unused: device (there is none)
     """0: no tensor is there."""
     return 0
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from . import _C, _weights
 from ._modes import inference_mode
+from ._options import only_default
 from ._tensor import Tensor
 from ._weights import ImageClassification as ImageClassification, Weights as Weights, WeightsEnum as WeightsEnum
 from .nn import AdaptiveAvgPool2d, Module
@@ -99,8 +100,8 @@ def _compose(name: str, pretrained: Any, classes: int | None, device: Any, dtype
 
 
 def _network(name: str, pretrained: Any = None, *, weights: Any = None, progress: bool = True,
-             **settings: Any) -> Module:
-    """create with the arguments of torchvision's functions; progress is there for programs that give it."""
+             **settings: Any) -> Module:  # unused: progress (fetching prints nothing)
+    """create with the arguments of torchvision's functions."""
     if isinstance(pretrained, WeightsEnum):
         pretrained, weights = None, pretrained
     chosen = _weights.find(name, weights)
@@ -155,6 +156,7 @@ def list_models(module: Any = None, include: str | Sequence[str] | None = None,
                 exclude: str | Sequence[str] | None = None) -> builtins.list[str]:
     """The networks that torchvision has too, by name; include and exclude are patterns ("resnet*")."""
     from fnmatch import fnmatch
+    only_default("list_models", module=(module, None))
 
     def fits(name: str, patterns: str | Sequence[str]) -> bool:
         return any(fnmatch(name, p) for p in ([patterns] if isinstance(patterns, str) else patterns))

@@ -41,7 +41,8 @@ typedef struct cnpy_bound {
   cn_value value[CN_MAX_ARGS];
   int n; /* values up to the last one given */
   PyObject *given[CN_MAX_ARGS]; /* borrowed */
-  PyObject *out, *requires_grad, *memory_format, *device, *generator; /* keywords beside the signature; borrowed */
+  /* Keywords beside the signature; borrowed. */
+  PyObject *out, *requires_grad, *memory_format, *pin_memory, *device, *generator;
   bool strict; /* numbers are no tensors and tensors no numbers: tells overloads apart */
   const char *why; /* why it did not fit, for the error message; `at` is the argument */
   PyObject *at;

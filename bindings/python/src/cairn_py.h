@@ -123,6 +123,7 @@ int cnpy_to_device(PyObject *o, cn_device *id);
 /* _current_cuda(index) -> the one before: the device that "cuda" alone means in this thread; -1 only asks. */
 PyObject *cnpy_set_current(PyObject *module, PyObject *index);
 PyObject *cnpy_size_of(const int64_t *dims, int ndim); /* cairn.Size */
+bool cnpy_is_strided(PyObject *o);           /* is it cairn.strided? */
 const char *cnpy_memory_format(PyObject *o); /* its name ("channels_last"); NULL with TypeError for other objects */
 int cnpy_add_types(PyObject *module);
 
@@ -205,6 +206,10 @@ bool cnpy_overrides_on(void);
 /* What a class that takes part answers for a call: of a method where self is not NULL. NotImplemented: none does. */
 PyObject *cnpy_override(const char *name, PyObject *self, PyObject *const *args, Py_ssize_t nargs, PyObject *kwnames);
 extern PyMethodDef cnpy_override_functions[];
+
+/* t, or where flag (pin_memory=) is true and there is a CUDA device its copy in memory that the device reads by itself.
+ * Takes t over; NULL raises. */
+cn_tensor *cnpy_pinned(cn_tensor *t, PyObject *flag);
 
 /* ---- random (random.c) ---- */
 int cnpy_add_random(PyObject *module); /* the type Generator and the object default_generator */

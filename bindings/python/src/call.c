@@ -270,6 +270,7 @@ static cn_tensor *finish_creation(const cnpy_bound *b, cn_tensor *t)
     if (!strncmp(format, "channels_last", 13)) t = converted(t, "channels_last", args, 1);
     else if (!strcmp(format, "contiguous_format")) t = converted(t, "contiguous", args, 1);
   }
+  t = cnpy_pinned(t, b->pin_memory);
   if (t && b->requires_grad && PyObject_IsTrue(b->requires_grad) == 1 && !cn_requires_grad(t, true)) {
     cn_release(t);
     cnpy_raise();

@@ -179,6 +179,15 @@ cn_tensor *cnpy_from_data(PyObject *data, cn_dtype dtype, cn_device device)
   return from_any(data, dtype, device, true);
 }
 
+cn_tensor *cnpy_pinned(cn_tensor *t, PyObject *flag)
+{
+  if (!t || !flag || PyObject_IsTrue(flag) != 1 || cn_device_count("cuda") < 1) return t;
+  cn_scope *scope = cn_scope_begin();
+  cn_tensor *made = cnpy_take(scope, cn_pin_memory(t, cn_device_find("cuda")));
+  cn_release(t);
+  return made;
+}
+
 /* A new Python tensor; `grad`: what requires_grad= said. */
 static PyObject *finish(cn_tensor *t, bool grad)
 {
@@ -207,7 +216,7 @@ static PyObject *py_tensor(PyObject *module, PyObject *const *args, Py_ssize_t n
       PyErr_WarnEx(PyExc_UserWarning,
                    "to copy a tensor use source.detach().clone() (and requires_grad_()) rather than tensor(source)", 1))
     return NULL;
-  return finish(from_any(v[0], dtype, device, true), grad);
+  return finish(cnpy_pinned(from_any(v[0], dtype, device, true), v[4]), grad);
 }
 
 /* Does the tensor have this type and be on this device already? */

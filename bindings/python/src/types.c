@@ -340,6 +340,8 @@ static int add_constant(PyObject *module, PyTypeObject *type, const char *name)
   return status;
 }
 
+bool cnpy_is_strided(PyObject *o) { return Py_IS_TYPE(o, layout_type); } /* the only one there is */
+
 const char *cnpy_memory_format(PyObject *o)
 {
   if (Py_IS_TYPE(o, memory_format_type)) return ((constant *)(void *)o)->name;

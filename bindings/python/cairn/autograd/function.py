@@ -68,8 +68,8 @@ class FunctionCtx(_C.ContextBase):
         """Keeps tensors (or None) for backward, which finds them in saved_tensors. One call only: the last counts."""
         self._to_save = tensors
 
-    def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """Accepted for torch's sake; forward-mode derivatives go by double backward here."""
+    def save_for_forward(self, *tensors: Tensor | None) -> None:  # unused: tensors (for jvp, which is never called)
+        """For jvp, which is not called here: forward-mode derivatives go by double backward."""
 
     def mark_dirty(self, *args: Tensor) -> None:
         """Says which inputs forward wrote into. They must be among the results."""
@@ -227,7 +227,7 @@ class _Refuse(Function):
     """Hands values on, but cannot be gone through backward."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
+    def forward(_ctx: FunctionCtx, count: int, *tensors: Tensor) -> tuple[Tensor, ...]:
         return tuple(t.detach() for t in tensors[:count])
 
     @staticmethod

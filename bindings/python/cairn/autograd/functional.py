@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
 
 from .. import _C
 from .._modes import enable_grad
+from .._options import only_speed
 from .._tensor import Tensor
 from . import grad as _grad
 
@@ -160,9 +161,10 @@ def jacobian(func: _Function, inputs: _Given, create_graph: bool = ..., strict: 
 def jacobian(func: _Function, inputs: _Given, create_graph: bool = False, strict: bool = False,
              vectorize: bool = False, strategy: str = "reverse-mode") -> _Answer:
     """All derivatives of the outputs by the inputs: a tensor of shape output.shape + input.shape; tuples of them for
-    several inputs, tuples of those for several outputs. vectorize and strategy are accepted for torch's sake."""
+    several inputs, tuples of those for several outputs. Computed by backward walks, whatever strategy says."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError("jacobian: strategy is 'reverse-mode' or 'forward-mode'")
+    only_speed("jacobian", vectorize=(vectorize, False), strategy=(strategy, "reverse-mode"))
     with enable_grad():
         given, alone = _tuple(inputs, "jacobian: inputs")
         fresh = _fresh(given, create_graph)
@@ -183,6 +185,10 @@ def hessian(func: _One, inputs: _Given, create_graph: bool = False, strict: bool
             vectorize: bool = False, outer_jacobian_strategy: str = "reverse-mode") -> _Answer:
     """Second derivatives of a function with one result of one element: input.shape + input.shape; tuples of tuples for
     several inputs."""
+    if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
+        raise ValueError("hessian: outer_jacobian_strategy is 'reverse-mode' or 'forward-mode'")
+    only_speed("hessian", vectorize=(vectorize, False),
+               outer_jacobian_strategy=(outer_jacobian_strategy, "reverse-mode"))
     given, alone = _tuple(inputs, "hessian: inputs")
 
     def gradient(*xs: Tensor) -> _Tensors:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
 from .. import _C
 from .._modes import enable_grad, no_grad
+from .._options import only_default, only_speed
 from .._tensor import Tensor
 from . import grad as _grad
 
@@ -72,24 +73,36 @@ def _numeric(func: _Function, inputs: Sequence[Any], x: Tensor, eps: float) -> l
     return columns
 
 
-def _analytic(func: _Function, inputs: Sequence[Any], wanted: list[Tensor]) -> list[list[_Rows]]:
+def _analytic(func: _Function, inputs: Sequence[Any], wanted: list[Tensor], dtypes: bool) -> list[list[_Rows]]:
     """The same by backward: [output][input] -> list over the output's elements of flat lists over the input's."""
     answer = []
     with enable_grad():
-        for o in _outputs(func, inputs):
+        outputs = _outputs(func, inputs)
+        roots = [o for o in outputs if o.requires_grad]
+        zeros = [_C.zeros_like(o, requires_grad=False) for o in roots]  # what is undefined is _check_undefined's matter
+        for o in outputs:
             rows: list[_Rows] = [[] for _ in wanted]
-            for i in range(o.numel()):
+            for seed in _seeds(o):
                 grads: tuple[Tensor | None, ...] = (None,) * len(wanted)
                 if o.requires_grad:
-                    seed = _C.zeros_like(o, requires_grad=False).reshape(-1)
-                    seed[i] = 1
-                    grads = _grad(o, wanted, seed.reshape(o.shape), retain_graph=True, allow_unused=True)
+                    seeds = [seed if root is o else zero for root, zero in zip(roots, zeros)]
+                    grads = _grad(roots, wanted, seeds, retain_graph=True, allow_unused=True)
                 for row, g, x in zip(rows, grads, wanted):
-                    if g is not None and (tuple(g.shape) != tuple(x.shape) or g.dtype != x.dtype):
-                        raise GradcheckError("gradcheck: a gradient differs from its input in shape or type")
+                    if g is not None and tuple(g.shape) != tuple(x.shape):
+                        raise GradcheckError("gradcheck: a gradient differs from its input in shape")
+                    if g is not None and dtypes and g.dtype != x.dtype:
+                        raise GradcheckError("gradcheck: a gradient differs from its input in type")
                     row.append([0.0] * x.numel() if g is None else g.detach().reshape(-1).tolist())
             answer.append(rows)
     return answer
+
+
+def _seeds(o: Tensor) -> Iterator[Tensor]:
+    """For each element of o: ones there and zeros elsewhere."""
+    for i in range(o.numel()):
+        seed = _C.zeros_like(o, requires_grad=False).reshape(-1)
+        seed[i] = 1
+        yield seed.reshape(o.shape)
 
 
 def _close(a: float, b: float, atol: float, rtol: float) -> bool:
@@ -106,20 +119,79 @@ def _compare(analytic: _Rows, numeric: _Rows, k: int, number: int, atol: float, 
                                      f"is {value:.10g}, finite differences give {expected:.10g}")
 
 
-def _check(func: _Function, inputs: Sequence[Any], eps: float, atol: float, rtol: float, nondet_tol: float) -> None:
-    wanted = _check_inputs(inputs)
-    outputs = _outputs(func, inputs)
-    if not outputs:
-        raise ValueError("gradcheck: the function returned no floating-point tensor")
-    analytic = _analytic(func, inputs, wanted)
-    again = _analytic(func, inputs, wanted)
+def _check_backward(func: _Function, inputs: Sequence[Any], wanted: list[Tensor], numeric: list[list[_Rows]],
+                    atol: float, rtol: float, nondet_tol: float, dtypes: bool) -> None:
+    """The Jacobian by backward against finite differences, and against itself when run again."""
+    analytic = _analytic(func, inputs, wanted, dtypes)
+    again = _analytic(func, inputs, wanted, dtypes)
     for rows, repeated in zip(analytic, again):
         for row, other in zip(itertools.chain(*rows), itertools.chain(*repeated)):
             if any(abs(a - b) > nondet_tol for a, b in zip(row, other)):
                 raise GradcheckError("gradcheck: backward gives other values when run again")
-    for number, x in enumerate(wanted):
-        for k, columns in enumerate(_numeric(func, inputs, x, eps)):
-            _compare(analytic[k][number], columns, k, number, atol, rtol)
+    for number, columns in enumerate(numeric):
+        for k, column in enumerate(columns):
+            _compare(analytic[k][number], column, k, number, atol, rtol)
+
+
+def _check_forward(func: _Function, inputs: Sequence[Any], wanted: list[Tensor], numeric: list[list[_Rows]],
+                   atol: float, rtol: float) -> None:
+    """The Jacobian column by column, by products with tangents, against finite differences."""
+    from ..func import jvp
+    places = [i for i, x in enumerate(inputs) if isinstance(x, Tensor) and x.requires_grad]
+
+    def of_wanted(*given: Tensor) -> tuple[Tensor, ...]:
+        args = list(inputs)
+        for i, x in zip(places, given):
+            args[i] = x
+        return _outputs(func, args)
+
+    points = tuple(x.detach() for x in wanted)
+    for number, x in enumerate(points):
+        for at, seed in enumerate(_seeds(x)):
+            tangents = tuple(seed if i == number else _C.zeros_like(p) for i, p in enumerate(points))
+            _, changes = jvp(of_wanted, points, tangents)
+            for k, change in enumerate(changes):
+                for i, value in enumerate(change.detach().reshape(-1).tolist()):
+                    expected = numeric[number][k][at][i]
+                    if not _close(value, expected, atol, rtol):
+                        raise GradcheckError(f"gradcheck: output {k} element {i} by input {number} element {at}: forward "
+                                             f"mode gives {value:.10g}, finite differences give {expected:.10g}")
+
+
+def _check_batched(func: _Function, inputs: Sequence[Any], wanted: list[Tensor]) -> None:
+    """Many walks at once against one after the other."""
+    with enable_grad():
+        for k, o in enumerate(_outputs(func, inputs)):
+            if not o.requires_grad or not o.numel():
+                continue
+            seeds = list(_seeds(o))
+            batch = _grad(o, wanted, _C.stack(seeds), retain_graph=True, allow_unused=True, is_grads_batched=True)
+            single = [_grad(o, wanted, s, retain_graph=True, allow_unused=True) for s in seeds]
+            for number, found in enumerate(batch):
+                rows = [g[number] for g in single]
+                if found is None or rows[0] is None:
+                    same = found is None and rows[0] is None
+                else:
+                    same = _C.allclose(found, _C.stack(rows))
+                if not same:
+                    raise GradcheckError(f"gradcheck: gradients of output {k} by input {number} differ when they are "
+                                         "computed in a batch")
+
+
+def _check_undefined(func: _Function, inputs: Sequence[Any], wanted: list[Tensor]) -> None:
+    """An output that no gradient arrives at counts as one whose gradient is zero."""
+    with enable_grad():
+        outputs = [o for o in _outputs(func, inputs) if o.requires_grad]
+        for left in range(len(outputs)) if len(outputs) > 1 else ():
+            others = [o for i, o in enumerate(outputs) if i != left]
+            try:
+                found = _grad(others, wanted, [_C.zeros_like(o) for o in others], retain_graph=True, allow_unused=True)
+            except Exception as error:
+                raise GradcheckError("gradcheck: backward does not treat the undefined gradient of output "
+                                     f"{left} as zeros: {error}") from error
+            if any(g is not None and bool((g != 0).any()) for g in found):
+                raise GradcheckError(f"gradcheck: backward does not treat the undefined gradient of output {left} as "
+                                     "zeros")
 
 
 def gradcheck(func: _Function, inputs: Tensor | Sequence[Any], *, eps: float = 1e-6, atol: float = 1e-5,
@@ -128,15 +200,40 @@ def gradcheck(func: _Function, inputs: Tensor | Sequence[Any], *, eps: float = 1
               check_batched_forward_grad: bool = False, check_forward_ad: bool = False,
               check_backward_ad: bool = True, fast_mode: bool = False, masked: bool | None = None) -> bool:
     """Compares the gradients of func at these inputs (float64, small) with finite differences: True, or an error that
-    names the place (False with raise_exception=False). The other arguments are torch's and change nothing."""
+    names the place (False with raise_exception=False). check_forward_ad compares products with tangents as well,
+    check_batched_grad many walks at once with single ones, check_undefined_grad what backward makes of outputs without
+    a gradient, check_grad_dtypes the types. Every element is looked at, also with fast_mode."""
+    if not check_forward_ad and not check_backward_ad:
+        raise ValueError("gradcheck: check_backward_ad or check_forward_ad must be True")
+    if check_batched_grad and not check_backward_ad:
+        raise ValueError("gradcheck: check_batched_grad needs check_backward_ad")
+    only_default("gradcheck", check_batched_forward_grad=(check_batched_forward_grad, False),
+                 masked=(bool(masked), False))
+    only_speed("gradcheck", fast_mode=(fast_mode, False))
+    given = _tuple(inputs)
     try:
+        wanted = _check_inputs(given)
+        if not _outputs(func, given):
+            raise ValueError("gradcheck: the function returned no floating-point tensor")
+        numeric = [_numeric(func, given, x, eps) for x in wanted]
         if check_backward_ad:
-            _check(func, _tuple(inputs), eps, atol, rtol, nondet_tol)
+            _check_backward(func, given, wanted, numeric, atol, rtol, nondet_tol, check_grad_dtypes)
+        if check_forward_ad:
+            _check_forward(func, given, wanted, numeric, atol, rtol)
+        if check_batched_grad:
+            _check_batched(func, given, wanted)
+        if check_backward_ad and check_undefined_grad:
+            _check_undefined(func, given, wanted)
     except GradcheckError:
         if raise_exception:
             raise
         return False
     return True
+
+
+def _spread(t: Tensor) -> Tensor:
+    """The same elements with gaps between them."""
+    return _C.stack((t, t), -1)[..., 0] if t.ndim else t
 
 
 def gradgradcheck(func: _Function, inputs: Tensor | Sequence[Any], grad_outputs: Tensor | Sequence[Any] | None = None,
@@ -145,13 +242,15 @@ def gradgradcheck(func: _Function, inputs: Tensor | Sequence[Any], grad_outputs:
                   check_undefined_grad: bool = True, check_grad_dtypes: bool = False, check_batched_grad: bool = False,
                   check_fwd_over_rev: bool = False, check_rev_over_rev: bool = True, fast_mode: bool = False,
                   masked: bool = False) -> bool:
-    """Compares the gradients of func's gradients with finite differences, as gradcheck does."""
+    """Compares the gradients of func's gradients with finite differences, as gradcheck does: by backward
+    (check_rev_over_rev), and by products with tangents (check_fwd_over_rev)."""
     points = _tuple(inputs)
     with enable_grad():
         outputs = _outputs(func, points)
         if grad_outputs is None:
             state = _C.default_generator.get_state()
-            starts = tuple(_C.randn_like(o.detach()).requires_grad_() for o in outputs)
+            drawn = tuple(_C.randn_like(o.detach()) for o in outputs)
+            starts = tuple((_spread(d) if gen_non_contig_grad_outputs else d).requires_grad_() for d in drawn)
             _C.default_generator.set_state(state)
         else:
             starts = _tuple(grad_outputs)
@@ -166,4 +265,7 @@ def gradgradcheck(func: _Function, inputs: Tensor | Sequence[Any], grad_outputs:
             return tuple(g for g in found if g is not None)
 
     return gradcheck(gradients, points + starts, eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception,
-                     nondet_tol=nondet_tol)
+                     nondet_tol=nondet_tol, check_undefined_grad=check_undefined_grad,
+                     check_grad_dtypes=check_grad_dtypes, check_batched_grad=check_batched_grad,
+                     check_forward_ad=check_fwd_over_rev, check_backward_ad=check_rev_over_rev, fast_mode=fast_mode,
+                     masked=masked)

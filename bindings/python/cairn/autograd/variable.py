@@ -14,7 +14,9 @@ class _Meta(type):
         return isinstance(instance, Tensor)
 
     def __call__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
-        """The tensor over the same memory, as a leaf; volatile, which meant no_grad, is not looked at."""
+        """The tensor over the same memory, as a leaf."""
+        if volatile:
+            raise NotImplementedError("Variable: volatile is gone; use no_grad() around what shall not be recorded")
         if data is None:
             data = _C.empty((0,))
         if not isinstance(data, Tensor):

@@ -1,13 +1,15 @@
 """cairn.backends.cuda: which parts of CUDA a program allows.
 
 `matmul.allow_tf32` and its kin are permissions to round more; cairn does not use them: float32 products are float32.
-Attention has one implementation that takes what it is given, so the switches for several are kept and have no effect.
+Attention has one implementation that takes what it is given. A switch that would change speed alone warns once.
 """
 from __future__ import annotations
 
 import contextlib
 import os
 from typing import Any, Iterator
+
+from .._options import only_speed
 
 __all__ = ["enable_cudnn_sdp", "enable_flash_sdp", "enable_math_sdp", "enable_mem_efficient_sdp", "cudnn_sdp_enabled",
            "flash_sdp_enabled", "is_built", "is_flash_attention_available", "math_sdp_enabled", "matmul",
@@ -22,18 +24,31 @@ def is_built() -> bool:
 
 
 class _Matmul:
-    """Permissions for matrix products; none of them is used."""
+    """Permissions for matrix products; none of them is used. One taken away is kept to as well."""
 
-    def __init__(self) -> None:
-        self.allow_tf32 = False
-        self.allow_fp16_reduced_precision_reduction = True
-        self.allow_bf16_reduced_precision_reduction = True
-        self.allow_fp16_accumulation = False
-        self.fp32_precision = "none"
+    allow_tf32 = False
+    allow_fp16_reduced_precision_reduction = True
+    allow_bf16_reduced_precision_reduction = True
+    allow_fp16_accumulation = False
+    fp32_precision = "none"
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not hasattr(_Matmul, name):
+            raise AttributeError("backends.cuda.matmul has no setting %r" % name)
+        if value is True or value == "tf32":
+            only_speed("backends.cuda.matmul", **{name: (value, getattr(_Matmul, name))})
+        super().__setattr__(name, value)
 
 
 matmul = _Matmul()
 _sdp = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
+
+
+def _choose(**enabled: bool) -> None:
+    """Keeps which kernels of attention may be taken; there is one."""
+    for name, on in enabled.items():
+        only_speed("backends.cuda", **{"enable_%s_sdp" % name: (bool(on), True)})
+        _sdp[name] = bool(on)
 
 
 def flash_sdp_enabled() -> bool:
@@ -42,8 +57,8 @@ def flash_sdp_enabled() -> bool:
 
 
 def enable_flash_sdp(enabled: bool) -> None:
-    """A hint, kept."""
-    _sdp["flash"] = bool(enabled)
+    """Kept; there is one implementation."""
+    _choose(flash=enabled)
 
 
 def mem_efficient_sdp_enabled() -> bool:
@@ -52,8 +67,8 @@ def mem_efficient_sdp_enabled() -> bool:
 
 
 def enable_mem_efficient_sdp(enabled: bool) -> None:
-    """A hint, kept."""
-    _sdp["mem_efficient"] = bool(enabled)
+    """Kept; there is one implementation."""
+    _choose(mem_efficient=enabled)
 
 
 def math_sdp_enabled() -> bool:
@@ -62,8 +77,8 @@ def math_sdp_enabled() -> bool:
 
 
 def enable_math_sdp(enabled: bool) -> None:
-    """A hint, kept."""
-    _sdp["math"] = bool(enabled)
+    """Kept; there is one implementation."""
+    _choose(math=enabled)
 
 
 def cudnn_sdp_enabled() -> bool:
@@ -72,8 +87,8 @@ def cudnn_sdp_enabled() -> bool:
 
 
 def enable_cudnn_sdp(enabled: bool) -> None:
-    """A hint, kept."""
-    _sdp["cudnn"] = bool(enabled)
+    """Kept; there is one implementation."""
+    _choose(cudnn=enabled)
 
 
 def is_flash_attention_available() -> bool:
@@ -86,7 +101,7 @@ def sdp_kernel(enable_flash: bool = True, enable_math: bool = True, enable_mem_e
                enable_cudnn: bool = True) -> Iterator[dict[str, Any]]:
     """The hints as given inside, as before afterwards."""
     before = dict(_sdp)
-    _sdp.update(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
+    _choose(flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn)
     try:
         yield dict(_sdp)
     finally:

@@ -1,15 +1,33 @@
 """cairn.backends.mkldnn: oneDNN, which cairn can hand work to where it is installed and the environment asks for it
-(docs/PERFORMANCE.md). `enabled` is a hint that is kept.
+(docs/PERFORMANCE.md). The environment alone decides: `enabled` is kept, and warns once where it says otherwise.
 """
 from __future__ import annotations
 
 import contextlib
 import ctypes.util
-from typing import Iterator
+import os
+import sys
+from types import ModuleType
+from typing import Any, Iterator
+
+from .._options import warn_once
 
 __all__ = ["enabled", "flags", "is_available"]
 
 enabled = True
+
+
+class _Settings(ModuleType):
+    """This module, so that an assignment to a setting is noticed."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        asked = "onednn" in (os.environ.get("CAIRN_BLAS"), os.environ.get("CAIRN_CONV"))
+        if name == "enabled" and asked and not value:
+            warn_once("backends.mkldnn: enabled=False has no effect: CAIRN_BLAS or CAIRN_CONV asks for oneDNN")
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Settings
 
 
 def is_available() -> bool:
@@ -19,10 +37,11 @@ def is_available() -> bool:
 
 @contextlib.contextmanager
 def flags(enabled: bool = False) -> Iterator[None]:
-    """The hint as given inside, as before afterwards."""
-    before = globals()["enabled"]
-    globals()["enabled"] = enabled
+    """The setting as given inside, as before afterwards."""
+    here: Any = sys.modules[__name__]
+    before = here.enabled
+    here.enabled = enabled
     try:
         yield
     finally:
-        globals()["enabled"] = before
+        here.enabled = before

@@ -12,11 +12,11 @@ def is_built() -> bool:
     return False
 
 
-def is_macos_or_newer(major: int, minor: int) -> bool:
+def is_macos_or_newer(major: int, minor: int) -> bool:  # unused: major, minor (there is no such backend)
     """False: the question is about the backend, which is not there."""
     return False
 
 
-def is_macos13_or_newer(minor: int = 0) -> bool:
+def is_macos13_or_newer(minor: int = 0) -> bool:  # unused: minor (there is no such backend)
     """False: the question is about the backend, which is not there."""
     return False

@@ -63,9 +63,9 @@ def memory_stats(device: _Device = None) -> dict[str, Any]:
 
 
 def memory_summary(device: _Device = None, abbreviated: bool = False) -> str:
-    """The figures as a small table to print."""
+    """The figures as a small table to print; abbreviated leaves out the device's own."""
     rows = [("allocated memory", memory_allocated(device), max_memory_allocated(device))]
-    if is_available():
+    if is_available() and not abbreviated:
         free, total = mem_get_info(device)
         rows += [("free on the device", free, total)]
     lines = ["%-24s %16s %16s" % ("bytes", "now", "at most")]
@@ -81,7 +81,7 @@ def reset_peak_memory_stats(device: _Device = None) -> None:
 reset_max_memory_allocated = reset_max_memory_cached = reset_peak_memory_stats
 
 
-def reset_accumulated_memory_stats(device: _Device = None) -> None:
+def reset_accumulated_memory_stats(device: _Device = None) -> None:  # unused: device (nothing is added up)
     """Nothing is added up over time, so nothing starts again."""
 
 
@@ -97,10 +97,14 @@ def set_per_process_memory_fraction(fraction: float, device: _Device = None) -> 
     """A limit for this process; only 1, which is none, can be set."""
     if not 0 <= fraction <= 1:
         raise ValueError("set_per_process_memory_fraction: expected a number from 0 to 1, not %r" % (fraction,))
+    if is_available():
+        _index(device)
     if fraction != 1:
         raise NotImplementedError("set_per_process_memory_fraction: cairn has no limit below the device's memory")
 
 
 def get_per_process_memory_fraction(device: _Device = None) -> float:
     """1: there is no limit."""
+    if is_available():
+        _index(device)
     return 1.0

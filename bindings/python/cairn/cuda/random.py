@@ -38,12 +38,12 @@ def initial_seed() -> int:
     return _random.initial_seed()
 
 
-def get_rng_state(device: Any = "cuda") -> Tensor:
+def get_rng_state(device: Any = "cuda") -> Tensor:  # unused: device (all draw from one state)
     """The state of the random numbers, the same for all devices."""
     return _random.get_rng_state()
 
 
-def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:
+def set_rng_state(new_state: Tensor, device: Any = "cuda") -> None:  # unused: device (all draw from one state)
     """Goes on from a state that get_rng_state returned."""
     _random.set_rng_state(new_state)
 

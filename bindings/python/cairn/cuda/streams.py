@@ -2,16 +2,17 @@
 
 Place in the flow: names of cairn.cuda. All of cairn's work on a device is in one queue. Streams are allowed, not
 obliged, to run side by side, so every Stream here stands for that queue: programs that use several get the order they
-ask for and more. An Event waits for the queue when it is recorded and notes the time, so that elapsed_time is the time
-of the work between two events.
+ask for and more. An Event stands for the work that was queued when it was recorded; who asks it waits for the queue,
+which may hold later work too. One with enable_timing waits when it is recorded and notes the time, so that elapsed_time
+is the time of the work between two events.
 """
 from __future__ import annotations
 
 import time
 from types import TracebackType
-from typing import Any
 
 from .. import _C
+from .._options import only_default, only_speed
 from ._devices import _Device, _index
 
 __all__ = ["Event", "ExternalStream", "Stream", "StreamContext", "current_stream", "default_stream", "set_stream",
@@ -21,7 +22,8 @@ __all__ = ["Event", "ExternalStream", "Stream", "StreamContext", "current_stream
 class Stream:
     """The queue of a device's work."""
 
-    def __init__(self, device: _Device = None, priority: int = 0, **more: Any) -> None:
+    def __init__(self, device: _Device = None, priority: int = 0) -> None:
+        only_speed("cuda.Stream", priority=(priority, 0))
         self.device = _C.device("cuda", _index(device))
         self.priority = priority
 
@@ -50,7 +52,8 @@ class Stream:
             stream.synchronize()
 
     def wait_event(self, event: Event) -> None:
-        """Later work here comes after the event, which was waited for when it was recorded."""
+        """Later work here comes after the event: of one device it does anyway."""
+        event.wait(self)
 
     def record_event(self, event: Event | None = None) -> Event:
         """Notes the moment when the work so far is done."""
@@ -78,7 +81,7 @@ class Stream:
 class ExternalStream(Stream):
     """Another library's stream. cairn's work stays in its own queue, so wait for the other one before handing over."""
 
-    def __init__(self, stream_ptr: int, device: _Device = None, **more: Any) -> None:
+    def __init__(self, stream_ptr: int, device: _Device = None) -> None:
         super().__init__(device)
         if stream_ptr != self.cuda_stream:
             raise NotImplementedError("ExternalStream: cairn works in its own queue (Stream.cuda_stream) alone")
@@ -89,22 +92,33 @@ class Event:
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False,
                  external: bool = False) -> None:
+        only_speed("cuda.Event", blocking=(blocking, False))
+        only_default("cuda.Event", interprocess=(interprocess, False), external=(external, False))
         self._timed = enable_timing
         self._at: float | None = None
+        self._pending: _C.device | None = None  # where work before the event may still be running
 
     def record(self, stream: Stream | None = None) -> None:
-        """Waits until the work so far is done, and notes the time."""
-        _C._device_sync((stream or current_stream()).device)
-        self._at = time.perf_counter()
+        """The event is the work queued so far; with enable_timing waits until it is done, and notes the time."""
+        self._pending = (stream or current_stream()).device
+        if self._timed:
+            self.synchronize()
+            self._at = time.perf_counter()
 
     def synchronize(self) -> None:
-        """The work before the event is done: record waited for it."""
+        """Waits until the work before the event is done; at once where it was not recorded."""
+        if self._pending is not None:
+            _C._device_sync(self._pending)
+            self._pending = None
 
     def wait(self, stream: Stream | None = None) -> None:
-        """Later work comes after the event: record waited for it."""
+        """Later work in the stream comes after the event: of one device it does anyway."""
+        if self._pending is not None and (stream or current_stream()).device != self._pending:
+            self.synchronize()
 
     def query(self) -> bool:
-        """Is the work before the event done?"""
+        """Is the work before the event done? Waits for it, so the answer is yes."""
+        self.synchronize()
         return True
 
     def elapsed_time(self, end_event: Event) -> float:

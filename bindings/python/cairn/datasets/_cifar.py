@@ -28,7 +28,7 @@ class _Array:
     raw: bytes = b""
     shape: tuple[int, ...] = ()
 
-    def __init__(self, *args: Any) -> None:
+    def __init__(self, *args: Any) -> None:  # unused: args (__setstate__ has all that is wanted)
         pass
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:

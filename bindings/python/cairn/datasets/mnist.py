@@ -162,7 +162,7 @@ class QMNIST(MNIST):
         if part is not None:
             self.data, self.targets = self.data[part].clone(), self.targets[part].clone()
 
-    def _names(self, train: bool) -> list[str]:  # type: ignore[override]
+    def _names(self, train: bool) -> list[str]:  # type: ignore[override]  # unused: train (`what` says more)
         part = "xnist" if self.what == "nist" else "qmnist-%s" % self.subsets[self.what]
         return [part + "-images-idx3-ubyte", part + "-labels-idx2-int"]
 

@@ -44,7 +44,7 @@ class ExpTransform(_Plain):
     def _inverse(self, y: Tensor) -> Tensor:
         return y.log()
 
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:  # unused: y (x says it all)
         return x
 
 
@@ -102,7 +102,7 @@ class SigmoidTransform(_Plain):
         y = y.clamp(min=info.tiny, max=1.0 - info.eps)
         return y.log() - (-y).log1p()
 
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:  # unused: y (x says it all)
         return -softplus(-x) - softplus(x)
 
 
@@ -120,7 +120,7 @@ class SoftplusTransform(_Plain):
     def _inverse(self, y: Tensor) -> Tensor:
         return (-y).expm1().neg().log() + y
 
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:  # unused: y (x says it all)
         return -softplus(-x)
 
 
@@ -138,7 +138,7 @@ class TanhTransform(_Plain):
     def _inverse(self, y: Tensor) -> Tensor:
         return cn.atanh(y)
 
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:  # unused: y (x says it all)
         """log(1 - tanh(x)^2), in a form that keeps its digits for large x."""
         return 2.0 * (math.log(2.0) - x - softplus(-2.0 * x))
 
@@ -197,7 +197,7 @@ class AffineTransform(Transform):
     def _inverse(self, y: Tensor) -> Tensor:
         return (y - self.loc) / self.scale
 
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:  # unused: y (x says it all)
         scale = self.scale
         if isinstance(scale, cn.Tensor):
             result = scale.abs().log().expand(cn.broadcast_shapes(tuple(x.shape), tuple(scale.shape)))
@@ -238,7 +238,7 @@ class CumulativeDistributionTransform(Transform):
     def _inverse(self, y: Tensor) -> Tensor:
         return self.distribution.icdf(y)
 
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:  # unused: y (x says it all)
         return self.distribution.log_prob(x)
 
     def with_cache(self, cache_size: int = 1) -> Transform:

@@ -55,7 +55,7 @@ def _to_both(*kinds: type[Constraint]) -> Callable[[F], F]:
 
 
 @_to_both(constraints.Real)
-def _to_real(constraint: Constraint) -> Transform:
+def _to_real(_constraint: Constraint) -> Transform:
     return transforms.identity_transform
 
 
@@ -80,28 +80,28 @@ def _to_interval(constraint: constraints.Interval) -> Transform:
 
 
 @_to_both(constraints.CorrCholesky)
-def _to_corr_cholesky(constraint: Constraint) -> Transform:
+def _to_corr_cholesky(_constraint: Constraint) -> Transform:
     return transforms.CorrCholeskyTransform()
 
 
 @biject_to.register(constraints.Simplex)
-def _biject_to_simplex(constraint: Constraint) -> Transform:
+def _biject_to_simplex(_constraint: Constraint) -> Transform:
     return transforms.StickBreakingTransform()
 
 
 @transform_to.register(constraints.Simplex)
-def _transform_to_simplex(constraint: Constraint) -> Transform:
+def _transform_to_simplex(_constraint: Constraint) -> Transform:
     return transforms.SoftmaxTransform()
 
 
 @transform_to.register(constraints.LowerCholesky)
-def _transform_to_lower_cholesky(constraint: Constraint) -> Transform:
+def _transform_to_lower_cholesky(_constraint: Constraint) -> Transform:
     return transforms.LowerCholeskyTransform()
 
 
 @transform_to.register(constraints.PositiveDefinite)
 @transform_to.register(constraints.PositiveSemidefinite)
-def _transform_to_positive_definite(constraint: Constraint) -> Transform:
+def _transform_to_positive_definite(_constraint: Constraint) -> Transform:
     return transforms.PositiveDefiniteTransform()
 
 

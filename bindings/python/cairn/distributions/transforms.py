@@ -347,7 +347,7 @@ class ReshapeTransform(Transform):
     def _inverse(self, y: Tensor) -> Tensor:
         return y.reshape(y.shape[:y.dim() - len(self.out_shape)] + self.in_shape)
 
-    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
+    def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:  # unused: y (x says it all)
         return x.new_zeros(x.shape[:x.dim() - len(self.in_shape)])
 
     def forward_shape(self, shape: Size) -> Size:

@@ -17,4 +17,5 @@ from .recurrent import RNNBase as RNNBase  # noqa: E402
 from .attention import *  # noqa: E402,F401,F403
 from . import init as init, modules as modules, parameter as parameter, utils as utils  # noqa: E402
 from .lazy import *  # noqa: E402,F401,F403
+from .parallel import DataParallel as DataParallel  # noqa: E402
 from . import common_types as common_types, grad as grad, parallel as parallel  # noqa: E402

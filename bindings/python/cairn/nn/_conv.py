@@ -77,7 +77,7 @@ def _max_pool(name: str) -> tuple[_MaxPool, _MaxPoolWithIndices]:
 
     def pool_with_indices(input: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0,
                           dilation: _Ints = 1, ceil_mode: builtins.bool = False,
-                          return_indices: builtins.bool = False) -> Any:
+                          return_indices: builtins.bool = False) -> Any:  # unused: return_indices (always, as named)
         return pool(input, kernel_size, stride, padding, dilation, ceil_mode, True)
     for made, called, op in ((pool, name, plain), (pool_with_indices, name + "_with_indices", both)):
         made.__name__ = made.__qualname__ = called
@@ -156,7 +156,7 @@ fractional_max_pool2d = _fractional("fractional_max_pool2d", 2)
 fractional_max_pool3d = _fractional("fractional_max_pool3d", 3)
 
 
-def _unpool(name: str, dims: builtins.int) -> _Unpool:
+def _unpool(name: str) -> _Unpool:
     op: Callable[..., Tensor] = getattr(_C, name)
 
     def unpool(input: Tensor, indices: Tensor, kernel_size: _Ints, stride: _Ints | None = None, padding: _Ints = 0,
@@ -168,9 +168,9 @@ def _unpool(name: str, dims: builtins.int) -> _Unpool:
     return unpool
 
 
-max_unpool1d = _unpool("max_unpool1d", 1)
-max_unpool2d = _unpool("max_unpool2d", 2)
-max_unpool3d = _unpool("max_unpool3d", 3)
+max_unpool1d = _unpool("max_unpool1d")
+max_unpool2d = _unpool("max_unpool2d")
+max_unpool3d = _unpool("max_unpool3d")
 
 
 def unfold(input: Tensor, kernel_size: _Ints, dilation: _Ints = 1, padding: _Ints = 0, stride: _Ints = 1) -> Tensor:

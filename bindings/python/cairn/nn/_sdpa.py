@@ -5,6 +5,8 @@ import contextlib
 from enum import Enum
 from typing import Iterator, Sequence
 
+from .._options import only_speed
+
 __all__ = ("SDPBackend", "sdpa_kernel")
 
 
@@ -21,10 +23,11 @@ class SDPBackend(Enum):
 
 @contextlib.contextmanager
 def sdpa_kernel(backends: SDPBackend | Sequence[SDPBackend], set_priority: bool = False) -> Iterator[None]:
-    """Says which kernels may compute attention inside. The library has one for each device and takes that: this is
-    checked, but changes nothing; results of torch's kernels differ by rounding only."""
+    """Says which kernels may compute attention inside. The library has one for each device and takes that, with a
+    warning; results of torch's kernels differ by rounding only."""
     for backend in [backends] if isinstance(backends, SDPBackend) else backends:
         if not isinstance(backend, SDPBackend):
             raise AssertionError(f"Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
                                  f"{backend!r}")
+    only_speed("sdpa_kernel", backends=(backends, None), set_priority=(set_priority, False))
     yield

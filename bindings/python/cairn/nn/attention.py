@@ -64,7 +64,7 @@ class MultiheadAttention(_Layer):
         return made if isinstance(made, tuple) else (made, None)
 
     def merge_masks(self, attn_mask: Tensor | None, key_padding_mask: Tensor | None,
-                    query: Tensor) -> tuple[Tensor | None, int | None]:
+                    query: Tensor) -> tuple[Tensor | None, int | None]:  # unused: query (torch's signature)
         """Both masks as one, and which there were: 0 attention, 1 padding, 2 both."""
         if key_padding_mask is None:
             return (attn_mask, 0) if attn_mask is not None else (None, None)

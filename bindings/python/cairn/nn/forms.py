@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any, Callable, NamedTuple
 
 from .. import _C
+from .._options import only_speed
 from .._tensor import Tensor
 from . import functional as F
 from ._losses import _lengths
@@ -19,7 +20,7 @@ class Identity(_Layer):
 
     _own_forward = False
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # unused: args, kwargs (it stands in for other layers)
         self._build("Identity")
 
     def forward(self, input: Any) -> Any:
@@ -33,6 +34,7 @@ class Embedding(_Parametric):
                  max_norm: float | None = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False,
                  sparse: bool = False, _weight: Tensor | None = None, _freeze: bool = False, device: Any = None,
                  dtype: Any = None) -> None:
+        only_speed("Embedding", sparse=(bool(sparse), False))
         self._build("Embedding", num_embeddings, embedding_dim, padding_idx, max_norm, norm_type,
                     bool(scale_grad_by_freq), bool(sparse), _weight, bool(_freeze), device, dtype)
 
@@ -59,6 +61,7 @@ class EmbeddingBag(_Parametric):
                  scale_grad_by_freq: bool = False, mode: str = "mean", sparse: bool = False,
                  _weight: Tensor | None = None, include_last_offset: bool = False, padding_idx: int | None = None,
                  device: Any = None, dtype: Any = None) -> None:
+        only_speed("EmbeddingBag", sparse=(bool(sparse), False))
         self._build("EmbeddingBag", num_embeddings, embedding_dim, max_norm, norm_type, bool(scale_grad_by_freq), mode,
                     bool(sparse), _weight, bool(include_last_offset), padding_idx, device, dtype)
 

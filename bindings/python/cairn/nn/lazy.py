@@ -1,4 +1,4 @@
-"""Layers that learn the size of their input at the first call, and a wrapper for several devices."""
+"""Layers that learn the size of their input at the first call."""
 from __future__ import annotations
 
 from typing import Any
@@ -8,11 +8,10 @@ from .._tensor import Tensor
 from ..random import fork_rng
 from . import _layers
 from .layer import _Parametric
-from .module import Module
 from .parameter import UninitializedBuffer, UninitializedParameter
 
-__all__ = ["DataParallel", "LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d",
-           "LazyConv3d", "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d",
+__all__ = ["LazyBatchNorm1d", "LazyBatchNorm2d", "LazyBatchNorm3d", "LazyConv1d", "LazyConv2d", "LazyConv3d",
+           "LazyConvTranspose1d", "LazyConvTranspose2d", "LazyConvTranspose3d", "LazyInstanceNorm1d",
            "LazyInstanceNorm2d", "LazyInstanceNorm3d", "LazyLinear", "UninitializedBuffer",
            "UninitializedParameter"]
 
@@ -33,7 +32,7 @@ class _Lazy(_Parametric):
     def has_uninitialized_params(self) -> bool:
         return "_pending" in self.__dict__
 
-    def initialize_parameters(self, input: Tensor, *rest: Any) -> None:
+    def initialize_parameters(self, input: Tensor, *rest: Any) -> None:  # unused: rest (the first input has the size)
         """Makes the layer for inputs of that size."""
         args, kwargs = self._pending
         training, layer, size = self.training, self._becomes, input.shape[self._axis]
@@ -86,15 +85,3 @@ LazyConv1d, LazyConv2d, LazyConv3d = (_lazy("Conv%dd" % n) for n in (1, 2, 3))
 LazyConvTranspose1d, LazyConvTranspose2d, LazyConvTranspose3d = (_lazy("ConvTranspose%dd" % n) for n in (1, 2, 3))
 LazyBatchNorm1d, LazyBatchNorm2d, LazyBatchNorm3d = (_lazy("BatchNorm%dd" % n) for n in (1, 2, 3))
 LazyInstanceNorm1d, LazyInstanceNorm2d, LazyInstanceNorm3d = (_lazy("InstanceNorm%dd" % n) for n in (1, 2, 3))
-
-
-class DataParallel(Module):
-    """The module on one device: calls go through."""
-
-    def __init__(self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0) -> None:
-        super().__init__()
-        self.module = module
-        self.dim = dim
-
-    def forward(self, *inputs: Any, **kwargs: Any) -> Any:
-        return self.module(*inputs, **kwargs)

@@ -357,7 +357,9 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
         return self
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """Has no effect: calls run as they are."""
+        """cairn.compile of the calls, which run as they are."""
+        from ..jit import compile
+        compile(self, *args, **kwargs)
 
     # ---- looking ----
     def _get_name(self) -> str:
@@ -418,7 +420,8 @@ def _replace(parameter: Tensor, fn: Callable[[Tensor], Tensor]) -> None:
 
 
 def _place(*args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False,
-           memory_format: Any = None, tensor: Any = None) -> tuple[Any, Any, Any]:
+           memory_format: Any = None,
+           tensor: Any = None) -> tuple[Any, Any, Any]:  # unused: non_blocking (copies from pinned memory are queued anyway)
     """The arguments of to(): device, type, memory format."""
     for value in args:
         if isinstance(value, _C.dtype):

@@ -30,7 +30,8 @@ class Parameter(Tensor):
         parameter: Parameter = made
         return parameter
 
-    def __init__(self, data: Any = None, requires_grad: bool = True) -> None:
+    def __init__(self, data: Any = None,
+                 requires_grad: bool = True) -> None:  # unused: data, requires_grad (__new__ takes them)
         pass
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
@@ -65,7 +66,8 @@ class Buffer(Tensor):
         buffer: Buffer = made
         return buffer
 
-    def __init__(self, data: Any = None, *, persistent: bool = True) -> None:
+    def __init__(self, data: Any = None, *,
+                 persistent: bool = True) -> None:  # unused: data, persistent (__new__ takes them)
         pass
 
 
@@ -91,7 +93,8 @@ class UninitializedParameter(UninitializedTensorMixin, Parameter):
     def __new__(cls, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> Any:
         return Parameter.__new__(cls, _C.empty((0,), device=device, dtype=dtype), requires_grad)
 
-    def __init__(self, requires_grad: bool = True, device: Any = None, dtype: Any = None) -> None:
+    def __init__(self, requires_grad: bool = True, device: Any = None,
+                 dtype: Any = None) -> None:  # unused: requires_grad, device, dtype (__new__ takes them)
         pass
 
 
@@ -106,7 +109,7 @@ class UninitializedBuffer(UninitializedTensorMixin, Buffer):
         return made.requires_grad_() if requires_grad else made
 
     def __init__(self, requires_grad: bool = False, device: Any = None, dtype: Any = None,
-                 persistent: bool = True) -> None:
+                 persistent: bool = True) -> None:  # unused: requires_grad, device, dtype, persistent (see __new__)
         pass
 
 

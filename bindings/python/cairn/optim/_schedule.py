@@ -74,7 +74,7 @@ class LRScheduler:
         who = weakref.ref(self)
         rates: list[float] = []
 
-        def rate(core: _C.ScheduleBase, epoch: int, group: int) -> float:
+        def rate(_core: _C.ScheduleBase, _epoch: int, group: int) -> float:
             self = who()
             if self is None:
                 raise RuntimeError("the scheduler is gone")

@@ -9,6 +9,7 @@ from types import FunctionType
 from typing import Any, Callable, Iterable, Sequence
 
 from .. import _C
+from .._options import only_default
 from . import _schedules
 from ._schedule import LRScheduler as LRScheduler
 from ._schedules import (ConstantLR as ConstantLR, CosineAnnealingLR as CosineAnnealingLR,
@@ -39,7 +40,7 @@ class _ByFunctions(LRScheduler):
             functions = [lr_lambda] * len(optimizer.param_groups)  # type: ignore[list-item]
         self.lr_lambdas = functions
 
-        def factor(core: _C.ScheduleBase, epoch: int, group: int) -> float:
+        def factor(_core: _C.ScheduleBase, epoch: int, group: int) -> float:
             return float(functions[group](epoch))
 
         self._begin(optimizer, last_epoch,
@@ -140,6 +141,7 @@ class SequentialLR(_OfOthers):
 
     def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Iterable[int],
                  last_epoch: int = -1) -> None:
+        only_default("SequentialLR", last_epoch=(last_epoch, -1))
         self._milestones = [int(m) for m in milestones]
         if schedulers and len(self._milestones) != len(schedulers) - 1:
             raise ValueError(f"SequentialLR expects one milestone less than schedulers, but got {len(schedulers)} "
@@ -175,6 +177,7 @@ class ReduceLROnPlateau(_schedules.ReduceLROnPlateau):
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """The rates after an epoch that ended with this metric, a number or a tensor of one element."""
+        only_default("ReduceLROnPlateau.step", epoch=(epoch, None))
         value = float(metrics)
         self._run(lambda core: core.step_metric(value))
 

@@ -6,7 +6,9 @@ import os
 from typing import Any
 
 from .. import _C
+from .._options import only_speed
 from .._tensor import Tensor
+from ._exif import orientation, upright
 
 __all__ = ["ImageReadMode", "decode_image", "decode_jpeg", "decode_png", "encode_jpeg", "encode_png", "read_file",
            "read_image", "write_file", "write_jpeg", "write_png"]
@@ -33,7 +35,9 @@ def _channels(mode: ImageReadMode | str) -> int:
 
 def read_image(path: _Path, mode: ImageReadMode | str = ImageReadMode.UNCHANGED,
                apply_exif_orientation: bool = False) -> Tensor:
-    """A PNG or JPEG file as a tensor."""
+    """A PNG or JPEG file as a tensor; apply_exif_orientation: turned as its camera says that it was held."""
+    if apply_exif_orientation:
+        return decode_image(read_file(path), mode, True)
     return _C._image_load(os.fspath(path), _channels(mode)).contiguous()
 
 
@@ -41,9 +45,10 @@ def decode_image(input: Any, mode: ImageReadMode | str = ImageReadMode.UNCHANGED
                  apply_exif_orientation: bool = False) -> Tensor:
     """The same from the bytes of a file: a row of uint8, or bytes. A path is read."""
     if isinstance(input, (str, os.PathLike)):
-        return read_image(input, mode)
+        return read_image(input, mode, apply_exif_orientation)
     data = _C._to_bytes(input.cpu().contiguous()) if isinstance(input, Tensor) else bytes(input)
-    return _C._image_decode(data, _channels(mode)).contiguous()
+    image = _C._image_decode(data, _channels(mode))
+    return (upright(image, orientation(data)) if apply_exif_orientation else image).contiguous()
 
 
 decode_png = decode_jpeg = decode_image
@@ -54,7 +59,10 @@ def _row(data: bytes) -> Tensor:
 
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
-    """The bytes of a PNG file, a row of uint8."""
+    """The bytes of a PNG file, a row of uint8; compression_level, which decides about time and size, is the writer's."""
+    if not 0 <= compression_level <= 9:
+        raise ValueError("the compression level of a PNG goes from 0 to 9, not %r" % (compression_level,))
+    only_speed("encode_png", compression_level=(compression_level, 6))
     return _row(_C._image_encode(input, 0))
 
 

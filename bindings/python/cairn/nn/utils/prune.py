@@ -27,7 +27,7 @@ class BasePruningMethod(ABC):
     PRUNING_TYPE: str
     _tensor_name: str
 
-    def __call__(self, module: Any, inputs: Any) -> None:
+    def __call__(self, module: Any, _inputs: Any) -> None:
         """The forward pre-hook."""
         setattr(module, self._tensor_name, self.apply_mask(module))
 
@@ -167,7 +167,7 @@ class Identity(BasePruningMethod):
 
     PRUNING_TYPE = "unstructured"
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:  # unused: t (the base class gives it)
         return default_mask
 
     @classmethod
@@ -291,7 +291,7 @@ class CustomFromMask(BasePruningMethod):
     def __init__(self, mask: Tensor) -> None:
         self.mask = mask
 
-    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:
+    def compute_mask(self, t: Tensor, default_mask: Tensor) -> Tensor:  # unused: t (the base class gives it)
         if default_mask.shape != self.mask.shape:
             raise AssertionError(f"the mask has shape {self.mask.shape}, the tensor {default_mask.shape}")
         return default_mask * self.mask.to(dtype=default_mask.dtype)

@@ -21,7 +21,7 @@ class _WeightNormHook:
         g, v = getattr(module, self.name + "_g"), getattr(module, self.name + "_v")
         return v * (g / _norm_except(v, self.dim))
 
-    def __call__(self, module: Any, args: Any) -> None:
+    def __call__(self, module: Any, _args: Any) -> None:
         setattr(module, self.name, self.compute(module))
 
 
@@ -70,7 +70,7 @@ class _SpectralNormHook:
                 u.copy_(F.normalize(_C.mv(matrix, v), dim=0, eps=self.eps))
         return weight / _C.dot(u.clone(), _C.mv(matrix, v.clone()))
 
-    def __call__(self, module: Any, args: Any) -> None:
+    def __call__(self, module: Any, _args: Any) -> None:
         setattr(module, self.name, self.compute(module, self.n_power_iterations if module.training else 0))
 
 

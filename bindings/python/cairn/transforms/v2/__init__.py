@@ -32,7 +32,7 @@ _BILINEAR = InterpolationMode.BILINEAR
 class Transform(_Transform):
     """A change of images: a subclass has transform(inpt, params), and may draw in make_params(flat_inputs)."""
 
-    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
+    def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:  # unused: flat_inputs (for subclasses)
         """What is drawn once for a call."""
         return {}
 

@@ -12,18 +12,19 @@ from ..._tensor import Tensor
 __all__ = ["default_collate", "default_convert", "pinned"]
 
 
-def pinned(data: Any) -> Any:
-    """The same in memory that a device reads by itself: tensors, containers of them, and what has a pin_memory()."""
+def pinned(data: Any, device: str = "") -> Any:
+    """The same in memory that a device (the first CUDA device) reads by itself: tensors, containers of them, and what
+    has a pin_memory()."""
     if isinstance(data, (str, bytes)):
         return data
     if hasattr(data, "pin_memory"):
-        return data.pin_memory()
+        return data.pin_memory(device) if device and isinstance(data, Tensor) else data.pin_memory()
     if isinstance(data, collections.abc.Mapping):
-        return _like_mapping(data, {key: pinned(value) for key, value in data.items()})
+        return _like_mapping(data, {key: pinned(value, device) for key, value in data.items()})
     if isinstance(data, tuple) and hasattr(data, "_fields"):
-        return type(data)(*(pinned(value) for value in data))
+        return type(data)(*(pinned(value, device) for value in data))
     if isinstance(data, (tuple, collections.abc.Sequence)):
-        return _like_sequence(data, [pinned(value) for value in data])
+        return _like_sequence(data, [pinned(value, device) for value in data])
     return data
 
 

@@ -56,7 +56,7 @@ class Fetcher:
     """Makes batches of a data set: by numbers, or the next ones of a stream."""
 
     def __init__(self, dataset: Any, collate: Callable[[Any], Any], stream: bool, batched: bool, size: int | None,
-                 drop_last: bool, whole: bool, pin: bool) -> None:
+                 drop_last: bool, whole: bool, pin: str | None) -> None:
         self.dataset = dataset
         self.collate = collate
         self.stream = stream
@@ -64,7 +64,7 @@ class Fetcher:
         self.size = size
         self.drop_last = drop_last
         self.whole = whole  # rows of tensors by index, with the default collate
-        self.pin = pin
+        self.pin = pin  # the device that reads the memory by itself
         self.iterator: Iterator[Any] | None = None
         self.sample: Any = None  # the number of the sample that is being made
 
@@ -79,7 +79,7 @@ class Fetcher:
 
     def __call__(self, indices: Any) -> Any:
         made = self._from_stream() if self.stream else self._by_number(indices)
-        return pinned(made) if self.pin else made
+        return pinned(made, self.pin) if self.pin else made
 
     def _by_number(self, indices: Any) -> Any:
         if not self.batched:
@@ -138,10 +138,10 @@ def named(error: BaseException, worker: int | None, sample: Any) -> BaseExceptio
 
 
 class Pool:
-    """Threads that take tasks and put results by their numbers."""
+    """Threads that take tasks and put results by their numbers, for one loop after the other (begin)."""
 
     def __init__(self, fetcher: Fetcher, workers: int, ahead: int, seed: int, init: Callable[[int], Any] | None,
-                 timeout: float, first: int) -> None:
+                 timeout: float) -> None:
         self.cond = threading.Condition()
         self.ahead = workers * ahead
         self.stream = fetcher.stream
@@ -150,8 +150,9 @@ class Pool:
         self.init = init
         self.stopped = False
         self.results: dict[int, tuple[bool, Any]] = {}
-        self.given = self.wanted = first  # numbers of the next task to give out and the next result to hand over
-        shared: collections.deque[tuple[int, Any]] = collections.deque()
+        self.loop = 0   # counts the loops; what belongs to an earlier one is dropped
+        self.given = 0  # the number of the next task to give out
+        shared: collections.deque[tuple[int, int, Any]] = collections.deque()
         self.queues = [collections.deque() if self.stream else shared for _ in range(workers)]
         self.places: collections.deque[tuple[int, int]] = collections.deque()  # number, worker of tasks under way
         self.live = list(range(workers))  # streams that have not ended
@@ -162,6 +163,29 @@ class Pool:
         _pools.add(self)
         for thread in self.threads:
             thread.start()
+
+    def begin(self, seed: int, first: int) -> int:
+        """A loop whose tasks are numbered from `first` on; returns its number, which take wants. One before it is over.
+        """
+        with self.cond:
+            self.loop += 1
+            self.seed, self.given, self.turn = seed, first, 0
+            self._forget()
+            self.live = list(range(len(self.queues)))
+            return self.loop
+
+    def leave(self, loop: int) -> None:
+        """That loop is over; the threads stay for the next."""
+        with self.cond:
+            if loop == self.loop:
+                self.loop += 1
+                self._forget()
+
+    def _forget(self) -> None:
+        self.results.clear()
+        self.places.clear()
+        for queue in self.queues:
+            queue.clear()
 
     # ---- in a worker ----
 
@@ -177,18 +201,21 @@ class Pool:
                 self.init(worker)
         except Exception as error:
             failure = error
-        queue = self.queues[worker]
+        queue, current = self.queues[worker], 0
         while True:
             with self.cond:
                 while not self.stopped and not queue:
                     self.cond.wait()
                 if self.stopped:
                     return
-                number, indices = queue.popleft()
+                loop, number, indices = queue.popleft()
+            if loop != current:
+                current, fetcher.iterator = loop, None  # a stream begins again
             result = self._make(worker, fetcher, number, indices, failure)
             with self.cond:
-                self.results[number] = result
-                self.cond.notify_all()
+                if loop == self.loop:
+                    self.results[number] = result
+                    self.cond.notify_all()
             del result, indices  # a waiting thread keeps no batch alive
 
     def _make(self, worker: int, fetcher: Fetcher, number: int, indices: Any,
@@ -214,13 +241,15 @@ class Pool:
             worker = self.live[self.turn % len(self.live)] if self.stream else 0
             self.turn += 1
             with self.cond:
-                self.queues[worker].append((self.given, indices))
+                self.queues[worker].append((self.loop, self.given, indices))
                 self.places.append((self.given, worker))
                 self.given += 1
                 self.cond.notify_all()
 
-    def take(self, tasks: Iterator[Any]) -> Any:
+    def take(self, tasks: Iterator[Any], loop: int) -> Any:
         """The next batch in order, or OVER."""
+        if loop != self.loop:
+            raise RuntimeError("DataLoader: with persistent_workers a new loop ends the one before it")
         while True:
             self.give(tasks)
             if not self.places:

@@ -10,6 +10,7 @@ import math
 from typing import Any, Callable, Generic, Iterable, Iterator, TypeVar
 
 from ... import _C
+from ..._options import only_speed, warn_once
 from ..._tensor import Tensor
 from ._collate import default_collate, default_convert, pinned
 from ._workers import OVER, Fetcher, Pool, named, numbers, whole_batches
@@ -48,7 +49,9 @@ class DataLoader(Generic[_T_co]):
 
     `state_dict()` says where the loader stands, also in the middle of an epoch; after `load_state_dict` the next loop
     yields the batches that would have come. pin_memory puts batches into memory that the device reads by itself, where
-    there is one. persistent_workers and multiprocessing_context are accepted for torch's sake: threads start at once.
+    there is one. persistent_workers keeps the threads, and each one's copy of the data set, from one loop to the next;
+    worker_init_fn then runs once. Workers are threads, so multiprocessing_context has no effect but a warning, and batches
+    always come in order.
     """
 
     dataset: Dataset[_T_co]
@@ -64,6 +67,7 @@ class DataLoader(Generic[_T_co]):
                  prefetch_factor: int | None = None, persistent_workers: bool = False, pin_memory_device: str = "",
                  in_order: bool = True) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        _check_places(pin_memory, pin_memory_device, multiprocessing_context, in_order)
         self._stream = isinstance(dataset, IterableDataset)
         shuffle = bool(shuffle)
         if self._stream:
@@ -100,6 +104,7 @@ class DataLoader(Generic[_T_co]):
         self.collate_fn = collate_fn or (default_convert if batch_sampler is None else default_collate)
         self._epoch: _Epoch | None = None
         self._resume: _Epoch | None = None
+        self._workers: Pool | None = None  # kept between loops: persistent_workers
         self._ready = True
 
     _FIXED = frozenset({"batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers"})
@@ -123,6 +128,13 @@ class DataLoader(Generic[_T_co]):
 
     def __iter__(self) -> Iterator[Any]:
         return _Batches(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_workers": None}
+
+    def __del__(self) -> None:
+        if getattr(self, "_workers", None) is not None:
+            self._workers.stop()
 
     # ---- going on in mid-epoch ----
 
@@ -221,6 +233,16 @@ def _check_workers(workers: Any, timeout: float, prefetch: int | None, persisten
         raise ValueError("DataLoader: persistent_workers needs workers (num_workers > 0)")
 
 
+def _check_places(pin: bool, device: str, context: Any, in_order: bool) -> None:
+    if pin and not _C._device_count("cuda"):
+        warn_once("DataLoader: pin_memory has no effect where there is no CUDA device")
+    if device and _C.device(device).type != "cuda":
+        raise ValueError("DataLoader: pin_memory_device is a CUDA device, not %r" % device)
+    if context is not None:
+        warn_once("DataLoader: workers are threads, so multiprocessing_context has no effect")
+    only_speed("DataLoader", in_order=(in_order, True))
+
+
 def _check_stream(shuffle: bool, sampler: Any, batch_sampler: Any) -> None:
     given = [name for name, value in (("shuffle", shuffle or None), ("sampler", sampler),
                                       ("batch_sampler", batch_sampler)) if value is not None]
@@ -234,6 +256,7 @@ class _Batches:
     def __init__(self, loader: DataLoader[Any]) -> None:
         self._loader = loader
         self._pool: Pool | None = None
+        self._loop = 0  # which of the pool's
         self._native: _C.NativeLoader | None = None
         self._over = False
         self._pin = loader.pin_memory and _C._device_count("cuda") > 0
@@ -256,11 +279,15 @@ class _Batches:
         default = loader.collate_fn is default_collate
         self._fetcher = Fetcher(loader.dataset, loader.collate_fn, loader._stream, loader._index_sampler
                                 is loader.batch_sampler, loader.batch_size, loader.drop_last,
-                                whole_batches(loader.dataset, default), self._pin)
+                                whole_batches(loader.dataset, default),
+                                (loader.pin_memory_device or "cuda") if self._pin else None)
         first = 0 if loader._stream else self._skip
         if loader.num_workers:
-            self._pool = Pool(self._fetcher, loader.num_workers, loader.prefetch_factor or 2, self._seed,
-                              loader.worker_init_fn, loader.timeout, first)
+            self._pool = loader._workers or Pool(self._fetcher, loader.num_workers, loader.prefetch_factor or 2,
+                                                 self._seed, loader.worker_init_fn, loader.timeout)
+            self._loop = self._pool.begin(self._seed, first)
+            if loader.persistent_workers:
+                loader._workers = self._pool
         self._number = first
         for _ in range(self._skip if loader._stream else 0):  # a stream is run through again
             if self._make() is OVER:
@@ -286,9 +313,9 @@ class _Batches:
     def _make(self) -> Any:
         if self._native is not None:
             batch = next(self._native, OVER)
-            return pinned(batch) if self._pin else batch
+            return pinned(batch, self._loader.pin_memory_device) if self._pin else batch
         if self._pool is not None:
-            return self._pool.take(self._tasks)
+            return self._pool.take(self._tasks, self._loop)
         indices = next(self._tasks, OVER)
         if indices is OVER:
             return OVER
@@ -310,7 +337,9 @@ class _Batches:
 
     def _close(self) -> None:
         pool, self._pool = self._pool, None
-        if pool is not None:
+        if pool is not None and pool is self._loader._workers:
+            pool.leave(self._loop)
+        elif pool is not None:
             pool.stop()
         native, self._native = self._native, None
         if native is not None:

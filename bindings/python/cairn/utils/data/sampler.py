@@ -5,6 +5,7 @@ import itertools
 from typing import Any, Generic, Iterable, Iterator, Sequence, Sized, TypeVar
 
 from ... import _C
+from ..._options import warn_once
 from ..._tensor import Tensor
 
 __all__ = ["Sampler", "SequentialSampler", "RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler",
@@ -22,7 +23,8 @@ class Sampler(Generic[_T_co]):
     """What DataLoader asks for numbers: a subclass has __iter__, and where it can __len__."""
 
     def __init__(self, data_source: Sized | None = None) -> None:
-        pass
+        if data_source is not None:
+            warn_once("Sampler: data_source is not kept; a subclass that needs it keeps it itself")
 
     def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError("%s has no __iter__" % type(self).__name__)
