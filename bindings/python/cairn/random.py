@@ -52,7 +52,8 @@ def set_rng_state(new_state: Tensor) -> None:
 
 
 @contextlib.contextmanager
-def fork_rng(devices: Any = None, enabled: bool = True, device_type: str = "cuda") -> Iterator[None]:
+def fork_rng(devices: Any = None, enabled: bool = True,
+             device_type: str = "cuda") -> Iterator[None]:  # unused: devices, device_type (all draw from one state)
     """What is drawn inside leaves the random numbers outside as they were. cairn draws on every device from the same
     state, so `devices` needs no list."""
     if not enabled:
