@@ -53,6 +53,10 @@ CN_API int cn_event_elapsed(double *milliseconds, cn_event *from, cn_event *to);
  * host memory, which cn_memory_get_stats counts. */
 CN_API void cn_device_memory(size_t *in_use, size_t *peak, cn_device device);
 CN_API void cn_device_memory_reset_peak(cn_device device); /* from now on */
+/* Bytes taken from the device for tensors, those that are kept for the next ones too, and the most so far; what
+ * cn_device_memory says where nothing is kept. trim gives back what is kept. */
+CN_API void cn_device_memory_reserved(size_t *now, size_t *peak, cn_device device);
+CN_API int cn_device_memory_trim(cn_device device);
 /* Adds a backend written outside cairn. The table must outlive its use. */
 CN_API int cn_backend_register(const cn_backend *backend);
 /* The name of the i-th backend in use; NULL past the last. */

@@ -1,7 +1,7 @@
 /* test_api_calls.c: random calls of all ops, valid and invalid, with gradients, in place and captured: none may
  * crash, hang, leak or report a bug of cairn's own; errors are all that may come of nonsense.
  *
- * 100,000 calls, with CAIRN_LONG=1 a million. CAIRN_SEED=n takes other ones; CAIRN_CALL=i runs call i alone,
+ * 100,000 calls, with CAIRN_LONG=1 a million. CAIRN_FUZZ_SEED=n takes other ones; CAIRN_CALL=i runs call i alone,
  * CAIRN_OP=name only calls of one op. */
 #include <cairn/kw.h>
 #include <stdlib.h>
@@ -218,7 +218,7 @@ static void test_random_calls(void **state)
   cn_memory_set_caching(false);
   cn_memory_set_limit(MEMORY_LIMIT);
   watch_begin(call.text);
-  print_message("%llu calls of %d ops, CAIRN_SEED=%llu\n", (unsigned long long)(last - first), cn_op_count(),
+  print_message("%llu calls of %d ops, CAIRN_FUZZ_SEED=%llu\n", (unsigned long long)(last - first), cn_op_count(),
                 (unsigned long long)watch_now.seed);
   for (watch_now.number = first; watch_now.number < last; watch_now.number++) {
     if (watch_now.number % 256 == 0) watch_tick();

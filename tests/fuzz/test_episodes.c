@@ -2,7 +2,8 @@
  * writes, gradients, hooks, modes, scopes, capture, custom functions, host memory. Sensible or not, an episode ends
  * with everything given back, and errors are the worst that happens.
  *
- * 10,000 episodes, with CAIRN_LONG=1 ten times as many. CAIRN_SEED=n takes other ones; CAIRN_CALL=i runs one alone. */
+ * 10,000 episodes, with CAIRN_LONG=1 ten times as many. CAIRN_FUZZ_SEED=n takes other ones; CAIRN_CALL=i runs one
+ * alone. */
 #include <cairn/kw.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -436,7 +437,7 @@ static void test_episodes(void **state)
   cn_memory_set_caching(false);
   cn_memory_set_limit(MEMORY_LIMIT);
   watch_begin(text);
-  print_message("%llu episodes, CAIRN_SEED=%llu\n", (unsigned long long)(last - first),
+  print_message("%llu episodes, CAIRN_FUZZ_SEED=%llu\n", (unsigned long long)(last - first),
                 (unsigned long long)watch_now.seed);
   for (watch_now.number = first; watch_now.number < last; watch_now.number++) {
     watch_tick();

@@ -31,7 +31,7 @@ static void put(const char *s)
 static void say_last(void)
 {
   char line[160];
-  snprintf(line, sizeof line, "\nCAIRN_SEED=%llu CAIRN_CALL=%llu: ", (unsigned long long)watch_now.seed,
+  snprintf(line, sizeof line, "\nCAIRN_FUZZ_SEED=%llu CAIRN_CALL=%llu: ", (unsigned long long)watch_now.seed,
            (unsigned long long)watch_now.number);
   put(line);
   put(watch_now.text);
@@ -53,7 +53,7 @@ void watch_begin(const char *text)
   static char stack[1 << 16];
   stack_t alternative = {.ss_sp = stack, .ss_size = sizeof stack};
   struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_ONSTACK};
-  const char *seed = getenv("CAIRN_SEED");
+  const char *seed = getenv("CAIRN_FUZZ_SEED");
   if (seed) watch_now.seed = strtoull(seed, NULL, 10);
   watch_now.text = text;
   sigaltstack(&alternative, NULL);

@@ -1,6 +1,6 @@
 /* watch.h: what random tests share: a process that dies, hangs or finds something wrong says what it was doing.
  *
- * Invariant: what is said is enough to do the same again: CAIRN_SEED and CAIRN_CALL, and the text of the call. */
+ * Invariant: what is said is enough to do the same again: CAIRN_FUZZ_SEED and CAIRN_CALL, and the text of the call. */
 #ifndef TESTS_FUZZ_WATCH_H
 #define TESTS_FUZZ_WATCH_H
 
@@ -15,7 +15,7 @@ typedef struct watched {
 } watched;
 extern watched watch_now;
 
-/* Catches signals from here on; reads CAIRN_SEED. */
+/* Catches signals from here on; reads CAIRN_FUZZ_SEED. */
 void watch_begin(const char *text);
 void watch_tick(void); /* call it now and then: two minutes without are taken for a hang */
 void watch_end(void);

@@ -248,13 +248,72 @@ class Devices(Case):
         self.assertTrue(cairn.set_flush_denormal(False))
 
     def test_without_a_device(self):
-        with self.assertRaises(NotImplementedError):
-            cairn.cuda.Event(interprocess=True)
+        for given in ({"interprocess": True}, {"external": True}):
+            with self.assertRaises(NotImplementedError):
+                cairn.cuda.Event(**given)
         with self.assertRaises(TypeError):
             cairn.cuda.Stream(stream_id=3)
+        self.warns(lambda: cairn.cuda.Event(blocking=True), "blocking")
         event = cairn.cuda.Event()
         event.synchronize()  # not recorded: nothing to wait for
         self.assertTrue(event.query())
+
+    def streams(self, device):
+        """Work in a stream of its own, awaited by an event."""
+        try:
+            x = cairn.ones(64, 64).to(device)
+        except RuntimeError as error:
+            self.skipTest("no device: %s" % error)
+        side, own = cairn.Stream(x.device), cairn._streams.Stream._own(x.device)
+        self.assertNotEqual(side, own)
+        self.assertEqual(own, cairn._streams.current(x.device))
+        ready, begin, end = cairn.Event(), cairn.Event(enable_timing=True), cairn.Event(enable_timing=True)
+        with self.assertRaisesRegex(RuntimeError, "recorded"):
+            begin.elapsed_time(end)
+        self.assertTrue(end.query())
+        ready.record(own)
+        with side:
+            self.assertEqual(cairn._streams.current(x.device), side)
+            side.wait_event(ready)
+            x.record_stream(side)
+            begin.record(side)
+            y = x @ x
+            end.record(side)
+        self.assertEqual(cairn._streams.current(x.device), own)
+        end.synchronize()
+        self.assertTrue(end.query())
+        self.assertTrue(side.query())
+        self.assertGreaterEqual(begin.elapsed_time(end), 0)
+        own.wait_stream(side)
+        self.assertEqual(y.sum().item(), 64.0 ** 3)
+        side.synchronize()
+        with self.assertRaisesRegex(RuntimeError, "enable_timing"):
+            ready.elapsed_time(end)
+
+    def test_streams(self):
+        for device in ("cpu", "mirror"):
+            with self.subTest(device):
+                self.streams(device)
+
+    @unittest.skipUnless(cairn.cuda.is_available(), "no CUDA device")
+    def test_cuda(self):
+        self.streams("cuda")
+        c = cairn.cuda
+        c.empty_cache()
+        before = c.memory_reserved()
+        x = cairn.ones(1 << 22, device="cuda")
+        held = c.memory_reserved()
+        self.assertGreaterEqual(held, before + (1 << 24))
+        del x
+        self.assertEqual(c.memory_reserved(), held)  # kept for the next
+        c.empty_cache()
+        self.assertEqual(c.memory_reserved(), before)
+        self.assertGreaterEqual(c.max_memory_reserved(), held)
+        c.reset_peak_memory_stats()
+        self.assertEqual(c.max_memory_reserved(), before)
+        self.assertEqual(c.memory_stats()["reserved_bytes.all.current"], before)
+        net = nn.DataParallel(nn.Linear(2, 1), device_ids=[0])
+        self.assertEqual(net(cairn.ones(3, 2)).device.type, "cuda")
 
 
 class Layers(Case):

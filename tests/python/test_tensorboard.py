@@ -131,6 +131,53 @@ class TestReading(Case):
             self.assertEqual(list(found.bucket), list(want.bucket))
             self.assertTrue(numpy.allclose(found.bucket_limit, want.bucket_limit))
 
+    def test_histogram_bins(self):
+        values = cairn.tensor([0.0, 0.1, 0.2, 0.4, 0.8, 1.0])
+        with self.write() as writer:
+            writer.add_histogram("edges", values, 1, bins=[0.0, 0.25, 0.5, 1.0])
+            writer.add_histogram("count", values, 1, bins=2)
+            writer.add_histogram("fewer", values, 1, bins=[0.0, 0.25, 0.5, 0.75, 1.0], max_bins=2)
+            writer.add_histogram("own", values, 1, max_bins=10)
+            with self.assertRaises(ValueError):
+                writer.add_histogram("falling", values, 1, bins=[1.0, 0.0])
+            if numpy:
+                writer.add_histogram("auto", values, 1, bins="auto")
+        found = read(self.folder)
+        self.assertEqual(self.buckets(found, "edges"), ([0.0, 0.25, 0.5, 1.0], [0, 3, 1, 2]))
+        self.assertEqual(self.buckets(found, "count"), ([0.0, 0.5, 1.0], [0, 4, 2]))
+        self.assertEqual(self.buckets(found, "fewer"), ([0.0, 0.5, 1.0], [0, 4, 2]))
+        self.assertLessEqual(len(self.buckets(found, "own")[0]), 11)
+        if theirs:
+            with tempfile.TemporaryDirectory() as folder:
+                with theirs.SummaryWriter(folder) as writer:
+                    writer.add_histogram("auto", values.numpy(), 1, bins="auto")
+                want = self.buckets(read(folder), "auto")
+            got = self.buckets(found, "auto")
+            self.assertEqual(got[1], want[1])
+            self.assertTrue(numpy.allclose(got[0], want[0]))
+
+    def buckets(self, found, tag):
+        value = found.Histograms(tag)[0].histogram_value
+        return [*value.bucket_limit], [*value.bucket]
+
+    def test_scalar_types(self):
+        exact = 0.1234567890123456
+        with self.write() as writer:
+            writer.add_scalar("new", exact, 1, new_style=True)
+            writer.add_scalar("double", exact, 1, new_style=True, double_precision=True)
+        found = read(self.folder)
+        self.assertEqual(found.Tensors("double")[0].tensor_proto.double_val[0], exact)
+        self.assertAlmostEqual(found.Tensors("new")[0].tensor_proto.float_val[0], exact, 6)
+
+    def test_queue(self):
+        writer = SummaryWriter(self.folder, max_queue=3)
+        self.addCleanup(writer.close)
+        for step in range(2):
+            writer.add_scalar("x", step, step)
+        self.assertEqual(read(self.folder).Tags()["scalars"], [])
+        writer.add_scalar("x", 2, 2)
+        self.assertEqual(len(read(self.folder).Scalars("x")), 3)
+
     def pixels(self, tag):
         event = read(self.folder).Images(tag)[0]
         if Image is None:
@@ -192,6 +239,11 @@ class TestReading(Case):
             writer.add_pr_curve("pr", cairn.tensor([1, 0, 1, 1]), cairn.tensor([0.9, 0.2, 0.6, 0.4]), 1)
         event, = read(self.folder).Tensors("pr")
         self.assertEqual([d.size for d in event.tensor_proto.tensor_shape.dim], [6, 127])
+        with SummaryWriter(os.path.join(self.folder, "five")) as writer:
+            writer.add_pr_curve("pr", cairn.tensor([1, 0, 1, 1]), cairn.tensor([0.9, 0.2, 0.6, 0.4]), 1, 5)
+        event, = read(os.path.join(self.folder, "five")).Tensors("pr")
+        self.assertEqual([d.size for d in event.tensor_proto.tensor_shape.dim], [6, 5])
+        self.assertEqual([*event.tensor_proto.float_val][:5], [3, 3, 2, 1, 0])
 
     def test_hparams(self):
         with self.write() as writer:

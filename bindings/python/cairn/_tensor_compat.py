@@ -150,8 +150,10 @@ class Compat:
         """Is it in memory that other processes see (share_memory_)?"""
         return bool(self._shared_fd() >= 0)
 
-    def record_stream(self: Any, stream: Any) -> None:  # unused: stream (a device has one)
-        """All work of a device is in one queue, so memory is never given away too early: nothing to note."""
+    def record_stream(self: Any, stream: Any) -> None:
+        """The stream uses its memory too: it is not given away before the work that is queued there now is done."""
+        if stream._base is not None:
+            _C._record_stream(self, stream._base)
 
     # ---- gradients ----
     def register_post_accumulate_grad_hook(self: Any, hook: Callable[[Tensor], None]) -> RemovableHandle:

@@ -237,6 +237,7 @@ int cnpy_add_optim(PyObject *module); /* optim.c */
 int cnpy_add_data(PyObject *module);  /* data.c */
 int cnpy_add_files(PyObject *module); /* files.c */
 int cnpy_add_zoo(PyObject *module);   /* zoo.c */
+int cnpy_add_streams(PyObject *module); /* stream.c */
 
 /* ---- generated (ops.gen.c) ---- */
 /* One name in Python: an op, or several that share it (torch's overloads), tried in order. */

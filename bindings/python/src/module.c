@@ -213,11 +213,24 @@ static PyObject *device_stream(PyObject *module, PyObject *device)
 static PyObject *device_memory(PyObject *module, PyObject *device)
 {
   cn_device id;
-  size_t in_use, peak;
+  size_t in_use, peak, reserved, most;
   (void)module;
   if (cnpy_to_device(device, &id)) return NULL;
   cn_device_memory(&in_use, &peak, id);
-  return Py_BuildValue("{s:n,s:n}", "allocated", (Py_ssize_t)in_use, "peak", (Py_ssize_t)peak);
+  cn_device_memory_reserved(&reserved, &most, id);
+  return Py_BuildValue("{s:n,s:n,s:n,s:n}", "allocated", (Py_ssize_t)in_use, "peak", (Py_ssize_t)peak, "reserved",
+                       (Py_ssize_t)reserved, "reserved_peak", (Py_ssize_t)most);
+}
+
+static PyObject *device_memory_trim(PyObject *module, PyObject *device)
+{
+  cn_device id;
+  int status;
+  (void)module;
+  if (cnpy_to_device(device, &id)) return NULL;
+  Py_BEGIN_ALLOW_THREADS status = cn_device_memory_trim(id);
+  Py_END_ALLOW_THREADS if (status) return cnpy_raise();
+  Py_RETURN_NONE;
 }
 
 static PyObject *device_memory_reset_peak(PyObject *module, PyObject *device)
@@ -279,7 +292,8 @@ static PyMethodDef functions[] = {
     {"_device_sync", device_sync, METH_O, "Waits for all work of a device."},
     {"_device_stream", device_stream, METH_O, "The address of the queue that a device's work is in; 0 without one."},
     {"_current_cuda", cnpy_set_current, METH_O, "Which device \"cuda\" means; answers the one before; -1 only asks."},
-    {"_device_memory", device_memory, METH_O, "Bytes that tensors hold on a device: allocated, and the peak."},
+    {"_device_memory", device_memory, METH_O, "Bytes of a device: held by tensors, taken from it, and the most of both."},
+    {"_device_memory_trim", device_memory_trim, METH_O, "Gives back what is kept for the next tensors."},
     {"_device_memory_reset_peak", device_memory_reset_peak, METH_O, "The peak starts again from now."},
     {"_device_info", device_info, METH_O, "Name, architecture, units, memory and peaks of a device."},
     {"_op_names", op_names, METH_NOARGS, "The names of all ops in the table."},
@@ -303,7 +317,10 @@ static int add_all(PyObject *module)
                     PyExc_MemoryError, PyExc_RuntimeError);
   if (!cnpy.value_error || !cnpy.memory_error || cnpy_add_types(module) || cnpy_add_tensor(module)) return -1;
   if (cnpy_add_random(module) || cnpy_add_autograd(module) || cnpy_add_nn(module)) return -1;
-  return cnpy_add_optim(module) || cnpy_add_data(module) || cnpy_add_files(module) || cnpy_add_zoo(module) ? -1 : 0;
+  return cnpy_add_optim(module) || cnpy_add_data(module) || cnpy_add_files(module) || cnpy_add_zoo(module) ||
+                 cnpy_add_streams(module)
+             ? -1
+             : 0;
 }
 
 /* What the module owns refers back to it (methods have their globals), so the collector must see it: at exit nothing is

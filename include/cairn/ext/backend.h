@@ -111,6 +111,12 @@ typedef struct cn_backend {
    * allocated. */
   int (*graph_launch)(int index, void *executable, cn_tensor *const *out, cn_tensor *const *in, void *stream);
   void (*graph_free)(int index, void *executable);
+  /* ---- memory that is kept for later; both or neither ---- */
+  /* Bytes taken from the device, whether a tensor holds them or not: now, and the most so far. reset: the most counts
+   * from now on. */
+  void (*memory_reserved)(int index, size_t *now, size_t *peak, bool reset);
+  /* Gives what no tensor holds back to the device, after the work that may still use it. */
+  int (*memory_trim)(int index);
 } cn_backend;
 
 CN_END_DECLS

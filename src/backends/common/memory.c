@@ -56,6 +56,23 @@ void cn_device_memory_reset_peak(cn_device device)
 {
   usage *u = usage_of(device);
   if (u) atomic_store(&u->peak, atomic_load(&u->in_use));
+  size_t now, peak;
+  const cn_backend *b = u ? cni_backend_of(device) : NULL;
+  if (b && b->memory_reserved) b->memory_reserved(cni_device_index(device), &now, &peak, true);
+}
+
+void cn_device_memory_reserved(size_t *now, size_t *peak, cn_device device)
+{
+  const cn_backend *b = usage_of(device) ? cni_backend_of(device) : NULL;
+  if (b && b->memory_reserved) b->memory_reserved(cni_device_index(device), now, peak, false);
+  else cn_device_memory(now, peak, device);
+}
+
+int cn_device_memory_trim(cn_device device)
+{
+  const cn_backend *b = cni_backend_of(device);
+  if (!b) return cn_err();
+  return b->memory_trim ? b->memory_trim(cni_device_index(device)) : CN_OK;
 }
 
 static int device_copy_in(cn_device device, void *to, const void *host, size_t size)

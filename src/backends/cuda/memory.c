@@ -19,6 +19,8 @@ int cni_cuda_class_of(size_t size, size_t *rounded)
   return p * STEPS + (int)n - 9;
 }
 
+static size_t class_size(int i) { return ((size_t)(i % STEPS) + 9) << (i / STEPS - 3); }
+
 /* Gives every free block back to the driver, after the work that may still use them. Holds the lock. */
 static void release_cached(cni_cuda_device *d)
 {
@@ -27,6 +29,7 @@ static void release_cached(cni_cuda_device *d)
   for (int i = 0; i < CNI_CUDA_CLASSES; i++) {
     cni_cuda_class *c = &d->classes[i];
     c->blocks -= c->nfree;
+    d->reserved -= (size_t)c->nfree * class_size(i);
     while (c->nfree) cu->cuMemFree(c->free[--c->nfree]);
   }
 }
@@ -57,6 +60,8 @@ static CUdeviceptr take(cni_cuda_device *d, cni_cuda_class *c, size_t size)
     if (cu->cuMemAlloc(&p, size) != CUDA_SUCCESS) return 0;
   }
   c->blocks++;
+  d->reserved += size;
+  if (d->reserved > d->reserved_peak) d->reserved_peak = d->reserved;
   return p;
 }
 
@@ -81,6 +86,28 @@ void cni_cuda_free(int index, void *memory, size_t size)
   cni_cuda_class *c = &d->classes[cni_cuda_class_of(size, &rounded)];
   if (c->nfree < c->room) c->free[c->nfree++] = (CUdeviceptr)(uintptr_t)memory; /* else: after the shutdown */
   pthread_mutex_unlock(&d->lock);
+}
+
+void cni_cuda_memory_reserved(int index, size_t *now, size_t *peak, bool reset)
+{
+  cni_cuda_device *d = cni_cuda_use(index);
+  *now = *peak = 0;
+  if (!d) return;
+  pthread_mutex_lock(&d->lock);
+  if (reset) d->reserved_peak = d->reserved;
+  *now = d->reserved;
+  *peak = d->reserved_peak;
+  pthread_mutex_unlock(&d->lock);
+}
+
+int cni_cuda_memory_trim(int index)
+{
+  cni_cuda_device *d = cni_cuda_use(index);
+  if (!d) return CN_ERR_DEVICE;
+  pthread_mutex_lock(&d->lock);
+  release_cached(d);
+  pthread_mutex_unlock(&d->lock);
+  return CN_OK;
 }
 
 /* Waits even for the way in, because ordinary memory may change as soon as this returns; pinned memory is handed out

@@ -80,6 +80,8 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .stream = cni_cuda_stream,
       .host_alloc = cni_cuda_host_alloc,
       .host_free = cni_cuda_host_free,
+      .memory_reserved = cni_cuda_memory_reserved,
+      .memory_trim = cni_cuda_memory_trim,
   };
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;

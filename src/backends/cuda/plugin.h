@@ -83,6 +83,7 @@ typedef struct cni_cuda_device {
   int units, major, minor;
   int32_t *fault; /* host memory that kernels write: an op number (see cni_cuda_fault_code) */
   cni_cuda_class classes[CNI_CUDA_CLASSES];
+  size_t reserved, reserved_peak; /* bytes in blocks of these, free or not */
   cni_cuda_pinned pinned;
   const char *recent[CNI_CUDA_RECENT]; /* names of the last ops launched, a ring */
   unsigned launched;                   /* since the last wait */
@@ -111,6 +112,8 @@ void cni_cuda_device_exit(void);
 enum { CNI_CUDA_WORKSPACE = 32 << 20 };
 void *cni_cuda_alloc(int index, size_t size); /* NULL without an error */
 void cni_cuda_free(int index, void *memory, size_t size);
+void cni_cuda_memory_reserved(int index, size_t *now, size_t *peak, bool reset);
+int cni_cuda_memory_trim(int index);
 int cni_cuda_copy_in(int index, void *to, const void *host, size_t size);
 int cni_cuda_copy_out(int index, void *host, const void *from, size_t size);
 void cni_cuda_memory_exit(cni_cuda_device *d);

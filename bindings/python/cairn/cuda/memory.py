@@ -1,14 +1,14 @@
 """cairn.cuda.memory: how much of a device's memory is in use.
 
-Place in the flow: names of cairn.cuda. Blocks that tensors gave back are kept for the next ones and returned to the
-driver when the device runs out; they are not counted, so what torch calls reserved is what is allocated here.
+Place in the flow: names of cairn.cuda. Blocks that tensors gave back are kept for the next ones, and returned to the
+driver by empty_cache() or when the device runs out: what is reserved is what tensors hold and what is kept.
 """
 from __future__ import annotations
 
 from typing import Any
 
 from .. import _C
-from ._devices import _Device, _index, _info, is_available
+from ._devices import _Device, _index, _info, device_count, is_available
 
 __all__ = ["empty_cache", "get_per_process_memory_fraction", "ipc_collect", "max_memory_allocated",
            "max_memory_cached", "max_memory_reserved", "mem_get_info", "memory_allocated", "memory_cached",
@@ -41,13 +41,13 @@ def max_memory_allocated(device: _Device = None) -> int:
 
 
 def memory_reserved(device: _Device = None) -> int:
-    """Bytes held for tensors: memory_allocated(), since blocks between two uses are not counted."""
-    return _memory("allocated", device)
+    """Bytes taken from the device: those that tensors hold, and those kept for the next ones."""
+    return _memory("reserved", device)
 
 
 def max_memory_reserved(device: _Device = None) -> int:
     """The most that memory_reserved() has been so far."""
-    return _memory("peak", device)
+    return _memory("reserved_peak", device)
 
 
 memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
@@ -55,16 +55,17 @@ memory_cached, max_memory_cached = memory_reserved, max_memory_reserved
 
 def memory_stats(device: _Device = None) -> dict[str, Any]:
     """The figures by torch's keys: those of allocated and reserved bytes, now and at most."""
-    now, peak = _memory("allocated", device), _memory("peak", device)
     stats: dict[str, Any] = {}
-    for kind in ("allocated_bytes", "reserved_bytes", "active_bytes"):
-        stats[kind + ".all.current"], stats[kind + ".all.peak"] = now, peak
+    for kind, now, peak in (("allocated_bytes", "allocated", "peak"), ("active_bytes", "allocated", "peak"),
+                            ("reserved_bytes", "reserved", "reserved_peak")):
+        stats[kind + ".all.current"], stats[kind + ".all.peak"] = _memory(now, device), _memory(peak, device)
     return stats
 
 
 def memory_summary(device: _Device = None, abbreviated: bool = False) -> str:
     """The figures as a small table to print; abbreviated leaves out the device's own."""
-    rows = [("allocated memory", memory_allocated(device), max_memory_allocated(device))]
+    rows = [("allocated memory", memory_allocated(device), max_memory_allocated(device)),
+            ("reserved memory", memory_reserved(device), max_memory_reserved(device))]
     if is_available() and not abbreviated:
         free, total = mem_get_info(device)
         rows += [("free on the device", free, total)]
@@ -73,7 +74,7 @@ def memory_summary(device: _Device = None, abbreviated: bool = False) -> str:
 
 
 def reset_peak_memory_stats(device: _Device = None) -> None:
-    """Lets max_memory_allocated() start again from what is in use now."""
+    """Lets max_memory_allocated() and max_memory_reserved() start again from what is in use now."""
     if is_available():
         _C._device_memory_reset_peak(f"cuda:{_index(device)}")
 
@@ -86,7 +87,9 @@ def reset_accumulated_memory_stats(device: _Device = None) -> None:  # unused: d
 
 
 def empty_cache() -> None:
-    """A hint that needs nothing done: memory kept for the next tensors is given back when the device runs out."""
+    """Gives the memory that is kept for the next tensors back to the driver, on every device."""
+    for index in range(device_count()):
+        _C._device_memory_trim(f"cuda:{index}")
 
 
 def ipc_collect() -> None:

@@ -1,31 +1,30 @@
-"""cairn.cuda.streams: streams and events.
+"""cairn.cuda.streams: streams and events of CUDA devices.
 
-Place in the flow: names of cairn.cuda. All of cairn's work on a device is in one queue. Streams are allowed, not
-obliged, to run side by side, so every Stream here stands for that queue: programs that use several get the order they
-ask for and more. An Event stands for the work that was queued when it was recorded; who asks it waits for the queue,
-which may hold later work too. One with enable_timing waits when it is recorded and notes the time, so that elapsed_time
-is the time of the work between two events.
+Place in the flow: names of cairn.cuda, on cairn.Stream and cairn.Event (_streams.py). Work goes to the device's own
+stream unless a program uses another.
 """
 from __future__ import annotations
 
-import time
 from types import TracebackType
+from typing import Any
 
-from .. import _C
-from .._options import only_default, only_speed
+from .. import _C, _streams
+from .._options import only_default
 from ._devices import _Device, _index
 
 __all__ = ["Event", "ExternalStream", "Stream", "StreamContext", "current_stream", "default_stream", "set_stream",
            "stream"]
 
 
-class Stream:
-    """The queue of a device's work."""
+def _device(device: _Device) -> _C.device:
+    return _C.device("cuda", _index(device))
+
+
+class Stream(_streams.Stream):
+    """A queue of a device's work."""
 
     def __init__(self, device: _Device = None, priority: int = 0) -> None:
-        only_speed("cuda.Stream", priority=(priority, 0))
-        self.device = _C.device("cuda", _index(device))
-        self.priority = priority
+        super().__init__(_device(device), priority=priority)
 
     @property
     def device_index(self) -> int:
@@ -35,118 +34,55 @@ class Stream:
     @property
     def cuda_stream(self) -> int:
         """The address of the CUstream."""
-        return _C._device_stream(self.device)
+        return self._handle()
 
-    def synchronize(self) -> None:
-        """Waits for all work in the queue."""
-        _C._device_sync(self.device)
-
-    def query(self) -> bool:
-        """Is all work done? Waits for it, so the answer is yes."""
-        self.synchronize()
-        return True
-
-    def wait_stream(self, stream: Stream) -> None:
-        """Later work here comes after what is in the other stream: of one device it does anyway."""
-        if stream.device != self.device:
-            stream.synchronize()
-
-    def wait_event(self, event: Event) -> None:
-        """Later work here comes after the event: of one device it does anyway."""
-        event.wait(self)
-
-    def record_event(self, event: Event | None = None) -> Event:
-        """Notes the moment when the work so far is done."""
-        made = Event() if event is None else event
-        made.record(self)
-        return made
-
-    def __enter__(self) -> Stream:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        pass
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Stream) and self.device == other.device
-
-    def __hash__(self) -> int:
-        return hash(self.device)
+    def record_event(self, event: Any = None) -> Any:
+        """An event that stands for the work in it so far."""
+        return super().record_event(Event() if event is None else event)
 
     def __repr__(self) -> str:
         return "<cairn.cuda.Stream device=%s cuda_stream=%#x>" % (self.device, self.cuda_stream)
 
 
 class ExternalStream(Stream):
-    """Another library's stream. cairn's work stays in its own queue, so wait for the other one before handing over."""
+    """Another library's stream. cairn's work stays in its own streams, so wait for the other one before handing over."""
 
     def __init__(self, stream_ptr: int, device: _Device = None) -> None:
-        super().__init__(device)
+        self.device, self.priority, self._base = _device(device), 0, None
         if stream_ptr != self.cuda_stream:
-            raise NotImplementedError("ExternalStream: cairn works in its own queue (Stream.cuda_stream) alone")
+            raise NotImplementedError("ExternalStream: cairn works in its own streams (Stream.cuda_stream) alone")
 
 
-class Event:
-    """A moment in the queue."""
+class Event(_streams.Event):
+    """A point in a stream: what was queued there when it was recorded."""
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False,
                  external: bool = False) -> None:
-        only_speed("cuda.Event", blocking=(blocking, False))
-        only_default("cuda.Event", interprocess=(interprocess, False), external=(external, False))
-        self._timed = enable_timing
-        self._at: float | None = None
-        self._pending: _C.device | None = None  # where work before the event may still be running
+        only_default("cuda.Event", external=(external, False))
+        super().__init__(enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
-    def record(self, stream: Stream | None = None) -> None:
-        """The event is the work queued so far; with enable_timing waits until it is done, and notes the time."""
-        self._pending = (stream or current_stream()).device
-        if self._timed:
-            self.synchronize()
-            self._at = time.perf_counter()
-
-    def synchronize(self) -> None:
-        """Waits until the work before the event is done; at once where it was not recorded."""
-        if self._pending is not None:
-            _C._device_sync(self._pending)
-            self._pending = None
-
-    def wait(self, stream: Stream | None = None) -> None:
-        """Later work in the stream comes after the event: of one device it does anyway."""
-        if self._pending is not None and (stream or current_stream()).device != self._pending:
-            self.synchronize()
-
-    def query(self) -> bool:
-        """Is the work before the event done? Waits for it, so the answer is yes."""
-        self.synchronize()
-        return True
-
-    def elapsed_time(self, end_event: Event) -> float:
-        """Milliseconds from this event to the other."""
-        if not self._timed or not end_event._timed:
-            raise RuntimeError("elapsed_time: both events must be made with enable_timing=True")
-        if self._at is None or end_event._at is None:
-            raise RuntimeError("elapsed_time: both events must be recorded before")
-        return (end_event._at - self._at) * 1e3
+    def _current(self) -> _streams.Stream:
+        return current_stream(self.device)
 
 
-def current_stream(device: _Device = None) -> Stream:
-    """The queue of a device."""
-    return Stream(device)
+def current_stream(device: _Device = None) -> Any:
+    """The stream that this thread uses on a device."""
+    return _streams.current(_device(device), Stream)
 
 
 def default_stream(device: _Device = None) -> Stream:
-    """The queue of a device."""
-    return Stream(device)
+    """The stream that a device has by itself."""
+    return Stream._own(_device(device))
 
 
 def set_stream(stream: Stream) -> None:
-    """Work goes to the stream's device where none is named."""
+    """This thread's work goes there, and to the stream's device where none is named."""
     _C._current_cuda(stream.device_index)
+    stream._use()
 
 
 class StreamContext:
-    """While inside, "cuda" without a number means the stream's device; None changes nothing."""
+    """While inside, work goes to the stream, and "cuda" without a number means its device; None changes nothing."""
 
     def __init__(self, stream: Stream | None) -> None:
         self.stream = stream
@@ -155,10 +91,12 @@ class StreamContext:
     def __enter__(self) -> None:
         if self.stream is not None:
             self._before = _C._current_cuda(self.stream.device_index)
+            self.stream.__enter__()
 
     def __exit__(self, kind: type[BaseException] | None, value: BaseException | None,
                  trace: TracebackType | None) -> None:
         if self.stream is not None:
+            self.stream.__exit__(kind, value, trace)
             _C._current_cuda(self._before)
 
 
