@@ -3,10 +3,10 @@ uses, and *args or **kwargs that nobody looks at. A user who gives such an argum
 
 usage: tools/lint_python.py [FOLDER...]      (default: bindings/python); tools/lint runs it too
 
-Not counted: parameters whose name begins with an underscore (but *_args and **_kwargs are), self and cls, functions that
-only raise, stubs (a body of `...`), overloads and abstract methods, and methods of Python's protocols (__exit__ and such,
-not __init__, __new__ and __call__). Where somebody else dictates a signature, a comment in the head of the function or of
-its class says so, with the reason:
+Not counted: parameters whose name begins with an underscore (but *_args and **_kwargs are), self and cls, functions
+that only raise, stubs (a body of `...`), overloads and abstract methods, and methods of Python's protocols (__exit__
+and such, not __init__, __new__ and __call__). Where somebody else dictates a signature, a comment in the head of the
+function or of its class says so, with the reason:
 
     def on_epoch_end(self, epoch, logs=None):  # unused: logs (the callback's signature)
     class Recorder(Callback):  # unused: epoch, logs (the callbacks' signature)
@@ -22,7 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 FOLDERS = ["bindings/python"]
 EXCLUDED = ("bindings/python/cairn/keras/", "bindings/python/cairn/model.py", "bindings/python/cairn/callbacks.py")
 MARKER = re.compile(r"#\s*unused:\s*([\w\s,]+?)\s*\((.+)\)\s*$")
-CALLED = {"__init__", "__new__", "__call__", "__init_subclass__"}  # of the dunder methods those that users give arguments
+CALLED = {"__init__", "__new__", "__call__", "__init_subclass__"}  # the dunder methods that users give arguments
 ABSTRACT = {"overload", "abstractmethod"}
 
 

@@ -152,8 +152,8 @@ CN_API cn_state *cn_state_swap(cn_state *state); /* installs it for this thread;
 
 /* Random numbers are counted: a thread's state is a seed and how many counters were used of it. A process that never
  * seeds starts from a seed of the operating system, or from the environment's CAIRN_SEED; the first thread that draws
- * gets that seed, each later one a stream derived from it. cn_seed restarts this thread, and is where threads that begin
- * to draw later derive theirs from. cn_random_state tells where this thread stands. */
+ * gets that seed, each later one a stream derived from it. cn_seed restarts this thread, and is where threads that
+ * begin to draw later derive theirs from. cn_random_state tells where this thread stands. */
 CN_API void cn_seed(uint64_t seed);
 CN_API uint64_t cn_fresh_seed(void); /* a number of the operating system that nobody can foretell, for cn_seed */
 CN_API void cn_random_state(uint64_t *seed, uint64_t *offset); /* either may be NULL */

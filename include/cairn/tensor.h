@@ -51,7 +51,7 @@ CN_API cn_tensor *cn_floats(const float *values, size_t n);
  * has no such memory (the CPU) or no more of it. Freed blocks are kept for the next tensor of about their size. */
 CN_API cn_tensor *cn_pin_memory(cn_tensor *t, cn_device device);
 
-/* Moves a CPU tensor into memory that processes share: what one writes, a child that is forked later sees, and so does a
+/* Moves a CPU tensor into memory that processes share: what one writes, a child that is forked later sees, so does a
  * process that was given cn_shared_fd and made its own tensor over it. t stays the same handle; an error when other
  * tensors lie in its memory (views), because they would stay behind. Processes that write at the same time race. */
 CN_API int cn_share_memory(cn_tensor *t);

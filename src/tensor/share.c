@@ -45,7 +45,7 @@ static const char *why_not(const cn_tensor *t)
   if (t->d.device != CN_CPU) return "the tensor is not on the CPU";
   if (t->d.weak) return "a weak scalar";
   if (alone(t)) return NULL;
-  return "other tensors (views, or values saved for a backward pass) lie in the same memory; share it before they are made";
+  return "other tensors (views, values saved for backward) lie in the same memory; share it before they are made";
 }
 
 /* The storage stays, with its count and version, and gets other memory; so do the handles over it. */

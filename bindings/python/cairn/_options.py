@@ -1,7 +1,7 @@
 """What becomes of an argument that other libraries have and cairn does not act on.
 
-Place in the flow: functions with a foreign signature call these for each argument that they would drop. Invariant of the
-package: an argument that differs from its default is honoured, or raises, or, where only speed depends on it, warns
+Place in the flow: functions with a foreign signature call these for each argument that they would drop. Invariant of
+the package: an argument that differs from its default is honoured, or raises, or, where only speed depends on it, warns
 once. tools/lint_python.py reads the sources for arguments that no statement uses.
 """
 from __future__ import annotations
@@ -26,8 +26,7 @@ def _differs(value: Any, default: Any) -> bool:
 
 
 def only_default(where: str, **arguments: tuple[Any, Any]) -> None:
-    """Raises for the first of name=(value, default) that is not its default: `where` would have to act on it and cannot.
-    """
+    """Raises for the first of name=(value, default) that is not its default: `where` would have to act on it."""
     for name, (value, default) in arguments.items():
         if _differs(value, default):
             raise NotImplementedError("%s: %s=%r is not supported, only %r is" % (where, name, value, default))

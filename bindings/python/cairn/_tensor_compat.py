@@ -29,7 +29,11 @@ def switched_off(cls: Any, func: Any, types: Any, args: Any = (),
 class Compat:
     """See above. `self` is a Tensor."""
 
-    is_conj = is_neg = is_distributed = lambda self: False  # noqa: E731
+    def is_conj(self) -> builtins.bool:
+        """False: there are no complex types."""
+        return False
+
+    is_neg = is_distributed = is_conj
     is_sparse_csr = is_mps = is_xpu = is_xla = is_ipu = is_mtia = is_maia = is_vulkan = False
 
     # ---- classes derived from Tensor ----

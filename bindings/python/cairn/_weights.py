@@ -223,10 +223,11 @@ def find(network: str, weights: Any) -> WeightsEnum | None:
     return weights
 
 
-def load(path: str) -> Any:
+def load(path: str, map_location: Any = None) -> Any:
     """What a file of weights holds; an address is fetched once."""
     from .serialization import load as read
-    return read(_C._download(path, None, "weights", None) if path.startswith(("https://", "http://")) else path)
+    return read(_C._download(path, None, "weights", None) if path.startswith(("https://", "http://")) else path,
+                map_location)
 
 
 def local_or_url(weights: WeightsEnum) -> str:

@@ -2,8 +2,8 @@
 
 Place in the flow: loaded when a program names it, or shares a tensor. A tensor in shared memory (Tensor.share_memory_,
 Module.share_memory) stays the same memory in every process that it is sent to or that is forked: what one writes, all
-have. Others are copied (pickled): what a child writes into such a one is not seen by its parent. A child that was forked
-has cairn with one thread; "spawn" starts it afresh.
+have. Others are copied (pickled): what a child writes into such a one is not seen by its parent. A child that was
+forked has cairn with one thread; "spawn" starts it afresh.
 """
 from __future__ import annotations
 

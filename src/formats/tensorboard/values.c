@@ -204,7 +204,7 @@ int cn_events_histogram(cn_events *events, const char *tag, cn_tensor *values, i
 enum { THRESHOLDS = 127 }; /* of PyTorch's writer */
 enum { TRUE_POSITIVES, FALSE_POSITIVES, TRUE_NEGATIVES, FALSE_NEGATIVES, PRECISION, RECALL, ROWS };
 
-/* Counts of each of n thresholds: a prediction is positive for all thresholds up to its own. curve: (ROWS, n), zeros. */
+/* Counts of each of n thresholds: a prediction is positive for all thresholds up to its own. curve: (ROWS, n), zero. */
 static void fill_curve(double *curve, size_t n, const double *labels, const double *predictions, size_t samples)
 {
   static const double least = 1e-7; /* a denominator for thresholds that nothing passes */

@@ -154,12 +154,13 @@ def _check_forward(func: _Function, inputs: Sequence[Any], wanted: list[Tensor],
                 for i, value in enumerate(change.detach().reshape(-1).tolist()):
                     expected = numeric[number][k][at][i]
                     if not _close(value, expected, atol, rtol):
-                        raise GradcheckError(f"gradcheck: output {k} element {i} by input {number} element {at}: forward "
-                                             f"mode gives {value:.10g}, finite differences give {expected:.10g}")
+                        raise GradcheckError(f"gradcheck: output {k} element {i} by input {number} element {at}: "
+                                             f"forward mode gives {value:.10g}, finite differences {expected:.10g}")
 
 
 def _check_batched(func: _Function, inputs: Sequence[Any], wanted: list[Tensor]) -> None:
     """Many walks at once against one after the other."""
+    from .._forms_pointwise import allclose
     with enable_grad():
         for k, o in enumerate(_outputs(func, inputs)):
             if not o.requires_grad or not o.numel():
@@ -168,11 +169,8 @@ def _check_batched(func: _Function, inputs: Sequence[Any], wanted: list[Tensor])
             batch = _grad(o, wanted, _C.stack(seeds), retain_graph=True, allow_unused=True, is_grads_batched=True)
             single = [_grad(o, wanted, s, retain_graph=True, allow_unused=True) for s in seeds]
             for number, found in enumerate(batch):
-                rows = [g[number] for g in single]
-                if found is None or rows[0] is None:
-                    same = found is None and rows[0] is None
-                else:
-                    same = _C.allclose(found, _C.stack(rows))
+                rows = [g for g in (walk[number] for walk in single) if g is not None]
+                same = not rows if found is None else bool(rows) and allclose(found, _C.stack(rows))
                 if not same:
                     raise GradcheckError(f"gradcheck: gradients of output {k} by input {number} differ when they are "
                                          "computed in a batch")

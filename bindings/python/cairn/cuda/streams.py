@@ -45,7 +45,7 @@ class Stream(_streams.Stream):
 
 
 class ExternalStream(Stream):
-    """Another library's stream. cairn's work stays in its own streams, so wait for the other one before handing over."""
+    """Another library's stream. cairn's work stays in its own streams: wait for the other one before handing over."""
 
     def __init__(self, stream_ptr: int, device: _Device = None) -> None:
         self.device, self.priority, self._base = _device(device), 0, None
@@ -62,7 +62,7 @@ class Event(_streams.Event):
         super().__init__(enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
     def _current(self) -> _streams.Stream:
-        return current_stream(self.device)
+        return _streams.current(_device(self.device), Stream)
 
 
 def current_stream(device: _Device = None) -> Any:

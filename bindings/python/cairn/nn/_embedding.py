@@ -22,7 +22,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = 
               max_norm: builtins.float | None = None, norm_type: builtins.float = 2.0,
               scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False) -> Tensor:
     """Rows of weight by number. max_norm scales the rows used down to that norm, in place; scale_grad_by_freq divides
-    gradients by how often a row is used. Gradients are dense, also with sparse: SparseAdam leaves alone what is zero."""
+    gradients by how often a row is used. Gradients are dense, sparse or not: SparseAdam leaves alone what is zero."""
     only_speed("embedding", sparse=(sparse, False))
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")

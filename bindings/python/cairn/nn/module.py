@@ -421,7 +421,7 @@ def _replace(parameter: Tensor, fn: Callable[[Tensor], Tensor]) -> None:
 
 def _place(*args: Any, device: Any = None, dtype: Any = None, non_blocking: bool = False,
            memory_format: Any = None,
-           tensor: Any = None) -> tuple[Any, Any, Any]:  # unused: non_blocking (copies from pinned memory are queued anyway)
+           tensor: Any = None) -> tuple[Any, Any, Any]:  # unused: non_blocking (see Tensor.to)
     """The arguments of to(): device, type, memory format."""
     for value in args:
         if isinstance(value, _C.dtype):

@@ -59,7 +59,7 @@ def _row(data: bytes) -> Tensor:
 
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
-    """The bytes of a PNG file, a row of uint8; compression_level, which decides about time and size, is the writer's."""
+    """The bytes of a PNG file, a row of uint8; compression_level, a matter of time and size, is the writer's."""
     if not 0 <= compression_level <= 9:
         raise ValueError("the compression level of a PNG goes from 0 to 9, not %r" % (compression_level,))
     only_speed("encode_png", compression_level=(compression_level, 6))

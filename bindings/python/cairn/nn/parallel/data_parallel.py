@@ -1,5 +1,5 @@
-"""DataParallel: a module on the device that its parameters are on. torch splits batches over several devices; here there
-is one, so a list that names more is refused, and so is one that names a device that is not there.
+"""DataParallel: a module on the device that its parameters are on. torch splits batches over several devices; here
+there is one, so a list that names more is refused, and so is one that names a device that is not there.
 """
 from __future__ import annotations
 

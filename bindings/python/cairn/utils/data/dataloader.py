@@ -50,8 +50,8 @@ class DataLoader(Generic[_T_co]):
     `state_dict()` says where the loader stands, also in the middle of an epoch; after `load_state_dict` the next loop
     yields the batches that would have come. pin_memory puts batches into memory that the device reads by itself, where
     there is one. persistent_workers keeps the threads, and each one's copy of the data set, from one loop to the next;
-    worker_init_fn then runs once. Workers are threads, so multiprocessing_context has no effect but a warning, and batches
-    always come in order.
+    worker_init_fn then runs once. Workers are threads, so multiprocessing_context has no effect but a warning, and
+    batches always come in order.
     """
 
     dataset: Dataset[_T_co]
@@ -133,8 +133,9 @@ class DataLoader(Generic[_T_co]):
         return {**self.__dict__, "_workers": None}
 
     def __del__(self) -> None:
-        if getattr(self, "_workers", None) is not None:
-            self._workers.stop()
+        workers: Pool | None = getattr(self, "_workers", None)
+        if workers is not None:
+            workers.stop()
 
     # ---- going on in mid-epoch ----
 

@@ -125,8 +125,8 @@ class SummaryWriter:
     # ---- numbers ----
     def add_scalar(self, tag: str, scalar_value: Any, global_step: int | None = None, walltime: float | None = None,
                    new_style: bool = False, double_precision: bool = False) -> None:
-        """A number. new_style: in the form of TensorBoard's newer writers; double_precision: with all digits, which only
-        that form can hold."""
+        """A number. new_style: in the form of TensorBoard's newer writers; double_precision: with all digits, which
+        only that form can hold."""
         kind = _C.float64 if double_precision else _C.float32 if new_style else None
         with self._at(walltime) as log:
             log.scalar(tag, _number(scalar_value), int(global_step or 0), kind)
