@@ -10,7 +10,7 @@ import unittest
 import warnings
 
 import cairn
-from cairn import _options, nn
+from cairn import _arguments, nn
 from cairn.autograd import gradcheck, gradgradcheck
 from cairn.autograd.gradcheck import GradcheckError
 from cairn.transforms import io as image_io
@@ -24,7 +24,7 @@ except ImportError:
 class Case(unittest.TestCase):
     def warns(self, work, text):
         """work() warns with that text, and once."""
-        _options._said.clear()
+        _arguments._noted.clear()
         with self.assertWarnsRegex(UserWarning, text):
             result = work()
         with warnings.catch_warnings(record=True) as found:
@@ -35,21 +35,22 @@ class Case(unittest.TestCase):
 
 
 class Helpers(Case):
-    def test_only_default(self):
-        _options.only_default("f", a=(1, 1), b=(None, None), c=([1], [1]))
-        with self.assertRaisesRegex(NotImplementedError, r"f: a=2 is not supported, only 1 is"):
-            _options.only_default("f", a=(2, 1))
+    def test_refused(self):
+        _arguments.refused("f", "why", 1, a=1, b=True)
+        for kind in (NotImplementedError, ValueError):
+            with self.assertRaisesRegex(kind, "f: a=2 is not supported: why"):
+                _arguments.refused("f", "why", 1, a=2)
         with self.assertRaises(NotImplementedError):
-            _options.only_default("f", a=(cairn.zeros(2), None))
+            _arguments.refused("f", "why", a=cairn.zeros(2))
 
     def test_warnings_repeat(self):
         self.addCleanup(cairn.set_warn_always, False)
-        self.warns(lambda: _options.only_speed("f", a=(1, 0)), "f: a has no effect")
+        self.warns(lambda: _arguments.only_speed("f", 0, a=1), "f: a=1 has no effect")
         cairn.set_warn_always(True)
         self.assertTrue(cairn.is_warn_always_enabled())
         for _ in range(2):
             with self.assertWarns(UserWarning):
-                _options.only_speed("f", a=(1, 0))
+                _arguments.only_speed("f", 0, a=1)
 
 
 class Seeds(unittest.TestCase):

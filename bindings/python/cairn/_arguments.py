@@ -1,5 +1,6 @@
 """Arguments that another library's programs pass and cairn does not act on: refused, or noted once where only speed
-depends on them. Nothing that a caller wrote is dropped without a word; functions call these with what they were given.
+depends on them. Nothing that a caller wrote is dropped without a word; functions call these with what they were given,
+and tools/lint_python.py reads the sources for parameters that no statement uses.
 """
 from __future__ import annotations
 
@@ -8,9 +9,14 @@ import sys
 import warnings
 from typing import Any
 
-__all__ = ["only_speed", "refused", "unexpected"]
+__all__ = ["Unsupported", "note_once", "only_speed", "refused", "repeat_warnings", "unexpected", "warnings_repeat"]
 
-_noted: set[tuple[str, str]] = set()
+_noted: set[str] = set()
+_repeat = False
+
+
+class Unsupported(NotImplementedError, ValueError):
+    """An argument that cairn has no way to act on: torch's programs expect the one, Keras's the other."""
 
 
 def _differs(value: Any, default: Any) -> bool:
@@ -22,11 +28,11 @@ def refused(where: str, why: str, default: Any = None, **given: Any) -> None:
     """Raises for the first of `given` that is not the default: cairn has no way to do what it asks for."""
     for name, value in given.items():
         if _differs(value, default):
-            raise ValueError("%s: %s=%s is not supported: %s" % (where, name, reprlib.repr(value), why))
+            raise Unsupported("%s: %s=%s is not supported: %s" % (where, name, reprlib.repr(value), why))
 
 
 def _caller() -> int:
-    """How many frames above only_speed() the program is, for a warning that names its line."""
+    """How many frames above note_once() the program is, for a warning that names its line."""
     frame, level = sys._getframe(2), 2
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __name__.partition(".")[0]:
         frame, level = frame.f_back, level + 1  # type: ignore[assignment]
@@ -36,10 +42,28 @@ def _caller() -> int:
 def only_speed(where: str, default: Any = None, **given: Any) -> None:
     """Warns, once for each place and name, of arguments that change how fast a result comes and not the result."""
     for name, value in given.items():
-        if _differs(value, default) and (where, name) not in _noted:
-            _noted.add((where, name))
-            warnings.warn("%s: %s=%s has no effect here; results are the same without it"
-                          % (where, name, reprlib.repr(value)), stacklevel=_caller())
+        if _differs(value, default):
+            note_once("%s: %s=%s has no effect here; results are the same without it"
+                      % (where, name, reprlib.repr(value)), "%s: %s" % (where, name))
+
+
+def note_once(text: str, about: str | None = None) -> None:
+    """A warning, the first time that this is said (or something about it) in the process; always after
+    repeat_warnings(True)."""
+    if _repeat or (about or text) not in _noted:
+        _noted.add(about or text)
+        warnings.warn(text, stacklevel=_caller())
+
+
+def repeat_warnings(on: bool) -> None:
+    """Shall note_once warn each time?"""
+    global _repeat
+    _repeat = on
+
+
+def warnings_repeat() -> bool:
+    """What repeat_warnings was given last; False at first."""
+    return _repeat
 
 
 def unexpected(where: str, given: dict[str, Any]) -> None:

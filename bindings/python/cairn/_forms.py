@@ -7,7 +7,7 @@ import builtins
 from typing import TYPE_CHECKING, Any, Callable, Literal, Sequence, TypeVar, overload
 
 from . import _C
-from ._options import only_default, only_speed
+from ._arguments import only_speed, refused
 from ._tensor import Tensor, _in_format
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def scalar_tensor(s: _Number, *, dtype: _Dtype | None = None, device: _Device | 
                   requires_grad: builtins.bool = False, layout: Any = None,
                   pin_memory: builtins.bool = False) -> Tensor:
     """A 0-d tensor of the default type."""
-    only_default("scalar_tensor", layout=(layout or _C.strided, _C.strided))
+    refused("scalar_tensor", "tensors are strided", _C.strided, layout=layout or _C.strided)
     return _C.tensor(s, dtype=dtype or _C.get_default_dtype(), device=device, requires_grad=requires_grad,
                      pin_memory=pin_memory)
 
@@ -282,7 +282,7 @@ def split(tensor: Tensor, split_size_or_sections: builtins.int | Sequence[builti
 def gather(input: Tensor, dim: builtins.int, index: Tensor, *, sparse_grad: builtins.bool = False,
            out: Tensor | None = None) -> Tensor:
     """The elements of input that index names along a dimension."""
-    only_speed("gather", sparse_grad=(sparse_grad, False))
+    only_speed("gather", False, sparse_grad=sparse_grad)
     return _C.gather(input, dim, index, out=out)
 
 

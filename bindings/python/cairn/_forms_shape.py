@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
 
 from . import _C
 from ._forms import _into, _methods, _public
-from ._options import only_default
+from ._arguments import refused
 from ._tensor import Tensor
 from ._types import Size
 
@@ -187,7 +187,7 @@ def normal(mean: Tensor | _Number, std: Tensor | _Number = 1.0, size: Sequence[b
            device: _Device | None = None, requires_grad: builtins.bool = False, layout: Any = None,
            pin_memory: builtins.bool = False) -> Tensor:
     """Normal numbers with that mean and standard deviation: numbers and a size, or tensors."""
-    only_default("normal", layout=(layout or _C.strided, _C.strided))
+    refused("normal", "tensors are strided", _C.strided, layout=layout or _C.strided)
     if isinstance(mean, Tensor) or isinstance(std, Tensor):
         return _into(out, _C.normal(mean, std, generator=generator))
     if size is None:

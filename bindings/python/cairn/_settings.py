@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import _C
-from ._options import only_speed, repeat_warnings, warnings_repeat
+from ._arguments import only_speed, repeat_warnings, warnings_repeat
 
 __all__ = ["are_deterministic_algorithms_enabled", "get_deterministic_debug_mode", "get_float32_matmul_precision",
            "get_num_interop_threads", "is_deterministic_algorithms_warn_only_enabled", "is_warn_always_enabled",
@@ -54,7 +54,7 @@ def set_float32_matmul_precision(precision: str) -> None:
     use: it computes them in float32."""
     if precision not in ("highest", "high", "medium"):
         raise RuntimeError("set_float32_matmul_precision: expected 'highest', 'high' or 'medium', not %r" % precision)
-    only_speed("set_float32_matmul_precision", precision=(precision, "highest"))
+    only_speed("set_float32_matmul_precision", "highest", precision=precision)
     _kept["precision"] = precision
 
 
@@ -67,7 +67,7 @@ def set_num_interop_threads(n: int) -> None:
     """Threads for whole ops side by side. A hint: cairn runs one op at a time, with get_num_threads() threads."""
     if n <= 0:
         raise RuntimeError("set_num_interop_threads: expected a positive number, not %r" % (n,))
-    only_speed("set_num_interop_threads", n=(n, 1))
+    only_speed("set_num_interop_threads", 1, n=n)
     _kept["interop"] = int(n)
 
 

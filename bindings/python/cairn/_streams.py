@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterator
 
 from . import _C
-from ._options import only_default, only_speed
+from ._arguments import only_speed, refused
 
 if TYPE_CHECKING:
     from typing import Self
@@ -130,8 +130,8 @@ class Event:
 
     def __init__(self, device: _Device | None = None, *, enable_timing: bool = False, blocking: bool = False,
                  interprocess: bool = False) -> None:
-        only_speed("Event", blocking=(blocking, False))
-        only_default("Event", interprocess=(interprocess, False))
+        only_speed("Event", False, blocking=blocking)
+        refused("Event", "events stay in their process", False, interprocess=interprocess)
         self._timed = bool(enable_timing)
         self._recorded = False
         self._base: _C.EventBase | None = None

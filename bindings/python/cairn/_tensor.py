@@ -5,7 +5,7 @@ import builtins
 from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
 
 from . import _C, _numpy, _pickle
-from ._options import only_default
+from ._arguments import refused
 from ._tensor_compat import Compat
 from ._types import Size
 
@@ -280,7 +280,7 @@ class Tensor(Compat, _C.TensorBase):
     def new_tensor(self, data: Any, dtype: _Dtype | None = None, device: _Device | None = None,
                    requires_grad: builtins.bool = False, layout: Any = None,
                    pin_memory: builtins.bool = False) -> Tensor:
-        only_default("new_tensor", layout=(layout or _C.strided, _C.strided))
+        refused("new_tensor", "tensors are strided", _C.strided, layout=layout or _C.strided)
         return _C.tensor(data, dtype=dtype or self.dtype, device=device or self.device, requires_grad=requires_grad,
                          pin_memory=pin_memory)
 

@@ -10,7 +10,7 @@ import os
 from typing import Any, Mapping, NamedTuple, Sequence
 
 from . import _C
-from ._options import only_default
+from ._arguments import refused
 from ._tensor import Tensor
 from .transforms import functional as _F
 from .transforms.functional import InterpolationMode
@@ -79,7 +79,7 @@ class WeightsEnum(enum.Enum):
     def get_state_dict(self, progress: bool = True, check_hash: bool = False,
                        map_location: Any = None) -> Any:  # unused: progress (fetching prints nothing)
         """The weights themselves, fetched where they are not on this machine yet."""
-        only_default("get_state_dict", check_hash=(check_hash, False))
+        refused("get_state_dict", "hashes of files are not compared", False, check_hash=check_hash)
         return load(local_or_url(self), map_location=map_location)
 
     def __repr__(self) -> str:

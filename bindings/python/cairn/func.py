@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, ParamSpec, Sequence, 
 
 from . import _C, _trees
 from ._modes import enable_grad
-from ._options import only_speed
+from ._arguments import only_speed
 from ._tensor import Tensor
 from ._vmap import vmap
 from .autograd import functional as _functional
@@ -190,7 +190,7 @@ def jacrev(func: Callable[_P, Any], argnums: _Numbers = 0, *, has_aux: bool = Fa
     """A function that answers all derivatives of func's results by the arguments at argnums: of shape
     output.shape + input.shape, nested as the output is and, inside, as the arguments are; with has_aux
     (derivatives, aux). One walk for each element of the output, whatever chunk_size says."""
-    only_speed("jacrev", chunk_size=(chunk_size, None))
+    only_speed("jacrev", chunk_size=chunk_size)
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -217,7 +217,7 @@ def jacfwd(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool = False
            randomness: str = "error") -> Callable[_P, Any]:
     """What jacrev computes: forward mode is made of backward walks here, so that rows are never dearer than columns.
     func runs once, so what it draws is the "same" for all of them."""
-    only_speed("jacfwd", chunk_size=(chunk_size, None))
+    only_speed("jacfwd", chunk_size=chunk_size)
     if randomness not in ("error", "same"):
         raise NotImplementedError("jacfwd: randomness is 'error' or 'same', not %r" % (randomness,))
     return jacrev(func, argnums, has_aux=has_aux)

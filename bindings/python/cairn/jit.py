@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Callable, NoReturn, TypeVar, overload
 
 from . import nn
-from ._options import only_speed, warn_once
+from ._arguments import note_once, only_speed
 
 __all__ = ["ScriptModule", "compile", "export", "ignore", "is_scripting", "is_tracing", "load", "save", "script",
            "script_method", "trace", "unused"]
@@ -38,7 +38,7 @@ def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None 
     if not callable(model):
         raise TypeError("compile: expected a function or a module, not %s" % type(model).__name__)
     if not disable and backend != "eager":
-        warn_once("compile: the code itself comes back and its ops run as they are called; results are the same")
+        note_once("compile: the code itself comes back and its ops run as they are called; results are the same")
     return model
 
 
@@ -47,7 +47,8 @@ def script(obj: _Code, optimize: Any = None, _frames_up: int = 0, _rcb: Any = No
     """The function, class or module itself."""
     if not callable(obj):
         raise TypeError("script: expected a function, a class or a module, not %s" % type(obj).__name__)
-    only_speed("script", optimize=(optimize, None), example_inputs=(example_inputs, None))
+    only_speed("script", optimize=optimize)
+    only_speed("script", example_inputs=example_inputs)
     return obj
 
 

@@ -14,7 +14,7 @@ from multiprocessing.reduction import DupFd, ForkingPickler
 from typing import Any, Callable
 
 from . import _C
-from ._options import warn_once
+from ._arguments import note_once
 from ._pickle import _finish
 from ._tensor import Tensor
 
@@ -43,7 +43,7 @@ def get_sharing_strategy() -> str:
 def set_sharing_strategy(new_strategy: str) -> None:
     """There is one strategy; torch's other one ("file_system") shares the same memory by a name."""
     if new_strategy == "file_system":
-        warn_once("set_sharing_strategy: memory is shared by file descriptor, not by name")
+        note_once("set_sharing_strategy: memory is shared by file descriptor, not by name")
     elif new_strategy != "file_descriptor":
         raise ValueError("set_sharing_strategy: unknown strategy %r" % (new_strategy,))
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
 from . import _C
-from ._options import only_default
+from ._arguments import refused
 from ._tensor import Tensor
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ def save(obj: Any, f: _File, pickle_module: Any = None, pickle_protocol: int = D
     The ending of a path says how: .safetensors and .npz hold a dictionary of tensors by name, .npy one tensor; anything
     else is torch's archive, which torch.load opens as well. A file that is there already is replaced at once when the
     new one is complete. Objects of Python classes are pickled; loading them needs weights_only=False."""
-    only_default("save", pickle_module=(_name_of(pickle_module), "pickle"))
+    refused("save", "Python's own is used", "pickle", pickle_module=_name_of(pickle_module))
     if hasattr(f, "write"):
         return _write(obj, f, "torch", False, pickle_protocol)
     path = os.fspath(f)
@@ -319,7 +319,7 @@ def load(f: _File, map_location: _MapLocation = None, pickle_module: Any = None,
     texts, and lists and dictionaries of them; False: any Python object, by running what the file says, so only for
     files from sources you trust. mmap: tensors of a path share the mapped file instead of being read at once; it must
     then not be written to in place. Writing to such tensors does not change the file."""
-    only_default("load", pickle_module=(_name_of(pickle_module), "pickle"))
+    refused("load", "Python's own is used", "pickle", pickle_module=_name_of(pickle_module))
     weights = weights_only is not False
     source: str | bytes
     if hasattr(f, "read"):

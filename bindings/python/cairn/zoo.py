@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence
 
 from . import _C, _weights
 from ._modes import inference_mode
-from ._options import only_default
+from ._arguments import refused
 from ._tensor import Tensor
 from ._weights import ImageClassification as ImageClassification, Weights as Weights, WeightsEnum as WeightsEnum
 from .nn import AdaptiveAvgPool2d, Module
@@ -156,7 +156,7 @@ def list_models(module: Any = None, include: str | Sequence[str] | None = None,
                 exclude: str | Sequence[str] | None = None) -> builtins.list[str]:
     """The networks that torchvision has too, by name; include and exclude are patterns ("resnet*")."""
     from fnmatch import fnmatch
-    only_default("list_models", module=(module, None))
+    refused("list_models", "there is one list of networks", module=module)
 
     def fits(name: str, patterns: str | Sequence[str]) -> bool:
         return any(fnmatch(name, p) for p in ([patterns] if isinstance(patterns, str) else patterns))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Callable, Sequence, overload
 
 from .. import _C
 from .._modes import enable_grad
-from .._options import only_speed
+from .._arguments import only_speed
 from .._tensor import Tensor
 from . import grad as _grad
 
@@ -164,7 +164,8 @@ def jacobian(func: _Function, inputs: _Given, create_graph: bool = False, strict
     several inputs, tuples of those for several outputs. Computed by backward walks, whatever strategy says."""
     if strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError("jacobian: strategy is 'reverse-mode' or 'forward-mode'")
-    only_speed("jacobian", vectorize=(vectorize, False), strategy=(strategy, "reverse-mode"))
+    only_speed("jacobian", False, vectorize=vectorize)
+    only_speed("jacobian", "reverse-mode", strategy=strategy)
     with enable_grad():
         given, alone = _tuple(inputs, "jacobian: inputs")
         fresh = _fresh(given, create_graph)
@@ -187,8 +188,8 @@ def hessian(func: _One, inputs: _Given, create_graph: bool = False, strict: bool
     several inputs."""
     if outer_jacobian_strategy not in ("reverse-mode", "forward-mode"):
         raise ValueError("hessian: outer_jacobian_strategy is 'reverse-mode' or 'forward-mode'")
-    only_speed("hessian", vectorize=(vectorize, False),
-               outer_jacobian_strategy=(outer_jacobian_strategy, "reverse-mode"))
+    only_speed("hessian", False, vectorize=vectorize)
+    only_speed("hessian", "reverse-mode", outer_jacobian_strategy=outer_jacobian_strategy)
     given, alone = _tuple(inputs, "hessian: inputs")
 
     def gradient(*xs: Tensor) -> _Tensors:

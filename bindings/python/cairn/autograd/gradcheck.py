@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Callable, Iterator, Sequence
 
 from .. import _C
 from .._modes import enable_grad, no_grad
-from .._options import only_default, only_speed
+from .._arguments import only_speed, refused
 from .._tensor import Tensor
 from . import grad as _grad
 
@@ -205,9 +205,10 @@ def gradcheck(func: _Function, inputs: Tensor | Sequence[Any], *, eps: float = 1
         raise ValueError("gradcheck: check_backward_ad or check_forward_ad must be True")
     if check_batched_grad and not check_backward_ad:
         raise ValueError("gradcheck: check_batched_grad needs check_backward_ad")
-    only_default("gradcheck", check_batched_forward_grad=(check_batched_forward_grad, False),
-                 masked=(bool(masked), False))
-    only_speed("gradcheck", fast_mode=(fast_mode, False))
+    refused("gradcheck", "forward derivatives are not batched", False,
+            check_batched_forward_grad=check_batched_forward_grad)
+    refused("gradcheck", "tensors are dense", False, masked=bool(masked))
+    only_speed("gradcheck", False, fast_mode=fast_mode)
     given = _tuple(inputs)
     try:
         wanted = _check_inputs(given)

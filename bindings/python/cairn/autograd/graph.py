@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any, Callable, Iterator, Sequence
 
 from .. import _C
-from .._options import only_default
+from .._arguments import refused
 from .._tensor import Tensor
 
 __all__ = ["Node", "disable_saved_tensors_hooks", "register_multi_grad_hook", "save_on_cpu", "saved_tensors_hooks"]
@@ -43,7 +43,7 @@ class save_on_cpu(saved_tensors_hooks):
     """Inside, what is kept for backward lies in host memory, and is brought back to its device in backward."""
 
     def __init__(self, pin_memory: bool = False, device_type: str = "cuda") -> None:
-        only_default("save_on_cpu", device_type=(device_type, "cuda"))
+        refused("save_on_cpu", "only these have memory of their own", "cuda", device_type=device_type)
 
         def pack(t: Tensor) -> tuple[Any, Tensor]:
             if t.device.type == "cpu":

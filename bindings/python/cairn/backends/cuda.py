@@ -9,7 +9,7 @@ import contextlib
 import os
 from typing import Any, Iterator
 
-from .._options import only_speed
+from .._arguments import only_speed
 
 __all__ = ["enable_cudnn_sdp", "enable_flash_sdp", "enable_math_sdp", "enable_mem_efficient_sdp", "cudnn_sdp_enabled",
            "flash_sdp_enabled", "is_built", "is_flash_attention_available", "math_sdp_enabled", "matmul",
@@ -36,7 +36,7 @@ class _Matmul:
         if not hasattr(_Matmul, name):
             raise AttributeError("backends.cuda.matmul has no setting %r" % name)
         if value is True or value == "tf32":
-            only_speed("backends.cuda.matmul", **{name: (value, getattr(_Matmul, name))})
+            only_speed("backends.cuda.matmul", getattr(_Matmul, name), **{name: value})
         super().__setattr__(name, value)
 
 
@@ -47,7 +47,7 @@ _sdp = {"flash": True, "mem_efficient": True, "math": True, "cudnn": True}
 def _choose(**enabled: bool) -> None:
     """Keeps which kernels of attention may be taken; there is one."""
     for name, on in enabled.items():
-        only_speed("backends.cuda", **{"enable_%s_sdp" % name: (bool(on), True)})
+        only_speed("backends.cuda", True, **{"enable_%s_sdp" % name: bool(on)})
         _sdp[name] = bool(on)
 
 

@@ -11,7 +11,7 @@ import sys
 from types import ModuleType
 from typing import Any, Iterator
 
-from .._options import only_speed
+from .._arguments import only_speed
 
 __all__ = ["allow_tf32", "benchmark", "benchmark_limit", "deterministic", "enabled", "flags", "is_acceptable",
            "is_available", "set_flags", "version"]
@@ -28,7 +28,7 @@ class _Settings(ModuleType):
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in ("benchmark", "allow_tf32"):
-            only_speed("backends.cudnn", **{name: (bool(value), False)})
+            only_speed("backends.cudnn", False, **{name: bool(value)})
         super().__setattr__(name, value)
 
 

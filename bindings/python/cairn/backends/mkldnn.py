@@ -10,7 +10,7 @@ import sys
 from types import ModuleType
 from typing import Any, Iterator
 
-from .._options import warn_once
+from .._arguments import note_once
 
 __all__ = ["enabled", "flags", "is_available"]
 
@@ -21,9 +21,9 @@ class _Settings(ModuleType):
     """This module, so that an assignment to a setting is noticed."""
 
     def __setattr__(self, name: str, value: Any) -> None:
-        asked = "onednn" in (os.environ.get("CAIRN_BLAS"), os.environ.get("CAIRN_CONV"))
+        asked = "=onednn" in os.environ.get("CAIRN_KERNEL", "")
         if name == "enabled" and asked and not value:
-            warn_once("backends.mkldnn: enabled=False has no effect: CAIRN_BLAS or CAIRN_CONV asks for oneDNN")
+            note_once("backends.mkldnn: enabled=False has no effect: CAIRN_KERNEL asks for oneDNN")
         super().__setattr__(name, value)
 
 

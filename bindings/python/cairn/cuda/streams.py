@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any
 
 from .. import _C, _streams
-from .._options import only_default
+from .._arguments import refused
 from ._devices import _Device, _index
 
 __all__ = ["Event", "ExternalStream", "Stream", "StreamContext", "current_stream", "default_stream", "set_stream",
@@ -58,7 +58,7 @@ class Event(_streams.Event):
 
     def __init__(self, enable_timing: bool = False, blocking: bool = False, interprocess: bool = False,
                  external: bool = False) -> None:
-        only_default("cuda.Event", external=(external, False))
+        refused("cuda.Event", "events are the library's own", False, external=external)
         super().__init__(enable_timing=enable_timing, blocking=blocking, interprocess=interprocess)
 
     def _current(self) -> _streams.Stream:

@@ -5,7 +5,7 @@ import builtins
 
 from .. import _C
 from .._modes import no_grad
-from .._options import only_speed
+from .._arguments import only_speed
 from .._tensor import Tensor
 
 __all__ = ["embedding", "embedding_bag", "multi_head_attention_forward"]
@@ -23,7 +23,7 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None = 
               scale_grad_by_freq: builtins.bool = False, sparse: builtins.bool = False) -> Tensor:
     """Rows of weight by number. max_norm scales the rows used down to that norm, in place; scale_grad_by_freq divides
     gradients by how often a row is used. Gradients are dense, sparse or not: SparseAdam leaves alone what is zero."""
-    only_speed("embedding", sparse=(sparse, False))
+    only_speed("embedding", False, sparse=sparse)
     if weight.ndim != 2:
         raise RuntimeError("'weight' must be 2-D")
     _renormed(weight, input, max_norm, norm_type)
@@ -41,7 +41,7 @@ def embedding_bag(input: Tensor, weight: Tensor, offsets: Tensor | None = None, 
                   sparse: builtins.bool = False, per_sample_weights: Tensor | None = None,
                   include_last_offset: builtins.bool = False, padding_idx: builtins.int | None = None) -> Tensor:
     """Sums, means or maxima of the rows that each bag of input names."""
-    only_speed("embedding_bag", sparse=(sparse, False))
+    only_speed("embedding_bag", False, sparse=sparse)
     if weight.dtype == _C.int64 and input.is_floating_point():  # torch's old order of the two
         input, weight = weight, input
     if padding_idx is not None and not -weight.shape[0] <= padding_idx < weight.shape[0]:

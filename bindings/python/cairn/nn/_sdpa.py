@@ -5,7 +5,7 @@ import contextlib
 from enum import Enum
 from typing import Iterator, Sequence
 
-from .._options import only_speed
+from .._arguments import only_speed
 
 __all__ = ("SDPBackend", "sdpa_kernel")
 
@@ -29,5 +29,6 @@ def sdpa_kernel(backends: SDPBackend | Sequence[SDPBackend], set_priority: bool 
         if not isinstance(backend, SDPBackend):
             raise AssertionError(f"Backend must be an instance of SDPBackend or a list of SDPBackend instances, got "
                                  f"{backend!r}")
-    only_speed("sdpa_kernel", backends=(backends, None), set_priority=(set_priority, False))
+    only_speed("sdpa_kernel", backends=backends)
+    only_speed("sdpa_kernel", False, set_priority=set_priority)
     yield

@@ -9,7 +9,7 @@ from types import FunctionType
 from typing import Any, Callable, Iterable, Sequence
 
 from .. import _C
-from .._options import only_default
+from .._arguments import refused
 from . import _schedules
 from ._schedule import LRScheduler as LRScheduler
 from ._schedules import (ConstantLR as ConstantLR, CosineAnnealingLR as CosineAnnealingLR,
@@ -141,7 +141,7 @@ class SequentialLR(_OfOthers):
 
     def __init__(self, optimizer: Optimizer, schedulers: Sequence[LRScheduler], milestones: Iterable[int],
                  last_epoch: int = -1) -> None:
-        only_default("SequentialLR", last_epoch=(last_epoch, -1))
+        refused("SequentialLR", "it begins where its schedules do", -1, last_epoch=last_epoch)
         self._milestones = [int(m) for m in milestones]
         if schedulers and len(self._milestones) != len(schedulers) - 1:
             raise ValueError(f"SequentialLR expects one milestone less than schedulers, but got {len(schedulers)} "
@@ -177,7 +177,7 @@ class ReduceLROnPlateau(_schedules.ReduceLROnPlateau):
 
     def step(self, metrics: Any, epoch: int | None = None) -> None:  # type: ignore[override]
         """The rates after an epoch that ended with this metric, a number or a tensor of one element."""
-        only_default("ReduceLROnPlateau.step", epoch=(epoch, None))
+        refused("ReduceLROnPlateau.step", "steps are counted", epoch=epoch)
         value = float(metrics)
         self._run(lambda core: core.step_metric(value))
 

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from .. import _C
-from .._options import only_speed
+from .._arguments import only_speed
 from .._tensor import Tensor
 from ._exif import orientation, upright
 
@@ -62,7 +62,7 @@ def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
     """The bytes of a PNG file, a row of uint8; compression_level, a matter of time and size, is the writer's."""
     if not 0 <= compression_level <= 9:
         raise ValueError("the compression level of a PNG goes from 0 to 9, not %r" % (compression_level,))
-    only_speed("encode_png", compression_level=(compression_level, 6))
+    only_speed("encode_png", 6, compression_level=compression_level)
     return _row(_C._image_encode(input, 0))
 
 

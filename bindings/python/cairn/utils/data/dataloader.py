@@ -10,7 +10,7 @@ import math
 from typing import Any, Callable, Generic, Iterable, Iterator, TypeVar
 
 from ... import _C
-from ..._options import only_speed, warn_once
+from ..._arguments import note_once, only_speed
 from ..._tensor import Tensor
 from ._collate import default_collate, default_convert, pinned
 from ._workers import OVER, Fetcher, Pool, named, numbers, whole_batches
@@ -236,12 +236,12 @@ def _check_workers(workers: Any, timeout: float, prefetch: int | None, persisten
 
 def _check_places(pin: bool, device: str, context: Any, in_order: bool) -> None:
     if pin and not _C._device_count("cuda"):
-        warn_once("DataLoader: pin_memory has no effect where there is no CUDA device")
+        note_once("DataLoader: pin_memory has no effect where there is no CUDA device")
     if device and _C.device(device).type != "cuda":
         raise ValueError("DataLoader: pin_memory_device is a CUDA device, not %r" % device)
     if context is not None:
-        warn_once("DataLoader: workers are threads, so multiprocessing_context has no effect")
-    only_speed("DataLoader", in_order=(in_order, True))
+        note_once("DataLoader: workers are threads, so multiprocessing_context has no effect")
+    only_speed("DataLoader", True, in_order=in_order)
 
 
 def _check_stream(shuffle: bool, sampler: Any, batch_sampler: Any) -> None:

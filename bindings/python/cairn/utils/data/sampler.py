@@ -5,7 +5,7 @@ import itertools
 from typing import Any, Generic, Iterable, Iterator, Sequence, Sized, TypeVar
 
 from ... import _C
-from ..._options import warn_once
+from ..._arguments import note_once
 from ..._tensor import Tensor
 
 __all__ = ["Sampler", "SequentialSampler", "RandomSampler", "SubsetRandomSampler", "WeightedRandomSampler",
@@ -24,7 +24,7 @@ class Sampler(Generic[_T_co]):
 
     def __init__(self, data_source: Sized | None = None) -> None:
         if data_source is not None:
-            warn_once("Sampler: data_source is not kept; a subclass that needs it keeps it itself")
+            note_once("Sampler: data_source is not kept; a subclass that needs it keeps it itself")
 
     def __iter__(self) -> Iterator[_T_co]:
         raise NotImplementedError("%s has no __iter__" % type(self).__name__)

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Iterator, Mapping, Sequence
 
 from ... import _C
-from ..._options import only_default
+from ..._arguments import refused
 from ..._tensor import Tensor
 
 if TYPE_CHECKING:
@@ -226,7 +226,8 @@ class SummaryWriter:
         """Settings of a run and the figures it reached, for the table of runs; in a folder below, named run_name."""
         if not isinstance(hparam_dict, Mapping) or not isinstance(metric_dict, Mapping):
             raise TypeError("hparam_dict and metric_dict should be dictionary.")
-        only_default("add_hparams", hparam_domain_discrete=(hparam_domain_discrete or None, None))
+        refused("add_hparams", "the table shows the values that runs had",
+                hparam_domain_discrete=hparam_domain_discrete or None)
         settings = {key: value if isinstance(value, (bool, int, float, str)) else
                     _number(value) if hasattr(value, "item") else str(value) for key, value in hparam_dict.items()}
         figures = {key: _number(value) for key, value in metric_dict.items()}
