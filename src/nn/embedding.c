@@ -3,6 +3,7 @@
  * Place in the flow: classes over the ops embedding and embedding_bag. Invariant: padding_idx, once a module is made,
  * is a row of its table or none. */
 #include <cairn/ext/parts.h>
+#include <stdatomic.h>
 #include <string.h>
 
 #include "nn.h"
@@ -69,12 +70,23 @@ static int limit_norm(const table *t, cn_tensor *weight, cn_tensor *indices)
   return cn_err();
 }
 
+enum { SPARSE = 6 }; /* of both signatures */
+
+/* Gradients are dense: results are those of sparse ones, which would save memory and time. */
+static void say_dense(const cn_value *a)
+{
+  static atomic_bool said;
+  if (a[SPARSE].u.i && !atomic_exchange(&said, true))
+    cn_warn("Embedding: sparse has no effect: gradients are dense, and results the same");
+}
+
 /* ---- Embedding ---- */
 
 enum { FREEZE = 8 };
 
 static int embedding_init(cn_module *m, const cn_value *a)
 {
+  say_dense(a);
   table t = read_embedding(a);
   if (add_weight(m, &t)) return cn_err();
   if (a[FREEZE].u.i) cn_requires_grad(cn_module_slot(m, WEIGHT), false);
@@ -120,7 +132,7 @@ static void embedding_print(const cn_module *m, cn_text *text)
   cn_text_putf(text, "%lld, %lld", (long long)t.rows, (long long)t.width);
   if (padding_row(&t) != CN_NONE) cn_text_putf(text, ", padding_idx=%lld", (long long)padding_row(&t));
   print_table(&t, text);
-  if (a[6].u.i) cn_text_put(text, ", sparse=True");
+  if (a[SPARSE].u.i) cn_text_put(text, ", sparse=True");
 }
 
 static const cn_module_class embedding = {
@@ -144,6 +156,7 @@ enum { MODE = 5, LAST_OFFSET = 8 };
 
 static int bag_init(cn_module *m, const cn_value *a)
 {
+  say_dense(a);
   table t = read_bag(a);
   const char *mode = a[MODE].u.s;
   if (strcmp(mode, "sum") && strcmp(mode, "mean") && strcmp(mode, "max"))

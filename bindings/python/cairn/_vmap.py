@@ -9,6 +9,7 @@ import functools
 from typing import Any, Callable
 
 from . import _C, _trees
+from ._arguments import only_speed
 from ._forms import equal
 from ._tensor import Tensor
 from .random import get_rng_state, set_rng_state
@@ -112,11 +113,12 @@ def vmap(func: Callable[..., Any], in_dims: Any = 0, out_dims: Any = 0, randomne
     in_dims: that dimension, for all arguments or in a tuple for each (None: the argument is not mapped; nested for
     nested arguments). Keyword arguments are not mapped. out_dims: where the dimension goes in the results,
     for all or nested. randomness: may func draw random numbers: "error" (no), "different" ones or the "same" for each
-    slice. The slices are computed one after the other, so chunk_size, a bound on memory in torch, changes nothing."""
+    slice. The slices are computed one after the other, so chunk_size, a bound on memory in torch, bounds nothing."""
     if randomness not in ("error", "different", "same"):
         raise RuntimeError(f"vmap: randomness is 'error', 'different' or 'same', not {randomness!r}")
     if chunk_size is not None and chunk_size <= 0:
         raise ValueError(f"vmap: chunk_size should be None or greater than 0, got {chunk_size}")
+    only_speed("vmap", chunk_size=chunk_size)
 
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any, Callable
 import cairn
 
 from .. import _C
+from .._arguments import only_speed
 from .._modes import _Mode
 from .._tensor import Tensor
 
@@ -90,6 +91,7 @@ def is_autocast_cache_enabled() -> bool:
 def set_autocast_cache_enabled(enabled: bool) -> None:
     """Kept, but of no effect: a cast that is kept is made anew when its parameter has changed, so that it cannot be
     stale."""
+    only_speed("set_autocast_cache_enabled", True, enabled=bool(enabled))
     _here.cache = bool(enabled)
 
 
@@ -104,6 +106,7 @@ class autocast(_Mode):
             raise ValueError(f"Expected `device_type` of type `str`, got: `{type(device_type)}`")
         if not is_autocast_available(device_type):
             raise RuntimeError(f"User specified an unsupported autocast device_type '{device_type}'")
+        only_speed("autocast", True, cache_enabled=cache_enabled is not False)
         self.device, self.cache_enabled = device_type, cache_enabled is not False
         self.fast_dtype = get_autocast_dtype(device_type) if dtype is None else dtype
         if enabled and device_type == "cuda" and not cairn.cuda.is_available():

@@ -9,6 +9,7 @@ from math import nan
 from typing import Any, Callable, ClassVar, Iterator, MutableMapping
 
 from .. import _C
+from .._arguments import only_speed
 from .._modes import enable_grad
 from .._tensor import Tensor
 from .optimizer import Optimizer, ParamsT, assign
@@ -225,6 +226,7 @@ class Native(Optimizer):
                                       "create_graph) and call the module with them (func.functional_call)")
         if given.get("fused") and given.get("foreach"):
             raise RuntimeError("`fused` and `foreach` cannot be `True` together.")
+        only_speed(type(self).__name__, foreach=given.get("foreach"))
         self._make_core(given)
         super().__init__(params, {k: v if given.get(k) is None else given[k] for k, v in self._core.group(0).items()})
 
