@@ -15,7 +15,18 @@ if(NOT CAIRN_CUDA MATCHES "^(OFF|NO|0)$" AND NOT CAIRN_MINIMAL)
 endif()
 
 if(CAIRN_CUDA_BUILT)
-  add_library(cairn_cuda MODULE ${CAIRN_CUDA_SOURCES})
+  # Kernels are .cu files that the plugin carries as text and compiles for the device it finds.
+  set(kernel_folder ${PROJECT_SOURCE_DIR}/src/backends/cuda/kernels)
+  file(GLOB kernel_files CONFIGURE_DEPENDS RELATIVE ${kernel_folder} ${kernel_folder}/*.cu)
+  file(GLOB kernel_paths CONFIGURE_DEPENDS ${kernel_folder}/*.cu ${kernel_folder}/*.cuh)
+  file(GLOB maths_paths CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/base/maths*.h ${PROJECT_SOURCE_DIR}/src/base/philox.h)
+  list(JOIN kernel_files "," kernel_names)
+  set(CAIRN_CUDA_TEXTS ${PROJECT_BINARY_DIR}/gen/cuda_texts.c)
+  add_custom_command(OUTPUT ${CAIRN_CUDA_TEXTS}
+    COMMAND ${CMAKE_COMMAND} -D OUT=${CAIRN_CUDA_TEXTS} -D SOURCE=${PROJECT_SOURCE_DIR}/src -D FOLDER=${kernel_folder}
+      -D FILES=${kernel_names} -P ${PROJECT_SOURCE_DIR}/cmake/CairnEmbedKernels.cmake
+    DEPENDS ${kernel_paths} ${maths_paths} ${PROJECT_SOURCE_DIR}/cmake/CairnEmbedKernels.cmake VERBATIM)
+  add_library(cairn_cuda MODULE ${CAIRN_CUDA_SOURCES} ${CAIRN_CUDA_TEXTS})
   target_link_libraries(cairn_cuda PRIVATE cairn_strict Threads::Threads m ${CMAKE_DL_LIBS})
   target_include_directories(cairn_cuda PRIVATE
     ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src/backends/cuda)

@@ -43,6 +43,20 @@ function(cairn_add_test folder name)
   set_property(TEST ${folder}/${name} PROPERTY SKIP_RETURN_CODE 77)
 endfunction()
 
+# The CUDA plugin on the CPU: tests/simt stands in for the vendor's libraries, under their names.
+if(CAIRN_CUDA_BUILT AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  add_library(simt SHARED ${PROJECT_SOURCE_DIR}/tests/simt/simt.c)
+  target_include_directories(simt SYSTEM PRIVATE ${CAIRN_CUDA_INCLUDE})
+  target_link_libraries(simt PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+  target_compile_definitions(simt PRIVATE SIMT_FOLDER="${PROJECT_SOURCE_DIR}/tests/simt")
+  set_target_properties(simt PROPERTIES C_VISIBILITY_PRESET hidden
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/simt)
+  foreach(name libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libcudnn.so.9)
+    add_custom_command(TARGET simt POST_BUILD
+      COMMAND ${CMAKE_COMMAND} -E create_symlink libsimt.so ${PROJECT_BINARY_DIR}/tests/simt/${name})
+  endforeach()
+endif()
+
 file(GLOB test_folders CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests tests/*)
 foreach(folder IN LISTS test_folders)
   file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.c)

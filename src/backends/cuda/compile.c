@@ -17,7 +17,7 @@ typedef struct slot {
 
 static slot *slots;
 static size_t nslots, nused;
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table, and of compiling */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table */
 
 /* ---- the table ---- */
 
@@ -61,14 +61,15 @@ typedef struct target {
   char file[64]; /* in the cache on disk */
 } target;
 
-static void describe(target *t, const cni_cuda_device *d, const char *text)
+static void describe(target *t, const cni_cuda_device *d, const char *text, bool exact)
 {
   int major = 0, minor = 0;
   cni_cuda_nvrtc()->nvrtcVersion(&major, &minor);
-  snprintf(t->arch, sizeof t->arch, "--gpu-architecture=sm_%d%d", d->major, d->minor);
+  /* From 9.0 on, the instructions of this very architecture too. */
+  snprintf(t->arch, sizeof t->arch, "--gpu-architecture=sm_%d%d%s", d->major, d->minor, d->major >= 9 ? "a" : "");
   t->noptions = 0;
   t->options[t->noptions++] = t->arch;
-  t->options[t->noptions++] = "--fmad=false";
+  t->options[t->noptions++] = exact ? "--fmad=false" : "--fmad=true";
   t->options[t->noptions++] = "--device-as-default-execution-space";
   t->options[t->noptions++] = "-w";
   if (major > 12 || (major == 12 && minor >= 4)) t->options[t->noptions++] = "-minimal";
@@ -127,14 +128,14 @@ static CUresult load(CUfunction *function, const void *image, const char *entry)
 }
 
 /* From disk, else compiled now and kept there. */
-static int make(CUfunction *function, const cni_cuda_device *d, const char *text, const char *entry)
+static int make(CUfunction *function, const cni_cuda_device *d, const char *text, bool exact, const char *entry)
 {
   target t;
   size_t size = 0;
   void *image;
   if (!cni_cuda_nvrtc())
     return cni_cuda_host->fail(CN_ERR_UNSUPPORTED, "cuda: libnvrtc, which compiles kernels, was not found");
-  describe(&t, d, text);
+  describe(&t, d, text, exact);
   image = cni_cuda_host->cache_load(t.file, &size);
   if (image) {
     CUresult result = load(function, image, entry);
@@ -149,36 +150,42 @@ static int make(CUfunction *function, const cni_cuda_device *d, const char *text
   return status;
 }
 
-static int find_or_make(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry,
-                        cni_cuda_text_fn text, const void *payload)
+/* The function under a key, if it was made already. */
+static bool known(CUfunction *function, uint64_t key)
 {
-  size_t size = 0;
-  int status = make_room();
-  if (status) return status;
-  slot *s = find(key);
-  if (s->key) {
-    *function = s->function;
-    return CN_OK;
-  }
-  char *source = text(payload, &size);
-  if (!source) return CN_ERR_MEMORY;
-  status = make(function, d, source, entry);
-  cni_cuda_host->release_memory(source, size);
-  if (status) return status;
-  *s = (slot){key, *function};
-  nused++;
-  return CN_OK;
+  pthread_mutex_lock(&lock);
+  slot *s = nslots ? find(key) : NULL;
+  bool found = s && s->key;
+  if (found) *function = s->function;
+  pthread_mutex_unlock(&lock);
+  return found;
 }
 
-int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry,
+static int remember(uint64_t key, CUfunction function)
+{
+  pthread_mutex_lock(&lock);
+  int status = make_room();
+  slot *s = status ? NULL : find(key);
+  if (s && !s->key) nused++;
+  if (s) *s = (slot){key, function};
+  pthread_mutex_unlock(&lock);
+  return status;
+}
+
+/* Compiles without the lock: threads that need different kernels compile side by side; two that need the same one
+ * make it twice, and either will do. */
+int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, bool exact,
                       cni_cuda_text_fn text, const void *payload)
 {
   uint64_t device = (uint64_t)d->index + 1;
+  size_t size = 0;
   key = (key ^ device << 56) | 1; /* never 0 */
-  pthread_mutex_lock(&lock);
-  int status = find_or_make(function, d, key, entry, text, payload);
-  pthread_mutex_unlock(&lock);
-  return status;
+  if (known(function, key)) return CN_OK;
+  char *source = text(payload, &size);
+  if (!source) return CN_ERR_MEMORY;
+  int status = make(function, d, source, exact, entry);
+  cni_cuda_host->release_memory(source, size);
+  return status ? status : remember(key, *function);
 }
 
 /* ---- launching ---- */
@@ -191,12 +198,16 @@ int cni_cuda_launched(cni_cuda_device *d, const char *name)
   return cni_cuda_waits ? cni_cuda_wait(d) : CN_OK;
 }
 
-int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, int64_t blocks_x,
-                    int64_t blocks_y, int threads, void *argument)
+int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, cni_cuda_grid grid, void *argument)
 {
+  const cni_cuda_driver_table *cu = cni_cuda_driver();
   void *arguments[] = {argument};
-  CUresult result = cni_cuda_driver()->cuLaunchKernel(function, (unsigned)blocks_x, (unsigned)blocks_y, 1,
-                                                      (unsigned)threads, 1, 1, 0, d->stream, arguments, NULL);
-  if (result != CUDA_SUCCESS) return cni_cuda_check(result, name);
-  return cni_cuda_launched(d, name);
+  CUresult result = CUDA_SUCCESS;
+  if (grid.shared > 48 << 10) /* more than every architecture has must be asked for */
+    result = cu->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)grid.shared);
+  if (result == CUDA_SUCCESS)
+    result = cu->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)(grid.y ? grid.y : 1), 1, (unsigned)grid.threads,
+                                1, 1, (unsigned)grid.shared, d->stream, arguments, NULL);
+  int status = cni_cuda_check(result, name);
+  return status ? status : cni_cuda_launched(d, name);
 }

@@ -62,7 +62,7 @@ static int make_ready(cni_cuda_device *d, int index)
   d->major = attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
   d->minor = attribute(d, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   d->fault = fault; /* with unified addresses the device knows it by the same pointer */
-  *d->fault = 0;
+  memset(d->fault, 0, sizeof *d->fault);
   pthread_mutex_init(&d->lock, NULL);
   __atomic_store_n(&d->ready, true, __ATOMIC_RELEASE);
   return CN_OK;
@@ -154,10 +154,23 @@ static int waited(cni_cuda_device *d, CUresult result)
 /* What kernels had to say. */
 static int report_fault(cni_cuda_device *d)
 {
-  int32_t fault = __atomic_exchange_n(d->fault, 0, __ATOMIC_ACQ_REL);
-  if (!fault) return CN_OK;
-  return cni_cuda_host->fail(CN_ERR_VALUE, "%s: integer division by zero (found while it ran on the device)",
-                             fault_name(fault));
+  int32_t op = __atomic_exchange_n(&d->fault->op, 0, __ATOMIC_ACQ_REL);
+  if (!op) return CN_OK;
+  cni_cuda_fault f = *d->fault;
+  d->fault->kind = CNI_CUDA_DIVISION;
+  const char *name = fault_name(op), *late = "(found while it ran on the device)";
+  switch (f.kind) {
+  case CNI_CUDA_INDEX:
+    return cni_cuda_host->fail(CN_ERR_INDEX, "%s: index %lld is out of range for a dimension of size %lld %s", name,
+                               (long long)f.index, (long long)f.bound, late);
+  case CNI_CUDA_CLASS:
+    return cni_cuda_host->fail(CN_ERR_INDEX, "%s: target %lld is out of range for %lld classes %s", name,
+                               (long long)f.index, (long long)f.bound, late);
+  case CNI_CUDA_VALUE:
+    return cni_cuda_host->fail(CN_ERR_VALUE, "%s: a value of its input lies outside of what it takes %s", name, late);
+  default:
+    return cni_cuda_host->fail(CN_ERR_VALUE, "%s: integer division by zero %s", name, late);
+  }
 }
 
 int cni_cuda_wait(cni_cuda_device *d)

@@ -1,9 +1,8 @@
-/* fallback.c: any op that has no kernel here, by the CPU's kernel on copies of its tensors: slow, but every
- * op works on the device from its first day.
+/* fallback.c: ops that have no kernel here: by their decomposition, whose parts run on the device; those that have none
+ * by the CPU's kernel on copies of their tensors, which is slow, and which CAIRN_VERBOSE=dispatch shows.
  *
- * Place in the flow: the kernel "*", tried last. Not every decomposition gets by without a kernel, so an op
- * is left to its own only where the table in plugin.c says so. Invariant: of the device's memory only the
- * elements of results change. */
+ * Place in the flow: the kernel "*", tried last. CAIRN_CUDA_HOST=1 sends every op without a kernel to the host, as a
+ * way to compare. Invariant: of the device's memory only the elements of results change. */
 #include <string.h>
 
 #include "plugin.h"
@@ -99,15 +98,20 @@ static int run(cn_call *c, operand *in, operand *out, int index)
   return status;
 }
 
-int cni_cuda_on_host(cn_call *c)
+static bool host_first(void)
+{
+  const char *asked = cni_cuda_host->env("CAIRN_CUDA_HOST");
+  return asked && strcmp(asked, "0") != 0;
+}
+
+static int any_kernel(cn_call *c)
 {
   operand in[MOST], out[MOST];
   int index = c->device & 0xff, nin = 0, nout = 0, status = CN_OK;
+  if (c->op->decompose && !host_first()) return cni_cuda_refuse(c, "left to its decomposition");
   bool listed = c->nin > MOST || c->nout > MOST || c->nargs > CN_MAX_ARGS;
-  if (listed || !cni_cuda_host->cpu_has_kernel(c->op)) {
-    c->refusal = "the CPU's kernel cannot stand in";
-    return CN_REFUSED;
-  }
+  if (listed || !cni_cuda_host->cpu_has_kernel(c->op))
+    return cni_cuda_refuse(c, "the CPU's kernel cannot stand in");
   cni_cuda_host->log(CN_LOG_DEBUG, "cuda: %s runs on the host: it has no kernel here",
                      cni_cuda_host->op_name(c->op));
   for (; nin < c->nin && !status; nin++) status = bring(&in[nin], c->in[nin], index, c->device);
@@ -118,8 +122,7 @@ int cni_cuda_on_host(cn_call *c)
   return status;
 }
 
-int cni_cuda_left(cn_call *c)
-{
-  c->refusal = "left to its decomposition";
-  return CN_REFUSED;
-}
+const cn_kernel cni_cuda_fallback_kernels[] = {
+    {"*", "host", any_kernel},
+    {NULL, NULL, NULL},
+};

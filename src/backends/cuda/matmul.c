@@ -282,7 +282,7 @@ static int all_zero(cn_call *c, cni_cuda_device *d)
 }
 
 /* mm(a (m, k), b (k, n)); bmm with a batch in front. */
-int cni_cuda_mm(cn_call *c)
+static int mm_kernel(cn_call *c)
 {
   const cn_desc *ad = cn_desc_of(c->in[0]), *bd = cn_desc_of(c->in[1]), *od = cn_desc_of(c->out[0]);
   const char *name = cni_cuda_host->op_name(c->op);
@@ -319,7 +319,7 @@ static bool rows_of(matrix *a, const cn_desc *x)
 }
 
 /* linear(input (..., k), weight (n, k), bias (n) or absent). Other forms are left to the decomposition. */
-int cni_cuda_linear(cn_call *c)
+static int linear_kernel(cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *w = cn_desc_of(c->in[1]), *od = cn_desc_of(c->out[0]);
   const cn_desc *bias = c->in[2] ? cn_desc_of(c->in[2]) : NULL;
@@ -349,3 +349,43 @@ int cni_cuda_linear(cn_call *c)
   if (b.copy) cni_cuda_free(d->index, b.copy, b.bytes);
   return status;
 }
+
+/* ---- without the library ---- */
+
+/* As in kernels/gemm.cu. */
+typedef struct plain {
+  const void *a, *b;
+  void *y;
+  int64_t m, n, k, batch;
+  int64_t a_row, a_col, a_step, b_row, b_col, b_step, y_row, y_col, y_step;
+} plain;
+
+enum { TILE = 64, MOST_BATCH = 65535 };
+
+/* mm and bmm of any type and strides. */
+static int plain_kernel(cn_call *c)
+{
+  const cn_desc *ad = cn_desc_of(c->in[0]), *bd = cn_desc_of(c->in[1]), *od = cn_desc_of(c->out[0]);
+  cni_cuda_device *d = cni_cuda_of(c);
+  if (!d) return CN_ERR_DEVICE;
+  if (!cni_cuda_known(od->dtype) || ad->dtype != od->dtype || bd->dtype != od->dtype)
+    return cni_cuda_refuse(c, "not for these types");
+  if (od->numel == 0) return CN_OK;
+  matrix a = matrix_of(ad), b = matrix_of(bd), y = matrix_of(od);
+  int64_t batch = od->ndim == 3 ? od->shape[0] : 1;
+  plain j = {a.data, b.data, y.data, y.rows, y.cols, a.cols, batch, a.row, a.col, a.step, b.row, b.col, b.step,
+             y.row,  y.col,  y.step};
+  int64_t tiles = ((y.rows + TILE - 1) / TILE) * ((y.cols + TILE - 1) / TILE);
+  cni_cuda_code code = {.file = "gemm.cu", .entry = "gemm", .types = {od->dtype}};
+  cni_cuda_grid grid = {tiles, batch < MOST_BATCH ? batch : MOST_BATCH, CNI_CUDA_THREADS, 0};
+  return cni_cuda_run(d, cni_cuda_host->op_name(c->op), &code, grid, &j);
+}
+
+const cn_kernel cni_cuda_matmul_kernels[] = {
+    {"mm", "cublaslt", mm_kernel},
+    {"mm", "gemm.cu", plain_kernel},
+    {"bmm", "cublaslt", mm_kernel},
+    {"bmm", "gemm.cu", plain_kernel},
+    {"linear", "cublaslt", linear_kernel},
+    {NULL, NULL, NULL},
+};

@@ -9,29 +9,19 @@
 const cn_host *cni_cuda_host;
 bool cni_cuda_waits;
 
-static const cn_kernel kernels[] = {
-    {"pointwise", "nvrtc", cni_cuda_pointwise},
-    {"copy", "nvrtc", cni_cuda_copy},
-    {"clone", "nvrtc", cni_cuda_copy},
-    {"contiguous_copy", "nvrtc", cni_cuda_copy},
-    {"channels_last", "nvrtc", cni_cuda_copy},
-    {"cast", "nvrtc", cni_cuda_copy},
-    {"fill", "nvrtc", cni_cuda_copy},
-    {"full", "nvrtc", cni_cuda_full},
-    {"full_like", "nvrtc", cni_cuda_full},
-    {"empty", "none", cni_cuda_empty},
-    {"empty_like", "none", cni_cuda_empty},
-    {"sum", "nvrtc", cni_cuda_sum},
-    {"mean", "nvrtc", cni_cuda_mean},
-    {"mm", "cublaslt", cni_cuda_mm},
-    {"bmm", "cublaslt", cni_cuda_mm},
-    {"bmm", "host", cni_cuda_on_host},
-    {"linear", "cublaslt", cni_cuda_linear},
-    {"addmm", "decomposition", cni_cuda_left},
-    {"baddbmm", "decomposition", cni_cuda_left},
-    {"*", "host", cni_cuda_on_host},
-    {NULL, NULL, NULL},
-};
+/* The tables of all files behind each other. */
+enum { MOST_KERNELS = 256 };
+static cn_kernel kernels[MOST_KERNELS];
+
+static void join_tables(void)
+{
+#define TABLE(table) table,
+  static const cn_kernel *const tables[] = {CNI_CUDA_TABLES(TABLE)};
+  int n = 0;
+  for (size_t i = 0; i < sizeof tables / sizeof *tables; i++)
+    for (const cn_kernel *k = tables[i]; k->op && n < MOST_KERNELS - 1; k++) kernels[n++] = *k;
+  kernels[n] = (cn_kernel){0};
+}
 
 /* ---- all work of a device is in its own stream, so that is the one meant ---- */
 
@@ -85,6 +75,7 @@ const cn_backend *cn_plugin_init(const cn_host *host)
   };
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;
+  join_tables();
   const char *sync = host->env("CAIRN_SYNC");
   cni_cuda_waits = sync && strcmp(sync, "0") != 0;
   return &backend;

@@ -15,6 +15,8 @@
 #include <nvrtc.h>
 #include <pthread.h>
 
+#include "code.h"
+
 extern const cn_host *cni_cuda_host;
 extern bool
     cni_cuda_waits; /* CAIRN_SYNC=1: after every launch, so that a failure is found where it happens */
@@ -26,7 +28,8 @@ extern bool
   X(cuDeviceGetAttribute) X(cuDeviceTotalMem) X(cuDevicePrimaryCtxRetain) X(cuCtxSetCurrent) \
   X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) \
   X(cuStreamCreate) X(cuStreamSynchronize) X(cuCtxSynchronize) X(cuModuleLoadData) X(cuModuleGetFunction) \
-  X(cuLaunchKernel) X(cuMemFreeHost) X(cuEventCreate) X(cuEventRecord) X(cuEventQuery) X(cuEventDestroy)
+  X(cuLaunchKernel) X(cuMemFreeHost) X(cuEventCreate) X(cuEventRecord) X(cuEventQuery) X(cuEventDestroy) \
+  X(cuMemsetD8Async) X(cuMemcpyDtoDAsync) X(cuFuncSetAttribute)
 #define CNI_CUDA_NVRTC(X) \
   X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) \
   X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) \
@@ -74,6 +77,24 @@ typedef struct cni_cuda_pinned {
   size_t waiting;                        /* bytes in these */
 } cni_cuda_pinned;
 
+/* What a kernel met, as in kernels/common.cuh; generated loops write `op` alone. */
+typedef enum cni_cuda_fault_kind {
+  CNI_CUDA_DIVISION,
+  CNI_CUDA_INDEX, /* an index out of range: index, bound */
+  CNI_CUDA_CLASS, /* a class out of range, likewise */
+  CNI_CUDA_VALUE  /* a value that the op does not take: a negative rate, a probability above 1 */
+} cni_cuda_fault_kind;
+typedef struct cni_cuda_fault {
+  int32_t op; /* see cni_cuda_fault_code; 0: nothing happened */
+  int32_t kind;
+  int64_t index, bound;
+} cni_cuda_fault;
+/* Where a launch reports faults: part of the arguments of kernels that can meet one. */
+typedef struct cni_cuda_slot {
+  cni_cuda_fault *record;
+  int32_t op, unused;
+} cni_cuda_slot;
+
 typedef struct cni_cuda_device {
   int index;
   bool ready;
@@ -81,7 +102,7 @@ typedef struct cni_cuda_device {
   CUcontext context;
   CUstream stream;
   int units, major, minor;
-  int32_t *fault; /* host memory that kernels write: an op number (see cni_cuda_fault_code) */
+  cni_cuda_fault *fault; /* host memory that kernels write */
   cni_cuda_class classes[CNI_CUDA_CLASSES];
   size_t reserved, reserved_peak; /* bytes in blocks of these, free or not */
   cni_cuda_pinned pinned;
@@ -106,6 +127,10 @@ int cni_cuda_sync(int index);
 void *cni_cuda_stream(int index);
 /* A number for an op's name that a kernel can write when it meets a fault; cni_cuda_wait turns it back. */
 int32_t cni_cuda_fault_code(const char *name);
+static inline cni_cuda_slot cni_cuda_slot_for(cni_cuda_device *d, const char *name)
+{
+  return (cni_cuda_slot){d->fault, cni_cuda_fault_code(name), 0};
+}
 void cni_cuda_device_exit(void);
 
 /* ---- memory (memory.c) ---- */
@@ -131,28 +156,83 @@ void cni_cuda_pinned_exit(cni_cuda_device *d);
 /* ---- compiled code (compile.c) ---- */
 /* Gives the text of a kernel; owned (release_memory). NULL with the error set. */
 typedef char *(*cni_cuda_text_fn)(const void *payload, size_t *size);
-/* The kernel `entry` of the text under this key, compiled now if it must be. 0 or an error. */
-int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry,
+/* The kernel `entry` of the text under this key, compiled now if it must be. exact: multiplications and additions are
+ * never fused, as in the CPU's kernels. 0 or an error. */
+int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, bool exact,
                       cni_cuda_text_fn text, const void *payload);
+/* How many threads run a kernel, and what they share. */
+typedef struct cni_cuda_grid {
+  int64_t x, y;  /* blocks */
+  int threads;   /* of a block */
+  size_t shared; /* bytes of dynamic shared memory */
+} cni_cuda_grid;
 /* Launches a kernel with one argument, a struct. `name` (of the op) must live as long as the plugin. */
-int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, int64_t blocks_x,
-                    int64_t blocks_y, int threads, void *argument);
+int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, cni_cuda_grid grid, void *argument);
 /* After anything was queued for an op: remembers its name for late failures; waits under CAIRN_SYNC=1. */
 int cni_cuda_launched(cni_cuda_device *d, const char *name);
 void cni_cuda_code_exit(void);
 
-/* ---- kernels ---- */
-int cni_cuda_pointwise(cn_call *c);
-int cni_cuda_copy(cn_call *c); /* copy, clone, contiguous_copy, channels_last, cast, fill */
-int cni_cuda_full(cn_call *c);
-int cni_cuda_empty(cn_call *c);
-int cni_cuda_sum(cn_call *c);
-int cni_cuda_mean(cn_call *c);
-int cni_cuda_mm(cn_call *c); /* mm and bmm */
-int cni_cuda_linear(cn_call *c);
-int cni_cuda_on_host(cn_call *c); /* any op: by the CPU's kernel, on copies */
-int cni_cuda_left(cn_call *c);    /* refuses: ops whose decomposition has fast parts here */
+/* ---- kernels from .cu files (kernel.c; code.h) ---- */
+/* The text that is compiled for it; owned (release_memory). NULL with the error set. */
+char *cni_cuda_code_text(const cni_cuda_code *code, size_t *size);
+int cni_cuda_kernel(CUfunction *function, cni_cuda_device *d, const cni_cuda_code *code);
+/* Finds and launches. */
+int cni_cuda_run(cni_cuda_device *d, const char *name, const cni_cuda_code *code, cni_cuda_grid grid, void *argument);
+/* A grid of blocks of CNI_CUDA_THREADS for n elements of which a thread takes any number in turn. */
+cni_cuda_grid cni_cuda_grid_for(const cni_cuda_device *d, int64_t n);
+/* An integer type of an element's size: for kernels that only move elements. */
+int cni_cuda_bits_of(int dtype);
+
+/* ---- operands as kernels want them (operand.c) ---- */
+/* A tensor in row-major memory of one type. */
+typedef struct cni_cuda_operand {
+  void *data;
+  const cn_desc *desc; /* of the tensor itself */
+  cn_desc dense;       /* of data */
+  void *copy;          /* device memory of ours, or NULL */
+  size_t bytes;
+} cni_cuda_operand;
+bool cni_cuda_is_dense(const cn_desc *d);
+/* desc, cast to dtype (0: its own) and made row-major if it is not. Numbers in host memory become device memory. */
+int cni_cuda_take(cni_cuda_operand *o, cni_cuda_device *d, const char *name, const cn_desc *desc, int dtype);
+/* Room for a result; cni_cuda_give copies it there if it is not the result's own memory. */
+int cni_cuda_room(cni_cuda_operand *o, cni_cuda_device *d, const char *name, const cn_desc *desc, int dtype);
+/* Like room, with the elements of `from` (broadcast) in it. */
+int cni_cuda_room_of(cni_cuda_operand *o, cni_cuda_device *d, const char *name, const cn_desc *desc, int dtype,
+                     const cn_desc *from);
+/* After the launches: frees, and, for a room and status 0, stores the result. Returns status or what went wrong. */
+int cni_cuda_give(cni_cuda_operand *o, cni_cuda_device *d, const char *name, int status);
+void cni_cuda_drop(cni_cuda_operand *o, cni_cuda_device *d);
+/* Device memory for a while; NULL with the error set. */
+void *cni_cuda_scratch(cni_cuda_device *d, const char *name, size_t bytes);
+/* dims before, at and after `dim`, as one dim each. */
+typedef struct cni_cuda_lines {
+  int64_t outer, n, inner;
+} cni_cuda_lines;
+cni_cuda_lines cni_cuda_lines_of(const cn_desc *d, int dim);
+static inline int cni_cuda_dim(int64_t dim, int ndim) { return (int)(dim < 0 ? dim + (ndim ? ndim : 1) : dim); }
+static inline bool cni_cuda_is_float(int dtype) { return dtype >= CN_F16 && dtype <= CN_F64; }
+/* The type that elements are computed in: float32, float64, int64 or uint64. */
+static inline int cni_cuda_wide(int dtype)
+{
+  return dtype == CN_F64 || dtype == CN_U64 ? dtype : cni_cuda_is_float(dtype) ? CN_F32 : CN_I64;
+}
+/* Is it one of the types that kernels/common.cuh knows? */
+static inline bool cni_cuda_known(int dtype) { return dtype >= CN_BOOL && dtype <= CN_F64; }
+int cni_cuda_refuse(cn_call *c, const char *why);
+
+/* ---- kernels: one table per file ---- */
+#define CNI_CUDA_TABLES(X) \
+  X(cni_cuda_pointwise_kernels) X(cni_cuda_reduce_kernels) X(cni_cuda_softmax_kernels) X(cni_cuda_norm_kernels) \
+  X(cni_cuda_batch_norm_kernels) X(cni_cuda_loss_kernels) X(cni_cuda_index_kernels) X(cni_cuda_scan_kernels) \
+  X(cni_cuda_sort_kernels) X(cni_cuda_create_kernels) X(cni_cuda_random_kernels) X(cni_cuda_window_kernels) \
+  X(cni_cuda_grid_kernels) X(cni_cuda_conv_kernels) X(cni_cuda_attention_kernels) X(cni_cuda_matmul_kernels) \
+  X(cni_cuda_fallback_kernels)
+#define CNI_CUDA_DECLARE(table) extern const cn_kernel table[];
+CNI_CUDA_TABLES(CNI_CUDA_DECLARE)
 /* A copy between two descs on this device, broadcast and cast; queued. */
 int cni_cuda_copy_desc(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from);
+/* Sets every element of a desc to zero; queued. */
+int cni_cuda_zero(cni_cuda_device *d, void *data, size_t bytes);
 
 #endif

@@ -14,16 +14,16 @@ static int run(cni_cuda_device *d, const char *name, cn_source *s)
 {
   CUfunction function;
   if (s->loop.n == 0) return CN_OK;
-  s->loop.fault = d->fault;
+  s->loop.fault = &d->fault->op;
   s->loop.fault_code = s->compute == CN_I64 || s->compute == CN_U64 ? cni_cuda_fault_code(name) : 0;
-  int status = cni_cuda_function(&function, d, s->key, s->entry, text_of, s);
+  int status = cni_cuda_function(&function, d, s->key, s->entry, true, text_of, s);
   if (status) return status;
   int64_t each = (int64_t)CN_LOOP_THREADS * s->vector, blocks = (s->loop.n + each - 1) / each;
   if (blocks > (int64_t)BLOCKS_PER_UNIT * d->units) blocks = (int64_t)BLOCKS_PER_UNIT * d->units;
-  return cni_cuda_launch(d, name, function, blocks, 1, CN_LOOP_THREADS, &s->loop);
+  return cni_cuda_launch(d, name, function, (cni_cuda_grid){blocks, 1, CN_LOOP_THREADS, 0}, &s->loop);
 }
 
-int cni_cuda_pointwise(cn_call *c)
+static int pointwise_kernel(cn_call *c)
 {
   cn_source source;
   cni_cuda_device *d = cni_cuda_of(c);
@@ -40,7 +40,7 @@ int cni_cuda_copy_desc(cni_cuda_device *d, const char *name, const cn_desc *to, 
 }
 
 /* The source is the last input: copy(input, src) and fill(input, value) have two, the others one. */
-int cni_cuda_copy(cn_call *c)
+static int copy_kernel(cn_call *c)
 {
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
@@ -49,7 +49,7 @@ int cni_cuda_copy(cn_call *c)
 }
 
 /* full(size, fill_value, ...) and full_like(input, fill_value, ...): the value is a number in host memory. */
-int cni_cuda_full(cn_call *c)
+static int full_kernel(cn_call *c)
 {
   const cn_value *v = &c->args[1];
   cn_desc value;
@@ -64,8 +64,23 @@ int cni_cuda_full(cn_call *c)
   return cni_cuda_copy_desc(d, cni_cuda_host->op_name(c->op), cn_desc_of(c->out[0]), &value);
 }
 
-int cni_cuda_empty(cn_call *c)
+static int empty_kernel(cn_call *c)
 {
   (void)c;
   return CN_OK;
 }
+
+const cn_kernel cni_cuda_pointwise_kernels[] = {
+    {"pointwise", "nvrtc", pointwise_kernel},
+    {"copy", "nvrtc", copy_kernel},
+    {"clone", "nvrtc", copy_kernel},
+    {"contiguous_copy", "nvrtc", copy_kernel},
+    {"channels_last", "nvrtc", copy_kernel},
+    {"cast", "nvrtc", copy_kernel},
+    {"fill", "nvrtc", copy_kernel},
+    {"full", "nvrtc", full_kernel},
+    {"full_like", "nvrtc", full_kernel},
+    {"empty", "none", empty_kernel},
+    {"empty_like", "none", empty_kernel},
+    {NULL, NULL, NULL},
+};

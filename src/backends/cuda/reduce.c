@@ -1,160 +1,24 @@
-/* reduce.c: sum and mean, over all dims or some, of any type and strides.
+/* reduce.c: every reduction over dims: sums, products, extremes and where they stand, counts, variances, norms.
  *
- * Place in the flow: the kernels "sum" and "mean". One kernel: `lanes` threads of a block share an output,
- * `parts` blocks share its elements; where there are several parts, a second stage adds them. Invariants:
- * the order of additions depends on shapes and the device alone, so a sum is the same every time; float32
- * chains are short and join in float64. */
-#include <stdio.h>
+ * Place in the flow: plans for the one kernel of kernels/reduce.cu, which says how work is shared. Invariant: the plan
+ * depends on shapes, strides and the device alone, so a sum is the same every time. */
+#include <math.h>
 #include <string.h>
 
 #include "plugin.h"
 
-enum { THREADS = 256, THREADS_PER_UNIT = 2048, MOST_PARTS = 65535, LEAST_WORK = 16, TEXT = 6000 };
+enum { THREADS = CNI_CUDA_THREADS, THREADS_PER_UNIT = 2048, MOST_PARTS = 65535, LEAST_WORK = 16, STATE = 24 };
 
-/* As in the text below. */
+/* As in kernels/reduce.cu. */
 typedef struct job {
   const void *x;
-  void *y, *partial;
+  void *y, *y2, *partial;
   long long outputs, count, chunk;
-  int parts, lanes, nk, nr, mean, stage;
-  long long ksize[CN_MAX_DIMS], kin[CN_MAX_DIMS]; /* kept dims, in the result's order */
-  long long rsize[CN_MAX_DIMS], rin[CN_MAX_DIMS]; /* reduced ones, largest stride first */
+  int parts, lanes, columns, nk, nr, stage, vectors, root;
+  double number;
+  long long ksize[CN_MAX_DIMS], kin[CN_MAX_DIMS];
+  long long rsize[CN_MAX_DIMS], rin[CN_MAX_DIMS];
 } job;
-
-/* S: element of x, D: of y, A: what elements are added in, W: what chains join in; LOAD, STORE convert. */
-static const char kernel_text[] =
-    "typedef struct job {\n"
-    "  const void *x; void *y, *partial;\n"
-    "  long long outputs, count, chunk;\n"
-    "  int parts, lanes, nk, nr, mean, stage;\n"
-    "  long long ksize[16], kin[16], rsize[16], rin[16];\n"
-    "} job;\n"
-    "static long long offset(long long at, int n, const long long *size, const long long *stride)\n"
-    "{\n"
-    "  long long o = 0;\n"
-    "  for (int d = n - 1; d > 0; d--) {\n"
-    "    const long long next = at / size[d];\n"
-    "    o += (at - next * size[d]) * stride[d];\n"
-    "    at = next;\n"
-    "  }\n"
-    "  return n ? o + at * stride[0] : 0;\n"
-    "}\n"
-    /* Elements begin, begin + step, ... below end. */
-    "static W total(const S *x, long long begin, long long end, long long step, const job *p)\n"
-    "{\n"
-    "  W sum = 0;\n"
-    "  long long j = begin;\n"
-    "  if (p->nr > 1) {\n"
-    "    for (; j < end; j += step) sum += (W)LOAD(x[offset(j, p->nr, p->rsize, p->rin)]);\n"
-    "    return sum;\n"
-    "  }\n"
-    "  const long long stride = p->nr ? p->rin[0] : 0, four = 4 * step;\n"
-    "  while (j + 3 * step < end) {\n"
-    "    A a0 = 0, a1 = 0, a2 = 0, a3 = 0;\n"
-    "    for (int k = 0; k < 64 && j + 3 * step < end; k++, j += four) {\n"
-    "      a0 += LOAD(x[j * stride]);\n"
-    "      a1 += LOAD(x[(j + step) * stride]);\n"
-    "      a2 += LOAD(x[(j + 2 * step) * stride]);\n"
-    "      a3 += LOAD(x[(j + 3 * step) * stride]);\n"
-    "    }\n"
-    "    sum += ((W)a0 + (W)a1) + ((W)a2 + (W)a3);\n"
-    "  }\n"
-    "  for (; j < end; j += step) sum += (W)LOAD(x[j * stride]);\n"
-    "  return sum;\n"
-    "}\n"
-    /* The sum over `lanes` neighbouring threads, in the first of them. All threads of the block call it. */
-    "static W join(W sum, int lanes, int lane)\n"
-    "{\n"
-    "  __shared__ W room[256];\n"
-    "  room[threadIdx.x] = sum;\n"
-    "  for (int w = lanes / 2; w > 0; w /= 2) {\n"
-    "    __syncthreads();\n"
-    "    if (lane < w) room[threadIdx.x] += room[threadIdx.x + w];\n"
-    "  }\n"
-    "  return room[threadIdx.x];\n"
-    "}\n"
-    "static void finish(const job *p, long long o, W sum)\n"
-    "{\n"
-    "  if (p->mean) sum = sum / (W)p->count;\n"
-    "  ((D *)p->y)[o] = STORE(sum);\n"
-    "}\n"
-    "extern \"C\" __global__ void __launch_bounds__(256) cn_sum(const __grid_constant__ job p)\n"
-    "{\n"
-    "  const int lane = threadIdx.x & (p.lanes - 1);\n"
-    "  const long long o = (long long)blockIdx.x * (256 / p.lanes) + threadIdx.x / p.lanes;\n"
-    "  const long long begin = blockIdx.y * p.chunk;\n"
-    "  const long long end = begin + p.chunk < p.count ? begin + p.chunk : p.count;\n"
-    "  W sum = 0;\n"
-    "  if (p.stage) {\n"
-    "    for (int k = lane; o < p.outputs && k < p.parts; k += p.lanes) sum += ((const W *)p.partial)[o * "
-    "p.parts + k];\n"
-    "  } else if (o < p.outputs)\n"
-    "    sum = total((const S *)p.x + offset(o, p.nk, p.ksize, p.kin), begin + lane, end, p.lanes, &p);\n"
-    "  sum = join(sum, p.lanes, lane);\n"
-    "  if (lane || o >= p.outputs) return;\n"
-    "  if (p.parts > 1 && !p.stage) ((W *)p.partial)[o * p.parts + blockIdx.y] = sum;\n"
-    "  else finish(&p, o, sum);\n"
-    "}\n";
-
-/* ---- the text ---- */
-
-static const char *const c_types[] = {
-    [CN_BOOL] = "unsigned char",
-    [CN_U8] = "unsigned char",
-    [CN_I8] = "signed char",
-    [CN_I16] = "short",
-    [CN_I32] = "int",
-    [CN_I64] = "long long",
-    [CN_U16] = "unsigned short",
-    [CN_U32] = "unsigned int",
-    [CN_U64] = "unsigned long long",
-    [CN_F16] = "unsigned short",
-    [CN_BF16] = "unsigned short",
-    [CN_F32] = "float",
-    [CN_F64] = "double",
-};
-
-static const char halves_text[] =
-    "static float load_f16(unsigned short h)\n"
-    "{ float f; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : \"h\"(h)); return f; }\n"
-    "static unsigned short store_f16(float f)\n"
-    "{ unsigned short h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; }\n"
-    "static float load_bf16(unsigned short h) { return __uint_as_float((unsigned int)h << 16); }\n"
-    "static unsigned short store_bf16(float f)\n"
-    "{\n"
-    "  const unsigned int u = __float_as_uint(f);\n"
-    "  return (unsigned short)(f != f ? u >> 16 | 0x40 : (u + 0x7fff + (u >> 16 & 1)) >> 16);\n"
-    "}\n";
-
-typedef struct types {
-  int from, to;
-} types;
-
-static bool is_float(int dtype) { return dtype >= CN_F16 && dtype <= CN_F64; }
-
-static char *text_of(const void *payload, size_t *size)
-{
-  const types *t = payload;
-  const char *add = t->to == CN_F64 ? "double" : is_float(t->to) ? "float" : "long long";
-  const char *load = t->from == CN_F16    ? "load_f16(v)"
-                     : t->from == CN_BF16 ? "load_bf16(v)"
-                     : t->from == CN_BOOL ? "((v) != 0)"
-                                          : "(v)";
-  const char *store = t->to == CN_F16    ? "store_f16((float)(v))"
-                      : t->to == CN_BF16 ? "store_bf16((float)(v))"
-                      : t->to == CN_BOOL ? "((v) != 0)"
-                                         : "((D)(v))";
-  char *text = cni_cuda_host->memory(TEXT);
-  if (!text) return NULL;
-  *size = TEXT;
-  snprintf(text, TEXT,
-           "typedef %s S;\ntypedef %s D;\ntypedef %s A;\ntypedef %s W;\n#define LOAD(v) ((A)%s)\n#define "
-           "STORE(v) %s\n"
-           "%s%s",
-           c_types[t->from], c_types[t->to], add, is_float(t->to) ? "double" : "long long", load, store,
-           halves_text, kernel_text);
-  return text;
-}
 
 /* ---- the plan ---- */
 
@@ -173,7 +37,8 @@ static int merge(int n, long long *size, long long *stride)
   return n ? m + 1 : 0;
 }
 
-static void plan_dims(job *j, const cn_desc *x, uint32_t mask)
+/* in_order: reduced dims keep the input's order, because elements are numbered. */
+static void plan_dims(job *j, const cn_desc *x, uint32_t mask, bool in_order)
 {
   j->outputs = j->count = 1;
   for (int i = 0; i < x->ndim; i++) {
@@ -186,7 +51,7 @@ static void plan_dims(job *j, const cn_desc *x, uint32_t mask)
       continue;
     }
     int at = j->nr++;
-    for (; at > 0 && magnitude(j->rin[at - 1]) < magnitude(x->strides[i]); at--) {
+    for (; !in_order && at > 0 && magnitude(j->rin[at - 1]) < magnitude(x->strides[i]); at--) {
       j->rsize[at] = j->rsize[at - 1];
       j->rin[at] = j->rin[at - 1];
     }
@@ -204,75 +69,193 @@ static int power_of_two(int64_t least, int most)
   return n;
 }
 
-/* Threads side by side read neighbouring elements: along a reduced dim (they share an output), or along a
- * kept one. */
-static void plan_work(job *j, int units)
+/* Can a thread take 16 bytes at a time (8 elements at most) of every result's elements? */
+static int vector_length(const job *j, int dtype)
 {
+  int size = (int)cn_element_size(dtype), length = 16 / size < 8 ? 16 / size : 8;
+  bool fits = j->nr == 1 && j->rin[0] == 1 && (uintptr_t)j->x % (uintptr_t)(length * size) == 0;
+  for (int i = 0; i < j->nk; i++) fits = fits && j->kin[i] % length == 0;
+  return fits && j->count >= 2 * length ? length : 1;
+}
+
+static void plan_work(job *j, int units, int dtype)
+{
+  int length = vector_length(j, dtype);
   bool rows = j->nr && (!j->nk || magnitude(j->rin[j->nr - 1]) <= magnitude(j->kin[j->nk - 1]));
-  j->lanes = rows ? power_of_two(j->count, THREADS) : 1;
+  j->vectors = length > 1;
+  j->columns = !rows;
+  j->lanes = rows ? power_of_two(j->count / length, THREADS) : THREADS / power_of_two(j->outputs, THREADS);
+  if (!rows) /* no more lanes than there are elements */
+    while (j->lanes > 1 && j->lanes * LEAST_WORK > j->count) j->lanes /= 2;
   int64_t wanted = (int64_t)units * THREADS_PER_UNIT / (j->outputs * j->lanes);
-  int64_t most = j->count / ((int64_t)j->lanes * LEAST_WORK);
+  int64_t each = (int64_t)j->lanes * length, most = j->count / (each * LEAST_WORK);
   int64_t parts = wanted < most ? wanted : most;
   if (parts > MOST_PARTS) parts = MOST_PARTS;
   if (parts < 1) parts = 1;
   j->chunk = (j->count + parts - 1) / parts;
-  j->chunk = (j->chunk + j->lanes - 1) / j->lanes * j->lanes;
+  j->chunk = (j->chunk + each - 1) / each * each;
   j->parts = j->count ? (int)((j->count + j->chunk - 1) / j->chunk) : 1;
 }
 
 static uint32_t mask_of(const cn_value *dims, int ndim)
 {
   uint32_t mask = 0;
-  if (dims->tag == CN_V_NONE || dims->n == 0) return ndim ? (1u << ndim) - 1 : 1;
-  for (int i = 0; i < dims->n; i++) {
-    int64_t k = dims->tag == CN_V_INT ? dims->u.i : dims->u.is[i];
-    mask |= 1u << (k < 0 ? k + (ndim ? ndim : 1) : k);
-  }
+  if (dims->tag == CN_V_NONE || (dims->tag != CN_V_INT && dims->n == 0)) return ndim ? (1u << ndim) - 1 : 1;
+  for (int i = 0; i < (dims->tag == CN_V_INT ? 1 : dims->n); i++)
+    mask |= 1u << cni_cuda_dim(dims->tag == CN_V_INT ? dims->u.i : dims->u.is[i], ndim);
   return mask;
 }
 
-/* ---- the kernels ---- */
+/* ---- launching ---- */
 
-static int launch(cni_cuda_device *d, const char *name, job *j, const types *t)
+static int launch(cni_cuda_device *d, const char *name, job *j, const cni_cuda_code *code)
 {
   CUfunction function;
-  int status = cni_cuda_function(&function, d, cn_hash_more(0x6d7573, t, sizeof *t), "cn_sum", text_of, t);
+  int status = cni_cuda_kernel(&function, d, code);
   if (status) return status;
-  size_t bytes = (size_t)j->outputs * (size_t)j->parts * 8;
-  if (j->parts > 1 && !(j->partial = cni_cuda_alloc(d->index, bytes)))
-    return cni_cuda_host->fail(CN_ERR_MEMORY, "%s: out of device memory: %zu bytes", name, bytes);
+  size_t bytes = (size_t)j->outputs * (size_t)j->parts * STATE;
+  if (j->parts > 1 && !(j->partial = cni_cuda_scratch(d, name, bytes))) return CN_ERR_MEMORY;
   int64_t per = THREADS / j->lanes;
-  status = cni_cuda_launch(d, name, function, (j->outputs + per - 1) / per, j->parts, THREADS, j);
+  cni_cuda_grid grid = {(j->outputs + per - 1) / per, j->parts, THREADS, 0};
+  status = cni_cuda_launch(d, name, function, grid, j);
   if (j->parts == 1) return status;
   j->stage = 1;
+  j->columns = 0;
   j->lanes = power_of_two(j->parts, THREADS);
   per = THREADS / j->lanes;
-  if (!status) status = cni_cuda_launch(d, name, function, (j->outputs + per - 1) / per, 1, THREADS, j);
+  grid = (cni_cuda_grid){(j->outputs + per - 1) / per, 1, THREADS, 0};
+  if (!status) status = cni_cuda_launch(d, name, function, grid, j);
   cni_cuda_free(d->index, j->partial, bytes); /* whoever gets it next comes after in the stream */
   return status;
 }
 
-/* sum(input, dim, keepdim, dtype) and mean */
-static int reduce(cn_call *c, bool mean)
+/* What one op asks of the engine. */
+typedef struct request {
+  const char *op;           /* in kernels/reduce.cu */
+  const cn_value *dims;     /* NULL: all */
+  const cn_desc *y, *index; /* results; either may be NULL */
+  int type;                 /* T1 */
+  bool in_order, root;
+  int order;                /* N */
+  double number;
+} request;
+
+static int reduce(cn_call *c, const request *r)
 {
-  const cn_desc *x = cn_desc_of(c->in[0]), *y = cn_desc_of(c->out[0]);
+  static const cn_value all = {CN_V_NONE, 0, {0}};
+  const cn_desc *x = cn_desc_of(c->in[0]);
   cni_cuda_device *d = cni_cuda_of(c);
-  types t = {x->dtype, y->dtype};
   job j;
   if (!d) return CN_ERR_DEVICE;
-  if (t.from > CN_F64 || t.to > CN_F64) {
-    c->refusal = "a type for storage only";
-    return CN_REFUSED;
-  }
-  if (y->numel == 0) return CN_OK;
+  if (!cni_cuda_known(x->dtype) || !cni_cuda_known(r->type)) return cni_cuda_refuse(c, "a type for storage only");
   memset(&j, 0, sizeof j);
   j.x = x->data;
-  j.y = y->data;
-  j.mean = mean;
-  plan_dims(&j, x, mask_of(&c->args[1], x->ndim));
-  plan_work(&j, d->units);
-  return launch(d, cni_cuda_host->op_name(c->op), &j, &t);
+  j.y = r->y ? r->y->data : NULL;
+  j.y2 = r->index ? r->index->data : NULL;
+  j.root = r->root;
+  j.number = r->number;
+  const cn_desc *shaped = r->y ? r->y : r->index; /* all(x, dim=[]) reduces nothing: its result has x's shape */
+  bool none = r->dims && r->dims->tag == CN_V_INTS && r->dims->n == 0 && shaped->ndim == x->ndim &&
+              !memcmp(shaped->shape, x->shape, (size_t)x->ndim * sizeof *x->shape);
+  plan_dims(&j, x, none ? 0 : mask_of(r->dims ? r->dims : &all, x->ndim), r->in_order);
+  if (j.outputs == 0) return CN_OK;
+  plan_work(&j, d->units, x->dtype);
+  cni_cuda_code code = {.file = "reduce.cu", .entry = "reduce", .types = {x->dtype, r->type}, .op = r->op, .number = r->order};
+  return launch(d, cni_cuda_host->op_name(c->op), &j, &code);
 }
 
-int cni_cuda_sum(cn_call *c) { return reduce(c, false); }
-int cni_cuda_mean(cn_call *c) { return reduce(c, true); }
+/* ---- the ops ---- */
+
+static const cn_desc *result(const cn_call *c, int i) { return cn_desc_of(c->out[i]); }
+
+static double number_of(const cn_value *v) { return v->tag == CN_V_FLOAT ? v->u.f : (double)v->u.i; }
+
+/* (input, dim, ...) with one result */
+static int listed(cn_call *c, const char *op)
+{
+  request r = {.op = op, .dims = &c->args[1], .y = result(c, 0), .type = result(c, 0)->dtype};
+  return reduce(c, &r);
+}
+static int sum_kernel(cn_call *c) { return listed(c, "sum_op"); }
+static int mean_kernel(cn_call *c) { return listed(c, "mean_op"); }
+static int prod_dim_kernel(cn_call *c) { return listed(c, "prod_op"); }
+static int any_kernel(cn_call *c) { return listed(c, "any_op"); }
+static int all_kernel(cn_call *c) { return listed(c, "all_op"); }
+static int count_kernel(cn_call *c) { return listed(c, "count_op"); }
+static int amax_kernel(cn_call *c) { return listed(c, "max_op"); }
+static int amin_kernel(cn_call *c) { return listed(c, "min_op"); }
+static int logsumexp_kernel(cn_call *c)
+{
+  if (!cni_cuda_is_float(cn_desc_of(c->in[0])->dtype)) return cni_cuda_refuse(c, "integers are cast first");
+  return listed(c, "logsumexp_op");
+}
+
+/* (input) over all dims */
+static int whole(cn_call *c, const char *op)
+{
+  request r = {.op = op, .y = result(c, 0), .type = result(c, 0)->dtype};
+  return reduce(c, &r);
+}
+static int prod_kernel(cn_call *c) { return whole(c, "prod_op"); }
+static int max_kernel(cn_call *c) { return whole(c, "max_op"); }
+static int min_kernel(cn_call *c) { return whole(c, "min_op"); }
+
+/* argmax(input, dim, keepdim); max_dim(input, dim, keepdim) -> (values, indices) */
+static int position(cn_call *c, const char *op, bool values)
+{
+  request r = {.op = op, .dims = &c->args[1], .in_order = true, .type = cn_desc_of(c->in[0])->dtype};
+  if (values) r.y = result(c, 0);
+  r.index = result(c, values ? 1 : 0);
+  return reduce(c, &r);
+}
+static int argmax_kernel(cn_call *c) { return position(c, "max_op", false); }
+static int argmin_kernel(cn_call *c) { return position(c, "min_op", false); }
+static int max_dim_kernel(cn_call *c) { return position(c, "max_op", true); }
+static int min_dim_kernel(cn_call *c) { return position(c, "min_op", true); }
+
+/* var(input, dim, correction, keepdim), and with the mean */
+static int variance(cn_call *c, bool root)
+{
+  request r = {.op = "var_op", .dims = &c->args[1], .y = result(c, 0), .type = result(c, 0)->dtype, .root = root};
+  r.number = number_of(&c->args[2]);
+  if (c->nout > 1) r.index = result(c, 1); /* the kernel's second result is the mean */
+  return reduce(c, &r);
+}
+static int var_kernel(cn_call *c) { return variance(c, false); }
+static int std_kernel(cn_call *c) { return variance(c, true); }
+
+/* linalg_vector_norm(input, ord, dim, keepdim, dtype): orders 1 and 2; the others are left to the decomposition. */
+static int norm_kernel(cn_call *c)
+{
+  double order = number_of(&c->args[1]);
+  request r = {.op = "norm_op", .dims = &c->args[2], .y = result(c, 0), .type = result(c, 0)->dtype};
+  r.order = order == 1 ? 1 : 2;
+  if (order != 1 && order != 2) return cni_cuda_refuse(c, "an order that its decomposition does as well");
+  if (!cni_cuda_is_float(r.type)) return cni_cuda_refuse(c, "not for this type");
+  return reduce(c, &r);
+}
+
+const cn_kernel cni_cuda_reduce_kernels[] = {
+    {"sum", "reduce.cu", sum_kernel},
+    {"mean", "reduce.cu", mean_kernel},
+    {"prod", "reduce.cu", prod_kernel},
+    {"prod_dim", "reduce.cu", prod_dim_kernel},
+    {"any", "reduce.cu", any_kernel},
+    {"all", "reduce.cu", all_kernel},
+    {"count_nonzero", "reduce.cu", count_kernel},
+    {"amax", "reduce.cu", amax_kernel},
+    {"amin", "reduce.cu", amin_kernel},
+    {"max", "reduce.cu", max_kernel},
+    {"min", "reduce.cu", min_kernel},
+    {"argmax", "reduce.cu", argmax_kernel},
+    {"argmin", "reduce.cu", argmin_kernel},
+    {"max_dim", "reduce.cu", max_dim_kernel},
+    {"min_dim", "reduce.cu", min_dim_kernel},
+    {"var", "reduce.cu", var_kernel},
+    {"std", "reduce.cu", std_kernel},
+    {"var_mean", "reduce.cu", var_kernel},
+    {"std_mean", "reduce.cu", std_kernel},
+    {"linalg_vector_norm", "reduce.cu", norm_kernel},
+    {"logsumexp", "reduce.cu", logsumexp_kernel},
+    {NULL, NULL, NULL},
+};

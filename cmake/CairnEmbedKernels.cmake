@@ -1,0 +1,36 @@
+# Writes the kernels of the CUDA plugin (src/backends/cuda/kernels/*.cu) as a C file: each as one string in which its
+# include lines are replaced by the files they name, comments and indentation left out, because only a compiler reads
+# it. A kernel names every header it needs, in order: includes inside headers are dropped.
+# usage: cmake -D OUT=file.c -D SOURCE=src-folder -D FOLDER=kernels-folder -D FILES=a.cu,b.cu -P CairnEmbedKernels.cmake
+string(REPLACE "," ";" files "${FILES}")
+set(text "/* Written by cmake/CairnEmbedKernels.cmake. */\n#include \"code.h\"\n\n")
+string(APPEND text "const cni_cuda_text cni_cuda_texts[] = {\n")
+
+function(read_plain path out)
+  file(READ ${path} body)
+  string(REGEX REPLACE "/\\*([^*]|\\*+[^*/])*\\*+/" "" body "${body}")
+  set(${out} "${body}" PARENT_SCOPE)
+endfunction()
+
+foreach(file IN LISTS files)
+  read_plain(${FOLDER}/${file} body)
+  string(REGEX MATCHALL "#include \"[^\"\n]*\"" includes "${body}")
+  foreach(include IN LISTS includes)
+    string(REGEX REPLACE "#include \"([^\"]*)\"" "\\1" name "${include}")
+    if(EXISTS ${FOLDER}/${name})
+      read_plain(${FOLDER}/${name} part)
+    else()
+      read_plain(${SOURCE}/${name} part)
+    endif()
+    string(REGEX REPLACE "#include[^\n]*" "" part "${part}")
+    string(REPLACE "${include}" "${part}" body "${body}")
+  endforeach()
+  string(REGEX REPLACE "#include[^\n]*" "" body "${body}")
+  string(REGEX REPLACE "[ \n]*\n *" "\n" body "${body}")
+  string(REPLACE "\\" "\\\\" body "${body}")
+  string(REPLACE "\"" "\\\"" body "${body}")
+  string(REPLACE "\n" "\\n\"\n  \"" body "${body}")
+  string(APPEND text "{\"${file}\",\n  \"${body}\"},\n")
+endforeach()
+string(APPEND text "{0, 0}};\n")
+file(WRITE ${OUT} "${text}")

@@ -1,0 +1,19 @@
+/* conv.h: a convolution call as both ways to run it see it. */
+#ifndef CNI_CUDA_CONV_H
+#define CNI_CUDA_CONV_H
+
+#include "plugin.h"
+
+typedef enum cni_cuda_conv_kind { CNI_CUDA_CONV_FORWARD, CNI_CUDA_CONV_INPUT, CNI_CUDA_CONV_WEIGHT } cni_cuda_conv_kind;
+
+/* x: (n, c, h, w) or (c, h, w), w: (k, c / groups, r, s), y: like x; the kind says which of them is the result. */
+typedef struct cni_cuda_conv {
+  cni_cuda_conv_kind kind;
+  const cn_desc *x, *w, *y, *b; /* b: bias or NULL */
+  int64_t stride[2], padding[2], dilation[2], groups;
+} cni_cuda_conv;
+
+/* By cuDNN; CN_REFUSED where that is not there or knows no way. */
+int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v);
+
+#endif

@@ -1,0 +1,207 @@
+/* common.cuh: what every kernel file begins with: element types and the types they are computed in, faults, and
+ * reductions over a warp or a block.
+ *
+ * A file is compiled once for each set of element types it is used with: the plugin writes `#define T0 bf16` and the
+ * like in front of it (kernel.c). Invariant: nothing of the toolkit is included, so that the driver and NVRTC are all
+ * a machine needs. */
+
+typedef unsigned char u8;
+typedef signed char i8;
+typedef unsigned short u16;
+typedef short i16;
+typedef unsigned int u32;
+typedef int i32;
+typedef unsigned long long u64;
+typedef long long i64;
+typedef float f32;
+typedef double f64;
+struct b8 { u8 bits; };
+struct f16 { u16 bits; };
+struct bf16 { u16 bits; };
+
+#ifdef CN_SIMT /* the tests' emulation on the CPU */
+#define KERNEL(name, job)                                                     \
+  static void name##_body(const job &p);                                      \
+  extern "C" void name(void **arguments) { name##_body(*(const job *)arguments[0]); } \
+  static void name##_body(const job &p)
+#define DYNAMIC_SHARED(T, name) T *const name = (T *)simt_dynamic_shared()
+#define FN static inline
+#else
+#define KERNEL(name, job) \
+  extern "C" __global__ void __launch_bounds__(THREADS) name(const __grid_constant__ job p)
+#define DYNAMIC_SHARED(T, name) \
+  extern __shared__ __align__(16) unsigned char dynamic_shared[]; \
+  T *const name = (T *)dynamic_shared
+#define FN static __device__ __forceinline__
+#endif
+
+#define INF_F64 __longlong_as_double(0x7ff0000000000000ll)
+#define NAN_F64 __longlong_as_double(0x7ff8000000000000ll)
+#define INF_F32 __int_as_float(0x7f800000)
+#define NAN_F32 __int_as_float(0x7fc00000)
+#define FULL 0xffffffffu
+
+/* ---- element types: wide_of<T>::type is what elements are computed in ---- */
+template <class T> struct wide_of { typedef i64 type; };
+template <> struct wide_of<f16> { typedef f32 type; };
+template <> struct wide_of<bf16> { typedef f32 type; };
+template <> struct wide_of<f32> { typedef f32 type; };
+template <> struct wide_of<f64> { typedef f64 type; };
+template <> struct wide_of<u64> { typedef u64 type; };
+#define WIDE(T) typename wide_of<T>::type
+
+#ifdef CN_SIMT
+FN f32 f16_value(u16 h) { return simt_f16_value(h); }
+FN u16 f16_bits(f32 f) { return simt_f16_bits(f); }
+#else
+FN f32 f16_value(u16 h)
+{
+  f32 f;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+  return f;
+}
+FN u16 f16_bits(f32 f)
+{
+  u16 h;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
+  return h;
+}
+#endif
+FN f32 bf16_value(u16 h) { return __uint_as_float((u32)h << 16); }
+FN u16 bf16_bits(f32 f)
+{
+  const u32 u = __float_as_uint(f);
+  return (u16)(f != f ? (u >> 16 | 0x40) : (u + 0x7fff + (u >> 16 & 1)) >> 16);
+}
+
+FN f32 get(f16 v) { return f16_value(v.bits); }
+FN f32 get(bf16 v) { return bf16_value(v.bits); }
+FN f32 get(f32 v) { return v; }
+FN f64 get(f64 v) { return v; }
+FN i64 get(b8 v) { return v.bits != 0; }
+FN i64 get(u8 v) { return v; }
+FN i64 get(i8 v) { return v; }
+FN i64 get(u16 v) { return v; }
+FN i64 get(i16 v) { return v; }
+FN i64 get(u32 v) { return v; }
+FN i64 get(i32 v) { return v; }
+FN i64 get(i64 v) { return v; }
+FN u64 get(u64 v) { return v; }
+
+/* put<T>(value): from a wide type to an element. Integers wrap. */
+template <class T> struct putter {
+  template <class V> FN T to(V v) { return (T)v; }
+};
+template <> struct putter<f16> {
+  template <class V> FN f16 to(V v) { return f16{f16_bits((f32)v)}; }
+};
+template <> struct putter<bf16> {
+  template <class V> FN bf16 to(V v) { return bf16{bf16_bits((f32)v)}; }
+};
+template <> struct putter<b8> {
+  template <class V> FN b8 to(V v) { return b8{(u8)(v != 0)}; }
+};
+template <class T, class V> FN T put(V v) { return putter<T>::to(v); }
+
+/* V elements that are read or written at once. */
+template <class T, int V> struct alignas(sizeof(T) * V) pack { T v[V]; };
+
+/* ---- faults: what the host reads after the next wait (device.c) ---- */
+enum { FAULT_DIVISION = 0, FAULT_INDEX = 1, FAULT_CLASS = 2, FAULT_VALUE = 3 };
+struct fault_record {
+  i32 op, kind;
+  i64 index, bound;
+};
+/* Where faults of this launch go, and the number of its op. */
+struct fault_slot {
+  fault_record *record;
+  i32 op, unused;
+};
+
+static __device__ __noinline__ void report_fault(fault_slot f, int kind, i64 index, i64 bound)
+{
+  f.record->kind = kind;
+  f.record->index = index;
+  f.record->bound = bound;
+  __threadfence_system();
+  f.record->op = f.op;
+}
+
+/* The place that an index with the meaning of Python's stands for; out of range: a fault, and place 0. */
+FN i64 place_of(i64 index, i64 size, fault_slot f)
+{
+  const i64 at = index < 0 ? index + size : index;
+  if (at >= 0 && at < size) return at;
+  report_fault(f, FAULT_INDEX, index, size);
+  return 0;
+}
+
+/* ---- over warps and blocks ---- */
+#define LANE ((int)(threadIdx.x & 31))
+
+template <class A> FN A warp_sum(A v)
+{
+  for (int m = 16; m > 0; m >>= 1) v += __shfl_xor_sync(FULL, v, m);
+  return v;
+}
+
+/* NaN wins. */
+template <class A> FN A larger(A a, A b) { return a > b || a != a ? a : b; }
+template <class A> FN A smaller(A a, A b) { return a < b || a != a ? a : b; }
+
+template <class A> FN A warp_max(A v)
+{
+  for (int m = 16; m > 0; m >>= 1) v = larger(v, __shfl_xor_sync(FULL, v, m));
+  return v;
+}
+
+/* Over all threads of a block, in every thread; all of them call it. */
+template <class A> FN A block_sum(A v)
+{
+  __shared__ A room[32];
+  const int warps = (int)blockDim.x >> 5;
+  v = warp_sum(v);
+  if (warps == 1) return v;
+  __syncthreads(); /* an earlier call's results were read */
+  if (LANE == 0) room[threadIdx.x >> 5] = v;
+  __syncthreads();
+  return warp_sum(LANE < warps ? room[LANE] : (A)0);
+}
+
+template <class A> FN A block_max(A v)
+{
+  __shared__ A room[32];
+  const int warps = (int)blockDim.x >> 5;
+  v = warp_max(v);
+  if (warps == 1) return v;
+  __syncthreads();
+  if (LANE == 0) room[threadIdx.x >> 5] = v;
+  __syncthreads();
+  return warp_max(room[LANE < warps ? LANE : 0]);
+}
+
+/* ---- positions ---- */
+/* Element `at` of a row-major walk over `size`, as an offset by `stride`. */
+FN i64 offset_of(i64 at, int n, const i64 *size, const i64 *stride)
+{
+  i64 o = 0;
+  if (at < 0x7fffffff) { /* 32-bit division is several times faster */
+    u32 rest = (u32)at;
+    for (int d = n - 1; d > 0; d--) {
+      const u32 next = size[d] > 0x7fffffff ? 0 : rest / (u32)size[d];
+      o += (i64)(rest - next * (u32)size[d]) * stride[d];
+      rest = next;
+    }
+    return n ? o + (i64)rest * stride[0] : 0;
+  }
+  for (int d = n - 1; d > 0; d--) {
+    const i64 next = at / size[d];
+    o += (at - next * size[d]) * stride[d];
+    at = next;
+  }
+  return n ? o + at * stride[0] : 0;
+}
+
+/* The elements i of 0 .. n - 1 that fall to this thread. */
+#define EACH(i, n)                                                                                    \
+  for (i64 i = (i64)blockIdx.x * blockDim.x + threadIdx.x; i < (n); i += (i64)gridDim.x * blockDim.x)

@@ -1,0 +1,175 @@
+/* random.cu: random numbers. The generator and what is made of its words are the CPU's own text (base/philox.h), so the
+ * numbers are the CPU's.
+ *
+ * T0 is the type of the result. Invariant: element i depends on (seed, offset, i) alone: counter offset + i / 4 for
+ * 32-bit draws, offset + i / 2 for 64-bit ones. */
+#define CNM_EMBEDDED 1
+typedef unsigned char uint8_t;
+typedef signed char int8_t;
+typedef unsigned short uint16_t;
+typedef short int16_t;
+typedef unsigned int uint32_t;
+typedef int int32_t;
+typedef unsigned long uint64_t;
+typedef long int64_t;
+#define __builtin_inf() CNM_INF
+#define __builtin_fabs fabs
+#define __builtin_fabsf fabsf
+#define __builtin_sqrt sqrt
+#define __builtin_sqrtf sqrtf
+#define __builtin_floor floor
+#define __builtin_floorf floorf
+#define __builtin_ceil ceil
+#define __builtin_ceilf ceilf
+#define __builtin_trunc trunc
+#define __builtin_truncf truncf
+#define __builtin_rint rint
+#define __builtin_rintf rintf
+#define __builtin_fmod fmod
+#define __builtin_fmodf fmodf
+#define __builtin_copysign copysign
+#define __builtin_copysignf copysignf
+#include "base/maths.h"
+#include "base/maths_f64.h"
+#include "base/maths_f32.h"
+#include "base/philox.h"
+#include "common.cuh"
+
+struct random_job {
+  T0 *y;
+  const T0 *x;  /* bernoulli: probabilities; poisson: rates; dropout: input */
+  b8 *mask;     /* dropout */
+  i64 n, low;
+  u64 seed, offset, span; /* span: 0 stands for 2^64 */
+  f64 keep, scale;
+  fault_slot fault;
+  i32 bits, unused; /* of a uniform float32 draw */
+};
+
+FN void words_of(const random_job &p, i64 counter, uint32_t *w) { cni_philox(p.seed, p.offset + (u64)counter, 0, w); }
+
+/* Four 32-bit draws at a time. */
+KERNEL(uniform_32, random_job)
+{
+  EACH(c, (p.n + 3) / 4)
+  {
+    uint32_t w[4];
+    words_of(p, c, w);
+    for (int k = 0; k < 4; k++)
+      if (4 * c + k < p.n) p.y[4 * c + k] = put<T0>(cni_unit_f32(w[k], p.bits));
+  }
+}
+
+KERNEL(normal_32, random_job)
+{
+  EACH(c, (p.n + 3) / 4)
+  {
+    uint32_t w[4];
+    f32 z[4];
+    words_of(p, c, w);
+    for (int k = 0; k < 4; k += 2) cni_normal_pair_f32(w[k], w[k + 1], &z[k], &z[k + 1]);
+    for (int k = 0; k < 4; k++)
+      if (4 * c + k < p.n) p.y[4 * c + k] = put<T0>(z[k]);
+  }
+}
+
+FN u64 draw_64(const random_job &p, i64 i)
+{
+  uint32_t w[4];
+  words_of(p, i / 2, w);
+  return i % 2 ? cni_word_64(w[2], w[3]) : cni_word_64(w[0], w[1]);
+}
+
+FN f64 normal_at(const random_job &p, i64 i)
+{
+  uint32_t w[4];
+  f64 z[2];
+  words_of(p, i / 2, w);
+  cni_normal_pair_f64(cni_word_64(w[0], w[1]), cni_word_64(w[2], w[3]), &z[0], &z[1]);
+  return z[i % 2];
+}
+
+KERNEL(uniform_64, random_job)
+{
+  EACH(i, p.n) p.y[i] = put<T0>(cni_unit_f64(draw_64(p, i)));
+}
+
+KERNEL(normal_64, random_job)
+{
+  EACH(i, p.n) p.y[i] = put<T0>(normal_at(p, i));
+}
+
+KERNEL(integers, random_job)
+{
+  EACH(i, p.n)
+  {
+    const u64 word = draw_64(p, i), at = p.span ? __umul64hi(word, p.span) : word;
+    p.y[i] = put<T0>((i64)((u64)p.low + at));
+  }
+}
+
+FN f64 unit_at(const random_job &p, i64 i)
+{
+  if (sizeof(T0) == 8) return cni_unit_f64(draw_64(p, i));
+  uint32_t w[4];
+  words_of(p, i / 4, w);
+  return (f64)cni_unit_f32(w[i % 4], 24);
+}
+
+KERNEL(bernoulli, random_job)
+{
+  EACH(i, p.n)
+  {
+    const f64 chance = (f64)get(p.x[i]);
+    if (!(chance >= 0) || !(chance <= 1)) report_fault(p.fault, FAULT_VALUE, i, 0);
+    p.y[i] = put<T0>((i64)(unit_at(p, i) < chance));
+  }
+}
+
+/* As the CPU: 32-bit draws whatever the type; kept elements are scaled in the type that is computed in. */
+KERNEL(dropout, random_job)
+{
+  typedef wide_of<T0>::type A;
+  EACH(c, (p.n + 3) / 4)
+  {
+    uint32_t w[4];
+    words_of(p, c, w);
+    for (int k = 0; k < 4; k++) {
+      const i64 i = 4 * c + k;
+      if (i >= p.n) break;
+      const u8 keep = cni_unit_f32(w[k], 24) < (f32)p.keep;
+      p.mask[i] = b8{keep};
+      p.y[i] = put<T0>((A)get(p.x[i]) * ((A)keep * (A)p.scale));
+    }
+  }
+}
+
+/* The count that share u of all chance falls to, when chances are laid side by side from the likeliest outwards. */
+FN f64 count_at(f64 rate, f64 u)
+{
+  if (!(rate > 0)) return rate;
+  f64 up = floor(rate), down = up;
+  f64 p_up = exp(up * log(rate) - rate - lgamma(up + 1)), p_down = p_up;
+  for (u -= p_up; u >= 0;) {
+    const f64 before = u;
+    p_up *= rate / ++up;
+    if ((u -= p_up) < 0) return up;
+    if (down > 0) {
+      p_down *= down-- / rate;
+      if ((u -= p_down) < 0) return down;
+    }
+    if (u == before) break;
+  }
+  return floor(rate);
+}
+
+KERNEL(poisson, random_job)
+{
+  EACH(i, p.n)
+  {
+    const f64 rate = (f64)get(p.x[i]);
+    if (rate < 0) report_fault(p.fault, FAULT_VALUE, i, 0);
+    p.y[i] = put<T0>(rate < 1e8 ? count_at(rate, cni_unit_f64(draw_64(p, i)))
+                                : floor(rate + sqrt(rate) * normal_at(p, i) + 0.5));
+  }
+}

@@ -1,0 +1,261 @@
+/* sort.cu: stable sorting of rows, and the first k of them.
+ *
+ * T0 is the element type. Elements become unsigned keys whose order is theirs (NaN last; all bits flipped for
+ * descending order); equal keys keep the order of their indices. Short rows: one block sorts (key, index) pairs in
+ * shared memory. The first k of long rows: one block finds the k-th key digit by digit, collects, sorts. Long rows:
+ * radix sort by eight bits a pass, each pass three kernels. Invariant: ties are always broken by the lower index. */
+#include "common.cuh"
+
+struct sort_job {
+  const T0 *x;     /* (rows, n) */
+  T0 *values;      /* (rows, k); NULL: not wanted */
+  i64 *indices;    /* (rows, k) */
+  i64 rows, n, k;
+  i32 flip, only_last, padded, shift; /* padded: a power of two; only_last: write the k-th alone */
+  i32 tiles, first, last, unused;     /* radix: tiles of a row; first and last pass */
+  void *keys_in, *keys_out;           /* (rows, n) */
+  u32 *order_in, *order_out;          /* (rows, n) */
+  u32 *counts;                        /* (rows, 256, tiles) */
+};
+
+template <int BYTES> struct key_of { typedef u32 type; };
+template <> struct key_of<8> { typedef u64 type; };
+typedef key_of<sizeof(T0)>::type K;
+enum { BITS = 8 * sizeof(T0), WARPS = THREADS / 32, ROUNDS = 16, TILE = THREADS * ROUNDS };
+
+FN K signed_key(i64 v) { return (K)v ^ (K)1 << (BITS - 1); }
+FN K key(b8 v) { return v.bits != 0; }
+FN K key(u8 v) { return v; }
+FN K key(u16 v) { return v; }
+FN K key(u32 v) { return v; }
+FN K key(u64 v) { return (K)v; }
+FN K key(i8 v) { return (u8)(v ^ 0x80); }
+FN K key(i16 v) { return (u16)(v ^ 0x8000); }
+FN K key(i32 v) { return (u32)v ^ 0x80000000u; }
+FN K key(i64 v) { return signed_key(v); }
+/* Zeros are equal whatever their sign, NaNs equal and above all. */
+FN K float_key(u64 bits, bool nan, bool zero)
+{
+  const u64 sign = (u64)1 << (BITS - 1), all = sign | (sign - 1);
+  if (nan) return (K)all;
+  if (zero) return (K)sign;
+  return (K)((bits & sign ? ~bits : bits | sign) & all);
+}
+FN K key(f16 v) { return float_key(v.bits, get(v) != get(v), get(v) == 0); }
+FN K key(bf16 v) { return float_key(v.bits, get(v) != get(v), get(v) == 0); }
+FN K key(f32 v) { return float_key(__float_as_uint(v), v != v, v == 0); }
+FN K key(f64 v) { return float_key((u64)__double_as_longlong(v), v != v, v == 0); }
+FN K all_bits() { return BITS >= 32 ? ~(K)0 : (K)(((u64)1 << BITS) - 1); }
+FN K key_at(const sort_job &p, const T0 *x, i64 i) { return p.flip ? key(x[i]) ^ all_bits() : key(x[i]); }
+
+/* ---- pairs in shared memory ---- */
+struct item {
+  K key;
+  u32 at;
+};
+FN bool after(const item &a, const item &b) { return a.key > b.key || (a.key == b.key && a.at > b.at); }
+
+/* Sorts m items, a power of two, by the block. */
+FN void sort_items(item *items, int m)
+{
+  for (int size = 2; size <= m; size *= 2)
+    for (int step = size / 2; step > 0; step /= 2) {
+      __syncthreads();
+      for (int i = threadIdx.x; i < m / 2; i += THREADS) {
+        const int a = 2 * step * (i / step) + i % step, b = a + step;
+        const bool down = (a & size) != 0;
+        if (after(items[a], items[b]) != down) {
+          const item kept = items[a];
+          items[a] = items[b];
+          items[b] = kept;
+        }
+      }
+    }
+  __syncthreads();
+}
+
+FN void put_item(const sort_job &p, const T0 *x, i64 to, u32 at)
+{
+  if (p.values) p.values[to] = x[at];
+  p.indices[to] = at;
+}
+
+FN void put_items(const sort_job &p, const T0 *x, i64 row, const item *items)
+{
+  if (p.only_last) {
+    if (threadIdx.x == 0) put_item(p, x, row, items[p.k - 1].at);
+    return;
+  }
+  for (i64 i = threadIdx.x; i < p.k; i += THREADS) put_item(p, x, row * p.k + i, items[i].at);
+}
+
+KERNEL(sort_short, sort_job)
+{
+  DYNAMIC_SHARED(item, items);
+  for (i64 row = blockIdx.x; row < p.rows; row += gridDim.x) {
+    const T0 *x = p.x + row * p.n;
+    for (int i = threadIdx.x; i < p.padded; i += THREADS)
+      items[i] = i < p.n ? item{key_at(p, x, i), (u32)i} : item{~(K)0, 0xffffffffu};
+    sort_items(items, p.padded);
+    put_items(p, x, row, items);
+    __syncthreads();
+  }
+}
+
+/* ---- the first k of a long row ---- */
+
+/* How many of the block's threads before this one say yes; *all: how many do. */
+FN u32 count_before(bool yes, u32 *all)
+{
+  __shared__ u32 room[WARPS];
+  const u32 votes = __ballot_sync(FULL, yes);
+  __syncthreads();
+  if (LANE == 0) room[threadIdx.x >> 5] = __popc(votes);
+  __syncthreads();
+  u32 before = __popc(votes & ((1u << LANE) - 1)), total = 0;
+  for (int w = 0; w < WARPS; w++) {
+    if (w < (int)(threadIdx.x >> 5)) before += room[w];
+    total += room[w];
+  }
+  *all = total;
+  return before;
+}
+
+/* The k-th key, by its digits from the highest; *equals: how many keys like it are among the first k. */
+FN K kth_key(const sort_job &p, const T0 *x, i64 *equals)
+{
+  __shared__ u32 counts[256];
+  __shared__ u32 found[2];
+  K prefix = 0;
+  i64 left = p.k;
+  for (int shift = BITS - 8; shift >= 0; shift -= 8) {
+    for (int i = threadIdx.x; i < 256; i += THREADS) counts[i] = 0;
+    __syncthreads();
+    for (i64 i = threadIdx.x; i < p.n; i += THREADS) {
+      const K v = key_at(p, x, i);
+      const bool same = shift == BITS - 8 || (v >> (shift + 8 == BITS ? 0 : shift + 8)) == (prefix >> (shift + 8 == BITS ? 0 : shift + 8));
+      if (same) atomicAdd(&counts[(u32)(v >> shift) & 255], 1u);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      u32 before = 0, digit = 0;
+      while (digit < 255 && before + counts[digit] < left) before += counts[digit++];
+      found[0] = digit;
+      found[1] = before;
+    }
+    __syncthreads();
+    prefix |= (K)found[0] << shift;
+    left -= found[1];
+    __syncthreads();
+  }
+  *equals = left;
+  return prefix;
+}
+
+KERNEL(sort_first, sort_job)
+{
+  DYNAMIC_SHARED(item, items);
+  for (i64 row = blockIdx.x; row < p.rows; row += gridDim.x) {
+    const T0 *x = p.x + row * p.n;
+    i64 equals;
+    const K bound = kth_key(p, x, &equals);
+    u32 below = 0, same = 0, all;
+    const u32 first_equal = (u32)(p.k - equals);
+    for (i64 tile = 0; tile < p.n; tile += THREADS) {
+      const i64 i = tile + threadIdx.x;
+      const K v = i < p.n ? key_at(p, x, i) : ~(K)0;
+      const bool less = i < p.n && v < bound, equal = i < p.n && v == bound;
+      const u32 a = count_before(less, &all);
+      if (less) items[below + a] = item{v, (u32)i};
+      below += all;
+      const u32 b = count_before(equal, &all);
+      if (equal && same + b < equals) items[first_equal + same + b] = item{v, (u32)i};
+      same += all;
+    }
+    for (int i = (int)p.k + threadIdx.x; i < p.padded; i += THREADS) items[i] = item{~(K)0, 0xffffffffu};
+    sort_items(items, p.padded);
+    put_items(p, x, row, items);
+    __syncthreads();
+  }
+}
+
+/* ---- radix sort of long rows ---- */
+
+FN K radix_key(const sort_job &p, i64 row, i64 i)
+{
+  return p.first ? key_at(p, p.x + row * p.n, i) : ((const K *)p.keys_in)[row * p.n + i];
+}
+
+KERNEL(radix_count, sort_job)
+{
+  __shared__ u32 counts[256];
+  const i64 row = blockIdx.y, begin = (i64)blockIdx.x * TILE;
+  for (int i = threadIdx.x; i < 256; i += THREADS) counts[i] = 0;
+  __syncthreads();
+  for (int k = 0; k < ROUNDS; k++) {
+    const i64 i = begin + (i64)k * THREADS + threadIdx.x;
+    if (i < p.n) atomicAdd(&counts[(u32)(radix_key(p, row, i) >> p.shift) & 255], 1u);
+  }
+  __syncthreads();
+  for (int i = threadIdx.x; i < 256; i += THREADS) p.counts[(row * 256 + i) * p.tiles + blockIdx.x] = counts[i];
+}
+
+/* Counts of a row become the places where each digit of each tile begins. */
+KERNEL(radix_places, sort_job)
+{
+  __shared__ u32 room[WARPS];
+  u32 *counts = p.counts + (i64)blockIdx.x * 256 * p.tiles, carry = 0;
+  const i64 n = 256ll * p.tiles;
+  for (i64 tile = 0; tile < n; tile += THREADS) {
+    const i64 i = tile + threadIdx.x;
+    const u32 own = i < n ? counts[i] : 0;
+    u32 sum = own, before = 0, all = 0;
+    for (int m = 1; m < 32; m <<= 1) {
+      const u32 other = __shfl_up_sync(FULL, sum, m);
+      if (LANE >= m) sum += other;
+    }
+    __syncthreads();
+    if (LANE == 31) room[threadIdx.x >> 5] = sum;
+    __syncthreads();
+    for (int w = 0; w < WARPS; w++) {
+      if (w < (int)(threadIdx.x >> 5)) before += room[w];
+      all += room[w];
+    }
+    if (i < n) counts[i] = carry + before + sum - own;
+    carry += all;
+  }
+}
+
+KERNEL(radix_move, sort_job)
+{
+  __shared__ u32 base[256], counts[WARPS][256];
+  const i64 row = blockIdx.y, begin = (i64)blockIdx.x * TILE;
+  const int warp = (int)threadIdx.x >> 5;
+  for (int i = threadIdx.x; i < 256; i += THREADS) base[i] = p.counts[(row * 256 + i) * p.tiles + blockIdx.x];
+  for (int k = 0; k < ROUNDS && begin + (i64)k * THREADS < p.n; k++) {
+    const i64 i = begin + (i64)k * THREADS + threadIdx.x;
+    const bool here = i < p.n;
+    const K v = here ? radix_key(p, row, i) : 0;
+    const u32 digit = here ? (u32)(v >> p.shift) & 255 : 256u;
+    for (int j = threadIdx.x; j < WARPS * 256; j += THREADS) counts[j >> 8][j & 255] = 0;
+    __syncthreads();
+    const u32 same = __match_any_sync(FULL, digit), before = __popc(same & ((1u << LANE) - 1));
+    if (here && before == 0) counts[warp][digit] = __popc(same);
+    __syncthreads();
+    if (here) {
+      u32 to = base[digit] + before;
+      for (int w = 0; w < warp; w++) to += counts[w][digit];
+      const u32 at = p.first ? (u32)i : p.order_in[row * p.n + i];
+      if (p.last) {
+        if (to < p.k) put_item(p, p.x + row * p.n, row * p.k + to, at);
+      } else {
+        ((K *)p.keys_out)[row * p.n + to] = v;
+        p.order_out[row * p.n + to] = at;
+      }
+    }
+    __syncthreads();
+    for (int j = threadIdx.x; j < 256; j += THREADS)
+      for (int w = 0; w < WARPS; w++) base[j] += counts[w][j];
+    __syncthreads();
+  }
+}

@@ -1,0 +1,221 @@
+/* window.cu: windows over images: pools, im2col and col2im, forward and backward.
+ *
+ * T0 is the element type. Images are (planes, h, w), results (planes, oh, ow), columns (planes, kh, kw, oh, ow), all
+ * row-major. Invariant: every element of a result is made by one thread, in one order; gradients gather from the
+ * windows that an element lies in (max: atomic additions into the type that is computed in). */
+#include "common.cuh"
+
+struct window_job {
+  const void *x;
+  void *y;
+  i64 *index;
+  i64 planes, h, w, oh, ow;
+  i64 kernel[2], stride[2], padding[2], dilation[2];
+  i64 divisor;
+  i32 include_pad, unused;
+  fault_slot fault;
+};
+
+typedef wide_of<T0>::type A;
+
+FN i64 least(i64 a, i64 b) { return a < b ? a : b; }
+FN i64 most(i64 a, i64 b) { return a > b ? a : b; }
+FN i64 up(i64 a, i64 b) { return (a + b - 1) / b; }
+
+/* Taps [*first, *last) of window o along dim d that lie inside the image. */
+FN void taps(const window_job &p, int d, i64 o, i64 size, i64 *first, i64 *last)
+{
+  const i64 begin = o * p.stride[d] - p.padding[d], step = p.dilation[d];
+  *first = begin < 0 ? up(-begin, step) : 0;
+  *last = least(p.kernel[d], begin >= size ? 0 : up(size - begin, step));
+  *first = least(*first, *last);
+}
+
+template <class W> struct lowest_of { FN W value() { return (W)-INF_F64; } };
+template <> struct lowest_of<i64> { FN i64 value() { return (i64)((u64)1 << 63); } };
+template <> struct lowest_of<u64> { FN u64 value() { return 0; } };
+
+KERNEL(max_pool, window_job)
+{
+  EACH(i, p.planes * p.oh * p.ow)
+  {
+    const i64 ow = i % p.ow, oh = i / p.ow % p.oh;
+    const T0 *x = (const T0 *)p.x + i / p.ow / p.oh * p.h * p.w;
+    const i64 top = oh * p.stride[0] - p.padding[0], left = ow * p.stride[1] - p.padding[1];
+    i64 i0, i1, j0, j1;
+    taps(p, 0, oh, p.h, &i0, &i1);
+    taps(p, 1, ow, p.w, &j0, &j1);
+    A best = lowest_of<A>::value();
+    i64 at = (top + i0 * p.dilation[0]) * p.w + left + j0 * p.dilation[1];
+    for (i64 a = i0; a < i1; a++)
+      for (i64 b = j0; b < j1; b++) {
+        const i64 e = (top + a * p.dilation[0]) * p.w + left + b * p.dilation[1];
+        const A v = get(x[e]);
+        if (v > best || v != v) best = v, at = e;
+      }
+    ((T0 *)p.y)[i] = put<T0>(best);
+    p.index[i] = i0 < i1 && j0 < j1 ? at : -1;
+  }
+}
+
+/* Bin o of n over `size` elements. */
+FN i64 bin_first(i64 o, i64 n, i64 size) { return o * size / n; }
+FN i64 bin_last(i64 o, i64 n, i64 size) { return up((o + 1) * size, n); }
+
+KERNEL(adaptive_max_pool, window_job)
+{
+  EACH(i, p.planes * p.oh * p.ow)
+  {
+    const i64 ow = i % p.ow, oh = i / p.ow % p.oh;
+    const T0 *x = (const T0 *)p.x + i / p.ow / p.oh * p.h * p.w;
+    const i64 i0 = bin_first(oh, p.oh, p.h), j0 = bin_first(ow, p.ow, p.w);
+    A best = lowest_of<A>::value();
+    i64 at = i0 * p.w + j0;
+    for (i64 a = i0; a < bin_last(oh, p.oh, p.h); a++)
+      for (i64 b = j0; b < bin_last(ow, p.ow, p.w); b++) {
+        const A v = get(x[a * p.w + b]);
+        if (v > best || v != v) best = v, at = a * p.w + b;
+      }
+    ((T0 *)p.y)[i] = put<T0>(best);
+    p.index[i] = at;
+  }
+}
+
+FN void add_to(f32 *to, f32 v) { atomicAdd(to, v); }
+FN void add_to(f64 *to, f64 v) { atomicAdd(to, v); }
+FN void add_to(i64 *to, i64 v) { atomicAdd((u64 *)to, (u64)v); }
+FN void add_to(u64 *to, u64 v) { atomicAdd(to, v); }
+
+/* x: gradients of the results; y: those of the image, zero at first, of the type that is computed in. */
+KERNEL(max_pool_grad, window_job)
+{
+  EACH(i, p.planes * p.oh * p.ow)
+  {
+    const i64 at = p.index[i];
+    if (at >= p.h * p.w || at < -1) report_fault(p.fault, FAULT_INDEX, at, p.h * p.w);
+    else if (at >= 0) add_to((A *)p.y + i / p.ow / p.oh * p.h * p.w + at, (A)get(((const T0 *)p.x)[i]));
+  }
+}
+
+FN i64 divisor_of(const window_job &p, i64 oh, i64 ow, i64 rows, i64 cols)
+{
+  if (p.divisor) return p.divisor;
+  if (!p.include_pad) return rows * cols;
+  const i64 y = oh * p.stride[0] - p.padding[0], x = ow * p.stride[1] - p.padding[1];
+  return (least(y + p.kernel[0], p.h + p.padding[0]) - y) * (least(x + p.kernel[1], p.w + p.padding[1]) - x);
+}
+
+KERNEL(avg_pool, window_job)
+{
+  EACH(i, p.planes * p.oh * p.ow)
+  {
+    const i64 ow = i % p.ow, oh = i / p.ow % p.oh;
+    const T0 *x = (const T0 *)p.x + i / p.ow / p.oh * p.h * p.w;
+    const i64 top = oh * p.stride[0] - p.padding[0], left = ow * p.stride[1] - p.padding[1];
+    const i64 i0 = most(top, 0), i1 = least(top + p.kernel[0], p.h), j0 = most(left, 0), j1 = least(left + p.kernel[1], p.w);
+    A sum = 0;
+    for (i64 a = i0; a < i1; a++)
+      for (i64 b = j0; b < j1; b++) sum += get(x[a * p.w + b]);
+    if (i0 < i1 && j0 < j1) sum /= (A)divisor_of(p, oh, ow, i1 - i0, j1 - j0);
+    ((T0 *)p.y)[i] = put<T0>(sum);
+  }
+}
+
+/* The windows along dim d that element e lies in. */
+FN void windows_of(const window_job &p, int d, i64 e, i64 count, i64 *first, i64 *last)
+{
+  const i64 at = e + p.padding[d];
+  *first = at < p.kernel[d] ? 0 : (at - p.kernel[d]) / p.stride[d] + 1;
+  *last = least(at / p.stride[d] + 1, count);
+}
+
+KERNEL(avg_pool_grad, window_job)
+{
+  EACH(i, p.planes * p.h * p.w)
+  {
+    const i64 c = i % p.w, r = i / p.w % p.h;
+    const T0 *g = (const T0 *)p.x + i / p.w / p.h * p.oh * p.ow;
+    i64 i0, i1, j0, j1;
+    windows_of(p, 0, r, p.oh, &i0, &i1);
+    windows_of(p, 1, c, p.ow, &j0, &j1);
+    A sum = 0;
+    for (i64 a = i0; a < i1; a++)
+      for (i64 b = j0; b < j1; b++) {
+        const i64 top = a * p.stride[0] - p.padding[0], left = b * p.stride[1] - p.padding[1];
+        const i64 rows = least(top + p.kernel[0], p.h) - most(top, 0), cols = least(left + p.kernel[1], p.w) - most(left, 0);
+        sum += (A)get(g[a * p.ow + b]) / (A)divisor_of(p, a, b, rows, cols);
+      }
+    ((T0 *)p.y)[i] = put<T0>(sum);
+  }
+}
+
+KERNEL(adaptive_avg_pool, window_job)
+{
+  EACH(i, p.planes * p.oh * p.ow)
+  {
+    const i64 ow = i % p.ow, oh = i / p.ow % p.oh;
+    const T0 *x = (const T0 *)p.x + i / p.ow / p.oh * p.h * p.w;
+    const i64 i0 = bin_first(oh, p.oh, p.h), i1 = bin_last(oh, p.oh, p.h);
+    const i64 j0 = bin_first(ow, p.ow, p.w), j1 = bin_last(ow, p.ow, p.w);
+    A sum = 0;
+    for (i64 a = i0; a < i1; a++)
+      for (i64 b = j0; b < j1; b++) sum += get(x[a * p.w + b]);
+    ((T0 *)p.y)[i] = put<T0>(sum / (A)(i1 - i0) / (A)(j1 - j0));
+  }
+}
+
+KERNEL(adaptive_avg_pool_grad, window_job)
+{
+  EACH(i, p.planes * p.h * p.w)
+  {
+    const i64 c = i % p.w, r = i / p.w % p.h;
+    const T0 *g = (const T0 *)p.x + i / p.w / p.h * p.oh * p.ow;
+    A sum = 0;
+    for (i64 a = bin_first(r, p.h, p.oh); a < p.oh && bin_first(a, p.oh, p.h) <= r; a++) {
+      if (bin_last(a, p.oh, p.h) <= r) continue;
+      for (i64 b = bin_first(c, p.w, p.ow); b < p.ow && bin_first(b, p.ow, p.w) <= c; b++) {
+        if (bin_last(b, p.ow, p.w) <= c) continue;
+        const A rows = (A)(bin_last(a, p.oh, p.h) - bin_first(a, p.oh, p.h));
+        const A cols = (A)(bin_last(b, p.ow, p.w) - bin_first(b, p.ow, p.w));
+        sum += (A)get(g[a * p.ow + b]) / rows / cols;
+      }
+    }
+    ((T0 *)p.y)[i] = put<T0>(sum);
+  }
+}
+
+/* ---- columns ---- */
+
+KERNEL(im2col, window_job)
+{
+  EACH(i, p.planes * p.kernel[0] * p.kernel[1] * p.oh * p.ow)
+  {
+    i64 rest = i / p.ow;
+    const i64 ow = i % p.ow, oh = rest % p.oh;
+    rest /= p.oh;
+    const i64 b = rest % p.kernel[1], a = rest / p.kernel[1] % p.kernel[0], plane = rest / p.kernel[1] / p.kernel[0];
+    const i64 r = oh * p.stride[0] - p.padding[0] + a * p.dilation[0], c = ow * p.stride[1] - p.padding[1] + b * p.dilation[1];
+    const bool inside = r >= 0 && r < p.h && c >= 0 && c < p.w;
+    ((T0 *)p.y)[i] = inside ? ((const T0 *)p.x)[(plane * p.h + r) * p.w + c] : put<T0>(0);
+  }
+}
+
+KERNEL(col2im, window_job)
+{
+  EACH(i, p.planes * p.h * p.w)
+  {
+    const i64 c = i % p.w, r = i / p.w % p.h, plane = i / p.w / p.h;
+    const T0 *x = (const T0 *)p.x + plane * p.kernel[0] * p.kernel[1] * p.oh * p.ow;
+    A sum = 0;
+    for (i64 a = 0; a < p.kernel[0]; a++) {
+      const i64 top = r + p.padding[0] - a * p.dilation[0], oh = top / p.stride[0];
+      if (top < 0 || top % p.stride[0] || oh >= p.oh) continue;
+      for (i64 b = 0; b < p.kernel[1]; b++) {
+        const i64 left = c + p.padding[1] - b * p.dilation[1], ow = left / p.stride[1];
+        if (left < 0 || left % p.stride[1] || ow >= p.ow) continue;
+        sum += get(x[((a * p.kernel[1] + b) * p.oh + oh) * p.ow + ow]);
+      }
+    }
+    ((T0 *)p.y)[i] = put<T0>(sum);
+  }
+}

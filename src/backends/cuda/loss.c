@@ -1,0 +1,111 @@
+/* loss.c: cross_entropy_rows and its gradient, in one pass over the logits each.
+ *
+ * Place in the flow: launches of kernels/loss.cu. Invariant: nothing is read back: how many rows count is found on the
+ * device, classes out of range are a fault that the next wait reports. */
+#include <string.h>
+
+#include "plugin.h"
+#include "rows.h"
+
+enum { JOIN_THREADS = 1024 };
+
+/* As in kernels/loss.cu. */
+typedef struct job {
+  const void *x;
+  const void *target;
+  void *lse, *losses, *loss;
+  const void *g;
+  void *y;
+  void *count;
+  int64_t rows, n, ignore;
+  int32_t aligned, reduce, mean, unused;
+  cni_cuda_slot fault;
+} job;
+
+static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char *entry, int type)
+{
+  const void *pointers[] = {j->x, j->y};
+  cni_cuda_rows r = cni_cuda_rows_plan(d, j->rows, j->n, type, type, 1, pointers, 2);
+  cni_cuda_code code = {.file = "loss.cu", .entry = entry, .types = {type}, .number = r.packs, .threads = r.grid.threads};
+  j->aligned = r.aligned;
+  r.grid.shared = 0; /* rows are gone over once */
+  return cni_cuda_run(d, name, &code, r.grid, j);
+}
+
+static int launch_join(cni_cuda_device *d, const char *name, job *j, int type)
+{
+  cni_cuda_code code = {.file = "loss.cu", .entry = "loss_join", .types = {type}, .threads = JOIN_THREADS};
+  return cni_cuda_run(d, name, &code, (cni_cuda_grid){1, 1, JOIN_THREADS, 0}, j);
+}
+
+/* cross_entropy_rows(input, target, ignore_index, reduction) -> (loss, lse) */
+static int forward_kernel(cn_call *c)
+{
+  const cn_desc *x = cn_desc_of(c->in[0]), *loss = cn_desc_of(c->out[0]);
+  const char *name = cni_cuda_host->op_name(c->op);
+  cni_cuda_device *d = cni_cuda_of(c);
+  cni_cuda_operand ox = {0}, ot = {0};
+  job j;
+  if (!d) return CN_ERR_DEVICE;
+  memset(&j, 0, sizeof j);
+  j.rows = x->shape[0];
+  j.n = x->shape[1];
+  if (j.n == 0 || j.rows == 0) return cni_cuda_refuse(c, "no classes, or no rows");
+  j.ignore = c->args[2].u.i;
+  j.reduce = strcmp(c->args[3].u.s, "none") != 0;
+  j.mean = !strcmp(c->args[3].u.s, "mean");
+  j.lse = cn_desc_of(c->out[1])->data;
+  j.loss = loss->data;
+  j.fault = cni_cuda_slot_for(d, name);
+  size_t bytes = (size_t)j.rows * 8;
+  int status = cni_cuda_take(&ox, d, name, x, 0);
+  if (!status) status = cni_cuda_take(&ot, d, name, cn_desc_of(c->in[1]), CN_I64);
+  if (!status && j.reduce && !(j.losses = cni_cuda_scratch(d, name, bytes))) status = CN_ERR_MEMORY;
+  j.x = ox.data;
+  j.target = ot.data;
+  if (!status) status = launch_rows(d, name, &j, "loss_rows", x->dtype);
+  if (!status && j.reduce) status = launch_join(d, name, &j, x->dtype);
+  if (j.losses) cni_cuda_free(d->index, j.losses, bytes);
+  cni_cuda_drop(&ox, d);
+  cni_cuda_drop(&ot, d);
+  return status;
+}
+
+/* cross_entropy_rows_grad(grad, input, target, lse, ignore_index, reduction) */
+static int backward_kernel(cn_call *c)
+{
+  const cn_desc *g = cn_desc_of(c->in[0]), *x = cn_desc_of(c->in[1]), *y = cn_desc_of(c->out[0]);
+  const char *name = cni_cuda_host->op_name(c->op);
+  cni_cuda_device *d = cni_cuda_of(c);
+  cni_cuda_operand og = {0}, ox = {0}, ot = {0}, ol = {0}, oy = {0};
+  job j;
+  if (!d) return CN_ERR_DEVICE;
+  if (x->numel == 0) return CN_OK;
+  memset(&j, 0, sizeof j);
+  j.rows = x->shape[0];
+  j.n = x->shape[1];
+  j.ignore = c->args[4].u.i;
+  j.reduce = g->ndim == 0;
+  j.mean = !strcmp(c->args[5].u.s, "mean");
+  int status = cni_cuda_take(&og, d, name, g, x->dtype);
+  if (!status) status = cni_cuda_take(&ox, d, name, x, 0);
+  if (!status) status = cni_cuda_take(&ot, d, name, cn_desc_of(c->in[2]), CN_I64);
+  if (!status) status = cni_cuda_take(&ol, d, name, cn_desc_of(c->in[3]), cni_cuda_wide(x->dtype));
+  if (!status) status = cni_cuda_room(&oy, d, name, y, 0);
+  if (!status && j.mean && !(j.count = cni_cuda_scratch(d, name, 8))) status = CN_ERR_MEMORY;
+  j.g = og.data, j.x = ox.data, j.target = ot.data, j.lse = ol.data, j.y = oy.data;
+  if (!status && j.mean) status = launch_join(d, name, &j, x->dtype);
+  if (!status) status = launch_rows(d, name, &j, "loss_grad", x->dtype);
+  if (j.count) cni_cuda_free(d->index, j.count, 8);
+  cni_cuda_drop(&og, d);
+  cni_cuda_drop(&ox, d);
+  cni_cuda_drop(&ot, d);
+  cni_cuda_drop(&ol, d);
+  return cni_cuda_give(&oy, d, name, status);
+}
+
+const cn_kernel cni_cuda_loss_kernels[] = {
+    {"cross_entropy_rows", "loss.cu", forward_kernel},
+    {"cross_entropy_rows_grad", "loss.cu", backward_kernel},
+    {NULL, NULL, NULL},
+};

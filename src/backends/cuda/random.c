@@ -1,0 +1,123 @@
+/* random.c: random numbers equal to the CPU's: uniform, normal, integers, bernoulli, poisson, dropout.
+ *
+ * Place in the flow: launches of kernels/random.cu with the call's Philox key and counter. Invariant: element i, in
+ * row-major order whatever the memory order, depends on (seed, offset, i) alone. */
+#include <string.h>
+
+#include "plugin.h"
+
+/* As in kernels/random.cu. */
+typedef struct job {
+  void *y;
+  const void *x;
+  void *mask;
+  int64_t n, low;
+  uint64_t seed, offset, span;
+  double keep, scale;
+  cni_cuda_slot fault;
+  int32_t bits, unused;
+} job;
+
+/* Bits of precision of a type that can be drawn; 0 for other types. */
+static int precision(int dtype)
+{
+  return dtype == CN_F16 ? 11 : dtype == CN_BF16 ? 8 : dtype == CN_F32 ? 24 : dtype == CN_F64 ? 53 : 0;
+}
+
+/* x: input in the type of the result, or NULL. draws: elements made of one counter by a thread. */
+static int draw(cn_call *c, job *j, const char *entry, const cn_desc *x, int draws)
+{
+  const cn_desc *y = cn_desc_of(c->out[0]);
+  const char *name = cni_cuda_host->op_name(c->op);
+  cni_cuda_device *d = cni_cuda_of(c);
+  cni_cuda_operand ox = {0}, oy = {0}, om = {0};
+  if (!d) return CN_ERR_DEVICE;
+  if (y->numel == 0) return CN_OK;
+  int status = x ? cni_cuda_take(&ox, d, name, x, y->dtype) : CN_OK;
+  if (!status) status = cni_cuda_room(&oy, d, name, y, 0);
+  if (!status && c->nout > 1) status = cni_cuda_room(&om, d, name, cn_desc_of(c->out[1]), 0);
+  j->x = ox.data, j->y = oy.data, j->mask = om.data;
+  j->n = y->numel;
+  j->seed = c->seed;
+  j->offset = c->offset;
+  j->bits = precision(y->dtype);
+  j->fault = cni_cuda_slot_for(d, name);
+  cni_cuda_code code = {.file = "random.cu", .entry = entry, .types = {y->dtype}, .exact = true};
+  if (!status) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, (j->n + draws - 1) / draws), j);
+  cni_cuda_drop(&ox, d);
+  if (om.desc) status = cni_cuda_give(&om, d, name, status);
+  return cni_cuda_give(&oy, d, name, status);
+}
+
+static int floats(cn_call *c, const char *narrow, const char *wide)
+{
+  job j = {0};
+  int dtype = cn_desc_of(c->out[0])->dtype;
+  if (!precision(dtype))
+    return cni_cuda_host->fail(CN_ERR_DTYPE, "%s: draws float32, float64, float16 or bfloat16",
+                               cni_cuda_host->op_name(c->op));
+  return draw(c, &j, dtype == CN_F64 ? wide : narrow, NULL, dtype == CN_F64 ? 1 : 4);
+}
+static int rand_kernel(cn_call *c) { return floats(c, "uniform_32", "uniform_64"); }
+static int randn_kernel(cn_call *c) { return floats(c, "normal_32", "normal_64"); }
+
+static bool fits(int64_t value, int dtype)
+{
+  int bits = precision(dtype), size = (int)cn_element_size(dtype) * 8;
+  if (bits) return value <= (int64_t)1 << bits && value >= -((int64_t)1 << bits);
+  if (dtype == CN_BOOL) return value == 0 || value == 1;
+  bool is_signed = dtype == CN_I8 || dtype == CN_I16 || dtype == CN_I32 || dtype == CN_I64;
+  if (size == 64) return true; /* a word holds it, as signed or as unsigned */
+  int64_t half = (int64_t)1 << (size - 1);
+  return is_signed ? value >= -half && value < half : value >= 0 && value < 2 * half;
+}
+
+/* randint(low, high, size, ...) */
+static int randint_kernel(cn_call *c)
+{
+  int64_t low = c->args[0].u.i, high = c->args[1].u.i;
+  int dtype = cn_desc_of(c->out[0])->dtype;
+  if (!fits(low, dtype) || !fits(high - 1, dtype) || !cni_cuda_known(dtype))
+    return cni_cuda_host->fail(CN_ERR_VALUE, "%s: the type does not hold all integers from %lld to %lld",
+                               cni_cuda_host->op_name(c->op), (long long)low, (long long)(high - 1));
+  job j = {.low = low, .span = (uint64_t)high - (uint64_t)low};
+  return draw(c, &j, "integers", NULL, 1);
+}
+
+/* bernoulli(input), poisson(input): the result has the input's type */
+static int bernoulli_kernel(cn_call *c)
+{
+  job j = {0};
+  const cn_desc *x = cn_desc_of(c->in[0]);
+  if (x->dtype != cn_desc_of(c->out[0])->dtype || !precision(x->dtype))
+    return cni_cuda_refuse(c, "probabilities of another type than the result");
+  return draw(c, &j, "bernoulli", x, 1);
+}
+static int poisson_kernel(cn_call *c)
+{
+  job j = {0};
+  const cn_desc *x = cn_desc_of(c->in[0]);
+  if (x->dtype != cn_desc_of(c->out[0])->dtype || !precision(x->dtype))
+    return cni_cuda_refuse(c, "rates of another type than the result");
+  return draw(c, &j, "poisson", x, 1);
+}
+
+/* native_dropout(input, p) -> (output, mask) */
+static int dropout_kernel(cn_call *c)
+{
+  double keep = 1 - (c->args[1].tag == CN_V_FLOAT ? c->args[1].u.f : (double)c->args[1].u.i);
+  job j = {.keep = keep, .scale = 1 / keep};
+  return draw(c, &j, "dropout", cn_desc_of(c->in[0]), 4);
+}
+
+const cn_kernel cni_cuda_random_kernels[] = {
+    {"rand", "random.cu", rand_kernel},
+    {"rand_like", "random.cu", rand_kernel},
+    {"randn", "random.cu", randn_kernel},
+    {"randn_like", "random.cu", randn_kernel},
+    {"randint", "random.cu", randint_kernel},
+    {"bernoulli", "random.cu", bernoulli_kernel},
+    {"poisson", "random.cu", poisson_kernel},
+    {"native_dropout", "random.cu", dropout_kernel},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,34 @@
+/* rows.c: see rows.h. Invariant: the choice depends on shapes, types and alignment alone. */
+#include "rows.h"
+
+enum {
+  WARP = 32,
+  WARP_ELEMENTS = 1024,      /* rows up to this long fall to a warp, which keeps them in registers */
+  STASH_MOST = 200 << 10,    /* bytes of shared memory for rows */
+  LONG_ROW = 4096,           /* elements from which a block has more threads */
+  LONG_THREADS = 512,
+  BLOCKS_PER_UNIT = 16
+};
+
+cni_cuda_rows cni_cuda_rows_plan(const cni_cuda_device *d, int64_t rows, int64_t n, int from, int to, int inputs,
+                                 const void *const *pointers, int npointers)
+{
+  int64_t size = (int64_t)cn_element_size(from), out = (int64_t)cn_element_size(to);
+  int64_t vector = 16 / (size > out ? size : out);
+  cni_cuda_rows r = {.aligned = n % vector == 0};
+  for (int i = 0; i < npointers; i++) r.aligned = r.aligned && (uintptr_t)pointers[i] % 16 == 0;
+  r.grid.threads = CNI_CUDA_THREADS;
+  if (n <= WARP_ELEMENTS) {
+    for (r.packs = 1; r.packs * WARP * vector < n;) r.packs *= 2;
+    int64_t per = CNI_CUDA_THREADS / WARP;
+    r.grid.x = (rows + per - 1) / per;
+  } else {
+    if (n >= LONG_ROW) r.grid.threads = LONG_THREADS;
+    int64_t each = vector * r.grid.threads, bytes = (n + each - 1) / each * each * size * inputs;
+    r.grid.shared = bytes <= STASH_MOST ? (size_t)bytes : 0;
+    r.grid.x = rows;
+  }
+  int64_t most = (int64_t)d->units * BLOCKS_PER_UNIT;
+  if (r.grid.x > most) r.grid.x = most;
+  return r;
+}

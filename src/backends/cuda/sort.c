@@ -1,0 +1,202 @@
+/* sort.c: sort, topk and kthvalue along a dim.
+ *
+ * Place in the flow: launches of kernels/sort.cu, which says how rows are sorted. Invariant: operands are brought into
+ * rows first, the dim innermost, so that kernels know rows alone. */
+#include <string.h>
+
+#include "plugin.h"
+
+enum { SHORT = 2048, ITEM_WIDE = 16, ITEM = 8, RADIX_TILE = CNI_CUDA_THREADS * 16, MOST_ROWS = 65535 };
+
+/* As in kernels/sort.cu. */
+typedef struct job {
+  const void *x;
+  void *values, *indices;
+  int64_t rows, n, k;
+  int32_t flip, only_last, padded, shift;
+  int32_t tiles, first, last, unused;
+  void *keys_in, *keys_out;
+  uint32_t *order_in, *order_out, *counts;
+} job;
+
+typedef struct call {
+  cni_cuda_device *d;
+  const char *name;
+  int type, size; /* of elements: type, bytes */
+} call;
+
+static int launch(const call *k, job *j, const char *entry, cni_cuda_grid grid)
+{
+  cni_cuda_code code = {.file = "sort.cu", .entry = entry, .types = {k->type}};
+  return cni_cuda_run(k->d, k->name, &code, grid, j);
+}
+
+/* One block per row. */
+static int by_block(const call *k, job *j, const char *entry, int64_t items)
+{
+  j->padded = 2;
+  while (j->padded < items) j->padded *= 2;
+  int64_t most = (int64_t)k->d->units * 32;
+  cni_cuda_grid grid = {j->rows < most ? j->rows : most, 1, CNI_CUDA_THREADS, 0};
+  grid.shared = (size_t)j->padded * (size_t)(k->size == 8 ? ITEM_WIDE : ITEM);
+  return launch(k, j, entry, grid);
+}
+
+/* ---- long rows: eight bits a pass, between two pairs of buffers ---- */
+
+typedef struct buffers {
+  char *memory;
+  size_t bytes;
+} buffers;
+
+static int radix_passes(const call *k, job *j, void *keys[2], uint32_t *orders[2])
+{
+  int passes = k->type == CN_BOOL ? 1 : k->size, status = CN_OK;
+  cni_cuda_grid tiles = {j->tiles, j->rows, CNI_CUDA_THREADS, 0}, rows = {j->rows, 1, CNI_CUDA_THREADS, 0};
+  for (int i = 0; i < passes && !status; i++) {
+    j->shift = 8 * i;
+    j->first = i == 0;
+    j->last = i == passes - 1;
+    j->keys_in = keys[i % 2], j->keys_out = keys[(i + 1) % 2];
+    j->order_in = orders[i % 2], j->order_out = orders[(i + 1) % 2];
+    status = launch(k, j, "radix_count", tiles);
+    if (!status) status = launch(k, j, "radix_places", rows);
+    if (!status) status = launch(k, j, "radix_move", tiles);
+  }
+  return status;
+}
+
+/* So many rows at a time as fit a grid. */
+static int by_radix(const call *k, job *whole)
+{
+  job j = *whole;
+  int64_t rows = whole->rows < MOST_ROWS ? whole->rows : MOST_ROWS;
+  size_t n = (size_t)(rows * j.n), key = k->size == 8 ? 8 : 4, keys_bytes = (n * key + 255) / 256 * 256;
+  size_t order_bytes = (n * 4 + 255) / 256 * 256;
+  j.tiles = (int32_t)((j.n + RADIX_TILE - 1) / RADIX_TILE);
+  size_t bytes = 2 * keys_bytes + 2 * order_bytes + (size_t)rows * 256 * (size_t)j.tiles * 4;
+  char *memory = cni_cuda_scratch(k->d, k->name, bytes);
+  if (!memory) return CN_ERR_MEMORY;
+  void *keys[2] = {memory, memory + keys_bytes};
+  uint32_t *orders[2] = {(uint32_t *)(void *)(memory + 2 * keys_bytes),
+                         (uint32_t *)(void *)(memory + 2 * keys_bytes + order_bytes)};
+  j.counts = (uint32_t *)(void *)(memory + 2 * keys_bytes + 2 * order_bytes);
+  int status = CN_OK;
+  for (int64_t done = 0; done < whole->rows && !status; done += rows) {
+    j.rows = whole->rows - done < rows ? whole->rows - done : rows;
+    j.x = (const char *)whole->x + done * j.n * k->size;
+    j.values = whole->values ? (char *)whole->values + done * j.k * k->size : NULL;
+    j.indices = (int64_t *)whole->indices + done * j.k;
+    status = radix_passes(k, &j, keys, orders);
+  }
+  cni_cuda_free(k->d->index, memory, bytes);
+  return status;
+}
+
+/* The k-th alone of long rows where k is large: all of them in order, then one. */
+static int by_radix_last(const call *k, job *j, cni_cuda_operand *values, cni_cuda_operand *indices)
+{
+  job all = *j;
+  size_t vbytes = (size_t)(j->rows * j->k * k->size), ibytes = (size_t)(j->rows * j->k) * 8;
+  all.only_last = 0;
+  all.values = cni_cuda_scratch(k->d, k->name, vbytes);
+  all.indices = cni_cuda_scratch(k->d, k->name, ibytes);
+  int status = all.values && all.indices ? by_radix(k, &all) : CN_ERR_MEMORY;
+  cn_desc from = {.numel = j->rows, .ndim = 1, .dtype = k->type, .device = indices->dense.device};
+  from.shape[0] = j->rows;
+  from.strides[0] = j->k;
+  cn_desc to = from;
+  to.strides[0] = 1;
+  from.data = (char *)all.values + (j->k - 1) * k->size;
+  to.data = values->data;
+  if (!status) status = cni_cuda_copy_desc(k->d, k->name, &to, &from);
+  from.dtype = to.dtype = CN_I64;
+  from.data = (int64_t *)all.indices + j->k - 1;
+  to.data = indices->data;
+  if (!status) status = cni_cuda_copy_desc(k->d, k->name, &to, &from);
+  if (all.values) cni_cuda_free(k->d->index, all.values, vbytes);
+  if (all.indices) cni_cuda_free(k->d->index, all.indices, ibytes);
+  return status;
+}
+
+/* ---- the ops ---- */
+
+/* desc with dim moved behind the others. */
+static cn_desc with_last(const cn_desc *d, int dim)
+{
+  cn_desc m = *d;
+  if (d->ndim == 0) return m;
+  for (int i = dim; i + 1 < d->ndim; i++) m.shape[i] = d->shape[i + 1], m.strides[i] = d->strides[i + 1];
+  m.shape[d->ndim - 1] = d->shape[dim];
+  m.strides[d->ndim - 1] = d->strides[dim];
+  return m;
+}
+
+/* A result of kthvalue as if its dim had been kept. */
+static cn_desc kept_dim(const cn_desc *y, const cn_desc *x, int dim)
+{
+  cn_desc m = *y;
+  if (y->ndim == x->ndim) return m;
+  for (int i = y->ndim; i > dim; i--) m.shape[i] = m.shape[i - 1], m.strides[i] = m.strides[i - 1];
+  m.shape[dim] = 1;
+  m.strides[dim] = 1;
+  m.ndim = x->ndim;
+  return m;
+}
+
+/* The first k in order of each line along dim; only_last: the k-th. */
+static int run(cn_call *c, int dim, bool descending, int64_t count, bool only_last)
+{
+  const cn_desc *x = cn_desc_of(c->in[0]);
+  call k = {cni_cuda_of(c), cni_cuda_host->op_name(c->op), x->dtype, (int)cn_element_size(x->dtype)};
+  cni_cuda_operand ox = {0}, ov = {0}, oi = {0};
+  if (!k.d) return CN_ERR_DEVICE;
+  if (!cni_cuda_known(x->dtype)) return cni_cuda_refuse(c, "a type for storage only");
+  if (x->numel == 0 || count == 0) return CN_OK;
+  int64_t n = x->ndim ? x->shape[dim] : 1;
+  if (n > UINT32_MAX - RADIX_TILE) return cni_cuda_refuse(c, "a line of more than 2^32 elements");
+  cn_desc values = kept_dim(cn_desc_of(c->out[0]), x, dim), indices = kept_dim(cn_desc_of(c->out[1]), x, dim);
+  cn_desc mx = with_last(x, dim), mv = with_last(&values, dim), mi = with_last(&indices, dim);
+  int status = cni_cuda_take(&ox, k.d, k.name, &mx, 0);
+  if (!status) status = cni_cuda_room(&ov, k.d, k.name, &mv, 0);
+  if (!status) status = cni_cuda_room(&oi, k.d, k.name, &mi, 0);
+  job j = {.x = ox.data, .values = ov.data, .indices = oi.data, .rows = x->numel / n, .n = n, .k = count};
+  j.flip = descending;
+  j.only_last = only_last;
+  if (status) (void)0;
+  else if (n <= SHORT) status = by_block(&k, &j, "sort_short", n);
+  else if (count <= SHORT) status = by_block(&k, &j, "sort_first", count);
+  else if (only_last) status = by_radix_last(&k, &j, &ov, &oi);
+  else status = by_radix(&k, &j);
+  cni_cuda_drop(&ox, k.d);
+  status = cni_cuda_give(&ov, k.d, k.name, status);
+  return cni_cuda_give(&oi, k.d, k.name, status);
+}
+
+/* sort(input, dim, descending, stable) */
+static int sort_kernel(cn_call *c)
+{
+  const cn_desc *x = cn_desc_of(c->in[0]);
+  int dim = cni_cuda_dim(c->args[1].u.i, x->ndim);
+  return run(c, dim, c->args[2].u.i != 0, x->ndim ? x->shape[dim] : 1, false);
+}
+
+/* topk(input, k, dim, largest, sorted): in order whether asked for or not */
+static int topk_kernel(cn_call *c)
+{
+  int ndim = cn_desc_of(c->in[0])->ndim, dim = cni_cuda_dim(c->args[2].u.i, ndim);
+  return run(c, dim, c->args[3].u.i != 0, ndim ? c->args[1].u.i : 1, false);
+}
+
+/* kthvalue(input, k, dim, keepdim) */
+static int kthvalue_kernel(cn_call *c)
+{
+  return run(c, cni_cuda_dim(c->args[2].u.i, cn_desc_of(c->in[0])->ndim), false, c->args[1].u.i, true);
+}
+
+const cn_kernel cni_cuda_sort_kernels[] = {
+    {"sort", "sort.cu", sort_kernel},
+    {"topk", "sort.cu", topk_kernel},
+    {"kthvalue", "sort.cu", kthvalue_kernel},
+    {NULL, NULL, NULL},
+};

@@ -1,0 +1,200 @@
+/* window.c: pools, im2col and col2im.
+ *
+ * Place in the flow: reads windows off the call for kernels/window.cu. Invariant: images and results are row-major here;
+ * others are copied. */
+#include <string.h>
+
+#include "plugin.h"
+
+/* As in kernels/window.cu. */
+typedef struct job {
+  const void *x;
+  void *y, *index;
+  int64_t planes, h, w, oh, ow;
+  int64_t kernel[2], stride[2], padding[2], dilation[2];
+  int64_t divisor;
+  int32_t include_pad, unused;
+  cni_cuda_slot fault;
+} job;
+
+/* Element i of a pair that may be one number for both. */
+static int64_t pair(const cn_value *v, int i)
+{
+  if (v->tag == CN_V_INT) return v->u.i;
+  return v->n == 1 ? v->u.is[0] : v->u.is[i];
+}
+
+static void read_windows(job *j, const cn_value *kernel, const cn_value *stride, const cn_value *padding)
+{
+  bool none = stride->tag == CN_V_NONE || (stride->tag == CN_V_INTS && stride->n == 0);
+  for (int i = 0; i < 2; i++) {
+    j->kernel[i] = pair(kernel, i);
+    j->stride[i] = pair(none ? kernel : stride, i);
+    j->padding[i] = pair(padding, i);
+    j->dilation[i] = 1;
+  }
+}
+
+/* image (h, w) and windows (oh, ow): the sizes of the last two dims. */
+static void read_sizes(job *j, const cn_desc *image, const cn_desc *windows)
+{
+  j->h = image->shape[image->ndim - 2];
+  j->w = image->shape[image->ndim - 1];
+  j->oh = windows->shape[windows->ndim - 2];
+  j->ow = windows->shape[windows->ndim - 1];
+  j->planes = j->h && j->w ? image->numel / (j->h * j->w) : 0;
+}
+
+typedef struct request {
+  const char *entry;
+  const cn_desc *x, *y, *index_in, *index_out;
+  bool folds; /* into zeros of the type that is computed in */
+} request;
+
+static int run(cn_call *c, job *j, const request *r)
+{
+  const char *name = cni_cuda_host->op_name(c->op);
+  cni_cuda_device *d = cni_cuda_of(c);
+  cni_cuda_operand ox = {0}, oy = {0}, in = {0}, out = {0};
+  if (!d) return CN_ERR_DEVICE;
+  if (!cni_cuda_known(r->y->dtype)) return cni_cuda_refuse(c, "a type for storage only");
+  if (r->y->numel == 0) return CN_OK;
+  int type = r->folds ? cni_cuda_wide(r->y->dtype) : r->y->dtype;
+  int status = cni_cuda_take(&ox, d, name, r->x, r->y->dtype);
+  if (!status) status = cni_cuda_room(&oy, d, name, r->y, type);
+  if (!status && r->index_in) status = cni_cuda_take(&in, d, name, r->index_in, CN_I64);
+  if (!status && r->index_out) status = cni_cuda_room(&out, d, name, r->index_out, CN_I64);
+  if (!status && r->folds) status = cni_cuda_zero(d, oy.data, (size_t)r->y->numel * cn_element_size(type));
+  j->x = ox.data;
+  j->y = oy.data;
+  j->index = r->index_in ? in.data : out.data;
+  j->fault = cni_cuda_slot_for(d, name);
+  cni_cuda_code code = {.file = "window.cu", .entry = r->entry, .types = {r->y->dtype}};
+  int64_t n = r->folds ? r->x->numel : r->y->numel;
+  if (!status && n) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, n), j);
+  cni_cuda_drop(&ox, d);
+  cni_cuda_drop(&in, d);
+  if (out.desc) status = cni_cuda_give(&out, d, name, status);
+  return cni_cuda_give(&oy, d, name, status);
+}
+
+/* ---- pools ---- */
+
+/* max_pool2d_with_indices(input, kernel_size, stride, padding, dilation, ceil_mode) */
+static int max_kernel(cn_call *c)
+{
+  job j = {0};
+  request r = {"max_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, cn_desc_of(c->out[1]), false};
+  read_windows(&j, &c->args[1], &c->args[2], &c->args[3]);
+  for (int i = 0; i < 2; i++) j.dilation[i] = pair(&c->args[4], i);
+  read_sizes(&j, r.x, r.y);
+  return run(c, &j, &r);
+}
+
+/* max_pool2d_backward(grad, indices, input_size) */
+static int max_backward_kernel(cn_call *c)
+{
+  job j = {0};
+  request r = {"max_pool_grad", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), cn_desc_of(c->in[1]), NULL, true};
+  read_sizes(&j, r.y, r.x);
+  return run(c, &j, &r);
+}
+
+/* first: the index of kernel_size; stride, padding, ceil_mode, count_include_pad, divisor_override follow. */
+static void read_average(job *j, const cn_value *args, int first)
+{
+  read_windows(j, &args[first], &args[first + 1], &args[first + 2]);
+  j->include_pad = args[first + 4].u.i != 0;
+  j->divisor = args[first + 5].tag == CN_V_NONE ? 0 : args[first + 5].u.i;
+}
+
+static int avg_kernel(cn_call *c)
+{
+  job j = {0};
+  request r = {"avg_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false};
+  read_average(&j, c->args, 1);
+  read_sizes(&j, r.x, r.y);
+  return run(c, &j, &r);
+}
+
+static int avg_backward_kernel(cn_call *c)
+{
+  job j = {0};
+  request r = {"avg_pool_grad", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false};
+  read_average(&j, c->args, 2);
+  read_sizes(&j, r.y, r.x);
+  return run(c, &j, &r);
+}
+
+static int adaptive_kernel(cn_call *c)
+{
+  job j = {0};
+  request r = {"adaptive_avg_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false};
+  read_sizes(&j, r.x, r.y);
+  return run(c, &j, &r);
+}
+
+static int adaptive_max_kernel(cn_call *c)
+{
+  job j = {0};
+  request r = {"adaptive_max_pool", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, cn_desc_of(c->out[1]), false};
+  read_sizes(&j, r.x, r.y);
+  return run(c, &j, &r);
+}
+
+static int adaptive_backward_kernel(cn_call *c)
+{
+  job j = {0};
+  request r = {"adaptive_avg_pool_grad", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false};
+  read_sizes(&j, r.y, r.x);
+  return run(c, &j, &r);
+}
+
+/* ---- columns: kernel_size, dilation, padding, stride from args[first] on ---- */
+
+static void read_columns(job *j, const cn_value *args, int first, const cn_desc *image)
+{
+  j->h = image->shape[image->ndim - 2];
+  j->w = image->shape[image->ndim - 1];
+  j->planes = j->h && j->w ? image->numel / (j->h * j->w) : 0;
+  int64_t windows[2];
+  for (int i = 0; i < 2; i++) {
+    j->kernel[i] = pair(&args[first], i);
+    j->dilation[i] = pair(&args[first + 1], i);
+    j->padding[i] = pair(&args[first + 2], i);
+    j->stride[i] = pair(&args[first + 3], i);
+    int64_t size = i ? j->w : j->h;
+    windows[i] = (size + 2 * j->padding[i] - j->dilation[i] * (j->kernel[i] - 1) - 1) / j->stride[i] + 1;
+  }
+  j->oh = windows[0];
+  j->ow = windows[1];
+}
+
+static int im2col_kernel(cn_call *c)
+{
+  job j = {0};
+  request r = {"im2col", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false};
+  read_columns(&j, c->args, 1, r.x);
+  return run(c, &j, &r);
+}
+
+static int col2im_kernel(cn_call *c)
+{
+  job j = {0};
+  request r = {"col2im", cn_desc_of(c->in[0]), cn_desc_of(c->out[0]), NULL, NULL, false};
+  read_columns(&j, c->args, 2, r.y);
+  return run(c, &j, &r);
+}
+
+const cn_kernel cni_cuda_window_kernels[] = {
+    {"max_pool2d_with_indices", "window.cu", max_kernel},
+    {"max_pool2d_backward", "window.cu", max_backward_kernel},
+    {"avg_pool2d", "window.cu", avg_kernel},
+    {"avg_pool2d_backward", "window.cu", avg_backward_kernel},
+    {"adaptive_avg_pool2d", "window.cu", adaptive_kernel},
+    {"adaptive_max_pool2d_with_indices", "window.cu", adaptive_max_kernel},
+    {"adaptive_avg_pool2d_backward", "window.cu", adaptive_backward_kernel},
+    {"im2col", "window.cu", im2col_kernel},
+    {"col2im", "window.cu", col2im_kernel},
+    {NULL, NULL, NULL},
+};

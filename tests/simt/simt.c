@@ -1,0 +1,414 @@
+/* simt.c: a CUDA driver and NVRTC for tests on machines without a GPU: kernels are compiled for the CPU by the system's
+ * C++ compiler, and the threads of a block take turns on one thread of the process.
+ *
+ * Place in the flow: built as one shared library under the names of the vendor's (libcuda.so.1, libnvrtc.so.13); a
+ * process that finds them first (LD_LIBRARY_PATH) runs the CUDA plugin unchanged. Invariants: blocks run one after
+ * another, each thread until it meets a barrier; a barrier that some threads of its warp or block never reach is a
+ * reported error, not a hang. */
+#define _GNU_SOURCE
+#include <cuda.h>
+#include <dlfcn.h>
+#include <elf.h>
+#include <nvrtc.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+enum { MOST_THREADS = 1024, STACK = 256 << 10, UNITS = 4, DYNAMIC = 256 << 10 };
+#define EXPORT __attribute__((visibility("default")))
+
+/* ---- threads of a block ---- */
+
+typedef struct index3 {
+  unsigned x, y, z;
+} index3;
+EXPORT struct {
+  index3 thread, block, threads, blocks;
+} simt_now;
+
+typedef enum state { IDLE, READY, AT_BLOCK, AT_WARP } state;
+typedef struct fiber {
+  jmp_buf place;
+  state state;
+  bool born;
+} fiber;
+
+static fiber fibers[MOST_THREADS];
+static char *stacks;
+static jmp_buf scheduler;
+static ucontext_t birth, mother;
+static unsigned current;
+static void (*body)(void **);
+static void **body_arguments;
+static char rooms[MOST_THREADS / 32][32][16];
+static _Alignas(64) char dynamic_shared[DYNAMIC];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+EXPORT void *simt_dynamic_shared(void) { return dynamic_shared; }
+EXPORT void *simt_warp_room(unsigned lane) { return rooms[current / 32][lane]; }
+
+static void leave(state why)
+{
+  fibers[current].state = why;
+  if (!_setjmp(fibers[current].place)) _longjmp(scheduler, 1);
+}
+EXPORT void simt_block_barrier(void) { leave(AT_BLOCK); }
+EXPORT void simt_warp_barrier(void) { leave(AT_WARP); }
+
+static void live(void)
+{
+  for (;;) {
+    body(body_arguments);
+    leave(IDLE);
+  }
+}
+
+static void resume(unsigned i)
+{
+  current = i;
+  simt_now.thread = (index3){i, 0, 0};
+  if (_setjmp(scheduler)) return;
+  if (fibers[i].born) _longjmp(fibers[i].place, 1);
+  fibers[i].born = true;
+  getcontext(&birth);
+  birth.uc_stack.ss_sp = stacks + (size_t)i * STACK;
+  birth.uc_stack.ss_size = STACK;
+  birth.uc_link = NULL;
+  makecontext(&birth, live, 0);
+  swapcontext(&mother, &birth);
+}
+
+/* Those that wait at a barrier that all living ones of the range have reached go on. False: not all have. */
+static bool release(unsigned begin, unsigned end, state barrier)
+{
+  for (unsigned i = begin; i < end; i++)
+    if (fibers[i].state != IDLE && fibers[i].state != barrier) return false;
+  for (unsigned i = begin; i < end; i++)
+    if (fibers[i].state == barrier) fibers[i].state = READY;
+  return true;
+}
+
+static CUresult run_block(unsigned n)
+{
+  for (unsigned i = 0; i < n; i++) fibers[i].state = READY;
+  for (;;) {
+    unsigned alive = 0, moved = 0;
+    for (unsigned w = 0; w < n; w += 32) { /* a warp as far as it goes, then the next */
+      unsigned end = w + 32 < n ? w + 32 : n;
+      bool again = true;
+      while (again) {
+        unsigned ran = 0;
+        for (unsigned i = w; i < end; i++)
+          if (fibers[i].state == READY) resume(i), ran++;
+        moved += ran;
+        again = ran && release(w, end, AT_WARP);
+      }
+      for (unsigned i = w; i < end; i++) alive += fibers[i].state != IDLE;
+    }
+    if (!alive) return CUDA_SUCCESS;
+    release(0, n, AT_BLOCK);
+    bool ready = false;
+    for (unsigned i = 0; i < n; i++) ready = ready || fibers[i].state == READY;
+    if (!moved && !ready) {
+      fprintf(stderr, "simt: threads of a block wait at different barriers\n");
+      for (unsigned i = 0; i < n; i++) fibers[i].born = false; /* their stacks are given up */
+      return CUDA_ERROR_LAUNCH_FAILED;
+    }
+  }
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                               unsigned bz, unsigned shared, CUstream stream, void **arguments, void **extra)
+{
+  (void)by, (void)bz, (void)stream, (void)extra;
+  if (bx > MOST_THREADS || shared > DYNAMIC || !gx || !gy || !gz) return CUDA_ERROR_INVALID_VALUE;
+  CUresult result = CUDA_SUCCESS;
+  pthread_mutex_lock(&lock);
+  if (!stacks)
+    stacks = mmap(NULL, (size_t)MOST_THREADS * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  body = (void (*)(void **))(uintptr_t)f;
+  body_arguments = arguments;
+  simt_now.threads = (index3){bx, 1, 1};
+  simt_now.blocks = (index3){gx, gy, gz};
+  for (unsigned z = 0; z < gz; z++)
+    for (unsigned y = 0; y < gy; y++)
+      for (unsigned x = 0; x < gx && result == CUDA_SUCCESS; x++) {
+        simt_now.block = (index3){x, y, z};
+        result = run_block(bx);
+      }
+  pthread_mutex_unlock(&lock);
+  return result;
+}
+
+/* Kernels find the functions above whatever way the plugin opened this library. */
+__attribute__((constructor)) static void show_symbols(void)
+{
+  Dl_info info;
+  if (dladdr((void *)(uintptr_t)show_symbols, &info)) dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL);
+}
+
+/* ---- half floats, exactly ---- */
+
+EXPORT float simt_f16_value(uint16_t h)
+{
+  uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 0x3ff, bits;
+  if (e == 31) bits = sign | 0x7f800000 | m << 13;
+  else if (e) bits = sign | (e + 112) << 23 | m << 13;
+  else {
+    float f = (float)m * 0x1p-24f;
+    return sign ? -f : f;
+  }
+  float f;
+  memcpy(&f, &bits, sizeof f);
+  return f;
+}
+
+EXPORT uint16_t simt_f16_bits(float f)
+{
+  uint32_t u;
+  memcpy(&u, &f, sizeof u);
+  uint16_t sign = (uint16_t)(u >> 16 & 0x8000);
+  u &= 0x7fffffff;
+  if (u > 0x7f800000) return (uint16_t)(sign | 0x7e00);
+  if (u >= 0x477ff000) return (uint16_t)(sign | 0x7c00);
+  if (u >= 0x38800000) return (uint16_t)(sign | ((u + 0xc8000fff + (u >> 13 & 1)) >> 13)); /* normal: nearest even */
+  float small;
+  memcpy(&small, &u, sizeof small);
+  small += 0.5f; /* its last bit is worth 2^-24, a subnormal's step */
+  memcpy(&u, &small, sizeof u);
+  return (uint16_t)(sign | (u - 0x3f000000));
+}
+
+/* ---- the driver ---- */
+
+EXPORT CUresult cuInit(unsigned flags) { (void)flags; return CUDA_SUCCESS; }
+EXPORT CUresult cuGetErrorString(CUresult e, const char **text)
+{
+  *text = e == CUDA_ERROR_LAUNCH_FAILED ? "the emulated kernel failed" : "emulated driver";
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGetCount(int *n) { *n = 1; return CUDA_SUCCESS; }
+EXPORT CUresult cuDeviceGet(CUdevice *d, int i) { *d = i; return CUDA_SUCCESS; }
+EXPORT CUresult cuDeviceGetName(char *name, int n, CUdevice d)
+{
+  (void)d;
+  snprintf(name, (size_t)n, "emulated");
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceGetAttribute(int *value, CUdevice_attribute a, CUdevice d)
+{
+  (void)d;
+  *value = a == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT         ? UNITS
+           : a == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? 8
+                                                               : 0;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuDeviceTotalMem_v2(size_t *n, CUdevice d) { (void)d; *n = (size_t)1 << 32; return CUDA_SUCCESS; }
+EXPORT CUresult cuDevicePrimaryCtxRetain(CUcontext *c, CUdevice d)
+{
+  (void)d;
+  *c = (CUcontext)&lock;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuCtxSetCurrent(CUcontext c) { (void)c; return CUDA_SUCCESS; }
+EXPORT CUresult cuCtxSynchronize(void) { return CUDA_SUCCESS; }
+EXPORT CUresult cuMemGetInfo_v2(size_t *left, size_t *total)
+{
+  *left = *total = (size_t)1 << 32;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemAlloc_v2(CUdeviceptr *p, size_t n)
+{
+  void *memory = aligned_alloc(256, (n + 255) / 256 * 256);
+  if (!memory) return CUDA_ERROR_OUT_OF_MEMORY;
+  memset(memory, 0xcb, n); /* neither zero nor a small number: what is read unwritten shows */
+  *p = (CUdeviceptr)(uintptr_t)memory;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemFree_v2(CUdeviceptr p) { free((void *)(uintptr_t)p); return CUDA_SUCCESS; }
+EXPORT CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags)
+{
+  (void)flags;
+  *p = calloc(1, n);
+  return *p ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+}
+EXPORT CUresult cuMemFreeHost(void *p) { free(p); return CUDA_SUCCESS; }
+EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream s)
+{
+  (void)s;
+  memcpy((void *)(uintptr_t)to, from, n);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstream s)
+{
+  (void)s;
+  memcpy(to, (const void *)(uintptr_t)from, n);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s)
+{
+  (void)s;
+  memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, n);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, CUstream s)
+{
+  (void)s;
+  memset((void *)(uintptr_t)to, value, n);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamCreate(CUstream *s, unsigned flags) { (void)flags; *s = NULL; return CUDA_SUCCESS; }
+EXPORT CUresult cuStreamSynchronize(CUstream s) { (void)s; return CUDA_SUCCESS; }
+EXPORT CUresult cuEventCreate(CUevent *e, unsigned flags) { (void)flags; *e = (CUevent)&lock; return CUDA_SUCCESS; }
+EXPORT CUresult cuEventRecord(CUevent e, CUstream s) { (void)e, (void)s; return CUDA_SUCCESS; }
+EXPORT CUresult cuEventQuery(CUevent e) { (void)e; return CUDA_SUCCESS; }
+EXPORT CUresult cuEventDestroy_v2(CUevent e) { (void)e; return CUDA_SUCCESS; }
+EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int value)
+{
+  (void)f, (void)a;
+  return value <= DYNAMIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+}
+
+/* The image is a shared library: its size is where its section headers end. */
+EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
+{
+  const Elf64_Ehdr *head = image;
+  char name[] = "/tmp/simt.XXXXXX"; /* a name of its own: the loader knows libraries by name */
+  if (memcmp(image, ELFMAG, SELFMAG) != 0) return CUDA_ERROR_INVALID_IMAGE;
+  size_t size = head->e_shoff + (size_t)head->e_shnum * head->e_shentsize;
+  int file = mkstemp(name);
+  FILE *f = file >= 0 ? fdopen(file, "wb") : NULL;
+  if (!f) return CUDA_ERROR_INVALID_IMAGE;
+  size_t written = fwrite(image, 1, size, f);
+  fclose(f);
+  *module = written == size ? dlopen(name, RTLD_NOW | RTLD_LOCAL) : NULL;
+  if (!*module) fprintf(stderr, "simt: %s\n", dlerror());
+  remove(name);
+  return *module ? CUDA_SUCCESS : CUDA_ERROR_INVALID_IMAGE;
+}
+EXPORT CUresult cuModuleGetFunction(CUfunction *f, CUmodule module, const char *name)
+{
+  char entry[200];
+  snprintf(entry, sizeof entry, "simt_%s", name); /* see write_source */
+  *f = dlsym(module, entry);
+  if (!*f) *f = dlsym(module, name);
+  return *f ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+/* ---- NVRTC ---- */
+
+typedef struct program {
+  char *source, *image, log[4000];
+  size_t size;
+} program;
+
+EXPORT nvrtcResult nvrtcVersion(int *major, int *minor) { *major = 0, *minor = 1; return NVRTC_SUCCESS; }
+EXPORT const char *nvrtcGetErrorString(nvrtcResult r) { return r == NVRTC_SUCCESS ? "success" : "the compiler failed"; }
+EXPORT nvrtcResult nvrtcCreateProgram(nvrtcProgram *p, const char *source, const char *name, int n,
+                                      const char *const *headers, const char *const *names)
+{
+  (void)name, (void)n, (void)headers, (void)names;
+  program *made = calloc(1, sizeof *made);
+  made->source = strdup(source);
+  *p = (nvrtcProgram)made;
+  return NVRTC_SUCCESS;
+}
+EXPORT nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p)
+{
+  program *made = (program *)*p;
+  free(made->source);
+  free(made->image);
+  free(made);
+  *p = NULL;
+  return NVRTC_SUCCESS;
+}
+
+/* Generated loops have inline assembly for half floats, and kernels that take a struct by value: the first calls the
+ * functions above instead, the second gets an entry that takes a pointer. */
+static void write_source(FILE *f, const char *text)
+{
+  static const char head[] = "extern \"C\" __global__ void __launch_bounds__(";
+  const char *kernel = strstr(text, head);
+  fprintf(f, "#include \"simt.h\"\n#define asm(...) ((void)0)\n#define cng_f16_to_f32 unused_f16_to_f32\n"
+             "#define cng_f32_to_f16 unused_f32_to_f16\n");
+  const char *halves = strstr(text, "#define cni_f16_to_f32 cng_f16_to_f32");
+  size_t before = halves ? (size_t)(halves - text) : 0;
+  fwrite(text, 1, before, f);
+  if (halves) {
+    fprintf(f, "#define cni_f16_to_f32 simt_f16_value\n#define cni_f32_to_f16 simt_f16_bits\n");
+    text = strchr(strchr(halves, '\n') + 1, '\n') + 1;
+  }
+  fputs(text, f);
+  if (!kernel || !halves) return;
+  char name[100] = "", type[100] = "";
+  if (sscanf(kernel + strlen(head), "%*d) %99[^(](const __grid_constant__ %99[^ ]", name, type) != 2) return;
+  fprintf(f, "\nextern \"C\" void simt_%s(void **a) { %s(*(const %s *)a[0]); }\n", name, name, type);
+}
+
+static char *read_all(const char *path, size_t *size)
+{
+  FILE *f = fopen(path, "rb");
+  if (!f) return NULL;
+  fseek(f, 0, SEEK_END);
+  *size = (size_t)ftell(f);
+  rewind(f);
+  char *bytes = malloc(*size + 1);
+  *size = fread(bytes, 1, *size, f);
+  bytes[*size] = 0;
+  fclose(f);
+  return bytes;
+}
+
+EXPORT nvrtcResult nvrtcCompileProgram(nvrtcProgram handle, int n, const char *const *options)
+{
+  program *p = (program *)handle;
+  char base[64], path[96], command[600];
+  bool exact = false;
+  for (int i = 0; i < n; i++) exact = exact || !strcmp(options[i], "--fmad=false");
+  snprintf(base, sizeof base, "/tmp/simt.XXXXXX");
+  int made = mkstemp(base);
+  if (made < 0) return NVRTC_ERROR_COMPILATION;
+  close(made);
+  snprintf(path, sizeof path, "%s.cpp", base);
+  FILE *f = fopen(path, "w");
+  write_source(f, p->source);
+  fclose(f);
+  const char *flags = getenv("SIMT_CXXFLAGS");
+  snprintf(command, sizeof command,
+           "${CXX:-c++} -std=c++17 -w -shared -fPIC %s -fwrapv -fno-strict-aliasing -ffp-contract=%s -I%s -o %s.so "
+           "%s.cpp 2>%s.log",
+           flags ? flags : exact ? "-O0" : "-O1", exact ? "off" : "fast", SIMT_FOLDER, base, base, base);
+  int status = system(command);
+  size_t size = 0;
+  snprintf(path, sizeof path, "%s.log", base);
+  char *log = read_all(path, &size);
+  if (log) snprintf(p->log, sizeof p->log, "%s", log);
+  free(log);
+  snprintf(path, sizeof path, "%s.so", base);
+  if (!status) p->image = read_all(path, &p->size);
+  snprintf(command, sizeof command, "rm -f %s %s.cpp %s.so %s.log", base, base, base, base);
+  if (!getenv("SIMT_KEEP") && system(command)) return NVRTC_ERROR_INTERNAL_ERROR;
+  return p->image ? NVRTC_SUCCESS : NVRTC_ERROR_COMPILATION;
+}
+EXPORT nvrtcResult nvrtcGetCUBINSize(nvrtcProgram p, size_t *n) { *n = ((program *)p)->size; return NVRTC_SUCCESS; }
+EXPORT nvrtcResult nvrtcGetCUBIN(nvrtcProgram p, char *to)
+{
+  memcpy(to, ((program *)p)->image, ((program *)p)->size);
+  return NVRTC_SUCCESS;
+}
+EXPORT nvrtcResult nvrtcGetProgramLogSize(nvrtcProgram p, size_t *n)
+{
+  *n = strlen(((program *)p)->log) + 1;
+  return NVRTC_SUCCESS;
+}
+EXPORT nvrtcResult nvrtcGetProgramLog(nvrtcProgram p, char *to)
+{
+  strcpy(to, ((program *)p)->log);
+  return NVRTC_SUCCESS;
+}
