@@ -11,6 +11,7 @@
 
 #include "families.h"
 #include "shorthand.h"
+#include "table.h"
 
 /* ---- the formulas in public ops; all operands (B, H, T, D) ---- */
 
@@ -317,6 +318,14 @@ static int check_attention(const cn_call *c)
   return check_types(c, 0, c->in[3]);
 }
 
+/* Does the device have a kernel of its own for 16-bit operands? The CPU's, and those that run it, compute in float32. */
+static bool takes_halves(cn_device device)
+{
+  const cni_opinfo *info = cni_op_by_name("sdpa_forward");
+  int backend = (device >> 8) - 1;
+  return device != CN_CPU && backend >= 0 && info && info->kernels[backend];
+}
+
 /* The result is (B, H, Tq, Dv); the caller's shape is the batch, [heads,] Tq, Dv. */
 static int attention_decompose(cn_call *c)
 {
@@ -338,7 +347,7 @@ static int attention_decompose(cn_call *c)
   status = check_mask(c, c->in[3], n, shape);
   if (status) return status;
   cn_tensor *mask = as_mask(c->in[3], n, shape);
-  if (wide != type) { /* else the output kept for the gradient is rounded, and costs it most of its digits */
+  if (wide != type && !takes_halves(q->d.device)) { /* else the output kept for the gradient is rounded, and costs it most of its digits */
     q = cni_in_type(q, wide);
     k = cni_in_type(k, wide);
     v = cni_in_type(v, wide);

@@ -445,6 +445,105 @@ static void others(void **state)
   cn_scope_end(s);
 }
 
+/* What a kernel finds wrong is an error of the next wait, with the op's name; then the device works on. */
+static void late(const char *op, int code)
+{
+  int now = cn_err(); /* at once under CAIRN_SYNC=1 */
+  assert_int_equal(now ? now : cn_device_sync(gpu), code);
+  if (!strstr(cn_err_message(), op)) fail_msg("%s: %s", op, cn_err_message());
+  cn_err_clear();
+  assert_int_equal(cn_device_sync(gpu), 0);
+}
+
+static void faults(void **state)
+{
+  need_gpu(state);
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = there(cn_randn(CN_SHAPE(4, 5))), *bad = there(cn_full(CN_SHAPE(3), 9, .dtype = CN_I64));
+  assert_int_equal(cn_device_sync(gpu), 0);
+  cn_index_select(x, 0, bad);
+  late("index_select", CN_ERR_INDEX);
+  cn_cross_entropy(x, there(cn_full(CN_SHAPE(4), 5, .dtype = CN_I64)));
+  late("cross_entropy", CN_ERR_INDEX);
+  cn_bernoulli(there(cn_full(CN_SHAPE(4), 1.5)));
+  late("bernoulli", CN_ERR_VALUE);
+  close_to("after faults", cn_full(CN_SHAPE(4), 2), cn_add(cn_ones(CN_SHAPE(4), .device = gpu), cn_num(1)), 0);
+  cn_scope_end(s);
+}
+
+/* Sizes that no sample has: rows that a block keeps in shared memory, rows too long for that, sums in several parts,
+ * long sorts and scans, odd lengths that no vector access fits. */
+static void large(void **state)
+{
+  need_gpu(state);
+  static const int64_t widths[] = {1000, 1500, 4097, 50304, 120001};
+  cn_seed(8);
+  for (int i = 0; i < 5; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *x = cn_randn(CN_SHAPE(5, widths[i])), *y = there(x), *half = cn_cast(x, CN_BF16), *ghalf = there(half);
+    cn_tensor *w = cn_randn(CN_SHAPE(widths[i])), *v[4];
+    close_to("softmax", cn_softmax(x, 1), cn_softmax(y, 1), 1e-6);
+    close_to("softmax bf16", cn_softmax(half, 1), cn_softmax(ghalf, 1), 1e-2);
+    close_to("log_softmax, columns", cn_log_softmax(x, 0), cn_log_softmax(y, 0), 1e-5);
+    close_to("layer_norm", cn_layer_norm(x, &widths[i], 1, w, w), cn_layer_norm(y, &widths[i], 1, there(w), there(w)), 1e-4);
+    close_to("var", cn_var(x), cn_var(y), 1e-5);
+    close_to("argmax", cn_argmax(x, 1), cn_argmax(y, 1), 0);
+    close_to("columns", cn_sum(x, .dim = CN_INTS(0)), cn_sum(y, .dim = CN_INTS(0)), 1e-5);
+    close_to("cumsum", cn_cumsum(x, 1), cn_cumsum(y, 1), 1e-3);
+    close_to("cumsum of columns", cn_cumsum(cn_transpose(x, 0, 1), 0), cn_cumsum(cn_transpose(y, 0, 1), 0), 1e-3);
+    assert_int_equal(cn_sort(&v[0], &v[1], x, .dim = 1, .descending = true), 0);
+    assert_int_equal(cn_sort(&v[2], &v[3], y, .dim = 1, .descending = true), 0);
+    close_to("sort", v[0], v[2], 0);
+    close_to("order", v[1], v[3], 0);
+    assert_int_equal(cn_topk(&v[0], &v[1], half, 37, .dim = 1), 0); /* many ties */
+    assert_int_equal(cn_topk(&v[2], &v[3], ghalf, 37, .dim = 1), 0);
+    close_to("topk", v[0], v[2], 0);
+    close_to("places of topk", v[1], v[3], 0);
+    close_to("nonzero", cn_nonzero(cn_gt(x, cn_num(1))), cn_nonzero(cn_gt(y, cn_num(1))), 0);
+    cn_scope_end(s);
+  }
+}
+
+static cn_tensor *attention_graph(cn_tensor *const *x)
+{
+  return cn_scaled_dot_product_attention(x[0], x[1], x[2], .is_causal = true);
+}
+static cn_tensor *open_attention_graph(cn_tensor *const *x)
+{
+  return cn_scaled_dot_product_attention(x[0], x[1], x[2]);
+}
+static cn_tensor *conv_graph(cn_tensor *const *x) { return cn_conv2d(x[0], x[1], x[2], .padding = {1}); }
+static cn_tensor *turned(cn_tensor *x) { return cn_contiguous_copy(cn_transpose(x, 1, 2)); }
+/* (B, T, H, D) in memory */
+static cn_tensor *inner_heads_graph(cn_tensor *const *x)
+{
+  cn_tensor *t[3];
+  for (int i = 0; i < 3; i++) t[i] = cn_transpose(turned(x[i]), 1, 2);
+  return attention_graph(t);
+}
+
+static void library_graphs(void **state)
+{
+  need_gpu(state);
+  static const cn_dtype types[] = {CN_BF16, CN_F16, CN_F32};
+  cn_seed(9);
+  for (int i = 0; i < 3; i++) {
+    cn_scope *s = cn_scope_begin();
+    double tol = types[i] == CN_F32 ? 1e-4 : 6e-2;
+    cn_tensor *qkv[3], *conv[3] = {cn_randn(CN_SHAPE(3, 16, 9, 11)), cn_mul(cn_randn(CN_SHAPE(24, 16, 3, 3)), cn_num(0.1)),
+                                   cn_randn(CN_SHAPE(24))};
+    for (int k = 0; k < 3; k++) {
+      qkv[k] = cn_cast(cn_randn(CN_SHAPE(2, 3, 77, 64)), types[i]);
+      conv[k] = cn_cast(conv[k], types[i]);
+    }
+    check_gradient("causal attention", attention_graph, qkv, 3, tol);
+    check_gradient("attention", open_attention_graph, qkv, 3, tol);
+    check_gradient("attention of inner heads", inner_heads_graph, qkv, 3, tol);
+    check_gradient("conv2d", conv_graph, conv, 3, types[i] == CN_F32 ? 1e-3 : 0.2);
+    cn_scope_end(s);
+  }
+}
+
 static void train(cn_tensor **parameters, cn_tensor *x, cn_tensor *target)
 {
   for (int step = 0; step < 5; step++) {
@@ -582,6 +681,7 @@ int main(int argc, char **argv)
       cmocka_unit_test(casts),          cmocka_unit_test(pointwise),   cmocka_unit_test(broadcasts),
       cmocka_unit_test(integers),       cmocka_unit_test(sums),        cmocka_unit_test(products),
       cmocka_unit_test(gradients),      cmocka_unit_test(others),      cmocka_unit_test(training),
+      cmocka_unit_test(faults),         cmocka_unit_test(large),       cmocka_unit_test(library_graphs),
       cmocka_unit_test(pinned),         cmocka_unit_test(pinned_reuse), cmocka_unit_test(pinned_batches),
       cmocka_unit_test(speed),
   };

@@ -193,6 +193,7 @@ EXPORT CUresult cuGetErrorString(CUresult e, const char **text)
   *text = e == CUDA_ERROR_LAUNCH_FAILED ? "the emulated kernel failed" : "emulated driver";
   return CUDA_SUCCESS;
 }
+EXPORT CUresult cuDriverGetVersion(int *version) { *version = 13000; return CUDA_SUCCESS; }
 EXPORT CUresult cuDeviceGetCount(int *n) { *n = 1; return CUDA_SUCCESS; }
 EXPORT CUresult cuDeviceGet(CUdevice *d, int i) { *d = i; return CUDA_SUCCESS; }
 EXPORT CUresult cuDeviceGetName(char *name, int n, CUdevice d)

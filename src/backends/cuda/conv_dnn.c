@@ -1,2 +1,166 @@
+/* conv_dnn.c: convolutions by cuDNN: forward with its bias, and both gradients.
+ *
+ * Place in the flow: asked first by conv.c. cuDNN is fast where channels are innermost in memory: tensors that lie so
+ * are used where they are, others are copied so, and results copied back. Invariant: float32 is computed in float32:
+ * engines that round their inputs are passed over (dnn.c). */
 #include "conv.h"
-int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v) { (void)v; return cni_cuda_refuse(c, "none"); }
+
+#include <string.h>
+
+#include "dnn.h"
+
+#ifndef CNI_HAVE_CUDNN_H
+int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
+{
+  (void)v;
+  return cni_cuda_refuse(c, "built without cuDNN's headers");
+}
+#else
+
+enum { X = 1, W, Y, B }; /* unique numbers of the real tensors */
+
+/* What a plan is made of; compared as bytes. */
+typedef struct key {
+  char what[8];
+  int32_t kind, dtype, bias, unused;
+  int64_t x[4], w[4], y[4]; /* shapes */
+  int64_t stride[2], padding[2], dilation[2], groups;
+} key;
+
+static void innermost_channels(const int64_t *shape, int64_t *strides)
+{
+  strides[1] = 1;
+  strides[3] = shape[1];
+  strides[2] = shape[1] * shape[3];
+  strides[0] = shape[1] * shape[3] * shape[2];
+}
+
+static int tensor_of(cni_dnn_graph *g, cudnnDataType_t type, const int64_t *shape, int64_t uid, cni_dnn_place place)
+{
+  int64_t strides[4];
+  innermost_channels(shape, strides);
+  return cni_dnn_tensor(g, type, 4, shape, strides, uid, place);
+}
+
+static void describe(cni_dnn_graph *g, const void *payload)
+{
+  static const cudnnBackendDescriptorType_t kinds[] = {CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR,
+                                                       CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_DATA_DESCRIPTOR,
+                                                       CUDNN_BACKEND_OPERATION_CONVOLUTION_BACKWARD_FILTER_DESCRIPTOR};
+  const key *k = payload;
+  cudnnDataType_t type = k->dtype == CN_F32   ? CUDNN_DATA_FLOAT
+                         : k->dtype == CN_F16 ? CUDNN_DATA_HALF
+                                              : CUDNN_DATA_BFLOAT16;
+  g->strict = k->dtype == CN_F32;
+  int x = tensor_of(g, type, k->x, X, CNI_DNN_REAL), w = tensor_of(g, type, k->w, W, CNI_DNN_REAL);
+  int y = tensor_of(g, type, k->y, Y, CNI_DNN_REAL);
+  if (!k->bias) {
+    cni_dnn_convolution(g, kinds[k->kind], k->stride, k->padding, k->dilation, x, w, y);
+    return;
+  }
+  const int64_t channels[4] = {1, k->y[1], 1, 1};
+  int sum = tensor_of(g, CUDNN_DATA_FLOAT, k->y, 0, CNI_DNN_VIRTUAL), b = tensor_of(g, type, channels, B, CNI_DNN_REAL);
+  cni_dnn_convolution(g, kinds[k->kind], k->stride, k->padding, k->dilation, x, w, sum);
+  cni_dnn_pointwise(g, CUDNN_POINTWISE_ADD, sum, b, y, -1, 0);
+}
+
+/* ---- operands with channels innermost ---- */
+
+/* A tensor of four dims as cuDNN is to see it. */
+typedef struct side {
+  cn_desc own, last; /* as given, with four dims; with channels innermost */
+  void *copy;
+  size_t bytes;
+} side;
+
+static void open_side(side *s, const cn_desc *d)
+{
+  memset(s, 0, sizeof *s);
+  s->own = *d;
+  if (d->ndim == 3) {
+    memmove(s->own.shape + 1, d->shape, 3 * sizeof *d->shape);
+    memmove(s->own.strides + 1, d->strides, 3 * sizeof *d->strides);
+    s->own.shape[0] = 1;
+    s->own.strides[0] = d->numel;
+    s->own.ndim = 4;
+  }
+  s->last = s->own;
+  innermost_channels(s->own.shape, s->last.strides);
+}
+
+static bool lies_so(const side *s)
+{
+  for (int i = 0; i < 4; i++)
+    if (s->own.shape[i] != 1 && s->own.strides[i] != s->last.strides[i]) return false;
+  return (uintptr_t)s->own.data % 16 == 0;
+}
+
+/* read: with the tensor's elements; else room for them. */
+static int bring(side *s, cni_cuda_device *d, const char *name, bool read)
+{
+  if (lies_so(s)) return CN_OK;
+  s->bytes = (size_t)s->own.numel * cn_element_size(s->own.dtype);
+  s->copy = s->last.data = cni_cuda_scratch(d, name, s->bytes);
+  if (!s->copy) return CN_ERR_MEMORY;
+  return read ? cni_cuda_copy_desc(d, name, &s->last, &s->own) : CN_OK;
+}
+
+static int leave(side *s, cni_cuda_device *d, const char *name, bool written, int status)
+{
+  if (!status && s->copy && written) status = cni_cuda_copy_desc(d, name, &s->own, &s->last);
+  if (s->copy) cni_cuda_free(d->index, s->copy, s->bytes);
+  return status;
+}
+
+/* ---- the call ---- */
+
+static key key_of(const cni_cuda_conv *v, const side *s)
+{
+  key k;
+  memset(&k, 0, sizeof k);
+  memcpy(k.what, "conv2d", 6);
+  k.kind = (int32_t)v->kind;
+  k.dtype = v->x->dtype;
+  k.bias = v->b != NULL;
+  memcpy(k.x, s[0].own.shape, sizeof k.x);
+  memcpy(k.w, s[1].own.shape, sizeof k.w);
+  memcpy(k.y, s[2].own.shape, sizeof k.y);
+  memcpy(k.stride, v->stride, sizeof k.stride);
+  memcpy(k.padding, v->padding, sizeof k.padding);
+  memcpy(k.dilation, v->dilation, sizeof k.dilation);
+  k.groups = v->groups;
+  return k;
+}
+
+static bool takes(const cni_cuda_conv *v)
+{
+  int t = v->x->dtype;
+  bool type = (t == CN_BF16 || t == CN_F16 || t == CN_F32) && v->w->dtype == t && v->y->dtype == t;
+  return type && v->x->numel && v->w->numel && v->y->numel;
+}
+
+int cni_cuda_conv_dnn(cn_call *c, const cni_cuda_conv *v)
+{
+  static const int written_by[] = {[CNI_CUDA_CONV_FORWARD] = 2, [CNI_CUDA_CONV_INPUT] = 0, [CNI_CUDA_CONV_WEIGHT] = 1};
+  const cn_desc *tensors[] = {v->x, v->w, v->y};
+  const char *name = cni_cuda_host->op_name(c->op);
+  cni_cuda_device *d = cni_cuda_of(c);
+  cni_cuda_operand b = {0};
+  cni_dnn_plan plan;
+  side s[3];
+  if (!d) return CN_ERR_DEVICE;
+  if (!takes(v)) return cni_cuda_refuse(c, "a type, or an empty tensor, that cuDNN does not take");
+  for (int i = 0; i < 3; i++) open_side(&s[i], tensors[i]);
+  key k = key_of(v, s);
+  int status = cni_dnn_find(&plan, d, &k, sizeof k, describe, &k), written = written_by[v->kind];
+  if (status) return cni_cuda_refuse(c, "cuDNN is not there, or knows no way");
+  if (v->b) status = cni_cuda_take(&b, d, name, v->b, v->x->dtype);
+  for (int i = 0; i < 3 && !status; i++) status = bring(&s[i], d, name, i != written);
+  const int64_t uids[] = {X, W, Y, B};
+  void *const pointers[] = {s[0].last.data, s[1].last.data, s[2].last.data, b.data};
+  if (!status) status = cni_dnn_run(d, name, &plan, v->b ? 4 : 3, uids, pointers);
+  for (int i = 0; i < 3; i++) status = leave(&s[i], d, name, i == written, status);
+  cni_cuda_drop(&b, d);
+  return status;
+}
+#endif

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "dnn.h"
 #include "plugin.h"
 
 /* Names of functions and where their pointers go, as offsets into a table of pointers. */
@@ -97,3 +98,23 @@ const cni_cuda_blaslt_table *cni_cuda_blaslt(void)
   pthread_once(&blaslt_once, load_blaslt);
   return has_blaslt ? &blaslt : NULL;
 }
+
+#ifdef CNI_HAVE_CUDNN_H
+#define DNN_ENTRY(f) {#f, offsetof(cni_cuda_dnn_table, f)},
+static const entry dnn_entries[] = {CNI_CUDA_DNN(DNN_ENTRY){NULL, 0}};
+static cni_cuda_dnn_table dnn;
+static bool has_dnn;
+static pthread_once_t dnn_once = PTHREAD_ONCE_INIT;
+
+static void load_dnn(void)
+{
+  static const char *const names[] = {"libcudnn.so.9", "libcudnn.so", NULL};
+  has_dnn = fill(&dnn, dnn_entries, names);
+}
+
+const cni_cuda_dnn_table *cni_cuda_dnn(void)
+{
+  pthread_once(&dnn_once, load_dnn);
+  return has_dnn ? &dnn : NULL;
+}
+#endif

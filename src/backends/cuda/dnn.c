@@ -1,0 +1,382 @@
+/* dnn.c: see dnn.h. Every descriptor is created, given its attributes, finalized; a graph's engines are asked for in
+ * mode A and the first whose plan finalizes is taken. A plan's text is kept on disk under its key, cuDNN's version and
+ * the device, so that a later process neither asks nor compiles. */
+#include "dnn.h"
+
+#ifdef CNI_HAVE_CUDNN_H
+#include <stdio.h>
+#include <string.h>
+
+enum { MOST_CONFIGS = 64, PLANS = 1024 };
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct {
+  uint64_t key; /* 0: empty */
+  cni_dnn_plan plan;
+} plans[PLANS];
+static cudnnHandle_t handles[CNI_CUDA_DEVICES];
+
+/* ---- descriptors ---- */
+
+/* The descriptor under a number; NULL for one that failed. */
+static cudnnBackendDescriptor_t at(const cni_dnn_graph *g, int i) { return i >= 0 && i < g->n ? g->made[i] : NULL; }
+
+static void set(cni_dnn_graph *g, int i, cudnnBackendAttributeName_t name, cudnnBackendAttributeType_t type, int64_t n,
+                const void *value)
+{
+  if (g->status == CUDNN_STATUS_SUCCESS && at(g, i))
+    g->status = cni_cuda_dnn()->cudnnBackendSetAttribute(at(g, i), name, type, n, value);
+}
+
+static void set_tensor(cni_dnn_graph *g, int i, cudnnBackendAttributeName_t name, int tensor)
+{
+  cudnnBackendDescriptor_t d = at(g, tensor);
+  if (tensor >= 0) set(g, i, name, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &d);
+}
+
+static int begin(cni_dnn_graph *g, cudnnBackendDescriptorType_t type)
+{
+  if (g->status == CUDNN_STATUS_SUCCESS && g->n == CNI_DNN_DESCRIPTORS) g->status = CUDNN_STATUS_ALLOC_FAILED;
+  if (g->status != CUDNN_STATUS_SUCCESS) return -1;
+  g->status = cni_cuda_dnn()->cudnnBackendCreateDescriptor(type, &g->made[g->n]);
+  return g->status == CUDNN_STATUS_SUCCESS ? g->n++ : -1;
+}
+
+static int finish(cni_dnn_graph *g, int i)
+{
+  if (g->status == CUDNN_STATUS_SUCCESS) g->status = cni_cuda_dnn()->cudnnBackendFinalize(at(g, i));
+  return g->status == CUDNN_STATUS_SUCCESS ? i : -1;
+}
+
+static void finish_operation(cni_dnn_graph *g, int i)
+{
+  if (g->noperations == CNI_DNN_OPERATIONS) g->status = CUDNN_STATUS_ALLOC_FAILED;
+  if (finish(g, i) >= 0) g->operations[g->noperations++] = at(g, i);
+}
+
+static void drop(cni_dnn_graph *g)
+{
+  while (g->n) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(g->made[--g->n]);
+}
+
+int cni_dnn_tensor(cni_dnn_graph *g, cudnnDataType_t type, int ndim, const int64_t *dims, const int64_t *strides,
+                   int64_t uid, cni_dnn_place place)
+{
+  int64_t alignment = 16;
+  bool yes = true;
+  int i = begin(g, CUDNN_BACKEND_TENSOR_DESCRIPTOR);
+  if (!uid) uid = 1000 + g->next++;
+  set(g, i, CUDNN_ATTR_TENSOR_DATA_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &type);
+  set(g, i, CUDNN_ATTR_TENSOR_DIMENSIONS, CUDNN_TYPE_INT64, ndim, dims);
+  set(g, i, CUDNN_ATTR_TENSOR_STRIDES, CUDNN_TYPE_INT64, ndim, strides);
+  set(g, i, CUDNN_ATTR_TENSOR_UNIQUE_ID, CUDNN_TYPE_INT64, 1, &uid);
+  set(g, i, CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, CUDNN_TYPE_INT64, 1, &alignment);
+  if (place == CNI_DNN_VIRTUAL) set(g, i, CUDNN_ATTR_TENSOR_IS_VIRTUAL, CUDNN_TYPE_BOOLEAN, 1, &yes);
+  if (place == CNI_DNN_VALUE) set(g, i, CUDNN_ATTR_TENSOR_IS_BY_VALUE, CUDNN_TYPE_BOOLEAN, 1, &yes);
+  return finish(g, i);
+}
+
+void cni_dnn_pointwise(cni_dnn_graph *g, cudnnPointwiseMode_t mode, int x, int b, int y, int t, int axis)
+{
+  bool compares = mode == CUDNN_POINTWISE_CMP_GE;
+  cudnnDataType_t precision = compares ? CUDNN_DATA_BOOLEAN : CUDNN_DATA_FLOAT;
+  int64_t along = axis;
+  int p = begin(g, CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+  set(g, p, CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+  set(g, p, CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &precision);
+  if (mode == CUDNN_POINTWISE_GEN_INDEX) set(g, p, CUDNN_ATTR_POINTWISE_AXIS, CUDNN_TYPE_INT64, 1, &along);
+  p = finish(g, p);
+  int o = begin(g, CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, p);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_POINTWISE_XDESC, x);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_POINTWISE_BDESC, b);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_POINTWISE_YDESC, y);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_POINTWISE_TDESC, t);
+  finish_operation(g, o);
+}
+
+void cni_dnn_matmul(cni_dnn_graph *g, int a, int b, int c)
+{
+  cudnnDataType_t precision = CUDNN_DATA_FLOAT;
+  int p = begin(g, CUDNN_BACKEND_MATMUL_DESCRIPTOR);
+  set(g, p, CUDNN_ATTR_MATMUL_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &precision);
+  p = finish(g, p);
+  int o = begin(g, CUDNN_BACKEND_OPERATION_MATMUL_DESCRIPTOR);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_MATMUL_DESC, p);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_MATMUL_ADESC, a);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_MATMUL_BDESC, b);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_MATMUL_CDESC, c);
+  finish_operation(g, o);
+}
+
+void cni_dnn_reduce(cni_dnn_graph *g, cudnnReduceTensorOp_t op, int x, int y)
+{
+  cudnnDataType_t precision = CUDNN_DATA_FLOAT;
+  int p = begin(g, CUDNN_BACKEND_REDUCTION_DESCRIPTOR);
+  set(g, p, CUDNN_ATTR_REDUCTION_OPERATOR, CUDNN_TYPE_REDUCTION_OPERATOR_TYPE, 1, &op);
+  set(g, p, CUDNN_ATTR_REDUCTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &precision);
+  p = finish(g, p);
+  int o = begin(g, CUDNN_BACKEND_OPERATION_REDUCTION_DESCRIPTOR);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_REDUCTION_DESC, p);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_REDUCTION_XDESC, x);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_REDUCTION_YDESC, y);
+  finish_operation(g, o);
+}
+
+void cni_dnn_reshape(cni_dnn_graph *g, int x, int y)
+{
+  int o = begin(g, CUDNN_BACKEND_OPERATION_RESHAPE_DESCRIPTOR);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_RESHAPE_XDESC, x);
+  set_tensor(g, o, CUDNN_ATTR_OPERATION_RESHAPE_YDESC, y);
+  finish_operation(g, o);
+}
+
+void cni_dnn_convolution(cni_dnn_graph *g, cudnnBackendDescriptorType_t kind, const int64_t *stride,
+                         const int64_t *padding, const int64_t *dilation, int x, int w, int y)
+{
+  /* conv, alpha, beta, x, w, y of each kind */
+  static const cudnnBackendAttributeName_t names[3][6] = {
+      {CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_X,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_W, CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y},
+      {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_X,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DW, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY},
+      {CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_CONV_DESC, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_ALPHA,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_BETA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DX,
+       CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_W, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_DATA_DY},
+  };
+  const cudnnBackendAttributeName_t *name = names[kind - CUDNN_BACKEND_OPERATION_CONVOLUTION_FORWARD_DESCRIPTOR];
+  cudnnDataType_t precision = CUDNN_DATA_FLOAT;
+  cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+  int64_t dims = 2;
+  float one = 1, zero = 0;
+  int p = begin(g, CUDNN_BACKEND_CONVOLUTION_DESCRIPTOR);
+  set(g, p, CUDNN_ATTR_CONVOLUTION_COMP_TYPE, CUDNN_TYPE_DATA_TYPE, 1, &precision);
+  set(g, p, CUDNN_ATTR_CONVOLUTION_CONV_MODE, CUDNN_TYPE_CONVOLUTION_MODE, 1, &mode);
+  set(g, p, CUDNN_ATTR_CONVOLUTION_SPATIAL_DIMS, CUDNN_TYPE_INT64, 1, &dims);
+  set(g, p, CUDNN_ATTR_CONVOLUTION_PRE_PADDINGS, CUDNN_TYPE_INT64, 2, padding);
+  set(g, p, CUDNN_ATTR_CONVOLUTION_POST_PADDINGS, CUDNN_TYPE_INT64, 2, padding);
+  set(g, p, CUDNN_ATTR_CONVOLUTION_DILATIONS, CUDNN_TYPE_INT64, 2, dilation);
+  set(g, p, CUDNN_ATTR_CONVOLUTION_FILTER_STRIDES, CUDNN_TYPE_INT64, 2, stride);
+  p = finish(g, p);
+  int o = begin(g, kind);
+  set_tensor(g, o, name[0], p);
+  set(g, o, name[1], CUDNN_TYPE_FLOAT, 1, &one);
+  set(g, o, name[2], CUDNN_TYPE_FLOAT, 1, &zero);
+  set_tensor(g, o, name[3], x);
+  set_tensor(g, o, name[4], w);
+  set_tensor(g, o, name[5], y);
+  finish_operation(g, o);
+}
+
+/* ---- plans ---- */
+
+static cudnnHandle_t handle_of(cni_cuda_device *d)
+{
+  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
+  cudnnHandle_t *h = &handles[d->index];
+  if (*h || !dnn) return *h;
+  if (dnn->cudnnCreate(h) != CUDNN_STATUS_SUCCESS) *h = NULL;
+  if (*h) dnn->cudnnSetStream(*h, (cudaStream_t)d->stream);
+  return *h;
+}
+
+static bool read_workspace(cni_dnn_plan *p)
+{
+  int64_t n = 0;
+  return cni_cuda_dnn()->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
+                                                  &n, &p->workspace) == CUDNN_STATUS_SUCCESS;
+}
+
+/* One engine's plan. False: it is of no use. */
+static bool try_config(cni_dnn_plan *p, cudnnHandle_t h, cudnnBackendDescriptor_t config)
+{
+  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
+  if (dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &p->plan) != CUDNN_STATUS_SUCCESS)
+    return false;
+  cudnnStatus_t s = dnn->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &h);
+  if (s == CUDNN_STATUS_SUCCESS)
+    s = dnn->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_ENGINE_CONFIG, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                      1, &config);
+  if (s == CUDNN_STATUS_SUCCESS) s = dnn->cudnnBackendFinalize(p->plan);
+  if (s == CUDNN_STATUS_SUCCESS && read_workspace(p)) return true;
+  dnn->cudnnBackendDestroyDescriptor(p->plan);
+  p->plan = NULL;
+  return false;
+}
+
+/* Does the engine of a config round float32 inputs, to TF32 or to 16 bits? */
+static bool rounds(cudnnBackendDescriptor_t config)
+{
+  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
+  cudnnBackendDescriptor_t engine = NULL;
+  cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
+  int64_t n = 0;
+  bool found = true; /* what cannot be asked is not trusted */
+  if (dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINE_DESCRIPTOR, &engine) != CUDNN_STATUS_SUCCESS) return true;
+  if (dnn->cudnnBackendGetAttribute(config, CUDNN_ATTR_ENGINECFG_ENGINE, CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n,
+                                    &engine) == CUDNN_STATUS_SUCCESS &&
+      dnn->cudnnBackendGetAttribute(engine, CUDNN_ATTR_ENGINE_NUMERICAL_NOTE, CUDNN_TYPE_NUMERICAL_NOTE,
+                                    CUDNN_NUMERICAL_NOTE_TYPE_COUNT, &n, notes) == CUDNN_STATUS_SUCCESS) {
+    found = false;
+    for (int64_t i = 0; i < n; i++)
+      found = found || notes[i] == CUDNN_NUMERICAL_NOTE_TENSOR_CORE ||
+              notes[i] == CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS;
+  }
+  dnn->cudnnBackendDestroyDescriptor(engine);
+  return found;
+}
+
+/* The first engine of mode A that gives a plan. The second reading of the engines may give fewer than the first said. */
+static void choose(cni_dnn_plan *p, cni_dnn_graph *g, cudnnHandle_t h)
+{
+  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
+  cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
+  cudnnBackendDescriptor_t configs[MOST_CONFIGS];
+  int64_t n = 0;
+  int graph = begin(g, CUDNN_BACKEND_OPERATIONGRAPH_DESCRIPTOR);
+  set(g, graph, CUDNN_ATTR_OPERATIONGRAPH_HANDLE, CUDNN_TYPE_HANDLE, 1, &h);
+  set(g, graph, CUDNN_ATTR_OPERATIONGRAPH_OPS, CUDNN_TYPE_BACKEND_DESCRIPTOR, g->noperations, g->operations);
+  graph = finish(g, graph);
+  int heur = begin(g, CUDNN_BACKEND_ENGINEHEUR_DESCRIPTOR);
+  set_tensor(g, heur, CUDNN_ATTR_ENGINEHEUR_OPERATION_GRAPH, graph);
+  set(g, heur, CUDNN_ATTR_ENGINEHEUR_MODE, CUDNN_TYPE_HEUR_MODE, 1, &mode);
+  heur = finish(g, heur);
+  if (g->status == CUDNN_STATUS_SUCCESS)
+    g->status = dnn->cudnnBackendGetAttribute(at(g, heur), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                              0, &n, NULL);
+  if (g->status != CUDNN_STATUS_SUCCESS) return;
+  int made = 0;
+  while (made < n && made < MOST_CONFIGS &&
+         dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_ENGINECFG_DESCRIPTOR, &configs[made]) == CUDNN_STATUS_SUCCESS)
+    made++;
+  int64_t got = 0;
+  g->status = dnn->cudnnBackendGetAttribute(at(g, heur), CUDNN_ATTR_ENGINEHEUR_RESULTS, CUDNN_TYPE_BACKEND_DESCRIPTOR,
+                                            made, &got, configs);
+  for (int i = 0; g->status == CUDNN_STATUS_SUCCESS && i < got && i < made && !p->plan; i++)
+    if (!g->strict || !rounds(configs[i])) try_config(p, h, configs[i]);
+  while (made) dnn->cudnnBackendDestroyDescriptor(configs[--made]);
+}
+
+/* ---- plans on disk ---- */
+
+static void file_name(char *name, size_t size, uint64_t key, cni_cuda_device *d)
+{
+  char device[128] = "";
+  int driver = 0;
+  size_t version = cni_cuda_dnn()->cudnnGetVersion();
+  cni_cuda_driver()->cuDeviceGetName(device, sizeof device, d->id);
+  cni_cuda_driver()->cuDriverGetVersion(&driver);
+  key = cn_hash_more(key, &version, sizeof version);
+  key = cn_hash_more(key, &driver, sizeof driver);
+  key = cn_hash_more(key, device, strlen(device));
+  snprintf(name, size, "cudnn-%016llx.json", (unsigned long long)key);
+}
+
+static bool load(cni_dnn_plan *p, cudnnHandle_t h, const char *name)
+{
+  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
+  size_t size = 0;
+  char *text = cni_cuda_host->cache_load(name, &size);
+  if (!text) return false;
+  cudnnStatus_t s = dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_EXECUTION_PLAN_DESCRIPTOR, &p->plan);
+  if (s != CUDNN_STATUS_SUCCESS) p->plan = NULL;
+  if (p->plan) s = dnn->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_HANDLE, CUDNN_TYPE_HANDLE, 1, &h);
+  if (p->plan && s == CUDNN_STATUS_SUCCESS)
+    s = dnn->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
+                                      (int64_t)size, text);
+  if (p->plan && s == CUDNN_STATUS_SUCCESS) s = dnn->cudnnBackendFinalize(p->plan);
+  cni_cuda_host->release_memory(text, size);
+  if (p->plan && s == CUDNN_STATUS_SUCCESS && read_workspace(p)) return true;
+  if (p->plan) dnn->cudnnBackendDestroyDescriptor(p->plan);
+  p->plan = NULL;
+  return false;
+}
+
+static void store(const cni_dnn_plan *p, const char *name)
+{
+  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
+  int64_t n = 0, got = 0;
+  if (dnn->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, 0, &n,
+                                    NULL) != CUDNN_STATUS_SUCCESS ||
+      n <= 0)
+    return;
+  char *text = cni_cuda_host->memory((size_t)n);
+  if (text && dnn->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n,
+                                            &got, text) == CUDNN_STATUS_SUCCESS)
+    cni_cuda_host->cache_store(name, text, (size_t)n);
+  if (text) cni_cuda_host->release_memory(text, (size_t)n);
+}
+
+static void make(cni_dnn_plan *p, cni_cuda_device *d, uint64_t key, cni_dnn_describe_fn describe, const void *payload)
+{
+  char name[64];
+  cni_dnn_graph g = {.status = CUDNN_STATUS_SUCCESS};
+  cudnnHandle_t h = handle_of(d);
+  p->refused = true;
+  if (!h) return;
+  file_name(name, sizeof name, key, d);
+  if (!load(p, h, name)) {
+    describe(&g, payload);
+    choose(p, &g, h);
+    if (!p->plan) {
+      char why[400] = "";
+      cni_cuda_dnn()->cudnnGetLastErrorString(why, sizeof why);
+      cni_cuda_host->log(CN_LOG_DEBUG, "cuda: cuDNN has no plan: %s; %s", cni_cuda_dnn()->cudnnGetErrorString(g.status),
+                         why);
+    } else {
+      store(p, name);
+    }
+    drop(&g);
+  }
+  p->refused = !p->plan;
+}
+
+int cni_dnn_find(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
+                 const void *payload)
+{
+  if (!cni_cuda_dnn()) return CN_REFUSED;
+  uint64_t h = cn_hash_more(CN_HASH_BEGIN, key, size);
+  uint64_t here = cn_hash_more(h, &d->index, sizeof d->index) | 1;
+  size_t i = (size_t)(here >> 8) % PLANS, tried = 0;
+  pthread_mutex_lock(&lock);
+  while (plans[i].key && plans[i].key != here && tried++ < 8) i = (i + 1) % PLANS;
+  if (plans[i].key != here) {
+    if (plans[i].key && plans[i].plan.plan) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(plans[i].plan.plan);
+    plans[i].key = here;
+    memset(&plans[i].plan, 0, sizeof plans[i].plan);
+    make(&plans[i].plan, d, h, describe, payload);
+  }
+  *plan = plans[i].plan;
+  pthread_mutex_unlock(&lock);
+  return plan->refused ? CN_REFUSED : CN_OK;
+}
+
+int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, int n, const int64_t *uids,
+                void *const *pointers)
+{
+  const cni_cuda_dnn_table *dnn = cni_cuda_dnn();
+  cudnnBackendDescriptor_t pack = NULL;
+  void *workspace = plan->workspace > 0 ? cni_cuda_scratch(d, name, (size_t)plan->workspace) : NULL;
+  if (plan->workspace > 0 && !workspace) return CN_ERR_MEMORY;
+  cudnnStatus_t s = dnn->cudnnBackendCreateDescriptor(CUDNN_BACKEND_VARIANT_PACK_DESCRIPTOR, &pack);
+  if (s == CUDNN_STATUS_SUCCESS)
+    s = dnn->cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_DATA_POINTERS, CUDNN_TYPE_VOID_PTR, n, pointers);
+  if (s == CUDNN_STATUS_SUCCESS)
+    s = dnn->cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_UNIQUE_IDS, CUDNN_TYPE_INT64, n, uids);
+  if (s == CUDNN_STATUS_SUCCESS)
+    s = dnn->cudnnBackendSetAttribute(pack, CUDNN_ATTR_VARIANT_PACK_WORKSPACE, CUDNN_TYPE_VOID_PTR, 1, &workspace);
+  if (s == CUDNN_STATUS_SUCCESS) s = dnn->cudnnBackendFinalize(pack);
+  if (s == CUDNN_STATUS_SUCCESS) {
+    pthread_mutex_lock(&lock); /* a handle is one thread's at a time */
+    s = dnn->cudnnBackendExecute(handles[d->index], plan->plan, pack);
+    pthread_mutex_unlock(&lock);
+  }
+  if (pack) dnn->cudnnBackendDestroyDescriptor(pack);
+  if (workspace) cni_cuda_free(d->index, workspace, (size_t)plan->workspace);
+  if (s != CUDNN_STATUS_SUCCESS)
+    return cni_cuda_host->fail(CN_ERR_DEVICE, "%s: cuDNN: %s", name, dnn->cudnnGetErrorString(s));
+  return cni_cuda_launched(d, name);
+}
+#endif

@@ -1,0 +1,68 @@
+/* dnn.h: cuDNN's graphs with few words: tensors and operations are added by number, a graph becomes a plan, plans are
+ * kept by what they were made of.
+ *
+ * Place in the flow: conv_dnn.c and attention.c describe, dnn.c builds, keeps and runs. Invariant: the first thing that
+ * fails makes everything after it do nothing, so one question at the end is enough. */
+#ifndef CNI_CUDA_DNN_H
+#define CNI_CUDA_DNN_H
+
+#include "plugin.h"
+
+#ifdef CNI_HAVE_CUDNN_H
+#include <cudnn.h>
+
+/* clang-format off */
+#define CNI_CUDA_DNN(X) \
+  X(cudnnCreate) X(cudnnSetStream) X(cudnnGetVersion) X(cudnnGetErrorString) X(cudnnGetLastErrorString) \
+  X(cudnnBackendCreateDescriptor) X(cudnnBackendDestroyDescriptor) X(cudnnBackendFinalize) \
+  X(cudnnBackendSetAttribute) X(cudnnBackendGetAttribute) X(cudnnBackendExecute)
+/* clang-format on */
+typedef struct cni_cuda_dnn_table {
+  CNI_CUDA_DNN(CNI_CUDA_FIELD)
+} cni_cuda_dnn_table;
+const cni_cuda_dnn_table *cni_cuda_dnn(void); /* load.c; NULL, without an error, where it is absent */
+
+enum { CNI_DNN_DESCRIPTORS = 160, CNI_DNN_OPERATIONS = 32, CNI_DNN_OPERANDS = 16 };
+
+typedef struct cni_dnn_graph {
+  cudnnBackendDescriptor_t made[CNI_DNN_DESCRIPTORS];
+  int n;
+  cudnnBackendDescriptor_t operations[CNI_DNN_OPERATIONS];
+  int noperations;
+  int64_t next; /* unique number of the next virtual tensor */
+  cudnnStatus_t status;
+  bool strict; /* no engine that rounds its inputs to a smaller type */
+} cni_dnn_graph;
+
+typedef enum cni_dnn_place { CNI_DNN_REAL, CNI_DNN_VIRTUAL, CNI_DNN_VALUE } cni_dnn_place;
+
+/* All return a number for the other functions; negative: something failed. uid 0: a virtual tensor's own. */
+int cni_dnn_tensor(cni_dnn_graph *g, cudnnDataType_t type, int ndim, const int64_t *dims, const int64_t *strides,
+                   int64_t uid, cni_dnn_place place);
+/* An operand that is not there is -1. t: of a selection. */
+void cni_dnn_pointwise(cni_dnn_graph *g, cudnnPointwiseMode_t mode, int x, int b, int y, int t, int axis);
+void cni_dnn_matmul(cni_dnn_graph *g, int a, int b, int c);
+void cni_dnn_reduce(cni_dnn_graph *g, cudnnReduceTensorOp_t op, int x, int y);
+void cni_dnn_reshape(cni_dnn_graph *g, int x, int y);
+/* kind: the operation's descriptor type; the three tensors in the order X, W, Y. */
+void cni_dnn_convolution(cni_dnn_graph *g, cudnnBackendDescriptorType_t kind, const int64_t *stride,
+                         const int64_t *padding, const int64_t *dilation, int x, int w, int y);
+
+/* A plan under a key; NULL: none yet. */
+typedef struct cni_dnn_plan {
+  cudnnBackendDescriptor_t plan;
+  int64_t workspace;
+  bool refused; /* cuDNN knows no way */
+} cni_dnn_plan;
+
+typedef void (*cni_dnn_describe_fn)(cni_dnn_graph *g, const void *payload);
+/* The plan for a key (compared by hash of its bytes), from memory, from disk, or made of what `describe` adds. 0;
+ * CN_REFUSED where cuDNN is absent or knows no way. */
+int cni_dnn_find(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
+                 const void *payload);
+/* Runs it. pointers in the order of uids; those of values are host memory. */
+int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, int n, const int64_t *uids,
+                void *const *pointers);
+
+#endif
+#endif
