@@ -43,20 +43,6 @@ function(cairn_add_test folder name)
   set_property(TEST ${folder}/${name} PROPERTY SKIP_RETURN_CODE 77)
 endfunction()
 
-# The CUDA plugin on the CPU: tests/simt stands in for the vendor's libraries, under their names.
-if(CAIRN_CUDA_BUILT AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
-  add_library(simt SHARED ${PROJECT_SOURCE_DIR}/tests/simt/simt.c)
-  target_include_directories(simt SYSTEM PRIVATE ${CAIRN_CUDA_INCLUDE})
-  target_link_libraries(simt PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
-  target_compile_definitions(simt PRIVATE SIMT_FOLDER="${PROJECT_SOURCE_DIR}/tests/simt")
-  set_target_properties(simt PROPERTIES C_VISIBILITY_PRESET hidden
-    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/simt)
-  foreach(name libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libcudnn.so.9)
-    add_custom_command(TARGET simt POST_BUILD
-      COMMAND ${CMAKE_COMMAND} -E create_symlink libsimt.so ${PROJECT_BINARY_DIR}/tests/simt/${name})
-  endforeach()
-endif()
-
 file(GLOB test_folders CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}/tests tests/*)
 foreach(folder IN LISTS test_folders)
   file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tests/${folder}/*.c)
@@ -80,3 +66,27 @@ foreach(folder IN LISTS test_folders)
     endif()
   endforeach()
 endforeach()
+
+# The CUDA plugin on the CPU: tests/simt stands in for the vendor's libraries, under their names.
+if(CAIRN_CUDA_BUILT AND CMAKE_SYSTEM_NAME STREQUAL "Linux")
+  add_library(simt SHARED ${PROJECT_SOURCE_DIR}/tests/simt/simt.c)
+  target_include_directories(simt SYSTEM PRIVATE ${CAIRN_CUDA_INCLUDE})
+  target_link_libraries(simt PRIVATE Threads::Threads ${CMAKE_DL_LIBS})
+  target_compile_definitions(simt PRIVATE SIMT_FOLDER="${PROJECT_SOURCE_DIR}/tests/simt")
+  set_target_properties(simt PROPERTIES C_VISIBILITY_PRESET hidden
+    LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/tests/simt)
+  foreach(name libcuda.so.1 libnvrtc.so.13 libcublasLt.so.13 libcudnn.so.9)
+    add_custom_command(TARGET simt POST_BUILD
+      COMMAND ${CMAKE_COMMAND} -E create_symlink libsimt.so ${PROJECT_BINARY_DIR}/tests/simt/${name})
+  endforeach()
+  add_dependencies(test_cuda simt cairn_cuda)
+endif()
+# Its kernels, compiled without a device.
+if(CAIRN_CUDA_BUILT)
+  target_sources(test_cuda_code PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/cuda/code.c ${CAIRN_CUDA_TEXTS})
+  target_include_directories(test_cuda_code PRIVATE ${PROJECT_SOURCE_DIR}/src/backends/cuda)
+  target_include_directories(test_cuda_code SYSTEM PRIVATE ${CAIRN_CUDA_INCLUDE})
+  target_compile_definitions(test_cuda_code PRIVATE CNI_HAVE_CUDA=1)
+  target_link_libraries(test_cuda_code PRIVATE ${CMAKE_DL_LIBS})
+  add_dependencies(test_cuda_code cairn_cuda) # which writes the texts
+endif()

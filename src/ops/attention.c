@@ -239,15 +239,23 @@ static int backward_infer(cn_call *c)
   return CN_OK;
 }
 
+/* The weights come from the given lse, so that no softmax is taken again; queries that see no key have none. */
 static int backward_decompose(cn_call *c)
 {
   double scale = scale_or(c->args, BACKWARD_SCALE, cn_size(c->in[1], 3));
-  int type = c->in[1]->d.dtype;
-  gradients r = explicit_gradients(c->in[1], c->in[2], c->in[3], c->in[6],
-                                   cni_arg_bool(c->args, BACKWARD_CAUSAL), scale, c->in[0], NULL);
-  c->out[0] = cni_in_type(r.q, type);
-  c->out[1] = cni_in_type(r.k, type);
-  c->out[2] = cni_in_type(r.v, type);
+  int given = c->in[1]->d.dtype, type = cni_wide_type(given);
+  int64_t all = cn_size(c->in[1], 1), heads = cn_size(c->in[2], 1);
+  cn_tensor *g = cni_in_type(c->in[0], type), *q = cni_in_type(c->in[1], type);
+  cn_tensor *k = spread_heads(cni_in_type(c->in[2], type), all), *v = spread_heads(cni_in_type(c->in[3], type), all);
+  cn_tensor *lse = cn_unsqueeze(cni_in_type(c->in[5], type), -1), *out = cni_in_type(c->in[4], type);
+  if (cn_err()) return cn_err();
+  lse = cn_where(cn_eq(lse, cn_num(-INFINITY)), cn_num(0), lse);
+  cn_tensor *p = cn_exp(cn_sub(scores_of(q, k, c->in[6], cni_arg_bool(c->args, BACKWARD_CAUSAL), scale), lse));
+  cn_tensor *sum = cn_sum(cn_mul(g, out), .dim = CN_INTS(-1), .keepdim = true);
+  cn_tensor *ds = cn_mul(cn_mul(p, cn_sub(cn_matmul(g, cni_swapped(v)), sum)), cn_num(scale));
+  c->out[0] = cni_in_type(cn_matmul(ds, k), given);
+  c->out[1] = cni_in_type(gather_heads(cn_matmul(cni_swapped(ds), q), heads), given);
+  c->out[2] = cni_in_type(gather_heads(cn_matmul(cni_swapped(p), g), heads), given);
   return cn_err();
 }
 
@@ -318,7 +326,7 @@ static int check_attention(const cn_call *c)
   return check_types(c, 0, c->in[3]);
 }
 
-/* Does the device have a kernel of its own for 16-bit operands? The CPU's, and those that run it, compute in float32. */
+/* Has the device a kernel of its own for 16-bit operands? The CPU's, and devices that use that, compute in float32. */
 static bool takes_halves(cn_device device)
 {
   const cni_opinfo *info = cni_op_by_name("sdpa_forward");
@@ -347,7 +355,8 @@ static int attention_decompose(cn_call *c)
   status = check_mask(c, c->in[3], n, shape);
   if (status) return status;
   cn_tensor *mask = as_mask(c->in[3], n, shape);
-  if (wide != type && !takes_halves(q->d.device)) { /* else the output kept for the gradient is rounded, and costs it most of its digits */
+  /* Else the output kept for the gradient is rounded, and costs it most of its digits. */
+  if (wide != type && !takes_halves(q->d.device)) {
     q = cni_in_type(q, wide);
     k = cni_in_type(k, wide);
     v = cni_in_type(v, wide);

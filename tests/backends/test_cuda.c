@@ -485,7 +485,8 @@ static void large(void **state)
     close_to("softmax", cn_softmax(x, 1), cn_softmax(y, 1), 1e-6);
     close_to("softmax bf16", cn_softmax(half, 1), cn_softmax(ghalf, 1), 1e-2);
     close_to("log_softmax, columns", cn_log_softmax(x, 0), cn_log_softmax(y, 0), 1e-5);
-    close_to("layer_norm", cn_layer_norm(x, &widths[i], 1, w, w), cn_layer_norm(y, &widths[i], 1, there(w), there(w)), 1e-4);
+    cn_tensor *gw = there(w);
+    close_to("layer_norm", cn_layer_norm(x, &widths[i], 1, w, w), cn_layer_norm(y, &widths[i], 1, gw, gw), 1e-4);
     close_to("var", cn_var(x), cn_var(y), 1e-5);
     close_to("argmax", cn_argmax(x, 1), cn_argmax(y, 1), 0);
     close_to("columns", cn_sum(x, .dim = CN_INTS(0)), cn_sum(y, .dim = CN_INTS(0)), 1e-5);
@@ -512,7 +513,7 @@ static cn_tensor *open_attention_graph(cn_tensor *const *x)
 {
   return cn_scaled_dot_product_attention(x[0], x[1], x[2]);
 }
-static cn_tensor *conv_graph(cn_tensor *const *x) { return cn_conv2d(x[0], x[1], x[2], .padding = {1}); }
+static cn_tensor *conv_graph(cn_tensor *const *x) { return cn_conv2d(x[0], x[1], x[2], .padding = CN_INTS(1)); }
 static cn_tensor *turned(cn_tensor *x) { return cn_contiguous_copy(cn_transpose(x, 1, 2)); }
 /* (B, T, H, D) in memory */
 static cn_tensor *inner_heads_graph(cn_tensor *const *x)
@@ -530,8 +531,8 @@ static void library_graphs(void **state)
   for (int i = 0; i < 3; i++) {
     cn_scope *s = cn_scope_begin();
     double tol = types[i] == CN_F32 ? 1e-4 : 6e-2;
-    cn_tensor *qkv[3], *conv[3] = {cn_randn(CN_SHAPE(3, 16, 9, 11)), cn_mul(cn_randn(CN_SHAPE(24, 16, 3, 3)), cn_num(0.1)),
-                                   cn_randn(CN_SHAPE(24))};
+    cn_tensor *qkv[3], *weight = cn_mul(cn_randn(CN_SHAPE(24, 16, 3, 3)), cn_num(0.1));
+    cn_tensor *conv[3] = {cn_randn(CN_SHAPE(3, 16, 9, 11)), weight, cn_randn(CN_SHAPE(24))};
     for (int k = 0; k < 3; k++) {
       qkv[k] = cn_cast(cn_randn(CN_SHAPE(2, 3, 77, 64)), types[i]);
       conv[k] = cn_cast(conv[k], types[i]);

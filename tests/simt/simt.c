@@ -147,7 +147,7 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
 }
 
 /* Kernels find the functions above whatever way the plugin opened this library. */
-__attribute__((constructor)) static void show_symbols(void)
+static void show_symbols(void)
 {
   Dl_info info;
   if (dladdr((void *)(uintptr_t)show_symbols, &info)) dlopen(info.dli_fname, RTLD_NOW | RTLD_GLOBAL);
@@ -187,7 +187,12 @@ EXPORT uint16_t simt_f16_bits(float f)
 
 /* ---- the driver ---- */
 
-EXPORT CUresult cuInit(unsigned flags) { (void)flags; return CUDA_SUCCESS; }
+EXPORT CUresult cuInit(unsigned flags)
+{
+  (void)flags;
+  show_symbols();
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuGetErrorString(CUresult e, const char **text)
 {
   *text = e == CUDA_ERROR_LAUNCH_FAILED ? "the emulated kernel failed" : "emulated driver";

@@ -41,7 +41,8 @@ static int heads(const shapes *s, const int64_t *strides, int64_t count, int64_t
 /* The same with its last two dims turned. */
 static int turned(const shapes *s, const int64_t *strides, int64_t count, int64_t uid)
 {
-  const int64_t dims[4] = {s->k->b, count, s->k->d, s->k->t}, turn[4] = {strides[0], strides[1], strides[3], strides[2]};
+  const int64_t dims[4] = {s->k->b, count, s->k->d, s->k->t};
+  const int64_t turn[4] = {strides[0], strides[1], strides[3], strides[2]};
   return cni_dnn_tensor(s->g, s->type, 4, dims, turn, uid, CNI_DNN_REAL);
 }
 
@@ -189,13 +190,15 @@ static bool strides_of(const cn_desc *t, int64_t *strides)
   return usable(t);
 }
 
-static bool takes(cn_call *c, const cn_desc *q, const cn_desc *k, const cn_desc *v, const cn_tensor *mask, bool same_heads)
+static bool takes(cn_call *c, const cn_desc *q, const cn_desc *k, const cn_desc *v, const cn_tensor *mask,
+                  bool same_heads)
 {
   if (!cni_cuda_dnn()) c->refusal = "cuDNN is not there";
   else if (q->dtype != CN_BF16 && q->dtype != CN_F16) c->refusal = "not for this type";
   else if (mask) c->refusal = "masks are left to the decomposition";
   else if (q->shape[2] != k->shape[2]) c->refusal = "lengths differ";
-  else if (q->shape[3] != v->shape[3] || q->shape[3] % 8 || q->shape[3] > 256) c->refusal = "widths that cuDNN does not take";
+  else if (q->shape[3] != v->shape[3] || q->shape[3] % 8 || q->shape[3] > 256)
+    c->refusal = "widths that cuDNN does not take";
   else if (same_heads && q->shape[1] != k->shape[1]) c->refusal = "grouped queries";
   else if (q->numel == 0 || q->shape[2] < 2) c->refusal = "too short";
   else return true;
@@ -225,7 +228,8 @@ static float scale_of(const cn_value *v, int64_t width)
 /* sdpa_forward(query, key, value, attn_mask, is_causal, scale) -> (output, lse) */
 static int forward_kernel(cn_call *c)
 {
-  const cn_desc *q = cn_desc_of(c->in[0]), *k = cn_desc_of(c->in[1]), *v = cn_desc_of(c->in[2]), *o = cn_desc_of(c->out[0]);
+  const cn_desc *q = cn_desc_of(c->in[0]), *k = cn_desc_of(c->in[1]), *v = cn_desc_of(c->in[2]);
+  const cn_desc *o = cn_desc_of(c->out[0]);
   const char *name = cni_cuda_host->op_name(c->op);
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
@@ -271,7 +275,8 @@ static int backward_kernel(cn_call *c)
   if (!status) status = cni_dnn_find(&plan, d, &made, sizeof made, describe, &made);
   if (status == CN_REFUSED) c->refusal = "cuDNN knows no way";
   size_t sum_bytes = (size_t)(made.b * made.h * made.t) * 4, gq_bytes = sum_bytes * (size_t)made.d;
-  void *sum = status ? NULL : cni_cuda_scratch(d, name, sum_bytes), *gq = sum ? cni_cuda_scratch(d, name, gq_bytes) : NULL;
+  void *sum = status ? NULL : cni_cuda_scratch(d, name, sum_bytes);
+  void *gq = sum ? cni_cuda_scratch(d, name, gq_bytes) : NULL;
   if (!status && !gq) status = CN_ERR_MEMORY;
   float scale = scale_of(&c->args[8], q->shape[3]), lowest = -INFINITY, one = 1;
   const int64_t uids[] = {Q, K, V, O, STATS, GO, GQ, GK, GV, SUM, GQ_SUM, SCALE, ONE, LOWEST};

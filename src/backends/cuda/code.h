@@ -3,7 +3,7 @@
 #ifndef CNI_CUDA_CODE_H
 #define CNI_CUDA_CODE_H
 
-#include <cairn/tensor.h>
+#include <cairn/ext/op.h>
 
 enum { CNI_CUDA_THREADS = 256, CNI_CUDA_TYPES = 4, CNI_CUDA_HEAD = 400 };
 typedef struct cni_cuda_text {

@@ -185,8 +185,9 @@ static cudnnHandle_t handle_of(cni_cuda_device *d)
 static bool read_workspace(cni_dnn_plan *p)
 {
   int64_t n = 0;
-  return cni_cuda_dnn()->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE, CUDNN_TYPE_INT64, 1,
-                                                  &n, &p->workspace) == CUDNN_STATUS_SUCCESS;
+  cudnnStatus_t s = cni_cuda_dnn()->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_WORKSPACE_SIZE,
+                                                             CUDNN_TYPE_INT64, 1, &n, &p->workspace);
+  return s == CUDNN_STATUS_SUCCESS;
 }
 
 /* One engine's plan. False: it is of no use. */
@@ -228,7 +229,7 @@ static bool rounds(cudnnBackendDescriptor_t config)
   return found;
 }
 
-/* The first engine of mode A that gives a plan. The second reading of the engines may give fewer than the first said. */
+/* The first engine of mode A that gives a plan. The second reading of the engines may give fewer than the first one. */
 static void choose(cni_dnn_plan *p, cni_dnn_graph *g, cudnnHandle_t h)
 {
   const cni_cuda_dnn_table *dnn = cni_cuda_dnn();

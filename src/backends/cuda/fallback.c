@@ -104,11 +104,10 @@ static bool host_first(void)
   return asked && strcmp(asked, "0") != 0;
 }
 
-static int any_kernel(cn_call *c)
+static int host_kernel(cn_call *c)
 {
   operand in[MOST], out[MOST];
   int index = c->device & 0xff, nin = 0, nout = 0, status = CN_OK;
-  if (c->op->decompose && !host_first()) return cni_cuda_refuse(c, "left to its decomposition");
   bool listed = c->nin > MOST || c->nout > MOST || c->nargs > CN_MAX_ARGS;
   if (listed || !cni_cuda_host->cpu_has_kernel(c->op))
     return cni_cuda_refuse(c, "the CPU's kernel cannot stand in");
@@ -122,7 +121,14 @@ static int any_kernel(cn_call *c)
   return status;
 }
 
+static int any_kernel(cn_call *c)
+{
+  if (c->op->decompose && !host_first()) return cni_cuda_refuse(c, "left to its decomposition");
+  return host_kernel(c);
+}
+
 const cn_kernel cni_cuda_fallback_kernels[] = {
+    {"linalg_matrix_exp", "host", host_kernel}, /* its decomposition needs a kernel itself */
     {"*", "host", any_kernel},
     {NULL, NULL, NULL},
 };

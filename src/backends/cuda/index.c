@@ -1,8 +1,8 @@
 /* index.c: ops that read or write by index.
  *
- * Place in the flow: each describes its call as one walk (kernels/index.cu): the operand that is walked, the one that is
- * indexed, and the numbers. Invariant: folds of small types run in float32 or int64 on a copy, because there the device
- * has atomic additions. */
+ * Place in the flow: each describes its call as one walk (kernels/index.cu): the operand that is walked, the one that
+ * is indexed, and the numbers. Invariant: folds of small types run in float32 or int64 on a copy, because there the
+ * device has atomic additions. */
 #include <string.h>
 
 #include "plugin.h"
@@ -341,7 +341,8 @@ static int scatter_add_kernel(cn_call *c) { return write_along(c, "add_op", fals
 static int scatter_fold_kernel(cn_call *c)
 {
   const char *reduce = c->args[4].u.s;
-  return write_along(c, !strcmp(reduce, "prod") ? "mul_op" : !strcmp(reduce, "amax") ? "max_op" : "min_op", false, NULL);
+  const char *op = !strcmp(reduce, "prod") ? "mul_op" : !strcmp(reduce, "amax") ? "max_op" : "min_op";
+  return write_along(c, op, false, NULL);
 }
 static int index_add_kernel(cn_call *c) { return write_along(c, "add_op", true, &c->args[4]); }
 static int index_copy_kernel(cn_call *c) { return write_along(c, NULL, true, NULL); }

@@ -26,7 +26,9 @@ static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char 
 {
   const void *pointers[] = {j->x, j->y};
   cni_cuda_rows r = cni_cuda_rows_plan(d, j->rows, j->n, type, type, 1, pointers, 2);
-  cni_cuda_code code = {.file = "loss.cu", .entry = entry, .types = {type}, .number = r.packs, .threads = r.grid.threads};
+  cni_cuda_code code = {.file = "loss.cu", .entry = entry, .types = {type}};
+  code.number = r.packs;
+  code.threads = r.grid.threads;
   j->aligned = r.aligned;
   r.grid.shared = 0; /* rows are gone over once */
   return cni_cuda_run(d, name, &code, r.grid, j);
@@ -50,7 +52,6 @@ static int forward_kernel(cn_call *c)
   memset(&j, 0, sizeof j);
   j.rows = x->shape[0];
   j.n = x->shape[1];
-  if (j.n == 0 || j.rows == 0) return cni_cuda_refuse(c, "no classes, or no rows");
   j.ignore = c->args[2].u.i;
   j.reduce = strcmp(c->args[3].u.s, "none") != 0;
   j.mean = !strcmp(c->args[3].u.s, "mean");
@@ -63,7 +64,7 @@ static int forward_kernel(cn_call *c)
   if (!status && j.reduce && !(j.losses = cni_cuda_scratch(d, name, bytes))) status = CN_ERR_MEMORY;
   j.x = ox.data;
   j.target = ot.data;
-  if (!status) status = launch_rows(d, name, &j, "loss_rows", x->dtype);
+  if (!status && j.rows) status = launch_rows(d, name, &j, "loss_rows", x->dtype);
   if (!status && j.reduce) status = launch_join(d, name, &j, x->dtype);
   if (j.losses) cni_cuda_free(d->index, j.losses, bytes);
   cni_cuda_drop(&ox, d);

@@ -7,7 +7,7 @@
 #include "plugin.h"
 #include "rows.h"
 
-enum { PIECES_PER_UNIT = 4, LEAST_ROWS = 32 };
+enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32 };
 
 /* As in kernels/norm.cu. */
 typedef struct job {
@@ -32,7 +32,9 @@ static int launch_rows(const call *c, job *j, const char *entry, int inputs)
   size_t wide = cn_element_size(c->w_type) / cn_element_size(c->x_type);
   if (wide > 1)
     for (int i = 2; i < 4; i++) r.aligned = r.aligned && (uintptr_t)pointers[i] % (16 * wide) == 0;
-  cni_cuda_code code = {.file = "norm.cu", .entry = entry, .types = {c->x_type, c->w_type}, .op = c->kind, .number = r.packs, .threads = r.grid.threads};
+  cni_cuda_code code = {.file = "norm.cu", .entry = entry, .types = {c->x_type, c->w_type}, .op = c->kind};
+  code.number = r.packs;
+  code.threads = r.grid.threads;
   j->aligned = r.aligned;
   j->stash = r.grid.shared != 0;
   return cni_cuda_run(c->d, c->name, &code, r.grid, j);
@@ -82,15 +84,18 @@ static int rms_norm_kernel(cn_call *c) { return forward(c, "rms"); }
 
 static int affine(const call *k, job *j)
 {
-  int64_t columns = (j->n + 31) / 32, most = j->rows / LEAST_ROWS;
+  int64_t width = 32 * (16 / (int64_t)cn_element_size(k->x_type)); /* of a block */
+  int64_t columns = (j->n + width - 1) / width, most = j->rows / LEAST_ROWS;
   int64_t wanted = ((int64_t)k->d->units * PIECES_PER_UNIT + columns - 1) / columns;
   j->pieces = wanted < most ? wanted : most > 0 ? most : 1;
   j->piece = (j->rows + j->pieces - 1) / j->pieces;
   j->pieces = (j->rows + j->piece - 1) / j->piece;
+  j->aligned = j->n * (int64_t)cn_element_size(k->x_type) % 16 == 0 && ((uintptr_t)j->x | (uintptr_t)j->g) % 16 == 0;
   size_t bytes = (size_t)(j->pieces * 2 * j->n) * cn_element_size(cni_cuda_wide(k->x_type));
   j->partial = cni_cuda_scratch(k->d, k->name, bytes);
   if (!j->partial) return CN_ERR_MEMORY;
-  cni_cuda_code code = {.file = "norm.cu", .entry = "norm_affine", .types = {k->x_type, k->w_type}, .op = k->kind, .number = 1};
+  cni_cuda_code code = {.file = "norm.cu", .entry = "norm_affine", .types = {k->x_type, k->w_type}, .op = k->kind};
+  code.number = 1;
   int status = cni_cuda_run(k->d, k->name, &code, (cni_cuda_grid){columns, j->pieces, CNI_CUDA_THREADS, 0}, j);
   code.entry = "norm_affine_join";
   if (!status) status = cni_cuda_run(k->d, k->name, &code, cni_cuda_grid_for(k->d, j->n), j);

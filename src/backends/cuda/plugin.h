@@ -226,13 +226,15 @@ int cni_cuda_refuse(cn_call *c, const char *why);
   X(cni_cuda_pointwise_kernels) X(cni_cuda_reduce_kernels) X(cni_cuda_softmax_kernels) X(cni_cuda_norm_kernels) \
   X(cni_cuda_batch_norm_kernels) X(cni_cuda_loss_kernels) X(cni_cuda_index_kernels) X(cni_cuda_scan_kernels) \
   X(cni_cuda_sort_kernels) X(cni_cuda_create_kernels) X(cni_cuda_random_kernels) X(cni_cuda_window_kernels) \
-  X(cni_cuda_grid_kernels) X(cni_cuda_conv_kernels) X(cni_cuda_attention_kernels) X(cni_cuda_matmul_kernels) \
-  X(cni_cuda_fallback_kernels)
+  X(cni_cuda_grid_kernels) X(cni_cuda_pick_kernels) X(cni_cuda_conv_kernels) X(cni_cuda_attention_kernels) \
+  X(cni_cuda_matmul_kernels) X(cni_cuda_fallback_kernels)
 #define CNI_CUDA_DECLARE(table) extern const cn_kernel table[];
 CNI_CUDA_TABLES(CNI_CUDA_DECLARE)
 /* A copy between two descs on this device, broadcast and cast; queued. */
 int cni_cuda_copy_desc(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from);
-/* Sets every element of a desc to zero; queued. */
+/* The same where neighbours lie along different dims (transpose.c); CN_REFUSED: a copy of another kind. */
+int cni_cuda_transpose(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from);
+/* Sets bytes to zero; queued. */
 int cni_cuda_zero(cni_cuda_device *d, void *data, size_t bytes);
 
 #endif

@@ -35,7 +35,9 @@ static int pointwise_kernel(cn_call *c)
 int cni_cuda_copy_desc(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from)
 {
   cn_source source;
-  int status = cni_cuda_host->copy_source(&source, to, from, CN_LANG_CUDA);
+  int status = cni_cuda_transpose(d, name, to, from);
+  if (status != CN_REFUSED) return status;
+  status = cni_cuda_host->copy_source(&source, to, from, CN_LANG_CUDA);
   return status ? status : run(d, name, &source);
 }
 

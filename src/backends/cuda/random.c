@@ -15,7 +15,7 @@ typedef struct job {
   uint64_t seed, offset, span;
   double keep, scale;
   cni_cuda_slot fault;
-  int32_t bits, unused;
+  int32_t bits, aligned;
 } job;
 
 /* Bits of precision of a type that can be drawn; 0 for other types. */
@@ -42,6 +42,8 @@ static int draw(cn_call *c, job *j, const char *entry, const cn_desc *x, int dra
   j->offset = c->offset;
   j->bits = precision(y->dtype);
   j->fault = cni_cuda_slot_for(d, name);
+  uintptr_t four = 4 * cn_element_size(y->dtype);
+  j->aligned = ((uintptr_t)j->x | (uintptr_t)j->y) % four == 0 && (uintptr_t)j->mask % 4 == 0;
   cni_cuda_code code = {.file = "random.cu", .entry = entry, .types = {y->dtype}, .exact = true};
   if (!status) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, (j->n + draws - 1) / draws), j);
   cni_cuda_drop(&ox, d);

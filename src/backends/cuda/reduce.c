@@ -18,6 +18,7 @@ typedef struct job {
   double number;
   long long ksize[CN_MAX_DIMS], kin[CN_MAX_DIMS];
   long long rsize[CN_MAX_DIMS], rin[CN_MAX_DIMS];
+  int64_t per_block; /* results; the kernel does not read it */
 } job;
 
 /* ---- the plan ---- */
@@ -69,32 +70,42 @@ static int power_of_two(int64_t least, int most)
   return n;
 }
 
-/* Can a thread take 16 bytes at a time (8 elements at most) of every result's elements? */
-static int vector_length(const job *j, int dtype)
+/* Elements that a thread takes at a time: 16 bytes (8 elements at most) of one result's (rows), or of neighbouring
+ * results' (columns). 1: the memory does not allow it. */
+static int vector_length(const job *j, int dtype, bool rows)
 {
-  int size = (int)cn_element_size(dtype), length = 16 / size < 8 ? 16 / size : 8;
-  bool fits = j->nr == 1 && j->rin[0] == 1 && (uintptr_t)j->x % (uintptr_t)(length * size) == 0;
-  for (int i = 0; i < j->nk; i++) fits = fits && j->kin[i] % length == 0;
-  return fits && j->count >= 2 * length ? length : 1;
+  int size = (int)cn_element_size(dtype), length = 16 / size < 8 ? 16 / size : 8, last = j->nk - 1;
+  bool fits = j->nr == 1 && (uintptr_t)j->x % (uintptr_t)(length * size) == 0;
+  if (rows) fits = fits && j->rin[0] == 1 && j->count >= 2 * length;
+  else fits = fits && last >= 0 && j->kin[last] == 1 && j->ksize[last] % length == 0 && j->rin[0] % length == 0;
+  for (int i = 0; i < (rows ? j->nk : last); i++) fits = fits && j->kin[i] % length == 0;
+  return fits ? length : 1;
 }
 
-static void plan_work(job *j, int units, int dtype)
+/* columns: the op folds several results in one thread. */
+static void plan_work(job *j, int units, int dtype, bool columns)
 {
-  int length = vector_length(j, dtype);
   bool rows = j->nr && (!j->nk || magnitude(j->rin[j->nr - 1]) <= magnitude(j->kin[j->nk - 1]));
+  int length = rows || columns ? vector_length(j, dtype, rows) : 1;
+  int64_t results = rows ? j->outputs : j->outputs / length; /* threads side by side over results */
   j->vectors = length > 1;
   j->columns = !rows;
-  j->lanes = rows ? power_of_two(j->count / length, THREADS) : THREADS / power_of_two(j->outputs, THREADS);
-  if (!rows) /* no more lanes than there are elements */
+  if (rows) { /* a few loads for each lane, where there are results enough to fill the device */
+    int64_t few = j->outputs >= (int64_t)units * 8 ? 4 : 1;
+    j->lanes = power_of_two(j->count / (length * few), THREADS);
+  } else {
+    j->lanes = THREADS / power_of_two(results, THREADS);
     while (j->lanes > 1 && j->lanes * LEAST_WORK > j->count) j->lanes /= 2;
-  int64_t wanted = (int64_t)units * THREADS_PER_UNIT / (j->outputs * j->lanes);
-  int64_t each = (int64_t)j->lanes * length, most = j->count / (each * LEAST_WORK);
+  }
+  int64_t wanted = (int64_t)units * THREADS_PER_UNIT / (results * j->lanes);
+  int64_t each = (int64_t)j->lanes * (rows ? length : 1), most = j->count / (each * LEAST_WORK);
   int64_t parts = wanted < most ? wanted : most;
   if (parts > MOST_PARTS) parts = MOST_PARTS;
   if (parts < 1) parts = 1;
   j->chunk = (j->count + parts - 1) / parts;
   j->chunk = (j->chunk + each - 1) / each * each;
   j->parts = j->count ? (int)((j->count + j->chunk - 1) / j->chunk) : 1;
+  j->per_block = THREADS / j->lanes * (rows ? 1 : length);
 }
 
 static uint32_t mask_of(const cn_value *dims, int ndim)
@@ -115,7 +126,7 @@ static int launch(cni_cuda_device *d, const char *name, job *j, const cni_cuda_c
   if (status) return status;
   size_t bytes = (size_t)j->outputs * (size_t)j->parts * STATE;
   if (j->parts > 1 && !(j->partial = cni_cuda_scratch(d, name, bytes))) return CN_ERR_MEMORY;
-  int64_t per = THREADS / j->lanes;
+  int64_t per = j->per_block;
   cni_cuda_grid grid = {(j->outputs + per - 1) / per, j->parts, THREADS, 0};
   status = cni_cuda_launch(d, name, function, grid, j);
   if (j->parts == 1) return status;
@@ -159,8 +170,10 @@ static int reduce(cn_call *c, const request *r)
               !memcmp(shaped->shape, x->shape, (size_t)x->ndim * sizeof *x->shape);
   plan_dims(&j, x, none ? 0 : mask_of(r->dims ? r->dims : &all, x->ndim), r->in_order);
   if (j.outputs == 0) return CN_OK;
-  plan_work(&j, d->units, x->dtype);
-  cni_cuda_code code = {.file = "reduce.cu", .entry = "reduce", .types = {x->dtype, r->type}, .op = r->op, .number = r->order};
+  bool heavy = !strcmp(r->op, "var_op") || !strcmp(r->op, "logsumexp_op"); /* folds_columns in kernels/reduce.cu */
+  plan_work(&j, d->units, x->dtype, !heavy);
+  cni_cuda_code code = {.file = "reduce.cu", .entry = "reduce", .types = {x->dtype, r->type}, .op = r->op};
+  code.number = r->order;
   return launch(d, cni_cuda_host->op_name(c->op), &j, &code);
 }
 

@@ -4,9 +4,10 @@
 enum {
   WARP = 32,
   WARP_ELEMENTS = 1024,      /* rows up to this long fall to a warp, which keeps them in registers */
+  BLOCK_PACKS = 4,           /* of a thread of a block that keeps a row in registers */
+  BLOCK_LEAST = 64,          /* threads */
+  BLOCK_MOST = 512,
   STASH_MOST = 200 << 10,    /* bytes of shared memory for rows */
-  LONG_ROW = 4096,           /* elements from which a block has more threads */
-  LONG_THREADS = 512,
   BLOCKS_PER_UNIT = 16
 };
 
@@ -18,12 +19,17 @@ cni_cuda_rows cni_cuda_rows_plan(const cni_cuda_device *d, int64_t rows, int64_t
   cni_cuda_rows r = {.aligned = n % vector == 0};
   for (int i = 0; i < npointers; i++) r.aligned = r.aligned && (uintptr_t)pointers[i] % 16 == 0;
   r.grid.threads = CNI_CUDA_THREADS;
-  if (n <= WARP_ELEMENTS) {
+  if (n > WARP_ELEMENTS && n <= BLOCK_MOST * BLOCK_PACKS * vector) {
+    for (r.grid.threads = BLOCK_LEAST; r.grid.threads * BLOCK_PACKS * vector < n;) r.grid.threads *= 2;
+    int64_t packs = (n + r.grid.threads * vector - 1) / (r.grid.threads * vector);
+    r.packs = packs > 2 ? -BLOCK_PACKS : (int)-packs;
+    r.grid.x = rows;
+  } else if (n <= WARP_ELEMENTS) {
     for (r.packs = 1; r.packs * WARP * vector < n;) r.packs *= 2;
     int64_t per = CNI_CUDA_THREADS / WARP;
     r.grid.x = (rows + per - 1) / per;
   } else {
-    if (n >= LONG_ROW) r.grid.threads = LONG_THREADS;
+    r.grid.threads = BLOCK_MOST;
     int64_t each = vector * r.grid.threads, bytes = (n + each - 1) / each * each * size * inputs;
     r.grid.shared = bytes <= STASH_MOST ? (size_t)bytes : 0;
     r.grid.x = rows;

@@ -5,7 +5,7 @@
 #include "plugin.h"
 
 typedef struct cni_cuda_rows {
-  int packs; /* N: per thread, in registers; 0: a block per row */
+  int packs; /* N of kernels/rows.cuh */
   bool aligned;
   cni_cuda_grid grid;
 } cni_cuda_rows;

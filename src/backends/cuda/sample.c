@@ -34,7 +34,9 @@ static int resample(cn_call *c, bool back)
   if (y->numel == 0) return CN_OK;
   int dim = cni_cuda_dim(c->args[1].u.i, x->ndim);
   cni_cuda_lines l = cni_cuda_lines_of(x, dim);
-  resampling j = {.outer = l.outer, .inner = l.inner, .in = (back ? y : x)->shape[dim], .out = (back ? x : y)->shape[dim]};
+  resampling j = {.outer = l.outer, .inner = l.inner};
+  j.in = (back ? y : x)->shape[dim];
+  j.out = (back ? x : y)->shape[dim];
   j.mode = mode_of(c->args[3].u.s);
   j.corners = c->args[4].u.i != 0;
   j.scale = c->args[5].tag == CN_V_FLOAT ? c->args[5].u.f : (double)c->args[5].u.i;
@@ -44,7 +46,8 @@ static int resample(cn_call *c, bool back)
   if (!status && back) status = cni_cuda_zero(d, oy.data, (size_t)y->numel * cn_element_size(y->dtype));
   j.x = ox.data;
   j.y = oy.data;
-  cni_cuda_code code = {.file = "sample.cu", .entry = back ? "resample_grad" : "resample", .types = {x->dtype}, .exact = true};
+  cni_cuda_code code = {.file = "sample.cu", .entry = "resample", .types = {x->dtype}, .exact = true};
+  if (back) code.entry = "resample_grad";
   int64_t n = j.outer * j.out * j.inner;
   if (!status && n) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, n), &j);
   cni_cuda_drop(&ox, d);
@@ -75,7 +78,8 @@ static int run_weighted(cn_call *c, const char *entry, const cn_desc *index, con
   weighted j = {.n = x->shape[0], .c = x->shape[1], .s = x->shape[2], .k = index->shape[1], .p = index->shape[2]};
   int status = cni_cuda_take(&at, d, name, index, CN_I64);
   for (int i = 0; i < 3 && !status; i++)
-    status = i == written ? cni_cuda_room(&o[i], d, name, out, 0) : cni_cuda_take(&o[i], d, name, tensors[i], out->dtype);
+    status = i == written ? cni_cuda_room(&o[i], d, name, out, 0)
+                          : cni_cuda_take(&o[i], d, name, tensors[i], out->dtype);
   if (!status && written == 0) status = cni_cuda_zero(d, o[0].data, (size_t)out->numel * cn_element_size(out->dtype));
   j.index = at.data, j.x = o[0].data, j.weight = o[1].data, j.y = o[2].data;
   j.fault = cni_cuda_slot_for(d, name);

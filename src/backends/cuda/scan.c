@@ -13,6 +13,7 @@ typedef struct job {
   const void *x;
   void *y, *index, *totals;
   int64_t outer, n, inner, chunk, chunks;
+  int32_t aligned, unused;
 } job;
 
 /* Few lines of many elements are cut, so that the device is filled. */
@@ -64,7 +65,9 @@ static int scan(cn_call *c, const char *op)
   int status = cni_cuda_take(&ox, d, name, x, y->dtype);
   if (!status) status = cni_cuda_room(&oy, d, name, y, 0);
   if (!status && c->nout > 1) status = cni_cuda_room(&oi, d, name, cn_desc_of(c->out[1]), CN_I64);
-  job j = {ox.data, oy.data, oi.data, NULL, l.outer, l.n, l.inner, 0, 0};
+  job j = {ox.data, oy.data, oi.data, NULL, l.outer, l.n, l.inner, 0, 0, 0, 0};
+  uintptr_t eight = 8 * cn_element_size(y->dtype);
+  j.aligned = l.n % 8 == 0 && ((uintptr_t)j.x | (uintptr_t)j.y) % eight == 0;
   if (!status) {
     plan(&j, d);
     status = launch(d, name, &j, op, y->dtype);

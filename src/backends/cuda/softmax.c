@@ -24,7 +24,9 @@ static int launch(cni_cuda_device *d, const char *name, job *j, const char *kind
   }
   const void *pointers[] = {j->x, j->b, j->y};
   cni_cuda_rows r = cni_cuda_rows_plan(d, j->rows, j->n, from, to, inputs, pointers, 3);
-  cni_cuda_code code = {.file = "softmax.cu", .entry = "softmax_rows", .types = {from, to}, .op = kind, .number = r.packs, .threads = r.grid.threads};
+  cni_cuda_code code = {.file = "softmax.cu", .entry = "softmax_rows", .types = {from, to}, .op = kind};
+  code.number = r.packs;
+  code.threads = r.grid.threads;
   j->aligned = r.aligned;
   j->stash = r.grid.shared != 0;
   return cni_cuda_run(d, name, &code, r.grid, j);

@@ -16,7 +16,7 @@ typedef struct job {
   int32_t flip, only_last, padded, shift;
   int32_t tiles, first, last, unused;
   void *keys_in, *keys_out;
-  uint32_t *order_in, *order_out, *counts;
+  uint32_t *order_in, *order_out, *counts, *totals;
 } job;
 
 typedef struct call {
@@ -44,15 +44,10 @@ static int by_block(const call *k, job *j, const char *entry, int64_t items)
 
 /* ---- long rows: eight bits a pass, between two pairs of buffers ---- */
 
-typedef struct buffers {
-  char *memory;
-  size_t bytes;
-} buffers;
-
 static int radix_passes(const call *k, job *j, void *keys[2], uint32_t *orders[2])
 {
   int passes = k->type == CN_BOOL ? 1 : k->size, status = CN_OK;
-  cni_cuda_grid tiles = {j->tiles, j->rows, CNI_CUDA_THREADS, 0}, rows = {j->rows, 1, CNI_CUDA_THREADS, 0};
+  cni_cuda_grid tiles = {j->tiles, j->rows, CNI_CUDA_THREADS, 0}, digits = {256, j->rows, CNI_CUDA_THREADS, 0};
   for (int i = 0; i < passes && !status; i++) {
     j->shift = 8 * i;
     j->first = i == 0;
@@ -60,7 +55,7 @@ static int radix_passes(const call *k, job *j, void *keys[2], uint32_t *orders[2
     j->keys_in = keys[i % 2], j->keys_out = keys[(i + 1) % 2];
     j->order_in = orders[i % 2], j->order_out = orders[(i + 1) % 2];
     status = launch(k, j, "radix_count", tiles);
-    if (!status) status = launch(k, j, "radix_places", rows);
+    if (!status) status = launch(k, j, "radix_places", digits);
     if (!status) status = launch(k, j, "radix_move", tiles);
   }
   return status;
@@ -74,13 +69,14 @@ static int by_radix(const call *k, job *whole)
   size_t n = (size_t)(rows * j.n), key = k->size == 8 ? 8 : 4, keys_bytes = (n * key + 255) / 256 * 256;
   size_t order_bytes = (n * 4 + 255) / 256 * 256;
   j.tiles = (int32_t)((j.n + RADIX_TILE - 1) / RADIX_TILE);
-  size_t bytes = 2 * keys_bytes + 2 * order_bytes + (size_t)rows * 256 * (size_t)j.tiles * 4;
+  size_t bytes = 2 * keys_bytes + 2 * order_bytes + (size_t)rows * 256 * (size_t)(j.tiles + 1) * 4;
   char *memory = cni_cuda_scratch(k->d, k->name, bytes);
   if (!memory) return CN_ERR_MEMORY;
   void *keys[2] = {memory, memory + keys_bytes};
   uint32_t *orders[2] = {(uint32_t *)(void *)(memory + 2 * keys_bytes),
                          (uint32_t *)(void *)(memory + 2 * keys_bytes + order_bytes)};
   j.counts = (uint32_t *)(void *)(memory + 2 * keys_bytes + 2 * order_bytes);
+  j.totals = j.counts + rows * 256 * j.tiles;
   int status = CN_OK;
   for (int64_t done = 0; done < whole->rows && !status; done += rows) {
     j.rows = whole->rows - done < rows ? whole->rows - done : rows;

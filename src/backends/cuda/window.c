@@ -1,7 +1,7 @@
 /* window.c: pools, im2col and col2im.
  *
- * Place in the flow: reads windows off the call for kernels/window.cu. Invariant: images and results are row-major here;
- * others are copied. */
+ * Place in the flow: reads windows off the call for kernels/window.cu. Invariant: images and results are row-major
+ * here; others are copied. */
 #include <string.h>
 
 #include "plugin.h"
@@ -69,7 +69,8 @@ static int run(cn_call *c, job *j, const request *r)
   j->y = oy.data;
   j->index = r->index_in ? in.data : out.data;
   j->fault = cni_cuda_slot_for(d, name);
-  cni_cuda_code code = {.file = "window.cu", .entry = r->entry, .types = {r->y->dtype}};
+  bool narrow = r->x->numel < INT32_MAX && r->y->numel < INT32_MAX;
+  cni_cuda_code code = {.file = "window.cu", .entry = r->entry, .types = {r->y->dtype}, .number = narrow ? 32 : 64};
   int64_t n = r->folds ? r->x->numel : r->y->numel;
   if (!status && n) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, n), j);
   cni_cuda_drop(&ox, d);

@@ -127,15 +127,6 @@ static __device__ __noinline__ void report_fault(fault_slot f, int kind, i64 ind
   f.record->op = f.op;
 }
 
-/* The place that an index with the meaning of Python's stands for; out of range: a fault, and place 0. */
-FN i64 place_of(i64 index, i64 size, fault_slot f)
-{
-  const i64 at = index < 0 ? index + size : index;
-  if (at >= 0 && at < size) return at;
-  report_fault(f, FAULT_INDEX, index, size);
-  return 0;
-}
-
 /* ---- over warps and blocks ---- */
 #define LANE ((int)(threadIdx.x & 31))
 

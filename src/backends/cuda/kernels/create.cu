@@ -1,4 +1,4 @@
-/* create.cu: tensors from a formula: ranges, the identity, triangles of a matrix, and the positions of what is not zero.
+/* create.cu: tensors from a formula: ranges, the identity, triangles of a matrix, positions of what is not zero.
  *
  * T0 is the element type. Invariant: an element depends on its place and the arguments alone. */
 #include "common.cuh"

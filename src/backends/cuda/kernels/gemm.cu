@@ -25,8 +25,10 @@ KERNEL(gemm, gemm_job)
     for (i64 k = 0; k < p.k; k += DEPTH) {
       for (int i = t; i < SIDE * DEPTH; i += THREADS) {
         const i64 ar = row + i / DEPTH, ak = k + i % DEPTH, bk = k + i / SIDE, bc = col + i % SIDE;
-        as[i % DEPTH][i / DEPTH] = ar < p.m && ak < p.k ? (A)get(p.a[z * p.a_step + ar * p.a_row + ak * p.a_col]) : (A)0;
-        bs[i / SIDE][i % SIDE] = bk < p.k && bc < p.n ? (A)get(p.b[z * p.b_step + bk * p.b_row + bc * p.b_col]) : (A)0;
+        const T0 *a = p.a + z * p.a_step + ar * p.a_row + ak * p.a_col;
+        const T0 *b = p.b + z * p.b_step + bk * p.b_row + bc * p.b_col;
+        as[i % DEPTH][i / DEPTH] = ar < p.m && ak < p.k ? (A)get(*a) : (A)0;
+        bs[i / SIDE][i % SIDE] = bk < p.k && bc < p.n ? (A)get(*b) : (A)0;
       }
       __syncthreads();
 #pragma unroll

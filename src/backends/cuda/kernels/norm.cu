@@ -121,28 +121,39 @@ KERNEL(norm_backward, norm_job)
   }
 }
 
-/* What a piece of the rows adds to the gradients of weight and bias: a warp's lanes are neighbouring columns, the
- * block's warps take rows in turn. */
+/* What a piece of the rows adds to the gradients of weight and bias: a warp's lanes are neighbouring packs of columns,
+ * the block's warps take rows in turn. */
 KERNEL(norm_affine, norm_job)
 {
-  __shared__ A sums[2][THREADS / 32][32];
-  const i64 column = (i64)blockIdx.x * 32 + LANE, begin = blockIdx.y * p.piece;
+  __shared__ A sums[2][THREADS / 32][32 * V];
+  const i64 column = ((i64)blockIdx.x * 32 + LANE) * V, begin = blockIdx.y * p.piece;
   const i64 end = begin + p.piece < p.rows ? begin + p.piece : p.rows;
   const int warp = (int)threadIdx.x >> 5;
-  A sw = 0, sb = 0;
+  A sw[V] = {}, sb[V] = {};
   if (column < p.n)
     for (i64 r = begin + warp; r < end; r += THREADS / 32) {
-      const A g = get(p.g[r * p.n + column]);
-      sw += g * ((get(p.x[r * p.n + column]) - (p.mean ? p.mean[r] : (A)0)) * p.rstd[r]);
-      sb += g;
+      const pack<T0, V> x = load_pack<T0, V>(p.x + r * p.n, column, p.n, p.aligned, put<T0>(0));
+      const pack<T0, V> g = load_pack<T0, V>(p.g + r * p.n, column, p.n, p.aligned, put<T0>(0));
+      const A mean = p.mean ? p.mean[r] : (A)0, rstd = p.rstd[r];
+#pragma unroll
+      for (int i = 0; i < V; i++) {
+        sw[i] += get(g.v[i]) * ((get(x.v[i]) - mean) * rstd);
+        sb[i] += get(g.v[i]);
+      }
     }
-  sums[0][warp][LANE] = sw;
-  sums[1][warp][LANE] = sb;
+#pragma unroll
+  for (int i = 0; i < V; i++) {
+    sums[0][warp][i * 32 + LANE] = sw[i];
+    sums[1][warp][i * 32 + LANE] = sb[i];
+  }
   __syncthreads();
-  if (warp > 1 || column >= p.n) return;
-  A sum = 0;
-  for (int k = 0; k < THREADS / 32; k++) sum += sums[warp][k][LANE];
-  p.partial[(blockIdx.y * 2 + warp) * p.n + column] = sum;
+  for (int t = threadIdx.x; t < 2 * 32 * V; t += THREADS) {
+    const int which = t / (32 * V), at = t % (32 * V);
+    const i64 c = ((i64)blockIdx.x * 32 + at % 32) * V + at / 32;
+    A sum = 0;
+    for (int k = 0; k < THREADS / 32; k++) sum += sums[which][k][at];
+    if (c < p.n) p.partial[(blockIdx.y * 2 + which) * p.n + c] = sum;
+  }
 }
 
 KERNEL(norm_affine_join, norm_job)

@@ -43,8 +43,16 @@ struct random_job {
   u64 seed, offset, span; /* span: 0 stands for 2^64 */
   f64 keep, scale;
   fault_slot fault;
-  i32 bits, unused; /* of a uniform float32 draw */
+  i32 bits, aligned; /* of a uniform float32 draw; four elements of each operand can be moved at once */
 };
+
+/* Elements 4 c to 4 c + 3, as far as there are so many. */
+FN void put_four(const random_job &p, i64 c, const T0 *v)
+{
+  if (p.aligned && 4 * c + 4 <= p.n) *(pack<T0, 4> *)(p.y + 4 * c) = *(const pack<T0, 4> *)v;
+  else
+    for (int k = 0; k < 4 && 4 * c + k < p.n; k++) p.y[4 * c + k] = v[k];
+}
 
 FN void words_of(const random_job &p, i64 counter, uint32_t *w) { cni_philox(p.seed, p.offset + (u64)counter, 0, w); }
 
@@ -54,9 +62,11 @@ KERNEL(uniform_32, random_job)
   EACH(c, (p.n + 3) / 4)
   {
     uint32_t w[4];
+    pack<T0, 4> v;
     words_of(p, c, w);
-    for (int k = 0; k < 4; k++)
-      if (4 * c + k < p.n) p.y[4 * c + k] = put<T0>(cni_unit_f32(w[k], p.bits));
+#pragma unroll
+    for (int k = 0; k < 4; k++) v.v[k] = put<T0>(cni_unit_f32(w[k], p.bits));
+    put_four(p, c, v.v);
   }
 }
 
@@ -67,9 +77,12 @@ KERNEL(normal_32, random_job)
     uint32_t w[4];
     f32 z[4];
     words_of(p, c, w);
+    pack<T0, 4> v;
+#pragma unroll
     for (int k = 0; k < 4; k += 2) cni_normal_pair_f32(w[k], w[k + 1], &z[k], &z[k + 1]);
-    for (int k = 0; k < 4; k++)
-      if (4 * c + k < p.n) p.y[4 * c + k] = put<T0>(z[k]);
+#pragma unroll
+    for (int k = 0; k < 4; k++) v.v[k] = put<T0>(z[k]);
+    put_four(p, c, v.v);
   }
 }
 
@@ -133,14 +146,22 @@ KERNEL(dropout, random_job)
   EACH(c, (p.n + 3) / 4)
   {
     uint32_t w[4];
+    pack<T0, 4> x, v;
+    pack<b8, 4> mask;
+    const bool whole = p.aligned && 4 * c + 4 <= p.n;
     words_of(p, c, w);
+    if (whole) x = *(const pack<T0, 4> *)(p.x + 4 * c);
+#pragma unroll
     for (int k = 0; k < 4; k++) {
-      const i64 i = 4 * c + k;
-      if (i >= p.n) break;
       const u8 keep = cni_unit_f32(w[k], 24) < (f32)p.keep;
-      p.mask[i] = b8{keep};
-      p.y[i] = put<T0>((A)get(p.x[i]) * ((A)keep * (A)p.scale));
+      if (!whole) x.v[k] = 4 * c + k < p.n ? p.x[4 * c + k] : put<T0>(0);
+      mask.v[k] = b8{keep};
+      v.v[k] = put<T0>((A)get(x.v[k]) * ((A)keep * (A)p.scale));
     }
+    if (whole) *(pack<b8, 4> *)(p.mask + 4 * c) = mask;
+    else
+      for (int k = 0; 4 * c + k < p.n && k < 4; k++) p.mask[4 * c + k] = mask.v[k];
+    put_four(p, c, v.v);
   }
 }
 

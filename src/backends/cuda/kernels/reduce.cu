@@ -1,10 +1,10 @@
 /* reduce.cu: one engine for every reduction over dims: OP says what is folded and how.
  *
  * T0 is the type of x, T1 that of y (elements are cast to it first, where OP folds values of y's type). A block has
- * `lanes` threads for each of its THREADS / lanes results; `parts` blocks share a result's elements, and a second launch
- * (stage 1) joins what they found. Threads side by side read neighbouring elements: they are lanes of one result (rows)
- * or belong to neighbouring results (columns). Invariant: what is joined with what depends on shapes and the device
- * alone, so results are the same every time. */
+ * `lanes` threads for each of its THREADS / lanes results; `parts` blocks share a result's elements, and a second
+ * launch (stage 1) joins what they found. Threads side by side read neighbouring elements: they are lanes of one
+ * result (rows) or belong to neighbouring results (columns). Invariant: what is joined with what depends on shapes
+ * and the device alone, so results are the same every time. */
 #include "common.cuh"
 
 enum { DIMS = 16, ROWS_AT_ONCE = 4 };
@@ -200,6 +200,11 @@ struct logsumexp_op {
 
 /* ---- the engine ---- */
 
+/* States whose folding is short enough to be written out for several columns. */
+template <class O> struct folds_columns { enum { value = 1 }; };
+template <> struct folds_columns<var_op> { enum { value = 0 }; };
+template <> struct folds_columns<logsumexp_op> { enum { value = 0 }; };
+
 typedef OP::state S;
 enum { V = sizeof(T0) >= 8 ? 2 : 16 / sizeof(T0) >= 8 ? 8 : 16 / sizeof(T0) };
 
@@ -245,14 +250,65 @@ FN S fold_vectors(const T0 *x, i64 begin, i64 end, int lane, int lanes)
   return s;
 }
 
+/* The lanes of each result join in the first one's place. All threads of the block call it. */
+FN void join_lanes(S *room, int lane, int lanes, int apart)
+{
+  for (int w = lanes / 2; w > 0; w /= 2) {
+    __syncthreads();
+    if (lane < w) room[threadIdx.x] = OP::join(room[threadIdx.x], room[threadIdx.x + w * apart]);
+  }
+}
+
+FN void put_state(const reduce_job &p, i64 o, S s)
+{
+  if (p.parts > 1 && !p.stage) ((S *)p.partial)[o * p.parts + blockIdx.y] = s;
+  else OP::finish(p, o, s);
+}
+
+/* V neighbouring results of a thread: columns of dense rows, `rin[0]` apart. */
+FN void reduce_columns(const reduce_job &p, S *room)
+{
+  const int per = THREADS / p.lanes, t = (int)threadIdx.x, lane = t / per, mine = t & (per - 1);
+  const i64 o = ((i64)blockIdx.x * per + mine) * V, begin = blockIdx.y * p.chunk;
+  const i64 end = begin + p.chunk < p.count ? begin + p.chunk : p.count;
+  const T0 *x = (const T0 *)p.x + (o < p.outputs ? offset_of(o, p.nk, p.ksize, p.kin) : 0);
+  S s[V];
+#pragma unroll
+  for (int i = 0; i < V; i++) s[i] = OP::none();
+  if (o < p.outputs) {
+    i64 j = begin + lane;
+    for (; j + p.lanes < end; j += 2 * p.lanes) {
+      const pack<T0, V> a = *(const pack<T0, V> *)(x + j * p.rin[0]);
+      const pack<T0, V> b = *(const pack<T0, V> *)(x + (j + p.lanes) * p.rin[0]);
+#pragma unroll
+      for (int i = 0; i < V; i++) OP::add(s[i], a.v[i], j), OP::add(s[i], b.v[i], j + p.lanes);
+    }
+    for (; j < end; j += p.lanes) {
+      const pack<T0, V> a = *(const pack<T0, V> *)(x + j * p.rin[0]);
+#pragma unroll
+      for (int i = 0; i < V; i++) OP::add(s[i], a.v[i], j);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < V; i++) {
+    __syncthreads();
+    room[t] = s[i];
+    join_lanes(room, lane, p.lanes, per);
+    if (lane == 0 && o < p.outputs) put_state(p, o + i, room[t]);
+  }
+}
+
 KERNEL(reduce, reduce_job)
 {
   __shared__ S room[THREADS];
+  if (folds_columns<OP>::value && p.columns && p.vectors && !p.stage) {
+    reduce_columns(p, room);
+    return;
+  }
   const int per = THREADS / p.lanes, t = (int)threadIdx.x;
   const int lane = p.columns ? t / per : t & (p.lanes - 1), mine = p.columns ? t & (per - 1) : t / p.lanes;
   const i64 o = (i64)blockIdx.x * per + mine, begin = blockIdx.y * p.chunk;
   const i64 end = begin + p.chunk < p.count ? begin + p.chunk : p.count;
-  const int apart = p.columns ? per : 1; /* of a result's lanes in the room */
   S s = OP::none();
   if (o < p.outputs) {
     if (p.stage) {
@@ -263,11 +319,6 @@ KERNEL(reduce, reduce_job)
     }
   }
   room[t] = s;
-  for (int w = p.lanes / 2; w > 0; w /= 2) {
-    __syncthreads();
-    if (lane < w) room[t] = OP::join(room[t], room[t + w * apart]);
-  }
-  if (lane || o >= p.outputs) return;
-  if (p.parts > 1 && !p.stage) ((S *)p.partial)[o * p.parts + blockIdx.y] = room[t];
-  else OP::finish(p, o, room[t]);
+  join_lanes(room, lane, p.lanes, p.columns ? per : 1);
+  if (lane == 0 && o < p.outputs) put_state(p, o, room[t]);
 }

@@ -133,7 +133,7 @@ KERNEL(resample_grad, resample_job)
   }
 }
 
-/* ---- by index and weight: x (n, c, s), index and weight (n, k, p), y (n, c, p); an index below 0 counts nothing ---- */
+/* ---- by index and weight: x (n, c, s), index, weight (n, k, p), y (n, c, p); an index below 0 counts nothing ---- */
 struct weighted_job {
   T0 *x, *weight, *y;
   const i64 *index;

@@ -12,6 +12,7 @@ struct scan_job {
   i64 *index;
   void *totals; /* (lines, chunks) states */
   i64 outer, n, inner, chunk, chunks;
+  i32 aligned, unused; /* rows can be read eight elements at a time */
 };
 
 typedef wide_of<T0>::type A;
@@ -115,16 +116,26 @@ FN S fold_row(const scan_job &p, i64 row, S carry, bool store)
   const i64 begin = blockIdx.y * p.chunk, end = begin + p.chunk < p.n ? begin + p.chunk : p.n;
   for (i64 tile = begin; tile < end; tile += TILE) {
     const i64 first = tile + (i64)threadIdx.x * PER;
+    const bool whole = p.aligned && first + PER <= end;
     S own[PER], sum = OP::none(), all;
+    pack<T0, PER> v;
+    if (whole) v = *(const pack<T0, PER> *)(x + first);
 #pragma unroll
     for (int i = 0; i < PER; i++) {
-      if (first + i < end) sum = OP::join(sum, OP::of(get(x[first + i]), first + i));
+      if (!whole && first + i < end) v.v[i] = x[first + i];
+      if (first + i < end) sum = OP::join(sum, OP::of(get(v.v[i]), first + i));
       own[i] = sum;
     }
     const S before = OP::join(carry, block_before(sum, &all));
+    if (store && whole && !p.index) {
 #pragma unroll
-    for (int i = 0; i < PER; i++)
-      if (store && first + i < end) put_at(p, row * p.n + first + i, OP::join(before, own[i]));
+      for (int i = 0; i < PER; i++) v.v[i] = put<T0>(OP::value(OP::join(before, own[i])));
+      *(pack<T0, PER> *)(p.y + row * p.n + first) = v;
+    } else if (store) {
+#pragma unroll
+      for (int i = 0; i < PER; i++)
+        if (first + i < end) put_at(p, row * p.n + first + i, OP::join(before, own[i]));
+    }
     carry = OP::join(carry, all);
   }
   return carry;

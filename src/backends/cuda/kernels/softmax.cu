@@ -25,8 +25,8 @@ FN f32 log_of(f32 v) { return logf(v); }
 FN f64 log_of(f64 v) { return log(v); }
 FN A least() { return (A)-INF_F64; }
 
-/* What the largest element is taken off as: infinite ones would give NaN where all are -inf, as they should. */
-FN A forward_of(A v, A most, A sum_or_log) { return OP == softmax ? exp_of(v - most) * sum_or_log : v - most - sum_or_log; }
+/* last: 1 / the sum of exponentials, or its logarithm. Where all elements are -inf this is NaN, as it should be. */
+FN A forward_of(A v, A most, A last) { return OP == softmax ? exp_of(v - most) * last : v - most - last; }
 FN A gradient_of(A g, A y, A sum) { return OP == softmax_grad ? y * (g - sum) : g - exp_of(y) * sum; }
 
 FN void forward_row(const softmax_job &p, const T0 *x, T1 *y, void *room)

@@ -15,7 +15,7 @@ struct sort_job {
   i32 tiles, first, last, unused;     /* radix: tiles of a row; first and last pass */
   void *keys_in, *keys_out;           /* (rows, n) */
   u32 *order_in, *order_out;          /* (rows, n) */
-  u32 *counts;                        /* (rows, 256, tiles) */
+  u32 *counts, *totals;               /* (rows, 256, tiles), (rows, 256) */
 };
 
 template <int BYTES> struct key_of { typedef u32 type; };
@@ -133,7 +133,8 @@ FN K kth_key(const sort_job &p, const T0 *x, i64 *equals)
     __syncthreads();
     for (i64 i = threadIdx.x; i < p.n; i += THREADS) {
       const K v = key_at(p, x, i);
-      const bool same = shift == BITS - 8 || (v >> (shift + 8 == BITS ? 0 : shift + 8)) == (prefix >> (shift + 8 == BITS ? 0 : shift + 8));
+      const int done = shift + 8 < BITS ? shift + 8 : 0; /* bits above are known */
+      const bool same = shift + 8 == BITS || v >> done == prefix >> done;
       if (same) atomicAdd(&counts[(u32)(v >> shift) & 255], 1u);
     }
     __syncthreads();
@@ -200,15 +201,14 @@ KERNEL(radix_count, sort_job)
   for (int i = threadIdx.x; i < 256; i += THREADS) p.counts[(row * 256 + i) * p.tiles + blockIdx.x] = counts[i];
 }
 
-/* Counts of a row become the places where each digit of each tile begins. */
+/* Of one digit (blockIdx.x) of a row: where each tile's elements begin among those of that digit; *totals: how many. */
 KERNEL(radix_places, sort_job)
 {
   __shared__ u32 room[WARPS];
-  u32 *counts = p.counts + (i64)blockIdx.x * 256 * p.tiles, carry = 0;
-  const i64 n = 256ll * p.tiles;
-  for (i64 tile = 0; tile < n; tile += THREADS) {
+  u32 *counts = p.counts + ((i64)blockIdx.y * 256 + blockIdx.x) * p.tiles, carry = 0;
+  for (i64 tile = 0; tile < p.tiles; tile += THREADS) {
     const i64 i = tile + threadIdx.x;
-    const u32 own = i < n ? counts[i] : 0;
+    const u32 own = i < p.tiles ? counts[i] : 0;
     u32 sum = own, before = 0, all = 0;
     for (int m = 1; m < 32; m <<= 1) {
       const u32 other = __shfl_up_sync(FULL, sum, m);
@@ -221,9 +221,26 @@ KERNEL(radix_places, sort_job)
       if (w < (int)(threadIdx.x >> 5)) before += room[w];
       all += room[w];
     }
-    if (i < n) counts[i] = carry + before + sum - own;
+    if (i < p.tiles) counts[i] = carry + before + sum - own;
     carry += all;
   }
+  if (threadIdx.x == 0) p.totals[(i64)blockIdx.y * 256 + blockIdx.x] = carry;
+}
+
+/* How many elements of a row have a smaller digit than this thread's. THREADS is 256. */
+FN u32 smaller_digits(const sort_job &p, i64 row)
+{
+  __shared__ u32 room[WARPS];
+  const u32 own = p.totals[row * 256 + threadIdx.x];
+  u32 sum = own;
+  for (int m = 1; m < 32; m <<= 1) {
+    const u32 other = __shfl_up_sync(FULL, sum, m);
+    if (LANE >= m) sum += other;
+  }
+  if (LANE == 31) room[threadIdx.x >> 5] = sum;
+  __syncthreads();
+  for (int w = 0; w < (int)(threadIdx.x >> 5); w++) sum += room[w];
+  return sum - own;
 }
 
 KERNEL(radix_move, sort_job)
@@ -231,7 +248,7 @@ KERNEL(radix_move, sort_job)
   __shared__ u32 base[256], counts[WARPS][256];
   const i64 row = blockIdx.y, begin = (i64)blockIdx.x * TILE;
   const int warp = (int)threadIdx.x >> 5;
-  for (int i = threadIdx.x; i < 256; i += THREADS) base[i] = p.counts[(row * 256 + i) * p.tiles + blockIdx.x];
+  base[threadIdx.x] = smaller_digits(p, row) + p.counts[(row * 256 + threadIdx.x) * p.tiles + blockIdx.x];
   for (int k = 0; k < ROUNDS && begin + (i64)k * THREADS < p.n; k++) {
     const i64 i = begin + (i64)k * THREADS + threadIdx.x;
     const bool here = i < p.n;

@@ -1,8 +1,9 @@
 /* window.cu: windows over images: pools, im2col and col2im, forward and backward.
  *
- * T0 is the element type. Images are (planes, h, w), results (planes, oh, ow), columns (planes, kh, kw, oh, ow), all
- * row-major. Invariant: every element of a result is made by one thread, in one order; gradients gather from the
- * windows that an element lies in (max: atomic additions into the type that is computed in). */
+ * T0 is the element type; positions are computed in N bits, 32 where they fit. Images are (planes, h, w), results
+ * (planes, oh, ow), columns (planes, kh, kw, oh, ow), all row-major. Invariant: every element of a result is made by
+ * one thread, in one order; gradients gather from the windows that an element lies in (max: atomic additions into the
+ * type that is computed in). */
 #include "common.cuh"
 
 struct window_job {
@@ -17,6 +18,18 @@ struct window_job {
 };
 
 typedef wide_of<T0>::type A;
+template <int BITS> struct position { typedef i64 type; };
+template <> struct position<32> { typedef i32 type; };
+typedef position<N>::type I;
+/* Element `at` of (planes, rows, columns). */
+struct place {
+  I plane, row, column;
+};
+FN place place_of(i64 at, i64 rows, i64 columns)
+{
+  const I line = (I)at / (I)columns, plane = line / (I)rows;
+  return place{plane, line - plane * (I)rows, (I)at - line * (I)columns};
+}
 
 FN i64 least(i64 a, i64 b) { return a < b ? a : b; }
 FN i64 most(i64 a, i64 b) { return a > b ? a : b; }
@@ -25,9 +38,9 @@ FN i64 up(i64 a, i64 b) { return (a + b - 1) / b; }
 /* Taps [*first, *last) of window o along dim d that lie inside the image. */
 FN void taps(const window_job &p, int d, i64 o, i64 size, i64 *first, i64 *last)
 {
-  const i64 begin = o * p.stride[d] - p.padding[d], step = p.dilation[d];
-  *first = begin < 0 ? up(-begin, step) : 0;
-  *last = least(p.kernel[d], begin >= size ? 0 : up(size - begin, step));
+  const I begin = (I)(o * p.stride[d] - p.padding[d]), step = (I)p.dilation[d];
+  *first = begin < 0 ? (step == 1 ? -begin : (-begin + step - 1) / step) : 0;
+  *last = least(p.kernel[d], begin >= size ? 0 : step == 1 ? (I)size - begin : ((I)size - begin + step - 1) / step);
   *first = least(*first, *last);
 }
 
@@ -39,8 +52,9 @@ KERNEL(max_pool, window_job)
 {
   EACH(i, p.planes * p.oh * p.ow)
   {
-    const i64 ow = i % p.ow, oh = i / p.ow % p.oh;
-    const T0 *x = (const T0 *)p.x + i / p.ow / p.oh * p.h * p.w;
+    const place own = place_of(i, p.oh, p.ow);
+    const i64 ow = own.column, oh = own.row;
+    const T0 *x = (const T0 *)p.x + own.plane * p.h * p.w;
     const i64 top = oh * p.stride[0] - p.padding[0], left = ow * p.stride[1] - p.padding[1];
     i64 i0, i1, j0, j1;
     taps(p, 0, oh, p.h, &i0, &i1);
@@ -66,8 +80,9 @@ KERNEL(adaptive_max_pool, window_job)
 {
   EACH(i, p.planes * p.oh * p.ow)
   {
-    const i64 ow = i % p.ow, oh = i / p.ow % p.oh;
-    const T0 *x = (const T0 *)p.x + i / p.ow / p.oh * p.h * p.w;
+    const place own = place_of(i, p.oh, p.ow);
+    const i64 ow = own.column, oh = own.row;
+    const T0 *x = (const T0 *)p.x + own.plane * p.h * p.w;
     const i64 i0 = bin_first(oh, p.oh, p.h), j0 = bin_first(ow, p.ow, p.w);
     A best = lowest_of<A>::value();
     i64 at = i0 * p.w + j0;
@@ -109,10 +124,12 @@ KERNEL(avg_pool, window_job)
 {
   EACH(i, p.planes * p.oh * p.ow)
   {
-    const i64 ow = i % p.ow, oh = i / p.ow % p.oh;
-    const T0 *x = (const T0 *)p.x + i / p.ow / p.oh * p.h * p.w;
+    const place own = place_of(i, p.oh, p.ow);
+    const i64 ow = own.column, oh = own.row;
+    const T0 *x = (const T0 *)p.x + own.plane * p.h * p.w;
     const i64 top = oh * p.stride[0] - p.padding[0], left = ow * p.stride[1] - p.padding[1];
-    const i64 i0 = most(top, 0), i1 = least(top + p.kernel[0], p.h), j0 = most(left, 0), j1 = least(left + p.kernel[1], p.w);
+    const i64 i0 = most(top, 0), i1 = least(top + p.kernel[0], p.h);
+    const i64 j0 = most(left, 0), j1 = least(left + p.kernel[1], p.w);
     A sum = 0;
     for (i64 a = i0; a < i1; a++)
       for (i64 b = j0; b < j1; b++) sum += get(x[a * p.w + b]);
@@ -133,8 +150,9 @@ KERNEL(avg_pool_grad, window_job)
 {
   EACH(i, p.planes * p.h * p.w)
   {
-    const i64 c = i % p.w, r = i / p.w % p.h;
-    const T0 *g = (const T0 *)p.x + i / p.w / p.h * p.oh * p.ow;
+    const place own = place_of(i, p.h, p.w);
+    const i64 c = own.column, r = own.row;
+    const T0 *g = (const T0 *)p.x + own.plane * p.oh * p.ow;
     i64 i0, i1, j0, j1;
     windows_of(p, 0, r, p.oh, &i0, &i1);
     windows_of(p, 1, c, p.ow, &j0, &j1);
@@ -142,7 +160,8 @@ KERNEL(avg_pool_grad, window_job)
     for (i64 a = i0; a < i1; a++)
       for (i64 b = j0; b < j1; b++) {
         const i64 top = a * p.stride[0] - p.padding[0], left = b * p.stride[1] - p.padding[1];
-        const i64 rows = least(top + p.kernel[0], p.h) - most(top, 0), cols = least(left + p.kernel[1], p.w) - most(left, 0);
+        const i64 rows = least(top + p.kernel[0], p.h) - most(top, 0);
+        const i64 cols = least(left + p.kernel[1], p.w) - most(left, 0);
         sum += (A)get(g[a * p.ow + b]) / (A)divisor_of(p, a, b, rows, cols);
       }
     ((T0 *)p.y)[i] = put<T0>(sum);
@@ -153,8 +172,9 @@ KERNEL(adaptive_avg_pool, window_job)
 {
   EACH(i, p.planes * p.oh * p.ow)
   {
-    const i64 ow = i % p.ow, oh = i / p.ow % p.oh;
-    const T0 *x = (const T0 *)p.x + i / p.ow / p.oh * p.h * p.w;
+    const place own = place_of(i, p.oh, p.ow);
+    const i64 ow = own.column, oh = own.row;
+    const T0 *x = (const T0 *)p.x + own.plane * p.h * p.w;
     const i64 i0 = bin_first(oh, p.oh, p.h), i1 = bin_last(oh, p.oh, p.h);
     const i64 j0 = bin_first(ow, p.ow, p.w), j1 = bin_last(ow, p.ow, p.w);
     A sum = 0;
@@ -168,8 +188,9 @@ KERNEL(adaptive_avg_pool_grad, window_job)
 {
   EACH(i, p.planes * p.h * p.w)
   {
-    const i64 c = i % p.w, r = i / p.w % p.h;
-    const T0 *g = (const T0 *)p.x + i / p.w / p.h * p.oh * p.ow;
+    const place own = place_of(i, p.h, p.w);
+    const i64 c = own.column, r = own.row;
+    const T0 *g = (const T0 *)p.x + own.plane * p.oh * p.ow;
     A sum = 0;
     for (i64 a = bin_first(r, p.h, p.oh); a < p.oh && bin_first(a, p.oh, p.h) <= r; a++) {
       if (bin_last(a, p.oh, p.h) <= r) continue;
@@ -194,7 +215,8 @@ KERNEL(im2col, window_job)
     const i64 ow = i % p.ow, oh = rest % p.oh;
     rest /= p.oh;
     const i64 b = rest % p.kernel[1], a = rest / p.kernel[1] % p.kernel[0], plane = rest / p.kernel[1] / p.kernel[0];
-    const i64 r = oh * p.stride[0] - p.padding[0] + a * p.dilation[0], c = ow * p.stride[1] - p.padding[1] + b * p.dilation[1];
+    const i64 r = oh * p.stride[0] - p.padding[0] + a * p.dilation[0];
+    const i64 c = ow * p.stride[1] - p.padding[1] + b * p.dilation[1];
     const bool inside = r >= 0 && r < p.h && c >= 0 && c < p.w;
     ((T0 *)p.y)[i] = inside ? ((const T0 *)p.x)[(plane * p.h + r) * p.w + c] : put<T0>(0);
   }

@@ -1,0 +1,164 @@
+/* test_cuda_code.c: every kernel file of the CUDA plugin compiles, for old and new architectures, within limits on
+ * registers and spilled bytes. Needs NVRTC, no device; skipped, with the reason, where NVRTC or the plugin is not.
+ *
+ * The variants are those that decide: each file with its widest and its narrowest types, its registers and its shared
+ * memory form. CAIRN_VERBOSE lists what each takes. */
+#include "test.h"
+
+#include <stdio.h>
+
+#ifndef CNI_HAVE_CUDA
+static void compiles(void **state)
+{
+  (void)state;
+  print_message("built without the CUDA plugin\n");
+  skip();
+}
+#else
+#include <dlfcn.h>
+#include <nvrtc.h>
+
+#include "backends/cuda/code.h"
+
+enum { MOST_SPILLED = 32, LOG = 1 << 16 };
+
+static const struct variant {
+  cni_cuda_code code;
+  int registers; /* at most */
+} variants[] = {
+    {{.file = "reduce.cu", .types = {CN_BF16, CN_BF16}, .op = "sum_op"}, 64},
+    {{.file = "reduce.cu", .types = {CN_U8, CN_U8}, .op = "max_op"}, 64},
+    {{.file = "reduce.cu", .types = {CN_F64, CN_F64}, .op = "var_op"}, 80},
+    {{.file = "reduce.cu", .types = {CN_F32, CN_F32}, .op = "logsumexp_op"}, 80},
+    {{.file = "reduce.cu", .types = {CN_F16, CN_F16}, .op = "norm_op", .number = 2}, 64},
+    {{.file = "reduce.cu", .types = {CN_BOOL, CN_BOOL}, .op = "any_op"}, 64},
+    {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax", .number = 4}, 96},
+    {{.file = "softmax.cu", .types = {CN_F32, CN_F32}, .op = "log_softmax_grad", .threads = 512}, 64},
+    {{.file = "softmax.cu", .types = {CN_BF16, CN_F32}, .op = "log_softmax", .number = 8}, 96},
+    {{.file = "softmax.cu", .types = {CN_F32, CN_F32}, .op = "softmax_grad", .number = -4, .threads = 512}, 128},
+    {{.file = "transpose.cu", .types = {CN_U16, CN_U16}}, 64},
+    {{.file = "transpose.cu", .types = {CN_F32, CN_BF16}}, 64},
+    {{.file = "norm.cu", .types = {CN_BF16, CN_F32}, .op = "layer", .number = 4}, 128},
+    {{.file = "norm.cu", .types = {CN_F32, CN_F32}, .op = "rms", .threads = 512}, 64},
+    {{.file = "batch_norm.cu", .types = {CN_BF16}}, 80},
+    {{.file = "loss.cu", .types = {CN_BF16}, .threads = 512}, 80},
+    {{.file = "loss.cu", .types = {CN_F32}, .number = 8}, 96},
+    {{.file = "scan.cu", .types = {CN_F32}, .op = "sum_op"}, 96},
+    {{.file = "scan.cu", .types = {CN_BF16}, .op = "max_op"}, 96},
+    {{.file = "sort.cu", .types = {CN_F32}}, 64},
+    {{.file = "sort.cu", .types = {CN_I64}}, 64},
+    {{.file = "index.cu", .number = 16}, 80},
+    {{.file = "index.cu", .types = {CN_F32}, .op = "add_op"}, 80},
+    {{.file = "index.cu", .types = {CN_U64}, .op = "max_op"}, 80},
+    {{.file = "create.cu", .types = {CN_F16}, .exact = true}, 64},
+    {{.file = "random.cu", .types = {CN_BF16}, .exact = true}, 80},
+    {{.file = "window.cu", .types = {CN_BF16}, .number = 32}, 80},
+    {{.file = "window.cu", .types = {CN_F64}, .number = 64}, 80},
+    {{.file = "sample.cu", .types = {CN_F32}, .exact = true}, 80},
+    {{.file = "search.cu", .types = {CN_F64, CN_I32}}, 64},
+    {{.file = "pick.cu", .types = {CN_F32}, .exact = true}, 80},
+    {{.file = "conv.cu", .types = {CN_F32}}, 96},
+    {{.file = "gemm.cu", .types = {CN_F32}}, 128},
+};
+
+#define FUNCTIONS(X)                                                                                          \
+  X(nvrtcCreateProgram) X(nvrtcDestroyProgram) X(nvrtcCompileProgram) X(nvrtcGetProgramLogSize) X(nvrtcGetProgramLog)
+#define FIELD(f) __typeof__(&f) f;
+static struct { FUNCTIONS(FIELD) } rtc;
+
+/* False where the library or one of its functions is absent. */
+static bool load(void)
+{
+  static const char *const names[] = {"libnvrtc.so.13", "libnvrtc.so.12", "/usr/local/cuda/lib64/libnvrtc.so.13",
+                                      "/usr/local/cuda/lib64/libnvrtc.so.12"};
+  void *library = NULL;
+  for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++) library = dlopen(names[i], RTLD_NOW);
+#define FIND(f) \
+  symbol = library ? dlsym(library, #f) : NULL; \
+  if (!symbol) return false; \
+  memcpy(&rtc.f, &symbol, sizeof symbol);
+  void *symbol;
+  FUNCTIONS(FIND)
+  return true;
+}
+
+/* The largest number in front of `words` in the compiler's report. */
+static int largest(const char *log, const char *words)
+{
+  int most = 0;
+  for (const char *at = log; (at = strstr(at, words)); at++) {
+    const char *digit = at;
+    while (digit > log && (digit[-1] == ' ' || (digit[-1] >= '0' && digit[-1] <= '9'))) digit--;
+    int n = atoi(digit);
+    if (n > most) most = n;
+  }
+  return most;
+}
+
+static void compile(const struct variant *v, const char *arch)
+{
+  static char log[LOG];
+  char option[40], head[CNI_CUDA_HEAD];
+  const char *body = cni_cuda_file_text(v->code.file);
+  if (!body) fail_msg("there is no %s", v->code.file);
+  size_t n = cni_cuda_code_head(head, &v->code), size = 0;
+  char *text = malloc(n + strlen(body) + 1);
+  memcpy(text, head, n);
+  strcpy(text + n, body);
+  snprintf(option, sizeof option, "--gpu-architecture=%s", arch);
+  const char *options[] = {option, v->code.exact ? "--fmad=false" : "--fmad=true",
+                           "--device-as-default-execution-space", "-w", "--ptxas-options=-v"};
+  nvrtcProgram program;
+  assert_int_equal(rtc.nvrtcCreateProgram(&program, text, v->code.file, 0, NULL, NULL), NVRTC_SUCCESS);
+  nvrtcResult result = rtc.nvrtcCompileProgram(program, 5, options);
+  rtc.nvrtcGetProgramLogSize(program, &size);
+  assert_true(size < LOG);
+  rtc.nvrtcGetProgramLog(program, log);
+  rtc.nvrtcDestroyProgram(&program);
+  free(text);
+  const char *op = v->code.op ? v->code.op : "";
+  if (result != NVRTC_SUCCESS) fail_msg("%s %s for %s: %.2000s", v->code.file, op, arch, log);
+  int registers = largest(log, " registers"), spilled = largest(log, " bytes spill stores");
+  if (getenv("CAIRN_VERBOSE"))
+    print_message("%s %s %s: %d registers, %d spilled\n", v->code.file, op, arch, registers, spilled);
+  if (registers > v->registers || spilled > MOST_SPILLED)
+    fail_msg("%s %s for %s: %d registers (at most %d), %d bytes spilled (at most %d)", v->code.file, op, arch,
+             registers, v->registers, spilled, MOST_SPILLED);
+}
+
+static void compiles_for(const char *arch)
+{
+  if (!load()) {
+    print_message("no NVRTC here\n");
+    skip();
+  }
+  for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) compile(&variants[i], arch);
+}
+static void sm_80(void **state) { (void)state, compiles_for("sm_80"); }
+static void sm_90a(void **state) { (void)state, compiles_for("sm_90a"); }
+static void sm_100(void **state) { (void)state, compiles_for("sm_100"); }
+
+/* No file is forgotten above. */
+static void every_file(void **state)
+{
+  (void)state;
+  for (const cni_cuda_text *t = cni_cuda_texts; t->name; t++) {
+    bool found = false;
+    for (size_t i = 0; i < sizeof variants / sizeof *variants; i++)
+      found = found || !strcmp(variants[i].code.file, t->name);
+    if (!found) fail_msg("%s is not compiled by this test", t->name);
+  }
+}
+#endif
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+#ifndef CNI_HAVE_CUDA
+      cmocka_unit_test(compiles),
+#else
+      cmocka_unit_test(every_file), cmocka_unit_test(sm_80), cmocka_unit_test(sm_90a), cmocka_unit_test(sm_100),
+#endif
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,155 @@
+/* test_emulated.c: the CUDA plugin's kernels run on the CPU, thread by thread (tests/simt), against the CPU's own: one
+ * or two calls for each kernel file, with shapes that use its different ways. A barrier that some threads miss, or a
+ * result that was never written, shows here without a GPU.
+ *
+ * The program starts itself again with the emulation's folder in front of the vendor's libraries. Skipped, with the
+ * reason, where the plugin or a C++ compiler is not. test_ops runs all samples the same way: tools/emulate. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include "test.h"
+
+#include <cairn/cairn.h>
+#include <cairn/kw.h>
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static cn_device gpu;
+
+static int set_up(void **state)
+{
+  (void)state;
+  if (getenv("CAIRN_EMULATED") && cn_device_count("cuda") > 0) gpu = cn_device_find("cuda");
+  return cn_err();
+}
+
+static void need_device(void)
+{
+  if (gpu) return;
+  print_message("no CUDA plugin, emulation or C++ compiler here\n");
+  skip();
+}
+
+static cn_tensor *there(cn_tensor *x) { return cn_to_device(x, gpu); }
+
+/* Equal within tol, relative to 1 + the size of the value. */
+static void close_to(const char *what, cn_tensor *want, cn_tensor *have, double tol)
+{
+  cn_tensor *a = cn_cast(want, CN_F64), *b = cn_cast(cn_to_device(have, CN_CPU), CN_F64);
+  if (cn_err()) fail_msg("%s: %s", what, cn_err_message());
+  int64_t n = cn_numel(a);
+  assert_int_equal(n, cn_numel(b));
+  const double *x = cn_data(cn_contiguous(a)), *y = cn_data(cn_contiguous(b));
+  for (int64_t i = 0; i < n; i++)
+    if (!(fabs(x[i] - y[i]) <= tol * (1 + fabs(x[i]))))
+      fail_msg("%s: element %lld is %.9g, not %.9g", what, (long long)i, y[i], x[i]);
+}
+
+static void rows(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(1);
+  cn_tensor *x = cn_randn(CN_SHAPE(3, 37)), *wide = cn_randn(CN_SHAPE(2, 1500)), *y = there(x), *gwide = there(wide);
+  close_to("sum", cn_sum(x), cn_sum(y), 1e-6);
+  close_to("sum of columns", cn_sum(wide, .dim = CN_INTS(0)), cn_sum(gwide, .dim = CN_INTS(0)), 1e-6);
+  close_to("softmax in registers", cn_softmax(x, 1), cn_softmax(y, 1), 1e-6);
+  close_to("softmax in shared memory", cn_softmax(wide, 1), cn_softmax(gwide, 1), 1e-6);
+  close_to("softmax of columns", cn_softmax(x, 0), cn_softmax(y, 0), 1e-6);
+  close_to("layer norm", cn_layer_norm(x, CN_SHAPE(37), NULL, NULL), cn_layer_norm(y, CN_SHAPE(37), NULL, NULL), 1e-5);
+  cn_tensor *target = cn_randint(0, 37, CN_SHAPE(3));
+  close_to("cross entropy", cn_cross_entropy(x, target), cn_cross_entropy(y, there(target)), 1e-6);
+  cn_scope_end(s);
+}
+
+static void lines(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(2);
+  cn_tensor *x = cn_randn(CN_SHAPE(2, 300)), *y = there(x), *v[4];
+  close_to("cumsum", cn_cumsum(x, 1), cn_cumsum(y, 1), 1e-5);
+  close_to("cumsum of columns", cn_cumsum(x, 0), cn_cumsum(y, 0), 1e-5);
+  assert_int_equal(cn_sort(&v[0], &v[1], x, .dim = 1), 0);
+  assert_int_equal(cn_sort(&v[2], &v[3], y, .dim = 1), 0);
+  close_to("sort", v[1], v[3], 0);
+  cn_tensor *longer = cn_cast(cn_randn(CN_SHAPE(5000)), CN_BF16), *there_too = there(longer); /* with ties */
+  assert_int_equal(cn_sort(&v[0], &v[1], longer, .descending = true), 0);
+  assert_int_equal(cn_sort(&v[2], &v[3], there_too, .descending = true), 0);
+  close_to("radix sort", v[1], v[3], 0);
+  assert_int_equal(cn_topk(&v[0], &v[1], longer, 9), 0);
+  assert_int_equal(cn_topk(&v[2], &v[3], there_too, 9), 0);
+  close_to("topk", v[1], v[3], 0);
+  close_to("nonzero", cn_nonzero(cn_gt(x, cn_num(1))), cn_nonzero(cn_gt(y, cn_num(1))), 0);
+  cn_scope_end(s);
+}
+
+static void places(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(3);
+  cn_tensor *x = cn_randn(CN_SHAPE(7, 8)), *y = there(x), *i = cn_randint(0, 7, CN_SHAPE(11));
+  cn_tensor *more = cn_randn(CN_SHAPE(11, 8));
+  close_to("index_select", cn_index_select(x, 0, i), cn_index_select(y, 0, there(i)), 0);
+  close_to("index_add", cn_index_add(x, 0, i, more), cn_index_add(y, 0, there(i), there(more)), 1e-6);
+  cn_index_select(y, 0, there(cn_full(CN_SHAPE(1), 7, .dtype = CN_I64)));
+  int now = cn_err();
+  assert_int_equal(now ? now : cn_device_sync(gpu), CN_ERR_INDEX);
+  assert_non_null(strstr(cn_err_message(), "index_select"));
+  cn_err_clear();
+  cn_seed(4);
+  cn_tensor *r = cn_randn(CN_SHAPE(50));
+  cn_seed(4);
+  close_to("randn", r, cn_randn(CN_SHAPE(50), .device = gpu), 1e-6);
+  close_to("arange", cn_arange(3, 40, .step = 2.5), cn_arange(3, 40, .step = 2.5, .device = gpu), 0);
+  cn_scope_end(s);
+}
+
+static void images(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(5);
+  cn_tensor *x = cn_randn(CN_SHAPE(2, 3, 7, 9)), *w = cn_randn(CN_SHAPE(4, 3, 3, 3)), *y = there(x);
+  cn_tensor *a = cn_randn(CN_SHAPE(70, 20)), *b = cn_randn(CN_SHAPE(20, 66));
+  close_to("conv2d", cn_conv2d(x, w, NULL, .padding = CN_INTS(1)),
+           cn_conv2d(y, there(w), NULL, .padding = CN_INTS(1)), 1e-5);
+  close_to("max_pool2d", cn_max_pool2d(x, CN_SHAPE(2, 2)), cn_max_pool2d(y, CN_SHAPE(2, 2)), 0);
+  close_to("batch_norm", cn_batch_norm(x, NULL, NULL, NULL, NULL, .training = true),
+           cn_batch_norm(y, NULL, NULL, NULL, NULL, .training = true), 1e-5);
+  close_to("interpolate", cn_interpolate(x, .size_ = CN_INTS(14, 18), .mode = "bilinear"),
+           cn_interpolate(y, .size_ = CN_INTS(14, 18), .mode = "bilinear"), 1e-5);
+  close_to("mm", cn_mm(a, b), cn_mm(there(a), there(b)), 1e-5);
+  cn_scope_end(s);
+}
+
+/* Starts this program again with the emulation found first; returns where that cannot be. */
+static void start_again(char **argv)
+{
+  char folder[1000], path[1100];
+  const char *slash = strrchr(argv[0], '/');
+  if (getenv("CAIRN_EMULATED") || !slash) return;
+  snprintf(folder, sizeof folder, "%.*s/..", (int)(slash - argv[0]), argv[0]);
+  snprintf(path, sizeof path, "%s/simt/libcuda.so.1", folder);
+  if (access(path, R_OK) || system("${CXX:-c++} --version >/dev/null 2>&1")) return;
+  snprintf(path, sizeof path, "%s/simt", folder);
+  setenv("LD_LIBRARY_PATH", path, 1);
+  snprintf(path, sizeof path, "%s/..", folder);
+  setenv("CAIRN_PLUGIN_PATH", path, 1);
+  snprintf(path, sizeof path, "%s/simt/cache", folder);
+  setenv("CAIRN_CACHE", path, 1);
+  setenv("CAIRN_EMULATED", "1", 1);
+  execv(argv[0], argv);
+}
+
+int main(int argc, char **argv)
+{
+  if (argc > 0) start_again(argv);
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(lines), cmocka_unit_test(places),
+                                     cmocka_unit_test(images)};
+  return cmocka_run_group_tests(tests, set_up, NULL);
+}
