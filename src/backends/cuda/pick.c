@@ -1,7 +1,7 @@
 /* pick.c: multinomial, repeat_places and embedding_renorm.
  *
- * Place in the flow: launches of kernels/pick.cu. Invariant: the one wait is repeat_places', whose result's size depends
- * on its input. */
+ * Place in the flow: launches of kernels/pick.cu. Invariant: the one wait is that of repeat_places, whose result's
+ * size depends on its input. */
 #include <string.h>
 
 #include "plugin.h"
@@ -58,9 +58,9 @@ typedef struct repeating {
 /* The last end and whether a count was negative, from the device. */
 static int read_total(cn_call *c, cni_cuda_device *d, repeating *j)
 {
-  int64_t found[2];
+  int64_t found[2] = {0, 0};
   const char *name = cni_cuda_host->op_name(c->op);
-  int status = cni_cuda_copy_out(d->index, found, j->ends + j->n - 1, sizeof found);
+  int status = j->n ? cni_cuda_copy_out(d->index, found, j->ends + j->n - 1, sizeof found) : CN_OK;
   if (status) return status;
   if (found[1]) return cni_cuda_host->fail(CN_ERR_VALUE, "%s: repeats must not be negative", name);
   j->total = found[0];
@@ -77,14 +77,13 @@ static int repeat_places_kernel(cn_call *c)
   cni_cuda_device *d = cni_cuda_of(c);
   cni_cuda_operand o = {0}, oy = {0};
   if (!d) return CN_ERR_DEVICE;
-  if (x->numel == 0) return cni_cuda_refuse(c, "nothing to repeat");
   repeating j = {.n = x->numel};
   size_t bytes = (size_t)(j.n + 1) * sizeof(int64_t);
   int status = cni_cuda_take(&o, d, name, x, CN_I64);
   if (!status && !(j.ends = cni_cuda_scratch(d, name, bytes))) status = CN_ERR_MEMORY;
   j.counts = o.data;
   cni_cuda_code code = {.file = "pick.cu", .entry = "repeat_ends", .types = {x->dtype}, .exact = true};
-  if (!status) status = cni_cuda_run(d, name, &code, (cni_cuda_grid){1, 1, CNI_CUDA_THREADS, 0}, &j);
+  if (!status && j.n) status = cni_cuda_run(d, name, &code, (cni_cuda_grid){1, 1, CNI_CUDA_THREADS, 0}, &j);
   if (!status) status = read_total(c, d, &j);
   if (!status) status = cni_cuda_room(&oy, d, name, cn_desc_of(c->out[0]), 0);
   j.y = oy.data;
