@@ -11,8 +11,7 @@
 static void compiles(void **state)
 {
   (void)state;
-  print_message("built without the CUDA plugin\n");
-  skip();
+  SKIP_TEST("no CUDA device"); /* nor its plugin */
 }
 #else
 #include <dlfcn.h>
@@ -128,10 +127,7 @@ static void compile(const struct variant *v, const char *arch)
 
 static void compiles_for(const char *arch)
 {
-  if (!load()) {
-    print_message("no NVRTC here\n");
-    skip();
-  }
+  if (!load()) SKIP_TEST("no NVRTC");
   for (size_t i = 0; i < sizeof variants / sizeof *variants; i++) compile(&variants[i], arch);
 }
 static void sm_80(void **state) { (void)state, compiles_for("sm_80"); }

@@ -24,9 +24,7 @@ static int set_up(void **state)
 
 static void need_device(void)
 {
-  if (gpu) return;
-  print_message("no CUDA plugin, emulation or C++ compiler here\n");
-  skip();
+  if (!gpu) SKIP_TEST("no CUDA plugin to emulate, or no C++ compiler");
 }
 
 static cn_tensor *there(cn_tensor *x) { return cn_to_device(x, gpu); }
