@@ -21,8 +21,9 @@ typedef struct cn_zoo_opts {
   /* Weights: a file that cn_load reads, or a folder as transformers writes it (model.safetensors, whole or in parts);
    * names may have "transformer.", "model.", "bert." in front or lack it. "imagenet" and addresses are downloaded. */
   const char *pretrained;
-  /* Settings of transformers (the dictionary of a config.json) instead of the name's own. With pretrained weights a
-   * config.json beside them counts when this is NULL. */
+  /* Settings instead of the name's own, a dictionary. Of networks of transformers: what a config.json holds; with
+   * pretrained weights one beside them counts when this is NULL. Of torchvision's: the keywords that its functions take
+   * (dropout, stochastic_depth_prob, aux_logits, ...); cn_zoo_takes knows them, and others are an error. */
   const cn_tree *config;
   cn_device device;
   cn_dtype dtype;
@@ -30,7 +31,8 @@ typedef struct cn_zoo_opts {
 /* Owned; NULL with the error set, which names what there is for an unknown name. */
 CN_API cn_module *cn_zoo_with(const char *name, const cn_zoo_opts *opts);
 CN_API bool cn_zoo_at(size_t i, const char **name, const char **doc); /* false past the last */
-/* Whether a network takes one of the sizes "classes", "channels", "image" and "vocab"; false for an unknown name. */
+/* Whether a network takes one of "classes", "channels", "image", "vocab" and "config", or a setting of torchvision's by
+ * its name ("dropout"); false for an unknown name. */
 CN_API bool cn_zoo_takes(const char *name, const char *option);
 
 /* ---- language models: GPT-2, LLaMA-like decoders, recurrent ones ---- */

@@ -278,7 +278,7 @@ static cn_module *make_bert(const cni_model *row, const cn_zoo_opts *o)
   return cni_made(m);
 }
 
-#define BERT(name, doc, ...) {name, doc, make_bert, CNI_TEXT, &(const plan){__VA_ARGS__}, NULL, NULL}
+#define BERT(name, doc, ...) {name, doc, make_bert, CNI_TEXT, &(const plan){__VA_ARGS__}, NULL, NULL, NULL}
 
 const cni_model cni_zoo_bert[] = {
   BERT("bert", "BERT base, 12 layers", 768, 12, 12, 3072, 0),

@@ -52,27 +52,42 @@ bool cni_is(const cn_module *m, const char *cls) { return !strcmp(m->cls->name, 
 
 enum { WEIGHT, BIAS }; /* slots of Linear, Conv2d and the like */
 
+int cni_zero_bias(cn_module *layer)
+{
+  cn_tensor *bias = cn_module_slot(layer, BIAS);
+  return bias ? cn_init_zeros(bias) : CN_OK;
+}
+
 static int normal(cn_module *m, double std)
 {
   int status = cn_init_normal(cn_module_slot(m, WEIGHT), 0, std);
-  if (!status && cn_module_slot(m, BIAS)) status = cn_init_zeros(cn_module_slot(m, BIAS));
-  return status;
+  return status ? status : cni_zero_bias(m);
 }
 
-static int init_convolution(cn_module *m, const char *path, void *linears)
+int cni_draw_small(cn_module *layer) { return normal(layer, 0.01); }
+
+int cni_draw_fan_out(cn_module *layer)
 {
+  int status = cn_init_kaiming_normal(cn_module_slot(layer, WEIGHT), .mode = "fan_out", .nonlinearity = "relu");
+  return status ? status : cni_zero_bias(layer);
+}
+
+typedef struct draws {
+  cni_draw *conv, *linear;
+} draws;
+
+static int init_layer(cn_module *m, const char *path, void *payload)
+{
+  const draws *d = payload;
   (void)path;
-  if (cni_is(m, "Conv2d")) {
-    int status = cn_init_kaiming_normal(cn_module_slot(m, WEIGHT), .mode = "fan_out", .nonlinearity = "relu");
-    if (!status && cn_module_slot(m, BIAS)) status = cn_init_zeros(cn_module_slot(m, BIAS));
-    return status;
-  }
-  return *(bool *)linears && cni_is(m, "Linear") ? normal(m, 0.01) : CN_OK;
+  if (d->conv && cni_is(m, "Conv2d")) return d->conv(m);
+  return d->linear && cni_is(m, "Linear") ? d->linear(m) : CN_OK;
 }
 
-int cni_init_convolutions(cn_module *m, bool linears)
+int cni_init_layers(cn_module *m, cni_draw *conv, cni_draw *linear)
 {
-  return cn_err() ? cn_err() : cn_module_visit(m, init_convolution, &linears);
+  draws d = {conv, linear};
+  return cn_err() ? cn_err() : cn_module_visit(m, init_layer, &d);
 }
 
 static int init_part(cn_module *m, const char *path, void *std)

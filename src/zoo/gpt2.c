@@ -260,7 +260,7 @@ static cn_module *make_gpt2(const cni_model *row, const cn_zoo_opts *o)
   return cni_made(m);
 }
 
-#define GPT2(name, doc, ...) {name, doc, make_gpt2, CNI_TEXT, &(const plan){__VA_ARGS__}, "transformer", NULL}
+#define GPT2(name, doc, ...) {name, doc, make_gpt2, CNI_TEXT, &(const plan){__VA_ARGS__}, "transformer", NULL, NULL}
 
 const cni_model cni_zoo_gpt2[] = {
   GPT2("gpt2", "GPT-2, 12 layers, 124 million parameters", 12, 12, 768),

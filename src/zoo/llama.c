@@ -367,7 +367,7 @@ static cn_module *make_llama(const cni_model *row, const cn_zoo_opts *o)
   return cni_made(m);
 }
 
-#define LLAMA(name, doc, ...) {name, doc, make_llama, CNI_TEXT, &(const plan){__VA_ARGS__}, "model", NULL}
+#define LLAMA(name, doc, ...) {name, doc, make_llama, CNI_TEXT, &(const plan){__VA_ARGS__}, "model", NULL, NULL}
 
 const cni_model cni_zoo_llama[] = {
   LLAMA("llama", "LLaMA 7B, or what .config says", 32000, 4096, 11008, 32, 32, 32, 2048, 10000, 1e-6, false),

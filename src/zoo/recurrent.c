@@ -75,8 +75,8 @@ static cn_module *make_recurrent(const cni_model *row, const cn_zoo_opts *o)
 
 const cni_model cni_zoo_recurrent[] = {
   {"char_rnn", "a language model on a plain recurrent layer: 256 tokens (.vocab)", make_recurrent, CNI_TEXT,
-   &(const plan){false}, NULL, NULL},
+   &(const plan){false}, NULL, NULL, NULL},
   {"char_lstm", "a language model on an LSTM: 256 tokens (.vocab)", make_recurrent, CNI_TEXT, &(const plan){true},
-   NULL, NULL},
+   NULL, NULL, NULL},
   {0},
 };

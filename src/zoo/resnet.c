@@ -71,6 +71,14 @@ static int resnet_forward(cn_module *m, cn_module_call *call) { return cni_forwa
 
 static const cn_module_class resnet_class = {CN_MODULE_CLASS, .name = "ResNet", .forward = resnet_forward};
 
+/* The last norm of a block is zero, so that the block gives its input as it is. */
+static int start_at_zero(cn_module *m, const char *path, void *payload)
+{
+  (void)path, (void)payload;
+  bool deep = m->cls == &bottleneck;
+  return deep || m->cls == &basic_block ? cn_init_zeros(cn_module_get(m, deep ? "bn3.weight" : "bn2.weight")) : CN_OK;
+}
+
 static cn_module *make_resnet(const cni_model *row, const cn_zoo_opts *o)
 {
   static const char *const names[] = {"layer1", "layer2", "layer3", "layer4"};
@@ -91,11 +99,16 @@ static cn_module *make_resnet(const cni_model *row, const cn_zoo_opts *o)
   }
   cni_add(m, "avgpool", cn_nn_adaptive_avg_pool2d(1));
   cni_add(m, "fc", cn_nn_linear(width, cni_or(o->classes, 1000)));
-  if (!o->pretrained) cni_init_convolutions(m, false);
+  if (!o->pretrained) cni_init_layers(m, cni_draw_fan_out, NULL);
+  if (!o->pretrained && !cn_err() && cni_setting_bool(o->config, "zero_init_residual", false))
+    cn_module_visit(m, start_at_zero, NULL);
   return cni_made(m);
 }
 
-#define RESNET(name, doc, file, ...) {name, doc, make_resnet, CNI_IMAGES, &(const plan){__VA_ARGS__}, NULL, file}
+static const cni_setting_row settings[] = {{"zero_init_residual", CN_TREE_BOOL}, {0}};
+
+#define RESNET(name, doc, file, ...) \
+  {name, doc, make_resnet, CNI_IMAGES, &(const plan){__VA_ARGS__}, NULL, file, settings}
 
 const cni_model cni_zoo_resnet[] = {
   RESNET("resnet18", "ResNet with 18 layers", "resnet18-f37072fd.pth", {2, 2, 2, 2}, false, 1, 64),

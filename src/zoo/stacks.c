@@ -42,12 +42,12 @@ static cn_module *features(const plan *p, int64_t channels, int64_t *out)
   return m;
 }
 
-static cn_module *classifier(const plan *p, int64_t in, int64_t classes)
+static cn_module *classifier(const plan *p, int64_t in, int64_t classes, double dropout)
 {
   cn_module *m = cn_nn_sequential_of(NULL, 0);
   for (const step *s = p->classifier; s->kind; s++) {
     if (s->kind == DROP) {
-      cni_add(m, NULL, cn_nn_dropout());
+      cni_add(m, NULL, cn_nn_dropout(.p = cni_given(dropout)));
       continue;
     }
     cni_add(m, NULL, cn_nn_linear(in, s->out));
@@ -68,8 +68,10 @@ static cn_module *make_stacks(const cni_model *row, const cn_zoo_opts *o)
   cn_module *m = cn_module_new(p->cls);
   cni_add(m, "features", features(p, cni_or(o->channels, 3), &width));
   cni_add(m, "avgpool", cn_nn_adaptive_avg_pool2d(p->side));
-  cni_add(m, "classifier", classifier(p, width * p->side * p->side, cni_or(o->classes, 1000)));
-  if (p->own_weights && !o->pretrained) cni_init_convolutions(m, true);
+  cni_add(m, "classifier", classifier(p, width * p->side * p->side, cni_or(o->classes, 1000),
+                                      cni_setting_float(o->config, "dropout", 0.5)));
+  if (p->own_weights && !o->pretrained && cni_setting_bool(o->config, "init_weights", true))
+    cni_init_layers(m, cni_draw_fan_out, cni_draw_small);
   return cni_made(m);
 }
 
@@ -83,6 +85,7 @@ static const step alexnet_classifier[] = {
   {.kind = DROP}, {LINEAR, .out = 4096}, {.kind = DROP}, {LINEAR, .out = 4096}, {0},
 };
 static const cn_module_class alexnet_class = {CN_MODULE_CLASS, .name = "AlexNet", .forward = stacks_forward};
+static const cni_setting_row alexnet_settings[] = {{"dropout", CN_TREE_FLOAT}, {0}};
 static const plan alexnet = {&alexnet_class, alexnet_features, alexnet_classifier, 6, false, false};
 
 /* ---- VGG: blocks of convolutions of one width, a pooling behind each ---- */
@@ -102,8 +105,10 @@ static const step vgg_classifier[] = {
   {LINEAR, .out = 4096}, {.kind = DROP}, {LINEAR, .out = 4096}, {.kind = DROP}, {0},
 };
 static const cn_module_class vgg_class = {CN_MODULE_CLASS, .name = "VGG", .forward = stacks_forward};
-#define VGG(name, doc, file, steps, norm) \
-  {name, doc, make_stacks, CNI_IMAGES, &(const plan){&vgg_class, steps, vgg_classifier, 7, norm, true}, NULL, file}
+static const cni_setting_row vgg_settings[] = {{"dropout", CN_TREE_FLOAT}, {"init_weights", CN_TREE_BOOL}, {0}};
+#define VGG(name, doc, file, steps, norm)                                                                             \
+  {name, doc, make_stacks, CNI_IMAGES, &(const plan){&vgg_class, steps, vgg_classifier, 7, norm, true}, NULL, file, \
+   vgg_settings}
 
 /* ---- LeNet ---- */
 
@@ -134,9 +139,10 @@ static cn_module *make_lenet(const cni_model *row, const cn_zoo_opts *o)
 }
 
 const cni_model cni_zoo_stacks[] = {
-  {"lenet", "LeNet-5: images of 28 x 28 (.image), 10 classes", make_lenet, CNI_IMAGES | CNI_IMAGE, NULL, NULL, NULL},
+  {"lenet", "LeNet-5: images of 28 x 28 (.image), 10 classes", make_lenet, CNI_IMAGES | CNI_IMAGE, NULL, NULL, NULL,
+   NULL},
   {"alexnet", "AlexNet as in torchvision: 1000 classes", make_stacks, CNI_IMAGES, &alexnet, NULL,
-   "alexnet-owt-7be5be79.pth"},
+   "alexnet-owt-7be5be79.pth", alexnet_settings},
   VGG("vgg11", "VGG with 11 layers", "vgg11-8a719046.pth", vgg_a, false),
   VGG("vgg11_bn", "VGG with 11 layers and batch norm", "vgg11_bn-6002323d.pth", vgg_a, true),
   VGG("vgg13", "VGG with 13 layers", "vgg13-19584684.pth", vgg_b, false),

@@ -85,6 +85,6 @@ static cn_module *make_unet(const cni_model *row, const cn_zoo_opts *o)
 
 const cni_model cni_zoo_unet[] = {
   {"unet", "U-Net for segmentation: scores of 2 classes (.classes) for each pixel", make_unet, CNI_IMAGES, NULL, NULL,
-   NULL},
+   NULL, NULL},
   {0},
 };

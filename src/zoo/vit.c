@@ -9,6 +9,10 @@ typedef struct plan {
   int patch, layers, heads, width, inner;
 } plan;
 
+typedef struct dropouts {
+  double all, attention;
+} dropouts;
+
 static const double EPS = 1e-6; /* of layer norms */
 
 static cn_module *norm(int64_t width) { return cn_nn_layer_norm(CN_SHAPE(width), .eps = EPS); }
@@ -24,14 +28,14 @@ static cn_module *mlp_linear(int64_t in, int64_t out)
   return m;
 }
 
-static cn_module *mlp(int64_t width, int64_t inner)
+static cn_module *mlp(int64_t width, int64_t inner, double dropout)
 {
   cn_module *m = cn_module_new(&mlp_class);
   cni_add(m, NULL, mlp_linear(width, inner));
   cni_add(m, NULL, cn_nn_gelu());
-  cni_add(m, NULL, cn_nn_dropout(.p = CN_ZERO));
+  cni_add(m, NULL, cn_nn_dropout(.p = cni_given(dropout)));
   cni_add(m, NULL, mlp_linear(inner, width));
-  cni_add(m, NULL, cn_nn_dropout(.p = CN_ZERO));
+  cni_add(m, NULL, cn_nn_dropout(.p = cni_given(dropout)));
   return m;
 }
 
@@ -48,14 +52,15 @@ static cn_tensor *layer_apply(cn_module *m, cn_tensor *x)
 
 static const cn_module_class layer_class = {CN_MODULE_CLASS, .name = "EncoderBlock", .apply = layer_apply};
 
-static cn_module *layer(const plan *p)
+static cn_module *layer(const plan *p, const dropouts *d)
 {
   cn_module *m = cn_module_new(&layer_class);
   cni_add(m, "ln_1", norm(p->width));
-  cni_add(m, "self_attention", cn_nn_multihead_attention(p->width, p->heads, .batch_first = true));
-  cni_add(m, "dropout", cn_nn_dropout(.p = CN_ZERO));
+  cni_add(m, "self_attention",
+          cn_nn_multihead_attention(p->width, p->heads, .dropout = d->attention, .batch_first = true));
+  cni_add(m, "dropout", cn_nn_dropout(.p = cni_given(d->all)));
   cni_add(m, "ln_2", norm(p->width));
-  cni_add(m, "mlp", mlp(p->width, p->inner));
+  cni_add(m, "mlp", mlp(p->width, p->inner, d->all));
   return m;
 }
 
@@ -72,7 +77,7 @@ static int encoder_forward(cn_module *m, cn_module_call *call)
 
 static const cn_module_class encoder_class = {CN_MODULE_CLASS, .name = "Encoder", .forward = encoder_forward};
 
-static cn_module *encoder(const plan *p, int64_t places)
+static cn_module *encoder(const plan *p, const dropouts *d, int64_t places)
 {
   cn_module *m = cn_module_new(&encoder_class), *layers = cn_nn_sequential_of(NULL, 0);
   cn_tensor *positions = cn_zeros(CN_SHAPE(1, places, p->width));
@@ -80,10 +85,10 @@ static cn_module *encoder(const plan *p, int64_t places)
   for (int i = 0; i < p->layers; i++) {
     cn_text name = {0};
     cn_text_putf(&name, "encoder_layer_%d", i);
-    cni_add(layers, name.s, layer(p));
+    cni_add(layers, name.s, layer(p, d));
     cn_text_free(&name);
   }
-  cni_add(m, "dropout", cn_nn_dropout(.p = CN_ZERO));
+  cni_add(m, "dropout", cn_nn_dropout(.p = cni_given(d->all)));
   cni_add(m, "layers", layers);
   cni_add(m, "ln", norm(p->width));
   return m;
@@ -140,19 +145,22 @@ static cn_module *make_vit(const cni_model *row, const cn_zoo_opts *o)
                p->patch);
     return NULL;
   }
+  dropouts d = {cni_setting_float(o->config, "dropout", 0), cni_setting_float(o->config, "attention_dropout", 0)};
   cn_module *m = cn_module_new(&vit_class);
   if (m) {
     ((vit *)m->data)->image = image;
     cn_module_add_parameter(m, "class_token", cn_zeros(CN_SHAPE(1, 1, p->width)));
   }
   cni_add(m, "conv_proj", patches(p, channels));
-  cni_add(m, "encoder", encoder(p, side * side + 1));
+  cni_add(m, "encoder", encoder(p, &d, side * side + 1));
   cni_add(m, "heads", head(p->width, cni_or(o->classes, 1000)));
   return cni_made(m);
 }
 
+static const cni_setting_row settings[] = {{"dropout", CN_TREE_FLOAT}, {"attention_dropout", CN_TREE_FLOAT}, {0}};
+
 #define VIT(name, doc, file, ...) \
-  {name, doc, make_vit, CNI_IMAGES | CNI_IMAGE, &(const plan){__VA_ARGS__}, NULL, file}
+  {name, doc, make_vit, CNI_IMAGES | CNI_IMAGE, &(const plan){__VA_ARGS__}, NULL, file, settings}
 
 const cni_model cni_zoo_vit[] = {
   VIT("vit_b_16", "vision transformer, 12 layers, patches of 16", "vit_b_16-c867db91.pth", 16, 12, 12, 768, 3072),

@@ -15,6 +15,12 @@
 /* Weights trained on ImageNet, by torchvision's makers. */
 #define SERVER "https://download.pytorch.org/models/"
 
+bool cni_is_published(const cni_model *row, const char *pretrained)
+{
+  const char *slash = strrchr(pretrained, '/');
+  return row->weights && (!strcmp(pretrained, "imagenet") || !strcmp(slash ? slash + 1 : pretrained, row->weights));
+}
+
 char *cni_weights_path(const cni_model *row, const char *pretrained)
 {
   bool known = !strcmp(pretrained, "imagenet");
@@ -167,7 +173,8 @@ static const cn_tree *look_up(matching *x, const char *name)
   static const struct {
     const char *ours, *theirs;
   } older[] = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"},
-               {".mlp.0.", ".mlp.linear_1."}, {".mlp.3.", ".mlp.linear_2."}};
+               {".mlp.0.", ".mlp.linear_1."}, {".mlp.3.", ".mlp.linear_2."},
+               {".norm1.", ".norm.1."}, {".conv1.", ".conv.1."}, {".norm2.", ".norm.2."}, {".conv2.", ".conv.2."}};
   const cn_tree *t = with_prefixes(x, name);
   for (size_t i = 0; !t && i < sizeof older / sizeof *older; i++) {
     cn_text key = {0};
@@ -182,7 +189,7 @@ static bool of_no_use(const char *key)
 {
   static const char *const ends[] = {".position_ids", ".token_type_ids", ".attn.bias", ".attn.masked_bias", ".inv_freq",
                                      "lm_head.weight", "num_batches_tracked"};
-  static const char *const starts[] = {"cls.", "classifier.", "qa_outputs.", "score."};
+  static const char *const starts[] = {"cls.", "classifier.", "qa_outputs.", "score.", "aux1.", "aux2."};
   for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
     if (cn_string_ends(key, ends[i])) return true;
   for (size_t i = 0; i < sizeof starts / sizeof *starts; i++)

@@ -48,13 +48,52 @@ static const cni_model *find(const char *name)
   return NULL;
 }
 
+static const cni_setting_row *find_setting(const cni_model *row, const char *name)
+{
+  for (const cni_setting_row *r = row->settings; r && r->name; r++)
+    if (!strcmp(r->name, name)) return r;
+  return NULL;
+}
+
 bool cn_zoo_takes(const char *name, const char *option)
 {
-  static const char *const names[] = {"classes", "channels", "image", "vocab"}; /* in the order of cni_takes */
-  for (size_t i = 0; name && option && row_at(i); i++)
-    for (int k = 0; k < 4 && same_name(name, row_at(i)->name); k++)
-      if (!strcmp(names[k], option)) return row_at(i)->takes >> k & 1;
+  static const char *const names[] = {"classes", "channels", "image", "vocab", "config"}; /* as in cni_takes */
+  for (size_t i = 0; name && option && row_at(i); i++) {
+    const cni_model *row = row_at(i);
+    if (!same_name(name, row->name)) continue;
+    for (int k = 0; k < 5; k++)
+      if (!strcmp(names[k], option)) return row->takes >> k & 1 || (1 << k == CNI_CONFIG && row->settings);
+    return find_setting(row, option) != NULL;
+  }
   return false;
+}
+
+static int no_such_setting(const cni_model *row, const char *name)
+{
+  cn_text all = {0};
+  for (const cni_setting_row *r = row->settings; r->name; r++) cn_text_putf(&all, "%s%s", all.n ? ", " : "", r->name);
+  int status = cn_err_set(CN_ERR_VALUE, "%s: has no setting \"%s\"; there are %s", row->name, name,
+                          all.s ? all.s : "others");
+  cn_text_free(&all);
+  return status;
+}
+
+/* Transformers' configurations say more than a network needs; of torchvision's settings each must be known. */
+static int check_settings(const cni_model *row, const cn_tree *config)
+{
+  if (cn_tree_kind_of(config) != CN_TREE_DICT)
+    return cn_err_set(CN_ERR_TYPE, "%s: config must be a dictionary, as a config.json holds", row->name);
+  for (size_t i = 0; row->settings && i < cn_tree_size(config); i++) {
+    const char *name = cn_tree_key(config, i, NULL);
+    const cni_setting_row *setting = name ? find_setting(row, name) : NULL;
+    cn_tree_kind kind = cn_tree_kind_of(cn_tree_at(config, i));
+    if (!setting) return no_such_setting(row, name ? name : "");
+    bool fits = kind == setting->kind || (kind == CN_TREE_INT && setting->kind == CN_TREE_FLOAT);
+    if (!fits && kind != CN_TREE_NONE)
+      return cn_err_set(CN_ERR_TYPE, "%s: the setting %s must be %s", row->name, name,
+                        setting->kind == CN_TREE_BOOL ? "true or false" : "a number");
+  }
+  return CN_OK;
 }
 
 static int check_options(const cni_model *row, const cn_zoo_opts *o)
@@ -73,11 +112,9 @@ static int check_options(const cni_model *row, const cn_zoo_opts *o)
       return cn_err_set(CN_ERR_VALUE, "%s: %s is %lld, it must be from 1 to %d", row->name, sizes[i].name,
                         (long long)sizes[i].value, MOST);
   }
-  if (o->config && !(row->takes & CNI_CONFIG))
+  if (o->config && !(row->takes & CNI_CONFIG) && !row->settings)
     return cn_err_set(CN_ERR_VALUE, "%s: takes no option config", row->name);
-  if (o->config && cn_tree_kind_of(o->config) != CN_TREE_DICT)
-    return cn_err_set(CN_ERR_TYPE, "%s: config must be a dictionary, as a config.json holds", row->name);
-  return CN_OK;
+  return o->config ? check_settings(row, o->config) : CN_OK;
 }
 
 static cn_module *make(const cni_model *row, const cn_zoo_opts *given)

@@ -24,6 +24,12 @@ enum cni_takes {
   CNI_TEXT = CNI_VOCAB | CNI_CONFIG
 };
 
+/* A setting of torchvision's networks: what a value in .config must be. CN_TREE_FLOAT takes whole numbers too. */
+typedef struct cni_setting_row {
+  const char *name;
+  cn_tree_kind kind;
+} cni_setting_row;
+
 typedef struct cni_model cni_model;
 struct cni_model {
   const char *name, *doc;
@@ -34,11 +40,13 @@ struct cni_model {
   const void *plan; /* what this network differs in from others of its family */
   const char *base; /* the child that files may hold alone, or whose name they may leave out: "transformer" */
   const char *weights; /* the file that PyTorch's server has for it; NULL: none */
+  const cni_setting_row *settings; /* those that .config may have; ends with a row without name. NULL: see takes */
 };
 
 /* The files with rows, each with a table that ends with a row without name. */
-#define CNI_ZOO_FAMILIES(X) \
-  X(stacks) X(resnet) X(mobilenet) X(vit) X(unet) X(recurrent) X(gpt2) X(llama) X(bert)
+#define CNI_ZOO_FAMILIES(X)                                                                                    \
+  X(stacks) X(resnet) X(squeezenet) X(googlenet) X(densenet) X(mobilenet) X(efficientnet) X(convnext) X(vit) X(unet) \
+  X(recurrent) X(gpt2) X(llama) X(bert)
 #define CNI_ZOO_DECLARE(name) extern const cni_model cni_zoo_##name[];
 CNI_ZOO_FAMILIES(CNI_ZOO_DECLARE)
 #undef CNI_ZOO_DECLARE
@@ -61,13 +69,42 @@ cn_module *cni_relu(void); /* in place */
  * (with `pool` after a mean over each channel). Children that a program adds behind them are not run. */
 int cni_forward_classifier(cn_module *m, cn_module_call *call, size_t n, bool pool);
 
-/* Weights of convolutions as kaiming_normal(fan_out, relu), their biases zero; with `linears` those of Linear layers
- * normal with deviation 0.01 and biases zero. */
-int cni_init_convolutions(cn_module *m, bool linears);
+/* Draws the first weights of every Conv2d and Linear below m, each with its function; NULL leaves them as they are. */
+typedef int cni_draw(cn_module *layer);
+int cni_init_layers(cn_module *m, cni_draw *conv, cni_draw *linear);
+int cni_draw_fan_out(cn_module *layer); /* kaiming_normal(fan_out, relu), biases zero */
+int cni_draw_small(cn_module *layer);   /* normal with deviation 0.01, biases zero */
+int cni_zero_bias(cn_module *layer);    /* where it has one */
 /* As transformers does: Linear, Conv1D and Embedding normal with that deviation, biases zero. */
 int cni_init_transformer(cn_module *m, double std);
 
 bool cni_is(const cn_module *m, const char *cls); /* by the name of its class */
+
+/* ---- parts that several of torchvision's families share (parts.c) ---- */
+
+typedef cn_module *cni_layer(void); /* makes a layer without settings */
+cn_module *cni_silu(void);          /* in place */
+cn_module *cni_hardswish(void);     /* in place */
+
+/* How a network's convolutions go on: a batch norm, of zeros its default, and an activation; NULL: none. */
+typedef struct cni_style {
+  double eps, momentum;
+  cni_layer *activation;
+} cni_style;
+/* A Conv2dNormActivation: a convolution as cni_conv's, the norm, the activation. */
+cn_module *cni_conv_norm(const cni_style *style, int64_t in, int64_t out, int64_t kernel, int64_t stride,
+                         int64_t groups);
+cn_module *cni_conv_norm_of(int64_t out); /* one without children yet, which gives `out` channels */
+/* Channels (B, width, H, W) each times a number that is computed from the means of all of them. */
+cn_module *cni_squeeze_excitation(int64_t width, int64_t squeezed, cni_layer *activation, cni_layer *scale);
+/* In training whole samples are zero with probability p, the others divided by 1 - p. */
+cn_module *cni_stochastic_depth(double p);
+/* A block that adds its input where `same` says that shapes fit: y = child 0 of x, through child 1 where there is one,
+ * + x. Children are the caller's to add. */
+cn_module *cni_inverted_residual(bool same, int64_t out);
+cn_module *cni_mb_conv(bool same, int64_t out); /* the same under EfficientNet's name */
+int64_t cni_divisible(double v); /* the multiple of 8 next to v, not less than nine tenths of it */
+void cni_print_nothing(const cn_module *m, cn_text *text); /* for classes whose arguments torchvision does not print */
 
 /* ---- settings of transformers ---- */
 int64_t cni_setting(const cn_tree *config, const char *key, int64_t otherwise); /* also where it is null */
@@ -84,6 +121,8 @@ cn_module *cni_activation(const char *name);
 int64_t cni_bert_longest(const cn_module *m);
 
 /* ---- pretrained weights (weights.c) ---- */
+/* Are these the weights that the row names: "imagenet", or that file wherever it lies? */
+bool cni_is_published(const cni_model *row, const char *pretrained);
 /* Where .pretrained lies on this machine: a path as it is; "imagenet" and addresses are fetched. Owned; NULL with the
  * error set. */
 char *cni_weights_path(const cni_model *row, const char *pretrained);

@@ -194,6 +194,12 @@ def gpt2(**more):
     return lambda: hf(transformers.GPT2LMHeadModel, transformers.GPT2Config, dict(GPT2, **more))
 
 
+def tv(name, image, **settings):
+    """A network of torchvision of 10 classes with settings that leave no chance to training."""
+    return dict(make=lambda: getattr(vision, name)(num_classes=10, **settings), options=dict(classes=10),
+                config=settings, image=image, train=True)
+
+
 def llama(settings):
     return lambda: hf(transformers.LlamaForCausalLM, transformers.LlamaConfig, settings)
 
@@ -208,6 +214,15 @@ CASES = {
                      train=True),
     "resnet50": dict(make=vision.resnet50, image=[2, 3, 64, 64]),
     "mobilenet_v2": dict(make=vision.mobilenet_v2, image=[2, 3, 64, 64]),
+    "squeezenet1_0": dict(make=vision.squeezenet1_0, image=[2, 3, 64, 64]),
+    "squeezenet1_1": tv("squeezenet1_1", [2, 3, 64, 64], dropout=0.0),
+    "densenet121": dict(make=vision.densenet121, image=[2, 3, 64, 64]),
+    "mobilenet_v3_small": tv("mobilenet_v3_small", [4, 3, 64, 64], dropout=0.0),
+    "mobilenet_v3_large": dict(make=vision.mobilenet_v3_large, image=[2, 3, 64, 64]),
+    "efficientnet_b0": tv("efficientnet_b0", [4, 3, 64, 64], dropout=0.0, stochastic_depth_prob=0.0),
+    "efficientnet_b5": dict(make=vision.efficientnet_b5, image=[1, 3, 64, 64]),
+    "googlenet": tv("googlenet", [4, 3, 64, 64], dropout=0.0, dropout_aux=0.0, transform_input=True),
+    "convnext_tiny": tv("convnext_tiny", [2, 3, 64, 64], stochastic_depth_prob=0.0, layer_scale=0.5),
     "vit_b_32": dict(make=lambda: vision.vit_b_32(image_size=64), options=dict(image=64), image=[2, 3, 64, 64],
                      train=True),
     "unet": dict(make=UNet, image=[2, 3, 33, 48], train=True),
@@ -228,7 +243,9 @@ CASES = {
 # Networks at their own size: names and numbers of parameters alone.
 FULL = {name: lambda name=name: getattr(vision, name)() for name in (
     "alexnet vgg11 vgg11_bn vgg13 vgg13_bn vgg16 vgg16_bn vgg19 vgg19_bn resnet18 resnet34 resnet50 resnet101 "
-    "resnet152 mobilenet_v2 vit_b_16 vit_b_32 vit_l_16 vit_l_32 vit_h_14").split()}
+    "resnet152 mobilenet_v2 vit_b_16 vit_b_32 vit_l_16 vit_l_32 vit_h_14 squeezenet1_0 squeezenet1_1 densenet121 "
+    "densenet161 densenet169 densenet201 mobilenet_v3_small mobilenet_v3_large googlenet convnext_tiny convnext_small "
+    "convnext_base convnext_large").split() + [f"efficientnet_b{i}" for i in range(8)]}
 FULL["lenet"], FULL["unet"] = LeNet, UNet
 FULL["char_rnn"], FULL["char_lstm"] = lambda: RNNModel("RNN"), lambda: RNNModel("LSTM")
 for name, settings in {"gpt2": {}, "gpt2-medium": dict(n_layer=24, n_head=16, n_embd=1024),
@@ -272,18 +289,22 @@ def first_of(y):
 
 
 def gradients(net, args):
-    """Of the weighted sum of the output, for the first, a middle and the last parameter; and the norm of all."""
-    y = first_of(net(*args))
-    (y * torch.from_numpy(units("loss", y.numel())).reshape(y.shape)).sum().backward()
+    """Of the weighted sum of the output, for the first, a middle and the last parameter; and the norm of all. Where a
+    network gives several tensors in training, all of them count."""
+    made = net(*args)
+    several = isinstance(made, tuple) and all(isinstance(y, torch.Tensor) for y in made)
+    results = list(made) if several else [first_of(made)]
+    sum((y * torch.from_numpy(units("loss", y.numel())).reshape(y.shape)).sum() for y in results).backward()
     with_grad = [(k, p.grad) for k, p in net.named_parameters() if p.grad is not None]
     picked = [with_grad[0], with_grad[len(with_grad) // 2], with_grad[-1]]
-    return dict(norm=math.sqrt(sum(float((g**2).sum()) for _, g in with_grad)), count=len(with_grad),
+    return dict(results=len(results), norm=math.sqrt(sum(float((g**2).sum()) for _, g in with_grad)), count=len(with_grad),
                 picked={k: summed(g) for k, g in picked})
 
 
 # Networks whose first weights are compared, as distributions: how many parameters from the front.
 STARTS = {"lenet": 10, "resnet18": 62, "vgg11": 22, "mobilenet_v2": 20, "vit_b_32": 16, "gpt2": 28, "llama": 11,
-          "bert": 23, "char_lstm": 20}
+          "bert": 23, "char_lstm": 20, "squeezenet1_1": 52, "densenet121": 12, "efficientnet_b0": 40, "googlenet": 12,
+          "convnext_tiny": 20}
 
 
 def starts(name):
@@ -314,8 +335,9 @@ def golden(name):
     net.train(case.get("train", False))
     out["trained"] = case.get("train", False)
     out["gradients"] = gradients(net, args)
-    if out["trained"]:
-        out["buffers"] = {k: summed(b) for k, b in net.named_buffers() if "running" in k and b.is_floating_point()}
+    if out["trained"]:  # at most 40 of them
+        buffers = [(k, b) for k, b in net.named_buffers() if "running" in k and b.is_floating_point()]
+        out["buffers"] = {k: summed(b) for k, b in buffers[::-(-len(buffers) // 40) or 1]}
     return out
 
 

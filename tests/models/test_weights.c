@@ -140,32 +140,31 @@ static void folders_load(void **state)
   cn_scope_end(s);
 }
 
-/* Older files call some tensors otherwise, and lack the counts of batch norm. */
-static void old_names_load(void **state)
+/* Older files call some tensors otherwise. The first of `older` that fits is put into the name. */
+typedef struct spelling {
+  const char *ours, *theirs;
+} spelling;
+
+static void loads_older(const char *net, const char *json, const spelling *older, const char *tensor)
 {
-  (void)state;
-  static const struct {
-    const char *ours, *theirs;
-  } older[] = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
   char path[256];
   cn_scope *s = cn_scope_begin();
-  cn_module *m = small_made("bert", small_bert, 0);
-  cn_tree *config = cn_tree_from_json(small_bert, strlen(small_bert));
-  cn_tree *all = cn_module_state(m), *file = cn_tree_dict();
+  cn_module *m = small_made(net, json, 0);
+  cn_tree *config = cn_tree_from_json(json, strlen(json)), *all = cn_module_state(m), *file = cn_tree_dict();
   for (size_t i = 0; i < cn_tree_size(all); i++) {
     char key[256];
-    snprintf(key, sizeof key, "bert.%s", cn_tree_key(all, i, NULL));
-    for (size_t k = 0; k < 2; k++) {
-      char *at = strstr(key, older[k].ours);
-      if (at) memcpy(at, older[k].theirs, strlen(older[k].theirs) + 1);
-    }
+    const char *name = cn_tree_key(all, i, NULL), *at = NULL;
+    const spelling *o = older;
+    while (o->ours && !(at = strstr(name, o->ours))) o++;
+    int front = at ? (int)(at - name) : (int)strlen(name);
+    snprintf(key, sizeof key, "%.*s%s%s", front, name, at ? o->theirs : "", at ? at + strlen(o->ours) : "");
     cn_tree_put(file, key, cn_tree_copy(cn_tree_at(all, i), false));
   }
   snprintf(path, sizeof path, "%s/old.safetensors", folder);
   if (cn_save(path, file)) fail_msg("%s", cn_err_message());
-  cn_module *n = cn_zoo("bert", .config = config, .pretrained = path);
+  cn_module *n = cn_zoo(net, .config = config, .pretrained = path);
   if (!n) fail_msg("%s", cn_err_message());
-  must_equal(cn_module_get(n, "embeddings.LayerNorm.bias"), cn_module_get(m, "embeddings.LayerNorm.bias"));
+  must_equal(cn_module_get(n, tensor), cn_module_get(m, tensor));
   cn_file_remove(path);
   cn_tree_free(config);
   cn_tree_free(all);
@@ -173,6 +172,50 @@ static void old_names_load(void **state)
   cn_module_free(m);
   cn_module_free(n);
   cn_scope_end(s);
+}
+
+static void old_names_load(void **state)
+{
+  (void)state;
+  static const spelling bert[] = {
+    {"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}, {NULL, NULL}};
+  static const spelling densenet[] = {{".norm1.", ".norm.1."}, {".conv1.", ".conv.1."}, {".norm2.", ".norm.2."},
+                                      {".conv2.", ".conv.2."}, {NULL, NULL}}; /* as in torchvision's files */
+  loads_older("bert", small_bert, bert, "embeddings.LayerNorm.bias");
+  loads_older("densenet121", "{\"bn_size\": 1}", densenet, "features.denseblock2.denselayer3.conv2.weight");
+}
+
+static bool flag(cn_module *m, const char *name) { return cn_args_get(cn_module_args(m), name)->u.i; }
+
+/* The weights that torchvision publishes for GoogLeNet are for transformed images; their classifiers on the way are
+ * left out where they are not asked for. A file of the program's own changes nothing. */
+static void published_googlenet(void **state)
+{
+  (void)state;
+  char path[256], own[256];
+  static const char *const files[] = {"googlenet-1378be20.pth", "mine.pth"};
+  cn_module *m = cn_zoo("googlenet"), *n;
+  cn_tree *all = cn_module_state(m), *config = cn_tree_from_json("{\"aux_logits\": true}", 20);
+  snprintf(path, sizeof path, "%s/%s", folder, files[0]);
+  snprintf(own, sizeof own, "%s/%s", folder, files[1]);
+  if (cn_save(path, all) || cn_save(own, all)) fail_msg("%s", cn_err_message());
+  if (!(n = cn_zoo("googlenet", .pretrained = path))) fail_msg("%s", cn_err_message());
+  assert_true(flag(n, "transform_input") && !flag(n, "aux_logits") && !cn_module_find(n, "aux1"));
+  cn_module_free(n);
+  if (!(n = cn_zoo("googlenet", .pretrained = path, .config = config))) fail_msg("%s", cn_err_message());
+  assert_true(flag(n, "transform_input") && flag(n, "aux_logits"));
+  cn_scope *s = cn_scope_begin();
+  must_equal(cn_module_get(n, "aux1.fc1.weight"), cn_module_get(m, "aux1.fc1.weight"));
+  cn_scope_end(s);
+  cn_module_free(n);
+  if (!(n = cn_zoo("googlenet", .pretrained = own))) fail_msg("%s", cn_err_message());
+  assert_true(!flag(n, "transform_input") && flag(n, "aux_logits") && cn_module_find(n, "aux1"));
+  cn_module_free(n);
+  cn_module_free(m);
+  cn_tree_free(all);
+  cn_tree_free(config);
+  cn_file_remove(path);
+  cn_file_remove(own);
 }
 
 /* What a download would have left in CAIRN_HOME is used; where there is nothing and no network, the error says so. */
@@ -274,7 +317,7 @@ static void copies_are_their_own(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test(loads_under_other_names), cmocka_unit_test(old_names_load),
+    cmocka_unit_test(loads_under_other_names), cmocka_unit_test(old_names_load), cmocka_unit_test(published_googlenet),
     cmocka_unit_test(known_weights_come_from_home), cmocka_unit_test(wrong_files_are_refused),
     cmocka_unit_test(folders_load), cmocka_unit_test(options_are_checked), cmocka_unit_test(copies_are_their_own),
   };
