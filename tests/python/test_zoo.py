@@ -156,18 +156,73 @@ class TestNetworks(unittest.TestCase):
         import cairn.models as models
         self.assertIs(models.resnet18, zoo.resnet18)
 
-    def test_composed(self):
+    def test_all_come_from_c(self):
         x = cairn.randn(2, 3, 48, 48)
         for name, count in (("squeezenet1_0", 736963), ("mobilenet_v3_small", 1520931),
                             ("efficientnet_b0", 4011391)):
             net = getattr(zoo, name)(num_classes=3)
             self.assertEqual((sum(p.numel() for p in net.parameters()), net(x).shape), (count, (2, 3)), name)
-        net = zoo.googlenet(num_classes=3)
-        self.assertEqual([y.shape for y in net(x)], [(2, 3)] * 3)
-        self.assertEqual(net.eval()(x).shape, (2, 3))
         self.assertIn("SqueezeNet", zoo.describe("squeezenet1_0"))
-        with self.assertRaisesRegex(ValueError, "channels"):
-            zoo.create("densenet121", channels=1)
+        self.assertEqual(zoo.create("densenet121", channels=1).features.conv0.in_channels, 1)
+        self.assertEqual(set(zoo.list_models()) - set(zoo.list()), set())
+
+    def test_googlenet(self):
+        x = cairn.randn(2, 3, 48, 48)
+        net = zoo.googlenet(num_classes=3)
+        made = net(x)
+        self.assertEqual((made._fields, [y.shape for y in made]),
+                         (("logits", "aux_logits2", "aux_logits1"), [(2, 3)] * 3))
+        self.assertEqual(net.eval()(x).shape, (2, 3))
+        plain = net(x)
+        net.transform_input = True  # C computes with it
+        self.assertFalse(cairn.equal(net(x), plain))
+        again = pickle.loads(pickle.dumps(net))
+        self.assertTrue(again.transform_input and cairn.equal(again(x), net(x)))
+        net.aux1 = net.aux2 = None
+        net.aux_logits = False
+        self.assertEqual(net.train()(x).shape, (2, 3))
+        self.assertNotIn("aux1.fc1.weight", net.state_dict())
+        without = zoo.googlenet(aux_logits=False, num_classes=3)
+        self.assertIsNone(without.aux1)
+        self.assertEqual((without(x).shape, without.aux_logits), ((2, 3), False))
+
+    def test_parts(self):
+        net = zoo.efficientnet_b0(num_classes=3, stochastic_depth_prob=0.4)
+        stem = net.features[0]
+        self.assertIsInstance(stem, cairn.ops.Conv2dNormActivation)
+        self.assertEqual((len(stem), stem.out_channels), (3, 32))
+        stem[0] = nn.Conv2d(1, 32, 3, 2, 1, bias=False)  # grey images
+        net.classifier[1] = nn.Linear(1280, 5)
+        self.assertEqual(net(cairn.randn(2, 1, 48, 48)).shape, (2, 5))
+        block = net.features[2][1]
+        self.assertTrue(block.use_res_connect)
+        self.assertIsInstance(block.stochastic_depth, cairn.ops.StochasticDepth)
+        self.assertEqual(block.stochastic_depth.p, 0.4 * 2 / 16)
+        self.assertIsInstance(block.block[2], cairn.ops.SqueezeExcitation)
+        block.stochastic_depth.p = 1.0
+        y = block(x := cairn.randn(2, 24, 4, 4))
+        self.assertTrue(cairn.equal(y, x))  # nothing but the input stays
+        next_net = zoo.convnext_tiny(num_classes=2)
+        self.assertIsInstance(next_net.classifier[0], nn.LayerNorm)
+        next_net.classifier[0].weight.data.fill_(3)
+        next_net.classifier[0].reset_parameters()
+        self.assertEqual(next_net.classifier[0].weight.sum().item(), 768)
+        dense = zoo.densenet121(num_classes=2, drop_rate=0.5)
+        self.assertEqual([*dense.features.denseblock1][:2], ["denselayer1", "denselayer2"])
+        self.assertEqual(dense.features.denseblock1["denselayer1"].drop_rate, 0.5)
+        dense.classifier = nn.Identity()
+        self.assertEqual(dense.eval()(cairn.randn(1, 3, 32, 32)).shape, (1, 1024))
+
+    def test_settings(self):
+        with self.assertRaisesRegex(TypeError, "densenet121.*memory_efficient"):
+            zoo.densenet121(memory_efficient=True)
+        with self.assertRaisesRegex(TypeError, "aux_logits"):
+            zoo.resnet18(aux_logits=False)
+        with self.assertRaisesRegex(ValueError, "dropouts"):
+            zoo.create("alexnet", config={"dropouts": 0.1})
+        with self.assertRaisesRegex(TypeError, "dropout"):
+            zoo.alexnet(dropout="much")
+        self.assertEqual(zoo.vit_b_32(image_size=64, dropout=0.25).encoder.dropout.p, 0.25)
 
     def test_files_of_weights(self):
         net = zoo.lenet()
@@ -180,7 +235,9 @@ class TestNetworks(unittest.TestCase):
 
     @needs_torchvision
     def test_torchvision(self):
-        for name, side in (("resnet18", 64), ("mobilenet_v2", 64), ("squeezenet1_1", 64), ("mobilenet_v3_small", 64)):
+        for name in ("resnet18", "mobilenet_v2", "squeezenet1_0", "squeezenet1_1", "mobilenet_v3_small", "densenet121",
+                     "mobilenet_v3_large", "efficientnet_b0", "googlenet", "convnext_tiny"):
+            side = 64
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 theirs = getattr(torchvision.models, name)().eval()

@@ -28,17 +28,14 @@ __all__ = ["KVCache", "WeightsEnum", "create", "describe", "embed", "embed_token
            "get_model_weights", "get_weight", "list", "list_models", "summary"]
 
 _Path = str | os.PathLike[str]
+_OPTIONS = ("classes", "num_classes", "channels", "image", "vocab", "config", "device", "dtype")  # of create
+# Where torchvision says AdaptiveAvgPool2d(1); elsewhere it says AdaptiveAvgPool2d((1, 1)).
+_ONE_NUMBER = ("SqueezeExcitation", "MobileNetV3", "EfficientNet", "ConvNeXt")
 
 
 def list() -> builtins.list[str]:
     """The names of all networks."""
-    return [name for name, _, _ in _C._zoo_list()] + [*_networks().MAKERS]
-
-
-def _networks() -> Any:
-    """Those that are put together in Python."""
-    from . import _networks
-    return _networks
+    return [name for name, _, _ in _C._zoo_list()]
 
 
 def _spelt(name: str) -> str:
@@ -51,8 +48,6 @@ def describe(name: str) -> str:
     for known, doc, _ in _C._zoo_list():
         if _spelt(known) == _spelt(name):
             return doc
-    if name in _networks().MAKERS:
-        return str(_networks().MAKERS[name][0])
     raise ValueError("there is no network %r; there are %s" % (name, ", ".join(list())))
 
 
@@ -63,15 +58,10 @@ def create(name: str, pretrained: _Path | bool | None = None, classes: int | Non
 
     classes (num_classes is the same), channels and image (the side of input images), vocab: sizes other than its own,
     where it has such a size. pretrained: a file of weights, a folder as transformers writes it, an address; True or
-    "imagenet" downloads the weights that torchvision has for it. config: the settings of a config.json, where the
-    network takes them."""
+    "imagenet" downloads the weights that torchvision has for it. config: settings, of transformers' networks those of
+    a config.json, of torchvision's the keywords that their functions take there."""
     if pretrained is False:
         pretrained = None
-    if name in _networks().MAKERS:
-        given = {"channels": channels, "image": image, "vocab": vocab, "config": config}
-        if any(v is not None for v in given.values()):
-            raise ValueError("%s takes classes, and neither of %s" % (name, ", ".join(given)))
-        return _compose(name, pretrained, num_classes if classes is None else classes, device, dtype)
     sizes = (num_classes if classes is None else classes, channels, image, vocab)
     made: Module = _C._zoo(name, *sizes, "imagenet" if pretrained is True else pretrained,
                            None if config is None else dict(config), device, dtype)
@@ -81,58 +71,38 @@ def create(name: str, pretrained: _Path | bool | None = None, classes: int | Non
     for path, part in made.named_modules():
         if isinstance(part, _Made):
             part.__dict__["_zoo"] = (settings, path)
-        elif type(part) is AdaptiveAvgPool2d and isinstance(part.output_size, int):
-            part.__dict__["output_size"] = (part.output_size, part.output_size)  # as torchvision gives it
+        for child in () if type(part).__name__ in _ONE_NUMBER else part.children():
+            if type(child) is AdaptiveAvgPool2d and isinstance(child.output_size, int):
+                child.__dict__["output_size"] = (child.output_size, child.output_size)
     return made
 
 
-def _compose(name: str, pretrained: Any, classes: int | None, device: Any, dtype: Any,
-             **settings: Any) -> Module:
-    """A network that is put together in Python."""
-    if classes is not None:
-        settings["num_classes"] = classes
-    made: Module = _networks().MAKERS[name][1](**settings)
-    if pretrained is True:
-        pretrained = _weights.local_or_url(_weights.class_for(name)["DEFAULT"])
-    if pretrained is not None:
-        made.load_state_dict(_weights.load(os.fspath(pretrained)))
-    return made if device is None and dtype is None else made.to(device, dtype)
-
-
 def _network(name: str, pretrained: Any = None, *, weights: Any = None, progress: bool = True,
-             **settings: Any) -> Module:  # unused: progress (fetching prints nothing)
+             **given: Any) -> Module:  # unused: progress (fetching prints nothing)
     """create with the arguments of torchvision's functions."""
     if isinstance(pretrained, WeightsEnum):
         pretrained, weights = None, pretrained
     chosen = _weights.find(name, weights)
-    if name in _networks().MAKERS:
-        classes, device, dtype = (settings.pop(key, None) for key in ("classes", "device", "dtype"))
-        file = pretrained if chosen is None else _weights.local_or_url(chosen)
-        return _compose(name, file or None, settings.pop("num_classes", classes), device, dtype, **settings)
-    if "image_size" in settings:
-        settings["image"] = settings.pop("image_size")
+    if "image_size" in given:
+        given["image"] = given.pop("image_size")
     if chosen is not None:
         pretrained = _weights.local_or_url(chosen)
-        if chosen.value.crop != 224:
-            settings.setdefault("image", chosen.value.crop)
-    dropout, zero = settings.pop("dropout", None), settings.pop("zero_init_residual", False)
-    made = create(name, pretrained, **settings)
-    if name == "mobilenet_v2":
-        setattr(made, "last_channel", made.get_submodule("classifier.1").in_features)
-    for part in made.modules():
-        kind = type(part).__name__
-        if dropout is not None and kind == "Dropout":
-            setattr(part, "p", float(dropout))
-        if zero and chosen is None and kind in ("BasicBlock", "Bottleneck"):
-            part.get_parameter("bn2.weight" if kind == "BasicBlock" else "bn3.weight").data.zero_()
-    return made
+        if _C._zoo_takes(name, "image"):
+            given.setdefault("image", chosen.value.crop)
+    settings = {key: given.pop(key) for key in [*given] if key not in _OPTIONS}
+    for key in settings:
+        if not _C._zoo_takes(name, key):
+            raise TypeError("%s() got an unexpected keyword argument %r" % (_spelt(name), key))
+    if settings:
+        given["config"] = {**(given.get("config") or {}), **settings}
+    return create(name, pretrained, **given)
 
 
 def __getattr__(name: str) -> Any:
     """zoo.resnet18(...): create("resnet18", ...); zoo.ResNet18_Weights."""
     if name in _weights.classes():
         return _weights.class_for(_weights.classes()[name])
-    for known, doc, takes in [*_C._zoo_list(), *((n, row[0], ("classes",)) for n, row in _networks().MAKERS.items())]:
+    for known, doc, takes in _C._zoo_list():
         if not name.startswith("_") and _spelt(known) == name:
             break
     else:

@@ -41,6 +41,14 @@ static PyObject *zoo_list(PyObject *module, PyObject *unused)
   return list;
 }
 
+/* _zoo_takes(name, option) */
+static PyObject *zoo_takes(PyObject *module, PyObject *args)
+{
+  const char *name, *option;
+  (void)module;
+  return PyArg_ParseTuple(args, "ss:_zoo_takes", &name, &option) ? PyBool_FromLong(cn_zoo_takes(name, option)) : NULL;
+}
+
 /* The number or 0 for None. */
 static int to_size(PyObject *o, int64_t *size)
 {
@@ -271,6 +279,7 @@ static PyObject *summary(PyObject *module, PyObject *args)
 
 static PyMethodDef functions[] = {
   {"_zoo_list", zoo_list, METH_NOARGS, "_zoo_list()\n--\n\nNames, descriptions and options of all networks."},
+  {"_zoo_takes", zoo_takes, METH_VARARGS, "_zoo_takes(name, option)\n--\n\nWhether a network takes it."},
   {"_zoo", zoo_make, METH_VARARGS, "_zoo(name, ...)\n--\n\nA network by name."},
   {"_generate", generate, METH_VARARGS, "_generate(model, tokens, ...)\n--\n\nTokens and what follows them."},
   {"_embed", embed, METH_VARARGS, "_embed(model, tokenizer, texts)\n--\n\nSentence embeddings of texts."},

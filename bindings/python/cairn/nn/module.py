@@ -46,7 +46,8 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
     @staticmethod
     def _class_for(name: str) -> type[Module]:
         """A class for modules that were made in C and have none here."""
-        return type(name, (_Made,), {"__module__": "cairn.nn"})
+        from .._networks import CLASSES
+        return CLASSES.get(name) or type(name, (_Made,), {"__module__": "cairn.nn"})
 
     def _wrapped(self) -> None:
         """Called when a module that was made in C gets its object here."""
