@@ -248,6 +248,26 @@ class Train(Case):
         self.assertIn("none.png", done.stderr)
         self.assertIn("dark", done.stdout)  # the others are still looked at
 
+    @unittest.skipUnless(IMAGES, "built without libpng and libjpeg")
+    def test_settings_that_weights_imply(self):
+        """With its published weights GoogLeNet is another network: what was trained from them can be made again."""
+        for name, shade in (("dark", 30), ("light", 220)):
+            (self.path("photos") / name).mkdir(parents=True)
+            for i in range(3):
+                grey_png(self.path("photos") / name / f"{i}.png", 20, 24, shade + i)
+        net = "[net]\nzoo = googlenet\nclasses = 2\ninput = 3, 16, 16\n%s[data]\nset = photos\n[solver]\nepochs = 1\n"
+        self.write("first.cfg", net % "")
+        self.good("train", "first.cfg")
+        found = weights(self.path("runs/first/last.safetensors").read_bytes())
+        self.path("w.safetensors").write_bytes(written({n.removeprefix("net."): t for n, t in found.items()}))
+        self.good("convert", "w.safetensors", "googlenet-1378be20.pth")
+        self.write("second.cfg", net % "pretrained = googlenet-1378be20.pth\n")
+        self.good("train", "second.cfg")
+        settings = json.loads(self.path("runs/second/settings.json").read_text())
+        self.assertEqual(settings, {"aux_logits": False, "transform_input": True})
+        self.assertFalse(self.path("runs/first/settings.json").exists())
+        self.good("predict", "runs/second", "photos/dark/0.png")
+
 
 class Weights(Case):
     def test_convert_round_trip(self):
@@ -413,6 +433,16 @@ def tensors(data):
 
 def weights(data):
     return {name: t for name, t in tensors(data).items() if name.startswith("net.")}
+
+
+def written(found):
+    """The safetensors file of what tensors() gives."""
+    header, body = {}, b""
+    for name, (dtype, shape, data) in found.items():
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + body
 
 
 def grey_png(path, width, height, shade):

@@ -10,7 +10,7 @@
 #define MODEL_BEST "best.safetensors"
 #define MODEL_LAST "last.safetensors"
 #define MODEL_CHARACTERS "characters.txt" /* of texts: all that it knows */
-#define MODEL_CONFIG "settings.json"      /* of networks of transformers */
+#define MODEL_CONFIG "settings.json"      /* of networks of the zoo */
 
 typedef struct model {
   cn_description *description;

@@ -104,7 +104,7 @@ static int put_characters(cn_description *d, const char *out)
   return model_set_text(d, "data", "tokens", path);
 }
 
-/* Settings of a network of transformers go along too. */
+/* Settings of a network go along too. */
 static int put_config(cn_description *d, const char *out)
 {
   char path[COMMAND_PATH];
@@ -114,6 +114,28 @@ static int put_config(cn_description *d, const char *out)
   int status = settings ? cn_save_as(path, settings, CN_FORMAT_JSON) : cn_err();
   cn_tree_free(settings);
   return status ? status : model_set_text(d, "net", "config", path);
+}
+
+/* Settings that follow from the weights a network begins with (those published for GoogLeNet want transformed images):
+ * made again without these weights it needs them said. */
+static int put_implied(cn_description *d, const cn_module *net, const char *out)
+{
+  char path[COMMAND_PATH];
+  const char *zoo = model_word(d, "net", "zoo", ""), *config = model_word(d, "net", "config", NULL);
+  const cn_args *args = cn_module_args(net);
+  const cn_signature *sig = args && cn_description_get(d, "net", "pretrained") ? cn_args_signature(args) : NULL;
+  cn_tree *settings = !sig ? NULL : config ? cn_load(config) : cn_tree_dict();
+  bool any = false;
+  for (int i = 0; settings && i < cn_signature_size(sig); i++) {
+    cn_op_param p;
+    cn_signature_param(&p, sig, i);
+    if (strcmp(p.type, "bool") != 0 || !cn_zoo_takes(zoo, p.name)) continue;
+    any = !cn_tree_put(settings, p.name, cn_tree_bool(cn_args_values(args)[i].u.i));
+  }
+  if (any && !cn_save_as(command_join(path, out, MODEL_CONFIG), settings, CN_FORMAT_JSON))
+    model_set_text(d, "net", "config", path);
+  cn_tree_free(settings);
+  return cn_err();
 }
 
 static int complete(cn_description *d, const training *t, cn_dataset *set)
@@ -175,7 +197,7 @@ static int prepare(parts *p, const training *t, cn_description *d)
   p->test_set = p->train_set ? cn_description_data(d, CN_TEST) : NULL;
   if (!p->test_set || complete(d, t, p->test_set)) return cn_err();
   cn_seed((uint64_t)model_number(d, "solver", "seed", 1));
-  if (open_loaders(p, t, d) || open_net(p, t, d)) return cn_err();
+  if (open_loaders(p, t, d) || open_net(p, t, d) || put_implied(d, p->net, t->out)) return cn_err();
   return write_description(d, t->out);
 }
 
