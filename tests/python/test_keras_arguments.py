@@ -352,6 +352,31 @@ class Layers(Case):
                   steps=2)
         self.near(two.mean, [[2.0]])
 
+    def test_custom_objects(self):
+        def twice(x):
+            return 2.0 * x
+        config = {**layers.LSTM(2).get_config(), "activation": "twice"}
+        with self.assertRaises(ValueError):
+            layers.LSTM.from_config(config)
+        self.assertIs(layers.LSTM.from_config(config, {"twice": twice}).activation, twice)
+
+        class Own(keras.DTypePolicy):
+            pass
+        config = {"class_name": "Own", "config": {"name": "float16"}}
+        self.assertIs(type(keras.dtype_policies.deserialize(config, {"Own": Own})), Own)
+
+    def test_variables_and_texts(self):
+        made = keras.backend.variable([3.0, -4.0], constraint="non_neg")
+        self.assertEqual(made.constraint(made).tolist(), [3.0, 0.0])
+        words = layers.StringLookup(vocabulary=["a", "b"], invert=True)(np.array([1, 2]))
+        self.assertIs(words.to("cpu"), words)
+        for wrong in ((cairn.float32,), (None, cairn.float32)):
+            self.assertRaisesRegex(TypeError, "float32", words.to, *wrong)
+        self.misspelt("sed", keras.random.SeedGenerator)
+        self.misspelt("interpolate", keras.preprocessing.image.smart_resize, floats(4, 4, 1), (2, 2))
+        with self.assertRaisesRegex(ValueError, "data_format"):
+            keras.applications.efficientnet.preprocess_input(floats(4, 4, 3), "rows_first")
+
     def test_reverse_dtype(self):
         layer = layers.ReversibleEmbedding(5, 3, reverse_dtype="float64")
         self.assertEqual(layer(floats(2, 3), reverse=True).dtype, cairn.float64)
@@ -586,6 +611,16 @@ class Training(Folder):
         with self.assertRaisesRegex(ValueError, "batch_size"):
             model.fit(x, y, validation_data=loader, validation_batch_size=2, verbose=0)
         model.fit(x, y, batch_size=2, validation_data=loader, verbose=0)
+
+    def test_scale_of_another_optimizer(self):
+        self.misspelt("clipnorm", keras.optimizers.LossScaleOptimizer, keras.optimizers.SGD())
+        made = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD(), initial_scale=4.0)
+        self.assertEqual(float(made.scale_loss(cairn.tensor(1.0))), 4.0)
+        optimizer = keras.optimizers.SGD()
+        with self.assertRaisesRegex(ValueError, "layout"):
+            optimizer.add_variable((2,), layout="rows")
+        with self.assertRaisesRegex(ValueError, "aggregation"):
+            optimizer.add_variable((2,), aggregation="all")
 
     def test_zero_grad(self):
         model = keras.Sequential([keras.Input((2,)), layers.Dense(1)])
