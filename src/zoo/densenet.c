@@ -31,10 +31,10 @@ static cn_module *layer(int64_t in, int64_t growth, int64_t bn_size, double drop
   cn_module *m = cn_module_new_with(&layer_class, (const cn_value[]){cn_v_float(drop_rate)}, 1);
   cni_add(m, "norm1", cn_nn_batch_norm2d(in));
   cni_add(m, "relu1", cni_relu());
-  cni_add(m, "conv1", cni_conv(in, middle, 1, 1));
+  cni_add(m, "conv1", cni_zoo_conv(in, middle, 1, 1));
   cni_add(m, "norm2", cn_nn_batch_norm2d(middle));
   cni_add(m, "relu2", cni_relu());
-  cni_add(m, "conv2", cni_conv(middle, growth, 3, 1));
+  cni_add(m, "conv2", cni_zoo_conv(middle, growth, 3, 1));
   return m;
 }
 
@@ -74,7 +74,7 @@ static cn_module *transition(int64_t in)
   cn_module *m = cn_module_new(&transition_class);
   cni_add(m, "norm", cn_nn_batch_norm2d(in));
   cni_add(m, "relu", cni_relu());
-  cni_add(m, "conv", cni_conv(in, in / 2, 1, 1));
+  cni_add(m, "conv", cni_zoo_conv(in, in / 2, 1, 1));
   cni_add(m, "pool", cn_nn_avg_pool2d(2, .stride = CN_INTS(2)));
   return m;
 }
@@ -103,7 +103,7 @@ static cn_module *make_densenet(const cni_model *row, const cn_zoo_opts *o)
     return NULL;
   }
   cn_module *m = cn_module_new(&densenet_class), *features = cn_nn_sequential_of(NULL, 0);
-  cni_add(features, "conv0", cni_conv(cni_or(o->channels, 3), width, 7, 2));
+  cni_add(features, "conv0", cni_zoo_conv(cni_or(o->channels, 3), width, 7, 2));
   cni_add(features, "norm0", cn_nn_batch_norm2d(width));
   cni_add(features, "relu0", cni_relu());
   cni_add(features, "pool0", cn_nn_max_pool2d(3, .stride = CN_INTS(2), .padding = CN_INTS(1)));

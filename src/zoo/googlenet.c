@@ -19,7 +19,7 @@ static const cn_module_class basic_class = {CN_MODULE_CLASS, .name = "BasicConv2
 static cn_module *basic(int64_t in, int64_t out, int64_t kernel, int64_t stride)
 {
   cn_module *m = cn_module_new(&basic_class);
-  cni_add(m, "conv", cni_conv(in, out, kernel, stride));
+  cni_add(m, "conv", cni_zoo_conv(in, out, kernel, stride));
   cni_add(m, "bn", cn_nn_batch_norm2d(out, .eps = 0.001));
   return m;
 }

@@ -17,7 +17,7 @@ static cn_module *v2_block(int64_t in, int64_t out, int64_t stride, int64_t wide
   cn_module *conv = cn_nn_sequential_of(NULL, 0), *m = cni_inverted_residual(stride == 1 && in == out, out);
   if (widen != 1) cni_add(conv, NULL, cni_conv_norm(&v2_style, in, width, 1, 1, 1));
   cni_add(conv, NULL, cni_conv_norm(&v2_style, width, width, 3, stride, width));
-  cni_add(conv, NULL, cni_conv(width, out, 1, 1));
+  cni_add(conv, NULL, cni_zoo_conv(width, out, 1, 1));
   cni_add(conv, NULL, cn_nn_batch_norm2d(out));
   cni_add(m, "conv", conv);
   return m;

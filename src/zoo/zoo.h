@@ -91,7 +91,7 @@ typedef struct cni_style {
   double eps, momentum;
   cni_layer *activation;
 } cni_style;
-/* A Conv2dNormActivation: a convolution as cni_conv's, the norm, the activation. */
+/* A Conv2dNormActivation: a convolution as cni_zoo_conv's, the norm, the activation. */
 cn_module *cni_conv_norm(const cni_style *style, int64_t in, int64_t out, int64_t kernel, int64_t stride,
                          int64_t groups);
 cn_module *cni_conv_norm_of(int64_t out); /* one without children yet, which gives `out` channels */

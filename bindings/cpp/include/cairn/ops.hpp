@@ -2895,6 +2895,13 @@ inline Tensor bmm(const Tensor &input, const Tensor &mat2)
   const cn_value args[] = {detail::v(input), detail::v(mat2)};
   return detail::call(op, args, 2);
 }
+/* bmm with sums and result in a wider type, as mm_dtype has it. */
+inline Tensor bmm_dtype(const Tensor &input, const Tensor &mat2, DType out_dtype)
+{
+  static const cn_op *const op = detail::find_op("bmm_dtype");
+  const cn_value args[] = {detail::v(input), detail::v(mat2), detail::v(out_dtype)};
+  return detail::call(op, args, 3);
+}
 /* The tensors expanded to their common shape, without copying. */
 inline std::vector<Tensor> broadcast_tensors(const Tensors &tensors)
 {
@@ -4549,6 +4556,13 @@ inline Tensor instance_norm(const Tensor &input, const Tensor &running_mean, con
   return cn::instance_norm(input, running_mean, running_var, weight, bias, options.use_input_stats_,
                          options.momentum_, options.eps_);
 }
+/* Product of two int8 matrices with sums and result in int32. */
+inline Tensor int_mm(const Tensor &input, const Tensor &mat2)
+{
+  static const cn_op *const op = detail::find_op("int_mm");
+  const cn_value args[] = {detail::v(input), detail::v(mat2)};
+  return detail::call(op, args, 2);
+}
 /* The input, (N, C, ...) with one to three dims behind the channels, in another size. Modes: nearest,
  * nearest-exact, area (means, see adaptive_avg_pool2d), linear, bilinear, trilinear, bicubic. align_corners: the
  * corner elements' centres, not their outer edges, stay in place. A scale_factor also maps positions unless
@@ -5363,6 +5377,13 @@ inline Tensor mm(const Tensor &input, const Tensor &mat2)
   static const cn_op *const op = detail::find_op("mm");
   const cn_value args[] = {detail::v(input), detail::v(mat2)};
   return detail::call(op, args, 2);
+}
+/* mm with sums and result in a wider type: int32 of int8 and uint8, float32 of float16 and bfloat16. */
+inline Tensor mm_dtype(const Tensor &input, const Tensor &mat2, DType out_dtype)
+{
+  static const cn_op *const op = detail::find_op("mm_dtype");
+  const cn_value args[] = {detail::v(input), detail::v(mat2), detail::v(out_dtype)};
+  return detail::call(op, args, 3);
 }
 /* The element that occurs most often along a dimension, the smallest of several, and its last index. */
 inline ModeResult mode(const Tensor &input, int64_t dim = -1, bool keepdim = false)
@@ -7567,6 +7588,7 @@ inline Tensor zeta(const Operand &input, const Operand &other)
 }  // namespace special
 
 /* ---- other names ---- */
+inline Tensor _int_mm(const Tensor &input, const Tensor &mat2) { return cn::int_mm(input, mat2); }
 inline Tensor absolute(const Tensor &input) { return cn::abs(input); }
 inline Tensor arccos(const Tensor &input) { return cn::acos(input); }
 inline Tensor arccosh(const Tensor &input) { return cn::acosh(input); }
@@ -7575,6 +7597,10 @@ inline Tensor arcsinh(const Tensor &input) { return cn::asinh(input); }
 inline Tensor arctan(const Tensor &input) { return cn::atan(input); }
 inline Tensor arctan2(const Tensor &input, const Tensor &other) { return cn::atan2(input, other); }
 inline Tensor arctanh(const Tensor &input) { return cn::atanh(input); }
+inline Tensor bmm(const Tensor &input, const Tensor &mat2, DType out_dtype)
+{
+  return cn::bmm_dtype(input, mat2, out_dtype);
+}
 inline Tensor clip(const Tensor &input, const Operand &min = {}, const Operand &max = {})
 {
   return cn::clamp(input, min, max);
@@ -7618,6 +7644,10 @@ inline MinDimResult min(const Tensor &input, int64_t dim, bool keepdim = false)
   return cn::min_dim(input, dim, keepdim);
 }
 inline Tensor min(const Tensor &input, const Tensor &other) { return cn::min_other(input, other); }
+inline Tensor mm(const Tensor &input, const Tensor &mat2, DType out_dtype)
+{
+  return cn::mm_dtype(input, mat2, out_dtype);
+}
 inline Tensor moveaxis(const Tensor &input, const Ints &source, const Ints &destination)
 {
   return cn::movedim(input, source, destination);
@@ -9088,6 +9118,14 @@ inline Tensor Tensor::bitwise_right_shift(const Operand &other) const
 }
 inline Tensor Tensor::bitwise_xor(const Operand &other) const { return cn::bitwise_xor(*this, other); }
 inline Tensor Tensor::bmm(const Tensor &mat2) const { return cn::bmm(*this, mat2); }
+inline Tensor Tensor::bmm(const Tensor &mat2, DType out_dtype) const
+{
+  return cn::bmm_dtype(*this, mat2, out_dtype);
+}
+inline Tensor Tensor::bmm_dtype(const Tensor &mat2, DType out_dtype) const
+{
+  return cn::bmm_dtype(*this, mat2, out_dtype);
+}
 inline Tensor Tensor::broadcast_to(const Ints &size) const { return cn::broadcast_to(*this, size); }
 inline Tensor Tensor::cast(DType dtype) const { return cn::cast(*this, dtype); }
 inline Tensor Tensor::cauchy(double median, double sigma) const { return cn::cauchy(*this, median, sigma); }
@@ -9444,6 +9482,11 @@ inline MinDimResult Tensor::min_dim(int64_t dim, const MinDimOptions &options) c
 inline Tensor Tensor::min_other(const Tensor &other) const { return cn::min_other(*this, other); }
 inline Tensor Tensor::minimum(const Tensor &other) const { return cn::minimum(*this, other); }
 inline Tensor Tensor::mm(const Tensor &mat2) const { return cn::mm(*this, mat2); }
+inline Tensor Tensor::mm(const Tensor &mat2, DType out_dtype) const { return cn::mm_dtype(*this, mat2, out_dtype); }
+inline Tensor Tensor::mm_dtype(const Tensor &mat2, DType out_dtype) const
+{
+  return cn::mm_dtype(*this, mat2, out_dtype);
+}
 inline ModeResult Tensor::mode(int64_t dim, bool keepdim) const { return cn::mode(*this, dim, keepdim); }
 inline ModeResult Tensor::mode(const ModeOptions &options) const { return cn::mode(*this, options); }
 inline Tensor Tensor::moveaxis(const Ints &source, const Ints &destination) const
