@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/hooks.h"
+#include "base/log.h"
 #include "base/os.h"
 #include "dispatch.h"
 #include "ops/apply.h"
@@ -104,7 +105,9 @@ static void load_plugin(const char *name)
   if (!symbol) return;
   memcpy(&start, &symbol, sizeof start);
   const cn_backend *backend = start(&cni_host);
-  if (backend) cn_backend_register(backend);
+  if (!backend || cn_backend_register(backend) == CN_OK) return;
+  cni_log(CN_LOG_WARNING, CNI_TOPIC_WARNINGS, "plugin %s: %s", name, cn_err_message());
+  cn_err_clear();
 }
 
 static const cn_backend *find_backend(const char *name, size_t n)

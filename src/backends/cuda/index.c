@@ -338,7 +338,7 @@ static int write_along(cn_call *c, const char *op, bool spread, const cn_value *
 
 static int scatter_kernel(cn_call *c) { return write_along(c, NULL, false, NULL); }
 static int scatter_add_kernel(cn_call *c) { return write_along(c, "add_op", false, NULL); }
-static int scatter_fold_kernel(cn_call *c)
+static int scatter_reduce_self_kernel(cn_call *c)
 {
   const char *reduce = c->args[4].u.s;
   const char *op = !strcmp(reduce, "prod") ? "mul_op" : !strcmp(reduce, "amax") ? "max_op" : "min_op";
@@ -421,7 +421,7 @@ const cn_kernel cni_cuda_index_kernels[] = {
     {"index", "index.cu", index_kernel},
     {"scatter", "index.cu", scatter_kernel},
     {"scatter_add", "index.cu", scatter_add_kernel},
-    {"scatter_fold", "index.cu", scatter_fold_kernel},
+    {"scatter_reduce_self", "index.cu", scatter_reduce_self_kernel},
     {"index_add", "index.cu", index_add_kernel},
     {"index_copy", "index.cu", index_copy_kernel},
     {"index_fill", "index.cu", index_copy_kernel},

@@ -1,7 +1,7 @@
-/* pick.c: multinomial, repeat_places and embedding_renorm.
+/* pick.c: multinomial, repeat_interleave_indices and embedding_renorm.
  *
- * Place in the flow: launches of kernels/pick.cu. Invariant: the one wait is that of repeat_places, whose result's
- * size depends on its input. */
+ * Place in the flow: launches of kernels/pick.cu. Invariant: the one wait is that of repeat_interleave_indices, whose
+ * result's size depends on its input. */
 #include <string.h>
 
 #include "plugin.h"
@@ -46,7 +46,7 @@ static int multinomial_kernel(cn_call *c)
   return oy.desc ? cni_cuda_give(&oy, d, name, status) : status;
 }
 
-/* ---- repeat_places(repeats, output_size) ---- */
+/* ---- repeat_interleave_indices(repeats, output_size) ---- */
 
 typedef struct repeating {
   const void *counts;
@@ -70,7 +70,7 @@ static int read_total(cn_call *c, cni_cuda_device *d, repeating *j)
   return c->spec[0].data_dependent ? cni_cuda_host->out_alloc(c, 0, 1, &j->total) : CN_OK;
 }
 
-static int repeat_places_kernel(cn_call *c)
+static int repeat_interleave_indices_kernel(cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]);
   const char *name = cni_cuda_host->op_name(c->op);
@@ -134,7 +134,7 @@ static int renorm_kernel(cn_call *c)
 
 const cn_kernel cni_cuda_pick_kernels[] = {
     {"multinomial", "pick.cu", multinomial_kernel},
-    {"repeat_places", "pick.cu", repeat_places_kernel},
+    {"repeat_interleave_indices", "pick.cu", repeat_interleave_indices_kernel},
     {"embedding_renorm", "pick.cu", renorm_kernel},
     {NULL, NULL, NULL},
 };

@@ -1,4 +1,4 @@
-/* pick.cu: choices with given weights (multinomial), positions from counts (repeat_places), and rows of an embedding
+/* pick.cu: choices with given weights (multinomial), positions from counts (repeat_interleave_indices), and rows of an embedding
  * brought below a norm.
  *
  * T0 is the element type. Invariant: results are the CPU's: the tree of sums is added up in the same order, draw i of
@@ -88,7 +88,7 @@ KERNEL(choose, choose_job)
   }
 }
 
-/* ---- repeat_places ---- */
+/* ---- repeat_interleave_indices ---- */
 struct repeat_job {
   const i64 *counts; /* (n) */
   i64 *ends;         /* (n + 1): where the places of each end; behind them 1 if a count is negative */

@@ -1,4 +1,4 @@
-/* search.cu: binary search in sorted sequences, and positions from counts (repeat_places).
+/* search.cu: binary search in sorted sequences, and positions from counts (repeat_interleave_indices).
  *
  * T0 is the type that elements are compared in, T1 that of the positions. Invariant: searches are independent. */
 #include "common.cuh"
