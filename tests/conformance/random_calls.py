@@ -298,16 +298,16 @@ def main():
     import opinfo  # pylint: disable=import-outside-toplevel
     checks.quiet()
     module = opinfo.load("cairn")
-    passed = failed = skipped = 0
+    passed = failed = left_out = absent = 0
     for op in json.loads((build / "ops.json").read_text(encoding="utf-8")):
         if (options.ops and op["name"] not in options.ops) or op["internal"] or op["random"]:
             continue
         if op["name"] in SKIPPED and not options.ops:
-            skipped += 1
+            left_out += 1
             continue
         found = outcome(module, op, options)
         if found and found[0][0] == "absent":
-            skipped += 1
+            absent += 1
             continue
         bad = {kind for kind, _ in found} & FAILURES
         for kind, text in found:
@@ -315,7 +315,10 @@ def main():
                 print(f"{kind} {op['name']} {text}", flush=True)
         failed += bool(bad)
         passed += not bad
-    print(f"{passed} passed, {failed} failed, {skipped} skipped")
+    for n, why in ((left_out, "random calls of them say nothing"), (absent, "PyTorch has no such op")):
+        if n:
+            print(f"skipped {n}: {why}")
+    print(f"{passed} passed, {failed} failed, {left_out + absent} skipped")
     return 1 if failed else 0
 
 

@@ -109,8 +109,11 @@ class Results:
             print("failed: " + " ".join(states["failed"]))
         passed = sum(n.passed for n in self.names.values())
         failed = sum(n.failed for n in self.names.values())
-        skipped = sum(n.skipped for n in self.names.values()) + len(missing)
-        print(f"{passed} passed, {failed} failed, {skipped} skipped")
+        skipped = sum(n.skipped for n in self.names.values())
+        for n, why in ((skipped, "PyTorch's own tests skip them"), (len(missing), "the package has no such op")):
+            if n:
+                print(f"skipped {n}: {why}")
+        print(f"{passed} passed, {failed} failed, {skipped + len(missing)} skipped")
         return 1 if failed or not passed else 0
 
     def states(self):
