@@ -48,20 +48,24 @@ static bool deterministic(void)
 
 /* ---- loading ---- */
 
+#if defined(CNI_MINIMAL)
+static void *open_any(const char *const *names, size_t n)
+{
+  (void)names, (void)n;
+  return NULL;
+}
+#else
 static void mark_forked(void) { atomic_store(&forked, true); }
 
 /* The first library of these names; a minimal build has none. */
 static void *open_any(const char *const *names, size_t n)
 {
   void *library = NULL;
-#if !defined(CNI_MINIMAL)
   for (size_t i = 0; i < n && !library; i++) library = cni_os_library(names[i]);
   if (library) pthread_atfork(NULL, NULL, mark_forked);
-#else
-  (void)names, (void)n;
-#endif
   return library;
 }
+#endif
 
 static void open_openblas(void)
 {

@@ -22,6 +22,9 @@ static void (*set_threads)(int);
 static _Atomic bool forked;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
+#if defined(CNI_MINIMAL)
+static void load(void) {} /* no library is ever loaded */
+#else
 /* Where each routine goes; the symbol is a type letter, the name and an underscore. */
 static const struct {
   const char *name;
@@ -59,7 +62,6 @@ static void mark_forked(void) { atomic_store(&forked, true); }
 
 static void load(void)
 {
-#if !defined(CNI_MINIMAL)
   static const char *const names[] = {"liblapack.so.3", "liblapack.so", "liblapack.dylib"};
   void *library = cni_blas_openblas();
   complete = library && fill(library);
@@ -72,8 +74,8 @@ static void load(void)
     complete = library && fill(library);
   }
   if (complete) pthread_atfork(NULL, NULL, mark_forked);
-#endif
 }
+#endif
 
 const cni_lapack *cni_lapack_get(void)
 {
