@@ -140,7 +140,7 @@ def others(steps, out):
     steps.run("the optimiser", [str(out / "examples" / "signum")], expect=["tensor([1., 0.]"])
     steps.run("the layer", [str(out / "examples" / "snake")], expect=["Snake(num_parameters=2)"])
     steps.run("the format", [str(out / "examples" / "mtx")], expect=["[4., 5., 6.]"])
-    steps.run("its file", ["cat", "matrix.mtx"], expect=["%%MatrixMarket matrix array real general\n2 3\n1.0\n4.0\n"])
+    steps.run("its file", ["cat", "matrix.mtx"], expect=["%%MatrixMarket matrix array real general\n2 3\n1\n4\n"])
     steps.run("cairn classes lists them", [str(out / "cairn"), "classes"],
               expect=["Signum(float lr=0.01", "Snake(int num_parameters=1"])
     steps.run("cairn convert lists the format", [str(out / "cairn"), "convert", "--formats"], expect=["mtx", ".mtx"])
