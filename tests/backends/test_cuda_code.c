@@ -26,6 +26,7 @@ static const struct variant {
   int registers; /* at most */
 } variants[] = {
     {{.file = "reduce.cu", .types = {CN_BF16, CN_BF16}, .op = "sum_op"}, 64},
+    {{.file = "reduce.cu", .types = {CN_BF16, CN_BF16}, .op = "sum_op", .number = 8}, 128},
     {{.file = "reduce.cu", .types = {CN_U8, CN_U8}, .op = "max_op"}, 64},
     {{.file = "reduce.cu", .types = {CN_F64, CN_F64}, .op = "var_op"}, 80},
     {{.file = "reduce.cu", .types = {CN_F32, CN_F32}, .op = "logsumexp_op"}, 80},
@@ -34,7 +35,7 @@ static const struct variant {
     {{.file = "softmax.cu", .types = {CN_BF16, CN_BF16}, .op = "softmax", .number = 4}, 96},
     {{.file = "softmax.cu", .types = {CN_F32, CN_F32}, .op = "log_softmax_grad", .threads = 512}, 64},
     {{.file = "softmax.cu", .types = {CN_BF16, CN_F32}, .op = "log_softmax", .number = 8}, 96},
-    {{.file = "softmax.cu", .types = {CN_F32, CN_F32}, .op = "softmax_grad", .number = -4, .threads = 512}, 128},
+    {{.file = "softmax.cu", .types = {CN_F32, CN_F32}, .op = "softmax_grad", .number = -2, .threads = 512}, 128},
     {{.file = "transpose.cu", .types = {CN_U16, CN_U16}}, 80},
     {{.file = "transpose.cu", .types = {CN_F32, CN_BF16}}, 80},
     {{.file = "norm.cu", .types = {CN_BF16, CN_F32}, .op = "layer", .number = 4}, 128},
@@ -44,8 +45,8 @@ static const struct variant {
     {{.file = "loss.cu", .types = {CN_F32}, .number = 8}, 96},
     {{.file = "scan.cu", .types = {CN_F32}, .op = "sum_op"}, 96},
     {{.file = "scan.cu", .types = {CN_BF16}, .op = "max_op"}, 96},
-    {{.file = "sort.cu", .types = {CN_F32}}, 64},
-    {{.file = "sort.cu", .types = {CN_I64}}, 64},
+    {{.file = "sort.cu", .types = {CN_F32}}, 168},
+    {{.file = "sort.cu", .types = {CN_I64}}, 168},
     {{.file = "index.cu", .number = 16}, 80},
     {{.file = "index.cu", .types = {CN_F32}, .op = "add_op"}, 80},
     {{.file = "index.cu", .types = {CN_U64}, .op = "max_op"}, 80},

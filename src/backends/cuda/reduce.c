@@ -97,7 +97,8 @@ static void plan_work(job *j, int units, int dtype, bool columns)
     j->lanes = THREADS / power_of_two(results, THREADS);
     while (j->lanes > 1 && j->lanes * LEAST_WORK > j->count) j->lanes /= 2;
   }
-  int64_t wanted = (int64_t)units * THREADS_PER_UNIT / (results * j->lanes);
+  /* Threads that take 16 bytes of several rows at a time fill the device sooner. */
+  int64_t wanted = (int64_t)units * (THREADS_PER_UNIT >> (!rows && length > 1 ? 2 : 0)) / (results * j->lanes);
   int64_t each = (int64_t)j->lanes * (rows ? length : 1), most = j->count / (each * LEAST_WORK);
   int64_t parts = wanted < most ? wanted : most;
   if (parts > MOST_PARTS) parts = MOST_PARTS;
@@ -121,21 +122,24 @@ static uint32_t mask_of(const cn_value *dims, int ndim)
 
 static int launch(cni_cuda_device *d, const char *name, job *j, const cni_cuda_code *code)
 {
-  CUfunction function;
-  int status = cni_cuda_kernel(&function, d, code);
-  if (status) return status;
+  cni_cuda_code first = *code;
+  if (j->columns && j->vectors) {
+    first.entry = "reduce_columns";
+    first.number |= 8; /* COLUMNS in kernels/reduce.cu */
+  }
   size_t bytes = (size_t)j->outputs * (size_t)j->parts * STATE;
   if (j->parts > 1 && !(j->partial = cni_cuda_scratch(d, name, bytes))) return CN_ERR_MEMORY;
   int64_t per = j->per_block;
   cni_cuda_grid grid = {(j->outputs + per - 1) / per, j->parts, THREADS, 0};
-  status = cni_cuda_launch(d, name, function, grid, j);
+  int status = cni_cuda_run(d, name, &first, grid, j);
   if (j->parts == 1) return status;
   j->stage = 1;
-  j->columns = 0;
-  j->lanes = power_of_two(j->parts, THREADS);
+  j->columns = 1; /* parts lie behind each other */
+  j->lanes = THREADS / power_of_two(j->outputs, THREADS);
+  while (j->lanes > 1 && j->lanes > j->parts) j->lanes /= 2;
   per = THREADS / j->lanes;
   grid = (cni_cuda_grid){(j->outputs + per - 1) / per, 1, THREADS, 0};
-  if (!status) status = cni_cuda_launch(d, name, function, grid, j);
+  if (!status) status = cni_cuda_run(d, name, code, grid, j);
   cni_cuda_free(d->index, j->partial, bytes); /* whoever gets it next comes after in the stream */
   return status;
 }
@@ -170,7 +174,7 @@ static int reduce(cn_call *c, const request *r)
               !memcmp(shaped->shape, x->shape, (size_t)x->ndim * sizeof *x->shape);
   plan_dims(&j, x, none ? 0 : mask_of(r->dims ? r->dims : &all, x->ndim), r->in_order);
   if (j.outputs == 0) return CN_OK;
-  bool heavy = !strcmp(r->op, "var_op") || !strcmp(r->op, "logsumexp_op"); /* folds_columns in kernels/reduce.cu */
+  bool heavy = !strcmp(r->op, "var_op") || !strcmp(r->op, "logsumexp_op"); /* too long for several results a thread */
   plan_work(&j, d->units, x->dtype, !heavy);
   cni_cuda_code code = {.file = "reduce.cu", .entry = "reduce", .types = {x->dtype, r->type}, .op = r->op};
   code.number = r->order;

@@ -4,7 +4,7 @@
 enum {
   WARP = 32,
   WARP_ELEMENTS = 1024,      /* rows up to this long fall to a warp, which keeps them in registers */
-  BLOCK_PACKS = 4,           /* of a thread of a block that keeps a row in registers */
+  BLOCK_PACKS = 4,           /* of a thread of a block that keeps rows in registers, of all inputs together */
   BLOCK_LEAST = 64,          /* threads */
   BLOCK_MOST = 512,
   STASH_MOST = 200 << 10,    /* bytes of shared memory for rows */
@@ -19,8 +19,9 @@ cni_cuda_rows cni_cuda_rows_plan(const cni_cuda_device *d, int64_t rows, int64_t
   cni_cuda_rows r = {.aligned = n % vector == 0};
   for (int i = 0; i < npointers; i++) r.aligned = r.aligned && (uintptr_t)pointers[i] % 16 == 0;
   r.grid.threads = CNI_CUDA_THREADS;
-  if (n > WARP_ELEMENTS && n <= BLOCK_MOST * BLOCK_PACKS * vector) {
-    for (r.grid.threads = BLOCK_LEAST; r.grid.threads * BLOCK_PACKS * vector < n;) r.grid.threads *= 2;
+  int64_t most_packs = BLOCK_PACKS / inputs;
+  if (n > WARP_ELEMENTS && n <= BLOCK_MOST * most_packs * vector) {
+    for (r.grid.threads = BLOCK_LEAST; r.grid.threads * most_packs * vector < n;) r.grid.threads *= 2;
     int64_t packs = (n + r.grid.threads * vector - 1) / (r.grid.threads * vector);
     r.packs = packs > 2 ? -BLOCK_PACKS : (int)-packs;
     r.grid.x = rows;
@@ -34,7 +35,7 @@ cni_cuda_rows cni_cuda_rows_plan(const cni_cuda_device *d, int64_t rows, int64_t
     r.grid.shared = bytes <= STASH_MOST ? (size_t)bytes : 0;
     r.grid.x = rows;
   }
-  int64_t most = (int64_t)d->units * BLOCKS_PER_UNIT;
-  if (r.grid.x > most) r.grid.x = most;
+  int64_t most_blocks = (int64_t)d->units * BLOCKS_PER_UNIT;
+  if (r.grid.x > most_blocks) r.grid.x = most_blocks;
   return r;
 }

@@ -6,7 +6,10 @@
 
 #include "plugin.h"
 
-enum { SHORT = 2048, ITEM_WIDE = 16, ITEM = 8, RADIX_TILE = CNI_CUDA_THREADS * 16, MOST_ROWS = 65535 };
+enum { SHORT = 2048, ITEM_WIDE = 16, ITEM = 8, MOST_ROWS = 65535 };
+
+/* Elements of a block of the radix sort: TILE in kernels/sort.cu. */
+static int64_t tile_of(int size) { return (int64_t)CNI_CUDA_THREADS * (size == 8 ? 8 : 16); }
 
 /* As in kernels/sort.cu. */
 typedef struct job {
@@ -68,7 +71,7 @@ static int by_radix(const call *k, job *whole)
   int64_t rows = whole->rows < MOST_ROWS ? whole->rows : MOST_ROWS;
   size_t n = (size_t)(rows * j.n), key = k->size == 8 ? 8 : 4, keys_bytes = (n * key + 255) / 256 * 256;
   size_t order_bytes = (n * 4 + 255) / 256 * 256;
-  j.tiles = (int32_t)((j.n + RADIX_TILE - 1) / RADIX_TILE);
+  j.tiles = (int32_t)((j.n + tile_of(k->size) - 1) / tile_of(k->size));
   size_t bytes = 2 * keys_bytes + 2 * order_bytes + (size_t)rows * 256 * (size_t)(j.tiles + 1) * 4;
   char *memory = cni_cuda_scratch(k->d, k->name, bytes);
   if (!memory) return CN_ERR_MEMORY;
@@ -150,7 +153,7 @@ static int run(cn_call *c, int dim, bool descending, int64_t count, bool only_la
   if (!cni_cuda_known(x->dtype)) return cni_cuda_refuse(c, "a type for storage only");
   if (x->numel == 0 || count == 0) return CN_OK;
   int64_t n = x->ndim ? x->shape[dim] : 1;
-  if (n > UINT32_MAX - RADIX_TILE) return cni_cuda_refuse(c, "a line of more than 2^32 elements");
+  if (n > UINT32_MAX - tile_of(k.size)) return cni_cuda_refuse(c, "a line of more than 2^32 elements");
   cn_desc values = kept_dim(cn_desc_of(c->out[0]), x, dim), indices = kept_dim(cn_desc_of(c->out[1]), x, dim);
   cn_desc mx = with_last(x, dim), mv = with_last(&values, dim), mi = with_last(&indices, dim);
   int status = cni_cuda_take(&ox, k.d, k.name, &mx, 0);

@@ -27,8 +27,12 @@ struct bf16 { u16 bits; };
 #define DYNAMIC_SHARED(T, name) T *const name = (T *)simt_dynamic_shared()
 #define FN static inline
 #else
-#define KERNEL(name, job) \
-  extern "C" __global__ void __launch_bounds__(THREADS) name(const __grid_constant__ job p)
+#ifdef BLOCKS_AT_ONCE /* on a multiprocessor, at least: a limit on registers */
+#define BOUNDS __launch_bounds__(THREADS, BLOCKS_AT_ONCE)
+#else
+#define BOUNDS __launch_bounds__(THREADS)
+#endif
+#define KERNEL(name, job) extern "C" __global__ void BOUNDS name(const __grid_constant__ job p)
 #define DYNAMIC_SHARED(T, name) \
   extern __shared__ __align__(16) unsigned char dynamic_shared[]; \
   T *const name = (T *)dynamic_shared

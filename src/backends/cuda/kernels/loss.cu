@@ -2,6 +2,9 @@
  *
  * T0 is the type of the logits; logarithms of sums are of the type they are computed in. Rows are taken as rows.cuh
  * says. Invariant: the losses of rows are added in a fixed order. */
+#if N <= 0 && THREADS <= 768
+#define BLOCKS_AT_ONCE (768 / THREADS) /* at most 85 registers a thread, so that many rows are under way */
+#endif
 #include "common.cuh"
 #include "rows.cuh"
 

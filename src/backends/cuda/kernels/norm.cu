@@ -3,6 +3,9 @@
  * T0 is the type of rows, T1 that of weight and bias; statistics are of the type rows are computed in. Rows are read
  * once and kept (rows.cuh). Invariant: gradients of weight and bias are sums over fixed pieces of the rows, joined in
  * order, so they are the same every time. */
+#if N <= 0 && THREADS <= 768
+#define BLOCKS_AT_ONCE (768 / THREADS) /* at most 85 registers a thread, so that many rows are under way */
+#endif
 #include "common.cuh"
 #include "rows.cuh"
 

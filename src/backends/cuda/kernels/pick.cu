@@ -1,5 +1,5 @@
-/* pick.cu: choices with given weights (multinomial), positions from counts (repeat_interleave_indices), and rows of an embedding
- * brought below a norm.
+/* pick.cu: choices with given weights (multinomial), positions from counts (repeat_interleave_indices), and rows of an
+ * embedding brought below a norm.
  *
  * T0 is the element type. Invariant: results are the CPU's: the tree of sums is added up in the same order, draw i of
  * the call decides choice i. */

@@ -1,4 +1,5 @@
-/* reduce.cu: one engine for every reduction over dims: OP says what is folded and how.
+/* reduce.cu: one engine for every reduction over dims: OP says what is folded and how, N the order of a norm (1, 2),
+ * and whether the kernel for columns by vectors is meant (8).
  *
  * T0 is the type of x, T1 that of y (elements are cast to it first, where OP folds values of y's type). A block has
  * `lanes` threads for each of its THREADS / lanes results; `parts` blocks share a result's elements, and a second
@@ -6,6 +7,9 @@
  * result (rows) or belong to neighbouring results (columns). Invariant: what is joined with what depends on shapes
  * and the device alone, so results are the same every time. */
 #include "common.cuh"
+
+#define COLUMNS (N & 8) /* the kernel for columns alone, which has more registers */
+#define ORDER (N & 3)
 
 enum { DIMS = 16, ROWS_AT_ONCE = 4 };
 
@@ -158,13 +162,13 @@ struct norm_op {
   typedef f64 state;
   FN state none() { return 0; }
   FN void add(state &s, T0 v, i64) { s += power((f64)larger_size((X)cast(v))); }
-  FN f64 power(f64 v) { return N == 1 ? v : v * v; }
+  FN f64 power(f64 v) { return ORDER == 1 ? v : v * v; }
   template <int V> FN void adds(state &s, const T0 *v, i64)
   {
     for (int i = 0; i < V; i++) add(s, v[i], 0);
   }
   FN state join(state a, state b) { return a + b; }
-  FN void finish(const reduce_job &p, i64 o, state s) { ((T1 *)p.y)[o] = put<T1>(N == 1 ? s : sqrt(s)); }
+  FN void finish(const reduce_job &p, i64 o, state s) { ((T1 *)p.y)[o] = put<T1>(ORDER == 1 ? s : sqrt(s)); }
 };
 
 /* log(sum(exp(x))) as a largest element and a sum relative to it. */
@@ -199,11 +203,6 @@ struct logsumexp_op {
 };
 
 /* ---- the engine ---- */
-
-/* States whose folding is short enough to be written out for several columns. */
-template <class O> struct folds_columns { enum { value = 1 }; };
-template <> struct folds_columns<var_op> { enum { value = 0 }; };
-template <> struct folds_columns<logsumexp_op> { enum { value = 0 }; };
 
 typedef OP::state S;
 enum { V = sizeof(T0) >= 8 ? 2 : 16 / sizeof(T0) >= 8 ? 8 : 16 / sizeof(T0) };
@@ -261,13 +260,15 @@ FN void join_lanes(S *room, int lane, int lanes, int apart)
 
 FN void put_state(const reduce_job &p, i64 o, S s)
 {
-  if (p.parts > 1 && !p.stage) ((S *)p.partial)[o * p.parts + blockIdx.y] = s;
+  if (p.parts > 1 && !p.stage) ((S *)p.partial)[blockIdx.y * p.outputs + o] = s;
   else OP::finish(p, o, s);
 }
 
+#if COLUMNS
 /* V neighbouring results of a thread: columns of dense rows, `rin[0]` apart. */
-FN void reduce_columns(const reduce_job &p, S *room)
+KERNEL(reduce_columns, reduce_job)
 {
+  __shared__ S room[THREADS];
   const int per = THREADS / p.lanes, t = (int)threadIdx.x, lane = t / per, mine = t & (per - 1);
   const i64 o = ((i64)blockIdx.x * per + mine) * V, begin = blockIdx.y * p.chunk;
   const i64 end = begin + p.chunk < p.count ? begin + p.chunk : p.count;
@@ -277,11 +278,14 @@ FN void reduce_columns(const reduce_job &p, S *room)
   for (int i = 0; i < V; i++) s[i] = OP::none();
   if (o < p.outputs) {
     i64 j = begin + lane;
-    for (; j + p.lanes < end; j += 2 * p.lanes) {
-      const pack<T0, V> a = *(const pack<T0, V> *)(x + j * p.rin[0]);
-      const pack<T0, V> b = *(const pack<T0, V> *)(x + (j + p.lanes) * p.rin[0]);
+    for (; j + (ROWS_AT_ONCE - 1) * p.lanes < end; j += ROWS_AT_ONCE * p.lanes) {
+      pack<T0, V> a[ROWS_AT_ONCE];
 #pragma unroll
-      for (int i = 0; i < V; i++) OP::add(s[i], a.v[i], j), OP::add(s[i], b.v[i], j + p.lanes);
+      for (int k = 0; k < ROWS_AT_ONCE; k++) a[k] = *(const pack<T0, V> *)(x + (j + k * p.lanes) * p.rin[0]);
+#pragma unroll
+      for (int k = 0; k < ROWS_AT_ONCE; k++)
+#pragma unroll
+        for (int i = 0; i < V; i++) OP::add(s[i], a[k].v[i], j + k * p.lanes);
     }
     for (; j < end; j += p.lanes) {
       const pack<T0, V> a = *(const pack<T0, V> *)(x + j * p.rin[0]);
@@ -298,13 +302,10 @@ FN void reduce_columns(const reduce_job &p, S *room)
   }
 }
 
+#else
 KERNEL(reduce, reduce_job)
 {
   __shared__ S room[THREADS];
-  if (folds_columns<OP>::value && p.columns && p.vectors && !p.stage) {
-    reduce_columns(p, room);
-    return;
-  }
   const int per = THREADS / p.lanes, t = (int)threadIdx.x;
   const int lane = p.columns ? t / per : t & (p.lanes - 1), mine = p.columns ? t & (per - 1) : t / p.lanes;
   const i64 o = (i64)blockIdx.x * per + mine, begin = blockIdx.y * p.chunk;
@@ -312,7 +313,7 @@ KERNEL(reduce, reduce_job)
   S s = OP::none();
   if (o < p.outputs) {
     if (p.stage) {
-      for (int k = lane; k < p.parts; k += p.lanes) s = OP::join(s, ((const S *)p.partial)[o * p.parts + k]);
+      for (int k = lane; k < p.parts; k += p.lanes) s = OP::join(s, ((const S *)p.partial)[k * p.outputs + o]);
     } else {
       const T0 *x = (const T0 *)p.x + offset_of(o, p.nk, p.ksize, p.kin);
       s = p.vectors ? fold_vectors(x, begin, end, lane, p.lanes) : fold(x, begin + lane, end, p.lanes, p);
@@ -322,3 +323,4 @@ KERNEL(reduce, reduce_job)
   join_lanes(room, lane, p.lanes, p.columns ? per : 1);
   if (lane == 0 && o < p.outputs) put_state(p, o, room[t]);
 }
+#endif

@@ -3,6 +3,9 @@
  * T0 is the type of the inputs, T1 that of the result. Rows (the dim is innermost) are read once: see rows.cuh. Other
  * lines (`inner` elements apart) are taken by one thread each, neighbours side by side. Invariant: sums are taken in
  * float32, or float64 for float64. */
+#if N <= 0 && THREADS <= 768
+#define BLOCKS_AT_ONCE (768 / THREADS) /* at most 85 registers a thread, so that many rows are under way */
+#endif
 #include "common.cuh"
 #include "rows.cuh"
 

@@ -21,7 +21,7 @@ struct sort_job {
 template <int BYTES> struct key_of { typedef u32 type; };
 template <> struct key_of<8> { typedef u64 type; };
 typedef key_of<sizeof(T0)>::type K;
-enum { BITS = 8 * sizeof(T0), WARPS = THREADS / 32, ROUNDS = 16, TILE = THREADS * ROUNDS };
+enum { BITS = 8 * sizeof(T0), WARPS = THREADS / 32, ROUNDS = sizeof(K) == 8 ? 8 : 16, TILE = THREADS * ROUNDS };
 
 FN K signed_key(i64 v) { return (K)v ^ (K)1 << (BITS - 1); }
 FN K key(b8 v) { return v.bits != 0; }
@@ -227,12 +227,12 @@ KERNEL(radix_places, sort_job)
   if (threadIdx.x == 0) p.totals[(i64)blockIdx.y * 256 + blockIdx.x] = carry;
 }
 
-/* How many elements of a row have a smaller digit than this thread's. THREADS is 256. */
-FN u32 smaller_digits(const sort_job &p, i64 row)
+/* The sum of `own` over the threads before this one. */
+FN u32 sum_before(u32 own)
 {
   __shared__ u32 room[WARPS];
-  const u32 own = p.totals[row * 256 + threadIdx.x];
   u32 sum = own;
+  __syncthreads();
   for (int m = 1; m < 32; m <<= 1) {
     const u32 other = __shfl_up_sync(FULL, sum, m);
     if (LANE >= m) sum += other;
@@ -243,36 +243,63 @@ FN u32 smaller_digits(const sort_job &p, i64 row)
   return sum - own;
 }
 
+/* Each warp ranks a run of its own, 32 elements at a time, with counts of its own; the warps' counts are added up; then
+ * elements are laid in order in shared memory, so that each digit's go out as one run. THREADS is 256: one a digit. */
 KERNEL(radix_move, sort_job)
 {
-  __shared__ u32 base[256], counts[WARPS][256];
+  __shared__ u32 counts[WARPS][256], starts[256], bases[256]; /* starts: of a digit in the tile; bases: in the row */
+  __shared__ K sorted[TILE];
+  __shared__ u32 order[TILE];
   const i64 row = blockIdx.y, begin = (i64)blockIdx.x * TILE;
-  const int warp = (int)threadIdx.x >> 5;
-  base[threadIdx.x] = smaller_digits(p, row) + p.counts[(row * 256 + threadIdx.x) * p.tiles + blockIdx.x];
-  for (int k = 0; k < ROUNDS && begin + (i64)k * THREADS < p.n; k++) {
-    const i64 i = begin + (i64)k * THREADS + threadIdx.x;
-    const bool here = i < p.n;
-    const K v = here ? radix_key(p, row, i) : 0;
-    const u32 digit = here ? (u32)(v >> p.shift) & 255 : 256u;
-    for (int j = threadIdx.x; j < WARPS * 256; j += THREADS) counts[j >> 8][j & 255] = 0;
-    __syncthreads();
+  const int warp = (int)threadIdx.x >> 5, t = (int)threadIdx.x;
+  const i64 first = begin + (i64)warp * (32 * ROUNDS) + LANE;
+  K keys[ROUNDS];
+  u16 ranks[ROUNDS];
+  bases[t] = sum_before(p.totals[row * 256 + t]) + p.counts[(row * 256 + t) * p.tiles + blockIdx.x];
+  for (int j = t; j < WARPS * 256; j += THREADS) counts[j >> 8][j & 255] = 0;
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < ROUNDS; k++) keys[k] = first + 32 * k < p.n ? radix_key(p, row, first + 32 * k) : 0;
+#pragma unroll
+  for (int k = 0; k < ROUNDS; k++) {
+    const bool here = first + 32 * k < p.n;
+    const u32 digit = here ? (u32)(keys[k] >> p.shift) & 255 : 256u;
     const u32 same = __match_any_sync(FULL, digit), before = __popc(same & ((1u << LANE) - 1));
-    if (here && before == 0) counts[warp][digit] = __popc(same);
-    __syncthreads();
-    if (here) {
-      u32 to = base[digit] + before;
-      for (int w = 0; w < warp; w++) to += counts[w][digit];
-      const u32 at = p.first ? (u32)i : p.order_in[row * p.n + i];
-      if (p.last) {
-        if (to < p.k) put_item(p, p.x + row * p.n, row * p.k + to, at);
-      } else {
-        ((K *)p.keys_out)[row * p.n + to] = v;
-        p.order_out[row * p.n + to] = at;
-      }
+    u32 old = 0;
+    if (here && before == 0) {
+      old = counts[warp][digit];
+      counts[warp][digit] = old + __popc(same);
     }
-    __syncthreads();
-    for (int j = threadIdx.x; j < 256; j += THREADS)
-      for (int w = 0; w < WARPS; w++) base[j] += counts[w][j];
-    __syncthreads();
+    old = __shfl_sync(FULL, old, __ffs((int)same) - 1);
+    ranks[k] = (u16)(old + before);
+    __syncwarp();
+  }
+  __syncthreads();
+  u32 sum = 0;
+  for (int w = 0; w < WARPS; w++) { /* of this thread's digit: where each warp's begin */
+    const u32 own = counts[w][t];
+    counts[w][t] = sum;
+    sum += own;
+  }
+  starts[t] = sum_before(sum);
+  __syncthreads();
+#pragma unroll
+  for (int k = 0; k < ROUNDS; k++) {
+    const i64 i = first + 32 * k;
+    if (i >= p.n) continue;
+    const u32 digit = (u32)(keys[k] >> p.shift) & 255, to = starts[digit] + counts[warp][digit] + ranks[k];
+    sorted[to] = keys[k];
+    order[to] = p.first ? (u32)i : p.order_in[row * p.n + i];
+  }
+  __syncthreads();
+  const int here = p.n - begin < TILE ? (int)(p.n - begin) : TILE;
+  for (int i = t; i < here; i += THREADS) {
+    const u32 digit = (u32)(sorted[i] >> p.shift) & 255, to = bases[digit] + (u32)i - starts[digit];
+    if (p.last) {
+      if (to < p.k) put_item(p, p.x + row * p.n, row * p.k + to, order[i]);
+    } else {
+      ((K *)p.keys_out)[row * p.n + to] = sorted[i];
+      p.order_out[row * p.n + to] = order[i];
+    }
   }
 }
