@@ -157,6 +157,7 @@ static void read_signature(signature *s, const cn_call *c, const cni_kernel_list
 {
   s->n = 0;
   put(s, (uint64_t)(uintptr_t)list);
+  put(s, (uint64_t)(uintptr_t)c->op); /* a list may serve many ops: "*" */
   put(s, (uint64_t)c->device << 32 | (uint64_t)(uint32_t)cn_num_threads());
   for (int i = 0; i < c->nin; i++) put_tensor(s, c, c->in[i]);
   for (int i = 0; i < c->nout; i++) put_tensor(s, c, c->out[i]);
