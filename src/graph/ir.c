@@ -164,8 +164,8 @@ static void mark_live(const cn_graph *g, bool *live)
     const cni_gnode *n = &g->nodes[i];
     bool wanted = false;
     for (int k = 0; k < n->nout; k++) wanted |= live[n->out[k]];
-    /* A random op moves the random state even when nobody reads its numbers: it stays. */
-    if (!wanted && !(n->info->row->flags & CN_OP_RANDOM)) continue;
+    /* A random op moves the random state even when nobody reads its numbers, and a check may fail: they stay. */
+    if (!wanted && !(n->info->row->flags & (CN_OP_RANDOM | CN_OP_CHECKS))) continue;
     for (int k = 0; k < n->nin; k++)
       if (n->in[k] >= 0) live[n->in[k]] = true;
     for (int k = 0; k < n->nout; k++) live[n->out[k]] = true;

@@ -109,6 +109,7 @@ const char *const cni_op_names[] = {
     "celu",
     "channel_shuffle",
     "channels_last",
+    "check_within",
     "cholesky_inverse",
     "cholesky_solve",
     "chunk",
@@ -758,6 +759,8 @@ const char *const cni_op_docs[] = {
     "x where positive, alpha (exp(x / alpha) - 1) elsewhere.",
     "Channels dealt out anew: what lay group by group comes one of each group in turn.",
     "A copy whose channels lie next to each other in memory (NHWC or NDHWC); the shape stays.",
+    "True, or an error that begins with why, where an element is not between low and high, or "
+    "NaN.",
     "The inverse of L L^T, or of U^T U with upper=True.",
     "X of L L^T X = input, or of U^T U X = input with upper=True.",
     "At most that many pieces of equal size along a dimension; the last may be smaller.",
@@ -2863,6 +2866,12 @@ cn_tensor *cn_channels_last(cn_tensor *input)
 {
   cn_value args[] = {cn_v_tensor(input)};
   return cni_apply1(CNI_OP_channels_last, args, 1, NULL);
+}
+
+cn_tensor *cn_check_within(cn_tensor *input, double low, double high, const char *why)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(low), cn_v_float(high), cn_v_str(why)};
+  return cni_apply1(CNI_OP_check_within, args, 4, NULL);
 }
 
 cn_tensor *cn_cholesky_inverse_with(cn_tensor *L, const cn_cholesky_inverse_opts *opts)

@@ -101,6 +101,7 @@ enum cni_op_id {
   CNI_OP_celu,
   CNI_OP_channel_shuffle,
   CNI_OP_channels_last,
+  CNI_OP_check_within,
   CNI_OP_cholesky_inverse,
   CNI_OP_cholesky_solve,
   CNI_OP_chunk,

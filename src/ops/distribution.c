@@ -4,6 +4,7 @@
  * Place in the flow: composites over rand_like, randn and randint, each followed by one pointwise pass; multinomial and
  * poisson have kernels (cpu/random/multinomial.c). Invariant: results depend on the seed and the number of draws before
  * alone, on any device and any number of threads. */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <math.h>
 
@@ -183,6 +184,8 @@ static int normal_decompose(cn_call *c)
   int64_t shape[CN_MAX_DIMS];
   int ndim, status = cni_broadcast_inputs(c, c->in, 2, &ndim, shape), dtype = normal_type(c);
   if (status) return status;
+  if (!c->in[1]->d.weak) /* those are looked at by infer: they are part of the call */
+    cn_check_within(cn_detach(c->in[1]), 0, HUGE_VAL, "normal: std must not be negative");
   cn_tensor *z = cn_randn(shape, (size_t)ndim, .dtype = draw_type(dtype), .device = c->device);
   c->out[0] = cni_in_type(cn_add(c->in[0], cn_mul(z, c->in[1])), dtype);
   return cn_err();

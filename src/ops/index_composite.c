@@ -94,17 +94,6 @@ static int index_reduce_decompose(cn_call *c)
   return cn_err();
 }
 
-/* Has source an element for each place? rank counts them. While a graph is captured there is nothing to read, and a
- * wrong index will be an error when it runs. */
-static int check_enough(const cn_call *c, cn_tensor *rank, const cn_tensor *source)
-{
-  if (cn_err() || cni_state()->modes || c->device != CN_CPU || !cn_numel(rank)) return cn_err();
-  int64_t places = cn_item_int(cn_select(rank, 0, -1));
-  if (cn_err() || places <= source->d.numel) return cn_err();
-  return cn_call_fail(c, CN_ERR_SHAPE, "mask is true at %lld places, but source has %lld elements", (long long)places,
-                      (long long)source->d.numel);
-}
-
 /* masked_scatter(input, mask, source): the k-th place where mask is true gets source's k-th element. */
 static int masked_scatter_decompose(cn_call *c)
 {
@@ -121,7 +110,10 @@ static int masked_scatter_decompose(cn_call *c)
   x = cn_expand(x, shape, (size_t)ndim);
   mask = cn_expand(mask, shape, (size_t)ndim);
   cn_tensor *rank = cn_cumsum(cn_reshape(mask, CN_SHAPE(-1)), 0), *from = cn_reshape(source, CN_SHAPE(-1));
-  if ((status = check_enough(c, rank, source))) return status;
+  if (cn_err()) return cn_err();
+  if (cn_numel(rank)) /* the last counts them all */
+    cn_check_within(cn_select(rank, 0, -1), 0, (double)source->d.numel,
+                    "masked_scatter: mask must not be true at more places than source has elements");
   if (source->d.numel == 0) from = cn_zeros(CN_SHAPE(1), .dtype = cn_dtype_of(x), .device = c->device);
   else rank = cn_sub(rank, cn_int(1)); /* of an empty source only place 0 exists, for what is not written */
   rank = cn_where(mask, cn_reshape(rank, shape, (size_t)ndim), cn_int(0));

@@ -36,6 +36,8 @@ static inline bool cni_arg_is(const cn_value *args, int i, const char *word)
 /* The type a set of tensors computes in: PyTorch's three tiers (tensors with dims, 0-d tensors, numbers).
  * CN_DTYPE_NONE with the error set when they do not mix. NULL entries are skipped. */
 int cni_result_type(const cn_call *c, cn_tensor *const *in, int n);
+/* The error of a check_within (check.c), for its kernels: `why` and the value that is outside. */
+int cni_check_failed(const char *why, double value);
 /* Is a dtype argument one? Before anything is asked about it. */
 int cni_check_dtype(const cn_call *c, int64_t dtype);
 /* Broadcast shape of the inputs in[0..n) into shape/ndim; an error that shows the shapes. */

@@ -177,24 +177,14 @@ int cni_check_target(const cn_call *c)
                       cni_shape_text(have, sizeof have, b->ndim, b->shape),
                       cni_shape_text(want, sizeof want, a->ndim, a->shape));
 }
-/* Are all inputs probabilities? Not asked of a device, which would have to be waited for, nor of a graph that is being
- * captured, where there is nothing to read. */
-static int check_probabilities(const cn_call *c)
-{
-  const cn_state *st = cni_state();
-  if (st->capture || c->device != CN_CPU || !cn_numel(c->in[0])) return CN_OK;
-  cn_tensor *x = cn_detach(c->in[0]);
-  double low = cn_item(cn_amin(x)), high = cn_item(cn_amax(x));
-  if (cn_err() || (low >= 0 && high <= 1)) return cn_err();
-  return cn_call_fail(c, CN_ERR_VALUE, "input goes from %g to %g, but probabilities lie between 0 and 1; other numbers "
-                      "are for binary_cross_entropy_with_logits", low, high);
-}
 /* binary_cross_entropy(input, target, weight, reduction) */
 static int bce_decompose(cn_call *c)
 {
   int status = cni_check_target(c);
-  if (!status) status = check_probabilities(c);
   if (status) return status;
+  cn_check_within(cn_detach(c->in[0]), 0, 1,
+                  "binary_cross_entropy: input must be probabilities, between 0 and 1; other numbers are for "
+                  "binary_cross_entropy_with_logits");
   cn_tensor *terms = cn_bce_terms(c->in[0], c->in[1]);
   if (c->in[2]) terms = cn_mul(terms, c->in[2]);
   return cni_reduce_terms(c, terms, 3);

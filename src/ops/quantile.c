@@ -5,6 +5,7 @@
  * (backends/cpu/reduce/logcumsumexp.c).
  * Invariant: which element a result is becomes an index tensor, never a branch on data; gradients go to that element.
  */
+#include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 #include <math.h>
@@ -58,36 +59,22 @@ static cn_ints dims_of(const cn_value *v)
   return v->tag == CN_V_INTS ? (cn_ints){v->u.is, (size_t)v->n} : (cn_ints){NULL, 0};
 }
 
-static bool has_nan(const cn_desc *y) /* contiguous, on the CPU */
+/* nansum(input, dim, keepdim, dtype) */
+static int nansum_vjp(cn_vjp *v)
 {
-  bool nan = false;
-  const float *f = y->data;
-  const double *d = y->data;
-  for (int64_t i = 0; i < y->numel; i++) nan |= y->dtype == CN_F32 ? f[i] != f[i] : d[i] != d[i];
-  return nan;
-}
-
-/* (input, dim, keepdim, dtype) */
-static cn_tensor *sum_of_numbers(cn_call *c)
-{
-  cn_tensor *x = c->in[0];
-  cn_ints dims = dims_of(&c->args[1]);
-  cn_sum_opts o = {.size = sizeof o, .dim = dims, .keepdim = cni_arg_bool(c->args, 2),
-                   .dtype = (cn_dtype)cni_arg_int_or(c->args, 3, 0)};
-  if (!cni_dtype_is_float(x->d.dtype)) return cn_sum_with(x, &o);
-  if (!cni_state()->modes && x->d.device == CN_CPU) { /* a sum that is a number has no NaN in it: one pass */
-    cn_tensor *y = cn_sum_with(x, &o);
-    bool known = y && (y->d.dtype == CN_F32 || y->d.dtype == CN_F64) && y->d.numel <= x->d.numel / 8;
-    if (known && cni_is_dense(y->d.ndim, y->d.shape, y->d.strides) && !has_nan(&y->d)) return y;
-  }
-  cn_tensor *there = NULL; /* 0 where x is not itself */
-  cn_pointwise(&there, 1, &x, 1, "1|0|ne 0 0;where 2 1 0|3", NULL, 0);
-  return cn_sum_with(there, &o);
+  const cn_meta *x = &v->in_meta[0];
+  cn_tensor *g = cni_spread(v->g[0], x, cni_vjp_mask(&v->args[1], x->ndim), cni_arg_bool(v->args, 2));
+  v->gin[0] = cn_where(cn_isnan(v->in[0]), cn_int(0), g);
+  return cn_err();
 }
 
 static int nansum_decompose(cn_call *c)
 {
-  c->out[0] = sum_of_numbers(c);
+  cn_tensor *x = c->in[0], *there = x;
+  if (cni_dtype_is_float(x->d.dtype)) /* 0 where x is not itself */
+    cn_pointwise(&there, 1, &x, 1, "1|0|ne 0 0;where 2 1 0|3", NULL, 0);
+  c->out[0] = cn_sum(there, .dim = dims_of(&c->args[1]), .keepdim = cni_arg_bool(c->args, 2),
+                     .dtype = (cn_dtype)cni_arg_int_or(c->args, 3, 0));
   return cn_err();
 }
 
@@ -97,9 +84,11 @@ static int nanmean_decompose(cn_call *c)
   if (!cni_dtype_is_float(x->dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s; cast it first",
                         cn_dtype_name((cn_dtype)x->dtype));
-  cn_tensor *there = cn_logical_not(cn_isnan(c->in[0]));
-  cn_tensor *count = cn_sum(there, .dim = dims_of(&c->args[1]), .keepdim = cni_arg_bool(c->args, 2));
-  c->out[0] = cn_true_divide(sum_of_numbers(c), count);
+  cn_ints dims = dims_of(&c->args[1]);
+  bool keepdim = cni_arg_bool(c->args, 2);
+  cn_tensor *count = cn_sum(cn_logical_not(cn_isnan(c->in[0])), .dim = dims, .keepdim = keepdim);
+  cn_dtype dtype = (cn_dtype)cni_arg_int_or(c->args, 3, 0);
+  c->out[0] = cn_true_divide(cn_nansum(c->in[0], .dim = dims, .keepdim = keepdim, .dtype = dtype), count);
   return cn_err();
 }
 
@@ -212,7 +201,7 @@ static int mode_decompose(cn_call *c)
 
 static const char *const MODES[] = {"linear", "lower", "higher", "midpoint", "nearest"};
 enum { LINEAR, LOWER, HIGHER, MIDPOINT, NEAREST, NMODES };
-enum { SELECTED_MOST = 2, SELECTED_FROM = 512 }; /* quantiles and elements: else a sorted line is quicker */
+enum { SELECTED_FROM = 512 }; /* elements: a shorter line is quicker sorted */
 
 static int mode_of(const cn_call *c)
 {
@@ -223,21 +212,9 @@ static int mode_of(const cn_call *c)
                       cni_arg_str(c->args, 4));
 }
 
-/* Can the numbers of q be read now? While a graph is captured it must not depend on them. */
-static bool known(const cn_desc *q)
-{
-  bool readable = q->dtype == CN_F32 || q->dtype == CN_F64 || q->dtype == CN_I64;
-  return readable && !cni_state()->modes && q->data && q->device == CN_CPU;
-}
+/* A q that is a number, not a tensor, is part of the call as an attribute is, on every device and in a graph. */
+static double part_of(const cn_desc *q) { return cni_load_f64(q->data, 0, q->dtype); }
 
-static double part_at(const cn_desc *q, int64_t i)
-{
-  int64_t at = q->ndim ? i * q->strides[0] : 0;
-  if (q->dtype == CN_F32) return (double)((const float *)q->data)[at];
-  return q->dtype == CN_F64 ? ((const double *)q->data)[at] : (double)((const int64_t *)q->data)[at];
-}
-
-/* Where the numbers of q can be read now, they must be between 0 and 1. */
 static int check_q(const cn_call *c)
 {
   const cn_desc *x = &c->in[0]->d, *q = &c->in[1]->d;
@@ -250,12 +227,10 @@ static int check_q(const cn_call *c)
   if (!q->weak && q->dtype != x->dtype)
     return cn_call_fail(c, CN_ERR_DTYPE, "q is of type %s, input of type %s; cast one with cn_cast",
                         cn_dtype_name((cn_dtype)q->dtype), cn_dtype_name((cn_dtype)x->dtype));
-  if (!known(q)) return CN_OK;
-  for (int64_t i = 0; i < q->numel; i++) {
-    double p = part_at(q, i);
-    if (!(p >= 0 && p <= 1)) return cn_call_fail(c, CN_ERR_VALUE, "q must be between 0 and 1, but is %g", p);
-  }
-  return CN_OK;
+  if (!q->weak) cn_check_within(cn_detach(c->in[1]), 0, 1, "quantile: q must be between 0 and 1");
+  else if (!(part_of(q) >= 0 && part_of(q) <= 1))
+    return cn_call_fail(c, CN_ERR_VALUE, "q must be between 0 and 1, but is %g", part_of(q));
+  return cn_err();
 }
 
 /* sorted: (..., n); the ranks wanted of it: (..., count of q) */
@@ -289,28 +264,21 @@ static cn_tensor *at_place(cn_tensor *x, int64_t place, cn_tensor *worst, cn_ten
   return cn_gather(x, -1, cn_where(nan, worst, index));
 }
 
-/* A few quantiles whose parts q are known now are found without sorting. x: (..., n); (..., count of q) */
-static cn_tensor *selected(cn_tensor *x, const cn_desc *q, int mode)
+/* A quantile by a number q is found without sorting. x: (..., n); the result: (..., 1) */
+static cn_tensor *selected(cn_tensor *x, double q, int mode)
 {
   int64_t n = cn_size(x, -1);
-  cn_tensor *best, *worst, *found[SELECTED_MOST];
+  cn_tensor *best, *worst;
   cn_max_dim(&best, &worst, cn_detach(x), -1, .keepdim = true); /* of a NaN, if there is one */
   cn_tensor *nan = cn_isnan(best);
-  for (int64_t i = 0; i < q->numel && !cn_err(); i++) {
-    double rank = part_at(q, i) * (double)(n - 1);
-    if (x->d.dtype == CN_F32) rank = (double)((float)part_at(q, i) * (float)(n - 1));
-    if (mode == LOWER) rank = floor(rank);
-    else if (mode == HIGHER) rank = ceil(rank);
-    else if (mode == NEAREST) rank = nearbyint(rank);
-    double low = floor(rank), high = ceil(rank);
-    found[i] = at_place(x, (int64_t)low, worst, nan);
-    if (high > low) {
-      cn_tensor *above = at_place(x, (int64_t)high, worst, nan);
-      found[i] = cn_lerp(found[i], above, cn_num(mode == MIDPOINT ? 0.5 : rank - low));
-    }
-  }
-  if (cn_err()) return NULL;
-  return q->numel == 1 ? found[0] : cn_cat(found, (size_t)q->numel, .dim = -1);
+  double rank = x->d.dtype == CN_F32 ? (double)((float)q * (float)(n - 1)) : q * (double)(n - 1);
+  if (mode == LOWER) rank = floor(rank);
+  else if (mode == HIGHER) rank = ceil(rank);
+  else if (mode == NEAREST) rank = nearbyint(rank);
+  double low = floor(rank), high = ceil(rank);
+  cn_tensor *found = at_place(x, (int64_t)low, worst, nan);
+  if (high == low) return found;
+  return cn_lerp(found, at_place(x, (int64_t)high, worst, nan), cn_num(mode == MIDPOINT ? 0.5 : rank - low));
 }
 
 static int quantile_of(cn_call *c, bool past_nan)
@@ -326,8 +294,8 @@ static int quantile_of(cn_call *c, bool past_nan)
   if (all || ndim == 0) x = cn_reshape(x, CN_SHAPE(-1));
   else if (!all) x = cn_movedim(x, &from, 1, &last, 1);
   if (cn_err()) return cn_err();
-  bool selects = !past_nan && m >= 1 && m <= SELECTED_MOST && cn_size(x, -1) >= SELECTED_FROM;
-  if (selects && known(&q->d)) y = selected(x, &q->d, mode);
+  bool selects = !past_nan && q->d.weak && cn_size(x, -1) >= SELECTED_FROM;
+  if (selects) y = selected(x, part_of(&q->d), mode);
   else {
     cn_sort(&sorted, NULL, x);
     if (cn_err()) return cn_err();
@@ -400,7 +368,7 @@ const cn_op cni_quantile_ops[] = {
    .needs = {[0] = CN_IN(0) | CN_OUT(0) | CN_OUT(1)}},
   {.sig = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method grad_fn",
    .doc = "Sum of all elements that are not NaN, or along the dimensions listed.",
-   .flags = CN_OP_COMPOSITE, .decompose = nansum_decompose},
+   .infer = cni_sum_infer, .vjp = nansum_vjp, .decompose = nansum_decompose, .needs = {[0] = CN_IN(0)}},
   {.sig = "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
    .doc = "Mean of all elements that are not NaN, or along the dimensions listed; NaN where there are none.",
    .flags = CN_OP_COMPOSITE, .decompose = nanmean_decompose},

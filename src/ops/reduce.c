@@ -72,7 +72,7 @@ int cni_sum_type(const cn_call *c, int param)
 
 /* ---- sum and mean: (input, dim, keepdim, dtype) ---- */
 
-static int sum_infer(cn_call *c)
+int cni_sum_infer(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
   uint32_t mask;
@@ -95,7 +95,7 @@ static int mean_infer(cn_call *c)
   if (!cni_dtype_valid(dtype) || !cni_dtype_is_float(dtype))
     return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s; cast input or set dtype",
                         cn_dtype_name((cn_dtype)dtype));
-  return sum_infer(c);
+  return cni_sum_infer(c);
 }
 
 static int mean_vjp(cn_vjp *v)
@@ -337,7 +337,7 @@ const cn_op cni_reduce_ops[] = {
   {.sig = "sum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor "
           "; method amp_f32_device",
    .doc = "Sum of all elements, or along the dimensions listed. Integers and bool add up in int64.",
-   .infer = sum_infer, .vjp = sum_vjp},
+   .infer = cni_sum_infer, .vjp = sum_vjp},
   {.sig = "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
    .doc = "Mean of all elements, or along the dimensions listed. NaN where there are none.",
    .infer = mean_infer, .vjp = mean_vjp, .decompose = mean_decompose},

@@ -8,6 +8,8 @@
 
 #include "shorthand.h"
 
+/* infer of sum, for what takes the same arguments: (input, dim, keepdim, dtype) */
+int cni_sum_infer(cn_call *c);
 /* Sets result i to input 0's shape without (or with size 1 for) the dims of mask. */
 int cni_reduced_result(cn_call *c, int i, uint32_t mask, bool keepdim, int dtype);
 /* The mask of dims that infer has accepted; none or an empty list: all. */

@@ -49,6 +49,31 @@ static void is_there(void **state)
   assert_int_equal(cn_device_sync(mirror), 0);
 }
 
+/* One list of implementations serves all ops here: what was chosen for one must not be taken for another's. */
+static void choices_are_of_one_op(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_full(CN_SCALAR_SHAPE, 2.5, .device = mirror);
+  assert_non_null(cn_median(x)); /* has no kernel on the CPU */
+  assert_float_equal(cn_item(cn_clone(x)), 2.5, 0);
+  cn_scope_end(s);
+}
+
+/* A value that is refused on the CPU is refused here, when the work is waited for. */
+static void values_are_checked(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *p = cn_full(CN_SHAPE(3), 1.5, .device = mirror), *y = cn_ones(CN_SHAPE(3), .device = mirror);
+  cn_binary_cross_entropy(p, y, NULL);
+  if (!cn_err()) cn_device_sync(mirror);
+  assert_int_equal(cn_err(), CN_ERR_VALUE);
+  assert_non_null(strstr(cn_err_message(), "must be probabilities"));
+  cn_err_clear();
+  cn_scope_end(s);
+}
+
 static void memory_in_use(void **state)
 {
   size_t before, during, after, peak, unused;
@@ -361,6 +386,7 @@ static void training_step(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(choices_are_of_one_op), cmocka_unit_test(values_are_checked),
       cmocka_unit_test(is_there),     cmocka_unit_test(memory),          cmocka_unit_test(memory_in_use),
       cmocka_unit_test(ops),          cmocka_unit_test(depends_on_data), cmocka_unit_test(gradients),
       cmocka_unit_test(late_failure), cmocka_unit_test(freed_in_order),  cmocka_unit_test(training_step),

@@ -271,6 +271,10 @@ def unique_consecutive(input, return_inverse=False, return_counts=False, dim=Non
     return asked(torch.unique_consecutive(input.detach(), True, True, dim), return_inverse, return_counts)
 
 
+def check_within(input, low, high, why):
+    return torch.tensor(bool(((input >= low) & (input <= high)).all()))
+
+
 SCATTERED = {"add": "sum", "multiply": "prod"}
 
 
@@ -343,6 +347,7 @@ SPECIAL = {
     "multi_head_attention": multi_head_attention,
     "unique": unique,
     "unique_consecutive": unique_consecutive,
+    "check_within": check_within,
     "lexsort_rows": lexsort_rows,
     "histogram_edges": lambda input, bins, weight=None, density=False: torch.histogram(
         input.detach(), bins.detach(), weight=weight if weight is None else weight.detach(), density=density),

@@ -192,16 +192,37 @@ enum outcome drive_threads(const trial *t)
   return o;
 }
 
+/* What fails on the CPU fails on the device, at the call or when the device is waited for, for the same reason. */
+static enum outcome fails_there(const trial *t, cn_device device)
+{
+  call_result r;
+  cn_device before = cn_default_device();
+  int want = run_with(t, &(call_setup){0}, &r);
+  call_result_free(&r);
+  cn_err_clear();
+  cn_set_default_device(device);
+  int have = run_with(t, &(call_setup){.device = device}, &r);
+  cn_set_default_device(before);
+  call_result_free(&r);
+  cn_err_clear();
+  int late = cn_device_sync(device);
+  enum outcome o = PASS;
+  if ((have ? have : late) != want)
+    o = trial_fail(t, "fails with %d, but on the device with %d (%s)", want, have ? have : late, cn_err_message());
+  cn_err_clear();
+  return o;
+}
+
 enum outcome drive_mirror(const trial *t)
 {
   const char *reason = exception_for("mirror", t->s), *asked = getenv("CAIRN_TEST_DEVICE");
   const char *name = asked ? asked : "mirror";
   /* The mirror runs the CPU's kernels: its bits must be the same. */
   double scale = asked ? t->family->grad_scale * (t->s->large ? 50 : 1) : 0;
-  if (t->s->must_fail) return PASS;
   if (!cn_device_count(name)) return trial_skip(t, "there is no such device");
   if (reason) return trial_skip(t, "%s", reason);
   cn_device mirror = cn_device_find(name);
+  if (t->s->must_fail) return fails_there(t, mirror);
   call_setup cpu = {.grad = wants_grad(t->s)}, device = {.grad = cpu.grad, .device = mirror};
   cn_device before = cn_default_device();
   call_result want, have;

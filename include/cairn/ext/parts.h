@@ -196,6 +196,9 @@ CN_API cn_tensor *cn_cdist_backward(cn_tensor *grad, cn_tensor *x1, cn_tensor *x
  * P, R). */
 CN_API cn_tensor *cn_cdist_forward(cn_tensor *x1, cn_tensor *x2, double p);
 
+/* True, or an error that begins with why, where an element is not between low and high, or NaN. */
+CN_API cn_tensor *cn_check_within(cn_tensor *input, double low, double high, const char *why);
+
 /* input cut to [min, max]; max where the bounds cross. What clamp with both bounds runs. */
 CN_API cn_tensor *cn_clamp_both(cn_tensor *input, cn_tensor *min, cn_tensor *max);
 

@@ -7,9 +7,9 @@
  * Flow: weights transformed and packed in panels -> blocks of tiles in parallel: patches transformed, products by the
  * direct convolution's panels, those that end in the same results as one sum, results transformed back and written.
  * Sums run over channels only, so rounding errors are no larger than those of one sum over channels and taps. What is
- * not finite would spread inside a tile: a result that is not finite makes the call refuse, and another implementation
- * does it again. Invariant: an output depends on its own tile alone, not on how tiles are cut into blocks; blocks of
- * the weight's gradient depend on shapes alone. */
+ * not finite would spread inside a tile: where a result is not finite, the direct convolution does the call again.
+ * Invariant: an output depends on its own tile alone, not on how tiles are cut into blocks; blocks of the weight's
+ * gradient depend on shapes alone. */
 #include <stdatomic.h>
 #include <string.h>
 

@@ -6,9 +6,9 @@
  *
  * Flow: weights parted and packed in panels -> blocks of rows of results in parallel: rows of the image parted, the
  * parts' products summed in 4 points by the direct convolution's panels, points joined to results and written. The
- * gradient of the weight goes the same way back. What is not finite would spread inside a pair: a result that is not
- * finite makes the call refuse, and another implementation does it again. Invariant: a result depends on its own pair
- * alone, not on how rows are cut into blocks; blocks of the weight's gradient depend on shapes alone. */
+ * gradient of the weight goes the same way back. What is not finite would spread inside a pair: where a result is not
+ * finite, the direct convolution does the call again. Invariant: a result depends on its own pair alone, not on how
+ * rows are cut into blocks; blocks of the weight's gradient depend on shapes alone. */
 #include <stdatomic.h>
 #include <string.h>
 

@@ -407,6 +407,12 @@ static int in_type(const cn_call *c) { return cn_desc_of(c->in[0])->dtype; }
 static uint32_t all_dims(const cn_call *c) { return (1u << cn_desc_of(c->in[0])->ndim) - 1; }
 
 static int sum_kernel(cn_call *c) { return reduce_listed(c, CNI_REDUCE_SUM, out_type(c), AS_IS); }
+static int can_nansum(const cn_call *c, cn_plan *plan)
+{
+  plan->refusal = "NaN is looked for in floating-point numbers that stay such";
+  return cni_dtype_is_float(in_type(c)) && cni_dtype_is_float(out_type(c)) ? CN_OK : CN_REFUSED;
+}
+static int nansum_kernel(cn_call *c) { return reduce_listed(c, CNI_REDUCE_NUMBERS, out_type(c), AS_IS); }
 static int mean_kernel(cn_call *c) { return reduce_listed(c, CNI_REDUCE_SUM, out_type(c), MEAN); }
 static int prod_kernel(cn_call *c) { return reduce_dims(c, CNI_REDUCE_PROD, all_dims(c), out_type(c), AS_IS); }
 static int prod_dim_kernel(cn_call *c) { return reduce_listed(c, CNI_REDUCE_PROD, out_type(c), AS_IS); }
@@ -447,6 +453,7 @@ static int norm_kernel(cn_call *c)
 
 const cn_kernel cni_cpu_reduce_kernels[] = {
     {"sum", "vector loops", sum_kernel},
+    {"nansum", "vector loops", nansum_kernel, can_nansum},
     {"mean", "vector loops", mean_kernel},
     {"prod", "vector loops", prod_kernel},
     {"prod_dim", "vector loops", prod_dim_kernel},

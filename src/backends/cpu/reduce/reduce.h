@@ -49,6 +49,7 @@ void cni_walk_step(cni_walk *w, int n, const int64_t *size, const int64_t *in, c
 /* What two elements become. */
 enum cni_reduce_kind {
   CNI_REDUCE_SUM,     /* a + x */
+  CNI_REDUCE_NUMBERS, /* a + x, unless x is NaN; floats only */
   CNI_REDUCE_ABS,     /* a + |x|; floats only, as the next three */
   CNI_REDUCE_SQUARE,  /* a + x * x */
   CNI_REDUCE_ABS_MAX, /* max(a, |x|) */

@@ -41,9 +41,11 @@ INT_ORDER(u64, uint64_t)
 #define STEP_MIN(S, T, a, x) min_##S(a, x)
 #define STEP_ANY(S, T, a, x) ((x) != 0 ? (T)1 : (a))
 #define STEP_ALL(S, T, a, x) ((x) == 0 ? (T)0 : (a))
+#define STEP_NUMBERS(S, T, a, x) ((x) == (x) ? (a) + (x) : (a))
 #define STEP_NONZERO(S, T, a, x) ((a) + (T)((x) != 0))
 
 #define JOIN_SUM STEP_SUM
+#define JOIN_NUMBERS STEP_SUM
 #define JOIN_ABS STEP_SUM
 #define JOIN_SQUARE STEP_SUM
 #define JOIN_ABS_MAX STEP_MAX
@@ -136,7 +138,7 @@ INT_ORDER(u64, uint64_t)
   }
 
 #define FLOAT_REDUCTIONS(X)                                                                                          \
-  X(SUM, 0)                                                                                                          \
+  X(SUM, 0) X(NUMBERS, 0)                                                                                            \
   X(ABS, 0)                                                                                                          \
   X(SQUARE, 0) X(ABS_MAX, 0) X(ABS_MIN, INFINITE) X(PROD, 1) X(MAX, -INFINITE) X(MIN, INFINITE) X(ANY, 0) X(ALL, 1)  \
       X(NONZERO, 0)
