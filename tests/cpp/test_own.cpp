@@ -197,4 +197,29 @@ TEST(moves_do_not_throw)
   static_assert(std::is_nothrow_move_constructible_v<Graph> && std::is_nothrow_move_constructible_v<Description>);
 }
 
+TEST(streams_and_events)
+{
+  for (const char *name : {"cpu", "mirror"}) {
+    Stream stream{Device(name)};
+    Event begin{Device(name), true}, end{Device(name), true};
+    CHECK(begin.query() && stream.device().number() == Device(name).number());
+    Tensor sum;
+    {
+      StreamGuard guard(stream);
+      CHECK(cn_stream_current(stream.device().number()) == stream.get());
+      stream.record_event(begin);
+      Tensor x = cn::ones({8}, options().device(name));
+      record_stream(x, stream);
+      sum = x.sum();
+      stream.record_event(end);
+      CHECK(sum.item() == 8);
+    }
+    CHECK(cn_stream_current(stream.device().number()) == nullptr);
+    stream.wait_event(end);
+    end.synchronize();
+    stream.synchronize();
+    CHECK(stream.query() && begin.elapsed_time(end) >= 0);
+  }
+}
+
 TEST_MAIN

@@ -6,13 +6,11 @@ parameters.
 What PyTorch computed is in tests/train/golden/curves.safetensors, so the test needs no torch."""
 import pathlib
 import runpy
-import sys
 import unittest
 
-TESTS = pathlib.Path(__file__).resolve().parents[1]
-sys.path.append(str(TESTS / "conformance"))
+import cairn
 
-from run_program import stand_in  # noqa: E402
+TESTS = pathlib.Path(__file__).resolve().parents[1]
 
 # Of a loss, and of the norm of a parameter.
 BOUND = 1e-5
@@ -21,8 +19,7 @@ BOUND = 1e-5
 class Curves(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        stand_in("cairn")
-        import cairn
+        cairn.as_torch()
         cls.have = runpy.run_path(str(TESTS / "train/curves.py"))["curves"]()
         cls.want = cairn.load(str(TESTS / "train/golden/curves.safetensors"))
 

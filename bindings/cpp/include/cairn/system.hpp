@@ -33,6 +33,68 @@ inline Tensor pin_memory(const Tensor &x, Device device = {})
   return Tensor::keep(detail::check(cn_pin_memory(x.get(), device.number())));
 }
 
+/* ---- streams and events ---- */
+/* A point in a stream. */
+class Event {
+ public:
+  explicit Event(Device device = {}, bool timing = false)
+      : event_(detail::check(cn_event_new(device.number(), timing)), cn_event_free)
+  {
+  }
+  bool query() const { return detail::check(cn_event_query(get())) == 1; } /* passed, or never recorded */
+  void synchronize() const { detail::check(cn_event_sync(get())); }
+  double elapsed_time(const Event &end) const /* milliseconds from this one on */
+  {
+    double ms = 0;
+    detail::check(cn_event_elapsed(&ms, get(), end.get()));
+    return ms;
+  }
+  cn_event *get() const noexcept { return event_.get(); }
+
+ private:
+  std::shared_ptr<cn_event> event_;
+};
+
+/* Work that is done in order; two streams may overlap, in no order but by events. */
+class Stream {
+ public:
+  explicit Stream(Device device = {}, int priority = 0)
+      : stream_(detail::check(cn_stream_new(device.number(), priority)), cn_stream_free)
+  {
+  }
+  bool query() const { return detail::check(cn_stream_query(get())) == 1; }
+  void synchronize() const { detail::check(cn_stream_sync(get())); }
+  void record_event(const Event &event) const { detail::check(cn_event_record(event.get(), get())); }
+  void wait_event(const Event &event) const { detail::check(cn_stream_wait(get(), event.get())); }
+  Device device() const { return cn_stream_device(get()); }
+  cn_stream *get() const noexcept { return stream_.get(); }
+
+ private:
+  std::shared_ptr<cn_stream> stream_;
+};
+
+/* This thread's work on the stream's device goes there in the block. */
+class StreamGuard {
+ public:
+  explicit StreamGuard(const Stream &stream) : device_(stream.device()), before_(cn_stream_current(device_.number()))
+  {
+    detail::check(cn_stream_use(device_.number(), stream.get()));
+  }
+  ~StreamGuard() { cn_stream_use(device_.number(), before_); }
+  StreamGuard(const StreamGuard &) = delete;
+  StreamGuard &operator=(const StreamGuard &) = delete;
+
+ private:
+  Device device_;
+  cn_stream *before_; /* whose owner outlives the block, or NULL: the device's own */
+};
+
+/* The stream, too, must be done with x before its memory is used again. */
+inline void record_stream(const Tensor &x, const Stream &stream)
+{
+  detail::check(cn_tensor_record_stream(x.get(), stream.get()));
+}
+
 /* ---- DLPack: memory shared with other libraries ---- */
 /* Takes over a DLManagedTensor. */
 inline Tensor from_dlpack(void *managed)
