@@ -14,6 +14,9 @@ struct search_job {
 
 KERNEL(search_sorted, search_job)
 {
+  if (p.sorter) /* every entry must be one, also those that no search comes to */
+    EACH(k, p.count / p.each * p.n)
+      if (p.sorter[k] < 0 || p.sorter[k] >= p.n) report_fault(p.fault, FAULT_INDEX, p.sorter[k], p.n);
   EACH(i, p.count)
   {
     const i64 row = i / p.each * p.n;
@@ -22,10 +25,7 @@ KERNEL(search_sorted, search_job)
     while (low < high) {
       const i64 mid = low + (high - low) / 2;
       i64 at = p.sorter ? p.sorter[row + mid] : mid;
-      if (at < 0 || at >= p.n) {
-        report_fault(p.fault, FAULT_INDEX, at, p.n);
-        at = 0;
-      }
+      if (at < 0 || at >= p.n) at = 0; /* it is reported */
       const T0 v = p.sequence[row + at];
       const bool stop = p.right ? v > x : v >= x; /* NaN is larger than all: it never stops the search */
       if (stop) high = mid;
