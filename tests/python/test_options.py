@@ -356,7 +356,6 @@ class Layers(Case):
                      lambda: cairn.optim.lr_scheduler.SequentialLR(optimizer, [part], [], last_epoch=2),
                      lambda: cairn.save({}, io.BytesIO(), pickle_module=io),
                      lambda: cairn.load(io.BytesIO(b"x"), pickle_module=io),
-                     lambda: cairn.autograd.Variable(cairn.ones(1), volatile=True),
                      lambda: cairn.func.jacfwd(cairn.sin, randomness="different"),
                      lambda: cairn.zoo.list_models(module=cairn)):
             with self.assertRaises(NotImplementedError):

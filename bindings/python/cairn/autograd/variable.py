@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Any
 
 from .. import _C
+from .._arguments import note_once
 from .._tensor import Tensor
 
 __all__ = ["Variable"]
@@ -16,7 +17,7 @@ class _Meta(type):
     def __call__(cls, data: Any = None, requires_grad: bool = False, volatile: bool = False) -> Any:
         """The tensor over the same memory, as a leaf."""
         if volatile:
-            raise NotImplementedError("Variable: volatile is gone; use no_grad() around what shall not be recorded")
+            note_once("volatile was removed and now has no effect. Use `with no_grad():` instead.")
         if data is None:
             data = _C.empty((0,))
         if not isinstance(data, Tensor):
