@@ -30,6 +30,7 @@ typedef struct mirror_job {
   struct mirror_job *next;
   size_t size;                          /* bytes of the block this stands in */
   void (*run)(struct mirror_job *, int index); /* NULL: only the block is released */
+  void (*mark)(struct mirror_job *); /* ... said in one moment with the stream's having done it; short; may be NULL */
 } mirror_job;
 
 /* Puts a job at the end of a stream (NULL: the device's own), which owns it then. False when the stream's thread cannot

@@ -61,8 +61,9 @@ static void *work(void *payload)
     if (!s->first) s->last = NULL;
     pthread_mutex_unlock(&s->lock);
     if (job->run) job->run(job, s->index);
-    cni_mirror_host->release_memory(job, job->size);
     pthread_mutex_lock(&s->lock);
+    if (job->mark) job->mark(job); /* whoever saw the event pass finds the stream idle, and the other way round */
+    cni_mirror_host->release_memory(job, job->size);
     if (--s->pending == 0) pthread_cond_broadcast(&s->idle);
   }
   pthread_mutex_unlock(&s->lock);
@@ -254,11 +255,10 @@ static void release(event *e)
   if (!left) cni_mirror_host->release_memory(e, sizeof *e);
 }
 
-static void run_record(mirror_job *job, int index)
+static void mark_record(mirror_job *job)
 {
   event_job *j = (event_job *)(void *)job;
   event *e = j->event;
-  (void)index;
   pthread_mutex_lock(&e->lock);
   if (j->ticket > e->reached) e->reached = j->ticket;
   e->when = cni_mirror_host->now();
@@ -289,7 +289,7 @@ static int queue_event(int index, event *e, void *given, bool record)
   if (!job) return CN_ERR_MEMORY;
   pthread_mutex_lock(&e->lock);
   e->refs++;
-  *job = (event_job){{.size = sizeof *job, .run = record ? run_record : run_wait}, e,
+  *job = (event_job){{.size = sizeof *job, .run = record ? NULL : run_wait, .mark = record ? mark_record : NULL}, e,
                      record ? ++e->recorded : e->recorded};
   pthread_mutex_unlock(&e->lock);
   uint64_t ticket = job->ticket;
