@@ -75,8 +75,10 @@ bool cni_mirror_enqueue(int index, void *given, mirror_job *job)
   stream *s = stream_of(index, given);
   job->next = NULL;
   pthread_mutex_lock(&s->lock);
-  s->index = index;
-  if (!s->started) s->started = pthread_create(&s->thread, NULL, work, s) == 0;
+  if (!s->started) {
+    s->index = index; /* for the thread, which reads it without the lock */
+    s->started = pthread_create(&s->thread, NULL, work, s) == 0;
+  }
   bool ok = s->started;
   if (ok) {
     if (s->last) s->last->next = job;
