@@ -281,11 +281,19 @@ EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int val
   return value <= DYNAMIC ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
+/* A pattern for mkstemp, where TMPDIR says. */
+static void temporary(char *name, size_t size)
+{
+  const char *folder = getenv("TMPDIR");
+  snprintf(name, size, "%.200s/simt.XXXXXX", folder && *folder ? folder : P_tmpdir);
+}
+
 /* The image is a shared library: its size is where its section headers end. */
 EXPORT CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
   const Elf64_Ehdr *head = image;
-  char name[] = "/tmp/simt.XXXXXX"; /* a name of its own: the loader knows libraries by name */
+  char name[256]; /* one of its own: the loader knows libraries by name */
+  temporary(name, sizeof name);
   if (memcmp(image, ELFMAG, SELFMAG) != 0) return CUDA_ERROR_INVALID_IMAGE;
   size_t size = head->e_shoff + (size_t)head->e_shnum * head->e_shentsize;
   int file = mkstemp(name);
@@ -374,10 +382,10 @@ static char *read_all(const char *path, size_t *size)
 EXPORT nvrtcResult nvrtcCompileProgram(nvrtcProgram handle, int n, const char *const *options)
 {
   program *p = (program *)handle;
-  char base[64], path[96], command[600];
+  char base[256], path[300], command[2000];
   bool exact = false;
   for (int i = 0; i < n; i++) exact = exact || !strcmp(options[i], "--fmad=false");
-  snprintf(base, sizeof base, "/tmp/simt.XXXXXX");
+  temporary(base, sizeof base);
   int made = mkstemp(base);
   if (made < 0) return NVRTC_ERROR_COMPILATION;
   close(made);
