@@ -93,8 +93,9 @@ bool cn_retains_grad(const cn_tensor *t)
 
 cn_tensor *cn_grad_of(const cn_tensor *t)
 {
-  const cni_node *n = t ? t->node : NULL;
-  return n && n->extra && t->out_index < CNI_MAX_RETAINED ? n->extra->grads[t->out_index] : NULL;
+  cni_node *n = t ? t->node : NULL;
+  if (!n || t->out_index >= CNI_MAX_RETAINED || cni_leaf_touch((cn_tensor *)t, n, false)) return NULL;
+  return n->extra ? n->extra->grads[t->out_index] : NULL;
 }
 
 int cn_set_grad(cn_tensor *t, cn_tensor *grad)
@@ -107,7 +108,8 @@ int cn_set_grad(cn_tensor *t, cn_tensor *grad)
   for (int i = 0; fits && grad && i < t->d.ndim; i++) fits = grad->d.shape[i] == t->d.shape[i];
   if (!fits)
     return cni_fail(CN_ERR_SHAPE, "set_grad: shape, type or device of the gradient differ from the tensor's");
-  if (!grad && !n->extra) return CN_OK;
+  int status = cni_leaf_touch(t, n, true);
+  if (status || (!grad && !n->extra)) return status;
   cni_extra *extra = cni_node_extra(n);
   if (!extra) return CN_ERR_MEMORY;
   cn_tensor *old = extra->grads[t->out_index];

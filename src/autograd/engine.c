@@ -252,6 +252,7 @@ static int settle(walk *w, cni_node *n, int index, cn_tensor **g)
       b->results[i] = cni_tensor_keep(*g);
   if (b->inputs) return CN_OK;
   if (n->kind != CNI_NODE_LEAF && !(n->extra && n->extra->retain >> index & 1)) return CN_OK;
+  if ((status = cni_leaf_touch(NULL, n, false))) return status;
   pthread_mutex_t *lock = lock_of(n);
   pthread_mutex_lock(lock);
   cni_extra *extra = cni_node_extra(n);

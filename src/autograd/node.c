@@ -56,6 +56,7 @@ cni_node *cni_leaf_new(const cn_tensor *t)
   if (!n) return NULL;
   int64_t *words = n->words;
   cni_node_meta(n, 0, &t->d, &words);
+  n->captured = cni_state()->capture != NULL;
   return n;
 }
 

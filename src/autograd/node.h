@@ -8,6 +8,7 @@
 
 #include <cairn/autograd.h>
 
+#include "base/hooks.h"
 #include "tensor/tensor.h"
 
 enum cni_node_kind {
@@ -51,6 +52,7 @@ typedef struct cni_node {
   enum cni_node_kind kind;
   bool freed;             /* saved values are gone */
   bool had_saved;         /* ... and there were some */
+  bool captured;          /* LEAF: made while a graph is captured: its gradient is nobody's outside */
   int32_t nin, nout, nargs;
   uint32_t size;          /* of this block */
   uint64_t seq;           /* grows with time: the engine goes from new to old */
@@ -80,6 +82,14 @@ int cni_node_save(cni_node *node, int k, cn_tensor *t);
 cn_tensor *cni_node_unpack(cni_node *node, int k, bool history);
 const char *cni_node_name(const cni_node *node);
 cni_extra *cni_node_extra(cni_node *node); /* makes it; NULL with the error set */
+
+/* Captures watch the gradients of leaves from outside: says that one is about to be used, or replaced. t: the leaf, or
+ * NULL. 0 or an error. */
+static inline int cni_leaf_touch(cn_tensor *t, cni_node *n, bool replaced)
+{
+  if (CNI_LIKELY(!cni_state()->capture) || n->kind != CNI_NODE_LEAF || n->captured) return CN_OK;
+  return cni_hooks.leaf_touched(t, n, replaced);
+}
 
 /* The node of a tensor, after bringing a view's stale history up to date; NULL: needs no gradient. Borrowed. */
 cni_node *cni_node_of(cn_tensor *t);

@@ -8,12 +8,14 @@
 
 struct cni_storage;
 struct cni_node;
+struct cn_tensor;
 
 typedef struct cni_hooks_table {
   void (*state_exit)(cn_state *state);         /* tensor: empties the scopes of a dying state */
   void (*backend_exit)(cn_state *state);       /* backends/common: what the dispatcher keeps for a dying thread */
   void (*node_free)(struct cni_node *node);    /* autograd: frees a node that nobody refers to */
   const char *(*node_label)(const struct cni_node *node); /* autograd: name of the op a node records; NULL: a leaf */
+  int (*leaf_touched)(struct cn_tensor *t, struct cni_node *node, bool replaced); /* graph: see graph/capture.h */
 } cni_hooks_table;
 
 extern cni_hooks_table cni_hooks;

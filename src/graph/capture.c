@@ -7,35 +7,15 @@
  * become states. */
 #include "capture.h"
 
-#include <cairn/autograd.h>
 #include <string.h>
 
 #include "base/dtype.h"
-#include "ir.h"
 #include "ops/families.h"
 #include "tensor/tensor.h"
 
-/* What is known of one memory: needed once it is external, or was written to. */
-typedef struct memory {
-  cni_storage *storage; /* owned */
-  cn_tensor *root;      /* owned alias: the geometry that `value` has */
-  int value;            /* the whole memory's present value */
-  int state;            /* index in the graph's states; -1: made during capture */
-  uint64_t writes;
-} memory;
-
-typedef struct capture {
-  cn_graph *g;
-  uint64_t serial; /* tells handles of this capture from others' */
-  memory *memories;
-  size_t nmemories, memories_cap;
-} capture;
-
-static capture *current(void) { return cni_state()->capture; }
-
 int cn_trace_mark(int mark)
 {
-  capture *cap = current();
+  cni_capture *cap = cni_capturing();
   int before = cap ? cap->g->mark : 0;
   if (cap) cap->g->mark = mark;
   return before;
@@ -43,18 +23,17 @@ int cn_trace_mark(int mark)
 
 /* ---- handles ---- */
 
-static void tag(const capture *cap, cn_tensor *t, int value, uint64_t writes)
+static void tag(const cni_capture *cap, cn_tensor *t, int value, uint64_t writes)
 {
   t->value = cap->serial << 32 | (uint32_t)(value + 1);
   t->value_version = writes;
 }
-static int tagged_value(const capture *cap, const cn_tensor *t)
+static int tagged_value(const cni_capture *cap, const cn_tensor *t)
 {
   return t->value >> 32 == cap->serial ? (int)(uint32_t)t->value - 1 : -1;
 }
 
-/* A tensor without memory that stands for a value; owned. strides NULL: contiguous. */
-static cn_tensor *meta_tensor(const capture *cap, cn_device device, int dtype, int ndim, const int64_t *shape,
+cn_tensor *cni_capture_handle(const cni_capture *cap, cn_device device, int dtype, int ndim, const int64_t *shape,
                               const int64_t *strides, int value)
 {
   size_t size = cni_dtype_bytes(dtype, cni_numel(ndim, shape));
@@ -65,20 +44,20 @@ static cn_tensor *meta_tensor(const capture *cap, cn_device device, int dtype, i
 
 /* ---- memories ---- */
 
-static memory *find_memory(capture *cap, const cni_storage *s)
+static cni_memory_record *find_memory(cni_capture *cap, const cni_storage *s)
 {
   for (size_t i = cap->nmemories; i-- > 0;)
     if (cap->memories[i].storage == s) return &cap->memories[i];
   return NULL;
 }
 
-static memory *add_memory(capture *cap, cn_tensor *root, int value, int state)
+static cni_memory_record *add_memory(cni_capture *cap, cn_tensor *root, int value, int state)
 {
   if (cni_grow((void **)&cap->memories, &cap->memories_cap, cap->nmemories + 1, sizeof *cap->memories)) return NULL;
   cn_tensor *alias = cni_tensor_alias(root);
   if (!alias) return NULL;
-  memory *m = &cap->memories[cap->nmemories++];
-  *m = (memory){cni_storage_keep(root->storage), alias, value, state, 0};
+  cni_memory_record *m = &cap->memories[cap->nmemories++];
+  *m = (cni_memory_record){cni_storage_keep(root->storage), alias, value, state, 0};
   return m;
 }
 
@@ -88,7 +67,7 @@ static cn_tensor *root_of(cn_tensor *t)
   return t;
 }
 
-static int add_state(capture *cap, cn_tensor *t)
+static int add_state(cni_capture *cap, cn_tensor *t)
 {
   cn_graph *g = cap->g;
   cni_gvalue v = {.kind = CNI_VALUE_STATE, .dtype = t->d.dtype, .ndim = t->d.ndim, .device = t->d.device,
@@ -101,9 +80,9 @@ static int add_state(capture *cap, cn_tensor *t)
 }
 
 /* The record of t's memory; external memory is made a state. NULL with the error set. */
-static memory *memory_of(capture *cap, cn_tensor *t)
+static cni_memory_record *memory_of(cni_capture *cap, cn_tensor *t)
 {
-  memory *m = find_memory(cap, t->storage);
+  cni_memory_record *m = find_memory(cap, t->storage);
   if (m) return m;
   cn_tensor *root = root_of(t);
   int value = tagged_value(cap, root);
@@ -118,7 +97,7 @@ static memory *memory_of(capture *cap, cn_tensor *t)
 
 /* ---- values ---- */
 
-static int scalar_value(capture *cap, const cn_tensor *t)
+static int scalar_value(cni_capture *cap, const cn_tensor *t)
 {
   cn_graph *g = cap->g;
   cni_gvalue v = {.kind = CNI_VALUE_SCALAR, .dtype = t->d.dtype, .device = CN_CPU, .weak = true};
@@ -133,7 +112,7 @@ static bool same_geometry(const cn_tensor *a, const cn_tensor *b)
   return a->offset == b->offset && a->d.dtype == b->d.dtype && cni_same_layout(&a->d, &b->d);
 }
 
-static int add_result(capture *cap, int node, int index, const cn_desc *d)
+static int add_result(cni_capture *cap, int node, int index, const cn_desc *d)
 {
   cni_gvalue v = {.kind = CNI_VALUE_RESULT, .dtype = d->dtype, .ndim = d->ndim, .device = d->device, .index = index,
                   .node = node};
@@ -143,22 +122,21 @@ static int add_result(capture *cap, int node, int index, const cn_desc *d)
   return value;
 }
 
-static int value_of(capture *cap, cn_tensor *t);
-
 /* Records the view that made t, on its parent's present value. */
-static int view_value(capture *cap, cn_tensor *t)
+static int view_value(cni_capture *cap, cn_tensor *t)
 {
-  int parent = value_of(cap, t->view->parent);
+  int parent = cni_capture_value(cap, t->view->parent);
   if (parent < 0) return parent;
   int node = cni_graph_add_node(cap->g, cni_op_info(t->view->op), t->view->args, t->view->nargs, &parent, 1, 1);
   return node < 0 ? node : add_result(cap, node, 0, &t->d);
 }
 
-static int value_of(capture *cap, cn_tensor *t)
+int cni_capture_value(cni_capture *cap, cn_tensor *t)
 {
   if (t->d.weak) return scalar_value(cap, t);
   int value = tagged_value(cap, t);
-  memory *m = find_memory(cap, t->storage);
+  if (value < 0 && cni_leaf_met(cap, t)) return cn_err();
+  cni_memory_record *m = find_memory(cap, t->storage);
   if (value >= 0 && t->value_version == (m ? m->writes : 0)) return value;
   if (t->view) {
     if (!(m = memory_of(cap, t))) return cn_err();
@@ -178,18 +156,18 @@ static int value_of(capture *cap, cn_tensor *t)
 /* ---- writes ---- */
 
 /* The handle's present value as a tensor without history, for scatter rules; owned by the scope. */
-static cn_tensor *present(capture *cap, cn_tensor *t)
+static cn_tensor *present(cni_capture *cap, cn_tensor *t)
 {
-  int value = value_of(cap, t);
+  int value = cni_capture_value(cap, t);
   if (value < 0) return NULL;
-  return cni_scope_add(meta_tensor(cap, t->d.device, t->d.dtype, t->d.ndim, t->d.shape, t->d.strides, value));
+  return cni_scope_add(cni_capture_handle(cap, t->d.device, t->d.dtype, t->d.ndim, t->d.shape, t->d.strides, value));
 }
 
 /* The root's value after t became `value`: scattered upwards view by view. */
-static int scattered(capture *cap, cn_tensor *t, int value)
+static int scattered(cni_capture *cap, cn_tensor *t, int value)
 {
   cn_tensor *src = cni_scope_add(
-    meta_tensor(cap, t->d.device, t->d.dtype, t->d.ndim, t->d.shape, t->d.strides, value));
+    cni_capture_handle(cap, t->d.device, t->d.dtype, t->d.ndim, t->d.shape, t->d.strides, value));
   for (; src && t->view; t = t->view->parent) {
     const cni_view *v = t->view;
     cn_call call = {.op = v->op, .args = v->args, .nargs = v->nargs, .device = t->d.device};
@@ -198,10 +176,10 @@ static int scattered(capture *cap, cn_tensor *t, int value)
     cn_tensor *base = present(cap, v->parent);
     src = base ? v->op->scatter(&call, base, src) : NULL;
   }
-  return src ? value_of(cap, src) : cn_err();
+  return src ? cni_capture_value(cap, src) : cn_err();
 }
 
-static int write_value(capture *cap, cn_tensor *dest, int value)
+static int write_value(cni_capture *cap, cn_tensor *dest, int value)
 {
   cn_state *st = cni_state();
   bool no_grad = st->no_grad;
@@ -211,7 +189,7 @@ static int write_value(capture *cap, cn_tensor *dest, int value)
   st->no_grad = no_grad;
   cni_scope_pop(depth);
   if (whole < 0) return whole;
-  memory *m = find_memory(cap, dest->storage);
+  cni_memory_record *m = find_memory(cap, dest->storage);
   if (!dest->view && !same_geometry(dest, m->root))
     return cni_fail(CN_ERR_CAPTURE, "capture: a write to memory that is shared without a recorded view");
   m->value = whole;
@@ -224,17 +202,21 @@ static int write_value(capture *cap, cn_tensor *dest, int value)
 
 /* ---- the mode ---- */
 
-static int record(capture *cap, const cni_applying *a)
+static int record(cni_capture *cap, const cni_applying *a)
 {
   const cn_call *c = &a->c;
   int room[64], *in = room;
   if (c->nin > 64 && !(in = cni_alloc((size_t)c->nin * sizeof *in))) return CN_ERR_MEMORY;
   int node = 0;
   for (int i = 0; i < c->nin && node >= 0; i++) {
-    in[i] = c->in[i] ? value_of(cap, c->in[i]) : -1;
+    in[i] = c->in[i] ? cni_capture_value(cap, c->in[i]) : -1;
     if (c->in[i] && in[i] < 0) node = in[i];
   }
   if (node >= 0) node = cni_graph_add_node(cap->g, a->info, c->args, c->nargs, in, c->nin, c->nout);
+  if (node >= 0 && (a->info->row->flags & CN_OP_RANDOM)) {
+    int draw = cap->g->nodes[node].draw = cni_draw(cap, c);
+    if (draw < 0) node = draw;
+  }
   if (in != room) cni_free(in, (size_t)c->nin * sizeof *in);
   return node;
 }
@@ -248,20 +230,21 @@ static void spec_desc(cn_desc *d, const cn_call *c, int i)
   memcpy(d->shape, s->shape, (size_t)s->ndim * sizeof *d->shape);
 }
 
-static int result_handle(capture *cap, cn_call *c, int i, int value)
+static int result_handle(cni_capture *cap, cn_call *c, int i, int value)
 {
   const cn_spec *s = &c->spec[i];
   if (s->view_of < 0) {
-    c->out[i] = meta_tensor(cap, c->device, s->dtype, s->ndim, s->shape, s->has_strides ? s->strides : NULL, value);
+    const int64_t *strides = s->has_strides ? s->strides : NULL;
+    c->out[i] = cni_capture_handle(cap, c->device, s->dtype, s->ndim, s->shape, strides, value);
     return c->out[i] ? CN_OK : CN_ERR_MEMORY;
   }
-  const memory *m = find_memory(cap, c->in[s->view_of]->storage);
+  const cni_memory_record *m = find_memory(cap, c->in[s->view_of]->storage);
   tag(cap, c->out[i], value, m ? m->writes : 0);
   return CN_OK;
 }
 
 /* In place: result i (cast to its destination's type) becomes the destination's value. */
-static int record_write(capture *cap, cni_applying *a, int i, int value)
+static int record_write(cni_capture *cap, cni_applying *a, int i, int value)
 {
   cn_tensor *dest = cni_dest(a, i);
   if (a->c.spec[i].dtype != dest->d.dtype) {
@@ -277,7 +260,7 @@ static int record_write(capture *cap, cni_applying *a, int i, int value)
 
 int cni_capture_mode(cni_applying *a)
 {
-  capture *cap = current();
+  cni_capture *cap = cni_capturing();
   cn_call *c = &a->c;
   cn_desc d;
   for (int i = 0; i < c->nout; i++)
@@ -294,96 +277,4 @@ int cni_capture_mode(cni_applying *a)
   }
   if (status) cni_drop_results(c);
   return status;
-}
-
-/* ---- tracing ---- */
-
-static int add_inputs(capture *cap, cn_tensor **metas, cn_tensor *const *inputs, size_t n)
-{
-  cn_graph *g = cap->g;
-  for (size_t i = 0; i < n; i++) {
-    if (!inputs[i]) return cni_fail(CN_ERR_TYPE, "trace: input %zu is NULL", i);
-    const cn_desc *d = &inputs[i]->d;
-    cni_gvalue v = {.kind = CNI_VALUE_INPUT, .dtype = d->dtype, .ndim = d->ndim, .device = d->device,
-                    .index = (int32_t)i};
-    memcpy(v.shape, d->shape, (size_t)d->ndim * sizeof *v.shape);
-    memcpy(v.strides, d->strides, (size_t)d->ndim * sizeof *v.strides);
-    v.has_strides = !cni_is_contiguous(d->ndim, d->shape, d->strides);
-    int value = cni_graph_add_value(g, &v);
-    if (value < 0 || cni_graph_add_list(&g->inputs, &g->ninputs, &g->inputs_cap, value)) return CN_ERR_MEMORY;
-    metas[i] = cni_scope_add(
-      meta_tensor(cap, d->device, d->dtype, d->ndim, d->shape, v.has_strides ? d->strides : NULL, value));
-    if (!metas[i]) return CN_ERR_MEMORY;
-  }
-  g->free_dims = cni_alloc_zero(n * sizeof *g->free_dims);
-  return g->free_dims ? CN_OK : CN_ERR_MEMORY;
-}
-
-static int add_outputs(capture *cap, cn_tensor *const *outputs, size_t n)
-{
-  cn_graph *g = cap->g;
-  for (size_t i = 0; i < n; i++) {
-    if (!outputs[i]) return cni_fail(CN_ERR_VALUE, "trace: the function left output %zu unset", i);
-    int value = value_of(cap, outputs[i]);
-    if (value < 0) return cn_err();
-    if (cni_graph_add_list(&g->outputs, &g->noutputs, &g->outputs_cap, value)) return CN_ERR_MEMORY;
-  }
-  return CN_OK;
-}
-
-static int run_traced(capture *cap, cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs,
-                      void *payload)
-{
-  cn_state *st = cni_state();
-  cn_tensor **outputs = cni_alloc_zero((noutputs + 1) * sizeof *outputs);
-  cn_tensor **metas = outputs ? cni_alloc_zero((ninputs + 1) * sizeof *metas) : NULL;
-  int status = metas ? add_inputs(cap, metas, inputs, ninputs) : CN_ERR_MEMORY;
-  if (!status) {
-    st->capture = cap;
-    st->modes |= CNI_MODE_CAPTURE;
-    status = fn(outputs, metas, payload);
-    if (!status) status = st->err ? st->err : add_outputs(cap, outputs, noutputs);
-    else if (!st->err) cni_fail(status, "trace: the function failed");
-    st->modes &= ~(uint32_t)CNI_MODE_CAPTURE;
-    st->capture = NULL;
-  }
-  cni_free(outputs, (noutputs + 1) * sizeof *outputs);
-  cni_free(metas, (ninputs + 1) * sizeof *metas);
-  return status;
-}
-
-/* Gradients that the traced code left in leaves have no memory: they go, as if the step had cleared them. */
-static void drop_meta_grads(const cn_graph *g)
-{
-  for (size_t i = 0; i < g->nstates; i++) {
-    const cn_tensor *grad = cn_grad_of(g->states[i].tensor);
-    if (grad && !grad->d.data && grad->d.numel) cn_zero_grad(g->states[i].tensor);
-  }
-}
-
-cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs, void *payload)
-{
-  static _Atomic uint64_t next_serial = 1;
-  cn_state *st = cni_state();
-  if (st->err) return NULL;
-  cni_init();
-  if (st->capture) {
-    cni_fail(CN_ERR_CAPTURE, "trace: a graph is being captured already");
-    return NULL;
-  }
-  capture cap = {.g = cni_graph_new(), .serial = atomic_fetch_add(&next_serial, 1) & 0xffffffffu};
-  if (!cap.g) return NULL;
-  size_t depth = cni_scope_push();
-  int status = run_traced(&cap, fn, noutputs, inputs, ninputs, payload);
-  cni_scope_pop(depth);
-  for (size_t i = 0; i < cap.nmemories; i++) {
-    cni_storage_release(cap.memories[i].storage);
-    cni_tensor_release(cap.memories[i].root);
-  }
-  drop_meta_grads(cap.g);
-  cni_free(cap.memories, cap.memories_cap * sizeof *cap.memories);
-  if (!status && cn_graph_remove_dead(cap.g) < 0) status = cn_err();
-  if (!status) return cap.g;
-  cn_graph_free(cap.g);
-  return NULL;
 }

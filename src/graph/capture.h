@@ -1,9 +1,61 @@
-/* capture.h: what init.c needs of capture. */
+/* capture.h: what one capture knows while it goes on, shared by the files that record it.
+ *
+ * Place in the flow: trace.c begins and ends a capture; capture.c is the mode that records calls; leaves.c watches
+ * gradients of leaves; random.c the numbers that are drawn. */
 #ifndef CNI_GRAPH_CAPTURE_H
 #define CNI_GRAPH_CAPTURE_H
 
+#include "ir.h"
 #include "ops/apply.h"
 
+/* What is known of one memory: needed once it is external, or was written to. */
+typedef struct cni_memory_record {
+  cni_storage *storage; /* owned */
+  cn_tensor *root;      /* owned alias: the geometry that `value` has */
+  int value;            /* the whole memory's present value */
+  int state;            /* index in the graph's states; -1: made during capture */
+  uint64_t writes;
+} cni_memory_record;
+
+/* A tensor from outside that gradients add up in, and what its gradient was when the capture met it. */
+typedef struct cni_leaf {
+  cn_tensor *tensor;     /* owned */
+  struct cni_node *node; /* the tensor's */
+  cn_tensor *before;     /* owned; NULL: none */
+  bool touched;          /* its gradient was read, added to or replaced */
+  bool replaced;         /* ... and replaced before anything else: what it was does not matter */
+} cni_leaf;
+
+typedef struct cni_capture {
+  cn_graph *g;
+  uint64_t serial; /* tells handles of this capture from others' */
+  cni_memory_record *memories;
+  size_t nmemories, memories_cap;
+  cni_leaf *leaves;
+  size_t nleaves, leaves_cap;
+  uint64_t seed, base; /* where random numbers stood when it began */
+} cni_capture;
+
+static inline cni_capture *cni_capturing(void) { return cni_state()->capture; }
+
+/* capture.c */
 int cni_capture_mode(cni_applying *a); /* the last mode: records instead of running */
+int cni_capture_value(cni_capture *cap, cn_tensor *t); /* its present value; external memory becomes a state */
+/* A tensor without memory that stands for a value; owned. strides NULL: contiguous. */
+cn_tensor *cni_capture_handle(const cni_capture *cap, cn_device device, int dtype, int ndim, const int64_t *shape,
+                              const int64_t *strides, int value);
+
+/* leaves.c */
+/* Autograd says: the gradient of this leaf is about to be read or added to (replaced: to be set or cleared). t may be
+ * NULL where only its node is known. 0 or an error. */
+int cni_leaf_touched(cn_tensor *t, struct cni_node *node, bool replaced);
+int cni_leaf_met(cni_capture *cap, cn_tensor *t); /* t is read by captured code */
+int cni_leaves_finish(cni_capture *cap);          /* what was left in leaves becomes values of the graph */
+void cni_leaves_restore(cni_capture *cap);        /* leaves get back what they had; frees the records */
+
+/* random.c */
+void cni_draws_begin(cni_capture *cap);
+int cni_draw(cni_capture *cap, const cn_call *c); /* the draw of a random call; negative on failure */
+void cni_draws_end(cni_capture *cap);
 
 #endif

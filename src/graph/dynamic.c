@@ -173,12 +173,24 @@ static int compare_scalars(const examples *e, int64_t *value)
   return CN_OK;
 }
 
+static int compare_draws(const examples *e, int64_t *value)
+{
+  const cn_graph *g = e->graphs[0];
+  int status = CN_OK;
+  for (size_t i = 0; i < g->ndraws && !status; i++) {
+    for (size_t k = 0; k < e->n; k++) value[k] = e->graphs[k]->draws[i];
+    status = add_sym(e, (int)i, -2, 0, value, "a random draw");
+  }
+  return status;
+}
+
 static int compare_shapes(const examples *e)
 {
   cn_graph *g = e->graphs[0];
   for (size_t k = 1; k < e->n; k++) {
     const cn_graph *h = e->graphs[k];
-    if (h->nnodes != g->nnodes || h->nvalues != g->nvalues || h->nstates != g->nstates)
+    if (h->nnodes != g->nnodes || h->nvalues != g->nvalues || h->nstates != g->nstates ||
+        h->ndraws != g->ndraws || h->nleaves != g->nleaves)
       return different("their number");
     for (size_t i = 0; i < g->nstates; i++)
       if (g->states[i].tensor != h->states[i].tensor || g->states[i].final != h->states[i].final)
@@ -200,6 +212,7 @@ static int merge(const examples *e)
   int status = compare_shapes(e);
   if (!status) status = compare_nodes(e, value);
   if (!status) status = compare_scalars(e, value);
+  if (!status) status = compare_draws(e, value);
   cni_free(value, e->n * sizeof *value);
   return status;
 }

@@ -29,7 +29,7 @@ int cni_graph_add_node(cn_graph *g, const cni_opinfo *info, const cn_value *args
 {
   if (cni_grow((void **)&g->nodes, &g->nodes_cap, g->nnodes + 1, sizeof *g->nodes)) return CN_ERR_MEMORY;
   cni_gnode *n = &g->nodes[g->nnodes];
-  *n = (cni_gnode){.info = info, .nargs = nargs, .nin = nin, .nout = nout, .mark = g->mark};
+  *n = (cni_gnode){.info = info, .nargs = nargs, .nin = nin, .nout = nout, .draw = -1, .mark = g->mark};
   n->args_size = cni_args_bytes(args, nargs);
   n->args = cni_alloc(n->args_size);
   n->in = n->args ? cni_alloc((size_t)nin * sizeof *n->in) : NULL;
@@ -63,6 +63,12 @@ void cn_graph_free(cn_graph *g)
   cni_free(g->inputs, g->inputs_cap * sizeof *g->inputs);
   cni_free(g->states, g->states_cap * sizeof *g->states);
   cni_free(g->outputs, g->outputs_cap * sizeof *g->outputs);
+  for (size_t i = 0; i < g->nleaves; i++) {
+    cni_tensor_release(g->leaves[i].tensor);
+    cni_tensor_release(g->leaves[i].given);
+  }
+  cni_free(g->leaves, g->leaves_cap * sizeof *g->leaves);
+  cni_free(g->draws, g->draws_cap * sizeof *g->draws);
   cni_free(g->syms, g->syms_cap * sizeof *g->syms);
   cni_free(g->free_dims, g->ninputs * sizeof *g->free_dims);
   cni_free(g, sizeof *g);
@@ -87,6 +93,11 @@ int cn_graph_bind(cn_graph *g, size_t i, cn_tensor *t)
   cni_tensor_keep(t);
   cni_tensor_release(g->states[i].tensor);
   g->states[i].tensor = t;
+  for (size_t k = 0; k < g->nleaves; k++) /* the gradients go where the leaf is now */
+    if (g->leaves[k].state == (int)i) {
+      cni_tensor_release(g->leaves[k].tensor);
+      g->leaves[k].tensor = cni_tensor_keep(t);
+    }
   cni_plan_free(g->plan);
   g->plan = NULL;
   return CN_OK;
@@ -112,6 +123,8 @@ static int verify_node(const cn_graph *g, size_t i)
   const cni_gnode *n = &g->nodes[i];
   const char *name = n->info->name;
   if (n->nargs != n->info->nparams) return wrong(i, name, "its arguments do not fit the signature");
+  bool random = (n->info->row->flags & CN_OP_RANDOM) != 0;
+  if (random != (n->draw >= 0) || n->draw >= (int)g->ndraws) return wrong(i, name, "it has no draw, or a strange one");
   for (int k = 0; k < n->nin; k++) {
     if (n->in[k] == -1) continue;
     if (n->in[k] < 0 || (size_t)n->in[k] >= g->nvalues) return wrong(i, name, "reads a value that does not exist");
@@ -150,6 +163,10 @@ int cn_graph_verify(const cn_graph *g)
     if (!stands_for(g, g->states[i].value, CNI_VALUE_STATE, i) ||
         (g->states[i].final != -1 && !is_value(g, g->states[i].final)))
       return cni_fail(CN_ERR_INTERNAL, "graph: state %zu has no value", i);
+  for (size_t i = 0; i < g->nleaves; i++)
+    if ((g->leaves[i].after == CNI_GRAD_VALUE) != is_value(g, g->leaves[i].value) ||
+        g->leaves[i].state >= (int)g->nstates)
+      return cni_fail(CN_ERR_INTERNAL, "graph: gradient %zu has no value, or no state", i);
   for (size_t i = 0; i < g->ninputs; i++)
     if (!stands_for(g, g->inputs[i], CNI_VALUE_INPUT, i))
       return cni_fail(CN_ERR_INTERNAL, "graph: input %zu has no value", i);
@@ -164,8 +181,7 @@ static void mark_live(const cn_graph *g, bool *live)
     const cni_gnode *n = &g->nodes[i];
     bool wanted = false;
     for (int k = 0; k < n->nout; k++) wanted |= live[n->out[k]];
-    /* A random op moves the random state even when nobody reads its numbers, and a check may fail: they stay. */
-    if (!wanted && !(n->info->row->flags & (CN_OP_RANDOM | CN_OP_CHECKS))) continue;
+    if (!wanted && !(n->info->row->flags & CN_OP_CHECKS)) continue; /* a check may fail: it stays */
     for (int k = 0; k < n->nin; k++)
       if (n->in[k] >= 0) live[n->in[k]] = true;
     for (int k = 0; k < n->nout; k++) live[n->out[k]] = true;
@@ -210,6 +226,8 @@ static void drop_values(cn_graph *g, const bool *live, int *to)
     g->states[i].value = to[g->states[i].value];
     if (g->states[i].final >= 0) g->states[i].final = to[g->states[i].final];
   }
+  for (size_t i = 0; i < g->nleaves; i++)
+    if (g->leaves[i].value >= 0) g->leaves[i].value = to[g->leaves[i].value];
 }
 
 static void renumber_syms(cn_graph *g, const int *nodes, const int *values)
@@ -217,7 +235,7 @@ static void renumber_syms(cn_graph *g, const int *nodes, const int *values)
   size_t n = 0;
   for (size_t i = 0; i < g->nsyms; i++) {
     cni_sym_attr s = g->syms[i];
-    s.node = s.arg >= 0 ? nodes[s.node] : values[s.node];
+    s.node = s.arg >= 0 ? nodes[s.node] : s.arg == -1 ? values[s.node] : s.node;
     if (s.node >= 0) g->syms[n++] = s;
   }
   g->nsyms = n;
@@ -234,6 +252,8 @@ int cn_graph_remove_dead(cn_graph *g)
     for (size_t i = 0; i < g->noutputs; i++) live[g->outputs[i]] = true;
     for (size_t i = 0; i < g->nstates; i++)
       if (g->states[i].final >= 0) live[g->states[i].final] = true;
+    for (size_t i = 0; i < g->nleaves; i++)
+      if (g->leaves[i].value >= 0) live[g->leaves[i].value] = true;
     mark_live(g, live);
     drop_nodes(g, live, nodes);
     drop_values(g, live, values);

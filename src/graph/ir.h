@@ -35,7 +35,7 @@ typedef struct cni_sym {
 } cni_sym;
 
 /* Which integer of a node's arguments is symbolic: element `element` of argument `arg` (0 for a plain int). A scalar
- * that depends on sizes has arg -1 and its value's id as node. */
+ * that depends on sizes has arg -1 and its value's id as node; the count of a draw arg -2 and the draw. */
 typedef struct cni_sym_attr {
   int32_t node, arg, element;
   cni_sym sym;
@@ -50,6 +50,7 @@ typedef struct cni_gnode {
   int nin;
   int *out;
   int nout;
+  int draw; /* random ops: which of the graph's draws its numbers are; -1: none */
   int mark; /* cn_trace_mark's when it was recorded */
 } cni_gnode;
 
@@ -58,6 +59,19 @@ typedef struct cni_gstate {
   int value;         /* what reading it gives */
   int final;         /* what it holds after a run; -1: unchanged */
 } cni_gstate;
+
+/* The gradient of a leaf that the traced code used or replaced: what it must be before a run, and is after it. */
+enum cni_leaf_before { CNI_GRAD_ABSENT, CNI_GRAD_GIVEN, CNI_GRAD_ANY };
+enum cni_leaf_after { CNI_GRAD_KEPT, CNI_GRAD_CLEARED, CNI_GRAD_VALUE };
+
+typedef struct cni_gleaf {
+  cn_tensor *tensor; /* owned; NULL: the tensor of `state` */
+  int state;         /* the state that is this leaf; -1: the graph never reads it */
+  enum cni_leaf_before before;
+  enum cni_leaf_after after;
+  cn_tensor *given;  /* GIVEN: that tensor, owned */
+  int value;         /* VALUE: the gradient */
+} cni_gleaf;
 
 struct cn_graph {
   cni_gvalue *values;
@@ -70,6 +84,10 @@ struct cn_graph {
   size_t nstates, states_cap;
   int *outputs;
   size_t noutputs, outputs_cap;
+  cni_gleaf *leaves;
+  size_t nleaves, leaves_cap;
+  int64_t *draws; /* how many random numbers each takes, in order: a run begins where the thread stands */
+  size_t ndraws, draws_cap;
   cni_sym_attr *syms;
   size_t nsyms, syms_cap;
   uint32_t *free_dims; /* per input: bit d: size of dim d may differ from the traced one */

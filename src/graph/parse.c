@@ -73,7 +73,7 @@ static bool word(reader *r, char *out, size_t size)
 static bool small(reader *r, int *v)
 {
   int64_t x;
-  if (!integer(r, &x) || x < -1 || x > INT32_MAX) return false;
+  if (!integer(r, &x) || x < -2 || x > INT32_MAX) return false;
   *v = (int)x;
   return true;
 }
@@ -275,6 +275,7 @@ static int node_line(reader *r, const int *out, int nout)
     if (status) return status;
     r->g->nodes[node].out[k] = out[k];
   }
+  if (eat(r, "draw ") && !small(r, &r->g->nodes[node].draw)) return bad(r, "bad draw");
   return CN_OK;
 }
 
@@ -301,6 +302,7 @@ static bool sym_fits(const cn_graph *g, const cni_sym_attr *s)
     if (s->sym.dim[k] >= g->values[g->inputs[s->sym.input[k]]].ndim) return false;
   }
   if (s->sym.den < 1) return false;
+  if (s->arg == -2) return s->node >= 0 && (size_t)s->node < g->ndraws;
   if (s->arg < 0) return s->node >= 0 && (size_t)s->node < g->nvalues && g->values[s->node].kind == CNI_VALUE_SCALAR;
   if (s->node < 0 || (size_t)s->node >= g->nnodes || s->arg >= g->nodes[s->node].nargs) return false;
   const cn_value *v = &g->nodes[s->node].args[s->arg];
@@ -324,19 +326,51 @@ static int sym_line(reader *r)
   return CN_OK;
 }
 
+static int draw_line(reader *r)
+{
+  cn_graph *g = r->g;
+  int64_t count;
+  if (!integer(r, &count) || count < 0) return bad(r, "bad draw");
+  if (cni_grow((void **)&g->draws, &g->draws_cap, g->ndraws + 1, sizeof *g->draws)) return CN_ERR_MEMORY;
+  g->draws[g->ndraws++] = count;
+  return CN_OK;
+}
+
+static int gradient_line(reader *r)
+{
+  cn_graph *g = r->g;
+  cni_gleaf l = {.value = -1};
+  if (!small(r, &l.state) || l.state < 0 || (size_t)l.state >= g->nstates || !eat(r, "from"))
+    return bad(r, "bad gradient");
+  if (eat(r, "absent")) l.before = CNI_GRAD_ABSENT;
+  else if (eat(r, "given")) l.before = CNI_GRAD_GIVEN;
+  else if (eat(r, "any")) l.before = CNI_GRAD_ANY;
+  else return bad(r, "bad gradient");
+  if (!eat(r, "to")) return bad(r, "bad gradient");
+  if (eat(r, "same")) l.after = CNI_GRAD_KEPT;
+  else if (eat(r, "none")) l.after = CNI_GRAD_CLEARED;
+  else if (value_ref(r, &l.value) && l.value >= 0) l.after = CNI_GRAD_VALUE;
+  else return bad(r, "bad gradient");
+  if (cni_grow((void **)&g->leaves, &g->leaves_cap, g->nleaves + 1, sizeof *g->leaves)) return CN_ERR_MEMORY;
+  g->leaves[g->nleaves++] = l;
+  return CN_OK;
+}
+
 static int line(reader *r)
 {
   cn_graph *g = r->g;
   int id, state;
   if (eat(r, "%")) return value_line(r);
   if (eat(r, "sym ")) return sym_line(r);
+  if (eat(r, "draw ")) return draw_line(r);
+  if (eat(r, "gradient ")) return gradient_line(r);
   if (eat(r, "output ")) {
     if (!value_ref(r, &id) || id < 0) return bad(r, "bad output");
     return cni_graph_add_list(&g->outputs, &g->noutputs, &g->outputs_cap, id);
   }
   if (!eat(r, "update ") || !small(r, &state) || state < 0 || (size_t)state >= g->nstates || !value_ref(r, &id) ||
       id < 0)
-    return bad(r, "a line that is none of %, sym, output, update");
+    return bad(r, "a line that is none of %, sym, draw, output, update, gradient");
   g->states[state].final = id;
   return CN_OK;
 }

@@ -18,6 +18,7 @@ static void free_one(cni_plan *p)
   cni_free(p->specs, p->nspecs * sizeof *p->specs);
   cni_free(p->first_spec, p->nnodes * sizeof *p->first_spec);
   cni_free(p->compute, p->nnodes * sizeof *p->compute);
+  cni_free(p->draws, (p->ndraws + 1) * sizeof *p->draws);
   cni_storage_release(p->block);
   cni_free(p, sizeof *p);
 }
@@ -38,7 +39,7 @@ static cn_tensor *scalar_handle(const cn_graph *g, const cni_gvalue *v, int id, 
   int64_t integer = v->integer;
   double number = v->number;
   for (size_t i = 0; i < g->nsyms; i++)
-    if (g->syms[i].arg < 0 && g->syms[i].node == id)
+    if (g->syms[i].arg == -1 && g->syms[i].node == id)
       number = (double)(integer = cni_sym_value(&g->syms[i].sym, inputs));
   cn_tensor *t = cni_tensor_new(CN_CPU, v->dtype, 0, NULL, NULL);
   if (!t) return NULL;
@@ -71,6 +72,8 @@ static int start_values(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs
     if (!q->handle) return CN_ERR_MEMORY;
   }
   for (size_t i = 0; i < g->noutputs; i++) p->values[g->outputs[i]].is_output = true;
+  for (size_t i = 0; i < g->nleaves; i++)
+    if (g->leaves[i].value >= 0) p->values[g->leaves[i].value].is_output = true;
   return CN_OK;
 }
 
@@ -142,6 +145,8 @@ static void lifetimes(cni_plan *p, const cn_graph *g)
     for (int k = 0; k < g->nodes[i].nin; k++)
       if (g->nodes[i].in[k] >= 0) extend(p, g->nodes[i].in[k], (int)i);
   for (size_t i = 0; i < g->noutputs; i++) extend(p, g->outputs[i], (int)g->nnodes);
+  for (size_t i = 0; i < g->nleaves; i++)
+    if (g->leaves[i].value >= 0) extend(p, g->leaves[i].value, (int)g->nnodes);
   for (size_t i = 0; i < g->nstates; i++)
     if (g->states[i].final >= 0) extend(p, g->states[i].final, (int)g->nnodes);
   for (size_t i = 0; i < p->nvalues; i++) { /* what is handed out gets memory of its own each run */
@@ -181,13 +186,23 @@ static int allocate(cni_plan *p, const cn_graph *g)
   p->args = cni_alloc_zero(p->nnodes * sizeof *p->args);
   p->first_spec = cni_alloc_zero(p->nnodes * sizeof *p->first_spec);
   p->compute = cni_alloc_zero(p->nnodes * sizeof *p->compute);
-  if (!p->values || !p->args || !p->first_spec || !p->compute) return CN_ERR_MEMORY;
+  p->ndraws = g->ndraws;
+  p->draws = cni_alloc_zero((p->ndraws + 1) * sizeof *p->draws);
+  if (!p->values || !p->args || !p->first_spec || !p->compute || !p->draws) return CN_ERR_MEMORY;
   for (size_t i = 0; i < p->nnodes; i++) {
     p->first_spec[i] = p->nspecs;
     p->nspecs += (size_t)g->nodes[i].nout;
   }
   p->specs = cni_alloc(p->nspecs * sizeof *p->specs);
   return p->specs ? CN_OK : CN_ERR_MEMORY;
+}
+
+static void place_draws(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs)
+{
+  for (size_t i = 0; i < g->ndraws; i++) p->draws[i + 1] = (uint64_t)g->draws[i];
+  for (size_t i = 0; i < g->nsyms; i++)
+    if (g->syms[i].arg == -2) p->draws[g->syms[i].node + 1] = (uint64_t)cni_sym_value(&g->syms[i].sym, inputs);
+  for (size_t i = 0; i < g->ndraws; i++) p->draws[i + 1] += p->draws[i];
 }
 
 /* A text may say anything: what is written back must have the state's shape. */
@@ -214,6 +229,7 @@ static cni_plan *make(cn_graph *g, cn_tensor *const *inputs)
   }
   if (!status) status = check_finals(p, g);
   if (!status) {
+    place_draws(p, g, inputs);
     lifetimes(p, g);
     status = place(p);
   }

@@ -27,6 +27,8 @@ typedef struct cni_plan {
   size_t *first_spec; /* per node */
   size_t nspecs;
   int32_t *compute;   /* per node: cn_call.compute */
+  uint64_t *draws;    /* ndraws + 1: where each draw begins behind the run's first number, and all of them end */
+  size_t ndraws;
   cni_storage *block; /* owned; NULL: no memory needed */
   size_t planned, unplanned;
 } cni_plan;

@@ -2,6 +2,7 @@
  *
  * Place in the flow: cn_graph_run -> cni_plan_for -> cni_run_kernel per node: the kernels of eager mode, in eager
  * order, so results are eager's bit for bit. Invariant: states change only after every node has run. */
+#include <cairn/autograd.h>
 #include <cairn/ops.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ typedef struct running {
   cn_tensor *const *inputs;
   cn_tensor **now; /* per value: its handle in this run; owned where `made` */
   bool *made;
+  uint64_t seed, base; /* of random numbers: where this run begins */
 } running;
 
 static cn_tensor *handle_of(const running *r, int value) { return value < 0 ? NULL : r->now[value]; }
@@ -85,7 +87,10 @@ static int run_node(running *r, size_t node)
   cn_call c = {.op = n->info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = n->nargs, .nin = n->nin,
                .nout = n->nout, .device = out[0]->d.device, .compute = r->plan->compute[node],
                .stream = CNI_UNLIKELY(st->nstreams) ? cni_memory.stream(out[0]->d.device) : NULL};
-  if (n->info->row->flags & CN_OP_RANDOM) cni_random_take(&c.seed, &c.offset, cni_random_draws(&c));
+  if (n->draw >= 0) {
+    c.seed = r->seed;
+    c.offset = r->base + r->plan->draws[n->draw];
+  }
   status = cni_run_kernel(&c, n->info);
   if (status != CN_REFUSED) return status;
   if (n->info->row->decompose) return run_decomposed(n, &c);
@@ -119,15 +124,52 @@ static int write_states(running *r)
   return status;
 }
 
-static int give_outputs(running *r, cn_tensor **outputs)
+/* A value for the caller: memory of its own. Borrowed from the scope. */
+static cn_tensor *handed_out(const running *r, int v)
 {
-  for (size_t i = 0; i < r->g->noutputs; i++) {
-    int v = r->g->outputs[i];
-    bool own = r->made[v] && r->plan->values[v].root == v;
-    outputs[i] = own ? cni_scope_add(cni_tensor_keep(r->now[v])) : cn_clone(r->now[v]);
-    if (!outputs[i]) return cn_err();
-  }
+  bool own = r->made[v] && r->plan->values[v].root == v;
+  return own ? cni_scope_add(cni_tensor_keep(r->now[v])) : cn_clone(r->now[v]);
+}
+
+static int give_outputs(const running *r, cn_tensor **outputs)
+{
+  for (size_t i = 0; i < r->g->noutputs; i++)
+    if (!(outputs[i] = handed_out(r, r->g->outputs[i]))) return cn_err();
   return CN_OK;
+}
+
+/* ---- gradients of leaves ---- */
+
+static int check_leaf(const cni_gleaf *l, size_t i)
+{
+  const cn_tensor *now = cn_grad_of(l->tensor);
+  if (!l->tensor) return cni_fail(CN_ERR_VALUE, "graph: state %d is not bound", l->state);
+  if (l->before == CNI_GRAD_ANY || (l->before == CNI_GRAD_ABSENT && !now)) return CN_OK;
+  if (l->before == CNI_GRAD_GIVEN && now && (!l->given || now == l->given)) return CN_OK;
+  return cni_fail(CN_ERR_VALUE, l->before == CNI_GRAD_ABSENT
+                    ? "graph: leaf %zu has a gradient, and had none when the graph was traced: clear it, or trace again"
+                    : "graph: leaf %zu had another gradient when the graph was traced: trace again", i);
+}
+
+static int check_leaves(const cn_graph *g)
+{
+  int status = CN_OK;
+  for (size_t i = 0; i < g->nleaves && !status; i++) status = check_leaf(&g->leaves[i], i);
+  return status;
+}
+
+static int give_gradients(const running *r)
+{
+  int status = CN_OK;
+  size_t depth = cni_scope_push();
+  for (size_t i = 0; i < r->g->nleaves && !status; i++) {
+    const cni_gleaf *l = &r->g->leaves[i];
+    if (l->after == CNI_GRAD_KEPT) continue;
+    cn_tensor *grad = l->after == CNI_GRAD_VALUE ? handed_out(r, l->value) : NULL;
+    status = l->after == CNI_GRAD_VALUE && !grad ? cn_err() : cn_set_grad(l->tensor, grad);
+  }
+  cni_scope_pop(depth);
+  return status;
 }
 
 static int run_all(running *r, cn_tensor **outputs)
@@ -138,10 +180,12 @@ static int run_all(running *r, cn_tensor **outputs)
   st->no_grad = true;
   st->modes = 0;
   begin(r);
+  cni_random_take(&r->seed, &r->base, r->plan->draws[r->plan->ndraws]);
   int status = CN_OK;
   for (size_t i = 0; i < r->g->nnodes && !status; i++) status = run_node(r, i);
   if (!status) status = give_outputs(r, outputs);
   if (!status) status = write_states(r);
+  if (!status) status = give_gradients(r);
   st->no_grad = no_grad;
   st->modes = modes;
   for (size_t i = 0; i < r->plan->nvalues; i++)
@@ -152,7 +196,7 @@ static int run_all(running *r, cn_tensor **outputs)
 static int run_graph(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
 {
   running r = {.g = g, .inputs = inputs, .plan = cni_plan_for(g, inputs)};
-  if (!r.plan) return cn_err();
+  if (!r.plan || check_leaves(g)) return cn_err();
   size_t n = r.plan->nvalues + 1;
   r.now = cni_alloc_zero(n * sizeof *r.now);
   r.made = r.now ? cni_alloc_zero(n) : NULL;

@@ -6,8 +6,11 @@
  *     %3 = linear(%0, %1, none) : float32 [32, 10]
  *     %4, %5 = max_dim(%3, 1, false) : float32 [32], int64 [32]
  *     sym 3 1 0 = 2 * size(0, 0) * size(-1, 0) / 1 + 0
+ *     draw 320                                                            the next draw takes 320 random numbers
+ *     %6 = dropout_mask(%3, 0.5) : float32 [32, 10] draw 0
  *     output %3
  *     update 0 %9
+ *     gradient 0 from absent to %8                 of state 0; from given, any; to same, none
  *
  * Invariant: printing what was parsed gives the same text. */
 #include <cairn/ext/system.h>
@@ -102,7 +105,17 @@ static void put_node(cn_text *t, const cn_graph *g, const cni_gnode *n)
     if (k) put(t, ", ");
     put_type(t, &g->values[n->out[k]]);
   }
+  if (n->draw >= 0) put(t, " draw %d", n->draw);
   put(t, "\n");
+}
+
+static void put_leaf(cn_text *t, const cni_gleaf *l)
+{
+  static const char *const before[] = {"absent", "given", "any"};
+  if (l->state < 0) return; /* of a tensor that is not the graph's: nobody else can have it */
+  put(t, "gradient %d from %s to ", l->state, before[l->before]);
+  if (l->after == CNI_GRAD_VALUE) put(t, "%%%d\n", l->value);
+  else put(t, l->after == CNI_GRAD_KEPT ? "same\n" : "none\n");
 }
 
 static void put_scalar(cn_text *t, size_t id, const cni_gvalue *v)
@@ -127,6 +140,7 @@ char *cn_graph_to_string(const cn_graph *g)
     if (v->has_strides) put_strides(&t, v);
     put(&t, "\n");
   }
+  for (size_t i = 0; i < g->ndraws; i++) put(&t, "draw %" PRId64 "\n", g->draws[i]);
   for (size_t i = 0; i < g->nnodes; i++) put_node(&t, g, &g->nodes[i]);
   for (size_t i = 0; i < g->nsyms; i++) {
     const cni_sym_attr *s = &g->syms[i];
@@ -137,6 +151,7 @@ char *cn_graph_to_string(const cn_graph *g)
   for (size_t i = 0; i < g->noutputs; i++) put(&t, "output %%%d\n", g->outputs[i]);
   for (size_t i = 0; i < g->nstates; i++)
     if (g->states[i].final >= 0) put(&t, "update %zu %%%d\n", i, g->states[i].final);
+  for (size_t i = 0; i < g->nleaves; i++) put_leaf(&t, &g->leaves[i]);
   cn_text_put(&t, ""); /* an empty graph is an empty text */
   char *out = t.failed || !t.s ? NULL : cni_strdup(t.s);
   cn_text_free(&t);

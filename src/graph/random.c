@@ -1,0 +1,34 @@
+/* random.c: random numbers in graphs. A random node is pure: it names one of the graph's draws, whose place behind the
+ * thread's present offset follows from the sizes of the draws before it. A run moves the thread on once, by all of
+ * them.
+ *
+ * Place in the flow: capture.c asks for the draw of a call; the plan (plan.c) turns draws into offsets. Invariants: a
+ * part that is computed again (a checkpoint) sets the thread's offset back and so gets the same draw, with the same
+ * numbers; a capture leaves the thread where it was. */
+#include "capture.h"
+
+void cni_draws_begin(cni_capture *cap) { cn_random_state(&cap->seed, &cap->base); }
+
+void cni_draws_end(cni_capture *cap) { cn_random_set_state(cap->seed, cap->base); }
+
+static int add_draw(cn_graph *g, uint64_t count)
+{
+  if (cni_grow((void **)&g->draws, &g->draws_cap, g->ndraws + 1, sizeof *g->draws)) return CN_ERR_MEMORY;
+  g->draws[g->ndraws] = (int64_t)count;
+  return (int)g->ndraws++;
+}
+
+int cni_draw(cni_capture *cap, const cn_call *c)
+{
+  cn_graph *g = cap->g;
+  uint64_t seed, offset, at = cap->base, count = cni_random_draws(c);
+  cni_random_take(&seed, &offset, count);
+  if (seed != cap->seed)
+    return cni_fail(CN_ERR_CAPTURE, "%s: captured code cannot choose a seed; set it before the capture",
+                    cni_op_info(c->op)->name);
+  for (size_t i = 0; i < g->ndraws; at += (uint64_t)g->draws[i++])
+    if (at == offset && (uint64_t)g->draws[i] == count) return (int)i; /* drawn again, by a checkpoint */
+  if (at == offset) return add_draw(g, count);
+  return cni_fail(CN_ERR_CAPTURE, "%s: the random state was set to where no draw of this capture begins",
+                  cni_op_info(c->op)->name);
+}
