@@ -24,9 +24,14 @@ CN_API cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inp
  * any sizes of that form without a new trace. */
 CN_API cn_graph *cn_trace_sizes(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs,
                                 size_t nexamples, void *payload);
-/* While a function is being traced: nodes recorded from now on carry this number (0 at first), for whoever looks at the
- * graph later. Returns the number before. */
-CN_API int cn_trace_mark(int mark);
+/* Is this thread tracing a function? */
+CN_API bool cn_tracing(void);
+/* While a function is traced: what follows is a part of the program called name ("layer1.0"), of some kind ("Conv2d"),
+ * for whoever looks at the graph later. Modules do this around their forward. owner: whom cn_trace_scope_owner gives
+ * until the end, may be NULL. Returns what cn_trace_scope_end takes; -1 where nothing is traced, or the error. */
+CN_API int cn_trace_scope_begin(const char *name, const char *kind, const void *owner);
+CN_API void cn_trace_scope_end(int scope);
+CN_API const void *cn_trace_scope_owner(void); /* of the innermost scope that has one; NULL: none */
 CN_API void cn_graph_free(cn_graph *graph);
 
 /* Runs it. Results belong to the innermost scope. Inputs must have the traced types, and the traced sizes where those

@@ -13,14 +13,6 @@
 #include "ops/families.h"
 #include "tensor/tensor.h"
 
-int cn_trace_mark(int mark)
-{
-  cni_capture *cap = cni_capturing();
-  int before = cap ? cap->g->mark : 0;
-  if (cap) cap->g->mark = mark;
-  return before;
-}
-
 /* ---- handles ---- */
 
 static void tag(const cni_capture *cap, cn_tensor *t, int value, uint64_t writes)
@@ -153,6 +145,14 @@ int cni_capture_value(cni_capture *cap, cn_tensor *t)
   return add_state(cap, t);
 }
 
+int cni_capture_known(cni_capture *cap, cn_tensor *t)
+{
+  int value = tagged_value(cap, t);
+  const cni_memory_record *m = t->d.weak ? NULL : find_memory(cap, t->storage);
+  if (value >= 0) return t->value_version == (m ? m->writes : 0) ? value : -1;
+  return m && !m->writes && same_geometry(t, m->root) ? m->value : -1;
+}
+
 /* ---- writes ---- */
 
 /* The handle's present value as a tensor without history, for scatter rules; owned by the scope. */
@@ -213,6 +213,7 @@ static int record(cni_capture *cap, const cni_applying *a)
     if (c->in[i] && in[i] < 0) node = in[i];
   }
   if (node >= 0) node = cni_graph_add_node(cap->g, a->info, c->args, c->nargs, in, c->nin, c->nout);
+  if (node >= 0) cap->g->nodes[node].scope = cni_scope_now(cap);
   if (node >= 0 && (a->info->row->flags & CN_OP_RANDOM)) {
     int draw = cap->g->nodes[node].draw = cni_draw(cap, c);
     if (draw < 0) node = draw;

@@ -1,7 +1,7 @@
 /* capture.h: what one capture knows while it goes on, shared by the files that record it.
  *
  * Place in the flow: trace.c begins and ends a capture; capture.c is the mode that records calls; leaves.c watches
- * gradients of leaves; random.c the numbers that are drawn. */
+ * gradients of leaves, random.c the numbers that are drawn, scopes.c which part of the program runs. */
 #ifndef CNI_GRAPH_CAPTURE_H
 #define CNI_GRAPH_CAPTURE_H
 
@@ -33,6 +33,8 @@ typedef struct cni_capture {
   size_t nmemories, memories_cap;
   cni_leaf *leaves;
   size_t nleaves, leaves_cap;
+  int *open; /* scopes, the innermost last */
+  size_t nopen, open_cap;
   uint64_t seed, base; /* where random numbers stood when it began */
 } cni_capture;
 
@@ -44,6 +46,14 @@ int cni_capture_value(cni_capture *cap, cn_tensor *t); /* its present value; ext
 /* A tensor without memory that stands for a value; owned. strides NULL: contiguous. */
 cn_tensor *cni_capture_handle(const cni_capture *cap, cn_device device, int dtype, int ndim, const int64_t *shape,
                               const int64_t *strides, int value);
+
+int cni_capture_known(cni_capture *cap, cn_tensor *t); /* the same, where it has one already; -1: it has not */
+
+/* scopes.c */
+static inline int cni_scope_now(const cni_capture *cap) { return cap->nopen ? cap->open[cap->nopen - 1] : -1; }
+/* Around the decomposition of a composite op: the scope, negative on failure; its end returns status, or its own. */
+int cni_scope_call_begin(const cni_opinfo *info, const cn_call *c);
+int cni_scope_call_end(int scope, const cn_call *c, int status);
 
 /* leaves.c */
 /* Autograd says: the gradient of this leaf is about to be read or added to (replaced: to be set or cleared). t may be

@@ -29,7 +29,7 @@ int cni_graph_add_node(cn_graph *g, const cni_opinfo *info, const cn_value *args
 {
   if (cni_grow((void **)&g->nodes, &g->nodes_cap, g->nnodes + 1, sizeof *g->nodes)) return CN_ERR_MEMORY;
   cni_gnode *n = &g->nodes[g->nnodes];
-  *n = (cni_gnode){.info = info, .nargs = nargs, .nin = nin, .nout = nout, .draw = -1, .mark = g->mark};
+  *n = (cni_gnode){.info = info, .nargs = nargs, .nin = nin, .nout = nout, .draw = -1, .scope = -1};
   n->args_size = cni_args_bytes(args, nargs);
   n->args = cni_alloc(n->args_size);
   n->in = n->args ? cni_alloc((size_t)nin * sizeof *n->in) : NULL;
@@ -69,6 +69,8 @@ void cn_graph_free(cn_graph *g)
   }
   cni_free(g->leaves, g->leaves_cap * sizeof *g->leaves);
   cni_free(g->draws, g->draws_cap * sizeof *g->draws);
+  for (size_t i = 0; i < g->nscopes; i++) cni_gscope_free(&g->scopes[i]);
+  cni_free(g->scopes, g->scopes_cap * sizeof *g->scopes);
   cni_free(g->syms, g->syms_cap * sizeof *g->syms);
   cni_free(g->free_dims, g->ninputs * sizeof *g->free_dims);
   cni_free(g, sizeof *g);
@@ -125,6 +127,7 @@ static int verify_node(const cn_graph *g, size_t i)
   if (n->nargs != n->info->nparams) return wrong(i, name, "its arguments do not fit the signature");
   bool random = (n->info->row->flags & CN_OP_RANDOM) != 0;
   if (random != (n->draw >= 0) || n->draw >= (int)g->ndraws) return wrong(i, name, "it has no draw, or a strange one");
+  if (n->scope < -1 || n->scope >= (int)g->nscopes) return wrong(i, name, "its scope does not exist");
   for (int k = 0; k < n->nin; k++) {
     if (n->in[k] == -1) continue;
     if (n->in[k] < 0 || (size_t)n->in[k] >= g->nvalues) return wrong(i, name, "reads a value that does not exist");
@@ -150,11 +153,24 @@ static bool stands_for(const cn_graph *g, int v, enum cni_value_kind kind, size_
   return is_value(g, v) && g->values[v].kind == kind && g->values[v].index == (int)index;
 }
 
+static int verify_scope(const cn_graph *g, size_t i)
+{
+  const cni_gscope *s = &g->scopes[i];
+  bool good = s->parent >= -1 && s->parent < (int)i && (s->op || (s->name && s->kind));
+  for (int k = 0; k < s->nin; k++) good = good && (s->in[k] == -1 || is_value(g, s->in[k]));
+  for (int k = 0; k < s->nout; k++) good = good && (s->out[k] == -1 || is_value(g, s->out[k]));
+  return good ? CN_OK : cni_fail(CN_ERR_INTERNAL, "graph: scope %zu is none", i);
+}
+
 int cn_graph_verify(const cn_graph *g)
 {
   if (!g) return cni_fail(CN_ERR_TYPE, "graph: NULL");
   for (size_t i = 0; i < g->nnodes; i++) {
     int status = verify_node(g, i);
+    if (status) return status;
+  }
+  for (size_t i = 0; i < g->nscopes; i++) {
+    int status = verify_scope(g, i);
     if (status) return status;
   }
   for (size_t i = 0; i < g->noutputs; i++)
@@ -205,6 +221,12 @@ static void drop_nodes(cn_graph *g, const bool *live, int *to)
   g->nnodes = n;
 }
 
+static void renumber(int *values, int n, const int *to)
+{
+  for (int k = 0; k < n; k++)
+    if (values[k] >= 0) values[k] = to[values[k]];
+}
+
 /* Drops values that nothing makes or reads; to[i] likewise. Inputs and states stay. */
 static void drop_values(cn_graph *g, const bool *live, int *to)
 {
@@ -216,9 +238,8 @@ static void drop_values(cn_graph *g, const bool *live, int *to)
   }
   g->nvalues = n;
   for (size_t i = 0; i < g->nnodes; i++) {
-    for (int k = 0; k < g->nodes[i].nin; k++)
-      if (g->nodes[i].in[k] >= 0) g->nodes[i].in[k] = to[g->nodes[i].in[k]];
-    for (int k = 0; k < g->nodes[i].nout; k++) g->nodes[i].out[k] = to[g->nodes[i].out[k]];
+    renumber(g->nodes[i].in, g->nodes[i].nin, to);
+    renumber(g->nodes[i].out, g->nodes[i].nout, to);
   }
   for (size_t i = 0; i < g->ninputs; i++) g->inputs[i] = to[g->inputs[i]];
   for (size_t i = 0; i < g->noutputs; i++) g->outputs[i] = to[g->outputs[i]];
@@ -228,6 +249,10 @@ static void drop_values(cn_graph *g, const bool *live, int *to)
   }
   for (size_t i = 0; i < g->nleaves; i++)
     if (g->leaves[i].value >= 0) g->leaves[i].value = to[g->leaves[i].value];
+  for (size_t i = 0; i < g->nscopes; i++) {
+    renumber(g->scopes[i].in, g->scopes[i].nin, to);
+    renumber(g->scopes[i].out, g->scopes[i].nout, to);
+  }
 }
 
 static void renumber_syms(cn_graph *g, const int *nodes, const int *values)

@@ -51,7 +51,7 @@ typedef struct cni_gnode {
   int *out;
   int nout;
   int draw; /* random ops: which of the graph's draws its numbers are; -1: none */
-  int mark; /* cn_trace_mark's when it was recorded */
+  int scope; /* which of the graph's; -1: none */
 } cni_gnode;
 
 typedef struct cni_gstate {
@@ -59,6 +59,19 @@ typedef struct cni_gstate {
   int value;         /* what reading it gives */
   int final;         /* what it holds after a run; -1: unchanged */
 } cni_gstate;
+
+/* Where nodes come from: a module's forward or another part of the program that has a name, or the call of a composite
+ * op, whose tensors are the values `in` and `out` (-1: absent, or of no single value). */
+typedef struct cni_gscope {
+  int parent;           /* -1: none */
+  char *name, *kind;    /* owned: "layer1.0" and "Conv2d"; NULL for calls */
+  const void *owner;    /* while it is captured: the module */
+  const cni_opinfo *op; /* of a call; NULL otherwise */
+  cn_value *args;       /* as a node's */
+  size_t args_size;
+  int *in, *out;
+  int nargs, nin, nout;
+} cni_gscope;
 
 /* The gradient of a leaf that the traced code used or replaced: what it must be before a run, and is after it. */
 enum cni_leaf_before { CNI_GRAD_ABSENT, CNI_GRAD_GIVEN, CNI_GRAD_ANY };
@@ -88,11 +101,12 @@ struct cn_graph {
   size_t nleaves, leaves_cap;
   int64_t *draws; /* how many random numbers each takes, in order: a run begins where the thread stands */
   size_t ndraws, draws_cap;
+  cni_gscope *scopes;
+  size_t nscopes, scopes_cap;
   cni_sym_attr *syms;
   size_t nsyms, syms_cap;
   uint32_t *free_dims; /* per input: bit d: size of dim d may differ from the traced one */
   struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
-  int mark; /* of the nodes that are being added */
 };
 
 cn_graph *cni_graph_new(void);
@@ -102,6 +116,7 @@ int cni_graph_add_list(int **list, size_t *n, size_t *cap, int value);
  * failure. */
 int cni_graph_add_node(cn_graph *g, const cni_opinfo *info, const cn_value *args, int nargs, const int *in, int nin,
                        int nout);
+void cni_gscope_free(cni_gscope *s); /* what it owns */
 void cni_plan_free(struct cni_plan *plan);
 
 /* Sizes of inputs -> integer. */

@@ -60,9 +60,9 @@ static int state_of(const cn_graph *g, const cn_tensor *leaf)
 static int finish(cni_capture *cap, const cni_leaf *leaf)
 {
   cn_graph *g = cap->g;
+  if (!leaf->touched) return CN_OK;
   cn_tensor *now = cn_grad_of(leaf->tensor);
   cni_gleaf row = {.value = -1};
-  if (!leaf->touched) return CN_OK;
   row.before = leaf->replaced ? CNI_GRAD_ANY : leaf->before ? CNI_GRAD_GIVEN : CNI_GRAD_ABSENT;
   row.after = now && now == leaf->before && !leaf->replaced ? CNI_GRAD_KEPT : now ? CNI_GRAD_VALUE : CNI_GRAD_CLEARED;
   if (row.after == CNI_GRAD_VALUE && (row.value = cni_capture_value(cap, now)) < 0) return cn_err();

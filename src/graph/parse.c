@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "ir.h"
 #include "ops/families.h"
+#include "tensor/args.h"
 
 enum { MOST = 4096 }; /* numbers in one list, tensors of one call */
 
@@ -252,20 +253,29 @@ static bool argument(reader *r, const cni_param *p, cn_value *v, lists *l)
   return number(r, &f) && (*v = cn_v_float(f), true);
 }
 
-static int node_line(reader *r, const int *out, int nout)
+/* "name(arguments) :". The op, and its arguments, which lie in the reader's room; NULL with the error set. */
+static const cni_opinfo *call(reader *r, cn_value *args, lists *l)
 {
   char name[CNI_NAME_MAX];
-  cn_value args[CN_MAX_ARGS];
-  lists l = {.room = r->strings, .room_end = r->strings + MOST};
-  if (!word(r, name, sizeof name) || !eat(r, "(")) return bad(r, "a call is missing");
-  const cni_opinfo *info = cni_op_by_name(name);
-  if (!info || (info->row->flags & CN_OP_COMPOSITE)) return bad(r, "there is no such op");
-  if (info->list_result ? nout > CNI_MAX_RESULTS : nout != info->nresults) return bad(r, "wrong number of results");
+  *l = (lists){.room = r->strings, .room_end = r->strings + MOST};
+  const cni_opinfo *info = word(r, name, sizeof name) && eat(r, "(") ? cni_op_by_name(name) : NULL;
+  if (!info) return bad(r, "there is no such op"), NULL;
   for (int i = 0; i < info->nparams; i++) {
-    if (i && !eat(r, ",")) return bad(r, "an argument is missing");
-    if (!argument(r, &info->params[i], &args[i], &l)) return bad(r, "bad argument");
+    if (i && !eat(r, ",")) return bad(r, "an argument is missing"), NULL;
+    if (!argument(r, &info->params[i], &args[i], l)) return bad(r, "bad argument"), NULL;
   }
-  if (!eat(r, ")") || !eat(r, ":")) return bad(r, "the call does not end");
+  if (!eat(r, ")") || !eat(r, ":")) return bad(r, "the call does not end"), NULL;
+  return info;
+}
+
+static int node_line(reader *r, const int *out, int nout)
+{
+  cn_value args[CN_MAX_ARGS];
+  lists l;
+  const cni_opinfo *info = call(r, args, &l);
+  if (!info) return cn_err();
+  if (info->row->flags & CN_OP_COMPOSITE) return bad(r, "this op is made of others: it is no node");
+  if (info->list_result ? nout > CNI_MAX_RESULTS : nout != info->nresults) return bad(r, "wrong number of results");
   int node = cni_graph_add_node(r->g, info, args, info->nparams, r->ids, l.nids, nout);
   if (node < 0) return node;
   for (int k = 0; k < nout; k++) {
@@ -276,6 +286,7 @@ static int node_line(reader *r, const int *out, int nout)
     r->g->nodes[node].out[k] = out[k];
   }
   if (eat(r, "draw ") && !small(r, &r->g->nodes[node].draw)) return bad(r, "bad draw");
+  if (eat(r, "in ") && !small(r, &r->g->nodes[node].scope)) return bad(r, "bad scope");
   return CN_OK;
 }
 
@@ -326,6 +337,53 @@ static int sym_line(reader *r)
   return CN_OK;
 }
 
+static char *quoted(reader *r)
+{
+  cn_value v;
+  char *room = r->strings;
+  return eat(r, "'") && string_arg(r, &v, &room, r->strings + MOST) ? cni_strdup(v.u.s) : NULL;
+}
+
+/* A call's scope, from its "=" on. */
+static int scope_call(reader *r, cni_gscope *s)
+{
+  cn_value args[CN_MAX_ARGS];
+  int out[CNI_MAX_RESULTS], n = 0;
+  lists l;
+  if (!(s->op = call(r, args, &l))) return cn_err();
+  s->nargs = s->op->nparams;
+  s->args_size = cni_args_bytes(args, s->nargs);
+  if (!(s->args = cni_alloc(s->args_size))) return CN_ERR_MEMORY;
+  if (!(s->in = cni_alloc((size_t)l.nids * sizeof *s->in))) return CN_ERR_MEMORY;
+  cni_args_copy(s->args, args, s->nargs);
+  memcpy(s->in, r->ids, (size_t)l.nids * sizeof *s->in);
+  s->nin = l.nids;
+  while (*r->s != '\n' && *r->s) {
+    if (n == CNI_MAX_RESULTS || (n && !eat(r, ",")) || !value_ref(r, &out[n++])) return bad(r, "bad result");
+    blanks(r);
+  }
+  if (!(s->out = cni_alloc((size_t)n * sizeof *s->out))) return CN_ERR_MEMORY;
+  memcpy(s->out, out, (size_t)n * sizeof *s->out);
+  s->nout = n;
+  return CN_OK;
+}
+
+static int scope_line(reader *r)
+{
+  cn_graph *g = r->g;
+  cni_gscope s = {.parent = -1};
+  int id;
+  if (!small(r, &id) || id != (int)g->nscopes) return bad(r, "scopes are numbered in order");
+  if (eat(r, "in ") && !small(r, &s.parent)) return bad(r, "bad scope");
+  int status = CN_OK;
+  if (eat(r, "=")) status = scope_call(r, &s);
+  else if (!(s.name = quoted(r)) || !(s.kind = quoted(r))) status = cn_err() ? cn_err() : bad(r, "a name is missing");
+  if (!status) status = cni_grow((void **)&g->scopes, &g->scopes_cap, g->nscopes + 1, sizeof *g->scopes);
+  if (!status) g->scopes[g->nscopes++] = s;
+  else cni_gscope_free(&s);
+  return status;
+}
+
 static int draw_line(reader *r)
 {
   cn_graph *g = r->g;
@@ -363,6 +421,7 @@ static int line(reader *r)
   if (eat(r, "%")) return value_line(r);
   if (eat(r, "sym ")) return sym_line(r);
   if (eat(r, "draw ")) return draw_line(r);
+  if (eat(r, "scope ")) return scope_line(r);
   if (eat(r, "gradient ")) return gradient_line(r);
   if (eat(r, "output ")) {
     if (!value_ref(r, &id) || id < 0) return bad(r, "bad output");
@@ -370,7 +429,7 @@ static int line(reader *r)
   }
   if (!eat(r, "update ") || !small(r, &state) || state < 0 || (size_t)state >= g->nstates || !value_ref(r, &id) ||
       id < 0)
-    return bad(r, "a line that is none of %, sym, draw, output, update, gradient");
+    return bad(r, "a line that is none of %, sym, draw, scope, output, update, gradient");
   g->states[state].final = id;
   return CN_OK;
 }

@@ -7,7 +7,9 @@
  *     %4, %5 = max_dim(%3, 1, false) : float32 [32], int64 [32]
  *     sym 3 1 0 = 2 * size(0, 0) * size(-1, 0) / 1 + 0
  *     draw 320                                                            the next draw takes 320 random numbers
- *     %6 = dropout_mask(%3, 0.5) : float32 [32, 10] draw 0
+ *     %6 = dropout_mask(%3, 0.5) : float32 [32, 10] draw 0 in 1
+ *     scope 0 'head' 'Sequential'                                         a part of the program; node 6 is
+ *     scope 1 in 0 = dropout(%3, 0.5, true) : %7                           inside of this call in it
  *     output %3
  *     update 0 %9
  *     gradient 0 from absent to %8                 of state 0; from given, any; to same, none
@@ -91,21 +93,49 @@ static void put_arg(cn_text *t, const cni_param *p, const cn_value *v, const int
   }
 }
 
+static void put_args(cn_text *t, const cni_opinfo *info, const cn_value *args, const int **in)
+{
+  for (int i = 0; i < info->nparams; i++) {
+    if (i) put(t, ", ");
+    put_arg(t, &info->params[i], &args[i], in);
+  }
+}
+
 static void put_node(cn_text *t, const cn_graph *g, const cni_gnode *n)
 {
   const int *in = n->in;
   for (int k = 0; k < n->nout; k++) put(t, "%s%%%d", k ? ", " : "", n->out[k]);
   put(t, " = %s(", n->info->name);
-  for (int i = 0; i < n->nargs; i++) {
-    if (i) put(t, ", ");
-    put_arg(t, &n->info->params[i], &n->args[i], &in);
-  }
+  put_args(t, n->info, n->args, &in);
   put(t, ") : ");
   for (int k = 0; k < n->nout; k++) {
     if (k) put(t, ", ");
     put_type(t, &g->values[n->out[k]]);
   }
   if (n->draw >= 0) put(t, " draw %d", n->draw);
+  if (n->scope >= 0) put(t, " in %d", n->scope);
+  put(t, "\n");
+}
+
+static void put_scope(cn_text *t, size_t i, const cni_gscope *s)
+{
+  const int *in = s->in;
+  put(t, "scope %zu", i);
+  if (s->parent >= 0) put(t, " in %d", s->parent);
+  if (!s->op) {
+    put(t, " ");
+    put_string(t, s->name);
+    put(t, " ");
+    put_string(t, s->kind);
+  } else {
+    put(t, " = %s(", s->op->name);
+    put_args(t, s->op, s->args, &in);
+    put(t, ") :");
+    for (int k = 0; k < s->nout; k++) {
+      put(t, k ? ", " : " ");
+      put_value_ref(t, s->out[k]);
+    }
+  }
   put(t, "\n");
 }
 
@@ -142,6 +172,7 @@ char *cn_graph_to_string(const cn_graph *g)
   }
   for (size_t i = 0; i < g->ndraws; i++) put(&t, "draw %" PRId64 "\n", g->draws[i]);
   for (size_t i = 0; i < g->nnodes; i++) put_node(&t, g, &g->nodes[i]);
+  for (size_t i = 0; i < g->nscopes; i++) put_scope(&t, i, &g->scopes[i]);
   for (size_t i = 0; i < g->nsyms; i++) {
     const cni_sym_attr *s = &g->syms[i];
     put(&t, "sym %d %d %d = %" PRId64 " * size(%d, %d) * size(%d, %d) / %" PRId64 " + %" PRId64 "\n", s->node, s->arg,

@@ -92,6 +92,7 @@ cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, si
     cni_tensor_release(cap.memories[i].root);
   }
   cni_free(cap.memories, cap.memories_cap * sizeof *cap.memories);
+  cni_free(cap.open, cap.open_cap * sizeof *cap.open);
   if (!status && cn_graph_remove_dead(cap.g) < 0) status = cn_err();
   if (!status) return cap.g;
   cn_graph_free(cap.g);

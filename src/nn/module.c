@@ -5,6 +5,7 @@
 #include "module.h"
 
 #include <cairn/autograd.h>
+#include <cairn/graph.h>
 #include <cairn/kw.h>
 #include <stdio.h>
 #include <string.h>
@@ -341,6 +342,33 @@ static int run_hooked(cni_module *m, cn_module_call *call)
   return status;
 }
 
+/* ---- names for graphs ---- */
+
+typedef struct search {
+  const cn_module *module;
+  char *path; /* owned */
+} search;
+
+static int compare_path(cn_module *m, const char *path, void *payload)
+{
+  search *s = payload;
+  if (m == s->module && !s->path && !(s->path = cn_string_copy(path))) return cn_err();
+  return CN_OK;
+}
+
+/* While a graph is captured: what m computes is known by its path below the module that calls it. Negative: nothing is
+ * captured, or an error. */
+static int enter_scope(cni_module *m)
+{
+  search s = {.module = &m->head};
+  if (!cn_tracing()) return -1;
+  cn_module *around = (cn_module *)(uintptr_t)cn_trace_scope_owner();
+  if (around && cn_module_visit(around, compare_path, &s)) return cn_err();
+  int scope = cn_trace_scope_begin(s.path ? s.path : "", m->head.cls->name, m);
+  cn_string_free(s.path);
+  return scope;
+}
+
 /* Runs a call whose arguments are complete; its results go to the scope around. class_only: what the class computes,
  * without hooks. */
 int cni_invoke(cn_tensor **out, size_t nout, cni_module *m, const cn_value *args, bool class_only)
@@ -350,7 +378,7 @@ int cni_invoke(cn_tensor **out, size_t nout, cni_module *m, const cn_value *args
   cn_value mutable_args[CN_MAX_ARGS];
   cn_module_call call = {args, results, (size_t)m->entry->ncall, nout < MOST ? nout : MOST};
   cn_scope *s = cn_scope_begin();
-  int status;
+  int traced = enter_scope(m), status;
   if (class_only) status = run(&m->head, &call);
   else if (m->nhooks) { /* hooks may put other inputs in */
     memcpy(mutable_args, args, call.nargs * sizeof *args);
@@ -358,6 +386,7 @@ int cni_invoke(cn_tensor **out, size_t nout, cni_module *m, const cn_value *args
     call.nout = MOST;
     status = run_hooked(m, &call);
   } else status = run_chosen(m, &call);
+  cn_trace_scope_end(traced);
   for (size_t i = 0; i < nout; i++) out[i] = !status && i < MOST ? cn_keep(results[i]) : NULL;
   cn_scope_end(s);
   for (size_t i = 0; i < nout; i++)

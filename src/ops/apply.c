@@ -12,6 +12,7 @@
 #include "api.gen.h"
 #include "autocast.h"
 #include "base/dtype.h"
+#include "base/hooks.h"
 #include "families.h"
 #include "hot.h"
 #include "inplace.h"
@@ -299,10 +300,17 @@ int cni_apply_next(cni_applying *a)
 
 /* ---- composites: decompose above the modes ---- */
 
+/* In graphs what a composite op is made of stands in a scope that knows the call. */
+static int decompose_captured(cni_applying *a)
+{
+  int scope = cni_hooks.scope_call_begin(a->info, &a->c);
+  return scope < 0 ? scope : cni_hooks.scope_call_end(scope, &a->c, decompose(a));
+}
+
 /* A composite op's own results are known by its name. */
 static int decompose_named(cni_applying *a)
 {
-  int status = decompose(a);
+  int status = CNI_UNLIKELY(cni_state()->capture != NULL) ? decompose_captured(a) : decompose(a);
   for (int i = 0; !status && i < a->c.nout; i++) {
     struct cni_node *n = a->c.out[i] ? a->c.out[i]->node : NULL;
     for (int k = 0; n && k < a->c.nin; k++)

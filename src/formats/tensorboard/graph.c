@@ -1,8 +1,8 @@
 /* graph.c: a module's graph in a file of events, as TensorBoard's graph page draws it. See events.h.
  *
- * Place in the flow: the module is traced with hooks on all modules below it, so that each recorded node knows whose
- * call it was; nodes are then named "Net/Sequential[features]/Conv2d[0]/conv2d", and the page folds them by those
- * slashes. Invariant: nothing but the hooks, which are removed again, and write counts changes in the module. */
+ * Place in the flow: the module is traced; the graph's scopes say which module a node belongs to; nodes are then named
+ * "Net/Sequential[features]/Conv2d[0]/conv2d", and the page folds them by those slashes. Invariant: the module is not
+ * changed. */
 #include <cairn/autograd.h>
 #include <cairn/graph.h>
 #include <string.h>
@@ -16,16 +16,11 @@ enum { PRODUCER = 22 }; /* the version of GraphDef that this is */
 typedef struct place {
   cn_module *module;
   char *path, *scope; /* "features.0", "Net/Sequential[features]/Conv2d[0]" */
-  int64_t before, after; /* hooks */
-  struct drawing *drawing;
-  int number; /* its mark */
 } place;
 
 typedef struct drawing {
   place **places;
   size_t n, cap;
-  int *open; /* marks of the calls around the present one */
-  size_t nopen, open_cap;
   cn_module *net;
   size_t ninputs;
   cn_tree *used; /* name -> how often it was wanted */
@@ -34,31 +29,18 @@ typedef struct drawing {
 
 /* ---- places ---- */
 
-static const place *parent_of(const drawing *d, const char *path)
+/* The module whose path is the first n characters of this; NULL: none. */
+static const place *place_at(const drawing *d, const char *path, size_t n)
 {
-  const char *dot = strrchr(path, '.');
-  size_t n = dot ? (size_t)(dot - path) : 0;
   for (size_t i = 0; i < d->n; i++)
     if (strlen(d->places[i]->path) == n && !memcmp(d->places[i]->path, path, n)) return d->places[i];
   return NULL;
 }
 
-static int enter(cn_module *m, cn_module_call *call, void *payload)
+static const place *parent_of(const drawing *d, const char *path)
 {
-  place *p = payload;
-  drawing *d = p->drawing;
-  (void)m, (void)call;
-  if (cn_grow((void **)&d->open, &d->open_cap, d->nopen + 1, sizeof *d->open)) return CN_ERR_MEMORY;
-  d->open[d->nopen++] = cn_trace_mark(p->number);
-  return CN_OK;
-}
-
-static int leave(cn_module *m, cn_module_call *call, void *payload)
-{
-  drawing *d = ((place *)payload)->drawing;
-  (void)m, (void)call;
-  if (d->nopen) cn_trace_mark(d->open[--d->nopen]);
-  return CN_OK;
+  const char *dot = strrchr(path, '.');
+  return place_at(d, path, dot ? (size_t)(dot - path) : 0);
 }
 
 static char *scope_of(const drawing *d, const cn_module *m, const char *path)
@@ -80,26 +62,19 @@ static int add_place(cn_module *m, const char *path, void *payload)
     return CN_ERR_MEMORY;
   }
   d->places[d->n++] = p;
-  *p = (place){.module = m, .path = cn_string_copy(path), .scope = scope_of(d, m, path), .before = -1, .after = -1,
-               .drawing = d, .number = (int)d->n};
-  if (!p->path || !p->scope) return cn_err();
-  p->before = cn_module_hook_before(m, enter, p, NULL);
-  if (p->before >= 0) p->after = cn_module_hook_after(m, leave, p, NULL);
-  return p->after < 0 ? cn_err() : CN_OK;
+  *p = (place){.module = m, .path = cn_string_copy(path), .scope = scope_of(d, m, path)};
+  return p->path && p->scope ? CN_OK : cn_err();
 }
 
 static void free_places(drawing *d)
 {
   for (size_t i = 0; i < d->n; i++) {
     place *p = d->places[i];
-    if (p->before >= 0) cn_module_hook_remove(p->module, p->before);
-    if (p->after >= 0) cn_module_hook_remove(p->module, p->after);
     cn_string_free(p->path);
     cn_string_free(p->scope);
     cn_free(p, sizeof *p);
   }
   cn_free(d->places, d->cap * sizeof *d->places);
-  cn_free(d->open, d->open_cap * sizeof *d->open);
 }
 
 /* ---- names ---- */
@@ -232,6 +207,24 @@ static int put_states(cn_text *def, drawing *d, const cn_graph *g)
   return status;
 }
 
+/* The path of the module that a scope belongs to: the names of the modules around it, joined. */
+static void put_path(cn_text *t, const cn_graph *g, int scope)
+{
+  if (scope < 0) return;
+  put_path(t, g, g->scopes[scope].parent);
+  const char *name = g->scopes[scope].op ? "" : g->scopes[scope].name;
+  if (*name) cn_text_putf(t, "%s%s", t->n ? "." : "", name);
+}
+
+static const char *scope_of_node(const drawing *d, const cn_graph *g, const cni_gnode *n)
+{
+  cn_text path = {0};
+  put_path(&path, g, n->scope);
+  const place *p = n->scope < 0 || path.failed ? NULL : place_at(d, path.s ? path.s : "", path.n);
+  cn_text_free(&path);
+  return p ? p->scope : "";
+}
+
 /* The whole GraphDef. */
 static int put_graph(cn_text *def, drawing *d, const cn_graph *g)
 {
@@ -241,7 +234,7 @@ static int put_graph(cn_text *def, drawing *d, const cn_graph *g)
   if (!status) status = put_states(def, d, g);
   for (size_t i = 0; !status && i < g->nnodes; i++) {
     const cni_gnode *n = &g->nodes[i];
-    const char *scope = n->mark > 0 ? d->places[n->mark - 1]->scope : "";
+    const char *scope = scope_of_node(d, g, n);
     cn_text text = {0};
     describe(&text, n);
     status = put_node(def, d, g, unique(d, scope, n->info->name), n->info->name, n->in, n->nin, n->out, n->nout, &text);
@@ -265,10 +258,8 @@ int cn_events_graph(cn_events *events, cn_module *net, cn_tensor *const *inputs,
 {
   drawing d = {.net = net, .ninputs = n};
   cn_text def = {0};
-  uint64_t seed, offset;
   int status = cni_events_check(events, "events_graph", "-");
   if (status) return status;
-  cn_random_state(&seed, &offset);
   int saved = cn_no_grad_begin();
   d.used = cn_tree_dict();
   d.named = d.used ? cn_tree_dict() : NULL;
@@ -282,6 +273,5 @@ int cn_events_graph(cn_events *events, cn_module *net, cn_tensor *const *inputs,
   cn_tree_free(d.used);
   cn_tree_free(d.named);
   cn_no_grad_end(saved);
-  cn_random_set_state(seed, offset); /* layers that draw did not really */
   return status;
 }

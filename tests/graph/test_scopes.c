@@ -1,0 +1,89 @@
+/* test_scopes.c: nodes know the module and the composite call they come from, and the text form keeps it. */
+#include <cairn/cairn.h>
+#include <string.h>
+
+#include "test.h"
+
+static int forward(cn_tensor **out, cn_tensor *const *in, void *net)
+{
+  out[0] = cn_forward(net, in[0]);
+  return cn_err();
+}
+
+static void assert_line(const char *text, const char *line)
+{
+  if (!strstr(text, line)) fail_msg("no \"%s\" in\n%s", line, text);
+}
+
+static void test_modules_and_calls(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_module *net = cn_nn_sequential(cn_nn_linear(4, 3), cn_nn_sequential(cn_nn_hardswish(), cn_nn_dropout(.p = 0.25)));
+  cn_tensor *x = cn_ones(CN_SHAPE(2, 4)), *a, *b;
+  cn_graph *g = cn_trace(forward, 1, &x, 1, net);
+  assert_non_null(g);
+  char *text = cn_graph_to_string(g);
+  assert_line(text, "scope 0 '' 'Sequential'\n");
+  assert_line(text, "scope 1 in 0 '0' 'Linear'\n");
+  assert_line(text, "in 0 '1' 'Sequential'\n");
+  assert_line(text, "'1' 'Dropout'\n");
+  assert_line(text, "= dropout(%");
+  assert_line(text, "0x1p-2, true) : %");
+  assert_null(strstr(text, "gradient")); /* nobody looked at one */
+  cn_graph *parsed = cn_graph_parse(text);
+  assert_non_null(parsed);
+  char *again = cn_graph_to_string(parsed);
+  assert_string_equal(text, again);
+  for (size_t i = 0; i < cn_graph_states(g); i++) cn_graph_bind(parsed, i, cn_graph_state(g, i));
+  cn_seed(1);
+  assert_int_equal(cn_graph_run(&a, g, &x), 0);
+  cn_seed(1);
+  assert_int_equal(cn_graph_run(&b, parsed, &x), 0);
+  assert_true(cn_item(cn_all(cn_eq(a, b))) > 0);
+  cn_string_free(text);
+  cn_string_free(again);
+  cn_graph_free(parsed);
+  cn_graph_free(g);
+  cn_module_free(net);
+  cn_scope_end(s);
+}
+
+static int named(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  (void)payload;
+  int scope = cn_trace_scope_begin("encoder", "part", NULL);
+  out[0] = cn_exp(in[0]);
+  cn_trace_scope_end(scope);
+  out[0] = cn_neg(out[0]);
+  return cn_err();
+}
+
+static void test_a_program_names_its_parts(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_ones(CN_SHAPE(2));
+  assert_int_equal(cn_trace_scope_begin("outside", "", NULL), -1);
+  assert_false(cn_tracing());
+  cn_graph *g = cn_trace(named, 1, &x, 1, NULL);
+  char *text = cn_graph_to_string(g);
+  assert_line(text, "exp(%0) : float32 [2] in 0\n");
+  assert_line(text, "neg(%1) : float32 [2]\n");
+  assert_line(text, "scope 0 'encoder' 'part'\n");
+  cn_string_free(text);
+  cn_graph_free(g);
+  assert_null(cn_graph_parse("%0 = input float32 [2]\n%1 = exp(%0) : float32 [2] in 3\noutput %1\n"));
+  cn_err_clear();
+  assert_null(cn_graph_parse("%0 = input float32 [2]\nscope 0 in 0 'a' 'b'\noutput %0\n"));
+  cn_err_clear();
+  cn_scope_end(s);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_modules_and_calls), cmocka_unit_test(test_a_program_names_its_parts),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
