@@ -248,7 +248,7 @@ typedef struct export {
     cn_dlpack plain;
     cn_dlpack_versioned versioned;
   } u; /* first: the consumer hands its address back */
-  cn_tensor *t; /* owned */
+  cn_tensor *t; /* owned; without history */
   int32_t type, index; /* of its device */
   int64_t dims[2 * CN_MAX_DIMS];
 } export;
@@ -289,7 +289,11 @@ static export *start_export(cn_tensor *t, bool padded)
   }
   export *e = cni_alloc_zero(sizeof *e);
   if (!e) return NULL;
-  e->t = cni_tensor_keep(t);
+  e->t = cni_tensor_alias(t); /* t itself may later get a history that reads what is shared here: a circle */
+  if (!e->t) {
+    cni_free(e, sizeof *e);
+    return NULL;
+  }
   e->type = type;
   e->index = index;
   return e;
