@@ -222,6 +222,53 @@ static cn_value gradient_consts(const cn_vjp *v, double *room)
   return cn_v_floats(room, (size_t)v->nargs);
 }
 
+/* One step of a program as a call of its own. NULL with the error set. */
+static cn_tensor *run_step(const cni_step *s, cn_tensor *const *reg)
+{
+  cni_builder b;
+  cn_tensor *in[3], *out;
+  int arity = cni_prims[s->prim].arity;
+  for (int k = 0; k < arity; k++) in[k] = reg[s->arg[k]];
+  cni_build_begin(&b, arity);
+  b.out[b.nout++] = cni_build_step(&b, s->prim, 0, arity > 1 ? 1 : -1, arity > 2 ? 2 : -1);
+  const cni_program *p = cni_build_end(&b);
+  if (!p) return NULL;
+  cn_value args[] = {[INPUTS] = cn_v_tensors(in, (size_t)arity), [PROGRAM] = cni_v_program(p),
+                     [CONSTS] = cn_v_floats(NULL, 0)};
+  return cni_apply_list(CNI_OP_pointwise, args, 3, &out, 1) < 0 ? NULL : out;
+}
+
+/* The gradient program p step by step, so that each step is recorded with a small gradient of its own. Results are
+ * linear in the gradients that came in, in[0] among them: they have its shape by themselves, or are 0. */
+static int run_steps(const cni_program *p, cn_tensor *const *in, const cn_value *consts, cn_tensor **out)
+{
+  cn_tensor *reg[CNI_PROG_INPUTS + CNI_PROG_CONSTS + CNI_PROG_STEPS];
+  int first = p->nin + p->nconst;
+  for (int i = 0; i < p->nin; i++) reg[i] = in[i];
+  for (int i = 0; i < p->nconst; i++) {
+    int attr = p->consts[i].attr;
+    reg[p->nin + i] = cn_num(attr < 0 ? p->consts[i].value : consts->u.fs[attr]);
+  }
+  for (int i = 0; i < p->nstep; i++)
+    if (!(reg[first + i] = run_step(&p->steps[i], reg))) return cn_err();
+  for (int k = 0; k < p->nout; k++)
+    out[k] = p->out[k] < p->nin || p->out[k] >= first ? reg[p->out[k]] : cn_zeros_like_with(in[0], NULL);
+  return cn_err();
+}
+
+/* Runs the gradient program p: in one pass over memory, unless it is to be differentiated and is too large for that. */
+static int run_gradient(const cni_program *p, cn_tensor *const *in, const cn_value *consts, cn_tensor **out)
+{
+  unsigned want = 0;
+  if (!cni_state()->no_grad)
+    for (int k = 0; k < p->nin; k++) want |= (unsigned)(in[k]->node || cni_tensor_stale(in[k])) << k;
+  int fits = want ? cni_program_has_gradient(p, want) : 1;
+  if (fits < 1) return fits < 0 ? fits : run_steps(p, in, consts, out);
+  cn_value args[] = {[INPUTS] = cn_v_tensors(in, (size_t)p->nin), [PROGRAM] = cni_v_program(p), [CONSTS] = *consts};
+  int n = cni_apply_list(CNI_OP_pointwise, args, 3, out, CNI_PROG_OUTS);
+  return n < 0 ? n : CN_OK;
+}
+
 int cni_pointwise_vjp(cn_vjp *v)
 {
   double room[CN_MAX_ARGS];
@@ -240,11 +287,9 @@ int cni_pointwise_vjp(cn_vjp *v)
     in[k] = s < p->nout ? gradient_or_zero(v, s) : s < p->nout + p->nin ? v->in[s - p->nout]
                                                                        : v->out[s - p->nout - p->nin];
   }
-  cn_value args[] = {[INPUTS] = cn_v_tensors(in, (size_t)grad->program->nin),
-                     [PROGRAM] = cni_v_program(grad->program),
-                     [CONSTS] = gradient_consts(v, room)};
-  int n = cni_apply_list(CNI_OP_pointwise, args, 3, out, CNI_PROG_OUTS);
-  if (n < 0) return n;
+  cn_value consts = gradient_consts(v, room);
+  int status = run_gradient(grad->program, in, &consts, out);
+  if (status) return status;
   for (int i = 0, k = 0; i < v->nin; i++)
     if (want >> i & 1) v->gin[i] = out[k++];
   return CN_OK;

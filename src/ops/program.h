@@ -140,5 +140,8 @@ typedef struct cni_program_grad {
 /* It stays. NULL with the error set. */
 const cni_program_grad *cni_program_gradient(const cn_op *op, const cn_value *args, const cni_program *p, unsigned want,
                                              unsigned numbers);
+/* Is that of the op "pointwise" with p small enough to be a program? Negative: the error is set. Gradients of gradients
+ * grow; one whose own gradient is too large is not recorded as one call (cni_pointwise_vjp). */
+int cni_program_has_gradient(const cni_program *p, unsigned want);
 
 #endif

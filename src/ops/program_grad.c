@@ -164,7 +164,7 @@ typedef struct entry {
   const cni_program *p;
   const cni_pointwise *pw; /* NULL unless it overrides the derivation */
   unsigned want, numbers;
-  cni_program_grad grad;
+  cni_program_grad grad; /* .program NULL: it would be larger than programs may be */
 } entry;
 
 static int make(cni_program_grad *out, const entry *key, int variant)
@@ -174,8 +174,8 @@ static int make(cni_program_grad *out, const entry *key, int variant)
   const cni_program *p = key->p;
   unsigned want = key->want;
   int total = p->nout + p->nin + p->nout;
-  if (total > CNI_PROG_INPUTS)
-    return cni_fail(CN_ERR_UNSUPPORTED, "pointwise: a gradient program of %d inputs is too large", total);
+  out->program = NULL;
+  if (total > CNI_PROG_INPUTS || __builtin_popcount(want) > CNI_PROG_OUTS) return CN_OK;
   w.p = p;
   cni_build_begin(&w.b, total);
   int g[CNI_PROG_INPUTS];
@@ -187,13 +187,9 @@ static int make(cni_program_grad *out, const entry *key, int variant)
     derive(&w, want);
     for (int i = 0; i < p->nin; i++) g[i] = w.adjoint[i];
   }
-  for (int i = 0; i < p->nin; i++) {
-    if (!(want >> i & 1)) continue;
-    if (w.b.nout == CNI_PROG_OUTS)
-      return cni_fail(CN_ERR_UNSUPPORTED, "pointwise: gradients of more than %d inputs at once", CNI_PROG_OUTS);
-    w.b.out[w.b.nout++] = g[i] < 0 ? cni_build_const(&w.b, 0) : g[i];
-  }
-  return narrow(out, &w.b);
+  for (int i = 0; i < p->nin; i++)
+    if (want >> i & 1) w.b.out[w.b.nout++] = g[i] < 0 ? cni_build_const(&w.b, 0) : g[i];
+  return w.b.overflow ? CN_OK : narrow(out, &w.b);
 }
 
 /* ---- cache: as with programs, entries live as long as the process, and are found without the lock ---- */
@@ -225,8 +221,9 @@ static const entry *keep(size_t slot, const entry *key)
   return found;
 }
 
-const cni_program_grad *cni_program_gradient(const cn_op *op, const cn_value *args, const cni_program *p, unsigned want,
-                                             unsigned numbers)
+/* NULL with the error set when memory is short. */
+static const entry *entry_of(const cn_op *op, const cn_value *args, const cni_program *p, unsigned want,
+                             unsigned numbers)
 {
   const cni_pointwise *pw = op ? op->pointwise : NULL;
   if (pw && !pw->grad) pw = NULL;
@@ -237,8 +234,24 @@ const cni_program_grad *cni_program_gradient(const cn_op *op, const cn_value *ar
   key.numbers = pw ? numbers : 0;
   size_t slot = (p->hash ^ want * 0x9e3779b9u) % TABLE;
   const entry *found = find(slot, &key);
-  if (CNI_LIKELY(found)) return &found->grad;
+  if (CNI_LIKELY(found)) return found;
   if (make(&key.grad, &key, pw && pw->variant ? pw->variant(args) : 0)) return NULL;
-  found = keep(slot, &key);
-  return found ? &found->grad : NULL;
+  return keep(slot, &key);
+}
+
+const cni_program_grad *cni_program_gradient(const cn_op *op, const cn_value *args, const cni_program *p, unsigned want,
+                                             unsigned numbers)
+{
+  const entry *e = entry_of(op, args, p, want, numbers);
+  if (CNI_LIKELY(e && e->grad.program)) return &e->grad;
+  if (e)
+    cni_fail(CN_ERR_UNSUPPORTED, "pointwise: the gradient of %d of its %d inputs and %d results is too large a program",
+             __builtin_popcount(want), p->nin, p->nout);
+  return NULL;
+}
+
+int cni_program_has_gradient(const cni_program *p, unsigned want)
+{
+  const entry *e = entry_of(NULL, NULL, p, want, 0);
+  return e ? e->grad.program != NULL : cn_err();
 }
