@@ -9,6 +9,7 @@
 #include "mirror.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,26 +23,49 @@ static cn_backend backend; /* below */
 
 /* ---- memory ---- */
 
+/* Bytes taken for tensors, until the stream has given them back: a device keeps what is queued to be released. */
+static struct {
+  atomic_size_t now, peak;
+} reserved[MIRROR_DEVICES];
+
+static void count(int index, size_t size)
+{
+  size_t now = atomic_fetch_add(&reserved[index].now, size) + size, most = atomic_load(&reserved[index].peak);
+  while (now > most && !atomic_compare_exchange_weak(&reserved[index].peak, &most, now)) continue;
+}
+
 /* A block begins with the job that will give it back, so that freeing cannot fail for want of memory. */
 static void *device_alloc(int index, size_t size, void *stream)
 {
-  (void)index, (void)stream;
+  (void)stream;
   _Static_assert(sizeof(mirror_job) <= HEADER, "the head of a job fits");
   char *block = size < SIZE_MAX - HEADER ? host->memory(size + HEADER) : NULL;
+  if (block) count(index, size);
   return block ? mirror_hide(block + HEADER) : NULL;
 }
 
-/* Releases a block when the stream has come so far. */
-static void give_back(int index, void *stream, void *block, size_t size)
+/* Releases a block when the stream has come so far, and runs `run` before that. */
+static void give_back(int index, void *stream, void *block, size_t size, void (*run)(mirror_job *, int))
 {
   mirror_job *job = block;
-  *job = (mirror_job){.size = size};
-  if (!cni_mirror_enqueue(index, stream, job)) host->release_memory(job, size); /* nothing ever ran here */
+  *job = (mirror_job){.size = size, .run = run};
+  if (cni_mirror_enqueue(index, stream, job)) return;
+  if (run) run(job, index); /* nothing ever ran here */
+  host->release_memory(job, size);
 }
+
+static void uncount(mirror_job *job, int index) { atomic_fetch_sub(&reserved[index].now, job->size - HEADER); }
 
 static void device_free(int index, void *memory, size_t size, void *stream)
 {
-  if (memory) give_back(index, stream, (char *)mirror_show(memory) - HEADER, size + HEADER);
+  if (memory) give_back(index, stream, (char *)mirror_show(memory) - HEADER, size + HEADER, uncount);
+}
+
+static void memory_reserved(int index, size_t *now, size_t *peak, bool reset)
+{
+  *now = atomic_load(&reserved[index].now);
+  if (reset) atomic_store(&reserved[index].peak, *now);
+  *peak = atomic_load(&reserved[index].peak);
 }
 
 /* ---- pinned memory: read by a stream, which therefore gives it back as it does the device's ---- */
@@ -103,7 +127,7 @@ static void host_free(int index, void *memory, size_t size)
   }
   pinned_count--;
   pthread_mutex_unlock(&pinned_lock);
-  give_back(index, stream, (char *)memory - PINNED_HEADER, size + PINNED_HEADER);
+  give_back(index, stream, (char *)memory - PINNED_HEADER, size + PINNED_HEADER, NULL);
 }
 
 /* Is this in a pinned block of that device? Then it is counted as copied by the stream, after copies by others. */
@@ -278,6 +302,8 @@ static cn_backend backend = {
     .event_query = cni_mirror_event_query,
     .event_sync = cni_mirror_event_sync,
     .event_elapsed = cni_mirror_event_elapsed,
+    .memory_reserved = memory_reserved,
+    .memory_trim = cni_mirror_sync, /* what is kept is what is queued to be released */
 };
 
 /* CAIRN_MIRROR: what it is to do without, for tests of devices that must: strides, inplace. */
