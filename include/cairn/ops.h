@@ -1163,8 +1163,10 @@ typedef struct cn_empty_like_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
 } cn_empty_like_opts;
-/* A tensor of input's shape, memory order and device, not set. */
+/* A tensor of input's shape and memory order, not set; dtype and device, where not given, are
+ * its too. */
 CN_API cn_tensor *cn_empty_like_with(cn_tensor *input, const cn_empty_like_opts *opts);
 
 typedef struct cn_empty_permuted_opts {
@@ -1422,6 +1424,7 @@ typedef struct cn_full_like_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
 } cn_full_like_opts;
 /* A tensor like input with every element set to fill_value. */
 CN_API cn_tensor *cn_full_like_with(cn_tensor *input, double fill_value,
@@ -3046,6 +3049,7 @@ typedef struct cn_ones_like_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
 } cn_ones_like_opts;
 /* A tensor of ones like input. */
 CN_API cn_tensor *cn_ones_like_with(cn_tensor *input, const cn_ones_like_opts *opts);
@@ -3206,6 +3210,7 @@ typedef struct cn_rand_like_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
 } cn_rand_like_opts;
 /* Uniform random numbers in [0, 1), like input. */
 CN_API cn_tensor *cn_rand_like_with(cn_tensor *input, const cn_rand_like_opts *opts);
@@ -3224,6 +3229,7 @@ typedef struct cn_randint_like_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
 } cn_randint_like_opts;
 /* Random integers from low up to but without high, in input's shape and type. */
 CN_API cn_tensor *cn_randint_like_with(cn_tensor *input, int64_t low, int64_t high,
@@ -3242,6 +3248,7 @@ typedef struct cn_randn_like_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
 } cn_randn_like_opts;
 /* Standard normal random numbers, like input. */
 CN_API cn_tensor *cn_randn_like_with(cn_tensor *input, const cn_randn_like_opts *opts);
@@ -4075,6 +4082,7 @@ typedef struct cn_zeros_like_opts {
   size_t size;
   const struct cn_guard *guard;
   cn_dtype dtype; /* dtype?, default None */
+  cn_device device; /* device?, default None */
 } cn_zeros_like_opts;
 /* A tensor of zeros like input. */
 CN_API cn_tensor *cn_zeros_like_with(cn_tensor *input, const cn_zeros_like_opts *opts);

@@ -882,7 +882,8 @@ const char *const cni_op_docs[] = {
     "them.",
     "input with those of its rows that indices name scaled down to a norm of at most max_norm.",
     "A tensor of that size whose elements are not set.",
-    "A tensor of input's shape, memory order and device, not set.",
+    "A tensor of input's shape and memory order, not set; dtype and device, where not given, are "
+    "its too.",
     "A tensor of that size whose values are not set; physical_layout lists its dimensions from "
     "the outermost in memory to the innermost.",
     "A tensor of that size and stride whose values are not set.",
@@ -3837,8 +3838,8 @@ cn_tensor *cn_empty_like_with(cn_tensor *input, const cn_empty_like_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "empty_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype)};
-  return cni_apply1(CNI_OP_empty_like, args, 2, NULL);
+  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype), cn_opt_code(o->device)};
+  return cni_apply1(CNI_OP_empty_like, args, 3, NULL);
 }
 
 cn_tensor *cn_empty_permuted_with(const int64_t *size, size_t nsize, const int64_t *physical_layout,
@@ -4326,8 +4327,9 @@ cn_tensor *cn_full_like_with(cn_tensor *input, double fill_value, const cn_full_
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "full_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_float(fill_value), cn_opt_code(o->dtype)};
-  return cni_apply1(CNI_OP_full_like, args, 3, NULL);
+  cn_value args[] = {cn_v_tensor(input), cn_v_float(fill_value), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
+  return cni_apply1(CNI_OP_full_like, args, 4, NULL);
 }
 
 cn_tensor *cn_gated_sum(cn_tensor *gate, cn_tensor *input, cn_tensor *other)
@@ -7158,8 +7160,8 @@ cn_tensor *cn_ones_like_with(cn_tensor *input, const cn_ones_like_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "ones_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype)};
-  return cni_apply1(CNI_OP_ones_like, args, 2, NULL);
+  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype), cn_opt_code(o->device)};
+  return cni_apply1(CNI_OP_ones_like, args, 3, NULL);
 }
 
 cn_tensor *cn_outer(cn_tensor *input, cn_tensor *vec2)
@@ -7462,8 +7464,8 @@ cn_tensor *cn_rand_like_with(cn_tensor *input, const cn_rand_like_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "rand_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype)};
-  return cni_apply1(CNI_OP_rand_like, args, 2, NULL);
+  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype), cn_opt_code(o->device)};
+  return cni_apply1(CNI_OP_rand_like, args, 3, NULL);
 }
 
 cn_tensor *cn_randint_with(int64_t low, int64_t high, const int64_t *size, size_t nsize,
@@ -7487,8 +7489,9 @@ cn_tensor *cn_randint_like_with(cn_tensor *input, int64_t low, int64_t high,
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "randint_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_v_int(low), cn_v_int(high), cn_opt_code(o->dtype)};
-  return cni_apply1(CNI_OP_randint_like, args, 4, NULL);
+  cn_value args[] = {cn_v_tensor(input), cn_v_int(low), cn_v_int(high), cn_opt_code(o->dtype),
+                     cn_opt_code(o->device)};
+  return cni_apply1(CNI_OP_randint_like, args, 5, NULL);
 }
 
 cn_tensor *cn_randn_with(const int64_t *size, size_t nsize, const cn_randn_opts *opts)
@@ -7509,8 +7512,8 @@ cn_tensor *cn_randn_like_with(cn_tensor *input, const cn_randn_like_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "randn_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype)};
-  return cni_apply1(CNI_OP_randn_like, args, 2, NULL);
+  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype), cn_opt_code(o->device)};
+  return cni_apply1(CNI_OP_randn_like, args, 3, NULL);
 }
 
 cn_tensor *cn_random_integers(cn_tensor *input, int64_t low, int64_t high)
@@ -9397,6 +9400,6 @@ cn_tensor *cn_zeros_like_with(cn_tensor *input, const cn_zeros_like_opts *opts)
   if (!o || o->size != sizeof *o || o->guard)
     o = cn_opts_read(&room, sizeof room, opts, "zeros_like");
   if (!o) return NULL;
-  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype)};
-  return cni_apply1(CNI_OP_zeros_like, args, 2, NULL);
+  cn_value args[] = {cn_v_tensor(input), cn_opt_code(o->dtype), cn_opt_code(o->device)};
+  return cni_apply1(CNI_OP_zeros_like, args, 3, NULL);
 }

@@ -63,27 +63,27 @@ static int ones_decompose(cn_call *c)
   return cn_err();
 }
 
-/* ---- like another tensor: dtype and memory order follow it ---- */
+/* ---- like another tensor: dtype, memory order and device follow it ---- */
 
-static int like_infer_typed(cn_call *c, const cn_value *dtype)
+/* given: dtype and device, of which nothing else is read, so that a tensor without data will do. */
+static int like_infer_given(cn_call *c, const cn_value *given)
 {
-  return cni_infer_like(c, 0, 0, dtype->tag == CN_V_NONE ? c->in[0]->d.dtype : (int)dtype->u.i);
+  use_device(c, &given[1]);
+  return cni_infer_like(c, 0, 0, given->tag == CN_V_NONE ? c->in[0]->d.dtype : (int)given->u.i);
 }
-static int like_infer(cn_call *c) { return like_infer_typed(c, &c->args[1]); }
-static int full_like_infer(cn_call *c) { return like_infer_typed(c, &c->args[2]); }
+static int like_infer(cn_call *c) { return like_infer_given(c, &c->args[1]); }
+static int full_like_infer(cn_call *c) { return like_infer_given(c, &c->args[2]); }
 
-static int zeros_like_decompose(cn_call *c)
+static int filled_like(cn_call *c, double value)
 {
-  c->out[0] = cn_full_like_with(c->in[0], 0, &(cn_full_like_opts){.size = sizeof(cn_full_like_opts),
-                                                                  .dtype = (cn_dtype)cni_arg_int_or(c->args, 1, 0)});
+  c->out[0] = cn_full_like_with(c->in[0], value,
+                                &(cn_full_like_opts){.size = sizeof(cn_full_like_opts),
+                                                     .dtype = (cn_dtype)cni_arg_int_or(c->args, 1, 0),
+                                                     .device = (cn_device)cni_arg_int_or(c->args, 2, 0)});
   return cn_err();
 }
-static int ones_like_decompose(cn_call *c)
-{
-  c->out[0] = cn_full_like_with(c->in[0], 1, &(cn_full_like_opts){.size = sizeof(cn_full_like_opts),
-                                                                  .dtype = (cn_dtype)cni_arg_int_or(c->args, 1, 0)});
-  return cn_err();
-}
+static int zeros_like_decompose(cn_call *c) { return filled_like(c, 0); }
+static int ones_like_decompose(cn_call *c) { return filled_like(c, 1); }
 
 /* ---- ranges ---- */
 
@@ -310,16 +310,16 @@ const cn_op cni_create_ops[] = {
   {.sig = "ones(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor of ones.",
    .flags = CN_OP_COMPOSITE, .decompose = ones_decompose},
-  {.sig = "empty_like(Tensor input, *, dtype? dtype=None) -> Tensor",
-   .doc = "A tensor of input's shape, memory order and device, not set.",
+  {.sig = "empty_like(Tensor input, *, dtype? dtype=None, device? device=None) -> Tensor",
+   .doc = "A tensor of input's shape and memory order, not set; dtype and device, where not given, are its too.",
    .flags = CN_OP_ANY_DTYPE | CN_OP_NO_GRAD | CN_OP_SHAPE_ONLY, .infer = like_infer},
-  {.sig = "full_like(Tensor input, Scalar fill_value, *, dtype? dtype=None) -> Tensor",
+  {.sig = "full_like(Tensor input, Scalar fill_value, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor like input with every element set to fill_value.",
    .flags = CN_OP_ANY_DTYPE | CN_OP_NO_GRAD | CN_OP_SHAPE_ONLY, .infer = full_like_infer},
-  {.sig = "zeros_like(Tensor input, *, dtype? dtype=None) -> Tensor",
+  {.sig = "zeros_like(Tensor input, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor of zeros like input.",
    .flags = CN_OP_COMPOSITE, .decompose = zeros_like_decompose},
-  {.sig = "ones_like(Tensor input, *, dtype? dtype=None) -> Tensor",
+  {.sig = "ones_like(Tensor input, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "A tensor of ones like input.",
    .flags = CN_OP_COMPOSITE, .decompose = ones_like_decompose},
   {.sig = "arange(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None, device? device=None) -> Tensor",
@@ -337,10 +337,10 @@ const cn_op cni_create_ops[] = {
   {.sig = "randn(int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "Random numbers of the standard normal distribution.",
    .flags = CN_OP_NO_GRAD | CN_OP_RANDOM, .infer = random_infer},
-  {.sig = "rand_like(Tensor input, *, dtype? dtype=None) -> Tensor",
+  {.sig = "rand_like(Tensor input, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "Uniform random numbers in [0, 1), like input.",
    .flags = CN_OP_NO_GRAD | CN_OP_RANDOM | CN_OP_SHAPE_ONLY, .infer = like_infer},
-  {.sig = "randn_like(Tensor input, *, dtype? dtype=None) -> Tensor",
+  {.sig = "randn_like(Tensor input, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "Standard normal random numbers, like input.",
    .flags = CN_OP_NO_GRAD | CN_OP_RANDOM | CN_OP_SHAPE_ONLY, .infer = like_infer},
   {.sig = "randint(int low, int high, int[] size, *, dtype? dtype=None, device? device=None) -> Tensor",

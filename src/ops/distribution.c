@@ -123,12 +123,13 @@ static int bernoulli_p_decompose(cn_call *c)
 
 /* ---- integers ---- */
 
-/* randint_like(input, low, high, dtype) */
+/* randint_like(input, low, high, dtype, device) */
 static int randint_like_decompose(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
   c->out[0] = cn_randint(cni_arg_int(c->args, 1), cni_arg_int(c->args, 2), d->shape, (size_t)d->ndim,
-                         .dtype = (cn_dtype)cni_arg_int_or(c->args, 3, d->dtype), .device = d->device);
+                         .dtype = (cn_dtype)cni_arg_int_or(c->args, 3, d->dtype),
+                         .device = (cn_device)cni_arg_int_or(c->args, 4, d->device));
   return cn_err();
 }
 
@@ -267,7 +268,7 @@ const cn_op cni_distribution_ops[] = {
   {.sig = "bernoulli_p(Tensor input, float p=0.5) -> Tensor ; method inplace overload_bernoulli",
    .doc = "1 with probability p, 0 otherwise, like input.",
    .flags = DRAWN, .decompose = bernoulli_p_decompose},
-  {.sig = "randint_like(Tensor input, int low, int high, *, dtype? dtype=None) -> Tensor",
+  {.sig = "randint_like(Tensor input, int low, int high, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "Random integers from low up to but without high, in input's shape and type.",
    .flags = DRAWN, .decompose = randint_like_decompose},
   {.sig = "random_integers(Tensor input, int? low=None, int? high=None) -> Tensor ; method inplace",

@@ -93,6 +93,58 @@ static void memory_in_use(void **state)
   assert_int_equal(during + peak, 0);
 }
 
+/* What is queued to be released is the device's until it is: trim waits for that. */
+static void memory_reserved(void **state)
+{
+  size_t before, during, after, peak, unused;
+  (void)state;
+  assert_int_equal(cn_device_memory_trim(mirror), 0);
+  cn_device_memory_reset_peak(mirror);
+  cn_device_memory_reserved(&before, &peak, mirror);
+  assert_int_equal(before, peak);
+  cn_device_memory(&during, &unused, mirror);
+  assert_int_equal(before, during);
+  cn_scope *s = cn_scope_begin();
+  cn_ones(CN_SHAPE(1000), .device = mirror);
+  cn_device_memory_reserved(&during, &unused, mirror);
+  cn_scope_end(s);
+  assert_int_equal(during, before + 4000);
+  assert_int_equal(cn_device_memory_trim(mirror), 0);
+  cn_device_memory_reserved(&after, &peak, mirror);
+  assert_int_equal(after, before);
+  assert_int_equal(peak, during);
+}
+
+/* Only the shape and type of the other tensor are read: its device may be another, and need hold no data. */
+static void like_on_another_device(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *none = cn_empty(CN_SHAPE(2, 3), .dtype = CN_F64, .device = cn_device_find("meta"));
+  cn_device places[] = {CN_CPU, mirror};
+  for (int i = 0; i < 2; i++) {
+    cn_device to = places[i];
+    cn_seed(7);
+    cn_tensor *made[] = {cn_zeros_like(none, .device = to),     cn_ones_like(none, .device = to),
+                         cn_full_like(none, 2, .device = to),   cn_empty_like(none, .device = to),
+                         cn_rand_like(none, .device = to),      cn_randn_like(none, .device = to),
+                         cn_randint_like(none, 2, 5, .device = to)};
+    fine();
+    for (int k = 0; k < 7; k++) {
+      assert_int_equal(cn_device_of(made[k]), to);
+      assert_int_equal(cn_dtype_of(made[k]), CN_F64);
+      assert_int_equal(cn_numel(made[k]), 6);
+      if (k < 3) assert_float_equal(cn_item(cn_sum(made[k])), 6 * k, 0);
+    }
+    cn_seed(7);
+    same_bits(made[4], cn_rand(CN_SHAPE(2, 3), .dtype = CN_F64));
+    same_bits(made[5], cn_randn(CN_SHAPE(2, 3), .dtype = CN_F64));
+    assert_float_equal(cn_item(cn_amin(made[6])), 2, 0);
+  }
+  assert_int_equal(cn_device_of(cn_zeros_like(cn_ones(CN_SHAPE(2), .device = mirror), .device = CN_CPU)), CN_CPU);
+  cn_scope_end(s);
+}
+
 static void memory(void **state)
 {
   (void)state;
@@ -388,6 +440,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(choices_are_of_one_op), cmocka_unit_test(values_are_checked),
       cmocka_unit_test(is_there),     cmocka_unit_test(memory),          cmocka_unit_test(memory_in_use),
+      cmocka_unit_test(memory_reserved), cmocka_unit_test(like_on_another_device),
       cmocka_unit_test(ops),          cmocka_unit_test(depends_on_data), cmocka_unit_test(gradients),
       cmocka_unit_test(late_failure), cmocka_unit_test(freed_in_order),  cmocka_unit_test(training_step),
       cmocka_unit_test(pinned),       cmocka_unit_test(pinned_is_read_later),

@@ -37,6 +37,22 @@ class Devices(unittest.TestCase):
                 self.assertEqual(cairn.ones(1).device.type, "mirror")
             self.assertEqual(cairn.ones(1).device.type, "cpu")
 
+    def test_like_on_another_device(self):
+        none = cairn.empty(2, 3, dtype=cairn.float64, device="meta")
+        calls = [cairn.zeros_like, cairn.ones_like, cairn.empty_like, cairn.rand_like, cairn.randn_like,
+                 lambda t, **more: cairn.full_like(t, 2, **more), lambda t, **more: cairn.randint_like(t, 5, **more)]
+        for device in ("cpu", "mirror", "meta"):
+            for call in calls:
+                made = call(none, device=device, requires_grad=True)
+                self.assertEqual((made.device.type, made.dtype, tuple(made.shape), made.requires_grad),
+                                 (device, cairn.float64, (2, 3), True))
+        self.assertEqual(cairn.full_like(none, 2, device="cpu", dtype=cairn.int32).tolist(), [[2] * 3] * 2)
+
+    def test_int_mm(self):
+        a, b = cairn.full((17, 8), -128, dtype=cairn.int8), cairn.full((8, 16), 127, dtype=cairn.int8)
+        product = cairn._int_mm(a, b)
+        self.assertEqual((product.dtype, product.unique().tolist()), (cairn.int32, [-128 * 127 * 8]))
+
     def test_cuda_answers_without_a_device(self):
         c = cairn.cuda
         c.empty_cache()

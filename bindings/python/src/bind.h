@@ -42,7 +42,7 @@ typedef struct cnpy_bound {
   int n; /* values up to the last one given */
   PyObject *given[CN_MAX_ARGS]; /* borrowed */
   /* Keywords beside the signature; borrowed. */
-  PyObject *out, *requires_grad, *memory_format, *pin_memory, *device, *generator;
+  PyObject *out, *requires_grad, *memory_format, *pin_memory, *generator;
   bool strict; /* numbers are no tensors and tensors no numbers: tells overloads apart */
   const char *why; /* why it did not fit, for the error message; `at` is the argument */
   PyObject *at;

@@ -250,16 +250,6 @@ static cn_tensor *converted(cn_tensor *t, const char *op, const cn_value *args, 
 
 static cn_tensor *finish_creation(const cnpy_bound *b, cn_tensor *t)
 {
-  if (t && b->device) {
-    cn_device id;
-    cn_value args[] = {cn_v_tensor(t), cn_v_int(0)};
-    if (cnpy_to_device(b->device, &id)) {
-      cn_release(t);
-      return NULL;
-    }
-    args[1].u.i = id;
-    t = converted(t, "to_device", args, 2);
-  }
   if (t && b->memory_format) {
     const char *format = cnpy_memory_format(b->memory_format);
     const cn_value args[] = {cn_v_tensor(t)};

@@ -3754,12 +3754,12 @@ inline Tensor empty(const Ints &size, const TensorOptions &options = {})
   const cn_value args[] = {detail::list(size), detail::v(options.dtype()), detail::v(options.device())};
   return detail::finish(detail::call(op, args, 3), options);
 }
-/* A tensor of input's shape, memory order and device, not set. */
+/* A tensor of input's shape and memory order, not set; dtype and device, where not given, are its too. */
 inline Tensor empty_like(const Tensor &input, const TensorOptions &options = {})
 {
   static const cn_op *const op = detail::find_op("empty_like");
-  const cn_value args[] = {detail::v(input), detail::v(options.dtype())};
-  return detail::finish(detail::call(op, args, 2), options);
+  const cn_value args[] = {detail::v(input), detail::v(options.dtype()), detail::v(options.device())};
+  return detail::finish(detail::call(op, args, 3), options);
 }
 /* A tensor of that size whose values are not set; physical_layout lists its dimensions from the outermost in
  * memory to the innermost. */
@@ -4085,8 +4085,9 @@ inline Tensor full(const Ints &size, const Scalar &fill_value, const TensorOptio
 inline Tensor full_like(const Tensor &input, const Scalar &fill_value, const TensorOptions &options = {})
 {
   static const cn_op *const op = detail::find_op("full_like");
-  const cn_value args[] = {detail::v(input), detail::v(fill_value), detail::v(options.dtype())};
-  return detail::finish(detail::call(op, args, 3), options);
+  const cn_value args[] = {detail::v(input), detail::v(fill_value), detail::v(options.dtype()),
+                           detail::v(options.device())};
+  return detail::finish(detail::call(op, args, 4), options);
 }
 /* Elements of input at index along dim; the result has index's shape. */
 inline Tensor gather(const Tensor &input, int64_t dim, const Tensor &index)
@@ -5764,8 +5765,8 @@ inline Tensor ones(const Ints &size, const TensorOptions &options = {})
 inline Tensor ones_like(const Tensor &input, const TensorOptions &options = {})
 {
   static const cn_op *const op = detail::find_op("ones_like");
-  const cn_value args[] = {detail::v(input), detail::v(options.dtype())};
-  return detail::finish(detail::call(op, args, 2), options);
+  const cn_value args[] = {detail::v(input), detail::v(options.dtype()), detail::v(options.device())};
+  return detail::finish(detail::call(op, args, 3), options);
 }
 /* All products of two vectors: (m) and (n) give (m, n). */
 inline Tensor outer(const Tensor &input, const Tensor &vec2)
@@ -5960,8 +5961,8 @@ inline Tensor rand(const Ints &size, const TensorOptions &options = {})
 inline Tensor rand_like(const Tensor &input, const TensorOptions &options = {})
 {
   static const cn_op *const op = detail::find_op("rand_like");
-  const cn_value args[] = {detail::v(input), detail::v(options.dtype())};
-  return detail::finish(detail::call(op, args, 2), options);
+  const cn_value args[] = {detail::v(input), detail::v(options.dtype()), detail::v(options.device())};
+  return detail::finish(detail::call(op, args, 3), options);
 }
 /* Random integers from low up to but without high. */
 inline Tensor randint(int64_t low, int64_t high, const Ints &size, const TensorOptions &options = {})
@@ -5975,8 +5976,9 @@ inline Tensor randint(int64_t low, int64_t high, const Ints &size, const TensorO
 inline Tensor randint_like(const Tensor &input, int64_t low, int64_t high, const TensorOptions &options = {})
 {
   static const cn_op *const op = detail::find_op("randint_like");
-  const cn_value args[] = {detail::v(input), detail::v(low), detail::v(high), detail::v(options.dtype())};
-  return detail::finish(detail::call(op, args, 4), options);
+  const cn_value args[] = {detail::v(input), detail::v(low), detail::v(high), detail::v(options.dtype()),
+                           detail::v(options.device())};
+  return detail::finish(detail::call(op, args, 5), options);
 }
 /* Random numbers of the standard normal distribution. */
 inline Tensor randn(const Ints &size, const TensorOptions &options = {})
@@ -5989,8 +5991,8 @@ inline Tensor randn(const Ints &size, const TensorOptions &options = {})
 inline Tensor randn_like(const Tensor &input, const TensorOptions &options = {})
 {
   static const cn_op *const op = detail::find_op("randn_like");
-  const cn_value args[] = {detail::v(input), detail::v(options.dtype())};
-  return detail::finish(detail::call(op, args, 2), options);
+  const cn_value args[] = {detail::v(input), detail::v(options.dtype()), detail::v(options.device())};
+  return detail::finish(detail::call(op, args, 3), options);
 }
 /* Random integers from low (0) up to but without high (as far as the type holds all of them), like input. */
 inline Tensor random_integers(const Tensor &input, std::optional<int64_t> low = None,
@@ -7066,8 +7068,8 @@ inline Tensor zeros(const Ints &size, const TensorOptions &options = {})
 inline Tensor zeros_like(const Tensor &input, const TensorOptions &options = {})
 {
   static const cn_op *const op = detail::find_op("zeros_like");
-  const cn_value args[] = {detail::v(input), detail::v(options.dtype())};
-  return detail::finish(detail::call(op, args, 2), options);
+  const cn_value args[] = {detail::v(input), detail::v(options.dtype()), detail::v(options.device())};
+  return detail::finish(detail::call(op, args, 3), options);
 }
 namespace linalg {
 /* The lower triangle L with L L^T = input, or U with U^T U = input for upper=True; only that triangle of input
