@@ -147,8 +147,9 @@ int cni_capture_value(cni_capture *cap, cn_tensor *t)
 
 int cni_capture_known(cni_capture *cap, cn_tensor *t)
 {
+  if (t->d.weak) return scalar_value(cap, t);
   int value = tagged_value(cap, t);
-  const cni_memory_record *m = t->d.weak ? NULL : find_memory(cap, t->storage);
+  const cni_memory_record *m = find_memory(cap, t->storage);
   if (value >= 0) return t->value_version == (m ? m->writes : 0) ? value : -1;
   return m && !m->writes && same_geometry(t, m->root) ? m->value : -1;
 }

@@ -22,6 +22,7 @@ typedef struct reader {
   double *floats;
   int *ids;
   char *strings; /* room for the strings of one line */
+  bool any_absent; /* in the call of a scope any tensor may be unknown */
 } reader;
 
 static int bad(const reader *r, const char *what)
@@ -225,11 +226,11 @@ static bool argument(reader *r, const cni_param *p, cn_value *v, lists *l)
   if (p->type == CNI_T_TENSOR && !p->list) {
     if (l->nids == MOST || !value_ref(r, &r->ids[l->nids])) return false;
     if (r->ids[l->nids] >= 0) *v = (cn_value){CN_V_TENSOR, 1, {0}};
-    else if (!p->optional) return false;
+    else if (!p->optional && !r->any_absent) return false;
     l->nids++;
     return true;
   }
-  if (eat(r, "{")) return p->type == CNI_T_TENSOR && tensor_list(r, v, l, p->elem_optional);
+  if (eat(r, "{")) return p->type == CNI_T_TENSOR && tensor_list(r, v, l, p->elem_optional || r->any_absent);
   if (p->type == CNI_T_TENSOR) return false;
   if (eat(r, "none")) return p->optional;
   if (eat(r, "["))
@@ -350,7 +351,10 @@ static int scope_call(reader *r, cni_gscope *s)
   cn_value args[CN_MAX_ARGS];
   int out[CNI_MAX_RESULTS], n = 0;
   lists l;
-  if (!(s->op = call(r, args, &l))) return cn_err();
+  r->any_absent = true;
+  s->op = call(r, args, &l);
+  r->any_absent = false;
+  if (!s->op) return cn_err();
   s->nargs = s->op->nparams;
   s->args_size = cni_args_bytes(args, s->nargs);
   if (!(s->args = cni_alloc(s->args_size))) return CN_ERR_MEMORY;

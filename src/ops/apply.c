@@ -304,7 +304,9 @@ int cni_apply_next(cni_applying *a)
 static int decompose_captured(cni_applying *a)
 {
   int scope = cni_hooks.scope_call_begin(a->info, &a->c);
-  return scope < 0 ? scope : cni_hooks.scope_call_end(scope, &a->c, decompose(a));
+  int status = scope < 0 ? scope : cni_hooks.scope_call_end(scope, &a->c, decompose(a));
+  if (status) cni_drop_results(&a->c);
+  return status;
 }
 
 /* A composite op's own results are known by its name. */
