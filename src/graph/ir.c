@@ -8,7 +8,12 @@
 #include "tensor/args.h"
 #include "tensor/tensor.h"
 
-cn_graph *cni_graph_new(void) { return cni_alloc_zero(sizeof(cn_graph)); }
+cn_graph *cni_graph_new(void)
+{
+  cn_graph *g = cni_alloc_zero(sizeof *g);
+  if (g) pthread_mutex_init(&g->lock, NULL);
+  return g;
+}
 
 int cni_graph_add_value(cn_graph *g, const cni_gvalue *v)
 {
@@ -73,6 +78,7 @@ void cn_graph_free(cn_graph *g)
   cni_free(g->scopes, g->scopes_cap * sizeof *g->scopes);
   cni_free(g->syms, g->syms_cap * sizeof *g->syms);
   cni_free(g->free_dims, g->ninputs * sizeof *g->free_dims);
+  pthread_mutex_destroy(&g->lock);
   cni_free(g, sizeof *g);
 }
 
@@ -204,6 +210,16 @@ static void mark_live(const cn_graph *g, bool *live)
   }
 }
 
+/* Numbers in the call of a scope say what the call was, even where nothing computes with them. */
+static void keep_numbers(const cn_graph *g, bool *live)
+{
+  for (size_t i = 0; i < g->nscopes; i++)
+    for (int k = 0; k < g->scopes[i].nin; k++) {
+      int v = g->scopes[i].in[k];
+      if (v >= 0 && g->values[v].kind == CNI_VALUE_SCALAR) live[v] = true;
+    }
+}
+
 /* Drops dead nodes; to[i]: the new number of node i, -1 where it went. */
 static void drop_nodes(cn_graph *g, const bool *live, int *to)
 {
@@ -280,6 +296,7 @@ int cn_graph_remove_dead(cn_graph *g)
     for (size_t i = 0; i < g->nleaves; i++)
       if (g->leaves[i].value >= 0) live[g->leaves[i].value] = true;
     mark_live(g, live);
+    keep_numbers(g, live);
     drop_nodes(g, live, nodes);
     drop_values(g, live, values);
     renumber_syms(g, nodes, values);

@@ -9,6 +9,7 @@
 
 #include <cairn/ext/op.h>
 #include <cairn/graph.h>
+#include <pthread.h>
 
 #include "ops/table.h"
 
@@ -107,6 +108,7 @@ struct cn_graph {
   size_t nsyms, syms_cap;
   uint32_t *free_dims; /* per input: bit d: size of dim d may differ from the traced one */
   struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
+  pthread_mutex_t lock;  /* of the plans: several threads may run a graph */
 };
 
 cn_graph *cni_graph_new(void);

@@ -10,6 +10,7 @@ enum { KEPT_PLANS = 8 };
 
 static void free_one(cni_plan *p)
 {
+  cni_contexts_free(p->idle, p); /* they look at the values */
   for (size_t i = 0; p->values && i < p->nvalues; i++) cni_tensor_release(p->values[i].handle);
   cni_free(p->values, p->nvalues * sizeof *p->values);
   for (size_t i = 0; p->args && i < p->nnodes; i++)
@@ -19,15 +20,22 @@ static void free_one(cni_plan *p)
   cni_free(p->first_spec, p->nnodes * sizeof *p->first_spec);
   cni_free(p->compute, p->nnodes * sizeof *p->compute);
   cni_free(p->draws, (p->ndraws + 1) * sizeof *p->draws);
-  cni_storage_release(p->block);
+  cni_free(p->order, p->nnodes * sizeof *p->order);
+  pthread_mutex_destroy(&p->lock);
+  pthread_mutex_destroy(&p->turn);
   cni_free(p, sizeof *p);
+}
+
+void cni_plan_release(cni_plan *p)
+{
+  if (p && atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) == 1) free_one(p);
 }
 
 void cni_plan_free(cni_plan *p)
 {
   while (p) {
     cni_plan *next = p->next;
-    free_one(p);
+    cni_plan_release(p);
     p = next;
   }
 }
@@ -125,8 +133,11 @@ static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
     q->handle = cni_tensor_over(cni_storage_meta(c.device, size), 0, s->dtype, s->ndim, s->shape, s->strides);
     if (!q->handle) return CN_ERR_MEMORY;
     q->first = q->last = (int)node;
-    if (s->view_of >= 0) q->root = p->values[n->in[s->view_of]].root;
-    else q->size = size ? size : 1;
+    if (s->view_of >= 0) {
+      const cni_planned *of = &p->values[n->in[s->view_of]];
+      q->root = of->root;
+      q->base = of->base + s->offset;
+    } else q->size = size ? size : 1;
   }
   return CN_OK;
 }
@@ -141,9 +152,16 @@ static void extend(cni_plan *p, int value, int node)
 
 static void lifetimes(cni_plan *p, const cn_graph *g)
 {
-  for (size_t i = 0; i < g->nnodes; i++)
-    for (int k = 0; k < g->nodes[i].nin; k++)
-      if (g->nodes[i].in[k] >= 0) extend(p, g->nodes[i].in[k], (int)i);
+  for (size_t at = 0; at < g->nnodes; at++) {
+    const cni_gnode *n = &g->nodes[p->order[at]];
+    for (int k = 0; k < n->nin; k++)
+      if (n->in[k] >= 0) extend(p, n->in[k], (int)at);
+    for (int k = 0; k < n->nout; k++) {
+      cni_planned *q = &p->values[n->out[k]];
+      q->first = (int)at;
+      extend(p, n->out[k], (int)at);
+    }
+  }
   for (size_t i = 0; i < g->noutputs; i++) extend(p, g->outputs[i], (int)g->nnodes);
   for (size_t i = 0; i < g->nleaves; i++)
     if (g->leaves[i].value >= 0) extend(p, g->leaves[i].value, (int)g->nnodes);
@@ -154,28 +172,21 @@ static void lifetimes(cni_plan *p, const cn_graph *g)
     p->unplanned += q->size;
     if (q->is_output && q->root == (int)i) q->size = 0;
   }
+  for (size_t i = 0; i < p->nvalues; i++) {
+    const cni_planned *root = &p->values[p->values[i].root];
+    bool input = g->values[p->values[i].root].kind == CNI_VALUE_INPUT;
+    bool made = g->values[p->values[i].root].kind == CNI_VALUE_RESULT;
+    p->values[i].varies = input || (made && root->is_output);
+  }
 }
 
+/* Offsets in one block for the values of one device: that of the first that needs memory. */
 static int place(cni_plan *p)
 {
+  for (size_t i = 0; i < p->nvalues && !p->device; i++)
+    if (p->values[i].size) p->device = p->values[i].handle->d.device;
   p->planned = cni_memplan(p->values, p->nvalues);
-  if (!p->planned) return cn_err(); /* nothing to place, or no memory to plan with */
-  cn_device device = 0;
-  for (size_t i = 0; i < p->nvalues && !device; i++)
-    if (p->values[i].size) device = p->values[i].handle->d.device;
-  if (!(p->block = cni_storage_new(device, p->planned))) return CN_ERR_MEMORY;
-  for (size_t i = 0; i < p->nvalues; i++) {
-    cni_planned *q = &p->values[i];
-    if (!q->size) continue;
-    cn_tensor *meta = q->handle;
-    bool inside = meta->d.device == device; /* the few values elsewhere get memory of their own */
-    cni_storage *s = inside ? cni_storage_keep(p->block) : cni_storage_new(meta->d.device, q->size);
-    int64_t offset = inside ? (int64_t)(q->offset / cni_dtype_size(meta->d.dtype)) : 0;
-    q->handle = s ? cni_tensor_over(s, offset, meta->d.dtype, meta->d.ndim, meta->d.shape, meta->d.strides) : NULL;
-    cni_tensor_release(meta);
-    if (!q->handle) return CN_ERR_MEMORY;
-  }
-  return CN_OK;
+  return p->planned ? CN_OK : cn_err(); /* nothing to place, or no memory to plan with */
 }
 
 static int allocate(cni_plan *p, const cn_graph *g)
@@ -184,11 +195,12 @@ static int allocate(cni_plan *p, const cn_graph *g)
   p->nnodes = g->nnodes;
   p->values = cni_alloc_zero(p->nvalues * sizeof *p->values);
   p->args = cni_alloc_zero(p->nnodes * sizeof *p->args);
+  p->order = cni_alloc_zero(p->nnodes * sizeof *p->order);
   p->first_spec = cni_alloc_zero(p->nnodes * sizeof *p->first_spec);
   p->compute = cni_alloc_zero(p->nnodes * sizeof *p->compute);
   p->ndraws = g->ndraws;
   p->draws = cni_alloc_zero((p->ndraws + 1) * sizeof *p->draws);
-  if (!p->values || !p->args || !p->first_spec || !p->compute || !p->draws) return CN_ERR_MEMORY;
+  if (!p->values || !p->args || !p->first_spec || !p->compute || !p->draws || !p->order) return CN_ERR_MEMORY;
   for (size_t i = 0; i < p->nnodes; i++) {
     p->first_spec[i] = p->nspecs;
     p->nspecs += (size_t)g->nodes[i].nout;
@@ -221,6 +233,9 @@ static cni_plan *make(cn_graph *g, cn_tensor *const *inputs)
 {
   cni_plan *p = cni_alloc_zero(sizeof *p);
   if (!p) return NULL;
+  atomic_init(&p->refs, 1);
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_mutex_init(&p->turn, NULL);
   int status = allocate(p, g);
   if (!status) status = start_values(p, g, inputs);
   for (size_t i = 0; i < g->nnodes && !status; i++) {
@@ -230,6 +245,9 @@ static cni_plan *make(cn_graph *g, cn_tensor *const *inputs)
   if (!status) status = check_finals(p, g);
   if (!status) {
     place_draws(p, g, inputs);
+    status = cni_plan_order(p, g);
+  }
+  if (!status) {
     lifetimes(p, g);
     status = place(p);
   }
@@ -268,9 +286,9 @@ static int check_inputs(const cn_graph *g, cn_tensor *const *inputs)
   return CN_OK;
 }
 
-cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs)
+/* A plan among the graph's that fits; it goes to the front. The oldest goes when there are too many. */
+static cni_plan *find(cn_graph *g, cn_tensor *const *inputs)
 {
-  if (check_inputs(g, inputs)) return NULL;
   int depth = 0;
   for (cni_plan **at = &g->plan; *at; at = &(*at)->next, depth++) {
     bool same = true;
@@ -282,13 +300,24 @@ cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs)
       p->next = g->plan;
       return g->plan = p;
     }
-    if (depth == KEPT_PLANS - 1) { /* the oldest makes room */
+    if (depth == KEPT_PLANS - 1) {
       cni_plan_free((*at)->next);
       (*at)->next = NULL;
     }
   }
-  cni_plan *p = make(g, inputs);
-  if (!p) return NULL;
-  p->next = g->plan;
-  return g->plan = p;
+  return NULL;
+}
+
+cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs)
+{
+  if (check_inputs(g, inputs)) return NULL;
+  pthread_mutex_lock(&g->lock);
+  cni_plan *p = find(g, inputs);
+  if (!p && (p = make(g, inputs))) {
+    p->next = g->plan;
+    g->plan = p;
+  }
+  if (p) atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+  pthread_mutex_unlock(&g->lock);
+  return p;
 }

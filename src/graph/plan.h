@@ -1,43 +1,77 @@
-/* plan.h: a graph made ready to run at certain sizes: every result's shape, strides and place in one block of memory.
+/* plan.h: a graph made ready to run at certain sizes. Three things: the graph is data; a plan is what follows from
+ * it and the sizes alone (shapes, order, places in memory), never changes and may be run by several threads at once; a
+ * context is what one run needs for itself: the memory between nodes and the tensors over it.
  *
- * Place in the flow: run.c asks for the plan of the inputs it got; passes/memplan.c places values. Invariant: two
- * values whose lifetimes overlap never share memory. */
+ * Place in the flow: run.c asks for the plan of the inputs it got (plan.c), takes one of its contexts (context.c) and
+ * runs the nodes in the plan's order. order.c decides on the order and which states are written in place,
+ * passes/memplan.c places values. Invariant: two values whose lifetimes overlap never share memory. */
 #ifndef CNI_GRAPH_PLAN_H
 #define CNI_GRAPH_PLAN_H
+
+#include <pthread.h>
 
 #include "ir.h"
 #include "tensor/tensor.h"
 
 /* One value at these sizes. */
 typedef struct cni_planned {
-  cn_tensor *handle; /* owned: shape and strides; for placed values over the plan's block */
-  int root;          /* the value whose memory this one shows; itself unless a view */
+  cn_tensor *handle; /* owned: type, shape and strides; scalars and states: the tensor itself; others have no memory */
+  int root;          /* the value whose memory this one shows; itself unless a view, or written over a state */
+  int64_t base;      /* of a view: elements from the first one of root's memory to its own */
   size_t offset, size; /* place in the block; size 0: none (inputs, states, scalars, views, outputs) */
-  int first, last;   /* nodes between which it is needed */
+  int first, last;   /* places in the order between which it is needed */
   bool is_output;    /* gets fresh memory each run */
+  bool varies;       /* its tensor is another in each run: inputs, outputs, views of those */
 } cni_planned;
+
+struct cni_context;
 
 typedef struct cni_plan {
   struct cni_plan *next; /* plans of other sizes, most recent first */
+  _Atomic int32_t refs;
   cni_planned *values;
   size_t nvalues;
   cn_value **args;    /* per node: its arguments, with the sizes filled in */
   size_t nnodes;
+  int *order;         /* nodes as they run: those that can fail first, then those that write states */
   cn_spec *specs;     /* all nodes' results, in order */
   size_t *first_spec; /* per node */
   size_t nspecs;
   int32_t *compute;   /* per node: cn_call.compute */
   uint64_t *draws;    /* ndraws + 1: where each draw begins behind the run's first number, and all of them end */
   size_t ndraws;
-  cni_storage *block; /* owned; NULL: no memory needed */
-  size_t planned, unplanned;
+  cn_device device;   /* of the block; values elsewhere have memory of their own */
+  size_t planned, unplanned; /* bytes of the block, and without sharing */
+  bool writes;        /* a run changes states or leaves: such runs follow one another */
+  pthread_mutex_t lock; /* of the contexts */
+  pthread_mutex_t turn; /* held by a run that writes */
+  struct cni_context *idle;
 } cni_plan;
 
-/* The plan for these inputs: found among the graph's, or made and put first. NULL with the error set. */
+/* The plan for these inputs: found among the graph's, or made and put first. A reference for the caller; NULL with the
+ * error set. */
 cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs);
+void cni_plan_release(cni_plan *plan);
+
+/* order.c: fills p->order, and lets values that states end up with be computed where the states are. */
+int cni_plan_order(cni_plan *p, const cn_graph *g);
 
 /* passes/memplan.c: gives every value that needs memory its offset; returns the block's size (0 with the error set
  * when there is no memory to plan with). */
 size_t cni_memplan(cni_planned *values, size_t n);
+
+/* ---- context.c ---- */
+/* What one run has for itself. now: per value its tensor in this run; those that vary are set, and released, by the
+ * run. */
+typedef struct cni_context {
+  struct cni_context *next;
+  cni_storage *block; /* owned; NULL: no memory needed */
+  cn_tensor **now;
+  size_t nvalues;
+} cni_context;
+
+cni_context *cni_context_take(cni_plan *p, const cn_graph *g); /* an idle one, or a new one; NULL with the error set */
+void cni_context_give(cni_plan *p, cni_context *c);
+void cni_contexts_free(cni_context *list, const cni_plan *p);
 
 #endif

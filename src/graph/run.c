@@ -1,7 +1,7 @@
 /* run.c: runs a graph by its plan: one kernel after another over planned memory, then writes states back.
  *
- * Place in the flow: cn_graph_run -> cni_plan_for -> cni_run_kernel per node: the kernels of eager mode, in eager
- * order, so results are eager's bit for bit. Invariant: states change only after every node has run. */
+ * Place in the flow: cn_graph_run -> cni_plan_for -> cni_context_take -> cni_run_kernel per node: the kernels of eager
+ * mode, so results are eager's bit for bit. Invariant: states change only after every node that can fail has run. */
 #include <cairn/autograd.h>
 #include <cairn/ops.h>
 #include <string.h>
@@ -13,42 +13,48 @@
 typedef struct running {
   cn_graph *g;
   cni_plan *plan;
+  cni_context *context;
   cn_tensor *const *inputs;
-  cn_tensor **now; /* per value: its handle in this run; owned where `made` */
-  bool *made;
+  cn_tensor **now;     /* the context's: per value its tensor */
   uint64_t seed, base; /* of random numbers: where this run begins */
 } running;
 
-static cn_tensor *handle_of(const running *r, int value) { return value < 0 ? NULL : r->now[value]; }
+/* Inputs, and memory for what is handed out, before anything runs. */
+static int begin(running *r)
+{
+  const cni_plan *p = r->plan;
+  for (size_t i = 0; i < p->nvalues; i++) {
+    const cni_gvalue *v = &r->g->values[i];
+    const cni_planned *q = &p->values[i];
+    if (!q->varies) continue;
+    if (v->kind == CNI_VALUE_INPUT) r->now[i] = cni_tensor_keep(r->inputs[v->index]);
+    else if (q->root == (int)i) {
+      const cn_desc *d = &q->handle->d;
+      if (!(r->now[i] = cni_tensor_new(d->device, d->dtype, d->ndim, d->shape, d->strides))) return CN_ERR_MEMORY;
+    }
+  }
+  return CN_OK;
+}
 
-/* Inputs, states and planned memory are there from the start. */
-static void begin(running *r)
+static void end(running *r)
 {
   for (size_t i = 0; i < r->plan->nvalues; i++) {
-    const cni_gvalue *v = &r->g->values[i];
-    r->made[i] = false;
-    r->now[i] = v->kind == CNI_VALUE_INPUT ? r->inputs[v->index] : r->plan->values[i].handle;
+    if (!r->plan->values[i].varies) continue;
+    cni_tensor_release(r->now[i]);
+    r->now[i] = NULL;
   }
 }
 
-static int result_handles(running *r, size_t node)
+/* A view node: a tensor that looks into its input, unless the context has it. */
+static int make_view(running *r, const cni_gnode *n, const cn_spec *s)
 {
-  const cni_gnode *n = &r->g->nodes[node];
-  for (int k = 0; k < n->nout; k++) {
-    int id = n->out[k];
-    const cn_spec *s = &r->plan->specs[r->plan->first_spec[node] + (size_t)k];
-    cn_tensor *t = NULL;
-    if (s->view_of >= 0) {
-      const cn_tensor *of = r->now[n->in[s->view_of]];
-      t = cni_tensor_over(cni_storage_keep(of->storage), of->offset + s->offset, s->dtype, s->ndim, s->shape,
-                          s->strides);
-    } else if (r->plan->values[id].is_output) {
-      const cn_desc *d = &r->plan->values[id].handle->d;
-      t = cni_tensor_new(d->device, s->dtype, s->ndim, s->shape, s->strides);
-    } else continue;
+  for (int k = 0; k < n->nout; k++, s++) {
+    if (r->now[n->out[k]]) continue;
+    const cn_tensor *of = r->now[n->in[s->view_of]];
+    cn_tensor *t = cni_tensor_over(cni_storage_keep(of->storage), of->offset + s->offset, s->dtype, s->ndim, s->shape,
+                                   s->strides);
     if (!t) return CN_ERR_MEMORY;
-    r->now[id] = t;
-    r->made[id] = true;
+    r->now[n->out[k]] = t;
   }
   return CN_OK;
 }
@@ -72,10 +78,9 @@ static int run_node(running *r, size_t node)
   const cni_gnode *n = &r->g->nodes[node];
   cn_tensor *in[64], *out[CNI_MAX_RESULTS];
   cn_value args[CN_MAX_ARGS];
-  int status = result_handles(r, node);
   cn_spec *spec = &r->plan->specs[r->plan->first_spec[node]];
-  if (status || spec->view_of >= 0) return status;
-  for (int k = 0; k < n->nin; k++) in[k] = handle_of(r, n->in[k]);
+  if (spec->view_of >= 0) return make_view(r, n, spec);
+  for (int k = 0; k < n->nin; k++) in[k] = n->in[k] >= 0 ? r->now[n->in[k]] : NULL;
   for (int k = 0; k < n->nout; k++) out[k] = r->now[n->out[k]];
   memcpy(args, r->plan->args[node], (size_t)n->nargs * sizeof *args);
   for (int i = 0, k = 0; i < n->nargs; i++) { /* tensors back into their slots */
@@ -91,7 +96,7 @@ static int run_node(running *r, size_t node)
     c.seed = r->seed;
     c.offset = r->base + r->plan->draws[n->draw];
   }
-  status = cni_run_kernel(&c, n->info);
+  int status = cni_run_kernel(&c, n->info);
   if (status != CN_REFUSED) return status;
   if (n->info->row->decompose) return run_decomposed(n, &c);
   return cni_fail(CN_ERR_UNSUPPORTED, "%s: no implementation for this call on this device", n->info->name);
@@ -105,7 +110,27 @@ static bool shows_state(const running *r, int value)
   return kind == CNI_VALUE_STATE || kind == CNI_VALUE_INPUT;
 }
 
-/* Final values that look into states or inputs are copied before any state is written. */
+/* Was the state's new value computed where the state is (order.c)? */
+static bool written_already(const running *r, int v, const cni_gstate *s)
+{
+  return v != s->value && r->plan->values[v].root == s->value && r->g->values[v].kind == CNI_VALUE_RESULT &&
+         !(r->g->nodes[r->g->values[v].node].info->row->flags & CN_OP_VIEW);
+}
+
+/* What state i is to be set to; NULL: nothing, or that is done. Looks into states and inputs are copied, because
+ * another state may be written first. Borrowed; check the error. */
+static cn_tensor *state_source(const running *r, size_t i)
+{
+  const cni_gstate *s = &r->g->states[i];
+  int v = s->final;
+  if (v < 0 || v == s->value) return NULL;
+  if (written_already(r, v, s)) {
+    atomic_fetch_add_explicit(&s->tensor->storage->version, 1, memory_order_relaxed);
+    return NULL;
+  }
+  return shows_state(r, v) ? cn_clone(r->now[v]) : r->now[v];
+}
+
 static int write_states(running *r)
 {
   cn_graph *g = r->g;
@@ -113,8 +138,7 @@ static int write_states(running *r)
   cn_tensor **from = cni_alloc((g->nstates + 1) * sizeof *from);
   int status = from ? CN_OK : CN_ERR_MEMORY;
   for (size_t i = 0; !status && i < g->nstates; i++) {
-    int v = g->states[i].final;
-    from[i] = v < 0 || v == g->states[i].value ? NULL : shows_state(r, v) ? cn_clone(r->now[v]) : r->now[v];
+    from[i] = state_source(r, i);
     status = cn_err();
   }
   for (size_t i = 0; !status && i < g->nstates; i++)
@@ -127,7 +151,8 @@ static int write_states(running *r)
 /* A value for the caller: memory of its own. Borrowed from the scope. */
 static cn_tensor *handed_out(const running *r, int v)
 {
-  bool own = r->made[v] && r->plan->values[v].root == v;
+  bool own = r->plan->values[v].is_output && r->plan->values[v].root == v &&
+             r->g->values[v].kind == CNI_VALUE_RESULT;
   return own ? cni_scope_add(cni_tensor_keep(r->now[v])) : cn_clone(r->now[v]);
 }
 
@@ -172,6 +197,19 @@ static int give_gradients(const running *r)
   return status;
 }
 
+static int run_nodes(running *r, cn_tensor **outputs)
+{
+  int status = begin(r);
+  cni_random_take(&r->seed, &r->base, r->plan->draws[r->plan->ndraws]);
+  for (size_t i = 0; i < r->plan->nnodes && !status; i++) status = run_node(r, (size_t)r->plan->order[i]);
+  if (!status) status = give_outputs(r, outputs);
+  if (!status) status = write_states(r);
+  if (!status) status = give_gradients(r);
+  end(r);
+  return status;
+}
+
+/* Runs without modes. One that changes states waits for its turn. */
 static int run_all(running *r, cn_tensor **outputs)
 {
   cn_state *st = cni_state();
@@ -179,30 +217,27 @@ static int run_all(running *r, cn_tensor **outputs)
   uint32_t modes = st->modes;
   st->no_grad = true;
   st->modes = 0;
-  begin(r);
-  cni_random_take(&r->seed, &r->base, r->plan->draws[r->plan->ndraws]);
-  int status = CN_OK;
-  for (size_t i = 0; i < r->g->nnodes && !status; i++) status = run_node(r, i);
-  if (!status) status = give_outputs(r, outputs);
-  if (!status) status = write_states(r);
-  if (!status) status = give_gradients(r);
+  if (r->plan->writes) pthread_mutex_lock(&r->plan->turn);
+  int status = check_leaves(r->g);
+  if (!status) status = run_nodes(r, outputs);
+  if (r->plan->writes) pthread_mutex_unlock(&r->plan->turn);
   st->no_grad = no_grad;
   st->modes = modes;
-  for (size_t i = 0; i < r->plan->nvalues; i++)
-    if (r->made[i]) cni_tensor_release(r->now[i]);
   return status;
 }
 
 static int run_graph(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
 {
   running r = {.g = g, .inputs = inputs, .plan = cni_plan_for(g, inputs)};
-  if (!r.plan || check_leaves(g)) return cn_err();
-  size_t n = r.plan->nvalues + 1;
-  r.now = cni_alloc_zero(n * sizeof *r.now);
-  r.made = r.now ? cni_alloc_zero(n) : NULL;
-  int status = r.made ? run_all(&r, outputs) : CN_ERR_MEMORY;
-  cni_free(r.now, n * sizeof *r.now);
-  cni_free(r.made, n);
+  if (!r.plan) return cn_err();
+  r.context = cni_context_take(r.plan, g);
+  int status = r.context ? CN_OK : cn_err();
+  if (r.context) {
+    r.now = r.context->now;
+    status = run_all(&r, outputs);
+    cni_context_give(r.plan, r.context);
+  }
+  cni_plan_release(r.plan);
   return status;
 }
 

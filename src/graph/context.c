@@ -1,0 +1,78 @@
+/* context.c: what one run has for itself: memory for values between nodes, and the tensors over it. See plan.h.
+ *
+ * Place in the flow: run.c takes a context of the plan and gives it back. Invariant: two runs never have the same
+ * context; a context holds no tensor of a run that is over. */
+#include "plan.h"
+
+#include "base/dtype.h"
+
+static void free_one(cni_context *c, const cni_plan *p)
+{
+  for (size_t i = 0; c->now && i < c->nvalues; i++)
+    if (!p->values[i].varies) cni_tensor_release(c->now[i]);
+  cni_free(c->now, c->nvalues * sizeof *c->now);
+  cni_storage_release(c->block);
+  cni_free(c, sizeof *c);
+}
+
+void cni_contexts_free(cni_context *list, const cni_plan *p)
+{
+  while (list) {
+    cni_context *next = list->next;
+    free_one(list, p);
+    list = next;
+  }
+}
+
+/* The tensor of a value that is the same in every run; owned. */
+static cn_tensor *fixed_handle(const cni_context *c, const cni_plan *p, const cn_graph *g, size_t i)
+{
+  const cni_planned *q = &p->values[i];
+  const cn_desc *d = &q->handle->d;
+  if (g->values[i].kind != CNI_VALUE_RESULT) return cni_tensor_keep(q->handle);
+  if (q->root != (int)i) { /* a view, or a state that is written in place */
+    const cn_tensor *root = c->now[q->root];
+    return cni_tensor_over(cni_storage_keep(root->storage), root->offset + q->base, d->dtype, d->ndim, d->shape,
+                           d->strides);
+  }
+  bool inside = d->device == p->device; /* the few values elsewhere have memory of their own */
+  cni_storage *s = inside ? cni_storage_keep(c->block) : cni_storage_new(d->device, q->size);
+  int64_t offset = inside ? (int64_t)(q->offset / cni_dtype_size(d->dtype)) : 0;
+  return s ? cni_tensor_over(s, offset, d->dtype, d->ndim, d->shape, d->strides) : NULL;
+}
+
+static cni_context *make(const cni_plan *p, const cn_graph *g)
+{
+  cni_context *c = cni_alloc_zero(sizeof *c);
+  if (!c) return NULL;
+  c->nvalues = p->nvalues;
+  c->now = cni_alloc_zero(c->nvalues * sizeof *c->now);
+  bool done = c->now && (!p->planned || (c->block = cni_storage_new(p->device, p->planned)));
+  for (int roots = 1; roots >= 0; roots--) /* memory first, then what looks into it */
+    for (size_t i = 0; done && i < p->nvalues; i++) {
+      const cni_planned *q = &p->values[i];
+      if (q->varies || !q->handle || (q->root == (int)i) != (roots == 1)) continue;
+      c->now[i] = fixed_handle(c, p, g, i);
+      done = c->now[i] != NULL;
+    }
+  if (done) return c;
+  free_one(c, p);
+  return NULL;
+}
+
+cni_context *cni_context_take(cni_plan *p, const cn_graph *g)
+{
+  pthread_mutex_lock(&p->lock);
+  cni_context *c = p->idle;
+  if (c) p->idle = c->next;
+  pthread_mutex_unlock(&p->lock);
+  return c ? c : make(p, g);
+}
+
+void cni_context_give(cni_plan *p, cni_context *c)
+{
+  pthread_mutex_lock(&p->lock);
+  c->next = p->idle;
+  p->idle = c;
+  pthread_mutex_unlock(&p->lock);
+}

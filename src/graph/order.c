@@ -1,0 +1,154 @@
+/* order.c: the order in which a plan runs its nodes, and which states are written where they are.
+ *
+ * Place in the flow: plan.c asks, after shapes are known and before memory is placed. Nodes that only make what states
+ * end up with go behind all that can fail: so a run that fails has changed nothing, and such a node may write straight
+ * into the state when nobody reads the old value after it. Invariant: the order stays one in which values are made
+ * before they are read. */
+#include <cairn/ext/backend.h>
+#include <string.h>
+
+#include "base/dtype.h"
+#include "plan.h"
+
+/* Can this node fail when it runs? Formulas over floating-point numbers and views cannot. */
+static bool can_fail(const cn_graph *g, const cni_gnode *n)
+{
+  if (n->info->row->flags & CN_OP_VIEW) return false;
+  if (!n->info->row->pointwise || (n->info->row->flags & CN_OP_CHECKS)) return true;
+  for (int k = 0; k < n->nin; k++)
+    if (n->in[k] >= 0 && !g->values[n->in[k]].weak && !cni_dtype_is_float(g->values[n->in[k]].dtype)) return true;
+  return false;
+}
+
+enum { NOBODY, TAIL, OTHERS }; /* who needs a value */
+
+static void need(uint8_t *needed, int value, uint8_t by)
+{
+  if (value >= 0 && needed[value] < by) needed[value] = by;
+}
+
+/* tail[i]: node i is needed by states alone, directly or by such nodes, and cannot fail. */
+static void find_tail(bool *tail, uint8_t *needed, const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nstates; i++) need(needed, g->states[i].final, TAIL);
+  for (size_t i = g->nnodes; i-- > 0;) {
+    const cni_gnode *n = &g->nodes[i];
+    uint8_t by = NOBODY;
+    for (int k = 0; k < n->nout; k++)
+      if (needed[n->out[k]] > by) by = needed[n->out[k]];
+    tail[i] = by == TAIL && !can_fail(g, n);
+    for (int k = 0; k < n->nin; k++) need(needed, n->in[k], tail[i] ? TAIL : OTHERS);
+  }
+}
+
+static int put_in_order(cni_plan *p, const cn_graph *g)
+{
+  bool *tail = cni_alloc_zero(g->nnodes + 1);
+  uint8_t *needed = tail ? cni_alloc_zero(g->nvalues + 1) : NULL;
+  if (needed) {
+    size_t at = 0;
+    find_tail(tail, needed, g);
+    for (int last = 0; last < 2; last++)
+      for (size_t i = 0; i < g->nnodes; i++)
+        if (tail[i] == (last == 1)) p->order[at++] = (int)i;
+  }
+  bool done = needed != NULL;
+  cni_free(tail, g->nnodes + 1);
+  cni_free(needed, g->nvalues + 1);
+  return done ? CN_OK : CN_ERR_MEMORY;
+}
+
+/* ---- states written in place ---- */
+
+/* Does this value show the old contents of the state's memory? */
+static bool shows(const cni_plan *p, const cn_graph *g, int value, const cn_tensor *state)
+{
+  const cni_gvalue *root = &g->values[p->values[value].root];
+  return root->kind == CNI_VALUE_STATE && g->states[root->index].tensor->storage == state->storage;
+}
+
+/* May node n write result v over the state, of which it reads nothing, or the very elements that it writes? */
+static bool may_write_over(const cni_plan *p, const cn_graph *g, const cni_gnode *n, int v, const cn_tensor *state)
+{
+  for (int k = 0; k < n->nin; k++) {
+    if (n->in[k] < 0 || !shows(p, g, n->in[k], state)) continue;
+    const cni_planned *q = &p->values[n->in[k]];
+    const cn_tensor *read = g->states[g->values[q->root].index].tensor;
+    bool same = cni_same_layout(&q->handle->d, &p->values[v].handle->d) && read->offset + q->base == state->offset;
+    if (!same || !(n->info->row->flags & CN_OP_ALIAS_SAFE)) return false;
+  }
+  return true;
+}
+
+/* Per state: the last place in the order where its memory's old contents are read, by this or another state's name; the
+ * end where they are given away. Filled before any state is written over. */
+static void note_read(const cni_plan *p, const cn_graph *g, int *last, int value, size_t at)
+{
+  const cni_gvalue *root = value < 0 ? NULL : &g->values[p->values[value].root];
+  if (root && root->kind == CNI_VALUE_STATE && last[root->index] < (int)at) last[root->index] = (int)at;
+}
+
+static void last_reads(const cni_plan *p, const cn_graph *g, int *last)
+{
+  for (size_t i = 0; i < g->nstates; i++) last[i] = -1;
+  for (size_t at = 0; at < g->nnodes; at++) {
+    const cni_gnode *n = &g->nodes[p->order[at]];
+    for (int k = 0; k < n->nin; k++) note_read(p, g, last, n->in[k], at);
+  }
+  for (size_t i = 0; i < g->noutputs; i++) note_read(p, g, last, g->outputs[i], g->nnodes);
+  for (size_t i = 0; i < g->nleaves; i++) note_read(p, g, last, g->leaves[i].value, g->nnodes);
+  for (size_t i = 0; i < g->nstates; i++)
+    if (g->states[i].final != g->states[i].value) note_read(p, g, last, g->states[i].final, g->nnodes);
+  for (size_t i = 0; i < g->nstates; i++)
+    for (size_t k = 0; k < i; k++)
+      if (g->states[i].tensor->storage == g->states[k].tensor->storage)
+        last[i] = last[k] = last[i] > last[k] ? last[i] : last[k];
+}
+
+static bool fits(const cni_plan *p, const cn_graph *g, int v, const cn_tensor *state)
+{
+  const cn_desc *d = &p->values[v].handle->d;
+  return g->values[v].kind == CNI_VALUE_RESULT && p->values[v].root == v && d->dtype == state->d.dtype &&
+         d->device == state->d.device && cni_same_layout(d, &state->d) &&
+         cni_device_can(d->device, CN_CAN_INPLACE);
+}
+
+static void write_over(cni_plan *p, int v, int state_value)
+{
+  for (size_t i = 0; i < p->nvalues; i++)
+    if (p->values[i].root == v) p->values[i].root = state_value;
+  p->values[v].size = 0;
+}
+
+static void try_state(cni_plan *p, const cn_graph *g, size_t i, const int *place, int last_read)
+{
+  int v = g->states[i].final;
+  const cn_tensor *state = g->states[i].tensor;
+  if (v < 0 || !fits(p, g, v, state)) return;
+  const cni_gnode *n = &g->nodes[g->values[v].node];
+  if (last_read > place[g->values[v].node] || can_fail(g, n) || !may_write_over(p, g, n, v, state)) return;
+  write_over(p, v, g->states[i].value);
+}
+
+static int write_states_in_place(cni_plan *p, const cn_graph *g)
+{
+  int *last = cni_alloc((g->nstates + 1) * sizeof *last);
+  int *place = last ? cni_alloc((g->nnodes + 1) * sizeof *place) : NULL;
+  if (place) {
+    for (size_t at = 0; at < g->nnodes; at++) place[p->order[at]] = (int)at;
+    last_reads(p, g, last);
+    for (size_t i = 0; i < g->nstates; i++) try_state(p, g, i, place, last[i]);
+  }
+  bool done = place != NULL;
+  cni_free(last, (g->nstates + 1) * sizeof *last);
+  cni_free(place, (g->nnodes + 1) * sizeof *place);
+  return done ? CN_OK : CN_ERR_MEMORY;
+}
+
+int cni_plan_order(cni_plan *p, const cn_graph *g)
+{
+  p->writes = g->nleaves > 0;
+  for (size_t i = 0; i < g->nstates; i++) p->writes |= g->states[i].final >= 0;
+  int status = put_in_order(p, g);
+  return status ? status : write_states_in_place(p, g);
+}

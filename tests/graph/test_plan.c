@@ -1,0 +1,205 @@
+/* test_plan.c: graph, plan and context are three things: several threads run one graph at once and get what one gets;
+ * runs that write states follow one another; updates are computed where the state is; a run that fails changes
+ * nothing. */
+#include <cairn/cairn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "test.h"
+
+enum { THREADS = 4, RUNS = 200 };
+
+static void assert_same(cn_tensor *a, cn_tensor *b)
+{
+  assert_non_null(a);
+  assert_non_null(b);
+  assert_true(cn_item(cn_all(cn_eq(a, b))) > 0);
+}
+
+/* ---- threads ---- */
+
+typedef struct worker {
+  cn_graph *g;
+  cn_tensor *x, *want;
+  int wrong;
+} worker;
+
+static int forward(cn_tensor **out, cn_tensor *const *in, void *net)
+{
+  out[0] = cn_softmax(cn_forward(net, in[0]), 1);
+  return cn_err();
+}
+
+static void *run_many(void *payload)
+{
+  worker *w = payload;
+  for (int i = 0; i < RUNS; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *have = NULL;
+    if (cn_graph_run(&have, w->g, &w->x) || !(cn_item(cn_all(cn_eq(have, w->want))) > 0)) w->wrong++;
+    cn_scope_end(s);
+  }
+  return NULL;
+}
+
+static void test_threads_share_a_graph(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_module *net = cn_nn_sequential(cn_nn_linear(16, 32), cn_nn_relu(), cn_nn_linear(32, 10));
+  cn_tensor *x[THREADS];
+  worker w[THREADS];
+  pthread_t threads[THREADS];
+  int saved = cn_no_grad_begin();
+  for (int i = 0; i < THREADS; i++) x[i] = cn_randn(CN_SHAPE(8, 16));
+  cn_graph *g = cn_trace(forward, 1, x, 1, net);
+  assert_non_null(g);
+  for (int i = 0; i < THREADS; i++) {
+    w[i] = (worker){g, x[i], NULL, 0};
+    assert_int_equal(forward(&w[i].want, &x[i], net), 0);
+  }
+  for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_many, &w[i]), 0);
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  for (int i = 0; i < THREADS; i++) assert_int_equal(w[i].wrong, 0);
+  cn_no_grad_end(saved);
+  cn_graph_free(g);
+  cn_module_free(net);
+  cn_scope_end(s);
+}
+
+static int count(cn_tensor **out, cn_tensor *const *in, void *counter)
+{
+  (void)in;
+  cn_add_(counter, cn_num(1));
+  out[0] = cn_mul(counter, cn_num(2));
+  return cn_err();
+}
+
+static void *run_count(void *payload)
+{
+  worker *w = payload;
+  for (int i = 0; i < RUNS; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_tensor *have = NULL;
+    if (cn_graph_run(&have, w->g, NULL)) w->wrong++;
+    cn_scope_end(s);
+  }
+  return NULL;
+}
+
+static void test_writers_take_turns(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *counter = cn_zeros(CN_SHAPE(1));
+  cn_graph *g = cn_trace(count, 1, NULL, 0, counter);
+  worker w = {.g = g};
+  pthread_t threads[THREADS];
+  for (int i = 0; i < THREADS; i++) assert_int_equal(pthread_create(&threads[i], NULL, run_count, &w), 0);
+  for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
+  assert_int_equal(w.wrong, 0);
+  assert_float_equal(cn_item(counter), THREADS * RUNS, 0);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+/* ---- states ---- */
+
+typedef struct pair {
+  cn_tensor *a, *b; /* (1000) */
+} pair;
+
+/* b becomes a's old value plus b, a grows: a's old value must be read before it is written. */
+static int crossed(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  pair *p = payload;
+  cn_tensor *old = cn_mul(p->a, cn_num(1));
+  cn_add_(p->a, in[0]);
+  cn_add_(p->b, old);
+  out[0] = cn_sub(p->a, p->b);
+  out[1] = p->a;
+  return cn_err();
+}
+
+static void test_old_values_are_read_first(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  pair eager = {cn_zeros(CN_SHAPE(1000)), cn_ones(CN_SHAPE(1000))};
+  pair traced = {cn_zeros(CN_SHAPE(1000)), cn_ones(CN_SHAPE(1000))};
+  cn_tensor *x = cn_arange(0, 1000, .dtype = CN_F32), *want[2], *have[2];
+  cn_graph *g = cn_trace(crossed, 2, &x, 1, &traced);
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(crossed(want, &x, &eager), 0);
+    assert_int_equal(cn_graph_run(have, g, &x), 0);
+    assert_same(want[0], have[0]);
+    assert_same(eager.a, traced.a);
+    assert_same(eager.b, traced.b);
+    assert_same(traced.a, have[1]);
+    cn_fill_(have[1], cn_num(-1)); /* an output is the caller's own memory */
+    assert_same(eager.a, traced.a);
+  }
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+static int update(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  pair *p = payload;
+  cn_add_(p->a, in[0]);
+  out[0] = cn_sum(in[0]);
+  return cn_err();
+}
+
+static void test_updates_need_no_memory(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  pair traced = {cn_zeros(CN_SHAPE(1000)), NULL};
+  cn_tensor *x = cn_ones(CN_SHAPE(1000)), *have;
+  cn_graph *g = cn_trace(update, 1, &x, 1, &traced);
+  size_t planned, unplanned;
+  assert_int_equal(cn_graph_run(&have, g, &x), 0);
+  cn_graph_memory(g, &planned, &unplanned);
+  assert_int_equal(planned, 0); /* the sum is handed out, the state is written where it is */
+  assert_float_equal(cn_item(cn_sum(traced.a)), 1000, 0);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+/* The embedding's index is wrong in the second run: the state must not have been counted up. */
+static int looks_up(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  pair *p = payload;
+  cn_add_(p->a, cn_num(1));
+  out[0] = cn_embedding(in[0], p->b, -1);
+  return cn_err();
+}
+
+static void test_a_failed_run_changes_nothing(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  pair p = {cn_zeros(CN_SHAPE(3)), cn_ones(CN_SHAPE(4, 2))};
+  cn_tensor *good = cn_full(CN_SHAPE(2), 3, .dtype = CN_I64), *bad = cn_full(CN_SHAPE(2), 9, .dtype = CN_I64), *out;
+  cn_graph *g = cn_trace(looks_up, 1, &good, 1, &p);
+  assert_non_null(g);
+  assert_int_equal(cn_graph_run(&out, g, &good), 0);
+  assert_true(cn_graph_run(&out, g, &bad) < 0);
+  cn_err_clear();
+  assert_float_equal(cn_item(cn_sum(p.a)), 3, 0);
+  assert_int_equal(cn_graph_run(&out, g, &good), 0);
+  assert_float_equal(cn_item(cn_sum(p.a)), 6, 0);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(test_threads_share_a_graph),      cmocka_unit_test(test_writers_take_turns),
+    cmocka_unit_test(test_old_values_are_read_first),  cmocka_unit_test(test_updates_need_no_memory),
+    cmocka_unit_test(test_a_failed_run_changes_nothing),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
