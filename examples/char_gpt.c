@@ -343,7 +343,7 @@ static double run(const settings *o)
     cn_loader_free(unseen);
     cn_loader_free(text);
   }
-  cn_module_free(net);
+  cn_module_release(net);
   cn_tokenizer_free(characters);
   cn_scope_end(s);
   return loss;

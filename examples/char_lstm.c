@@ -231,7 +231,7 @@ int main(int argc, char **argv)
     loss = train(net, rows, unseen, steps);
     write_text(net, characters, 300);
   }
-  cn_module_free(net);
+  cn_module_release(net);
   cn_tokenizer_free(characters);
   cn_scope_end(s);
   if (cn_err()) fprintf(stderr, "%s\n", cn_err_message());

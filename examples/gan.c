@@ -165,8 +165,8 @@ int main(int argc, char **argv)
   cn_loader_free(digits);
   cn_optim_free(g.judge_opt);
   cn_optim_free(g.artist_opt);
-  cn_module_free(g.judge);
-  cn_module_free(g.artist);
+  cn_module_release(g.judge);
+  cn_module_release(g.artist);
   cn_scope_end(s);
   if (cn_err()) fprintf(stderr, "%s\n", cn_err_message());
   return cn_err() || !good ? 1 : 0;

@@ -79,7 +79,7 @@ static double train(cn_dtype dtype)
   cn_loader_free(test);
   cn_loader_free(digits);
   cn_optim_free(opt);
-  cn_module_free(net);
+  cn_module_release(net);
   return accuracy;
 }
 

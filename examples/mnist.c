@@ -168,7 +168,7 @@ int main(int argc, char **argv)
   }
   cn_loader_free(test);
   cn_loader_free(digits);
-  cn_module_free(net);
+  cn_module_release(net);
   if (cn_err()) fprintf(stderr, "%s\n", cn_err_message());
   return cn_err() || accuracy < 0.9 ? 1 : 0;
 }

@@ -128,7 +128,7 @@ int main(void)
     accuracy = test(net);
     printf("%d weights take a bit each\naccuracy %.1f %%\n", 64 * 256 + 256 * 256, 100 * accuracy);
   }
-  cn_module_free(net);
+  cn_module_release(net);
   if (cn_err()) fprintf(stderr, "%s\n", cn_err_message());
   return cn_err() || accuracy < 0.85 ? 1 : 0;
 }

@@ -136,7 +136,7 @@ static int make_weights(const char *path)
   printf("a network learns to read digits\n");
   if (net && images && test) train(net, net, images, test, 10, 5);
   if (!cn_err()) cn_module_save(net, path);
-  cn_module_free(net);
+  cn_module_release(net);
   cn_loader_free(test);
   cn_loader_free(images);
   return cn_err();
@@ -154,13 +154,13 @@ static bool learn_digits(const char *path)
            (long long)cn_module_count(net, true), (long long)cn_module_count(net, false), EXAMPLES);
     accuracy = train(net, head, images, test, 60, 20);
   }
-  cn_module_free(net);
+  cn_module_release(net);
   net = cn_zoo("lenet", .image = SIDE, .classes = 2);
   if (net && images && test) {
     printf("a network that has learnt nothing before learns the same\n");
     accuracy_alone = train(net, net, images, test, 60, 20);
   }
-  cn_module_free(net);
+  cn_module_release(net);
   cn_loader_free(test);
   cn_loader_free(images);
   printf("with what it knew %.1f %%, without %.1f %%\n", 100 * accuracy, 100 * accuracy_alone);
@@ -181,7 +181,7 @@ static bool learn_folder(const char *network, const char *weights, const char *f
                                                 cn_transform_normalize(mean, std, 3)));
   if (!set) return false;
   cn_dataset_split(parts, set, sizes, 2, 1); /* which keep the set */
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   cn_loader *images = cn_loader_new(parts[0], .batch = 16, .shuffle = true, .workers = 1);
   cn_loader *test = cn_loader_new(parts[1], .batch = 16, .workers = 1);
   cn_module *net = cn_zoo(network, .pretrained = weights);
@@ -191,7 +191,7 @@ static bool learn_folder(const char *network, const char *weights, const char *f
            (long long)cn_module_count(net, true), (long long)cn_module_count(net, false));
     train(net, head, images, test, epochs, 1);
   }
-  cn_module_free(net);
+  cn_module_release(net);
   cn_loader_free(test);
   cn_loader_free(images);
   return true;

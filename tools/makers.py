@@ -257,7 +257,7 @@ def body(kind, m, gen):
     if not modules:
         return "".join(out) + "  return %s;\n" % call
     out.append("  %smade = %s;\n" % (kind.returns, call))
-    out += ["  cn_module_free(%s%s);\n" % ("o->" if p.has_default else "", p.c) for p in modules]
+    out += ["  cn_module_release(%s%s);\n" % ("o->" if p.has_default else "", p.c) for p in modules]
     return "".join(out) + "  return made;\n"
 
 

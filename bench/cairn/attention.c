@@ -42,7 +42,7 @@ static double peak_bytes(int64_t length)
   one.n[LENGTH] = length;
   now = &one;
   prepare();
-  cn_memory_release_cached();
+  cn_memory_trim();
   cn_memory_get_stats(&before);
   cn_memory_reset_peak();
   with_backward();

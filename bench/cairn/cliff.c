@@ -92,7 +92,7 @@ static void answer(const struct request *r)
   size_t i = 0, count = sizeof ops / sizeof *ops;
   while (i < count && strcmp(ops[i].name, r->op)) i++;
   bench_require(i < count, "no such op");
-  cn_memory_release_cached();
+  cn_memory_trim();
   cn_scope *s = cn_scope_begin();
   prepare(r);
   printf("{\"seconds\": %.9g}\n", least(ops[i].call, r->seconds));

@@ -17,7 +17,7 @@ static char path[256];
 static void drop(void)
 {
   cn_optim_free(opt);
-  cn_module_free(net);
+  cn_module_release(net);
   opt = NULL;
   if (*path) remove(path);
 }

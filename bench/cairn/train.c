@@ -137,7 +137,7 @@ static void fill_parameters(void)
 static void clear(void)
 {
   cn_optim_free(opt);
-  cn_module_free(net);
+  cn_module_release(net);
   opt = NULL;
   net = NULL;
   at = -1;

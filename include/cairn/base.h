@@ -5,7 +5,9 @@
  *    done and a negative enum cn_status on failure. The first error of a thread is sticky: while it is
  *    pending every op returns NULL and does nothing, so one check per expression is enough.
  *  - A returned pointer is borrowed (usually owned by the innermost scope) unless its comment says
- *    "owned"; owned things are given back with the matching release or free.
+ *    "owned"; owned things are given back with the function of their type. One that is called _free (or _close, where
+ *    something is left to be written) ends the thing. One that is called _release drops the caller's reference, and
+ *    ends the thing with the last: tensors, modules, data sets, streams and nodes are counted, nothing else is.
  */
 #ifndef CAIRN_BASE_H
 #define CAIRN_BASE_H
@@ -189,7 +191,7 @@ CN_API void cn_memory_get_stats(cn_memory_stats *stats);
 CN_API void cn_memory_reset_peak(void);
 CN_API void cn_memory_set_limit(size_t bytes); /* in_use may not pass it; 0: no limit */
 CN_API void cn_memory_set_caching(bool on);    /* off: every buffer comes from the allocator */
-CN_API void cn_memory_release_cached(void);    /* of this thread and the shared cache */
+CN_API void cn_memory_trim(void); /* gives back what is cached: by this thread, and by the shared cache */
 /* For tests: the k-th allocation from now on fails (1: the next one), once; 0 switches it off. */
 CN_API void cn_memory_fail_at(uint64_t k);
 

@@ -51,8 +51,8 @@ typedef struct cn_dataset_class {
   int (*batch)(struct cn_batch *batch, void *data, const int64_t *indices, size_t n);
 } cn_dataset_class;
 CN_API cn_dataset *cn_dataset_new(const cn_dataset_class *cls, void *data); /* takes data over. Owned */
-CN_API cn_dataset *cn_dataset_keep(cn_dataset *set);
-CN_API void cn_dataset_free(cn_dataset *set);
+CN_API cn_dataset *cn_dataset_keep(cn_dataset *set); /* one more reference, owned; returns set */
+CN_API void cn_dataset_release(cn_dataset *set);     /* gives one back; the last frees it. NULL is fine */
 CN_API int64_t cn_dataset_length(cn_dataset *set);
 /* One sample; `sample` need not be cleared before. get takes the draws of epoch 0 and seed 0. */
 CN_API int cn_dataset_get(cn_sample *sample, cn_dataset *set, int64_t index);

@@ -29,9 +29,10 @@ CN_API void *cn_device_stream(cn_device device);
  * say that it does (cn_tensor_record_stream), so that the memory is not given away too early. */
 typedef struct cn_stream cn_stream;
 typedef struct cn_event cn_event;
-/* Lower priorities go first, where a device has them; 0 is normal. Owned: cn_stream_free; what is queued still runs. */
+/* Lower priorities go first, where a device has them; 0 is normal. Owned; a thread that uses it holds a reference too,
+ * and what is queued when the last is gone still runs. */
 CN_API cn_stream *cn_stream_new(cn_device device, int priority);
-CN_API void cn_stream_free(cn_stream *stream);
+CN_API void cn_stream_release(cn_stream *stream);
 CN_API cn_device cn_stream_device(const cn_stream *stream);
 CN_API void *cn_stream_handle(const cn_stream *stream); /* of the device's kind; NULL where there is none */
 /* From now on this thread's work on the device goes there; NULL: into the device's own. */

@@ -9,7 +9,7 @@
  *
  *     cn_module *net = cn_nn_sequential(cn_nn_linear(784, 128), cn_nn_relu(), cn_nn_linear(128, 10));
  *     cn_tensor *y = cn_forward(net, x);
- *     cn_module_free(net);
+ *     cn_module_release(net);
  */
 #ifndef CAIRN_MODULE_H
 #define CAIRN_MODULE_H
@@ -82,9 +82,9 @@ CN_API const cn_module_class *cn_module_class_find(const char *name); /* NULL: n
 CN_API const cn_module_class *cn_module_class_at(size_t i);           /* NULL past the last */
 CN_API const cn_signature *cn_module_class_signature(const cn_module_class *cls); /* NULL: it has none */
 CN_API const cn_signature *cn_module_class_call(const cn_module_class *cls);
-CN_API cn_module *cn_module_keep(cn_module *m); /* one more reference; returns m */
-CN_API void cn_module_free(cn_module *m);       /* gives one back; the last frees it. NULL is fine */
-CN_API cn_module *cn_module_copy(cn_module *m); /* with parameters, buffers and children; owned */
+CN_API cn_module *cn_module_keep(cn_module *m);  /* one more reference, owned; returns m */
+CN_API void cn_module_release(cn_module *m);     /* gives one back; the last frees it. NULL is fine */
+CN_API cn_module *cn_module_copy(cn_module *m);  /* with parameters, buffers and children; owned */
 CN_API const cn_args *cn_module_args(const cn_module *m); /* what it was made with; NULL for cn_module_new */
 
 /* ---- slots: for classes, mostly in init ---- */

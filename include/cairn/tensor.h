@@ -33,10 +33,10 @@ typedef struct cn_doubles {
 /* ---- from host memory ---- */
 /* Copies numel elements of `dtype`, row-major. */
 CN_API cn_tensor *cn_from_data(const void *data, const int64_t *shape, size_t ndim, cn_dtype dtype);
-/* Uses the memory in place. strides (in elements) may be NULL for row-major. `release` (may be NULL) is
+/* Uses the memory in place. strides (in elements) may be NULL for row-major. `free` (may be NULL) is
  * called once with payload when the last tensor over the memory is gone, or at once on failure. */
 CN_API cn_tensor *cn_from_borrowed(void *data, const int64_t *shape, const int64_t *strides, size_t ndim,
-                                   cn_dtype dtype, void (*release)(void *payload), void *payload);
+                                   cn_dtype dtype, void (*free)(void *payload), void *payload);
 /* Weak scalars: zero-dimensional, and they do not raise the type of the tensor they meet within its
  * category (PyTorch's rule for Python numbers). */
 CN_API cn_tensor *cn_num(double value);

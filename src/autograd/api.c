@@ -261,7 +261,7 @@ bool cn_is_inference(const cn_tensor *t) { return t && t->inference; }
 
 /* ---- hooks ---- */
 
-static int64_t hook_add(cn_tensor *t, cn_grad_hook hook, void *payload, void (*release)(void *), bool after)
+static int64_t hook_add(cn_tensor *t, cn_grad_hook hook, void *payload, void (*free_payload)(void *), bool after)
 {
   static _Atomic int64_t next_id = 1;
   if (cn_err()) return cn_err();
@@ -270,25 +270,25 @@ static int64_t hook_add(cn_tensor *t, cn_grad_hook hook, void *payload, void (*r
   cni_extra *e = cni_node_extra(n);
   if (!e || cni_grow((void **)&e->hooks, &e->hooks_cap, e->nhooks + 1, sizeof *e->hooks)) return CN_ERR_MEMORY;
   int64_t id = atomic_fetch_add(&next_id, 1);
-  e->hooks[e->nhooks++] = (cni_hook){id, after ? ~t->out_index : t->out_index, hook, payload, release};
+  e->hooks[e->nhooks++] = (cni_hook){id, after ? ~t->out_index : t->out_index, hook, payload, free_payload};
   return id;
 }
 
 int64_t cn_hook_add(cn_tensor *t, cn_grad_hook hook, void *payload) { return hook_add(t, hook, payload, NULL, false); }
 
-int64_t cn_hook_add_owned(cn_tensor *t, cn_grad_hook hook, void *payload, void (*release)(void *))
+int64_t cn_hook_add_owned(cn_tensor *t, cn_grad_hook hook, void *payload, void (*free_payload)(void *))
 {
-  int64_t id = hook_add(t, hook, payload, release, false);
-  if (id < 0 && release) release(payload);
+  int64_t id = hook_add(t, hook, payload, free_payload, false);
+  if (id < 0 && free_payload) free_payload(payload);
   return id;
 }
 
-int64_t cn_hook_add_after(cn_tensor *t, cn_grad_hook hook, void *payload, void (*release)(void *))
+int64_t cn_hook_add_after(cn_tensor *t, cn_grad_hook hook, void *payload, void (*free_payload)(void *))
 {
   int64_t id = !cn_err() && t && !cn_is_leaf(t)
                    ? cni_fail(CN_ERR_GRAD, "hook: only the gradients of leaves add up; this is the result of an op")
-                   : hook_add(t, hook, payload, release, true);
-  if (id < 0 && release) release(payload);
+                   : hook_add(t, hook, payload, free_payload, true);
+  if (id < 0 && free_payload) free_payload(payload);
   return id;
 }
 

@@ -168,7 +168,8 @@ static bool in_place(const walk *w) { return !w->b->create && !cni_state()->mode
 /* A gradient that nobody else holds or sees may be written into. */
 static bool may_write(const cn_tensor *g)
 {
-  bool sole = atomic_load(&g->refs) == 1 && atomic_load(&g->storage->refs) == 1 && !g->view && !g->storage->release;
+  const cni_storage *s = g->storage;
+  bool sole = atomic_load(&g->refs) == 1 && atomic_load(&s->refs) == 1 && !g->view && !s->free_payload;
   return sole && cni_is_dense(g->d.ndim, g->d.shape, g->d.strides);
 }
 

@@ -30,7 +30,7 @@ int cn_set_allocator(const cn_allocator *allocator)
     return cni_fail(CN_ERR_VALUE, "allocator: both alloc and free must be given");
   if (atomic_load(&in_use) != cni_large_cached())
     return cni_fail(CN_ERR_VALUE, "allocator: must be set before anything is allocated");
-  cn_memory_release_cached();
+  cn_memory_trim();
   hook = allocator ? *allocator : (cn_allocator){0};
   return CN_OK;
 }
@@ -58,7 +58,7 @@ void *cni_origin_alloc(size_t size)
   if (chosen_to_fail()) return NULL;
   void *p = hook_try(size);
   if (p) return p;
-  cn_memory_release_cached();
+  cn_memory_trim();
   return hook_try(size);
 }
 
@@ -220,10 +220,10 @@ void cn_memory_fail_at(uint64_t k) { atomic_store(&fail_countdown, k); }
 void cn_memory_set_caching(bool on)
 {
   caching_off = !on;
-  if (!on) cn_memory_release_cached();
+  if (!on) cn_memory_trim();
 }
 
-void cn_memory_release_cached(void)
+void cn_memory_trim(void)
 {
   cni_pool_flush(cni_state());
   cni_large_flush();

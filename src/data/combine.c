@@ -8,7 +8,7 @@
 
 static void free_sets(cn_dataset *const *sets, size_t n)
 {
-  for (size_t i = 0; i < n; i++) cn_dataset_free(sets[i]);
+  for (size_t i = 0; i < n; i++) cn_dataset_release(sets[i]);
 }
 
 /* ---- map ---- */
@@ -33,7 +33,7 @@ static void map_free(void *data)
 {
   map *m = data;
   if (m->free) m->free(m->payload);
-  cn_dataset_free(m->set);
+  cn_dataset_release(m->set);
   cn_free(m, sizeof *m);
 }
 
@@ -45,7 +45,7 @@ cn_dataset *cn_dataset_map(cn_dataset *set, cn_map_fn fn, void *payload, void (*
   map *m = cni_dataset_given("map", set) ? cn_alloc(sizeof *m) : NULL;
   if (!m) {
     if (drop) drop(payload);
-    cn_dataset_free(set);
+    cn_dataset_release(set);
     return NULL;
   }
   *m = (map){set, fn, payload, drop};
@@ -89,7 +89,7 @@ static int concat_get(cn_sample *sample, void *data, int64_t index, cn_draws *dr
 static void concat_free(void *data)
 {
   concat *c = data;
-  for (size_t i = 0; i < c->n; i++) cn_dataset_free(c->parts[i].set);
+  for (size_t i = 0; i < c->n; i++) cn_dataset_release(c->parts[i].set);
   cn_free(c, concat_size(c->n));
 }
 
@@ -148,7 +148,7 @@ static void subset_free(void *data)
 {
   subset *s = data;
   cn_free(s->indices, (size_t)s->n * sizeof *s->indices);
-  cn_dataset_free(s->set);
+  cn_dataset_release(s->set);
   cn_free(s, sizeof *s);
 }
 
@@ -162,7 +162,7 @@ static cn_dataset *make_subset(cn_dataset *set, int64_t begin, int64_t n, int64_
   subset *s = cn_err() ? NULL : cn_alloc(sizeof *s);
   if (!s) {
     cn_free(indices, (size_t)n * sizeof *indices);
-    cn_dataset_free(set);
+    cn_dataset_release(set);
     return NULL;
   }
   *s = (subset){set, begin, n, indices};
@@ -174,7 +174,7 @@ static cn_dataset *make_subset(cn_dataset *set, int64_t begin, int64_t n, int64_
 cn_dataset *cn_dataset_subset(cn_dataset *set, const int64_t *indices, size_t n)
 {
   if (!cni_dataset_given("subset", set)) {
-    cn_dataset_free(set);
+    cn_dataset_release(set);
     return NULL;
   }
   int64_t length = cn_dataset_length(set), *copy = cn_alloc(n * sizeof *copy);
@@ -219,7 +219,7 @@ int cn_dataset_split(cn_dataset **parts, cn_dataset *set, const int64_t *sizes, 
   }
   cn_free(order, (size_t)length * sizeof *order);
   for (size_t i = 0; failed && i < n; i++) {
-    cn_dataset_free(parts[i]);
+    cn_dataset_release(parts[i]);
     parts[i] = NULL;
   }
   return failed ? cn_err() : CN_OK;

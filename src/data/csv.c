@@ -360,7 +360,7 @@ static cn_dataset *finish(reader *r)
   if (n && y && !r->classes) memcpy(cn_data(y), r->y, r->ny * sizeof *r->y);
   cn_dataset *set = cni_dataset_rows("csv", (cn_tensor *const[]){x, y}, y ? 2 : 1, 0);
   if (!set || !r->classes || !y || !sort_classes(r, set, cn_data(y))) return set;
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   return NULL;
 }
 

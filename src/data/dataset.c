@@ -47,7 +47,7 @@ static void free_labels(char **labels, size_t n)
   cn_free(labels, n * sizeof *labels);
 }
 
-void cn_dataset_free(cn_dataset *set)
+void cn_dataset_release(cn_dataset *set)
 {
   if (!set || atomic_fetch_sub_explicit(&set->refs, 1, memory_order_acq_rel) != 1) return;
   if (set->cls->free) set->cls->free(set->data);

@@ -32,6 +32,6 @@ cn_dataset *cn_digits(cn_part part)
   cn_dataset *set = cni_dataset_rows("digits", (cn_tensor *const[]){x, y}, 2, SIXTEENTHS);
   cn_scope_end(s);
   if (set && !cn_dataset_set_labels(set, names, 10)) return set;
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   return NULL;
 }

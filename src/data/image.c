@@ -313,7 +313,7 @@ cn_dataset *cn_image_folder(const char *path)
   if (add_classes(f, &classes, path)) folder_free(f);
   else set = cn_dataset_new(&folder_class, f);
   if (set && cn_dataset_set_labels(set, (const char *const *)classes.v, classes.n)) {
-    cn_dataset_free(set);
+    cn_dataset_release(set);
     set = NULL;
   }
   cn_names_free(&classes);

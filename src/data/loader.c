@@ -174,7 +174,7 @@ cn_loader *cn_loader_new_with(cn_dataset *set, const cn_loader_opts *opts)
     return NULL;
   }
   if (sampler.free) sampler.free(sampler.data);
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   return NULL;
 }
 
@@ -185,7 +185,7 @@ void cn_loader_free(cn_loader *l)
   cni_batch_clear(&l->current);
   if (l->sampler.free) l->sampler.free(l->sampler.data);
   cn_free(l->order, (size_t)l->samples * sizeof *l->order);
-  cn_dataset_free(l->set);
+  cn_dataset_release(l->set);
   cn_free(l, sizeof *l);
 }
 

@@ -116,7 +116,7 @@ cn_dataset *cn_dataset_transform(cn_dataset *set, cn_transform *t)
 {
   if (!t) {
     cn_err_set(CN_ERR_TYPE, "transform: it is missing (NULL)");
-    cn_dataset_free(set);
+    cn_dataset_release(set);
     return NULL;
   }
   return cn_dataset_map(set, map_image, t, free_transform);

@@ -43,7 +43,7 @@ static void init_locks(cni_workers *w)
   pthread_cond_init(&w->done, NULL);
 }
 
-static void release(cn_batch *b)
+static void clear(cn_batch *b)
 {
   for (size_t i = 0; i < b->n; i++) cn_release(b->v[i]);
   b->n = 0;
@@ -147,7 +147,7 @@ void cni_workers_stop(cni_workers *w)
   w->running = false;
   while (w->busy) pthread_cond_wait(&w->done, &w->lock);
   for (int i = 0; i < w->slots; i++) {
-    if (w->ring[i].ready) release(&w->ring[i].made.batch);
+    if (w->ring[i].ready) clear(&w->ring[i].made.batch);
     w->ring[i].ready = false;
   }
   pthread_mutex_unlock(&w->lock);

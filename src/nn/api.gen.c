@@ -1445,8 +1445,8 @@ cn_module *cn_nn_transformer_with(const cn_nn_transformer_opts *opts)
                      cn_v_bool(o->norm_first), cn_v_bool(!o->no_bias), cn_opt_code(o->device),
                      cn_opt_code(o->dtype)};
   cn_module *made = cn_module_make("Transformer", args, 15);
-  cn_module_free(o->custom_encoder);
-  cn_module_free(o->custom_decoder);
+  cn_module_release(o->custom_encoder);
+  cn_module_release(o->custom_decoder);
   return made;
 }
 
@@ -1459,8 +1459,8 @@ cn_module *cn_nn_transformer_decoder_with(cn_module *decoder_layer, int64_t num_
   if (!o) return NULL;
   cn_value args[] = {cn_v_module(decoder_layer), cn_v_int(num_layers), cn_v_module(o->norm)};
   cn_module *made = cn_module_make("TransformerDecoder", args, 3);
-  cn_module_free(decoder_layer);
-  cn_module_free(o->norm);
+  cn_module_release(decoder_layer);
+  cn_module_release(o->norm);
   return made;
 }
 
@@ -1491,8 +1491,8 @@ cn_module *cn_nn_transformer_encoder_with(cn_module *encoder_layer, int64_t num_
   cn_value args[] = {cn_v_module(encoder_layer), cn_v_int(num_layers), cn_v_module(o->norm),
                      cn_v_bool(!o->no_enable_nested_tensor), cn_v_bool(!o->no_mask_check)};
   cn_module *made = cn_module_make("TransformerEncoder", args, 5);
-  cn_module_free(encoder_layer);
-  cn_module_free(o->norm);
+  cn_module_release(encoder_layer);
+  cn_module_release(o->norm);
   return made;
 }
 
@@ -1535,7 +1535,7 @@ cn_module *cn_nn_triplet_margin_with_distance_loss_with(
   cn_value args[] = {cn_v_module(o->distance_function), cn_v_float(cn_opt_float(o->margin, 1.0)),
                      cn_v_bool(o->swap), cn_v_str(o->reduction ? o->reduction : "mean")};
   cn_module *made = cn_module_make("TripletMarginWithDistanceLoss", args, 4);
-  cn_module_free(o->distance_function);
+  cn_module_release(o->distance_function);
   return made;
 }
 

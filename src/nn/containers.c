@@ -111,11 +111,11 @@ static cn_module *filled(cn_module *m, cn_module *const *children, size_t n)
 {
   int status = m ? CN_OK : CN_ERR_MEMORY;
   for (size_t i = 0; i < n; i++) {
-    if (status) cn_module_free(children[i]);
+    if (status) cn_module_release(children[i]);
     else status = cn_module_add(m, NULL, children[i]);
   }
   if (!status) return m;
-  cn_module_free(m);
+  cn_module_release(m);
   return NULL;
 }
 
@@ -134,11 +134,11 @@ cn_module *cn_nn_module_dict_of(const char *const *names, cn_module *const *chil
   cn_module *m = cn_module_make_class(&module_dict, NULL, 0);
   int status = m ? CN_OK : CN_ERR_MEMORY;
   for (size_t i = 0; i < n; i++) {
-    if (status) cn_module_free(children[i]);
+    if (status) cn_module_release(children[i]);
     else status = cn_module_add(m, names[i], children[i]);
   }
   if (!status) return m;
-  cn_module_free(m);
+  cn_module_release(m);
   return NULL;
 }
 

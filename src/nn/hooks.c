@@ -85,7 +85,7 @@ static void watch_drop(void *payload)
   watch *w = payload;
   if (atomic_fetch_sub(&w->refs, 1) != 1) return;
   for (size_t i = 0; i < w->nout; i++) cn_release(w->grads[i]);
-  cn_module_free(w->module);
+  cn_module_release(w->module);
   cn_free(w, sizeof *w);
 }
 

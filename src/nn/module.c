@@ -58,7 +58,7 @@ cn_module *cn_module_make_class(const cn_module_class *cls, const cn_value *args
   cni_m(m)->nown = cni_m(m)->nslots;
   if (status >= 0 && !cn_err()) return m;
   if (!cn_err()) cn_err_set(status, "%s: could not be made", cls->name);
-  cn_module_free(m);
+  cn_module_release(m);
   return NULL;
 }
 
@@ -76,7 +76,7 @@ cn_module *cn_module_keep(cn_module *m)
   return m;
 }
 
-void cn_module_free(cn_module *m)
+void cn_module_release(cn_module *m)
 {
   cni_module *i = cni_m(m);
   if (!m || atomic_fetch_sub_explicit(&i->refs, 1, memory_order_acq_rel) != 1) return;
@@ -87,7 +87,7 @@ void cn_module_free(cn_module *m)
     cn_string_free(i->slots[k].name);
   }
   for (size_t k = 0; k < i->nchildren; k++) {
-    cn_module_free(i->children[k].module);
+    cn_module_release(i->children[k].module);
     cn_string_free(i->children[k].name);
   }
   cn_args_free(i->args);
@@ -186,7 +186,7 @@ int cn_module_add(cn_module *module, const char *name, cn_module *child)
   if (!status) status = cn_grow((void **)&m->children, &m->children_cap, m->nchildren + 1, sizeof *m->children);
   char *copy = status ? NULL : cn_string_copy(name);
   if (!copy) {
-    cn_module_free(child);
+    cn_module_release(child);
     return cn_err();
   }
   m->children[m->nchildren++] = (cni_child){copy, child};
@@ -209,11 +209,11 @@ int cn_module_set_child(cn_module *module, size_t i, cn_module *child)
 {
   cni_module *m = cni_m(module);
   if (child && i < m->nchildren && !cn_err()) {
-    cn_module_free(m->children[i].module);
+    cn_module_release(m->children[i].module);
     m->children[i].module = child;
     return CN_OK;
   }
-  cn_module_free(child);
+  cn_module_release(child);
   if (cn_err()) return cn_err();
   return cn_err_set(CN_ERR_INDEX, "%s: has no child %zu to replace", module->cls->name, i);
 }
@@ -293,7 +293,7 @@ static cn_module *copy_module(cn_module *m, memo *known)
   if (copy) return cn_module_keep(copy);
   copy = cni_module_bare(m->cls);
   if (copy && !remember(known, m, copy) && !copy_parts(cni_m(copy), cni_m(m), known)) return copy;
-  cn_module_free(copy);
+  cn_module_release(copy);
   return NULL;
 }
 

@@ -54,7 +54,7 @@ static void remove_child(cni_module *m, size_t i)
   cni_child gone = m->children[i];
   memmove(&m->children[i], &m->children[i + 1], (--m->nchildren - i) * sizeof gone);
   cn_string_free(gone.name);
-  cn_module_free(gone.module);
+  cn_module_release(gone.module);
 }
 
 int cn_module_remove(cn_module *module, const char *name)
@@ -97,7 +97,7 @@ void cn_module_become(cn_module *module, cn_module *other)
   TRADE(nchildren);
   TRADE(children_cap);
 #undef TRADE
-  cn_module_free(other);
+  cn_module_release(other);
 }
 
 /* ---- arguments, mode, text ---- */
@@ -135,7 +135,7 @@ cn_module *cn_module_new_with(const cn_module_class *cls, const cn_value *args, 
   if (!sig && !cn_err()) cn_err_set(CN_ERR_VALUE, "%s: has no signature to be made by", cls->name);
   cn_module *m = sig ? cni_module_bare(cls) : NULL;
   if (m && (cni_m(m)->args = cn_args_new(sig, args, n))) return m;
-  cn_module_free(m);
+  cn_module_release(m);
   return NULL;
 }
 
@@ -169,6 +169,6 @@ cn_module *cn_module_copy_bare(const cn_module *m)
 {
   cn_module *copy = m && !cn_err() ? cni_module_bare(m->cls) : NULL;
   if (copy && !copy_data(cni_m(copy), cni_m(m)) && !copy_names(cni_m(copy), cni_m(m))) return copy;
-  cn_module_free(copy);
+  cn_module_release(copy);
   return NULL;
 }

@@ -274,8 +274,8 @@ static cn_module *make_stack(const char *stack, const char *layer, const cn_valu
   cn_module *norm = one ? make_norm(&a[T_MODEL], &a[T_EPS], &a[T_BIAS], &a[T_DEVICE]) : NULL;
   cn_value parts[] = {cn_v_module(one), *count, cn_v_module(norm)};
   if (norm) made = cn_module_make(stack, parts, 3);
-  cn_module_free(one);
-  cn_module_free(norm);
+  cn_module_release(one);
+  cn_module_release(norm);
   return made;
 }
 

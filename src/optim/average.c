@@ -29,7 +29,7 @@ cn_average *cn_average_new(cn_module *m, double decay, bool average_buffers)
 void cn_average_free(cn_average *a)
 {
   if (!a) return;
-  cn_module_free(a->module);
+  cn_module_release(a->module);
   cn_free(a, sizeof *a);
 }
 

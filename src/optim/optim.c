@@ -209,7 +209,7 @@ void cn_optim_free(cn_optim *opt)
   if (opt->data && opt->cls->free) opt->cls->free(opt->data);
   cn_free(opt->data, opt->cls->data_size);
   cn_args_free(opt->args);
-  cn_module_free(opt->net);
+  cn_module_release(opt->net);
   cn_free(opt, sizeof *opt);
 }
 

@@ -164,8 +164,8 @@ static cn_tensor *copy_of(const cn_dlpack_tensor *d, const arrival *a)
   return t;
 }
 
-/* `flags`: those of the versioned form. `release(managed)` runs the deleter. Borrowed result, in the scope. */
-static cn_tensor *take(const cn_dlpack_tensor *d, uint64_t flags, void (*release)(void *), void *managed)
+/* `flags`: those of the versioned form. `free_payload(managed)` runs the deleter. Borrowed result, in the scope. */
+static cn_tensor *take(const cn_dlpack_tensor *d, uint64_t flags, void (*free_payload)(void *), void *managed)
 {
   arrival a;
   cn_tensor *t = NULL;
@@ -174,22 +174,22 @@ static cn_tensor *take(const cn_dlpack_tensor *d, uint64_t flags, void (*release
   /* Memory that may not be written, or that kernels could not read, is copied. */
   bool share = valid && a.numel && !(flags & CN_DLPACK_READ_ONLY) &&
                (uintptr_t)a.data % cni_dtype_size(a.dtype) == 0;
-  if (share) shared = cni_storage_borrow(a.device, a.data, a.span, release, managed);
+  if (share) shared = cni_storage_borrow(a.device, a.data, a.span, free_payload, managed);
   if (shared) t = cni_tensor_over(shared, 0, a.dtype, d->ndim, d->shape, a.strides);
   else {
     if (valid && !share) t = copy_of(d, &a);
-    release(managed);
+    free_payload(managed);
   }
   return t ? cni_scope_add(t) : NULL;
 }
 
-static void release_plain(void *payload)
+static void call_deleter(void *payload)
 {
   cn_dlpack *m = payload;
   if (m->deleter) m->deleter(m);
 }
 
-static void release_versioned(void *payload)
+static void call_deleter_versioned(void *payload)
 {
   cn_dlpack_versioned *m = payload;
   if (m->deleter) m->deleter(m);
@@ -202,7 +202,7 @@ cn_tensor *cn_from_dlpack(void *managed)
     cni_fail(CN_ERR_TYPE, "from_dlpack: NULL was given");
     return NULL;
   }
-  return take(&m->tensor, 0, release_plain, m);
+  return take(&m->tensor, 0, call_deleter, m);
 }
 
 cn_tensor *cn_from_dlpack_versioned(void *managed)
@@ -215,10 +215,10 @@ cn_tensor *cn_from_dlpack_versioned(void *managed)
   if (m->version.major != CN_DLPACK_MAJOR) { /* nothing behind the deleter may be read then */
     cni_fail(CN_ERR_UNSUPPORTED, "from_dlpack: version %u.%u of DLPack is not known here (%d is)",
              (unsigned)m->version.major, (unsigned)m->version.minor, CN_DLPACK_MAJOR);
-    release_versioned(m);
+    call_deleter_versioned(m);
     return NULL;
   }
-  return take(&m->tensor, m->flags, release_versioned, m);
+  return take(&m->tensor, m->flags, call_deleter_versioned, m);
 }
 
 /* ---- out ---- */

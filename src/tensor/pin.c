@@ -22,7 +22,7 @@ static void give_back(void *payload)
   cni_free(p, sizeof *p);
 }
 
-static pinned *pinned_of(const cni_storage *s) { return s->release == give_back ? s->payload : NULL; }
+static pinned *pinned_of(const cni_storage *s) { return s->free_payload == give_back ? s->payload : NULL; }
 
 void cni_storage_lend(const cni_storage *s)
 {

@@ -16,7 +16,7 @@ static void unmap(void *payload)
   cni_free(s, sizeof *s);
 }
 
-static cni_os_shared *shared_of(const cni_storage *s) { return s->release == unmap ? s->payload : NULL; }
+static cni_os_shared *shared_of(const cni_storage *s) { return s->free_payload == unmap ? s->payload : NULL; }
 
 /* Fresh memory of so many bytes, or with 0 what is behind the descriptor. NULL with the error set. */
 static cni_os_shared *map_new(const char *who, int fd, size_t size)
@@ -55,7 +55,7 @@ static void move(cn_tensor *t, cni_os_shared *to)
   memcpy(to->memory, s->data, s->size);
   cni_storage_drop_data(s);
   s->data = to->memory;
-  s->release = unmap;
+  s->free_payload = unmap;
   s->payload = to;
   for (cn_tensor *v = t; v; v = v->view ? v->view->parent : NULL)
     v->d.data = (char *)s->data + v->offset * (int64_t)cni_dtype_size(v->d.dtype);

@@ -17,7 +17,7 @@ static cni_storage *header(size_t block, cn_device device, void *data, size_t si
   s->data = data;
   s->size = size;
   s->block = block;
-  s->release = NULL;
+  s->free_payload = NULL;
   s->payload = NULL;
   s->stream = NULL;
   return s;
@@ -53,7 +53,7 @@ typedef struct uses {
 
 int cni_storage_used_by(cni_storage *s, void *stream)
 {
-  if (s->device == CN_CPU || s->release || stream == s->stream) return CN_OK;
+  if (s->device == CN_CPU || s->free_payload || stream == s->stream) return CN_OK;
   for (const uses *u = s->payload; u; u = u->next)
     if (u->stream == stream) return CN_OK;
   uses *u = cni_alloc(sizeof *u);
@@ -74,11 +74,11 @@ static void free_device_memory(cni_storage *s)
   cni_memory.free(s->device, s->data, s->size, s->stream);
 }
 
-cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void (*release)(void *), void *payload)
+cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void (*free_payload)(void *), void *payload)
 {
   cni_storage *s = header(sizeof *s, device, data, size);
   if (!s) return NULL;
-  s->release = release;
+  s->free_payload = free_payload;
   s->payload = payload;
   return s;
 }
@@ -88,15 +88,15 @@ cni_storage *cni_storage_meta(cn_device device, size_t size)
   return header(sizeof(cni_storage), device, NULL, size);
 }
 
-/* Nothing to give back: borrowed without a release function, or no memory at all (captured). */
+/* Nothing to give back: borrowed without a function that frees it, or no memory at all (captured). */
 static void keep_memory(void *payload) { (void)payload; }
 
 void cni_storage_drop_data(cni_storage *s)
 {
-  if (s->release) {
+  if (s->free_payload) {
     /* The owner knows nothing of work that is still queued here. */
     if (s->device != CN_CPU) cni_memory.sync(s->device);
-    s->release(s->payload);
+    s->free_payload(s->payload);
   } else if (s->data && s->data != inline_data(s)) {
     if (s->device == CN_CPU) cni_free(s->data, s->size);
     else free_device_memory(s);
@@ -109,9 +109,9 @@ void cni_storage_free(cni_storage *s)
   cni_free(s, s->block);
 }
 
-static cn_tensor *borrow_failed(void (*release)(void *), void *payload)
+static cn_tensor *borrow_failed(void (*free_payload)(void *), void *payload)
 {
-  if (release) release(payload);
+  if (free_payload) free_payload(payload);
   return NULL;
 }
 
@@ -128,18 +128,18 @@ int64_t cni_reach(int ndim, const int64_t *shape, const int64_t *strides)
 }
 
 cn_tensor *cn_from_borrowed(void *data, const int64_t *shape, const int64_t *strides, size_t ndim, cn_dtype dtype,
-                            void (*release)(void *payload), void *payload)
+                            void (*free_payload)(void *payload), void *payload)
 {
   int64_t numel, packed[CN_MAX_DIMS];
   size_t elem = cn_dtype_size(dtype);
-  if (cni_state()->err) return borrow_failed(release, payload);
+  if (cni_state()->err) return borrow_failed(free_payload, payload);
   if (!elem) {
     cni_fail(CN_ERR_DTYPE, "from_borrowed: %d is not a data type", (int)dtype);
-    return borrow_failed(release, payload);
+    return borrow_failed(free_payload, payload);
   }
   if (ndim > CN_MAX_DIMS || cni_shape_check("from_borrowed", (int)ndim, shape, elem, &numel)) {
     if (ndim > CN_MAX_DIMS) cni_fail(CN_ERR_SHAPE, "from_borrowed: %zu dimensions are too many", ndim);
-    return borrow_failed(release, payload);
+    return borrow_failed(free_payload, payload);
   }
   if (!strides) {
     cni_contiguous_strides((int)ndim, shape, packed);
@@ -148,9 +148,9 @@ cn_tensor *cn_from_borrowed(void *data, const int64_t *shape, const int64_t *str
   int64_t reach = cni_reach((int)ndim, shape, strides), bytes;
   if (reach < 0 || __builtin_mul_overflow(reach, (int64_t)elem, &bytes) || (!data && reach > 0)) {
     cni_fail(CN_ERR_VALUE, "from_borrowed: %s", data ? "strides are negative or too large" : "data is NULL");
-    return borrow_failed(release, payload);
+    return borrow_failed(free_payload, payload);
   }
-  cni_storage *s = cni_storage_borrow(CN_CPU, data, (size_t)bytes, release ? release : keep_memory, payload);
-  if (!s) return borrow_failed(release, payload);
+  cni_storage *s = cni_storage_borrow(CN_CPU, data, (size_t)bytes, free_payload ? free_payload : keep_memory, payload);
+  if (!s) return borrow_failed(free_payload, payload);
   return cni_scope_add(cni_tensor_over(s, 0, (int)dtype, (int)ndim, shape, strides));
 }

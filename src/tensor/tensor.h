@@ -28,8 +28,8 @@ typedef struct cni_storage {
   size_t size;          /* bytes usable at data */
   _Atomic uint64_t version; /* writes so far */
   size_t block;         /* bytes of the block that holds this struct (and small host data behind it) */
-  void (*release)(void *payload); /* borrowed memory: called at the end; NULL for our own */
-  void *payload;        /* of release; of our own device memory: the streams that used it besides */
+  void (*free_payload)(void *payload); /* borrowed memory: called at the end; NULL for our own */
+  void *payload;        /* of free_payload; of our own device memory: the streams that used it besides */
   void *stream;         /* device memory: where it was allocated, and is given back */
 } cni_storage;
 
@@ -70,7 +70,7 @@ static inline bool cni_tensor_stale(const cn_tensor *t)
 /* ---- storage (storage.c) ---- */
 /* Fresh memory on a device; NULL with the error set. Holds one reference for the caller. */
 cni_storage *cni_storage_new(cn_device device, size_t size);
-cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void (*release)(void *), void *payload);
+cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void (*free_payload)(void *), void *payload);
 /* No memory at all: what tensors have while a graph is captured. */
 cni_storage *cni_storage_meta(cn_device device, size_t size);
 void cni_storage_free(cni_storage *s); /* when the last reference is gone */
@@ -120,7 +120,7 @@ void cni_storage_lend(const cni_storage *s);
 int cni_pinned_settle(const cni_storage *s);
 static inline int cni_storage_settle(const cni_storage *s)
 {
-  return CNI_LIKELY(!s->release) ? CN_OK : cni_pinned_settle(s);
+  return CNI_LIKELY(!s->free_payload) ? CN_OK : cni_pinned_settle(s);
 }
 
 /* ---- tensors (tensor.c) ---- */

@@ -176,8 +176,8 @@ static cn_dataset *part_of(cn_dataset *whole, cn_part part, double test)
   if (!sizes[1] && n > 1) sizes[1] = 1;
   sizes[0] = n - sizes[1];
   cn_dataset_split(parts, whole, sizes, 2, 1);
-  cn_dataset_free(whole);
-  cn_dataset_free(parts[part == CN_TEST ? 0 : 1]);
+  cn_dataset_release(whole);
+  cn_dataset_release(parts[part == CN_TEST ? 0 : 1]);
   return parts[part == CN_TEST ? 1 : 0];
 }
 
@@ -207,7 +207,7 @@ static cn_dataset *open_all(const cn_description *d)
   cn_dataset *parts[2] = {open_part(d, CN_TRAIN), NULL};
   if (parts[0]) parts[1] = open_part(d, CN_TEST);
   if (parts[1]) return cn_dataset_concat(parts, 2);
-  cn_dataset_free(parts[0]);
+  cn_dataset_release(parts[0]);
   return NULL;
 }
 
@@ -265,7 +265,7 @@ cn_dataset *cn_description_data(const cn_description *d, cn_part part)
       wants_transforms(d, &is))
     set = cn_dataset_transform(set, cn_description_transform(d, part));
   if (!cn_err()) return set;
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   const cni_entry *e = cni_entry_find(cni_section_find(d, "data"), "set");
   if (e) cni_describe_blame(d, e->line, "[data]");
   return NULL;
@@ -279,7 +279,7 @@ int cni_data_input(cni_input *input, const cn_description *d)
     return cni_describe_fail(d, 0, "says nothing of the net's input: give input = SIZES in [net], or set in [data]");
   cn_dataset *set = cn_description_data(d, CN_TEST);
   int status = set ? first_sample(input, set) : cn_err();
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   return status;
 }
 
@@ -290,6 +290,6 @@ int64_t cni_data_classes(const cn_description *d)
   cn_dataset *set = cn_description_data(d, CN_TEST);
   if (!set) return cn_err();
   while (cn_dataset_label(set, (size_t)n)) n++;
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   return n;
 }

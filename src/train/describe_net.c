@@ -268,7 +268,7 @@ static int build_one(const cn_description *d, size_t *i, cn_module *into, cn_ten
     cn_release(inner);
   }
   if (!status && !side_by_side && (status = follow(x, m))) status = cni_describe_blame(d, s->line, s->name);
-  cn_module_free(m);
+  cn_module_release(m);
   return status;
 }
 
@@ -377,6 +377,6 @@ cn_module *cn_description_net(const cn_description *d)
   const char *pretrained = cni_describe_word(d, "net", "pretrained", NULL);
   if (net && !cn_err() && pretrained) cn_module_load_file(net, pretrained);
   if (!cn_err()) return net;
-  cn_module_free(net);
+  cn_module_release(net);
   return NULL;
 }

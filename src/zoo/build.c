@@ -10,13 +10,13 @@
 void cni_add(cn_module *m, const char *name, cn_module *child)
 {
   if (m) cn_module_add(m, name, child);
-  else cn_module_free(child);
+  else cn_module_release(child);
 }
 
 cn_module *cni_made(cn_module *m)
 {
   if (!cn_err()) return m;
-  cn_module_free(m);
+  cn_module_release(m);
   return NULL;
 }
 

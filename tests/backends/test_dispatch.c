@@ -209,7 +209,7 @@ static void earlier_backends(void **state)
   cn_stream *stream = cn_stream_new(device, 0);     /* nor streams: one stands for its only queue */
   assert_non_null(stream);
   assert_int_equal(cn_stream_query(stream), 1);
-  cn_stream_free(stream);
+  cn_stream_release(stream);
   cn_scope_end(s);
 }
 

@@ -44,15 +44,15 @@ static void in_use(void **state)
   assert_ptr_equal(cn_stream_current(mirror), b);
   assert_int_equal(cn_stream_use(CN_CPU, a), CN_ERR_DEVICE);
   cn_err_clear();
-  cn_stream_free(b); /* the thread goes on using it */
+  cn_stream_release(b); /* the thread goes on using it */
   cn_scope *s = cn_scope_begin();
   assert_float_equal(cn_item(cn_sum(cn_ones(CN_SHAPE(10), .device = mirror))), 10, 0);
   fine();
   cn_scope_end(s);
   assert_int_equal(cn_stream_use(mirror, NULL), CN_OK);
   assert_null(cn_stream_current(mirror));
-  cn_stream_free(a);
-  cn_stream_free(NULL);
+  cn_stream_release(a);
+  cn_stream_release(NULL);
 }
 
 /* What was recorded in one stream is waited for in another; the result is what one stream gives. */
@@ -78,8 +78,8 @@ static void events_order_streams(void **state)
   cn_stream_use(mirror, NULL);
   fine();
   cn_event_free(ready);
-  cn_stream_free(a);
-  cn_stream_free(b);
+  cn_stream_release(a);
+  cn_stream_release(b);
   cn_scope_end(s);
 }
 
@@ -107,7 +107,7 @@ static void query_and_sync(void **state)
   cn_stream_use(mirror, NULL);
   cn_event_free(begin);
   cn_event_free(end);
-  cn_stream_free(a);
+  cn_stream_release(a);
   fine();
   cn_scope_end(s);
 }
@@ -142,8 +142,8 @@ static void memory_waits_for_other_streams(void **state)
     cn_scope_end(s);
   }
   cn_event_free(made);
-  cn_stream_free(a);
-  cn_stream_free(b);
+  cn_stream_release(a);
+  cn_stream_release(b);
 }
 
 /* A failure in a stream is reported by whoever waits for it. */
@@ -160,7 +160,7 @@ static void late_failures(void **state)
   cn_err_clear();
   assert_int_equal(cn_stream_sync(a), CN_OK);
   cn_stream_use(mirror, NULL);
-  cn_stream_free(a);
+  cn_stream_release(a);
   cn_scope_end(s);
 }
 
@@ -188,7 +188,7 @@ static void one_queue(void **state)
   cn_stream_use(CN_CPU, NULL);
   cn_event_free(begin);
   cn_event_free(end);
-  cn_stream_free(a);
+  cn_stream_release(a);
   fine();
   cn_scope_end(s);
 }

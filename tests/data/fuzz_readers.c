@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     cn_sample_clear(&sample);
   }
   cn_err_clear();
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   cn_scope_end(s);
   return 0;
 }

@@ -41,7 +41,7 @@ static void rows_of_tensors(void **state)
   cn_err_clear();
   assert_int_equal(cn_dataset_get(&sample, set, -1), CN_ERR_INDEX);
   cn_err_clear();
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   cn_scope *s = cn_scope_begin();
   assert_null(cn_dataset_tensors((cn_tensor *const[]){cn_ones(CN_SHAPE(3)), cn_ones(CN_SHAPE(4))}, 2));
   assert_int_equal(cn_err(), CN_ERR_SHAPE);
@@ -64,7 +64,7 @@ static void parts_and_joins(void **state)
   assert_int_equal(cn_dataset_length(some), 2);
   assert_int_equal(number(some, 0), 1);
   assert_int_equal(number(some, 1), 2);
-  cn_dataset_free(some);
+  cn_dataset_release(some);
   assert_null(cn_dataset_range(counting(3), 2, 4));
   cn_err_clear();
   assert_null(cn_dataset_subset(counting(3), (const int64_t[]){3}, 1));
@@ -91,10 +91,10 @@ static void splits_at_random(void **state)
     }
   for (int i = 0; i < 100; i++) assert_int_equal(seen[i], 1);
   assert_true(moved > 80);
-  for (int p = 0; p < 3; p++) cn_dataset_free(parts[p]), cn_dataset_free(again[p]);
+  for (int p = 0; p < 3; p++) cn_dataset_release(parts[p]), cn_dataset_release(again[p]);
   assert_int_equal(cn_dataset_split(parts, set, sizes, 2, 7), CN_ERR_VALUE);
   cn_err_clear();
-  cn_dataset_free(set);
+  cn_dataset_release(set);
 }
 
 static int add_noise(cn_sample *sample, cn_draws *draws, void *payload)
@@ -118,7 +118,7 @@ static void maps_with_draws(void **state)
   assert_memory_equal(cn_data(a.v[0]), cn_data(b.v[0]), 8);
   assert_true(((float *)cn_data(a.v[0]))[0] != ((float *)cn_data(c.v[0]))[0]);
   cn_sample_clear(&a), cn_sample_clear(&b), cn_sample_clear(&c);
-  cn_dataset_free(set);
+  cn_dataset_release(set);
 }
 
 static void labels_go_along(void **state)
@@ -130,7 +130,7 @@ static void labels_go_along(void **state)
   set = cn_dataset_range(set, 1, 3);
   assert_string_equal(cn_dataset_label(set, 1), "dog");
   assert_null(cn_dataset_label(set, 2));
-  cn_dataset_free(set);
+  cn_dataset_release(set);
 }
 
 static void draws_are_even(void **state)
@@ -175,7 +175,7 @@ static void survives_no_memory(void **state)
     bool failed = cn_err() != 0;
     cn_memory_fail_at(0);
     cn_sample_clear(&sample);
-    cn_dataset_free(parts[0]), cn_dataset_free(parts[1]), cn_dataset_free(set);
+    cn_dataset_release(parts[0]), cn_dataset_release(parts[1]), cn_dataset_release(set);
     cn_err_clear();
     if (!failed && k > 60) break;
   }

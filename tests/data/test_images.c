@@ -250,7 +250,7 @@ static void folders_are_classes(void **state)
   assert_int_equal(cn_item_int(sample.v[1]), 1);
   close_to(sample.v[0], expected_of("rgb.png"), "folder", 0, 0);
   cn_sample_clear(&sample);
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   for (int i = 0; i < 5; i++) snprintf(path, sizeof path, "%s/%s", base, files[i]), remove(path);
   snprintf(path, sizeof path, "%s/a", base);
   assert_null(cn_image_folder(base)); /* a class without images */

@@ -70,18 +70,18 @@ static void tables_of_numbers(void **state)
   same(whole_field(set, 1), "table.csv/y");
   assert_string_equal(cn_dataset_label(set, 0), "bird");
   assert_string_equal(cn_dataset_label(set, 2), "dog \"big\"");
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   set = cn_csv(FOLDER "table.csv", .header = true, .target = "kind", .target_classes = true);
   assert_int_equal(cn_dataset_length(set), 6);
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   set = cn_csv(FOLDER "numbers.csv", .delimiter = ';', .target = "");
   if (!set) fail_msg("%s", cn_err_message());
   same(whole_field(set, 0), "numbers.csv/all");
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   set = cn_csv(FOLDER "numbers.csv", .delimiter = ';', .target = "1");
   assert_int_equal(cn_size(whole_field(set, 0), 1), 3);
   assert_int_equal(cn_dtype_of(whole_field(set, 1)), CN_F32);
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   cn_scope_end(s);
 }
 
@@ -122,13 +122,13 @@ static void bad_tables_say_where(void **state)
   refused(cn_csv("/nowhere/at/all.csv"), "/nowhere/at/all.csv");
   cn_dataset *set = cn_csv(TABLE("1,2\r3,4\r"));
   assert_int_equal(cn_dataset_length(set), 2);
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   set = cn_csv(TABLE("a,b\n"), .header = true);
   assert_int_equal(cn_dataset_length(set), 0);
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   set = cn_csv(TABLE("0.5,10\n0.25,9\n1,10\n"), .target_classes = true); /* numbers sort as numbers */
   assert_string_equal(cn_dataset_label(set, 0), "9");
-  cn_dataset_free(set);
+  cn_dataset_release(set);
 }
 
 static void arrays_of_bytes(void **state)
@@ -145,18 +145,18 @@ static void arrays_of_bytes(void **state)
   assert_int_equal(cn_size(x, 1), 1);
   cn_tensor *expected = cn_true_divide(cn_tree_as_tensor(cn_tree_get(golden, "images.idx3")), cn_num(255));
   assert_true(cn_item(cn_all(cn_eq(x, cn_unsqueeze(expected, 1)))));
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   const char *files[] = {FOLDER "cifar10.bin", FOLDER "cifar10.bin"};
   set = cn_cifar(files, 2, 10);
   assert_int_equal(cn_dataset_length(set), 6);
   assert_string_equal(cn_dataset_label(set, 3), "cat");
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   const char *hundred[] = {FOLDER "cifar100.bin"};
   set = cn_cifar(hundred, 1, 100);
   same(whole_field(set, 1), "cifar100.bin/y");
   cn_tensor *bytes = cn_cast(cn_round(cn_mul(whole_field(set, 0), cn_num(255))), CN_U8);
   same(bytes, "cifar100.bin/x");
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   cn_tensor *y;
   assert_int_equal(cn_load_cifar(&x, &y, hundred, 1, 100), 0);
   same(x, "cifar100.bin/x");
@@ -212,7 +212,7 @@ static void digits(void **state)
   cn_tensor *last = whole_field(test, 1);
   assert_true(cn_item(cn_all(cn_eq(last, cn_narrow(y, 0, 1437, 360)))));
   cn_scope_end(s);
-  cn_dataset_free(train), cn_dataset_free(test), cn_dataset_free(all);
+  cn_dataset_release(train), cn_dataset_release(test), cn_dataset_release(all);
 }
 
 static void tokens(void **state)
@@ -232,13 +232,13 @@ static void tokens(void **state)
   cn_tensor *x = whole_field(set, 0);
   assert_int_equal(cn_size(x, 1), 8);
   assert_int_equal(((int64_t *)cn_data(x))[8], 4 * 600);
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   set = cn_token_tensor(cn_from_data(v, CN_SHAPE(100), CN_U16), 99, 0);
   assert_int_equal(cn_dataset_length(set), 1);
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   set = cn_token_tensor(cn_from_data(v, CN_SHAPE(100), CN_U16), 100, 1);
   assert_int_equal(cn_dataset_length(set), 0);
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   refused(cn_token_file(path, CN_F32, 8, 4), "float32");
   refused(cn_token_file(path, CN_U16, 0, 4), "windows");
   refused(cn_token_file(file_of("abc", 3), CN_U16, 1, 1), "whole number");
@@ -263,7 +263,7 @@ static void files_of_tensors(void **state)
   assert_int_equal(cn_ndim(x), 2);
   assert_float_equal(cn_item(cn_sum(x)), 45, 0);
   assert_int_equal(cn_item_int(cn_sum(y)), 10);
-  cn_dataset_free(set);
+  cn_dataset_release(set);
   remove(path);
   cn_scope_end(s);
   refused(cn_dataset_load(FOLDER "table.csv"), "table.csv");
@@ -282,7 +282,7 @@ static void survives_no_memory(void **state)
     bool failed = cn_err() != 0;
     cn_memory_fail_at(0);
     cn_err_clear();
-    cn_dataset_free(table), cn_dataset_free(idx), cn_dataset_free(cifar), cn_dataset_free(tokens_set);
+    cn_dataset_release(table), cn_dataset_release(idx), cn_dataset_release(cifar), cn_dataset_release(tokens_set);
     if (!failed && k > 100) break;
   }
   cn_memory_set_caching(true);
@@ -304,7 +304,7 @@ static void mnist(void **state)
   assert_float_equal(cn_item(cn_mean(whole_field(set, 0))), 0.1325, 1e-4); /* known of the test images */
   assert_int_equal(cn_item_int(cn_narrow(whole_field(set, 1), 0, 0, 1)), 7);
   cn_scope_end(s);
-  cn_dataset_free(set);
+  cn_dataset_release(set);
 }
 
 int main(void)

@@ -65,7 +65,7 @@ static int write_all(const char *folder)
   cn_module *net = small_net();
   cn_tensor *x = cn_rand(CN_SHAPE(2, 1, 8, 8));
   cn_events_graph(log, net, &x, 1);
-  cn_module_free(net);
+  cn_module_release(net);
   write_tables(log);
   cn_events_close(log);
   cn_scope_end(s);
@@ -278,7 +278,7 @@ static void failing_allocations_leave_whole_records(void **state)
   assert_int_equal(write_all(folder), 0); /* what is made once is made */
   remove_all(folder);
   cn_memory_set_caching(false);
-  cn_memory_release_cached();
+  cn_memory_trim();
   cn_memory_get_stats(&before);
   bool failed = true;
   for (uint64_t k = 1; failed; k += 1 + k / 24) {

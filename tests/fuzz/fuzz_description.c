@@ -23,13 +23,13 @@ static void make(const cn_description *d)
   cn_module *net = cn_description_net(d);
   if ((net == NULL) != (cn_err() != 0)) abort();
   cn_err_clear();
-  cn_module_free(cn_description_loss(d));
+  cn_module_release(cn_description_loss(d));
   cn_err_clear();
   cn_optim *opt = net ? cn_description_optim(d, net) : NULL;
   cn_schedule_free(opt ? cn_description_schedule(d, opt, 3, &each) : NULL);
   cn_optim_free(opt);
   cn_err_clear();
-  cn_module_free(net);
+  cn_module_release(net);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

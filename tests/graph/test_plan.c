@@ -63,7 +63,7 @@ static void test_threads_share_a_graph(void **state)
   for (int i = 0; i < THREADS; i++) assert_int_equal(w[i].wrong, 0);
   cn_no_grad_end(saved);
   cn_graph_free(g);
-  cn_module_free(net);
+  cn_module_release(net);
   cn_scope_end(s);
 }
 

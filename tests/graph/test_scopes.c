@@ -45,7 +45,7 @@ static void test_modules_and_calls(void **state)
   cn_string_free(again);
   cn_graph_free(parsed);
   cn_graph_free(g);
-  cn_module_free(net);
+  cn_module_release(net);
   cn_scope_end(s);
 }
 

@@ -32,7 +32,7 @@ static void steps_equal_the_whole(void **state)
     assert_int_equal(cn_cache_truncate(cache, kept), 0);
     must_be_near(cn_decode_step(m, cn_slice(tokens, 1, kept, 12), cache), cn_slice(whole, 1, kept, 12));
     cn_cache_free(cache);
-    cn_module_free(m);
+    cn_module_release(m);
     cn_scope_end(s);
   }
 }
@@ -60,10 +60,10 @@ static void caches_refuse(void **state)
   cn_err_clear();
   cn_cache_free(cache);
   cn_cache_free(states);
-  cn_module_free(m);
-  cn_module_free(other);
-  cn_module_free(plain);
-  cn_module_free(rnn);
+  cn_module_release(m);
+  cn_module_release(other);
+  cn_module_release(plain);
+  cn_module_release(rnn);
   cn_scope_end(s);
 }
 
@@ -88,7 +88,7 @@ static void greedy_needs_no_cache(void **state)
     must_equal(y, cn_generate(m, prompt, .max_new_tokens = 20, .top_k = 1));
     must_equal(y, cn_generate(m, prompt, .max_new_tokens = 20, .top_p = 1e-9));
     must_equal(y, cn_generate(m, prompt, .max_new_tokens = 20, .temperature = 1e-4));
-    cn_module_free(m);
+    cn_module_release(m);
     cn_scope_end(s);
   }
 }
@@ -106,7 +106,7 @@ static void seeds_repeat(void **state)
   }
   must_equal(y[0], y[2]);
   assert_false(cn_item(cn_all(cn_eq(y[0], y[1]))));
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -147,7 +147,7 @@ static void draws_have_their_probabilities(void **state)
   assert_true(SHARE(0, .top_p = 0.8) == 0); /* 0.665 and 0.245 make 0.91 */
   assert_true(fabs(SHARE(3, .top_p = 0.8) - exp(2) / (exp(1) + exp(2))) < 0.03);
   assert_true(SHARE(3, .top_p = 0.6) == 1);
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -165,7 +165,7 @@ static void penalty_is_transformers_one(void **state)
   y = cn_generate(m, cn_from_data(only, CN_SHAPE(1, 1), CN_I64), .max_new_tokens = 1, .temperature = CN_ZERO,
                   .repetition_penalty = 3);
   assert_int_equal(((int64_t *)cn_data(y))[1], 1); /* 2 / 3 is below 1 */
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -207,14 +207,14 @@ static void stops(void **state)
   assert_null(cn_generate(rnn, formula_tokens(2, 5, SMALL_VOCAB), .max_new_tokens = INT64_MAX - 4));
   assert_int_equal(cn_err(), CN_ERR_VALUE);
   cn_err_clear();
-  cn_module_free(rnn);
+  cn_module_release(rnn);
   assert_null(cn_generate(m, prompt, .temperature = -1));
   cn_err_clear();
   assert_null(cn_generate(m, cn_zeros(CN_SHAPE(1, 2))));
   cn_err_clear();
   assert_null(cn_generate(NULL, prompt));
   cn_err_clear();
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -230,7 +230,7 @@ static void other_types_generate(void **state)
       cn_tensor *y = cn_generate(m, formula_tokens(2, 4, SMALL_VOCAB), .max_new_tokens = 8, .temperature = CN_ZERO);
       if (!y) fail_msg("%s, %s: %s", small_models[k].name, cn_dtype_name(types[i]), cn_err_message());
       assert_int_equal(cn_size(y, 1), 12);
-      cn_module_free(m);
+      cn_module_release(m);
       cn_scope_end(s);
     }
 }
@@ -256,7 +256,7 @@ static void survives_failing_allocations(void **state)
       bool done = y && !cn_err();
       if (!done) assert_int_not_equal(cn_err(), 0);
       cn_err_clear();
-      cn_module_free(m);
+      cn_module_release(m);
       cn_scope_end(s);
       if (done) break;
       failed++;

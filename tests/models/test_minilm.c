@@ -65,7 +65,7 @@ static void vectors_of_tokens(void **state)
     cn_scope_end(s);
   }
   cn_tree_free(g);
-  cn_module_free(m);
+  cn_module_release(m);
 }
 
 /* All texts at once: tokenizer, padding, order. */
@@ -91,7 +91,7 @@ static void vectors_of_texts(void **state)
   cn_scope_end(s);
   cn_tokenizer_free(tokenizer);
   cn_tree_free(g);
-  cn_module_free(m);
+  cn_module_release(m);
 }
 
 int main(void)

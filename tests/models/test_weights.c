@@ -62,8 +62,8 @@ static void loads_under_other_names(void **state)
     cn_tensor *tokens = formula_tokens(2, 6, SMALL_VOCAB);
     must_equal(cn_forward(m, tokens), cn_forward(n, tokens));
     cn_tree_free(config);
-    cn_module_free(m);
-    cn_module_free(n);
+    cn_module_release(m);
+    cn_module_release(n);
     cn_file_remove(path);
     cn_scope_end(s);
   }
@@ -94,7 +94,7 @@ static void wrong_files_are_refused(void **state)
   cn_err_clear();
   cn_file_remove(path);
   cn_tree_free(config);
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -135,8 +135,8 @@ static void folders_load(void **state)
   cn_tree_free(index);
   cn_tree_free(parts[0]);
   cn_tree_free(parts[1]);
-  cn_module_free(m);
-  cn_module_free(n);
+  cn_module_release(m);
+  cn_module_release(n);
   cn_scope_end(s);
 }
 
@@ -169,8 +169,8 @@ static void loads_older(const char *net, const char *json, const spelling *older
   cn_tree_free(config);
   cn_tree_free(all);
   cn_tree_free(file);
-  cn_module_free(m);
-  cn_module_free(n);
+  cn_module_release(m);
+  cn_module_release(n);
   cn_scope_end(s);
 }
 
@@ -201,17 +201,17 @@ static void published_googlenet(void **state)
   if (cn_save(path, all) || cn_save(own, all)) fail_msg("%s", cn_err_message());
   if (!(n = cn_zoo("googlenet", .pretrained = path))) fail_msg("%s", cn_err_message());
   assert_true(flag(n, "transform_input") && !flag(n, "aux_logits") && !cn_module_find(n, "aux1"));
-  cn_module_free(n);
+  cn_module_release(n);
   if (!(n = cn_zoo("googlenet", .pretrained = path, .config = config))) fail_msg("%s", cn_err_message());
   assert_true(flag(n, "transform_input") && flag(n, "aux_logits"));
   cn_scope *s = cn_scope_begin();
   must_equal(cn_module_get(n, "aux1.fc1.weight"), cn_module_get(m, "aux1.fc1.weight"));
   cn_scope_end(s);
-  cn_module_free(n);
+  cn_module_release(n);
   if (!(n = cn_zoo("googlenet", .pretrained = own))) fail_msg("%s", cn_err_message());
   assert_true(!flag(n, "transform_input") && flag(n, "aux_logits") && cn_module_find(n, "aux1"));
-  cn_module_free(n);
-  cn_module_free(m);
+  cn_module_release(n);
+  cn_module_release(m);
   cn_tree_free(all);
   cn_tree_free(config);
   cn_file_remove(path);
@@ -243,8 +243,8 @@ static void known_weights_come_from_home(void **state)
   must_equal(cn_module_get(m, "features.3.conv.0.0.weight"), cn_module_get(n, "features.3.conv.0.0.weight"));
   cn_scope_end(s);
   cn_tree_free(all);
-  cn_module_free(m);
-  cn_module_free(n);
+  cn_module_release(m);
+  cn_module_release(n);
   cn_file_remove(path);
   cn_file_remove(part);
   unsetenv("CAIRN_HOME");
@@ -293,7 +293,7 @@ static void options_are_checked(void **state)
   cn_tensor *y = cn_forward(m, cn_zeros(CN_SHAPE(2, 3, 32, 32), .dtype = CN_F64));
   assert_int_equal(cn_size(y, 1), 7);
   cn_scope_end(s);
-  cn_module_free(m);
+  cn_module_release(m);
   cn_tree_free(bad);
   cn_tree_free(list);
 }
@@ -306,11 +306,11 @@ static void copies_are_their_own(void **state)
   cn_tensor *tokens = formula_tokens(1, 6, SMALL_VOCAB);
   must_equal(cn_forward(m, tokens), cn_forward(n, tokens));
   assert_ptr_equal(cn_module_get(u, "lm_head.weight"), cn_module_get(u, "transformer.wte.weight")); /* still tied */
-  cn_module_free(m);
+  cn_module_release(m);
   assert_non_null(cn_forward(n, tokens));
-  cn_module_free(n);
-  cn_module_free(t);
-  cn_module_free(u);
+  cn_module_release(n);
+  cn_module_release(t);
+  cn_module_release(u);
   cn_scope_end(s);
 }
 

@@ -183,7 +183,7 @@ static void equals_its_model(void **state)
   if (pooler) same("pooler_output", pooler, out[1], 1e-4);
   check_generated(g, m, in[0]);
   check_gradients(g, m, in, n);
-  cn_module_free(m);
+  cn_module_release(m);
   cn_tree_free(g);
   cn_scope_end(s);
   assert_int_equal(cn_err(), 0);
@@ -206,7 +206,7 @@ static void names_are_theirs(void **state)
     cn_module *m = cn_zoo(name);
     if (!m) fail_msg("%s: %s", name, cn_err_message());
     same_names(name, m, want);
-    cn_module_free(m);
+    cn_module_release(m);
     seen++;
   }
   cn_set_default_device(CN_CPU);
@@ -248,7 +248,7 @@ static void starts_like_theirs(void **state)
       cn_scope_end(s);
     }
     cn_no_grad_end(saved);
-    cn_module_free(m);
+    cn_module_release(m);
   }
   cn_tree_free(all);
 }
@@ -294,14 +294,14 @@ static void settings_count(void **state)
     cn_module *m = with_settings(cases[i].net, cases[i].json);
     if (!m) fail_msg("%s: %s", cases[i].net, cn_err_message());
     assert_true(fabs(argument(m, cases[i].path, cases[i].name) - cases[i].value) < 1e-12);
-    cn_module_free(m);
+    cn_module_release(m);
   }
   cn_module *m = with_settings("resnet18", "{\"zero_init_residual\": true}");
   cn_scope *s = cn_scope_begin();
   assert_true(cn_item(cn_amax(cn_module_get(m, "layer3.1.bn2.weight"))) == 0);
   assert_true(cn_item(cn_amin(cn_module_get(m, "layer3.1.bn1.weight"))) == 1);
   cn_scope_end(s);
-  cn_module_free(m);
+  cn_module_release(m);
   REFUSED(with_settings("resnet18", "{\"zero_init\": true}") ? 0 : cn_err(), CN_ERR_VALUE);
   REFUSED(with_settings("resnet18", "{\"zero_init_residual\": 1}") ? 0 : cn_err(), CN_ERR_TYPE);
   REFUSED(with_settings("alexnet", "{\"dropout\": \"much\"}") ? 0 : cn_err(), CN_ERR_TYPE);
@@ -335,7 +335,7 @@ static void stochastic_depth_leaves_out_samples(void **state)
   cn_tensor *x = cn_ones(CN_SHAPE(2, 3));
   assert_true(cn_item(cn_all(cn_eq(cn_forward(depth, x), x))));
   cn_scope_end(s);
-  cn_module_free(m);
+  cn_module_release(m);
 }
 
 /* The classifiers on the way give their scores in training alone, and where there are some. */
@@ -355,7 +355,7 @@ static void googlenet_helps_in_training(void **state)
     assert_int_equal(cn_forward_all(out, 3, m, &x, 1), 0);
     assert_true(out[0] && cn_size(out[0], 1) == 3);
     assert_true((out[1] != NULL) == cases[i].helped && (out[2] != NULL) == cases[i].helped);
-    cn_module_free(m);
+    cn_module_release(m);
     cn_scope_end(s);
   }
 }

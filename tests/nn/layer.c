@@ -121,7 +121,7 @@ static cn_module *make(layer *l, const char *cls, const cn_tree *args)
   values_of(l, values, sig, args);
   cn_module *m = cn_module_make(cls, values, (size_t)cn_signature_size(sig));
   for (int i = 0; i < CN_MAX_ARGS; i++)
-    if (values[i].tag == CN_V_MODULE) cn_module_free(values[i].u.m);
+    if (values[i].tag == CN_V_MODULE) cn_module_release(values[i].u.m);
   return m;
 }
 

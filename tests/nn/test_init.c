@@ -201,34 +201,34 @@ static void layers_start_as_in_pytorch(void **state)
   cn_module *m = cn_nn_linear(100, 60);
   starts_uniform(m, "weight", 0.1);
   starts_uniform(m, "bias", 0.1);
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_lstm(20, 25, .num_layers = 2, .bidirectional = true, .proj_size = 5);
   starts_uniform(m, "weight_ih_l0", 0.2);
   starts_uniform(m, "weight_hh_l1_reverse", 0.2);
   starts_uniform(m, "bias_hh_l0", 0.2);
   starts_uniform(m, "weight_hr_l1", 0.2);
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_gru_cell(30, 16);
   starts_uniform(m, "weight_ih", 0.25);
   starts_uniform(m, "bias_ih", 0.25);
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_multihead_attention(32, 4, .add_bias_kv = true);
   starts_uniform(m, "in_proj_weight", sqrt(6.0 / 128));
   starts_uniform(m, "out_proj.weight", 1 / sqrt(32));
   assert_true(most(cn_abs(cn_module_get(m, "in_proj_bias"))) == 0);
   assert_true(most(cn_abs(cn_module_get(m, "out_proj.bias"))) == 0);
   has_moments(cn_module_get(m, "bias_k"), 0, sqrt(2.0 / 33));
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_transformer(.d_model = 32, .nhead = 2, .num_encoder_layers = 1, .num_decoder_layers = 1,
                         .dim_feedforward = 48);
   starts_uniform(m, "encoder.layers.0.linear1.weight", sqrt(6.0 / 80));
   starts_uniform(m, "decoder.layers.0.multihead_attn.out_proj.weight", sqrt(6.0 / 64));
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_batch_norm2d(7);
   assert_true(least(cn_module_get(m, "weight")) == 1 && most(cn_module_get(m, "bias")) == 0);
   assert_true(least(cn_module_get(m, "running_var")) == 1 && most(cn_module_get(m, "running_mean")) == 0);
   assert_int_equal(cn_item_int(cn_module_get(m, "num_batches_tracked")), 0);
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 

@@ -44,19 +44,19 @@ static void convolutions(void **state)
   cn_scope *s = cn_scope_begin();
   cn_module *m = cn_nn_conv1d(40, 50, 5);
   is_uniform(m, "weight", 1 / sqrt(200));
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_conv2d(64, 128, 3, .groups = 4);
   is_uniform(m, "weight", 1 / sqrt(16 * 9));
   is_uniform(m, "bias", 1 / sqrt(16 * 9));
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_conv3d(8, 512, 3);
   is_uniform(m, "weight", 1 / sqrt(8 * 27));
   is_uniform(m, "bias", 1 / sqrt(8 * 27));
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_conv_transpose2d(32, 64, 3, .groups = 2); /* the fan is that of the results */
   is_uniform(m, "weight", 1 / sqrt(32 * 9));
   is_uniform(m, "bias", 1 / sqrt(32 * 9));
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -67,14 +67,14 @@ static void matrices(void **state)
   cn_module *m = cn_nn_linear(100, 300);
   is_uniform(m, "weight", 0.1);
   is_uniform(m, "bias", 0.1);
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_bilinear(25, 30, 40);
   is_uniform(m, "weight", 0.2);
   is_uniform(m, "bias", 0.2);
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_linear(0, 4); /* no fan at all */
   is_constant(m, "bias", 0);
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -84,24 +84,24 @@ static void tables(void **state)
   cn_scope *s = cn_scope_begin();
   cn_module *m = cn_nn_embedding(1000, 32);
   is_normal(cn_module_get(m, "weight"));
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_embedding(1000, 32, .padding_idx = -2);
   assert_float_equal(moment(cn_select(cn_module_get(m, "weight"), 0, 998), 2), 0, 0);
   assert_true(moment(cn_select(cn_module_get(m, "weight"), 0, 999), 2) > 0);
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_embedding_bag(1000, 32, .padding_idx = CN_ZERO);
   is_normal(cn_narrow(cn_module_get(m, "weight"), 0, 1, 999));
   assert_float_equal(moment(cn_select(cn_module_get(m, "weight"), 0, 0), 2), 0, 0);
-  cn_module_free(m);
+  cn_module_release(m);
   cn_tensor *own = cn_rand(CN_SHAPE(4, 2));
   m = cn_nn_embedding(4, 2, ._weight = own, ._freeze = true);
   assert_false(cn_needs_grad(cn_module_get(m, "weight")));
   assert_ptr_equal(cn_data(own), cn_data(cn_module_get(m, "weight"))); /* as PyTorch's from_pretrained shares it */
-  cn_module_free(m);
+  cn_module_release(m);
   m = cn_nn_prelu(.num_parameters = 7, .init = 0.3, .dtype = CN_F64);
   is_constant(m, "weight", 0.3);
   assert_int_equal(cn_numel(cn_module_get(m, "weight")), 7);
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -112,7 +112,7 @@ static void makes(cn_module *m, const char *text)
   assert_non_null(own);
   assert_string_equal(own, text);
   cn_string_free(own);
-  cn_module_free(m);
+  cn_module_release(m);
 }
 
 static void constructors(void **state)
@@ -160,7 +160,7 @@ static void writes_into_input(void **state)
     assert_non_null(y);
     assert_ptr_equal(cn_data(x), cn_data(y));
     cn_scope_end(s);
-    cn_module_free(all[i]);
+    cn_module_release(all[i]);
   }
 }
 

@@ -21,8 +21,8 @@ static double use(layer *l)
   if (l->module && !cn_err()) layer_call(l, out, "train");
   for (size_t k = 0; k < LAYER_RESULTS; k++)
     if (out[k] && !cn_err()) sum += cn_item(cn_nansum(cn_cast(cn_detach(out[k]), CN_F64)));
-  cn_module_free(l->module);
-  cn_module_free(m);
+  cn_module_release(l->module);
+  cn_module_release(m);
   cn_scope_end(s);
   return cn_err() ? 0 : sum;
 }

@@ -255,7 +255,7 @@ static void compare_work(layer *l)
   l->module = cn_module_copy(whole);
   if (!cn_module_visit(l->module, watch_work, &got)) call(l, out, "eval");
   if (got != want) layer_differs(l, "%.0f multiply-adds instead of %.0f", got, want);
-  cn_module_free(l->module);
+  cn_module_release(l->module);
   l->module = whole;
 }
 
@@ -268,7 +268,7 @@ static void compare_copy(layer *l, cn_tensor *const *out, const char *mode)
   if (l->module && call(l, again, mode))
     for (size_t k = 0; k < LAYER_RESULTS; k++)
       if (out[k]) compare(l, "result of its copy", again[k], out[k]);
-  cn_module_free(l->module);
+  cn_module_release(l->module);
   l->module = whole;
 }
 
@@ -328,7 +328,7 @@ static int run_case(const cn_tree *file, const cn_tree *json, size_t number)
     run_mode(&l, modes ? cn_tree_as_str(cn_tree_at(modes, k), "") : both[k]);
     expect_fine(&l, "comparing");
   }
-  cn_module_free(l.module);
+  cn_module_release(l.module);
   cn_scope_end(s);
   return l.failures != 0;
 }

@@ -33,7 +33,7 @@ static void is_called_and_named(void **state)
   assert_non_null(cn_grad_of(cn_module_get(net, "0.weight")));
   cn_module_zero_grad(net);
   assert_null(cn_grad_of(cn_module_get(net, "0.weight")));
-  cn_module_free(net);
+  cn_module_release(net);
   cn_scope_end(s);
 }
 
@@ -52,7 +52,7 @@ static void prints_like_pytorch(void **state)
                       "  (1): Identity()\n"
                       ")");
   cn_string_free(text);
-  cn_module_free(net);
+  cn_module_release(net);
 }
 
 static void state_goes_out_and_in(void **state)
@@ -77,8 +77,8 @@ static void state_goes_out_and_in(void **state)
   cn_err_clear();
   cn_scope_end(s);
   cn_tree_free(tree);
-  cn_module_free(a);
-  cn_module_free(b);
+  cn_module_release(a);
+  cn_module_release(b);
 }
 
 /* A class of a user's own: y = scale * child(x). */
@@ -115,8 +115,8 @@ static void own_classes_and_copies(void **state)
   assert_int_equal(cn_dtype_of(cn_module_get(copy, "0.inner.weight")), CN_F64);
   assert_true(cn_needs_grad(cn_module_get(copy, "0.inner.weight")));
   assert_int_equal(cn_dtype_of(cn_module_get(twice, "0.inner.weight")), CN_F32);
-  cn_module_free(copy);
-  cn_module_free(twice);
+  cn_module_release(copy);
+  cn_module_release(twice);
   cn_scope_end(s);
 }
 
@@ -178,7 +178,7 @@ static void hooks_run(void **state)
   assert_int_equal(cn_module_hook_remove(m, id), 0);
   cn_forward(m, x);
   assert_int_equal(after, 1);
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -198,7 +198,7 @@ static void wrong_calls_are_errors(void **state)
   assert_null(cn_forward(net, x, x, x));
   cn_err_clear();
   cn_scope_end(s);
-  cn_module_free(net);
+  cn_module_release(net);
 }
 
 static void json_round_trip(void **state)
@@ -255,7 +255,7 @@ static void a_class_has_its_size(void **state)
   } large = {{.size = sizeof large, .name = "Large", .apply = scaled_apply}, {NULL}};
   cn_module *m = cn_module_new(&large.cls);
   assert_non_null(m);
-  cn_module_free(m);
+  cn_module_release(m);
 }
 
 int main(void)

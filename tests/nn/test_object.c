@@ -39,7 +39,7 @@ static void parts_are_removed(void **state)
   assert_int_equal(cn_module_remove(list, "1"), 0);
   assert_int_equal(cn_module_nchildren(list), 2);
   assert_string_equal(cn_module_child_name(list, 1), "2");
-  cn_module_free(list);
+  cn_module_release(list);
   cn_scope_end(s);
 }
 
@@ -73,13 +73,13 @@ static void forward_is_replaced(void **state)
   assert_float_equal((float)cn_item(cn_max(y)), 3, 1e-6);
   cn_module *copy = cn_module_copy(net);
   assert_float_equal((float)cn_item(cn_max(cn_forward(copy, x))), 3, 1e-6); /* a copy has neither */
-  cn_module_free(copy);
+  cn_module_release(copy);
   cn_module_set_forward(layer, NULL);
   assert_float_equal((float)cn_item(cn_max(cn_forward(net, x))), 3, 1e-6);
   assert_false(cn_module_hooked(layer));
   assert_true(cn_forward_class(&y, 1, NULL, &arg, 1) < 0);
   cn_err_clear();
-  cn_module_free(net);
+  cn_module_release(net);
   cn_scope_end(s);
 }
 
@@ -105,8 +105,8 @@ static void settings_change(void **state)
   assert_int_equal(cn_forward_all(out, 2, rnn, CN_TENSORS(cn_ones(CN_SHAPE(4, 5, 2)))), 0);
   h = out[1];
   assert_int_equal(cn_size(h, 1), 4); /* (layers, batch, hidden) */
-  cn_module_free(rnn);
-  cn_module_free(net);
+  cn_module_release(rnn);
+  cn_module_release(net);
   cn_scope_end(s);
 }
 
@@ -121,7 +121,7 @@ static void becomes_another(void **state)
   assert_string_equal(layer->cls->name, "Linear");
   assert_ptr_equal(cn_module_object(layer), &times_called);
   assert_int_equal(cn_size(cn_forward(net, cn_ones(CN_SHAPE(1, 2))), 1), 5);
-  cn_module_free(net);
+  cn_module_release(net);
   cn_scope_end(s);
 }
 
@@ -135,7 +135,7 @@ static void shells_have_no_parts(void **state)
   assert_non_null(shell);
   assert_false(cn_module_slot_at(&slot, shell, 0));
   assert_int_equal(cn_args_get(cn_module_args(shell), "out_features")->u.i, 3);
-  cn_module_free(shell);
+  cn_module_release(shell);
   cn_module *norm = cn_nn_batch_norm1d(3), *bare;
   cn_module_train(norm, false);
   bare = cn_module_copy_bare(norm);
@@ -144,8 +144,8 @@ static void shells_have_no_parts(void **state)
   assert_null(slot.tensor);
   assert_true(slot.buffer);
   assert_false(cn_module_training(bare));
-  cn_module_free(bare);
-  cn_module_free(norm);
+  cn_module_release(bare);
+  cn_module_release(norm);
   cn_scope_end(s);
 }
 

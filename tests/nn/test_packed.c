@@ -102,7 +102,7 @@ static void runs_each_alone(cn_module *m, bool memory)
     close_to(out[1], cn_narrow(h, 1, i, 1));
     if (memory) close_to(out[2], cn_narrow(c, 1, i, 1));
   }
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -150,8 +150,8 @@ static void wrong_inputs_are_errors(void **state)
   cn_err_clear();
   assert_null(cn_pad_sequence(&x, 1, .padding_side = "up"));
   cn_err_clear();
-  cn_module_free(linear);
-  cn_module_free(gru);
+  cn_module_release(linear);
+  cn_module_release(gru);
   cn_scope_end(s);
 }
 
@@ -177,7 +177,7 @@ static void survives_failing_memory(void **state)
     if (done) break;
   }
   cn_memory_set_caching(true);
-  cn_module_free(m);
+  cn_module_release(m);
 }
 
 int main(void)

@@ -20,8 +20,8 @@ static void sync_batch_norm_of_one_process(void **state)
   assert_true(equal(cn_forward(a, x), cn_forward(b, x)));
   assert_true(equal(cn_module_get(a, "running_var"), cn_module_get(b, "running_var")));
   assert_int_equal(cn_item_int(cn_module_get(a, "num_batches_tracked")), 1);
-  cn_module_free(a);
-  cn_module_free(b);
+  cn_module_release(a);
+  cn_module_release(b);
   cn_scope_end(s);
 }
 
@@ -38,7 +38,7 @@ static void cumulative_statistics(void **state)
     sum = cn_add(sum, cn_mean(x, .dim = CN_INTS(0)));
   }
   assert_true(close_to(cn_module_get(m, "running_mean"), cn_div(sum, cn_num(3)), 1e-6));
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -67,8 +67,8 @@ static void captures(cn_module *m, cn_tensor *x)
   cn_tree_free(a);
   cn_tree_free(b);
   cn_graph_free(g);
-  cn_module_free(copy);
-  cn_module_free(m);
+  cn_module_release(copy);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -106,9 +106,9 @@ static void small_floats(void **state)
     assert_int_equal(cn_dtype_of(cn_forward(attention, q, q, q)), types[i]);
     assert_int_equal(cn_dtype_of(cn_forward(norm, cn_randn(CN_SHAPE(6, 4), .dtype = types[i]))), types[i]);
     assert_int_equal(cn_dtype_of(cn_module_get(norm, "num_batches_tracked")), CN_I64);
-    cn_module_free(lstm);
-    cn_module_free(attention);
-    cn_module_free(norm);
+    cn_module_release(lstm);
+    cn_module_release(attention);
+    cn_module_release(norm);
   }
   cn_scope_end(s);
 }
@@ -123,7 +123,7 @@ static void attention_with_and_without_weights(void **state)
   assert_int_equal(cn_forward_all(out, 2, m, CN_TENSORS(x, x, x)), 0);
   assert_true(close_to(out[0], cn_forward(m, x, x, x), 1e-6));
   assert_true(close_to(cn_sum(out[1], .dim = CN_INTS(-1)), cn_ones(CN_SHAPE(3, 6)), 1e-5));
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -154,8 +154,8 @@ static void adaptive_softmax_of_all_classes(void **state)
   assert_null(cn_nn_adaptive_log_prob(linear, x));
   assert_int_equal(cn_err(), CN_ERR_TYPE);
   cn_err_clear();
-  cn_module_free(linear);
-  cn_module_free(m);
+  cn_module_release(linear);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -166,8 +166,8 @@ static void stacks_copy_their_layer(void **state)
   cn_module *layer = cn_nn_transformer_encoder_layer(8, 2, .dim_feedforward = 16);
   cn_module *m = cn_nn_transformer_encoder(cn_module_keep(layer), 3, .norm = cn_nn_layer_norm(CN_SHAPE(8)));
   assert_int_equal(cn_module_count(m, false), 3 * cn_module_count(layer, false) + 16);
-  cn_module_free(layer);
-  cn_module_free(m);
+  cn_module_release(layer);
+  cn_module_release(m);
 }
 
 /* ---- failing allocations ---- */
@@ -217,7 +217,7 @@ static void survives_failing_memory(void **state)
       done = !cn_err();
       if (!done) assert_int_equal(cn_err(), CN_ERR_MEMORY);
       cn_err_clear();
-      cn_module_free(m);
+      cn_module_release(m);
       cn_scope_end(s);
     }
     assert_true(done);

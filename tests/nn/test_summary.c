@@ -13,7 +13,7 @@ static void shows_layers_and_sums(void **state)
 {
   (void)state;
   cn_module *m = cn_module_make("Dropout", NULL, 0);
-  cn_module_free(m);
+  cn_module_release(m);
   m = net();
   char *text = cn_summary(m, CN_SHAPE(2, 1, 8, 8));
   assert_non_null(text);
@@ -34,7 +34,7 @@ static void shows_layers_and_sums(void **state)
   for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
     if (!strstr(text, lines[i])) fail_msg("no line\n%sin\n%s", lines[i], text);
   cn_string_free(text);
-  cn_module_free(m);
+  cn_module_release(m);
 }
 
 /* Modes come back one by one, running statistics do not move, hooks are gone. */
@@ -58,7 +58,7 @@ static void leaves_no_trace(void **state)
   assert_true(cn_module_training(m) && !cn_module_training(cn_module_child(m, 1)));
   assert_null(cn_summary(NULL, CN_SHAPE(1)));
   cn_err_clear();
-  cn_module_free(m);
+  cn_module_release(m);
   cn_scope_end(s);
 }
 
@@ -82,9 +82,9 @@ static void other_inputs(void **state)
   text = cn_summary_inputs(adaptive, CN_TENSORS(cn_ones(CN_SHAPE(3, 8)), cn_zeros(CN_SHAPE(3), .dtype = CN_I64)));
   assert_non_null(text);
   cn_string_free(text);
-  cn_module_free(words);
-  cn_module_free(attention);
-  cn_module_free(adaptive);
+  cn_module_release(words);
+  cn_module_release(attention);
+  cn_module_release(adaptive);
   cn_scope_end(s);
 }
 
@@ -98,7 +98,7 @@ static void shared_modules_count_once(void **state)
   assert_non_null(strstr(text, "Parameters: 20\n"));
   assert_non_null(strstr(text, " 96 ")); /* both calls */
   cn_string_free(text);
-  cn_module_free(m);
+  cn_module_release(m);
 }
 
 static void survives_failing_memory(void **state)
@@ -119,7 +119,7 @@ static void survives_failing_memory(void **state)
   }
   assert_true(done);
   cn_memory_set_caching(true);
-  cn_module_free(m);
+  cn_module_release(m);
 }
 
 int main(void)

@@ -228,7 +228,7 @@ static void sweep(const kind *k)
 static const char *module_signature(const char *name) { return cn_module_class_find(name)->sig; }
 static void *make_module(const char *name, const cn_value *args, size_t n) { return cn_module_make(name, args, n); }
 static const cn_args *module_args(void *made) { return cn_module_args(made); }
-static void module_destroy(void *made) { cn_module_free(made); }
+static void module_destroy(void *made) { cn_module_release(made); }
 
 static const char *optim_signature(const char *name)
 {
@@ -255,7 +255,7 @@ void lists_of_optims(void **state)
   (void)state;
   list_net = cn_nn_linear(2, 2, .no_bias = true); /* for Muon, which takes matrices alone */
   sweep(&(kind){list_optims, optim_signature, make_optim, optim_args, optim_destroy});
-  cn_module_free(list_net);
+  cn_module_release(list_net);
 }
 
 /* What is given in two ways at once is not one of the two. */

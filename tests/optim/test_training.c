@@ -41,7 +41,7 @@ static trainer trainer_make(const char *kind)
 static void trainer_free(trainer *t)
 {
   cn_optim_free(t->opt);
-  cn_module_free(t->net);
+  cn_module_release(t->net);
 }
 
 /* One step: forward, backward, update. inputs: x (4, 6), y (4, 3). */
@@ -389,10 +389,10 @@ static void averages_follow(void **state)
   cn_tree_free(saved);
   cn_module *other = cn_nn_linear(2, 2);
   refused(cn_average_update(mean, other));
-  cn_module_free(other);
+  cn_module_release(other);
   cn_average_free(mean);
   cn_average_free(ema);
-  cn_module_free(net);
+  cn_module_release(net);
   assert_null(cn_average_new(NULL, 0, false));
   cn_err_clear();
   cn_scope_end(s);

@@ -45,7 +45,7 @@ void small_run_end(small_run *run)
   cn_loader_free(run->loader);
   cn_schedule_free(run->schedule);
   cn_optim_free(run->opt);
-  cn_module_free(run->net);
+  cn_module_release(run->net);
 }
 
 uint64_t net_sum(cn_module *net)

@@ -31,7 +31,7 @@ static void no_place_sees_a_later_one(void **state)
   assert_true(cn_item(cn_all(cn_narrow(same, 1, 0, 9))));
   assert_false(cn_item(cn_all(cn_narrow(same, 1, 9, 7))));
   assert_int_equal(cn_err(), 0);
-  cn_module_free(net);
+  cn_module_release(net);
   cn_scope_end(s);
 }
 
@@ -44,7 +44,7 @@ static void begins_knowing_nothing(void **state)
   cn_module *net = make_gpt(&o, 10);
   cn_batch b = {.x = cn_randint(0, 10, CN_SHAPE(8, 16)), .y = cn_randint(0, 10, CN_SHAPE(8, 16)), .size = 8};
   assert_true(fabs(cn_item(loss_of(net, &b)) - log(10)) < 0.1);
-  cn_module_free(net);
+  cn_module_release(net);
   cn_scope_end(s);
 }
 
@@ -57,7 +57,7 @@ static void refuses_too_many_places(void **state)
   assert_null(cn_forward(net, cn_randint(0, 10, CN_SHAPE(1, 17))));
   assert_int_not_equal(cn_err(), 0);
   cn_err_clear();
-  cn_module_free(net);
+  cn_module_release(net);
   cn_scope_end(s);
 }
 
@@ -117,7 +117,7 @@ static int write_run(const char *folder, const settings *o)
     cn_save(path, run);
   }
   cn_loader_free(text);
-  cn_module_free(net);
+  cn_module_release(net);
   cn_tokenizer_free(characters);
   cn_scope_end(s);
   cn_tree_free(run);

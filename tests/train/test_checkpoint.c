@@ -205,7 +205,7 @@ static void weights_in_every_format(void **state)
     if (status) print_error("%s: %s\n", names[i], cn_err_message());
     assert_int_equal(status, 0);
     assert_true(net_sum(a) == net_sum(b));
-    cn_module_free(b);
+    cn_module_release(b);
   }
   small_run r; /* and those of a checkpoint */
   assert_int_equal(small_run_begin(&r), 0);
@@ -218,8 +218,8 @@ static void weights_in_every_format(void **state)
   cn_module *other = cn_nn_linear(3, 4);
   assert_true(cn_module_load_file(other, path) < 0);
   cn_err_clear();
-  cn_module_free(other);
-  cn_module_free(a);
+  cn_module_release(other);
+  cn_module_release(a);
   small_run_end(&r);
 }
 
@@ -247,7 +247,7 @@ static void failing_allocations_leak_nothing(void **state)
   assert_int_equal(save_and_load(&r, path), 0);
   assert_int_equal(save_and_load(&r, path), 0);
   cn_memory_set_caching(false);
-  cn_memory_release_cached();
+  cn_memory_trim();
   cn_memory_get_stats(&before);
   bool failed = true;
   for (uint64_t k = 1; failed; k += 1 + k / 40) {

@@ -150,7 +150,7 @@ static void compare(const char *name, cn_module *net, cn_optim *opt, cn_tensor *
   cn_named_free(&list);
   cn_tree_free(file);
   cn_optim_free(opt);
-  cn_module_free(net);
+  cn_module_release(net);
 }
 
 static void mlp_follows(void **state)

@@ -73,7 +73,7 @@ static void makes_the_net(void **state)
   cn_scope *s = cn_scope_begin();
   assert_int_equal(cn_size(cn_forward(net, cn_zeros(CN_SHAPE(2, 1, 8, 8))), 1), 10);
   cn_scope_end(s);
-  cn_module_free(net);
+  cn_module_release(net);
   cn_description_free(d);
 }
 
@@ -95,8 +95,8 @@ static void makes_the_solver(void **state)
   assert_float_equal(cn_args_get(cn_module_args(loss), "label_smoothing")->u.f, 0.1, 0);
   cn_schedule_free(schedule);
   cn_optim_free(opt);
-  cn_module_free(loss);
-  cn_module_free(net);
+  cn_module_release(loss);
+  cn_module_release(net);
   cn_description_free(d);
 }
 
@@ -116,9 +116,9 @@ static void makes_the_data(void **state)
     assert_float_equal(((float *)cn_data(a.v[0]))[i], (((float *)cn_data(b.v[0]))[i] - 0.3f) / 0.4f, 1e-5);
   cn_sample_clear(&a);
   cn_sample_clear(&b);
-  cn_dataset_free(plain);
-  cn_dataset_free(train);
-  cn_dataset_free(test);
+  cn_dataset_release(plain);
+  cn_dataset_release(train);
+  cn_dataset_release(test);
   cn_description_free(d);
 }
 
@@ -239,7 +239,7 @@ static void survives_damage(void **state)
     memcpy(text, whole, sizeof whole);
     text[i] = "[]=,#\"\n\0 z"[i % 10];
     cn_description *d = cn_description_read(text, sizeof whole - 1, "x.cfg");
-    if (i % 16 == 0 && d) cn_module_free(cn_description_net(d));
+    if (i % 16 == 0 && d) cn_module_release(cn_description_net(d));
     cn_description_free(d);
     cn_err_clear();
     d = cn_description_read(whole, i, "x.cfg");
@@ -265,11 +265,11 @@ static void survives_lack_of_memory(void **state)
     done = !cn_err();
     if (!done) assert_int_equal(cn_err(), CN_ERR_MEMORY);
     cn_err_clear();
-    cn_dataset_free(set);
+    cn_dataset_release(set);
     cn_schedule_free(schedule);
     cn_optim_free(opt);
-    cn_module_free(loss);
-    cn_module_free(net);
+    cn_module_release(loss);
+    cn_module_release(net);
     cn_description_free(d);
   }
   cn_set_num_threads(0);
@@ -284,7 +284,7 @@ static void takes_nets_of_the_zoo(void **state)
   cn_scope *s = cn_scope_begin();
   assert_int_equal(cn_size(cn_forward(net, cn_zeros(CN_SHAPE(2, 1, 16, 16))), 1), 10);
   cn_scope_end(s);
-  cn_module_free(net);
+  cn_module_release(net);
   cn_description_free(d);
 }
 

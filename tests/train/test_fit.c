@@ -50,7 +50,7 @@ static void learns_digits(void **state)
   cn_loader_free(train);
   cn_loader_free(test);
   cn_optim_free(opt);
-  cn_module_free(net);
+  cn_module_release(net);
 }
 
 /* ---- callbacks ---- */
@@ -342,7 +342,7 @@ static void losses_of_many_kinds(void **state)
   double smoothed = first_loss((cn_fit_opts){.loss_module = smooth});
   assert_float_equal(smoothed, first_loss((cn_fit_opts){.loss = half_smoothed}), 0);
   assert_true(smoothed != plain);
-  cn_module_free(smooth);
+  cn_module_release(smooth);
   assert_float_equal(first_loss((cn_fit_opts){.autocast = CN_BF16}), plain, 0.1);
   assert_float_equal(first_loss((cn_fit_opts){.autocast = CN_F16, .clip_norm = 1}), plain, 0.02);
 }
@@ -364,7 +364,7 @@ static void gathering_equals_larger_batches(void **state)
     cn_scope_end(s);
     cn_loader_free(l);
     cn_optim_free(opt);
-    cn_module_free(net);
+    cn_module_release(net);
   }
   assert_float_equal(after[0], after[1], 1e-5);
 }
@@ -462,8 +462,8 @@ static void lbfgs_is_given_its_closure(void **state)
   cn_err_clear();
   cn_loader_free(l);
   cn_optim_free(opt);
-  cn_module_free(flat);
-  cn_module_free(net);
+  cn_module_release(flat);
+  cn_module_release(net);
 }
 
 /* ---- failing allocations ---- */
@@ -495,7 +495,7 @@ static void failing_allocations_leak_nothing(void **state)
   cn_memory_stats before, after;
   assert_int_equal(fit_once(), 0);
   cn_memory_set_caching(false);
-  cn_memory_release_cached();
+  cn_memory_trim();
   assert_int_equal(fit_once(), 0);
   cn_memory_get_stats(&before);
   bool failed = true;

@@ -92,7 +92,7 @@ static void it_cannot_change_while_in_use(void **state)
 static void freed_memory_is_cached_and_given_back(void **state)
 {
   (void)state;
-  cn_memory_release_cached();
+  cn_memory_trim();
   size_t base = stats().in_use;
   for (int round = 0; round < 3; round++) {
     cn_scope *s = cn_scope_begin();
@@ -107,7 +107,7 @@ static void freed_memory_is_cached_and_given_back(void **state)
   cn_zeros(CN_SHAPE(8));
   assert_int_equal(stats().allocations, before); /* nothing new was needed */
   cn_scope_end(s);
-  cn_memory_release_cached();
+  cn_memory_trim();
   assert_true(stats().in_use <= base + 4096); /* the state's own arrays may have grown */
   assert_int_equal(stats().cached, 0);
 }
@@ -118,26 +118,26 @@ static void freed_memory_serves_other_sizes(void **state)
   (void)state;
   enum { WHOLE = 64 << 20, PART = 4 << 20, PARTS = WHOLE / PART };
   void *part[PARTS];
-  cn_memory_release_cached();
+  cn_memory_trim();
   cn_free(cn_alloc(WHOLE), WHOLE);
   uint64_t before = stats().allocations;
   for (int i = 0; i < PARTS; i++) part[i] = cn_alloc(PART);
   for (int i = 0; i < PARTS; i++) cn_free(part[i * 5 % PARTS], PART); /* 5 and 16 share no factor: each once */
   cn_free(cn_alloc(WHOLE), WHOLE);
   assert_int_equal(stats().allocations, before);
-  cn_memory_release_cached();
+  cn_memory_trim();
 }
 
 /* Sizes that take turns need little more than the most that is in use at once. */
 static void a_new_size_takes_the_place_of_old_ones(void **state)
 {
   (void)state;
-  cn_memory_release_cached();
+  cn_memory_trim();
   size_t base = stats().in_use;
   cn_memory_reset_peak();
   for (size_t size = 8 << 20; size <= 128 << 20; size += 8 << 20) cn_free(cn_alloc(size), size);
   assert_true(stats().peak - base <= 144u << 20);
-  cn_memory_release_cached();
+  cn_memory_trim();
   assert_true(stats().in_use <= base + 4096);
 }
 
@@ -151,7 +151,7 @@ static void random_traffic_keeps_blocks_apart(void **state)
     size_t size;
   } live_blocks[LIVE];
   uint64_t x = 1;
-  cn_memory_release_cached();
+  cn_memory_trim();
   size_t base = stats().in_use;
   for (int turn = 0; turn < TURNS + LIVE; turn++) {
     x = x * 6364136223846793005u + 1442695040888963407u;
@@ -166,7 +166,7 @@ static void random_traffic_keeps_blocks_apart(void **state)
     live_blocks[i].memory = p = turn < TURNS ? cn_alloc(n) : NULL;
     if (p) p[0] = p[n - 1] = (unsigned char)i;
   }
-  cn_memory_release_cached();
+  cn_memory_trim();
   assert_true(stats().in_use <= base + 4096);
   assert_int_equal(wrong_frees, 0);
 }
@@ -174,14 +174,14 @@ static void random_traffic_keeps_blocks_apart(void **state)
 static void peak_follows(void **state)
 {
   (void)state;
-  cn_memory_release_cached();
+  cn_memory_trim();
   cn_memory_reset_peak();
   size_t before = stats().peak;
   cn_scope *s = cn_scope_begin();
   cn_zeros(CN_SHAPE(1 << 20));
   cn_scope_end(s);
   assert_true(stats().peak >= before + (4u << 20));
-  cn_memory_release_cached();
+  cn_memory_trim();
   cn_memory_reset_peak();
   assert_true(stats().peak < before + (4u << 20));
 }
@@ -189,7 +189,7 @@ static void peak_follows(void **state)
 static void limits_hold(void **state)
 {
   (void)state;
-  cn_memory_release_cached();
+  cn_memory_trim();
   cn_scope *s = cn_scope_begin();
   cn_memory_set_limit(stats().in_use + (1u << 20));
   assert_non_null(cn_zeros(CN_SHAPE(1000)));

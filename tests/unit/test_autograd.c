@@ -397,7 +397,7 @@ static void test_copy_of_a_dependent_value_makes_no_cycle(void **state)
 {
   (void)state;
   cn_memory_stats before, after;
-  cn_memory_release_cached();
+  cn_memory_trim();
   cn_memory_set_caching(false);
   cn_memory_get_stats(&before);
   cn_scope *s = cn_scope_begin();

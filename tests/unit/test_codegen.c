@@ -56,7 +56,7 @@ static loop_fn compile(const cn_source *source)
   assert_non_null(f);
   fputs(text, f);
   fclose(f);
-  cni_host.release_memory(text, size);
+  cni_host.free_memory(text, size);
   snprintf(command, sizeof command,
            "cc -std=c11 -O1 -shared -fPIC -fwrapv -ffp-contract=off -fno-math-errno -fno-trapping-math -Wall "
            "-Werror "
@@ -295,7 +295,7 @@ static void cuda_compiles(const nvrtc *rtc, const cn_source *source)
   if (status && !rtc->log_size(program, &length) && length < sizeof message) rtc->log(program, message);
   if (status) print_error("%s\n", message);
   rtc->destroy(&program);
-  cni_host.release_memory(text, size);
+  cni_host.free_memory(text, size);
   assert_int_equal(status, 0);
 }
 

@@ -349,7 +349,7 @@ static void out_of_memory(void **state)
   matrix c = make(CN_F32, 300, 300, ROWS);
   cni_gemm g = product_of(&a, &b, &c, 1, 0);
   cn_memory_set_caching(false);
-  cn_memory_release_cached();
+  cn_memory_trim();
   cn_memory_fail_at(1);
   assert_int_equal(cni_gemm_f32(&g), CN_ERR_MEMORY);
   assert_int_equal(cn_err(), CN_ERR_MEMORY);

@@ -58,7 +58,7 @@ static bool equal(cn_tensor *a, cn_tensor *b) { return a && b && cn_item(cn_all(
 static size_t in_use(void)
 {
   cn_memory_stats m;
-  cn_memory_release_cached();
+  cn_memory_trim();
   cn_memory_get_stats(&m);
   return m.in_use;
 }
@@ -307,7 +307,7 @@ static void change_settings(worker *w)
     cn_scope *s = cn_scope_begin();
     if (w->index == 0) cn_memory_set_caching(i & 1);
     if (w->index == 1) cn_set_num_threads(1 + i % 3);
-    if (w->index == 2) cn_memory_release_cached();
+    if (w->index == 2) cn_memory_trim();
     if (w->index == 3) cn_memory_reset_peak();
     cn_memory_get_stats(&m);
     EXPECT(m.in_use > 0 && cn_item(cn_sum(cn_mul(cn_ones(CN_SHAPE(100000)), cn_num(2)))) == 200000);

@@ -98,7 +98,7 @@ static int evaluate(const model *m, cn_dataset *set, int64_t batch)
     if (classes) print_classes(m, metrics[1]);
   }
   for (size_t i = 0; i < n; i++) cn_metric_free(metrics[i]);
-  cn_module_free(criterion);
+  cn_module_release(criterion);
   cn_loader_free(loader);
   return cn_err();
 }

@@ -79,5 +79,5 @@ int language_open(language *l, const char *what, const char *name)
 void language_close(language *l)
 {
   cn_tokenizer_free(l->tokenizer);
-  cn_module_free(l->net);
+  cn_module_release(l->net);
 }

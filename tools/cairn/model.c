@@ -83,7 +83,7 @@ static int load(model *m, const char *path)
   if (status || decay <= 0) return status;
   cn_average *average = cn_average_new(m->net, decay, false);
   if (average && !cn_run_load(path, &(cn_run){.net = m->net, .average = average}, NULL)) {
-    cn_module_free(m->net);
+    cn_module_release(m->net);
     m->net = cn_module_keep(cn_average_module(average));
   }
   cn_err_clear(); /* plain weights, which have no average, are loaded already */
@@ -112,7 +112,7 @@ int model_open(model *m, const char *what, const char *weights)
 
 void model_close(model *m)
 {
-  cn_module_free(m->net);
+  cn_module_release(m->net);
   cn_description_free(m->description);
 }
 

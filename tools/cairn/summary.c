@@ -62,7 +62,7 @@ static int summarise(const char *what, const char *sizes, int64_t batch, bool pr
       memcpy(shape + 1, cn_shape(sample.v[0]), n * sizeof *shape);
       cn_sample_clear(&sample);
     }
-    cn_dataset_free(set);
+    cn_dataset_release(set);
   }
   shape[0] = batch;
   if (m.net && !cn_err() && print) cn_module_print(m.net);

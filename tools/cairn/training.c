@@ -201,18 +201,18 @@ static int prepare(parts *p, const training *t, cn_description *d)
   return write_description(d, t->out);
 }
 
-static void release(parts *p)
+static void free_parts(parts *p)
 {
   cn_metric_free(p->metric);
   cn_average_free(p->average);
   cn_schedule_free(p->schedule);
   cn_optim_free(p->opt);
-  cn_module_free(p->loss);
-  cn_module_free(p->net);
+  cn_module_release(p->loss);
+  cn_module_release(p->net);
   cn_loader_free(p->train);
   cn_loader_free(p->test);
-  cn_dataset_free(p->train_set);
-  cn_dataset_free(p->test_set);
+  cn_dataset_release(p->train_set);
+  cn_dataset_release(p->test_set);
 }
 
 /* ---- what TensorBoard shows besides metrics ---- */
@@ -301,6 +301,6 @@ int training_run(training *t, cn_description *d)
   int status = prepare(&p, t, d);
   if (!status && !t->resume) log_start(&p, t, d);
   if (!status) status = fit(&p, t, d);
-  release(&p);
+  free_parts(&p);
   return status;
 }

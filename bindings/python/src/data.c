@@ -22,13 +22,13 @@ PyObject *cnpy_wrap_dataset(cn_dataset *set)
 {
   PyObject *o = set ? cnpy_alloc_object(cnpy_dataset_type) : cnpy_raise();
   if (o) ((cnpy_dataset *)(void *)o)->set = set;
-  else cn_dataset_free(set);
+  else cn_dataset_release(set);
   return o;
 }
 
 static void dataset_dealloc(PyObject *self)
 {
-  cn_dataset_free(cnpy_set(self));
+  cn_dataset_release(cnpy_set(self));
   cnpy_free_object(self);
 }
 

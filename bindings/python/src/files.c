@@ -10,12 +10,12 @@
 #include "files.h"
 #include "optim.h"
 
-PyObject *cnpy_hold(PyTypeObject *type, void *held, void (*release)(void *))
+PyObject *cnpy_hold(PyTypeObject *type, void *held, void (*drop)(void *))
 {
   if (!held) return cnpy_raise();
   PyObject *o = ((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
   if (o) ((cnpy_holder *)(void *)o)->held = held;
-  else release(held);
+  else drop(held);
   return o;
 }
 

@@ -10,9 +10,9 @@ typedef struct cnpy_holder {
   void *held; /* NULL once it is closed */
 } cnpy_holder;
 
-/* A new object of the type that takes `held` over; held NULL raises the pending cn_ error. `release` gets it when there
+/* A new object of the type that takes `held` over; held NULL raises the pending cn_ error. `drop` gets it when there
  * is no object. */
-PyObject *cnpy_hold(PyTypeObject *type, void *held, void (*release)(void *));
+PyObject *cnpy_hold(PyTypeObject *type, void *held, void (*drop)(void *));
 static inline void *cnpy_held(PyObject *o) { return ((cnpy_holder *)(void *)o)->held; } /* borrowed */
 void cnpy_holder_free(PyObject *self); /* the object alone: what it held is gone already */
 PyObject *cnpy_done(int status);       /* None, or the pending cn_ error */

@@ -16,7 +16,7 @@ static cn_events *of(PyObject *self)
   return e;
 }
 
-static void release(void *events) { cn_events_close(events); }
+static void close_events(void *events) { cn_events_close(events); }
 
 static PyObject *events_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -24,7 +24,7 @@ static PyObject *events_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   const char *suffix = "";
   if (kwargs && PyDict_Size(kwargs)) return cnpy_fail(PyExc_TypeError, "Events takes no keywords");
   if (!PyArg_ParseTuple(args, "O&|s:Events", PyUnicode_FSConverter, &folder, &suffix)) return NULL;
-  PyObject *made = cnpy_hold(type, cn_events_open_as(PyBytes_AsString(folder), suffix), release);
+  PyObject *made = cnpy_hold(type, cn_events_open_as(PyBytes_AsString(folder), suffix), close_events);
   Py_DECREF(folder);
   return made;
 }

@@ -167,10 +167,10 @@ static PyObject *memory_stats(PyObject *module, PyObject *unused)
                        (Py_ssize_t)s.peak, "allocations", (unsigned long long)s.allocations);
 }
 
-static PyObject *release_cached(PyObject *module, PyObject *unused)
+static PyObject *memory_trim(PyObject *module, PyObject *unused)
 {
   (void)module, (void)unused;
-  cn_memory_release_cached();
+  cn_memory_trim();
   Py_RETURN_NONE;
 }
 
@@ -286,7 +286,7 @@ static PyMethodDef functions[] = {
     {"_set_print_options", set_print_options, METH_VARARGS,
      "precision, threshold, edge items, line width; 0: default"},
     {"_memory_stats", memory_stats, METH_NOARGS, "Host memory: in use, cached, peak, allocations."},
-    {"_memory_release_cached", release_cached, METH_NOARGS, "Gives unused host memory back."},
+    {"_memory_trim", memory_trim, METH_NOARGS, "Gives unused host memory back."},
     {"_version", version, METH_NOARGS, "The version of the library."},
     {"_device_count", device_count, METH_VARARGS, "Devices of a backend that can be used here."},
     {"_device_sync", device_sync, METH_O, "Waits for all work of a device."},

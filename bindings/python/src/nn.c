@@ -40,7 +40,7 @@ static void module_dealloc(PyObject *self)
   PyObject_GC_UnTrack(self);
   module_clear(self);
   if (m && cn_module_object(m) == self) cn_module_set_object(m, NULL);
-  cn_module_free(m);
+  cn_module_release(m);
   ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
   Py_DECREF(type);
 }

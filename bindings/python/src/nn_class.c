@@ -315,18 +315,18 @@ PyObject *cnpy_wrap_module(cn_module *m)
   PyObject *object = cn_module_object(m);
   if (object) {
     Py_INCREF(object);
-    cn_module_free(m);
+    cn_module_release(m);
     return object;
   }
   cnpy_class *c = cnpy_nn.module ? cnpy_class_of(m->cls) : NULL;
   PyObject *type = c ? class_named(m->cls->name) : NULL;
   if (!type) {
     if (!PyErr_Occurred()) cnpy_fail(PyExc_RuntimeError, "cairn.nn is not there");
-    cn_module_free(m);
+    cn_module_release(m);
     return NULL;
   }
   object = PyType_GenericNew((PyTypeObject *)(void *)type, NULL, NULL);
-  if (!object) cn_module_free(m);
+  if (!object) cn_module_release(m);
   else if (cnpy_adopt(object, m, c, NULL)) Py_CLEAR(object);
   PyObject *done = object ? PyObject_CallMethod(object, "_wrapped", NULL) : NULL;
   if (object && !done) Py_CLEAR(object);

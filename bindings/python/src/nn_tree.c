@@ -8,7 +8,7 @@
 
 enum kind { PARAMETER, BUFFER, CHILD };
 
-static void drop_handle(PyObject *capsule) { cn_module_free(PyCapsule_GetPointer(capsule, "cairn.module")); }
+static void drop_handle(PyObject *capsule) { cn_module_release(PyCapsule_GetPointer(capsule, "cairn.module")); }
 
 PyObject *cnpy_tree_handle(cn_module *m)
 {

@@ -26,7 +26,7 @@ static PyObject *yes_or_no(int status) { return status < 0 ? cnpy_raise() : PyBo
 
 /* ---- streams ---- */
 
-static void stream_release(void *stream) { cn_stream_free(stream); }
+static void stream_release(void *stream) { cn_stream_release(stream); }
 
 static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -40,7 +40,7 @@ static PyObject *stream_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
 
 static void stream_dealloc(PyObject *self)
 {
-  cn_stream_free(cnpy_held(self));
+  cn_stream_release(cnpy_held(self));
   cnpy_holder_free(self);
 }
 
@@ -63,7 +63,7 @@ static PyObject *stream_query(PyObject *self, PyObject *Py_UNUSED(none))
 
 /* ---- events ---- */
 
-static void event_release(void *event) { cn_event_free(event); }
+static void event_free(void *event) { cn_event_free(event); }
 
 static PyObject *event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
 {
@@ -72,7 +72,7 @@ static PyObject *event_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
   cn_device id;
   if (kwargs && PyDict_Size(kwargs)) return cnpy_fail(PyExc_TypeError, "EventBase takes no keywords");
   if (!PyArg_ParseTuple(args, "Op:EventBase", &device, &timing) || cnpy_to_device(device, &id)) return NULL;
-  return cnpy_hold(type, cn_event_new(id, timing), event_release);
+  return cnpy_hold(type, cn_event_new(id, timing), event_free);
 }
 
 static void event_dealloc(PyObject *self)

@@ -67,10 +67,10 @@ static void tensor_dealloc(PyObject *self)
 {
   cnpy_tensor *x = (cnpy_tensor *)(void *)self;
   PyTypeObject *type = Py_TYPE(self);
-  freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  freefunc free_object = (freefunc)PyType_GetSlot(type, Py_tp_free);
   Py_CLEAR(x->grad);
   cn_release(x->t);
-  release(self);
+  free_object(self);
   Py_DECREF(type);
 }
 

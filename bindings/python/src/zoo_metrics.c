@@ -7,7 +7,7 @@
 #include "files.h"
 
 static cn_metric *of(PyObject *self) { return cnpy_held(self); }
-static void release(void *metric) { cn_metric_free(metric); }
+static void free_metric(void *metric) { cn_metric_free(metric); }
 
 static int to_averaging(const char *name, cn_averaging *average)
 {
@@ -41,7 +41,7 @@ static PyObject *metric_new(PyTypeObject *type, PyObject *args, PyObject *kwargs
   if (kwargs && PyDict_Size(kwargs)) return cnpy_fail(PyExc_TypeError, "MetricBase takes no keywords");
   if (!PyArg_ParseTuple(args, "s|Lss:MetricBase", &kind, &n, &average, &name)) return NULL;
   if (to_averaging(average, &how)) return NULL;
-  return cnpy_hold(type, !strcmp(kind, "mean") ? cn_metric_mean(name) : make(kind, n, how), release);
+  return cnpy_hold(type, !strcmp(kind, "mean") ? cn_metric_mean(name) : make(kind, n, how), free_metric);
 }
 
 static void metric_dealloc(PyObject *self)

@@ -56,7 +56,7 @@ typedef struct cn_host {
   size_t size;
   uint32_t abi;
   void *(*memory)(size_t size); /* host memory; NULL when out of memory, with the error set */
-  void (*release_memory)(void *memory, size_t size);
+  void (*free_memory)(void *memory, size_t size);
   int (*fail)(int code, const char *format, ...) CN_PRINTF(2, 3);
   void (*log)(cn_log_level level, const char *format, ...) CN_PRINTF(2, 3);
   const char *(*op_name)(const cn_op *op);
@@ -64,7 +64,7 @@ typedef struct cn_host {
    * every call. Numbers in host memory (weak scalars, zero-dimensional CPU tensors) are passed by value. */
   int (*pointwise_source)(cn_source *source, const cn_call *call, cn_lang lang);
   int (*copy_source)(cn_source *source, const cn_desc *to, const cn_desc *from, cn_lang lang);
-  /* Its text, for code that is not compiled yet; owned: release_memory(text, *size). Compile C with -fwrapv
+  /* Its text, for code that is not compiled yet; owned: free_memory(text, *size). Compile C with -fwrapv
    * -ffp-contract=off -fno-math-errno -fno-trapping-math, CUDA with --fmad=false
    * --device-as-default-execution-space: results are then those of the CPU kernels. NULL with the error
    * set. */
@@ -86,7 +86,7 @@ typedef struct cn_host {
    * message. */
   int (*take_error)(char *message, size_t size);
   /* Files that can be made again (compiled code), by name, in the user's cache folder. load: owned, to be
-   * given to release_memory, or NULL when it is not there; sets no error. */
+   * given to free_memory, or NULL when it is not there; sets no error. */
   void *(*cache_load)(const char *name, size_t *size);
   void (*cache_store)(const char *name, const void *content, size_t size);
   double (*now)(void); /* seconds that only go forward */

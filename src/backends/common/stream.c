@@ -56,9 +56,9 @@ cn_stream *cn_stream_current(cn_device device)
   return slot ? slot->stream : NULL;
 }
 
-static void release(cn_stream *s)
+void cn_stream_release(cn_stream *s)
 {
-  if (atomic_fetch_sub(&s->refs, 1) != 1) return;
+  if (!s || atomic_fetch_sub(&s->refs, 1) != 1) return;
   const cn_backend *b = with_streams(s->device);
   if (b && s->handle) b->stream_free(cni_device_index(s->device), s->handle);
   cni_free(s, sizeof *s);
@@ -76,13 +76,13 @@ int cn_stream_use(cn_device device, cn_stream *stream)
   cn_stream *before = slot ? slot->stream : NULL;
   if (!slot) slot = &st->streams[st->nstreams++];
   *slot = stream ? (cni_stream_slot){device, stream} : st->streams[--st->nstreams];
-  if (before) release(before);
+  cn_stream_release(before);
   return CN_OK;
 }
 
 void cni_streams_forget(cn_state *st)
 {
-  while (st->nstreams) release(st->streams[--st->nstreams].stream);
+  while (st->nstreams) cn_stream_release(st->streams[--st->nstreams].stream);
 }
 
 /* ---- streams ---- */
@@ -102,11 +102,6 @@ cn_stream *cn_stream_new(cn_device device, int priority)
   cni_fail(CN_ERR_DEVICE, "stream_new: %s could not make a stream", b->name);
   cni_free(s, sizeof *s);
   return NULL;
-}
-
-void cn_stream_free(cn_stream *s)
-{
-  if (s) release(s);
 }
 
 cn_device cn_stream_device(const cn_stream *s) { return s->device; }

@@ -41,13 +41,13 @@ static int make_room(void)
   nslots = bigger;
   for (size_t i = 0; i < n; i++)
     if (old[i].key) *find(old[i].key) = old[i];
-  if (old) cni_cuda_host->release_memory(old, n * sizeof *old);
+  if (old) cni_cuda_host->free_memory(old, n * sizeof *old);
   return CN_OK;
 }
 
 void cni_cuda_code_exit(void)
 {
-  if (slots) cni_cuda_host->release_memory(slots, nslots * sizeof *slots);
+  if (slots) cni_cuda_host->free_memory(slots, nslots * sizeof *slots);
   slots = NULL;
   nslots = nused = 0;
 }
@@ -92,7 +92,7 @@ static int fail_with_log(nvrtcProgram program, nvrtcResult result, const char *e
   if (log) rtc->nvrtcGetProgramLog(program, log);
   int status = cni_cuda_host->fail(CN_ERR_INTERNAL, "cuda: kernel %s did not compile: %s: %.*s", entry,
                                    rtc->nvrtcGetErrorString(result), LOG, log ? log : "");
-  if (log) cni_cuda_host->release_memory(log, size);
+  if (log) cni_cuda_host->free_memory(log, size);
   return status;
 }
 
@@ -114,7 +114,7 @@ static int compile(void **image, size_t *size, const target *t, const char *text
     else result = rtc->nvrtcGetCUBIN(program, *image);
   }
   if (!status && result != NVRTC_SUCCESS) status = fail_with_log(program, result, entry);
-  if (status && *image) cni_cuda_host->release_memory(*image, *size);
+  if (status && *image) cni_cuda_host->free_memory(*image, *size);
   rtc->nvrtcDestroyProgram(&program);
   return status;
 }
@@ -139,14 +139,14 @@ static int make(CUfunction *function, const cni_cuda_device *d, const char *text
   image = cni_cuda_host->cache_load(t.file, &size);
   if (image) {
     CUresult result = load(function, image, entry);
-    cni_cuda_host->release_memory(image, size);
+    cni_cuda_host->free_memory(image, size);
     if (result == CUDA_SUCCESS) return CN_OK; /* else the file is damaged: made again */
   }
   int status = compile(&image, &size, &t, text, entry);
   if (status) return status;
   status = cni_cuda_check(load(function, image, entry), "loading a kernel");
   if (!status) cni_cuda_host->cache_store(t.file, image, size);
-  cni_cuda_host->release_memory(image, size);
+  cni_cuda_host->free_memory(image, size);
   return status;
 }
 
@@ -184,7 +184,7 @@ int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, co
   char *source = text(payload, &size);
   if (!source) return CN_ERR_MEMORY;
   int status = make(function, d, source, exact, entry);
-  cni_cuda_host->release_memory(source, size);
+  cni_cuda_host->free_memory(source, size);
   return status ? status : remember(key, *function);
 }
 

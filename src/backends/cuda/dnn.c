@@ -288,7 +288,7 @@ static bool load(cni_dnn_plan *p, cudnnHandle_t h, const char *name)
     s = dnn->cudnnBackendSetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR,
                                       (int64_t)size, text);
   if (p->plan && s == CUDNN_STATUS_SUCCESS) s = dnn->cudnnBackendFinalize(p->plan);
-  cni_cuda_host->release_memory(text, size);
+  cni_cuda_host->free_memory(text, size);
   if (p->plan && s == CUDNN_STATUS_SUCCESS && read_workspace(p)) return true;
   if (p->plan) dnn->cudnnBackendDestroyDescriptor(p->plan);
   p->plan = NULL;
@@ -307,7 +307,7 @@ static void store(const cni_dnn_plan *p, const char *name)
   if (text && dnn->cudnnBackendGetAttribute(p->plan, CUDNN_ATTR_EXECUTION_PLAN_JSON_REPRESENTATION, CUDNN_TYPE_CHAR, n,
                                             &got, text) == CUDNN_STATUS_SUCCESS)
     cni_cuda_host->cache_store(name, text, (size_t)n);
-  if (text) cni_cuda_host->release_memory(text, (size_t)n);
+  if (text) cni_cuda_host->free_memory(text, (size_t)n);
 }
 
 static void make(cni_dnn_plan *p, cni_cuda_device *d, uint64_t key, cni_dnn_describe_fn describe, const void *payload)

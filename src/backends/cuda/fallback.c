@@ -44,7 +44,7 @@ static int bring(operand *o, const cn_tensor *t, int index, cn_device device)
 static void drop(operand *o)
 {
   if (o->tensor) cni_cuda_host->release_tensor(o->tensor);
-  if (o->bytes) cni_cuda_host->release_memory(o->bytes, o->size);
+  if (o->bytes) cni_cuda_host->free_memory(o->bytes, o->size);
 }
 
 /* args with the tensors of c->in replaced by the copies'; `list` has room for as many as there are inputs. */

@@ -22,7 +22,7 @@ int cni_cuda_class_of(size_t size, size_t *rounded)
 static size_t class_size(int i) { return ((size_t)(i % STEPS) + 9) << (i / STEPS - 3); }
 
 /* Gives every free block back to the driver, after the work that may still use them. Holds the lock. */
-static void release_cached(cni_cuda_device *d)
+static void free_cached(cni_cuda_device *d)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   cu->cuStreamSynchronize(d->stream);
@@ -42,7 +42,7 @@ static bool make_room(cni_cuda_class *c)
   CUdeviceptr *list = cni_cuda_host->memory((size_t)room * sizeof *list);
   if (!list) return false;
   if (c->nfree) memcpy(list, c->free, (size_t)c->nfree * sizeof *list);
-  if (c->free) cni_cuda_host->release_memory(c->free, (size_t)c->room * sizeof *list);
+  if (c->free) cni_cuda_host->free_memory(c->free, (size_t)c->room * sizeof *list);
   c->free = list;
   c->room = room;
   return true;
@@ -56,7 +56,7 @@ static CUdeviceptr take(cni_cuda_device *d, cni_cuda_class *c, size_t size)
   if (!make_room(c)) return 0;
   if (cu->cuMemAlloc(&p, size) != CUDA_SUCCESS) {
     p = 0;
-    release_cached(d);
+    free_cached(d);
     if (cu->cuMemAlloc(&p, size) != CUDA_SUCCESS) return 0;
   }
   c->blocks++;
@@ -105,7 +105,7 @@ int cni_cuda_memory_trim(int index)
   cni_cuda_device *d = cni_cuda_use(index);
   if (!d) return CN_ERR_DEVICE;
   pthread_mutex_lock(&d->lock);
-  release_cached(d);
+  free_cached(d);
   pthread_mutex_unlock(&d->lock);
   return CN_OK;
 }
@@ -143,7 +143,7 @@ void cni_cuda_memory_exit(cni_cuda_device *d)
 {
   for (int i = 0; i < CNI_CUDA_CLASSES; i++) {
     cni_cuda_class *c = &d->classes[i];
-    if (c->free) cni_cuda_host->release_memory(c->free, (size_t)c->room * sizeof *c->free);
+    if (c->free) cni_cuda_host->free_memory(c->free, (size_t)c->room * sizeof *c->free);
     *c = (cni_cuda_class){0};
   }
   cni_cuda_pinned_exit(d);

@@ -49,7 +49,7 @@ static bool make_room(cni_cuda_pinned *p)
   block **all = cni_cuda_host->memory((size_t)room * sizeof(block *));
   if (!all) return false;
   if (p->n) memcpy(all, p->all, (size_t)p->n * sizeof(block *));
-  if (p->all) cni_cuda_host->release_memory(p->all, (size_t)p->room * sizeof(block *));
+  if (p->all) cni_cuda_host->free_memory(p->all, (size_t)p->room * sizeof(block *));
   p->all = all;
   p->room = room;
   return true;
@@ -73,7 +73,7 @@ static void drop(cni_cuda_pinned *p, block *b)
   p->n--;
   cu->cuEventDestroy(b->copied);
   cu->cuMemFreeHost(b->memory);
-  cni_cuda_host->release_memory(b, sizeof *b);
+  cni_cuda_host->free_memory(b, sizeof *b);
 }
 
 /* ---- free blocks and those that wait; all under the lock ---- */
@@ -157,7 +157,7 @@ static block *new_block(cni_cuda_device *d, size_t size, int class_number)
     cu->cuEventDestroy(b->copied);
   }
   if (b->memory) cu->cuMemFreeHost(b->memory);
-  cni_cuda_host->release_memory(b, sizeof *b);
+  cni_cuda_host->free_memory(b, sizeof *b);
   return NULL;
 }
 
@@ -205,7 +205,7 @@ CUevent cni_cuda_pinned_event(cni_cuda_device *d, const void *memory)
 void cni_cuda_pinned_exit(cni_cuda_device *d)
 {
   cni_cuda_pinned *p = &d->pinned;
-  for (int i = 0; i < p->n; i++) cni_cuda_host->release_memory(p->all[i], sizeof(block));
-  if (p->all) cni_cuda_host->release_memory(p->all, (size_t)p->room * sizeof(block *));
+  for (int i = 0; i < p->n; i++) cni_cuda_host->free_memory(p->all[i], sizeof(block));
+  if (p->all) cni_cuda_host->free_memory(p->all, (size_t)p->room * sizeof(block *));
   *p = (cni_cuda_pinned){0};
 }

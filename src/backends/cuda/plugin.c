@@ -26,7 +26,7 @@ static void join_tables(void)
 /* ---- all work of a device is in its own stream, so that is the one meant ---- */
 
 static void *alloc(int index, size_t size, void *stream) { return (void)stream, cni_cuda_alloc(index, size); }
-static void release(int index, void *memory, size_t size, void *stream)
+static void free_memory(int index, void *memory, size_t size, void *stream)
 {
   (void)stream;
   cni_cuda_free(index, memory, size);
@@ -60,7 +60,7 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .device_count = cni_cuda_device_count,
       .device_info = cni_cuda_device_info,
       .alloc = alloc,
-      .free = release,
+      .free = free_memory,
       .copy_in = copy_in,
       .copy_out = copy_out,
       .sync = cni_cuda_sync,

@@ -154,7 +154,7 @@ CUevent cni_cuda_pinned_event(cni_cuda_device *d, const void *memory);
 void cni_cuda_pinned_exit(cni_cuda_device *d);
 
 /* ---- compiled code (compile.c) ---- */
-/* Gives the text of a kernel; owned (release_memory). NULL with the error set. */
+/* Gives the text of a kernel; owned (free_memory). NULL with the error set. */
 typedef char *(*cni_cuda_text_fn)(const void *payload, size_t *size);
 /* The kernel `entry` of the text under this key, compiled now if it must be. exact: multiplications and additions are
  * never fused, as in the CPU's kernels. 0 or an error. */
@@ -173,7 +173,7 @@ int cni_cuda_launched(cni_cuda_device *d, const char *name);
 void cni_cuda_code_exit(void);
 
 /* ---- kernels from .cu files (kernel.c; code.h) ---- */
-/* The text that is compiled for it; owned (release_memory). NULL with the error set. */
+/* The text that is compiled for it; owned (free_memory). NULL with the error set. */
 char *cni_cuda_code_text(const cni_cuda_code *code, size_t *size);
 int cni_cuda_kernel(CUfunction *function, cni_cuda_device *d, const cni_cuda_code *code);
 /* Finds and launches. */

@@ -51,7 +51,7 @@ static void give_back(int index, void *stream, void *block, size_t size, void (*
   *job = (mirror_job){.size = size, .run = run};
   if (cni_mirror_enqueue(index, stream, job)) return;
   if (run) run(job, index); /* nothing ever ran here */
-  host->release_memory(job, size);
+  host->free_memory(job, size);
 }
 
 static void uncount(mirror_job *job, int index) { atomic_fetch_sub(&reserved[index].now, job->size - HEADER); }
@@ -213,7 +213,7 @@ static int run_waiting(cn_call *c, mirror_call *job)
     }
     host->release_tensor(made);
   }
-  host->release_memory(job, job->head.size);
+  host->free_memory(job, job->head.size);
   return status;
 }
 
@@ -250,7 +250,7 @@ static int run_any(cn_call *c)
   if (waits) return run_waiting(c, job);
   job->head.run = run_late;
   if (!cni_mirror_enqueue(index, c->stream, &job->head)) {
-    host->release_memory(job, job->head.size);
+    host->free_memory(job, job->head.size);
     return host->fail(CN_ERR_MEMORY, "%s: the mirror's stream could not be started", host->op_name(c->op));
   }
   return waited(index, c->stream);

@@ -141,6 +141,6 @@ int cni_mirror_call_run(mirror_call *job)
     if (job->there[k]) c->out[k] = NULL; /* what is left was made by the kernel */
   for (size_t k = 0; wrapped && k < operands; k++)
     if (wrapped[k]) host->release_tensor(wrapped[k]);
-  if (wrapped) host->release_memory(wrapped, bytes);
+  if (wrapped) host->free_memory(wrapped, bytes);
   return status;
 }

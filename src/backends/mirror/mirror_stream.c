@@ -63,7 +63,7 @@ static void *work(void *payload)
     if (job->run) job->run(job, s->index);
     pthread_mutex_lock(&s->lock);
     if (job->mark) job->mark(job); /* whoever saw the event pass finds the stream idle, and the other way round */
-    cni_mirror_host->release_memory(job, job->size);
+    cni_mirror_host->free_memory(job, job->size);
     if (--s->pending == 0) pthread_cond_broadcast(&s->idle);
   }
   pthread_mutex_unlock(&s->lock);
@@ -95,7 +95,7 @@ bool cni_mirror_enqueue(int index, void *given, mirror_job *job)
 static bool enqueue_or_drop(int index, void *given, mirror_job *job)
 {
   bool queued = cni_mirror_enqueue(index, given, job);
-  if (!queued) cni_mirror_host->release_memory(job, job->size);
+  if (!queued) cni_mirror_host->free_memory(job, job->size);
   return queued;
 }
 
@@ -175,7 +175,7 @@ void cni_mirror_stop(void)
     for (stream *s = devices[i].others, *next; s; s = next) {
       next = s->next;
       stop(s);
-      cni_mirror_host->release_memory(s, sizeof *s);
+      cni_mirror_host->free_memory(s, sizeof *s);
     }
     devices[i].others = NULL;
     devices[i].code = 0;
@@ -254,7 +254,7 @@ static void release(event *e)
   pthread_mutex_lock(&e->lock);
   int left = --e->refs;
   pthread_mutex_unlock(&e->lock);
-  if (!left) cni_mirror_host->release_memory(e, sizeof *e);
+  if (!left) cni_mirror_host->free_memory(e, sizeof *e);
 }
 
 static void mark_record(mirror_job *job)

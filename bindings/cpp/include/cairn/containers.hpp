@@ -16,7 +16,7 @@ class Children {
  public:
   ~Children()
   {
-    for (cn_module *m : v_) cn_module_free(m);
+    for (cn_module *m : v_) cn_module_release(m);
   }
   template <class M> void add(M &&m) { v_.push_back(detail::keep_module(std::forward<M>(m))); }
   template <class Make> Made into(Make &&make)

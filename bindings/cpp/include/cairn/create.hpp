@@ -96,28 +96,28 @@ template <class T> DType memory_type(const TensorOptions &options)
   else return dtype_of<T>();
 }
 
-/* Takes `release` over, which C calls when the last tensor over the memory is gone. */
-inline Tensor borrowed(const void *data, Ints shape, Ints strides, std::function<void()> release, DType dtype,
+/* Takes `deleter` over, which C calls when the last tensor over the memory is gone. */
+inline Tensor borrowed(const void *data, Ints shape, Ints strides, std::function<void()> deleter, DType dtype,
                        const TensorOptions &options)
 {
   if (strides.given() && strides.size() != shape.size()) throw ValueError("from_blob: one stride for each dimension");
-  using Release = std::function<void()>;
+  using Deleter = std::function<void()>;
   auto call = [](void *p) {
-    auto *f = static_cast<Release *>(p);
+    auto *f = static_cast<Deleter *>(p);
     guarded([f] { return (*f ? (*f)() : void()), 0; });
     delete f;
   };
   Scope scope;
   Tensor made = Tensor::keep(check(cn_from_borrowed(const_cast<void *>(data), shape.data(),
                                                     strides.given() ? strides.data() : nullptr, shape.size(), dtype,
-                                                    +call, give(std::move(release)))));
+                                                    +call, give(std::move(deleter)))));
   return finish(std::move(made), options);
 }
 
 }  // namespace detail
 
 /* Over memory of the program's own, which must live as long as the tensor. Its numbers are of the options' type, else
- * of the pointer's (of void *: float32). `release`, which takes nothing or the pointer, is called when it is gone.
+ * of the pointer's (of void *: float32). `deleter`, which takes nothing or the pointer, is called when it is gone.
  * Strides are in elements. */
 template <class T> Tensor from_blob(T *data, Ints shape, const TensorOptions &options = {})
 {
@@ -128,19 +128,19 @@ template <class T> Tensor from_blob(T *data, Ints shape, Ints strides, const Ten
   return detail::borrowed(data, shape, strides, {}, detail::memory_type<T>(options), options);
 }
 template <class T, class F, class = std::enable_if_t<std::is_invocable_v<F> || std::is_invocable_v<F, T *>>>
-Tensor from_blob(T *data, Ints shape, F release, const TensorOptions &options = {})
+Tensor from_blob(T *data, Ints shape, F deleter, const TensorOptions &options = {})
 {
   std::function<void()> call;
-  if constexpr (std::is_invocable_v<F>) call = std::move(release);
-  else call = [release = std::move(release), data] { release(data); };
+  if constexpr (std::is_invocable_v<F>) call = std::move(deleter);
+  else call = [deleter = std::move(deleter), data] { deleter(data); };
   return detail::borrowed(data, shape, {}, std::move(call), detail::memory_type<T>(options), options);
 }
 template <class T, class F, class = std::enable_if_t<std::is_invocable_v<F> || std::is_invocable_v<F, T *>>>
-Tensor from_blob(T *data, Ints shape, Ints strides, F release, const TensorOptions &options = {})
+Tensor from_blob(T *data, Ints shape, Ints strides, F deleter, const TensorOptions &options = {})
 {
   std::function<void()> call;
-  if constexpr (std::is_invocable_v<F>) call = std::move(release);
-  else call = [release = std::move(release), data] { release(data); };
+  if constexpr (std::is_invocable_v<F>) call = std::move(deleter);
+  else call = [deleter = std::move(deleter), data] { deleter(data); };
   return detail::borrowed(data, shape, strides, std::move(call), detail::memory_type<T>(options), options);
 }
 

@@ -75,7 +75,7 @@ class Dataset {
   }
   ~Dataset()
   {
-    if (set_) cn_dataset_free(set_);
+    if (set_) cn_dataset_release(set_);
   }
 
   /* A set of a program's own: any object with size() and get(i), which gives a Sample, a pair of tensors or a tensor.

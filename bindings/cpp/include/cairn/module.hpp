@@ -367,7 +367,7 @@ class Module {
   {
     Module *me = this;
     if (detail::Object *o = borrowed_ ? nullptr : object()) o->live.compare_exchange_strong(me, nullptr);
-    if (!borrowed_) cn_module_free(m_);
+    if (!borrowed_) cn_module_release(m_);
     m_ = nullptr;
     borrowed_ = false;
   }

@@ -23,7 +23,7 @@ inline void free_object(cn_module *m)
 inline void hold(cn_module *m, Module *copy)
 {
   Object *o = Object::of(m);
-  cn_module_free(copy->m_); /* not the last reference: the caller has one */
+  cn_module_release(copy->m_); /* not the last reference: the caller has one */
   copy->borrowed_ = true;
   delete std::exchange(o->kept, copy);
 }
@@ -32,7 +32,7 @@ inline void hold(cn_module *m, Module *copy)
 struct Owned {
   cn_module *m;
   explicit Owned(cn_module *made) : m(check(made)) {}
-  ~Owned() { cn_module_free(m); }
+  ~Owned() { cn_module_release(m); }
   Owned(const Owned &) = delete;
   Owned &operator=(const Owned &) = delete;
   cn_module *release() { return std::exchange(m, nullptr); }

@@ -24,7 +24,7 @@ inline cn_memory_stats memory_stats()
   cn_memory_get_stats(&stats);
   return stats;
 }
-inline void release_cached_memory() { cn_memory_release_cached(); }
+inline void trim_memory() { cn_memory_trim(); }
 inline void synchronize(Device device = {}) { detail::check(cn_device_sync(device.number())); }
 /* A copy that a device reads by itself; x itself where there is no such memory. */
 inline Tensor pin_memory(const Tensor &x, Device device = {})
@@ -59,7 +59,7 @@ class Event {
 class Stream {
  public:
   explicit Stream(Device device = {}, int priority = 0)
-      : stream_(detail::check(cn_stream_new(device.number(), priority)), cn_stream_free)
+      : stream_(detail::check(cn_stream_new(device.number(), priority)), cn_stream_release)
   {
   }
   bool query() const { return detail::check(cn_stream_query(get())) == 1; }

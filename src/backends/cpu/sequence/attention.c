@@ -353,7 +353,7 @@ static void *temporary(temporaries *x, size_t bytes)
   return memory;
 }
 
-static void release(temporaries *x)
+static void free_temporaries(temporaries *x)
 {
   while (x->n--) cni_free(x->list[x->n].memory, x->list[x->n].bytes);
 }
@@ -461,7 +461,7 @@ static int forward_kernel(cn_call *c)
     status = cni_state()->err;
   }
   if (!status) result_done(&t.out, out);
-  release(&x);
+  free_temporaries(&x);
   return status;
 }
 
@@ -488,7 +488,7 @@ static int backward_kernel(cn_call *c)
     status = cni_state()->err;
   }
   for (int i = 0; !status && i < 3; i++) result_done(gradient[i], cn_desc_of(c->out[i]));
-  release(&x);
+  free_temporaries(&x);
   return status;
 }
 
