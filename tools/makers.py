@@ -189,13 +189,13 @@ def banner(name, what, folder, more=""):
 """ % (name, what, folder, more)
 
 
-def prototype(kind, m, gen, tail):
+def prototype(kind, m, gen, tail, head=""):
     args = kind.first + [c for p in m.params if not p.has_default for c in p.positional()]
     name = "cn_%s_%s" % (kind.prefix, m.c)
     if m.options:
         args.append("const %s_opts *opts" % name)
         name += "_with"
-    return gen.wrap_call("%s%s(" % (kind.returns, name), args or ["void"], tail)
+    return gen.wrap_call("%s%s%s(" % (head, kind.returns, name), args or ["void"], tail)
 
 
 def header(kind, makers, gen):
@@ -218,7 +218,7 @@ def header(kind, makers, gen):
                 out.append("  %s; /* %s */\n" % (";\n  ".join(p.fields()), p.note()))
             out.append("} %s_opts;\n" % name)
         out.append(gen.comment("%s: %s" % (m.name, m.doc)))
-        out.append("CN_API " + prototype(kind, m, gen, ");").replace("\n", "\n       ") + "\n")
+        out.append(prototype(kind, m, gen, ");", "CN_API CN_MUST_USE ") + "\n")
     out.append("\nCN_END_DECLS\n\n#ifndef __cplusplus\n")
     out += [macro(kind, m, gen) for m in makers if m.options]
     return "".join(out) + "#endif\n\n#endif\n"

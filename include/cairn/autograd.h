@@ -113,7 +113,7 @@ CN_API cn_saved_setting cn_saved_hooks_set(cn_saved_setting now); /* returns the
 typedef struct cn_node cn_node;
 /* What t was computed by, or the place where a leaf's gradients add up. Owned; NULL when t needs no gradient. *result
  * (may be NULL): which of its results t is. */
-CN_API cn_node *cn_node_of(cn_tensor *t, int *result);
+CN_API CN_MUST_USE cn_node *cn_node_of(cn_tensor *t, int *result);
 CN_API void cn_node_release(cn_node *node);
 /* The op's or custom function's name; "leaf" for leaves. Valid as long as the node has it: a custom function's own name
  * goes with its record. */
@@ -123,7 +123,7 @@ CN_API const char *cn_node_name(const cn_node *node);
 CN_API const char *cn_node_call(const cn_node *node);
 CN_API size_t cn_node_ninputs(const cn_node *node);
 /* Where the gradient of input i goes, and which of that node's results it is. Owned; NULL: nowhere. */
-CN_API cn_node *cn_node_input(const cn_node *node, size_t i, int *result);
+CN_API CN_MUST_USE cn_node *cn_node_input(const cn_node *node, size_t i, int *result);
 
 /* ---- custom functions ---- */
 typedef struct cn_context cn_context;

@@ -8,6 +8,9 @@
  *    "owned"; owned things are given back with the function of their type. One that is called _free (or _close, where
  *    something is left to be written) ends the thing. One that is called _release drops the caller's reference, and
  *    ends the thing with the last: tensors, modules, data sets, streams and nodes are counted, nothing else is.
+ *  - CN_MUST_USE marks results whose dropping is always a mistake: what is owned and would leak, and numbers that say
+ *    what no error says (is there another batch, did the array grow). A plain status is not marked: the error stays
+ *    pending, and one check behind several calls finds it. Nor are ops: the scope owns what they return.
  */
 #ifndef CAIRN_BASE_H
 #define CAIRN_BASE_H
@@ -33,6 +36,15 @@
 #else
 #define CN_BEGIN_DECLS
 #define CN_END_DECLS
+#endif
+
+/* Of a function whose result may not be dropped, because it is something to give back, or the only report there is. */
+#if defined(__GNUC__)
+#define CN_MUST_USE __attribute__((warn_unused_result))
+#elif (defined(__cplusplus) && __cplusplus >= 201703L) || (defined(__STDC_VERSION__) && __STDC_VERSION__ >= 202311L)
+#define CN_MUST_USE [[nodiscard]]
+#else
+#define CN_MUST_USE
 #endif
 
 #if defined(__GNUC__)
@@ -130,12 +142,12 @@ CN_API int cn_err_set(int code, const char *format, ...) CN_PRINTF(2, 3);
 /* ---- scopes and ownership ---- */
 /* An op's result belongs to the innermost scope of its thread, and is released when that scope ends.
  * Scopes end in the reverse order of their beginning; ending an outer one ends the inner ones too. */
-CN_API cn_scope *cn_scope_begin(void);
+CN_API CN_MUST_USE cn_scope *cn_scope_begin(void);
 CN_API void cn_scope_end(cn_scope *scope);
 /* Ends the scope but hands `t` to the scope around it; returns t. */
 CN_API cn_tensor *cn_scope_return(cn_scope *scope, cn_tensor *t);
 /* Adds a reference that the caller owns; returns t. NULL stays NULL. */
-CN_API cn_tensor *cn_keep(cn_tensor *t);
+CN_API CN_MUST_USE cn_tensor *cn_keep(cn_tensor *t);
 /* Gives an owned reference back. NULL is fine. */
 CN_API void cn_release(cn_tensor *t);
 /* Gives an owned reference to the innermost scope; returns t, borrowed from now on (NULL when out of memory). For
@@ -148,9 +160,9 @@ CN_API int cn_set(cn_tensor **variable, cn_tensor *value);
 /* ---- per-thread state ---- */
 /* Each thread has a state of its own, made at first use: pending error, scopes, modes, default device
  * and random numbers. Programs that run many logical tasks on one thread can swap states. */
-CN_API cn_state *cn_state_new(void); /* owned; NULL when out of memory */
+CN_API CN_MUST_USE cn_state *cn_state_new(void); /* owned; NULL when out of memory */
 CN_API void cn_state_free(cn_state *state);
-CN_API cn_state *cn_state_swap(cn_state *state); /* installs it for this thread; returns the old one */
+CN_API cn_state *cn_state_swap(cn_state *state); /* installs it for this thread; returns the old one, borrowed */
 
 /* Random numbers are counted: a thread's state is a seed and how many counters were used of it. A process that never
  * seeds starts from a seed of the operating system, or from the environment's CAIRN_SEED; the first thread that draws

@@ -50,9 +50,9 @@ typedef struct cn_dataset_class {
    * fields of the batch that its caller owns. It may return 1: one by one, please. */
   int (*batch)(struct cn_batch *batch, void *data, const int64_t *indices, size_t n);
 } cn_dataset_class;
-CN_API cn_dataset *cn_dataset_new(const cn_dataset_class *cls, void *data); /* takes data over. Owned */
-CN_API cn_dataset *cn_dataset_keep(cn_dataset *set); /* one more reference, owned; returns set */
-CN_API void cn_dataset_release(cn_dataset *set);     /* gives one back; the last frees it. NULL is fine */
+CN_API CN_MUST_USE cn_dataset *cn_dataset_new(const cn_dataset_class *cls, void *data); /* takes data over. Owned */
+CN_API CN_MUST_USE cn_dataset *cn_dataset_keep(cn_dataset *set); /* one more reference, owned; returns set */
+CN_API void cn_dataset_release(cn_dataset *set);                 /* gives one back; the last frees it. NULL is fine */
 CN_API int64_t cn_dataset_length(cn_dataset *set);
 /* One sample; `sample` need not be cleared before. get takes the draws of epoch 0 and seed 0. */
 CN_API int cn_dataset_get(cn_sample *sample, cn_dataset *set, int64_t index);
@@ -62,16 +62,18 @@ CN_API const char *cn_dataset_name(const cn_dataset *set);
 CN_API const char *cn_dataset_label(const cn_dataset *set, size_t i);
 CN_API int cn_dataset_set_labels(cn_dataset *set, const char *const *labels, size_t n);
 
-CN_API cn_dataset *cn_dataset_tensors(cn_tensor *const *tensors, size_t n); /* row i of each; keeps the tensors */
-CN_API cn_dataset *cn_dataset_load(const char *path); /* the tensors of a file that cn_load reads: x, y or in order */
+/* Row i of each; keeps the tensors. */
+CN_API CN_MUST_USE cn_dataset *cn_dataset_tensors(cn_tensor *const *tensors, size_t n);
+/* The tensors of a file that cn_load reads: x, y or in order. */
+CN_API CN_MUST_USE cn_dataset *cn_dataset_load(const char *path);
 
 /* These take the data sets they are made of over, also when they fail. */
 /* Changes the sample's tensors: cn_set(&sample->v[0], cn_mul(sample->v[0], ...)). Called in a scope of its own. */
 typedef int (*cn_map_fn)(cn_sample *sample, cn_draws *draws, void *payload);
-CN_API cn_dataset *cn_dataset_map(cn_dataset *set, cn_map_fn fn, void *payload, void (*free)(void *));
-CN_API cn_dataset *cn_dataset_concat(cn_dataset *const *sets, size_t n);
-CN_API cn_dataset *cn_dataset_subset(cn_dataset *set, const int64_t *indices, size_t n);
-CN_API cn_dataset *cn_dataset_range(cn_dataset *set, int64_t begin, int64_t end);
+CN_API CN_MUST_USE cn_dataset *cn_dataset_map(cn_dataset *set, cn_map_fn fn, void *payload, void (*free)(void *));
+CN_API CN_MUST_USE cn_dataset *cn_dataset_concat(cn_dataset *const *sets, size_t n);
+CN_API CN_MUST_USE cn_dataset *cn_dataset_subset(cn_dataset *set, const int64_t *indices, size_t n);
+CN_API CN_MUST_USE cn_dataset *cn_dataset_range(cn_dataset *set, int64_t begin, int64_t end);
 /* Splits at random into n sets of these sizes, which must add up. parts get owned sets; each keeps `set`,
  * which stays the caller's. */
 CN_API int cn_dataset_split(cn_dataset **parts, cn_dataset *set, const int64_t *sizes, size_t n, uint64_t seed);
@@ -80,11 +82,12 @@ CN_API int cn_dataset_split(cn_dataset **parts, cn_dataset *set, const int64_t *
 typedef enum cn_part { CN_TRAIN, CN_TEST, CN_ALL } cn_part;
 /* 1,797 hand-written digits of 8 x 8 pixels, compiled in: x (1, 8, 8) float32 in [0, 1], y an int64. The last 360, by
  * other writers, are for testing. */
-CN_API cn_dataset *cn_digits(cn_part part);
+CN_API CN_MUST_USE cn_dataset *cn_digits(cn_part part);
 /* IDX files (MNIST), plain or gzipped: x (1, H, W) float32 in [0, 1] and y int64. */
-CN_API cn_dataset *cn_idx(const char *images, const char *labels);
+CN_API CN_MUST_USE cn_dataset *cn_idx(const char *images, const char *labels);
 CN_API cn_tensor *cn_load_idx(const char *path); /* one file as it is */
-CN_API cn_dataset *cn_cifar(const char *const *files, size_t n, int classes); /* 10 or 100; binary version */
+/* 10 or 100; binary version. */
+CN_API CN_MUST_USE cn_dataset *cn_cifar(const char *const *files, size_t n, int classes);
 /* The same as tensors: x (images, 3, 32, 32) uint8 and y int64; borrowed from the scope. */
 CN_API int cn_load_cifar(cn_tensor **x, cn_tensor **y, const char *const *files, size_t n, int classes);
 typedef struct cn_csv_opts {
@@ -95,15 +98,15 @@ typedef struct cn_csv_opts {
   const char *target;    /* the column that is y, by name or number from 0; NULL: the last. "" : none */
   bool target_classes;   /* y is text or numbers that name classes: int64 numbers of them, in sorted order */
 } cn_csv_opts;
-CN_API cn_dataset *cn_csv_with(const char *path, const cn_csv_opts *opts); /* x (columns) float32, y */
+CN_API CN_MUST_USE cn_dataset *cn_csv_with(const char *path, const cn_csv_opts *opts); /* x (columns) float32, y */
 /* A folder with a folder of images for each class, as torchvision's ImageFolder: x (3, H, W) uint8, y int64. */
-CN_API cn_dataset *cn_image_folder(const char *path);
+CN_API CN_MUST_USE cn_dataset *cn_image_folder(const char *path);
 /* The file of sample i of such a folder, and its class; NULL past the last, or when the set is something else. */
 CN_API const char *cn_image_folder_file(const cn_dataset *set, int64_t i, int64_t *label);
 /* A file of tokens (uint16 or uint32 numbers, mapped): sample i is length tokens from i * stride on, and the same one
  * token further. stride 0: as long as the windows. */
-CN_API cn_dataset *cn_token_file(const char *path, cn_dtype dtype, int64_t length, int64_t stride);
-CN_API cn_dataset *cn_token_tensor(cn_tensor *tokens, int64_t length, int64_t stride);
+CN_API CN_MUST_USE cn_dataset *cn_token_file(const char *path, cn_dtype dtype, int64_t length, int64_t stride);
+CN_API CN_MUST_USE cn_dataset *cn_token_tensor(cn_tensor *tokens, int64_t length, int64_t stride);
 
 /* Images as (C, H, W) uint8 tensors; PNG and JPEG. channels: 1 grey, 3 colour, 4 with alpha, 0 as in the file. In
  * memory the channels of a pixel lie side by side, as decoders write them (see the strides); cn_contiguous makes
@@ -145,30 +148,32 @@ CN_API cn_tensor *cn_image_normalize(cn_tensor *image, const double *mean, const
 /* Each is owned and freed with the data set it is put on; cn_transform_all puts several one after the other. A NULL
  * (its making failed) goes through cn_transform_all and cn_dataset_transform as an error. */
 typedef struct cn_transform cn_transform;
-CN_API cn_dataset *cn_dataset_transform(cn_dataset *set, cn_transform *t); /* takes both over */
+CN_API CN_MUST_USE cn_dataset *cn_dataset_transform(cn_dataset *set, cn_transform *t); /* takes both over */
 /* draws NULL: those of seed 0. Borrowed from the scope. */
 CN_API cn_tensor *cn_transform_apply(cn_transform *t, cn_tensor *image, cn_draws *draws);
 CN_API void cn_transform_free(cn_transform *t);
-CN_API cn_transform *cn_transform_all(cn_transform *const *list, size_t n); /* takes them over */
+CN_API CN_MUST_USE cn_transform *cn_transform_all(cn_transform *const *list, size_t n); /* takes them over */
 /* One of a program's own; payload is freed with it, also when this fails. */
 typedef cn_tensor *(*cn_transform_fn)(cn_tensor *image, cn_draws *draws, void *payload);
-CN_API cn_transform *cn_transform_new(cn_transform_fn fn, void *payload, void (*free)(void *));
-CN_API cn_transform *cn_transform_float(void); /* uint8 to float32 in [0, 1] */
-CN_API cn_transform *cn_transform_resize(int64_t height, int64_t width); /* width 0: height is of the shorter side */
-CN_API cn_transform *cn_transform_center_crop(int64_t height, int64_t width);
-CN_API cn_transform *cn_transform_random_crop(int64_t height, int64_t width, int64_t padding);
+CN_API CN_MUST_USE cn_transform *cn_transform_new(cn_transform_fn fn, void *payload, void (*free)(void *));
+CN_API CN_MUST_USE cn_transform *cn_transform_float(void); /* uint8 to float32 in [0, 1] */
+/* Width 0: height is of the shorter side. */
+CN_API CN_MUST_USE cn_transform *cn_transform_resize(int64_t height, int64_t width);
+CN_API CN_MUST_USE cn_transform *cn_transform_center_crop(int64_t height, int64_t width);
+CN_API CN_MUST_USE cn_transform *cn_transform_random_crop(int64_t height, int64_t width, int64_t padding);
 /* A window of min to max times the area (0, 0: 0.08 and 1) and of a shape between 3 : 4 and 4 : 3. */
-CN_API cn_transform *cn_transform_random_resized_crop(int64_t height, int64_t width, double min_scale,
-                                                      double max_scale);
-CN_API cn_transform *cn_transform_random_flip(double horizontal, double vertical); /* probabilities */
-CN_API cn_transform *cn_transform_random_rotation(double degrees); /* up to that, either way */
+CN_API CN_MUST_USE cn_transform *cn_transform_random_resized_crop(int64_t height, int64_t width, double min_scale,
+                                                                  double max_scale);
+CN_API CN_MUST_USE cn_transform *cn_transform_random_flip(double horizontal, double vertical); /* probabilities */
+CN_API CN_MUST_USE cn_transform *cn_transform_random_rotation(double degrees); /* up to that, either way */
 /* translate: of the sides, at most; shear: degrees along x; scales 0, 0: none. */
-CN_API cn_transform *cn_transform_random_affine(double degrees, double translate, double min_scale, double max_scale,
-                                                double shear);
-CN_API cn_transform *cn_transform_color_jitter(double brightness, double contrast, double saturation, double hue);
-CN_API cn_transform *cn_transform_normalize(const double *mean, const double *std, size_t channels);
-CN_API cn_transform *cn_transform_random_erasing(double probability);
-CN_API cn_transform *cn_transform_grayscale(int channels);
+CN_API CN_MUST_USE cn_transform *cn_transform_random_affine(double degrees, double translate, double min_scale,
+                                                            double max_scale, double shear);
+CN_API CN_MUST_USE cn_transform *cn_transform_color_jitter(double brightness, double contrast, double saturation,
+                                                           double hue);
+CN_API CN_MUST_USE cn_transform *cn_transform_normalize(const double *mean, const double *std, size_t channels);
+CN_API CN_MUST_USE cn_transform *cn_transform_random_erasing(double probability);
+CN_API CN_MUST_USE cn_transform *cn_transform_grayscale(int channels);
 /* Mixes each sample of a batch with another, in a proportion drawn from the beta distribution of alpha, alpha: *x and
  * *y (n class numbers) are replaced by the mixed ones, y as (n, classes) float32; borrowed from the scope. */
 CN_API int cn_mixup(cn_tensor **x, cn_tensor **y, int64_t classes, double alpha, cn_draws *draws);
@@ -198,9 +203,9 @@ typedef struct cn_sampler {
   void (*free)(void *data);
   void *data;
 } cn_sampler;
-CN_API cn_sampler cn_sampler_weighted(const double *weights, size_t n, int64_t draws, bool replacement);
+CN_API CN_MUST_USE cn_sampler cn_sampler_weighted(const double *weights, size_t n, int64_t draws, bool replacement);
 /* The part of each of `world` hosts, all of equal length (some samples come twice); give all hosts the same seed. */
-CN_API cn_sampler cn_sampler_shard(int64_t length, int rank, int world, bool shuffle);
+CN_API CN_MUST_USE cn_sampler cn_sampler_shard(int64_t length, int rank, int world, bool shuffle);
 
 typedef struct cn_loader_opts {
   size_t size;
@@ -219,38 +224,42 @@ typedef struct cn_loader_opts {
    * them there, and cn_loader_next only queues the copy. true: ordinary memory, and it waits for the copy. */
   bool no_pin;
 } cn_loader_opts;
-CN_API cn_loader *cn_loader_new_with(cn_dataset *set, const cn_loader_opts *opts); /* takes the set over. Owned */
+/* Takes the set over. Owned. */
+CN_API CN_MUST_USE cn_loader *cn_loader_new_with(cn_dataset *set, const cn_loader_opts *opts);
 CN_API void cn_loader_free(cn_loader *loader);
 /* 1: a batch, 0: the epoch is over (the next call begins another one), negative: an error, which names the sample.
  * After cn_err_clear the call after an error goes on with the next batch. */
-CN_API int cn_loader_next(cn_batch *batch, cn_loader *loader);
+CN_API CN_MUST_USE int cn_loader_next(cn_batch *batch, cn_loader *loader);
 CN_API int64_t cn_loader_length(cn_loader *loader); /* batches in an epoch */
-CN_API cn_dataset *cn_loader_dataset(cn_loader *loader);
+CN_API cn_dataset *cn_loader_dataset(cn_loader *loader); /* borrowed */
 CN_API int64_t cn_loader_epoch(cn_loader *loader);
 CN_API int cn_loader_restart(cn_loader *loader, int64_t epoch); /* at the beginning of that epoch */
 /* Where it is, also in mid-epoch: the batches after loading are those that would have come. */
-CN_API cn_tree *cn_loader_state(cn_loader *loader);
+CN_API CN_MUST_USE cn_tree *cn_loader_state(cn_loader *loader);
 CN_API int cn_loader_load(cn_loader *loader, const cn_tree *state);
 
 /* ---- text ---- */
 /* Tokenizers that number texts as the `tokenizers` library of Hugging Face does. Several threads may use one at once.
  * Texts are UTF-8; BPE and bytes take and give back any bytes. */
 typedef struct cn_tokenizer cn_tokenizer;
-CN_API cn_tokenizer *cn_tokenizer_bytes(void);                                  /* a token a byte */
-CN_API cn_tokenizer *cn_tokenizer_chars(const char *text, size_t size);        /* the characters of a text, sorted */
-CN_API cn_tokenizer *cn_tokenizer_bpe(const char *vocab, const char *merges);  /* GPT-2: vocab.json, merges.txt */
-CN_API cn_tokenizer *cn_tokenizer_wordpiece(const char *vocab, bool lower);    /* BERT: vocab.txt */
+CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_bytes(void); /* a token a byte */
+/* The characters of a text, sorted. */
+CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_chars(const char *text, size_t size);
+/* GPT-2: vocab.json, merges.txt. */
+CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_bpe(const char *vocab, const char *merges);
+CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_wordpiece(const char *vocab, bool lower); /* BERT: vocab.txt */
 /* tokenizer.json of either kind, BPE as GPT-2 or LLaMA 3 have it. What it says about cutting and padding is the
  * caller's to do. */
-CN_API cn_tokenizer *cn_tokenizer_json(const char *path);
+CN_API CN_MUST_USE cn_tokenizer *cn_tokenizer_json(const char *path);
 CN_API void cn_tokenizer_free(cn_tokenizer *tokenizer);
 CN_API int64_t cn_tokenizer_size(const cn_tokenizer *tokenizer); /* one more than the highest number */
 /* Tokens of a text as an int64 tensor (n); special: with the marks at beginning and end that the model wants. Special
  * tokens written out in the text ("<|endoftext|>", "[SEP]") are found either way. Characters without a token become
  * the unknown one; BPE without one leaves them out, and the tokenizer of characters refuses them. */
 CN_API cn_tensor *cn_tokenizer_encode(cn_tokenizer *tokenizer, const char *text, size_t size, bool special);
-/* Back to text. What has a zero in it cannot be a C string: zeros become U+FFFD, or use cn_tokenizer_decode_bytes. */
-CN_API char *cn_tokenizer_decode(cn_tokenizer *tokenizer, cn_tensor *tokens, bool skip_special); /* cn_string_free */
+/* Back to text. What has a zero in it cannot be a C string: zeros become U+FFFD, or use cn_tokenizer_decode_bytes.
+ * Owned: cn_string_free. */
+CN_API CN_MUST_USE char *cn_tokenizer_decode(cn_tokenizer *tokenizer, cn_tensor *tokens, bool skip_special);
 CN_API int cn_tokenizer_decode_bytes(void **bytes, size_t *size, cn_tokenizer *tokenizer, cn_tensor *tokens,
                                      bool skip_special); /* cn_free(*bytes, *size) */
 CN_API int64_t cn_tokenizer_id(const cn_tokenizer *tokenizer, const char *token); /* -1: none */
@@ -271,7 +280,7 @@ typedef struct cn_download_opts {
 /* The path of a local copy of an http, https or file address, fetched (with libcurl) when it is not there, or is not
  * what sha256 says; a part left by an earlier try is completed. Several processes may want the same file: one fetches
  * it. With CAIRN_OFFLINE=1 nothing is fetched. Owned: cn_string_free. */
-CN_API char *cn_download_with(const char *url, const cn_download_opts *opts);
+CN_API CN_MUST_USE char *cn_download_with(const char *url, const cn_download_opts *opts);
 
 CN_END_DECLS
 

@@ -31,7 +31,7 @@ typedef struct cn_stream cn_stream;
 typedef struct cn_event cn_event;
 /* Lower priorities go first, where a device has them; 0 is normal. Owned; a thread that uses it holds a reference too,
  * and what is queued when the last is gone still runs. */
-CN_API cn_stream *cn_stream_new(cn_device device, int priority);
+CN_API CN_MUST_USE cn_stream *cn_stream_new(cn_device device, int priority);
 CN_API void cn_stream_release(cn_stream *stream);
 CN_API cn_device cn_stream_device(const cn_stream *stream);
 CN_API void *cn_stream_handle(const cn_stream *stream); /* of the device's kind; NULL where there is none */
@@ -39,14 +39,14 @@ CN_API void *cn_stream_handle(const cn_stream *stream); /* of the device's kind;
 CN_API int cn_stream_use(cn_device device, cn_stream *stream);
 CN_API cn_stream *cn_stream_current(cn_device device); /* borrowed; NULL: the device's own */
 CN_API int cn_stream_sync(cn_stream *stream);          /* waits; late failures are reported here */
-CN_API int cn_stream_query(cn_stream *stream);         /* 1: nothing left to do, 0: not yet, negative: an error */
+CN_API CN_MUST_USE int cn_stream_query(cn_stream *stream); /* 1: nothing left to do, 0: not yet, negative: an error */
 CN_API int cn_stream_wait(cn_stream *stream, cn_event *event); /* its later work waits; NULL: the device's own */
 CN_API int cn_tensor_record_stream(cn_tensor *t, cn_stream *stream);
 /* A point in a stream. timing: for cn_event_elapsed. Owned. */
-CN_API cn_event *cn_event_new(cn_device device, bool timing);
+CN_API CN_MUST_USE cn_event *cn_event_new(cn_device device, bool timing);
 CN_API void cn_event_free(cn_event *event);
 CN_API int cn_event_record(cn_event *event, cn_stream *stream); /* NULL: the stream in use */
-CN_API int cn_event_query(cn_event *event);                     /* 1: passed, or never recorded; 0: not yet */
+CN_API CN_MUST_USE int cn_event_query(cn_event *event); /* 1: passed, or never recorded; 0: not yet */
 CN_API int cn_event_sync(cn_event *event);
 CN_API int cn_event_elapsed(double *milliseconds, cn_event *from, cn_event *to);
 

@@ -14,8 +14,9 @@ CN_BEGIN_DECLS
 
 typedef struct cn_events cn_events;
 /* A new file of events in the folder, which is made if need be. Owned. */
-CN_API cn_events *cn_events_open(const char *folder);
-CN_API cn_events *cn_events_open_as(const char *folder, const char *suffix); /* with this behind the file's name */
+CN_API CN_MUST_USE cn_events *cn_events_open(const char *folder);
+/* With this behind the file's name. */
+CN_API CN_MUST_USE cn_events *cn_events_open_as(const char *folder, const char *suffix);
 CN_API void cn_events_close(cn_events *events); /* writes what is left; NULL is fine */
 CN_API int cn_events_flush(cn_events *events);  /* now, so that a running TensorBoard sees it */
 

@@ -44,8 +44,8 @@ CN_API const cn_format_info *cn_format_named(const char *path); /* by a file's e
  * PyTorch: what was saved; views share their storage as they did; sizes are tuples, sets lists, types and devices texts
  * ("torch.float16", "cuda:0"); the checksums of storages are not looked at. Objects of other classes, functions,
  * TorchScript and NumPy's scalars are refused by name. NumPy: a tensor, or a dictionary of them. JSON: as tree.h. */
-CN_API cn_tree *cn_load(const char *path);
-CN_API cn_tree *cn_load_memory(const void *bytes, size_t size); /* copies what it needs */
+CN_API CN_MUST_USE cn_tree *cn_load(const char *path);
+CN_API CN_MUST_USE cn_tree *cn_load_memory(const void *bytes, size_t size); /* copies what it needs */
 /* Writes a tree: safetensors and npz take a flat dictionary of tensors (safetensors also text, as metadata under
  * "__metadata__"), npy a tensor, torch any tree, json one without tensors. A failure leaves what was there. */
 CN_API int cn_save(const char *path, const cn_tree *tree);
@@ -64,7 +64,7 @@ CN_API int cn_save_npy(const char *path, cn_tensor *t);
 
 /* A safetensors file that stays open: it is checked when it is opened, tensors are made when asked for. */
 typedef struct cn_safetensors cn_safetensors;
-CN_API cn_safetensors *cn_safetensors_open(const char *path);
+CN_API CN_MUST_USE cn_safetensors *cn_safetensors_open(const char *path);
 CN_API void cn_safetensors_close(cn_safetensors *file); /* tensors made from it live on */
 CN_API size_t cn_safetensors_count(const cn_safetensors *file);
 CN_API const char *cn_safetensors_name(const cn_safetensors *file, size_t i);

@@ -24,8 +24,8 @@ typedef struct cn_nn_adaptive_avg_pool1d_opts {
 } cn_nn_adaptive_avg_pool1d_opts;
 /* AdaptiveAvgPool1d: The means of output_size windows that cover signals (N, C, L) or (C, L). A
  * size of None stays as it is. */
-CN_API cn_module *cn_nn_adaptive_avg_pool1d_with(int64_t output_size,
-                                                 const cn_nn_adaptive_avg_pool1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_adaptive_avg_pool1d_with(
+      int64_t output_size, const cn_nn_adaptive_avg_pool1d_opts *opts);
 
 typedef struct cn_nn_adaptive_avg_pool2d_opts {
   size_t size;
@@ -34,8 +34,8 @@ typedef struct cn_nn_adaptive_avg_pool2d_opts {
 } cn_nn_adaptive_avg_pool2d_opts;
 /* AdaptiveAvgPool2d: The means of output_size windows that cover images (N, C, H, W) or (C, H,
  * W). See AdaptiveAvgPool1d. */
-CN_API cn_module *cn_nn_adaptive_avg_pool2d_with(int64_t output_size,
-                                                 const cn_nn_adaptive_avg_pool2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_adaptive_avg_pool2d_with(
+      int64_t output_size, const cn_nn_adaptive_avg_pool2d_opts *opts);
 
 typedef struct cn_nn_adaptive_avg_pool3d_opts {
   size_t size;
@@ -44,8 +44,8 @@ typedef struct cn_nn_adaptive_avg_pool3d_opts {
 } cn_nn_adaptive_avg_pool3d_opts;
 /* AdaptiveAvgPool3d: The means of output_size windows that cover volumes (N, C, D, H, W) or (C,
  * D, H, W). See AdaptiveAvgPool1d. */
-CN_API cn_module *cn_nn_adaptive_avg_pool3d_with(int64_t output_size,
-                                                 const cn_nn_adaptive_avg_pool3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_adaptive_avg_pool3d_with(
+      int64_t output_size, const cn_nn_adaptive_avg_pool3d_opts *opts);
 
 typedef struct cn_nn_adaptive_log_softmax_with_loss_opts {
   size_t size;
@@ -58,9 +58,9 @@ typedef struct cn_nn_adaptive_log_softmax_with_loss_opts {
 /* AdaptiveLogSoftmaxWithLoss: The log probability of each target among very many classes, sorted
  * by falling frequency, and the mean loss. Classes past each of the cutoffs form clusters with
  * layers that are div_value times smaller each. */
-CN_API cn_module *cn_nn_adaptive_log_softmax_with_loss_with(
-             int64_t in_features, int64_t n_classes, const int64_t *cutoffs, size_t ncutoffs,
-             const cn_nn_adaptive_log_softmax_with_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_adaptive_log_softmax_with_loss_with(
+      int64_t in_features, int64_t n_classes, const int64_t *cutoffs, size_t ncutoffs,
+      const cn_nn_adaptive_log_softmax_with_loss_opts *opts);
 
 typedef struct cn_nn_adaptive_max_pool1d_opts {
   size_t size;
@@ -70,8 +70,8 @@ typedef struct cn_nn_adaptive_max_pool1d_opts {
 } cn_nn_adaptive_max_pool1d_opts;
 /* AdaptiveMaxPool1d: The largest elements of output_size windows that cover signals (N, C, L) or
  * (C, L), and where they were when return_indices is set. A size of None stays as it is. */
-CN_API cn_module *cn_nn_adaptive_max_pool1d_with(int64_t output_size,
-                                                 const cn_nn_adaptive_max_pool1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_adaptive_max_pool1d_with(
+      int64_t output_size, const cn_nn_adaptive_max_pool1d_opts *opts);
 
 typedef struct cn_nn_adaptive_max_pool2d_opts {
   size_t size;
@@ -81,8 +81,8 @@ typedef struct cn_nn_adaptive_max_pool2d_opts {
 } cn_nn_adaptive_max_pool2d_opts;
 /* AdaptiveMaxPool2d: The largest elements of output_size windows that cover images (N, C, H, W)
  * or (C, H, W). See AdaptiveMaxPool1d. */
-CN_API cn_module *cn_nn_adaptive_max_pool2d_with(int64_t output_size,
-                                                 const cn_nn_adaptive_max_pool2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_adaptive_max_pool2d_with(
+      int64_t output_size, const cn_nn_adaptive_max_pool2d_opts *opts);
 
 typedef struct cn_nn_adaptive_max_pool3d_opts {
   size_t size;
@@ -92,8 +92,8 @@ typedef struct cn_nn_adaptive_max_pool3d_opts {
 } cn_nn_adaptive_max_pool3d_opts;
 /* AdaptiveMaxPool3d: The largest elements of output_size windows that cover volumes (N, C, D, H,
  * W) or (C, D, H, W). See AdaptiveMaxPool1d. */
-CN_API cn_module *cn_nn_adaptive_max_pool3d_with(int64_t output_size,
-                                                 const cn_nn_adaptive_max_pool3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_adaptive_max_pool3d_with(
+      int64_t output_size, const cn_nn_adaptive_max_pool3d_opts *opts);
 
 typedef struct cn_nn_alpha_dropout_opts {
   size_t size;
@@ -103,7 +103,7 @@ typedef struct cn_nn_alpha_dropout_opts {
 } cn_nn_alpha_dropout_opts;
 /* AlphaDropout: In training each element is at SELU's lower limit with probability p; all are
  * moved and scaled so that mean and variance stay. */
-CN_API cn_module *cn_nn_alpha_dropout_with(const cn_nn_alpha_dropout_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_alpha_dropout_with(const cn_nn_alpha_dropout_opts *opts);
 
 typedef struct cn_nn_avg_pool1d_opts {
   size_t size;
@@ -116,7 +116,8 @@ typedef struct cn_nn_avg_pool1d_opts {
 } cn_nn_avg_pool1d_opts;
 /* AvgPool1d: The mean of each window of signals (N, C, L) or (C, L). stride None means
  * kernel_size; padding counts as zeros, or not at all when count_include_pad is false. */
-CN_API cn_module *cn_nn_avg_pool1d_with(int64_t kernel_size, const cn_nn_avg_pool1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_avg_pool1d_with(int64_t kernel_size,
+                                                    const cn_nn_avg_pool1d_opts *opts);
 
 typedef struct cn_nn_avg_pool2d_opts {
   size_t size;
@@ -130,7 +131,8 @@ typedef struct cn_nn_avg_pool2d_opts {
 } cn_nn_avg_pool2d_opts;
 /* AvgPool2d: The mean of each window of images (N, C, H, W) or (C, H, W); divisor_override
  * replaces the number of elements. See AvgPool1d. */
-CN_API cn_module *cn_nn_avg_pool2d_with(int64_t kernel_size, const cn_nn_avg_pool2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_avg_pool2d_with(int64_t kernel_size,
+                                                    const cn_nn_avg_pool2d_opts *opts);
 
 typedef struct cn_nn_avg_pool3d_opts {
   size_t size;
@@ -143,7 +145,8 @@ typedef struct cn_nn_avg_pool3d_opts {
   int64_t divisor_override; /* int?, default None; CN_ZERO for 0 */
 } cn_nn_avg_pool3d_opts;
 /* AvgPool3d: The mean of each window of volumes (N, C, D, H, W) or (C, D, H, W). See AvgPool2d. */
-CN_API cn_module *cn_nn_avg_pool3d_with(int64_t kernel_size, const cn_nn_avg_pool3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_avg_pool3d_with(int64_t kernel_size,
+                                                    const cn_nn_avg_pool3d_opts *opts);
 
 typedef struct cn_nn_batch_norm1d_opts {
   size_t size;
@@ -159,7 +162,8 @@ typedef struct cn_nn_batch_norm1d_opts {
 /* BatchNorm1d: Each channel of (N, C) or (N, C, L) with mean 0 and variance 1 over the batch,
  * then * weight + bias. Evaluation uses running statistics; without momentum (NAN in C) they are
  * means over all batches. */
-CN_API cn_module *cn_nn_batch_norm1d_with(int64_t num_features, const cn_nn_batch_norm1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_batch_norm1d_with(int64_t num_features,
+                                                      const cn_nn_batch_norm1d_opts *opts);
 
 typedef struct cn_nn_batch_norm2d_opts {
   size_t size;
@@ -173,7 +177,8 @@ typedef struct cn_nn_batch_norm2d_opts {
   bool no_bias; /* bias: bool, default True; set this one for False */
 } cn_nn_batch_norm2d_opts;
 /* BatchNorm2d: BatchNorm1d for (N, C, H, W). */
-CN_API cn_module *cn_nn_batch_norm2d_with(int64_t num_features, const cn_nn_batch_norm2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_batch_norm2d_with(int64_t num_features,
+                                                      const cn_nn_batch_norm2d_opts *opts);
 
 typedef struct cn_nn_batch_norm3d_opts {
   size_t size;
@@ -187,7 +192,8 @@ typedef struct cn_nn_batch_norm3d_opts {
   bool no_bias; /* bias: bool, default True; set this one for False */
 } cn_nn_batch_norm3d_opts;
 /* BatchNorm3d: BatchNorm1d for (N, C, D, H, W). */
-CN_API cn_module *cn_nn_batch_norm3d_with(int64_t num_features, const cn_nn_batch_norm3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_batch_norm3d_with(int64_t num_features,
+                                                      const cn_nn_batch_norm3d_opts *opts);
 
 typedef struct cn_nn_bce_loss_opts {
   size_t size;
@@ -196,7 +202,7 @@ typedef struct cn_nn_bce_loss_opts {
   const char *reduction; /* str, default 'mean' */
 } cn_nn_bce_loss_opts;
 /* BCELoss: Cross entropy of probabilities between 0 and 1 with targets between 0 and 1. */
-CN_API cn_module *cn_nn_bce_loss_with(const cn_nn_bce_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_bce_loss_with(const cn_nn_bce_loss_opts *opts);
 
 typedef struct cn_nn_bce_with_logits_loss_opts {
   size_t size;
@@ -206,7 +212,8 @@ typedef struct cn_nn_bce_with_logits_loss_opts {
   cn_tensor *pos_weight; /* Tensor?, default None */
 } cn_nn_bce_with_logits_loss_opts;
 /* BCEWithLogitsLoss: BCELoss of the sigmoid of scores; pos_weight weighs positive targets. */
-CN_API cn_module *cn_nn_bce_with_logits_loss_with(const cn_nn_bce_with_logits_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_bce_with_logits_loss_with(
+      const cn_nn_bce_with_logits_loss_opts *opts);
 
 typedef struct cn_nn_bilinear_opts {
   size_t size;
@@ -216,8 +223,9 @@ typedef struct cn_nn_bilinear_opts {
   cn_dtype dtype; /* dtype?, default None */
 } cn_nn_bilinear_opts;
 /* Bilinear: x1 times weight times x2, plus bias. They start uniform in +-1/sqrt(in1_features). */
-CN_API cn_module *cn_nn_bilinear_with(int64_t in1_features, int64_t in2_features, int64_t out_features,
-                                      const cn_nn_bilinear_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_bilinear_with(int64_t in1_features, int64_t in2_features,
+                                                  int64_t out_features,
+                                                  const cn_nn_bilinear_opts *opts);
 
 typedef struct cn_nn_celu_opts {
   size_t size;
@@ -226,10 +234,10 @@ typedef struct cn_nn_celu_opts {
   bool inplace; /* bool, default False */
 } cn_nn_celu_opts;
 /* CELU: x where positive, alpha (exp(x / alpha) - 1) elsewhere. */
-CN_API cn_module *cn_nn_celu_with(const cn_nn_celu_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_celu_with(const cn_nn_celu_opts *opts);
 
 /* ChannelShuffle: Channels dealt out so that each new group has some of every old one. */
-CN_API cn_module *cn_nn_channel_shuffle(int64_t groups);
+CN_API CN_MUST_USE cn_module *cn_nn_channel_shuffle(int64_t groups);
 
 typedef struct cn_nn_circular_pad1d_opts {
   size_t size;
@@ -237,7 +245,8 @@ typedef struct cn_nn_circular_pad1d_opts {
   cn_ints padding_each; /* padding: all 2 of it, where they differ; the argument is 0 then */
 } cn_nn_circular_pad1d_opts;
 /* CircularPad1d: A border from the other end of signals (N, C, L) or (C, L). */
-CN_API cn_module *cn_nn_circular_pad1d_with(int64_t padding, const cn_nn_circular_pad1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_circular_pad1d_with(int64_t padding,
+                                                        const cn_nn_circular_pad1d_opts *opts);
 
 typedef struct cn_nn_circular_pad2d_opts {
   size_t size;
@@ -245,7 +254,8 @@ typedef struct cn_nn_circular_pad2d_opts {
   cn_ints padding_each; /* padding: all 4 of it, where they differ; the argument is 0 then */
 } cn_nn_circular_pad2d_opts;
 /* CircularPad2d: A border from the other end of images (N, C, H, W) or (C, H, W). */
-CN_API cn_module *cn_nn_circular_pad2d_with(int64_t padding, const cn_nn_circular_pad2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_circular_pad2d_with(int64_t padding,
+                                                        const cn_nn_circular_pad2d_opts *opts);
 
 typedef struct cn_nn_circular_pad3d_opts {
   size_t size;
@@ -253,7 +263,8 @@ typedef struct cn_nn_circular_pad3d_opts {
   cn_ints padding_each; /* padding: all 6 of it, where they differ; the argument is 0 then */
 } cn_nn_circular_pad3d_opts;
 /* CircularPad3d: A border from the other end of volumes (N, C, D, H, W) or (C, D, H, W). */
-CN_API cn_module *cn_nn_circular_pad3d_with(int64_t padding, const cn_nn_circular_pad3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_circular_pad3d_with(int64_t padding,
+                                                        const cn_nn_circular_pad3d_opts *opts);
 
 typedef struct cn_nn_constant_pad1d_opts {
   size_t size;
@@ -262,8 +273,8 @@ typedef struct cn_nn_constant_pad1d_opts {
 } cn_nn_constant_pad1d_opts;
 /* ConstantPad1d: A border of value around signals: padding holds the sizes before and behind;
  * negative ones cut. */
-CN_API cn_module *cn_nn_constant_pad1d_with(int64_t padding, double value,
-                                            const cn_nn_constant_pad1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_constant_pad1d_with(int64_t padding, double value,
+                                                        const cn_nn_constant_pad1d_opts *opts);
 
 typedef struct cn_nn_constant_pad2d_opts {
   size_t size;
@@ -271,8 +282,8 @@ typedef struct cn_nn_constant_pad2d_opts {
   cn_ints padding_each; /* padding: all 4 of it, where they differ; the argument is 0 then */
 } cn_nn_constant_pad2d_opts;
 /* ConstantPad2d: A border of value around images: left, right, top, bottom. */
-CN_API cn_module *cn_nn_constant_pad2d_with(int64_t padding, double value,
-                                            const cn_nn_constant_pad2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_constant_pad2d_with(int64_t padding, double value,
+                                                        const cn_nn_constant_pad2d_opts *opts);
 
 typedef struct cn_nn_constant_pad3d_opts {
   size_t size;
@@ -280,8 +291,8 @@ typedef struct cn_nn_constant_pad3d_opts {
   cn_ints padding_each; /* padding: all 6 of it, where they differ; the argument is 0 then */
 } cn_nn_constant_pad3d_opts;
 /* ConstantPad3d: A border of value around volumes: left, right, top, bottom, front, back. */
-CN_API cn_module *cn_nn_constant_pad3d_with(int64_t padding, double value,
-                                            const cn_nn_constant_pad3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_constant_pad3d_with(int64_t padding, double value,
+                                                        const cn_nn_constant_pad3d_opts *opts);
 
 typedef struct cn_nn_conv1d_opts {
   size_t size;
@@ -300,8 +311,8 @@ typedef struct cn_nn_conv1d_opts {
 /* Conv1d: Cross-correlation of signals (N, C, L) or (C, L) with learnt kernels, plus bias.
  * padding is sizes, 'valid' or 'same'; padding_mode is 'zeros', 'reflect', 'replicate' or
  * 'circular'. Weight and bias start uniform in +-1/sqrt(in_channels / groups * kernel size). */
-CN_API cn_module *cn_nn_conv1d_with(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
-                                    const cn_nn_conv1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_conv1d_with(int64_t in_channels, int64_t out_channels,
+                                                int64_t kernel_size, const cn_nn_conv1d_opts *opts);
 
 typedef struct cn_nn_conv2d_opts {
   size_t size;
@@ -319,8 +330,8 @@ typedef struct cn_nn_conv2d_opts {
 } cn_nn_conv2d_opts;
 /* Conv2d: Cross-correlation of images (N, C, H, W) or (C, H, W) with learnt kernels, plus bias.
  * See Conv1d. */
-CN_API cn_module *cn_nn_conv2d_with(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
-                                    const cn_nn_conv2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_conv2d_with(int64_t in_channels, int64_t out_channels,
+                                                int64_t kernel_size, const cn_nn_conv2d_opts *opts);
 
 typedef struct cn_nn_conv3d_opts {
   size_t size;
@@ -338,8 +349,8 @@ typedef struct cn_nn_conv3d_opts {
 } cn_nn_conv3d_opts;
 /* Conv3d: Cross-correlation of volumes (N, C, D, H, W) or (C, D, H, W) with learnt kernels, plus
  * bias. See Conv1d. */
-CN_API cn_module *cn_nn_conv3d_with(int64_t in_channels, int64_t out_channels, int64_t kernel_size,
-                                    const cn_nn_conv3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_conv3d_with(int64_t in_channels, int64_t out_channels,
+                                                int64_t kernel_size, const cn_nn_conv3d_opts *opts);
 
 typedef struct cn_nn_conv_transpose1d_opts {
   size_t size;
@@ -358,9 +369,9 @@ typedef struct cn_nn_conv_transpose1d_opts {
 /* ConvTranspose1d: Transposed convolution of signals (N, C, L) or (C, L): each element adds a
  * kernel to the result. A call may say the output_size. Weight and bias start uniform in
  * +-1/sqrt(out_channels / groups * kernel size). */
-CN_API cn_module *cn_nn_conv_transpose1d_with(int64_t in_channels, int64_t out_channels,
-                                              int64_t kernel_size,
-                                              const cn_nn_conv_transpose1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_conv_transpose1d_with(int64_t in_channels, int64_t out_channels,
+                                                          int64_t kernel_size,
+                                                          const cn_nn_conv_transpose1d_opts *opts);
 
 typedef struct cn_nn_conv_transpose2d_opts {
   size_t size;
@@ -378,9 +389,9 @@ typedef struct cn_nn_conv_transpose2d_opts {
 } cn_nn_conv_transpose2d_opts;
 /* ConvTranspose2d: Transposed convolution of images (N, C, H, W) or (C, H, W). See
  * ConvTranspose1d. */
-CN_API cn_module *cn_nn_conv_transpose2d_with(int64_t in_channels, int64_t out_channels,
-                                              int64_t kernel_size,
-                                              const cn_nn_conv_transpose2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_conv_transpose2d_with(int64_t in_channels, int64_t out_channels,
+                                                          int64_t kernel_size,
+                                                          const cn_nn_conv_transpose2d_opts *opts);
 
 typedef struct cn_nn_conv_transpose3d_opts {
   size_t size;
@@ -398,9 +409,9 @@ typedef struct cn_nn_conv_transpose3d_opts {
 } cn_nn_conv_transpose3d_opts;
 /* ConvTranspose3d: Transposed convolution of volumes (N, C, D, H, W) or (C, D, H, W). See
  * ConvTranspose1d. */
-CN_API cn_module *cn_nn_conv_transpose3d_with(int64_t in_channels, int64_t out_channels,
-                                              int64_t kernel_size,
-                                              const cn_nn_conv_transpose3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_conv_transpose3d_with(int64_t in_channels, int64_t out_channels,
+                                                          int64_t kernel_size,
+                                                          const cn_nn_conv_transpose3d_opts *opts);
 
 typedef struct cn_nn_cosine_embedding_loss_opts {
   size_t size;
@@ -410,7 +421,8 @@ typedef struct cn_nn_cosine_embedding_loss_opts {
 } cn_nn_cosine_embedding_loss_opts;
 /* CosineEmbeddingLoss: 1 - cos(input1, input2) where target is 1, max(0, cos - margin) where it
  * is -1. */
-CN_API cn_module *cn_nn_cosine_embedding_loss_with(const cn_nn_cosine_embedding_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_cosine_embedding_loss_with(
+      const cn_nn_cosine_embedding_loss_opts *opts);
 
 typedef struct cn_nn_cosine_similarity_opts {
   size_t size;
@@ -420,7 +432,8 @@ typedef struct cn_nn_cosine_similarity_opts {
 } cn_nn_cosine_similarity_opts;
 /* CosineSimilarity: Cosine of the angle between vectors along dim; a vector counts as at least
  * eps long. */
-CN_API cn_module *cn_nn_cosine_similarity_with(const cn_nn_cosine_similarity_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_cosine_similarity_with(
+      const cn_nn_cosine_similarity_opts *opts);
 
 typedef struct cn_nn_cross_entropy_loss_opts {
   size_t size;
@@ -432,7 +445,8 @@ typedef struct cn_nn_cross_entropy_loss_opts {
 } cn_nn_cross_entropy_loss_opts;
 /* CrossEntropyLoss: Cross entropy of scores (N, C, ...) with classes (N, ...) or probabilities
  * (N, C, ...). */
-CN_API cn_module *cn_nn_cross_entropy_loss_with(const cn_nn_cross_entropy_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_cross_entropy_loss_with(
+      const cn_nn_cross_entropy_loss_opts *opts);
 
 typedef struct cn_nn_ctc_loss_opts {
   size_t size;
@@ -443,7 +457,7 @@ typedef struct cn_nn_ctc_loss_opts {
 } cn_nn_ctc_loss_opts;
 /* CTCLoss: Connectionist temporal classification: log probabilities (T, N, C) of sequences of
  * labels, all alignments together. */
-CN_API cn_module *cn_nn_ctc_loss_with(const cn_nn_ctc_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_ctc_loss_with(const cn_nn_ctc_loss_opts *opts);
 
 typedef struct cn_nn_dropout_opts {
   size_t size;
@@ -452,7 +466,7 @@ typedef struct cn_nn_dropout_opts {
   bool inplace; /* bool, default False */
 } cn_nn_dropout_opts;
 /* Dropout: In training each element is zero with probability p, else divided by 1 - p. */
-CN_API cn_module *cn_nn_dropout_with(const cn_nn_dropout_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_dropout_with(const cn_nn_dropout_opts *opts);
 
 typedef struct cn_nn_dropout1d_opts {
   size_t size;
@@ -461,7 +475,7 @@ typedef struct cn_nn_dropout1d_opts {
   bool inplace; /* bool, default False */
 } cn_nn_dropout1d_opts;
 /* Dropout1d: Dropout of whole channels of signals (N, C, L) or (C, L). */
-CN_API cn_module *cn_nn_dropout1d_with(const cn_nn_dropout1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_dropout1d_with(const cn_nn_dropout1d_opts *opts);
 
 typedef struct cn_nn_dropout2d_opts {
   size_t size;
@@ -470,7 +484,7 @@ typedef struct cn_nn_dropout2d_opts {
   bool inplace; /* bool, default False */
 } cn_nn_dropout2d_opts;
 /* Dropout2d: Dropout of whole channels of images (N, C, H, W) or (C, H, W). */
-CN_API cn_module *cn_nn_dropout2d_with(const cn_nn_dropout2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_dropout2d_with(const cn_nn_dropout2d_opts *opts);
 
 typedef struct cn_nn_dropout3d_opts {
   size_t size;
@@ -479,7 +493,7 @@ typedef struct cn_nn_dropout3d_opts {
   bool inplace; /* bool, default False */
 } cn_nn_dropout3d_opts;
 /* Dropout3d: Dropout of whole channels of volumes (N, C, D, H, W) or (C, D, H, W). */
-CN_API cn_module *cn_nn_dropout3d_with(const cn_nn_dropout3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_dropout3d_with(const cn_nn_dropout3d_opts *opts);
 
 typedef struct cn_nn_elu_opts {
   size_t size;
@@ -488,7 +502,7 @@ typedef struct cn_nn_elu_opts {
   bool inplace; /* bool, default False */
 } cn_nn_elu_opts;
 /* ELU: x where positive, alpha (exp(x) - 1) elsewhere. */
-CN_API cn_module *cn_nn_elu_with(const cn_nn_elu_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_elu_with(const cn_nn_elu_opts *opts);
 
 typedef struct cn_nn_embedding_opts {
   size_t size;
@@ -507,8 +521,8 @@ typedef struct cn_nn_embedding_opts {
  * and zeros in the row padding_idx, which gets no gradient. max_norm scales used rows that are
  * longer; scale_grad_by_freq divides gradients by how often a call names the row; gradients are
  * dense also when sparse is set; _weight is a table to begin with, _freeze leaves it untrained. */
-CN_API cn_module *cn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
-                                       const cn_nn_embedding_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_embedding_with(int64_t num_embeddings, int64_t embedding_dim,
+                                                   const cn_nn_embedding_opts *opts);
 
 typedef struct cn_nn_embedding_bag_opts {
   size_t size;
@@ -527,8 +541,9 @@ typedef struct cn_nn_embedding_bag_opts {
 /* EmbeddingBag: Sums, means or maxima of the rows that each bag of whole numbers names: the rows
  * of a matrix are bags; of a vector, offsets says where bags begin. per_sample_weights (mode
  * 'sum') multiply the rows. See Embedding. */
-CN_API cn_module *cn_nn_embedding_bag_with(int64_t num_embeddings, int64_t embedding_dim,
-                                           const cn_nn_embedding_bag_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_embedding_bag_with(int64_t num_embeddings,
+                                                       int64_t embedding_dim,
+                                                       const cn_nn_embedding_bag_opts *opts);
 
 typedef struct cn_nn_feature_alpha_dropout_opts {
   size_t size;
@@ -537,7 +552,8 @@ typedef struct cn_nn_feature_alpha_dropout_opts {
   bool inplace; /* bool, default False */
 } cn_nn_feature_alpha_dropout_opts;
 /* FeatureAlphaDropout: AlphaDropout of whole channels. */
-CN_API cn_module *cn_nn_feature_alpha_dropout_with(const cn_nn_feature_alpha_dropout_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_feature_alpha_dropout_with(
+      const cn_nn_feature_alpha_dropout_opts *opts);
 
 typedef struct cn_nn_flatten_opts {
   size_t size;
@@ -546,7 +562,7 @@ typedef struct cn_nn_flatten_opts {
   int64_t end_dim; /* int, default -1; CN_ZERO for 0 */
 } cn_nn_flatten_opts;
 /* Flatten: Dimensions start_dim to end_dim made one. */
-CN_API cn_module *cn_nn_flatten_with(const cn_nn_flatten_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_flatten_with(const cn_nn_flatten_opts *opts);
 
 typedef struct cn_nn_fold_opts {
   size_t size;
@@ -559,7 +575,8 @@ typedef struct cn_nn_fold_opts {
 } cn_nn_fold_opts;
 /* Fold: Images of output_size whose windows are the columns of (N, C * kH * kW, L), added up
  * where they overlap. */
-CN_API cn_module *cn_nn_fold_with(int64_t output_size, int64_t kernel_size, const cn_nn_fold_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_fold_with(int64_t output_size, int64_t kernel_size,
+                                              const cn_nn_fold_opts *opts);
 
 typedef struct cn_nn_fractional_max_pool2d_opts {
   size_t size;
@@ -573,8 +590,8 @@ typedef struct cn_nn_fractional_max_pool2d_opts {
 /* FractionalMaxPool2d: The largest element of windows of images (N, C, H, W) or (C, H, W) that
  * begin at random steps. The size of the result is output_size, or output_ratio of the input's.
  * _random_samples (N, C, 2) in [0, 1) settles the steps. */
-CN_API cn_module *cn_nn_fractional_max_pool2d_with(int64_t kernel_size,
-                                                   const cn_nn_fractional_max_pool2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_fractional_max_pool2d_with(
+      int64_t kernel_size, const cn_nn_fractional_max_pool2d_opts *opts);
 
 typedef struct cn_nn_fractional_max_pool3d_opts {
   size_t size;
@@ -587,8 +604,8 @@ typedef struct cn_nn_fractional_max_pool3d_opts {
 } cn_nn_fractional_max_pool3d_opts;
 /* FractionalMaxPool3d: The largest element of windows of volumes (N, C, D, H, W) or (C, D, H, W)
  * that begin at random steps. See FractionalMaxPool2d. */
-CN_API cn_module *cn_nn_fractional_max_pool3d_with(int64_t kernel_size,
-                                                   const cn_nn_fractional_max_pool3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_fractional_max_pool3d_with(
+      int64_t kernel_size, const cn_nn_fractional_max_pool3d_opts *opts);
 
 typedef struct cn_nn_gaussian_nll_loss_opts {
   size_t size;
@@ -599,7 +616,8 @@ typedef struct cn_nn_gaussian_nll_loss_opts {
 } cn_nn_gaussian_nll_loss_opts;
 /* GaussianNLLLoss: Negative log likelihood of targets from normal distributions with these means
  * and variances. */
-CN_API cn_module *cn_nn_gaussian_nll_loss_with(const cn_nn_gaussian_nll_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_gaussian_nll_loss_with(
+      const cn_nn_gaussian_nll_loss_opts *opts);
 
 typedef struct cn_nn_gelu_opts {
   size_t size;
@@ -608,7 +626,7 @@ typedef struct cn_nn_gelu_opts {
 } cn_nn_gelu_opts;
 /* GELU: x times the normal distribution function of x; approximate 'tanh' uses the form with
  * tanh. */
-CN_API cn_module *cn_nn_gelu_with(const cn_nn_gelu_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_gelu_with(const cn_nn_gelu_opts *opts);
 
 typedef struct cn_nn_glu_opts {
   size_t size;
@@ -616,7 +634,7 @@ typedef struct cn_nn_glu_opts {
   int64_t dim; /* int, default -1; CN_ZERO for 0 */
 } cn_nn_glu_opts;
 /* GLU: The first half along dim times sigmoid of the second. */
-CN_API cn_module *cn_nn_glu_with(const cn_nn_glu_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_glu_with(const cn_nn_glu_opts *opts);
 
 typedef struct cn_nn_group_norm_opts {
   size_t size;
@@ -629,8 +647,8 @@ typedef struct cn_nn_group_norm_opts {
 } cn_nn_group_norm_opts;
 /* GroupNorm: Groups of channels of each sample with mean 0 and variance 1, then * weight + bias
  * per channel. */
-CN_API cn_module *cn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
-                                        const cn_nn_group_norm_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_group_norm_with(int64_t num_groups, int64_t num_channels,
+                                                    const cn_nn_group_norm_opts *opts);
 
 typedef struct cn_nn_gru_opts {
   size_t size;
@@ -645,7 +663,8 @@ typedef struct cn_nn_gru_opts {
 } cn_nn_gru_opts;
 /* GRU: Layers of gated recurrent units over sequences (T, B, n), (B, T, n) with batch_first, (T,
  * n), or packed rows (N, n) with batch_sizes. */
-CN_API cn_module *cn_nn_gru_with(int64_t input_size, int64_t hidden_size, const cn_nn_gru_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_gru_with(int64_t input_size, int64_t hidden_size,
+                                             const cn_nn_gru_opts *opts);
 
 typedef struct cn_nn_gru_cell_opts {
   size_t size;
@@ -655,8 +674,8 @@ typedef struct cn_nn_gru_cell_opts {
   cn_dtype dtype; /* dtype?, default None */
 } cn_nn_gru_cell_opts;
 /* GRUCell: One step of a gated recurrent unit, for (B, n) or (n). */
-CN_API cn_module *cn_nn_gru_cell_with(int64_t input_size, int64_t hidden_size,
-                                      const cn_nn_gru_cell_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_gru_cell_with(int64_t input_size, int64_t hidden_size,
+                                                  const cn_nn_gru_cell_opts *opts);
 
 typedef struct cn_nn_hardshrink_opts {
   size_t size;
@@ -664,7 +683,7 @@ typedef struct cn_nn_hardshrink_opts {
   double lambd; /* float, default 0.5; CN_ZERO for 0 */
 } cn_nn_hardshrink_opts;
 /* Hardshrink: 0 within +-lambd, x elsewhere. */
-CN_API cn_module *cn_nn_hardshrink_with(const cn_nn_hardshrink_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_hardshrink_with(const cn_nn_hardshrink_opts *opts);
 
 typedef struct cn_nn_hardsigmoid_opts {
   size_t size;
@@ -672,7 +691,7 @@ typedef struct cn_nn_hardsigmoid_opts {
   bool inplace; /* bool, default False */
 } cn_nn_hardsigmoid_opts;
 /* Hardsigmoid: x / 6 + 1/2, cut to [0, 1]. */
-CN_API cn_module *cn_nn_hardsigmoid_with(const cn_nn_hardsigmoid_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_hardsigmoid_with(const cn_nn_hardsigmoid_opts *opts);
 
 typedef struct cn_nn_hardswish_opts {
   size_t size;
@@ -680,7 +699,7 @@ typedef struct cn_nn_hardswish_opts {
   bool inplace; /* bool, default False */
 } cn_nn_hardswish_opts;
 /* Hardswish: x times hardsigmoid of x. */
-CN_API cn_module *cn_nn_hardswish_with(const cn_nn_hardswish_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_hardswish_with(const cn_nn_hardswish_opts *opts);
 
 typedef struct cn_nn_hardtanh_opts {
   size_t size;
@@ -690,7 +709,7 @@ typedef struct cn_nn_hardtanh_opts {
   bool inplace; /* bool, default False */
 } cn_nn_hardtanh_opts;
 /* Hardtanh: x cut to [min_val, max_val]. */
-CN_API cn_module *cn_nn_hardtanh_with(const cn_nn_hardtanh_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_hardtanh_with(const cn_nn_hardtanh_opts *opts);
 
 typedef struct cn_nn_hinge_embedding_loss_opts {
   size_t size;
@@ -699,7 +718,8 @@ typedef struct cn_nn_hinge_embedding_loss_opts {
   const char *reduction; /* str, default 'mean' */
 } cn_nn_hinge_embedding_loss_opts;
 /* HingeEmbeddingLoss: input where target is 1, max(0, margin - input) where it is -1. */
-CN_API cn_module *cn_nn_hinge_embedding_loss_with(const cn_nn_hinge_embedding_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_hinge_embedding_loss_with(
+      const cn_nn_hinge_embedding_loss_opts *opts);
 
 typedef struct cn_nn_huber_loss_opts {
   size_t size;
@@ -708,10 +728,10 @@ typedef struct cn_nn_huber_loss_opts {
   double delta; /* float, default 1.0; CN_ZERO for 0 */
 } cn_nn_huber_loss_opts;
 /* HuberLoss: Half the squared difference, and past delta a line of slope delta. */
-CN_API cn_module *cn_nn_huber_loss_with(const cn_nn_huber_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_huber_loss_with(const cn_nn_huber_loss_opts *opts);
 
 /* Identity: Gives its input back. */
-CN_API cn_module *cn_nn_identity(void);
+CN_API CN_MUST_USE cn_module *cn_nn_identity(void);
 
 typedef struct cn_nn_instance_norm1d_opts {
   size_t size;
@@ -725,7 +745,8 @@ typedef struct cn_nn_instance_norm1d_opts {
   bool no_bias; /* bias: bool, default True; set this one for False */
 } cn_nn_instance_norm1d_opts;
 /* InstanceNorm1d: Each channel of each sample of (N, C, L) or (C, L) with mean 0 and variance 1. */
-CN_API cn_module *cn_nn_instance_norm1d_with(int64_t num_features, const cn_nn_instance_norm1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_instance_norm1d_with(int64_t num_features,
+                                                         const cn_nn_instance_norm1d_opts *opts);
 
 typedef struct cn_nn_instance_norm2d_opts {
   size_t size;
@@ -739,7 +760,8 @@ typedef struct cn_nn_instance_norm2d_opts {
   bool no_bias; /* bias: bool, default True; set this one for False */
 } cn_nn_instance_norm2d_opts;
 /* InstanceNorm2d: InstanceNorm1d for (N, C, H, W) or (C, H, W). */
-CN_API cn_module *cn_nn_instance_norm2d_with(int64_t num_features, const cn_nn_instance_norm2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_instance_norm2d_with(int64_t num_features,
+                                                         const cn_nn_instance_norm2d_opts *opts);
 
 typedef struct cn_nn_instance_norm3d_opts {
   size_t size;
@@ -753,7 +775,8 @@ typedef struct cn_nn_instance_norm3d_opts {
   bool no_bias; /* bias: bool, default True; set this one for False */
 } cn_nn_instance_norm3d_opts;
 /* InstanceNorm3d: InstanceNorm1d for (N, C, D, H, W) or (C, D, H, W). */
-CN_API cn_module *cn_nn_instance_norm3d_with(int64_t num_features, const cn_nn_instance_norm3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_instance_norm3d_with(int64_t num_features,
+                                                         const cn_nn_instance_norm3d_opts *opts);
 
 typedef struct cn_nn_kl_div_loss_opts {
   size_t size;
@@ -763,7 +786,7 @@ typedef struct cn_nn_kl_div_loss_opts {
 } cn_nn_kl_div_loss_opts;
 /* KLDivLoss: Divergence of the target's probabilities from input's, which are logarithms.
  * reduction may be 'batchmean'. */
-CN_API cn_module *cn_nn_kl_div_loss_with(const cn_nn_kl_div_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_kl_div_loss_with(const cn_nn_kl_div_loss_opts *opts);
 
 typedef struct cn_nn_l1_loss_opts {
   size_t size;
@@ -771,7 +794,7 @@ typedef struct cn_nn_l1_loss_opts {
   const char *reduction; /* str, default 'mean' */
 } cn_nn_l1_loss_opts;
 /* L1Loss: Mean, sum or each of |input - target|. */
-CN_API cn_module *cn_nn_l1_loss_with(const cn_nn_l1_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_l1_loss_with(const cn_nn_l1_loss_opts *opts);
 
 typedef struct cn_nn_layer_norm_opts {
   size_t size;
@@ -784,8 +807,9 @@ typedef struct cn_nn_layer_norm_opts {
 } cn_nn_layer_norm_opts;
 /* LayerNorm: The last dimensions, of that shape, with mean 0 and variance 1, then * weight +
  * bias for each element. */
-CN_API cn_module *cn_nn_layer_norm_with(const int64_t *normalized_shape, size_t nnormalized_shape,
-                                        const cn_nn_layer_norm_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_layer_norm_with(const int64_t *normalized_shape,
+                                                    size_t nnormalized_shape,
+                                                    const cn_nn_layer_norm_opts *opts);
 
 typedef struct cn_nn_leaky_relu_opts {
   size_t size;
@@ -794,7 +818,7 @@ typedef struct cn_nn_leaky_relu_opts {
   bool inplace; /* bool, default False */
 } cn_nn_leaky_relu_opts;
 /* LeakyReLU: x where positive, negative_slope * x elsewhere. */
-CN_API cn_module *cn_nn_leaky_relu_with(const cn_nn_leaky_relu_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_leaky_relu_with(const cn_nn_leaky_relu_opts *opts);
 
 typedef struct cn_nn_linear_opts {
   size_t size;
@@ -805,8 +829,8 @@ typedef struct cn_nn_linear_opts {
 } cn_nn_linear_opts;
 /* Linear: x times the transposed weight, plus bias. Weight and bias start uniform in
  * +-1/sqrt(in_features). */
-CN_API cn_module *cn_nn_linear_with(int64_t in_features, int64_t out_features,
-                                    const cn_nn_linear_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_linear_with(int64_t in_features, int64_t out_features,
+                                                const cn_nn_linear_opts *opts);
 
 typedef struct cn_nn_linear_cross_entropy_loss_opts {
   size_t size;
@@ -822,8 +846,8 @@ typedef struct cn_nn_linear_cross_entropy_loss_opts {
 } cn_nn_linear_cross_entropy_loss_opts;
 /* LinearCrossEntropyLoss: CrossEntropyLoss of the scores that a linear layer gives for the input
  * (N, in_features). */
-CN_API cn_module *cn_nn_linear_cross_entropy_loss_with(int64_t in_features, int64_t num_classes,
-                                                       const cn_nn_linear_cross_entropy_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_linear_cross_entropy_loss_with(
+      int64_t in_features, int64_t num_classes, const cn_nn_linear_cross_entropy_loss_opts *opts);
 
 typedef struct cn_nn_local_response_norm_opts {
   size_t size;
@@ -834,11 +858,11 @@ typedef struct cn_nn_local_response_norm_opts {
 } cn_nn_local_response_norm_opts;
 /* LocalResponseNorm: x / (k + alpha * mean of the squares of `size` neighbouring channels) ^
  * beta. */
-CN_API cn_module *cn_nn_local_response_norm_with(int64_t size_,
-                                                 const cn_nn_local_response_norm_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_local_response_norm_with(
+      int64_t size_, const cn_nn_local_response_norm_opts *opts);
 
 /* LogSigmoid: Logarithm of the logistic function. */
-CN_API cn_module *cn_nn_log_sigmoid(void);
+CN_API CN_MUST_USE cn_module *cn_nn_log_sigmoid(void);
 
 typedef struct cn_nn_log_softmax_opts {
   size_t size;
@@ -846,7 +870,7 @@ typedef struct cn_nn_log_softmax_opts {
   int64_t dim; /* int?, default None; CN_ZERO for 0 */
 } cn_nn_log_softmax_opts;
 /* LogSoftmax: Logarithm of Softmax, exact where that would be 0. */
-CN_API cn_module *cn_nn_log_softmax_with(const cn_nn_log_softmax_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_log_softmax_with(const cn_nn_log_softmax_opts *opts);
 
 typedef struct cn_nn_lp_pool1d_opts {
   size_t size;
@@ -857,8 +881,8 @@ typedef struct cn_nn_lp_pool1d_opts {
 } cn_nn_lp_pool1d_opts;
 /* LPPool1d: The norm of each window of signals (N, C, L) or (C, L): the root of the sum of
  * powers by norm_type. */
-CN_API cn_module *cn_nn_lp_pool1d_with(double norm_type, int64_t kernel_size,
-                                       const cn_nn_lp_pool1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_lp_pool1d_with(double norm_type, int64_t kernel_size,
+                                                   const cn_nn_lp_pool1d_opts *opts);
 
 typedef struct cn_nn_lp_pool2d_opts {
   size_t size;
@@ -868,8 +892,8 @@ typedef struct cn_nn_lp_pool2d_opts {
   bool ceil_mode; /* bool, default False */
 } cn_nn_lp_pool2d_opts;
 /* LPPool2d: The norm of each window of images (N, C, H, W) or (C, H, W). See LPPool1d. */
-CN_API cn_module *cn_nn_lp_pool2d_with(double norm_type, int64_t kernel_size,
-                                       const cn_nn_lp_pool2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_lp_pool2d_with(double norm_type, int64_t kernel_size,
+                                                   const cn_nn_lp_pool2d_opts *opts);
 
 typedef struct cn_nn_lp_pool3d_opts {
   size_t size;
@@ -879,8 +903,8 @@ typedef struct cn_nn_lp_pool3d_opts {
   bool ceil_mode; /* bool, default False */
 } cn_nn_lp_pool3d_opts;
 /* LPPool3d: The norm of each window of volumes (N, C, D, H, W) or (C, D, H, W). See LPPool1d. */
-CN_API cn_module *cn_nn_lp_pool3d_with(double norm_type, int64_t kernel_size,
-                                       const cn_nn_lp_pool3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_lp_pool3d_with(double norm_type, int64_t kernel_size,
+                                                   const cn_nn_lp_pool3d_opts *opts);
 
 typedef struct cn_nn_lstm_opts {
   size_t size;
@@ -896,7 +920,8 @@ typedef struct cn_nn_lstm_opts {
 } cn_nn_lstm_opts;
 /* LSTM: Layers of long short-term memory over sequences (T, B, n), (B, T, n) with batch_first,
  * (T, n), or packed rows (N, n) with batch_sizes. */
-CN_API cn_module *cn_nn_lstm_with(int64_t input_size, int64_t hidden_size, const cn_nn_lstm_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_lstm_with(int64_t input_size, int64_t hidden_size,
+                                              const cn_nn_lstm_opts *opts);
 
 typedef struct cn_nn_lstm_cell_opts {
   size_t size;
@@ -906,8 +931,8 @@ typedef struct cn_nn_lstm_cell_opts {
   cn_dtype dtype; /* dtype?, default None */
 } cn_nn_lstm_cell_opts;
 /* LSTMCell: One step of long short-term memory, for (B, n) or (n). */
-CN_API cn_module *cn_nn_lstm_cell_with(int64_t input_size, int64_t hidden_size,
-                                       const cn_nn_lstm_cell_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_lstm_cell_with(int64_t input_size, int64_t hidden_size,
+                                                   const cn_nn_lstm_cell_opts *opts);
 
 typedef struct cn_nn_margin_ranking_loss_opts {
   size_t size;
@@ -916,7 +941,8 @@ typedef struct cn_nn_margin_ranking_loss_opts {
   const char *reduction; /* str, default 'mean' */
 } cn_nn_margin_ranking_loss_opts;
 /* MarginRankingLoss: max(0, -target (input1 - input2) + margin), target being 1 or -1. */
-CN_API cn_module *cn_nn_margin_ranking_loss_with(const cn_nn_margin_ranking_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_margin_ranking_loss_with(
+      const cn_nn_margin_ranking_loss_opts *opts);
 
 typedef struct cn_nn_max_pool1d_opts {
   size_t size;
@@ -930,7 +956,8 @@ typedef struct cn_nn_max_pool1d_opts {
 } cn_nn_max_pool1d_opts;
 /* MaxPool1d: The largest element of each window of signals (N, C, L) or (C, L), and where it was
  * when return_indices is set. stride None means kernel_size. */
-CN_API cn_module *cn_nn_max_pool1d_with(int64_t kernel_size, const cn_nn_max_pool1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_max_pool1d_with(int64_t kernel_size,
+                                                    const cn_nn_max_pool1d_opts *opts);
 
 typedef struct cn_nn_max_pool2d_opts {
   size_t size;
@@ -944,7 +971,8 @@ typedef struct cn_nn_max_pool2d_opts {
 } cn_nn_max_pool2d_opts;
 /* MaxPool2d: The largest element of each window of images (N, C, H, W) or (C, H, W). See
  * MaxPool1d. */
-CN_API cn_module *cn_nn_max_pool2d_with(int64_t kernel_size, const cn_nn_max_pool2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_max_pool2d_with(int64_t kernel_size,
+                                                    const cn_nn_max_pool2d_opts *opts);
 
 typedef struct cn_nn_max_pool3d_opts {
   size_t size;
@@ -958,7 +986,8 @@ typedef struct cn_nn_max_pool3d_opts {
 } cn_nn_max_pool3d_opts;
 /* MaxPool3d: The largest element of each window of volumes (N, C, D, H, W) or (C, D, H, W). See
  * MaxPool1d. */
-CN_API cn_module *cn_nn_max_pool3d_with(int64_t kernel_size, const cn_nn_max_pool3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_max_pool3d_with(int64_t kernel_size,
+                                                    const cn_nn_max_pool3d_opts *opts);
 
 typedef struct cn_nn_max_unpool1d_opts {
   size_t size;
@@ -969,7 +998,8 @@ typedef struct cn_nn_max_unpool1d_opts {
 } cn_nn_max_unpool1d_opts;
 /* MaxUnpool1d: Puts what MaxPool1d gave back where its indices say, with zeros elsewhere. A call
  * may say the output_size. */
-CN_API cn_module *cn_nn_max_unpool1d_with(int64_t kernel_size, const cn_nn_max_unpool1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_max_unpool1d_with(int64_t kernel_size,
+                                                      const cn_nn_max_unpool1d_opts *opts);
 
 typedef struct cn_nn_max_unpool2d_opts {
   size_t size;
@@ -979,7 +1009,8 @@ typedef struct cn_nn_max_unpool2d_opts {
   cn_ints padding; /* int[2], default 0 */
 } cn_nn_max_unpool2d_opts;
 /* MaxUnpool2d: Puts what MaxPool2d gave back where its indices say. See MaxUnpool1d. */
-CN_API cn_module *cn_nn_max_unpool2d_with(int64_t kernel_size, const cn_nn_max_unpool2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_max_unpool2d_with(int64_t kernel_size,
+                                                      const cn_nn_max_unpool2d_opts *opts);
 
 typedef struct cn_nn_max_unpool3d_opts {
   size_t size;
@@ -989,7 +1020,8 @@ typedef struct cn_nn_max_unpool3d_opts {
   cn_ints padding; /* int[3], default 0 */
 } cn_nn_max_unpool3d_opts;
 /* MaxUnpool3d: Puts what MaxPool3d gave back where its indices say. See MaxUnpool1d. */
-CN_API cn_module *cn_nn_max_unpool3d_with(int64_t kernel_size, const cn_nn_max_unpool3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_max_unpool3d_with(int64_t kernel_size,
+                                                      const cn_nn_max_unpool3d_opts *opts);
 
 typedef struct cn_nn_mish_opts {
   size_t size;
@@ -997,7 +1029,7 @@ typedef struct cn_nn_mish_opts {
   bool inplace; /* bool, default False */
 } cn_nn_mish_opts;
 /* Mish: x times tanh of softplus of x. */
-CN_API cn_module *cn_nn_mish_with(const cn_nn_mish_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_mish_with(const cn_nn_mish_opts *opts);
 
 typedef struct cn_nn_mse_loss_opts {
   size_t size;
@@ -1005,7 +1037,7 @@ typedef struct cn_nn_mse_loss_opts {
   const char *reduction; /* str, default 'mean' */
 } cn_nn_mse_loss_opts;
 /* MSELoss: Mean, sum or each of (input - target)^2. */
-CN_API cn_module *cn_nn_mse_loss_with(const cn_nn_mse_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_mse_loss_with(const cn_nn_mse_loss_opts *opts);
 
 typedef struct cn_nn_multi_margin_loss_opts {
   size_t size;
@@ -1017,7 +1049,8 @@ typedef struct cn_nn_multi_margin_loss_opts {
 } cn_nn_multi_margin_loss_opts;
 /* MultiMarginLoss: How far other classes' scores come nearer than margin to that of the right
  * one. */
-CN_API cn_module *cn_nn_multi_margin_loss_with(const cn_nn_multi_margin_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_multi_margin_loss_with(
+      const cn_nn_multi_margin_loss_opts *opts);
 
 typedef struct cn_nn_multihead_attention_opts {
   size_t size;
@@ -1035,8 +1068,8 @@ typedef struct cn_nn_multihead_attention_opts {
 /* MultiheadAttention: Attention of queries to keys and values with several heads: inputs (L, B,
  * E), (B, L, E) with batch_first, or (L, E). Bool masks are true where a key is not to be seen,
  * others are added. Gives the output and the weights of each key. */
-CN_API cn_module *cn_nn_multihead_attention_with(int64_t embed_dim, int64_t num_heads,
-                                                 const cn_nn_multihead_attention_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_multihead_attention_with(
+      int64_t embed_dim, int64_t num_heads, const cn_nn_multihead_attention_opts *opts);
 
 typedef struct cn_nn_multilabel_margin_loss_opts {
   size_t size;
@@ -1044,7 +1077,8 @@ typedef struct cn_nn_multilabel_margin_loss_opts {
   const char *reduction; /* str, default 'mean' */
 } cn_nn_multilabel_margin_loss_opts;
 /* MultiLabelMarginLoss: MultiMarginLoss for several right classes; their list ends with -1. */
-CN_API cn_module *cn_nn_multilabel_margin_loss_with(const cn_nn_multilabel_margin_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_multilabel_margin_loss_with(
+      const cn_nn_multilabel_margin_loss_opts *opts);
 
 typedef struct cn_nn_multilabel_soft_margin_loss_opts {
   size_t size;
@@ -1054,8 +1088,8 @@ typedef struct cn_nn_multilabel_soft_margin_loss_opts {
 } cn_nn_multilabel_soft_margin_loss_opts;
 /* MultiLabelSoftMarginLoss: Mean over classes of the cross entropy of each one's score with its
  * target of 0 or 1. */
-CN_API cn_module *cn_nn_multilabel_soft_margin_loss_with(
-             const cn_nn_multilabel_soft_margin_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_multilabel_soft_margin_loss_with(
+      const cn_nn_multilabel_soft_margin_loss_opts *opts);
 
 typedef struct cn_nn_nll_loss_opts {
   size_t size;
@@ -1065,7 +1099,7 @@ typedef struct cn_nn_nll_loss_opts {
   const char *reduction; /* str, default 'mean' */
 } cn_nn_nll_loss_opts;
 /* NLLLoss: What log probabilities (N, C, ...) give for the classes (N, ...), negated. */
-CN_API cn_module *cn_nn_nll_loss_with(const cn_nn_nll_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_nll_loss_with(const cn_nn_nll_loss_opts *opts);
 
 typedef struct cn_nn_pairwise_distance_opts {
   size_t size;
@@ -1075,13 +1109,14 @@ typedef struct cn_nn_pairwise_distance_opts {
   bool keepdim; /* bool, default False */
 } cn_nn_pairwise_distance_opts;
 /* PairwiseDistance: p-norm of x1 - x2 + eps along the last dimension. */
-CN_API cn_module *cn_nn_pairwise_distance_with(const cn_nn_pairwise_distance_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_pairwise_distance_with(
+      const cn_nn_pairwise_distance_opts *opts);
 
 /* PixelShuffle: (..., C * r^2, H, W) made (..., C, H * r, W * r). */
-CN_API cn_module *cn_nn_pixel_shuffle(int64_t upscale_factor);
+CN_API CN_MUST_USE cn_module *cn_nn_pixel_shuffle(int64_t upscale_factor);
 
 /* PixelUnshuffle: (..., C, H * r, W * r) made (..., C * r^2, H, W). */
-CN_API cn_module *cn_nn_pixel_unshuffle(int64_t downscale_factor);
+CN_API CN_MUST_USE cn_module *cn_nn_pixel_unshuffle(int64_t downscale_factor);
 
 typedef struct cn_nn_poisson_nll_loss_opts {
   size_t size;
@@ -1092,7 +1127,7 @@ typedef struct cn_nn_poisson_nll_loss_opts {
   const char *reduction; /* str, default 'mean' */
 } cn_nn_poisson_nll_loss_opts;
 /* PoissonNLLLoss: Negative log likelihood of counts whose rate is input, or its exponential. */
-CN_API cn_module *cn_nn_poisson_nll_loss_with(const cn_nn_poisson_nll_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_poisson_nll_loss_with(const cn_nn_poisson_nll_loss_opts *opts);
 
 typedef struct cn_nn_prelu_opts {
   size_t size;
@@ -1104,7 +1139,7 @@ typedef struct cn_nn_prelu_opts {
 } cn_nn_prelu_opts;
 /* PReLU: x where positive, elsewhere x times a slope that is learnt, one for all or one for each
  * channel. */
-CN_API cn_module *cn_nn_prelu_with(const cn_nn_prelu_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_prelu_with(const cn_nn_prelu_opts *opts);
 
 typedef struct cn_nn_reflection_pad1d_opts {
   size_t size;
@@ -1112,7 +1147,8 @@ typedef struct cn_nn_reflection_pad1d_opts {
   cn_ints padding_each; /* padding: all 2 of it, where they differ; the argument is 0 then */
 } cn_nn_reflection_pad1d_opts;
 /* ReflectionPad1d: A border that mirrors signals (N, C, L) or (C, L) without repeating the edge. */
-CN_API cn_module *cn_nn_reflection_pad1d_with(int64_t padding, const cn_nn_reflection_pad1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_reflection_pad1d_with(int64_t padding,
+                                                          const cn_nn_reflection_pad1d_opts *opts);
 
 typedef struct cn_nn_reflection_pad2d_opts {
   size_t size;
@@ -1121,7 +1157,8 @@ typedef struct cn_nn_reflection_pad2d_opts {
 } cn_nn_reflection_pad2d_opts;
 /* ReflectionPad2d: A border that mirrors images (N, C, H, W) or (C, H, W) without repeating the
  * edge. */
-CN_API cn_module *cn_nn_reflection_pad2d_with(int64_t padding, const cn_nn_reflection_pad2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_reflection_pad2d_with(int64_t padding,
+                                                          const cn_nn_reflection_pad2d_opts *opts);
 
 typedef struct cn_nn_reflection_pad3d_opts {
   size_t size;
@@ -1130,7 +1167,8 @@ typedef struct cn_nn_reflection_pad3d_opts {
 } cn_nn_reflection_pad3d_opts;
 /* ReflectionPad3d: A border that mirrors volumes (N, C, D, H, W) or (C, D, H, W) without
  * repeating the edge. */
-CN_API cn_module *cn_nn_reflection_pad3d_with(int64_t padding, const cn_nn_reflection_pad3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_reflection_pad3d_with(int64_t padding,
+                                                          const cn_nn_reflection_pad3d_opts *opts);
 
 typedef struct cn_nn_relu_opts {
   size_t size;
@@ -1138,7 +1176,7 @@ typedef struct cn_nn_relu_opts {
   bool inplace; /* bool, default False */
 } cn_nn_relu_opts;
 /* ReLU: x where positive, 0 elsewhere. */
-CN_API cn_module *cn_nn_relu_with(const cn_nn_relu_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_relu_with(const cn_nn_relu_opts *opts);
 
 typedef struct cn_nn_relu6_opts {
   size_t size;
@@ -1146,7 +1184,7 @@ typedef struct cn_nn_relu6_opts {
   bool inplace; /* bool, default False */
 } cn_nn_relu6_opts;
 /* ReLU6: x cut to [0, 6]. */
-CN_API cn_module *cn_nn_relu6_with(const cn_nn_relu6_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_relu6_with(const cn_nn_relu6_opts *opts);
 
 typedef struct cn_nn_replication_pad1d_opts {
   size_t size;
@@ -1154,7 +1192,8 @@ typedef struct cn_nn_replication_pad1d_opts {
   cn_ints padding_each; /* padding: all 2 of it, where they differ; the argument is 0 then */
 } cn_nn_replication_pad1d_opts;
 /* ReplicationPad1d: A border that repeats the edge of signals (N, C, L) or (C, L). */
-CN_API cn_module *cn_nn_replication_pad1d_with(int64_t padding, const cn_nn_replication_pad1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_replication_pad1d_with(
+      int64_t padding, const cn_nn_replication_pad1d_opts *opts);
 
 typedef struct cn_nn_replication_pad2d_opts {
   size_t size;
@@ -1162,7 +1201,8 @@ typedef struct cn_nn_replication_pad2d_opts {
   cn_ints padding_each; /* padding: all 4 of it, where they differ; the argument is 0 then */
 } cn_nn_replication_pad2d_opts;
 /* ReplicationPad2d: A border that repeats the edge of images (N, C, H, W) or (C, H, W). */
-CN_API cn_module *cn_nn_replication_pad2d_with(int64_t padding, const cn_nn_replication_pad2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_replication_pad2d_with(
+      int64_t padding, const cn_nn_replication_pad2d_opts *opts);
 
 typedef struct cn_nn_replication_pad3d_opts {
   size_t size;
@@ -1170,7 +1210,8 @@ typedef struct cn_nn_replication_pad3d_opts {
   cn_ints padding_each; /* padding: all 6 of it, where they differ; the argument is 0 then */
 } cn_nn_replication_pad3d_opts;
 /* ReplicationPad3d: A border that repeats the edge of volumes (N, C, D, H, W) or (C, D, H, W). */
-CN_API cn_module *cn_nn_replication_pad3d_with(int64_t padding, const cn_nn_replication_pad3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_replication_pad3d_with(
+      int64_t padding, const cn_nn_replication_pad3d_opts *opts);
 
 typedef struct cn_nn_rms_norm_opts {
   size_t size;
@@ -1182,8 +1223,9 @@ typedef struct cn_nn_rms_norm_opts {
 } cn_nn_rms_norm_opts;
 /* RMSNorm: The last dimensions, of that shape, over their root mean square, then * weight. eps
  * is the type's own when None. */
-CN_API cn_module *cn_nn_rms_norm_with(const int64_t *normalized_shape, size_t nnormalized_shape,
-                                      const cn_nn_rms_norm_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_rms_norm_with(const int64_t *normalized_shape,
+                                                  size_t nnormalized_shape,
+                                                  const cn_nn_rms_norm_opts *opts);
 
 typedef struct cn_nn_rnn_opts {
   size_t size;
@@ -1199,7 +1241,8 @@ typedef struct cn_nn_rnn_opts {
 } cn_nn_rnn_opts;
 /* RNN: Layers of h = tanh(W x + b + U h + c) over sequences (T, B, n), (B, T, n) with
  * batch_first, (T, n), or packed rows (N, n) with batch_sizes. */
-CN_API cn_module *cn_nn_rnn_with(int64_t input_size, int64_t hidden_size, const cn_nn_rnn_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_rnn_with(int64_t input_size, int64_t hidden_size,
+                                             const cn_nn_rnn_opts *opts);
 
 typedef struct cn_nn_rnn_cell_opts {
   size_t size;
@@ -1210,8 +1253,8 @@ typedef struct cn_nn_rnn_cell_opts {
   cn_dtype dtype; /* dtype?, default None */
 } cn_nn_rnn_cell_opts;
 /* RNNCell: One step h = tanh(W x + b + U h + c) of a recurrent layer, for (B, n) or (n). */
-CN_API cn_module *cn_nn_rnn_cell_with(int64_t input_size, int64_t hidden_size,
-                                      const cn_nn_rnn_cell_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_rnn_cell_with(int64_t input_size, int64_t hidden_size,
+                                                  const cn_nn_rnn_cell_opts *opts);
 
 typedef struct cn_nn_rrelu_opts {
   size_t size;
@@ -1222,7 +1265,7 @@ typedef struct cn_nn_rrelu_opts {
 } cn_nn_rrelu_opts;
 /* RReLU: x where positive, elsewhere x times a slope that is drawn from [lower, upper) for each
  * element; in evaluation their mean. */
-CN_API cn_module *cn_nn_rrelu_with(const cn_nn_rrelu_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_rrelu_with(const cn_nn_rrelu_opts *opts);
 
 typedef struct cn_nn_selu_opts {
   size_t size;
@@ -1230,10 +1273,10 @@ typedef struct cn_nn_selu_opts {
   bool inplace; /* bool, default False */
 } cn_nn_selu_opts;
 /* SELU: ELU with the scales that keep mean 0 and variance 1 through layers. */
-CN_API cn_module *cn_nn_selu_with(const cn_nn_selu_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_selu_with(const cn_nn_selu_opts *opts);
 
 /* Sigmoid: The logistic function, 1 / (1 + exp(-x)). */
-CN_API cn_module *cn_nn_sigmoid(void);
+CN_API CN_MUST_USE cn_module *cn_nn_sigmoid(void);
 
 typedef struct cn_nn_silu_opts {
   size_t size;
@@ -1241,7 +1284,7 @@ typedef struct cn_nn_silu_opts {
   bool inplace; /* bool, default False */
 } cn_nn_silu_opts;
 /* SiLU: x times the logistic function of x. */
-CN_API cn_module *cn_nn_silu_with(const cn_nn_silu_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_silu_with(const cn_nn_silu_opts *opts);
 
 typedef struct cn_nn_smooth_l1_loss_opts {
   size_t size;
@@ -1251,7 +1294,7 @@ typedef struct cn_nn_smooth_l1_loss_opts {
 } cn_nn_smooth_l1_loss_opts;
 /* SmoothL1Loss: Half the squared difference over beta, and past beta the difference less half of
  * it. */
-CN_API cn_module *cn_nn_smooth_l1_loss_with(const cn_nn_smooth_l1_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_smooth_l1_loss_with(const cn_nn_smooth_l1_loss_opts *opts);
 
 typedef struct cn_nn_soft_margin_loss_opts {
   size_t size;
@@ -1259,7 +1302,7 @@ typedef struct cn_nn_soft_margin_loss_opts {
   const char *reduction; /* str, default 'mean' */
 } cn_nn_soft_margin_loss_opts;
 /* SoftMarginLoss: log(1 + exp(-target input)), target being 1 or -1. */
-CN_API cn_module *cn_nn_soft_margin_loss_with(const cn_nn_soft_margin_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_soft_margin_loss_with(const cn_nn_soft_margin_loss_opts *opts);
 
 typedef struct cn_nn_softmax_opts {
   size_t size;
@@ -1267,10 +1310,10 @@ typedef struct cn_nn_softmax_opts {
   int64_t dim; /* int?, default None; CN_ZERO for 0 */
 } cn_nn_softmax_opts;
 /* Softmax: exp(x) divided by its sum along a dimension. */
-CN_API cn_module *cn_nn_softmax_with(const cn_nn_softmax_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_softmax_with(const cn_nn_softmax_opts *opts);
 
 /* Softmax2d: Softmax over the channels of images (N, C, H, W) or (C, H, W), at each place. */
-CN_API cn_module *cn_nn_softmax2d(void);
+CN_API CN_MUST_USE cn_module *cn_nn_softmax2d(void);
 
 typedef struct cn_nn_softmin_opts {
   size_t size;
@@ -1278,7 +1321,7 @@ typedef struct cn_nn_softmin_opts {
   int64_t dim; /* int?, default None; CN_ZERO for 0 */
 } cn_nn_softmin_opts;
 /* Softmin: Softmax of -x. */
-CN_API cn_module *cn_nn_softmin_with(const cn_nn_softmin_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_softmin_with(const cn_nn_softmin_opts *opts);
 
 typedef struct cn_nn_softplus_opts {
   size_t size;
@@ -1287,7 +1330,7 @@ typedef struct cn_nn_softplus_opts {
   double threshold; /* float, default 20.0; CN_ZERO for 0 */
 } cn_nn_softplus_opts;
 /* Softplus: log(1 + exp(beta * x)) / beta; x itself where beta * x is above threshold. */
-CN_API cn_module *cn_nn_softplus_with(const cn_nn_softplus_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_softplus_with(const cn_nn_softplus_opts *opts);
 
 typedef struct cn_nn_softshrink_opts {
   size_t size;
@@ -1295,10 +1338,10 @@ typedef struct cn_nn_softshrink_opts {
   double lambd; /* float, default 0.5; CN_ZERO for 0 */
 } cn_nn_softshrink_opts;
 /* Softshrink: x moved towards 0 by lambd, and 0 within +-lambd. */
-CN_API cn_module *cn_nn_softshrink_with(const cn_nn_softshrink_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_softshrink_with(const cn_nn_softshrink_opts *opts);
 
 /* Softsign: x / (1 + |x|). */
-CN_API cn_module *cn_nn_softsign(void);
+CN_API CN_MUST_USE cn_module *cn_nn_softsign(void);
 
 typedef struct cn_nn_sync_batch_norm_opts {
   size_t size;
@@ -1313,13 +1356,14 @@ typedef struct cn_nn_sync_batch_norm_opts {
 } cn_nn_sync_batch_norm_opts;
 /* SyncBatchNorm: Batch norm of (N, C, ...) over the batches of all processes; with one process,
  * over its own. */
-CN_API cn_module *cn_nn_sync_batch_norm_with(int64_t num_features, const cn_nn_sync_batch_norm_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_sync_batch_norm_with(int64_t num_features,
+                                                         const cn_nn_sync_batch_norm_opts *opts);
 
 /* Tanh: Hyperbolic tangent. */
-CN_API cn_module *cn_nn_tanh(void);
+CN_API CN_MUST_USE cn_module *cn_nn_tanh(void);
 
 /* Tanhshrink: x - tanh(x). */
-CN_API cn_module *cn_nn_tanhshrink(void);
+CN_API CN_MUST_USE cn_module *cn_nn_tanhshrink(void);
 
 typedef struct cn_nn_threshold_opts {
   size_t size;
@@ -1327,7 +1371,8 @@ typedef struct cn_nn_threshold_opts {
   bool inplace; /* bool, default False */
 } cn_nn_threshold_opts;
 /* Threshold: x where above threshold, value elsewhere. */
-CN_API cn_module *cn_nn_threshold_with(double threshold, double value, const cn_nn_threshold_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_threshold_with(double threshold, double value,
+                                                   const cn_nn_threshold_opts *opts);
 
 typedef struct cn_nn_transformer_opts {
   size_t size;
@@ -1349,7 +1394,7 @@ typedef struct cn_nn_transformer_opts {
   cn_dtype dtype; /* dtype?, default None */
 } cn_nn_transformer_opts;
 /* Transformer: An encoder of src and a decoder from tgt and the encoder's memory. */
-CN_API cn_module *cn_nn_transformer_with(const cn_nn_transformer_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_transformer_with(const cn_nn_transformer_opts *opts);
 
 typedef struct cn_nn_transformer_decoder_opts {
   size_t size;
@@ -1357,8 +1402,8 @@ typedef struct cn_nn_transformer_decoder_opts {
   cn_module *norm; /* Module?, default None */
 } cn_nn_transformer_decoder_opts;
 /* TransformerDecoder: num_layers copies of a layer, and a norm behind them. */
-CN_API cn_module *cn_nn_transformer_decoder_with(cn_module *decoder_layer, int64_t num_layers,
-                                                 const cn_nn_transformer_decoder_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_transformer_decoder_with(
+      cn_module *decoder_layer, int64_t num_layers, const cn_nn_transformer_decoder_opts *opts);
 
 typedef struct cn_nn_transformer_decoder_layer_opts {
   size_t size;
@@ -1375,8 +1420,8 @@ typedef struct cn_nn_transformer_decoder_layer_opts {
 } cn_nn_transformer_decoder_layer_opts;
 /* TransformerDecoderLayer: Attention of a sequence to itself and to an encoder's memory, then
  * two linear layers, each around a shortcut with a norm. */
-CN_API cn_module *cn_nn_transformer_decoder_layer_with(int64_t d_model, int64_t nhead,
-                                                       const cn_nn_transformer_decoder_layer_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_transformer_decoder_layer_with(
+      int64_t d_model, int64_t nhead, const cn_nn_transformer_decoder_layer_opts *opts);
 
 typedef struct cn_nn_transformer_encoder_opts {
   size_t size;
@@ -1387,8 +1432,8 @@ typedef struct cn_nn_transformer_encoder_opts {
 } cn_nn_transformer_encoder_opts;
 /* TransformerEncoder: num_layers copies of a layer, and a norm behind them. enable_nested_tensor
  * and mask_check change nothing here. */
-CN_API cn_module *cn_nn_transformer_encoder_with(cn_module *encoder_layer, int64_t num_layers,
-                                                 const cn_nn_transformer_encoder_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_transformer_encoder_with(
+      cn_module *encoder_layer, int64_t num_layers, const cn_nn_transformer_encoder_opts *opts);
 
 typedef struct cn_nn_transformer_encoder_layer_opts {
   size_t size;
@@ -1405,8 +1450,8 @@ typedef struct cn_nn_transformer_encoder_layer_opts {
 } cn_nn_transformer_encoder_layer_opts;
 /* TransformerEncoderLayer: Attention of a sequence to itself, then two linear layers, each
  * around a shortcut with a norm. */
-CN_API cn_module *cn_nn_transformer_encoder_layer_with(int64_t d_model, int64_t nhead,
-                                                       const cn_nn_transformer_encoder_layer_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_transformer_encoder_layer_with(
+      int64_t d_model, int64_t nhead, const cn_nn_transformer_encoder_layer_opts *opts);
 
 typedef struct cn_nn_triplet_margin_loss_opts {
   size_t size;
@@ -1418,7 +1463,8 @@ typedef struct cn_nn_triplet_margin_loss_opts {
   const char *reduction; /* str, default 'mean' */
 } cn_nn_triplet_margin_loss_opts;
 /* TripletMarginLoss: max(0, |anchor - positive| - |anchor - negative| + margin) by the p-norm. */
-CN_API cn_module *cn_nn_triplet_margin_loss_with(const cn_nn_triplet_margin_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_triplet_margin_loss_with(
+      const cn_nn_triplet_margin_loss_opts *opts);
 
 typedef struct cn_nn_triplet_margin_with_distance_loss_opts {
   size_t size;
@@ -1430,11 +1476,12 @@ typedef struct cn_nn_triplet_margin_with_distance_loss_opts {
 } cn_nn_triplet_margin_with_distance_loss_opts;
 /* TripletMarginWithDistanceLoss: TripletMarginLoss by any distance: a module of two inputs,
  * PairwiseDistance by default. */
-CN_API cn_module *cn_nn_triplet_margin_with_distance_loss_with(
-             const cn_nn_triplet_margin_with_distance_loss_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_triplet_margin_with_distance_loss_with(
+      const cn_nn_triplet_margin_with_distance_loss_opts *opts);
 
 /* Unflatten: One dimension split into several; one of their sizes may be -1. */
-CN_API cn_module *cn_nn_unflatten(int64_t dim, const int64_t *unflattened_size, size_t nunflattened_size);
+CN_API CN_MUST_USE cn_module *cn_nn_unflatten(int64_t dim, const int64_t *unflattened_size,
+                                              size_t nunflattened_size);
 
 typedef struct cn_nn_unfold_opts {
   size_t size;
@@ -1445,7 +1492,7 @@ typedef struct cn_nn_unfold_opts {
   cn_ints stride; /* int[2], default 1 */
 } cn_nn_unfold_opts;
 /* Unfold: The windows of images (N, C, H, W) as columns (N, C * kH * kW, L). */
-CN_API cn_module *cn_nn_unfold_with(int64_t kernel_size, const cn_nn_unfold_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_unfold_with(int64_t kernel_size, const cn_nn_unfold_opts *opts);
 
 typedef struct cn_nn_upsample_opts {
   size_t size;
@@ -1459,7 +1506,7 @@ typedef struct cn_nn_upsample_opts {
 /* Upsample: The input (N, C, ...) in another size. mode is 'nearest', 'nearest-exact', 'area',
  * 'linear', 'bilinear', 'trilinear' or 'bicubic'; of size and scale_factor one is given, a
  * single number for all dimensions. */
-CN_API cn_module *cn_nn_upsample_with(const cn_nn_upsample_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_upsample_with(const cn_nn_upsample_opts *opts);
 
 typedef struct cn_nn_upsampling_bilinear2d_opts {
   size_t size;
@@ -1469,7 +1516,8 @@ typedef struct cn_nn_upsampling_bilinear2d_opts {
 } cn_nn_upsampling_bilinear2d_opts;
 /* UpsamplingBilinear2d: Images in another size, by linear interpolation with the corners kept in
  * place. */
-CN_API cn_module *cn_nn_upsampling_bilinear2d_with(const cn_nn_upsampling_bilinear2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_upsampling_bilinear2d_with(
+      const cn_nn_upsampling_bilinear2d_opts *opts);
 
 typedef struct cn_nn_upsampling_nearest2d_opts {
   size_t size;
@@ -1478,7 +1526,8 @@ typedef struct cn_nn_upsampling_nearest2d_opts {
   cn_doubles scale_factor; /* float[]?, default None */
 } cn_nn_upsampling_nearest2d_opts;
 /* UpsamplingNearest2d: Images in another size, by the nearest element. */
-CN_API cn_module *cn_nn_upsampling_nearest2d_with(const cn_nn_upsampling_nearest2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_upsampling_nearest2d_with(
+      const cn_nn_upsampling_nearest2d_opts *opts);
 
 typedef struct cn_nn_zero_pad1d_opts {
   size_t size;
@@ -1486,7 +1535,8 @@ typedef struct cn_nn_zero_pad1d_opts {
   cn_ints padding_each; /* padding: all 2 of it, where they differ; the argument is 0 then */
 } cn_nn_zero_pad1d_opts;
 /* ZeroPad1d: A border of zeros around signals: sizes before and behind; negative ones cut. */
-CN_API cn_module *cn_nn_zero_pad1d_with(int64_t padding, const cn_nn_zero_pad1d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_zero_pad1d_with(int64_t padding,
+                                                    const cn_nn_zero_pad1d_opts *opts);
 
 typedef struct cn_nn_zero_pad2d_opts {
   size_t size;
@@ -1494,7 +1544,8 @@ typedef struct cn_nn_zero_pad2d_opts {
   cn_ints padding_each; /* padding: all 4 of it, where they differ; the argument is 0 then */
 } cn_nn_zero_pad2d_opts;
 /* ZeroPad2d: A border of zeros around images: left, right, top, bottom. */
-CN_API cn_module *cn_nn_zero_pad2d_with(int64_t padding, const cn_nn_zero_pad2d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_zero_pad2d_with(int64_t padding,
+                                                    const cn_nn_zero_pad2d_opts *opts);
 
 typedef struct cn_nn_zero_pad3d_opts {
   size_t size;
@@ -1502,7 +1553,8 @@ typedef struct cn_nn_zero_pad3d_opts {
   cn_ints padding_each; /* padding: all 6 of it, where they differ; the argument is 0 then */
 } cn_nn_zero_pad3d_opts;
 /* ZeroPad3d: A border of zeros around volumes: left, right, top, bottom, front, back. */
-CN_API cn_module *cn_nn_zero_pad3d_with(int64_t padding, const cn_nn_zero_pad3d_opts *opts);
+CN_API CN_MUST_USE cn_module *cn_nn_zero_pad3d_with(int64_t padding,
+                                                    const cn_nn_zero_pad3d_opts *opts);
 
 CN_END_DECLS
 

@@ -71,20 +71,20 @@ struct cn_module_class {
 
 /* ---- making ---- */
 /* A module of a class without a signature: of the program's own. Owned. */
-CN_API cn_module *cn_module_new(const cn_module_class *cls);
+CN_API CN_MUST_USE cn_module *cn_module_new(const cn_module_class *cls);
 /* A module by the name of its class and the arguments of its signature ("Conv2d"): what the constructors cn_nn_*, other
  * languages and description files use. Owned. */
-CN_API cn_module *cn_module_make(const char *name, const cn_value *args, size_t n);
-CN_API cn_module *cn_module_make_class(const cn_module_class *cls, const cn_value *args, size_t n);
+CN_API CN_MUST_USE cn_module *cn_module_make(const char *name, const cn_value *args, size_t n);
+CN_API CN_MUST_USE cn_module *cn_module_make_class(const cn_module_class *cls, const cn_value *args, size_t n);
 /* Makes a class known by its name. It must outlive its use. */
 CN_API int cn_module_register(const cn_module_class *cls);
 CN_API const cn_module_class *cn_module_class_find(const char *name); /* NULL: none, sets no error */
 CN_API const cn_module_class *cn_module_class_at(size_t i);           /* NULL past the last */
 CN_API const cn_signature *cn_module_class_signature(const cn_module_class *cls); /* NULL: it has none */
 CN_API const cn_signature *cn_module_class_call(const cn_module_class *cls);
-CN_API cn_module *cn_module_keep(cn_module *m);  /* one more reference, owned; returns m */
-CN_API void cn_module_release(cn_module *m);     /* gives one back; the last frees it. NULL is fine */
-CN_API cn_module *cn_module_copy(cn_module *m);  /* with parameters, buffers and children; owned */
+CN_API CN_MUST_USE cn_module *cn_module_keep(cn_module *m); /* one more reference, owned; returns m */
+CN_API void cn_module_release(cn_module *m);                /* gives one back; the last frees it. NULL is fine */
+CN_API CN_MUST_USE cn_module *cn_module_copy(cn_module *m); /* with parameters, buffers and children; owned */
 CN_API const cn_args *cn_module_args(const cn_module *m); /* what it was made with; NULL for cn_module_new */
 
 /* ---- slots: for classes, mostly in init ---- */
@@ -103,7 +103,7 @@ CN_API const char *cn_module_child_name(const cn_module *m, size_t i);
 CN_API int cn_module_set_child(cn_module *m, size_t i, cn_module *child); /* takes it over */
 
 /* ---- by name: paths as in state dictionaries ---- */
-CN_API cn_module *cn_module_find(cn_module *m, const char *path);        /* "layer1.0"; "" is m. NULL: none */
+CN_API cn_module *cn_module_find(cn_module *m, const char *path);        /* "layer1.0"; "" is m. Borrowed; NULL: none */
 CN_API cn_tensor *cn_module_get(cn_module *m, const char *path);         /* a parameter or buffer. NULL: none */
 CN_API int cn_module_set(cn_module *m, const char *path, cn_tensor *t);  /* replaces it; shapes are not compared */
 
@@ -150,7 +150,7 @@ CN_API int cn_module_visit(cn_module *m, cn_module_fn fn, void *payload);
 
 /* Slot i of the module itself: what it is called and what kind it is; tensor NULL where it is absent. False past the
  * last. `name` stays the module's, and is NULL for one that was removed while its class counts on its place. */
-CN_API bool cn_module_slot_at(cn_named *slot, const cn_module *m, size_t i);
+CN_API CN_MUST_USE bool cn_module_slot_at(cn_named *slot, const cn_module *m, size_t i);
 /* Removes a parameter, a buffer or a child. What a class of the library made keeps its place, absent. */
 CN_API int cn_module_remove(cn_module *m, const char *name);
 /* Puts a tensor into the place of a removed slot: the class computes with it, no list shows it. False: there is no such
@@ -183,9 +183,9 @@ CN_API void cn_module_set_shown(cn_module *m, const char *name);
 CN_API int cn_forward_class(cn_tensor **out, size_t nout, cn_module *m, const cn_value *args, size_t nargs);
 CN_API bool cn_module_hooked(const cn_module *m); /* does it have hooks? */
 /* With arguments and nothing that init adds, for one who adds it all himself. Owned. */
-CN_API cn_module *cn_module_new_with(const cn_module_class *cls, const cn_value *args, size_t n);
+CN_API CN_MUST_USE cn_module *cn_module_new_with(const cn_module_class *cls, const cn_value *args, size_t n);
 /* A copy without children, its slots all absent. Owned. */
-CN_API cn_module *cn_module_copy_bare(const cn_module *m);
+CN_API CN_MUST_USE cn_module *cn_module_copy_bare(const cn_module *m);
 /* m is from now on what `other` is: its class, arguments and parts, for all who hold m; other is taken over and goes.
  * Of m its mode, its hooks and its object stay. */
 CN_API void cn_module_become(cn_module *m, cn_module *other);
@@ -193,11 +193,11 @@ CN_API void cn_module_become(cn_module *m, cn_module *other);
 CN_API int cn_module_set_arg(cn_module *m, const char *name, cn_value value);
 CN_API void cn_module_set_training(cn_module *m, bool on); /* its own mode, not that of modules below */
 /* What is printed between the brackets. Owned: cn_string_free. */
-CN_API char *cn_module_describe(const cn_module *m);
+CN_API CN_MUST_USE char *cn_module_describe(const cn_module *m);
 
 /* ---- state ---- */
 /* Parameters and persistent buffers by name, as a dictionary that shares the tensors. Owned. */
-CN_API cn_tree *cn_module_state(cn_module *m);
+CN_API CN_MUST_USE cn_tree *cn_module_state(cn_module *m);
 /* Copies values in. Strict: every name must be in both, and an error lists those that are not; else what fits is taken
  * and `missing`, `unexpected` (may be NULL) name the rest. A shape that differs is always an error; nothing is copied
  * when there is an error. */
@@ -213,13 +213,14 @@ CN_API int cn_module_load_with(cn_module *m, const cn_tree *state, const cn_load
 
 /* ---- looking ---- */
 /* As PyTorch prints it. Owned: cn_string_free. */
-CN_API char *cn_module_to_string(cn_module *m);
+CN_API CN_MUST_USE char *cn_module_to_string(cn_module *m);
 CN_API int cn_module_print(cn_module *m); /* to standard output */
 /* A table of layers: name, output shape, parameters, multiply-adds, bytes of the output; and sums. Runs forward once in
  * evaluation mode on zeros of that shape, without data where the modules allow it; whole numbers where the net takes no
  * floats. Owned: cn_string_free. */
-CN_API char *cn_summary(cn_module *m, const int64_t *shape, size_t ndim);
-CN_API char *cn_summary_inputs(cn_module *m, cn_tensor *const *inputs, size_t ninputs); /* with these inputs */
+CN_API CN_MUST_USE char *cn_summary(cn_module *m, const int64_t *shape, size_t ndim);
+/* With these inputs. */
+CN_API CN_MUST_USE char *cn_summary_inputs(cn_module *m, cn_tensor *const *inputs, size_t ninputs);
 
 CN_END_DECLS
 

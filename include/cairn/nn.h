@@ -12,12 +12,12 @@
 CN_BEGIN_DECLS
 
 /* ---- containers; they take their children over ---- */
-CN_API cn_module *cn_nn_sequential_of(cn_module *const *children, size_t n);
-CN_API cn_module *cn_nn_module_list_of(cn_module *const *children, size_t n);
-CN_API cn_module *cn_nn_module_dict_of(const char *const *names, cn_module *const *children, size_t n);
-CN_API cn_module *cn_nn_residual_of(cn_module *const *children, size_t n); /* x + children(x) */
+CN_API CN_MUST_USE cn_module *cn_nn_sequential_of(cn_module *const *children, size_t n);
+CN_API CN_MUST_USE cn_module *cn_nn_module_list_of(cn_module *const *children, size_t n);
+CN_API CN_MUST_USE cn_module *cn_nn_module_dict_of(const char *const *names, cn_module *const *children, size_t n);
+CN_API CN_MUST_USE cn_module *cn_nn_residual_of(cn_module *const *children, size_t n); /* x + children(x) */
 /* All children on the same input; join: "cat" along dim, or "sum". */
-CN_API cn_module *cn_nn_parallel_of(cn_module *const *children, size_t n, int64_t dim, const char *join);
+CN_API CN_MUST_USE cn_module *cn_nn_parallel_of(cn_module *const *children, size_t n, int64_t dim, const char *join);
 
 /* ---- initialisers: the distributions of torch.nn.init, written into t ---- */
 CN_API int cn_init_uniform(cn_tensor *t, double a, double b); /* from a up to b */

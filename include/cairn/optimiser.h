@@ -17,7 +17,7 @@ typedef struct cn_schedule cn_schedule;
 /* ---- optimisers ---- */
 /* By the name of its class ("AdamW") and the arguments of its signature, over the parameters of net, which it keeps
  * (NULL: none yet, see cn_optim_add). Owned. */
-CN_API cn_optim *cn_optim_make(const char *name, cn_module *net, const cn_value *args, size_t n);
+CN_API CN_MUST_USE cn_optim *cn_optim_make(const char *name, cn_module *net, const cn_value *args, size_t n);
 CN_API void cn_optim_free(cn_optim *opt); /* NULL is fine */
 /* Adds a group of parameters, which has the optimiser's own settings until they are changed. Returns its number. */
 CN_API int cn_optim_add(cn_optim *opt, cn_tensor *const *params, size_t n);
@@ -35,14 +35,14 @@ CN_API const cn_args *cn_optim_args(const cn_optim *opt, size_t group);
 CN_API const char *cn_optim_name(const cn_optim *opt);
 /* A group's dictionary as the state below has it, without its parameters; that of number ngroups is what another group
  * would begin with. Owned. */
-CN_API cn_tree *cn_optim_group(cn_optim *opt, size_t group);
+CN_API CN_MUST_USE cn_tree *cn_optim_group(cn_optim *opt, size_t group);
 /* Keeps what is no setting (initial_lr, a name) in a group's dictionary; `value` is taken over, also on failure. */
 CN_API int cn_optim_note(cn_optim *opt, size_t group, const char *name, cn_tree *value);
 /* Another tensor in a parameter's place, which goes on with its memory: it was moved, or its values were replaced. */
 CN_API int cn_optim_replace(cn_optim *opt, size_t group, size_t i, cn_tensor *param);
 /* What is remembered of a parameter: {"step": ..., "exp_avg": ...}, the optimiser's own tensors; empty before its first
  * step. Owned. The second replaces it by copies. */
-CN_API cn_tree *cn_optim_memory(cn_optim *opt, size_t group, size_t i);
+CN_API CN_MUST_USE cn_tree *cn_optim_memory(cn_optim *opt, size_t group, size_t i);
 CN_API int cn_optim_remember(cn_optim *opt, size_t group, size_t i, const cn_tree *memory);
 
 /* Updates every parameter that has a gradient, each in one pass over memory. The first step makes the state, so a step
@@ -57,10 +57,10 @@ CN_API int cn_optim_zero_grad(cn_optim *opt);
 /* {"state": {0: {"step": ..., "exp_avg": ...}, ...}, "param_groups": [{"lr": ..., "params": [0, 1, ...]}]}: what
  * PyTorch's state_dict holds, in both directions. Owned; its tensors are the optimiser's own. Loading copies values;
  * nothing is changed when there is an error. */
-CN_API cn_tree *cn_optim_state(cn_optim *opt);
+CN_API CN_MUST_USE cn_tree *cn_optim_state(cn_optim *opt);
 CN_API int cn_optim_load(cn_optim *opt, const cn_tree *state);
 /* The classes, for bindings and tables: name, signature and documentation of the i-th; false past the last. */
-CN_API bool cn_optim_class_at(size_t i, const char **name, const char **sig, const char **doc);
+CN_API CN_MUST_USE bool cn_optim_class_at(size_t i, const char **name, const char **sig, const char **doc);
 /* What a group of the i-th holds in a state, in PyTorch's order: "lr betas foreach=None"; NAME=VALUE is no argument in
  * C, only kept. NULL past the last. */
 CN_API const char *cn_optim_class_keys(size_t i);
@@ -73,7 +73,7 @@ CN_API int cn_clip_grad_value(cn_tensor *const *params, size_t n, double clip_va
 CN_API cn_tensor *cn_optim_clip_norm(cn_optim *opt, double max_norm); /* over all its parameters */
 
 /* ---- schedules ---- */
-CN_API cn_schedule *cn_schedule_make(const char *name, cn_optim *opt, const cn_value *args, size_t n);
+CN_API CN_MUST_USE cn_schedule *cn_schedule_make(const char *name, cn_optim *opt, const cn_value *args, size_t n);
 CN_API void cn_schedule_free(cn_schedule *schedule);
 CN_API const char *cn_schedule_name(const cn_schedule *schedule); /* of its class, "StepLR"; NULL for NULL */
 CN_API int cn_schedule_step(cn_schedule *schedule); /* after an epoch, or a step, as its numbers are meant */
@@ -90,18 +90,19 @@ typedef struct cn_lr_list {
   const char *name;
   const double *v;
 } cn_lr_list;
-CN_API cn_schedule *cn_schedule_make_lists(const char *name, cn_optim *opt, const cn_value *args, size_t n,
-                                           const cn_lr_list *lists, size_t nlists);
-CN_API cn_tree *cn_schedule_state(cn_schedule *schedule);
+CN_API CN_MUST_USE cn_schedule *cn_schedule_make_lists(const char *name, cn_optim *opt, const cn_value *args, size_t n,
+                                                       const cn_lr_list *lists, size_t nlists);
+CN_API CN_MUST_USE cn_tree *cn_schedule_state(cn_schedule *schedule);
 CN_API int cn_schedule_load(cn_schedule *schedule, const cn_tree *state);
 /* A rate by a function of the epoch, times the initial rate (LambdaLR), or times the last one (MultiplicativeLR). */
 typedef double (*cn_lr_fn)(int64_t epoch, void *payload);
-CN_API cn_schedule *cn_lr_lambda(cn_optim *opt, cn_lr_fn fn, void *payload);
-CN_API cn_schedule *cn_lr_multiplicative(cn_optim *opt, cn_lr_fn fn, void *payload);
+CN_API CN_MUST_USE cn_schedule *cn_lr_lambda(cn_optim *opt, cn_lr_fn fn, void *payload);
+CN_API CN_MUST_USE cn_schedule *cn_lr_multiplicative(cn_optim *opt, cn_lr_fn fn, void *payload);
 /* The same by a function that is told the group, from an epoch on (-1: the beginning). kind: "LambdaLR",
  * "MultiplicativeLR", or "LRScheduler", whose function returns the rate itself. */
 typedef double (*cn_group_lr_fn)(cn_schedule *schedule, size_t group, void *payload);
-CN_API cn_schedule *cn_lr_by(const char *kind, cn_optim *opt, cn_group_lr_fn fn, void *payload, int64_t last_epoch);
+CN_API CN_MUST_USE cn_schedule *cn_lr_by(const char *kind, cn_optim *opt, cn_group_lr_fn fn, void *payload,
+                                         int64_t last_epoch);
 /* For classes that derive from one of the library's: takes back the step that a schedule's making took, when the groups
  * had these rates; from now on fn returns the rates in the place of its own formula. What that would give for the
  * present epoch is cn_schedule_next. */
@@ -112,19 +113,20 @@ CN_API double cn_schedule_next(cn_schedule *schedule, size_t group);
 typedef double (*cn_lr_scale_fn)(double x, void *payload);
 CN_API int cn_lr_cyclic_scale(cn_schedule *schedule, cn_lr_scale_fn fn, void *payload, bool by_epoch);
 /* Several at once, and one after the other from these epochs on; they take the schedules over. */
-CN_API cn_schedule *cn_lr_chained(cn_schedule *const *schedules, size_t n);
-CN_API cn_schedule *cn_lr_sequential(cn_optim *opt, cn_schedule *const *schedules, size_t n, const int64_t *milestones);
-CN_API bool cn_schedule_class_at(size_t i, const char **name, const char **sig, const char **doc);
+CN_API CN_MUST_USE cn_schedule *cn_lr_chained(cn_schedule *const *schedules, size_t n);
+CN_API CN_MUST_USE cn_schedule *cn_lr_sequential(cn_optim *opt, cn_schedule *const *schedules, size_t n,
+                                                 const int64_t *milestones);
+CN_API CN_MUST_USE bool cn_schedule_class_at(size_t i, const char **name, const char **sig, const char **doc);
 
 /* ---- averages of parameters ---- */
 /* A copy of a module whose parameters follow: an exponential average with this decay, or, for decay 0, the mean of all
  * updates (SWA). Buffers are copied, or averaged too. Owned. */
 typedef struct cn_average cn_average;
-CN_API cn_average *cn_average_new(cn_module *m, double decay, bool average_buffers);
+CN_API CN_MUST_USE cn_average *cn_average_new(cn_module *m, double decay, bool average_buffers);
 CN_API int cn_average_update(cn_average *average, cn_module *m);
 CN_API cn_module *cn_average_module(cn_average *average); /* borrowed */
 CN_API int64_t cn_average_count(const cn_average *average);
-CN_API cn_tree *cn_average_state(cn_average *average);
+CN_API CN_MUST_USE cn_tree *cn_average_state(cn_average *average);
 CN_API int cn_average_load(cn_average *average, const cn_tree *state);
 CN_API void cn_average_free(cn_average *average);
 /* One update of averages that the caller keeps: `to` has followed `count` times so far. */
@@ -144,16 +146,16 @@ typedef struct cn_grad_scaler_opts {
   int64_t growth_interval; /* 2000 */
   bool disabled;           /* scale by 1, skip nothing */
 } cn_grad_scaler_opts;
-CN_API cn_grad_scaler *cn_grad_scaler_new_with(const cn_grad_scaler_opts *opts);
+CN_API CN_MUST_USE cn_grad_scaler *cn_grad_scaler_new_with(const cn_grad_scaler_opts *opts);
 CN_API void cn_grad_scaler_free(cn_grad_scaler *scaler);
 CN_API cn_tensor *cn_grad_scaler_scale(cn_grad_scaler *scaler, cn_tensor *loss);
 CN_API int cn_grad_scaler_unscale(cn_grad_scaler *scaler, cn_optim *opt); /* before clipping; step does it otherwise */
 CN_API int cn_grad_scaler_step(cn_grad_scaler *scaler, cn_optim *opt);   /* 1: stepped, 0: skipped, or negative */
 /* All of a step but the update itself, for those that are written elsewhere: 1: update now, 0: skip it. */
-CN_API int cn_grad_scaler_may_step(cn_grad_scaler *scaler, cn_optim *opt);
+CN_API CN_MUST_USE int cn_grad_scaler_may_step(cn_grad_scaler *scaler, cn_optim *opt);
 CN_API int cn_grad_scaler_update(cn_grad_scaler *scaler);
 CN_API double cn_grad_scaler_get(cn_grad_scaler *scaler);
-CN_API cn_tree *cn_grad_scaler_state(cn_grad_scaler *scaler);
+CN_API CN_MUST_USE cn_tree *cn_grad_scaler_state(cn_grad_scaler *scaler);
 CN_API int cn_grad_scaler_load(cn_grad_scaler *scaler, const cn_tree *state);
 
 CN_END_DECLS

@@ -27,7 +27,8 @@ typedef struct cn_optim_adadelta_opts {
   bool maximize; /* bool, default False */
 } cn_optim_adadelta_opts;
 /* Adadelta: Gradients scaled by the ratio of the sizes of past steps and past gradients. */
-CN_API cn_optim *cn_optim_adadelta_with(cn_module *net, const cn_optim_adadelta_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_adadelta_with(cn_module *net,
+                                                    const cn_optim_adadelta_opts *opts);
 
 typedef struct cn_optim_adafactor_opts {
   size_t size;
@@ -41,7 +42,8 @@ typedef struct cn_optim_adafactor_opts {
 } cn_optim_adafactor_opts;
 /* Adafactor: Adam without a first moment, whose second is kept as a row and a column. eps[0]
  * nan: that of the type. */
-CN_API cn_optim *cn_optim_adafactor_with(cn_module *net, const cn_optim_adafactor_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_adafactor_with(cn_module *net,
+                                                     const cn_optim_adafactor_opts *opts);
 
 typedef struct cn_optim_adagrad_opts {
   size_t size;
@@ -54,7 +56,8 @@ typedef struct cn_optim_adagrad_opts {
   bool maximize; /* bool, default False */
 } cn_optim_adagrad_opts;
 /* Adagrad: Gradients divided by the root of the sum of their squares so far. */
-CN_API cn_optim *cn_optim_adagrad_with(cn_module *net, const cn_optim_adagrad_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_adagrad_with(cn_module *net,
+                                                   const cn_optim_adagrad_opts *opts);
 
 typedef struct cn_optim_adam_opts {
   size_t size;
@@ -68,7 +71,7 @@ typedef struct cn_optim_adam_opts {
   bool decoupled_weight_decay; /* bool, default False */
 } cn_optim_adam_opts;
 /* Adam: Adaptive moment estimation. weight_decay is added to the gradient, unless decoupled. */
-CN_API cn_optim *cn_optim_adam_with(cn_module *net, const cn_optim_adam_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_adam_with(cn_module *net, const cn_optim_adam_opts *opts);
 
 typedef struct cn_optim_adamax_opts {
   size_t size;
@@ -80,7 +83,7 @@ typedef struct cn_optim_adamax_opts {
   bool maximize; /* bool, default False */
 } cn_optim_adamax_opts;
 /* Adamax: Adam by the infinity norm. */
-CN_API cn_optim *cn_optim_adamax_with(cn_module *net, const cn_optim_adamax_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_adamax_with(cn_module *net, const cn_optim_adamax_opts *opts);
 
 typedef struct cn_optim_adamw_opts {
   size_t size;
@@ -93,7 +96,7 @@ typedef struct cn_optim_adamw_opts {
   bool maximize; /* bool, default False */
 } cn_optim_adamw_opts;
 /* AdamW: Adam with decoupled weight decay: parameters shrink by lr * weight_decay in each step. */
-CN_API cn_optim *cn_optim_adamw_with(cn_module *net, const cn_optim_adamw_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_adamw_with(cn_module *net, const cn_optim_adamw_opts *opts);
 
 typedef struct cn_optim_asgd_opts {
   size_t size;
@@ -107,7 +110,7 @@ typedef struct cn_optim_asgd_opts {
 } cn_optim_asgd_opts;
 /* ASGD: Averaged stochastic gradient descent; the average of each parameter is in its state as
  * ax. */
-CN_API cn_optim *cn_optim_asgd_with(cn_module *net, const cn_optim_asgd_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_asgd_with(cn_module *net, const cn_optim_asgd_opts *opts);
 
 typedef struct cn_optim_lbfgs_opts {
   size_t size;
@@ -123,7 +126,7 @@ typedef struct cn_optim_lbfgs_opts {
 } cn_optim_lbfgs_opts;
 /* LBFGS: Limited-memory quasi-Newton method, stepped by cn_optim_step_closure; line_search_fn
  * may be 'strong_wolfe'. */
-CN_API cn_optim *cn_optim_lbfgs_with(cn_module *net, const cn_optim_lbfgs_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_lbfgs_with(cn_module *net, const cn_optim_lbfgs_opts *opts);
 
 typedef struct cn_optim_lion_opts {
   size_t size;
@@ -135,7 +138,7 @@ typedef struct cn_optim_lion_opts {
 } cn_optim_lion_opts;
 /* Lion: Evolved sign momentum (Chen et al., 2023): steps of one size along the sign of an
  * average. */
-CN_API cn_optim *cn_optim_lion_with(cn_module *net, const cn_optim_lion_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_lion_with(cn_module *net, const cn_optim_lion_opts *opts);
 
 typedef struct cn_optim_muon_opts {
   size_t size;
@@ -150,7 +153,7 @@ typedef struct cn_optim_muon_opts {
   const char *adjust_lr_fn; /* str?, default None */
 } cn_optim_muon_opts;
 /* Muon: Momentum made orthogonal, for matrices of hidden layers. */
-CN_API cn_optim *cn_optim_muon_with(cn_module *net, const cn_optim_muon_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_muon_with(cn_module *net, const cn_optim_muon_opts *opts);
 
 typedef struct cn_optim_nadam_opts {
   size_t size;
@@ -164,7 +167,7 @@ typedef struct cn_optim_nadam_opts {
   bool maximize; /* bool, default False */
 } cn_optim_nadam_opts;
 /* NAdam: Adam with Nesterov momentum. */
-CN_API cn_optim *cn_optim_nadam_with(cn_module *net, const cn_optim_nadam_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_nadam_with(cn_module *net, const cn_optim_nadam_opts *opts);
 
 typedef struct cn_optim_radam_opts {
   size_t size;
@@ -177,7 +180,7 @@ typedef struct cn_optim_radam_opts {
   bool maximize; /* bool, default False */
 } cn_optim_radam_opts;
 /* RAdam: Adam that rectifies the variance of its rate in the first steps. */
-CN_API cn_optim *cn_optim_radam_with(cn_module *net, const cn_optim_radam_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_radam_with(cn_module *net, const cn_optim_radam_opts *opts);
 
 typedef struct cn_optim_rmsprop_opts {
   size_t size;
@@ -192,7 +195,8 @@ typedef struct cn_optim_rmsprop_opts {
 } cn_optim_rmsprop_opts;
 /* RMSprop: Gradients divided by the root of an average of their squares; centered subtracts the
  * square of their mean. */
-CN_API cn_optim *cn_optim_rmsprop_with(cn_module *net, const cn_optim_rmsprop_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_rmsprop_with(cn_module *net,
+                                                   const cn_optim_rmsprop_opts *opts);
 
 typedef struct cn_optim_rprop_opts {
   size_t size;
@@ -204,7 +208,7 @@ typedef struct cn_optim_rprop_opts {
 } cn_optim_rprop_opts;
 /* Rprop: Steps along the sign of the gradient, longer while it stays the same; for whole
  * batches. */
-CN_API cn_optim *cn_optim_rprop_with(cn_module *net, const cn_optim_rprop_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_rprop_with(cn_module *net, const cn_optim_rprop_opts *opts);
 
 typedef struct cn_optim_sgd_opts {
   size_t size;
@@ -217,7 +221,7 @@ typedef struct cn_optim_sgd_opts {
   bool maximize; /* bool, default False */
 } cn_optim_sgd_opts;
 /* SGD: Stochastic gradient descent, with momentum if asked for. */
-CN_API cn_optim *cn_optim_sgd_with(cn_module *net, const cn_optim_sgd_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_sgd_with(cn_module *net, const cn_optim_sgd_opts *opts);
 
 typedef struct cn_optim_sparse_adam_opts {
   size_t size;
@@ -229,7 +233,8 @@ typedef struct cn_optim_sparse_adam_opts {
 } cn_optim_sparse_adam_opts;
 /* SparseAdam: Adam that leaves alone what has a gradient of zero: rows of an embedding that did
  * not occur. */
-CN_API cn_optim *cn_optim_sparse_adam_with(cn_module *net, const cn_optim_sparse_adam_opts *opts);
+CN_API CN_MUST_USE cn_optim *cn_optim_sparse_adam_with(cn_module *net,
+                                                       const cn_optim_sparse_adam_opts *opts);
 
 CN_END_DECLS
 

@@ -25,7 +25,7 @@ typedef struct cn_lr_constant_opts {
   int64_t last_epoch; /* int, default -1; CN_ZERO for 0 */
 } cn_lr_constant_opts;
 /* ConstantLR: The rate times factor until total_iters epochs have passed. */
-CN_API cn_schedule *cn_lr_constant_with(cn_optim *opt, const cn_lr_constant_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_constant_with(cn_optim *opt, const cn_lr_constant_opts *opts);
 
 typedef struct cn_lr_cosine_annealing_opts {
   size_t size;
@@ -34,8 +34,8 @@ typedef struct cn_lr_cosine_annealing_opts {
   int64_t last_epoch; /* int, default -1; CN_ZERO for 0 */
 } cn_lr_cosine_annealing_opts;
 /* CosineAnnealingLR: Half a cosine from the rate down to eta_min in T_max epochs, and back. */
-CN_API cn_schedule *cn_lr_cosine_annealing_with(cn_optim *opt, int64_t T_max,
-                                                const cn_lr_cosine_annealing_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_cosine_annealing_with(
+      cn_optim *opt, int64_t T_max, const cn_lr_cosine_annealing_opts *opts);
 
 typedef struct cn_lr_cosine_annealing_warm_restarts_opts {
   size_t size;
@@ -46,8 +46,8 @@ typedef struct cn_lr_cosine_annealing_warm_restarts_opts {
 } cn_lr_cosine_annealing_warm_restarts_opts;
 /* CosineAnnealingWarmRestarts: Half cosines down to eta_min: the first takes T_0 epochs, each
  * further one T_mult times as many. */
-CN_API cn_schedule *cn_lr_cosine_annealing_warm_restarts_with(
-             cn_optim *opt, int64_t T_0, const cn_lr_cosine_annealing_warm_restarts_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_cosine_annealing_warm_restarts_with(
+      cn_optim *opt, int64_t T_0, const cn_lr_cosine_annealing_warm_restarts_opts *opts);
 
 typedef struct cn_lr_cyclic_opts {
   size_t size;
@@ -63,8 +63,8 @@ typedef struct cn_lr_cyclic_opts {
 } cn_lr_cyclic_opts;
 /* CyclicLR: Up and down between base_lr and max_lr; mode triangular, triangular2 (each cycle
  * half as high) or exp_range. */
-CN_API cn_schedule *cn_lr_cyclic_with(cn_optim *opt, double base_lr, double max_lr,
-                                      const cn_lr_cyclic_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_cyclic_with(cn_optim *opt, double base_lr, double max_lr,
+                                                  const cn_lr_cyclic_opts *opts);
 
 typedef struct cn_lr_exponential_opts {
   size_t size;
@@ -72,8 +72,8 @@ typedef struct cn_lr_exponential_opts {
   int64_t last_epoch; /* int, default -1; CN_ZERO for 0 */
 } cn_lr_exponential_opts;
 /* ExponentialLR: The rate times gamma in every epoch. */
-CN_API cn_schedule *cn_lr_exponential_with(cn_optim *opt, double gamma,
-                                           const cn_lr_exponential_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_exponential_with(cn_optim *opt, double gamma,
+                                                       const cn_lr_exponential_opts *opts);
 
 typedef struct cn_lr_linear_opts {
   size_t size;
@@ -85,7 +85,7 @@ typedef struct cn_lr_linear_opts {
 } cn_lr_linear_opts;
 /* LinearLR: The rate times a factor that goes from start_factor to end_factor in total_iters
  * epochs. */
-CN_API cn_schedule *cn_lr_linear_with(cn_optim *opt, const cn_lr_linear_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_linear_with(cn_optim *opt, const cn_lr_linear_opts *opts);
 
 typedef struct cn_lr_multi_step_opts {
   size_t size;
@@ -94,8 +94,9 @@ typedef struct cn_lr_multi_step_opts {
   int64_t last_epoch; /* int, default -1; CN_ZERO for 0 */
 } cn_lr_multi_step_opts;
 /* MultiStepLR: The rate times gamma at each of these epochs. */
-CN_API cn_schedule *cn_lr_multi_step_with(cn_optim *opt, const int64_t *milestones, size_t nmilestones,
-                                          const cn_lr_multi_step_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_multi_step_with(cn_optim *opt, const int64_t *milestones,
+                                                      size_t nmilestones,
+                                                      const cn_lr_multi_step_opts *opts);
 
 typedef struct cn_lr_one_cycle_opts {
   size_t size;
@@ -114,7 +115,8 @@ typedef struct cn_lr_one_cycle_opts {
   int64_t last_epoch; /* int, default -1; CN_ZERO for 0 */
 } cn_lr_one_cycle_opts;
 /* OneCycleLR: Up to max_lr and then far down, once, in total_steps steps. */
-CN_API cn_schedule *cn_lr_one_cycle_with(cn_optim *opt, double max_lr, const cn_lr_one_cycle_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_one_cycle_with(cn_optim *opt, double max_lr,
+                                                     const cn_lr_one_cycle_opts *opts);
 
 typedef struct cn_lr_polynomial_opts {
   size_t size;
@@ -124,7 +126,8 @@ typedef struct cn_lr_polynomial_opts {
   int64_t last_epoch; /* int, default -1; CN_ZERO for 0 */
 } cn_lr_polynomial_opts;
 /* PolynomialLR: The rate falls to 0 in total_iters epochs, as (1 - epoch / total_iters)^power. */
-CN_API cn_schedule *cn_lr_polynomial_with(cn_optim *opt, const cn_lr_polynomial_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_polynomial_with(cn_optim *opt,
+                                                      const cn_lr_polynomial_opts *opts);
 
 typedef struct cn_lr_reduce_on_plateau_opts {
   size_t size;
@@ -140,7 +143,8 @@ typedef struct cn_lr_reduce_on_plateau_opts {
 } cn_lr_reduce_on_plateau_opts;
 /* ReduceLROnPlateau: The rate times factor when a metric has not got better for more than
  * patience epochs. */
-CN_API cn_schedule *cn_lr_reduce_on_plateau_with(cn_optim *opt, const cn_lr_reduce_on_plateau_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_reduce_on_plateau_with(
+      cn_optim *opt, const cn_lr_reduce_on_plateau_opts *opts);
 
 typedef struct cn_lr_step_opts {
   size_t size;
@@ -149,7 +153,8 @@ typedef struct cn_lr_step_opts {
   int64_t last_epoch; /* int, default -1; CN_ZERO for 0 */
 } cn_lr_step_opts;
 /* StepLR: The rate times gamma every step_size epochs. */
-CN_API cn_schedule *cn_lr_step_with(cn_optim *opt, int64_t step_size, const cn_lr_step_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_step_with(cn_optim *opt, int64_t step_size,
+                                                const cn_lr_step_opts *opts);
 
 typedef struct cn_lr_swa_opts {
   size_t size;
@@ -160,7 +165,8 @@ typedef struct cn_lr_swa_opts {
 } cn_lr_swa_opts;
 /* SWALR: From the present rate to swa_lr in anneal_epochs, then constant: for stochastic weight
  * averaging. */
-CN_API cn_schedule *cn_lr_swa_with(cn_optim *opt, double swa_lr, const cn_lr_swa_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_swa_with(cn_optim *opt, double swa_lr,
+                                               const cn_lr_swa_opts *opts);
 
 typedef struct cn_lr_warmup_cosine_opts {
   size_t size;
@@ -170,8 +176,9 @@ typedef struct cn_lr_warmup_cosine_opts {
 } cn_lr_warmup_cosine_opts;
 /* WarmupCosineLR: The rate rises in a line over warmup_steps, then falls as half a cosine to
  * min_factor of it at total_steps. */
-CN_API cn_schedule *cn_lr_warmup_cosine_with(cn_optim *opt, int64_t warmup_steps, int64_t total_steps,
-                                             const cn_lr_warmup_cosine_opts *opts);
+CN_API CN_MUST_USE cn_schedule *cn_lr_warmup_cosine_with(cn_optim *opt, int64_t warmup_steps,
+                                                         int64_t total_steps,
+                                                         const cn_lr_warmup_cosine_opts *opts);
 
 CN_END_DECLS
 

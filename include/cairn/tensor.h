@@ -92,7 +92,7 @@ CN_API void *cn_data(cn_tensor *t);
 
 /* ---- printing ---- */
 /* As PyTorch prints it. Returns an owned string to be given to cn_string_free, NULL on failure. */
-CN_API char *cn_to_string(cn_tensor *t);
+CN_API CN_MUST_USE char *cn_to_string(cn_tensor *t);
 CN_API void cn_string_free(char *string);
 CN_API int cn_print(cn_tensor *t); /* to standard output, with a newline */
 typedef struct cn_print_options {
@@ -110,13 +110,15 @@ CN_API size_t cn_storage_nbytes(const cn_tensor *t); /* of that memory, which ot
 
 /* ---- DLPack ---- */
 /* `managed` is a DLManagedTensor* (or DLManagedTensorVersioned* for the versioned pair) of the published
- * layout: see ext/dlpack.h. From: takes it over; its deleter runs when the last tensor over it is gone. To: owned by
- * the caller, who calls its deleter. Memory of the CPU and of CUDA devices is shared; read-only memory is copied.
- * On CUDA the giver's work must be in front of cn_device_stream's queue, or waited for (cn_device_sync). */
+ * layout: see ext/dlpack.h. Memory of the CPU and of CUDA devices is shared; read-only memory is copied. On CUDA the
+ * giver's work must be in front of cn_device_stream's queue, or waited for (cn_device_sync).
+ *
+ * From: takes it over; its deleter runs when the last tensor over it is gone. */
 CN_API cn_tensor *cn_from_dlpack(void *managed);
 CN_API cn_tensor *cn_from_dlpack_versioned(void *managed);
-CN_API void *cn_to_dlpack(cn_tensor *t);
-CN_API void *cn_to_dlpack_versioned(cn_tensor *t);
+/* To: owned by the caller, who calls its deleter. */
+CN_API CN_MUST_USE void *cn_to_dlpack(cn_tensor *t);
+CN_API CN_MUST_USE void *cn_to_dlpack_versioned(cn_tensor *t);
 
 CN_END_DECLS
 #endif

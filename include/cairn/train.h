@@ -15,19 +15,21 @@ typedef struct cn_metric cn_metric;
 typedef enum cn_averaging { CN_MACRO, CN_MICRO, CN_WEIGHTED } cn_averaging;
 /* Outputs are scores (N, C, ...) for classes (N, ...), or (N, ...) for (N, ...): floats say yes above 0.5, integers are
  * classes themselves. What does not fit is an error, and then the batch does not count. Owned. */
-CN_API cn_metric *cn_metric_mean(const char *name); /* of whatever cn_metric_add is given; a loss, say */
-CN_API cn_metric *cn_metric_accuracy(void);
-CN_API cn_metric *cn_metric_top_k(int64_t k);
+CN_API CN_MUST_USE cn_metric *cn_metric_mean(const char *name); /* of whatever cn_metric_add is given; a loss, say */
+CN_API CN_MUST_USE cn_metric *cn_metric_accuracy(void);
+CN_API CN_MUST_USE cn_metric *cn_metric_top_k(int64_t k);
 /* Over classes: the mean of those that occur (scikit-learn's and torchmetrics' macro), of all counts together, or
  * weighted by how often each is true; what cannot be said counts as 0. Their tensor: one value a class. Their names:
  * "f1", "f1_micro", "f1_weighted". */
-CN_API cn_metric *cn_metric_precision(int64_t classes, cn_averaging average);
-CN_API cn_metric *cn_metric_recall(int64_t classes, cn_averaging average);
-CN_API cn_metric *cn_metric_f1(int64_t classes, cn_averaging average);
-CN_API cn_metric *cn_metric_confusion(int64_t classes); /* its tensor: (true, predicted); its value: accuracy */
-CN_API cn_metric *cn_metric_auc(void);                  /* area under the ROC curve of scores (N) and truths (N) */
-CN_API cn_metric *cn_metric_perplexity(void); /* exp of the mean cross entropy; scores may also be (N, ..., C) */
-CN_API cn_metric *cn_metric_mean_iou(int64_t classes);
+CN_API CN_MUST_USE cn_metric *cn_metric_precision(int64_t classes, cn_averaging average);
+CN_API CN_MUST_USE cn_metric *cn_metric_recall(int64_t classes, cn_averaging average);
+CN_API CN_MUST_USE cn_metric *cn_metric_f1(int64_t classes, cn_averaging average);
+/* Its tensor: (true, predicted); its value: accuracy. */
+CN_API CN_MUST_USE cn_metric *cn_metric_confusion(int64_t classes);
+CN_API CN_MUST_USE cn_metric *cn_metric_auc(void); /* area under the ROC curve of scores (N) and truths (N) */
+/* Exp of the mean cross entropy; scores may also be (N, ..., C). */
+CN_API CN_MUST_USE cn_metric *cn_metric_perplexity(void);
+CN_API CN_MUST_USE cn_metric *cn_metric_mean_iou(int64_t classes);
 CN_API void cn_metric_free(cn_metric *metric);
 CN_API const char *cn_metric_name(const cn_metric *metric);
 CN_API bool cn_metric_higher_is_better(const cn_metric *metric);
@@ -91,19 +93,21 @@ typedef struct cn_callback {
   cn_tree *(*state)(void *payload); /* for checkpoints; owned */
   int (*load)(void *payload, const cn_tree *state);
 } cn_callback;
-CN_API cn_callback cn_callback_progress(void); /* a line on the terminal: epoch, batches, rate, time left, metrics */
+/* A line on the terminal: epoch, batches, rate, time left, metrics. */
+CN_API CN_MUST_USE cn_callback cn_callback_progress(void);
 /* When the metric has not become better by more than min_delta for `patience` epochs. A cn_metric says whether higher
  * is better; of other values lower is. */
-CN_API cn_callback cn_callback_early_stop(const char *name, int64_t patience, double min_delta);
-CN_API cn_callback cn_callback_best(const char *path,
-                                    const char *name); /* saves when the metric is the best so far */
+CN_API CN_MUST_USE cn_callback cn_callback_early_stop(const char *name, int64_t patience, double min_delta);
+/* Saves when the metric is the best so far. */
+CN_API CN_MUST_USE cn_callback cn_callback_best(const char *path, const char *name);
 /* After each epoch, or so many batches (0: epochs alone), and at the end, also of a fit that was stopped. */
-CN_API cn_callback cn_callback_last(const char *path, int64_t every_batches);
-CN_API cn_callback cn_callback_csv(const char *path); /* a row an epoch; a resumed fit goes on with the file */
-CN_API cn_callback
-cn_callback_events(const char *folder); /* for TensorBoard: metrics, rates, histograms of weights */
+CN_API CN_MUST_USE cn_callback cn_callback_last(const char *path, int64_t every_batches);
+/* A row an epoch; a resumed fit goes on with the file. */
+CN_API CN_MUST_USE cn_callback cn_callback_csv(const char *path);
+/* For TensorBoard: metrics, rates, histograms of weights. */
+CN_API CN_MUST_USE cn_callback cn_callback_events(const char *folder);
 /* The learning rate as metric "lr" (of other groups "lr_1", ...), for callbacks behind this one. */
-CN_API cn_callback cn_callback_rate(void);
+CN_API CN_MUST_USE cn_callback cn_callback_rate(void);
 
 /* The loss of a batch; a scalar tensor. */
 typedef cn_tensor *(*cn_loss_fn)(cn_tensor *output, const cn_batch *batch, void *payload);
@@ -143,26 +147,32 @@ CN_API cn_tensor *cn_predict(cn_module *net, cn_loader *loader);
 /* A text that describes a net, its data and how it is trained, see docs/DESCRIPTION_FILES.md. Errors name file and
  * line. Owned; NULL with the error set. */
 typedef struct cn_description cn_description;
-CN_API cn_description *cn_description_open(const char *path);
-CN_API cn_description *cn_description_read(const char *text, size_t size, const char *name); /* name: for errors */
+CN_API CN_MUST_USE cn_description *cn_description_open(const char *path);
+/* Name: for errors. */
+CN_API CN_MUST_USE cn_description *cn_description_read(const char *text, size_t size, const char *name);
 CN_API void cn_description_free(cn_description *description);
 /* A setting of [net], [data], [solver], ...; NULL: the file says nothing. Setting takes the value as a file writes it;
  * NULL takes it out. */
 CN_API const cn_tree *cn_description_get(const cn_description *description, const char *section, const char *key);
 CN_API int cn_description_set(cn_description *description, const char *section, const char *key, const char *value);
-CN_API char *cn_description_to_string(const cn_description *description); /* without comments. Owned: cn_string_free */
+/* Without comments. Owned: cn_string_free. */
+CN_API CN_MUST_USE char *cn_description_to_string(const cn_description *description);
 /* The parts that it describes; owned. Sizes that the net's layers leave out follow from what comes before, by shapes
  * alone. */
-CN_API cn_module *cn_description_net(const cn_description *description);
-CN_API cn_dataset *cn_description_data(const cn_description *description, cn_part part); /* with its transforms */
+CN_API CN_MUST_USE cn_module *cn_description_net(const cn_description *description);
+/* With its transforms. */
+CN_API CN_MUST_USE cn_dataset *cn_description_data(const cn_description *description, cn_part part);
 /* Of images as they come, without what is random for CN_TEST. What it gives has the net's input shape and floats. */
-CN_API cn_transform *cn_description_transform(const cn_description *description, cn_part part);
-CN_API cn_tokenizer *cn_description_tokenizer(const cn_description *description); /* of data that are text */
-CN_API cn_optim *cn_description_optim(const cn_description *description, cn_module *net); /* AdamW if it says nothing */
+CN_API CN_MUST_USE cn_transform *cn_description_transform(const cn_description *description, cn_part part);
+/* Of data that are text. */
+CN_API CN_MUST_USE cn_tokenizer *cn_description_tokenizer(const cn_description *description);
+/* AdamW if it says nothing. */
+CN_API CN_MUST_USE cn_optim *cn_description_optim(const cn_description *description, cn_module *net);
 /* NULL without an error when there is none. batches: in an epoch; *each_batch: whether it steps with each of them. */
-CN_API cn_schedule *cn_description_schedule(const cn_description *description, cn_optim *opt, int64_t batches,
-                                            bool *each_batch);
-CN_API cn_module *cn_description_loss(const cn_description *description); /* cross entropy if it says nothing */
+CN_API CN_MUST_USE cn_schedule *cn_description_schedule(const cn_description *description, cn_optim *opt,
+                                                        int64_t batches, bool *each_batch);
+/* Cross entropy if it says nothing. */
+CN_API CN_MUST_USE cn_module *cn_description_loss(const cn_description *description);
 
 CN_END_DECLS
 

@@ -28,19 +28,19 @@ typedef enum cn_tree_kind {
 typedef struct cn_tree cn_tree;
 
 /* ---- making; owned, NULL with the error set ---- */
-CN_API cn_tree *cn_tree_none(void);
-CN_API cn_tree *cn_tree_bool(bool value);
-CN_API cn_tree *cn_tree_int(int64_t value);
-CN_API cn_tree *cn_tree_float(double value);
-CN_API cn_tree *cn_tree_str(const char *value);                   /* copied */
-CN_API cn_tree *cn_tree_str_bytes(const char *value, size_t size); /* may hold zeros */
-CN_API cn_tree *cn_tree_tensor(cn_tensor *value);                 /* keeps a reference; a NULL value fails */
-CN_API cn_tree *cn_tree_list(void);
-CN_API cn_tree *cn_tree_tuple(void);
-CN_API cn_tree *cn_tree_dict(void);
+CN_API CN_MUST_USE cn_tree *cn_tree_none(void);
+CN_API CN_MUST_USE cn_tree *cn_tree_bool(bool value);
+CN_API CN_MUST_USE cn_tree *cn_tree_int(int64_t value);
+CN_API CN_MUST_USE cn_tree *cn_tree_float(double value);
+CN_API CN_MUST_USE cn_tree *cn_tree_str(const char *value); /* copied */
+CN_API CN_MUST_USE cn_tree *cn_tree_str_bytes(const char *value, size_t size); /* may hold zeros */
+CN_API CN_MUST_USE cn_tree *cn_tree_tensor(cn_tensor *value); /* keeps a reference; a NULL value fails */
+CN_API CN_MUST_USE cn_tree *cn_tree_list(void);
+CN_API CN_MUST_USE cn_tree *cn_tree_tuple(void);
+CN_API CN_MUST_USE cn_tree *cn_tree_dict(void);
 CN_API void cn_tree_free(cn_tree *tree); /* with all below it; NULL is fine */
 /* A copy of lists and dictionaries; tensors are shared, or cloned too when `deep`. */
-CN_API cn_tree *cn_tree_copy(const cn_tree *tree, bool deep);
+CN_API CN_MUST_USE cn_tree *cn_tree_copy(const cn_tree *tree, bool deep);
 
 /* These take `value` over, also when they fail; a NULL value (its making failed) fails. */
 CN_API int cn_tree_push(cn_tree *list, cn_tree *value);
@@ -53,9 +53,9 @@ CN_API bool cn_tree_is_ordered(const cn_tree *tree);
 /* ---- reading ---- */
 CN_API cn_tree_kind cn_tree_kind_of(const cn_tree *tree); /* CN_TREE_NONE for NULL */
 CN_API size_t cn_tree_size(const cn_tree *tree);          /* of a list, tuple or dictionary; 0 for others */
-CN_API cn_tree *cn_tree_at(const cn_tree *tree, size_t i); /* its i-th value; NULL past the end */
-CN_API cn_tree *cn_tree_get(const cn_tree *dict, const char *key); /* NULL when it has no such key */
-CN_API cn_tree *cn_tree_get_index(const cn_tree *dict, int64_t key);
+CN_API cn_tree *cn_tree_at(const cn_tree *tree, size_t i); /* its i-th value, borrowed; NULL past the end */
+CN_API cn_tree *cn_tree_get(const cn_tree *dict, const char *key); /* borrowed; NULL when it has no such key */
+CN_API cn_tree *cn_tree_get_index(const cn_tree *dict, int64_t key);              /* borrowed */
 /* The i-th key of a dictionary: its text, or NULL where it is a number, which goes to *index (may be NULL). */
 CN_API const char *cn_tree_key(const cn_tree *dict, size_t i, int64_t *index);
 /* Values, with what to return when the tree is NULL or of another kind. Numbers convert where nothing is lost. */
@@ -68,9 +68,9 @@ CN_API cn_tensor *cn_tree_as_tensor(const cn_tree *tree); /* borrowed; NULL when
 
 /* ---- JSON ---- */
 /* As JSON text; a tensor in it is an error. indent: spaces a level; 0 puts it on one line. Owned: cn_string_free. */
-CN_API char *cn_tree_to_json(const cn_tree *tree, int indent);
+CN_API CN_MUST_USE char *cn_tree_to_json(const cn_tree *tree, int indent);
 /* Reads one JSON value and nothing behind it. Owned; NULL with an error that names the place. */
-CN_API cn_tree *cn_tree_from_json(const char *text, size_t size);
+CN_API CN_MUST_USE cn_tree *cn_tree_from_json(const char *text, size_t size);
 
 CN_END_DECLS
 #endif

@@ -29,8 +29,8 @@ typedef struct cn_zoo_opts {
   cn_dtype dtype;
 } cn_zoo_opts;
 /* Owned; NULL with the error set, which names what there is for an unknown name. */
-CN_API cn_module *cn_zoo_with(const char *name, const cn_zoo_opts *opts);
-CN_API bool cn_zoo_at(size_t i, const char **name, const char **doc); /* false past the last */
+CN_API CN_MUST_USE cn_module *cn_zoo_with(const char *name, const cn_zoo_opts *opts);
+CN_API CN_MUST_USE bool cn_zoo_at(size_t i, const char **name, const char **doc); /* false past the last */
 /* Whether a network takes one of "classes", "channels", "image", "vocab" and "config", or a setting of torchvision's by
  * its name ("dropout"); false for an unknown name. */
 CN_API bool cn_zoo_takes(const char *name, const char *option);
@@ -56,7 +56,7 @@ typedef struct cn_generate_opts {
 CN_API cn_tensor *cn_generate_with(cn_module *model, cn_tensor *tokens, const cn_generate_opts *opts);
 /* The cache itself, for loops by hand: room for `length` tokens of a batch. Owned. */
 typedef struct cn_cache cn_cache;
-CN_API cn_cache *cn_cache_new(cn_module *model, int64_t batch, int64_t length);
+CN_API CN_MUST_USE cn_cache *cn_cache_new(cn_module *model, int64_t batch, int64_t length);
 CN_API void cn_cache_free(cn_cache *cache);
 CN_API int64_t cn_cache_size(const cn_cache *cache);       /* tokens seen */
 CN_API int cn_cache_truncate(cn_cache *cache, int64_t n); /* forgets those after the first n; recurrent models: all */

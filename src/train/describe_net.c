@@ -258,8 +258,7 @@ static int build_one(const cn_description *d, size_t *i, cn_module *into, cn_ten
   const cni_entry *name = cni_entry_find(s, "name");
   cn_module *m = make(d, s, *x);
   if (!m) return cn_err();
-  cn_module_keep(m);
-  int status = cn_module_add(into, name ? cn_tree_as_str(name->value, name->raw) : NULL, m);
+  int status = cn_module_add(into, name ? cn_tree_as_str(name->value, name->raw) : NULL, cn_module_keep(m));
   if (status) cni_describe_blame(d, s->line, s->name);
   if (!status && block_class(s->name)) {
     cn_tensor *inner = cn_keep(*x);

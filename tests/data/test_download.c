@@ -303,8 +303,7 @@ static void killed_process(void **state)
   at("slow.bin?k");
   pid_t child = fork();
   if (child == 0) {
-    cn_download(url, .name = "killed.bin", .sha256 = sums[0]);
-    _exit(0);
+    _exit(cn_download(url, .name = "killed.bin", .sha256 = sums[0]) ? 0 : 1);
   }
   for (int i = 0; i < 200 && !exists("killed.bin.part"); i++) nanosleep(&(struct timespec){0, 10000000}, NULL);
   nanosleep(&(struct timespec){0, 150000000}, NULL);

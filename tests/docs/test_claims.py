@@ -36,7 +36,7 @@ class Claims(unittest.TestCase):
         self.assertEqual(self.said(r"(\d+) optimisers"), (self.classes("optimisers"),))
         headers = " ".join(p.read_text(encoding="utf-8") for p in (ROOT / "include/cairn").glob("*.h"))
         # Of functions and of other schedules, which no table has; cn_lr_by is the common form of the first two.
-        functions = set(re.findall(r"CN_API cn_schedule \*(cn_lr_(?!by\(|\w+_with\()\w+)\(", headers))
+        functions = set(re.findall(r"CN_API CN_MUST_USE cn_schedule \*(cn_lr_(?!by\(|\w+_with\()\w+)\(", headers))
         self.assertEqual(self.said(r"(\d+) schedules"), (self.classes("schedules") + len(functions),))
 
     def test_types(self):

@@ -193,9 +193,9 @@ void call_free(call *c)
 
 void call_set_input(call *c, int i, cn_tensor *t)
 {
-  cn_keep(t);
-  cn_release(c->in[i]);
-  c->in[i] = t;
+  cn_tensor *before = c->in[i];
+  c->in[i] = cn_keep(t);
+  cn_release(before);
   for (int a = 0, at = 0; a < c->nargs; a++) {
     const cni_param *p = &c->s->info->params[a];
     if (p->type != CNI_T_TENSOR) continue;

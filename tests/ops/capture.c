@@ -27,7 +27,7 @@ static int run_traced(cn_tensor **outputs, cn_tensor *const *inputs, void *paylo
   call c = *k->c;
   call_result r = {0};
   size_t n = 0;
-  for (int i = 0; i < c.nin; i++) cn_keep(c.in[i]);
+  for (int i = 0; i < c.nin; i++) c.in[i] = cn_keep(c.in[i]);
   for (size_t i = 0; i < k->ninputs; i++) {
     bool grad = cn_needs_grad(k->c->in[k->input[i]]);
     cn_tensor *t = grad ? cn_requires_grad(cn_detach(inputs[i]), true) : inputs[i];
@@ -133,7 +133,7 @@ static int run_failing(cn_tensor **outputs, cn_tensor *const *inputs, void *payl
   const traced *k = payload;
   call c = *k->c;
   call_result r = {0};
-  for (int i = 0; i < c.nin; i++) cn_keep(c.in[i]);
+  for (int i = 0; i < c.nin; i++) c.in[i] = cn_keep(c.in[i]);
   for (size_t i = 0; i < k->ninputs; i++) call_set_input(&c, k->input[i], inputs[i]);
   int status = call_run(&r, &c, NULL);
   for (size_t i = 0; !status && i < k->noutputs; i++) outputs[i] = cni_scope_add(cn_keep(r.out[i]));

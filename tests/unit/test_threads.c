@@ -260,9 +260,10 @@ static void release_others(worker *w)
 
 static void leave_everything_open(worker *w)
 {
-  cn_scope_begin();
+  cn_scope *outer = cn_scope_begin();
   cn_tensor *x = cn_requires_grad(cn_randn(CN_SHAPE(50, 50)), true), *y = x;
-  cn_scope_begin();
+  cn_scope *inner = cn_scope_begin();
+  EXPECT(outer && inner);
   for (int i = 0; i < 20; i++) y = cn_tanh(cn_matmul(y, cn_transpose(x, 0, 1)));
   cn_backward(cn_sum(y), .retain_graph = true);
   EXPECT(cn_grad_of(x) != NULL && cn_err() == 0);

@@ -40,8 +40,9 @@ static void hold(const cn_value *args, int n, bool on)
     cn_tensor *one, *const *list;
     size_t count = each_tensor(&args[i], &list, &one);
     for (size_t k = 0; k < count; k++) {
-      if (on) cn_keep(list[k]);
-      else cn_release(list[k]);
+      cn_tensor *t = list[k];
+      if (on) t = cn_keep(t);
+      else cn_release(t);
     }
   }
 }
@@ -53,7 +54,7 @@ static int run(cn_tensor **out, size_t *nout, const cn_op *op, bool view, const 
   if (view || elements(args, n) < CNPY_LONG_CALL) return cn_op_call(out, nout, op, args, (size_t)n, dest);
   int status;
   hold(args, n, true);
-  cn_keep(dest);
+  dest = cn_keep(dest);
   Py_BEGIN_ALLOW_THREADS status = cn_op_call(out, nout, op, args, (size_t)n, dest);
   cn_release(dest);
   hold(args, n, false);

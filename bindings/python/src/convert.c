@@ -70,10 +70,10 @@ static int read_options(PyObject *dtype, PyObject *device, cn_dtype *type, cn_de
 
 cn_tensor *cnpy_take(cn_scope *scope, cn_tensor *borrowed)
 {
-  cn_keep(borrowed);
+  cn_tensor *owned = cn_keep(borrowed);
   cn_scope_end(scope);
-  if (!borrowed) cnpy_raise();
-  return borrowed;
+  if (!owned) cnpy_raise();
+  return owned;
 }
 
 /* op(t, value), t released. NULL stays NULL. */

@@ -12,8 +12,8 @@ static void drop_handle(PyObject *capsule) { cn_module_release(PyCapsule_GetPoin
 
 PyObject *cnpy_tree_handle(cn_module *m)
 {
-  PyObject *capsule = PyCapsule_New(m, "cairn.module", drop_handle);
-  if (capsule) cn_module_keep(m);
+  PyObject *capsule = PyCapsule_New(cn_module_keep(m), "cairn.module", drop_handle);
+  if (!capsule) cn_module_release(m);
   return capsule;
 }
 

@@ -28,6 +28,7 @@ static int operand(PyObject *o, cn_value *v, cn_tensor **made)
 
 static int64_t elements(const cn_value *v) { return v->tag == CN_V_TENSOR ? cn_numel(v->u.t) : 0; }
 
+/* nargs: 1 or 2. */
 static int run(cn_tensor **out, operator_op *o, const cn_value *args, size_t nargs, cn_tensor *dest)
 {
   size_t n = 1;
@@ -35,9 +36,10 @@ static int run(cn_tensor **out, operator_op *o, const cn_value *args, size_t nar
   if (!o->op) o->op = cn_op_find(o->name);
   if (elements(&args[0]) + (nargs > 1 ? elements(&args[1]) : 0) < CNPY_LONG_CALL)
     return cn_op_call(out, &n, o->op, args, nargs, dest);
-  for (size_t i = 0; i < nargs; i++) cn_keep(args[i].tag == CN_V_TENSOR ? args[i].u.t : NULL);
+  cn_tensor *held[2] = {NULL, NULL}; /* meanwhile others may drop theirs */
+  for (size_t i = 0; i < nargs; i++) held[i] = cn_keep(args[i].tag == CN_V_TENSOR ? args[i].u.t : NULL);
   Py_BEGIN_ALLOW_THREADS status = cn_op_call(out, &n, o->op, args, nargs, dest);
-  for (size_t i = 0; i < nargs; i++) cn_release(args[i].tag == CN_V_TENSOR ? args[i].u.t : NULL);
+  for (size_t i = 0; i < nargs; i++) cn_release(held[i]);
   Py_END_ALLOW_THREADS return status;
 }
 

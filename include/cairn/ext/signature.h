@@ -13,7 +13,7 @@
 CN_BEGIN_DECLS
 
 typedef struct cn_signature cn_signature;
-CN_API cn_signature *cn_signature_parse(const char *text); /* owned; NULL with the error set */
+CN_API CN_MUST_USE cn_signature *cn_signature_parse(const char *text); /* owned; NULL with the error set */
 CN_API void cn_signature_free(cn_signature *signature);
 CN_API const char *cn_signature_name(const cn_signature *signature); /* "Dropout" */
 CN_API const char *cn_signature_result(const cn_signature *signature); /* "Module" */
@@ -26,8 +26,8 @@ CN_API int cn_signature_find(const cn_signature *signature, const char *name); /
 typedef struct cn_args cn_args;
 /* given[i] is for parameter i; those missing at the end get their defaults, and CN_V_NONE stands for the default where
  * the parameter cannot be None. Owned. */
-CN_API cn_args *cn_args_new(const cn_signature *signature, const cn_value *given, size_t n);
-CN_API cn_args *cn_args_copy(const cn_args *args);
+CN_API CN_MUST_USE cn_args *cn_args_new(const cn_signature *signature, const cn_value *given, size_t n);
+CN_API CN_MUST_USE cn_args *cn_args_copy(const cn_args *args);
 CN_API void cn_args_free(cn_args *args);
 CN_API const cn_signature *cn_args_signature(const cn_args *args);
 CN_API const cn_value *cn_args_values(const cn_args *args); /* one per parameter */

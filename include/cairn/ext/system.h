@@ -12,13 +12,14 @@
 CN_BEGIN_DECLS
 
 /* ---- memory ---- */
-CN_API void *cn_alloc(size_t size); /* aligned to 64 bytes; size 0 gives a valid block; NULL when out of memory */
-CN_API void *cn_alloc_zero(size_t size);
+/* Aligned to 64 bytes; size 0 gives a valid block; NULL when out of memory. */
+CN_API CN_MUST_USE void *cn_alloc(size_t size);
+CN_API CN_MUST_USE void *cn_alloc_zero(size_t size);
 CN_API void cn_free(void *memory, size_t size); /* with the size that was asked for; NULL is fine */
 /* Makes *array hold at least `need` elements of `element` bytes, growing by half; 0 or CN_ERR_MEMORY. */
-CN_API int cn_grow(void **array, size_t *capacity, size_t need, size_t element);
-CN_API char *cn_string_copy(const char *s);                  /* owned: cn_string_free */
-CN_API char *cn_string_copy_bytes(const char *s, size_t n);  /* the first n bytes of s and a zero */
+CN_API CN_MUST_USE int cn_grow(void **array, size_t *capacity, size_t need, size_t element);
+CN_API CN_MUST_USE char *cn_string_copy(const char *s);                  /* owned: cn_string_free */
+CN_API CN_MUST_USE char *cn_string_copy_bytes(const char *s, size_t n);  /* the first n bytes of s and a zero */
 
 /* ---- text ---- */
 /* Text that grows. Zero-initialise it. After a failed allocation it stays as it was and `failed` says so. */
@@ -32,11 +33,12 @@ CN_API void cn_text_put_bytes(cn_text *t, const char *s, size_t n);
 CN_API void cn_text_putf(cn_text *t, const char *format, ...) CN_PRINTF(2, 3); /* no floats: see cn_number_write */
 CN_API void cn_text_put_sizes(cn_text *t, const int64_t *sizes, size_t n); /* "(2, 3)" */
 CN_API void cn_text_free(cn_text *t);
-CN_API char *cn_text_take(cn_text *t); /* its text, owned: cn_string_free; frees t. NULL when anything failed */
+/* Its text, owned: cn_string_free; frees t. NULL when anything failed. */
+CN_API CN_MUST_USE char *cn_text_take(cn_text *t);
 CN_API bool cn_string_starts(const char *s, const char *with);
 CN_API bool cn_string_ends(const char *s, const char *with);
 /* Reads the character at s (s < end) into *c: the bytes it takes, or 0 when there is no well-formed UTF-8. */
-CN_API size_t cn_utf8_read(uint32_t *c, const char *s, const char *end);
+CN_API CN_MUST_USE size_t cn_utf8_read(uint32_t *c, const char *s, const char *end);
 CN_API size_t cn_utf8_write(char out[4], uint32_t c); /* how many bytes */
 
 /* Numbers as text whatever the program's locale says about decimal points. */
@@ -60,24 +62,24 @@ CN_API void cn_map_close(cn_mapping *mapping);
 /* Writes a file that appears whole or not at all: bytes go to a temporary name beside `path`; commit syncs it to the
  * disk and renames it. */
 typedef struct cn_writer cn_writer;
-CN_API cn_writer *cn_writer_open(const char *path); /* owned until commit or abandon; NULL on failure */
+CN_API CN_MUST_USE cn_writer *cn_writer_open(const char *path); /* owned until commit or abandon; NULL on failure */
 /* The same for something else than a file: the sink gets the bytes, in parts, and returns 0 or, with the error set, a
  * negative status. Commit gives it what is left; abandon does not. */
 typedef int (*cn_sink)(const void *bytes, size_t size, void *payload);
-CN_API cn_writer *cn_writer_to(cn_sink sink, void *payload);
+CN_API CN_MUST_USE cn_writer *cn_writer_to(cn_sink sink, void *payload);
 CN_API int cn_writer_put(cn_writer *writer, const void *bytes, size_t size);
 CN_API uint64_t cn_writer_at(const cn_writer *writer); /* bytes put so far */
 CN_API int cn_writer_commit(cn_writer *writer);        /* also after a failed put: reports that and leaves no file */
 CN_API void cn_writer_abandon(cn_writer *writer);      /* NULL is fine */
 /* Goes on with `part`, a file that an earlier writer left, or begins it: cn_writer_at says how much is there. Only one
  * writer at a time has it, others wait, in other processes too. Abandoned, it stays; committed, it becomes `path`. */
-CN_API cn_writer *cn_writer_resume(const char *path, const char *part);
+CN_API CN_MUST_USE cn_writer *cn_writer_resume(const char *path, const char *part);
 CN_API int cn_writer_restart(cn_writer *writer); /* of a resumed one: drops what is there */
 
 typedef enum cn_path_kind { CN_PATH_NONE, CN_PATH_FILE, CN_PATH_FOLDER, CN_PATH_OTHER } cn_path_kind;
 CN_API cn_path_kind cn_path_kind_of(const char *path); /* sets no error */
 /* "folder/name", without a second slash where there is one. Owned: cn_string_free; NULL when out of memory. */
-CN_API char *cn_path_join(const char *folder, const char *name);
+CN_API CN_MUST_USE char *cn_path_join(const char *folder, const char *name);
 CN_API int cn_folder_make(const char *path);           /* with those above it; one that exists is fine */
 CN_API int cn_file_remove(const char *path);           /* one that is not there is fine */
 CN_API int cn_file_rename(const char *from, const char *to);

@@ -103,7 +103,7 @@ inline void forward(cn_tensor **out, size_t nout, cn_module *m, const cn_value *
   if (!m) throw TypeError("this module is empty: it was declared, but never made");
   check(inside && Object::of(m) ? cn_forward_class(out, nout, m, args, nargs)
                                 : cn_forward_values(out, nout, m, args, nargs));
-  for (size_t i = 0; i < nout; i++) cn_keep(out[i]);
+  for (size_t i = 0; i < nout; i++) out[i] = cn_keep(out[i]);
 }
 
 inline void free_object(cn_module *m);
