@@ -109,6 +109,8 @@ static int add_result(cni_capture *cap, int node, int index, const cn_desc *d)
   cni_gvalue v = {.kind = CNI_VALUE_RESULT, .dtype = d->dtype, .ndim = d->ndim, .device = d->device, .index = index,
                   .node = node};
   memcpy(v.shape, d->shape, (size_t)d->ndim * sizeof *v.shape);
+  memcpy(v.strides, d->strides, (size_t)d->ndim * sizeof *v.strides);
+  v.has_strides = !cni_is_contiguous(d->ndim, d->shape, d->strides);
   int value = cni_graph_add_value(cap->g, &v);
   if (value >= 0) cap->g->nodes[node].out[index] = value;
   return value;
@@ -143,6 +145,13 @@ int cni_capture_value(cni_capture *cap, cn_tensor *t)
                     "capture: a tensor shares memory that the captured code writes to in a way that is "
                     "not recorded as a view");
   return add_state(cap, t);
+}
+
+int cni_capture_now(const cni_capture *cap, int input)
+{
+  for (size_t i = 0; i < cap->nmemories; i++)
+    if (cap->memories[i].state < 0 && tagged_value(cap, cap->memories[i].root) == input) return cap->memories[i].value;
+  return input;
 }
 
 int cni_capture_known(cni_capture *cap, cn_tensor *t)
@@ -230,6 +239,8 @@ static void spec_desc(cn_desc *d, const cn_call *c, int i)
   d->ndim = s->ndim;
   d->device = c->device;
   memcpy(d->shape, s->shape, (size_t)s->ndim * sizeof *d->shape);
+  if (s->has_strides || s->view_of >= 0) memcpy(d->strides, s->strides, (size_t)s->ndim * sizeof *d->strides);
+  else cni_contiguous_strides(s->ndim, s->shape, d->strides);
 }
 
 static int result_handle(cni_capture *cap, cn_call *c, int i, int value)

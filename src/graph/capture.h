@@ -35,10 +35,19 @@ typedef struct cni_capture {
   size_t nleaves, leaves_cap;
   int *open; /* scopes, the innermost last */
   size_t nopen, open_cap;
+  size_t depth; /* of the scope around it */
   uint64_t seed, base; /* where random numbers stood when it began */
 } cni_capture;
 
 static inline cni_capture *cni_capturing(void) { return cni_state()->capture; }
+
+/* trace.c */
+/* Begins a capture in this thread; 0 or an error. Every begin that succeeded needs an end, which returns the graph
+ * where status is 0; else NULL with the error set. */
+int cni_trace_begin(cni_capture *cap);
+cn_graph *cni_trace_end(cni_capture *cap, int status);
+cn_tensor *cni_trace_input(cni_capture *cap, const cn_desc *d); /* one more input like this; borrowed, NULL: an error */
+int cni_trace_output(cni_capture *cap, cn_tensor *t);           /* one more output */
 
 /* capture.c */
 int cni_capture_mode(cni_applying *a); /* the last mode: records instead of running */
@@ -47,6 +56,7 @@ int cni_capture_value(cni_capture *cap, cn_tensor *t); /* its present value; ext
 cn_tensor *cni_capture_handle(const cni_capture *cap, cn_device device, int dtype, int ndim, const int64_t *shape,
                               const int64_t *strides, int value);
 
+int cni_capture_now(const cni_capture *cap, int input); /* what the memory of this input value holds now */
 int cni_capture_known(cni_capture *cap, cn_tensor *t); /* the same, where it has one already; -1: it has not */
 
 /* scopes.c */

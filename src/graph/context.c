@@ -11,6 +11,7 @@ static void free_one(cni_context *c, const cni_plan *p)
   for (size_t i = 0; c->now && i < c->nvalues; i++)
     if (!p->values[i].varies) cni_tensor_release(c->now[i]);
   cni_free(c->now, c->nvalues * sizeof *c->now);
+  cni_free(c->held, c->nstates * sizeof *c->held);
   cni_storage_release(c->block);
   cni_free(c, sizeof *c);
 }
@@ -46,8 +47,11 @@ static cni_context *make(const cni_plan *p, const cn_graph *g)
   cni_context *c = cni_alloc_zero(sizeof *c);
   if (!c) return NULL;
   c->nvalues = p->nvalues;
+  c->nstates = g->nstates;
   c->now = cni_alloc_zero(c->nvalues * sizeof *c->now);
-  bool done = c->now && (!p->planned || (c->block = cni_storage_new(p->device, p->planned)));
+  c->held = c->now ? cni_alloc_zero(c->nstates * sizeof *c->held) : NULL;
+  for (size_t i = 0; c->held && i < g->nstates; i++) c->held[i] = g->states[i].tensor->storage;
+  bool done = c->held && (!p->planned || (c->block = cni_storage_new(p->device, p->planned)));
   for (int roots = 1; roots >= 0; roots--) /* memory first, then what looks into it */
     for (size_t i = 0; done && i < p->nvalues; i++) {
       const cni_planned *q = &p->values[i];
@@ -60,12 +64,24 @@ static cni_context *make(const cni_plan *p, const cn_graph *g)
   return NULL;
 }
 
+/* Are the states' tensors over the memory that the context's look into? (cn_set_data gives them another.) */
+static bool fresh(const cni_context *c, const cn_graph *g)
+{
+  for (size_t i = 0; i < c->nstates; i++)
+    if (c->held[i] != g->states[i].tensor->storage) return false;
+  return true;
+}
+
 cni_context *cni_context_take(cni_plan *p, const cn_graph *g)
 {
   pthread_mutex_lock(&p->lock);
   cni_context *c = p->idle;
   if (c) p->idle = c->next;
   pthread_mutex_unlock(&p->lock);
+  if (c && !fresh(c, g)) {
+    free_one(c, p);
+    c = NULL;
+  }
   return c ? c : make(p, g);
 }
 

@@ -22,6 +22,19 @@ int cni_graph_add_value(cn_graph *g, const cni_gvalue *v)
   return (int)g->nvalues++;
 }
 
+int cni_graph_list_input(cn_graph *g, int value)
+{
+  size_t n = g->ninputs + 1;
+  if (cni_grow((void **)&g->inputs, &g->inputs_cap, n, sizeof *g->inputs) ||
+      cni_grow((void **)&g->free_dims, &g->free_dims_cap, n, sizeof *g->free_dims) ||
+      cni_grow((void **)&g->input_finals, &g->input_finals_cap, n, sizeof *g->input_finals))
+    return CN_ERR_MEMORY;
+  g->free_dims[g->ninputs] = 0;
+  g->input_finals[g->ninputs] = -1;
+  g->inputs[g->ninputs++] = value;
+  return CN_OK;
+}
+
 int cni_graph_add_list(int **list, size_t *n, size_t *cap, int value)
 {
   if (cni_grow((void **)list, cap, *n + 1, sizeof **list)) return CN_ERR_MEMORY;
@@ -77,7 +90,8 @@ void cn_graph_free(cn_graph *g)
   for (size_t i = 0; i < g->nscopes; i++) cni_gscope_free(&g->scopes[i]);
   cni_free(g->scopes, g->scopes_cap * sizeof *g->scopes);
   cni_free(g->syms, g->syms_cap * sizeof *g->syms);
-  cni_free(g->free_dims, g->ninputs * sizeof *g->free_dims);
+  cni_free(g->free_dims, g->free_dims_cap * sizeof *g->free_dims);
+  cni_free(g->input_finals, g->input_finals_cap * sizeof *g->input_finals);
   pthread_mutex_destroy(&g->lock);
   cni_free(g, sizeof *g);
 }
@@ -101,6 +115,7 @@ int cn_graph_bind(cn_graph *g, size_t i, cn_tensor *t)
   cni_tensor_keep(t);
   cni_tensor_release(g->states[i].tensor);
   g->states[i].tensor = t;
+  g->values[g->states[i].value].device = t->d.device;
   for (size_t k = 0; k < g->nleaves; k++) /* the gradients go where the leaf is now */
     if (g->leaves[k].state == (int)i) {
       cni_tensor_release(g->leaves[k].tensor);
@@ -190,7 +205,8 @@ int cn_graph_verify(const cn_graph *g)
         g->leaves[i].state >= (int)g->nstates)
       return cni_fail(CN_ERR_INTERNAL, "graph: gradient %zu has no value, or no state", i);
   for (size_t i = 0; i < g->ninputs; i++)
-    if (!stands_for(g, g->inputs[i], CNI_VALUE_INPUT, i))
+    if (!stands_for(g, g->inputs[i], CNI_VALUE_INPUT, i) ||
+        (g->input_finals[i] != -1 && !is_value(g, g->input_finals[i])))
       return cni_fail(CN_ERR_INTERNAL, "graph: input %zu has no value", i);
   return CN_OK;
 }
@@ -257,7 +273,8 @@ static void drop_values(cn_graph *g, const bool *live, int *to)
     renumber(g->nodes[i].in, g->nodes[i].nin, to);
     renumber(g->nodes[i].out, g->nodes[i].nout, to);
   }
-  for (size_t i = 0; i < g->ninputs; i++) g->inputs[i] = to[g->inputs[i]];
+  renumber(g->inputs, (int)g->ninputs, to);
+  renumber(g->input_finals, (int)g->ninputs, to);
   for (size_t i = 0; i < g->noutputs; i++) g->outputs[i] = to[g->outputs[i]];
   for (size_t i = 0; i < g->nstates; i++) {
     g->states[i].value = to[g->states[i].value];
@@ -295,6 +312,8 @@ int cn_graph_remove_dead(cn_graph *g)
       if (g->states[i].final >= 0) live[g->states[i].final] = true;
     for (size_t i = 0; i < g->nleaves; i++)
       if (g->leaves[i].value >= 0) live[g->leaves[i].value] = true;
+    for (size_t i = 0; i < g->ninputs; i++)
+      if (g->input_finals[i] >= 0) live[g->input_finals[i]] = true;
     mark_live(g, live);
     keep_numbers(g, live);
     drop_nodes(g, live, nodes);

@@ -25,7 +25,7 @@ typedef struct cni_gvalue {
   double number;   /* SCALAR: its value (float types), ... */
   int64_t integer; /* ... (other types) */
   int64_t shape[CN_MAX_DIMS]; /* as traced */
-  bool has_strides; /* INPUT: was not row-major when traced; others are brought into that order before a run */
+  bool has_strides; /* was not row-major when traced; inputs of another order are brought into it before a run */
   int64_t strides[CN_MAX_DIMS];
 } cni_gvalue;
 
@@ -107,12 +107,15 @@ struct cn_graph {
   cni_sym_attr *syms;
   size_t nsyms, syms_cap;
   uint32_t *free_dims; /* per input: bit d: size of dim d may differ from the traced one */
+  int *input_finals;   /* per input: what a run writes into the caller's tensor; -1: nothing */
+  size_t free_dims_cap, input_finals_cap;
   struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
   pthread_mutex_t lock;  /* of the plans: several threads may run a graph */
 };
 
 cn_graph *cni_graph_new(void);
 int cni_graph_add_value(cn_graph *g, const cni_gvalue *v);              /* its id; negative on failure */
+int cni_graph_list_input(cn_graph *g, int value);                       /* that value is the next input */
 int cni_graph_add_list(int **list, size_t *n, size_t *cap, int value);
 /* Copies args and ids. Result ids are set by the caller afterwards (out starts as -1). The node's index; negative on
  * failure. */

@@ -31,6 +31,7 @@ static void need(uint8_t *needed, int value, uint8_t by)
 static void find_tail(bool *tail, uint8_t *needed, const cn_graph *g)
 {
   for (size_t i = 0; i < g->nstates; i++) need(needed, g->states[i].final, TAIL);
+  for (size_t i = 0; i < g->ninputs; i++) need(needed, g->input_finals[i], OTHERS);
   for (size_t i = g->nnodes; i-- > 0;) {
     const cni_gnode *n = &g->nodes[i];
     uint8_t by = NOBODY;
@@ -96,6 +97,7 @@ static void last_reads(const cni_plan *p, const cn_graph *g, int *last)
     for (int k = 0; k < n->nin; k++) note_read(p, g, last, n->in[k], at);
   }
   for (size_t i = 0; i < g->noutputs; i++) note_read(p, g, last, g->outputs[i], g->nnodes);
+  for (size_t i = 0; i < g->ninputs; i++) note_read(p, g, last, g->input_finals[i], g->nnodes);
   for (size_t i = 0; i < g->nleaves; i++) note_read(p, g, last, g->leaves[i].value, g->nnodes);
   for (size_t i = 0; i < g->nstates; i++)
     if (g->states[i].final != g->states[i].value) note_read(p, g, last, g->states[i].final, g->nnodes);
@@ -149,6 +151,7 @@ int cni_plan_order(cni_plan *p, const cn_graph *g)
 {
   p->writes = g->nleaves > 0;
   for (size_t i = 0; i < g->nstates; i++) p->writes |= g->states[i].final >= 0;
+  for (size_t i = 0; i < g->ninputs; i++) p->writes |= g->input_finals[i] >= 0;
   int status = put_in_order(p, g);
   return status ? status : write_states_in_place(p, g);
 }

@@ -132,19 +132,9 @@ static int input_line(reader *r, int id)
       if (!integer(r, &v.strides[i]) || (i + 1 < v.ndim && !eat(r, ","))) return bad(r, "bad strides");
     if (!eat(r, "]")) return bad(r, "bad strides");
   }
-  uint32_t *dims = cni_alloc((g->ninputs + 1) * sizeof *dims);
-  if (!dims) return CN_ERR_MEMORY;
-  if (g->free_dims) memcpy(dims, g->free_dims, g->ninputs * sizeof *dims);
-  cni_free(g->free_dims, g->ninputs * sizeof *dims);
-  g->free_dims = dims;
-  dims[g->ninputs] = (uint32_t)free_dims;
   int status = put_value(r, id, &v);
-  if (!status) status = cni_graph_add_list(&g->inputs, &g->ninputs, &g->inputs_cap, id);
-  if (status) { /* keep the array's size in step with ninputs */
-    cni_free(g->free_dims, (g->ninputs + 1) * sizeof *dims);
-    g->free_dims = NULL;
-    g->ninputs = 0;
-  }
+  if (!status) status = cni_graph_list_input(g, id);
+  if (!status) g->free_dims[g->ninputs - 1] = (uint32_t)free_dims;
   return status;
 }
 
@@ -431,9 +421,15 @@ static int line(reader *r)
     if (!value_ref(r, &id) || id < 0) return bad(r, "bad output");
     return cni_graph_add_list(&g->outputs, &g->noutputs, &g->outputs_cap, id);
   }
+  if (eat(r, "write ")) {
+    if (!small(r, &state) || state < 0 || (size_t)state >= g->ninputs || !value_ref(r, &id) || id < 0)
+      return bad(r, "bad write");
+    g->input_finals[state] = id;
+    return CN_OK;
+  }
   if (!eat(r, "update ") || !small(r, &state) || state < 0 || (size_t)state >= g->nstates || !value_ref(r, &id) ||
       id < 0)
-    return bad(r, "a line that is none of %, sym, draw, scope, output, update, gradient");
+    return bad(r, "a line that is none of %, sym, draw, scope, output, write, update, gradient");
   g->states[state].final = id;
   return CN_OK;
 }

@@ -167,6 +167,8 @@ static void lifetimes(cni_plan *p, const cn_graph *g)
     if (g->leaves[i].value >= 0) extend(p, g->leaves[i].value, (int)g->nnodes);
   for (size_t i = 0; i < g->nstates; i++)
     if (g->states[i].final >= 0) extend(p, g->states[i].final, (int)g->nnodes);
+  for (size_t i = 0; i < g->ninputs; i++)
+    if (g->input_finals[i] >= 0) extend(p, g->input_finals[i], (int)g->nnodes);
   for (size_t i = 0; i < p->nvalues; i++) { /* what is handed out gets memory of its own each run */
     cni_planned *q = &p->values[i];
     p->unplanned += q->size;
@@ -225,6 +227,12 @@ static int check_finals(const cni_plan *p, const cn_graph *g)
     const cn_desc *to = &g->states[i].tensor->d, *from = &p->values[g->states[i].final].handle->d;
     if (!cni_same_shape(to->ndim, to->shape, from->ndim, from->shape))
       return cni_fail(CN_ERR_SHAPE, "graph: what state %zu is to hold after a run has another shape", i);
+  }
+  for (size_t i = 0; i < g->ninputs; i++) {
+    if (g->input_finals[i] < 0) continue;
+    const cn_desc *to = &p->values[g->inputs[i]].handle->d, *from = &p->values[g->input_finals[i]].handle->d;
+    if (!cni_same_shape(to->ndim, to->shape, from->ndim, from->shape))
+      return cni_fail(CN_ERR_SHAPE, "graph: what input %zu is to hold after a run has another shape", i);
   }
   return CN_OK;
 }

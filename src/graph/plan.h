@@ -53,6 +53,14 @@ typedef struct cni_plan {
 cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs);
 void cni_plan_release(cni_plan *plan);
 
+/* Do the states still have the types and shapes that they had? */
+bool cni_states_hold(const cn_graph *g);
+/* Have the leaves the gradients, or none, that they had when the graph was traced? */
+bool cni_leaves_hold(const cn_graph *g);
+/* cn_graph_run, with random numbers from `at` {seed, offset} on, which the thread's do not move for; NULL: the
+ * thread's. */
+int cni_graph_run_at(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs, const uint64_t *at);
+
 /* order.c: fills p->order, and lets values that states end up with be computed where the states are. */
 int cni_plan_order(cni_plan *p, const cn_graph *g);
 
@@ -68,6 +76,8 @@ typedef struct cni_context {
   cni_storage *block; /* owned; NULL: no memory needed */
   cn_tensor **now;
   size_t nvalues;
+  const cni_storage **held; /* per state: the memory that it had when the context was made */
+  size_t nstates;
 } cni_context;
 
 cni_context *cni_context_take(cni_plan *p, const cn_graph *g); /* an idle one, or a new one; NULL with the error set */

@@ -13,11 +13,21 @@
 typedef struct running {
   cn_graph *g;
   cni_plan *plan;
-  cni_context *context;
-  cn_tensor *const *inputs;
+  cn_tensor *const *inputs; /* in the traced memory order */
+  cn_tensor *const *given;  /* as the caller has them: what is written goes there */
   cn_tensor **now;     /* the context's: per value its tensor */
-  uint64_t seed, base; /* of random numbers: where this run begins */
+  const uint64_t *at;  /* random numbers begin there; NULL: where the thread stands */
+  uint64_t seed, base; /* ... which is */
 } running;
+
+/* An input that is a state as well, one that the run writes, is read from a copy. Owned; NULL with the error set. */
+static cn_tensor *own_input(const running *r, cn_tensor *t)
+{
+  bool shared = false;
+  for (size_t i = 0; r->plan->writes && i < r->g->nstates; i++)
+    shared |= r->g->states[i].final >= 0 && r->g->states[i].tensor->storage == t->storage;
+  return shared ? cni_scope_take(cn_clone(t)) : cni_tensor_keep(t);
+}
 
 /* Inputs, and memory for what is handed out, before anything runs. */
 static int begin(running *r)
@@ -27,8 +37,9 @@ static int begin(running *r)
     const cni_gvalue *v = &r->g->values[i];
     const cni_planned *q = &p->values[i];
     if (!q->varies) continue;
-    if (v->kind == CNI_VALUE_INPUT) r->now[i] = cni_tensor_keep(r->inputs[v->index]);
-    else if (q->root == (int)i) {
+    if (v->kind == CNI_VALUE_INPUT) {
+      if (!(r->now[i] = own_input(r, r->inputs[v->index]))) return cn_err();
+    } else if (q->root == (int)i) {
       const cn_desc *d = &q->handle->d;
       if (!(r->now[i] = cni_tensor_new(d->device, d->dtype, d->ndim, d->shape, d->strides))) return CN_ERR_MEMORY;
     }
@@ -102,6 +113,18 @@ static int run_node(running *r, size_t node)
   return cni_fail(CN_ERR_UNSUPPORTED, "%s: no implementation for this call on this device", n->info->name);
 }
 
+bool cni_states_hold(const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nstates; i++) {
+    const cni_gvalue *v = &g->values[g->states[i].value];
+    const cn_tensor *t = g->states[i].tensor;
+    if (t && (t->d.dtype != v->dtype || t->d.device != v->device ||
+              !cni_same_shape(t->d.ndim, t->d.shape, v->ndim, v->shape)))
+      return false;
+  }
+  return true;
+}
+
 /* ---- the end of a run ---- */
 
 static bool shows_state(const running *r, int value)
@@ -131,19 +154,26 @@ static cn_tensor *state_source(const running *r, size_t i)
   return shows_state(r, v) ? cn_clone(r->now[v]) : r->now[v];
 }
 
-static int write_states(running *r)
+/* What input i is to be set to; likewise. */
+static cn_tensor *input_source(const running *r, size_t i)
 {
-  cn_graph *g = r->g;
-  size_t depth = cni_scope_push();
-  cn_tensor **from = cni_alloc((g->nstates + 1) * sizeof *from);
+  int v = r->g->input_finals[i];
+  return v < 0 ? NULL : shows_state(r, v) ? cn_clone(r->now[v]) : r->now[v];
+}
+
+static int write_back(running *r)
+{
+  const cn_graph *g = r->g;
+  size_t depth = cni_scope_push(), n = g->nstates + g->ninputs;
+  cn_tensor **from = cni_alloc((n + 1) * sizeof *from);
   int status = from ? CN_OK : CN_ERR_MEMORY;
-  for (size_t i = 0; !status && i < g->nstates; i++) {
-    from[i] = state_source(r, i);
+  for (size_t i = 0; !status && i < n; i++) {
+    from[i] = i < g->nstates ? state_source(r, i) : input_source(r, i - g->nstates);
     status = cn_err();
   }
-  for (size_t i = 0; !status && i < g->nstates; i++)
-    if (from[i]) status = cni_copy_elements(g->states[i].tensor, from[i]);
-  cni_free(from, (g->nstates + 1) * sizeof *from);
+  for (size_t i = 0; !status && i < n; i++)
+    if (from[i]) status = cni_copy_elements(i < g->nstates ? g->states[i].tensor : r->given[i - g->nstates], from[i]);
+  cni_free(from, (n + 1) * sizeof *from);
   cni_scope_pop(depth);
   return status;
 }
@@ -165,12 +195,24 @@ static int give_outputs(const running *r, cn_tensor **outputs)
 
 /* ---- gradients of leaves ---- */
 
-static int check_leaf(const cni_gleaf *l, size_t i)
+static bool leaf_holds(const cni_gleaf *l)
 {
   const cn_tensor *now = cn_grad_of(l->tensor);
+  if (l->before == CNI_GRAD_ANY || (l->before == CNI_GRAD_ABSENT && !now)) return true;
+  return l->before == CNI_GRAD_GIVEN && now && (!l->given || now == l->given);
+}
+
+bool cni_leaves_hold(const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nleaves; i++)
+    if (!leaf_holds(&g->leaves[i])) return false;
+  return true;
+}
+
+static int check_leaf(const cni_gleaf *l, size_t i)
+{
   if (!l->tensor) return cni_fail(CN_ERR_VALUE, "graph: state %d is not bound", l->state);
-  if (l->before == CNI_GRAD_ANY || (l->before == CNI_GRAD_ABSENT && !now)) return CN_OK;
-  if (l->before == CNI_GRAD_GIVEN && now && (!l->given || now == l->given)) return CN_OK;
+  if (leaf_holds(l)) return CN_OK;
   return cni_fail(CN_ERR_VALUE, l->before == CNI_GRAD_ABSENT
                     ? "graph: leaf %zu has a gradient, and had none when the graph was traced: clear it, or trace again"
                     : "graph: leaf %zu had another gradient when the graph was traced: trace again", i);
@@ -200,10 +242,11 @@ static int give_gradients(const running *r)
 static int run_nodes(running *r, cn_tensor **outputs)
 {
   int status = begin(r);
-  cni_random_take(&r->seed, &r->base, r->plan->draws[r->plan->ndraws]);
+  if (!r->at) cni_random_take(&r->seed, &r->base, r->plan->draws[r->plan->ndraws]);
+  else r->seed = r->at[0], r->base = r->at[1];
   for (size_t i = 0; i < r->plan->nnodes && !status; i++) status = run_node(r, (size_t)r->plan->order[i]);
   if (!status) status = give_outputs(r, outputs);
-  if (!status) status = write_states(r);
+  if (!status) status = write_back(r);
   if (!status) status = give_gradients(r);
   end(r);
   return status;
@@ -226,18 +269,17 @@ static int run_all(running *r, cn_tensor **outputs)
   return status;
 }
 
-static int run_graph(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
+static int run_graph(cn_tensor **outputs, running *r)
 {
-  running r = {.g = g, .inputs = inputs, .plan = cni_plan_for(g, inputs)};
-  if (!r.plan) return cn_err();
-  r.context = cni_context_take(r.plan, g);
-  int status = r.context ? CN_OK : cn_err();
-  if (r.context) {
-    r.now = r.context->now;
-    status = run_all(&r, outputs);
-    cni_context_give(r.plan, r.context);
+  if (!(r->plan = cni_plan_for(r->g, r->inputs))) return cn_err();
+  cni_context *context = cni_context_take(r->plan, r->g);
+  int status = context ? CN_OK : cn_err();
+  if (context) {
+    r->now = context->now;
+    status = run_all(r, outputs);
+    cni_context_give(r->plan, context);
   }
-  cni_plan_release(r.plan);
+  cni_plan_release(r->plan);
   return status;
 }
 
@@ -283,17 +325,30 @@ static cn_tensor *fitted(const cni_gvalue *v, cn_tensor *t)
   return copy && !cni_copy_elements(copy, t) ? copy : NULL;
 }
 
-int cn_graph_run(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
+static int check_states(const cn_graph *g)
+{
+  if (cni_states_hold(g)) return CN_OK;
+  return cni_fail(CN_ERR_SHAPE, "graph: a state has another type or shape than it had when the graph was traced");
+}
+
+int cni_graph_run_at(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs, const uint64_t *at)
 {
   if (cn_err()) return cn_err();
   if (!g) return cni_fail(CN_ERR_TYPE, "graph_run: the graph is NULL");
   if (cni_state()->capture) return cni_fail(CN_ERR_CAPTURE, "graph_run: a graph cannot run while one is captured");
+  if (check_states(g)) return cn_err();
   cn_tensor **in = cni_alloc((g->ninputs + 1) * sizeof *in);
   if (!in) return CN_ERR_MEMORY;
   for (size_t i = 0; i < g->ninputs; i++) in[i] = fitted(&g->values[g->inputs[i]], inputs[i]);
-  int status = cn_err() ? cn_err() : run_graph(outputs, g, in);
+  running r = {.g = g, .inputs = in, .given = inputs, .at = at};
+  int status = cn_err() ? cn_err() : run_graph(outputs, &r);
   cni_free(in, (g->ninputs + 1) * sizeof *in);
   return status;
+}
+
+int cn_graph_run(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs)
+{
+  return cni_graph_run_at(outputs, g, inputs, NULL);
 }
 
 void cn_graph_memory(const cn_graph *g, size_t *planned, size_t *unplanned)

@@ -11,7 +11,8 @@
  *     scope 0 'head' 'Sequential'                                         a part of the program; node 6 is
  *     scope 1 in 0 = dropout(%3, 0.5, true) : %7                           inside of this call in it
  *     output %3
- *     update 0 %9
+ *     update 0 %9                                  what state 0 holds after a run,
+ *     write 1 %9                                   and what input 1 does
  *     gradient 0 from absent to %8                 of state 0; from given, any; to same, none
  *
  * Invariant: printing what was parsed gives the same text. */
@@ -182,6 +183,8 @@ char *cn_graph_to_string(const cn_graph *g)
   for (size_t i = 0; i < g->noutputs; i++) put(&t, "output %%%d\n", g->outputs[i]);
   for (size_t i = 0; i < g->nstates; i++)
     if (g->states[i].final >= 0) put(&t, "update %zu %%%d\n", i, g->states[i].final);
+  for (size_t i = 0; i < g->ninputs; i++)
+    if (g->input_finals[i] >= 0) put(&t, "write %zu %%%d\n", i, g->input_finals[i]);
   for (size_t i = 0; i < g->nleaves; i++) put_leaf(&t, &g->leaves[i]);
   cn_text_put(&t, ""); /* an empty graph is an empty text */
   char *out = t.failed || !t.s ? NULL : cni_strdup(t.s);

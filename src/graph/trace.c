@@ -1,100 +1,109 @@
-/* trace.c: cn_trace: runs a function with its calls recorded, and makes the record a graph.
+/* trace.c: the beginning and end of a capture; cn_trace: runs a function with its calls recorded, and makes the record
+ * a graph.
  *
- * Place in the flow: cn_trace -> the function, under capture.c's mode -> cn_graph. Invariant: outside, everything is as
- * it was before, whether the trace succeeded or not: tensors, gradients of leaves, random numbers. */
+ * Place in the flow: cn_trace, and compile/, -> cni_trace_begin -> code, under capture.c's mode -> cni_trace_end ->
+ * cn_graph. Invariant: outside, everything is as it was before, whether the trace succeeded or not: tensors, gradients
+ * of leaves, random numbers. */
 #include <cairn/graph.h>
 #include <string.h>
 
 #include "capture.h"
 #include "ops/families.h"
 
-static int add_inputs(cni_capture *cap, cn_tensor **handles, cn_tensor *const *inputs, size_t n)
+cn_tensor *cni_trace_input(cni_capture *cap, const cn_desc *d)
 {
   cn_graph *g = cap->g;
-  for (size_t i = 0; i < n; i++) {
-    if (!inputs[i]) return cni_fail(CN_ERR_TYPE, "trace: input %zu is NULL", i);
-    const cn_desc *d = &inputs[i]->d;
-    cni_gvalue v = {.kind = CNI_VALUE_INPUT, .dtype = d->dtype, .ndim = d->ndim, .device = d->device,
-                    .index = (int32_t)i};
-    memcpy(v.shape, d->shape, (size_t)d->ndim * sizeof *v.shape);
-    memcpy(v.strides, d->strides, (size_t)d->ndim * sizeof *v.strides);
-    v.has_strides = !cni_is_contiguous(d->ndim, d->shape, d->strides);
-    int value = cni_graph_add_value(g, &v);
-    if (value < 0 || cni_graph_add_list(&g->inputs, &g->ninputs, &g->inputs_cap, value)) return CN_ERR_MEMORY;
-    handles[i] = cni_scope_add(
-      cni_capture_handle(cap, d->device, d->dtype, d->ndim, d->shape, v.has_strides ? d->strides : NULL, value));
-    if (!handles[i]) return CN_ERR_MEMORY;
-  }
-  g->free_dims = cni_alloc_zero(n * sizeof *g->free_dims);
-  return g->free_dims ? CN_OK : CN_ERR_MEMORY;
+  cni_gvalue v = {.kind = CNI_VALUE_INPUT, .dtype = d->dtype, .ndim = d->ndim, .device = d->device,
+                  .index = (int32_t)g->ninputs};
+  memcpy(v.shape, d->shape, (size_t)d->ndim * sizeof *v.shape);
+  memcpy(v.strides, d->strides, (size_t)d->ndim * sizeof *v.strides);
+  v.has_strides = !cni_is_contiguous(d->ndim, d->shape, d->strides);
+  int value = cni_graph_add_value(g, &v);
+  if (value < 0 || cni_graph_list_input(g, value)) return NULL;
+  return cni_scope_add(
+    cni_capture_handle(cap, d->device, d->dtype, d->ndim, d->shape, v.has_strides ? d->strides : NULL, value));
 }
 
-static int add_outputs(cni_capture *cap, cn_tensor *const *outputs, size_t n)
+int cni_trace_output(cni_capture *cap, cn_tensor *t)
 {
   cn_graph *g = cap->g;
-  for (size_t i = 0; i < n; i++) {
-    if (!outputs[i]) return cni_fail(CN_ERR_VALUE, "trace: the function left output %zu unset", i);
-    int value = cni_capture_value(cap, outputs[i]);
-    if (value < 0) return cn_err();
-    if (cni_graph_add_list(&g->outputs, &g->noutputs, &g->outputs_cap, value)) return CN_ERR_MEMORY;
-  }
-  return CN_OK;
+  int value = cni_capture_value(cap, t);
+  return value < 0 ? cn_err() : cni_graph_add_list(&g->outputs, &g->noutputs, &g->outputs_cap, value);
 }
 
-/* The function under the mode. Ends with the mode off, leaves and random numbers as they were. */
-static int run_captured(cni_capture *cap, cn_graph_fn fn, cn_tensor **outputs, size_t noutputs,
-                        cn_tensor *const *handles, void *payload)
+int cni_trace_begin(cni_capture *cap)
 {
+  static _Atomic uint64_t next_serial = 1;
   cn_state *st = cni_state();
+  if (st->err) return st->err;
+  cni_init();
+  if (st->capture) return cni_fail(CN_ERR_CAPTURE, "trace: a graph is being captured already");
+  *cap = (cni_capture){.g = cni_graph_new(), .serial = atomic_fetch_add(&next_serial, 1) & 0xffffffffu};
+  if (!cap->g) return CN_ERR_MEMORY;
+  cap->depth = cni_scope_push();
   cni_draws_begin(cap);
   st->capture = cap;
   st->modes |= CNI_MODE_CAPTURE;
-  int status = fn(outputs, handles, payload);
-  if (!status) status = st->err ? st->err : add_outputs(cap, outputs, noutputs);
-  else if (!st->err) cni_fail(status, "trace: the function failed");
+  return CN_OK;
+}
+
+/* What captured code wrote into its inputs is written back to the caller's tensors by a run. */
+static void finish_inputs(cni_capture *cap)
+{
+  for (size_t i = 0; i < cap->g->ninputs; i++) {
+    int now = cni_capture_now(cap, cap->g->inputs[i]);
+    cap->g->input_finals[i] = now == cap->g->inputs[i] ? -1 : now;
+  }
+}
+
+cn_graph *cni_trace_end(cni_capture *cap, int status)
+{
+  cn_state *st = cni_state();
+  if (!status) status = st->err;
   if (!status) status = cni_leaves_finish(cap);
+  if (!status) finish_inputs(cap);
   st->modes &= ~(uint32_t)CNI_MODE_CAPTURE;
   st->capture = NULL;
   cni_leaves_restore(cap);
   cni_draws_end(cap);
-  return status;
+  cni_scope_pop(cap->depth);
+  for (size_t i = 0; i < cap->nmemories; i++) {
+    cni_storage_release(cap->memories[i].storage);
+    cni_tensor_release(cap->memories[i].root);
+  }
+  cni_free(cap->memories, cap->memories_cap * sizeof *cap->memories);
+  cni_free(cap->open, cap->open_cap * sizeof *cap->open);
+  if (!status && cn_graph_remove_dead(cap->g) < 0) status = cn_err();
+  if (!status) return cap->g;
+  cn_graph_free(cap->g);
+  return NULL;
 }
 
-static int run_traced(cni_capture *cap, cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs,
-                      void *payload)
+static int run_traced(cni_capture *cap, cn_graph_fn fn, cn_tensor **outputs, size_t noutputs, cn_tensor **handles,
+                      cn_tensor *const *inputs, size_t ninputs, void *payload)
 {
-  cn_tensor **outputs = cni_alloc_zero((noutputs + 1) * sizeof *outputs);
-  cn_tensor **handles = outputs ? cni_alloc_zero((ninputs + 1) * sizeof *handles) : NULL;
-  int status = handles ? add_inputs(cap, handles, inputs, ninputs) : CN_ERR_MEMORY;
-  if (!status) status = run_captured(cap, fn, outputs, noutputs, handles, payload);
-  cni_free(outputs, (noutputs + 1) * sizeof *outputs);
-  cni_free(handles, (ninputs + 1) * sizeof *handles);
+  for (size_t i = 0; i < ninputs; i++) {
+    if (!inputs[i]) return cni_fail(CN_ERR_TYPE, "trace: input %zu is NULL", i);
+    if (!(handles[i] = cni_trace_input(cap, &inputs[i]->d))) return cn_err();
+  }
+  int status = fn(outputs, handles, payload);
+  if (status && !cn_err()) return cni_fail(status, "trace: the function failed");
+  if (!status) status = cn_err();
+  for (size_t i = 0; i < noutputs && !status; i++)
+    status = outputs[i] ? cni_trace_output(cap, outputs[i])
+                        : cni_fail(CN_ERR_VALUE, "trace: the function left output %zu unset", i);
   return status;
 }
 
 cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs, void *payload)
 {
-  static _Atomic uint64_t next_serial = 1;
-  cn_state *st = cni_state();
-  if (st->err) return NULL;
-  cni_init();
-  if (st->capture) {
-    cni_fail(CN_ERR_CAPTURE, "trace: a graph is being captured already");
-    return NULL;
-  }
-  cni_capture cap = {.g = cni_graph_new(), .serial = atomic_fetch_add(&next_serial, 1) & 0xffffffffu};
-  if (!cap.g) return NULL;
-  size_t depth = cni_scope_push();
-  int status = run_traced(&cap, fn, noutputs, inputs, ninputs, payload);
-  cni_scope_pop(depth);
-  for (size_t i = 0; i < cap.nmemories; i++) {
-    cni_storage_release(cap.memories[i].storage);
-    cni_tensor_release(cap.memories[i].root);
-  }
-  cni_free(cap.memories, cap.memories_cap * sizeof *cap.memories);
-  cni_free(cap.open, cap.open_cap * sizeof *cap.open);
-  if (!status && cn_graph_remove_dead(cap.g) < 0) status = cn_err();
-  if (!status) return cap.g;
-  cn_graph_free(cap.g);
-  return NULL;
+  cni_capture cap;
+  if (cni_trace_begin(&cap)) return NULL;
+  cn_tensor **outputs = cni_alloc_zero((noutputs + 1) * sizeof *outputs);
+  cn_tensor **handles = outputs ? cni_alloc_zero((ninputs + 1) * sizeof *handles) : NULL;
+  int status = handles ? run_traced(&cap, fn, outputs, noutputs, handles, inputs, ninputs, payload) : CN_ERR_MEMORY;
+  cn_graph *g = cni_trace_end(&cap, status);
+  cni_free(outputs, (noutputs + 1) * sizeof *outputs);
+  cni_free(handles, (ninputs + 1) * sizeof *handles);
+  return g;
 }

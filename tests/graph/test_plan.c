@@ -194,12 +194,97 @@ static void test_a_failed_run_changes_nothing(void **state)
   cn_scope_end(s);
 }
 
+/* ---- inputs ---- */
+
+static int writes_input(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  (void)payload;
+  cn_mul_(cn_select(in[0], 0, 1), cn_num(10));
+  out[0] = cn_sum(in[0]);
+  return cn_err();
+}
+
+static void test_what_is_written_into_inputs(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_ones(CN_SHAPE(2, 3)), *y = cn_ones(CN_SHAPE(2, 3)), *want, *have;
+  cn_graph *g = cn_trace(writes_input, 1, &x, 1, NULL);
+  assert_float_equal(cn_item(cn_sum(x)), 6, 0);
+  assert_int_equal(writes_input(&want, &x, NULL), 0);
+  assert_int_equal(cn_graph_run(&have, g, &y), 0);
+  assert_same(want, have);
+  assert_same(x, y);
+  cn_tensor *z = cn_transpose(cn_ones(CN_SHAPE(3, 2)), 0, 1); /* of another memory order: a copy is computed with */
+  assert_int_equal(cn_graph_run(&have, g, &z), 0);
+  assert_same(x, z);
+  char *text = cn_graph_to_string(g);
+  assert_non_null(strstr(text, "write 0 %"));
+  cn_graph *parsed = cn_graph_parse(text);
+  char *again = cn_graph_to_string(parsed);
+  assert_string_equal(text, again);
+  cn_string_free(text);
+  cn_string_free(again);
+  cn_graph_free(parsed);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+/* The state itself is given as the input: all of it is read before it is written. */
+static int adds(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  pair *p = payload;
+  cn_add_(p->a, cn_num(1));
+  cn_add_(p->b, in[0]);
+  out[0] = cn_mul(in[0], cn_num(1));
+  return cn_err();
+}
+
+static void test_an_input_that_is_a_state(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  pair p = {cn_zeros(CN_SHAPE(3)), cn_zeros(CN_SHAPE(3))};
+  cn_tensor *x = cn_zeros(CN_SHAPE(3)), *have;
+  cn_graph *g = cn_trace(adds, 1, &x, 1, &p);
+  assert_int_equal(cn_graph_run(&have, g, &p.a), 0);
+  assert_float_equal(cn_item(cn_sum(p.a)), 3, 0);
+  assert_float_equal(cn_item(cn_sum(p.b)), 0, 0); /* the old value: 0 */
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+static int reads_row(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  out[0] = cn_add(cn_select(payload, 0, 1), in[0]);
+  return cn_err();
+}
+
+static void test_a_state_with_other_data(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *w = cn_ones(CN_SHAPE(2, 3)), *x = cn_zeros(CN_SHAPE(3)), *have;
+  cn_graph *g = cn_trace(reads_row, 1, &x, 1, w);
+  assert_int_equal(cn_graph_run(&have, g, &x), 0);
+  assert_float_equal(cn_item(cn_sum(have)), 3, 0);
+  assert_int_equal(cn_set_data(w, cn_full(CN_SHAPE(2, 3), 5)), 0);
+  assert_int_equal(cn_graph_run(&have, g, &x), 0);
+  assert_float_equal(cn_item(cn_sum(have)), 15, 0);
+  assert_int_equal(cn_set_data(w, cn_full(CN_SHAPE(4, 3), 5)), 0);
+  assert_true(cn_graph_run(&have, g, &x) < 0);
+  cn_err_clear();
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_threads_share_a_graph),      cmocka_unit_test(test_writers_take_turns),
     cmocka_unit_test(test_old_values_are_read_first),  cmocka_unit_test(test_updates_need_no_memory),
-    cmocka_unit_test(test_a_failed_run_changes_nothing),
+    cmocka_unit_test(test_a_failed_run_changes_nothing), cmocka_unit_test(test_what_is_written_into_inputs),
+    cmocka_unit_test(test_an_input_that_is_a_state),   cmocka_unit_test(test_a_state_with_other_data),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
