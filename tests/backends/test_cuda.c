@@ -3,8 +3,7 @@
  * device or no plugin.
  *
  * Pointwise results must be equal bit for bit when this CPU fuses multiply-adds as the GPU does; sums and
- * products add in another order and are compared with a tolerance. CAIRN_VERBOSE also prints how fast an
- * add, a sum, products and copies to the device are. */
+ * products add in another order and are compared with a tolerance. */
 #define _POSIX_C_SOURCE 200809L /* setenv */
 #include "test.h"
 
@@ -13,7 +12,6 @@
 #include <cairn/kw.h>
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "backends/cpu/isa.h"
 
@@ -581,89 +579,6 @@ static void training(void **state)
   cn_scope_end(s);
 }
 
-/* ---- how fast ---- */
-
-static double now(void)
-{
-  struct timespec t;
-  timespec_get(&t, TIME_UTC);
-  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static cn_tensor *run_add(cn_tensor *a, cn_tensor *b) { return cn_add(a, b); }
-static cn_tensor *run_sum(cn_tensor *a, cn_tensor *b) { return (void)b, cn_sum(a); }
-static cn_tensor *run_gelu(cn_tensor *a, cn_tensor *b) { return (void)b, cn_gelu(a); }
-static cn_tensor *run_copy(cn_tensor *a, cn_tensor *b) { return (void)b, there(a); }
-static cn_tensor *run_pin(cn_tensor *a, cn_tensor *b) { return (void)b, there(cn_pin_memory(a, gpu)); }
-static cn_tensor *run_mm(cn_tensor *a, cn_tensor *b) { return cn_mm(a, b); }
-
-/* Best seconds of a call, of 5 rounds of 10. */
-static double seconds(cn_tensor *(*fn)(cn_tensor *, cn_tensor *), cn_tensor *a, cn_tensor *b)
-{
-  double best = 1e9;
-  for (int round = 0; round < 6; round++) {
-    cn_device_sync(gpu);
-    double start = now();
-    for (int i = 0; i < 10; i++) {
-      cn_scope *s = cn_scope_begin();
-      fn(a, b);
-      cn_scope_end(s);
-    }
-    cn_device_sync(gpu);
-    double took = (now() - start) / 10;
-    if (round && took < best) best = took;
-  }
-  fine();
-  return best;
-}
-
-/* To the device, of 256 MiB: from ordinary memory, from pinned memory, and pinned just before. */
-static void copy_speed(void)
-{
-  cn_scope *s = cn_scope_begin();
-  cn_tensor *x = cn_full(CN_SHAPE(64 << 20), 0.5), *p = cn_pin_memory(x, gpu);
-  fine();
-  const struct {
-    const char *name;
-    cn_tensor *from;
-    cn_tensor *(*fn)(cn_tensor *, cn_tensor *);
-  } rows[] = {{"plain", x, run_copy}, {"pinned", p, run_copy}, {"pin+copy", x, run_pin}};
-  for (int i = 0; i < 3; i++) {
-    double t = seconds(rows[i].fn, rows[i].from, NULL);
-    print_message("copy of 256M %-8s %8.3f ms %7.1f GB/s\n", rows[i].name, t * 1e3,
-                  (double)cn_tensor_nbytes(x) / t * 1e-9);
-  }
-  cn_scope_end(s);
-}
-
-static void speed(void **state)
-{
-  need_gpu(state);
-  if (!getenv("CAIRN_VERBOSE")) SKIP_TEST("a measurement: CAIRN_VERBOSE=1");
-  copy_speed();
-  static const cn_dtype types[] = {CN_F32, CN_BF16};
-  for (int i = 0; i < 2; i++) {
-    cn_scope *s = cn_scope_begin();
-    const char *name = cn_dtype_name(types[i]);
-    double n = 256 << 20, size = (double)cn_dtype_size(types[i]);
-    cn_tensor *x = cn_full(CN_SHAPE(256 << 20), 0.5, .dtype = types[i], .device = gpu);
-    cn_tensor *y = cn_full(CN_SHAPE(256 << 20), 0.25, .dtype = types[i], .device = gpu);
-    double t = seconds(run_add, x, y);
-    print_message("add  of 256M %-8s %8.3f ms %7.0f GB/s\n", name, t * 1e3, 3 * n * size / t * 1e-9);
-    t = seconds(run_gelu, x, x);
-    print_message("gelu of 256M %-8s %8.3f ms %7.0f GB/s\n", name, t * 1e3, 2 * n * size / t * 1e-9);
-    t = seconds(run_sum, x, x);
-    print_message("sum  of 256M %-8s %8.3f ms %7.0f GB/s\n", name, t * 1e3, n * size / t * 1e-9);
-    cn_tensor *a = cn_cast(there(cn_randn(CN_SHAPE(4096, 4096))), types[i]);
-    t = seconds(run_mm, a, a);
-    print_message("mm of 4096   %-8s %8.3f ms %7.1f TFLOP/s\n", name, t * 1e3,
-                  2 * 4096.0 * 4096 * 4096 / t * 1e-12);
-    cn_tensor *small = cn_ones(CN_SHAPE(16), .dtype = types[i], .device = gpu);
-    print_message("add of 16    %-8s %8.2f us a call\n", name, seconds(run_add, small, small) * 1e6);
-    cn_scope_end(s);
-  }
-}
-
 /* The plugin lies in the build folder, two above this program. */
 static void find_plugin(const char *program)
 {
@@ -684,7 +599,6 @@ int main(int argc, char **argv)
       cmocka_unit_test(gradients),      cmocka_unit_test(others),      cmocka_unit_test(training),
       cmocka_unit_test(faults),         cmocka_unit_test(large),       cmocka_unit_test(library_graphs),
       cmocka_unit_test(pinned),         cmocka_unit_test(pinned_reuse), cmocka_unit_test(pinned_batches),
-      cmocka_unit_test(speed),
   };
   return cmocka_run_group_tests(tests, set_up, NULL);
 }
