@@ -18,8 +18,9 @@
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "ops/infer.h"
+#include "split.h"
 
-enum { GRAIN = 16384, LOAD = 1024, COLUMNS = 256, CHUNK = 64, SPLIT = 64, OUTPUTS = 64 };
+enum { LOAD = 1024, COLUMNS = 256, CHUNK = 64 };
 
 const cni_moment_loops *cni_moment_loops_of(enum cni_compute class)
 {
@@ -46,7 +47,7 @@ typedef struct job {
   cni_cast_fn load; /* NULL: as it is */
   cni_moment_sink sink;
   void *payload;
-  int64_t pieces, piece;
+  cni_split split;
   cni_moment *partial; /* [pieces][outputs]; NULL when there is one piece */
 } job;
 
@@ -63,37 +64,15 @@ static const void *fetch(const job *j, const char *x, int64_t stride, int64_t n,
 /* Elements [begin, end) of the reduced range at x. */
 static cni_moment row_moment(const job *j, const char *x, int64_t begin, int64_t end)
 {
-  const cni_reduction *r = &j->r;
   _Alignas(64) char room[LOAD * 8];
   cni_moment m = {0, 0, 0};
-  cni_walk w;
-  int outer = r->nr - 1;
-  int64_t inner = r->nr ? r->rsize[outer] : 1, stride = r->nr ? r->rin[outer] : 1;
-  cni_walk_to(&w, outer, r->rsize, r->rin, NULL, begin / inner);
-  for (int64_t at = begin; at < end;) {
-    int64_t i = at % inner, n = inner - i < end - at ? inner - i : end - at;
-    const char *p = x + (w.in + i * stride) * j->size;
-    if ((stride != 1 || j->load) && n > LOAD) n = LOAD;
-    m = join(m, j->loops->row(fetch(j, p, stride, n, room), n));
-    at += n;
-    if (i + n == inner && at < end) cni_walk_step(&w, outer, r->rsize, r->rin, NULL);
+  cni_runs k;
+  int64_t n;
+  for (cni_runs_begin(&k, &j->r, begin, end); k.n > 0; cni_runs_step(&k, n)) {
+    n = (k.stride != 1 || j->load) && k.n > LOAD ? LOAD : k.n;
+    m = join(m, j->loops->row(fetch(j, x + k.in * j->size, k.stride, n, room), n));
   }
   return m;
-}
-
-static void rows(int64_t begin, int64_t end, void *payload)
-{
-  const job *j = payload;
-  const cni_reduction *r = &j->r;
-  for (int64_t u = begin; u < end; u++) {
-    cni_walk w;
-    int64_t p = u % j->pieces, o = u / j->pieces, first = p * j->piece;
-    int64_t stop = first + j->piece < r->count ? first + j->piece : r->count;
-    cni_walk_to(&w, r->nk, r->ksize, r->kin, r->kout, o);
-    cni_moment m = row_moment(j, j->x + w.in * j->size, first, stop);
-    if (j->partial) j->partial[p * r->outputs + o] = m;
-    else j->sink(j->payload, w.out, 1, &m, 1);
-  }
 }
 
 /* Joins into m[0..n) the moments of n columns over a few rows, whose sums stand in acc. */
@@ -120,52 +99,42 @@ static void centers(const job *j, void *center, const void *acc, int64_t rows_, 
 /* The reduced elements [begin, end) of n columns at x, a few rows at a time. */
 static void column_moments(const job *j, cni_moment *m, const char *x, int64_t n, int64_t begin, int64_t end)
 {
-  const cni_reduction *r = &j->r;
   _Alignas(64) char acc[COLUMNS * 8], square[COLUMNS * 8], center[COLUMNS * 8], room[COLUMNS * 8];
-  int outer = r->nr - 1;
-  int64_t inner = r->rsize[outer], stride = r->rin[outer], column = r->kin[r->nk - 1];
+  int64_t column = j->r.kin[j->r.nk - 1], some;
   bool plain = column == 1 && !j->load;
-  cni_walk w;
+  cni_runs k;
   memset(m, 0, (size_t)n * sizeof *m);
-  cni_walk_to(&w, outer, r->rsize, r->rin, NULL, begin / inner);
-  for (int64_t at = begin; at < end;) {
-    int64_t i = at % inner, some = inner - i < end - at ? inner - i : end - at;
-    const char *p = x + (w.in + i * stride) * j->size;
-    if (some > CHUNK) some = CHUNK;
+  for (cni_runs_begin(&k, &j->r, begin, end); k.n > 0; cni_runs_step(&k, some)) {
+    const char *p = x + k.in * j->size;
+    some = k.n < CHUNK ? k.n : CHUNK;
     memset(acc, 0, sizeof acc);
     memset(square, 0, sizeof square);
-    if (plain) j->sum->columns(acc, p, some, stride, n);
+    if (plain) j->sum->columns(acc, p, some, k.stride, n);
     else
-      for (int64_t k = 0; k < some; k++)
-        j->sum->columns(acc, fetch(j, p + k * stride * j->size, column, n, room), 1, 0, n);
+      for (int64_t i = 0; i < some; i++)
+        j->sum->columns(acc, fetch(j, p + i * k.stride * j->size, column, n, room), 1, 0, n);
     centers(j, center, acc, some, n);
-    if (plain) j->loops->deviations(square, p, center, some, stride, n);
+    if (plain) j->loops->deviations(square, p, center, some, k.stride, n);
     else
-      for (int64_t k = 0; k < some; k++)
-        j->loops->deviations(square, fetch(j, p + k * stride * j->size, column, n, room), center, 1, 0, n);
+      for (int64_t i = 0; i < some; i++)
+        j->loops->deviations(square, fetch(j, p + i * k.stride * j->size, column, n, room), center, 1, 0, n);
     join_columns(j, m, acc, square, some, n);
-    at += some;
-    if (i + some == inner && at < end) cni_walk_step(&w, outer, r->rsize, r->rin, NULL);
   }
 }
 
-/* Units: (outer kept index, block of columns, piece), the last fastest. */
-static void columns(int64_t begin, int64_t end, void *payload)
+static void units(int64_t begin, int64_t end, void *payload)
 {
   const job *j = payload;
   const cni_reduction *r = &j->r;
-  int last = r->nk - 1;
-  int64_t width = r->ksize[last], blocks = (width + COLUMNS - 1) / COLUMNS;
+  int64_t stride = j->split.columns ? r->kout[r->nk - 1] : 1;
   cni_moment m[COLUMNS];
-  for (int64_t u = begin; u < end; u++) {
-    cni_walk w;
-    int64_t p = u % j->pieces, column = u / j->pieces % blocks * COLUMNS, o = u / j->pieces / blocks;
-    int64_t n = width - column < COLUMNS ? width - column : COLUMNS, first = p * j->piece;
-    int64_t stop = first + j->piece < r->count ? first + j->piece : r->count;
-    cni_walk_to(&w, last, r->ksize, r->kin, r->kout, o);
-    column_moments(j, m, j->x + (w.in + column * r->kin[last]) * j->size, n, first, stop);
-    if (j->partial) memcpy(j->partial + p * r->outputs + o * width + column, m, (size_t)n * sizeof *m);
-    else j->sink(j->payload, w.out + column * r->kout[last], r->kout[last], m, n);
+  for (int64_t i = begin; i < end; i++) {
+    cni_unit u = cni_split_unit(&j->split, r, i);
+    const char *x = j->x + u.in * j->size;
+    if (j->split.columns) column_moments(j, m, x, u.n, u.first, u.stop);
+    else m[0] = row_moment(j, x, u.first, u.stop);
+    if (j->partial) memcpy(j->partial + u.slot, m, (size_t)u.n * sizeof *m);
+    else j->sink(j->payload, u.out, stride, m, u.n);
   }
 }
 
@@ -176,7 +145,7 @@ static void join_pieces(const job *j)
   cni_walk_to(&w, r->nk, r->ksize, r->kin, r->kout, 0);
   for (int64_t o = 0; o < r->outputs; o++) {
     cni_moment m = j->partial[o];
-    for (int64_t p = 1; p < j->pieces; p++) m = join(m, j->partial[p * r->outputs + o]);
+    for (int64_t p = 1; p < j->split.pieces; p++) m = join(m, j->partial[p * r->outputs + o]);
     j->sink(j->payload, w.out, 1, &m, 1);
     cni_walk_step(&w, r->nk, r->ksize, r->kin, r->kout);
   }
@@ -185,23 +154,12 @@ static void join_pieces(const job *j)
 static int run(job *j)
 {
   const cni_reduction *r = &j->r;
-  bool by_columns = r->nk && r->nr && cni_step_order(r->kin[r->nk - 1]) < cni_step_order(r->rin[r->nr - 1]);
-  int64_t width = by_columns ? r->ksize[r->nk - 1] : 1, work = r->outputs * r->count;
-  int64_t units = by_columns ? r->outputs / width * ((width + COLUMNS - 1) / COLUMNS) : r->outputs;
-  j->pieces = 1;
-  j->piece = r->count;
-  if (units < SPLIT / 2 && work >= 4 * GRAIN) {
-    int64_t wanted = SPLIT / units, most = work / (2 * GRAIN);
-    wanted = wanted < most ? wanted : most;
-    j->piece = ((r->count + wanted - 1) / wanted + LOAD - 1) / LOAD * LOAD;
-    j->pieces = (r->count + j->piece - 1) / j->piece;
-  }
-  size_t size = j->pieces > 1 ? (size_t)(j->pieces * r->outputs) * sizeof *j->partial : 0;
+  cni_split *s = &j->split;
+  cni_split_make(s, r, COLUMNS, LOAD);
+  size_t size = s->pieces > 1 ? (size_t)(s->pieces * r->outputs) * sizeof *j->partial : 0;
   j->partial = size ? cni_alloc(size) : NULL;
   if (size && !j->partial) return CN_ERR_MEMORY;
-  work /= units * j->pieces;
-  cni_parallel_for(units * j->pieces, work < GRAIN ? GRAIN / (work ? work : 1) : 1,
-                   by_columns ? columns : rows, j);
+  cni_parallel_for(s->units * s->pieces, cni_split_grain(s, r), units, j);
   if (j->partial) join_pieces(j);
   cni_free(j->partial, size);
   return CN_OK;

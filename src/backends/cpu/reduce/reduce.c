@@ -16,13 +16,12 @@
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "ops/infer.h"
+#include "split.h"
 
 enum {
-  GRAIN = 16384, /* elements worth a thread */
   LOAD = 1024,   /* elements converted at a time, and columns reduced at a time */
   CHUNK = 128,   /* rows that columns are reduced over before they are joined in the wide type */
   OUTPUTS = 256, /* results kept on the stack */
-  SPLIT = 64,    /* pieces of work wanted where there are few results */
   GROUP = 64     /* columns that narrow rows are grouped to */
 };
 
@@ -38,8 +37,9 @@ typedef struct job {
   cni_cast_fn narrow;             /* compute type -> y. NULL: as it is */
   int compute;                    /* type */
   enum finish finish;
-  int64_t group, pieces, piece; /* rows reduced side by side; pieces of the reduced range, and their length */
-  cni_wide *partial;            /* [pieces][outputs], in walk order; NULL when there is one piece */
+  cni_split split;
+  int64_t group;     /* rows reduced side by side */
+  cni_wide *partial; /* [pieces][outputs], in walk order; NULL when there is one piece */
 } job;
 
 enum cni_compute cni_compute_class(int dtype)
@@ -109,26 +109,21 @@ static void store(const job *f, int64_t at, int64_t stride, cni_wide *w, int64_t
 /* Reduces elements [begin, end) of the reduced range that starts at x. */
 static cni_wide reduce_row(const job *f, const char *x, int64_t begin, int64_t end)
 {
-  const cni_reduction *r = &f->r;
   _Alignas(64) char room[LOAD * 8];
   cni_wide w, next;
-  cni_walk walk;
-  int outer = r->nr - 1; /* dims around the innermost */
-  int64_t inner = r->nr ? r->rsize[outer] : 1, stride = r->nr ? r->rin[outer] : 1, at = begin;
+  cni_runs k;
+  int64_t n;
   f->f->start(&w, NULL, 1);
-  cni_walk_to(&walk, outer, r->rsize, r->rin, NULL, begin / inner);
-  while (at < end) {
-    int64_t i = at % inner, n = inner - i < end - at ? inner - i : end - at;
-    const char *p = x + (walk.in + i * stride) * f->xsize;
-    if (!loads(f, stride)) {
+  for (cni_runs_begin(&k, &f->r, begin, end); k.n > 0; cni_runs_step(&k, n)) {
+    const char *p = x + k.in * f->xsize;
+    n = k.n;
+    if (!loads(f, k.stride)) {
       f->f->rows(&next, p, 1, 0, n);
     } else {
       n = n < LOAD ? n : LOAD;
-      f->f->rows(&next, load_run(f, p, stride, n, room), 1, 0, n);
+      f->f->rows(&next, load_run(f, p, k.stride, n, room), 1, 0, n);
     }
     w = f->f->join(w, next);
-    at += n;
-    if (i + n == inner && at < end) cni_walk_step(&walk, outer, r->rsize, r->rin, NULL);
   }
   return w;
 }
@@ -158,17 +153,13 @@ static void rows_whole(int64_t begin, int64_t end, void *payload)
   }
 }
 
-/* Units [begin, end): piece u % pieces of result u / pieces. */
+/* Units [begin, end): pieces of results. */
 static void rows_pieces(int64_t begin, int64_t end, void *payload)
 {
   const job *f = payload;
-  const cni_reduction *r = &f->r;
-  for (int64_t u = begin; u < end; u++) {
-    cni_walk walk;
-    int64_t p = u % f->pieces, first = p * f->piece;
-    int64_t stop = first + f->piece < r->count ? first + f->piece : r->count;
-    cni_walk_to(&walk, r->nk, r->ksize, r->kin, r->kout, u / f->pieces);
-    f->partial[p * r->outputs + u / f->pieces] = reduce_row(f, f->x + walk.in * f->xsize, first, stop);
+  for (int64_t i = begin; i < end; i++) {
+    cni_unit u = cni_split_unit(&f->split, &f->r, i);
+    f->partial[u.slot] = reduce_row(f, f->x + u.in * f->xsize, u.first, u.stop);
   }
 }
 
@@ -177,25 +168,19 @@ static void rows_pieces(int64_t begin, int64_t end, void *payload)
 /* Reduces n columns from x on over elements [begin, end) of the reduced range. */
 static void reduce_columns(const job *f, cni_wide *w, const char *x, int64_t n, int64_t begin, int64_t end)
 {
-  const cni_reduction *r = &f->r;
   _Alignas(64) char acc[LOAD * 8], room[LOAD * 8];
-  cni_walk walk;
-  int outer = r->nr - 1;
-  int64_t inner = r->rsize[outer], stride = r->rin[outer], column = r->kin[r->nk - 1], since = 0;
+  int64_t column = f->r.kin[f->r.nk - 1], since = 0, rows;
+  cni_runs k;
   f->f->start(w, acc, n);
-  cni_walk_to(&walk, outer, r->rsize, r->rin, NULL, begin / inner);
-  for (int64_t at = begin; at < end;) {
-    int64_t i = at % inner, rows = inner - i < end - at ? inner - i : end - at;
-    const char *p = x + (walk.in + i * stride) * f->xsize;
-    if (rows > CHUNK - since) rows = CHUNK - since;
-    if (!loads(f, column)) f->f->columns(acc, p, rows, stride, n);
+  for (cni_runs_begin(&k, &f->r, begin, end); k.n > 0; cni_runs_step(&k, rows)) {
+    const char *p = x + k.in * f->xsize;
+    rows = k.n < CHUNK - since ? k.n : CHUNK - since;
+    if (!loads(f, column)) f->f->columns(acc, p, rows, k.stride, n);
     else f->f->columns(acc, load_run(f, p, column, n, room), rows = 1, 0, n);
-    at += rows;
     if ((since += rows) == CHUNK) {
       f->f->flush(w, acc, n);
       since = 0;
     }
-    if (i + rows == inner && at < end) cni_walk_step(&walk, outer, r->rsize, r->rin, NULL);
   }
   if (since) f->f->flush(w, acc, n);
 }
@@ -221,25 +206,18 @@ static void reduce_grouped(const job *f, cni_wide *w, const char *x, int64_t n, 
   memcpy(w, wide, (size_t)n * sizeof *w);
 }
 
-/* Units [begin, end): (outer kept index, block of columns, piece), the last fastest. */
+/* Units [begin, end): blocks of columns, and pieces of these. */
 static void columns_range(int64_t begin, int64_t end, void *payload)
 {
   const job *f = payload;
-  const cni_reduction *r = &f->r;
-  int last = r->nk - 1;
-  int64_t width = r->ksize[last], blocks = (width + LOAD - 1) / LOAD;
   cni_wide w[LOAD];
-  for (int64_t u = begin; u < end; u++) {
-    cni_walk walk;
-    int64_t p = u % f->pieces, column = u / f->pieces % blocks * LOAD, o = u / f->pieces / blocks;
-    int64_t n = width - column < LOAD ? width - column : LOAD, first = p * f->piece;
-    int64_t stop = first + f->piece < r->count ? first + f->piece : r->count;
-    cni_walk_to(&walk, last, r->ksize, r->kin, r->kout, o);
-    const char *x = f->x + (walk.in + column * r->kin[last]) * f->xsize;
-    cni_wide *to = f->partial ? f->partial + p * r->outputs + o * width + column : w;
-    if (f->group > 1) reduce_grouped(f, to, x, n, first, stop);
-    else reduce_columns(f, to, x, n, first, stop);
-    if (!f->partial) store(f, walk.out + column * r->kout[last], r->kout[last], w, n);
+  for (int64_t i = begin; i < end; i++) {
+    cni_unit u = cni_split_unit(&f->split, &f->r, i);
+    const char *x = f->x + u.in * f->xsize;
+    cni_wide *to = f->partial ? f->partial + u.slot : w;
+    if (f->group > 1) reduce_grouped(f, to, x, u.n, u.first, u.stop);
+    else reduce_columns(f, to, x, u.n, u.first, u.stop);
+    if (!f->partial) store(f, u.out, f->r.kout[f->r.nk - 1], w, u.n);
   }
 }
 
@@ -282,21 +260,6 @@ static void singles(int64_t begin, int64_t end, void *payload)
 
 /* ---- the split ---- */
 
-/* Few results of much work are reduced in pieces. The choice looks at the shape only. */
-static void choose_pieces(job *f, int64_t units)
-{
-  int64_t work = f->r.outputs * f->r.count;
-  f->pieces = 1;
-  f->piece = f->r.count;
-  if (units >= SPLIT / 2 || work < 4 * GRAIN) return;
-  int64_t pieces = SPLIT / units, most = work / (2 * GRAIN);
-  if (pieces > most) pieces = most;
-  if (pieces < 2) return;
-  int64_t align = 4 * CHUNK; /* whole blocks of the loops, and whole groups of rows */
-  f->piece = ((f->r.count + pieces - 1) / pieces + align - 1) / align * align;
-  f->pieces = (f->r.count + f->piece - 1) / f->piece;
-}
-
 static void join_pieces(const job *f)
 {
   const cni_reduction *r = &f->r;
@@ -304,7 +267,7 @@ static void join_pieces(const job *f)
   cni_walk_to(&walk, r->nk, r->ksize, r->kin, r->kout, 0);
   for (int64_t i = 0; i < r->outputs; i++) {
     cni_wide w = f->partial[i];
-    for (int64_t p = 1; p < f->pieces; p++) w = f->f->join(w, f->partial[p * r->outputs + i]);
+    for (int64_t p = 1; p < f->split.pieces; p++) w = f->f->join(w, f->partial[p * r->outputs + i]);
     store(f, walk.out, 1, &w, 1);
     cni_walk_step(&walk, r->nk, r->ksize, r->kin, r->kout);
   }
@@ -315,26 +278,19 @@ static int run_reduction(job *f)
   cni_reduction *r = &f->r;
   cni_wide few[OUTPUTS];
   if (!r->nr) {
-    cni_parallel_for(r->outputs, GRAIN, singles, f);
+    cni_parallel_for(r->outputs, CNI_REDUCE_GRAIN, singles, f);
     return CN_OK;
   }
-  bool columns = r->nk && cni_step_order(r->kin[r->nk - 1]) < cni_step_order(r->rin[r->nr - 1]);
-  int64_t width = columns ? r->ksize[r->nk - 1] : 1, units = r->outputs;
-  f->group = 1;
-  if (columns) {
-    units = r->outputs / width * ((width + LOAD - 1) / LOAD);
-    if (r->nr == 1 && r->rin[0] == width && width <= GROUP / 2 && !loads(f, r->kin[r->nk - 1]))
-      f->group = GROUP / width;
-  }
-  choose_pieces(f, units);
+  cni_split *s = &f->split;
+  cni_split_make(s, r, LOAD, 4 * CHUNK); /* pieces are whole blocks of the loops, and whole groups of rows */
+  bool narrow = s->columns && r->nr == 1 && r->rin[0] == s->width && s->width <= GROUP / 2;
+  f->group = narrow && !loads(f, r->kin[r->nk - 1]) ? GROUP / s->width : 1;
   f->partial = NULL;
-  size_t size = f->pieces > 1 ? (size_t)(f->pieces * r->outputs) * sizeof *f->partial : 0;
+  size_t size = s->pieces > 1 ? (size_t)(s->pieces * r->outputs) * sizeof *f->partial : 0;
   if (size) f->partial = size <= sizeof few ? few : cni_alloc(size);
   if (size && !f->partial) return CN_ERR_MEMORY;
-  int64_t work = r->outputs * r->count / (units * f->pieces),
-          grain = work < GRAIN ? GRAIN / (work ? work : 1) : 1;
-  cni_parallel_for(units * f->pieces, grain,
-                   columns      ? columns_range
+  cni_parallel_for(s->units * s->pieces, cni_split_grain(s, r),
+                   s->columns   ? columns_range
                    : f->partial ? rows_pieces
                                 : rows_whole,
                    f);
@@ -370,7 +326,7 @@ static int reduce_dims(cn_call *c, enum cni_reduce_kind kind, uint32_t mask, int
   job f;
   f.finish = finish;
   reduce_types(&f, kind, x, y, type);
-  if (y->numel == 1 && x->numel <= GRAIN && !f.first && !f.load &&
+  if (y->numel == 1 && x->numel <= CNI_REDUCE_GRAIN && !f.first && !f.load &&
       cni_is_contiguous(x->ndim, x->shape, x->strides)) { /* small and whole: straight through */
     cni_wide w;
     f.r.count = x->numel;
