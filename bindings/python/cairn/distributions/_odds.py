@@ -24,7 +24,7 @@ class Odds(Distribution):
     _binary: ClassVar[bool] = True
 
     def _given(self, probs: Parameter | None, logits: Parameter | None) -> Size:
-        """Keeps the one that was given and answers the batch_shape."""
+        """Keeps the one that was given and returns the batch_shape."""
         by_probs = one_of(probs, logits)
         value = probs if by_probs else logits
         assert value is not None
@@ -40,6 +40,15 @@ class Odds(Distribution):
         else:
             self.__dict__["logits"] = value - value.logsumexp(-1, keepdim=True)
         return value.shape[:-1]
+
+    def _counted(self, total_count: Parameter, probs: Parameter | None, logits: Parameter | None) -> Size:
+        """The same of a distribution of counts: total_count broadcasts with it and takes its type."""
+        by_probs = one_of(probs, logits)
+        value = probs if by_probs else logits
+        assert value is not None
+        count, value = broadcast_all(total_count, value)
+        self.__dict__.update({"total_count": count.to(value.dtype), "probs" if by_probs else "logits": value})
+        return value.shape
 
     @lazy_property
     def logits(self) -> Tensor:

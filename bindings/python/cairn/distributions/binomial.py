@@ -9,7 +9,6 @@ from cairn.nn.functional import logsigmoid
 
 from . import _sampling, constraints
 from ._odds import Odds
-from .utils import broadcast_all, one_of
 
 if TYPE_CHECKING:
     from cairn import Tensor
@@ -30,13 +29,7 @@ class Binomial(Odds):
 
     def __init__(self, total_count: Parameter = 1, probs: Parameter | None = None, logits: Parameter | None = None,
                  validate_args: bool | None = None) -> None:
-        by_probs = one_of(probs, logits)
-        value = probs if by_probs else logits
-        assert value is not None
-        count, value = broadcast_all(total_count, value)
-        self.total_count = count.to(value.dtype)
-        self.__dict__["probs" if by_probs else "logits"] = value
-        super().__init__(value.shape, validate_args=validate_args)
+        super().__init__(self._counted(total_count, probs, logits), validate_args=validate_args)
 
     @constraints.dependent_property(is_discrete=True, event_dim=0)
     def support(self) -> Constraint:

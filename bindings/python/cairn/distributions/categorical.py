@@ -1,15 +1,18 @@
-"""Categorical: the number of one of K places."""
+"""Categorical: the number of one of K places; and what its relatives over vectors share."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import cairn as cn
 from cairn import Size
 
 from . import constraints
 from ._odds import Odds
+from .distribution import Distribution
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from cairn import Tensor
 
     from .constraints import Constraint
@@ -74,3 +77,34 @@ class Categorical(Odds):
         values = cn.arange(self._num_events, dtype=cn.int64, device=self._param.device)
         values = values.view((-1,) + (1,) * len(self._batch_shape))
         return values.expand((-1,) + tuple(self._batch_shape)) if expand else values
+
+
+class OfPlaces(Distribution):
+    """A distribution over vectors of K numbers, whose probs and logits are those of a Categorical."""
+
+    _categorical: Categorical
+
+    def _places(self, probs: Tensor | None, logits: Tensor | None) -> tuple[Size, Size]:
+        """Keeps the Categorical and returns batch_shape and event_shape."""
+        self._categorical = Categorical(probs, logits)
+        return self._categorical.batch_shape, self.param_shape[-1:]
+
+    def expand(self, batch_shape: Shape, _instance: Any = None) -> Self:
+        new = super().expand(batch_shape, _instance)
+        new._categorical = self._categorical.expand(batch_shape)
+        return new
+
+    @property
+    def probs(self) -> Tensor:
+        """Probabilities."""
+        return self._categorical.probs
+
+    @property
+    def logits(self) -> Tensor:
+        """Logarithms of the probabilities."""
+        return self._categorical.logits
+
+    @property
+    def param_shape(self) -> Size:
+        """The shape of probs and logits."""
+        return self._categorical.param_shape

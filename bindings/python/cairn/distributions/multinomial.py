@@ -8,8 +8,7 @@ from cairn import Size
 
 from . import constraints
 from .binomial import Binomial
-from .categorical import Categorical
-from .distribution import Distribution
+from .categorical import OfPlaces
 from .utils import broadcast_all
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Multinomial"]
 
 
-class Multinomial(Distribution):
+class Multinomial(OfPlaces):
     """Counts of K places among total_count draws, one number for the whole batch."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -33,35 +32,19 @@ class Multinomial(Distribution):
         if not isinstance(total_count, int):
             raise NotImplementedError("Multinomial: total_count must be one int, not %s" % type(total_count).__name__)
         self.total_count = total_count
-        self._categorical = Categorical(probs, logits)
+        shape = self._places(probs, logits)
         self._binomial = Binomial(total_count, probs=self.probs)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
+        super().__init__(*shape, validate_args=validate_args)
 
     def expand(self, batch_shape: Shape, _instance: Any = None) -> Self:
         new = super().expand(batch_shape, _instance)
         new.total_count = self.total_count
-        new._categorical = self._categorical.expand(batch_shape)
         new._binomial = self._binomial.expand(Size(batch_shape) + self._event_shape)
         return new
 
     @constraints.dependent_property(is_discrete=True, event_dim=1)
     def support(self) -> Constraint:
         return constraints.multinomial(self.total_count)
-
-    @property
-    def probs(self) -> Tensor:
-        """Probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """Logarithms of the probabilities."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of probs and logits."""
-        return self._categorical.param_shape
 
     @property
     def mean(self) -> Tensor:

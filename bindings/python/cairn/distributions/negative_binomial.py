@@ -10,7 +10,7 @@ from cairn.nn.functional import logsigmoid
 from . import constraints
 from ._odds import Odds
 from .gamma import Gamma
-from .utils import broadcast_all, lazy_property, one_of
+from .utils import lazy_property
 
 if TYPE_CHECKING:
     from cairn import Tensor
@@ -30,13 +30,7 @@ class NegativeBinomial(Odds):
 
     def __init__(self, total_count: Parameter, probs: Parameter | None = None, logits: Parameter | None = None,
                  validate_args: bool | None = None) -> None:
-        by_probs = one_of(probs, logits)
-        value = probs if by_probs else logits
-        assert value is not None
-        count, value = broadcast_all(total_count, value)
-        self.total_count = count.to(value.dtype)
-        self.__dict__["probs" if by_probs else "logits"] = value
-        super().__init__(value.shape, validate_args=validate_args)
+        super().__init__(self._counted(total_count, probs, logits), validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:

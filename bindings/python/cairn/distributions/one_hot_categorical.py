@@ -1,18 +1,15 @@
 """OneHotCategorical: one of K places as a vector with a 1; and with gradients that pass straight through."""
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import cairn as cn
 from cairn import Size
 
 from . import constraints
-from .categorical import Categorical
-from .distribution import Distribution
+from .categorical import OfPlaces
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from cairn import Tensor
 
     from .utils import Shape
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["OneHotCategorical", "OneHotCategoricalStraightThrough"]
 
 
-class OneHotCategorical(Distribution):
+class OneHotCategorical(OfPlaces):
     """Vectors of K places, of which one is 1, with the probabilities of Categorical."""
 
     arg_constraints = {"probs": constraints.simplex, "logits": constraints.real_vector}
@@ -29,28 +26,8 @@ class OneHotCategorical(Distribution):
 
     def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None,
                  validate_args: bool | None = None) -> None:
-        self._categorical = Categorical(probs, logits)
-        super().__init__(self._categorical.batch_shape, self._categorical.param_shape[-1:], validate_args=validate_args)
-
-    def expand(self, batch_shape: Shape, _instance: Any = None) -> Self:
-        new = super().expand(batch_shape, _instance)
-        new._categorical = self._categorical.expand(batch_shape)
-        return new
-
-    @property
-    def probs(self) -> Tensor:
-        """Probabilities."""
-        return self._categorical.probs
-
-    @property
-    def logits(self) -> Tensor:
-        """Logarithms of the probabilities."""
-        return self._categorical.logits
-
-    @property
-    def param_shape(self) -> Size:
-        """The shape of probs and logits."""
-        return self._categorical.param_shape
+        shape = self._places(probs, logits)
+        super().__init__(*shape, validate_args=validate_args)
 
     @property
     def mean(self) -> Tensor:
