@@ -47,35 +47,40 @@ static cn_tensor *ones_for(const cn_tensor *x, int outer)
   return cn_ones(shape, (size_t)x->d.ndim, .dtype = (cn_dtype)x->d.dtype, .device = x->d.device);
 }
 
-static int check_p(const cn_call *c, double p)
+/* Arguments (input, p, training) of all: what drops nothing, or everything, is done here. 1: nothing is left to do, 0:
+ * numbers are to be drawn, negative: an error. */
+static int settled(cn_call *c, double p)
 {
-  if (p >= 0 && p <= 1) return CN_OK;
-  return cn_call_fail(c, CN_ERR_VALUE, "dropout probability has to be between 0 and 1, but got %g", p);
+  if (!(p >= 0 && p <= 1))
+    return cn_call_fail(c, CN_ERR_VALUE, "dropout probability has to be between 0 and 1, but got %g", p);
+  bool all = p <= 0 || !cni_arg_bool(c->args, 2) || c->in[0]->d.numel == 0;
+  if (!all && p < 1) return 0;
+  c->out[0] = all ? c->in[0] : cn_mul(c->in[0], cn_int(0));
+  return cn_err() ? cn_err() : 1;
 }
 
-/* Arguments (input, p, training) of all. Drops whole channels: what lies below the first `outer` dims. */
+/* Drops whole channels: what lies below the first `outer` dims. */
 static int drop_channels(cn_call *c, int outer)
 {
   double p = cni_arg_float(c->args, 1);
   cn_tensor *keep = NULL;
-  int status = check_p(c, p);
-  if (status) return status;
-  if (p <= 0 || !cni_arg_bool(c->args, 2) || c->in[0]->d.numel == 0) {
-    c->out[0] = c->in[0];
-  } else if (p >= 1) {
-    c->out[0] = cn_mul(c->in[0], cn_int(0));
-  } else {
-    cn_native_dropout(&keep, NULL, ones_for(c->in[0], outer), p);
-    c->out[0] = cn_mul(c->in[0], keep);
-  }
+  int status = settled(c, p);
+  if (status) return status < 0 ? status : CN_OK;
+  cn_native_dropout(&keep, NULL, ones_for(c->in[0], outer), p);
+  c->out[0] = cn_mul(c->in[0], keep);
   return cn_err();
+}
+
+static int check_channels(const cn_call *c)
+{
+  if (c->in[0]->d.ndim >= 2 || !cni_arg_bool(c->args, 2)) return CN_OK;
+  return cn_call_fail(c, CN_ERR_SHAPE, "needs at least 2 dims, batch and channels, not %d", c->in[0]->d.ndim);
 }
 
 static int feature_dropout_decompose(cn_call *c)
 {
-  if (c->in[0]->d.ndim < 2 && cni_arg_bool(c->args, 2))
-    return cn_call_fail(c, CN_ERR_SHAPE, "needs at least 2 dims, batch and channels, not %d", c->in[0]->d.ndim);
-  return drop_channels(c, 2);
+  int status = check_channels(c);
+  return status ? status : drop_channels(c, 2);
 }
 /* dropout1d: (N, C, L) or (C, L) */
 static int dropout1d_decompose(cn_call *c)
@@ -96,29 +101,21 @@ static int dropout3d_decompose(cn_call *c)
 static int drop_to_limit(cn_call *c, int outer)
 {
   const double limit = 1.7580993408473766;
-  double p = cni_arg_float(c->args, 1), a, shift;
+  double p = cni_arg_float(c->args, 1);
   cn_tensor *mask = NULL, *scaled = NULL;
-  int status = check_p(c, p);
-  if (status) return status;
-  if (p <= 0 || !cni_arg_bool(c->args, 2) || c->in[0]->d.numel == 0) {
-    c->out[0] = c->in[0];
-  } else if (p >= 1) {
-    c->out[0] = cn_mul(c->in[0], cn_int(0));
-  } else {
-    a = 1 / sqrt((limit * limit * p + 1) * (1 - p));
-    shift = limit * a * p;
-    cn_native_dropout(&scaled, &mask, ones_for(c->in[0], outer), p);
-    cn_tensor *kept = cn_add(cn_mul(c->in[0], cn_num(a)), cn_num(shift));
-    c->out[0] = cn_where(mask, kept, cn_num(shift - limit * a));
-  }
+  int status = settled(c, p);
+  if (status) return status < 0 ? status : CN_OK;
+  double a = 1 / sqrt((limit * limit * p + 1) * (1 - p)), shift = limit * a * p;
+  cn_native_dropout(&scaled, &mask, ones_for(c->in[0], outer), p);
+  cn_tensor *kept = cn_add(cn_mul(c->in[0], cn_num(a)), cn_num(shift));
+  c->out[0] = cn_where(mask, kept, cn_num(shift - limit * a));
   return cn_err();
 }
 static int alpha_dropout_decompose(cn_call *c) { return drop_to_limit(c, c->in[0]->d.ndim); }
 static int feature_alpha_dropout_decompose(cn_call *c)
 {
-  if (c->in[0]->d.ndim < 2 && cni_arg_bool(c->args, 2))
-    return cn_call_fail(c, CN_ERR_SHAPE, "needs at least 2 dims, batch and channels, not %d", c->in[0]->d.ndim);
-  return drop_to_limit(c, 2);
+  int status = check_channels(c);
+  return status ? status : drop_to_limit(c, 2);
 }
 
 /* clang-format off */

@@ -250,6 +250,23 @@ static void take_row(char *to, const char *from, int64_t n, int64_t step, int64_
     for (int64_t i = 0; i < n; i++) memcpy(to + 8 * i, from + 8 * i * step, 8);
 }
 
+/* Where one tap of the kernel meets x: results [y0, y1) by [x0, x1), and the offset in x, in elements, of the first. */
+typedef struct meeting {
+  int64_t y0, y1, x0, x1, at;
+} meeting;
+
+static meeting meet(const cni_conv *v, int64_t channel, int64_t tap)
+{
+  int64_t i = tap / v->kw, j = tap % v->kw;
+  const int64_t *xs = v->x.strides;
+  meeting m;
+  inside(v, 0, i, &m.y0, &m.y1);
+  inside(v, 1, j, &m.x0, &m.x1);
+  m.at = channel * xs[1] + (m.y0 * v->stride[0] + i * v->dilation[0] - v->padding[0]) * xs[2] +
+         (m.x0 * v->stride[1] + j * v->dilation[1] - v->padding[1]) * xs[3];
+  return m;
+}
+
 /* Items are channels of x. */
 static void fill_range(int64_t begin, int64_t end, void *payload)
 {
@@ -258,19 +275,14 @@ static void fill_range(int64_t begin, int64_t end, void *payload)
   const int64_t size = s->size, taps = v->kh * v->kw, *xs = v->x.strides, step = xs[3] * v->stride[1];
   for (int64_t item = begin; item < end; item++)
     for (int64_t tap = 0; tap < taps; tap++) {
-      int64_t i = tap / v->kw, j = tap % v->kw, y0, y1, x0, x1;
+      meeting m = meet(v, item, tap);
       char *to = s->data + (item * taps + tap) * s->pixels * size;
-      inside(v, 0, i, &y0, &y1);
-      inside(v, 1, j, &x0, &x1);
-      if (y0 > 0 || y1 < v->oh || x0 > 0 || x1 < v->ow) memset(to, 0, (size_t)(s->pixels * size));
-      const char *from =
-          v->x.data + (item * xs[1] + (y0 * v->stride[0] + i * v->dilation[0] - v->padding[0]) * xs[2] +
-                       (x0 * v->stride[1] + j * v->dilation[1] - v->padding[1]) * xs[3]) *
-                          size;
-      for (int64_t n = 0; n < v->n && x0 < x1; n++)
-        for (int64_t y = y0; y < y1; y++)
-          take_row(to + ((n * v->oh + y) * v->ow + x0) * size,
-                   from + (n * xs[0] + (y - y0) * v->stride[0] * xs[2]) * size, x1 - x0, step, size);
+      const char *from = v->x.data + m.at * size;
+      if (m.y0 > 0 || m.y1 < v->oh || m.x0 > 0 || m.x1 < v->ow) memset(to, 0, (size_t)(s->pixels * size));
+      for (int64_t n = 0; n < v->n && m.x0 < m.x1; n++)
+        for (int64_t y = m.y0; y < m.y1; y++)
+          take_row(to + ((n * v->oh + y) * v->ow + m.x0) * size,
+                   from + (n * xs[0] + (y - m.y0) * v->stride[0] * xs[2]) * size, m.x1 - m.x0, step, size);
     }
 }
 
@@ -306,17 +318,13 @@ static void give_range(int64_t begin, int64_t end, void *payload)
   const int64_t size = s->size, taps = v->kh * v->kw, *xs = v->x.strides, step = xs[3] * v->stride[1];
   for (int64_t item = begin; item < end; item++)
     for (int64_t tap = 0; tap < taps; tap++) {
-      int64_t i = tap / v->kw, j = tap % v->kw, y0, y1, x0, x1;
+      meeting m = meet(v, item, tap);
       const char *from = s->data + (item * taps + tap) * s->pixels * size;
-      inside(v, 0, i, &y0, &y1);
-      inside(v, 1, j, &x0, &x1);
-      char *to = v->x.data + (item * xs[1] + (y0 * v->stride[0] + i * v->dilation[0] - v->padding[0]) * xs[2] +
-                              (x0 * v->stride[1] + j * v->dilation[1] - v->padding[1]) * xs[3]) *
-                                 size;
+      char *to = v->x.data + m.at * size;
       for (int64_t n = 0; n < v->n; n++)
-        for (int64_t y = y0; y < y1; y++)
-          give_row(to + (n * xs[0] + (y - y0) * v->stride[0] * xs[2]) * size,
-                   from + ((n * v->oh + y) * v->ow + x0) * size, x1 - x0, step, size);
+        for (int64_t y = m.y0; y < m.y1; y++)
+          give_row(to + (n * xs[0] + (y - m.y0) * v->stride[0] * xs[2]) * size,
+                   from + ((n * v->oh + y) * v->ow + m.x0) * size, m.x1 - m.x0, step, size);
     }
 }
 
