@@ -62,11 +62,7 @@ int cn_set_data(cn_tensor *t, cn_tensor *other)
     return cni_fail(CN_ERR_DTYPE, "set_data: %s has no gradients, which the tensor requires",
                     cn_dtype_name((cn_dtype)other->d.dtype));
   if (records && !cn_requires_grad(t, false)) return cn_err();
-  cni_storage *old = t->storage;
-  t->storage = cni_storage_keep(other->storage);
-  t->offset = other->offset;
-  t->d = other->d;
-  cni_storage_release(old);
+  cni_tensor_set_storage(t, cni_storage_keep(other->storage), other->offset, &other->d);
   return records && !cn_requires_grad(t, true) ? cn_err() : CN_OK;
 }
 

@@ -99,19 +99,31 @@ void cni_pool_init(cn_state *s)
   }
 }
 
+/* Takes the newest block from a list. */
+static inline void *take(cni_pool_list *list, void *p, size_t rounded)
+{
+  memcpy(&list->head, p, sizeof(void *));
+  list->count--;
+  cni_uncover(p, rounded);
+  return p;
+}
+
+static inline void put(cni_pool_list *list, void *p, size_t rounded)
+{
+  memcpy(p, &list->head, sizeof(void *));
+  list->head = p;
+  list->count++;
+  cni_cover((char *)p + sizeof(void *), rounded - sizeof(void *)); /* all but the link to the next block */
+}
+
 static void *small_alloc(cn_state *s, size_t size)
 {
   size_t rounded;
   cni_pool_list *list = &s->pool[small_class(size, &rounded)];
-  void *p = list->head;
   /* With caching off, what another thread's lists still hold stays there: taking it would hand it back to the system
    * in the end, and memory in use would seem to shrink. */
-  if (CNI_LIKELY(p != NULL && !atomic_load_explicit(&caching_off, memory_order_relaxed))) {
-    memcpy(&list->head, p, sizeof(void *));
-    list->count--;
-    cni_uncover(p, rounded);
-    return p;
-  }
+  if (CNI_LIKELY(list->head != NULL && !atomic_load_explicit(&caching_off, memory_order_relaxed)))
+    return take(list, list->head, rounded);
   return cni_origin_alloc(rounded);
 }
 
@@ -119,14 +131,8 @@ static void small_free(cn_state *s, void *p, size_t size)
 {
   size_t rounded;
   cni_pool_list *list = &s->pool[small_class(size, &rounded)];
-  if (CNI_LIKELY(list->count < list->keep && s->pooled && !caching_off)) {
-    memcpy(p, &list->head, sizeof(void *));
-    list->head = p;
-    list->count++;
-    cni_cover((char *)p + sizeof(void *), rounded - sizeof(void *)); /* all but the link to the next block */
-    return;
-  }
-  cni_origin_free(p, rounded);
+  if (CNI_LIKELY(list->count < list->keep && s->pooled && !caching_off)) put(list, p, rounded);
+  else cni_origin_free(p, rounded);
 }
 
 static size_t class_size(int c)
@@ -152,11 +158,23 @@ void cni_pool_flush(cn_state *s)
 
 /* ---- what the rest of cairn calls ---- */
 
+static CNI_APART void *alloc_other(size_t size)
+{
+  void *p = size <= SMALL_MAX ? small_alloc(cni_state(), size) : cni_large_alloc(size);
+  if (!p) cni_fail_memory(size);
+  return p;
+}
+
+/* The way of nearly every call: a block of a linear class, there in the thread's list. */
 void *cni_alloc(size_t size)
 {
-  void *p = CNI_LIKELY(size <= SMALL_MAX) ? small_alloc(cni_state(), size) : cni_large_alloc(size);
-  if (CNI_UNLIKELY(!p)) cni_fail_memory(size);
-  return p;
+  cn_state *s = cni_tls_state;
+  if (CNI_LIKELY(s && size - 1 < STEP * LINEAR && !atomic_load_explicit(&caching_off, memory_order_relaxed))) {
+    cni_pool_list *list = &s->pool[(size - 1) / STEP];
+    void *p = list->head;
+    if (CNI_LIKELY(p != NULL)) return take(list, p, ((size - 1) / STEP + 1) * STEP);
+  }
+  return alloc_other(size);
 }
 
 void *cni_alloc_zero(size_t size)
@@ -166,11 +184,24 @@ void *cni_alloc_zero(size_t size)
   return p;
 }
 
-void cni_free(void *p, size_t size)
+static CNI_APART void free_other(void *p, size_t size)
 {
   if (!p) return;
-  if (CNI_LIKELY(size <= SMALL_MAX)) small_free(cni_state(), p, size);
+  if (size <= SMALL_MAX) small_free(cni_state(), p, size);
   else cni_large_free(p, size, !caching_off);
+}
+
+void cni_free(void *p, size_t size)
+{
+  cn_state *s = cni_tls_state;
+  if (CNI_LIKELY(p && s && size - 1 < STEP * LINEAR)) {
+    cni_pool_list *list = &s->pool[(size - 1) / STEP];
+    if (CNI_LIKELY(list->count < list->keep && !atomic_load_explicit(&caching_off, memory_order_relaxed))) {
+      put(list, p, ((size - 1) / STEP + 1) * STEP);
+      return;
+    }
+  }
+  free_other(p, size);
 }
 
 int cni_grow(void **array, size_t *cap, size_t need, size_t elem)

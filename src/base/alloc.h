@@ -19,6 +19,22 @@ void cni_strfree(char *s);
 void cni_pool_init(cn_state *s);
 void cni_pool_flush(cn_state *s); /* gives this state's cached small blocks back */
 
+/* What lies in a cache is nobody's: the address sanitizer is told, so that a use after free still shows. */
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define CNI_ASAN 1
+#endif
+#endif
+#if defined(CNI_ASAN) || defined(__SANITIZE_ADDRESS__)
+void __asan_poison_memory_region(const volatile void *p, size_t size);
+void __asan_unpoison_memory_region(const volatile void *p, size_t size);
+static inline void cni_cover(void *p, size_t size) { __asan_poison_memory_region(p, size); }
+static inline void cni_uncover(void *p, size_t size) { __asan_unpoison_memory_region(p, size); }
+#else
+static inline void cni_cover(void *p, size_t size) { (void)p, (void)size; }
+static inline void cni_uncover(void *p, size_t size) { (void)p, (void)size; }
+#endif
+
 static inline bool cni_mul_overflows(size_t a, size_t b, size_t *product)
 {
   return __builtin_mul_overflow(a, b, product);

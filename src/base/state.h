@@ -9,6 +9,7 @@
 
 #define CNI_LIKELY(x) __builtin_expect(!!(x), 1)
 #define CNI_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define CNI_APART __attribute__((noinline)) /* what a hot function does rarely: it costs the others no register */
 
 enum { CNI_POOL_CLASSES = 48, CNI_MESSAGE_MAX = 1024, CNI_STREAMS = 8 };
 
@@ -67,6 +68,7 @@ struct cn_state {
   struct cni_cast_cache *casts; /* of parameters, while autocast is on */
   const struct cn_saved_hooks *saved_hooks; /* autograd/node.c: how values are kept for backward; NULL usually */
   void *saved_payload;
+  uint64_t node_seq;  /* autograd/node.c: the newest node that this thread made, or made one from */
   void *choices;      /* backends/common/dispatch.c: which kernels took calls like these */
   cni_stream_slot streams[CNI_STREAMS]; /* backends/common/stream.c: where a device's own stream is not used */
   int nstreams;

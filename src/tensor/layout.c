@@ -125,21 +125,6 @@ bool cni_may_overlap(int ndim, const int64_t *shape, const int64_t *strides)
   return false;
 }
 
-bool cni_same_shape(int adim, const int64_t *a, int bdim, const int64_t *b)
-{
-  for (int i = 0; adim == bdim && i < adim; i++)
-    if (a[i] != b[i]) return false;
-  return adim == bdim;
-}
-
-bool cni_same_layout(const cn_desc *a, const cn_desc *b)
-{
-  if (!cni_same_shape(a->ndim, a->shape, b->ndim, b->shape)) return false;
-  for (int i = 0; i < a->ndim; i++)
-    if (a->strides[i] != b->strides[i] && a->shape[i] != 1) return false;
-  return true;
-}
-
 void cni_span(const cn_desc *d, int64_t *below, int64_t *above)
 {
   *below = *above = 0;

@@ -9,26 +9,35 @@
 
 enum { ROOT_WARNING = 1 << 20 };
 
-cn_tensor *cni_scope_add(cn_tensor *t)
+/* Relaxed: a tensor that several threads were given (a result that is its input, say) remembers one of its places, and
+ * each thread checks what it finds. */
+static inline cn_tensor *add(cn_state *s, cn_tensor *t)
 {
-  if (!t) return NULL;
-  cn_state *s = cni_state();
-  if (CNI_UNLIKELY(s->nitems == s->items_cap) &&
-      cni_grow((void **)&s->items, &s->items_cap, s->nitems + 1, sizeof *s->items)) {
+  atomic_store_explicit(&t->scope_slot, (uint32_t)s->nitems, memory_order_relaxed);
+  return s->items[s->nitems++] = t;
+}
+
+/* Where there is no room for one more, or so many that it should be said. */
+static CNI_APART cn_tensor *grow_and_add(cn_state *s, cn_tensor *t)
+{
+  if (cni_grow((void **)&s->items, &s->items_cap, s->nitems + 1, sizeof *s->items)) {
     cni_tensor_release(t);
     return NULL;
   }
-  /* Relaxed: a tensor that several threads were given (a result that is its input, say) remembers one of its places,
-   * and each thread checks what it finds. */
-  atomic_store_explicit(&t->scope_slot, (uint32_t)s->nitems, memory_order_relaxed);
-  s->items[s->nitems++] = t;
-  if (CNI_UNLIKELY(s->nframes == 0 && s->nitems > ROOT_WARNING && !s->root_warned)) {
+  if (s->nframes == 0 && s->nitems == ROOT_WARNING && !s->root_warned) {
     s->root_warned = true;
     cni_log(CN_LOG_WARNING, CNI_TOPIC_WARNINGS,
             "%d results were made outside any scope and are all kept: open one with cn_scope_begin in the loop",
             ROOT_WARNING);
   }
-  return t;
+  return add(s, t);
+}
+
+cn_tensor *cni_scope_add(cn_tensor *t)
+{
+  cn_state *s = cni_state();
+  if (!t) return NULL;
+  return CNI_LIKELY(s->nitems < s->items_cap && s->nitems != ROOT_WARNING) ? add(s, t) : grow_and_add(s, t);
 }
 
 static uint32_t slot_of(const cn_tensor *t) { return atomic_load_explicit(&t->scope_slot, memory_order_relaxed); }
@@ -57,31 +66,38 @@ static void release_from(cn_state *s, size_t first)
   while (s->nitems > first) cni_tensor_release(s->items[--s->nitems]);
 }
 
-size_t cni_scope_push(void)
+static CNI_APART int grow_frames(cn_state *s)
 {
-  cn_state *s = cni_state();
-  if (CNI_UNLIKELY(s->nframes == s->frames_cap) &&
-      cni_grow((void **)&s->frames, &s->frames_cap, s->nframes + 1, sizeof *s->frames))
-    return 0;
+  return cni_grow((void **)&s->frames, &s->frames_cap, s->nframes + 1, sizeof *s->frames);
+}
+
+static inline size_t push(cn_state *s)
+{
+  if (CNI_UNLIKELY(s->nframes == s->frames_cap) && grow_frames(s)) return 0;
   s->frames[s->nframes].first = s->nitems;
   s->frames[s->nframes].serial = ++s->frame_serial;
   return ++s->nframes;
 }
 
+static inline void pop(cn_state *s, size_t depth)
+{
+  while (s->nframes >= depth) release_from(s, s->frames[--s->nframes].first);
+}
+
+size_t cni_scope_push(void) { return push(cni_state()); }
+
 void cni_scope_pop(size_t depth)
 {
-  cn_state *s = cni_state();
-  if (!depth) return;
-  while (s->nframes >= depth) release_from(s, s->frames[--s->nframes].first);
+  if (depth) pop(cni_state(), depth);
 }
 
 enum { DEPTH_BITS = 24 };
 
 cn_scope *cn_scope_begin(void)
 {
-  size_t depth = cni_scope_push();
-  uint64_t serial = cni_state()->frame_serial;
-  return depth ? (cn_scope *)(uintptr_t)(serial << DEPTH_BITS | depth) : NULL;
+  cn_state *s = cni_state();
+  size_t depth = push(s);
+  return depth ? (cn_scope *)(uintptr_t)(s->frame_serial << DEPTH_BITS | depth) : NULL;
 }
 
 void cn_scope_end(cn_scope *scope)
@@ -91,7 +107,7 @@ void cn_scope_end(cn_scope *scope)
   size_t depth = handle & ((1u << DEPTH_BITS) - 1);
   if (!depth || depth > s->nframes) return;                                /* NULL, or ended before */
   if ((s->frames[depth - 1].serial ^ handle >> DEPTH_BITS) << DEPTH_BITS) return; /* another scope stands there now */
-  cni_scope_pop(depth);
+  pop(s, depth);
 }
 
 cn_tensor *cn_scope_return(cn_scope *scope, cn_tensor *t)

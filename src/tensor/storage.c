@@ -1,41 +1,21 @@
-/* storage.c: counted device memory. Small host buffers lie in one block with their header, so that making a small
- * tensor takes two pooled blocks. Invariant: data is released in stream order by the device's own free. */
+/* storage.c: counted device memory. That of small host tensors lies in one block with their handle, made by tensor.c;
+ * what is made here is larger, borrowed, or without memory. Invariant: data is released in stream order by the device's
+ * own free. */
 #include "tensor.h"
 
-/* Data in one block with its header begins a cache line, as that of larger blocks does: others (JAX) share memory
- * only when it is aligned so. */
-enum { INLINE_MAX = 8192, HEADER = 64 };
-_Static_assert(sizeof(cni_storage) <= HEADER, "small data lies behind its header");
-
-static cni_storage *header(size_t block, cn_device device, void *data, size_t size)
+static cni_storage *header(cn_device device, void *data, size_t size)
 {
-  cni_storage *s = cni_alloc(block);
-  if (!s) return NULL;
-  atomic_init(&s->refs, 1);
-  atomic_init(&s->version, 0);
-  s->device = device;
-  s->data = data;
-  s->size = size;
-  s->block = block;
-  s->free_payload = NULL;
-  s->payload = NULL;
-  s->stream = NULL;
+  cni_storage *s = cni_alloc(sizeof *s);
+  if (s) cni_storage_init(s, sizeof *s, device, data, size);
   return s;
 }
 
-static void *inline_data(cni_storage *s) { return (char *)s + HEADER; }
-
 cni_storage *cni_storage_new(cn_device device, size_t size)
 {
-  if (CNI_LIKELY(device == CN_CPU && size <= INLINE_MAX)) {
-    cni_storage *s = header(HEADER + size, device, NULL, size);
-    if (s) s->data = inline_data(s);
-    return s;
-  }
   void *stream = device == CN_CPU ? NULL : cni_memory.stream(device);
   void *data = device == CN_CPU ? cni_alloc(size) : cni_memory.alloc(device, size, stream);
   if (!data) return NULL;
-  cni_storage *s = header(sizeof *s, device, data, size);
+  cni_storage *s = header(device, data, size);
   if (s) {
     s->stream = stream;
     return s;
@@ -76,7 +56,7 @@ static void free_device_memory(cni_storage *s)
 
 cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void (*free_payload)(void *), void *payload)
 {
-  cni_storage *s = header(sizeof *s, device, data, size);
+  cni_storage *s = header(device, data, size);
   if (!s) return NULL;
   s->free_payload = free_payload;
   s->payload = payload;
@@ -85,11 +65,14 @@ cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void 
 
 cni_storage *cni_storage_meta(cn_device device, size_t size)
 {
-  return header(sizeof(cni_storage), device, NULL, size);
+  return header(device, NULL, size);
 }
 
 /* Nothing to give back: borrowed without a function that frees it, or no memory at all (captured). */
 static void keep_memory(void *payload) { (void)payload; }
+
+/* Does its data lie in the storage's own block? */
+static bool inside(const cni_storage *s) { return (uintptr_t)s->data - (uintptr_t)s < s->block; }
 
 void cni_storage_drop_data(cni_storage *s)
 {
@@ -97,7 +80,7 @@ void cni_storage_drop_data(cni_storage *s)
     /* The owner knows nothing of work that is still queued here. */
     if (s->device != CN_CPU) cni_memory.sync(s->device);
     s->free_payload(s->payload);
-  } else if (s->data && s->data != inline_data(s)) {
+  } else if (s->data && !inside(s)) {
     if (s->device == CN_CPU) cni_free(s->data, s->size);
     else free_device_memory(s);
   }
@@ -105,7 +88,7 @@ void cni_storage_drop_data(cni_storage *s)
 
 void cni_storage_free(cni_storage *s)
 {
-  cni_storage_drop_data(s);
+  if (!inside(s)) cni_storage_drop_data(s);
   cni_free(s, s->block);
 }
 

@@ -12,46 +12,67 @@
 
 cni_hooks_table cni_hooks = {.state_exit = cni_scope_state_exit};
 
-static cn_tensor *handle(void)
+enum { HOUSED_MAX = 8192 }; /* bytes of data that lie in one block with their handle */
+
+/* Writes a handle: everything but the dims beyond ndim, which nobody reads. */
+static inline void begin(cn_tensor *t, cni_storage *storage, int64_t offset, int dtype, int ndim, const int64_t *shape,
+                         const int64_t *strides)
 {
-  cn_tensor *t = cni_alloc(sizeof *t);
-  if (!t) return NULL;
-  /* Everything but the two dim arrays, which are written up to ndim by the caller. */
-  memset(t, 0, offsetof(cn_desc, shape));
+  t->d.size = sizeof t->d;
+  t->d.layout = CN_LAYOUT_STRIDED;
+  t->d.data = storage->data ? (char *)storage->data + offset * (int64_t)cni_dtype_size(dtype) : NULL;
+  t->d.dtype = dtype;
+  t->d.ndim = ndim;
+  t->d.device = storage->device;
+  t->d.weak = 0;
+  int64_t n = 1;
+  if (strides) {
+    for (int i = 0; i < ndim; i++) n *= t->d.shape[i] = shape[i], t->d.strides[i] = strides[i];
+  } else {
+    int64_t step = 1;
+    for (int i = ndim - 1; i >= 0; i--) {
+      n *= t->d.shape[i] = shape[i];
+      t->d.strides[i] = step;
+      step *= shape[i] > 1 ? shape[i] : 1;
+    }
+  }
+  t->d.numel = n;
   memset((char *)t + sizeof t->d, 0, sizeof *t - sizeof t->d);
   atomic_init(&t->refs, 1);
-  return t;
+  t->storage = storage;
+  t->offset = offset;
 }
 
 cn_tensor *cni_tensor_over(cni_storage *storage, int64_t offset, int dtype, int ndim, const int64_t *shape,
                            const int64_t *strides)
 {
-  if (!storage) return NULL;
-  cn_tensor *t = handle();
-  if (!t) {
-    cni_storage_release(storage);
-    return NULL;
-  }
-  t->storage = storage;
-  t->offset = offset;
-  t->d.size = sizeof t->d;
-  t->d.layout = CN_LAYOUT_STRIDED;
-  t->d.device = storage->device;
-  t->d.dtype = dtype;
-  t->d.ndim = ndim;
-  t->d.data = storage->data ? (char *)storage->data + offset * (int64_t)cni_dtype_size(dtype) : NULL;
-  int64_t n = 1;
-  for (int i = 0; i < ndim; i++) n *= t->d.shape[i] = shape[i];
-  t->d.numel = n;
-  if (strides) memcpy(t->d.strides, strides, (size_t)ndim * sizeof *strides);
-  else cni_contiguous_strides(ndim, shape, t->d.strides);
+  cn_tensor *t = storage ? cni_alloc(sizeof *t) : NULL;
+  if (t) begin(t, storage, offset, dtype, ndim, shape, strides);
+  else cni_storage_release(storage);
   return t;
 }
 
 cn_tensor *cni_tensor_new(cn_device device, int dtype, int ndim, const int64_t *shape, const int64_t *strides)
 {
   size_t size = cni_dtype_bytes(dtype, cni_numel(ndim, shape));
-  return cni_tensor_over(cni_storage_new(device, size), 0, dtype, ndim, shape, strides);
+  if (device != CN_CPU || size > HOUSED_MAX)
+    return cni_tensor_over(cni_storage_new(device, size), 0, dtype, ndim, shape, strides);
+  size_t block = sizeof(cni_home) + (size ? size : 1); /* even no data at all lies inside the block */
+  cni_home *h = cni_alloc(block);
+  if (!h) return NULL;
+  cni_storage_init(&h->storage, block, device, h->data, size);
+  begin(&h->handle, &h->storage, 0, dtype, ndim, shape, strides);
+  h->handle.housed = true;
+  return &h->handle;
+}
+
+void cni_tensor_set_storage(cn_tensor *t, cni_storage *s, int64_t offset, const cn_desc *d)
+{
+  cni_storage *old = t->storage;
+  t->storage = s;
+  t->offset = offset;
+  t->d = *d;
+  if (!t->housed || old != cni_home_of(t)) cni_storage_release(old); /* where t itself lies goes with t */
 }
 
 cn_tensor *cni_tensor_alias(const cn_tensor *t)
@@ -68,6 +89,12 @@ cn_tensor *cni_tensor_alias(const cn_tensor *t)
 
 /* ---- view records ---- */
 
+/* Does it point to something that a copy has to own? */
+static inline bool holds_list(const cn_value *v)
+{
+  return 1u << v->tag & (1u << CN_V_INTS | 1u << CN_V_FLOATS | 1u << CN_V_STR);
+}
+
 static size_t list_bytes(const cn_value *v)
 {
   switch (v->tag) {
@@ -81,7 +108,8 @@ static size_t list_bytes(const cn_value *v)
 size_t cni_args_bytes(const cn_value *args, int nargs)
 {
   size_t size = (size_t)nargs * sizeof *args;
-  for (int i = 0; i < nargs; i++) size += list_bytes(&args[i]);
+  for (int i = 0; i < nargs; i++)
+    if (holds_list(&args[i])) size += list_bytes(&args[i]);
   return size;
 }
 
@@ -89,12 +117,13 @@ void cni_args_copy(cn_value *to, const cn_value *args, int nargs)
 {
   char *tail = (char *)(to + nargs);
   for (int i = 0; i < nargs; i++) {
-    size_t bytes = list_bytes(&args[i]);
     to[i] = args[i];
     if (args[i].tag == CN_V_TENSOR || args[i].tag == CN_V_TENSORS) to[i].u.t = NULL;
+    if (!holds_list(&args[i])) continue;
+    size_t bytes = list_bytes(&args[i]);
     if (bytes && args[i].tag == CN_V_STR) memcpy(tail, args[i].u.s, strlen(args[i].u.s) + 1);
     else if (bytes) memcpy(tail, args[i].u.is, bytes);
-    if (bytes || args[i].tag == CN_V_INTS || args[i].tag == CN_V_FLOATS) to[i].u.is = (const int64_t *)(void *)tail;
+    if (bytes || args[i].tag != CN_V_STR) to[i].u.is = (const int64_t *)(void *)tail;
     tail += bytes;
   }
 }
@@ -115,16 +144,30 @@ int cni_tensor_set_view(cn_tensor *t, cn_tensor *parent, const cn_op *op, const 
 
 /* ---- freeing ---- */
 
+/* Frees the handle itself, and gives its memory back. */
+static void end(cn_tensor *t)
+{
+  cni_storage *s = t->storage;
+  if (!t->housed) {
+    cni_storage_release(s);
+    cni_free(t, sizeof *t);
+    return;
+  }
+  cni_storage *home = cni_home_of(t);
+  if (CNI_UNLIKELY(s != home)) cni_storage_release(s);
+  if (cni_refs_end(&home->refs)) cni_storage_free(home);
+  else cni_cover(t, sizeof *t); /* others are still in the block */
+}
+
 static void free_tensor(cn_tensor *t)
 {
   cni_view *v = t->view;
-  cni_storage_release(t->storage);
   cni_node_release(t->node);
   if (v) {
     cni_tensor_release(v->parent);
     cni_free(v, v->size);
   }
-  cni_free(t, sizeof *t);
+  end(t);
 }
 
 static void drain(cn_state *s)
@@ -146,12 +189,11 @@ static void drain(cn_state *s)
 
 void cni_tensor_destroy(cn_tensor *t)
 {
-  cn_state *s = cni_state();
   if (CNI_LIKELY(!t->view && !t->node)) { /* nothing can cascade: free at once */
-    cni_storage_release(t->storage);
-    cni_free(t, sizeof *t);
+    end(t);
     return;
   }
+  cn_state *s = cni_state();
   t->d.data = s->dead_tensors;
   s->dead_tensors = t;
   if (!s->draining) drain(s);

@@ -27,7 +27,7 @@ typedef struct cni_storage {
   void *data;
   size_t size;          /* bytes usable at data */
   _Atomic uint64_t version; /* writes so far */
-  size_t block;         /* bytes of the block that holds this struct (and small host data behind it) */
+  size_t block;         /* bytes of the block that holds this struct (and more: cni_home) */
   void (*free_payload)(void *payload); /* borrowed memory: called at the end; NULL for our own */
   void *payload;        /* of free_payload; of our own device memory: the streams that used it besides */
   void *stream;         /* device memory: where it was allocated, and is given back */
@@ -49,6 +49,7 @@ struct cn_tensor {
   _Atomic uint32_t scope_slot; /* index in the owning state's items, checked before use */
   bool inference;          /* made in inference mode: never joins a graph */
   bool detached;           /* a view made while recording was off: its base's later history is not its own */
+  bool housed;             /* lies in the block of the storage it was made with (cni_home) */
   cni_storage *storage;    /* owned */
   int64_t offset;          /* of d.data from storage->data, in elements */
   cni_view *view;          /* owned; NULL for a tensor with memory of its own */
@@ -57,6 +58,25 @@ struct cn_tensor {
   uint64_t value;          /* made while capturing: which capture, and its value in that graph (graph/capture.c) */
   uint64_t value_version;  /* ... and the write count of its memory that value belongs to */
 };
+
+/* A small host tensor as it is made: storage, handle and data in one block, which lives as long as either is used. */
+typedef struct cni_home {
+  cni_storage storage;
+  cn_tensor handle;
+  _Alignas(64) char data[]; /* begins a cache line, as larger data does: others (JAX) share no other memory */
+} cni_home;
+static inline cni_storage *cni_home_of(cn_tensor *housed)
+{
+  return (cni_storage *)(void *)((char *)housed - offsetof(cni_home, handle));
+}
+
+/* Gives one reference back; was it the last? Who holds the only one needs no locked instruction to find out: nobody
+ * else has one to make another from. */
+static inline bool cni_refs_end(_Atomic int32_t *refs)
+{
+  return atomic_load_explicit(refs, memory_order_acquire) == 1 ||
+         atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
+}
 
 /* Was the memory of a view written to since its history was made? Only after a no is t->node to be read: another
  * thread that reads the view too may be making it anew. */
@@ -68,6 +88,19 @@ static inline bool cni_tensor_stale(const cn_tensor *t)
 }
 
 /* ---- storage (storage.c) ---- */
+/* Writes the header of memory of our own, with one reference, at the beginning of a block of that many bytes. */
+static inline void cni_storage_init(cni_storage *s, size_t block, cn_device device, void *data, size_t size)
+{
+  atomic_init(&s->refs, 1);
+  atomic_init(&s->version, 0);
+  s->device = device;
+  s->data = data;
+  s->size = size;
+  s->block = block;
+  s->free_payload = NULL;
+  s->payload = NULL;
+  s->stream = NULL;
+}
 /* Fresh memory on a device; NULL with the error set. Holds one reference for the caller. */
 cni_storage *cni_storage_new(cn_device device, size_t size);
 cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void (*free_payload)(void *), void *payload);
@@ -84,7 +117,7 @@ static inline cni_storage *cni_storage_keep(cni_storage *s)
 }
 static inline void cni_storage_release(cni_storage *s)
 {
-  if (s && atomic_fetch_sub_explicit(&s->refs, 1, memory_order_acq_rel) == 1) cni_storage_free(s);
+  if (s && cni_refs_end(&s->refs)) cni_storage_free(s);
 }
 
 /* Elements that (shape, strides) spans from its first one on; -1 when strides are negative or too large. */
@@ -132,12 +165,14 @@ cn_tensor *cni_tensor_over(cni_storage *storage, int64_t offset, int dtype, int 
 cn_tensor *cni_tensor_new(cn_device device, int dtype, int ndim, const int64_t *shape, const int64_t *strides);
 /* A weak scalar (cn_num): dtype CN_F64, CN_I64 or CN_BOOL. Owned. */
 cn_tensor *cni_weak_scalar(int dtype, const void *value);
+/* t's memory is now that of s, from offset on, with desc d; s's reference is taken over. */
+void cni_tensor_set_storage(cn_tensor *t, cni_storage *s, int64_t offset, const cn_desc *d);
 /* Same memory, shape and strides, no history; owned, in no scope. */
 cn_tensor *cni_tensor_alias(const cn_tensor *t);
 void cni_tensor_destroy(cn_tensor *t); /* when the last reference is gone; iterative */
 static inline void cni_tensor_release(cn_tensor *t)
 {
-  if (t && atomic_fetch_sub_explicit(&t->refs, 1, memory_order_acq_rel) == 1) cni_tensor_destroy(t);
+  if (t && cni_refs_end(&t->refs)) cni_tensor_destroy(t);
 }
 static inline cn_tensor *cni_tensor_keep(cn_tensor *t)
 {
@@ -157,8 +192,7 @@ static inline struct cni_node *cni_node_keep(struct cni_node *n)
 void cni_node_dead(struct cni_node *n);
 static inline void cni_node_release(struct cni_node *n)
 {
-  if (n && atomic_fetch_sub_explicit(&((cni_node_head *)(void *)n)->refs, 1, memory_order_acq_rel) == 1)
-    cni_node_dead(n);
+  if (n && cni_refs_end(&((cni_node_head *)(void *)n)->refs)) cni_node_dead(n);
 }
 
 /* ---- scopes (scope.c) ---- */
@@ -187,9 +221,21 @@ void cni_channels_last_strides(int ndim, const int64_t *shape, int64_t *strides)
 bool cni_is_dense(int ndim, const int64_t *shape, const int64_t *strides); /* a permutation of contiguous memory */
 /* May two different indices reach the same memory? (conservative: true when it cannot be ruled out) */
 bool cni_may_overlap(int ndim, const int64_t *shape, const int64_t *strides);
-bool cni_same_shape(int adim, const int64_t *a, int bdim, const int64_t *b);
+static inline bool cni_same_shape(int adim, const int64_t *a, int bdim, const int64_t *b)
+{
+  if (adim != bdim) return false;
+  for (int i = 0; i < adim; i++)
+    if (a[i] != b[i]) return false;
+  return true;
+}
 /* Same shape, and the same place in memory for each index, counted from the first element? */
-bool cni_same_layout(const cn_desc *a, const cn_desc *b);
+static inline bool cni_same_layout(const cn_desc *a, const cn_desc *b)
+{
+  if (a->ndim != b->ndim) return false;
+  for (int i = 0; i < a->ndim; i++)
+    if (a->shape[i] != b->shape[i] || (a->strides[i] != b->strides[i] && a->shape[i] != 1)) return false;
+  return true;
+}
 /* The elements that d's lie among: *below of them before its first one, *above behind it. */
 void cni_span(const cn_desc *d, int64_t *below, int64_t *above);
 /* A walk over n operands in step, operand k's step along dim i being stride[k][i]: drops dims of size 1, brings the
