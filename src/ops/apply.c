@@ -24,24 +24,31 @@ enum { STACK_INPUTS = 32 };
 
 /* ---- inputs ---- */
 
+/* What stands in args where a tensor does not: a list, nothing, or a mistake. Returns how many are in `in` then. */
+static CNI_APART int gather_other(const cni_opinfo *info, const cni_param *p, const cn_value *v, cn_tensor **in, int n)
+{
+  if (!p->list) {
+    if (!p->optional)
+      return cni_fail(CN_ERR_TYPE, "%s: tensor argument '%s' is missing (NULL)", info->name, p->name);
+    in[n++] = NULL;
+    return n;
+  }
+  for (int k = 0; k < v->n; k++) {
+    if (!v->u.ts[k] && !p->elem_optional)
+      return cni_fail(CN_ERR_TYPE, "%s: element %d of '%s' is NULL", info->name, k, p->name);
+    in[n++] = v->u.ts[k];
+  }
+  return n;
+}
+
 /* Flattens the tensors among args into in, which has room for them all. Returns how many; negative on failure. */
-static int gather(const cni_opinfo *info, const cn_value *args, cn_tensor **in)
+static inline int gather(const cni_opinfo *info, const cn_value *args, cn_tensor **in)
 {
   int n = 0;
   for (int i = 0; i < info->ntensors; i++) {
-    const cni_param *p = &info->params[info->tensors[i]];
     const cn_value *v = &args[info->tensors[i]];
-    if (CNI_UNLIKELY(p->list)) {
-      for (int k = 0; k < v->n; k++) {
-        if (!v->u.ts[k] && !p->elem_optional)
-          return cni_fail(CN_ERR_TYPE, "%s: element %d of '%s' is NULL", info->name, k, p->name);
-        in[n++] = v->u.ts[k];
-      }
-      continue;
-    }
-    if (CNI_UNLIKELY(v->tag != CN_V_TENSOR && !p->optional))
-      return cni_fail(CN_ERR_TYPE, "%s: tensor argument '%s' is missing (NULL)", info->name, p->name);
-    in[n++] = v->tag == CN_V_TENSOR ? v->u.t : NULL;
+    if (CNI_LIKELY(v->tag == CN_V_TENSOR)) in[n++] = v->u.t;
+    else if ((n = gather_other(info, &info->params[info->tensors[i]], v, in, n)) < 0) break;
   }
   return n;
 }
@@ -108,7 +115,7 @@ static bool wants_autograd(const cni_applying *a, const cn_state *st, bool input
 }
 
 /* Types that only store numbers reach kernels of ops that say so. */
-static int check_types(const cni_applying *a)
+static CNI_APART int check_types(const cni_applying *a)
 {
   if (a->info->row->flags & (CN_OP_ANY_DTYPE | CN_OP_VIEW)) return CN_OK;
   int i = 0;
@@ -147,7 +154,7 @@ static cn_tensor *without_history(cn_tensor *t)
 }
 
 /* Makes result i of a view op: a handle over the input's storage, with its record. */
-static int make_view(cn_call *c, int i)
+static CNI_APART int make_view(cn_call *c, int i)
 {
   const cn_spec *s = &c->spec[i];
   cn_tensor *of = c->in[s->view_of];
@@ -166,20 +173,21 @@ static int make_view(cn_call *c, int i)
   return status;
 }
 
+static inline int make_result(cn_call *c, int i)
+{
+  const cn_spec *s = &c->spec[i];
+  if (s->data_dependent) return CN_OK;
+  if (s->view_of >= 0) return make_view(c, i);
+  bool strides = s->has_strides && cni_device_can(c->device, CN_CAN_STRIDES);
+  c->out[i] = cni_tensor_new(c->device, s->dtype, s->ndim, s->shape, strides ? s->strides : NULL);
+  return c->out[i] ? CN_OK : CN_ERR_MEMORY;
+}
+
 int cni_make_results(cn_call *c)
 {
-  for (int i = 0; i < c->nout; i++) {
-    const cn_spec *s = &c->spec[i];
-    if (s->data_dependent) continue;
-    if (s->view_of >= 0) {
-      if (make_view(c, i)) return CN_ERR_MEMORY;
-    } else {
-      bool strides = s->has_strides && cni_device_can(c->device, CN_CAN_STRIDES);
-      c->out[i] = cni_tensor_new(c->device, s->dtype, s->ndim, s->shape, strides ? s->strides : NULL);
-      if (!c->out[i]) return CN_ERR_MEMORY;
-    }
-  }
-  return CN_OK;
+  int status = CN_OK;
+  for (int i = 0; i < c->nout && !status; i++) status = make_result(c, i);
+  return status;
 }
 
 void cni_drop_results(cn_call *c)
@@ -203,7 +211,7 @@ static int decompose(cni_applying *a)
 }
 
 /* The last implementation of any op: its own decomposition, run without history. */
-static int run_decomposed(cni_applying *a)
+static CNI_APART int run_decomposed(cni_applying *a)
 {
   cn_state *st = cni_state();
   bool no_grad = st->no_grad;
@@ -243,7 +251,7 @@ static int make_dense(cn_call *c, const cni_opinfo *info, cn_tensor **in, cn_val
   return CN_OK;
 }
 
-static int run_dense(cni_applying *a)
+static CNI_APART int run_dense(cni_applying *a)
 {
   cn_call *c = &a->c;
   cn_tensor *const *given_in = c->in, *stack[STACK_INPUTS], **in = stack;
@@ -260,16 +268,16 @@ static int run_dense(cni_applying *a)
   return status;
 }
 
-static int run_kernel(cni_applying *a)
+static inline int run_kernel(cni_applying *a)
 {
   bool as_they_are = cni_device_can(a->c.device, CN_CAN_STRIDES) || a->info->id == CNI_OP_copy;
   return CNI_LIKELY(as_they_are) ? cni_run_kernel(&a->c, a->info) : run_dense(a);
 }
 
-static int run_fresh(cni_applying *a)
+static inline int run_fresh(cni_applying *a)
 {
   cn_call *c = &a->c;
-  int status = cni_make_results(c);
+  int status = CNI_LIKELY(c->nout == 1) ? make_result(c, 0) : cni_make_results(c);
   if (!status && c->spec[0].view_of < 0) {
     status = run_kernel(a);
     if (status == CN_REFUSED) status = a->info->row->decompose ? run_decomposed(a) : no_kernel(a);
@@ -310,7 +318,7 @@ static int decompose_captured(cni_applying *a)
 }
 
 /* A composite op's own results are known by its name. */
-static int decompose_named(cni_applying *a)
+static CNI_APART int decompose_named(cni_applying *a)
 {
   int status = CNI_UNLIKELY(cni_state()->capture != NULL) ? decompose_captured(a) : decompose(a);
   for (int i = 0; !status && i < a->c.nout; i++) {
@@ -335,7 +343,7 @@ static int copy_into(cni_applying *a, int status)
 
 /* In place: the result is copied into dest, which carries the history along. Where gradients are recorded the ops
  * work on a copy of dest, since they may save it. */
-static int decompose_into(cni_applying *a, const cn_state *st)
+static CNI_APART int decompose_into(cni_applying *a, const cn_state *st)
 {
   if (a->c.nout != 1) return cni_fail_several(a);
   cn_value args[CN_MAX_ARGS];
@@ -361,7 +369,7 @@ static int decompose_into(cni_applying *a, const cn_state *st)
 }
 
 /* In place into another type while gradients are recorded: the op as it is, then a copy that knows both types. */
-static int cast_into(cni_applying *a)
+static CNI_APART int cast_into(cni_applying *a)
 {
   cn_tensor *dest = a->dest;
   a->dest = NULL;

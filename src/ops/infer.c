@@ -29,6 +29,16 @@ int cni_check_dtype(const cn_call *c, int64_t dtype)
   return cn_call_fail(c, CN_ERR_DTYPE, "%lld is not a data type", (long long)dtype);
 }
 
+static inline void fill_spec(cn_spec *s, int dtype, int ndim, const int64_t *shape)
+{
+  s->dtype = dtype;
+  s->ndim = ndim;
+  s->view_of = -1;
+  s->has_strides = s->data_dependent = false;
+  s->offset = 0;
+  for (int k = 0; k < ndim; k++) s->shape[k] = shape[k];
+}
+
 int cn_call_result(cn_call *c, int i, int dtype, int ndim, const int64_t *shape)
 {
   int64_t numel;
@@ -39,12 +49,7 @@ int cn_call_result(cn_call *c, int i, int dtype, int ndim, const int64_t *shape)
     return cn_call_fail(c, CN_ERR_DTYPE, "nothing computes %s yet", cn_dtype_name((cn_dtype)dtype));
   if (CNI_UNLIKELY(!cni_shape_fits(ndim, shape, cni_dtype_size(dtype), &numel)))
     return cni_shape_check(name_of(c), ndim, shape, cni_dtype_size(dtype), &numel);
-  s->dtype = dtype;
-  s->ndim = ndim;
-  s->view_of = -1;
-  s->has_strides = s->data_dependent = false;
-  s->offset = 0;
-  if (ndim) memmove(s->shape, shape, (size_t)ndim * sizeof *shape);
+  fill_spec(s, dtype, ndim, shape);
   return CN_OK;
 }
 
@@ -158,7 +163,13 @@ int cni_dims_mask(const cn_call *c, const cn_value *dims, int ndim, uint32_t *ma
 
 int cni_infer_like(cn_call *c, int i, int of, int dtype)
 {
-  int status = cn_call_result(c, i, dtype, c->in[of]->d.ndim, c->in[of]->d.shape);
-  if (!status) cni_follow_strides(c, i, &c->in[of], 1);
-  return status;
+  const cn_desc *d = &c->in[of]->d;
+  if (CNI_LIKELY(dtype == d->dtype && !cni_dtype_is_complex(dtype))) { /* what is there fits */
+    fill_spec(&c->spec[i], dtype, d->ndim, d->shape);
+  } else {
+    int status = cn_call_result(c, i, dtype, d->ndim, d->shape);
+    if (status) return status;
+  }
+  if (d->ndim > 1) cni_follow_strides(c, i, &c->in[of], 1);
+  return CN_OK;
 }

@@ -28,33 +28,41 @@ static const cni_program *build(const cni_pointwise *pw, int variant, int drop)
   return cni_build_end(&b);
 }
 
-static const cni_program *program_of_row(const cn_op *op, const cn_value *args, int compute)
+static CNI_APART const cni_program *make_program(const cni_pointwise *pw, const cni_program **made, int variant,
+                                                 int drop)
+{
+  const cni_program *p = build(pw, variant, drop);
+  if (p) __atomic_store_n(made, p, __ATOMIC_RELEASE);
+  return p;
+}
+
+static inline const cni_program *program_of_row(const cn_op *op, const cn_value *args, int compute)
 {
   cni_pointwise *pw = (cni_pointwise *)op->pointwise;
-  int variant = pw->variant ? pw->variant(args) : 0;
-  int drop = pw->kind == CNI_UPD ? 0 : compute == CN_F16 ? 13 : compute == CN_BF16 ? 16 : 0;
+  int variant = pw->variant ? pw->variant(args) : 0, drop = 0, set = 0;
   if (variant < 0) return NULL;
-  const cni_program **made = &pw->made[variant + (drop == 13 ? 8 : drop ? 16 : 0)];
+  if (CNI_UNLIKELY(compute == CN_F16 || compute == CN_BF16) && pw->kind != CNI_UPD) {
+    drop = compute == CN_F16 ? 13 : 16;
+    set = compute == CN_F16 ? 8 : 16;
+  }
+  const cni_program **made = &pw->made[variant + set];
   const cni_program *p = __atomic_load_n(made, __ATOMIC_ACQUIRE);
-  if (p) return p;
-  if ((p = build(pw, variant, drop))) __atomic_store_n(made, p, __ATOMIC_RELEASE);
-  return p;
+  return CNI_LIKELY(p) ? p : make_program(pw, made, variant, drop);
 }
 
 /* Parameters of the op "pointwise". */
 enum { INPUTS, PROGRAM, CONSTS };
 
 /* compute: the type computed for, where steps may round to it; 0: the formula alone, as gradients want it. */
-static const cni_program *program_of(const cn_op *op, const cn_value *args, int compute)
+static inline const cni_program *program_of(const cn_op *op, const cn_value *args, int compute)
 {
   return op->pointwise ? program_of_row(op, args, compute) : cni_program_of_value(&args[PROGRAM]);
 }
 
-static const cni_program *program_and_consts(const cn_op *op, const cn_value *args, int compute, double *consts)
+static CNI_APART const cni_program *with_consts(const cni_program *p, const cn_op *op, const cn_value *args,
+                                                double *consts)
 {
   bool row = op->pointwise != NULL;
-  const cni_program *p = program_of(op, args, compute);
-  if (!p) return NULL;
   for (int i = 0; i < p->nconst; i++) {
     int attr = p->consts[i].attr;
     if (attr < 0) consts[i] = p->consts[i].value;
@@ -70,7 +78,8 @@ static const cni_program *program_and_consts(const cn_op *op, const cn_value *ar
 
 const cni_program *cni_program_of(const cn_call *c, double *consts)
 {
-  return program_and_consts(c->op, c->args, c->compute, consts);
+  const cni_program *p = program_of(c->op, c->args, c->compute);
+  return p && p->nconst ? with_consts(p, c->op, c->args, consts) : p;
 }
 
 bool cni_program_rounds(const cn_call *c, int i)
@@ -85,12 +94,9 @@ bool cni_program_rounds(const cn_call *c, int i)
 
 /* ---- infer ---- */
 
-static int choose_types(cn_call *c, enum cni_kind kind, int *result)
+/* What an op of this kind computes in, and what type its result has, where its inputs promote to dtype. */
+static inline int choose_types(cn_call *c, enum cni_kind kind, int dtype, int *result)
 {
-  int skip = kind == CNI_SEL, dtype = cni_result_type(c, c->in + skip, c->nin - skip);
-  if (!dtype) return CN_ERR_DTYPE;
-  bool is_float = cni_dtype_is_float(dtype);
-  const char *name = cn_dtype_name((cn_dtype)dtype);
   *result = dtype;
   switch (kind) {
   case CNI_FLT: *result = dtype = cni_float_type(dtype); break;
@@ -109,37 +115,40 @@ static int choose_types(cn_call *c, enum cni_kind kind, int *result)
   case CNI_LOG:
   case CNI_FIT: *result = CN_BOOL; break;
   case CNI_BIT:
-    if (is_float) return cn_call_fail(c, CN_ERR_DTYPE, "takes integers or bool, not %s", name);
+    if (cni_dtype_is_float(dtype))
+      return cn_call_fail(c, CN_ERR_DTYPE, "takes integers or bool, not %s", cn_dtype_name((cn_dtype)dtype));
     break;
   }
   c->compute = dtype;
   return CN_OK;
 }
 
-/* Do all inputs have the first one's shape? */
-static bool one_shape(const cn_call *c)
+/* Are all inputs tensors of the first one's type and shape? Then that is what they promote and broadcast to. */
+static inline bool all_alike(const cn_call *c)
 {
   const cn_desc *a = &c->in[0]->d;
-  for (int i = 1; i < c->nin; i++)
-    if (!cni_same_shape(a->ndim, a->shape, c->in[i]->d.ndim, c->in[i]->d.shape)) return false;
-  return true;
+  for (int i = 1; i < c->nin; i++) {
+    const cn_desc *b = &c->in[i]->d;
+    if (b->dtype != a->dtype || !cni_same_shape(a->ndim, a->shape, b->ndim, b->shape)) return false;
+  }
+  return a->ndim && cni_dtype_computes(a->dtype);
 }
 
 int cni_pointwise_infer(cn_call *c)
 {
   const cni_pointwise *pw = c->op->pointwise;
-  const cn_desc *a = &c->in[0]->d;
-  int ndim, dtype, status;
+  int ndim, dtype, status, skip = pw->kind == CNI_SEL;
   int64_t shape[CN_MAX_DIMS];
-  if ((status = choose_types(c, pw->kind, &dtype))) return status;
-  if (one_shape(c)) {
-    status = cn_call_result(c, 0, dtype, a->ndim, a->shape);
-  } else {
-    if ((status = cni_broadcast_inputs(c, c->in, c->nin, &ndim, shape))) return status;
-    status = cn_call_result(c, 0, dtype, ndim, shape);
+  if (CNI_LIKELY(all_alike(c))) {
+    if ((status = choose_types(c, pw->kind, c->in[0]->d.dtype, &dtype))) return status;
+    return cni_infer_like(c, 0, 0, dtype);
   }
-  if (!status) cni_follow_strides(c, 0, c->in, c->nin);
-  return status;
+  if (!(dtype = cni_result_type(c, c->in + skip, c->nin - skip))) return CN_ERR_DTYPE;
+  if ((status = choose_types(c, pw->kind, dtype, &dtype))) return status;
+  if ((status = cni_broadcast_inputs(c, c->in, c->nin, &ndim, shape))) return status;
+  if ((status = cn_call_result(c, 0, dtype, ndim, shape))) return status;
+  cni_follow_strides(c, 0, c->in, c->nin);
+  return CN_OK;
 }
 
 /* A program may be anything: each step must exist for the type it computes in. */
@@ -164,7 +173,8 @@ static int program_infer(cn_call *c)
   if (!p) return CN_ERR_VALUE;
   if (p->nin != c->nin) return cn_call_fail(c, CN_ERR_VALUE, "the program takes %d inputs, not %d", p->nin, c->nin);
   if (p->nout > c->nout) return cn_call_fail(c, CN_ERR_VALUE, "the program gives %d results", p->nout);
-  if ((status = choose_types(c, CNI_NUM, &dtype)) || (status = check_steps(c, p, dtype))) return status;
+  if (!(dtype = cni_result_type(c, c->in, c->nin))) return CN_ERR_DTYPE;
+  if ((status = choose_types(c, CNI_NUM, dtype, &dtype)) || (status = check_steps(c, p, dtype))) return status;
   if ((status = cni_broadcast_inputs(c, c->in, c->nin, &ndim, shape))) return status;
   c->nout = p->nout;
   for (int i = 0; i < p->nout && !status; i++) {
@@ -178,17 +188,12 @@ static int program_infer(cn_call *c)
 
 int64_t cni_pointwise_needs(const cn_call *c, unsigned want)
 {
+  const cni_pointwise *pw = c->op->pointwise;
   unsigned numbers = 0;
-  for (int i = 0; i < c->nin; i++) numbers |= (c->in[i]->d.weak & 1) << i;
+  for (int i = 0; pw && pw->grad && i < c->nin; i++) numbers |= (c->in[i]->d.weak & 1) << i;
   const cni_program *p = program_of(c->op, c->args, 0);
   const cni_program_grad *grad = p ? cni_program_gradient(c->op, c->args, p, want, numbers) : NULL;
-  if (!grad) return -1;
-  int64_t needs = 0;
-  for (int i = 0; i < p->nin; i++)
-    if (grad->uses >> (p->nout + i) & 1) needs |= CN_IN(i);
-  for (int i = 0; i < p->nout; i++)
-    if (grad->uses >> (p->nout + p->nin + i) & 1) needs |= CN_OUT(i);
-  return needs;
+  return grad ? grad->needs : -1;
 }
 
 /* Results whose gradient is zero (NULL) get a zero tensor: programs have no absent inputs. */

@@ -135,6 +135,7 @@ const cni_program *cni_program_parse(const char *text);
 typedef struct cni_program_grad {
   const cni_program *program;
   uint32_t uses;
+  int64_t needs; /* the same as a mask of saved values: CN_IN and CN_OUT bits */
   int source[CNI_PROG_INPUTS]; /* where the gradient program's input k comes from, as bit index of uses */
 } cni_program_grad;
 /* It stays. NULL with the error set. */

@@ -189,7 +189,14 @@ static int make(cni_program_grad *out, const entry *key, int variant)
   }
   for (int i = 0; i < p->nin; i++)
     if (want >> i & 1) w.b.out[w.b.nout++] = g[i] < 0 ? cni_build_const(&w.b, 0) : g[i];
-  return w.b.overflow ? CN_OK : narrow(out, &w.b);
+  if (w.b.overflow) return CN_OK;
+  int status = narrow(out, &w.b);
+  out->needs = 0;
+  for (int i = 0; i < p->nin; i++)
+    if (out->uses >> (p->nout + i) & 1) out->needs |= CN_IN(i);
+  for (int i = 0; i < p->nout; i++)
+    if (out->uses >> (p->nout + p->nin + i) & 1) out->needs |= CN_OUT(i);
+  return status;
 }
 
 /* ---- cache: as with programs, entries live as long as the process, and are found without the lock ---- */

@@ -189,9 +189,9 @@ void cni_dispatch_forget(cn_state *st)
   st->choices = NULL;
 }
 
-static void say_refusal(const cn_call *c, const cn_kernel *k, const char *why)
+static CNI_APART void say_refusal(const cn_call *c, const cn_kernel *k, const char *why)
 {
-  if (CNI_UNLIKELY(cni_verbose(CNI_TOPIC_DISPATCH)))
+  if (cni_verbose(CNI_TOPIC_DISPATCH))
     cni_log(CN_LOG_DEBUG, CNI_TOPIC_DISPATCH, "%s: %s refused: %s", cni_op_info(c->op)->name, k->name,
             why ? why : "no reason given");
 }
@@ -260,10 +260,14 @@ static int run_chosen(cn_call *c, const cni_choice *choice)
   return status;
 }
 
-static void say_taken(const cn_call *c, const cni_opinfo *info, const cn_kernel *k)
+static CNI_APART void tell(const cn_call *c, const cni_opinfo *info, const cn_kernel *k)
 {
-  if (CNI_UNLIKELY(cni_verbose(CNI_TOPIC_DISPATCH)))
-    cni_log(CN_LOG_DEBUG, CNI_TOPIC_DISPATCH, "%s: %s/%s", info->name, cni_backend_of(c->device)->name, k->name);
+  cni_log(CN_LOG_DEBUG, CNI_TOPIC_DISPATCH, "%s: %s/%s", info->name, cni_backend_of(c->device)->name, k->name);
+}
+
+static inline void say_taken(const cn_call *c, const cni_opinfo *info, const cn_kernel *k)
+{
+  if (CNI_UNLIKELY(cni_verbose(CNI_TOPIC_DISPATCH))) tell(c, info, k);
 }
 
 /* Goes through the list from a choice on. */
@@ -282,20 +286,12 @@ static int run_list(cn_call *c, const cni_opinfo *info, const cni_kernel_list *l
   return CN_REFUSED;
 }
 
-int cni_dispatch(cn_call *c, const cni_opinfo *info)
+/* For ops whose first implementation has to be asked, or would not take the call. */
+static CNI_APART int dispatch_asking(cn_call *c, const cni_opinfo *info, const cni_kernel_list *list, bool refused)
 {
-  unsigned b = (unsigned)(c->device >> 8) - 1;
   cni_choice choice;
-  const cni_kernel_list *list = b < CNI_MAX_BACKENDS ? cni_kernels_at((int)b, info) : NULL;
-  if (CNI_UNLIKELY(!list || !list->n)) return cni_backend_of(c->device) ? CN_REFUSED : CN_ERR_DEVICE;
-  const cn_kernel *first = &list->items[0];
-  if (CNI_LIKELY(!first->can)) {
-    int status = first->run(c);
-    if (CNI_LIKELY(status != CN_REFUSED)) {
-      say_taken(c, info, first);
-      return status;
-    }
-    say_refusal(c, first, c->refusal);
+  if (refused) {
+    say_refusal(c, &list->items[0], c->refusal);
     cni_kernel_choose(&choice, c, list, 1);
   } else if (list->n == 1) {
     cni_kernel_choose(&choice, c, list, 0); /* to ask it costs less than to look its answer up */
@@ -303,4 +299,17 @@ int cni_dispatch(cn_call *c, const cni_opinfo *info)
     find_choice(&choice, c, list);
   }
   return run_list(c, info, list, &choice);
+}
+
+int cni_dispatch(cn_call *c, const cni_opinfo *info)
+{
+  unsigned b = (unsigned)(c->device >> 8) - 1;
+  const cni_kernel_list *list = b < CNI_MAX_BACKENDS ? cni_kernels_at((int)b, info) : NULL;
+  if (CNI_UNLIKELY(!list || !list->n)) return cni_backend_of(c->device) ? CN_REFUSED : CN_ERR_DEVICE;
+  const cn_kernel *first = &list->items[0];
+  if (first->can) return dispatch_asking(c, info, list, false);
+  int status = first->run(c);
+  if (CNI_UNLIKELY(status == CN_REFUSED)) return dispatch_asking(c, info, list, true);
+  say_taken(c, info, first);
+  return status;
 }

@@ -51,17 +51,21 @@ static const int class_dtype[CNI_COMPUTES] = {CN_F32, CN_F64, CN_I64, CN_U64};
 
 static const cni_pw_table *table(void) { return CNI_BY_ISA(cni_pw_table); }
 
-/* The loop of a primitive for these operands: float64 sin, cos and tan of large arguments have loops of their own. */
-static cni_pw_loop loop_for(const cni_pw_table *t, enum cni_compute class, int prim, const void *a, int64_t n)
+/* The loop for these operands of the float64 primitives that have another for large arguments. */
+static CNI_APART cni_pw_loop loop_by_size(const cni_pw_table *t, int prim, const double *x, int64_t n)
 {
   cni_pw_loop wide = prim == CNI_PW_sin   ? t->wide_sin
                      : prim == CNI_PW_cos ? t->wide_cos
                      : prim == CNI_PW_tan ? t->wide_tan
                                           : NULL;
-  const double *x = a;
   bool large = false;
-  for (int64_t i = 0; class == CNI_C_F64 && wide && i < n; i++) large |= x[i] > CNM_TRIG_MAX || x[i] < -CNM_TRIG_MAX;
-  return large ? wide : t->loop[class][prim];
+  for (int64_t i = 0; wide && i < n; i++) large |= x[i] > CNM_TRIG_MAX || x[i] < -CNM_TRIG_MAX;
+  return large ? wide : t->loop[CNI_C_F64][prim];
+}
+
+static inline cni_pw_loop loop_for(const cni_pw_table *t, enum cni_compute class, int prim, const void *a, int64_t n)
+{
+  return class == CNI_C_F64 ? loop_by_size(t, prim, a, n) : t->loop[class][prim];
 }
 
 /* ---- one block ---- */
@@ -579,24 +583,38 @@ static void direct_range(int64_t begin, int64_t end, void *payload)
   loop(d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, end - begin);
 }
 
+/* A long one, by several threads. The fields that follow from the primitive and the result's type are filled in. */
+static CNI_APART void direct_parts(direct *d, const cn_desc *y)
+{
+  d->nin = cni_prims[d->prim].arity;
+  d->elem = (int64_t)cni_dtype_size(y->dtype);
+  d->nontemporal = cni_nontemporal_pays(y->numel * d->elem * (d->nin + 1));
+  cni_parallel_for(y->numel, GRAIN, direct_range, d);
+}
+
+/* Does d use each place in its memory once, without gaps? */
+static bool is_dense(const cn_desc *d)
+{
+  if (d->ndim == 1) return d->strides[0] == 1 || d->shape[0] <= 1;
+  return cni_is_dense(d->ndim, d->shape, d->strides);
+}
+
 /* One primitive over dense operands of one layout and type: no plan, no blocks, no iterator. */
 static bool run_direct(const cn_call *c, const cni_program *p, enum cni_compute class, const cni_pw_table *t)
 {
   const cn_desc *y = cn_desc_of(c->out[0]);
+  const cni_step *s = p->steps;
   if (p->nstep != 1 || p->nconst || p->nout != 1 || y->dtype != class_dtype[class]) return false;
-  int prim = p->steps[0].prim, arity = cni_prims[prim].arity;
-  if (class >= CNI_C_I64 && cni_prim_divides(prim)) return false;
-  direct d = {t, class, prim, y->data, {y->data, y->data, y->data}, (int64_t)cni_dtype_size(y->dtype), arity, false};
+  if (class >= CNI_C_I64 && cni_prim_divides(s->prim)) return false;
   for (int i = 0; i < p->nin; i++) {
     const cn_desc *x = cn_desc_of(c->in[i]);
     if (x->dtype != y->dtype || !cni_same_layout(x, y)) return false;
   }
-  if (y->ndim > 1 && !cni_is_dense(y->ndim, y->shape, y->strides)) return false;
-  if (y->ndim == 1 && y->strides[0] != 1 && y->shape[0] > 1) return false;
-  for (int k = 0; k < arity; k++) d.in[k] = cn_desc_of(c->in[p->steps[0].arg[k]])->data;
-  d.nontemporal = cni_nontemporal_pays(y->numel * d.elem * (arity + 1));
-  if (y->numel <= GRAIN) direct_range(0, y->numel, &d);
-  else cni_parallel_for(y->numel, GRAIN, direct_range, &d);
+  if (!is_dense(y)) return false;
+  void *const in[3] = {cn_desc_of(c->in[s->arg[0]])->data, cn_desc_of(c->in[s->arg[1]])->data,
+                       cn_desc_of(c->in[s->arg[2]])->data}; /* those beyond its arity are the first again */
+  if (y->numel <= GRAIN) loop_for(t, class, s->prim, in[0], y->numel)(y->data, in[0], in[1], in[2], y->numel);
+  else direct_parts(&(direct){t, class, s->prim, y->data, {in[0], in[1], in[2]}}, y);
   return true;
 }
 
