@@ -363,7 +363,7 @@ static int go_through(walk *w, cni_node *n, cn_tensor *const *g)
   cn_tensor *gin_room[64], **gin = gin_room;
   size_t nin = (size_t)n->nin;
   int status = CN_OK;
-  if (n->freed && n->had_saved)
+  if (n->freed && n->has_saved)
     return cni_fail(CN_ERR_GRAD, "backward of %s: its saved values were freed by an earlier backward; give it "
                                  ".retain_graph = true to go through twice", cni_node_name(n));
   if (nin > 64) {

@@ -132,7 +132,7 @@ static cni_node *function_node(cn_tensor *const *in, size_t nin, cn_tensor *cons
   for (size_t i = 0; i < nin; i++) {
     if (!in[i]) continue;
     cni_node *producer = cni_node_of(in[i]);
-    n->edges[i] = (cni_edge){cni_node_keep(producer), in[i]->out_index};
+    cni_node_link(n, (int)i, producer, in[i]->out_index);
     cni_node_meta(n, (int)i, &in[i]->d, &at);
   }
   for (size_t i = 0; i < nout; i++) cni_node_meta(n, (int)(nin + i), &out[i]->d, &at);

@@ -8,8 +8,6 @@
 #include "ops/table.h"
 #include "tensor/args.h"
 
-static _Atomic uint64_t next_seq = 1;
-
 static size_t align8(size_t n) { return (n + 7) & ~(size_t)7; }
 
 cni_node *cni_node_new(enum cni_node_kind kind, int nin, int nout, const cn_value *args, int nargs,
@@ -27,7 +25,7 @@ cni_node *cni_node_new(enum cni_node_kind kind, int nin, int nout, const cn_valu
   n->nout = nout;
   n->nargs = nargs;
   n->size = (uint32_t)size;
-  n->seq = atomic_fetch_add_explicit(&next_seq, 1, memory_order_relaxed);
+  n->seq = ++cni_state()->node_seq;
   char *at = (char *)(n + 1);
   n->edges = (cni_edge *)(void *)at;
   n->saved = (cni_saved *)(void *)(at + edges);
@@ -36,18 +34,6 @@ cni_node *cni_node_new(enum cni_node_kind kind, int nin, int nout, const cn_valu
   n->words = (int64_t *)(void *)(at + edges + saved + metas + values);
   cni_args_copy(n->args, args, nargs);
   return n;
-}
-
-void cni_node_meta(cni_node *n, int k, const cn_desc *d, int64_t **words)
-{
-  cn_meta *m = &n->meta[k];
-  if (!d) return;
-  m->dtype = d->dtype;
-  m->ndim = d->ndim;
-  m->device = d->device;
-  m->weak = d->weak;
-  m->shape = memcpy(*words, d->shape, (size_t)d->ndim * sizeof **words);
-  *words += d->ndim;
 }
 
 cni_node *cni_leaf_new(const cn_tensor *t)
@@ -123,8 +109,7 @@ static cn_tensor *unpacked(const cni_node *n, int k)
 
 void cni_node_drop_saved(cni_node *n)
 {
-  for (int k = 0; k < n->nin + n->nout; k++) {
-    if (n->saved[k].t) n->had_saved = true;
+  for (int k = 0; n->has_saved && k < n->nin + n->nout; k++) {
     if (n->saved[k].t == &packed_mark) drop_packed(&n->saved[k]);
     else cni_tensor_release(n->saved[k].t);
     n->saved[k].t = NULL;
@@ -132,7 +117,7 @@ void cni_node_drop_saved(cni_node *n)
   if (n->context) {
     cni_context_free(n->context);
     n->context = NULL;
-    n->had_saved = true;
+    n->has_saved = true;
   }
   n->freed = true;
 }
@@ -156,6 +141,7 @@ int cni_node_save(cni_node *n, int k, cn_tensor *t)
   cn_tensor *alias = cni_tensor_alias(t);
   if (!alias) return CN_ERR_MEMORY;
   cn_state *st = cni_state();
+  n->has_saved = true;
   if (CNI_UNLIKELY(st->saved_hooks != NULL) && !st->capture && !t->d.weak) {
     int status = pack(&n->saved[k], st, alias);
     cni_tensor_release(alias);
@@ -235,7 +221,7 @@ static int refresh(cn_tensor *t, cni_node **old)
   if (!n) return CN_ERR_MEMORY;
   int64_t *words = n->words;
   n->op = t->view->op;
-  n->edges[0] = (cni_edge){cni_node_keep(parent->node), parent->out_index};
+  cni_node_link(n, 0, parent->node, parent->out_index);
   cni_node_meta(n, 0, &parent->d, &words);
   cni_node_meta(n, 1, &t->d, &words);
   *old = t->node;
@@ -271,7 +257,7 @@ static int refresh_path(cn_tensor *t)
   return status;
 }
 
-cni_node *cni_node_of(cn_tensor *t)
+cni_node *cni_node_refreshed(cn_tensor *t)
 {
   while (cni_tensor_stale(t))
     if (refresh_path(t)) return NULL;

@@ -51,11 +51,11 @@ typedef struct cni_node {
   cni_node_head head;
   enum cni_node_kind kind;
   bool freed;             /* saved values are gone */
-  bool had_saved;         /* ... and there were some */
+  bool has_saved;         /* some were saved, here or in the context */
   bool captured;          /* LEAF: made while a graph is captured: its gradient is nobody's outside */
   int32_t nin, nout, nargs;
   uint32_t size;          /* of this block */
-  uint64_t seq;           /* grows with time: the engine goes from new to old */
+  uint64_t seq;           /* more than those of its edges, and grows with time on each thread: the engine goes down */
   const cn_op *op;        /* OP: the call's; REBASE: the view's */
   cni_edge *edges;        /* nin */
   cni_saved *saved;       /* nin inputs, then nout results */
@@ -74,7 +74,24 @@ cni_node *cni_leaf_new(const cn_tensor *t);
 void cni_node_free(struct cni_node *node);
 void cni_node_drop_saved(cni_node *node); /* frees saved values after backward */
 /* Writes meta slot k (inputs, then results) from a tensor; *words moves along the room for shapes. */
-void cni_node_meta(cni_node *node, int k, const cn_desc *d, int64_t **words);
+static inline void cni_node_meta(cni_node *n, int k, const cn_desc *d, int64_t **words)
+{
+  cn_meta *m = &n->meta[k];
+  int64_t *shape = *words;
+  m->dtype = d->dtype;
+  m->ndim = d->ndim;
+  m->device = d->device;
+  m->weak = d->weak;
+  m->shape = shape;
+  for (int i = 0; i < d->ndim; i++) shape[i] = d->shape[i];
+  *words += d->ndim;
+}
+/* The gradient of input i goes to this producer's result of that index; keeps it. NULL: to nobody. */
+static inline void cni_node_link(cni_node *n, int i, cni_node *producer, int index)
+{
+  n->edges[i] = (cni_edge){(cni_node *)cni_node_keep(producer), index};
+  if (producer && CNI_UNLIKELY(producer->seq >= n->seq)) n->seq = cni_state()->node_seq = producer->seq + 1;
+}
 /* Saves a value into slot k. */
 int cni_node_save(cni_node *node, int k, cn_tensor *t);
 /* The saved value of slot k as a borrowed handle of the current scope, with its history when `history`. NULL when
@@ -91,8 +108,12 @@ static inline int cni_leaf_touch(cn_tensor *t, cni_node *n, bool replaced)
   return cni_hooks.leaf_touched(t, n, replaced);
 }
 
+cni_node *cni_node_refreshed(cn_tensor *t);
 /* The node of a tensor, after bringing a view's stale history up to date; NULL: needs no gradient. Borrowed. */
-cni_node *cni_node_of(cn_tensor *t);
+static inline cni_node *cni_node_of(cn_tensor *t)
+{
+  return CNI_UNLIKELY(cni_tensor_stale(t)) ? cni_node_refreshed(t) : t->node;
+}
 /* Gives t a new producer (owned reference taken over), fresh as of now. */
 void cni_node_attach(cn_tensor *t, cni_node *node, int index);
 

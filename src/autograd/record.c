@@ -51,42 +51,52 @@ static int save_input(cni_node *n, const cni_applying *a, int i)
   return status;
 }
 
-/* Edges, metas and saved inputs. Returns the mask of values that backward reads; negative on failure. */
-static int64_t fill_inputs(cni_node *n, const cni_applying *a)
+/* Edges, metas and saved inputs; *words moves over the room for shapes. Returns the mask of values that backward reads;
+ * negative on failure. */
+static int64_t fill_inputs(cni_node *n, const cni_applying *a, int64_t **words)
 {
   const cn_call *c = &a->c;
   uint64_t want = 0;
-  int64_t *words = n->words;
   for (int i = 0; i < c->nin; i++) {
-    if (!c->in[i]) continue;
-    cni_node_meta(n, i, &c->in[i]->d, &words);
-    cni_node *producer = cni_node_of(c->in[i]);
+    cn_tensor *t = c->in[i];
+    if (!t) continue;
+    cni_node_meta(n, i, &t->d, words);
+    cni_node *producer = cni_node_of(t);
     if (!producer) continue;
-    n->edges[i] = (cni_edge){cni_node_keep(producer), c->in[i]->out_index};
+    cni_node_link(n, i, producer, t->out_index);
     if (i < 64) want |= 1ull << i;
   }
   int64_t needs = needed_values(c, want);
-  if (needs < 0) return -1;
+  if (needs <= 0) return needs;
   for (int i = 0; i < c->nin; i++)
     if (c->in[i] && (i < 16 ? needs >> i & 1 : (c->op->flags & CN_OP_SAVE_ALL) != 0) && save_input(n, a, i))
       return -1;
   return needs;
 }
 
-/* Saved results, and the results' own link to the node. */
-static int fill_results(cni_node *n, const cn_call *c, int64_t needs)
+/* Metas of results, and saved ones. */
+static int fill_results(cni_node *n, const cn_call *c, int64_t needs, int64_t **words)
 {
-  int64_t *words = n->words;
-  for (int i = 0; i < c->nin; i++) words += n->meta[i].ndim;
   for (int i = 0; i < c->nout; i++) {
     if (!c->out[i]) continue;
-    cni_node_meta(n, c->nin + i, &c->out[i]->d, &words);
+    cni_node_meta(n, c->nin + i, &c->out[i]->d, words);
     if (needs >> (16 + i) & 1 && cni_node_save(n, c->nin + i, c->out[i])) return CN_ERR_MEMORY;
   }
-  for (int i = 0; i < c->nout; i++)
-    if (c->out[i] && differentiable(&c->out[i]->d))
-      cni_node_attach(c->out[i], (cni_node *)cni_node_keep(n), i);
   return CN_OK;
+}
+
+/* Gives the node to the results, which become its only owners. */
+static void hand_over(cni_node *n, const cn_call *c)
+{
+  int32_t owners = 0;
+  for (int i = 0; i < c->nout; i++) owners += c->out[i] && differentiable(&c->out[i]->d);
+  if (!owners) {
+    cni_node_release(n);
+    return;
+  }
+  atomic_store_explicit(&n->head.refs, owners, memory_order_relaxed); /* nobody else knows of it yet */
+  for (int i = 0; i < c->nout; i++)
+    if (c->out[i] && differentiable(&c->out[i]->d)) cni_node_attach(c->out[i], n, i);
 }
 
 /* ---- in place ---- */
@@ -120,8 +130,8 @@ static cni_node *rebase_node(const cn_tensor *view)
   if (!n) return NULL;
   int64_t *words = n->words;
   n->op = view->view->op;
-  n->edges[0] = (cni_edge){cni_node_keep(parent->node), parent->out_index};
-  n->edges[1] = (cni_edge){cni_node_keep(view->node), view->out_index};
+  cni_node_link(n, 0, parent->node, parent->out_index);
+  cni_node_link(n, 1, view->node, view->out_index);
   cni_node_meta(n, 0, &parent->d, &words);
   cni_node_meta(n, 1, &view->d, &words);
   cni_node_meta(n, 2, &parent->d, &words);
@@ -174,11 +184,12 @@ int cni_autograd_mode(cni_applying *a)
   if (a->dest) freshen_parents(a->dest);
   cni_node *n = make_node(c);
   if (!n) return CN_ERR_MEMORY;
-  int64_t needs = fill_inputs(n, a);
+  int64_t *words = n->words, needs = fill_inputs(n, a, &words);
   status = needs < 0 ? cn_err() : cni_apply_next(a);
-  if (!status) status = fill_results(n, c, needs);
+  if (!status) status = fill_results(n, c, needs, &words);
+  if (status) cni_node_release(n);
+  else hand_over(n, c);
   if (!status && a->dest) status = rebase_parents(a->dest);
-  cni_node_release(n);
   if (status) cni_drop_results(c);
   return status;
 }
