@@ -20,7 +20,7 @@
 #include "base/parallel.h"
 #include "tensor/tensor.h"
 
-enum { BLOCK = 512, SLOTS = 12, GRAIN = 32768, SHORT_ROW = 128 };
+enum { BLOCK = CNI_PW_BLOCK, SLOTS = 12, GRAIN = CNI_PW_GRAIN, SHORT_ROW = 128 };
 /* Of a block in memory. Not a multiple of 4096: loads would wait for stores to the same offset of a page. */
 enum { ROOM = BLOCK * 8 + 320 };
 
@@ -40,19 +40,9 @@ typedef struct plan {
   cni_cast_fn down[CNI_PROG_INPUTS], up[CNI_PROG_INPUTS];  /* not NULL: rounds what was loaded to c->compute */
 } plan;
 
-static enum cni_compute compute_class(int dtype)
-{
-  if (dtype == CN_F64) return CNI_C_F64;
-  if (cni_dtype_is_float(dtype)) return CNI_C_F32;
-  return dtype == CN_U64 ? CNI_C_U64 : CNI_C_I64;
-}
-
-static const int class_dtype[CNI_COMPUTES] = {CN_F32, CN_F64, CN_I64, CN_U64};
-
 static const cni_pw_table *table(void) { return CNI_BY_ISA(cni_pw_table); }
 
-/* The loop for these operands of the float64 primitives that have another for large arguments. */
-static CNI_APART cni_pw_loop loop_by_size(const cni_pw_table *t, int prim, const double *x, int64_t n)
+cni_pw_loop cni_pw_loop_by_size(const cni_pw_table *t, int prim, const double *x, int64_t n)
 {
   cni_pw_loop wide = prim == CNI_PW_sin   ? t->wide_sin
                      : prim == CNI_PW_cos ? t->wide_cos
@@ -61,11 +51,6 @@ static CNI_APART cni_pw_loop loop_by_size(const cni_pw_table *t, int prim, const
   bool large = false;
   for (int64_t i = 0; wide && i < n; i++) large |= x[i] > CNM_TRIG_MAX || x[i] < -CNM_TRIG_MAX;
   return large ? wide : t->loop[CNI_C_F64][prim];
-}
-
-static inline cni_pw_loop loop_for(const cni_pw_table *t, enum cni_compute class, int prim, const void *a, int64_t n)
-{
-  return class == CNI_C_F64 ? loop_by_size(t, prim, a, n) : t->loop[class][prim];
 }
 
 /* ---- one block ---- */
@@ -175,20 +160,13 @@ static void run_steps(const plan *pl, const void **value, char *const *out, cons
       cn_call_fail(pl->c, CN_ERR_VALUE, "integer division by zero");
       return;
     }
-    loop_for(pl->table, pl->class, s->prim, a, n)(y, a, b, c, n);
+    cni_pw_loop_for(pl->table, pl->class, s->prim, a, n)(y, a, b, c, n);
     value[first + i] = y;
   }
   for (int k = 0; k < p->nout; k++) store_block(pl, k, out[k], stride[k], value[p->out[k]], n, next);
 }
 
-/* How many elements of this stride dst lies behind the beginning of a cache line. */
-static int64_t into_line(const char *dst, int64_t stride)
-{
-  int64_t bytes = (int64_t)((uintptr_t)dst & (CNI_LINE - 1));
-  return stride > 0 && stride <= 8 ? bytes / stride : 0;
-}
-
-/* And how many are left until one begins. */
+/* How many elements of this stride are left until a cache line begins. */
 static int64_t to_line(const char *dst, int64_t stride)
 {
   int64_t bytes = (int64_t)(-(uintptr_t)dst & (CNI_LINE - 1));
@@ -226,7 +204,7 @@ static bool run_whole(const plan *pl, char *const *ptr, const int64_t *stride, i
   if (p->nstep != 1 || p->nconst || p->nout != 1 || pl->nontemporal || pl->checks_zero || pl->store[0]) return false;
   for (int k = 0; k < 1 + p->nin; k++)
     if (stride[k] != size || (k && pl->load[k - 1])) return false;
-  loop_for(pl->table, pl->class, s->prim, ptr[1 + s->arg[0]], n)(ptr[0], ptr[1 + s->arg[0]], ptr[1 + s->arg[1]],
+  cni_pw_loop_for(pl->table, pl->class, s->prim, ptr[1 + s->arg[0]], n)(ptr[0], ptr[1 + s->arg[0]], ptr[1 + s->arg[1]],
                                                                  ptr[1 + s->arg[2]], n);
   return true;
 }
@@ -254,7 +232,7 @@ static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride,
     outlook next; /* all but n is set where it is used: filling it would take as long as the block */
     next.n = 0;
     m = n - done < BLOCK ? n - done : BLOCK;
-    if (pl->nontemporal && done == 0 && n > BLOCK) m -= into_line(ptr[0], stride[0]);
+    if (pl->nontemporal && done == 0 && n > BLOCK) m -= cni_into_line(ptr[0], stride[0]);
     for (int k = 0; k < p->nout; k++) out[k] = ptr[k] + done * stride[k];
     for (int i = 0; i < p->nin; i++) {
       int64_t step = stride[p->nout + i];
@@ -465,8 +443,8 @@ static void run_tile(const tiles *t, const tile *one, char *const *room)
   }
   for (int64_t r = 0; r < one->rows; r++) {
     int64_t back = 0, rest = 0;
-    if (t->line && one->follows) back = into_line(ptr[0], stride[0]);
-    if (t->line && one->next) rest = into_line(ptr[0] + one->columns * stride[0], stride[0]);
+    if (t->line && one->follows) back = cni_into_line(ptr[0], stride[0]);
+    if (t->line && one->next) rest = cni_into_line(ptr[0] + one->columns * stride[0], stride[0]);
     for (int i = 0; i < t->ntransposed && one->next && t->pl->nontemporal; i++) prefetch_some(t, one, i, r);
     fetch_row(t, one, one->base, stride, r + TILE_AHEAD);
     for (int k = 0; k < it->n; k++) at[k] = ptr[k] - back * stride[k], ptr[k] += across[k];
@@ -539,85 +517,6 @@ static bool run_tiles(plan *pl, const cni_iter *it)
 
 /* ---- the kernel ---- */
 
-typedef struct direct {
-  const cni_pw_table *table;
-  enum cni_compute class;
-  int prim;
-  char *y, *in[3];
-  int64_t elem;
-  int nin;
-  bool nontemporal;
-} direct;
-
-/* Results past the caches: made block by block in L1. */
-static void direct_nontemporal(const direct *d, int64_t begin, int64_t end)
-{
-  char block[BLOCK * 8] __attribute__((aligned(64)));
-  const char *ahead[3];
-  size_t each[3];
-  for (int64_t at = begin, m; at < end; at += m) {
-    int64_t o = at * d->elem;
-    m = end - at < BLOCK ? end - at : BLOCK;
-    if (at == begin && m == BLOCK) m -= into_line(d->y + o, d->elem);
-    bool fits = cni_nontemporal_fits(d->y + o);
-    cni_pw_loop loop = loop_for(d->table, d->class, d->prim, d->in[0] + o, m);
-    loop(fits ? block : d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, m);
-    for (int k = 0; k < d->nin; k++) {
-      ahead[k] = d->in[k] + o + m * d->elem;
-      each[k] = (size_t)((end - at - m < BLOCK ? end - at - m : BLOCK) * d->elem);
-    }
-    if (fits) cni_nontemporal_store(d->y + o, block, (size_t)(m * d->elem), ahead, each, d->nin);
-  }
-  cni_nontemporal_end();
-}
-
-static void direct_range(int64_t begin, int64_t end, void *payload)
-{
-  const direct *d = payload;
-  int64_t o = begin * d->elem;
-  if (d->nontemporal) {
-    direct_nontemporal(d, begin, end);
-    return;
-  }
-  cni_pw_loop loop = loop_for(d->table, d->class, d->prim, d->in[0] + o, end - begin);
-  loop(d->y + o, d->in[0] + o, d->in[1] + o, d->in[2] + o, end - begin);
-}
-
-/* A long one, by several threads. The fields that follow from the primitive and the result's type are filled in. */
-static CNI_APART void direct_parts(direct *d, const cn_desc *y)
-{
-  d->nin = cni_prims[d->prim].arity;
-  d->elem = (int64_t)cni_dtype_size(y->dtype);
-  d->nontemporal = cni_nontemporal_pays(y->numel * d->elem * (d->nin + 1));
-  cni_parallel_for(y->numel, GRAIN, direct_range, d);
-}
-
-/* Does d use each place in its memory once, without gaps? */
-static bool is_dense(const cn_desc *d)
-{
-  if (d->ndim == 1) return d->strides[0] == 1 || d->shape[0] <= 1;
-  return cni_is_dense(d->ndim, d->shape, d->strides);
-}
-
-/* One primitive over dense operands of one layout and type: no plan, no blocks, no iterator. */
-static bool run_direct(const cn_call *c, const cni_program *p, enum cni_compute class, const cni_pw_table *t)
-{
-  const cn_desc *y = cn_desc_of(c->out[0]);
-  const cni_step *s = p->steps;
-  if (p->nstep != 1 || p->nconst || p->nout != 1 || y->dtype != class_dtype[class]) return false;
-  if (class >= CNI_C_I64 && cni_prim_divides(s->prim)) return false;
-  for (int i = 0; i < p->nin; i++) {
-    const cn_desc *x = cn_desc_of(c->in[i]);
-    if (x->dtype != y->dtype || !cni_same_layout(x, y)) return false;
-  }
-  if (!is_dense(y)) return false;
-  void *const in[3] = {cn_desc_of(c->in[s->arg[0]])->data, cn_desc_of(c->in[s->arg[1]])->data,
-                       cn_desc_of(c->in[s->arg[2]])->data}; /* those beyond its arity are the first again */
-  if (y->numel <= GRAIN) loop_for(t, class, s->prim, in[0], y->numel)(y->data, in[0], in[1], in[2], y->numel);
-  else direct_parts(&(direct){t, class, s->prim, y->data, {in[0], in[1], in[2]}}, y);
-  return true;
-}
-
 static int64_t touched(const cn_desc *d) { return (int64_t)cni_dtype_bytes(d->dtype, d->numel); }
 
 /* Is input i read by a step behind this one, or a result itself? */
@@ -650,7 +549,7 @@ static bool find_late(plan *pl, const cn_call *c)
 static void make_plan(plan *pl, const cn_call *c, enum cni_compute class)
 {
   pl->c = c;
-  pl->compute = class_dtype[class];
+  pl->compute = cni_compute_dtype(class);
   pl->size = cni_dtype_size(pl->compute);
   pl->checks_zero = false;
   for (int i = 0; i < pl->p->nstep; i++)
@@ -677,14 +576,14 @@ int cni_cpu_pointwise(cn_call *c)
 {
   plan pl;
   if (!(pl.p = cni_program_of(c, pl.consts))) return cn_err();
-  enum cni_compute class = compute_class(c->compute);
+  enum cni_compute class = cni_compute_class(c->compute);
   pl.table = table();
   pl.class = class;
   for (int i = 0; i < pl.p->nstep; i++)
     if (!pl.table->loop[class][pl.p->steps[i].prim])
       return cn_call_fail(c, CN_ERR_DTYPE, "%s is not computed in %s", cni_prims[pl.p->steps[i].prim].name,
                           cn_dtype_name((cn_dtype)c->compute));
-  if (run_direct(c, pl.p, class, pl.table)) return CN_OK;
+  if (cni_pw_direct(c, pl.p, class, pl.table)) return CN_OK;
   make_plan(&pl, c, class);
   cni_iter it;
   const cn_desc *y = cn_desc_of(c->out[0]);

@@ -4,10 +4,23 @@
 #ifndef CNI_CPU_POINTWISE_H
 #define CNI_CPU_POINTWISE_H
 
+#include "base/dtype.h"
 #include "ops/program.h"
 
 /* What pointwise programs compute in; smaller types are converted on load and store. */
 enum cni_compute { CNI_C_F32, CNI_C_F64, CNI_C_I64, CNI_C_U64, CNI_COMPUTES };
+/* Which of them a type belongs to, and its own type (CN_F32, ...). */
+static inline enum cni_compute cni_compute_class(int dtype)
+{
+  if (dtype == CN_F64) return CNI_C_F64;
+  if (cni_dtype_is_float(dtype)) return CNI_C_F32;
+  return dtype == CN_U64 ? CNI_C_U64 : CNI_C_I64;
+}
+static inline int cni_compute_dtype(enum cni_compute class)
+{
+  static const uint8_t dtypes[CNI_COMPUTES] = {CN_F32, CN_F64, CN_I64, CN_U64};
+  return dtypes[class];
+}
 
 typedef void (*cni_pw_loop)(void *y, const void *a, const void *b, const void *c, int64_t n);
 typedef struct cni_pw_table {
@@ -22,6 +35,18 @@ extern const cni_pw_table cni_pw_table_avx2;
 extern const cni_pw_table cni_pw_table_avx512;
 #endif
 
+enum { CNI_PW_BLOCK = 512, CNI_PW_GRAIN = 32768 }; /* elements worked on at a time; elements worth a thread */
+
+/* The loop of a primitive for these operands: float64 sin, cos and tan of large arguments have loops of their own. */
+cni_pw_loop cni_pw_loop_by_size(const cni_pw_table *t, int prim, const double *x, int64_t n);
+static inline cni_pw_loop cni_pw_loop_for(const cni_pw_table *t, enum cni_compute class, int prim, const void *a,
+                                          int64_t n)
+{
+  return class == CNI_C_F64 ? cni_pw_loop_by_size(t, prim, a, n) : t->loop[class][prim];
+}
+
 int cni_cpu_pointwise(cn_call *c);
+/* Takes calls of one primitive over operands that are dense as the result is, or one value each (direct.c). */
+bool cni_pw_direct(const cn_call *c, const cni_program *p, enum cni_compute class, const cni_pw_table *t);
 
 #endif

@@ -42,19 +42,6 @@ typedef struct job {
   cni_wide *partial; /* [pieces][outputs], in walk order; NULL when there is one piece */
 } job;
 
-enum cni_compute cni_compute_class(int dtype)
-{
-  if (dtype == CN_F64) return CNI_C_F64;
-  if (cni_dtype_is_float(dtype)) return CNI_C_F32;
-  return dtype == CN_U64 ? CNI_C_U64 : CNI_C_I64;
-}
-
-int cni_compute_dtype(enum cni_compute class)
-{
-  static const int dtypes[CNI_COMPUTES] = {CN_F32, CN_F64, CN_I64, CN_U64};
-  return dtypes[class];
-}
-
 const cni_reduce_table *cni_reduce_now(void) { return CNI_BY_ISA(cni_reduce_table); }
 
 /* ---- elements in and out ---- */

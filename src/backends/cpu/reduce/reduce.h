@@ -97,8 +97,4 @@ extern const cni_reduce_table cni_reduce_table_avx512;
 
 const cni_reduce_table *cni_reduce_now(void); /* for this machine */
 
-/* Which compute class a type belongs to, and the class's own type (CN_F32, ...). */
-enum cni_compute cni_compute_class(int dtype);
-int cni_compute_dtype(enum cni_compute class);
-
 #endif

@@ -23,6 +23,13 @@ enum { CNI_LINE = 64 };
 /* Is this where whole lines begin? */
 static inline bool cni_nontemporal_fits(const void *dst) { return ((uintptr_t)dst & (CNI_LINE - 1)) == 0; }
 
+/* How many elements of this stride dst lies behind the beginning of a line. */
+static inline int64_t cni_into_line(const char *dst, int64_t stride)
+{
+  int64_t bytes = (int64_t)((uintptr_t)dst & (CNI_LINE - 1));
+  return stride > 0 && stride <= 8 ? bytes / stride : 0;
+}
+
 /* Copies a block from L1 to dst, which fits. ahead[k], k < count: what will be read next, `each[k]` bytes of it. */
 static inline void cni_nontemporal_store(void *dst, const void *src, size_t bytes, const char *const *ahead,
                                          const size_t *each, int count)
