@@ -133,7 +133,7 @@ static cn_tensor *seed_for(cn_tensor *root, cn_tensor *given)
                cni_shape_text(shape, sizeof shape, root->d.ndim, root->d.shape));
       return NULL;
     }
-    return cn_ones_like_with(root, NULL);
+    return cn_full_like_with(root, 1, &(cn_full_like_opts){.size = sizeof(cn_full_like_opts)});
   }
   if (!cni_same_shape(given->d.ndim, given->d.shape, root->d.ndim, root->d.shape)) {
     char have[CNI_SHAPE_TEXT], want[CNI_SHAPE_TEXT];

@@ -11,7 +11,7 @@
 #include "autograd.h"
 #include "ops/shorthand.h"
 
-enum { FIRST_TASKS = 64, FIRST_SLOTS = 256, MOST_RESULTS = 16 };
+enum { FIRST_TASKS = 32, FIRST_SLOTS = 64, MOST_RESULTS = 16 };
 
 /* A node that gradients have reached. */
 typedef struct task {
@@ -53,10 +53,9 @@ static int grow_slots(walk *w)
   return CN_OK;
 }
 
-/* Like cni_grow, for arrays that begin in the walk itself. */
-static int grow_room(void **array, size_t *cap, size_t n, size_t elem, const void *room)
+/* Like cni_grow, for arrays that begin in the walk itself and are full. */
+static CNI_APART int grow_room(void **array, size_t *cap, size_t n, size_t elem, const void *room)
 {
-  if (n < *cap) return CN_OK;
   void *bigger = cni_alloc(*cap * 2 * elem);
   if (!bigger) return CN_ERR_MEMORY;
   memcpy(bigger, *array, n * elem);
@@ -106,8 +105,12 @@ static task *task_for(walk *w, cni_node *n)
     if (grow_slots(w)) return NULL;
     slot = slot_for(w, n);
   }
-  if (grow_room((void **)&w->tasks, &w->tasks_cap, w->ntasks, sizeof *w->tasks, w->task_room)) return NULL;
-  if (grow_room((void **)&w->heap, &w->heap_cap, w->nheap, sizeof *w->heap, w->heap_room)) return NULL;
+  if (w->ntasks == w->tasks_cap &&
+      grow_room((void **)&w->tasks, &w->tasks_cap, w->ntasks, sizeof *w->tasks, w->task_room))
+    return NULL;
+  if (w->nheap == w->heap_cap &&
+      grow_room((void **)&w->heap, &w->heap_cap, w->nheap, sizeof *w->heap, w->heap_room))
+    return NULL;
   task *t = &w->tasks[w->ntasks];
   *t = (task){.node = (cni_node *)n};
   if (n->nout > 1 && !(t->many = cni_alloc_zero((size_t)n->nout * sizeof *t->many))) return NULL;
@@ -162,6 +165,8 @@ static bool alike(const cn_desc *a, const cn_desc *b)
   return a->dtype == b->dtype && a->device == b->device && cni_same_shape(a->ndim, a->shape, b->ndim, b->shape);
 }
 
+static const cn_add_opts plainly = {.size = sizeof plainly};
+
 /* May this walk write into gradients? Not where they are recorded. */
 static bool in_place(const walk *w) { return !w->b->create && !cni_state()->modes; }
 
@@ -184,8 +189,8 @@ static int deliver(walk *w, cni_node *n, int index, cn_tensor *g)
     return CN_OK;
   }
   if (in_place(w) && may_write(*slot) && alike(&(*slot)->d, &g->d))
-    return cn_add_inplace_with(*slot, g, NULL) ? CN_OK : cn_err();
-  cn_tensor *sum = cn_add_with(*slot, g, NULL);
+    return cn_add_inplace_with(*slot, g, &plainly) ? CN_OK : cn_err();
+  cn_tensor *sum = cn_add_with(*slot, g, &plainly);
   return sum ? cn_set(gradient_slot(task_for(w, n), index), sum) : cn_err();
 }
 
@@ -214,14 +219,14 @@ static int accumulate(cn_tensor **into, cn_tensor *g, bool create)
     *into = own_gradient(g, create);
     return *into ? CN_OK : cn_err();
   }
-  if (!create && !(*into)->node) return cn_add_inplace_with(*into, g, NULL) ? CN_OK : cn_err();
-  return cn_set(into, cn_add_with(*into, g, NULL));
+  if (!create && !(*into)->node) return cn_add_inplace_with(*into, g, &plainly) ? CN_OK : cn_err();
+  return cn_set(into, cn_add_with(*into, g, &plainly));
 }
 
 static int run_hooks(cni_node *n, int index, cn_tensor **g)
 {
   int status = CN_OK;
-  for (size_t i = 0; !status && n->extra && i < n->extra->nhooks;) {
+  for (size_t i = 0; !status && i < n->extra->nhooks;) {
     const cni_hook h = n->extra->hooks[i]; /* it may remove itself */
     if (h.output == index) {
       size_t depth = cni_scope_push();
@@ -246,7 +251,7 @@ static int run_hooks(cni_node *n, int index, cn_tensor **g)
 static int settle(walk *w, cni_node *n, int index, cn_tensor **g)
 {
   const cni_backward *b = w->b;
-  int status = run_hooks(n, index, g);
+  int status = n->extra ? run_hooks(n, index, g) : CN_OK;
   if (status) return status;
   for (int i = 0; i < b->ninputs; i++)
     if (b->inputs[i]->node == n && b->inputs[i]->out_index == index && !b->results[i])
@@ -306,7 +311,7 @@ static int add_through_view(walk *w, const cni_node *n, cn_tensor *g)
   if (!whole || !may_write(whole) || whole->d.dtype != m->dtype || whole->d.device != m->device) return 0;
   if (!cni_same_shape(whole->d.ndim, whole->d.shape, m->ndim, m->shape)) return 0;
   cn_tensor *part = view_again(n, whole);
-  return part && cn_add_inplace_with(part, g, NULL) ? 1 : cn_err();
+  return part && cn_add_inplace_with(part, g, &plainly) ? 1 : cn_err();
 }
 
 static int rebase_vjp(cni_node *n, cn_vjp *v)
@@ -326,7 +331,7 @@ static int run_vjp(walk *w, cni_node *n, cn_tensor *const *g, const bool *need, 
   cn_tensor *values[2 * MOST_RESULTS + 64], **in = values, **heap = NULL;
   size_t count = (size_t)(n->nin + n->nout);
   if (count > sizeof values / sizeof *values && !(in = heap = cni_alloc(count * sizeof *in))) return CN_ERR_MEMORY;
-  for (size_t k = 0; k < count; k++) in[k] = cni_node_unpack(n, (int)k, create);
+  for (size_t k = 0; k < count; k++) in[k] = n->has_saved ? cni_node_unpack(n, (int)k, create) : NULL;
   cn_vjp v = {.op = n->op,
               .args = n->args,
               .in = in,
@@ -342,7 +347,7 @@ static int run_vjp(walk *w, cni_node *n, cn_tensor *const *g, const bool *need, 
   int status = cn_err();
   if (!status)
     status = n->kind == CNI_NODE_REBASE ? rebase_vjp(n, &v) : n->op->vjp ? n->op->vjp(&v) : scatter_vjp(&v);
-  cni_free(heap, count * sizeof *heap);
+  if (heap) cni_free(heap, count * sizeof *heap);
   return status ? status : cn_err();
 }
 
@@ -419,7 +424,7 @@ static void finish(walk *w)
     task *k = &w->tasks[t];
     for (int i = 0; k->many && i < k->node->nout; i++) cni_tensor_release(k->many[i]);
     cni_tensor_release(k->one);
-    cni_free(k->many, (size_t)k->node->nout * sizeof *k->many);
+    if (k->many) cni_free(k->many, (size_t)k->node->nout * sizeof *k->many);
     cni_node_release(k->node);
   }
   if (w->tasks != w->task_room) cni_free(w->tasks, w->tasks_cap * sizeof *w->tasks);
