@@ -7,7 +7,7 @@
 #include <math.h>
 
 #include "families.h"
-#include "infer.h"
+#include "shorthand.h"
 
 /* The dtype and device arguments that creation ops end with. */
 static int float_dtype(const cn_value *v) { return v->tag == CN_V_NONE ? (int)cn_default_dtype() : (int)v->u.i; }
@@ -111,6 +111,24 @@ static int linspace_infer(cn_call *c)
   if (n < 0) return cn_call_fail(c, CN_ERR_VALUE, "steps must not be negative, but is %lld", (long long)n);
   use_device(c, &c->args[4]);
   return cn_call_result(c, 0, float_dtype(&c->args[3]), 1, &n);
+}
+
+/* logspace(start, end, steps, base, dtype, device) */
+static int logspace_decompose(cn_call *c)
+{
+  int64_t steps = cni_arg_int(c->args, 2);
+  double base = cni_arg_float(c->args, 3), start = cni_arg_float(c->args, 0), end = cni_arg_float(c->args, 1);
+  cn_dtype dtype = (cn_dtype)cni_arg_int_or(c->args, 4, (int64_t)cn_default_dtype());
+  cn_device device = (cn_device)cni_arg_int_or(c->args, 5, 0);
+  if (steps < 0) return cn_call_fail(c, CN_ERR_VALUE, "steps must not be negative, but is %lld", (long long)steps);
+  int status = cni_check_dtype(c, (int64_t)dtype);
+  if (status) return status;
+  if (steps == 1) end = start; /* and not rounded, as in PyTorch */
+  else if (!cni_dtype_is_float((int)dtype)) start = trunc(start), end = trunc(end);
+  else start = cni_stored(start, (int)dtype), end = cni_stored(end, (int)dtype);
+  cn_tensor *x = cn_linspace(start, end, steps, .dtype = CN_F64, .device = device);
+  c->out[0] = cni_in_type(cn_pow(cn_num(base), x), (int)dtype);
+  return cn_err();
 }
 
 /* eye(n, m, dtype, device) */
@@ -328,6 +346,10 @@ const cn_op cni_create_ops[] = {
   {.sig = "linspace(Scalar start, Scalar end, int steps, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "steps evenly spaced numbers from start to end, both included.",
    .flags = CN_OP_NO_GRAD, .infer = linspace_infer},
+  {.sig = "logspace(Scalar start, Scalar end, int steps, float base=10, *, dtype? dtype=None, device? device=None) "
+          "-> Tensor",
+   .doc = "Powers of base whose exponents are evenly spaced from start to end, both included.",
+   .flags = CN_OP_COMPOSITE, .decompose = logspace_decompose},
   {.sig = "eye(int n, int? m=None, *, dtype? dtype=None, device? device=None) -> Tensor",
    .doc = "An n by m matrix (m: n) with ones on the diagonal.",
    .flags = CN_OP_NO_GRAD, .infer = eye_infer},

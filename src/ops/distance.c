@@ -1,5 +1,5 @@
 /* distance.c: the family of distances: between all pairs of rows of two sets, or of one, and between vectors side by
- * side.
+ * side, or whole tensors.
  *
  * Place in the flow: infer and gradients here, kernels in backends/cpu/reduce/distance.c. Invariant: where a distance
  * is 0 its gradient is taken as 0, as in PyTorch. */
@@ -194,6 +194,15 @@ static int pairwise_distance_decompose(cn_call *c)
   return cn_err();
 }
 
+/* ---- dist(input, other, p) ---- */
+
+static int dist_decompose(cn_call *c)
+{
+  double p = cni_arg_float(c->args, 2);
+  c->out[0] = cn_linalg_vector_norm(cn_sub(c->in[0], c->in[1]), .ord = cni_option_float(p));
+  return cn_err();
+}
+
 /* clang-format off */
 const cn_op cni_distance_ops[] = {
   {.sig = "cdist_forward(Tensor x1, Tensor x2, float p) -> Tensor ; internal grad_fn_CdistBackward0",
@@ -219,6 +228,9 @@ const cn_op cni_distance_ops[] = {
   {.sig = "pairwise_distance(Tensor x1, Tensor x2, float p=2.0, float eps=1e-06, bool keepdim=False) -> Tensor ; nn",
    .doc = "p-norm of x1 - x2 + eps along the last dimension.",
    .flags = CN_OP_COMPOSITE, .decompose = pairwise_distance_decompose},
+  {.sig = "dist(Tensor input, Tensor other, Scalar p=2) -> Tensor ; method amp_f32_device grad_fn",
+   .doc = "The p-norm of input - other.",
+   .flags = CN_OP_COMPOSITE, .decompose = dist_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(distance);

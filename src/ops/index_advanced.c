@@ -269,6 +269,13 @@ static int masked_fill_decompose(cn_call *c)
   return cn_err();
 }
 
+/* argwhere(input) */
+static int argwhere_decompose(cn_call *c)
+{
+  c->out[0] = cn_nonzero(c->in[0]);
+  return cn_err();
+}
+
 /* clang-format off */
 const cn_op cni_index_advanced_ops[] = {
   {.sig = "index(Tensor input, Tensor?[] indices) -> Tensor ; method",
@@ -285,6 +292,9 @@ const cn_op cni_index_advanced_ops[] = {
   {.sig = "nonzero(Tensor input) -> Tensor ; method",
    .doc = "The positions of all elements that are not zero, one row of indices each, in row-major order, as int64.",
    .flags = CN_OP_NO_GRAD, .infer = nonzero_infer},
+  {.sig = "argwhere(Tensor input) -> Tensor ; method",
+   .doc = "The positions of all elements that are not zero, one row each: nonzero by another name.",
+   .flags = CN_OP_COMPOSITE, .decompose = argwhere_decompose},
   {.sig = "masked_select(Tensor input, Tensor mask) -> Tensor ; method",
    .doc = "The elements of input where mask is true, as a vector; both broadcast.",
    .infer = masked_select_infer, .vjp = masked_select_vjp, .decompose = masked_select_decompose,

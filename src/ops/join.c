@@ -1,9 +1,7 @@
-/* join.c: the family of ops that put tensors together or lay elements out anew: cat, stack, flip, roll, repeat,
- * triangles.
+/* join.c: the family of ops that put tensors together: cat, and stacks in all directions.
  *
- * Place in the flow: apply -> infer -> a backend's kernel for cat, tril and triu; the rest is made of those and of
- * views. Invariant: no result here shares memory with an input, except where a composite returns an input or a view
- * of it. */
+ * Place in the flow: apply -> infer -> a backend's kernel for cat; the rest is made of it and of views. Invariant: no
+ * result here shares memory with an input. */
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
@@ -90,15 +88,16 @@ static int cat_vjp(cn_vjp *v)
 
 enum { STACK_ROOM = 32 };
 
-/* Calls cat on `change` of each input; the list is allocated when it is long. */
-static int cat_changed(cn_call *c, int64_t dim, cn_tensor *(*change)(cn_tensor *t, int64_t dim))
+/* cat along dim of `change` of each input, which gets n too; the list is allocated when it is long. */
+static int cat_changed(cn_call *c, int64_t dim, cn_tensor *(*change)(cn_tensor *t, int64_t n), int64_t n)
 {
   cn_tensor *room[STACK_ROOM], **list = room;
-  size_t n = (size_t)c->nin;
-  if (n > STACK_ROOM && !(list = cni_alloc(n * sizeof *list))) return CN_ERR_MEMORY;
-  for (size_t i = 0; i < n; i++) list[i] = change(c->in[i], dim);
-  if (!cn_err()) c->out[0] = cn_cat(list, n, .dim = cni_option(dim));
-  if (list != room) cni_free(list, n * sizeof *list);
+  size_t count = (size_t)c->nin;
+  if (count == 0) return cn_call_fail(c, CN_ERR_VALUE, "needs at least one tensor");
+  if (count > STACK_ROOM && !(list = cni_alloc(count * sizeof *list))) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < count; i++) list[i] = change(c->in[i], n);
+  if (!cn_err()) c->out[0] = cn_cat(list, count, .dim = cni_option(dim));
+  if (list != room) cni_free(list, count * sizeof *list);
   return cn_err();
 }
 
@@ -116,170 +115,46 @@ static int stack_decompose(cn_call *c)
                         cni_shape_text(have, sizeof have, d->ndim, d->shape),
                         cni_shape_text(want, sizeof want, f->ndim, f->shape));
   }
-  return cat_changed(c, dim, cn_unsqueeze);
-}
-
-static cn_tensor *at_least_1d(cn_tensor *t, int64_t dim)
-{
-  (void)dim;
-  return cn_ndim(t) ? t : cn_unsqueeze(t, 0);
-}
-static cn_tensor *at_least_2d(cn_tensor *t, int64_t dim)
-{
-  (void)dim;
-  return cn_ndim(t) > 1 ? t : cn_unsqueeze(at_least_1d(t, 0), 0);
+  return cat_changed(c, dim, cn_unsqueeze, dim);
 }
 
 static int hstack_decompose(cn_call *c)
 {
-  if (c->nin == 0) return cn_call_fail(c, CN_ERR_VALUE, "needs at least one tensor");
-  return cat_changed(c, c->in[0]->d.ndim > 1, at_least_1d);
+  return cat_changed(c, c->nin && c->in[0]->d.ndim > 1, cni_at_least_nd, 1);
 }
-static int vstack_decompose(cn_call *c)
-{
-  if (c->nin == 0) return cn_call_fail(c, CN_ERR_VALUE, "needs at least one tensor");
-  return cat_changed(c, 0, at_least_2d);
-}
+static int vstack_decompose(cn_call *c) { return cat_changed(c, 0, cni_at_least_nd, 2); }
+static int dstack_decompose(cn_call *c) { return cat_changed(c, 2, cni_at_least_nd, 3); }
 
-/* ---- flip, roll ---- */
+/* Vectors and numbers are columns. */
+static cn_tensor *as_column(cn_tensor *x, int64_t n)
+{
+  (void)n;
+  return cn_ndim(x) > 1 ? x : cn_reshape(x, CN_SHAPE(cn_numel(x), 1));
+}
+static int column_stack_decompose(cn_call *c) { return cat_changed(c, 1, as_column, 0); }
 
-static int flip_infer(cn_call *c)
+/* block_diag(tensors): each as rows with zeros to both sides, one under the other. */
+static int block_diag_decompose(cn_call *c)
 {
-  uint32_t mask;
-  int status = cni_dims_mask_strict(c, &c->args[1], c->in[0]->d.ndim, &mask);
-  return status ? status : cn_call_result(c, 0, c->in[0]->d.dtype, c->in[0]->d.ndim, c->in[0]->d.shape);
-}
-static int flip_decompose(cn_call *c)
-{
-  cn_tensor *x = c->in[0];
-  for (int i = 0; i < c->args[1].n && x->d.ndim; i++)
-    if (!(x = cn_slice(x, c->args[1].u.is[i], CN_NONE, CN_NONE, .step = -1))) return cn_err();
-  c->out[0] = cn_contiguous_copy(x);
-  return cn_err();
-}
-static int flip_vjp(cn_vjp *v)
-{
-  v->gin[0] = cn_flip(v->g[0], v->args[1].u.is, (size_t)v->args[1].n);
-  return cn_err();
-}
-
-/* roll(input, shifts, dims) */
-static int roll_infer(cn_call *c)
-{
-  if (c->in[0]->d.ndim == 0 && c->args[2].n > 0)
-    return cn_call_fail(c, CN_ERR_INDEX, "a zero-dimensional tensor has no dimension to roll along");
-  const cn_value *shifts = &c->args[1], *dims = &c->args[2];
-  if (shifts->n == 0) return cn_call_fail(c, CN_ERR_VALUE, "needs at least one shift");
-  if (dims->n ? dims->n != shifts->n : shifts->n != 1)
-    return cn_call_fail(c, CN_ERR_VALUE, "%d shifts are given for %d dims", shifts->n, dims->n);
-  for (int i = 0; i < dims->n; i++) {
-    int d = cn_call_dim(c, dims->u.is[i], c->in[0]->d.ndim);
-    if (d < 0) return d;
+  cn_tensor *room[STACK_ROOM], **list = room;
+  size_t count = (size_t)c->nin;
+  int64_t width = 0, before = 0;
+  if (count == 0) return cn_call_fail(c, CN_ERR_VALUE, "needs at least one tensor");
+  for (size_t i = 0; i < count; i++) {
+    const cn_desc *d = &c->in[i]->d;
+    if (d->ndim > 2)
+      return cn_call_fail(c, CN_ERR_SHAPE, "takes tensors of at most 2 dimensions, but tensor %zu has %d", i, d->ndim);
+    width += d->ndim ? d->shape[d->ndim - 1] : 1;
   }
-  return cn_call_result(c, 0, c->in[0]->d.dtype, c->in[0]->d.ndim, c->in[0]->d.shape);
-}
-
-static cn_tensor *roll_one(cn_tensor *x, int64_t dim, int64_t shift)
-{
-  int64_t n = cn_size(x, dim), head = n ? shift % n : 0;
-  if (head < 0) head += n;
-  if (head == 0) return x;
-  return cn_cat(CN_TENSORS(cn_slice(x, dim, n - head, CN_NONE), cn_slice(x, dim, 0, n - head)),
-                .dim = cni_option(dim));
-}
-static int roll_decompose(cn_call *c)
-{
-  const cn_value *shifts = &c->args[1], *dims = &c->args[2];
-  cn_tensor *x = c->in[0];
-  if (x->d.ndim == 0 || x->d.numel == 0) {
-    c->out[0] = cn_contiguous_copy(x);
-    return cn_err();
+  if (count > STACK_ROOM && !(list = cni_alloc(count * sizeof *list))) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < count && !cn_err(); i++) {
+    cn_tensor *x = cni_at_least_nd(c->in[i], 2);
+    int64_t own = x ? x->d.shape[1] : 0;
+    list[i] = cn_constant_pad_nd(x, CN_SHAPE(before, width - before - own));
+    before += own;
   }
-  if (dims->n == 0) x = roll_one(cn_reshape(x, CN_SHAPE(-1)), 0, shifts->u.is[0]);
-  for (int i = 0; i < dims->n && x; i++) x = roll_one(x, dims->u.is[i], shifts->u.is[i]);
-  if (x && dims->n == 0) x = cn_view(x, c->in[0]->d.shape, (size_t)c->in[0]->d.ndim);
-  if (x) c->out[0] = x->storage == c->in[0]->storage || x->view || !cn_is_contiguous(x) ? cn_contiguous_copy(x) : x;
-  return cn_err();
-}
-static int roll_vjp(cn_vjp *v)
-{
-  const cn_value *shifts = &v->args[1], *dims = &v->args[2];
-  cn_tensor *g = v->g[0];
-  if (dims->n == 0) {
-    v->gin[0] = cn_roll(g, CN_SHAPE(-shifts->u.is[0]));
-    return cn_err();
-  }
-  for (int i = 0; i < dims->n && g; i++)
-    g = cn_roll(g, CN_SHAPE(-shifts->u.is[i]), .dims = CN_INTS(dims->u.is[i]));
-  v->gin[0] = g;
-  return cn_err();
-}
-
-/* ---- repetition: expand, then a reshape that copies ---- */
-
-/* repeat(input, repeats): as (r0, s0, r1, s1, ...), the r expanded, pairs made one. */
-static int repeat_as(cn_call *c, const int64_t *repeats, int n)
-{
-  const cn_desc *d = &c->in[0]->d;
-  int lead = n - d->ndim, wide = 0, kept = 0, final = 0;
-  int64_t split[2 * CN_MAX_DIMS], want[2 * CN_MAX_DIMS], shape[CN_MAX_DIMS];
-  if (lead < 0)
-    return cn_call_fail(c, CN_ERR_SHAPE, "%d repeats are given for a tensor of %d dimensions", n, (int)d->ndim);
-  if (n > CN_MAX_DIMS) return cn_call_fail(c, CN_ERR_SHAPE, "%d dimensions are too many", n);
-  for (int i = 0; i < n; i++) {
-    int64_t size = i < lead ? 1 : d->shape[i - lead];
-    if (repeats[i] < 0) return cn_call_fail(c, CN_ERR_VALUE, "repeat %lld is negative", (long long)repeats[i]);
-    if (__builtin_mul_overflow(size, repeats[i], &shape[final++]))
-      return cn_call_fail(c, CN_ERR_SHAPE, "the result is too large");
-    if (repeats[i] != 1) split[wide] = 1, want[wide++] = repeats[i];
-    if (size != 1) split[wide] = want[wide] = size, wide++, kept++;
-  }
-  if (wide > CN_MAX_DIMS) return cn_call_fail(c, CN_ERR_SHAPE, "too many dimensions are repeated at once");
-  cn_tensor *x = cn_expand(cn_reshape(c->in[0], split, (size_t)wide), want, (size_t)wide);
-  x = cn_reshape(x, shape, (size_t)final);
-  if (x && x->storage == c->in[0]->storage) x = cn_contiguous_copy(x); /* nothing was repeated: a copy all the same */
-  c->out[0] = x;
-  return cn_err();
-}
-
-static int repeat_decompose(cn_call *c) { return repeat_as(c, c->args[1].u.is, c->args[1].n); }
-
-/* tile(input, dims): missing leading dims count as 1. */
-static int tile_decompose(cn_call *c)
-{
-  int64_t repeats[CN_MAX_DIMS];
-  int n = c->args[1].n, ndim = c->in[0]->d.ndim, lead = ndim > n ? ndim - n : 0;
-  if (n > CN_MAX_DIMS) return cn_call_fail(c, CN_ERR_SHAPE, "%d dimensions are too many", n);
-  for (int i = 0; i < lead + n; i++) repeats[i] = i < lead ? 1 : c->args[1].u.is[i - lead];
-  return repeat_as(c, repeats, lead + n);
-}
-
-static int broadcast_to_decompose(cn_call *c)
-{
-  c->out[0] = cn_expand(c->in[0], c->args[1].u.is, (size_t)c->args[1].n);
-  return cn_err();
-}
-static int expand_as_decompose(cn_call *c)
-{
-  c->out[0] = cn_expand(c->in[0], c->in[1]->d.shape, (size_t)c->in[1]->d.ndim);
-  return cn_err();
-}
-
-/* ---- triangles ---- */
-
-static int triangle_infer(cn_call *c)
-{
-  if (c->in[0]->d.ndim < 2) return cn_call_fail(c, CN_ERR_SHAPE, "needs at least 2 dimensions");
-  return cn_call_result(c, 0, c->in[0]->d.dtype, c->in[0]->d.ndim, c->in[0]->d.shape);
-}
-static int tril_vjp(cn_vjp *v)
-{
-  v->gin[0] = cn_tril(v->g[0], .diagonal = cni_arg_int(v->args, 1));
-  return cn_err();
-}
-static int triu_vjp(cn_vjp *v)
-{
-  v->gin[0] = cn_triu(v->g[0], .diagonal = cni_arg_int(v->args, 1));
+  if (!cn_err()) c->out[0] = cn_cat(list, count);
+  if (list != room) cni_free(list, count * sizeof *list);
   return cn_err();
 }
 
@@ -298,31 +173,15 @@ const cn_op cni_join_ops[] = {
   {.sig = "vstack(Tensor[] tensors) -> Tensor ; alias_row_stack",
    .doc = "Tensors on top of each other: along dimension 0, vectors as rows.",
    .flags = CN_OP_COMPOSITE, .decompose = vstack_decompose},
-  {.sig = "flip(Tensor input, int[] dims) -> Tensor ; method",
-   .doc = "A copy with the order of elements reversed along these dimensions.",
-   .infer = flip_infer, .vjp = flip_vjp, .decompose = flip_decompose},
-  {.sig = "roll(Tensor input, int[] shifts, int[] dims=[]) -> Tensor ; method",
-   .doc = "Elements moved on by shifts along dims; what leaves at one end comes in at the other. Without dims, of "
-          "the flattened tensor.",
-   .infer = roll_infer, .vjp = roll_vjp, .decompose = roll_decompose},
-  {.sig = "repeat(Tensor input, int[] repeats) -> Tensor ; method grad_fn",
-   .doc = "The whole tensor repeated that often along each dimension; more repeats than dimensions add leading ones.",
-   .flags = CN_OP_COMPOSITE, .decompose = repeat_decompose},
-  {.sig = "tile(Tensor input, int[] dims) -> Tensor ; method grad_fn_RepeatBackward0",
-   .doc = "Like repeat, but fewer counts than dimensions are allowed and stand for the last ones.",
-   .flags = CN_OP_COMPOSITE, .decompose = tile_decompose},
-  {.sig = "broadcast_to(Tensor input, int[] size) -> Tensor ; method",
-   .doc = "input expanded to that size without copying; the same as expand.",
-   .flags = CN_OP_COMPOSITE, .decompose = broadcast_to_decompose},
-  {.sig = "expand_as(Tensor input, Tensor other) -> Tensor ; method",
-   .doc = "input expanded to other's shape without copying.",
-   .flags = CN_OP_COMPOSITE, .decompose = expand_as_decompose},
-  {.sig = "tril(Tensor input, int diagonal=0) -> Tensor ; method inplace",
-   .doc = "The lower triangle of the last two dimensions, zero above it; diagonal > 0 keeps that many more above.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = triangle_infer, .vjp = tril_vjp},
-  {.sig = "triu(Tensor input, int diagonal=0) -> Tensor ; method inplace",
-   .doc = "The upper triangle of the last two dimensions, zero below it; diagonal > 0 leaves that many more out.",
-   .flags = CN_OP_ALIAS_SAFE, .infer = triangle_infer, .vjp = triu_vjp},
+  {.sig = "dstack(Tensor[] tensors) -> Tensor",
+   .doc = "Tensors behind each other along dimension 2, after atleast_3d.",
+   .flags = CN_OP_COMPOSITE, .decompose = dstack_decompose},
+  {.sig = "column_stack(Tensor[] tensors) -> Tensor",
+   .doc = "Tensors side by side along dimension 1; vectors and numbers are columns.",
+   .flags = CN_OP_COMPOSITE, .decompose = column_stack_decompose},
+  {.sig = "block_diag(Tensor[] tensors) -> Tensor ; grad_fn",
+   .doc = "A matrix with these matrices along its diagonal and zeros elsewhere; vectors are rows.",
+   .flags = CN_OP_COMPOSITE, .decompose = block_diag_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(join);

@@ -1,6 +1,5 @@
 /* linalg_composite.c: the family of linear algebra that is said with other ops: powers, chains of products, diagonals,
- * traces,
- * tensors as matrices, Vandermonde matrices, distances of two tensors, norms held below a bound.
+ * traces, tensors as matrices, Vandermonde matrices, older names.
  *
  * Place in the flow: composites only. Invariant: nothing reads a value. */
 #include <cairn/kw.h>
@@ -198,37 +197,6 @@ static int linalg_vander_decompose(cn_call *c)
   return cn_err();
 }
 
-/* ---- dist(input, other, p), renorm(input, p, dim, maxnorm) ---- */
-
-static int dist_decompose(cn_call *c)
-{
-  double p = cni_arg_float(c->args, 2);
-  c->out[0] = cn_linalg_vector_norm(cn_sub(c->in[0], c->in[1]), .ord = cni_option_float(p));
-  return cn_err();
-}
-
-static int renorm_decompose(cn_call *c)
-{
-  cn_tensor *x = c->in[0];
-  double p = cni_arg_float(c->args, 1), most = cni_arg_float(c->args, 3);
-  int ndim = x->d.ndim, dim;
-  int64_t others[CN_MAX_DIMS];
-  size_t n = 0;
-  if (!(p > 0)) return cn_call_fail(c, CN_ERR_VALUE, "p must be positive, but is %g", p);
-  if (!(most >= 0)) return cn_call_fail(c, CN_ERR_VALUE, "maxnorm must not be negative, but is %g", most);
-  if (ndim < 2) return cn_call_fail(c, CN_ERR_SHAPE, "the input must have at least 2 dimensions, but has %d", ndim);
-  if ((dim = cn_call_dim(c, cni_arg_int(c->args, 2), ndim)) < 0) return dim;
-  for (int i = 0; i < ndim; i++)
-    if (i != dim) others[n++] = i;
-  bool half = x->d.dtype == CN_F16 || x->d.dtype == CN_BF16;
-  cn_tensor *norm =
-      cn_linalg_vector_norm(x, .ord = p, .dim = {others, n}, .keepdim = true, .dtype = half ? CN_F32 : CN_DTYPE_NONE);
-  cn_tensor *scale = cn_true_divide(cn_num(most), cn_add(norm, cn_num(1e-7)));
-  scale = cn_where(cn_gt(norm, cn_num(most)), scale, cn_int(1));
-  c->out[0] = cn_mul(x, cni_in_type(scale, x->d.dtype));
-  return cn_err();
-}
-
 /* ---- older names ---- */
 
 static int inverse_decompose(cn_call *c)
@@ -293,12 +261,6 @@ const cn_op cni_linalg_composite_ops[] = {
   {.sig = "linalg_vander(Tensor x, *, int? N=None) -> Tensor ; linalg",
    .doc = "The powers 0 to N - 1 of each element, along a new last dim; N is the size of the last dim by default.",
    .flags = CN_OP_COMPOSITE, .decompose = linalg_vander_decompose},
-  {.sig = "dist(Tensor input, Tensor other, Scalar p=2) -> Tensor ; method amp_f32_device grad_fn",
-   .doc = "The p-norm of input - other.",
-   .flags = CN_OP_COMPOSITE, .decompose = dist_decompose},
-  {.sig = "renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor ; method inplace amp_f32_device grad_fn",
-   .doc = "Scales each slice along dim whose p-norm is larger than maxnorm down to it.",
-   .flags = CN_OP_COMPOSITE, .decompose = renorm_decompose},
   {.sig = "inverse(Tensor input) -> Tensor ; method amp_f32_host",
    .doc = "linalg_inv by its older name.",
    .flags = CN_OP_COMPOSITE, .decompose = inverse_decompose},

@@ -1,4 +1,4 @@
-/* norm.c: layer norm and RMS norm, and what all normalisations share.
+/* norm.c: layer norm and RMS norm, normalisation over neighbouring channels, and what all normalisations share.
  *
  * Place in the flow: layer_norm and rms_norm are composites over native_* primitives, whose
  * kernels stand in backends/cpu/reduce/norm.c and batch_norm.c. Invariant: a gradient that is only run uses the
@@ -247,6 +247,28 @@ static int rms_norm_decompose(cn_call *c)
   return cn_native_rms_norm(&c->out[0], NULL, c->in[0], shape->u.is, (size_t)shape->n, c->in[1], eps);
 }
 
+/* ---- local_response_norm(input, size, alpha, beta, k) ---- */
+
+static int local_response_norm_decompose(cn_call *c)
+{
+  cn_tensor *x = c->in[0];
+  int64_t size = cni_arg_int(c->args, 1);
+  if (x->d.ndim < 3) return cn_call_fail(c, CN_ERR_SHAPE, "takes inputs of 3 dims or more, not %d", (int)x->d.ndim);
+  if (size < 1) return cn_call_fail(c, CN_ERR_VALUE, "size must be at least 1");
+  if (x->d.numel == 0) {
+    c->out[0] = x;
+    return cn_err();
+  }
+  int64_t n = x->d.shape[0], channels = x->d.shape[1], rest = x->d.numel / n / channels;
+  cn_tensor *square = cn_reshape(cn_mul(x, x), CN_SHAPE(n, 1, channels, rest));
+  cn_tensor *mean = cn_avg_pool2d(square, CN_SHAPE(size, 1), CN_NONE, .stride = CN_INTS(1, 1),
+                                  .padding = CN_INTS(size / 2, 0));
+  mean = cn_reshape(cn_narrow(mean, 2, 0, channels), x->d.shape, (size_t)x->d.ndim); /* one more when size is even */
+  cn_tensor *base = cn_add(cn_mul(mean, cn_num(cni_arg_float(c->args, 2))), cn_num(cni_arg_float(c->args, 4)));
+  c->out[0] = cn_div(x, cn_pow(base, cn_num(cni_arg_float(c->args, 3))));
+  return cn_err();
+}
+
 /* clang-format off */
 const cn_op cni_norm_ops[] = {
   {.sig = "layer_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float eps=1e-5) "
@@ -277,6 +299,10 @@ const cn_op cni_norm_ops[] = {
           "Tensor? weight, int[] output_mask) -> (Tensor grad_input, Tensor grad_weight) ; internal tuple",
    .doc = "Gradients of native_rms_norm; those whose output_mask is 0 come back empty. Has no gradient of its own.",
    .flags = CN_OP_NO_GRAD, .infer = rms_norm_backward_infer, .decompose = rms_norm_backward_decompose},
+  {.sig = "local_response_norm(Tensor input, int size, float alpha=1e-4, float beta=0.75, float k=1.0) -> Tensor ; nn",
+   .doc = "Divides each element by (k + alpha * m) to the power of beta, where m is the mean of the squares of `size` "
+          "neighbouring channels. input: (N, C, ...).",
+   .flags = CN_OP_COMPOSITE, .decompose = local_response_norm_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(norm);

@@ -1,9 +1,7 @@
-/* numeric.c: the family of numerical calculus and statistics of series: differences, gradients, trapezoids, covariance,
- * logarithmic ranges.
+/* numeric.c: the family of numerical calculus and statistics of series: differences, gradients, trapezoids, covariance.
  *
  * Place in the flow: composites over slices, cat, sums and products. Invariant: no rule looks at a value. */
 #include <cairn/kw.h>
-#include <math.h>
 
 #include "families.h"
 #include "shorthand.h"
@@ -305,25 +303,6 @@ static int corrcoef_decompose(cn_call *c)
   return cn_err();
 }
 
-/* ---- logspace(start, end, steps, base, dtype, device) ---- */
-
-static int logspace_decompose(cn_call *c)
-{
-  int64_t steps = cni_arg_int(c->args, 2);
-  double base = cni_arg_float(c->args, 3), start = cni_arg_float(c->args, 0), end = cni_arg_float(c->args, 1);
-  cn_dtype dtype = (cn_dtype)cni_arg_int_or(c->args, 4, (int64_t)cn_default_dtype());
-  cn_device device = (cn_device)cni_arg_int_or(c->args, 5, 0);
-  if (steps < 0) return cn_call_fail(c, CN_ERR_VALUE, "steps must not be negative, but is %lld", (long long)steps);
-  int status = cni_check_dtype(c, (int64_t)dtype);
-  if (status) return status;
-  if (steps == 1) end = start; /* and not rounded, as in PyTorch */
-  else if (!cni_dtype_is_float((int)dtype)) start = trunc(start), end = trunc(end);
-  else start = cni_stored(start, (int)dtype), end = cni_stored(end, (int)dtype);
-  cn_tensor *x = cn_linspace(start, end, steps, .dtype = CN_F64, .device = device);
-  c->out[0] = cni_in_type(cn_pow(cn_num(base), x), (int)dtype);
-  return cn_err();
-}
-
 /* clang-format off */
 const cn_op cni_numeric_ops[] = {
   {.sig = "diff(Tensor input, int n=1, int dim=-1, Tensor? prepend=None, Tensor? append=None) -> Tensor ; method",
@@ -349,10 +328,6 @@ const cn_op cni_numeric_ops[] = {
   {.sig = "corrcoef(Tensor input) -> Tensor ; method",
    .doc = "Correlation coefficients of the rows of input.",
    .flags = CN_OP_COMPOSITE, .decompose = corrcoef_decompose},
-  {.sig = "logspace(Scalar start, Scalar end, int steps, float base=10, *, dtype? dtype=None, device? device=None) "
-          "-> Tensor",
-   .doc = "Powers of base whose exponents are evenly spaced from start to end, both included.",
-   .flags = CN_OP_COMPOSITE, .decompose = logspace_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(numeric);

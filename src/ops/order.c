@@ -1,7 +1,7 @@
 /* order.c: the family of ops that walk along a dim in order: running sums and products, sorting, selection.
  *
- * Place in the flow: rows for apply; kernels stand in backends/cpu/reduce/scan.c and sort.c. Invariant: equal
- * elements keep their order in every sort, and NaN counts as larger than any number, as in PyTorch. */
+ * Place in the flow: rows for apply; kernels stand in backends/cpu/reduce/scan.c, logcumsumexp.c and sort.c.
+ * Invariant: equal elements keep their order in every sort, and NaN counts as larger than any number, as in PyTorch. */
 #include <cairn/kw.h>
 #include <cairn/ops.h>
 
@@ -91,6 +91,44 @@ static int cummax_vjp(cn_vjp *v)
   return cn_err();
 }
 
+/* logcumsumexp(input, dim) */
+static int logcumsumexp_infer(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  int dim = cn_call_dim(c, cni_arg_int(c->args, 1), x->ndim), status = cni_check_computes(c, x->dtype);
+  if (dim < 0) return dim;
+  if (status) return status;
+  if (!cni_dtype_is_float(x->dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s; cast it first",
+                        cn_dtype_name((cn_dtype)x->dtype));
+  return cn_call_result(c, 0, x->dtype, x->ndim, x->shape);
+}
+
+/* The sum over i >= k of g_i exp(x_k - y_i), for the g above zero (or, negated, below), by way of logarithms. */
+static cn_tensor *log_scan_part(cn_tensor *g, cn_tensor *x, cn_tensor *y, int64_t dim)
+{
+  cn_tensor *some = cn_gt(g, cn_int(0));
+  cn_tensor *size = cn_log(cn_where(some, g, cn_int(1)));
+  size = cn_where(some, cn_sub(size, y), cn_num(-(double)__builtin_inff()));
+  cn_tensor *sum = cn_flip(cn_logcumsumexp(cn_flip(size, &dim, 1), dim), &dim, 1);
+  return cn_exp(cn_add(sum, x));
+}
+
+static int logcumsumexp_vjp(cn_vjp *v)
+{
+  int64_t dim = cni_arg_int(v->args, 1);
+  if (v->in_meta[0].ndim == 0) {
+    v->gin[0] = v->g[0];
+    return CN_OK;
+  }
+  int wide = cn_dtype_of(v->g[0]) == CN_F64 ? CN_F64 : CN_F32;
+  bool half = cn_dtype_of(v->g[0]) != (cn_dtype)wide; /* then the result is too coarse: 10000 is 8 from the next */
+  cn_tensor *g = cni_in_type(v->g[0], wide), *x = cni_in_type(v->in[0], wide);
+  cn_tensor *y = half ? cn_logcumsumexp(x, dim) : v->out[0];
+  v->gin[0] = cn_sub(log_scan_part(g, x, y, dim), log_scan_part(cn_neg(g), x, y, dim));
+  return cn_err();
+}
+
 /* ---- sort, topk, kthvalue ---- */
 
 /* (input, dim, ...) -> (values, indices), both of input's shape */
@@ -112,6 +150,12 @@ static int argsort_decompose(cn_call *c)
 {
   int64_t dim = cni_arg_int(c->args, 1);
   cn_sort(NULL, &c->out[0], c->in[0], .dim = dim ? dim : CN_ZERO, .descending = cni_arg_bool(c->args, 2));
+  return cn_err();
+}
+
+static int msort_decompose(cn_call *c)
+{
+  cn_sort(&c->out[0], NULL, c->in[0], .dim = CN_ZERO);
   return cn_err();
 }
 
@@ -167,6 +211,9 @@ const cn_op cni_order_ops[] = {
   {.sig = "cummin(Tensor input, int dim) -> (Tensor values, Tensor indices) ; method",
    .doc = "Smallest element so far along a dimension, and its index (the last among equals).",
    .infer = cummax_infer, .vjp = cummax_vjp, .needs = {[0] = CN_OUT(1)}},
+  {.sig = "logcumsumexp(Tensor input, int dim) -> Tensor ; method",
+   .doc = "Logarithm of the running sum of exponentials along a dimension, without overflow.",
+   .infer = logcumsumexp_infer, .vjp = logcumsumexp_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
   {.sig = "sort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) "
           "-> (Tensor values, Tensor indices) ; method",
    .doc = "Elements in order along a dimension, and the indices they had. Equal elements always keep their order; "
@@ -175,6 +222,9 @@ const cn_op cni_order_ops[] = {
   {.sig = "argsort(Tensor input, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor ; method",
    .doc = "The indices that sort a dimension; equal elements keep their order.",
    .flags = CN_OP_COMPOSITE, .decompose = argsort_decompose},
+  {.sig = "msort(Tensor input) -> Tensor ; method",
+   .doc = "Elements in order along the first dimension.",
+   .flags = CN_OP_COMPOSITE, .decompose = msort_decompose},
   {.sig = "topk(Tensor input, int k, int dim=-1, bool largest=True, bool sorted=True) "
           "-> (Tensor values, Tensor indices) ; method",
    .doc = "The k largest (or smallest) elements along a dimension, in order, and their indices; NaN counts as the "

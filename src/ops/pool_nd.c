@@ -1,5 +1,5 @@
 /* pool_nd.c: the family of pools over signals and volumes, and of ops that are made of pools: power averages, the way
- * back from a maximum, local response normalisation.
+ * back from a maximum.
  *
  * Place in the flow: all rows are composites of the pools over images (pool.c). A signal is an image of height one. A
  * volume is pooled within its planes, then along its depth: windows are products of intervals, so this gives the same
@@ -408,28 +408,6 @@ static int lp1d_decompose(cn_call *c) { return lp_pool(c, 1); }
 static int lp2d_decompose(cn_call *c) { return lp_pool(c, 2); }
 static int lp3d_decompose(cn_call *c) { return lp_pool(c, 3); }
 
-/* ---- local_response_norm(input, size, alpha, beta, k) ---- */
-
-static int local_response_norm_decompose(cn_call *c)
-{
-  cn_tensor *x = c->in[0];
-  int64_t size = cni_arg_int(c->args, 1);
-  if (x->d.ndim < 3) return cn_call_fail(c, CN_ERR_SHAPE, "takes inputs of 3 dims or more, not %d", (int)x->d.ndim);
-  if (size < 1) return cn_call_fail(c, CN_ERR_VALUE, "size must be at least 1");
-  if (x->d.numel == 0) {
-    c->out[0] = x;
-    return cn_err();
-  }
-  int64_t n = x->d.shape[0], channels = x->d.shape[1], rest = x->d.numel / n / channels;
-  cn_tensor *square = cn_reshape(cn_mul(x, x), CN_SHAPE(n, 1, channels, rest));
-  cn_tensor *mean = cn_avg_pool2d(square, CN_SHAPE(size, 1), CN_NONE, .stride = CN_INTS(1, 1),
-                                  .padding = CN_INTS(size / 2, 0));
-  mean = cn_reshape(cn_narrow(mean, 2, 0, channels), x->d.shape, (size_t)x->d.ndim); /* one more when size is even */
-  cn_tensor *base = cn_add(cn_mul(mean, cn_num(cni_arg_float(c->args, 2))), cn_num(cni_arg_float(c->args, 4)));
-  c->out[0] = cn_div(x, cn_pow(base, cn_num(cni_arg_float(c->args, 3))));
-  return cn_err();
-}
-
 #define COMPOSITE(f) .flags = CN_OP_COMPOSITE, .decompose = f
 
 /* clang-format off */
@@ -508,10 +486,6 @@ const cn_op cni_pool_nd_ops[] = {
    .doc = "The norm of each window of a volume (N, C, D, H, W) or (C, D, H, W): the root of the sum of powers by "
           "norm_type.",
    COMPOSITE(lp3d_decompose)},
-  {.sig = "local_response_norm(Tensor input, int size, float alpha=1e-4, float beta=0.75, float k=1.0) -> Tensor ; nn",
-   .doc = "Divides each element by (k + alpha * m) to the power of beta, where m is the mean of the squares of `size` "
-          "neighbouring channels. input: (N, C, ...).",
-   COMPOSITE(local_response_norm_decompose)},
 };
 /* clang-format on */
 CNI_FAMILY(pool_nd);

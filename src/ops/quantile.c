@@ -1,8 +1,6 @@
-/* quantile.c: the family of statistics by order, and of those that look past NaN: median, mode, quantile, aminmax,
- * nansum, nanmean; and msort and logcumsumexp.
+/* quantile.c: the family of statistics by order: median, mode, quantile, and their forms that look past NaN.
  *
- * Place in the flow: composites over sort, kthvalue, gather and sums; logcumsumexp has a kernel
- * (backends/cpu/reduce/logcumsumexp.c).
+ * Place in the flow: composites over sort, kthvalue, gather and sums.
  * Invariant: which element a result is becomes an index tensor, never a branch on data; gradients go to that element.
  */
 #include <cairn/ext/parts.h>
@@ -12,85 +10,6 @@
 
 #include "families.h"
 #include "reduce.h"
-
-/* ---- aminmax, nansum, nanmean ---- */
-
-/* aminmax(input, dim, keepdim) */
-static int aminmax_infer(cn_call *c)
-{
-  const cn_desc *x = &c->in[0]->d;
-  uint32_t mask;
-  int status = cni_dims_mask(c, &c->args[1], x->ndim, &mask);
-  if (!status) status = cni_check_computes(c, x->dtype);
-  for (int k = 0; k < x->ndim && !status; k++)
-    if (mask >> k & 1 && x->shape[k] == 0)
-      status = cn_call_fail(c, CN_ERR_INDEX, "dimension %d is empty, and there is no least of no elements", k);
-  for (int i = 0; i < 2 && !status; i++)
-    status = cni_reduced_result(c, i, mask, cni_arg_bool(c->args, 2), x->dtype);
-  return status;
-}
-
-static int aminmax_vjp(cn_vjp *v)
-{
-  int ndim = v->in_meta[0].ndim;
-  bool keepdim = cni_arg_bool(v->args, 2);
-  uint32_t mask = cni_vjp_mask(&v->args[1], ndim);
-  for (int i = 0; i < 2; i++) {
-    if (!v->g[i]) continue;
-    cn_tensor *y = cni_with_dims(v->out[i], ndim, mask, keepdim), *g = cni_with_dims(v->g[i], ndim, mask, keepdim);
-    cn_tensor *part = cni_share_evenly(g, cn_eq(v->in[0], y), mask);
-    v->gin[0] = v->gin[0] ? cn_add(v->gin[0], part) : part;
-  }
-  return cn_err();
-}
-
-static int aminmax_decompose(cn_call *c)
-{
-  int64_t dim = cni_arg_int_or(c->args, 1, 0);
-  cn_ints dims = {&dim, !cni_arg_none(c->args, 1)};
-  bool keepdim = cni_arg_bool(c->args, 2);
-  c->out[0] = cn_amin(c->in[0], .dim = dims, .keepdim = keepdim);
-  c->out[1] = cn_amax(c->in[0], .dim = dims, .keepdim = keepdim);
-  return cn_err();
-}
-
-static cn_ints dims_of(const cn_value *v)
-{
-  return v->tag == CN_V_INTS ? (cn_ints){v->u.is, (size_t)v->n} : (cn_ints){NULL, 0};
-}
-
-/* nansum(input, dim, keepdim, dtype) */
-static int nansum_vjp(cn_vjp *v)
-{
-  const cn_meta *x = &v->in_meta[0];
-  cn_tensor *g = cni_spread(v->g[0], x, cni_vjp_mask(&v->args[1], x->ndim), cni_arg_bool(v->args, 2));
-  v->gin[0] = cn_where(cn_isnan(v->in[0]), cn_int(0), g);
-  return cn_err();
-}
-
-static int nansum_decompose(cn_call *c)
-{
-  cn_tensor *x = c->in[0], *there = x;
-  if (cni_dtype_is_float(x->d.dtype)) /* 0 where x is not itself */
-    cn_pointwise(&there, 1, &x, 1, "1|0|ne 0 0;where 2 1 0|3", NULL, 0);
-  c->out[0] = cn_sum(there, .dim = dims_of(&c->args[1]), .keepdim = cni_arg_bool(c->args, 2),
-                     .dtype = (cn_dtype)cni_arg_int_or(c->args, 3, 0));
-  return cn_err();
-}
-
-static int nanmean_decompose(cn_call *c)
-{
-  const cn_desc *x = &c->in[0]->d;
-  if (!cni_dtype_is_float(x->dtype))
-    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s; cast it first",
-                        cn_dtype_name((cn_dtype)x->dtype));
-  cn_ints dims = dims_of(&c->args[1]);
-  bool keepdim = cni_arg_bool(c->args, 2);
-  cn_tensor *count = cn_sum(cn_logical_not(cn_isnan(c->in[0])), .dim = dims, .keepdim = keepdim);
-  cn_dtype dtype = (cn_dtype)cni_arg_int_or(c->args, 3, 0);
-  c->out[0] = cn_true_divide(cn_nansum(c->in[0], .dim = dims, .keepdim = keepdim, .dtype = dtype), count);
-  return cn_err();
-}
 
 /* ---- median, nanmedian, mode ---- */
 
@@ -314,64 +233,8 @@ static int quantile_of(cn_call *c, bool past_nan)
 static int quantile_decompose(cn_call *c) { return quantile_of(c, false); }
 static int nanquantile_decompose(cn_call *c) { return quantile_of(c, true); }
 
-/* ---- msort, logcumsumexp ---- */
-
-static int msort_decompose(cn_call *c)
-{
-  cn_sort(&c->out[0], NULL, c->in[0], .dim = CN_ZERO);
-  return cn_err();
-}
-
-/* logcumsumexp(input, dim) */
-static int logcumsumexp_infer(cn_call *c)
-{
-  const cn_desc *x = &c->in[0]->d;
-  int dim = cn_call_dim(c, cni_arg_int(c->args, 1), x->ndim), status = cni_check_computes(c, x->dtype);
-  if (dim < 0) return dim;
-  if (status) return status;
-  if (!cni_dtype_is_float(x->dtype))
-    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s; cast it first",
-                        cn_dtype_name((cn_dtype)x->dtype));
-  return cn_call_result(c, 0, x->dtype, x->ndim, x->shape);
-}
-
-/* The sum over i >= k of g_i exp(x_k - y_i), for the g above zero (or, negated, below), by way of logarithms. */
-static cn_tensor *log_scan_part(cn_tensor *g, cn_tensor *x, cn_tensor *y, int64_t dim)
-{
-  cn_tensor *some = cn_gt(g, cn_int(0));
-  cn_tensor *size = cn_log(cn_where(some, g, cn_int(1)));
-  size = cn_where(some, cn_sub(size, y), cn_num(-(double)__builtin_inff()));
-  cn_tensor *sum = cn_flip(cn_logcumsumexp(cn_flip(size, &dim, 1), dim), &dim, 1);
-  return cn_exp(cn_add(sum, x));
-}
-
-static int logcumsumexp_vjp(cn_vjp *v)
-{
-  int64_t dim = cni_arg_int(v->args, 1);
-  if (v->in_meta[0].ndim == 0) {
-    v->gin[0] = v->g[0];
-    return CN_OK;
-  }
-  int wide = cn_dtype_of(v->g[0]) == CN_F64 ? CN_F64 : CN_F32;
-  bool half = cn_dtype_of(v->g[0]) != (cn_dtype)wide; /* then the result is too coarse: 10000 is 8 from the next */
-  cn_tensor *g = cni_in_type(v->g[0], wide), *x = cni_in_type(v->in[0], wide);
-  cn_tensor *y = half ? cn_logcumsumexp(x, dim) : v->out[0];
-  v->gin[0] = cn_sub(log_scan_part(g, x, y, dim), log_scan_part(cn_neg(g), x, y, dim));
-  return cn_err();
-}
-
 /* clang-format off */
 const cn_op cni_quantile_ops[] = {
-  {.sig = "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max) ; method",
-   .doc = "Smallest and largest element of all, or along a dimension; NaN wins. Ties share the gradient.",
-   .infer = aminmax_infer, .vjp = aminmax_vjp, .decompose = aminmax_decompose,
-   .needs = {[0] = CN_IN(0) | CN_OUT(0) | CN_OUT(1)}},
-  {.sig = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method grad_fn",
-   .doc = "Sum of all elements that are not NaN, or along the dimensions listed.",
-   .infer = cni_sum_infer, .vjp = nansum_vjp, .decompose = nansum_decompose, .needs = {[0] = CN_IN(0)}},
-  {.sig = "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
-   .doc = "Mean of all elements that are not NaN, or along the dimensions listed; NaN where there are none.",
-   .flags = CN_OP_COMPOSITE, .decompose = nanmean_decompose},
   {.sig = "median(Tensor input) -> Tensor ; method",
    .doc = "The middle one of all elements in order, the lower of two; NaN if there is one. Equals share the gradient.",
    .infer = median_infer, .vjp = median_vjp, .decompose = median_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
@@ -400,12 +263,6 @@ const cn_op cni_quantile_ops[] = {
           "str interpolation='linear') -> Tensor ; method amp_f32_host",
    .doc = "The quantile of the elements that are not NaN.",
    .flags = CN_OP_COMPOSITE, .decompose = nanquantile_decompose},
-  {.sig = "msort(Tensor input) -> Tensor ; method",
-   .doc = "Elements in order along the first dimension.",
-   .flags = CN_OP_COMPOSITE, .decompose = msort_decompose},
-  {.sig = "logcumsumexp(Tensor input, int dim) -> Tensor ; method",
-   .doc = "Logarithm of the running sum of exponentials along a dimension, without overflow.",
-   .infer = logcumsumexp_infer, .vjp = logcumsumexp_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
 };
 /* clang-format on */
 CNI_FAMILY(quantile);

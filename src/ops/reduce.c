@@ -127,6 +127,45 @@ static int mean_decompose(cn_call *c)
   return cn_err();
 }
 
+/* ---- nansum and nanmean: (input, dim, keepdim, dtype) ---- */
+
+static cn_ints dims_of(const cn_value *v)
+{
+  return v->tag == CN_V_INTS ? (cn_ints){v->u.is, (size_t)v->n} : (cn_ints){NULL, 0};
+}
+
+static int nansum_vjp(cn_vjp *v)
+{
+  const cn_meta *x = &v->in_meta[0];
+  cn_tensor *g = cni_spread(v->g[0], x, cni_vjp_mask(&v->args[1], x->ndim), cni_arg_bool(v->args, 2));
+  v->gin[0] = cn_where(cn_isnan(v->in[0]), cn_int(0), g);
+  return cn_err();
+}
+
+static int nansum_decompose(cn_call *c)
+{
+  cn_tensor *x = c->in[0], *there = x;
+  if (cni_dtype_is_float(x->d.dtype)) /* 0 where x is not itself */
+    cn_pointwise(&there, 1, &x, 1, "1|0|ne 0 0;where 2 1 0|3", NULL, 0);
+  c->out[0] = cn_sum(there, .dim = dims_of(&c->args[1]), .keepdim = cni_arg_bool(c->args, 2),
+                     .dtype = (cn_dtype)cni_arg_int_or(c->args, 3, 0));
+  return cn_err();
+}
+
+static int nanmean_decompose(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  if (!cni_dtype_is_float(x->dtype))
+    return cn_call_fail(c, CN_ERR_DTYPE, "takes floating-point numbers, not %s; cast it first",
+                        cn_dtype_name((cn_dtype)x->dtype));
+  cn_ints dims = dims_of(&c->args[1]);
+  bool keepdim = cni_arg_bool(c->args, 2);
+  cn_tensor *count = cn_sum(cn_logical_not(cn_isnan(c->in[0])), .dim = dims, .keepdim = keepdim);
+  cn_dtype dtype = (cn_dtype)cni_arg_int_or(c->args, 3, 0);
+  c->out[0] = cn_true_divide(cn_nansum(c->in[0], .dim = dims, .keepdim = keepdim, .dtype = dtype), count);
+  return cn_err();
+}
+
 /* ---- prod: (input, dtype) and (input, dim, keepdim, dtype) ---- */
 
 static int prod_infer(cn_call *c)
@@ -300,6 +339,45 @@ static int arg_infer(cn_call *c)
   return status ? status : cni_reduced_result(c, 0, mask, cni_arg_bool(c->args, 2), CN_I64);
 }
 
+/* aminmax(input, dim, keepdim) */
+static int aminmax_infer(cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  uint32_t mask;
+  int status = cni_dims_mask(c, &c->args[1], x->ndim, &mask);
+  if (!status) status = cni_check_computes(c, x->dtype);
+  for (int k = 0; k < x->ndim && !status; k++)
+    if (mask >> k & 1 && x->shape[k] == 0)
+      status = cn_call_fail(c, CN_ERR_INDEX, "dimension %d is empty, and there is no least of no elements", k);
+  for (int i = 0; i < 2 && !status; i++)
+    status = cni_reduced_result(c, i, mask, cni_arg_bool(c->args, 2), x->dtype);
+  return status;
+}
+
+static int aminmax_vjp(cn_vjp *v)
+{
+  int ndim = v->in_meta[0].ndim;
+  bool keepdim = cni_arg_bool(v->args, 2);
+  uint32_t mask = cni_vjp_mask(&v->args[1], ndim);
+  for (int i = 0; i < 2; i++) {
+    if (!v->g[i]) continue;
+    cn_tensor *y = cni_with_dims(v->out[i], ndim, mask, keepdim), *g = cni_with_dims(v->g[i], ndim, mask, keepdim);
+    cn_tensor *part = cni_share_evenly(g, cn_eq(v->in[0], y), mask);
+    v->gin[0] = v->gin[0] ? cn_add(v->gin[0], part) : part;
+  }
+  return cn_err();
+}
+
+static int aminmax_decompose(cn_call *c)
+{
+  int64_t dim = cni_arg_int_or(c->args, 1, 0);
+  cn_ints dims = {&dim, !cni_arg_none(c->args, 1)};
+  bool keepdim = cni_arg_bool(c->args, 2);
+  c->out[0] = cn_amin(c->in[0], .dim = dims, .keepdim = keepdim);
+  c->out[1] = cn_amax(c->in[0], .dim = dims, .keepdim = keepdim);
+  return cn_err();
+}
+
 /* ---- all, any, count_nonzero ---- */
 
 /* Unlike elsewhere, an empty list of dims means none of them. */
@@ -341,6 +419,12 @@ const cn_op cni_reduce_ops[] = {
   {.sig = "mean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
    .doc = "Mean of all elements, or along the dimensions listed. NaN where there are none.",
    .infer = mean_infer, .vjp = mean_vjp, .decompose = mean_decompose},
+  {.sig = "nansum(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method grad_fn",
+   .doc = "Sum of all elements that are not NaN, or along the dimensions listed.",
+   .infer = cni_sum_infer, .vjp = nansum_vjp, .decompose = nansum_decompose, .needs = {[0] = CN_IN(0)}},
+  {.sig = "nanmean(Tensor input, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> Tensor ; method",
+   .doc = "Mean of all elements that are not NaN, or along the dimensions listed; NaN where there are none.",
+   .flags = CN_OP_COMPOSITE, .decompose = nanmean_decompose},
   {.sig = "prod(Tensor input, *, dtype? dtype=None) -> Tensor ; method amp_f32",
    .doc = "Product of all elements. Integers and bool multiply in int64.",
    .infer = prod_infer, .vjp = prod_vjp, .needs = {[0] = CN_IN(0)}},
@@ -354,6 +438,10 @@ const cn_op cni_reduce_ops[] = {
   {.sig = "amin(Tensor input, int[] dim=[], bool keepdim=False) -> Tensor ; method",
    .doc = "Smallest element of all, or along the dimensions listed; NaN wins. Ties share the gradient.",
    .infer = extreme_infer, .vjp = amax_vjp, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},
+  {.sig = "aminmax(Tensor input, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max) ; method",
+   .doc = "Smallest and largest element of all, or along a dimension; NaN wins. Ties share the gradient.",
+   .infer = aminmax_infer, .vjp = aminmax_vjp, .decompose = aminmax_decompose,
+   .needs = {[0] = CN_IN(0) | CN_OUT(0) | CN_OUT(1)}},
   {.sig = "max(Tensor input) -> Tensor ; method grad_fn_MaxBackward1",
    .doc = "Largest element of all; NaN wins. Ties share the gradient.",
    .infer = extreme_infer, .vjp = max_vjp, .decompose = max_decompose, .needs = {[0] = CN_IN(0) | CN_OUT(0)}},

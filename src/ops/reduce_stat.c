@@ -1,4 +1,5 @@
-/* reduce_stat.c: the family of statistics along dims: variance, standard deviation, vector norms.
+/* reduce_stat.c: the family of statistics along dims: variance, standard deviation, vector norms, and slices
+ * held below a norm.
  *
  * Place in the flow: rows for apply; kernels stand in backends/cpu/reduce/moments.c and reduce.c. Invariant: as in
  * reduce.c, gradients never read a value; where a formula has a hole (a norm or deviation of zero) a mask
@@ -214,6 +215,30 @@ static int plain_norm_decompose(cn_call *c)
   return cn_err();
 }
 
+/* ---- renorm(input, p, dim, maxnorm) ---- */
+
+static int renorm_decompose(cn_call *c)
+{
+  cn_tensor *x = c->in[0];
+  double p = cni_arg_float(c->args, 1), most = cni_arg_float(c->args, 3);
+  int ndim = x->d.ndim, dim;
+  int64_t others[CN_MAX_DIMS];
+  size_t n = 0;
+  if (!(p > 0)) return cn_call_fail(c, CN_ERR_VALUE, "p must be positive, but is %g", p);
+  if (!(most >= 0)) return cn_call_fail(c, CN_ERR_VALUE, "maxnorm must not be negative, but is %g", most);
+  if (ndim < 2) return cn_call_fail(c, CN_ERR_SHAPE, "the input must have at least 2 dimensions, but has %d", ndim);
+  if ((dim = cn_call_dim(c, cni_arg_int(c->args, 2), ndim)) < 0) return dim;
+  for (int i = 0; i < ndim; i++)
+    if (i != dim) others[n++] = i;
+  bool half = x->d.dtype == CN_F16 || x->d.dtype == CN_BF16;
+  cn_tensor *norm =
+      cn_linalg_vector_norm(x, .ord = p, .dim = {others, n}, .keepdim = true, .dtype = half ? CN_F32 : CN_DTYPE_NONE);
+  cn_tensor *scale = cn_true_divide(cn_num(most), cn_add(norm, cn_num(1e-7)));
+  scale = cn_where(cn_gt(norm, cn_num(most)), scale, cn_int(1));
+  c->out[0] = cn_mul(x, cni_in_type(scale, x->d.dtype));
+  return cn_err();
+}
+
 /* clang-format off */
 const cn_op cni_reduce_stat_ops[] = {
   {.sig = "var(Tensor input, int[]? dim=None, *, Scalar correction=1, bool keepdim=False) -> Tensor ; method",
@@ -239,6 +264,9 @@ const cn_op cni_reduce_stat_ops[] = {
           "-> Tensor ; method amp_f32_device",
    .doc = "Vector norm of order p: what linalg_vector_norm computes.",
    .flags = CN_OP_COMPOSITE, .decompose = plain_norm_decompose},
+  {.sig = "renorm(Tensor input, Scalar p, int dim, Scalar maxnorm) -> Tensor ; method inplace amp_f32_device grad_fn",
+   .doc = "Scales each slice along dim whose p-norm is larger than maxnorm down to it.",
+   .flags = CN_OP_COMPOSITE, .decompose = renorm_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(reduce_stat);

@@ -1,8 +1,8 @@
 /* search.c: the family of ops that look numbers up: searchsorted, bucketize, isin, and histograms, which are made of
- * them.
+ * them; bincount.
  *
  * Place in the flow: rows for apply; searchsorted has a kernel (backends/cpu/index/search.c), the rest is composed.
- * Invariant: no rule reads a value; ranges that come from the data stay tensors. */
+ * Invariant: ranges that come from the data stay tensors; only bincount, whose size they decide, reads a value. */
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <cairn/ops.h>
@@ -317,6 +317,40 @@ static int histogramdd_decompose(cn_call *c)
   return cn_err();
 }
 
+/* ---- bincount(input, weights, minlength) ---- */
+
+static int bincount_check(const cn_call *c)
+{
+  const cn_desc *x = &c->in[0]->d;
+  if (x->ndim != 1 || !cni_dtype_is_int(x->dtype) || x->dtype == CN_BOOL)
+    return cn_call_fail(c, CN_ERR_SHAPE, "takes a vector of integers that are not negative, not %d dimensions of %s",
+                        x->ndim, cn_dtype_name((cn_dtype)x->dtype));
+  if (c->in[1] && (c->in[1]->d.ndim != 1 || c->in[1]->d.numel != x->numel))
+    return cn_call_fail(c, CN_ERR_SHAPE, "weights must be a vector of %lld elements, as input is", (long long)x->numel);
+  if (cni_arg_int(c->args, 2) < 0) return cn_call_fail(c, CN_ERR_VALUE, "minlength must not be negative");
+  return CN_OK;
+}
+
+static int bincount_decompose(cn_call *c)
+{
+  int status = bincount_check(c);
+  if (status) return status;
+  cn_tensor *x = cni_in_type(c->in[0], CN_I64), *weights = c->in[1] ? cn_detach(c->in[1]) : NULL;
+  int64_t size = cni_arg_int(c->args, 2), least = 0, most = -1;
+  if (cn_numel(x)) { /* as numbers without a sign negative ones are the largest: one pass finds either end */
+    most = cn_item_int(cn_view_dtype(cn_amax(cn_view_dtype(x, CN_U64)), CN_I64));
+    if (most < 0) least = cn_item_int(cn_amin(x));
+  }
+  if (cn_err()) return cn_err();
+  if (least < 0) return cn_call_fail(c, CN_ERR_VALUE, "input has the negative number %lld", (long long)least);
+  if (most >= size) size = most + 1;
+  cn_dtype dtype = !weights ? CN_I64 : cn_dtype_of(weights) == CN_F32 ? CN_F32 : CN_F64;
+  cn_tensor *zeros = cn_zeros(CN_SHAPE(size), .dtype = dtype, .device = c->device);
+  if (weights) c->out[0] = cn_index_add_(zeros, 0, x, cni_in_type(weights, (int)dtype));
+  else c->out[0] = cn_scatter_add_(zeros, 0, x, cn_int(1));
+  return cn_err();
+}
+
 /* clang-format off */
 const cn_op cni_search_ops[] = {
   {.sig = "searchsorted(Tensor sorted_sequence, Tensor|Scalar input, *, bool out_int32=False, bool right=False, "
@@ -351,6 +385,11 @@ const cn_op cni_search_ops[] = {
    .doc = "The histogram of points, the rows along the last dimension, over a grid whose edges are given for each "
           "coordinate.",
    .flags = CN_OP_COMPOSITE, .decompose = histogramdd_decompose},
+  {.sig = "bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor ; method",
+   .doc = "How often each number from 0 to the largest occurs in a vector of integers, or the sum of its weights; at "
+          "least minlength of them. Weights that are not float32 add up in float64. Carries no gradient; not for "
+          "captures.",
+   .flags = CN_OP_COMPOSITE, .decompose = bincount_decompose},
 };
 /* clang-format on */
 CNI_FAMILY(search);

@@ -1,5 +1,5 @@
-/* shape.c: the family of ops that lay tensors out anew with views, cat and copies: diagonals, grids, stacks and splits
- * by dimension, rotations, shuffles of channels and pixels, bits under another type.
+/* shape.c: the family of ops that lay tensors out anew with views, cat and copies: diagonals, grids, splits by
+ * dimension, shuffles of channels and pixels, bits under another type.
  *
  * Place in the flow: all but view_dtype are composites above autograd. Invariant: shapes of results follow from shapes
  * and arguments alone, so that every op here can be captured. */
@@ -59,69 +59,9 @@ static int ravel_decompose(cn_call *c)
   return cn_err();
 }
 
-/* With at least n dims: new ones in front, but a matrix gets its third behind, and a vector lies between two. */
-static cn_tensor *at_least(cn_tensor *x, int n)
-{
-  if (cn_ndim(x) == 0) x = cn_unsqueeze(x, 0);
-  if (n > 1 && x && cn_ndim(x) == 1) x = cn_unsqueeze(x, 0);
-  if (n > 2 && x && cn_ndim(x) == 2) x = cn_unsqueeze(x, 2);
-  return x;
-}
-static int atleast_1d_decompose(cn_call *c) { return c->out[0] = at_least(c->in[0], 1), cn_err(); }
-static int atleast_2d_decompose(cn_call *c) { return c->out[0] = at_least(c->in[0], 2), cn_err(); }
-static int atleast_3d_decompose(cn_call *c) { return c->out[0] = at_least(c->in[0], 3), cn_err(); }
-
-/* ---- stacks ---- */
-
-enum { ROOM = 32 };
-
-/* cat along dim of `change` of each input; n goes to it. */
-static int cat_of(cn_call *c, int64_t dim, cn_tensor *(*change)(cn_tensor *x, int n), int n)
-{
-  cn_tensor *room[ROOM], **list = room;
-  size_t count = (size_t)c->nin;
-  if (count == 0) return cn_call_fail(c, CN_ERR_VALUE, "needs at least one tensor");
-  if (count > ROOM && !(list = cni_alloc(count * sizeof *list))) return CN_ERR_MEMORY;
-  for (size_t i = 0; i < count; i++) list[i] = change(c->in[i], n);
-  if (!cn_err()) c->out[0] = cn_cat(list, count, .dim = cni_option(dim));
-  if (list != room) cni_free(list, count * sizeof *list);
-  return cn_err();
-}
-
-static int dstack_decompose(cn_call *c) { return cat_of(c, 2, at_least, 3); }
-
-/* Vectors and numbers are columns. */
-static cn_tensor *as_column(cn_tensor *x, int n)
-{
-  (void)n;
-  return cn_ndim(x) > 1 ? x : cn_reshape(x, CN_SHAPE(cn_numel(x), 1));
-}
-static int column_stack_decompose(cn_call *c) { return cat_of(c, 1, as_column, 0); }
-
-/* block_diag(tensors): each as rows with zeros to both sides, one under the other. */
-static int block_diag_decompose(cn_call *c)
-{
-  cn_tensor *room[ROOM], **list = room;
-  size_t count = (size_t)c->nin;
-  int64_t width = 0, before = 0;
-  if (count == 0) return cn_call_fail(c, CN_ERR_VALUE, "needs at least one tensor");
-  for (size_t i = 0; i < count; i++) {
-    const cn_desc *d = &c->in[i]->d;
-    if (d->ndim > 2)
-      return cn_call_fail(c, CN_ERR_SHAPE, "takes tensors of at most 2 dimensions, but tensor %zu has %d", i, d->ndim);
-    width += d->ndim ? d->shape[d->ndim - 1] : 1;
-  }
-  if (count > ROOM && !(list = cni_alloc(count * sizeof *list))) return CN_ERR_MEMORY;
-  for (size_t i = 0; i < count && !cn_err(); i++) {
-    cn_tensor *x = at_least(c->in[i], 2);
-    int64_t own = x ? x->d.shape[1] : 0;
-    list[i] = cn_constant_pad_nd(x, CN_SHAPE(before, width - before - own));
-    before += own;
-  }
-  if (!cn_err()) c->out[0] = cn_cat(list, count);
-  if (list != room) cni_free(list, count * sizeof *list);
-  return cn_err();
-}
+static int atleast_1d_decompose(cn_call *c) { return c->out[0] = cni_at_least_nd(c->in[0], 1), cn_err(); }
+static int atleast_2d_decompose(cn_call *c) { return c->out[0] = cni_at_least_nd(c->in[0], 2), cn_err(); }
+static int atleast_3d_decompose(cn_call *c) { return c->out[0] = cni_at_least_nd(c->in[0], 3), cn_err(); }
 
 /* ---- splits ---- */
 
@@ -187,40 +127,18 @@ static int hsplit_decompose(cn_call *c) { return split_fixed(c, c->in[0]->d.ndim
 static int vsplit_decompose(cn_call *c) { return split_fixed(c, 0, 2); }
 static int dsplit_decompose(cn_call *c) { return split_fixed(c, 2, 3); }
 
-/* ---- rotations ---- */
-
-/* rot90(input, k, dims) */
-static int rot90_decompose(cn_call *c)
-{
-  cn_tensor *x = c->in[0];
-  const cn_value *dims = &c->args[2];
-  int ndim = x->d.ndim;
-  if (dims->n != 2) return cn_call_fail(c, CN_ERR_VALUE, "takes two dims to rotate in, not %d", dims->n);
-  if (ndim < 2) return cn_call_fail(c, CN_ERR_SHAPE, "needs at least 2 dimensions, not %d", ndim);
-  int a = cn_call_dim(c, dims->u.is[0], ndim), b = cn_call_dim(c, dims->u.is[1], ndim);
-  if (a < 0 || b < 0) return cn_err();
-  if (a == b) return cn_call_fail(c, CN_ERR_VALUE, "the two dims are the same, %d", a);
-  switch (cni_arg_int(c->args, 1) & 3) {
-  case 1: c->out[0] = cn_transpose(cn_flip(x, CN_SHAPE(b)), a, b); break;
-  case 2: c->out[0] = cn_flip(x, CN_SHAPE(a, b)); break;
-  case 3: c->out[0] = cn_transpose(cn_flip(x, CN_SHAPE(a)), a, b); break;
-  default: c->out[0] = cn_clone(x);
-  }
-  return cn_err();
-}
-
-static int flip_fixed(cn_call *c, int64_t dim)
-{
-  if (c->in[0]->d.ndim <= dim)
-    return cn_call_fail(c, CN_ERR_SHAPE, "needs at least %lld dimensions, not %d", (long long)dim + 1,
-                        (int)c->in[0]->d.ndim);
-  c->out[0] = cn_flip(c->in[0], CN_SHAPE(dim));
-  return cn_err();
-}
-static int fliplr_decompose(cn_call *c) { return flip_fixed(c, 1); }
-static int flipud_decompose(cn_call *c) { return flip_fixed(c, 0); }
-
 /* ---- grids ---- */
+
+static int broadcast_to_decompose(cn_call *c)
+{
+  c->out[0] = cn_expand(c->in[0], c->args[1].u.is, (size_t)c->args[1].n);
+  return cn_err();
+}
+static int expand_as_decompose(cn_call *c)
+{
+  c->out[0] = cn_expand(c->in[0], c->in[1]->d.shape, (size_t)c->in[1]->d.ndim);
+  return cn_err();
+}
 
 static int broadcast_tensors_decompose(cn_call *c)
 {
@@ -416,15 +334,6 @@ const cn_op cni_shape_ops[] = {
   {.sig = "atleast_3d(Tensor input) -> Tensor",
    .doc = "input with at least 3 dimensions: (n) becomes (1, n, 1), (m, n) becomes (m, n, 1).",
    .flags = CN_OP_COMPOSITE, .decompose = atleast_3d_decompose},
-  {.sig = "column_stack(Tensor[] tensors) -> Tensor",
-   .doc = "Tensors side by side along dimension 1; vectors and numbers are columns.",
-   .flags = CN_OP_COMPOSITE, .decompose = column_stack_decompose},
-  {.sig = "dstack(Tensor[] tensors) -> Tensor",
-   .doc = "Tensors behind each other along dimension 2, after atleast_3d.",
-   .flags = CN_OP_COMPOSITE, .decompose = dstack_decompose},
-  {.sig = "block_diag(Tensor[] tensors) -> Tensor ; grad_fn",
-   .doc = "A matrix with these matrices along its diagonal and zeros elsewhere; vectors are rows.",
-   .flags = CN_OP_COMPOSITE, .decompose = block_diag_decompose},
   {.sig = "tensor_split(Tensor input, int sections, int dim=0) -> Tensor[] ; method",
    .doc = "That many pieces along a dimension, the first ones longer by one where it does not divide.",
    .flags = CN_OP_COMPOSITE, .decompose = tensor_split_decompose},
@@ -449,15 +358,12 @@ const cn_op cni_shape_ops[] = {
   {.sig = "dsplit_indices(Tensor input, int[] indices) -> Tensor[] ; method overload_dsplit",
    .doc = "The pieces between these indices of dimension 2.",
    .flags = CN_OP_COMPOSITE, .decompose = dsplit_decompose},
-  {.sig = "rot90(Tensor input, int k=1, int[] dims=[0,1]) -> Tensor ; method",
-   .doc = "input rotated k times by 90 degrees in the plane of two dims, from the first towards the second.",
-   .flags = CN_OP_COMPOSITE, .decompose = rot90_decompose},
-  {.sig = "fliplr(Tensor input) -> Tensor ; method",
-   .doc = "A copy with dimension 1 reversed.",
-   .flags = CN_OP_COMPOSITE, .decompose = fliplr_decompose},
-  {.sig = "flipud(Tensor input) -> Tensor ; method",
-   .doc = "A copy with dimension 0 reversed.",
-   .flags = CN_OP_COMPOSITE, .decompose = flipud_decompose},
+  {.sig = "broadcast_to(Tensor input, int[] size) -> Tensor ; method",
+   .doc = "input expanded to that size without copying; the same as expand.",
+   .flags = CN_OP_COMPOSITE, .decompose = broadcast_to_decompose},
+  {.sig = "expand_as(Tensor input, Tensor other) -> Tensor ; method",
+   .doc = "input expanded to other's shape without copying.",
+   .flags = CN_OP_COMPOSITE, .decompose = expand_as_decompose},
   {.sig = "broadcast_tensors(Tensor[] tensors) -> Tensor[]",
    .doc = "The tensors expanded to their common shape, without copying.",
    .flags = CN_OP_COMPOSITE, .decompose = broadcast_tensors_decompose},

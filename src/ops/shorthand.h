@@ -46,4 +46,13 @@ static inline cn_tensor *cni_number(const cn_value *v)
 static inline int64_t cni_option(int64_t x) { return x ? x : CN_ZERO; }
 static inline double cni_option_float(double x) { return x == 0 ? (double)CN_ZERO : x; }
 
+/* With at least n dims: new ones in front, but a matrix gets its third behind, and a vector lies between two. */
+static inline cn_tensor *cni_at_least_nd(cn_tensor *x, int64_t n)
+{
+  if (cn_ndim(x) == 0) x = cn_unsqueeze(x, 0);
+  if (n > 1 && x && cn_ndim(x) == 1) x = cn_unsqueeze(x, 0);
+  if (n > 2 && x && cn_ndim(x) == 2) x = cn_unsqueeze(x, 2);
+  return x;
+}
+
 #endif

@@ -22,7 +22,7 @@ PAGES = (
     ("reduction", "Sums, means, statistics", ("reduce", "reduce_stat", "quantile", "numeric")),
     ("order", "Order and search", ("order", "unique", "search")),
     ("shape", "Views, shapes, joining",
-     ("view", "strided", "view_scatter", "shape", "join", "repeat_interleave", "pad")),
+     ("view", "strided", "view_scatter", "shape", "join", "rearrange", "repeat_interleave", "pad")),
     ("indexing", "Indexing", ("index", "index_advanced", "index_composite")),
     ("products", "Products and distances", ("matmul", "contract", "distance")),
     ("linalg", "Linear algebra", ("linalg", "linalg_lu", "linalg_factor", "linalg_norm", "linalg_composite")),
@@ -40,8 +40,7 @@ PAGES = (
 )
 # Ops whose file is not where a reader looks: pattern of names within families -> page.
 MOVED = ((r"embedding(_bag)?$|one_hot", "sequences"),
-         (r"(uniform|normal|bernoulli)", "random"), (r"rand(n|int|perm)?(_like)?$", "random"),
-         (r"local_response_norm", "normalisation"))
+         (r"(uniform|normal|bernoulli)", "random"), (r"rand(n|int|perm)?(_like)?$", "random"))
 LAYERS = (  # title, pattern of class names; what no pattern takes comes last
     ("Containers", r"Sequential|Module(List|Dict)|Residual|Parallel|Identity"),
     ("Linear layers", r"Linear|Bilinear|NonDynamicallyQuantizableLinear"),
