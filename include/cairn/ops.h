@@ -3081,12 +3081,6 @@ typedef struct cn_pairwise_distance_opts {
 CN_API cn_tensor *cn_pairwise_distance_with(cn_tensor *x1, cn_tensor *x2,
                                             const cn_pairwise_distance_opts *opts);
 
-/* Copies of up to 8 consecutive pieces along dim. Their gradients are joined at once, where
- * those of views would each be added into zeros.
- * Returns the number of results, or a negative cn_status. */
-CN_API int cn_parts(cn_tensor **out, size_t capacity, cn_tensor *input, const int64_t *sizes,
-                    size_t nsizes, int64_t dim);
-
 typedef struct cn_pdist_opts {
   size_t size;
   const struct cn_guard *guard;

@@ -157,15 +157,15 @@ static void split_rows(cn_tensor **out, cn_tensor *x, const int64_t *sizes, int6
 {
   enum { FEW = 8 };
   int64_t sums[FEW] = {0}, count = n < FEW ? n : FEW;
-  cn_tensor *parts[FEW] = {NULL};
+  cn_tensor *piece[FEW] = {NULL};
   if (n == 1) out[0] = x;
   if (n <= 1 || !x) return;
   for (int64_t i = 0; i < count; i++)
     for (int64_t k = i * n / count; k < (i + 1) * n / count; k++) sums[i] += sizes[k];
-  cn_parts(parts, FEW, x, sums, (size_t)count, 0);
+  cn_split_copy(piece, FEW, x, sums, (size_t)count, 0);
   for (int64_t i = 0; i < count; i++) {
     int64_t at = i * n / count;
-    split_rows(out + at, parts[i], sizes + at, (i + 1) * n / count - at);
+    split_rows(out + at, piece[i], sizes + at, (i + 1) * n / count - at);
   }
 }
 
@@ -185,7 +185,7 @@ static void lstm_step(const weights *w, cn_tensor *hh_t, cn_tensor *given, cn_te
 {
   cn_tensor *g[4] = {NULL}, *gates = cn_addmm(given, *h, hh_t);
   int64_t each = gates ? cn_size(gates, 1) / 4 : 0;
-  cn_parts(g, 4, gates, (const int64_t[]){each, each, each, each}, 4, 1);
+  cn_split_copy(g, 4, gates, (const int64_t[]){each, each, each, each}, 4, 1);
   *mem = cn_gated_sum(g[1], *mem, cn_gated_tanh(g[0], g[2]));
   *h = cn_linear(cn_gated_tanh(g[3], *mem), w->hr, NULL);
 }

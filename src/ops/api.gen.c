@@ -454,7 +454,6 @@ const char *const cni_op_names[] = {
     "outer",
     "pad",
     "pairwise_distance",
-    "parts",
     "pdist",
     "permute",
     "pinv_within",
@@ -567,6 +566,7 @@ const char *const cni_op_names[] = {
     "special_xlog1py",
     "special_zeta",
     "split",
+    "split_copy",
     "split_with_sizes",
     "sqrt",
     "square",
@@ -1273,8 +1273,6 @@ const char *const cni_op_docs[] = {
     "to 3 dimensions behind the channels. pad holds pairs of sizes before and after, of the last "
     "dimension first; negative ones cut.",
     "p-norm of x1 - x2 + eps along the last dimension.",
-    "Copies of up to 8 consecutive pieces along dim. Their gradients are joined at once, where "
-    "those of views would each be added into zeros.",
     "Distances, in the p-norm, of all pairs of rows of a matrix, the pair (0, 1) first, then (0, "
     "2).",
     "Dimensions in another order.",
@@ -1427,6 +1425,8 @@ const char *const cni_op_docs[] = {
     "Hurwitz's zeta function: the sum of (k + other)^-input over k >= 0. Only other has a "
     "gradient.",
     "Pieces of that size along a dimension; the last may be smaller.",
+    "Copies of up to 8 consecutive pieces along dim. Their gradients are joined at once, where "
+    "those of views would each be added into zeros.",
     "Pieces of these sizes along a dimension.",
     "Square root.",
     "x squared.",
@@ -7195,13 +7195,6 @@ cn_tensor *cn_pairwise_distance_with(cn_tensor *x1, cn_tensor *x2,
   return cni_apply1(CNI_OP_pairwise_distance, args, 5, NULL);
 }
 
-int cn_parts(cn_tensor **out, size_t capacity, cn_tensor *input, const int64_t *sizes,
-             size_t nsizes, int64_t dim)
-{
-  cn_value args[] = {cn_v_tensor(input), cn_v_ints(sizes, nsizes), cn_v_int(dim)};
-  return cni_apply_list(CNI_OP_parts, args, 3, out, capacity);
-}
-
 cn_tensor *cn_pdist_with(cn_tensor *input, const cn_pdist_opts *opts)
 {
   cn_pdist_opts room;
@@ -8713,6 +8706,13 @@ int cn_split_with(cn_tensor **out, size_t capacity, cn_tensor *input, int64_t sp
   if (!o) return CN_ERR_VALUE;
   cn_value args[] = {cn_v_tensor(input), cn_v_int(split_size), cn_v_int(cn_opt_int(o->dim, 0))};
   return cni_apply_list(CNI_OP_split, args, 3, out, capacity);
+}
+
+int cn_split_copy(cn_tensor **out, size_t capacity, cn_tensor *input, const int64_t *sizes,
+                  size_t nsizes, int64_t dim)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_ints(sizes, nsizes), cn_v_int(dim)};
+  return cni_apply_list(CNI_OP_split_copy, args, 3, out, capacity);
 }
 
 int cn_split_with_sizes_with(cn_tensor **out, size_t capacity, cn_tensor *input,

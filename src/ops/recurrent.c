@@ -28,11 +28,11 @@ static cni_pointwise pw_sigmoid_sum = {CNI_FLT, 2, NULL, build_sigmoid_sum, NULL
 static int build_tanh_addcmul(cni_builder *b, int variant) { return (void)variant, TANH(ADD(0, MUL(1, 2))); }
 static cni_pointwise pw_tanh_addcmul = {CNI_FLT, 3, NULL, build_tanh_addcmul, NULL, {0}};
 
-/* ---- parts(input, sizes, dim): pieces whose gradients come back in one piece ---- */
+/* ---- split_copy(input, sizes, dim): pieces whose gradients come back in one piece ---- */
 
-enum { MOST_PARTS = 8 };
+enum { MOST_PIECES = 8 };
 
-static int parts_infer(cn_call *c)
+static int split_copy_infer(cn_call *c)
 {
   const cn_desc *x = &c->in[0]->d;
   const cn_value *sizes = &c->args[1];
@@ -43,8 +43,8 @@ static int parts_infer(cn_call *c)
     if (sizes->u.is[i] < 0) return cn_call_fail(c, CN_ERR_VALUE, "sizes must not be negative");
     sum += sizes->u.is[i];
   }
-  if (sizes->n < 1 || sizes->n > MOST_PARTS || sizes->n > c->nout)
-    return cn_call_fail(c, CN_ERR_VALUE, "takes 1 to %d sizes, not %d", MOST_PARTS, sizes->n);
+  if (sizes->n < 1 || sizes->n > MOST_PIECES || sizes->n > c->nout)
+    return cn_call_fail(c, CN_ERR_VALUE, "takes 1 to %d sizes, not %d", MOST_PIECES, sizes->n);
   if (x->ndim == 0 || sum != x->shape[dim])
     return cn_call_fail(c, CN_ERR_SHAPE, "the sizes do not add up to the dim's");
   memcpy(shape, x->shape, sizeof shape);
@@ -56,7 +56,7 @@ static int parts_infer(cn_call *c)
   return status;
 }
 
-static int parts_decompose(cn_call *c)
+static int split_copy_decompose(cn_call *c)
 {
   int64_t at = 0, dim = cni_arg_int(c->args, 2);
   for (int i = 0; i < c->nout; at += c->args[1].u.is[i++])
@@ -64,9 +64,9 @@ static int parts_decompose(cn_call *c)
   return cn_err();
 }
 
-static int parts_vjp(cn_vjp *v)
+static int split_copy_vjp(cn_vjp *v)
 {
-  cn_tensor *g[MOST_PARTS];
+  cn_tensor *g[MOST_PIECES];
   for (int i = 0; i < v->nout; i++)
     g[i] = v->g[i] ? v->g[i] : cni_zeros_of(&v->out_meta[i], (cn_dtype)v->out_meta[i].dtype);
   v->gin[0] = cn_cat(g, (size_t)v->nout, .dim = cni_arg_int(v->args, 2));
@@ -75,26 +75,26 @@ static int parts_vjp(cn_vjp *v)
 
 void cni_split_rows(cn_tensor **out, cn_tensor *x, const int64_t *sizes, int64_t n)
 {
-  int64_t sums[MOST_PARTS] = {0}, count = n < MOST_PARTS ? n : MOST_PARTS;
-  cn_tensor *parts[MOST_PARTS] = {NULL};
+  int64_t sums[MOST_PIECES] = {0}, count = n < MOST_PIECES ? n : MOST_PIECES;
+  cn_tensor *piece[MOST_PIECES] = {NULL};
   if (n <= 1) {
     if (n) out[0] = x;
     return;
   }
   for (int64_t i = 0; i < count; i++)
     for (int64_t k = i * n / count; k < (i + 1) * n / count; k++) sums[i] += sizes[k];
-  cn_parts(parts, MOST_PARTS, x, sums, (size_t)count, 0);
+  cn_split_copy(piece, MOST_PIECES, x, sums, (size_t)count, 0);
   for (int64_t i = 0; i < count; i++) {
     int64_t at = i * n / count;
-    cni_split_rows(out + at, parts[i], sizes + at, (i + 1) * n / count - at);
+    cni_split_rows(out + at, piece[i], sizes + at, (i + 1) * n / count - at);
   }
 }
 
 void cni_split_columns(cn_tensor **out, cn_tensor *x, int count)
 {
-  int64_t sizes[MOST_PARTS] = {0}, each = x ? cn_size(x, -1) / count : 0;
+  int64_t sizes[MOST_PIECES] = {0}, each = x ? cn_size(x, -1) / count : 0;
   for (int i = 0; i < count; i++) sizes[i] = each, out[i] = NULL;
-  cn_parts(out, (size_t)count, x, sizes, (size_t)count, -1);
+  cn_split_copy(out, (size_t)count, x, sizes, (size_t)count, -1);
 }
 
 /* ---- steps ---- */
@@ -323,11 +323,10 @@ const cn_op cni_recurrent_ops[] = {
   {.sig = "tanh_addcmul(Tensor input, Tensor gate, Tensor other) -> Tensor ; internal",
    .doc = "tanh(input + gate other): what a GRU would write.",
    PROGRAM(tanh_addcmul)},
-  {.sig = "parts(Tensor input, int[] sizes, int dim) -> Tensor[]",
+  {.sig = "split_copy(Tensor input, int[] sizes, int dim) -> Tensor[] ; internal",
    .doc = "Copies of up to 8 consecutive pieces along dim. Their gradients are joined at once, where those of views "
-          "would "
-          "each be added into zeros.",
-   .infer = parts_infer, .vjp = parts_vjp, .decompose = parts_decompose},
+          "would each be added into zeros.",
+   .infer = split_copy_infer, .vjp = split_copy_vjp, .decompose = split_copy_decompose},
   {.sig = "lstm_cell(Tensor input, Tensor[] hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, Tensor? b_hh=None) -> "
           "(Tensor h, Tensor c)",
    .doc = "One step of an LSTM: input (B, n) or (n), hx the states (h, c), w_ih (4 H, n), w_hh (4 H, H).",

@@ -335,7 +335,7 @@ SPECIAL = {
     "fft_rfft": on_pairs(torch.fft.rfft, pairs_in=False),
     "fft_irfft": on_pairs(torch.fft.irfft, pairs_out=False),
     "recurrent_sequence": recurrent_sequence,
-    "parts": lambda input, sizes, dim: torch.split(input, sizes, dim),
+    "split_copy": lambda input, sizes, dim: torch.split(input, sizes, dim),
     "gated_tanh": lambda gate, input: gate.sigmoid() * input.tanh(),
     "gated_sum": lambda gate, input, other: gate.sigmoid() * input + other,
     "sigmoid_sum": lambda input, other: (input + other).sigmoid(),

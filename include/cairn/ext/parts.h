@@ -688,6 +688,12 @@ CN_API int cn_sparse_adam_update_inplace_with(cn_tensor *param, cn_tensor *exp_a
                                               cn_tensor *step_size, double weight1, double weight2,
                                               double eps, const cn_sparse_adam_update_opts *opts);
 
+/* Copies of up to 8 consecutive pieces along dim. Their gradients are joined at once, where
+ * those of views would each be added into zeros.
+ * Returns the number of results, or a negative cn_status. */
+CN_API int cn_split_copy(cn_tensor **out, size_t capacity, cn_tensor *input, const int64_t *sizes,
+                         size_t nsizes, int64_t dim);
+
 /* (input - target) squared: the terms of mse_loss. */
 CN_API cn_tensor *cn_squared_difference(cn_tensor *input, cn_tensor *target);
 

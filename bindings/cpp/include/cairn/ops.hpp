@@ -5800,14 +5800,6 @@ inline Tensor pairwise_distance(const Tensor &x1, const Tensor &x2, const Pairwi
 {
   return cn::pairwise_distance(x1, x2, options.p_, options.eps_, options.keepdim_);
 }
-/* Copies of up to 8 consecutive pieces along dim. Their gradients are joined at once, where those of views would
- * each be added into zeros. */
-inline std::vector<Tensor> parts(const Tensor &input, const Ints &sizes, int64_t dim)
-{
-  static const cn_op *const op = detail::find_op("parts");
-  const cn_value args[] = {detail::v(input), detail::list(sizes), detail::v(dim)};
-  return detail::call_list(op, args, 3);
-}
 /* Distances, in the p-norm, of all pairs of rows of a matrix, the pair (0, 1) first, then (0, 2). */
 inline Tensor pdist(const Tensor &input, double p = 2)
 {
