@@ -11,22 +11,22 @@ enum { STEP, EXP_AVG, EXP_AVG_SQ, MAX_EXP_AVG_SQ };
 enum { SIZE, ROOT, DECAY };
 
 /* What the two differ in stands in a, whose decoupled_weight_decay counts for both. */
-static int update(cni_turn *t, const cni_adam_settings *a)
+static int update(cni_param_step *s, const cni_adam_settings *a)
 {
   const double *beta = a->betas;
   double decay = a->weight_decay;
-  cn_tensor *step = cni_state_scalar(t, STEP, 0);
-  cn_tensor *m = cni_state_like(t, EXP_AVG, 0), *v = cni_state_like(t, EXP_AVG_SQ, 0);
-  cn_tensor *most = a->amsgrad ? cni_state_like(t, MAX_EXP_AVG_SQ, 0) : NULL;
-  cn_tensor *size = cni_rate(t, SIZE), *root = cni_rate(t, ROOT), *keep = cni_rate(t, DECAY);
+  cn_tensor *step = cni_state_scalar(s, STEP, 0);
+  cn_tensor *m = cni_state_like(s, EXP_AVG, 0), *v = cni_state_like(s, EXP_AVG_SQ, 0);
+  cn_tensor *most = a->amsgrad ? cni_state_like(s, MAX_EXP_AVG_SQ, 0) : NULL;
+  cn_tensor *size = cni_rate(s, SIZE), *root = cni_rate(s, ROOT), *keep = cni_rate(s, DECAY);
   if (!size || !root || !keep || cn_err()) return cn_err();
-  int status = cn_adam_rates_(step, size, root, keep, t->lr, beta[0], beta[1], .weight_decay = decay);
+  int status = cn_adam_rates_(step, size, root, keep, s->lr, beta[0], beta[1], .weight_decay = decay);
   if (status) return status;
   if (most)
-    return cn_amsgrad_update_(t->param, m, v, most, t->grad, size, root, keep, 1 - beta[0], beta[1], 1 - beta[1],
+    return cn_amsgrad_update_(s->param, m, v, most, s->grad, size, root, keep, 1 - beta[0], beta[1], 1 - beta[1],
                               a->eps, .weight_decay = decay, .decoupled = a->decoupled_weight_decay,
                               .maximize = a->maximize);
-  return cn_adam_update_(t->param, m, v, t->grad, size, root, keep, 1 - beta[0], beta[1], 1 - beta[1], a->eps,
+  return cn_adam_update_(s->param, m, v, s->grad, size, root, keep, 1 - beta[0], beta[1], 1 - beta[1], a->eps,
                          .weight_decay = decay, .decoupled = a->decoupled_weight_decay, .maximize = a->maximize);
 }
 
@@ -36,10 +36,10 @@ static int update(cni_turn *t, const cni_adam_settings *a)
 
 /* ---- Adam ---- */
 
-static int adam_update(cni_turn *t)
+static int adam_update(cni_param_step *s)
 {
-  cni_adam_settings a = cni_adam_settings_of(t->a);
-  return update(t, &a);
+  cni_adam_settings a = cni_adam_settings_of(s->a);
+  return update(s, &a);
 }
 
 static const cni_optim_class adam = {
@@ -56,12 +56,12 @@ static const cni_optim_class adam = {
 
 /* ---- AdamW ---- */
 
-static int adamw_update(cni_turn *t)
+static int adamw_update(cni_param_step *s)
 {
-  cni_adamw_settings w = cni_adamw_settings_of(t->a);
+  cni_adamw_settings w = cni_adamw_settings_of(s->a);
   cni_adam_settings a = {.betas = w.betas, .eps = w.eps, .weight_decay = w.weight_decay, .amsgrad = w.amsgrad,
                          .maximize = w.maximize, .decoupled_weight_decay = true};
-  return update(t, &a);
+  return update(s, &a);
 }
 
 static const cni_optim_class adamw = {
@@ -86,15 +86,15 @@ static int sparse_check(const cn_value *values)
   return CN_OK;
 }
 
-static int sparse_update(cni_turn *t)
+static int sparse_update(cni_param_step *s)
 {
-  cni_sparse_adam_settings a = cni_sparse_adam_settings_of(t->a);
+  cni_sparse_adam_settings a = cni_sparse_adam_settings_of(s->a);
   const double *beta = a.betas;
-  cn_tensor *step = cni_count_step(t, STEP), *m = cni_state_like(t, EXP_AVG, 0), *v = cni_state_like(t, EXP_AVG_SQ, 0);
+  cn_tensor *step = cni_count_step(s, STEP), *m = cni_state_like(s, EXP_AVG, 0), *v = cni_state_like(s, EXP_AVG_SQ, 0);
   cn_tensor *root = cni_to_power(cni_one_minus(cni_base_to(beta[1], step)), 0.5);
-  cn_tensor *size = cni_over(cni_times(t->lr, root), cni_one_minus(cni_base_to(beta[0], step)));
+  cn_tensor *size = cni_over(cni_times(s->lr, root), cni_one_minus(cni_base_to(beta[0], step)));
   if (!size || !m || !v) return cn_err();
-  return cn_sparse_adam_update_(t->param, m, v, t->grad, size, 1 - beta[0], 1 - beta[1], a.eps,
+  return cn_sparse_adam_update_(s->param, m, v, s->grad, size, 1 - beta[0], 1 - beta[1], a.eps,
                                 .maximize = a.maximize);
 }
 

@@ -9,14 +9,14 @@ enum { STEP, EXP_AVG, EXP_AVG_SQ, EXP_INF = EXP_AVG_SQ };
 
 /* ---- Adamax ---- */
 
-static int adamax_update(cni_turn *t)
+static int adamax_update(cni_param_step *s)
 {
-  cni_adamax_settings a = cni_adamax_settings_of(t->a);
+  cni_adamax_settings a = cni_adamax_settings_of(s->a);
   const double *beta = a.betas;
-  cn_tensor *step = cni_count_step(t, STEP), *m = cni_state_like(t, EXP_AVG, 0), *most = cni_state_like(t, EXP_INF, 0);
-  cn_tensor *rate = cni_over(t->lr, cni_one_minus(cni_base_to(beta[0], step)));
+  cn_tensor *step = cni_count_step(s, STEP), *m = cni_state_like(s, EXP_AVG, 0), *most = cni_state_like(s, EXP_INF, 0);
+  cn_tensor *rate = cni_over(s->lr, cni_one_minus(cni_base_to(beta[0], step)));
   if (!rate || !m || !most) return cn_err();
-  return cn_adamax_update_(t->param, m, most, t->grad, rate, 1 - beta[0], beta[1], a.eps,
+  return cn_adamax_update_(s->param, m, most, s->grad, rate, 1 - beta[0], beta[1], a.eps,
                            .weight_decay = a.weight_decay, .maximize = a.maximize);
 }
 
@@ -42,21 +42,21 @@ static cn_tensor *nadam_mu(double beta1, cn_tensor *step, double momentum_decay)
   return cni_scaled(cni_one_minus(cni_scaled(power, 0.5)), beta1);
 }
 
-static int nadam_update(cni_turn *t)
+static int nadam_update(cni_param_step *s)
 {
-  cni_nadam_settings a = cni_nadam_settings_of(t->a);
+  cni_nadam_settings a = cni_nadam_settings_of(s->a);
   const double *beta = a.betas;
-  cn_tensor *step = cni_count_step(t, STEP), *product = cni_state_scalar(t, MU_PRODUCT, 1);
-  cn_tensor *m = cni_state_like(t, MU_EXP_AVG, 0), *v = cni_state_like(t, MU_EXP_AVG_SQ, 0);
+  cn_tensor *step = cni_count_step(s, STEP), *product = cni_state_scalar(s, MU_PRODUCT, 1);
+  cn_tensor *m = cni_state_like(s, MU_EXP_AVG, 0), *v = cni_state_like(s, MU_EXP_AVG_SQ, 0);
   cn_tensor *mu = nadam_mu(beta[0], step, a.momentum_decay);
   cn_tensor *next = nadam_mu(beta[0], cni_shifted(step, 1), a.momentum_decay);
   if (!mu || !next || !product || !cn_mul_(product, cn_cast(mu, cn_dtype_of(product)))) return cn_err();
   cn_tensor *so_far = cni_wide(product), *correction = cni_one_minus(cni_base_to(beta[1], step));
-  cn_tensor *grad_rate = cni_over(cni_times(t->lr, cni_one_minus(mu)), cni_one_minus(so_far));
-  cn_tensor *avg_rate = cni_over(cni_times(t->lr, next), cni_one_minus(cni_times(so_far, next)));
-  cn_tensor *decay = cni_decay(t->lr, a.weight_decay);
+  cn_tensor *grad_rate = cni_over(cni_times(s->lr, cni_one_minus(mu)), cni_one_minus(so_far));
+  cn_tensor *avg_rate = cni_over(cni_times(s->lr, next), cni_one_minus(cni_times(so_far, next)));
+  cn_tensor *decay = cni_decay(s->lr, a.weight_decay);
   if (!grad_rate || !avg_rate || !correction || !decay || !m || !v) return cn_err();
-  return cn_nadam_update_(t->param, m, v, t->grad, grad_rate, avg_rate, correction, decay, 1 - beta[0], beta[1],
+  return cn_nadam_update_(s->param, m, v, s->grad, grad_rate, avg_rate, correction, decay, 1 - beta[0], beta[1],
                           1 - beta[1], a.eps, .weight_decay = a.weight_decay, .decoupled = a.decoupled_weight_decay,
                           .maximize = a.maximize);
 }
@@ -87,16 +87,16 @@ static cn_tensor *rectification(double beta2, cn_tensor *step, cn_tensor *power,
   return factor ? cn_where(cn_gt(length, cn_num(5)), factor, cn_num(0)) : NULL;
 }
 
-static int radam_update(cni_turn *t)
+static int radam_update(cni_param_step *s)
 {
-  cni_radam_settings a = cni_radam_settings_of(t->a);
+  cni_radam_settings a = cni_radam_settings_of(s->a);
   const double *beta = a.betas;
-  cn_tensor *step = cni_count_step(t, STEP), *m = cni_state_like(t, EXP_AVG, 0), *v = cni_state_like(t, EXP_AVG_SQ, 0);
+  cn_tensor *step = cni_count_step(s, STEP), *m = cni_state_like(s, EXP_AVG, 0), *v = cni_state_like(s, EXP_AVG_SQ, 0);
   cn_tensor *power = cni_base_to(beta[1], step), *second = cni_one_minus(power);
   cn_tensor *first = cni_one_minus(cni_base_to(beta[0], step)), *root = cni_to_power(second, 0.5);
-  cn_tensor *rect = rectification(beta[1], step, power, second), *decay = cni_decay(t->lr, a.weight_decay);
+  cn_tensor *rect = rectification(beta[1], step, power, second), *decay = cni_decay(s->lr, a.weight_decay);
   if (!first || !root || !rect || !decay || !m || !v) return cn_err();
-  return cn_radam_update_(t->param, m, v, t->grad, t->lr, first, root, rect, decay, 1 - beta[0], beta[1], 1 - beta[1],
+  return cn_radam_update_(s->param, m, v, s->grad, s->lr, first, root, rect, decay, 1 - beta[0], beta[1], 1 - beta[1],
                           a.eps, .weight_decay = a.weight_decay, .decoupled = a.decoupled_weight_decay,
                           .maximize = a.maximize);
 }

@@ -6,14 +6,14 @@
 
 enum { EXP_AVG };
 
-static int lion_update(cni_turn *t)
+static int lion_update(cni_param_step *s)
 {
-  cni_lion_settings a = cni_lion_settings_of(t->a);
+  cni_lion_settings a = cni_lion_settings_of(s->a);
   const double *beta = a.betas;
-  cn_tensor *avg = cni_state_like(t, EXP_AVG, 0);
-  cn_tensor *decay = cni_decay(t->lr, a.weight_decay);
+  cn_tensor *avg = cni_state_like(s, EXP_AVG, 0);
+  cn_tensor *decay = cni_decay(s->lr, a.weight_decay);
   if (!avg || !decay) return cn_err();
-  return cn_lion_update_(t->param, avg, t->grad, t->lr, decay, beta[0], 1 - beta[0], beta[1], 1 - beta[1],
+  return cn_lion_update_(s->param, avg, s->grad, s->lr, decay, beta[0], 1 - beta[0], beta[1], 1 - beta[1],
                          .maximize = a.maximize);
 }
 

@@ -29,27 +29,27 @@ static double type_epsilon(cn_dtype dtype)
 }
 
 /* State i: zeros of the gradient's shape, but 1 long in one dim; then moved towards the mean square along that dim. */
-static cn_tensor *factor(cni_turn *t, int i, int64_t dim, cn_tensor *g, cn_tensor *weight)
+static cn_tensor *factor(cni_param_step *s, int i, int64_t dim, cn_tensor *g, cn_tensor *weight)
 {
   int ndim = cn_ndim(g);
   int64_t shape[CN_MAX_DIMS], at = ndim + dim, length = cn_size(g, dim);
   for (int k = 0; k < ndim; k++) shape[k] = k == at ? 1 : cn_shape(g)[k];
-  if (!t->m->state[i] &&
-      cni_state_begin(t, i, cn_zeros(shape, (size_t)ndim, .dtype = cn_dtype_of(g), .device = cn_device_of(g))))
+  if (!s->m->state[i] &&
+      cni_state_begin(s, i, cn_zeros(shape, (size_t)ndim, .dtype = cn_dtype_of(g), .device = cn_device_of(g))))
     return NULL;
   cn_tensor *norm = cn_linalg_vector_norm(g, .dim = CN_INTS(dim), .keepdim = true);
   cn_tensor *mean = norm ? cn_true_divide(cn_mul(norm, norm), cn_int(length)) : NULL;
-  return mean ? cn_lerp_(t->m->state[i], mean, weight) : NULL;
+  return mean ? cn_lerp_(s->m->state[i], mean, weight) : NULL;
 }
 
 /* An estimate of the mean square of each element of the gradient. */
-static cn_tensor *variance(cni_turn *t, cn_tensor *g, cn_tensor *weight, double eps)
+static cn_tensor *variance(cni_param_step *s, cn_tensor *g, cn_tensor *weight, double eps)
 {
   if (cn_ndim(g) < 2) {
-    cn_tensor *v = cni_state_like(t, VARIANCE, 0);
+    cn_tensor *v = cni_state_like(s, VARIANCE, 0);
     return v && weight ? cn_lerp_(v, cn_mul(g, g), weight) : NULL;
   }
-  cn_tensor *row = factor(t, ROW_VAR, -1, g, weight), *col = row ? factor(t, COL_VAR, -2, g, weight) : NULL;
+  cn_tensor *row = factor(s, ROW_VAR, -1, g, weight), *col = row ? factor(s, COL_VAR, -2, g, weight) : NULL;
   cn_tensor *mean = col ? cn_mean(row, .dim = CN_INTS(-2), .keepdim = true) : NULL;
   return mean ? cn_true_divide(cn_mul(row, col), cn_clamp_min(mean, cn_num(eps))) : NULL;
 }
@@ -59,22 +59,22 @@ static cn_tensor *root_mean_square(cn_tensor *x)
   return cni_scaled(cni_wide(x ? cn_linalg_vector_norm(x, .ord = 2) : NULL), 1 / sqrt((double)cn_numel(x)));
 }
 
-static int adafactor_update(cni_turn *t)
+static int adafactor_update(cni_param_step *s)
 {
-  cni_adafactor_settings a = cni_adafactor_settings_of(t->a);
-  double eps = isnan(a.eps[0]) ? type_epsilon(cn_dtype_of(t->param)) : a.eps[0];
-  if (!cn_numel(t->param)) return CN_OK;
-  cn_tensor *g = a.maximize ? cn_neg(t->grad) : t->grad, *step = cni_count_step(t, STEP);
+  cni_adafactor_settings a = cni_adafactor_settings_of(s->a);
+  double eps = isnan(a.eps[0]) ? type_epsilon(cn_dtype_of(s->param)) : a.eps[0];
+  if (!cn_numel(s->param)) return CN_OK;
+  cn_tensor *g = a.maximize ? cn_neg(s->grad) : s->grad, *step = cni_count_step(s, STEP);
   if (!g || !step) return cn_err();
-  cn_tensor *slow = cn_minimum(t->lr, cn_true_divide(cn_num(1), cn_sqrt(step)));
-  cn_tensor *size = root_mean_square(t->param);
+  cn_tensor *slow = cn_minimum(s->lr, cn_true_divide(cn_num(1), cn_sqrt(step)));
+  cn_tensor *size = root_mean_square(s->param);
   cn_tensor *alpha = size ? cni_times(cn_clamp_min(size, cn_num(a.eps[1])), slow) : NULL;
-  cn_tensor *var = alpha ? variance(t, g, cni_to_power(step, a.beta2_decay), eps) : NULL;
+  cn_tensor *var = alpha ? variance(s, g, cni_to_power(step, a.beta2_decay), eps) : NULL;
   cn_tensor *update = var ? cn_mul(cn_rsqrt(cn_clamp_min(var, cn_num(eps * eps))), g) : NULL;
   cn_tensor *most = update ? cni_scaled(root_mean_square(update), 1 / a.d) : NULL;
   cn_tensor *rate = most ? cni_over(alpha, cn_clamp_min(most, cn_num(1))) : NULL;
-  cn_tensor *decay = cni_decay(t->lr, a.weight_decay);
-  return rate && decay && cn_advance_(t->param, update, rate, decay) ? CN_OK : cn_err();
+  cn_tensor *decay = cni_decay(s->lr, a.weight_decay);
+  return rate && decay && cn_advance_(s->param, update, rate, decay) ? CN_OK : cn_err();
 }
 
 static const cni_optim_class adafactor = {
@@ -134,16 +134,16 @@ static cn_tensor *orthogonal(cn_tensor *g, const double *k, double eps, int64_t 
   return tall && x ? cn_transpose(x, 0, 1) : x;
 }
 
-static int muon_update(cni_turn *t)
+static int muon_update(cni_param_step *s)
 {
-  cni_muon_settings a = cni_muon_settings_of(t->a);
-  cn_tensor *buffer = cni_state_like(t, MOMENTUM_BUFFER, 0);
-  if (!buffer || !cn_lerp_(buffer, t->grad, cn_num(1 - a.momentum))) return cn_err();
-  cn_tensor *g = a.nesterov ? cn_lerp(t->grad, buffer, cn_num(a.momentum)) : buffer;
+  cni_muon_settings a = cni_muon_settings_of(s->a);
+  cn_tensor *buffer = cni_state_like(s, MOMENTUM_BUFFER, 0);
+  if (!buffer || !cn_lerp_(buffer, s->grad, cn_num(1 - a.momentum))) return cn_err();
+  cn_tensor *g = a.nesterov ? cn_lerp(s->grad, buffer, cn_num(a.momentum)) : buffer;
   cn_tensor *update = g ? orthogonal(g, a.ns_coefficients, a.eps, a.ns_steps) : NULL;
-  double factor_of = rate_factor(a.adjust_lr_fn, (double)cn_size(t->param, 0), (double)cn_size(t->param, 1));
-  cn_tensor *rate = cni_scaled(t->lr, factor_of), *decay = cni_decay(t->lr, a.weight_decay);
-  return update && rate && decay && cn_advance_(t->param, update, rate, decay) ? CN_OK : cn_err();
+  double factor_of = rate_factor(a.adjust_lr_fn, (double)cn_size(s->param, 0), (double)cn_size(s->param, 1));
+  cn_tensor *rate = cni_scaled(s->lr, factor_of), *decay = cni_decay(s->lr, a.weight_decay);
+  return update && rate && decay && cn_advance_(s->param, update, rate, decay) ? CN_OK : cn_err();
 }
 
 static const cni_optim_class muon = {

@@ -23,37 +23,37 @@ static int refuse_captured(const char *who, cn_tensor *made)
   return cn_err_set(CN_ERR_CAPTURE, "%s: its state does not exist yet; run one step before a step is captured", who);
 }
 
-int cni_state_begin(cni_turn *t, int i, cn_tensor *value)
+int cni_state_begin(cni_param_step *s, int i, cn_tensor *value)
 {
-  if (refuse_captured(cn_optim_name(t->opt), value) || !value) return cn_err();
-  t->m->state[i] = cn_keep(value);
+  if (refuse_captured(cn_optim_name(s->opt), value) || !value) return cn_err();
+  s->m->state[i] = cn_keep(value);
   return CN_OK;
 }
 
-cn_tensor *cni_state_like(cni_turn *t, int i, double value)
+cn_tensor *cni_state_like(cni_param_step *s, int i, double value)
 {
-  if (t->m->state[i]) return t->m->state[i];
-  return cni_state_begin(t, i, cn_full_like(t->param, value)) ? NULL : t->m->state[i];
+  if (s->m->state[i]) return s->m->state[i];
+  return cni_state_begin(s, i, cn_full_like(s->param, value)) ? NULL : s->m->state[i];
 }
 
-cn_tensor *cni_state_scalar(cni_turn *t, int i, double value)
+cn_tensor *cni_state_scalar(cni_param_step *s, int i, double value)
 {
-  if (t->m->state[i]) return t->m->state[i];
+  if (s->m->state[i]) return s->m->state[i];
   cn_dtype dtype = cn_default_dtype() == CN_F64 ? CN_F64 : CN_F32;
-  return cni_state_begin(t, i, new_scalar(value, dtype)) ? NULL : t->m->state[i];
+  return cni_state_begin(s, i, new_scalar(value, dtype)) ? NULL : s->m->state[i];
 }
 
-cn_tensor *cni_rate(cni_turn *t, int i)
+cn_tensor *cni_rate(cni_param_step *s, int i)
 {
-  if (t->m->rate[i]) return t->m->rate[i];
+  if (s->m->rate[i]) return s->m->rate[i];
   cn_tensor *made = new_scalar(0, CN_F64);
-  if (refuse_captured(cn_optim_name(t->opt), made) || !made) return NULL;
-  return t->m->rate[i] = cn_keep(made);
+  if (refuse_captured(cn_optim_name(s->opt), made) || !made) return NULL;
+  return s->m->rate[i] = cn_keep(made);
 }
 
-cn_tensor *cni_count_step(cni_turn *t, int i)
+cn_tensor *cni_count_step(cni_param_step *s, int i)
 {
-  cn_tensor *step = cni_state_scalar(t, i, 0);
+  cn_tensor *step = cni_state_scalar(s, i, 0);
   return step && cn_add_(step, cn_num(1)) ? cn_cast(step, CN_F64) : NULL;
 }
 
@@ -124,10 +124,10 @@ static int check_param(const cn_optim *opt, const cni_group *g, cn_tensor *p)
   return opt->cls->check_param ? opt->cls->check_param(p) : CN_OK;
 }
 
-static cni_turn turn_of(cn_optim *opt, cni_group *g, size_t i)
+static cni_param_step param_step_of(cn_optim *opt, cni_group *g, size_t i)
 {
   cni_memory *m = &g->v[i];
-  return (cni_turn){.a = cn_args_values(g->args), .lr = g->lr, .param = m->param, .m = m, .opt = opt};
+  return (cni_param_step){.a = cn_args_values(g->args), .lr = g->lr, .param = m->param, .m = m, .opt = opt};
 }
 
 static int fill_group(cn_optim *opt, cni_group *g, cn_tensor *const *params, size_t n)
@@ -142,8 +142,8 @@ static int fill_group(cn_optim *opt, cni_group *g, cn_tensor *const *params, siz
   for (size_t i = 0; i < n && !status; i++) {
     if ((status = check_param(opt, g, params[i]))) break;
     g->v[g->n++] = (cni_memory){.param = cn_keep(params[i])};
-    cni_turn t = turn_of(opt, g, i);
-    if (opt->cls->begin) status = opt->cls->begin(&t);
+    cni_param_step s = param_step_of(opt, g, i);
+    if (opt->cls->begin) status = opt->cls->begin(&s);
   }
   return status;
 }
@@ -361,12 +361,12 @@ int cni_new_group(cni_group *g, cn_optim *opt)
 
 /* ---- steps ---- */
 
-static int check_grad(const cni_turn *t)
+static int check_grad(const cni_param_step *s)
 {
-  const cn_desc *p = cn_desc_of(t->param), *g = cn_desc_of(t->grad);
+  const cn_desc *p = cn_desc_of(s->param), *g = cn_desc_of(s->grad);
   bool same = p->ndim == g->ndim && !memcmp(p->shape, g->shape, (size_t)p->ndim * sizeof *p->shape);
   return same ? CN_OK : cn_err_set(CN_ERR_SHAPE, "%s: a gradient has another shape than its parameter",
-                                   cn_optim_name(t->opt));
+                                   cn_optim_name(s->opt));
 }
 
 static int step_all(cn_optim *opt)
@@ -374,13 +374,13 @@ static int step_all(cn_optim *opt)
   int status = CN_OK;
   for (size_t i = 0; i < opt->ngroups; i++)
     for (size_t k = 0; k < opt->groups[i].n && !status; k++) {
-      cni_turn t = turn_of(opt, &opt->groups[i], k);
-      if (!(t.grad = cn_grad_of(t.param))) continue;
-      cn_scope *s = cn_scope_begin();
-      status = check_grad(&t);
-      if (!status) status = opt->cls->update(&t);
+      cni_param_step s = param_step_of(opt, &opt->groups[i], k);
+      if (!(s.grad = cn_grad_of(s.param))) continue;
+      cn_scope *scope = cn_scope_begin();
+      status = check_grad(&s);
+      if (!status) status = opt->cls->update(&s);
       if (!status) status = cn_err();
-      cn_scope_end(s);
+      cn_scope_end(scope);
     }
   return status;
 }

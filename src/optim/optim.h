@@ -29,13 +29,13 @@ typedef struct cni_group {
   size_t n, cap;
 } cni_group;
 
-/* One parameter's turn in a step. */
-typedef struct cni_turn {
+/* The step of one parameter: what its class updates it from. */
+typedef struct cni_param_step {
   const cn_value *a; /* the group's settings: read them with cni_NAME_settings_of, all but lr */
   cn_tensor *lr, *param, *grad;
   cni_memory *m;
   cn_optim *opt;
-} cni_turn;
+} cni_param_step;
 
 typedef struct cni_state_name {
   const char *name;
@@ -53,8 +53,8 @@ typedef struct cni_optim_class {
   bool betas;                      /* its setting betas has two numbers in [0, 1) */
   int (*check)(const cn_value *a); /* what else settings must be: 0 or an error; may be NULL */
   int (*check_param)(cn_tensor *param);                     /* a parameter that joins; may be NULL */
-  int (*begin)(cni_turn *t);                                /* ... makes its state then, not in its first step */
-  int (*update)(cni_turn *t);                               /* one parameter that has a gradient */
+  int (*begin)(cni_param_step *s);                          /* ... makes its state then, not in its first step */
+  int (*update)(cni_param_step *s);                         /* one parameter that has a gradient */
   /* Instead: a whole step that evaluates by itself; with state of its own in opt->data. */
   cn_tensor *(*minimise)(cn_optim *opt, cn_closure fn, void *payload);
   size_t data_size;
@@ -90,13 +90,13 @@ const cni_optim_class *cni_optim_class_find(const char *name, const cn_signature
 
 /* ---- for updates: NULL with the error set ---- */
 /* State i: as it is, or begun with a value in all elements. */
-cn_tensor *cni_state_like(cni_turn *t, int i, double value);
-cn_tensor *cni_state_scalar(cni_turn *t, int i, double value);
-cn_tensor *cni_rate(cni_turn *t, int i);
+cn_tensor *cni_state_like(cni_param_step *s, int i, double value);
+cn_tensor *cni_state_scalar(cni_param_step *s, int i, double value);
+cn_tensor *cni_rate(cni_param_step *s, int i);
 /* state[i] is set by other means: takes a borrowed tensor. */
-int cni_state_begin(cni_turn *t, int i, cn_tensor *value);
+int cni_state_begin(cni_param_step *s, int i, cn_tensor *value);
 /* Counts a step in scalar state i; returns the new count in float64. */
-cn_tensor *cni_count_step(cni_turn *t, int i);
+cn_tensor *cni_count_step(cni_param_step *s, int i);
 
 /* ---- checks of settings: 0, or an error that names the class and the setting ---- */
 int cni_at_least(const char *who, const char *what, double value, double least);

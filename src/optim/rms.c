@@ -8,25 +8,25 @@ enum { STEP, SQUARE_AVG, MOMENTUM_BUFFER, GRAD_AVG, ACC_DELTA = MOMENTUM_BUFFER,
 
 /* ---- RMSprop ---- */
 
-static int rmsprop_update(cni_turn *t)
+static int rmsprop_update(cni_param_step *s)
 {
-  cni_rmsprop_settings a = cni_rmsprop_settings_of(t->a);
+  cni_rmsprop_settings a = cni_rmsprop_settings_of(s->a);
   double alpha = a.alpha, weight = 1 - alpha, eps = a.eps, decay = a.weight_decay, momentum = a.momentum;
   bool up = a.maximize;
-  cn_tensor *step = cni_state_scalar(t, STEP, 0), *square = cni_state_like(t, SQUARE_AVG, 0);
-  cn_tensor *buffer = momentum > 0 ? cni_state_like(t, MOMENTUM_BUFFER, 0) : NULL;
-  cn_tensor *avg = a.centered ? cni_state_like(t, GRAD_AVG, 0) : NULL;
+  cn_tensor *step = cni_state_scalar(s, STEP, 0), *square = cni_state_like(s, SQUARE_AVG, 0);
+  cn_tensor *buffer = momentum > 0 ? cni_state_like(s, MOMENTUM_BUFFER, 0) : NULL;
+  cn_tensor *avg = a.centered ? cni_state_like(s, GRAD_AVG, 0) : NULL;
   if (cn_err() || !cn_add_(step, cn_num(1))) return cn_err();
   if (avg && buffer)
-    return cn_rmsprop_centered_momentum_update_(t->param, square, avg, buffer, t->grad, t->lr, alpha, weight, eps,
+    return cn_rmsprop_centered_momentum_update_(s->param, square, avg, buffer, s->grad, s->lr, alpha, weight, eps,
                                                 .weight_decay = decay, .maximize = up, .momentum = momentum);
   if (avg)
-    return cn_rmsprop_centered_update_(t->param, square, avg, t->grad, t->lr, alpha, weight, eps,
+    return cn_rmsprop_centered_update_(s->param, square, avg, s->grad, s->lr, alpha, weight, eps,
                                        .weight_decay = decay, .maximize = up);
   if (buffer)
-    return cn_rmsprop_momentum_update_(t->param, square, buffer, t->grad, t->lr, alpha, weight, eps,
+    return cn_rmsprop_momentum_update_(s->param, square, buffer, s->grad, s->lr, alpha, weight, eps,
                                        .weight_decay = decay, .maximize = up, .momentum = momentum);
-  return cn_rmsprop_update_(t->param, square, t->grad, t->lr, alpha, weight, eps, .weight_decay = decay,
+  return cn_rmsprop_update_(s->param, square, s->grad, s->lr, alpha, weight, eps, .weight_decay = decay,
                             .maximize = up);
 }
 
@@ -43,19 +43,19 @@ static const cni_optim_class rmsprop = {
 
 /* ---- Adagrad ---- */
 
-static int adagrad_begin(cni_turn *t)
+static int adagrad_begin(cni_param_step *s)
 {
-  cni_adagrad_settings a = cni_adagrad_settings_of(t->a);
-  return cni_state_scalar(t, STEP, 0) && cni_state_like(t, SUM, a.initial_accumulator_value) ? CN_OK : cn_err();
+  cni_adagrad_settings a = cni_adagrad_settings_of(s->a);
+  return cni_state_scalar(s, STEP, 0) && cni_state_like(s, SUM, a.initial_accumulator_value) ? CN_OK : cn_err();
 }
 
-static int adagrad_update(cni_turn *t)
+static int adagrad_update(cni_param_step *s)
 {
-  cni_adagrad_settings a = cni_adagrad_settings_of(t->a);
-  cn_tensor *step = cni_count_step(t, STEP), *sum = cni_state_like(t, SUM, a.initial_accumulator_value);
-  cn_tensor *rate = cni_over(t->lr, cni_shifted(cni_scaled(cni_shifted(step, -1), a.lr_decay), 1));
+  cni_adagrad_settings a = cni_adagrad_settings_of(s->a);
+  cn_tensor *step = cni_count_step(s, STEP), *sum = cni_state_like(s, SUM, a.initial_accumulator_value);
+  cn_tensor *rate = cni_over(s->lr, cni_shifted(cni_scaled(cni_shifted(step, -1), a.lr_decay), 1));
   if (!rate || !sum) return cn_err();
-  return cn_adagrad_update_(t->param, sum, t->grad, rate, a.eps, .weight_decay = a.weight_decay,
+  return cn_adagrad_update_(s->param, sum, s->grad, rate, a.eps, .weight_decay = a.weight_decay,
                             .maximize = a.maximize);
 }
 
@@ -80,13 +80,13 @@ static int adadelta_check(const cn_value *values)
   return cn_err_set(CN_ERR_VALUE, "Adadelta: rho must be in [0, 1], but is %g", rho);
 }
 
-static int adadelta_update(cni_turn *t)
+static int adadelta_update(cni_param_step *s)
 {
-  cni_adadelta_settings a = cni_adadelta_settings_of(t->a);
-  cn_tensor *step = cni_state_scalar(t, STEP, 0), *square = cni_state_like(t, SQUARE_AVG, 0);
-  cn_tensor *delta = cni_state_like(t, ACC_DELTA, 0);
+  cni_adadelta_settings a = cni_adadelta_settings_of(s->a);
+  cn_tensor *step = cni_state_scalar(s, STEP, 0), *square = cni_state_like(s, SQUARE_AVG, 0);
+  cn_tensor *delta = cni_state_like(s, ACC_DELTA, 0);
   if (cn_err() || !cn_add_(step, cn_num(1))) return cn_err();
-  return cn_adadelta_update_(t->param, square, delta, t->grad, t->lr, a.rho, 1 - a.rho, a.eps,
+  return cn_adadelta_update_(s->param, square, delta, s->grad, s->lr, a.rho, 1 - a.rho, a.eps,
                              .weight_decay = a.weight_decay, .maximize = a.maximize);
 }
 

@@ -10,18 +10,18 @@ enum { STEP };
 
 enum { ETA = 1, MU, AX };
 
-static int asgd_update(cni_turn *t)
+static int asgd_update(cni_param_step *s)
 {
-  cni_asgd_settings a = cni_asgd_settings_of(t->a);
-  if (!t->m->state[ETA] && !cni_state_scalar(t, ETA, cn_item(t->lr))) return cn_err();
-  cn_tensor *step = cni_count_step(t, STEP), *eta = t->m->state[ETA], *mu = cni_state_scalar(t, MU, 1);
-  cn_tensor *ax = cni_state_like(t, AX, 0), *decay = cni_decay(cni_wide(eta), a.lambd);
+  cni_asgd_settings a = cni_asgd_settings_of(s->a);
+  if (!s->m->state[ETA] && !cni_state_scalar(s, ETA, cn_item(s->lr))) return cn_err();
+  cn_tensor *step = cni_count_step(s, STEP), *eta = s->m->state[ETA], *mu = cni_state_scalar(s, MU, 1);
+  cn_tensor *ax = cni_state_like(s, AX, 0), *decay = cni_decay(cni_wide(eta), a.lambd);
   if (!step || !mu || !ax || !decay) return cn_err();
-  int status = cn_asgd_update_(t->param, ax, t->grad, eta, decay, mu, .weight_decay = a.weight_decay,
+  int status = cn_asgd_update_(s->param, ax, s->grad, eta, decay, mu, .weight_decay = a.weight_decay,
                                .maximize = a.maximize);
   if (status) return status;
-  cn_tensor *slower = cni_shifted(cni_times(cni_scaled(t->lr, a.lambd), step), 1);
-  cn_tensor *next_eta = cni_over(t->lr, cni_to_power(slower, a.alpha));
+  cn_tensor *slower = cni_shifted(cni_times(cni_scaled(s->lr, a.lambd), step), 1);
+  cn_tensor *next_eta = cni_over(s->lr, cni_to_power(slower, a.alpha));
   cn_tensor *late = cni_shifted(step, -a.t0);
   cn_tensor *next_mu = late ? cn_true_divide(cn_num(1), cn_clamp_min(late, cn_num(1))) : NULL;
   return next_eta && next_mu && cn_copy_(eta, next_eta) && cn_copy_(mu, next_mu) ? CN_OK : cn_err();
@@ -48,14 +48,14 @@ static int rprop_check(const cn_value *values)
   return cn_err_set(CN_ERR_VALUE, "Rprop: etas must be below and above 1, but are %g and %g", eta[0], eta[1]);
 }
 
-static int rprop_update(cni_turn *t)
+static int rprop_update(cni_param_step *s)
 {
-  cni_rprop_settings a = cni_rprop_settings_of(t->a);
+  cni_rprop_settings a = cni_rprop_settings_of(s->a);
   const double *eta = a.etas, *range = a.step_sizes;
-  if (!t->m->state[STEP_SIZE] && !cni_state_like(t, STEP_SIZE, cn_item(t->lr))) return cn_err();
-  cn_tensor *step = cni_state_scalar(t, STEP, 0), *prev = cni_state_like(t, PREV, 0);
+  if (!s->m->state[STEP_SIZE] && !cni_state_like(s, STEP_SIZE, cn_item(s->lr))) return cn_err();
+  cn_tensor *step = cni_state_scalar(s, STEP, 0), *prev = cni_state_like(s, PREV, 0);
   if (cn_err() || !cn_add_(step, cn_num(1))) return cn_err();
-  return cn_rprop_update_(t->param, prev, t->m->state[STEP_SIZE], t->grad, eta[0], eta[1], range[0], range[1],
+  return cn_rprop_update_(s->param, prev, s->m->state[STEP_SIZE], s->grad, eta[0], eta[1], range[0], range[1],
                           .maximize = a.maximize);
 }
 

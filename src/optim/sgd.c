@@ -15,17 +15,17 @@ static int sgd_check(const cn_value *values)
   return CN_OK;
 }
 
-static int sgd_update(cni_turn *t)
+static int sgd_update(cni_param_step *s)
 {
-  cni_sgd_settings a = cni_sgd_settings_of(t->a);
+  cni_sgd_settings a = cni_sgd_settings_of(s->a);
   if (a.momentum == 0) {
-    cn_descend_(t->param, t->grad, t->lr, .weight_decay = a.weight_decay, .maximize = a.maximize);
+    cn_descend_(s->param, s->grad, s->lr, .weight_decay = a.weight_decay, .maximize = a.maximize);
     return cn_err();
   }
-  bool first = !t->m->state[MOMENTUM_BUFFER]; /* the buffer begins as the gradient, undamped */
-  cn_tensor *buffer = cni_state_like(t, MOMENTUM_BUFFER, 0);
+  bool first = !s->m->state[MOMENTUM_BUFFER]; /* the buffer begins as the gradient, undamped */
+  cn_tensor *buffer = cni_state_like(s, MOMENTUM_BUFFER, 0);
   if (!buffer) return cn_err();
-  return cn_sgd_update_(t->param, buffer, t->grad, t->lr, a.momentum, first ? 1 : 1 - a.dampening,
+  return cn_sgd_update_(s->param, buffer, s->grad, s->lr, a.momentum, first ? 1 : 1 - a.dampening,
                         .weight_decay = a.weight_decay, .nesterov = a.nesterov, .maximize = a.maximize);
 }
 
