@@ -80,7 +80,7 @@ struct cn_optim {
   X(adam)                     \
   X(adam_variants)            \
   X(rms)                      \
-  X(robust)                   \
+  X(rprop)                    \
   X(matrix)                   \
   X(lbfgs)
 #define CNI_OPTIM_DECLARE(name) extern const cni_optim_class *const cni_optim_##name##_classes[]; /* ends with NULL */

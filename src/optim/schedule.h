@@ -1,10 +1,12 @@
 /* schedule.h: what the files of schedules share: how a schedule is described, and what it keeps.
  *
- * Place in the flow: class tables (schedule_plain.c, schedule_cycle.c, schedule_many.c) give the next rate of a group;
+ * Place in the flow: class tables (schedule_plain.c, _cycle.c, _plateau.c, _many.c) give the next rate of a group;
  * schedule.c steps, saves and loads. Invariant: rates are those of PyTorch's chainable forms: made from the rate that a
  * group has, so that schedules can be combined. */
 #ifndef CNI_OPTIM_SCHEDULE_H
 #define CNI_OPTIM_SCHEDULE_H
+
+#include <string.h>
 
 #include "optim.h"
 
@@ -46,7 +48,7 @@ struct cn_schedule {
   size_t nparts;
 };
 
-#define CNI_SCHEDULE_FAMILIES(X) X(plain) X(cycle)
+#define CNI_SCHEDULE_FAMILIES(X) X(plain) X(cycle) X(plateau)
 #define CNI_SCHEDULE_DECLARE(name) extern const cni_schedule_class *const cni_schedule_##name##_classes[];
 CNI_SCHEDULE_FAMILIES(CNI_SCHEDULE_DECLARE)
 
@@ -62,6 +64,15 @@ double cni_group_lr(const cn_optim *opt, size_t group);
 static inline const cn_value *cni_schedule_arg(const cn_schedule *s, const char *name)
 {
   return cn_args_get(s->args, name);
+}
+/* Is the argument this word? And the error for one that it cannot be. */
+static inline bool cni_schedule_is(const cn_schedule *s, const char *name, const char *word)
+{
+  return !strcmp(cni_schedule_arg(s, name)->u.s, word);
+}
+static inline int cni_schedule_bad_word(const cn_schedule *s, const char *name)
+{
+  return cn_err_set(CN_ERR_VALUE, "%s: %s cannot be '%s'", s->cls->name, name, cni_schedule_arg(s, name)->u.s);
 }
 static inline double cni_schedule_float(const cn_schedule *s, const char *name)
 {

@@ -1,5 +1,4 @@
-/* schedule_cycle.c: schedules that go up and down, with the momentum if asked for: CyclicLR, OneCycleLR; SWALR; and
- * ReduceLROnPlateau, which looks at a metric.
+/* schedule_cycle.c: schedules that go up and down, with the momentum if asked for: CyclicLR, OneCycleLR.
  *
  * Invariant: limits of a cycle are kept in the optimiser's groups, as in PyTorch, so that its state is whole. */
 #include <math.h>
@@ -8,16 +7,6 @@
 #include "schedule.h"
 
 static const double pi = 3.14159265358979323846;
-
-static bool is_word(const cn_schedule *s, const char *name, const char *word)
-{
-  return !strcmp(cni_schedule_arg(s, name)->u.s, word);
-}
-
-static int bad_word(const cn_schedule *s, const char *name)
-{
-  return cn_err_set(CN_ERR_VALUE, "%s: %s cannot be '%s'", s->cls->name, name, cni_schedule_arg(s, name)->u.s);
-}
 
 /* ---- momentum: the setting `momentum`, or the first of `betas` ---- */
 
@@ -50,8 +39,9 @@ static int begin_momentum(cn_schedule *s)
 
 static int cyclic_begin(cn_schedule *s)
 {
-  if (!is_word(s, "mode", "triangular") && !is_word(s, "mode", "triangular2") && !is_word(s, "mode", "exp_range"))
-    return bad_word(s, "mode");
+  if (!cni_schedule_is(s, "mode", "triangular") && !cni_schedule_is(s, "mode", "triangular2") &&
+      !cni_schedule_is(s, "mode", "exp_range"))
+    return cni_schedule_bad_word(s, "mode");
   const cn_value *down = cni_schedule_arg(s, "step_size_down");
   if (cni_schedule_int(s, "step_size_up") < 1 || (down->tag == CN_V_INT && down->u.i < 0))
     return cn_err_set(CN_ERR_VALUE, "CyclicLR: its steps up and down must be above 0");
@@ -69,8 +59,8 @@ static double cyclic_height(const cn_schedule *s, double range)
   double ratio = up / total, at = (double)s->epoch, cycle = floor(1 + at / total), x = 1 + at / total - cycle;
   double part = x <= ratio ? x / ratio : (x - 1) / (ratio - 1);
   double scale = s->scale_fn                       ? s->scale_fn(s->scale_by_epoch ? at : cycle, s->payload)
-                 : is_word(s, "mode", "triangular2") ? 1 / pow(2, cycle - 1)
-                 : is_word(s, "mode", "exp_range") ? pow(cni_schedule_float(s, "gamma"), at)
+                 : cni_schedule_is(s, "mode", "triangular2") ? 1 / pow(2, cycle - 1)
+                 : cni_schedule_is(s, "mode", "exp_range") ? pow(cni_schedule_float(s, "gamma"), at)
                                                    : 1;
   return range * part * scale;
 }
@@ -122,8 +112,8 @@ static int one_cycle_begin(cn_schedule *s)
   if (total_steps(s) < 1)
     return cn_err_set(CN_ERR_VALUE, "OneCycleLR: needs total_steps, or epochs and steps_per_epoch, above 0");
   if (!(start >= 0 && start <= 1)) return cn_err_set(CN_ERR_VALUE, "OneCycleLR: pct_start must be between 0 and 1");
-  if (!is_word(s, "anneal_strategy", "cos") && !is_word(s, "anneal_strategy", "linear"))
-    return bad_word(s, "anneal_strategy");
+  if (!cni_schedule_is(s, "anneal_strategy", "cos") && !cni_schedule_is(s, "anneal_strategy", "linear"))
+    return cni_schedule_bad_word(s, "anneal_strategy");
   for (size_t g = 0; g < s->n && s->epoch < 0; g++) {
     double high = cni_schedule_of(s, "max_lr", g), low = high / cni_schedule_float(s, "div_factor");
     if (cni_group_put(s->opt, g, "initial_lr", low) || cni_group_put(s->opt, g, "max_lr", high) ||
@@ -158,7 +148,7 @@ static phase phase_of(const cn_schedule *s, double *part)
 static double between(const cn_schedule *s, size_t g, const char *const *ends, double part)
 {
   double from = cn_optim_get(s->opt, g, ends[0]), to = cn_optim_get(s->opt, g, ends[1]);
-  if (is_word(s, "anneal_strategy", "linear")) return (to - from) * part + from;
+  if (cni_schedule_is(s, "anneal_strategy", "linear")) return (to - from) * part + from;
   return to + (from - to) / 2 * (cos(pi * part) + 1);
 }
 
@@ -189,95 +179,4 @@ static const cni_schedule_class one_cycle = {
   .begin = one_cycle_begin, .rate = one_cycle_rate, .momentum = one_cycle_momentum,
 };
 
-/* ---- SWALR ---- */
-
-static int swa_begin(cn_schedule *s)
-{
-  if (!is_word(s, "anneal_strategy", "cos") && !is_word(s, "anneal_strategy", "linear"))
-    return bad_word(s, "anneal_strategy");
-  if (cni_schedule_int(s, "anneal_epochs") < 0)
-    return cn_err_set(CN_ERR_VALUE, "SWALR: anneal_epochs must not be below 0");
-  for (size_t g = 0; g < s->n; g++)
-    if (cni_group_put(s->opt, g, "swa_lr", cni_schedule_of(s, "swa_lr", g))) return cn_err();
-  return CN_OK;
-}
-
-static double annealed(const cn_schedule *s, double step)
-{
-  double t = fmax(0, fmin(1, step / fmax(1, (double)cni_schedule_int(s, "anneal_epochs"))));
-  return is_word(s, "anneal_strategy", "cos") ? (1 - cos(pi * t)) / 2 : t;
-}
-
-static double swa_rate(cn_schedule *s, size_t g)
-{
-  double step = (double)(s->steps - 1), goal = cn_optim_get(s->opt, g, "swa_lr"), lr = cni_group_lr(s->opt, g);
-  if (cni_schedule_int(s, "anneal_epochs") == 0) step = fmax(1, step);
-  double before = annealed(s, step - 1), now = annealed(s, step);
-  double first = before == 1 ? goal : (lr - before * goal) / (1 - before);
-  return goal * now + first * (1 - now);
-}
-
-static const cni_schedule_class swa = {
-  .name = "SWALR",
-  .sig = "SWALR(float swa_lr, int anneal_epochs=10, str anneal_strategy='cos', int last_epoch=-1) -> Scheduler ; swa",
-  .doc = "From the present rate to swa_lr in anneal_epochs, then constant: for stochastic weight averaging.",
-  .begin = swa_begin, .rate = swa_rate,
-};
-
-/* ---- ReduceLROnPlateau ---- */
-
-enum { BEST, BAD_EPOCHS, COOLDOWN };
-
-static int plateau_begin(cn_schedule *s)
-{
-  if (cni_schedule_float(s, "factor") >= 1)
-    return cn_err_set(CN_ERR_VALUE, "ReduceLROnPlateau: factor must be below 1");
-  if (!is_word(s, "mode", "min") && !is_word(s, "mode", "max")) return bad_word(s, "mode");
-  if (!is_word(s, "threshold_mode", "rel") && !is_word(s, "threshold_mode", "abs"))
-    return bad_word(s, "threshold_mode");
-  s->number[BEST] = is_word(s, "mode", "min") ? HUGE_VAL : -HUGE_VAL;
-  s->epoch = 0;
-  return CN_OK;
-}
-
-static bool is_better(const cn_schedule *s, double metric)
-{
-  double by = cni_schedule_float(s, "threshold"), best = s->number[BEST];
-  bool relative = is_word(s, "threshold_mode", "rel");
-  if (is_word(s, "mode", "min")) return metric < (relative ? best * (1 - by) : best - by);
-  return metric > (relative ? best * (by + 1) : best + by);
-}
-
-static int plateau_step(cn_schedule *s, double metric)
-{
-  s->epoch++;
-  if (is_better(s, metric)) {
-    s->number[BEST] = metric;
-    s->number[BAD_EPOCHS] = 0;
-  } else s->number[BAD_EPOCHS]++;
-  if (s->number[COOLDOWN] > 0) {
-    s->number[COOLDOWN]--;
-    s->number[BAD_EPOCHS] = 0;
-  }
-  if (s->number[BAD_EPOCHS] > (double)cni_schedule_int(s, "patience")) {
-    for (size_t g = 0; g < s->n; g++) {
-      double old = cni_group_lr(s->opt, g);
-      double lr = fmax(old * cni_schedule_float(s, "factor"), cni_schedule_of(s, "min_lr", g));
-      if (old - lr > cni_schedule_float(s, "eps")) cni_group_set_lr(s->opt, g, lr);
-    }
-    s->number[COOLDOWN] = (double)cni_schedule_int(s, "cooldown");
-    s->number[BAD_EPOCHS] = 0;
-  }
-  return cni_schedule_note(s);
-}
-
-static const cni_schedule_class plateau = {
-  .name = "ReduceLROnPlateau",
-  .sig = "ReduceLROnPlateau(str mode='min', float factor=0.1, int patience=10, float threshold=0.0001, "
-         "str threshold_mode='rel', int cooldown=0, float min_lr=0, float eps=1e-08) -> Scheduler ; reduce_on_plateau",
-  .doc = "The rate times factor when a metric has not got better for more than patience epochs.",
-  .numbers = {"best", "num_bad_epochs", "cooldown_counter"},
-  .begin = plateau_begin, .step_metric = plateau_step,
-};
-
-const cni_schedule_class *const cni_schedule_cycle_classes[] = {&cyclic, &one_cycle, &swa, &plateau, NULL};
+const cni_schedule_class *const cni_schedule_cycle_classes[] = {&cyclic, &one_cycle, NULL};

@@ -1,4 +1,5 @@
-/* schedule_plain.c: schedules that are one formula: steps, factors, lines, powers and cosines. */
+/* schedule_plain.c: schedules that are one formula: steps, factors, lines, powers, cosines, and the way to
+ * a fixed rate (SWALR). */
 #include <math.h>
 
 #include "schedule.h"
@@ -245,5 +246,40 @@ static const cni_schedule_class warmup = {
   .begin = warmup_begin, .rate = warmup_rate,
 };
 
+/* ---- SWALR ---- */
+
+static int swa_begin(cn_schedule *s)
+{
+  if (!cni_schedule_is(s, "anneal_strategy", "cos") && !cni_schedule_is(s, "anneal_strategy", "linear"))
+    return cni_schedule_bad_word(s, "anneal_strategy");
+  if (cni_schedule_int(s, "anneal_epochs") < 0)
+    return cn_err_set(CN_ERR_VALUE, "SWALR: anneal_epochs must not be below 0");
+  for (size_t g = 0; g < s->n; g++)
+    if (cni_group_put(s->opt, g, "swa_lr", cni_schedule_of(s, "swa_lr", g))) return cn_err();
+  return CN_OK;
+}
+
+static double annealed(const cn_schedule *s, double epochs)
+{
+  double t = fmax(0, fmin(1, epochs / fmax(1, (double)cni_schedule_int(s, "anneal_epochs"))));
+  return cni_schedule_is(s, "anneal_strategy", "cos") ? (1 - cos(pi * t)) / 2 : t;
+}
+
+static double swa_rate(cn_schedule *s, size_t g)
+{
+  double epochs = (double)(s->steps - 1), goal = cn_optim_get(s->opt, g, "swa_lr"), lr = cni_group_lr(s->opt, g);
+  if (cni_schedule_int(s, "anneal_epochs") == 0) epochs = fmax(1, epochs);
+  double before = annealed(s, epochs - 1), now = annealed(s, epochs);
+  double first = before == 1 ? goal : (lr - before * goal) / (1 - before);
+  return goal * now + first * (1 - now);
+}
+
+static const cni_schedule_class swa = {
+  .name = "SWALR",
+  .sig = "SWALR(float swa_lr, int anneal_epochs=10, str anneal_strategy='cos', int last_epoch=-1) -> Scheduler ; swa",
+  .doc = "From the present rate to swa_lr in anneal_epochs, then constant: for stochastic weight averaging.",
+  .begin = swa_begin, .rate = swa_rate,
+};
+
 const cni_schedule_class *const cni_schedule_plain_classes[] = {
-  &step, &multi_step, &constant, &linear, &exponential, &polynomial, &cosine, &restarts, &warmup, NULL};
+  &step, &multi_step, &constant, &linear, &exponential, &polynomial, &cosine, &restarts, &warmup, &swa, NULL};

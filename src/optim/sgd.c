@@ -1,7 +1,8 @@
-/* sgd.c: SGD, with momentum if asked for. */
+/* sgd.c: stochastic gradient descent: SGD, with momentum if asked for, and ASGD, which averages. */
 #include <cairn/ext/parts.h>
 
 #include "optim.h"
+#include "scalar.h"
 
 /* ---- SGD ---- */
 
@@ -40,4 +41,35 @@ static const cni_optim_class sgd = {
   .update = sgd_update,
 };
 
-const cni_optim_class *const cni_optim_sgd_classes[] = {&sgd, NULL};
+/* ---- ASGD ---- */
+
+enum { STEP, ETA, MU, AX };
+
+static int asgd_update(cni_param_step *s)
+{
+  cni_asgd_settings a = cni_asgd_settings_of(s->a);
+  if (!s->m->state[ETA] && !cni_state_scalar(s, ETA, cn_item(s->lr))) return cn_err();
+  cn_tensor *step = cni_count_step(s, STEP), *eta = s->m->state[ETA], *mu = cni_state_scalar(s, MU, 1);
+  cn_tensor *ax = cni_state_like(s, AX, 0), *decay = cni_decay(cni_wide(eta), a.lambd);
+  if (!step || !mu || !ax || !decay) return cn_err();
+  int status = cn_asgd_update_(s->param, ax, s->grad, eta, decay, mu, .weight_decay = a.weight_decay,
+                               .maximize = a.maximize);
+  if (status) return status;
+  cn_tensor *slower = cni_shifted(cni_times(cni_scaled(s->lr, a.lambd), step), 1);
+  cn_tensor *next_eta = cni_over(s->lr, cni_to_power(slower, a.alpha));
+  cn_tensor *late = cni_shifted(step, -a.t0);
+  cn_tensor *next_mu = late ? cn_true_divide(cn_num(1), cn_clamp_min(late, cn_num(1))) : NULL;
+  return next_eta && next_mu && cn_copy_(eta, next_eta) && cn_copy_(mu, next_mu) ? CN_OK : cn_err();
+}
+
+static const cni_optim_class asgd = {
+  .sig = "ASGD(float lr=0.01, float lambd=0.0001, float alpha=0.75, float t0=1000000.0, float weight_decay=0, "
+         "bool maximize=False) -> Optimizer ; asgd",
+  .doc = "Averaged stochastic gradient descent; the average of each parameter is in its state as ax.",
+  .keys = "lr lambd alpha t0 weight_decay foreach=None maximize differentiable=False capturable=False",
+  .states = {[STEP] = {"step", true}, [ETA] = {"eta", true}, [MU] = {"mu", true}, [AX] = {"ax", false}},
+  .not_negative = "lr lambd alpha weight_decay",
+  .update = asgd_update,
+};
+
+const cni_optim_class *const cni_optim_sgd_classes[] = {&sgd, &asgd, NULL};

@@ -62,6 +62,58 @@ class SGD : public Optimizer {
   }
 };
 
+struct ASGDOptions {
+  ASGDOptions(double lr = 0.01) : lr_(lr) {}
+  ASGDOptions &lr(double value) { lr_ = value; return *this; }
+  ASGDOptions &lambd(double value) { lambd_ = value; return *this; }
+  ASGDOptions &alpha(double value) { alpha_ = value; return *this; }
+  ASGDOptions &t0(double value) { t0_ = value; return *this; }
+  ASGDOptions &weight_decay(double value) { weight_decay_ = value; return *this; }
+  ASGDOptions &maximize(bool value) { maximize_ = value; return *this; }
+
+  double lr_ = 0.01;
+  double lambd_ = 0.0001;
+  double alpha_ = 0.75;
+  double t0_ = 1000000;
+  double weight_decay_ = 0;
+  bool maximize_ = false;
+};
+/* Averaged stochastic gradient descent; the average of each parameter is in its state as ax. */
+class ASGD : public Optimizer {
+ public:
+  using Options = ASGDOptions;
+  explicit ASGD(const std::vector<Tensor> &parameters, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    add_param_group(parameters);
+  }
+  explicit ASGD(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
+  template <class G = ParamGroupOf<Options>> /* made only where it is used */
+  explicit ASGD(const std::vector<G> &groups, const Options &options = {})
+      : Optimizer(make(nullptr, options))
+  {
+    for (const G &group : groups)
+      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
+  }
+  using Optimizer::add_param_group;
+  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.lambd_), detail::v(options.alpha_),
+                             detail::v(options.t0_), detail::v(options.weight_decay_),
+                             detail::v(options.maximize_)};
+    return add_group_with(parameters, args, 6);
+  }
+
+ private:
+  static cn_optim *make(cn_module *net, const Options &options)
+  {
+    const cn_value args[] = {detail::v(options.lr_), detail::v(options.lambd_), detail::v(options.alpha_),
+                             detail::v(options.t0_), detail::v(options.weight_decay_),
+                             detail::v(options.maximize_)};
+    return detail::check(cn_optim_make("ASGD", net, args, 6));
+  }
+};
+
 struct LionOptions {
   LionOptions(double lr = 0.0001) : lr_(lr) {}
   LionOptions &lr(double value) { lr_ = value; return *this; }
@@ -565,58 +617,6 @@ class Adadelta : public Optimizer {
     const cn_value args[] = {detail::v(options.lr_), detail::v(options.rho_), detail::v(options.eps_),
                              detail::v(options.weight_decay_), detail::v(options.maximize_)};
     return detail::check(cn_optim_make("Adadelta", net, args, 5));
-  }
-};
-
-struct ASGDOptions {
-  ASGDOptions(double lr = 0.01) : lr_(lr) {}
-  ASGDOptions &lr(double value) { lr_ = value; return *this; }
-  ASGDOptions &lambd(double value) { lambd_ = value; return *this; }
-  ASGDOptions &alpha(double value) { alpha_ = value; return *this; }
-  ASGDOptions &t0(double value) { t0_ = value; return *this; }
-  ASGDOptions &weight_decay(double value) { weight_decay_ = value; return *this; }
-  ASGDOptions &maximize(bool value) { maximize_ = value; return *this; }
-
-  double lr_ = 0.01;
-  double lambd_ = 0.0001;
-  double alpha_ = 0.75;
-  double t0_ = 1000000;
-  double weight_decay_ = 0;
-  bool maximize_ = false;
-};
-/* Averaged stochastic gradient descent; the average of each parameter is in its state as ax. */
-class ASGD : public Optimizer {
- public:
-  using Options = ASGDOptions;
-  explicit ASGD(const std::vector<Tensor> &parameters, const Options &options = {})
-      : Optimizer(make(nullptr, options))
-  {
-    add_param_group(parameters);
-  }
-  explicit ASGD(const Module &net, const Options &options = {}) : Optimizer(make(net.get(), options)) {}
-  template <class G = ParamGroupOf<Options>> /* made only where it is used */
-  explicit ASGD(const std::vector<G> &groups, const Options &options = {})
-      : Optimizer(make(nullptr, options))
-  {
-    for (const G &group : groups)
-      group.options ? add_param_group(group.parameters, *group.options) : add_param_group(group.parameters);
-  }
-  using Optimizer::add_param_group;
-  size_t add_param_group(const std::vector<Tensor> &parameters, const Options &options)
-  {
-    const cn_value args[] = {detail::v(options.lr_), detail::v(options.lambd_), detail::v(options.alpha_),
-                             detail::v(options.t0_), detail::v(options.weight_decay_),
-                             detail::v(options.maximize_)};
-    return add_group_with(parameters, args, 6);
-  }
-
- private:
-  static cn_optim *make(cn_module *net, const Options &options)
-  {
-    const cn_value args[] = {detail::v(options.lr_), detail::v(options.lambd_), detail::v(options.alpha_),
-                             detail::v(options.t0_), detail::v(options.weight_decay_),
-                             detail::v(options.maximize_)};
-    return detail::check(cn_optim_make("ASGD", net, args, 6));
   }
 };
 

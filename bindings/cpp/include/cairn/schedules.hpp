@@ -216,6 +216,31 @@ class WarmupCosineLR : public Scheduler {
       : WarmupCosineLR(optimizer, warmup_steps, total_steps, options.min_factor_, options.last_epoch_) {}
 };
 
+struct SWALROptions {
+  SWALROptions &anneal_epochs(int64_t value) { anneal_epochs_ = value; return *this; }
+  SWALROptions &anneal_strategy(Text value) { anneal_strategy_ = value; return *this; }
+  SWALROptions &last_epoch(int64_t value) { last_epoch_ = value; return *this; }
+
+  int64_t anneal_epochs_ = 10;
+  KeptText anneal_strategy_ = "cos";
+  int64_t last_epoch_ = -1;
+};
+/* From the present rate to swa_lr in anneal_epochs, then constant: for stochastic weight averaging. */
+class SWALR : public Scheduler {
+ public:
+  using Options = SWALROptions;
+  explicit SWALR(const Optimizer &optimizer, double swa_lr, int64_t anneal_epochs = 10,
+                 Text anneal_strategy = "cos", int64_t last_epoch = -1)
+      : Scheduler(optimizer)
+  {
+    const cn_value args[] = {detail::v(swa_lr), detail::v(anneal_epochs), detail::v(anneal_strategy),
+                             detail::v(last_epoch)};
+    set(cn_schedule_make("SWALR", optimizer.get(), args, 4));
+  }
+  SWALR(const Optimizer &optimizer, double swa_lr, const Options &options)
+      : SWALR(optimizer, swa_lr, options.anneal_epochs_, options.anneal_strategy_, options.last_epoch_) {}
+};
+
 struct CyclicLROptions {
   CyclicLROptions &step_size_up(int64_t value) { step_size_up_ = value; return *this; }
   CyclicLROptions &step_size_down(std::optional<int64_t> value) { step_size_down_ = value; return *this; }
@@ -307,31 +332,6 @@ class OneCycleLR : public Scheduler {
                    options.pct_start_, options.anneal_strategy_, options.cycle_momentum_, options.base_momentum_,
                    options.max_momentum_, options.div_factor_, options.final_div_factor_, options.three_phase_,
                    options.last_epoch_) {}
-};
-
-struct SWALROptions {
-  SWALROptions &anneal_epochs(int64_t value) { anneal_epochs_ = value; return *this; }
-  SWALROptions &anneal_strategy(Text value) { anneal_strategy_ = value; return *this; }
-  SWALROptions &last_epoch(int64_t value) { last_epoch_ = value; return *this; }
-
-  int64_t anneal_epochs_ = 10;
-  KeptText anneal_strategy_ = "cos";
-  int64_t last_epoch_ = -1;
-};
-/* From the present rate to swa_lr in anneal_epochs, then constant: for stochastic weight averaging. */
-class SWALR : public Scheduler {
- public:
-  using Options = SWALROptions;
-  explicit SWALR(const Optimizer &optimizer, double swa_lr, int64_t anneal_epochs = 10,
-                 Text anneal_strategy = "cos", int64_t last_epoch = -1)
-      : Scheduler(optimizer)
-  {
-    const cn_value args[] = {detail::v(swa_lr), detail::v(anneal_epochs), detail::v(anneal_strategy),
-                             detail::v(last_epoch)};
-    set(cn_schedule_make("SWALR", optimizer.get(), args, 4));
-  }
-  SWALR(const Optimizer &optimizer, double swa_lr, const Options &options)
-      : SWALR(optimizer, swa_lr, options.anneal_epochs_, options.anneal_strategy_, options.last_epoch_) {}
 };
 
 struct ReduceLROnPlateauOptions {
