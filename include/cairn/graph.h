@@ -20,9 +20,25 @@ typedef int (*cn_graph_fn)(cn_tensor **outputs, cn_tensor *const *inputs, void *
 /* Records fn as a graph. Owned; NULL with the error set: reading a value inside fn is one, and names the place. */
 CN_API CN_MUST_USE cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs,
                                       void *payload);
-/* Records fn once per example (nexamples sets of ninputs tensors, one after another) that differ in some sizes. The
- * op lists must be the same; every integer that differs is solved in the sizes of the inputs. The graph then runs on
- * any sizes of that form without a new trace. */
+/* A dimension of an input whose size may vary from run to run. Dimensions with the same symbol (a name: "B") have the
+ * same size. Instead of a name it may be an expression of names that other dimensions have: "T + 1", "2 * T", with
+ * + - * // min( , ) max( , ). min, max: sizes for which the graph must hold; 0: whatever is found, CN_ZERO as min: 0 */
+typedef struct cn_free_dim {
+  size_t input;
+  int dim;
+  const char *symbol;
+  int64_t min, max;
+} cn_free_dim;
+/* Records fn for all sizes of its free dimensions. Of inputs only the descriptions count. fn is traced, without data,
+ * at a few dozen sizes of the library's choice; it must compute the same ops at all of them. Every number that differs
+ * is solved as an expression of the sizes (+, -, *, division rounded down, min, max; ratios where it is a float), which
+ * is then tried at further sizes, on both sides of every place where it rounds or bends. A number for which no
+ * expression holds is an error that names it. Where no range is given, that in which the graph is the same is found by
+ * trying, between 1 and 1048576; a run with a size out of the range is an error. */
+CN_API CN_MUST_USE cn_graph *cn_trace_dynamic(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs,
+                                              size_t ninputs, const cn_free_dim *dims, size_t ndims, void *payload);
+/* The same for examples (nexamples sets of ninputs tensors, one after another): the dimensions in which they differ are
+ * free, and those that have the same sizes in all of them share one. */
 CN_API CN_MUST_USE cn_graph *cn_trace_sizes(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs,
                                             size_t nexamples, void *payload);
 /* Is this thread tracing a function? */
@@ -35,8 +51,8 @@ CN_API void cn_trace_scope_end(int scope);
 CN_API const void *cn_trace_scope_owner(void); /* of the innermost scope that has one; NULL: none */
 CN_API void cn_graph_free(cn_graph *graph);
 
-/* Runs it. Results belong to the innermost scope. Inputs must have the traced types, and the traced sizes where those
- * are fixed. */
+/* Runs it. Results belong to the innermost scope. Inputs must have the traced types, the traced sizes where those are
+ * fixed, and sizes in their range where they are free. */
 CN_API int cn_graph_run(cn_tensor **outputs, cn_graph *graph, cn_tensor *const *inputs);
 
 /* ---- looking in ---- */
@@ -44,6 +60,16 @@ CN_API size_t cn_graph_nodes(const cn_graph *graph);
 CN_API size_t cn_graph_inputs(const cn_graph *graph);
 CN_API size_t cn_graph_outputs(const cn_graph *graph);
 CN_API size_t cn_graph_states(const cn_graph *graph);
+/* Type, place and shape, as traced where it may vary, of an input, output or state. 0, or an error: there is none. */
+typedef struct cn_graph_value {
+  cn_dtype dtype;
+  cn_device device;
+  int ndim;
+  int64_t shape[CN_MAX_DIMS];
+} cn_graph_value;
+CN_API int cn_graph_input_at(cn_graph_value *value, const cn_graph *graph, size_t i);
+CN_API int cn_graph_output_at(cn_graph_value *value, const cn_graph *graph, size_t i);
+CN_API int cn_graph_state_at(cn_graph_value *value, const cn_graph *graph, size_t i);
 /* Bytes that the last run's memory plan needed for values between nodes, and what it would be without reuse. */
 CN_API void cn_graph_memory(const cn_graph *graph, size_t *planned, size_t *unplanned);
 /* As text that cn_graph_parse reads back. Owned: cn_string_free. */

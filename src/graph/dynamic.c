@@ -1,240 +1,384 @@
-/* dynamic.c: one graph for many sizes: the same function traced at several sizes, compared node by node, every
- * integer that differs solved in the sizes of the inputs.
+/* dynamic.c: one graph for many sizes: a function is traced without data at sizes of the library's choice, the numbers
+ * that differ are solved as expressions of the sizes, and the expressions tried at further sizes.
  *
- * Invariant: an integer that cannot be solved is an error that names its op, never a guess. */
-#include <math.h>
+ * Place in the flow: cn_trace_dynamic -> probe.c (traces) -> solve.c (expressions) -> the graph with its expressions,
+ * which plan.c evaluates. Where an expression rounds or bends (//, min, max) it is tried on both sides of such a place;
+ * what turns out wrong is solved anew, with the trace that showed it. Invariant: a number for which no expression holds
+ * at every probe is an error that names it, never a guess. */
+#include <cairn/ext/system.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
-#include "base/convert.h"
-#include "ir.h"
+#include "probe.h"
 #include "tensor/tensor.h"
 
-typedef struct examples {
-  cn_graph **graphs;
-  cn_tensor *const *inputs; /* n sets of ninputs */
-  size_t n, ninputs;
-} examples;
+enum {
+  ROUNDS = 24,
+  TRIALS = 32,      /* further sizes a round */
+  FRESH = 6,        /* ... that are tried whatever the expressions are */
+  SPREAD_BITS = 16, /* of sizes that are chosen freely */
+  SCAN = 4096       /* so far a place is looked for at which an expression rounds */
+};
 
-static int64_t size_in(const examples *e, size_t k, int input, int dim)
+typedef struct solution {
+  cni_solver solver;
+  int *expr;    /* per place; 0: does not differ, or is a size of a result */
+  size_t failed; /* the place for which there is none; the number of places: none */
+} solution;
+
+/* ---- solving all numbers ---- */
+
+static bool differs(const cni_prober *p, size_t place)
 {
-  return input < 0 ? 1 : e->inputs[k * e->ninputs + (size_t)input]->d.shape[dim];
+  for (size_t k = 1; k < p->nprobes; k++)
+    if (memcmp(&p->numbers[k][place], &p->numbers[0][place], sizeof(cni_count))) return true;
+  return false;
 }
 
-/* ---- solving one integer ---- */
-
-static bool holds(const examples *e, const cni_sym *s, const int64_t *value)
+static int solve_place(const cni_prober *p, solution *a, size_t place)
 {
-  for (size_t k = 0; k < e->n; k++) {
-    int64_t v = s->num * size_in(e, k, s->input[0], s->dim[0]) * size_in(e, k, s->input[1], s->dim[1]);
-    if (v % s->den || v / s->den + s->add != value[k]) return false;
+  const cni_place *at = &p->places[place];
+  int effort = at->arg == CNI_AT_DIM ? CNI_SOLVE_QUICK : CNI_SOLVE_WHOLE;
+  int64_t whole[CNI_PROBES_MOST];
+  double real[CNI_PROBES_MOST];
+  for (size_t k = 0; k < p->nprobes; k++) {
+    if (at->real) real[k] = p->numbers[k][place].f;
+    else whole[k] = p->numbers[k][place].i;
+  }
+  return at->real ? cni_solve_real(&a->solver, real, effort) : cni_solve(&a->solver, whole, effort);
+}
+
+/* 0 also where a number has no expression: a->failed says so. */
+static int solve_all(const cni_prober *p, solution *a, bool halve)
+{
+  cni_solver_free(&a->solver);
+  int status = cni_solver_begin(&a->solver, p->sizes, p->nprobes, p->frame->nsizes);
+  a->solver.halve = halve;
+  a->failed = p->nplaces;
+  for (size_t i = 0; i < p->nplaces && !status; i++) {
+    a->expr[i] = 0;
+    if (!differs(p, i)) continue;
+    int e = solve_place(p, a, i);
+    if (e < 0) return e;
+    if (p->places[i].arg == CNI_AT_DIM) continue; /* found or not, it is infer's */
+    if (!e) return a->failed = i, CN_OK;
+    a->expr[i] = e;
+  }
+  return status;
+}
+
+/* ---- trying at further sizes ---- */
+
+/* Does the solution give the numbers of the last probe? */
+static bool agrees(const cni_prober *p, const solution *a)
+{
+  size_t last = p->nprobes - 1;
+  const cni_exprs *x = &a->solver.x;
+  const int64_t *sizes = p->sizes + last * p->frame->nsizes;
+  for (size_t i = 0; i < p->nplaces; i++) {
+    const cni_count now = p->numbers[last][i], first = p->numbers[0][i];
+    int e = a->expr[i];
+    if (p->places[i].arg == CNI_AT_DIM) continue;
+    if (!e && memcmp(&now, &first, sizeof now)) return false;
+    if (!e) continue;
+    bool ratio = x->v[e].op == CNI_EXPR_RATIO;
+    int64_t top = cni_expr_value(x, ratio ? x->v[e].a : e, sizes);
+    int64_t bottom = ratio ? cni_expr_value(x, x->v[e].b, sizes) : 1;
+    if (top == CNI_UNDEFINED || bottom == CNI_UNDEFINED || !bottom) return false;
+    if (p->places[i].real ? (double)top / (double)bottom != now.f : top != now.i) return false;
   }
   return true;
 }
 
-static int64_t gcd(int64_t a, int64_t b)
+typedef struct trials {
+  cni_prober *p;
+  solution *a;
+  int64_t *row, *others; /* the sizes to try; what those have that are not varied */
+  int done, wrong, status;
+  bool skipped; /* there were more than a round tries */
+  uint64_t seed;
+} trials;
+
+/* Tries the sizes in t->row, unless they were. */
+static void try_row(trials *t)
 {
-  while (b) {
-    int64_t t = a % b;
-    a = b;
-    b = t;
+  if (t->status || cni_probed(t->p, t->row)) return;
+  if (t->done++ == TRIALS) t->skipped = true;
+  if (t->skipped) return;
+  t->status = cni_probe(t->p, t->row);
+  if (!t->status) t->wrong += !agrees(t->p, t->a);
+}
+
+static void put_row(trials *t, size_t s, int64_t size)
+{
+  memcpy(t->row, t->others, t->p->frame->nsizes * sizeof *t->row);
+  t->row[s] = size;
+}
+
+/* Sizes around `middle` of size s. */
+static void try_around(trials *t, size_t s, int64_t middle)
+{
+  const cni_gsize *z = &t->p->frame->sizes[s];
+  for (int64_t size = middle - 1; size <= middle + 1; size++) {
+    if (size < z->min || size > z->max) continue;
+    put_row(t, s, size);
+    try_row(t);
   }
-  return a < 0 ? -a : a;
 }
 
-/* value = (num / den) * product, or product + add. */
-static bool try_product(const examples *e, cni_sym *s, const int64_t *value)
+static int64_t value_at(trials *t, int expr, size_t s, int64_t size)
 {
-  int64_t p = size_in(e, 0, s->input[0], s->dim[0]) * size_in(e, 0, s->input[1], s->dim[1]);
-  if (p == 0) return false;
-  int64_t g = gcd(value[0], p);
-  s->num = g ? value[0] / g : 0;
-  s->den = g ? p / g : 1;
-  s->add = 0;
-  if (holds(e, s, value)) return true;
-  s->num = s->den = 1;
-  s->add = value[0] - p;
-  return holds(e, s, value);
+  put_row(t, s, size);
+  return cni_expr_value(&t->a->solver.x, expr, t->row);
 }
 
-static bool is_free(const cn_graph *g, size_t input, int dim) { return g->free_dims[input] >> dim & 1; }
-
-static bool solve(const examples *e, cni_sym *s, const int64_t *value)
+/* A division: the first place behind `from` where its result does not go on as it went. */
+static void try_step(trials *t, int expr, size_t s, int64_t from)
 {
-  const cn_graph *g = e->graphs[0];
-  for (int pass = 0; pass < 2; pass++) /* one size first, then products of two */
-    for (size_t i = 0; i < e->ninputs; i++)
-      for (int d = 0; d < g->values[g->inputs[i]].ndim; d++) {
-        if (!is_free(g, i, d)) continue;
-        *s = (cni_sym){.input = {(int)i, -1}, .dim = {d, 0}};
-        if (pass == 0 && try_product(e, s, value)) return true;
-        for (size_t j = 0; pass == 1 && j < e->ninputs; j++)
-          for (int f = 0; f < g->values[g->inputs[j]].ndim; f++) {
-            *s = (cni_sym){.input = {(int)i, (int)j}, .dim = {d, f}};
-            if (try_product(e, s, value)) return true;
-          }
-      }
-  return false;
-}
-
-/* ---- comparing ---- */
-
-static int add_sym(const examples *e, int node, int arg, int element, const int64_t *value, const char *what)
-{
-  cn_graph *g = e->graphs[0];
-  bool differs = false;
-  for (size_t k = 1; k < e->n; k++) differs |= value[k] != value[0];
-  if (!differs) return CN_OK;
-  cni_sym_attr s = {.node = node, .arg = arg, .element = element};
-  if (!solve(e, &s.sym, value))
-    return cni_fail(CN_ERR_CAPTURE,
-                    "trace_sizes: an integer of %s (%lld, then %lld) does not follow from the input sizes", what,
-                    (long long)value[0], (long long)value[1]);
-  if (cni_grow((void **)&g->syms, &g->syms_cap, g->nsyms + 1, sizeof *g->syms)) return CN_ERR_MEMORY;
-  g->syms[g->nsyms++] = s;
-  return CN_OK;
-}
-
-static int different(const char *what)
-{
-  return cni_fail(CN_ERR_CAPTURE, "trace_sizes: the function does not compute the same ops at all sizes (%s)", what);
-}
-
-/* A float that differs between examples can only follow from sizes when both are integers that a double counts. */
-static bool same_or_counts(double a, double b)
-{
-  const double most = 0x1p53;
-  if (!memcmp(&a, &b, sizeof a)) return true;
-  return fabs(a) <= most && fabs(b) <= most && rint(a) == a && rint(b) == b;
-}
-
-/* One argument of one node over all examples. */
-static int compare_arg(const examples *e, size_t node, int arg, int64_t *value)
-{
-  const cni_gnode *first = &e->graphs[0]->nodes[node];
-  const cn_value *a = &first->args[arg];
-  int count = a->tag == CN_V_INTS ? a->n : 1;
-  for (size_t k = 1; k < e->n; k++) {
-    const cn_value *b = &e->graphs[k]->nodes[node].args[arg];
-    if (a->tag != b->tag || a->n != b->n) return different(first->info->name);
-    if (a->tag == CN_V_STR && strcmp(a->u.s, b->u.s)) return different(first->info->name);
-    if (a->tag == CN_V_FLOATS && memcmp(a->u.fs, b->u.fs, (size_t)a->n * sizeof(double)))
-      return different(first->info->name);
-  }
-  if (a->tag != CN_V_INT && a->tag != CN_V_BOOL && a->tag != CN_V_INTS && a->tag != CN_V_FLOAT) return CN_OK;
-  for (int i = 0; i < count; i++) {
-    for (size_t k = 0; k < e->n; k++) {
-      const cn_value *b = &e->graphs[k]->nodes[node].args[arg];
-      if (b->tag == CN_V_FLOAT && !same_or_counts(a->u.f, b->u.f)) return different(first->info->name);
-      value[k] = b->tag == CN_V_INTS ? b->u.is[i] : b->tag == CN_V_FLOAT ? cni_f64_to_i64(b->u.f) : b->u.i;
+  const cni_gsize *z = &t->p->frame->sizes[s];
+  int64_t last = z->max - 1 < from + SCAN ? z->max - 1 : from + SCAN;
+  int64_t before = value_at(t, expr, s, from), at = value_at(t, expr, s, from + 1);
+  for (int64_t size = from + 1; size <= last; size++) {
+    int64_t after = value_at(t, expr, s, size + 1), rise = cni_expr_apply(CNI_EXPR_SUB, at, before);
+    if (rise != CNI_UNDEFINED && rise != cni_expr_apply(CNI_EXPR_SUB, after, at)) {
+      try_around(t, s, size);
+      return;
     }
-    int status = add_sym(e, (int)node, arg, i, value, first->info->name);
-    if (status) return status;
+    before = at;
+    at = after;
   }
-  return CN_OK;
 }
 
-static int compare_nodes(const examples *e, int64_t *value)
+/* min and max: where the two change places; -1: nowhere. */
+static int64_t crossing(trials *t, int expr, size_t s)
 {
-  const cn_graph *g = e->graphs[0];
-  for (size_t i = 0; i < g->nnodes; i++) {
-    const cni_gnode *a = &g->nodes[i];
-    for (size_t k = 1; k < e->n; k++) {
-      const cni_gnode *b = &e->graphs[k]->nodes[i];
-      if (a->info != b->info || a->nin != b->nin || a->nout != b->nout ||
-          memcmp(a->in, b->in, (size_t)a->nin * sizeof *a->in))
-        return different(a->info->name);
-    }
-    for (int arg = 0; arg < a->nargs; arg++) {
-      int status = compare_arg(e, i, arg, value);
-      if (status) return status;
-    }
+  const cni_expr *e = &t->a->solver.x.v[expr];
+  int64_t lo = t->p->frame->sizes[s].min, hi = t->p->frame->sizes[s].max;
+  bool low = value_at(t, e->a, s, lo) < value_at(t, e->b, s, lo);
+  if ((value_at(t, e->a, s, hi) < value_at(t, e->b, s, hi)) == low) return -1;
+  while (hi - lo > 1) {
+    int64_t middle = lo + (hi - lo) / 2;
+    if ((value_at(t, e->a, s, middle) < value_at(t, e->b, s, middle)) == low) lo = middle;
+    else hi = middle;
   }
-  return CN_OK;
+  return hi;
 }
 
-/* Numbers: an integral one may depend on sizes (the count of a mean), others must agree. */
-static int compare_scalars(const examples *e, int64_t *value)
+/* Divisions are tried from the first probe's size on, near the largest size, and where some min or max has just changed
+ * its mind: what it hid before shows there. */
+static void try_steps(trials *t, const bool *used, size_t s, int64_t from)
 {
-  const cn_graph *g = e->graphs[0];
-  for (size_t i = 0; i < g->nvalues; i++) {
-    if (g->values[i].kind != CNI_VALUE_SCALAR) continue;
-    bool is_float = g->values[i].dtype == CN_F64;
-    for (size_t k = 0; k < e->n; k++) {
-      const cni_gvalue *v = &e->graphs[k]->values[i];
-      if (v->kind != CNI_VALUE_SCALAR || v->dtype != g->values[i].dtype) return different("a number");
-      if (is_float && !same_or_counts(g->values[i].number, v->number))
-        return different("a number that is not an integer");
-      value[k] = is_float ? cni_f64_to_i64(v->number) : v->integer;
-    }
-    int status = add_sym(e, (int)i, -1, 0, value, "a number");
-    if (status) return status;
-  }
-  return CN_OK;
+  const cni_exprs *x = &t->a->solver.x;
+  if (from < t->p->frame->sizes[s].min) from = t->p->frame->sizes[s].min;
+  for (int i = 1; i < (int)x->n; i++)
+    if (used[i] && x->v[i].op == CNI_EXPR_DIV) try_step(t, i, s, from);
 }
 
-static int compare_draws(const examples *e, int64_t *value)
+static void try_bends(trials *t, const bool *used, size_t s)
 {
-  const cn_graph *g = e->graphs[0];
+  const cni_exprs *x = &t->a->solver.x;
+  try_steps(t, used, s, t->p->sizes[s]);
+  try_steps(t, used, s, t->p->frame->sizes[s].max - SCAN);
+  for (int i = 1; i < (int)x->n; i++) {
+    if (!used[i] || (x->v[i].op != CNI_EXPR_MIN && x->v[i].op != CNI_EXPR_MAX)) continue;
+    int64_t at = crossing(t, i, s);
+    if (at < 0) continue;
+    try_around(t, s, at);
+    try_steps(t, used, s, at);
+  }
+}
+
+/* Sizes in no order, small and large ones equally often; the same in every program. */
+static void spread(const cni_prober *p, uint64_t *seed, int64_t *row)
+{
+  for (size_t s = 0; s < p->frame->nsizes; s++) {
+    const cni_gsize *z = &p->frame->sizes[s];
+    int bits = 0;
+    while (bits < SPREAD_BITS && (z->max - z->min) >> bits) bits++;
+    *seed = *seed * 6364136223846793005u + 1442695040888963407u;
+    uint64_t below = *seed >> 32 & 0xffffff, shift = (*seed >> 58) % (uint64_t)(bits + 1);
+    int64_t size = z->min + (int64_t)(below & ((1u << shift) - 1));
+    row[s] = size <= z->max ? size : z->max;
+  }
+}
+
+/* The last of them stays in t->row. */
+static void try_fresh(trials *t)
+{
+  for (int turn = 0; turn < FRESH; turn++) {
+    spread(t->p, &t->seed, t->row);
+    try_row(t);
+  }
+}
+
+static int probe_more(cni_prober *p, trials *t, int count)
+{
   int status = CN_OK;
-  for (size_t i = 0; i < g->ndraws && !status; i++) {
-    for (size_t k = 0; k < e->n; k++) value[k] = e->graphs[k]->draws[i];
-    status = add_sym(e, (int)i, -2, 0, value, "a random draw");
+  for (int i = 0; i < count && !status; i++) {
+    spread(p, &t->seed, t->row);
+    if (!cni_probed(p, t->row)) status = cni_probe(p, t->row);
   }
   return status;
 }
 
-static int compare_shapes(const examples *e)
+static void mark_used(const cni_exprs *x, int expr, bool *used)
 {
-  cn_graph *g = e->graphs[0];
-  for (size_t k = 1; k < e->n; k++) {
-    const cn_graph *h = e->graphs[k];
-    if (h->nnodes != g->nnodes || h->nvalues != g->nvalues || h->nstates != g->nstates ||
-        h->ndraws != g->ndraws || h->nleaves != g->nleaves)
-      return different("their number");
-    for (size_t i = 0; i < g->nstates; i++)
-      if (g->states[i].tensor != h->states[i].tensor || g->states[i].final != h->states[i].final)
-        return different("the tensors it uses");
-    for (size_t i = 0; i < e->ninputs; i++) {
-      const cni_gvalue *a = &g->values[g->inputs[i]], *b = &h->values[h->inputs[i]];
-      if (a->ndim != b->ndim || a->dtype != b->dtype) return different("the inputs' types or dimensions");
-      for (int d = 0; d < a->ndim; d++)
-        if (a->shape[d] != b->shape[d]) g->free_dims[i] |= 1u << d;
+  const cni_expr *e = &x->v[expr];
+  if (used[expr]) return;
+  used[expr] = true;
+  if (e->op == CNI_EXPR_CONST || e->op == CNI_EXPR_SIZE) return;
+  mark_used(x, e->a, used);
+  mark_used(x, e->b, used);
+}
+
+/* Tries the solution. t->wrong: how often it was. */
+static int try_solution(trials *t)
+{
+  const cni_exprs *x = &t->a->solver.x;
+  size_t n = t->p->frame->nsizes;
+  bool *used = cni_alloc_zero(x->n + 1);
+  if (!used) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < t->p->nplaces; i++)
+    if (t->a->expr[i]) mark_used(x, t->a->expr[i], used);
+  t->done = t->wrong = 0;
+  t->skipped = false;
+  try_fresh(t);
+  memcpy(t->others, t->row, n * sizeof *t->others);
+  for (size_t s = 0; s < n; s++) try_bends(t, used, s);
+  memcpy(t->others, t->p->sizes, n * sizeof *t->others);
+  for (size_t s = 0; s < n; s++) try_bends(t, used, s);
+  cni_free(used, x->n + 1);
+  return t->status;
+}
+
+/* ---- rounds ---- */
+
+static int unsolved(const cni_prober *p, size_t place)
+{
+  char name[128];
+  cn_text t = {0};
+  cni_place_name(p->g, &p->places[place], name, sizeof name);
+  for (size_t k = 0; k < p->nprobes && k < 6; k++) {
+    char number[CN_NUMBER_TEXT];
+    const cni_count v = p->numbers[k][place];
+    if (p->places[place].real) cn_number_write(number, v.f, false);
+    else snprintf(number, sizeof number, "%" PRId64, v.i);
+    cn_text_putf(&t, "%s%s (", k ? ", " : "", number);
+    for (size_t s = 0; s < p->frame->nsizes; s++)
+      cn_text_putf(&t, "%s%s = %" PRId64, s ? ", " : "", p->frame->sizes[s].name, p->sizes[k * p->frame->nsizes + s]);
+    cn_text_put(&t, ")");
+  }
+  int status = cni_fail(CN_ERR_CAPTURE, "%s: %s is %s: no expression of the sizes was found that gives these", p->who,
+                        name, t.s ? t.s : "");
+  cn_text_free(&t);
+  return status;
+}
+
+/* Very small sizes are often cases of their own: where the caller did not ask for them they are left out. */
+static bool raise_min(cni_prober *p)
+{
+  bool raised = false;
+  for (size_t s = 0; s < p->frame->nsizes; s++) {
+    cni_gsize *z = &p->frame->sizes[s];
+    if (p->given[2 * s] || z->min >= 4 || z->min >= p->sizes[s] || z->min >= p->least[s]) continue;
+    z->min++;
+    raised = true;
+  }
+  if (raised) cni_probes_drop(p);
+  return raised;
+}
+
+static int settle(cni_prober *p, solution *a)
+{
+  size_t n = p->frame->nsizes;
+  trials t = {.p = p, .a = a, .row = cni_alloc(2 * n * sizeof *t.row)};
+  t.others = t.row ? t.row + n : NULL;
+  int status = t.row ? probe_more(p, &t, FRESH) : CN_ERR_MEMORY;
+  bool settled = false, asked = false;
+  for (int round = 0; round < ROUNDS && !status && !settled; round++) {
+    status = solve_all(p, a, round > 0);
+    if (!status && a->failed < p->nplaces) {
+      if (!asked) status = probe_more(p, &t, TRIALS);
+      else if (!raise_min(p)) status = unsolved(p, a->failed);
+      asked = true;
+      continue;
+    }
+    if (!status) status = try_solution(&t);
+    settled = !t.wrong && !t.skipped;
+  }
+  cni_free(t.row, 2 * n * sizeof *t.row);
+  if (status || settled) return status;
+  return cni_fail(CN_ERR_CAPTURE, "%s: its numbers do not settle: they are no expressions of the sizes", p->who);
+}
+
+/* ---- the graph ---- */
+
+/* A float among arguments that may be integers too says that it is one. */
+static int placed_expr(cn_graph *g, const cni_exprs *from, int expr, const cni_place *at)
+{
+  int e = cni_expr_copy(&g->exprs, from, expr);
+  const cni_opinfo *info = at->arg < 0 ? NULL : at->scope ? g->scopes[at->node].op : g->nodes[at->node].info;
+  bool either = info && at->real && info->params[at->arg].type == CNI_T_SCALAR;
+  if (e <= 0 || !either || g->exprs.v[e].op == CNI_EXPR_RATIO) return e;
+  return cni_expr_make(&g->exprs, CNI_EXPR_RATIO, e, cni_expr_const(&g->exprs, 1));
+}
+
+static int put_places(cn_graph *g, const cni_prober *p, const solution *a)
+{
+  for (size_t i = 0; i < p->nplaces; i++) {
+    const cni_place *at = &p->places[i];
+    if (!a->expr[i]) continue;
+    int e = placed_expr(g, &a->solver.x, a->expr[i], at);
+    if (e < 0) return e;
+    if (at->arg == CNI_AT_SCALAR) g->values[at->node].expr = e;
+    else if (at->arg == CNI_AT_DRAW) g->draws[at->node].expr = e;
+    else {
+      cni_gsyms *syms = at->scope ? &g->scopes[at->node].syms : &g->nodes[at->node].syms;
+      if (cni_syms_add(syms, at->arg, at->element, e)) return CN_ERR_MEMORY;
     }
   }
   return CN_OK;
 }
 
-static int merge(const examples *e)
+/* The first trace with sizes, dims and expressions; taken from the prober. */
+static cn_graph *finished(cni_prober *p, const solution *a)
 {
-  int64_t *value = cni_alloc(e->n * sizeof *value);
-  if (!value) return CN_ERR_MEMORY;
-  int status = compare_shapes(e);
-  if (!status) status = compare_nodes(e, value);
-  if (!status) status = compare_scalars(e, value);
-  if (!status) status = compare_draws(e, value);
-  cni_free(value, e->n * sizeof *value);
-  return status;
+  cn_graph *g = p->g;
+  int status = CN_OK;
+  for (size_t s = 0; s < p->frame->nsizes && !status; s++) {
+    const cni_gsize *z = &p->frame->sizes[s];
+    status = cni_graph_add_size(g, z->name, p->sizes[s], z->min, z->max);
+  }
+  for (size_t i = 0; i < p->ninputs * CN_MAX_DIMS && !status; i++) {
+    if (!p->dims[i]) continue;
+    int e = cni_expr_copy(&g->exprs, &p->frame->exprs, p->dims[i]);
+    g->values[g->inputs[i / CN_MAX_DIMS]].dims[i % CN_MAX_DIMS] = e;
+    if (e < 0) status = e;
+  }
+  if (!status) status = put_places(g, p, a);
+  if (!status) status = cn_graph_verify(g);
+  if (status) return NULL;
+  p->g = NULL;
+  return g;
 }
 
-cn_graph *cn_trace_sizes(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs, size_t nexamples,
-                         void *payload)
+cn_graph *cni_trace_probing(cni_prober *p, const int64_t *examples, size_t nexamples)
 {
-  if (cn_err()) return NULL;
-  if (nexamples < 1) {
-    cni_fail(CN_ERR_VALUE, "trace_sizes: at least one example is needed");
-    return NULL;
-  }
-  examples e = {cni_alloc_zero(nexamples * sizeof(cn_graph *)), inputs, nexamples, ninputs};
-  if (!e.graphs) return NULL;
-  int status = CN_OK;
-  for (size_t k = 0; k < nexamples && !status; k++) {
-    e.graphs[k] = cn_trace(fn, noutputs, inputs + k * ninputs, ninputs, payload);
-    if (!e.graphs[k]) status = cn_err();
-  }
-  if (!status) status = merge(&e);
-  cn_graph *g = e.graphs[0];
-  for (size_t k = status ? 0 : 1; k < nexamples; k++) cn_graph_free(e.graphs[k]);
-  cni_free(e.graphs, nexamples * sizeof *e.graphs);
-  return status ? NULL : g;
+  solution a = {0};
+  size_t n = p->frame->nsizes;
+  int status = cni_prober_begin(p);
+  if (!status) status = cni_probe_base(p);
+  for (size_t k = 0; k < nexamples && !status; k++)
+    if (!cni_probed(p, examples + k * n)) status = cni_probe(p, examples + k * n);
+  if (!status) status = cni_probe_range(p);
+  size_t room = p->nplaces * sizeof *a.expr;
+  if (!status && !(a.expr = cni_alloc_zero(room))) status = CN_ERR_MEMORY;
+  if (!status) status = settle(p, &a);
+  cn_graph *g = status ? NULL : finished(p, &a);
+  cni_free(a.expr, room);
+  cni_solver_free(&a.solver);
+  cni_prober_free(p);
+  return g;
 }

@@ -26,10 +26,8 @@ int cni_graph_list_input(cn_graph *g, int value)
 {
   size_t n = g->ninputs + 1;
   if (cni_grow((void **)&g->inputs, &g->inputs_cap, n, sizeof *g->inputs) ||
-      cni_grow((void **)&g->free_dims, &g->free_dims_cap, n, sizeof *g->free_dims) ||
       cni_grow((void **)&g->input_finals, &g->input_finals_cap, n, sizeof *g->input_finals))
     return CN_ERR_MEMORY;
-  g->free_dims[g->ninputs] = 0;
   g->input_finals[g->ninputs] = -1;
   g->inputs[g->ninputs++] = value;
   return CN_OK;
@@ -63,8 +61,34 @@ int cni_graph_add_node(cn_graph *g, const cni_opinfo *info, const cn_value *args
   return (int)g->nnodes++;
 }
 
+int cni_syms_add(cni_gsyms *s, int arg, int element, int expr)
+{
+  if (cni_grow((void **)&s->v, &s->cap, s->n + 1, sizeof *s->v)) return CN_ERR_MEMORY;
+  s->v[s->n++] = (cni_gsym){arg, element, expr};
+  return CN_OK;
+}
+
+int cni_graph_add_size(cn_graph *g, const char *name, int64_t traced, int64_t min, int64_t max)
+{
+  if (cni_grow((void **)&g->sizes, &g->sizes_cap, g->nsizes + 1, sizeof *g->sizes)) return CN_ERR_MEMORY;
+  cni_gsize *s = &g->sizes[g->nsizes++];
+  *s = (cni_gsize){.traced = traced, .min = min, .max = max};
+  size_t n = strlen(name);
+  memcpy(s->name, name, n < CNI_SIZE_NAME ? n : CNI_SIZE_NAME - 1);
+  return CN_OK;
+}
+
+void cni_value_put(cn_value *v, int element, int64_t integer, double number)
+{
+  if (v->tag == CN_V_INTS) ((int64_t *)v->u.is)[element] = integer;
+  else if (v->tag == CN_V_FLOATS) ((double *)v->u.fs)[element] = number;
+  else if (v->tag == CN_V_FLOAT) v->u.f = number;
+  else v->u.i = integer;
+}
+
 static void free_node(cni_gnode *n)
 {
+  cni_free(n->syms.v, n->syms.cap * sizeof *n->syms.v);
   cni_free(n->args, n->args_size);
   cni_free(n->in, (size_t)n->nin * sizeof *n->in);
   cni_free(n->out, (size_t)n->nout * sizeof *n->out);
@@ -89,8 +113,8 @@ void cn_graph_free(cn_graph *g)
   cni_free(g->draws, g->draws_cap * sizeof *g->draws);
   for (size_t i = 0; i < g->nscopes; i++) cni_gscope_free(&g->scopes[i]);
   cni_free(g->scopes, g->scopes_cap * sizeof *g->scopes);
-  cni_free(g->syms, g->syms_cap * sizeof *g->syms);
-  cni_free(g->free_dims, g->free_dims_cap * sizeof *g->free_dims);
+  cni_free(g->sizes, g->sizes_cap * sizeof *g->sizes);
+  cni_exprs_free(&g->exprs);
   cni_free(g->input_finals, g->input_finals_cap * sizeof *g->input_finals);
   pthread_mutex_destroy(&g->lock);
   cni_free(g, sizeof *g);
@@ -100,6 +124,30 @@ size_t cn_graph_nodes(const cn_graph *g) { return g ? g->nnodes : 0; }
 size_t cn_graph_inputs(const cn_graph *g) { return g ? g->ninputs : 0; }
 size_t cn_graph_outputs(const cn_graph *g) { return g ? g->noutputs : 0; }
 size_t cn_graph_states(const cn_graph *g) { return g ? g->nstates : 0; }
+
+static int describe(cn_graph_value *out, const cn_graph *g, int id)
+{
+  const cni_gvalue *v = &g->values[id];
+  *out = (cn_graph_value){.dtype = (cn_dtype)v->dtype, .device = v->device, .ndim = v->ndim};
+  memcpy(out->shape, v->shape, (size_t)v->ndim * sizeof *v->shape);
+  return CN_OK;
+}
+
+int cn_graph_input_at(cn_graph_value *v, const cn_graph *g, size_t i)
+{
+  if (!g || i >= g->ninputs) return cni_fail(CN_ERR_INDEX, "graph: there is no input %zu", i);
+  return describe(v, g, g->inputs[i]);
+}
+int cn_graph_output_at(cn_graph_value *v, const cn_graph *g, size_t i)
+{
+  if (!g || i >= g->noutputs) return cni_fail(CN_ERR_INDEX, "graph: there is no output %zu", i);
+  return describe(v, g, g->outputs[i]);
+}
+int cn_graph_state_at(cn_graph_value *v, const cn_graph *g, size_t i)
+{
+  if (!g || i >= g->nstates) return cni_fail(CN_ERR_INDEX, "graph: there is no state %zu", i);
+  return describe(v, g, g->states[i].value);
+}
 
 cn_tensor *cn_graph_state(const cn_graph *g, size_t i) { return g && i < g->nstates ? g->states[i].tensor : NULL; }
 
@@ -124,14 +172,6 @@ int cn_graph_bind(cn_graph *g, size_t i, cn_tensor *t)
   cni_plan_free(g->plan);
   g->plan = NULL;
   return CN_OK;
-}
-
-int64_t cni_sym_value(const cni_sym *s, cn_tensor *const *inputs)
-{
-  int64_t v = s->num;
-  for (int k = 0; k < 2; k++)
-    if (s->input[k] >= 0) v *= inputs[s->input[k]]->d.shape[s->dim[k]];
-  return v / s->den + s->add;
 }
 
 /* ---- the verifier ---- */
@@ -183,6 +223,18 @@ static int verify_scope(const cn_graph *g, size_t i)
   return good ? CN_OK : cni_fail(CN_ERR_INTERNAL, "graph: scope %zu is none", i);
 }
 
+static bool has_dim(const cn_graph *g, size_t size)
+{
+  for (size_t i = 0; i < g->ninputs; i++) {
+    const cni_gvalue *v = &g->values[g->inputs[i]];
+    for (int d = 0; d < v->ndim; d++) {
+      const cni_expr *e = v->dims[d] ? &g->exprs.v[v->dims[d]] : NULL;
+      if (e && e->op == CNI_EXPR_SIZE && (size_t)e->value == size) return true;
+    }
+  }
+  return false;
+}
+
 int cn_graph_verify(const cn_graph *g)
 {
   if (!g) return cni_fail(CN_ERR_TYPE, "graph: NULL");
@@ -208,6 +260,8 @@ int cn_graph_verify(const cn_graph *g)
     if (!stands_for(g, g->inputs[i], CNI_VALUE_INPUT, i) ||
         (g->input_finals[i] != -1 && !is_value(g, g->input_finals[i])))
       return cni_fail(CN_ERR_INTERNAL, "graph: input %zu has no value", i);
+  for (size_t i = 0; i < g->nsizes; i++)
+    if (!has_dim(g, i)) return cni_fail(CN_ERR_INTERNAL, "graph: size %s is no input's", g->sizes[i].name);
   return CN_OK;
 }
 
@@ -288,17 +342,6 @@ static void drop_values(cn_graph *g, const bool *live, int *to)
   }
 }
 
-static void renumber_syms(cn_graph *g, const int *nodes, const int *values)
-{
-  size_t n = 0;
-  for (size_t i = 0; i < g->nsyms; i++) {
-    cni_sym_attr s = g->syms[i];
-    s.node = s.arg >= 0 ? nodes[s.node] : s.arg == -1 ? values[s.node] : s.node;
-    if (s.node >= 0) g->syms[n++] = s;
-  }
-  g->nsyms = n;
-}
-
 int cn_graph_remove_dead(cn_graph *g)
 {
   if (!g) return cni_fail(CN_ERR_TYPE, "graph: NULL");
@@ -318,7 +361,6 @@ int cn_graph_remove_dead(cn_graph *g)
     keep_numbers(g, live);
     drop_nodes(g, live, nodes);
     drop_values(g, live, values);
-    renumber_syms(g, nodes, values);
     cni_plan_free(g->plan);
     g->plan = NULL;
   }

@@ -11,6 +11,7 @@
 #include <cairn/graph.h>
 #include <pthread.h>
 
+#include "expr.h"
 #include "ops/table.h"
 
 enum cni_value_kind { CNI_VALUE_INPUT, CNI_VALUE_STATE, CNI_VALUE_SCALAR, CNI_VALUE_RESULT };
@@ -25,22 +26,33 @@ typedef struct cni_gvalue {
   double number;   /* SCALAR: its value (float types), ... */
   int64_t integer; /* ... (other types) */
   int64_t shape[CN_MAX_DIMS]; /* as traced */
+  int32_t dims[CN_MAX_DIMS];  /* INPUT: the expression of each size that may vary; 0: it may not */
+  int32_t expr;    /* SCALAR: the expression that gives it; 0: none */
   bool has_strides; /* was not row-major when traced; inputs of another order are brought into it before a run */
   int64_t strides[CN_MAX_DIMS];
 } cni_gvalue;
 
-/* An integer that depends on sizes: num * a * b / den + add, where a and b are sizes of inputs (input -1: 1). */
-typedef struct cni_sym {
-  int64_t num, den, add;
-  int32_t input[2], dim[2];
-} cni_sym;
+/* A size that may differ from run to run. Some input has a dim that is it. */
+enum { CNI_SIZE_NAME = 32 };
+typedef struct cni_gsize {
+  char name[CNI_SIZE_NAME];
+  int64_t traced, min, max; /* within min..max the graph is known to hold */
+} cni_gsize;
 
-/* Which integer of a node's arguments is symbolic: element `element` of argument `arg` (0 for a plain int). A scalar
- * that depends on sizes has arg -1 and its value's id as node; the count of a draw arg -2 and the draw. */
-typedef struct cni_sym_attr {
-  int32_t node, arg, element;
-  cni_sym sym;
-} cni_sym_attr;
+/* Which number of a call's arguments follows from sizes: element `element` of argument `arg` (0 for a plain number). */
+typedef struct cni_gsym {
+  int32_t arg, element, expr;
+} cni_gsym;
+typedef struct cni_gsyms {
+  cni_gsym *v;
+  size_t n, cap;
+} cni_gsyms;
+
+/* Random numbers that are taken one after the other: how many. */
+typedef struct cni_gdraw {
+  int64_t count;
+  int32_t expr; /* where the count follows from sizes; 0: it does not */
+} cni_gdraw;
 
 typedef struct cni_gnode {
   const cni_opinfo *info;
@@ -51,6 +63,7 @@ typedef struct cni_gnode {
   int nin;
   int *out;
   int nout;
+  cni_gsyms syms;
   int draw; /* random ops: which of the graph's draws its numbers are; -1: none */
   int scope; /* which of the graph's; -1: none */
 } cni_gnode;
@@ -72,6 +85,7 @@ typedef struct cni_gscope {
   size_t args_size;
   int *in, *out;
   int nargs, nin, nout;
+  cni_gsyms syms;
 } cni_gscope;
 
 /* The gradient of a leaf that the traced code used or replaced: what it must be before a run, and is after it. */
@@ -100,15 +114,15 @@ struct cn_graph {
   size_t noutputs, outputs_cap;
   cni_gleaf *leaves;
   size_t nleaves, leaves_cap;
-  int64_t *draws; /* how many random numbers each takes, in order: a run begins where the thread stands */
+  cni_gdraw *draws; /* in order: a run begins where the thread stands */
   size_t ndraws, draws_cap;
   cni_gscope *scopes;
   size_t nscopes, scopes_cap;
-  cni_sym_attr *syms;
-  size_t nsyms, syms_cap;
-  uint32_t *free_dims; /* per input: bit d: size of dim d may differ from the traced one */
-  int *input_finals;   /* per input: what a run writes into the caller's tensor; -1: nothing */
-  size_t free_dims_cap, input_finals_cap;
+  cni_gsize *sizes;
+  size_t nsizes, sizes_cap;
+  cni_exprs exprs; /* of sizes */
+  int *input_finals; /* per input: what a run writes into the caller's tensor; -1: nothing */
+  size_t input_finals_cap;
   struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
   pthread_mutex_t lock;  /* of the plans: several threads may run a graph */
 };
@@ -123,8 +137,23 @@ int cni_graph_add_node(cn_graph *g, const cni_opinfo *info, const cn_value *args
                        int nout);
 void cni_gscope_free(cni_gscope *s); /* what it owns */
 void cni_plan_free(struct cni_plan *plan);
+/* run.c: dense strides of this shape whose dims lie in memory as an input's traced ones did. */
+void cni_traced_order(const cni_gvalue *v, const int64_t *shape, int64_t *strides);
+int cni_syms_add(cni_gsyms *s, int arg, int element, int expr); /* 0 or CN_ERR_MEMORY */
+int cni_graph_add_size(cn_graph *g, const char *name, int64_t traced, int64_t min, int64_t max);
+/* Replaces number `element` of a value: an integer, or a float. */
+void cni_value_put(cn_value *v, int element, int64_t integer, double number);
 
-/* Sizes of inputs -> integer. */
-int64_t cni_sym_value(const cni_sym *s, cn_tensor *const *inputs);
+/* sizes.c: the values of all expressions for these inputs: owned, exprs.n of them. Checks that inputs that share a size
+ * agree, and that each size is in its range. NULL with the error set. */
+int64_t *cni_size_values(const cn_graph *g, cn_tensor *const *inputs);
+/* The value of an expression at the traced sizes, also as a float: NAN where it is undefined. */
+int64_t cni_expr_traced(const cn_graph *g, int expr, double *number);
+/* parse.c: an expression of the graph's sizes from its text; negative where it is none. */
+int cni_expression_parse(cn_graph *g, const char *text);
+const char *cni_size_name_fault(const char *name); /* why a size cannot have it; NULL: it can */
+/* The number that an expression gives; 0, or an error that names `what`. number may be NULL. */
+int cni_size_number(const cn_graph *g, const int64_t *values, int expr, const char *what, int64_t *integer,
+                    double *number);
 
 #endif

@@ -23,6 +23,8 @@ typedef struct reader {
   int *ids;
   char *strings; /* room for the strings of one line */
   bool any_absent; /* in the call of a scope any tensor may be unknown */
+  cni_gsym *syms; /* of one line */
+  int nsyms;
 } reader;
 
 static int bad(const reader *r, const char *what)
@@ -80,6 +82,99 @@ static bool small(reader *r, int *v)
   return true;
 }
 
+/* ---- numbers that follow from sizes: see put_expr ---- */
+
+static int expression(reader *r, int depth);
+
+static int size_named(reader *r)
+{
+  char name[CNI_SIZE_NAME];
+  if (!word(r, name, sizeof name)) return CN_ERR_VALUE;
+  for (size_t i = 0; i < r->g->nsizes; i++)
+    if (!strcmp(r->g->sizes[i].name, name)) return cni_expr_size(&r->g->exprs, (int)i);
+  return CN_ERR_VALUE;
+}
+
+static int operand(reader *r, int depth)
+{
+  int64_t v;
+  if (depth > CNI_EXPR_MOST) return CN_ERR_VALUE;
+  if (integer(r, &v)) return cni_expr_const(&r->g->exprs, v);
+  if (eat(r, "(")) {
+    int e = expression(r, depth + 1);
+    return e > 0 && !eat(r, ")") ? CN_ERR_VALUE : e;
+  }
+  bool min = eat(r, "min("), call = min || eat(r, "max(");
+  if (!call) return size_named(r);
+  int a = expression(r, depth + 1), b = a > 0 && eat(r, ",") ? expression(r, depth + 1) : CN_ERR_VALUE;
+  int e = a < 0 ? a : cni_expr_make(&r->g->exprs, min ? CNI_EXPR_MIN : CNI_EXPR_MAX, a, b);
+  return e > 0 && !eat(r, ")") ? CN_ERR_VALUE : e;
+}
+
+static int product(reader *r, int depth)
+{
+  int e = operand(r, depth);
+  while (e > 0) {
+    enum cni_expr_op op = eat(r, "//") ? CNI_EXPR_DIV : eat(r, "*") ? CNI_EXPR_MUL : eat(r, "/") ? CNI_EXPR_RATIO
+                                                                                                 : CNI_EXPR_NONE;
+    if (!op) break;
+    e = cni_expr_make(&r->g->exprs, op, e, operand(r, depth));
+  }
+  return e;
+}
+
+static int expression(reader *r, int depth)
+{
+  int e = product(r, depth);
+  while (e > 0) {
+    enum cni_expr_op op = eat(r, "+") ? CNI_EXPR_ADD : eat(r, "-") ? CNI_EXPR_SUB : CNI_EXPR_NONE;
+    if (!op) break;
+    e = cni_expr_make(&r->g->exprs, op, e, product(r, depth));
+  }
+  return e;
+}
+
+int cni_expression_parse(cn_graph *g, const char *text)
+{
+  reader r = {.s = text, .g = g};
+  int e = expression(&r, 0);
+  blanks(&r);
+  return e > 0 && *r.s ? CN_ERR_VALUE : e;
+}
+
+/* What follows a "$": the expression, and its value at the traced sizes. False: there is none. */
+static bool sized(reader *r, int32_t *expr, int64_t *integer_value, double *number_value)
+{
+  bool open = eat(r, "(");
+  int e = open ? expression(r, 0) : size_named(r);
+  if (e <= 0 || (open && !eat(r, ")"))) return false;
+  *expr = e;
+  *integer_value = cni_expr_traced(r->g, e, number_value);
+  return *number_value == *number_value; /* no number stands for "undefined" */
+}
+
+/* An integer, or an expression for one, which goes to *expr. */
+static bool sized_integer(reader *r, int64_t *v, int32_t *expr)
+{
+  double number;
+  *expr = 0;
+  return eat(r, "$") ? sized(r, expr, v, &number) && r->g->exprs.v[*expr].op != CNI_EXPR_RATIO : integer(r, v);
+}
+static bool sized_number(reader *r, double *v, int32_t *expr)
+{
+  int64_t integer_value;
+  *expr = 0;
+  return eat(r, "$") ? sized(r, expr, &integer_value, v) : number(r, v);
+}
+static bool note(reader *r, int arg, int element, int32_t expr)
+{
+  if (expr && r->nsyms == MOST) return false;
+  if (expr) r->syms[r->nsyms++] = (cni_gsym){arg, element, expr};
+  return true;
+}
+
+/* ---- values ---- */
+
 static bool type(reader *r, cni_gvalue *v)
 {
   char name[32];
@@ -88,8 +183,9 @@ static bool type(reader *r, cni_gvalue *v)
   v->device = CN_CPU;
   if (!v->dtype || !eat(r, "[")) return false;
   while (!eat(r, "]")) {
-    if (v->ndim == CN_MAX_DIMS || !integer(r, &v->shape[v->ndim]) || v->shape[v->ndim] < 0) return false;
-    v->ndim++;
+    int d = v->ndim++;
+    if (d == CN_MAX_DIMS || !sized_integer(r, &v->shape[d], &v->dims[d]) || v->shape[d] < 0) return false;
+    if (v->dims[d] && v->kind != CNI_VALUE_INPUT) return false;
     eat(r, ",");
   }
   return true;
@@ -114,7 +210,8 @@ static int scalar_line(reader *r, int id)
   char name[32];
   if (!word(r, name, sizeof name) || !(v.dtype = (int32_t)cn_dtype_find(name))) return bad(r, "a type is missing");
   v.weak = eat(r, "weak");
-  if (v.dtype == CN_F64 ? !number(r, &v.number) : !integer(r, &v.integer)) return bad(r, "a number is missing");
+  if (v.dtype == CN_F64 ? !sized_number(r, &v.number, &v.expr) : !sized_integer(r, &v.integer, &v.expr))
+    return bad(r, "a number is missing");
   if (v.dtype != CN_F64 && v.dtype != CN_I64 && v.dtype != CN_BOOL) return bad(r, "not a type of numbers");
   return put_value(r, id, &v);
 }
@@ -123,9 +220,7 @@ static int input_line(reader *r, int id)
 {
   cn_graph *g = r->g;
   cni_gvalue v = {.kind = CNI_VALUE_INPUT, .index = (int32_t)g->ninputs};
-  int64_t free_dims = 0;
   if (!type(r, &v)) return bad(r, "a type and shape are missing");
-  if (eat(r, "free") && (!integer(r, &free_dims) || free_dims < 0 || free_dims > 0xffff)) return bad(r, "bad dims");
   if (eat(r, "strides [")) {
     v.has_strides = true;
     for (int i = 0; i < v.ndim; i++)
@@ -133,9 +228,7 @@ static int input_line(reader *r, int id)
     if (!eat(r, "]")) return bad(r, "bad strides");
   }
   int status = put_value(r, id, &v);
-  if (!status) status = cni_graph_list_input(g, id);
-  if (!status) g->free_dims[g->ninputs - 1] = (uint32_t)free_dims;
-  return status;
+  return status ? status : cni_graph_list_input(g, id);
 }
 
 static int state_line(reader *r, int id)
@@ -178,21 +271,25 @@ typedef struct lists {
   const char *room_end;
 } lists;
 
-static bool int_list(reader *r, cn_value *v, lists *l)
+static bool int_list(reader *r, cn_value *v, lists *l, int arg)
 {
   int first = l->nints;
+  int32_t expr;
   while (!eat(r, "]")) {
-    if (l->nints == MOST || !integer(r, &r->ints[l->nints++])) return false;
+    if (l->nints == MOST || !sized_integer(r, &r->ints[l->nints], &expr)) return false;
+    if (!note(r, arg, l->nints++ - first, expr)) return false;
     eat(r, ",");
   }
   *v = cn_v_ints(r->ints + first, (size_t)(l->nints - first));
   return true;
 }
-static bool float_list(reader *r, cn_value *v, lists *l)
+static bool float_list(reader *r, cn_value *v, lists *l, int arg)
 {
   int first = l->nfloats;
+  int32_t expr;
   while (!eat(r, ">")) {
-    if (l->nfloats == MOST || !number(r, &r->floats[l->nfloats++])) return false;
+    if (l->nfloats == MOST || !sized_number(r, &r->floats[l->nfloats], &expr)) return false;
+    if (!note(r, arg, l->nfloats++ - first, expr)) return false;
     eat(r, ",");
   }
   *v = cn_v_floats(r->floats + first, (size_t)(l->nfloats - first));
@@ -210,8 +307,30 @@ static bool tensor_list(reader *r, cn_value *v, lists *l, bool absent)
   return true;
 }
 
-static bool argument(reader *r, const cni_param *p, cn_value *v, lists *l)
+/* A plain number: of a Scalar both kinds may be one, and an expression is then an integer unless it is a ratio. */
+static bool number_arg(reader *r, const cni_param *p, cn_value *v, int arg)
 {
+  bool real = p->type == CNI_T_FLOAT || p->type == CNI_T_SCALAR;
+  int32_t expr = 0;
+  int64_t i = 0;
+  double f = 0;
+  blanks(r);
+  const char *start = r->s;
+  if (eat(r, "$")) {
+    if (!sized(r, &expr, &i, &f) || !note(r, arg, 0, expr)) return false;
+    bool ratio = r->g->exprs.v[expr].op == CNI_EXPR_RATIO;
+    *v = p->type == CNI_T_FLOAT || ratio ? cn_v_float(f) : cn_v_int(i);
+    return real || !ratio;
+  }
+  if (integer(r, &i) && !strchr("x.pe", *r->s))
+    return *v = p->type == CNI_T_FLOAT ? cn_v_float((double)i) : cn_v_int(i), true;
+  r->s = start;
+  return real && number(r, &f) && (*v = cn_v_float(f), true);
+}
+
+static bool argument(reader *r, const cni_opinfo *info, int arg, cn_value *v, lists *l)
+{
+  const cni_param *p = &info->params[arg];
   *v = cn_v_none();
   if (p->type == CNI_T_TENSOR && !p->list) {
     if (l->nids == MOST || !value_ref(r, &r->ids[l->nids])) return false;
@@ -224,39 +343,40 @@ static bool argument(reader *r, const cni_param *p, cn_value *v, lists *l)
   if (p->type == CNI_T_TENSOR) return false;
   if (eat(r, "none")) return p->optional;
   if (eat(r, "["))
-    return p->list && p->type == CNI_T_INT && int_list(r, v, l) && (!p->fixed || v->n == p->fixed);
-  if (eat(r, "<")) return p->list && p->type == CNI_T_FLOAT && float_list(r, v, l);
+    return p->list && p->type == CNI_T_INT && int_list(r, v, l, arg) && (!p->fixed || v->n == p->fixed);
+  if (eat(r, "<")) return p->list && p->type == CNI_T_FLOAT && float_list(r, v, l, arg);
   if (p->list) return false;
   if (eat(r, "'")) return p->type == CNI_T_STR && string_arg(r, v, &l->room, l->room_end);
   if (p->type == CNI_T_STR) return false;
   bool truth = p->type == CNI_T_BOOL || p->type == CNI_T_SCALAR;
   if (truth && eat(r, "true")) return *v = cn_v_bool(true), true;
   if (truth && eat(r, "false")) return *v = cn_v_bool(false), true;
-  if (p->type == CNI_T_BOOL) return false;
-  blanks(r);
-  const char *start = r->s;
-  double f;
-  int64_t i;
-  if (integer(r, &i) && !strchr("x.pe", *r->s))
-    return *v = p->type == CNI_T_FLOAT ? cn_v_float((double)i) : cn_v_int(i), true;
-  r->s = start;
-  if (p->type != CNI_T_FLOAT && p->type != CNI_T_SCALAR) return false;
-  return number(r, &f) && (*v = cn_v_float(f), true);
+  return p->type != CNI_T_BOOL && number_arg(r, p, v, arg);
 }
 
 /* "name(arguments) :". The op, and its arguments, which lie in the reader's room; NULL with the error set. */
 static const cni_opinfo *call(reader *r, cn_value *args, lists *l)
 {
   char name[CNI_NAME_MAX];
+  r->nsyms = 0;
   *l = (lists){.room = r->strings, .room_end = r->strings + MOST};
   const cni_opinfo *info = word(r, name, sizeof name) && eat(r, "(") ? cni_op_by_name(name) : NULL;
   if (!info) return bad(r, "there is no such op"), NULL;
   for (int i = 0; i < info->nparams; i++) {
     if (i && !eat(r, ",")) return bad(r, "an argument is missing"), NULL;
-    if (!argument(r, &info->params[i], &args[i], l)) return bad(r, "bad argument"), NULL;
+    if (!argument(r, info, i, &args[i], l)) return bad(r, "bad argument"), NULL;
   }
   if (!eat(r, ")") || !eat(r, ":")) return bad(r, "the call does not end"), NULL;
   return info;
+}
+
+/* What was noted while the arguments were read. */
+static int take_syms(const reader *r, cni_gsyms *syms)
+{
+  int status = CN_OK;
+  for (int i = 0; i < r->nsyms && !status; i++)
+    status = cni_syms_add(syms, r->syms[i].arg, r->syms[i].element, r->syms[i].expr);
+  return status;
 }
 
 static int node_line(reader *r, const int *out, int nout)
@@ -269,6 +389,7 @@ static int node_line(reader *r, const int *out, int nout)
   if (info->list_result ? nout > CNI_MAX_RESULTS : nout != info->nresults) return bad(r, "wrong number of results");
   int node = cni_graph_add_node(r->g, info, args, info->nparams, r->ids, l.nids, nout);
   if (node < 0) return node;
+  if (take_syms(r, &r->g->nodes[node].syms)) return CN_ERR_MEMORY;
   for (int k = 0; k < nout; k++) {
     cni_gvalue v = {.kind = CNI_VALUE_RESULT, .index = k, .node = node};
     if (!type(r, &v) || (k + 1 < nout && !eat(r, ","))) return bad(r, "a result's type is missing");
@@ -296,36 +417,18 @@ static int value_line(reader *r)
 
 /* ---- other lines ---- */
 
-static bool sym_fits(const cn_graph *g, const cni_sym_attr *s)
-{
-  for (int k = 0; k < 2; k++) {
-    if (s->sym.input[k] < 0) continue;
-    if ((size_t)s->sym.input[k] >= g->ninputs || s->sym.dim[k] < 0) return false;
-    if (s->sym.dim[k] >= g->values[g->inputs[s->sym.input[k]]].ndim) return false;
-  }
-  if (s->sym.den < 1) return false;
-  if (s->arg == -2) return s->node >= 0 && (size_t)s->node < g->ndraws;
-  if (s->arg < 0) return s->node >= 0 && (size_t)s->node < g->nvalues && g->values[s->node].kind == CNI_VALUE_SCALAR;
-  if (s->node < 0 || (size_t)s->node >= g->nnodes || s->arg >= g->nodes[s->node].nargs) return false;
-  const cn_value *v = &g->nodes[s->node].args[s->arg];
-  if (v->tag == CN_V_INTS) return s->element >= 0 && s->element < v->n;
-  return v->tag == CN_V_INT || v->tag == CN_V_FLOAT;
-}
-
-static int sym_line(reader *r)
+static int size_line(reader *r)
 {
   cn_graph *g = r->g;
-  cni_sym_attr s;
-  cni_sym *y = &s.sym;
-  bool ok = small(r, &s.node) && small(r, &s.arg) && small(r, &s.element) && eat(r, "=") && integer(r, &y->num);
-  for (int k = 0; k < 2; k++)
-    ok = ok && eat(r, "*") && eat(r, "size(") && small(r, &y->input[k]) && eat(r, ",") && small(r, &y->dim[k]) &&
-         eat(r, ")");
-  ok = ok && eat(r, "/") && integer(r, &y->den) && eat(r, "+") && integer(r, &y->add);
-  if (!ok || !sym_fits(g, &s)) return bad(r, "bad sym line");
-  if (cni_grow((void **)&g->syms, &g->syms_cap, g->nsyms + 1, sizeof *g->syms)) return CN_ERR_MEMORY;
-  g->syms[g->nsyms++] = s;
-  return CN_OK;
+  cni_gsize s;
+  if (!word(r, s.name, sizeof s.name) || !eat(r, "=") || !integer(r, &s.traced) || !eat(r, "in") ||
+      !integer(r, &s.min) || !eat(r, "..") || !integer(r, &s.max))
+    return bad(r, "bad size");
+  if (s.traced < s.min || s.traced > s.max || s.min < 0) return bad(r, "bad size");
+  for (size_t i = 0; i < g->nsizes; i++)
+    if (!strcmp(g->sizes[i].name, s.name)) return bad(r, "a size that there is already");
+  if (cni_size_name_fault(s.name)) return bad(r, "a size cannot have this name");
+  return cni_graph_add_size(g, s.name, s.traced, s.min, s.max);
 }
 
 static char *quoted(reader *r)
@@ -346,6 +449,7 @@ static int scope_call(reader *r, cni_gscope *s)
   r->any_absent = false;
   if (!s->op) return cn_err();
   s->nargs = s->op->nparams;
+  if (take_syms(r, &s->syms)) return CN_ERR_MEMORY;
   s->args_size = cni_args_bytes(args, s->nargs);
   if (!(s->args = cni_alloc(s->args_size))) return CN_ERR_MEMORY;
   if (!(s->in = cni_alloc((size_t)l.nids * sizeof *s->in))) return CN_ERR_MEMORY;
@@ -381,10 +485,10 @@ static int scope_line(reader *r)
 static int draw_line(reader *r)
 {
   cn_graph *g = r->g;
-  int64_t count;
-  if (!integer(r, &count) || count < 0) return bad(r, "bad draw");
+  cni_gdraw draw;
+  if (!sized_integer(r, &draw.count, &draw.expr) || draw.count < 0) return bad(r, "bad draw");
   if (cni_grow((void **)&g->draws, &g->draws_cap, g->ndraws + 1, sizeof *g->draws)) return CN_ERR_MEMORY;
-  g->draws[g->ndraws++] = count;
+  g->draws[g->ndraws++] = draw;
   return CN_OK;
 }
 
@@ -413,7 +517,7 @@ static int line(reader *r)
   cn_graph *g = r->g;
   int id, state;
   if (eat(r, "%")) return value_line(r);
-  if (eat(r, "sym ")) return sym_line(r);
+  if (eat(r, "size ")) return size_line(r);
   if (eat(r, "draw ")) return draw_line(r);
   if (eat(r, "scope ")) return scope_line(r);
   if (eat(r, "gradient ")) return gradient_line(r);
@@ -429,7 +533,7 @@ static int line(reader *r)
   }
   if (!eat(r, "update ") || !small(r, &state) || state < 0 || (size_t)state >= g->nstates || !value_ref(r, &id) ||
       id < 0)
-    return bad(r, "a line that is none of %, sym, draw, scope, output, write, update, gradient");
+    return bad(r, "a line that is none of %, size, draw, scope, output, write, update, gradient");
   g->states[state].final = id;
   return CN_OK;
 }
@@ -454,12 +558,14 @@ cn_graph *cn_graph_parse(const char *source)
   r.floats = cni_alloc(MOST * sizeof *r.floats);
   r.ids = cni_alloc(MOST * sizeof *r.ids);
   r.strings = cni_alloc(MOST);
-  bool room = r.g && r.ints && r.floats && r.ids && r.strings;
+  r.syms = cni_alloc(MOST * sizeof *r.syms);
+  bool room = r.g && r.ints && r.floats && r.ids && r.strings && r.syms;
   int status = room ? lines(&r) : CN_ERR_MEMORY;
   cni_free(r.ints, MOST * sizeof *r.ints);
   cni_free(r.floats, MOST * sizeof *r.floats);
   cni_free(r.ids, MOST * sizeof *r.ids);
   cni_free(r.strings, MOST);
+  cni_free(r.syms, MOST * sizeof *r.syms);
   if (!status) return r.g;
   cn_graph_free(r.g);
   return NULL;

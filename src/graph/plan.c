@@ -42,13 +42,11 @@ void cni_plan_free(cni_plan *p)
 
 /* ---- handles of values that nodes do not make ---- */
 
-static cn_tensor *scalar_handle(const cn_graph *g, const cni_gvalue *v, int id, cn_tensor *const *inputs)
+static cn_tensor *scalar_handle(const cn_graph *g, const cni_gvalue *v, const int64_t *sizes)
 {
   int64_t integer = v->integer;
   double number = v->number;
-  for (size_t i = 0; i < g->nsyms; i++)
-    if (g->syms[i].arg == -1 && g->syms[i].node == id)
-      number = (double)(integer = cni_sym_value(&g->syms[i].sym, inputs));
+  if (v->expr && cni_size_number(g, sizes, v->expr, "a number", &integer, &number)) return NULL;
   cn_tensor *t = cni_tensor_new(CN_CPU, v->dtype, 0, NULL, NULL);
   if (!t) return NULL;
   t->d.weak = v->weak;
@@ -65,19 +63,19 @@ static cn_tensor *layout_of(const cn_tensor *t)
   return cni_tensor_over(s, t->offset, t->d.dtype, t->d.ndim, t->d.shape, t->d.strides);
 }
 
-static int start_values(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs)
+static int start_values(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs, const int64_t *sizes)
 {
   for (size_t i = 0; i < g->nvalues; i++) {
     const cni_gvalue *v = &g->values[i];
     cni_planned *q = &p->values[i];
     *q = (cni_planned){.root = (int)i, .first = -1, .last = -1};
     if (v->kind == CNI_VALUE_INPUT) q->handle = layout_of(inputs[v->index]);
-    else if (v->kind == CNI_VALUE_SCALAR) q->handle = scalar_handle(g, v, (int)i, inputs);
+    else if (v->kind == CNI_VALUE_SCALAR) q->handle = scalar_handle(g, v, sizes);
     else if (v->kind == CNI_VALUE_STATE) {
       if (!g->states[v->index].tensor) return cni_fail(CN_ERR_VALUE, "graph: state %d is not bound", (int)v->index);
       q->handle = cni_tensor_keep(g->states[v->index].tensor);
     } else continue;
-    if (!q->handle) return CN_ERR_MEMORY;
+    if (!q->handle) return cn_err();
   }
   for (size_t i = 0; i < g->noutputs; i++) p->values[g->outputs[i]].is_output = true;
   for (size_t i = 0; i < g->nleaves; i++)
@@ -87,25 +85,26 @@ static int start_values(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs
 
 /* ---- nodes ---- */
 
-/* A node's arguments with the sizes of these inputs in them. */
-static cn_value *sized_args(const cn_graph *g, size_t node, cn_tensor *const *inputs)
+/* A node's arguments with these sizes in them, into the plan. */
+static int size_args(cni_plan *p, const cn_graph *g, size_t node, const int64_t *sizes)
 {
   const cni_gnode *n = &g->nodes[node];
   cn_value full[CN_MAX_ARGS];
   memset(full, 0, sizeof full);
   memcpy(full, n->args, (size_t)n->nargs * sizeof *full);
   cn_value *args = cni_alloc(cni_args_bytes(full, CN_MAX_ARGS));
-  if (!args) return NULL;
+  if (!args) return CN_ERR_MEMORY;
   cni_args_copy(args, full, CN_MAX_ARGS);
-  for (size_t i = 0; i < g->nsyms; i++) {
-    const cni_sym_attr *s = &g->syms[i];
-    if (s->arg < 0 || (size_t)s->node != node) continue;
-    int64_t value = cni_sym_value(&s->sym, inputs);
-    if (args[s->arg].tag == CN_V_INTS) ((int64_t *)args[s->arg].u.is)[s->element] = value;
-    else if (args[s->arg].tag == CN_V_FLOAT) args[s->arg].u.f = (double)value;
-    else args[s->arg].u.i = value;
+  p->args[node] = args;
+  for (size_t i = 0; i < n->syms.n; i++) {
+    const cni_gsym *s = &n->syms.v[i];
+    int64_t integer;
+    double number;
+    int status = cni_size_number(g, sizes, s->expr, n->info->name, &integer, &number);
+    if (status) return status;
+    cni_value_put(&args[s->arg], s->element, integer, number);
   }
-  return args;
+  return CN_OK;
 }
 
 static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
@@ -211,12 +210,15 @@ static int allocate(cni_plan *p, const cn_graph *g)
   return p->specs ? CN_OK : CN_ERR_MEMORY;
 }
 
-static void place_draws(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs)
+static int place_draws(cni_plan *p, const cn_graph *g, const int64_t *sizes)
 {
-  for (size_t i = 0; i < g->ndraws; i++) p->draws[i + 1] = (uint64_t)g->draws[i];
-  for (size_t i = 0; i < g->nsyms; i++)
-    if (g->syms[i].arg == -2) p->draws[g->syms[i].node + 1] = (uint64_t)cni_sym_value(&g->syms[i].sym, inputs);
-  for (size_t i = 0; i < g->ndraws; i++) p->draws[i + 1] += p->draws[i];
+  int status = CN_OK;
+  for (size_t i = 0; i < g->ndraws && !status; i++) {
+    int64_t count = g->draws[i].count;
+    if (g->draws[i].expr) status = cni_size_number(g, sizes, g->draws[i].expr, "a random draw", &count, NULL);
+    p->draws[i + 1] = p->draws[i] + (uint64_t)count;
+  }
+  return status;
 }
 
 /* A text may say anything: what is written back must have the state's shape. */
@@ -244,21 +246,21 @@ static cni_plan *make(cn_graph *g, cn_tensor *const *inputs)
   atomic_init(&p->refs, 1);
   pthread_mutex_init(&p->lock, NULL);
   pthread_mutex_init(&p->turn, NULL);
-  int status = allocate(p, g);
-  if (!status) status = start_values(p, g, inputs);
+  int64_t *sizes = cni_size_values(g, inputs);
+  int status = sizes ? allocate(p, g) : cn_err();
+  if (!status) status = start_values(p, g, inputs, sizes);
   for (size_t i = 0; i < g->nnodes && !status; i++) {
-    p->args[i] = sized_args(g, i, inputs);
-    status = p->args[i] ? infer_node(p, g, i) : CN_ERR_MEMORY;
+    status = size_args(p, g, i, sizes);
+    if (!status) status = infer_node(p, g, i);
   }
   if (!status) status = check_finals(p, g);
-  if (!status) {
-    place_draws(p, g, inputs);
-    status = cni_plan_order(p, g);
-  }
+  if (!status) status = place_draws(p, g, sizes);
+  if (!status) status = cni_plan_order(p, g);
   if (!status) {
     lifetimes(p, g);
     status = place(p);
   }
+  cni_free(sizes, g->exprs.n * sizeof *sizes);
   if (!status) return p;
   free_one(p);
   return NULL;
@@ -284,10 +286,10 @@ static int check_inputs(const cn_graph *g, cn_tensor *const *inputs)
       return cni_fail(CN_ERR_CAPTURE, "graph: input %zu has no value: it was made while a graph was captured", i);
     const cn_desc *d = &inputs[i]->d;
     bool fits = d->dtype == v->dtype && d->ndim == v->ndim && d->device == v->device;
-    for (int k = 0; fits && k < v->ndim; k++) fits = d->shape[k] == v->shape[k] || g->free_dims[i] >> k & 1;
+    for (int k = 0; fits && k < v->ndim; k++) fits = d->shape[k] == v->shape[k] || v->dims[k];
     if (!fits)
       return cni_fail(CN_ERR_SHAPE,
-                      "graph: input %zu is %s %s, traced was %s %s; trace again, or with cn_trace_sizes", i,
+                      "graph: input %zu is %s %s, traced was %s %s; trace again, or with cn_trace_dynamic", i,
                       cn_dtype_name((cn_dtype)d->dtype), cni_shape_text(have, sizeof have, d->ndim, d->shape),
                       cn_dtype_name((cn_dtype)v->dtype), cni_shape_text(want, sizeof want, v->ndim, v->shape));
   }

@@ -14,7 +14,7 @@ void cni_draws_end(cni_capture *cap) { cn_random_set_state(cap->seed, cap->base)
 static int add_draw(cn_graph *g, uint64_t count)
 {
   if (cni_grow((void **)&g->draws, &g->draws_cap, g->ndraws + 1, sizeof *g->draws)) return CN_ERR_MEMORY;
-  g->draws[g->ndraws] = (int64_t)count;
+  g->draws[g->ndraws] = (cni_gdraw){.count = (int64_t)count};
   return (int)g->ndraws++;
 }
 
@@ -26,8 +26,8 @@ int cni_draw(cni_capture *cap, const cn_call *c)
   if (seed != cap->seed)
     return cni_fail(CN_ERR_CAPTURE, "%s: captured code cannot choose a seed; set it before the capture",
                     cni_op_info(c->op)->name);
-  for (size_t i = 0; i < g->ndraws; at += (uint64_t)g->draws[i++])
-    if (at == offset && (uint64_t)g->draws[i] == count) return (int)i; /* drawn again, by a checkpoint */
+  for (size_t i = 0; i < g->ndraws; at += (uint64_t)g->draws[i++].count)
+    if (at == offset && (uint64_t)g->draws[i].count == count) return (int)i; /* drawn again, by a checkpoint */
   if (at == offset) return add_draw(g, count);
   return cni_fail(CN_ERR_CAPTURE, "%s: the random state was set to where no draw of this capture begins",
                   cni_op_info(c->op)->name);

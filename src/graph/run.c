@@ -285,8 +285,7 @@ static int run_graph(cn_tensor **outputs, running *r)
 
 /* ---- inputs in the memory order they were traced in ---- */
 
-/* Dense strides of this shape whose dims lie in memory as the traced ones did. */
-static void traced_order(const cni_gvalue *v, const int64_t *shape, int64_t *strides)
+void cni_traced_order(const cni_gvalue *v, const int64_t *shape, int64_t *strides)
 {
   int order[CN_MAX_DIMS];
   int64_t step = 1;
@@ -319,7 +318,7 @@ static cn_tensor *fitted(const cni_gvalue *v, cn_tensor *t)
   int64_t strides[CN_MAX_DIMS];
   if (!t || t->d.ndim != v->ndim || !t->d.numel || !t->d.data) return t; /* what is wrong is said by the plan */
   if (v->has_strides && in_order(&t->d, v->strides)) return t;
-  traced_order(v, t->d.shape, strides);
+  cni_traced_order(v, t->d.shape, strides);
   if (in_order(&t->d, strides)) return t;
   cn_tensor *copy = cni_scope_add(cni_tensor_new(t->d.device, t->d.dtype, t->d.ndim, t->d.shape, strides));
   return copy && !cni_copy_elements(copy, t) ? copy : NULL;

@@ -34,6 +34,7 @@ void cni_gscope_free(cni_gscope *s)
   cn_string_free(s->name);
   cn_string_free(s->kind);
   cni_free(s->args, s->args_size);
+  cni_free(s->syms.v, s->syms.cap * sizeof *s->syms.v);
   cni_free(s->in, (size_t)s->nin * sizeof *s->in);
   cni_free(s->out, (size_t)s->nout * sizeof *s->out);
 }

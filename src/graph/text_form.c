@@ -1,12 +1,13 @@
 /* text_form.c: a graph as text, one line a value or node, which parse.c reads back:
  *
- *     %0 = input float32 [32, 64] free 1
+ *     size B = 32 in 1..1048576                              a size that may vary, as traced, and where the graph holds
+ *     %0 = input float32 [$B, 64]
  *     %1 = state float32 [10, 64]
  *     %2 = scalar float64 weak 0.5
  *     %3 = linear(%0, %1, none) : float32 [32, 10]
  *     %4, %5 = max_dim(%3, 1, false) : float32 [32], int64 [32]
- *     sym 3 1 0 = 2 * size(0, 0) * size(-1, 0) / 1 + 0
- *     draw 320                                                            the next draw takes 320 random numbers
+ *     %7 = slice(%0, 0, 0, $((B + 1) // 2), 1) : float32 [16, 64]                      a number that follows from sizes
+ *     draw $(B * 10)                                                      the next draw takes so many random numbers
  *     %6 = dropout_mask(%3, 0.5) : float32 [32, 10] draw 0 in 1
  *     scope 0 'head' 'Sequential'                                         a part of the program; node 6 is
  *     scope 1 in 0 = dropout(%3, 0.5, true) : %7                           inside of this call in it
@@ -31,10 +32,64 @@ static void put_number(cn_text *t, double v)
   cn_text_put(t, cn_number_write(number, v, true));
 }
 
-static void put_type(cn_text *t, const cni_gvalue *v)
+/* ---- expressions ---- */
+
+/* How tight an operator holds; what holds less tight stands in parentheses. */
+static int tightness(const cni_expr *e)
+{
+  if (e->op == CNI_EXPR_ADD || e->op == CNI_EXPR_SUB) return 1;
+  return e->op == CNI_EXPR_MUL || e->op == CNI_EXPR_DIV || e->op == CNI_EXPR_RATIO ? 2 : 3;
+}
+
+static void put_expr(cn_text *t, const cn_graph *g, int expr, int least)
+{
+  static const char *const words[] = {[CNI_EXPR_ADD] = " + ", [CNI_EXPR_SUB] = " - ", [CNI_EXPR_MUL] = " * ",
+                                      [CNI_EXPR_DIV] = " // ", [CNI_EXPR_MIN] = "min", [CNI_EXPR_MAX] = "max",
+                                      [CNI_EXPR_RATIO] = " / "};
+  const cni_expr *e = &g->exprs.v[expr];
+  int own = tightness(e);
+  bool call = e->op == CNI_EXPR_MIN || e->op == CNI_EXPR_MAX;
+  if (e->op == CNI_EXPR_CONST) put(t, "%" PRId64, e->value);
+  else if (e->op == CNI_EXPR_SIZE) put(t, "%s", g->sizes[e->value].name);
+  else {
+    put(t, "%s%s", call ? words[e->op] : "", call || own < least ? "(" : "");
+    put_expr(t, g, e->a, call ? 0 : own);
+    put(t, "%s", call ? ", " : words[e->op]);
+    put_expr(t, g, e->b, call ? 0 : own + 1); /* operators group to the left */
+    put(t, "%s", call || own < least ? ")" : "");
+  }
+}
+
+/* "$B", or "$(B + 1)". */
+static void put_sized(cn_text *t, const cn_graph *g, int expr)
+{
+  bool size = g->exprs.v[expr].op == CNI_EXPR_SIZE;
+  put(t, size ? "$" : "$(");
+  put_expr(t, g, expr, 0);
+  put(t, size ? "" : ")");
+}
+
+static void put_integer(cn_text *t, const cn_graph *g, int expr, int64_t v)
+{
+  if (expr) put_sized(t, g, expr);
+  else put(t, "%" PRId64, v);
+}
+
+static void put_real(cn_text *t, const cn_graph *g, int expr, double v)
+{
+  if (expr) put_sized(t, g, expr);
+  else put_number(t, v);
+}
+
+/* ---- values and nodes ---- */
+
+static void put_type(cn_text *t, const cn_graph *g, const cni_gvalue *v)
 {
   put(t, "%s [", cn_dtype_name((cn_dtype)v->dtype));
-  for (int i = 0; i < v->ndim; i++) put(t, "%s%" PRId64, i ? ", " : "", v->shape[i]);
+  for (int i = 0; i < v->ndim; i++) {
+    put(t, i ? ", " : "");
+    put_integer(t, g, v->dims[i], v->shape[i]);
+  }
   put(t, "]");
 }
 
@@ -58,27 +113,44 @@ static void put_value_ref(cn_text *t, int value)
   else put(t, "%%%d", value);
 }
 
-static void put_arg(cn_text *t, const cni_param *p, const cn_value *v, const int **in)
+/* The argument that is being written. */
+typedef struct written {
+  const cn_graph *g;
+  const cni_gsyms *syms;
+  int arg;
+} written;
+
+static int sym_of(const written *w, int element)
+{
+  for (size_t i = 0; i < w->syms->n; i++)
+    if (w->syms->v[i].arg == w->arg && w->syms->v[i].element == element) return w->syms->v[i].expr;
+  return 0;
+}
+
+static void put_arg(cn_text *t, const written *w, const cni_param *p, const cn_value *v, const int **in)
 {
   if (p->type == CNI_T_TENSOR && !p->list) {
     put_value_ref(t, *(*in)++);
     return;
   }
   switch (v->tag) {
-  case CN_V_INT: put(t, "%" PRId64, v->u.i); break;
+  case CN_V_INT: put_integer(t, w->g, sym_of(w, 0), v->u.i); break;
   case CN_V_BOOL: put(t, v->u.i ? "true" : "false"); break;
-  case CN_V_FLOAT: put_number(t, v->u.f); break;
+  case CN_V_FLOAT: put_real(t, w->g, sym_of(w, 0), v->u.f); break;
   case CN_V_STR: put_string(t, v->u.s); break;
   case CN_V_INTS:
     put(t, "[");
-    for (int i = 0; i < v->n; i++) put(t, "%s%" PRId64, i ? ", " : "", v->u.is[i]);
+    for (int i = 0; i < v->n; i++) {
+      if (i) put(t, ", ");
+      put_integer(t, w->g, sym_of(w, i), v->u.is[i]);
+    }
     put(t, "]");
     break;
   case CN_V_FLOATS:
     put(t, "<");
     for (int i = 0; i < v->n; i++) {
       if (i) put(t, ", ");
-      put_number(t, v->u.fs[i]);
+      put_real(t, w->g, sym_of(w, i), v->u.fs[i]);
     }
     put(t, ">");
     break;
@@ -94,11 +166,13 @@ static void put_arg(cn_text *t, const cni_param *p, const cn_value *v, const int
   }
 }
 
-static void put_args(cn_text *t, const cni_opinfo *info, const cn_value *args, const int **in)
+static void put_args(cn_text *t, const cn_graph *g, const cni_opinfo *info, const cn_value *args,
+                     const cni_gsyms *syms, const int **in)
 {
   for (int i = 0; i < info->nparams; i++) {
+    written w = {g, syms, i};
     if (i) put(t, ", ");
-    put_arg(t, &info->params[i], &args[i], in);
+    put_arg(t, &w, &info->params[i], &args[i], in);
   }
 }
 
@@ -107,19 +181,20 @@ static void put_node(cn_text *t, const cn_graph *g, const cni_gnode *n)
   const int *in = n->in;
   for (int k = 0; k < n->nout; k++) put(t, "%s%%%d", k ? ", " : "", n->out[k]);
   put(t, " = %s(", n->info->name);
-  put_args(t, n->info, n->args, &in);
+  put_args(t, g, n->info, n->args, &n->syms, &in);
   put(t, ") : ");
   for (int k = 0; k < n->nout; k++) {
     if (k) put(t, ", ");
-    put_type(t, &g->values[n->out[k]]);
+    put_type(t, g, &g->values[n->out[k]]);
   }
   if (n->draw >= 0) put(t, " draw %d", n->draw);
   if (n->scope >= 0) put(t, " in %d", n->scope);
   put(t, "\n");
 }
 
-static void put_scope(cn_text *t, size_t i, const cni_gscope *s)
+static void put_scope(cn_text *t, const cn_graph *g, size_t i)
 {
+  const cni_gscope *s = &g->scopes[i];
   const int *in = s->in;
   put(t, "scope %zu", i);
   if (s->parent >= 0) put(t, " in %d", s->parent);
@@ -130,7 +205,7 @@ static void put_scope(cn_text *t, size_t i, const cni_gscope *s)
     put_string(t, s->kind);
   } else {
     put(t, " = %s(", s->op->name);
-    put_args(t, s->op, s->args, &in);
+    put_args(t, g, s->op, s->args, &s->syms, &in);
     put(t, ") :");
     for (int k = 0; k < s->nout; k++) {
       put(t, k ? ", " : " ");
@@ -149,11 +224,11 @@ static void put_leaf(cn_text *t, const cni_gleaf *l)
   else put(t, l->after == CNI_GRAD_KEPT ? "same\n" : "none\n");
 }
 
-static void put_scalar(cn_text *t, size_t id, const cni_gvalue *v)
+static void put_scalar(cn_text *t, const cn_graph *g, size_t id, const cni_gvalue *v)
 {
   put(t, "%%%zu = scalar %s%s ", id, cn_dtype_name((cn_dtype)v->dtype), v->weak ? " weak" : "");
-  if (v->dtype == CN_F64) put_number(t, v->number);
-  else put(t, "%" PRId64, v->integer);
+  if (v->dtype == CN_F64) put_real(t, g, v->expr, v->number);
+  else put_integer(t, g, v->expr, v->integer);
   put(t, "\n");
 }
 
@@ -161,25 +236,25 @@ char *cn_graph_to_string(const cn_graph *g)
 {
   cn_text t = {0};
   if (!g || cn_err()) return NULL;
+  for (size_t i = 0; i < g->nsizes; i++)
+    put(&t, "size %s = %" PRId64 " in %" PRId64 "..%" PRId64 "\n", g->sizes[i].name, g->sizes[i].traced,
+        g->sizes[i].min, g->sizes[i].max);
   for (size_t i = 0; i < g->nvalues; i++) {
     const cni_gvalue *v = &g->values[i];
-    if (v->kind == CNI_VALUE_SCALAR) put_scalar(&t, i, v);
+    if (v->kind == CNI_VALUE_SCALAR) put_scalar(&t, g, i, v);
     if (v->kind != CNI_VALUE_INPUT && v->kind != CNI_VALUE_STATE) continue;
     put(&t, "%%%zu = %s ", i, v->kind == CNI_VALUE_INPUT ? "input" : "state");
-    put_type(&t, v);
-    if (v->kind == CNI_VALUE_INPUT && g->free_dims[v->index]) put(&t, " free %u", g->free_dims[v->index]);
+    put_type(&t, g, v);
     if (v->has_strides) put_strides(&t, v);
     put(&t, "\n");
   }
-  for (size_t i = 0; i < g->ndraws; i++) put(&t, "draw %" PRId64 "\n", g->draws[i]);
-  for (size_t i = 0; i < g->nnodes; i++) put_node(&t, g, &g->nodes[i]);
-  for (size_t i = 0; i < g->nscopes; i++) put_scope(&t, i, &g->scopes[i]);
-  for (size_t i = 0; i < g->nsyms; i++) {
-    const cni_sym_attr *s = &g->syms[i];
-    put(&t, "sym %d %d %d = %" PRId64 " * size(%d, %d) * size(%d, %d) / %" PRId64 " + %" PRId64 "\n", s->node, s->arg,
-        s->element, s->sym.num, s->sym.input[0], s->sym.dim[0], s->sym.input[1], s->sym.dim[1], s->sym.den,
-        s->sym.add);
+  for (size_t i = 0; i < g->ndraws; i++) {
+    put(&t, "draw ");
+    put_integer(&t, g, g->draws[i].expr, g->draws[i].count);
+    put(&t, "\n");
   }
+  for (size_t i = 0; i < g->nnodes; i++) put_node(&t, g, &g->nodes[i]);
+  for (size_t i = 0; i < g->nscopes; i++) put_scope(&t, g, i);
   for (size_t i = 0; i < g->noutputs; i++) put(&t, "output %%%d\n", g->outputs[i]);
   for (size_t i = 0; i < g->nstates; i++)
     if (g->states[i].final >= 0) put(&t, "update %zu %%%d\n", i, g->states[i].final);

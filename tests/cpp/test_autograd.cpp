@@ -143,4 +143,13 @@ TEST(graphs)
   }, {x}));
 }
 
+TEST(graphs_for_many_sizes)
+{
+  Graph graph = Graph::trace_dynamic([](const std::vector<Tensor> &in) {
+    return std::vector<Tensor>{in[0].slice(0, 0, (in[0].size(0) + 1) / 2)};
+  }, {randn({8, 3})}, {{0, 0, "T", 1, 100}});
+  CHECK(graph({randn({9, 3})})[0].size(0) == 5);
+  CHECK_THROWS(CN_ERR_SHAPE, graph({randn({101, 3})}));
+}
+
 TEST_MAIN

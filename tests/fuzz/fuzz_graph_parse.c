@@ -9,43 +9,26 @@ enum { MOST = 16, MEMORY_LIMIT = 256 << 20, NUMEL = 1 << 12 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A tensor for an input or state: read from the text, since a graph does not say what it wants otherwise. */
-static cn_tensor *tensor_for(const char *line)
+/* A tensor for an input or state; NULL where it would be large. */
+static cn_tensor *tensor_for(const cn_graph_value *v)
 {
-  char name[32];
-  size_t n = strcspn(line, " [");
-  int64_t shape[CN_MAX_DIMS], numel = 1;
-  size_t ndim = 0;
-  if (n >= sizeof name) return NULL;
-  memcpy(name, line, n);
-  name[n] = 0;
-  const char *s = strchr(line, '[');
-  if (!s || !cn_dtype_find(name)) return NULL;
-  for (s++; *s && *s != ']' && ndim < CN_MAX_DIMS; s += *s == ',') {
-    char *end;
-    shape[ndim] = strtoll(s, &end, 10);
-    if (end == s || shape[ndim] < 0 || shape[ndim] > NUMEL || (numel *= shape[ndim] ? shape[ndim] : 1) > NUMEL)
-      return NULL;
-    s = end;
-    ndim++;
-  }
-  return cn_ones(shape, ndim, .dtype = cn_dtype_find(name));
+  int64_t numel = 1;
+  for (int i = 0; i < v->ndim; i++)
+    if (v->shape[i] > NUMEL || (numel *= v->shape[i] ? v->shape[i] : 1) > NUMEL) return NULL;
+  return cn_ones(v->shape, (size_t)v->ndim, .dtype = v->dtype);
 }
 
-/* Makes inputs and binds states by the canonical text, and runs. Errors are all that may come of it. */
-static void run(cn_graph *g, const char *text)
+/* Makes inputs, binds states and runs. Errors are all that may come of it. */
+static void run(cn_graph *g)
 {
   cn_tensor *inputs[MOST] = {NULL}, *outputs[MOST];
-  size_t ninputs = 0, nstates = 0;
+  cn_graph_value v;
   if (cn_graph_inputs(g) > MOST || cn_graph_outputs(g) > MOST) return;
-  for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL) {
-    const char *eq = strstr(line, "= "), *end = line + strcspn(line, "\n");
-    if (line[0] != '%' || !eq || eq > end) continue;
-    bool input = !strncmp(eq, "= input ", 8), state = !strncmp(eq, "= state ", 8);
-    cn_tensor *t = input || state ? tensor_for(eq + 8) : NULL;
-    if (input && ninputs < MOST) inputs[ninputs++] = t;
-    if (state && t) cn_graph_bind(g, nstates, t);
-    nstates += state;
+  for (size_t i = 0; i < cn_graph_inputs(g); i++) inputs[i] = cn_graph_input_at(&v, g, i) ? NULL : tensor_for(&v);
+  cn_err_clear();
+  for (size_t i = 0; i < cn_graph_states(g); i++) {
+    cn_tensor *t = cn_graph_state_at(&v, g, i) ? NULL : tensor_for(&v);
+    if (t) cn_graph_bind(g, i, t);
     cn_err_clear();
   }
   for (int i = 0; i < 2; i++) { /* the second time by the plan of the first */
@@ -71,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   cn_graph *again = text ? cn_graph_parse(text) : NULL;
   char *twin = again ? cn_graph_to_string(again) : NULL;
   if (text && (!twin || strcmp(text, twin))) abort();
-  if (text) run(g, text);
+  if (text) run(g);
   if (again && cn_graph_remove_dead(again) < 0) abort();
   if (again && cn_graph_verify(again)) abort();
   cn_string_free(text);

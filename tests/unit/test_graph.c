@@ -350,7 +350,7 @@ static void test_a_number_that_no_size_gives(void **state)
   (void)state;
   cn_tensor *in[2] = {cn_ones(CN_SHAPE(2)), cn_ones(CN_SHAPE(3))};
   assert_null(cn_trace_sizes(filled_fn, 1, in, 1, 2, NULL));
-  assert_fails(CN_ERR_CAPTURE, "not an integer");
+  assert_fails(CN_ERR_CAPTURE, "inf (s0 = 2)");
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)

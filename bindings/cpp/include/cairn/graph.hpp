@@ -7,6 +7,14 @@
 
 namespace cn {
 
+/* A dimension of an input whose size may vary; see cn_free_dim. */
+struct FreeDim {
+  size_t input = 0;
+  int dim = 0;
+  std::string symbol;        /* "B": the same size for the same name; or an expression: "T + 1" */
+  int64_t min = 0, max = 0;  /* sizes for which the graph must hold; 0: whatever is found */
+};
+
 class Graph {
  public:
   using Fn = TensorsFn;
@@ -18,7 +26,19 @@ class Graph {
     detail::Scope scope;
     return Graph(cn_trace(detail::Called::run, noutputs, detail::pointers(inputs.data()), inputs.size(), &call));
   }
-  /* Once for each example, which differ in some sizes: the graph then runs on any sizes of that form. */
+  /* For all sizes of the free dimensions: fn runs at sizes of the library's choice, without data, and what differs
+   * between them is solved. */
+  static Graph trace_dynamic(Fn fn, const std::vector<Tensor> &inputs, const std::vector<FreeDim> &dims,
+                             size_t noutputs = 1)
+  {
+    std::vector<cn_free_dim> all;
+    for (const FreeDim &d : dims) all.push_back({d.input, d.dim, d.symbol.c_str(), d.min, d.max});
+    detail::Called call{std::move(fn), inputs.size(), noutputs};
+    detail::Scope scope;
+    cn_tensor *const *in = detail::pointers(inputs.data());
+    return Graph(cn_trace_dynamic(detail::Called::run, noutputs, in, inputs.size(), all.data(), all.size(), &call));
+  }
+  /* The same with examples: the dimensions in which they differ are free. */
   static Graph trace_sizes(Fn fn, const std::vector<std::vector<Tensor>> &examples, size_t noutputs = 1)
   {
     std::vector<Tensor> all;
