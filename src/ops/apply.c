@@ -2,7 +2,7 @@
  *
  * Place in the flow:  api.gen.c -> cni_apply -> [profile autocast autograd check capture] -> cni_run_kernel.
  * Invariants: a failed call leaves no result and changes no tensor's history; the fast path (no mode) allocates
- * nothing but a pooled handle and a cached buffer per result. */
+ * nothing but one pooled block per small result; what is rare stands in functions apart, so that it costs nothing. */
 #include "apply.h"
 
 #include <cairn/ext/backend.h>
