@@ -8,6 +8,7 @@
 #include "kw.h"
 #include "autograd.h"
 #include "graph.h"
+#include "compile.h"
 #include "device.h"
 #include "tree.h"
 #include "module.h"

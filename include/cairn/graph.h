@@ -43,6 +43,11 @@ CN_API CN_MUST_USE cn_graph *cn_trace_sizes(cn_graph_fn fn, size_t noutputs, cn_
                                             size_t nexamples, void *payload);
 /* Is this thread tracing a function? */
 CN_API bool cn_tracing(void);
+/* While a function is traced: what follows is computed at once and not recorded, until resume is given what pause
+ * returned. For things that begin with a value of their own and live on, such as an optimiser's state: tensors of the
+ * trace have no values. */
+CN_API CN_MUST_USE void *cn_trace_pause(void);
+CN_API void cn_trace_resume(void *paused);
 /* While a function is traced: what follows is a part of the program called name ("layer1.0"), of some kind ("Conv2d"),
  * for whoever looks at the graph later. Modules do this around their forward. owner: whom cn_trace_scope_owner gives
  * until the end, may be NULL. Returns what cn_trace_scope_end takes; -1 where nothing is traced, or the error. */

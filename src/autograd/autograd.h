@@ -18,12 +18,14 @@ typedef struct cni_backward {
   cn_tensor **results;
   int ninputs;
   bool retain, create;
+  bool no_leaf_hooks; /* those of leaves will run when the gradients that are computed here reach them */
 } cni_backward;
 int cni_backward_run(const cni_backward *b);
 
 /* custom functions (function.c) */
 int cni_function_backward(cni_node *node, cn_tensor *const *g, cn_tensor **gin, bool create);
 void cni_context_free(struct cni_context_data *context);
+bool cni_context_records(const cn_context *context); /* does the running backward record itself? */
 const char *cni_context_name(const struct cni_context_data *context);
 
 /* writes in place (record.c) */

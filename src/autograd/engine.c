@@ -11,7 +11,7 @@
 #include "autograd.h"
 #include "ops/shorthand.h"
 
-enum { FIRST_TASKS = 32, FIRST_SLOTS = 64, MOST_RESULTS = 16 };
+enum { FIRST_TASKS = 32, FIRST_SLOTS = 64, MOST_RESULTS = 64 };
 
 /* A node that gradients have reached. */
 typedef struct task {
@@ -251,7 +251,8 @@ static int run_hooks(cni_node *n, int index, cn_tensor **g)
 static int settle(walk *w, cni_node *n, int index, cn_tensor **g)
 {
   const cni_backward *b = w->b;
-  int status = n->extra ? run_hooks(n, index, g) : CN_OK;
+  bool hooked = n->extra && !(b->no_leaf_hooks && n->kind == CNI_NODE_LEAF);
+  int status = hooked ? run_hooks(n, index, g) : CN_OK;
   if (status) return status;
   for (int i = 0; i < b->ninputs; i++)
     if (b->inputs[i]->node == n && b->inputs[i]->out_index == index && !b->results[i])

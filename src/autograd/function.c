@@ -19,7 +19,8 @@ struct cni_context_data {
   size_t nsaved, saved_cap;
   uint64_t nondiff; /* results without gradient */
   uint64_t dirty;   /* results that are inputs written in place */
-  uint64_t need;    /* inputs that want one */
+  bool *need;       /* per input: does it want one? NULL: none does */
+  size_t ninputs;
   bool history;     /* the running backward records itself */
 };
 
@@ -33,8 +34,11 @@ void cni_context_free(struct cni_context_data *c)
   for (size_t i = 0; i < c->nsaved; i++) cni_tensor_release(c->saved[i].value.t);
   cni_free(c->saved, c->saved_cap * sizeof *c->saved);
   if (c->fn->free) c->fn->free(c->payload);
+  cni_free(c->need, c->ninputs);
   cni_free(c, sizeof *c);
 }
+
+bool cni_context_records(const cn_context *ctx) { return ctx->data.history; }
 
 const char *cni_context_name(const struct cni_context_data *c) { return c->fn->name; }
 
@@ -65,7 +69,10 @@ int cn_context_mark_dirty(cn_context *ctx, size_t output)
 }
 
 void *cn_context_payload(cn_context *ctx) { return ctx->data.payload; }
-bool cn_context_needs(cn_context *ctx, size_t input) { return input < 64 && ctx->data.need >> input & 1; }
+bool cn_context_needs(cn_context *ctx, size_t input)
+{
+  return ctx->data.need && input < ctx->data.ninputs && ctx->data.need[input];
+}
 
 cn_tensor *cn_context_saved(cn_context *ctx, size_t i)
 {
@@ -159,12 +166,16 @@ static int link_results(cni_node *n, const struct cni_context_data *c, cn_tensor
   return CN_OK;
 }
 
-static uint64_t wanted_inputs(cn_tensor *const *in, size_t n)
+/* Notes which inputs want a gradient; none where recording is off. */
+static int note_needs(struct cni_context_data *c, cn_tensor *const *in, size_t n)
 {
-  uint64_t need = 0;
-  for (size_t i = 0; i < n; i++)
-    if (in[i] && cni_node_of(in[i])) need |= 1ull << i;
-  return cn_grad_enabled() ? need : 0;
+  bool any = false;
+  for (size_t i = 0; !any && i < n && cn_grad_enabled(); i++) any = in[i] && cni_node_of(in[i]);
+  if (!any) return CN_OK;
+  if (!(c->need = cni_alloc_zero(n))) return CN_ERR_MEMORY;
+  c->ninputs = n;
+  for (size_t i = 0; i < n; i++) c->need[i] = in[i] && cni_node_of(in[i]);
+  return CN_OK;
 }
 
 static int record_function(struct cni_context_data *c, cn_tensor **out, size_t nout, cn_tensor *const *in, size_t nin)
@@ -197,16 +208,15 @@ int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *f
   if (cn_err()) return give_up(function, payload, cn_err());
   if (function->size < offsetof(cn_function, free) + sizeof function->free) /* its free cannot be trusted */
     return cni_fail(CN_ERR_VALUE, "function: .size must be sizeof(cn_function)");
-  if (noutputs > 16 || ninputs > 64)
-    return give_up(function, payload,
-                   cni_fail(CN_ERR_UNSUPPORTED, "%s: at most 64 inputs and 16 results", function->name));
+  if (noutputs > 64 || ninputs > INT32_MAX)
+    return give_up(function, payload, cni_fail(CN_ERR_UNSUPPORTED, "%s: at most 64 results", function->name));
   cn_context *ctx = cni_alloc_zero(sizeof *ctx);
   if (!ctx) return give_up(function, payload, CN_ERR_MEMORY);
   struct cni_context_data *c = &ctx->data;
   c->fn = function;
   c->payload = payload;
-  c->need = wanted_inputs(inputs, ninputs);
-  int status = run_forward(ctx, function, outputs, noutputs, inputs);
+  int status = note_needs(c, inputs, ninputs);
+  if (!status) status = run_forward(ctx, function, outputs, noutputs, inputs);
   if (status || !c->need) {
     cni_context_free(c);
     for (size_t i = 0; status && i < noutputs; i++) outputs[i] = NULL;
@@ -287,6 +297,8 @@ int cn_checkpoint(cn_tensor **outputs, size_t noutputs, cn_checkpoint_fn fn, cn_
                   void *payload)
 {
   if (cn_err()) return cn_err();
+  if (ninputs > 64 || noutputs > 16)
+    return cni_fail(CN_ERR_UNSUPPORTED, "checkpoint: at most 64 inputs and 16 results");
   checkpoint *k = cni_alloc(sizeof *k);
   if (!k) return CN_ERR_MEMORY;
   *k = (checkpoint){fn, payload, ninputs, noutputs, 0, 0};

@@ -25,6 +25,7 @@ int cni_topics_read(void)
   if (v && strstr(v, "dispatch")) t |= CNI_TOPIC_DISPATCH;
   if (v && strstr(v, "graph")) t |= CNI_TOPIC_GRAPH;
   if (v && strstr(v, "memory")) t |= CNI_TOPIC_MEMORY;
+  if (v && strstr(v, "compile")) t |= CNI_TOPIC_COMPILE;
   if (v && strstr(v, "all")) t = 0xff;
   atomic_store(&cni_topics, t);
   return t;

@@ -77,7 +77,7 @@ static int finish(cni_capture *cap, const cni_leaf *leaf)
 int cni_leaves_finish(cni_capture *cap)
 {
   int status = CN_OK;
-  for (size_t i = 0; i < cap->nleaves && !status; i++) status = finish(cap, &cap->leaves[i]);
+  for (size_t i = 0; i < cap->nleaves && !status && !cap->leaves_are_inside; i++) status = finish(cap, &cap->leaves[i]);
   return status;
 }
 

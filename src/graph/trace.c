@@ -79,6 +79,23 @@ cn_graph *cni_trace_end(cni_capture *cap, int status)
   return NULL;
 }
 
+void *cn_trace_pause(void)
+{
+  cn_state *st = cni_state();
+  void *cap = st->capture;
+  st->capture = NULL;
+  st->modes &= ~(uint32_t)CNI_MODE_CAPTURE;
+  return cap;
+}
+
+void cn_trace_resume(void *paused)
+{
+  cn_state *st = cni_state();
+  if (!paused) return;
+  st->capture = paused;
+  st->modes |= CNI_MODE_CAPTURE;
+}
+
 static int run_traced(cni_capture *cap, cn_graph_fn fn, cn_tensor **outputs, size_t noutputs, cn_tensor **handles,
                       cn_tensor *const *inputs, size_t ninputs, void *payload)
 {

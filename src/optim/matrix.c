@@ -1,6 +1,7 @@
 /* matrix.c: optimisers that see a parameter as a matrix: Adafactor and Muon. They are made of ordinary ops; only the
  * last step, into the parameter, is an update of its own. */
 #include <cairn/ext/parts.h>
+#include <cairn/graph.h>
 #include <math.h>
 #include <string.h>
 
@@ -34,9 +35,13 @@ static cn_tensor *factor(cni_param_step *s, int i, int64_t dim, cn_tensor *g, cn
   int ndim = cn_ndim(g);
   int64_t shape[CN_MAX_DIMS], at = ndim + dim, length = cn_size(g, dim);
   for (int k = 0; k < ndim; k++) shape[k] = k == at ? 1 : cn_shape(g)[k];
-  if (!s->m->state[i] &&
-      cni_state_begin(s, i, cn_zeros(shape, (size_t)ndim, .dtype = cn_dtype_of(g), .device = cn_device_of(g))))
-    return NULL;
+  if (!s->m->state[i]) {
+    void *trace = cn_trace_pause();
+    int status = cni_state_begin(
+      s, i, cn_zeros(shape, (size_t)ndim, .dtype = cn_dtype_of(s->param), .device = cn_device_of(s->param)));
+    cn_trace_resume(trace);
+    if (status) return NULL;
+  }
   cn_tensor *norm = cn_linalg_vector_norm(g, .dim = CN_INTS(dim), .keepdim = true);
   cn_tensor *mean = norm ? cn_true_divide(cn_mul(norm, norm), cn_int(length)) : NULL;
   return mean ? cn_lerp_(s->m->state[i], mean, weight) : NULL;

@@ -5,27 +5,25 @@
 #include "optim.h"
 
 #include <cairn/kw.h>
+#include <cairn/graph.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 /* ---- numbers that are tensors ---- */
 
+/* These, and the state, live longer than a capture: what makes them is not recorded. */
 static cn_tensor *new_scalar(double value, cn_dtype dtype)
 {
-  return cn_full_with(NULL, 0, value, CN_OPTS(cn_full_opts, .dtype = dtype, .device = CN_CPU));
-}
-
-/* What lives longer than a capture must have memory. */
-static int refuse_captured(const char *who, cn_tensor *made)
-{
-  if (!made || cn_desc_of(made)->data || !cn_numel(made)) return cn_err();
-  return cn_err_set(CN_ERR_CAPTURE, "%s: its state does not exist yet; run one step before a step is captured", who);
+  void *trace = cn_trace_pause();
+  cn_tensor *t = cn_full_with(NULL, 0, value, CN_OPTS(cn_full_opts, .dtype = dtype, .device = CN_CPU));
+  cn_trace_resume(trace);
+  return t;
 }
 
 int cni_state_begin(cni_param_step *s, int i, cn_tensor *value)
 {
-  if (refuse_captured(cn_optim_name(s->opt), value) || !value) return cn_err();
+  if (!value) return cn_err();
   s->m->state[i] = cn_keep(value);
   return CN_OK;
 }
@@ -33,7 +31,10 @@ int cni_state_begin(cni_param_step *s, int i, cn_tensor *value)
 cn_tensor *cni_state_like(cni_param_step *s, int i, double value)
 {
   if (s->m->state[i]) return s->m->state[i];
-  return cni_state_begin(s, i, cn_full_like(s->param, value)) ? NULL : s->m->state[i];
+  void *trace = cn_trace_pause();
+  int status = cni_state_begin(s, i, cn_full_like(s->param, value));
+  cn_trace_resume(trace);
+  return status ? NULL : s->m->state[i];
 }
 
 cn_tensor *cni_state_scalar(cni_param_step *s, int i, double value)
@@ -46,9 +47,15 @@ cn_tensor *cni_state_scalar(cni_param_step *s, int i, double value)
 cn_tensor *cni_rate(cni_param_step *s, int i)
 {
   if (s->m->rate[i]) return s->m->rate[i];
-  cn_tensor *made = new_scalar(0, CN_F64);
-  if (refuse_captured(cn_optim_name(s->opt), made) || !made) return NULL;
-  return s->m->rate[i] = cn_keep(made);
+  return s->m->rate[i] = cn_keep(new_scalar(0, CN_F64));
+}
+
+double cni_rate_now(const cni_param_step *s)
+{
+  void *trace = cn_trace_pause();
+  double rate = cn_item(s->lr);
+  cn_trace_resume(trace);
+  return rate;
 }
 
 cn_tensor *cni_count_step(cni_param_step *s, int i)
@@ -135,7 +142,7 @@ static int fill_group(cn_optim *opt, cni_group *g, cn_tensor *const *params, siz
   int lr = cn_signature_find(opt->signature, "lr");
   if (!(g->args = cn_args_copy(opt->args))) return cn_err();
   cn_tensor *rate = new_scalar(cn_args_values(g->args)[lr].u.f, CN_F64);
-  if (refuse_captured(cn_optim_name(opt), rate) || !rate) return cn_err();
+  if (!rate) return cn_err();
   g->lr = cn_keep(rate);
   if (!(g->extra = cn_tree_dict()) || cni_add_extras(g, opt->cls)) return cn_err();
   int status = cn_grow((void **)&g->v, &g->cap, n, sizeof *g->v);

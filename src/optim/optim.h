@@ -92,6 +92,7 @@ const cni_optim_class *cni_optim_class_find(const char *name, const cn_signature
 /* State i: as it is, or begun with a value in all elements. */
 cn_tensor *cni_state_like(cni_param_step *s, int i, double value);
 cn_tensor *cni_state_scalar(cni_param_step *s, int i, double value);
+double cni_rate_now(const cni_param_step *s); /* the learning rate's value, for a state that begins with it */
 cn_tensor *cni_rate(cni_param_step *s, int i);
 /* state[i] is set by other means: takes a borrowed tensor. */
 int cni_state_begin(cni_param_step *s, int i, cn_tensor *value);

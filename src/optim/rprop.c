@@ -16,7 +16,7 @@ static int rprop_update(cni_param_step *s)
 {
   cni_rprop_settings a = cni_rprop_settings_of(s->a);
   const double *eta = a.etas, *range = a.step_sizes;
-  if (!s->m->state[STEP_SIZE] && !cni_state_like(s, STEP_SIZE, cn_item(s->lr))) return cn_err();
+  if (!s->m->state[STEP_SIZE] && !cni_state_like(s, STEP_SIZE, cni_rate_now(s))) return cn_err();
   cn_tensor *step = cni_state_scalar(s, STEP, 0), *prev = cni_state_like(s, PREV, 0);
   if (cn_err() || !cn_add_(step, cn_num(1))) return cn_err();
   return cn_rprop_update_(s->param, prev, s->m->state[STEP_SIZE], s->grad, eta[0], eta[1], range[0], range[1],

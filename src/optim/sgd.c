@@ -48,7 +48,7 @@ enum { STEP, ETA, MU, AX };
 static int asgd_update(cni_param_step *s)
 {
   cni_asgd_settings a = cni_asgd_settings_of(s->a);
-  if (!s->m->state[ETA] && !cni_state_scalar(s, ETA, cn_item(s->lr))) return cn_err();
+  if (!s->m->state[ETA] && !cni_state_scalar(s, ETA, cni_rate_now(s))) return cn_err();
   cn_tensor *step = cni_count_step(s, STEP), *eta = s->m->state[ETA], *mu = cni_state_scalar(s, MU, 1);
   cn_tensor *ax = cni_state_like(s, AX, 0), *decay = cni_decay(cni_wide(eta), a.lambd);
   if (!step || !mu || !ax || !decay) return cn_err();

@@ -152,4 +152,27 @@ TEST(graphs_for_many_sizes)
   CHECK_THROWS(CN_ERR_SHAPE, graph({randn({101, 3})}));
 }
 
+TEST(compiled)
+{
+  Tensor w = randn({4, 4}).requires_grad_();
+  int captured = 0;
+  Compiled forward([&](const std::vector<Tensor> &in) {
+    captured++;
+    return std::vector<Tensor>{matmul(in[0], w).relu().sum()};
+  });
+  for (int i = 0; i < 3; i++) {
+    Tensor x = randn({2, 4}), again = w.detach().requires_grad_();
+    w.zero_grad();
+    forward({x})[0].backward();
+    matmul(x, again).relu().sum().backward();
+    CHECK(w.grad().allclose(again.grad()));
+  }
+  CHECK(captured == 1 && forward.stats().executables == 1 && forward.stats().runs == 3);
+  CHECK(forward.explain({randn({2, 4})}).find("backward: ") != std::string::npos);
+  Compiled branches([](const std::vector<Tensor> &in) {
+    return std::vector<Tensor>{in[0] * in[0].sum().item()};
+  }, true);
+  CHECK_THROWS(CN_ERR_CAPTURE, branches({randn({2})}));
+}
+
 TEST_MAIN

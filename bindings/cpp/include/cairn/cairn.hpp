@@ -9,6 +9,7 @@
 #define CAIRN_CAIRN_HPP
 
 #include <cairn/autograd.hpp>
+#include <cairn/compile.hpp>
 #include <cairn/data.hpp>
 #include <cairn/description.hpp>
 #include <cairn/events.hpp>

@@ -1,0 +1,240 @@
+/* compile.c: cn_compile: a function with its programs by key; counts; what is said about them.
+ *
+ * Place in the flow: cn_compiled_call -> key.c -> a program that was found or captured (executable.c) -> graph/run.c,
+ * or joint.c. CAIRN_COMPILE=off runs every call as it is. Invariant: the list of programs is looked at and changed
+ * under its lock; functions, captures and runs are outside of it. */
+#include <cairn/autograd.h>
+#include <cairn/ext/system.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/os.h"
+#include "compile.h"
+
+enum { MOST_PROGRAMS = 64 };
+
+struct cn_compiled {
+  cn_compile_fn fn;
+  cn_compile_opts opts;
+  pthread_mutex_t lock;
+  cni_executable *programs; /* the newest first */
+  size_t nprograms;
+  _Atomic bool leaf_states; /* leaves among the inputs get gradients inside: they are known by identity */
+  _Atomic bool warned;
+  _Atomic size_t counts[5];
+};
+
+enum { EXECUTABLES, RUNS, RECOMPILES, EAGER_CALLS, GROUPS };
+static _Atomic size_t all_counts[5];
+
+static void count(cn_compiled *c, int what, size_t n)
+{
+  atomic_fetch_add_explicit(&c->counts[what], n, memory_order_relaxed);
+  atomic_fetch_add_explicit(&all_counts[what], n, memory_order_relaxed);
+}
+
+void cn_compile_stats_get(cn_compile_stats *stats, size_t size, const cn_compiled *c)
+{
+  cn_compile_stats s;
+  size_t v[5];
+  for (int i = 0; i < 5; i++) v[i] = atomic_load(c ? &c->counts[i] : &all_counts[i]);
+  s = (cn_compile_stats){v[EXECUTABLES], v[RUNS], v[RECOMPILES], v[EAGER_CALLS], v[GROUPS]};
+  memcpy(stats, &s, size < sizeof s ? size : sizeof s);
+}
+
+void cn_compile_stats_reset(void)
+{
+  for (int i = 0; i < 5; i++) atomic_store(&all_counts[i], 0);
+}
+
+cn_compiled *cn_compile_with(cn_compile_fn fn, const cn_compile_opts *opts)
+{
+  if (cn_err()) return NULL;
+  if (!fn) {
+    cni_fail(CN_ERR_TYPE, "compile: the function is NULL");
+    return NULL;
+  }
+  cn_compiled *c = cni_alloc_zero(sizeof *c);
+  if (!c) return NULL;
+  c->fn = fn;
+  if (opts) memcpy(&c->opts, opts, opts->size < sizeof c->opts ? opts->size : sizeof c->opts);
+  pthread_mutex_init(&c->lock, NULL);
+  return c;
+}
+
+void cn_compiled_free(cn_compiled *c)
+{
+  if (!c) return;
+  while (c->programs) {
+    cni_executable *next = c->programs->next;
+    cni_executable_release(c->programs);
+    c->programs = next;
+  }
+  pthread_mutex_destroy(&c->lock);
+  cni_free(c, sizeof *c);
+}
+
+static const char *name_of(const cn_compiled *c) { return c->opts.name ? c->opts.name : "a function"; }
+
+/* ---- programs by key ---- */
+
+/* A reference for the caller; NULL: none. why: what the newest differs in. */
+static cni_executable *find(cn_compiled *c, const cn_key *key, char *why, size_t size)
+{
+  cni_executable *p;
+  bool same_key = false;
+  pthread_mutex_lock(&c->lock);
+  for (p = c->programs; p; p = p->next) {
+    if (!cni_key_same(&p->key, key)) continue;
+    if (cni_executable_holds(p)) break;
+    same_key = true;
+  }
+  if (p) cni_executable_keep(p);
+  else if (same_key) snprintf(why, size, "a tensor outside, or whether a leaf has a gradient, is another");
+  else if (c->programs) cni_key_difference(why, size, key, &c->programs->key);
+  pthread_mutex_unlock(&c->lock);
+  return p;
+}
+
+/* Puts a program in front; the oldest goes when there are too many. */
+static void add(cn_compiled *c, cni_executable *p)
+{
+  cni_executable *old = NULL;
+  pthread_mutex_lock(&c->lock);
+  p->next = c->programs;
+  c->programs = cni_executable_keep(p);
+  if (++c->nprograms > MOST_PROGRAMS) {
+    cni_executable **at = &c->programs;
+    while ((*at)->next) at = &(*at)->next;
+    old = *at;
+    *at = NULL;
+    c->nprograms--;
+  }
+  pthread_mutex_unlock(&c->lock);
+  cni_executable_release(old);
+}
+
+static void say_made(cn_compiled *c, const cni_executable *p, const char *why)
+{
+  if (!cni_verbose(CNI_TOPIC_COMPILE)) return;
+  cni_log(CN_LOG_DEBUG, CNI_TOPIC_COMPILE, "%s: %zu nodes%s%s", name_of(c), cni_executable_nodes(p),
+          *why ? ", compiled again: " : "", why);
+}
+
+/* Captures the call; *key goes to the program. */
+static cni_executable *make(cn_compiled *c, const cn_compile_call *call, cn_key *key, const char *why)
+{
+  bool retry, leaf_states = atomic_load(&c->leaf_states);
+  cni_executable *p = cni_executable_new(c->fn, call, leaf_states, &retry);
+  if (!p && retry && !leaf_states) {
+    cn_err_clear();
+    atomic_store(&c->leaf_states, true);
+    cni_key_free(key);
+    if (cni_key_read(key, call, &c->opts, true)) return NULL;
+    p = cni_executable_new(c->fn, call, true, &retry);
+  }
+  if (!p) return NULL;
+  p->key = *key;
+  *key = (cn_key){NULL};
+  p->note_free = c->opts.note_free;
+  count(c, EXECUTABLES, p->forward != NULL);
+  count(c, RECOMPILES, p->forward && *why);
+  count(c, GROUPS, cni_executable_nodes(p));
+  say_made(c, p, why);
+  add(c, p);
+  return p;
+}
+
+/* The program of a call; a reference for the caller, NULL with the error set. */
+static cni_executable *program_for(cn_compiled *c, const cn_compile_call *call)
+{
+  cn_key key;
+  char why[160] = "";
+  if (cni_key_read(&key, call, &c->opts, atomic_load(&c->leaf_states))) return NULL;
+  cni_executable *p = find(c, &key, why, sizeof why);
+  if (p && p->why_eager && !atomic_exchange(&p->tried_again, true)) {
+    cni_executable_release(p);
+    p = make(c, call, &key, why);
+    if (p) atomic_store(&p->tried_again, true);
+  } else if (!p) p = make(c, call, &key, why);
+  cni_key_free(&key);
+  return p;
+}
+
+/* ---- calls ---- */
+
+static int run_eager(cn_compiled *c, cn_compile_call *call)
+{
+  count(c, EAGER_CALLS, 1);
+  int status = c->fn(call);
+  return status && !cn_err() ? cni_fail(status, "compile: the function failed") : status;
+}
+
+static int run_refused(cn_compiled *c, const cni_executable *p, cn_compile_call *call)
+{
+  if (c->opts.fullgraph) return cni_fail(p->status, "compile: %s cannot be captured: %s", name_of(c), p->why_eager);
+  if (!atomic_exchange(&c->warned, true))
+    cni_log(CN_LOG_WARNING, CNI_TOPIC_WARNINGS, "compile: %s cannot be captured, and runs as it is: %s", name_of(c),
+            p->why_eager);
+  return run_eager(c, call);
+}
+
+static int run_program(cn_compiled *c, cni_executable *p, cn_compile_call *call)
+{
+  if (p->noutputs > call->noutputs)
+    return cni_fail(CN_ERR_VALUE, "compile: there are %zu results, and room for %zu", p->noutputs, call->noutputs);
+  size_t bytes = (p->ninputs + 1) * sizeof(cn_tensor *);
+  cn_tensor **in = cni_alloc(bytes);
+  if (!in) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < p->ninputs; i++) in[i] = call->inputs[p->inputs[i]];
+  int status = p->backward ? cni_joint_run(p, call->outputs, in) : cn_graph_run(call->outputs, p->forward, in);
+  cni_free(in, bytes);
+  call->noutputs = p->noutputs;
+  call->note = p->note;
+  count(c, RUNS, 1);
+  return status;
+}
+
+/* Hooks that keep saved values in another form see ops one by one. */
+static bool must_be_eager(const cn_state *st)
+{
+  const char *setting = cni_os_env("CAIRN_COMPILE");
+  return st->capture || st->saved_hooks || (setting && (!strcmp(setting, "off") || !strcmp(setting, "0")));
+}
+
+int cn_compiled_call(cn_compiled *c, cn_compile_call *call)
+{
+  if (cn_err()) return cn_err();
+  if (!c || !call) return cni_fail(CN_ERR_TYPE, "compiled_call: the function or the call is NULL");
+  if (must_be_eager(cni_state())) return run_eager(c, call);
+  cni_executable *p = program_for(c, call);
+  if (!p) return cn_err();
+  int status = p->why_eager ? run_refused(c, p, call) : run_program(c, p, call);
+  cni_executable_release(p);
+  return status;
+}
+
+/* ---- explaining ---- */
+
+static void put_graph(cn_text *t, const char *title, const cn_graph *g)
+{
+  char *text = g ? cn_graph_to_string(g) : NULL;
+  if (!text) return;
+  cn_text_putf(t, "%s: %zu nodes\n%s", title, cn_graph_nodes(g), text);
+  cn_string_free(text);
+}
+
+char *cn_compiled_explain(cn_compiled *c, cn_compile_call *call)
+{
+  if (cn_err() || !c || !call) return NULL;
+  cn_text t = {0};
+  cni_executable *p = program_for(c, call);
+  if (!p) return NULL;
+  if (p->why_eager) cn_text_putf(&t, "runs as it is: %s\n", p->why_eager);
+  put_graph(&t, p->backward ? "forward" : "program", p->forward);
+  put_graph(&t, "backward", p->backward);
+  cni_executable_release(p);
+  return cn_text_take(&t);
+}

@@ -1,0 +1,87 @@
+/* compile.h: compiled functions inside: keys, and the programs that are found by them.
+ *
+ * Place in the flow: cn_compiled_call (compile.c) reads the call's key (key.c), finds or captures a program
+ * (executable.c), and runs it: one graph, or, where results carry gradients, a forward graph as a custom function whose
+ * backward is another (joint.c). Invariant: a program never changes once it can be found. */
+#ifndef CNI_COMPILE_COMPILE_H
+#define CNI_COMPILE_COMPILE_H
+
+#include <cairn/compile.h>
+#include <stdatomic.h>
+
+#include "graph/ir.h"
+#include "tensor/tensor.h"
+
+/* ---- keys (key.c) ---- */
+struct cn_key {
+  unsigned char *bytes;
+  size_t n, cap;
+  struct cni_key_part {
+    const char *what; /* a text that stays */
+    int input;        /* which; -1: none */
+    size_t first;     /* its bytes begin there */
+  } *parts;
+  size_t nparts, parts_cap;
+  bool failed;
+};
+
+/* leaf_states: leaves among the inputs are known by identity, see executable.c. 0 or CN_ERR_MEMORY. */
+int cni_key_read(cn_key *key, const cn_compile_call *call, const cn_compile_opts *opts, bool leaf_states);
+bool cni_key_same(const cn_key *a, const cn_key *b);
+/* Says where two keys differ first, into text. */
+void cni_key_difference(char *text, size_t size, const cn_key *now, const cn_key *before);
+void cni_key_free(cn_key *key);
+
+/* ---- programs (executable.c) ---- */
+/* Where a value that backward needs comes from. */
+typedef struct cni_kept {
+  enum { CNI_KEPT_INPUT, CNI_KEPT_STATE, CNI_KEPT_RESULT } from;
+  int index; /* of the program's inputs, the whole graph's states, or the forward graph's outputs */
+} cni_kept;
+
+typedef struct cni_executable {
+  struct cni_executable *next;
+  _Atomic int32_t refs;
+  cn_key key;
+  char *why_eager;      /* owned: why it cannot be captured; such calls run as they are. NULL: it can */
+  int status;           /* ... and the error's code */
+  _Atomic bool tried_again; /* what a first call makes (an optimiser's momentum) may be there at the second */
+  void *note;
+  void (*note_free)(void *note);
+  int *inputs;          /* per input of the graph: which of the call's */
+  size_t ninputs;
+  size_t noutputs;
+  cn_graph *forward;
+  /* Where results carry gradients: */
+  cn_graph *backward;   /* from kept values and gradients of results to gradients; NULL: they do not */
+  cn_tensor **leaves;   /* owned: from outside, which get gradients besides inputs */
+  size_t nleaves;
+  cn_tensor **states;   /* owned: of CNI_KEPT_STATE */
+  cni_kept *kept;
+  size_t nkept;
+  bool *carries;        /* per output: has it a gradient? */
+  int *gradient;        /* per input, then leaf: which output of backward; -1: none flows */
+} cni_executable;
+
+/* Captures a call. Owned; NULL with the error set when there is no memory or the function failed by itself; a function
+ * that cannot be captured gives a program that says why. *retry: leaves among the inputs must be known by identity:
+ * read the key again. */
+cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, bool leaf_states, bool *retry);
+void cni_executable_release(cni_executable *p);
+static inline cni_executable *cni_executable_keep(cni_executable *p)
+{
+  atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
+  return p;
+}
+/* Do the things outside that it depends on still hold: types of states, which leaves have gradients? */
+bool cni_executable_holds(const cni_executable *p);
+size_t cni_executable_nodes(const cni_executable *p);
+
+/* split.c: cuts the whole (inputs: the program's, then gradients of results; outputs: the program's, then gradients)
+ * into forward and backward. 0 or an error. */
+int cni_executable_split(cni_executable *p, const cn_graph *whole);
+
+/* joint.c: runs a program whose results carry gradients. in: its inputs. */
+int cni_joint_run(cni_executable *p, cn_tensor **out, cn_tensor *const *in);
+
+#endif

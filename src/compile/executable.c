@@ -1,0 +1,254 @@
+/* executable.c: captures a call of a function as a program. See compile.h.
+ *
+ * Place in the flow: compile.c, where no program has the call's key -> here -> graph/trace.c. Where results carry
+ * gradients, the backward pass is captured behind the forward pass, in the same graph, with the gradients of the
+ * results as inputs; split.c cuts it in two. Invariant: nothing outside is changed, whatever the function does. */
+#include <cairn/autograd.h>
+#include <cairn/ops.h>
+#include <string.h>
+
+#include "autograd/autograd.h"
+#include "compile.h"
+#include "graph/capture.h"
+#include "graph/plan.h"
+
+enum { MOST_OUTPUTS = 64 }; /* of a custom function, which results with gradients are */
+
+static void release_all(cn_tensor **tensors, size_t n)
+{
+  for (size_t i = 0; tensors && i < n; i++) cni_tensor_release(tensors[i]);
+  cni_free(tensors, n * sizeof *tensors);
+}
+
+void cni_executable_release(cni_executable *p)
+{
+  if (!p || atomic_fetch_sub_explicit(&p->refs, 1, memory_order_acq_rel) != 1) return;
+  size_t nstates = 0;
+  for (size_t i = 0; p->kept && i < p->nkept; i++) nstates += p->kept[i].from == CNI_KEPT_STATE;
+  release_all(p->leaves, p->nleaves);
+  release_all(p->states, nstates);
+  cni_free(p->gradient, (p->ninputs + p->nleaves) * sizeof *p->gradient);
+  cni_free(p->inputs, p->ninputs * sizeof *p->inputs);
+  cni_free(p->kept, p->nkept * sizeof *p->kept);
+  cni_free(p->carries, p->noutputs);
+  cn_graph_free(p->forward);
+  cn_graph_free(p->backward);
+  cn_string_free(p->why_eager);
+  if (p->note && p->note_free) p->note_free(p->note);
+  cni_key_free(&p->key);
+  cni_free(p, sizeof *p);
+}
+
+bool cni_executable_holds(const cni_executable *p)
+{
+  return !p->forward || (cni_states_hold(p->forward) && cni_leaves_hold(p->forward));
+}
+
+size_t cni_executable_nodes(const cni_executable *p)
+{
+  return cn_graph_nodes(p->forward) + cn_graph_nodes(p->backward);
+}
+
+/* ---- inputs and results ---- */
+
+typedef struct capturing {
+  cni_capture cap;
+  cni_executable *p;
+  cn_compile_call call; /* as the function sees it */
+  cn_tensor **handles;  /* per input of the call */
+  bool leaf_states;
+} capturing;
+
+/* Numbers are part of the program, and leaves may be: they are seen as they are. */
+static bool is_outside(const capturing *c, cn_tensor *t)
+{
+  return !t || t->d.weak || (c->leaf_states && cn_needs_grad(t) && cn_is_leaf(t));
+}
+
+static int begin_input(capturing *c, cn_tensor *t, size_t i)
+{
+  if (!(c->handles[i] = cni_trace_input(&c->cap, &t->d))) return cn_err();
+  if (cni_state()->no_grad || !cn_needs_grad(t)) return CN_OK;
+  return cn_requires_grad(c->handles[i], true) ? CN_OK : cn_err();
+}
+
+static int begin_inputs(capturing *c, const cn_compile_call *call)
+{
+  cni_executable *p = c->p;
+  size_t n = 0;
+  for (size_t i = 0; i < call->ninputs; i++) p->ninputs += !is_outside(c, call->inputs[i]);
+  p->inputs = cni_alloc(p->ninputs * sizeof *p->inputs);
+  int status = p->inputs ? CN_OK : CN_ERR_MEMORY;
+  for (size_t i = 0; i < call->ninputs && !status; i++) {
+    c->handles[i] = call->inputs[i];
+    if (is_outside(c, call->inputs[i])) continue;
+    p->inputs[n++] = (int)i;
+    status = begin_input(c, call->inputs[i], i);
+  }
+  return status;
+}
+
+static int add_outputs(capturing *c)
+{
+  for (size_t i = 0; i < c->call.noutputs; i++) {
+    if (!c->call.outputs[i]) return cni_fail(CN_ERR_VALUE, "compile: the function left output %zu unset", i);
+    int status = cni_trace_output(&c->cap, c->call.outputs[i]);
+    if (status) return status;
+  }
+  c->p->noutputs = c->call.noutputs;
+  return CN_OK;
+}
+
+/* Did the function itself go backward into an input? That one's gradient is found outside. */
+static bool input_has_gradient(const capturing *c)
+{
+  for (size_t i = 0; i < c->p->ninputs; i++)
+    if (cn_grad_of(c->handles[c->p->inputs[i]])) return true;
+  return false;
+}
+
+/* ---- backward ---- */
+
+/* Do results carry gradients that the caller may ask for? A function that went backward by itself has had them. */
+static bool carries_gradients(const capturing *c)
+{
+  if (cni_state()->no_grad) return false;
+  for (size_t i = 0; i < c->cap.nleaves; i++)
+    if (c->cap.leaves[i].touched) return false;
+  for (size_t i = 0; i < c->call.noutputs; i++)
+    if (cn_needs_grad(c->call.outputs[i])) return true;
+  return false;
+}
+
+/* Checkpoints go backward by themselves, and leave gradients in leaves: they find none there, and what they leave is
+ * collected. */
+static int keep_leaves(capturing *c)
+{
+  cni_executable *p = c->p;
+  c->cap.leaves_are_inside = true;
+  for (size_t i = 0; i < c->cap.nleaves; i++)
+    if (cn_set_grad(c->cap.leaves[i].tensor, NULL)) return cn_err();
+  p->leaves = cni_alloc_zero(c->cap.nleaves * sizeof *p->leaves);
+  if (!p->leaves) return CN_ERR_MEMORY;
+  p->nleaves = c->cap.nleaves;
+  for (size_t i = 0; i < p->nleaves; i++) p->leaves[i] = cni_tensor_keep(c->cap.leaves[i].tensor);
+  return CN_OK;
+}
+
+/* Gradients of results become inputs; those of inputs and leaves, where there are some, outputs. */
+static int run_backward(capturing *c, cn_tensor **wanted, cn_tensor **grads)
+{
+  cni_executable *p = c->p;
+  cn_tensor *roots[MOST_OUTPUTS], *seeds[MOST_OUTPUTS];
+  int nroots = 0, nwanted = 0, ngradients = 0, status = CN_OK;
+  for (size_t i = 0; i < p->noutputs; i++) {
+    cn_tensor *y = c->call.outputs[i];
+    if (!(p->carries[i] = cn_needs_grad(y))) continue;
+    roots[nroots] = y;
+    if (!(seeds[nroots++] = cni_trace_input(&c->cap, &y->d))) return cn_err();
+  }
+  for (size_t i = 0; i < p->ninputs + p->nleaves; i++) {
+    cn_tensor *t = i < p->ninputs ? c->handles[p->inputs[i]] : p->leaves[i - p->ninputs];
+    p->gradient[i] = cn_needs_grad(t) ? nwanted : -1;
+    if (p->gradient[i] >= 0) wanted[nwanted++] = t;
+  }
+  cni_backward b = {.roots = roots, .seeds = seeds, .nroots = nroots, .inputs = wanted, .results = grads,
+                    .ninputs = nwanted, .no_leaf_hooks = true};
+  status = cni_backward_run(&b);
+  if (!status && c->cap.nleaves != p->nleaves)
+    status = cni_fail(CN_ERR_CAPTURE, "compile: the backward pass reads a tensor with gradients that forward did not");
+  for (size_t i = 0; i < p->ninputs + p->nleaves && !status; i++) {
+    cn_tensor *g = p->gradient[i] >= 0 ? grads[p->gradient[i]] : NULL;
+    cn_tensor *left = i < p->ninputs ? NULL : cn_grad_of(p->leaves[i - p->ninputs]);
+    if (left) g = g ? cn_add_with(g, left, NULL) : left;
+    status = cn_err();
+    p->gradient[i] = g ? ngradients++ : -1;
+    if (g && !status) status = cni_trace_output(&c->cap, g);
+  }
+  for (int i = 0; i < nwanted; i++) cni_tensor_release(grads[i]);
+  return status;
+}
+
+static int add_backward(capturing *c)
+{
+  cni_executable *p = c->p;
+  if (p->noutputs > MOST_OUTPUTS)
+    return cni_fail(CN_ERR_CAPTURE, "compile: more than %d results of which some carry gradients", MOST_OUTPUTS);
+  int status = keep_leaves(c);
+  if (status) return status;
+  size_t n = p->ninputs + p->nleaves, bytes = (n + 1) * sizeof(cn_tensor *);
+  p->gradient = cni_alloc(n * sizeof *p->gradient);
+  p->carries = p->gradient ? cni_alloc_zero(p->noutputs) : NULL;
+  cn_tensor **wanted = p->carries ? cni_alloc_zero(bytes) : NULL, **grads = wanted ? cni_alloc_zero(bytes) : NULL;
+  status = grads ? run_backward(c, wanted, grads) : CN_ERR_MEMORY;
+  cni_free(wanted, bytes);
+  cni_free(grads, bytes);
+  return status;
+}
+
+/* ---- the whole ---- */
+
+static int run_function(capturing *c, cn_compile_fn fn, const cn_compile_call *call, bool *retry)
+{
+  int status = begin_inputs(c, call);
+  if (status) return status;
+  status = fn(&c->call);
+  if (status && !cn_err()) cni_fail(status, "compile: the function failed");
+  if (!status) status = cn_err();
+  c->p->note = c->call.note;
+  if (!status && (*retry = input_has_gradient(c))) return CN_OK;
+  if (!status) status = add_outputs(c);
+  if (!status && carries_gradients(c)) status = add_backward(c);
+  return status;
+}
+
+/* The graph of the call; NULL with the error set, or with *retry. */
+static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *call, bool *retry)
+{
+  size_t in_bytes = (call->ninputs + 1) * sizeof *c->handles, out_bytes = (call->noutputs + 1) * sizeof(cn_tensor *);
+  cn_tensor **outputs = cni_alloc_zero(out_bytes);
+  cn_graph *whole = NULL;
+  c->handles = outputs ? cni_alloc_zero(in_bytes) : NULL;
+  if (c->handles && !cni_trace_begin(&c->cap)) {
+    c->call = *call;
+    c->call.inputs = c->handles;
+    c->call.outputs = outputs;
+    c->call.note = NULL;
+    int status = run_function(c, fn, call, retry);
+    whole = cni_trace_end(&c->cap, status ? status : *retry ? CN_ERR_CAPTURE : CN_OK);
+  }
+  cni_free(c->handles, in_bytes);
+  cni_free(outputs, out_bytes);
+  return whole;
+}
+
+/* What cannot be captured is remembered with the reason; other errors are the caller's. */
+static cni_executable *refused(cni_executable *p, bool retry)
+{
+  if (!retry && cn_err() == CN_ERR_CAPTURE) {
+    p->status = cn_err();
+    p->why_eager = cni_strdup(cn_err_message());
+    cn_err_clear();
+    if (p->why_eager) return p;
+  }
+  cni_executable_release(p);
+  return NULL;
+}
+
+cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, bool leaf_states, bool *retry)
+{
+  cni_executable *p = cni_alloc_zero(sizeof *p);
+  if (!p) return NULL;
+  atomic_init(&p->refs, 1);
+  capturing c = {.p = p, .leaf_states = leaf_states};
+  *retry = false;
+  cn_graph *whole = capture(&c, fn, call, retry);
+  if (!whole) return refused(p, *retry);
+  if (!p->carries) {
+    p->forward = whole;
+    return p;
+  }
+  int status = cni_executable_split(p, whole);
+  cn_graph_free(whole);
+  return status ? refused(p, false) : p;
+}

@@ -1,0 +1,115 @@
+/* key.c: the key of a call: everything that a captured program depends on, as bytes, with names for messages.
+ *
+ * Invariant: two calls with the same key may run the same program, whatever the values of their tensors. */
+#include <cairn/autograd.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/state.h"
+#include "compile.h"
+
+static void put(cn_key *k, const void *bytes, size_t n)
+{
+  if (k->failed || cni_grow((void **)&k->bytes, &k->cap, k->n + n, 1)) {
+    k->failed = true;
+    return;
+  }
+  if (n) memcpy(k->bytes + k->n, bytes, n);
+  k->n += n;
+}
+
+static void begin(cn_key *k, const char *what, int input)
+{
+  if (k->failed || cni_grow((void **)&k->parts, &k->parts_cap, k->nparts + 1, sizeof *k->parts)) {
+    k->failed = true;
+    return;
+  }
+  k->parts[k->nparts++] = (struct cni_key_part){what, input, k->n};
+}
+
+static void put_int(cn_key *k, const char *what, int input, int64_t v)
+{
+  begin(k, what, input);
+  put(k, &v, sizeof v);
+}
+
+void cn_key_put(cn_key *key, const void *bytes, size_t size, const char *what)
+{
+  put_int(key, what, -1, (int64_t)size);
+  put(key, bytes, size);
+}
+
+/* Which earlier input has the same memory; itself: none. */
+static int64_t shares_with(const cn_compile_call *call, size_t i)
+{
+  size_t k = 0;
+  while (k < i && (!call->inputs[k] || call->inputs[k]->storage != call->inputs[i]->storage)) k++;
+  return (int64_t)k;
+}
+
+static void put_input(cn_key *k, const cn_compile_call *call, size_t i, bool leaf_states)
+{
+  cn_tensor *t = call->inputs[i];
+  const cn_desc *d = &t->d;
+  int n = (int)i;
+  put_int(k, "the type", n, d->dtype);
+  put_int(k, "the device", n, d->device);
+  put_int(k, "the number of dimensions", n, d->ndim);
+  begin(k, "the shape", n);
+  put(k, d->shape, (size_t)d->ndim * sizeof *d->shape);
+  begin(k, "the memory order", n);
+  put(k, d->strides, (size_t)d->ndim * sizeof *d->strides);
+  if (d->weak) { /* a number is part of the program */
+    begin(k, "the number", n);
+    put(k, d->data, d->dtype == CN_BOOL ? 1 : sizeof(int64_t));
+    return;
+  }
+  put_int(k, "what it shares memory with", n, shares_with(call, i));
+  bool grad = cn_needs_grad(t), leaf = cn_is_leaf(t);
+  put_int(k, "requires_grad", n, grad);
+  if (leaf_states && grad && leaf) put_int(k, "which tensor it is", n, (int64_t)(intptr_t)t);
+}
+
+int cni_key_read(cn_key *k, const cn_compile_call *call, const cn_compile_opts *opts, bool leaf_states)
+{
+  const cn_state *st = cni_state();
+  *k = (cn_key){NULL};
+  put_int(k, "gradient mode", -1, st->no_grad | st->inference << 1);
+  put_int(k, "autocast", -1, st->autocast_depth ? (int64_t)st->autocast[0] << 32 | st->autocast[1] : 0);
+  put_int(k, "the default type", -1, st->default_dtype);
+  put_int(k, "the default device", -1, st->default_device);
+  put_int(k, "the number of inputs", -1, (int64_t)call->ninputs);
+  for (size_t i = 0; i < call->ninputs; i++) {
+    if (call->inputs[i]) put_input(k, call, i, leaf_states);
+    else put_int(k, "that it is there", (int)i, 0);
+  }
+  if (opts->key) opts->key(k, call);
+  if (!k->failed) return CN_OK;
+  cni_key_free(k);
+  return cn_err() ? cn_err() : CN_ERR_MEMORY;
+}
+
+bool cni_key_same(const cn_key *a, const cn_key *b) { return a->n == b->n && !memcmp(a->bytes, b->bytes, a->n); }
+
+static size_t part_end(const cn_key *k, size_t i) { return i + 1 < k->nparts ? k->parts[i + 1].first : k->n; }
+
+void cni_key_difference(char *text, size_t size, const cn_key *now, const cn_key *before)
+{
+  for (size_t i = 0; i < now->nparts; i++) {
+    const struct cni_key_part *a = &now->parts[i], *b = i < before->nparts ? &before->parts[i] : NULL;
+    size_t n = part_end(now, i) - a->first;
+    bool same = b && part_end(before, i) - b->first == n && !memcmp(now->bytes + a->first, before->bytes + b->first, n);
+    if (same) continue;
+    if (a->input >= 0) snprintf(text, size, "%s of input %d is another", a->what, a->input);
+    else snprintf(text, size, "%s is another", a->what);
+    return;
+  }
+  snprintf(text, size, "there are fewer inputs");
+}
+
+void cni_key_free(cn_key *k)
+{
+  cni_free(k->bytes, k->cap);
+  cni_free(k->parts, k->parts_cap * sizeof *k->parts);
+  *k = (cn_key){NULL};
+}

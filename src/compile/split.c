@@ -1,0 +1,161 @@
+/* split.c: cuts a graph of a forward and a backward pass in two.
+ *
+ * Forward has what results and written states need, and nothing that needs the results' gradients; backward has the
+ * rest. What backward reads of forward is kept: inputs and states as they are, results of nodes as further outputs of
+ * forward. Views are made again instead: they cost nothing, and keep only what they look into. Parts that are computed
+ * again in backward (checkpoints) are needed by no result and so stay there. */
+#include <string.h>
+
+#include "compile.h"
+#include "graph/extract.h"
+
+typedef struct cutting {
+  cni_executable *p;
+  const cn_graph *g;
+  bool *late;     /* per value: needs gradients of results */
+  bool *early;    /* per value: needed by results or states */
+  bool *forward, *backward; /* per node */
+  int *kept;      /* per value: its place among the kept; -1: not kept */
+  int *order;     /* the kept values */
+} cutting;
+
+static void mark_late(cutting *c)
+{
+  const cn_graph *g = c->g;
+  for (size_t i = c->p->ninputs; i < g->ninputs; i++) c->late[g->inputs[i]] = true;
+  for (size_t i = 0; i < g->nnodes; i++) {
+    const cni_gnode *n = &g->nodes[i];
+    bool late = false;
+    for (int k = 0; k < n->nin; k++) late |= n->in[k] >= 0 && c->late[n->in[k]];
+    for (int k = 0; k < n->nout; k++) c->late[n->out[k]] = late;
+  }
+}
+
+static int mark_early(cutting *c)
+{
+  const cn_graph *g = c->g;
+  for (size_t i = 0; i < c->p->noutputs; i++) c->early[g->outputs[i]] = true;
+  for (size_t i = 0; i < g->nstates; i++)
+    if (g->states[i].final >= 0) c->early[g->states[i].final] = true;
+  for (size_t i = 0; i < c->p->ninputs; i++)
+    if (g->input_finals[i] >= 0) c->early[g->input_finals[i]] = true;
+  for (size_t i = 0; i < g->nvalues; i++)
+    if (c->early[i] && c->late[i])
+      return cni_fail(CN_ERR_CAPTURE, "compile: backward writes to a tensor that lives outside");
+  for (size_t i = g->nnodes; i-- > 0;) {
+    const cni_gnode *n = &g->nodes[i];
+    bool late = c->late[n->out[0]], wanted = (n->info->row->flags & CN_OP_CHECKS) != 0;
+    for (int k = 0; k < n->nout; k++) wanted |= c->early[n->out[k]];
+    c->forward[i] = wanted && !late;
+    c->backward[i] = !c->forward[i];
+    for (int k = 0; c->forward[i] && k < n->nin; k++)
+      if (n->in[k] >= 0) c->early[n->in[k]] = true;
+  }
+  return CN_OK;
+}
+
+static bool is_forward_view(const cutting *c, int value)
+{
+  const cni_gvalue *v = &c->g->values[value];
+  return v->kind == CNI_VALUE_RESULT && c->forward[v->node] &&
+         (c->g->nodes[v->node].info->row->flags & CN_OP_VIEW);
+}
+
+/* Backward makes the views that it reads by itself, and those are of others first. */
+static void repeat_views(cutting *c)
+{
+  for (size_t i = c->p->noutputs; i < c->g->noutputs; i++)
+    if (is_forward_view(c, c->g->outputs[i])) c->backward[c->g->values[c->g->outputs[i]].node] = true;
+  for (size_t i = c->g->nnodes; i-- > 0;) {
+    const cni_gnode *n = &c->g->nodes[i];
+    for (int k = 0; c->backward[i] && k < n->nin; k++)
+      if (n->in[k] >= 0 && is_forward_view(c, n->in[k])) c->backward[c->g->values[n->in[k]].node] = true;
+  }
+}
+
+static void keep(cutting *c, int value)
+{
+  if (value < 0 || c->kept[value] >= 0 || c->late[value]) return;
+  const cni_gvalue *v = &c->g->values[value];
+  if (v->kind == CNI_VALUE_SCALAR || (v->kind == CNI_VALUE_RESULT && c->backward[v->node])) return;
+  c->kept[value] = (int)c->p->nkept;
+  c->order[c->p->nkept++] = value;
+}
+
+/* Is the value's memory written by forward, so that backward would find something else there? */
+static bool is_overwritten(const cutting *c, const cni_gvalue *v)
+{
+  if (v->kind == CNI_VALUE_STATE) return c->g->states[v->index].final >= 0;
+  return v->kind == CNI_VALUE_INPUT && c->g->input_finals[v->index] >= 0;
+}
+
+/* How each kept value is found; those that forward has to hand out go to `outputs` behind the results. */
+static int place_kept(cutting *c, int *outputs, size_t *noutputs)
+{
+  cni_executable *p = c->p;
+  size_t nstates = 0;
+  p->kept = cni_alloc_zero(p->nkept * sizeof *p->kept);
+  for (size_t i = 0; i < p->nkept; i++) {
+    const cni_gvalue *v = &c->g->values[c->order[i]];
+    nstates += v->kind == CNI_VALUE_STATE && !is_overwritten(c, v);
+  }
+  p->states = p->kept ? cni_alloc_zero(nstates * sizeof *p->states) : NULL;
+  if (!p->states) return CN_ERR_MEMORY;
+  nstates = 0;
+  for (size_t i = 0; i < p->nkept; i++) {
+    const cni_gvalue *v = &c->g->values[c->order[i]];
+    bool as_it_is = v->kind != CNI_VALUE_RESULT && !is_overwritten(c, v);
+    if (!as_it_is) {
+      p->kept[i] = (cni_kept){CNI_KEPT_RESULT, (int)*noutputs};
+      outputs[(*noutputs)++] = c->order[i];
+    } else if (v->kind == CNI_VALUE_STATE) {
+      p->kept[i] = (cni_kept){CNI_KEPT_STATE, (int)nstates};
+      p->states[nstates++] = cni_tensor_keep(c->g->states[v->index].tensor);
+    } else p->kept[i] = (cni_kept){CNI_KEPT_INPUT, v->index};
+  }
+  return CN_OK;
+}
+
+static int extract_both(cutting *c, int *values)
+{
+  cni_executable *p = c->p;
+  const cn_graph *g = c->g;
+  size_t noutputs = p->noutputs;
+  memcpy(values, g->outputs, noutputs * sizeof *values);
+  int status = place_kept(c, values, &noutputs);
+  if (status) return status;
+  cni_part first = {c->forward, g->inputs, p->ninputs, values, noutputs, true};
+  if (!(p->forward = cni_graph_extract(g, &first))) return cn_err();
+  size_t ngiven = g->ninputs - p->ninputs; /* gradients of results */
+  memcpy(values, c->order, p->nkept * sizeof *values);
+  memcpy(values + p->nkept, g->inputs + p->ninputs, ngiven * sizeof *values);
+  cni_part second = {c->backward, values, p->nkept + ngiven, g->outputs + p->noutputs, g->noutputs - p->noutputs,
+                     false};
+  p->backward = cni_graph_extract(g, &second);
+  return p->backward ? CN_OK : cn_err();
+}
+
+static int cut(cutting *c, int *values)
+{
+  mark_late(c);
+  int status = mark_early(c);
+  if (status) return status;
+  repeat_views(c);
+  for (size_t i = 0; i < c->g->nvalues; i++) c->kept[i] = -1;
+  for (size_t i = 0; i < c->g->nnodes; i++)
+    for (int k = 0; c->backward[i] && k < c->g->nodes[i].nin; k++) keep(c, c->g->nodes[i].in[k]);
+  for (size_t i = c->p->noutputs; i < c->g->noutputs; i++) keep(c, c->g->outputs[i]);
+  return extract_both(c, values);
+}
+
+int cni_executable_split(cni_executable *p, const cn_graph *g)
+{
+  size_t v = g->nvalues + 1, n = g->nnodes + 1, most = g->nvalues + g->ninputs + g->noutputs + 1;
+  bool *flags = cni_alloc_zero(2 * v + 2 * n);
+  int *ints = flags ? cni_alloc((2 * v + most) * sizeof *ints) : NULL;
+  cutting c = {p, g, flags, flags + v, flags + 2 * v, flags + 2 * v + n, ints, ints + v};
+  int status = ints ? cut(&c, ints + 2 * v) : CN_ERR_MEMORY;
+  cni_free(flags, 2 * v + 2 * n);
+  cni_free(ints, (2 * v + most) * sizeof *ints);
+  return status;
+}

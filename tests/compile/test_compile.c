@@ -1,0 +1,409 @@
+/* test_compile.c: compiled functions compute what the functions compute, to the bit: forward passes in an eager loop,
+ * whole training steps with dropout, batch norm and checkpoints; programs are made by kind of call; what cannot be
+ * captured runs as it is. */
+#include <cairn/cairn.h>
+#include <pthread.h>
+#include <string.h>
+
+#include "test.h"
+
+enum { STEPS = 20 };
+
+static int setup(void **state)
+{
+  (void)state;
+  cn_err_clear();
+  return 0;
+}
+
+static void assert_same(cn_tensor *a, cn_tensor *b)
+{
+  assert_non_null(a);
+  assert_non_null(b);
+  assert_true(cn_item(cn_all(cn_eq(a, b))) > 0);
+}
+
+static cn_compile_stats stats_of(const cn_compiled *c)
+{
+  cn_compile_stats s;
+  cn_compile_stats_get(&s, sizeof s, c);
+  return s;
+}
+
+/* One result. */
+static cn_tensor *call(cn_compiled *c, void *payload, cn_tensor *const *in, size_t n)
+{
+  cn_tensor *out = NULL;
+  cn_compile_call k = {.inputs = in, .ninputs = n, .outputs = &out, .noutputs = 1, .payload = payload};
+  int status = cn_compiled_call(c, &k);
+  if (status) print_message("%s\n", cn_err_message());
+  assert_int_equal(status, 0);
+  assert_int_equal(k.noutputs, 1);
+  return out;
+}
+
+/* ---- networks ---- */
+
+typedef struct trainer {
+  cn_module *net;
+  cn_optim *optim;
+  bool checkpoint;
+} trainer;
+
+static cn_module *make_net(int kind)
+{
+  cn_seed(42);
+  if (kind == 0)
+    return cn_nn_sequential(cn_nn_linear(12, 32), cn_nn_relu(), cn_nn_dropout(.p = 0.3), cn_nn_linear(32, 5));
+  return cn_nn_sequential(cn_nn_unflatten(1, (const int64_t[]){1, 3, 4}, 3),
+                          cn_nn_conv2d(1, 6, 3, .padding = CN_INTS(1)), cn_nn_batch_norm2d(6), cn_nn_relu(),
+                          cn_nn_flatten(), cn_nn_linear(72, 5));
+}
+
+static trainer trainer_new(int kind)
+{
+  trainer t = {make_net(kind), NULL, false};
+  t.optim = cn_optim_adam(t.net, .lr = 0.01);
+  return t;
+}
+
+static void trainer_free(trainer *t)
+{
+  cn_optim_free(t->optim);
+  cn_module_release(t->net);
+}
+
+static void batch(cn_tensor **in, int step, int64_t size, bool grad)
+{
+  uint64_t seed, offset;
+  cn_random_state(&seed, &offset);
+  cn_random_set_state(1000 + (uint64_t)step, 0);
+  in[0] = cn_randn(CN_SHAPE(size, 12));
+  in[1] = cn_randint(0, 5, CN_SHAPE(size));
+  if (grad) cn_requires_grad(in[0], true); /* a checkpoint records where an input does */
+  cn_random_set_state(seed, offset);
+}
+
+static void assert_trainers_equal(const trainer *a, const trainer *b)
+{
+  cn_named_list x, y;
+  cn_module_named(&x, a->net, CN_PARAMETERS | CN_BUFFERS);
+  cn_module_named(&y, b->net, CN_PARAMETERS | CN_BUFFERS);
+  assert_int_equal(x.n, y.n);
+  for (size_t i = 0; i < x.n; i++) assert_same(x.v[i].tensor, y.v[i].tensor);
+  cn_named_free(&x);
+  cn_named_free(&y);
+}
+
+/* ---- a forward pass in an eager loop ---- */
+
+static int part(cn_tensor **out, cn_tensor *const *in, void *net)
+{
+  out[0] = cn_forward(net, in[0]);
+  return cn_err();
+}
+
+static int loss_fn(cn_compile_call *k)
+{
+  const trainer *t = k->payload;
+  cn_tensor *y = NULL;
+  if (t->checkpoint) cn_checkpoint(&y, 1, part, k->inputs, 1, t->net);
+  else y = cn_forward(t->net, k->inputs[0]);
+  k->outputs[0] = cn_cross_entropy(y, k->inputs[1]);
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static double eager_loop(trainer *t, cn_compiled *c, int step, int64_t size)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *in[2], *loss;
+  batch(in, step, size, t->checkpoint);
+  if (c) loss = call(c, t, in, 2);
+  else {
+    cn_compile_call k = {.inputs = in, .ninputs = 2, .outputs = &loss, .noutputs = 1, .payload = t};
+    assert_int_equal(loss_fn(&k), 0);
+  }
+  double value = cn_item(loss);
+  assert_int_equal(cn_backward(loss), 0);
+  cn_optim_step(t->optim);
+  cn_optim_zero_grad(t->optim);
+  cn_scope_end(s);
+  return value;
+}
+
+static void check_forward(int kind, bool checkpoint)
+{
+  trainer a = trainer_new(kind), b = trainer_new(kind);
+  double want[STEPS];
+  a.checkpoint = b.checkpoint = checkpoint;
+  cn_seed(7);
+  for (int i = 0; i < STEPS; i++) want[i] = eager_loop(&a, NULL, i, 8);
+  cn_compiled *c = cn_compile(loss_fn);
+  cn_seed(7);
+  for (int i = 0; i < STEPS; i++) {
+    double have = eager_loop(&b, c, i, 8);
+    if (memcmp(&have, &want[i], sizeof have)) fail_msg("step %d: %.17g, eager %.17g", i, have, want[i]);
+  }
+  assert_trainers_equal(&a, &b);
+  assert_int_equal(stats_of(c).executables, 1);
+  assert_int_equal(stats_of(c).runs, STEPS);
+  assert_int_equal(stats_of(c).eager_calls, 0);
+  cn_compiled_free(c);
+  trainer_free(&a);
+  trainer_free(&b);
+}
+
+static void test_forward_mlp(void **state)
+{
+  (void)state;
+  check_forward(0, false);
+}
+static void test_forward_cnn(void **state)
+{
+  (void)state;
+  check_forward(1, false);
+}
+static void test_forward_checkpointed(void **state)
+{
+  (void)state;
+  check_forward(0, true);
+}
+
+/* ---- whole steps ---- */
+
+static int step_fn(cn_compile_call *k)
+{
+  trainer *t = k->payload;
+  if (loss_fn(k)) return cn_err();
+  cn_backward(k->outputs[0]);
+  cn_optim_step(t->optim);
+  cn_optim_zero_grad(t->optim);
+  return cn_err();
+}
+
+static double whole_step(trainer *t, cn_compiled *c, int step, int64_t size)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *in[2], *loss;
+  batch(in, step, size, t->checkpoint);
+  cn_compile_call k = {.inputs = in, .ninputs = 2, .outputs = &loss, .noutputs = 1, .payload = t};
+  if (c) loss = call(c, t, in, 2);
+  else assert_int_equal(step_fn(&k), 0);
+  double value = cn_item(loss);
+  cn_scope_end(s);
+  return value;
+}
+
+static void check_steps(int kind, bool checkpoint)
+{
+  trainer a = trainer_new(kind), b = trainer_new(kind);
+  double want[STEPS];
+  const int64_t sizes[STEPS] = {8, 8, 8, 5, 8, 5};
+  a.checkpoint = b.checkpoint = checkpoint;
+  cn_seed(7);
+  for (int i = 0; i < STEPS; i++) want[i] = whole_step(&a, NULL, i, sizes[i] ? sizes[i] : 8);
+  cn_compiled *c = cn_compile(step_fn);
+  cn_seed(7);
+  for (int i = 0; i < STEPS; i++) {
+    double have = whole_step(&b, c, i, sizes[i] ? sizes[i] : 8);
+    if (memcmp(&have, &want[i], sizeof have)) fail_msg("step %d: %.17g, eager %.17g", i, have, want[i]);
+  }
+  assert_trainers_equal(&a, &b);
+  assert_int_equal(stats_of(c).eager_calls, 0);
+  if (!checkpoint) assert_int_equal(stats_of(c).executables, 2); /* two sizes */
+  cn_compiled_free(c);
+  trainer_free(&a);
+  trainer_free(&b);
+}
+
+static void test_step_mlp(void **state)
+{
+  (void)state;
+  check_steps(0, false);
+}
+static void test_step_cnn(void **state)
+{
+  (void)state;
+  check_steps(1, false);
+}
+static void test_step_checkpointed(void **state)
+{
+  (void)state;
+  check_steps(0, true);
+}
+
+/* ---- keys ---- */
+
+static int doubled(cn_compile_call *k)
+{
+  k->outputs[0] = cn_mul(k->inputs[0], cn_num(2));
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static void test_a_program_for_each_kind(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_compiled *c = cn_compile(doubled);
+  cn_tensor *a = cn_ones(CN_SHAPE(2, 3)), *b = cn_ones(CN_SHAPE(3, 2)), *d = cn_ones(CN_SHAPE(2, 3), .dtype = CN_F64);
+  cn_tensor *t = cn_transpose(b, 0, 1), *g = cn_requires_grad(cn_ones(CN_SHAPE(2, 3)), true);
+  cn_tensor *all[] = {a, b, d, t, g};
+  for (size_t round = 0; round < 2; round++)
+    for (size_t i = 0; i < 5; i++) {
+      cn_tensor *y = call(c, NULL, &all[i], 1);
+      assert_same(y, cn_mul(all[i], cn_num(2)));
+      assert_int_equal(cn_dtype_of(y), cn_dtype_of(all[i]));
+      assert_int_equal(cn_needs_grad(y), i == 4);
+    }
+  assert_int_equal(stats_of(c).executables, 5);
+  assert_int_equal(stats_of(c).recompiles, 4);
+  assert_int_equal(stats_of(c).runs, 10);
+  cn_tensor *y = call(c, NULL, &g, 1);
+  cn_backward(cn_sum(y));
+  assert_float_equal(cn_item(cn_sum(cn_grad_of(g))), 12, 0);
+  cn_compiled_free(c);
+  cn_scope_end(s);
+}
+
+static void put_mode(cn_key *key, const cn_compile_call *k) { cn_key_put(key, k->payload, sizeof(int), "the mode"); }
+
+static int by_mode(cn_compile_call *k)
+{
+  k->outputs[0] = *(int *)k->payload ? cn_exp(k->inputs[0]) : cn_neg(k->inputs[0]);
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static void test_what_the_function_adds_to_the_key(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_compiled *c = cn_compile(by_mode, .key = put_mode);
+  cn_tensor *x = cn_ones(CN_SHAPE(3));
+  for (int i = 0; i < 4; i++) {
+    int mode = i & 1;
+    assert_same(call(c, &mode, &x, 1), mode ? cn_exp(x) : cn_neg(x));
+  }
+  assert_int_equal(stats_of(c).executables, 2);
+  cn_compiled_free(c);
+  cn_scope_end(s);
+}
+
+/* ---- what cannot be captured ---- */
+
+static int branches(cn_compile_call *k)
+{
+  k->outputs[0] = cn_item(cn_sum(k->inputs[0])) > 0 ? cn_exp(k->inputs[0]) : cn_neg(k->inputs[0]);
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static void test_branches_run_as_they_are(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_compiled *c = cn_compile(branches), *whole = cn_compile(branches, .fullgraph = true);
+  cn_tensor *x = cn_ones(CN_SHAPE(3)), *y = cn_neg(x), *out;
+  assert_same(call(c, NULL, &x, 1), cn_exp(x));
+  assert_same(call(c, NULL, &y, 1), x);
+  assert_int_equal(stats_of(c).eager_calls, 2);
+  assert_int_equal(stats_of(c).executables, 0);
+  cn_compile_call k = {.inputs = &x, .ninputs = 1, .outputs = &out, .noutputs = 1};
+  assert_int_equal(cn_compiled_call(whole, &k), CN_ERR_CAPTURE);
+  assert_non_null(strstr(cn_err_message(), "cannot be captured"));
+  cn_err_clear();
+  cn_compiled_free(c);
+  cn_compiled_free(whole);
+  cn_scope_end(s);
+}
+
+/* ---- inside of a capture, with leaves as inputs, twice backward ---- */
+
+static int calls_compiled(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  out[0] = cn_exp(call(payload, NULL, in, 1));
+  return cn_err();
+}
+
+static void test_inlined_in_a_capture(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_compiled *c = cn_compile(doubled);
+  cn_tensor *x = cn_ones(CN_SHAPE(3)), *y;
+  cn_graph *g = cn_trace(calls_compiled, 1, &x, 1, c);
+  assert_non_null(g);
+  assert_int_equal(cn_graph_nodes(g), 2);
+  assert_int_equal(cn_graph_run(&y, g, &x), 0);
+  assert_same(y, cn_exp(cn_mul(x, cn_num(2))));
+  cn_graph_free(g);
+  cn_compiled_free(c);
+  cn_scope_end(s);
+}
+
+static int goes_backward(cn_compile_call *k)
+{
+  k->outputs[0] = cn_sum(cn_mul(k->inputs[0], k->inputs[0]));
+  cn_backward(k->outputs[0]);
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static void test_gradients_of_input_leaves(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_compiled *c = cn_compile(goes_backward);
+  cn_tensor *x = cn_requires_grad(cn_full(CN_SHAPE(3), 2), true);
+  for (int i = 1; i <= 3; i++) {
+    call(c, NULL, &x, 1);
+    assert_float_equal(cn_item(cn_sum(cn_grad_of(x))), 12 * i, 0); /* they add up */
+  }
+  assert_int_equal(stats_of(c).eager_calls, 0);
+  cn_compiled_free(c);
+  cn_scope_end(s);
+}
+
+static void test_no_gradients_of_gradients(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_compiled *c = cn_compile(doubled);
+  cn_tensor *x = cn_requires_grad(cn_ones(CN_SHAPE(3)), true), *y = cn_sum(call(c, NULL, &x, 1)), *g;
+  assert_true(cn_grad(&g, &y, 1, &x, 1, .create_graph = true) < 0);
+  assert_non_null(strstr(cn_err_message(), "gradients of gradients"));
+  cn_err_clear();
+  cn_compiled_free(c);
+  cn_scope_end(s);
+}
+
+static void test_explain(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_compiled *c = cn_compile(doubled);
+  cn_tensor *x = cn_requires_grad(cn_ones(CN_SHAPE(3)), true), *out;
+  cn_compile_call k = {.inputs = &x, .ninputs = 1, .outputs = &out, .noutputs = 1};
+  char *text = cn_compiled_explain(c, &k);
+  assert_non_null(strstr(text, "forward: 1 nodes"));
+  assert_non_null(strstr(text, "backward: 1 nodes"));
+  cn_string_free(text);
+  cn_compiled_free(c);
+  cn_scope_end(s);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    TEST(test_forward_mlp), TEST(test_forward_cnn), TEST(test_forward_checkpointed), TEST(test_step_mlp),
+    TEST(test_step_cnn), TEST(test_step_checkpointed), TEST(test_a_program_for_each_kind),
+    TEST(test_what_the_function_adds_to_the_key), TEST(test_branches_run_as_they_are),
+    TEST(test_inlined_in_a_capture), TEST(test_gradients_of_input_leaves), TEST(test_no_gradients_of_gradients),
+    TEST(test_explain),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
