@@ -97,7 +97,7 @@ def count(name):
 def run(name):
     """As count(), in a process of its own."""
     environment = dict(os.environ, PYTHONPATH=str(BUILD / "python"), CAIRN_BUILD_DIR=str(BUILD))
-    command = [str(ROOT / "tests/python" / name)] if name == "test_programs.py" else [__file__, "--count", name]
+    command = [str(ROOT / "tests/conformance" / name)] if name == "test_programs.py" else [__file__, "--count", name]
     done = subprocess.run([sys.executable, "-B", *command], capture_output=True, text=True, check=False, cwd=ROOT,
                           env=environment)
     if own := re.search(r"(\d+) passed, (\d+) failed, (\d+) skipped", done.stdout):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Runs the programs of tests/conformance/programs with torch and with cairn in its place; what they print must be
+"""Runs the programs beside it (programs/) with torch and with cairn in its place; what they print must be
 the same: words exactly, numbers within a tolerance. Where PyTorch is not installed, what it printed is read from
-tests/conformance/programs.golden.
+programs.golden.
 
 usage: test_programs.py [--record] [PROGRAM...]      --record: write that file (with PyTorch 2.15)
 """
@@ -12,10 +12,11 @@ import re
 import subprocess
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-HERE = ROOT / "tests" / "conformance"
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
 GOLDEN = HERE / "programs.golden"
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.\d*(?:e[-+]?\d+)?|\.\d+|\d+(?:e[-+]?\d+)?)(?![\w])")
+# Programs print four digits: the last may be rounded the other way, by one of 5000 at most where they are small.
 RELATIVE, ABSOLUTE = 2e-4, 1e-5
 NEEDS_NUMPY = {"numpy_interchange"}
 
