@@ -17,7 +17,7 @@ file(GLOB found CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/init.c)
 list(APPEND CAIRN_SOURCES ${found})
 
 # The code generator pastes the maths that the CPU kernels include into what it writes.
-set(CAIRN_EMBEDDED base/convert.h base/maths.h base/maths_f64.h base/maths_f32.h base/maths_gamma.h
+set(CAIRN_EMBEDDED codegen/device.cuh base/convert.h base/maths.h base/maths_f64.h base/maths_f32.h base/maths_gamma.h
   base/maths_special.h base/maths_zeta.h ops/pointwise_fn.h)
 set(embedded_paths ${CAIRN_EMBEDDED})
 list(TRANSFORM embedded_paths PREPEND ${PROJECT_SOURCE_DIR}/src/)

@@ -20,7 +20,8 @@ if(CAIRN_CUDA_BUILT)
   file(GLOB kernel_files CONFIGURE_DEPENDS RELATIVE ${kernel_folder} ${kernel_folder}/*.cu)
   file(GLOB kernel_paths CONFIGURE_DEPENDS ${kernel_folder}/*.cu ${kernel_folder}/*.cuh)
   file(GLOB maths_paths CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/src/base/maths*.h ${PROJECT_SOURCE_DIR}/src/base/philox.h)
+    ${PROJECT_SOURCE_DIR}/src/base/maths*.h ${PROJECT_SOURCE_DIR}/src/base/philox.h
+    ${PROJECT_SOURCE_DIR}/src/codegen/device.cuh)
   list(JOIN kernel_files "," kernel_names)
   set(CAIRN_CUDA_TEXTS ${PROJECT_BINARY_DIR}/gen/cuda_texts.c)
   add_custom_command(OUTPUT ${CAIRN_CUDA_TEXTS}

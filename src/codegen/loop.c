@@ -81,10 +81,67 @@ static bool all_zero(const walk *w, int k)
   return true;
 }
 
+/* The largest vector in which neighbours of every operand can be read together, or of which an operand has one element;
+ * 1: none. It divides the last dim. */
+static int strided_vector(const cn_source *s, const walk *w)
+{
+  int last = w->ndim - 1, vector = VECTOR_MOST;
+  for (int k = 0; k < s->nout + s->nin; k++) {
+    if (s->form[k] != 'x' || (k >= s->nout && w->stride[k][last] == 0)) continue;
+    int64_t size = (int64_t)cni_dtype_size(s->dtype[k]);
+    if (w->stride[k][last] != 1) return 1;
+    int64_t bits = (int64_t)(uintptr_t)s->loop.ptr[k] / size | w->shape[last] | VECTOR_BYTES / size;
+    for (int i = 0; i < last; i++) bits |= w->stride[k][i];
+    if ((uintptr_t)s->loop.ptr[k] % (size_t)size) return 1;
+    while (bits % vector) vector /= 2;
+  }
+  return vector;
+}
+
+/* Dims and strides of a strided loop; with a vector the last dim counts vectors, and 'w' are the operands that have
+ * one there. */
+static void settle_strided(cn_source *s, const walk *w)
+{
+  int last = w->ndim - 1;
+  s->vector = s->lang == CN_LANG_CUDA ? strided_vector(s, w) : 1;
+  memcpy(s->loop.shape, w->shape, (size_t)w->ndim * sizeof *w->shape);
+  for (int k = 0; k < s->nout + s->nin; k++) {
+    memcpy(s->loop.stride[k], w->stride[k], (size_t)w->ndim * sizeof *w->shape);
+    if (s->vector == 1 || s->form[k] != 'x' || w->stride[k][last] != 1) continue;
+    s->form[k] = 'w';
+    s->loop.stride[k][last] = s->vector;
+  }
+  s->loop.shape[last] /= s->vector;
+}
+
+static void settle_flat(cn_source *s)
+{
+  int largest = 1;
+  for (int k = 0; k < s->nout + s->nin; k++) {
+    int size = (int)cni_dtype_size(s->dtype[k]);
+    if (s->form[k] == 'v' && size > largest) largest = size;
+  }
+  s->vector = s->lang == CN_LANG_CUDA ? VECTOR_BYTES / largest : 1;
+  if (s->vector > VECTOR_MOST) s->vector = VECTOR_MOST;
+  s->loop.ndim = 1;
+  for (int k = 0; k < s->nout + s->nin; k++) {
+    size_t bytes = cni_dtype_size(s->dtype[k]) * (size_t)s->vector;
+    if (s->form[k] == 'v' && (uintptr_t)s->loop.ptr[k] % bytes) s->loop.ndim = 0;
+  }
+}
+
+/* Results of 16 bits cannot tell whether multiplications and additions were fused, or how an exponential was had. */
+static bool may_be_fast(const cn_source *s)
+{
+  for (int k = 0; k < s->nout; k++)
+    if (s->dtype[k] != CN_BF16 && s->dtype[k] != CN_F16) return false;
+  return s->lang == CN_LANG_CUDA && s->compute == CN_F32;
+}
+
 /* Sets forms, the vector width and the loop's dims, now that the walk is known. */
 static void settle(cn_source *s, const walk *w)
 {
-  int operands = s->nout + s->nin, largest = 1;
+  int operands = s->nout + s->nin;
   s->flat = w->ndim <= 1;
   for (int k = 0; k < operands; k++) {
     if (s->form[k] == 'p') continue;
@@ -93,25 +150,12 @@ static void settle(cn_source *s, const walk *w)
     if (!single && w->ndim == 1 && w->stride[k][0] != 1) s->flat = false;
   }
   s->wide = s->loop.n > INT32_MAX;
+  s->fast = may_be_fast(s);
   s->loop.ndim = w->ndim;
-  for (int k = 0; k < operands; k++) {
+  for (int k = 0; k < operands; k++)
     if (s->form[k] == 'v' && !s->flat) s->form[k] = 'x';
-    int size = (int)cni_dtype_size(s->dtype[k]);
-    if (s->form[k] == 'v' && size > largest) largest = size;
-  }
-  s->vector = s->lang == CN_LANG_CUDA && s->flat ? VECTOR_BYTES / largest : 1;
-  if (s->vector > VECTOR_MOST) s->vector = VECTOR_MOST;
-  if (!s->flat) {
-    memcpy(s->loop.shape, w->shape, (size_t)w->ndim * sizeof *w->shape);
-    for (int k = 0; k < operands; k++)
-      memcpy(s->loop.stride[k], w->stride[k], (size_t)w->ndim * sizeof *w->shape);
-    return;
-  }
-  s->loop.ndim = 1;
-  for (int k = 0; k < operands; k++) {
-    size_t bytes = cni_dtype_size(s->dtype[k]) * (size_t)s->vector;
-    if (s->form[k] == 'v' && (uintptr_t)s->loop.ptr[k] % bytes) s->loop.ndim = 0;
-  }
+  if (s->flat) settle_flat(s);
+  else settle_strided(s, w);
 }
 
 static void set_key(cn_source *s)

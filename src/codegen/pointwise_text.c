@@ -50,14 +50,11 @@ static const char cuda_names[] =
     "typedef unsigned long uint64_t; typedef long int64_t;\n"
     "#define __builtin_inf() CNM_INF\n";
 
-/* The processor's own conversions; they differ from convert.h in the bits of NaNs alone. */
-static const char cuda_halves[] =
-    "static inline float cng_f16_to_f32(uint16_t h)\n"
-    "{ float f; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(f) : \"h\"(h)); return f; }\n"
-    "static inline uint16_t cng_f32_to_f16(float f)\n"
-    "{ uint16_t h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(f)); return h; }\n"
-    "#define cni_f16_to_f32 cng_f16_to_f32\n"
-    "#define cni_f32_to_f16 cng_f32_to_f16\n";
+/* The processor's own conversions, and its own exponentials where results are too short to tell (device.cuh). */
+static const char cuda_halves[] = "#define cni_f16_to_f32 cnd_f16_value\n#define cni_f32_to_f16 cnd_f16_bits\n"
+                                  "#define cni_f32_to_bf16 cnd_bf16_bits\n";
+static const char cuda_fast[] = "#define cnm_expf cnd_exp\n#define cnm_tanhf cnd_tanh\n"
+                                "#define cnm_sigmoidf cnd_sigmoid\n";
 
 static bool uses_maths(const cni_program *p)
 {
@@ -79,9 +76,12 @@ static void put_head(cn_text *t, const cn_source *s)
     putf(t, "#define __builtin_%s %s\n#define __builtin_%sf %sf\n", builtins[i], builtins[i], builtins[i],
          builtins[i]);
   bool maths = uses_maths(s->program);
+  if (s->fast) put(t, "#define CNM_EXP2F cnd_exp2\n");
   for (const cni_embedded *e = cni_embedded_texts; e->name; e++) {
+    bool own = !strcmp(e->name, "codegen/device.cuh");
     bool base = !strcmp(e->name, "base/convert.h") || !strcmp(e->name, "base/maths.h");
-    if (maths || base) put(t, e->text);
+    if (s->fast && !strcmp(e->name, "ops/pointwise_fn.h")) put(t, cuda_fast); /* before their use there */
+    if (own ? cuda : maths || base) put(t, e->text);
   }
   if (cuda) put(t, cuda_halves);
 }
@@ -210,29 +210,52 @@ static void put_common(cn_text *t, const cn_source *s)
   }
 }
 
-/* One element. Operand k is read and written at `open` k `close`: "a3[i]", "a3[o3]", "u3.v[j]". */
-static void put_element(cn_text *t, const cn_source *s, const char *indent, char name, const char *close,
-                        bool numbered)
+/* Where an operand's element is while a loop is written. */
+typedef enum place {
+  IN_ORDER,  /* a3[i], or a3[j] in CUDA */
+  AT_OFFSET, /* a3[o3] */
+  IN_VECTOR  /* u3.v[j] where neighbours are read together, else e3, read once for all of them */
+} place;
+
+static void put_input(cn_text *t, const cn_source *s, int k, place where)
+{
+  char form = s->form[k];
+  if (form == 's' || form == 'p') putf(t, "v%d, ", k);
+  else if (where == AT_OFFSET) putf(t, "load%d(a%d[o%d]), ", k, k, k);
+  else if (where == IN_ORDER) putf(t, "load%d(a%d[%c]), ", k, k, s->lang == CN_LANG_C ? 'i' : 'j');
+  else if (form == 'x') putf(t, "e%d, ", k);
+  else putf(t, "load%d(u%d.v[j]), ", k, k);
+}
+
+static void put_result(cn_text *t, const cn_source *s, int k, place where)
+{
+  if (where == AT_OFFSET) putf(t, "a%d[o%d]", k, k);
+  else if (where == IN_ORDER) putf(t, "a%d[%c]", k, s->lang == CN_LANG_C ? 'i' : 'j');
+  else putf(t, "u%d.v[j]", k);
+  putf(t, " = store%d(y%d);\n", k, k);
+}
+
+/* One element. */
+static void put_element(cn_text *t, const cn_source *s, const char *indent, place where)
 {
   const cni_program *p = s->program;
   int nattr = 0;
-  putf(t, "%s", indent);
+  put(t, indent);
   for (int k = 0; k < s->nout; k++) putf(t, "%sy%d", k ? ", " : "T ", k);
   putf(t, ";\n%scng_run(", indent);
-  for (int k = s->nout; k < s->nout + s->nin; k++) {
-    if (s->form[k] == 's' || s->form[k] == 'p') putf(t, "v%d, ", k);
-    else if (numbered) putf(t, "load%d(%c%d[o%d]), ", k, name, k, k);
-    else putf(t, "load%d(%c%d%s), ", k, name, k, close);
-  }
+  for (int k = s->nout; k < s->nout + s->nin; k++) put_input(t, s, k, where);
   for (int i = 0; i < p->nconst; i++)
     if (p->consts[i].attr >= 0) putf(t, "k%d, ", nattr++);
   for (int k = 0; k < s->nout; k++) putf(t, "&y%d, ", k);
   put(t, "&bad);\n");
   for (int k = 0; k < s->nout; k++) {
-    if (numbered) putf(t, "%s%c%d[o%d] = store%d(y%d);\n", indent, name, k, k, k, k);
-    else putf(t, "%s%c%d%s = store%d(y%d);\n", indent, name, k, close, k, k);
+    put(t, indent);
+    put_result(t, s, k, where);
   }
 }
+
+/* Has it a position of its own in a strided loop? */
+static bool strided(const cn_source *s, int k) { return s->form[k] == 'x' || s->form[k] == 'w'; }
 
 /* Sets offsets o0, o1, ... of the position `i`, whose type is I. */
 static void put_offsets(cn_text *t, const cn_source *s)
@@ -240,7 +263,7 @@ static void put_offsets(cn_text *t, const cn_source *s)
   put(t, "    I rest = (I)i;\n    long long ");
   const char *comma = "";
   for (int k = 0; k < s->nout + s->nin; k++)
-    if (s->form[k] == 'x') {
+    if (strided(s, k)) {
       putf(t, "%so%d = 0", comma, k);
       comma = ", ";
     }
@@ -248,7 +271,7 @@ static void put_offsets(cn_text *t, const cn_source *s)
          "      const I next = d ? rest / (I)p->shape[d] : 0;\n"
          "      const long long at = (long long)(rest - next * (I)p->shape[d]);\n");
   for (int k = 0; k < s->nout + s->nin; k++)
-    if (s->form[k] == 'x') putf(t, "      o%d += at * p->stride[%d][d];\n", k, k);
+    if (strided(s, k)) putf(t, "      o%d += at * p->stride[%d][d];\n", k, k);
   put(t, "      rest = next;\n    }\n");
 }
 
@@ -259,7 +282,7 @@ static void put_c_loop(cn_text *t, const cn_source *s)
   if (s->flat) {
     put(t, "#if defined(__clang__)\n#pragma clang loop vectorize(assume_safety)\n#elif defined(__GNUC__)\n"
            "#pragma GCC ivdep\n#endif\n  for (long long i = begin; i < end; i++) {\n");
-    put_element(t, s, "    ", 'a', "[i]", false);
+    put_element(t, s, "    ", IN_ORDER);
     put(t, "  }\n");
   } else { /* a run along the last dim at a time */
     put(t, "  for (long long i = begin; i < end;) {\n");
@@ -267,7 +290,7 @@ static void put_c_loop(cn_text *t, const cn_source *s)
     put(t,
         "    const int last = p->ndim - 1;\n    long long stop = i - i % p->shape[last] + p->shape[last];\n"
         "    if (stop > end) stop = end;\n    for (; i < stop; i++) {\n");
-    put_element(t, s, "      ", 'a', "", true);
+    put_element(t, s, "      ", AT_OFFSET);
     for (int k = 0; k < s->nout + s->nin; k++)
       if (s->form[k] == 'x') putf(t, "      o%d += p->stride[%d][last];\n", k, k);
     put(t, "    }\n  }\n");
@@ -284,6 +307,31 @@ static const char *word_of(size_t bytes)
                       : "unsigned char";
 }
 
+/* `vector` elements, read and written by whole words at `a3 + i`, or at `a3 + o3`. */
+static void put_vector(cn_text *t, const cn_source *s, const char *indent)
+{
+  int operands = s->nout + s->nin;
+  for (int k = 0; k < operands; k++) {
+    bool neighbours = s->form[k] == 'v' || s->form[k] == 'w';
+    const char *word = neighbours ? word_of(cni_dtype_size(s->dtype[k]) * (size_t)s->vector) : "";
+    if (s->form[k] == 'x') putf(t, "%sconst T e%d = load%d(a%d[o%d]);\n", indent, k, k, k, k);
+    if (!neighbours) continue;
+    putf(t, "%sunion { %s w; S%d v[%d]; } u%d;\n", indent, word, k, s->vector, k);
+    if (k < s->nout) continue;
+    putf(t, "%su%d.w = *(const %s *)(a%d + ", indent, k, word, k);
+    if (s->flat) put(t, "i);\n");
+    else putf(t, "o%d);\n", k);
+  }
+  putf(t, "#pragma unroll\n%sfor (int j = 0; j < %d; j++) {\n", indent, s->vector);
+  put_element(t, s, indent, IN_VECTOR);
+  putf(t, "%s}\n", indent);
+  for (int k = 0; k < s->nout; k++) {
+    putf(t, "%s*(%s *)(a%d + ", indent, word_of(cni_dtype_size(s->dtype[k]) * (size_t)s->vector), k);
+    if (s->flat) putf(t, "i) = u%d.w;\n", k);
+    else putf(t, "o%d) = u%d.w;\n", k, k);
+  }
+}
+
 /* `vector` elements at a time, 16 bytes of the widest operand; single ones at the end or where pointers are
  * not aligned. */
 static void put_cuda_flat(cn_text *t, const cn_source *s)
@@ -294,23 +342,25 @@ static void put_cuda_flat(cn_text *t, const cn_source *s)
        CN_LOOP_THREADS * s->vector, CN_LOOP_THREADS, s->vector);
   if (s->vector > 1) {
     putf(t, "    if (p->ndim && i + %d <= n) {\n", s->vector);
-    for (int k = 0; k < s->nout + s->nin; k++) {
-      if (s->form[k] != 'v') continue;
-      const char *word = word_of(cni_dtype_size(s->dtype[k]) * (size_t)s->vector);
-      putf(t, "      union { %s w; S%d v[%d]; } u%d;\n", word, k, s->vector, k);
-      if (k >= s->nout) putf(t, "      u%d.w = *(const %s *)(a%d + i);\n", k, word, k);
-    }
-    putf(t, "#pragma unroll\n      for (int j = 0; j < %d; j++) {\n", s->vector);
-    put_element(t, s, "        ", 'u', ".v[j]", false);
-    put(t, "      }\n");
-    for (int k = 0; k < s->nout; k++)
-      putf(t, "      *(%s *)(a%d + i) = u%d.w;\n", word_of(cni_dtype_size(s->dtype[k]) * (size_t)s->vector),
-           k, k);
+    put_vector(t, s, "      ");
     put(t, "      continue;\n    }\n");
   }
   putf(t, "    for (unsigned long long j = i; j < n && j < i + %d; j++) {\n", s->vector);
-  put_element(t, s, "      ", 'a', "[j]", false);
+  put_element(t, s, "      ", IN_ORDER);
   put(t, "    }\n  }\n");
+}
+
+/* Where neighbours lie together (see settle in loop.c) the last dim counts vectors. */
+static void put_cuda_strided(cn_text *t, const cn_source *s)
+{
+  putf(t,
+       "  const I n = (I)(p->n / %d), step = (I)gridDim.x * %d;\n"
+       "  for (I i = (I)blockIdx.x * %d + threadIdx.x; i < n; i += step) {\n",
+       s->vector, CN_LOOP_THREADS, CN_LOOP_THREADS);
+  put_offsets(t, s);
+  if (s->vector > 1) put_vector(t, s, "    ");
+  else put_element(t, s, "    ", AT_OFFSET);
+  put(t, "  }\n");
 }
 
 static void put_cuda_loop(cn_text *t, const cn_source *s)
@@ -320,17 +370,8 @@ static void put_cuda_loop(cn_text *t, const cn_source *s)
        "const cn_loop *const p = &loop;\n",
        CN_LOOP_THREADS, s->entry);
   put_common(t, s);
-  if (s->flat) {
-    put_cuda_flat(t, s);
-  } else {
-    putf(t,
-         "  const I n = (I)p->n, step = (I)gridDim.x * %d;\n"
-         "  for (I i = (I)blockIdx.x * %d + threadIdx.x; i < n; i += step) {\n",
-         CN_LOOP_THREADS, CN_LOOP_THREADS);
-    put_offsets(t, s);
-    put_element(t, s, "    ", 'a', "", true);
-    put(t, "  }\n");
-  }
+  if (s->flat) put_cuda_flat(t, s);
+  else put_cuda_strided(t, s);
   put(t, "  if (bad) *p->fault = p->fault_code;\n}\n");
 }
 

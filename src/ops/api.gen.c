@@ -823,7 +823,8 @@ const char *const cni_op_docs[] = {
     "are classes, or of input's shape probabilities. label_smoothing spreads that much of each "
     "target over all classes.",
     "Cross entropy of rows of class scores (N, C) with classes (N), and the logarithm of each "
-    "row's sum of exponentials, which the gradient reads. What cross_entropy runs.",
+    "row's sum of exponentials, which the gradient reads. What cross_entropy runs. wide: the loss"
+    " of 16-bit scores is float32.",
     "The gradient of cross_entropy_rows with respect to input: (softmax(input) - one_hot(target))"
     " times each row's share of grad.",
     "Connectionist temporal classification loss. log_probs: (T, N, C) of log_softmax, or (T, C); "
@@ -3367,13 +3368,23 @@ cn_tensor *cn_cross_entropy_with(cn_tensor *input, cn_tensor *target,
   return cni_apply1(CNI_OP_cross_entropy, args, 6, NULL);
 }
 
-int cn_cross_entropy_rows(cn_tensor **loss, cn_tensor **lse, cn_tensor *input, cn_tensor *target,
-                          int64_t ignore_index, const char *reduction)
+int cn_cross_entropy_rows_with(cn_tensor **loss, cn_tensor **lse, cn_tensor *input,
+                               cn_tensor *target, int64_t ignore_index, const char *reduction,
+                               const cn_cross_entropy_rows_opts *opts)
 {
   cn_tensor *results[2] = {NULL};
+  cn_cross_entropy_rows_opts room;
+  const cn_cross_entropy_rows_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "cross_entropy_rows");
+  if (!o) {
+    if (loss) *loss = NULL;
+    if (lse) *lse = NULL;
+    return CN_ERR_VALUE;
+  }
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(target), cn_v_int(ignore_index),
-                     cn_v_str(reduction)};
-  int status = cni_applyn(CNI_OP_cross_entropy_rows, args, 4, results, 2);
+                     cn_v_str(reduction), cn_v_bool(o->wide)};
+  int status = cni_applyn(CNI_OP_cross_entropy_rows, args, 5, results, 2);
   if (loss) *loss = results[0];
   if (lse) *lse = results[1];
   return status;

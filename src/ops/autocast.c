@@ -161,6 +161,12 @@ static size_t listed(const cni_opinfo *info, const cn_value *args)
   return n;
 }
 
+bool cni_autocast_on(cn_device device)
+{
+  const cn_state *st = cni_state();
+  return (st->modes & CNI_MODE_AUTOCAST) && st->autocast[device == CN_CPU ? 0 : 1] != CN_DTYPE_NONE;
+}
+
 int cni_autocast_rule(const cni_opinfo *info, const cn_value *args)
 {
   if (!info->autocast[0] && !info->autocast[1]) return CNI_AMP_NONE;

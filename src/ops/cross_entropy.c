@@ -7,6 +7,7 @@
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 
+#include "autocast.h"
 #include "families.h"
 #include "shorthand.h"
 
@@ -20,7 +21,7 @@ static int bad_reduction(const cn_call *c, int i)
                       cni_arg_str(c->args, i));
 }
 
-/* ---- cross_entropy_rows(input, target, ignore_index, reduction) ---- */
+/* ---- cross_entropy_rows(input, target, ignore_index, reduction, wide) ---- */
 
 static int check_rows(const cn_call *c, const cn_desc *x, const cn_desc *target)
 {
@@ -43,7 +44,8 @@ static int rows_infer(cn_call *c)
   int status = check_rows(c, x, &c->in[1]->d);
   if (status) return status;
   if (!is_reduction(c->args, 3)) return bad_reduction(c, 3);
-  status = cn_call_result(c, 0, x->dtype, cni_arg_is(c->args, 3, "none"), x->shape);
+  int loss = cni_arg_bool(c->args, 4) ? cni_wide_type(x->dtype) : x->dtype;
+  status = cn_call_result(c, 0, loss, cni_arg_is(c->args, 3, "none"), x->shape);
   return status ? status : cn_call_result(c, 1, cni_wide_type(x->dtype), 1, x->shape);
 }
 
@@ -203,7 +205,8 @@ static int smoothed(cn_call *c, int64_t dim, double smoothing)
   return cn_err();
 }
 
-/* Plain class targets: rows of classes through the fused op. */
+/* Plain class targets: rows of classes through the fused op. Under autocast scores are read as they are, and the loss
+ * is float32. */
 static int plain(cn_call *c, int64_t dim)
 {
   cn_tensor *x = c->in[0], *t = c->in[1], *loss = NULL;
@@ -215,7 +218,7 @@ static int plain(cn_call *c, int64_t dim)
     x = cn_reshape(x, CN_SHAPE(rows, classes));
     t = cn_reshape(t, CN_SHAPE(rows));
   }
-  cn_cross_entropy_rows(&loss, NULL, x, t, cni_arg_int(c->args, 3), reduction);
+  cn_cross_entropy_rows(&loss, NULL, x, t, cni_arg_int(c->args, 3), reduction, .wide = cni_autocast_on(c->device));
   if (c->in[0]->d.ndim != 2 && cni_arg_is(c->args, 4, "none"))
     loss = cn_reshape(loss, c->in[1]->d.shape, (size_t)c->in[1]->d.ndim);
   c->out[0] = loss;
@@ -245,10 +248,11 @@ static int cross_entropy_decompose(cn_call *c)
 
 /* clang-format off */
 const cn_op cni_cross_entropy_ops[] = {
-  {.sig = "cross_entropy_rows(Tensor input, Tensor target, int ignore_index, str reduction) "
+  {.sig = "cross_entropy_rows(Tensor input, Tensor target, int ignore_index, str reduction, bool wide=False) "
           "-> (Tensor loss, Tensor lse) ; internal grad_fn_NllLossBackward0",
    .doc = "Cross entropy of rows of class scores (N, C) with classes (N), and the logarithm of each row's sum of "
-          "exponentials, which the gradient reads. What cross_entropy runs.",
+          "exponentials, which the gradient reads. What cross_entropy runs. wide: the loss of 16-bit scores is "
+          "float32.",
    .infer = rows_infer, .vjp = rows_vjp, .needs = {[0] = CN_IN(0) | CN_IN(1) | CN_OUT(1)}},
   {.sig = "cross_entropy_rows_grad(Tensor grad, Tensor input, Tensor target, Tensor lse, int ignore_index, "
           "str reduction) -> Tensor ; internal",
@@ -263,7 +267,8 @@ const cn_op cni_cross_entropy_ops[] = {
           "divides by the weights' sum; targets equal to ignore_index do not count.",
    .flags = CN_OP_COMPOSITE, .decompose = nll_loss_decompose},
   {.sig = "cross_entropy(Tensor input, Tensor target, Tensor? weight=None, int ignore_index=-100, "
-          "str reduction='mean', float label_smoothing=0.0) -> Tensor ; nn opt_weight amp_f32 grad_fn_NllLossBackward0",
+          "str reduction='mean', float label_smoothing=0.0) -> Tensor ; nn opt_weight amp_f32_host "
+          "grad_fn_NllLossBackward0",
    .doc = "nll_loss of log_softmax(input): input (N, C, ...) or (C) are scores; target (N, ...) or () are classes, "
           "or of input's shape probabilities. label_smoothing spreads that much of each target over all classes.",
    .flags = CN_OP_COMPOSITE, .decompose = cross_entropy_decompose},

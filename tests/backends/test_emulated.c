@@ -60,6 +60,59 @@ static void rows(void **state)
   cn_scope_end(s);
 }
 
+/* Strided operands: neighbours by whole words, one element of a row, and no neighbours at all. */
+static void strides(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(7);
+  cn_tensor *x = cn_cast(cn_randn(CN_SHAPE(3, 5, 48)), CN_BF16), *y = there(x);
+  for (int i = 0; i < 3; i++) {
+    static const int64_t from[] = {0, 4, 3}; /* words of 16 and 8 bytes, and of one element */
+    cn_tensor *a = cn_slice(x, 2, from[i], from[i] + 16), *b = cn_slice(y, 2, from[i], from[i] + 16);
+    cn_tensor *row = cn_select(a, 0, 1), *there_row = cn_select(b, 0, 1);
+    close_to("a slice", cn_mul(a, a), cn_mul(b, b), 0);
+    close_to("a row", cn_add(a, row), cn_add(b, there_row), 0);
+    close_to("a column", cn_sub(a, cn_slice(a, 2, 0, 1)), cn_sub(b, cn_slice(b, 2, 0, 1)), 0);
+    close_to("turned", cn_mul(a, cn_transpose(cn_transpose(a, 0, 1), 0, 1)), cn_mul(b, b), 0);
+  }
+  close_to("gelu of 16 bits", cn_gelu(x), cn_gelu(y), 8e-3);
+  close_to("its tanh form", cn_gelu(x, .approximate = "tanh"), cn_gelu(y, .approximate = "tanh"), 8e-3);
+  cn_scope_end(s);
+}
+
+/* Gradients of rows: those of the weights in one pass with those of the input, or in a pass of their own. */
+static void row_gradients(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(8);
+  static const int64_t widths[] = {37, 1500, 9000}; /* a warp's, a block's, and too long for registers */
+  for (int i = 0; i < 3; i++) {
+    int64_t n = widths[i];
+    cn_tensor *x = cn_randn(CN_SHAPE(9, n)), *w = cn_randn(CN_SHAPE(n)), *b = cn_randn(CN_SHAPE(n));
+    cn_tensor *here[] = {cn_requires_grad(x, true), cn_requires_grad(w, true), cn_requires_grad(b, true)}, *far[3];
+    for (int k = 0; k < 3; k++) far[k] = cn_requires_grad(there(cn_detach(here[k])), true);
+    cn_tensor *g = cn_randn(CN_SHAPE(9, n));
+    assert_int_equal(cn_backward(cn_sum(cn_mul(cn_layer_norm(x, CN_SHAPE(n), w, b), g))), 0);
+    assert_int_equal(cn_backward(cn_sum(cn_mul(cn_layer_norm(far[0], CN_SHAPE(n), far[1], far[2]), there(g)))), 0);
+    for (int k = 0; k < 3; k++) close_to("layer norm's gradient", cn_grad_of(here[k]), cn_grad_of(far[k]), 2e-5);
+  }
+  cn_tensor *scores = cn_cast(cn_randn(CN_SHAPE(3, 50)), CN_BF16), *target = cn_randint(0, 50, CN_SHAPE(3));
+  cn_tensor *a = cn_requires_grad(scores, true), *c = cn_requires_grad(there(cn_detach(scores)), true);
+  int saved = cn_autocast_begin(CN_BF16);
+  cn_tensor *want = cn_cross_entropy(a, target), *have = cn_cross_entropy(c, there(target));
+  cn_autocast_end(saved);
+  assert_int_equal(cn_dtype_of(have), CN_F32); /* of scores that are read as they are */
+  close_to("cross entropy of 16 bits", want, have, 1e-6);
+  assert_int_equal(cn_backward(cn_div(want, cn_num(3))), 0);
+  assert_int_equal(cn_backward(cn_div(have, cn_num(3))), 0);
+  close_to("its gradient", cn_grad_of(a), cn_grad_of(c), 1e-3);
+  cn_scope_end(s);
+}
+
 static void lines(void **state)
 {
   (void)state;
@@ -147,7 +200,8 @@ static void start_again(char **argv)
 int main(int argc, char **argv)
 {
   if (argc > 0) start_again(argv);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(lines), cmocka_unit_test(places),
-                                     cmocka_unit_test(images)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(strides), cmocka_unit_test(row_gradients),
+                                     cmocka_unit_test(lines),
+                                     cmocka_unit_test(places), cmocka_unit_test(images)};
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

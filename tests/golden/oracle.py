@@ -54,8 +54,9 @@ def pointwise(inputs, program, consts):
             for i in results.split(",")]
 
 
-def cross_entropy_rows(input, target, ignore_index, reduction):
-    return F.cross_entropy(input, target, ignore_index=ignore_index, reduction=reduction), input.logsumexp(1)
+def cross_entropy_rows(input, target, ignore_index, reduction, wide=False):
+    scores = input.float() if wide and input.dtype in (torch.bfloat16, torch.float16) else input
+    return F.cross_entropy(scores, target, ignore_index=ignore_index, reduction=reduction), input.logsumexp(1)
 
 
 def cross_entropy_rows_grad(grad, input, target, lse, ignore_index, reduction):

@@ -274,6 +274,15 @@ EXPORT CUresult cuStreamSynchronize(CUstream s) { (void)s; return CUDA_SUCCESS; 
 EXPORT CUresult cuEventCreate(CUevent *e, unsigned flags) { (void)flags; *e = (CUevent)&lock; return CUDA_SUCCESS; }
 EXPORT CUresult cuEventRecord(CUevent e, CUstream s) { (void)e, (void)s; return CUDA_SUCCESS; }
 EXPORT CUresult cuEventQuery(CUevent e) { (void)e; return CUDA_SUCCESS; }
+EXPORT CUresult cuEventSynchronize(CUevent e) { (void)e; return CUDA_SUCCESS; }
+#undef cuEventElapsedTime
+EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end);
+EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end)
+{
+  (void)begin, (void)end;
+  *milliseconds = 0;
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuEventDestroy_v2(CUevent e) { (void)e; return CUDA_SUCCESS; }
 EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int value)
 {
@@ -343,23 +352,13 @@ EXPORT nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p)
   return NVRTC_SUCCESS;
 }
 
-/* Generated loops have inline assembly for half floats, and kernels that take a struct by value: the first calls the
- * functions above instead, the second gets an entry that takes a pointer. */
+/* Generated loops are kernels that take a struct by value: they get an entry that takes a pointer. */
 static void write_source(FILE *f, const char *text)
 {
   static const char head[] = "extern \"C\" __global__ void __launch_bounds__(";
   const char *kernel = strstr(text, head);
-  fprintf(f, "#include \"simt.h\"\n#define asm(...) ((void)0)\n#define cng_f16_to_f32 unused_f16_to_f32\n"
-             "#define cng_f32_to_f16 unused_f32_to_f16\n");
-  const char *halves = strstr(text, "#define cni_f16_to_f32 cng_f16_to_f32");
-  size_t before = halves ? (size_t)(halves - text) : 0;
-  fwrite(text, 1, before, f);
-  if (halves) {
-    fprintf(f, "#define cni_f16_to_f32 simt_f16_value\n#define cni_f32_to_f16 simt_f16_bits\n");
-    text = strchr(strchr(halves, '\n') + 1, '\n') + 1;
-  }
-  fputs(text, f);
-  if (!kernel || !halves) return;
+  fprintf(f, "#include \"simt.h\"\n%s", text);
+  if (!kernel) return;
   char name[100] = "", type[100] = "";
   if (sscanf(kernel + strlen(head), "%*d) %99[^(](const __grid_constant__ %99[^ ]", name, type) != 2) return;
   fprintf(f, "\nextern \"C\" void simt_%s(void **a) { %s(*(const %s *)a[0]); }\n", name, name, type);

@@ -299,6 +299,49 @@ static void cuda_compiles(const nvrtc *rtc, const cn_source *source)
   assert_int_equal(status, 0);
 }
 
+/* out (3, 4, 16) = x + y, y a slice of wider rows that begins at element `from`, or a row, or a column. */
+static cn_source strided_add(cn_dtype dtype, int from, char kind)
+{
+  cn_tensor *x = cn_ones(CN_SHAPE(3, 4, 16), .dtype = dtype), *out = cn_empty_like(x);
+  cn_tensor *wide = cn_ones(CN_SHAPE(3, 4, 64), .dtype = dtype), *y = cn_slice(wide, 2, from, from + 16);
+  if (kind == 'r') y = cn_ones(CN_SHAPE(16), .dtype = dtype);
+  if (kind == 'c') y = cn_ones(CN_SHAPE(3, 4, 1), .dtype = dtype);
+  cn_tensor *in[] = {x, y};
+  cn_value args[] = {cn_v_tensor(x), cn_v_tensor(y), cn_v_float(1)};
+  cn_call c = {.op = cn_op_find("add"), .args = args, .in = in, .out = &out, .nargs = 3, .nin = 2, .nout = 1,
+               .device = CN_CPU, .compute = (int32_t)dtype};
+  cn_source source;
+  assert_int_equal(cni_pointwise_source(&source, &c, CN_LANG_CUDA), 0);
+  return source;
+}
+
+/* Strided operands whose neighbours lie together are taken by whole words, as far as their places allow. */
+static void vectors(void **state)
+{
+  (void)state;
+  nvrtc rtc;
+  bool compiles = open_nvrtc(&rtc);
+  static const struct {
+    cn_dtype dtype;
+    int from;
+    char kind;
+    int vector;
+    const char *form;
+  } cases[] = {{CN_BF16, 0, 's', 8, "www"}, {CN_BF16, 4, 's', 4, "www"}, {CN_BF16, 1, 's', 1, "xxx"},
+               {CN_F32, 0, 's', 4, "www"},  {CN_F64, 2, 's', 2, "www"},  {CN_BF16, 0, 'r', 8, "www"},
+               {CN_BF16, 0, 'c', 8, "wwx"}};
+  for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    cn_scope *s = cn_scope_begin();
+    cn_source source = strided_add(cases[i].dtype, cases[i].from, cases[i].kind);
+    assert_int_equal(source.vector, cases[i].vector);
+    assert_memory_equal(source.form, cases[i].form, 3);
+    assert_int_equal(source.loop.shape[source.loop.ndim - 1], 16 / cases[i].vector);
+    assert_int_equal(source.fast, cases[i].dtype == CN_BF16);
+    if (compiles) cuda_compiles(&rtc, &source);
+    cn_scope_end(s);
+  }
+}
+
 static void cuda(void **state)
 {
   (void)state;
@@ -333,7 +376,8 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(keys),     cmocka_unit_test(activations), cmocka_unit_test(broadcasts),
-      cmocka_unit_test(integers), cmocka_unit_test(casts),       cmocka_unit_test(cuda),
+      cmocka_unit_test(integers), cmocka_unit_test(casts),       cmocka_unit_test(vectors),
+      cmocka_unit_test(cuda),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -43,11 +43,12 @@ typedef struct cn_source {
   cn_lang lang;
   bool flat;       /* operands are dense along the walk, or one element */
   bool wide;       /* positions need 64 bits */
+  bool fast;       /* CUDA: all results have 16 bits, so that last bits of the arithmetic do not show */
   int32_t vector;  /* elements a CUDA thread takes at a time */
   int32_t compute; /* the type it computes in: CN_F32, CN_F64, CN_I64 or CN_U64 */
   int32_t nout, nin;
   uint8_t dtype[CN_LOOP_OPERANDS]; /* of results, then inputs */
-  char form[CN_LOOP_OPERANDS];     /* 'v' dense, 'x' strided, 's' one element, 'p' passed by value */
+  char form[CN_LOOP_OPERANDS];     /* 'v' dense, 'x' strided, 'w' strided by vectors, 's' one element, 'p' by value */
   const void *program;
   cn_loop loop;
 } cn_source;
@@ -65,9 +66,9 @@ typedef struct cn_host {
   int (*pointwise_source)(cn_source *source, const cn_call *call, cn_lang lang);
   int (*copy_source)(cn_source *source, const cn_desc *to, const cn_desc *from, cn_lang lang);
   /* Its text, for code that is not compiled yet; owned: free_memory(text, *size). Compile C with -fwrapv
-   * -ffp-contract=off -fno-math-errno -fno-trapping-math, CUDA with --fmad=false
-   * --device-as-default-execution-space: results are then those of the CPU kernels. NULL with the error
-   * set. */
+   * -ffp-contract=off -fno-math-errno -fno-trapping-math, CUDA with --fmad=false (fast: --prec-div=false
+   * --prec-sqrt=false instead) --device-as-default-execution-space: results are then those of the CPU kernels, and fast
+   * ones within a rounding of them. NULL with the error set. */
   char *(*source_text)(const cn_source *source, size_t *size);
   /* Runs the CPU's kernel of call->op, else its decomposition, on tensors whose data is host memory.
    * Results that infer marked data-dependent come back as tensors the plugin owns (release_tensor). Any

@@ -220,11 +220,19 @@ CN_API cn_tensor *cn_conv2d_grad_weight(cn_tensor *grad, cn_tensor *input,
                                         const int64_t *padding, size_t npadding,
                                         const int64_t *dilation, size_t ndilation, int64_t groups);
 
+typedef struct cn_cross_entropy_rows_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool wide; /* bool, default False */
+} cn_cross_entropy_rows_opts;
 /* Cross entropy of rows of class scores (N, C) with classes (N), and the logarithm of each row's
- * sum of exponentials, which the gradient reads. What cross_entropy runs.
+ * sum of exponentials, which the gradient reads. What cross_entropy runs. wide: the loss of
+ * 16-bit scores is float32.
  * Results that are not wanted may be NULL. */
-CN_API int cn_cross_entropy_rows(cn_tensor **loss, cn_tensor **lse, cn_tensor *input,
-                                 cn_tensor *target, int64_t ignore_index, const char *reduction);
+CN_API int cn_cross_entropy_rows_with(cn_tensor **loss, cn_tensor **lse, cn_tensor *input,
+                                      cn_tensor *target, int64_t ignore_index,
+                                      const char *reduction,
+                                      const cn_cross_entropy_rows_opts *opts);
 
 /* The gradient of cross_entropy_rows with respect to input: (softmax(input) - one_hot(target))
  * times each row's share of grad. */
@@ -765,6 +773,9 @@ CN_END_DECLS
 #define cn_asgd_update_(param, ax, grad, eta, decay, ...) \
   cn_asgd_update_inplace_with(param, ax, grad, eta, decay, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_asgd_update_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_cross_entropy_rows(loss, lse, input, target, ignore_index, ...) \
+  cn_cross_entropy_rows_with(loss, lse, input, target, ignore_index, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_cross_entropy_rows_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_descend(param, grad, ...) \
   cn_descend_with(param, grad, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_descend_opts, CN_TAIL(__VA_ARGS__, )))

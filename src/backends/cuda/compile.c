@@ -8,7 +8,7 @@
 
 #include "plugin.h"
 
-enum { FIRST_SLOTS = 256, LOG = 600, OPTIONS = 6 };
+enum { FIRST_SLOTS = 256, LOG = 600, OPTIONS = 8 };
 
 typedef struct slot {
   uint64_t key; /* device included; 0: empty */
@@ -61,7 +61,7 @@ typedef struct target {
   char file[64]; /* in the cache on disk */
 } target;
 
-static void describe(target *t, const cni_cuda_device *d, const char *text, bool exact)
+static void describe(target *t, const cni_cuda_device *d, const char *text, cni_cuda_maths maths)
 {
   int major = 0, minor = 0;
   cni_cuda_nvrtc()->nvrtcVersion(&major, &minor);
@@ -69,7 +69,11 @@ static void describe(target *t, const cni_cuda_device *d, const char *text, bool
   snprintf(t->arch, sizeof t->arch, "--gpu-architecture=sm_%d%d%s", d->major, d->minor, d->major >= 9 ? "a" : "");
   t->noptions = 0;
   t->options[t->noptions++] = t->arch;
-  t->options[t->noptions++] = exact ? "--fmad=false" : "--fmad=true";
+  t->options[t->noptions++] = maths == CNI_CUDA_EXACT ? "--fmad=false" : "--fmad=true";
+  if (maths == CNI_CUDA_FAST) {
+    t->options[t->noptions++] = "--prec-div=false";
+    t->options[t->noptions++] = "--prec-sqrt=false";
+  }
   t->options[t->noptions++] = "--device-as-default-execution-space";
   t->options[t->noptions++] = "-w";
   if (major > 12 || (major == 12 && minor >= 4)) t->options[t->noptions++] = "-minimal";
@@ -128,14 +132,15 @@ static CUresult load(CUfunction *function, const void *image, const char *entry)
 }
 
 /* From disk, else compiled now and kept there. */
-static int make(CUfunction *function, const cni_cuda_device *d, const char *text, bool exact, const char *entry)
+static int make(CUfunction *function, const cni_cuda_device *d, const char *text, cni_cuda_maths maths,
+                const char *entry)
 {
   target t;
   size_t size = 0;
   void *image;
   if (!cni_cuda_nvrtc())
     return cni_cuda_host->fail(CN_ERR_UNSUPPORTED, "cuda: libnvrtc, which compiles kernels, was not found");
-  describe(&t, d, text, exact);
+  describe(&t, d, text, maths);
   image = cni_cuda_host->cache_load(t.file, &size);
   if (image) {
     CUresult result = load(function, image, entry);
@@ -174,7 +179,7 @@ static int remember(uint64_t key, CUfunction function)
 
 /* Compiles without the lock: threads that need different kernels compile side by side; two that need the same one
  * make it twice, and either will do. */
-int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, bool exact,
+int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_maths maths,
                       cni_cuda_text_fn text, const void *payload)
 {
   uint64_t device = (uint64_t)d->index + 1;
@@ -183,7 +188,7 @@ int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, co
   if (known(function, key)) return CN_OK;
   char *source = text(payload, &size);
   if (!source) return CN_ERR_MEMORY;
-  int status = make(function, d, source, exact, entry);
+  int status = make(function, d, source, maths, entry);
   cni_cuda_host->free_memory(source, size);
   return status ? status : remember(key, *function);
 }

@@ -36,7 +36,8 @@ int cni_cuda_kernel(CUfunction *function, cni_cuda_device *d, const cni_cuda_cod
   key = cn_hash_more(key, &code->number, sizeof code->number);
   key = cn_hash_more(key, &code->threads, sizeof code->threads);
   if (code->op) key = cn_hash_more(key, code->op, strlen(code->op));
-  return cni_cuda_function(function, d, key, code->entry, code->exact, text_of, code);
+  cni_cuda_maths maths = code->exact ? CNI_CUDA_EXACT : CNI_CUDA_FUSED;
+  return cni_cuda_function(function, d, key, code->entry, maths, text_of, code);
 }
 
 int cni_cuda_run(cni_cuda_device *d, const char *name, const cni_cuda_code *code, cni_cuda_grid grid, void *argument)

@@ -22,11 +22,11 @@ typedef struct job {
   cni_cuda_slot fault;
 } job;
 
-static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char *entry, int type)
+static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char *entry, int type, int loss)
 {
   const void *pointers[] = {j->x, j->y};
   cni_cuda_rows r = cni_cuda_rows_plan(d, j->rows, j->n, type, type, 1, pointers, 2);
-  cni_cuda_code code = {.file = "loss.cu", .entry = entry, .types = {type}};
+  cni_cuda_code code = {.file = "loss.cu", .entry = entry, .types = {type, loss}};
   code.number = r.packs;
   code.threads = r.grid.threads;
   j->aligned = r.aligned;
@@ -34,13 +34,13 @@ static int launch_rows(cni_cuda_device *d, const char *name, job *j, const char 
   return cni_cuda_run(d, name, &code, r.grid, j);
 }
 
-static int launch_join(cni_cuda_device *d, const char *name, job *j, int type)
+static int launch_join(cni_cuda_device *d, const char *name, job *j, int type, int loss)
 {
-  cni_cuda_code code = {.file = "loss.cu", .entry = "loss_join", .types = {type}, .threads = JOIN_THREADS};
+  cni_cuda_code code = {.file = "loss.cu", .entry = "loss_join", .types = {type, loss}, .threads = JOIN_THREADS};
   return cni_cuda_run(d, name, &code, (cni_cuda_grid){1, 1, JOIN_THREADS, 0}, j);
 }
 
-/* cross_entropy_rows(input, target, ignore_index, reduction) -> (loss, lse) */
+/* cross_entropy_rows(input, target, ignore_index, reduction, wide) -> (loss, lse) */
 static int forward_kernel(cn_call *c)
 {
   const cn_desc *x = cn_desc_of(c->in[0]), *loss = cn_desc_of(c->out[0]);
@@ -64,8 +64,8 @@ static int forward_kernel(cn_call *c)
   if (!status && j.reduce && !(j.losses = cni_cuda_scratch(d, name, bytes))) status = CN_ERR_MEMORY;
   j.x = ox.data;
   j.target = ot.data;
-  if (!status && j.rows) status = launch_rows(d, name, &j, "loss_rows", x->dtype);
-  if (!status && j.reduce) status = launch_join(d, name, &j, x->dtype);
+  if (!status && j.rows) status = launch_rows(d, name, &j, "loss_rows", x->dtype, loss->dtype);
+  if (!status && j.reduce) status = launch_join(d, name, &j, x->dtype, loss->dtype);
   if (j.losses) cni_cuda_free(d->index, j.losses, bytes);
   cni_cuda_drop(&ox, d);
   cni_cuda_drop(&ot, d);
@@ -88,15 +88,16 @@ static int backward_kernel(cn_call *c)
   j.ignore = c->args[4].u.i;
   j.reduce = g->ndim == 0;
   j.mean = !strcmp(c->args[5].u.s, "mean");
-  int status = cni_cuda_take(&og, d, name, g, x->dtype);
+  int loss = g->dtype == x->dtype ? x->dtype : cni_cuda_wide(x->dtype);
+  int status = cni_cuda_take(&og, d, name, g, loss);
   if (!status) status = cni_cuda_take(&ox, d, name, x, 0);
   if (!status) status = cni_cuda_take(&ot, d, name, cn_desc_of(c->in[2]), CN_I64);
   if (!status) status = cni_cuda_take(&ol, d, name, cn_desc_of(c->in[3]), cni_cuda_wide(x->dtype));
   if (!status) status = cni_cuda_room(&oy, d, name, y, 0);
   if (!status && j.mean && !(j.count = cni_cuda_scratch(d, name, 8))) status = CN_ERR_MEMORY;
   j.g = og.data, j.x = ox.data, j.target = ot.data, j.lse = ol.data, j.y = oy.data;
-  if (!status && j.mean) status = launch_join(d, name, &j, x->dtype);
-  if (!status) status = launch_rows(d, name, &j, "loss_grad", x->dtype);
+  if (!status && j.mean) status = launch_join(d, name, &j, x->dtype, loss);
+  if (!status) status = launch_rows(d, name, &j, "loss_grad", x->dtype, loss);
   if (j.count) cni_cuda_free(d->index, j.count, 8);
   cni_cuda_drop(&og, d);
   cni_cuda_drop(&ox, d);

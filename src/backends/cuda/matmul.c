@@ -2,9 +2,10 @@
  * any strides.
  *
  * Place in the flow: the kernels "mm", "bmm", "linear". cuBLASLt thinks in columns, so C = A B is asked for
- * as C^T = B^T A^T: a row-major matrix is its own transpose there. Invariants: float32 products are float32
- * (no TF32); an operand that has no dense direction is copied first; what the heuristic chose for a
- * shape is kept. */
+ * as C^T = B^T A^T: a row-major matrix is its own transpose there. What a shape needs, descriptors and algorithm, is
+ * made at its first product and kept; large products try the library's answers then and keep the fastest. Invariants:
+ * float32 products are float32 (no TF32); an operand that has no dense direction is copied first; with
+ * CAIRN_DETERMINISTIC=1 the library's first answer is taken, so that no clock decides. */
 #include <string.h>
 
 #include "plugin.h"
@@ -24,15 +25,28 @@ typedef struct shape_key {
   int32_t dtype, device, a_transposed, b_transposed, bias, a_align, b_align, d_align;
 } shape_key;
 
-typedef struct known {
+/* cuBLASLt's objects for products of one shape; all NULL until made. */
+typedef struct objects {
+  cublasLtMatmulDesc_t desc;
+  cublasLtMatrixLayout_t a, b, d;
+} objects;
+
+typedef struct plan {
   shape_key key;
+  objects o;
   cublasLtMatmulAlgo_t algo;
   bool used;
-} known;
+} plan;
 
-enum { KNOWN = 512, MOST_ALIGN = 256 };
-static known table[KNOWN]; /* by hash; a newer shape takes an older one's place */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+enum {
+  PLANS = 512,
+  MOST_ALIGN = 256,
+  ANSWERS = 8, /* tried where a product has at least TRIED_FROM multiplications, each REPEATS times */
+  REPEATS = 3
+};
+static const double TRIED_FROM = 1e9;
+static plan table[PLANS]; /* by hash; a newer shape takes an older one's place */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table, and while a product of it is queued */
 
 static int check(cublasStatus_t status, const char *what)
 {
@@ -110,21 +124,14 @@ static cudaDataType_t data_type(int dtype)
                            : CUDA_R_16BF;
 }
 
-/* cuBLASLt's objects for one call; all NULL until made. */
-typedef struct objects {
-  cublasLtMatmulDesc_t desc;
-  cublasLtMatrixLayout_t a, b, d;
-  cublasLtMatmulPreference_t preference;
-} objects;
-
 static void destroy(objects *o)
 {
   const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
-  if (o->preference) lt->cublasLtMatmulPreferenceDestroy(o->preference);
   if (o->a) lt->cublasLtMatrixLayoutDestroy(o->a);
   if (o->b) lt->cublasLtMatrixLayoutDestroy(o->b);
   if (o->d) lt->cublasLtMatrixLayoutDestroy(o->d);
   if (o->desc) lt->cublasLtMatmulDescDestroy(o->desc);
+  *o = (objects){NULL, NULL, NULL, NULL};
 }
 
 static int make_layout(cublasLtMatrixLayout_t *layout, const shape_key *k, int64_t rows, int64_t cols,
@@ -144,7 +151,7 @@ static int make_layout(cublasLtMatrixLayout_t *layout, const shape_key *k, int64
   return check(s, "describing a matrix");
 }
 
-static int make_objects(objects *o, const shape_key *k, const void *bias)
+static int make_objects(objects *o, const shape_key *k)
 {
   const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
   cublasOperation_t a = k->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N, b = k->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -156,12 +163,8 @@ static int make_objects(objects *o, const shape_key *k, const void *bias)
     s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_TRANSA, &a, sizeof a);
   if (s == CUBLAS_STATUS_SUCCESS)
     s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_TRANSB, &b, sizeof b);
-  if (s == CUBLAS_STATUS_SUCCESS && bias) {
-    s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
-                                           sizeof epilogue);
-    if (s == CUBLAS_STATUS_SUCCESS)
-      s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
-  }
+  if (s == CUBLAS_STATUS_SUCCESS && k->bias)
+    s = lt->cublasLtMatmulDescSetAttribute(o->desc, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
   int status = check(s, "describing a product");
   if (!status)
     status = make_layout(&o->a, k, k->a_transposed ? k->k : k->m, k->a_transposed ? k->m : k->k, k->a_ld, k->a_step);
@@ -170,44 +173,116 @@ static int make_objects(objects *o, const shape_key *k, const void *bias)
   return status ? status : make_layout(&o->d, k, k->m, k->n, k->d_ld, k->d_step);
 }
 
-/* Asks the heuristic. CN_REFUSED when it knows no way. */
-static int ask(cublasLtMatmulAlgo_t *algo, cni_cuda_device *d, objects *o, const shape_key *k)
+/* Asks the heuristic for ways, best first as it thinks. CN_REFUSED when it knows none. */
+static int ask(cublasLtMatmulHeuristicResult_t *answers, int *found, cni_cuda_device *d, const plan *p)
 {
   static const cublasLtMatmulPreferenceAttributes_t names[] = {
       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
       CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
   const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
-  uint32_t align[4] = {(uint32_t)k->a_align, (uint32_t)k->b_align, (uint32_t)k->d_align,
-                       (uint32_t)k->d_align};
+  const shape_key *k = &p->key;
+  uint32_t align[4] = {(uint32_t)k->a_align, (uint32_t)k->b_align, (uint32_t)k->d_align, (uint32_t)k->d_align};
   size_t workspace = CNI_CUDA_WORKSPACE;
-  cublasLtMatmulHeuristicResult_t choice;
-  int found = 0;
-  cublasStatus_t s = lt->cublasLtMatmulPreferenceCreate(&o->preference);
-  if (s == CUBLAS_STATUS_SUCCESS)
-    s = lt->cublasLtMatmulPreferenceSetAttribute(o->preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                 &workspace, sizeof workspace);
-  for (int i = 0; i < 4 && s == CUBLAS_STATUS_SUCCESS; i++)
-    s = lt->cublasLtMatmulPreferenceSetAttribute(o->preference, names[i], &align[i], sizeof align[i]);
+  cublasLtMatmulPreference_t preference;
+  cublasStatus_t s = lt->cublasLtMatmulPreferenceCreate(&preference);
   if (s != CUBLAS_STATUS_SUCCESS) return check(s, "describing a product");
-  s = lt->cublasLtMatmulAlgoGetHeuristic(d->blas, o->desc, o->a, o->b, o->d, o->d, o->preference, 1, &choice, &found);
-  if (s != CUBLAS_STATUS_SUCCESS || !found) return CN_REFUSED;
-  *algo = choice.algo;
-  return CN_OK;
+  s = lt->cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                               sizeof workspace);
+  for (int i = 0; i < 4 && s == CUBLAS_STATUS_SUCCESS; i++)
+    s = lt->cublasLtMatmulPreferenceSetAttribute(preference, names[i], &align[i], sizeof align[i]);
+  int status = check(s, "describing a product");
+  if (!status)
+    s = lt->cublasLtMatmulAlgoGetHeuristic(d->blas, p->o.desc, p->o.a, p->o.b, p->o.d, p->o.d, preference, ANSWERS,
+                                           answers, found);
+  lt->cublasLtMatmulPreferenceDestroy(preference);
+  if (status) return status;
+  return s != CUBLAS_STATUS_SUCCESS || !*found ? CN_REFUSED : CN_OK;
 }
 
-static int find_algorithm(cublasLtMatmulAlgo_t *algo, cni_cuda_device *d, objects *o, const shape_key *k)
+/* Where the operands of one product lie. */
+typedef struct places {
+  const void *a, *b, *bias;
+  void *d;
+} places;
+
+/* Queues one product. Holds the lock: the bias's address is part of the descriptor. */
+static cublasStatus_t queue(cni_cuda_device *d, const plan *p, const cublasLtMatmulAlgo_t *algo, const places *at)
 {
-  known *slot = &table[cn_hash(k, sizeof *k) % KNOWN];
-  pthread_mutex_lock(&lock);
-  bool hit = slot->used && !memcmp(&slot->key, k, sizeof *k);
-  if (hit) *algo = slot->algo;
-  pthread_mutex_unlock(&lock);
-  if (hit) return CN_OK;
-  int status = ask(algo, d, o, k);
-  if (status) return status;
-  pthread_mutex_lock(&lock);
-  *slot = (known){*k, *algo, true};
-  pthread_mutex_unlock(&lock);
+  const double one_f64 = 1, zero_f64 = 0;
+  const float one_f32 = 1, zero_f32 = 0;
+  const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
+  bool wide = p->key.dtype == CN_F64;
+  cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+  if (at->bias)
+    s = lt->cublasLtMatmulDescSetAttribute(p->o.desc, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &at->bias, sizeof at->bias);
+  if (s != CUBLAS_STATUS_SUCCESS) return s;
+  return lt->cublasLtMatmul(d->blas, p->o.desc, wide ? (const void *)&one_f64 : &one_f32, at->a, p->o.a, at->b, p->o.b,
+                            wide ? (const void *)&zero_f64 : &zero_f32, at->d, p->o.d, at->d, p->o.d, algo,
+                            d->workspace, CNI_CUDA_WORKSPACE, d->stream);
+}
+
+/* Milliseconds of one product by this algorithm; negative where it does not run. The result is written each time. */
+static float time_of(cni_cuda_device *d, const plan *p, const cublasLtMatmulAlgo_t *algo, const places *at,
+                     CUevent begin, CUevent end)
+{
+  const cni_cuda_driver_table *cu = cni_cuda_driver();
+  float best = -1;
+  for (int i = 0; i <= REPEATS; i++) { /* the first loads code */
+    float took = -1;
+    bool ran = cu->cuEventRecord(begin, d->stream) == CUDA_SUCCESS && queue(d, p, algo, at) == CUBLAS_STATUS_SUCCESS &&
+               cu->cuEventRecord(end, d->stream) == CUDA_SUCCESS && cu->cuEventSynchronize(end) == CUDA_SUCCESS &&
+               cu->cuEventElapsedTime(&took, begin, end) == CUDA_SUCCESS;
+    if (!ran) return -1;
+    if (i && (best < 0 || took < best)) best = took;
+  }
+  return best;
+}
+
+static bool worth_trying(const shape_key *k)
+{
+  const char *fixed = cni_cuda_host->env("CAIRN_DETERMINISTIC");
+  if (fixed && strcmp(fixed, "0") != 0) return false;
+  return (double)k->m * (double)k->n * (double)k->k * (double)k->batch >= TRIED_FROM;
+}
+
+/* The fastest of the answers, tried on the operands of the first product; the first one where none can be timed. */
+static void choose(plan *p, cni_cuda_device *d, const cublasLtMatmulHeuristicResult_t *answers, int n, const places *at)
+{
+  const cni_cuda_driver_table *cu = cni_cuda_driver();
+  CUevent begin = NULL, end = NULL;
+  float best = -1;
+  p->algo = answers[0].algo;
+  if (n < 2 || !worth_trying(&p->key)) return;
+  if (cu->cuEventCreate(&begin, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
+      cu->cuEventCreate(&end, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
+    for (int i = 0; i < n; i++) {
+      float took = time_of(d, p, &answers[i].algo, at, begin, end);
+      if (took < 0 || (best >= 0 && took >= best)) continue;
+      best = took;
+      p->algo = answers[i].algo;
+    }
+  if (begin) cu->cuEventDestroy(begin);
+  if (end) cu->cuEventDestroy(end);
+}
+
+/* The plan of a shape, made now if there is none. Holds the lock. */
+static int find_plan(plan **found, cni_cuda_device *d, const shape_key *k, const places *at)
+{
+  cublasLtMatmulHeuristicResult_t answers[ANSWERS];
+  plan *p = &table[cn_hash(k, sizeof *k) % PLANS];
+  int n = 0;
+  *found = p;
+  if (p->used && !memcmp(&p->key, k, sizeof *k)) return CN_OK;
+  destroy(&p->o);
+  *p = (plan){.key = *k};
+  int status = make_objects(&p->o, k);
+  if (!status) status = ask(answers, &n, d, p);
+  if (status) {
+    destroy(&p->o);
+    return status;
+  }
+  choose(p, d, answers, n, at);
+  p->used = true;
   return CN_OK;
 }
 
@@ -228,32 +303,25 @@ static int make_handle(cni_cuda_device *d)
 static int multiply(cn_call *c, cni_cuda_device *d, const matrix *a, const matrix *b, const matrix *out,
                     int64_t batch, const void *bias)
 {
-  const double one_f64 = 1, zero_f64 = 0;
-  const float one_f32 = 1, zero_f32 = 0;
-  int dtype = cn_desc_of(c->out[0])->dtype;
-  bool wide = dtype == CN_F64;
-  cublasLtMatmulAlgo_t algo;
-  objects o = {NULL, NULL, NULL, NULL, NULL};
+  const char *name = cni_cuda_host->op_name(c->op);
+  places at = {b->data, a->data, bias, out->data};
+  plan *p;
   shape_key k;
   memset(&k, 0, sizeof k);
   k.m = out->cols, k.n = out->rows, k.k = a->cols, k.batch = batch;
   k.a_ld = leading(b), k.b_ld = leading(a), k.d_ld = out->row;
   k.a_step = b->step, k.b_step = a->step, k.d_step = out->step;
-  k.dtype = dtype, k.device = d->index, k.bias = bias != NULL;
+  k.dtype = cn_desc_of(c->out[0])->dtype, k.device = d->index, k.bias = bias != NULL;
   k.a_transposed = !by_rows(b), k.b_transposed = !by_rows(a);
   k.a_align = alignment(b->data), k.b_align = alignment(a->data), k.d_align = alignment(out->data);
   int status = make_handle(d);
-  if (!status) status = make_objects(&o, &k, bias);
-  if (!status) status = find_algorithm(&algo, d, &o, &k);
-  if (!status)
-    status = check(cni_cuda_blaslt()->cublasLtMatmul(
-                       d->blas, o.desc, wide ? (const void *)&one_f64 : &one_f32, b->data, o.a, a->data, o.b,
-                       wide ? (const void *)&zero_f64 : &zero_f32, out->data, o.d, out->data, o.d, &algo,
-                       d->workspace, CNI_CUDA_WORKSPACE, d->stream),
-                   cni_cuda_host->op_name(c->op));
-  destroy(&o);
+  if (status) return status;
+  pthread_mutex_lock(&lock);
+  status = find_plan(&p, d, &k, &at);
+  if (!status) status = check(queue(d, p, &p->algo, &at), name);
+  pthread_mutex_unlock(&lock);
   if (status == CN_REFUSED) c->refusal = "cuBLASLt knows no way for these shapes";
-  return status ? status : cni_cuda_launched(d, cni_cuda_host->op_name(c->op));
+  return status ? status : cni_cuda_launched(d, name);
 }
 
 /* ---- the kernels ---- */

@@ -7,7 +7,7 @@
 #include "plugin.h"
 #include "rows.h"
 
-enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32 };
+enum { PIECES_PER_UNIT = 6, LEAST_ROWS = 32, THREADS_PER_UNIT = 1024, SUM_THREADS = 128, WARP = 32 };
 
 /* As in kernels/norm.cu. */
 typedef struct job {
@@ -24,7 +24,7 @@ typedef struct call {
   int x_type, w_type;
 } call;
 
-static int launch_rows(const call *c, job *j, const char *entry, int inputs)
+static cni_cuda_rows plan(const call *c, const job *j, int inputs)
 {
   const void *pointers[] = {j->x, j->g, j->w, j->b, j->y};
   cni_cuda_rows r = cni_cuda_rows_plan(c->d, j->rows, j->n, c->x_type, c->x_type, inputs, pointers, 5);
@@ -32,6 +32,11 @@ static int launch_rows(const call *c, job *j, const char *entry, int inputs)
   size_t wide = cn_element_size(c->w_type) / cn_element_size(c->x_type);
   if (wide > 1)
     for (int i = 2; i < 4; i++) r.aligned = r.aligned && (uintptr_t)pointers[i] % (16 * wide) == 0;
+  return r;
+}
+
+static int launch_rows(const call *c, job *j, const char *entry, cni_cuda_rows r)
+{
   cni_cuda_code code = {.file = "norm.cu", .entry = entry, .types = {c->x_type, c->w_type}, .op = c->kind};
   code.number = r.packs;
   code.threads = r.grid.threads;
@@ -71,7 +76,7 @@ static int forward(cn_call *c, const char *kind)
   if (!status && b) status = cni_cuda_take(&ob, k.d, k.name, b, k.w_type);
   if (!status) status = cni_cuda_room(&oy, k.d, k.name, y, 0);
   j.x = ox.data, j.w = ow.data, j.b = ob.data, j.y = oy.data;
-  if (!status) status = launch_rows(&k, &j, "norm_forward", 1);
+  if (!status) status = launch_rows(&k, &j, "norm_forward", plan(&k, &j, 1));
   cni_cuda_drop(&ox, k.d);
   cni_cuda_drop(&ow, k.d);
   cni_cuda_drop(&ob, k.d);
@@ -82,25 +87,70 @@ static int rms_norm_kernel(cn_call *c) { return forward(c, "rms"); }
 
 /* ---- backward ---- */
 
+/* Adds up the pieces' sums to the gradients of weight and bias. */
+static int join(const call *k, job *j)
+{
+  cni_cuda_code code = {.file = "norm.cu", .entry = "norm_affine_join", .types = {k->x_type, k->w_type}, .op = k->kind};
+  code.number = 1;
+  return cni_cuda_run(k->d, k->name, &code, (cni_cuda_grid){(j->n + WARP - 1) / WARP, 2, CNI_CUDA_THREADS, 0}, j);
+}
+
+static size_t partial_bytes(const call *k, const job *j)
+{
+  return (size_t)(j->pieces * 2) * cn_element_bytes(cni_cuda_wide(k->x_type), j->n);
+}
+
+/* Gradients of weight and bias alone, in a pass over the rows of their own. */
 static int affine(const call *k, job *j)
 {
-  int64_t width = 32 * (16 / (int64_t)cn_element_size(k->x_type)); /* of a block */
+  int64_t width = WARP * (16 / (int64_t)cn_element_size(k->x_type)); /* of a block */
   int64_t columns = (j->n + width - 1) / width, most = j->rows / LEAST_ROWS;
   int64_t wanted = ((int64_t)k->d->units * PIECES_PER_UNIT + columns - 1) / columns;
   j->pieces = wanted < most ? wanted : most > 0 ? most : 1;
   j->piece = (j->rows + j->pieces - 1) / j->pieces;
   j->pieces = (j->rows + j->piece - 1) / j->piece;
-  j->aligned = j->n * (int64_t)cn_element_size(k->x_type) % 16 == 0 && ((uintptr_t)j->x | (uintptr_t)j->g) % 16 == 0;
-  size_t bytes = (size_t)(j->pieces * 2 * j->n) * cn_element_size(cni_cuda_wide(k->x_type));
+  j->aligned = cn_element_bytes(k->x_type, j->n) % 16 == 0 && ((uintptr_t)j->x | (uintptr_t)j->g) % 16 == 0;
+  size_t bytes = partial_bytes(k, j);
   j->partial = cni_cuda_scratch(k->d, k->name, bytes);
   if (!j->partial) return CN_ERR_MEMORY;
   cni_cuda_code code = {.file = "norm.cu", .entry = "norm_affine", .types = {k->x_type, k->w_type}, .op = k->kind};
   code.number = 1;
   int status = cni_cuda_run(k->d, k->name, &code, (cni_cuda_grid){columns, j->pieces, CNI_CUDA_THREADS, 0}, j);
-  code.entry = "norm_affine_join";
-  if (!status) status = cni_cuda_run(k->d, k->name, &code, cni_cuda_grid_for(k->d, j->n), j);
+  if (!status) status = join(k, j);
   cni_cuda_free(k->d->index, j->partial, bytes);
   return status;
+}
+
+/* All three gradients in one pass: few blocks, each of which keeps sums over its rows. */
+static int all_at_once(const call *k, job *j, cni_cuda_rows r)
+{
+  int64_t most = (int64_t)k->d->units * (THREADS_PER_UNIT / r.grid.threads);
+  if (r.packs > 0) { /* a warp's sums take many registers: blocks of 4, 3 of them at a time */
+    r.grid.threads = SUM_THREADS;
+    r.grid.x = (j->rows + SUM_THREADS / WARP - 1) / (SUM_THREADS / WARP);
+    most = (int64_t)k->d->units * 3;
+  }
+  if (r.grid.x > most) r.grid.x = most;
+  j->pieces = r.grid.x;
+  size_t bytes = partial_bytes(k, j);
+  j->partial = cni_cuda_scratch(k->d, k->name, bytes);
+  if (!j->partial) return CN_ERR_MEMORY;
+  int status = launch_rows(k, j, "norm_backward_all", r);
+  if (!status) status = join(k, j);
+  cni_cuda_free(k->d->index, j->partial, bytes);
+  return status;
+}
+
+static int launch_backward(const call *k, job *j)
+{
+  bool sums = j->gw || j->gb;
+  int status = CN_OK;
+  if (j->y) {
+    cni_cuda_rows r = plan(k, j, 2);
+    if (sums && r.packs) return all_at_once(k, j, r);
+    status = launch_rows(k, j, "norm_backward", r);
+  }
+  return !status && sums ? affine(k, j) : status;
 }
 
 static bool wanted(const cn_value *mask, int i) { return i < mask->n && mask->u.is[i]; }
@@ -131,8 +181,7 @@ static int backward(cn_call *c, const char *kind)
   j.x = ox.data, j.g = og.data, j.w = ow.data, j.mean = om.data, j.rstd = or.data, j.y = oy.data;
   if (wanted(mask, 1)) j.gw = cn_desc_of(c->out[1])->data;
   if (layer && wanted(mask, 2)) j.gb = cn_desc_of(c->out[2])->data;
-  if (!status && j.y) status = launch_rows(&k, &j, "norm_backward", 2);
-  if (!status && (j.gw || j.gb)) status = affine(&k, &j);
+  if (!status) status = launch_backward(&k, &j);
   cni_cuda_drop(&ox, k.d);
   cni_cuda_drop(&og, k.d);
   cni_cuda_drop(&ow, k.d);

@@ -17,6 +17,10 @@
 
 #include "code.h"
 
+/* By its first name, which every driver has; a newer cuda.h means one that older drivers lack. */
+#undef cuEventElapsedTime
+CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end);
+
 extern const cn_host *cni_cuda_host;
 extern bool
     cni_cuda_waits; /* CAIRN_SYNC=1: after every launch, so that a failure is found where it happens */
@@ -29,7 +33,8 @@ extern bool
   X(cuMemGetInfo) X(cuMemAlloc) X(cuMemFree) X(cuMemHostAlloc) X(cuMemcpyHtoDAsync) X(cuMemcpyDtoHAsync) \
   X(cuStreamCreate) X(cuStreamSynchronize) X(cuCtxSynchronize) X(cuModuleLoadData) X(cuModuleGetFunction) \
   X(cuLaunchKernel) X(cuMemFreeHost) X(cuEventCreate) X(cuEventRecord) X(cuEventQuery) X(cuEventDestroy) \
-  X(cuMemsetD8Async) X(cuMemcpyDtoDAsync) X(cuFuncSetAttribute) X(cuDriverGetVersion)
+  X(cuMemsetD8Async) X(cuMemcpyDtoDAsync) X(cuFuncSetAttribute) X(cuDriverGetVersion) X(cuEventSynchronize) \
+  X(cuEventElapsedTime)
 #define CNI_CUDA_NVRTC(X) \
   X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) \
   X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) \
@@ -156,9 +161,14 @@ void cni_cuda_pinned_exit(cni_cuda_device *d);
 /* ---- compiled code (compile.c) ---- */
 /* Gives the text of a kernel; owned (free_memory). NULL with the error set. */
 typedef char *(*cni_cuda_text_fn)(const void *payload, size_t *size);
-/* The kernel `entry` of the text under this key, compiled now if it must be. exact: multiplications and additions are
- * never fused, as in the CPU's kernels. 0 or an error. */
-int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, bool exact,
+/* What the compiler may do with arithmetic. */
+typedef enum cni_cuda_maths {
+  CNI_CUDA_FUSED, /* a multiplication and an addition may become one instruction */
+  CNI_CUDA_EXACT, /* they may not: results are the CPU's bit for bit */
+  CNI_CUDA_FAST   /* fused, and quotients and roots right to 22 bits: for results of 16 bits */
+} cni_cuda_maths;
+/* The kernel `entry` of the text under this key, compiled now if it must be. 0 or an error. */
+int cni_cuda_function(CUfunction *function, cni_cuda_device *d, uint64_t key, const char *entry, cni_cuda_maths maths,
                       cni_cuda_text_fn text, const void *payload);
 /* How many threads run a kernel, and what they share. */
 typedef struct cni_cuda_grid {

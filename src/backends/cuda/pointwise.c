@@ -1,7 +1,7 @@
 /* pointwise.c: every pointwise op, and every copy, cast and fill: loops rendered by cairn's code generator.
  *
  * Place in the flow: the kernels "pointwise", "copy", "full" and their kin. Invariant: no arithmetic is
- * written here; results are those of the CPU's kernels because the text is. */
+ * written here; results are those of the CPU's kernels because the text is, 16-bit ones within a rounding. */
 #include <string.h>
 
 #include "plugin.h"
@@ -16,7 +16,8 @@ static int run(cni_cuda_device *d, const char *name, cn_source *s)
   if (s->loop.n == 0) return CN_OK;
   s->loop.fault = &d->fault->op;
   s->loop.fault_code = s->compute == CN_I64 || s->compute == CN_U64 ? cni_cuda_fault_code(name) : 0;
-  int status = cni_cuda_function(&function, d, s->key, s->entry, true, text_of, s);
+  cni_cuda_maths maths = s->fast ? CNI_CUDA_FAST : CNI_CUDA_EXACT;
+  int status = cni_cuda_function(&function, d, s->key, s->entry, maths, text_of, s);
   if (status) return status;
   int64_t each = (int64_t)CN_LOOP_THREADS * s->vector, blocks = (s->loop.n + each - 1) / each;
   if (blocks > (int64_t)BLOCKS_PER_UNIT * d->units) blocks = (int64_t)BLOCKS_PER_UNIT * d->units;

@@ -26,7 +26,7 @@ cni_cuda_rows cni_cuda_rows_plan(const cni_cuda_device *d, int64_t rows, int64_t
     r.packs = packs > 2 ? -BLOCK_PACKS : (int)-packs;
     r.grid.x = rows;
   } else if (n <= WARP_ELEMENTS) {
-    for (r.packs = 1; r.packs * WARP * vector < n;) r.packs *= 2;
+    r.packs = n > WARP * vector ? (int)((n + WARP * vector - 1) / (WARP * vector)) : 1;
     int64_t per = CNI_CUDA_THREADS / WARP;
     r.grid.x = (rows + per - 1) / per;
   } else {

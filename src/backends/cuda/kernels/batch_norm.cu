@@ -3,6 +3,7 @@
  * T0 is the type of x; statistics and coefficients are of the type it is computed in. A block sums a piece of one
  * channel (inner > 1) or of a warp's width of neighbouring channels (inner == 1: channels-last and matrices); a second
  * kernel joins pieces in order. Invariant: sums are the same every time. */
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 typedef wide_of<T0>::type A;

@@ -2,8 +2,8 @@
  * reductions over a warp or a block.
  *
  * A file is compiled once for each set of element types it is used with: the plugin writes `#define T0 bf16` and the
- * like in front of it (kernel.c). Invariant: nothing of the toolkit is included, so that the driver and NVRTC are all
- * a machine needs. */
+ * like in front of it (kernel.c); device.cuh, which generated loops have too, stands before this file. Invariant:
+ * nothing of the toolkit is included, so that the driver and NVRTC are all a machine needs. */
 
 typedef unsigned char u8;
 typedef signed char i8;
@@ -54,32 +54,8 @@ template <> struct wide_of<f64> { typedef f64 type; };
 template <> struct wide_of<u64> { typedef u64 type; };
 #define WIDE(T) typename wide_of<T>::type
 
-#ifdef CN_SIMT
-FN f32 f16_value(u16 h) { return simt_f16_value(h); }
-FN u16 f16_bits(f32 f) { return simt_f16_bits(f); }
-#else
-FN f32 f16_value(u16 h)
-{
-  f32 f;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
-  return f;
-}
-FN u16 f16_bits(f32 f)
-{
-  u16 h;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f));
-  return h;
-}
-#endif
-FN f32 bf16_value(u16 h) { return __uint_as_float((u32)h << 16); }
-FN u16 bf16_bits(f32 f)
-{
-  const u32 u = __float_as_uint(f);
-  return (u16)(f != f ? (u >> 16 | 0x40) : (u + 0x7fff + (u >> 16 & 1)) >> 16);
-}
-
-FN f32 get(f16 v) { return f16_value(v.bits); }
-FN f32 get(bf16 v) { return bf16_value(v.bits); }
+FN f32 get(f16 v) { return cnd_f16_value(v.bits); }
+FN f32 get(bf16 v) { return cnd_bf16_value(v.bits); }
 FN f32 get(f32 v) { return v; }
 FN f64 get(f64 v) { return v; }
 FN i64 get(b8 v) { return v.bits != 0; }
@@ -97,10 +73,10 @@ template <class T> struct putter {
   template <class V> FN T to(V v) { return (T)v; }
 };
 template <> struct putter<f16> {
-  template <class V> FN f16 to(V v) { return f16{f16_bits((f32)v)}; }
+  template <class V> FN f16 to(V v) { return f16{cnd_f16_bits((f32)v)}; }
 };
 template <> struct putter<bf16> {
-  template <class V> FN bf16 to(V v) { return bf16{bf16_bits((f32)v)}; }
+  template <class V> FN bf16 to(V v) { return bf16{cnd_bf16_bits((f32)v)}; }
 };
 template <> struct putter<b8> {
   template <class V> FN b8 to(V v) { return b8{(u8)(v != 0)}; }

@@ -2,6 +2,7 @@
  *
  * T0 is the element type; all tensors row-major: x (n, c, h, w), weight (k, c / groups, r, s), y (n, k, oh, ow).
  * Invariant: each element is one chain (a weight's gradient: one per thread, joined in a fixed order). */
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 struct conv_job {

@@ -1,6 +1,7 @@
 /* create.cu: tensors from a formula: ranges, the identity, triangles of a matrix, positions of what is not zero.
  *
  * T0 is the element type. Invariant: an element depends on its place and the arguments alone. */
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 struct range_job {

@@ -3,6 +3,7 @@
  *
  * T0 is the element type. A block makes a tile of 64 x 64 of one matrix of the batch, 16 of k at a time through shared
  * memory; a thread has 4 x 4 of it. Invariant: each element is one chain over k. */
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 struct gemm_job {

@@ -4,6 +4,7 @@
  * A walk over `shape`: one operand is walked by its strides, the other by its own strides plus, for each index tensor,
  * number * step. N is the bytes of an element that is only moved; writes that fold (OP) have the type T0. Invariant: a
  * number out of range writes nothing and is reported. */
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 enum { DIMS = 16, INDICES = 8 };

@@ -1,22 +1,24 @@
 /* loss.cu: cross-entropy of rows of logits and class numbers, and its gradient.
  *
- * T0 is the type of the logits; logarithms of sums are of the type they are computed in. Rows are taken as rows.cuh
- * says. Invariant: the losses of rows are added in a fixed order. */
+ * T0 is the type of the logits, T1 that of losses and their gradients; logarithms of sums are of the type they are
+ * computed in. Rows are taken as rows.cuh says. Invariant: the losses of rows are added in a fixed order. */
 #if N <= 0 && THREADS <= 768
 #define BLOCKS_AT_ONCE (768 / THREADS) /* at most 85 registers a thread, so that many rows are under way */
 #endif
+#include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
 
 typedef wide_of<T0>::type A;
-enum { V = 16 / sizeof(T0) };
+enum { SHORT = sizeof(T0) == 2, V = 16 / sizeof(T0) };
+#include "exponent.cuh"
 
 struct loss_job {
   const T0 *x;       /* (rows, n) */
   const i64 *target; /* (rows) */
   A *lse, *losses;   /* (rows) */
-  T0 *loss;          /* (rows), or one */
-  const T0 *g;       /* (rows), or one */
+  T1 *loss;          /* (rows), or one */
+  const T1 *g;       /* (rows), or one */
   T0 *y;             /* gradient */
   f64 *count;        /* 1 over how many rows count, where the mean is wanted */
   i64 rows, n, ignore;
@@ -24,40 +26,27 @@ struct loss_job {
   fault_slot fault;
 };
 
-FN f32 exp_of(f32 v) { return sizeof(T0) == 2 ? __expf(v) : expf(v); }
-FN f64 exp_of(f64 v) { return exp(v); }
 FN A log_of(A v) { return sizeof(A) == 4 ? (A)logf((f32)v) : (A)log((f64)v); }
-FN A least() { return (A)-INF_F64; }
 
 KERNEL(loss_rows, loss_job)
 {
   for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
     const T0 *x = p.x + r * p.n;
-    A most = least(), sum = 0;
+    exponentials all = {least(), 0};
 #pragma unroll 4
-    for (int k = 0; k < PACKS(p.n); k++) {
-      const pack<T0, V> e = load_pack<T0, V>(x, PACK_AT(k), p.n, p.aligned, put<T0>(least()));
-      A m = get(e.v[0]);
-#pragma unroll
-      for (int i = 1; i < V; i++) m = larger(m, (A)get(e.v[i]));
-      if (m > most || m != m) {
-        sum *= most == least() ? (A)0 : exp_of(most - m);
-        most = m;
-      }
-#pragma unroll
-      for (int i = 0; i < V; i++) sum += most == least() ? (A)0 : exp_of(get(e.v[i]) - most);
-    }
-    const A all = group_max(most);
-    sum = group_sum(most == least() ? (A)0 : sum * exp_of(most - all));
+    for (int k = 0; k < PACKS(p.n); k++)
+      add_pack<T0, V>(all, load_pack<T0, V>(x, PACK_AT(k), p.n, p.aligned, put<T0>(least())));
+    all = join(all);
     if (GROUP_LANE) continue;
     const i64 t = p.target[r];
-    const A lse = all == (A)INF_F64 || all == least() ? all : all + log_of(sum);
+    const bool alone = all.most == (A)INF_F64 || (all.most == least() && all.sum == 0);
+    const A lse = alone ? all.most : all.most + log_of(all.sum);
     const bool fits = t >= 0 && t < p.n;
     if (t != p.ignore && !fits) report_fault(p.fault, FAULT_CLASS, t, p.n);
     p.lse[r] = lse;
     const A loss = t == p.ignore || !fits ? (A)0 : lse - get(x[t]);
     if (p.reduce) p.losses[r] = loss;
-    else p.loss[r] = put<T0>(loss);
+    else p.loss[r] = put<T1>(loss);
   }
 }
 
@@ -72,7 +61,7 @@ KERNEL(loss_join, loss_job)
   sum = block_sum(sum);
   count = block_sum(count);
   if (threadIdx.x) return;
-  if (p.loss) p.loss[0] = put<T0>(p.mean ? sum / count : sum);
+  if (p.loss) p.loss[0] = put<T1>(p.mean ? sum / count : sum);
   if (p.count) p.count[0] = 1 / count;
 }
 
@@ -89,11 +78,10 @@ KERNEL(loss_grad, loss_job)
       const i64 at = PACK_AT(k);
       if (at >= p.n) break;
       pack<T0, V> e = load_pack<T0, V>(x, at, p.n, p.aligned, put<T0>(0)), y;
+      const int hit = t - at < V ? (int)(t - at) : -1;
 #pragma unroll
-      for (int i = 0; i < V; i++) {
-        const A v = exp_of(get(e.v[i]) - lse) - (A)(at + i == t);
-        y.v[i] = put<T0>(counts ? v * scale : (A)0);
-      }
+      for (int i = 0; i < V; i++)
+        y.v[i] = put<T0>(counts ? (exp_of(get(e.v[i]), lse) - (A)(i == hit)) * scale : (A)0);
       store_pack<T0, V>(p.y + r * p.n, at, p.n, p.aligned, y);
     }
   }

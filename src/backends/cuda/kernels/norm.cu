@@ -3,9 +3,9 @@
  * T0 is the type of rows, T1 that of weight and bias; statistics are of the type rows are computed in. Rows are read
  * once and kept (rows.cuh). Invariant: gradients of weight and bias are sums over fixed pieces of the rows, joined in
  * order, so they are the same every time. */
-#if N <= 0 && THREADS <= 768
-#define BLOCKS_AT_ONCE (768 / THREADS) /* at most 85 registers a thread, so that many rows are under way */
-#endif
+/* At most 85 registers a thread where a block has a row, so that many rows are under way. */
+#define BLOCKS_AT_ONCE (N <= 0 && THREADS < 768 ? 768 / THREADS : 1)
+#include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
 
@@ -81,11 +81,46 @@ KERNEL(norm_forward, norm_job)
   }
 }
 
-/* rstd (gw - mean(gw) - h mean(gw h)), h the normalised row, gw = g * weight; mean(gw) for layer norm only. */
-KERNEL(norm_backward, norm_job)
+/* What the rows of this thread add to the gradients of weight and bias, in the columns it has. */
+template <bool SUMS> struct column_sums {
+  enum { PACKS_OF = SUMS && KEPT ? KEPT : 1 };
+  A w[PACKS_OF][V], b[PACKS_OF][V];
+};
+
+/* Adds up the block's warps where each has rows of its own, and stores the block's piece. */
+FN void store_sums(const norm_job &p, const column_sums<true> &s)
 {
-  DYNAMIC_SHARED(char, room);
+  __shared__ A room[N > 0 ? THREADS / 32 : 1][N > 0 ? 32 * V : 1];
+#pragma unroll
+  for (int k = 0; k < KEPT; k++) {
+#pragma unroll
+    for (int which = 0; which < 2; which++) {
+      A *to = p.partial + ((i64)blockIdx.x * 2 + which) * p.n;
+      if (N < 0) {
+#pragma unroll
+        for (int i = 0; i < V; i++)
+          if (PACK_AT(k) + i < p.n) to[PACK_AT(k) + i] = which ? s.b[k][i] : s.w[k][i];
+        continue;
+      }
+#pragma unroll
+      for (int i = 0; i < V; i++) room[threadIdx.x >> 5][i * 32 + LANE] = which ? s.b[k][i] : s.w[k][i];
+      __syncthreads();
+      for (int t = threadIdx.x; t < 32 * V; t += THREADS) {
+        const i64 column = ((i64)k * 32 + t % 32) * V + t / 32;
+        A sum = 0;
+        for (int i = 0; i < THREADS / 32; i++) sum += room[i][t];
+        if (column < p.n) to[column] = sum;
+      }
+      __syncthreads();
+    }
+  }
+}
+
+/* rstd (gw - mean(gw) - h mean(gw h)), h the normalised row, gw = g * weight; mean(gw) for layer norm only. */
+template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
+{
   const i64 half = (i64)PACKS(p.n) * GROUP * sizeof(pack<T0, V>);
+  column_sums<SUMS> sums = {};
   for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
     kept<T0, V> xs = kept<T0, V>::of(p.x + r * p.n, p.n, p.aligned, put<T0>(0), p.stash ? room : 0);
     kept<T0, V> gs = kept<T0, V>::of(p.g + r * p.n, p.n, p.aligned, put<T0>(0), p.stash ? room + half : 0);
@@ -99,9 +134,11 @@ KERNEL(norm_backward, norm_job)
       if (p.w && at < p.n) w = load_pack<T1, V>(p.w, at, p.n, p.aligned, put<T1>(0));
 #pragma unroll
       for (int i = 0; i < V; i++) {
-        const A gw = at + i < p.n ? (p.w ? get(g.v[i]) * (A)get(w.v[i]) : get(g.v[i])) : (A)0;
+        const A h = (get(x.v[i]) - mean) * rstd, one = get(g.v[i]); /* 0 past the end */
+        const A gw = p.w ? (at < p.n ? one * (A)get(w.v[i]) : (A)0) : one;
         s1 += gw;
-        s2 += gw * ((get(x.v[i]) - mean) * rstd);
+        s2 += gw * h;
+        if (SUMS) sums.w[SUMS ? k : 0][i] += one * h, sums.b[SUMS ? k : 0][i] += one;
       }
     }
     s1 = OP == layer ? group_sum(s1) / (A)p.n : (A)0;
@@ -122,6 +159,13 @@ KERNEL(norm_backward, norm_job)
       store_pack<T0, V>(p.y + r * p.n, at, p.n, p.aligned, out);
     }
   }
+  if constexpr (SUMS) store_sums(p, sums);
+}
+
+KERNEL(norm_backward, norm_job)
+{
+  DYNAMIC_SHARED(char, room);
+  backward_rows<false>(p, room);
 }
 
 /* What a piece of the rows adds to the gradients of weight and bias: a warp's lanes are neighbouring packs of columns,
@@ -159,16 +203,27 @@ KERNEL(norm_affine, norm_job)
   }
 }
 
+/* The pieces added up, in order: a warp takes every (THREADS / 32)th of them, its lanes are columns. */
 KERNEL(norm_affine_join, norm_job)
 {
-  EACH(column, p.n)
-  {
-    A sw = 0, sb = 0;
-    for (i64 k = 0; k < p.pieces; k++) {
-      sw += p.partial[k * 2 * p.n + column];
-      sb += p.partial[(k * 2 + 1) * p.n + column];
-    }
-    if (p.gw) p.gw[column] = put<T1>(sw);
-    if (p.gb) p.gb[column] = put<T1>(sb);
-  }
+  __shared__ A room[THREADS / 32][32];
+  const i64 column = (i64)blockIdx.x * 32 + LANE;
+  const int warp = (int)threadIdx.x >> 5, which = (int)blockIdx.y;
+  A sum = 0;
+  if (column < p.n)
+    for (i64 k = warp; k < p.pieces; k += THREADS / 32) sum += p.partial[(k * 2 + which) * p.n + column];
+  room[warp][LANE] = sum;
+  __syncthreads();
+  T1 *const to = which ? p.gb : p.gw;
+  if (warp || column >= p.n || !to) return;
+  for (int k = 1; k < THREADS / 32; k++) sum += room[k][LANE];
+  to[column] = put<T1>(sum);
 }
+
+/* norm_backward together with what each block's rows add to the gradients of weight and bias: rows that are kept in
+ * registers, 128 of them where a block has a row, 170 where a warp has one. */
+#undef BLOCKS_AT_ONCE
+#define BLOCKS_AT_ONCE (THREADS < 384 ? (N < 0 ? 512 : 384) / THREADS : 1)
+#if N != 0
+KERNEL(norm_backward_all, norm_job) { backward_rows<true>(p, 0); }
+#endif

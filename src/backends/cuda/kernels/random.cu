@@ -33,6 +33,7 @@ typedef long int64_t;
 #include "base/maths_f64.h"
 #include "base/maths_f32.h"
 #include "base/philox.h"
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 struct random_job {

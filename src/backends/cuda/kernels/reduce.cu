@@ -6,6 +6,7 @@
  * launch (stage 1) joins what they found. Threads side by side read neighbouring elements: they are lanes of one
  * result (rows) or belong to neighbouring results (columns). Invariant: what is joined with what depends on shapes
  * and the device alone, so results are the same every time. */
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 #define COLUMNS (N & 8) /* the kernel for columns alone, which has more registers */

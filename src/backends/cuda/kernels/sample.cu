@@ -3,6 +3,7 @@
  *
  * T0 is the element type. Invariant: positions and weights are computed as the CPU computes them. Gradients add into
  * zeros with atomic additions. */
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 FN void add_to(f32 *to, f32 v) { atomicAdd(to, v); }

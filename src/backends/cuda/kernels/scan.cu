@@ -4,6 +4,7 @@
  * A line is cut into `chunks` pieces: what each adds up to (scan_totals), these folded in order (scan_carries), then
  * each piece from what lies before it (scan_apply). Lines of one chunk need the last alone. Threads of a block share a
  * piece of a line (inner == 1) or take neighbouring lines (inner > 1). Invariant: the cut depends on shapes alone. */
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 struct scan_job {

@@ -1,6 +1,7 @@
 /* search.cu: binary search in sorted sequences, and positions from counts (repeat_interleave_indices).
  *
  * T0 is the type that elements are compared in, T1 that of the positions. Invariant: searches are independent. */
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 struct search_job {

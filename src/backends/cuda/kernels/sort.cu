@@ -4,6 +4,7 @@
  * descending order); equal keys keep the order of their indices. Short rows: one block sorts (key, index) pairs in
  * shared memory. The first k of long rows: one block finds the k-th key digit by digit, collects, sorts. Long rows:
  * radix sort by eight bits a pass, each pass three kernels. Invariant: ties are always broken by the lower index. */
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 struct sort_job {

@@ -3,6 +3,7 @@
  * T0 is the type of the source, T1 that of the result. A block moves tiles of 64 x 64 through shared memory: it reads
  * along `cols`, whose elements are neighbours in x, and writes along `rows`, whose elements are neighbours in y.
  * Invariant: both sides are accessed in runs. */
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 enum { DIMS = 16, SIDE = 64, PAD = sizeof(T1) < 4 ? 4 / sizeof(T1) : 1 };

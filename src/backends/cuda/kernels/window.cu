@@ -4,6 +4,7 @@
  * (planes, oh, ow), columns (planes, kh, kw, oh, ow), all row-major. Invariant: every element of a result is made by
  * one thread, in one order; gradients gather from the windows that an element lies in (max: atomic additions into the
  * type that is computed in). */
+#include "codegen/device.cuh"
 #include "common.cuh"
 
 struct window_job {
