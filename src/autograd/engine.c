@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "autograd.h"
+#include "ops/api.gen.h"
 #include "ops/shorthand.h"
 
 enum { FIRST_TASKS = 32, FIRST_SLOTS = 64, MOST_RESULTS = 64 };
@@ -18,6 +19,9 @@ typedef struct task {
   cni_node *node; /* owned */
   cn_tensor *one; /* gradient of its only result */
   cn_tensor **many; /* or of each, when there are several */
+  /* `one` is made of pieces, and only [from, to) along piece_dim is written yet; piece_dim is -1 otherwise. */
+  int piece_dim;
+  int64_t from, to;
 } task;
 
 typedef struct walk {
@@ -112,7 +116,7 @@ static task *task_for(walk *w, cni_node *n)
       grow_room((void **)&w->heap, &w->heap_cap, w->nheap, sizeof *w->heap, w->heap_room))
     return NULL;
   task *t = &w->tasks[w->ntasks];
-  *t = (task){.node = (cni_node *)n};
+  *t = (task){.node = (cni_node *)n, .piece_dim = -1};
   if (n->nout > 1 && !(t->many = cni_alloc_zero((size_t)n->nout * sizeof *t->many))) return NULL;
   cni_node_keep(n);
   w->slots[slot] = (uint32_t)++w->ntasks;
@@ -178,6 +182,28 @@ static bool may_write(const cn_tensor *g)
   return sole && cni_is_dense(g->d.ndim, g->d.shape, g->d.strides);
 }
 
+/* ---- gradients that come in pieces ---- */
+
+static int fill_zero(cn_tensor *whole, int dim, int64_t from, int64_t to)
+{
+  if (from == to) return CN_OK;
+  cn_tensor *gap = cn_slice_with(whole, dim, from, to, NULL);
+  return gap && cn_fill_(gap, cn_int(0)) ? CN_OK : cn_err();
+}
+
+/* Nothing more comes in pieces: what was not written is zero. */
+static int complete(task *t)
+{
+  int dim = t->piece_dim;
+  if (dim < 0) return CN_OK;
+  t->piece_dim = -1;
+  size_t depth = cni_scope_push();
+  int status = fill_zero(t->one, dim, 0, t->from);
+  if (!status) status = fill_zero(t->one, dim, t->to, t->one->d.shape[dim]);
+  cni_scope_pop(depth);
+  return status;
+}
+
 /* Adds a borrowed gradient to what has reached (node, index) so far. */
 static int deliver(walk *w, cni_node *n, int index, cn_tensor *g)
 {
@@ -188,6 +214,8 @@ static int deliver(walk *w, cni_node *n, int index, cn_tensor *g)
     *slot = cni_tensor_keep(g);
     return CN_OK;
   }
+  int status = complete(t);
+  if (status) return status;
   if (in_place(w) && may_write(*slot) && alike(&(*slot)->d, &g->d))
     return cn_add_inplace_with(*slot, g, &plainly) ? CN_OK : cn_err();
   cn_tensor *sum = cn_add_with(*slot, g, &plainly);
@@ -301,18 +329,98 @@ static cn_tensor *view_again(const cni_node *n, cn_tensor *x)
   return cni_scope_add(out);
 }
 
-/* A view without a rule of its own, where other gradients have reached its tensor already (the pieces of a split): g
- * is added at its place, not scattered into zeros of the whole. Returns 1 done, 0 it is not so, negative error. */
-static int add_through_view(walk *w, const cni_node *n, cn_tensor *g)
+/* Memory for the gradient of a view's input, not set. Where that is another tensor's view in another order, its memory
+ * has that tensor's order, so that going on needs no copy. Owned. */
+static cn_tensor *room_for_whole(const cni_node *n)
+{
+  const cn_meta *m = &n->meta[0], *under;
+  const cni_node *below = n->edges[0].node;
+  int id = below->kind == CNI_NODE_OP ? cni_op_info(below->op)->id : -1;
+  if (id != CNI_OP_permute && id != CNI_OP_transpose)
+    return cni_tensor_new(m->device, m->dtype, m->ndim, m->shape, NULL);
+  under = &below->meta[0];
+  cn_tensor *base = cni_tensor_new(m->device, m->dtype, under->ndim, under->shape, NULL);
+  cn_tensor *seen = base ? view_again(below, base) : NULL, *whole = NULL;
+  if (seen)
+    whole = cni_tensor_over(cni_storage_keep(base->storage), 0, m->dtype, m->ndim, m->shape, seen->d.strides);
+  cni_tensor_release(base);
+  return whole;
+}
+
+/* The dim along which a view cuts a piece out of its input, select or slice; -1: it is another view. */
+static int cut_dim(const cni_node *n)
+{
+  int id = cni_op_info(n->op)->id;
+  if ((id != CNI_OP_select && id != CNI_OP_slice) || n->meta[0].ndim == 0) return -1;
+  int64_t dim = n->args[1].u.i;
+  return (int)(dim < 0 ? dim + n->meta[0].ndim : dim);
+}
+
+/* Which part of `whole` along dim is `part`? False where it is not one run. */
+static bool run_of(const cn_tensor *whole, const cn_tensor *part, int dim, int64_t *from, int64_t *to)
+{
+  int64_t stride = whole->d.strides[dim];
+  bool slice = part->d.ndim == whole->d.ndim;
+  if (!whole->d.numel || !part->d.numel || (slice && part->d.shape[dim] > 1 && part->d.strides[dim] != stride))
+    return false;
+  *from = stride ? (part->offset - whole->offset) / stride : 0;
+  *to = *from + (slice ? part->d.shape[dim] : 1);
+  return true;
+}
+
+/* The first gradient to reach a view's input is written at its place into new memory. What the other pieces do not
+ * write is set to zero later, if anything is left: the pieces of a split need no zeros and no additions. */
+static int begin_whole(walk *w, const cni_node *n, cn_tensor *g)
+{
+  task *t = task_for(w, n->edges[0].node);
+  cn_tensor *whole = t ? room_for_whole(n) : NULL, *part = whole ? view_again(n, whole) : NULL;
+  int dim = cut_dim(n);
+  int64_t from = 0, to = 0;
+  bool lazy = part && dim >= 0 && !t->many && run_of(whole, part, dim, &from, &to);
+  int status = part ? CN_OK : cn_err();
+  if (!status && !lazy && !cn_fill_(whole, cn_int(0))) status = cn_err();
+  if (!status && !cn_copy_(part, g)) status = cn_err();
+  if (status) {
+    cni_tensor_release(whole);
+    return status;
+  }
+  *gradient_slot(t, n->edges[0].index) = whole;
+  if (lazy && !(from == 0 && to == whole->d.shape[dim])) t->piece_dim = dim, t->from = from, t->to = to;
+  return 1;
+}
+
+/* A piece that borders on those that are there is written; any other is added. */
+static int add_piece(task *t, const cni_node *n, cn_tensor *whole, cn_tensor *g)
+{
+  cn_tensor *part = view_again(n, whole);
+  int dim = cut_dim(n);
+  int64_t from, to;
+  if (!part) return cn_err();
+  bool next = t->piece_dim >= 0 && dim == t->piece_dim && run_of(whole, part, dim, &from, &to) &&
+              (to == t->from || from == t->to);
+  if (!next) {
+    int status = complete(t);
+    return status ? status : cn_add_inplace_with(part, g, &plainly) ? 1 : cn_err();
+  }
+  if (to == t->from) t->from = from;
+  else t->to = to;
+  if (t->from == 0 && t->to == whole->d.shape[dim]) t->piece_dim = -1;
+  return cn_copy_(part, g) ? 1 : cn_err();
+}
+
+/* A view without a rule of its own: g goes to its place in the gradient of the view's input, without a tensor of that
+ * size for each view. Returns 1 done, 0 it is not so, negative error. */
+static int go_through_view(walk *w, const cni_node *n, cn_tensor *g)
 {
   if (!in_place(w) || n->kind != CNI_NODE_OP || n->op->vjp || !n->op->scatter || !g) return 0;
-  uint32_t t = w->slots[slot_for(w, n->edges[0].node)];
-  cn_tensor *whole = t ? *gradient_slot(&w->tasks[t - 1], n->edges[0].index) : NULL;
+  uint32_t at = w->slots[slot_for(w, n->edges[0].node)];
+  cn_tensor *whole = at ? *gradient_slot(&w->tasks[at - 1], n->edges[0].index) : NULL;
   const cn_meta *m = &n->meta[0];
-  if (!whole || !may_write(whole) || whole->d.dtype != m->dtype || whole->d.device != m->device) return 0;
+  if (g->d.dtype != m->dtype || g->d.device != m->device) return 0;
+  if (!whole) return begin_whole(w, n, g);
+  if (!may_write(whole) || whole->d.dtype != m->dtype || whole->d.device != m->device) return 0;
   if (!cni_same_shape(whole->d.ndim, whole->d.shape, m->ndim, m->shape)) return 0;
-  cn_tensor *part = view_again(n, whole);
-  return part && cn_add_inplace_with(part, g, &plainly) ? 1 : cn_err();
+  return add_piece(&w->tasks[at - 1], n, whole, g);
 }
 
 static int rebase_vjp(cni_node *n, cn_vjp *v)
@@ -384,7 +492,7 @@ static int go_through(walk *w, cni_node *n, cn_tensor *const *g)
     need[i] = to && !(w->b->inputs && to->kind == CNI_NODE_LEAF && !is_chosen_leaf(w, to));
     gin[i] = NULL;
   }
-  int added = !status && nin == 1 && need[0] ? add_through_view(w, n, g[0]) : 0;
+  int added = !status && nin == 1 && need[0] ? go_through_view(w, n, g[0]) : 0;
   if (added < 0) status = added;
   if (!status && !added) status = run_vjp(w, n, g, need, gin);
   if (!status && !added) status = send_on(w, n, need, gin);
@@ -401,7 +509,7 @@ static int do_task(walk *w, uint32_t index)
   cni_node *n = w->tasks[index].node;
   cn_tensor *g_room[MOST_RESULTS];
   if (n->nout > MOST_RESULTS) return cni_fail(CN_ERR_UNSUPPORTED, "backward: a node with %d results", (int)n->nout);
-  int status = CN_OK;
+  int status = complete(&w->tasks[index]);
   for (int k = 0; k < n->nout && !status; k++) {
     cn_tensor **slot = gradient_slot(&w->tasks[index], k);
     if (*slot) status = settle(w, n, k, slot);
