@@ -6,6 +6,7 @@
     include/cairn/ext/parts.h   both, for ops that are parts of others (tagged internal)
     src/ops/api.gen.h     op numbers
     src/ops/api.gen.c     the bodies: arguments into cn_values, then through apply's door
+    src/ops/update.gen.h  the arguments of updates by name, for their rules
 
 and the constructors of layers, optimisers and schedules (makers.py), and calls of what takes lists for a test
 (list_calls.py).
@@ -226,6 +227,19 @@ def write_gen_h(ops):
     return "".join(out)
 
 
+def write_update_h(ops):
+    """Positions by name, so that no rule counts: a rule opens with an enum of its op's arguments."""
+    out = [BANNER.format(name="update.gen.h", what="the arguments of the updates in update.c, in order.", more=""),
+           "#ifndef CNI_OPS_UPDATE_GEN_H\n#define CNI_OPS_UPDATE_GEN_H\n"]
+    for op in ops:
+        inputs = sum(p.base == "Tensor" for p in op.params)
+        names = textwrap.wrap(", ".join(p.name for p in op.params), WIDTH - 4)
+        out.append("\n#define CNI_ARGS_%s \\\n  %s\n" % (op.name, " \\\n  ".join(names)))
+        out.append("enum { CNI_INPUTS_%s = %d, CNI_RESULTS_%s = %d };\n"
+                   % (op.name, inputs, op.name, len(op.results or [None])))
+    return "".join(out) + "\n#endif\n"
+
+
 def body(op, dest):
     """The statements of a function; `dest` is the C expression of the in-place destination."""
     decls, values = [], []
@@ -309,6 +323,9 @@ def generate(root):
     files = {"include/cairn/ops.h": write_ops_h(public), "include/cairn/kw.h": write_kw_h(public),
              "include/cairn/ext/parts.h": write_parts_h(parts),
              "src/ops/api.gen.h": write_gen_h(ops), "src/ops/api.gen.c": write_gen_c(ops)}
+    updates = [op for op in ops if op.place.startswith("src/ops/update.c:")]
+    if updates:
+        files["src/ops/update.gen.h"] = write_update_h(updates)
     files.update(makers.generate(root, sys.modules[__name__]))
     files.update(list_calls.generate(root, ops, sys.modules[__name__]))
     return files

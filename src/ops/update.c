@@ -64,50 +64,51 @@ static int decays(const cn_value *a, int i)
 }
 static bool is_large(const cn_value *a, int weight) { return cni_arg_float(a, weight) >= 0.5; }
 
-static int adam_like(const cn_value *a, int first)
+static int adam_decays(const cn_value *a, int weight_decay, int decoupled)
 {
-  int decay = decays(a, first + CNI_WEIGHT_DECAY);
-  if (decay && cni_arg_bool(a, first + CNI_DECOUPLED)) decay = CNI_DECAY_PARAM;
-  return CNI_UPDATE_VARIANT(cni_arg_bool(a, first + CNI_MAXIMIZE), decay, is_large(a, first + CNI_WEIGHT1));
-}
-static int rmsprop_variant_at(const cn_value *a, int first)
-{
-  return CNI_UPDATE_VARIANT(cni_arg_bool(a, first + 4), decays(a, first + 3), is_large(a, first + 1));
+  return decays(a, weight_decay) && cni_arg_bool(a, decoupled) ? CNI_DECAY_PARAM : decays(a, weight_decay);
 }
 
-/* A rule of nin inputs and nout results; the variant is an expression of the arguments a. */
-#define PROGRAM_OF(name, nin, count, variant_of) \
-  static int name##_variant(const cn_value *a) { return (void)a, variant_of; } \
-  static int build_##name(cni_builder *b, int variant) \
+/* A rule by the name of its op; the variant is an expression of the arguments a, which go by their names. */
+#define PROGRAM_OF(op, variant_of) \
+  static int op##_variant(const cn_value *a) \
   { \
-    b->nout = count; \
-    rule_##name(b, variant, b->out); \
+    CNI_ARGUMENTS(op); \
+    return (void)a, variant_of; \
+  } \
+  static int build_##op(cni_builder *b, int variant) \
+  { \
+    b->nout = CNI_RESULTS_##op; \
+    rule_##op(b, variant, b->out); \
     return b->out[0]; \
   } \
-  static cni_pointwise pw_##name = {CNI_UPD, nin, name##_variant, build_##name, NULL, {0}};
+  static cni_pointwise pw_##op = {CNI_UPD, CNI_INPUTS_##op, op##_variant, build_##op, NULL, {0}};
 
-PROGRAM_OF(descend, 3, 1, CNI_UPDATE_VARIANT(cni_arg_bool(a, 4), decays(a, 3), 0))
-PROGRAM_OF(advance, 4, 1, 0)
-PROGRAM_OF(sgd, 4, 2, CNI_UPDATE_VARIANT(cni_arg_bool(a, 8), decays(a, 6), cni_arg_bool(a, 7)))
-PROGRAM_OF(lion, 5, 2, cni_arg_bool(a, 9))
-PROGRAM_OF(adam, 7, 3, adam_like(a, 7))
-PROGRAM_OF(amsgrad, 8, 4, adam_like(a, 8))
-PROGRAM_OF(adam_rates, 5, 4, 0)
-PROGRAM_OF(sparse_adam, 5, 3, cni_arg_bool(a, 8))
-PROGRAM_OF(nadam, 8, 3, adam_like(a, 8))
-PROGRAM_OF(radam, 9, 3, adam_like(a, 9))
-PROGRAM_OF(adamax, 5, 3, CNI_UPDATE_VARIANT(cni_arg_bool(a, 9), decays(a, 8), is_large(a, 5)))
-PROGRAM_OF(rmsprop, 4, 2, rmsprop_variant_at(a, 4))
-PROGRAM_OF(rmsprop_momentum, 5, 3, rmsprop_variant_at(a, 5))
-PROGRAM_OF(rmsprop_centered, 5, 3, rmsprop_variant_at(a, 5))
-PROGRAM_OF(rmsprop_centered_momentum, 6, 4, rmsprop_variant_at(a, 6))
-PROGRAM_OF(adagrad, 4, 2, CNI_UPDATE_VARIANT(cni_arg_bool(a, 6), decays(a, 5), 0))
-PROGRAM_OF(adadelta, 5, 3, CNI_UPDATE_VARIANT(cni_arg_bool(a, 9), decays(a, 8), 0))
-PROGRAM_OF(asgd, 6, 2, CNI_UPDATE_VARIANT(cni_arg_bool(a, 7), decays(a, 6), 0))
-PROGRAM_OF(rprop, 4, 3, cni_arg_bool(a, 8))
+#define UPHILL cni_arg_bool(a, maximize)
+#define PLAIN(other) CNI_UPDATE_VARIANT(UPHILL, decays(a, weight_decay), other)
+#define ADAM CNI_UPDATE_VARIANT(UPHILL, adam_decays(a, weight_decay, decoupled), is_large(a, weight1))
 
-#define UPDATE(name) \
-  .flags = CN_OP_ALIAS_SAFE | CN_OP_NO_GRAD, .infer = update_infer, .pointwise = &pw_##name
+PROGRAM_OF(descend, PLAIN(0))
+PROGRAM_OF(advance, 0)
+PROGRAM_OF(sgd_update, PLAIN(cni_arg_bool(a, nesterov)))
+PROGRAM_OF(lion_update, UPHILL)
+PROGRAM_OF(adam_update, ADAM)
+PROGRAM_OF(amsgrad_update, ADAM)
+PROGRAM_OF(adam_rates, 0)
+PROGRAM_OF(sparse_adam_update, UPHILL)
+PROGRAM_OF(nadam_update, ADAM)
+PROGRAM_OF(radam_update, ADAM)
+PROGRAM_OF(adamax_update, PLAIN(is_large(a, weight1)))
+PROGRAM_OF(rmsprop_update, PLAIN(is_large(a, weight)))
+PROGRAM_OF(rmsprop_momentum_update, PLAIN(is_large(a, weight)))
+PROGRAM_OF(rmsprop_centered_update, PLAIN(is_large(a, weight)))
+PROGRAM_OF(rmsprop_centered_momentum_update, PLAIN(is_large(a, weight)))
+PROGRAM_OF(adagrad_update, PLAIN(0))
+PROGRAM_OF(adadelta_update, PLAIN(0))
+PROGRAM_OF(asgd_update, PLAIN(0))
+PROGRAM_OF(rprop_update, UPHILL)
+
+#define UPDATE(op) .flags = CN_OP_ALIAS_SAFE | CN_OP_NO_GRAD, .infer = update_infer, .pointwise = &pw_##op
 
 /* clang-format off */
 const cn_op cni_update_ops[] = {
@@ -122,24 +123,24 @@ const cn_op cni_update_ops[] = {
           "float weight_decay=0, bool nesterov=False, bool maximize=False) -> (Tensor new_param, Tensor new_buffer) "
           "; internal inplace",
    .doc = "A step of SGD with momentum; blend is 1 - dampening.",
-   UPDATE(sgd)},
+   UPDATE(sgd_update)},
   {.sig = "lion_update(Tensor param, Tensor exp_avg, Tensor grad, Tensor lr, Tensor decay, *, float beta1, "
           "float weight1, float beta2, float weight2, bool maximize=False) -> (Tensor new_param, Tensor new_exp_avg) "
           "; internal inplace",
    .doc = "A step of Lion; weight1 is 1 - beta1, weight2 is 1 - beta2.",
-   UPDATE(lion)},
+   UPDATE(lion_update)},
   {.sig = "adam_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor grad, Tensor step_size, "
           "Tensor bias_correction2_sqrt, Tensor decay, *, float weight1, float beta2, float weight2, float eps, "
           "float weight_decay=0, bool decoupled=False, bool maximize=False) -> (Tensor new_param, Tensor new_exp_avg, "
           "Tensor new_exp_avg_sq) ; internal inplace",
    .doc = "A step of Adam; weight1 is 1 - beta1, weight2 is 1 - beta2. decoupled: param is multiplied by decay first.",
-   UPDATE(adam)},
+   UPDATE(adam_update)},
   {.sig = "amsgrad_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor max_exp_avg_sq, Tensor grad, "
           "Tensor step_size, Tensor bias_correction2_sqrt, Tensor decay, *, float weight1, float beta2, float weight2, "
           "float eps, float weight_decay=0, bool decoupled=False, bool maximize=False) -> (Tensor new_param, "
           "Tensor new_exp_avg, Tensor new_exp_avg_sq, Tensor new_max_exp_avg_sq) ; internal inplace",
    .doc = "A step of Adam that divides by the largest second moment so far.",
-   UPDATE(amsgrad)},
+   UPDATE(amsgrad_update)},
   {.sig = "adam_rates(Tensor step, Tensor step_size, Tensor bias_correction2_sqrt, Tensor decay, Tensor lr, *, "
           "float beta1, float beta2, float weight_decay=0) -> (Tensor new_step, Tensor new_step_size, Tensor new_root, "
           "Tensor new_decay) ; internal inplace",
@@ -149,63 +150,63 @@ const cn_op cni_update_ops[] = {
           "float weight1, float weight2, float eps, bool maximize=False) -> (Tensor new_param, Tensor new_exp_avg, "
           "Tensor new_exp_avg_sq) ; internal inplace",
    .doc = "A step of Adam where the gradient is not zero; elsewhere nothing changes.",
-   UPDATE(sparse_adam)},
+   UPDATE(sparse_adam_update)},
   {.sig = "nadam_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor grad, Tensor grad_rate, "
           "Tensor avg_rate, Tensor bias_correction2, Tensor decay, *, float weight1, float beta2, float weight2, "
           "float eps, float weight_decay=0, bool decoupled=False, bool maximize=False) -> (Tensor new_param, "
           "Tensor new_exp_avg, Tensor new_exp_avg_sq) ; internal inplace",
    .doc = "A step of NAdam: along the gradient by grad_rate and along its average by avg_rate.",
-   UPDATE(nadam)},
+   UPDATE(nadam_update)},
   {.sig = "radam_update(Tensor param, Tensor exp_avg, Tensor exp_avg_sq, Tensor grad, Tensor lr, "
           "Tensor bias_correction1, Tensor bias_correction2_sqrt, Tensor rectification, Tensor decay, *, "
           "float weight1, float beta2, float weight2, float eps, float weight_decay=0, bool decoupled=False, "
           "bool maximize=False) -> (Tensor new_param, Tensor new_exp_avg, Tensor new_exp_avg_sq) ; internal inplace",
    .doc = "A step of RAdam; rectification 0: not adaptive yet.",
-   UPDATE(radam)},
+   UPDATE(radam_update)},
   {.sig = "adamax_update(Tensor param, Tensor exp_avg, Tensor exp_inf, Tensor grad, Tensor rate, *, float weight1, "
           "float beta2, float eps, float weight_decay=0, bool maximize=False) -> (Tensor new_param, "
           "Tensor new_exp_avg, Tensor new_exp_inf) ; internal inplace",
    .doc = "A step of Adamax; weight1 is 1 - beta1.",
-   UPDATE(adamax)},
+   UPDATE(adamax_update)},
   {.sig = "rmsprop_update(Tensor param, Tensor square_avg, Tensor grad, Tensor lr, *, float alpha, float weight, "
           "float eps, float weight_decay=0, bool maximize=False) -> (Tensor new_param, Tensor new_square_avg) "
           "; internal inplace",
    .doc = "A step of RMSprop; weight is 1 - alpha.",
-   UPDATE(rmsprop)},
+   UPDATE(rmsprop_update)},
   {.sig = "rmsprop_momentum_update(Tensor param, Tensor square_avg, Tensor momentum_buffer, Tensor grad, Tensor lr, *, "
           "float alpha, float weight, float eps, float weight_decay=0, bool maximize=False, float momentum=0) -> "
           "(Tensor new_param, Tensor new_square_avg, Tensor new_buffer) ; internal inplace",
    .doc = "A step of RMSprop with momentum; weight is 1 - alpha.",
-   UPDATE(rmsprop_momentum)},
+   UPDATE(rmsprop_momentum_update)},
   {.sig = "rmsprop_centered_update(Tensor param, Tensor square_avg, Tensor grad_avg, Tensor grad, Tensor lr, *, "
           "float alpha, float weight, float eps, float weight_decay=0, bool maximize=False) -> (Tensor new_param, "
           "Tensor new_square_avg, Tensor new_grad_avg) ; internal inplace",
    .doc = "A step of centred RMSprop; weight is 1 - alpha.",
-   UPDATE(rmsprop_centered)},
+   UPDATE(rmsprop_centered_update)},
   {.sig = "rmsprop_centered_momentum_update(Tensor param, Tensor square_avg, Tensor grad_avg, Tensor momentum_buffer, "
           "Tensor grad, Tensor lr, *, float alpha, float weight, float eps, float weight_decay=0, bool maximize=False, "
           "float momentum=0) -> (Tensor new_param, Tensor new_square_avg, Tensor new_grad_avg, Tensor new_buffer) "
           "; internal inplace",
    .doc = "A step of centred RMSprop with momentum; weight is 1 - alpha.",
-   UPDATE(rmsprop_centered_momentum)},
+   UPDATE(rmsprop_centered_momentum_update)},
   {.sig = "adagrad_update(Tensor param, Tensor sum, Tensor grad, Tensor rate, *, float eps, float weight_decay=0, "
           "bool maximize=False) -> (Tensor new_param, Tensor new_sum) ; internal inplace",
    .doc = "A step of Adagrad.",
-   UPDATE(adagrad)},
+   UPDATE(adagrad_update)},
   {.sig = "adadelta_update(Tensor param, Tensor square_avg, Tensor acc_delta, Tensor grad, Tensor lr, *, float rho, "
           "float weight, float eps, float weight_decay=0, bool maximize=False) -> (Tensor new_param, "
           "Tensor new_square_avg, Tensor new_acc_delta) ; internal inplace",
    .doc = "A step of Adadelta; weight is 1 - rho.",
-   UPDATE(adadelta)},
+   UPDATE(adadelta_update)},
   {.sig = "asgd_update(Tensor param, Tensor ax, Tensor grad, Tensor eta, Tensor decay, Tensor mu, *, "
           "float weight_decay=0, bool maximize=False) -> (Tensor new_param, Tensor new_ax) ; internal inplace",
    .doc = "A step of averaged SGD: param * decay - eta * grad, and its average ax, which follows by mu.",
-   UPDATE(asgd)},
+   UPDATE(asgd_update)},
   {.sig = "rprop_update(Tensor param, Tensor prev, Tensor step_size, Tensor grad, *, float etaminus, float etaplus, "
           "float step_size_min, float step_size_max, bool maximize=False) -> (Tensor new_param, Tensor new_prev, "
           "Tensor new_step_size) ; internal inplace",
    .doc = "A step of resilient backpropagation.",
-   UPDATE(rprop)},
+   UPDATE(rprop_update)},
 };
 /* clang-format on */
 CNI_FAMILY(update);

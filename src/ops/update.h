@@ -3,6 +3,7 @@
 #define CNI_OPS_UPDATE_H
 
 #include "program.h"
+#include "update.gen.h"
 
 /* A variant of a rule, in three digits: whether the gradient is followed uphill, where the weight decay goes, and the
  * second of two forms (of lerp for large weights, of SGD with Nesterov's momentum). */
@@ -12,9 +13,7 @@ enum { CNI_DECAY_NONE, CNI_DECAY_GRADIENT, CNI_DECAY_PARAM };
 #define CNI_DECAYS(variant) ((variant) / 2 % 3)
 #define CNI_OTHER_FORM(variant) ((variant) / 6)
 
-/* The attributes of Adam and its kin follow one another. */
-enum cni_adam_attribute {
-  CNI_WEIGHT1, CNI_BETA2, CNI_WEIGHT2, CNI_EPS, CNI_WEIGHT_DECAY, CNI_DECOUPLED, CNI_MAXIMIZE
-};
+/* In a block: the arguments of an update by their names in its signature, as positions. */
+#define CNI_ARGUMENTS(op) enum { CNI_ARGS_##op }
 
 #endif

@@ -85,18 +85,18 @@ static int update_kernel(cn_call *c)
   return CN_OK;
 }
 
-/* step, step_size, bias_correction2_sqrt, decay, lr: all zero-dimensional. */
+/* All of its operands are zero-dimensional. */
 static int rates_kernel(cn_call *c)
 {
-  double in[5], out[4], attr[CN_MAX_ARGS] = {0};
-  for (int i = 0; i < 5; i++) {
+  double in[CNI_INPUTS_adam_rates], out[CNI_RESULTS_adam_rates], attr[CN_MAX_ARGS] = {0};
+  for (int i = 0; i < c->nin; i++) {
     const cn_desc *d = cn_desc_of(c->in[i]);
     if (d->numel != 1 || d->device != CN_CPU || c->compute != CN_F64) return cni_cpu_pointwise(c);
     in[i] = cni_load_f64(d->data, 0, d->dtype);
   }
-  for (int i = 5; i < c->nargs; i++) attr[i] = cni_arg_float(c->args, i);
+  for (int i = c->nin; i < c->nargs; i++) attr[i] = cni_arg_float(c->args, i);
   table()->rates(out, in, attr);
-  for (int i = 0; i < 4; i++) {
+  for (int i = 0; i < c->nout; i++) {
     const cn_desc *d = cn_desc_of(c->out[i]);
     if (d->dtype == CN_F64) *(double *)d->data = out[i];
     else cni_store_f64(d->data, 0, d->dtype, out[i]);
@@ -104,19 +104,11 @@ static int rates_kernel(cn_call *c)
   return CN_OK;
 }
 
+#define ROW(op, variant) {#op, "fused loop", update_kernel},
+#define NO_ROW(op, variant)
+
 const cn_kernel cni_cpu_update_kernels[] = {
-    {"sgd_update", "fused loop", update_kernel},
-    {"adam_update", "fused loop", update_kernel},
-    {"amsgrad_update", "fused loop", update_kernel},
-    {"rmsprop_update", "fused loop", update_kernel},
-    {"rmsprop_momentum_update", "fused loop", update_kernel},
-    {"rmsprop_centered_update", "fused loop", update_kernel},
-    {"adagrad_update", "fused loop", update_kernel},
-    {"adadelta_update", "fused loop", update_kernel},
-    {"adamax_update", "fused loop", update_kernel},
-    {"nadam_update", "fused loop", update_kernel},
-    {"radam_update", "fused loop", update_kernel},
-    {"lion_update", "fused loop", update_kernel},
+    CNI_UPDATE_LOOPS(ROW, NO_ROW)
     {"adam_rates", "numbers", rates_kernel},
     {NULL, NULL, NULL},
 };

@@ -1,5 +1,5 @@
 /* update_isa.c: the updates of ops/update_rules.inc as loops over elements, with all values in registers; compiled once
- * per instruction set. Only the common variants have one: a program gives the same bits in more time.
+ * per instruction set. Only those of update_loops.h have one: a program gives the same bits in more time.
  *
  * Place in the flow: the leaves below update.c. Invariant: primitives and rules are those of the programs, so results
  * are theirs bit for bit. */
@@ -86,43 +86,37 @@ static void adam_rates(double *out, const double *in, const double *attr)
 
 /* ---- loops ---- */
 
-/* A rule of `full` inputs of the parameter's shape, `single` numbers and `results` results. What is the same for all
+/* Results, then the gradient, have the parameter's shape; the other inputs are numbers. What is the same for all
  * elements is copied first: the compiler cannot know that results do not lie over it. */
-#define LOOP(rule, variant, full, single, results) \
-  static void loop_##rule##_##variant(float *const *out, const float *const *in, const float *scalar, \
-                                      const float *attr, int64_t n) \
+#define LOOP(op, variant) \
+  static void loop_##op##_##variant(float *const *out, const float *const *in, const float *scalar, \
+                                    const float *attr, int64_t n) \
   { \
+    enum { results = CNI_RESULTS_##op, full = results + 1, single = CNI_INPUTS_##op - full }; \
     float numbers[CN_MAX_ARGS], same[single]; \
     const float *const x0 = in[0], *const x1 = in[1], *const x2 = in[2]; \
-    const float *const x3 = in[(full) > 3 ? 3 : 0], *const x4 = in[(full) > 4 ? 4 : 0]; \
-    float *const y0 = out[0], *const y1 = out[1], *const y2 = out[(results) > 2 ? 2 : 0]; \
-    float *const y3 = out[(results) > 3 ? 3 : 0]; \
+    const float *const x3 = in[full > 3 ? 3 : 0], *const x4 = in[full > 4 ? 4 : 0]; \
+    float *const y0 = out[0], *const y1 = out[1], *const y2 = out[results > 2 ? 2 : 0]; \
+    float *const y3 = out[results > 3 ? 3 : 0]; \
     memcpy(numbers, attr, sizeof numbers); \
     memcpy(same, scalar, sizeof same); \
     CNI_IVDEP for (int64_t i = 0; i < n; i++) \
     { \
       const float full_of[] = {x0[i], x1[i], x2[i], x3[i], x4[i]}; \
-      float v[(full) + (single)], y[4]; \
-      for (int k = 0; k < (full); k++) v[k] = full_of[k]; \
-      for (int k = 0; k < (single); k++) v[(full) + k] = same[k]; \
-      f32_rule_##rule(&(f32_operands){v, numbers}, variant, y); \
+      float v[full + single], y[4]; \
+      for (int k = 0; k < full; k++) v[k] = full_of[k]; \
+      for (int k = 0; k < single; k++) v[full + k] = same[k]; \
+      f32_rule_##op(&(f32_operands){v, numbers}, variant, y); \
       y0[i] = y[0]; \
       y1[i] = y[1]; \
-      if ((results) > 2) y2[i] = y[2]; \
-      if ((results) > 3) y3[i] = y[3]; \
+      if (results > 2) y2[i] = y[2]; \
+      if (results > 3) y3[i] = y[3]; \
     } \
   }
 
-#define EACH(X) \
-  X(sgd, 0, 3, 1, 2) X(sgd, 2, 3, 1, 2) X(sgd, 6, 3, 1, 2) X(sgd, 8, 3, 1, 2) \
-  X(adam, 0, 4, 3, 3) X(adam, 2, 4, 3, 3) X(adam, 4, 4, 3, 3) \
-  X(amsgrad, 0, 5, 3, 4) X(amsgrad, 4, 5, 3, 4) \
-  X(rmsprop, 0, 3, 1, 2) X(rmsprop_momentum, 0, 4, 1, 3) X(rmsprop_centered, 0, 4, 1, 3) \
-  X(adagrad, 0, 3, 1, 2) X(adadelta, 0, 4, 1, 3) X(adamax, 0, 4, 1, 3) \
-  X(nadam, 0, 4, 4, 3) X(radam, 0, 4, 5, 3) X(lion, 0, 3, 2, 2)
-EACH(LOOP)
+CNI_UPDATE_LOOPS(LOOP, LOOP)
 
-#define ENTRY(rule, variant, full, single, results) {#rule "_update", variant, loop_##rule##_##variant},
-static const cni_update_entry entries[] = {EACH(ENTRY){NULL, 0, NULL}};
+#define ENTRY(op, variant) {#op, variant, loop_##op##_##variant},
+static const cni_update_entry entries[] = {CNI_UPDATE_LOOPS(ENTRY, ENTRY){NULL, 0, NULL}};
 
 const cni_update_table CNI_ISA_NAME(cni_update_table) = {entries, adam_rates};
