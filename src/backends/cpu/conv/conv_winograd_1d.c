@@ -4,11 +4,11 @@
  * stride 2 takes 10 for 14. Only along rows: parts of a row serve all rows of taps, so that they cost little even where
  * channels are few.
  *
- * Flow: weights parted and packed in panels -> blocks of rows of results in parallel: rows of the image parted, the
- * parts' products summed in 4 points by the direct convolution's panels, points joined to results and written. The
- * gradient of the weight goes the same way back. What is not finite would spread inside a pair: where a result is not
- * finite, the direct convolution does the call again. Invariant: a result depends on its own pair alone, not on how
- * rows are cut into blocks; blocks of the weight's gradient depend on shapes alone. */
+ * Flow: weights transformed into parts and packed in panels -> blocks of rows of results in parallel: rows of the image
+ * transformed, the parts' products summed in 4 points by the direct convolution's panels, points transformed to results
+ * and written. The gradient of the weight goes the same way back. What is not finite would spread inside a tile: where
+ * a result is not finite, the direct convolution does the call again. Invariant: a result depends on its own tile
+ * alone, not on how rows are cut into blocks; blocks of the weight's gradient depend on shapes alone. */
 #include <stdatomic.h>
 #include <string.h>
 
@@ -27,7 +27,7 @@ enum {
   MOST_TAPS = 16,          /* of a row */
   LEAST_CHANNELS = 16,     /* of the results */
   LEAST_ROWS = 5,          /* of taps, of all channels */
-  BLOCK_COLUMNS = 448,     /* pairs of a block */
+  BLOCK_COLUMNS = 448,     /* tiles of a block */
   BACK_COLUMNS = 224,      /* of one of the weight's gradient ... */
   WALK_COLUMNS = 112,      /* ... and those of its gradients that stay in the first cache */
   BLOCK_BYTES = 512 << 10, /* parts of a block */
@@ -39,7 +39,7 @@ enum {
   GRAIN_WORK = 1 << 19
 };
 
-/* How a row of taps is split. The results of a pair are a + b + d and b - d - c of points a, b, c, d. */
+/* How a row of taps is split. The results of a tile are a + b + d and b - d - c of points a, b, c, d. */
 typedef struct parting {
   int64_t count;
   cni_winograd_1d_part part[CNI_WINOGRAD_1D_PARTS];
@@ -53,7 +53,7 @@ typedef struct job {
   const cni_conv_kernels *ker;
   const cni_winograd_1d_kernels *own;
   parting p;
-  int64_t pairs, phases, reach;        /* pairs of a row; rows of taps modulo the stride, and of each but the first */
+  int64_t tiles, phases, reach;        /* tiles of a row; rows of taps modulo the stride, and of each but the first */
   int64_t rows, lines, blocks;         /* of results in a block; of the image, for each phase; blocks of an image */
   int64_t part_step, parts_size;       /* elements of parts */
   int64_t pitch, m_step;               /* of sums */
@@ -153,19 +153,19 @@ static void set_offsets(job *j)
       for (int64_t y = 0; y < v->kh; y++)
         for (int64_t part = 0; part < j->p.count; part++) {
           int64_t line = (c * j->phases + y % v->stride[0]) * j->lines + y / v->stride[0];
-          if (j->p.point[part] == point) *to++ = part * j->part_step + line * j->pairs;
+          if (j->p.point[part] == point) *to++ = part * j->part_step + line * j->tiles;
         }
 }
 
 /* ---- parts of an image ---- */
 
-/* What rows [row, row + rows) of the results of image n see, in parts: (part, c, phase, line, pair). */
+/* What rows [row, row + rows) of the results of image n see, in parts: (part, c, phase, line, tile). */
 static void take_parts(const job *j, float *parts, float *room, int64_t n, int64_t row, int64_t rows)
 {
   const cni_conv *v = j->v;
   const int64_t *s = v->x.strides, span = v->kw - 1 + v->stride[1];
   cni_winograd_1d_row r = {
-      .w = v->w, .first = -v->padding[1], .step = 2 * v->stride[1], .pairs = j->pairs, .room = room};
+      .w = v->w, .first = -v->padding[1], .step = 2 * v->stride[1], .tiles = j->tiles, .room = room};
   r.reach = span / r.step;
   r.count = j->p.count;
   r.parts = j->p.part;
@@ -174,8 +174,8 @@ static void take_parts(const job *j, float *parts, float *room, int64_t n, int64
     for (int64_t phase = 0; phase < j->phases; phase++)
       for (int64_t line = 0; line < rows + j->reach; line++) {
         int64_t y = (row + line) * v->stride[0] + phase - v->padding[0];
-        float *to = parts + ((c * j->phases + phase) * j->lines + line) * j->pairs;
-        j->own->spread(&r, y >= 0 && y < v->h ? plane + y * s[2] : NULL, to, j->part_step);
+        float *to = parts + ((c * j->phases + phase) * j->lines + line) * j->tiles;
+        j->own->transform_input(&r, y >= 0 && y < v->h ? plane + y * s[2] : NULL, to, j->part_step);
       }
   }
 }
@@ -183,23 +183,23 @@ static void take_parts(const job *j, float *parts, float *room, int64_t n, int64
 static int64_t room_size(const job *j)
 {
   const int64_t step = 2 * j->v->stride[1], reach = (j->v->kw - 1 + j->v->stride[1]) / step;
-  return step * (cni_parts(j->pairs + reach, LANES) + 1) * LANES;
+  return step * (cni_parts(j->tiles + reach, LANES) + 1) * LANES;
 }
 
-/* Blocks of `columns` pairs or a little more. */
+/* Blocks of `columns` tiles or a little more. */
 static void cut(job *j, int64_t columns)
 {
   const cni_conv *v = j->v;
-  j->pairs = cni_parts(v->ow, 2);
+  j->tiles = cni_parts(v->ow, 2);
   j->phases = cni_least(v->stride[0], v->kh);
   j->reach = (v->kh - 1) / v->stride[0];
-  j->rows = cni_least(cni_parts(columns, j->pairs), v->oh);
-  int64_t line = j->p.count * v->c * j->phases * j->pairs * (int64_t)sizeof(float);
+  j->rows = cni_least(cni_parts(columns, j->tiles), v->oh);
+  int64_t line = j->p.count * v->c * j->phases * j->tiles * (int64_t)sizeof(float);
   while (j->rows > 1 && (j->rows + j->reach) * line > BLOCK_BYTES) j->rows--;
   j->rows = cni_parts(v->oh, cni_parts(v->oh, j->rows));
   j->blocks = cni_parts(v->oh, j->rows);
   j->lines = j->rows + j->reach;
-  j->part_step = v->c * j->phases * j->lines * j->pairs + LANES;
+  j->part_step = v->c * j->phases * j->lines * j->tiles + LANES;
   j->parts_size = j->p.count * j->part_step + LANES;
   for (int64_t part = 0; part < j->p.count; part++) j->depth[j->p.point[part]] += v->c * v->kh;
   for (int point = 0; point < POINTS; point++) j->deep += j->depth[point];
@@ -216,9 +216,10 @@ static void give(job *j, const float *m, int64_t row, int64_t rows, int64_t n, i
   for (int64_t i = 0; i < rows; i++) {
     float bias = 0, *to = (float *)(void *)v->y.data + n * s[0] + (row + i) * s[1] + line * v->ow;
     if (v->bias) memcpy(&bias, (const char *)v->bias->data + 4 * (row + i) * v->bias->strides[0], 4);
-    for (int64_t l = 0; l < (even ? 1 : lines); l++)
-      finite &= j->own->join(to + l * v->ow, even ? lines * v->ow : v->ow, m + i * j->pitch + l * j->pairs, j->m_step,
-                             bias);
+    for (int64_t l = 0; l < (even ? 1 : lines); l++) {
+      const float *sums = m + i * j->pitch + l * j->tiles;
+      finite &= j->own->transform_output(to + l * v->ow, even ? lines * v->ow : v->ow, sums, j->m_step, bias);
+    }
   }
   if (!finite) j->overflow = 1;
 }
@@ -239,7 +240,7 @@ static void block_range(int64_t begin, int64_t end, void *payload)
       const float *u = j->u + row * j->deep;
       for (int point = 0; point < POINTS; point++) {
         j->ker->panel(m + point * j->m_step, j->pitch, u, (int)rows, j->depth[point], offset, parts,
-                      lines * j->pairs);
+                      lines * j->tiles);
         u += rows * j->depth[point];
         offset += j->depth[point];
       }
@@ -253,7 +254,7 @@ static int forward(job *j)
 {
   const cni_conv *v = j->v;
   j->panel = cni_parts(v->k, cni_parts(v->k, j->ker->mr));
-  j->pitch = cni_parts(j->rows * j->pairs, LANES) * LANES;
+  j->pitch = cni_parts(j->rows * j->tiles, LANES) * LANES;
   j->m_step = j->panel * j->pitch + LANES;
   size_t weights = (size_t)(v->k * j->deep) * sizeof *j->u, offsets = (size_t)j->deep * sizeof *j->offset;
   j->u = cni_alloc(weights);
@@ -271,7 +272,7 @@ static int forward(job *j)
 
 /* ---- gradient of the weight ---- */
 
-/* The gradients of a block for the points: (point, pair, ld). */
+/* The gradients of a block for the points: (point, tile, ld). */
 static void take_gradients(const job *j, float *to, int64_t step, int64_t n, int64_t line, int64_t lines)
 {
   const cni_conv *v = j->v;
@@ -280,8 +281,8 @@ static void take_gradients(const job *j, float *to, int64_t step, int64_t n, int
   for (int64_t k = 0; k < j->ld; k += LANES) {
     const float *grad = (const float *)(const void *)v->y.data + n * s[0] + k * s[1] + line * v->ow;
     for (int64_t l = 0; l < (even ? 1 : lines); l++)
-      j->own->grad(to + l * j->pairs * j->ld + k, step, j->ld, grad + l * v->ow, s[1], v->k - k,
-                   even ? lines * v->ow : v->ow);
+      j->own->transform_grad(to + l * j->tiles * j->ld + k, step, j->ld, grad + l * v->ow, s[1], v->k - k,
+                             even ? lines * v->ow : v->ow);
   }
 }
 
@@ -290,7 +291,7 @@ static void piece_range(int64_t begin, int64_t end, void *payload)
 {
   const job *j = payload;
   const cni_conv *v = j->v;
-  const int64_t columns = j->rows * j->pairs, step = columns * j->ld + LANES, all = v->n * j->blocks;
+  const int64_t columns = j->rows * j->tiles, step = columns * j->ld + LANES, all = v->n * j->blocks;
   size_t bytes = (size_t)(j->parts_size + room_size(j) + POINTS * step) * sizeof(float);
   float *parts = cni_alloc(bytes), *room = parts + j->parts_size, *grads = room + room_size(j);
   if (!parts) return; /* the error reaches the caller */
@@ -302,9 +303,9 @@ static void piece_range(int64_t begin, int64_t end, void *payload)
       float *to = j->sums + piece * j->deep * j->ld;
       const int64_t *offset = j->offset;
       for (int point = 0; point < POINTS; point++) {
-        for (int64_t first = 0; first < lines * j->pairs; first += WALK_COLUMNS) {
+        for (int64_t first = 0; first < lines * j->tiles; first += WALK_COLUMNS) {
           cni_conv_walk walk = {.images = 1, .count = 1};
-          walk.n = cni_least(WALK_COLUMNS, lines * j->pairs - first);
+          walk.n = cni_least(WALK_COLUMNS, lines * j->tiles - first);
           j->ker->outer(to, parts + first, offset, j->depth[point], grads + point * step + first * j->ld, j->ld, &walk);
         }
         to += j->depth[point] * j->ld;
@@ -380,7 +381,8 @@ static int weight_gradient(job *j)
 static const char *shape_against(const cni_conv *v)
 {
   const int64_t *s = v->y.strides;
-  if (v->dtype != CN_F32 || v->groups != 1 || v->kind == CNI_CONV_INPUT) return "no pairs of results of this kind";
+  if (v->dtype != CN_F32 || v->groups != 1) return "not an ungrouped convolution in float32";
+  if (v->kind == CNI_CONV_INPUT) return "not for the gradient of the input";
   if (v->dilation[0] != 1 || v->dilation[1] != 1 || v->kw > MOST_TAPS || 2 * v->stride[1] > CNI_WINOGRAD_1D_STEP)
     return "wide windows or strides";
   if (v->x.strides[3] != 1 || s[3] != 1 || s[2] != v->ow) return "rows are not contiguous";
@@ -398,7 +400,7 @@ static bool prepare(job *j)
   part_taps(&j->p, v->kw, v->stride[1]);
   if (4 * j->p.count > 6 * v->kw) return false; /* products of two results: at most three quarters */
   cut(j, back ? BACK_COLUMNS : BLOCK_COLUMNS);
-  if (j->rows * j->pairs < LEAST_COLUMNS || j->parts_size * (int64_t)sizeof(float) > 2 * BLOCK_BYTES) return false;
+  if (j->rows * j->tiles < LEAST_COLUMNS || j->parts_size * (int64_t)sizeof(float) > 2 * BLOCK_BYTES) return false;
   if (!back) return true;
   j->ld = cni_parts(v->k, LANES) * LANES;
   int64_t bytes = j->deep * j->ld * (int64_t)sizeof(float);
@@ -416,8 +418,8 @@ const char *cni_conv_winograd_1d_against(const cni_conv *v)
   const char *reason = shape_against(v);
   if (reason) return reason;
   job j = job_of(v);
-  if (!j.own || j.ker->mr > ROWS) return "no parts for this processor";
-  return prepare(&j) ? NULL : "pairs of results are not worth it";
+  if (!j.own || j.ker->mr > ROWS) return "no transforms for this processor";
+  return prepare(&j) ? NULL : "tiles of results are not worth it";
 }
 
 int cni_conv_winograd_1d(const cni_conv *v)

@@ -1,7 +1,7 @@
 /* conv_winograd_1d_kernels.c: the transforms of one-dimensional Winograd convolutions: of an image's rows, of the sums
  * to results, of gradients. See conv_winograd_1d_kernels.h.
  *
- * Invariant: nothing outside the image is read; every pair is computed alike, whichever lane it falls into. */
+ * Invariant: nothing outside the image is read; every tile is computed alike, whichever lane it falls into. */
 #include "conv_winograd_1d_kernels.h"
 
 #include <stddef.h>
@@ -24,7 +24,7 @@ static inline __m512 load_inside(const float *row, int64_t at, int64_t w)
   return _mm512_maskz_loadu_ps(end, row + at);
 }
 
-/* room[k * pitch + t] = element k of pair t's `step` */
+/* room[k * pitch + t] = element k of tile t's `step` */
 static void part_columns(const cni_winograd_1d_row *r, const float *row, int64_t pitch)
 {
   const __m512i even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
@@ -55,16 +55,16 @@ static void part_columns(const cni_winograd_1d_row *r, const float *row, int64_t
   }
 }
 
-static void spread(const cni_winograd_1d_row *r, const float *row, float *to, int64_t apart)
+static void transform_input(const cni_winograd_1d_row *r, const float *row, float *to, int64_t apart)
 {
-  const int64_t pitch = (r->pairs + r->reach + LANES - 1) / LANES * LANES;
+  const int64_t pitch = (r->tiles + r->reach + LANES - 1) / LANES * LANES;
   if (row) part_columns(r, row, pitch);
   for (int64_t p = 0; p < r->count; p++, to += apart) {
     const cni_winograd_1d_part *q = &r->parts[p];
     const float *a = r->room + q->a % r->step * pitch + q->a / r->step;
     const float *b = r->room + q->b % r->step * pitch + q->b / r->step;
-    for (int64_t t = 0; t < r->pairs; t += LANES) {
-      const __mmask16 some = cni_first_lanes(r->pairs - t);
+    for (int64_t t = 0; t < r->tiles; t += LANES) {
+      const __mmask16 some = cni_first_lanes(r->tiles - t);
       __m512 x = _mm512_setzero_ps();
       if (row) x = _mm512_maskz_loadu_ps(some, a + t);
       if (row && q->sign > 0) x = _mm512_add_ps(x, _mm512_maskz_loadu_ps(some, b + t));
@@ -74,7 +74,7 @@ static void spread(const cni_winograd_1d_row *r, const float *row, float *to, in
   }
 }
 
-static bool join(float *to, int64_t count, const float *m, int64_t step, float bias)
+static bool transform_output(float *to, int64_t count, const float *m, int64_t step, float bias)
 {
   enum { NOT_FINITE = 0x99 };
   const __m512i low = _mm512_setr_epi32(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
@@ -111,8 +111,8 @@ static inline void transpose_block(__m512 *r)
   }
 }
 
-static void grad(float *to, int64_t step, int64_t ld, const float *from, int64_t channel, int64_t channels,
-                 int64_t count)
+static void transform_grad(float *to, int64_t step, int64_t ld, const float *from, int64_t channel, int64_t channels,
+                           int64_t count)
 {
   for (int64_t p = 0; p < count; p += LANES) {
     const __mmask16 some = cni_first_lanes(count - p);
@@ -134,4 +134,4 @@ static void grad(float *to, int64_t step, int64_t ld, const float *from, int64_t
   }
 }
 
-const cni_winograd_1d_kernels cni_winograd_1d_avx512 = {spread, join, grad};
+const cni_winograd_1d_kernels cni_winograd_1d_avx512 = {transform_input, transform_output, transform_grad};
