@@ -143,7 +143,7 @@ def forget_other_build(folder):
 
 
 def build(settings):
-    """Compiles the package; answers the folder that holds it, <build>/python/cairn."""
+    """Compiles the package; returns the folder that holds it, <build>/python/cairn."""
     settings = settings or {}
     unknown = set(settings) - SETTINGS
     if unknown:

@@ -12,7 +12,7 @@ import cairn
 
 
 class LegendreP3(cairn.autograd.Function):
-    """forward is not recorded; backward is given the gradient of the result and answers that of the input."""
+    """forward is not recorded; backward is given the gradient of the result and returns that of the input."""
 
     @staticmethod
     def forward(ctx: cairn.autograd.FunctionCtx, x: cairn.Tensor) -> cairn.Tensor:
@@ -26,7 +26,7 @@ class LegendreP3(cairn.autograd.Function):
 
 
 def fit(steps: int) -> float:
-    """Fits the four coefficients to sin on [-pi, pi]; answers the last loss."""
+    """Fits the four coefficients to sin on [-pi, pi]; returns the last loss."""
     x = cairn.linspace(-math.pi, math.pi, 2000)
     y = x.sin()
     a, b, c, d = (cairn.tensor(v, requires_grad=True) for v in (0.0, -1.0, 0.0, 0.3))

@@ -33,7 +33,7 @@ void cni_prober_free(cni_prober *p); /* with what begin made, and g, unless it w
 
 /* Traces at these sizes and keeps the numbers. 0, or the error: the function's, or that its graph is another one. */
 int cni_probe(cni_prober *p, const int64_t *sizes);
-/* The same where failing is an answer: 1 done, 0 not (the error is cleared), negative: out of memory or room. */
+/* The same where failing is a result: 1 done, 0 not (the error is cleared), negative: out of memory or room. */
 int cni_probe_try(cni_prober *p, const int64_t *sizes);
 bool cni_probed(const cni_prober *p, const int64_t *sizes);
 void cni_probes_drop(cni_prober *p); /* those whose sizes are out of range; not the first */

@@ -66,7 +66,7 @@ class Steps:
         self.passed = self.failed = self.skipped = 0
 
     def run(self, name, command, env=None, expect=()):
-        """One command of the page. Answers whether it worked and its output has all of `expect`."""
+        """One command of the page. Returns whether it worked and its output has all of `expect`."""
         done = subprocess.run(command, cwd=self.tree, env={**os.environ, **(env or {})}, check=False,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace")
         missing = [text for text in expect if text not in done.stdout]
@@ -176,7 +176,7 @@ def follow(steps, tree):
     if importlib.util.find_spec("torch") is None or not importlib.metadata.version("torch").startswith(ORACLE):
         steps.skip("samples against PyTorch", "PyTorch is not installed")
         return
-    steps.run("PyTorch's answers", [sys.executable, "tests/golden/make.py", "pointwise", "reduce", "join"])
+    steps.run("PyTorch's results", [sys.executable, "tests/golden/make.py", "pointwise", "reduce", "join"])
     for op in OPS:
         steps.run(f"{op} against PyTorch", [test_ops, "oracle"], env={"CAIRN_SAMPLE": f"{op}("})
 

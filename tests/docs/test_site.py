@@ -17,7 +17,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", ROOT / "build" / "default")).resolve()
 sys.path.insert(0, str(ROOT / "tools" / "docs"))
 links = importlib.import_module("links")
-MISSING = 2  # what tools/docs --no-install answers where mkdocs is not installed
+MISSING = 2  # what tools/docs --no-install returns where mkdocs is not installed
 GOOD = "<a href='b.html#here'>b</a><a href='b.html'>b</a><a href='#top'>up</a><a href='https://example.org/x'>out</a>"
 BAD = ("<a href='c.html'>gone</a><a href='b.html#nowhere'>b</a><img src='no.png'><a href='../out.html'>out</a>"
        "<a href='#nothing'>here</a>")

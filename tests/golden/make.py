@@ -1,4 +1,4 @@
-"""Writes tests/golden/FAMILY.golden: what PyTorch answers for every sample in tests/ops/FAMILY.samples.
+"""Writes tests/golden/FAMILY.golden: what PyTorch returns for every sample in tests/ops/FAMILY.samples.
 
     python tests/golden/make.py [FAMILY...]          (needs torch and numpy)
 

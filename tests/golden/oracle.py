@@ -1,4 +1,4 @@
-"""What PyTorch answers for a sample: results, and gradients of the sum of the results times fixed weights.
+"""What PyTorch returns for a sample: results, and gradients of the sum of the results times fixed weights.
 
 An op is found by its name (torch, torch.nn.functional by its tag, Tensor's methods); SPECIAL holds those that PyTorch
 names or orders differently. Where PyTorch has no kernel for an unsigned type the sample is worked out in int64 and the
@@ -622,7 +622,7 @@ def unsupported(error):
     return "not implemented for 'UInt" in str(error) or "Promotion for uint" in str(error)
 
 
-# ---- the answer ----
+# ---- the result ----
 def evaluate(sample, op):
     if op.name in NO_ORACLE or op.place.startswith("src/ops/update.c") or sample.large:
         return Answer(NOTHING)

@@ -216,7 +216,7 @@ def made(k, name, convert=lambda v: v):
 
 
 def outputs(value):
-    """The tensors of an answer, one after the other."""
+    """The tensors of a result, one after the other."""
     if isinstance(value, (list, tuple)):
         return [o for v in value for o in outputs(v)]
     return [numbers(value)]

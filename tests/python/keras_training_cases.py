@@ -1,5 +1,5 @@
 """Small fits with known numbers: each case trains a model from the same weights in the library that it is given (Keras
-or cairn.keras) and answers what came out. test_keras_training.py has what Keras 3.15 answered."""
+or cairn.keras) and returns what came out. test_keras_training.py has what Keras 3.15 returned."""
 import math
 
 

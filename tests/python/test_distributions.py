@@ -18,7 +18,7 @@ except ImportError:
     torch = TD = None
 
 CASES = {case.name: case for case in distribution_cases.cases()}
-# Where torch answers nan, approximates more coarsely, or fails.
+# Where torch returns nan, approximates more coarsely, or fails.
 OTHER_MODES = ("Kumaraswamy", "Weibull")
 COARSE = {"VonMises": 1e-5}
 
@@ -365,7 +365,7 @@ class Torch(Test):
         return (CASES[name].make(TD, of(torch, theirs)), theirs), (CASES[name].make(D, of(cairn, mine)), mine)
 
     def both(self, name, what, ask, tolerance=1e-9):
-        """Asks both, which must answer the same or raise the same."""
+        """Asks both, which must return the same or raise the same."""
         (p, theirs), (d, mine) = self.pair(name)
         try:
             wanted = ask(p, torch)

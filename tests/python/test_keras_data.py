@@ -15,7 +15,7 @@ from cairn.transforms import io as files
 
 
 def quiet(f, *args, **kwargs):
-    """What a function answers, and what it prints."""
+    """What a function returns, and what it prints."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         made = f(*args, **kwargs)

@@ -10,7 +10,7 @@ from cairn.keras import layers, ops
 import hand
 from keras_training_cases import CASES, classes, mlp, wave
 
-# What Keras 3.15 answered to keras_training_cases.py.
+# What Keras 3.15 returned for keras_training_cases.py.
 KERAS = {
     "optimizers": {
         "sgd": [0.068353, 0.0680673, 0.067818, 0.067595],

@@ -14,7 +14,7 @@ LIBRARIES = [cairn] + ([torch] if torch else [])
 
 class Modes(unittest.TestCase):
     def each(self, program, expected):
-        """program(m) must answer the same in cairn and, where it is installed, in torch."""
+        """program(m) must return the same in cairn and, where it is installed, in torch."""
         for m in LIBRARIES:
             self.assertEqual(program(m), expected, m.__name__)
             self.assertTrue(m.is_grad_enabled())

@@ -222,7 +222,7 @@ class Compiled(unittest.TestCase):
 
 class Printing(unittest.TestCase):
     def same(self, make):
-        """Printed by cairn as by torch; answers cairn's."""
+        """Printed by cairn as by torch; returns cairn's."""
         texts = [spoken(make(m)) for m in LIBRARIES]
         self.assertEqual(texts, texts[:1] * len(texts))
         return texts[0]

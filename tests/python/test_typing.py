@@ -72,7 +72,7 @@ x = cairn.ones(3)
 @unittest.skipUnless(mypy, "mypy is not installed (pip install mypy)")
 class Mypy(unittest.TestCase):
     def mypy(self, *what):
-        """Its answer about files or a package; ours is found as an installed one would be."""
+        """Its report about files or a package; ours is found as an installed one would be."""
         done = subprocess.run([sys.executable, "-m", "mypy", "--config-file", str(ROOT / "pyproject.toml"),
                                "--cache-dir", str(BUILD / "mypy-cache"), *map(str, what)], capture_output=True,
                               text=True, check=False, cwd=EXAMPLES, env={**os.environ, "MYPYPATH": str(PACKAGE)})

@@ -69,5 +69,5 @@ def by_name(name: str) -> TensorType:
 
 
 def name_of(t: Tensor) -> str:
-    """What t.type() answers."""
+    """What t.type() returns."""
     return "cairn.%s%sTensor" % ("cuda." if t.is_cuda else "", _type_names[t.dtype])

@@ -182,7 +182,7 @@ class Compat:
         made._replace(self)
         return made
 
-    # ---- one answer for all tensors here ----
+    # ---- one result for all tensors here ----
     def is_nonzero(self: Any) -> builtins.bool:
         """Is the one element not zero?"""
         return bool(self)

@@ -37,7 +37,7 @@ _state = threading.local()
 
 
 class _Level:
-    """Counts how deep transforms are nested: what an inner one answers must stay differentiable for the outer one."""
+    """Counts how deep transforms are nested: what an inner one returns must stay differentiable for the outer one."""
 
     def __enter__(self) -> bool:
         outer = getattr(_state, "depth", 0)
@@ -52,7 +52,7 @@ class _Level:
 
 
 def _begin(tree: Any, inner: bool, what: str) -> tuple[tuple[Tensor, ...], bool]:
-    """(fresh inputs to differentiate by, whether the answer is recorded)."""
+    """(fresh inputs to differentiate by, whether the result is recorded)."""
     given = _trees.tensors(tree, what)
     for t in given:
         if not t.is_floating_point():
@@ -93,7 +93,7 @@ def _split(result: Any, has_aux: bool, what: str) -> tuple[Any, Any]:
 
 # ---- gradients ----
 def grad_and_value(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool = False) -> Callable[_P, Any]:
-    """A function that answers (gradient, value) of func, a function with a result of one element; with has_aux
+    """A function that returns (gradient, value) of func, a function with a result of one element; with has_aux
     (gradient, (value, aux))."""
     @functools.wraps(func)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -112,7 +112,7 @@ def grad_and_value(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool
 
 
 def grad(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool = False) -> Callable[_P, Any]:
-    """A function that answers the gradient of func, a function with a result of one element, by the arguments at
+    """A function that returns the gradient of func, a function with a result of one element, by the arguments at
     argnums (a tuple of them for a tuple); with has_aux (gradient, aux)."""
     both = grad_and_value(func, argnums, has_aux)
 
@@ -187,7 +187,7 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
 # ---- matrices ----
 def jacrev(func: Callable[_P, Any], argnums: _Numbers = 0, *, has_aux: bool = False,
            chunk_size: int | None = None) -> Callable[_P, Any]:
-    """A function that answers all derivatives of func's results by the arguments at argnums: of shape
+    """A function that returns all derivatives of func's results by the arguments at argnums: of shape
     output.shape + input.shape, nested as the output is and, inside, as the arguments are; with has_aux
     (derivatives, aux). One walk for each element of the output, whatever chunk_size says."""
     only_speed("jacrev", chunk_size=chunk_size)
@@ -224,7 +224,7 @@ def jacfwd(func: Callable[_P, Any], argnums: _Numbers = 0, has_aux: bool = False
 
 
 def hessian(func: Callable[_P, Any], argnums: _Numbers = 0) -> Callable[_P, Any]:
-    """A function that answers the second derivatives of func: the Jacobian of its Jacobian."""
+    """A function that returns the second derivatives of func: the Jacobian of its Jacobian."""
     return jacrev(jacrev(func, argnums), argnums)
 
 
@@ -266,7 +266,7 @@ def _stacked(states: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def replace_all_batch_norm_modules_(root: Module) -> Module:
-    """Makes batch norms in a module use the batch's own statistics only, so that they write into no buffer; answers
+    """Makes batch norms in a module use the batch's own statistics only, so that they write into no buffer; returns
     the module."""
     from .nn import layer
     for module in root.modules():

@@ -65,7 +65,7 @@ def _entry(module: ModuleType, name: str) -> Callable[..., Any]:
 
 
 def load(repo_or_dir: str, model: str, *args: Any, source: str = "github", **kwargs: Any) -> Any:
-    """What the entry `model` of a folder's hubconf.py answers for these arguments; source must be "local". What torch
+    """What the entry `model` of a folder's hubconf.py returns for these arguments; source must be "local". What torch
     takes for fetching (trust_repo, force_reload, verbose, skip_validation) is not the entry's."""
     for name in ("trust_repo", "force_reload", "verbose", "skip_validation"):
         kwargs.pop(name, None)

@@ -55,7 +55,7 @@ class Metric:
         self._metric.reset()
 
     def __call__(self, output: Any, target: Any) -> Any:
-        """Counts the batch, and answers the figure of this batch alone."""
+        """Counts the batch, and returns the figure of this batch alone."""
         self.update(output, target)
         alone: Metric = object.__new__(type(self))
         alone.__dict__.update(self.__dict__)
@@ -178,7 +178,7 @@ _BY_NAME: dict[str, type[Metric]] = {
 
 
 def get(metric: str | Metric | Sequence[Any], **settings: Any) -> Metric:
-    """A metric by name; one that is a metric already is answered itself."""
+    """A metric by name; one that is a metric already is returned itself."""
     if isinstance(metric, Metric):
         return metric
     if not isinstance(metric, str) or metric.lower() not in _BY_NAME:

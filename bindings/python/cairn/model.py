@@ -56,7 +56,7 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
     _compiled: Compiled | None = None
     _history: History | None = None
     _target_first = False  # whether plain functions as losses and metrics take (target, output)
-    _numpy_results = False  # whether predict answers numpy's arrays
+    _numpy_results = False  # whether predict returns numpy's arrays
 
     # ---- how to train ----
     def compile(self, optimizer: Any = "rmsprop", loss: Any = None, metrics: Any = None, loss_weights: Any = None,
@@ -65,7 +65,7 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
         """Says how to train.
 
         optimizer: a name ("adam", "sgd", "rmsprop", ...), with Keras's default rates; an Optimizer; or what takes
-        parameters and answers an optimiser (`lambda p: cairn.optim.SGD(p, lr=0.1)`).
+        parameters and returns an optimiser (`lambda p: cairn.optim.SGD(p, lr=0.1)`).
         loss: a name ("cross_entropy" takes scores and classes as torch does, "mse", ...; "categorical_crossentropy" and
         the others of Keras take probabilities), a module or function of (output, target), a loss of cairn.keras.
         metrics: a list of names, of objects of cairn.metrics or cairn.keras.metrics, of functions.
@@ -114,7 +114,7 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
 
     @property
     def history(self) -> Any:
-        """What the last fit() answered."""
+        """What the last fit() returned."""
         return self._history
 
     @history.setter
@@ -130,7 +130,7 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
 
     @property
     def metrics_names(self) -> list[str]:
-        """Of the figures that evaluate() answers, in its order."""
+        """Of the figures that evaluate() returns, in its order."""
         names: list[str] = []
         for metric in self.metrics:
             if metric.name == "compile_metrics":
@@ -174,7 +174,7 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
         return self.compute_loss(**given)
 
     def compute_metrics(self, x: Any, y: Any, y_pred: Any, sample_weight: Any = None) -> dict[str, Any]:
-        """Counts a batch and answers all figures so far. May be overridden."""
+        """Counts a batch and returns all figures so far. May be overridden."""
         self._need_compiled("compute_metrics").update(y, y_pred, sample_weight)
         return self.get_metrics_result()
 
@@ -234,7 +234,7 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
             shuffle: bool = True, class_weight: dict[int, float] | None = None, sample_weight: Any = None,
             initial_epoch: int = 0, steps_per_epoch: int | None = None, validation_steps: int | None = None,
             validation_batch_size: int | None = None, validation_freq: int | Sequence[int] = 1) -> History:
-        """Trains for `epochs` passes over the data and answers the History of all figures.
+        """Trains for `epochs` passes over the data and returns the History of all figures.
 
         x and y: tensors, numpy's arrays, lists or dictionaries of them for several inputs or outputs; or x alone: a
         Dataset, a DataLoader, or any iterable of batches (x, y) or (x, y, sample_weight).

@@ -64,7 +64,7 @@ def _ask(func: Callable[..., Any], classes: list[type[Any]], args: tuple[Any, ..
 
 
 def _decide(name: str, method: int, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Called from C with an op's name and arguments: the answer of a class, or NotImplemented."""
+    """Called from C with an op's name and arguments: the result of a class, or NotImplemented."""
     classes = _classes((*args, *kwargs.values()))
     if not classes:
         return NotImplemented
@@ -107,7 +107,7 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 def handle_torch_function(public_api: Callable[..., Any], relevant_args: Iterable[Any], *args: Any,
                           **kwargs: Any) -> Any:
-    """Asks the classes of relevant_args what the function is to answer for these arguments."""
+    """Asks the classes of relevant_args what the function is to return for these arguments."""
     return _ask(public_api, _classes(relevant_args), args, kwargs)
 
 

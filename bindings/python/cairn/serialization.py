@@ -379,7 +379,7 @@ def _plain(value: Any) -> Any:
 
 def load_checkpoint(path: str | os.PathLike[str], model: Module | None = None, optimizer: Optimizer | None = None,
                     scheduler: Any = None, loader: Any = None, scaler: Any = None) -> dict[str, Any]:
-    """Goes on from a checkpoint: sets the parts that are given and the random numbers, and answers "epoch", "step" and
+    """Goes on from a checkpoint: sets the parts that are given and the random numbers, and returns "epoch", "step" and
     what else was saved. A file that is damaged or has no such part is an error."""
     core = _core(optimizer)
     epoch, step, content = _C._run_load(os.fspath(path), model, core)

@@ -51,7 +51,7 @@ def assert_close(actual: typing.Any, expected: typing.Any, *, allow_subclasses: 
 
     Shapes must be the same. So must device, type and layout, unless check_device, check_dtype or check_layout is
     False, and with check_stride the strides. allow_subclasses=False wants both to be of one class. msg replaces the
-    message, or is a function that is given it and answers another.
+    message, or is a function that is given it and returns another.
     """
     if (rtol is None) != (atol is None):
         raise ValueError(f"assert_close: rtol and atol go together: give both or neither (rtol={rtol}, atol={atol})")

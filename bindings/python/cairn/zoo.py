@@ -241,7 +241,7 @@ class KVCache(_C.CacheBase):
 # ---- sentence embeddings ----
 def embed(model: Module, tokenizer: Any, texts: str | Sequence[str]) -> Tensor:
     """Embeddings (n, dim) of texts, mean-pooled and of length 1. Of long texts the beginning counts: as many tokens as
-    the model was made for. tokenizer: one of cairn.tokenizers, or any that answers input_ids and attention_mask."""
+    the model was made for. tokenizer: one of cairn.tokenizers, or any that returns input_ids and attention_mask."""
     given = [texts] if isinstance(texts, str) else [*texts]
     native = getattr(tokenizer, "_native", None)
     if isinstance(native, _C.NativeTokenizer):

@@ -25,7 +25,7 @@ void cnpy_callback_free(void *payload)
   PyGILState_Release(gil);
 }
 
-/* A tensor that Python answered, as the core wants it: borrowed from the innermost scope. */
+/* A tensor that Python returned, as the core wants it: borrowed from the innermost scope. */
 cn_tensor *cnpy_callback_result(PyObject *o) { return cn_scope_give(cn_keep(cnpy_t(o))); }
 
 /* A hook: payload is the Python function. None leaves the gradient as it is. */
@@ -488,14 +488,14 @@ PyMethodDef cnpy_autograd_methods[] = {
    "backward(gradient=None, retain_graph=None, create_graph=False, inputs=None)\n--\n\n"
    "Adds the gradients of this tensor to the .grad of the leaves it was computed from (or of inputs)."},
   {"requires_grad_", WITH_KEYWORDS(tensor_requires_grad),
-   "requires_grad_(requires_grad=True)\n--\n\nMakes ops on this leaf record; answers the tensor."},
-  {"detach_", tensor_detach, METH_NOARGS, "Cuts the tensor off from its history, in place; answers it."},
+   "requires_grad_(requires_grad=True)\n--\n\nMakes ops on this leaf record; returns the tensor."},
+  {"detach_", tensor_detach, METH_NOARGS, "Cuts the tensor off from its history, in place; returns it."},
   {"retain_grad", tensor_retain_grad, METH_NOARGS, "Keeps the gradient of this result in .grad, too."},
   {"is_inference", tensor_is_inference, METH_NOARGS, "Was the tensor made in inference mode?"},
   {"_is_view", tensor_is_view, METH_NOARGS, "Does the tensor share the memory of the one it was made from?"},
   {"register_hook", tensor_register_hook, METH_O,
-   "register_hook(hook)\n--\n\nCalls hook(grad) when this tensor's gradient is known; a tensor that it answers takes "
-   "the gradient's place. Answers a handle with remove()."},
+   "register_hook(hook)\n--\n\nCalls hook(grad) when this tensor's gradient is known; a tensor that it returns takes "
+   "the gradient's place. Returns a handle with remove()."},
   {"_register_after", tensor_register_after, METH_O, "Calls fn(grad) when backward has added to a leaf's gradient."},
   {"_set_data", tensor_set_data, METH_O,
    "_set_data(other)\n--\n\nt.data = other: other's values from now on; a leaf stays a leaf with its gradient."},

@@ -60,7 +60,7 @@ void cnpy_unbind(cnpy_bound *b);
 int cnpy_form_init(cnpy_form *form, const char *op);
 /* The same from a signature; its text, for error messages, must stay. */
 int cnpy_form_from(cnpy_form *form, const cn_signature *signature, const char *text);
-/* Raises TypeError for arguments that did not fit the one form. Answers NULL. */
+/* Raises TypeError for arguments that did not fit the one form. Returns NULL. */
 PyObject *cnpy_misfit(const cnpy_bound *b, const cnpy_form *form, const char *name);
 
 #endif

@@ -63,7 +63,7 @@ static int run(cn_tensor **out, size_t *nout, const cn_op *op, bool view, const 
 
 /* ---- results ---- */
 
-/* An op that answers its input itself gives that very Python object. */
+/* An op that returns its input itself gives that very Python object. */
 static PyObject *wrap_result(cn_tensor *t, const cnpy_bound *b, const cnpy_form *f)
 {
   for (int i = 0; i < b->n; i++)

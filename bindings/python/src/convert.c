@@ -1,7 +1,7 @@
 /* convert.c: Python data into tensors (tensor, as_tensor, asarray) and tensors into Python numbers and lists.
  *
  * Place in the flow: nested.c reads numbers and sequences, buffer.c arrays, exchange.c what speaks DLPack; this file
- * decides who reads, and settles type and device. Invariant: what `tensor` answers shares memory with nothing and has
+ * decides who reads, and settles type and device. Invariant: what `tensor` returns shares memory with nothing and has
  * no history. */
 #include "cairn_py.h"
 
@@ -257,7 +257,7 @@ static PyObject *py_as_tensor(PyObject *module, PyObject *const *args, Py_ssize_
   return finish(from_any(v[0], dtype, device, false), false);
 }
 
-/* asarray: what obj is decides whether memory can be shared. Answers owned, *shares says whether it does. */
+/* asarray: what obj is decides whether memory can be shared. Returns owned, *shares says whether it does. */
 static cn_tensor *view_of(PyObject *o, bool *shares)
 {
   *shares = true;

@@ -339,7 +339,7 @@ uint64_t cnpy_draw_seed(void)
   return (uint64_t)w[1] << 32 | w[0];
 }
 
-/* _rng_swap(seed, offset) -> (seed, offset): this thread goes on from there; answers where it was. */
+/* _rng_swap(seed, offset) -> (seed, offset): this thread goes on from there; returns where it was. */
 static PyObject *rng_swap(PyObject *Py_UNUSED(module), PyObject *args)
 {
   unsigned long long seed, offset;
@@ -371,7 +371,7 @@ static PyMethodDef functions[] = {
   {"_token_file", token_file, METH_VARARGS, "path, dtype, length, stride"},
   {"_token_tensor", token_tensor, METH_VARARGS, "tokens, length, stride"},
   {"_download", download, METH_VARARGS, "url, sha256, folder, name -> path"},
-  {"_rng_swap", rng_swap, METH_VARARGS, "This thread draws from (seed, offset) on; answers where it was."},
+  {"_rng_swap", rng_swap, METH_VARARGS, "This thread draws from (seed, offset) on; returns where it was."},
   {"_parallel_alone", parallel_alone, METH_NOARGS, "Ops of this thread use no other threads from now on."},
   {NULL, NULL, 0, NULL}};
 

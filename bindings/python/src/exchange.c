@@ -298,7 +298,7 @@ static cn_tensor *import_object(PyObject *ext, PyObject *copy)
   if (!capsule) return NULL;
   cn_tensor *t = NULL;
   if (!PyCapsule_CheckExact(capsule))
-    PyErr_SetString(PyExc_TypeError, "from_dlpack: __dlpack__() answered no capsule");
+    PyErr_SetString(PyExc_TypeError, "from_dlpack: __dlpack__() returned no capsule");
   else if (copy == Py_False && read_only(capsule))
     PyErr_SetString(PyExc_BufferError, "from_dlpack: read-only memory cannot be shared (copy=False)");
   else t = consume(capsule);

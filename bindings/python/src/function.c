@@ -53,7 +53,7 @@ static int give_results(cn_context *ctx, cn_tensor **outputs, cn_tensor *const *
   return status;
 }
 
-/* Takes what Python's backward answered: one tensor or None per input. */
+/* Takes what Python's backward returned: one tensor or None per input. */
 static int take_gradients(PyObject *answer, cn_tensor **gin)
 {
   for (Py_ssize_t i = 0; i < PyTuple_Size(answer); i++) {

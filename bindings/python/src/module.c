@@ -291,7 +291,7 @@ static PyMethodDef functions[] = {
     {"_device_count", device_count, METH_VARARGS, "Devices of a backend that can be used here."},
     {"_device_sync", device_sync, METH_O, "Waits for all work of a device."},
     {"_device_stream", device_stream, METH_O, "The address of the queue that a device's work is in; 0 without one."},
-    {"_current_cuda", cnpy_set_current, METH_O, "Which device \"cuda\" means; answers the one before; -1 only asks."},
+    {"_current_cuda", cnpy_set_current, METH_O, "Which device \"cuda\" means; returns the one before; -1 only asks."},
     {"_device_memory", device_memory, METH_O, "Bytes of a device: held by tensors, taken from it, the most of both."},
     {"_device_memory_trim", device_memory_trim, METH_O, "Gives back what is kept for the next tensors."},
     {"_device_memory_reset_peak", device_memory_reset_peak, METH_O, "The peak starts again from now."},

@@ -54,7 +54,7 @@ int cnpy_started(PyObject *self)
 
 /* ---- calls: the class's forward in C ---- */
 
-/* A call of Python that is on its way through C, where hooks of C run: what forward is to get, and what it answered. */
+/* A call of Python that is on its way through C, where hooks of C run: what forward is to get, and what it returned. */
 typedef struct frame {
   cn_module *m;
   PyObject *forward, *args, *kwargs, *result; /* forward NULL: the class's */
@@ -161,7 +161,7 @@ static PyObject *module_forward(PyObject *self, PyObject *const *args, Py_ssize_
 
 /* ---- calls: a forward written in Python ---- */
 
-/* The tensors in what forward answered: one, or those of a tuple or list. */
+/* The tensors in what forward returned: one, or those of a tuple or list. */
 static int take_results(PyObject *answer, cn_tensor **out, size_t nout)
 {
   bool several = PyTuple_Check(answer) || PyList_Check(answer);
@@ -172,7 +172,7 @@ static int take_results(PyObject *answer, cn_tensor **out, size_t nout)
     if (item && cnpy_is_tensor(item)) out[k++] = cnpy_callback_result(item);
     Py_XDECREF(item);
   }
-  if (!k) cn_err_set(CN_ERR_TYPE, "forward: Python answered no tensor");
+  if (!k) cn_err_set(CN_ERR_TYPE, "forward: Python returned no tensor");
   return (int)k;
 }
 
@@ -183,7 +183,7 @@ static int run_frame(frame *f, cn_module *m, cn_module_call *call)
   f->result = PyObject_Call(f->forward, f->args, f->kwargs);
   if (!f->result) return cn_err_set(CN_ERR_VALUE, "%s: a Python exception was raised", m->cls->name);
   int n = take_results(f->result, call->out, call->nout < MOST_RESULTS ? call->nout : MOST_RESULTS);
-  if (!n) cn_err_clear(); /* C's hooks see nothing, and Python gets what it answered */
+  if (!n) cn_err_clear(); /* C's hooks see nothing, and Python gets what it returned */
   for (int i = 0; i < n; i++) f->given[i] = call->out[i];
   f->ngiven = (size_t)n;
   return CN_OK;
@@ -239,7 +239,7 @@ int cnpy_module_forward_python(cn_module *m, cn_module_call *call)
   return cnpy_module_trampoline(m, call, cn_module_object(m));
 }
 
-/* What Python answered, where C's hooks left it alone; their tensors otherwise. */
+/* What Python returned, where C's hooks left it alone; their tensors otherwise. */
 static PyObject *after_hooks(frame *f, cn_tensor *const *out)
 {
   bool same = true;

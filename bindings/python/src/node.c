@@ -143,7 +143,7 @@ static PyType_Slot node_slots[] = {{Py_tp_dealloc, (void *)node_dealloc},
                                    {Py_tp_hash, (void *)node_hash},
                                    {Py_tp_methods, node_methods},
                                    {Py_tp_getset, node_getset},
-                                   {Py_tp_doc, (void *)"A recorded call: what grad_fn answers."},
+                                   {Py_tp_doc, (void *)"A recorded call: what grad_fn returns."},
                                    {0, NULL}};
 static PyType_Spec node_spec = {"cairn._C.Node", sizeof(node_object), 0,
                                 Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, node_slots};
@@ -197,7 +197,7 @@ static PyGetSetDef handle_getset[] = {{"id", handle_id, NULL, "The hook's number
 static PyType_Slot handle_slots[] = {{Py_tp_dealloc, (void *)handle_dealloc},
                                      {Py_tp_methods, handle_methods},
                                      {Py_tp_getset, handle_getset},
-                                     {Py_tp_doc, (void *)"What register_hook answers."},
+                                     {Py_tp_doc, (void *)"What register_hook returns."},
                                      {0, NULL}};
 static PyType_Spec handle_spec = {"cairn._C.RemovableHandle", sizeof(handle_object), 0,
                                   Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION, handle_slots};

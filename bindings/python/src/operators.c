@@ -43,7 +43,7 @@ static int run(cn_tensor **out, operator_op *o, const cn_value *args, size_t nar
   Py_END_ALLOW_THREADS return status;
 }
 
-/* What a class derived from Tensor answers; NotImplemented: none takes part. */
+/* What a class derived from Tensor returns; NotImplemented: none takes part. */
 static PyObject *asked(const char *op, const char *behind, PyObject *a, PyObject *b)
 {
   char name[40];

@@ -198,7 +198,7 @@ static PyObject *optim_step(PyObject *self, PyObject *Py_UNUSED(none))
 }
 
 typedef struct closure {
-  PyObject *fn, *first; /* first: what it answered the first time, owned */
+  PyObject *fn, *first; /* first: what it returned the first time, owned */
 } closure;
 
 /* The loss as a tensor, borrowed from the innermost scope; a number becomes one. */
@@ -222,7 +222,7 @@ static cn_tensor *call_closure(void *payload)
   return loss;
 }
 
-/* minimise(closure): a step that evaluates by itself; answers what the closure did the first time. */
+/* minimise(closure): a step that evaluates by itself; returns what the closure did the first time. */
 static PyObject *optim_minimise(PyObject *self, PyObject *fn)
 {
   closure c = {fn, NULL};
@@ -297,7 +297,7 @@ static PyObject *optim_remember(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-  {"add", optim_add, METH_O, "add(params)\n--\n\nA group of these tensors; answers its number."},
+  {"add", optim_add, METH_O, "add(params)\n--\n\nA group of these tensors; returns its number."},
   {"group", optim_group, METH_O, "group(i)\n--\n\nThe settings of a group; past the last, those of a new one."},
   {"put", optim_put, METH_VARARGS, "put(i, name, value)\n--\n\nSets something of a group."},
   {"sync", optim_sync, METH_O, "sync(param_groups)\n--\n\nTakes over tensors that were replaced."},

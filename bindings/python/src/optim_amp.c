@@ -1,7 +1,7 @@
 /* optim_amp.c: mixed precision (autocast, the scaling of losses) and averages of parameters.
  *
  * Place in the flow: beside optim.c; cairn.amp and cairn.optim.swa_utils stand on it. Invariant: every autocast region
- * that begins here ends with the setting that its begin answered. */
+ * that begins here ends with the setting that its begin returned. */
 #include <cairn/autograd.h>
 
 #include "optim.h"
@@ -164,7 +164,7 @@ static PyObject *average(PyObject *Py_UNUSED(module), PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-  {"_autocast_begin", autocast_begin, METH_VARARGS, "Switches autocast; answers the old setting."},
+  {"_autocast_begin", autocast_begin, METH_VARARGS, "Switches autocast; returns the old setting."},
   {"_autocast_end", autocast_end, METH_O, "The old setting again."},
   {"_autocast_dtype", autocast_dtype, METH_O, "The type that ops compute in; None: autocast is off."},
   {"_average", average, METH_VARARGS, "One update of averages of a module's parameters."},

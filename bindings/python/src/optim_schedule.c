@@ -11,8 +11,8 @@ typedef struct schedule_object {
   PyObject_HEAD
   cn_schedule *s;               /* owned, unless taken */
   bool taken;                   /* it is a part of another one, which owns it */
-  PyObject *optim, *parts, *fn; /* parts: a tuple or NULL; fn: what answers factors or rates, or NULL */
-  PyObject *asked;              /* what answers rates in the place of a formula of the library, or NULL */
+  PyObject *optim, *parts, *fn; /* parts: a tuple or NULL; fn: what returns factors or rates, or NULL */
+  PyObject *asked;              /* what returns rates in the place of a formula of the library, or NULL */
 } schedule_object;
 
 static PyTypeObject *schedule_type;
@@ -256,7 +256,7 @@ static PyObject *rates(PyObject *self, double (*one)(const cn_schedule *, size_t
   return list;
 }
 
-/* rewind(rates, fn): before the first step again, at these rates; then fn(object, epoch, group) answers them, unless it
+/* rewind(rates, fn): before the first step again, at these rates; then fn(object, epoch, group) returns them, unless it
  * is None. */
 static PyObject *schedule_rewind(PyObject *o, PyObject *args)
 {
@@ -279,7 +279,7 @@ static double next_rate(const cn_schedule *s, size_t group)
   return cn_schedule_next((cn_schedule *)(uintptr_t)s, group);
 }
 
-/* next(): what the library's own formula answers for this epoch */
+/* next(): what the library's own formula returns for this epoch */
 static PyObject *schedule_next(PyObject *self, PyObject *Py_UNUSED(none))
 {
   PyObject *found = rates(self, next_rate);

@@ -185,11 +185,11 @@ static PyObject *clone_state(PyObject *self, PyObject *Py_UNUSED(none))
 static PyObject *get_device(PyObject *self, void *Py_UNUSED(closure)) { return Py_NewRef(of(self)->device); }
 
 static PyMethodDef methods[] = {
-  {"manual_seed", manual_seed, METH_O, "manual_seed(seed)\n--\n\nStarts afresh from this seed; answers the generator."},
-  {"seed", new_seed, METH_NOARGS, "seed()\n--\n\nStarts afresh from a seed that cannot be foretold; answers it."},
+  {"manual_seed", manual_seed, METH_O, "manual_seed(seed)\n--\n\nStarts afresh from this seed; returns the generator."},
+  {"seed", new_seed, METH_NOARGS, "seed()\n--\n\nStarts afresh from a seed that cannot be foretold; returns it."},
   {"initial_seed", initial_seed, METH_NOARGS, "initial_seed()\n--\n\nThe seed it was last started from."},
   {"get_state", get_state, METH_NOARGS, "get_state()\n--\n\nThe state as a tensor of bytes."},
-  {"set_state", set_state, METH_O, "set_state(state)\n--\n\nGoes on from a state that get_state answered."},
+  {"set_state", set_state, METH_O, "set_state(state)\n--\n\nGoes on from a state that get_state returned."},
   {"clone_state", clone_state, METH_NOARGS, "clone_state()\n--\n\nA new generator in the same state."},
   {NULL, NULL, 0, NULL}};
 static PyGetSetDef getset[] = {{"device", get_device, NULL, "The device it was made for.", NULL},

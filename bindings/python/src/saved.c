@@ -1,7 +1,7 @@
 /* saved.c: hooks of Python on what ops keep for backward.
  *
  * Place in the flow: cairn.autograd.graph.saved_tensors_hooks and checkpoints stand on it. What the core keeps of a
- * value is a tuple (unpack, what pack answered). Invariant: the pair that is set is owned by the thread's setting. */
+ * value is a tuple (unpack, what pack returned). Invariant: the pair that is set is owned by the thread's setting. */
 #include <cairn/autograd.h>
 
 #include "autograd.h"
@@ -30,7 +30,7 @@ static cn_tensor *call_unpack(void *packed)
   if (!PyErr_Occurred()) /* one may be on its way from the value before */
     result = PyObject_CallFunctionObjArgs(PyTuple_GetItem(kept, 0), PyTuple_GetItem(kept, 1), NULL);
   if (result && !cnpy_is_tensor(result))
-    PyErr_Format(PyExc_TypeError, "saved_tensors_hooks: expected unpack to answer a Tensor, not %R",
+    PyErr_Format(PyExc_TypeError, "saved_tensors_hooks: expected unpack to return a Tensor, not %R",
                  (PyObject *)Py_TYPE(result));
   else if (result) answer = cnpy_callback_result(result);
   if (PyErr_Occurred() && !cn_err()) cn_err_set(CN_ERR_GRAD, "saved_tensors_hooks: a Python exception was raised");

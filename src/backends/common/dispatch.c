@@ -294,7 +294,7 @@ static CNI_APART int dispatch_asking(cn_call *c, const cni_opinfo *info, const c
     say_refusal(c, &list->items[0], c->refusal);
     cni_kernel_choose(&choice, c, list, 1);
   } else if (list->n == 1) {
-    cni_kernel_choose(&choice, c, list, 0); /* to ask it costs less than to look its answer up */
+    cni_kernel_choose(&choice, c, list, 0); /* to ask it costs less than to look its result up */
   } else {
     find_choice(&choice, c, list);
   }

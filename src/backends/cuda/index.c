@@ -61,7 +61,7 @@ static void simplify(job *j)
     }
 }
 
-/* Moves 16 bytes at a time where whole runs have one number each. Answers the bytes of what is moved. */
+/* Moves 16 bytes at a time where whole runs have one number each. Returns the bytes of what is moved. */
 static int widen(job *j, int size)
 {
   int last = j->ndim - 1, times = WIDE_BYTES / size;

@@ -21,7 +21,7 @@ inline void fill(cn_sample *to, const Sample &from)
   for (const Tensor &t : from.fields) to->v[to->n++] = cn_keep(t.get());
 }
 
-/* Sizes that a data set of a program's own answers: a number, or an optional one. */
+/* Sizes that a data set of a program's own returns: a number, or an optional one. */
 template <class N> int64_t as_size(const N &n)
 {
   if constexpr (std::is_integral_v<N>) return static_cast<int64_t>(n);

@@ -109,7 +109,7 @@ template <class T> T *check(T *made)
   return made;
 }
 
-/* In a catch block of a callback: makes the exception C's pending error. Answers its status. */
+/* In a catch block of a callback: makes the exception C's pending error. Returns its status. */
 inline int to_c() noexcept
 {
   int status = CN_ERR_INTERNAL;
@@ -135,7 +135,7 @@ inline int to_c() noexcept
   return cn_err_set(status, "%s", s.text.c_str());
 }
 
-/* Runs a callback's body for C: 0 or what it answers, a negative status when it throws. */
+/* Runs a callback's body for C: 0 or what it returns, a negative status when it throws. */
 template <class F> int guarded(F &&body) noexcept
 {
   try {

@@ -7,7 +7,7 @@
  *     y = Square::apply(x);
  *
  * Place in the flow: on autograd.hpp. forward may take numbers and others besides tensors and may return a tuple, an
- * array or a vector of them; backward answers one gradient for each tensor argument (an undefined one where none
+ * array or a vector of them; backward returns one gradient for each tensor argument (an undefined one where none
  * flows), one for each argument, or a single one; where forward has one result it may take that one's gradient itself.
  * Both may take the context as a pointer, as PyTorch's do. Invariant: an application keeps no tensor besides those that
  * forward saved.

@@ -239,7 +239,7 @@ class Module {
   std::string name() const { return get() ? m_->cls->name : "Module"; } /* of its class */
 
   /* ---- building, in the constructor of a derived class ---- */
-  /* Makes it a child; the answer is the same module, for the member that holds it. */
+  /* Makes it a child; the result is the same module, for the member that holds it. */
   template <class M> std::decay_t<M> register_module(const std::string &name, M &&child)
   {
     static_assert(detail::is_module<M>, "register_module: the child must be a cn::Module");
@@ -325,7 +325,7 @@ class Module {
   void zero_grad() { detail::check(cn_module_zero_grad(get())); }
 
   /* ---- hooks: around calls that C makes, of layers and containers ---- */
-  /* Before: may replace inputs. After: may replace the outputs. Both answer an id for remove_hook. */
+  /* Before: may replace inputs. After: may replace the outputs. Both return an id for remove_hook. */
   using BeforeHook = std::function<void(const Module &m, std::vector<Tensor> &inputs)>;
   using AfterHook =
       std::function<void(const Module &m, const std::vector<Tensor> &inputs, std::vector<Tensor> &outputs)>;

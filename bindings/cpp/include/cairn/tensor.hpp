@@ -290,7 +290,7 @@ class Tensor {
   inline void backward() const;
   inline void backward(const BackwardOptions &options) const;
   inline void backward(const Tensor &gradient, bool retain_graph = false, bool create_graph = false) const;
-  /* Sees the gradient when it is known; the tensor that it returns, if any, replaces it. Answers an id for remove_hook.
+  /* Sees the gradient when it is known; the tensor that it returns, if any, replaces it. Returns an id for remove_hook.
    */
   template <class Hook> int64_t register_hook(Hook hook) const;
   void remove_hook(int64_t id) const { detail::check(cn_hook_remove(t_, id)); }

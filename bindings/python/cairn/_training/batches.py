@@ -1,6 +1,6 @@
 """Batches for Model.fit and its kin, from whatever holds data: arrays, datasets, loaders, generators.
 
-Feed.epoch() answers the batches of one pass as (x, y, sample_weight) with absent parts None, as tensors where the model
+Feed.epoch() returns the batches of one pass as (x, y, sample_weight) with absent parts None, as tensors where the model
 lies. Arrays in memory are gathered by index; datasets go through cairn.utils.data.DataLoader.
 """
 from __future__ import annotations
@@ -111,7 +111,7 @@ def count(x: Any) -> int:
 
 
 def array(t: cairn.Tensor) -> Any:
-    """As Keras answers: numpy's array, or the tensor where numpy is not installed."""
+    """As Keras returns: numpy's array, or the tensor where numpy is not installed."""
     return t.detach().cpu().numpy() if find_spec("numpy") else t.detach()
 
 

@@ -13,7 +13,7 @@ __all__ = ["Strings", "is_text", "strings_of"]
 
 
 class Strings:
-    """Texts in rows. numpy() answers an array of bytes, tolist() lists of str."""
+    """Texts in rows. numpy() returns an array of bytes, tolist() lists of str."""
 
     dtype = "string"
     requires_grad = False
@@ -38,7 +38,7 @@ class Strings:
 
     def __len__(self) -> int:
         if not self.shape:
-            raise TypeError("one text has no length; str() answers it")
+            raise TypeError("one text has no length; str() returns it")
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Strings]:

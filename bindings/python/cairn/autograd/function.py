@@ -32,7 +32,7 @@ if TYPE_CHECKING:
         def setup_context(ctx: Any, inputs: Any, output: Any, /) -> None: ...
 
     class _Apply:
-        """The type of apply: it takes what forward takes besides ctx, and answers what forward answers."""
+        """The type of apply: it takes what forward takes besides ctx, and returns what forward returns."""
         @overload
         def __get__(self, instance: object, owner: type[_WithSetup[_P, _R]]) -> Callable[_P, _R]: ...
         @overload
@@ -84,7 +84,7 @@ class FunctionCtx(_C.ContextBase):
         self._materialize = bool(value)
 
     def _run_backward(self, grads: Sequence[Tensor | None]) -> _Gradients:
-        """Called by the engine with the gradients of the tensor results; answers those of the tensor inputs."""
+        """Called by the engine with the gradients of the tensor results; returns those of the tensor inputs."""
         function, places = self._function, self._out_places
         full: list[Tensor | None] = [None] * self._out_count
         for place, grad, meta in zip(places, grads, self._out_metas):

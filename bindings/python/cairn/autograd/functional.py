@@ -1,7 +1,7 @@
 """Derivatives of Python functions: products with vectors, Jacobians and Hessians.
 
-Each takes a function of tensors and its inputs (a tensor or a tuple) and answers in the same form. With create_graph
-the answers are recorded, so that they can be differentiated again. With strict, an input that an output does not
+Each takes a function of tensors and its inputs (a tensor or a tuple) and returns in the same form. With create_graph
+the results are recorded, so that they can be differentiated again. With strict, an input that an output does not
 depend on is an error instead of zeros. Products from the left walk backward once; those from the right walk backward
 twice, through the gradient as a function of the vector.
 """
@@ -43,7 +43,7 @@ def _single(values: Sequence[Any], alone: bool) -> _Answer:
 
 
 def _fresh(tensors: Sequence[Tensor], create_graph: bool) -> _Tensors:
-    """Inputs that can be differentiated by, cut off from what was before unless the answer is to be recorded."""
+    """Inputs that can be differentiated by, cut off from what was before unless the result is to be recorded."""
     if not create_graph:
         return tuple(t.detach().requires_grad_() for t in tensors)
     return tuple(t.view_as(t) if t.requires_grad else t.detach().requires_grad_() for t in tensors)

@@ -22,7 +22,7 @@ _refused = _Refused()
 
 
 class saved_tensors_hooks:
-    """Inside, what an op keeps for backward goes through pack_hook, whose answer (anything) is kept in its place; in
+    """Inside, what an op keeps for backward goes through pack_hook, whose result (anything) is kept in its place; in
     backward unpack_hook makes a tensor of the same shape and type of it. Tensors that a custom Function saves itself
     are not touched."""
 

@@ -26,7 +26,7 @@ _open = _Open()
 
 
 def _flatten(value: Any, into: list[Tensor]) -> Callable[[Iterator[Any]], Any]:
-    """Tensors of a nested structure in order; answers a function that rebuilds it from as many values."""
+    """Tensors of a nested structure in order; returns a function that rebuilds it from as many values."""
     if isinstance(value, dict):
         named = {k: _flatten(v, into) for k, v in value.items()}
         return lambda values: {k: part(values) for k, part in named.items()}
@@ -41,7 +41,7 @@ def _flatten(value: Any, into: list[Tensor]) -> Callable[[Iterator[Any]], Any]:
 
 
 class GradientTape:
-    """Records what is computed inside, and answers gradients of it::
+    """Records what is computed inside, and returns gradients of it::
 
         with GradientTape() as tape:
             tape.watch(x)
@@ -116,7 +116,7 @@ class GradientTape:
 
     def _begin(self) -> None:
         if self._used and not self._persistent:
-            raise RuntimeError("GradientTape: a tape that is not persistent answers once")
+            raise RuntimeError("GradientTape: a tape that is not persistent is asked once")
         self._used = True
 
     def _end(self) -> None:

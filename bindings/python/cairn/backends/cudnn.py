@@ -52,7 +52,7 @@ def is_acceptable(tensor: Any) -> bool:  # unused: tensor (none is given to it)
 
 def set_flags(_enabled: bool | None = None, _benchmark: bool | None = None, _benchmark_limit: int | None = None,
               _deterministic: bool | None = None, _allow_tf32: bool | None = None) -> tuple[Any, ...]:
-    """Sets what is not None; answers the values before."""
+    """Sets what is not None; returns the values before."""
     names = ("enabled", "benchmark", "benchmark_limit", "deterministic", "allow_tf32")
     before = tuple(globals()[name] for name in names)
     for name, value in zip(names, (_enabled, _benchmark, _benchmark_limit, _deterministic, _allow_tf32)):

@@ -144,7 +144,7 @@ class TanhTransform(_Plain):
 
 
 class AbsTransform(_Plain):
-    """y = |x|; its inverse answers the positive one of the two."""
+    """y = |x|; its inverse returns the positive one of the two."""
 
     domain = constraints.real
     codomain = constraints.positive

@@ -1,4 +1,4 @@
-"""From all numbers to a set: transform_to(constraint) answers a transform onto it, biject_to one that is one to one."""
+"""From all numbers to a set: transform_to(constraint) returns a transform onto it, biject_to one that is one to one."""
 from __future__ import annotations
 
 from typing import Any, Callable, TypeVar, overload

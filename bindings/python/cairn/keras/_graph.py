@@ -145,7 +145,7 @@ def marked(inputs: Any, mask: Any) -> Any:
 
 
 def _shapes(layer: Any, args: Any, kwargs: Any, fill: int) -> Any:
-    """What the layer answers to zeros."""
+    """What the layer returns for zeros."""
     given = [mapped(lambda t: t._zeros(fill) if isinstance(t, KerasTensor) else t, v) for v in (args, kwargs)]
     with cairn.no_grad(), in_phase(False):
         return layer(*given[0], **given[1])

@@ -70,7 +70,7 @@ def functional_config(model: Any) -> dict[str, Any]:
 
 def functional_of(kind: Any, config: dict[str, Any], custom_objects: Any = None,
                   clone: Callable[[Any], Any] | None = None) -> Any:
-    """clone: answers a layer for one that the configuration is of, by its name."""
+    """clone: returns a layer for one that the configuration is of, by its name."""
     with custom_object_scope(custom_objects):
         made = {entry["name"]: _layer(entry) if clone is None or entry["class_name"] == "InputLayer"
                 else clone(entry["name"]) for entry in config["layers"]}

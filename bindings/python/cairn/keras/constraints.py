@@ -8,7 +8,7 @@ __all__ = ["Constraint", "MaxNorm", "MinMaxNorm", "NonNeg", "UnitNorm", "deseria
 
 
 class Constraint:
-    """To subclass with __call__(w), which answers what w becomes."""
+    """To subclass with __call__(w), which returns what w becomes."""
 
     def __call__(self, w: Any) -> Any:
         raise NotImplementedError("%s has no method __call__(w)" % type(self).__name__)

@@ -40,7 +40,7 @@ def _in_floats(value: Any) -> Any:
 
 
 class Loss:
-    """To subclass with call(y_true, y_pred), which answers a value for each sample (or one)."""
+    """To subclass with call(y_true, y_pred), which returns a value for each sample (or one)."""
 
     def __init__(self, name: str | None = None, reduction: str | None = "sum_over_batch_size",
                  dtype: Any = None) -> None:

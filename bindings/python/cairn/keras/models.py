@@ -397,7 +397,7 @@ class Sequential(Model):  # unused: args, kwargs (Layer's signature)
 
 def clone_model(model: Any, input_tensors: Any = None, clone_function: Any = None, call_function: Any = None,
                 recursive: bool = False) -> Any:
-    """Another model of the same layers with weights of its own. clone_function: answers a layer for a layer."""
+    """Another model of the same layers with weights of its own. clone_function: returns a layer for a layer."""
     if call_function is not None or recursive:
         raise NotImplementedError("clone_model: call_function and recursive are not there; give a clone_function")
     if not isinstance(model, (Sequential, Functional)):

@@ -8,7 +8,7 @@ __all__ = ["L1", "L1L2", "L2", "OrthogonalRegularizer", "Regularizer", "deserial
 
 
 class Regularizer:
-    """To subclass with __call__(x), which answers a scalar tensor."""
+    """To subclass with __call__(x), which returns a scalar tensor."""
 
     def __call__(self, x: Any) -> Any:
         raise NotImplementedError("%s has no method __call__(x)" % type(self).__name__)

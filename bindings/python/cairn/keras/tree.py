@@ -10,7 +10,7 @@ __all__ = ["MAP_TO_NONE", "assert_same_structure", "flatten", "flatten_with_path
 
 
 class MAP_TO_NONE:
-    """What a function of traverse() answers for None to stand in a place."""
+    """What a function of traverse() returns for None to stand in a place."""
 
 
 def is_nested(structure: Any) -> bool:
@@ -90,7 +90,7 @@ def lists_to_tuples(structure: Any) -> Any:
 
 
 def traverse(func: Callable[[Any], Any], structure: Any, top_down: bool = True) -> Any:
-    """func of each part and leaf; what it answers, unless None, stands in its place."""
+    """func of each part and leaf; what it returns, unless None, stands in its place."""
     if top_down:
         made = func(structure)
         if made is not None:

@@ -93,7 +93,7 @@ def pad_sequences(sequences: Any, maxlen: int | None = None, dtype: str = "int32
 
 
 class PyDataset:
-    """To subclass with __len__ and __getitem__(i), which answers batch i."""
+    """To subclass with __len__ and __getitem__(i), which returns batch i."""
 
     def __init__(self, workers: int = 1, use_multiprocessing: bool = False, max_queue_size: int = 10) -> None:
         only_speed("PyDataset", 1, workers=workers)

@@ -82,5 +82,5 @@ class Watch:
             if answer is not None:
                 given = list(answer if isinstance(answer, tuple) else (answer,))
                 if len(given) != self.count:
-                    raise RuntimeError("the backward hook must answer %d gradients, not %d" % (self.count, len(given)))
+                    raise RuntimeError("the backward hook must return %d gradients, not %d" % (self.count, len(given)))
         return tuple(given[i] for i in self.places)

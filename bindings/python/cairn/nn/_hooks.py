@@ -99,26 +99,26 @@ class Hooks:
 
     def register_forward_hook(self, hook: Callable[..., Any], *, prepend: bool = False, with_kwargs: bool = False,
                               always_call: bool = False) -> RemovableHandle:
-        """hook(module, args, output) after each call; with_kwargs: hook(module, args, kwargs, output). What it answers
+        """hook(module, args, output) after each call; with_kwargs: hook(module, args, kwargs, output). What it returns
         replaces the output, unless None."""
         return self._register("_forward_hooks", hook, prepend, _flags(with_kwargs, always_call))
 
     def register_forward_pre_hook(self, hook: Callable[..., Any], *, prepend: bool = False,
                                   with_kwargs: bool = False) -> RemovableHandle:
-        """hook(module, args) before each call; with_kwargs: hook(module, args, kwargs). What it answers replaces the
+        """hook(module, args) before each call; with_kwargs: hook(module, args, kwargs). What it returns replaces the
         arguments, unless None."""
         return self._register("_forward_pre_hooks", hook, prepend,
                               ("_forward_pre_hooks_with_kwargs",) if with_kwargs else ())
 
     def register_full_backward_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """hook(module, grad_input, grad_output) in backward; what it answers replaces grad_input, unless None."""
+        """hook(module, grad_input, grad_output) in backward; what it returns replaces grad_input, unless None."""
         return self._register("_backward_hooks", hook, prepend)
 
     def register_backward_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         return self.register_full_backward_hook(hook)
 
     def register_full_backward_pre_hook(self, hook: Callable[..., Any], prepend: bool = False) -> RemovableHandle:
-        """hook(module, grad_output) in backward; what it answers replaces grad_output, unless None."""
+        """hook(module, grad_output) in backward; what it returns replaces grad_output, unless None."""
         return self._register("_backward_pre_hooks", hook, prepend)
 
     # ---- calls ----
@@ -147,7 +147,7 @@ class Hooks:
         return args, kwargs
 
     def _after(self, hook: Any, number: int, args: Any, kwargs: Any, result: Any) -> Any:
-        """What a forward hook answers."""
+        """What a forward hook returns."""
         if self._flagged("_forward_hooks_with_kwargs", number):
             return hook(self, args, kwargs, result)
         return hook(self, args, result)
@@ -222,7 +222,7 @@ class Hooks:
         hooks = self.__dict__.get("_load_state_dict_post_hooks", {})
         for hook in list(hooks.values()):
             if hook(self, keys) is not None:
-                raise AssertionError("a load_state_dict post hook changes the keys in place and answers None")
+                raise AssertionError("a load_state_dict post hook changes the keys in place and returns None")
 
 
 def _flags(with_kwargs: bool, always_call: bool) -> tuple[str, ...]:
@@ -274,15 +274,15 @@ def _register_registration(kind: str, hook: Callable[..., Any]) -> RemovableHand
 
 
 def register_module_buffer_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """hook(module, name, buffer) when a module gets a buffer; what it answers, unless None, is put in its place."""
+    """hook(module, name, buffer) when a module gets a buffer; what it returns, unless None, is put in its place."""
     return _register_registration("buffer", hook)
 
 
 def register_module_module_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """hook(module, name, submodule) when a module gets a child; what it answers, unless None, is put in its place."""
+    """hook(module, name, submodule) when a module gets a child; what it returns, unless None, is put in its place."""
     return _register_registration("module", hook)
 
 
 def register_module_parameter_registration_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """hook(module, name, param) when a module gets a parameter; what it answers, unless None, is put in its place."""
+    """hook(module, name, param) when a module gets a parameter; what it returns, unless None, is put in its place."""
     return _register_registration("parameter", hook)

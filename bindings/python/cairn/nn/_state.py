@@ -14,7 +14,7 @@ __all__ = ()
 
 
 class _IncompatibleKeys(NamedTuple):
-    """What load_state_dict answers."""
+    """What load_state_dict returns."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]

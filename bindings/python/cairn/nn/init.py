@@ -1,4 +1,4 @@
-"""Initialisers: they write into a tensor and answer it."""
+"""Initialisers: they write into a tensor and return it."""
 from __future__ import annotations
 
 import math

@@ -293,7 +293,7 @@ class Native(Optimizer):
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One update of all parameters that have a gradient. closure evaluates the loss anew, runs backward and
-        returns the loss, which is then the answer."""
+        returns the loss, which is then the result."""
         self._sync()
         if self._class == "LBFGS":
             if closure is None:

@@ -26,7 +26,7 @@ def _of_library(method: Any) -> bool:
 
 
 class LRScheduler:
-    """Sets the learning rates of an optimiser's groups. Derive from it and write get_lr(), which answers a rate for
+    """Sets the learning rates of an optimiser's groups. Derive from it and write get_lr(), which returns a rate for
     each group from self.last_epoch, self.base_lrs and the groups' present rates."""
 
     optimizer: Optimizer
@@ -88,7 +88,7 @@ class LRScheduler:
         return rate
 
     def _answers(self) -> list[float]:
-        """The rates that get_lr() answers within a step."""
+        """The rates that get_lr() returns within a step."""
         closed = getattr(self, "_get_closed_form_lr", None) if self._jumping else None
         self._get_lr_called_within_step = True
         try:

@@ -80,7 +80,7 @@ def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
                 if isinstance(changed, tuple) and len(changed) == 2:
                     args, kwargs = changed
                 elif changed is not None:
-                    raise RuntimeError(f"{hook} must answer None or a tuple (args, kwargs), not {changed}")
+                    raise RuntimeError(f"{hook} must return None or a tuple (args, kwargs), not {changed}")
             answer = step(self, *args, **kwargs)
             for hook in (*self._step_post_hooks.values(), *_after_all.values()):
                 hook(self, args, kwargs)
@@ -335,7 +335,7 @@ class Optimizer:
     # ---- hooks ----
 
     def register_step_pre_hook(self, hook: _Hook) -> _Handle:
-        """hook(optimizer, args, kwargs) before step; may answer other arguments."""
+        """hook(optimizer, args, kwargs) before step; may return other arguments."""
         return _Handle(self._step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: _Hook) -> _Handle:
@@ -347,11 +347,11 @@ class Optimizer:
         return _Handle(self._state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: _Hook, prepend: bool = False) -> _Handle:
-        """hook(optimizer, state_dict) after it; may answer another one."""
+        """hook(optimizer, state_dict) after it; may return another one."""
         return _Handle(self._state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(self, hook: _Hook, prepend: bool = False) -> _Handle:
-        """hook(optimizer, state_dict) before load_state_dict; may answer another one."""
+        """hook(optimizer, state_dict) before load_state_dict; may return another one."""
         return _Handle(self._load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(self, hook: _Hook, prepend: bool = False) -> _Handle:

@@ -1,7 +1,7 @@
 """How a picture was held when it was taken: the orientation in the Exif data of JPEG and PNG files.
 
 Place in the flow: decode_image asks for it where apply_exif_orientation is given. Invariant: whatever the bytes are,
-the answer is a number from 1 to 8, and 1 (as it is) where they say nothing.
+the result is a number from 1 to 8, and 1 (as it is) where they say nothing.
 """
 from __future__ import annotations
 

@@ -95,7 +95,7 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Any:
 
 
 def image_function(function: _F) -> _F:
-    """A function of an image as a tensor that also takes one of Pillow's, and then answers one."""
+    """A function of an image as a tensor that also takes one of Pillow's, and then returns one."""
     @functools.wraps(function)
     def wrapped(img: Any, *args: Any, **kwargs: Any) -> Any:
         if not is_pil(img):

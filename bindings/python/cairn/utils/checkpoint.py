@@ -118,7 +118,7 @@ def checkpoint(function: Callable[..., _T], *args: Any, use_reentrant: bool | No
 
     Random numbers repeat (unless preserve_rng_state is False), autocast is as it was. early_stop: only as much is
     computed again as backward needs. determinism_check: "default" compares shapes and types of both runs, "none" does
-    not. context_fn answers two context managers, for the first run and the second. use_reentrant chooses between two
+    not. context_fn returns two context managers, for the first run and the second. use_reentrant chooses between two
     ways of torch to do it; here they are one, and no argument need require a gradient."""
     if use_reentrant and kwargs:
         raise ValueError("Unexpected keyword arguments: " + ",".join(kwargs))

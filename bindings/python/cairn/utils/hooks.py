@@ -1,4 +1,4 @@
-"""What registering a hook answers, under the name that torch has it."""
+"""What registering a hook returns, under the name that torch has it."""
 from __future__ import annotations
 
 from ..nn._hooks import RemovableHandle as RemovableHandle

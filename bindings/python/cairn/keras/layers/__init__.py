@@ -39,6 +39,6 @@ def serialize(layer: Any) -> Any:
 
 
 def deserialize(config: Any, custom_objects: Any = None) -> Any:
-    """The layer of what serialize answered."""
+    """The layer of what serialize returned."""
     from .._serial import deserialize as unpacked
     return unpacked(config, custom_objects)

@@ -120,7 +120,7 @@ class _Heads(Layer):
         return (out, scores) if return_attention_scores else out
 
     def _sequences(self, x: Any) -> tuple[Any, Any]:
-        """As (N, T, in), and what turns an answer back; None where it is so already."""
+        """As (N, T, in), and what turns a result back; None where it is so already."""
         if x.ndim != 3:
             raise ValueError("%s needs query and value (samples, steps, features), not of shape %s"
                              % (self.name, tuple(x.shape)))

@@ -420,7 +420,7 @@ class Layer(nn.Module):  # unused: input_shape (Keras's signature)
         return mapped(lambda t: t.shape, made)
 
     def compute_output_spec(self, *args: Any, **kwargs: Any) -> Any:
-        """Places without numbers for what a call on such places answers."""
+        """Places without numbers for what a call on such places returns."""
         return symbolic_call(self, args, kwargs)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""Cells: one step of a recurrent layer. A cell is a layer with state_size whose call(inputs, states) answers an output
+"""Cells: one step of a recurrent layer. A cell is a layer with state_size whose call(inputs, states) returns an output
 and new states; what drops out of inputs and states stays the same until the layer around it begins a new sequence."""
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ class Embedding(Layer):  # unused: mask (Keras's signature)
 
 
 class ReversibleEmbedding(Embedding):
-    """An Embedding that also goes back: reverse=True answers a score of each row."""
+    """An Embedding that also goes back: reverse=True returns a score of each row."""
 
     def __init__(self, input_dim: int, output_dim: int, tie_weights: bool = True,
                  embeddings_initializer: Any = "uniform", embeddings_regularizer: Any = None,

@@ -306,7 +306,7 @@ class IntegerLookup(_Lookup):
 
 class TextVectorization(_Adapts):
     """Texts as places of their tokens, or as what a bag of them holds. standardize and split: how tokens come about;
-    functions get numpy's array of texts and answer one (standardize), or a list of tokens for each (split)."""
+    functions get numpy's array of texts and return one (standardize), or a list of tokens for each (split)."""
 
     _not_options = ("sparse", "ragged", "idf_weights", "vocabulary")
 

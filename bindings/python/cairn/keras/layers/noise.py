@@ -89,7 +89,7 @@ class SpatialDropout3D(SpatialDropout2D):
 
 
 class AlphaDropout(Dropout):
-    """Dropout that leaves mean and size of what selu answers."""
+    """Dropout that leaves mean and size of what selu returns."""
 
     def call(self, inputs: Any, training: bool = False) -> Any:
         if not training or not self.rate:

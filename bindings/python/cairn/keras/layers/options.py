@@ -1,4 +1,4 @@
-"""What layers are made with: arguments by name, kept as attributes, and answered by get_config as plain values.
+"""What layers are made with: arguments by name, kept as attributes, and returned by get_config as plain values.
 
 Names that end with initializer, regularizer, constraint or activation stand for objects of those modules; a
 configuration has their class and settings (activations: their name), unless they are the program's own.

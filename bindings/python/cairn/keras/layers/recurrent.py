@@ -21,7 +21,7 @@ __all__ = ["GRU", "LSTM", "RNN", "Bidirectional", "GRUCell", "LSTMCell", "Simple
 
 
 class RNN(Layer):  # unused: initial_state_shape, inputs (Keras's signature)
-    """A cell (a layer whose call(inputs, states) answers output and states) over a sequence (N, T, in)."""
+    """A cell (a layer whose call(inputs, states) returns output and states) over a sequence (N, T, in)."""
 
     _float_inputs = supports_masking = True
     _not_options: tuple[str, ...] = ("time_major",)

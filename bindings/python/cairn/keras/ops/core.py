@@ -211,7 +211,7 @@ def associative_scan(f: Any, elems: Any, reverse: bool = False, axis: int = 0) -
 
 
 def custom_gradient(f: Any) -> Any:
-    """f(*args) -> (result, grad), where grad(upstream) answers the gradients of the arguments."""
+    """f(*args) -> (result, grad), where grad(upstream) returns the gradients of the arguments."""
     class Own(cairn.autograd.Function):
         @staticmethod
         def forward(ctx: Any, *args: Any) -> Any:

@@ -12,7 +12,7 @@ __all__ = ["CosineDecay", "CosineDecayRestarts", "ExponentialDecay", "InverseTim
 
 
 class LearningRateSchedule:
-    """To subclass with __call__(step), which answers a rate."""
+    """To subclass with __call__(step), which returns a rate."""
 
     def __call__(self, step: Any) -> float:
         raise NotImplementedError("%s has no method __call__(step)" % type(self).__name__)

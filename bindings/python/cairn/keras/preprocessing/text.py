@@ -35,7 +35,7 @@ def one_hot(input_text: str, n: int, filters: str = _filters, lower: bool = True
 
 
 class Tokenizer:
-    """Words by how frequent they are: fit_on_texts() counts them, texts_to_sequences() answers numbers, from 1."""
+    """Words by how frequent they are: fit_on_texts() counts them, texts_to_sequences() returns numbers, from 1."""
 
     def __init__(self, num_words: int | None = None, filters: str = _filters, lower: bool = True, split: str = " ",
                  char_level: bool = False, oov_token: str | None = None,

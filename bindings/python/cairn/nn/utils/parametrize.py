@@ -138,7 +138,7 @@ def _check(module: Any, name: str, parametrization: Any) -> None:
     for what in ("dtype", "shape"):
         if getattr(made, what) != getattr(present, what):
             raise ValueError("Registering a parametrization may not change the %s of the tensor, unless unsafe=True: "
-                             "%s.%s is %s, the parametrization answers %s"
+                             "%s.%s is %s, the parametrization returns %s"
                              % (what, type(module).__name__, name, getattr(present, what), getattr(made, what)))
 
 

@@ -47,7 +47,7 @@ class BasePruningMethod(ABC):
     def apply(cls, module: Any, name: str, *args: Any, importance_scores: Tensor | None = None,
               **kwargs: Any) -> BasePruningMethod:
         """Prunes module.NAME with a method of this class, made with the other arguments, after those that pruned it
-        before. importance_scores stand for the tensor where elements are compared. Answers the hook."""
+        before. importance_scores stand for the tensor where elements are compared. Returns the hook."""
         method = cls(*args, **kwargs)
         method._tensor_name = name
         before = _hook_of(module, name)
@@ -300,7 +300,7 @@ class CustomFromMask(BasePruningMethod):
 # ---- functions ----
 
 def identity(module: Any, name: str) -> Any:
-    """Pruned in name only, with a mask of ones; answers the module, as all of these do."""
+    """Pruned in name only, with a mask of ones; returns the module, as all of these do."""
     Identity.apply(module, name)
     return module
 

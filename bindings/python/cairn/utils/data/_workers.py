@@ -22,7 +22,7 @@ from .dataset import Subset, TensorDataset
 
 __all__ = ["WorkerInfo", "get_worker_info", "Fetcher", "Pool", "OVER"]
 
-OVER = object()  # what a stream that has ended answers instead of a batch
+OVER = object()  # what a stream that has ended returns instead of a batch
 _JOIN = 5.0      # seconds to wait for a thread that is busy with a sample when the loop was left
 
 
@@ -273,7 +273,7 @@ class Pool:
             return self.results.pop(number)
 
     def _end_stream(self, worker: int) -> None:
-        """Its other tasks will answer OVER as well, and no more are given to it."""
+        """Its other tasks will return OVER as well, and no more are given to it."""
         if worker in self.live:
             self.turn = self.live.index(worker)
             self.live.remove(worker)
