@@ -88,6 +88,9 @@ CN_API int cn_graph_bind(cn_graph *graph, size_t i, cn_tensor *tensor);
 /* ---- passes ---- */
 CN_API int cn_graph_verify(const cn_graph *graph);    /* 0, or an error that says what is wrong where */
 CN_API int cn_graph_remove_dead(cn_graph *graph);     /* drops nodes that nothing reads; returns how many */
+/* Computes what is constant once, and nothing twice or for nothing; results stay the same to the bit. Returns how many
+ * changes that took. CAIRN_VERBOSE=graph says which. The passes, and how to add rewrites: ext/graph.h. */
+CN_API int cn_graph_optimise(cn_graph *graph);
 
 CN_END_DECLS
 #endif

@@ -2,6 +2,7 @@
  *
  * Place in the flow: beside record.c: makes a node whose backward is a callback. Invariant: a context saves handles
  * without history, with the version they had; their history is put back only when a backward records itself. */
+#include <cairn/graph.h>
 #include <string.h>
 
 #include "autograd.h"
@@ -265,8 +266,10 @@ static int run_again(const checkpoint *k, cn_context *ctx, cn_tensor **in, cn_te
   }
   cn_random_state(&seed, &offset);
   cn_random_set_state(k->seed, k->offset);
+  int scope = cn_trace_scope_begin("checkpoint", "recompute", NULL); /* no pass may take it for the first time */
   int saved = cn_enable_grad_begin(), status = k->fn(out, in, k->payload);
   cn_enable_grad_end(saved);
+  cn_trace_scope_end(scope);
   cn_random_set_state(seed, offset);
   return status ? status : cn_err();
 }

@@ -106,14 +106,7 @@ static bool same_geometry(const cn_tensor *a, const cn_tensor *b)
 
 static int add_result(cni_capture *cap, int node, int index, const cn_desc *d)
 {
-  cni_gvalue v = {.kind = CNI_VALUE_RESULT, .dtype = d->dtype, .ndim = d->ndim, .device = d->device, .index = index,
-                  .node = node};
-  memcpy(v.shape, d->shape, (size_t)d->ndim * sizeof *v.shape);
-  memcpy(v.strides, d->strides, (size_t)d->ndim * sizeof *v.strides);
-  v.has_strides = !cni_is_contiguous(d->ndim, d->shape, d->strides);
-  int value = cni_graph_add_value(cap->g, &v);
-  if (value >= 0) cap->g->nodes[node].out[index] = value;
-  return value;
+  return cni_graph_add_result(cap->g, node, index, d);
 }
 
 /* Records the view that made t, on its parent's present value. */
@@ -122,7 +115,9 @@ static int view_value(cni_capture *cap, cn_tensor *t)
   int parent = cni_capture_value(cap, t->view->parent);
   if (parent < 0) return parent;
   int node = cni_graph_add_node(cap->g, cni_op_info(t->view->op), t->view->args, t->view->nargs, &parent, 1, 1);
-  return node < 0 ? node : add_result(cap, node, 0, &t->d);
+  if (node < 0) return node;
+  cap->g->nodes[node].scope = cni_scope_now(cap);
+  return add_result(cap, node, 0, &t->d);
 }
 
 int cni_capture_value(cni_capture *cap, cn_tensor *t)
@@ -265,6 +260,7 @@ static int record_write(cni_capture *cap, cni_applying *a, int i, int value)
     cn_value args[2] = {{CN_V_TENSOR, 1, {0}}, cn_v_int(dest->d.dtype)};
     int node = cni_graph_add_node(cap->g, cast, args, 2, &value, 1, 1);
     if (node < 0 || (value = add_result(cap, node, 0, &dest->d)) < 0) return CN_ERR_MEMORY;
+    cap->g->nodes[node].scope = cni_scope_now(cap);
   }
   int status = write_value(cap, dest, value);
   if (!status) a->c.out[i] = cni_tensor_keep(dest);

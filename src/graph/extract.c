@@ -1,7 +1,7 @@
 /* extract.c: see extract.h. Nodes keep their order; values are numbered anew as they are met.
  *
- * Invariant: a value of the part is an input, a state, a number, or made by a node of the part: anything else is an
- * error of the caller. */
+ * Invariant: a value of the part is an input, a state, a number, a constant, or made by a node of the part: anything
+ * else is an error of the caller. */
 #include "extract.h"
 
 #include <string.h>
@@ -18,7 +18,9 @@ typedef struct copying {
 static int copy_value(copying *c, int value)
 {
   cni_gvalue v = c->from->values[value];
-  return c->id[value] = cni_graph_add_value(c->to, &v);
+  c->id[value] = cni_graph_add_value(c->to, &v);
+  if (c->id[value] >= 0) cni_tensor_keep(v.tensor); /* a constant's */
+  return c->id[value];
 }
 
 static int copy_state(copying *c, int value)
@@ -39,7 +41,7 @@ static int value_in(copying *c, int value)
   if (value < 0 || c->id[value] >= 0) return value < 0 ? -1 : c->id[value];
   enum cni_value_kind kind = c->from->values[value].kind;
   if (kind == CNI_VALUE_STATE) return copy_state(c, value);
-  if (kind == CNI_VALUE_SCALAR) return copy_value(c, value);
+  if (kind == CNI_VALUE_SCALAR || kind == CNI_VALUE_CONST) return copy_value(c, value);
   return cni_fail(CN_ERR_INTERNAL, "graph: a part reads value %d, which it is not given", value);
 }
 
@@ -52,6 +54,8 @@ static int copy_inputs(copying *c, const cni_part *part)
     v->kind = CNI_VALUE_INPUT;
     v->index = (int32_t)i;
     v->node = 0;
+    cni_tensor_release(v->tensor);
+    v->tensor = NULL;
   }
   return CN_OK;
 }
@@ -172,7 +176,7 @@ static int copy_outputs(copying *c, const cni_part *part)
 
 cn_graph *cni_graph_extract(const cn_graph *whole, const cni_part *part)
 {
-  copying c = {whole, cni_graph_new(), NULL};
+  copying c = {whole, cn_graph_new(), NULL};
   size_t bytes = (whole->nvalues + 1) * sizeof *c.id;
   c.id = c.to ? cni_alloc(bytes) : NULL;
   int status = c.id ? CN_OK : CN_ERR_MEMORY;

@@ -119,7 +119,7 @@ static cn_graph *trace_dims(cni_prober *p, const cn_free_dim *dims, size_t ndims
 {
   size_t room = p->ninputs * CN_MAX_DIMS * sizeof *p->dims, rows_room = nexamples * ndims * sizeof(int64_t);
   cn_graph *g = NULL;
-  p->frame = cni_graph_new();
+  p->frame = cn_graph_new();
   p->dims = p->frame ? cni_alloc_zero(room) : NULL;
   p->given = p->dims ? cni_alloc_zero(2 * ndims + 2) : NULL;
   p->least = p->given ? cni_alloc(ndims * sizeof *p->least) : NULL;

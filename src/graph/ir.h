@@ -7,14 +7,19 @@
 #ifndef CNI_GRAPH_IR_H
 #define CNI_GRAPH_IR_H
 
-#include <cairn/ext/op.h>
-#include <cairn/graph.h>
+#include <cairn/ext/graph.h>
 #include <pthread.h>
 
 #include "expr.h"
 #include "ops/table.h"
 
-enum cni_value_kind { CNI_VALUE_INPUT, CNI_VALUE_STATE, CNI_VALUE_SCALAR, CNI_VALUE_RESULT };
+enum cni_value_kind {
+  CNI_VALUE_INPUT = CN_VALUE_INPUT,
+  CNI_VALUE_STATE = CN_VALUE_STATE,
+  CNI_VALUE_SCALAR = CN_VALUE_SCALAR,
+  CNI_VALUE_RESULT = CN_VALUE_RESULT,
+  CNI_VALUE_CONST = CN_VALUE_CONST
+};
 
 typedef struct cni_gvalue {
   enum cni_value_kind kind;
@@ -30,6 +35,7 @@ typedef struct cni_gvalue {
   int32_t expr;    /* SCALAR: the expression that gives it; 0: none */
   bool has_strides; /* was not row-major when traced; inputs of another order are brought into it before a run */
   int64_t strides[CN_MAX_DIMS];
+  cn_tensor *tensor; /* CONST: its data, owned, row-major */
 } cni_gvalue;
 
 /* A size that may differ from run to run. Some input has a dim that is it. */
@@ -101,6 +107,19 @@ typedef struct cni_gleaf {
   int value;         /* VALUE: the gradient */
 } cni_gleaf;
 
+/* What infer says of a value at the traced sizes. */
+typedef struct cni_gtype {
+  cn_tensor *handle; /* owned: type, shape and strides; numbers and constants: the tensor itself. NULL: not yet known */
+  int root;          /* the value whose elements this one shows; itself unless it is a view */
+  int64_t base;      /* of a view: elements from root's first one to its own */
+  bool varies;       /* its sizes may change from run to run */
+} cni_gtype;
+
+typedef struct cni_types {
+  cni_gtype *v;
+  size_t n, cap;
+} cni_types;
+
 struct cn_graph {
   cni_gvalue *values;
   size_t nvalues, values_cap;
@@ -123,11 +142,13 @@ struct cn_graph {
   cni_exprs exprs; /* of sizes */
   int *input_finals; /* per input: what a run writes into the caller's tensor; -1: nothing */
   size_t input_finals_cap;
+  int before, scope; /* where cn_graph_add_node puts nodes: before this one (-1: the end), in this scope */
+  cni_types types;   /* infer.c: of its values, while it is built or changed */
+  struct cni_uses *uses; /* uses.c: NULL: not counted since the last change */
   struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
-  pthread_mutex_t lock;  /* of the plans: several threads may run a graph */
+  pthread_mutex_t lock;  /* of plans and uses: several threads may run a graph */
 };
 
-cn_graph *cni_graph_new(void);
 int cni_graph_add_value(cn_graph *g, const cni_gvalue *v);              /* its id; negative on failure */
 int cni_graph_list_input(cn_graph *g, int value);                       /* that value is the next input */
 int cni_graph_add_list(int **list, size_t *n, size_t *cap, int value);
@@ -135,7 +156,9 @@ int cni_graph_add_list(int **list, size_t *n, size_t *cap, int value);
  * failure. */
 int cni_graph_add_node(cn_graph *g, const cni_opinfo *info, const cn_value *args, int nargs, const int *in, int nin,
                        int nout);
-void cni_gscope_free(cni_gscope *s); /* what it owns */
+int cni_graph_add_result(cn_graph *g, int node, int index, const cn_desc *d); /* its value; negative on failure */
+void cni_gnode_free(cni_gnode *n);   /* what it owns */
+void cni_gscope_free(cni_gscope *s);
 void cni_plan_free(struct cni_plan *plan);
 /* run.c: dense strides of this shape whose dims lie in memory as an input's traced ones did. */
 void cni_traced_order(const cni_gvalue *v, const int64_t *shape, int64_t *strides);
@@ -143,6 +166,29 @@ int cni_syms_add(cni_gsyms *s, int arg, int element, int expr); /* 0 or CN_ERR_M
 int cni_graph_add_size(cn_graph *g, const char *name, int64_t traced, int64_t min, int64_t max);
 /* Replaces number `element` of a value: an integer, or a float. */
 void cni_value_put(cn_value *v, int element, int64_t integer, double number);
+/* Plans and uses are of another graph from now on. */
+void cni_graph_changed(cn_graph *g);
+static inline bool cni_is_value(const cn_graph *g, int v) { return v >= 0 && (size_t)v < g->nvalues; }
+
+/* ---- infer.c ---- */
+/* Runs a node's infer: in: its inputs' tensors, of which only types count; args: CN_MAX_ARGS, slots of tensors may be
+ * empty. Fills spec (strides too), *compute and *device. A composite op's results are found by a capture. */
+int cni_infer_node(cn_spec *spec, int32_t *compute, cn_device *device, const cn_graph *g, const cni_gnode *n,
+                   const cn_value *args, cn_tensor **in);
+/* Puts tensors back into the slots of args. */
+void cni_fill_slots(const cni_opinfo *info, cn_value *args, cn_tensor **in);
+/* Types of all values that have none yet; nodes in order. */
+int cni_types_fill(cni_types *t, const cn_graph *g);
+int cni_types_of_node(cni_types *t, const cn_graph *g, int node); /* of one, whose inputs have types */
+void cni_types_free(cni_types *t);
+/* Is value a what b is: type, shape and memory order? */
+bool cni_same_type(const cni_types *t, int a, int b);
+cn_tensor *cni_number_tensor(const cni_gvalue *v); /* a scalar's, owned */
+int cni_capture_infer(cn_call *c); /* trace.c: the results of a composite op's call, by capturing it */
+
+/* ---- uses.c ---- */
+void cni_uses_free(struct cni_uses *uses);
+bool cni_handed_out(const cn_graph *g, int value); /* an output or a gradient: a run gives it memory of its own */
 
 /* sizes.c: the values of all expressions for these inputs: owned, exprs.n of them. Checks that inputs that share a size
  * agree, and that each size is in its range. NULL with the error set. */

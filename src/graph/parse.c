@@ -6,10 +6,12 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/convert.h"
 #include "base/dtype.h"
 #include "ir.h"
 #include "ops/families.h"
 #include "tensor/args.h"
+#include "tensor/tensor.h"
 
 enum { MOST = 4096 }; /* numbers in one list, tensors of one call */
 
@@ -200,6 +202,7 @@ static int put_value(reader *r, int id, const cni_gvalue *v)
     cni_gvalue empty = {.kind = CNI_VALUE_SCALAR, .dtype = CN_F64, .weak = true};
     if (cni_graph_add_value(g, &empty) < 0) return CN_ERR_MEMORY;
   }
+  cni_tensor_release(g->values[id].tensor);
   g->values[id] = *v;
   return CN_OK;
 }
@@ -214,6 +217,30 @@ static int scalar_line(reader *r, int id)
     return bad(r, "a number is missing");
   if (v.dtype != CN_F64 && v.dtype != CN_I64 && v.dtype != CN_BOOL) return bad(r, "not a type of numbers");
   return put_value(r, id, &v);
+}
+
+static bool element(reader *r, void *data, int64_t i, int dtype)
+{
+  double f;
+  int64_t n;
+  if (i && !eat(r, ",")) return false;
+  if (cni_dtype_is_float(dtype)) return number(r, &f) && (cni_store_f64(data, i, dtype, f), true);
+  return integer(r, &n) && (cni_store_i64(data, i, dtype, n), true);
+}
+
+static int const_line(reader *r, int id)
+{
+  cni_gvalue v = {.kind = CNI_VALUE_CONST};
+  int64_t n;
+  if (!type(r, &v) || !eat(r, "<") || !cni_dtype_computes(v.dtype)) return bad(r, "a type, shape or data are missing");
+  if (!cni_shape_fits(v.ndim, v.shape, cni_dtype_size(v.dtype), &n) || n > CN_CONST_MOST)
+    return bad(r, "a constant is too large");
+  if (!(v.tensor = cni_tensor_new(CN_CPU, v.dtype, v.ndim, v.shape, NULL))) return CN_ERR_MEMORY;
+  bool good = true;
+  for (int64_t i = 0; i < n && good; i++) good = element(r, v.tensor->d.data, i, v.dtype);
+  int status = good && eat(r, ">") ? put_value(r, id, &v) : bad(r, "bad data");
+  if (status) cni_tensor_release(v.tensor);
+  return status;
 }
 
 static int input_line(reader *r, int id)
@@ -385,7 +412,6 @@ static int node_line(reader *r, const int *out, int nout)
   lists l;
   const cni_opinfo *info = call(r, args, &l);
   if (!info) return cn_err();
-  if (info->row->flags & CN_OP_COMPOSITE) return bad(r, "this op is made of others: it is no node");
   if (info->list_result ? nout > CNI_MAX_RESULTS : nout != info->nresults) return bad(r, "wrong number of results");
   int node = cni_graph_add_node(r->g, info, args, info->nparams, r->ids, l.nids, nout);
   if (node < 0) return node;
@@ -412,6 +438,7 @@ static int value_line(reader *r)
   if (n == 1 && eat(r, "input ")) return input_line(r, out[0]);
   if (n == 1 && eat(r, "state ")) return state_line(r, out[0]);
   if (n == 1 && eat(r, "scalar ")) return scalar_line(r, out[0]);
+  if (n == 1 && eat(r, "const ")) return const_line(r, out[0]);
   return node_line(r, out, n);
 }
 
@@ -553,7 +580,7 @@ cn_graph *cn_graph_parse(const char *source)
 {
   if (cn_err() || !source) return NULL;
   cni_init();
-  reader r = {.s = source, .most = strlen(source), .g = cni_graph_new()};
+  reader r = {.s = source, .most = strlen(source), .g = cn_graph_new()};
   r.ints = cni_alloc(MOST * sizeof *r.ints);
   r.floats = cni_alloc(MOST * sizeof *r.floats);
   r.ids = cni_alloc(MOST * sizeof *r.ids);

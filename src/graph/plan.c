@@ -47,13 +47,10 @@ static cn_tensor *scalar_handle(const cn_graph *g, const cni_gvalue *v, const in
   int64_t integer = v->integer;
   double number = v->number;
   if (v->expr && cni_size_number(g, sizes, v->expr, "a number", &integer, &number)) return NULL;
-  cn_tensor *t = cni_tensor_new(CN_CPU, v->dtype, 0, NULL, NULL);
-  if (!t) return NULL;
-  t->d.weak = v->weak;
-  if (v->dtype == CN_F64) memcpy(t->d.data, &number, sizeof number);
-  else if (v->dtype == CN_BOOL) *(uint8_t *)t->d.data = integer != 0;
-  else memcpy(t->d.data, &integer, sizeof integer);
-  return t;
+  cni_gvalue sized = *v;
+  sized.number = number;
+  sized.integer = integer;
+  return cni_number_tensor(&sized);
 }
 
 /* An input's shape and strides, without holding on to its memory. */
@@ -71,6 +68,7 @@ static int start_values(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs
     *q = (cni_planned){.root = (int)i, .first = -1, .last = -1};
     if (v->kind == CNI_VALUE_INPUT) q->handle = layout_of(inputs[v->index]);
     else if (v->kind == CNI_VALUE_SCALAR) q->handle = scalar_handle(g, v, sizes);
+    else if (v->kind == CNI_VALUE_CONST) q->handle = cni_tensor_keep(v->tensor);
     else if (v->kind == CNI_VALUE_STATE) {
       if (!g->states[v->index].tensor) return cni_fail(CN_ERR_VALUE, "graph: state %d is not bound", (int)v->index);
       q->handle = cni_tensor_keep(g->states[v->index].tensor);
@@ -110,30 +108,24 @@ static int size_args(cni_plan *p, const cn_graph *g, size_t node, const int64_t 
 static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
 {
   const cni_gnode *n = &g->nodes[node];
-  cn_tensor *in[64], *out[CNI_MAX_RESULTS];
+  cn_tensor *in[64];
   cn_spec spec[CNI_MAX_RESULTS];
+  cn_device device;
   if (n->nin > 64) return cni_fail(CN_ERR_UNSUPPORTED, "graph: %s has more than 64 inputs", n->info->name);
-  cn_device device = 0;
-  for (int k = 0; k < n->nin; k++) {
-    in[k] = n->in[k] >= 0 ? p->values[n->in[k]].handle : NULL;
-    if (in[k] && !in[k]->d.weak && (!device || in[k]->d.ndim)) device = in[k]->d.device;
-  }
-  cn_call c = {.op = n->info->row, .args = p->args[node], .in = in, .out = out, .spec = spec, .nargs = n->nargs,
-               .nin = n->nin, .nout = n->nout, .device = device ? device : g->values[n->out[0]].device};
-  int status = n->info->row->infer(&c);
+  for (int k = 0; k < n->nin; k++) in[k] = n->in[k] >= 0 ? p->values[n->in[k]].handle : NULL;
+  int status = cni_infer_node(spec, &p->compute[node], &device, g, n, p->args[node], in);
   if (status) return status;
-  p->compute[node] = c.compute;
   for (int k = 0; k < n->nout; k++) {
     cn_spec *s = &spec[k];
     cni_planned *q = &p->values[n->out[k]];
-    if (!s->has_strides) cni_contiguous_strides(s->ndim, s->shape, s->strides);
     p->specs[p->first_spec[node] + (size_t)k] = *s;
     size_t size = cni_dtype_bytes(s->dtype, cni_numel(s->ndim, s->shape));
-    q->handle = cni_tensor_over(cni_storage_meta(c.device, size), 0, s->dtype, s->ndim, s->shape, s->strides);
+    q->handle = cni_tensor_over(cni_storage_meta(device, size), 0, s->dtype, s->ndim, s->shape, s->strides);
     if (!q->handle) return CN_ERR_MEMORY;
     q->first = q->last = (int)node;
     if (s->view_of >= 0) {
       const cni_planned *of = &p->values[n->in[s->view_of]];
+      p->by_offset |= cni_dtype_size(s->dtype) != cni_dtype_size(of->handle->d.dtype);
       q->root = of->root;
       q->base = of->base + s->offset;
     } else q->size = size ? size : 1;
@@ -296,6 +288,11 @@ static int check_inputs(const cn_graph *g, cn_tensor *const *inputs)
   return CN_OK;
 }
 
+static bool planned_for(const cni_plan *p, const cn_tensor *planned, const cn_tensor *given)
+{
+  return same_layout(&planned->d, &given->d) && (!p->by_offset || planned->offset == given->offset);
+}
+
 /* A plan among the graph's that fits; it goes to the front. The oldest goes when there are too many. */
 static cni_plan *find(cn_graph *g, cn_tensor *const *inputs)
 {
@@ -303,7 +300,7 @@ static cni_plan *find(cn_graph *g, cn_tensor *const *inputs)
   for (cni_plan **at = &g->plan; *at; at = &(*at)->next, depth++) {
     bool same = true;
     for (size_t i = 0; same && i < g->ninputs; i++)
-      same = same_layout(&(*at)->values[g->inputs[i]].handle->d, &inputs[i]->d);
+      same = planned_for(*at, (*at)->values[g->inputs[i]].handle, inputs[i]);
     if (same) {
       cni_plan *p = *at;
       *at = p->next;

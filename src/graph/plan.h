@@ -42,6 +42,7 @@ typedef struct cni_plan {
   size_t ndraws;
   cn_device device;   /* of the block; values elsewhere have memory of their own */
   size_t planned, unplanned; /* bytes of the block, and without sharing */
+  bool by_offset;     /* memory is looked at as another type: where in it an input begins is part of the plan */
   bool writes;        /* a run changes states or leaves: such runs follow one another */
   pthread_mutex_t lock; /* of the contexts */
   pthread_mutex_t turn; /* held by a run that writes */

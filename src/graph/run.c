@@ -70,13 +70,19 @@ static int make_view(running *r, const cni_gnode *n, const cn_spec *s)
   return CN_OK;
 }
 
-/* A node without a kernel: its decomposition, copied to where the plan wants it. */
+/* A node without a kernel: its decomposition, copied to where the plan wants it. What it draws are the node's
+ * numbers. */
 static int run_decomposed(const cni_gnode *n, cn_call *c)
 {
   cn_tensor *planned[CNI_MAX_RESULTS];
+  uint64_t seed, offset;
   size_t depth = cni_scope_push();
   memcpy(planned, c->out, (size_t)c->nout * sizeof *planned);
+  memset(c->out, 0, (size_t)c->nout * sizeof *planned); /* some look whether they have a result already */
+  cn_random_state(&seed, &offset);
+  if (n->draw >= 0) cn_random_set_state(c->seed, c->offset);
   int status = n->info->row->decompose(c);
+  if (n->draw >= 0) cn_random_set_state(seed, offset);
   if (!status) status = cn_err();
   for (int k = 0; k < c->nout && !status; k++) status = cni_copy_elements(planned[k], c->out[k]);
   cni_scope_pop(depth);
@@ -94,12 +100,7 @@ static int run_node(running *r, size_t node)
   for (int k = 0; k < n->nin; k++) in[k] = n->in[k] >= 0 ? r->now[n->in[k]] : NULL;
   for (int k = 0; k < n->nout; k++) out[k] = r->now[n->out[k]];
   memcpy(args, r->plan->args[node], (size_t)n->nargs * sizeof *args);
-  for (int i = 0, k = 0; i < n->nargs; i++) { /* tensors back into their slots */
-    if (args[i].tag == CN_V_TENSORS) {
-      args[i].u.ts = in + k;
-      k += args[i].n;
-    } else if (n->info->params[i].type == CNI_T_TENSOR) args[i] = cn_v_tensor(in[k++]);
-  }
+  cni_fill_slots(n->info, args, in);
   cn_call c = {.op = n->info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = n->nargs, .nin = n->nin,
                .nout = n->nout, .device = out[0]->d.device, .compute = r->plan->compute[node],
                .stream = CNI_UNLIKELY(st->nstreams) ? cni_memory.stream(out[0]->d.device) : NULL};

@@ -4,6 +4,7 @@
  *     %0 = input float32 [$B, 64]
  *     %1 = state float32 [10, 64]
  *     %2 = scalar float64 weak 0.5
+ *     %9 = const int64 [3] <1, 2, 3>                                      data that belongs to the graph
  *     %3 = linear(%0, %1, none) : float32 [32, 10]
  *     %4, %5 = max_dim(%3, 1, false) : float32 [32], int64 [32]
  *     %7 = slice(%0, 0, 0, $((B + 1) // 2), 1) : float32 [16, 64]                      a number that follows from sizes
@@ -18,9 +19,11 @@
  *
  * Invariant: printing what was parsed gives the same text. */
 #include <cairn/ext/system.h>
+#include <cairn/ops.h>
 #include <inttypes.h>
 
 #include "base/alloc.h"
+#include "base/convert.h"
 #include "base/dtype.h"
 #include "ir.h"
 
@@ -232,6 +235,21 @@ static void put_scalar(cn_text *t, const cn_graph *g, size_t id, const cni_gvalu
   put(t, "\n");
 }
 
+static void put_const(cn_text *t, const cn_graph *g, size_t id, const cni_gvalue *v)
+{
+  const void *data = cn_data(cn_to_device(v->tensor, CN_CPU));
+  if (!data) t->failed = t->failed || cn_numel(v->tensor) > 0;
+  put(t, "%%%zu = const ", id);
+  put_type(t, g, v);
+  put(t, " <");
+  for (int64_t i = 0; data && i < cn_numel(v->tensor); i++) {
+    if (i) put(t, ", ");
+    if (cni_dtype_is_float(v->dtype)) put_number(t, cni_load_f64(data, i, v->dtype));
+    else put(t, "%" PRId64, cni_load_i64(data, i, v->dtype));
+  }
+  put(t, ">\n");
+}
+
 char *cn_graph_to_string(const cn_graph *g)
 {
   cn_text t = {0};
@@ -242,6 +260,7 @@ char *cn_graph_to_string(const cn_graph *g)
   for (size_t i = 0; i < g->nvalues; i++) {
     const cni_gvalue *v = &g->values[i];
     if (v->kind == CNI_VALUE_SCALAR) put_scalar(&t, g, i, v);
+    if (v->kind == CNI_VALUE_CONST) put_const(&t, g, i, v);
     if (v->kind != CNI_VALUE_INPUT && v->kind != CNI_VALUE_STATE) continue;
     put(&t, "%%%zu = %s ", i, v->kind == CNI_VALUE_INPUT ? "input" : "state");
     put_type(&t, g, v);

@@ -38,7 +38,7 @@ int cni_trace_begin(cni_capture *cap)
   if (st->err) return st->err;
   cni_init();
   if (st->capture) return cni_fail(CN_ERR_CAPTURE, "trace: a graph is being captured already");
-  *cap = (cni_capture){.g = cni_graph_new(), .serial = atomic_fetch_add(&next_serial, 1) & 0xffffffffu};
+  *cap = (cni_capture){.g = cn_graph_new(), .serial = atomic_fetch_add(&next_serial, 1) & 0xffffffffu};
   if (!cap->g) return CN_ERR_MEMORY;
   cap->depth = cni_scope_push();
   cni_draws_begin(cap);
@@ -123,4 +123,65 @@ cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, si
   cni_free(outputs, (noutputs + 1) * sizeof *outputs);
   cni_free(handles, (ninputs + 1) * sizeof *handles);
   return g;
+}
+
+/* ---- what a composite op makes ---- */
+
+/* Results of the captured decomposition: fresh memory, in the order of memory that they have where it is dense. */
+static void note_results(cn_call *c)
+{
+  for (int i = 0; i < c->nout; i++) {
+    const cn_desc *d = &c->out[i]->d;
+    cn_spec *s = &c->spec[i];
+    *s = (cn_spec){.dtype = d->dtype, .ndim = d->ndim, .view_of = -1, .has_strides = true};
+    memcpy(s->shape, d->shape, sizeof s->shape);
+    if (cni_is_dense(d->ndim, d->shape, d->strides)) memcpy(s->strides, d->strides, sizeof s->strides);
+    else cni_contiguous_strides(d->ndim, d->shape, s->strides);
+  }
+}
+
+static int decompose(cn_tensor **outputs, cn_tensor *const *inputs, void *payload)
+{
+  cn_call *c = payload;
+  cn_value args[CN_MAX_ARGS];
+  cn_tensor *room[64], **in = room;
+  (void)outputs;
+  if (c->nin > 64 && !(in = cni_alloc((size_t)c->nin * sizeof *in))) return CN_ERR_MEMORY;
+  for (int i = 0, k = 0; i < c->nin; i++) in[i] = c->in[i] && !c->in[i]->d.weak ? inputs[k++] : c->in[i];
+  memcpy(args, c->args, (size_t)c->nargs * sizeof *args);
+  cni_fill_slots(cni_op_info(c->op), args, in);
+  cn_call inner = *c;
+  inner.in = in;
+  inner.args = args;
+  int status = c->op->decompose(&inner);
+  if (!status) status = cn_err();
+  for (int i = 0; i < inner.nout && !status; i++)
+    if (!inner.out[i]) status = cni_fail(CN_ERR_INTERNAL, "%s: it left a result unset", cni_op_info(c->op)->name);
+  c->nout = inner.nout;
+  if (!status) note_results(c);
+  if (in != room) cni_free(in, (size_t)c->nin * sizeof *in);
+  return status;
+}
+
+int cni_capture_infer(cn_call *c)
+{
+  cn_state *st = cni_state();
+  cni_capture *outer = st->capture;
+  uint32_t modes = st->modes;
+  bool no_grad = st->no_grad;
+  size_t n = 0, bytes = (size_t)(c->nin + 1) * sizeof(cn_tensor *);
+  cn_tensor **inputs = cni_alloc(bytes);
+  if (!inputs) return CN_ERR_MEMORY;
+  for (int i = 0; i < c->nin; i++)
+    if (c->in[i] && !c->in[i]->d.weak) inputs[n++] = c->in[i];
+  st->capture = NULL;
+  st->modes = 0;
+  st->no_grad = true;
+  cn_graph *g = cn_trace(decompose, 0, inputs, n, c);
+  st->modes = modes;
+  st->no_grad = no_grad;
+  st->capture = outer;
+  cni_free(inputs, bytes);
+  cn_graph_free(g);
+  return g ? CN_OK : cn_err();
 }

@@ -210,15 +210,20 @@ static int decompose(cni_applying *a)
   return status;
 }
 
-/* The last implementation of any op: its own decomposition, run without history. */
+/* The last implementation of any op: its own decomposition, run without history. What it draws are the numbers that the
+ * call took already, as where there is a kernel. */
 static CNI_APART int run_decomposed(cni_applying *a)
 {
   cn_state *st = cni_state();
-  bool no_grad = st->no_grad;
+  bool no_grad = st->no_grad, draws = (a->info->row->flags & CN_OP_RANDOM) != 0;
+  uint64_t seed, after;
   cni_drop_results(&a->c);
+  cn_random_state(&seed, &after);
+  if (draws) cn_random_set_state(a->c.seed, a->c.offset);
   st->no_grad = true;
   int status = decompose(a);
   st->no_grad = no_grad;
+  if (draws) cn_random_set_state(seed, after);
   return status;
 }
 

@@ -43,6 +43,7 @@ static int as_strided_from_infer(cn_call *c)
   const cn_tensor *x = c->in[0];
   const cn_value *size = &c->args[FROM_SIZE], *stride = &c->args[FROM_STRIDE];
   int64_t offset = cni_arg_int(c->args, FROM_OFFSET), last = offset, step;
+  int64_t own = cni_arg_int(c->args, FROM_OWN_OFFSET); /* where the input was; in a graph's run it may be elsewhere */
   bool empty = false;
   if (size->n != stride->n || size->n > CN_MAX_DIMS)
     return cn_call_fail(c, CN_ERR_SHAPE, "%d sizes but %d strides", size->n, stride->n);
@@ -55,12 +56,12 @@ static int as_strided_from_infer(cn_call *c)
       return cn_call_fail(c, CN_ERR_SHAPE, "the strides are too large");
   }
   if (!own_layout_fits(c)) return cn_call_fail(c, CN_ERR_VALUE, "own_stride and own_offset are of no such input");
-  int64_t room = (int64_t)(x->storage->size / cni_dtype_size(x->d.dtype));
-  if (offset < 0 || (!empty && last >= room))
+  int64_t room = (int64_t)(x->storage->size / cni_dtype_size(x->d.dtype)) - x->offset + own;
+  if (offset < 0 || offset - own + x->offset < 0 || (!empty && last >= room))
     return cn_call_fail(c, CN_ERR_INDEX, "reaches element %lld of memory that holds %lld", (long long)last,
                         (long long)room);
-  if (empty) offset = x->offset; /* a view of nothing may lie anywhere: it stays where the input is */
-  return cn_call_view(c, 0, 0, size->n, size->u.is, stride->u.is, offset - x->offset);
+  if (empty) offset = own; /* a view of nothing may lie anywhere: it stays where the input is */
+  return cn_call_view(c, 0, 0, size->n, size->u.is, stride->u.is, offset - own);
 }
 
 /* Widens [low, high] by the elements of memory that a layout reaches. */

@@ -278,6 +278,33 @@ static void test_a_state_with_other_data(void **state)
   cn_scope_end(s);
 }
 
+static int look_inside(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  (void)payload;
+  out[0] = cn_neg(cn_as_strided(in[0], CN_SHAPE(2, 2), CN_SHAPE(1, 2), CN_NONE));
+  out[1] = cn_add(cn_view_dtype(in[0], CN_I32), cn_num(1));
+  return cn_err();
+}
+
+/* Where in its memory an input begins may differ from run to run. */
+static void test_inputs_inside_of_memory(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *memory = cn_arange(0, 32, .dtype = CN_I64), *want[2], *have[2];
+  cn_tensor *first = cn_slice(memory, 0, 0, 6);
+  cn_graph *g = cn_trace(look_inside, 2, &first, 1, NULL);
+  if (!g) fail_msg("%s", cn_err_message());
+  for (int k = 0; k < 4; k++) {
+    cn_tensor *x = cn_slice(memory, 0, 5 * k, 5 * k + 6);
+    assert_int_equal(look_inside(want, &x, NULL), 0);
+    if (cn_graph_run(have, g, &x)) fail_msg("%s", cn_err_message());
+    for (int i = 0; i < 2; i++) assert_true(cn_item(cn_all(cn_eq(have[i], want[i]))) > 0);
+  }
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -285,6 +312,7 @@ int main(void)
     cmocka_unit_test(test_old_values_are_read_first),  cmocka_unit_test(test_updates_need_no_memory),
     cmocka_unit_test(test_a_failed_run_changes_nothing), cmocka_unit_test(test_what_is_written_into_inputs),
     cmocka_unit_test(test_an_input_that_is_a_state),   cmocka_unit_test(test_a_state_with_other_data),
+    cmocka_unit_test(test_inputs_inside_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

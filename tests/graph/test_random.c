@@ -127,11 +127,42 @@ static void test_draws_in_text(void **state)
   cn_scope_end(s);
 }
 
+static int draw_normal(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  (void)payload;
+  out[0] = cn_normal(in[0], cn_num(2.0));
+  out[1] = cn_randn(CN_SHAPE(3));
+  return cn_err();
+}
+
+/* An op without a kernel draws, by its decomposition, the numbers that are the node's. */
+static void test_draws_of_a_decomposition(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_ones(CN_SHAPE(4)), *a[2], *b[2];
+  cn_graph *g = cn_trace(draw_normal, 2, &x, 1, NULL);
+  assert_non_null(g);
+  cn_seed(5);
+  assert_int_equal(draw_normal(a, &x, NULL), 0);
+  cn_seed(5);
+  assert_int_equal(cn_graph_run(b, g, &x), 0);
+  for (int i = 0; i < 2; i++) assert_true(cn_item(cn_all(cn_eq(a[i], b[i]))) > 0);
+  assert_int_equal(draw_normal(a, &x, NULL), 0); /* the run moved on as far as the calls do */
+  cn_seed(5);
+  assert_int_equal(cn_graph_run(b, g, &x), 0);
+  assert_int_equal(cn_graph_run(b, g, &x), 0);
+  for (int i = 0; i < 2; i++) assert_true(cn_item(cn_all(cn_eq(a[i], b[i]))) > 0);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_a_checkpoint_draws_the_same_mask), cmocka_unit_test(test_a_trace_draws_nothing),
     cmocka_unit_test(test_a_seed_inside_is_refused), cmocka_unit_test(test_draws_in_text),
+    cmocka_unit_test(test_draws_of_a_decomposition),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,7 +3,7 @@
  *
  * Invariant: an op whose result's shape depends on data may refuse to be captured, and nothing else may (the list of
  * "data dependent" in exceptions.c). What fails by its values is captured all the same and fails when it runs. */
-#include <cairn/graph.h>
+#include <cairn/ext/graph.h>
 #include <string.h>
 
 #include "drivers.h"
@@ -107,6 +107,47 @@ static enum outcome reread(const trial *t, const traced *k, cn_graph *g, const c
   return o;
 }
 
+/* ---- lifted ---- */
+
+/* The op alone, without its gradient: what lift folds into one node again. */
+static int run_forward(cn_tensor **outputs, cn_tensor *const *inputs, void *payload)
+{
+  const traced *k = payload;
+  call c = *k->c;
+  call_result r = {0};
+  size_t n = 0;
+  int saved = cn_no_grad_begin();
+  for (int i = 0; i < c.nin; i++) c.in[i] = cn_keep(c.in[i]);
+  for (size_t i = 0; i < k->ninputs; i++) call_set_input(&c, k->input[i], inputs[i]);
+  int status = call_run(&r, &c, NULL);
+  for (size_t i = 0; !status && i < k->nout; i++)
+    if (k->has_out[i]) outputs[n++] = cni_scope_add(cn_keep(r.out[i]));
+  call_result_free(&r);
+  call_free(&c);
+  cn_no_grad_end(saved);
+  return status;
+}
+
+static enum outcome lift(const trial *t, const call *c, const call_result *want)
+{
+  traced k;
+  cn_tensor *inputs[SAMPLE_INPUTS];
+  plan(&k, c, want);
+  k.noutputs = 0;
+  memset(k.has_grad, 0, sizeof k.has_grad);
+  for (size_t i = 0; i < k.nout; i++) k.noutputs += k.has_out[i];
+  for (size_t i = 0; i < k.ninputs; i++) inputs[i] = c->in[k.input[i]];
+  cn_graph *g = cn_trace(run_forward, k.noutputs, inputs, k.ninputs, &k);
+  if (!g) return trial_fail(t, "trace without gradient: %s", cn_err_message());
+  enum outcome o = cn_graph_lift(g, NULL, NULL) < 0 ? trial_fail(t, "lift: %s", cn_err_message()) : PASS;
+  if (o == PASS) o = replay(t, &k, g, want, "lifted");
+  if (o == PASS) o = reread(t, &k, g, want);
+  if (o == PASS && cn_graph_optimise(g) < 0) o = trial_fail(t, "lifted, optimise: %s", cn_err_message());
+  if (o == PASS) o = replay(t, &k, g, want, "lifted and optimised");
+  cn_graph_free(g);
+  return o;
+}
+
 static enum outcome capture(const trial *t, const call *c, const call_result *want)
 {
   traced k;
@@ -122,8 +163,11 @@ static enum outcome capture(const trial *t, const call *c, const call_result *wa
   if (o == PASS) o = reread(t, &k, g, want);
   if (o == PASS && cn_graph_remove_dead(g) < 0) o = trial_fail(t, "remove dead: %s", cn_err_message());
   if (o == PASS) o = replay(t, &k, g, want, "without dead nodes");
+  if (o == PASS && cn_graph_optimise(g) < 0) o = trial_fail(t, "optimise: %s", cn_err_message());
+  if (o == PASS) o = replay(t, &k, g, want, "optimised");
+  if (o == PASS) o = reread(t, &k, g, want);
   cn_graph_free(g);
-  return o;
+  return o == PASS ? lift(t, c, want) : o;
 }
 
 /* ---- what must fail ---- */

@@ -4,10 +4,9 @@
  * "Net/Sequential[features]/Conv2d[0]/conv2d", and the page folds them by those slashes. Invariant: the module is not
  * changed. */
 #include <cairn/autograd.h>
-#include <cairn/graph.h>
+#include <cairn/ext/graph.h>
 #include <string.h>
 
-#include "graph/ir.h"
 #include "tfrecord.h"
 
 enum { PRODUCER = 22 }; /* the version of GraphDef that this is */
@@ -115,11 +114,12 @@ static void put_shapes(cn_text *attr, const cn_graph *g, const int *values, int 
 {
   cn_text list = {0};
   for (int k = 0; k < n; k++) {
-    const cni_gvalue *v = &g->values[values[k]];
+    cn_value_info v = {sizeof v};
     cn_text shape = {0};
-    for (int i = 0; i < v->ndim; i++) {
+    if (cn_graph_value_at(&v, g, values[k])) break;
+    for (int i = 0; i < v.ndim; i++) {
       cn_text dim = {0};
-      cni_pb_int(&dim, 1 /* size */, v->shape[i]);
+      cni_pb_int(&dim, 1 /* size */, v.shape[i]);
       cni_pb_message(&shape, 2 /* dim */, &dim);
     }
     cni_pb_message(&list, 7 /* shape */, &shape);
@@ -142,12 +142,14 @@ static void put_number(cn_text *t, double v)
 }
 
 /* The arguments that are no tensors: "stride=[1, 1] bias=true". */
-static void describe(cn_text *t, const cni_gnode *n)
+static int describe(cn_text *t, const cn_graph_node *n)
 {
-  for (int i = 0; i < n->nargs; i++) {
+  cn_op_info info;
+  int status = cn_op_describe(&info, n->op);
+  for (int i = 0; !status && i < n->nargs; i++) {
     const cn_value *v = &n->args[i];
     if (v->tag == CN_V_NONE || v->tag == CN_V_TENSOR || v->tag == CN_V_TENSORS) continue;
-    cn_text_putf(t, "%s%s=", t->n ? " " : "", n->info->params[i].name);
+    cn_text_putf(t, "%s%s=", t->n ? " " : "", info.params[i].name);
     if (v->tag == CN_V_INT) cn_text_putf(t, "%lld", (long long)v->u.i);
     else if (v->tag == CN_V_BOOL) cn_text_put(t, v->u.i ? "true" : "false");
     else if (v->tag == CN_V_FLOAT) put_number(t, v->u.f);
@@ -162,6 +164,7 @@ static void describe(cn_text *t, const cni_gnode *n)
       cn_text_put(t, "]");
     }
   }
+  return status;
 }
 
 /* A NodeDef that stands for `values`; takes name and text (may be NULL) over and remembers the name. */
@@ -201,8 +204,10 @@ static int put_states(cn_text *def, drawing *d, const cn_graph *g)
   cn_named_list named;
   int status = cn_module_named(&named, d->net, CN_PARAMETERS | CN_BUFFERS);
   if (status) return status;
-  for (size_t i = 0; !status && i < g->nstates; i++)
-    status = put_node(def, d, g, state_name(d, g, i, &named), "Parameter", NULL, 0, &g->states[i].value, 1, NULL);
+  for (size_t i = 0; !status && i < cn_graph_states(g); i++) {
+    int value = cn_graph_state_value(g, i);
+    status = put_node(def, d, g, state_name(d, g, i, &named), "Parameter", NULL, 0, &value, 1, NULL);
+  }
   cn_named_free(&named);
   return status;
 }
@@ -210,13 +215,13 @@ static int put_states(cn_text *def, drawing *d, const cn_graph *g)
 /* The path of the module that a scope belongs to: the names of the modules around it, joined. */
 static void put_path(cn_text *t, const cn_graph *g, int scope)
 {
-  if (scope < 0) return;
-  put_path(t, g, g->scopes[scope].parent);
-  const char *name = g->scopes[scope].op ? "" : g->scopes[scope].name;
-  if (*name) cn_text_putf(t, "%s%s", t->n ? "." : "", name);
+  cn_graph_scope s = {sizeof s};
+  if (scope < 0 || cn_graph_scope_at(&s, g, scope)) return;
+  put_path(t, g, s.parent);
+  if (s.name && *s.name) cn_text_putf(t, "%s%s", t->n ? "." : "", s.name);
 }
 
-static const char *scope_of_node(const drawing *d, const cn_graph *g, const cni_gnode *n)
+static const char *scope_of_node(const drawing *d, const cn_graph *g, const cn_graph_node *n)
 {
   cn_text path = {0};
   put_path(&path, g, n->scope);
@@ -229,18 +234,24 @@ static const char *scope_of_node(const drawing *d, const cn_graph *g, const cni_
 static int put_graph(cn_text *def, drawing *d, const cn_graph *g)
 {
   int status = CN_OK;
-  for (size_t i = 0; !status && i < g->ninputs; i++)
-    status = put_node(def, d, g, unique(d, "", "input"), "Placeholder", NULL, 0, &g->inputs[i], 1, NULL);
-  if (!status) status = put_states(def, d, g);
-  for (size_t i = 0; !status && i < g->nnodes; i++) {
-    const cni_gnode *n = &g->nodes[i];
-    const char *scope = scope_of_node(d, g, n);
-    cn_text text = {0};
-    describe(&text, n);
-    status = put_node(def, d, g, unique(d, scope, n->info->name), n->info->name, n->in, n->nin, n->out, n->nout, &text);
+  for (size_t i = 0; !status && i < cn_graph_inputs(g); i++) {
+    int value = cn_graph_input(g, i);
+    status = put_node(def, d, g, unique(d, "", "input"), "Placeholder", NULL, 0, &value, 1, NULL);
   }
-  for (size_t i = 0; !status && i < g->noutputs; i++)
-    status = put_node(def, d, g, unique(d, "", "output"), "Output", &g->outputs[i], 1, NULL, 0, NULL);
+  if (!status) status = put_states(def, d, g);
+  for (size_t i = 0; !status && i < cn_graph_nodes(g); i++) {
+    cn_graph_node n = {sizeof n};
+    cn_text text = {0};
+    status = cn_graph_node_at(&n, g, (int)i);
+    if (!status) status = describe(&text, &n);
+    char *name = status ? NULL : unique(d, scope_of_node(d, g, &n), n.name);
+    if (!status) status = put_node(def, d, g, name, n.name, n.in, n.nin, n.out, n.nout, &text);
+    else cn_text_free(&text);
+  }
+  for (size_t i = 0; !status && i < cn_graph_outputs(g); i++) {
+    int value = cn_graph_output(g, i);
+    status = put_node(def, d, g, unique(d, "", "output"), "Output", &value, 1, NULL, 0, NULL);
+  }
   cn_text versions = {0};
   cni_pb_int(&versions, 1 /* producer */, PRODUCER);
   cni_pb_message(def, 4 /* versions */, &versions);

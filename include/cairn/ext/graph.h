@@ -1,0 +1,165 @@
+/* ext/graph.h: graphs from inside, for exporters, devices and plugins: reading, building, changing, rewriting.
+ *
+ * A graph is flat and functional: nodes stand in an order in which every value is made before it is read, and nothing
+ * is ever written over. Values and nodes have numbers from 0; a change that drops some (cn_graph_remove_dead) gives
+ * the others new ones. Structs that are filled in begin with their size, which the caller sets: {sizeof v}.
+ */
+#ifndef CAIRN_EXT_GRAPH_H
+#define CAIRN_EXT_GRAPH_H
+
+#include "../graph.h"
+#include "op.h"
+
+CN_BEGIN_DECLS
+
+/* ---- reading ---- */
+typedef enum cn_value_kind {
+  CN_VALUE_INPUT,  /* given to each run */
+  CN_VALUE_STATE,  /* a tensor from outside, which a run may also set */
+  CN_VALUE_SCALAR, /* a number; a weak one does not raise types */
+  CN_VALUE_RESULT, /* made by a node */
+  CN_VALUE_CONST   /* a small tensor that belongs to the graph and never changes */
+} cn_value_kind;
+
+typedef struct cn_value_info {
+  size_t size;
+  int32_t kind;             /* a cn_value_kind */
+  int32_t dtype, ndim;      /* of numbers: float64, int64 or bool, and 0 */
+  int32_t index;            /* INPUT, STATE: which; RESULT: which result of its node */
+  int32_t node;             /* RESULT: its maker; -1 otherwise */
+  cn_device device;
+  bool weak;                /* SCALAR */
+  double number;            /* SCALAR of float64 */
+  int64_t integer;          /* SCALAR of other types */
+  cn_tensor *tensor;        /* CONST; STATE that is bound; borrowed. NULL otherwise */
+  int64_t shape[CN_MAX_DIMS]; /* as traced */
+} cn_value_info;
+
+typedef struct cn_graph_node {
+  size_t size;
+  const cn_op *op;
+  const char *name;     /* the op's */
+  const cn_value *args; /* one per parameter; those of tensors have a tag and a count, but no pointer: see in */
+  const int *in;        /* values: the tensors among args, lists laid flat; -1 where an optional is absent */
+  const int *out;
+  int32_t nargs, nin, nout;
+  int32_t draw;         /* random ops: which draw of the graph its numbers are; -1: none */
+  int32_t scope;        /* -1: none */
+} cn_graph_node;
+
+/* A part of the program that has a name, or the call of an op that is made of others. */
+typedef struct cn_graph_scope {
+  size_t size;
+  int32_t parent;           /* stands before it; -1: none */
+  const char *name, *kind;  /* "layer1.0", "Conv2d"; NULL for calls */
+  const cn_op *op;          /* of a call; NULL otherwise */
+  const cn_value *args;     /* of a call: as a node's */
+  const int *in, *out;      /* ... -1 also where the value is not known */
+  int32_t nargs, nin, nout;
+} cn_graph_scope;
+
+/* The gradient of a state that a run uses or sets. */
+typedef struct cn_graph_gradient {
+  size_t size;
+  int32_t state; /* -1: of a tensor that the graph does not read */
+  int32_t value; /* what it becomes; -1: no value */
+  bool cleared;  /* it is taken away */
+} cn_graph_gradient;
+
+/* Each fills what it is asked for. 0, or an error when there is none of that number. Pointers are the graph's, until it
+ * changes. */
+CN_API size_t cn_graph_values(const cn_graph *graph); /* how many; nodes, inputs, outputs, states: see graph.h */
+CN_API int cn_graph_value_at(cn_value_info *value, const cn_graph *graph, int i);
+CN_API int cn_graph_node_at(cn_graph_node *node, const cn_graph *graph, int i);
+CN_API size_t cn_graph_scopes(const cn_graph *graph);
+CN_API int cn_graph_scope_at(cn_graph_scope *scope, const cn_graph *graph, int i);
+CN_API size_t cn_graph_gradients(const cn_graph *graph);
+CN_API int cn_graph_gradient_at(cn_graph_gradient *gradient, const cn_graph *graph, int i);
+/* Values by their place; negative when there is none: what input i is, output i is, reading state i gives, and state i
+ * holds after a run (-1: it is not written); input_final: what a run writes into what it was given as input i (-1). */
+CN_API int cn_graph_input(const cn_graph *graph, size_t i);
+CN_API int cn_graph_input_final(const cn_graph *graph, size_t i);
+CN_API int cn_graph_output(const cn_graph *graph, size_t i);
+CN_API int cn_graph_state_value(const cn_graph *graph, size_t i);
+CN_API int cn_graph_state_final(const cn_graph *graph, size_t i);
+
+/* Who reads a value. */
+typedef enum cn_use_kind {
+  CN_USE_NODE,
+  CN_USE_OUTPUT,
+  CN_USE_STATE,   /* a state holds it after a run */
+  CN_USE_GRADIENT,
+  CN_USE_INPUT    /* a run writes it into what it was given */
+} cn_use_kind;
+typedef struct cn_graph_use {
+  int32_t kind;  /* a cn_use_kind */
+  int32_t index; /* which node, output, state, gradient or input */
+  int32_t slot;  /* NODE: which of its inputs */
+} cn_graph_use;
+/* How many, in *uses, in the order of nodes; negative on failure. The list is the graph's, until it changes. */
+CN_API int cn_graph_users(const cn_graph_use **uses, cn_graph *graph, int value);
+
+/* ---- building ---- */
+#define CN_CONST_MOST 4096 /* elements of a constant: what is larger is a state */
+
+CN_API CN_MUST_USE cn_graph *cn_graph_new(void); /* owned; NULL when out of memory */
+/* Each returns the new value, or a negative status. A state is bound to t; a constant is a copy of it. */
+CN_API int cn_graph_add_input(cn_graph *graph, cn_device device, cn_dtype dtype, int ndim, const int64_t *shape);
+CN_API int cn_graph_add_state(cn_graph *graph, cn_tensor *t);
+CN_API int cn_graph_add_const(cn_graph *graph, cn_tensor *t);
+CN_API int cn_graph_add_number(cn_graph *graph, cn_value number); /* weak: an int, float or bool */
+/* Calls op: its results' types are inferred. args: one per parameter, missing trailing ones get their defaults; tensors
+ * come from `in`, one for each parameter that is a tensor (-1: absent) and n for each that is a list,
+ * cn_v_tensors(NULL, n). *nout: capacity in, count out. The node goes where cn_graph_at says. The node's number, or a
+ * negative status. */
+CN_API int cn_graph_add_node(int *out, size_t *nout, cn_graph *graph, const cn_op *op, const cn_value *args,
+                             size_t nargs, const int *in, size_t nin);
+/* New nodes go before this node (-1: to the end), into this scope (-1: none). */
+CN_API int cn_graph_at(cn_graph *graph, int before, int scope);
+CN_API int cn_graph_add_scope(cn_graph *graph, int parent, const char *name, const char *kind); /* its number */
+CN_API int cn_graph_add_output(cn_graph *graph, int value);
+CN_API int cn_graph_set_final(cn_graph *graph, size_t state, int value); /* -1: a run does not write it */
+
+/* ---- changing ---- */
+/* Whoever reads `from` reads `to`: same type and shape, made before all of them. Returns how many did. Where both are
+ * given to the caller of a run they stay two values, since those must not share memory: 0. */
+CN_API int cn_graph_replace(cn_graph *graph, int from, int to);
+
+/* ---- rewriting ---- */
+typedef struct cn_match cn_match;
+/* A rewrite: where a part of a graph looks like the pattern, and the condition holds, the replacement takes its place.
+ *
+ *   pattern      a call of an op of one result: "neg(neg(x))". In the place of a tensor: another call, a name (the same
+ *                name is the same value everywhere), a number (a scalar, or a constant of one element, of that value,
+ *                -0.0 is not 0), "{x, y}" for a list, "none". In the place of an attribute: a literal, or $name. "_" is
+ *                anything. Missing trailing arguments have their defaults.
+ *   replacement  a name, or calls made of the pattern's names and literals.
+ *
+ * What the replacement makes must have type, shape and memory order of what it replaces, or it is not taken. Inner
+ * values of the pattern that others read stay. */
+typedef struct cn_rewrite {
+  const char *name, *pattern;
+  bool (*when)(const cn_match *match); /* NULL: always */
+  const char *replacement;
+  bool any_sizes; /* holds at all sizes; otherwise not applied to values whose sizes may change from run to run */
+} cn_rewrite;
+
+/* What a condition can ask. Of a name or $name of the pattern; "" is the value that will be replaced. */
+CN_API const cn_graph *cn_match_graph(const cn_match *match);
+CN_API int cn_match_value(const cn_match *match, const char *name);            /* negative: there is none */
+CN_API const cn_value *cn_match_attribute(const cn_match *match, const char *name); /* NULL: there is none */
+
+/* Applies rows until none fits. Returns how often one did, or a negative status (a row that cannot be read is one). */
+CN_API int cn_graph_rewrite(cn_graph *graph, const cn_rewrite *rows, size_t n);
+/* Rows that cn_graph_optimise applies, too. They must outlive the process's use of them. 0, or an error that says which
+ * row cannot be read. */
+CN_API int cn_rewrite_register(const cn_rewrite *rows, size_t n);
+
+/* ---- lifting ---- */
+/* Folds calls of ops that are made of others back into one node each, where nothing inside is used outside: the
+ * outermost calls that `wanted` takes (NULL: all ops that programs can call). Such nodes run by their decomposition
+ * where there is no kernel. Returns how many were folded, or a negative status. */
+CN_API int cn_graph_lift(cn_graph *graph, bool (*wanted)(const cn_op *op, void *payload), void *payload);
+
+CN_END_DECLS
+#endif

@@ -1,0 +1,179 @@
+/* infer.c: types of values: what the infer rules say of a graph's nodes at the traced sizes, or at those of a plan.
+ *
+ * Place in the flow: the verifier compares with what is recorded; building, rewriting and lifting ask for the types of
+ * new nodes; plan.c runs the same rule at the sizes it plans for. Invariant: no data is read or written. */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/dtype.h"
+#include "ir.h"
+#include "tensor/tensor.h"
+
+void cni_fill_slots(const cni_opinfo *info, cn_value *args, cn_tensor **in)
+{
+  for (int i = 0, k = 0; i < info->nparams; i++) {
+    if (args[i].tag == CN_V_TENSORS) {
+      args[i].u.ts = in + k;
+      k += args[i].n;
+    } else if (info->params[i].type == CNI_T_TENSOR && !info->params[i].list) args[i] = cn_v_tensor(in[k++]);
+  }
+}
+
+int cni_infer_node(cn_spec *spec, int32_t *compute, cn_device *device, const cn_graph *g, const cni_gnode *n,
+                   const cn_value *args, cn_tensor **in)
+{
+  cn_tensor *out[CNI_MAX_RESULTS] = {NULL};
+  cn_value full[CN_MAX_ARGS];
+  cn_device found = 0;
+  for (int k = 0; k < n->nin; k++)
+    if (in[k] && !in[k]->d.weak && (!found || in[k]->d.ndim)) found = in[k]->d.device;
+  if (!found && n->out[0] >= 0) found = g->values[n->out[0]].device;
+  cn_call c = {.op = n->info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = n->nargs, .nin = n->nin,
+               .nout = n->nout, .device = found ? found : CN_CPU};
+  if (n->info->row->flags & CN_OP_COMPOSITE) {
+    memcpy(full, args, sizeof full);
+    cni_fill_slots(n->info, full, in);
+    c.args = full;
+  }
+  int status = n->info->row->flags & CN_OP_COMPOSITE ? cni_capture_infer(&c) : n->info->row->infer(&c);
+  if (status) return status;
+  if (c.nout != n->nout) return cni_fail(CN_ERR_INTERNAL, "graph: %s has %d results, not %d", n->info->name, c.nout,
+                                         n->nout);
+  for (int k = 0; k < n->nout; k++)
+    if (!spec[k].has_strides) cni_contiguous_strides(spec[k].ndim, spec[k].shape, spec[k].strides);
+  *compute = c.compute;
+  *device = c.device;
+  return CN_OK;
+}
+
+/* ---- of a whole graph ---- */
+
+cn_tensor *cni_number_tensor(const cni_gvalue *v)
+{
+  cn_tensor *t = cni_tensor_new(CN_CPU, v->dtype, 0, NULL, NULL);
+  if (!t) return NULL;
+  t->d.weak = v->weak;
+  if (v->dtype == CN_F64) memcpy(t->d.data, &v->number, sizeof v->number);
+  else if (v->dtype == CN_BOOL) *(uint8_t *)t->d.data = v->integer != 0;
+  else memcpy(t->d.data, &v->integer, sizeof v->integer);
+  return t;
+}
+
+static cn_tensor *layout(cn_device device, int dtype, int ndim, const int64_t *shape, const int64_t *strides)
+{
+  size_t size = cni_dtype_bytes(dtype, cni_numel(ndim, shape));
+  return cni_tensor_over(cni_storage_meta(device, size), 0, dtype, ndim, shape, strides);
+}
+
+/* A state that is not bound yet: how much memory it will be a part of is not known. */
+static cn_tensor *unbound(const cni_gvalue *v)
+{
+  const size_t much = (size_t)1 << 60;
+  return cni_tensor_over(cni_storage_meta(v->device, much), (int64_t)1 << 50, v->dtype, v->ndim, v->shape, NULL);
+}
+
+static bool may_vary(const cni_gvalue *v)
+{
+  for (int i = 0; v->kind == CNI_VALUE_INPUT && i < v->ndim; i++)
+    if (v->dims[i]) return true;
+  return false;
+}
+
+/* A value that no node makes. */
+static int type_source(cni_types *t, const cn_graph *g, int id)
+{
+  const cni_gvalue *v = &g->values[id];
+  cni_gtype *type = &t->v[id];
+  cn_tensor *bound = v->kind == CNI_VALUE_STATE ? g->states[v->index].tensor : NULL;
+  type->root = id;
+  type->varies = may_vary(v);
+  if (v->kind == CNI_VALUE_SCALAR) type->handle = cni_number_tensor(v);
+  else if (v->kind == CNI_VALUE_CONST) type->handle = cni_tensor_keep(v->tensor);
+  else if (v->kind == CNI_VALUE_STATE) type->handle = bound ? cni_tensor_keep(bound) : unbound(v);
+  else type->handle = layout(v->device, v->dtype, v->ndim, v->shape, v->has_strides ? v->strides : NULL);
+  return type->handle ? CN_OK : CN_ERR_MEMORY;
+}
+
+static int type_results(cni_types *t, const cni_gnode *n, const cn_spec *spec, cn_device device, bool varies)
+{
+  for (int k = 0; k < n->nout; k++) {
+    cni_gtype *type = &t->v[n->out[k]];
+    const cn_spec *s = &spec[k];
+    cni_tensor_release(type->handle);
+    *type = (cni_gtype){.root = n->out[k], .varies = varies};
+    if (s->view_of >= 0) {
+      const cni_gtype *of = &t->v[n->in[s->view_of]];
+      type->root = of->root;
+      type->base = of->base + s->offset;
+    }
+    type->handle = layout(device, s->dtype, s->ndim, s->shape, s->strides);
+    if (!type->handle) return CN_ERR_MEMORY;
+  }
+  return CN_OK;
+}
+
+static int make_room(cni_types *t, const cn_graph *g)
+{
+  if (cni_grow((void **)&t->v, &t->cap, g->nvalues, sizeof *t->v)) return CN_ERR_MEMORY;
+  for (; t->n < g->nvalues; t->n++) t->v[t->n] = (cni_gtype){NULL, (int)t->n, 0, false};
+  return CN_OK;
+}
+
+static int type_inputs(cni_types *t, const cn_graph *g, const cni_gnode *n, cn_tensor **in, bool *varies)
+{
+  for (int k = 0; k < n->nin; k++) {
+    int v = n->in[k];
+    in[k] = NULL;
+    if (v < 0) continue;
+    if (!t->v[v].handle && g->values[v].kind == CNI_VALUE_RESULT)
+      return cni_fail(CN_ERR_INTERNAL, "graph: %s reads a value that is made later", n->info->name);
+    if (!t->v[v].handle && type_source(t, g, v)) return CN_ERR_MEMORY;
+    in[k] = t->v[v].handle;
+    *varies |= t->v[v].varies;
+  }
+  return CN_OK;
+}
+
+int cni_types_of_node(cni_types *t, const cn_graph *g, int node)
+{
+  const cni_gnode *n = &g->nodes[node];
+  cn_tensor *room[64], **in = room;
+  cn_value args[CN_MAX_ARGS];
+  cn_spec spec[CNI_MAX_RESULTS];
+  cn_device device;
+  int32_t compute;
+  bool varies = n->syms.n > 0;
+  if (n->nout > CNI_MAX_RESULTS || make_room(t, g)) return cn_err() ? cn_err() : CN_ERR_INTERNAL;
+  if (n->nin > 64 && !(in = cni_alloc((size_t)n->nin * sizeof *in))) return CN_ERR_MEMORY;
+  memset(args, 0, sizeof args);
+  memset(spec, 0, sizeof spec);
+  memcpy(args, n->args, (size_t)n->nargs * sizeof *args);
+  int status = type_inputs(t, g, n, in, &varies);
+  if (!status) status = cni_infer_node(spec, &compute, &device, g, n, args, in);
+  if (!status) status = type_results(t, n, spec, device, varies);
+  if (in != room) cni_free(in, (size_t)n->nin * sizeof *in);
+  return status;
+}
+
+int cni_types_fill(cni_types *t, const cn_graph *g)
+{
+  int status = make_room(t, g);
+  for (size_t i = 0; i < g->nvalues && !status; i++)
+    if (!t->v[i].handle && g->values[i].kind != CNI_VALUE_RESULT) status = type_source(t, g, (int)i);
+  for (size_t i = 0; i < g->nnodes && !status; i++)
+    if (!t->v[g->nodes[i].out[0]].handle) status = cni_types_of_node(t, g, (int)i);
+  return status;
+}
+
+void cni_types_free(cni_types *t)
+{
+  for (size_t i = 0; i < t->n; i++) cni_tensor_release(t->v[i].handle);
+  cni_free(t->v, t->cap * sizeof *t->v);
+  *t = (cni_types){NULL, 0, 0};
+}
+
+bool cni_same_type(const cni_types *t, int a, int b)
+{
+  const cn_desc *x = &t->v[a].handle->d, *y = &t->v[b].handle->d;
+  return x->dtype == y->dtype && x->device == y->device && x->weak == y->weak && cni_same_layout(x, y);
+}

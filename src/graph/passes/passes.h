@@ -1,0 +1,16 @@
+/* passes.h: what changes a graph on its way to a device, one file a pass.
+ *
+ * Place in the flow: optimise.c runs them in the order of its list. Invariant: a pass keeps what a run gives, to the
+ * bit, and leaves a graph that cn_graph_verify takes. Each returns how much it changed, or a negative status. */
+#ifndef CNI_GRAPH_PASSES_H
+#define CNI_GRAPH_PASSES_H
+
+#include "graph/ir.h"
+
+int cni_pass_canonicalise(cn_graph *g); /* copies that copy nothing new, views that show what another value is */
+int cni_pass_fold(cn_graph *g);         /* nodes over constants become constants */
+int cni_pass_cse(cn_graph *g);          /* what is computed twice is computed once */
+int cni_pass_dead(cn_graph *g);         /* nodes and values that nothing reads go */
+int cni_pass_algebra(cn_graph *g);      /* the rows of the rewriter, cairn's and those of plugins */
+
+#endif
