@@ -22,10 +22,10 @@ int cni_fit_metric_set(cn_fitting *fit, const char *prefix, const char *name, do
   cn_text full = {0};
   cn_text_put(&full, prefix);
   cn_text_put(&full, name);
-  if (full.failed) return CN_ERR_MEMORY;
-  cni_fit_metric *found = cni_fit_metric_find(fit, full.s);
+  cni_fit_metric *found = full.failed ? NULL : cni_fit_metric_find(fit, full.s);
   int status = CN_OK;
-  if (found) found->value = value;
+  if (full.failed) status = CN_ERR_MEMORY;
+  else if (found) found->value = value;
   else if (cn_grow((void **)&fit->metrics, &fit->metrics_cap, fit->nmetrics + 1, sizeof *fit->metrics))
     status = CN_ERR_MEMORY;
   else {
