@@ -39,8 +39,9 @@ typedef struct cn_compile_call {
   cn_tensor **outputs; /* room for results, which belong to the scope */
   size_t noutputs;     /* how many there is room for, then how many there are */
   void *payload;       /* of this call: for the function and its key */
-  void *note;          /* what the function said of its results when it was captured (or run): calls of one kind share
-                        * it. Owned by the program: see note_free */
+  void *note;          /* what the function said of its results when it was captured: calls of one kind share it, it is
+                        * the program's, see note_free; the caller's where the call ran as it is */
+  bool ran_as_is;      /* out: the function itself was run */
 } cn_compile_call;
 
 /* Computes outputs (borrowed) from inputs with ops. 0 or a negative status. */
@@ -53,7 +54,7 @@ typedef struct cn_compile_opts {
   /* What the function depends on besides its inputs: other bytes, another program. */
   void (*key)(cn_key *key, const cn_compile_call *call);
   void (*note_free)(void *note);
-  const char *name; /* for messages */
+  const char *name; /* for messages; copied */
 } cn_compile_opts;
 
 CN_API CN_MUST_USE cn_compiled *cn_compile_with(cn_compile_fn fn, const cn_compile_opts *opts); /* owned */

@@ -114,6 +114,9 @@ CN_API cn_tensor *cn_forward_one(cn_module *m, cn_tensor *const *inputs, size_t 
 CN_API int cn_forward_all(cn_tensor **out, size_t nout, cn_module *m, cn_tensor *const *inputs, size_t ninputs);
 /* With arguments of all kinds, one per parameter of the call signature. */
 CN_API int cn_forward_values(cn_tensor **out, size_t nout, cn_module *m, const cn_value *args, size_t nargs);
+/* While a graph is captured, what follows is the forward of m: named by its path below the module around. For languages
+ * that call a forward of their own; cn_forward does it itself. As cn_trace_scope_begin; ended by cn_trace_scope_end. */
+CN_API CN_MUST_USE int cn_module_scope_begin(cn_module *m);
 /* The children one after the other: the forward of Sequential, and of classes that differ from it in name alone. */
 CN_API int cn_forward_children(cn_module *m, cn_module_call *call);
 

@@ -13,11 +13,12 @@
 #include "base/os.h"
 #include "compile.h"
 
-enum { MOST_PROGRAMS = 64 };
+enum { MOST_PROGRAMS = 64, MOST_ALIKE = 8 };
 
 struct cn_compiled {
   cn_compile_fn fn;
   cn_compile_opts opts;
+  char *name; /* owned */
   pthread_mutex_t lock;
   cni_executable *programs; /* the newest first */
   size_t nprograms;
@@ -60,8 +61,11 @@ cn_compiled *cn_compile_with(cn_compile_fn fn, const cn_compile_opts *opts)
   if (!c) return NULL;
   c->fn = fn;
   if (opts) memcpy(&c->opts, opts, opts->size < sizeof c->opts ? opts->size : sizeof c->opts);
+  c->name = cni_strdup(c->opts.name ? c->opts.name : "a function");
   pthread_mutex_init(&c->lock, NULL);
-  return c;
+  if (c->name) return c;
+  cn_compiled_free(c);
+  return NULL;
 }
 
 void cn_compiled_free(cn_compiled *c)
@@ -73,26 +77,26 @@ void cn_compiled_free(cn_compiled *c)
     c->programs = next;
   }
   pthread_mutex_destroy(&c->lock);
+  cn_string_free(c->name);
   cni_free(c, sizeof *c);
 }
 
-static const char *name_of(const cn_compiled *c) { return c->opts.name ? c->opts.name : "a function"; }
-
 /* ---- programs by key ---- */
 
-/* A reference for the caller; NULL: none. why: what the newest differs in. */
-static cni_executable *find(cn_compiled *c, const cn_key *key, char *why, size_t size)
+/* A reference for the caller; NULL: none. why: what the newest differs in. *alike: how many have this key, but not the
+ * things outside (a gradient that is another tensor each time, say). */
+static cni_executable *find(cn_compiled *c, const cn_key *key, char *why, size_t size, int *alike)
 {
   cni_executable *p;
-  bool same_key = false;
+  *alike = 0;
   pthread_mutex_lock(&c->lock);
   for (p = c->programs; p; p = p->next) {
     if (!cni_key_same(&p->key, key)) continue;
     if (cni_executable_holds(p)) break;
-    same_key = true;
+    (*alike)++;
   }
   if (p) cni_executable_keep(p);
-  else if (same_key) snprintf(why, size, "a tensor outside, or whether a leaf has a gradient, is another");
+  else if (*alike) snprintf(why, size, "a tensor outside, or whether a leaf has a gradient, is another");
   else if (c->programs) cni_key_difference(why, size, key, &c->programs->key);
   pthread_mutex_unlock(&c->lock);
   return p;
@@ -119,7 +123,7 @@ static void add(cn_compiled *c, cni_executable *p)
 static void say_made(cn_compiled *c, const cni_executable *p, const char *why)
 {
   if (!cni_verbose(CNI_TOPIC_COMPILE)) return;
-  cni_log(CN_LOG_DEBUG, CNI_TOPIC_COMPILE, "%s: %zu nodes%s%s", name_of(c), cni_executable_nodes(p),
+  cni_log(CN_LOG_DEBUG, CNI_TOPIC_COMPILE, "%s: %zu nodes%s%s", c->name, cni_executable_nodes(p),
           *why ? ", compiled again: " : "", why);
 }
 
@@ -147,14 +151,28 @@ static cni_executable *make(cn_compiled *c, const cn_compile_call *call, cn_key 
   return p;
 }
 
+/* Stands for a program that would be made anew for every call. */
+static cni_executable *given_up(cn_key *key)
+{
+  cni_executable *p = cni_executable_refused(
+    CN_ERR_CAPTURE, "tensors outside, or gradients of leaves, are others in every call: clear gradients inside, at the "
+                    "beginning or the end");
+  if (!p) return NULL;
+  p->key = *key;
+  *key = (cn_key){NULL};
+  return p;
+}
+
 /* The program of a call; a reference for the caller, NULL with the error set. */
 static cni_executable *program_for(cn_compiled *c, const cn_compile_call *call)
 {
   cn_key key;
   char why[160] = "";
   if (cni_key_read(&key, call, &c->opts, atomic_load(&c->leaf_states))) return NULL;
-  cni_executable *p = find(c, &key, why, sizeof why);
-  if (p && p->why_eager && !atomic_exchange(&p->tried_again, true)) {
+  int alike;
+  cni_executable *p = find(c, &key, why, sizeof why, &alike);
+  if (!p && alike >= MOST_ALIKE) p = given_up(&key);
+  else if (p && p->why_eager && !atomic_exchange(&p->tried_again, true)) {
     cni_executable_release(p);
     p = make(c, call, &key, why);
     if (p) atomic_store(&p->tried_again, true);
@@ -168,15 +186,16 @@ static cni_executable *program_for(cn_compiled *c, const cn_compile_call *call)
 static int run_eager(cn_compiled *c, cn_compile_call *call)
 {
   count(c, EAGER_CALLS, 1);
+  call->ran_as_is = true;
   int status = c->fn(call);
   return status && !cn_err() ? cni_fail(status, "compile: the function failed") : status;
 }
 
 static int run_refused(cn_compiled *c, const cni_executable *p, cn_compile_call *call)
 {
-  if (c->opts.fullgraph) return cni_fail(p->status, "compile: %s cannot be captured: %s", name_of(c), p->why_eager);
+  if (c->opts.fullgraph) return cni_fail(p->status, "compile: %s cannot be captured: %s", c->name, p->why_eager);
   if (!atomic_exchange(&c->warned, true))
-    cni_log(CN_LOG_WARNING, CNI_TOPIC_WARNINGS, "compile: %s cannot be captured, and runs as it is: %s", name_of(c),
+    cni_log(CN_LOG_WARNING, CNI_TOPIC_WARNINGS, "compile: %s cannot be captured, and runs as it is: %s", c->name,
             p->why_eager);
   return run_eager(c, call);
 }
@@ -193,6 +212,7 @@ static int run_program(cn_compiled *c, cni_executable *p, cn_compile_call *call)
   cni_free(in, bytes);
   call->noutputs = p->noutputs;
   call->note = p->note;
+  call->ran_as_is = false;
   count(c, RUNS, 1);
   return status;
 }

@@ -67,6 +67,8 @@ typedef struct cni_executable {
  * that cannot be captured gives a program that says why. *retry: leaves among the inputs must be known by identity:
  * read the key again. */
 cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, bool leaf_states, bool *retry);
+/* One that says why there is none; owned. */
+cni_executable *cni_executable_refused(int status, const char *why);
 void cni_executable_release(cni_executable *p);
 static inline cni_executable *cni_executable_keep(cni_executable *p)
 {

@@ -5,6 +5,7 @@
  * results as inputs; split.c cuts it in two. Invariant: nothing outside is changed, whatever the function does. */
 #include <cairn/autograd.h>
 #include <cairn/ops.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "autograd/autograd.h"
@@ -222,33 +223,47 @@ static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *
   return whole;
 }
 
-/* What cannot be captured is remembered with the reason; other errors are the caller's. */
-static cni_executable *refused(cni_executable *p, bool retry)
+static cni_executable *new_executable(void)
 {
-  if (!retry && cn_err() == CN_ERR_CAPTURE) {
-    p->status = cn_err();
-    p->why_eager = cni_strdup(cn_err_message());
-    cn_err_clear();
-    if (p->why_eager) return p;
-  }
+  cni_executable *p = cni_alloc_zero(sizeof *p);
+  if (p) atomic_init(&p->refs, 1);
+  return p;
+}
+
+cni_executable *cni_executable_refused(int status, const char *why)
+{
+  cni_executable *p = new_executable();
+  if (!p) return NULL;
+  p->status = status;
+  if ((p->why_eager = cni_strdup(why))) return p;
   cni_executable_release(p);
   return NULL;
 }
 
+/* Instead of p: what cannot be captured is remembered with the reason; other errors are the caller's. */
+static cni_executable *give_up(cni_executable *p, bool retry)
+{
+  char why[512];
+  cni_executable_release(p);
+  if (retry || cn_err() != CN_ERR_CAPTURE) return NULL;
+  snprintf(why, sizeof why, "%s", cn_err_message());
+  cn_err_clear();
+  return cni_executable_refused(CN_ERR_CAPTURE, why);
+}
+
 cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, bool leaf_states, bool *retry)
 {
-  cni_executable *p = cni_alloc_zero(sizeof *p);
+  cni_executable *p = new_executable();
   if (!p) return NULL;
-  atomic_init(&p->refs, 1);
   capturing c = {.p = p, .leaf_states = leaf_states};
   *retry = false;
   cn_graph *whole = capture(&c, fn, call, retry);
-  if (!whole) return refused(p, *retry);
+  if (!whole) return give_up(p, *retry);
   if (!p->carries) {
     p->forward = whole;
     return p;
   }
   int status = cni_executable_split(p, whole);
   cn_graph_free(whole);
-  return status ? refused(p, false) : p;
+  return status ? give_up(p, false) : p;
 }

@@ -356,15 +356,13 @@ static int compare_path(cn_module *m, const char *path, void *payload)
   return CN_OK;
 }
 
-/* While a graph is captured: what m computes is known by its path below the module that calls it. Negative: nothing is
- * captured, or an error. */
-static int enter_scope(cni_module *m)
+int cn_module_scope_begin(cn_module *m)
 {
-  search s = {.module = &m->head};
+  search s = {.module = m};
   if (!cn_tracing()) return -1;
   cn_module *around = (cn_module *)(uintptr_t)cn_trace_scope_owner();
   if (around && cn_module_visit(around, compare_path, &s)) return cn_err();
-  int scope = cn_trace_scope_begin(s.path ? s.path : "", m->head.cls->name, m);
+  int scope = cn_trace_scope_begin(s.path ? s.path : "", m->cls->name, m);
   cn_string_free(s.path);
   return scope;
 }
@@ -378,7 +376,7 @@ int cni_invoke(cn_tensor **out, size_t nout, cni_module *m, const cn_value *args
   cn_value mutable_args[CN_MAX_ARGS];
   cn_module_call call = {args, results, (size_t)m->entry->ncall, nout < MOST ? nout : MOST};
   cn_scope *s = cn_scope_begin();
-  int traced = enter_scope(m), status;
+  int traced = cn_module_scope_begin(&m->head), status;
   if (class_only) status = run(&m->head, &call);
   else if (m->nhooks) { /* hooks may put other inputs in */
     memcpy(mutable_args, args, call.nargs * sizeof *args);

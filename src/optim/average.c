@@ -1,4 +1,5 @@
 /* average.c: averages of a module's parameters over training: exponential, or the mean of all (SWA). */
+#include <cairn/graph.h>
 #include <cairn/kw.h>
 #include <string.h>
 
@@ -60,6 +61,9 @@ static int follow_all(const cn_average *a, const cn_named_list *to, const cn_nam
 
 static int update(const cn_average *a, cn_module *m)
 {
+  if (cn_tracing())
+    return cn_err_set(CN_ERR_CAPTURE, "average: how often it was updated is counted on the host: update it outside of "
+                      "the captured code");
   cn_named_list to = {0}, from = {0};
   cn_scope *s = cn_scope_begin();
   int saved = cn_no_grad_begin();

@@ -318,6 +318,9 @@ int cni_group_set(cn_optim *opt, size_t group, const char *name, cn_value value)
 int cn_optim_set_value(cn_optim *opt, size_t group, const char *name, cn_value value)
 {
   if (cn_err()) return cn_err();
+  if (cn_tracing())
+    return cn_err_set(CN_ERR_CAPTURE, "%s: settings are numbers, which a captured step cannot change: change %s (or "
+                      "step the schedule) outside of it", cn_optim_name(opt), name);
   if (!cni_group_get(opt, group, name)) return no_setting(opt, group, name);
   int status = cni_group_set(opt, group, name, value);
   if (status || strcmp(name, "lr")) return status;

@@ -28,9 +28,10 @@ from typing import TYPE_CHECKING as _TYPING
 
 # What is imported by those who use it, so that `import cairn` stays a matter of milliseconds: modules of the package,
 # and names that stand in one of them.
-_MODULES = ("accelerator", "amp", "backends", "callbacks", "cuda", "datasets", "distributions", "func", "hub", "io",
-            "jit", "keras", "metrics", "models", "mps", "multiprocessing", "nn", "ops", "optim", "overrides",
-            "serialization", "signal", "storage", "testing", "tokenizers", "transforms", "types", "utils", "xpu", "zoo")
+_MODULES = ("accelerator", "amp", "backends", "callbacks", "compiler", "cuda", "datasets", "distributions", "func",
+            "hub", "io", "jit", "keras", "metrics", "models", "mps", "multiprocessing", "nn", "ops", "optim",
+            "overrides", "serialization", "signal", "storage", "testing", "tokenizers", "transforms", "types",
+            "utils", "xpu", "zoo")
 _NAMES = {name: place for place, names in {
     "_alias": "as_torch",
     "_legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
@@ -43,10 +44,11 @@ _NAMES = {name: place for place, names in {
     "amp.autocast_mode": "autocast get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype "
                          "is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled "
                          "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled",
-    "autograd.tape": "GradientTape", "jit": "compile", "model": "Model", "serialization": "load save",
+    "autograd.tape": "GradientTape", "compiler": "compile", "model": "Model", "serialization": "load save",
     "storage": "TypedStorage UntypedStorage", "zoo": "summary"}.items() for name in names.split()}
 if _TYPING:
-    from . import (accelerator as accelerator, amp as amp, backends as backends, callbacks as callbacks, cuda as cuda,
+    from . import (accelerator as accelerator, amp as amp, backends as backends, callbacks as callbacks, compiler as
+                   compiler, cuda as cuda,
                    datasets as datasets, distributions as distributions, func as func, hub as hub, io as io, jit as
                    jit, keras as keras, metrics as metrics, models as models, mps as mps, multiprocessing as
                    multiprocessing, nn as nn, ops as ops, optim as optim, overrides as overrides, serialization as
@@ -67,7 +69,7 @@ if _TYPING:
                                     set_autocast_dtype as set_autocast_dtype, set_autocast_enabled as
                                     set_autocast_enabled)
     from .autograd.tape import GradientTape as GradientTape
-    from .jit import compile as compile
+    from .compiler import compile as compile
     from .model import Model as Model
     from .serialization import load as load, save as save
     from .storage import TypedStorage as TypedStorage, UntypedStorage as UntypedStorage

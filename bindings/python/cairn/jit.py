@@ -1,4 +1,4 @@
-"""cairn.jit and cairn.compile: torch's ways to ask that code be compiled, for programs that contain them.
+"""cairn.jit: torch's older ways to ask that code be compiled, for programs that contain them.
 
 Place in the flow: names of cairn that are loaded when a program asks for them. What torch promises of compiled code
 is that it computes the same, perhaps faster; here it is the code itself, whose ops run in C as they are called. Saving
@@ -6,40 +6,16 @@ such code is refused: there is no file of it that a program without its source c
 """
 from __future__ import annotations
 
-from typing import Any, Callable, NoReturn, TypeVar, overload
+from typing import Any, Callable, NoReturn, TypeVar
 
 from . import nn
-from ._arguments import note_once, only_speed
+from ._arguments import only_speed
+from .compiler import compile
 
 __all__ = ["ScriptModule", "compile", "export", "ignore", "is_scripting", "is_tracing", "load", "save", "script",
            "script_method", "trace", "unused"]
 
 _Code = TypeVar("_Code", bound=Callable[..., Any])
-
-
-@overload
-def compile(model: _Code, *, fullgraph: bool = ..., dynamic: bool | None = ..., backend: Any = ...,
-            mode: str | None = ..., options: dict[str, Any] | None = ..., disable: bool = ...) -> _Code: ...
-@overload
-def compile(model: None = ..., *, fullgraph: bool = ..., dynamic: bool | None = ..., backend: Any = ...,
-            mode: str | None = ..., options: dict[str, Any] | None = ...,
-            disable: bool = ...) -> Callable[[_Code], _Code]: ...
-
-
-def compile(model: Any = None, *, fullgraph: bool = False, dynamic: bool | None = None, backend: Any = "inductor",
-            mode: str | None = None, options: dict[str, Any] | None = None, disable: bool = False) -> Any:
-    """The function or module itself: its ops run as they are called, as with torch's backend "eager". A call without
-    it, compile(mode=...), is a decorator."""
-    if mode is not None and options is not None:
-        raise RuntimeError("compile: mode and options were given; only one of them can be")
-    if model is None:
-        return lambda code: compile(code, fullgraph=fullgraph, dynamic=dynamic, backend=backend, mode=mode,
-                                    options=options, disable=disable)
-    if not callable(model):
-        raise TypeError("compile: expected a function or a module, not %s" % type(model).__name__)
-    if not disable and backend != "eager":
-        note_once("compile: the code itself comes back and its ops run as they are called; results are the same")
-    return model
 
 
 def script(obj: _Code, optimize: Any = None, _frames_up: int = 0, _rcb: Any = None,

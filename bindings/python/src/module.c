@@ -35,6 +35,7 @@ static PyObject *exception_of(int code)
   case CN_ERR_TYPE: return PyExc_TypeError;
   case CN_ERR_UNSUPPORTED: return PyExc_NotImplementedError;
   case CN_ERR_IO: return PyExc_OSError;
+  case CN_ERR_CAPTURE: return cnpy.capture_error;
   default: return PyExc_RuntimeError;
   }
 }
@@ -315,10 +316,16 @@ static int add_all(PyObject *module)
   cnpy.memory_error =
       new_exception(module, "OutOfMemoryError", "Out of memory: a MemoryError, and a RuntimeError as in torch.",
                     PyExc_MemoryError, PyExc_RuntimeError);
+  cnpy.capture_error =
+      PyErr_NewExceptionWithDoc("cairn.CaptureError", "What is asked for cannot be part of a graph that is captured.",
+                                PyExc_RuntimeError, NULL);
+  if (cnpy.capture_error && PyModule_AddObjectRef(module, "CaptureError", cnpy.capture_error))
+    Py_CLEAR(cnpy.capture_error);
+  if (!cnpy_own(cnpy.capture_error)) return -1;
   if (!cnpy.value_error || !cnpy.memory_error || cnpy_add_types(module) || cnpy_add_tensor(module)) return -1;
   if (cnpy_add_random(module) || cnpy_add_autograd(module) || cnpy_add_nn(module)) return -1;
   return cnpy_add_optim(module) || cnpy_add_data(module) || cnpy_add_files(module) || cnpy_add_zoo(module) ||
-                 cnpy_add_streams(module)
+                 cnpy_add_streams(module) || cnpy_add_compile(module)
              ? -1
              : 0;
 }

@@ -290,6 +290,17 @@ static PyObject *through_c(PyObject *self, PyObject *forward, PyObject *args, Py
   return answer;
 }
 
+/* Python's forward by itself; a graph that is captured learns whose it is. */
+static PyObject *call_forward(cn_module *m, PyObject *forward, PyObject *args, PyObject *kwargs)
+{
+  if (!cn_tracing()) return PyObject_Call(forward, args, kwargs);
+  int scope = cn_module_scope_begin(m);
+  if (scope < 0) return cnpy_raise();
+  PyObject *answer = PyObject_Call(forward, args, kwargs);
+  cn_trace_scope_end(scope);
+  return answer;
+}
+
 static PyObject *plain_call(PyObject *self, PyObject *args, PyObject *kwargs)
 {
   const module_object *o = cnpy_mo(self);
@@ -298,7 +309,7 @@ static PyObject *plain_call(PyObject *self, PyObject *args, PyObject *kwargs)
   if (!forward) return NULL;
   bool hooks = cn_module_hooked(o->m) && called != o->m;
   if (called == o->m) called = NULL;
-  PyObject *answer = hooks ? through_c(self, forward, args, kwargs) : PyObject_Call(forward, args, kwargs);
+  PyObject *answer = hooks ? through_c(self, forward, args, kwargs) : call_forward(o->m, forward, args, kwargs);
   Py_DECREF(forward);
   return answer;
 }

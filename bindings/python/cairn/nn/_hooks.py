@@ -152,7 +152,15 @@ class Hooks:
             return hook(self, args, kwargs, result)
         return hook(self, args, result)
 
+    def _call_hooked_plainly(self, *args: Any, **kwargs: Any) -> Any:
+        """A call with hooks, as it is: what compile() compiles."""
+        return self._call_all(args, kwargs)
+
     def _call_hooked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        compiled = self.__dict__.get("_compiled")
+        return self._call_all(args, kwargs) if compiled is None else compiled(*args, **kwargs)
+
+    def _call_all(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         called: set[int] = set()
         watch = result = None
         try:

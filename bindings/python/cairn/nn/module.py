@@ -281,13 +281,10 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Drops the gradients of the parameters, or sets them to zero."""
         for parameter in self.parameters():
-            grad = parameter.grad
-            if grad is None:
-                continue
-            if set_to_none:
+            if set_to_none:  # without a look at it: a captured step then does not depend on what was there
                 parameter.grad = None
-            else:
-                parameter.grad = grad.detach().zero_()
+            elif parameter.grad is not None:
+                parameter.grad = parameter.grad.detach().zero_()
 
     def _apply(self: T, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> T:
         """Replaces the data of parameters and buffers, and of gradients, by what fn makes of it."""
@@ -358,9 +355,11 @@ class Module(_hooks.Hooks, _state.State, _C.ModuleBase):
         return self
 
     def compile(self, *args: Any, **kwargs: Any) -> None:
-        """cairn.compile of the calls, which run as they are."""
-        from ..jit import compile
-        compile(self, *args, **kwargs)
+        """Compiles this module's calls in place, with the arguments of cairn.compile."""
+        from ..compiler import compile
+        made = compile(self._call_hooked_plainly, *args, **kwargs)
+        object.__setattr__(self, "_compiled", made)
+        self._set_hooked(True)
 
     # ---- looking ----
     def _get_name(self) -> str:

@@ -254,11 +254,9 @@ class Optimizer:
         """Forgets the gradients of all parameters, or sets them to zero."""
         for group in self.param_groups:
             for p in group["params"]:
-                if p.grad is None:
-                    continue
-                if set_to_none:
+                if set_to_none:  # without a look at it: a captured step then does not depend on what was there
                     p.grad = None
-                else:
+                elif p.grad is not None:
                     p.grad = p.grad.detach() if p.grad.requires_grad else p.grad
                     p.grad.zero_()
 

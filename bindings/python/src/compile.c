@@ -1,0 +1,245 @@
+/* compile.c: compiled functions, for Python: one object holds one of the library's.
+ *
+ * Place in the flow: below cairn/compiler.py, which takes arguments apart into tensors and the rest, for which it has a
+ * number (the key), and puts results together again by the note that the function left. A call comes with the function
+ * that computes it, in case it must be captured or run: fn(list of tensors) -> (list of tensors, note). Invariant:
+ * while a program runs other threads of Python go on. */
+#include <cairn/compile.h>
+
+#include "autograd.h"
+#include "files.h"
+
+enum { MOST_RESULTS = 4096 };
+
+typedef struct python_call {
+  PyObject *fn;
+  int64_t key;
+} python_call;
+
+/* ---- what the library calls ---- */
+
+static PyObject *wrapped(cn_tensor *const *tensors, size_t n)
+{
+  PyObject *list = PyList_New((Py_ssize_t)n);
+  for (size_t i = 0; list && i < n; i++) {
+    PyObject *t = cnpy_wrap_borrowed(tensors[i]);
+    if (!t || PyList_SetItem(list, (Py_ssize_t)i, t)) Py_CLEAR(list);
+  }
+  return list;
+}
+
+/* The tensors of the list that the function returned, kept alive by the scope. */
+static int take_results(cn_compile_call *call, PyObject *list)
+{
+  Py_ssize_t n = PyList_Check(list) ? PyList_Size(list) : -1;
+  if (n < 0 || (size_t)n > call->noutputs) return cn_err_set(CN_ERR_VALUE, "compile: too many results");
+  for (Py_ssize_t i = 0; i < n; i++)
+    if (!(call->outputs[i] = cnpy_callback_result(PyList_GetItem(list, i)))) return cn_err();
+  call->noutputs = (size_t)n;
+  return CN_OK;
+}
+
+/* A Python exception is the caller's, but what cannot be captured is for the library to decide on. */
+static int failed(void)
+{
+  if (!PyErr_ExceptionMatches(cnpy.capture_error)) return cn_err_set(CN_ERR_VALUE, "compile: a Python exception");
+  PyObject *type, *value, *trace;
+  PyErr_Fetch(&type, &value, &trace);
+  PyObject *text = value ? PyObject_Str(value) : NULL, *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
+  const char *message = bytes ? PyBytes_AsString(bytes) : "it cannot be captured";
+  int status = cn_err_set(CN_ERR_CAPTURE, "%s", message);
+  Py_XDECREF(bytes);
+  Py_XDECREF(text);
+  Py_XDECREF(type);
+  Py_XDECREF(value);
+  Py_XDECREF(trace);
+  PyErr_Clear();
+  return status;
+}
+
+static int run_function(cn_compile_call *call)
+{
+  PyGILState_STATE gil = PyGILState_Ensure();
+  const python_call *k = call->payload;
+  PyObject *in = wrapped(call->inputs, call->ninputs), *made = in ? cnpy_call1(k->fn, in) : NULL;
+  int status;
+  if (made && PyTuple_Check(made) && PyTuple_Size(made) == 2) {
+    status = take_results(call, PyTuple_GetItem(made, 0));
+    if (!status) call->note = Py_NewRef(PyTuple_GetItem(made, 1));
+  } else status = failed();
+  Py_XDECREF(made);
+  Py_XDECREF(in);
+  PyGILState_Release(gil);
+  return status;
+}
+
+static void put_key(cn_key *key, const cn_compile_call *call)
+{
+  const python_call *k = call->payload;
+  cn_key_put(key, &k->key, sizeof k->key, "what is no tensor (an argument, a module's mode or parameters, a constant)");
+}
+
+static void note_free(void *note)
+{
+  if (!Py_IsInitialized()) return;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  Py_DECREF((PyObject *)note);
+  PyGILState_Release(gil);
+}
+
+/* ---- the object ---- */
+
+static void compiled_free(void *compiled) { cn_compiled_free(compiled); }
+
+static PyObject *compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+  const char *name;
+  int fullgraph;
+  if (kwargs && PyDict_Size(kwargs)) return cnpy_fail(PyExc_TypeError, "CompiledBase takes no keywords");
+  if (!PyArg_ParseTuple(args, "sp:CompiledBase", &name, &fullgraph)) return NULL;
+  cn_compile_opts o = {.size = sizeof o, .fullgraph = fullgraph, .key = put_key, .note_free = note_free,
+                       .name = name};
+  return cnpy_hold(type, cn_compile_with(run_function, &o), compiled_free);
+}
+
+static void compiled_dealloc(PyObject *self)
+{
+  cn_compiled_free(cnpy_held(self));
+  cnpy_holder_free(self);
+}
+
+/* The call of (list of tensors, key, fn); 0, or -1 with an exception. Its arrays are PyMem_Free'd by end_call. */
+static int begin_call(cn_compile_call *call, python_call *k, PyObject *args)
+{
+  PyObject *list;
+  long long key;
+  if (!PyArg_ParseTuple(args, "O!LO:CompiledBase", &PyList_Type, &list, &key, &k->fn)) return -1;
+  k->key = key;
+  size_t n = (size_t)PyList_Size(list);
+  cn_tensor **in = PyMem_Malloc((n + 1 + MOST_RESULTS) * sizeof *in);
+  if (!in) return PyErr_NoMemory(), -1;
+  *call = (cn_compile_call){.inputs = in, .ninputs = n, .outputs = in + n + 1, .noutputs = MOST_RESULTS, .payload = k};
+  for (size_t i = 0; i < n; i++) {
+    PyObject *t = PyList_GetItem(list, (Py_ssize_t)i);
+    if (!cnpy_is_tensor(t)) return PyMem_Free(in), cnpy_fail(PyExc_TypeError, "compile: expected tensors"), -1;
+    in[i] = cnpy_t(t);
+  }
+  return 0;
+}
+
+static void end_call(cn_compile_call *call)
+{
+  PyMem_Free((void *)(uintptr_t)call->inputs);
+}
+
+/* call(tensors, key, fn) -> (tensors, note) */
+static PyObject *compiled_call(PyObject *self, PyObject *args)
+{
+  cn_compile_call call;
+  python_call k;
+  if (begin_call(&call, &k, args)) return NULL;
+  cn_scope *scope = cn_scope_begin();
+  int status;
+  Py_BEGIN_ALLOW_THREADS status = cn_compiled_call(cnpy_held(self), &call);
+  Py_END_ALLOW_THREADS PyObject *out = status ? cnpy_raise() : wrapped(call.outputs, call.noutputs);
+  cn_scope_end(scope);
+  PyObject *answer = out ? PyTuple_Pack(2, out, call.note ? (PyObject *)call.note : Py_None) : NULL;
+  Py_XDECREF(out);
+  if (call.ran_as_is) Py_XDECREF((PyObject *)call.note);
+  end_call(&call);
+  return answer;
+}
+
+/* explain(tensors, key, fn) -> str */
+static PyObject *compiled_explain(PyObject *self, PyObject *args)
+{
+  cn_compile_call call;
+  python_call k;
+  if (begin_call(&call, &k, args)) return NULL;
+  cn_scope *scope = cn_scope_begin();
+  char *text = cn_compiled_explain(cnpy_held(self), &call);
+  cn_scope_end(scope);
+  PyObject *answer = text ? PyUnicode_FromString(text) : cnpy_raise();
+  cn_string_free(text);
+  end_call(&call);
+  return answer;
+}
+
+static PyObject *dictionary(const cn_compiled *compiled)
+{
+  cn_compile_stats s;
+  cn_compile_stats_get(&s, sizeof s, compiled);
+  return Py_BuildValue("{snsnsnsnsn}", "executables", (Py_ssize_t)s.executables, "runs", (Py_ssize_t)s.runs,
+                       "recompiles", (Py_ssize_t)s.recompiles, "eager_calls", (Py_ssize_t)s.eager_calls, "groups",
+                       (Py_ssize_t)s.groups);
+}
+
+static PyObject *compiled_stats(PyObject *self, PyObject *Py_UNUSED(none)) { return dictionary(cnpy_held(self)); }
+
+/* ---- functions ---- */
+
+static PyObject *all_stats(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none)) { return dictionary(NULL); }
+
+static PyObject *reset_stats(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+  cn_compile_stats_reset();
+  Py_RETURN_NONE;
+}
+
+static PyObject *tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
+{
+  return PyBool_FromLong(cn_tracing());
+}
+
+/* What a program depends on of a module: which tensors it holds, and the mode of each part. */
+static int put_module(cn_module *m, const char *path, void *payload)
+{
+  cn_text *t = payload;
+  (void)path;
+  cn_text_putf(t, "%p%d", (void *)m, (int)cn_module_training(m));
+  return t->failed ? CN_ERR_MEMORY : CN_OK;
+}
+
+/* _module_key(module) -> bytes: another where parameters, buffers, parts or modes are others. */
+static PyObject *module_key(PyObject *Py_UNUSED(self), PyObject *module)
+{
+  if (!cnpy_is_module(module)) return cnpy_fail(PyExc_TypeError, "expected a module");
+  cn_text t = {0};
+  cn_named_list named;
+  int status = cn_module_visit(cnpy_m(module), put_module, &t);
+  if (!status && !(status = cn_module_named(&named, cnpy_m(module), CN_PARAMETERS | CN_BUFFERS))) {
+    for (size_t i = 0; i < named.n; i++)
+      cn_text_putf(&t, "%p%d", (void *)named.v[i].tensor, (int)cn_needs_grad(named.v[i].tensor));
+    cn_named_free(&named);
+  }
+  PyObject *answer = status ? cnpy_raise() : t.failed ? PyErr_NoMemory()
+                                           : PyBytes_FromStringAndSize(t.s ? t.s : "", (Py_ssize_t)t.n);
+  cn_text_free(&t);
+  return answer;
+}
+
+static PyMethodDef compiled_methods[] = {
+  {"call", compiled_call, METH_VARARGS, "call(tensors, key, fn) -> (tensors, note)"},
+  {"explain", compiled_explain, METH_VARARGS, "explain(tensors, key, fn) -> str: what would run."},
+  {"stats", compiled_stats, METH_NOARGS, "Counts of this function."},
+  {NULL, NULL, 0, NULL},
+};
+static PyMethodDef functions[] = {
+  {"_compile_stats", all_stats, METH_NOARGS, "Counts of all compiled functions."},
+  {"_compile_stats_reset", reset_stats, METH_NOARGS, "They begin at 0 again."},
+  {"_tracing", tracing, METH_NOARGS, "Is a graph being captured in this thread?"},
+  {"_module_key", module_key, METH_O, "Bytes that are others where the module's tensors, parts or modes are."},
+  {NULL, NULL, 0, NULL},
+};
+static PyType_Slot compiled_slots[] = {{Py_tp_new, (void *)compiled_new},
+                                       {Py_tp_dealloc, (void *)compiled_dealloc},
+                                       {Py_tp_methods, compiled_methods},
+                                       {Py_tp_doc, (void *)"name, fullgraph"},
+                                       {0, NULL}};
+static PyType_Spec compiled_spec = {"cairn._C.CompiledBase", sizeof(cnpy_holder), 0, Py_TPFLAGS_DEFAULT,
+                                    compiled_slots};
+
+int cnpy_add_compile(PyObject *module)
+{
+  return cnpy_add_type(module, &compiled_spec) ? PyModule_AddFunctions(module, functions) : -1;
+}

@@ -1,0 +1,314 @@
+"""cairn.compile: functions, modules and whole training steps compute what they compute as they are, to the bit; one
+program for each kind of call; what cannot be captured runs as it is."""
+import copy
+import os
+import unittest
+import warnings
+
+import cairn
+import cairn.nn.functional as F
+from cairn import compiler, nn
+
+
+class Block(nn.Module):
+    """A transformer block with a causal mask."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.first, self.second = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width), nn.Dropout(0.1))
+
+    def forward(self, x):
+        b, t, c = x.shape
+        q, k, v = (part.view(b, t, self.heads, c // self.heads).transpose(1, 2)
+                   for part in self.qkv(self.first(x)).chunk(3, dim=-1))
+        y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        x = x + self.out(y.transpose(1, 2).reshape(b, t, c))
+        return x + self.mlp(self.second(x))
+
+
+class GPT(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(17, 16), nn.Embedding(8, 16)
+        self.blocks = nn.ModuleList(Block(16, 2) for _ in range(2))
+        self.norm, self.head = nn.LayerNorm(16), nn.Linear(16, 17)
+
+    def forward(self, ids):
+        x = self.tokens(ids) + self.places(cairn.arange(ids.shape[1]))
+        for block in self.blocks:
+            x = block(x)
+        return self.head(self.norm(x)).flatten(0, 1)
+
+
+class Recurrent(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(6, 12, num_layers=2, batch_first=True, dropout=0.2), nn.Linear(12, 5)
+
+    def forward(self, x):
+        return self.head(self.lstm(x)[0][:, -1])
+
+
+def mlp():
+    net = nn.Sequential(nn.Linear(10, 32), nn.ReLU(), nn.Dropout(0.3), nn.BatchNorm1d(32), nn.Linear(32, 5))
+    return net, lambda: (cairn.randn(8, 10), cairn.randint(0, 5, (8,)))
+
+
+def cnn():
+    net = nn.Sequential(nn.Conv2d(2, 6, 3, padding=1), nn.BatchNorm2d(6), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                        nn.Linear(96, 5))
+    return net, lambda: (cairn.randn(4, 2, 8, 8), cairn.randint(0, 5, (4,)))
+
+
+def lstm():
+    return Recurrent(), lambda: (cairn.randn(4, 7, 6), cairn.randint(0, 5, (4,)))
+
+
+def gpt():
+    return GPT(), lambda: (cairn.randint(0, 17, (3, 8)), cairn.randint(0, 17, (24,)))
+
+
+def pair(make):
+    """Two equal networks with their optimisers, and ten batches."""
+    cairn.manual_seed(1)
+    net, batch = make()
+    batches = [batch() for _ in range(10)]
+    other = copy.deepcopy(net)
+    optimisers = [cairn.optim.AdamW(n.parameters(), lr=1e-2) for n in (net, other)]
+    return net, other, optimisers, batches
+
+
+class CompileTest(unittest.TestCase):
+    def assertSame(self, a, b):
+        self.assertTrue(cairn.equal(a, b), "%s\n%s" % (a, b))
+
+    def assertEqualNets(self, a, b):
+        for (name, x), (_, y) in zip(a.state_dict().items(), b.state_dict().items()):
+            self.assertTrue(cairn.equal(x, y), name)
+
+    def steps(self, make, step_of, calls=50):
+        """step_of(net, optimiser) -> a function of a batch; eager and compiled, 50 steps."""
+        net, other, (first, second), batches = pair(make)
+        losses = []
+        for n, o, how in ((net, first, lambda f: f), (other, second, cairn.compile)):
+            step = step_of(n, o, how)
+            cairn.manual_seed(5)
+            losses.append([step(*batches[i % 10]).item() for i in range(calls)])
+        self.assertEqual(losses[0], losses[1])
+        self.assertEqualNets(net, other)
+        return step
+
+    # ---- parity ----
+    def test_whole_steps(self):
+        def step_of(net, optimiser, how):
+            def step(x, y):
+                optimiser.zero_grad()
+                loss = F.cross_entropy(net(x), y)
+                loss.backward()
+                nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+                optimiser.step()
+                return loss
+            return how(step)
+        for make in (mlp, cnn, lstm, gpt):
+            with self.subTest(make.__name__):
+                step = self.steps(make, step_of)
+                self.assertEqual(compiler.stats(step)["eager_calls"], 0)
+                self.assertEqual(compiler.stats(step)["executables"], 1)
+                self.assertEqual(compiler.stats(step)["runs"], 50)
+
+    def test_forward_in_an_eager_loop(self):
+        def step_of(net, optimiser, how):
+            fast = how(net)
+
+            def step(x, y):
+                loss = F.cross_entropy(fast(x), y)
+                loss.backward()
+                optimiser.step()
+                optimiser.zero_grad()
+                return loss
+            step.fast = fast
+            return step
+        for make in (mlp, cnn, lstm, gpt):
+            with self.subTest(make.__name__):
+                step = self.steps(make, step_of, 20)
+                self.assertEqual(compiler.stats(step.fast)["executables"], 1)
+                self.assertEqual(compiler.stats(step.fast)["eager_calls"], 0)
+
+    def test_accumulation_and_hooks(self):
+        net, other, _, batches = pair(mlp)
+        seen = []
+        for n in (net, other):
+            n[0].weight.register_hook(lambda g: seen.append(g.abs().sum().item()) or g * 2)
+        fast = cairn.compile(other)
+        for f in (net, fast):
+            cairn.manual_seed(5)
+            for x, y in batches[:3]:
+                F.cross_entropy(f(x), y).backward()
+        self.assertEqual(seen[:3], seen[3:])
+        for p, q in zip(net.parameters(), other.parameters()):
+            self.assertSame(p.grad, q.grad)
+
+    # ---- kinds of calls ----
+    def test_arguments(self):
+        @cairn.compile
+        def f(x, scale, *, shift=0, names=("a",), more=None):
+            return {"y": x * scale + shift, "n": len(names), "list": [x - 1, None, "text"], "more": more}
+        x = cairn.ones(3)
+        for scale in (2, 3, 2.5, 2):
+            out = f(x, scale, shift=1)
+            self.assertSame(out["y"], x * scale + 1)
+            self.assertEqual((out["n"], out["list"][1:], out["more"]), (1, [None, "text"], None))
+        self.assertEqual(compiler.stats(f)["executables"], 3)
+        self.assertEqual(f(x, 2, more={"k": x + 5})["more"]["k"].tolist(), [6, 6, 6])
+        self.assertEqual(f(cairn.ones(3, dtype=cairn.float64), 2)["y"].dtype, cairn.float64)
+        self.assertEqual(f.__name__, "f")
+
+    def test_modes(self):
+        net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4))
+        fast, x = cairn.compile(net), cairn.randn(6, 4)
+        for _ in range(2):
+            fast.train()
+            self.assertTrue(fast(x).requires_grad)
+            with cairn.no_grad():
+                self.assertFalse(fast(x).requires_grad)
+            fast.eval()
+            self.assertFalse(net.training)
+            self.assertSame(fast(x), net(x))
+            with cairn.autocast("cpu", dtype=cairn.bfloat16):
+                self.assertEqual(fast(x).dtype, net(x).dtype)
+        self.assertEqual(compiler.stats(fast)["eager_calls"], 0)
+
+    def test_what_is_outside(self):
+        net, factor = nn.Linear(3, 3), 2
+
+        @cairn.compile
+        def f(x):
+            return net(x) * factor
+        x = cairn.randn(2, 3)
+        self.assertSame(f(x), net(x) * 2)
+        factor = 5
+        self.assertSame(f(x), net(x) * 5)
+        net.weight = nn.Parameter(cairn.zeros(3, 3))
+        self.assertSame(f(x), net(x) * 5)
+        with cairn.no_grad():
+            net.bias.fill_(3)  # the same tensor: no new program
+        made = compiler.stats(f)["executables"]
+        self.assertSame(f(x), net(x) * 5)
+        self.assertEqual(compiler.stats(f)["executables"], made)
+        net.weight.data = cairn.ones(3, 3)
+        self.assertSame(f(x), net(x) * 5)
+
+    def test_inputs_written_in_place(self):
+        @cairn.compile
+        def f(x, y):
+            x.add_(1)
+            y[0] = x[1]
+            return x.sum()
+        x, y = cairn.arange(3.0), cairn.zeros(2)
+        self.assertEqual([f(x, y).item(), f(x, y).item()], [6, 9])
+        self.assertEqual((x.tolist(), y.tolist()), ([2, 3, 4], [3, 0]))
+
+    def test_random_numbers(self):
+        f = cairn.compile(lambda x: (cairn.rand(4) + x, F.dropout(x, 0.5)))
+        x = cairn.ones(4)
+        cairn.manual_seed(3)
+        want = [cairn.rand(4) + x, F.dropout(x, 0.5), cairn.rand(2)]
+        for _ in range(2):
+            cairn.manual_seed(3)
+            have = [*f(x), cairn.rand(2)]
+            for a, b in zip(want, have):
+                self.assertSame(a, b)
+
+    # ---- what cannot be captured ----
+    def test_branches(self):
+        @cairn.compile
+        def f(x):
+            return x * 2 if x.sum() > 0 else x - 1
+        self.assertEqual(f(cairn.ones(2)).tolist(), [2, 2])
+        self.assertEqual(f(-cairn.ones(2)).tolist(), [-2, -2])
+        self.assertEqual(compiler.stats(f)["eager_calls"], 2)
+        self.assertIn("runs as it is", compiler.explain(f, cairn.ones(2)))
+        whole = cairn.compile(lambda x: x * 2 if x.sum() > 0 else x, fullgraph=True)
+        with self.assertRaisesRegex(cairn.CaptureError, "cannot be captured"):
+            whole(cairn.ones(2))
+        with self.assertRaisesRegex(ZeroDivisionError, "division"):
+            cairn.compile(lambda x: x * (1 // 0))(cairn.ones(2))
+
+    def test_disable(self):
+        @compiler.disable
+        def plain(x):
+            return x + x.sum().item()
+        f = cairn.compile(lambda x: plain(x) * 2)
+        self.assertEqual(f(cairn.ones(2)).tolist(), [6, 6])
+        self.assertEqual(compiler.stats(f)["eager_calls"], 1)
+
+    def test_options(self):
+        net = nn.Linear(2, 2)
+        self.assertIs(cairn.compile(net, backend="eager"), net)
+        self.assertIs(cairn.compile(net, disable=True), net)
+        with self.assertRaises(NotImplementedError):
+            cairn.compile(net, backend=lambda graph, inputs: graph)
+        with self.assertRaisesRegex(RuntimeError, "unknown mode"):
+            cairn.compile(net, mode="fastest")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            decorated = cairn.compile(mode="max-autotune", dynamic=True)(lambda x: x + 1)
+        self.assertEqual(decorated(cairn.ones(1)).item(), 2)
+
+    # ---- modules and methods ----
+    def test_modules(self):
+        net = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+        fast = cairn.compile(net)
+        self.assertIsInstance(fast, nn.Module)
+        self.assertIs(fast._orig_mod, net)
+        self.assertEqual(set(fast.state_dict()), {"_orig_mod.0.weight", "_orig_mod.0.bias"})
+        self.assertIs(fast[0] if hasattr(fast, "__getitem__") else net[0], net[0])
+        inside = nn.Sequential(nn.Linear(3, 3), nn.ReLU())
+        want = inside(cairn.ones(2, 3))
+        inside.compile()
+        self.assertSame(inside(cairn.ones(2, 3)), want)
+        self.assertEqual(compiler.stats(inside)["runs"], 1)
+        self.assertEqual(set(inside.state_dict()), {"0.weight", "0.bias"})
+
+    def test_methods_and_nesting(self):
+        class Trainer:
+            def __init__(self):
+                self.net, self.calls = nn.Linear(2, 2), 0
+
+            @cairn.compile
+            def loss(self, x):
+                self.calls += 1
+                return self.net(x).sum()
+        a, b, x = Trainer(), Trainer(), cairn.ones(1, 2)
+        self.assertSame(a.loss(x), a.net(x).sum())
+        self.assertSame(b.loss(x), b.net(x).sum())
+        outer = cairn.compile(lambda x: a.loss(x) * 2)
+        self.assertSame(outer(x), a.net(x).sum() * 2)
+
+    def test_looking_in(self):
+        compiler.reset()
+        f = cairn.compile(lambda x: (x * 2).sum())
+        f(cairn.ones(3, requires_grad=True))
+        self.assertEqual(compiler.stats()["executables"], 1)
+        self.assertIn("backward: ", compiler.explain(f, cairn.ones(3, requires_grad=True)))
+        self.assertEqual(set(compiler.stats()), {"executables", "runs", "recompiles", "eager_calls", "groups"})
+        self.assertFalse(compiler.is_compiling())
+        asked = []
+        cairn.compile(lambda x: asked.append(compiler.is_compiling()) or x)(cairn.ones(1))
+        self.assertEqual(asked, [True])
+
+    def test_off(self):
+        os.environ["CAIRN_COMPILE"] = "off"
+        try:
+            f = cairn.compile(lambda x: x + 1)
+            self.assertEqual(f(cairn.ones(1)).item(), 2)
+            self.assertEqual(compiler.stats(f)["eager_calls"], 1)
+        finally:
+            del os.environ["CAIRN_COMPILE"]
+
+
+if __name__ == "__main__":
+    unittest.main()
