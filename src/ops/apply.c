@@ -419,7 +419,8 @@ int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor
     a.dest = dest;
     a.c = (cn_call){.op = info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = nargs, .nin = status,
                     .nout = info->list_result ? *nout : info->nresults};
-    for (int i = 0; i < a.c.nout; i++) out[i] = NULL;
+    if (CNI_LIKELY(a.c.nout == 1)) out[0] = NULL;
+    else if (a.c.nout > 0) memset(out, 0, (size_t)a.c.nout * sizeof *out);
     status = apply_with(&a, st);
     *nout = a.c.nout;
   }

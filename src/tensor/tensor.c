@@ -37,10 +37,16 @@ static inline void begin(cn_tensor *t, cni_storage *storage, int64_t offset, int
     }
   }
   t->d.numel = n;
-  memset((char *)t + sizeof t->d, 0, sizeof *t - sizeof t->d);
   atomic_init(&t->refs, 1);
+  t->out_index = 0;
+  atomic_init(&t->scope_slot, 0);
+  t->inference = t->detached = t->housed = false;
   t->storage = storage;
   t->offset = offset;
+  t->view = NULL;
+  t->node = NULL;
+  atomic_init(&t->node_version, 0);
+  t->value = t->value_version = 0;
 }
 
 cn_tensor *cni_tensor_over(cni_storage *storage, int64_t offset, int dtype, int ndim, const int64_t *shape,

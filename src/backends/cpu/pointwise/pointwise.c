@@ -572,18 +572,18 @@ static void make_plan(plan *pl, const cn_call *c, enum cni_compute class)
   }
 }
 
-int cni_cpu_pointwise(cn_call *c)
+/* Calls that cni_pw_direct does not take. */
+static CNI_APART int run_planned(const cn_call *c, const cni_program *p, const double *consts, enum cni_compute class)
 {
-  plan pl;
-  if (!(pl.p = cni_program_of(c, pl.consts))) return cn_err();
-  enum cni_compute class = cni_compute_class(c->compute);
+  plan pl; /* make_plan fills in the rest */
+  pl.p = p;
   pl.table = table();
   pl.class = class;
-  for (int i = 0; i < pl.p->nstep; i++)
-    if (!pl.table->loop[class][pl.p->steps[i].prim])
-      return cn_call_fail(c, CN_ERR_DTYPE, "%s is not computed in %s", cni_prims[pl.p->steps[i].prim].name,
+  memcpy(pl.consts, consts, (size_t)p->nconst * sizeof *consts);
+  for (int i = 0; i < p->nstep; i++)
+    if (!pl.table->loop[class][p->steps[i].prim])
+      return cn_call_fail(c, CN_ERR_DTYPE, "%s is not computed in %s", cni_prims[p->steps[i].prim].name,
                           cn_dtype_name((cn_dtype)c->compute));
-  if (cni_pw_direct(c, pl.p, class, pl.table)) return CN_OK;
   make_plan(&pl, c, class);
   cni_iter it;
   const cn_desc *y = cn_desc_of(c->out[0]);
@@ -593,4 +593,13 @@ int cni_cpu_pointwise(cn_call *c)
   cni_iter_finish(&it);
   if (it.numel && !run_panels(&pl, &it) && !run_tiles(&pl, &it)) cni_iter_run(&it, GRAIN, run_row, &pl);
   return cn_err();
+}
+
+int cni_cpu_pointwise(cn_call *c)
+{
+  double consts[CNI_PROG_CONSTS];
+  const cni_program *p = cni_program_of(c, consts);
+  if (CNI_UNLIKELY(!p)) return cn_err();
+  enum cni_compute class = cni_compute_class(c->compute);
+  return cni_pw_direct(c, p, class, table()) ? CN_OK : run_planned(c, p, consts, class);
 }
