@@ -344,7 +344,7 @@ class Layers(Case):
         self.warns(lambda: cairn.vmap(cairn.sin, chunk_size=2), "chunk_size")
         self.warns(lambda: cairn.autocast("cpu", cache_enabled=False), "cache_enabled")
         self.warns(lambda: cairn.compile(nn.Linear(1, 1), mode="max-autotune"), "compile: mode")
-        self.warns(lambda: nn.Linear(1, 1).compile(), "compile")
+        self.warns(lambda: nn.Linear(1, 1).compile(mode="max-autotune"), "compile: mode")
         self.warns(lambda: cairn.autograd.functional.jacobian(cairn.sin, cairn.ones(2), vectorize=True), "vectorize")
         self.warns(lambda: cairn.func.jacrev(cairn.sin, chunk_size=1), "chunk_size")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import types
 import weakref
-from typing import Any, Callable, Iterator, TypeVar, overload
+from typing import Any, Callable, TypeVar, overload
 
 from . import _C, nn
 from ._arguments import only_speed, refused
@@ -83,7 +83,7 @@ def _key(tree: Any, outside: bool) -> Any:
     if isinstance(tree, Tensor):
         return _Same(tree) if outside else Tensor
     if isinstance(tree, nn.Module):
-        return (_Same(tree), _C._module_key(tree))
+        return _C._module_key(tree)
     if isinstance(tree, dict):
         return (dict, tuple((key, _key(value, outside)) for key, value in tree.items()))
     if isinstance(tree, (list, tuple)):
@@ -109,34 +109,30 @@ def _worth_watching(value: Any) -> bool:
     return isinstance(value, (nn.Module, Tensor) + _CONSTANTS)
 
 
-def _outside(fn: Any) -> Iterator[Any]:
-    """The values that a function finds outside of its arguments, where a program can depend on them."""
+def _watched(fn: Any) -> list[Callable[[], Any]]:
+    """How to look at each value that a function finds outside of its arguments, where a program can depend on it. What
+    is of another kind when the function is compiled is baked in."""
     if isinstance(fn, functools.partial):
-        yield from _outside(fn.func)
-        return
+        return _watched(fn.func)
     if isinstance(fn, nn.Module):
-        yield fn
-        return
+        return [lambda: fn]
+    found: list[Callable[[], Any]] = []
     owner = getattr(fn, "__self__", None)
-    if owner is not None:
-        yield owner
-        if not isinstance(owner, nn.Module):  # numbers there may be counters: they are baked in
-            yield from (value for value in getattr(owner, "__dict__", {}).values()
-                        if isinstance(value, (nn.Module, Tensor, bool, str)))
-        fn = getattr(fn, "__func__", fn)
+    if isinstance(owner, nn.Module):
+        found.append(lambda: owner)
+    elif owner is not None:  # numbers there may be counters: they are baked in
+        attributes = getattr(owner, "__dict__", {})
+        found += [functools.partial(attributes.get, name) for name, value in attributes.items()
+                  if isinstance(value, (nn.Module, Tensor, bool, str))]
+    fn = getattr(fn, "__func__", fn)
     code = getattr(fn, "__code__", None)
     if code is None:
-        return
-    for cell in fn.__closure__ or ():
-        try:
-            if _worth_watching(cell.cell_contents):
-                yield cell.cell_contents
-        except ValueError:  # empty so far
-            continue
-    for name in _names(code):
-        value = fn.__globals__.get(name, _Slot)
-        if value is not _Slot and _worth_watching(value):
-            yield value
+        return found
+    found += [functools.partial(getattr, cell, "cell_contents", None) for cell in fn.__closure__ or ()
+              if _worth_watching(getattr(cell, "cell_contents", None))]
+    found += [functools.partial(fn.__globals__.get, name) for name in sorted(_names(code))
+              if name in fn.__globals__ and _worth_watching(fn.__globals__[name])]
+    return found
 
 
 # ---- compiled functions ----
@@ -157,30 +153,47 @@ class _Compiled:
         name = getattr(self._fn, "__qualname__", None) or type(self._fn).__name__
         self._programs = _C.CompiledBase(name, self._fullgraph)
         self._numbers: dict[Any, int] = {}
+        self._watched = _watched(self._fn)
+        self._modules: list[nn.Module] = []  # kept, so that no other gets their address
+
+    def _number(self, arguments: Any) -> int:
+        """The number of what a program depends on besides tensors."""
+        key = (arguments, *[_key(look(), True) for look in self._watched])
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._numbers)
+            self._modules += [m for m in (look() for look in self._watched) if isinstance(m, nn.Module)]
+        return number
 
     def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Tensor], int, Callable[..., Any]]:
         """The tensors of a call, its key's number, and what computes it from tensors."""
         tensors: list[Tensor] = []
-        _mapped((args, kwargs), _is_tensor, tensors.append)
-        key = (_key((args, kwargs), False), tuple(_key(value, True) for value in _outside(self._fn)))
-        number = self._numbers.setdefault(key, len(self._numbers))
+        if not kwargs and all(type(value) is Tensor for value in args):  # most calls
+            tensors += args
+            number = self._number(len(args))
+        else:
+            _mapped((args, kwargs), _is_tensor, tensors.append)
+            number = self._number(_key((args, kwargs), False))
+        return tensors, number, functools.partial(self._compute, args, kwargs)
 
-        def compute(given: list[Tensor]) -> tuple[list[Tensor], Any]:
-            following = iter(given)
-            a, k = _mapped((args, kwargs), _is_tensor, lambda _: next(following))
-            made: list[Tensor] = []
+    def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Tensor]) -> tuple[list[Tensor], Any]:
+        """Calls the function with other tensors in the arguments. Its tensors, and the rest with places for them."""
+        following = iter(given)
+        args, kwargs = _mapped((args, kwargs), _is_tensor, lambda _: next(following))
+        made: list[Tensor] = []
 
-            def slot(tensor: Tensor) -> _Slot:
-                made.append(tensor)
-                return _Slot(len(made) - 1)
-            note = _mapped(self._fn(*a, **k), _is_tensor, slot)
-            return made, note
-        return tensors, number, compute
+        def slot(tensor: Tensor) -> _Slot:
+            made.append(tensor)
+            return _Slot(len(made) - 1)
+        note = _mapped(self._fn(*args, **kwargs), _is_tensor, slot)
+        return made, note
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _C._tracing():  # part of a larger graph
             return self._fn(*args, **kwargs)
         results, note = self._programs.call(*self._prepared(args, kwargs))
+        if type(note) is _Slot:
+            return results[note.index]
         return _mapped(note, _is_slot, lambda slot: results[slot.index])
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:

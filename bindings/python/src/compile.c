@@ -191,30 +191,46 @@ static PyObject *tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
   return PyBool_FromLong(cn_tracing());
 }
 
-/* What a program depends on of a module: which tensors it holds, and the mode of each part. */
-static int put_module(cn_module *m, const char *path, void *payload)
+typedef struct words {
+  uintptr_t *v;
+  size_t n, cap;
+} words;
+
+static bool put_word(words *w, uintptr_t word)
 {
-  cn_text *t = payload;
-  (void)path;
-  cn_text_putf(t, "%p%d", (void *)m, (int)cn_module_training(m));
-  return t->failed ? CN_ERR_MEMORY : CN_OK;
+  if (w->n == w->cap) {
+    size_t cap = w->cap ? 2 * w->cap : 64;
+    uintptr_t *more = PyMem_Realloc(w->v, cap * sizeof *more);
+    if (!more) return false;
+    w->v = more;
+    w->cap = cap;
+  }
+  w->v[w->n++] = word;
+  return true;
 }
 
-/* _module_key(module) -> bytes: another where parameters, buffers, parts or modes are others. */
+/* What a program depends on of a module: which tensors and parts it holds, and the mode of each part. Addresses have
+ * free low bits. */
+static bool put_module(words *w, const cn_module *m)
+{
+  cn_named slot;
+  if (!put_word(w, (uintptr_t)m | (uintptr_t)cn_module_training(m))) return false;
+  for (size_t i = 0; cn_module_slot_at(&slot, m, i); i++)
+    if (!put_word(w, (uintptr_t)slot.tensor | (uintptr_t)cn_needs_grad(slot.tensor))) return false;
+  for (size_t i = 0; i < cn_module_nchildren(m); i++)
+    if (cn_module_child(m, i) && !put_module(w, cn_module_child(m, i))) return false;
+  return put_word(w, 0);
+}
+
+/* _module_key(module) -> bytes: others where parameters, buffers, parts or modes are. */
 static PyObject *module_key(PyObject *Py_UNUSED(self), PyObject *module)
 {
+  words w = {NULL, 0, 0};
   if (!cnpy_is_module(module)) return cnpy_fail(PyExc_TypeError, "expected a module");
-  cn_text t = {0};
-  cn_named_list named;
-  int status = cn_module_visit(cnpy_m(module), put_module, &t);
-  if (!status && !(status = cn_module_named(&named, cnpy_m(module), CN_PARAMETERS | CN_BUFFERS))) {
-    for (size_t i = 0; i < named.n; i++)
-      cn_text_putf(&t, "%p%d", (void *)named.v[i].tensor, (int)cn_needs_grad(named.v[i].tensor));
-    cn_named_free(&named);
-  }
-  PyObject *answer = status ? cnpy_raise() : t.failed ? PyErr_NoMemory()
-                                           : PyBytes_FromStringAndSize(t.s ? t.s : "", (Py_ssize_t)t.n);
-  cn_text_free(&t);
+  PyObject *answer = put_module(&w, cnpy_m(module))
+                         ? PyBytes_FromStringAndSize((const char *)w.v, (Py_ssize_t)(w.n * sizeof *w.v))
+                         : PyErr_NoMemory();
+  PyMem_Free(w.v);
   return answer;
 }
 
