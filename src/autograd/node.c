@@ -147,6 +147,10 @@ int cni_node_save(cni_node *n, int k, cn_tensor *t)
     cni_tensor_release(alias);
     return status;
   }
+  if (CNI_UNLIKELY(st->capture != NULL) && t->view && cni_hooks.capture_saves(alias, t)) {
+    cni_tensor_release(alias);
+    return cn_err();
+  }
   n->saved[k].t = alias;
   n->saved[k].version = atomic_load_explicit(&t->storage->version, memory_order_relaxed);
   return CN_OK;

@@ -149,6 +149,16 @@ int cni_capture_now(const cni_capture *cap, int input)
   return input;
 }
 
+int cni_capture_saves(cn_tensor *alias, cn_tensor *view)
+{
+  cni_capture *cap = cni_capturing();
+  int value = cni_capture_value(cap, view);
+  if (value < 0) return cn_err();
+  const cni_memory_record *m = find_memory(cap, view->storage);
+  tag(cap, alias, value, m ? m->writes : 0);
+  return CN_OK;
+}
+
 int cni_capture_known(cni_capture *cap, cn_tensor *t)
 {
   if (t->d.weak) return scalar_value(cap, t);

@@ -58,6 +58,8 @@ cn_tensor *cni_capture_handle(const cni_capture *cap, cn_device device, int dtyp
                               const int64_t *strides, int value);
 
 int cni_capture_now(const cni_capture *cap, int input); /* what the memory of this input value holds now */
+/* Autograd keeps an alias of a view without its record: it stands for the view's present value. 0 or an error. */
+int cni_capture_saves(cn_tensor *alias, cn_tensor *view);
 int cni_capture_known(cni_capture *cap, cn_tensor *t); /* the same, where it has one already; -1: it has not */
 
 /* scopes.c */

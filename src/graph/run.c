@@ -138,7 +138,7 @@ static bool shows_state(const running *r, int value)
 static bool written_already(const running *r, int v, const cni_gstate *s)
 {
   return v != s->value && r->plan->values[v].root == s->value && r->g->values[v].kind == CNI_VALUE_RESULT &&
-         !(r->g->nodes[r->g->values[v].node].info->row->flags & CN_OP_VIEW);
+         r->plan->specs[r->plan->first_spec[r->g->values[v].node]].view_of < 0;
 }
 
 /* What state i is to be set to; NULL: nothing, or that is done. Looks into states and inputs are copied, because

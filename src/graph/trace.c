@@ -7,6 +7,7 @@
 #include <cairn/graph.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "capture.h"
 #include "ops/families.h"
 
@@ -127,15 +128,29 @@ cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, si
 
 /* ---- what a composite op makes ---- */
 
-/* Results of the captured decomposition: fresh memory, in the order of memory that they have where it is dense. */
-static void note_results(cn_call *c)
+/* The input that a result looks into; -1: it has memory of its own. */
+static int looked_into(const cn_call *c, cn_tensor *const *in, int result)
 {
+  const cn_tensor *t = c->out[result];
+  for (int k = 0; k < c->nin; k++)
+    if (in[k] && in[k]->storage == t->storage && cni_dtype_size(in[k]->d.dtype) == cni_dtype_size(t->d.dtype)) return k;
+  return -1;
+}
+
+/* Results of the captured decomposition: looks into inputs where all are, else fresh memory, in the order of memory
+ * that they have where it is dense. */
+static void note_results(cn_call *c, cn_tensor *const *in)
+{
+  bool views = true;
+  for (int i = 0; i < c->nout; i++) views = views && looked_into(c, in, i) >= 0;
   for (int i = 0; i < c->nout; i++) {
     const cn_desc *d = &c->out[i]->d;
     cn_spec *s = &c->spec[i];
-    *s = (cn_spec){.dtype = d->dtype, .ndim = d->ndim, .view_of = -1, .has_strides = true};
+    *s = (cn_spec){.dtype = d->dtype, .ndim = d->ndim, .view_of = views ? looked_into(c, in, i) : -1,
+                   .has_strides = true};
+    if (views) s->offset = c->out[i]->offset - in[s->view_of]->offset;
     memcpy(s->shape, d->shape, sizeof s->shape);
-    if (cni_is_dense(d->ndim, d->shape, d->strides)) memcpy(s->strides, d->strides, sizeof s->strides);
+    if (views || cni_is_dense(d->ndim, d->shape, d->strides)) memcpy(s->strides, d->strides, sizeof s->strides);
     else cni_contiguous_strides(d->ndim, d->shape, s->strides);
   }
 }
@@ -158,7 +173,7 @@ static int decompose(cn_tensor **outputs, cn_tensor *const *inputs, void *payloa
   for (int i = 0; i < inner.nout && !status; i++)
     if (!inner.out[i]) status = cni_fail(CN_ERR_INTERNAL, "%s: it left a result unset", cni_op_info(c->op)->name);
   c->nout = inner.nout;
-  if (!status) note_results(c);
+  if (!status) note_results(c, in);
   if (in != room) cni_free(in, (size_t)c->nin * sizeof *in);
   return status;
 }

@@ -172,7 +172,9 @@ static int normal_infer(cn_call *c)
   if (status) return status;
   if (c->in[1]->d.weak && !(cni_load_f64(c->in[1]->d.data, 0, c->in[1]->d.dtype) >= 0))
     return cn_call_fail(c, CN_ERR_VALUE, "std must not be negative");
-  return cn_call_result(c, 0, normal_type(c), ndim, shape);
+  status = cn_call_result(c, 0, normal_type(c), ndim, shape);
+  if (!status) cni_follow_strides(c, 0, c->in, 1); /* as the sum in its decomposition does */
+  return status;
 }
 /* As in PyTorch a draw carries a gradient, of zero. */
 static int no_gradient(cn_vjp *v)

@@ -578,7 +578,8 @@ const cn_op cni_view_ops[] = {
    .flags = CN_OP_VIEW, .infer = unsqueeze_infer, .vjp = back_to_shape_vjp, .scatter = reshaped_scatter},
   {.sig = "expand(Tensor input, int[] size) -> Tensor ; method",
    .doc = "Dimensions of size 1 repeated without copying; -1 keeps a size.",
-   .flags = CN_OP_VIEW, .infer = expand_infer, .vjp = expand_vjp},
+   .flags = CN_OP_VIEW, .infer = expand_infer, .vjp = expand_vjp,
+   .scatter = reshaped_scatter}, /* what repeats nothing can be written through */
   {.sig = "diagonal(Tensor input, int offset=0, int dim1=0, int dim2=1) -> Tensor ; method",
    .doc = "The diagonal of two dimensions as a new last dimension.",
    .flags = CN_OP_VIEW, .infer = diagonal_infer, .scatter = diagonal_scatter_of},
