@@ -85,6 +85,20 @@ CN_API CN_MUST_USE cn_graph *cn_graph_parse(const char *text);
 CN_API cn_tensor *cn_graph_state(const cn_graph *graph, size_t i);
 CN_API int cn_graph_bind(cn_graph *graph, size_t i, cn_tensor *tensor);
 
+/* ---- files ---- */
+/* The name of a state, "fc1.weight", under which a file has it; NULL: none, it is "state.N" there. Distinct, and not
+ * beginning with "state." or "__". See cn_module_name_states. */
+CN_API const char *cn_graph_state_name(const cn_graph *graph, size_t i);
+CN_API int cn_graph_name_state(cn_graph *graph, size_t i, const char *name); /* copied; NULL: none */
+/* Writes the graph and its states as one safetensors file, whole or not at all: the states' tensors under their names,
+ * the graph's text as metadata "cairn.graph". Other programs read the weights as those of any such file. */
+CN_API int cn_graph_save(const cn_graph *graph, const char *path);
+/* A graph from such a file, its states bound to the file's tensors, which are mapped, and copied where a run writes.
+ * Needs nothing of the program that wrote it. Any bytes are read or refused with an error: an op that a newer library
+ * gave another meaning is one. Random numbers go on from where the thread's stand. Owned. */
+CN_API CN_MUST_USE cn_graph *cn_graph_load(const char *path);
+CN_API CN_MUST_USE cn_graph *cn_graph_load_memory(const void *bytes, size_t size); /* copies what it needs */
+
 /* ---- passes ---- */
 CN_API int cn_graph_verify(const cn_graph *graph);    /* 0, or an error that says what is wrong where */
 CN_API int cn_graph_remove_dead(cn_graph *graph);     /* drops nodes that nothing reads; returns how many */

@@ -146,6 +146,10 @@ typedef struct cn_named_list {
 enum cn_named_flags { CN_PARAMETERS = 1, CN_BUFFERS = 2, CN_SHARED = 4 /* shared ones under each name */ };
 CN_API int cn_module_named(cn_named_list *list, cn_module *m, int flags); /* owned: cn_named_free */
 CN_API void cn_named_free(cn_named_list *list);
+/* Names the states of a graph (graph.h) that are parameters or buffers of m by their full names, so that files of the
+ * graph have its weights under these. Returns how many, or the error. */
+struct cn_graph;
+CN_API int cn_module_name_states(cn_module *m, struct cn_graph *graph);
 /* Calls fn for m and all modules below it, each once, parents before children as PyTorch's named_modules does. fn
  * returns 0, or a negative status that ends the walk and is returned. */
 typedef int (*cn_module_fn)(cn_module *m, const char *path, void *payload);

@@ -65,6 +65,8 @@ static int add_state(cni_capture *cap, cn_tensor *t)
   cni_gvalue v = {.kind = CNI_VALUE_STATE, .dtype = t->d.dtype, .ndim = t->d.ndim, .device = t->d.device,
                   .index = (int32_t)g->nstates};
   memcpy(v.shape, t->d.shape, (size_t)t->d.ndim * sizeof *v.shape);
+  memcpy(v.strides, t->d.strides, (size_t)t->d.ndim * sizeof *v.strides);
+  v.has_strides = !cni_is_contiguous(t->d.ndim, t->d.shape, t->d.strides);
   if (cni_grow((void **)&g->states, &g->states_cap, g->nstates + 1, sizeof *g->states)) return CN_ERR_MEMORY;
   int value = cni_graph_add_value(g, &v);
   if (value >= 0) g->states[g->nstates++] = (cni_gstate){cni_tensor_keep(t), value, -1};

@@ -97,16 +97,20 @@ void cni_place_name(const cn_graph *g, const cni_place *p, char *text, size_t si
 
 /* ---- differences ---- */
 
-/* A tensor that the traced code made itself, and nobody has but the graph: a constant. */
-static bool same_constant(const cn_tensor *a, const cn_tensor *b)
+static bool same_elements(const cn_tensor *a, const cn_tensor *b)
 {
-  if (!a || !b || atomic_load(&a->refs) != 1 || atomic_load(&b->refs) != 1 || a->d.dtype != b->d.dtype) return false;
-  if (a->d.device != CN_CPU || b->d.device != CN_CPU || !cni_same_shape(a->d.ndim, a->d.shape, b->d.ndim, b->d.shape))
-    return false;
+  if (!a || !b || a->d.dtype != b->d.dtype || a->d.device != CN_CPU || b->d.device != CN_CPU) return false;
+  if (!cni_same_shape(a->d.ndim, a->d.shape, b->d.ndim, b->d.shape)) return false;
   if (!cni_is_contiguous(a->d.ndim, a->d.shape, a->d.strides) ||
       !cni_is_contiguous(b->d.ndim, b->d.shape, b->d.strides))
     return false;
   return !a->d.numel || !memcmp(a->d.data, b->d.data, cn_tensor_nbytes(a));
+}
+
+/* Tensors that the traced code made itself, and nobody has but the graphs. */
+static bool same_constant(const cn_tensor *a, const cn_tensor *b)
+{
+  return a && b && atomic_load(&a->refs) == 1 && atomic_load(&b->refs) == 1 && same_elements(a, b);
 }
 
 static bool states_differ(const cn_graph *a, const cn_graph *b)
@@ -128,7 +132,8 @@ static bool values_differ(const cn_graph *a, const cn_graph *b)
   for (size_t i = 0; i < a->nvalues; i++) {
     const cni_gvalue *v = &a->values[i], *w = &b->values[i];
     if (v->kind != w->kind || v->dtype != w->dtype || v->ndim != w->ndim || v->weak != w->weak ||
-        v->device != w->device || (v->dtype == CN_BOOL && v->integer != w->integer))
+        v->device != w->device || (v->dtype == CN_BOOL && v->integer != w->integer) ||
+        (v->kind == CNI_VALUE_CONST && !same_elements(v->tensor, w->tensor)))
       return true;
   }
   return false;

@@ -125,7 +125,10 @@ void cn_graph_free(cn_graph *g)
   cni_types_free(&g->types);
   for (size_t i = 0; i < g->nvalues; i++) cni_tensor_release(g->values[i].tensor);
   for (size_t i = 0; i < g->nnodes; i++) cni_gnode_free(&g->nodes[i]);
-  for (size_t i = 0; i < g->nstates; i++) cni_tensor_release(g->states[i].tensor);
+  for (size_t i = 0; i < g->nstates; i++) {
+    cni_tensor_release(g->states[i].tensor);
+    cn_string_free(g->states[i].name);
+  }
   cni_free(g->values, g->values_cap * sizeof *g->values);
   cni_free(g->nodes, g->nodes_cap * sizeof *g->nodes);
   cni_free(g->inputs, g->inputs_cap * sizeof *g->inputs);

@@ -74,10 +74,12 @@ typedef struct cni_gnode {
   int scope; /* which of the graph's; -1: none */
 } cni_gnode;
 
+enum { CNI_STATE_NAME = 1024 };
 typedef struct cni_gstate {
   cn_tensor *tensor; /* owned; NULL in a parsed graph until bound */
   int value;         /* what reading it gives */
   int final;         /* what it holds after a run; -1: unchanged */
+  char *name;        /* owned; NULL: it has none */
 } cni_gstate;
 
 /* Where nodes come from: a module's forward or another part of the program that has a name, or the call of a composite
@@ -162,6 +164,7 @@ void cni_gscope_free(cni_gscope *s);
 void cni_plan_free(struct cni_plan *plan);
 /* run.c: dense strides of this shape whose dims lie in memory as an input's traced ones did. */
 void cni_traced_order(const cni_gvalue *v, const int64_t *shape, int64_t *strides);
+uint32_t cni_op_version(const cni_opinfo *info); /* at least 1 */
 int cni_syms_add(cni_gsyms *s, int arg, int element, int expr); /* 0 or CN_ERR_MEMORY */
 int cni_graph_add_size(cn_graph *g, const char *name, int64_t traced, int64_t min, int64_t max);
 /* Replaces number `element` of a value: an integer, or a float. */

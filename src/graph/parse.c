@@ -1,7 +1,9 @@
 /* parse.c: reads the text of text_form.c back into a graph. Survives any bytes: every error names its line.
  *
  * Invariant: a parsed graph has passed the verifier; value ids of the text are kept. */
+#include <cairn/device.h>
 #include <cairn/ext/system.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,6 +179,29 @@ static bool note(reader *r, int arg, int element, int32_t expr)
 
 /* ---- values ---- */
 
+/* A device by its name, which ends at a blank, a comma or a quote; 0: there is none. */
+static cn_device device(reader *r)
+{
+  char name[64];
+  size_t n = strcspn(r->s, " ,'\n");
+  if (n >= sizeof name) return 0;
+  memcpy(name, r->s, n);
+  name[n] = 0;
+  r->s += n;
+  cn_device found = cn_device_find(name);
+  if (!found) cn_err_clear(); /* the line's error says where */
+  return found;
+}
+
+static bool strides(reader *r, cni_gvalue *v)
+{
+  if (!eat(r, "strides [")) return true;
+  v->has_strides = true;
+  for (int i = 0; i < v->ndim; i++)
+    if (!integer(r, &v->strides[i]) || (i + 1 < v->ndim && !eat(r, ","))) return false;
+  return eat(r, "]");
+}
+
 static bool type(reader *r, cni_gvalue *v)
 {
   char name[32];
@@ -190,7 +215,7 @@ static bool type(reader *r, cni_gvalue *v)
     if (v->dims[d] && v->kind != CNI_VALUE_INPUT) return false;
     eat(r, ",");
   }
-  return true;
+  return !eat(r, "on ") || (v->device = device(r)) != 0;
 }
 
 /* Values may be named in any order: makes room up to id. */
@@ -243,40 +268,6 @@ static int const_line(reader *r, int id)
   return status;
 }
 
-static int input_line(reader *r, int id)
-{
-  cn_graph *g = r->g;
-  cni_gvalue v = {.kind = CNI_VALUE_INPUT, .index = (int32_t)g->ninputs};
-  if (!type(r, &v)) return bad(r, "a type and shape are missing");
-  if (eat(r, "strides [")) {
-    v.has_strides = true;
-    for (int i = 0; i < v.ndim; i++)
-      if (!integer(r, &v.strides[i]) || (i + 1 < v.ndim && !eat(r, ","))) return bad(r, "bad strides");
-    if (!eat(r, "]")) return bad(r, "bad strides");
-  }
-  int status = put_value(r, id, &v);
-  return status ? status : cni_graph_list_input(g, id);
-}
-
-static int state_line(reader *r, int id)
-{
-  cn_graph *g = r->g;
-  cni_gvalue v = {.kind = CNI_VALUE_STATE, .index = (int32_t)g->nstates};
-  if (!type(r, &v)) return bad(r, "a type and shape are missing");
-  if (cni_grow((void **)&g->states, &g->states_cap, g->nstates + 1, sizeof *g->states)) return CN_ERR_MEMORY;
-  g->states[g->nstates++] = (cni_gstate){NULL, id, -1};
-  return put_value(r, id, &v);
-}
-
-/* ---- calls ---- */
-
-static bool value_ref(reader *r, int *id)
-{
-  *id = -1;
-  if (eat(r, "none")) return true;
-  return eat(r, "%") && small(r, id) && (size_t)*id < r->g->nvalues;
-}
-
 static bool string_arg(reader *r, cn_value *v, char **room, const char *room_end)
 {
   char *start = *room;
@@ -290,6 +281,49 @@ static bool string_arg(reader *r, cn_value *v, char **room, const char *room_end
   *(*room)++ = 0;
   *v = cn_v_str(start);
   return true;
+}
+
+static char *quoted(reader *r)
+{
+  cn_value v;
+  char *room = r->strings;
+  return eat(r, "'") && string_arg(r, &v, &room, r->strings + MOST) ? cni_strdup(v.u.s) : NULL;
+}
+
+static int input_line(reader *r, int id)
+{
+  cn_graph *g = r->g;
+  cni_gvalue v = {.kind = CNI_VALUE_INPUT, .index = (int32_t)g->ninputs};
+  if (!type(r, &v)) return bad(r, "a type and shape are missing");
+  if (!strides(r, &v)) return bad(r, "bad strides");
+  int status = put_value(r, id, &v);
+  return status ? status : cni_graph_list_input(g, id);
+}
+
+static int state_line(reader *r, int id)
+{
+  cn_graph *g = r->g;
+  cni_gvalue v = {.kind = CNI_VALUE_STATE, .index = (int32_t)g->nstates};
+  if (!type(r, &v) || !strides(r, &v)) return bad(r, "a type and shape are missing");
+  if (cni_grow((void **)&g->states, &g->states_cap, g->nstates + 1, sizeof *g->states)) return CN_ERR_MEMORY;
+  g->states[g->nstates++] = (cni_gstate){NULL, id, -1, NULL};
+  blanks(r);
+  if (*r->s == '\'') {
+    char *name = quoted(r);
+    int status = name ? cn_graph_name_state(g, g->nstates - 1, name) : cn_err() ? cn_err() : bad(r, "bad name");
+    cn_string_free(name);
+    if (status) return status;
+  }
+  return put_value(r, id, &v);
+}
+
+/* ---- calls ---- */
+
+static bool value_ref(reader *r, int *id)
+{
+  *id = -1;
+  if (eat(r, "none")) return true;
+  return eat(r, "%") && small(r, id) && (size_t)*id < r->g->nvalues;
 }
 
 typedef struct lists {
@@ -355,6 +389,21 @@ static bool number_arg(reader *r, const cni_param *p, cn_value *v, int arg)
   return real && number(r, &f) && (*v = cn_v_float(f), true);
 }
 
+/* A type or a device; 0 stands for the default. */
+static bool named_arg(reader *r, const cni_param *p, cn_value *v)
+{
+  char name[32];
+  int64_t number = 0;
+  blanks(r);
+  if (*r->s == '0') {
+    r->s++;
+  } else if (p->type == CNI_T_DTYPE) {
+    if (!word(r, name, sizeof name) || !(number = (int64_t)cn_dtype_find(name))) return false;
+  } else if (!eat(r, "'") || !(number = device(r)) || !eat(r, "'")) return false;
+  *v = cn_v_int(number);
+  return true;
+}
+
 static bool argument(reader *r, const cni_opinfo *info, int arg, cn_value *v, lists *l)
 {
   const cni_param *p = &info->params[arg];
@@ -373,12 +422,33 @@ static bool argument(reader *r, const cni_opinfo *info, int arg, cn_value *v, li
     return p->list && p->type == CNI_T_INT && int_list(r, v, l, arg) && (!p->fixed || v->n == p->fixed);
   if (eat(r, "<")) return p->list && p->type == CNI_T_FLOAT && float_list(r, v, l, arg);
   if (p->list) return false;
-  if (eat(r, "'")) return p->type == CNI_T_STR && string_arg(r, v, &l->room, l->room_end);
+  if (p->type != CNI_T_DEVICE && eat(r, "'")) return p->type == CNI_T_STR && string_arg(r, v, &l->room, l->room_end);
   if (p->type == CNI_T_STR) return false;
   bool truth = p->type == CNI_T_BOOL || p->type == CNI_T_SCALAR;
   if (truth && eat(r, "true")) return *v = cn_v_bool(true), true;
   if (truth && eat(r, "false")) return *v = cn_v_bool(false), true;
+  if (p->type == CNI_T_DTYPE || p->type == CNI_T_DEVICE) return named_arg(r, p, v);
   return p->type != CNI_T_BOOL && number_arg(r, p, v, arg);
+}
+
+/* Behind the last argument written: the op had fewer then, and what was added has a default. */
+static bool default_arg(reader *r, const cni_param *p, cn_value *v, lists *l)
+{
+  bool tensor = p->type == CNI_T_TENSOR;
+  *v = !tensor && p->has_default ? p->def : cn_v_none();
+  if (tensor && !p->list && l->nids < MOST) r->ids[l->nids++] = -1;
+  return tensor ? p->optional && !p->list && l->nids < MOST : p->has_default || p->optional;
+}
+
+/* A call means what its op meant when it was written: another version is another op. */
+static int version(reader *r, const cni_opinfo *info)
+{
+  int64_t written = 1, own = cni_op_version(info);
+  if (*r->s == '@' && (r->s++, !integer(r, &written) || written < 2)) return bad(r, "bad version of an op");
+  if (written == own) return CN_OK;
+  return cni_fail(CN_ERR_IO, "graph text, line %d: it calls %s of version %" PRId64 ", and this library's is %" PRId64
+                  ": %s", r->line, info->name, written, own,
+                  written > own ? "a newer library wrote it" : "trace the function again");
 }
 
 /* "name(arguments) :". The op, and its arguments, which lie in the reader's room; NULL with the error set. */
@@ -387,11 +457,14 @@ static const cni_opinfo *call(reader *r, cn_value *args, lists *l)
   char name[CNI_NAME_MAX];
   r->nsyms = 0;
   *l = (lists){.room = r->strings, .room_end = r->strings + MOST};
-  const cni_opinfo *info = word(r, name, sizeof name) && eat(r, "(") ? cni_op_by_name(name) : NULL;
+  const cni_opinfo *info = word(r, name, sizeof name) ? cni_op_by_name(name) : NULL;
   if (!info) return bad(r, "there is no such op"), NULL;
+  if (version(r, info)) return NULL;
+  if (!eat(r, "(")) return bad(r, "a call is missing"), NULL;
   for (int i = 0; i < info->nparams; i++) {
-    if (i && !eat(r, ",")) return bad(r, "an argument is missing"), NULL;
-    if (!argument(r, info, i, &args[i], l)) return bad(r, "bad argument"), NULL;
+    if (i && !eat(r, ",")) {
+      if (!default_arg(r, &info->params[i], &args[i], l)) return bad(r, "an argument is missing"), NULL;
+    } else if (!argument(r, info, i, &args[i], l)) return bad(r, "bad argument"), NULL;
   }
   if (!eat(r, ")") || !eat(r, ":")) return bad(r, "the call does not end"), NULL;
   return info;
@@ -456,13 +529,6 @@ static int size_line(reader *r)
     if (!strcmp(g->sizes[i].name, s.name)) return bad(r, "a size that there is already");
   if (cni_size_name_fault(s.name)) return bad(r, "a size cannot have this name");
   return cni_graph_add_size(g, s.name, s.traced, s.min, s.max);
-}
-
-static char *quoted(reader *r)
-{
-  cn_value v;
-  char *room = r->strings;
-  return eat(r, "'") && string_arg(r, &v, &room, r->strings + MOST) ? cni_strdup(v.u.s) : NULL;
 }
 
 /* A call's scope, from its "=" on. */

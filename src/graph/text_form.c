@@ -2,7 +2,7 @@
  *
  *     size B = 32 in 1..1048576                              a size that may vary, as traced, and where the graph holds
  *     %0 = input float32 [$B, 64]
- *     %1 = state float32 [10, 64]
+ *     %1 = state float32 [10, 64] 'fc.weight'
  *     %2 = scalar float64 weak 0.5
  *     %9 = const int64 [3] <1, 2, 3>                                      data that belongs to the graph
  *     %3 = linear(%0, %1, none) : float32 [32, 10]
@@ -18,6 +18,7 @@
  *     gradient 0 from absent to %8                 of state 0; from given, any; to same, none
  *
  * Invariant: printing what was parsed gives the same text. */
+#include <cairn/device.h>
 #include <cairn/ext/system.h>
 #include <cairn/ops.h>
 #include <inttypes.h>
@@ -28,6 +29,7 @@
 #include "ir.h"
 
 #define put cn_text_putf
+enum { DEVICE_TEXT = 64 };
 
 static void put_number(cn_text *t, double v)
 {
@@ -94,6 +96,9 @@ static void put_type(cn_text *t, const cn_graph *g, const cni_gvalue *v)
     put_integer(t, g, v->dims[i], v->shape[i]);
   }
   put(t, "]");
+  if (v->device == CN_CPU) return;
+  char name[DEVICE_TEXT];
+  put(t, " on %s", cn_device_name(name, sizeof name, v->device));
 }
 
 static void put_strides(cn_text *t, const cni_gvalue *v)
@@ -130,6 +135,15 @@ static int sym_of(const written *w, int element)
   return 0;
 }
 
+/* Types and devices by name: their numbers are this library's alone. */
+static void put_int_arg(cn_text *t, const written *w, const cni_param *p, int64_t v)
+{
+  char name[DEVICE_TEXT];
+  if (p->type == CNI_T_DTYPE && cni_dtype_valid(v)) put(t, "%s", cn_dtype_name((cn_dtype)v));
+  else if (p->type == CNI_T_DEVICE && v) put_string(t, cn_device_name(name, sizeof name, (cn_device)v));
+  else put_integer(t, w->g, sym_of(w, 0), v);
+}
+
 static void put_arg(cn_text *t, const written *w, const cni_param *p, const cn_value *v, const int **in)
 {
   if (p->type == CNI_T_TENSOR && !p->list) {
@@ -137,7 +151,7 @@ static void put_arg(cn_text *t, const written *w, const cni_param *p, const cn_v
     return;
   }
   switch (v->tag) {
-  case CN_V_INT: put_integer(t, w->g, sym_of(w, 0), v->u.i); break;
+  case CN_V_INT: put_int_arg(t, w, p, v->u.i); break;
   case CN_V_BOOL: put(t, v->u.i ? "true" : "false"); break;
   case CN_V_FLOAT: put_real(t, w->g, sym_of(w, 0), v->u.f); break;
   case CN_V_STR: put_string(t, v->u.s); break;
@@ -179,11 +193,21 @@ static void put_args(cn_text *t, const cn_graph *g, const cni_opinfo *info, cons
   }
 }
 
+/* "name(", or "name@2(" of an op that has had another meaning before. */
+static void put_name(cn_text *t, const cni_opinfo *info)
+{
+  uint32_t version = cni_op_version(info);
+  put(t, "%s", info->name);
+  if (version > 1) put(t, "@%u", version);
+  put(t, "(");
+}
+
 static void put_node(cn_text *t, const cn_graph *g, const cni_gnode *n)
 {
   const int *in = n->in;
   for (int k = 0; k < n->nout; k++) put(t, "%s%%%d", k ? ", " : "", n->out[k]);
-  put(t, " = %s(", n->info->name);
+  put(t, " = ");
+  put_name(t, n->info);
   put_args(t, g, n->info, n->args, &n->syms, &in);
   put(t, ") : ");
   for (int k = 0; k < n->nout; k++) {
@@ -207,7 +231,8 @@ static void put_scope(cn_text *t, const cn_graph *g, size_t i)
     put(t, " ");
     put_string(t, s->kind);
   } else {
-    put(t, " = %s(", s->op->name);
+    put(t, " = ");
+    put_name(t, s->op);
     put_args(t, g, s->op, s->args, &s->syms, &in);
     put(t, ") :");
     for (int k = 0; k < s->nout; k++) {
@@ -265,6 +290,9 @@ char *cn_graph_to_string(const cn_graph *g)
     put(&t, "%%%zu = %s ", i, v->kind == CNI_VALUE_INPUT ? "input" : "state");
     put_type(&t, g, v);
     if (v->has_strides) put_strides(&t, v);
+    const char *name = v->kind == CNI_VALUE_STATE ? g->states[v->index].name : NULL;
+    if (name) put(&t, " ");
+    if (name) put_string(&t, name);
     put(&t, "\n");
   }
   for (size_t i = 0; i < g->ndraws; i++) {

@@ -3,6 +3,7 @@
  * Invariant: every walk meets a module once, however often it is listed, and in PyTorch's order: own parameters, own
  * buffers, then children. */
 #include <cairn/autograd.h>
+#include <cairn/graph.h>
 #include <cairn/kw.h>
 #include <string.h>
 
@@ -242,3 +243,27 @@ static int drop_grad(cn_tensor *t, bool on)
 
 int cn_module_requires_grad(cn_module *m, bool on) { return for_parameters(m, switch_grad, on); }
 int cn_module_zero_grad(cn_module *m) { return for_parameters(m, drop_grad, false); }
+
+/* ---- graphs ---- */
+
+static int name_state(cn_graph *graph, size_t i, const cn_named_list *list)
+{
+  for (size_t k = 0; k < list->n; k++)
+    if (list->v[k].tensor == cn_graph_state(graph, i)) {
+      int status = cn_graph_name_state(graph, i, list->v[k].name);
+      return status ? status : 1;
+    }
+  return 0;
+}
+
+int cn_module_name_states(cn_module *m, cn_graph *graph)
+{
+  cn_named_list list = {0};
+  int named = 0, status = cn_module_named(&list, m, CN_PARAMETERS | CN_BUFFERS);
+  for (size_t i = 0; i < cn_graph_states(graph) && status >= 0; i++) {
+    status = name_state(graph, i, &list);
+    if (status > 0) named++;
+  }
+  cn_named_free(&list);
+  return status < 0 ? status : named;
+}

@@ -150,6 +150,17 @@ TEST(graphs_for_many_sizes)
   }, {randn({8, 3})}, {{0, 0, "T", 1, 100}});
   CHECK(graph({randn({9, 3})})[0].size(0) == 5);
   CHECK_THROWS(CN_ERR_SHAPE, graph({randn({101, 3})}));
+  Tensor w = randn({3, 2});
+  Graph product = Graph::trace([&](const std::vector<Tensor> &in) {
+    return std::vector<Tensor>{matmul(in[0], w)};
+  }, {randn({8, 3})});
+  product.name_state(0, "weight");
+  product.save("test_autograd_cpp.safetensors");
+  Graph loaded = Graph::load("test_autograd_cpp.safetensors");
+  Tensor x = randn({8, 3});
+  CHECK(loaded({x})[0].allclose(matmul(x, w)) && loaded.state_name(0) == "weight");
+  CHECK_THROWS(CN_ERR_VALUE, product.name_state(0, "state.0"));
+  CHECK(cn_file_remove("test_autograd_cpp.safetensors") == 0);
 }
 
 TEST(compiled)

@@ -69,7 +69,7 @@ static const struct pair {
    X "%1 = exp(%0) : float32 [2, 3]\n%2 = clone(%1) : float32 [2, 3]\noutput %1\noutput %2\n", NULL},
   {"a clone into another memory order",
    X "%1 = transpose(%0, 0, 1) : float32 [3, 2]\n%2 = contiguous_copy(%1) : float32 [3, 2]\noutput %2\n", NULL},
-  {"cast to the same", X "%1 = cast(%0, 12) : float32 [2, 3]\noutput %1\n", X "output %0\n"},
+  {"cast to the same", X "%1 = cast(%0, float32) : float32 [2, 3]\noutput %1\n", X "output %0\n"},
   {"reshape to the same", X "%1 = view(%0, [2, 3]) : float32 [2, 3]\noutput %1\n", X "output %0\n"},
   {"expand to the same", X "%1 = expand(%0, [2, 3]) : float32 [2, 3]\noutput %1\n", X "output %0\n"},
   {"views there and back",

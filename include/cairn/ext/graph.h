@@ -155,6 +155,14 @@ CN_API int cn_graph_rewrite(cn_graph *graph, const cn_rewrite *rows, size_t n);
  * row cannot be read. */
 CN_API int cn_rewrite_register(const cn_rewrite *rows, size_t n);
 
+/* ---- files: what cn_graph_save and cn_graph_load, and other formats, need ---- */
+CN_API int cn_graph_can_save(const cn_graph *graph); /* 0, or the error: why its states cannot stand in a file */
+/* What a state is called in a file: its name, or "state.3", written to room (32 bytes do). NULL: there is none. */
+CN_API const char *cn_graph_state_key(const cn_graph *graph, size_t i, char *room, size_t size);
+/* Binds a state to a tensor that was read: moved to the state's device and memory order; it takes a gradient where the
+ * graph gives it one. */
+CN_API int cn_graph_bind_loaded(cn_graph *graph, size_t i, cn_tensor *t);
+
 /* ---- lifting ---- */
 /* Folds calls of ops that are made of others back into one node each, where nothing inside is used outside: the
  * outermost calls that `wanted` takes (NULL: all ops that programs can call). Such nodes run by their decomposition

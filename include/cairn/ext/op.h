@@ -214,6 +214,10 @@ struct cn_op {
   /* needs[i]: which inputs and results the gradient of input i reads (CN_IN, CN_OUT bits). */
   uint32_t needs[8];
   const void *pointwise; /* a pointwise op's program builder (src/ops/program.h); NULL for the others */
+  /* Which meaning of its name and arguments this is; 0 stands for 1. It rises when a call that a graph's file holds
+   * would be read as something else: a parameter that moved or means another thing. One that is added behind the others
+   * and has a default needs no new version: calls without it get the default. */
+  uint32_t version;
 };
 
 /* ---- for infer rules and kernels ---- */

@@ -54,6 +54,9 @@ class Graph {
   }
   /* From the text that str() gives; its states are not bound yet. */
   static Graph parse(const std::string &text) { return Graph(cn_graph_parse(text.c_str())); }
+  /* From a file that save() wrote; its states are the file's tensors. */
+  static Graph load(const std::string &path) { return Graph(cn_graph_load(path.c_str())); }
+  void save(const std::string &path) const { detail::check(cn_graph_save(get(), path.c_str())); }
   std::vector<Tensor> operator()(const std::vector<Tensor> &inputs) const
   {
     std::vector<cn_tensor *> out(cn_graph_outputs(get()));
@@ -68,6 +71,13 @@ class Graph {
   size_t states() const { return cn_graph_states(get()); } /* tensors from outside that it reads or writes */
   Tensor state(size_t i) const { return Tensor::keep(cn_graph_state(get(), i)); }
   void bind(size_t i, const Tensor &t) { detail::check(cn_graph_bind(get(), i, t.get())); }
+  /* Under which name a file has a state: "fc1.weight"; "" where it has none. */
+  std::string state_name(size_t i) const
+  {
+    const char *name = cn_graph_state_name(get(), i);
+    return name ? name : "";
+  }
+  void name_state(size_t i, const std::string &name) { detail::check(cn_graph_name_state(get(), i, name.c_str())); }
   void verify() const { detail::check(cn_graph_verify(get())); }
   std::string str() const { return detail::take(cn_graph_to_string(get())); }
   cn_graph *get() const noexcept { return graph_.get(); }

@@ -1,0 +1,106 @@
+/* graph_file.c: graphs as safetensors files: the states are its tensors, the text of the graph is metadata.
+ *
+ * Place in the flow: cn_graph_save -> text_form.c -> safetensors.c, and back through parse.c. Invariant: a graph that
+ * was loaded has passed the verifier and has all its states. */
+#include <cairn/ext/graph.h>
+#include <cairn/io.h>
+#include <stdlib.h>
+
+#define METADATA "__metadata__"
+#define TEXT_KEY "cairn.graph"
+#define FORMAT_KEY "cairn.graph.format" /* rises when a library that knows the former one would misread a file */
+enum { FORMAT = 1, KEY_ROOM = 32 };
+
+/* ---- writing ---- */
+
+static int put_str(cn_tree *dict, const char *key, const char *value)
+{
+  return cn_tree_put(dict, key, cn_tree_str(value));
+}
+
+static int put_metadata(cn_tree *tree, const cn_graph *g)
+{
+  char *text = cn_graph_to_string(g);
+  cn_tree *metadata = text ? cn_tree_dict() : NULL;
+  cn_text number = {0};
+  cn_text_putf(&number, "%d", FORMAT);
+  int status = metadata ? CN_OK : cn_err() ? cn_err() : CN_ERR_MEMORY;
+  if (!status) status = put_str(metadata, FORMAT_KEY, number.s ? number.s : "");
+  if (!status) status = put_str(metadata, "cairn.version", cn_version());
+  if (!status) status = put_str(metadata, TEXT_KEY, text);
+  cn_text_free(&number);
+  cn_string_free(text);
+  if (!status) return cn_tree_put(tree, METADATA, metadata);
+  cn_tree_free(metadata);
+  return status;
+}
+
+int cn_graph_save(const cn_graph *g, const char *path)
+{
+  if (cn_err()) return cn_err();
+  if (!g) return cn_err_set(CN_ERR_TYPE, "graph_save: the graph is NULL");
+  int status = cn_graph_can_save(g);
+  cn_tree *tree = status ? NULL : cn_tree_dict();
+  if (!tree) return cn_err();
+  status = put_metadata(tree, g);
+  for (size_t i = 0; i < cn_graph_states(g) && !status; i++) {
+    char room[KEY_ROOM];
+    status = cn_tree_put(tree, cn_graph_state_key(g, i, room, sizeof room), cn_tree_tensor(cn_graph_state(g, i)));
+  }
+  if (!status) status = cn_save_as(path, tree, CN_FORMAT_SAFETENSORS);
+  cn_tree_free(tree);
+  return status;
+}
+
+/* ---- reading ---- */
+
+static int check_format(const cn_tree *metadata)
+{
+  const char *format = cn_tree_as_str(cn_tree_get(metadata, FORMAT_KEY), "");
+  char *end;
+  long number = strtol(format, &end, 10);
+  if (end == format || *end || number < 1)
+    return cn_err_set(CN_ERR_IO, "graph_load: the file's %s is missing or no number", FORMAT_KEY);
+  if (number <= FORMAT) return CN_OK;
+  return cn_err_set(CN_ERR_IO, "graph_load: the file is of format %ld, and this library reads up to %d: a newer "
+                    "library wrote it", number, FORMAT);
+}
+
+static int bind_all(cn_graph *g, const cn_tree *tree)
+{
+  int status = CN_OK;
+  for (size_t i = 0; i < cn_graph_states(g) && !status; i++) {
+    char room[KEY_ROOM];
+    const char *key = cn_graph_state_key(g, i, room, sizeof room);
+    cn_tensor *t = cn_tree_as_tensor(cn_tree_get(tree, key));
+    cn_scope *s = cn_scope_begin();
+    status = t ? cn_graph_bind_loaded(g, i, t)
+               : cn_err_set(CN_ERR_IO, "graph_load: the file has no tensor '%.100s'", key);
+    cn_scope_end(s);
+  }
+  return status;
+}
+
+/* Ends the tree. */
+static cn_graph *from_tree(cn_tree *tree)
+{
+  if (!tree) return NULL;
+  const cn_tree *metadata = cn_tree_get(tree, METADATA);
+  const char *text = cn_tree_as_str(cn_tree_get(metadata, TEXT_KEY), NULL);
+  cn_graph *g = NULL;
+  if (!text) cn_err_set(CN_ERR_IO, "graph_load: the file holds no graph");
+  else if (!check_format(metadata)) g = cn_graph_parse(text);
+  if (g && bind_all(g, tree)) {
+    cn_graph_free(g);
+    g = NULL;
+  }
+  cn_tree_free(tree);
+  return g;
+}
+
+cn_graph *cn_graph_load(const char *path) { return cn_err() ? NULL : from_tree(cn_load(path)); }
+
+cn_graph *cn_graph_load_memory(const void *bytes, size_t size)
+{
+  return cn_err() ? NULL : from_tree(cn_load_memory(bytes, size));
+}
