@@ -9,7 +9,7 @@
 #include "ir.h"
 #include "tensor/tensor.h"
 
-void cni_fill_slots(const cni_opinfo *info, cn_value *args, cn_tensor **in)
+void cni_fill_slots(const cni_opinfo *info, cn_value *args, cn_tensor *const *in)
 {
   for (int i = 0, k = 0; i < info->nparams; i++) {
     if (args[i].tag == CN_V_TENSORS) {

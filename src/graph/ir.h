@@ -179,7 +179,7 @@ static inline bool cni_is_value(const cn_graph *g, int v) { return v >= 0 && (si
 int cni_infer_node(cn_spec *spec, int32_t *compute, cn_device *device, const cn_graph *g, const cni_gnode *n,
                    const cn_value *args, cn_tensor **in);
 /* Puts tensors back into the slots of args. */
-void cni_fill_slots(const cni_opinfo *info, cn_value *args, cn_tensor **in);
+void cni_fill_slots(const cni_opinfo *info, cn_value *args, cn_tensor *const *in);
 /* Types of all values that have none yet; nodes in order. */
 int cni_types_fill(cni_types *t, const cn_graph *g);
 int cni_types_of_node(cni_types *t, const cn_graph *g, int node); /* of one, whose inputs have types */

@@ -153,5 +153,5 @@ int cni_plan_order(cni_plan *p, const cn_graph *g)
   for (size_t i = 0; i < g->nstates; i++) p->writes |= g->states[i].final >= 0;
   for (size_t i = 0; i < g->ninputs; i++) p->writes |= g->input_finals[i] >= 0;
   int status = put_in_order(p, g);
-  return status ? status : write_states_in_place(p, g);
+  return status || p->executable ? status : write_states_in_place(p, g);
 }

@@ -5,6 +5,7 @@
 
 #include "base/dtype.h"
 #include "tensor/args.h"
+#include "whole.h"
 
 enum { KEPT_PLANS = 8 };
 
@@ -21,6 +22,8 @@ static void free_one(cni_plan *p)
   cni_free(p->compute, p->nnodes * sizeof *p->compute);
   cni_free(p->draws, (p->ndraws + 1) * sizeof *p->draws);
   cni_free(p->order, p->nnodes * sizeof *p->order);
+  if (p->executable) cni_whole.free(p->device, p->executable);
+  cni_free(p->wanted, p->wanted_cap * sizeof *p->wanted);
   pthread_mutex_destroy(&p->lock);
   pthread_mutex_destroy(&p->turn);
   cni_free(p, sizeof *p);
@@ -108,12 +111,14 @@ static int size_args(cni_plan *p, const cn_graph *g, size_t node, const int64_t 
 static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
 {
   const cni_gnode *n = &g->nodes[node];
-  cn_tensor *in[64];
+  cn_tensor *room[CNI_FEW_INPUTS], **in = room;
   cn_spec spec[CNI_MAX_RESULTS];
   cn_device device;
-  if (n->nin > 64) return cni_fail(CN_ERR_UNSUPPORTED, "graph: %s has more than 64 inputs", n->info->name);
+  size_t bytes = (size_t)n->nin * sizeof *in;
+  if (n->nin > CNI_FEW_INPUTS && !(in = cni_alloc(bytes))) return CN_ERR_MEMORY;
   for (int k = 0; k < n->nin; k++) in[k] = n->in[k] >= 0 ? p->values[n->in[k]].handle : NULL;
   int status = cni_infer_node(spec, &p->compute[node], &device, g, n, p->args[node], in);
+  if (in != room) cni_free(in, bytes);
   if (status) return status;
   for (int k = 0; k < n->nout; k++) {
     cn_spec *s = &spec[k];
@@ -231,6 +236,18 @@ static int check_finals(const cni_plan *p, const cn_graph *g)
   return CN_OK;
 }
 
+/* Values between nodes are the device's own affair. */
+static void drop_inner(cni_plan *p, const cn_graph *g)
+{
+  for (size_t i = 0; i < p->nvalues; i++) {
+    cni_planned *q = &p->values[i];
+    if (q->varies || g->values[q->root].kind != CNI_VALUE_RESULT) continue;
+    cni_tensor_release(q->handle);
+    q->handle = NULL;
+    q->size = 0;
+  }
+}
+
 static cni_plan *make(cn_graph *g, cn_tensor *const *inputs)
 {
   cni_plan *p = cni_alloc_zero(sizeof *p);
@@ -247,9 +264,11 @@ static cni_plan *make(cn_graph *g, cn_tensor *const *inputs)
   }
   if (!status) status = check_finals(p, g);
   if (!status) status = place_draws(p, g, sizes);
+  if (!status) status = cni_plan_whole(p, g);
   if (!status) status = cni_plan_order(p, g);
   if (!status) {
     lifetimes(p, g);
+    if (p->executable) drop_inner(p, g);
     status = place(p);
   }
   cni_free(sizes, g->exprs.n * sizeof *sizes);

@@ -13,6 +13,8 @@
 #include "ir.h"
 #include "tensor/tensor.h"
 
+enum { CNI_FEW_INPUTS = 64 }; /* of a node: more need memory */
+
 /* One value at these sizes. */
 typedef struct cni_planned {
   cn_tensor *handle; /* owned: type, shape and strides; scalars and states: the tensor itself; others have no memory */
@@ -43,6 +45,9 @@ typedef struct cni_plan {
   cn_device device;   /* of the block; values elsewhere have memory of their own */
   size_t planned, unplanned; /* bytes of the block, and without sharing */
   bool by_offset;     /* memory is looked at as another type: where in it an input begins is part of the plan */
+  void *executable;   /* of the device, which takes the graph whole (whole.c); NULL: nodes run one by one */
+  int *wanted;        /* ... values that its runs give */
+  size_t nwanted, wanted_cap;
   bool writes;        /* a run changes states or leaves: such runs follow one another */
   pthread_mutex_t lock; /* of the contexts */
   pthread_mutex_t turn; /* held by a run that writes */

@@ -74,3 +74,5 @@ int cn_graph_state_final(const cn_graph *g, size_t i)
 {
   return g && i < g->nstates ? g->states[i].final : CN_ERR_INDEX;
 }
+
+size_t cn_graph_draws(const cn_graph *g) { return g ? g->ndraws : 0; }

@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "ops/apply.h"
 #include "plan.h"
+#include "whole.h"
 
 typedef struct running {
   cn_graph *g;
@@ -89,14 +90,14 @@ static int run_decomposed(const cni_gnode *n, cn_call *c)
   return status;
 }
 
-static int run_node(running *r, size_t node)
+/* in: room for the node's inputs. */
+static int run_kernel(running *r, size_t node, cn_tensor **in)
 {
   cn_state *st = cni_state();
   const cni_gnode *n = &r->g->nodes[node];
-  cn_tensor *in[64], *out[CNI_MAX_RESULTS];
+  cn_tensor *out[CNI_MAX_RESULTS];
   cn_value args[CN_MAX_ARGS];
   cn_spec *spec = &r->plan->specs[r->plan->first_spec[node]];
-  if (spec->view_of >= 0) return make_view(r, n, spec);
   for (int k = 0; k < n->nin; k++) in[k] = n->in[k] >= 0 ? r->now[n->in[k]] : NULL;
   for (int k = 0; k < n->nout; k++) out[k] = r->now[n->out[k]];
   memcpy(args, r->plan->args[node], (size_t)n->nargs * sizeof *args);
@@ -112,6 +113,31 @@ static int run_node(running *r, size_t node)
   if (status != CN_REFUSED) return status;
   if (n->info->row->decompose) return run_decomposed(n, &c);
   return cni_fail(CN_ERR_UNSUPPORTED, "%s: no implementation for this call on this device", n->info->name);
+}
+
+static int run_node(running *r, size_t node)
+{
+  const cni_gnode *n = &r->g->nodes[node];
+  cn_tensor *room[CNI_FEW_INPUTS], **in = room;
+  const cn_spec *spec = &r->plan->specs[r->plan->first_spec[node]];
+  size_t bytes = (size_t)n->nin * sizeof *in;
+  if (spec->view_of >= 0) return make_view(r, n, spec);
+  if (CNI_UNLIKELY(n->nin > CNI_FEW_INPUTS) && !(in = cni_alloc(bytes))) return CN_ERR_MEMORY;
+  int status = run_kernel(r, node, in);
+  if (in != room) cni_free(in, bytes);
+  return status;
+}
+
+/* The device runs all nodes; what looks into results is made here. */
+static int run_whole(running *r)
+{
+  int status = cni_whole_launch(r->plan, r->g, r->now, r->seed, r->base);
+  for (size_t i = 0; i < r->g->nnodes && !status; i++) {
+    const cni_gnode *n = &r->g->nodes[i];
+    const cn_spec *spec = &r->plan->specs[r->plan->first_spec[i]];
+    if (spec->view_of >= 0 && r->now[n->in[spec->view_of]]) status = make_view(r, n, spec);
+  }
+  return status;
 }
 
 bool cni_states_hold(const cn_graph *g)
@@ -245,7 +271,9 @@ static int run_nodes(running *r, cn_tensor **outputs)
   int status = begin(r);
   if (!r->at) cni_random_take(&r->seed, &r->base, r->plan->draws[r->plan->ndraws]);
   else r->seed = r->at[0], r->base = r->at[1];
-  for (size_t i = 0; i < r->plan->nnodes && !status; i++) status = run_node(r, (size_t)r->plan->order[i]);
+  if (r->plan->executable && !status) status = run_whole(r);
+  for (size_t i = 0; i < r->plan->nnodes && !status && !r->plan->executable; i++)
+    status = run_node(r, (size_t)r->plan->order[i]);
   if (!status) status = give_outputs(r, outputs);
   if (!status) status = write_back(r);
   if (!status) status = give_gradients(r);

@@ -305,12 +305,36 @@ static void test_inputs_inside_of_memory(void **state)
   cn_scope_end(s);
 }
 
+static int joins(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cn_tensor *many[100];
+  (void)payload;
+  for (int i = 0; i < 100; i++) many[i] = cn_add(in[0], cn_num(i));
+  out[0] = cn_cat(many, 100, 0);
+  return cn_err();
+}
+
+static void test_a_node_with_many_inputs(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_ones(CN_SHAPE(2)), *want, *have;
+  cn_graph *g = cn_trace(joins, 1, &x, 1, NULL);
+  assert_non_null(g);
+  assert_int_equal(joins(&want, &x, NULL), 0);
+  assert_int_equal(cn_graph_run(&have, g, &x), 0);
+  assert_same(want, have);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_threads_share_a_graph),      cmocka_unit_test(test_writers_take_turns),
     cmocka_unit_test(test_old_values_are_read_first),  cmocka_unit_test(test_updates_need_no_memory),
     cmocka_unit_test(test_a_failed_run_changes_nothing), cmocka_unit_test(test_what_is_written_into_inputs),
+    cmocka_unit_test(test_a_node_with_many_inputs),
     cmocka_unit_test(test_an_input_that_is_a_state),   cmocka_unit_test(test_a_state_with_other_data),
     cmocka_unit_test(test_inputs_inside_of_memory),
   };

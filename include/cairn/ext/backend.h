@@ -60,7 +60,27 @@ enum cn_capability {
   CN_CAN_INPLACE = 1 << 1  /* a kernel may write a result over an input; without it results are copied there */
 };
 
-struct cn_graph; /* graph.h */
+/* A graph for a device that takes it whole: everything is there during the call only. Its values are on the device, but
+ * for numbers and constants, which are in host memory; its sizes are fixed. */
+typedef struct cn_whole_graph {
+  size_t size;
+  const struct cn_graph *graph; /* read by cn_host.graph */
+  const int *wanted;            /* values that a run is asked for, each made by a node that is no view */
+  size_t nwanted;
+  const cn_spec *const *specs;  /* per node: what infer says of its results */
+  const int32_t *compute;       /* per node: cn_call.compute */
+} cn_whole_graph;
+
+/* One run of it. */
+typedef struct cn_graph_launch {
+  size_t size;
+  cn_tensor *const *in;     /* per input of the graph */
+  cn_tensor *const *states; /* per state */
+  cn_tensor *const *out;    /* per wanted value: allocated as its spec says */
+  uint64_t seed, offset;    /* random numbers: the Philox key, and the counter that draws count from, */
+  const uint64_t *draws;    /* where each draw of the graph begins behind it; for this call only */
+  void *stream;
+} cn_graph_launch;
 
 /* `stream` is one of stream_new, or NULL for the device's own one, in which everything is queued unless a program asks
  * for another. Work of one stream runs in order; between streams there is no order but by events. */
@@ -105,12 +125,11 @@ typedef struct cn_backend {
   int (*event_sync)(int index, void *event);
   int (*event_elapsed)(int index, double *milliseconds, void *from, void *to);
   /* ---- whole graphs; all or none ---- */
-  /* Makes an executable of a graph, which may be read during the call only. CN_REFUSED: not this one. */
-  int (*graph_compile)(int index, void **executable, const struct cn_graph *graph);
-  /* Queues one run. in and out: as many as the graph has inputs (then states) and outputs, on the device; results are
-   * allocated. */
-  int (*graph_launch)(int index, void *executable, cn_tensor *const *out, cn_tensor *const *in, void *stream);
-  void (*graph_free)(int index, void *executable);
+  /* Makes an executable of a graph. CN_REFUSED: not of this one; its nodes then run one by one. */
+  int (*graph_compile)(int index, void **executable, const cn_whole_graph *graph);
+  /* Queues one run on run->stream. */
+  int (*graph_launch)(int index, void *executable, const cn_graph_launch *run);
+  void (*graph_free)(int index, void *executable); /* queued runs still end */
   /* ---- memory that is kept for later; both or neither ---- */
   /* Bytes taken from the device, whether a tensor holds them or not: now, and the most so far. reset: the most counts
    * from now on. */

@@ -9,6 +9,7 @@
 
 #include "backend.h"
 #include "dtypes.h"
+#include "graph.h"
 
 CN_BEGIN_DECLS
 
@@ -53,6 +54,22 @@ typedef struct cn_source {
   cn_loop loop;
 } cn_source;
 
+/* The functions of ext/graph.h that read graphs, for backends that take them whole. */
+typedef struct cn_graph_reader {
+  size_t size;
+  size_t (*values)(const cn_graph *graph);
+  size_t (*nodes)(const cn_graph *graph);
+  size_t (*inputs)(const cn_graph *graph);
+  size_t (*states)(const cn_graph *graph);
+  size_t (*draws)(const cn_graph *graph);
+  int (*value_at)(cn_value_info *value, const cn_graph *graph, int i);
+  int (*node_at)(cn_graph_node *node, const cn_graph *graph, int i);
+  int (*input)(const cn_graph *graph, size_t i);
+  int (*state_value)(const cn_graph *graph, size_t i);
+  /* Puts the tensors of a node, in its order, into the places of its arguments; NULL where one is absent. */
+  void (*fill)(cn_value *args, const cn_op *op, cn_tensor *const *in);
+} cn_graph_reader;
+
 typedef struct cn_host {
   size_t size;
   uint32_t abi;
@@ -91,6 +108,7 @@ typedef struct cn_host {
   void *(*cache_load)(const char *name, size_t *size);
   void (*cache_store)(const char *name, const void *content, size_t size);
   double (*now)(void); /* seconds that only go forward */
+  const cn_graph_reader *graph;
 } cn_host;
 
 typedef const cn_backend *(*cn_plugin_init_fn)(const cn_host *host);

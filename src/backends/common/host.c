@@ -12,6 +12,7 @@
 #include "base/os_cache.h"
 #include "codegen/loop.h"
 #include "dispatch.h"
+#include "graph/ir.h"
 #include "ops/apply.h"
 #include "registry.h"
 
@@ -114,6 +115,25 @@ static bool host_cpu_has_kernel(const cn_op *op)
   return info && cni_kernels_at(0, info);
 }
 
+static void fill(cn_value *args, const cn_op *op, cn_tensor *const *in)
+{
+  cni_fill_slots(cni_op_info(op), args, in);
+}
+
+static const cn_graph_reader reader = {
+  .size = sizeof(cn_graph_reader),
+  .values = cn_graph_values,
+  .nodes = cn_graph_nodes,
+  .inputs = cn_graph_inputs,
+  .states = cn_graph_states,
+  .draws = cn_graph_draws,
+  .value_at = cn_graph_value_at,
+  .node_at = cn_graph_node_at,
+  .input = cn_graph_input,
+  .state_value = cn_graph_state_value,
+  .fill = fill,
+};
+
 const cn_host cni_host = {
   .size = sizeof(cn_host),
   .abi = CN_BACKEND_ABI,
@@ -135,4 +155,5 @@ const cn_host cni_host = {
   .cache_load = cni_os_cache_load,
   .cache_store = cni_os_cache_store,
   .now = cni_os_now,
+  .graph = &reader,
 };

@@ -302,15 +302,20 @@ static cn_backend backend = {
     .event_query = cni_mirror_event_query,
     .event_sync = cni_mirror_event_sync,
     .event_elapsed = cni_mirror_event_elapsed,
+    .graph_compile = cni_mirror_graph_compile,
+    .graph_launch = cni_mirror_graph_launch,
+    .graph_free = cni_mirror_graph_free,
     .memory_reserved = memory_reserved,
     .memory_trim = cni_mirror_sync, /* what is kept is what is queued to be released */
 };
 
-/* CAIRN_MIRROR: what it is to do without, for tests of devices that must: strides, inplace. */
+/* CAIRN_MIRROR: what it is to do without, for tests of devices that must: strides, inplace,
+ * graphs. */
 static void leave_out(const char *names)
 {
   if (strstr(names, "strides")) backend.can &= ~(uint32_t)CN_CAN_STRIDES;
   if (strstr(names, "inplace")) backend.can &= ~(uint32_t)CN_CAN_INPLACE;
+  if (strstr(names, "graphs")) backend.graph_compile = NULL;
 }
 
 const cn_backend *cni_mirror_backend(const cn_host *services)

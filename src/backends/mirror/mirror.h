@@ -69,5 +69,13 @@ typedef struct mirror_call {
 mirror_call *cni_mirror_call_new(const cn_call *call);
 /* Runs it on the calling thread. Results that were not allocated before the call are left in call.out, owned. */
 int cni_mirror_call_run(mirror_call *job);
+/* A copy of arguments with their lists, in one block of *size bytes; NULL with the error set. */
+cn_value *cni_mirror_args(const cn_value *args, int nargs, size_t *size);
+
+/* ---- whole graphs (mirror_graph.c) ---- */
+int cni_mirror_graph_compile(int index, void **executable, const cn_whole_graph *graph);
+int cni_mirror_graph_launch(int index, void *executable, const cn_graph_launch *run);
+void cni_mirror_graph_free(int index, void *executable);
+size_t cni_mirror_graph_runs(void); /* for tests: launched so far */
 
 #endif

@@ -31,18 +31,26 @@ static void *take(char **at, size_t n)
   return p;
 }
 
-static void copy_args(mirror_call *job, const cn_call *c, char **at)
+static cn_value *copy_args(const cn_value *from, int nargs, char **at)
 {
-  cn_value *args = take(at, (size_t)c->nargs * sizeof *args);
-  memcpy(args, c->args, (size_t)c->nargs * sizeof *args);
-  for (int i = 0; i < c->nargs; i++) {
-    size_t n = list_size(&args[i]);
+  cn_value *args = take(at, (size_t)nargs * sizeof *args);
+  memcpy(args, from, (size_t)nargs * sizeof *args);
+  for (int i = 0; i < nargs; i++) {
+    size_t n = args[i].u.s ? list_size(&args[i]) : 0; /* a graph's lists of tensors are elsewhere */
     if (!n) continue;
     void *list = take(at, n);
     memcpy(list, args[i].u.s, n);
     args[i].u.s = list; /* one pointer, whichever member it is read through */
   }
-  job->call.args = args;
+  return args;
+}
+
+cn_value *cni_mirror_args(const cn_value *args, int nargs, size_t *size)
+{
+  *size = rounded((size_t)nargs * sizeof *args);
+  for (int i = 0; i < nargs; i++) *size += rounded(list_size(&args[i]));
+  char *at = cni_mirror_host->memory(*size);
+  return at ? copy_args(args, nargs, &at) : NULL;
 }
 
 static bool in_host_memory(const cn_desc *d, cn_device device) { return d->weak || d->device != device; }
@@ -94,7 +102,7 @@ mirror_call *cni_mirror_call_new(const cn_call *c)
   if (c->nin) memcpy(in, c->in, (size_t)c->nin * sizeof *in);
   job->call.in = in;
   job->call.out = take(&at, (size_t)c->nout * sizeof *c->out);
-  copy_args(job, c, &at);
+  job->call.args = copy_args(c->args, c->nargs, &at);
   for (int k = 0; k < c->nout; k++) copy_desc(job, k, c->out[k], c->device, &at);
   for (int k = 0; k < c->nin; k++) copy_desc(job, c->nout + k, c->in[k], c->device, &at);
   return job;
