@@ -74,6 +74,7 @@ int cni_scope_call_begin(const cni_opinfo *info, const cn_call *c)
   s.args = cni_alloc(s.args_size);
   s.in = s.args ? cni_alloc((size_t)c->nin * sizeof *s.in) : NULL;
   if (s.args) cni_args_copy(s.args, c->args, c->nargs);
+  for (int i = 0; s.in && i < c->nin; i++) s.in[i] = -1; /* as they stay where the call fails */
   int status = s.in ? enter(cap, &s) : CN_ERR_MEMORY;
   if (status < 0) cni_gscope_free(&s);
   return status;

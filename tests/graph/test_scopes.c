@@ -80,10 +80,36 @@ static void test_a_program_names_its_parts(void **state)
   cn_scope_end(s);
 }
 
+/* A composite call that fails, in code that goes on: its scope knows no values. */
+static int goes_on(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  (void)payload;
+  cn_mse_loss(in[0], cn_ones(CN_SHAPE(7)));
+  cn_err_clear();
+  out[0] = cn_neg(in[0]);
+  return cn_err();
+}
+
+static void test_a_call_that_fails(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_ones(CN_SHAPE(2));
+  cn_graph *g = cn_trace(goes_on, 1, &x, 1, NULL);
+  assert_non_null(g);
+  assert_int_equal(cn_graph_verify(g), 0);
+  char *text = cn_graph_to_string(g);
+  assert_line(text, "mse_loss(none, none");
+  cn_string_free(text);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(test_modules_and_calls), cmocka_unit_test(test_a_program_names_its_parts),
+    cmocka_unit_test(test_a_call_that_fails),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
