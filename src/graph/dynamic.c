@@ -17,7 +17,7 @@
 enum {
   ROUNDS = 24,
   TRIALS = 32,      /* further sizes a round */
-  FRESH = 6,        /* ... that are tried whatever the expressions are */
+  FRESH = 4,        /* ... that are tried whatever the expressions are */
   SPREAD_BITS = 16, /* of sizes that are chosen freely */
   SCAN = 4096       /* so far a place is looked for at which an expression rounds */
 };

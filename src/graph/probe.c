@@ -3,6 +3,7 @@
 
 #include <cairn/ext/system.h>
 #include <inttypes.h>
+#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -250,6 +251,7 @@ static int64_t last_good(cni_prober *p, int64_t *row, size_t i, int64_t good, in
 {
   while (good - bad > 1 || bad - good > 1) {
     int64_t middle = good + (bad - good) / 2;
+    if (bad / 4 > good) middle = (int64_t)sqrt((double)good * (double)bad); /* by orders of magnitude first */
     int done = try_at(p, row, i, middle);
     if (done < 0) return done;
     if (done) good = middle;
@@ -273,14 +275,14 @@ static void base_ends(const cni_prober *p, size_t i, int64_t *lo, int64_t *hi)
 static int find_min(cni_prober *p, int64_t *row, size_t i, int64_t good)
 {
   cni_gsize *s = &p->frame->sizes[i];
-  int64_t first = good - 1 < LOW_MOST ? good - 1 : LOW_MOST;
-  for (int64_t size = first; size >= s->min; size--) {
+  for (int64_t size = s->min; size < good && size < LOW_MOST; size++) { /* the smallest ones are often cases apart */
     int done = try_at(p, row, i, size);
     if (done < 0) return done;
-    if (!done && size == first && (good = last_good(p, row, i, good, size)) < 0) return (int)good;
-    if (!done) break;
-    good = size;
+    if (done) return s->min = size, CN_OK;
+    if (size == 2) break;
   }
+  int64_t bad = s->min < 2 ? 2 : s->min;
+  if (good > bad && (good = last_good(p, row, i, good, bad)) < 0) return (int)good;
   s->min = good;
   return CN_OK;
 }
