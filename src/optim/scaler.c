@@ -1,4 +1,6 @@
-/* scaler.c: scales losses so that gradients of float16 do not vanish, and skips steps in which they overflowed. */
+/* scaler.c: scales losses so that gradients of float16 do not vanish, and skips steps in which they overflowed.
+ *
+ * Invariant: a device is waited for once in a step of an optimiser, however many gradients there are. */
 #include <math.h>
 
 #include "optim.h"
@@ -63,7 +65,8 @@ static entry *find(cn_grad_scaler *s, const cn_optim *opt)
   return NULL;
 }
 
-/* Divides the gradients by the scale; *worst (borrowed): the largest element of all, not finite if any is not. */
+/* Divides the gradients by the scale; *worst (borrowed): the largest element of all, not finite if any is not, where the
+ * first gradient is. */
 static int unscale_all(const cn_grad_scaler *s, cn_optim *opt, cn_tensor **worst)
 {
   cn_tensor *inverse = cn_cast(cn_reciprocal(cni_wide(s->scale)), CN_F32);
@@ -77,7 +80,8 @@ static int unscale_all(const cn_grad_scaler *s, cn_optim *opt, cn_tensor **worst
                           "float32 and compute under cn_autocast");
       cn_mul_(g, inverse);
       cn_tensor *most = cn_linalg_vector_norm(g, .ord = HUGE_VAL);
-      most = most ? cn_to_device(cni_wide(most), CN_CPU) : NULL;
+      most = cni_wide(most);
+      if (most && *worst) most = cn_to_device(most, cn_device_of(*worst));
       *worst = most && *worst ? cn_maximum(*worst, most) : most;
     }
   return cn_err();

@@ -53,6 +53,12 @@ static void rows(void **state)
   close_to("sum of columns", cn_sum(wide, .dim = CN_INTS(0)), cn_sum(gwide, .dim = CN_INTS(0)), 1e-6);
   close_to("softmax in registers", cn_softmax(x, 1), cn_softmax(y, 1), 1e-6);
   close_to("softmax in shared memory", cn_softmax(wide, 1), cn_softmax(gwide, 1), 1e-6);
+  for (int64_t n = 41; n < 4200; n = n * 10 + 1) { /* rows that begin anywhere in a pack */
+    cn_tensor *odd = cn_cast(cn_randn(CN_SHAPE(3, n)), CN_BF16), *far = there(odd);
+    close_to("softmax of odd rows", cn_softmax(odd, 1), cn_softmax(far, 1), 8e-3);
+    cn_tensor *want = cn_layer_norm(odd, CN_SHAPE(n), NULL, NULL);
+    close_to("norm of odd rows", want, cn_layer_norm(far, CN_SHAPE(n), NULL, NULL), 2e-2);
+  }
   close_to("softmax of columns", cn_softmax(x, 0), cn_softmax(y, 0), 1e-6);
   close_to("layer norm", cn_layer_norm(x, CN_SHAPE(37), NULL, NULL), cn_layer_norm(y, CN_SHAPE(37), NULL, NULL), 1e-5);
   cn_tensor *target = cn_randint(0, 37, CN_SHAPE(3));
@@ -76,6 +82,12 @@ static void strides(void **state)
     close_to("a row", cn_add(a, row), cn_add(b, there_row), 0);
     close_to("a column", cn_sub(a, cn_slice(a, 2, 0, 1)), cn_sub(b, cn_slice(b, 2, 0, 1)), 0);
     close_to("turned", cn_mul(a, cn_transpose(cn_transpose(a, 0, 1), 0, 1)), cn_mul(b, b), 0);
+  }
+  for (int64_t side = 63; side < 66; side++) { /* whole runs, and none */
+    cn_tensor *from = cn_cast(cn_randn(CN_SHAPE(2, side, 64)), CN_BF16), *far = there(from);
+    close_to("a transpose", cn_contiguous(cn_transpose(from, 1, 2)), cn_contiguous(cn_transpose(far, 1, 2)), 0);
+    close_to("and a cast", cn_cast(cn_transpose(from, 1, 2), CN_F32),
+             cn_contiguous(cn_cast(cn_transpose(far, 1, 2), CN_F32)), 0);
   }
   close_to("gelu of 16 bits", cn_gelu(x), cn_gelu(y), 8e-3);
   close_to("its tanh form", cn_gelu(x, .approximate = "tanh"), cn_gelu(y, .approximate = "tanh"), 8e-3);

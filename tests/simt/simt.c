@@ -269,21 +269,50 @@ EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, C
   memset((void *)(uintptr_t)to, value, n);
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuStreamCreate(CUstream *s, unsigned flags) { (void)flags; *s = NULL; return CUDA_SUCCESS; }
+/* Streams are numbers: everything is done at once. */
+EXPORT CUresult cuStreamCreate(CUstream *s, unsigned flags)
+{
+  static uintptr_t made;
+  (void)flags;
+  *s = (CUstream)(++made << 4);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuStreamCreateWithPriority(CUstream *s, unsigned flags, int priority)
+{
+  (void)priority;
+  return cuStreamCreate(s, flags);
+}
+EXPORT CUresult cuStreamDestroy_v2(CUstream s) { (void)s; return CUDA_SUCCESS; }
+EXPORT CUresult cuStreamQuery(CUstream s) { (void)s; return CUDA_SUCCESS; }
+EXPORT CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
+{
+  (void)s, (void)e, (void)flags;
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuStreamSynchronize(CUstream s) { (void)s; return CUDA_SUCCESS; }
-EXPORT CUresult cuEventCreate(CUevent *e, unsigned flags) { (void)flags; *e = (CUevent)&lock; return CUDA_SUCCESS; }
-EXPORT CUresult cuEventRecord(CUevent e, CUstream s) { (void)e, (void)s; return CUDA_SUCCESS; }
+/* An event is whether it was recorded. */
+EXPORT CUresult cuEventCreate(CUevent *e, unsigned flags)
+{
+  (void)flags;
+  *e = calloc(1, sizeof(int));
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuEventRecord(CUevent e, CUstream s)
+{
+  (void)s;
+  *(int *)e = 1;
+  return CUDA_SUCCESS;
+}
 EXPORT CUresult cuEventQuery(CUevent e) { (void)e; return CUDA_SUCCESS; }
 EXPORT CUresult cuEventSynchronize(CUevent e) { (void)e; return CUDA_SUCCESS; }
 #undef cuEventElapsedTime
 EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end);
 EXPORT CUresult cuEventElapsedTime(float *milliseconds, CUevent begin, CUevent end)
 {
-  (void)begin, (void)end;
   *milliseconds = 0;
-  return CUDA_SUCCESS;
+  return *(int *)begin && *(int *)end ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
 }
-EXPORT CUresult cuEventDestroy_v2(CUevent e) { (void)e; return CUDA_SUCCESS; }
+EXPORT CUresult cuEventDestroy_v2(CUevent e) { free(e); return CUDA_SUCCESS; }
 EXPORT CUresult cuFuncSetAttribute(CUfunction f, CUfunction_attribute a, int value)
 {
   (void)f, (void)a;

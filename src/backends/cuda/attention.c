@@ -284,8 +284,8 @@ static int backward_kernel(cn_call *c)
                             cn_desc_of(c->out[0])->data, cn_desc_of(c->out[1])->data, cn_desc_of(c->out[2])->data,
                             sum, gq, &scale, &one, &lowest};
   if (!status) status = cni_dnn_run(d, name, &plan, made.causal ? 14 : 13, uids, pointers);
-  if (sum) cni_cuda_free(d->index, sum, sum_bytes);
-  if (gq) cni_cuda_free(d->index, gq, gq_bytes);
+  if (sum) cni_cuda_free(d, sum, sum_bytes);
+  if (gq) cni_cuda_free(d, gq, gq_bytes);
   for (int i = 0; i < INPUTS; i++) cni_cuda_drop(&in[i], d);
   return status;
 }

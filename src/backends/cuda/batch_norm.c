@@ -129,7 +129,7 @@ static int launch_all(call *k, bool sums, const char *coefficients)
   if (!status) status = launch(k, coefficients, cni_cuda_grid_for(k->d, j->channels));
   cni_cuda_grid all = cni_cuda_grid_for(k->d, k->x.desc->numel / (j->aligned ? 4 : 1));
   if (!status && j->y) status = launch(k, "channel_apply", all);
-  if (k->room) cni_cuda_free(k->d->index, k->room, k->bytes);
+  if (k->room) cni_cuda_free(k->d, k->room, k->bytes);
   return status;
 }
 

@@ -212,7 +212,7 @@ int cni_cuda_launch(cni_cuda_device *d, const char *name, CUfunction function, c
     result = cu->cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)grid.shared);
   if (result == CUDA_SUCCESS)
     result = cu->cuLaunchKernel(function, (unsigned)grid.x, (unsigned)(grid.y ? grid.y : 1), 1, (unsigned)grid.threads,
-                                1, 1, (unsigned)grid.shared, d->stream, arguments, NULL);
+                                1, 1, (unsigned)grid.shared, cni_cuda_now(d)->stream, arguments, NULL);
   int status = cni_cuda_check(result, name);
   return status ? status : cni_cuda_launched(d, name);
 }

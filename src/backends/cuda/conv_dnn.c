@@ -108,7 +108,7 @@ static int bring(side *s, cni_cuda_device *d, const char *name, bool read)
 static int leave(side *s, cni_cuda_device *d, const char *name, bool written, int status)
 {
   if (!status && s->copy && written) status = cni_cuda_copy_desc(d, name, &s->own, &s->last);
-  if (s->copy) cni_cuda_free(d->index, s->copy, s->bytes);
+  if (s->copy) cni_cuda_free(d, s->copy, s->bytes);
   return status;
 }
 

@@ -202,14 +202,14 @@ static int nonzero_kernel(cn_call *c)
   if (!status) status = cni_cuda_run(d, name, &code, tiles, &j);
   code.entry = "nonzero_places";
   if (!status) status = cni_cuda_run(d, name, &code, one, &j);
-  if (!status) status = cni_cuda_copy_out(d->index, &shape[0], j.counts + j.tiles, sizeof shape[0]);
+  if (!status) status = cni_cuda_copy_out(d->index, &shape[0], j.counts + j.tiles, sizeof shape[0], c->stream);
   if (!status) status = cni_cuda_host->out_alloc(c, 0, 2, shape);
   code.entry = "nonzero_write";
   if (!status && shape[0] && x->ndim) {
     j.y = cn_desc_of(c->out[0])->data;
     status = cni_cuda_run(d, name, &code, tiles, &j);
   }
-  if (j.counts) cni_cuda_free(d->index, j.counts, bytes);
+  if (j.counts) cni_cuda_free(d, j.counts, bytes);
   cni_cuda_drop(&o, d);
   return status;
 }

@@ -1,7 +1,7 @@
 /* device.c: the devices: counting them, their properties, making one ready, and waiting for its work.
  *
  * Place in the flow: every entry of the plugin begins with cni_cuda_use. Invariant: a device is made ready
- * once, under the lock; after that its context, stream and properties do not change. */
+ * once, under the lock; after that its context, own stream and properties do not change. */
 #include <stdio.h>
 #include <string.h>
 
@@ -52,7 +52,7 @@ static int make_ready(cni_cuda_device *d, int index)
     status = cni_cuda_check(cu->cuDevicePrimaryCtxRetain(&d->context, d->id), "opening the device");
   if (!status) status = cni_cuda_check(cu->cuCtxSetCurrent(d->context), "using the device");
   if (!status)
-    status = cni_cuda_check(cu->cuStreamCreate(&d->stream, CU_STREAM_NON_BLOCKING), "making a stream");
+    status = cni_cuda_check(cu->cuStreamCreate(&d->own.stream, CU_STREAM_NON_BLOCKING), "making a stream");
   if (!status)
     status =
         cni_cuda_check(cu->cuMemHostAlloc(&fault, 64, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP),
@@ -175,7 +175,7 @@ static int report_fault(cni_cuda_device *d)
 
 int cni_cuda_wait(cni_cuda_device *d)
 {
-  int status = waited(d, cni_cuda_driver()->cuStreamSynchronize(d->stream));
+  int status = waited(d, cni_cuda_driver()->cuStreamSynchronize(cni_cuda_now(d)->stream));
   return status ? status : report_fault(d);
 }
 
@@ -189,7 +189,7 @@ int cni_cuda_sync(int index)
 void *cni_cuda_stream(int index)
 {
   cni_cuda_device *d = cni_cuda_use(index);
-  return d ? d->stream : NULL;
+  return d ? d->own.stream : NULL;
 }
 
 void cni_cuda_device_exit(void)

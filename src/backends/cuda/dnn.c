@@ -178,7 +178,6 @@ static cudnnHandle_t handle_of(cni_cuda_device *d)
   cudnnHandle_t *h = &handles[d->index];
   if (*h || !dnn) return *h;
   if (dnn->cudnnCreate(h) != CUDNN_STATUS_SUCCESS) *h = NULL;
-  if (*h) dnn->cudnnSetStream(*h, (cudaStream_t)d->stream);
   return *h;
 }
 
@@ -371,11 +370,12 @@ int cni_dnn_run(cni_cuda_device *d, const char *name, const cni_dnn_plan *plan, 
   if (s == CUDNN_STATUS_SUCCESS) s = dnn->cudnnBackendFinalize(pack);
   if (s == CUDNN_STATUS_SUCCESS) {
     pthread_mutex_lock(&lock); /* a handle is one thread's at a time */
-    s = dnn->cudnnBackendExecute(handles[d->index], plan->plan, pack);
+    s = dnn->cudnnSetStream(handles[d->index], (cudaStream_t)cni_cuda_now(d)->stream);
+    if (s == CUDNN_STATUS_SUCCESS) s = dnn->cudnnBackendExecute(handles[d->index], plan->plan, pack);
     pthread_mutex_unlock(&lock);
   }
   if (pack) dnn->cudnnBackendDestroyDescriptor(pack);
-  if (workspace) cni_cuda_free(d->index, workspace, (size_t)plan->workspace);
+  if (workspace) cni_cuda_free(d, workspace, (size_t)plan->workspace);
   if (s != CUDNN_STATUS_SUCCESS)
     return cni_cuda_host->fail(CN_ERR_DEVICE, "%s: cuDNN: %s", name, dnn->cudnnGetErrorString(s));
   return cni_cuda_launched(d, name);

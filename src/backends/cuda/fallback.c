@@ -18,13 +18,13 @@ typedef struct operand {
 } operand;
 
 /* The elements' extent in memory, copied out. Host numbers stay where they are: the call is waited for. */
-static int bring(operand *o, const cn_tensor *t, int index, cn_device device)
+static int bring(operand *o, const cn_tensor *t, const cn_call *c)
 {
   memset(o, 0, sizeof *o);
   if (!t) return CN_OK;
   o->desc = *cn_desc_of(t);
   cn_desc *d = &o->desc;
-  if (!d->weak && d->device == device) {
+  if (!d->weak && d->device == c->device) {
     int64_t below = 0, above = 0, elem = (int64_t)cn_element_size(d->dtype);
     for (int i = 0; i < d->ndim && d->numel; i++)
       *(d->strides[i] < 0 ? &below : &above) += d->strides[i] * (d->shape[i] - 1);
@@ -34,7 +34,7 @@ static int bring(operand *o, const cn_tensor *t, int index, cn_device device)
     if (!o->bytes) return CN_ERR_MEMORY;
     d->data = o->bytes - below * elem;
     d->device = CN_CPU;
-    int status = d->numel ? cni_cuda_copy_out(index, o->bytes, o->from, o->size) : CN_OK;
+    int status = d->numel ? cni_cuda_copy_out(c->device & 0xff, o->bytes, o->from, o->size, c->stream) : CN_OK;
     if (status) return status;
   }
   o->tensor = cni_cuda_host->wrap(d);
@@ -68,18 +68,18 @@ static void replace(cn_value *args, const cn_call *c, cn_tensor *const *copies, 
 }
 
 /* Results that the CPU's kernel made itself go to fresh memory of the device. */
-static int send_made(cn_call *c, int i, cn_tensor *made, int index)
+static int send_made(cn_call *c, int i, cn_tensor *made)
 {
   const cn_desc *d = cn_desc_of(made);
   int status = cni_cuda_host->out_alloc(c, i, d->ndim, d->shape);
   if (!status)
-    status = cni_cuda_copy_in(index, cn_desc_of(c->out[i])->data, d->data,
-                              cn_element_bytes(d->dtype, d->numel));
+    status = cni_cuda_copy_in(c->device & 0xff, cn_desc_of(c->out[i])->data, d->data,
+                              cn_element_bytes(d->dtype, d->numel), c->stream);
   cni_cuda_host->release_tensor(made);
   return status;
 }
 
-static int run(cn_call *c, operand *in, operand *out, int index)
+static int run(cn_call *c, operand *in, operand *out)
 {
   cn_tensor *inputs[MOST], *results[MOST], *list[MOST];
   cn_value args[CN_MAX_ARGS];
@@ -92,8 +92,9 @@ static int run(cn_call *c, operand *in, operand *out, int index)
   copy.out = results;
   int status = cni_cuda_host->run_cpu(&copy);
   for (int i = 0; i < c->nout; i++) {
-    if (out[i].tensor && !status) status = cni_cuda_copy_in(index, out[i].from, out[i].bytes, out[i].size);
-    if (!out[i].tensor && results[i] && !status) status = send_made(c, i, results[i], index);
+    if (out[i].tensor && !status)
+      status = cni_cuda_copy_in(c->device & 0xff, out[i].from, out[i].bytes, out[i].size, c->stream);
+    if (!out[i].tensor && results[i] && !status) status = send_made(c, i, results[i]);
   }
   return status;
 }
@@ -107,15 +108,15 @@ static bool host_first(void)
 static int host_kernel(cn_call *c)
 {
   operand in[MOST], out[MOST];
-  int index = c->device & 0xff, nin = 0, nout = 0, status = CN_OK;
+  int nin = 0, nout = 0, status = CN_OK;
   bool listed = c->nin > MOST || c->nout > MOST || c->nargs > CN_MAX_ARGS;
   if (listed || !cni_cuda_host->cpu_has_kernel(c->op))
     return cni_cuda_refuse(c, "the CPU's kernel cannot stand in");
   cni_cuda_host->log(CN_LOG_DEBUG, "cuda: %s runs on the host: it has no kernel here",
                      cni_cuda_host->op_name(c->op));
-  for (; nin < c->nin && !status; nin++) status = bring(&in[nin], c->in[nin], index, c->device);
-  for (; nout < c->nout && !status; nout++) status = bring(&out[nout], c->out[nout], index, c->device);
-  if (!status) status = run(c, in, out, index);
+  for (; nin < c->nin && !status; nin++) status = bring(&in[nin], c->in[nin], c);
+  for (; nout < c->nout && !status; nout++) status = bring(&out[nout], c->out[nout], c);
+  if (!status) status = run(c, in, out);
   while (nin) drop(&in[--nin]);
   while (nout) drop(&out[--nout]);
   return status;

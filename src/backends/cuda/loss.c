@@ -66,7 +66,7 @@ static int forward_kernel(cn_call *c)
   j.target = ot.data;
   if (!status && j.rows) status = launch_rows(d, name, &j, "loss_rows", x->dtype, loss->dtype);
   if (!status && j.reduce) status = launch_join(d, name, &j, x->dtype, loss->dtype);
-  if (j.losses) cni_cuda_free(d->index, j.losses, bytes);
+  if (j.losses) cni_cuda_free(d, j.losses, bytes);
   cni_cuda_drop(&ox, d);
   cni_cuda_drop(&ot, d);
   return status;
@@ -98,7 +98,7 @@ static int backward_kernel(cn_call *c)
   j.g = og.data, j.x = ox.data, j.target = ot.data, j.lse = ol.data, j.y = oy.data;
   if (!status && j.mean) status = launch_join(d, name, &j, x->dtype, loss);
   if (!status) status = launch_rows(d, name, &j, "loss_grad", x->dtype, loss);
-  if (j.count) cni_cuda_free(d->index, j.count, 8);
+  if (j.count) cni_cuda_free(d, j.count, 8);
   cni_cuda_drop(&og, d);
   cni_cuda_drop(&ox, d);
   cni_cuda_drop(&ot, d);

@@ -80,7 +80,7 @@ static int make_usable(cni_cuda_device *dev, const char *name, matrix *x, const 
   if (by_rows(x) || by_columns(x)) return CN_OK;
   cn_desc to = *d;
   x->bytes = cn_element_bytes(d->dtype, d->numel);
-  x->copy = cni_cuda_alloc(dev->index, x->bytes);
+  x->copy = cni_cuda_alloc(dev, x->bytes);
   if (!x->copy)
     return cni_cuda_host->fail(CN_ERR_MEMORY, "%s: out of device memory: %zu bytes", name, x->bytes);
   to.data = x->data = x->copy;
@@ -211,6 +211,7 @@ static cublasStatus_t queue(cni_cuda_device *d, const plan *p, const cublasLtMat
   const double one_f64 = 1, zero_f64 = 0;
   const float one_f32 = 1, zero_f32 = 0;
   const cni_cuda_blaslt_table *lt = cni_cuda_blaslt();
+  const cni_cuda_queue *q = cni_cuda_now(d);
   bool wide = p->key.dtype == CN_F64;
   cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
   if (at->bias)
@@ -218,7 +219,7 @@ static cublasStatus_t queue(cni_cuda_device *d, const plan *p, const cublasLtMat
   if (s != CUBLAS_STATUS_SUCCESS) return s;
   return lt->cublasLtMatmul(d->blas, p->o.desc, wide ? (const void *)&one_f64 : &one_f32, at->a, p->o.a, at->b, p->o.b,
                             wide ? (const void *)&zero_f64 : &zero_f32, at->d, p->o.d, at->d, p->o.d, algo,
-                            d->workspace, CNI_CUDA_WORKSPACE, d->stream);
+                            q->workspace, CNI_CUDA_WORKSPACE, q->stream);
 }
 
 /* Milliseconds of one product by this algorithm; negative where it does not run. The result is written each time. */
@@ -226,11 +227,12 @@ static float time_of(cni_cuda_device *d, const plan *p, const cublasLtMatmulAlgo
                      CUevent begin, CUevent end)
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
+  CUstream stream = cni_cuda_now(d)->stream;
   float best = -1;
   for (int i = 0; i <= REPEATS; i++) { /* the first loads code */
     float took = -1;
-    bool ran = cu->cuEventRecord(begin, d->stream) == CUDA_SUCCESS && queue(d, p, algo, at) == CUBLAS_STATUS_SUCCESS &&
-               cu->cuEventRecord(end, d->stream) == CUDA_SUCCESS && cu->cuEventSynchronize(end) == CUDA_SUCCESS &&
+    bool ran = cu->cuEventRecord(begin, stream) == CUDA_SUCCESS && queue(d, p, algo, at) == CUBLAS_STATUS_SUCCESS &&
+               cu->cuEventRecord(end, stream) == CUDA_SUCCESS && cu->cuEventSynchronize(end) == CUDA_SUCCESS &&
                cu->cuEventElapsedTime(&took, begin, end) == CUDA_SUCCESS;
     if (!ran) return -1;
     if (i && (best < 0 || took < best)) best = took;
@@ -286,13 +288,14 @@ static int find_plan(plan **found, cni_cuda_device *d, const shape_key *k, const
   return CN_OK;
 }
 
-/* The library's handle and workspace, at the first product. */
+/* The library's handle at the first product, and a workspace at the first one of each stream. */
 static int make_handle(cni_cuda_device *d)
 {
+  cni_cuda_queue *q = cni_cuda_now(d);
   int status = CN_OK;
   pthread_mutex_lock(&lock);
-  if (!d->workspace) d->workspace = cni_cuda_alloc(d->index, CNI_CUDA_WORKSPACE);
-  if (!d->workspace)
+  if (!q->workspace) q->workspace = cni_cuda_alloc(d, CNI_CUDA_WORKSPACE);
+  if (!q->workspace)
     status = cni_cuda_host->fail(CN_ERR_MEMORY, "cuda: no memory for the workspace of products");
   if (!status && !d->blas) status = check(cni_cuda_blaslt()->cublasLtCreate(&d->blas), "starting cuBLASLt");
   pthread_mutex_unlock(&lock);
@@ -365,8 +368,8 @@ static int mm_kernel(cn_call *c)
   int status = make_usable(d, name, &a, ad);
   if (!status) status = make_usable(d, name, &b, bd);
   if (!status) status = multiply(c, d, &a, &b, &out, od->ndim == 3 ? od->shape[0] : 1, NULL);
-  if (a.copy) cni_cuda_free(d->index, a.copy, a.bytes);
-  if (b.copy) cni_cuda_free(d->index, b.copy, b.bytes);
+  if (a.copy) cni_cuda_free(d, a.copy, a.bytes);
+  if (b.copy) cni_cuda_free(d, b.copy, b.bytes);
   return status;
 }
 
@@ -413,8 +416,8 @@ static int linear_kernel(cn_call *c)
   int status = make_usable(d, name, &a, &flat);
   if (!status) status = make_usable(d, name, &b, &transposed);
   if (!status) status = multiply(c, d, &a, &b, &out, 1, bias ? bias->data : NULL);
-  if (a.copy) cni_cuda_free(d->index, a.copy, a.bytes);
-  if (b.copy) cni_cuda_free(d->index, b.copy, b.bytes);
+  if (a.copy) cni_cuda_free(d, a.copy, a.bytes);
+  if (b.copy) cni_cuda_free(d, b.copy, b.bytes);
   return status;
 }
 

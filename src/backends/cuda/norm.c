@@ -91,7 +91,6 @@ static int rms_norm_kernel(cn_call *c) { return forward(c, "rms"); }
 static int join(const call *k, job *j)
 {
   cni_cuda_code code = {.file = "norm.cu", .entry = "norm_affine_join", .types = {k->x_type, k->w_type}, .op = k->kind};
-  code.number = 1;
   return cni_cuda_run(k->d, k->name, &code, (cni_cuda_grid){(j->n + WARP - 1) / WARP, 2, CNI_CUDA_THREADS, 0}, j);
 }
 
@@ -114,10 +113,9 @@ static int affine(const call *k, job *j)
   j->partial = cni_cuda_scratch(k->d, k->name, bytes);
   if (!j->partial) return CN_ERR_MEMORY;
   cni_cuda_code code = {.file = "norm.cu", .entry = "norm_affine", .types = {k->x_type, k->w_type}, .op = k->kind};
-  code.number = 1;
   int status = cni_cuda_run(k->d, k->name, &code, (cni_cuda_grid){columns, j->pieces, CNI_CUDA_THREADS, 0}, j);
   if (!status) status = join(k, j);
-  cni_cuda_free(k->d->index, j->partial, bytes);
+  cni_cuda_free(k->d, j->partial, bytes);
   return status;
 }
 
@@ -132,12 +130,13 @@ static int all_at_once(const call *k, job *j, cni_cuda_rows r)
   }
   if (r.grid.x > most) r.grid.x = most;
   j->pieces = r.grid.x;
+  if (cn_element_bytes(k->x_type, j->n) % 16) r.aligned = false; /* a thread keeps to its columns */
   size_t bytes = partial_bytes(k, j);
   j->partial = cni_cuda_scratch(k->d, k->name, bytes);
   if (!j->partial) return CN_ERR_MEMORY;
   int status = launch_rows(k, j, "norm_backward_all", r);
   if (!status) status = join(k, j);
-  cni_cuda_free(k->d->index, j->partial, bytes);
+  cni_cuda_free(k->d, j->partial, bytes);
   return status;
 }
 

@@ -19,7 +19,7 @@ bool cni_cuda_is_dense(const cn_desc *d)
 
 void *cni_cuda_scratch(cni_cuda_device *d, const char *name, size_t bytes)
 {
-  void *memory = cni_cuda_alloc(d->index, bytes ? bytes : 1);
+  void *memory = cni_cuda_alloc(d, bytes ? bytes : 1);
   if (!memory) cni_cuda_host->fail(CN_ERR_MEMORY, "%s: out of device memory: %zu bytes", name, bytes);
   return memory;
 }
@@ -71,7 +71,7 @@ int cni_cuda_room_of(cni_cuda_operand *o, cni_cuda_device *d, const char *name, 
 
 void cni_cuda_drop(cni_cuda_operand *o, cni_cuda_device *d)
 {
-  if (o->copy) cni_cuda_free(d->index, o->copy, o->bytes ? o->bytes : 1);
+  if (o->copy) cni_cuda_free(d, o->copy, o->bytes ? o->bytes : 1);
   o->copy = NULL;
 }
 
@@ -92,6 +92,7 @@ cni_cuda_lines cni_cuda_lines_of(const cn_desc *d, int dim)
 
 int cni_cuda_zero(cni_cuda_device *d, void *data, size_t bytes)
 {
-  return cni_cuda_check(cni_cuda_driver()->cuMemsetD8Async((CUdeviceptr)(uintptr_t)data, 0, bytes, d->stream),
+  CUstream stream = cni_cuda_now(d)->stream;
+  return cni_cuda_check(cni_cuda_driver()->cuMemsetD8Async((CUdeviceptr)(uintptr_t)data, 0, bytes, stream),
                         "clearing memory");
 }

@@ -41,7 +41,7 @@ static int multinomial_kernel(cn_call *c)
   j.y = oy.data;
   cni_cuda_code code = {.file = "pick.cu", .entry = "choose", .types = {p->dtype}, .exact = true};
   if (!status) status = cni_cuda_run(d, name, &code, (cni_cuda_grid){j.rows, 1, CNI_CUDA_THREADS, 0}, &j);
-  if (j.trees) cni_cuda_free(d->index, j.trees, bytes);
+  if (j.trees) cni_cuda_free(d, j.trees, bytes);
   cni_cuda_drop(&op, d);
   return oy.desc ? cni_cuda_give(&oy, d, name, status) : status;
 }
@@ -60,7 +60,7 @@ static int read_total(cn_call *c, cni_cuda_device *d, repeating *j)
 {
   int64_t found[2] = {0, 0};
   const char *name = cni_cuda_host->op_name(c->op);
-  int status = j->n ? cni_cuda_copy_out(d->index, found, j->ends + j->n - 1, sizeof found) : CN_OK;
+  int status = j->n ? cni_cuda_copy_out(d->index, found, j->ends + j->n - 1, sizeof found, c->stream) : CN_OK;
   if (status) return status;
   if (found[1]) return cni_cuda_host->fail(CN_ERR_VALUE, "%s: repeats must not be negative", name);
   j->total = found[0];
@@ -89,7 +89,7 @@ static int repeat_interleave_indices_kernel(cn_call *c)
   j.y = oy.data;
   code.entry = "repeat_fill";
   if (!status && j.total) status = cni_cuda_run(d, name, &code, cni_cuda_grid_for(d, j.total), &j);
-  if (j.ends) cni_cuda_free(d->index, j.ends, bytes);
+  if (j.ends) cni_cuda_free(d, j.ends, bytes);
   cni_cuda_drop(&o, d);
   return oy.desc ? cni_cuda_give(&oy, d, name, status) : status;
 }
@@ -127,7 +127,7 @@ static int renorm_kernel(cn_call *c)
   cni_cuda_code code = {.file = "pick.cu", .entry = "renorm", .types = {y->dtype}, .exact = true};
   cni_cuda_grid grid = {j.n < 4096 ? j.n : 4096, 1, CNI_CUDA_THREADS, 0};
   if (!status && j.n) status = cni_cuda_run(d, name, &code, grid, &j);
-  if (j.seen) cni_cuda_free(d->index, j.seen, bytes ? bytes : 1);
+  if (j.seen) cni_cuda_free(d, j.seen, bytes ? bytes : 1);
   cni_cuda_drop(&oi, d);
   return oy.desc ? cni_cuda_give(&oy, d, name, status) : status;
 }

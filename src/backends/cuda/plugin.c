@@ -23,25 +23,6 @@ static void join_tables(void)
   kernels[n] = (cn_kernel){0};
 }
 
-/* ---- all work of a device is in its own stream, so that is the one meant ---- */
-
-static void *alloc(int index, size_t size, void *stream) { return (void)stream, cni_cuda_alloc(index, size); }
-static void free_memory(int index, void *memory, size_t size, void *stream)
-{
-  (void)stream;
-  cni_cuda_free(index, memory, size);
-}
-static int copy_in(int index, void *to, const void *from, size_t size, void *stream)
-{
-  (void)stream;
-  return cni_cuda_copy_in(index, to, from, size);
-}
-static int copy_out(int index, void *to, const void *from, size_t size, void *stream)
-{
-  (void)stream;
-  return cni_cuda_copy_out(index, to, from, size);
-}
-
 static void shut_down(void)
 {
   cni_cuda_code_exit();
@@ -59,10 +40,10 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .name = "cuda",
       .device_count = cni_cuda_device_count,
       .device_info = cni_cuda_device_info,
-      .alloc = alloc,
-      .free = free_memory,
-      .copy_in = copy_in,
-      .copy_out = copy_out,
+      .alloc = cni_cuda_memory_alloc,
+      .free = cni_cuda_memory_free,
+      .copy_in = cni_cuda_copy_in,
+      .copy_out = cni_cuda_copy_out,
       .sync = cni_cuda_sync,
       .kernels = kernels,
       .kernel_size = sizeof(cn_kernel),
@@ -70,6 +51,17 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .stream = cni_cuda_stream,
       .host_alloc = cni_cuda_host_alloc,
       .host_free = cni_cuda_host_free,
+      .stream_new = cni_cuda_stream_new,
+      .stream_free = cni_cuda_stream_free,
+      .stream_sync = cni_cuda_stream_sync,
+      .stream_query = cni_cuda_stream_query,
+      .event_new = cni_cuda_event_new,
+      .event_free = cni_cuda_event_free,
+      .event_record = cni_cuda_event_record,
+      .event_wait = cni_cuda_event_wait,
+      .event_query = cni_cuda_event_query,
+      .event_sync = cni_cuda_event_sync,
+      .event_elapsed = cni_cuda_event_elapsed,
       .memory_reserved = cni_cuda_memory_reserved,
       .memory_trim = cni_cuda_memory_trim,
   };

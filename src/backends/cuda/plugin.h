@@ -4,7 +4,8 @@
  * Place in the flow: libcairn loads libcairn_cuda.so at the first mention of the backend "cuda" and calls
  * cn_plugin_init (plugin.c). Invariants: cairn is seen through include/cairn/ext alone; the vendor's
  * libraries are opened when first needed (libraries.c), so the plugin loads, and counts no devices, on a machine
- * without them. All work of a device goes through one stream, so its order is the order of the calls. */
+ * without them. The work of a stream is done in the order of the calls; a device has one of its own, which is meant
+ * where a program asks for no other (queue.c). */
 #ifndef CNI_CUDA_PLUGIN_H
 #define CNI_CUDA_PLUGIN_H
 
@@ -34,7 +35,7 @@ extern bool
   X(cuStreamCreate) X(cuStreamSynchronize) X(cuCtxSynchronize) X(cuModuleLoadData) X(cuModuleGetFunction) \
   X(cuLaunchKernel) X(cuMemFreeHost) X(cuEventCreate) X(cuEventRecord) X(cuEventQuery) X(cuEventDestroy) \
   X(cuMemsetD8Async) X(cuMemcpyDtoDAsync) X(cuFuncSetAttribute) X(cuDriverGetVersion) X(cuEventSynchronize) \
-  X(cuEventElapsedTime)
+  X(cuEventElapsedTime) X(cuStreamCreateWithPriority) X(cuStreamDestroy) X(cuStreamQuery) X(cuStreamWaitEvent)
 #define CNI_CUDA_NVRTC(X) \
   X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) \
   X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) \
@@ -72,6 +73,14 @@ typedef struct cni_cuda_class {
   int nfree, room, blocks;
 } cni_cuda_class;
 
+/* A stream with the memory that was given back in it: whoever gets that there is queued behind whoever gave it. */
+typedef struct cni_cuda_queue {
+  CUstream stream;
+  cni_cuda_class classes[CNI_CUDA_CLASSES];
+  void *workspace; /* of products */
+  struct cni_cuda_queue *next;
+} cni_cuda_queue;
+
 /* Pinned host memory of a device (pinned.c). */
 typedef struct cni_cuda_pinned {
   struct cni_cuda_block **all; /* every block there is, by address */
@@ -105,16 +114,14 @@ typedef struct cni_cuda_device {
   bool ready;
   CUdevice id;
   CUcontext context;
-  CUstream stream;
+  cni_cuda_queue own, *others;
   int units, major, minor;
   cni_cuda_fault *fault; /* host memory that kernels write */
-  cni_cuda_class classes[CNI_CUDA_CLASSES];
-  size_t reserved, reserved_peak; /* bytes in blocks of these, free or not */
+  size_t reserved, reserved_peak; /* bytes in blocks of all queues, free or not */
   cni_cuda_pinned pinned;
   const char *recent[CNI_CUDA_RECENT]; /* names of the last ops launched, a ring */
   unsigned launched;                   /* since the last wait */
   cublasLtHandle_t blas;
-  void *workspace;
   pthread_mutex_t lock; /* of memory, recent and fault */
 } cni_cuda_device;
 
@@ -122,11 +129,10 @@ int cni_cuda_device_count(void);
 int cni_cuda_device_info(int index, cn_device_info *info);
 /* The device, ready, and current for this thread. NULL with the error set. */
 cni_cuda_device *cni_cuda_use(int index);
-static inline cni_cuda_device *cni_cuda_of(const cn_call *c) { return cni_cuda_use(c->device & 0xff); }
 /* 0, or an error that says what failed. */
 int cni_cuda_check(CUresult result, const char *what);
-/* Waits for all work of ours; a failure of the device is an error that lists the last ops, a fault that a kernel
- * met one that names its op. sync: ... and for that of others in this process. */
+/* Waits for the work of the stream in use; a failure of the device is an error that lists the last ops, a fault that a
+ * kernel met one that names its op. sync: ... and for that of others in this process. */
 int cni_cuda_wait(cni_cuda_device *d);
 int cni_cuda_sync(int index);
 void *cni_cuda_stream(int index);
@@ -138,15 +144,39 @@ static inline cni_cuda_slot cni_cuda_slot_for(cni_cuda_device *d, const char *na
 }
 void cni_cuda_device_exit(void);
 
-/* ---- memory (memory.c) ---- */
+/* ---- streams and events (queue.c); `stream` NULL: the device's own ---- */
+/* cni_cuda_use, for a call whose work goes into this stream. */
+cni_cuda_device *cni_cuda_enter(int index, const void *stream);
+static inline cni_cuda_device *cni_cuda_of(const cn_call *c) { return cni_cuda_enter(c->device & 0xff, c->stream); }
+/* The queue of the present call of this thread, and of a stream. */
+cni_cuda_queue *cni_cuda_now(cni_cuda_device *d);
+cni_cuda_queue *cni_cuda_queue_of(cni_cuda_device *d, const void *stream);
+void *cni_cuda_stream_new(int index, int priority);
+void cni_cuda_stream_free(int index, void *stream);
+int cni_cuda_stream_sync(int index, void *stream);
+int cni_cuda_stream_query(int index, void *stream);
+void *cni_cuda_event_new(int index, bool timing);
+void cni_cuda_event_free(int index, void *event);
+int cni_cuda_event_record(int index, void *event, void *stream);
+int cni_cuda_event_wait(int index, void *event, void *stream);
+int cni_cuda_event_query(int index, void *event);
+int cni_cuda_event_sync(int index, void *event);
+int cni_cuda_event_elapsed(int index, double *milliseconds, void *from, void *to);
+
+/* ---- memory (memory.c): of the stream in use ---- */
 enum { CNI_CUDA_WORKSPACE = 32 << 20 };
-void *cni_cuda_alloc(int index, size_t size); /* NULL without an error */
-void cni_cuda_free(int index, void *memory, size_t size);
+void *cni_cuda_alloc(cni_cuda_device *d, size_t size); /* NULL without an error */
+void cni_cuda_free(cni_cuda_device *d, void *memory, size_t size);
 void cni_cuda_memory_reserved(int index, size_t *now, size_t *peak, bool reset);
 int cni_cuda_memory_trim(int index);
-int cni_cuda_copy_in(int index, void *to, const void *host, size_t size);
-int cni_cuda_copy_out(int index, void *host, const void *from, size_t size);
+/* For the backend's table; in any stream. */
+void *cni_cuda_memory_alloc(int index, size_t size, void *stream);
+void cni_cuda_memory_free(int index, void *memory, size_t size, void *stream);
+int cni_cuda_copy_in(int index, void *to, const void *host, size_t size, void *stream);
+int cni_cuda_copy_out(int index, void *host, const void *from, size_t size, void *stream);
 void cni_cuda_memory_exit(cni_cuda_device *d);
+/* The blocks of a queue that ends become those of the device's own. Holds the lock. */
+void cni_cuda_queue_join(cni_cuda_device *d, cni_cuda_queue *q);
 /* The class of a size, below CNI_CUDA_CLASSES, and what it is rounded up to. */
 int cni_cuda_class_of(size_t size, size_t *rounded);
 

@@ -7,7 +7,14 @@
 
 #include "plugin.h"
 
-enum { THREADS = CNI_CUDA_THREADS, THREADS_PER_UNIT = 2048, MOST_PARTS = 65535, LEAST_WORK = 16, STATE = 24 };
+enum {
+  THREADS = CNI_CUDA_THREADS,
+  THREADS_PER_UNIT = 2048,
+  MOST_PARTS = 65535,
+  LEAST_WORK = 16,
+  STATE = 24,
+  JOINED = 32 /* results side by side in a block that joins parts */
+};
 
 /* As in kernels/reduce.cu. */
 typedef struct job {
@@ -98,7 +105,7 @@ static void plan_work(job *j, int units, int dtype, bool columns)
     while (j->lanes > 1 && j->lanes * LEAST_WORK > j->count) j->lanes /= 2;
   }
   /* Threads that take 16 bytes of several rows at a time fill the device sooner. */
-  int64_t wanted = (int64_t)units * (THREADS_PER_UNIT >> (!rows && length > 1 ? 2 : 0)) / (results * j->lanes);
+  int64_t wanted = (int64_t)units * (THREADS_PER_UNIT >> (!rows && length > 1)) / (results * j->lanes);
   int64_t each = (int64_t)j->lanes * (rows ? length : 1), most = j->count / (each * LEAST_WORK);
   int64_t parts = wanted < most ? wanted : most;
   if (parts > MOST_PARTS) parts = MOST_PARTS;
@@ -135,12 +142,12 @@ static int launch(cni_cuda_device *d, const char *name, job *j, const cni_cuda_c
   if (j->parts == 1) return status;
   j->stage = 1;
   j->columns = 1; /* parts lie behind each other */
-  j->lanes = THREADS / power_of_two(j->outputs, THREADS);
+  j->lanes = THREADS / power_of_two(j->outputs, JOINED);
   while (j->lanes > 1 && j->lanes > j->parts) j->lanes /= 2;
   per = THREADS / j->lanes;
   grid = (cni_cuda_grid){(j->outputs + per - 1) / per, 1, THREADS, 0};
   if (!status) status = cni_cuda_run(d, name, code, grid, j);
-  cni_cuda_free(d->index, j->partial, bytes); /* whoever gets it next comes after in the stream */
+  cni_cuda_free(d, j->partial, bytes); /* whoever gets it next comes after in the stream */
   return status;
 }
 

@@ -16,10 +16,11 @@ cni_cuda_rows cni_cuda_rows_plan(const cni_cuda_device *d, int64_t rows, int64_t
 {
   int64_t size = (int64_t)cn_element_size(from), out = (int64_t)cn_element_size(to);
   int64_t vector = 16 / (size > out ? size : out);
-  cni_cuda_rows r = {.aligned = n % vector == 0};
+  cni_cuda_rows r = {.aligned = true};
+  int64_t most_packs = BLOCK_PACKS / inputs;
+  n += n % vector ? vector - 1 : 0; /* rows begin anywhere in a pack */
   for (int i = 0; i < npointers; i++) r.aligned = r.aligned && (uintptr_t)pointers[i] % 16 == 0;
   r.grid.threads = CNI_CUDA_THREADS;
-  int64_t most_packs = BLOCK_PACKS / inputs;
   if (n > WARP_ELEMENTS && n <= BLOCK_MOST * most_packs * vector) {
     for (r.grid.threads = BLOCK_LEAST; r.grid.threads * most_packs * vector < n;) r.grid.threads *= 2;
     int64_t packs = (n + r.grid.threads * vector - 1) / (r.grid.threads * vector);

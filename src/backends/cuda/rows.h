@@ -6,7 +6,7 @@
 
 typedef struct cni_cuda_rows {
   int packs; /* N of kernels/rows.cuh */
-  bool aligned;
+  bool aligned; /* the operands begin with whole packs */
   cni_cuda_grid grid;
 } cni_cuda_rows;
 

@@ -47,7 +47,7 @@ static int launch(cni_cuda_device *d, const char *name, job *j, const char *op, 
   if (!status) status = cni_cuda_run(d, name, &code, flat, j);
   code.entry = "scan_apply";
   if (!status) status = cni_cuda_run(d, name, &code, grid, j);
-  cni_cuda_free(d->index, j->totals, bytes);
+  cni_cuda_free(d, j->totals, bytes);
   return status;
 }
 

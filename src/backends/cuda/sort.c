@@ -88,7 +88,7 @@ static int by_radix(const call *k, job *whole)
     j.indices = (int64_t *)whole->indices + done * j.k;
     status = radix_passes(k, &j, keys, orders);
   }
-  cni_cuda_free(k->d->index, memory, bytes);
+  cni_cuda_free(k->d, memory, bytes);
   return status;
 }
 
@@ -113,8 +113,8 @@ static int by_radix_last(const call *k, job *j, cni_cuda_operand *values, cni_cu
   from.data = (int64_t *)all.indices + j->k - 1;
   to.data = indices->data;
   if (!status) status = cni_cuda_copy_desc(k->d, k->name, &to, &from);
-  if (all.values) cni_cuda_free(k->d->index, all.values, vbytes);
-  if (all.indices) cni_cuda_free(k->d->index, all.indices, ibytes);
+  if (all.values) cni_cuda_free(k->d, all.values, vbytes);
+  if (all.indices) cni_cuda_free(k->d, all.indices, ibytes);
   return status;
 }
 

@@ -30,6 +30,17 @@ static bool converts(int from, int to)
   return from == to || (cni_cuda_is_float(from) && cni_cuda_is_float(to));
 }
 
+/* How many neighbours can be moved at a time on both sides, 8 bytes of the wider type at most. */
+static int run_length(const job *j, size_t from, size_t to)
+{
+  size_t most = 8 / (from > to ? from : to);
+  int64_t bits = j->rows | j->cols | j->x_row | j->y_col | (int64_t)((uintptr_t)j->x / from | (uintptr_t)j->y / to);
+  for (int i = 0; i < j->nbatch; i++) bits |= j->xstride[i] | j->ystride[i];
+  int n = most > 1 ? (int)most : 1;
+  while (bits % n) n /= 2;
+  return (uintptr_t)j->x % from || (uintptr_t)j->y % to ? 1 : n;
+}
+
 int cni_cuda_transpose(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from)
 {
   if (to->numel < LEAST || from->weak || from->device == CN_CPU || from->ndim != to->ndim) return CN_REFUSED;
@@ -56,6 +67,7 @@ int cni_cuda_transpose(cni_cuda_device *d, const char *name, const cn_desc *to, 
   cni_cuda_code code = {.file = "transpose.cu", .entry = "transpose"};
   code.types[0] = same ? cni_cuda_bits_of(from->dtype) : from->dtype;
   code.types[1] = same ? code.types[0] : to->dtype;
+  code.number = run_length(&j, cn_element_size(from->dtype), cn_element_size(to->dtype));
   int64_t tiles = ((j.rows + SIDE - 1) / SIDE) * ((j.cols + SIDE - 1) / SIDE);
   cni_cuda_grid grid = {tiles, j.batch < MOST_BATCH ? j.batch : MOST_BATCH, CNI_CUDA_THREADS, 0};
   return cni_cuda_run(d, name, &code, grid, &j);

@@ -32,6 +32,7 @@ KERNEL(loss_rows, loss_job)
 {
   for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
     const T0 *x = p.x + r * p.n;
+    const int shift = SHIFT_OF(r);
     exponentials all = {least(), 0};
 #pragma unroll 4
     for (int k = 0; k < PACKS(p.n); k++)
@@ -70,12 +71,13 @@ KERNEL(loss_grad, loss_job)
 {
   for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
     const T0 *x = p.x + r * p.n;
+    const int shift = SHIFT_OF(r);
     const i64 t = p.target[r];
     const bool counts = t != p.ignore;
     const A lse = p.lse[r], scale = (A)((f64)get(p.g[p.reduce ? 0 : r]) * (p.mean ? p.count[0] : 1));
 #pragma unroll 4
     for (int k = 0; k < PACKS(p.n); k++) {
-      const i64 at = PACK_AT(k);
+      const place at = PACK_AT(k);
       if (at >= p.n) break;
       pack<T0, V> e = load_pack<T0, V>(x, at, p.n, p.aligned, put<T0>(0)), y;
       const int hit = t - at < V ? (int)(t - at) : -1;

@@ -3,8 +3,8 @@
  * T0 is the type of rows, T1 that of weight and bias; statistics are of the type rows are computed in. Rows are read
  * once and kept (rows.cuh). Invariant: gradients of weight and bias are sums over fixed pieces of the rows, joined in
  * order, so they are the same every time. */
-/* At most 85 registers a thread where a block has a row, so that many rows are under way. */
-#define BLOCKS_AT_ONCE (N <= 0 && THREADS < 768 ? 768 / THREADS : 1)
+/* At most 64 registers a thread where a block has a row, so that many rows are under way; 85 for two inputs below. */
+#define BLOCKS_AT_ONCE (N <= 0 && THREADS < 1024 ? 1024 / THREADS : 1)
 #include "codegen/device.cuh"
 #include "common.cuh"
 #include "rows.cuh"
@@ -30,44 +30,78 @@ FN A root_of(A v) { return sizeof(A) == 4 ? (A)sqrtf((f32)v) : (A)sqrt((f64)v); 
 
 template <class T> FN A element(const T *w, i64 i, i64 n, A none) { return w && i < n ? (A)get(w[i]) : none; }
 
+/* How many elements of the pack at `at` belong to the row. */
+FN int inside(place at, place n)
+{
+  return at >= 0 && at + V <= n ? (int)V : (int)((at + V < n ? at + V : n) - (at > 0 ? at : 0));
+}
+
+/* Of a pack: the sum of squared distances from `mean`. */
+FN A distances(const pack<T0, V> &e, A mean, place at, place n)
+{
+  A sum = 0;
+  const bool whole = at >= 0 && at + V <= n;
+#pragma unroll
+  for (int i = 0; i < V; i++) {
+    const A d = get(e.v[i]) - mean;
+    sum += whole || (at + i >= 0 && at + i < n) ? d * d : (A)0;
+  }
+  return sum;
+}
+
+/* Means and sums of squared distances of the block's warps, each over `count` elements, as those of all. */
+FN void join_warps(A count, A &mean, A &squares, A n)
+{
+  __shared__ A room[3][32];
+  const int warps = THREADS / 32, warp = (int)threadIdx.x >> 5;
+  __syncthreads(); /* an earlier row's were read */
+  if (LANE == 0) room[0][warp] = count, room[1][warp] = mean, room[2][warp] = squares;
+  __syncthreads();
+  const bool one = LANE < warps;
+  count = one ? room[0][LANE] : (A)0;
+  const A own = one ? room[1][LANE] : (A)0;
+  mean = warp_sum(count * own) / n;
+  squares = warp_sum((one ? room[2][LANE] : (A)0) + count * (own - mean) * (own - mean));
+}
+
 KERNEL(norm_forward, norm_job)
 {
   DYNAMIC_SHARED(char, room);
   for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
-    kept<T0, V> row = kept<T0, V>::of(p.x + r * p.n, p.n, p.aligned, put<T0>(0), p.stash ? room : 0);
-    A sum = 0, square = 0, mean = 0;
+    const int shift = SHIFT_OF(r);
+    const bool even = p.aligned && !shift; /* so are weights */
+    kept<T0, V> row = kept<T0, V>::of(p.x + r * p.n, p.n, p.aligned, shift, put<T0>(0), p.stash ? room : 0);
+    A sum = 0, count = 0, mean = 0;
 #pragma unroll
     for (int k = 0; k < PACKS(p.n); k++) {
       const pack<T0, V> e = first_read(row, k);
+      if (N <= 0 && PACK_AT(k) < p.n) count += (A)inside(PACK_AT(k), p.n);
 #pragma unroll
       for (int i = 0; i < V; i++) sum += OP == layer ? get(e.v[i]) : get(e.v[i]) * get(e.v[i]);
     }
-    if (OP == layer) {
-      mean = group_sum(sum) / (A)p.n;
+    if (OP == layer) { /* about the warp's mean first, so that the block meets once */
+      const bool full = KEPT && p.n == (i64)KEPT * GROUP * V; /* every lane has as many */
+      count = N > 0 ? (A)p.n : full ? (A)(32 * KEPT * V) : warp_sum(count);
+      mean = warp_sum(sum) / larger(count, (A)1);
+      sum = 0;
 #pragma unroll
-      for (int k = 0; k < PACKS(p.n); k++) {
-        const pack<T0, V> e = read_again(row, k);
-#pragma unroll
-        for (int i = 0; i < V; i++) {
-          const A d = get(e.v[i]) - mean;
-          square += PACK_AT(k) + i < p.n ? d * d : (A)0;
-        }
-      }
-      sum = square;
-    }
-    const A rstd = (A)1 / root_of(group_sum(sum) / (A)p.n + (A)p.eps);
+      for (int k = 0; k < PACKS(p.n); k++) sum += distances(read_again(row, k), mean, PACK_AT(k), p.n);
+      sum = warp_sum(sum);
+      if (N <= 0 && THREADS > 32) join_warps(count, mean, sum, (A)p.n);
+    } else sum = group_sum(sum);
+    const A rstd = (A)1 / root_of(sum / (A)p.n + (A)p.eps);
     if (GROUP_LANE == 0) {
       if (p.mean) p.mean[r] = mean;
       p.rstd[r] = rstd;
     }
 #pragma unroll
     for (int k = 0; k < PACKS(p.n); k++) {
-      const i64 at = PACK_AT(k);
+      const place at = PACK_AT(k);
       if (at >= p.n) continue;
       const pack<T0, V> e = read_again(row, k);
       pack<T1, V> w, b;
-      if (p.w) w = load_pack<T1, V>(p.w, at, p.n, p.aligned, put<T1>(1));
-      if (p.b) b = load_pack<T1, V>(p.b, at, p.n, p.aligned, put<T1>(0));
+      if (p.w) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(1));
+      if (p.b) b = load_pack<T1, V>(p.b, at, p.n, even, put<T1>(0));
       pack<T0, V> out;
 #pragma unroll
       for (int i = 0; i < V; i++) {
@@ -81,6 +115,9 @@ KERNEL(norm_forward, norm_job)
   }
 }
 
+#undef BLOCKS_AT_ONCE
+#define BLOCKS_AT_ONCE (N <= 0 && THREADS < 768 ? 768 / THREADS : 1)
+
 /* What the rows of this thread add to the gradients of weight and bias, in the columns it has. */
 template <bool SUMS> struct column_sums {
   enum { PACKS_OF = SUMS && KEPT ? KEPT : 1 };
@@ -90,6 +127,7 @@ template <bool SUMS> struct column_sums {
 /* Adds up the block's warps where each has rows of its own, and stores the block's piece. */
 FN void store_sums(const norm_job &p, const column_sums<true> &s)
 {
+  const int shift = 0; /* of every row, or its columns would not be these */
   __shared__ A room[N > 0 ? THREADS / 32 : 1][N > 0 ? 32 * V : 1];
 #pragma unroll
   for (int k = 0; k < KEPT; k++) {
@@ -122,16 +160,18 @@ template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
   const i64 half = (i64)PACKS(p.n) * GROUP * sizeof(pack<T0, V>);
   column_sums<SUMS> sums = {};
   for (i64 r = FIRST_ROW; r < p.rows; r += ROW_STEP) {
-    kept<T0, V> xs = kept<T0, V>::of(p.x + r * p.n, p.n, p.aligned, put<T0>(0), p.stash ? room : 0);
-    kept<T0, V> gs = kept<T0, V>::of(p.g + r * p.n, p.n, p.aligned, put<T0>(0), p.stash ? room + half : 0);
+    const int shift = SHIFT_OF(r);
+    const bool even = p.aligned && !shift; /* so are weights */
+    kept<T0, V> xs = kept<T0, V>::of(p.x + r * p.n, p.n, p.aligned, shift, put<T0>(0), p.stash ? room : 0);
+    kept<T0, V> gs = kept<T0, V>::of(p.g + r * p.n, p.n, p.aligned, shift, put<T0>(0), p.stash ? room + half : 0);
     const A mean = p.mean ? p.mean[r] : (A)0, rstd = p.rstd[r];
     A s1 = 0, s2 = 0;
 #pragma unroll
     for (int k = 0; k < PACKS(p.n); k++) {
-      const i64 at = PACK_AT(k);
+      const place at = PACK_AT(k);
       const pack<T0, V> x = first_read(xs, k), g = first_read(gs, k);
       pack<T1, V> w;
-      if (p.w && at < p.n) w = load_pack<T1, V>(p.w, at, p.n, p.aligned, put<T1>(0));
+      if (p.w && at < p.n) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(0));
 #pragma unroll
       for (int i = 0; i < V; i++) {
         const A h = (get(x.v[i]) - mean) * rstd, one = get(g.v[i]); /* 0 past the end */
@@ -145,11 +185,11 @@ template <bool SUMS> FN void backward_rows(const norm_job &p, char *room)
     s2 = group_sum(s2) / (A)p.n;
 #pragma unroll
     for (int k = 0; k < PACKS(p.n); k++) {
-      const i64 at = PACK_AT(k);
+      const place at = PACK_AT(k);
       if (at >= p.n) continue;
       const pack<T0, V> x = read_again(xs, k), g = read_again(gs, k);
       pack<T1, V> w;
-      if (p.w) w = load_pack<T1, V>(p.w, at, p.n, p.aligned, put<T1>(0));
+      if (p.w) w = load_pack<T1, V>(p.w, at, p.n, even, put<T1>(0));
       pack<T0, V> out;
 #pragma unroll
       for (int i = 0; i < V; i++) {

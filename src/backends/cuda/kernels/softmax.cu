@@ -33,9 +33,9 @@ FN f64 log_of(f64 v) { return log(v); }
 FN A forward_of(A v, A most, A last) { return OP == softmax ? exp_of(v, most) * last : v - most - last; }
 FN A gradient_of(A g, A y, A sum) { return OP == softmax_grad ? y * (g - sum) : g - exp_of(y, 0) * sum; }
 
-FN void forward_row(const softmax_job &p, const T0 *from, T1 *y, void *room)
+FN void forward_row(const softmax_job &p, const T0 *from, T1 *y, int shift, void *room)
 {
-  kept<T0, V> row = kept<T0, V>::of(from, p.n, p.aligned, put<T0>(least()), p.stash ? room : 0);
+  kept<T0, V> row = kept<T0, V>::of(from, p.n, p.aligned, shift, put<T0>(least()), p.stash ? room : 0);
   exponentials x = {least(), 0};
 #pragma unroll
   for (int k = 0; k < PACKS(p.n); k++) add_pack<T0, V>(x, first_read(row, k));
@@ -51,11 +51,11 @@ FN void forward_row(const softmax_job &p, const T0 *from, T1 *y, void *room)
   }
 }
 
-FN void gradient_row(const softmax_job &p, const T0 *g, const T0 *b, T1 *y, char *room)
+FN void gradient_row(const softmax_job &p, const T0 *g, const T0 *b, T1 *y, int shift, char *room)
 {
   const i64 half = (i64)PACKS(p.n) * GROUP * sizeof(pack<T0, V>);
-  kept<T0, V> gs = kept<T0, V>::of(g, p.n, p.aligned, put<T0>(0), p.stash ? room : 0);
-  kept<T0, V> ys = kept<T0, V>::of(b, p.n, p.aligned, put<T0>(0), p.stash ? room + half : 0);
+  kept<T0, V> gs = kept<T0, V>::of(g, p.n, p.aligned, shift, put<T0>(0), p.stash ? room : 0);
+  kept<T0, V> ys = kept<T0, V>::of(b, p.n, p.aligned, shift, put<T0>(0), p.stash ? room + half : 0);
   A sum = 0;
 #pragma unroll
   for (int k = 0; k < PACKS(p.n); k++) {
@@ -78,8 +78,9 @@ KERNEL(softmax_rows, softmax_job)
 {
   DYNAMIC_SHARED(char, room);
   for (i64 row = FIRST_ROW; row < p.rows; row += ROW_STEP) {
-    if (GRAD) gradient_row(p, p.x + row * p.n, p.b + row * p.n, p.y + row * p.n, room);
-    else forward_row(p, p.x + row * p.n, p.y + row * p.n, room);
+    const int shift = SHIFT_OF(row);
+    if (GRAD) gradient_row(p, p.x + row * p.n, p.b + row * p.n, p.y + row * p.n, shift, room);
+    else forward_row(p, p.x + row * p.n, p.y + row * p.n, shift, room);
   }
 }
 
