@@ -65,8 +65,8 @@ static entry *find(cn_grad_scaler *s, const cn_optim *opt)
   return NULL;
 }
 
-/* Divides the gradients by the scale; *worst (borrowed): the largest element of all, not finite if any is not, where the
- * first gradient is. */
+/* Divides the gradients by the scale; *worst (borrowed), where the first gradient is: the largest element of all, not
+ * finite if any is not. */
 static int unscale_all(const cn_grad_scaler *s, cn_optim *opt, cn_tensor **worst)
 {
   cn_tensor *inverse = cn_cast(cn_reciprocal(cni_wide(s->scale)), CN_F32);
