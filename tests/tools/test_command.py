@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import tempfile
 import unittest
+import xml.etree.ElementTree
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CAIRN = pathlib.Path(os.environ.get("CAIRN_BUILD_DIR", ROOT / "build" / "default")) / "cairn"
@@ -49,6 +50,54 @@ class Command(unittest.TestCase):
         done = cairn("demo", "--device", "nowhere")
         self.assertEqual(done.returncode, 1)
         self.assertIn("nowhere", done.stderr)
+
+    def test_graph(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = {end: pathlib.Path(folder) / f"net.{end}" for end in ("svg", "dot", "txt")}
+            for path in out.values():
+                self.assertEqual(self.good("graph", "resnet18", "--input", "3,64,64", "-o", str(path)), "")
+            texts = self.drawn(out["svg"])
+            self.assertEqual(sum(t.endswith(": conv2d") for t in texts), 20)
+            for text in ("resnet18", "ResNet", "layer1 Sequential", "0 BasicBlock", "conv1: conv2d", "bn1: batch_norm",
+                         "maxpool: max_pool2d", "add", "fc: linear", "weight [1000, 512], bias [1000]", "input", "output",
+                         "[1, 64, 16, 16]", "[1, 3, 64, 64]"):
+                self.assertIn(text, texts)
+            self.assertNotIn("conv1 Conv2d", texts)  # a module of one op needs no frame
+            dot = out["dot"].read_text(encoding="utf-8")
+            self.assertEqual(dot.count('label="conv1: conv2d"'), 9)
+            self.assertEqual(dot.count("{"), dot.count("}"))
+            self.assertIn("= conv2d(%0, ", out["txt"].read_text(encoding="utf-8"))
+            self.good("graph", str(out["txt"]), "-o", str(out["svg"]))  # text is a graph, too
+            self.assertIn("conv1: conv2d", self.drawn(out["svg"]))
+            self.good("graph", "resnet18", "--input", "3,64,64", "--depth", "2", "-o", str(out["svg"]))
+            texts = self.drawn(out["svg"])
+            self.assertEqual(texts.count("0 BasicBlock"), 4)
+            self.assertIn("fc: linear", texts)
+            self.assertNotIn("bn2: batch_norm", texts)
+            flat = self.good("graph", "lenet", "--flat", "-o", "-")
+            self.assertIn(" = view(", flat)
+            self.assertNotIn(" = flatten(", flat[:flat.index("scope")])
+            self.assertEqual(cairn("graph", "lenet").returncode, 2)
+            self.assertEqual(cairn("graph", "lenet", "-o", "x.png").returncode, 2)
+            self.assertEqual(cairn("graph", "lenet", "-o", "x.svg", "--depth", "-1").returncode, 2)
+            self.assertEqual(cairn("graph", "no_such_net", "-o", str(out["svg"])).returncode, 1)
+
+    def drawn(self, path):
+        """All texts of a picture; boxes must lie inside of it."""
+        root = xml.etree.ElementTree.parse(path).getroot()
+        space = "{http://www.w3.org/2000/svg}"
+        self.assertEqual(root.tag, space + "svg")
+        shapes = [r.attrib for r in root.iter(space + "rect") if "class" in r.attrib]
+        self.assertGreater(len(shapes), 3)
+        for r in shapes:
+            self.assertGreaterEqual(int(r["x"]), 0)
+            self.assertLessEqual(int(r["x"]) + int(r["width"]), int(root.attrib["width"]))
+            self.assertLessEqual(int(r["y"]) + int(r["height"]), int(root.attrib["height"]))
+        boxes = [tuple(int(r[k]) for k in ("x", "y", "width", "height")) for r in shapes if r["class"] != "g"]
+        for i, (x, y, w, h) in enumerate(boxes):
+            for x2, y2, w2, h2 in boxes[:i]:
+                self.assertFalse(x < x2 + w2 and x2 < x + w and y < y2 + h2 and y2 < y + h)
+        return [t.text for t in root.iter(space + "text")]
 
     def test_devices(self):
         text = self.good("devices", env={"CAIRN_NUM_THREADS": "1", "CAIRN_ISA": "base"})

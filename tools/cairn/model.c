@@ -145,6 +145,30 @@ size_t model_input(int64_t *shape, const model *m)
   return 1;
 }
 
+/* A size that a network of the zoo makes sense of. */
+static size_t usual_input(int64_t *shape, const cn_description *d)
+{
+  const char *zoo = model_word(d, "net", "zoo", "");
+  if (!*zoo || cn_zoo_takes(zoo, "channels")) return 0;
+  shape[0] = 64; /* tokens */
+  return 1;
+}
+
+size_t model_sample(int64_t *shape, const model *m)
+{
+  cn_sample sample;
+  size_t n = model_input(shape, m);
+  if (!n) n = usual_input(shape, m->description);
+  cn_dataset *set = n ? NULL : cn_description_data(m->description, CN_TEST);
+  if (set && !cn_dataset_get(&sample, set, 0)) {
+    n = (size_t)cn_ndim(sample.v[0]);
+    memcpy(shape, cn_shape(sample.v[0]), n * sizeof *shape);
+    cn_sample_clear(&sample);
+  }
+  cn_dataset_release(set);
+  return n;
+}
+
 const char *model_label(const model *m, int64_t i)
 {
   static char number[32];

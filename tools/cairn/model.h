@@ -26,6 +26,8 @@ int model_find(model *m, char *weights, const char *what);
 void model_close(model *m);
 /* The shape of one sample; 0 dimensions when neither the description nor the data tell. */
 size_t model_input(int64_t *shape, const model *m);
+/* The same, or a usual one, or that of the first sample of its data; check the error. */
+size_t model_sample(int64_t *shape, const model *m);
 /* What class i is called: its label, or its number (static storage). */
 const char *model_label(const model *m, int64_t i);
 int64_t model_number(const cn_description *d, const char *section, const char *key, int64_t otherwise);

@@ -2,7 +2,6 @@
 #include <cairn/cairn.h>
 #include <cairn/zoo.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "command.h"
 #include "model.h"
@@ -19,15 +18,6 @@ static int list_zoo(void)
   const char *name, *doc;
   for (size_t i = 0; cn_zoo_at(i, &name, &doc); i++) printf("%-16s %s\n", name, doc);
   return 0;
-}
-
-/* A size that a network of the zoo makes sense of. */
-static size_t usual_input(int64_t *shape, const cn_description *d)
-{
-  const char *zoo = model_word(d, "net", "zoo", "");
-  if (!*zoo || cn_zoo_takes(zoo, "channels")) return 0;
-  shape[0] = 64; /* tokens */
-  return 1;
 }
 
 /* The table for a batch of that shape: of floats, or of whole numbers where the net takes no others. Owned. */
@@ -52,18 +42,7 @@ static int summarise(const char *what, const char *sizes, int64_t batch, bool pr
   int status = model_find(&m, weights, what);
   if (!status && sizes) status = cn_description_set(m.description, "net", "input", sizes);
   if (!status) m.net = cn_description_net(m.description);
-  if (m.net) {
-    n = model_input(shape + 1, &m);
-    if (!n) n = usual_input(shape + 1, m.description);
-    cn_dataset *set = n ? NULL : cn_description_data(m.description, CN_TEST);
-    cn_sample sample;
-    if (set && !cn_dataset_get(&sample, set, 0)) {
-      n = (size_t)cn_ndim(sample.v[0]);
-      memcpy(shape + 1, cn_shape(sample.v[0]), n * sizeof *shape);
-      cn_sample_clear(&sample);
-    }
-    cn_dataset_release(set);
-  }
+  if (m.net) n = model_sample(shape + 1, &m);
   shape[0] = batch;
   if (m.net && !cn_err() && print) cn_module_print(m.net);
   char *table = m.net && !cn_err() ? table_of(m.net, shape, n + 1) : NULL;

@@ -1,0 +1,152 @@
+/* graph.c: `cairn graph`: a network's graph as a picture, or as text.
+ *
+ * Place in the flow: the network is traced as it computes, calls of ops are whole again (cn_graph_lift), picture.c and
+ * those beside it draw. Invariant: nothing is computed; the network is not changed. */
+#include <cairn/cairn.h>
+#include <cairn/ext/graph.h>
+#include <cairn/ext/system.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "command.h"
+#include "model.h"
+#include "picture.h"
+
+const char help_graph[] =
+    "The network is a FILE.cfg, a name of the zoo, a checkpoint, or a graph's text (FILE.txt). The ending of OUT says\n"
+    "what it becomes: .svg a picture, .dot for Graphviz, .txt the graph's text; - prints that.\n"
+    "\n"
+    "  -o OUT           the file to write\n"
+    "  --depth N        modules inside of N others are one box each\n"
+    "  --flat           every op as the parts that it is made of\n"
+    "  --input SIZES    of one sample: 3,224,224; for language models the number of tokens\n"
+    "  --batch N        samples at a time; 1\n";
+
+typedef struct wanted {
+  const char *what, *out, *sizes;
+  int64_t depth, batch;
+  bool flat;
+} wanted;
+
+static int forward(cn_tensor **outputs, cn_tensor *const *inputs, void *net)
+{
+  outputs[0] = cn_forward_one(net, inputs, 1);
+  return outputs[0] ? CN_OK : cn_err();
+}
+
+/* The graph for a batch of that shape: of floats, or of whole numbers where the net takes no others. Owned. */
+static cn_graph *trace(cn_module *net, const int64_t *shape, size_t ndim)
+{
+  cn_scope *s = cn_scope_begin();
+  int saved = cn_no_grad_begin();
+  cn_tensor *x = cn_zeros(shape, ndim);
+  cn_graph *g = cn_trace(forward, 1, &x, 1, net);
+  if (!g && ndim == 2 && cn_err() != CN_ERR_MEMORY) {
+    cn_err_clear();
+    x = cn_zeros(shape, ndim, .dtype = CN_I64);
+    g = cn_trace(forward, 1, &x, 1, net);
+  }
+  cn_no_grad_end(saved);
+  cn_scope_end(s);
+  return g;
+}
+
+static cn_graph *graph_of_text(const char *path)
+{
+  cn_mapping file;
+  cn_text t = {0};
+  if (cn_map_open(&file, path)) return NULL;
+  cn_text_put_bytes(&t, (const char *)file.data, file.size);
+  cn_map_close(&file);
+  cn_graph *g = t.failed ? NULL : cn_graph_parse(t.s ? t.s : "");
+  cn_text_free(&t);
+  return g;
+}
+
+static cn_graph *graph_of_net(model *m, const wanted *w)
+{
+  int64_t shape[CN_MAX_DIMS] = {w->batch};
+  char weights[COMMAND_PATH];
+  int status = model_find(m, weights, w->what);
+  if (!status && w->sizes) status = cn_description_set(m->description, "net", "input", w->sizes);
+  if (!status) m->net = cn_description_net(m->description);
+  if (!m->net) return NULL;
+  cn_module_train(m->net, false);
+  size_t n = model_sample(shape + 1, m);
+  return cn_err() ? NULL : trace(m->net, shape, n + 1);
+}
+
+/* ---- writing ---- */
+
+static const char *ending(const char *path)
+{
+  const char *dot = strrchr(path, '.');
+  return dot ? dot : "";
+}
+
+static int render(cn_text *t, const cn_graph *g, cn_module *net, const wanted *w)
+{
+  picture p;
+  if (!strcmp(ending(w->out), ".txt") || !strcmp(w->out, "-")) {
+    char *text = cn_graph_to_string(g);
+    if (text) cn_text_put(t, text);
+    cn_string_free(text);
+    return cn_err();
+  }
+  int status = picture_of(&p, g, net, w->depth > INT_MAX ? INT_MAX : (int)w->depth);
+  bool svg = !strcmp(ending(w->out), ".svg");
+  if (!status && svg) status = picture_place(&p);
+  if (!status) status = svg ? picture_svg(t, &p, w->what) : picture_dot(t, &p, w->what);
+  picture_free(&p);
+  return status;
+}
+
+static int write_file(const char *path, const cn_text *t)
+{
+  cn_writer *out = cn_writer_open(path);
+  if (!out) return cn_err();
+  cn_writer_put(out, t->s, t->n);
+  return cn_writer_commit(out);
+}
+
+static int draw(cn_graph *g, cn_module *net, const wanted *w)
+{
+  cn_text t = {0};
+  int status = w->flat || cn_graph_lift(g, NULL, NULL) >= 0 ? CN_OK : cn_err();
+  if (!status) status = render(&t, g, net, w);
+  if (!status && !strcmp(w->out, "-")) fputs(t.s ? t.s : "", stdout);
+  else if (!status) status = write_file(w->out, &t);
+  cn_text_free(&t);
+  return status;
+}
+
+static bool known_ending(const char *out)
+{
+  const char *end = ending(out);
+  return !strcmp(out, "-") || !strcmp(end, ".svg") || !strcmp(end, ".dot") || !strcmp(end, ".txt");
+}
+
+int command_graph(int argc, char **argv)
+{
+  wanted w = {.depth = INT_MAX, .batch = 1};
+  const char *depth = NULL, *batch = NULL;
+  int64_t some[CN_MAX_DIMS];
+  const command_flag flags[] = {{"-o", &w.out, NULL},         {"--depth", &depth, NULL}, {"--flat", NULL, &w.flat},
+                                {"--input", &w.sizes, NULL}, {"--batch", &batch, NULL}, {NULL, NULL, NULL}};
+  int n = command_parse(argc, argv, flags, &w.what, 1);
+  if (n < 0) return 2;
+  if (!n) return command_missing(argv[0], "which network?");
+  if (!w.out) return command_missing(argv[0], "-o says where to");
+  if (!known_ending(w.out)) return command_usage(argv[0], w.out);
+  if (!command_whole(&w.depth, depth) || w.depth < 0) return command_usage(argv[0], depth);
+  if (!command_whole(&w.batch, batch) || w.batch < 1) return command_usage(argv[0], batch);
+  if (w.sizes && !command_sizes(some, CN_MAX_DIMS - 1, w.sizes)) return command_usage(argv[0], w.sizes);
+  model m = {NULL, NULL, false};
+  bool text = !strcmp(ending(w.what), ".txt") && cn_path_kind_of(w.what) == CN_PATH_FILE;
+  cn_graph *g = text ? graph_of_text(w.what) : graph_of_net(&m, &w);
+  int status = g ? draw(g, m.net, &w) : cn_err();
+  cn_graph_free(g);
+  model_close(&m);
+  return status || cn_err() ? command_failed() : 0;
+}
