@@ -68,7 +68,9 @@ class Command(unittest.TestCase):
             self.assertEqual(dot.count("{"), dot.count("}"))
             self.assertIn("= conv2d(%0, ", out["txt"].read_text(encoding="utf-8"))
             self.good("graph", str(out["txt"]), "-o", str(out["svg"]))  # text is a graph, too
-            self.assertIn("conv1: conv2d", self.drawn(out["svg"]))
+            again = self.drawn(out["svg"])
+            self.assertIn("conv1: conv2d", again)
+            self.assertIn("weight [1000, 512], bias [1000]", again)
             self.good("graph", "resnet18", "--input", "3,64,64", "--depth", "2", "-o", str(out["svg"]))
             texts = self.drawn(out["svg"])
             self.assertEqual(texts.count("0 BasicBlock"), 4)

@@ -14,8 +14,9 @@
 #include "picture.h"
 
 const char help_graph[] =
-    "The network is a FILE.cfg, a name of the zoo, a checkpoint, or a graph's text (FILE.txt). The ending of OUT says\n"
-    "what it becomes: .svg a picture, .dot for Graphviz, .txt the graph's text; - prints that.\n"
+    "The network is a FILE.cfg, a name of the zoo, a checkpoint, or a graph: its text (FILE.txt) or a file of\n"
+    "cn_graph_save. The ending of OUT says what it becomes: .svg a picture, .dot for Graphviz, .txt the graph's text;\n"
+    "- prints that.\n"
     "\n"
     "  -o OUT           the file to write\n"
     "  --depth N        modules inside of N others are one box each\n"
@@ -52,6 +53,12 @@ static cn_graph *trace(cn_module *net, const int64_t *shape, size_t ndim)
   return g;
 }
 
+static const char *ending(const char *path)
+{
+  const char *dot = strrchr(path, '.');
+  return dot ? dot : "";
+}
+
 static cn_graph *graph_of_text(const char *path)
 {
   cn_mapping file;
@@ -64,6 +71,12 @@ static cn_graph *graph_of_text(const char *path)
   return g;
 }
 
+/* The graph of a file that holds one; NULL with the error set. */
+static cn_graph *graph_of_file(const char *path)
+{
+  return !strcmp(ending(path), ".txt") ? graph_of_text(path) : cn_graph_load(path);
+}
+
 static cn_graph *graph_of_net(model *m, const wanted *w)
 {
   int64_t shape[CN_MAX_DIMS] = {w->batch};
@@ -74,18 +87,25 @@ static cn_graph *graph_of_net(model *m, const wanted *w)
   if (!m->net) return NULL;
   cn_module_train(m->net, false);
   size_t n = model_sample(shape + 1, m);
-  return cn_err() ? NULL : trace(m->net, shape, n + 1);
+  cn_graph *g = cn_err() ? NULL : trace(m->net, shape, n + 1);
+  if (g) cn_module_name_states(m->net, g);
+  return g;
+}
+
+/* A file of weights may be a saved graph, or a checkpoint of a net that is described beside it. */
+static cn_graph *find_graph(model *m, const wanted *w)
+{
+  bool text = !strcmp(ending(w->what), ".txt"), weights = !strcmp(ending(w->what), ".safetensors");
+  if ((!text && !weights) || cn_path_kind_of(w->what) != CN_PATH_FILE) return graph_of_net(m, w);
+  cn_graph *g = graph_of_file(w->what);
+  if (g || text) return g;
+  cn_err_clear();
+  return graph_of_net(m, w);
 }
 
 /* ---- writing ---- */
 
-static const char *ending(const char *path)
-{
-  const char *dot = strrchr(path, '.');
-  return dot ? dot : "";
-}
-
-static int render(cn_text *t, const cn_graph *g, cn_module *net, const wanted *w)
+static int render(cn_text *t, const cn_graph *g, const wanted *w)
 {
   picture p;
   if (!strcmp(ending(w->out), ".txt") || !strcmp(w->out, "-")) {
@@ -94,7 +114,7 @@ static int render(cn_text *t, const cn_graph *g, cn_module *net, const wanted *w
     cn_string_free(text);
     return cn_err();
   }
-  int status = picture_of(&p, g, net, w->depth > INT_MAX ? INT_MAX : (int)w->depth);
+  int status = picture_of(&p, g, w->depth > INT_MAX ? INT_MAX : (int)w->depth);
   bool svg = !strcmp(ending(w->out), ".svg");
   if (!status && svg) status = picture_place(&p);
   if (!status) status = svg ? picture_svg(t, &p, w->what) : picture_dot(t, &p, w->what);
@@ -110,11 +130,11 @@ static int write_file(const char *path, const cn_text *t)
   return cn_writer_commit(out);
 }
 
-static int draw(cn_graph *g, cn_module *net, const wanted *w)
+static int draw(cn_graph *g, const wanted *w)
 {
   cn_text t = {0};
   int status = w->flat || cn_graph_lift(g, NULL, NULL) >= 0 ? CN_OK : cn_err();
-  if (!status) status = render(&t, g, net, w);
+  if (!status) status = render(&t, g, w);
   if (!status && !strcmp(w->out, "-")) fputs(t.s ? t.s : "", stdout);
   else if (!status) status = write_file(w->out, &t);
   cn_text_free(&t);
@@ -143,9 +163,8 @@ int command_graph(int argc, char **argv)
   if (!command_whole(&w.batch, batch) || w.batch < 1) return command_usage(argv[0], batch);
   if (w.sizes && !command_sizes(some, CN_MAX_DIMS - 1, w.sizes)) return command_usage(argv[0], w.sizes);
   model m = {NULL, NULL, false};
-  bool text = !strcmp(ending(w.what), ".txt") && cn_path_kind_of(w.what) == CN_PATH_FILE;
-  cn_graph *g = text ? graph_of_text(w.what) : graph_of_net(&m, &w);
-  int status = g ? draw(g, m.net, &w) : cn_err();
+  cn_graph *g = find_graph(&m, &w);
+  int status = g ? draw(g, &w) : cn_err();
   cn_graph_free(g);
   model_close(&m);
   return status || cn_err() ? command_failed() : 0;

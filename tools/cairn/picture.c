@@ -9,7 +9,6 @@
 typedef struct making {
   picture *p;
   const cn_graph *g;
-  cn_named_list named; /* of the net's states */
   int depth;
   int *group;          /* per scope: its group; -1: it is none, or not yet one */
   int *folded;         /* per scope: its box, where it is drawn as one; -1 */
@@ -91,12 +90,9 @@ static void put_type(char *text, size_t size, const cn_graph *g, int value)
 /* What a state is called by its module: "weight". */
 static const char *state_name(const making *m, const cn_value_info *v)
 {
-  for (size_t i = 0; v->tensor && i < m->named.n; i++) {
-    if (m->named.v[i].tensor != v->tensor) continue;
-    const char *dot = strrchr(m->named.v[i].name, '.');
-    return dot ? dot + 1 : m->named.v[i].name;
-  }
-  return v->kind == CN_VALUE_CONST ? "const" : "state";
+  const char *name = v->kind == CN_VALUE_STATE ? cn_graph_state_name(m->g, (size_t)v->index) : "const";
+  const char *dot = name ? strrchr(name, '.') : NULL;
+  return dot ? dot + 1 : name ? name : "state";
 }
 
 static void add_detail(const making *m, picture_box *b, int value)
@@ -294,14 +290,13 @@ static void add_up(making *m)
     if (!cn_graph_value_at(&v, m->g, cn_graph_state_value(m->g, i))) m->p->parameters += (int64_t)numel(&v);
 }
 
-int picture_of(picture *p, const cn_graph *g, cn_module *net, int depth)
+int picture_of(picture *p, const cn_graph *g, int depth)
 {
   size_t scopes = (cn_graph_scopes(g) + 1) * sizeof(int), values = (cn_graph_values(g) + 1) * sizeof(int);
   making m = {.p = p, .g = g, .depth = depth, .group = cn_alloc(scopes), .folded = cn_alloc(scopes),
               .maker = cn_alloc(values)};
   *p = (picture){NULL};
   int status = m.group && m.folded && m.maker ? CN_OK : CN_ERR_MEMORY;
-  if (!status && net) status = cn_module_named(&m.named, net, CN_PARAMETERS | CN_BUFFERS);
   if (!status) {
     memset(m.group, -1, scopes);
     memset(m.folded, -1, scopes);
@@ -313,7 +308,6 @@ int picture_of(picture *p, const cn_graph *g, cn_module *net, int depth)
   if (!status) status = add_ends(&m, false);
   if (!status) status = fold_groups_of_one(p);
   if (!status) add_up(&m);
-  cn_named_free(&m.named);
   cn_free(m.group, scopes);
   cn_free(m.folded, scopes);
   cn_free(m.maker, values);

@@ -59,9 +59,9 @@ typedef struct picture {
   int64_t parameters; /* elements of states */
 } picture;
 
-/* Boxes, groups and lines of a graph. net (may be NULL) tells the names of states; scopes deeper than depth become one
- * box each. 0 or a negative status; picture_free in any case. */
-int picture_of(picture *p, const cn_graph *g, cn_module *net, int depth);
+/* Boxes, groups and lines of a graph; scopes deeper than depth become one box each. 0 or a negative status;
+ * picture_free in any case. */
+int picture_of(picture *p, const cn_graph *g, int depth);
 int picture_place(picture *p); /* layout.c: places, and strokes */
 int picture_svg(cn_text *out, const picture *p, const char *title);
 int picture_dot(cn_text *out, const picture *p, const char *title);

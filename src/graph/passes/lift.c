@@ -219,12 +219,11 @@ static void drop_nodes(lifting *l)
   g->nnodes = n;
 }
 
-static int drop_scopes(lifting *l)
+static void drop_scopes(lifting *l)
 {
   cn_graph *g = l->g;
-  int *to = cni_alloc((g->nscopes + 1) * sizeof *to);
+  int *to = l->first; /* which is needed no more: new numbers */
   size_t n = 0, all = g->nscopes;
-  if (!to) return CN_ERR_MEMORY;
   for (size_t i = 0; i < all; i++) {
     to[i] = l->gone[i] ? -1 : (int)n;
     if (l->gone[i]) {
@@ -237,8 +236,6 @@ static int drop_scopes(lifting *l)
   g->nscopes = n;
   for (size_t i = 0; i < g->nnodes; i++)
     if (g->nodes[i].scope >= 0) g->nodes[i].scope = to[g->nodes[i].scope];
-  cni_free(to, (all + 1) * sizeof *to);
-  return CN_OK;
 }
 
 static bool is_public(const cn_op *op, void *payload)
@@ -247,23 +244,22 @@ static bool is_public(const cn_op *op, void *payload)
   return !cni_op_info(op)->internal;
 }
 
+/* How many calls were folded; a failure leaves a graph with those so far. */
 static int lift(lifting *l, bool (*wanted)(const cn_op *op, void *payload), void *payload)
 {
   cn_graph *g = l->g;
-  int count = 0;
+  int count = 0, status = CN_OK;
   find_ranges(l);
-  for (size_t s = 0; s < g->nscopes; s++) { /* outer scopes first */
+  for (size_t s = 0; s < g->nscopes && !status; s++) { /* outer scopes first */
     cni_gnode n;
     if (l->gone[s] || !g->scopes[s].op || !wanted(g->scopes[s].op->row, payload)) continue;
-    if (!can_fold(l, (int)s, &n)) {
-      if (cn_err()) return cn_err();
-      continue;
-    }
-    fold(l, (int)s, &n);
-    count++;
+    if (can_fold(l, (int)s, &n)) {
+      fold(l, (int)s, &n);
+      count++;
+    } else status = cn_err();
   }
   drop_nodes(l);
-  int status = drop_scopes(l);
+  drop_scopes(l);
   return status ? status : count;
 }
 
