@@ -1,7 +1,7 @@
 /* picture.h: a graph as boxes, groups and lines, for `cairn graph`.
  *
- * Place in the flow: graph.c gets the graph; picture.c makes boxes of its nodes and groups of its scopes; layout.c gives
- * them places; svg.c and dot.c write files. Invariant: boxes and groups stand in the order of the program, so that every
+ * Place in the flow: graph.c gets the graph; picture.c makes boxes of its nodes and groups of its scopes; layout.c
+ * gives them places; svg.c writes files. Invariant: boxes and groups stand in the order of the program, so that every
  * line leads from an earlier one to a later one, and a group's parent stands before it. */
 #ifndef CAIRN_COMMAND_PICTURE_H
 #define CAIRN_COMMAND_PICTURE_H

@@ -102,7 +102,8 @@ static void put_head(cn_text *t, const picture *p, const char *title, double wid
                  ".g{fill:#4a6a8a;fill-opacity:.06;stroke:#9ab}.b,.f{stroke:#678}.f{stroke-width:2;"
                  "stroke-dasharray:5 2}path{fill:none;stroke:#789;stroke-width:1.2}.h{font-size:15px}</style>\n"
                  "<defs><marker id=\"a\" viewBox=\"0 0 8 8\" refX=\"2\" refY=\"4\" markerWidth=\"6\" "
-                 "markerHeight=\"6\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" style=\"fill:#789;stroke:none\"/></marker></defs>\n"
+                 "markerHeight=\"6\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" "
+                 "style=\"fill:#789;stroke:none\"/></marker></defs>\n"
                  "<rect width=\"100%\" height=\"100%\" fill=\"#ffffff\"/>\n");
   put_text(t, MARGIN, 20, "class=\"h\"", title);
   cn_text sums = {0};
