@@ -1,0 +1,260 @@
+/* graph.c: graphs, for Python: one object holds one of the library's.
+ *
+ * Place in the flow: below cairn/export.py and cairn/jit.py. A function of tensors, fn(list) -> list, is traced; sizes
+ * that vary are named. Invariant: while a graph runs other threads of Python go on. */
+#include <cairn/graph.h>
+#include <string.h>
+
+#include "autograd.h"
+#include "files.h"
+
+static PyTypeObject *graph_type;
+
+/* ---- tracing ---- */
+
+typedef struct traced {
+  PyObject *fn;
+  size_t ninputs, noutputs;
+  bool counting; /* the first trace only tells how many results there are */
+  PyObject *type, *value, *trace; /* the last exception: at some sizes a function may fail, which ends their range */
+} traced;
+
+static void drop_exception(traced *k)
+{
+  Py_CLEAR(k->type);
+  Py_CLEAR(k->value);
+  Py_CLEAR(k->trace);
+}
+
+static PyObject *wrapped(cn_tensor *const *tensors, size_t n)
+{
+  PyObject *list = PyList_New((Py_ssize_t)n);
+  for (size_t i = 0; list && i < n; i++) {
+    PyObject *t = cnpy_wrap_borrowed(tensors[i]);
+    if (!t || PyList_SetItem(list, (Py_ssize_t)i, t)) Py_CLEAR(list);
+  }
+  return list;
+}
+
+static int take_results(traced *k, PyObject *made, cn_tensor **outputs)
+{
+  Py_ssize_t n = PyList_Check(made) ? PyList_Size(made) : -1;
+  if (k->counting) k->noutputs = n < 0 ? 0 : (size_t)n;
+  if (n < 0 || (size_t)n != k->noutputs)
+    return cn_err_set(CN_ERR_CAPTURE, "trace: the function does not give the same number of tensors at all sizes");
+  for (Py_ssize_t i = 0; i < n && !k->counting; i++)
+    if (!(outputs[i] = cnpy_callback_result(PyList_GetItem(made, i)))) return cn_err();
+  return CN_OK;
+}
+
+/* Held by the caller of trace: the GIL. */
+static int run_function(cn_tensor **outputs, cn_tensor *const *inputs, void *payload)
+{
+  traced *k = payload;
+  PyObject *in = wrapped(inputs, k->ninputs), *made = in ? cnpy_call1(k->fn, in) : NULL;
+  drop_exception(k);
+  int status = made ? take_results(k, made, outputs) : cn_err_set(CN_ERR_CAPTURE, "trace: a Python exception");
+  if (!made) PyErr_Fetch(&k->type, &k->value, &k->trace);
+  Py_XDECREF(made);
+  Py_XDECREF(in);
+  return status;
+}
+
+/* One (input, dim, symbol, min, max) of the list that is given. */
+static int to_dim(cn_free_dim *dim, PyObject *tuple)
+{
+  Py_ssize_t input;
+  long long min, max;
+  if (!PyTuple_Check(tuple)) return cnpy_fail(PyExc_TypeError, "GraphBase: expected tuples"), -1;
+  if (!PyArg_ParseTuple(tuple, "nisLL", &input, &dim->dim, &dim->symbol, &min, &max)) return -1;
+  dim->input = (size_t)input;
+  dim->min = min;
+  dim->max = max;
+  return 0;
+}
+
+static cn_graph *trace(traced *k, cn_tensor *const *in, const cn_free_dim *dims, size_t ndims)
+{
+  k->counting = true;
+  cn_graph *first = cn_trace(run_function, 0, in, k->ninputs, k);
+  cn_graph_free(first);
+  k->counting = false;
+  if (!first) return NULL;
+  return ndims ? cn_trace_dynamic(run_function, k->noutputs, in, k->ninputs, dims, ndims, k)
+               : cn_trace(run_function, k->noutputs, in, k->ninputs, k);
+}
+
+static PyObject *trace_lists(PyTypeObject *type, traced *k, PyObject *tensors, PyObject *given)
+{
+  size_t n = (size_t)PyList_Size(tensors), ndims = (size_t)PyList_Size(given);
+  cn_tensor **in = PyMem_Calloc(n + 1, sizeof *in);
+  cn_free_dim *dims = PyMem_Calloc(ndims + 1, sizeof *dims);
+  bool good = in && dims;
+  for (size_t i = 0; good && i < n; i++) {
+    PyObject *t = PyList_GetItem(tensors, (Py_ssize_t)i);
+    if ((good = cnpy_is_tensor(t))) in[i] = cnpy_t(t);
+    else cnpy_fail(PyExc_TypeError, "GraphBase: expected tensors");
+  }
+  for (size_t i = 0; good && i < ndims; i++) good = !to_dim(&dims[i], PyList_GetItem(given, (Py_ssize_t)i));
+  k->ninputs = n;
+  cn_scope *scope = cn_scope_begin();
+  cn_graph *g = good ? trace(k, in, dims, ndims) : NULL;
+  cn_scope_end(scope);
+  PyMem_Free(in);
+  PyMem_Free(dims);
+  if (!good && !PyErr_Occurred()) return PyErr_NoMemory();
+  if (!good) return NULL;
+  if (!g && k->type) { /* what went wrong in Python says more than that something did */
+    cn_err_clear();
+    PyErr_Restore(k->type, k->value, k->trace);
+    return NULL;
+  }
+  drop_exception(k);
+  return g ? cnpy_hold(type, g, (void (*)(void *))cn_graph_free) : cnpy_raise();
+}
+
+/* GraphBase(fn, tensors, dims): what fn computes. */
+static PyObject *graph_new(PyTypeObject *type, PyObject *args, PyObject *kwargs)
+{
+  PyObject *tensors, *dims;
+  traced k = {NULL, 0, 0, false, NULL, NULL, NULL};
+  if (kwargs && PyDict_Size(kwargs)) return cnpy_fail(PyExc_TypeError, "GraphBase takes no keywords");
+  if (!PyArg_ParseTuple(args, "OO!O!:GraphBase", &k.fn, &PyList_Type, &tensors, &PyList_Type, &dims)) return NULL;
+  return trace_lists(type, &k, tensors, dims);
+}
+
+static void graph_dealloc(PyObject *self)
+{
+  cn_graph_free(cnpy_held(self));
+  cnpy_holder_free(self);
+}
+
+/* ---- methods ---- */
+
+static PyObject *run(PyObject *self, PyObject *tensors)
+{
+  cn_graph *g = cnpy_held(self);
+  size_t nin = cn_graph_inputs(g), nout = cn_graph_outputs(g);
+  if (!PyList_Check(tensors) || (size_t)PyList_Size(tensors) != nin)
+    return cnpy_fail(PyExc_TypeError, "graph: it takes %zu tensors", nin);
+  cn_tensor **in = PyMem_Calloc(nin + nout + 1, sizeof *in), **out = in + nin;
+  if (!in) return PyErr_NoMemory();
+  for (size_t i = 0; i < nin; i++) {
+    PyObject *t = PyList_GetItem(tensors, (Py_ssize_t)i);
+    if (!cnpy_is_tensor(t)) return PyMem_Free(in), cnpy_fail(PyExc_TypeError, "graph: expected tensors");
+    in[i] = cnpy_t(t);
+  }
+  cn_scope *scope = cn_scope_begin();
+  int status;
+  Py_BEGIN_ALLOW_THREADS status = cn_graph_run(out, g, in);
+  Py_END_ALLOW_THREADS PyObject *made = status ? cnpy_raise() : wrapped(out, nout);
+  cn_scope_end(scope);
+  PyMem_Free(in);
+  return made;
+}
+
+static PyObject *text(PyObject *self, PyObject *Py_UNUSED(none))
+{
+  char *s = cn_graph_to_string(cnpy_held(self));
+  PyObject *made = s ? PyUnicode_FromString(s) : cnpy_raise();
+  cn_string_free(s);
+  return made;
+}
+
+static PyObject *save(PyObject *self, PyObject *path)
+{
+  PyObject *bytes;
+  if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+  int status = cn_graph_save(cnpy_held(self), PyBytes_AsString(bytes));
+  Py_DECREF(bytes);
+  return cnpy_done(status);
+}
+
+static PyObject *optimise(PyObject *self, PyObject *Py_UNUSED(none))
+{
+  int changes = cn_graph_optimise(cnpy_held(self));
+  return changes < 0 ? cnpy_raise() : PyLong_FromLong(changes);
+}
+
+static PyObject *name_states(PyObject *self, PyObject *module)
+{
+  if (!cnpy_is_module(module)) return cnpy_fail(PyExc_TypeError, "expected a module");
+  int named = cn_module_name_states(cnpy_m(module), cnpy_held(self));
+  return cnpy_done(named < 0 ? named : CN_OK);
+}
+
+/* A dictionary: name -> tensor. */
+static PyObject *states(PyObject *self, PyObject *Py_UNUSED(none))
+{
+  const cn_graph *g = cnpy_held(self);
+  PyObject *made = PyDict_New();
+  for (size_t i = 0; made && i < cn_graph_states(g); i++) {
+    char number[32];
+    PyOS_snprintf(number, sizeof number, "state.%zu", i);
+    const char *name = cn_graph_state_name(g, i);
+    PyObject *t = cnpy_wrap_borrowed(cn_graph_state(g, i));
+    if (!t || PyDict_SetItemString(made, name ? name : number, t)) Py_CLEAR(made);
+    Py_XDECREF(t);
+  }
+  return made;
+}
+
+static PyObject *described(const cn_graph *g, size_t n, int (*at)(cn_graph_value *, const cn_graph *, size_t))
+{
+  PyObject *list = PyList_New((Py_ssize_t)n);
+  for (size_t i = 0; list && i < n; i++) {
+    cn_graph_value v;
+    PyObject *pair = at(&v, g, i) ? cnpy_raise() : NULL;
+    if (!PyErr_Occurred()) pair = Py_BuildValue("(NN)", cnpy_dtype_of(v.dtype), cnpy_size_of(v.shape, v.ndim));
+    if (!pair || PyList_SetItem(list, (Py_ssize_t)i, pair)) Py_CLEAR(list);
+  }
+  return list;
+}
+
+static PyObject *inputs(PyObject *self, PyObject *Py_UNUSED(none))
+{
+  return described(cnpy_held(self), cn_graph_inputs(cnpy_held(self)), cn_graph_input_at);
+}
+
+static PyObject *outputs(PyObject *self, PyObject *Py_UNUSED(none))
+{
+  return described(cnpy_held(self), cn_graph_outputs(cnpy_held(self)), cn_graph_output_at);
+}
+
+/* _graph_load(path) */
+static PyObject *load(PyObject *Py_UNUSED(module), PyObject *path)
+{
+  PyObject *bytes;
+  if (!PyUnicode_FSConverter(path, &bytes)) return NULL;
+  cn_graph *g = cn_graph_load(PyBytes_AsString(bytes));
+  Py_DECREF(bytes);
+  return g ? cnpy_hold(graph_type, g, (void (*)(void *))cn_graph_free) : cnpy_raise();
+}
+
+static PyMethodDef methods[] = {
+  {"run", run, METH_O, "run(tensors) -> tensors"},
+  {"text", text, METH_NOARGS, "The graph as text."},
+  {"save", save, METH_O, "Writes it and its states as a file."},
+  {"optimise", optimise, METH_NOARGS, "Computes what is constant once, and nothing twice; how many changes."},
+  {"name_states", name_states, METH_O, "States get the names that a module has for them."},
+  {"states", states, METH_NOARGS, "Its states: name -> tensor."},
+  {"inputs", inputs, METH_NOARGS, "Type and shape of each input."},
+  {"outputs", outputs, METH_NOARGS, "Type and shape of each output."},
+  {NULL, NULL, 0, NULL},
+};
+static PyMethodDef functions[] = {
+  {"_graph_load", load, METH_O, "A graph from its file."},
+  {NULL, NULL, 0, NULL},
+};
+static PyType_Slot slots[] = {{Py_tp_new, (void *)graph_new},
+                              {Py_tp_dealloc, (void *)graph_dealloc},
+                              {Py_tp_methods, methods},
+                              {Py_tp_doc, (void *)"fn, tensors, dims"},
+                              {0, NULL}};
+static PyType_Spec spec = {"cairn._C.GraphBase", sizeof(cnpy_holder), 0, Py_TPFLAGS_DEFAULT, slots};
+
+int cnpy_add_graph(PyObject *module)
+{
+  if (!(graph_type = cnpy_add_type(module, &spec))) return -1;
+  return PyModule_AddFunctions(module, functions);
+}
