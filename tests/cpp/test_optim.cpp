@@ -15,21 +15,23 @@ static double train(Optimizer opt, const Tensor &x, int steps)
   return loss.item();
 }
 
-TEST(every_optimiser_descends)
+/* The loss of the eighth step, as PyTorch has it. */
+TEST(every_optimiser_descends_as_pytorchs)
 {
   auto start = [] { return tensor({1.0, -2.0}, options().requires_grad()); };
+  auto is = [](double loss, double wanted) { return check::near(loss / wanted, 1, 1e-5); };
   Tensor x = start();
-  CHECK(train(SGD({x}, 0.1), x, 20) < 0.01);
+  CHECK(is(train(SGD({x}, 0.1), x, 8), 0.219902262));
   x = start();
-  CHECK(train(SGD({x}, SGDOptions(0.05).momentum(0.5).nesterov(true)), x, 20) < 0.5);
+  CHECK(is(train(SGD({x}, SGDOptions(0.05).momentum(0.5).nesterov(true)), x, 8), 0.207694113));
   x = start();
-  CHECK(train(Adam({x}, AdamOptions(0.3).betas({0.5, 0.9})), x, 40) < 0.5);
+  CHECK(is(train(Adam({x}, AdamOptions(0.3).betas({0.5, 0.9})), x, 8), 0.0832051709));
   x = start();
-  CHECK(train(AdamW({x}, AdamWOptions().lr(0.3).weight_decay(0.1)), x, 40) < 0.5);
+  CHECK(is(train(AdamW({x}, AdamWOptions().lr(0.3).weight_decay(0.1)), x, 8), 0.217172787));
   x = start();
-  CHECK(train(RMSprop({x}, 0.1), x, 40) < 0.5);
+  CHECK(is(train(RMSprop({x}, 0.1), x, 8), 0.000951397931));
   x = start();
-  CHECK(train(Adagrad({x}, 0.5), x, 40) < 0.5);
+  CHECK(is(train(Adagrad({x}, 0.5), x, 8), 0.234060287));
 }
 
 TEST(steps_by_formula)
@@ -77,7 +79,7 @@ TEST(closures)
     runs++;
     return loss;
   });
-  CHECK(first.item() == 29 && runs > 1 && x.detach().allclose(ones({2}), 1e-3, 1e-3));
+  CHECK(first.item() == 29 && runs > 1 && x.detach().allclose(ones({2}), 1e-6, 1e-6));
   try {
     opt.step([]() -> Tensor { throw std::length_error("closure"); });
     CHECK(false);

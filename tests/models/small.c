@@ -39,5 +39,5 @@ void must_equal(cn_tensor *a, cn_tensor *b)
 void must_be_near(cn_tensor *a, cn_tensor *b)
 {
   if (!a || !b) fail_msg("%s", cn_err_message());
-  assert_true(cn_item(cn_amax(cn_abs(cn_sub(a, b)))) < 1e-4);
+  assert_true(cn_item(cn_amax(cn_abs(cn_sub(a, b)))) < 1e-5);
 }

@@ -139,7 +139,7 @@ static void is_orthogonal(const int64_t *shape, size_t ndim, double gain)
   int64_t rows = cn_size(flat, 0), columns = cn_size(flat, 1), n = rows < columns ? rows : columns;
   cn_tensor *product = rows < columns ? cn_matmul(flat, cn_t(flat)) : cn_matmul(cn_t(flat), flat);
   cn_tensor *wanted = cn_mul(cn_eye(n, n), cn_num(gain * gain));
-  assert_true(cn_item(cn_max(cn_abs(cn_sub(product, wanted)))) < 1e-4);
+  assert_true(cn_item(cn_max(cn_abs(cn_sub(product, wanted)))) < 1e-5);
 }
 
 static void matrices(void **state)

@@ -36,10 +36,14 @@ static void check(enum cni_blas by, int bits, bool f64)
   for (int64_t i = 0; i < M; i++)
     for (int64_t j = 0; j < N; j++) {
       int64_t at = i * g.c_row + j * g.c_col;
-      double sum = 0.5 * (double)(at % 7);
-      for (int64_t k = 0; k < K; k++) sum += 2 * a[i * g.a_row + k * g.a_col] * b[k * g.b_row + j * g.b_col];
-      if (f64) assert_float_equal(c[at], sum, 1e-11);
-      else assert_float_equal(c32[at], sum, 1e-3);
+      double sum = 0.5 * (double)(at % 7), size = sum; /* size: of all terms, whose roundings add up */
+      for (int64_t k = 0; k < K; k++) {
+        double term = 2 * a[i * g.a_row + k * g.a_col] * b[k * g.b_row + j * g.b_col];
+        sum += term;
+        size += fabs(term);
+      }
+      if (f64) assert_float_equal(c[at], sum, 1e-15 * size);
+      else assert_float_equal(c32[at], sum, 1e-6 * size);
     }
 }
 
