@@ -18,10 +18,10 @@ install(CODE "
     execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-debug \"\${archive}\")
   endif()")
 if(CAIRN_CUDA_BUILT)
-  install(TARGETS cairn_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS cairn_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cairn) # no program links it
 endif()
 if(CAIRN_IMAGE_BUILT)
-  install(TARGETS cairn_image LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS cairn_image LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/cairn)
 endif()
 if(TARGET cairn_command)
   file(RELATIVE_PATH bin_to_lib

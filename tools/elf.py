@@ -1,7 +1,7 @@
 """What compiled files ask of a system, and the manylinux tag that follows from it (PEP 600).
 
 Place in the flow: tools/dist asks for the files of a wheel or of a Debian package. Invariant: a tag is never lower than
-the newest glibc symbol that a file of the wheel uses, and no file needs a library that such systems may lack.
+the newest glibc symbol or feature that a file of the wheel uses, and no file needs a library that such systems may lack.
 """
 import os
 import pathlib
@@ -11,6 +11,8 @@ import subprocess
 
 # Libraries that every system a manylinux tag speaks of has, as far as any of ours could want them.
 EVERYWHERE = {"libc.so.6", "libm.so.6", "libpthread.so.0", "libdl.so.2", "librt.so.1", "libgcc_s.so.1", "libz.so.1"}
+# What a file asks of the loader by a name without a number, and the glibc that came with it.
+ABI = {"GLIBC_ABI_DT_RELR": (2, 36)}
 LOADER = re.compile(r"ld-linux[\w-]*\.so\.\d")
 
 
@@ -20,6 +22,7 @@ def needs(path):
                           env={**os.environ, "LC_ALL": "C"}).stdout
     libraries = set(re.findall(r"^ +NEEDED +(\S+)$", said, re.M))
     versions = {tuple(map(int, v.split("."))) for v in re.findall(r"\bGLIBC_([\d.]+)$", said, re.M)}
+    versions |= {since for name, since in ABI.items() if re.search(rf"\b{name}$", said, re.M)}
     return libraries, versions
 
 

@@ -76,8 +76,10 @@ void *cn_plugin_open(const char *name)
     snprintf(path, sizeof path, "%.900s/%s", env, file);
     library = cni_os_library(path);
   }
-  if (!library && cni_os_folder_of(&here, folder, sizeof folder)) {
-    snprintf(path, sizeof path, "%s/%s", folder, file);
+  static const char *const beside[] = {"", "cairn/"}; /* in a build and a wheel; where it is installed */
+  bool found = !library && cni_os_folder_of(&here, folder, sizeof folder);
+  for (int i = 0; found && !library && i < 2; i++) {
+    snprintf(path, sizeof path, "%s/%s%s", folder, beside[i], file);
     library = cni_os_library(path);
   }
   return library ? library : cni_os_library(file);

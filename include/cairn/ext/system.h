@@ -102,8 +102,8 @@ CN_API int cn_home(char *text, size_t size);
 CN_API const char *cn_env(const char *name);           /* a value of the environment; NULL when unset or empty */
 CN_API void *cn_library_open(const char *name);         /* a shared library; NULL when absent, sets no error */
 CN_API void *cn_library_symbol(void *library, const char *name);
-/* libcairn_NAME.so, from CAIRN_PLUGIN_PATH, the folder of libcairn, or where the system looks; NULL when absent, sets
- * no error. */
+/* libcairn_NAME.so, from CAIRN_PLUGIN_PATH, the folder of libcairn, its folder cairn/, or where the system looks; NULL
+ * when absent, sets no error. */
 CN_API void *cn_plugin_open(const char *name);
 CN_API void cn_host_name(char *name, size_t size);
 CN_API int64_t cn_process_id(void);
