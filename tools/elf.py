@@ -1,7 +1,8 @@
 """What compiled files ask of a system, and the manylinux tag that follows from it (PEP 600).
 
 Place in the flow: tools/dist asks for the files of a wheel or of a Debian package. Invariant: a tag is never lower than
-the newest glibc symbol or feature that a file of the wheel uses, and no file needs a library that such systems may lack.
+the newest glibc symbol or feature that a file of the wheel uses, and no file needs a library that such systems may
+lack.
 """
 import os
 import pathlib
