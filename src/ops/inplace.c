@@ -8,11 +8,6 @@
 #include "base/dtype.h"
 #include "hot.h"
 
-static int category(int dtype)
-{
-  return dtype == CN_BOOL ? 0 : cn_dtype_is_float((cn_dtype)dtype) ? 2 : 1;
-}
-
 int cni_fail_several(const cni_applying *a)
 {
   return cni_fail(CN_ERR_VALUE, "%s: cannot write in place: it does not have one result", a->info->name);
@@ -26,7 +21,7 @@ int cni_check_dest(const cni_applying *a, const cn_tensor *dest, int dtype, int 
     return cni_fail(CN_ERR_SHAPE, "%s: the result has shape %s, which does not fit the output's shape %s",
                     a->info->name, cni_shape_text(want, sizeof want, ndim, shape),
                     cni_shape_text(have, sizeof have, d->ndim, d->shape));
-  if (category(dtype) > category(d->dtype))
+  if (cni_dtype_category(dtype) > cni_dtype_category(d->dtype))
     return cni_fail(CN_ERR_DTYPE, "%s: result type %s cannot be cast to the output's type %s", a->info->name,
                     cn_dtype_name((cn_dtype)dtype), cn_dtype_name((cn_dtype)d->dtype));
   if (d->device != a->c.device)
