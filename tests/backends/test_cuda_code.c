@@ -42,7 +42,7 @@ static const struct variant {
     {{.file = "norm.cu", .types = {CN_F32, CN_F32}, .op = "layer", .number = 6, .threads = 128}, 170},
     {{.file = "norm.cu", .types = {CN_BF16, CN_BF16}, .op = "layer", .number = -2, .threads = 256}, 128},
     {{.file = "norm.cu", .types = {CN_F32, CN_F32}, .op = "rms", .threads = 512}, 64},
-    {{.file = "batch_norm.cu", .types = {CN_BF16}}, 80},
+    {{.file = "batch_norm.cu", .types = {CN_BF16}}, 128},
     {{.file = "loss.cu", .types = {CN_BF16, CN_F32}, .threads = 512}, 80},
     {{.file = "loss.cu", .types = {CN_F32, CN_F32}, .number = 8}, 96},
     {{.file = "scan.cu", .types = {CN_F32}, .op = "sum_op"}, 96},

@@ -125,6 +125,31 @@ static void row_gradients(void **state)
   cn_scope_end(s);
 }
 
+/* Batch norm where channels lie together, by packs and not, with its gradients. */
+static void channels(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(9);
+  static const int64_t counts[] = {16, 36, 6}; /* packs of 4: a power of two, not one, and none */
+  for (int i = 0; i < 3; i++) {
+    int64_t c = counts[i];
+    cn_tensor *x = cn_channels_last(cn_randn(CN_SHAPE(7, c, 9, 11)));
+    cn_tensor *w = cn_randn(CN_SHAPE(c)), *b = cn_randn(CN_SHAPE(c));
+    cn_tensor *g = cn_channels_last(cn_randn(CN_SHAPE(7, c, 9, 11)));
+    cn_tensor *here[] = {cn_requires_grad(x, true), cn_requires_grad(w, true), cn_requires_grad(b, true)}, *far[3];
+    for (int k = 0; k < 3; k++) far[k] = cn_requires_grad(there(cn_detach(here[k])), true);
+    cn_tensor *want = cn_batch_norm(x, NULL, NULL, w, b, .training = true);
+    cn_tensor *have = cn_batch_norm(far[0], NULL, NULL, far[1], far[2], .training = true);
+    close_to("batch norm", want, have, 1e-5);
+    assert_int_equal(cn_backward(cn_sum(cn_mul(want, g))), 0);
+    assert_int_equal(cn_backward(cn_sum(cn_mul(have, there(g)))), 0);
+    for (int k = 0; k < 3; k++) close_to("its gradient", cn_grad_of(here[k]), cn_grad_of(far[k]), 5e-5);
+  }
+  cn_scope_end(s);
+}
+
 static void lines(void **state)
 {
   (void)state;
@@ -213,7 +238,7 @@ int main(int argc, char **argv)
 {
   if (argc > 0) start_again(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(strides), cmocka_unit_test(row_gradients),
-                                     cmocka_unit_test(lines),
+                                     cmocka_unit_test(channels), cmocka_unit_test(lines),
                                      cmocka_unit_test(places), cmocka_unit_test(images)};
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

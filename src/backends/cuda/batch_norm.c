@@ -7,7 +7,7 @@
 
 #include "plugin.h"
 
-enum { BLOCKS_PER_UNIT = 8, LEAST_WORK = 2048 };
+enum { BLOCKS_PER_UNIT = 8, LEAST_WORK = 2048, WARP = 32 };
 
 /* As in kernels/batch_norm.cu. */
 typedef struct job {
@@ -20,6 +20,7 @@ typedef struct job {
   int64_t outer, channels, inner, pieces, piece;
   double eps;
   int32_t training, aligned;
+  int32_t width, unused;
 } job;
 
 typedef struct call {
@@ -84,6 +85,8 @@ static int open_tensors(call *k, const cn_desc *x, const cn_desc *g, const cn_de
   j->x = k->x.data, j->g = k->g.data, j->y = k->y.data;
   int64_t vector = 16 / (int64_t)cn_element_size(x->dtype), run = j->inner == 1 ? j->channels : j->inner;
   j->aligned = run % vector == 0 && ((uintptr_t)j->x | (uintptr_t)j->g | (uintptr_t)j->y) % 16 == 0;
+  if (j->aligned && j->inner == 1)
+    for (j->width = 1; j->width < WARP && j->width * vector < j->channels;) j->width *= 2;
   return status;
 }
 
@@ -93,12 +96,22 @@ static int open_vector(call *k, cni_cuda_operand *o, const cn_tensor *t)
   return t ? cni_cuda_take(o, k->d, k->name, cn_desc_of(t), k->wide) : CN_OK;
 }
 
+/* How many blocks lie side by side over the channels. */
+static int64_t block_columns(const call *k)
+{
+  const job *j = &k->j;
+  if (j->inner > 1) return j->channels;
+  int64_t side = j->width ? j->width * (16 / (int64_t)cn_element_size(k->type)) : WARP;
+  return (j->channels + side - 1) / side;
+}
+
 static int make_room(call *k)
 {
   job *j = &k->j;
-  int64_t count = j->outer * j->inner, columns = j->inner == 1 ? (j->channels + 31) / 32 : j->channels;
+  int64_t count = j->outer * j->inner, columns = block_columns(k);
   int64_t wanted = ((int64_t)k->d->units * BLOCKS_PER_UNIT + columns - 1) / columns;
-  int64_t most = count * (j->inner == 1 ? 32 : 1) / LEAST_WORK;
+  int64_t side = j->width ? j->width * (16 / (int64_t)cn_element_size(k->type)) : j->inner == 1 ? WARP : 1;
+  int64_t most = count * side / LEAST_WORK;
   j->pieces = wanted < most ? wanted : most > 0 ? most : 1;
   j->piece = (count + j->pieces - 1) / j->pieces;
   j->pieces = (count + j->piece - 1) / j->piece;
@@ -122,11 +135,11 @@ static int launch(call *k, const char *entry, cni_cuda_grid grid)
 static int launch_all(call *k, bool sums, const char *coefficients)
 {
   job *j = &k->j;
-  int64_t columns = j->inner == 1 ? (j->channels + 31) / 32 : j->channels;
+  const char *entry = j->width ? "channel_pack_sums" : "channel_sums";
   int status = make_room(k);
   if (!status && sums)
-    status = launch(k, "channel_sums", (cni_cuda_grid){columns, j->pieces, CNI_CUDA_THREADS, 0});
-  if (!status) status = launch(k, coefficients, cni_cuda_grid_for(k->d, j->channels));
+    status = launch(k, entry, (cni_cuda_grid){block_columns(k), j->pieces, CNI_CUDA_THREADS, 0});
+  if (!status) status = launch(k, coefficients, cni_cuda_grid_for(k->d, j->channels * WARP));
   cni_cuda_grid all = cni_cuda_grid_for(k->d, k->x.desc->numel / (j->aligned ? 4 : 1));
   if (!status && j->y) status = launch(k, "channel_apply", all);
   if (k->room) cni_cuda_free(k->d, k->room, k->bytes);

@@ -1,8 +1,8 @@
 /* batch_norm.cu: batch norm per channel of (outer, channels, inner), forward and backward.
  *
  * T0 is the type of x; statistics and coefficients are of the type it is computed in. A block sums a piece of one
- * channel (inner > 1) or of a warp's width of neighbouring channels (inner == 1: channels-last and matrices); a second
- * kernel joins pieces in order. Invariant: sums are the same every time. */
+ * channel (inner > 1) or of neighbouring channels (inner == 1: channels-last and matrices), by packs where they are
+ * whole; a second kernel joins pieces in order. Invariant: sums are the same every time. */
 #include "codegen/device.cuh"
 #include "common.cuh"
 
@@ -21,6 +21,7 @@ struct channel_job {
   i64 outer, channels, inner, pieces, piece;
   f64 eps;
   i32 training, aligned;
+  i32 width, unused; /* packs of neighbouring channels that a block takes side by side, a power of two */
 };
 
 /* Sums of a thread: n, mean and m2 (forward); or sum g, sum g * (x - mean) (backward). */
@@ -103,19 +104,110 @@ KERNEL(channel_sums, channel_job)
   to[2 * p.channels] = room[t].c;
 }
 
+/* Sums of V channels over some rows: about `center`, 64 rows or a few more in A, then in float64. */
+struct pack_sums {
+  A center[V], s[V], q[V];
+  f64 all_s[V], all_q[V];
+};
+
+/* `many` rows from `at` on, `apart` elements apart: all are read before any is added. */
+template <int many> FN void add_rows(pack_sums &a, const channel_job &p, i64 at, i64 apart)
+{
+  pack<T0, V> x[many], g[many];
+#pragma unroll
+  for (int k = 0; k < many; k++) {
+    x[k] = *(const pack<T0, V> *)(p.x + at + k * apart);
+    if (BACKWARD) g[k] = *(const pack<T0, V> *)(p.g + at + k * apart);
+  }
+#pragma unroll
+  for (int k = 0; k < many; k++)
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+      const A d = get(x[k].v[i]) - a.center[i], e = BACKWARD ? (A)get(g[k].v[i]) : d;
+      a.s[i] += e;
+      a.q[i] += e * d;
+    }
+}
+
+FN void fold(pack_sums &a)
+{
+#pragma unroll
+  for (int i = 0; i < V; i++) {
+    a.all_s[i] += (f64)a.s[i];
+    a.all_q[i] += (f64)a.q[i];
+    a.s[i] = a.q[i] = 0;
+  }
+}
+
+/* Channels innermost, by packs: a thread has V neighbouring channels of every (THREADS / width)th row of the piece.
+ * Sums are about the piece's first row (forward) or the mean (backward), so that nothing cancels. */
+KERNEL(channel_pack_sums, channel_job)
+{
+  enum { AT_ONCE = 4, IN_CHAIN = 64 };
+  __shared__ sums room[THREADS];
+  const int t = (int)threadIdx.x, step = THREADS / p.width;
+  const i64 channel = ((i64)blockIdx.x * p.width + t % p.width) * V, begin = blockIdx.y * p.piece;
+  const i64 end = begin + p.piece < p.outer ? begin + p.piece : p.outer, apart = step * p.channels;
+  const bool mine = channel < p.channels;
+  pack_sums a = {};
+  i64 row = begin + t / p.width, rows = 0;
+#pragma unroll
+  for (int i = 0; i < V; i++)
+    a.center[i] = !mine ? (A)0 : BACKWARD ? p.mean[channel + i] : (A)get(p.x[begin * p.channels + channel + i]);
+  for (int chain = 0; mine && row < end; chain++) {
+    const bool whole = row + (AT_ONCE - 1) * step < end;
+    if (whole) add_rows<AT_ONCE>(a, p, row * p.channels + channel, apart);
+    else add_rows<1>(a, p, row * p.channels + channel, apart);
+    row += (whole ? AT_ONCE : 1) * step;
+    rows += whole ? AT_ONCE : 1;
+    if (chain % (IN_CHAIN / AT_ONCE) == 0) fold(a);
+  }
+  fold(a);
+#pragma unroll
+  for (int i = 0; i < V; i++) {
+    const f64 n = (f64)rows;
+    __syncthreads();
+    room[t] = BACKWARD    ? sums{a.all_s[i], a.all_q[i], 0}
+              : rows == 0 ? sums{0, 0, 0}
+                          : sums{n, (f64)a.center[i] + a.all_s[i] / n,
+                                 a.all_q[i] - a.all_s[i] * a.all_s[i] / n};
+    for (int w = THREADS / 2; w >= p.width; w /= 2) {
+      __syncthreads();
+      if (t < w) room[t] = merged(room[t], room[t + w], !BACKWARD);
+    }
+    if (t >= p.width || !mine) continue;
+    f64 *to = p.partial + blockIdx.y * 3 * p.channels + channel + i;
+    to[0] = room[t].a;
+    to[p.channels] = room[t].b;
+    to[2 * p.channels] = room[t].c;
+  }
+}
+
+/* The sums of a channel, by a warp: all lanes have them. */
 FN sums joined(const channel_job &p, i64 channel)
 {
   sums s = sums{0, 0, 0};
-  for (i64 k = 0; k < p.pieces; k++) {
+  for (i64 k = LANE; k < p.pieces; k += 32) {
     const f64 *from = p.partial + k * 3 * p.channels + channel;
     s = merged(s, sums{from[0], from[p.channels], from[2 * p.channels]}, !BACKWARD);
+  }
+  for (int m = 1; m < 32; m *= 2) {
+    sums other;
+    other.a = __shfl_xor_sync(FULL, s.a, m);
+    other.b = __shfl_xor_sync(FULL, s.b, m);
+    other.c = __shfl_xor_sync(FULL, s.c, m);
+    s = LANE & m ? merged(other, s, !BACKWARD) : merged(s, other, !BACKWARD); /* in one order on both sides */
   }
   return s;
 }
 
+/* A warp for each channel. */
+#define EACH_CHANNEL(c) \
+  for (i64 c = (i64)blockIdx.x * WARPS + (threadIdx.x >> 5); c < p.channels; c += (i64)gridDim.x * WARPS)
+
 KERNEL(channel_forward, channel_job)
 {
-  EACH(c, p.channels)
+  EACH_CHANNEL(c)
   {
     f64 mean, rstd, unbiased;
     if (p.training) {
@@ -128,6 +220,7 @@ KERNEL(channel_forward, channel_job)
       unbiased = (f64)p.rstd[c]; /* the running variance */
       rstd = 1 / sqrt(unbiased + p.eps);
     }
+    if (LANE) continue;
     p.save_mean[c] = (A)mean;
     p.save_rstd[c] = (A)rstd;
     p.var[c] = (A)unbiased;
@@ -139,9 +232,10 @@ KERNEL(channel_forward, channel_job)
 
 KERNEL(channel_backward, channel_job)
 {
-  EACH(c, p.channels)
+  EACH_CHANNEL(c)
   {
     const sums s = joined(p, c);
+    if (LANE) continue;
     const f64 mean = (f64)p.mean[c], rstd = (f64)p.rstd[c], w = p.w ? (f64)p.w[c] : 1;
     const f64 n = (f64)p.outer * (f64)p.inner, slope = w * rstd;
     if (p.gw) p.gw[c] = (A)(s.b * rstd);
@@ -154,10 +248,43 @@ KERNEL(channel_backward, channel_job)
   }
 }
 
-/* y = x * scale + shift + g * slope, V elements at a time where they are of one channel or of neighbouring ones. */
+/* y = x * scale + shift + g * slope. Channels innermost, and the packs of all threads make whole rows: a thread's
+ * channels stay the same. */
+FN void apply_columns(const channel_job &p, i64 packs)
+{
+  const i64 step = (i64)gridDim.x * THREADS;
+  i64 k = (i64)blockIdx.x * THREADS + threadIdx.x;
+  const i64 c = k * V % p.channels;
+  A scale[V], shift[V], slope[V];
+#pragma unroll
+  for (int i = 0; i < V; i++) {
+    scale[i] = p.scale[c + i];
+    shift[i] = p.shift[c + i];
+    slope[i] = BACKWARD ? p.slope[c + i] : (A)0;
+  }
+#pragma unroll 2
+  for (; k < packs; k += step) {
+    const pack<T0, V> x = *(const pack<T0, V> *)(p.x + k * V);
+    pack<T0, V> g, y;
+    if (BACKWARD) g = *(const pack<T0, V> *)(p.g + k * V);
+#pragma unroll
+    for (int i = 0; i < V; i++) {
+      A v = get(x.v[i]) * scale[i] + shift[i];
+      if (BACKWARD) v += get(g.v[i]) * slope[i];
+      y.v[i] = put<T0>(v);
+    }
+    *(pack<T0, V> *)(p.y + k * V) = y;
+  }
+}
+
+/* The same, V elements at a time where they are of one channel or of neighbouring ones. */
 KERNEL(channel_apply, channel_job)
 {
   const i64 n = p.outer * p.channels * p.inner, packs = p.aligned ? n / V : 0;
+  if (p.aligned && p.inner == 1 && (i64)gridDim.x * THREADS * V % p.channels == 0) {
+    apply_columns(p, packs);
+    return;
+  }
   EACH(k, packs)
   {
     const i64 first = k * V;
