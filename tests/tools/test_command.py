@@ -118,6 +118,15 @@ class Command(unittest.TestCase):
         self.assertRegex(text, r"(?m)^reshape +\S+ +yes +")
         self.assertRegex(text, r"(?m)^argmax +structural +no +cpu: ")
 
+    def test_ops_of_a_device(self):
+        text = self.good("ops", "--device", "cpu")
+        self.assertRegex(text, r"(?m)^add +pointwise +yes +vector loops$")
+        self.assertRegex(text, r"(?m)^reshape +composite +yes +by its decomposition$")
+        self.assertRegex(text, r"(?m)^select +view +yes +needs none$")
+        self.assertNotIn("cpu:", text)
+        self.assertRegex(self.good("ops", "mm", "--device", "cpu"), r"(?m)^  kernels   \w")
+        self.assertEqual(cairn("ops", "--device", "no_such_device").returncode, 1)
+
     def test_one_op(self):
         text = self.good("ops", "cn_conv2d")
         self.assertTrue(text.startswith("conv2d(Tensor input, Tensor weight, "))

@@ -1,6 +1,8 @@
-/* ops.c: `cairn ops`: the op table for people: a line per op, or everything about one. */
+/* ops.c: `cairn ops`: the op table for people: a line per op, or everything about one; for all backends, or, with
+ * --device, how each op runs on one of them. */
 #include "ops.h"
 
+#include <cairn/ext/op.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,10 +15,28 @@ const char *ops_kind(cn_op_kind kind)
   return names[kind];
 }
 
+static const char *only; /* the backend of --device; NULL: all */
+
+/* On one backend: what runs the op there. The host stands behind a decomposition, which stays on the device. */
+static void print_way(const cn_op_info *info, const cn_op *op)
+{
+  const char *names[OPS_KERNELS];
+  size_t n = cn_op_kernels(names, OPS_KERNELS, op, only);
+  bool parts = info->kind == CN_KIND_COMPOSITE || (op->decompose && (!n || !strcmp(names[0], "host")));
+  if (info->kind == CN_KIND_VIEW) printf("needs none");
+  else if (parts) printf("by its decomposition");
+  else if (!n) printf("does not run there");
+  for (size_t k = 0; !parts && k < n && k < OPS_KERNELS; k++) printf("%s%s", k ? ", " : "", names[k]);
+}
+
 /* "cpu: blas, reference; cuda: cublaslt", or how the op runs without a kernel. */
 static void print_kernels(const cn_op_info *info, const cn_op *op)
 {
   const char *backend, *between = "";
+  if (only) {
+    print_way(info, op);
+    return;
+  }
   for (int b = 0; (backend = command_backend(b)); b++) {
     const char *names[OPS_KERNELS];
     size_t n = cn_op_kernels(names, OPS_KERNELS, op, backend);
@@ -80,7 +100,8 @@ static int choose(const cn_op **ops, size_t *n, int argc, char **argv)
 {
   *n = 0;
   for (int i = 1; i < argc; i++) {
-    if (argv[i][0] == '-') continue;
+    if (!strcmp(argv[i], "--device")) i++;
+    if (argv[i][0] == '-' || argv[i] == only) continue;
     const cn_op *op = cn_op_find(strncmp(argv[i], "cn_", 3) ? argv[i] : argv[i] + 3);
     if (!op) {
       fprintf(stderr, "cairn ops: there is no op '%s'\n", argv[i]);
@@ -95,14 +116,27 @@ static int choose(const cn_op **ops, size_t *n, int argc, char **argv)
   return 0;
 }
 
+static bool is_backend(const char *name)
+{
+  const char *backend;
+  for (int b = 0; (backend = command_backend(b)); b++)
+    if (!strcmp(backend, name)) return true;
+  return false;
+}
+
 int command_ops(int argc, char **argv)
 {
   bool json = false;
   int named = 0;
   for (int i = 1; i < argc; i++) {
     if (!strcmp(argv[i], "--json")) json = true;
+    else if (!strcmp(argv[i], "--device") && i + 1 < argc) only = argv[++i];
     else if (argv[i][0] == '-') return command_usage(argv[0], argv[i]);
     else named++;
+  }
+  if (only && !is_backend(only)) {
+    fprintf(stderr, "cairn ops: there is no backend '%s'\n", only);
+    return 1;
   }
   size_t n;
   const cn_op **ops = calloc((size_t)cn_op_count() + 1, sizeof *ops);

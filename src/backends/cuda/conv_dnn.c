@@ -99,7 +99,7 @@ static bool lies_so(const side *s)
 static int bring(side *s, cni_cuda_device *d, const char *name, bool read)
 {
   if (lies_so(s)) return CN_OK;
-  s->bytes = (size_t)s->own.numel * cn_element_size(s->own.dtype);
+  s->bytes = cn_element_bytes(s->own.dtype, s->own.numel);
   s->copy = s->last.data = cni_cuda_scratch(d, name, s->bytes);
   if (!s->copy) return CN_ERR_MEMORY;
   return read ? cni_cuda_copy_desc(d, name, &s->last, &s->own) : CN_OK;

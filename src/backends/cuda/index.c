@@ -391,7 +391,7 @@ static int embedding_grad_kernel(cn_call *c)
   int type = cni_cuda_wide(y->dtype), status = cni_cuda_take(&n, d, name, cn_desc_of(c->in[1]), CN_I64);
   if (!status) status = cni_cuda_take(&s, d, name, g, type);
   if (!status) status = cni_cuda_room(&to, d, name, y, type);
-  if (!status) status = cni_cuda_zero(d, to.data, (size_t)y->numel * cn_element_size(type));
+  if (!status) status = cni_cuda_zero(d, to.data, cn_element_bytes(type, y->numel));
   memset(&j, 0, sizeof j);
   j.ndim = 2;
   j.nindex = 1;

@@ -42,7 +42,7 @@ static int place(cni_cuda_operand *o, cni_cuda_device *d, const char *name, cons
   }
   o->data = desc->data;
   if (*own) return CN_OK;
-  o->bytes = (size_t)desc->numel * cn_element_size(o->dense.dtype);
+  o->bytes = cn_element_bytes(o->dense.dtype, desc->numel);
   o->copy = o->data = o->dense.data = cni_cuda_scratch(d, name, o->bytes);
   return o->copy ? CN_OK : CN_ERR_MEMORY;
 }

@@ -43,7 +43,7 @@ static int resample(cn_call *c, bool back)
   j.antialias = c->args[6].u.i != 0;
   int status = cni_cuda_take(&ox, d, name, x, 0);
   if (!status) status = cni_cuda_room(&oy, d, name, y, 0);
-  if (!status && back) status = cni_cuda_zero(d, oy.data, (size_t)y->numel * cn_element_size(y->dtype));
+  if (!status && back) status = cni_cuda_zero(d, oy.data, cn_element_bytes(y->dtype, y->numel));
   j.x = ox.data;
   j.y = oy.data;
   cni_cuda_code code = {.file = "sample.cu", .entry = "resample", .types = {x->dtype}, .exact = true};
@@ -80,7 +80,7 @@ static int run_weighted(cn_call *c, const char *entry, const cn_desc *index, con
   for (int i = 0; i < 3 && !status; i++)
     status = i == written ? cni_cuda_room(&o[i], d, name, out, 0)
                           : cni_cuda_take(&o[i], d, name, tensors[i], out->dtype);
-  if (!status && written == 0) status = cni_cuda_zero(d, o[0].data, (size_t)out->numel * cn_element_size(out->dtype));
+  if (!status && written == 0) status = cni_cuda_zero(d, o[0].data, cn_element_bytes(out->dtype, out->numel));
   j.index = at.data, j.x = o[0].data, j.weight = o[1].data, j.y = o[2].data;
   j.fault = cni_cuda_slot_for(d, name);
   cni_cuda_code code = {.file = "sample.cu", .entry = entry, .types = {out->dtype}};

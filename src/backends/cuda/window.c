@@ -64,7 +64,7 @@ static int run(cn_call *c, job *j, const request *r)
   if (!status) status = cni_cuda_room(&oy, d, name, r->y, type);
   if (!status && r->index_in) status = cni_cuda_take(&in, d, name, r->index_in, CN_I64);
   if (!status && r->index_out) status = cni_cuda_room(&out, d, name, r->index_out, CN_I64);
-  if (!status && r->folds) status = cni_cuda_zero(d, oy.data, (size_t)r->y->numel * cn_element_size(type));
+  if (!status && r->folds) status = cni_cuda_zero(d, oy.data, cn_element_bytes(type, r->y->numel));
   j->x = ox.data;
   j->y = oy.data;
   j->index = r->index_in ? in.data : out.data;
