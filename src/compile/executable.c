@@ -203,6 +203,17 @@ static int run_function(capturing *c, cn_compile_fn fn, const cn_compile_call *c
   return status;
 }
 
+/* A tensor that the function put somewhere outside would be found there without a value. */
+static cn_graph *finished(const capturing *c, cn_graph *whole)
+{
+  if (c->cap.escaped)
+    cni_fail(CN_ERR_CAPTURE, "compile: a tensor that the function computes is kept outside of it, in an attribute or a "
+                             "list: return it instead");
+  if (!cn_err() && cn_graph_optimise(whole) >= 0) return whole;
+  cn_graph_free(whole);
+  return NULL;
+}
+
 /* The graph of the call; NULL with the error set, or with *retry. */
 static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *call, bool *retry)
 {
@@ -217,6 +228,7 @@ static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *
     c->call.note = NULL;
     int status = run_function(c, fn, call, retry);
     whole = cni_trace_end(&c->cap, status ? status : *retry ? CN_ERR_CAPTURE : CN_OK);
+    if (whole) whole = finished(c, whole);
   }
   cni_free(c->handles, in_bytes);
   cni_free(outputs, out_bytes);

@@ -77,7 +77,8 @@ static void keep(cutting *c, int value)
 {
   if (value < 0 || c->kept[value] >= 0 || c->late[value]) return;
   const cni_gvalue *v = &c->g->values[value];
-  if (v->kind == CNI_VALUE_SCALAR || (v->kind == CNI_VALUE_RESULT && c->backward[v->node])) return;
+  if (v->kind == CNI_VALUE_SCALAR || v->kind == CNI_VALUE_CONST) return; /* each half has them */
+  if (v->kind == CNI_VALUE_RESULT && c->backward[v->node]) return;
   c->kept[value] = (int)c->p->nkept;
   c->order[c->p->nkept++] = value;
 }

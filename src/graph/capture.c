@@ -29,7 +29,7 @@ cn_tensor *cni_capture_handle(const cni_capture *cap, cn_device device, int dtyp
                               const int64_t *strides, int value)
 {
   size_t size = cni_dtype_bytes(dtype, cni_numel(ndim, shape));
-  cn_tensor *t = cni_tensor_over(cni_storage_meta(device, size), 0, dtype, ndim, shape, strides);
+  cn_tensor *t = cni_tensor_over(cni_storage_meta(device, size, cap->live), 0, dtype, ndim, shape, strides);
   if (t) tag(cap, t, value, 0);
   return t;
 }

@@ -36,6 +36,8 @@ typedef struct cni_capture {
   int *open; /* scopes, the innermost last */
   size_t nopen, open_cap;
   size_t depth; /* of the scope around it */
+  cni_live *live; /* its handles' memories */
+  bool escaped;   /* after its end: some are still there, which somebody outside keeps */
   bool leaves_are_inside; /* what reaches leaves is collected by whoever captures: it is nothing that a run assigns */
   uint64_t seed, base; /* where random numbers stood when it began */
 } cni_capture;

@@ -62,14 +62,14 @@ cn_tensor *cni_number_tensor(const cni_gvalue *v)
 static cn_tensor *layout(cn_device device, int dtype, int ndim, const int64_t *shape, const int64_t *strides)
 {
   size_t size = cni_dtype_bytes(dtype, cni_numel(ndim, shape));
-  return cni_tensor_over(cni_storage_meta(device, size), 0, dtype, ndim, shape, strides);
+  return cni_tensor_over(cni_storage_meta(device, size, NULL), 0, dtype, ndim, shape, strides);
 }
 
 /* A state that is not bound yet: how much memory it will be a part of is not known. */
 static cn_tensor *unbound(const cni_gvalue *v)
 {
   const size_t much = (size_t)1 << 60;
-  return cni_tensor_over(cni_storage_meta(v->device, much), (int64_t)1 << 50, v->dtype, v->ndim, v->shape, NULL);
+  return cni_tensor_over(cni_storage_meta(v->device, much, NULL), (int64_t)1 << 50, v->dtype, v->ndim, v->shape, NULL);
 }
 
 static bool may_vary(const cni_gvalue *v)

@@ -59,7 +59,7 @@ static cn_tensor *scalar_handle(const cn_graph *g, const cni_gvalue *v, const in
 /* An input's shape and strides, without holding on to its memory. */
 static cn_tensor *layout_of(const cn_tensor *t)
 {
-  cni_storage *s = cni_storage_meta(t->d.device, t->storage->size);
+  cni_storage *s = cni_storage_meta(t->d.device, t->storage->size, NULL);
   return cni_tensor_over(s, t->offset, t->d.dtype, t->d.ndim, t->d.shape, t->d.strides);
 }
 
@@ -125,7 +125,7 @@ static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
     cni_planned *q = &p->values[n->out[k]];
     p->specs[p->first_spec[node] + (size_t)k] = *s;
     size_t size = cni_dtype_bytes(s->dtype, cni_numel(s->ndim, s->shape));
-    q->handle = cni_tensor_over(cni_storage_meta(device, size), 0, s->dtype, s->ndim, s->shape, s->strides);
+    q->handle = cni_tensor_over(cni_storage_meta(device, size, NULL), 0, s->dtype, s->ndim, s->shape, s->strides);
     if (!q->handle) return CN_ERR_MEMORY;
     q->first = q->last = (int)node;
     if (s->view_of >= 0) {

@@ -56,7 +56,7 @@ static cn_tensor *input_at(const cni_prober *p, size_t i, const int64_t *sizes)
   }
   cni_traced_order(&v, shape, strides);
   size_t bytes = cni_dtype_bytes(d->dtype, cni_numel(d->ndim, shape));
-  return cni_tensor_over(cni_storage_meta(d->device, bytes), 0, d->dtype, d->ndim, shape, strides);
+  return cni_tensor_over(cni_storage_meta(d->device, bytes, NULL), 0, d->dtype, d->ndim, shape, strides);
 }
 
 static cn_graph *trace_at(const cni_prober *p, const int64_t *sizes)

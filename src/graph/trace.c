@@ -41,6 +41,10 @@ int cni_trace_begin(cni_capture *cap)
   if (st->capture) return cni_fail(CN_ERR_CAPTURE, "trace: a graph is being captured already");
   *cap = (cni_capture){.g = cn_graph_new(), .serial = atomic_fetch_add(&next_serial, 1) & 0xffffffffu};
   if (!cap->g) return CN_ERR_MEMORY;
+  if (!(cap->live = cni_live_new())) {
+    cn_graph_free(cap->g);
+    return CN_ERR_MEMORY;
+  }
   cap->depth = cni_scope_push();
   cni_draws_begin(cap);
   st->capture = cap;
@@ -74,6 +78,7 @@ cn_graph *cni_trace_end(cni_capture *cap, int status)
   }
   cni_free(cap->memories, cap->memories_cap * sizeof *cap->memories);
   cni_free(cap->open, cap->open_cap * sizeof *cap->open);
+  cap->escaped = cni_live_release(cap->live) > 0;
   if (!status && cn_graph_remove_dead(cap->g) < 0) status = cn_err();
   if (!status) return cap->g;
   cn_graph_free(cap->g);

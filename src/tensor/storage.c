@@ -63,9 +63,28 @@ cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void 
   return s;
 }
 
-cni_storage *cni_storage_meta(cn_device device, size_t size)
+cni_live *cni_live_new(void)
 {
-  return header(device, NULL, size);
+  cni_live *live = cni_alloc(sizeof *live);
+  if (live) atomic_init(&live->n, 1);
+  return live;
+}
+
+int cni_live_release(cni_live *live)
+{
+  int left = live ? atomic_fetch_sub(&live->n, 1) - 1 : 0;
+  if (live && !left) cni_free(live, sizeof *live);
+  return left;
+}
+
+cni_storage *cni_storage_meta(cn_device device, size_t size, cni_live *live)
+{
+  cni_storage *s = header(device, NULL, size);
+  if (s && live) {
+    atomic_fetch_add(&live->n, 1);
+    s->payload = live;
+  }
+  return s;
 }
 
 /* Nothing to give back: borrowed without a function that frees it, or no memory at all (captured). */
@@ -83,7 +102,7 @@ void cni_storage_drop_data(cni_storage *s)
   } else if (s->data && !inside(s)) {
     if (s->device == CN_CPU) cni_free(s->data, s->size);
     else free_device_memory(s);
-  }
+  } else if (!s->data) cni_live_release(s->payload);
 }
 
 void cni_storage_free(cni_storage *s)

@@ -29,7 +29,8 @@ typedef struct cni_storage {
   _Atomic uint64_t version; /* writes so far */
   size_t block;         /* bytes of the block that holds this struct (and more: cni_home) */
   void (*free_payload)(void *payload); /* borrowed memory: called at the end; NULL for our own */
-  void *payload;        /* of free_payload; of our own device memory: the streams that used it besides */
+  void *payload;        /* of free_payload; of our own device memory: the streams that used it besides; of no memory:
+                         * its cni_live */
   void *stream;         /* device memory: where it was allocated, and is given back */
 } cni_storage;
 
@@ -104,8 +105,13 @@ static inline void cni_storage_init(cni_storage *s, size_t block, cn_device devi
 /* Fresh memory on a device; NULL with the error set. Holds one reference for the caller. */
 cni_storage *cni_storage_new(cn_device device, size_t size);
 cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void (*free_payload)(void *), void *payload);
-/* No memory at all: what tensors have while a graph is captured. */
-cni_storage *cni_storage_meta(cn_device device, size_t size);
+/* No memory at all: what tensors have while a graph is captured. live (may be NULL) counts them. */
+typedef struct cni_live {
+  _Atomic int32_t n; /* those that are there, and one for whoever made it */
+} cni_live;
+cni_storage *cni_storage_meta(cn_device device, size_t size, cni_live *live);
+cni_live *cni_live_new(void); /* NULL with the error set */
+int cni_live_release(cni_live *live); /* how many are left */
 void cni_storage_free(cni_storage *s); /* when the last reference is gone */
 /* Work of this stream, too, must be done before the memory is used again. 0 or an error. */
 int cni_storage_used_by(cni_storage *s, void *stream);

@@ -237,6 +237,42 @@ class CompileTest(unittest.TestCase):
         with self.assertRaisesRegex(ZeroDivisionError, "division"):
             cairn.compile(lambda x: x * (1 // 0))(cairn.ones(2))
 
+    def test_tensors_that_are_kept_outside(self):
+        class Remembers(nn.Module):
+            def forward(self, x):
+                self.last = x * 2
+                return self.last + 1
+        net = Remembers()
+        fast = cairn.compile(net)
+        self.assertEqual(fast(cairn.ones(2)).tolist(), [3, 3])
+        self.assertEqual(net.last.tolist(), [2, 2])
+        self.assertEqual(fast(cairn.zeros(2)).tolist(), [1, 1])
+        self.assertEqual(net.last.tolist(), [0, 0])
+        self.assertEqual(compiler.stats(fast)["eager_calls"], 2)
+
+    def test_a_mask_that_is_made_once(self):
+        class Masked(nn.Module):
+            mask = None
+
+            def forward(self, x):
+                if self.mask is None or self.mask.shape != x.shape:
+                    self.mask = (x * 0 + 1).tril()
+                return x * self.mask
+        fast = cairn.compile(Masked())
+        for n in (3, 3, 2, 2):
+            self.assertSame(fast(cairn.ones(n, n)), cairn.ones(n, n).tril())
+
+    def test_copies(self):
+        net = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        net.compile()
+        x = cairn.ones(1, 2)
+        want, other = net(x), copy.deepcopy(net)
+        with cairn.no_grad():
+            other[0].weight.zero_()
+            other[0].bias.fill_(2)
+        self.assertEqual(other(x).tolist(), [[2, 2]])
+        self.assertSame(net(x), want)
+
     def test_disable(self):
         @compiler.disable
         def plain(x):

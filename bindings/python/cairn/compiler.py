@@ -118,6 +118,8 @@ def _watched(fn: Any) -> list[Callable[[], Any]]:
         return [lambda: fn]
     found: list[Callable[[], Any]] = []
     owner = getattr(fn, "__self__", None)
+    if owner is None and not hasattr(fn, "__code__"):  # an object that can be called
+        owner = fn
     if isinstance(owner, nn.Module):
         found.append(lambda: owner)
     elif owner is not None:  # numbers there may be counters: they are baked in
@@ -133,6 +135,24 @@ def _watched(fn: Any) -> list[Callable[[], Any]]:
     found += [functools.partial(fn.__globals__.get, name) for name in sorted(_names(code))
               if name in fn.__globals__ and _worth_watching(fn.__globals__[name])]
     return found
+
+
+def _modules(value: Any) -> list[nn.Module]:
+    """The modules whose attributes code may set: one and those below it."""
+    return list(value.modules()) if isinstance(value, nn.Module) else []
+
+
+def _attributes(module: nn.Module) -> Callable[[], None]:
+    """Notes the attributes of a module; what is returned puts them back."""
+    attributes, buffers = dict(module.__dict__), dict(module._buffers)
+
+    def restore() -> None:
+        module.__dict__.clear()
+        module.__dict__.update(attributes)
+        for name, value in buffers.items():
+            if module._buffers.get(name) is not value:
+                module._buffers[name] = value
+    return restore
 
 
 # ---- compiled functions ----
@@ -154,6 +174,7 @@ class _Compiled:
         self._programs = _C.CompiledBase(name, self._fullgraph)
         self._numbers: dict[Any, int] = {}
         self._watched = _watched(self._fn)
+        self._before: list[Callable[[], None]] = []
         self._modules: list[nn.Module] = []  # kept, so that no other gets their address
 
     def _number(self, arguments: Any) -> int:
@@ -178,6 +199,12 @@ class _Compiled:
 
     def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Tensor]) -> tuple[list[Tensor], Any]:
         """Calls the function with other tensors in the arguments. Its tensors, and the rest with places for them."""
+        if _C._tracing():
+            self._before = [_attributes(value) for look in self._watched for value in _modules(look())]
+        else:  # it could not be captured: attributes that were set on the way have no values
+            for restore in self._before:
+                restore()
+            self._before = []
         following = iter(given)
         args, kwargs = _mapped((args, kwargs), _is_tensor, lambda _: next(following))
         made: list[Tensor] = []
@@ -195,6 +222,10 @@ class _Compiled:
         if type(note) is _Slot:
             return results[note.index]
         return _mapped(note, _is_slot, lambda slot: results[slot.index])
+
+    def __reduce__(self) -> Any:
+        """Copies and files have the function; programs are made anew."""
+        return _Compiled, (self._fn, self._fullgraph)
 
     def __get__(self, owner: Any, kind: Any = None) -> Any:
         """A method: bound, and compiled for each object."""

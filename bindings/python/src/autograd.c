@@ -255,6 +255,7 @@ static PyObject *get_grad(PyObject *self, void *Py_UNUSED(closure))
       return NULL;
     Py_RETURN_NONE;
   }
+  if (cn_tracing()) return cnpy_wrap_borrowed(g); /* one without a value is not remembered beyond the capture */
   if (!held(self)->grad || cnpy_t(held(self)->grad) != g) {
     PyObject *o = cnpy_wrap_borrowed(g);
     if (!o) return NULL;
@@ -292,7 +293,7 @@ static int set_grad(PyObject *self, PyObject *value, void *Py_UNUSED(closure))
   if (value == self) return cnpy_fail(PyExc_RuntimeError, "grad: a tensor cannot be its own gradient"), -1;
   if (check_grad(t, cnpy_t(value))) return -1;
   if (cn_needs_grad(t) && cn_set_grad(t, cnpy_t(value))) return cnpy_raise(), -1;
-  hold(self, value);
+  hold(self, cn_tracing() && cn_needs_grad(t) ? NULL : value);
   return 0;
 }
 
