@@ -106,9 +106,22 @@ static bool same_geometry(const cn_tensor *a, const cn_tensor *b)
   return a->offset == b->offset && a->d.dtype == b->d.dtype && cni_same_layout(&a->d, &b->d);
 }
 
-static int add_result(cni_capture *cap, int node, int index, const cn_desc *d)
+/* Adds a call with its results, of these types, or nothing: whoever goes on after a failure finds a sound graph. Its
+ * node; negative on failure. */
+static int add_call(cni_capture *cap, const cni_opinfo *info, const cn_value *args, int nargs, const int *in, int nin,
+                    const cn_desc *results, int nout)
 {
-  return cni_graph_add_result(cap->g, node, index, d);
+  cn_graph *g = cap->g;
+  size_t nvalues = g->nvalues;
+  int node = cni_graph_add_node(g, info, args, nargs, in, nin, nout);
+  for (int i = 0; node >= 0 && i < nout; i++)
+    if (cni_graph_add_result(g, node, i, &results[i]) < 0) {
+      cni_gnode_free(&g->nodes[--g->nnodes]);
+      g->nvalues = nvalues;
+      return CN_ERR_MEMORY;
+    }
+  if (node >= 0) g->nodes[node].scope = cni_scope_now(cap);
+  return node;
 }
 
 /* Records the view that made t, on its parent's present value. */
@@ -116,10 +129,8 @@ static int view_value(cni_capture *cap, cn_tensor *t)
 {
   int parent = cni_capture_value(cap, t->view->parent);
   if (parent < 0) return parent;
-  int node = cni_graph_add_node(cap->g, cni_op_info(t->view->op), t->view->args, t->view->nargs, &parent, 1, 1);
-  if (node < 0) return node;
-  cap->g->nodes[node].scope = cni_scope_now(cap);
-  return add_result(cap, node, 0, &t->d);
+  int node = add_call(cap, cni_op_info(t->view->op), t->view->args, t->view->nargs, &parent, 1, &t->d, 1);
+  return node < 0 ? node : cap->g->nodes[node].out[0];
 }
 
 int cni_capture_value(cni_capture *cap, cn_tensor *t)
@@ -219,26 +230,6 @@ static int write_value(cni_capture *cap, cn_tensor *dest, int value)
 
 /* ---- the mode ---- */
 
-static int record(cni_capture *cap, const cni_applying *a)
-{
-  const cn_call *c = &a->c;
-  int room[64], *in = room;
-  if (c->nin > 64 && !(in = cni_alloc((size_t)c->nin * sizeof *in))) return CN_ERR_MEMORY;
-  int node = 0;
-  for (int i = 0; i < c->nin && node >= 0; i++) {
-    in[i] = c->in[i] ? cni_capture_value(cap, c->in[i]) : -1;
-    if (c->in[i] && in[i] < 0) node = in[i];
-  }
-  if (node >= 0) node = cni_graph_add_node(cap->g, a->info, c->args, c->nargs, in, c->nin, c->nout);
-  if (node >= 0) cap->g->nodes[node].scope = cni_scope_now(cap);
-  if (node >= 0 && (a->info->row->flags & CN_OP_RANDOM)) {
-    int draw = cap->g->nodes[node].draw = cni_draw(cap, c);
-    if (draw < 0) node = draw;
-  }
-  if (in != room) cni_free(in, (size_t)c->nin * sizeof *in);
-  return node;
-}
-
 static void spec_desc(cn_desc *d, const cn_call *c, int i)
 {
   const cn_spec *s = &c->spec[i];
@@ -248,6 +239,25 @@ static void spec_desc(cn_desc *d, const cn_call *c, int i)
   memcpy(d->shape, s->shape, (size_t)s->ndim * sizeof *d->shape);
   if (s->has_strides || s->view_of >= 0) memcpy(d->strides, s->strides, (size_t)s->ndim * sizeof *d->strides);
   else cni_contiguous_strides(s->ndim, s->shape, d->strides);
+}
+
+/* Records the call; its node, negative on failure. */
+static int record(cni_capture *cap, const cni_applying *a)
+{
+  const cn_call *c = &a->c;
+  cn_desc results[CNI_MAX_RESULTS];
+  int room[64], *in = room, node = 0, draw = -1;
+  if (c->nin > 64 && !(in = cni_alloc((size_t)c->nin * sizeof *in))) return CN_ERR_MEMORY;
+  for (int i = 0; i < c->nin && node >= 0; i++) {
+    in[i] = c->in[i] ? cni_capture_value(cap, c->in[i]) : -1;
+    if (c->in[i] && in[i] < 0) node = in[i];
+  }
+  if (node >= 0 && (a->info->row->flags & CN_OP_RANDOM) && (draw = cni_draw(cap, c)) < 0) node = draw;
+  for (int i = 0; i < c->nout; i++) spec_desc(&results[i], c, i);
+  if (node >= 0) node = add_call(cap, a->info, c->args, c->nargs, in, c->nin, results, c->nout);
+  if (node >= 0) cap->g->nodes[node].draw = draw;
+  if (in != room) cni_free(in, (size_t)c->nin * sizeof *in);
+  return node;
 }
 
 static int result_handle(cni_capture *cap, cn_call *c, int i, int value)
@@ -270,9 +280,9 @@ static int record_write(cni_capture *cap, cni_applying *a, int i, int value)
   if (a->c.spec[i].dtype != dest->d.dtype) {
     const cni_opinfo *cast = cni_op_by_name("cast");
     cn_value args[2] = {{CN_V_TENSOR, 1, {0}}, cn_v_int(dest->d.dtype)};
-    int node = cni_graph_add_node(cap->g, cast, args, 2, &value, 1, 1);
-    if (node < 0 || (value = add_result(cap, node, 0, &dest->d)) < 0) return CN_ERR_MEMORY;
-    cap->g->nodes[node].scope = cni_scope_now(cap);
+    int node = add_call(cap, cast, args, 2, &value, 1, &dest->d, 1);
+    if (node < 0) return CN_ERR_MEMORY;
+    value = cap->g->nodes[node].out[0];
   }
   int status = write_value(cap, dest, value);
   if (!status) a->c.out[i] = cni_tensor_keep(dest);
@@ -283,7 +293,6 @@ int cni_capture_mode(cni_applying *a)
 {
   cni_capture *cap = cni_capturing();
   cn_call *c = &a->c;
-  cn_desc d;
   for (int i = 0; i < c->nout; i++)
     if (c->spec[i].data_dependent)
       return cni_fail(CN_ERR_CAPTURE, "%s: the size of its result depends on data, which a graph cannot hold",
@@ -291,10 +300,8 @@ int cni_capture_mode(cni_applying *a)
   int node = record(cap, a), status = node < 0 ? (cn_err() ? cn_err() : CN_ERR_MEMORY) : CN_OK;
   if (!status && c->spec[0].view_of >= 0) status = cni_make_results(c);
   for (int i = 0; i < c->nout && !status; i++) {
-    spec_desc(&d, c, i);
-    int value = add_result(cap, node, i, &d);
-    if (value < 0) status = CN_ERR_MEMORY;
-    else status = a->dest ? record_write(cap, a, i, value) : result_handle(cap, c, i, value);
+    int value = cap->g->nodes[node].out[i];
+    status = a->dest ? record_write(cap, a, i, value) : result_handle(cap, c, i, value);
   }
   if (status) cni_drop_results(c);
   return status;
