@@ -1,9 +1,13 @@
 /* parallel.c: an own pool of worker threads behind cni_parallel_for. Nothing starts at load: workers are made at the
  * first region that needs them, and made anew in a forked child.
  *
- * Invariant: one region runs at a time. `ticket` changes exactly once per region and says in its low byte how many
- * workers may take part. A worker touches the job only between joining and leaving the `gate`; the region closes it
- * once no piece is left and waits for those inside, so that a worker the system has not woken yet delays nobody. */
+ * A thread whose region finds another one going runs it by itself: where several threads compute at once, each has a
+ * core, and none waits for the others' workers.
+ *
+ * Invariant: one region has the workers at a time. `ticket` changes exactly once per region and says in its low byte
+ * how many workers may take part. A worker touches the job only between joining and leaving the `gate`; the region
+ * closes it once no piece is left and waits for those inside, so that a worker the system has not woken yet delays
+ * nobody. */
 #include "parallel.h"
 
 #include <pthread.h>
@@ -24,7 +28,8 @@ typedef struct job {
   atomic_flag error_taken;
 } job;
 
-static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER; /* one region at a time */
+static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER; /* who has the workers */
+static _Atomic int callers; /* threads that are in a region, with workers or without */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
 static _Atomic uint64_t ticket;
@@ -137,6 +142,7 @@ static void *worker(void *arg)
 static void after_fork(void)
 {
   started = 0;
+  atomic_store(&callers, 0);
   atomic_store(&ticket, 0);
   atomic_store(&gate, 0);
   inside = false;
@@ -205,10 +211,18 @@ void cni_parallel_for(int64_t n, int64_t grain, cni_range_fn fn, void *payload)
     fn(0, n, payload);
     return;
   }
+  if (atomic_fetch_add_explicit(&callers, 1, memory_order_relaxed)) {
+    inside = true;
+    fn(0, n, payload);
+    inside = false;
+    atomic_fetch_sub_explicit(&callers, 1, memory_order_relaxed);
+    return;
+  }
   /* A few ranges per thread even out cores of unequal speed. */
   int64_t pieces = most < 4 * threads ? most : 4 * threads;
   job j = {.fn = fn, .payload = payload, .n = n, .pieces = pieces,
            .error_taken = ATOMIC_FLAG_INIT};
   run_region(&j, threads);
+  atomic_fetch_sub_explicit(&callers, 1, memory_order_relaxed);
   if (j.error.err && !cn_err()) cni_error_restore(&j.error);
 }
