@@ -64,6 +64,19 @@ def _is_slot(value: Any) -> bool:
     return isinstance(value, _Slot)
 
 
+def _called(fn: Any, args: Any, kwargs: Any, given: list[Tensor]) -> tuple[list[Tensor], Any]:
+    """Calls a function with other tensors in its arguments. Its tensors, and the rest with places for them."""
+    following = iter(given)
+    args, kwargs = _mapped((args, kwargs), _is_tensor, lambda _: next(following))
+    made: list[Tensor] = []
+
+    def slot(tensor: Tensor) -> _Slot:
+        made.append(tensor)
+        return _Slot(len(made) - 1)
+    note = _mapped(fn(*args, **kwargs), _is_tensor, slot)
+    return made, note
+
+
 class _Same:
     """Stands for an object that has no equal: it is the same as itself alone, which it keeps alive."""
 
@@ -198,22 +211,14 @@ class _Compiled:
         return tensors, number, functools.partial(self._compute, args, kwargs)
 
     def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Tensor]) -> tuple[list[Tensor], Any]:
-        """Calls the function with other tensors in the arguments. Its tensors, and the rest with places for them."""
+        """What a call computes, from other tensors: see _called."""
         if _C._tracing():
             self._before = [_attributes(value) for look in self._watched for value in _modules(look())]
         else:  # it could not be captured: attributes that were set on the way have no values
             for restore in self._before:
                 restore()
             self._before = []
-        following = iter(given)
-        args, kwargs = _mapped((args, kwargs), _is_tensor, lambda _: next(following))
-        made: list[Tensor] = []
-
-        def slot(tensor: Tensor) -> _Slot:
-            made.append(tensor)
-            return _Slot(len(made) - 1)
-        note = _mapped(self._fn(*args, **kwargs), _is_tensor, slot)
-        return made, note
+        return _called(self._fn, args, kwargs, given)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _C._tracing():  # part of a larger graph

@@ -10,7 +10,7 @@ from typing import Any, Iterator
 from . import _C, nn
 from ._modes import no_grad
 from ._tensor import Tensor
-from .compiler import _is_slot, _is_tensor, _mapped, _Slot
+from .compiler import _called, _is_slot, _is_tensor, _mapped
 
 __all__ = ["Dim", "ExportedProgram", "dims", "export", "load", "save"]
 
@@ -128,14 +128,8 @@ def traced(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
     notes: list[Any] = []
 
     def compute(given: list[Tensor]) -> list[Tensor]:
-        following = iter(given)
-        a, k = _mapped((args, kwargs), _is_tensor, lambda _: next(following))
-        made: list[Tensor] = []
-
-        def slot(tensor: Tensor) -> _Slot:
-            made.append(tensor)
-            return _Slot(len(made) - 1)
-        notes.append(_mapped(fn(*a, **k), _is_tensor, slot))
+        made, note = _called(fn, args, kwargs, given)
+        notes.append(note)
         return made
     with no_grad():
         graph = _C.GraphBase(compute, tensors, free)

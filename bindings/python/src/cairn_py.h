@@ -107,6 +107,7 @@ PyObject *cnpy_fail(PyObject *type, const char *format, ...) CN_PRINTF(2, 3);
 PyObject *cnpy_wrap(cn_tensor *t);
 /* The same for a borrowed t (it is kept). */
 PyObject *cnpy_wrap_borrowed(cn_tensor *t);
+PyObject *cnpy_wrap_list(cn_tensor *const *tensors, size_t n); /* the same for several: a list */
 /* Makes the Python object hold another tensor (takes over t): out= of another shape, t.data = u. */
 void cnpy_replace(PyObject *tensor, cn_tensor *t);
 int cnpy_add_tensor(PyObject *module);

@@ -18,16 +18,6 @@ typedef struct python_call {
 
 /* ---- what the library calls ---- */
 
-static PyObject *wrapped(cn_tensor *const *tensors, size_t n)
-{
-  PyObject *list = PyList_New((Py_ssize_t)n);
-  for (size_t i = 0; list && i < n; i++) {
-    PyObject *t = cnpy_wrap_borrowed(tensors[i]);
-    if (!t || PyList_SetItem(list, (Py_ssize_t)i, t)) Py_CLEAR(list);
-  }
-  return list;
-}
-
 /* The tensors of the list that the function returned, kept alive by the scope. */
 static int take_results(cn_compile_call *call, PyObject *list)
 {
@@ -61,7 +51,7 @@ static int run_function(cn_compile_call *call)
 {
   PyGILState_STATE gil = PyGILState_Ensure();
   const python_call *k = call->payload;
-  PyObject *in = wrapped(call->inputs, call->ninputs), *made = in ? cnpy_call1(k->fn, in) : NULL;
+  PyObject *in = cnpy_wrap_list(call->inputs, call->ninputs), *made = in ? cnpy_call1(k->fn, in) : NULL;
   int status;
   if (made && PyTuple_Check(made) && PyTuple_Size(made) == 2) {
     status = take_results(call, PyTuple_GetItem(made, 0));
@@ -141,7 +131,7 @@ static PyObject *compiled_call(PyObject *self, PyObject *args)
   cn_scope *scope = cn_scope_begin();
   int status;
   Py_BEGIN_ALLOW_THREADS status = cn_compiled_call(cnpy_held(self), &call);
-  Py_END_ALLOW_THREADS PyObject *out = status ? cnpy_raise() : wrapped(call.outputs, call.noutputs);
+  Py_END_ALLOW_THREADS PyObject *out = status ? cnpy_raise() : cnpy_wrap_list(call.outputs, call.noutputs);
   cn_scope_end(scope);
   PyObject *answer = out ? PyTuple_Pack(2, out, call.note ? (PyObject *)call.note : Py_None) : NULL;
   Py_XDECREF(out);

@@ -26,16 +26,6 @@ static void drop_exception(traced *k)
   Py_CLEAR(k->trace);
 }
 
-static PyObject *wrapped(cn_tensor *const *tensors, size_t n)
-{
-  PyObject *list = PyList_New((Py_ssize_t)n);
-  for (size_t i = 0; list && i < n; i++) {
-    PyObject *t = cnpy_wrap_borrowed(tensors[i]);
-    if (!t || PyList_SetItem(list, (Py_ssize_t)i, t)) Py_CLEAR(list);
-  }
-  return list;
-}
-
 static int take_results(traced *k, PyObject *made, cn_tensor **outputs)
 {
   Py_ssize_t n = PyList_Check(made) ? PyList_Size(made) : -1;
@@ -51,7 +41,7 @@ static int take_results(traced *k, PyObject *made, cn_tensor **outputs)
 static int run_function(cn_tensor **outputs, cn_tensor *const *inputs, void *payload)
 {
   traced *k = payload;
-  PyObject *in = wrapped(inputs, k->ninputs), *made = in ? cnpy_call1(k->fn, in) : NULL;
+  PyObject *in = cnpy_wrap_list(inputs, k->ninputs), *made = in ? cnpy_call1(k->fn, in) : NULL;
   drop_exception(k);
   int status = made ? take_results(k, made, outputs) : cn_err_set(CN_ERR_CAPTURE, "trace: a Python exception");
   if (!made) PyErr_Fetch(&k->type, &k->value, &k->trace);
@@ -147,7 +137,7 @@ static PyObject *run(PyObject *self, PyObject *tensors)
   cn_scope *scope = cn_scope_begin();
   int status;
   Py_BEGIN_ALLOW_THREADS status = cn_graph_run(out, g, in);
-  Py_END_ALLOW_THREADS PyObject *made = status ? cnpy_raise() : wrapped(out, nout);
+  Py_END_ALLOW_THREADS PyObject *made = status ? cnpy_raise() : cnpy_wrap_list(out, nout);
   cn_scope_end(scope);
   PyMem_Free(in);
   return made;

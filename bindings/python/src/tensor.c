@@ -31,6 +31,16 @@ PyObject *cnpy_wrap(cn_tensor *t)
 }
 PyObject *cnpy_wrap_borrowed(cn_tensor *t) { return cnpy_wrap(cn_keep(t)); }
 
+PyObject *cnpy_wrap_list(cn_tensor *const *tensors, size_t n)
+{
+  PyObject *list = PyList_New((Py_ssize_t)n);
+  for (size_t i = 0; list && i < n; i++) {
+    PyObject *t = cnpy_wrap_borrowed(tensors[i]);
+    if (!t || PyList_SetItem(list, (Py_ssize_t)i, t)) Py_CLEAR(list);
+  }
+  return list;
+}
+
 void cnpy_replace(PyObject *tensor, cn_tensor *t)
 {
   cnpy_tensor *self = (cnpy_tensor *)(void *)tensor;
