@@ -2,8 +2,9 @@
  * another. Leaves from outside (parameters) are inputs of the function, so that their gradients reach them the usual
  * way, through their hooks.
  *
- * Invariant: backward draws the random numbers of its forward; what it reads was kept with its version, so that a
- * tensor that was written since is an error, as in eager. */
+ * Place in the flow: compile.c runs such a program here; split.c made its halves. Invariant: backward draws the random
+ * numbers of its forward; what it reads was kept with its version, so that a tensor that was written since is an error,
+ * as in eager. */
 #include <cairn/autograd.h>
 #include <cairn/ops.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* key.c: the key of a call: everything that a captured program depends on, as bytes, with names for messages.
  *
- * Invariant: two calls with the same key may run the same program, whatever the values of their tensors. */
+ * Place in the flow: compile.c reads the key of each call and finds the program by it. Invariant: two calls with the
+ * same key may run the same program, whatever the values of their tensors. */
 #include <cairn/autograd.h>
 #include <stdio.h>
 #include <string.h>

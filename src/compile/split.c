@@ -1,9 +1,10 @@
 /* split.c: cuts a graph of a forward and a backward pass in two.
  *
- * Forward has what results and written states need, and nothing that needs the results' gradients; backward has the
- * rest. What backward reads of forward is kept: inputs and states as they are, results of nodes as further outputs of
- * forward. Views are made again instead: they cost nothing, and keep only what they look into. Parts that are computed
- * again in backward (checkpoints) are needed by no result and so stay there. */
+ * Place in the flow: executable.c has captured both as one graph; joint.c runs the halves. Forward has what results and
+ * written states need, and nothing that needs the results' gradients; backward has the rest. What backward reads of
+ * forward is kept: inputs and states as they are, results of nodes as further outputs of forward. Views are made again
+ * instead: they cost nothing, and keep only what they look into. Parts that are computed again in backward
+ * (checkpoints) are needed by no result and so stay there. Invariant: forward reads nothing of backward. */
 #include <string.h>
 
 #include "compile.h"
