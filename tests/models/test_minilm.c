@@ -34,7 +34,7 @@ static void near(const cn_tree *want, const float *got, const char *text)
   double worst = 0;
   for (size_t k = 0; k < cn_tree_size(want); k++)
     worst = fmax(worst, fabs((double)got[k] - cn_tree_as_float(cn_tree_at(want, k), NAN)));
-  if (!(worst < 1e-4)) fail_msg("\"%.40s\": off by %.3g", text, worst);
+  if (!(worst < 1e-6)) fail_msg("\"%.40s\": off by %.3g", text, worst);
 }
 
 static cn_module *model(void)

@@ -179,8 +179,8 @@ static void equals_its_model(void **state)
   int saved = cn_inference_begin();
   cn_forward_all(out, pooler ? 2 : 1, m, in, n);
   cn_inference_end(saved);
-  same("output", cn_tree_get(g, "output"), out[0], 1e-4);
-  if (pooler) same("pooler_output", pooler, out[1], 1e-4);
+  same("output", cn_tree_get(g, "output"), out[0], 1e-5);
+  if (pooler) same("pooler_output", pooler, out[1], 1e-5);
   check_generated(g, m, in[0]);
   check_gradients(g, m, in, n);
   cn_module_release(m);
