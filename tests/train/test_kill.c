@@ -112,7 +112,7 @@ static void killing_loses_nothing(void **state)
   (void)state;
   told *want = told_new(), *have = told_new();
   char whole[900], parts[900];
-  unsigned seed = (unsigned)time(NULL);
+  unsigned seed = 1;
   int kills = 0, rounds = 0;
   snprintf(whole, sizeof whole, "%s", temporary("whole.safetensors"));
   snprintf(parts, sizeof parts, "%s", temporary("parts.safetensors"));
