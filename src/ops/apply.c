@@ -133,19 +133,19 @@ static CNI_APART int check_types(const cni_applying *a)
  * view keeps memory alive but no record. Owned; NULL when out of memory. */
 static cn_tensor *without_history(cn_tensor *t)
 {
-  cn_tensor *answer = NULL, *below = NULL;
+  cn_tensor *result = NULL, *below = NULL;
   const cni_view *v = NULL; /* below's, in the original */
   for (;;) {
     bool plain = !t->node;
     cn_tensor *a = plain ? cni_tensor_keep(t) : cni_tensor_alias(t);
     int status = !a ? CN_ERR_MEMORY : below ? cni_tensor_set_view(below, a, v->op, v->args, v->nargs) : CN_OK;
-    if (!below) answer = a;
+    if (!below) result = a;
     else cni_tensor_release(a); /* below keeps it */
     if (status) {
-      cni_tensor_release(answer);
+      cni_tensor_release(result);
       return NULL;
     }
-    if (plain || !t->view) return answer;
+    if (plain || !t->view) return result;
     a->detached = true;
     below = a;
     v = t->view;

@@ -44,11 +44,11 @@ def tensor_bytes(t, with_values):
     return out
 
 
-def record_bytes(sample, answer):
-    with_values = answer.status == oracle.VALUES
-    head = struct.pack("<QBBBB", sample.hash, answer.status, int(answer.any_dtype), len(answer.outputs),
-                       len(answer.gradients))
-    return head + b"".join(tensor_bytes(t, with_values) for t in answer.outputs + answer.gradients)
+def record_bytes(sample, result):
+    with_values = result.status == oracle.VALUES
+    head = struct.pack("<QBBBB", sample.hash, result.status, int(result.any_dtype), len(result.outputs),
+                       len(result.gradients))
+    return head + b"".join(tensor_bytes(t, with_values) for t in result.outputs + result.gradients)
 
 
 def make_family(path, ops):
@@ -63,11 +63,11 @@ def make_family(path, ops):
             bad.append("%s: no such op" % where)
             continue
         try:
-            answer = oracle.evaluate(s, ops[s.name])
+            result = oracle.evaluate(s, ops[s.name])
             if s.must_fail and not s.torch_accepts:
                 bad.append("%s: PyTorch accepts it" % where)
             if not s.must_fail:
-                records.append(record_bytes(s, answer))
+                records.append(record_bytes(s, result))
         except (RuntimeError, TypeError, ValueError, IndexError, NotImplementedError, AssertionError, AttributeError,
                 samples.Bad) as e:
             if not s.must_fail:

@@ -76,12 +76,12 @@ class Leaves(Case):
     def test_switching(self):
         def program(m):
             x = m.zeros(2)
-            answer = x.requires_grad_() is x, x.requires_grad
+            result = x.requires_grad_() is x, x.requires_grad
             x.sum().backward()
             x.requires_grad = False
             kept = plain(x.grad)
             x.requires_grad_(True)
-            return answer, kept, plain(x.grad)
+            return result, kept, plain(x.grad)
 
         self.same(program, [[True, True], [1.0, 1.0], [1.0, 1.0]])
 
@@ -103,8 +103,8 @@ class Leaves(Case):
         def program(m):
             x = m.ones(2, requires_grad=True)
             y = x * 2
-            answer = y.detach_() is y
-            return answer, y.requires_grad, y.is_leaf, plain(y)
+            result = y.detach_() is y
+            return result, y.requires_grad, y.is_leaf, plain(y)
 
         self.same(program, [True, False, True, [2.0, 2.0]])
         self.fails(lambda m: (m.ones(2, 2, requires_grad=True) * 1)[0].detach_())
@@ -392,9 +392,9 @@ class Hooks(Case):
         self.near(x.grad, [2.0, 2.0])
 
     def test_wrong_answers(self):
-        def program(answer):
+        def program(result):
             x = cairn.ones(2, requires_grad=True)
-            x.register_hook(lambda g: answer)
+            x.register_hook(lambda g: result)
             x.sum().backward()
 
         with self.assertRaises(TypeError):

@@ -157,7 +157,7 @@ class Functions(Case):
             Outer.apply(cairn.ones(2, requires_grad=True)).sum().backward()
 
     def test_wrong_gradients(self):
-        def program(answer):
+        def program(result):
             def run(m):
                 class Bad(m.autograd.Function):
                     @staticmethod
@@ -166,7 +166,7 @@ class Functions(Case):
 
                     @staticmethod
                     def backward(ctx, grad):
-                        return answer(m)
+                        return result(m)
 
                 x = m.ones(2, requires_grad=True)
                 Bad.apply(x, 3).sum().backward()
@@ -355,10 +355,10 @@ class Tape(Case):
         w, b, z = (cairn.ones(2, requires_grad=True) for _ in range(3))
         with cairn.autograd.GradientTape(persistent=True) as tape:
             y = w * 2 + b
-        answer = tape.gradient(y, {"w": w, "rest": [b, z]})
-        self.near(answer["w"], [2.0, 2.0])
-        self.near(answer["rest"][0], [1.0, 1.0])
-        self.assertIsNone(answer["rest"][1])
+        result = tape.gradient(y, {"w": w, "rest": [b, z]})
+        self.near(result["w"], [2.0, 2.0])
+        self.near(result["rest"][0], [1.0, 1.0])
+        self.assertIsNone(result["rest"][1])
         self.near(tape.gradient(y, [z], unconnected_gradients="zero"), [[0.0, 0.0]])
         self.near(tape.gradient(y, w, output_gradients=cairn.tensor([1.0, 3.0])), [2.0, 6.0])
         self.near(tape.jacobian(y, w), [[2.0, 0.0], [0.0, 2.0]])

@@ -13,11 +13,11 @@ LIBRARIES = [cairn] + ([torch] if torch else [])
 
 
 def in_thread(work):
-    answer = []
-    t = threading.Thread(target=lambda: answer.append(work()))
+    result = []
+    t = threading.Thread(target=lambda: result.append(work()))
     t.start()
     t.join()
-    return answer[0]
+    return result[0]
 
 
 class Seeds(unittest.TestCase):

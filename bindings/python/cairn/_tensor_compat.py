@@ -50,7 +50,7 @@ class Compat:
 
     @classmethod
     def __torch_function__(cls, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """What ops on objects of a derived class answer: the op as it is, its results as objects of the class. A class
+        """What ops on objects of a derived class return: the op as it is, its results as objects of the class. A class
         may do otherwise, and call this one by super()."""
         from . import overrides
         return overrides.default(cls, func, types, args, kwargs)

@@ -159,8 +159,8 @@ def jvp(func: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any,
         output, aux = _split(func(*_trees.like(primals, fresh)), has_aux, "jvp")
         results = _trees.tensors(output, "jvp: output")
         found = _functional._twice(results, fresh, moved, record, strict, "jvp")
-        answer = tuple(_finished(t, record) for t in (output, _trees.like(output, found)))
-    return answer + (_finished(aux, record),) if has_aux else answer
+        result = tuple(_finished(t, record) for t in (output, _trees.like(output, found)))
+    return result + (_finished(aux, record),) if has_aux else result
 
 
 def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -208,8 +208,8 @@ def jacrev(func: Callable[_P, Any], argnums: _Numbers = 0, *, has_aux: bool = Fa
                 row = _trees.like(chosen, found)
                 rows.append(row[0] if alone else row)
             aux = _finished(aux, record)
-        answer = _trees.like(output, rows)
-        return (answer, aux) if has_aux else answer
+        tree = _trees.like(output, rows)
+        return (tree, aux) if has_aux else tree
     return run
 
 

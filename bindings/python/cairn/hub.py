@@ -95,9 +95,9 @@ def download_url_to_file(url: str, dst: str, hash_prefix: str | None = None,
     import urllib.request
     part = dst + ".part"
     try:
-        with urllib.request.urlopen(url) as answer, open(part, "wb") as file:
+        with urllib.request.urlopen(url) as result, open(part, "wb") as file:
             digest = hashlib.sha256()
-            while block := answer.read(1 << 20):
+            while block := result.read(1 << 20):
                 digest.update(block)
                 file.write(block)
         if hash_prefix and not digest.hexdigest().startswith(hash_prefix):

@@ -1,4 +1,4 @@
-"""cairn.overrides: classes derived from Tensor, and their say in what ops answer: __torch_function__.
+"""cairn.overrides: classes derived from Tensor, and their say in what ops return: __torch_function__.
 
 Place in the flow: _tensor.py loads it when a program derives a class; from then on ops on objects of that class come
 here first (src/override.c). What a class does not change is an object of that class again. Ops that Python code of
@@ -56,9 +56,9 @@ def _classes(values: Iterable[Any]) -> list[type[Any]]:
 
 def _ask(func: Callable[..., Any], classes: list[type[Any]], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     for cls in classes:
-        answer = cls.__torch_function__(func, tuple(classes), args, kwargs)
-        if answer is not NotImplemented:
-            return answer
+        result = cls.__torch_function__(func, tuple(classes), args, kwargs)
+        if result is not NotImplemented:
+            return result
     raise TypeError("no implementation found for %r on types that implement __torch_function__: %s" % (
         getattr(func, "__name__", func), [cls.__name__ for cls in classes]))
 

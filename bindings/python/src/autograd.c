@@ -33,18 +33,18 @@ static cn_tensor *call_hook(cn_tensor *grad, void *payload)
 {
   PyGILState_STATE gil = PyGILState_Ensure();
   PyObject *fn = payload, *arg = cnpy_wrap_borrowed(grad);
-  cn_tensor *answer = NULL;
+  cn_tensor *gradient = NULL;
   Py_INCREF(fn); /* it may remove itself */
   PyObject *result = arg ? PyObject_CallFunctionObjArgs(fn, arg, NULL) : NULL;
   if (result && result != Py_None && !cnpy_is_tensor(result))
     PyErr_Format(PyExc_TypeError, "hook: expected a Tensor or None, not %R", (PyObject *)Py_TYPE(result));
-  else if (result && result != Py_None) answer = cnpy_callback_result(result);
+  else if (result && result != Py_None) gradient = cnpy_callback_result(result);
   if (PyErr_Occurred()) cn_err_set(CN_ERR_GRAD, "hook: a Python exception was raised");
   Py_XDECREF(result);
   Py_XDECREF(arg);
   Py_DECREF(fn);
   PyGILState_Release(gil);
-  return answer;
+  return gradient;
 }
 
 static PyObject *tensor_register_hook(PyObject *self, PyObject *fn)
@@ -164,18 +164,18 @@ static PyObject *backward(PyObject *Py_UNUSED(module), PyObject *args)
 
 static PyObject *wrapped(cn_tensor **grads, size_t n)
 {
-  PyObject *answer = PyTuple_New((Py_ssize_t)n);
-  for (size_t i = 0; answer && i < n; i++) {
+  PyObject *result = PyTuple_New((Py_ssize_t)n);
+  for (size_t i = 0; result && i < n; i++) {
     PyObject *g = grads[i] ? cnpy_wrap_borrowed(grads[i]) : Py_NewRef(Py_None);
-    if (!g || PyTuple_SetItem(answer, (Py_ssize_t)i, g)) Py_CLEAR(answer);
+    if (!g || PyTuple_SetItem(result, (Py_ssize_t)i, g)) Py_CLEAR(result);
   }
-  return answer;
+  return result;
 }
 
 /* _grad(outputs, inputs, grad_outputs, retain_graph, create_graph, allow_unused) -> tuple of Tensor or None */
 static PyObject *grad(PyObject *Py_UNUSED(module), PyObject *args)
 {
-  PyObject *tensors, *chosen, *gradients, *answer = NULL;
+  PyObject *tensors, *chosen, *gradients, *result = NULL;
   int retain, create, unused;
   if (!PyArg_ParseTuple(args, "O!O!O!ppp:_grad", &PyTuple_Type, &tensors, &PyTuple_Type, &chosen, &PyTuple_Type,
                         &gradients, &retain, &create, &unused))
@@ -192,14 +192,14 @@ static PyObject *grad(PyObject *Py_UNUSED(module), PyObject *args)
     cn_grad_opts opts = {.size = sizeof opts, .grad_outputs = seeds, .retain_graph = retain, .create_graph = create,
                          .allow_unused = unused};
     cn_scope *scope = cn_scope_begin();
-    answer = walk(grads, outputs, n, inputs, ninputs, &opts) ? cnpy_raise() : wrapped(grads, ninputs);
+    result = walk(grads, outputs, n, inputs, ninputs, &opts) ? cnpy_raise() : wrapped(grads, ninputs);
     cn_scope_end(scope);
   } else if (inputs) PyErr_NoMemory();
   PyMem_Free(outputs);
   PyMem_Free(seeds);
   PyMem_Free(inputs);
   PyMem_Free(grads);
-  return answer;
+  return result;
 }
 
 /* A tensor, or a sequence of tensors, as a tuple; new reference. */
@@ -212,7 +212,7 @@ static PyObject *as_tuple(PyObject *o)
 static PyObject *tensor_backward(PyObject *self, PyObject *args, PyObject *kwargs)
 {
   static char *names[] = {"gradient", "retain_graph", "create_graph", "inputs", NULL};
-  PyObject *gradient = Py_None, *retain = Py_None, *inputs = Py_None, *answer = NULL;
+  PyObject *gradient = Py_None, *retain = Py_None, *inputs = Py_None, *result = NULL;
   int create = 0;
   if (!PyArg_ParseTupleAndKeywords(args, kwargs, "|OOpO:backward", names, &gradient, &retain, &create, &inputs))
     return NULL;
@@ -224,10 +224,10 @@ static PyObject *tensor_backward(PyObject *self, PyObject *args, PyObject *kwarg
   PyObject *call = chosen && !PyErr_Occurred() ? Py_BuildValue("((O)(O)NNO)", self, gradient, PyBool_FromLong(keep),
                                                                PyBool_FromLong(create), chosen)
                                                : NULL;
-  if (call) answer = backward(NULL, call);
+  if (call) result = backward(NULL, call);
   Py_XDECREF(call);
   Py_XDECREF(chosen);
-  return answer;
+  return result;
 }
 
 /* ---- gradients as attributes ---- */

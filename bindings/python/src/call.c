@@ -385,9 +385,9 @@ PyObject *cnpy_call(cnpy_entry *entry, PyObject *self, PyObject *const *args, Py
   if (cnpy_overrides_on()) {
     char name[80];
     PyOS_snprintf(name, sizeof name, "%s%s", entry->name, inplace ? "_" : "");
-    PyObject *answer = cnpy_override(name, self, args, nargs, kwnames);
-    if (answer != Py_NotImplemented) return answer;
-    Py_DECREF(answer);
+    PyObject *overridden = cnpy_override(name, self, args, nargs, kwnames);
+    if (overridden != Py_NotImplemented) return overridden;
+    Py_DECREF(overridden);
   }
   if (!entry->forms && prepare(entry)) return NULL;
   b.heap = NULL;

@@ -133,11 +133,11 @@ static PyObject *compiled_call(PyObject *self, PyObject *args)
   Py_BEGIN_ALLOW_THREADS status = cn_compiled_call(cnpy_held(self), &call);
   Py_END_ALLOW_THREADS PyObject *out = status ? cnpy_raise() : cnpy_wrap_list(call.outputs, call.noutputs);
   cn_scope_end(scope);
-  PyObject *answer = out ? PyTuple_Pack(2, out, call.note ? (PyObject *)call.note : Py_None) : NULL;
+  PyObject *result = out ? PyTuple_Pack(2, out, call.note ? (PyObject *)call.note : Py_None) : NULL;
   Py_XDECREF(out);
   if (call.ran_as_is) Py_XDECREF((PyObject *)call.note);
   end_call(&call);
-  return answer;
+  return result;
 }
 
 /* explain(tensors, key, fn) -> str */
@@ -149,10 +149,10 @@ static PyObject *compiled_explain(PyObject *self, PyObject *args)
   cn_scope *scope = cn_scope_begin();
   char *text = cn_compiled_explain(cnpy_held(self), &call);
   cn_scope_end(scope);
-  PyObject *answer = text ? PyUnicode_FromString(text) : cnpy_raise();
+  PyObject *result = text ? PyUnicode_FromString(text) : cnpy_raise();
   cn_string_free(text);
   end_call(&call);
-  return answer;
+  return result;
 }
 
 static PyObject *dictionary(const cn_compiled *compiled)
@@ -217,11 +217,11 @@ static PyObject *module_key(PyObject *Py_UNUSED(self), PyObject *module)
 {
   words w = {NULL, 0, 0};
   if (!cnpy_is_module(module)) return cnpy_fail(PyExc_TypeError, "expected a module");
-  PyObject *answer = put_module(&w, cnpy_m(module))
+  PyObject *result = put_module(&w, cnpy_m(module))
                          ? PyBytes_FromStringAndSize((const char *)w.v, (Py_ssize_t)(w.n * sizeof *w.v))
                          : PyErr_NoMemory();
   PyMem_Free(w.v);
-  return answer;
+  return result;
 }
 
 static PyMethodDef compiled_methods[] = {

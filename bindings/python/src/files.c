@@ -129,10 +129,10 @@ static int write_python(const void *bytes, size_t size, void *payload)
 {
   PyGILState_STATE gil = PyGILState_Ensure();
   PyObject *part = PyBytes_FromStringAndSize(bytes, (Py_ssize_t)size);
-  PyObject *answer = part ? PyObject_CallMethod(payload, "write", "O", part) : NULL;
-  bool failed = !answer;
+  PyObject *result = part ? PyObject_CallMethod(payload, "write", "O", part) : NULL;
+  bool failed = !result;
   Py_XDECREF(part);
-  Py_XDECREF(answer);
+  Py_XDECREF(result);
   PyGILState_Release(gil);
   return failed ? cn_err_set(CN_ERR_IO, "save: the file object failed") : CN_OK;
 }

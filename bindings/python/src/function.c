@@ -54,10 +54,10 @@ static int give_results(cn_context *ctx, cn_tensor **outputs, cn_tensor *const *
 }
 
 /* Takes what Python's backward returned: one tensor or None per input. */
-static int take_gradients(PyObject *answer, cn_tensor **gin)
+static int take_gradients(PyObject *result, cn_tensor **gin)
 {
-  for (Py_ssize_t i = 0; i < PyTuple_Size(answer); i++) {
-    PyObject *o = PyTuple_GetItem(answer, i);
+  for (Py_ssize_t i = 0; i < PyTuple_Size(result); i++) {
+    PyObject *o = PyTuple_GetItem(result, i);
     if (o == Py_None) continue;
     if (!(gin[i] = cnpy_callback_result(o))) return cn_err();
   }
@@ -70,15 +70,15 @@ static int run_backward(cn_context *ctx, cn_tensor **gin, cn_tensor *const *g)
   context_object *self = cn_context_payload(ctx);
   PyObject *object = Py_NewRef((PyObject *)self), *count = PyObject_GetAttrString(object, "_noutputs");
   Py_ssize_t n = count ? PyLong_AsSsize_t(count) : -1;
-  PyObject *grads = n < 0 ? NULL : PyTuple_New(n), *answer = NULL;
+  PyObject *grads = n < 0 ? NULL : PyTuple_New(n), *result = NULL;
   for (Py_ssize_t i = 0; grads && i < n; i++) {
     PyObject *o = g[i] ? cnpy_wrap_borrowed(g[i]) : Py_NewRef(Py_None);
     if (!o || PyTuple_SetItem(grads, i, o)) Py_CLEAR(grads);
   }
-  if (grads) answer = PyObject_CallMethod(object, "_run_backward", "(O)", grads);
-  int status = answer ? take_gradients(answer, gin) : CN_ERR_GRAD;
-  if (!answer) cn_err_set(CN_ERR_GRAD, "%s: a Python exception was raised", self->name);
-  Py_XDECREF(answer);
+  if (grads) result = PyObject_CallMethod(object, "_run_backward", "(O)", grads);
+  int status = result ? take_gradients(result, gin) : CN_ERR_GRAD;
+  if (!result) cn_err_set(CN_ERR_GRAD, "%s: a Python exception was raised", self->name);
+  Py_XDECREF(result);
   Py_XDECREF(grads);
   Py_XDECREF(count);
   Py_DECREF(object);
@@ -116,13 +116,13 @@ static int note_saved(context_object *self, PyObject *saved)
 /* The tuple of results: what was returned itself where the core left it alone (or it was written in place). */
 static PyObject *results(PyObject *given, cn_tensor *const *outputs, Py_ssize_t n)
 {
-  PyObject *answer = PyTuple_New(n);
-  for (Py_ssize_t i = 0; answer && i < n; i++) {
+  PyObject *result = PyTuple_New(n);
+  for (Py_ssize_t i = 0; result && i < n; i++) {
     PyObject *o = PyTuple_GetItem(given, i);
     o = cnpy_t(o) == outputs[i] ? Py_NewRef(o) : cnpy_wrap_borrowed(outputs[i]);
-    if (!o || PyTuple_SetItem(answer, i, o)) Py_CLEAR(answer);
+    if (!o || PyTuple_SetItem(result, i, o)) Py_CLEAR(result);
   }
-  return answer;
+  return result;
 }
 
 static PyObject *record(context_object *self, PyObject *inputs)
@@ -137,9 +137,9 @@ static PyObject *record(context_object *self, PyObject *inputs)
   cn_scope *scope = cn_scope_begin();
   Py_INCREF((PyObject *)self); /* the record's, given back by forget */
   int status = cn_function_apply(out, (size_t)nout, &self->function, in, (size_t)nin, self);
-  PyObject *answer = status ? cnpy_raise() : results(self->outputs, out, nout);
+  PyObject *result = status ? cnpy_raise() : results(self->outputs, out, nout);
   cn_scope_end(scope);
-  return answer;
+  return result;
 }
 
 /* _function_apply(context, name, inputs, outputs, saved, dirty, constant) -> tuple: inputs and outputs are tuples of
@@ -165,9 +165,9 @@ PyObject *cnpy_function_apply(PyObject *Py_UNUSED(module), PyObject *args)
   self->saved = saved;
   self->dirty = dirty;
   self->constant = constant;
-  PyObject *answer = record(self, inputs);
+  PyObject *result = record(self, inputs);
   self->outputs = self->saved = self->dirty = self->constant = NULL;
-  return answer;
+  return result;
 }
 
 /* ---- the context object ---- */
@@ -179,16 +179,16 @@ static PyObject *get_saved(PyObject *object, void *Py_UNUSED(closure))
   if (!self->raw)
     return cnpy_fail(PyExc_RuntimeError, "saved_tensors: they were freed by a backward, or nothing was recorded; give "
                                          "backward retain_graph=True to go through twice");
-  PyObject *answer = PyTuple_New(self->nsaved);
+  PyObject *result = PyTuple_New(self->nsaved);
   cn_scope *scope = cn_scope_begin();
   size_t k = 0;
-  for (Py_ssize_t i = 0; answer && i < self->nsaved; i++) {
+  for (Py_ssize_t i = 0; result && i < self->nsaved; i++) {
     cn_tensor *t = self->present[i] ? cn_context_saved(self->raw, k++) : NULL;
     PyObject *o = !self->present[i] ? Py_NewRef(Py_None) : t ? cnpy_wrap_borrowed(t) : cnpy_raise();
-    if (!o || PyTuple_SetItem(answer, i, o)) Py_CLEAR(answer);
+    if (!o || PyTuple_SetItem(result, i, o)) Py_CLEAR(result);
   }
   cn_scope_end(scope);
-  return answer;
+  return result;
 }
 
 static void context_dealloc(PyObject *object)

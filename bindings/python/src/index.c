@@ -367,9 +367,9 @@ PyObject *cnpy_getitem(PyObject *self, PyObject *index)
 {
   cn_tensor *t = cnpy_t(self), *view;
   if (cnpy_overrides_on()) {
-    PyObject *answer = cnpy_override("__getitem__", self, &index, 1, NULL);
-    if (answer != Py_NotImplemented) return answer;
-    Py_DECREF(answer);
+    PyObject *result = cnpy_override("__getitem__", self, &index, 1, NULL);
+    if (result != Py_NotImplemented) return result;
+    Py_DECREF(result);
   }
   if (PyLong_CheckExact(index)) {
     int beyond = 0;

@@ -110,7 +110,7 @@ static PyObject *native_call(PyObject *self, PyObject *const *args, Py_ssize_t n
   module_object *o = cnpy_mo(self);
   cnpy_bound b;
   cn_tensor *out[MOST_RESULTS] = {NULL};
-  PyObject *answer = NULL;
+  PyObject *result = NULL;
   int status;
   b.strict = false;
   b.heap = NULL;
@@ -123,11 +123,11 @@ static PyObject *native_call(PyObject *self, PyObject *const *args, Py_ssize_t n
       status = run_native(o, out, &b, hooks);
       Py_END_ALLOW_THREADS
     } else status = run_native(o, out, &b, hooks);
-    answer = status ? cnpy_raise() : results(out, o->cls->nresults, &b);
+    result = status ? cnpy_raise() : results(out, o->cls->nresults, &b);
     cn_scope_end(scope);
   }
   cnpy_unbind(&b);
-  return answer;
+  return result;
 }
 
 /* The same from a tuple and a dictionary. */
@@ -143,9 +143,9 @@ static PyObject *native_call_tuple(PyObject *self, PyObject *args, PyObject *kwa
     items[n + k] = value;
     PyTuple_SetItem(names, k++, Py_NewRef(key));
   }
-  PyObject *answer = native_call(self, items, n, names, true);
+  PyObject *result = native_call(self, items, n, names, true);
   Py_XDECREF(names);
-  return answer;
+  return result;
 }
 
 /* forward(...): the class's, without hooks */
@@ -162,13 +162,13 @@ static PyObject *module_forward(PyObject *self, PyObject *const *args, Py_ssize_
 /* ---- calls: a forward written in Python ---- */
 
 /* The tensors in what forward returned: one, or those of a tuple or list. */
-static int take_results(PyObject *answer, cn_tensor **out, size_t nout)
+static int take_results(PyObject *result, cn_tensor **out, size_t nout)
 {
-  bool several = PyTuple_Check(answer) || PyList_Check(answer);
-  Py_ssize_t n = several ? PySequence_Size(answer) : 1;
+  bool several = PyTuple_Check(result) || PyList_Check(result);
+  Py_ssize_t n = several ? PySequence_Size(result) : 1;
   size_t k = 0;
   for (Py_ssize_t i = 0; i < n && k < nout; i++) {
-    PyObject *item = several ? PySequence_GetItem(answer, i) : Py_NewRef(answer);
+    PyObject *item = several ? PySequence_GetItem(result, i) : Py_NewRef(result);
     if (item && cnpy_is_tensor(item)) out[k++] = cnpy_callback_result(item);
     Py_XDECREF(item);
   }
@@ -208,12 +208,12 @@ static int call_object(PyObject *self, cn_module *m, cn_module_call *call)
 {
   cn_module *outer = called;
   called = m;
-  PyObject *args = call_arguments(m, call), *answer = args ? PyObject_Call(self, args, NULL) : NULL;
+  PyObject *args = call_arguments(m, call), *result = args ? PyObject_Call(self, args, NULL) : NULL;
   called = outer;
   int status = CN_OK;
-  if (!answer) status = cn_err_set(CN_ERR_VALUE, "%s: a Python exception was raised", m->cls->name);
-  else if (!take_results(answer, call->out, call->nout)) status = cn_err();
-  Py_XDECREF(answer);
+  if (!result) status = cn_err_set(CN_ERR_VALUE, "%s: a Python exception was raised", m->cls->name);
+  else if (!take_results(result, call->out, call->nout)) status = cn_err();
+  Py_XDECREF(result);
   Py_XDECREF(args);
   return status;
 }
@@ -254,7 +254,7 @@ static PyObject *after_hooks(frame *f, cn_tensor *const *out)
   return tuple;
 }
 
-/* Who answers when C calls it: Python, where it has hooks or a forward that is not the library's. */
+/* Who runs when C calls it: Python, where it has hooks or a forward that is not the library's. */
 int cnpy_choose_trampoline(PyObject *self)
 {
   module_object *o = cnpy_mo(self);
@@ -284,10 +284,10 @@ static PyObject *through_c(PyObject *self, PyObject *forward, PyObject *args, Py
   int status = cn_forward_values(out, MOST_RESULTS, f.m, values, n);
   current = f.outer;
   if (cnpy_choose_trampoline(self)) status = -1;
-  PyObject *answer = status || !f.result ? cnpy_raise() : after_hooks(&f, out);
+  PyObject *returned = status || !f.result ? cnpy_raise() : after_hooks(&f, out);
   cn_scope_end(scope);
   Py_XDECREF(f.result);
-  return answer;
+  return returned;
 }
 
 /* Python's forward by itself; a graph that is captured learns whose it is. */
@@ -296,9 +296,9 @@ static PyObject *call_forward(cn_module *m, PyObject *forward, PyObject *args, P
   if (!cn_tracing()) return PyObject_Call(forward, args, kwargs);
   int scope = cn_module_scope_begin(m);
   if (scope < 0) return cnpy_raise();
-  PyObject *answer = PyObject_Call(forward, args, kwargs);
+  PyObject *result = PyObject_Call(forward, args, kwargs);
   cn_trace_scope_end(scope);
-  return answer;
+  return result;
 }
 
 static PyObject *plain_call(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -309,9 +309,9 @@ static PyObject *plain_call(PyObject *self, PyObject *args, PyObject *kwargs)
   if (!forward) return NULL;
   bool hooks = cn_module_hooked(o->m) && called != o->m;
   if (called == o->m) called = NULL;
-  PyObject *answer = hooks ? through_c(self, forward, args, kwargs) : call_forward(o->m, forward, args, kwargs);
+  PyObject *result = hooks ? through_c(self, forward, args, kwargs) : call_forward(o->m, forward, args, kwargs);
   Py_DECREF(forward);
-  return answer;
+  return result;
 }
 
 static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs)
@@ -319,9 +319,9 @@ static PyObject *module_call(PyObject *self, PyObject *args, PyObject *kwargs)
   if (!cnpy_started(self)) return NULL;
   if (!cnpy_mo(self)->hooked && !cnpy_nn.global_hooks) return plain_call(self, args, kwargs);
   PyObject *empty = kwargs ? Py_NewRef(kwargs) : PyDict_New();
-  PyObject *answer = empty ? PyObject_CallMethod(self, "_call_hooked", "(OO)", args, empty) : NULL;
+  PyObject *result = empty ? PyObject_CallMethod(self, "_call_hooked", "(OO)", args, empty) : NULL;
   Py_XDECREF(empty);
-  return answer;
+  return result;
 }
 
 /* _call_plain(args, kwargs): a call without Python's hooks */

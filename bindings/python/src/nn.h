@@ -56,7 +56,7 @@ int cnpy_module_trampoline(cn_module *m, cn_module_call *call, void *payload);
 int cnpy_module_forward_python(cn_module *m, cn_module_call *call);
 
 int cnpy_started(PyObject *self); /* has __init__ made it? 0 with AttributeError */
-/* Says who answers when C calls it: Python, where it has hooks or a forward that is not the library's. */
+/* Says who runs when C calls it: Python, where it has hooks or a forward that is not the library's. */
 int cnpy_choose_trampoline(PyObject *self);
 
 /* nn_attr.c */

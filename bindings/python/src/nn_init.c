@@ -116,10 +116,10 @@ static PyObject *clip_grad_norm(PyObject *Py_UNUSED(module), PyObject *args)
   if (!list) return NULL;
   cn_scope *scope = cn_scope_begin();
   cn_tensor *norm = cn_clip_grad_norm(list, n, most, type);
-  PyObject *answer = norm ? cnpy_wrap_borrowed(norm) : cnpy_raise();
+  PyObject *result = norm ? cnpy_wrap_borrowed(norm) : cnpy_raise();
   cn_scope_end(scope);
   PyMem_Free(list);
-  return answer;
+  return result;
 }
 
 static PyObject *clip_grad_value(PyObject *Py_UNUSED(module), PyObject *args)
@@ -150,9 +150,9 @@ static PyObject *adaptive(PyObject *Py_UNUSED(module), PyObject *args)
   cn_scope *scope = cn_scope_begin();
   cn_tensor *made = predict ? cn_nn_adaptive_predict(cnpy_m(net), cnpy_t(input))
                             : cn_nn_adaptive_log_prob(cnpy_m(net), cnpy_t(input));
-  PyObject *answer = made ? cnpy_wrap_borrowed(made) : cnpy_raise();
+  PyObject *result = made ? cnpy_wrap_borrowed(made) : cnpy_raise();
   cn_scope_end(scope);
-  return answer;
+  return result;
 }
 
 static PyObject *subsequent_mask(PyObject *Py_UNUSED(module), PyObject *args)
@@ -166,9 +166,9 @@ static PyObject *subsequent_mask(PyObject *Py_UNUSED(module), PyObject *args)
     return NULL;
   cn_scope *scope = cn_scope_begin();
   cn_tensor *mask = cn_nn_square_subsequent_mask(size, type, to);
-  PyObject *answer = mask ? cnpy_wrap_borrowed(mask) : cnpy_raise();
+  PyObject *result = mask ? cnpy_wrap_borrowed(mask) : cnpy_raise();
   cn_scope_end(scope);
-  return answer;
+  return result;
 }
 
 PyMethodDef cnpy_nn_init_functions[] = {

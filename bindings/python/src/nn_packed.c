@@ -43,9 +43,9 @@ static PyObject *pack_padded(PyObject *Py_UNUSED(module), PyObject *args)
   cn_packed p = {0};
   cn_pack_opts opts = {.size = sizeof opts, .batch_first = batch_first, .no_enforce_sorted = !sorted};
   cn_scope *scope = cn_scope_begin();
-  PyObject *answer = cn_pack_padded_with(&p, input, lengths, &opts) ? cnpy_raise() : packed_tuple(&p);
+  PyObject *result = cn_pack_padded_with(&p, input, lengths, &opts) ? cnpy_raise() : packed_tuple(&p);
   cn_scope_end(scope);
-  return answer;
+  return result;
 }
 
 /* The tensors of a tuple or list, in memory of PyMem; NULL with the exception set. */
@@ -79,10 +79,10 @@ static PyObject *pack_sequence(PyObject *Py_UNUSED(module), PyObject *args)
   cn_packed p = {0};
   cn_pack_opts opts = {.size = sizeof opts, .no_enforce_sorted = !sorted};
   cn_scope *scope = cn_scope_begin();
-  PyObject *answer = cn_pack_sequence_with(&p, list, n, &opts) ? cnpy_raise() : packed_tuple(&p);
+  PyObject *result = cn_pack_sequence_with(&p, list, n, &opts) ? cnpy_raise() : packed_tuple(&p);
   cn_scope_end(scope);
   PyMem_Free(list);
-  return answer;
+  return result;
 }
 
 /* _pad_packed(data, batch_sizes, sorted, unsorted, batch_first, value, total_length) -> (padded, lengths) */
@@ -100,11 +100,11 @@ static PyObject *pad_packed(PyObject *Py_UNUSED(module), PyObject *args)
   cn_pad_sequence_opts opts = {
     .size = sizeof opts, .batch_first = batch_first, .padding_value = value, .total_length = total};
   cn_scope *scope = cn_scope_begin();
-  PyObject *answer = cn_pad_packed_with(&out, &lengths, &p, &opts)
+  PyObject *result = cn_pad_packed_with(&out, &lengths, &p, &opts)
                        ? cnpy_raise()
                        : Py_BuildValue("(NN)", cnpy_wrap_borrowed(out), cnpy_wrap_borrowed(lengths));
   cn_scope_end(scope);
-  return answer;
+  return result;
 }
 
 static PyObject *pad_sequence(PyObject *Py_UNUSED(module), PyObject *args)
@@ -121,10 +121,10 @@ static PyObject *pad_sequence(PyObject *Py_UNUSED(module), PyObject *args)
     .size = sizeof opts, .batch_first = batch_first, .padding_value = value, .padding_side = side};
   cn_scope *scope = cn_scope_begin();
   cn_tensor *out = cn_pad_sequence_with(list, n, &opts);
-  PyObject *answer = out ? cnpy_wrap_borrowed(out) : cnpy_raise();
+  PyObject *result = out ? cnpy_wrap_borrowed(out) : cnpy_raise();
   cn_scope_end(scope);
   PyMem_Free(list);
-  return answer;
+  return result;
 }
 
 /* _unpad_sequence(padded, lengths, batch_first) -> list of tensors */

@@ -114,14 +114,14 @@ static PyObject *node_repr(PyObject *self)
 static PyObject *node_next(PyObject *self, void *Py_UNUSED(closure))
 {
   size_t n = cn_node_ninputs(node_of(self));
-  PyObject *answer = PyTuple_New((Py_ssize_t)n);
-  for (size_t i = 0; answer && i < n; i++) {
+  PyObject *edges = PyTuple_New((Py_ssize_t)n);
+  for (size_t i = 0; edges && i < n; i++) {
     int result;
     cn_node *to = cn_node_input(node_of(self), i, &result);
     PyObject *pair = Py_BuildValue("(Ni)", cnpy_node_wrap(to), result);
-    if (!pair || PyTuple_SetItem(answer, (Py_ssize_t)i, pair)) Py_CLEAR(answer);
+    if (!pair || PyTuple_SetItem(edges, (Py_ssize_t)i, pair)) Py_CLEAR(edges);
   }
-  return answer;
+  return edges;
 }
 
 static PyObject *node_compare(PyObject *a, PyObject *b, int op)

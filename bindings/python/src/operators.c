@@ -56,9 +56,9 @@ static PyObject *asked(const char *op, const char *behind, PyObject *a, PyObject
 
 static PyObject *binary(operator_op *o, PyObject *a, PyObject *b)
 {
-  PyObject *answer = asked(o->name, "", a, b);
-  if (answer != Py_NotImplemented) return answer;
-  Py_DECREF(answer);
+  PyObject *overridden = asked(o->name, "", a, b);
+  if (overridden != Py_NotImplemented) return overridden;
+  Py_DECREF(overridden);
   cn_value args[2];
   cn_tensor *out = NULL, *made[2] = {NULL, NULL};
   int fits = operand(a, &args[0], &made[0]);
@@ -73,9 +73,9 @@ static PyObject *binary(operator_op *o, PyObject *a, PyObject *b)
 
 static PyObject *inplace(operator_op *o, PyObject *a, PyObject *b)
 {
-  PyObject *answer = asked(o->name, "_", a, b);
-  if (answer != Py_NotImplemented) return answer;
-  Py_DECREF(answer);
+  PyObject *overridden = asked(o->name, "_", a, b);
+  if (overridden != Py_NotImplemented) return overridden;
+  Py_DECREF(overridden);
   cn_value args[2] = {cn_v_tensor(cnpy_t(a))};
   cn_tensor *out = NULL, *made = NULL;
   int fits = operand(b, &args[1], &made);
@@ -89,9 +89,9 @@ static PyObject *inplace(operator_op *o, PyObject *a, PyObject *b)
 
 static PyObject *unary(operator_op *o, PyObject *a)
 {
-  PyObject *answer = asked(o->name, "", a, NULL);
-  if (answer != Py_NotImplemented) return answer;
-  Py_DECREF(answer);
+  PyObject *result = asked(o->name, "", a, NULL);
+  if (result != Py_NotImplemented) return result;
+  Py_DECREF(result);
   const cn_value args[1] = {cn_v_tensor(cnpy_t(a))};
   cn_tensor *out = NULL;
   return run(&out, o, args, 1, NULL) ? cnpy_raise() : cnpy_wrap(out);

@@ -213,11 +213,11 @@ static cn_tensor *call_closure(void *payload)
 {
   PyGILState_STATE gil = PyGILState_Ensure();
   closure *c = payload;
-  PyObject *answer = PyObject_CallFunctionObjArgs(c->fn, NULL);
-  cn_tensor *loss = answer ? loss_of(answer) : NULL;
+  PyObject *result = PyObject_CallFunctionObjArgs(c->fn, NULL);
+  cn_tensor *loss = result ? loss_of(result) : NULL;
   if (!loss && !cn_err()) cn_err_set(CN_ERR_GRAD, "closure: a Python exception was raised");
-  if (!c->first) c->first = answer;
-  else Py_XDECREF(answer);
+  if (!c->first) c->first = result;
+  else Py_XDECREF(result);
   PyGILState_Release(gil);
   return loss;
 }

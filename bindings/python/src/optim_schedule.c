@@ -115,12 +115,12 @@ static double call(cn_schedule *s, size_t group, schedule_object *self, PyObject
   double rate = 0;
   cn_schedule *before = self->s;
   self->s = s;
-  PyObject *answer = PyErr_Occurred() ? NULL : PyObject_CallFunction(fn, "OLn", (PyObject *)self,
+  PyObject *result = PyErr_Occurred() ? NULL : PyObject_CallFunction(fn, "OLn", (PyObject *)self,
                                                                      (long long)cn_schedule_epoch(s),
                                                                      (Py_ssize_t)group);
-  if (answer) rate = PyFloat_AsDouble(answer);
+  if (result) rate = PyFloat_AsDouble(result);
   if (PyErr_Occurred() && !cn_err()) cn_err_set(CN_ERR_GRAD, "schedule: a Python exception was raised");
-  Py_XDECREF(answer);
+  Py_XDECREF(result);
   self->s = before;
   PyGILState_Release(gil);
   return rate;
@@ -153,10 +153,10 @@ static double call_scale(double x, void *payload)
 {
   PyGILState_STATE gil = PyGILState_Ensure();
   double scale = 0;
-  PyObject *answer = PyErr_Occurred() ? NULL : PyObject_CallFunction(((schedule_object *)payload)->fn, "d", x);
-  if (answer) scale = PyFloat_AsDouble(answer);
+  PyObject *result = PyErr_Occurred() ? NULL : PyObject_CallFunction(((schedule_object *)payload)->fn, "d", x);
+  if (result) scale = PyFloat_AsDouble(result);
   if (PyErr_Occurred() && !cn_err()) cn_err_set(CN_ERR_GRAD, "schedule: a Python exception was raised");
-  Py_XDECREF(answer);
+  Py_XDECREF(result);
   PyGILState_Release(gil);
   return scale;
 }

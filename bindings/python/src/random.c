@@ -154,9 +154,9 @@ static PyObject *get_state(PyObject *self, PyObject *Py_UNUSED(none))
   const int64_t shape[1] = {sizeof words};
   get_numbers(self, &words[0], &words[1]);
   cn_scope *scope = cn_scope_begin();
-  PyObject *answer = cnpy_wrap(cn_keep(cn_from_data(words, shape, 1, CN_U8)));
+  PyObject *result = cnpy_wrap(cn_keep(cn_from_data(words, shape, 1, CN_U8)));
   cn_scope_end(scope);
-  return answer;
+  return result;
 }
 
 static PyObject *set_state(PyObject *self, PyObject *state)

@@ -25,18 +25,18 @@ static cn_tensor *call_unpack(void *packed)
 {
   PyGILState_STATE gil = PyGILState_Ensure();
   PyObject *kept = packed;
-  cn_tensor *answer = NULL;
+  cn_tensor *unpacked = NULL;
   PyObject *result = NULL;
   if (!PyErr_Occurred()) /* one may be on its way from the value before */
     result = PyObject_CallFunctionObjArgs(PyTuple_GetItem(kept, 0), PyTuple_GetItem(kept, 1), NULL);
   if (result && !cnpy_is_tensor(result))
     PyErr_Format(PyExc_TypeError, "saved_tensors_hooks: expected unpack to return a Tensor, not %R",
                  (PyObject *)Py_TYPE(result));
-  else if (result) answer = cnpy_callback_result(result);
+  else if (result) unpacked = cnpy_callback_result(result);
   if (PyErr_Occurred() && !cn_err()) cn_err_set(CN_ERR_GRAD, "saved_tensors_hooks: a Python exception was raised");
   Py_XDECREF(result);
   PyGILState_Release(gil);
-  return answer;
+  return unpacked;
 }
 
 static const cn_saved_hooks table = {call_pack, call_unpack, cnpy_callback_free};

@@ -1,6 +1,6 @@
 /* types.c: the small value types of the package: dtype, device, layout and memory_format.
  *
- * Place in the flow: arguments arrive as these, attributes answer them. Invariant: there is one object per dtype,
+ * Place in the flow: arguments arrive as these, attributes return them. Invariant: there is one object per dtype,
  * layout and memory format, so that `is` works as in torch. */
 #include "cairn_py.h"
 

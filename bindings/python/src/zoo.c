@@ -94,9 +94,9 @@ static PyObject *zoo_make(PyObject *module, PyObject *args)
 static bool each_token(int64_t token, void *payload)
 {
   PyGILState_STATE gil = PyGILState_Ensure();
-  PyObject *answer = PyErr_Occurred() ? NULL : PyObject_CallFunction(payload, "L", (long long)token);
-  bool go_on = answer && answer != Py_False;
-  Py_XDECREF(answer);
+  PyObject *result = PyErr_Occurred() ? NULL : PyObject_CallFunction(payload, "L", (long long)token);
+  bool go_on = result && result != Py_False;
+  Py_XDECREF(result);
   PyGILState_Release(gil);
   return go_on;
 }

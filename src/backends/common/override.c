@@ -69,15 +69,15 @@ static bool meant(const char *pattern, const char *name)
 cni_wish cni_kernel_wish(const cni_opinfo *info, const char *implementation)
 {
   pthread_once(&once, read_wishes);
-  cni_wish answer = CNI_AS_LISTED;
+  cni_wish result = CNI_AS_LISTED;
   for (int i = 0; i < count; i++) {
     wish *w = &wishes[i];
     if (strcmp(w->name, implementation) || !(meant(w->op, info->name) || (info->group[0] && meant(w->op, info->group))))
       continue;
     w->used = true;
-    if (answer != CNI_LEFT_OUT) answer = w->leave_out ? CNI_LEFT_OUT : CNI_FIRST;
+    if (result != CNI_LEFT_OUT) result = w->leave_out ? CNI_LEFT_OUT : CNI_FIRST;
   }
-  return answer;
+  return result;
 }
 
 void cni_kernel_wishes_check(void)

@@ -92,8 +92,8 @@ def grad(outputs: _Tensors, inputs: _Tensors, grad_outputs: _Seeds = None, retai
     seeds = _gradients(grad_outputs, len(outs), "grad")
     retain = bool(create_graph if retain_graph is None else retain_graph)
     if not is_grads_batched:
-        answer = _C._grad(outs, ins, seeds, retain, bool(create_graph), allow)
-        return _materialized(answer, ins) if materialize_grads else answer
+        result = _C._grad(outs, ins, seeds, retain, bool(create_graph), allow)
+        return _materialized(result, ins) if materialize_grads else result
     counts = {len(s) for s in seeds if s is not None}
     if len(counts) != 1:
         raise RuntimeError("grad: is_grads_batched needs grad_outputs of one common first size")
@@ -101,8 +101,8 @@ def grad(outputs: _Tensors, inputs: _Tensors, grad_outputs: _Seeds = None, retai
     for i in range(count):
         row = tuple(None if s is None else s[i] for s in seeds)
         rows.append(_C._grad(outs, ins, row, retain or i + 1 < count, bool(create_graph), allow))
-    answer = tuple(_stacked(column) for column in zip(*rows))
-    return _materialized(answer, ins) if materialize_grads else answer
+    result = tuple(_stacked(column) for column in zip(*rows))
+    return _materialized(result, ins) if materialize_grads else result
 
 
 def _stacked(column: Iterable[Tensor | None]) -> Tensor | None:

@@ -91,24 +91,24 @@ class FunctionCtx(_C.ContextBase):
             if grad is None and self._materialize:
                 grad = _C.zeros(meta[0], dtype=meta[1], device=meta[2])
             full[place] = grad
-        answer = function._backward_rule()(self, *full)
-        if isinstance(answer, list):
-            answer = tuple(answer)
-        elif not isinstance(answer, tuple):
-            answer = (answer,)
-        return _check_gradients(function, answer, self._in_tensors)
+        result = function._backward_rule()(self, *full)
+        if isinstance(result, list):
+            result = tuple(result)
+        elif not isinstance(result, tuple):
+            result = (result,)
+        return _check_gradients(function, result, self._in_tensors)
 
 
-def _check_gradients(function: type[Function], answer: tuple[Any, ...], in_tensors: tuple[bool, ...]) -> _Gradients:
+def _check_gradients(function: type[Function], result: tuple[Any, ...], in_tensors: tuple[bool, ...]) -> _Gradients:
     """Those of the tensor inputs, after torch's checks: one per argument of forward, None where it was no tensor."""
     n = len(in_tensors)
-    if len(answer) > n and all(g is None for g in answer[n:]):
-        answer = answer[:n]
+    if len(result) > n and all(g is None for g in result[n:]):
+        result = result[:n]
     name = function.__name__ + "Backward"
-    if len(answer) != n:
-        raise RuntimeError(f"{name}: returned {len(answer)} gradients, but forward had {n} arguments")
+    if len(result) != n:
+        raise RuntimeError(f"{name}: returned {len(result)} gradients, but forward had {n} arguments")
     kept: list[Tensor | None] = []
-    for i, (grad, tensor) in enumerate(zip(answer, in_tensors)):
+    for i, (grad, tensor) in enumerate(zip(result, in_tensors)):
         if not tensor:
             if grad is not None:
                 raise RuntimeError(f"{name}: returned a gradient at position {i}, where forward had no tensor; return "

@@ -74,13 +74,13 @@ def _derive(outputs: Sequence[Tensor], inputs: Sequence[Tensor], seeds: Sequence
     linked = [(o, s) for o, s in zip(outputs, seeds) if o.requires_grad]
     if strict and len(linked) < len(outputs):
         raise RuntimeError(f"{what}: an output does not depend on the inputs")
-    answer: tuple[Tensor | None, ...] = (None,) * len(inputs)
+    result: tuple[Tensor | None, ...] = (None,) * len(inputs)
     if linked:
-        answer = _grad([o for o, _ in linked], inputs, [s for _, s in linked], retain_graph=True,
+        result = _grad([o for o, _ in linked], inputs, [s for _, s in linked], retain_graph=True,
                        create_graph=create_graph, allow_unused=True)
-    if strict and any(g is None for g in answer):
-        raise RuntimeError(f"{what}: the outputs do not depend on input {answer.index(None)}")
-    return tuple(_C.zeros_like(x) if g is None else g for g, x in zip(answer, inputs))
+    if strict and any(g is None for g in result):
+        raise RuntimeError(f"{what}: the outputs do not depend on input {result.index(None)}")
+    return tuple(_C.zeros_like(x) if g is None else g for g, x in zip(result, inputs))
 
 
 def _scalar(outputs: _Tensors, alone: bool, what: str) -> None:
@@ -103,8 +103,8 @@ def vjp(func: _Function, inputs: _Given, v: _Given | None = None, create_graph: 
         given, alone = _tuple(inputs, "vjp: inputs")
         fresh = _fresh(given, create_graph)
         outputs, out_alone = _tuple(func(*fresh), "vjp: outputs")
-        answer = _derive(outputs, fresh, _vector(v, outputs, "vjp"), create_graph, strict, "vjp")
-    return _single(_plain(outputs, create_graph), out_alone), _single(_plain(answer, create_graph), alone)
+        result = _derive(outputs, fresh, _vector(v, outputs, "vjp"), create_graph, strict, "vjp")
+    return _single(_plain(outputs, create_graph), out_alone), _single(_plain(result, create_graph), alone)
 
 
 def _twice(outputs: Sequence[Tensor], inputs: Sequence[Tensor], v: Sequence[Tensor], create_graph: bool, strict: bool,
@@ -131,8 +131,8 @@ def jvp(func: _Function, inputs: _Given, v: _Given | None = None, create_graph: 
         vector = _vector(v, given, "jvp")
         fresh = _fresh(given, create_graph)
         outputs, alone = _tuple(func(*fresh), "jvp: outputs")
-        answer = _twice(outputs, fresh, vector, create_graph, strict, "jvp")
-    return _single(_plain(outputs, create_graph), alone), _single(_plain(answer, create_graph), alone)
+        result = _twice(outputs, fresh, vector, create_graph, strict, "jvp")
+    return _single(_plain(outputs, create_graph), alone), _single(_plain(result, create_graph), alone)
 
 
 def _rows(output: Tensor, inputs: Sequence[Tensor], create_graph: bool, strict: bool) -> _Tensors:
@@ -170,8 +170,8 @@ def jacobian(func: _Function, inputs: _Given, create_graph: bool = False, strict
         given, alone = _tuple(inputs, "jacobian: inputs")
         fresh = _fresh(given, create_graph)
         outputs, out_alone = _tuple(func(*fresh), "jacobian: outputs")
-        answer = tuple(_plain(_rows(o, fresh, create_graph, strict), create_graph) for o in outputs)
-    return _single(tuple(_single(row, alone) for row in answer), out_alone)
+        result = tuple(_plain(_rows(o, fresh, create_graph, strict), create_graph) for o in outputs)
+    return _single(tuple(_single(row, alone) for row in result), out_alone)
 
 
 @overload
@@ -197,8 +197,8 @@ def hessian(func: _One, inputs: _Given, create_graph: bool = False, strict: bool
         _scalar(outputs, out_alone, "hessian")
         return _derive((outputs[0].reshape(()),), xs, (_C.ones_like(outputs[0].reshape(())),), True, strict, "hessian")
 
-    answer = jacobian(gradient, given, create_graph=create_graph, strict=strict)
-    return answer[0][0] if alone else answer
+    result = jacobian(gradient, given, create_graph=create_graph, strict=strict)
+    return result[0][0] if alone else result
 
 
 def _gradient(func: _One, given: _Tensors, create_graph: bool, strict: bool,
@@ -224,8 +224,8 @@ def vhp(func: _One, inputs: _Given, v: _Given | None = None, create_graph: bool 
         given, alone = _tuple(inputs, "vhp: inputs")
         vector = _vector(v, given, "vhp")
         fresh, outputs, first = _gradient(func, given, create_graph, strict, "vhp")
-        answer = _derive(first, fresh, vector, create_graph, strict, "vhp")
-    return _plain(outputs, create_graph)[0], _single(_plain(answer, create_graph), alone)
+        result = _derive(first, fresh, vector, create_graph, strict, "vhp")
+    return _plain(outputs, create_graph)[0], _single(_plain(result, create_graph), alone)
 
 
 @overload
@@ -243,5 +243,5 @@ def hvp(func: _One, inputs: _Given, v: _Given | None = None, create_graph: bool 
         given, alone = _tuple(inputs, "hvp: inputs")
         vector = _vector(v, given, "hvp")
         fresh, outputs, first = _gradient(func, given, create_graph, strict, "hvp")
-        answer = _twice(first, fresh, vector, create_graph, strict, "hvp")
-    return _plain(outputs, create_graph)[0], _single(_plain(answer, create_graph), alone)
+        result = _twice(first, fresh, vector, create_graph, strict, "hvp")
+    return _plain(outputs, create_graph)[0], _single(_plain(result, create_graph), alone)

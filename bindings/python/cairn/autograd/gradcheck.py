@@ -75,7 +75,7 @@ def _numeric(func: _Function, inputs: Sequence[Any], x: Tensor, eps: float) -> l
 
 def _analytic(func: _Function, inputs: Sequence[Any], wanted: list[Tensor], dtypes: bool) -> list[list[_Rows]]:
     """The same by backward: [output][input] -> list over the output's elements of flat lists over the input's."""
-    answer = []
+    result = []
     with enable_grad():
         outputs = _outputs(func, inputs)
         roots = [o for o in outputs if o.requires_grad]
@@ -93,8 +93,8 @@ def _analytic(func: _Function, inputs: Sequence[Any], wanted: list[Tensor], dtyp
                     if g is not None and dtypes and g.dtype != x.dtype:
                         raise GradcheckError("gradcheck: a gradient differs from its input in type")
                     row.append([0.0] * x.numel() if g is None else g.detach().reshape(-1).tolist())
-            answer.append(rows)
-    return answer
+            result.append(rows)
+    return result
 
 
 def _seeds(o: Tensor) -> Iterator[Tensor]:

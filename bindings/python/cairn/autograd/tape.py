@@ -141,31 +141,31 @@ class GradientTape:
             _flatten(output_gradients, seeds)
         pairs = [(o, s) for o, s in zip(outs, seeds) if o.requires_grad]
         chosen = [i for i, x in enumerate(ins) if self._counts(x)]
-        answer: list[Tensor | None] = [None] * len(ins)
+        result: list[Tensor | None] = [None] * len(ins)
         if pairs and chosen:
             inside = bool(_open.tapes)  # of another tape, which records this
             found = _grad([o for o, _ in pairs], [ins[i] for i in chosen], [s for _, s in pairs],
                           retain_graph=self._persistent or inside, create_graph=inside, allow_unused=True)
             for i, g in zip(chosen, found):
-                answer[i] = g
+                result[i] = g
         if unconnected_gradients == "zero":
-            answer = [_C.zeros_like(x) if g is None else g for g, x in zip(answer, ins)]
+            result = [_C.zeros_like(x) if g is None else g for g, x in zip(result, ins)]
         self._end()
-        return rebuild(iter(answer))
+        return rebuild(iter(result))
 
     def jacobian(self, target: Tensor, sources: Any, unconnected_gradients: str = "none") -> Any:
         """All derivatives of the target by each source: tensors of shape target.shape + source.shape."""
         self._begin()
         ins: list[Tensor] = []
         rebuild = _flatten(sources, ins)
-        answer: list[Tensor | None] = [None] * len(ins)
+        result: list[Tensor | None] = [None] * len(ins)
         chosen = [i for i, x in enumerate(ins) if self._counts(x)]
         if target.requires_grad and chosen:
             rows = _functional._rows(target, tuple(ins[i] for i in chosen), bool(_open.tapes), False)
             for i, g in zip(chosen, rows):
-                answer[i] = g
+                result[i] = g
         if unconnected_gradients == "zero":
-            answer = [_C.zeros(tuple(target.shape) + tuple(x.shape), dtype=x.dtype) if g is None else g
-                      for g, x in zip(answer, ins)]
+            result = [_C.zeros(tuple(target.shape) + tuple(x.shape), dtype=x.dtype) if g is None else g
+                      for g, x in zip(result, ins)]
         self._end()
-        return rebuild(iter(answer))
+        return rebuild(iter(result))

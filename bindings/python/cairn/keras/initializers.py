@@ -1,4 +1,4 @@
-"""First values of weights, as Keras draws them: objects that answer a tensor for a shape."""
+"""First values of weights, as Keras draws them: objects that make a tensor of a shape."""
 from __future__ import annotations
 
 import math

@@ -64,9 +64,9 @@ class Watch:
         known = dict(zip(self.out_places, grads))
         grads = tuple(known.get(i) for i in range(self.out_count))  # what is no tensor has none
         for hook in self.before:
-            answer = hook(self.module, grads)
-            if answer is not None:
-                grads = answer if isinstance(answer, tuple) else (answer,)
+            result = hook(self.module, grads)
+            if result is not None:
+                grads = result if isinstance(result, tuple) else (result,)
         self.grad_output = grads
         if not self.places:  # no input requires a gradient
             for hook in self.hooks:
@@ -78,9 +78,9 @@ class Watch:
         for i, g in zip(self.places, grads):
             given[i] = g
         for hook in self.hooks:
-            answer = hook(self.module, tuple(given), self.grad_output)
-            if answer is not None:
-                given = list(answer if isinstance(answer, tuple) else (answer,))
+            result = hook(self.module, tuple(given), self.grad_output)
+            if result is not None:
+                given = list(result if isinstance(result, tuple) else (result,))
                 if len(given) != self.count:
                     raise RuntimeError("the backward hook must return %d gradients, not %d" % (self.count, len(given)))
         return tuple(given[i] for i in self.places)

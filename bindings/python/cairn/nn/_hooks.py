@@ -15,7 +15,7 @@ _numbers = itertools.count()
 
 
 class RemovableHandle:
-    """What the register functions answer: remove() takes the hook away."""
+    """What the register functions return: remove() takes the hook away."""
 
     def __init__(self, hooks: dict[int, Any], owner: Any = None, extra: tuple[dict[int, Any], ...] = ()) -> None:
         self.id = next(_numbers)
@@ -54,8 +54,8 @@ def _tell_global() -> None:
 def registered(kind: str, module: Any, name: str, value: Any) -> Any:
     """What is to be registered after the hooks of all modules have seen it."""
     for hook in list(_registration[kind].values()) if value is not None else ():
-        answer = hook(module, name, value)
-        value = value if answer is None else answer
+        result = hook(module, name, value)
+        value = value if result is None else result
     return value
 
 
@@ -133,17 +133,17 @@ class Hooks:
         """The arguments after the forward pre-hooks."""
         for number, hook in self._all("_forward_pre_hooks"):
             if self._flagged("_forward_pre_hooks_with_kwargs", number):
-                answer = hook(self, args, kwargs)
-                if answer is None:
+                result = hook(self, args, kwargs)
+                if result is None:
                     continue
-                if not isinstance(answer, tuple) or len(answer) != 2:
+                if not isinstance(result, tuple) or len(result) != 2:
                     raise RuntimeError("forward pre-hook must return None or a tuple of (new_args, new_kwargs), but "
-                                       "got %r." % (answer,))
-                args, kwargs = answer
+                                       "got %r." % (result,))
+                args, kwargs = result
             else:
-                answer = hook(self, args)
-                if answer is not None:
-                    args = answer if isinstance(answer, tuple) else (answer,)
+                result = hook(self, args)
+                if result is not None:
+                    args = result if isinstance(result, tuple) else (result,)
         return args, kwargs
 
     def _after(self, hook: Any, number: int, args: Any, kwargs: Any, result: Any) -> Any:
@@ -174,9 +174,9 @@ class Hooks:
             result = self._call_plain(args, kwargs)
             for number, hook in self._all("_forward_hooks"):
                 called.add(number)
-                answer = self._after(hook, number, args, kwargs, result)
-                if answer is not None:
-                    result = answer
+                replaced = self._after(hook, number, args, kwargs, result)
+                if replaced is not None:
+                    result = replaced
         except Exception:
             for number, hook in self._all("_forward_hooks"):
                 if self._flagged("_forward_hooks_always_called", number) and number not in called:
@@ -216,9 +216,9 @@ class Hooks:
 
     def _run_state_dict_hooks(self, destination: Any, prefix: str, metadata: Any) -> Any:
         for hook in list(self.__dict__.get("_state_dict_hooks", {}).values()):
-            answer = hook(self, destination, prefix, metadata)
-            if answer is not None:
-                destination = answer
+            result = hook(self, destination, prefix, metadata)
+            if result is not None:
+                destination = result
         return destination
 
     def _run_load_pre_hooks(self, state_dict: Any, prefix: str, *rest: Any) -> None:

@@ -81,10 +81,10 @@ def _hooked(step: Callable[..., Any]) -> Callable[..., Any]:
                     args, kwargs = changed
                 elif changed is not None:
                     raise RuntimeError(f"{hook} must return None or a tuple (args, kwargs), not {changed}")
-            answer = step(self, *args, **kwargs)
+            result = step(self, *args, **kwargs)
             for hook in (*self._step_post_hooks.values(), *_after_all.values()):
                 hook(self, args, kwargs)
-            return answer
+            return result
         finally:
             self._stepping = False
 

@@ -21,7 +21,7 @@ from .._graph import has_symbol, symbolic_call
 from ..backend import dtype_of, open_scopes, unique_name
 from .input_spec import InputSpec, check_inputs
 from .options import found, given_to, options_of, plain
-from .variable import Tracked, Variable, answer, check_aggregation
+from .variable import Tracked, Variable, as_output, check_aggregation
 
 __all__ = ["InputSpec", "Layer", "Variable"]
 
@@ -301,7 +301,7 @@ class Layer(nn.Module):  # unused: input_shape (Keras's signature)
             self._own_losses.append(self.activity_regularizer(out) / out.shape[0])
         if masked or hasattr(type(self), "compute_mask"):
             self._mark(args[0], masks if masked else kwargs.get("mask"), out)
-        return mapped(answer, out) if outermost else out
+        return mapped(as_output, out) if outermost else out
 
     def _mark(self, inputs: Any, masks: Any, out: Any) -> None:
         """Says of the output which places count."""

@@ -115,8 +115,8 @@ class RNN(Layer):  # unused: initial_state_shape, inputs (Keras's signature)
             self.cell.forget_dropped()
         if self.stateful:
             self._kept = mapped(lambda t: t.detach(), states)
-        answer = out if self.return_sequences else last
-        return [answer, *states] if self.return_state else answer
+        result = out if self.return_sequences else last
+        return [result, *states] if self.return_state else result
 
     def _whole(self, x: Any, states: list[Any], mask: Any) -> tuple[Any, Any, list[Any]]:
         if mask is None:

@@ -1,4 +1,4 @@
-"""Variable: a weight of a layer's, which can be assigned to; Answer: what a layer called by a program gives; Tracked: a
+"""Variable: a weight of a layer's, which can be assigned to; Output: what a layer called by a program gives; Tracked: a
 layer's list; modules in it are children."""
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ... import nn
 from ..._training.batches import to_tensor
 from ..backend import dtype_of
 
-__all__ = ["Answer", "Tracked", "Variable", "answer", "check_aggregation"]
+__all__ = ["Output", "Tracked", "Variable", "as_output", "check_aggregation"]
 
 
 def check_aggregation(how: Any) -> None:
@@ -18,7 +18,7 @@ def check_aggregation(how: Any) -> None:
         raise ValueError("aggregation is none, mean, sum or only_first_replica, not %r" % (how,))
 
 
-class Answer(cairn.Tensor):
+class Output(cairn.Tensor):
     """A tensor that gives its numbers to numpy also when gradients are recorded, as those of Keras's programs do:
     model(x).numpy(). What is computed from it is one, too, and operands may be numpy's arrays."""
 
@@ -40,11 +40,11 @@ class Answer(cairn.Tensor):
         return format(self.as_subclass(cairn.Tensor), how)
 
 
-def answer(value: Any) -> Any:
-    """The tensor as an Answer where gradients are recorded; any other value as it is."""
+def as_output(value: Any) -> Any:
+    """The tensor as an Output where gradients are recorded; any other value as it is."""
     if type(value) is not cairn.Tensor or not value.requires_grad:
         return value
-    made = value.as_subclass(Answer)
+    made = value.as_subclass(Output)
     if (mask := getattr(value, "_keras_mask", None)) is not None:
         made._keras_mask = mask
     return made

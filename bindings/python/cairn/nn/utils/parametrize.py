@@ -121,7 +121,7 @@ def type_before_parametrizations(module: Module) -> type[Any]:
 
 
 def _check(module: Any, name: str, parametrization: Any) -> None:
-    """Does the function answer what can stand for what it is given?"""
+    """Does the function return what can stand for what it is given?"""
     present = getattr(module, name, None)
     if not isinstance(present, Tensor):
         return
