@@ -86,6 +86,18 @@ int cni_fit_list(const cni_opinfo *info, const cni_param *p, cn_value *v, cni_fe
   return CN_OK;
 }
 
+/* Types and devices are ints: a larger number must not become one of them by losing its upper half. */
+static int check_number(const cni_opinfo *info, const cni_param *p, const cn_value *v)
+{
+  if (v->tag != CN_V_INT) return CN_OK;
+  if (p->type == CNI_T_INT && v->u.i <= CN_NONE)
+    return cni_fail(CN_ERR_VALUE, "%s: '%s' is %lld, a number that stands for none or zero in C", info->name, p->name,
+                    (long long)v->u.i);
+  if ((p->type == CNI_T_DTYPE || p->type == CNI_T_DEVICE) && v->u.i != (int32_t)v->u.i)
+    return cni_fail(CN_ERR_VALUE, "%s: '%s' is %lld, which is none", info->name, p->name, (long long)v->u.i);
+  return CN_OK;
+}
+
 int cni_complete(const cni_opinfo *info, cn_value *full, cni_few *room, const cn_value *args, size_t nargs)
 {
   if (nargs > (size_t)info->nparams)
@@ -100,10 +112,8 @@ int cni_complete(const cni_opinfo *info, cn_value *full, cni_few *room, const cn
       return cni_fail(CN_ERR_TYPE, "%s: argument '%s' is missing or of the wrong kind", info->name, p->name);
     if (full[i].tag == CN_V_NONE && p->has_default && !p->optional) full[i] = p->def;
     settle(p, &full[i]);
-    if (p->type == CNI_T_INT && full[i].tag == CN_V_INT && full[i].u.i <= CN_NONE)
-      return cni_fail(CN_ERR_VALUE, "%s: '%s' is %lld, a number that stands for none or zero in C", info->name, p->name,
-                      (long long)full[i].u.i);
-    int status = p->list && p->type != CNI_T_TENSOR ? cni_fit_list(info, p, &full[i], &room[i]) : CN_OK;
+    int status = p->list && p->type != CNI_T_TENSOR ? cni_fit_list(info, p, &full[i], &room[i])
+                                                    : check_number(info, p, &full[i]);
     if (status) return status;
   }
   return CN_OK;

@@ -228,6 +228,9 @@ static void op_call_reports_and_clears(void **state)
   args[1] = cn_v_int(3);
   n = 2;
   assert_true(cn_op_call(out, &n, mm, args, 2, NULL) < 0); /* a number is no tensor here */
+  args[1] = cn_v_int(INT64_MIN + CN_BOOL); /* its lower half is a type */
+  n = 2;
+  assert_int_equal(cn_op_call(out, &n, cn_op_find("ones_like"), args, 2, NULL), CN_ERR_VALUE);
 }
 
 static void *fail_there(void *seen)
