@@ -1,5 +1,7 @@
-/* extract.h: a part of a graph as a graph of its own: the forward and the backward half of one that was captured as a
- * whole (compile/), say. */
+/* extract.h: a part of a graph as a graph of its own.
+ *
+ * Place in the flow: compile/split.c cuts what was captured as a whole into a forward and a backward half. Invariant:
+ * the part computes what its nodes compute in the whole, from inputs that are values of the whole. */
 #ifndef CNI_GRAPH_EXTRACT_H
 #define CNI_GRAPH_EXTRACT_H
 

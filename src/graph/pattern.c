@@ -1,5 +1,6 @@
 /* pattern.c: reads the patterns and replacements of rewrites (the language is described at cn_rewrite, ext/graph.h).
  *
+ * Place in the flow: rewrite.c reads each row once per call, cn_rewrite_register reads rows to refuse bad ones early.
  * Invariant: a pattern that was read can be matched and its replacement be built: ops exist and have one result,
  * arguments are of the kind that the signature says, every name of the replacement is one of the pattern. */
 #include <cairn/ext/system.h>

@@ -1,7 +1,8 @@
 /* probe.h: a function traced at many sizes, for cn_trace_dynamic and cn_trace_sizes (dynamic.c): traces without data,
  * their numbers side by side, and the range of sizes in which they are the same graph.
  *
- * Invariant: all probes have the nodes of the first one. */
+ * Place in the flow: free_dims.c says which sizes vary, probe.c traces at the sizes that dynamic.c wants tried, solve.c
+ * reads the numbers. Invariant: all probes have the nodes of the first one. */
 #ifndef CNI_GRAPH_PROBE_H
 #define CNI_GRAPH_PROBE_H
 

@@ -1,4 +1,7 @@
-/* read.c: what ext/graph.h lets others see of a graph. Invariant: nothing here changes it. */
+/* read.c: what ext/graph.h lets others see of a graph.
+ *
+ * Place in the flow: exporters, devices that take graphs whole and plugins read by it; build.c is the writing half.
+ * Invariant: nothing here changes the graph. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,6 +1,7 @@
 /* rewrite.h: a row of cn_rewrite, read: what pattern.c makes of its text and rewrite.c matches.
  *
- * Invariant: terms stand before those inside of them; all memory is in the struct. */
+ * Place in the flow: pattern.c fills it from a row's two texts, rewrite.c walks it over nodes. Invariant: terms stand
+ * before those inside of them; all memory is in the struct. */
 #ifndef CNI_GRAPH_REWRITE_H
 #define CNI_GRAPH_REWRITE_H
 

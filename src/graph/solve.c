@@ -3,8 +3,10 @@
  *
  * The one form that does most of the work is a line rounded down, (a * e + c) // d. For a known vector e and divisor d
  * the slope gives a, and each probe bounds c from both sides; that one vector of bounds also serves lines inside of min
- * and max, where some probes bound c from one side only. Invariant: nothing is returned that was not checked against
- * every probe. */
+ * and max, where some probes bound c from one side only.
+ *
+ * Place in the flow: dynamic.c asks for each number that differs between traces, and tries what it gets at further
+ * sizes. Invariant: nothing is returned that was not checked against every probe. */
 #include "solve.h"
 
 #include <cairn/ext/hash.h>

@@ -1,4 +1,7 @@
-/* rprop.c: Rprop: resilient backpropagation, which heeds the signs of gradients only. */
+/* rprop.c: Rprop: resilient backpropagation, which heeds the signs of gradients only.
+ *
+ * Place in the flow: a class of optim.c's table, which calls update for each parameter. Invariant: a step's size stays
+ * within step_sizes, whatever the gradients are. */
 #include <cairn/ext/parts.h>
 
 #include "optim.h"

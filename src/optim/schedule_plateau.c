@@ -1,4 +1,7 @@
-/* schedule_plateau.c: ReduceLROnPlateau, which looks at a metric instead of the epoch. */
+/* schedule_plateau.c: ReduceLROnPlateau, which looks at a metric instead of the epoch.
+ *
+ * Place in the flow: a class of schedule.c's table; cn_schedule_step_metric hands it the metric. Invariant: a rate only
+ * ever falls, and never below min_lr. */
 #include <math.h>
 
 #include "schedule.h"

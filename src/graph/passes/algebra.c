@@ -1,7 +1,8 @@
 /* algebra.c: rewrites of single formulas, and the rows that plugins add.
  *
- * Invariant: every row keeps its result to the bit, for all numbers of the types it is applied to: infinities, NaN and
- * -0.0 (x + 0 is no row for that, x + -0.0 is one). tests/graph/test_rewrites.c has a graph before and after each. */
+ * Place in the flow: the last pass of a round of optimise.c; rewrite.c matches and replaces. Invariant: every row keeps
+ * its result to the bit, for all numbers of the types it is applied to: infinities, NaN and -0.0 (x + 0 is no row for
+ * that, x + -0.0 is one). tests/graph/test_rewrites.c has a graph before and after each. */
 #include <pthread.h>
 
 #include "base/alloc.h"

@@ -1,6 +1,7 @@
 /* canonicalise.c: takes away what changes nothing: copies and casts that make what is there, views of views that show
  * what an earlier value is.
  *
+ * Place in the flow: the first pass of a round of optimise.c, so that cse and the rewrites see one form of each thing.
  * Invariant: a value is replaced by one with the same elements in the same order of memory, so that every kernel behind
  * it does what it did. */
 #include <string.h>

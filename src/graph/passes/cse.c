@@ -1,7 +1,8 @@
 /* cse.c: what is computed twice is computed once: nodes with the same op, arguments, inputs, draw and device.
  *
- * Invariant: different draws stay different, nodes with effects stay, and what a checkpoint computes again stays: it is
- * computed again so that nobody keeps it. */
+ * Place in the flow: a pass of optimise.c, behind fold.c, which makes equal constants; dead.c drops what nobody reads
+ * any more. Invariant: different draws stay different, nodes with effects stay, and what a checkpoint computes again
+ * stays: it is computed again so that nobody keeps it. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,6 +1,7 @@
 /* fold.c: computes what depends on nothing but constants and numbers once, by eager's kernels.
  *
- * Invariant: a node that fails is left, to fail when the graph runs; a constant lies in memory as the value did. */
+ * Place in the flow: a pass of optimise.c, behind canonicalise.c and before cse.c. Invariant: a node that fails is
+ * left, to fail when the graph runs; a constant lies in memory as the value did. */
 #include <string.h>
 
 #include "base/alloc.h"

@@ -1,7 +1,8 @@
 /* memplan.c: places values in one block by their lifetimes: largest first, each at the lowest offset where nothing
  * that lives at the same time is.
  *
- * Invariant: offsets are multiples of 64; values with overlapping lifetimes do not overlap in memory. */
+ * Place in the flow: plan.c, when the order of nodes and with it all lifetimes are known; context.c allocates the
+ * block. Invariant: offsets are multiples of 64; values with overlapping lifetimes do not overlap in memory. */
 #include "base/alloc.h"
 #include "graph/plan.h"
 
