@@ -43,6 +43,9 @@ CN_API CN_MUST_USE cn_graph *cn_trace_sizes(cn_graph_fn fn, size_t noutputs, cn_
                                             size_t nexamples, void *payload);
 /* Is this thread tracing a function? */
 CN_API bool cn_tracing(void);
+/* ... for many sizes (cn_trace_dynamic, cn_trace_sizes)? Code that has a shortcut for one of them, a single step of a
+ * sequence, say, leaves it out then, so that it computes the same ops at all sizes. */
+CN_API bool cn_tracing_sizes(void);
 /* While a function is traced: what follows is computed at once and not recorded, until resume is given what pause
  * returned. For things that begin with a value of their own and live on, such as an optimiser's state: tensors of the
  * trace have no values. */

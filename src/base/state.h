@@ -62,6 +62,7 @@ struct cn_state {
   bool random_started;
   /* what upper layers hang in: each is owned by the file named */
   void *capture;      /* graph/capture.c */
+  bool tracing_sizes; /* ... and it is one of several at different sizes (graph/probe.c): no shortcuts for one size */
   void *profile;      /* ops/profile.c */
   cn_dtype autocast[2]; /* ops/autocast.c: the low types on the host and on other devices */
   int autocast_depth;

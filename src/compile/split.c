@@ -13,6 +13,7 @@
 typedef struct cutting {
   cni_executable *p;
   const cn_graph *g;
+  cni_types types;
   bool *late;     /* per value: needs gradients of results */
   bool *early;    /* per value: needed by results or states */
   bool *forward, *backward; /* per node */
@@ -58,8 +59,7 @@ static int mark_early(cutting *c)
 static bool is_forward_view(const cutting *c, int value)
 {
   const cni_gvalue *v = &c->g->values[value];
-  return v->kind == CNI_VALUE_RESULT && c->forward[v->node] &&
-         (c->g->nodes[v->node].info->row->flags & CN_OP_VIEW);
+  return v->kind == CNI_VALUE_RESULT && c->forward[v->node] && c->types.v[value].root != value;
 }
 
 /* Backward makes the views that it reads by itself, and those are of others first. */
@@ -155,8 +155,10 @@ int cni_executable_split(cni_executable *p, const cn_graph *g)
   size_t v = g->nvalues + 1, n = g->nnodes + 1, most = g->nvalues + g->ninputs + g->noutputs + 1;
   bool *flags = cni_alloc_zero(2 * v + 2 * n);
   int *ints = flags ? cni_alloc((2 * v + most) * sizeof *ints) : NULL;
-  cutting c = {p, g, flags, flags + v, flags + 2 * v, flags + 2 * v + n, ints, ints + v};
-  int status = ints ? cut(&c, ints + 2 * v) : CN_ERR_MEMORY;
+  cutting c = {p, g, {NULL, 0, 0}, flags, flags + v, flags + 2 * v, flags + 2 * v + n, ints, ints + v};
+  int status = ints ? cni_types_fill(&c.types, g) : CN_ERR_MEMORY;
+  if (!status) status = cut(&c, ints + 2 * v);
+  cni_types_free(&c.types);
   cni_free(flags, 2 * v + 2 * n);
   cni_free(ints, (2 * v + most) * sizeof *ints);
   return status;

@@ -30,12 +30,13 @@ int cni_infer_node(cn_spec *spec, int32_t *compute, cn_device *device, const cn_
   if (!found && n->out[0] >= 0) found = g->values[n->out[0]].device;
   cn_call c = {.op = n->info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = n->nargs, .nin = n->nin,
                .nout = n->nout, .device = found ? found : CN_CPU};
-  if (n->info->row->flags & CN_OP_COMPOSITE) {
+  bool composite = cni_is_composite(n->info->row);
+  if (composite) {
     memcpy(full, args, sizeof full);
     cni_fill_slots(n->info, full, in);
     c.args = full;
   }
-  int status = n->info->row->flags & CN_OP_COMPOSITE ? cni_capture_infer(&c) : n->info->row->infer(&c);
+  int status = composite ? cni_capture_infer(&c) : n->info->row->infer(&c);
   if (status) return status;
   if (c.nout != n->nout) return cni_fail(CN_ERR_INTERNAL, "graph: %s has %d results, not %d", n->info->name, c.nout,
                                          n->nout);

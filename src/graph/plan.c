@@ -1,9 +1,11 @@
-/* plan.c: makes plans: fills sizes in, runs infer over the nodes, measures lifetimes, places memory. See plan.h. */
+/* plan.c: makes plans: fills sizes in, runs infer over the nodes, drops copies, measures lifetimes, places memory. See
+ * plan.h. */
 #include "plan.h"
 
 #include <string.h>
 
 #include "base/dtype.h"
+#include "passes/passes.h"
 #include "tensor/args.h"
 #include "whole.h"
 
@@ -78,6 +80,10 @@ static int start_values(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs
     } else continue;
     if (!q->handle) return cn_err();
   }
+  for (size_t i = 0; i < g->nstates; i++)
+    if (g->states[i].final >= 0) p->values[g->states[i].final].is_final = true;
+  for (size_t i = 0; i < g->ninputs; i++)
+    if (g->input_finals[i] >= 0) p->values[g->input_finals[i]].is_final = true;
   for (size_t i = 0; i < g->noutputs; i++) p->values[g->outputs[i]].is_output = true;
   for (size_t i = 0; i < g->nleaves; i++)
     if (g->leaves[i].value >= 0) p->values[g->leaves[i].value].is_output = true;
@@ -136,6 +142,38 @@ static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
     } else q->size = size ? size : 1;
   }
   return CN_OK;
+}
+
+/* ---- copies that need not be made ---- */
+
+/* Which input a copy may be the same memory as, at these sizes: one that lies in memory as the copy would. Nothing in a
+ * graph is written over, so nobody can tell; what is handed out or written to a state has to be apart. -1: none. */
+static int aliased_input(const cni_plan *p, const cni_gnode *n, const cn_spec *s)
+{
+  int k = cni_copied_input(n);
+  if (k < 0 || s->view_of >= 0 || p->values[n->out[0]].is_output || p->values[n->out[0]].is_final) return -1;
+  const cn_desc *from = &p->values[n->in[k]].handle->d, *to = &p->values[n->out[0]].handle->d;
+  bool same = !from->weak && from->dtype == to->dtype && from->device == to->device && cni_same_layout(from, to);
+  return same ? k : -1;
+}
+
+/* Such copies become views, and what looks into them looks into what they are copies of. */
+static void alias_copies(cni_plan *p, const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nnodes; i++) {
+    const cni_gnode *n = &g->nodes[i];
+    cn_spec *s = &p->specs[p->first_spec[i]];
+    int k = aliased_input(p, n, s);
+    if (k >= 0) s->view_of = k, s->offset = 0;
+    for (int r = 0; r < n->nout; r++) {
+      if (s[r].view_of < 0) continue;
+      const cni_planned *of = &p->values[n->in[s[r].view_of]];
+      cni_planned *q = &p->values[n->out[r]];
+      q->root = of->root;
+      q->base = of->base + s[r].offset;
+      q->size = 0;
+    }
+  }
 }
 
 /* ---- lifetimes and memory ---- */
@@ -265,6 +303,7 @@ static cni_plan *make(cn_graph *g, cn_tensor *const *inputs)
   if (!status) status = check_finals(p, g);
   if (!status) status = place_draws(p, g, sizes);
   if (!status) status = cni_plan_whole(p, g);
+  if (!status && !p->executable) alias_copies(p, g);
   if (!status) status = cni_plan_order(p, g);
   if (!status) {
     lifetimes(p, g);

@@ -23,6 +23,7 @@ typedef struct cni_planned {
   size_t offset, size; /* place in the block; size 0: none (inputs, states, scalars, views, outputs) */
   int first, last;   /* places in the order between which it is needed */
   bool is_output;    /* gets fresh memory each run */
+  bool is_final;     /* a state or an input holds it after a run */
   bool varies;       /* its tensor is another in each run: inputs, outputs, views of those */
 } cni_planned;
 

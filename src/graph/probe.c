@@ -65,7 +65,11 @@ static cn_graph *trace_at(const cni_prober *p, const int64_t *sizes)
   if (!inputs) return NULL;
   bool made = true;
   for (size_t i = 0; i < p->ninputs && made; i++) made = (inputs[i] = input_at(p, i, sizes)) != NULL;
+  cn_state *st = cni_state();
+  bool before = st->tracing_sizes;
+  st->tracing_sizes = true;
   cn_graph *g = made ? cn_trace(p->fn, p->noutputs, inputs, p->ninputs, p->payload) : NULL;
+  st->tracing_sizes = before;
   for (size_t i = 0; i < p->ninputs; i++) cni_tensor_release(inputs[i]);
   cni_free(inputs, (p->ninputs + 1) * sizeof *inputs);
   return g;

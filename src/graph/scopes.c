@@ -10,6 +10,7 @@
 #include "tensor/args.h"
 
 bool cn_tracing(void) { return cni_capturing() != NULL; }
+bool cn_tracing_sizes(void) { return cn_tracing() && cni_state()->tracing_sizes; }
 
 static int add_scope(cni_capture *cap, const cni_gscope *s)
 {

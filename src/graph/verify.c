@@ -18,7 +18,7 @@ static int verify_node(const cn_graph *g, size_t i)
   const char *name = n->info->name;
   if (n->nargs != n->info->nparams) return wrong(i, name, "its arguments do not fit the signature");
   uint32_t flags = n->info->row->flags;
-  bool may_draw = (flags & (CN_OP_RANDOM | CN_OP_COMPOSITE)) != 0;
+  bool may_draw = (flags & CN_OP_RANDOM) || cni_is_composite(n->info->row);
   if ((n->draw >= 0 ? !may_draw : (flags & CN_OP_RANDOM) != 0) || n->draw >= (int)g->ndraws)
     return wrong(i, name, "it has no draw, or a strange one");
   if (n->nout < 1 || n->nout > CNI_MAX_RESULTS) return wrong(i, name, "it has no results, or too many");

@@ -5,6 +5,7 @@
  * step is a cell. Invariant: parameters stand in PyTorch's order and under its names: for each layer and direction
  * weight_ih, weight_hh, bias_ih and bias_hh if any, weight_hr with projections. */
 #include <cairn/ext/parts.h>
+#include <cairn/graph.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -229,7 +230,7 @@ static cn_tensor *run_direction(const course *c, const weights *w, bool reverse,
 {
   if (!x || cn_err()) return NULL;
   if (w->hr) return run_projected(c, w, reverse, x, h, mem);
-  if (c->steps == 1 && !c->sizes) return run_cell(c, w, x, h, mem);
+  if (c->steps == 1 && !c->sizes && !cn_tracing_sizes()) return run_cell(c, w, x, h, mem);
   return run_sequence(c, w, reverse, x, h, mem);
 }
 

@@ -391,7 +391,8 @@ static int apply_with(cni_applying *a, cn_state *st)
   inputs found = {false, false};
   int status = look(&found, a, st);
   if (status) return status;
-  if (row->flags & CN_OP_COMPOSITE) return a->dest ? decompose_into(a, st) : decompose_named(a);
+  if (row->flags & CN_OP_COMPOSITE && (!st->capture || !row->infer))
+    return a->dest ? decompose_into(a, st) : decompose_named(a);
   if (CNI_UNLIKELY(found.storage)) status = check_types(a);
   if (!status) status = row->infer(&a->c);
   if (CNI_UNLIKELY(status)) return status;

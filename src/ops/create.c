@@ -231,6 +231,19 @@ static int channels_last_infer(cn_call *c)
   return CN_OK;
 }
 
+/* In a graph: the input itself, seen as another value, where it is row-major at the sizes that are inferred for. */
+static int contiguous_infer(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  if (!cni_is_contiguous(d->ndim, d->shape, d->strides)) return contiguous_copy_infer(c);
+  return cn_call_view(c, 0, 0, d->ndim, d->shape, d->strides, 0);
+}
+static cn_tensor *same_scatter(const cn_call *c, cn_tensor *base, cn_tensor *src)
+{
+  (void)c, (void)base;
+  return src;
+}
+
 static int contiguous_decompose(cn_call *c)
 {
   c->out[0] = cn_is_contiguous(c->in[0]) ? c->in[0] : cn_contiguous_copy(c->in[0]);
@@ -391,7 +404,8 @@ const cn_op cni_create_ops[] = {
    .flags = CN_OP_ANY_DTYPE, .infer = channels_last_infer, .vjp = same_vjp},
   {.sig = "contiguous(Tensor input) -> Tensor ; method",
    .doc = "input itself when it is row-major, else a row-major copy.",
-   .flags = CN_OP_COMPOSITE, .decompose = contiguous_decompose},
+   .flags = CN_OP_COMPOSITE | CN_OP_VIEW, .infer = contiguous_infer, .vjp = same_vjp,
+   .decompose = contiguous_decompose, .scatter = same_scatter},
   {.sig = "cast(Tensor input, dtype dtype) -> Tensor ; method grad_fn_ToCopyBackward0",
    .doc = "input in another type. Floats outside an integer type's range give a defined but meaningless number.",
    .flags = CN_OP_ANY_DTYPE, .infer = cast_infer, .vjp = same_vjp},

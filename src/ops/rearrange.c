@@ -121,7 +121,8 @@ static int flipud_decompose(cn_call *c) { return flip_fixed(c, 0); }
 static int repeat_as(cn_call *c, const int64_t *repeats, int n)
 {
   const cn_desc *d = &c->in[0]->d;
-  int lead = n - d->ndim, wide = 0, kept = 0, final = 0;
+  int lead = n - d->ndim, wide = 0, final = 0;
+  bool all = cni_capturing_now() && 2 * n <= CN_MAX_DIMS;
   int64_t split[2 * CN_MAX_DIMS], want[2 * CN_MAX_DIMS], shape[CN_MAX_DIMS];
   if (lead < 0)
     return cn_call_fail(c, CN_ERR_SHAPE, "%d repeats are given for a tensor of %d dimensions", n, (int)d->ndim);
@@ -131,14 +132,13 @@ static int repeat_as(cn_call *c, const int64_t *repeats, int n)
     if (repeats[i] < 0) return cn_call_fail(c, CN_ERR_VALUE, "repeat %lld is negative", (long long)repeats[i]);
     if (__builtin_mul_overflow(size, repeats[i], &shape[final++]))
       return cn_call_fail(c, CN_ERR_SHAPE, "the result is too large");
-    if (repeats[i] != 1) split[wide] = 1, want[wide++] = repeats[i];
-    if (size != 1) split[wide] = want[wide] = size, wide++, kept++;
+    if (repeats[i] != 1 || all) split[wide] = 1, want[wide++] = repeats[i];
+    if (size != 1 || all) split[wide] = want[wide] = size, wide++;
   }
   if (wide > CN_MAX_DIMS) return cn_call_fail(c, CN_ERR_SHAPE, "too many dimensions are repeated at once");
   cn_tensor *x = cn_expand(cn_reshape(c->in[0], split, (size_t)wide), want, (size_t)wide);
   x = cn_reshape(x, shape, (size_t)final);
-  if (x && x->storage == c->in[0]->storage) x = cn_contiguous_copy(x); /* nothing was repeated: a copy all the same */
-  c->out[0] = x;
+  c->out[0] = cni_apart(x, c->in[0]); /* nothing was repeated: a copy all the same */
   return cn_err();
 }
 

@@ -242,7 +242,7 @@ static cn_tensor *run_direction(const network *n, int64_t index, bool backward, 
   weights w = weights_of(n, index);
   *h = cn_select(n->h0, 0, index);
   *c = n->c0 ? cn_select(n->c0, 0, index) : NULL;
-  if (!w.hr && cn_size(x, 0) > 1) return run_sequence(n, &w, backward, x, h, c);
+  if (!w.hr && (cn_size(x, 0) > 1 || cni_tracing_sizes())) return run_sequence(n, &w, backward, x, h, c);
   return run_steps(n, &w, backward, from_input(n->mode, x, &w), h, c);
 }
 

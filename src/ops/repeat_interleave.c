@@ -27,9 +27,7 @@ static int repeat_interleave_decompose(cn_call *c)
   if (__builtin_mul_overflow(x->d.shape[dim], repeats, &shape[dim]))
     return cn_call_fail(c, CN_ERR_SHAPE, "the result is too large");
   for (int i = dim + 1; i < ndim; i++) shape[i] = x->d.shape[i];
-  cn_tensor *y = cn_reshape(wide, shape, (size_t)ndim);
-  if (y && y->storage == c->in[0]->storage) y = cn_contiguous_copy(y);
-  c->out[0] = y;
+  c->out[0] = cni_apart(cn_reshape(wide, shape, (size_t)ndim), c->in[0]);
   return cn_err();
 }
 

@@ -4,6 +4,7 @@
 #ifndef CNI_OPS_SHORTHAND_H
 #define CNI_OPS_SHORTHAND_H
 
+#include <cairn/ext/parts.h>
 #include <cairn/ops.h>
 
 #include "infer.h"
@@ -24,6 +25,19 @@ static inline double cni_stored(double x, int dtype)
   if (dtype == CN_F16) return (double)cni_f16_to_f32(cni_f32_to_f16((float)x));
   if (dtype == CN_BF16) return (double)cni_bf16_to_f32(cni_f32_to_bf16((float)x));
   return dtype == CN_F32 ? (double)(float)x : x;
+}
+
+/* While a graph is captured what is recorded must not depend on which sizes are 1. */
+static inline bool cni_capturing_now(void) { return cni_state()->capture != NULL; }
+
+/* ... and which are is not known: the graph is to serve them all. */
+static inline bool cni_tracing_sizes(void) { return cni_capturing_now() && cni_state()->tracing_sizes; }
+
+/* x in memory of its own, where it may be a view of `of`. In a graph that depends on the sizes of a run, so the copy is
+ * always there; the planner drops one that is not needed. */
+static inline cn_tensor *cni_apart(cn_tensor *x, const cn_tensor *of)
+{
+  return x && (cni_capturing_now() || x->storage == of->storage) ? cn_contiguous_copy(x) : x;
 }
 
 /* x: (..., m, n) as (..., n, m) */

@@ -69,6 +69,8 @@ extern int cni_nops;
 const cni_opinfo *cni_op_by_name(const char *name);
 const cni_opinfo *cni_op_info(const cn_op *row); /* of a row; by its name */
 const char *cni_op_doc(const cni_opinfo *info);
+/* Is it made of others in graphs, too? A view that may have to be a copy is one node there (reshape). */
+static inline bool cni_is_composite(const cn_op *row) { return (row->flags & CN_OP_COMPOSITE) && !row->infer; }
 
 /* Parses one signature. 0, or an error that quotes it. What makes no tensors (-> Module) has no results, and the word
  * behind the arrow as its overload. */

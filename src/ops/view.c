@@ -64,6 +64,18 @@ static cn_tensor *reshaped_scatter(const cn_call *c, cn_tensor *base, cn_tensor 
   return cn_reshape(src, cn_shape(base), (size_t)cn_ndim(base));
 }
 
+/* In a graph: a view where memory order permits at the sizes that are inferred for, a copy elsewhere. */
+static int reshape_infer(cn_call *c)
+{
+  const cn_desc *d = &c->in[0]->d;
+  int64_t shape[CN_MAX_DIMS], strides[CN_MAX_DIMS];
+  int n = c->args[1].n, status = resolve_shape(c, &c->args[1], d->numel, shape);
+  if (status) return status;
+  if (!cni_view_strides(d->ndim, d->shape, d->strides, n, shape, strides))
+    return cn_call_result(c, 0, d->dtype, n, shape);
+  return cn_call_view(c, 0, 0, n, shape, strides, 0);
+}
+
 static int reshape_decompose(cn_call *c)
 {
   const cn_desc *d = &c->in[0]->d;
@@ -542,7 +554,8 @@ const cn_op cni_view_ops[] = {
    .flags = CN_OP_VIEW, .infer = view_infer, .vjp = back_to_shape_vjp, .scatter = reshaped_scatter},
   {.sig = "reshape(Tensor input, int[] shape) -> Tensor ; method",
    .doc = "input under another shape: a view where possible, else a copy. One size may be -1.",
-   .flags = CN_OP_COMPOSITE, .decompose = reshape_decompose},
+   .flags = CN_OP_COMPOSITE | CN_OP_VIEW, .infer = reshape_infer, .vjp = back_to_shape_vjp,
+   .decompose = reshape_decompose, .scatter = reshaped_scatter},
   {.sig = "flatten(Tensor input, int start_dim=0, int end_dim=-1) -> Tensor ; method",
    .doc = "Dimensions start_dim to end_dim made one.",
    .flags = CN_OP_COMPOSITE, .decompose = flatten_decompose},

@@ -36,8 +36,8 @@ static bool has(const cni_opinfo *op, uint32_t flags) { return (op->row->flags &
 
 static void check_infer(const cni_opinfo *op)
 {
-  if (has(op, CN_OP_COMPOSITE) ? op->row->infer != NULL : !op->row->infer)
-    complain(op, "must have infer, or be composite and have none");
+  if (has(op, CN_OP_COMPOSITE) ? op->row->infer && !has(op, CN_OP_VIEW) : !op->row->infer)
+    complain(op, "must have infer, or be composite and have none, unless it is a view where that can be");
   if (has(op, CN_OP_COMPOSITE) && !op->row->decompose) complain(op, "is composite but has no decompose");
 }
 
@@ -45,7 +45,7 @@ static void check_gradient(const cni_opinfo *op)
 {
   bool by_scatter = has(op, CN_OP_VIEW) && op->row->scatter;
   bool none = has(op, CN_OP_NO_GRAD | CN_OP_SHAPE_ONLY);
-  if (has(op, CN_OP_COMPOSITE)) {
+  if (cni_is_composite(op->row)) {
     if (op->row->vjp || has(op, CN_OP_NO_GRAD)) complain(op, "is composite: its gradient comes by composition");
   } else if (!none && !op->row->vjp && !by_scatter) {
     complain(op, "has neither a gradient nor CN_OP_NO_GRAD");

@@ -182,10 +182,14 @@ struct cn_vjp {
 
 enum cn_op_flags {
   CN_OP_NO_GRAD = 1 << 0,   /* results never carry a gradient (comparisons, argmax, ...) */
-  CN_OP_VIEW = 1 << 1,      /* results share the input's memory: infer gives strides, there is no kernel */
+  /* Results share the input's memory: infer gives strides, there is no kernel. Where infer makes a result of its own
+   * (reshape, of what cannot be had without a copy), that is the input's elements in row-major order. */
+  CN_OP_VIEW = 1 << 1,
   CN_OP_RANDOM = 1 << 2,    /* draws random numbers: call.seed and call.offset are set */
   CN_OP_ALIAS_SAFE = 1 << 3, /* its kernels may write a result over an input of the same layout */
-  CN_OP_COMPOSITE = 1 << 4,  /* only decompose: runs above autograd, its gradient comes by composition */
+  /* Only decompose: runs above autograd, its gradient comes by composition. One with an infer of its own is a node of
+   * graphs all the same: what it is made of depends on memory order, and with it on the sizes of a run. */
+  CN_OP_COMPOSITE = 1 << 4,
   CN_OP_SAVE_ALL = 1 << 5,   /* backward needs all inputs (lists longer than `needs`) */
   CN_OP_SHAPE_ONLY = 1 << 6, /* reads only the shape and type of its inputs (zeros_like): no data, no grad */
   CN_OP_ANY_DTYPE = 1 << 7,  /* takes storage-only types (float8, int4, ...) too; views always do */

@@ -51,6 +51,17 @@ static int copy_kernel(cn_call *c)
                             cn_desc_of(c->in[c->nin - 1]));
 }
 
+/* In a graph: what cannot be a view is copied, as the input's shape sees the result's memory, which is row-major. */
+static int reshape_kernel(cn_call *c)
+{
+  cni_cuda_device *d = cni_cuda_of(c);
+  cn_desc to = *cn_desc_of(c->in[0]);
+  if (!d) return CN_ERR_DEVICE;
+  to.data = cn_desc_of(c->out[0])->data;
+  for (int64_t i = to.ndim, step = 1; i-- > 0; step *= to.shape[i]) to.strides[i] = step;
+  return cni_cuda_copy_desc(d, "reshape", &to, cn_desc_of(c->in[0]));
+}
+
 /* full(size, fill_value, ...) and full_like(input, fill_value, ...): the value is a number in host memory. */
 static int full_kernel(cn_call *c)
 {
@@ -78,6 +89,8 @@ const cn_kernel cni_cuda_pointwise_kernels[] = {
     {"copy", "nvrtc", copy_kernel},
     {"clone", "nvrtc", copy_kernel},
     {"contiguous_copy", "nvrtc", copy_kernel},
+    {"contiguous", "nvrtc", copy_kernel},
+    {"reshape", "nvrtc", reshape_kernel},
     {"channels_last", "nvrtc", copy_kernel},
     {"cast", "nvrtc", copy_kernel},
     {"fill", "nvrtc", copy_kernel},

@@ -19,16 +19,27 @@ static const struct copy {
   {"clone", 0, true}, {"contiguous_copy", 0, true}, {"cast", 0, true}, {"to_device", 0, true}, {"copy", 1, false},
 };
 
+static const struct copy *copy_of(const cni_gnode *n)
+{
+  for (size_t i = 0; i < sizeof copies / sizeof *copies; i++)
+    if (!strcmp(copies[i].op, n->info->name)) return &copies[i];
+  return NULL;
+}
+
+int cni_copied_input(const cni_gnode *n)
+{
+  const struct copy *c = copy_of(n);
+  return c ? c->input : -1;
+}
+
 static int copied(const cn_graph *g, const cni_gnode *n)
 {
   const cni_types *t = &g->types;
-  for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
-    if (strcmp(copies[i].op, n->info->name)) continue;
-    int from = n->in[copies[i].input];
-    bool sure = copies[i].any_sizes || (!t->v[from].varies && !t->v[n->out[0]].varies);
-    return sure && cni_same_type(t, n->out[0], from) ? from : -1;
-  }
-  return -1;
+  const struct copy *c = copy_of(n);
+  if (!c) return -1;
+  int from = n->in[c->input];
+  bool sure = c->any_sizes || (!t->v[from].varies && !t->v[n->out[0]].varies);
+  return sure && cni_same_type(t, n->out[0], from) ? from : -1;
 }
 
 /* Distinct places of the root are distinct elements: otherwise an input that lies in memory in another way could make a

@@ -1,6 +1,6 @@
 /* copy.c: every copy of elements on the CPU: same or other type, any strides, broadcasting.
  *
- * Place in the flow: the kernel of copy, clone, contiguous_copy, channels_last and cast, and what other
+ * Place in the flow: the kernel of copy, clone, contiguous_copy, channels_last, cast and reshape, and what other
  * kernels call to bring an operand into a type or layout (cni_cpu_copy). Five ways, fastest first: one flat
  * run; tiles where the two sides run along different dims (transposes); many short rows; rows of equal or zero
  * stride; rows gathered in blocks. Invariant: a value converts as base/convert.h says on every way. */
@@ -328,10 +328,21 @@ static int copy_kernel(cn_call *c)
   return CN_OK;
 }
 
+/* In a graph: what cannot be a view is copied, as the input's shape sees the result's memory. */
+static int reshape_kernel(cn_call *c)
+{
+  const cn_desc *from = cn_desc_of(c->in[0]);
+  cn_desc to = cni_cpu_packed(from, from->dtype, cn_desc_of(c->out[0])->data);
+  cni_cpu_copy(&to, from);
+  return CN_OK;
+}
+
 const cn_kernel cni_cpu_copy_kernels[] = {
     {"copy", "strided", copy_kernel},
     {"clone", "strided", copy_kernel},
     {"contiguous_copy", "strided", copy_kernel},
+    {"contiguous", "strided", copy_kernel},
+    {"reshape", "strided", reshape_kernel},
     {"channels_last", "strided", copy_kernel},
     {"cast", "strided", copy_kernel},
     {NULL, NULL, NULL},
