@@ -94,7 +94,8 @@ CN_API int cn_graph_bind(cn_graph *graph, size_t i, cn_tensor *tensor);
 CN_API const char *cn_graph_state_name(const cn_graph *graph, size_t i);
 CN_API int cn_graph_name_state(cn_graph *graph, size_t i, const char *name); /* copied; NULL: none */
 /* Writes the graph and its states as one safetensors file, whole or not at all: the states' tensors under their names,
- * the graph's text as metadata "cairn.graph". Other programs read the weights as those of any such file. */
+ * the graph's text as metadata "cairn.graph", with calls of composite ops folded into one node each (cn_graph_lift).
+ * Other programs read the weights as those of any such file. */
 CN_API int cn_graph_save(const cn_graph *graph, const char *path);
 /* A graph from such a file, its states bound to the file's tensors, which are mapped, and copied where a run writes.
  * Needs nothing of the program that wrote it. Any bytes are read or refused with an error: an op that a newer library

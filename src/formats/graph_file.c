@@ -1,7 +1,8 @@
 /* graph_file.c: graphs as safetensors files: the states are its tensors, the text of the graph is metadata.
  *
- * Place in the flow: cn_graph_save -> text_form.c -> safetensors.c, and back through parse.c. Invariant: a graph that
- * was loaded has passed the verifier and has all its states. */
+ * Place in the flow: cn_graph_save -> lift.c -> text_form.c -> safetensors.c, and back through parse.c; what was lifted
+ * is lowered when a plan is made (lower.c). Invariant: a graph that was loaded has passed the verifier and has all its
+ * states. */
 #include <cairn/ext/graph.h>
 #include <cairn/io.h>
 #include <stdlib.h>
@@ -9,6 +10,7 @@
 #define METADATA "__metadata__"
 #define TEXT_KEY "cairn.graph"
 #define FORMAT_KEY "cairn.graph.format" /* rises when a library that knows the former one would misread a file */
+#define PARTS_KEY "cairn.graph.parts" /* ops in it that are parts of others: "sdpa_backward mm_bias@2" */
 enum { FORMAT = 1, KEY_ROOM = 32 };
 
 /* ---- writing ---- */
@@ -16,6 +18,34 @@ enum { FORMAT = 1, KEY_ROOM = 32 };
 static int put_str(cn_tree *dict, const char *key, const char *value)
 {
   return cn_tree_put(dict, key, cn_tree_str(value));
+}
+
+/* Was this op met before node `end`? */
+static bool met(const cn_graph *g, int end, const cn_op *op)
+{
+  for (int i = 0; i < end; i++) {
+    cn_graph_node n = {sizeof n};
+    if (!cn_graph_node_at(&n, g, i) && n.op == op) return true;
+  }
+  return false;
+}
+
+/* The ops of the graph that no program calls by itself, each once, with its version where that is not 1. */
+static int put_parts(cn_tree *metadata, const cn_graph *g)
+{
+  cn_text names = {0};
+  for (int i = 0; i < (int)cn_graph_nodes(g); i++) {
+    cn_graph_node n = {sizeof n};
+    cn_op_info info;
+    if (cn_graph_node_at(&n, g, i) || cn_op_describe(&info, n.op)) break;
+    if (!info.internal || met(g, i, n.op)) continue;
+    cn_text_putf(&names, "%s%s", names.n ? " " : "", n.name);
+    if (n.op->version > 1) cn_text_putf(&names, "@%u", (unsigned)n.op->version);
+  }
+  int status = cn_err() ? cn_err() : names.failed ? CN_ERR_MEMORY : CN_OK;
+  if (!status && names.n) status = put_str(metadata, PARTS_KEY, names.s);
+  cn_text_free(&names);
+  return status;
 }
 
 static int put_metadata(cn_tree *tree, const cn_graph *g)
@@ -27,6 +57,7 @@ static int put_metadata(cn_tree *tree, const cn_graph *g)
   int status = metadata ? CN_OK : cn_err() ? cn_err() : CN_ERR_MEMORY;
   if (!status) status = put_str(metadata, FORMAT_KEY, number.s ? number.s : "");
   if (!status) status = put_str(metadata, "cairn.version", cn_version());
+  if (!status) status = put_parts(metadata, g);
   if (!status) status = put_str(metadata, TEXT_KEY, text);
   cn_text_free(&number);
   cn_string_free(text);
@@ -35,20 +66,30 @@ static int put_metadata(cn_tree *tree, const cn_graph *g)
   return status;
 }
 
-int cn_graph_save(const cn_graph *g, const char *path)
+static int save_lifted(const cn_graph *g, const char *path)
 {
-  if (cn_err()) return cn_err();
-  if (!g) return cn_err_set(CN_ERR_TYPE, "graph_save: the graph is NULL");
-  int status = cn_graph_can_save(g);
-  cn_tree *tree = status ? NULL : cn_tree_dict();
+  cn_tree *tree = cn_tree_dict();
   if (!tree) return cn_err();
-  status = put_metadata(tree, g);
+  int status = put_metadata(tree, g);
   for (size_t i = 0; i < cn_graph_states(g) && !status; i++) {
     char room[KEY_ROOM];
     status = cn_tree_put(tree, cn_graph_state_key(g, i, room, sizeof room), cn_tree_tensor(cn_graph_state(g, i)));
   }
   if (!status) status = cn_save_as(path, tree, CN_FORMAT_SAFETENSORS);
   cn_tree_free(tree);
+  return status;
+}
+
+int cn_graph_save(const cn_graph *g, const char *path)
+{
+  if (cn_err()) return cn_err();
+  if (!g) return cn_err_set(CN_ERR_TYPE, "graph_save: the graph is NULL");
+  int status = cn_graph_can_save(g);
+  cn_graph *lifted = status ? NULL : cn_graph_copy(g);
+  if (!lifted) return cn_err();
+  status = cn_graph_lift(lifted, NULL, NULL);
+  if (status >= 0) status = save_lifted(lifted, path);
+  cn_graph_free(lifted);
   return status;
 }
 

@@ -62,6 +62,13 @@ static int put(cni_exprs *x, cni_expr e)
   return *slot = (int32_t)x->n++;
 }
 
+int cni_exprs_copy(cni_exprs *x, const cni_exprs *from)
+{
+  for (size_t i = 1; i < from->n; i++)
+    if (put(x, from->v[i]) < 0) return CN_ERR_MEMORY;
+  return CN_OK;
+}
+
 int cni_expr_const(cni_exprs *x, int64_t value)
 {
   if (value == CNI_UNDEFINED) return CN_ERR_VALUE;

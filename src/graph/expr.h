@@ -48,6 +48,7 @@ void cni_exprs_free(cni_exprs *x);
 int cni_expr_const(cni_exprs *x, int64_t value);
 int cni_expr_size(cni_exprs *x, int size);
 int cni_expr_make(cni_exprs *x, enum cni_expr_op op, int a, int b);
+int cni_exprs_copy(cni_exprs *x, const cni_exprs *from); /* all, under the same numbers; x is empty */
 /* An expression of another array, made here. */
 int cni_expr_copy(cni_exprs *x, const cni_exprs *from, int expr);
 

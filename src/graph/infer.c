@@ -19,17 +19,25 @@ void cni_fill_slots(const cni_opinfo *info, cn_value *args, cn_tensor *const *in
   }
 }
 
+void cni_node_call(cn_call *c, const cn_graph *g, const cni_gnode *n, const cn_value *args, cn_tensor *const *in)
+{
+  cn_device found = 0;
+  for (int k = 0; k < n->nin; k++)
+    if (in[k] && !in[k]->d.weak && (!found || in[k]->d.ndim)) found = in[k]->d.device;
+  if (!found && n->out[0] >= 0) found = g->values[n->out[0]].device;
+  *c = (cn_call){.op = n->info->row, .args = args, .in = in, .nargs = n->nargs, .nin = n->nin, .nout = n->nout,
+                 .device = found ? found : CN_CPU};
+}
+
 int cni_infer_node(cn_spec *spec, int32_t *compute, cn_device *device, const cn_graph *g, const cni_gnode *n,
                    const cn_value *args, cn_tensor **in)
 {
   cn_tensor *out[CNI_MAX_RESULTS] = {NULL};
   cn_value full[CN_MAX_ARGS];
-  cn_device found = 0;
-  for (int k = 0; k < n->nin; k++)
-    if (in[k] && !in[k]->d.weak && (!found || in[k]->d.ndim)) found = in[k]->d.device;
-  if (!found && n->out[0] >= 0) found = g->values[n->out[0]].device;
-  cn_call c = {.op = n->info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = n->nargs, .nin = n->nin,
-               .nout = n->nout, .device = found ? found : CN_CPU};
+  cn_call c;
+  cni_node_call(&c, g, n, args, in);
+  c.out = out;
+  c.spec = spec;
   bool composite = cni_is_composite(n->info->row);
   if (composite) {
     memcpy(full, args, sizeof full);

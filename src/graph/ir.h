@@ -178,6 +178,8 @@ static inline bool cni_is_value(const cn_graph *g, int v) { return v >= 0 && (si
  * empty. Fills spec (strides too), *compute and *device. A composite op's results are found by a capture. */
 int cni_infer_node(cn_spec *spec, int32_t *compute, cn_device *device, const cn_graph *g, const cni_gnode *n,
                    const cn_value *args, cn_tensor **in);
+/* The call that a node is, on these tensors; without results and specs, which are the caller's. */
+void cni_node_call(cn_call *c, const cn_graph *g, const cni_gnode *n, const cn_value *args, cn_tensor *const *in);
 /* Puts tensors back into the slots of args. */
 void cni_fill_slots(const cni_opinfo *info, cn_value *args, cn_tensor *const *in);
 /* Types of all values that have none yet; nodes in order. */
@@ -187,7 +189,10 @@ void cni_types_free(cni_types *t);
 /* Is value a what b is: type, shape and memory order? */
 bool cni_same_type(const cni_types *t, int a, int b);
 cn_tensor *cni_number_tensor(const cni_gvalue *v); /* a scalar's, owned */
-int cni_capture_infer(cn_call *c); /* trace.c: the results of a composite op's call, by capturing it */
+/* trace.c: the decomposition of a composite op's call, captured: its inputs are the call's tensors that are no numbers,
+ * its outputs the call's results, which are described in c->spec. Owned; NULL with the error set. */
+cn_graph *cni_trace_call(cn_call *c);
+int cni_capture_infer(cn_call *c); /* ... where only the results' types are asked for */
 
 /* ---- uses.c ---- */
 void cni_uses_free(struct cni_uses *uses);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "lower.h"
 #include "passes/passes.h"
 #include "tensor/args.h"
 #include "whole.h"
@@ -26,6 +27,7 @@ static void free_one(cni_plan *p)
   cni_free(p->order, p->nnodes * sizeof *p->order);
   if (p->executable) cni_whole.free(p->device, p->executable);
   cni_free(p->wanted, p->wanted_cap * sizeof *p->wanted);
+  cn_graph_free(p->parts);
   pthread_mutex_destroy(&p->lock);
   pthread_mutex_destroy(&p->turn);
   cni_free(p, sizeof *p);
@@ -286,15 +288,10 @@ static void drop_inner(cni_plan *p, const cn_graph *g)
   }
 }
 
-static cni_plan *make(cn_graph *g, cn_tensor *const *inputs)
+static int plan_nodes(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs, const int64_t *sizes)
 {
-  cni_plan *p = cni_alloc_zero(sizeof *p);
-  if (!p) return NULL;
-  atomic_init(&p->refs, 1);
-  pthread_mutex_init(&p->lock, NULL);
-  pthread_mutex_init(&p->turn, NULL);
-  int64_t *sizes = cni_size_values(g, inputs);
-  int status = sizes ? allocate(p, g) : cn_err();
+  p->graph = g;
+  int status = allocate(p, g);
   if (!status) status = start_values(p, g, inputs, sizes);
   for (size_t i = 0; i < g->nnodes && !status; i++) {
     status = size_args(p, g, i, sizes);
@@ -305,15 +302,45 @@ static cni_plan *make(cn_graph *g, cn_tensor *const *inputs)
   if (!status) status = cni_plan_whole(p, g);
   if (!status && !p->executable) alias_copies(p, g);
   if (!status) status = cni_plan_order(p, g);
-  if (!status) {
-    lifetimes(p, g);
-    if (p->executable) drop_inner(p, g);
-    status = place(p);
-  }
-  cni_free(sizes, g->exprs.n * sizeof *sizes);
-  if (!status) return p;
+  if (status) return status;
+  lifetimes(p, g);
+  if (p->executable) drop_inner(p, g);
+  return place(p);
+}
+
+/* A plan of g or, with parts, of those, which it then owns. */
+static cni_plan *make_of(const cn_graph *g, cn_graph *parts, cn_tensor *const *inputs, const int64_t *sizes)
+{
+  cni_plan *p = cni_alloc_zero(sizeof *p);
+  if (!p) return cn_graph_free(parts), NULL;
+  p->parts = parts;
+  atomic_init(&p->refs, 1);
+  pthread_mutex_init(&p->lock, NULL);
+  pthread_mutex_init(&p->turn, NULL);
+  if (!plan_nodes(p, parts ? parts : g, inputs, sizes)) return p;
   free_one(p);
   return NULL;
+}
+
+/* Calls of composite ops are planned as what they are made of, unless a device takes the graph whole, as it is. */
+static cni_plan *make_sized(const cn_graph *g, cn_tensor *const *inputs, const int64_t *sizes)
+{
+  if (!cni_has_calls(g)) return make_of(g, NULL, inputs, sizes);
+  if (cni_may_be_whole(g)) {
+    cni_plan *p = make_of(g, NULL, inputs, sizes);
+    if (!p || p->executable) return p;
+    free_one(p);
+  }
+  cn_graph *parts = cni_graph_lower(g, inputs, sizes);
+  return parts ? make_of(g, parts, inputs, sizes) : NULL;
+}
+
+static cni_plan *make(const cn_graph *g, cn_tensor *const *inputs)
+{
+  int64_t *sizes = cni_size_values(g, inputs);
+  cni_plan *p = sizes ? make_sized(g, inputs, sizes) : NULL;
+  cni_free(sizes, g->exprs.n * sizeof *sizes);
+  return p;
 }
 
 /* ---- finding ---- */
@@ -358,7 +385,7 @@ static cni_plan *find(cn_graph *g, cn_tensor *const *inputs)
   for (cni_plan **at = &g->plan; *at; at = &(*at)->next, depth++) {
     bool same = true;
     for (size_t i = 0; same && i < g->ninputs; i++)
-      same = planned_for(*at, (*at)->values[g->inputs[i]].handle, inputs[i]);
+      same = planned_for(*at, (*at)->values[(*at)->graph->inputs[i]].handle, inputs[i]);
     if (same) {
       cni_plan *p = *at;
       *at = p->next;

@@ -31,6 +31,8 @@ struct cni_context;
 
 typedef struct cni_plan {
   struct cni_plan *next; /* plans of other sizes, most recent first */
+  const cn_graph *graph; /* whose nodes it runs: the graph, or its parts */
+  cn_graph *parts;       /* owned: the graph lowered to these sizes (lower.c); NULL: it has no calls of composite ops */
   _Atomic int32_t refs;
   cni_planned *values;
   size_t nvalues;

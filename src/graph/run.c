@@ -12,7 +12,7 @@
 #include "whole.h"
 
 typedef struct running {
-  cn_graph *g;
+  const cn_graph *g; /* the plan's */
   cni_plan *plan;
   cn_tensor *const *inputs; /* in the traced memory order */
   cn_tensor *const *given;  /* as the caller has them: what is written goes there */
@@ -298,9 +298,10 @@ static int run_all(running *r, cn_tensor **outputs)
   return status;
 }
 
-static int run_graph(cn_tensor **outputs, running *r)
+static int run_graph(cn_tensor **outputs, running *r, cn_graph *g)
 {
-  if (!(r->plan = cni_plan_for(r->g, r->inputs))) return cn_err();
+  if (!(r->plan = cni_plan_for(g, r->inputs))) return cn_err();
+  r->g = r->plan->graph;
   cni_context *context = cni_context_take(r->plan, r->g);
   int status = context ? CN_OK : cn_err();
   if (context) {
@@ -368,8 +369,8 @@ int cni_graph_run_at(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs,
   cn_tensor **in = cni_alloc((g->ninputs + 1) * sizeof *in);
   if (!in) return CN_ERR_MEMORY;
   for (size_t i = 0; i < g->ninputs; i++) in[i] = fitted(&g->values[g->inputs[i]], inputs[i]);
-  running r = {.g = g, .inputs = in, .given = inputs, .at = at};
-  int status = cn_err() ? cn_err() : run_graph(outputs, &r);
+  running r = {.inputs = in, .given = inputs, .at = at};
+  int status = cn_err() ? cn_err() : run_graph(outputs, &r, g);
   cni_free(in, (g->ninputs + 1) * sizeof *in);
   return status;
 }

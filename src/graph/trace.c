@@ -165,7 +165,7 @@ static int decompose(cn_tensor **outputs, cn_tensor *const *inputs, void *payloa
   cn_call *c = payload;
   cn_value args[CN_MAX_ARGS];
   cn_tensor *room[64], **in = room;
-  (void)outputs;
+  int expected = c->nout;
   if (c->nin > 64 && !(in = cni_alloc((size_t)c->nin * sizeof *in))) return CN_ERR_MEMORY;
   for (int i = 0, k = 0; i < c->nin; i++) in[i] = c->in[i] && !c->in[i]->d.weak ? inputs[k++] : c->in[i];
   memcpy(args, c->args, (size_t)c->nargs * sizeof *args);
@@ -179,11 +179,12 @@ static int decompose(cn_tensor **outputs, cn_tensor *const *inputs, void *payloa
     if (!inner.out[i]) status = cni_fail(CN_ERR_INTERNAL, "%s: it left a result unset", cni_op_info(c->op)->name);
   c->nout = inner.nout;
   if (!status) note_results(c, in);
+  for (int i = 0; i < c->nout && i < expected; i++) outputs[i] = c->out[i];
   if (in != room) cni_free(in, (size_t)c->nin * sizeof *in);
   return status;
 }
 
-int cni_capture_infer(cn_call *c)
+cn_graph *cni_trace_call(cn_call *c)
 {
   cn_state *st = cni_state();
   cni_capture *outer = st->capture;
@@ -191,17 +192,23 @@ int cni_capture_infer(cn_call *c)
   bool no_grad = st->no_grad;
   size_t n = 0, bytes = (size_t)(c->nin + 1) * sizeof(cn_tensor *);
   cn_tensor **inputs = cni_alloc(bytes);
-  if (!inputs) return CN_ERR_MEMORY;
+  if (!inputs) return NULL;
   for (int i = 0; i < c->nin; i++)
     if (c->in[i] && !c->in[i]->d.weak) inputs[n++] = c->in[i];
   st->capture = NULL;
   st->modes = 0;
   st->no_grad = true;
-  cn_graph *g = cn_trace(decompose, 0, inputs, n, c);
+  cn_graph *g = cn_trace(decompose, (size_t)c->nout, inputs, n, c);
   st->modes = modes;
   st->no_grad = no_grad;
   st->capture = outer;
   cni_free(inputs, bytes);
+  return g;
+}
+
+int cni_capture_infer(cn_call *c)
+{
+  cn_graph *g = cni_trace_call(c);
   cn_graph_free(g);
   return g ? CN_OK : cn_err();
 }

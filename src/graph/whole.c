@@ -37,10 +37,19 @@ static int find_wanted(cni_plan *p, const cn_graph *g)
   return CN_OK;
 }
 
+/* The device that a graph may be given to; 0: none. */
+static cn_device taker(const cn_graph *g)
+{
+  cn_device device = g->exprs.n || !g->nnodes ? 0 : only_device(g);
+  return device == CN_CPU ? 0 : device;
+}
+
+bool cni_may_be_whole(const cn_graph *g) { return taker(g) != 0; }
+
 int cni_plan_whole(cni_plan *p, const cn_graph *g)
 {
-  cn_device device = g->exprs.n ? 0 : only_device(g);
-  if (!device || device == CN_CPU || !g->nnodes) return CN_OK;
+  cn_device device = taker(g);
+  if (!device) return CN_OK;
   int status = find_wanted(p, g);
   const cn_spec **specs = status ? NULL : cni_alloc(g->nnodes * sizeof *specs);
   if (!specs) return CN_ERR_MEMORY;

@@ -17,6 +17,7 @@ typedef struct cni_whole_graphs {
 } cni_whole_graphs;
 extern const cni_whole_graphs cni_whole;
 
+bool cni_may_be_whole(const cn_graph *g); /* is there a device that may be asked? */
 /* Tries to have the device make an executable of the plan's graph: p->executable is set, or stays NULL. 0 or an
  * error. */
 int cni_plan_whole(cni_plan *p, const cn_graph *g);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "small_gpt.h"
 #include "test.h"
 
 static int setup(void **state)
@@ -40,64 +41,20 @@ enum { PAIRS = sizeof pairs / sizeof *pairs };
 
 /* ---- a small GPT ---- */
 
-enum { WORDS = 11, WIDTH = 8, HEADS = 2, MOST = 16 };
-
-typedef struct gpt {
-  cn_tensor *words, *places, *norm, *qkv, *out, *up, *down;
-} gpt;
-
-static cn_tensor *attention(const gpt *m, cn_tensor *x)
-{
-  int64_t b = cn_size(x, 0), t = cn_size(x, 1); /* x: (B, T, C) */
-  cn_tensor *qkv = cn_linear(x, m->qkv, NULL), *part[3];
-  if (cn_split(part, 3, qkv, WIDTH, .dim = 2) != 3) return NULL;
-  for (int i = 0; i < 3; i++)
-    part[i] = cn_transpose(cn_view(part[i], CN_SHAPE(b, t, HEADS, WIDTH / HEADS)), 1, 2);
-  cn_tensor *y = cn_scaled_dot_product_attention(part[0], part[1], part[2], NULL, .is_causal = true);
-  y = cn_view(cn_contiguous(cn_transpose(y, 1, 2)), CN_SHAPE(b, t, WIDTH));
-  return cn_linear(y, m->out, NULL);
-}
-
-static int gpt_fn(cn_tensor **out, cn_tensor *const *in, void *payload)
-{
-  const gpt *m = payload; /* tokens: (B, T) */
-  int64_t b = cn_size(in[0], 0), t = cn_size(in[0], 1);
-  cn_tensor *x = cn_add(cn_embedding(in[0], m->words, CN_NONE), cn_slice(m->places, 0, 0, t));
-  for (int i = 0; i < 2; i++) {
-    x = cn_add(x, attention(m, cn_layer_norm(x, CN_SHAPE(WIDTH), m->norm, NULL)));
-    x = cn_add(x, cn_linear(cn_gelu(cn_linear(cn_layer_norm(x, CN_SHAPE(WIDTH), m->norm, NULL), m->up, NULL)),
-                            m->down, NULL));
-  }
-  out[0] = cn_linear(x, m->words, NULL);                                   /* (B, T, V) */
-  out[1] = cn_reshape(cn_transpose(x, 1, 2), CN_SHAPE(b, WIDTH * t));      /* a copy, unless T is 1 */
-  out[2] = cn_reshape(cn_transpose(x, 0, 1), CN_SHAPE(t * b, WIDTH));      /* a copy, unless B or T is 1 */
-  out[3] = cn_repeat(cn_select(x, 1, 0), CN_SHAPE(b, 2));                  /* repeats nothing where B is 1 */
-  return cn_err();
-}
-
-static gpt gpt_make(void)
-{
-  cn_seed(5);
-  gpt m = {cn_randn(CN_SHAPE(WORDS, WIDTH)), cn_randn(CN_SHAPE(MOST, WIDTH)), cn_randn(CN_SHAPE(WIDTH)),
-           cn_randn(CN_SHAPE(3 * WIDTH, WIDTH)), cn_randn(CN_SHAPE(WIDTH, WIDTH)), cn_randn(CN_SHAPE(4 * WIDTH, WIDTH)),
-           cn_randn(CN_SHAPE(WIDTH, 4 * WIDTH))};
-  return m;
-}
-
 static void test_gpt(void **state)
 {
   (void)state;
   gpt m = gpt_make();
-  cn_tensor *tokens = cn_randint(0, WORDS, CN_SHAPE(4, 6));
-  const cn_free_dim dims[2] = {{0, 0, "B", 1, 0}, {0, 1, "T", 1, MOST}};
-  cn_graph *g = cn_trace_dynamic(gpt_fn, 4, &tokens, 1, dims, 2, &m);
+  cn_tensor *tokens = cn_randint(0, GPT_WORDS, CN_SHAPE(4, 6));
+  const cn_free_dim dims[2] = {{0, 0, "B", 1, 0}, {0, 1, "T", 1, GPT_MOST}};
+  cn_graph *g = cn_trace_dynamic(gpt_fn, GPT_OUTPUTS, &tokens, 1, dims, 2, &m);
   if (!g) fail_msg("%s", cn_err_message());
   for (int round = 0; round < 2; round++) { /* as traced, then optimised */
     for (int i = 0; i < PAIRS; i++) {
       char at[64];
       snprintf(at, sizeof at, "round %d, B = %d, T = %d", round, (int)pairs[i][0], (int)pairs[i][1]);
-      tokens = cn_randint(0, WORDS, pairs[i], 2);
-      same_at(g, gpt_fn, 4, &tokens, &m, at);
+      tokens = cn_randint(0, GPT_WORDS, pairs[i], 2);
+      same_at(g, gpt_fn, GPT_OUTPUTS, &tokens, &m, at);
     }
     assert_true(cn_graph_optimise(g) >= 0);
   }

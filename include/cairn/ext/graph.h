@@ -104,6 +104,8 @@ CN_API int cn_graph_users(const cn_graph_use **uses, cn_graph *graph, int value)
 #define CN_CONST_MOST 4096 /* elements of a constant: what is larger is a state */
 
 CN_API CN_MUST_USE cn_graph *cn_graph_new(void); /* owned; NULL when out of memory */
+/* The same graph once more, bound to the same tensors; values, nodes, states and scopes keep their numbers. Owned. */
+CN_API CN_MUST_USE cn_graph *cn_graph_copy(const cn_graph *graph);
 /* Each returns the new value, or a negative status. A state is bound to t; a constant is a copy of it. */
 CN_API int cn_graph_add_input(cn_graph *graph, cn_device device, cn_dtype dtype, int ndim, const int64_t *shape);
 CN_API int cn_graph_add_state(cn_graph *graph, cn_tensor *t);
@@ -166,8 +168,8 @@ CN_API int cn_graph_bind_loaded(cn_graph *graph, size_t i, cn_tensor *t);
 
 /* ---- lifting ---- */
 /* Folds calls of ops that are made of others back into one node each, where nothing inside is used outside: the
- * outermost calls that `wanted` takes (NULL: all ops that programs can call). Such nodes run by their decomposition
- * where there is no kernel. Returns how many were folded, or a negative status. */
+ * outermost calls that `wanted` takes (NULL: all ops that programs can call). A plan of such a graph is made of their
+ * parts again. Returns how many were folded, or a negative status. */
 CN_API int cn_graph_lift(cn_graph *graph, bool (*wanted)(const cn_op *op, void *payload), void *payload);
 
 CN_END_DECLS

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "graph/passes/passes.h"
+#include "graph/rewrite.h"
 #include "tensor/args.h"
 #include "tensor/tensor.h"
 
@@ -130,22 +131,53 @@ static bool same_layout(const cn_spec *s, const cn_desc *d)
   return same;
 }
 
-/* Would the node make what the call gave? */
-static bool same_results(const lifting *l, const cni_gnode *n)
+static bool same_node(const cn_graph *g, const cni_gnode *n, const cn_graph *parts, const cni_gnode *part)
+{
+  if (n->info != part->info || n->nin != part->nin || n->nout != part->nout) return false;
+  for (int i = 0; i < n->nargs; i++)
+    if (n->args[i].tag != part->args[i].tag || !cni_same_value(&n->args[i], &part->args[i])) return false;
+  for (int k = 0; k < n->nout; k++) {
+    const cni_gvalue *v = &g->values[n->out[k]], *w = &parts->values[part->out[k]];
+    if (v->dtype != w->dtype || !cni_same_shape(v->ndim, v->shape, w->ndim, w->shape)) return false;
+  }
+  return true;
+}
+
+/* Is everything inside among what the call is made of now, in this order? Under autocast, say, it was made of other
+ * parts. What passes took away may be missing. */
+static bool same_parts(const lifting *l, int scope, const cn_graph *parts)
+{
+  size_t at = 0;
+  for (int i = l->first[scope]; i <= l->last[scope]; i++) {
+    if (!member(l, i, scope)) continue;
+    while (at < parts->nnodes && !same_node(l->g, &l->g->nodes[i], parts, &parts->nodes[at])) at++;
+    if (at++ >= parts->nnodes) return false;
+  }
+  return true;
+}
+
+/* Would the node compute what the call did, and give it in the same order of memory? */
+static bool same_call(const lifting *l, int scope, const cni_gnode *n)
 {
   const cn_graph *g = l->g;
+  cn_tensor *out[CNI_MAX_RESULTS] = {NULL};
   cn_spec spec[CNI_MAX_RESULTS];
   cn_value args[CN_MAX_ARGS];
-  cn_device device;
-  int32_t compute;
+  cn_call c;
   cn_tensor **in = cni_alloc((size_t)(n->nin + 1) * sizeof *in);
   if (!in) return false;
   memset(args, 0, sizeof args);
   memcpy(args, n->args, (size_t)n->nargs * sizeof *args);
   for (int k = 0; k < n->nin; k++) in[k] = n->in[k] < 0 ? NULL : g->types.v[n->in[k]].handle;
-  bool same = !cni_infer_node(spec, &compute, &device, g, n, args, in);
-  if (!same && cn_err() != CN_ERR_MEMORY) cn_err_clear(); /* then it stays as it is */
+  cni_fill_slots(n->info, args, in);
+  cni_node_call(&c, g, n, args, in);
+  c.out = out;
+  c.spec = spec;
+  cn_graph *parts = cni_trace_call(&c);
+  if (!parts && cn_err() != CN_ERR_MEMORY) cn_err_clear(); /* then it stays as it is */
+  bool same = parts && c.nout == n->nout && same_parts(l, scope, parts);
   for (int k = 0; same && k < n->nout; k++) same = same_layout(&spec[k], &g->types.v[n->out[k]].handle->d);
+  cn_graph_free(parts);
   cni_free(in, (size_t)(n->nin + 1) * sizeof *in);
   return same;
 }
@@ -156,7 +188,8 @@ static bool can_fold(const lifting *l, int scope, cni_gnode *n)
 {
   const cni_gscope *s = &l->g->scopes[scope];
   bool checks = false, read = false;
-  if (l->first[scope] > l->last[scope] || !knows_inputs(s) || !makes_results(l, scope)) return false;
+  if (!cni_is_composite(s->op->row) || l->first[scope] > l->last[scope]) return false;
+  if (!knows_inputs(s) || !makes_results(l, scope)) return false;
   for (int k = 0; k < s->nin; k++)
     if (s->in[k] >= 0 && l->g->values[s->in[k]].kind == CNI_VALUE_RESULT &&
         (member(l, l->g->values[s->in[k]].node, scope) || l->g->values[s->in[k]].node > l->last[scope]))
@@ -169,7 +202,7 @@ static bool can_fold(const lifting *l, int scope, cni_gnode *n)
   *n = (cni_gnode){.info = s->op, .args = s->args, .nargs = s->nargs, .args_size = s->args_size, .in = s->in,
                    .nin = s->nin, .out = s->out, .nout = s->nout, .syms = s->syms, .scope = s->parent};
   if (!draws_in_order(l, scope, &n->draw) || (checks && !read)) return false;
-  return same_results(l, n);
+  return same_call(l, scope, n);
 }
 
 /* The node takes the place of the last one inside, and what the scope owned. */
