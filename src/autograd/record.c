@@ -12,7 +12,7 @@
 static int64_t needed_values(const cn_call *c, uint64_t want)
 {
   const cn_op *op = c->op;
-  if (op->vjp == cni_pointwise_vjp) return cni_pointwise_needs(c, (unsigned)want);
+  if (op->vjp == cni_pointwise_vjp) return cni_pointwise_needs(c, want);
   if (op->flags & CN_OP_SAVE_ALL) return 0xffff;
   int64_t needs = 0;
   for (int i = 0; i < 8; i++)
@@ -68,9 +68,9 @@ static int64_t fill_inputs(cni_node *n, const cni_applying *a, int64_t **words)
   }
   int64_t needs = needed_values(c, want);
   if (needs <= 0) return needs;
+  bool many = c->op->flags & CN_OP_SAVE_ALL || needs & CNI_NEEDS_MANY;
   for (int i = 0; i < c->nin; i++)
-    if (c->in[i] && (i < 16 ? needs >> i & 1 : (c->op->flags & CN_OP_SAVE_ALL) != 0) && save_input(n, a, i))
-      return -1;
+    if (c->in[i] && (i < 16 ? needs >> i & 1 : many) && save_input(n, a, i)) return -1;
   return needs;
 }
 

@@ -5,6 +5,7 @@
  * arithmetic is that of the CPU kernels: formulas come from pointwise.def, helpers and conversions from the
  * headers those kernels include. */
 #include <cairn/ext/system.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -32,15 +33,20 @@ typedef struct element {
 #define SMALL(ID, T, HUB, K, to, from, unused) [CN_##ID] = {#ID, #T, #K[0], #HUB, #to, #from},
 static const element elements[CN_DTYPE_COUNT] = {CNI_EACH_NATURAL(NATURAL, ) CNI_EACH_SMALL(SMALL, )};
 
-static const char *type_name(int compute)
-{
-  return compute == CN_F32   ? "float"
-         : compute == CN_F64 ? "double"
-         : compute == CN_I64 ? "long long"
-                             : "unsigned long long";
-}
+static const char *const type_names[CNI_COMPUTES] = {"float", "double", "long long", "unsigned long long"};
 
-static bool is_int(const cn_source *s) { return s->compute == CN_I64 || s->compute == CN_U64; }
+/* What a register holds. */
+static enum cni_compute class_of(const cn_source *s, int reg)
+{
+  const cni_program *p = s->program;
+  return p->typed ? (enum cni_compute)p->class[reg] : cni_compute_class(s->compute);
+}
+static const char *type_of(const cn_source *s, int reg) { return type_names[class_of(s, reg)]; }
+/* Of operand k of the source: results, then inputs. */
+static int register_of(const cn_source *s, int k)
+{
+  return k < s->nout ? ((const cni_program *)s->program)->out[k] : k - s->nout;
+}
 
 /* ---- what stands before the loop ---- */
 
@@ -59,7 +65,7 @@ static const char cuda_fast[] = "#define cnm_expf cnd_exp\n#define cnm_tanhf cnd
 static bool uses_maths(const cni_program *p)
 {
   for (int i = 0; i < p->nstep; i++) {
-    const char *formula = cni_prims[p->steps[i].prim].formula;
+    const char *formula = p->steps[i].prim == CNI_PW_convert ? "" : cni_prims[p->steps[i].prim].formula;
     if (strstr(formula, "M(") || strstr(formula, "F(")) return true;
   }
   return false;
@@ -86,65 +92,112 @@ static void put_head(cn_text *t, const cn_source *s)
   if (cuda) put(t, cuda_halves);
 }
 
-/* The compute type, M and F as pointwise.def uses them, and a function per primitive. */
-static void put_primitives(cn_text *t, const cn_source *s)
+/* Of one type that registers have: T, M and F as pointwise.def uses them, and a function per primitive. */
+static void put_primitives_of(cn_text *t, const cn_source *s, enum cni_compute class)
 {
   static const char *const arguments[] = {"", "T a", "T a, T b", "T a, T b, T c"};
   static const char *const trigonometric[] = {"sin", "cos", "tan"};
   const cni_program *p = s->program;
-  const char *suffix = s->compute == CN_F32   ? "f32"
-                       : s->compute == CN_F64 ? "f64"
-                       : s->compute == CN_I64 ? "i64"
-                                              : "u64";
+  const char *suffix = cni_compute_names[class];
   bool done[CNI_PRIM_COUNT] = {false};
-  putf(t, "typedef %s T;\n", type_name(s->compute));
-  putf(t, "#define M(fn) cnm_##fn%s\n#define F(fn) cnp_##fn##_%s\n", s->compute == CN_F32 ? "##f" : "",
-       suffix);
-  if (s->compute == CN_F64) /* those of any argument: a loop cannot look at its largest one first */
+  putf(t, "#define T %s\n#define M(fn) cnm_##fn%s\n#define F(fn) cnp_##fn##_%s\n", type_names[class],
+       class == CNI_C_F32 ? "##f" : "", suffix);
+  if (class == CNI_C_F64) /* those of any argument: a loop cannot look at its largest one first */
     for (size_t i = 0; i < 3; i++) putf(t, "#define cnm_%s cnm_%s_full\n", trigonometric[i], trigonometric[i]);
   for (int i = 0; i < p->nstep; i++) {
-    const cni_prim_info *prim = &cni_prims[p->steps[i].prim];
-    if (done[p->steps[i].prim]) continue;
-    done[p->steps[i].prim] = true;
-    putf(t, "CNM_FN T cng_%s(%s) { return (T)(%s); }\n", prim->name, arguments[prim->arity], prim->formula);
+    int k = p->steps[i].prim;
+    if (k == CNI_PW_convert || done[k] || class_of(s, p->nin + p->nconst + i) != class) continue;
+    done[k] = true;
+    putf(t, "CNM_FN T cng_%s_%s(%s) { return (T)(%s); }\n", cni_prims[k].name, suffix, arguments[cni_prims[k].arity],
+         cni_prims[k].formula);
   }
+  put(t, "#undef T\n#undef M\n#undef F\n");
+}
+
+static void put_primitives(cn_text *t, const cn_source *s)
+{
+  const cni_program *p = s->program;
+  bool used[CNI_COMPUTES] = {false};
+  for (int i = 0; i < p->nstep; i++) used[class_of(s, p->nin + p->nconst + i)] |= p->steps[i].prim != CNI_PW_convert;
+  for (int class = 0; class < CNI_COMPUTES; class++)
+    if (used[class]) put_primitives_of(t, s, (enum cni_compute)class);
+}
+
+/* An expression of one computed type as a type in memory, and back. */
+static void put_stored(cn_text *t, int dtype, enum cni_compute class, const char *value)
+{
+  const element *e = &elements[dtype];
+  char kind = elements[cni_compute_dtype(class)].kind;
+  if (e->hub) putf(t, "%s(CNI_TO_%s(%c, %s))", e->store, e->hub, kind, value);
+  else putf(t, "CNI_TO_%s(%c, %s)", e->id, kind, value);
+}
+
+static void put_loaded(cn_text *t, int dtype, enum cni_compute class, const char *value)
+{
+  const element *e = &elements[dtype];
+  putf(t, "(%s)CNI_TO_%s(%c, %s(%s%s))", type_names[class], elements[cni_compute_dtype(class)].id, e->kind,
+       e->hub ? e->load : "", value, dtype == CN_BOOL ? " != 0" : "");
 }
 
 static void put_conversions(cn_text *t, const cn_source *s)
 {
-  const char *compute = elements[s->compute].id;
-  char kind = elements[s->compute].kind;
   for (int k = 0; k < s->nout + s->nin; k++) {
-    const element *e = &elements[s->dtype[k]];
+    enum cni_compute class = class_of(s, register_of(s, k));
+    const char *type = type_names[class];
     if (s->form[k] == 'p') continue;
-    putf(t, "typedef %s S%d;\n", e->type, k);
+    putf(t, "typedef %s S%d;\n", elements[s->dtype[k]].type, k);
     if (k < s->nout) {
-      if (e->hub)
-        putf(t, "CNM_FN S%d store%d(T v) { return %s(CNI_TO_%s(%c, v)); }\n", k, k, e->store, e->hub, kind);
-      else putf(t, "CNM_FN S%d store%d(T v) { return CNI_TO_%s(%c, v); }\n", k, k, e->id, kind);
+      putf(t, "CNM_FN S%d store%d(%s v) { return ", k, k, type);
+      put_stored(t, s->dtype[k], class, "v");
     } else {
-      const char *open = e->hub ? e->load : "", *after = s->dtype[k] == CN_BOOL ? " != 0" : "";
-      putf(t, "CNM_FN T load%d(S%d v) { return (T)CNI_TO_%s(%c, %s(v%s)); }\n", k, k, compute, e->kind, open,
-           after);
+      putf(t, "CNM_FN %s load%d(S%d v) { return ", type, k, k);
+      put_loaded(t, s->dtype[k], class, "v");
     }
+    put(t, "; }\n");
   }
 }
 
 /* ---- the program ---- */
 
-static void put_literal(cn_text *t, const cn_source *s, double value)
+static void put_literal(cn_text *t, enum cni_compute class, double value)
 {
+  const char *type = type_names[class];
   union {
     double f;
     unsigned long long u;
   } bits = {value};
-  if (is_int(s)) putf(t, "(T)%lldLL", (long long)value);
-  else if (value - value != 0) putf(t, "(T)cnm_u2d(0x%llxULL)", bits.u);
+  if (class >= CNI_C_I64) putf(t, "(%s)%lldLL", type, (long long)value);
+  else if (value - value != 0) putf(t, "(%s)cnm_u2d(0x%llxULL)", type, bits.u);
   else {
     char number[CN_NUMBER_TEXT];
-    putf(t, "(T)%s", cn_number_write(number, value, false));
+    putf(t, "(%s)%s", type, cn_number_write(number, value, false));
     if (!strpbrk(number, ".e")) put(t, ".0");
   }
+}
+
+/* Register `first + i` of step i. */
+static void put_step(cn_text *t, const cn_source *s, const cni_step *step, int reg)
+{
+  char from[16], via[16];
+  enum cni_compute class = class_of(s, reg);
+  snprintf(from, sizeof from, "r%d", step->arg[0]);
+  snprintf(via, sizeof via, "t%d", reg);
+  if (step->prim == CNI_PW_convert && step->dtype) {
+    putf(t, "  const %s t%d = ", elements[step->dtype].type, reg);
+    put_stored(t, step->dtype, class_of(s, step->arg[0]), from);
+    putf(t, ";\n  const %s r%d = ", type_names[class], reg);
+    put_loaded(t, step->dtype, class, via);
+  } else if (step->prim == CNI_PW_convert) {
+    putf(t, "  const %s r%d = ", type_names[class], reg);
+    put_loaded(t, cni_compute_dtype(class_of(s, step->arg[0])), class, from);
+  } else {
+    const cni_prim_info *prim = &cni_prims[step->prim];
+    if (class >= CNI_C_I64 && cni_prim_divides(step->prim)) putf(t, "  *bad |= r%d == 0;\n", step->arg[1]);
+    putf(t, "  const %s r%d = cng_%s_%s(", type_names[class], reg, prim->name, cni_compute_names[class]);
+    for (int k = 0; k < prim->arity; k++) putf(t, "%sr%d", k ? ", " : "", step->arg[k]);
+    put(t, ")");
+  }
+  put(t, ";\n");
 }
 
 /* cng_run(x0, ..., k0, ..., &y0, ..., &bad): one element. Registers: inputs, constants, steps. */
@@ -153,26 +206,19 @@ static void put_program(cn_text *t, const cn_source *s)
   const cni_program *p = s->program;
   int nattr = 0;
   put(t, "CNM_FN void cng_run(");
-  for (int i = 0; i < p->nin; i++) putf(t, "T r%d, ", i);
+  for (int i = 0; i < p->nin; i++) putf(t, "%s r%d, ", type_of(s, i), i);
   for (int i = 0; i < p->nconst; i++)
-    if (p->consts[i].attr >= 0) putf(t, "T k%d, ", nattr++);
-  for (int i = 0; i < p->nout; i++) putf(t, "T *y%d, ", i);
+    if (p->consts[i].attr >= 0) putf(t, "%s k%d, ", type_of(s, p->nin + i), nattr++);
+  for (int i = 0; i < p->nout; i++) putf(t, "%s *y%d, ", type_of(s, p->out[i]), i);
   put(t, "int *bad)\n{\n");
   nattr = 0;
   for (int i = 0; i < p->nconst; i++) {
-    putf(t, "  const T r%d = ", p->nin + i);
+    putf(t, "  const %s r%d = ", type_of(s, p->nin + i), p->nin + i);
     if (p->consts[i].attr >= 0) putf(t, "k%d", nattr++);
-    else put_literal(t, s, p->consts[i].value);
+    else put_literal(t, class_of(s, p->nin + i), p->consts[i].value);
     put(t, ";\n");
   }
-  for (int i = 0; i < p->nstep; i++) {
-    const cni_step *step = &p->steps[i];
-    const cni_prim_info *prim = &cni_prims[step->prim];
-    if (is_int(s) && cni_prim_divides(step->prim)) putf(t, "  *bad |= r%d == 0;\n", step->arg[1]);
-    putf(t, "  const T r%d = cng_%s(", p->nin + p->nconst + i, prim->name);
-    for (int k = 0; k < prim->arity; k++) putf(t, "%sr%d", k ? ", " : "", step->arg[k]);
-    put(t, ");\n");
-  }
+  for (int i = 0; i < p->nstep; i++) put_step(t, s, &p->steps[i], p->nin + p->nconst + i);
   for (int i = 0; i < p->nout; i++) putf(t, "  *y%d = r%d;\n", i, p->out[i]);
   put(t, "  (void)bad;\n}\n");
 }
@@ -181,11 +227,11 @@ static void put_program(cn_text *t, const cn_source *s)
 
 static void put_struct(cn_text *t, const cn_source *s)
 {
-  putf(t, "typedef struct cn_loop {\n  void *ptr[%d];\n  union { double f; long long i; } scalar[%d];\n",
-       CN_LOOP_OPERANDS, CN_LOOP_SCALARS);
-  put(t, "  long long n;\n  int *fault;\n  int fault_code, ndim;\n");
-  if (!s->flat)
-    putf(t, "  long long shape[%d], stride[%d][%d];\n", CN_MAX_DIMS, CN_LOOP_OPERANDS, CN_MAX_DIMS);
+  int operands = s->nout + s->nin;
+  put(t, "typedef struct cn_loop {\n  long long n;\n  int *fault;\n  int fault_code, ndim;\n");
+  putf(t, "  void *ptr[%d];\n", operands);
+  if (s->nscalar) putf(t, "  union { double f; long long i; } scalar[%d];\n", s->nscalar);
+  if (!s->flat) putf(t, "  long long dim[%d][%d];\n", CN_MAX_DIMS, 1 + operands);
   put(t, "} cn_loop;\n");
 }
 
@@ -193,20 +239,24 @@ static void put_struct(cn_text *t, const cn_source *s)
 static void put_common(cn_text *t, const cn_source *s)
 {
   const cni_program *p = s->program;
-  char field = is_int(s) ? 'i' : 'f';
   int slot = 0;
   put(t, "  int bad = 0;\n");
   for (int i = 0; i < p->nconst; i++)
     if (p->consts[i].attr >= 0) {
-      putf(t, "  const T k%d = (T)p->scalar[%d].%c;\n", slot, slot, field);
+      enum cni_compute class = class_of(s, p->nin + i);
+      putf(t, "  const %s k%d = (%s)p->scalar[%d].%c;\n", type_names[class], slot, type_names[class], slot,
+           class >= CNI_C_I64 ? 'i' : 'f');
       slot++;
     }
   for (int k = 0; k < s->nout + s->nin; k++) {
     const char *constant = k < s->nout ? "" : "const ";
+    enum cni_compute class = class_of(s, register_of(s, k));
     if (s->form[k] != 'p')
       putf(t, "  %sS%d *const a%d = (%sS%d *)p->ptr[%d];\n", constant, k, k, constant, k, k);
-    if (s->form[k] == 's') putf(t, "  const T v%d = load%d(a%d[0]);\n", k, k, k);
-    if (s->form[k] == 'p') putf(t, "  const T v%d = (T)p->scalar[%d].%c;\n", k, slot++, field);
+    if (s->form[k] == 's') putf(t, "  const %s v%d = load%d(a%d[0]);\n", type_names[class], k, k, k);
+    if (s->form[k] == 'p')
+      putf(t, "  const %s v%d = (%s)p->scalar[%d].%c;\n", type_names[class], k, type_names[class], slot++,
+           class >= CNI_C_I64 ? 'i' : 'f');
   }
 }
 
@@ -240,9 +290,8 @@ static void put_element(cn_text *t, const cn_source *s, const char *indent, plac
 {
   const cni_program *p = s->program;
   int nattr = 0;
-  put(t, indent);
-  for (int k = 0; k < s->nout; k++) putf(t, "%sy%d", k ? ", " : "T ", k);
-  putf(t, ";\n%scng_run(", indent);
+  for (int k = 0; k < s->nout; k++) putf(t, "%s%s y%d;\n", indent, type_of(s, p->out[k]), k);
+  putf(t, "%scng_run(", indent);
   for (int k = s->nout; k < s->nout + s->nin; k++) put_input(t, s, k, where);
   for (int i = 0; i < p->nconst; i++)
     if (p->consts[i].attr >= 0) putf(t, "k%d, ", nattr++);
@@ -268,10 +317,11 @@ static void put_offsets(cn_text *t, const cn_source *s)
       comma = ", ";
     }
   put(t, ";\n    for (int d = p->ndim - 1; d >= 0; d--) {\n"
-         "      const I next = d ? rest / (I)p->shape[d] : 0;\n"
-         "      const long long at = (long long)(rest - next * (I)p->shape[d]);\n");
+         "      const long long *const dim = p->dim[d];\n"
+         "      const I next = d ? rest / (I)dim[0] : 0;\n"
+         "      const long long at = (long long)(rest - next * (I)dim[0]);\n");
   for (int k = 0; k < s->nout + s->nin; k++)
-    if (strided(s, k)) putf(t, "      o%d += at * p->stride[%d][d];\n", k, k);
+    if (strided(s, k)) putf(t, "      o%d += at * dim[%d];\n", k, 1 + k);
   put(t, "      rest = next;\n    }\n");
 }
 
@@ -288,11 +338,11 @@ static void put_c_loop(cn_text *t, const cn_source *s)
     put(t, "  for (long long i = begin; i < end;) {\n");
     put_offsets(t, s);
     put(t,
-        "    const int last = p->ndim - 1;\n    long long stop = i - i % p->shape[last] + p->shape[last];\n"
+        "    const long long *const row = p->dim[p->ndim - 1];\n    long long stop = i - i % row[0] + row[0];\n"
         "    if (stop > end) stop = end;\n    for (; i < stop; i++) {\n");
     put_element(t, s, "      ", AT_OFFSET);
     for (int k = 0; k < s->nout + s->nin; k++)
-      if (s->form[k] == 'x') putf(t, "      o%d += p->stride[%d][last];\n", k, k);
+      if (s->form[k] == 'x') putf(t, "      o%d += row[%d];\n", k, 1 + k);
     put(t, "    }\n  }\n");
   }
   put(t, "  if (bad) *p->fault = p->fault_code;\n}\n");
@@ -314,7 +364,8 @@ static void put_vector(cn_text *t, const cn_source *s, const char *indent)
   for (int k = 0; k < operands; k++) {
     bool neighbours = s->form[k] == 'v' || s->form[k] == 'w';
     const char *word = neighbours ? word_of(cni_dtype_size(s->dtype[k]) * (size_t)s->vector) : "";
-    if (s->form[k] == 'x') putf(t, "%sconst T e%d = load%d(a%d[o%d]);\n", indent, k, k, k, k);
+    if (s->form[k] == 'x')
+      putf(t, "%sconst %s e%d = load%d(a%d[o%d]);\n", indent, type_of(s, register_of(s, k)), k, k, k, k);
     if (!neighbours) continue;
     putf(t, "%sunion { %s w; S%d v[%d]; } u%d;\n", indent, word, k, s->vector, k);
     if (k < s->nout) continue;
@@ -365,10 +416,9 @@ static void put_cuda_strided(cn_text *t, const cn_source *s)
 
 static void put_cuda_loop(cn_text *t, const cn_source *s)
 {
-  putf(t,
-       "extern \"C\" __global__ void __launch_bounds__(%d) %s(const __grid_constant__ cn_loop loop)\n{\n  "
-       "const cn_loop *const p = &loop;\n",
-       CN_LOOP_THREADS, s->entry);
+  putf(t, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", CN_LOOP_THREADS, s->entry);
+  put(t, s->by_pointer ? "const cn_loop *const p)\n{\n"
+                       : "const __grid_constant__ cn_loop loop)\n{\n  const cn_loop *const p = &loop;\n");
   put_common(t, s);
   if (s->flat) put_cuda_flat(t, s);
   else put_cuda_strided(t, s);

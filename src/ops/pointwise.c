@@ -59,28 +59,23 @@ static inline const cni_program *program_of(const cn_op *op, const cn_value *arg
   return op->pointwise ? program_of_row(op, args, compute) : cni_program_of_value(&args[PROGRAM]);
 }
 
-static CNI_APART const cni_program *with_consts(const cni_program *p, const cn_op *op, const cn_value *args,
-                                                double *consts)
+int cni_program_consts(double *consts, const cn_call *c, const cni_program *p)
 {
-  bool row = op->pointwise != NULL;
+  const cn_value *args = c->args;
+  bool row = c->op->pointwise != NULL;
   for (int i = 0; i < p->nconst; i++) {
     int attr = p->consts[i].attr;
     if (attr < 0) consts[i] = p->consts[i].value;
     else if (row) consts[i] = cni_arg_float(args, attr);
     else if (attr < args[CONSTS].n) consts[i] = args[CONSTS].u.fs[attr];
-    else {
-      cni_fail(CN_ERR_VALUE, "pointwise: the program wants constant %d, only %d are given", attr, args[CONSTS].n);
-      return NULL;
-    }
+    else
+      return cni_fail(CN_ERR_VALUE, "pointwise: the program wants constant %d, only %d are given", attr,
+                      args[CONSTS].n);
   }
-  return p;
+  return CN_OK;
 }
 
-const cni_program *cni_program_of(const cn_call *c, double *consts)
-{
-  const cni_program *p = program_of(c->op, c->args, c->compute);
-  return p && p->nconst ? with_consts(p, c->op, c->args, consts) : p;
-}
+const cni_program *cni_program_of(const cn_call *c) { return program_of(c->op, c->args, c->compute); }
 
 bool cni_program_rounds(const cn_call *c, int i)
 {
@@ -164,21 +159,44 @@ static int check_steps(const cn_call *c, const cni_program *p, int dtype)
   return CN_OK;
 }
 
+/* A program with types of its own takes these alone. */
+static int check_types(cn_call *c, const cni_program *p)
+{
+  for (int i = 0; i < p->nin; i++)
+    if (c->in[i]->d.dtype != p->in[i].dtype)
+      return cn_call_fail(c, CN_ERR_DTYPE, "input %d is %s, the program takes %s", i,
+                          cn_dtype_name((cn_dtype)c->in[i]->d.dtype), cn_dtype_name((cn_dtype)p->in[i].dtype));
+  c->compute = p->out_dtype[0];
+  return CN_OK;
+}
+
+/* Are the constants that it wants given? */
+static int check_consts(const cn_call *c, const cni_program *p)
+{
+  for (int i = 0; i < p->nconst; i++)
+    if (p->consts[i].attr >= c->args[CONSTS].n)
+      return cn_call_fail(c, CN_ERR_VALUE, "the program wants constant %d, only %d are given", p->consts[i].attr,
+                          c->args[CONSTS].n);
+  return CN_OK;
+}
+
 static int program_infer(cn_call *c)
 {
-  double consts[CNI_PROG_CONSTS];
-  int ndim, dtype, status;
+  int ndim, dtype = 0, status;
   int64_t shape[CN_MAX_DIMS];
-  const cni_program *p = cni_program_of(c, consts);
+  const cni_program *p = cni_program_of(c);
   if (!p) return CN_ERR_VALUE;
   if (p->nin != c->nin) return cn_call_fail(c, CN_ERR_VALUE, "the program takes %d inputs, not %d", p->nin, c->nin);
   if (p->nout > c->nout) return cn_call_fail(c, CN_ERR_VALUE, "the program gives %d results", p->nout);
-  if (!(dtype = cni_result_type(c, c->in, c->nin))) return CN_ERR_DTYPE;
-  if ((status = choose_types(c, CNI_NUM, dtype, &dtype)) || (status = check_steps(c, p, dtype))) return status;
+  if ((status = check_consts(c, p)) || (p->typed && (status = check_types(c, p)))) return status;
+  if (!p->typed) {
+    if (!(dtype = cni_result_type(c, c->in, c->nin))) return CN_ERR_DTYPE;
+    if ((status = choose_types(c, CNI_NUM, dtype, &dtype)) || (status = check_steps(c, p, dtype))) return status;
+  }
   if ((status = cni_broadcast_inputs(c, c->in, c->nin, &ndim, shape))) return status;
   c->nout = p->nout;
   for (int i = 0; i < p->nout && !status; i++) {
-    status = cn_call_result(c, i, dtype, ndim, shape);
+    status = cn_call_result(c, i, p->typed ? p->out_dtype[i] : dtype, ndim, shape);
     if (!status) cni_follow_strides(c, i, c->in, c->nin);
   }
   return status;
@@ -186,13 +204,32 @@ static int program_infer(cn_call *c)
 
 /* ---- gradient ---- */
 
-int64_t cni_pointwise_needs(const cn_call *c, unsigned want)
+/* Of programs with more inputs than a mask has bits, or more wanted gradients than an op has results: window by window,
+ * chunk by chunk. */
+static CNI_APART int64_t needs_of_many(const cn_call *c, const cni_program *p)
+{
+  int64_t needs = 0;
+  for (int first = 0; first < c->nin; first += CNI_GRAD_WINDOW) {
+    uint64_t want = 0;
+    for (int i = first; i < c->nin && i < first + CNI_GRAD_WINDOW; i++)
+      want |= (uint64_t)(c->in[i]->node || cni_tensor_stale(c->in[i])) << (i - first);
+    while (want) {
+      const cni_program_grad *grad = cni_program_gradient(c->op, c->args, p, first, cni_grad_chunk(&want), 0);
+      if (!grad) return -1;
+      needs |= grad->needs;
+    }
+  }
+  return needs;
+}
+
+int64_t cni_pointwise_needs(const cn_call *c, uint64_t want)
 {
   const cni_pointwise *pw = c->op->pointwise;
   unsigned numbers = 0;
   for (int i = 0; pw && pw->grad && i < c->nin; i++) numbers |= (c->in[i]->d.weak & 1) << i;
   const cni_program *p = program_of(c->op, c->args, 0);
-  const cni_program_grad *grad = p ? cni_program_gradient(c->op, c->args, p, want, numbers) : NULL;
+  if (CNI_UNLIKELY(c->nin > CNI_MAX_RESULTS)) return p ? needs_of_many(c, p) : -1;
+  const cni_program_grad *grad = p ? cni_program_gradient(c->op, c->args, p, 0, want, numbers) : NULL;
   return grad ? grad->needs : -1;
 }
 
@@ -205,14 +242,28 @@ static cn_tensor *gradient_or_zero(const cn_vjp *v, int i)
   return NULL;
 }
 
+/* Wanted inputs, of those from `first` on. */
+typedef struct wanted {
+  int first;
+  uint64_t mask;
+} wanted;
+
+/* Hands gradients out to the wanted inputs, in order. */
+static void give(cn_vjp *v, wanted w, cn_tensor *const *g)
+{
+  for (; w.mask; w.mask &= w.mask - 1) v->gin[w.first + __builtin_ctzll(w.mask)] = *g++;
+}
+
 /* A program that hands one gradient through needs no pass over memory. */
-static bool passes_through(const cni_program_grad *grad, cn_vjp *v, unsigned want)
+static bool passes_through(const cni_program_grad *grad, cn_vjp *v, wanted w)
 {
   const cni_program *p = grad->program;
-  for (int k = 0; k < p->nout; k++)
+  cn_tensor *g[CNI_MAX_RESULTS];
+  for (int k = 0; k < p->nout; k++) {
     if (p->out[k] >= p->nin || grad->source[p->out[k]] >= v->nout) return false;
-  for (int i = 0, k = 0; i < v->nin; i++)
-    if (want >> i & 1) v->gin[i] = v->g[grad->source[p->out[k++]]];
+    g[k] = v->g[grad->source[p->out[k]]];
+  }
+  give(v, w, g);
   return true;
 }
 
@@ -235,7 +286,7 @@ static cn_tensor *run_step(const cni_step *s, cn_tensor *const *reg)
   int arity = cni_prims[s->prim].arity;
   for (int k = 0; k < arity; k++) in[k] = reg[s->arg[k]];
   cni_build_begin(&b, arity);
-  b.out[b.nout++] = cni_build_step(&b, s->prim, 0, arity > 1 ? 1 : -1, arity > 2 ? 2 : -1);
+  b.out[b.nout++] = cni_build_step(&b, (enum cni_prim)s->prim, 0, arity > 1 ? 1 : -1, arity > 2 ? 2 : -1);
   const cni_program *p = cni_build_end(&b);
   if (!p) return NULL;
   cn_value args[] = {[INPUTS] = cn_v_tensors(in, (size_t)arity), [PROGRAM] = cni_v_program(p),
@@ -247,46 +298,42 @@ static cn_tensor *run_step(const cni_step *s, cn_tensor *const *reg)
  * linear in the gradients that came in, in[0] among them: they have its shape by themselves, or are 0. */
 static int run_steps(const cni_program *p, cn_tensor *const *in, const cn_value *consts, cn_tensor **out)
 {
-  cn_tensor *reg[CNI_PROG_INPUTS + CNI_PROG_CONSTS + CNI_PROG_STEPS];
   int first = p->nin + p->nconst;
+  size_t bytes = (size_t)(first + p->nstep) * sizeof(cn_tensor *);
+  cn_tensor **reg = cni_alloc(bytes);
+  if (!reg) return CN_ERR_MEMORY;
   for (int i = 0; i < p->nin; i++) reg[i] = in[i];
   for (int i = 0; i < p->nconst; i++) {
     int attr = p->consts[i].attr;
     reg[p->nin + i] = cn_num(attr < 0 ? p->consts[i].value : consts->u.fs[attr]);
   }
-  for (int i = 0; i < p->nstep; i++)
-    if (!(reg[first + i] = run_step(&p->steps[i], reg))) return cn_err();
-  for (int k = 0; k < p->nout; k++)
+  for (int i = 0; i < p->nstep && !cn_err(); i++) reg[first + i] = run_step(&p->steps[i], reg);
+  for (int k = 0; k < p->nout && !cn_err(); k++)
     out[k] = p->out[k] < p->nin || p->out[k] >= first ? reg[p->out[k]] : cn_zeros_like_with(in[0], NULL);
+  cni_free(reg, bytes);
   return cn_err();
 }
 
 /* Runs the gradient program p: in one pass over memory, unless it is to be differentiated and is too large for that. */
 static int run_gradient(const cni_program *p, cn_tensor *const *in, const cn_value *consts, cn_tensor **out)
 {
-  unsigned want = 0;
+  uint64_t want = 0;
   if (!cni_state()->no_grad)
-    for (int k = 0; k < p->nin; k++) want |= (unsigned)(in[k]->node || cni_tensor_stale(in[k])) << k;
+    for (int k = 0; k < p->nin; k++)
+      want |= (uint64_t)(in[k]->node || cni_tensor_stale(in[k])) << (k < CNI_GRAD_WINDOW ? k : CNI_GRAD_WINDOW - 1);
   int fits = want ? cni_program_has_gradient(p, want) : 1;
   if (fits < 1) return fits < 0 ? fits : run_steps(p, in, consts, out);
   cn_value args[] = {[INPUTS] = cn_v_tensors(in, (size_t)p->nin), [PROGRAM] = cni_v_program(p), [CONSTS] = *consts};
-  int n = cni_apply_list(CNI_OP_pointwise, args, 3, out, CNI_PROG_OUTS);
+  int n = cni_apply_list(CNI_OP_pointwise, args, 3, out, CNI_MAX_RESULTS);
   return n < 0 ? n : CN_OK;
 }
 
-int cni_pointwise_vjp(cn_vjp *v)
+/* The gradients of some wanted inputs; in: room for the program's. */
+static int gradients_of(cn_vjp *v, const cni_program *p, const cni_program_grad *grad, wanted w, cn_tensor **in)
 {
   double room[CN_MAX_ARGS];
-  unsigned want = 0, numbers = 0;
-  for (int i = 0; i < v->nin; i++) {
-    want |= (unsigned)v->need[i] << i;
-    numbers |= (unsigned)v->in_meta[i].weak << i;
-  }
-  const cni_program *p = program_of(v->op, v->args, 0);
-  const cni_program_grad *grad = p ? cni_program_gradient(v->op, v->args, p, want, numbers) : NULL;
-  if (!grad) return cn_err();
-  if (passes_through(grad, v, want)) return CN_OK;
-  cn_tensor *in[CNI_PROG_INPUTS], *out[CNI_PROG_OUTS];
+  cn_tensor *out[CNI_MAX_RESULTS];
+  if (passes_through(grad, v, w)) return CN_OK;
   for (int k = 0; k < grad->program->nin; k++) {
     int s = grad->source[k];
     in[k] = s < p->nout ? gradient_or_zero(v, s) : s < p->nout + p->nin ? v->in[s - p->nout]
@@ -294,10 +341,43 @@ int cni_pointwise_vjp(cn_vjp *v)
   }
   cn_value consts = gradient_consts(v, room);
   int status = run_gradient(grad->program, in, &consts, out);
-  if (status) return status;
-  for (int i = 0, k = 0; i < v->nin; i++)
-    if (want >> i & 1) v->gin[i] = out[k++];
-  return CN_OK;
+  if (!status) give(v, w, out);
+  return status;
+}
+
+/* More inputs than a mask has bits, or more wanted than an op has results. */
+static CNI_APART int vjp_of_many(cn_vjp *v, const cni_program *p)
+{
+  size_t bytes = (size_t)(2 * p->nout + p->nin) * sizeof(cn_tensor *);
+  cn_tensor **in = cni_alloc(bytes);
+  int status = in ? CN_OK : CN_ERR_MEMORY;
+  for (int first = 0; first < v->nin && !status; first += CNI_GRAD_WINDOW) {
+    uint64_t want = 0;
+    for (int i = first; i < v->nin && i < first + CNI_GRAD_WINDOW; i++) want |= (uint64_t)v->need[i] << (i - first);
+    while (want && !status) {
+      wanted w = {first, cni_grad_chunk(&want)};
+      const cni_program_grad *grad = cni_program_gradient(v->op, v->args, p, first, w.mask, 0);
+      status = grad ? gradients_of(v, p, grad, w, in) : cn_err();
+    }
+  }
+  cni_free(in, bytes);
+  return status;
+}
+
+int cni_pointwise_vjp(cn_vjp *v)
+{
+  cn_tensor *in[3 * CNI_MAX_RESULTS];
+  wanted w = {0, 0};
+  unsigned numbers = 0;
+  const cni_program *p = program_of(v->op, v->args, 0);
+  if (!p) return cn_err();
+  if (CNI_UNLIKELY(v->nin > CNI_MAX_RESULTS)) return vjp_of_many(v, p);
+  for (int i = 0; i < v->nin; i++) {
+    w.mask |= (uint64_t)v->need[i] << i;
+    numbers |= (unsigned)v->in_meta[i].weak << i;
+  }
+  const cni_program_grad *grad = cni_program_gradient(v->op, v->args, p, 0, w.mask, numbers);
+  return grad ? gradients_of(v, p, grad, w, in) : cn_err();
 }
 
 /* ---- rows ---- */

@@ -8,7 +8,7 @@ int cni_pointwise_infer(cn_call *c);
 int cni_pointwise_vjp(cn_vjp *v);
 /* Which inputs and results (CN_IN, CN_OUT bits) of this call the gradients of the wanted inputs read. Negative: an
  * error is set. */
-int64_t cni_pointwise_needs(const cn_call *c, unsigned want);
+int64_t cni_pointwise_needs(const cn_call *c, uint64_t want);
 
 #define CNI_POINTWISE_ROW(signature, documentation, pw, more_flags) \
   { \

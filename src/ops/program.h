@@ -7,7 +7,10 @@
 #define CNI_OPS_PROGRAM_H
 
 #include <cairn/ext/op.h>
+#include <cairn/ext/system.h>
 
+#include "base/dtype.h"
+#include "table.h"
 #include "tensor/args.h"
 
 enum cni_prim {
@@ -42,32 +45,71 @@ extern const cni_prim_info cni_prims[CNI_PRIM_COUNT];
 /* Does it divide by its second operand? Zero is then an error for integers. */
 static inline bool cni_prim_divides(int prim) { return cni_prims[prim].kind == CNI_QUO; }
 
-enum { CNI_PROG_INPUTS = 12, CNI_PROG_CONSTS = 12, CNI_PROG_STEPS = 96, CNI_PROG_OUTS = 4 };
+/* ---- what registers hold ---- */
 
-/* Registers: inputs first, then constants, then one per step. */
+/* Smaller types are converted on load and store. */
+enum cni_compute { CNI_C_F32, CNI_C_F64, CNI_C_I64, CNI_C_U64, CNI_COMPUTES };
+/* Which of them a type is computed in, and its own type (CN_F32, ...). */
+static inline enum cni_compute cni_compute_class(int dtype)
+{
+  if (dtype == CN_F64) return CNI_C_F64;
+  if (cni_dtype_is_float(dtype)) return CNI_C_F32;
+  return dtype == CN_U64 ? CNI_C_U64 : CNI_C_I64;
+}
+static inline int cni_compute_dtype(enum cni_compute class)
+{
+  static const uint8_t dtypes[CNI_COMPUTES] = {CN_F32, CN_F64, CN_I64, CN_U64};
+  return dtypes[class];
+}
+extern const char *const cni_compute_names[CNI_COMPUTES]; /* "f32", ... */
+
+/* Registers: inputs first, then constants, then one per step. In most programs all of them hold the type that the call
+ * computes in. In a typed program each has its own: inputs say as what they are loaded, constants and steps what they
+ * are computed in, results as what they are stored. */
+enum { CNI_MOST_REGISTERS = UINT16_MAX };
+
+/* Not one of pointwise.def: a register as another type, by way of a third one where memory would have held it. */
+enum { CNI_PW_convert = CNI_PRIM_COUNT };
+
 typedef struct cni_step {
-  uint8_t prim;
-  uint8_t arg[3];
+  uint16_t prim;
+  uint8_t class; /* typed programs: what it computes in; of a conversion: what it gives */
+  uint8_t dtype; /* of a conversion: rounded to that type on the way; 0: it is not */
+  uint16_t arg[3];
+  const char *origin; /* the op that messages mention, up to a blank; NULL: that of the call */
 } cni_step;
+static inline int cni_step_arity(const cni_step *s) { return s->prim == CNI_PW_convert ? 1 : cni_prims[s->prim].arity; }
 
 /* A constant of a program: a literal, or the value of an attribute, filled in per call. */
 typedef struct cni_const {
   int attr; /* index of the parameter; -1: the literal */
+  int class; /* typed programs */
   double value;
 } cni_const;
+
+/* Typed programs: an input's type in memory and in its register. */
+typedef struct cni_prog_input {
+  uint8_t dtype, class;
+} cni_prog_input;
 
 typedef struct cni_program {
   uint64_t hash; /* of text */
   const struct cni_program *next; /* in the intern table */
+  size_t bytes; /* of all of it */
   int nin, nconst, nstep, nout;
-  cni_const consts[CNI_PROG_CONSTS];
-  cni_step steps[CNI_PROG_STEPS];
-  uint8_t out[CNI_PROG_OUTS];
+  bool typed;
+  /* These arrays lie behind the text. */
+  cni_const *consts;
+  cni_step *steps;
+  uint16_t *out;
   /* Where an interpreter keeps each step's value: slots are reused as soon as their value was read for the last time.
    */
-  uint8_t slot[CNI_PROG_STEPS];
+  uint16_t *slot;
   int nslots;
-  char text[]; /* of those that stay; while one is made there is none */
+  cni_prog_input *in; /* typed programs: nin of them, and ... */
+  uint8_t *out_dtype; /* ... what results are stored as */
+  uint8_t *class;     /* ... and what each register holds */
+  char text[];
 } cni_program;
 
 /* A program as an argument: its text, marked as one that stays, so that it is neither copied nor looked up. */
@@ -80,17 +122,32 @@ static inline cn_value cni_v_program(const cni_program *p)
 /* The program that such a text, or any other, stands for. NULL with the error set on nonsense. */
 const cni_program *cni_program_of_value(const cn_value *v);
 
-/* A program being written. Registers are small ints; -1 stands for "no value" (a zero gradient). */
+/* A program being written. Registers are ints: inputs from 0, constants and steps from the bases below; -1 stands for
+ * "no value" (a zero gradient). It owns memory once there is more than its own room has place for: cni_build_end or
+ * cni_build_drop frees it. */
+typedef struct cni_draft {
+  int prim, class, dtype, arg[3];
+  const char *origin;
+} cni_draft;
+
+enum { CNI_CONST_BASE = 1 << 20, CNI_STEP_BASE = 1 << 21 };
+enum { CNI_BUILD_CONSTS = 16, CNI_BUILD_STEPS = 64 };
 typedef struct cni_builder {
   int nin, nconst, nstep, nout;
   int drop; /* low bits of a float that the type computed for does not store: 13 float16, 16 bfloat16, else 0 */
-  bool overflow;
-  cni_const consts[CNI_PROG_CONSTS];
-  cni_step steps[CNI_PROG_STEPS];
-  int out[CNI_PROG_OUTS];
+  bool failed; /* no memory, or more registers than there are: cni_build_end says so */
+  bool typed;
+  enum cni_compute class; /* typed programs: of the constants and steps that come next, ... */
+  const char *origin;     /* ... and what messages about them mention; a text that stays until the end */
+  const cni_prog_input *in; /* typed programs: nin of them, for as long */
+  cni_const *consts;
+  cni_draft *steps;
+  int nconst_room, nstep_room;
+  int out[CNI_MAX_RESULTS];
+  uint8_t out_dtype[CNI_MAX_RESULTS];
+  cni_const few_consts[CNI_BUILD_CONSTS];
+  cni_draft few_steps[CNI_BUILD_STEPS];
 } cni_builder;
-
-enum { CNI_CONST_BASE = 64 }; /* while building, constants are 64.., steps 128.. */
 
 void cni_build_begin(cni_builder *b, int nin);
 int cni_build_const(cni_builder *b, double value);
@@ -98,8 +155,12 @@ int cni_build_attr(cni_builder *b, int param);
 int cni_build_step(cni_builder *b, enum cni_prim prim, int x, int y, int z);
 /* x as it would be stored between two ops: rounded to float16 or bfloat16 in programs for these, else x itself. */
 int cni_build_rounded(cni_builder *b, int x);
+/* A register as another type: of a class, rounded to dtype on the way (0: not). */
+int cni_build_convert(cni_builder *b, int x, enum cni_compute class, int dtype);
+enum cni_compute cni_build_class(const cni_builder *b, int x); /* of a register of a typed program */
 /* Dead steps out, text made, interned. NULL with the error set. */
 const cni_program *cni_build_end(cni_builder *b);
+void cni_build_drop(cni_builder *b); /* instead */
 
 /* What cn_op.pointwise points to. */
 typedef struct cni_pointwise {
@@ -118,31 +179,46 @@ typedef struct cni_pointwise {
   const cni_program *made[24];
 } cni_pointwise;
 
-/* The program of a call to a pointwise op, or to the op "pointwise" itself, and its constants' values.
- * NULL with the error set. */
-const cni_program *cni_program_of(const cn_call *call, double *consts);
+/* The program of a call to a pointwise op, or to the op "pointwise" itself. NULL with the error set. */
+const cni_program *cni_program_of(const cn_call *call);
+/* Its constants' values in this call: nconst of them. 0 or an error. */
+int cni_program_consts(double *consts, const cn_call *call, const cni_program *p);
 /* Is input i, of another type, rounded to the float16 or bfloat16 that this call computes for before it is used? So are
  * numbers and integers in PyTorch; a number for a parameter tagged exact_NAME (to multiply, divide or weigh by) is
  * taken as it is, and so is a tensor of one element where it is the last. */
 bool cni_program_rounds(const cn_call *call, int i);
-/* Finds or parses a program by its text (cni_program.text). NULL with the error set on nonsense. */
+/* Finds or parses a program by its text (program_text.c has the form). NULL with the error set on nonsense. */
 const cni_program *cni_program_parse(const char *text);
+void cni_program_write(cn_text *t, const cni_program *p); /* its text */
+const cni_program *cni_program_find(const char *text); /* one that is there; NULL: none, and no error */
 
-/* The gradient of a program with respect to the wanted inputs (bit mask); numbers as in cni_pointwise.grad. Its inputs
- * are the gradients of the results, then the inputs, then the results of the original program; `uses` says which of
- * those (bit i: input i) it reads. Its results are the gradients of the wanted inputs, in order; a register of -1 never
- * occurs (zero is a constant). */
+/* The gradient of a program with respect to up to CNI_MAX_RESULTS wanted inputs: bit i of `want` is input first + i;
+ * numbers as in cni_pointwise.grad, of programs with no more than 32 inputs. Its inputs are some of the gradients of
+ * the results, the inputs, and the results of the original program, in this order. Its results are the gradients of
+ * the wanted inputs, in order; a register of -1 never occurs (zero is a constant). */
 typedef struct cni_program_grad {
   const cni_program *program;
-  uint32_t uses;
-  int64_t needs; /* the same as a mask of saved values: CN_IN and CN_OUT bits */
-  int source[CNI_PROG_INPUTS]; /* where the gradient program's input k comes from, as bit index of uses */
+  int64_t needs; /* values it reads, as a mask of saved ones: CN_IN and CN_OUT bits, CNI_NEEDS_MANY */
+  const int *source; /* where the gradient program's input k comes from, counted over all of the above */
 } cni_program_grad;
+enum { CNI_GRAD_WINDOW = 64 }; /* inputs that a mask covers */
+#define CNI_NEEDS_MANY ((int64_t)1 << 62) /* all inputs from the 16th on, which the bits do not tell apart */
 /* It stays. NULL with the error set. */
-const cni_program_grad *cni_program_gradient(const cn_op *op, const cn_value *args, const cni_program *p, unsigned want,
-                                             unsigned numbers);
-/* Is that of the op "pointwise" with p small enough to be a program? Negative: the error is set. Gradients of gradients
- * grow; one whose own gradient is too large is not recorded as one call (cni_pointwise_vjp). */
-int cni_program_has_gradient(const cni_program *p, unsigned want);
+const cni_program_grad *cni_program_gradient(const cn_op *op, const cn_value *args, const cni_program *p, int first,
+                                             uint64_t want, unsigned numbers);
+/* Of the wanted inputs in a mask those that one gradient program takes; *mask loses them. */
+static inline uint64_t cni_grad_chunk(uint64_t *mask)
+{
+  uint64_t chunk = 0;
+  for (int n = 0; *mask && n < CNI_MAX_RESULTS; n++) {
+    chunk |= *mask & -*mask;
+    *mask &= *mask - 1;
+  }
+  return chunk;
+}
+/* Is that of the op "pointwise" with p, for the inputs wanted, small enough to be worth one program? Negative: the
+ * error is set. Gradients of gradients grow; one whose own gradient is too large is not recorded as one call
+ * (cni_pointwise_vjp). */
+int cni_program_has_gradient(const cni_program *p, uint64_t want);
 
 #endif

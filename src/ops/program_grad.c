@@ -13,6 +13,8 @@
 #include "program.h"
 #include "table.h"
 
+enum { MOST_STEPS = 96 }; /* of a gradient's gradient, for it to be one call */
+
 typedef struct grad_args {
   cni_builder *b;
   int G, A, B, C, Y;
@@ -66,10 +68,29 @@ static const grad_fn grads[CNI_PRIM_COUNT] = {
 typedef struct walk {
   cni_builder b;
   const cni_program *p;
-  int reg[256];     /* register of p -> register of the gradient program */
-  int adjoint[256]; /* gradient of each register of p so far; -1 none */
-  bool wanted[256]; /* registers that depend on a wanted input */
+  int *reg;     /* register of p -> register of the gradient program */
+  int *adjoint; /* gradient of each register of p so far; -1 none */
+  bool *wanted; /* registers that depend on a wanted input */
+  int *all;     /* owned: room of the above */
+  size_t bytes;
 } walk;
+
+static int begin_walk(walk *w, const cni_program *p, int first, uint64_t want)
+{
+  int n = p->nin + p->nconst + p->nstep;
+  w->p = p;
+  w->bytes = (size_t)n * (2 * sizeof *w->reg + sizeof *w->wanted) + 1;
+  if (!(w->all = cni_alloc(w->bytes))) return CN_ERR_MEMORY;
+  w->reg = w->all;
+  w->adjoint = w->reg + n;
+  w->wanted = (bool *)(w->adjoint + n);
+  for (int i = 0; i < n; i++) {
+    w->adjoint[i] = -1;
+    w->wanted[i] = i < p->nin && i >= first && i < first + CNI_GRAD_WINDOW && want >> (i - first) & 1;
+  }
+  cni_build_begin(&w->b, p->nout + p->nin + p->nout);
+  return CN_OK;
+}
 
 /* Writes p's own steps (values the gradients refer to). The result of a one-step program is taken from memory. */
 static void replay(walk *w)
@@ -83,7 +104,9 @@ static void replay(walk *w)
   for (int i = 0; i < p->nstep; i++) {
     const cni_step *s = &p->steps[i];
     if (p->nstep == 1 && m == 1) w->reg[n + i] = m + p->nin;
-    else w->reg[n + i] = cni_build_step(&w->b, s->prim, w->reg[s->arg[0]], w->reg[s->arg[1]], w->reg[s->arg[2]]);
+    else
+      w->reg[n + i] = cni_build_step(&w->b, (enum cni_prim)s->prim, w->reg[s->arg[0]], w->reg[s->arg[1]],
+                                     w->reg[s->arg[2]]);
     for (int k = 0; k < cni_prims[s->prim].arity; k++)
       if (w->wanted[s->arg[k]]) w->wanted[n + i] = true;
   }
@@ -113,49 +136,46 @@ static void sweep(walk *w)
   }
 }
 
-static void derive(walk *w, unsigned want)
+static void derive(walk *w)
 {
-  const cni_program *p = w->p;
-  for (int i = 0; i < 256; i++) w->adjoint[i] = -1;
-  memset(w->wanted, 0, sizeof w->wanted);
-  for (int i = 0; i < p->nin; i++) w->wanted[i] = want >> i & 1;
   replay(w);
-  for (int i = 0; i < p->nout; i++) add_adjoint(w, p->out[i], i);
+  for (int i = 0; i < w->p->nout; i++) add_adjoint(w, w->p->out[i], i);
   sweep(w);
 }
 
-/* Drops the inputs that the finished program does not read, and says where the others come from. */
-static int narrow(cni_program_grad *out, cni_builder *b)
+/* ---- the finished program, less the inputs that it does not read ---- */
+
+/* Numbers the inputs that are read: to[i], or -1. The gradient itself stays: it gives the result its shape. */
+static int number_inputs(const cni_program *full, int *to)
 {
-  const cni_program *full = cni_build_end(b);
-  if (!full) return CN_ERR_MEMORY;
-  bool used[256] = {false};
-  int to[256], n = 0;
+  int n = 0;
+  for (int i = 0; i < full->nin; i++) to[i] = i ? -1 : 0;
   for (int i = 0; i < full->nstep; i++)
-    for (int k = 0; k < cni_prims[full->steps[i].prim].arity; k++) used[full->steps[i].arg[k]] = true;
-  for (int i = 0; i < full->nout; i++) used[full->out[i]] = true;
-  used[0] = true; /* keep the gradient itself: it gives the result its shape */
-  out->uses = 0;
+    for (int k = 0; k < cni_prims[full->steps[i].prim].arity; k++)
+      if (full->steps[i].arg[k] < full->nin) to[full->steps[i].arg[k]] = 0;
+  for (int i = 0; i < full->nout; i++)
+    if (full->out[i] < full->nin) to[full->out[i]] = 0;
   for (int i = 0; i < full->nin; i++)
-    if (used[i]) {
-      to[i] = n;
-      out->source[n++] = i;
-      out->uses |= 1u << i;
-    }
+    if (to[i] >= 0) to[i] = n++;
+  return n;
+}
+
+static const cni_program *rebuilt(const cni_program *full, int nin, int *to)
+{
   cni_builder small;
-  cni_build_begin(&small, n);
+  cni_build_begin(&small, nin);
   for (int i = 0; i < full->nconst; i++)
     to[full->nin + i] = full->consts[i].attr >= 0 ? cni_build_attr(&small, full->consts[i].attr)
                                                   : cni_build_const(&small, full->consts[i].value);
   for (int i = 0; i < full->nstep; i++) {
     const cni_step *s = &full->steps[i];
     int arity = cni_prims[s->prim].arity;
-    to[full->nin + full->nconst + i] = cni_build_step(&small, s->prim, to[s->arg[0]],
-                                                      arity > 1 ? to[s->arg[1]] : -1, arity > 2 ? to[s->arg[2]] : -1);
+    to[full->nin + full->nconst + i] =
+      cni_build_step(&small, (enum cni_prim)s->prim, to[s->arg[0]], arity > 1 ? to[s->arg[1]] : -1,
+                     arity > 2 ? to[s->arg[2]] : -1);
   }
   for (int i = 0; i < full->nout; i++) small.out[small.nout++] = to[full->out[i]];
-  out->program = cni_build_end(&small);
-  return out->program ? CN_OK : CN_ERR_MEMORY;
+  return cni_build_end(&small);
 }
 
 /* One gradient: what it is of, and its program once made. */
@@ -163,39 +183,72 @@ typedef struct entry {
   const struct entry *next;
   const cni_program *p;
   const cni_pointwise *pw; /* NULL unless it overrides the derivation */
-  unsigned want, numbers;
-  cni_program_grad grad; /* .program NULL: it would be larger than programs may be */
+  int first;
+  uint64_t want;
+  unsigned numbers;
+  cni_program_grad grad;
 } entry;
+
+/* Where the program's inputs come from: a list that stays, and what must be saved for it. */
+static int name_sources(cni_program_grad *out, const cni_program *p, int all, const int *to)
+{
+  int *source = cni_alloc((size_t)(out->program->nin + 1) * sizeof *source), n = 0;
+  if (!source) return CN_ERR_MEMORY;
+  out->needs = 0;
+  for (int i = 0; i < all; i++) {
+    int input = i - p->nout, result = input - p->nin;
+    if (to[i] < 0) continue;
+    source[n++] = i;
+    if (result >= 0) out->needs |= CN_OUT(result);
+    else if (input >= 0) out->needs |= input < 16 ? (int64_t)CN_IN(input) : CNI_NEEDS_MANY;
+  }
+  out->source = source;
+  return CN_OK;
+}
+
+static int narrow(cni_program_grad *out, const cni_program *p, cni_builder *b)
+{
+  const cni_program *full = cni_build_end(b);
+  if (!full) return cn_err();
+  size_t bytes = (size_t)(full->nin + full->nconst + full->nstep) * sizeof(int);
+  int *to = cni_alloc(bytes);
+  if (!to) return CN_ERR_MEMORY;
+  out->program = rebuilt(full, number_inputs(full, to), to);
+  int status = out->program ? name_sources(out, p, full->nin, to) : cn_err();
+  cni_free(to, bytes);
+  return status;
+}
+
+/* The registers of the wanted inputs' gradients into w->adjoint. */
+static int overridden(walk *w, const entry *key, int variant)
+{
+  const cni_program *p = key->p;
+  size_t bytes = (size_t)p->nin * sizeof(int);
+  int *in = cni_alloc(bytes);
+  if (!in) return CN_ERR_MEMORY;
+  for (int i = 0; i < p->nin; i++) in[i] = p->nout + i;
+  key->pw->grad(&w->b, variant, 0, in, p->nout + p->nin, key->numbers, w->adjoint);
+  cni_free(in, bytes);
+  return CN_OK;
+}
 
 static int make(cni_program_grad *out, const entry *key, int variant)
 {
   walk w;
-  const cni_pointwise *pw = key->pw;
   const cni_program *p = key->p;
-  unsigned want = key->want;
-  int total = p->nout + p->nin + p->nout;
-  out->program = NULL;
-  if (total > CNI_PROG_INPUTS || __builtin_popcount(want) > CNI_PROG_OUTS) return CN_OK;
-  w.p = p;
-  cni_build_begin(&w.b, total);
-  int g[CNI_PROG_INPUTS];
-  if (pw) {
-    int in[CNI_PROG_INPUTS];
-    for (int i = 0; i < p->nin; i++) in[i] = p->nout + i, g[i] = -1;
-    pw->grad(&w.b, variant, 0, in, p->nout + p->nin, key->numbers, g);
-  } else {
-    derive(&w, want);
-    for (int i = 0; i < p->nin; i++) g[i] = w.adjoint[i];
-  }
-  for (int i = 0; i < p->nin; i++)
-    if (want >> i & 1) w.b.out[w.b.nout++] = g[i] < 0 ? cni_build_const(&w.b, 0) : g[i];
-  if (w.b.overflow) return CN_OK;
-  int status = narrow(out, &w.b);
-  out->needs = 0;
-  for (int i = 0; i < p->nin; i++)
-    if (out->uses >> (p->nout + i) & 1) out->needs |= CN_IN(i);
-  for (int i = 0; i < p->nout; i++)
-    if (out->uses >> (p->nout + p->nin + i) & 1) out->needs |= CN_OUT(i);
+  if (p->typed) return cni_fail(CN_ERR_UNSUPPORTED, "pointwise: a program with types of its own has no gradient");
+  int status = begin_walk(&w, p, key->first, key->want);
+  if (status) return status;
+  if (key->pw) status = overridden(&w, key, variant);
+  else derive(&w);
+  for (int i = 0; i < CNI_GRAD_WINDOW && !status; i++)
+    if (key->want >> i & 1) {
+      int g = w.adjoint[key->first + i];
+      w.b.out[w.b.nout++] = g < 0 ? cni_build_const(&w.b, 0) : g;
+    }
+  if (!status) status = narrow(out, p, &w.b);
+  cni_build_drop(&w.b);
+  cni_free(w.all, w.bytes);
   return status;
 }
 
@@ -208,7 +261,9 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static const entry *find(size_t slot, const entry *key)
 {
   const entry *e = atomic_load_explicit(&table[slot], memory_order_acquire);
-  while (e && (e->p != key->p || e->want != key->want || e->pw != key->pw || e->numbers != key->numbers)) e = e->next;
+  while (e && (e->p != key->p || e->want != key->want || e->first != key->first || e->pw != key->pw ||
+               e->numbers != key->numbers))
+    e = e->next;
   return e;
 }
 
@@ -222,43 +277,37 @@ static const entry *keep(size_t slot, const entry *key)
     *made = *key;
     made->next = atomic_load_explicit(&table[slot], memory_order_relaxed);
     atomic_store_explicit(&table[slot], made, memory_order_release);
-    found = made;
   }
   pthread_mutex_unlock(&lock);
-  return found;
+  if (!made) cni_free((int *)key->grad.source, (size_t)(key->grad.program->nin + 1) * sizeof(int));
+  return made ? made : found;
 }
 
-/* NULL with the error set when memory is short. */
-static const entry *entry_of(const cn_op *op, const cn_value *args, const cni_program *p, unsigned want,
-                             unsigned numbers)
+const cni_program_grad *cni_program_gradient(const cn_op *op, const cn_value *args, const cni_program *p, int first,
+                                             uint64_t want, unsigned numbers)
 {
   const cni_pointwise *pw = op ? op->pointwise : NULL;
   if (pw && !pw->grad) pw = NULL;
   entry key;
   key.p = p;
   key.pw = pw;
+  key.first = first;
   key.want = want;
   key.numbers = pw ? numbers : 0;
-  size_t slot = (p->hash ^ want * 0x9e3779b9u) % TABLE;
+  size_t slot = (p->hash ^ want * 0x9e3779b9u ^ (uint64_t)first) % TABLE;
   const entry *found = find(slot, &key);
-  if (CNI_LIKELY(found)) return found;
+  if (CNI_LIKELY(found)) return &found->grad;
   if (make(&key.grad, &key, pw && pw->variant ? pw->variant(args) : 0)) return NULL;
-  return keep(slot, &key);
+  found = keep(slot, &key);
+  return found ? &found->grad : NULL;
 }
 
-const cni_program_grad *cni_program_gradient(const cn_op *op, const cn_value *args, const cni_program *p, unsigned want,
-                                             unsigned numbers)
+int cni_program_has_gradient(const cni_program *p, uint64_t want)
 {
-  const entry *e = entry_of(op, args, p, want, numbers);
-  if (CNI_LIKELY(e && e->grad.program)) return &e->grad;
-  if (e)
-    cni_fail(CN_ERR_UNSUPPORTED, "pointwise: the gradient of %d of its %d inputs and %d results is too large a program",
-             __builtin_popcount(want), p->nin, p->nout);
-  return NULL;
-}
-
-int cni_program_has_gradient(const cni_program *p, unsigned want)
-{
-  const entry *e = entry_of(NULL, NULL, p, want, 0);
-  return e ? e->grad.program != NULL : cn_err();
+  while (want) {
+    const cni_program_grad *grad = cni_program_gradient(NULL, NULL, p, 0, cni_grad_chunk(&want), 0);
+    if (!grad) return cn_err();
+    if (grad->program->nstep > MOST_STEPS) return 0;
+  }
+  return 1;
 }

@@ -89,10 +89,11 @@ static int32_t run_loop(cn_source *source)
 {
   int32_t fault = 0;
   loop_fn fn = compile(source);
-  source->loop.fault = &fault;
-  source->loop.fault_code = 7;
-  for (int64_t at = 0, step = 1; at < source->loop.n; at += step, step = step * 3 + 1)
-    fn(&source->loop, at, at + step < source->loop.n ? at + step : source->loop.n);
+  source->loop->fault = &fault;
+  source->loop->fault_code = 7;
+  for (int64_t at = 0, step = 1; at < source->loop->n; at += step, step = step * 3 + 1)
+    fn(source->loop, at, at + step < source->loop->n ? at + step : source->loop->n);
+  cni_source_end(source);
   return fault;
 }
 
@@ -102,7 +103,7 @@ static int32_t check(const char *name, const cn_value *args, int nargs, cn_tenso
   cn_tensor *in[TENSORS], *out[1];
   cn_spec spec[1] = {{0}};
   const cn_op *op = cn_op_find(name);
-  cn_source source;
+  cn_source source = {.size = sizeof source};
   int nin = 0;
   if (!expected) print_error("%s\n", cn_err_message());
   assert_non_null(expected);
@@ -213,7 +214,7 @@ static void casts(void **state)
     cn_scope *s = cn_scope_begin();
     cn_tensor *x = cn_transpose(cn_cast(cn_mul(values(CN_F64, 13, 11), cn_num(40)), from[i]), 0, 1);
     cn_tensor *expected = cn_contiguous_copy(cn_cast(x, to[i])), *y = cn_empty_like(expected);
-    cn_source source;
+    cn_source source = {.size = sizeof source};
     assert_int_equal(cni_copy_source(&source, cn_desc_of(y), cn_desc_of(x), CN_LANG_C), 0);
     run_loop(&source);
     same_bits(y, expected);
@@ -228,7 +229,7 @@ static void keys(void **state)
   (void)state;
   cn_scope *s = cn_scope_begin();
   const cn_op *op = cn_op_find("softplus");
-  cn_source a, b;
+  cn_source a = {.size = sizeof a}, b = {.size = sizeof b};
   uint64_t key[3];
   for (int i = 0; i < 3; i++) {
     cn_tensor *x = cn_ones(CN_SHAPE(4, 4 + i), .dtype = i == 2 ? CN_F64 : CN_F32), *y = cn_empty_like(x);
@@ -247,7 +248,7 @@ static void keys(void **state)
     assert_true(a.key != b.key);
     assert_true(a.flat);
     assert_int_equal(a.vector, i == 2 ? 2 : 4);
-    assert_float_equal(a.loop.scalar[0].f, 1 + i, 0);
+    assert_float_equal(cni_loop_scalars(&a)[0].f, 1 + i, 0);
     key[i] = a.key;
   }
   assert_true(key[0] == key[1]);
@@ -300,7 +301,7 @@ static void cuda_compiles(const nvrtc *rtc, const cn_source *source)
 }
 
 /* out (3, 4, 16) = x + y, y a slice of wider rows that begins at element `from`, or a row, or a column. */
-static cn_source strided_add(cn_dtype dtype, int from, char kind)
+static void strided_add(cn_source *source, cn_dtype dtype, int from, char kind)
 {
   cn_tensor *x = cn_ones(CN_SHAPE(3, 4, 16), .dtype = dtype), *out = cn_empty_like(x);
   cn_tensor *wide = cn_ones(CN_SHAPE(3, 4, 64), .dtype = dtype), *y = cn_slice(wide, 2, from, from + 16);
@@ -310,9 +311,7 @@ static cn_source strided_add(cn_dtype dtype, int from, char kind)
   cn_value args[] = {cn_v_tensor(x), cn_v_tensor(y), cn_v_float(1)};
   cn_call c = {.op = cn_op_find("add"), .args = args, .in = in, .out = &out, .nargs = 3, .nin = 2, .nout = 1,
                .device = CN_CPU, .compute = (int32_t)dtype};
-  cn_source source;
-  assert_int_equal(cni_pointwise_source(&source, &c, CN_LANG_CUDA), 0);
-  return source;
+  assert_int_equal(cni_pointwise_source(source, &c, CN_LANG_CUDA), 0);
 }
 
 /* Strided operands whose neighbours lie together are taken by whole words, as far as their places allow. */
@@ -332,14 +331,40 @@ static void vectors(void **state)
                {CN_BF16, 0, 'c', 8, "wwx"}};
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
     cn_scope *s = cn_scope_begin();
-    cn_source source = strided_add(cases[i].dtype, cases[i].from, cases[i].kind);
+    cn_source source = {.size = sizeof source};
+    strided_add(&source, cases[i].dtype, cases[i].from, cases[i].kind);
     assert_int_equal(source.vector, cases[i].vector);
     assert_memory_equal(source.form, cases[i].form, 3);
-    assert_int_equal(source.loop.shape[source.loop.ndim - 1], 16 / cases[i].vector);
+    assert_int_equal(cni_loop_dim(&source, source.loop->ndim - 1)[0], 16 / cases[i].vector);
     assert_int_equal(source.fast, cases[i].dtype == CN_BF16);
     if (compiles) cuda_compiles(&rtc, &source);
     cn_scope_end(s);
   }
+}
+
+/* Registers of several types, in C and, where there is a compiler, in CUDA. */
+static void types(void **state)
+{
+  (void)state;
+  static const char text[] = "float32:f32,int32:i64,bool:f32|2:f32|to:f32 1;add:f32 0 4;lt:f32 5 3;mul:f32 5 2;"
+                             "add:i64 1 1;to:i64:int8 8;to:f64 5;exp:f64 10;to:f32:bfloat16 5|"
+                             "7:bfloat16,6:bool,9:int32,11:float64,12:float32";
+  cn_scope *s = cn_scope_begin();
+  nvrtc rtc;
+  cn_tensor *x = values(CN_F32, 6, 8), *in[] = {x, cn_cast(values(CN_F32, 6, 8), CN_I32), cn_gt(x, cn_num(0))};
+  cn_tensor *want[5], *out[5];
+  assert_int_equal(cn_pointwise(want, 5, in, 3, text, NULL, 0), 5);
+  for (int k = 0; k < 5; k++) out[k] = cn_empty_like(want[k]);
+  cn_value args[] = {cn_v_tensors(in, 3), cn_v_str(text), cn_v_floats(NULL, 0)};
+  cn_call c = {.op = cn_op_find("pointwise"), .args = args, .in = in, .out = out, .nargs = 3, .nin = 3, .nout = 5,
+               .device = CN_CPU, .compute = CN_F32};
+  cn_source source = {.size = sizeof source};
+  assert_int_equal(cni_pointwise_source(&source, &c, CN_LANG_C), 0);
+  run_loop(&source);
+  for (int k = 0; k < 5; k++) same_bits(out[k], want[k]);
+  assert_int_equal(cni_pointwise_source(&source, &c, CN_LANG_CUDA), 0);
+  if (open_nvrtc(&rtc)) cuda_compiles(&rtc, &source);
+  cn_scope_end(s);
 }
 
 static void cuda(void **state)
@@ -364,7 +389,7 @@ static void cuda(void **state)
                  .nout = 1,
                  .device = CN_CPU,
                  .compute = (int32_t)dtypes[i]};
-    cn_source source;
+    cn_source source = {.size = sizeof source};
     assert_int_equal(cni_pointwise_source(&source, &c, CN_LANG_CUDA), 0);
     assert_int_equal(source.flat, i != 1 && i != 4);
     cuda_compiles(&rtc, &source);
@@ -377,7 +402,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(keys),     cmocka_unit_test(activations), cmocka_unit_test(broadcasts),
       cmocka_unit_test(integers), cmocka_unit_test(casts),       cmocka_unit_test(vectors),
-      cmocka_unit_test(cuda),
+      cmocka_unit_test(types),    cmocka_unit_test(cuda),
   };
   return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -16,42 +16,51 @@ CN_BEGIN_DECLS
 /* ---- generated loops ---- */
 typedef enum cn_lang { CN_LANG_C, CN_LANG_CUDA } cn_lang;
 
-enum { CN_LOOP_OPERANDS = 16, CN_LOOP_SCALARS = 24 };
-
-/* The arguments of one run of a generated loop; the text declares the same struct, up to ndim where the loop
- * is flat. C: `void ENTRY(const cn_loop *loop, long long begin, long long end)`, elements in walk order.
- * CUDA: a kernel that takes the struct by value; any grid of blocks of CN_LOOP_THREADS threads will do. */
+/* The arguments of one run of a generated loop begin with this; the text declares what follows, of the loop's own
+ * numbers of operands and scalars:
+ *
+ *     void *ptr[operands];     results, then inputs; NULL where one is passed by value
+ *     8-byte scalar[scalars];  doubles or integers: attributes, and inputs that are one number in host memory
+ *     int64_t dim[CN_MAX_DIMS][1 + operands];  strided loops: the size of each dim, and strides in elements
+ *
+ * C: `void ENTRY(const cn_loop *loop, long long begin, long long end)`, elements in walk order. CUDA: a kernel that
+ * takes the arguments by value, or, where they are more than fit, their address on the device; any grid of blocks of
+ * CN_LOOP_THREADS threads will do. */
 typedef struct cn_loop {
-  void *ptr[CN_LOOP_OPERANDS]; /* results, then inputs; NULL where one is passed by value */
-  union {
-    double f;
-    int64_t i;
-  } scalar[CN_LOOP_SCALARS]; /* attributes, and inputs that are one number in host memory */
-  int64_t n;                 /* elements; do not run a loop over none */
+  int64_t n;      /* elements; do not run a loop over none */
   int32_t *fault; /* the backend's: gets fault_code when an integer is divided by zero; may not be NULL */
   int32_t fault_code;
-  int32_t ndim;                                  /* flat: 1 when the pointers allow vector access, else 0 */
-  int64_t shape[CN_MAX_DIMS];                    /* the rest is for strided loops */
-  int64_t stride[CN_LOOP_OPERANDS][CN_MAX_DIMS]; /* in elements */
+  int32_t ndim; /* flat: 1 when the pointers allow vector access, else 0 */
 } cn_loop;
 
 enum { CN_LOOP_THREADS = 256 };
+enum { CN_LOOP_FEW = 18, CN_LOOP_WORDS = 192 }; /* operands, and words of arguments, that need no memory */
+enum { CN_LOOP_BY_VALUE = 4000 };               /* bytes of arguments that a CUDA kernel takes by value */
 
-/* One loop: how to find its compiled code, how to render it, and what to run it on. */
+/* One loop: how to find its compiled code, how to render it, and what to run it on. It points into itself: it is not
+ * copied. cn_host.source_free gives back what it holds. */
 typedef struct cn_source {
+  size_t size;    /* sizeof(cn_source), set by the caller */
   uint64_t key;   /* same key, same text: what compiled code is cached by */
   char entry[32]; /* name of the function or kernel */
   cn_lang lang;
   bool flat;       /* operands are dense along the walk, or one element */
   bool wide;       /* positions need 64 bits */
   bool fast;       /* CUDA: all results have 16 bits, so that last bits of the arithmetic do not show */
+  bool by_pointer; /* CUDA: the kernel takes the arguments' address */
+  bool divides;    /* integers: it may write a fault */
   int32_t vector;  /* elements a CUDA thread takes at a time */
-  int32_t compute; /* the type it computes in: CN_F32, CN_F64, CN_I64 or CN_U64 */
-  int32_t nout, nin;
-  uint8_t dtype[CN_LOOP_OPERANDS]; /* of results, then inputs */
-  char form[CN_LOOP_OPERANDS];     /* 'v' dense, 'x' strided, 'w' strided by vectors, 's' one element, 'p' by value */
+  int32_t compute; /* the type it computes in: CN_F32, CN_F64, CN_I64 or CN_U64; 0: registers have types of their own */
+  int32_t nout, nin, nscalar;
   const void *program;
-  cn_loop loop;
+  cn_loop *loop; /* the arguments, ... */
+  size_t loop_size; /* ... and their bytes */
+  uint8_t *dtype; /* of results, then inputs */
+  char *form;     /* 'v' dense, 'x' strided, 'w' strided by vectors, 's' one element, 'p' by value */
+  size_t heap;    /* the host's */
+  uint8_t few_dtype[CN_LOOP_FEW];
+  char few_form[CN_LOOP_FEW];
+  int64_t words[CN_LOOP_WORDS];
 } cn_source;
 
 /* The functions of ext/graph.h that read graphs, for backends that take them whole. */
@@ -79,7 +88,8 @@ typedef struct cn_host {
   void (*log)(cn_log_level level, const char *format, ...) CN_PRINTF(2, 3);
   const char *(*op_name)(const cn_op *op);
   /* Describes the loop of a pointwise call, or of a copy of `from`, broadcast and cast, into `to`. Cheap: for
-   * every call. Numbers in host memory (weak scalars, zero-dimensional CPU tensors) are passed by value. */
+   * every call. Numbers in host memory (weak scalars, zero-dimensional CPU tensors) are passed by value. source_free
+   * ends what succeeded. */
   int (*pointwise_source)(cn_source *source, const cn_call *call, cn_lang lang);
   int (*copy_source)(cn_source *source, const cn_desc *to, const cn_desc *from, cn_lang lang);
   /* Its text, for code that is not compiled yet; owned: free_memory(text, *size). Compile C with -fwrapv
@@ -109,6 +119,7 @@ typedef struct cn_host {
   void (*cache_store)(const char *name, const void *content, size_t size);
   double (*now)(void); /* seconds that only go forward */
   const cn_graph_reader *graph;
+  void (*source_free)(cn_source *source); /* what pointwise_source and copy_source made */
 } cn_host;
 
 typedef const cn_backend *(*cn_plugin_init_fn)(const cn_host *host);

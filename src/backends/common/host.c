@@ -144,6 +144,7 @@ const cn_host cni_host = {
   .op_name = host_op_name,
   .pointwise_source = cni_pointwise_source,
   .copy_source = cni_copy_source,
+  .source_free = cni_source_end,
   .source_text = cni_source_text,
   .run_cpu = host_run_cpu,
   .wrap = host_wrap,

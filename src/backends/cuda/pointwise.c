@@ -10,34 +10,59 @@ enum { BLOCKS_PER_UNIT = 32 }; /* blocks beyond that take another turn of the lo
 
 static char *text_of(const void *source, size_t *size) { return cni_cuda_host->source_text(source, size); }
 
-static int run(cni_cuda_device *d, const char *name, cn_source *s)
+/* More arguments than a launch takes: they go to the device first. Waits, because ordinary memory is copied from. */
+static int launch_by_pointer(cni_cuda_device *d, const char *name, CUfunction function, cni_cuda_grid grid,
+                             const cn_source *s)
+{
+  void *there = cni_cuda_scratch(d, name, s->loop_size);
+  if (!there) return CN_ERR_MEMORY;
+  int status = cni_cuda_check(cni_cuda_driver()->cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)there, s->loop,
+                                                                   s->loop_size, cni_cuda_now(d)->stream), name);
+  if (!status) status = cni_cuda_wait(d);
+  if (!status) status = cni_cuda_launch(d, name, function, grid, &there);
+  cni_cuda_free(d, there, s->loop_size);
+  return status;
+}
+
+static int run_source(cni_cuda_device *d, const char *name, cn_source *s)
 {
   CUfunction function;
-  if (s->loop.n == 0) return CN_OK;
-  s->loop.fault = &d->fault->op;
-  s->loop.fault_code = s->compute == CN_I64 || s->compute == CN_U64 ? cni_cuda_fault_code(name) : 0;
+  if (s->loop->n == 0) return CN_OK;
+  s->loop->fault = &d->fault->op;
+  s->loop->fault_code = s->divides ? cni_cuda_fault_code(name) : 0;
   cni_cuda_maths maths = s->fast ? CNI_CUDA_FAST : CNI_CUDA_EXACT;
   int status = cni_cuda_function(&function, d, s->key, s->entry, maths, text_of, s);
   if (status) return status;
-  int64_t each = (int64_t)CN_LOOP_THREADS * s->vector, blocks = (s->loop.n + each - 1) / each;
+  int64_t each = (int64_t)CN_LOOP_THREADS * s->vector, blocks = (s->loop->n + each - 1) / each;
   if (blocks > (int64_t)BLOCKS_PER_UNIT * d->units) blocks = (int64_t)BLOCKS_PER_UNIT * d->units;
-  return cni_cuda_launch(d, name, function, (cni_cuda_grid){blocks, 1, CN_LOOP_THREADS, 0}, &s->loop);
+  cni_cuda_grid grid = {blocks, 1, CN_LOOP_THREADS, 0};
+  return s->by_pointer ? launch_by_pointer(d, name, function, grid, s)
+                       : cni_cuda_launch(d, name, function, grid, s->loop);
+}
+
+static int run(cni_cuda_device *d, const char *name, cn_source *s)
+{
+  int status = run_source(d, name, s);
+  cni_cuda_host->source_free(s);
+  return status;
 }
 
 static int pointwise_kernel(cn_call *c)
 {
-  cn_source source;
+  cn_source source; /* all but its size is set by the host */
   cni_cuda_device *d = cni_cuda_of(c);
   if (!d) return CN_ERR_DEVICE;
+  source.size = sizeof source;
   int status = cni_cuda_host->pointwise_source(&source, c, CN_LANG_CUDA);
   return status ? status : run(d, cni_cuda_host->op_name(c->op), &source);
 }
 
 int cni_cuda_copy_desc(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from)
 {
-  cn_source source;
+  cn_source source; /* all but its size is set by the host */
   int status = cni_cuda_transpose(d, name, to, from);
   if (status != CN_REFUSED) return status;
+  source.size = sizeof source;
   status = cni_cuda_host->copy_source(&source, to, from, CN_LANG_CUDA);
   return status ? status : run(d, name, &source);
 }

@@ -112,7 +112,8 @@ bool cni_pw_direct(const cn_call *c, const cni_program *p, enum cni_compute clas
   const cni_step *s = p->steps;
   char room[3][BLOCK * 8] __attribute__((aligned(64)));
   const void *in[3] = {NULL, NULL, NULL};
-  if (p->nstep != 1 || p->nconst || p->nout != 1 || y->dtype != cni_compute_dtype(class) || !is_dense(y)) return false;
+  if (p->nstep != 1 || p->nconst || p->nout != 1 || p->typed) return false;
+  if (y->dtype != cni_compute_dtype(class) || !is_dense(y)) return false;
   if (!t->loop[class][s->prim] || (class >= CNI_C_I64 && cni_prim_divides(s->prim))) return false; /* looks for zeros */
   for (int k = 0, arity = cni_prims[s->prim].arity; k < arity; k++)
     if (!(in[k] = operand(cn_desc_of(c->in[s->arg[k]]), y, room[k]))) return false;

@@ -20,25 +20,36 @@
 #include "base/parallel.h"
 #include "tensor/tensor.h"
 
-enum { BLOCK = CNI_PW_BLOCK, SLOTS = 12, GRAIN = CNI_PW_GRAIN, SHORT_ROW = 128 };
+enum { BLOCK = CNI_PW_BLOCK, GRAIN = CNI_PW_GRAIN, SHORT_ROW = 128 };
 /* Of a block in memory. Not a multiple of 4096: loads would wait for stores to the same offset of a page. */
 enum { ROOM = BLOCK * 8 + 320 };
+enum { FEW = 16, ROOMS = 24, REGISTERS = 256 }; /* inputs, blocks and registers that need no memory of the heap */
+
+/* How an input gets into its register; NULL: its type is right as it is. */
+typedef struct loading {
+  cni_cast_fn load, down, up; /* down and up, where not NULL, round what was loaded to c->compute */
+  size_t size;                /* bytes of an element in the register */
+} loading;
 
 typedef struct plan {
   const cn_call *c;
   const cni_program *p;
   const cni_pw_table *table;
-  enum cni_compute class;
-  int compute;             /* its dtype: CN_F32, ... */
-  size_t size;             /* and bytes */
+  enum cni_compute class;  /* of all registers, where they have none of their own */
   bool checks_zero;        /* an integer division is among the steps */
   bool nontemporal;        /* results go past the caches */
-  bool late[CNI_PROG_OUTS]; /* lies over an input that is read after its step: written when all steps are done */
+  bool late[CNI_MAX_RESULTS]; /* lies over an input that is read after its step: written when all steps are done */
   int64_t bytes;           /* of operands and results */
-  double consts[CNI_PROG_CONSTS];
-  cni_cast_fn load[CNI_PROG_INPUTS], store[CNI_PROG_OUTS]; /* NULL: the type is right as it is */
-  cni_cast_fn down[CNI_PROG_INPUTS], up[CNI_PROG_INPUTS];  /* not NULL: rounds what was loaded to c->compute */
+  const double *consts;
+  loading *in;
+  cni_cast_fn store[CNI_MAX_RESULTS]; /* NULL: the type is right as it is */
 } plan;
+
+/* What a register holds. */
+static inline enum cni_compute class_of(const plan *pl, int reg)
+{
+  return pl->p->typed ? (enum cni_compute)pl->p->class[reg] : pl->class;
+}
 
 static const cni_pw_table *table(void) { return CNI_BY_ISA(cni_pw_table); }
 
@@ -58,10 +69,10 @@ cni_pw_loop cni_pw_loop_by_size(const cni_pw_table *t, int prim, const double *x
 static void load_some(const plan *pl, int i, void *room, const void *src, int64_t n)
 {
   char narrow[BLOCK * 2] __attribute__((aligned(64)));
-  pl->load[i](room, src, (size_t)n);
-  if (!pl->down[i]) return;
-  pl->down[i](narrow, room, (size_t)n);
-  pl->up[i](room, narrow, (size_t)n);
+  pl->in[i].load(room, src, (size_t)n);
+  if (!pl->in[i].down) return;
+  pl->in[i].down(narrow, room, (size_t)n);
+  pl->in[i].up(room, narrow, (size_t)n);
 }
 
 /* Brings n elements of an input into the compute type. Returns where they are: the memory itself where it fits. */
@@ -70,21 +81,21 @@ static const void *load_block(const plan *pl, int i, const char *src, int64_t st
   const cn_desc *d = cn_desc_of(pl->c->in[i]);
   int64_t elem = (int64_t)cni_dtype_size(d->dtype);
   if (stride == elem) {
-    if (!pl->load[i]) return src;
+    if (!pl->in[i].load) return src;
     load_some(pl, i, room, src, n);
     return room;
   }
   char raw[BLOCK * 8] __attribute__((aligned(64)));
-  char *gathered = pl->load[i] ? raw : room;
+  char *gathered = pl->in[i].load ? raw : room;
   cni_row_gather(gathered, src, stride, (size_t)elem, n);
-  if (pl->load[i]) load_some(pl, i, room, raw, n);
+  if (pl->in[i].load) load_some(pl, i, room, raw, n);
   return room;
 }
 
 /* What the next block will read, to be fetched while a result is stored past the caches. */
 typedef struct outlook {
-  const char *at[CNI_PROG_INPUTS];
-  size_t bytes[CNI_PROG_INPUTS];
+  const char *at[FEW];
+  size_t bytes[FEW];
   int n;
 } outlook;
 
@@ -137,30 +148,58 @@ static bool has_zero(const int64_t *v, int64_t n)
   return zero;
 }
 
-/* The buffers of one run: values of inputs, constants and steps. */
+/* The buffers of one run: values of inputs, constants and steps, and where each register's is. */
 typedef struct rooms {
   char *inputs, *consts, *slots;
+  const void **value;
+  const char **held; /* per input: the place its buffer was filled from last, if it is the same for all rows */
   size_t heap; /* bytes, where they are not on the stack */
 } rooms;
 
-static void run_steps(const plan *pl, const void **value, char *const *out, const int64_t *stride, const rooms *r,
-                      int64_t n, const outlook *next)
+/* What rooms have on the stack. */
+typedef struct stack {
+  char blocks[ROOMS * ROOM] __attribute__((aligned(64)));
+  const void *value[REGISTERS];
+  const char *held[FEW];
+} stack;
+
+static CNI_APART void convert(const plan *pl, const cni_step *s, void *y, const void *x, int64_t n)
+{
+  int from = cni_compute_dtype(class_of(pl, s->arg[0])), to = cni_compute_dtype((enum cni_compute)s->class);
+  char raw[BLOCK * 8] __attribute__((aligned(64)));
+  if (s->dtype) {
+    cni_cast_find(from, s->dtype)(raw, x, (size_t)n);
+    cni_cast_find(s->dtype, to)(y, raw, (size_t)n);
+  } else cni_cast_find(from, to)(y, x, (size_t)n);
+}
+
+static CNI_APART void fail_division(const plan *pl, const cni_step *s)
+{
+  if (s->origin) cni_fail(CN_ERR_VALUE, "%.*s: integer division by zero", (int)strcspn(s->origin, " "), s->origin);
+  else cn_call_fail(pl->c, CN_ERR_VALUE, "integer division by zero");
+}
+
+static void run_steps(const plan *pl, char *const *out, const int64_t *stride, const rooms *r, int64_t n,
+                      const outlook *next)
 {
   const cni_program *p = pl->p;
+  const void **value = r->value;
   int first = p->nin + p->nconst;
+  const uint8_t *classes = p->typed ? p->class + first : NULL;
   for (int i = 0; i < p->nstep; i++) {
     const cni_step *s = &p->steps[i];
     const void *a = value[s->arg[0]], *b = value[s->arg[1]], *c = value[s->arg[2]];
+    enum cni_compute class = CNI_UNLIKELY(classes) ? classes[i] : pl->class;
     void *y = r->slots + (size_t)p->slot[i] * ROOM;
     for (int k = 0; k < p->nout; k++) /* straight into the result where it needs no conversion */
       if (p->out[k] == first + i && !pl->store[k] && !pl->late[k] && !pl->nontemporal &&
-          stride[k] == (int64_t)pl->size)
+          stride[k] == (class == CNI_C_F32 ? 4 : 8))
         y = out[k];
-    if (pl->checks_zero && cni_prim_divides(s->prim) && has_zero(b, n)) {
-      cn_call_fail(pl->c, CN_ERR_VALUE, "integer division by zero");
+    if (CNI_UNLIKELY(s->prim == CNI_PW_convert)) convert(pl, s, y, a, n);
+    else if (CNI_UNLIKELY(pl->checks_zero) && class >= CNI_C_I64 && cni_prim_divides(s->prim) && has_zero(b, n)) {
+      fail_division(pl, s);
       return;
-    }
-    cni_pw_loop_for(pl->table, pl->class, s->prim, a, n)(y, a, b, c, n);
+    } else cni_pw_loop_for(pl->table, class, s->prim, a, n)(y, a, b, c, n);
     value[first + i] = y;
   }
   for (int k = 0; k < p->nout; k++) store_block(pl, k, out[k], stride[k], value[p->out[k]], n, next);
@@ -173,19 +212,23 @@ static int64_t to_line(const char *dst, int64_t stride)
   return stride > 0 && stride <= 8 ? bytes / stride : 0;
 }
 
-/* The buffers of a run of blocks of `block` elements, in `stack` or on the heap, with the constants in place. False:
- * no memory, the error is set. */
-static bool open_rooms(rooms *r, const plan *pl, const void **value, char *stack, size_t size, int64_t block)
+/* The buffers of a run of blocks of `block` elements, on the stack or the heap, with the constants in place. False: no
+ * memory, the error is set. */
+static bool open_rooms(rooms *r, const plan *pl, stack *st, int64_t block)
 {
   const cni_program *p = pl->p;
-  size_t need = (size_t)(p->nin + p->nconst + p->nslots) * ROOM;
-  r->heap = need > size ? need : 0;
-  if (!(r->inputs = r->heap ? cni_alloc(need) : stack)) return false;
+  size_t blocks = (size_t)(p->nin + p->nconst + p->nslots) * ROOM;
+  size_t registers = (size_t)(p->nin + p->nconst + p->nstep) * sizeof *r->value;
+  bool small = blocks <= sizeof st->blocks && registers <= sizeof st->value && p->nin <= FEW;
+  r->heap = small ? 0 : blocks + registers + (size_t)p->nin * sizeof *r->held;
+  if (!(r->inputs = small ? st->blocks : cni_alloc(r->heap))) return false;
   r->consts = r->inputs + (size_t)p->nin * ROOM;
   r->slots = r->consts + (size_t)p->nconst * ROOM;
+  r->value = small ? st->value : (const void **)(void *)(r->inputs + blocks);
+  r->held = small ? st->held : (const char **)(void *)(r->inputs + blocks + registers);
   for (int i = 0; i < p->nconst; i++) {
-    value[p->nin + i] = r->consts + (size_t)i * ROOM;
-    splat(r->consts + (size_t)i * ROOM, pl->compute, pl->consts[i], block);
+    r->value[p->nin + i] = r->consts + (size_t)i * ROOM;
+    splat(r->consts + (size_t)i * ROOM, cni_compute_dtype(class_of(pl, p->nin + i)), pl->consts[i], block);
   }
   return true;
 }
@@ -200,10 +243,11 @@ static bool run_whole(const plan *pl, char *const *ptr, const int64_t *stride, i
 {
   const cni_program *p = pl->p;
   const cni_step *s = p->steps;
-  int64_t size = (int64_t)pl->size;
+  int64_t size = pl->class == CNI_C_F32 ? 4 : 8;
   if (p->nstep != 1 || p->nconst || p->nout != 1 || pl->nontemporal || pl->checks_zero || pl->store[0]) return false;
+  if (p->typed) return false;
   for (int k = 0; k < 1 + p->nin; k++)
-    if (stride[k] != size || (k && pl->load[k - 1])) return false;
+    if (stride[k] != size || (k && pl->in[k - 1].load)) return false;
   cni_pw_loop_for(pl->table, pl->class, s->prim, ptr[1 + s->arg[0]], n)(ptr[0], ptr[1 + s->arg[0]], ptr[1 + s->arg[1]],
                                                                  ptr[1 + s->arg[2]], n);
   return true;
@@ -214,21 +258,20 @@ static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride,
 {
   if (run_whole(pl, ptr, stride, n)) return;
   const cni_program *p = pl->p;
-  char stack[(CNI_PROG_INPUTS + SLOTS) * ROOM] __attribute__((aligned(64)));
-  const void *value[256];
+  stack st;
   rooms r;
   int64_t block = n < BLOCK ? n : BLOCK;
-  if (!open_rooms(&r, pl, value, stack, sizeof stack, block)) return;
+  if (!open_rooms(&r, pl, &st, block)) return;
   for (int i = 0; i < p->nin; i++) { /* one value for the whole row */
     if (stride[p->nout + i] != 0) continue;
     char *room = r.inputs + (size_t)i * ROOM;
-    if (pl->load[i]) load_some(pl, i, room, ptr[p->nout + i], 1);
-    else memcpy(room, ptr[p->nout + i], pl->size);
-    repeat(room, pl->size, block);
-    value[i] = room;
+    if (pl->in[i].load) load_some(pl, i, room, ptr[p->nout + i], 1);
+    else memcpy(room, ptr[p->nout + i], pl->in[i].size);
+    repeat(room, pl->in[i].size, block);
+    r.value[i] = room;
   }
   for (int64_t done = 0, m; done < n; done += m) {
-    char *out[CNI_PROG_OUTS];
+    char *out[CNI_MAX_RESULTS];
     outlook next; /* all but n is set where it is used: filling it would take as long as the block */
     next.n = 0;
     m = n - done < BLOCK ? n - done : BLOCK;
@@ -237,12 +280,12 @@ static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride,
     for (int i = 0; i < p->nin; i++) {
       int64_t step = stride[p->nout + i];
       const char *at = ptr[p->nout + i] + done * step;
-      if (step) value[i] = load_block(pl, i, at, step, m, r.inputs + (size_t)i * ROOM);
-      if (step <= 0 || step > 8 || !pl->nontemporal) continue;
+      if (step) r.value[i] = load_block(pl, i, at, step, m, r.inputs + (size_t)i * ROOM);
+      if (step <= 0 || step > 8 || !pl->nontemporal || next.n == FEW) continue;
       next.at[next.n] = at + m * step;
       next.bytes[next.n++] = (size_t)((n - done - m < BLOCK ? n - done - m : BLOCK) * step);
     }
-    run_steps(pl, value, out, stride, &r, m, &next);
+    run_steps(pl, out, stride, &r, m, &next);
   }
   close_rooms(&r);
 }
@@ -311,8 +354,8 @@ static const void *load_panel(const panels *p, int i, const char *at, int64_t ro
   if (across == 0 && *held == at) return room;
   *held = at;
   if (across == 0) n = (rows = p->rows) * p->inner;
-  spread(pl->load[i] ? raw : room, at, rows, across, p->inner, along, elem);
-  if (pl->load[i]) load_some(pl, i, room, raw, n);
+  spread(pl->in[i].load ? raw : room, at, rows, across, p->inner, along, elem);
+  if (pl->in[i].load) load_some(pl, i, room, raw, n);
   return room;
 }
 
@@ -321,24 +364,23 @@ static void panel_range(int64_t begin, int64_t end, void *payload)
   const panels *p = payload;
   const cni_iter *it = p->it;
   const cni_program *prog = p->pl->p;
-  char stack[(CNI_PROG_INPUTS + SLOTS) * ROOM] __attribute__((aligned(64)));
-  const void *value[256];
-  const char *held[CNI_PROG_INPUTS] = {NULL};
+  stack st;
   const outlook none = {.n = 0};
   int row = it->ndim - 2;
   rooms r;
-  if (!open_rooms(&r, p->pl, value, stack, sizeof stack, p->rows * p->inner)) return;
+  if (!open_rooms(&r, p->pl, &st, p->rows * p->inner)) return;
+  for (int i = 0; i < prog->nin; i++) r.held[i] = NULL;
   for (int64_t at = begin; at < end; at++) {
-    int64_t first = at % p->per * p->rows, rest = at / p->per, step[CNI_PROG_OUTS];
+    int64_t first = at % p->per * p->rows, rest = at / p->per, step[CNI_MAX_RESULTS];
     int64_t rows = it->shape[row] - first < p->rows ? it->shape[row] - first : p->rows;
-    char *ptr[CNI_ITER_OPERANDS];
+    char *ptr[CNI_ITER_FEW];
     for (int k = 0; k < it->n; k++) ptr[k] = it->base[k] + first * it->stride[k][row];
     for (int i = row - 1; i >= 0; rest /= it->shape[i--])
       for (int k = 0; k < it->n; k++) ptr[k] += rest % it->shape[i] * it->stride[k][i];
     for (int i = 0; i < prog->nin; i++)
-      value[i] = load_panel(p, i, ptr[prog->nout + i], rows, r.inputs + (size_t)i * ROOM, &held[i]);
+      r.value[i] = load_panel(p, i, ptr[prog->nout + i], rows, r.inputs + (size_t)i * ROOM, &r.held[i]);
     for (int k = 0; k < prog->nout; k++) step[k] = it->stride[k][it->ndim - 1];
-    run_steps(p->pl, value, ptr, step, &r, rows * p->inner, &none);
+    run_steps(p->pl, ptr, step, &r, rows * p->inner, &none);
   }
   close_rooms(&r);
   if (p->pl->nontemporal) cni_nontemporal_end();
@@ -348,7 +390,7 @@ static void panel_range(int64_t begin, int64_t end, void *payload)
 static bool run_panels(plan *pl, const cni_iter *it)
 {
   int last = it->ndim - 1;
-  if (last < 1 || it->shape[last] > SHORT_ROW || it->shape[last - 1] < 2) return false;
+  if (last < 1 || it->shape[last] > SHORT_ROW || it->shape[last - 1] < 2 || it->n > CNI_ITER_FEW) return false;
   panels p = {pl, it, it->shape[last], BLOCK / it->shape[last], 0};
   for (int k = 0; k < pl->p->nout; k++) {
     int64_t elem = (int64_t)cni_dtype_size(cn_desc_of(pl->c->out[k])->dtype);
@@ -384,7 +426,7 @@ typedef struct tiles {
 
 /* Columns [c, c + columns) of rows [r, r + rows), and their operands. */
 typedef struct tile {
-  char *base[CNI_ITER_OPERANDS];
+  char *base[CNI_ITER_FEW];
   int64_t rows, columns, next; /* next: columns of the one beside it, if it follows at once */
   bool follows;                /* the one before it was left of it: what it left over is in the room's first columns */
 } tile;
@@ -431,8 +473,8 @@ static void run_tile(const tiles *t, const tile *one, char *const *room)
 {
   const cni_iter *it = t->it;
   int last = it->ndim - 1;
-  int64_t stride[CNI_ITER_OPERANDS], across[CNI_ITER_OPERANDS];
-  char *ptr[CNI_ITER_OPERANDS], *at[CNI_ITER_OPERANDS];
+  int64_t stride[CNI_ITER_FEW], across[CNI_ITER_FEW];
+  char *ptr[CNI_ITER_FEW], *at[CNI_ITER_FEW];
   for (int k = 0; k < it->n; k++)
     stride[k] = it->stride[k][last], across[k] = it->stride[k][t->row], ptr[k] = one->base[k];
   for (int64_t r = 0; r < TILE_AHEAD; r++) fetch_row(t, one, ptr, stride, r);
@@ -504,7 +546,7 @@ static bool run_tiles(plan *pl, const cni_iter *it)
     t.transposed[t.ntransposed++] = k;
     if (TILE_ROW_BYTES / elem < t.rows) t.rows = TILE_ROW_BYTES / elem;
   }
-  if (!t.ntransposed || it->shape[last] < TILE_LEAST) return false;
+  if (!t.ntransposed || it->shape[last] < TILE_LEAST || it->n > CNI_ITER_FEW) return false;
   pl->nontemporal =
       cni_nontemporal_pays(2 * pl->bytes); /* transposing reads a line's neighbours later: they had better stay */
   if (pl->nontemporal && it->stride[0][last] == wide) t.line = CNI_LINE / wide;
@@ -523,7 +565,7 @@ static int64_t touched(const cn_desc *d) { return (int64_t)cni_dtype_bytes(d->dt
 static bool read_after(const cni_program *p, int i, int step)
 {
   for (int s = step + 1; s < p->nstep; s++)
-    for (int k = 0; k < cni_prims[p->steps[s].prim].arity; k++)
+    for (int k = 0; k < cni_step_arity(&p->steps[s]); k++)
       if (p->steps[s].arg[k] == i) return true;
   for (int k = 0; k < p->nout; k++)
     if (p->out[k] == i) return true;
@@ -546,60 +588,92 @@ static bool find_late(plan *pl, const cn_call *c)
   return any;
 }
 
-static void make_plan(plan *pl, const cn_call *c, enum cni_compute class)
+static void make_plan(plan *pl, const cn_call *c)
 {
+  const cni_program *p = pl->p;
   pl->c = c;
-  pl->compute = cni_compute_dtype(class);
-  pl->size = cni_dtype_size(pl->compute);
-  pl->checks_zero = false;
-  for (int i = 0; i < pl->p->nstep; i++)
-    if (class >= CNI_C_I64 && cni_prim_divides(pl->p->steps[i].prim)) pl->checks_zero = true;
   pl->bytes = 0;
   for (int i = 0; i < c->nin; i++) pl->bytes += touched(cn_desc_of(c->in[i]));
   for (int i = 0; i < c->nout; i++) pl->bytes += touched(cn_desc_of(c->out[i]));
   bool over = find_late(pl, c);
   pl->nontemporal = !over && cni_nontemporal_pays(pl->bytes); /* what was read is in the caches anyway */
   for (int i = 0; i < c->nin; i++) {
-    int dtype = cn_desc_of(c->in[i])->dtype;
+    int dtype = cn_desc_of(c->in[i])->dtype, compute = cni_compute_dtype(class_of(pl, i));
     bool rounds = cni_program_rounds(c, i);
-    pl->load[i] = dtype == pl->compute && !rounds ? NULL : cni_cast_find(dtype, pl->compute);
-    pl->down[i] = rounds ? cni_cast_find(pl->compute, c->compute) : NULL;
-    pl->up[i] = rounds ? cni_cast_find(c->compute, pl->compute) : NULL;
+    pl->in[i].load = dtype == compute && !rounds ? NULL : cni_cast_find(dtype, compute);
+    pl->in[i].down = rounds ? cni_cast_find(compute, c->compute) : NULL;
+    pl->in[i].up = rounds ? cni_cast_find(c->compute, compute) : NULL;
+    pl->in[i].size = compute == CN_F32 ? 4 : 8;
   }
   for (int i = 0; i < c->nout; i++) {
-    int dtype = cn_desc_of(c->out[i])->dtype;
-    pl->store[i] = dtype == pl->compute ? NULL : cni_cast_find(pl->compute, dtype);
+    int dtype = cn_desc_of(c->out[i])->dtype, compute = cni_compute_dtype(class_of(pl, p->out[i]));
+    pl->store[i] = dtype == compute ? NULL : cni_cast_find(compute, dtype);
   }
 }
 
-/* Calls that cni_pw_direct does not take. */
-static CNI_APART int run_planned(const cn_call *c, const cni_program *p, const double *consts, enum cni_compute class)
+/* Is there a loop for each step? Notes whether one divides integers. */
+static int check_loops(plan *pl, const cn_call *c)
 {
+  const cni_program *p = pl->p;
+  pl->checks_zero = false;
+  for (int i = 0; i < p->nstep; i++) {
+    enum cni_compute class = p->typed ? (enum cni_compute)p->steps[i].class : pl->class;
+    int prim = p->steps[i].prim;
+    if (prim == CNI_PW_convert) continue;
+    if (CNI_UNLIKELY(!pl->table->loop[class][prim]))
+      return cn_call_fail(c, CN_ERR_DTYPE, "%s is not computed in %s", cni_prims[prim].name,
+                          cn_dtype_name((cn_dtype)(p->typed ? cni_compute_dtype(class) : c->compute)));
+    if (CNI_UNLIKELY(class >= CNI_C_I64) && cni_prim_divides(prim)) pl->checks_zero = true;
+  }
+  return CN_OK;
+}
+
+static int run_plan(plan *pl, const cn_call *c)
+{
+  int status = check_loops(pl, c);
+  if (status || (status = cni_program_consts((double *)pl->consts, c, pl->p))) return status;
+  make_plan(pl, c);
+  cni_iter it;
+  const cn_desc *y = cn_desc_of(c->out[0]);
+  cni_iter_begin(&it, y->ndim, y->shape);
+  if (cni_iter_room(&it, c->nout + c->nin)) return CN_ERR_MEMORY;
+  for (int i = 0; i < c->nout; i++) cni_iter_add(&it, cn_desc_of(c->out[i]));
+  for (int i = 0; i < c->nin; i++) cni_iter_add(&it, cn_desc_of(c->in[i]));
+  cni_iter_finish(&it);
+  if (it.numel && !run_panels(pl, &it) && !run_tiles(pl, &it)) cni_iter_run(&it, GRAIN, run_row, pl);
+  cni_iter_end(&it);
+  return cn_err();
+}
+
+/* Programs of more inputs or constants than run_planned has room for. */
+static CNI_APART int run_large(plan *pl, const cn_call *c)
+{
+  size_t ins = (size_t)c->nin * sizeof *pl->in, bytes = ins + (size_t)pl->p->nconst * sizeof *pl->consts;
+  if (!(pl->in = cni_alloc(bytes))) return CN_ERR_MEMORY;
+  pl->consts = (double *)(void *)((char *)pl->in + ins);
+  int status = run_plan(pl, c);
+  cni_free(pl->in, bytes);
+  return status;
+}
+
+/* Calls that cni_pw_direct does not take. */
+static CNI_APART int run_planned(const cn_call *c, const cni_program *p, enum cni_compute class)
+{
+  loading in[FEW];
+  double consts[FEW];
   plan pl; /* make_plan fills in the rest */
   pl.p = p;
   pl.table = table();
   pl.class = class;
-  memcpy(pl.consts, consts, (size_t)p->nconst * sizeof *consts);
-  for (int i = 0; i < p->nstep; i++)
-    if (!pl.table->loop[class][p->steps[i].prim])
-      return cn_call_fail(c, CN_ERR_DTYPE, "%s is not computed in %s", cni_prims[p->steps[i].prim].name,
-                          cn_dtype_name((cn_dtype)c->compute));
-  make_plan(&pl, c, class);
-  cni_iter it;
-  const cn_desc *y = cn_desc_of(c->out[0]);
-  cni_iter_begin(&it, y->ndim, y->shape);
-  for (int i = 0; i < c->nout; i++) cni_iter_add(&it, cn_desc_of(c->out[i]));
-  for (int i = 0; i < c->nin; i++) cni_iter_add(&it, cn_desc_of(c->in[i]));
-  cni_iter_finish(&it);
-  if (it.numel && !run_panels(&pl, &it) && !run_tiles(&pl, &it)) cni_iter_run(&it, GRAIN, run_row, &pl);
-  return cn_err();
+  pl.in = in;
+  pl.consts = consts;
+  return p->nin <= FEW && p->nconst <= FEW ? run_plan(&pl, c) : run_large(&pl, c);
 }
 
 int cni_cpu_pointwise(cn_call *c)
 {
-  double consts[CNI_PROG_CONSTS];
-  const cni_program *p = cni_program_of(c, consts);
+  const cni_program *p = cni_program_of(c);
   if (CNI_UNLIKELY(!p)) return cn_err();
   enum cni_compute class = cni_compute_class(c->compute);
-  return cni_pw_direct(c, p, class, table()) ? CN_OK : run_planned(c, p, consts, class);
+  return cni_pw_direct(c, p, class, table()) ? CN_OK : run_planned(c, p, class);
 }

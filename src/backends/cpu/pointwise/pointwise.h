@@ -7,21 +7,6 @@
 #include "base/dtype.h"
 #include "ops/program.h"
 
-/* What pointwise programs compute in; smaller types are converted on load and store. */
-enum cni_compute { CNI_C_F32, CNI_C_F64, CNI_C_I64, CNI_C_U64, CNI_COMPUTES };
-/* Which of them a type belongs to, and its own type (CN_F32, ...). */
-static inline enum cni_compute cni_compute_class(int dtype)
-{
-  if (dtype == CN_F64) return CNI_C_F64;
-  if (cni_dtype_is_float(dtype)) return CNI_C_F32;
-  return dtype == CN_U64 ? CNI_C_U64 : CNI_C_I64;
-}
-static inline int cni_compute_dtype(enum cni_compute class)
-{
-  static const uint8_t dtypes[CNI_COMPUTES] = {CN_F32, CN_F64, CN_I64, CN_U64};
-  return dtypes[class];
-}
-
 typedef void (*cni_pw_loop)(void *y, const void *a, const void *b, const void *c, int64_t n);
 typedef struct cni_pw_table {
   cni_pw_loop loop[CNI_COMPUTES][CNI_PRIM_COUNT];

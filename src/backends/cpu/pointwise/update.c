@@ -18,7 +18,7 @@ enum { GRAIN = 16384, NUMBERS = 8 };
 
 typedef struct job {
   cni_update_loop loop;
-  float *out[CNI_PROG_OUTS];
+  float *out[CNI_MAX_RESULTS];
   const float *in[CNI_UPDATE_FULL];
   float scalar[NUMBERS], attr[CN_MAX_ARGS];
   int nout, full;
@@ -27,7 +27,7 @@ typedef struct job {
 static void run_range(int64_t begin, int64_t end, void *payload)
 {
   const job *j = payload;
-  float *out[CNI_PROG_OUTS];
+  float *out[CNI_MAX_RESULTS];
   const float *in[CNI_UPDATE_FULL];
   for (int k = 0; k < j->nout; k++) out[k] = j->out[k] + begin;
   for (int k = 0; k < j->full; k++) in[k] = j->in[k] + begin;

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/dtype.h"
 #include "base/parallel.h"
 #include "tensor/tensor.h"
@@ -10,9 +11,30 @@
 void cni_iter_begin(cni_iter *it, int ndim, const int64_t *shape)
 {
   it->n = 0;
+  it->room = CNI_ITER_FEW;
+  it->base = it->few_base;
+  it->stride = it->few_stride;
   it->ndim = ndim;
   it->numel = 1;
   for (int i = 0; i < ndim; i++) it->numel *= it->shape[i] = shape[i];
+}
+
+static size_t room_bytes(int n) { return (size_t)n * (sizeof(char *) + CN_MAX_DIMS * sizeof(int64_t)); }
+
+int cni_iter_room(cni_iter *it, int n)
+{
+  if (n <= CNI_ITER_FEW) return CN_OK;
+  int64_t(*more)[CN_MAX_DIMS] = cni_alloc(room_bytes(n));
+  if (!more) return CN_ERR_MEMORY;
+  it->stride = more;
+  it->base = (char **)(void *)(more + n);
+  it->room = n;
+  return CN_OK;
+}
+
+void cni_iter_end(cni_iter *it)
+{
+  if (it->stride != it->few_stride) cni_free(it->stride, room_bytes(it->room));
 }
 
 void cni_iter_add(cni_iter *it, const cn_desc *d)
@@ -46,14 +68,12 @@ typedef struct run {
   void *payload;
 } run;
 
-/* Elements [begin, end) of the walk in row order. */
-static void run_range(int64_t begin, int64_t end, void *payload)
+/* Elements [begin, end) of the walk in row order; ptr and step: room for each operand's. */
+static void walk_range(const run *r, int64_t begin, int64_t end, char **ptr, int64_t *step)
 {
-  const run *r = payload;
   const cni_iter *it = r->it;
   int last = it->ndim - 1;
-  int64_t index[CN_MAX_DIMS], step[CNI_ITER_OPERANDS], at = begin, rest = begin;
-  char *ptr[CNI_ITER_OPERANDS];
+  int64_t index[CN_MAX_DIMS], at = begin, rest = begin;
   for (int k = 0; k < it->n; k++) {
     step[k] = it->stride[k][last];
     ptr[k] = it->base[k];
@@ -79,6 +99,24 @@ static void run_range(int64_t begin, int64_t end, void *payload)
       index[i] = 0;
     }
   }
+}
+
+static CNI_APART void run_many(const run *r, int64_t begin, int64_t end)
+{
+  size_t n = (size_t)r->it->n, bytes = n * (sizeof(char *) + sizeof(int64_t));
+  int64_t *step = cni_alloc(bytes);
+  if (!step) return;
+  walk_range(r, begin, end, (char **)(void *)(step + n), step);
+  cni_free(step, bytes);
+}
+
+static void run_range(int64_t begin, int64_t end, void *payload)
+{
+  const run *r = payload;
+  int64_t step[CNI_ITER_FEW];
+  char *ptr[CNI_ITER_FEW];
+  if (CNI_LIKELY(r->it->n <= CNI_ITER_FEW)) walk_range(r, begin, end, ptr, step);
+  else run_many(r, begin, end);
 }
 
 void cni_iter_run(const cni_iter *it, int64_t grain, cni_row_fn fn, void *payload)

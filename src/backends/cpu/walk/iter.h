@@ -8,18 +8,23 @@
 
 #include <cairn/ext/op.h>
 
-enum { CNI_ITER_OPERANDS = 18 };
+enum { CNI_ITER_FEW = 18 }; /* operands that need no memory */
 
 typedef struct cni_iter {
-  int n, ndim;
+  int n, ndim, room; /* room: operands that base and stride have place for */
   int64_t numel;
   int64_t shape[CN_MAX_DIMS];
-  char *base[CNI_ITER_OPERANDS];
-  int64_t stride[CNI_ITER_OPERANDS][CN_MAX_DIMS];
+  char **base;
+  int64_t (*stride)[CN_MAX_DIMS];
+  char *few_base[CNI_ITER_FEW];
+  int64_t few_stride[CNI_ITER_FEW][CN_MAX_DIMS];
 } cni_iter;
 
-/* Begins a walk over this shape. */
+/* Begins a walk over this shape. It points into itself: it is not copied. */
 void cni_iter_begin(cni_iter *it, int ndim, const int64_t *shape);
+/* For walks of more than CNI_ITER_FEW operands: room for n, to be given back by cni_iter_end. 0 or CN_ERR_MEMORY. */
+int cni_iter_room(cni_iter *it, int n);
+void cni_iter_end(cni_iter *it);
 /* Adds an operand, broadcast to the walk's shape (missing leading dims and size-1 dims get stride 0). */
 void cni_iter_add(cni_iter *it, const cn_desc *d);
 /* Adds an operand with strides of its own (in elements of `elem` bytes), already of the walk's shape. */
