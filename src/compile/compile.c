@@ -123,8 +123,8 @@ static void add(cn_compiled *c, cni_executable *p)
 static void say_made(cn_compiled *c, const cni_executable *p, const char *why)
 {
   if (!cni_verbose(CNI_TOPIC_COMPILE)) return;
-  cni_log(CN_LOG_DEBUG, CNI_TOPIC_COMPILE, "%s: %zu nodes%s%s", c->name, cni_executable_nodes(p),
-          *why ? ", compiled again: " : "", why);
+  cni_log(CN_LOG_DEBUG, CNI_TOPIC_COMPILE, "%s: %zu nodes, %zu of them groups%s%s", c->name, cni_executable_nodes(p),
+          cni_executable_groups(p), *why ? ", compiled again: " : "", why);
 }
 
 /* Captures the call; *key goes to the program. */
@@ -145,7 +145,7 @@ static cni_executable *make(cn_compiled *c, const cn_compile_call *call, cn_key 
   p->note_free = c->opts.note_free;
   count(c, EXECUTABLES, p->forward != NULL);
   count(c, RECOMPILES, p->forward && *why);
-  count(c, GROUPS, cni_executable_nodes(p));
+  count(c, GROUPS, cni_executable_groups(p));
   say_made(c, p, why);
   add(c, p);
   return p;
@@ -238,11 +238,11 @@ int cn_compiled_call(cn_compiled *c, cn_compile_call *call)
 
 /* ---- explaining ---- */
 
-static void put_graph(cn_text *t, const char *title, const cn_graph *g)
+static void put_graph(cn_text *t, const char *title, const cn_graph *g, size_t groups)
 {
   char *text = g ? cn_graph_to_string(g) : NULL;
   if (!text) return;
-  cn_text_putf(t, "%s: %zu nodes\n%s", title, cn_graph_nodes(g), text);
+  cn_text_putf(t, "%s: %zu nodes, %zu of them groups\n%s", title, cn_graph_nodes(g), groups, text);
   cn_string_free(text);
 }
 
@@ -253,8 +253,8 @@ char *cn_compiled_explain(cn_compiled *c, cn_compile_call *call)
   cni_executable *p = program_for(c, call);
   if (!p) return NULL;
   if (p->why_eager) cn_text_putf(&t, "runs as it is: %s\n", p->why_eager);
-  put_graph(&t, p->backward ? "forward" : "program", p->forward);
-  put_graph(&t, "backward", p->backward);
+  put_graph(&t, p->backward ? "forward" : "program", p->forward, p->groups[0]);
+  put_graph(&t, "backward", p->backward, p->groups[1]);
   cni_executable_release(p);
   return cn_text_take(&t);
 }

@@ -52,6 +52,7 @@ typedef struct cni_executable {
   size_t ninputs;
   size_t noutputs;
   cn_graph *forward;
+  size_t groups[2];     /* of forward and backward */
   /* Where results carry gradients: */
   cn_graph *backward;   /* from kept values and gradients of results to gradients; NULL: they do not */
   cn_tensor **leaves;   /* owned: from outside, which get gradients besides inputs */
@@ -78,6 +79,7 @@ static inline cni_executable *cni_executable_keep(cni_executable *p)
 /* Do the things outside that it depends on still hold: types of states, which leaves have gradients? */
 bool cni_executable_holds(const cni_executable *p);
 size_t cni_executable_nodes(const cni_executable *p);
+size_t cni_executable_groups(const cni_executable *p); /* nodes that do the work of several (cn_graph_fuse) */
 
 /* split.c: cuts the whole (inputs: the program's, then gradients of results; outputs: the program's, then gradients)
  * into forward and backward. 0 or an error. */

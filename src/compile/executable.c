@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "autograd/autograd.h"
+#include "base/os.h"
 #include "compile.h"
 #include "graph/capture.h"
 #include "graph/plan.h"
@@ -48,6 +49,22 @@ bool cni_executable_holds(const cni_executable *p)
 size_t cni_executable_nodes(const cni_executable *p)
 {
   return cn_graph_nodes(p->forward) + cn_graph_nodes(p->backward);
+}
+
+size_t cni_executable_groups(const cni_executable *p) { return p->groups[0] + p->groups[1]; }
+
+/* The last step: from now on graphs are only run. CAIRN_COMPILE=exact rounds halves between ops as eager does. */
+static int fuse(cni_executable *p)
+{
+  const char *setting = cni_os_env("CAIRN_COMPILE");
+  bool exact = setting && !strcmp(setting, "exact");
+  for (int i = 0; i < 2; i++) {
+    cn_graph *g = i ? p->backward : p->forward;
+    int groups = g ? cn_graph_fuse(g, exact) : 0;
+    if (groups < 0) return groups;
+    p->groups[i] = (size_t)groups;
+  }
+  return CN_OK;
 }
 
 /* ---- inputs and results ---- */
@@ -271,11 +288,11 @@ cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call
   *retry = false;
   cn_graph *whole = capture(&c, fn, call, retry);
   if (!whole) return give_up(p, *retry);
-  if (!p->carries) {
-    p->forward = whole;
-    return p;
-  }
-  int status = cni_executable_split(p, whole);
-  cn_graph_free(whole);
+  int status = CN_OK;
+  if (p->carries) {
+    status = cni_executable_split(p, whole);
+    cn_graph_free(whole);
+  } else p->forward = whole;
+  if (!status) status = fuse(p);
   return status ? give_up(p, false) : p;
 }

@@ -8,13 +8,26 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "ops/program.h"
 #include "plan.h"
+
+/* Does a typed program divide integers? */
+static bool divides_integers(const cni_program *p)
+{
+  for (int i = 0; i < p->nstep; i++)
+    if (p->steps[i].prim != CNI_PW_convert && p->steps[i].class >= CNI_C_I64 && cni_prim_divides(p->steps[i].prim))
+      return true;
+  return false;
+}
 
 /* Can this node fail when it runs? Formulas over floating-point numbers and views cannot. */
 static bool can_fail(const cn_graph *g, const cni_gnode *n)
 {
+  bool program = !strcmp(n->info->name, "pointwise");
   if (n->info->row->flags & CN_OP_VIEW) return false;
-  if (!n->info->row->pointwise || (n->info->row->flags & CN_OP_CHECKS)) return true;
+  if ((!n->info->row->pointwise && !program) || (n->info->row->flags & CN_OP_CHECKS)) return true;
+  const cni_program *p = program ? cni_program_of_value(&n->args[1]) : NULL;
+  if (p && p->typed) return divides_integers(p);
   for (int k = 0; k < n->nin; k++)
     if (n->in[k] >= 0 && !g->values[n->in[k]].weak && !cni_dtype_is_float(g->values[n->in[k]].dtype)) return true;
   return false;
@@ -42,21 +55,27 @@ static void find_tail(bool *tail, uint8_t *needed, const cn_graph *g)
   }
 }
 
+int cni_find_tail(bool *tail, const cn_graph *g)
+{
+  uint8_t *needed = cni_alloc_zero(g->nvalues + 1);
+  if (!needed) return CN_ERR_MEMORY;
+  find_tail(tail, needed, g);
+  cni_free(needed, g->nvalues + 1);
+  return CN_OK;
+}
+
 static int put_in_order(cni_plan *p, const cn_graph *g)
 {
   bool *tail = cni_alloc_zero(g->nnodes + 1);
-  uint8_t *needed = tail ? cni_alloc_zero(g->nvalues + 1) : NULL;
-  if (needed) {
+  int status = tail ? cni_find_tail(tail, g) : CN_ERR_MEMORY;
+  if (!status) {
     size_t at = 0;
-    find_tail(tail, needed, g);
     for (int last = 0; last < 2; last++)
       for (size_t i = 0; i < g->nnodes; i++)
         if (tail[i] == (last == 1)) p->order[at++] = (int)i;
   }
-  bool done = needed != NULL;
   cni_free(tail, g->nnodes + 1);
-  cni_free(needed, g->nvalues + 1);
-  return done ? CN_OK : CN_ERR_MEMORY;
+  return status;
 }
 
 /* ---- states written in place ---- */

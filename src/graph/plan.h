@@ -72,6 +72,8 @@ int cni_graph_run_at(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs,
 
 /* order.c: fills p->order, and lets values that states end up with be computed where the states are. */
 int cni_plan_order(cni_plan *p, const cn_graph *g);
+/* Per node: is it needed by states alone, and cannot fail? It then runs behind all others. 0 or CN_ERR_MEMORY. */
+int cni_find_tail(bool *tail, const cn_graph *g);
 
 /* passes/memplan.c: gives every value that needs memory its offset; returns the block's size (0 with the error set
  * when there is no memory to plan with). */

@@ -1,5 +1,6 @@
-/* test_graphs.c: random programs, run at once and as a graph: as traced, optimised, lifted, and read back from text.
- * All must give the same, to the bit: results, gradients, and what the program left in the tensors that it wrote to.
+/* test_graphs.c: random programs, run at once and as a graph: as traced, optimised, lifted, fused, and read back from
+ * text. All must give the same, to the bit: results, gradients, and what the program left in the tensors that it wrote
+ * to.
  *
  * A program is a handful of steps from the table below on a pool of tensors: formulas, reductions, views, writes
  * through views, products, random draws, composite ops; half of them go backward at the end. 500 programs, with
@@ -184,6 +185,21 @@ static cn_tensor *(*const steps[])(program *p) = {formula, formula, binary,  bin
                                                   look,    look,    writing, writing, product,  drawing,   composed,
                                                   constant};
 
+/* By way of other types, whose memory rounds: programs of every fourth seed have such steps as well. */
+static cn_tensor *typed(program *p)
+{
+  cn_tensor *x = any(p), *whole = cn_cast(cn_mul(x, cn_num(100)), CN_I32), *half = cn_cast(x, CN_BF16);
+  switch (below(p, 7)) {
+  case 0: return cn_cast(cn_mul(cn_cast(whole, CN_I8), cn_int(3)), CN_F32);
+  case 1: return cn_cast(cn_mul(cn_square(whole), cn_square(whole)), CN_F32);
+  case 2: return cn_cast(cn_bitwise_and(cn_gt(x, cn_num(0)), cn_lt(cn_abs(x), cn_num(1))), CN_F32);
+  case 3: return cn_cast(cn_add(cn_mul(half, half), cn_exp(half)), CN_F32);
+  case 4: return cn_cast(cn_floor_divide(whole, cn_int(7)), CN_F32);
+  case 5: return cn_cast(cn_sin(cn_add(cn_cast(x, CN_F64), whole)), CN_F32);
+  default: return cn_where(cn_ne(cn_cast(cn_cast(x, CN_F16), CN_F32), x), cn_cast(half, CN_F32), cn_mul(x, whole));
+  }
+}
+
 /* ---- a program ---- */
 
 /* Keeps sizes small. */
@@ -210,7 +226,8 @@ static int run(cn_tensor **outputs, cn_tensor *const *inputs, void *payload)
   p->pool[p->n++] = cn_mul(p->state[1], cn_num(1));
   count = 3 + below(p, MOST_STEPS - 3);
   for (int64_t i = 0; i < count && !cn_err(); i++) {
-    cn_tensor *x = steps[below(p, (int64_t)(sizeof steps / sizeof *steps))](p);
+    bool other = p->seed % 4 == 2 && below(p, 3) == 0;
+    cn_tensor *x = other ? typed(p) : steps[below(p, (int64_t)(sizeof steps / sizeof *steps))](p);
     if (!x || !fits(x)) continue;
     if (p->n < POOL) p->pool[p->n++] = x;
     else p->pool[INPUTS + below(p, POOL - INPUTS)] = x;
@@ -292,6 +309,22 @@ static void run_text(program *p, const cn_graph *g, cn_tensor *const *inputs, co
   cn_graph_free(copy);
 }
 
+/* Neighbours made one node; they are nodes like others, in the text, too. */
+static void run_fused(program *p, cn_tensor *const *inputs, const outcome *want)
+{
+  cn_tensor *given[INPUTS];
+  reset(p);
+  cn_graph *g = cn_trace(run, OUTPUTS, inputs, INPUTS, p);
+  if (!g || cn_graph_optimise(g) < 0 || cn_graph_fuse(g, true) < 0)
+    fail_msg("program %llu, fused: %s", (unsigned long long)p->seed, cn_err_message());
+  for (int i = 0; i < 2; i++) {
+    for (int k = 0; k < INPUTS; k++) given[k] = cn_clone(inputs[k]);
+    if (i) run_text(p, g, given, want);
+    else run_graph(p, g, given, want, "fused");
+  }
+  cn_graph_free(g);
+}
+
 /* false: the program is one that fails. */
 static bool compare(program *p, cn_tensor *const *inputs)
 {
@@ -318,6 +351,7 @@ static bool compare(program *p, cn_tensor *const *inputs)
   for (int k = 0; k < INPUTS; k++) given[k] = cn_clone(inputs[k]);
   run_text(p, g, given, &want);
   cn_graph_free(g);
+  run_fused(p, inputs, &want);
   return true;
 }
 

@@ -166,6 +166,8 @@ static enum outcome capture(const trial *t, const call *c, const call_result *wa
   if (o == PASS && cn_graph_optimise(g) < 0) o = trial_fail(t, "optimise: %s", cn_err_message());
   if (o == PASS) o = replay(t, &k, g, want, "optimised");
   if (o == PASS) o = reread(t, &k, g, want);
+  if (o == PASS && cn_graph_fuse(g, true) < 0) o = trial_fail(t, "fuse: %s", cn_err_message());
+  if (o == PASS) o = replay(t, &k, g, want, "fused");
   cn_graph_free(g);
   return o == PASS ? lift(t, c, want) : o;
 }

@@ -1,0 +1,364 @@
+/* fuse.c: neighbouring pointwise nodes become one: a node of the op "pointwise" whose program does the work of all, in
+ * one pass over memory.
+ *
+ * Place in the flow: compiled functions, behind everything else: gradients, the cut into forward and backward, and the
+ * other passes see single ops. A group has one shape and one order in memory; what it reads may be broadcast. Members
+ * are taken where one reads what another makes, and where no path leads out of the group and back into it; the nodes
+ * are then put into an order in which a group's stand together. Invariant: results in float32, float64, integers and
+ * bool are those of the single nodes, to the bit; those of float16 and bfloat16 are as well where `exact`. */
+#include "fuse.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "graph/passes/passes.h"
+#include "graph/plan.h"
+#include "tensor/tensor.h"
+
+enum { MOST_MEMBERS = 32, MOST_VISITS = 4000 };
+
+typedef struct fusing {
+  cn_graph *g;
+  bool exact;
+  int *group;   /* per node: its group, named by a member; -1: it is no part. Owns what follows */
+  int *next;    /* per node: the next member, a ring */
+  int *first, *last, *count, *steps; /* per group: the first and last member, how many, their steps */
+  int *low;     /* per node: the first member of the groups that reach across it; itself where none does */
+  int *epoch;   /* per node: how many effects are before it: nothing is moved across one */
+  bool *tail;   /* per node: only states need it (order.c) */
+  int *seen;    /* per node: the last walk that was there */
+  int walk, visits;
+  int *stack;   /* of a walk, and the new order */
+  size_t bytes; /* of all these */
+} fusing;
+
+/* ---- parts ---- */
+
+static bool has_kernels(const cni_opinfo *info, cn_device device)
+{
+  unsigned b = (unsigned)(device >> 8) - 1;
+  return b < CNI_MAX_BACKENDS && info->kernels[b];
+}
+
+/* Does the device run programs, and has it nothing better for this op? Faults of integer divisions are named by the
+ * CPU alone. */
+static bool device_takes(const cn_graph *g, const cni_gnode *n, enum cni_part_kind kind)
+{
+  cn_device device = g->values[n->out[0]].device;
+  if (!has_kernels(cni_op_by_name("pointwise"), device)) return false;
+  if (kind == CNI_PART_ROW && has_kernels(n->info, device)) return false;
+  for (int k = 0; k < n->nin; k++) {
+    const cni_gvalue *v = &g->values[n->in[k]];
+    if (!v->weak && v->device != device) return false;
+    if (device != CN_CPU && !v->weak && !cni_dtype_is_float(v->dtype)) return false;
+  }
+  return true;
+}
+
+/* All results have one shape and order in memory, with elements. */
+static bool one_space(const cn_graph *g, const cni_gnode *n)
+{
+  const cn_desc *y = &g->types.v[n->out[0]].handle->d;
+  for (int k = 1; k < n->nout; k++)
+    if (!cni_same_layout(y, &g->types.v[n->out[k]].handle->d)) return false;
+  return y->numel > 0 && !g->types.v[n->out[0]].varies;
+}
+
+static bool same_space(const cn_graph *g, int a, int b)
+{
+  const cn_desc *x = &g->types.v[g->nodes[a].out[0]].handle->d, *y = &g->types.v[g->nodes[b].out[0]].handle->d;
+  return x->device == y->device && cni_same_layout(x, y);
+}
+
+static void find_parts(fusing *f)
+{
+  const cn_graph *g = f->g;
+  int epoch = 0;
+  for (size_t i = 0; i < g->nnodes; i++) {
+    const cni_gnode *n = &g->nodes[i];
+    bool effect = n->info->row->flags & CN_OP_CHECKS;
+    epoch += effect;
+    f->epoch[i] = epoch;
+    enum cni_part_kind kind = effect || n->syms.n || n->nin < 1 ? CNI_PART_NONE : cni_fuse_part(g, n, &f->steps[i]);
+    bool part = kind && device_takes(g, n, kind) && one_space(g, n);
+    f->group[i] = part ? (int)i : -1;
+    f->next[i] = f->first[i] = f->last[i] = f->low[i] = (int)i;
+    f->count[i] = 1;
+  }
+}
+
+/* ---- may two groups become one? ---- */
+
+static bool in_either(const fusing *f, int node, int a, int b)
+{
+  return f->group[node] >= 0 && (f->group[node] == a || f->group[node] == b);
+}
+
+/* Pushes the makers of what a node reads that are no members. Returns whether one of the makers is a member. */
+static bool push_makers(fusing *f, int node, int a, int b, int *depth, bool inside)
+{
+  const cni_gnode *n = &f->g->nodes[node];
+  for (int k = 0; k < n->nin; k++) {
+    const cni_gvalue *v = n->in[k] < 0 ? NULL : &f->g->values[n->in[k]];
+    if (!v || v->kind != CNI_VALUE_RESULT) continue;
+    if (in_either(f, v->node, a, b)) {
+      if (inside) continue;
+      return true;
+    }
+    if (f->seen[v->node] == f->walk) continue;
+    f->seen[v->node] = f->walk;
+    f->stack[(*depth)++] = v->node;
+  }
+  return false;
+}
+
+/* Is there a way from a member through nodes outside to a member? Groups that are made already count as one node, so
+ * ways may lead back to where the earliest of those that reach across begins. Gives up, with true, when it takes long.
+ */
+static bool has_detour(fusing *f, int a, int b)
+{
+  int depth = 0, begin = f->first[a] < f->first[b] ? f->first[a] : f->first[b];
+  while (f->low[begin] < begin) begin = f->low[begin];
+  f->walk++;
+  f->visits = 0;
+  for (int k = 0; k < 2; k++) {
+    int head = k ? b : a, m = head;
+    do push_makers(f, m, a, b, &depth, true);
+    while ((m = f->next[m]) != head);
+  }
+  while (depth > 0) {
+    int node = f->stack[--depth];
+    if (node < begin) continue;
+    if (++f->visits > MOST_VISITS) return true;
+    int m = node;
+    do {
+      f->seen[m] = f->walk;
+      if (push_makers(f, m, a, b, &depth, false)) return true;
+    } while ((m = f->next[m]) != node);
+  }
+  return false;
+}
+
+/* How many values do both groups hand out to others? */
+static int count_outputs(const fusing *f, int a, int b)
+{
+  const cn_graph_use *use;
+  int count = 0;
+  for (int k = 0; k < 2; k++) {
+    int head = k ? b : a, m = head;
+    do {
+      const cni_gnode *n = &f->g->nodes[m];
+      for (int i = 0; i < n->nout; i++) {
+        int users = cn_graph_users(&use, f->g, n->out[i]);
+        bool outside = false;
+        if (users < 0) return users;
+        for (int u = 0; u < users; u++) outside |= use[u].kind != CN_USE_NODE || !in_either(f, use[u].index, a, b);
+        count += outside;
+      }
+    } while ((m = f->next[m]) != head);
+  }
+  return count;
+}
+
+static bool may_join(const fusing *f, int a, int b)
+{
+  return f->epoch[a] == f->epoch[b] && f->tail[a] == f->tail[b] && f->count[a] + f->count[b] <= MOST_MEMBERS &&
+         f->steps[a] + f->steps[b] <= CNI_GROUP_STEPS && same_space(f->g, a, b);
+}
+
+static void join(fusing *f, int a, int b)
+{
+  int m = b, next = f->next[a];
+  do f->group[m] = a;
+  while ((m = f->next[m]) != b);
+  f->next[a] = f->next[b];
+  f->next[b] = next;
+  if (f->first[b] < f->first[a]) f->first[a] = f->first[b];
+  if (f->last[b] > f->last[a]) f->last[a] = f->last[b];
+  f->count[a] += f->count[b];
+  f->steps[a] += f->steps[b];
+  for (int i = f->first[a]; i <= f->last[a]; i++)
+    if (f->low[i] > f->first[a]) f->low[i] = f->first[a];
+}
+
+static int find_groups(fusing *f)
+{
+  for (size_t i = 0; i < f->g->nnodes; i++) {
+    const cni_gnode *n = &f->g->nodes[i];
+    for (int k = 0; f->group[i] >= 0 && k < n->nin; k++) {
+      const cni_gvalue *v = &f->g->values[n->in[k]];
+      int a = v->kind == CNI_VALUE_RESULT ? f->group[v->node] : -1, b = f->group[i];
+      if (a < 0 || a == b || !may_join(f, a, b)) continue;
+      int outputs = count_outputs(f, a, b);
+      if (outputs < 0) return outputs;
+      if (outputs <= CNI_MAX_RESULTS && !has_detour(f, a, b)) join(f, a, b);
+    }
+  }
+  return CN_OK;
+}
+
+/* ---- the order in which a group's members stand together ---- */
+
+/* Puts a node, or its whole group, behind what they read. Members that read each other stay in order. */
+static void put(fusing *f, int node, int *order, int *at)
+{
+  int head = node, m = node;
+  if (f->seen[node] == f->walk) return;
+  do f->seen[m] = f->walk;
+  while ((m = f->next[m]) != head);
+  do {
+    const cni_gnode *n = &f->g->nodes[m];
+    for (int k = 0; k < n->nin; k++)
+      if (n->in[k] >= 0 && f->g->values[n->in[k]].kind == CNI_VALUE_RESULT)
+        put(f, f->g->values[n->in[k]].node, order, at);
+  } while ((m = f->next[m]) != head);
+  int begin = *at;
+  do {
+    int i = (*at)++;
+    for (; i > begin && order[i - 1] > m; i--) order[i] = order[i - 1];
+    order[i] = m;
+  } while ((m = f->next[m]) != head);
+}
+
+/* Groups go where their last member was, or earlier where someone reads them. */
+static int reorder(fusing *f, int *order)
+{
+  cn_graph *g = f->g;
+  int at = 0;
+  f->walk++;
+  for (size_t i = 0; i < g->nnodes; i++)
+    if (f->group[i] < 0 || f->last[f->group[i]] == (int)i) put(f, (int)i, order, &at);
+  cni_gnode *nodes = cni_alloc((g->nnodes + 1) * sizeof *nodes);
+  if (!nodes) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < g->nnodes; i++) nodes[i] = g->nodes[order[i]];
+  memcpy(g->nodes, nodes, g->nnodes * sizeof *nodes);
+  cni_free(nodes, (g->nnodes + 1) * sizeof *nodes);
+  for (size_t i = 0; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nout; k++) g->values[g->nodes[i].out[k]].node = (int)i;
+  cni_graph_changed(g);
+  return CN_OK;
+}
+
+/* ---- one node for a group ---- */
+
+/* Nodes begin..end - 1, which stand together. */
+typedef struct range {
+  int begin, end;
+} range;
+
+/* The values that are read outside of it, at most as many as an op has results; negative: the error is set. */
+static int outputs_of(cn_graph *g, range r, int *out)
+{
+  const cn_graph_use *use;
+  int count = 0;
+  for (int i = r.begin; i < r.end; i++)
+    for (int k = 0; k < g->nodes[i].nout && count < CNI_MAX_RESULTS; k++) {
+      int users = cn_graph_users(&use, g, g->nodes[i].out[k]);
+      bool outside = false;
+      if (users < 0) return users;
+      for (int u = 0; u < users; u++)
+        outside |= use[u].kind != CN_USE_NODE || use[u].index < r.begin || use[u].index >= r.end;
+      if (outside) out[count++] = g->nodes[i].out[k];
+    }
+  return count;
+}
+
+/* Does each new value have the type and memory order of the one that it replaces? */
+static bool all_alike(const cn_graph *g, const int *old, const int *new, int n)
+{
+  for (int k = 0; k < n; k++)
+    if (!cni_same_type(&g->types, old[k], new[k])) return false;
+  return true;
+}
+
+/* Readers outside of the range get value `old` from result k of the new node; its maker and readers inside have `new`
+ * instead, and nobody needs them any more. */
+static void take_over(cn_graph *g, range r, int node, int k, int old, int new)
+{
+  int maker = g->values[old].node, index = g->values[old].index;
+  g->nodes[node].out[k] = old;
+  g->values[old].node = node;
+  g->values[old].index = k;
+  g->nodes[maker].out[index] = new;
+  g->values[new].node = maker;
+  g->values[new].index = index;
+  for (int i = r.begin; i < r.end; i++)
+    for (int a = 0; a < g->nodes[i].nin; a++)
+      if (g->nodes[i].in[a] == old) g->nodes[i].in[a] = new;
+}
+
+/* 1: the nodes were replaced, but for their being there; 0: they stay. */
+static int replace(fusing *f, range r)
+{
+  cn_graph *g = f->g;
+  cni_group_program p;
+  int members[MOST_MEMBERS], old[CNI_MAX_RESULTS], new[CNI_MAX_RESULTS], n = r.end - r.begin;
+  for (int i = 0; i < n; i++) members[i] = r.begin + i;
+  int status = cni_types_fill(&g->types, g), nout = outputs_of(g, r, old);
+  if (status || nout < 1) return status ? status : nout;
+  if ((status = cni_fuse_program(&p, g, members, n, old, nout, f->exact)) <= 0) return status;
+  cn_value args[] = {cn_v_tensors(NULL, (size_t)p.program->nin), cni_v_program(p.program), cn_v_floats(NULL, 0)};
+  size_t results = (size_t)nout;
+  status = cn_graph_at(g, r.end < (int)g->nnodes ? r.end : -1, g->nodes[r.end - 1].scope);
+  if (!status)
+    status = cn_graph_add_node(new, &results, g, cni_op_by_name("pointwise")->row, args, 3, p.in,
+                               (size_t)p.program->nin);
+  if (status < 0 || !all_alike(g, old, new, nout)) return status < 0 ? status : 0;
+  for (int k = 0; k < nout; k++) take_over(g, r, status, k, old[k], new[k]);
+  cni_graph_changed(g);
+  return 1;
+}
+
+/* From the last to the first, so that the numbers of nodes that are still to be looked at stay. order: what they were
+ * when groups were found. */
+static int replace_groups(fusing *f, const int *order)
+{
+  int count = 0;
+  for (int end = (int)f->g->nnodes, begin; end > 0; end = begin) {
+    int group = f->group[order[end - 1]];
+    begin = end - 1;
+    while (group >= 0 && begin > 0 && f->group[order[begin - 1]] == group) begin--;
+    int done = end - begin < 2 ? 0 : replace(f, (range){begin, end});
+    if (done < 0) return done;
+    count += done;
+  }
+  return count;
+}
+
+/* ---- the pass ---- */
+
+static int allocate(fusing *f)
+{
+  size_t n = f->g->nnodes + 1;
+  f->bytes = n * (10 * sizeof(int) + sizeof(bool));
+  int *at = cni_alloc_zero(f->bytes);
+  if (!at) return CN_ERR_MEMORY;
+  f->group = at, f->next = at + n, f->first = at + 2 * n, f->last = at + 3 * n, f->count = at + 4 * n;
+  f->steps = at + 5 * n, f->epoch = at + 6 * n, f->seen = at + 7 * n, f->stack = at + 8 * n;
+  f->low = at + 9 * n, f->tail = (bool *)(at + 10 * n);
+  return CN_OK;
+}
+
+int cn_graph_fuse(cn_graph *g, bool exact)
+{
+  if (cn_err()) return cn_err();
+  if (!g) return cni_fail(CN_ERR_TYPE, "graph_fuse: the graph is NULL");
+  fusing f = {.g = g, .exact = exact};
+  int status = cni_types_fill(&g->types, g);
+  if (!status) status = allocate(&f);
+  if (!status) status = cni_find_tail(f.tail, g);
+  if (!status) {
+    find_parts(&f);
+    status = find_groups(&f);
+  }
+  if (!status) status = reorder(&f, f.stack);
+  int groups = status ? status : replace_groups(&f, f.stack);
+  if (f.group) cni_free(f.group, f.bytes);
+  if (groups < 0) return groups;
+  cn_graph_at(g, -1, -1);
+  if (groups > 0 && (status = cni_pass_dead(g)) < 0) return status;
+  if (groups && cni_verbose(CNI_TOPIC_GRAPH))
+    cni_log(CN_LOG_INFO, CNI_TOPIC_GRAPH, "graph: %d groups; %zu nodes", groups, g->nnodes);
+  return groups;
+}
