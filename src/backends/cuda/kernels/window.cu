@@ -49,27 +49,29 @@ template <class W> struct lowest_of { FN W value() { return (W)-INF_F64; } };
 template <> struct lowest_of<i64> { FN i64 value() { return (i64)((u64)1 << 63); } };
 template <> struct lowest_of<u64> { FN u64 value() { return 0; } };
 
+/* A thread per window; the threads of a warp have neighbouring windows, so that their loads are of few lines. */
 KERNEL(max_pool, window_job)
 {
+  const I width = (I)p.w, across = (I)p.dilation[1], down = (I)p.dilation[0] * width;
   EACH(i, p.planes * p.oh * p.ow)
   {
     const place own = place_of(i, p.oh, p.ow);
-    const i64 ow = own.column, oh = own.row;
     const T0 *x = (const T0 *)p.x + own.plane * p.h * p.w;
-    const i64 top = oh * p.stride[0] - p.padding[0], left = ow * p.stride[1] - p.padding[1];
     i64 i0, i1, j0, j1;
-    taps(p, 0, oh, p.h, &i0, &i1);
-    taps(p, 1, ow, p.w, &j0, &j1);
+    taps(p, 0, own.row, p.h, &i0, &i1);
+    taps(p, 1, own.column, p.w, &j0, &j1);
+    const I rows = (I)(i1 - i0), columns = (I)(j1 - j0);
+    I line = (own.row * (I)p.stride[0] - (I)p.padding[0]) * width + (I)i0 * down + own.column * (I)p.stride[1] -
+             (I)p.padding[1] + (I)j0 * across;
     A best = lowest_of<A>::value();
-    i64 at = (top + i0 * p.dilation[0]) * p.w + left + j0 * p.dilation[1];
-    for (i64 a = i0; a < i1; a++)
-      for (i64 b = j0; b < j1; b++) {
-        const i64 e = (top + a * p.dilation[0]) * p.w + left + b * p.dilation[1];
+    I at = line;
+    for (I a = 0; a < rows; a++, line += down)
+      for (I b = 0, e = line; b < columns; b++, e += across) {
         const A v = get(x[e]);
         if (v > best || v != v) best = v, at = e;
       }
     ((T0 *)p.y)[i] = put<T0>(best);
-    p.index[i] = i0 < i1 && j0 < j1 ? at : -1;
+    p.index[i] = rows > 0 && columns > 0 ? (i64)at : -1;
   }
 }
 
