@@ -1,7 +1,10 @@
 #!/usr/bin/env python3
-"""GPT-2 124M on one GPU, trained eagerly: cairn beside PyTorch, each in processes of its own, in turn.
+"""GPT-2 124M on one GPU: cairn beside PyTorch, eager and compiled, each in processes of its own, in turn.
 
-usage: bench/gpu/gpt.py [BATCH [ROUNDS]]      sequences of 1024 tokens in a batch (32); how often each runs (2)
+usage: bench/gpu/gpt.py [BATCH [ROUNDS [WHO...]]]
+BATCH: sequences of 1024 tokens in a batch (32); ROUNDS: how often each runs (2); WHO: cairn, cairn-compile, torch,
+torch-compile (the first three). cairn-compile is the whole step as one graph, torch-compile what its users do: the
+network compiled, the rest as it is.
 Needs a build with the CUDA plugin on PYTHONPATH (build/*/python), and torch with CUDA. The model and its step are those
 of PyTorch's users: bfloat16 autocast, float32 weights, AdamW (PyTorch's fused one). Prints tokens a second,
 milliseconds a step (the median of three runs of five), how long the host takes to queue a step, memory and the first step.
@@ -13,7 +16,8 @@ import sys
 import time
 
 
-def train(name, batch):
+def train(who, batch):
+    name, _, compiled = who.partition("-")
     m = importlib.import_module(name)
     nn, F = m.nn, m.nn.functional
 
@@ -56,33 +60,38 @@ def train(name, batch):
     opt = m.optim.AdamW(net.parameters(), lr=3e-4, **({"fused": True} if name == "torch" else {}))
     x, y = (m.randint(0, 50257, (batch, 1024), device="cuda") for _ in range(2))
 
-    def step():
+    model = m.compile(net) if compiled and name == "torch" else net
+
+    def step(x, y):
         with m.autocast("cuda", dtype=m.bfloat16):
-            loss = net(x, y)
+            loss = model(x, y)
         loss.backward()
         opt.step()
         opt.zero_grad(set_to_none=True)
-        return loss
+        return loss.detach()
+
+    if compiled and name == "cairn":
+        step = m.compile(step)
 
     begin = time.perf_counter()
-    step().item()
+    step(x, y).item()
     first = time.perf_counter() - begin
     for _ in range(3):
-        step()
+        step(x, y)
     m.cuda.synchronize()
     begin = time.perf_counter()
-    step()
+    step(x, y)
     host = time.perf_counter() - begin
     m.cuda.synchronize()
     took = []
     for _ in range(3):
         begin = time.perf_counter()
         for _ in range(5):
-            loss = step()
+            loss = step(x, y)
         m.cuda.synchronize()
         took.append((time.perf_counter() - begin) / 5)
     s = statistics.median(took)
-    print(f"{name:6s} {batch * 1024 / s:10,.0f} tokens/s {s * 1e3:8.2f} ms   host {host * 1e3:6.2f} ms   "
+    print(f"{who:13s} {batch * 1024 / s:10,.0f} tokens/s {s * 1e3:8.2f} ms   host {host * 1e3:6.2f} ms   "
           f"{m.cuda.max_memory_allocated() / 2**30:5.1f} GiB   first step {first:.1f} s   loss {loss.item():.4f}",
           flush=True)
 
@@ -91,7 +100,7 @@ if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
         train(sys.argv[2], int(sys.argv[3]))
     else:
-        size, rounds = (sys.argv[1:] + ["32", "2"][len(sys.argv) - 1:])[:2]
+        size, rounds = (sys.argv[1:3] + ["32", "2"][len(sys.argv[1:3]):])[:2]
         for _ in range(int(rounds)):
-            for framework in ("cairn", "torch"):
+            for framework in sys.argv[3:] or ("cairn", "cairn-compile", "torch"):
                 subprocess.run([sys.executable, __file__, "--one", framework, size], check=False)

@@ -1,13 +1,15 @@
 /* context.c: what one run has for itself: memory for values between nodes, and the tensors over it. See plan.h.
  *
  * Place in the flow: run.c takes a context of the plan and gives it back. Invariant: two runs never have the same
- * context; a context holds no tensor of a run that is over. */
+ * context, nor does work of two streams use its memory; a context holds no tensor of a run that is over. */
 #include "plan.h"
 
 #include "base/dtype.h"
+#include "run.h"
 
 static void free_one(cni_context *c, const cni_plan *p)
 {
+  if (c->recorded) cni_recorded_free(c->recorded);
   for (size_t i = 0; c->now && i < c->nvalues; i++)
     if (!p->values[i].varies) cni_tensor_release(c->now[i]);
   cni_free(c->now, c->nvalues * sizeof *c->now);
@@ -48,6 +50,7 @@ static cni_context *make(const cni_plan *p, const cn_graph *g)
   if (!c) return NULL;
   c->nvalues = p->nvalues;
   c->nstates = g->nstates;
+  c->stream = cni_memory.stream(p->device);
   c->now = cni_alloc_zero(c->nvalues * sizeof *c->now);
   c->held = c->now ? cni_alloc_zero(c->nstates * sizeof *c->held) : NULL;
   for (size_t i = 0; c->held && i < g->nstates; i++) c->held[i] = g->states[i].tensor->storage;
@@ -74,9 +77,12 @@ static bool fresh(const cni_context *c, const cn_graph *g)
 
 cni_context *cni_context_take(cni_plan *p, const cn_graph *g)
 {
+  void *stream = cni_memory.stream(p->device);
   pthread_mutex_lock(&p->lock);
-  cni_context *c = p->idle;
-  if (c) p->idle = c->next;
+  cni_context **at = &p->idle;
+  while (*at && (*at)->stream != stream) at = &(*at)->next;
+  cni_context *c = *at;
+  if (c) *at = c->next;
   pthread_mutex_unlock(&p->lock);
   if (c && !fresh(c, g)) {
     free_one(c, p);

@@ -7,6 +7,7 @@
 #include "base/dtype.h"
 #include "lower.h"
 #include "passes/passes.h"
+#include "run.h"
 #include "tensor/args.h"
 #include "whole.h"
 
@@ -218,10 +219,11 @@ static void lifetimes(cni_plan *p, const cn_graph *g)
   }
 }
 
-/* Offsets in one block for the values of one device: that of the first that needs memory. */
+/* Offsets in one block for the values of one device: that of the first that needs memory, and rather not the host's,
+ * where the few values besides are rates and counts. */
 static int place(cni_plan *p)
 {
-  for (size_t i = 0; i < p->nvalues && !p->device; i++)
+  for (size_t i = 0; i < p->nvalues && (!p->device || p->device == CN_CPU); i++)
     if (p->values[i].size) p->device = p->values[i].handle->d.device;
   p->planned = cni_memplan(p->values, p->nvalues);
   return p->planned ? CN_OK : cn_err(); /* nothing to place, or no memory to plan with */
@@ -305,7 +307,9 @@ static int plan_nodes(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs, 
   if (status) return status;
   lifetimes(p, g);
   if (p->executable) drop_inner(p, g);
-  return place(p);
+  status = place(p);
+  p->recordable = !status && cni_plan_recordable(p, g);
+  return status;
 }
 
 /* A plan of g or, with parts, of those, which it then owns. */

@@ -51,6 +51,7 @@ typedef struct cni_plan {
   void *executable;   /* of the device, which takes the graph whole (whole.c); NULL: nodes run one by one */
   int *wanted;        /* ... values that its runs give */
   size_t nwanted, wanted_cap;
+  bool recordable;    /* the device may record a run and repeat it (recorded.c) */
   bool writes;        /* a run changes states or leaves: such runs follow one another */
   pthread_mutex_t lock; /* of the contexts */
   pthread_mutex_t turn; /* held by a run that writes */
@@ -89,6 +90,9 @@ typedef struct cni_context {
   size_t nvalues;
   const cni_storage **held; /* per state: the memory that it had when the context was made */
   size_t nstates;
+  void *stream;       /* of the device: all its runs are there, one behind the other */
+  uint64_t runs;      /* that it has done */
+  struct cni_recorded *recorded; /* owned; NULL: none yet */
 } cni_context;
 
 cni_context *cni_context_take(cni_plan *p, const cn_graph *g); /* an idle one, or a new one; NULL with the error set */

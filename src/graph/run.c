@@ -1,25 +1,18 @@
 /* run.c: runs a graph by its plan: one kernel after another over planned memory, then writes states back.
  *
  * Place in the flow: cn_graph_run -> cni_plan_for -> cni_context_take -> cni_run_kernel per node: the kernels of eager
- * mode, so results are eager's bit for bit. Invariant: states change only after every node that can fail has run. */
+ * mode, so results are eager's bit for bit; a device that records work (recorded.c) is given them once for many runs.
+ * Invariant: states change only after every node that can fail has run. */
 #include <cairn/autograd.h>
 #include <cairn/ops.h>
 #include <string.h>
 
 #include "base/dtype.h"
 #include "ops/apply.h"
-#include "plan.h"
+#include "run.h"
 #include "whole.h"
 
-typedef struct running {
-  const cn_graph *g; /* the plan's */
-  cni_plan *plan;
-  cn_tensor *const *inputs; /* in the traced memory order */
-  cn_tensor *const *given;  /* as the caller has them: what is written goes there */
-  cn_tensor **now;     /* the context's: per value its tensor */
-  const uint64_t *at;  /* random numbers begin there; NULL: where the thread stands */
-  uint64_t seed, base; /* ... which is */
-} running;
+typedef cni_running running;
 
 /* An input that is a state as well, one that the run writes, is read from a copy. Owned; NULL with the error set. */
 static cn_tensor *own_input(const running *r, cn_tensor *t)
@@ -77,6 +70,7 @@ static int run_decomposed(const cni_gnode *n, cn_call *c)
 {
   cn_tensor *planned[CNI_MAX_RESULTS];
   uint64_t seed, offset;
+  if (c->random) return cni_fail(CN_ERR_UNSUPPORTED, "%s: parts that draw numbers cannot be recorded", n->info->name);
   size_t depth = cni_scope_push();
   memcpy(planned, c->out, (size_t)c->nout * sizeof *planned);
   memset(c->out, 0, (size_t)c->nout * sizeof *planned); /* some look whether they have a result already */
@@ -90,6 +84,12 @@ static int run_decomposed(const cni_gnode *n, cn_call *c)
   return status;
 }
 
+static cn_tensor *tensor_for(const running *r, int value)
+{
+  cn_tensor *there = CNI_UNLIKELY(r->there != NULL) ? r->there[value] : NULL;
+  return there ? there : r->now[value];
+}
+
 /* in: room for the node's inputs. */
 static int run_kernel(running *r, size_t node, cn_tensor **in)
 {
@@ -98,7 +98,7 @@ static int run_kernel(running *r, size_t node, cn_tensor **in)
   cn_tensor *out[CNI_MAX_RESULTS];
   cn_value args[CN_MAX_ARGS];
   cn_spec *spec = &r->plan->specs[r->plan->first_spec[node]];
-  for (int k = 0; k < n->nin; k++) in[k] = n->in[k] >= 0 ? r->now[n->in[k]] : NULL;
+  for (int k = 0; k < n->nin; k++) in[k] = n->in[k] >= 0 ? tensor_for(r, n->in[k]) : NULL;
   for (int k = 0; k < n->nout; k++) out[k] = r->now[n->out[k]];
   memcpy(args, r->plan->args[node], (size_t)n->nargs * sizeof *args);
   cni_fill_slots(n->info, args, in);
@@ -107,7 +107,8 @@ static int run_kernel(running *r, size_t node, cn_tensor **in)
                .stream = CNI_UNLIKELY(st->nstreams) ? cni_memory.stream(out[0]->d.device) : NULL};
   if (n->draw >= 0) {
     c.seed = r->seed;
-    c.offset = r->base + r->plan->draws[n->draw];
+    c.offset = (r->random ? 0 : r->base) + r->plan->draws[n->draw];
+    c.random = r->random;
   }
   int status = cni_run_kernel(&c, n->info);
   if (status != CN_REFUSED) return status;
@@ -188,14 +189,19 @@ static cn_tensor *input_source(const running *r, size_t i)
   return v < 0 ? NULL : shows_state(r, v) ? cn_clone(r->now[v]) : r->now[v];
 }
 
-static int write_back(running *r)
+static bool writes_on(const cn_graph *g, size_t i, cni_side side)
+{
+  return cni_on_side(g, i < g->nstates ? g->states[i].value : g->inputs[i - g->nstates], side);
+}
+
+int cni_write_back(cni_running *r, cni_side side)
 {
   const cn_graph *g = r->g;
   size_t depth = cni_scope_push(), n = g->nstates + g->ninputs;
   cn_tensor **from = cni_alloc((n + 1) * sizeof *from);
   int status = from ? CN_OK : CN_ERR_MEMORY;
   for (size_t i = 0; !status && i < n; i++) {
-    from[i] = i < g->nstates ? state_source(r, i) : input_source(r, i - g->nstates);
+    from[i] = !writes_on(g, i, side) ? NULL : i < g->nstates ? state_source(r, i) : input_source(r, i - g->nstates);
     status = cn_err();
   }
   for (size_t i = 0; !status && i < n; i++)
@@ -266,16 +272,29 @@ static int give_gradients(const running *r)
   return status;
 }
 
-static int run_nodes(running *r, cn_tensor **outputs)
+int cni_run_nodes(cni_running *r, cni_side side)
 {
-  int status = begin(r);
+  int status = CN_OK;
+  for (size_t i = 0; i < r->plan->nnodes && !status; i++) {
+    size_t node = (size_t)r->plan->order[i];
+    if (cni_on_side(r->g, r->g->nodes[node].out[0], side)) status = run_node(r, node);
+  }
+  return status;
+}
+
+void cni_take_random(cni_running *r)
+{
   if (!r->at) cni_random_take(&r->seed, &r->base, r->plan->draws[r->plan->ndraws]);
   else r->seed = r->at[0], r->base = r->at[1];
-  if (r->plan->executable && !status) status = run_whole(r);
-  for (size_t i = 0; i < r->plan->nnodes && !status && !r->plan->executable; i++)
-    status = run_node(r, (size_t)r->plan->order[i]);
+}
+
+static int run_once(running *r, cn_tensor **outputs)
+{
+  int status = begin(r);
+  cni_take_random(r);
+  if (!status) status = r->plan->executable ? run_whole(r) : cni_run_nodes(r, CNI_BOTH_SIDES);
   if (!status) status = give_outputs(r, outputs);
-  if (!status) status = write_back(r);
+  if (!status) status = cni_write_back(r, CNI_BOTH_SIDES);
   if (!status) status = give_gradients(r);
   end(r);
   return status;
@@ -291,7 +310,8 @@ static int run_all(running *r, cn_tensor **outputs)
   st->modes = 0;
   if (r->plan->writes) pthread_mutex_lock(&r->plan->turn);
   int status = check_leaves(r->g);
-  if (!status) status = run_nodes(r, outputs);
+  if (!status) status = r->plan->recordable ? cni_run_recorded(r, outputs) : CN_REFUSED;
+  if (status == CN_REFUSED) status = run_once(r, outputs);
   if (r->plan->writes) pthread_mutex_unlock(&r->plan->turn);
   st->no_grad = no_grad;
   st->modes = modes;
@@ -305,8 +325,10 @@ static int run_graph(cn_tensor **outputs, running *r, cn_graph *g)
   cni_context *context = cni_context_take(r->plan, r->g);
   int status = context ? CN_OK : cn_err();
   if (context) {
+    r->context = context;
     r->now = context->now;
     status = run_all(r, outputs);
+    context->runs++;
     cni_context_give(r->plan, context);
   }
   cni_plan_release(r->plan);

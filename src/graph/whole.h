@@ -14,6 +14,12 @@ typedef struct cni_whole_graphs {
   int (*compile)(cn_device device, void **executable, const cn_whole_graph *graph);
   int (*launch)(cn_device device, void *executable, const cn_graph_launch *run);
   void (*free)(cn_device device, void *executable);
+  /* Recordings (recorded.c): as in cn_backend. records: has the device any? */
+  bool (*records)(cn_device device);
+  int (*record_begin)(cn_device device);
+  int (*record_end)(cn_device device, void **recording);
+  int (*record_run)(cn_device device, void *recording, const cn_record_run *run);
+  void (*record_free)(cn_device device, void *recording);
 } cni_whole_graphs;
 extern const cni_whole_graphs cni_whole;
 

@@ -13,6 +13,8 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "graph/run.h"
+
 static cn_device gpu;
 
 static int set_up(void **state)
@@ -216,6 +218,49 @@ static void images(void **state)
 }
 
 /* Starts this program again with the emulation found first; returns where that cannot be. */
+/* A step with random numbers and a rate in host memory, recorded at its second run, at five rates. */
+typedef struct stepping {
+  cn_tensor *w, *rate;
+} stepping;
+
+static int step(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  stepping *s = payload;
+  cn_tensor *y = cn_dropout(cn_mul(cn_matmul(in[0], s->w), s->rate), .p = 0.5);
+  cn_add_(s->w, cn_mean(y));
+  out[0] = cn_softmax(y, 1);
+  return cn_err();
+}
+
+static void recordings(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  cn_seed(5);
+  cn_tensor *w = cn_randn(CN_SHAPE(6, 9)), *x = cn_randn(CN_SHAPE(3, 6)), *far = there(x), *want, *have;
+  stepping eager = {there(w), cn_full(CN_SCALAR_SHAPE, 1, .dtype = CN_F64)};
+  stepping traced = {there(w), cn_full(CN_SCALAR_SHAPE, 1, .dtype = CN_F64)};
+  cn_graph *g = cn_trace(step, 1, &far, 1, &traced);
+  assert_non_null(g);
+  size_t before = cni_recorded_runs();
+  for (int i = 0; i < 5; i++) {
+    double rate = 1 + 0.25 * i;
+    cn_copy_from_data(eager.rate, &rate, sizeof rate);
+    cn_copy_from_data(traced.rate, &rate, sizeof rate);
+    far = there(cn_add(x, cn_num(i)));
+    cn_seed(100 + (uint64_t)i);
+    assert_int_equal(step(&want, &far, &eager), 0);
+    cn_seed(100 + (uint64_t)i);
+    assert_int_equal(cn_graph_run(&have, g, &far), 0);
+    close_to("a recorded result", cn_to_device(want, CN_CPU), have, 0);
+    close_to("a recorded state", cn_to_device(eager.w, CN_CPU), traced.w, 0);
+  }
+  assert_int_equal(cni_recorded_runs() - before, 4);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
 static void start_again(char **argv)
 {
   char folder[1000], path[1100];
@@ -239,6 +284,6 @@ int main(int argc, char **argv)
   if (argc > 0) start_again(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(strides), cmocka_unit_test(row_gradients),
                                      cmocka_unit_test(channels), cmocka_unit_test(lines),
-                                     cmocka_unit_test(places), cmocka_unit_test(images)};
+                                     cmocka_unit_test(places), cmocka_unit_test(images), cmocka_unit_test(recordings)};
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

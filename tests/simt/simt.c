@@ -123,16 +123,24 @@ static CUresult run_block(unsigned n)
   }
 }
 
-EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                               unsigned bz, unsigned shared, CUstream stream, void **arguments, void **extra)
+/* One launch. */
+typedef struct launch {
+  CUfunction f;
+  index3 grid;
+  unsigned threads, shared;
+  void *argument; /* a struct */
+} launch;
+
+static CUresult run_launch(const launch *l)
 {
-  (void)by, (void)bz, (void)stream, (void)extra;
-  if (bx > MOST_THREADS || shared > DYNAMIC || !gx || !gy || !gz) return CUDA_ERROR_INVALID_VALUE;
+  unsigned gx = l->grid.x, gy = l->grid.y, gz = l->grid.z, bx = l->threads;
+  void *arguments[] = {l->argument};
+  if (bx > MOST_THREADS || l->shared > DYNAMIC || !gx || !gy || !gz) return CUDA_ERROR_INVALID_VALUE;
   CUresult result = CUDA_SUCCESS;
   pthread_mutex_lock(&lock);
   if (!stacks)
     stacks = mmap(NULL, (size_t)MOST_THREADS * STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  body = (void (*)(void **))(uintptr_t)f;
+  body = (void (*)(void **))(uintptr_t)l->f;
   body_arguments = arguments;
   simt_now.threads = (index3){bx, 1, 1};
   simt_now.blocks = (index3){gx, gy, gz};
@@ -145,6 +153,168 @@ EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned 
   pthread_mutex_unlock(&lock);
   return result;
 }
+
+/* ---- graphs: what is queued in a stream that captures, in order ---- */
+
+enum { MOST_FUNCTIONS = 4096, MOST_CAPTURES = 8 };
+typedef enum kind { LAUNCH, SET, COPY, INNER } kind;
+typedef struct step {
+  kind kind;
+  launch launch; /* its argument is the step's own */
+  void *to;
+  const void *from;
+  size_t n;
+  unsigned char value;
+  struct graph *inner;
+  struct step *next;
+} step;
+typedef struct graph {
+  step *first, *last;
+} graph;
+
+static struct {
+  CUfunction f;
+  size_t size;
+} functions[MOST_FUNCTIONS]; /* what their arguments measure */
+static int nfunctions;
+static struct {
+  CUstream stream;
+  graph *graph;
+} captures[MOST_CAPTURES];
+
+static size_t argument_size(CUfunction f)
+{
+  for (int i = nfunctions - 1; i >= 0; i--)
+    if (functions[i].f == f) return functions[i].size;
+  return 0;
+}
+
+static graph *captured_by(CUstream s)
+{
+  for (int i = 0; i < MOST_CAPTURES; i++)
+    if (captures[i].graph && captures[i].stream == s) return captures[i].graph;
+  return NULL;
+}
+
+static step *add_step(graph *g, step s)
+{
+  step *made = malloc(sizeof *made);
+  *made = s;
+  made->next = NULL;
+  if (s.kind == LAUNCH) {
+    size_t n = argument_size(s.launch.f);
+    made->launch.argument = memcpy(malloc(n + 1), s.launch.argument, n);
+  }
+  if (g->last) g->last->next = made;
+  else g->first = made;
+  return g->last = made;
+}
+
+static CUresult run_graph(const graph *g)
+{
+  CUresult result = CUDA_SUCCESS;
+  for (const step *s = g->first; s && result == CUDA_SUCCESS; s = s->next) {
+    if (s->kind == LAUNCH) result = run_launch(&s->launch);
+    else if (s->kind == INNER) result = run_graph(s->inner);
+    else if (s->kind == SET) memset(s->to, s->value, s->n);
+    else memmove(s->to, s->from, s->n);
+  }
+  return result;
+}
+
+/* Now, or kept by the stream's capture. */
+static CUresult do_step(CUstream stream, step s)
+{
+  graph one = {NULL, NULL}, *kept = captured_by(stream);
+  if (kept) return add_step(kept, s) ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
+  one.first = one.last = &s;
+  s.next = NULL;
+  return run_graph(&one);
+}
+
+static launch launch_of(const CUDA_KERNEL_NODE_PARAMS *p)
+{
+  return (launch){p->func, {p->gridDimX, p->gridDimY, p->gridDimZ}, p->blockDimX, p->sharedMemBytes,
+                  p->kernelParams[0]};
+}
+
+EXPORT CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                               unsigned bz, unsigned shared, CUstream stream, void **arguments, void **extra)
+{
+  (void)by, (void)bz, (void)extra;
+  return do_step(stream, (step){.kind = LAUNCH, .launch = {f, {gx, gy, gz}, bx, shared, arguments[0]}});
+}
+
+EXPORT CUresult cuStreamBeginCapture_v2(CUstream s, CUstreamCaptureMode mode)
+{
+  (void)mode;
+  for (int i = 0; i < MOST_CAPTURES; i++)
+    if (!captures[i].graph) {
+      captures[i].stream = s;
+      captures[i].graph = calloc(1, sizeof(graph));
+      return CUDA_SUCCESS;
+    }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+EXPORT CUresult cuStreamEndCapture(CUstream s, CUgraph *made)
+{
+  for (int i = 0; i < MOST_CAPTURES; i++)
+    if (captures[i].graph && captures[i].stream == s) {
+      *made = (CUgraph)captures[i].graph;
+      captures[i].graph = NULL;
+      return CUDA_SUCCESS;
+    }
+  return CUDA_ERROR_INVALID_VALUE;
+}
+EXPORT CUresult cuGraphCreate(CUgraph *g, unsigned flags)
+{
+  (void)flags;
+  *g = calloc(1, sizeof(graph));
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphDestroy(CUgraph handle)
+{
+  graph *g = (graph *)handle;
+  for (step *s = g->first, *next; s; s = next) {
+    next = s->next;
+    if (s->kind == LAUNCH) free(s->launch.argument);
+    free(s);
+  }
+  free(g);
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphAddKernelNode_v2(CUgraphNode *node, CUgraph g, const CUgraphNode *before, size_t n,
+                                        const CUDA_KERNEL_NODE_PARAMS *p)
+{
+  (void)before, (void)n;
+  *node = (CUgraphNode)add_step((graph *)g, (step){.kind = LAUNCH, .launch = launch_of(p)});
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphAddChildGraphNode(CUgraphNode *node, CUgraph g, const CUgraphNode *before, size_t n,
+                                         CUgraph inner)
+{
+  (void)before, (void)n;
+  *node = (CUgraphNode)add_step((graph *)g, (step){.kind = INNER, .inner = (graph *)inner});
+  return CUDA_SUCCESS;
+}
+/* What is launched is the graph itself, which must stay. */
+EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph g, unsigned long long flags)
+{
+  (void)flags;
+  *made = (CUgraphExec)g;
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec g, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS *p)
+{
+  step *s = (step *)node;
+  void *own = s->launch.argument;
+  (void)g;
+  s->launch = launch_of(p);
+  s->launch.argument = memcpy(own, s->launch.argument, argument_size(p->func));
+  return CUDA_SUCCESS;
+}
+EXPORT CUresult cuGraphLaunch(CUgraphExec g, CUstream s) { (void)s; return run_graph((const graph *)g); }
+EXPORT CUresult cuGraphExecDestroy(CUgraphExec g) { (void)g; return CUDA_SUCCESS; }
 
 /* Kernels find the functions above whatever way the plugin opened this library. */
 static void show_symbols(void)
@@ -247,27 +417,23 @@ EXPORT CUresult cuMemHostAlloc(void **p, size_t n, unsigned flags)
 EXPORT CUresult cuMemFreeHost(void *p) { free(p); return CUDA_SUCCESS; }
 EXPORT CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t n, CUstream s)
 {
-  (void)s;
+  if (captured_by(s)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   memcpy((void *)(uintptr_t)to, from, n);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t n, CUstream s)
 {
-  (void)s;
+  if (captured_by(s)) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   memcpy(to, (const void *)(uintptr_t)from, n);
   return CUDA_SUCCESS;
 }
 EXPORT CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t n, CUstream s)
 {
-  (void)s;
-  memmove((void *)(uintptr_t)to, (const void *)(uintptr_t)from, n);
-  return CUDA_SUCCESS;
+  return do_step(s, (step){.kind = COPY, .to = (void *)(uintptr_t)to, .from = (const void *)(uintptr_t)from, .n = n});
 }
 EXPORT CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t n, CUstream s)
 {
-  (void)s;
-  memset((void *)(uintptr_t)to, value, n);
-  return CUDA_SUCCESS;
+  return do_step(s, (step){.kind = SET, .to = (void *)(uintptr_t)to, .value = value, .n = n});
 }
 /* Streams are numbers: everything is done at once. */
 EXPORT CUresult cuStreamCreate(CUstream *s, unsigned flags)
@@ -289,7 +455,10 @@ EXPORT CUresult cuStreamWaitEvent(CUstream s, CUevent e, unsigned flags)
   (void)s, (void)e, (void)flags;
   return CUDA_SUCCESS;
 }
-EXPORT CUresult cuStreamSynchronize(CUstream s) { (void)s; return CUDA_SUCCESS; }
+EXPORT CUresult cuStreamSynchronize(CUstream s)
+{
+  return captured_by(s) ? CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED : CUDA_SUCCESS;
+}
 /* An event is whether it was recorded. */
 EXPORT CUresult cuEventCreate(CUevent *e, unsigned flags)
 {
@@ -350,7 +519,12 @@ EXPORT CUresult cuModuleGetFunction(CUfunction *f, CUmodule module, const char *
   snprintf(entry, sizeof entry, "simt_%s", name); /* see write_source */
   *f = dlsym(module, entry);
   if (!*f) *f = dlsym(module, name);
-  return *f ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+  snprintf(entry, sizeof entry, "%s_size", name);
+  const unsigned long *size = dlsym(module, entry);
+  if (!*f || !size || nfunctions == MOST_FUNCTIONS) return CUDA_ERROR_NOT_FOUND;
+  functions[nfunctions].f = *f;
+  functions[nfunctions++].size = *size;
+  return CUDA_SUCCESS;
 }
 
 /* ---- NVRTC ---- */
@@ -391,6 +565,7 @@ static void write_source(FILE *f, const char *text)
   char name[100] = "", type[100] = "";
   if (sscanf(kernel + strlen(head), "%*d) %99[^(](const __grid_constant__ %99[^ ]", name, type) != 2) return;
   fprintf(f, "\nextern \"C\" void simt_%s(void **a) { %s(*(const %s *)a[0]); }\n", name, name, type);
+  fprintf(f, "extern \"C\" const unsigned long %s_size; const unsigned long %s_size = sizeof(%s);\n", name, name, type);
 }
 
 static char *read_all(const char *path, size_t *size)

@@ -82,6 +82,22 @@ typedef struct cn_graph_launch {
   void *stream;
 } cn_graph_launch;
 
+/* One run of a recording. Copies are between blocks of the device's memory that do not overlap. */
+typedef struct cn_record_copy {
+  void *to;
+  const void *from;
+  size_t bytes;
+} cn_record_copy;
+typedef struct cn_record_run {
+  size_t size;
+  const cn_record_copy *in, *out; /* made before the recorded work, and behind it */
+  size_t nin, nout;
+  void *numbers_to;        /* device memory that has the bytes of `numbers` (host memory, for this call) before that */
+  const void *numbers;
+  size_t numbers_bytes;
+  void *stream;
+} cn_record_run;
+
 /* `stream` is one of stream_new, or NULL for the device's own one, in which everything is queued unless a program asks
  * for another. Work of one stream runs in order; between streams there is no order but by events. */
 typedef struct cn_backend {
@@ -136,6 +152,15 @@ typedef struct cn_backend {
   void (*memory_reserved)(int index, size_t *now, size_t *peak, bool reset);
   /* Gives what no tensor holds back to the device, after the work that may still use it. */
   int (*memory_trim)(int index);
+  /* ---- recordings: work that is queued once and run many times; all or none ---- */
+  /* From now on what the calling thread queues on the device is kept instead of run. Memory that it takes meanwhile is
+   * the recording's own until record_free: nobody else gets it when it is given back. CN_REFUSED: not now. */
+  int (*record_begin)(int index);
+  /* Ends that. An error: something was asked for that cannot be kept, such as a wait. recording NULL: what was kept is
+   * dropped. */
+  int (*record_end)(int index, void **recording);
+  int (*record_run)(int index, void *recording, const cn_record_run *run); /* queues one run on run->stream */
+  void (*record_free)(int index, void *recording);                         /* queued runs still end */
 } cn_backend;
 
 CN_END_DECLS

@@ -144,6 +144,8 @@ struct cn_call {
   void *stream;          /* of the device; NULL: its own. What the kernel queues goes there */
   void *workspace;       /* as many bytes as its plan asked for, until it returns (in stream order) */
   const struct cn_plan *plan; /* what it said of this call; NULL where it was not asked */
+  const uint64_t *random; /* while work is recorded (cn_backend.record_begin), random ops: device memory with the key
+                           * and a counter, read when the work runs; offset counts from that counter. NULL: as above */
 };
 
 /* What a kernel returns: 0 done, a negative cn_status (with the error set), or */

@@ -1,4 +1,4 @@
-/* whole_graph.c: graphs that a device takes whole: finds the device's backend. See graph/whole.h.
+/* whole_graph.c: graphs that a device takes whole, or records: finds the device's backend. See graph/whole.h.
  *
  * Place in the flow: graph/plan.c asks when a plan is made, graph/run.c launches. */
 #include "graph/whole.h"
@@ -22,4 +22,30 @@ static void drop(cn_device device, void *executable)
   cni_backend_at((device >> 8) - 1)->graph_free((int)(device & 0xff), executable);
 }
 
-const cni_whole_graphs cni_whole = {compile, launch, drop};
+static bool records(cn_device device)
+{
+  const cn_backend *b = cni_backend_at((device >> 8) - 1);
+  return b && b->record_begin;
+}
+
+static int record_begin(cn_device device)
+{
+  return cni_backend_at((device >> 8) - 1)->record_begin((int)(device & 0xff));
+}
+
+static int record_end(cn_device device, void **recording)
+{
+  return cni_backend_at((device >> 8) - 1)->record_end((int)(device & 0xff), recording);
+}
+
+static int record_run(cn_device device, void *recording, const cn_record_run *run)
+{
+  return cni_backend_at((device >> 8) - 1)->record_run((int)(device & 0xff), recording, run);
+}
+
+static void record_free(cn_device device, void *recording)
+{
+  cni_backend_at((device >> 8) - 1)->record_free((int)(device & 0xff), recording);
+}
+
+const cni_whole_graphs cni_whole = {compile, launch, drop, records, record_begin, record_end, record_run, record_free};

@@ -18,9 +18,12 @@ typedef struct entry {
 /* Two steps, because cuda.h renames functions (cuMemAlloc is cuMemAlloc_v2) by macros. */
 #define DRIVER_ENTRY(f) DRIVER_NAMED(f)
 #define DRIVER_NAMED(f) {#f, offsetof(cni_cuda_driver_table, f)},
+#define GRAPH_ENTRY(f) GRAPH_NAMED(f)
+#define GRAPH_NAMED(f) {#f, offsetof(cni_cuda_graph_table, f)},
 #define NVRTC_ENTRY(f) {#f, offsetof(cni_cuda_nvrtc_table, f)},
 #define BLASLT_ENTRY(f) {#f, offsetof(cni_cuda_blaslt_table, f)},
 static const entry driver_entries[] = {CNI_CUDA_DRIVER(DRIVER_ENTRY){NULL, 0}};
+static const entry graph_entries[] = {CNI_CUDA_GRAPHS(GRAPH_ENTRY){NULL, 0}};
 static const entry nvrtc_entries[] = {CNI_CUDA_NVRTC(NVRTC_ENTRY){NULL, 0}};
 static const entry blaslt_entries[] = {CNI_CUDA_BLASLT(BLASLT_ENTRY){NULL, 0}};
 
@@ -57,16 +60,23 @@ static bool fill(void *table, const entry *entries, const char *const *names)
 }
 
 static cni_cuda_driver_table driver;
+static cni_cuda_graph_table graphs;
 static cni_cuda_nvrtc_table nvrtc;
 static cni_cuda_blaslt_table blaslt;
-static bool has_driver, has_nvrtc, has_blaslt;
-static pthread_once_t driver_once = PTHREAD_ONCE_INIT, nvrtc_once = PTHREAD_ONCE_INIT,
-                      blaslt_once = PTHREAD_ONCE_INIT;
+static bool has_driver, has_graphs, has_nvrtc, has_blaslt;
+static pthread_once_t driver_once = PTHREAD_ONCE_INIT, graphs_once = PTHREAD_ONCE_INIT,
+                      nvrtc_once = PTHREAD_ONCE_INIT, blaslt_once = PTHREAD_ONCE_INIT;
 
 static void load_driver(void)
 {
   static const char *const names[] = {"libcuda.so.1", NULL}; /* never the toolkit's stub, which is libcuda.so */
   has_driver = fill(&driver, driver_entries, names);
+}
+
+static void load_graphs(void)
+{
+  static const char *const names[] = {"libcuda.so.1", NULL};
+  has_graphs = fill(&graphs, graph_entries, names);
 }
 
 static void load_nvrtc(void)
@@ -85,6 +95,12 @@ const cni_cuda_driver_table *cni_cuda_driver(void)
 {
   pthread_once(&driver_once, load_driver);
   return has_driver ? &driver : NULL;
+}
+
+const cni_cuda_graph_table *cni_cuda_graphs(void)
+{
+  pthread_once(&graphs_once, load_graphs);
+  return has_graphs ? &graphs : NULL;
 }
 
 const cni_cuda_nvrtc_table *cni_cuda_nvrtc(void)

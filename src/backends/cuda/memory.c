@@ -154,8 +154,8 @@ int cni_cuda_copy_in(int index, void *to, const void *host, size_t size, void *q
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   cni_cuda_device *d = cni_cuda_enter(index, queued_in);
-  if (!d) return CN_ERR_DEVICE;
-  if (!size) return CN_OK;
+  int recorded = d ? cni_cuda_not_recorded(d, "a copy from the host") : CN_ERR_DEVICE;
+  if (recorded || !size) return recorded;
   CUstream stream = cni_cuda_now(d)->stream;
   CUevent copied = cni_cuda_pinned_event(d, host);
   int status = cni_cuda_check(cu->cuMemcpyHtoDAsync((CUdeviceptr)(uintptr_t)to, host, size, stream),
@@ -169,9 +169,10 @@ int cni_cuda_copy_out(int index, void *host, const void *from, size_t size, void
 {
   const cni_cuda_driver_table *cu = cni_cuda_driver();
   cni_cuda_device *d = cni_cuda_enter(index, queued_in);
-  if (!d) return CN_ERR_DEVICE;
+  int status = d ? cni_cuda_not_recorded(d, "a copy to the host") : CN_ERR_DEVICE;
+  if (status) return status;
   CUstream stream = cni_cuda_now(d)->stream;
-  int status =
+  status =
       size ? cni_cuda_check(cu->cuMemcpyDtoHAsync(host, (CUdeviceptr)(uintptr_t)from, size, stream),
                             "copying from the device")
            : CN_OK;

@@ -12,6 +12,7 @@ typedef struct choosing {
   void *y, *trees;
   int64_t rows, categories, samples, leaves;
   uint64_t seed, offset;
+  const uint64_t *random;
   int32_t replace, unused;
   cni_cuda_slot fault;
 } choosing;
@@ -30,6 +31,7 @@ static int multinomial_kernel(cn_call *c)
   j.replace = c->args[2].u.i != 0;
   j.seed = c->seed;
   j.offset = c->offset;
+  j.random = c->random;
   j.fault = cni_cuda_slot_for(d, name);
   while (j.leaves < j.categories) j.leaves *= 2;
   if (j.rows == 0) return CN_OK;

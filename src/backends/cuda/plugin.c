@@ -64,6 +64,10 @@ const cn_backend *cn_plugin_init(const cn_host *host)
       .event_elapsed = cni_cuda_event_elapsed,
       .memory_reserved = cni_cuda_memory_reserved,
       .memory_trim = cni_cuda_memory_trim,
+      .record_begin = cni_cuda_record_begin,
+      .record_end = cni_cuda_record_end,
+      .record_run = cni_cuda_record_run,
+      .record_free = cni_cuda_record_free,
   };
   if (host->abi != CN_BACKEND_ABI || host->size < sizeof(cn_host)) return NULL;
   cni_cuda_host = host;

@@ -36,6 +36,10 @@ extern bool
   X(cuLaunchKernel) X(cuMemFreeHost) X(cuEventCreate) X(cuEventRecord) X(cuEventQuery) X(cuEventDestroy) \
   X(cuMemsetD8Async) X(cuMemcpyDtoDAsync) X(cuFuncSetAttribute) X(cuDriverGetVersion) X(cuEventSynchronize) \
   X(cuEventElapsedTime) X(cuStreamCreateWithPriority) X(cuStreamDestroy) X(cuStreamQuery) X(cuStreamWaitEvent)
+#define CNI_CUDA_GRAPHS(X) \
+  X(cuStreamBeginCapture) X(cuStreamEndCapture) X(cuGraphCreate) X(cuGraphDestroy) X(cuGraphAddKernelNode) \
+  X(cuGraphAddChildGraphNode) X(cuGraphInstantiate) X(cuGraphExecKernelNodeSetParams) X(cuGraphLaunch) \
+  X(cuGraphExecDestroy)
 #define CNI_CUDA_NVRTC(X) \
   X(nvrtcVersion) X(nvrtcGetErrorString) X(nvrtcCreateProgram) X(nvrtcDestroyProgram) \
   X(nvrtcCompileProgram) X(nvrtcGetCUBINSize) X(nvrtcGetCUBIN) X(nvrtcGetProgramLogSize) \
@@ -52,6 +56,9 @@ extern bool
 typedef struct cni_cuda_driver_table {
   CNI_CUDA_DRIVER(CNI_CUDA_FIELD)
 } cni_cuda_driver_table;
+typedef struct cni_cuda_graph_table {
+  CNI_CUDA_GRAPHS(CNI_CUDA_FIELD)
+} cni_cuda_graph_table;
 typedef struct cni_cuda_nvrtc_table {
   CNI_CUDA_NVRTC(CNI_CUDA_FIELD)
 } cni_cuda_nvrtc_table;
@@ -61,6 +68,7 @@ typedef struct cni_cuda_blaslt_table {
 
 /* Each returns NULL, without an error, where the library is absent or too old. */
 const cni_cuda_driver_table *cni_cuda_driver(void);
+const cni_cuda_graph_table *cni_cuda_graphs(void); /* of the driver, too; older ones have none */
 const cni_cuda_nvrtc_table *cni_cuda_nvrtc(void);
 const cni_cuda_blaslt_table *cni_cuda_blaslt(void);
 
@@ -151,6 +159,13 @@ static inline cni_cuda_device *cni_cuda_of(const cn_call *c) { return cni_cuda_e
 /* The queue of the present call of this thread, and of a stream. */
 cni_cuda_queue *cni_cuda_now(cni_cuda_device *d);
 cni_cuda_queue *cni_cuda_queue_of(cni_cuda_device *d, const void *stream);
+/* What this thread does on the device goes into q, which captures it; NULL: no more. records: that one; NULL: none. */
+void cni_cuda_record_into(cni_cuda_device *d, cni_cuda_queue *q);
+cni_cuda_queue *cni_cuda_records(const cni_cuda_device *d);
+/* 0, or an error that says that this cannot be recorded, where the thread does that. */
+int cni_cuda_not_recorded(const cni_cuda_device *d, const char *what);
+/* Ends a queue that is in no list: its memory goes to the device's own, when work in `last` (NULL: none) is done. */
+void cni_cuda_queue_end(cni_cuda_device *d, cni_cuda_queue *q, CUstream last);
 void *cni_cuda_stream_new(int index, int priority);
 void cni_cuda_stream_free(int index, void *stream);
 int cni_cuda_stream_sync(int index, void *stream);
@@ -162,6 +177,12 @@ int cni_cuda_event_wait(int index, void *event, void *stream);
 int cni_cuda_event_query(int index, void *event);
 int cni_cuda_event_sync(int index, void *event);
 int cni_cuda_event_elapsed(int index, double *milliseconds, void *from, void *to);
+
+/* ---- recordings (record.c); as in cn_backend ---- */
+int cni_cuda_record_begin(int index);
+int cni_cuda_record_end(int index, void **made);
+int cni_cuda_record_run(int index, void *made, const cn_record_run *run);
+void cni_cuda_record_free(int index, void *made);
 
 /* ---- memory (memory.c): of the stream in use ---- */
 enum { CNI_CUDA_WORKSPACE = 32 << 20 };

@@ -14,6 +14,12 @@ static _Thread_local struct {
   cni_cuda_queue *queue;
 } now;
 
+/* What it records, and where; NULL: nothing. */
+static _Thread_local struct {
+  const cni_cuda_device *device;
+  cni_cuda_queue *queue;
+} recorded;
+
 /* The queue of a stream; the device's own for NULL, and for streams that are gone. Holds the lock. */
 static cni_cuda_queue *find(cni_cuda_device *d, const void *stream)
 {
@@ -24,6 +30,7 @@ static cni_cuda_queue *find(cni_cuda_device *d, const void *stream)
 
 cni_cuda_queue *cni_cuda_queue_of(cni_cuda_device *d, const void *stream)
 {
+  if (recorded.queue && recorded.device == d) return recorded.queue;
   if (!stream) return &d->own;
   pthread_mutex_lock(&d->lock);
   cni_cuda_queue *q = find(d, stream);
@@ -40,6 +47,24 @@ cni_cuda_device *cni_cuda_enter(int index, const void *stream)
 }
 
 cni_cuda_queue *cni_cuda_now(cni_cuda_device *d) { return now.device == d ? now.queue : &d->own; }
+
+/* ---- recordings ---- */
+
+void cni_cuda_record_into(cni_cuda_device *d, cni_cuda_queue *q)
+{
+  recorded.device = d;
+  recorded.queue = q;
+  now.device = d;
+  now.queue = q ? q : &d->own;
+}
+
+cni_cuda_queue *cni_cuda_records(const cni_cuda_device *d) { return recorded.device == d ? recorded.queue : NULL; }
+
+int cni_cuda_not_recorded(const cni_cuda_device *d, const char *what)
+{
+  if (!cni_cuda_records(d)) return CN_OK;
+  return cni_cuda_host->fail(CN_ERR_CAPTURE, "cuda: %s cannot be recorded", what);
+}
 
 /* ---- streams ---- */
 
@@ -72,6 +97,17 @@ static int wait_for(CUstream stream, CUstream behind)
   if (result == CUDA_SUCCESS) result = cu->cuStreamWaitEvent(stream, event, 0);
   cu->cuEventDestroy(event);
   return cni_cuda_check(result, "waiting for a stream");
+}
+
+void cni_cuda_queue_end(cni_cuda_device *d, cni_cuda_queue *q, CUstream last)
+{
+  const cni_cuda_driver_table *cu = cni_cuda_driver();
+  cni_cuda_queue *launched = last ? cni_cuda_queue_of(d, last) : NULL; /* not found: the device's own waited for it */
+  if (launched && launched != &d->own && wait_for(d->own.stream, last)) cu->cuStreamSynchronize(last);
+  pthread_mutex_lock(&d->lock);
+  cni_cuda_queue_join(d, q);
+  pthread_mutex_unlock(&d->lock);
+  cu->cuStreamDestroy(q->stream);
 }
 
 void cni_cuda_stream_free(int index, void *stream)

@@ -13,6 +13,7 @@ typedef struct job {
   void *mask;
   int64_t n, low;
   uint64_t seed, offset, span;
+  const uint64_t *random;
   double keep, scale;
   cni_cuda_slot fault;
   int32_t bits, aligned;
@@ -40,6 +41,7 @@ static int draw(cn_call *c, job *j, const char *entry, const cn_desc *x, int dra
   j->n = y->numel;
   j->seed = c->seed;
   j->offset = c->offset;
+  j->random = c->random;
   j->bits = precision(y->dtype);
   j->fault = cni_cuda_slot_for(d, name);
   uintptr_t four = 4 * cn_element_size(y->dtype);

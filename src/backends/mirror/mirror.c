@@ -58,7 +58,11 @@ static void uncount(mirror_job *job, int index) { atomic_fetch_sub(&reserved[ind
 
 static void device_free(int index, void *memory, size_t size, void *stream)
 {
-  if (memory) give_back(index, stream, (char *)mirror_show(memory) - HEADER, size + HEADER, uncount);
+  mirror_job *job = memory ? (mirror_job *)(void *)((char *)mirror_show(memory) - HEADER) : NULL;
+  if (job && cni_mirror_records(index)) {
+    *job = (mirror_job){.size = size + HEADER, .run = uncount};
+    cni_mirror_keep_block(job);
+  } else if (memory) give_back(index, stream, (char *)mirror_show(memory) - HEADER, size + HEADER, uncount);
 }
 
 static void memory_reserved(int index, size_t *now, size_t *peak, bool reset)
@@ -154,6 +158,7 @@ static int waited(int index, void *stream) { return cni_mirror_waits ? cni_mirro
 
 static int copy_in(int index, void *to, const void *from, size_t size, void *stream)
 {
+  if (cni_mirror_records(index)) return cni_mirror_cannot_keep("a copy from the host");
   if (size && is_pinned(index, from, stream) &&
       cni_mirror_enqueue_copy(index, stream, mirror_show(to), from, size))
     return waited(index, stream);
@@ -164,6 +169,7 @@ static int copy_in(int index, void *to, const void *from, size_t size, void *str
 
 static int copy_out(int index, void *to, const void *from, size_t size, void *stream)
 {
+  if (cni_mirror_records(index)) return cni_mirror_cannot_keep("a copy to the host");
   int status = cni_mirror_stream_sync(index, stream);
   if (!status && size) memcpy(to, mirror_show(from), size);
   return status;
@@ -172,6 +178,7 @@ static int copy_out(int index, void *to, const void *from, size_t size, void *st
 static int copy_across(int to_index, void *to, int from_index, const void *from, size_t size, void *stream)
 {
   (void)from_index;
+  if (cni_mirror_records(to_index)) return cni_mirror_cannot_keep("a copy between devices");
   if (!size || cni_mirror_enqueue_copy(to_index, stream, mirror_show(to), mirror_show(from), size))
     return waited(to_index, stream);
   cni_mirror_drain(to_index, stream);
@@ -245,10 +252,15 @@ static int run_any(cn_call *c)
   for (int i = 0; i < c->nout; i++) waits = waits || c->spec[i].data_dependent;
   int status = check_inputs(c);
   if (status) return status;
+  if (waits && cni_mirror_records(index)) return cni_mirror_cannot_keep("a result whose size is found by running");
   mirror_call *job = cni_mirror_call_new(c);
   if (!job) return CN_ERR_MEMORY;
   if (waits) return run_waiting(c, job);
   job->head.run = run_late;
+  if (cni_mirror_records(index)) {
+    cni_mirror_keep_call(&job->head);
+    return CN_OK;
+  }
   if (!cni_mirror_enqueue(index, c->stream, &job->head)) {
     host->free_memory(job, job->head.size);
     return host->fail(CN_ERR_MEMORY, "%s: the mirror's stream could not be started", host->op_name(c->op));
@@ -307,15 +319,19 @@ static cn_backend backend = {
     .graph_free = cni_mirror_graph_free,
     .memory_reserved = memory_reserved,
     .memory_trim = cni_mirror_sync, /* what is kept is what is queued to be released */
+    .record_begin = cni_mirror_record_begin,
+    .record_end = cni_mirror_record_end,
+    .record_run = cni_mirror_record_run,
+    .record_free = cni_mirror_record_free,
 };
 
-/* CAIRN_MIRROR: what it is to do without, for tests of devices that must: strides, inplace,
- * graphs. */
+/* CAIRN_MIRROR: what it is to do without, for tests of devices that must: strides, inplace, graphs, recordings. */
 static void leave_out(const char *names)
 {
   if (strstr(names, "strides")) backend.can &= ~(uint32_t)CN_CAN_STRIDES;
   if (strstr(names, "inplace")) backend.can &= ~(uint32_t)CN_CAN_INPLACE;
   if (strstr(names, "graphs")) backend.graph_compile = NULL;
+  if (strstr(names, "recordings")) backend.record_begin = NULL;
 }
 
 const cn_backend *cni_mirror_backend(const cn_host *services)

@@ -67,7 +67,8 @@ typedef struct mirror_call {
 
 /* NULL with the error set when out of memory. Numbers in host memory are copied by value. */
 mirror_call *cni_mirror_call_new(const cn_call *call);
-/* Runs it on the calling thread. Results that were not allocated before the call are left in call.out, owned. */
+/* Runs it on the calling thread, as often as it is asked to. Results that were not allocated before the call are left
+ * in call.out, owned. */
 int cni_mirror_call_run(mirror_call *job);
 /* A copy of arguments with their lists, in one block of *size bytes; NULL with the error set. */
 cn_value *cni_mirror_args(const cn_value *args, int nargs, size_t *size);
@@ -77,5 +78,15 @@ int cni_mirror_graph_compile(int index, void **executable, const cn_whole_graph 
 int cni_mirror_graph_launch(int index, void *executable, const cn_graph_launch *run);
 void cni_mirror_graph_free(int index, void *executable);
 size_t cni_mirror_graph_runs(void); /* for tests: launched so far */
+
+/* ---- recordings (mirror_record.c) ---- */
+bool cni_mirror_records(int index);             /* does this thread make one on that device? Then: */
+void cni_mirror_keep_call(mirror_job *job);     /* ... a job is kept instead of queued, */
+void cni_mirror_keep_block(mirror_job *job);    /* ... memory instead of given back, */
+int cni_mirror_cannot_keep(const char *what);   /* ... and the recording fails: an error */
+int cni_mirror_record_begin(int index);
+int cni_mirror_record_end(int index, void **made);
+int cni_mirror_record_run(int index, void *made, const cn_record_run *run);
+void cni_mirror_record_free(int index, void *made);
 
 #endif

@@ -116,16 +116,37 @@ static cn_tensor *stand_in(const cn_call *c, cn_tensor *const *wrapped, const cn
   return NULL;
 }
 
-static void replace_handles(cn_call *c, cn_tensor *const *wrapped)
+static void replace_handles(cn_value *args, const cn_call *c, cn_tensor *const *wrapped)
 {
-  cn_value *args = (cn_value *)c->args; /* the job's own copy */
   for (int i = 0; i < c->nargs; i++) {
     if (args[i].tag == CN_V_TENSOR) args[i].u.t = stand_in(c, wrapped, args[i].u.t);
     if (args[i].tag != CN_V_TENSORS) continue;
-    cn_tensor **list = (cn_tensor **)args[i].u.ts;
+    cn_tensor **list = (cn_tensor **)args[i].u.ts; /* a copy of our own */
     for (int k = 0; k < args[i].n; k++)
       if (list[k]) list[k] = stand_in(c, wrapped, list[k]);
   }
+}
+
+/* The call with tensors over host memory in it. Recorded ones may run again: the job keeps the caller's handles. */
+static int run_wrapped(mirror_call *job, cn_tensor *const *wrapped)
+{
+  const cn_host *host = cni_mirror_host;
+  cn_call c = job->call;
+  size_t bytes;
+  cn_value *args = cni_mirror_args(c.args, c.nargs, &bytes);
+  if (!args) return CN_ERR_MEMORY;
+  replace_handles(args, &c, wrapped + c.nout);
+  c.args = args;
+  c.in = wrapped + c.nout;
+  for (int k = 0; k < c.nout; k++) c.out[k] = wrapped[k];
+  if (c.random) { /* as it is now */
+    const uint64_t *random = mirror_show(c.random);
+    c.seed = random[0];
+    c.offset += random[1];
+  }
+  int status = host->run_cpu(&c);
+  host->free_memory(args, bytes);
+  return status;
 }
 
 int cni_mirror_call_run(mirror_call *job)
@@ -139,12 +160,8 @@ int cni_mirror_call_run(mirror_call *job)
     wrapped[k] = !status && job->there[k] ? host->wrap(&job->desc[k]) : NULL;
     if (job->there[k] && !wrapped[k]) status = CN_ERR_MEMORY;
   }
-  for (int k = 0; k < c->nout; k++) c->out[k] = wrapped ? wrapped[k] : NULL;
-  if (!status) {
-    replace_handles(c, wrapped + c->nout);
-    c->in = wrapped + c->nout;
-    status = host->run_cpu(c);
-  }
+  for (int k = 0; k < c->nout; k++) c->out[k] = NULL;
+  if (!status) status = run_wrapped(job, wrapped);
   for (int k = 0; k < c->nout; k++)
     if (job->there[k]) c->out[k] = NULL; /* what is left was made by the kernel */
   for (size_t k = 0; wrapped && k < operands; k++)

@@ -23,6 +23,8 @@ struct bf16 { u16 bits; };
 #define KERNEL(name, job)                                                     \
   static void name##_body(const job &p);                                      \
   extern "C" void name(void **arguments) { name##_body(*(const job *)arguments[0]); } \
+  extern "C" const unsigned long name##_size; \
+  const unsigned long name##_size = sizeof(job);                              \
   static void name##_body(const job &p)
 #define DYNAMIC_SHARED(T, name) T *const name = (T *)simt_dynamic_shared()
 #define FN static inline

@@ -33,6 +33,7 @@ struct choose_job {
   f64 *trees;   /* (rows, 2 leaves): node 1 is the root, those of k are 2 k and 2 k + 1 */
   i64 rows, categories, samples, leaves;
   u64 seed, offset;
+  const u64 *random; /* recorded work: seed, and what offset counts from, as they are now; NULL: as above */
   i32 replace, unused;
   fault_slot fault;
 };
@@ -51,7 +52,8 @@ FN i64 descend(const f64 *tree, i64 leaves, f64 u)
 FN f64 draw(const choose_job &p, i64 i)
 {
   uint32_t w[4];
-  cni_philox(p.seed, p.offset + (u64)(i / 2), 0, w);
+  const u64 seed = p.random ? p.random[0] : p.seed, first = p.offset + (p.random ? p.random[1] : 0);
+  cni_philox(seed, first + (u64)(i / 2), 0, w);
   return cni_unit_f64(i % 2 ? cni_word_64(w[2], w[3]) : cni_word_64(w[0], w[1]));
 }
 

@@ -42,6 +42,7 @@ struct random_job {
   b8 *mask;     /* dropout */
   i64 n, low;
   u64 seed, offset, span; /* span: 0 stands for 2^64 */
+  const u64 *random;      /* recorded work: seed, and what offset counts from, as they are now; NULL: as above */
   f64 keep, scale;
   fault_slot fault;
   i32 bits, aligned; /* of a uniform float32 draw; four elements of each operand can be moved at once */
@@ -55,7 +56,11 @@ FN void put_four(const random_job &p, i64 c, const T0 *v)
     for (int k = 0; k < 4 && 4 * c + k < p.n; k++) p.y[4 * c + k] = v[k];
 }
 
-FN void words_of(const random_job &p, i64 counter, uint32_t *w) { cni_philox(p.seed, p.offset + (u64)counter, 0, w); }
+FN void words_of(const random_job &p, i64 counter, uint32_t *w)
+{
+  const u64 seed = p.random ? p.random[0] : p.seed, first = p.offset + (p.random ? p.random[1] : 0);
+  cni_philox(seed, first + (u64)counter, 0, w);
+}
 
 /* Four 32-bit draws at a time. */
 KERNEL(uniform_32, random_job)

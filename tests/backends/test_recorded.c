@@ -1,0 +1,323 @@
+/* test_recorded.c: runs that a device records once and repeats (on the mirror, or on the device that CAIRN_TEST_DEVICE
+ * names) compute what the function itself computes on that device, to the bit: rates of a schedule, step counts, random
+ * numbers and inputs are those of each run; what was handed out stays as it was; memory that others got and filled
+ * meanwhile does not matter; all of it is given back. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include <cairn/cairn.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "graph/run.h"
+#include "test.h"
+
+enum { STEPS = 20 };
+static cn_device device;
+static bool on_mirror;
+
+static int setup(void **state)
+{
+  (void)state;
+  const char *asked = getenv("CAIRN_TEST_DEVICE");
+  cn_err_clear();
+  on_mirror = !asked || !strcmp(asked, "mirror");
+  device = cn_device_find(asked ? asked : "mirror");
+  return device == CN_DEVICE_DEFAULT;
+}
+
+static void assert_recorded(size_t before, size_t n) { assert_int_equal(cni_recorded_runs() - before, n); }
+
+static void assert_same(cn_tensor *a, cn_tensor *b)
+{
+  assert_non_null(a);
+  assert_non_null(b);
+  assert_true(cn_item(cn_all(cn_eq(cn_to_device(a, CN_CPU), cn_to_device(b, CN_CPU)))) > 0);
+}
+
+/* ---- training steps ---- */
+
+typedef struct trainer {
+  cn_module *net;
+  cn_optim *optim;
+  cn_schedule *schedule;
+  bool leaves_gradients;
+} trainer;
+
+static trainer trainer_new(bool leaves_gradients)
+{
+  cn_seed(42);
+  trainer t = {.net = cn_nn_sequential(cn_nn_linear(12, 32), cn_nn_layer_norm((const int64_t[]){32}, 1), cn_nn_relu(),
+                                       cn_nn_dropout(.p = 0.3), cn_nn_linear(32, 5)),
+               .leaves_gradients = leaves_gradients};
+  cn_module_to(t.net, device, CN_DTYPE_NONE);
+  t.optim = cn_optim_adamw(t.net, .lr = 0.01);
+  t.schedule = cn_lr_one_cycle(t.optim, 0.05, .total_steps = 2 * STEPS, .no_cycle_momentum = true);
+  return t;
+}
+
+static void trainer_free(trainer *t)
+{
+  cn_schedule_free(t->schedule);
+  cn_optim_free(t->optim);
+  cn_module_release(t->net);
+}
+
+static void clip(cn_optim *optim)
+{
+  cn_tensor *params[16];
+  size_t n = cn_optim_nparams(optim, 0);
+  for (size_t i = 0; i < n; i++) params[i] = cn_optim_param(optim, 0, i);
+  cn_clip_grad_norm(params, n, 1, 2);
+}
+
+static int step_fn(cn_compile_call *k)
+{
+  trainer *t = k->payload;
+  if (t->leaves_gradients) cn_optim_zero_grad(t->optim);
+  k->outputs[0] = cn_cross_entropy(cn_forward(t->net, k->inputs[0]), k->inputs[1]);
+  k->noutputs = 1;
+  cn_backward(k->outputs[0]);
+  clip(t->optim);
+  cn_optim_step(t->optim);
+  if (!t->leaves_gradients) cn_optim_zero_grad(t->optim);
+  k->outputs[0] = cn_detach(k->outputs[0]);
+  return cn_err();
+}
+
+/* A batch at an address of its own: others hold memory between, full of NaN. */
+static void batch(cn_tensor **in, int step)
+{
+  uint64_t seed, offset;
+  cn_random_state(&seed, &offset);
+  cn_random_set_state(1000 + (uint64_t)step, 0);
+  for (int i = 0; i < 1 + step % 3; i++) cn_to_device(cn_full(CN_SHAPE(8, 12 + 4 * i), NAN), device);
+  in[0] = cn_to_device(cn_randn(CN_SHAPE(8, 12)), device);
+  in[1] = cn_to_device(cn_randint(0, 5, CN_SHAPE(8)), device);
+  cn_random_set_state(seed, offset);
+}
+
+static void assert_trainers_equal(const trainer *a, const trainer *b)
+{
+  cn_named_list x, y;
+  cn_module_named(&x, a->net, CN_PARAMETERS | CN_BUFFERS);
+  cn_module_named(&y, b->net, CN_PARAMETERS | CN_BUFFERS);
+  assert_int_equal(x.n, y.n);
+  for (size_t i = 0; i < x.n; i++) {
+    assert_same(x.v[i].tensor, y.v[i].tensor);
+    if (a->leaves_gradients) assert_same(cn_grad_of(x.v[i].tensor), cn_grad_of(y.v[i].tensor));
+  }
+  cn_named_free(&x);
+  cn_named_free(&y);
+}
+
+static cn_tensor *run_step(trainer *t, cn_compiled *c, int step)
+{
+  cn_tensor *in[2], *loss = NULL;
+  batch(in, step);
+  cn_compile_call k = {.inputs = in, .ninputs = 2, .outputs = &loss, .noutputs = 1, .payload = t};
+  int status = c ? cn_compiled_call(c, &k) : step_fn(&k);
+  if (status) print_message("%s\n", cn_err_message());
+  assert_int_equal(status, 0);
+  cn_schedule_step(t->schedule);
+  return loss;
+}
+
+/* Freed memory is handed out again and filled: recorded work must not use it. */
+static void fill_freed(void)
+{
+  cn_scope *s = cn_scope_begin();
+  for (int64_t n = 1; n < 5000; n *= 2)
+    for (int i = 0; i < 4; i++) cn_full(CN_SHAPE(n), NAN, .device = device);
+  cn_scope_end(s);
+}
+
+static void check_steps(bool leaves_gradients)
+{
+  cn_scope *s = cn_scope_begin();
+  trainer a = trainer_new(leaves_gradients), b = trainer_new(leaves_gradients);
+  cn_tensor *want[STEPS], *have[STEPS];
+  cn_compiled *c = cn_compile(step_fn);
+  size_t before = cni_recorded_runs();
+  cn_seed(7);
+  for (int i = 0; i < STEPS; i++) want[i] = run_step(&a, NULL, i);
+  cn_seed(7);
+  for (int i = 0; i < STEPS; i++) {
+    have[i] = run_step(&b, c, i);
+    fill_freed();
+  }
+  for (int i = 0; i < STEPS; i++) assert_same(want[i], have[i]); /* each is the one of its step still */
+  assert_trainers_equal(&a, &b);
+  assert_recorded(before, STEPS - 1); /* the first run goes node by node */
+  cn_compiled_free(c);
+  trainer_free(&a);
+  trainer_free(&b);
+  cn_scope_end(s);
+  assert_int_equal(cn_device_sync(device), 0);
+}
+
+static void test_training_steps(void **state)
+{
+  (void)state;
+  check_steps(false);
+}
+static void test_gradients_stay_in_leaves(void **state)
+{
+  (void)state;
+  check_steps(true);
+}
+
+/* ---- forward and backward as two recordings ---- */
+
+static int forward_fn(cn_compile_call *k)
+{
+  trainer *t = k->payload;
+  k->outputs[0] = cn_cross_entropy(cn_forward(t->net, k->inputs[0]), k->inputs[1]);
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static void test_forward_in_an_eager_loop(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  trainer both[2] = {trainer_new(false), trainer_new(false)};
+  cn_compiled *c = cn_compile(forward_fn);
+  size_t before = cni_recorded_runs();
+  for (int which = 0; which < 2; which++) {
+    trainer *t = &both[which];
+    cn_seed(9);
+    for (int i = 0; i < STEPS; i++) {
+      cn_tensor *in[2], *loss = NULL;
+      batch(in, i);
+      cn_compile_call k = {.inputs = in, .ninputs = 2, .outputs = &loss, .noutputs = 1, .payload = t};
+      assert_int_equal(which ? cn_compiled_call(c, &k) : forward_fn(&k), 0);
+      assert_int_equal(cn_backward(loss), 0);
+      cn_optim_step(t->optim);
+      cn_optim_zero_grad(t->optim);
+      cn_schedule_step(t->schedule);
+    }
+  }
+  assert_trainers_equal(&both[0], &both[1]);
+  assert_recorded(before, 2 * (STEPS - 1));
+  cn_compiled_free(c);
+  trainer_free(&both[0]);
+  trainer_free(&both[1]);
+  cn_scope_end(s);
+}
+
+/* ---- states in host memory, views, streams ---- */
+
+typedef struct counted {
+  cn_tensor *count, *sum; /* in host memory; on the device: (4) */
+} counted;
+
+/* Reads the count before and after it is raised. */
+static int counts(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  counted *k = payload;
+  cn_tensor *before = cn_mul(in[0], k->count);
+  cn_add_(k->count, cn_num(1));
+  cn_add_(k->sum, before);
+  out[0] = cn_add(cn_mul(in[0], k->count), before);
+  out[1] = cn_slice(k->sum, 0, 1, 3); /* as the state is then */
+  return cn_err();
+}
+
+static void test_host_states_and_views(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  counted k = {cn_full(CN_SCALAR_SHAPE, 3, .dtype = CN_F64, .device = CN_CPU), cn_zeros(CN_SHAPE(4), .device = device)};
+  cn_tensor *x = cn_ones(CN_SHAPE(4), .device = device), *all[6][2];
+  cn_graph *g = cn_trace(counts, 2, &x, 1, &k);
+  assert_non_null(g);
+  size_t before = cni_recorded_runs();
+  for (int i = 0; i < 6; i++) assert_int_equal(cn_graph_run(all[i], g, &x), 0);
+  double sum = 0;
+  for (int i = 0; i < 6; i++) {
+    sum += 3 + i;
+    assert_float_equal(cn_item(cn_sum(cn_to_device(all[i][0], CN_CPU))), 4 * (7 + 2 * i), 0);
+    assert_float_equal(cn_item(cn_sum(cn_to_device(all[i][1], CN_CPU))), 2 * sum, 0);
+  }
+  assert_float_equal(cn_item(k.count), 9, 0);
+  assert_recorded(before, 5);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+static int doubles(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  (void)payload;
+  out[0] = cn_mul(cn_exp(in[0]), cn_num(2));
+  return cn_err();
+}
+
+static void test_each_stream_has_its_own(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_zeros(CN_SHAPE(4), .device = device), *out[8];
+  cn_graph *g = cn_trace(doubles, 1, &x, 1, NULL);
+  cn_stream *other = cn_stream_new(device, 0);
+  assert_int_equal(cn_device_sync(device), 0);
+  for (int i = 0; i < 8; i++) {
+    assert_int_equal(cn_stream_use(device, i % 2 ? other : NULL), 0);
+    assert_int_equal(cn_graph_run(&out[i], g, &x), 0);
+  }
+  cn_stream_use(device, NULL);
+  assert_int_equal(cn_device_sync(device), 0);
+  for (int i = 0; i < 8; i++) assert_float_equal(cn_item(cn_sum(cn_to_device(out[i], CN_CPU))), 8, 0);
+  cn_stream_release(other);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+/* What waits for the device cannot be recorded: it goes on node by node. */
+static int asks_the_host(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  (void)payload;
+  cn_tensor *there = cn_to_device(cn_exp(in[0]), CN_CPU);
+  out[0] = cn_add(cn_to_device(there, device), in[0]);
+  return cn_err();
+}
+
+static void test_what_waits_runs_node_by_node(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_zeros(CN_SHAPE(4), .device = device), *out;
+  cn_graph *g = cn_trace(asks_the_host, 1, &x, 1, NULL);
+  size_t before = cni_recorded_runs();
+  for (int i = 0; i < 4; i++) {
+    assert_int_equal(cn_graph_run(&out, g, &x), 0);
+    assert_float_equal(cn_item(cn_sum(cn_to_device(out, CN_CPU))), 4, 0);
+  }
+  assert_recorded(before, 0);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
+static void test_memory_is_given_back(void **state)
+{
+  (void)state;
+  if (!on_mirror) SKIP_TEST("another device than the mirror's was asked for");
+  size_t before, after, peak;
+  cn_device_sync(device);
+  cn_device_memory_reserved(&before, &peak, device);
+  check_steps(false);
+  cn_device_memory_reserved(&after, &peak, device);
+  assert_int_equal(before, after);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
+
+int main(void)
+{
+  setenv("CAIRN_MIRROR", "graphs", 1); /* the mirror takes no graph whole here */
+  const struct CMUnitTest tests[] = {
+    TEST(test_training_steps), TEST(test_gradients_stay_in_leaves), TEST(test_forward_in_an_eager_loop),
+    TEST(test_host_states_and_views), TEST(test_each_stream_has_its_own), TEST(test_what_waits_runs_node_by_node),
+    TEST(test_memory_is_given_back),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
