@@ -35,17 +35,19 @@ typedef struct plan {
   shape_key key;
   objects o;
   cublasLtMatmulAlgo_t algo;
-  bool used;
+  uint64_t used; /* the how-manieth plan it is; 0: none yet */
 } plan;
 
 enum {
-  PLANS = 512,
+  PLANS = 1024,
+  WAYS = 8,
   MOST_ALIGN = 256,
   ANSWERS = 8, /* tried where a product has at least TRIED_FROM multiplications, each REPEATS times */
   REPEATS = 3
 };
 static const double TRIED_FROM = 1e9;
-static plan table[PLANS]; /* by hash; a newer shape takes an older one's place */
+static plan table[PLANS]; /* by hash, WAYS places for each; a newer shape takes the oldest one's */
+static uint64_t made;     /* plans so far */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of the table, and while a product of it is queued */
 
 static int check(cublasStatus_t status, const char *what)
@@ -254,7 +256,7 @@ static void choose(plan *p, cni_cuda_device *d, const cublasLtMatmulHeuristicRes
   CUevent begin = NULL, end = NULL;
   float best = -1;
   p->algo = answers[0].algo;
-  if (n < 2 || !worth_trying(&p->key)) return;
+  if (n < 2 || !worth_trying(&p->key) || cni_cuda_records(d)) return;
   if (cu->cuEventCreate(&begin, CU_EVENT_DEFAULT) == CUDA_SUCCESS &&
       cu->cuEventCreate(&end, CU_EVENT_DEFAULT) == CUDA_SUCCESS)
     for (int i = 0; i < n; i++) {
@@ -271,10 +273,14 @@ static void choose(plan *p, cni_cuda_device *d, const cublasLtMatmulHeuristicRes
 static int find_plan(plan **found, cni_cuda_device *d, const shape_key *k, const places *at)
 {
   cublasLtMatmulHeuristicResult_t answers[ANSWERS];
-  plan *p = &table[cn_hash(k, sizeof *k) % PLANS];
+  plan *set = &table[cn_hash(k, sizeof *k) % (PLANS / WAYS) * WAYS], *p = set;
   int n = 0;
+  for (int i = 0; i < WAYS; i++) {
+    *found = &set[i];
+    if (set[i].used && !memcmp(&set[i].key, k, sizeof *k)) return CN_OK;
+    if (set[i].used < p->used) p = &set[i];
+  }
   *found = p;
-  if (p->used && !memcmp(&p->key, k, sizeof *k)) return CN_OK;
   destroy(&p->o);
   *p = (plan){.key = *k};
   int status = make_objects(&p->o, k);
@@ -284,7 +290,7 @@ static int find_plan(plan **found, cni_cuda_device *d, const shape_key *k, const
     return status;
   }
   choose(p, d, answers, n, at);
-  p->used = true;
+  p->used = ++made;
   return CN_OK;
 }
 
