@@ -11,6 +11,7 @@
 #include "autograd.h"
 #include "ops/api.gen.h"
 #include "ops/shorthand.h"
+#include "pieces.h"
 
 enum { FIRST_TASKS = 32, FIRST_SLOTS = 64, MOST_RESULTS = 64 };
 
@@ -22,6 +23,7 @@ typedef struct task {
   /* `one` is made of pieces, and only [from, to) along piece_dim is written yet; piece_dim is -1 otherwise. */
   int piece_dim;
   int64_t from, to;
+  cni_pieces *pieces; /* while a graph is captured: its only result's gradient, in pieces; NULL: none */
 } task;
 
 typedef struct walk {
@@ -191,10 +193,22 @@ static int fill_zero(cn_tensor *whole, int dim, int64_t from, int64_t to)
   return gap && cn_fill_(gap, cn_int(0)) ? CN_OK : cn_err();
 }
 
+static int join(task *t)
+{
+  size_t depth = cni_scope_push();
+  cn_tensor *whole = cni_pieces_join(t->pieces);
+  if (whole) t->one = cni_tensor_keep(whole);
+  cni_pieces_free(t->pieces);
+  t->pieces = NULL;
+  cni_scope_pop(depth);
+  return whole ? CN_OK : cn_err();
+}
+
 /* Nothing more comes in pieces: what was not written is zero. */
 static int complete(task *t)
 {
   int dim = t->piece_dim;
+  if (CNI_UNLIKELY(t->pieces != NULL)) return join(t);
   if (dim < 0) return CN_OK;
   t->piece_dim = -1;
   size_t depth = cni_scope_push();
@@ -210,7 +224,7 @@ static int deliver(walk *w, cni_node *n, int index, cn_tensor *g)
   task *t = task_for(w, n);
   if (!t) return CN_ERR_MEMORY;
   cn_tensor **slot = gradient_slot(t, index);
-  if (!*slot) {
+  if (!*slot && !t->pieces) {
     *slot = cni_tensor_keep(g);
     return CN_OK;
   }
@@ -408,11 +422,21 @@ static int add_piece(task *t, const cni_node *n, cn_tensor *whole, cn_tensor *g)
   return cn_copy_(part, g) ? 1 : cn_err();
 }
 
+/* While a graph is captured pieces are kept, until all that come have come. */
+static int keep_piece(walk *w, cni_node *n, cn_tensor *g)
+{
+  if (w->b->create || !cni_state()->capture) return 0;
+  task *t = task_for(w, n->edges[0].node);
+  if (!t) return CN_ERR_MEMORY;
+  return t->many || t->one ? 0 : cni_pieces_add(&t->pieces, n, g);
+}
+
 /* A view without a rule of its own: g goes to its place in the gradient of the view's input, without a tensor of that
  * size for each view. Returns 1 done, 0 it is not so, negative error. */
-static int go_through_view(walk *w, const cni_node *n, cn_tensor *g)
+static int go_through_view(walk *w, cni_node *n, cn_tensor *g)
 {
-  if (!in_place(w) || n->kind != CNI_NODE_OP || n->op->vjp || !n->op->scatter || !g) return 0;
+  if (n->kind != CNI_NODE_OP || n->op->vjp || !n->op->scatter || !g) return 0;
+  if (!in_place(w)) return keep_piece(w, n, g);
   uint32_t at = w->slots[slot_for(w, n->edges[0].node)];
   cn_tensor *whole = at ? *gradient_slot(&w->tasks[at - 1], n->edges[0].index) : NULL;
   const cn_meta *m = &n->meta[0];
@@ -533,6 +557,7 @@ static void finish(walk *w)
     task *k = &w->tasks[t];
     for (int i = 0; k->many && i < k->node->nout; i++) cni_tensor_release(k->many[i]);
     cni_tensor_release(k->one);
+    if (k->pieces) cni_pieces_free(k->pieces);
     if (k->many) cni_free(k->many, (size_t)k->node->nout * sizeof *k->many);
     cni_node_release(k->node);
   }

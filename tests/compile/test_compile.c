@@ -394,6 +394,50 @@ static void test_explain(void **state)
   cn_scope_end(s);
 }
 
+/* ---- gradients that come in pieces ---- */
+
+/* What is cut along a permuted dim and used up; besides, rows that overlap, one that is used alone, and the whole. */
+static int cuts(cn_compile_call *k)
+{
+  cn_tensor *x = k->inputs[0], *y = cn_permute(x, CN_SHAPE(1, 0, 2)); /* (4, 3, 5) as (3, 4, 5) */
+  cn_tensor *a = cn_select(y, 0, 0), *b = cn_select(y, 0, -1), *c = cn_select(y, 0, 1);
+  cn_tensor *sum = cn_add(cn_mul(a, b), cn_exp(c));
+  switch ((int)(intptr_t)k->payload) {
+  case 1: sum = cn_add(sum, cn_select(y, 0, 1)); break;                            /* one piece twice */
+  case 2: sum = cn_add(sum, cn_sum(y, .dim = CN_INTS(0))); break;                   /* and the whole */
+  case 3: sum = cn_mul(cn_slice(x, 1, 0, 2), cn_slice(x, 1, 1, 3)); break;          /* over each other */
+  case 4: sum = cn_exp(cn_slice(x, 2, 1, 4)); break;                                /* with gaps */
+  default: break;
+  }
+  k->outputs[0] = cn_sum(cn_mul(sum, sum));
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static void test_gradients_in_pieces(void **state)
+{
+  (void)state;
+  for (intptr_t kind = 0; kind < 5; kind++) {
+    cn_scope *s = cn_scope_begin();
+    cn_compiled *c = cn_compile(cuts);
+    cn_tensor *start = cn_randn(CN_SHAPE(4, 3, 5)), *x = cn_requires_grad(start, true), *want;
+    cn_compile_call k = {.inputs = &x, .ninputs = 1, .outputs = &want, .noutputs = 1, .payload = (void *)kind};
+    assert_int_equal(cuts(&k), 0);
+    assert_int_equal(cn_backward(want), 0);
+    cn_tensor *grad = cn_clone(cn_grad_of(x));
+    cn_zero_grad(x);
+    cn_tensor *have = call(c, (void *)kind, &x, 1);
+    assert_same(want, have);
+    assert_int_equal(cn_backward(have), 0);
+    assert_same(grad, cn_grad_of(x));
+    char *text = cn_compiled_explain(c, &k);
+    if (kind == 0) assert_null(strstr(text, "scatter")); /* side by side, without zeros and additions */
+    cn_string_free(text);
+    cn_compiled_free(c);
+    cn_scope_end(s);
+  }
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
 
 int main(void)
@@ -403,7 +447,7 @@ int main(void)
     TEST(test_step_cnn), TEST(test_step_checkpointed), TEST(test_a_program_for_each_kind),
     TEST(test_what_the_function_adds_to_the_key), TEST(test_branches_run_as_they_are),
     TEST(test_inlined_in_a_capture), TEST(test_gradients_of_input_leaves), TEST(test_no_gradients_of_gradients),
-    TEST(test_explain),
+    TEST(test_explain), TEST(test_gradients_in_pieces),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
