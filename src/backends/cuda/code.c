@@ -22,6 +22,8 @@ size_t cni_cuda_code_head(char head[CNI_CUDA_HEAD], const cni_cuda_code *code)
 {
   size_t at = (size_t)snprintf(head, CNI_CUDA_HEAD, "#define THREADS %d\n#define N %d\n",
                                code->threads ? code->threads : CNI_CUDA_THREADS, code->number);
+  if (code->entry)
+    at += (size_t)snprintf(head + at, CNI_CUDA_HEAD - at, "#define ONLY 1\n#define WANT_%.60s 1\n", code->entry);
   if (code->op) at += (size_t)snprintf(head + at, CNI_CUDA_HEAD - at, "#define OP %.100s\n", code->op);
   for (int i = 0; i < CNI_CUDA_TYPES; i++)
     if (code->types[i])

@@ -19,8 +19,22 @@ struct b8 { u8 bits; };
 struct f16 { u16 bits; };
 struct bf16 { u16 bits; };
 
+/* KERNEL(name, job): where the line before this file says ONLY, and WANT_name for one of a file's kernels, the others
+ * are functions that nobody calls: to compile them takes longest. */
+#ifdef ONLY
+#define KERNEL_JOINED(a, b) a##b
+#define KERNEL_JOIN(a, b) KERNEL_JOINED(a, b)
+#define KERNEL_SECOND(a, b, ...) b
+#define KERNEL_CHOICE(x) KERNEL_SECOND(x, KERNEL_LEFT_OUT, 0)
+#define KERNEL_WANTED_1 0, KERNEL_MADE /* what KERNEL_WANTED_ and WANT_name, 1, make together */
+#define KERNEL(name, job) KERNEL_CHOICE(KERNEL_JOIN(KERNEL_WANTED_, WANT_##name))(name, job)
+#define KERNEL_LEFT_OUT(name, job) FN void name(const job &p)
+#else
+#define KERNEL(name, job) KERNEL_MADE(name, job)
+#endif
+
 #ifdef CN_SIMT /* the tests' emulation on the CPU */
-#define KERNEL(name, job)                                                     \
+#define KERNEL_MADE(name, job)                                                \
   static void name##_body(const job &p);                                      \
   extern "C" void name(void **arguments) { name##_body(*(const job *)arguments[0]); } \
   extern "C" const unsigned long name##_size; \
@@ -34,7 +48,7 @@ struct bf16 { u16 bits; };
 #else
 #define BOUNDS __launch_bounds__(THREADS)
 #endif
-#define KERNEL(name, job) extern "C" __global__ void BOUNDS name(const __grid_constant__ job p)
+#define KERNEL_MADE(name, job) extern "C" __global__ void BOUNDS name(const __grid_constant__ job p)
 #define DYNAMIC_SHARED(T, name) \
   extern __shared__ __align__(16) unsigned char dynamic_shared[]; \
   T *const name = (T *)dynamic_shared

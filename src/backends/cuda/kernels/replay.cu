@@ -1,5 +1,5 @@
-/* replay.cu: what is copied before and behind recorded work: inputs into its own memory, numbers that the host sends with
- * the launch, results into memory of the caller.
+/* replay.cu: what is copied before and behind recorded work: inputs into its own memory, numbers that the host sends
+ * with the launch, results into memory of the caller.
  *
  * Copies are told apart by blockIdx.y. Invariant: blocks of memory do not overlap. */
 #include "codegen/device.cuh"
