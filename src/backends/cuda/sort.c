@@ -6,7 +6,7 @@
 
 #include "plugin.h"
 
-enum { SHORT = 2048, ITEM_WIDE = 16, ITEM = 8, MOST_ROWS = 65535 };
+enum { SHORT = 2048, ITEM_WIDE = 16, ITEM = 8, MOST_ROWS = 65535, BLOCKS_PER_UNIT = 8 };
 
 /* Elements of a block of the radix sort: TILE in kernels/sort.cu. */
 static int64_t tile_of(int size) { return (int64_t)CNI_CUDA_THREADS * (size == 8 ? 8 : 16); }
@@ -17,9 +17,10 @@ typedef struct job {
   void *values, *indices;
   int64_t rows, n, k;
   int32_t flip, only_last, padded, shift;
-  int32_t tiles, first, last, unused;
+  int32_t tiles, pass, passes, unused;
   void *keys_in, *keys_out;
-  uint32_t *order_in, *order_out, *counts, *totals;
+  uint32_t *order_in, *order_out, *totals, *tickets;
+  uint64_t *status;
 } job;
 
 typedef struct call {
@@ -47,18 +48,23 @@ static int by_block(const call *k, job *j, const char *entry, int64_t items)
 
 /* ---- long rows: eight bits a pass, between two pairs of buffers ---- */
 
+/* Words that are zero when the first pass begins: totals and tickets; and when each does: status. */
+static size_t total_words(const job *j) { return (size_t)(j->rows * j->passes) * 257; }
+static size_t status_words(const job *j) { return (size_t)(j->rows * j->tiles) * 256; }
+
 static int radix_passes(const call *k, job *j, void *keys[2], uint32_t *orders[2])
 {
-  int passes = k->type == CN_BOOL ? 1 : k->size, status = CN_OK;
-  cni_cuda_grid tiles = {j->tiles, j->rows, CNI_CUDA_THREADS, 0}, digits = {256, j->rows, CNI_CUDA_THREADS, 0};
-  for (int i = 0; i < passes && !status; i++) {
-    j->shift = 8 * i;
-    j->first = i == 0;
-    j->last = i == passes - 1;
+  int64_t blocks = (j->n + tile_of(k->size) - 1) / tile_of(k->size), most = (int64_t)k->d->units * BLOCKS_PER_UNIT;
+  cni_cuda_grid tiles = {j->tiles, j->rows, CNI_CUDA_THREADS, 0};
+  j->tickets = j->totals + j->rows * j->passes * 256;
+  int status = cni_cuda_zero(k->d, j->totals, total_words(j) * sizeof *j->totals);
+  if (!status)
+    status = launch(k, j, "radix_totals", (cni_cuda_grid){blocks < most ? blocks : most, j->rows, CNI_CUDA_THREADS, 0});
+  for (int i = 0; i < j->passes && !status; i++) {
+    j->pass = i;
     j->keys_in = keys[i % 2], j->keys_out = keys[(i + 1) % 2];
     j->order_in = orders[i % 2], j->order_out = orders[(i + 1) % 2];
-    status = launch(k, j, "radix_count", tiles);
-    if (!status) status = launch(k, j, "radix_places", digits);
+    status = cni_cuda_zero(k->d, j->status, status_words(j) * sizeof *j->status);
     if (!status) status = launch(k, j, "radix_move", tiles);
   }
   return status;
@@ -72,14 +78,17 @@ static int by_radix(const call *k, job *whole)
   size_t n = (size_t)(rows * j.n), key = k->size == 8 ? 8 : 4, keys_bytes = (n * key + 255) / 256 * 256;
   size_t order_bytes = (n * 4 + 255) / 256 * 256;
   j.tiles = (int32_t)((j.n + tile_of(k->size) - 1) / tile_of(k->size));
-  size_t bytes = 2 * keys_bytes + 2 * order_bytes + (size_t)rows * 256 * (size_t)(j.tiles + 1) * 4;
+  j.passes = k->type == CN_BOOL ? 1 : k->size;
+  j.rows = rows;
+  size_t status_bytes = status_words(&j) * sizeof *j.status;
+  size_t bytes = 2 * keys_bytes + 2 * order_bytes + status_bytes + total_words(&j) * sizeof *j.totals;
   char *memory = cni_cuda_scratch(k->d, k->name, bytes);
   if (!memory) return CN_ERR_MEMORY;
   void *keys[2] = {memory, memory + keys_bytes};
   uint32_t *orders[2] = {(uint32_t *)(void *)(memory + 2 * keys_bytes),
                          (uint32_t *)(void *)(memory + 2 * keys_bytes + order_bytes)};
-  j.counts = (uint32_t *)(void *)(memory + 2 * keys_bytes + 2 * order_bytes);
-  j.totals = j.counts + rows * 256 * j.tiles;
+  j.status = (uint64_t *)(void *)(memory + 2 * keys_bytes + 2 * order_bytes);
+  j.totals = (uint32_t *)(void *)((char *)j.status + status_bytes);
   int status = CN_OK;
   for (int64_t done = 0; done < whole->rows && !status; done += rows) {
     j.rows = whole->rows - done < rows ? whole->rows - done : rows;

@@ -3,7 +3,8 @@
  * T0 is the element type. Elements become unsigned keys whose order is theirs (NaN last; all bits flipped for
  * descending order); equal keys keep the order of their indices. Short rows: one block sorts (key, index) pairs in
  * shared memory. The first k of long rows: one block finds the k-th key digit by digit, collects, sorts. Long rows:
- * radix sort by eight bits a pass, each pass three kernels. Invariant: ties are always broken by the lower index. */
+ * radix sort by eight bits a pass, each pass one kernel, whose blocks learn from those before them where their elements
+ * go. Invariant: ties are always broken by the lower index. */
 #include "codegen/device.cuh"
 #include "common.cuh"
 
@@ -13,10 +14,11 @@ struct sort_job {
   i64 *indices;    /* (rows, k) */
   i64 rows, n, k;
   i32 flip, only_last, padded, shift; /* padded: a power of two; only_last: write the k-th alone */
-  i32 tiles, first, last, unused;     /* radix: tiles of a row; first and last pass */
+  i32 tiles, pass, passes, unused;    /* radix: tiles of a row */
   void *keys_in, *keys_out;           /* (rows, n) */
   u32 *order_in, *order_out;          /* (rows, n) */
-  u32 *counts, *totals;               /* (rows, 256, tiles), (rows, 256) */
+  u32 *totals, *tickets;              /* (rows, passes, 256): elements by digit; (rows, passes): tiles begun */
+  u64 *status;                        /* (rows, tiles, 256): of this pass, zero at first; see STATED */
 };
 
 template <int BYTES> struct key_of { typedef u32 type; };
@@ -47,6 +49,50 @@ FN K key(bf16 v) { return float_key(v.bits, get(v) != get(v), get(v) == 0); }
 FN K key(f32 v) { return float_key(__float_as_uint(v), v != v, v == 0); }
 FN K key(f64 v) { return float_key((u64)__double_as_longlong(v), v != v, v == 0); }
 FN K all_bits() { return BITS >= 32 ? ~(K)0 : (K)(((u64)1 << BITS) - 1); }
+/* The element of a key; false: several have it, zeros or NaNs. */
+FN bool unkey(K k, b8 *v) { v->bits = (u8)k; return true; }
+FN bool unkey(K k, u8 *v) { *v = (u8)k; return true; }
+FN bool unkey(K k, u16 *v) { *v = (u16)k; return true; }
+FN bool unkey(K k, u32 *v) { *v = (u32)k; return true; }
+FN bool unkey(K k, u64 *v) { *v = (u64)k; return true; }
+FN bool unkey(K k, i8 *v) { *v = (i8)(k ^ 0x80); return true; }
+FN bool unkey(K k, i16 *v) { *v = (i16)(k ^ 0x8000); return true; }
+FN bool unkey(K k, i32 *v) { *v = (i32)((u32)k ^ 0x80000000u); return true; }
+FN bool unkey(K k, i64 *v) { *v = (i64)((u64)k ^ (u64)1 << 63); return true; }
+FN bool float_bits(K k, u64 *bits)
+{
+  const u64 sign = (u64)1 << (BITS - 1), all = sign | (sign - 1);
+  *bits = k & sign ? k ^ sign : ~(u64)k & all;
+  return k != all && k != sign;
+}
+FN bool unkey(K k, f16 *v)
+{
+  u64 bits;
+  const bool one = float_bits(k, &bits);
+  v->bits = (u16)bits;
+  return one;
+}
+FN bool unkey(K k, bf16 *v)
+{
+  u64 bits;
+  const bool one = float_bits(k, &bits);
+  v->bits = (u16)bits;
+  return one;
+}
+FN bool unkey(K k, f32 *v)
+{
+  u64 bits;
+  const bool one = float_bits(k, &bits);
+  *v = __uint_as_float((u32)bits);
+  return one;
+}
+FN bool unkey(K k, f64 *v)
+{
+  u64 bits;
+  const bool one = float_bits(k, &bits);
+  *v = __longlong_as_double((i64)bits);
+  return one;
+}
 FN K key_at(const sort_job &p, const T0 *x, i64 i) { return p.flip ? key(x[i]) ^ all_bits() : key(x[i]); }
 
 /* ---- pairs in shared memory ---- */
@@ -185,47 +231,47 @@ KERNEL(sort_first, sort_job)
 
 FN K radix_key(const sort_job &p, i64 row, i64 i)
 {
-  return p.first ? key_at(p, p.x + row * p.n, i) : ((const K *)p.keys_in)[row * p.n + i];
+  return p.pass == 0 ? key_at(p, p.x + row * p.n, i) : ((const K *)p.keys_in)[row * p.n + i];
 }
 
-KERNEL(radix_count, sort_job)
+/* How often each digit of each pass occurs in a row. */
+KERNEL(radix_totals, sort_job)
 {
-  __shared__ u32 counts[256];
-  const i64 row = blockIdx.y, begin = (i64)blockIdx.x * TILE;
-  for (int i = threadIdx.x; i < 256; i += THREADS) counts[i] = 0;
+  __shared__ u32 counts[sizeof(K)][256];
+  const i64 row = blockIdx.y, step = (i64)gridDim.x * THREADS;
+  for (int i = threadIdx.x; i < (int)sizeof(K) * 256; i += THREADS) counts[i >> 8][i & 255] = 0;
   __syncthreads();
-  for (int k = 0; k < ROUNDS; k++) {
-    const i64 i = begin + (i64)k * THREADS + threadIdx.x;
-    if (i < p.n) atomicAdd(&counts[(u32)(radix_key(p, row, i) >> p.shift) & 255], 1u);
+  for (i64 i = (i64)blockIdx.x * THREADS + threadIdx.x; i < p.n; i += step) {
+    const K v = key_at(p, p.x + row * p.n, i);
+#pragma unroll
+    for (int k = 0; k < (int)sizeof(K); k++)
+      if (k < p.passes) atomicAdd(&counts[k][(u32)(v >> (8 * k)) & 255], 1u);
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < 256; i += THREADS) p.counts[(row * 256 + i) * p.tiles + blockIdx.x] = counts[i];
+  for (int i = threadIdx.x; i < p.passes * 256; i += THREADS)
+    if (counts[i >> 8][i & 255]) atomicAdd(&p.totals[row * p.passes * 256 + i], counts[i >> 8][i & 255]);
 }
 
-/* Of one digit (blockIdx.x) of a row: where each tile's elements begin among those of that digit; *totals: how many. */
-KERNEL(radix_places, sort_job)
+/* What a tile says of a digit, one word, so that it is read whole: nothing yet (0), how many it has, or how many it and
+ * all tiles before it have. */
+enum { STATED = 62 };
+FN u64 stated(u64 kind, u64 count) { return kind << STATED | count; }
+
+/* How many of digit t the tiles before this one have, which has `own` itself. Tiles are begun in their order: those
+ * before it are at work or done. */
+FN u64 before_tile(const sort_job &p, i64 row, int tile, int t, u32 own)
 {
-  __shared__ u32 room[WARPS];
-  u32 *counts = p.counts + ((i64)blockIdx.y * 256 + blockIdx.x) * p.tiles, carry = 0;
-  for (i64 tile = 0; tile < p.tiles; tile += THREADS) {
-    const i64 i = tile + threadIdx.x;
-    const u32 own = i < p.tiles ? counts[i] : 0;
-    u32 sum = own, before = 0, all = 0;
-    for (int m = 1; m < 32; m <<= 1) {
-      const u32 other = __shfl_up_sync(FULL, sum, m);
-      if (LANE >= m) sum += other;
-    }
-    __syncthreads();
-    if (LANE == 31) room[threadIdx.x >> 5] = sum;
-    __syncthreads();
-    for (int w = 0; w < WARPS; w++) {
-      if (w < (int)(threadIdx.x >> 5)) before += room[w];
-      all += room[w];
-    }
-    if (i < p.tiles) counts[i] = carry + before + sum - own;
-    carry += all;
+  volatile u64 *said = p.status + row * p.tiles * 256 + t;
+  u64 sum = 0;
+  if (tile) said[(i64)tile * 256] = stated(1, own);
+  for (int other = tile - 1; other >= 0; other--) {
+    u64 v = said[(i64)other * 256];
+    while (!v) v = said[(i64)other * 256];
+    sum += v & (((u64)1 << STATED) - 1);
+    if (v >> STATED == 2) break;
   }
-  if (threadIdx.x == 0) p.totals[(i64)blockIdx.y * 256 + blockIdx.x] = carry;
+  said[(i64)tile * 256] = stated(2, sum + own);
+  return sum;
 }
 
 /* The sum of `own` over the threads before this one. */
@@ -244,27 +290,45 @@ FN u32 sum_before(u32 own)
   return sum - own;
 }
 
+/* Element i of the result. */
+FN void put_sorted(const sort_job &p, i64 row, i64 i, K k, u32 at)
+{
+  if (i >= p.k) return;
+  T0 v;
+  if (!unkey((K)(p.flip ? k ^ all_bits() : k), &v)) v = p.x[row * p.n + at];
+  if (p.values) p.values[row * p.k + i] = v;
+  p.indices[row * p.k + i] = at;
+}
+
 /* Each warp ranks a run of its own, 32 elements at a time, with counts of its own; the warps' counts are added up; then
  * elements are laid in order in shared memory, so that each digit's go out as one run. THREADS is 256: one a digit. */
 KERNEL(radix_move, sort_job)
 {
-  __shared__ u32 counts[WARPS][256], starts[256], bases[256]; /* starts: of a digit in the tile; bases: in the row */
+  __shared__ u32 counts[WARPS][256], starts[256]; /* starts: of a digit in the tile */
+  __shared__ i64 bases[256];                      /* of a digit, in the row, less its start */
   __shared__ K sorted[TILE];
   __shared__ u32 order[TILE];
-  const i64 row = blockIdx.y, begin = (i64)blockIdx.x * TILE;
-  const int warp = (int)threadIdx.x >> 5, t = (int)threadIdx.x;
-  const i64 first = begin + (i64)warp * (32 * ROUNDS) + LANE;
-  K keys[ROUNDS];
-  u16 ranks[ROUNDS];
-  bases[t] = sum_before(p.totals[row * 256 + t]) + p.counts[(row * 256 + t) * p.tiles + blockIdx.x];
+  __shared__ int ticket;
+  const i64 row = blockIdx.y;
+  const int warp = (int)threadIdx.x >> 5, t = (int)threadIdx.x, shift = 8 * p.pass;
+  if (t == 0) ticket = (int)atomicAdd(&p.tickets[row * p.passes + p.pass], 1u);
   for (int j = t; j < WARPS * 256; j += THREADS) counts[j >> 8][j & 255] = 0;
   __syncthreads();
+  const int tile = ticket;
+  const i64 begin = (i64)tile * TILE, first = begin + (i64)warp * (32 * ROUNDS) + LANE;
+  K keys[ROUNDS];
+  u32 orders[ROUNDS];
+  u16 ranks[ROUNDS];
 #pragma unroll
-  for (int k = 0; k < ROUNDS; k++) keys[k] = first + 32 * k < p.n ? radix_key(p, row, first + 32 * k) : 0;
+  for (int k = 0; k < ROUNDS; k++) {
+    const i64 i = first + 32 * k;
+    keys[k] = i < p.n ? radix_key(p, row, i) : 0;
+    orders[k] = p.pass == 0 || i >= p.n ? (u32)i : p.order_in[row * p.n + i];
+  }
 #pragma unroll
   for (int k = 0; k < ROUNDS; k++) {
     const bool here = first + 32 * k < p.n;
-    const u32 digit = here ? (u32)(keys[k] >> p.shift) & 255 : 256u;
+    const u32 digit = here ? (u32)(keys[k] >> shift) & 255 : 256u;
     const u32 same = __match_any_sync(FULL, digit), before = __popc(same & ((1u << LANE) - 1));
     u32 old = 0;
     if (here && before == 0) {
@@ -283,22 +347,22 @@ KERNEL(radix_move, sort_job)
     sum += own;
   }
   starts[t] = sum_before(sum);
+  const i64 smaller = sum_before(p.totals[(row * p.passes + p.pass) * 256 + t]);
+  bases[t] = smaller + (i64)before_tile(p, row, tile, t, sum) - starts[t];
   __syncthreads();
 #pragma unroll
   for (int k = 0; k < ROUNDS; k++) {
-    const i64 i = first + 32 * k;
-    if (i >= p.n) continue;
-    const u32 digit = (u32)(keys[k] >> p.shift) & 255, to = starts[digit] + counts[warp][digit] + ranks[k];
+    if (first + 32 * k >= p.n) continue;
+    const u32 digit = (u32)(keys[k] >> shift) & 255, to = starts[digit] + counts[warp][digit] + ranks[k];
     sorted[to] = keys[k];
-    order[to] = p.first ? (u32)i : p.order_in[row * p.n + i];
+    order[to] = orders[k];
   }
   __syncthreads();
   const int here = p.n - begin < TILE ? (int)(p.n - begin) : TILE;
   for (int i = t; i < here; i += THREADS) {
-    const u32 digit = (u32)(sorted[i] >> p.shift) & 255, to = bases[digit] + (u32)i - starts[digit];
-    if (p.last) {
-      if (to < p.k) put_item(p, p.x + row * p.n, row * p.k + to, order[i]);
-    } else {
+    const i64 to = bases[(u32)(sorted[i] >> shift) & 255] + i;
+    if (p.pass == p.passes - 1) put_sorted(p, row, to, sorted[i], order[i]);
+    else {
       ((K *)p.keys_out)[row * p.n + to] = sorted[i];
       p.order_out[row * p.n + to] = order[i];
     }
