@@ -259,6 +259,7 @@ static void describe(cn_source *s, const making *m, int64_t (*stride)[CN_MAX_DIM
     add_operand(&w, d);
   }
   w.ndim = cni_collapse(w.n, w.stride, w.ndim, w.shape);
+  s->group = 0;
   settle(s, &w);
   if (s->flat) s->loop_size -= CN_MAX_DIMS * (1 + (size_t)(s->nout + s->nin)) * sizeof(int64_t);
   s->by_pointer = s->lang == CN_LANG_CUDA && s->loop_size > CN_LOOP_BY_VALUE;

@@ -416,8 +416,10 @@ static void put_cuda_strided(cn_text *t, const cn_source *s)
 
 static void put_cuda_loop(cn_text *t, const cn_source *s)
 {
+  if (s->group) putf(t, "typedef struct cn_loops { cn_loop v[%d]; } cn_loops;\n", s->group);
   putf(t, "extern \"C\" __global__ void __launch_bounds__(%d) %s(", CN_LOOP_THREADS, s->entry);
   put(t, s->by_pointer ? "const cn_loop *const p)\n{\n"
+         : s->group    ? "const __grid_constant__ cn_loops all)\n{\n  const cn_loop *const p = &all.v[blockIdx.y];\n"
                        : "const __grid_constant__ cn_loop loop)\n{\n  const cn_loop *const p = &loop;\n");
   put_common(t, s);
   if (s->flat) put_cuda_flat(t, s);

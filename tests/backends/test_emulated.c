@@ -261,6 +261,60 @@ static void recordings(void **state)
   cn_scope_end(s);
 }
 
+/* Updates of several parameters, which recorded work launches together. */
+typedef struct trained {
+  cn_module *net;
+  cn_optim *optim;
+} trained;
+
+static int train(cn_compile_call *k)
+{
+  trained *t = k->payload;
+  k->outputs[0] = cn_mean(cn_square(cn_forward(t->net, k->inputs[0])));
+  k->noutputs = 1;
+  cn_backward(k->outputs[0]);
+  cn_optim_step(t->optim);
+  cn_optim_zero_grad(t->optim);
+  k->outputs[0] = cn_detach(k->outputs[0]);
+  return cn_err();
+}
+
+static trained trained_new(void)
+{
+  cn_seed(11);
+  trained t = {cn_nn_sequential(cn_nn_linear(6, 20), cn_nn_relu(), cn_nn_linear(20, 3)), NULL};
+  cn_module_to(t.net, gpu, CN_DTYPE_NONE);
+  t.optim = cn_optim_adam(t.net, .lr = 0.1);
+  return t;
+}
+
+static void updates(void **state)
+{
+  (void)state;
+  need_device();
+  cn_scope *s = cn_scope_begin();
+  trained a = trained_new(), b = trained_new();
+  cn_compiled *c = cn_compile(train);
+  cn_tensor *x = there(cn_randn(CN_SHAPE(4, 6))), *loss;
+  size_t before = cni_recorded_runs();
+  for (int i = 0; i < 5; i++) {
+    cn_compile_call k = {.inputs = &x, .ninputs = 1, .outputs = &loss, .noutputs = 1, .payload = &a};
+    assert_int_equal(train(&k), 0);
+    k.payload = &b;
+    assert_int_equal(cn_compiled_call(c, &k), 0);
+  }
+  assert_int_equal(cni_recorded_runs() - before, 4);
+  for (size_t i = 0; i < cn_optim_nparams(a.optim, 0); i++)
+    close_to("a recorded update", cn_to_device(cn_optim_param(a.optim, 0, i), CN_CPU), cn_optim_param(b.optim, 0, i),
+             0);
+  cn_compiled_free(c);
+  for (int i = 0; i < 2; i++) {
+    cn_optim_free(i ? a.optim : b.optim);
+    cn_module_release(i ? a.net : b.net);
+  }
+  cn_scope_end(s);
+}
+
 static void start_again(char **argv)
 {
   char folder[1000], path[1100];
@@ -284,6 +338,7 @@ int main(int argc, char **argv)
   if (argc > 0) start_again(argv);
   const struct CMUnitTest tests[] = {cmocka_unit_test(rows), cmocka_unit_test(strides), cmocka_unit_test(row_gradients),
                                      cmocka_unit_test(channels), cmocka_unit_test(lines),
-                                     cmocka_unit_test(places), cmocka_unit_test(images), cmocka_unit_test(recordings)};
+                                     cmocka_unit_test(places), cmocka_unit_test(images), cmocka_unit_test(recordings),
+                                     cmocka_unit_test(updates)};
   return cmocka_run_group_tests(tests, set_up, NULL);
 }

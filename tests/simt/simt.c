@@ -555,7 +555,8 @@ EXPORT nvrtcResult nvrtcDestroyProgram(nvrtcProgram *p)
   return NVRTC_SUCCESS;
 }
 
-/* Generated loops are kernels that take a struct by value: they get an entry that takes a pointer. */
+/* Generated loops are kernels that take a struct by value, or its address: they get an entry that takes a pointer to
+ * their argument, whose size is known. */
 static void write_source(FILE *f, const char *text)
 {
   static const char head[] = "extern \"C\" __global__ void __launch_bounds__(";
@@ -563,8 +564,9 @@ static void write_source(FILE *f, const char *text)
   fprintf(f, "#include \"simt.h\"\n%s", text);
   if (!kernel) return;
   char name[100] = "", type[100] = "";
-  if (sscanf(kernel + strlen(head), "%*d) %99[^(](const __grid_constant__ %99[^ ]", name, type) != 2) return;
-  fprintf(f, "\nextern \"C\" void simt_%s(void **a) { %s(*(const %s *)a[0]); }\n", name, name, type);
+  bool by_value = sscanf(kernel + strlen(head), "%*d) %99[^(](const __grid_constant__ %99[^ ]", name, type) == 2;
+  if (!by_value) snprintf(type, sizeof type, "cn_loop *");
+  fprintf(f, "\nextern \"C\" void simt_%s(void **a) { %s(*(%s const *)a[0]); }\n", name, name, type);
   fprintf(f, "extern \"C\" const unsigned long %s_size; const unsigned long %s_size = sizeof(%s);\n", name, name, type);
 }
 

@@ -50,6 +50,8 @@ typedef struct cn_source {
   bool by_pointer; /* CUDA: the kernel takes the arguments' address */
   bool divides;    /* integers: it may write a fault */
   int32_t vector;  /* elements a CUDA thread takes at a time */
+  int32_t group;   /* CUDA, flat, set by whoever wants it: the kernel's argument is an array of so many loops, and
+                    * blockIdx.y says which; 0: one loop */
   int32_t compute; /* the type it computes in: CN_F32, CN_F64, CN_I64 or CN_U64; 0: registers have types of their own */
   int32_t nout, nin, nscalar;
   const void *program;

@@ -291,6 +291,9 @@ int cni_cuda_refuse(cn_call *c, const char *why);
   X(cni_cuda_matmul_kernels) X(cni_cuda_fallback_kernels)
 #define CNI_CUDA_DECLARE(table) extern const cn_kernel table[];
 CNI_CUDA_TABLES(CNI_CUDA_DECLARE)
+/* Updates that were recorded one behind the other wait to be launched together: launches them. */
+int cni_cuda_flush(void);
+void cni_cuda_forget_waiting(void); /* ... or not at all */
 /* A copy between two descs on this device, broadcast and cast; queued. */
 int cni_cuda_copy_desc(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from);
 /* The same where neighbours lie along different dims (transpose.c); CN_REFUSED: a copy of another kind. */

@@ -24,18 +24,35 @@ static int launch_by_pointer(cni_cuda_device *d, const char *name, CUfunction fu
   return status;
 }
 
+static int find_function(CUfunction *function, cni_cuda_device *d, const cn_source *s)
+{
+  cni_cuda_maths maths = s->fast ? CNI_CUDA_FAST : CNI_CUDA_EXACT;
+  uint64_t key = s->group ? cn_hash_more(s->key, &s->group, sizeof s->group) : s->key;
+  return cni_cuda_function(function, d, key, s->entry, maths, text_of, s);
+}
+
+/* Of `loops` loops of n elements at most. */
+static cni_cuda_grid grid_of(const cni_cuda_device *d, int vector, int64_t n, int loops)
+{
+  int64_t each = (int64_t)CN_LOOP_THREADS * vector, blocks = (n + each - 1) / each;
+  if (blocks > (int64_t)BLOCKS_PER_UNIT * d->units) blocks = (int64_t)BLOCKS_PER_UNIT * d->units;
+  return (cni_cuda_grid){blocks, loops, CN_LOOP_THREADS, 0};
+}
+
+static void set_fault(cni_cuda_device *d, const char *name, cn_source *s)
+{
+  s->loop->fault = &d->fault->op;
+  s->loop->fault_code = s->divides ? cni_cuda_fault_code(name) : 0;
+}
+
 static int run_source(cni_cuda_device *d, const char *name, cn_source *s)
 {
   CUfunction function;
   if (s->loop->n == 0) return CN_OK;
-  s->loop->fault = &d->fault->op;
-  s->loop->fault_code = s->divides ? cni_cuda_fault_code(name) : 0;
-  cni_cuda_maths maths = s->fast ? CNI_CUDA_FAST : CNI_CUDA_EXACT;
-  int status = cni_cuda_function(&function, d, s->key, s->entry, maths, text_of, s);
+  set_fault(d, name, s);
+  int status = find_function(&function, d, s);
   if (status) return status;
-  int64_t each = (int64_t)CN_LOOP_THREADS * s->vector, blocks = (s->loop->n + each - 1) / each;
-  if (blocks > (int64_t)BLOCKS_PER_UNIT * d->units) blocks = (int64_t)BLOCKS_PER_UNIT * d->units;
-  cni_cuda_grid grid = {blocks, 1, CN_LOOP_THREADS, 0};
+  cni_cuda_grid grid = grid_of(d, s->vector, s->loop->n, 1);
   return s->by_pointer ? launch_by_pointer(d, name, function, grid, s)
                        : cni_cuda_launch(d, name, function, grid, s->loop);
 }
@@ -47,14 +64,93 @@ static int run(cni_cuda_device *d, const char *name, cn_source *s)
   return status;
 }
 
+/* ---- updates that are recorded: one launch for those of several parameters ---- */
+
+enum { ARGUMENTS = 4096 }; /* bytes of a kernel's */
+
+/* Those that wait to be launched together: they write to different memory, and have the same code. */
+static _Thread_local struct {
+  cni_cuda_device *d;
+  const char *name;
+  uint64_t key;
+  CUfunction one, several;
+  int n, vector, nout;
+  size_t size;  /* of one's arguments */
+  int64_t most; /* elements */
+  _Alignas(16) char loops[ARGUMENTS];
+} waiting;
+
+void cni_cuda_forget_waiting(void) { waiting.n = 0; }
+
+int cni_cuda_flush(void)
+{
+  int n = waiting.n;
+  if (!n) return CN_OK;
+  waiting.n = 0; /* a launch asks for this again */
+  cni_cuda_grid grid = grid_of(waiting.d, waiting.vector, waiting.most, n);
+  return cni_cuda_launch(waiting.d, waiting.name, n > 1 ? waiting.several : waiting.one, grid, waiting.loops);
+}
+
+/* Pointers of a loop's operands: results, then inputs. */
+static void *const *operands_of(const void *loop) { return (void *const *)((const cn_loop *)loop + 1); }
+
+/* May this call wait? An op that only optimisers call, which writes each result over an input, in recorded work. */
+static bool may_wait(const cni_cuda_device *d, const cn_call *c, const cn_source *s)
+{
+  if (!cni_cuda_records(d) || !(c->op->flags & CN_OP_NO_GRAD) || !s->flat || s->by_pointer || s->loop->n == 0)
+    return false;
+  for (int k = 0; k < c->nout; k++)
+    if (operands_of(s->loop)[k] != operands_of(s->loop)[c->nout + k]) return false;
+  return true;
+}
+
+/* Does it use memory that one that waits writes to? */
+static bool depends(const cn_source *s)
+{
+  for (int i = 0; i < waiting.n; i++)
+    for (int k = 0; k < waiting.nout; k++)
+      for (int j = 0; j < s->nout + s->nin; j++)
+        if (operands_of(s->loop)[j] == operands_of(waiting.loops + (size_t)i * waiting.size)[k]) return true;
+  return false;
+}
+
+static int wait_for_more(cni_cuda_device *d, const char *name, cn_source *s)
+{
+  int status = CN_OK, most = (int)(ARGUMENTS / s->loop_size);
+  if (waiting.n && (waiting.n == most || waiting.d != d || waiting.key != s->key || depends(s)))
+    status = cni_cuda_flush();
+  if (status) return status;
+  set_fault(d, name, s);
+  if (!waiting.n) {
+    waiting.d = d, waiting.name = name, waiting.key = s->key;
+    waiting.vector = s->vector, waiting.nout = s->nout;
+    waiting.size = s->loop_size;
+    waiting.most = 0;
+    status = find_function(&waiting.one, d, s);
+  } else if (waiting.n == 1) {
+    s->group = most;
+    status = find_function(&waiting.several, d, s);
+  }
+  if (status) return status;
+  if (s->loop->n > waiting.most) waiting.most = s->loop->n;
+  memcpy(waiting.loops + (size_t)waiting.n++ * waiting.size, s->loop, waiting.size);
+  return CN_OK;
+}
+
 static int pointwise_kernel(cn_call *c)
 {
   cn_source source; /* all but its size is set by the host */
-  cni_cuda_device *d = cni_cuda_of(c);
+  const char *name = cni_cuda_host->op_name(c->op);
+  cni_cuda_device *d = cni_cuda_use(c->device & 0xff);
   if (!d) return CN_ERR_DEVICE;
   source.size = sizeof source;
   int status = cni_cuda_host->pointwise_source(&source, c, CN_LANG_CUDA);
-  return status ? status : run(d, cni_cuda_host->op_name(c->op), &source);
+  if (status) return status;
+  bool waits = may_wait(d, c, &source);
+  if (!waits && cni_cuda_of(c)) return run(d, name, &source);
+  status = waits ? wait_for_more(d, name, &source) : CN_ERR_DEVICE;
+  cni_cuda_host->source_free(&source);
+  return status;
 }
 
 int cni_cuda_copy_desc(cni_cuda_device *d, const char *name, const cn_desc *to, const cn_desc *from)

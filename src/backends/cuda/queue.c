@@ -40,7 +40,7 @@ cni_cuda_queue *cni_cuda_queue_of(cni_cuda_device *d, const void *stream)
 
 cni_cuda_device *cni_cuda_enter(int index, const void *stream)
 {
-  cni_cuda_device *d = cni_cuda_use(index);
+  cni_cuda_device *d = cni_cuda_flush() ? NULL : cni_cuda_use(index);
   now.device = d;
   now.queue = d ? cni_cuda_queue_of(d, stream) : NULL;
   return d;

@@ -135,9 +135,11 @@ int cni_cuda_record_end(int index, void **made)
   cni_cuda_device *d = cni_cuda_use(index);
   recording *r = d ? (recording *)(void *)cni_cuda_records(d) : NULL; /* its queue comes first */
   if (!r) return cni_cuda_host->fail(CN_ERR_INTERNAL, "cuda: nothing is being recorded");
+  int status = made ? cni_cuda_flush() : CN_OK;
+  cni_cuda_forget_waiting();
   cni_cuda_record_into(d, NULL);
   CUresult result = cni_cuda_graphs()->cuStreamEndCapture(r->queue.stream, &r->captured);
-  int status = made ? cni_cuda_check(result, "recording") : CN_OK;
+  if (made && !status) status = cni_cuda_check(result, "recording");
   if (made && !status && !is_free(&r->queue))
     status = cni_cuda_host->fail(CN_ERR_INTERNAL, "cuda: memory that was taken while work was recorded is still held");
   if (made && !status) status = assemble(r, d);
