@@ -37,6 +37,9 @@ enum outcome drive_capture(const trial *t);   /* a captured graph of forward and
 enum outcome drive_refusals(const trial *t);  /* kernels that refuse have touched nothing */
 enum outcome drive_lists(const trial *t);     /* lists of numbers in C's options against the generic entry */
 
+enum outcome drive_lower(const trial *t);     /* kernel calls and views as loops (graph/loop) against kernels */
+
+void lowered_ops(void **state); /* behind all: how many ops were (lower.c) */
 /* Tests of lists that are not about samples (lists.c). */
 void lists_of_modules(void **state);
 void lists_of_optims(void **state);

@@ -58,7 +58,7 @@ static const struct driver {
   {"oracle", drive_oracle},       {"layouts", drive_layouts}, {"gradcheck", drive_gradcheck},
   {"inplace", drive_inplace},     {"memory", drive_memory},   {"threads", drive_threads},
   {"mirror", drive_mirror},       {"capture", drive_capture},
-  {"lists", drive_lists},       {"refusals", drive_refusals},
+  {"lists", drive_lists},       {"refusals", drive_refusals}, {"lower", drive_lower},
 };
 
 enum {
@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 {
   static pair pairs[NFAMILIES * NDRIVERS];
   static char names[NFAMILIES * NDRIVERS][64];
-  static struct CMUnitTest tests[NALONE + NFAMILIES * NDRIVERS] = {
+  static struct CMUnitTest tests[NALONE + NFAMILIES * NDRIVERS + 1] = {
     cmocka_unit_test(every_file_has_a_family),  cmocka_unit_test(lists_of_modules),
     cmocka_unit_test(lists_of_optims),          cmocka_unit_test(lists_given_twice),
     cmocka_unit_test(lists_mean_what_they_say),
@@ -221,6 +221,7 @@ int main(int argc, char **argv)
       tests[NALONE + n].test_func = run ? run_pair : nothing;
       tests[NALONE + n].initial_state = &pairs[n];
     }
+  tests[NALONE + NFAMILIES * NDRIVERS] = (struct CMUnitTest)cmocka_unit_test(lowered_ops);
   load();
   int failed = cmocka_run_group_tests_name("ops", tests, NULL, NULL);
   unload();

@@ -21,8 +21,7 @@
 #include "tensor/tensor.h"
 
 enum { BLOCK = CNI_PW_BLOCK, GRAIN = CNI_PW_GRAIN, SHORT_ROW = 128 };
-/* Of a block in memory. Not a multiple of 4096: loads would wait for stores to the same offset of a page. */
-enum { ROOM = BLOCK * 8 + 320 };
+enum { ROOM = CNI_PW_ROOM };
 enum { FEW = 16, ROOMS = 24, REGISTERS = 256 }; /* inputs, blocks and registers that need no memory of the heap */
 
 /* How an input gets into its register; NULL: its type is right as it is. */
@@ -118,19 +117,6 @@ static void store_block(const plan *pl, int i, char *dst, int64_t stride, const 
   else cni_row_scatter(dst, stride, value, (size_t)elem, n);
 }
 
-static void splat(void *room, int compute, double value, int64_t n)
-{
-  float *f = room;
-  double *d = room;
-  int64_t *i = room, whole = compute == CN_F32 || compute == CN_F64 ? 0 : cni_f64_to_i64(value);
-  if (compute == CN_F32)
-    for (int64_t k = 0; k < n; k++) f[k] = (float)value;
-  else if (compute == CN_F64)
-    for (int64_t k = 0; k < n; k++) d[k] = value;
-  else
-    for (int64_t k = 0; k < n; k++) i[k] = whole;
-}
-
 static void repeat(void *room, size_t size, int64_t n)
 {
   uint32_t *w = room;
@@ -139,13 +125,6 @@ static void repeat(void *room, size_t size, int64_t n)
     for (int64_t k = 1; k < n; k++) w[k] = w[0];
   else
     for (int64_t k = 1; k < n; k++) l[k] = l[0];
-}
-
-static bool has_zero(const int64_t *v, int64_t n)
-{
-  bool zero = false;
-  for (int64_t k = 0; k < n; k++) zero |= v[k] == 0;
-  return zero;
 }
 
 /* The buffers of one run: values of inputs, constants and steps, and where each register's is. */
@@ -163,22 +142,6 @@ typedef struct stack {
   const char *held[FEW];
 } stack;
 
-static CNI_APART void convert(const plan *pl, const cni_step *s, void *y, const void *x, int64_t n)
-{
-  int from = cni_compute_dtype(class_of(pl, s->arg[0])), to = cni_compute_dtype((enum cni_compute)s->class);
-  char raw[BLOCK * 8] __attribute__((aligned(64)));
-  if (s->dtype) {
-    cni_cast_find(from, s->dtype)(raw, x, (size_t)n);
-    cni_cast_find(s->dtype, to)(y, raw, (size_t)n);
-  } else cni_cast_find(from, to)(y, x, (size_t)n);
-}
-
-static CNI_APART void fail_division(const plan *pl, const cni_step *s)
-{
-  if (s->origin) cni_fail(CN_ERR_VALUE, "%.*s: integer division by zero", (int)strcspn(s->origin, " "), s->origin);
-  else cn_call_fail(pl->c, CN_ERR_VALUE, "integer division by zero");
-}
-
 static void run_steps(const plan *pl, char *const *out, const int64_t *stride, const rooms *r, int64_t n,
                       const outlook *next)
 {
@@ -195,9 +158,10 @@ static void run_steps(const plan *pl, char *const *out, const int64_t *stride, c
       if (p->out[k] == first + i && !pl->store[k] && !pl->late[k] && !pl->nontemporal &&
           stride[k] == (class == CNI_C_F32 ? 4 : 8))
         y = out[k];
-    if (CNI_UNLIKELY(s->prim == CNI_PW_convert)) convert(pl, s, y, a, n);
-    else if (CNI_UNLIKELY(pl->checks_zero) && class >= CNI_C_I64 && cni_prim_divides(s->prim) && has_zero(b, n)) {
-      fail_division(pl, s);
+    if (CNI_UNLIKELY(s->prim == CNI_PW_convert)) cni_pw_convert(p, s, y, a, n);
+    else if (CNI_UNLIKELY(pl->checks_zero) && class >= CNI_C_I64 && cni_prim_divides(s->prim) &&
+             cni_pw_has_zero(b, n)) {
+      cni_pw_division_fault(pl->c, s);
       return;
     } else cni_pw_loop_for(pl->table, class, s->prim, a, n)(y, a, b, c, n);
     value[first + i] = y;
@@ -228,7 +192,7 @@ static bool open_rooms(rooms *r, const plan *pl, stack *st, int64_t block)
   r->held = small ? st->held : (const char **)(void *)(r->inputs + blocks + registers);
   for (int i = 0; i < p->nconst; i++) {
     r->value[p->nin + i] = r->consts + (size_t)i * ROOM;
-    splat(r->consts + (size_t)i * ROOM, cni_compute_dtype(class_of(pl, p->nin + i)), pl->consts[i], block);
+    cni_pw_splat(r->consts + (size_t)i * ROOM, cni_compute_dtype(class_of(pl, p->nin + i)), pl->consts[i], block);
   }
   return true;
 }

@@ -21,6 +21,8 @@ extern const cni_pw_table cni_pw_table_avx512;
 #endif
 
 enum { CNI_PW_BLOCK = 512, CNI_PW_GRAIN = 32768 }; /* elements worked on at a time; elements worth a thread */
+/* Bytes of a block in memory. Not a multiple of 4096: loads would wait for stores to the same offset of a page. */
+enum { CNI_PW_ROOM = CNI_PW_BLOCK * 8 + 320 };
 
 /* The loop of a primitive for these operands: float64 sin, cos and tan of large arguments have loops of their own. */
 cni_pw_loop cni_pw_loop_by_size(const cni_pw_table *t, int prim, const double *x, int64_t n);
@@ -29,6 +31,16 @@ static inline cni_pw_loop cni_pw_loop_for(const cni_pw_table *t, enum cni_comput
 {
   return class == CNI_C_F64 ? cni_pw_loop_by_size(t, prim, a, n) : t->loop[class][prim];
 }
+
+/* ---- steps.c ---- */
+void cni_pw_splat(void *room, int compute, double value, int64_t n); /* value n times, as CN_F32, CN_F64, ... */
+/* A conversion of a typed program. */
+void cni_pw_convert(const cni_program *p, const cni_step *s, void *y, const void *x, int64_t n);
+bool cni_pw_has_zero(const int64_t *v, int64_t n);
+int cni_pw_division_fault(const cn_call *c, const cni_step *s); /* sets the error, and returns it */
+/* All steps of a typed program over one block: value: per register its block; slots: nslots blocks. 0 or an error. */
+int cni_pw_steps(const cni_program *p, const cni_pw_table *t, const cn_call *c, const void **value, char *slots,
+                 int64_t n);
 
 int cni_cpu_pointwise(cn_call *c);
 /* Takes calls of one primitive over operands that are dense as the result is, or one value each (direct.c). */

@@ -1,0 +1,68 @@
+/* steps.c: what all interpreters of pointwise programs need: constants, conversions, a typed program over one block.
+ *
+ * Place in the flow: pointwise.c walks operands, loop/nest_run.c runs nests; both come here for each block. Invariant:
+ * y overlaps no operand of a conversion; other steps may write over theirs. */
+#include <string.h>
+
+#include "backends/cpu/walk/cast.h"
+#include "base/convert.h"
+#include "base/state.h"
+#include "pointwise.h"
+
+void cni_pw_splat(void *room, int compute, double value, int64_t n)
+{
+  float *f = room;
+  double *d = room;
+  int64_t *i = room, whole = compute == CN_F32 || compute == CN_F64 ? 0 : cni_f64_to_i64(value);
+  if (compute == CN_F32)
+    for (int64_t k = 0; k < n; k++) f[k] = (float)value;
+  else if (compute == CN_F64)
+    for (int64_t k = 0; k < n; k++) d[k] = value;
+  else
+    for (int64_t k = 0; k < n; k++) i[k] = whole;
+}
+
+void cni_pw_convert(const cni_program *p, const cni_step *s, void *y, const void *x, int64_t n)
+{
+  int from = cni_compute_dtype((enum cni_compute)p->class[s->arg[0]]);
+  int to = cni_compute_dtype((enum cni_compute)s->class);
+  char raw[CNI_PW_BLOCK * 8] __attribute__((aligned(64)));
+  if (s->dtype) {
+    cni_cast_find(from, s->dtype)(raw, x, (size_t)n);
+    cni_cast_find(s->dtype, to)(y, raw, (size_t)n);
+  } else cni_cast_find(from, to)(y, x, (size_t)n);
+}
+
+bool cni_pw_has_zero(const int64_t *v, int64_t n)
+{
+  bool zero = false;
+  for (int64_t k = 0; k < n; k++) zero |= v[k] == 0;
+  return zero;
+}
+
+int cni_pw_division_fault(const cn_call *c, const cni_step *s)
+{
+  if (s->origin)
+    return cni_fail(CN_ERR_VALUE, "%.*s: integer division by zero", (int)strcspn(s->origin, " "), s->origin);
+  return cn_call_fail(c, CN_ERR_VALUE, "integer division by zero");
+}
+
+int cni_pw_steps(const cni_program *p, const cni_pw_table *t, const cn_call *c, const void **value, char *slots,
+                 int64_t n)
+{
+  int first = p->nin + p->nconst;
+  for (int i = 0; i < p->nstep; i++) {
+    const cni_step *s = &p->steps[i];
+    const void *a = value[s->arg[0]], *b = value[s->arg[1]];
+    enum cni_compute class = (enum cni_compute)s->class;
+    void *y = slots + (size_t)p->slot[i] * CNI_PW_ROOM;
+    value[first + i] = y;
+    if (s->prim == CNI_PW_convert) {
+      cni_pw_convert(p, s, y, a, n);
+      continue;
+    }
+    if (class >= CNI_C_I64 && cni_prim_divides(s->prim) && cni_pw_has_zero(b, n)) return cni_pw_division_fault(c, s);
+    cni_pw_loop_for(t, class, s->prim, a, n)(y, a, b, value[s->arg[2]], n);
+  }
+  return CN_OK;
+}
