@@ -264,6 +264,7 @@ static int64_t hook_add(cn_tensor *t, cn_grad_hook hook, void *payload, void (*f
   cni_node *n = t ? cni_node_of(t) : NULL;
   if (!n || !hook) return cni_fail(CN_ERR_GRAD, "hook: the tensor does not require a gradient, or the hook is NULL");
   cni_extra *e = cni_node_extra(n);
+  if (cni_state()->capture) cni_hooks.capture_hooked();
   if (!e || cni_grow((void **)&e->hooks, &e->hooks_cap, e->nhooks + 1, sizeof *e->hooks)) return CN_ERR_MEMORY;
   int64_t id = atomic_fetch_add(&next_id, 1);
   e->hooks[e->nhooks++] = (cni_hook){id, after ? ~t->out_index : t->out_index, hook, payload, free_payload};

@@ -18,6 +18,7 @@ typedef struct cni_backward {
   cn_tensor **results;
   int ninputs;
   bool retain, create;
+  bool stop;          /* the walk ends at inputs, each of which is its node's only result */
   bool no_leaf_hooks; /* those of leaves will run when the gradients that are computed here reach them */
 } cni_backward;
 int cni_backward_run(const cni_backward *b);

@@ -315,7 +315,7 @@ static int settle(walk *w, cni_node *n, int index, cn_tensor **g)
 
 /* ---- through one node ---- */
 
-static bool is_chosen_leaf(const walk *w, const cni_node *n)
+static bool is_chosen(const walk *w, const cni_node *n)
 {
   for (int i = 0; i < w->b->ninputs; i++)
     if (w->b->inputs[i]->node == n) return true;
@@ -513,7 +513,7 @@ static int go_through(walk *w, cni_node *n, cn_tensor *const *g)
   cni_state()->op_name = cni_state()->modes ? cni_node_name(n) : NULL; /* for messages of modes */
   for (size_t i = 0; !status && i < nin; i++) {
     const cni_node *to = n->edges[i].node;
-    need[i] = to && !(w->b->inputs && to->kind == CNI_NODE_LEAF && !is_chosen_leaf(w, to));
+    need[i] = to && !(w->b->inputs && to->kind == CNI_NODE_LEAF && !is_chosen(w, to));
     gin[i] = NULL;
   }
   int added = !status && nin == 1 && need[0] ? go_through_view(w, n, g[0]) : 0;
@@ -539,7 +539,7 @@ static int do_task(walk *w, uint32_t index)
     if (*slot) status = settle(w, n, k, slot);
     g_room[k] = *gradient_slot(&w->tasks[index], k);
   }
-  if (!status && n->kind != CNI_NODE_LEAF) {
+  if (!status && n->kind != CNI_NODE_LEAF && !(w->b->stop && is_chosen(w, n))) {
     status = go_through(w, n, g_room);
     if (!status && !w->b->retain && !w->b->create) cni_node_drop_saved(n);
   }

@@ -115,13 +115,18 @@ static int settle_saved(struct cni_context_data *c, cn_tensor *const *in, int ni
   return CN_OK;
 }
 
+static const cn_function checkpoint_function;
+
+/* In a graph a function stands in a scope: its backward is not there (graph/replay.c). */
 static int run_forward(cn_context *ctx, const cn_function *fn, cn_tensor **out, size_t nout, cn_tensor *const *in)
 {
   cn_state *st = cni_state();
   bool no_grad = st->no_grad;
   st->no_grad = true;
   for (size_t i = 0; i < nout; i++) out[i] = NULL;
+  int scope = cn_trace_scope_begin(fn->name, fn == &checkpoint_function ? "checkpoint" : "function", NULL);
   int status = fn->forward(ctx, out, in);
+  cn_trace_scope_end(scope);
   st->no_grad = no_grad;
   if (!status) status = cn_err();
   for (size_t i = 0; i < nout && !status; i++)

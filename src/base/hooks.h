@@ -18,6 +18,7 @@ typedef struct cni_hooks_table {
   void (*node_free)(struct cni_node *node);    /* autograd: frees a node that nobody refers to */
   const char *(*node_label)(const struct cni_node *node); /* autograd: name of the op a node records; NULL: a leaf */
   int (*leaf_touched)(struct cn_tensor *t, struct cni_node *node, bool replaced); /* graph: see graph/capture.h */
+  void (*capture_hooked)(void); /* graph: the code that is captured hangs a hook on a gradient */
   int (*capture_saves)(struct cn_tensor *alias, struct cn_tensor *view); /* graph: see graph/capture.h */
   /* graph: around the decomposition of a composite op that is captured; see graph/capture.h */
   int (*scope_call_begin)(const struct cni_opinfo *info, const struct cn_call *call);

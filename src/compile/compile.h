@@ -53,14 +53,16 @@ typedef struct cni_executable {
   size_t noutputs;
   cn_graph *forward;
   size_t groups[2];     /* of forward and backward */
+  cn_graph *single[2];  /* both before nodes were grouped, where somebody asks for that: gradients of gradients */
   /* Where results carry gradients: */
   cn_graph *backward;   /* from kept values and gradients of results to gradients; NULL: they do not */
-  cn_tensor **leaves;   /* owned: from outside, which get gradients besides inputs */
+  cn_tensor **leaves;   /* owned: from outside, leaves and others, which get gradients besides inputs */
   size_t nleaves;
   cn_tensor **states;   /* owned: of CNI_KEPT_STATE */
   cni_kept *kept;
   size_t nkept;
   bool *carries;        /* per output: has it a gradient? */
+  bool hooked;          /* hooks hang on tensors inside */
   int *gradient;        /* per input, then leaf: which output of backward; -1: none flows */
 } cni_executable;
 

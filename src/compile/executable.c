@@ -35,6 +35,7 @@ void cni_executable_release(cni_executable *p)
   cni_free(p->carries, p->noutputs);
   cn_graph_free(p->forward);
   cn_graph_free(p->backward);
+  for (int i = 0; i < 2; i++) cn_graph_free(p->single[i]);
   cn_string_free(p->why_eager);
   if (p->note && p->note_free) p->note_free(p->note);
   cni_key_free(&p->key);
@@ -60,6 +61,7 @@ static int fuse(cni_executable *p)
   bool exact = setting && !strcmp(setting, "exact");
   for (int i = 0; i < 2; i++) {
     cn_graph *g = i ? p->backward : p->forward;
+    if (g && p->backward && !i && !(p->single[i] = cn_graph_copy(g))) return cn_err();
     int groups = g ? cn_graph_fuse(g, exact) : 0;
     if (groups < 0) return groups;
     p->groups[i] = (size_t)groups;
@@ -145,7 +147,7 @@ static int keep_leaves(capturing *c)
   cni_executable *p = c->p;
   c->cap.leaves_are_inside = true;
   for (size_t i = 0; i < c->cap.nleaves; i++)
-    if (cn_set_grad(c->cap.leaves[i].tensor, NULL)) return cn_err();
+    if (cn_is_leaf(c->cap.leaves[i].tensor) && cn_set_grad(c->cap.leaves[i].tensor, NULL)) return cn_err();
   p->leaves = cni_alloc_zero(c->cap.nleaves * sizeof *p->leaves);
   if (!p->leaves) return CN_ERR_MEMORY;
   p->nleaves = c->cap.nleaves;
@@ -171,13 +173,14 @@ static int run_backward(capturing *c, cn_tensor **wanted, cn_tensor **grads)
     if (p->gradient[i] >= 0) wanted[nwanted++] = t;
   }
   cni_backward b = {.roots = roots, .seeds = seeds, .nroots = nroots, .inputs = wanted, .results = grads,
-                    .ninputs = nwanted, .no_leaf_hooks = true};
+                    .ninputs = nwanted, .no_leaf_hooks = true, .stop = true};
   status = cni_backward_run(&b);
   if (!status && c->cap.nleaves != p->nleaves)
     status = cni_fail(CN_ERR_CAPTURE, "compile: the backward pass reads a tensor with gradients that forward did not");
   for (size_t i = 0; i < p->ninputs + p->nleaves && !status; i++) {
     cn_tensor *g = p->gradient[i] >= 0 ? grads[p->gradient[i]] : NULL;
-    cn_tensor *left = i < p->ninputs ? NULL : cn_grad_of(p->leaves[i - p->ninputs]);
+    cn_tensor *leaf = i < p->ninputs ? NULL : p->leaves[i - p->ninputs];
+    cn_tensor *left = leaf && cn_is_leaf(leaf) ? cn_grad_of(leaf) : NULL;
     if (left) g = g ? cn_add_with(g, left, NULL) : left;
     status = cn_err();
     p->gradient[i] = g ? ngradients++ : -1;
@@ -226,6 +229,8 @@ static cn_graph *finished(const capturing *c, cn_graph *whole)
   if (c->cap.escaped)
     cni_fail(CN_ERR_CAPTURE, "compile: a tensor that the function computes is kept outside of it, in an attribute or a "
                              "list: return it instead");
+  whole->closed = !c->p->carries;
+  c->p->hooked = c->cap.hooked;
   if (!cn_err() && cn_graph_optimise(whole) >= 0) return whole;
   cn_graph_free(whole);
   return NULL;

@@ -7,9 +7,11 @@
  * become states. */
 #include "capture.h"
 
+#include <cairn/autograd.h>
 #include <string.h>
 
 #include "base/dtype.h"
+#include "ops/api.gen.h"
 #include "ops/families.h"
 #include "tensor/tensor.h"
 
@@ -69,7 +71,8 @@ static int add_state(cni_capture *cap, cn_tensor *t)
   v.has_strides = !cni_is_contiguous(t->d.ndim, t->d.shape, t->d.strides);
   if (cni_grow((void **)&g->states, &g->states_cap, g->nstates + 1, sizeof *g->states)) return CN_ERR_MEMORY;
   int value = cni_graph_add_value(g, &v);
-  if (value >= 0) g->states[g->nstates++] = (cni_gstate){cni_tensor_keep(t), value, -1};
+  if (value >= 0)
+    g->states[g->nstates++] = (cni_gstate){cni_tensor_keep(t), value, -1, NULL, cn_needs_grad(t) && cn_is_leaf(t)};
   return value;
 }
 
@@ -106,6 +109,18 @@ static bool same_geometry(const cn_tensor *a, const cn_tensor *b)
   return a->offset == b->offset && a->d.dtype == b->d.dtype && cni_same_layout(&a->d, &b->d);
 }
 
+/* Has the program switched gradients off? Functions with a backward of their own, and the capture itself, do it, too,
+ * which says nothing about what goes through. */
+static bool switched_off(const cni_capture *cap)
+{
+  if (!cap->grad || cap->own || !cni_state()->no_grad) return false;
+  for (size_t i = 0; i < cap->nopen; i++) {
+    const cni_gscope *s = &cap->g->scopes[cap->open[i]];
+    if (!s->op && (!strcmp(s->kind, CNI_SCOPE_FUNCTION) || !strcmp(s->kind, CNI_SCOPE_CHECKPOINT))) return false;
+  }
+  return true;
+}
+
 /* Adds a call with its results, of these types, or nothing: whoever goes on after a failure finds a sound graph. Its
  * node; negative on failure. */
 static int add_call(cni_capture *cap, const cni_opinfo *info, const cn_value *args, int nargs, const int *in, int nin,
@@ -120,7 +135,9 @@ static int add_call(cni_capture *cap, const cni_opinfo *info, const cn_value *ar
       g->nvalues = nvalues;
       return CN_ERR_MEMORY;
     }
-  if (node >= 0) g->nodes[node].scope = cni_scope_now(cap);
+  if (node < 0) return node;
+  g->nodes[node].scope = cni_scope_now(cap);
+  g->nodes[node].quiet = switched_off(cap);
   return node;
 }
 
@@ -155,6 +172,20 @@ int cni_capture_value(cni_capture *cap, cn_tensor *t)
   return add_state(cap, t);
 }
 
+/* Code that records gradients reads what was made while they were switched off: the graph says so by a detach, so that
+ * none goes through when it is replayed. */
+static int read_value(cni_capture *cap, cn_tensor *t)
+{
+  cn_graph *g = cap->g;
+  int value = cni_capture_value(cap, t);
+  if (value < 0 || cni_state()->no_grad || !cni_dtype_is_float(t->d.dtype)) return value;
+  const cni_gvalue *v = &g->values[value];
+  if (v->kind != CNI_VALUE_RESULT || !g->nodes[v->node].quiet || cn_needs_grad(t)) return value;
+  cn_value arg = {CN_V_TENSOR, 1, {0}};
+  int node = add_call(cap, cni_ops[CNI_OP_detach], &arg, 1, &value, 1, &t->d, 1);
+  return node < 0 ? node : g->nodes[node].out[0];
+}
+
 int cni_capture_now(const cni_capture *cap, int input)
 {
   for (size_t i = 0; i < cap->nmemories; i++)
@@ -171,6 +202,8 @@ int cni_capture_saves(cn_tensor *alias, cn_tensor *view)
   tag(cap, alias, value, m ? m->writes : 0);
   return CN_OK;
 }
+
+void cni_capture_hooked(void) { cni_capturing()->hooked = true; }
 
 int cni_capture_known(cni_capture *cap, cn_tensor *t)
 {
@@ -213,8 +246,10 @@ static int write_value(cni_capture *cap, cn_tensor *dest, int value)
   bool no_grad = st->no_grad;
   size_t depth = cni_scope_push();
   st->no_grad = true;
+  cap->own += !no_grad;
   int whole = memory_of(cap, dest) ? scattered(cap, dest, value) : cn_err();
   st->no_grad = no_grad;
+  cap->own -= !no_grad;
   cni_scope_pop(depth);
   if (whole < 0) return whole;
   cni_memory_record *m = find_memory(cap, dest->storage);
@@ -249,7 +284,7 @@ static int record(cni_capture *cap, const cni_applying *a)
   int room[64], *in = room, node = 0, draw = -1;
   if (c->nin > 64 && !(in = cni_alloc((size_t)c->nin * sizeof *in))) return CN_ERR_MEMORY;
   for (int i = 0; i < c->nin && node >= 0; i++) {
-    in[i] = c->in[i] ? cni_capture_value(cap, c->in[i]) : -1;
+    in[i] = c->in[i] ? read_value(cap, c->in[i]) : -1;
     if (c->in[i] && in[i] < 0) node = in[i];
   }
   if (node >= 0 && (a->info->row->flags & CN_OP_RANDOM) && (draw = cni_draw(cap, c)) < 0) node = draw;

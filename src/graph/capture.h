@@ -17,7 +17,7 @@ typedef struct cni_memory_record {
   uint64_t writes;
 } cni_memory_record;
 
-/* A tensor from outside that gradients add up in, and what its gradient was when the capture met it. */
+/* A tensor from outside that gradients add up in, or go on from, and what its gradient was when the capture met it. */
 typedef struct cni_leaf {
   cn_tensor *tensor;     /* owned */
   struct cni_node *node; /* the tensor's */
@@ -38,7 +38,10 @@ typedef struct cni_capture {
   size_t depth; /* of the scope around it */
   cni_live *live; /* its handles' memories */
   bool escaped;   /* after its end: some are still there, which somebody outside keeps */
+  bool hooked;    /* the code hung a hook on a gradient */
   bool leaves_are_inside; /* what reaches leaves is collected by whoever captures: it is nothing that a run assigns */
+  bool grad;           /* gradients were on when it began: what switches them off is the program */
+  int own;             /* ... or the capture itself, while this is not 0 */
   uint64_t seed, base; /* where random numbers stood when it began */
 } cni_capture;
 
@@ -62,6 +65,7 @@ cn_tensor *cni_capture_handle(const cni_capture *cap, cn_device device, int dtyp
 int cni_capture_now(const cni_capture *cap, int input); /* what the memory of this input value holds now */
 /* Autograd keeps an alias of a view without its record: it stands for the view's present value. 0 or an error. */
 int cni_capture_saves(cn_tensor *alias, cn_tensor *view);
+void cni_capture_hooked(void);
 int cni_capture_known(cni_capture *cap, cn_tensor *t); /* the same, where it has one already; -1: it has not */
 
 /* scopes.c */
@@ -81,6 +85,8 @@ void cni_leaves_restore(cni_capture *cap);        /* leaves get back what they h
 /* random.c */
 void cni_draws_begin(cni_capture *cap);
 int cni_draw(cni_capture *cap, const cn_call *c); /* the draw of a random call; negative on failure */
+/* The draw of that many numbers there: one that is known, or the next. */
+int cni_draw_at(cni_capture *cap, uint64_t offset, uint64_t count, const char *who);
 void cni_draws_end(cni_capture *cap);
 
 #endif

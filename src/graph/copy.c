@@ -54,7 +54,7 @@ static int copy_states(cn_graph *to, const cn_graph *g)
   for (size_t i = 0; i < g->nstates; i++) {
     const cni_gstate *s = &g->states[i];
     if (cni_grow((void **)&to->states, &to->states_cap, i + 1, sizeof *to->states)) return CN_ERR_MEMORY;
-    to->states[to->nstates++] = (cni_gstate){cni_tensor_keep(s->tensor), s->value, s->final, NULL};
+    to->states[to->nstates++] = (cni_gstate){cni_tensor_keep(s->tensor), s->value, s->final, NULL, s->trained};
     if (s->name && !(to->states[i].name = cni_strdup(s->name))) return CN_ERR_MEMORY;
   }
   for (size_t i = 0; i < g->nleaves; i++) {
@@ -125,6 +125,7 @@ cn_graph *cn_graph_copy(const cn_graph *g)
   if (!g) return cni_fail(CN_ERR_TYPE, "graph_copy: the graph is NULL"), NULL;
   cn_graph *to = cn_graph_new();
   if (!to) return NULL;
+  to->closed = g->closed;
   int status = copy_values(to, g);
   if (!status) status = copy_nodes(to, g);
   if (!status) status = copy_states(to, g);

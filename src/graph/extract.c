@@ -31,7 +31,7 @@ static int copy_state(copying *c, int value)
   int id = copy_value(c, value);
   if (id < 0) return id;
   to->values[id].index = (int32_t)to->nstates;
-  to->states[to->nstates++] = (cni_gstate){cni_tensor_keep(s->tensor), id, -1, NULL};
+  to->states[to->nstates++] = (cni_gstate){cni_tensor_keep(s->tensor), id, -1, NULL, s->trained};
   int status = s->name ? cn_graph_name_state(to, to->nstates - 1, s->name) : CN_OK;
   return status ? status : id;
 }

@@ -29,6 +29,23 @@ void cni_node_call(cn_call *c, const cn_graph *g, const cni_gnode *n, const cn_v
                  .device = found ? found : CN_CPU};
 }
 
+void cni_defaults_begin(cni_defaults *saved, const cn_graph *g, const cni_gnode *n)
+{
+  cn_state *st = cni_state();
+  const cni_gvalue *v = n->out[0] >= 0 ? &g->values[n->out[0]] : NULL;
+  *saved = (cni_defaults){st->default_dtype, st->default_device};
+  if (!v) return;
+  if (cni_dtype_is_float(v->dtype) && cni_dtype_computes(v->dtype)) st->default_dtype = (cn_dtype)v->dtype;
+  if (v->device) st->default_device = v->device;
+}
+
+void cni_defaults_end(const cni_defaults *saved)
+{
+  cn_state *st = cni_state();
+  st->default_dtype = saved->dtype;
+  st->default_device = saved->device;
+}
+
 int cni_infer_node(cn_spec *spec, int32_t *compute, cn_device *device, const cn_graph *g, const cni_gnode *n,
                    const cn_value *args, cn_tensor **in)
 {
@@ -44,7 +61,10 @@ int cni_infer_node(cn_spec *spec, int32_t *compute, cn_device *device, const cn_
     cni_fill_slots(n->info, full, in);
     c.args = full;
   }
+  cni_defaults defaults;
+  cni_defaults_begin(&defaults, g, n);
   int status = composite ? cni_capture_infer(&c) : n->info->row->infer(&c);
+  cni_defaults_end(&defaults);
   if (status) return status;
   if (c.nout != n->nout) return cni_fail(CN_ERR_INTERNAL, "graph: %s has %d results, not %d", n->info->name, c.nout,
                                          n->nout);

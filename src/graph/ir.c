@@ -23,6 +23,8 @@ void cni_graph_changed(cn_graph *g)
 {
   cni_plan_free(g->plan);
   g->plan = NULL;
+  cn_graph_free(g->lifted);
+  g->lifted = NULL;
   cni_uses_free(g->uses);
   g->uses = NULL;
 }

@@ -72,6 +72,7 @@ typedef struct cni_gnode {
   cni_gsyms syms;
   int draw; /* random ops: which of the graph's draws its numbers are; -1: none */
   int scope; /* which of the graph's; -1: none */
+  bool quiet; /* while it is captured: the program switched gradients off around it */
 } cni_gnode;
 
 enum { CNI_STATE_NAME = 1024 };
@@ -80,7 +81,12 @@ typedef struct cni_gstate {
   int value;         /* what reading it gives */
   int final;         /* what it holds after a run; -1: unchanged */
   char *name;        /* owned; NULL: it has none */
+  bool trained;      /* a leaf that requires a gradient */
 } cni_gstate;
+
+/* Kinds of scopes with a meaning: a function with a backward of its own, and a checkpoint, which has none. */
+#define CNI_SCOPE_FUNCTION "function"
+#define CNI_SCOPE_CHECKPOINT "checkpoint"
 
 /* Where nodes come from: a module's forward or another part of the program that has a name, or the call of a composite
  * op, whose tensors are the values `in` and `out` (-1: absent, or of no single value). */
@@ -144,9 +150,11 @@ struct cn_graph {
   cni_exprs exprs; /* of sizes */
   int *input_finals; /* per input: what a run writes into the caller's tensor; -1: nothing */
   size_t input_finals_cap;
+  bool closed; /* nobody will ask for gradients through it */
   int before, scope; /* where cn_graph_add_node puts nodes: before this one (-1: the end), in this scope */
   cni_types types;   /* infer.c: of its values, while it is built or changed */
   struct cni_uses *uses; /* uses.c: NULL: not counted since the last change */
+  struct cn_graph *lifted; /* replay.c: with composite ops whole; NULL: not yet */
   struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
   pthread_mutex_t lock;  /* of plans and uses: several threads may run a graph */
 };
@@ -180,6 +188,14 @@ int cni_infer_node(cn_spec *spec, int32_t *compute, cn_device *device, const cn_
                    const cn_value *args, cn_tensor **in);
 /* The call that a node is, on these tensors; without results and specs, which are the caller's. */
 void cni_node_call(cn_call *c, const cn_graph *g, const cni_gnode *n, const cn_value *args, cn_tensor *const *in);
+/* What a call of the node finds as the thread's default type and device: those that its results show, whatever the
+ * thread has now. */
+typedef struct cni_defaults {
+  cn_dtype dtype;
+  cn_device device;
+} cni_defaults;
+void cni_defaults_begin(cni_defaults *saved, const cn_graph *g, const cni_gnode *n);
+void cni_defaults_end(const cni_defaults *saved);
 /* Puts tensors back into the slots of args. */
 void cni_fill_slots(const cni_opinfo *info, cn_value *args, cn_tensor *const *in);
 /* Types of all values that have none yet; nodes in order. */

@@ -25,7 +25,9 @@ static cni_leaf *add_leaf(cni_capture *cap, cn_tensor *t)
 
 int cni_leaf_met(cni_capture *cap, cn_tensor *t)
 {
-  if (!t->node || find_node(cap, t->node) || !cn_is_leaf(t)) return CN_OK;
+  if (!t->node) return CN_OK;
+  for (size_t i = cap->nleaves; i-- > 0;)
+    if (cap->leaves[i].node == t->node && cap->leaves[i].tensor->out_index == t->out_index) return CN_OK;
   return add_leaf(cap, t) ? CN_OK : CN_ERR_MEMORY;
 }
 

@@ -306,7 +306,7 @@ static int state_line(reader *r, int id)
   cni_gvalue v = {.kind = CNI_VALUE_STATE, .index = (int32_t)g->nstates};
   if (!type(r, &v) || !strides(r, &v)) return bad(r, "a type and shape are missing");
   if (cni_grow((void **)&g->states, &g->states_cap, g->nstates + 1, sizeof *g->states)) return CN_ERR_MEMORY;
-  g->states[g->nstates++] = (cni_gstate){NULL, id, -1, NULL};
+  g->states[g->nstates++] = (cni_gstate){NULL, id, -1, NULL, false};
   blanks(r);
   if (*r->s == '\'') {
     char *name = quoted(r);
@@ -314,6 +314,7 @@ static int state_line(reader *r, int id)
     cn_string_free(name);
     if (status) return status;
   }
+  g->states[g->nstates - 1].trained = eat(r, "requires_grad");
   return put_value(r, id, &v);
 }
 

@@ -18,8 +18,7 @@ static void free_one(cni_plan *p)
   cni_contexts_free(p->idle, p); /* they look at the values */
   for (size_t i = 0; p->values && i < p->nvalues; i++) cni_tensor_release(p->values[i].handle);
   cni_free(p->values, p->nvalues * sizeof *p->values);
-  for (size_t i = 0; p->args && i < p->nnodes; i++)
-    if (p->args[i]) cni_free(p->args[i], cni_args_bytes(p->args[i], CN_MAX_ARGS));
+  for (size_t i = 0; p->args && i < p->nnodes; i++) cni_args_at_free(p->args[i]);
   cni_free(p->args, p->nnodes * sizeof *p->args);
   cni_free(p->specs, p->nspecs * sizeof *p->specs);
   cni_free(p->first_spec, p->nnodes * sizeof *p->first_spec);
@@ -50,7 +49,7 @@ void cni_plan_free(cni_plan *p)
 
 /* ---- handles of values that nodes do not make ---- */
 
-static cn_tensor *scalar_handle(const cn_graph *g, const cni_gvalue *v, const int64_t *sizes)
+cn_tensor *cni_scalar_at(const cn_graph *g, const cni_gvalue *v, const int64_t *sizes)
 {
   int64_t integer = v->integer;
   double number = v->number;
@@ -75,7 +74,7 @@ static int start_values(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs
     cni_planned *q = &p->values[i];
     *q = (cni_planned){.root = (int)i, .first = -1, .last = -1};
     if (v->kind == CNI_VALUE_INPUT) q->handle = layout_of(inputs[v->index]);
-    else if (v->kind == CNI_VALUE_SCALAR) q->handle = scalar_handle(g, v, sizes);
+    else if (v->kind == CNI_VALUE_SCALAR) q->handle = cni_scalar_at(g, v, sizes);
     else if (v->kind == CNI_VALUE_CONST) q->handle = cni_tensor_keep(v->tensor);
     else if (v->kind == CNI_VALUE_STATE) {
       if (!g->states[v->index].tensor) return cni_fail(CN_ERR_VALUE, "graph: state %d is not bound", (int)v->index);
@@ -95,26 +94,30 @@ static int start_values(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs
 
 /* ---- nodes ---- */
 
-/* A node's arguments with these sizes in them, into the plan. */
-static int size_args(cni_plan *p, const cn_graph *g, size_t node, const int64_t *sizes)
+void cni_args_at_free(cn_value *args)
 {
-  const cni_gnode *n = &g->nodes[node];
+  if (args) cni_free(args, cni_args_bytes(args, CN_MAX_ARGS));
+}
+
+cn_value *cni_args_at(const cn_graph *g, const cni_gnode *n, const int64_t *sizes)
+{
   cn_value full[CN_MAX_ARGS];
   memset(full, 0, sizeof full);
   memcpy(full, n->args, (size_t)n->nargs * sizeof *full);
   cn_value *args = cni_alloc(cni_args_bytes(full, CN_MAX_ARGS));
-  if (!args) return CN_ERR_MEMORY;
+  if (!args) return NULL;
   cni_args_copy(args, full, CN_MAX_ARGS);
-  p->args[node] = args;
   for (size_t i = 0; i < n->syms.n; i++) {
     const cni_gsym *s = &n->syms.v[i];
     int64_t integer;
     double number;
-    int status = cni_size_number(g, sizes, s->expr, n->info->name, &integer, &number);
-    if (status) return status;
+    if (cni_size_number(g, sizes, s->expr, n->info->name, &integer, &number)) {
+      cni_args_at_free(args);
+      return NULL;
+    }
     cni_value_put(&args[s->arg], s->element, integer, number);
   }
-  return CN_OK;
+  return args;
 }
 
 static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
@@ -249,13 +252,14 @@ static int allocate(cni_plan *p, const cn_graph *g)
   return p->specs ? CN_OK : CN_ERR_MEMORY;
 }
 
-static int place_draws(cni_plan *p, const cn_graph *g, const int64_t *sizes)
+int cni_draw_offsets(uint64_t *draws, const cn_graph *g, const int64_t *sizes)
 {
   int status = CN_OK;
+  draws[0] = 0;
   for (size_t i = 0; i < g->ndraws && !status; i++) {
     int64_t count = g->draws[i].count;
     if (g->draws[i].expr) status = cni_size_number(g, sizes, g->draws[i].expr, "a random draw", &count, NULL);
-    p->draws[i + 1] = p->draws[i] + (uint64_t)count;
+    draws[i + 1] = draws[i] + (uint64_t)count;
   }
   return status;
 }
@@ -296,11 +300,11 @@ static int plan_nodes(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs, 
   int status = allocate(p, g);
   if (!status) status = start_values(p, g, inputs, sizes);
   for (size_t i = 0; i < g->nnodes && !status; i++) {
-    status = size_args(p, g, i, sizes);
-    if (!status) status = infer_node(p, g, i);
+    p->args[i] = cni_args_at(g, &g->nodes[i], sizes);
+    status = p->args[i] ? infer_node(p, g, i) : cn_err() ? cn_err() : CN_ERR_MEMORY;
   }
   if (!status) status = check_finals(p, g);
-  if (!status) status = place_draws(p, g, sizes);
+  if (!status) status = cni_draw_offsets(p->draws, g, sizes);
   if (!status) status = cni_plan_whole(p, g);
   if (!status && !p->executable) alias_copies(p, g);
   if (!status) status = cni_plan_order(p, g);

@@ -71,6 +71,25 @@ bool cni_leaves_hold(const cn_graph *g);
  * thread's. */
 int cni_graph_run_at(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs, const uint64_t *at);
 
+/* At the sizes of one run (sizes: of all expressions), for plans and replays: a node's arguments, CN_MAX_ARGS of them in
+ * one owned block; a number's tensor, owned; where each draw begins behind the first number, and all end. */
+cn_value *cni_args_at(const cn_graph *g, const cni_gnode *n, const int64_t *sizes); /* NULL with the error set */
+void cni_args_at_free(cn_value *args);
+cn_tensor *cni_scalar_at(const cn_graph *g, const cni_gvalue *v, const int64_t *sizes);
+int cni_draw_offsets(uint64_t *draws, const cn_graph *g, const int64_t *sizes);
+int cni_leaves_check(const cn_graph *g); /* cni_leaves_hold, or the error */
+bool cni_in_order(const cn_desc *d, const int64_t *strides); /* run.c: does it lie in memory with these strides? */
+
+/* ---- replay.c ---- */
+/* cn_graph_replay_with, for the library: */
+typedef struct cni_replay {
+  cn_replay_opts opts;
+  const uint64_t *at;        /* random numbers from there on, which the thread's do not move for; NULL: the thread's */
+  const uint64_t *versions;  /* per state: of its memory, or the values are not those that are meant; NULL: any */
+  cn_tensor *const *states;  /* per state: what is read instead of it; NULL, or an entry that is: itself */
+} cni_replay;
+int cni_graph_replay(cn_tensor **outputs, const cn_graph *g, cn_tensor *const *inputs, const cni_replay *how);
+
 /* order.c: fills p->order, and lets values that states end up with be computed where the states are. */
 int cni_plan_order(cni_plan *p, const cn_graph *g);
 /* Per node: is it needed by states alone, and cannot fail? It then runs behind all others. 0 or CN_ERR_MEMORY. */

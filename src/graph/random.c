@@ -18,17 +18,21 @@ static int add_draw(cn_graph *g, uint64_t count)
   return (int)g->ndraws++;
 }
 
-int cni_draw(cni_capture *cap, const cn_call *c)
+int cni_draw_at(cni_capture *cap, uint64_t offset, uint64_t count, const char *who)
 {
   cn_graph *g = cap->g;
-  uint64_t seed, offset, at = cap->base, count = cni_random_draws(c);
-  cni_random_take(&seed, &offset, count);
-  if (seed != cap->seed)
-    return cni_fail(CN_ERR_CAPTURE, "%s: captured code cannot choose a seed; set it before the capture",
-                    cni_op_info(c->op)->name);
+  uint64_t at = cap->base;
   for (size_t i = 0; i < g->ndraws; at += (uint64_t)g->draws[i++].count)
     if (at == offset && (uint64_t)g->draws[i].count == count) return (int)i; /* drawn again, by a checkpoint */
   if (at == offset) return add_draw(g, count);
-  return cni_fail(CN_ERR_CAPTURE, "%s: the random state was set to where no draw of this capture begins",
-                  cni_op_info(c->op)->name);
+  return cni_fail(CN_ERR_CAPTURE, "%s: the random state was set to where no draw of this capture begins", who);
+}
+
+int cni_draw(cni_capture *cap, const cn_call *c)
+{
+  uint64_t seed, offset, count = cni_random_draws(c);
+  const char *name = cni_op_info(c->op)->name;
+  cni_random_take(&seed, &offset, count);
+  if (seed == cap->seed) return cni_draw_at(cap, offset, count, name);
+  return cni_fail(CN_ERR_CAPTURE, "%s: captured code cannot choose a seed; set it before the capture", name);
 }

@@ -251,7 +251,7 @@ static int check_leaf(const cni_gleaf *l, size_t i)
                     : "graph: leaf %zu had another gradient when the graph was traced: trace again", i);
 }
 
-static int check_leaves(const cn_graph *g)
+int cni_leaves_check(const cn_graph *g)
 {
   int status = CN_OK;
   for (size_t i = 0; i < g->nleaves && !status; i++) status = check_leaf(&g->leaves[i], i);
@@ -309,7 +309,7 @@ static int run_all(running *r, cn_tensor **outputs)
   st->no_grad = true;
   st->modes = 0;
   if (r->plan->writes) pthread_mutex_lock(&r->plan->turn);
-  int status = check_leaves(r->g);
+  int status = cni_leaves_check(r->g);
   if (!status) status = r->plan->recordable ? cni_run_recorded(r, outputs) : CN_REFUSED;
   if (status == CN_REFUSED) status = run_once(r, outputs);
   if (r->plan->writes) pthread_mutex_unlock(&r->plan->turn);
@@ -356,7 +356,7 @@ void cni_traced_order(const cni_gvalue *v, const int64_t *shape, int64_t *stride
   }
 }
 
-static bool in_order(const cn_desc *d, const int64_t *strides)
+bool cni_in_order(const cn_desc *d, const int64_t *strides)
 {
   for (int i = 0; i < d->ndim; i++)
     if (d->shape[i] != 1 && d->strides[i] != strides[i]) return false;
@@ -369,9 +369,9 @@ static cn_tensor *fitted(const cni_gvalue *v, cn_tensor *t)
 {
   int64_t strides[CN_MAX_DIMS];
   if (!t || t->d.ndim != v->ndim || !t->d.numel || !t->d.data) return t; /* what is wrong is said by the plan */
-  if (v->has_strides && in_order(&t->d, v->strides)) return t;
+  if (v->has_strides && cni_in_order(&t->d, v->strides)) return t;
   cni_traced_order(v, t->d.shape, strides);
-  if (in_order(&t->d, strides)) return t;
+  if (cni_in_order(&t->d, strides)) return t;
   cn_tensor *copy = cni_scope_add(cni_tensor_new(t->d.device, t->d.dtype, t->d.ndim, t->d.shape, strides));
   return copy && !cni_copy_elements(copy, t) ? copy : NULL;
 }

@@ -88,6 +88,7 @@ static cn_tensor *ordered(const cni_gvalue *v, cn_tensor *t)
 
 static bool gets_gradient(const cn_graph *g, size_t i)
 {
+  if (g->states[i].trained) return true;
   for (size_t k = 0; k < g->nleaves; k++)
     if (g->leaves[k].state == (int)i) return true;
   return false;

@@ -293,6 +293,7 @@ char *cn_graph_to_string(const cn_graph *g)
     const char *name = v->kind == CNI_VALUE_STATE ? g->states[v->index].name : NULL;
     if (name) put(&t, " ");
     if (name) put_string(&t, name);
+    if (v->kind == CNI_VALUE_STATE && g->states[v->index].trained) put(&t, " requires_grad");
     put(&t, "\n");
   }
   for (size_t i = 0; i < g->ndraws; i++) {

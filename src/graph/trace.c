@@ -39,7 +39,8 @@ int cni_trace_begin(cni_capture *cap)
   if (st->err) return st->err;
   cni_init();
   if (st->capture) return cni_fail(CN_ERR_CAPTURE, "trace: a graph is being captured already");
-  *cap = (cni_capture){.g = cn_graph_new(), .serial = atomic_fetch_add(&next_serial, 1) & 0xffffffffu};
+  *cap = (cni_capture){.g = cn_graph_new(), .serial = atomic_fetch_add(&next_serial, 1) & 0xffffffffu,
+                       .grad = !st->no_grad};
   if (!cap->g) return CN_ERR_MEMORY;
   if (!(cap->live = cni_live_new())) {
     cn_graph_free(cap->g);

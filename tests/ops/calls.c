@@ -243,10 +243,15 @@ static int take_grads(call_result *r, int nin, cn_tensor *const *leaves, cn_tens
 
 int call_run_grad(call_result *r, const call *c, cn_tensor *dest, cn_tensor *const *leaves)
 {
+  int status = call_run(r, c, dest);
+  return status ? status : call_grad(r, c, leaves);
+}
+
+int call_grad(call_result *r, const call *c, cn_tensor *const *leaves)
+{
   cn_tensor *roots[SAMPLE_RESULTS], *weights[SAMPLE_RESULTS];
   size_t n = 0;
-  int status = call_run(r, c, dest);
-  if (status) return status;
+  int status;
   cn_scope *scope = cn_scope_begin();
   if (!scope) return cn_err();
   for (size_t i = 0; i < r->nout && !cn_err(); i++) {

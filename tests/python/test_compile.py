@@ -152,6 +152,68 @@ class CompileTest(unittest.TestCase):
             self.assertSame(p.grad, q.grad)
 
     # ---- kinds of calls ----
+    def test_gradients_of_gradients(self):
+        net = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2)).double()
+
+        def f(x, y):
+            with cairn.no_grad():
+                still = x.exp()
+            return (net(x) * y).sum(-1) + (x * still).sum(-1), x.sin() * y.sum()
+        fast = compiler.compile(f, fullgraph=True)
+        x, y = (cairn.randn(2, n, dtype=cairn.float64, requires_grad=True) for n in (3, 2))
+        still = compiler.compile(lambda x, y: (net(x) * y).sum(-1), fullgraph=True)
+        self.assertTrue(cairn.autograd.gradcheck(still, (x, y)))
+        self.assertTrue(cairn.autograd.gradgradcheck(still, (x, y)))
+        parameters = tuple(net.parameters())
+        second = []
+        for g in (f, fast):
+            a, b = g(x * x, y)  # an input with a history
+            first = cairn.autograd.grad(a.sum() + b.sum(), (x, y) + parameters, create_graph=True)
+            second.append(cairn.autograd.grad(sum(v.square().sum() for v in first), (x, y) + parameters,
+                                              create_graph=True))
+            third = cairn.autograd.grad(sum(v.sum() for v in second[-1]), (x,) + parameters, allow_unused=True)
+            second[-1] += tuple(v for v in third if v is not None)
+        self.assertEqual(len(second[0]), len(second[1]))
+        for a, b in zip(*second):
+            self.assertSame(a, b)
+        self.assertEqual(compiler.stats(fast)["eager_calls"], 0)
+
+    def test_gradients_of_gradients_that_cannot_be(self):
+        def hooked(x):
+            y = x * x
+            y.register_hook(lambda g: g * 2)
+            return y * x
+
+        def writes(x):
+            y = x * x
+            x.mul_(2)
+            return y
+        x = cairn.randn(3, requires_grad=True)
+        with self.assertRaisesRegex(RuntimeError, "hooks"):
+            cairn.autograd.grad(compiler.compile(hooked)(x).sum(), x, create_graph=True)
+        y = x * 1
+        with self.assertRaisesRegex(RuntimeError, "writes to its inputs|changed in place"):
+            cairn.autograd.grad(compiler.compile(writes)(y).sum(), x, create_graph=True)
+        weight = nn.Parameter(cairn.ones(3))
+        out = compiler.compile(lambda x: x * x * weight)(x)
+        with cairn.no_grad():
+            weight.mul_(2)
+        with self.assertRaisesRegex(RuntimeError, "changed in place"):
+            cairn.autograd.grad(out.sum(), x, create_graph=True)
+
+    def test_tensors_outside_with_a_history(self):
+        leaf = cairn.randn(3, requires_grad=True)
+        grads = []
+        for eager in (True, False):
+            outside = leaf.exp()
+            f = compiler.compile(lambda x: x * outside)
+            x = cairn.arange(3.0)
+            y = (x * outside) if eager else f(x)
+            (y.sum() + outside.sum()).backward()
+            grads.append(leaf.grad)
+            leaf.grad = None
+        self.assertSame(*grads)
+
     def test_arguments(self):
         @cairn.compile
         def f(x, scale, *, shift=0, names=("a",), more=None):

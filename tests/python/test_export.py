@@ -79,6 +79,116 @@ class ExportTest(unittest.TestCase):
             export.export(lambda x: x, (cairn.ones(2),))
 
 
+def trained(net, data, steps=10):
+    """Trains, and returns what it has then."""
+    optimiser = cairn.optim.AdamW(net.parameters(), lr=0.01)
+    cairn.manual_seed(5)
+    for x, y in data[:steps]:
+        optimiser.zero_grad()
+        F.cross_entropy(net(x), y).backward()
+        optimiser.step()
+    return {name: value.detach().clone() for name, value in net.state_dict().items()}
+
+
+class Block(nn.Module):
+    """A convolution with a way around it."""
+
+    def __init__(self, channels):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(channels, channels, 3, padding=1), nn.BatchNorm2d(channels)
+
+    def forward(self, x):
+        return F.relu(self.norm(self.conv(x)) + x)
+
+
+class TrainableTest(unittest.TestCase):
+    """Loaded graphs are modules: gradients, optimisers, state_dict, autocast, transforms."""
+
+    def setUp(self):
+        cairn.manual_seed(2)
+        self.folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self.folder.cleanup)
+        self.path = os.path.join(self.folder.name, "net.safetensors")
+
+    def loaded(self, net, x):
+        jit.save(jit.trace(net, x, check_trace=False), self.path)
+        return jit.load(self.path)
+
+    def assertSame(self, a, b):
+        self.assertTrue(cairn.equal(a, b), "%s\n%s" % (a, b))
+
+    def test_training(self):
+        nets = {"perceptron": (nn.Sequential(nn.Linear(6, 16), nn.LayerNorm(16), nn.GELU(), nn.Dropout(0.2),
+                                             nn.Linear(16, 4)), (8, 6)),
+                "convolutions": (nn.Sequential(nn.Conv2d(1, 4, 3), Block(4), nn.MaxPool2d(2), Block(4),
+                                               nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4)), (8, 1, 8, 8))}
+        for name, (net, shape) in nets.items():
+            with self.subTest(name):
+                data = [(cairn.randn(*shape), cairn.randint(0, 4, (shape[0],))) for _ in range(10)]
+                before = {key: value.clone() for key, value in net.state_dict().items()}
+                copy = self.loaded(net, data[0][0])
+                net.load_state_dict(before)  # a trace in training mode ran it
+                self.assertEqual([key for key, _ in copy.named_parameters()], [key for key, _ in net.named_parameters()])
+                copy.load_state_dict(before, strict=False)
+                want, have = trained(net, data), trained(copy, data)
+                self.assertLessEqual(set(have), set(want))
+                self.assertGreater(len(have), 3)
+                for key, value in have.items():
+                    self.assertSame(value, want[key])
+                copy.save(self.path)
+                again = jit.load(self.path).state_dict()
+                for key, value in have.items():
+                    self.assertSame(again[key], value)
+
+    def test_gradients_and_transforms(self):
+        net = nn.Sequential(nn.Linear(3, 5), nn.Tanh(), nn.Linear(5, 2)).eval()
+        copy, x = self.loaded(net, cairn.randn(4, 3)), cairn.randn(2, 3, requires_grad=True)
+        want, = cairn.autograd.grad(net(x).square().sum(), x)
+        self.assertSame(cairn.autograd.grad(copy(x).square().sum(), x)[0], want)
+        batch = cairn.randn(5, 4, 3)
+        self.assertSame(cairn.func.vmap(copy)(batch), cairn.func.vmap(net)(batch))
+        self.assertSame(cairn.func.hessian(lambda v: copy(v).square().sum())(x.detach()),
+                        cairn.func.hessian(lambda v: net(v).square().sum())(x.detach()))
+        zero = {name: cairn.zeros_like(p) for name, p in copy.named_parameters()}
+        self.assertEqual(cairn.func.functional_call(copy, zero, (x,)).abs().sum().item(), 0)
+        with cairn.autocast("cpu", dtype=cairn.bfloat16):
+            self.assertEqual(copy(x).dtype, cairn.bfloat16)
+            self.assertSame(copy(x), net(x))
+        with cairn.no_grad():
+            self.assertSame(copy(x), net(x))
+            self.assertFalse(copy(x).requires_grad)
+        compiled = cairn.compile(copy)
+        self.assertSame(compiled(x), net(x))
+        self.assertEqual(copy.double()(x.double()).dtype, cairn.float64)
+
+    def test_cut_off(self):
+        class Cut(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.a, self.b = nn.Linear(3, 3), nn.Linear(3, 3)
+
+            def forward(self, x):
+                with cairn.no_grad():
+                    y = self.a(x)
+                return self.b(y) + self.a(x).detach()
+        net, x = Cut(), cairn.randn(2, 3)
+        copy = export.export(net, (x,)).module()
+        copy(x).sum().backward()
+        self.assertIsNone(copy.a.weight.grad)
+        self.assertIsNotNone(copy.b.weight.grad)
+
+    def test_modes(self):
+        net = nn.Sequential(nn.Linear(3, 3), nn.Dropout(0.5)).eval()
+        copy = self.loaded(net, cairn.randn(2, 3))
+        self.assertFalse(copy.training)
+        copy.eval()
+        with self.assertRaisesRegex(RuntimeError, "evaluation mode, and Dropout '1'"):
+            copy.train()
+        plain = self.loaded(nn.Sequential(nn.Linear(3, 3)), cairn.randn(2, 3))
+        plain.eval()
+        plain.train()
+
+
 class JitTest(unittest.TestCase):
     def test_trace_of_modules(self):
         net = nn.Sequential(nn.Linear(4, 8), nn.Tanh(), nn.Linear(8, 2))

@@ -5,10 +5,11 @@ The file is safetensors with the graph's text in its metadata: every language th
 """
 from __future__ import annotations
 
+import re
 from typing import Any, Iterator
 
 from . import _C, nn
-from ._modes import no_grad
+from ._modes import enable_grad
 from ._tensor import Tensor
 from .compiler import _called, _is_slot, _is_tensor, _mapped
 
@@ -80,15 +81,19 @@ class ExportedProgram:
         return self._graph.states()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self._computed(args, kwargs, list(self.state_dict.values()))
+
+    def _computed(self, args: Any, kwargs: Any, states: list[Tensor]) -> Any:
+        """Its results with these tensors as states: by a run, or replayed where gradients are recorded."""
         tensors: list[Tensor] = []
         _mapped((args, kwargs), _is_tensor, tensors.append)
-        results = self._graph.run(tensors)
+        results = self._graph.call(tensors, states)
         if self._note is not None:
             return _mapped(self._note, _is_slot, lambda slot: results[slot.index])
         return results[0] if len(results) == 1 else tuple(results)
 
     def module(self, check_guards: bool = True) -> nn.Module:  # unused: check_guards (sizes are checked by every run)
-        """It as a module."""
+        """It as a module, which can be trained."""
         return GraphModule(self)
 
     def save(self, path: Any) -> None:
@@ -100,23 +105,66 @@ class ExportedProgram:
         return "ExportedProgram:\n" + self.graph
 
 
+class _Part(nn.Module):
+    """What lies between dots in the names of a graph's parameters."""
+
+
+_BY_MODE = ("Dropout", "BatchNorm", "InstanceNorm", "RReLU")  # classes that compute something else while they train
+
+
 class GraphModule(nn.Module):
-    """A module that runs a graph; its states are buffers, by their names with dots replaced."""
+    """A module that computes a graph. The states of the graph that require gradients are parameters, others buffers,
+    under their names, so that it trains, moves and is saved like the module that was traced. What the trace was made
+    for stays: sizes, and the mode (training or evaluation)."""
 
     def __init__(self, program: ExportedProgram) -> None:
         super().__init__()
         object.__setattr__(self, "_program", program)
-        for name, tensor in program.state_dict.items():
-            self.register_buffer(name.replace(".", "_"), tensor)
+        object.__setattr__(self, "_owners", [self._place(*state) for state in
+                                               enumerate(program.state_dict.items())])
+        text = program.graph
+        trains = re.search(r"^(draw|update) ", text, re.M) is not None
+        kinds = re.findall(r"^scope \d+ (?:in \d+ )?'(.*)' '(.*)'$", text, re.M)
+        by_mode = [(name, kind) for name, kind in kinds if any(part in kind for part in _BY_MODE)]
+        object.__setattr__(self, "_by_mode", by_mode[0] if by_mode else None)
+        self.training = trains or not by_mode
+
+    def _place(self, i: int, state: tuple[str, Tensor]) -> tuple[nn.Module, str]:
+        """Registers state i under its name; the module that has it, and the last part of the name."""
+        path, tensor = state
+        *above, name = path.split(".")
+        owner: nn.Module = self
+        for part in above:
+            if part not in owner._modules:
+                owner.add_module(part, _Part())
+            owner = getattr(owner, part)
+        if tensor.requires_grad and tensor.is_leaf:
+            parameter = nn.Parameter(tensor)
+            owner.register_parameter(name, parameter)
+            self._program._graph.bind(i, parameter)
+        else:
+            owner.register_buffer(name, tensor)
+        return owner, name
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        return self._program(*args, **kwargs)
+        return self._program._computed(args, kwargs, [getattr(owner, name) for owner, name in self._owners])
+
+    def train(self, mode: bool = True) -> GraphModule:
+        """What was traced in one mode has no other: an error where a layer of it computes by the mode."""
+        if self._by_mode is not None and bool(mode) != self.training:
+            raise RuntimeError("the graph was traced in %s mode, and %s '%s' in it computes something else in the other: "
+                               "export the module in that mode" % ("training" if self.training else "evaluation",
+                                                                   self._by_mode[1], self._by_mode[0]))
+        return super().train(mode)
 
     @property
     def graph(self) -> str:
         return str(self._program.graph)
 
     def save(self, path: Any) -> None:
+        """Writes the graph with the parameters and buffers that the module has now."""
+        for i, (owner, name) in enumerate(self._owners):
+            self._program._graph.bind(i, getattr(owner, name))
         self._program.save(path)
 
 
@@ -131,7 +179,7 @@ def traced(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
         made, note = _called(fn, args, kwargs, given)
         notes.append(note)
         return made
-    with no_grad():
+    with enable_grad():  # so that the graph knows what the program cuts off by no_grad
         graph = _C.GraphBase(compute, tensors, free)
     if isinstance(fn, nn.Module):
         graph.name_states(fn)

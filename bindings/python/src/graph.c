@@ -2,7 +2,7 @@
  *
  * Place in the flow: below cairn/export.py and cairn/jit.py. A function of tensors, fn(list) -> list, is traced; sizes
  * that vary are named. Invariant: while a graph runs other threads of Python go on. */
-#include <cairn/graph.h>
+#include <cairn/ext/graph.h>
 #include <string.h>
 
 #include "autograd.h"
@@ -121,19 +121,46 @@ static void graph_dealloc(PyObject *self)
 
 /* ---- methods ---- */
 
+/* The tensors of a list of n into `to`; 0, or -1 with an exception. */
+static int take_tensors(cn_tensor **to, PyObject *list, size_t n, const char *what)
+{
+  if (!PyList_Check(list) || (size_t)PyList_Size(list) != n)
+    return cnpy_fail(PyExc_TypeError, "graph: it takes %zu %s", n, what), -1;
+  for (size_t i = 0; i < n; i++) {
+    PyObject *t = PyList_GetItem(list, (Py_ssize_t)i);
+    if (!cnpy_is_tensor(t)) return cnpy_fail(PyExc_TypeError, "graph: expected tensors"), -1;
+    to[i] = cnpy_t(t);
+  }
+  return 0;
+}
+
+/* call(tensors, states): by a run, or replayed where gradients or other modes want to see its ops. */
+static PyObject *call(PyObject *self, PyObject *args)
+{
+  cn_graph *g = cnpy_held(self);
+  size_t nin = cn_graph_inputs(g), nout = cn_graph_outputs(g), nstates = cn_graph_states(g);
+  PyObject *tensors, *states;
+  if (!PyArg_ParseTuple(args, "OO:call", &tensors, &states)) return NULL;
+  cn_tensor **in = PyMem_Calloc(nin + nout + nstates + 1, sizeof *in), **out = in + nin, **slots = out + nout;
+  if (!in) return PyErr_NoMemory();
+  if (take_tensors(in, tensors, nin, "tensors") || take_tensors(slots, states, nstates, "states"))
+    return PyMem_Free(in), NULL;
+  cn_scope *scope = cn_scope_begin();
+  int status;
+  Py_BEGIN_ALLOW_THREADS status = cn_graph_call(out, g, in, slots);
+  Py_END_ALLOW_THREADS PyObject *made = status ? cnpy_raise() : cnpy_wrap_list(out, nout);
+  cn_scope_end(scope);
+  PyMem_Free(in);
+  return made;
+}
+
 static PyObject *run(PyObject *self, PyObject *tensors)
 {
   cn_graph *g = cnpy_held(self);
   size_t nin = cn_graph_inputs(g), nout = cn_graph_outputs(g);
-  if (!PyList_Check(tensors) || (size_t)PyList_Size(tensors) != nin)
-    return cnpy_fail(PyExc_TypeError, "graph: it takes %zu tensors", nin);
   cn_tensor **in = PyMem_Calloc(nin + nout + 1, sizeof *in), **out = in + nin;
   if (!in) return PyErr_NoMemory();
-  for (size_t i = 0; i < nin; i++) {
-    PyObject *t = PyList_GetItem(tensors, (Py_ssize_t)i);
-    if (!cnpy_is_tensor(t)) return PyMem_Free(in), cnpy_fail(PyExc_TypeError, "graph: expected tensors");
-    in[i] = cnpy_t(t);
-  }
+  if (take_tensors(in, tensors, nin, "tensors")) return PyMem_Free(in), NULL;
   cn_scope *scope = cn_scope_begin();
   int status;
   Py_BEGIN_ALLOW_THREADS status = cn_graph_run(out, g, in);
@@ -171,6 +198,16 @@ static PyObject *name_states(PyObject *self, PyObject *module)
   if (!cnpy_is_module(module)) return cnpy_fail(PyExc_TypeError, "expected a module");
   int named = cn_module_name_states(cnpy_m(module), cnpy_held(self));
   return cnpy_done(named < 0 ? named : CN_OK);
+}
+
+/* bind(i, tensor) */
+static PyObject *bind(PyObject *self, PyObject *args)
+{
+  Py_ssize_t i;
+  PyObject *t;
+  if (!PyArg_ParseTuple(args, "nO:bind", &i, &t)) return NULL;
+  if (!cnpy_is_tensor(t)) return cnpy_fail(PyExc_TypeError, "graph: expected a tensor");
+  return cnpy_done(cn_graph_bind(cnpy_held(self), (size_t)i, cnpy_t(t)));
 }
 
 /* A dictionary: name -> tensor. */
@@ -223,10 +260,12 @@ static PyObject *load(PyObject *Py_UNUSED(module), PyObject *path)
 
 static PyMethodDef methods[] = {
   {"run", run, METH_O, "run(tensors) -> tensors"},
+  {"call", call, METH_VARARGS, "call(tensors, states) -> tensors: with gradients and other modes."},
   {"text", text, METH_NOARGS, "The graph as text."},
   {"save", save, METH_O, "Writes it and its states as a file."},
   {"optimise", optimise, METH_NOARGS, "Computes what is constant once, and nothing twice; how many changes."},
   {"name_states", name_states, METH_O, "States get the names that a module has for them."},
+  {"bind", bind, METH_VARARGS, "bind(i, tensor): state i is that tensor."},
   {"states", states, METH_NOARGS, "Its states: name -> tensor."},
   {"inputs", inputs, METH_NOARGS, "Type and shape of each input."},
   {"outputs", outputs, METH_NOARGS, "Type and shape of each output."},

@@ -166,6 +166,28 @@ CN_API const char *cn_graph_state_key(const cn_graph *graph, size_t i, char *roo
  * graph gives it one. */
 CN_API int cn_graph_bind_loaded(cn_graph *graph, size_t i, cn_tensor *t);
 
+/* ---- replaying ---- */
+typedef struct cn_replay_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  bool no_writes; /* states, inputs and gradients of leaves stay as they are */
+  /* Ops that are computed by their decomposition, though there may be a kernel; NULL: none. Composite ops always are. */
+  bool (*decompose)(const cn_op *op, void *payload);
+  void *payload;
+} cn_replay_opts;
+/* Calls the graph's ops one after the other, as the program did that was traced, under the modes of the thread: results
+ * carry gradients where inputs or states do, autocast casts, a graph that is captured takes the nodes over. Outputs are
+ * borrowed from the scope, and may look into inputs and states as the program's did. Inputs have the traced number of
+ * dimensions and sizes; their types and devices, and those of states, may be others, as far as the ops allow it.
+ * cn_graph_run is faster where none of this is wanted. */
+CN_API int cn_graph_replay_with(cn_tensor **outputs, const cn_graph *graph, cn_tensor *const *inputs,
+                                const cn_replay_opts *opts);
+/* Computes it as a module's forward does: by a run, where nobody looks at ops; else replayed, with its composite ops
+ * whole, as the program called them. states: what is read and written instead of each; NULL, or NULL there: itself. */
+CN_API int cn_graph_call(cn_tensor **outputs, cn_graph *graph, cn_tensor *const *inputs, cn_tensor *const *states);
+/* Type, device and shape that the results would have for such inputs; nothing is computed. */
+CN_API int cn_graph_infer(cn_graph_value *outputs, const cn_graph *graph, const cn_graph_value *inputs);
+
 /* ---- lifting ---- */
 /* Folds calls of ops that are made of others back into one node each, where nothing inside is used outside: the
  * outermost calls that `wanted` takes (NULL: all ops that programs can call). A plan of such a graph is made of their
@@ -178,4 +200,11 @@ CN_API int cn_graph_lift(cn_graph *graph, bool (*wanted)(const cn_op *op, void *
 CN_API int cn_graph_fuse(cn_graph *graph, bool exact);
 
 CN_END_DECLS
+
+#ifndef __cplusplus
+/* cn_graph_replay(outputs, graph, inputs, .no_writes = true) */
+#define cn_graph_replay(outputs, graph, ...) \
+  cn_graph_replay_with(outputs, graph, CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_replay_opts, CN_TAIL(__VA_ARGS__, )))
+#endif
+
 #endif

@@ -50,6 +50,12 @@ static bool sound(const cni_types *t, int root)
   return !cni_may_overlap(d->ndim, d->shape, d->strides);
 }
 
+/* A detach is nothing to a run, but a graph may be replayed with gradients. */
+static bool stops_gradients(const cn_graph *g, const cni_gnode *n)
+{
+  return !g->closed && (n->info->row->flags & CN_OP_NO_GRAD);
+}
+
 /* The first value up the chain of views that shows the very elements that v does; -1: none. */
 static int shown_before(const cn_graph *g, int v)
 {
@@ -58,7 +64,7 @@ static int shown_before(const cn_graph *g, int v)
   if (t->v[v].root == v || t->v[v].varies || !sound(t, t->v[v].root)) return -1;
   while (t->v[at].root != at) {
     const cni_gnode *n = &g->nodes[g->values[at].node];
-    if (!(n->info->row->flags & CN_OP_VIEW)) break;
+    if (!(n->info->row->flags & CN_OP_VIEW) || stops_gradients(g, n)) break;
     at = n->in[0];
     if (t->v[at].root == t->v[v].root && t->v[at].base == t->v[v].base && cni_same_type(t, at, v)) found = at;
   }
