@@ -151,7 +151,7 @@ CN_API void cn_named_free(cn_named_list *list);
 struct cn_graph;
 CN_API int cn_module_name_states(cn_module *m, struct cn_graph *graph);
 /* A graph as a module, which takes it over, also on failure: its states are parameters, where they require gradients,
- * and buffers, under their names; forward computes it, with gradients, autocast and captures as for any module, on up to
+ * and buffers, under their names; forward computes it, with gradients, autocast and captures as any module, of up to
  * 16 inputs with up to 8 results. What the trace was made for (sizes, training or evaluation) stays. Owned. */
 CN_API CN_MUST_USE cn_module *cn_graph_module(struct cn_graph *graph);
 /* Calls fn for m and all modules below it, each once, parents before children as PyTorch's named_modules does. fn

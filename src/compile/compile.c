@@ -1,8 +1,8 @@
 /* compile.c: cn_compile: a function with its programs by key; counts; what is said about them.
  *
  * Place in the flow: cn_compiled_call -> key.c -> a program that was found or captured (executable.c) -> graph/run.c,
- * or joint.c. CAIRN_COMPILE=off runs every call as it is. Invariant: the list of programs is looked at and changed
- * under its lock; functions, captures and runs are outside of it. */
+ * or joint.c. CAIRN_COMPILE=off runs every call as it is, check both (check.c). Invariant: the list of programs is
+ * looked at and changed under its lock; functions, captures and runs are outside of it. */
 #include <cairn/autograd.h>
 #include <cairn/ext/system.h>
 #include <pthread.h>
@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/os.h"
-#include "compile.h"
+#include "check.h"
+#include "graph/setting.h"
 
 enum { MOST_PROGRAMS = 64, MOST_ALIKE = 8 };
 
@@ -200,8 +200,15 @@ static int run_refused(cn_compiled *c, const cni_executable *p, cn_compile_call 
   return run_eager(c, call);
 }
 
-static int run_program(cn_compiled *c, cni_executable *p, cn_compile_call *call)
+typedef struct program {
+  cn_compiled *c;
+  cni_executable *p;
+} program;
+
+static int run_program(void *payload, cn_compile_call *call)
 {
+  cn_compiled *c = ((program *)payload)->c;
+  cni_executable *p = ((program *)payload)->p;
   if (p->noutputs > call->noutputs)
     return cni_fail(CN_ERR_VALUE, "compile: there are %zu results, and room for %zu", p->noutputs, call->noutputs);
   size_t bytes = (p->ninputs + 1) * sizeof(cn_tensor *);
@@ -217,11 +224,25 @@ static int run_program(cn_compiled *c, cni_executable *p, cn_compile_call *call)
   return status;
 }
 
+/* CAIRN_COMPILE=check */
+static int run_checked(program *k, cn_compile_call *call)
+{
+  cni_check check = {k->c->fn, k->c->name, k->p, call, call->noutputs, atomic_load(&k->c->leaf_states), run_program, k};
+  int status = cni_check_capture(&check);
+  return status ? status : cni_check_run(&check);
+}
+
+static int run_found(cn_compiled *c, cni_executable *p, cn_compile_call *call)
+{
+  program k = {c, p};
+  if (p->why_eager) return run_refused(c, p, call);
+  return cni_compile_setting() == CNI_COMPILE_CHECK ? run_checked(&k, call) : run_program(&k, call);
+}
+
 /* Hooks that keep saved values in another form see ops one by one. */
 static bool must_be_eager(const cn_state *st)
 {
-  const char *setting = cni_os_env("CAIRN_COMPILE");
-  return st->capture || st->saved_hooks || (setting && (!strcmp(setting, "off") || !strcmp(setting, "0")));
+  return st->capture || st->saved_hooks || cni_compile_setting() == CNI_COMPILE_OFF;
 }
 
 int cn_compiled_call(cn_compiled *c, cn_compile_call *call)
@@ -231,7 +252,7 @@ int cn_compiled_call(cn_compiled *c, cn_compile_call *call)
   if (must_be_eager(cni_state())) return run_eager(c, call);
   cni_executable *p = program_for(c, call);
   if (!p) return cn_err();
-  int status = p->why_eager ? run_refused(c, p, call) : run_program(c, p, call);
+  int status = run_found(c, p, call);
   cni_executable_release(p);
   return status;
 }

@@ -53,7 +53,7 @@ typedef struct cni_executable {
   size_t noutputs;
   cn_graph *forward;
   size_t groups[2];     /* of forward and backward */
-  cn_graph *single[2];  /* both before nodes were grouped, where somebody asks for that: gradients of gradients */
+  cn_graph *single[2];  /* both before nodes were grouped, where somebody asks: gradients of gradients, checks */
   /* Where results carry gradients: */
   cn_graph *backward;   /* from kept values and gradients of results to gradients; NULL: they do not */
   cn_tensor **leaves;   /* owned: from outside, leaves and others, which get gradients besides inputs */
@@ -70,6 +70,8 @@ typedef struct cni_executable {
  * that cannot be captured gives a program that says why. *retry: leaves among the inputs must be known by identity:
  * read the key again. */
 cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, bool leaf_states, bool *retry);
+/* What the call computes, before anything was made simpler. Owned; NULL with the error set. */
+cn_graph *cni_capture_plain(cn_compile_fn fn, const cn_compile_call *call, bool leaf_states, void (*note_free)(void *));
 /* One that says why there is none; owned. */
 cni_executable *cni_executable_refused(int status, const char *why);
 void cni_executable_release(cni_executable *p);

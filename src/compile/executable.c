@@ -9,10 +9,10 @@
 #include <string.h>
 
 #include "autograd/autograd.h"
-#include "base/os.h"
 #include "compile.h"
 #include "graph/capture.h"
 #include "graph/plan.h"
+#include "graph/setting.h"
 
 enum { MOST_OUTPUTS = 64 }; /* of a custom function, which results with gradients are */
 
@@ -57,11 +57,11 @@ size_t cni_executable_groups(const cni_executable *p) { return p->groups[0] + p-
 /* The last step: from now on graphs are only run. CAIRN_COMPILE=exact rounds halves between ops as eager does. */
 static int fuse(cni_executable *p)
 {
-  const char *setting = cni_os_env("CAIRN_COMPILE");
-  bool exact = setting && !strcmp(setting, "exact");
+  bool exact = cni_compile_exact(), checked = cni_compile_setting() == CNI_COMPILE_CHECK;
   for (int i = 0; i < 2; i++) {
     cn_graph *g = i ? p->backward : p->forward;
-    if (g && p->backward && !i && !(p->single[i] = cn_graph_copy(g))) return cn_err();
+    bool asked = checked || (!i && p->backward);
+    if (g && asked && !(p->single[i] = cn_graph_copy(g))) return cn_err();
     int groups = g ? cn_graph_fuse(g, exact) : 0;
     if (groups < 0) return groups;
     p->groups[i] = (size_t)groups;
@@ -77,6 +77,7 @@ typedef struct capturing {
   cn_compile_call call; /* as the function sees it */
   cn_tensor **handles;  /* per input of the call */
   bool leaf_states;
+  bool plain;           /* nothing is made simpler, and backward is left out */
 } capturing;
 
 /* Numbers are part of the program, and leaves may be: they are seen as they are. */
@@ -219,7 +220,7 @@ static int run_function(capturing *c, cn_compile_fn fn, const cn_compile_call *c
   c->p->note = c->call.note;
   if (!status && (*retry = input_has_gradient(c))) return CN_OK;
   if (!status) status = add_outputs(c);
-  if (!status && carries_gradients(c)) status = add_backward(c);
+  if (!status && !c->plain && carries_gradients(c)) status = add_backward(c);
   return status;
 }
 
@@ -231,7 +232,7 @@ static cn_graph *finished(const capturing *c, cn_graph *whole)
                              "list: return it instead");
   whole->closed = !c->p->carries;
   c->p->hooked = c->cap.hooked;
-  if (!cn_err() && cn_graph_optimise(whole) >= 0) return whole;
+  if (!cn_err() && (c->plain || cn_graph_optimise(whole) >= 0)) return whole;
   cn_graph_free(whole);
   return NULL;
 }
@@ -283,6 +284,18 @@ static cni_executable *give_up(cni_executable *p, bool retry)
   snprintf(why, sizeof why, "%s", cn_err_message());
   cn_err_clear();
   return cni_executable_refused(CN_ERR_CAPTURE, why);
+}
+
+cn_graph *cni_capture_plain(cn_compile_fn fn, const cn_compile_call *call, bool leaf_states, void (*note_free)(void *))
+{
+  cni_executable *p = new_executable();
+  bool retry = false;
+  capturing c = {.p = p, .leaf_states = leaf_states, .plain = true};
+  if (!p) return NULL;
+  p->note_free = note_free;
+  cn_graph *whole = capture(&c, fn, call, &retry);
+  cni_executable_release(p);
+  return whole;
 }
 
 cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, bool leaf_states, bool *retry)

@@ -71,8 +71,8 @@ bool cni_leaves_hold(const cn_graph *g);
  * thread's. */
 int cni_graph_run_at(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs, const uint64_t *at);
 
-/* At the sizes of one run (sizes: of all expressions), for plans and replays: a node's arguments, CN_MAX_ARGS of them in
- * one owned block; a number's tensor, owned; where each draw begins behind the first number, and all end. */
+/* At the sizes of one run (sizes: of all expressions), for plans and replays: a node's arguments, CN_MAX_ARGS of them
+ * in one owned block; a number's tensor, owned; where each draw begins behind the first number, and all end. */
 cn_value *cni_args_at(const cn_graph *g, const cni_gnode *n, const int64_t *sizes); /* NULL with the error set */
 void cni_args_at_free(cn_value *args);
 cn_tensor *cni_scalar_at(const cn_graph *g, const cni_gvalue *v, const int64_t *sizes);
@@ -84,7 +84,7 @@ bool cni_in_order(const cn_desc *d, const int64_t *strides); /* run.c: does it l
 /* cn_graph_replay_with, for the library: */
 typedef struct cni_replay {
   cn_replay_opts opts;
-  const uint64_t *at;        /* random numbers from there on, which the thread's do not move for; NULL: the thread's */
+  const uint64_t *at;        /* random numbers begin there, and the thread's do not move; NULL: the thread's */
   const uint64_t *versions;  /* per state: of its memory, or the values are not those that are meant; NULL: any */
   cn_tensor *const *states;  /* per state: what is read instead of it; NULL, or an entry that is: itself */
 } cni_replay;

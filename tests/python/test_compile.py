@@ -2,6 +2,8 @@
 program for each kind of call; what cannot be captured runs as it is."""
 import copy
 import os
+import random
+import types
 import unittest
 import warnings
 
@@ -397,6 +399,60 @@ class CompileTest(unittest.TestCase):
         asked = []
         cairn.compile(lambda x: asked.append(compiler.is_compiling()) or x)(cairn.ones(1))
         self.assertEqual(asked, [True])
+
+    def test_check(self):
+        class Scaled(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc, self.scale = nn.Linear(3, 2), types.SimpleNamespace(factor=2.0, dim=0)
+
+            def forward(self, x):
+                return (self.fc(x) * self.scale.factor).sum(self.scale.dim)
+        net, x = Scaled(), cairn.randn(4, 3)
+        os.environ["CAIRN_COMPILE"] = "check"
+        self.addCleanup(os.environ.pop, "CAIRN_COMPILE")
+        fast = compiler.compile(net)
+        for _ in range(2):
+            self.assertSame(fast(x), net(x))
+        net.scale.factor = 3.0
+        with self.assertRaisesRegex(cairn.CaptureError, "mul in '.*' .*: it reads the number 2, and now 3"):
+            fast(x)
+        net.scale = types.SimpleNamespace(factor=2.0, dim=1)
+        with self.assertRaisesRegex(cairn.CaptureError, r"sum .*argument 'dim' was \[0\], and is now \[1\]"):
+            fast(x)
+        noisy = compiler.compile(lambda x: x * random.random())
+        with self.assertRaisesRegex(cairn.CaptureError, "mul: it reads the number 0"):
+            noisy(x)
+        drawn = compiler.compile(lambda x: x + cairn.tensor([random.random()]))
+        with self.assertRaisesRegex(cairn.CaptureError, "it reads another tensor: element 0 is 0"):
+            drawn(x)
+        calls = []
+
+        def changes(x):
+            calls.append(1)
+            return x.exp() if len(calls) < 3 else x.sin()
+        with self.assertRaisesRegex(cairn.CaptureError, "result 0|there is now sin"):
+            compiler.compile(changes)(x)
+
+    def test_check_of_steps(self):
+        os.environ["CAIRN_COMPILE"] = "check"
+        self.addCleanup(os.environ.pop, "CAIRN_COMPILE")
+        net, other, optimisers, batches = pair(mlp)
+
+        def step(net, optimiser, x, y):
+            optimiser.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            loss.backward()
+            optimiser.step()
+            return loss
+        fast = compiler.compile(lambda x, y: step(other, optimisers[1], x, y), fullgraph=True)
+        losses = []
+        for run in (lambda x, y: step(net, optimisers[0], x, y), fast):
+            cairn.manual_seed(3)
+            losses.append([run(x, y).item() for x, y in batches])
+        self.assertEqual(*losses)
+        for a, b in zip(net.state_dict().values(), other.state_dict().values()):
+            self.assertSame(a, b)
 
     def test_off(self):
         os.environ["CAIRN_COMPILE"] = "off"

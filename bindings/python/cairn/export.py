@@ -152,9 +152,9 @@ class GraphModule(nn.Module):
     def train(self, mode: bool = True) -> GraphModule:
         """What was traced in one mode has no other: an error where a layer of it computes by the mode."""
         if self._by_mode is not None and bool(mode) != self.training:
-            raise RuntimeError("the graph was traced in %s mode, and %s '%s' in it computes something else in the other: "
-                               "export the module in that mode" % ("training" if self.training else "evaluation",
-                                                                   self._by_mode[1], self._by_mode[0]))
+            raise RuntimeError("the graph was traced in %s mode, and %s '%s' in it computes something else in the "
+                               "other: export the module in that mode"
+                               % ("training" if self.training else "evaluation", self._by_mode[1], self._by_mode[0]))
         return super().train(mode)
 
     @property

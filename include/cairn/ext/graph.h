@@ -171,7 +171,7 @@ typedef struct cn_replay_opts {
   size_t size;
   const struct cn_guard *guard;
   bool no_writes; /* states, inputs and gradients of leaves stay as they are */
-  /* Ops that are computed by their decomposition, though there may be a kernel; NULL: none. Composite ops always are. */
+  /* Ops that are computed by their decomposition where there is a kernel, too; NULL: none. Composite ops always are. */
   bool (*decompose)(const cn_op *op, void *payload);
   void *payload;
 } cn_replay_opts;
