@@ -27,6 +27,7 @@ static int start(void)
   cni_hooks.capture_saves = cni_capture_saves;
   cni_hooks.scope_call_begin = cni_scope_call_begin;
   cni_hooks.scope_call_end = cni_scope_call_end;
+  cni_hooks.bring_inside = cni_bring_one_inside;
   int status = cni_table_init();
   if (!status) status = cni_registry_init();
   if (!status) status = cni_backend_add(cni_cpu_backend());

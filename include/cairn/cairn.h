@@ -9,6 +9,7 @@
 #include "autograd.h"
 #include "graph.h"
 #include "compile.h"
+#include "control.h"
 #include "device.h"
 #include "tree.h"
 #include "module.h"

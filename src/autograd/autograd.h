@@ -24,6 +24,9 @@ typedef struct cni_backward {
 int cni_backward_run(const cni_backward *b);
 
 /* custom functions (function.c) */
+/* While a sub-graph is captured: what stands in it for each of these (NULL for NULL), n of them, owned array; NULL with
+ * the error set. */
+cn_tensor **cni_bring_inside(cn_tensor *const *tensors, size_t n);
 int cni_function_backward(cni_node *node, cn_tensor *const *g, cn_tensor **gin, bool create);
 void cni_context_free(struct cni_context_data *context);
 bool cni_context_records(const cn_context *context); /* does the running backward record itself? */

@@ -566,7 +566,7 @@ static void finish(walk *w)
   if (w->slots != w->slot_room) cni_free(w->slots, w->nslots * sizeof *w->slots);
 }
 
-int cni_backward_run(const cni_backward *b)
+static int run_walk(const cni_backward *b)
 {
   cn_state *st = cni_state();
   bool no_grad = st->no_grad;
@@ -588,4 +588,24 @@ int cni_backward_run(const cni_backward *b)
   st->op_name = NULL;
   finish(&w);
   return status;
+}
+
+/* In a sub-graph, what it knows of the tensors: a function inside may ask for gradients of tensors from outside. */
+static int walk_inside(const cni_backward *b)
+{
+  size_t nroots = (size_t)b->nroots, ninputs = (size_t)b->ninputs;
+  cn_tensor **roots = cni_bring_inside(b->roots, nroots), **inputs = NULL;
+  if (roots && b->inputs) inputs = cni_bring_inside(b->inputs, ninputs);
+  cni_backward known = *b;
+  known.roots = roots;
+  known.inputs = inputs;
+  int status = roots && (inputs || !b->inputs) ? run_walk(&known) : cn_err();
+  if (roots) cni_free(roots, (nroots + 1) * sizeof *roots);
+  if (inputs) cni_free(inputs, (ninputs + 1) * sizeof *inputs);
+  return status;
+}
+
+int cni_backward_run(const cni_backward *b)
+{
+  return CNI_UNLIKELY(cni_state()->modes & CNI_MODE_INSIDE) ? walk_inside(b) : run_walk(b);
 }

@@ -208,14 +208,21 @@ static int give_up(const cn_function *function, void *payload, int status)
   return status;
 }
 
-int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *function, cn_tensor *const *inputs,
-                      size_t ninputs, void *payload)
+cn_tensor **cni_bring_inside(cn_tensor *const *tensors, size_t n)
 {
-  if (cn_err()) return give_up(function, payload, cn_err());
-  if (function->size < offsetof(cn_function, free) + sizeof function->free) /* its free cannot be trusted */
-    return cni_fail(CN_ERR_VALUE, "function: .size must be sizeof(cn_function)");
-  if (noutputs > 64 || ninputs > INT32_MAX)
-    return give_up(function, payload, cni_fail(CN_ERR_UNSUPPORTED, "%s: at most 64 results", function->name));
+  cn_tensor **known = cni_alloc((n + 1) * sizeof *known);
+  for (size_t i = 0; known && i < n; i++) {
+    known[i] = tensors[i] ? cni_hooks.bring_inside(tensors[i]) : NULL;
+    if (known[i] || !tensors[i]) continue;
+    cni_free(known, (n + 1) * sizeof *known);
+    return NULL;
+  }
+  return known;
+}
+
+static int apply_function(cn_tensor **outputs, size_t noutputs, const cn_function *function, cn_tensor *const *inputs,
+                          size_t ninputs, void *payload)
+{
   cn_context *ctx = cni_alloc_zero(sizeof *ctx);
   if (!ctx) return give_up(function, payload, CN_ERR_MEMORY);
   struct cni_context_data *c = &ctx->data;
@@ -229,6 +236,23 @@ int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *f
     return status;
   }
   return record_function(c, outputs, noutputs, inputs, ninputs);
+}
+
+int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *function, cn_tensor *const *inputs,
+                      size_t ninputs, void *payload)
+{
+  if (cn_err()) return give_up(function, payload, cn_err());
+  if (function->size < offsetof(cn_function, free) + sizeof function->free) /* its free cannot be trusted */
+    return cni_fail(CN_ERR_VALUE, "function: .size must be sizeof(cn_function)");
+  if (noutputs > 64 || ninputs > INT32_MAX)
+    return give_up(function, payload, cni_fail(CN_ERR_UNSUPPORTED, "%s: at most 64 results", function->name));
+  if (CNI_LIKELY(!(cni_state()->modes & CNI_MODE_INSIDE)))
+    return apply_function(outputs, noutputs, function, inputs, ninputs, payload);
+  cn_tensor **known = cni_bring_inside(inputs, ninputs);
+  if (!known) return give_up(function, payload, cn_err());
+  int status = apply_function(outputs, noutputs, function, known, ninputs, payload);
+  cni_free(known, (ninputs + 1) * sizeof *known);
+  return status;
 }
 
 int cni_function_backward(cni_node *n, cn_tensor *const *g, cn_tensor **gin, bool create)

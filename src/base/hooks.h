@@ -23,6 +23,8 @@ typedef struct cni_hooks_table {
   /* graph: around the decomposition of a composite op that is captured; see graph/capture.h */
   int (*scope_call_begin)(const struct cni_opinfo *info, const struct cn_call *call);
   int (*scope_call_end)(int scope, const struct cn_call *call, int status);
+  /* graph: what stands for a tensor in the sub-graph that is captured (CNI_MODE_INSIDE); NULL with the error set */
+  struct cn_tensor *(*bring_inside)(struct cn_tensor *t);
 } cni_hooks_table;
 
 extern cni_hooks_table cni_hooks;

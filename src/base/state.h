@@ -39,7 +39,8 @@ enum cni_mode {
   CNI_MODE_AUTOGRAD = 1 << 2, /* set by apply for calls whose result needs a gradient */
   CNI_MODE_CHECK = 1 << 3,    /* names the first op that made a NaN or Inf */
   CNI_MODE_CAPTURE = 1 << 4,
-  CNI_MODE_COUNT = 5
+  CNI_MODE_INSIDE = 1 << 5,   /* ... of a sub-graph: the door brings tensors from outside in first (base/hooks.h) */
+  CNI_MODE_COUNT = 6
 };
 
 struct cn_state {

@@ -85,9 +85,20 @@ bool cni_executable_holds(const cni_executable *p);
 size_t cni_executable_nodes(const cni_executable *p);
 size_t cni_executable_groups(const cni_executable *p); /* nodes that do the work of several (cn_graph_fuse) */
 
-/* split.c: cuts the whole (inputs: the program's, then gradients of results; outputs: the program's, then gradients)
- * into forward and backward. 0 or an error. */
-int cni_executable_split(cni_executable *p, const cn_graph *whole);
+/* ---- halves (split.c) ---- */
+/* A graph of forward and backward (inputs: the function's, then gradients of results; outputs: the function's, then
+ * gradients), cut in two. */
+typedef struct cni_halves {
+  size_t ninputs, noutputs; /* the function's own: set before it is cut */
+  cn_graph *forward;        /* owned; its outputs: the function's, then what backward needs of CNI_KEPT_RESULT */
+  cn_graph *backward;       /* owned; its inputs: what is kept, then the gradients of results */
+  cni_kept *kept;           /* owned */
+  size_t nkept;
+  cn_tensor **states;       /* owned: of CNI_KEPT_STATE */
+} cni_halves;
+int cni_cut_in_halves(cni_halves *halves, const cn_graph *whole); /* 0 or an error; what there is then is to be freed */
+void cni_halves_free(cni_halves *halves);
+int cni_executable_split(cni_executable *p, const cn_graph *whole); /* the halves become the program's */
 
 /* joint.c: runs a program whose results carry gradients. in: its inputs. */
 int cni_joint_run(cni_executable *p, cn_tensor **out, cn_tensor *const *in);

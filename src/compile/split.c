@@ -1,6 +1,7 @@
 /* split.c: cuts a graph of a forward and a backward pass in two.
  *
- * Place in the flow: executable.c has captured both as one graph; joint.c runs the halves. Forward has what results and
+ * Place in the flow: executable.c has captured both as one graph, and joint.c runs the halves; so does control_grad.c
+ * with the functions of branches and loops. Forward has what results and
  * written states need, and nothing that needs the results' gradients; backward has the rest. What backward reads of
  * forward is kept: inputs and states as they are, results of nodes as further outputs of forward. Views are made again
  * instead: they cost nothing, and keep only what they look into. Parts that are computed again in backward
@@ -8,10 +9,11 @@
 #include <string.h>
 
 #include "compile.h"
+#include "graph/control.h"
 #include "graph/extract.h"
 
 typedef struct cutting {
-  cni_executable *p;
+  cni_halves *p;
   const cn_graph *g;
   cni_types types;
   bool *late;     /* per value: needs gradients of results */
@@ -46,7 +48,7 @@ static int mark_early(cutting *c)
       return cni_fail(CN_ERR_CAPTURE, "compile: backward writes to a tensor that lives outside");
   for (size_t i = g->nnodes; i-- > 0;) {
     const cni_gnode *n = &g->nodes[i];
-    bool late = c->late[n->out[0]], wanted = (n->info->row->flags & CN_OP_CHECKS) != 0;
+    bool late = c->late[n->out[0]], wanted = (cni_node_flags(n) & (CN_OP_CHECKS | CN_OP_EFFECTS)) != 0;
     for (int k = 0; k < n->nout; k++) wanted |= c->early[n->out[k]];
     c->forward[i] = wanted && !late;
     c->backward[i] = !c->forward[i];
@@ -94,7 +96,7 @@ static bool is_overwritten(const cutting *c, const cni_gvalue *v)
 /* How each kept value is found; those that forward has to hand out go to `outputs` behind the results. */
 static int place_kept(cutting *c, int *outputs, size_t *noutputs)
 {
-  cni_executable *p = c->p;
+  cni_halves *p = c->p;
   size_t nstates = 0;
   p->kept = cni_alloc_zero(p->nkept * sizeof *p->kept);
   for (size_t i = 0; i < p->nkept; i++) {
@@ -120,7 +122,7 @@ static int place_kept(cutting *c, int *outputs, size_t *noutputs)
 
 static int extract_both(cutting *c, int *values)
 {
-  cni_executable *p = c->p;
+  cni_halves *p = c->p;
   const cn_graph *g = c->g;
   size_t noutputs = p->noutputs;
   memcpy(values, g->outputs, noutputs * sizeof *values);
@@ -150,7 +152,7 @@ static int cut(cutting *c, int *values)
   return extract_both(c, values);
 }
 
-int cni_executable_split(cni_executable *p, const cn_graph *g)
+int cni_cut_in_halves(cni_halves *p, const cn_graph *g)
 {
   size_t v = g->nvalues + 1, n = g->nnodes + 1, most = g->nvalues + g->ninputs + g->noutputs + 1;
   bool *flags = cni_alloc_zero(2 * v + 2 * n);
@@ -162,4 +164,27 @@ int cni_executable_split(cni_executable *p, const cn_graph *g)
   cni_free(flags, 2 * v + 2 * n);
   cni_free(ints, (2 * v + most) * sizeof *ints);
   return status;
+}
+
+int cni_executable_split(cni_executable *p, const cn_graph *whole)
+{
+  cni_halves h = {.ninputs = p->ninputs, .noutputs = p->noutputs};
+  int status = cni_cut_in_halves(&h, whole);
+  p->forward = h.forward;
+  p->backward = h.backward;
+  p->kept = h.kept;
+  p->nkept = h.nkept;
+  p->states = h.states;
+  return status;
+}
+
+void cni_halves_free(cni_halves *p)
+{
+  size_t nstates = 0;
+  for (size_t i = 0; p->kept && i < p->nkept; i++) nstates += p->kept[i].from == CNI_KEPT_STATE;
+  for (size_t i = 0; p->states && i < nstates; i++) cni_tensor_release(p->states[i]);
+  cni_free(p->states, nstates * sizeof *p->states);
+  cni_free(p->kept, p->nkept * sizeof *p->kept);
+  cn_graph_free(p->forward);
+  cn_graph_free(p->backward);
 }

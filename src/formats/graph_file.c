@@ -6,6 +6,7 @@
 #include <cairn/ext/graph.h>
 #include <cairn/io.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define METADATA "__metadata__"
 #define TEXT_KEY "cairn.graph"
@@ -20,28 +21,36 @@ static int put_str(cn_tree *dict, const char *key, const char *value)
   return cn_tree_put(dict, key, cn_tree_str(value));
 }
 
-/* Was this op met before node `end`? */
-static bool met(const cn_graph *g, int end, const cn_op *op)
+/* Does the list have this name already? */
+static bool listed(const cn_text *names, const char *name)
 {
-  for (int i = 0; i < end; i++) {
-    cn_graph_node n = {sizeof n};
-    if (!cn_graph_node_at(&n, g, i) && n.op == op) return true;
-  }
+  size_t n = strlen(name);
+  for (const char *at = names->s; at && (at = strstr(at, name)); at += n)
+    if ((at == names->s || at[-1] == ' ') && (!at[n] || strchr(" @", at[n]))) return true;
   return false;
 }
 
-/* The ops of the graph that no program calls by itself, each once, with its version where that is not 1. */
-static int put_parts(cn_tree *metadata, const cn_graph *g)
+/* The ops of the graph, and of those that its nodes hold, that no program calls by itself. */
+static void note_parts(cn_text *names, const cn_graph *g)
 {
-  cn_text names = {0};
   for (int i = 0; i < (int)cn_graph_nodes(g); i++) {
     cn_graph_node n = {sizeof n};
     cn_op_info info;
-    if (cn_graph_node_at(&n, g, i) || cn_op_describe(&info, n.op)) break;
-    if (!info.internal || met(g, i, n.op)) continue;
-    cn_text_putf(&names, "%s%s", names.n ? " " : "", n.name);
-    if (n.op->version > 1) cn_text_putf(&names, "@%u", (unsigned)n.op->version);
+    if (cn_graph_node_at(&n, g, i)) return;
+    for (int k = 0; k < n.nsubs; k++) note_parts(names, n.subs[k]);
+    if (n.nsubs) continue;
+    if (cn_op_describe(&info, n.op)) return;
+    if (!info.internal || listed(names, n.name)) continue;
+    cn_text_putf(names, "%s%s", names->n ? " " : "", n.name);
+    if (n.op->version > 1) cn_text_putf(names, "@%u", (unsigned)n.op->version);
   }
+}
+
+/* Each once, with its version where that is not 1. */
+static int put_parts(cn_tree *metadata, const cn_graph *g)
+{
+  cn_text names = {0};
+  note_parts(&names, g);
   int status = cn_err() ? cn_err() : names.failed ? CN_ERR_MEMORY : CN_OK;
   if (!status && names.n) status = put_str(metadata, PARTS_KEY, names.s);
   cn_text_free(&names);

@@ -7,7 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "ir.h"
+#include "control.h"
 #include "ops/apply.h"
 
 static int no_graph(const char *who) { return cni_fail(CN_ERR_TYPE, "%s: the graph is NULL", who); }
@@ -166,6 +166,17 @@ static int made_before(const cn_graph *g, const cni_gnode *n, int at)
   return CN_OK;
 }
 
+/* Are the types of what a node reads known? Of a graph that was captured or parsed they are not at first. */
+static bool inputs_typed(const cn_graph *g, const cni_gnode *n)
+{
+  for (int k = 0; k < n->nin; k++) {
+    int v = n->in[k];
+    bool made = v >= 0 && g->values[v].kind == CNI_VALUE_RESULT;
+    if (made && ((size_t)v >= g->types.n || !g->types.v[v].handle)) return false;
+  }
+  return true;
+}
+
 /* Results of the last node, by its op's rule. */
 static int add_results(cn_graph *g)
 {
@@ -174,7 +185,7 @@ static int add_results(cn_graph *g)
   const cn_desc unknown = {.dtype = CN_F32}; /* it has numbers first, then types; device 0: where its inputs are */
   for (int k = 0; k < n->nout; k++)
     if (cni_graph_add_result(g, node, k, &unknown) < 0) return CN_ERR_MEMORY;
-  int status = cni_types_of_node(&g->types, g, node);
+  int status = inputs_typed(g, n) ? cni_types_of_node(&g->types, g, node) : cni_types_fill(&g->types, g);
   for (int k = 0; k < n->nout && !status; k++) {
     cni_gvalue *v = &g->values[n->out[k]];
     const cn_desc *d = &g->types.v[n->out[k]].handle->d;
@@ -188,10 +199,14 @@ static int add_results(cn_graph *g)
   return status;
 }
 
-/* Takes the last node, and values from `values` on, away again. */
+/* Takes the last node, and values from `values` on, away again. Its graphs are the caller's. */
 static void undo(cn_graph *g, size_t values)
 {
-  cni_gnode_free(&g->nodes[--g->nnodes]);
+  cni_gnode *n = &g->nodes[--g->nnodes];
+  cni_free(n->subs, (size_t)n->nsubs * sizeof *n->subs);
+  n->subs = NULL;
+  n->nsubs = 0;
+  cni_gnode_free(n);
   for (size_t i = values; i < g->types.n; i++) cni_tensor_release(g->types.v[i].handle);
   if (g->types.n > values) g->types.n = values;
   g->nvalues = values;
@@ -199,12 +214,64 @@ static void undo(cn_graph *g, size_t values)
 
 static int add_draws(cn_graph *g, cni_gnode *n)
 {
-  if (!(n->info->row->flags & CN_OP_RANDOM)) return CN_OK;
-  int64_t count = cni_numel(g->values[n->out[0]].ndim, g->values[n->out[0]].shape);
+  int64_t inside = n->nsubs ? cni_control_draws(n) : 0;
+  if (!inside && !(n->info->row->flags & CN_OP_RANDOM)) return CN_OK;
+  int64_t count = inside ? inside : cni_numel(g->values[n->out[0]].ndim, g->values[n->out[0]].shape);
   if (cni_grow((void **)&g->draws, &g->draws_cap, g->ndraws + 1, sizeof *g->draws)) return CN_ERR_MEMORY;
   g->draws[g->ndraws] = (cni_gdraw){.count = count};
   n->draw = (int)g->ndraws++;
   return CN_OK;
+}
+
+/* The new node, at the end of the list, gets its results, or goes again. */
+static int complete_node(int *out, cn_graph *g, int node, int at, size_t values)
+{
+  g->nodes[node].scope = g->scope;
+  int status = made_before(g, &g->nodes[node], at);
+  if (!status) status = add_results(g);
+  if (!status) status = add_draws(g, &g->nodes[node]);
+  if (status) {
+    undo(g, values);
+    return status;
+  }
+  memcpy(out, g->nodes[node].out, (size_t)g->nodes[node].nout * sizeof *out);
+  move_last(g, at);
+  if (g->before >= 0) g->before++;
+  cni_graph_changed(g);
+  return at;
+}
+
+/* How many results: an op's own, or as many as there is room for; those of a branch or loop follow from its graphs. */
+static int count_results(const adding *a, size_t room, cn_graph *const *subs, size_t nsubs)
+{
+  int results = a->info->list_result ? (int)room : a->info->nresults;
+  cni_control_kind kind = cni_control_of(a->info);
+  if (nsubs) results = (int)subs[nsubs - 1]->noutputs;
+  if (kind == CNI_CONTROL_WHILE && a->args[2].u.i > 0) results++;
+  if (room < (size_t)results || results < 1 || (results > CNI_MAX_RESULTS && kind == CNI_CONTROL_NONE))
+    return cni_fail(CN_ERR_VALUE, "%s: there is no room for its results", a->info->name);
+  return results;
+}
+
+/* subs: on success the node's. */
+static int add_node(int *out, size_t *nout, cn_graph *g, adding *a, const cn_value *args, size_t nargs, const int *in,
+                    size_t nin, cn_graph *const *subs, size_t nsubs)
+{
+  int status = complete(a, g, args, nargs, in, nin);
+  int results = status ? status : count_results(a, *nout, subs, nsubs);
+  if (results < 0) return results;
+  size_t values = g->nvalues, most = nin + CN_MAX_ARGS;
+  int *ids = cni_alloc(most * sizeof *ids), at = g->before < 0 ? (int)g->nnodes : g->before;
+  int node = ids ? cni_graph_add_node(g, a->info, a->args, a->info->nparams, ids, spread(a, ids, in), results)
+                 : CN_ERR_MEMORY;
+  cni_free(ids, most * sizeof *ids);
+  if (node < 0) return node;
+  if (cni_gnode_hold(&g->nodes[node], subs, (int)nsubs)) {
+    undo(g, values);
+    return CN_ERR_MEMORY;
+  }
+  *nout = (size_t)results;
+  return complete_node(out, g, node, at, values);
 }
 
 int cn_graph_add_node(int *out, size_t *nout, cn_graph *g, const cn_op *op, const cn_value *args, size_t nargs,
@@ -214,31 +281,22 @@ int cn_graph_add_node(int *out, size_t *nout, cn_graph *g, const cn_op *op, cons
   if (!g || !op || !out || !nout) return no_graph("graph_add_node");
   adding a = {.info = cni_op_info(op)};
   if (!a.info) return cni_fail(CN_ERR_TYPE, "graph_add_node: there is no such op");
-  int status = complete(&a, g, args, nargs, in, nin);
-  if (status) return status;
-  int results = a.info->list_result ? (int)*nout : a.info->nresults;
-  if (*nout < (size_t)results || results < 1 || results > CNI_MAX_RESULTS)
-    return cni_fail(CN_ERR_VALUE, "%s: there is no room for its results", a.info->name);
-  size_t values = g->nvalues, most = nin + CN_MAX_ARGS;
-  int *ids = cni_alloc(most * sizeof *ids), at = g->before < 0 ? (int)g->nnodes : g->before;
-  int node = ids ? cni_graph_add_node(g, a.info, a.args, a.info->nparams, ids, spread(&a, ids, in), results)
-                 : CN_ERR_MEMORY;
-  cni_free(ids, most * sizeof *ids);
-  if (node < 0) return node;
-  g->nodes[node].scope = g->scope;
-  status = made_before(g, &g->nodes[node], at);
-  if (!status) status = add_results(g);
-  if (!status) status = add_draws(g, &g->nodes[node]);
-  if (status) {
-    undo(g, values);
-    return status;
-  }
-  *nout = (size_t)results;
-  memcpy(out, g->nodes[node].out, (size_t)results * sizeof *out);
-  move_last(g, at);
-  if (g->before >= 0) g->before++;
-  cni_graph_changed(g);
-  return at;
+  return add_node(out, nout, g, &a, args, nargs, in, nin, NULL, 0);
+}
+
+int cn_graph_add_control(int *out, size_t *nout, cn_graph *g, const char *name, const cn_value *args, size_t nargs,
+                         const int *in, size_t nin, cn_graph *const *subs, size_t nsubs)
+{
+  bool good = g && name && out && nout && subs && nsubs;
+  for (size_t i = 0; good && i < nsubs; i++) good = subs[i] != NULL && subs[i] != g;
+  adding a = {.info = good ? cni_graph_op(name) : NULL};
+  int node = cn_err();
+  if (!node && !good) node = no_graph("graph_add_control");
+  if (!node && (!a.info || cni_control_of(a.info) == CNI_CONTROL_NONE))
+    node = cn_err() ? cn_err() : cni_fail(CN_ERR_TYPE, "graph_add_control: %s is no branch or loop", name);
+  if (!node) node = add_node(out, nout, g, &a, args, nargs, in, nin, subs, nsubs);
+  for (size_t i = 0; subs && i < nsubs && node < 0; i++) cn_graph_free(subs[i]);
+  return node;
 }
 
 int cn_graph_at(cn_graph *g, int before, int scope)

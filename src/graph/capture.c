@@ -36,6 +36,14 @@ cn_tensor *cni_capture_handle(const cni_capture *cap, cn_device device, int dtyp
   return t;
 }
 
+bool cni_capture_has(cni_capture *cap, const cn_tensor *t)
+{
+  if (tagged_value(cap, t) >= 0) return true;
+  for (size_t i = 0; i < cap->nmemories; i++)
+    if (cap->memories[i].storage == t->storage) return true;
+  return false;
+}
+
 /* ---- memories ---- */
 
 static cni_memory_record *find_memory(cni_capture *cap, const cni_storage *s)
@@ -121,10 +129,9 @@ static bool switched_off(const cni_capture *cap)
   return true;
 }
 
-/* Adds a call with its results, of these types, or nothing: whoever goes on after a failure finds a sound graph. Its
- * node; negative on failure. */
-static int add_call(cni_capture *cap, const cni_opinfo *info, const cn_value *args, int nargs, const int *in, int nin,
-                    const cn_desc *results, int nout)
+/* Or nothing: whoever goes on after a failure finds a sound graph. */
+int cni_capture_call(cni_capture *cap, const cni_opinfo *info, const cn_value *args, int nargs, const int *in, int nin,
+                     const cn_desc *results, int nout)
 {
   cn_graph *g = cap->g;
   size_t nvalues = g->nvalues;
@@ -146,7 +153,7 @@ static int view_value(cni_capture *cap, cn_tensor *t)
 {
   int parent = cni_capture_value(cap, t->view->parent);
   if (parent < 0) return parent;
-  int node = add_call(cap, cni_op_info(t->view->op), t->view->args, t->view->nargs, &parent, 1, &t->d, 1);
+  int node = cni_capture_call(cap, cni_op_info(t->view->op), t->view->args, t->view->nargs, &parent, 1, &t->d, 1);
   return node < 0 ? node : cap->g->nodes[node].out[0];
 }
 
@@ -182,7 +189,7 @@ static int read_value(cni_capture *cap, cn_tensor *t)
   const cni_gvalue *v = &g->values[value];
   if (v->kind != CNI_VALUE_RESULT || !g->nodes[v->node].quiet || cn_needs_grad(t)) return value;
   cn_value arg = {CN_V_TENSOR, 1, {0}};
-  int node = add_call(cap, cni_ops[CNI_OP_detach], &arg, 1, &value, 1, &t->d, 1);
+  int node = cni_capture_call(cap, cni_ops[CNI_OP_detach], &arg, 1, &value, 1, &t->d, 1);
   return node < 0 ? node : g->nodes[node].out[0];
 }
 
@@ -289,7 +296,7 @@ static int record(cni_capture *cap, const cni_applying *a)
   }
   if (node >= 0 && (a->info->row->flags & CN_OP_RANDOM) && (draw = cni_draw(cap, c)) < 0) node = draw;
   for (int i = 0; i < c->nout; i++) spec_desc(&results[i], c, i);
-  if (node >= 0) node = add_call(cap, a->info, c->args, c->nargs, in, c->nin, results, c->nout);
+  if (node >= 0) node = cni_capture_call(cap, a->info, c->args, c->nargs, in, c->nin, results, c->nout);
   if (node >= 0) cap->g->nodes[node].draw = draw;
   if (in != room) cni_free(in, (size_t)c->nin * sizeof *in);
   return node;
@@ -315,7 +322,7 @@ static int record_write(cni_capture *cap, cni_applying *a, int i, int value)
   if (a->c.spec[i].dtype != dest->d.dtype) {
     const cni_opinfo *cast = cni_op_by_name("cast");
     cn_value args[2] = {{CN_V_TENSOR, 1, {0}}, cn_v_int(dest->d.dtype)};
-    int node = add_call(cap, cast, args, 2, &value, 1, &dest->d, 1);
+    int node = cni_capture_call(cap, cast, args, 2, &value, 1, &dest->d, 1);
     if (node < 0) return CN_ERR_MEMORY;
     value = cap->g->nodes[node].out[0];
   }

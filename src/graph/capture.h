@@ -26,8 +26,17 @@ typedef struct cni_leaf {
   bool replaced;         /* ... and replaced before anything else: what it was does not matter */
 } cni_leaf;
 
+/* In a sub-graph: a tensor from outside, and the input that stands for it. */
+typedef struct cni_met {
+  cn_tensor *from, *to; /* owned */
+  size_t input;         /* which of the sub-graph's */
+} cni_met;
+
 typedef struct cni_capture {
   cn_graph *g;
+  struct cni_capture *outer; /* a sub-graph's: the capture that it is a part of; NULL: it is none */
+  cni_met *met;
+  size_t nmet, met_cap;
   uint64_t serial; /* tells handles of this capture from others' */
   cni_memory_record *memories;
   size_t nmemories, memories_cap;
@@ -55,7 +64,29 @@ cn_graph *cni_trace_end(cni_capture *cap, int status);
 cn_tensor *cni_trace_input(cni_capture *cap, const cn_desc *d); /* one more input like this; borrowed, NULL: an error */
 int cni_trace_output(cni_capture *cap, cn_tensor *t);           /* one more output */
 
+/* inside.c: sub-graphs */
+int cni_trace_begin_inside(cni_capture *cap); /* as cni_trace_begin, as a part of the capture that goes on */
+bool cni_same_tensor(const cn_tensor *a, const cn_tensor *b); /* the same elements, with the same history */
+cn_tensor *cni_bring_one_inside(cn_tensor *t); /* what stands for t in the sub-graph; borrowed, NULL: an error */
+/* A control node (control.h) on the tensors `in`, of as many results. The sub-graphs are taken over, also where it
+ * fails. */
+typedef struct cni_control_call {
+  const cni_opinfo *info;
+  const cn_value *args; /* one per parameter; those of tensors have a tag and a count */
+  cn_tensor *const *in;
+  int nin, nout;
+  cn_graph *const *subs;
+  int nsubs;
+  struct cni_host *host;
+  int draw; /* -1: none */
+} cni_control_call;
+int cni_capture_control(cn_tensor **out, cni_capture *cap, const cni_control_call *call); /* borrowed results */
+
 /* capture.c */
+/* Adds a call with its results, of these types, or nothing. Its node; negative on failure. */
+int cni_capture_call(cni_capture *cap, const cni_opinfo *info, const cn_value *args, int nargs, const int *in, int nin,
+                     const cn_desc *results, int nout);
+bool cni_capture_has(cni_capture *cap, const cn_tensor *t); /* is it a tensor of this capture, or of memory it knows? */
 int cni_capture_mode(cni_applying *a); /* the last mode: records instead of running */
 int cni_capture_value(cni_capture *cap, cn_tensor *t); /* its present value; external memory becomes a state */
 /* A tensor without memory that stands for a value; owned. strides NULL: contiguous. */
@@ -87,6 +118,7 @@ void cni_draws_begin(cni_capture *cap);
 int cni_draw(cni_capture *cap, const cn_call *c); /* the draw of a random call; negative on failure */
 /* The draw of that many numbers there: one that is known, or the next. */
 int cni_draw_at(cni_capture *cap, uint64_t offset, uint64_t count, const char *who);
+int cni_draw_count(cni_capture *cap, const char *who, uint64_t count); /* of so many numbers */
 void cni_draws_end(cni_capture *cap);
 
 #endif

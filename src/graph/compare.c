@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "control.h"
 #include "tensor/tensor.h"
 
 /* ---- places ---- */
@@ -184,6 +185,10 @@ static bool scopes_differ(const cn_graph *a, const cn_graph *b)
 bool cni_graphs_differ(const cn_graph *a, const cn_graph *b, char *what, size_t size)
 {
   size_t n = a->nnodes < b->nnodes ? a->nnodes : b->nnodes;
+  for (size_t i = 0; i < n; i++)
+    if (a->nodes[i].nsubs && a->nodes[i].info == b->nodes[i].info && !cni_subs_same(&a->nodes[i], &b->nodes[i]))
+      return snprintf(what, size, "the functions that node %zu, %s, holds: sizes inside of branches and loops cannot "
+                      "vary", i, a->nodes[i].info->name), true;
   for (size_t i = 0; i < n; i++)
     if (nodes_differ(&a->nodes[i], &b->nodes[i]))
       return snprintf(what, size, "node %zu is %s, or %s with other inputs or switches", i, a->nodes[i].info->name,

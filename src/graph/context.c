@@ -5,11 +5,27 @@
 #include "plan.h"
 
 #include "base/dtype.h"
+#include "control.h"
 #include "run.h"
+
+static void free_one(cni_context *c, const cni_plan *p);
+
+static void free_nested(cni_context *c, const cni_plan *p)
+{
+  for (size_t i = 0; c->nested && i < p->nnested; i++) {
+    cni_nested_context *nested = &c->nested[i];
+    for (int k = 0; k < 2; k++)
+      if (nested->subs[k]) free_one(nested->subs[k], p->nested[i].subs[k]);
+    for (int k = 0; nested->carried && k < 2 * nested->ncarried; k++) cni_tensor_release(nested->carried[k]);
+    cni_free(nested->carried, (size_t)nested->ncarried * 2 * sizeof *nested->carried);
+  }
+  cni_free(c->nested, p->nnested * sizeof *c->nested);
+}
 
 static void free_one(cni_context *c, const cni_plan *p)
 {
   if (c->recorded) cni_recorded_free(c->recorded);
+  free_nested(c, p);
   for (size_t i = 0; c->now && i < c->nvalues; i++)
     if (!p->values[i].varies) cni_tensor_release(c->now[i]);
   cni_free(c->now, c->nvalues * sizeof *c->now);
@@ -44,6 +60,39 @@ static cn_tensor *fixed_handle(const cni_context *c, const cni_plan *p, const cn
   return s ? cni_tensor_over(s, offset, d->dtype, d->ndim, d->shape, d->strides) : NULL;
 }
 
+static cni_context *make(const cni_plan *p, const cn_graph *g);
+
+/* Places for carried values: those of the body's first inputs. */
+static int make_carried(cni_nested_context *nested, const cni_gnode *n)
+{
+  cni_control c;
+  const cn_graph *body = n->subs[n->nsubs - 1];
+  cni_control_read(&c, n, n->args);
+  nested->carried = cni_alloc_zero((size_t)c.ncarried * 2 * sizeof *nested->carried);
+  if (!nested->carried) return CN_ERR_MEMORY;
+  nested->ncarried = c.ncarried;
+  for (int i = 0; i < 2 * c.ncarried; i++) {
+    const cni_gvalue *v = &body->values[body->inputs[i % c.ncarried]];
+    nested->carried[i] = cni_tensor_new(v->device, v->dtype, v->ndim, v->shape, v->has_strides ? v->strides : NULL);
+    if (!nested->carried[i]) return CN_ERR_MEMORY;
+  }
+  return CN_OK;
+}
+
+static int make_nested(cni_context *c, const cni_plan *p, const cn_graph *g)
+{
+  if (!p->nnested || p->executable) return CN_OK;
+  if (!(c->nested = cni_alloc_zero(p->nnested * sizeof *c->nested))) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < p->nnested; i++) {
+    const cni_gnode *n = &g->nodes[p->nested[i].node];
+    for (int k = 0; k < n->nsubs; k++)
+      if (!(c->nested[i].subs[k] = make(p->nested[i].subs[k], p->nested[i].subs[k]->graph))) return cn_err();
+    int status = make_carried(&c->nested[i], n);
+    if (status) return status;
+  }
+  return CN_OK;
+}
+
 static cni_context *make(const cni_plan *p, const cn_graph *g)
 {
   cni_context *c = cni_alloc_zero(sizeof *c);
@@ -54,7 +103,7 @@ static cni_context *make(const cni_plan *p, const cn_graph *g)
   c->now = cni_alloc_zero(c->nvalues * sizeof *c->now);
   c->held = c->now ? cni_alloc_zero(c->nstates * sizeof *c->held) : NULL;
   for (size_t i = 0; c->held && i < g->nstates; i++) c->held[i] = g->states[i].tensor->storage;
-  bool done = c->held && (!p->planned || (c->block = cni_storage_new(p->device, p->planned)));
+  bool done = c->held && (!p->planned || (c->block = cni_storage_new(p->device, p->planned))) && !make_nested(c, p, g);
   for (int roots = 1; roots >= 0; roots--) /* memory first, then what looks into it */
     for (size_t i = 0; done && i < p->nvalues; i++) {
       const cni_planned *q = &p->values[i];

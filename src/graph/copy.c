@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ir.h"
+#include "control.h"
 #include "tensor/args.h"
 #include "tensor/tensor.h"
 
@@ -35,6 +35,18 @@ static int copy_values(cn_graph *to, const cn_graph *g)
   return status;
 }
 
+int cni_gnode_copy_held(cni_gnode *to, const cni_gnode *from)
+{
+  cn_graph *subs[2] = {NULL, NULL};
+  int status = CN_OK;
+  to->host = from->host ? cni_host_keep(from->host) : NULL;
+  for (int k = 0; k < from->nsubs && !status; k++)
+    if (!(subs[k] = cn_graph_copy(from->subs[k]))) status = CN_ERR_MEMORY;
+  if (!status) status = cni_gnode_hold(to, subs, from->nsubs);
+  for (int k = 0; k < from->nsubs && status; k++) cn_graph_free(subs[k]);
+  return status;
+}
+
 static int copy_nodes(cn_graph *to, const cn_graph *g)
 {
   for (size_t i = 0; i < g->nnodes; i++) {
@@ -44,7 +56,7 @@ static int copy_nodes(cn_graph *to, const cn_graph *g)
     memcpy(copy->out, n->out, (size_t)n->nout * sizeof *n->out);
     copy->draw = n->draw;
     copy->scope = n->scope;
-    if (copy_syms(&copy->syms, &n->syms)) return CN_ERR_MEMORY;
+    if (copy_syms(&copy->syms, &n->syms) || cni_gnode_copy_held(copy, n)) return CN_ERR_MEMORY;
   }
   return CN_OK;
 }

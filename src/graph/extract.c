@@ -69,6 +69,7 @@ static int copy_node(copying *c, const cni_gnode *n, int *in)
   if (node < 0) return CN_ERR_MEMORY;
   c->to->nodes[node].draw = n->draw;
   c->to->nodes[node].scope = n->scope;
+  if (cni_gnode_copy_held(&c->to->nodes[node], n)) return CN_ERR_MEMORY;
   for (int k = 0; k < n->nout; k++) {
     int id = copy_value(c, n->out[k]);
     if (id < 0) return CN_ERR_MEMORY;

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "ir.h"
+#include "control.h"
 #include "tensor/tensor.h"
 
 void cni_fill_slots(const cni_opinfo *info, cn_value *args, cn_tensor *const *in)
@@ -51,6 +51,10 @@ int cni_infer_node(cn_spec *spec, int32_t *compute, cn_device *device, const cn_
 {
   cn_tensor *out[CNI_MAX_RESULTS] = {NULL};
   cn_value full[CN_MAX_ARGS];
+  if (cni_is_control(n)) {
+    *compute = 0;
+    return cni_control_infer(spec, device, n, args, in);
+  }
   cn_call c;
   cni_node_call(&c, g, n, args, in);
   c.out = out;
@@ -168,19 +172,23 @@ int cni_types_of_node(cni_types *t, const cn_graph *g, int node)
   const cni_gnode *n = &g->nodes[node];
   cn_tensor *room[64], **in = room;
   cn_value args[CN_MAX_ARGS];
-  cn_spec spec[CNI_MAX_RESULTS];
+  cn_spec few[CNI_MAX_RESULTS], *spec = few;
   cn_device device;
   int32_t compute;
   bool varies = n->syms.n > 0;
-  if (n->nout > CNI_MAX_RESULTS || make_room(t, g)) return cn_err() ? cn_err() : CN_ERR_INTERNAL;
-  if (n->nin > 64 && !(in = cni_alloc((size_t)n->nin * sizeof *in))) return CN_ERR_MEMORY;
+  size_t in_bytes = (size_t)n->nin * sizeof *in, spec_bytes = (size_t)n->nout * sizeof *spec;
+  if (make_room(t, g)) return CN_ERR_MEMORY;
+  if (n->nin > 64) in = cni_alloc(in_bytes);
+  if (n->nout > CNI_MAX_RESULTS) spec = cni_alloc(spec_bytes);
+  int status = in && spec ? CN_OK : CN_ERR_MEMORY;
   memset(args, 0, sizeof args);
-  memset(spec, 0, sizeof spec);
+  if (!status) memset(spec, 0, spec_bytes);
   memcpy(args, n->args, (size_t)n->nargs * sizeof *args);
-  int status = type_inputs(t, g, n, in, &varies);
+  if (!status) status = type_inputs(t, g, n, in, &varies);
   if (!status) status = cni_infer_node(spec, &compute, &device, g, n, args, in);
   if (!status) status = type_results(t, n, spec, device, varies);
-  if (in != room) cni_free(in, (size_t)n->nin * sizeof *in);
+  if (in != room) cni_free(in, in_bytes);
+  if (spec != few) cni_free(spec, spec_bytes);
   return status;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "control.h"
 #include "ops/families.h"
 #include "tensor/args.h"
 #include "tensor/tensor.h"
@@ -112,8 +113,20 @@ int cni_graph_add_result(cn_graph *g, int node, int index, const cn_desc *d)
   return value;
 }
 
+int cni_gnode_hold(cni_gnode *n, cn_graph *const *subs, int nsubs)
+{
+  if (!nsubs) return CN_OK;
+  if (!(n->subs = cni_alloc((size_t)nsubs * sizeof *n->subs))) return CN_ERR_MEMORY;
+  memcpy(n->subs, subs, (size_t)nsubs * sizeof *n->subs);
+  n->nsubs = nsubs;
+  return CN_OK;
+}
+
 void cni_gnode_free(cni_gnode *n)
 {
+  for (int i = 0; i < n->nsubs; i++) cn_graph_free(n->subs[i]);
+  cni_free(n->subs, (size_t)n->nsubs * sizeof *n->subs);
+  cni_host_release(n->host);
   cni_free(n->syms.v, n->syms.cap * sizeof *n->syms.v);
   cni_free(n->args, n->args_size);
   cni_free(n->in, (size_t)n->nin * sizeof *n->in);

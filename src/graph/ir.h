@@ -73,6 +73,9 @@ typedef struct cni_gnode {
   int draw; /* random ops: which of the graph's draws its numbers are; -1: none */
   int scope; /* which of the graph's; -1: none */
   bool quiet; /* while it is captured: the program switched gradients off around it */
+  cn_graph **subs; /* owned: the graphs that cond, while, scan and map hold (control.h) */
+  int nsubs;
+  struct cni_host *host; /* of a host call; a reference */
 } cni_gnode;
 
 enum { CNI_STATE_NAME = 1024 };
@@ -167,6 +170,9 @@ int cni_graph_add_list(int **list, size_t *n, size_t *cap, int value);
 int cni_graph_add_node(cn_graph *g, const cni_opinfo *info, const cn_value *args, int nargs, const int *in, int nin,
                        int nout);
 int cni_graph_add_result(cn_graph *g, int node, int index, const cn_desc *d); /* its value; negative on failure */
+/* The node holds these graphs from now on; 0, or CN_ERR_MEMORY: they stay the caller's. */
+int cni_gnode_hold(cni_gnode *n, cn_graph *const *subs, int nsubs);
+int cni_gnode_copy_held(cni_gnode *to, const cni_gnode *from); /* copy.c: graphs, and whom it calls */
 void cni_gnode_free(cni_gnode *n);   /* what it owns */
 void cni_gscope_free(cni_gscope *s);
 void cni_plan_free(struct cni_plan *plan);

@@ -35,6 +35,9 @@ int cni_leaf_touched(cn_tensor *t, struct cni_node *node, bool replaced)
 {
   cni_capture *cap = cni_capturing();
   if (!cap) return CN_OK;
+  if (cap->outer)
+    return cni_fail(CN_ERR_CAPTURE, "capture: a gradient is left in a tensor, or looked at there, inside of a function "
+                                    "that cond, while, scan or map is given: use cn_grad, and return gradients");
   cni_leaf *leaf = find_node(cap, node);
   if (leaf && leaf->touched) return CN_OK;
   if (!leaf && !t)

@@ -10,12 +10,13 @@
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
-#include "ir.h"
+#include "control.h"
 #include "ops/families.h"
 #include "tensor/args.h"
 #include "tensor/tensor.h"
 
-enum { MOST = 4096 }; /* numbers in one list, tensors of one call */
+enum { MOST = 4096 }; /* numbers in one list, tensors of one call, results */
+enum { DEEPEST = 32 }; /* graphs in graphs */
 
 typedef struct reader {
   const char *s;
@@ -29,6 +30,8 @@ typedef struct reader {
   bool any_absent; /* in the call of a scope any tensor may be unknown */
   cni_gsym *syms; /* of one line */
   int nsyms;
+  int *out;       /* results of one line */
+  int depth;      /* of the graph that is read: it is held by a node */
 } reader;
 
 static int bad(const reader *r, const char *what)
@@ -458,8 +461,8 @@ static const cni_opinfo *call(reader *r, cn_value *args, lists *l)
   char name[CNI_NAME_MAX];
   r->nsyms = 0;
   *l = (lists){.room = r->strings, .room_end = r->strings + MOST};
-  const cni_opinfo *info = word(r, name, sizeof name) ? cni_op_by_name(name) : NULL;
-  if (!info) return bad(r, "there is no such op"), NULL;
+  const cni_opinfo *info = word(r, name, sizeof name) ? cni_graph_op(name) : NULL;
+  if (!info) return cn_err() ? cn_err() : bad(r, "there is no such op"), NULL;
   if (version(r, info)) return NULL;
   if (!eat(r, "(")) return bad(r, "a call is missing"), NULL;
   for (int i = 0; i < info->nparams; i++) {
@@ -480,13 +483,37 @@ static int take_syms(const reader *r, cni_gsyms *syms)
   return status;
 }
 
+static int lines(reader *r);
+
+/* The graphs that a node holds, each in braces, from behind the first one's opening brace. */
+static int sub_graphs(reader *r, int node)
+{
+  cn_graph *subs[2] = {NULL, NULL};
+  int n = 0, status = CN_OK;
+  if (r->depth == DEEPEST) return bad(r, "graphs in graphs, too deep");
+  do {
+    reader inner = *r;
+    inner.depth++;
+    status = n == 2 ? bad(r, "too many graphs") : (inner.g = subs[n] = cn_graph_new()) ? CN_OK : CN_ERR_MEMORY;
+    if (!status) status = lines(&inner);
+    r->s = inner.s;
+    r->line = inner.line;
+    n++;
+  } while (!status && eat(r, "{"));
+  if (!status) status = cni_gnode_hold(&r->g->nodes[node], subs, n);
+  for (int i = 0; i < 2 && status; i++) cn_graph_free(subs[i]);
+  return status;
+}
+
 static int node_line(reader *r, const int *out, int nout)
 {
   cn_value args[CN_MAX_ARGS];
   lists l;
   const cni_opinfo *info = call(r, args, &l);
   if (!info) return cn_err();
-  if (info->list_result ? nout > CNI_MAX_RESULTS : nout != info->nresults) return bad(r, "wrong number of results");
+  bool many = info->list_result && (nout <= CNI_MAX_RESULTS || cni_control_of(info) != CNI_CONTROL_NONE);
+  if (!many && nout != info->nresults) return bad(r, "wrong number of results");
+  if (cni_control_of(info) == CNI_CONTROL_HOST) return bad(r, "a host call belongs to the process that captured it,");
   int node = cni_graph_add_node(r->g, info, args, info->nparams, r->ids, l.nids, nout);
   if (node < 0) return node;
   if (take_syms(r, &r->g->nodes[node].syms)) return CN_ERR_MEMORY;
@@ -499,14 +526,14 @@ static int node_line(reader *r, const int *out, int nout)
   }
   if (eat(r, "draw ") && !small(r, &r->g->nodes[node].draw)) return bad(r, "bad draw");
   if (eat(r, "in ") && !small(r, &r->g->nodes[node].scope)) return bad(r, "bad scope");
-  return CN_OK;
+  return eat(r, "{") ? sub_graphs(r, node) : CN_OK;
 }
 
 static int value_line(reader *r)
 {
-  int out[CNI_MAX_RESULTS], n = 0;
+  int *out = r->out, n = 0;
   do {
-    if (n == CNI_MAX_RESULTS || !small(r, &out[n]) || out[n++] < 0) return bad(r, "bad value");
+    if (n == MOST || !small(r, &out[n]) || out[n++] < 0) return bad(r, "bad value");
   } while (eat(r, ",") && eat(r, "%"));
   if (!eat(r, "=")) return bad(r, "'=' is missing");
   if (n == 1 && eat(r, "input ")) return input_line(r, out[0]);
@@ -632,34 +659,39 @@ static int line(reader *r)
   return CN_OK;
 }
 
+/* Up to the end of the text, or, of a graph that a node holds, of its block. */
 static int lines(reader *r)
 {
-  for (r->line = 1; *r->s; r->line++) {
+  for (; *r->s; r->line++) {
+    blanks(r);
+    if (r->depth && eat(r, "}")) return CN_OK; /* verified with its node */
     int status = *r->s == '\n' ? CN_OK : line(r);
     if (status) return status;
     blanks(r);
     if (*r->s && *r->s++ != '\n') return bad(r, "more than a line should have");
   }
-  return cn_graph_verify(r->g);
+  return r->depth ? bad(r, "a graph in braces does not end") : cn_graph_verify(r->g);
 }
 
 cn_graph *cn_graph_parse(const char *source)
 {
   if (cn_err() || !source) return NULL;
   cni_init();
-  reader r = {.s = source, .most = strlen(source), .g = cn_graph_new()};
+  reader r = {.s = source, .most = strlen(source), .g = cn_graph_new(), .line = 1};
   r.ints = cni_alloc(MOST * sizeof *r.ints);
   r.floats = cni_alloc(MOST * sizeof *r.floats);
   r.ids = cni_alloc(MOST * sizeof *r.ids);
   r.strings = cni_alloc(MOST);
   r.syms = cni_alloc(MOST * sizeof *r.syms);
-  bool room = r.g && r.ints && r.floats && r.ids && r.strings && r.syms;
+  r.out = cni_alloc(MOST * sizeof *r.out);
+  bool room = r.g && r.ints && r.floats && r.ids && r.strings && r.syms && r.out;
   int status = room ? lines(&r) : CN_ERR_MEMORY;
   cni_free(r.ints, MOST * sizeof *r.ints);
   cni_free(r.floats, MOST * sizeof *r.floats);
   cni_free(r.ids, MOST * sizeof *r.ids);
   cni_free(r.strings, MOST);
   cni_free(r.syms, MOST * sizeof *r.syms);
+  cni_free(r.out, MOST * sizeof *r.out);
   if (!status) return r.g;
   cn_graph_free(r.g);
   return NULL;

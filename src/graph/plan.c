@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "control.h"
 #include "lower.h"
 #include "passes/passes.h"
 #include "run.h"
@@ -16,6 +17,9 @@ enum { KEPT_PLANS = 8 };
 static void free_one(cni_plan *p)
 {
   cni_contexts_free(p->idle, p); /* they look at the values */
+  for (size_t i = 0; i < p->nnested; i++)
+    for (int k = 0; k < 2; k++) cni_plan_release(p->nested[i].subs[k]);
+  cni_free(p->nested, p->nnested * sizeof *p->nested);
   for (size_t i = 0; p->values && i < p->nvalues; i++) cni_tensor_release(p->values[i].handle);
   cni_free(p->values, p->nvalues * sizeof *p->values);
   for (size_t i = 0; p->args && i < p->nnodes; i++) cni_args_at_free(p->args[i]);
@@ -124,7 +128,7 @@ static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
 {
   const cni_gnode *n = &g->nodes[node];
   cn_tensor *room[CNI_FEW_INPUTS], **in = room;
-  cn_spec spec[CNI_MAX_RESULTS];
+  cn_spec *spec = &p->specs[p->first_spec[node]];
   cn_device device;
   size_t bytes = (size_t)n->nin * sizeof *in;
   if (n->nin > CNI_FEW_INPUTS && !(in = cni_alloc(bytes))) return CN_ERR_MEMORY;
@@ -133,9 +137,8 @@ static int infer_node(cni_plan *p, const cn_graph *g, size_t node)
   if (in != room) cni_free(in, bytes);
   if (status) return status;
   for (int k = 0; k < n->nout; k++) {
-    cn_spec *s = &spec[k];
+    const cn_spec *s = &spec[k];
     cni_planned *q = &p->values[n->out[k]];
-    p->specs[p->first_spec[node] + (size_t)k] = *s;
     size_t size = cni_dtype_bytes(s->dtype, cni_numel(s->ndim, s->shape));
     q->handle = cni_tensor_over(cni_storage_meta(device, size, NULL), 0, s->dtype, s->ndim, s->shape, s->strides);
     if (!q->handle) return CN_ERR_MEMORY;
@@ -248,8 +251,26 @@ static int allocate(cni_plan *p, const cn_graph *g)
     p->first_spec[i] = p->nspecs;
     p->nspecs += (size_t)g->nodes[i].nout;
   }
-  p->specs = cni_alloc(p->nspecs * sizeof *p->specs);
+  p->specs = cni_alloc_zero(p->nspecs * sizeof *p->specs);
   return p->specs ? CN_OK : CN_ERR_MEMORY;
+}
+
+/* Plans of the graphs that nodes hold. */
+static int plan_nested(cni_plan *p, const cn_graph *g)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < g->nnodes; i++) count += g->nodes[i].nsubs > 0;
+  if (count && !(p->nested = cni_alloc_zero(count * sizeof *p->nested))) return CN_ERR_MEMORY;
+  p->nnested = count;
+  count = 0;
+  for (size_t i = 0; i < g->nnodes; i++) {
+    if (!g->nodes[i].nsubs) continue;
+    cni_nested *nested = &p->nested[count++];
+    nested->node = (int)i;
+    for (int k = 0; k < g->nodes[i].nsubs; k++)
+      if (!(nested->subs[k] = cni_plan_sub(g->nodes[i].subs[k]))) return cn_err();
+  }
+  return CN_OK;
 }
 
 int cni_draw_offsets(uint64_t *draws, const cn_graph *g, const int64_t *sizes)
@@ -305,6 +326,7 @@ static int plan_nodes(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs, 
   }
   if (!status) status = check_finals(p, g);
   if (!status) status = cni_draw_offsets(p->draws, g, sizes);
+  if (!status) status = plan_nested(p, g);
   if (!status) status = cni_plan_whole(p, g);
   if (!status && !p->executable) alias_copies(p, g);
   if (!status) status = cni_plan_order(p, g);
@@ -348,6 +370,24 @@ static cni_plan *make(const cn_graph *g, cn_tensor *const *inputs)
   int64_t *sizes = cni_size_values(g, inputs);
   cni_plan *p = sizes ? make_sized(g, inputs, sizes) : NULL;
   cni_free(sizes, g->exprs.n * sizeof *sizes);
+  return p;
+}
+
+cni_plan *cni_plan_sub(const cn_graph *g)
+{
+  size_t bytes = (g->ninputs + 1) * sizeof(cn_tensor *);
+  cn_tensor **inputs = cni_alloc_zero(bytes);
+  bool done = inputs != NULL;
+  for (size_t i = 0; done && i < g->ninputs; i++) {
+    const cni_gvalue *v = &g->values[g->inputs[i]];
+    size_t size = cni_dtype_bytes(v->dtype, cni_numel(v->ndim, v->shape));
+    inputs[i] = cni_tensor_over(cni_storage_meta(v->device, size, NULL), 0, v->dtype, v->ndim, v->shape,
+                                v->has_strides ? v->strides : NULL);
+    done = inputs[i] != NULL;
+  }
+  cni_plan *p = done ? make(g, inputs) : NULL;
+  for (size_t i = 0; inputs && i < g->ninputs; i++) cni_tensor_release(inputs[i]);
+  cni_free(inputs, bytes);
   return p;
 }
 

@@ -28,6 +28,13 @@ typedef struct cni_planned {
 } cni_planned;
 
 struct cni_context;
+struct cni_plan;
+
+/* Of a node that holds graphs: their plans. */
+typedef struct cni_nested {
+  int node;
+  struct cni_plan *subs[2];
+} cni_nested;
 
 typedef struct cni_plan {
   struct cni_plan *next; /* plans of other sizes, most recent first */
@@ -56,12 +63,16 @@ typedef struct cni_plan {
   pthread_mutex_t lock; /* of the contexts */
   pthread_mutex_t turn; /* held by a run that writes */
   struct cni_context *idle;
+  cni_nested *nested; /* in the order of nodes */
+  size_t nnested;
 } cni_plan;
 
 /* The plan for these inputs: found among the graph's, or made and put first. A reference for the caller; NULL with the
  * error set. */
 cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs);
 void cni_plan_release(cni_plan *plan);
+/* Of the graph that a node holds, for inputs as they were traced; owned. NULL with the error set. */
+cni_plan *cni_plan_sub(const cn_graph *g);
 
 /* Do the states still have the types and shapes that they had? */
 bool cni_states_hold(const cn_graph *g);
@@ -112,10 +123,32 @@ typedef struct cni_context {
   void *stream;       /* of the device: all its runs are there, one behind the other */
   uint64_t runs;      /* that it has done */
   struct cni_recorded *recorded; /* owned; NULL: none yet */
+  struct cni_nested_context *nested; /* one for each of the plan's nodes that hold graphs */
 } cni_context;
+
+/* Runs of a node's graphs use the same memory one after the other; carried values have two places each. */
+typedef struct cni_nested_context {
+  cni_context *subs[2];
+  cn_tensor **carried; /* ncarried for one step, as many for the next */
+  int ncarried;
+} cni_nested_context;
 
 cni_context *cni_context_take(cni_plan *p, const cn_graph *g); /* an idle one, or a new one; NULL with the error set */
 void cni_context_give(cni_plan *p, cni_context *c);
+
+/* ---- run.c, control_run.c ---- */
+/* A graph that a node holds, ready to run. */
+typedef struct cni_sub {
+  const cn_graph *g; /* the plan's */
+  cni_plan *plan;
+  cni_context *context;
+} cni_sub;
+/* Runs it once: results are written to `out`, of their types and shapes. Random numbers begin at `at`:
+ * seed, offset. */
+int cni_run_sub(const cni_sub *sub, cn_tensor *const *in, cn_tensor *const *out, const uint64_t *at);
+/* Runs a control node. args: with sizes filled in; at: where its draw begins. */
+int cni_run_control(const cni_gnode *n, const cn_value *args, const cni_nested *plans, cni_nested_context *context,
+                    cn_tensor *const *in, cn_tensor *const *out, const uint64_t *at);
 void cni_contexts_free(cni_context *list, const cni_plan *p);
 
 #endif

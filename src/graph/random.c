@@ -28,11 +28,15 @@ int cni_draw_at(cni_capture *cap, uint64_t offset, uint64_t count, const char *w
   return cni_fail(CN_ERR_CAPTURE, "%s: the random state was set to where no draw of this capture begins", who);
 }
 
+int cni_draw_count(cni_capture *cap, const char *who, uint64_t count)
+{
+  uint64_t seed, offset;
+  cni_random_take(&seed, &offset, count);
+  if (seed == cap->seed) return cni_draw_at(cap, offset, count, who);
+  return cni_fail(CN_ERR_CAPTURE, "%s: captured code cannot choose a seed; set it before the capture", who);
+}
+
 int cni_draw(cni_capture *cap, const cn_call *c)
 {
-  uint64_t seed, offset, count = cni_random_draws(c);
-  const char *name = cni_op_info(c->op)->name;
-  cni_random_take(&seed, &offset, count);
-  if (seed == cap->seed) return cni_draw_at(cap, offset, count, name);
-  return cni_fail(CN_ERR_CAPTURE, "%s: captured code cannot choose a seed; set it before the capture", name);
+  return cni_draw_count(cap, cni_op_info(c->op)->name, cni_random_draws(c));
 }

@@ -41,7 +41,8 @@ int cn_graph_node_at(cn_graph_node *out, const cn_graph *g, int i)
   if (!out || !has(g, i, cn_graph_nodes(g))) return cni_fail(CN_ERR_INDEX, "graph: there is no node %d", i);
   const cni_gnode *n = &g->nodes[i];
   cn_graph_node full = {.op = n->info->row, .name = n->info->name, .args = n->args, .in = n->in, .out = n->out,
-                        .nargs = n->nargs, .nin = n->nin, .nout = n->nout, .draw = n->draw, .scope = n->scope};
+                        .nargs = n->nargs, .nin = n->nin, .nout = n->nout, .draw = n->draw, .scope = n->scope,
+                        .subs = n->subs, .nsubs = n->nsubs};
   return give(out, &full, sizeof full, "graph_node_at");
 }
 

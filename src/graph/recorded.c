@@ -63,6 +63,7 @@ static size_t bytes_of(const cni_plan *p, int value)
 static bool node_fits(const cni_plan *p, const cn_graph *g, const cni_gnode *n)
 {
   bool host = on_host(g, n->out[0]);
+  if (n->nsubs || n->host) return false; /* what they do is decided by values, here */
   if (!host && g->values[n->out[0]].device != p->device) return false;
   for (int k = 0; k < n->nin; k++)
     if (n->in[k] >= 0 && !is_number(g, n->in[k]) && host && !on_host(g, n->in[k])) return false;

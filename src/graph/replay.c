@@ -226,6 +226,9 @@ static int replay_node(replaying *r, const cni_gnode *n)
 {
   cn_tensor *out[CNI_MAX_RESULTS] = {NULL};
   size_t bytes = (size_t)(n->nin + 1) * sizeof(cn_tensor *);
+  if (n->nsubs || n->host)
+    return cni_fail(CN_ERR_UNSUPPORTED, "graph: %s: branches, loops and host calls are run, not replayed op by op",
+                    n->info->name);
   cn_tensor **in = cni_alloc(bytes);
   cn_value *args = in ? cni_args_at(r->g, n, r->sizes) : NULL;
   int status = args ? CN_OK : cn_err() ? cn_err() : CN_ERR_MEMORY;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "control.h"
 #include "ops/apply.h"
 #include "run.h"
 #include "whole.h"
@@ -23,6 +24,20 @@ static cn_tensor *own_input(const running *r, cn_tensor *t)
   return shared ? cni_scope_take(cn_clone(t)) : cni_tensor_keep(t);
 }
 
+static bool same_place(const cn_desc *a, const cn_desc *b)
+{
+  return a->device == b->device && a->dtype == b->dtype && cni_same_layout(a, b);
+}
+
+/* Memory for a value that is handed out: where the caller wants it, if that is laid out as planned, or new. Owned. */
+static cn_tensor *output_room(const running *r, int value)
+{
+  const cn_desc *d = &r->plan->values[value].handle->d;
+  for (size_t i = 0; r->into && i < r->g->noutputs; i++)
+    if (r->g->outputs[i] == value && same_place(d, &r->into[i]->d)) return cni_tensor_keep(r->into[i]);
+  return cni_tensor_new(d->device, d->dtype, d->ndim, d->shape, d->strides);
+}
+
 /* Inputs, and memory for what is handed out, before anything runs. */
 static int begin(running *r)
 {
@@ -33,10 +48,7 @@ static int begin(running *r)
     if (!q->varies) continue;
     if (v->kind == CNI_VALUE_INPUT) {
       if (!(r->now[i] = own_input(r, r->inputs[v->index]))) return cn_err();
-    } else if (q->root == (int)i) {
-      const cn_desc *d = &q->handle->d;
-      if (!(r->now[i] = cni_tensor_new(d->device, d->dtype, d->ndim, d->shape, d->strides))) return CN_ERR_MEMORY;
-    }
+    } else if (q->root == (int)i && !(r->now[i] = output_room(r, (int)i))) return CN_ERR_MEMORY;
   }
   return CN_OK;
 }
@@ -116,6 +128,25 @@ static int run_kernel(running *r, size_t node, cn_tensor **in)
   return cni_fail(CN_ERR_UNSUPPORTED, "%s: no implementation for this call on this device", n->info->name);
 }
 
+/* A node that holds graphs, or calls the host. in: room for its inputs. */
+static int run_control(running *r, size_t node, cn_tensor **in)
+{
+  const cni_gnode *n = &r->g->nodes[node];
+  size_t bytes = (size_t)n->nout * sizeof(cn_tensor *), i = 0;
+  cn_tensor **out = cni_alloc(bytes);
+  if (!out) return CN_ERR_MEMORY;
+  for (int k = 0; k < n->nin; k++) in[k] = n->in[k] >= 0 ? r->now[n->in[k]] : NULL;
+  for (int k = 0; k < n->nout; k++) out[k] = r->now[n->out[k]];
+  while (i < r->plan->nnested && r->plan->nested[i].node != (int)node) i++;
+  const uint64_t at[2] = {r->seed, r->base + (n->draw >= 0 ? r->plan->draws[n->draw] : 0)};
+  int status;
+  if (n->host) status = cni_host_run(n->host, in, n->nin, out);
+  else
+    status = cni_run_control(n, r->plan->args[node], &r->plan->nested[i], &r->context->nested[i], in, out, at);
+  cni_free(out, bytes);
+  return status;
+}
+
 static int run_node(running *r, size_t node)
 {
   const cni_gnode *n = &r->g->nodes[node];
@@ -124,7 +155,7 @@ static int run_node(running *r, size_t node)
   size_t bytes = (size_t)n->nin * sizeof *in;
   if (spec->view_of >= 0) return make_view(r, n, spec);
   if (CNI_UNLIKELY(n->nin > CNI_FEW_INPUTS) && !(in = cni_alloc(bytes))) return CN_ERR_MEMORY;
-  int status = run_kernel(r, node, in);
+  int status = CNI_UNLIKELY(n->nsubs || n->host) ? run_control(r, node, in) : run_kernel(r, node, in);
   if (in != room) cni_free(in, bytes);
   return status;
 }
@@ -219,8 +250,20 @@ static cn_tensor *handed_out(const running *r, int v)
   return own ? cni_scope_add(cni_tensor_keep(r->now[v])) : cn_clone(r->now[v]);
 }
 
+/* A graph that a node holds: what is not there yet goes where it is wanted. */
+static int fill_outputs(const running *r)
+{
+  int status = CN_OK;
+  for (size_t i = 0; i < r->g->noutputs && !status; i++) {
+    cn_tensor *made = r->now[r->g->outputs[i]];
+    if (made != r->into[i]) status = cni_copy_elements(r->into[i], made);
+  }
+  return status;
+}
+
 static int give_outputs(const running *r, cn_tensor **outputs)
 {
+  if (r->into) return fill_outputs(r);
   for (size_t i = 0; i < r->g->noutputs; i++)
     if (!(outputs[i] = handed_out(r, r->g->outputs[i]))) return cn_err();
   return CN_OK;
@@ -333,6 +376,13 @@ static int run_graph(cn_tensor **outputs, running *r, cn_graph *g)
   }
   cni_plan_release(r->plan);
   return status;
+}
+
+int cni_run_sub(const cni_sub *s, cn_tensor *const *in, cn_tensor *const *out, const uint64_t *at)
+{
+  running r = {.g = s->g, .plan = s->plan, .inputs = in, .given = in, .into = out, .context = s->context,
+               .now = s->context->now, .at = at};
+  return run_once(&r, NULL);
 }
 
 /* ---- inputs in the memory order they were traced in ---- */

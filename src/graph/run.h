@@ -13,6 +13,7 @@ typedef struct cni_running {
   cni_context *context;
   cn_tensor *const *inputs; /* in the traced memory order */
   cn_tensor *const *given;  /* as the caller has them: what is written goes there */
+  cn_tensor *const *into;   /* a graph that a node holds: where results go; NULL: they get memory of their own */
   cn_tensor **now;     /* the context's: per value its tensor */
   const uint64_t *at;  /* random numbers begin there; NULL: where the thread stands */
   uint64_t seed, base; /* ... which is */

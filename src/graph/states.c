@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "ir.h"
+#include "control.h"
 #include "ops/apply.h"
 #include "tensor/tensor.h"
 
@@ -61,8 +61,22 @@ static bool entangled(const cn_graph *g, size_t i, size_t k)
   return s->device == t->device && !apart && (a->final >= 0 || b->final >= 0);
 }
 
+static const cni_host *host_in(const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nnodes; i++) {
+    const cni_host *host = g->nodes[i].host;
+    for (int k = 0; k < g->nodes[i].nsubs && !host; k++) host = host_in(g->nodes[i].subs[k]);
+    if (host) return host;
+  }
+  return NULL;
+}
+
 int cn_graph_can_save(const cn_graph *g)
 {
+  const cni_host *host = host_in(g);
+  if (host)
+    return cni_fail(CN_ERR_UNSUPPORTED, "graph_save: it calls %s, a function of this process, which a file cannot hold",
+                    host->name);
   for (size_t i = 0; i < g->nstates; i++) {
     if (!g->states[i].tensor) return cni_fail(CN_ERR_VALUE, "graph_save: state %zu is not bound", i);
     for (size_t k = 0; k < i; k++)

@@ -12,6 +12,14 @@
  *     %6 = dropout_mask(%3, 0.5) : float32 [32, 10] draw 0 in 1
  *     scope 0 'head' 'Sequential'                                         a part of the program; node 6 is
  *     scope 1 in 0 = dropout(%3, 0.5, true) : %7                           inside of this call in it
+ *     %10 = cond(%8, {%3}) : float32 [32, 10] {                           a node that holds graphs: each in braces,
+ *       %0 = input float32 [32, 10]                                       with values of its own
+ *       output %0
+ *     } {
+ *       %0 = input float32 [32, 10]
+ *       %1 = neg(%0) : float32 [32, 10]
+ *       output %1
+ *     }
  *     output %3
  *     update 0 %9                                  what state 0 holds after a run,
  *     write 1 %9                                   and what input 1 does
@@ -26,7 +34,7 @@
 #include "base/alloc.h"
 #include "base/convert.h"
 #include "base/dtype.h"
-#include "ir.h"
+#include "control.h"
 
 #define put cn_text_putf
 enum { DEVICE_TEXT = 64 };
@@ -202,9 +210,17 @@ static void put_name(cn_text *t, const cni_opinfo *info)
   put(t, "(");
 }
 
-static void put_node(cn_text *t, const cn_graph *g, const cni_gnode *n)
+static void put_graph(cn_text *t, const cn_graph *g, int depth);
+
+static void indent(cn_text *t, int depth)
+{
+  for (int i = 0; i < depth; i++) put(t, "  ");
+}
+
+static void put_node(cn_text *t, const cn_graph *g, const cni_gnode *n, int depth)
 {
   const int *in = n->in;
+  indent(t, depth);
   for (int k = 0; k < n->nout; k++) put(t, "%s%%%d", k ? ", " : "", n->out[k]);
   put(t, " = ");
   put_name(t, n->info);
@@ -216,6 +232,14 @@ static void put_node(cn_text *t, const cn_graph *g, const cni_gnode *n)
   }
   if (n->draw >= 0) put(t, " draw %d", n->draw);
   if (n->scope >= 0) put(t, " in %d", n->scope);
+  if (n->host) put(t, " calls ");
+  if (n->host) put_string(t, n->host->name);
+  for (int k = 0; k < n->nsubs; k++) {
+    put(t, " {\n");
+    put_graph(t, n->subs[k], depth + 1);
+    indent(t, depth);
+    put(t, "}");
+  }
   put(t, "\n");
 }
 
@@ -275,6 +299,50 @@ static void put_const(cn_text *t, const cn_graph *g, size_t id, const cni_gvalue
   put(t, ">\n");
 }
 
+static void put_source(cn_text *t, const cn_graph *g, size_t i)
+{
+  const cni_gvalue *v = &g->values[i];
+  put(t, "%%%zu = %s ", i, v->kind == CNI_VALUE_INPUT ? "input" : "state");
+  put_type(t, g, v);
+  if (v->has_strides) put_strides(t, v);
+  const char *name = v->kind == CNI_VALUE_STATE ? g->states[v->index].name : NULL;
+  if (name) put(t, " ");
+  if (name) put_string(t, name);
+  if (v->kind == CNI_VALUE_STATE && g->states[v->index].trained) put(t, " requires_grad");
+  put(t, "\n");
+}
+
+static void put_value(cn_text *t, const cn_graph *g, size_t i, int depth)
+{
+  const cni_gvalue *v = &g->values[i];
+  if (v->kind == CNI_VALUE_RESULT) return;
+  indent(t, depth);
+  if (v->kind == CNI_VALUE_SCALAR) put_scalar(t, g, i, v);
+  else if (v->kind == CNI_VALUE_CONST) put_const(t, g, i, v);
+  else put_source(t, g, i);
+}
+
+/* depth: of a graph that a node holds; sub-graphs have no states, sizes or gradients. */
+static void put_graph(cn_text *t, const cn_graph *g, int depth)
+{
+  for (size_t i = 0; i < g->nvalues; i++) put_value(t, g, i, depth);
+  for (size_t i = 0; i < g->ndraws; i++) {
+    indent(t, depth);
+    put(t, "draw ");
+    put_integer(t, g, g->draws[i].expr, g->draws[i].count);
+    put(t, "\n");
+  }
+  for (size_t i = 0; i < g->nnodes; i++) put_node(t, g, &g->nodes[i], depth);
+  for (size_t i = 0; i < g->nscopes; i++) {
+    indent(t, depth);
+    put_scope(t, g, i);
+  }
+  for (size_t i = 0; i < g->noutputs; i++) {
+    indent(t, depth);
+    put(t, "output %%%d\n", g->outputs[i]);
+  }
+}
+
 char *cn_graph_to_string(const cn_graph *g)
 {
   cn_text t = {0};
@@ -282,28 +350,7 @@ char *cn_graph_to_string(const cn_graph *g)
   for (size_t i = 0; i < g->nsizes; i++)
     put(&t, "size %s = %" PRId64 " in %" PRId64 "..%" PRId64 "\n", g->sizes[i].name, g->sizes[i].traced,
         g->sizes[i].min, g->sizes[i].max);
-  for (size_t i = 0; i < g->nvalues; i++) {
-    const cni_gvalue *v = &g->values[i];
-    if (v->kind == CNI_VALUE_SCALAR) put_scalar(&t, g, i, v);
-    if (v->kind == CNI_VALUE_CONST) put_const(&t, g, i, v);
-    if (v->kind != CNI_VALUE_INPUT && v->kind != CNI_VALUE_STATE) continue;
-    put(&t, "%%%zu = %s ", i, v->kind == CNI_VALUE_INPUT ? "input" : "state");
-    put_type(&t, g, v);
-    if (v->has_strides) put_strides(&t, v);
-    const char *name = v->kind == CNI_VALUE_STATE ? g->states[v->index].name : NULL;
-    if (name) put(&t, " ");
-    if (name) put_string(&t, name);
-    if (v->kind == CNI_VALUE_STATE && g->states[v->index].trained) put(&t, " requires_grad");
-    put(&t, "\n");
-  }
-  for (size_t i = 0; i < g->ndraws; i++) {
-    put(&t, "draw ");
-    put_integer(&t, g, g->draws[i].expr, g->draws[i].count);
-    put(&t, "\n");
-  }
-  for (size_t i = 0; i < g->nnodes; i++) put_node(&t, g, &g->nodes[i]);
-  for (size_t i = 0; i < g->nscopes; i++) put_scope(&t, g, i);
-  for (size_t i = 0; i < g->noutputs; i++) put(&t, "output %%%d\n", g->outputs[i]);
+  put_graph(&t, g, 0);
   for (size_t i = 0; i < g->nstates; i++)
     if (g->states[i].final >= 0) put(&t, "update %zu %%%d\n", i, g->states[i].final);
   for (size_t i = 0; i < g->ninputs; i++)

@@ -32,15 +32,20 @@ int cni_trace_output(cni_capture *cap, cn_tensor *t)
   return value < 0 ? cn_err() : cni_graph_add_list(&g->outputs, &g->noutputs, &g->outputs_cap, value);
 }
 
-int cni_trace_begin(cni_capture *cap)
+/* Captures go to `cap` from now on; NULL: to none. */
+static void switch_to(cni_capture *cap)
+{
+  cn_state *st = cni_state();
+  st->capture = cap;
+  st->modes &= ~(uint32_t)(CNI_MODE_CAPTURE | CNI_MODE_INSIDE);
+  if (cap) st->modes |= cap->outer ? CNI_MODE_CAPTURE | CNI_MODE_INSIDE : CNI_MODE_CAPTURE;
+}
+
+static int begin(cni_capture *cap, cni_capture *outer)
 {
   static _Atomic uint64_t next_serial = 1;
-  cn_state *st = cni_state();
-  if (st->err) return st->err;
-  cni_init();
-  if (st->capture) return cni_fail(CN_ERR_CAPTURE, "trace: a graph is being captured already");
-  *cap = (cni_capture){.g = cn_graph_new(), .serial = atomic_fetch_add(&next_serial, 1) & 0xffffffffu,
-                       .grad = !st->no_grad};
+  *cap = (cni_capture){.g = cn_graph_new(), .outer = outer,
+                       .serial = atomic_fetch_add(&next_serial, 1) & 0xffffffffu, .grad = !cni_state()->no_grad};
   if (!cap->g) return CN_ERR_MEMORY;
   if (!(cap->live = cni_live_new())) {
     cn_graph_free(cap->g);
@@ -48,10 +53,20 @@ int cni_trace_begin(cni_capture *cap)
   }
   cap->depth = cni_scope_push();
   cni_draws_begin(cap);
-  st->capture = cap;
-  st->modes |= CNI_MODE_CAPTURE;
+  switch_to(cap);
   return CN_OK;
 }
+
+int cni_trace_begin(cni_capture *cap)
+{
+  cn_state *st = cni_state();
+  if (st->err) return st->err;
+  cni_init();
+  if (st->capture) return cni_fail(CN_ERR_CAPTURE, "trace: a graph is being captured already");
+  return begin(cap, NULL);
+}
+
+int cni_trace_begin_inside(cni_capture *cap) { return cn_err() ? cn_err() : begin(cap, cni_capturing()); }
 
 /* What captured code wrote into its inputs is written back to the caller's tensors by a run. */
 static void finish_inputs(cni_capture *cap)
@@ -68,11 +83,15 @@ cn_graph *cni_trace_end(cni_capture *cap, int status)
   if (!status) status = st->err;
   if (!status) status = cni_leaves_finish(cap);
   if (!status) finish_inputs(cap);
-  st->modes &= ~(uint32_t)CNI_MODE_CAPTURE;
-  st->capture = NULL;
+  switch_to(cap->outer);
   cni_leaves_restore(cap);
   cni_draws_end(cap);
   cni_scope_pop(cap->depth);
+  for (size_t i = 0; i < cap->nmet; i++) {
+    cni_tensor_release(cap->met[i].from);
+    cni_tensor_release(cap->met[i].to);
+  }
+  cni_free(cap->met, cap->met_cap * sizeof *cap->met);
   for (size_t i = 0; i < cap->nmemories; i++) {
     cni_storage_release(cap->memories[i].storage);
     cni_tensor_release(cap->memories[i].root);
@@ -88,19 +107,14 @@ cn_graph *cni_trace_end(cni_capture *cap, int status)
 
 void *cn_trace_pause(void)
 {
-  cn_state *st = cni_state();
-  void *cap = st->capture;
-  st->capture = NULL;
-  st->modes &= ~(uint32_t)CNI_MODE_CAPTURE;
+  void *cap = cni_state()->capture;
+  switch_to(NULL);
   return cap;
 }
 
 void cn_trace_resume(void *paused)
 {
-  cn_state *st = cni_state();
-  if (!paused) return;
-  st->capture = paused;
-  st->modes |= CNI_MODE_CAPTURE;
+  if (paused) switch_to(paused);
 }
 
 static int run_traced(cni_capture *cap, cn_graph_fn fn, cn_tensor **outputs, size_t noutputs, cn_tensor **handles,

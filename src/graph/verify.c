@@ -4,7 +4,7 @@
  * that passes can be planned at the traced sizes, once its states are bound. */
 #include "base/alloc.h"
 #include "base/dtype.h"
-#include "ir.h"
+#include "control.h"
 #include "tensor/tensor.h"
 
 static int wrong(size_t node, const char *name, const char *what)
@@ -18,10 +18,11 @@ static int verify_node(const cn_graph *g, size_t i)
   const char *name = n->info->name;
   if (n->nargs != n->info->nparams) return wrong(i, name, "its arguments do not fit the signature");
   uint32_t flags = n->info->row->flags;
-  bool may_draw = (flags & CN_OP_RANDOM) || cni_is_composite(n->info->row);
+  bool control = cni_is_control(n), may_draw = (flags & CN_OP_RANDOM) || cni_is_composite(n->info->row) || n->nsubs;
   if ((n->draw >= 0 ? !may_draw : (flags & CN_OP_RANDOM) != 0) || n->draw >= (int)g->ndraws)
     return wrong(i, name, "it has no draw, or a strange one");
-  if (n->nout < 1 || n->nout > CNI_MAX_RESULTS) return wrong(i, name, "it has no results, or too many");
+  if (n->nout < 1 || (n->nout > CNI_MAX_RESULTS && !control)) return wrong(i, name, "it has no results, or too many");
+  if (n->nsubs && !control) return wrong(i, name, "it cannot hold graphs");
   if (n->scope < -1 || n->scope >= (int)g->nscopes) return wrong(i, name, "its scope does not exist");
   for (int k = 0; k < n->nin; k++) {
     if (n->in[k] == -1) continue;
@@ -38,7 +39,7 @@ static int verify_node(const cn_graph *g, size_t i)
     if (!cni_dtype_valid(v->dtype) || v->ndim < 0 || v->ndim > CN_MAX_DIMS)
       return wrong(i, name, "bad type or shape");
   }
-  return CN_OK;
+  return control ? cni_control_verify(g, i) : CN_OK;
 }
 
 static bool stands_for(const cn_graph *g, int v, enum cni_value_kind kind, size_t index)

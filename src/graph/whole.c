@@ -41,6 +41,8 @@ static int find_wanted(cni_plan *p, const cn_graph *g)
 static cn_device taker(const cn_graph *g)
 {
   cn_device device = g->exprs.n || !g->nnodes ? 0 : only_device(g);
+  for (size_t i = 0; i < g->nnodes; i++) /* these graphs go node by node; what nodes hold may be taken whole */
+    if (g->nodes[i].nsubs || g->nodes[i].host) device = 0;
   return device == CN_CPU ? 0 : device;
 }
 

@@ -403,10 +403,51 @@ static int apply_with(cni_applying *a, cn_state *st)
   return cni_apply_next(a);
 }
 
+/* The tensors among args as the sub-graph that is captured knows them. room: for the elements of lists. */
+static int bring_inside(const cni_opinfo *info, cn_value *args, cn_tensor **room)
+{
+  for (int i = 0; i < info->ntensors; i++) {
+    cn_value *v = &args[info->tensors[i]];
+    if (v->tag == CN_V_TENSOR && !(v->u.t = cni_hooks.bring_inside(v->u.t))) return cn_err();
+    if (v->tag != CN_V_TENSORS) continue;
+    for (int k = 0; k < v->n; k++) {
+      room[k] = v->u.ts[k] ? cni_hooks.bring_inside(v->u.ts[k]) : NULL;
+      if (v->u.ts[k] && !room[k]) return cn_err();
+    }
+    v->u.ts = room;
+    room += v->n;
+  }
+  return CN_OK;
+}
+
+/* While a sub-graph is captured: the call with the tensors that the sub-graph knows. Casts of autocast come behind. */
+static CNI_APART int apply_inside(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor *dest,
+                                  cn_tensor **out, int *nout)
+{
+  cn_state *st = cni_state();
+  cn_value known[CN_MAX_ARGS];
+  cn_tensor *stack[STACK_INPUTS], **room = stack;
+  int count = count_inputs(info, args);
+  if (count > STACK_INPUTS && !(room = cni_alloc((size_t)count * sizeof *room))) return CN_ERR_MEMORY;
+  memcpy(known, args, (size_t)nargs * sizeof *known);
+  int status = bring_inside(info, known, room);
+  if (!status && dest && cni_hooks.bring_inside(dest) != dest)
+    status = cni_fail(CN_ERR_CAPTURE, "%s: it writes to a tensor from outside of the function that cond, while, scan "
+                      "or map is given, which a graph cannot hold: return the new value instead", info->name);
+  if (!status) {
+    st->modes &= ~(uint32_t)CNI_MODE_INSIDE; /* what the op is made of gets these tensors, or makes its own */
+    status = cni_apply(info, known, nargs, dest, out, nout);
+    st->modes |= CNI_MODE_INSIDE;
+  }
+  if (room != stack) cni_free(room, (size_t)count * sizeof *room);
+  return status;
+}
+
 int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor *dest, cn_tensor **out, int *nout)
 {
   cn_state *st = cni_state();
   if (CNI_UNLIKELY(st->err)) return st->err;
+  if (CNI_UNLIKELY(st->modes & CNI_MODE_INSIDE)) return apply_inside(info, args, nargs, dest, out, nout);
   int rule = CNI_UNLIKELY(st->modes & CNI_MODE_AUTOCAST) && !dest ? cni_autocast_rule(info, args) : CNI_AMP_NONE;
   if (rule) return cni_autocast(rule, info, args, nargs, out, nout);
   cn_tensor *stack[STACK_INPUTS], **in = stack;

@@ -45,7 +45,24 @@ typedef struct cn_graph_node {
   int32_t nargs, nin, nout;
   int32_t draw;         /* random ops: which draw of the graph its numbers are; -1: none */
   int32_t scope;        /* -1: none */
+  int32_t nsubs;
+  cn_graph *const *subs; /* the graphs that a branch or loop holds: see below */
 } cn_graph_node;
+
+/* Branches and loops are nodes that hold graphs, which read their own inputs alone; what they need from outside is an
+ * operand of the node. These names are no ops that programs call: cairn/control.h makes such nodes.
+ *
+ *   cond(Tensor pred, Tensor[] operands)                            {operands -> results} {operands -> results}
+ *   while(Tensor[] carried, Tensor[] operands, int max_steps=0)     {carried, operands -> one element}
+ *                                                                   {carried, operands -> carried, ys}
+ *   scan(Tensor[] carried, Tensor[] xs, Tensor[] operands, Tensor? steps, int length, bool reverse=False,
+ *        bool countdown=False)                                      {carried, a row of each x, operands -> carried, ys}
+ *   map(Tensor[] xs, Tensor[] operands, int length)                 {a row of each x, operands -> ys}
+ *
+ * Results are the last carried values, and ys with a row for each step; a while that has max_steps gives how many steps
+ * it took (int64) as the last one. A scan with `steps` (int64) does that many, and its other rows are zero. Random
+ * numbers: step s draws s times what the graph draws behind the node's own draw; with countdown the last step done is
+ * step 0. A host_call holds no graph, but a C function. */
 
 /* A part of the program that has a name, or the call of an op that is made of others. */
 typedef struct cn_graph_scope {
@@ -117,6 +134,10 @@ CN_API int cn_graph_add_number(cn_graph *graph, cn_value number); /* weak: an in
  * negative status. */
 CN_API int cn_graph_add_node(int *out, size_t *nout, cn_graph *graph, const cn_op *op, const cn_value *args,
                              size_t nargs, const int *in, size_t nin);
+/* The same for a branch or a loop, by its name; it holds the graphs `subs` from then on, also where it fails. Random
+ * numbers that they draw get a draw of the graph. */
+CN_API int cn_graph_add_control(int *out, size_t *nout, cn_graph *graph, const char *name, const cn_value *args,
+                                size_t nargs, const int *in, size_t nin, cn_graph *const *subs, size_t nsubs);
 /* New nodes go before this node (-1: to the end), into this scope (-1: none). */
 CN_API int cn_graph_at(cn_graph *graph, int before, int scope);
 CN_API int cn_graph_add_scope(cn_graph *graph, int parent, const char *name, const char *kind); /* its number */

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/dtype.h"
+#include "graph/control.h"
 #include "graph/passes/passes.h"
 #include "graph/rewrite.h"
 #include "tensor/tensor.h"
@@ -81,7 +82,7 @@ static bool same_node(const cn_graph *g, int a, int b)
   if (g->values[x->out[0]].device != g->values[y->out[0]].device) return false;
   for (int i = 0; i < x->nargs; i++)
     if (x->args[i].tag != y->args[i].tag || !cni_same_value(&x->args[i], &y->args[i])) return false;
-  return recomputed(g, x->scope) == recomputed(g, y->scope);
+  return recomputed(g, x->scope) == recomputed(g, y->scope) && cni_subs_same(x, y);
 }
 
 /* A row of chains: the newest item of each hash, and of each item the one before. */
@@ -151,7 +152,7 @@ int cni_pass_cse(cn_graph *g)
   if (status) return status;
   status = chains_new(&c, g->nnodes, same_node);
   for (size_t i = 0; i < g->nnodes && !status; i++) {
-    if (g->nodes[i].info->row->flags & CN_OP_CHECKS || g->nodes[i].syms.n) continue;
+    if (cni_node_flags(&g->nodes[i]) & (CN_OP_CHECKS | CN_OP_EFFECTS) || g->nodes[i].syms.n) continue;
     int first = find_or_add(&c, g, (int)i, hash_node(g, (int)i));
     int done = first < 0 ? 0 : merge_node(g, (int)i, first);
     if (done < 0) status = done;

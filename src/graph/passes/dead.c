@@ -5,6 +5,7 @@
 #include "passes.h"
 
 #include "base/alloc.h"
+#include "graph/control.h"
 #include "tensor/tensor.h"
 
 static void mark_live(const cn_graph *g, bool *live)
@@ -13,7 +14,7 @@ static void mark_live(const cn_graph *g, bool *live)
     const cni_gnode *n = &g->nodes[i];
     bool wanted = false;
     for (int k = 0; k < n->nout; k++) wanted |= live[n->out[k]];
-    if (!wanted && !(n->info->row->flags & CN_OP_CHECKS)) continue; /* a check may fail: it stays */
+    if (!wanted && !(cni_node_flags(n) & (CN_OP_CHECKS | CN_OP_EFFECTS))) continue; /* a check may fail: it stays */
     for (int k = 0; k < n->nin; k++)
       if (n->in[k] >= 0) live[n->in[k]] = true;
     for (int k = 0; k < n->nout; k++) live[n->out[k]] = true;

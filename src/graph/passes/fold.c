@@ -23,7 +23,8 @@ static bool can_be_const(const cn_desc *d)
 static bool foldable(const cn_graph *g, int node)
 {
   const cni_gnode *n = &g->nodes[node];
-  if (n->info->row->flags & (CN_OP_RANDOM | CN_OP_CHECKS) || n->draw >= 0 || n->syms.n) return false;
+  if (n->info->row->flags & (CN_OP_RANDOM | CN_OP_CHECKS | CN_OP_EFFECTS) || n->draw >= 0 || n->syms.n) return false;
+  if (n->nsubs) return false;
   if (!strncmp(n->info->name, "empty", 5)) return false; /* it has no elements to know */
   for (int k = 0; k < n->nin; k++)
     if (!is_fixed(g, n->in[k])) return false;

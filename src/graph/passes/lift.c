@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "graph/control.h"
 #include "graph/passes/passes.h"
 #include "graph/rewrite.h"
 #include "tensor/args.h"
@@ -197,7 +198,7 @@ static bool can_fold(const lifting *l, int scope, cni_gnode *n)
   for (int i = l->first[scope]; i <= l->last[scope]; i++) {
     if (!member(l, i, scope)) continue;
     if (l->drop[i] || !reads_inside(l, scope, i) || !made_for_inside(l, scope, i, &read)) return false;
-    checks |= (l->g->nodes[i].info->row->flags & CN_OP_CHECKS) != 0;
+    checks |= (cni_node_flags(&l->g->nodes[i]) & (CN_OP_CHECKS | CN_OP_EFFECTS)) != 0;
   }
   *n = (cni_gnode){.info = s->op, .args = s->args, .nargs = s->nargs, .args_size = s->args_size, .in = s->in,
                    .nin = s->nin, .out = s->out, .nout = s->nout, .syms = s->syms, .scope = s->parent};
@@ -296,11 +297,24 @@ static int lift(lifting *l, bool (*wanted)(const cn_op *op, void *payload), void
   return status ? status : count;
 }
 
+/* In the graphs that nodes hold; how many. */
+static int lift_inside(cn_graph *g, bool (*wanted)(const cn_op *op, void *payload), void *payload)
+{
+  int count = 0;
+  for (size_t i = 0; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nsubs; k++) {
+      int n = cn_graph_lift(g->nodes[i].subs[k], wanted, payload);
+      if (n < 0) return n;
+      count += n;
+    }
+  return count;
+}
+
 int cn_graph_lift(cn_graph *g, bool (*wanted)(const cn_op *op, void *payload), void *payload)
 {
   if (cn_err()) return cn_err();
   if (!g) return cni_fail(CN_ERR_TYPE, "graph_lift: the graph is NULL");
-  int status = cni_types_fill(&g->types, g);
+  int inside = lift_inside(g, wanted, payload), status = inside < 0 ? inside : cni_types_fill(&g->types, g);
   if (status) return status;
   size_t scopes = g->nscopes + 1, nodes = g->nnodes + 1;
   lifting l = {.g = g, .first = cni_alloc(scopes * sizeof *l.first), .last = cni_alloc(scopes * sizeof *l.last),
@@ -313,5 +327,5 @@ int cn_graph_lift(cn_graph *g, bool (*wanted)(const cn_op *op, void *payload), v
   cni_graph_changed(g);
   cni_types_free(&g->types);
   status = count < 0 ? count : cni_pass_dead(g);
-  return status < 0 ? status : count;
+  return status < 0 ? status : count + inside;
 }

@@ -20,6 +20,12 @@ static const struct pass {
 static int run_round(cn_graph *g, int round)
 {
   int changes = 0;
+  for (size_t i = 0; i < g->nnodes; i++) /* first what nodes hold: equal nodes then hold equal graphs */
+    for (int k = 0; k < g->nodes[i].nsubs; k++) {
+      int n = run_round(g->nodes[i].subs[k], round);
+      if (n < 0) return n;
+      changes += n;
+    }
   for (size_t i = 0; i < sizeof passes / sizeof *passes; i++) {
     int n = passes[i].run(g);
     if (n < 0) return n;

@@ -1,0 +1,307 @@
+/* control_capture.c: functions of branches and loops, captured as graphs. See control.h.
+ *
+ * Place in the flow: as executable.c does with a whole function, the backward pass is captured behind the forward pass,
+ * with the gradients of results as inputs. Invariant: nothing outside is changed; a function that writes to what it is
+ * given, or keeps a tensor, is refused. */
+#include <cairn/autograd.h>
+#include <cairn/ops.h>
+#include <string.h>
+
+#include "autograd/autograd.h"
+#include "control.h"
+
+void cni_captured_free(cni_captured *f)
+{
+  cn_graph_free(f->g);
+  for (size_t i = 0; f->met && i < f->nmet; i++) cni_tensor_release(f->met[i]);
+  cni_free(f->met, (f->nmet + 1) * sizeof *f->met);
+  cni_free(f->carries, f->nresults + 1);
+  cni_free(f->gradient, (f->ngiven + f->nmet + 1) * sizeof *f->gradient);
+  *f = (cni_captured){.g = NULL};
+}
+
+/* While a function is captured: where each of the graph's inputs will stand. */
+typedef struct capturing {
+  cni_capture cap;
+  cni_captured *f;
+  const cni_to_capture *what;
+  cn_tensor **handles; /* the inputs given */
+  cn_tensor **results; /* room for CNI_MOST_RESULTS */
+  size_t *seed;        /* per result: the input that is its gradient, where it carries one */
+} capturing;
+
+/* ---- forward ---- */
+
+static int run_function(capturing *c)
+{
+  const cni_to_capture *w = c->what;
+  cni_captured *f = c->f;
+  for (size_t i = 0; i < w->ngiven; i++) {
+    if (!(c->handles[i] = cni_trace_input(&c->cap, &w->given[i]))) return cn_err();
+    if (w->wants && w->wants[i] && !cn_requires_grad(c->handles[i], true)) return cn_err();
+  }
+  size_t n = CNI_MOST_RESULTS;
+  int status = w->fn(c->results, &n, c->handles, w->ngiven, w->payload);
+  if (status && !cn_err()) return cni_fail(status, "%s: the function failed", w->who);
+  if (cn_err()) return cn_err();
+  if (n > CNI_MOST_RESULTS) return cni_fail(CN_ERR_VALUE, "%s: more than %d results", w->who, CNI_MOST_RESULTS);
+  f->nresults = n;
+  for (size_t i = 0; i < n && !status; i++) {
+    cn_tensor **t = &c->results[i];
+    if (!*t) return cni_fail(CN_ERR_VALUE, "%s: the function left result %zu unset", w->who, i);
+    if ((*t)->d.weak) return cni_fail(CN_ERR_TYPE, "%s: result %zu is a number, not a tensor", w->who, i);
+    if (!(*t = cni_bring_one_inside(*t))) return cn_err();
+    status = cni_trace_output(&c->cap, *t);
+  }
+  return status;
+}
+
+/* ---- backward ---- */
+
+static cn_tensor *input_at(const capturing *c, size_t i)
+{
+  return i < c->f->ngiven ? c->handles[i] : c->cap.met[i - c->f->ngiven].to;
+}
+
+/* A gradient that the function itself left in what it was given, or met, would be lost. */
+static int check_leaves(const capturing *c)
+{
+  for (size_t i = 0; i < c->f->ngiven + c->cap.nmet; i++)
+    if (cn_grad_of(input_at(c, i)))
+      return cni_fail(CN_ERR_CAPTURE, "%s: the function goes backward into a tensor that it was given or that lives "
+                      "outside: use cn_grad, and return gradients", c->what->who);
+  return cn_err();
+}
+
+static bool wants(const capturing *c, size_t i)
+{
+  return i < c->f->ngiven ? c->what->wants && c->what->wants[i] : cn_needs_grad(input_at(c, i));
+}
+
+/* Gradients of results become inputs, those of inputs, where some flow, outputs. */
+static int run_backward(capturing *c, cn_tensor **wanted, cn_tensor **grads, cn_tensor **seeds)
+{
+  cni_captured *f = c->f;
+  size_t nmet = c->cap.nmet, ninputs = f->ngiven + nmet;
+  int nroots = 0, nwanted = 0, status = CN_OK;
+  cn_tensor **roots = seeds + f->nresults;
+  for (size_t i = 0; i < f->nresults; i++) {
+    cn_tensor *y = c->results[i];
+    if (!(f->carries[i] = cn_needs_grad(y))) continue;
+    cn_desc d = y->d;
+    cni_contiguous_strides(d.ndim, d.shape, d.strides);
+    roots[nroots] = y;
+    c->seed[i] = c->cap.g->ninputs;
+    if (!(seeds[nroots++] = cni_trace_input(&c->cap, &d))) return cn_err();
+  }
+  for (size_t i = 0; i < ninputs; i++)
+    if (wants(c, i)) wanted[nwanted++] = input_at(c, i);
+  cni_backward b = {.roots = roots, .seeds = seeds, .nroots = nroots, .inputs = wanted, .results = grads,
+                    .ninputs = nwanted, .no_leaf_hooks = true};
+  if (nroots) status = cni_backward_run(&b);
+  for (size_t i = nmet; i < c->cap.nmet && !status; i++)
+    if (cn_needs_grad(c->cap.met[i].to))
+      status = cni_fail(CN_ERR_CAPTURE, "%s: the backward pass reads a tensor with gradients that forward did not",
+                        c->what->who);
+  nwanted = 0;
+  for (size_t i = 0; i < ninputs && !status; i++) {
+    cn_tensor *g = wants(c, i) ? grads[nwanted++] : NULL;
+    f->gradient[i] = g ? (int)f->ngradients++ : -1;
+    if (g) status = cni_trace_output(&c->cap, g);
+  }
+  for (int i = 0; i < b.ninputs; i++) cni_tensor_release(grads[i]);
+  return status;
+}
+
+static bool any_carries(const capturing *c)
+{
+  if (cni_state()->no_grad || !c->what->wants) return false;
+  for (size_t i = 0; i < c->f->nresults; i++)
+    if (cn_needs_grad(c->results[i])) return true;
+  return false;
+}
+
+static int add_backward(capturing *c)
+{
+  cni_captured *f = c->f;
+  size_t ninputs = f->ngiven + c->cap.nmet, bytes = 2 * (ninputs + f->nresults + 1) * sizeof(cn_tensor *);
+  if (check_leaves(c)) return cn_err();
+  if (!any_carries(c)) return CN_OK;
+  cn_tensor **room = cni_alloc_zero(bytes);
+  int status = room ? run_backward(c, room, room + ninputs, room + 2 * ninputs) : CN_ERR_MEMORY;
+  cni_free(room, bytes);
+  return status;
+}
+
+/* ---- the end ---- */
+
+/* The tensors that were met, before the capture forgets them; and room for what is known of each input. */
+static int note_met(capturing *c)
+{
+  cni_captured *f = c->f;
+  size_t n = c->cap.nmet;
+  f->met = cni_alloc_zero((n + 1) * sizeof *f->met);
+  if (!f->met) return CN_ERR_MEMORY;
+  f->nmet = n;
+  for (size_t i = 0; i < n; i++) f->met[i] = cni_tensor_keep(c->cap.met[i].from);
+  f->gradient = cni_alloc((f->ngiven + n + 1) * sizeof *f->gradient);
+  f->carries = f->gradient ? cni_alloc_zero(f->nresults + 1) : NULL;
+  for (size_t i = 0; f->gradient && i < f->ngiven + n; i++) f->gradient[i] = -1;
+  return f->carries ? CN_OK : CN_ERR_MEMORY;
+}
+
+/* Is every input only read, and is no tensor kept outside? */
+static int check_captured(const capturing *c, const cn_graph *g)
+{
+  for (size_t i = 0; i < g->ninputs; i++)
+    if (g->input_finals[i] >= 0)
+      return cni_fail(CN_ERR_CAPTURE, "%s: the function writes to a tensor that it was given or that lives outside, "
+                      "which a graph cannot hold: return the new value instead", c->what->who);
+  if (c->cap.escaped)
+    return cni_fail(CN_ERR_CAPTURE, "%s: a tensor that the function computes is kept outside of it: return it instead",
+                    c->what->who);
+  return CN_OK;
+}
+
+/* Inputs in the order that cni_captured says. */
+static int put_in_order(capturing *c, cn_graph *g, const size_t *met_at)
+{
+  cni_captured *f = c->f;
+  size_t most = f->ngiven + f->nmet + f->nresults, nin = 0;
+  cni_wire *in = cni_alloc((most + g->noutputs + 1) * sizeof *in), *out = in + most;
+  if (!in) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < f->ngiven; i++) in[nin++] = cni_wire_of(g, g->inputs[i]);
+  for (size_t i = 0; i < f->nmet; i++) in[nin++] = cni_wire_of(g, g->inputs[met_at[i]]);
+  for (size_t i = 0; i < f->nresults; i++)
+    if (f->carries[i]) in[nin++] = cni_wire_of(g, g->inputs[c->seed[i]]);
+  for (size_t i = 0; i < g->noutputs; i++) out[i] = cni_wire_of(g, g->outputs[i]);
+  f->g = cni_arrange(g, in, nin, out, g->noutputs);
+  cni_free(in, (most + g->noutputs + 1) * sizeof *in);
+  return f->g ? CN_OK : cn_err();
+}
+
+static int finish(capturing *c, int status)
+{
+  cni_captured *f = c->f;
+  size_t n = c->cap.nmet, *met_at = status ? NULL : cni_alloc((n + 1) * sizeof *met_at);
+  for (size_t i = 0; met_at && i < n; i++) met_at[i] = c->cap.met[i].input;
+  if (!status && !met_at) status = CN_ERR_MEMORY;
+  cn_graph *g = cni_trace_end(&c->cap, status);
+  status = g ? check_captured(c, g) : status ? status : cn_err();
+  if (!status) {
+    f->nmet = n; /* those of backward are behind those of forward */
+    status = put_in_order(c, g, met_at);
+  }
+  cn_graph_free(g);
+  cni_free(met_at, (n + 1) * sizeof *met_at);
+  return status;
+}
+
+/* Backward may have met more tensors. */
+static int note_more(capturing *c)
+{
+  cni_captured *f = c->f;
+  size_t had = f->nmet, n = c->cap.nmet;
+  if (n == had) return CN_OK;
+  cn_tensor **met = cni_alloc_zero((n + 1) * sizeof *met);
+  int *gradient = met ? cni_alloc((f->ngiven + n + 1) * sizeof *gradient) : NULL;
+  if (!gradient) {
+    cni_free(met, (n + 1) * sizeof *met);
+    return CN_ERR_MEMORY;
+  }
+  for (size_t i = 0; i < n; i++) met[i] = i < had ? f->met[i] : cni_tensor_keep(c->cap.met[i].from);
+  for (size_t i = 0; i < f->ngiven + n; i++) gradient[i] = i < f->ngiven + had ? f->gradient[i] : -1;
+  cni_free(f->met, (had + 1) * sizeof *f->met);
+  cni_free(f->gradient, (f->ngiven + had + 1) * sizeof *f->gradient);
+  f->met = met;
+  f->gradient = gradient;
+  f->nmet = n;
+  return CN_OK;
+}
+
+int cni_capture_function(cni_captured *f, const cni_to_capture *what)
+{
+  size_t most = what->ngiven + 1 + CNI_MOST_RESULTS, bytes = most * sizeof(cn_tensor *);
+  capturing c = {.f = f, .what = what, .handles = cni_alloc_zero(bytes)};
+  *f = (cni_captured){.ngiven = what->ngiven};
+  c.seed = c.handles ? cni_alloc(CNI_MOST_RESULTS * sizeof *c.seed) : NULL;
+  c.results = c.handles + what->ngiven + 1;
+  int status = c.seed ? cni_trace_begin_inside(&c.cap) : CN_ERR_MEMORY;
+  if (!status) {
+    status = run_function(&c);
+    if (!status) status = note_met(&c);
+    if (!status) status = add_backward(&c);
+    if (!status) status = note_more(&c);
+    status = finish(&c, status);
+  }
+  cni_free(c.handles, bytes);
+  cni_free(c.seed, CNI_MOST_RESULTS * sizeof *c.seed);
+  if (status) cni_captured_free(f);
+  return status;
+}
+
+/* ---- one list of tensors from outside for several functions ---- */
+
+static int find(cn_tensor *const *list, size_t n, const cn_tensor *t)
+{
+  for (size_t i = 0; i < n; i++)
+    if (cni_same_tensor(list[i], t)) return (int)i;
+  return -1;
+}
+
+/* f with the tensors of the list as those it met; list: n of them. */
+static int meet_all(cni_captured *f, cn_tensor *const *list, size_t n)
+{
+  if (n == f->nmet && !memcmp(list, f->met, n * sizeof *list)) return CN_OK;
+  size_t behind = f->g->ninputs - f->ngiven - f->nmet, nin = f->ngiven + n + behind;
+  cni_wire *in = cni_alloc((nin + f->g->noutputs + 1) * sizeof *in), *out = in + nin;
+  int *gradient = in ? cni_alloc((f->ngiven + n + 1) * sizeof *gradient) : NULL;
+  cn_tensor **met = gradient ? cni_alloc_zero((n + 1) * sizeof *met) : NULL;
+  cn_graph *g = NULL;
+  for (size_t i = 0; met && i < nin; i++) {
+    int at = i < f->ngiven ? (int)i : i < f->ngiven + n ? find(f->met, f->nmet, list[i - f->ngiven]) : 0;
+    if (i >= f->ngiven + n) at = (int)(i - n + f->nmet);
+    else if (i >= f->ngiven && at >= 0) at += (int)f->ngiven;
+    if (i < f->ngiven + n) gradient[i] = at < 0 ? -1 : f->gradient[at];
+    in[i] = (cni_wire){.value = -1};
+    if (at >= 0) in[i] = cni_wire_of(f->g, f->g->inputs[at]);
+    else {
+      const cn_desc *d = &list[i - f->ngiven]->d;
+      in[i].type = (cn_graph_value){(cn_dtype)d->dtype, d->device, d->ndim, {0}};
+      memcpy(in[i].type.shape, d->shape, sizeof d->shape);
+    }
+  }
+  for (size_t i = 0; met && i < f->g->noutputs; i++) out[i] = cni_wire_of(f->g, f->g->outputs[i]);
+  if (met) g = cni_arrange(f->g, in, nin, out, f->g->noutputs);
+  cni_free(in, (nin + f->g->noutputs + 1) * sizeof *in);
+  if (!g) {
+    cni_free(gradient, (f->ngiven + n + 1) * sizeof *gradient);
+    cni_free(met, (n + 1) * sizeof *met);
+    return cn_err();
+  }
+  for (size_t i = 0; i < n; i++) met[i] = cni_tensor_keep(list[i]);
+  for (size_t i = 0; i < f->nmet; i++) cni_tensor_release(f->met[i]);
+  cni_free(f->met, (f->nmet + 1) * sizeof *f->met);
+  cni_free(f->gradient, (f->ngiven + f->nmet + 1) * sizeof *f->gradient);
+  cn_graph_free(f->g);
+  f->g = g;
+  f->met = met;
+  f->gradient = gradient;
+  f->nmet = n;
+  return CN_OK;
+}
+
+int cni_captured_unite(cni_captured *const *all, int n)
+{
+  size_t most = 0, count = 0;
+  for (int i = 0; i < n; i++) most += all[i]->nmet;
+  cn_tensor **list = cni_alloc((most + 1) * sizeof *list);
+  int status = list ? CN_OK : CN_ERR_MEMORY;
+  for (int i = 0; list && i < n; i++)
+    for (size_t k = 0; k < all[i]->nmet; k++)
+      if (find(list, count, all[i]->met[k]) < 0) list[count++] = cni_tensor_keep(all[i]->met[k]);
+  for (int i = 0; i < n && !status; i++) status = meet_all(all[i], list, count);
+  for (size_t i = 0; i < count; i++) cni_tensor_release(list[i]);
+  cni_free(list, (most + 1) * sizeof *list);
+  return status;
+}

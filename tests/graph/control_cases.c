@@ -1,0 +1,139 @@
+/* control_cases.c: see control_cases.h. */
+#include "control_cases.h"
+
+#include <string.h>
+
+void assert_same(cn_tensor *a, cn_tensor *b)
+{
+  assert_non_null(a);
+  assert_non_null(b);
+  assert_int_equal(cn_ndim(a), cn_ndim(b));
+  for (int i = 0; i < cn_ndim(a); i++) assert_int_equal(cn_size(a, i), cn_size(b, i));
+  assert_true(cn_numel(a) == 0 || cn_item(cn_all(cn_eq(a, b))) > 0);
+}
+
+void ok(int status)
+{
+  if (status || cn_err()) fail_msg("%s", cn_err_message());
+}
+
+/* A function that is run as it is and as a graph, for the same inputs: all results must be equal, to the bit. */
+void both(cn_graph_fn fn, size_t nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  cn_tensor *want[MOST] = {NULL}, *have[MOST] = {NULL}, *again[MOST] = {NULL};
+  cn_seed(7);
+  cn_graph *g = cn_trace(fn, nout, in, nin, payload);
+  if (!g) fail_msg("%s", cn_err_message());
+  ok(cn_graph_verify(g));
+  ok(fn(want, in, payload));
+  cn_seed(7);
+  ok(cn_graph_run(have, g, in));
+  for (size_t i = 0; i < nout; i++) assert_same(want[i], have[i]);
+  assert_true(cn_graph_optimise(g) >= 0);
+  ok(cn_graph_verify(g));
+  char *text = cn_graph_to_string(g);
+  cn_graph *parsed = cn_graph_parse(text);
+  if (!parsed) fail_msg("%s in\n%s", cn_err_message(), text);
+  char *same = cn_graph_to_string(parsed);
+  assert_string_equal(text, same);
+  for (size_t i = 0; i < cn_graph_states(g); i++) ok(cn_graph_bind(parsed, i, cn_graph_state(g, i)));
+  for (int round = 0; round < 2; round++) {
+    cn_seed(7);
+    ok(cn_graph_run(again, parsed, in));
+    for (size_t i = 0; i < nout; i++) assert_same(want[i], again[i]);
+  }
+  cn_string_free(text);
+  cn_string_free(same);
+  cn_graph_free(parsed);
+  cn_graph_free(g);
+}
+
+int twice(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  (void)nin, (void)payload;
+  out[0] = cn_mul(in[0], cn_num(2));
+  out[1] = in[0];
+  *nout = 2;
+  return cn_err();
+}
+
+int plus(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *w)
+{
+  (void)nin;
+  out[0] = cn_add(cn_sin(in[0]), w);
+  out[1] = cn_exp(in[0]);
+  *nout = 2;
+  return cn_err();
+}
+
+int choose(cn_tensor **out, cn_tensor *const *in, void *w)
+{
+  size_t n = 2;
+  return cn_cond(out, &n, cn_gt(cn_sum(in[0]), cn_num(0)), in, 1, twice, plus, w);
+}
+
+/* Gradients of x and w through what `fn` makes of them, by a graph and by eager code. */
+int gradients(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  const differentiated *d = payload;
+  cn_tensor *x[MOST], *y[MOST], *loss = NULL;
+  for (size_t i = 0; i < d->nin; i++) x[i] = cn_requires_grad(cn_detach(in[i]), true);
+  if (d->fn(y, x, d->payload)) return cn_err();
+  for (size_t i = 0; i < d->nout; i++) {
+    cn_tensor *part = cn_sum(cn_mul(cn_sin(y[i]), cn_num(1.0 + (double)i)));
+    loss = loss ? cn_add(loss, part) : part;
+  }
+  cn_backward(loss);
+  for (size_t i = 0; i < d->nin; i++)
+    if (!(out[i] = cn_grad_of(x[i]))) out[i] = cn_zeros_like(x[i]);
+  return cn_err();
+}
+
+void both_gradients(cn_graph_fn fn, size_t nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  differentiated d = {fn, payload, nin, nout};
+  both(gradients, nin, in, nin, &d);
+}
+
+/* h' = tanh(W x + U h), y = h' * h' */
+int step(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  const cell *c = payload;
+  (void)nin;
+  out[0] = cn_tanh(cn_add(cn_mv(c->w, in[1]), cn_mv(c->u, in[0])));
+  out[1] = cn_mul(out[0], out[0]);
+  *nout = 2;
+  return cn_err();
+}
+
+/* in: h (H), xs (T, X), w, u */
+int recurrent(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  const scanned *k = payload;
+  cell c = {in[2], in[3]};
+  size_t n = 1;
+  return cn_scan(&out[0], &out[1], &n, &in[0], 1, &in[1], 1, step, &c, .reverse = k->reverse, .dim = k->dim);
+}
+
+/* A branch in a step: rows whose sum is negative go through the cell, others leave the state as it is. */
+static int stay(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  (void)nin, (void)payload;
+  out[0] = cn_mul(in[0], cn_num(0.5));
+  out[1] = in[0];
+  *nout = 2;
+  return cn_err();
+}
+
+static int branching_step(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  return cn_cond(out, nout, cn_lt(cn_sum(in[1]), cn_num(0)), in, nin, step, stay, payload);
+}
+
+int branches(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cell c = {in[2], in[3]};
+  size_t n = 1;
+  (void)payload;
+  return cn_scan(&out[0], &out[1], &n, &in[0], 1, &in[1], 1, branching_step, &c);
+}

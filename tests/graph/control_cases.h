@@ -1,0 +1,44 @@
+/* control_cases.h: functions with branches and loops in them, and how they are compared: as they are and as graphs. */
+#ifndef TESTS_GRAPH_CONTROL_CASES_H
+#define TESTS_GRAPH_CONTROL_CASES_H
+
+#include <cairn/cairn.h>
+
+#include "test.h"
+
+enum { MOST = 8 };
+
+void assert_same(cn_tensor *a, cn_tensor *b);
+void ok(int status); /* fails the test with the library's message */
+/* A function that is run as it is and as a graph, optimised, printed and parsed, for the same inputs: all results must
+ * be equal, to the bit. */
+void both(cn_graph_fn fn, size_t nout, cn_tensor *const *in, size_t nin, void *payload);
+/* Likewise the gradients of its inputs. */
+void both_gradients(cn_graph_fn fn, size_t nout, cn_tensor *const *in, size_t nin, void *payload);
+
+typedef struct differentiated {
+  cn_graph_fn fn;
+  void *payload;
+  size_t nin, nout;
+} differentiated;
+int gradients(cn_tensor **out, cn_tensor *const *in, void *payload); /* payload: a differentiated */
+
+/* Branches of two results. */
+int twice(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload);
+int plus(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *w);
+int choose(cn_tensor **out, cn_tensor *const *in, void *w); /* twice or plus, by the sign of in[0]'s sum */
+
+/* A step of a recurrent network; payload: a cell. */
+typedef struct cell {
+  cn_tensor *w, *u; /* (H, X), (H, H) */
+} cell;
+int step(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload);
+typedef struct scanned {
+  bool reverse;
+  int64_t dim;
+} scanned;
+/* in: h (H), xs (T, X), w, u; payload: a scanned */
+int recurrent(cn_tensor **out, cn_tensor *const *in, void *payload);
+int branches(cn_tensor **out, cn_tensor *const *in, void *payload);  /* the same, with a branch in each step */
+
+#endif
