@@ -17,6 +17,7 @@
 #include "tensor/tensor.h"
 
 enum { MOST_MEMBERS = 32, MOST_VISITS = 4000 };
+enum { PAIR_LEAST = 8192 }; /* elements from which two steps over dense memory are faster as one program */
 
 typedef struct fusing {
   cn_graph *g;
@@ -288,6 +289,26 @@ static void take_over(cn_graph *g, range r, int node, int k, int old, int new)
       if (g->nodes[i].in[a] == old) g->nodes[i].in[a] = new;
 }
 
+/* Does the CPU run this node without a walk: one step over operands that lie as the result does, or are one value? */
+static bool is_simple(const cn_graph *g, const cni_gnode *n)
+{
+  const cn_desc *y = &g->types.v[n->out[0]].handle->d;
+  int steps;
+  if (cni_fuse_part(g, n, &steps) == CNI_PART_PROGRAM && steps > 1) return false;
+  for (int k = 0; k < n->nin; k++) {
+    const cn_desc *x = &g->types.v[n->in[k]].handle->d;
+    if (x->numel != 1 && !cni_same_layout(x, y)) return false;
+  }
+  return true;
+}
+
+/* Three nodes are faster as one whatever their size, two simple ones where they are large. */
+static bool pays(const cn_graph *g, range r)
+{
+  if (r.end - r.begin > 2 || g->types.v[g->nodes[r.begin].out[0]].handle->d.numel >= PAIR_LEAST) return true;
+  return !is_simple(g, &g->nodes[r.begin]) || !is_simple(g, &g->nodes[r.end - 1]);
+}
+
 /* 1: the nodes were replaced, but for their being there; 0: they stay. */
 static int replace(fusing *f, range r)
 {
@@ -296,7 +317,7 @@ static int replace(fusing *f, range r)
   int members[MOST_MEMBERS], old[CNI_MAX_RESULTS], new[CNI_MAX_RESULTS], n = r.end - r.begin;
   for (int i = 0; i < n; i++) members[i] = r.begin + i;
   int status = cni_types_fill(&g->types, g), nout = outputs_of(g, r, old);
-  if (status || nout < 1) return status ? status : nout;
+  if (status || nout < 1 || !pays(g, r)) return status ? status : nout < 0 ? nout : 0;
   if ((status = cni_fuse_program(&p, g, members, n, old, nout, f->exact)) <= 0) return status;
   cn_value args[] = {cn_v_tensors(NULL, (size_t)p.program->nin), cni_v_program(p.program), cn_v_floats(NULL, 0)};
   size_t results = (size_t)nout;

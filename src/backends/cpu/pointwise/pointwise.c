@@ -20,7 +20,7 @@
 #include "base/parallel.h"
 #include "tensor/tensor.h"
 
-enum { BLOCK = CNI_PW_BLOCK, GRAIN = CNI_PW_GRAIN, SHORT_ROW = 128 };
+enum { BLOCK = CNI_PW_BLOCK, WIDE = CNI_PW_WIDE, GRAIN = CNI_PW_GRAIN, SHORT_ROW = 128 };
 enum { ROOM = CNI_PW_ROOM };
 enum { FEW = 16, ROOMS = 24, REGISTERS = 256 }; /* inputs, blocks and registers that need no memory of the heap */
 
@@ -38,6 +38,7 @@ typedef struct plan {
   bool checks_zero;        /* an integer division is among the steps */
   bool nontemporal;        /* results go past the caches */
   bool late[CNI_MAX_RESULTS]; /* lies over an input that is read after its step: written when all steps are done */
+  int64_t block;           /* elements worked on at a time */
   int64_t bytes;           /* of operands and results */
   const double *consts;
   loading *in;
@@ -67,7 +68,7 @@ cni_pw_loop cni_pw_loop_by_size(const cni_pw_table *t, int prim, const double *x
 
 static void load_some(const plan *pl, int i, void *room, const void *src, int64_t n)
 {
-  char narrow[BLOCK * 2] __attribute__((aligned(64)));
+  char narrow[WIDE * 2] __attribute__((aligned(64)));
   pl->in[i].load(room, src, (size_t)n);
   if (!pl->in[i].down) return;
   pl->in[i].down(narrow, room, (size_t)n);
@@ -84,7 +85,7 @@ static const void *load_block(const plan *pl, int i, const char *src, int64_t st
     load_some(pl, i, room, src, n);
     return room;
   }
-  char raw[BLOCK * 8] __attribute__((aligned(64)));
+  char raw[WIDE * 8] __attribute__((aligned(64)));
   char *gathered = pl->in[i].load ? raw : room;
   cni_row_gather(gathered, src, stride, (size_t)elem, n);
   if (pl->in[i].load) load_some(pl, i, room, raw, n);
@@ -103,7 +104,7 @@ static void store_block(const plan *pl, int i, char *dst, int64_t stride, const 
 {
   const cn_desc *d = cn_desc_of(pl->c->out[i]);
   int64_t elem = (int64_t)cni_dtype_size(d->dtype);
-  char raw[BLOCK * 8] __attribute__((aligned(64)));
+  char raw[WIDE * 8] __attribute__((aligned(64)));
   if (stride == elem && !(pl->nontemporal && cni_nontemporal_fits(dst))) {
     if (pl->store[i]) pl->store[i](dst, value, (size_t)n);
     else if (dst != value) memcpy(dst, value, (size_t)(n * elem));
@@ -224,7 +225,7 @@ static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride,
   const cni_program *p = pl->p;
   stack st;
   rooms r;
-  int64_t block = n < BLOCK ? n : BLOCK;
+  int64_t block = n < pl->block ? n : pl->block;
   if (!open_rooms(&r, pl, &st, block)) return;
   for (int i = 0; i < p->nin; i++) { /* one value for the whole row */
     if (stride[p->nout + i] != 0) continue;
@@ -238,8 +239,8 @@ static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride,
     char *out[CNI_MAX_RESULTS];
     outlook next; /* all but n is set where it is used: filling it would take as long as the block */
     next.n = 0;
-    m = n - done < BLOCK ? n - done : BLOCK;
-    if (pl->nontemporal && done == 0 && n > BLOCK) m -= cni_into_line(ptr[0], stride[0]);
+    m = n - done < pl->block ? n - done : pl->block;
+    if (pl->nontemporal && done == 0 && n > pl->block) m -= cni_into_line(ptr[0], stride[0]);
     for (int k = 0; k < p->nout; k++) out[k] = ptr[k] + done * stride[k];
     for (int i = 0; i < p->nin; i++) {
       int64_t step = stride[p->nout + i];
@@ -247,7 +248,7 @@ static void some_of_row(const plan *pl, char *const *ptr, const int64_t *stride,
       if (step) r.value[i] = load_block(pl, i, at, step, m, r.inputs + (size_t)i * ROOM);
       if (step <= 0 || step > 8 || !pl->nontemporal || next.n == FEW) continue;
       next.at[next.n] = at + m * step;
-      next.bytes[next.n++] = (size_t)((n - done - m < BLOCK ? n - done - m : BLOCK) * step);
+      next.bytes[next.n++] = (size_t)((n - done - m < pl->block ? n - done - m : pl->block) * step);
     }
     run_steps(pl, out, stride, &r, m, &next);
   }
@@ -575,21 +576,44 @@ static void make_plan(plan *pl, const cn_call *c)
   }
 }
 
-/* Is there a loop for each step? Notes whether one divides integers. */
+/* Is there a loop for each step? Notes whether one divides integers, and how large blocks are. */
 static int check_loops(plan *pl, const cn_call *c)
 {
   const cni_program *p = pl->p;
+  bool narrow = p->typed || pl->class == CNI_C_F32;
   pl->checks_zero = false;
+  for (int i = 0; p->typed && i < p->nin + p->nconst; i++) narrow &= p->class[i] == CNI_C_F32;
   for (int i = 0; i < p->nstep; i++) {
     enum cni_compute class = p->typed ? (enum cni_compute)p->steps[i].class : pl->class;
     int prim = p->steps[i].prim;
+    narrow &= class == CNI_C_F32;
     if (prim == CNI_PW_convert) continue;
     if (CNI_UNLIKELY(!pl->table->loop[class][prim]))
       return cn_call_fail(c, CN_ERR_DTYPE, "%s is not computed in %s", cni_prims[prim].name,
                           cn_dtype_name((cn_dtype)(p->typed ? cni_compute_dtype(class) : c->compute)));
     if (CNI_UNLIKELY(class >= CNI_C_I64) && cni_prim_divides(prim)) pl->checks_zero = true;
   }
+  pl->block = narrow ? WIDE : BLOCK;
   return CN_OK;
+}
+
+/* Takes what is worth one thread, where operands lie as the results do, or are one value: one row, without a walk. */
+static bool run_flat(plan *pl, const cn_call *c)
+{
+  const cn_desc *y = cn_desc_of(c->out[0]);
+  char *ptr[CNI_ITER_FEW];
+  int64_t stride[CNI_ITER_FEW];
+  if (y->numel > GRAIN || c->nout + c->nin > CNI_ITER_FEW) return false;
+  for (int k = c->nout + c->nin - 1; k >= 0; k--) {
+    const cn_desc *d = k < c->nout ? cn_desc_of(c->out[k]) : cn_desc_of(c->in[k - c->nout]);
+    bool same = cni_same_layout(d, y);
+    if (!same && (k < c->nout || d->numel != 1)) return false;
+    ptr[k] = d->data;
+    stride[k] = same ? (int64_t)cni_dtype_size(d->dtype) : 0;
+  }
+  if (!cni_is_dense(y->ndim, y->shape, y->strides)) return false;
+  if (y->numel) run_row(ptr, stride, y->numel, pl);
+  return true;
 }
 
 static int run_plan(plan *pl, const cn_call *c)
@@ -597,6 +621,7 @@ static int run_plan(plan *pl, const cn_call *c)
   int status = check_loops(pl, c);
   if (status || (status = cni_program_consts((double *)pl->consts, c, pl->p))) return status;
   make_plan(pl, c);
+  if (run_flat(pl, c)) return cn_err();
   cni_iter it;
   const cn_desc *y = cn_desc_of(c->out[0]);
   cni_iter_begin(&it, y->ndim, y->shape);

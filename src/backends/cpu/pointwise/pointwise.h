@@ -21,6 +21,7 @@ extern const cni_pw_table cni_pw_table_avx512;
 #endif
 
 enum { CNI_PW_BLOCK = 512, CNI_PW_GRAIN = 32768 }; /* elements worked on at a time; elements worth a thread */
+enum { CNI_PW_WIDE = 2 * CNI_PW_BLOCK }; /* elements where all are float32: as many bytes */
 /* Bytes of a block in memory. Not a multiple of 4096: loads would wait for stores to the same offset of a page. */
 enum { CNI_PW_ROOM = CNI_PW_BLOCK * 8 + 320 };
 

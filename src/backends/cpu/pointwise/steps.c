@@ -26,7 +26,7 @@ void cni_pw_convert(const cni_program *p, const cni_step *s, void *y, const void
 {
   int from = cni_compute_dtype((enum cni_compute)p->class[s->arg[0]]);
   int to = cni_compute_dtype((enum cni_compute)s->class);
-  char raw[CNI_PW_BLOCK * 8] __attribute__((aligned(64)));
+  char raw[CNI_PW_WIDE * 8] __attribute__((aligned(64)));
   if (s->dtype) {
     cni_cast_find(from, s->dtype)(raw, x, (size_t)n);
     cni_cast_find(s->dtype, to)(y, raw, (size_t)n);
