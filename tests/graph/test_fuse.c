@@ -369,6 +369,42 @@ static void test_compiled(void **state)
 }
 
 /* The mirror device runs programs of the op "pointwise", too. */
+/* Calls of the host keep their order: what reads the second one's result must not draw it before the first. */
+static char calls[3];
+
+static int called(cn_tensor *const *out, size_t nout, cn_tensor *const *in, size_t nin, void *name)
+{
+  (void)nout, (void)nin;
+  strncat(calls, name, sizeof calls - 1 - strlen(calls));
+  return cn_to_data(cn_data(out[0]), cn_tensor_nbytes(out[0]), in[0]);
+}
+
+static int call_between(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  (void)payload;
+  static char a[] = "a", b[] = "b";
+  cn_host_result r = {CN_F32, 1, {6}};
+  cn_tensor *first, *second, *early = cn_mul(in[0], cn_num(2));
+  out[0] = cn_cumsum(early, 0);
+  if (cn_host_call(&first, &r, 1, in, 1, called, a) || cn_host_call(&second, &r, 1, in, 1, called, b)) return cn_err();
+  out[1] = cn_add(early, second);
+  return cn_err();
+}
+
+static void test_effects(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_randn(CN_SHAPE(6)), *out[2];
+  cn_graph *g = traced(call_between, 2, &x, 1);
+  assert_true(cn_graph_fuse(g, true) >= 0);
+  calls[0] = 0;
+  assert_int_equal(cn_graph_run(out, g, &x), 0);
+  assert_string_equal(calls, "ab");
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
 static void test_mirror(void **state)
 {
   (void)state;
@@ -395,7 +431,7 @@ int main(void)
     cmocka_unit_test_setup(test_messages, setup),       cmocka_unit_test_setup(test_halves, setup),
     cmocka_unit_test_setup(test_many, setup),           cmocka_unit_test_setup(test_states, setup),
     cmocka_unit_test_setup(test_nothing, setup),        cmocka_unit_test_setup(test_compiled, setup),
-    cmocka_unit_test_setup(test_mirror, setup),
+    cmocka_unit_test_setup(test_effects, setup),        cmocka_unit_test_setup(test_mirror, setup),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

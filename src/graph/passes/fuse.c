@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "graph/control.h"
 #include "graph/passes/passes.h"
 #include "graph/plan.h"
 #include "tensor/tensor.h"
@@ -78,7 +79,7 @@ static void find_parts(fusing *f)
   int epoch = 0;
   for (size_t i = 0; i < g->nnodes; i++) {
     const cni_gnode *n = &g->nodes[i];
-    bool effect = n->info->row->flags & CN_OP_CHECKS;
+    bool effect = cni_node_flags(n) & (CN_OP_CHECKS | CN_OP_EFFECTS);
     epoch += effect;
     f->epoch[i] = epoch;
     enum cni_part_kind kind = effect || n->syms.n || n->nin < 1 ? CNI_PART_NONE : cni_fuse_part(g, n, &f->steps[i]);
