@@ -2,7 +2,8 @@
  * of the same kind run the graph without the function.
  *
  * A call's kind is its key: types, sizes, memory order and devices of the inputs, which of them share memory and which
- * want gradients; gradient mode, autocast, default type and device; and what the function itself adds to the key. Each
+ * want gradients; of numbers (cn_num) the value, but of floats only where the function asks for it: others are inputs
+ * like tensors; gradient mode, autocast, default type and device; and what the function itself adds to the key. Each
  * kind has a program of its own. What else the function reads is baked in. A function may be a forward pass, whose
  * results carry gradients as usual, or a whole training step: forward, backward, update.
  *

@@ -204,10 +204,14 @@ static int compare_graphs(const cni_check *k, const cni_executable *now, int hal
 int cni_check_capture(const cni_check *k)
 {
   bool retry;
-  cni_executable *now = cni_executable_new(k->fn, k->call, k->leaf_states, &retry);
+  cni_by_value known = k->known;
+  cni_executable *now = cni_executable_new(k->fn, k->call, &known, &retry);
   int status = now ? CN_OK : cn_err();
-  if (!now && !status)
-    return cni_fail(CN_ERR_CAPTURE, "compile: %s now goes backward into its inputs, and did not before", k->name);
+  if (!now && retry) {
+    cn_err_clear();
+    return cni_fail(CN_ERR_CAPTURE, "compile: %s now reads %s, and did not before", k->name,
+                    known.leaves && !k->known.leaves ? "gradients of its inputs" : "a number among its inputs");
+  }
   if (now) now->note_free = k->p->note_free;
   if (!status && now->why_eager)
     status = cni_fail(CN_ERR_CAPTURE, "compile: %s was captured, and cannot be now: %s", k->name, now->why_eager);
@@ -337,7 +341,7 @@ static int with_node(const cni_check *k, const uint64_t *at)
   cni_saved_error error;
   char text[TEXT + 200] = "";
   cni_error_take(&error);
-  cn_graph *plain = cni_capture_plain(k->fn, k->call, k->leaf_states, k->p->note_free);
+  cn_graph *plain = cni_capture_plain(k->fn, k->call, k->known, k->p->note_free);
   size_t bytes = (k->p->ninputs + 1) * sizeof(cn_tensor *), depth = cni_scope_push();
   cn_tensor **in = cni_alloc(bytes);
   for (size_t i = 0; in && i < k->p->ninputs; i++) in[i] = input_at(k, i);

@@ -10,7 +10,7 @@ typedef struct cni_check {
   cni_executable *p;
   cn_compile_call *call;
   size_t room;      /* for results: call->noutputs as it was given */
-  bool leaf_states;
+  cni_by_value known;
   int (*run)(void *payload, cn_compile_call *call); /* runs the program */
   void *payload;
 } cni_check;

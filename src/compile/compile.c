@@ -22,7 +22,7 @@ struct cn_compiled {
   pthread_mutex_t lock;
   cni_executable *programs; /* the newest first */
   size_t nprograms;
-  _Atomic bool leaf_states; /* leaves among the inputs get gradients inside: they are known by identity */
+  _Atomic int by_value; /* what among the inputs is part of programs: LEAVES, NUMBERS (cni_by_value) */
   _Atomic bool warned;
   _Atomic size_t counts[5];
 };
@@ -127,18 +127,43 @@ static void say_made(cn_compiled *c, const cni_executable *p, const char *why)
           cni_executable_groups(p), *why ? ", compiled again: " : "", why);
 }
 
+enum { LEAVES = 1, NUMBERS = 2 };
+
+static cni_by_value by_value(const cn_compiled *c)
+{
+  int bits = atomic_load(&c->by_value);
+  return (cni_by_value){(bits & LEAVES) != 0, (bits & NUMBERS) != 0};
+}
+
+static int read_again(cn_compiled *c, const cn_compile_call *call, cn_key *key, const cni_by_value *known)
+{
+  atomic_store(&c->by_value, (known->leaves ? LEAVES : 0) | (known->numbers ? NUMBERS : 0));
+  cni_key_free(key);
+  return cni_key_read(key, call, &c->opts, known);
+}
+
+/* Captures the call, with as much of its inputs by value as it takes; *key follows. */
+static cni_executable *capture(cn_compiled *c, const cn_compile_call *call, cn_key *key)
+{
+  cni_by_value known = by_value(c), first = known;
+  bool retry;
+  cni_executable *p = cni_executable_new(c->fn, call, &known, &retry);
+  while (!p && retry) {
+    cn_err_clear();
+    if (read_again(c, call, key, &known)) return NULL;
+    p = cni_executable_new(c->fn, call, &known, &retry);
+  }
+  bool in_vain = p && p->why_eager && known.numbers && !first.numbers; /* it was not the numbers */
+  known.numbers = first.numbers;
+  if (!in_vain || !read_again(c, call, key, &known)) return p;
+  cni_executable_release(p);
+  return NULL;
+}
+
 /* Captures the call; *key goes to the program. */
 static cni_executable *make(cn_compiled *c, const cn_compile_call *call, cn_key *key, const char *why)
 {
-  bool retry, leaf_states = atomic_load(&c->leaf_states);
-  cni_executable *p = cni_executable_new(c->fn, call, leaf_states, &retry);
-  if (!p && retry && !leaf_states) {
-    cn_err_clear();
-    atomic_store(&c->leaf_states, true);
-    cni_key_free(key);
-    if (cni_key_read(key, call, &c->opts, true)) return NULL;
-    p = cni_executable_new(c->fn, call, true, &retry);
-  }
+  cni_executable *p = capture(c, call, key);
   if (!p) return NULL;
   p->key = *key;
   *key = (cn_key){NULL};
@@ -168,7 +193,8 @@ static cni_executable *program_for(cn_compiled *c, const cn_compile_call *call)
 {
   cn_key key;
   char why[160] = "";
-  if (cni_key_read(&key, call, &c->opts, atomic_load(&c->leaf_states))) return NULL;
+  cni_by_value known = by_value(c);
+  if (cni_key_read(&key, call, &c->opts, &known)) return NULL;
   int alike;
   cni_executable *p = find(c, &key, why, sizeof why, &alike);
   if (!p && alike >= MOST_ALIKE) p = given_up(&key);
@@ -227,7 +253,7 @@ static int run_program(void *payload, cn_compile_call *call)
 /* CAIRN_COMPILE=check */
 static int run_checked(program *k, cn_compile_call *call)
 {
-  cni_check check = {k->c->fn, k->c->name, k->p, call, call->noutputs, atomic_load(&k->c->leaf_states), run_program, k};
+  cni_check check = {k->c->fn, k->c->name, k->p, call, call->noutputs, by_value(k->c), run_program, k};
   int status = cni_check_capture(&check);
   return status ? status : cni_check_run(&check);
 }

@@ -25,8 +25,12 @@ struct cn_key {
   bool failed;
 };
 
-/* leaf_states: leaves among the inputs are known by identity, see executable.c. 0 or CN_ERR_MEMORY. */
-int cni_key_read(cn_key *key, const cn_compile_call *call, const cn_compile_opts *opts, bool leaf_states);
+/* What among the inputs is part of the program and not given to its runs, because the function asks for it. */
+typedef struct cni_by_value {
+  bool leaves;  /* that require gradients: the function leaves gradients in them */
+  bool numbers; /* floats that are weak: the function reads them */
+} cni_by_value;
+int cni_key_read(cn_key *key, const cn_compile_call *call, const cn_compile_opts *opts, const cni_by_value *known);
 bool cni_key_same(const cn_key *a, const cn_key *b);
 /* Says where two keys differ first, into text. */
 void cni_key_difference(char *text, size_t size, const cn_key *now, const cn_key *before);
@@ -67,11 +71,12 @@ typedef struct cni_executable {
 } cni_executable;
 
 /* Captures a call. Owned; NULL with the error set when there is no memory or the function failed by itself; a function
- * that cannot be captured gives a program that says why. *retry: leaves among the inputs must be known by identity:
+ * that cannot be captured gives a program that says why. *retry: more of the inputs must be known, *known says which:
  * read the key again. */
-cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, bool leaf_states, bool *retry);
+cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, cni_by_value *known, bool *retry);
 /* What the call computes, before anything was made simpler. Owned; NULL with the error set. */
-cn_graph *cni_capture_plain(cn_compile_fn fn, const cn_compile_call *call, bool leaf_states, void (*note_free)(void *));
+cn_graph *cni_capture_plain(cn_compile_fn fn, const cn_compile_call *call, cni_by_value known,
+                            void (*note_free)(void *));
 /* One that says why there is none; owned. */
 cni_executable *cni_executable_refused(int status, const char *why);
 void cni_executable_release(cni_executable *p);

@@ -76,14 +76,18 @@ typedef struct capturing {
   cni_executable *p;
   cn_compile_call call; /* as the function sees it */
   cn_tensor **handles;  /* per input of the call */
-  bool leaf_states;
+  cni_by_value known;
   bool plain;           /* nothing is made simpler, and backward is left out */
 } capturing;
 
-/* Numbers are part of the program, and leaves may be: they are seen as they are. */
+/* A float that may be another at each run of the program. */
+static bool is_free_number(const cn_tensor *t) { return t && t->d.weak && t->d.dtype == CN_F64; }
+
+/* Is it part of the program, and seen as it is? */
 static bool is_outside(const capturing *c, cn_tensor *t)
 {
-  return !t || t->d.weak || (c->leaf_states && cn_needs_grad(t) && cn_is_leaf(t));
+  if (!t || t->d.weak) return !is_free_number(t) || c->known.numbers;
+  return c->known.leaves && cn_needs_grad(t) && cn_is_leaf(t);
 }
 
 static int begin_input(capturing *c, cn_tensor *t, size_t i)
@@ -286,11 +290,12 @@ static cni_executable *give_up(cni_executable *p, bool retry)
   return cni_executable_refused(CN_ERR_CAPTURE, why);
 }
 
-cn_graph *cni_capture_plain(cn_compile_fn fn, const cn_compile_call *call, bool leaf_states, void (*note_free)(void *))
+cn_graph *cni_capture_plain(cn_compile_fn fn, const cn_compile_call *call, cni_by_value known,
+                            void (*note_free)(void *))
 {
   cni_executable *p = new_executable();
   bool retry = false;
-  capturing c = {.p = p, .leaf_states = leaf_states, .plain = true};
+  capturing c = {.p = p, .known = known, .plain = true};
   if (!p) return NULL;
   p->note_free = note_free;
   cn_graph *whole = capture(&c, fn, call, &retry);
@@ -298,13 +303,28 @@ cn_graph *cni_capture_plain(cn_compile_fn fn, const cn_compile_call *call, bool 
   return whole;
 }
 
-cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, bool leaf_states, bool *retry)
+/* A function that reads a float among its inputs cannot be captured with that float as an input. */
+static bool numbers_read(cni_by_value *known, const cn_compile_call *call)
+{
+  bool free_number = false;
+  for (size_t i = 0; i < call->ninputs; i++) free_number |= is_free_number(call->inputs[i]);
+  if (!free_number || known->numbers || cn_err() != CN_ERR_CAPTURE) return false;
+  known->numbers = true;
+  return true;
+}
+
+cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, cni_by_value *known, bool *retry)
 {
   cni_executable *p = new_executable();
-  if (!p) return NULL;
-  capturing c = {.p = p, .leaf_states = leaf_states};
   *retry = false;
+  if (!p) return NULL;
+  capturing c = {.p = p, .known = *known};
   cn_graph *whole = capture(&c, fn, call, retry);
+  if (*retry) { /* it does not help twice */
+    *retry = !known->leaves;
+    known->leaves = true;
+  }
+  if (!whole && !*retry) *retry = numbers_read(known, call);
   if (!whole) return give_up(p, *retry);
   int status = CN_OK;
   if (p->carries) {

@@ -48,7 +48,7 @@ static int64_t shares_with(const cn_compile_call *call, size_t i)
   return (int64_t)k;
 }
 
-static void put_input(cn_key *k, const cn_compile_call *call, size_t i, bool leaf_states)
+static void put_input(cn_key *k, const cn_compile_call *call, size_t i, const cni_by_value *known)
 {
   cn_tensor *t = call->inputs[i];
   const cn_desc *d = &t->d;
@@ -60,18 +60,18 @@ static void put_input(cn_key *k, const cn_compile_call *call, size_t i, bool lea
   put(k, d->shape, (size_t)d->ndim * sizeof *d->shape);
   begin(k, "the memory order", n);
   put(k, d->strides, (size_t)d->ndim * sizeof *d->strides);
-  if (d->weak) { /* a number is part of the program */
+  if (d->weak) { /* a float is an input, unless the program depends on it; another number is part of the program */
     begin(k, "the number", n);
-    put(k, d->data, d->dtype == CN_BOOL ? 1 : sizeof(int64_t));
+    if (d->dtype != CN_F64 || known->numbers) put(k, d->data, d->dtype == CN_BOOL ? 1 : sizeof(int64_t));
     return;
   }
   put_int(k, "what it shares memory with", n, shares_with(call, i));
   bool grad = cn_needs_grad(t), leaf = cn_is_leaf(t);
   put_int(k, "requires_grad", n, grad);
-  if (leaf_states && grad && leaf) put_int(k, "which tensor it is", n, (int64_t)(intptr_t)t);
+  if (known->leaves && grad && leaf) put_int(k, "which tensor it is", n, (int64_t)(intptr_t)t);
 }
 
-int cni_key_read(cn_key *k, const cn_compile_call *call, const cn_compile_opts *opts, bool leaf_states)
+int cni_key_read(cn_key *k, const cn_compile_call *call, const cn_compile_opts *opts, const cni_by_value *known)
 {
   const cn_state *st = cni_state();
   *k = (cn_key){NULL};
@@ -81,7 +81,7 @@ int cni_key_read(cn_key *k, const cn_compile_call *call, const cn_compile_opts *
   put_int(k, "the default device", -1, st->default_device);
   put_int(k, "the number of inputs", -1, (int64_t)call->ninputs);
   for (size_t i = 0; i < call->ninputs; i++) {
-    if (call->inputs[i]) put_input(k, call, i, leaf_states);
+    if (call->inputs[i]) put_input(k, call, i, known);
     else put_int(k, "that it is there", (int)i, 0);
   }
   if (opts->key) opts->key(k, call);

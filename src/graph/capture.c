@@ -159,8 +159,8 @@ static int view_value(cni_capture *cap, cn_tensor *t)
 
 int cni_capture_value(cni_capture *cap, cn_tensor *t)
 {
-  if (t->d.weak) return scalar_value(cap, t);
   int value = tagged_value(cap, t);
+  if (t->d.weak) return value >= 0 ? value : scalar_value(cap, t); /* an input, or part of the graph */
   if (value < 0 && cni_leaf_met(cap, t)) return cn_err();
   cni_memory_record *m = find_memory(cap, t->storage);
   if (value >= 0 && t->value_version == (m ? m->writes : 0)) return value;
@@ -214,8 +214,8 @@ void cni_capture_hooked(void) { cni_capturing()->hooked = true; }
 
 int cni_capture_known(cni_capture *cap, cn_tensor *t)
 {
-  if (t->d.weak) return scalar_value(cap, t);
   int value = tagged_value(cap, t);
+  if (t->d.weak) return value >= 0 ? value : scalar_value(cap, t);
   const cni_memory_record *m = find_memory(cap, t->storage);
   if (value >= 0) return t->value_version == (m ? m->writes : 0) ? value : -1;
   return m && !m->writes && same_geometry(t, m->root) ? m->value : -1;

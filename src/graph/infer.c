@@ -124,6 +124,7 @@ static int type_source(cni_types *t, const cn_graph *g, int id)
   else if (v->kind == CNI_VALUE_CONST) type->handle = cni_tensor_keep(v->tensor);
   else if (v->kind == CNI_VALUE_STATE) type->handle = bound ? cni_tensor_keep(bound) : unbound(v);
   else type->handle = layout(v->device, v->dtype, v->ndim, v->shape, v->has_strides ? v->strides : NULL);
+  if (type->handle && v->kind == CNI_VALUE_INPUT) type->handle->d.weak = v->weak;
   return type->handle ? CN_OK : CN_ERR_MEMORY;
 }
 

@@ -27,7 +27,7 @@ typedef struct cni_gvalue {
   cn_device device;
   int32_t index;   /* which input, state or scalar; RESULT: which result of the node */
   int32_t node;    /* RESULT: its maker */
-  bool weak;       /* SCALAR: a number that does not raise types */
+  bool weak;       /* SCALAR, INPUT: a number that does not raise types */
   double number;   /* SCALAR: its value (float types), ... */
   int64_t integer; /* ... (other types) */
   int64_t shape[CN_MAX_DIMS]; /* as traced */

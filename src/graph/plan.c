@@ -68,7 +68,9 @@ cn_tensor *cni_scalar_at(const cn_graph *g, const cni_gvalue *v, const int64_t *
 static cn_tensor *layout_of(const cn_tensor *t)
 {
   cni_storage *s = cni_storage_meta(t->d.device, t->storage->size, NULL);
-  return cni_tensor_over(s, t->offset, t->d.dtype, t->d.ndim, t->d.shape, t->d.strides);
+  cn_tensor *layout = cni_tensor_over(s, t->offset, t->d.dtype, t->d.ndim, t->d.shape, t->d.strides);
+  if (layout) layout->d.weak = t->d.weak;
+  return layout;
 }
 
 static int start_values(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs, const int64_t *sizes)
@@ -410,7 +412,7 @@ static int check_inputs(const cn_graph *g, cn_tensor *const *inputs)
     if (!inputs[i]->d.data && inputs[i]->d.numel)
       return cni_fail(CN_ERR_CAPTURE, "graph: input %zu has no value: it was made while a graph was captured", i);
     const cn_desc *d = &inputs[i]->d;
-    bool fits = d->dtype == v->dtype && d->ndim == v->ndim && d->device == v->device;
+    bool fits = d->dtype == v->dtype && d->ndim == v->ndim && d->device == v->device && !d->weak == !v->weak;
     for (int k = 0; fits && k < v->ndim; k++) fits = d->shape[k] == v->shape[k] || v->dims[k];
     if (!fits)
       return cni_fail(CN_ERR_SHAPE,

@@ -305,6 +305,7 @@ static void put_source(cn_text *t, const cn_graph *g, size_t i)
   put(t, "%%%zu = %s ", i, v->kind == CNI_VALUE_INPUT ? "input" : "state");
   put_type(t, g, v);
   if (v->has_strides) put_strides(t, v);
+  if (v->kind == CNI_VALUE_INPUT && v->weak) put(t, " weak");
   const char *name = v->kind == CNI_VALUE_STATE ? g->states[v->index].name : NULL;
   if (name) put(t, " ");
   if (name) put_string(t, name);

@@ -15,14 +15,16 @@ cn_tensor *cni_trace_input(cni_capture *cap, const cn_desc *d)
 {
   cn_graph *g = cap->g;
   cni_gvalue v = {.kind = CNI_VALUE_INPUT, .dtype = d->dtype, .ndim = d->ndim, .device = d->device,
-                  .index = (int32_t)g->ninputs};
+                  .index = (int32_t)g->ninputs, .weak = d->weak};
   memcpy(v.shape, d->shape, (size_t)d->ndim * sizeof *v.shape);
   memcpy(v.strides, d->strides, (size_t)d->ndim * sizeof *v.strides);
   v.has_strides = !cni_is_contiguous(d->ndim, d->shape, d->strides);
   int value = cni_graph_add_value(g, &v);
   if (value < 0 || cni_graph_list_input(g, value)) return NULL;
-  return cni_scope_add(
-    cni_capture_handle(cap, d->device, d->dtype, d->ndim, d->shape, v.has_strides ? d->strides : NULL, value));
+  cn_tensor *t = cni_capture_handle(cap, d->device, d->dtype, d->ndim, d->shape, v.has_strides ? d->strides : NULL,
+                                    value);
+  if (t) t->d.weak = d->weak;
+  return cni_scope_add(t);
 }
 
 int cni_trace_output(cni_capture *cap, cn_tensor *t)

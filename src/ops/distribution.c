@@ -170,6 +170,8 @@ static int normal_infer(cn_call *c)
   int64_t shape[CN_MAX_DIMS];
   int ndim, status = cni_broadcast_inputs(c, c->in, 2, &ndim, shape);
   if (status) return status;
+  if (c->in[1]->d.weak && !c->in[1]->d.data)
+    return cn_call_fail(c, CN_ERR_CAPTURE, "std must be known where it is a number");
   if (c->in[1]->d.weak && !(cni_load_f64(c->in[1]->d.data, 0, c->in[1]->d.dtype) >= 0))
     return cn_call_fail(c, CN_ERR_VALUE, "std must not be negative");
   status = cn_call_result(c, 0, normal_type(c), ndim, shape);

@@ -1,8 +1,11 @@
 /* test_compile.c: compiled functions compute what the functions compute, to the bit: forward passes in an eager loop,
  * whole training steps with dropout, batch norm and checkpoints; programs are made by kind of call; what cannot be
  * captured runs as it is. */
+#define _POSIX_C_SOURCE 200809L
 #include <cairn/cairn.h>
+#include <cairn/device.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "test.h"
@@ -404,6 +407,54 @@ static void test_gradients_of_gradients(void **state)
   cn_scope_end(s);
 }
 
+/* ---- numbers ---- */
+
+static int weighted(cn_compile_call *k)
+{
+  k->outputs[0] = cn_add(cn_mul(k->inputs[0], k->inputs[1]), k->inputs[2]);
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static int reads_number(cn_compile_call *k)
+{
+  bool large = cn_item(k->inputs[1]) > 1;
+  k->outputs[0] = large ? cn_exp(k->inputs[0]) : cn_mul(k->inputs[0], k->inputs[1]);
+  k->noutputs = 1;
+  return cn_err();
+}
+
+/* Floats are inputs and raise no types; whole numbers, and floats that the function reads, are part of programs. */
+static void test_numbers(void **state)
+{
+  (void)state;
+  static const double values[] = {0.5, 0.1, 3, -2.5};
+  const cn_device devices[] = {CN_CPU, cn_device_find("mirror")};
+  setenv("CAIRN_COMPILE", "exact", 1); /* float16 between ops */
+  for (int d = 0; d < 2; d++) {
+    cn_scope *s = cn_scope_begin();
+    cn_compiled *c = cn_compile(weighted, .fullgraph = true), *reads = cn_compile(reads_number, .fullgraph = true);
+    cn_tensor *x = cn_to_device(cn_cast(cn_randn(CN_SHAPE(5)), CN_F16), devices[d]);
+    for (size_t i = 0; i < 4; i++) {
+      cn_tensor *in[3] = {x, cn_num(values[i]), cn_num(values[3 - i])}, *have = call(c, NULL, in, 3);
+      assert_int_equal(cn_dtype_of(have), CN_F16);
+      assert_same(have, cn_add(cn_mul(x, in[1]), in[2]));
+      assert_same(call(reads, NULL, in, 2), values[i] > 1 ? cn_exp(x) : cn_mul(x, in[1]));
+    }
+    assert_int_equal(stats_of(c).executables, 1);
+    assert_int_equal(stats_of(reads).executables, 4);
+    for (int i = 0; i < 2; i++) {
+      cn_tensor *in[3] = {x, cn_int(2 + i), cn_num(1)};
+      assert_same(call(c, NULL, in, 3), cn_add(cn_mul(x, in[1]), in[2]));
+    }
+    assert_int_equal(stats_of(c).executables, 3);
+    cn_compiled_free(c);
+    cn_compiled_free(reads);
+    cn_scope_end(s);
+  }
+  unsetenv("CAIRN_COMPILE");
+}
+
 static void test_explain(void **state)
 {
   (void)state;
@@ -472,7 +523,7 @@ int main(void)
     TEST(test_step_cnn), TEST(test_step_checkpointed), TEST(test_a_program_for_each_kind),
     TEST(test_what_the_function_adds_to_the_key), TEST(test_branches_run_as_they_are),
     TEST(test_inlined_in_a_capture), TEST(test_gradients_of_input_leaves), TEST(test_gradients_of_gradients),
-    TEST(test_explain), TEST(test_gradients_in_pieces),
+    TEST(test_explain), TEST(test_gradients_in_pieces), TEST(test_numbers),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,15 @@
 """cairn.compile: functions, modules and whole training steps compute what they compute as they are, to the bit; one
 program for each kind of call; what cannot be captured runs as it is."""
 import copy
+import json
+import math
 import os
 import random
 import types
 import unittest
 import warnings
+
+import numpy
 
 import cairn
 import cairn.nn.functional as F
@@ -229,6 +233,90 @@ class CompileTest(unittest.TestCase):
         self.assertEqual(f(x, 2, more={"k": x + 5})["more"]["k"].tolist(), [6, 6, 6])
         self.assertEqual(f(cairn.ones(3, dtype=cairn.float64), 2)["y"].dtype, cairn.float64)
         self.assertEqual(f.__name__, "f")
+
+    def test_floats(self):
+        """Floats are inputs: one program for all of them, with the types and bits that numbers give."""
+        x = cairn.randn(5)
+        os.environ["CAIRN_COMPILE"] = "exact"  # float16 between ops
+        self.addCleanup(os.environ.pop, "CAIRN_COMPILE")
+        calls = {
+            "product": lambda x, a: x * a + a,
+            "in front": lambda x, a: a - x / a,
+            "comparison": lambda x, a: (x > a) & (a >= x.abs()),
+            "power": lambda x, a: x.abs() ** a,
+            "types": lambda x, a: x.half() * a + (x > 0) * a + x.long() * a,
+            "nested": lambda x, a: {"y": x.mul(a)}["y"].where(x > a, a),
+            "in place": lambda x, a: x.clone().mul_(a).add_(a),
+        }
+        for name, f in calls.items():
+            with self.subTest(name):
+                fast = compiler.compile(f, fullgraph=True)
+                for a in (0.5, 0.25, -3.7, float("inf"), 0.5):
+                    want, have = f(x, a), fast(x, a)
+                    self.assertEqual(want.dtype, have.dtype)
+                    self.assertTrue(cairn.allclose(want.double(), have.double(), rtol=0, atol=0, equal_nan=True))
+                self.assertEqual(compiler.stats(fast)["executables"], 1)
+        fast = compiler.compile(lambda x, s: x * s[0] + s[1]["b"], fullgraph=True)
+        for a, b in ((0.1, 0.2), (0.3, 0.4)):
+            self.assertSame(fast(x, (a, {"b": b})), x * a + b)
+        fast(x, (2, {"b": 0.4}))  # an int is another kind
+        self.assertEqual(compiler.stats(fast)["executables"], 2)
+
+    def test_floats_with_gradients(self):
+        w = nn.Parameter(cairn.randn(3))
+
+        def f(x, a):
+            return (x * w * a).exp().sum() * a
+        fast, x = compiler.compile(f, fullgraph=True), cairn.randn(3, requires_grad=True)
+        for a in (0.5, -0.25):
+            want, have = (cairn.autograd.grad(g(x, a), (x, w), create_graph=True) for g in (f, fast))
+            for p, q in zip(want, have):
+                self.assertSame(p, q)
+            for p, q in zip(*(cairn.autograd.grad(v[0].sum(), (x, w)) for v in (want, have))):
+                self.assertSame(p, q)
+        self.assertEqual(compiler.stats(fast)["executables"], 1)
+
+    def test_floats_that_are_read(self):
+        """What the function does with the number itself stays right: the float is part of the program then."""
+        x = cairn.arange(4.0)
+        calls = {
+            "branch": lambda x, a: x.exp() if a > 0.3 else x.sin(),
+            "hidden branch": lambda x, a: x * (2 if min(a, 1.0) == 1.0 else 3),
+            "whole": lambda x, a: x[: int(a * 4)],
+            "argument": lambda x, a: F.leaky_relu(-x, a),
+            "maths": lambda x, a: x * math.sqrt(a),
+            "derived": lambda x, a: x * (1 - a) - -a,
+            "text": lambda x, a: x * len("%.1f" % a + repr(a)),
+            "type": lambda x, a: x.exp() if type(a) is float and a > 0.3 else x.sin(),
+            "kind": lambda x, a: x.exp() if isinstance(a, float) and a > 0.3 else x.sin(),
+            "numpy": lambda x, a: x * float(numpy.float64(a) + 1),
+            "json": lambda x, a: x * json.loads(json.dumps(a)),
+            "table": lambda x, a: x * {0.25: 2.0, 0.5: 3.0, 1.0: 4.0, 1.25: 5.0}[a],
+            "returned": lambda x, a: (x * a, a),
+        }
+        for name, f in calls.items():
+            with self.subTest(name):
+                fast = compiler.compile(f, fullgraph=True)
+                for a in (0.25, 0.5, 1.0, 1.25, 0.25):
+                    want, have = f(x, a), fast(x, a)
+                    if name == "returned":
+                        self.assertEqual(have[1], a)
+                        want, have = want[0], have[0]
+                    self.assertSame(have, want)
+                self.assertEqual(compiler.stats(fast)["executables"], 4)
+        both = compiler.compile(lambda x, a, b: x * a if b > 0 else x, fullgraph=True)
+        for a, b in ((0.1, 1.0), (0.2, 1.0), (0.3, -1.0)):
+            self.assertSame(both(x, a, b), x * a if b > 0 else x)
+        self.assertEqual(compiler.stats(both)["executables"], 2)  # only the one that is read counts
+
+        def fails(x, a):
+            raise KeyError(a)
+        with self.assertRaisesRegex(KeyError, "0.5"):
+            compiler.compile(fails)(x, 0.5)
+        branches = compiler.compile(lambda x, a: x * a if x.sum() > 0 else x)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.assertSame(branches(x, 0.5), x * 0.5)
 
     def test_modes(self):
         net = nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5), nn.BatchNorm1d(4))

@@ -1,25 +1,28 @@
 """cairn.compile and cairn.compiler: functions and modules captured at their first call, and run as graphs later.
 
-Place in the flow: a call's arguments are taken apart into tensors and the rest; the rest, and what the function refers
-to outside (modules, tensors, plain constants), has a number, its key; _C.CompiledBase finds the program of that key and
-of the tensors' kinds, or captures one by calling the function with tensors that have no values. What else Python reads
-while it is captured is baked in, as in jax.jit.
+Place in the flow: a call's arguments are taken apart into tensors, floats (inputs like tensors, see _weak.py, unless
+the function asks for their values) and the rest; the rest, and what the function refers to outside (modules, tensors,
+plain constants), has a number, its key; _C.CompiledBase finds the program of that key and of the tensors' kinds, or
+captures one by calling the function with tensors that have no values. What else Python reads while it is captured is
+baked in, as in jax.jit.
 """
 from __future__ import annotations
 
 import functools
 import types
 import weakref
-from typing import Any, Callable, TypeVar, overload
+from typing import Any, Callable, Iterable, Iterator, TypeVar, overload
 
 from . import _C, nn
 from ._arguments import only_speed, refused
 from ._tensor import Tensor
+from ._weak import Weak, watched
 
 __all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "explain",
            "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "stats"]
 
 _Code = TypeVar("_Code", bound=Callable[..., Any])
+_Result = TypeVar("_Result")
 _CONSTANTS = (bool, int, float, complex, str, bytes, type(None), _C.dtype, _C.device)
 _MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 _BACKENDS = ("inductor", "cairn", "cudagraphs")
@@ -64,10 +67,15 @@ def _is_slot(value: Any) -> bool:
     return isinstance(value, _Slot)
 
 
-def _called(fn: Any, args: Any, kwargs: Any, given: list[Tensor]) -> tuple[list[Tensor], Any]:
+def _is_given(value: Any) -> bool:
+    """Is it an input of programs: a tensor, or a float in its place?"""
+    return isinstance(value, (Tensor, _Float))
+
+
+def _called(fn: Any, args: Any, kwargs: Any, given: Iterable[Any]) -> tuple[list[Tensor], Any]:
     """Calls a function with other tensors in its arguments. Its tensors, and the rest with places for them."""
     following = iter(given)
-    args, kwargs = _mapped((args, kwargs), _is_tensor, lambda _: next(following))
+    args, kwargs = _mapped((args, kwargs), _is_given, lambda _: next(following))
     made: list[Tensor] = []
 
     def slot(tensor: Tensor) -> _Slot:
@@ -75,6 +83,17 @@ def _called(fn: Any, args: Any, kwargs: Any, given: list[Tensor]) -> tuple[list[
         return _Slot(len(made) - 1)
     note = _mapped(fn(*args, **kwargs), _is_tensor, slot)
     return made, note
+
+
+class _Float:
+    """A float among the arguments, which programs get as an input; number: which of them."""
+
+    def __init__(self, value: float, number: int) -> None:
+        self.value, self.number = value, number
+
+
+class _Read(Exception):
+    """The function asked for the values of floats: they are part of its programs from now on."""
 
 
 class _Same:
@@ -95,6 +114,8 @@ def _key(tree: Any, outside: bool) -> Any:
     are known by identity."""
     if isinstance(tree, Tensor):
         return _Same(tree) if outside else Tensor
+    if isinstance(tree, _Float):
+        return _Float
     if isinstance(tree, nn.Module):
         return _C._module_key(tree)
     if isinstance(tree, dict):
@@ -187,6 +208,7 @@ class _Compiled:
         self._programs = _C.CompiledBase(name, self._fullgraph)
         self._numbers: dict[Any, int] = {}
         self._watched = _watched(self._fn)
+        self._floats: dict[Any, set[int]] = {}  # for each form of arguments: the floats that the function reads
         self._before: list[Callable[[], None]] = []
         self._modules: list[nn.Module] = []  # kept, so that no other gets their address
 
@@ -199,34 +221,85 @@ class _Compiled:
             self._modules += [m for m in (look() for look in self._watched) if isinstance(m, nn.Module)]
         return number
 
-    def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Tensor], int, Callable[..., Any]]:
-        """The tensors of a call, its key's number, and what computes it from tensors."""
-        tensors: list[Tensor] = []
+    def _prepared(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], int, Callable[..., Any]]:
+        """The tensors and floats of a call, its key's number, and what computes it from other tensors."""
+        given: list[Any] = []
         if not kwargs and all(type(value) is Tensor for value in args):  # most calls
-            tensors += args
+            given += args
             number = self._number(len(args))
-        else:
-            _mapped((args, kwargs), _is_tensor, tensors.append)
-            number = self._number(_key((args, kwargs), False))
-        return tensors, number, functools.partial(self._compute, args, kwargs)
+            return given, number, functools.partial(self._compute, args, kwargs, None)
+        floats: list[_Float] = []
 
-    def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any], given: list[Tensor]) -> tuple[list[Tensor], Any]:
-        """What a call computes, from other tensors: see _called."""
-        if _C._tracing():
-            self._before = [_attributes(value) for look in self._watched for value in _modules(look())]
-        else:  # it could not be captured: attributes that were set on the way have no values
+        def taken(value: float) -> _Float:
+            floats.append(_Float(value, len(floats)))
+            return floats[-1]
+        tree = _mapped((args, kwargs), lambda value: type(value) is float, taken)
+        form = _key(tree, False)
+        read = self._floats.setdefault(form, set())
+        if read:
+            tree = _mapped(tree, lambda value: isinstance(value, _Float) and value.number in read, lambda f: f.value)
+        _mapped(tree, _is_given, lambda value: given.append(value.value if isinstance(value, _Float) else value))
+        number = self._number((form, _key(tree, False)) if read else form)
+        return given, number, functools.partial(self._compute, tree[0], tree[1], read)
+
+    def _compute(self, args: tuple[Any, ...], kwargs: dict[str, Any], read: set[int] | None,
+                 given: list[Tensor]) -> tuple[list[Tensor], Any]:
+        """What a call computes, from other tensors: see _called. read: gets the floats that the function reads."""
+        if not _C._tracing():  # it could not be captured: attributes that were set on the way have no values
             for restore in self._before:
                 restore()
             self._before = []
-        return _called(self._fn, args, kwargs, given)
+            return _called(self._fn, args, kwargs, self._as_they_are(args, kwargs, given))
+        self._before = [_attributes(value) for look in self._watched for value in _modules(look())]
+        return self._captured(args, kwargs, read, given)
+
+    @staticmethod
+    def _as_they_are(args: Any, kwargs: Any, given: list[Tensor]) -> Iterator[Any]:
+        """The tensors that are given, and the floats of the arguments."""
+        places: list[Any] = []
+        _mapped((args, kwargs), _is_given, places.append)
+        return (place.value if isinstance(place, _Float) else t for place, t in zip(places, given))
+
+    def _captured(self, args: Any, kwargs: Any, read: set[int] | None, given: list[Tensor]) -> tuple[list[Tensor], Any]:
+        """The function with floats that are inputs of the graph; raises _Read where it asks for their values."""
+        places: list[Any] = []
+        _mapped((args, kwargs), _is_given, places.append)
+        floats = [place for place in places if isinstance(place, _Float)]
+        if not floats or read is None:
+            return _called(self._fn, args, kwargs, given)
+        asked: set[int] = set()
+        weak = [Weak(t, place.value, functools.partial(asked.add, place.number)) if isinstance(place, _Float) else t
+                for place, t in zip(places, given)]
+        everyone = {place.number for place in floats}
+        with watched() as seen:
+            try:
+                made, note = _called(self._fn, args, kwargs, weak)
+                _mapped(note, lambda value: type(value) is Weak, float)  # one that is returned is read
+            except Exception:  # it may be right with floats that are floats
+                asked |= everyone
+        for one in weak:
+            if type(one) is Weak:
+                one.forget()
+        if asked or seen.asks_types:
+            read |= everyone if seen.asks_types else asked
+            raise _Read
+        return made, note
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if _C._tracing():  # part of a larger graph
             return self._fn(*args, **kwargs)
-        results, note = self._programs.call(*self._prepared(args, kwargs))
+        results, note = self._again(self._programs.call, args, kwargs)
         if type(note) is _Slot:
             return results[note.index]
         return _mapped(note, _is_slot, lambda slot: results[slot.index])
+
+    def _again(self, call: Callable[..., _Result], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Result:
+        """A call, once more where its first capture shows that floats are part of the program."""
+        while True:
+            try:
+                return call(*self._prepared(args, kwargs))
+            except _Read:
+                pass
 
     def __reduce__(self) -> Any:
         """Copies and files have the function; programs are made anew."""
@@ -239,7 +312,7 @@ class _Compiled:
         return _Compiled(self._fn.__get__(owner, kind), self._fullgraph)
 
     def _explained(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> str:
-        return self._programs.explain(*self._prepared(args, kwargs))
+        return self._again(self._programs.explain, args, kwargs)
 
 
 class OptimizedModule(nn.Module):

@@ -144,7 +144,10 @@ static int bind_tensor(const cnpy_bound *b, const cnpy_form *f, int i, PyObject 
     *v = cn_v_tensor(cnpy_t(o));
     return 1;
   }
-  return f->info.params[i].number && !b->strict ? cnpy_to_number(o, v) : 0;
+  if (!f->info.params[i].number || b->strict) return 0;
+  if (!cnpy_is_weak(o)) return cnpy_to_number(o, v);
+  *v = cn_v_tensor(cnpy_weak_input(o));
+  return v->u.t ? 1 : -1;
 }
 
 static int bind_tensors(cnpy_bound *b, PyObject *o, bool optional, cn_value *v)

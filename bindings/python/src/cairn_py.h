@@ -71,6 +71,7 @@ typedef struct cnpy_globals {
   PyObject *capture_error; /* CaptureError: a RuntimeError */
   PyObject *dtypes[CN_DTYPE_COUNT];
   void *methods, *attributes; /* the lists that TensorBase was made from */
+  PyObject *weak; /* the class of floats that are inputs of a graph (cairn/_weak.py); NULL: not yet */
   PyObject *named_repr; /* how a named tuple of results is printed */
   PyObject *owned; /* what the module keeps alive: the above and other types; NULL once the module is gone */
 } cnpy_globals;
@@ -84,6 +85,9 @@ static inline PyObject *cnpy_call1(PyObject *function, PyObject *argument)
 
 static inline bool cnpy_is_tensor(PyObject *o) { return PyObject_TypeCheck(o, cnpy.tensor_base); }
 static inline cn_tensor *cnpy_t(PyObject *o) { return ((cnpy_tensor *)(void *)o)->t; } /* borrowed */
+/* The input of a graph that a float stands for, borrowed from it; NULL: it is no such float. */
+cn_tensor *cnpy_weak_input(PyObject *o);
+static inline bool cnpy_is_weak(PyObject *o) { return (PyObject *)Py_TYPE(o) == cnpy.weak; }
 static inline bool cnpy_is_module(PyObject *o) { return PyObject_TypeCheck(o, cnpy.module_base); }
 static inline cn_module *cnpy_m(PyObject *o) { return ((cnpy_module *)(void *)o)->m; } /* borrowed */
 static inline bool cnpy_is_dtype(PyObject *o) { return Py_IS_TYPE(o, cnpy.dtype); }

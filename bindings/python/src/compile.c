@@ -98,7 +98,8 @@ static void compiled_dealloc(PyObject *self)
   cnpy_holder_free(self);
 }
 
-/* The call of (list of tensors, key, fn); 0, or -1 with an exception. Its arrays are PyMem_Free'd by end_call. */
+/* The call of (list of tensors and floats, key, fn), made in a scope; 0, or -1 with an exception. Its arrays are
+ * PyMem_Free'd by end_call. */
 static int begin_call(cn_compile_call *call, python_call *k, PyObject *args)
 {
   PyObject *list;
@@ -111,8 +112,9 @@ static int begin_call(cn_compile_call *call, python_call *k, PyObject *args)
   *call = (cn_compile_call){.inputs = in, .ninputs = n, .outputs = in + n + 1, .noutputs = MOST_RESULTS, .payload = k};
   for (size_t i = 0; i < n; i++) {
     PyObject *t = PyList_GetItem(list, (Py_ssize_t)i);
-    if (!cnpy_is_tensor(t)) return PyMem_Free(in), cnpy_fail(PyExc_TypeError, "compile: expected tensors"), -1;
-    in[i] = cnpy_t(t);
+    if (PyFloat_Check(t)) in[i] = cn_num(PyFloat_AsDouble(t));
+    else if (cnpy_is_tensor(t)) in[i] = cnpy_t(t);
+    else return PyMem_Free(in), cnpy_fail(PyExc_TypeError, "compile: expected tensors and floats"), -1;
   }
   return 0;
 }
@@ -127,9 +129,9 @@ static PyObject *compiled_call(PyObject *self, PyObject *args)
 {
   cn_compile_call call;
   python_call k;
-  if (begin_call(&call, &k, args)) return NULL;
   cn_scope *scope = cn_scope_begin();
-  int status;
+  int status = begin_call(&call, &k, args);
+  if (status) return cn_scope_end(scope), NULL;
   Py_BEGIN_ALLOW_THREADS status = cn_compiled_call(cnpy_held(self), &call);
   Py_END_ALLOW_THREADS PyObject *out = status ? cnpy_raise() : cnpy_wrap_list(call.outputs, call.noutputs);
   cn_scope_end(scope);
@@ -145,8 +147,8 @@ static PyObject *compiled_explain(PyObject *self, PyObject *args)
 {
   cn_compile_call call;
   python_call k;
-  if (begin_call(&call, &k, args)) return NULL;
   cn_scope *scope = cn_scope_begin();
+  if (begin_call(&call, &k, args)) return cn_scope_end(scope), NULL;
   char *text = cn_compiled_explain(cnpy_held(self), &call);
   cn_scope_end(scope);
   PyObject *result = text ? PyUnicode_FromString(text) : cnpy_raise();
@@ -224,6 +226,23 @@ static PyObject *module_key(PyObject *Py_UNUSED(self), PyObject *module)
   return result;
 }
 
+cn_tensor *cnpy_weak_input(PyObject *o)
+{
+  PyObject *t = PyObject_GetAttrString(o, "_tensor");
+  cn_tensor *found = t && cnpy_is_tensor(t) ? cnpy_t(t) : NULL;
+  if (t && !found) cnpy_fail(PyExc_TypeError, "expected a tensor");
+  Py_XDECREF(t); /* o has it */
+  return found;
+}
+
+/* _set_weak_class(class): objects of it stand for an input of the graph that is captured, their _tensor. */
+static PyObject *set_weak_class(PyObject *Py_UNUSED(self), PyObject *type)
+{
+  cnpy.weak = cnpy_own(Py_NewRef(type));
+  if (!cnpy.weak) return NULL;
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef compiled_methods[] = {
   {"call", compiled_call, METH_VARARGS, "call(tensors, key, fn) -> (tensors, note)"},
   {"explain", compiled_explain, METH_VARARGS, "explain(tensors, key, fn) -> str: what would run."},
@@ -234,6 +253,7 @@ static PyMethodDef functions[] = {
   {"_compile_stats", all_stats, METH_NOARGS, "Counts of all compiled functions."},
   {"_compile_stats_reset", reset_stats, METH_NOARGS, "They begin at 0 again."},
   {"_tracing", tracing, METH_NOARGS, "Is a graph being captured in this thread?"},
+  {"_set_weak_class", set_weak_class, METH_O, "The class of floats that are inputs of a graph."},
   {"_module_key", module_key, METH_O, "Bytes that are others where the module's tensors, parts or modes are."},
   {NULL, NULL, 0, NULL},
 };

@@ -28,7 +28,7 @@ typedef struct cn_value_info {
   int32_t index;            /* INPUT, STATE: which; RESULT: which result of its node */
   int32_t node;             /* RESULT: its maker; -1 otherwise */
   cn_device device;
-  bool weak;                /* SCALAR */
+  bool weak;                /* SCALAR, INPUT: a number */
   double number;            /* SCALAR of float64 */
   int64_t integer;          /* SCALAR of other types */
   cn_tensor *tensor;        /* CONST; STATE that is bound; borrowed. NULL otherwise */
