@@ -99,6 +99,7 @@ def memory_bound():
     both("cast f32 to bf16 256M", unary(lambda m, x: x.to(m.bfloat16), n, dtype="float32"), 6 * n, "GB/s")
     both("sum of rows 32768x4096", unary(lambda m, x: x.sum(1), rows, cols), size, "GB/s")
     both("sum of columns", unary(lambda m, x: x.sum(0), rows, cols), size, "GB/s")
+    both("sum of 2304 columns", unary(lambda m, x: x.sum(0), rows, 2304), rows * 2304 * 2, "GB/s")
     both("var of rows", unary(lambda m, x: x.var(1), rows, cols), size, "GB/s")
     both("argmax of rows", unary(lambda m, x: x.argmax(1), rows, cols), size, "GB/s")
     both("transpose copy", unary(lambda m, x: x.t().contiguous(), rows, cols), 2 * size, "GB/s")

@@ -12,6 +12,7 @@ enum {
   THREADS_PER_UNIT = 2048,
   MOST_PARTS = 65535,
   LEAST_WORK = 16,
+  LEAST_LINE = 256, /* bytes */
   STATE = 24,
   JOINED = 32 /* results side by side in a block that joins parts */
 };
@@ -77,6 +78,15 @@ static int power_of_two(int64_t least, int most)
   return n;
 }
 
+/* How many threads of a block, of which each reads so many bytes, lie side by side over `results`: as many as leave
+ * none idle in the last block, if that is enough for whole lines of memory. */
+static int side_by_side(int64_t results, int bytes)
+{
+  int all = power_of_two(results, THREADS);
+  int64_t even = results & -results;
+  return even * bytes >= LEAST_LINE && even < all ? (int)even : all;
+}
+
 /* Elements that a thread takes at a time: 16 bytes (8 elements at most) of one result's (rows), or of neighbouring
  * results' (columns). 1: the memory does not allow it. */
 static int vector_length(const job *j, int dtype, bool rows)
@@ -101,7 +111,7 @@ static void plan_work(job *j, int units, int dtype, bool columns)
     int64_t few = j->outputs >= (int64_t)units * 8 ? 4 : 1;
     j->lanes = power_of_two(j->count / (length * few), THREADS);
   } else {
-    j->lanes = THREADS / power_of_two(results, THREADS);
+    j->lanes = THREADS / side_by_side(results, length * (int)cn_element_size(dtype));
     while (j->lanes > 1 && j->lanes * LEAST_WORK > j->count) j->lanes /= 2;
   }
   /* Threads that take 16 bytes of several rows at a time fill the device sooner. */
