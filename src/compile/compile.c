@@ -96,7 +96,8 @@ static cni_executable *find(cn_compiled *c, const cn_key *key, char *why, size_t
     (*alike)++;
   }
   if (p) cni_executable_keep(p);
-  else if (*alike) snprintf(why, size, "a tensor outside, or whether a leaf has a gradient, is another");
+  else if (*alike)
+    snprintf(why, size, "a tensor outside, a setting of an optimiser, or whether a leaf has a gradient, is another");
   else if (c->programs) cni_key_difference(why, size, key, &c->programs->key);
   pthread_mutex_unlock(&c->lock);
   return p;
@@ -180,8 +181,9 @@ static cni_executable *make(cn_compiled *c, const cn_compile_call *call, cn_key 
 static cni_executable *given_up(cn_key *key)
 {
   cni_executable *p = cni_executable_refused(
-    CN_ERR_CAPTURE, "tensors outside, or gradients of leaves, are others in every call: clear gradients inside, at the "
-                    "beginning or the end");
+    CN_ERR_CAPTURE, "tensors outside, settings of an optimiser, or gradients of leaves are others in every call: clear "
+                    "gradients inside, at the beginning or the end; schedules may change rates, which are tensors, but "
+                    "not momenta");
   if (!p) return NULL;
   p->key = *key;
   *key = (cn_key){NULL};

@@ -52,6 +52,7 @@ typedef struct cni_executable {
   _Atomic bool tried_again; /* what a first call makes (an optimiser's momentum) may be there at the second */
   void *note;
   void (*note_free)(void *note);
+  cni_gdepends depends; /* what numbers in it follow from */
   int *inputs;          /* per input of the graph: which of the call's */
   size_t ninputs;
   size_t noutputs;

@@ -39,11 +39,13 @@ void cni_executable_release(cni_executable *p)
   cn_string_free(p->why_eager);
   if (p->note && p->note_free) p->note_free(p->note);
   cni_key_free(&p->key);
+  cni_depends_free(&p->depends);
   cni_free(p, sizeof *p);
 }
 
 bool cni_executable_holds(const cni_executable *p)
 {
+  if (!cni_depends_hold(&p->depends)) return false;
   return !p->forward || (cni_states_hold(p->forward) && cni_leaves_hold(p->forward));
 }
 
@@ -326,6 +328,8 @@ cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call
   }
   if (!whole && !*retry) *retry = numbers_read(known, call);
   if (!whole) return give_up(p, *retry);
+  p->depends = whole->depends;
+  whole->depends = (cni_gdepends){0};
   int status = CN_OK;
   if (p->carries) {
     status = cni_executable_split(p, whole);

@@ -133,9 +133,24 @@ void cni_gnode_free(cni_gnode *n)
   cni_free(n->out, (size_t)n->nout * sizeof *n->out);
 }
 
+void cni_depends_free(cni_gdepends *d)
+{
+  for (size_t i = 0; i < d->n; i++) cni_tensor_release(d->v[i].tensor);
+  cni_free(d->v, d->cap * sizeof *d->v);
+  *d = (cni_gdepends){0};
+}
+
+bool cni_depends_hold(const cni_gdepends *d)
+{
+  for (size_t i = 0; i < d->n; i++)
+    if (atomic_load_explicit(&d->v[i].tensor->storage->version, memory_order_relaxed) != d->v[i].version) return false;
+  return true;
+}
+
 void cn_graph_free(cn_graph *g)
 {
   if (!g) return;
+  cni_depends_free(&g->depends);
   cni_graph_changed(g);
   cni_types_free(&g->types);
   for (size_t i = 0; i < g->nvalues; i++) cni_tensor_release(g->values[i].tensor);

@@ -131,6 +131,18 @@ typedef struct cni_types {
   size_t n, cap;
 } cni_types;
 
+/* What numbers in the graph follow from (cn_trace_depends). */
+typedef struct cni_gdepend {
+  cn_tensor *tensor; /* owned */
+  uint64_t version;  /* of its memory, when it was traced */
+} cni_gdepend;
+typedef struct cni_gdepends {
+  cni_gdepend *v;
+  size_t n, cap;
+} cni_gdepends;
+void cni_depends_free(cni_gdepends *d);
+bool cni_depends_hold(const cni_gdepends *d); /* are they as they were? */
+
 struct cn_graph {
   cni_gvalue *values;
   size_t nvalues, values_cap;
@@ -158,6 +170,7 @@ struct cn_graph {
   cni_types types;   /* infer.c: of its values, while it is built or changed */
   struct cni_uses *uses; /* uses.c: NULL: not counted since the last change */
   struct cn_graph *lifted; /* replay.c: with composite ops whole; NULL: not yet */
+  cni_gdepends depends;
   struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
   pthread_mutex_t lock;  /* of plans and uses: several threads may run a graph */
 };

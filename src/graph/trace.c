@@ -107,6 +107,18 @@ cn_graph *cni_trace_end(cni_capture *cap, int status)
   return NULL;
 }
 
+int cn_trace_depends(cn_tensor *t)
+{
+  cni_capture *cap = cni_capturing();
+  if (!cap) return CN_OK;
+  cni_gdepends *d = &cap->g->depends;
+  for (size_t i = 0; i < d->n; i++)
+    if (d->v[i].tensor == t) return CN_OK;
+  if (cni_grow((void **)&d->v, &d->cap, d->n + 1, sizeof *d->v)) return CN_ERR_MEMORY;
+  d->v[d->n++] = (cni_gdepend){cni_tensor_keep(t), atomic_load_explicit(&t->storage->version, memory_order_relaxed)};
+  return CN_OK;
+}
+
 void *cn_trace_pause(void)
 {
   void *cap = cni_state()->capture;

@@ -5,6 +5,7 @@
 #include "optim.h"
 
 #include <cairn/kw.h>
+#include <cairn/ext/graph.h>
 #include <cairn/graph.h>
 #include <math.h>
 #include <stdio.h>
@@ -93,6 +94,12 @@ int cni_optim_check(const cn_optim *opt, const cn_args *args)
   return cls->check ? cls->check(cn_args_values(args)) : CN_OK;
 }
 
+int cni_settings_changed(cn_optim *opt)
+{
+  const double change = 1; /* that it is written counts, not what */
+  return cn_copy_from_data(opt->settings, &change, sizeof change);
+}
+
 /* ---- groups ---- */
 
 static void memory_drop(cni_memory *m)
@@ -167,6 +174,7 @@ int cn_optim_add(cn_optim *opt, cn_tensor *const *params, size_t n)
   cn_no_grad_end(saved);
   cn_scope_end(s);
   if (!status) status = cn_grow((void **)&opt->groups, &opt->groups_cap, opt->ngroups + 1, sizeof *opt->groups);
+  if (!status) status = cni_settings_changed(opt);
   if (status) {
     cni_group_drop(&g);
     return status;
@@ -201,6 +209,9 @@ cn_optim *cn_optim_make(const char *name, cn_module *net, const cn_value *args, 
   if (!opt) return NULL;
   *opt = (cn_optim){.cls = cls, .signature = sig, .net = cn_module_keep(net), .args = cn_args_new(sig, args, n)};
   int status = opt->args ? cni_optim_check(opt, opt->args) : cn_err();
+  cn_scope *scope = cn_scope_begin();
+  if (!status && !(opt->settings = cn_keep(new_scalar(0, CN_F64)))) status = cn_err();
+  cn_scope_end(scope);
   if (!status && cls->data_size && !(opt->data = cn_alloc_zero(cls->data_size))) status = cn_err();
   if (!status && net) status = add_module(opt, net);
   if (!status) return opt;
@@ -217,6 +228,7 @@ void cn_optim_free(cn_optim *opt)
   cn_free(opt->data, opt->cls->data_size);
   cn_args_free(opt->args);
   cn_module_release(opt->net);
+  cn_release(opt->settings);
   cn_free(opt, sizeof *opt);
 }
 
@@ -298,6 +310,14 @@ int cni_group_set_lr(cn_optim *opt, size_t group, double lr)
   return g ? cn_copy_from_data(g->lr, &lr, sizeof lr) : no_setting(opt, group, "lr");
 }
 
+static bool same_setting(const cn_value *a, const cn_value *b)
+{
+  if (a->tag != b->tag || a->n != b->n) return false;
+  if (a->tag == CN_V_FLOATS) return !memcmp(a->u.fs, b->u.fs, (size_t)a->n * sizeof *a->u.fs);
+  if (a->tag == CN_V_INTS) return !memcmp(a->u.is, b->u.is, (size_t)a->n * sizeof *a->u.is);
+  return a->tag == CN_V_STR ? !strcmp(a->u.s, b->u.s) : a->u.i == b->u.i;
+}
+
 int cni_group_set(cn_optim *opt, size_t group, const char *name, cn_value value)
 {
   cni_group *g = group_at(opt, group);
@@ -308,8 +328,10 @@ int cni_group_set(cn_optim *opt, size_t group, const char *name, cn_value value)
   if (!status) status = cni_optim_check(opt, changed);
   if (!status) {
     cn_args *old = g->args;
+    bool same = same_setting(cn_args_get(old, name), cn_args_get(changed, name));
     g->args = changed;
     changed = old;
+    if (!same && strcmp(name, "lr") != 0) status = cni_settings_changed(opt);
   }
   cn_args_free(changed);
   return status;
@@ -381,7 +403,7 @@ static int check_grad(const cni_param_step *s)
 
 static int step_all(cn_optim *opt)
 {
-  int status = CN_OK;
+  int status = cn_trace_depends(opt->settings);
   for (size_t i = 0; i < opt->ngroups; i++)
     for (size_t k = 0; k < opt->groups[i].n && !status; k++) {
       cni_param_step s = param_step_of(opt, &opt->groups[i], k);

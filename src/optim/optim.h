@@ -70,8 +70,11 @@ struct cn_optim {
   cn_args *args;  /* what new groups begin with */
   cni_group *groups;
   size_t ngroups, groups_cap;
+  cn_tensor *settings; /* owned; written to when a setting changes that is no tensor (cni_settings_changed) */
   void *data;
 };
+/* Compiled steps have such settings in them, and are captured again. 0 or an error. */
+int cni_settings_changed(cn_optim *opt);
 
 /* ---- the table of classes (classes.c) ---- */
 #define CNI_OPTIM_FAMILIES(X) \

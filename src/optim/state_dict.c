@@ -319,6 +319,7 @@ static int read_groups(cni_group *to, const cn_optim *opt, const cn_tree *state)
 /* What was read takes the place of what was there; the tensors of rates stay the same objects. */
 static int take_over(cn_optim *opt, cni_group *read)
 {
+  if (cni_settings_changed(opt)) return cn_err();
   for (size_t i = 0; i < opt->ngroups; i++) {
     cni_group *g = &opt->groups[i], *r = &read[i], old = *g;
     double lr = cn_item(r->lr);

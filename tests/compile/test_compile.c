@@ -470,6 +470,39 @@ static void test_explain(void **state)
   cn_scope_end(s);
 }
 
+/* ---- settings of an optimiser ---- */
+
+/* A schedule of rates, which are tensors, needs one program; a setting that changes, another one. */
+static void test_settings_of_an_optimiser(void **state)
+{
+  (void)state;
+  trainer both[2] = {trainer_new(0), trainer_new(0)};
+  cn_compiled *c = cn_compile(step_fn);
+  for (int which = 0; which < 2; which++) {
+    trainer *t = &both[which];
+    cn_schedule *schedule = cn_lr_step(t->optim, 2);
+    cn_seed(3);
+    for (int i = 0; i < 8; i++) {
+      cn_scope *s = cn_scope_begin();
+      cn_tensor *in[2], *loss;
+      batch(in, i, 8, false);
+      cn_compile_call k = {.inputs = in, .ninputs = 2, .outputs = &loss, .noutputs = 1, .payload = t};
+      if (which) call(c, t, in, 2);
+      else assert_int_equal(step_fn(&k), 0);
+      cn_schedule_step(schedule);
+      if (i >= 3) cn_optim_set(t->optim, 0, "weight_decay", 0.5); /* once: then it has that value already */
+      cn_scope_end(s);
+    }
+    cn_schedule_free(schedule);
+  }
+  assert_trainers_equal(&both[0], &both[1]);
+  assert_int_equal(stats_of(c).executables, 2);
+  assert_int_equal(stats_of(c).recompiles, 1);
+  cn_compiled_free(c);
+  trainer_free(&both[0]);
+  trainer_free(&both[1]);
+}
+
 /* ---- gradients that come in pieces ---- */
 
 /* What is cut along a permuted dim and used up; besides, rows that overlap, one that is used alone, and the whole. */
@@ -523,7 +556,7 @@ int main(void)
     TEST(test_step_cnn), TEST(test_step_checkpointed), TEST(test_a_program_for_each_kind),
     TEST(test_what_the_function_adds_to_the_key), TEST(test_branches_run_as_they_are),
     TEST(test_inlined_in_a_capture), TEST(test_gradients_of_input_leaves), TEST(test_gradients_of_gradients),
-    TEST(test_explain), TEST(test_gradients_in_pieces), TEST(test_numbers),
+    TEST(test_explain), TEST(test_gradients_in_pieces), TEST(test_numbers), TEST(test_settings_of_an_optimiser),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

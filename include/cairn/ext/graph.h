@@ -209,6 +209,12 @@ CN_API int cn_graph_call(cn_tensor **outputs, cn_graph *graph, cn_tensor *const 
 /* Type, device and shape that the results would have for such inputs; nothing is computed. */
 CN_API int cn_graph_infer(cn_graph_value *outputs, const cn_graph *graph, const cn_graph_value *inputs);
 
+/* ---- tracing ---- */
+/* While a function is traced: numbers that are part of what is recorded follow from t, which is written to whenever
+ * they change. A compiled function is then captured again (cn_compile); a graph of cn_trace stays as it is. Where
+ * nothing is traced it does nothing. 0 or CN_ERR_MEMORY. */
+CN_API int cn_trace_depends(cn_tensor *t);
+
 /* ---- lifting ---- */
 /* Folds calls of ops that are made of others back into one node each, where nothing inside is used outside: the
  * outermost calls that `wanted` takes (NULL: all ops that programs can call). A plan of such a graph is made of their
