@@ -12,6 +12,7 @@
 
 #include "base/dtype.h"
 #include "base/log.h"
+#include "control.h"
 #include "ops/apply.h"
 #include "run.h"
 #include "whole.h"
@@ -59,9 +60,11 @@ static size_t bytes_of(const cni_plan *p, int value)
   return cni_dtype_bytes(d->dtype, d->numel);
 }
 
-/* All tensors but those in host memory are on the plan's device, and what is there depends on nothing here. */
+/* All tensors but those in host memory are on the plan's device, and what is here depends on nothing there. What is
+ * decided, or called, in each run is no work that can be repeated. */
 static bool node_fits(const cni_plan *p, const cn_graph *g, const cni_gnode *n)
 {
+  if (n->nsubs || n->host || cni_node_flags(n) & CN_OP_EFFECTS) return false;
   bool host = on_host(g, n->out[0]);
   if (n->nsubs || n->host) return false; /* what they do is decided by values, here */
   if (!host && g->values[n->out[0]].device != p->device) return false;

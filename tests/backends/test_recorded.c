@@ -297,6 +297,49 @@ static void test_what_waits_runs_node_by_node(void **state)
   cn_scope_end(s);
 }
 
+static int grows(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  (void)nin, (void)payload;
+  *nout = 1;
+  out[0] = cn_add(in[0], cn_num(1));
+  return cn_err();
+}
+
+static int shrinks(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
+{
+  (void)nin, (void)payload;
+  *nout = 1;
+  out[0] = cn_sub(in[0], cn_num(1));
+  return cn_err();
+}
+
+static int branches(cn_tensor **out, cn_tensor *const *in, void *rate)
+{
+  size_t n = 1;
+  return cn_cond(out, &n, cn_gt(rate, cn_num(0)), in, 1, grows, shrinks, NULL);
+}
+
+/* What a number in host memory decides is decided in each run. */
+static void test_branches_are_taken_in_each_run(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *x = cn_zeros(CN_SHAPE(4), .device = device), *out;
+  cn_tensor *rate = cn_full(CN_SCALAR_SHAPE, 1, .dtype = CN_F64, .device = CN_CPU);
+  cn_graph *g = cn_trace(branches, 1, &x, 1, rate);
+  if (!g) fail_msg("%s", cn_err_message());
+  size_t before = cni_recorded_runs();
+  for (int i = 0; i < 5; i++) {
+    double now = i % 2 ? 1 : -1;
+    cn_copy_from_data(rate, &now, sizeof now);
+    assert_int_equal(cn_graph_run(&out, g, &x), 0);
+    assert_float_equal(cn_item(cn_sum(cn_to_device(out, CN_CPU))), 4 * now, 0);
+  }
+  assert_recorded(before, 0);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
 static void test_memory_is_given_back(void **state)
 {
   (void)state;
@@ -317,6 +360,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
     TEST(test_training_steps), TEST(test_gradients_stay_in_leaves), TEST(test_forward_in_an_eager_loop),
     TEST(test_host_states_and_views), TEST(test_each_stream_has_its_own), TEST(test_what_waits_runs_node_by_node),
+    TEST(test_branches_are_taken_in_each_run),
     TEST(test_memory_is_given_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
