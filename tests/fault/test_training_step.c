@@ -109,6 +109,9 @@ static int captured_step(double *result)
     replay(g, BATCH, result);
   }
   cn_graph_free(g);
+  g = cn_err() ? NULL : cn_trace(train_fn, 1, in, 2, &n);
+  if (g && cn_graph_fuse(g, true) >= 0) replay(g, BATCH, result);
+  cn_graph_free(g);
   *result += params_sum(&n);
   return cn_err();
 }

@@ -202,25 +202,47 @@ static int find_groups(fusing *f)
 
 /* ---- the order in which a group's members stand together ---- */
 
-/* Puts a node, or its whole group, behind what they read. Members that read each other stay in order. */
-static void put(fusing *f, int node, int *order, int *at)
+/* A node that this one, or a member of its group, reads, and that is not placed yet; -1: there is none. */
+static int missing(const fusing *f, int node)
 {
-  int head = node, m = node;
-  if (f->seen[node] == f->walk) return;
-  do f->seen[m] = f->walk;
-  while ((m = f->next[m]) != head);
+  int m = node;
   do {
     const cni_gnode *n = &f->g->nodes[m];
-    for (int k = 0; k < n->nin; k++)
-      if (n->in[k] >= 0 && f->g->values[n->in[k]].kind == CNI_VALUE_RESULT)
-        put(f, f->g->values[n->in[k]].node, order, at);
-  } while ((m = f->next[m]) != head);
-  int begin = *at;
+    for (int k = 0; k < n->nin; k++) {
+      const cni_gvalue *v = n->in[k] < 0 ? NULL : &f->g->values[n->in[k]];
+      if (!v || v->kind != CNI_VALUE_RESULT || f->seen[v->node] == f->walk) continue;
+      if (f->group[v->node] < 0 || f->group[v->node] != f->group[node]) return v->node;
+    }
+  } while ((m = f->next[m]) != node);
+  return -1;
+}
+
+/* Members that read each other stay in order. */
+static void place(fusing *f, int node, int *order, int *at)
+{
+  int begin = *at, m = node;
   do {
     int i = (*at)++;
+    f->seen[m] = f->walk;
     for (; i > begin && order[i - 1] > m; i--) order[i] = order[i - 1];
     order[i] = m;
-  } while ((m = f->next[m]) != head);
+  } while ((m = f->next[m]) != node);
+}
+
+/* Puts a node, or its whole group, behind all that they read. */
+static void put(fusing *f, int node, int *order, int *at)
+{
+  int *waiting = f->low, depth = 0; /* groups are found: nobody asks for low any more */
+  waiting[depth++] = node;
+  while (depth > 0) {
+    int now = waiting[depth - 1], first = f->seen[now] == f->walk ? -1 : missing(f, now);
+    if (first >= 0) {
+      waiting[depth++] = first;
+      continue;
+    }
+    if (f->seen[now] != f->walk) place(f, now, order, at);
+    depth--;
+  }
 }
 
 /* Groups go where their last member was, or earlier where someone reads them. */
