@@ -40,7 +40,7 @@ typedef struct trainer {
   cn_module *net;
   cn_optim *optim;
   cn_schedule *schedule;
-  bool leaves_gradients;
+  bool leaves_gradients, autocast;
 } trainer;
 
 static trainer trainer_new(bool leaves_gradients)
@@ -74,10 +74,12 @@ static int step_fn(cn_compile_call *k)
 {
   trainer *t = k->payload;
   if (t->leaves_gradients) cn_optim_zero_grad(t->optim);
+  int saved = t->autocast ? cn_autocast_begin(CN_BF16) : 0;
   k->outputs[0] = cn_cross_entropy(cn_forward(t->net, k->inputs[0]), k->inputs[1]);
   k->noutputs = 1;
+  if (t->autocast) cn_autocast_end(saved);
   cn_backward(k->outputs[0]);
-  clip(t->optim);
+  if (!t->autocast) clip(t->optim); /* else updates read gradients as they come */
   cn_optim_step(t->optim);
   if (!t->leaves_gradients) cn_optim_zero_grad(t->optim);
   k->outputs[0] = cn_detach(k->outputs[0]);
@@ -131,10 +133,11 @@ static void fill_freed(void)
   cn_scope_end(s);
 }
 
-static void check_steps(bool leaves_gradients)
+static void check_steps(bool leaves_gradients, bool autocast)
 {
   cn_scope *s = cn_scope_begin();
   trainer a = trainer_new(leaves_gradients), b = trainer_new(leaves_gradients);
+  a.autocast = b.autocast = autocast;
   cn_tensor *want[STEPS], *have[STEPS];
   cn_compiled *c = cn_compile(step_fn);
   size_t before = cni_recorded_runs();
@@ -158,12 +161,17 @@ static void check_steps(bool leaves_gradients)
 static void test_training_steps(void **state)
 {
   (void)state;
-  check_steps(false);
+  check_steps(false, false);
+}
+static void test_autocast_steps(void **state)
+{
+  (void)state;
+  check_steps(false, true);
 }
 static void test_gradients_stay_in_leaves(void **state)
 {
   (void)state;
-  check_steps(true);
+  check_steps(true, false);
 }
 
 /* ---- forward and backward as two recordings ---- */
@@ -347,7 +355,7 @@ static void test_memory_is_given_back(void **state)
   size_t before, after, peak;
   cn_device_sync(device);
   cn_device_memory_reserved(&before, &peak, device);
-  check_steps(false);
+  check_steps(false, false);
   cn_device_memory_reserved(&after, &peak, device);
   assert_int_equal(before, after);
 }
@@ -358,10 +366,9 @@ int main(void)
 {
   setenv("CAIRN_MIRROR", "graphs", 1); /* the mirror takes no graph whole here */
   const struct CMUnitTest tests[] = {
-    TEST(test_training_steps), TEST(test_gradients_stay_in_leaves), TEST(test_forward_in_an_eager_loop),
-    TEST(test_host_states_and_views), TEST(test_each_stream_has_its_own), TEST(test_what_waits_runs_node_by_node),
-    TEST(test_branches_are_taken_in_each_run),
-    TEST(test_memory_is_given_back),
+    TEST(test_training_steps), TEST(test_autocast_steps), TEST(test_gradients_stay_in_leaves),
+    TEST(test_forward_in_an_eager_loop), TEST(test_host_states_and_views), TEST(test_each_stream_has_its_own),
+    TEST(test_what_waits_runs_node_by_node), TEST(test_branches_are_taken_in_each_run), TEST(test_memory_is_given_back),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,7 +12,7 @@ static const struct pass {
   const char *name;
   int (*run)(cn_graph *g);
 } passes[] = {
-  {"canonicalise", cni_pass_canonicalise}, {"fold", cni_pass_fold}, {"cse", cni_pass_cse},
+  {"canonicalise", cni_pass_canonicalise}, {"fold", cni_pass_fold}, {"cse", cni_pass_cse}, {"widen", cni_pass_widen},
   {"dead", cni_pass_dead},                 {"algebra", cni_pass_algebra},
 };
 

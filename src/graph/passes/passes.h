@@ -13,6 +13,7 @@ int cni_copied_input(const cni_gnode *n);
 int cni_pass_canonicalise(cn_graph *g); /* copies that copy nothing new, views that show what another value is */
 int cni_pass_fold(cn_graph *g);         /* nodes over constants become constants */
 int cni_pass_cse(cn_graph *g);          /* what is computed twice is computed once */
+int cni_pass_widen(cn_graph *g);        /* updates on devices read 16-bit gradients, not float32 copies of them */
 int cni_pass_dead(cn_graph *g);         /* nodes and values that nothing reads go */
 int cni_pass_algebra(cn_graph *g);      /* the rows of the rewriter, cairn's and those of plugins */
 
