@@ -51,6 +51,9 @@ CN_API bool cn_tracing_sizes(void);
  * trace have no values. */
 CN_API CN_MUST_USE void *cn_trace_pause(void);
 CN_API void cn_trace_resume(void *paused);
+/* While a function is traced: what a tensor from outside holds when a run begins, whatever was written since. Borrowed;
+ * NULL with the error set. */
+CN_API cn_tensor *cn_trace_first(cn_tensor *t);
 /* While a function is traced: what follows is a part of the program called name ("layer1.0"), of some kind ("Conv2d"),
  * for whoever looks at the graph later. Modules do this around their forward. owner: whom cn_trace_scope_owner gives
  * until the end, may be NULL. Returns what cn_trace_scope_end takes; -1 where nothing is traced, or the error. */

@@ -30,6 +30,10 @@ CN_API int cn_optim_set(cn_optim *opt, size_t group, const char *name, double va
 /* ... one that is a list or a word: cn_optim_set_value(opt, 1, "betas", cn_v_floats(betas, 2)). */
 CN_API int cn_optim_set_value(cn_optim *opt, size_t group, const char *name, cn_value value);
 CN_API cn_tensor *cn_optim_lr(const cn_optim *opt, size_t group); /* float64, zero-dimensional; borrowed */
+/* While code is captured: fn, which may set the optimiser's rates, is called whenever the graph runs, at this place;
+ * code behind it reads the new ones. payload_free (may be NULL): when the graph goes. Schedules step so. */
+CN_API int cn_optim_call_for_rates(cn_optim *opt, int (*fn)(void *payload), void *payload,
+                                   void (*payload_free)(void *payload));
 /* The arguments of a group: one value per parameter of the class's signature. */
 CN_API const cn_args *cn_optim_args(const cn_optim *opt, size_t group);
 CN_API const char *cn_optim_name(const cn_optim *opt);
@@ -129,13 +133,17 @@ CN_API int64_t cn_average_count(const cn_average *average);
 CN_API CN_MUST_USE cn_tree *cn_average_state(cn_average *average);
 CN_API int cn_average_load(cn_average *average, const cn_tree *state);
 CN_API void cn_average_free(cn_average *average);
-/* One update of averages that the caller keeps: `to` has followed `count` times so far. */
+/* One update of averages that the caller keeps: `to` has followed `count` times so far. counted: an int64 tensor of one
+ * element, so that it may be part of a compiled step; the caller counts on. */
 CN_API int cn_average_follow(cn_module *to, cn_module *from, double decay, int64_t count, bool average_buffers);
+CN_API int cn_average_follow_counted(cn_module *to, cn_module *from, double decay, cn_tensor *count,
+                                     bool average_buffers);
 
 /* ---- mixed precision ---- */
 /* Scales losses so that small gradients survive float16: cn_backward(cn_grad_scaler_scale(s, loss)), then step, then
  * update. A step whose gradients are not finite is skipped, and the scale halved; after growth_interval good ones it is
- * doubled. The scale is a tensor. */
+ * doubled. The scale and the count of good steps are tensors: all of this may be part of a compiled step, in which one
+ * that is skipped is computed, and its results are not taken. */
 typedef struct cn_grad_scaler cn_grad_scaler;
 typedef struct cn_grad_scaler_opts {
   size_t size;
@@ -151,8 +159,10 @@ CN_API void cn_grad_scaler_free(cn_grad_scaler *scaler);
 CN_API cn_tensor *cn_grad_scaler_scale(cn_grad_scaler *scaler, cn_tensor *loss);
 CN_API int cn_grad_scaler_unscale(cn_grad_scaler *scaler, cn_optim *opt); /* before clipping; step does it otherwise */
 CN_API int cn_grad_scaler_step(cn_grad_scaler *scaler, cn_optim *opt);   /* 1: stepped, 0: skipped, or negative */
-/* All of a step but the update itself, for those that are written elsewhere: 1: update now, 0: skip it. */
+/* All of a step but the update itself, for those that are written elsewhere: 1: update now and call stepped, 0: skip
+ * it. */
 CN_API CN_MUST_USE int cn_grad_scaler_may_step(cn_grad_scaler *scaler, cn_optim *opt);
+CN_API int cn_grad_scaler_stepped(cn_grad_scaler *scaler, cn_optim *opt);
 CN_API int cn_grad_scaler_update(cn_grad_scaler *scaler);
 CN_API double cn_grad_scaler_get(cn_grad_scaler *scaler);
 CN_API CN_MUST_USE cn_tree *cn_grad_scaler_state(cn_grad_scaler *scaler);

@@ -221,6 +221,18 @@ int cni_capture_known(cni_capture *cap, cn_tensor *t)
   return m && !m->writes && same_geometry(t, m->root) ? m->value : -1;
 }
 
+cn_tensor *cn_trace_first(cn_tensor *t)
+{
+  cni_capture *cap = cni_capturing();
+  cni_memory_record *m = cap && t && !t->view ? memory_of(cap, t) : NULL;
+  if (!m || m->state < 0 || !same_geometry(t, m->root)) {
+    if (!cn_err()) cni_fail(CN_ERR_CAPTURE, "trace_first: nothing is traced, or it is no tensor from outside");
+    return NULL;
+  }
+  return cni_scope_add(cni_capture_handle(cap, t->d.device, t->d.dtype, t->d.ndim, t->d.shape, t->d.strides,
+                                          cap->g->states[m->state].value));
+}
+
 /* ---- writes ---- */
 
 /* The handle's present value as a tensor without history, for scatter rules; owned by the scope. */

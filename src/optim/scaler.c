@@ -1,6 +1,9 @@
 /* scaler.c: scales losses so that gradients of float16 do not vanish, and skips steps in which they overflowed.
  *
- * Invariant: a device is waited for once in a step of an optimiser, however many gradients there are. */
+ * Place in the flow: around cn_optim_step. While code is captured nobody knows whether gradients are finite: a step is
+ * computed, and what it wrote is taken or left by a select. Invariant: a device is waited for once in a step of an
+ * optimiser, however many gradients there are. */
+#include <cairn/graph.h>
 #include <math.h>
 
 #include "optim.h"
@@ -10,12 +13,18 @@
 typedef struct entry {
   const cn_optim *opt;
   bool stepped, overflow;
+  /* While code is captured: */
+  bool captured;
+  cn_tensor *found;   /* owned: did they overflow? NULL: there are none */
+  cn_tensor **before; /* owned: what a step may write, as it was; NULL: was not there */
+  size_t nbefore;
 } entry;
 
 struct cn_grad_scaler {
   cn_tensor *scale; /* float32, zero-dimensional */
+  cn_tensor *good;  /* int64, likewise: steps without overflow in a row */
   double growth, backoff;
-  int64_t interval, good; /* good: steps without overflow in a row */
+  int64_t interval;
   bool enabled;
   entry *v;
   size_t n, cap;
@@ -39,16 +48,36 @@ cn_grad_scaler *cn_grad_scaler_new_with(const cn_grad_scaler_opts *opts)
   cn_scope *scope = cn_scope_begin();
   s->scale = cn_keep(cn_full_with(NULL, 0, or_default(o->init_scale, 65536),
                                   CN_OPTS(cn_full_opts, .dtype = CN_F32, .device = CN_CPU)));
+  s->good = cn_keep(cn_from_data(&(int64_t){0}, NULL, 0, CN_I64));
   cn_scope_end(scope);
-  if (s->scale && !cn_err()) return s;
+  if (s->scale && s->good && !cn_err()) return s;
   cn_grad_scaler_free(s);
   return NULL;
+}
+
+static void drop_before(entry *e)
+{
+  for (size_t i = 0; i < e->nbefore; i++) cn_release(e->before[i]);
+  cn_free(e->before, e->nbefore * sizeof *e->before);
+  e->before = NULL;
+  e->nbefore = 0;
+}
+
+static void drop_entries(cn_grad_scaler *s)
+{
+  for (size_t i = 0; i < s->n; i++) {
+    cn_release(s->v[i].found);
+    drop_before(&s->v[i]);
+  }
+  s->n = 0;
 }
 
 void cn_grad_scaler_free(cn_grad_scaler *s)
 {
   if (!s) return;
+  drop_entries(s);
   cn_release(s->scale);
+  cn_release(s->good);
   cn_free(s->v, s->cap * sizeof *s->v);
   cn_free(s, sizeof *s);
 }
@@ -58,8 +87,10 @@ cn_tensor *cn_grad_scaler_scale(cn_grad_scaler *s, cn_tensor *loss)
   return s && s->enabled && loss ? cn_mul(loss, s->scale) : loss;
 }
 
+/* What a capture left half done is over with it. */
 static entry *find(cn_grad_scaler *s, const cn_optim *opt)
 {
+  if (s->n && s->v[0].captured && !cn_tracing()) drop_entries(s);
   for (size_t i = 0; i < s->n; i++)
     if (s->v[i].opt == opt) return &s->v[i];
   return NULL;
@@ -99,27 +130,94 @@ int cn_grad_scaler_unscale(cn_grad_scaler *s, cn_optim *opt)
   cn_scope *scope = cn_scope_begin();
   int saved = cn_no_grad_begin();
   status = unscale_all(s, opt, &worst);
-  if (!status) s->v[s->n++] = (entry){opt, false, worst && !isfinite(cn_item(worst))};
+  if (!status && cn_tracing()) {
+    cn_tensor *found = worst ? cn_logical_not(cn_isfinite(worst)) : NULL;
+    s->v[s->n++] = (entry){opt, .captured = true, .found = cn_keep(found)};
+  } else if (!status) s->v[s->n++] = (entry){opt, false, worst && !isfinite(cn_item(worst))};
   cn_no_grad_end(saved);
   cn_scope_end(scope);
   return status ? status : cn_err();
+}
+
+/* ---- steps ---- */
+
+enum { SLOTS = 1 + CNI_OPTIM_STATES };
+
+/* What a step of the optimiser writes and keeps: parameter k of group i, and its state. */
+static cn_tensor *slot_of(const cn_optim *opt, size_t i, size_t k, int slot)
+{
+  const cni_memory *m = &opt->groups[i].v[k];
+  return slot ? m->state[slot - 1] : m->param;
+}
+
+static size_t count_slots(const cn_optim *opt)
+{
+  size_t n = 0;
+  for (size_t i = 0; i < opt->ngroups; i++) n += opt->groups[i].n * SLOTS;
+  return n;
+}
+
+static int note_before(entry *e, const cn_optim *opt)
+{
+  size_t n = 0;
+  if (!(e->before = cn_alloc_zero(count_slots(opt) * sizeof *e->before))) return cn_err();
+  e->nbefore = count_slots(opt);
+  cn_scope *scope = cn_scope_begin();
+  int saved = cn_no_grad_begin();
+  for (size_t i = 0; i < opt->ngroups; i++)
+    for (size_t k = 0; k < opt->groups[i].n; k++)
+      for (int slot = 0; slot < SLOTS; slot++, n++) {
+        cn_tensor *t = slot_of(opt, i, k, slot);
+        if (t) e->before[n] = cn_keep(cn_clone(t));
+      }
+  cn_no_grad_end(saved);
+  cn_scope_end(scope);
+  return cn_err();
+}
+
+/* t is what the step made of it, unless gradients overflowed. What the step itself has made begins with a run. */
+static int choose(cn_tensor *found, cn_tensor *before, cn_tensor *t)
+{
+  if (!before) before = cn_trace_first(t);
+  cn_tensor *keep = cn_device_of(t) == cn_device_of(found) ? found : cn_to_device(found, cn_device_of(t));
+  return cn_copy_(t, cn_where(keep, before, t)) ? CN_OK : cn_err();
+}
+
+int cn_grad_scaler_stepped(cn_grad_scaler *s, cn_optim *opt)
+{
+  if (cn_err()) return cn_err();
+  entry *e = s && opt && s->enabled ? find(s, opt) : NULL;
+  if (!e || !e->captured || !e->found) return CN_OK;
+  size_t n = 0;
+  int status = CN_OK, saved = cn_no_grad_begin();
+  for (size_t i = 0; i < opt->ngroups; i++)
+    for (size_t k = 0; k < opt->groups[i].n; k++)
+      for (int slot = 0; slot < SLOTS && !status; slot++, n++) {
+        cn_tensor *t = slot_of(opt, i, k, slot);
+        cn_scope *scope = cn_scope_begin();
+        if (t) status = choose(e->found, e->before[n], t);
+        cn_scope_end(scope);
+      }
+  cn_no_grad_end(saved);
+  drop_before(e);
+  return status;
 }
 
 int cn_grad_scaler_may_step(cn_grad_scaler *s, cn_optim *opt)
 {
   if (cn_err()) return cn_err();
   if (!s || !opt) return cn_err_set(CN_ERR_TYPE, "grad_scaler: it, or the optimiser, is missing (NULL)");
-  int status = CN_OK;
-  if (s->enabled) {
-    entry *e = find(s, opt);
-    if (e && e->stepped) return cn_err_set(CN_ERR_VALUE, "grad_scaler: stepped already since the last update");
-    if (!e) status = cn_grad_scaler_unscale(s, opt);
-    if (status) return status;
-    e = find(s, opt);
-    e->stepped = true;
-    if (e->overflow) return 0;
-  }
-  return 1;
+  if (!s->enabled) return 1;
+  entry *e = find(s, opt);
+  if (e && e->stepped) return cn_err_set(CN_ERR_VALUE, "grad_scaler: stepped already since the last update");
+  int status = e ? CN_OK : cn_grad_scaler_unscale(s, opt);
+  if (status) return status;
+  e = find(s, opt);
+  if (cn_tracing() && !e->captured)
+    return cn_err_set(CN_ERR_CAPTURE, "grad_scaler: gradients were unscaled outside of the captured code, which steps");
+  e->stepped = true;
+  if (e->captured) status = note_before(e, opt);
+  return status ? status : !e->overflow;
 }
 
 int cn_grad_scaler_step(cn_grad_scaler *s, cn_optim *opt)
@@ -127,8 +225,11 @@ int cn_grad_scaler_step(cn_grad_scaler *s, cn_optim *opt)
   int may = cn_grad_scaler_may_step(s, opt);
   if (may != 1) return may;
   int status = cn_optim_step(opt);
+  if (!status) status = cn_grad_scaler_stepped(s, opt);
   return status ? status : 1;
 }
+
+/* ---- the next scale ---- */
 
 static int set_scale(cn_grad_scaler *s, double value)
 {
@@ -136,21 +237,51 @@ static int set_scale(cn_grad_scaler *s, double value)
   return cn_copy_from_data(s->scale, &scale, sizeof scale);
 }
 
+static int set_good(cn_grad_scaler *s, int64_t good) { return cn_copy_from_data(s->good, &good, sizeof good); }
+
+/* The same numbers as below, by selects. */
+static int update_captured(cn_grad_scaler *s)
+{
+  cn_tensor *found = NULL;
+  for (size_t i = 0; i < s->n; i++) {
+    cn_tensor *one = s->v[i].found ? cn_to_device(s->v[i].found, CN_CPU) : NULL;
+    found = found && one ? cn_logical_or(found, one) : one ? one : found;
+  }
+  if (!found) found = cn_ne(s->good, s->good); /* no gradients: none overflowed */
+  cn_tensor *smaller = cn_cast(cn_mul(cni_wide(s->scale), cn_num(s->backoff)), CN_F32);
+  cn_tensor *larger = cn_cast(cn_mul(cni_wide(s->scale), cn_num(s->growth)), CN_F32);
+  cn_tensor *good = cn_where(found, cn_int(0), cn_add(s->good, cn_int(1)));
+  cn_tensor *grows = cn_ge(good, cn_int(s->interval));
+  cn_tensor *grown = cn_where(cn_logical_and(grows, cn_isfinite(larger)), larger, s->scale);
+  cn_tensor *scale = cn_where(found, smaller, grown);
+  if (!cn_copy_(s->scale, scale) || !cn_copy_(s->good, cn_where(grows, cn_int(0), good))) return cn_err();
+  drop_entries(s);
+  return CN_OK;
+}
+
 int cn_grad_scaler_update(cn_grad_scaler *s)
 {
   if (cn_err()) return cn_err();
   if (!s) return cn_err_set(CN_ERR_TYPE, "grad_scaler: it is missing (NULL)");
   if (!s->enabled) return CN_OK;
+  find(s, NULL);
   if (!s->n) return cn_err_set(CN_ERR_VALUE, "grad_scaler: nothing was unscaled or stepped since the last update");
+  if (cn_tracing()) {
+    cn_scope *scope = cn_scope_begin();
+    int saved = cn_no_grad_begin(), status = update_captured(s);
+    cn_no_grad_end(saved);
+    cn_scope_end(scope);
+    return status;
+  }
   bool overflow = false;
   for (size_t i = 0; i < s->n; i++) overflow |= s->v[i].overflow;
   double scale = cn_item(s->scale), larger = (float)(scale * s->growth);
-  s->n = 0;
-  s->good = overflow ? 0 : s->good + 1;
-  if (overflow) return set_scale(s, scale * s->backoff);
-  if (s->good < s->interval) return CN_OK;
-  s->good = 0;
-  return isfinite(larger) ? set_scale(s, larger) : CN_OK;
+  int64_t good = overflow ? 0 : cn_item_int(s->good) + 1;
+  bool grows = good >= s->interval;
+  drop_entries(s);
+  int status = set_good(s, grows ? 0 : good);
+  if (!status && overflow) status = set_scale(s, scale * s->backoff);
+  return !status && grows && isfinite(larger) ? set_scale(s, larger) : status;
 }
 
 double cn_grad_scaler_get(cn_grad_scaler *s) { return s && s->enabled ? cn_item(s->scale) : 1; }
@@ -165,7 +296,7 @@ cn_tree *cn_grad_scaler_state(cn_grad_scaler *s)
     if (!status) status = cn_tree_put(out, "growth_factor", cn_tree_float(s->growth));
     if (!status) status = cn_tree_put(out, "backoff_factor", cn_tree_float(s->backoff));
     if (!status) status = cn_tree_put(out, "growth_interval", cn_tree_int(s->interval));
-    if (!status) status = cn_tree_put(out, "_growth_tracker", cn_tree_int(s->good));
+    if (!status) status = cn_tree_put(out, "_growth_tracker", cn_tree_int(cn_item_int(s->good)));
   }
   if (!status) return out;
   cn_tree_free(out);
@@ -183,6 +314,6 @@ int cn_grad_scaler_load(cn_grad_scaler *s, const cn_tree *state)
   s->growth = cn_tree_as_float(cn_tree_get(state, "growth_factor"), s->growth);
   s->backoff = cn_tree_as_float(cn_tree_get(state, "backoff_factor"), s->backoff);
   s->interval = cn_tree_as_int(cn_tree_get(state, "growth_interval"), s->interval);
-  s->good = cn_tree_as_int(cn_tree_get(state, "_growth_tracker"), 0);
-  return set_scale(s, scale);
+  int status = set_good(s, cn_tree_as_int(cn_tree_get(state, "_growth_tracker"), 0));
+  return status ? status : set_scale(s, scale);
 }

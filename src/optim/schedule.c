@@ -1,6 +1,7 @@
 /* schedule.c: the life of learning-rate schedules: making, stepping, state. See schedule.h. */
 #include "schedule.h"
 
+#include <cairn/graph.h>
 #include <math.h>
 #include <pthread.h>
 #include <string.h>
@@ -202,12 +203,33 @@ static int check_groups(cn_schedule *s)
   return cn_err();
 }
 
+static int step_in_run(void *schedule) { return cn_schedule_step(schedule); }
+
+/* Does it, or a part of it, change other settings than rates? */
+static bool cycles_momentum(const cn_schedule *s)
+{
+  const cn_value *momentum = s->args ? cn_args_get(s->args, "cycle_momentum") : NULL;
+  bool cycles = momentum && momentum->u.i;
+  for (size_t i = 0; i < s->nparts; i++) cycles |= cycles_momentum(s->parts[i]);
+  return cycles;
+}
+
+/* Each run steps it where the captured code does. */
+static int step_captured(cn_schedule *s)
+{
+  if (cycles_momentum(s))
+    return cn_err_set(CN_ERR_CAPTURE, "%s: changes the momentum, which is part of a captured step: step it outside",
+                      s->cls->name);
+  return cn_optim_call_for_rates(s->opt, step_in_run, s, NULL);
+}
+
 int cn_schedule_step(cn_schedule *s)
 {
   if (cn_err()) return cn_err();
   if (!s) return cn_err_set(CN_ERR_TYPE, "schedule: it is missing (NULL)");
   if (s->cls->step_metric)
     return cn_err_set(CN_ERR_VALUE, "%s: steps by a metric; use cn_schedule_step_metric", s->cls->name);
+  if (cn_tracing()) return step_captured(s);
   if (check_groups(s)) return cn_err();
   s->steps++;
   if (!s->cls->step) s->epoch++;

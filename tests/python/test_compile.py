@@ -234,6 +234,76 @@ class CompileTest(unittest.TestCase):
         self.assertEqual(f(cairn.ones(3, dtype=cairn.float64), 2)["y"].dtype, cairn.float64)
         self.assertEqual(f.__name__, "f")
 
+    def loop(self, schedule, average):
+        """A net with all that a training loop has; what steps, and what there is to compare and to save."""
+        cairn.manual_seed(4)
+        net = nn.Sequential(nn.Linear(6, 12), nn.BatchNorm1d(12), nn.ReLU(), nn.Dropout(0.2), nn.Linear(12, 3))
+        optimiser = cairn.optim.AdamW(net.parameters(), lr=0.01)
+        scaler = cairn.amp.GradScaler("cpu", init_scale=1e38, growth_interval=4)
+        rates, averaged = schedule(optimiser), average(net)
+
+        def step(x, y):
+            optimiser.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            scaler.scale(loss * 10).backward()
+            scaler.unscale_(optimiser)
+            nn.utils.clip_grad_norm_(net.parameters(), 1.0)
+            scaler.step(optimiser)
+            scaler.update()
+            averaged.update_parameters(net)
+            rates.step()
+            return loss
+        return step, {"net": net, "optimiser": optimiser, "scaler": scaler, "rates": rates, "averaged": averaged}
+
+    def test_whole_loops(self):
+        """GradScaler, clipping, optimiser, schedule and average in one program, 50 steps, resumed in the middle."""
+        sched, swa = cairn.optim.lr_scheduler, cairn.optim.swa_utils
+        schedules = {
+            "step": lambda o: sched.StepLR(o, 7, gamma=0.5),
+            "function": lambda o: sched.LambdaLR(o, lambda epoch: 1 / (1 + epoch)),
+            "sequence": lambda o: sched.SequentialLR(o, [sched.LinearLR(o, 0.1, total_iters=5),
+                                                         sched.CosineAnnealingLR(o, 40)], [5]),
+        }
+        averages = {"mean": swa.AveragedModel,
+                    "exponential": lambda net: swa.AveragedModel(net, multi_avg_fn=swa.get_ema_multi_avg_fn(0.9),
+                                                                 use_buffers=True)}
+        for name, schedule in schedules.items():
+            for kind, average in averages.items():
+                with self.subTest(name, average=kind):
+                    step, eager = self.loop(schedule, average)
+                    other, parts = self.loop(schedule, average)
+                    fast = compiler.compile(other, fullgraph=True)
+                    scales = set()
+                    for i in range(50):
+                        if i == 25:  # goes on from what was saved
+                            kept = {key: part.state_dict() for key, part in parts.items()}
+                            other, parts = self.loop(schedule, average)
+                            for key, state in copy.deepcopy(kept).items():
+                                parts[key].load_state_dict(state)
+                            fast = compiler.compile(other, fullgraph=True)
+                        cairn.manual_seed(100 + i)
+                        batch = cairn.randn(8, 6), cairn.randint(0, 3, (8,))
+                        cairn.manual_seed(i)
+                        want = step(*batch)
+                        cairn.manual_seed(i)
+                        self.assertSame(fast(*batch), want)
+                        scales.add(eager["scaler"].get_scale())
+                    self.assertGreater(len(scales), 1)  # it overflowed
+                    self.assertEqual(compiler.stats(fast)["eager_calls"], 0)
+                    for key in ("net", "averaged"):
+                        for a, b in zip(eager[key].state_dict().values(), parts[key].state_dict().values()):
+                            self.assertSame(a, b)
+                    self.assertEqual(eager["scaler"].state_dict(), parts["scaler"].state_dict())
+                    self.assertEqual(eager["rates"].get_last_lr(), parts["rates"].get_last_lr())
+                    self.assertEqual(eager["optimiser"].param_groups[0]["lr"], parts["optimiser"].param_groups[0]["lr"])
+
+    def test_loops_that_cannot_be(self):
+        step, parts = self.loop(lambda o: cairn.optim.lr_scheduler.OneCycleLR(o, 0.1, total_steps=20),
+                                cairn.optim.swa_utils.AveragedModel)
+        with self.assertRaisesRegex(cairn.CaptureError, "momentum"):
+            compiler.compile(step, fullgraph=True)(cairn.randn(8, 6), cairn.randint(0, 3, (8,)))
+        self.assertEqual(parts["rates"].last_epoch, 0)
+
     def test_floats(self):
         """Floats are inputs: one program for all of them, with the types and bits that numbers give."""
         x = cairn.randn(5)

@@ -296,7 +296,33 @@ static PyObject *optim_remember(PyObject *self, PyObject *args)
   Py_RETURN_NONE;
 }
 
+static int call_python(void *fn)
+{
+  PyGILState_STATE gil = PyGILState_Ensure();
+  PyObject *done = PyObject_CallNoArgs(fn);
+  int status = done ? CN_OK : cn_err_set(CN_ERR_VALUE, "optimiser: a Python exception");
+  Py_XDECREF(done);
+  PyGILState_Release(gil);
+  return status;
+}
+
+static void drop_python(void *fn)
+{
+  if (!Py_IsInitialized()) return;
+  PyGILState_STATE gil = PyGILState_Ensure();
+  Py_DECREF((PyObject *)fn);
+  PyGILState_Release(gil);
+}
+
+/* call_for_rates(fn): each run of the code that is captured calls it here; it sets the rates. */
+static PyObject *optim_call_for_rates(PyObject *self, PyObject *fn)
+{
+  if (cn_optim_call_for_rates(cnpy_opt(self), call_python, Py_NewRef(fn), drop_python)) return cnpy_raise();
+  Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
+  {"call_for_rates", optim_call_for_rates, METH_O, "call_for_rates(fn)\n--\n\nEach run of captured code calls it."},
   {"add", optim_add, METH_O, "add(params)\n--\n\nA group of these tensors; returns its number."},
   {"group", optim_group, METH_O, "group(i)\n--\n\nThe settings of a group; past the last, those of a new one."},
   {"put", optim_put, METH_VARARGS, "put(i, name, value)\n--\n\nSets something of a group."},

@@ -99,6 +99,13 @@ static PyObject *scaler_may_step(PyObject *self, PyObject *optim)
   Py_END_ALLOW_THREADS return may < 0 ? cnpy_raise() : PyBool_FromLong(may);
 }
 
+static PyObject *scaler_stepped(PyObject *self, PyObject *optim)
+{
+  if (!PyObject_TypeCheck(optim, cnpy_optim_type)) return cnpy_fail(PyExc_TypeError, "step: expected an optimizer");
+  if (cn_grad_scaler_stepped(scaler_of(self), cnpy_opt(optim))) return cnpy_raise();
+  Py_RETURN_NONE;
+}
+
 static PyObject *scaler_update(PyObject *self, PyObject *Py_UNUSED(none))
 {
   if (cn_grad_scaler_update(scaler_of(self))) return cnpy_raise();
@@ -133,6 +140,7 @@ static PyMethodDef scaler_methods[] = {
   {"scale", scaler_scale, METH_O, "scale(loss)\n--\n\nThe loss times the scale."},
   {"unscale", scaler_unscale, METH_O, "unscale(optim)\n--\n\nDivides its gradients by the scale."},
   {"may_step", scaler_may_step, METH_O, "may_step(optim)\n--\n\nUnscales if need be; are all gradients finite?"},
+  {"stepped", scaler_stepped, METH_O, "stepped(optim)\n--\n\nAfter its step: takes it back where they are not."},
   {"update", scaler_update, METH_NOARGS, "update()\n--\n\nThe next scale."},
   {"get", scaler_get, METH_NOARGS, "get()\n--\n\nThe scale."},
   {"state", scaler_state, METH_NOARGS, "state()\n--\n\nIts state."},
@@ -148,17 +156,17 @@ static PyType_Spec scaler_spec = {"cairn._C.GradScalerBase", sizeof(scaler_objec
 
 /* ---- averages ---- */
 
-/* _average(to, from, decay, count, buffers): modules; decay 0: the mean. */
+/* _average(to, from, decay, count, buffers): modules; decay 0: the mean; count: a tensor. */
 static PyObject *average(PyObject *Py_UNUSED(module), PyObject *args)
 {
-  PyObject *to, *from;
+  PyObject *to, *from, *count;
   double decay;
-  long long count;
   int buffers, status;
-  if (!PyArg_ParseTuple(args, "O!O!dLp:_average", cnpy.module_base, &to, cnpy.module_base, &from, &decay, &count,
-                        &buffers))
+  if (!PyArg_ParseTuple(args, "O!O!dO!p:_average", cnpy.module_base, &to, cnpy.module_base, &from, &decay,
+                        cnpy.tensor_base, &count, &buffers))
     return NULL;
-  Py_BEGIN_ALLOW_THREADS status = cn_average_follow(cnpy_m(to), cnpy_m(from), decay, count, buffers != 0);
+  Py_BEGIN_ALLOW_THREADS status =
+    cn_average_follow_counted(cnpy_m(to), cnpy_m(from), decay, cnpy_t(count), buffers != 0);
   Py_END_ALLOW_THREADS if (status) return cnpy_raise();
   Py_RETURN_NONE;
 }

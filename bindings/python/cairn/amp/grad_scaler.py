@@ -66,8 +66,12 @@ class GradScaler:
         if self._enabled:
             if "closure" in kwargs or args:
                 raise RuntimeError("Closure use is not currently supported if GradScaler is enabled.")
-            if not self._core.may_step(optimizer._rates_push()):
+            core = optimizer._rates_push()
+            if not self._core.may_step(core):
                 return None
+            result = optimizer.step(*args, **kwargs)
+            self._core.stepped(core)  # in captured code: it is taken back where gradients are not finite
+            return result
         return optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: float | Tensor | None = None) -> None:

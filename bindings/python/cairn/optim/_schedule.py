@@ -6,6 +6,7 @@ to C before a step, and those that C has set are in the groups after it.
 """
 from __future__ import annotations
 
+import functools
 import warnings
 import weakref
 from typing import Any, Callable, ClassVar
@@ -170,7 +171,10 @@ class LRScheduler:
             self.optimizer._rates_pull()
 
     def step(self, epoch: float | None = None) -> None:
-        """The rates of the next epoch, or of the one that is given."""
+        """The rates of the next epoch, or of the one that is given. In captured code: in each run of it."""
+        if _C._tracing():
+            self._step_in_runs(epoch)
+            return
         self._check_order()
         if epoch is None:
             self._run(lambda core: core.step())
@@ -180,6 +184,13 @@ class LRScheduler:
                 self._run(lambda core: core.jump(epoch))
             finally:
                 del self._jumping
+
+    def _step_in_runs(self, epoch: float | None) -> None:
+        for part in [self, *getattr(self, "_schedulers", ())]:
+            if getattr(part, "cycle_momentum", False):
+                raise _C.CaptureError("%s: changes the momentum, which is part of a captured step: step it outside"
+                                      % type(part).__name__)
+        self.optimizer._rates_push().call_for_rates(functools.partial(self.step, epoch))
 
     def _formula(self) -> list[float]:
         """The rates of self.last_epoch by C's formula, from those that the groups have."""

@@ -92,12 +92,11 @@ class AveragedModel(cairn.nn.Module):
     @no_grad()
     def update_parameters(self, model: Any) -> None:
         """Takes the model's parameters into the averages."""
-        count = int(self.n_averaged.item())
         rule = self.multi_avg_fn if self.avg_fn is None else self.avg_fn
         if rule is None or isinstance(rule, _Average):
-            _C._average(self.module, model, rule.decay if rule is not None else 0.0, count, self.use_buffers)
+            _C._average(self.module, model, rule.decay if rule is not None else 0.0, self.n_averaged, self.use_buffers)
         else:
-            self._update_by(model, count)
+            self._update_by(model, int(self.n_averaged.item()))
         self.n_averaged += 1
 
     def _update_by(self, model: Any, count: int) -> None:
