@@ -17,7 +17,9 @@ typedef struct cn_graph cn_graph;
 /* Computes outputs (borrowed) from inputs with ops. 0 or a negative status. */
 typedef int (*cn_graph_fn)(cn_tensor **outputs, cn_tensor *const *inputs, void *payload);
 
-/* Records fn as a graph. Owned; NULL with the error set: reading a value inside fn is one, and names the place. */
+/* Records fn as a graph. Owned; NULL with the error set: reading a value inside fn is one, and names the place. Where
+ * the size of a result depends on data (nonzero), it becomes a size of the graph, and fn is traced at several, as by
+ * cn_trace_dynamic: each run then finds it anew. */
 CN_API CN_MUST_USE cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs,
                                       void *payload);
 /* A dimension of an input whose size may vary from run to run. Dimensions with the same symbol (a name: "B") have the

@@ -3973,7 +3973,7 @@ typedef struct cn_unique_opts {
 /* The different elements, in order; or the different slices along dim, in the order of their
  * elements. Also, where asked for: for each element the place of its equal in output (in input's
  * shape; a vector with dim), and how often each occurs; else nothing (0). NaN equals nothing.
- * Carries no gradient; not for captures.
+ * Carries no gradient.
  * dim may be CN_NONE. Results that are not wanted may be NULL. */
 CN_API int cn_unique_with(cn_tensor **output, cn_tensor **inverse_indices, cn_tensor **counts,
                           cn_tensor *input, int64_t dim, const cn_unique_opts *opts);
@@ -3985,7 +3985,7 @@ typedef struct cn_unique_consecutive_opts {
   bool return_counts; /* bool, default False */
 } cn_unique_consecutive_opts;
 /* The first of each run of equal elements, or of equal slices along dim; the other results as
- * those of unique. Carries no gradient; not for captures.
+ * those of unique. Carries no gradient.
  * dim may be CN_NONE. Results that are not wanted may be NULL. */
 CN_API int cn_unique_consecutive_with(cn_tensor **output, cn_tensor **inverse_indices,
                                       cn_tensor **counts, cn_tensor *input, int64_t dim,

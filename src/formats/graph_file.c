@@ -12,7 +12,7 @@
 #define TEXT_KEY "cairn.graph"
 #define FORMAT_KEY "cairn.graph.format" /* rises when a library that knows the former one would misread a file */
 #define PARTS_KEY "cairn.graph.parts" /* ops in it that are parts of others: "sdpa_backward mm_bias@2" */
-enum { FORMAT = 1, KEY_ROOM = 32 };
+enum { KEY_ROOM = 32 };
 
 /* ---- writing ---- */
 
@@ -62,7 +62,7 @@ static int put_metadata(cn_tree *tree, const cn_graph *g)
   char *text = cn_graph_to_string(g);
   cn_tree *metadata = text ? cn_tree_dict() : NULL;
   cn_text number = {0};
-  cn_text_putf(&number, "%d", FORMAT);
+  cn_text_putf(&number, "%d", cn_graph_format(g));
   int status = metadata ? CN_OK : cn_err() ? cn_err() : CN_ERR_MEMORY;
   if (!status) status = put_str(metadata, FORMAT_KEY, number.s ? number.s : "");
   if (!status) status = put_str(metadata, "cairn.version", cn_version());
@@ -111,9 +111,9 @@ static int check_format(const cn_tree *metadata)
   long number = strtol(format, &end, 10);
   if (end == format || *end || number < 1)
     return cn_err_set(CN_ERR_IO, "graph_load: the file's %s is missing or no number", FORMAT_KEY);
-  if (number <= FORMAT) return CN_OK;
+  if (number <= CN_GRAPH_FORMAT) return CN_OK;
   return cn_err_set(CN_ERR_IO, "graph_load: the file is of format %ld, and this library reads up to %d: a newer "
-                    "library wrote it", number, FORMAT);
+                    "library wrote it", number, CN_GRAPH_FORMAT);
 }
 
 static int bind_all(cn_graph *g, const cn_tree *tree)

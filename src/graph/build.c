@@ -177,6 +177,14 @@ static bool inputs_typed(const cn_graph *g, const cni_gnode *n)
   return true;
 }
 
+/* A size that depends on data is one of the graph's. */
+static int name_count(cn_graph *g, cni_gvalue *v)
+{
+  if (cni_graph_add_count(g, v->shape[0])) return CN_ERR_MEMORY;
+  v->dims[0] = cni_expr_size(&g->exprs, (int)g->nsizes - 1);
+  return v->dims[0] < 0 ? v->dims[0] : CN_OK;
+}
+
 /* Results of the last node, by its op's rule. */
 static int add_results(cn_graph *g)
 {
@@ -195,6 +203,7 @@ static int add_results(cn_graph *g)
     memcpy(v->shape, d->shape, sizeof v->shape);
     memcpy(v->strides, d->strides, sizeof v->strides);
     v->has_strides = !cni_is_contiguous(d->ndim, d->shape, d->strides);
+    if (g->types.v[n->out[k]].counted) status = name_count(g, v);
   }
   return status;
 }

@@ -347,11 +347,11 @@ int cni_capture_mode(cni_applying *a)
 {
   cni_capture *cap = cni_capturing();
   cn_call *c = &a->c;
-  for (int i = 0; i < c->nout; i++)
-    if (c->spec[i].data_dependent)
-      return cni_fail(CN_ERR_CAPTURE, "%s: the size of its result depends on data, which a graph cannot hold",
-                      a->info->name);
+  bool unknown = cni_has_unknown(c);
+  int count = -1, begun = unknown ? cni_count_begin(cap, a, &count) : CN_OK;
+  if (begun || (unknown && count < 0)) return begun; /* it was made of others */
   int node = record(cap, a), status = node < 0 ? (cn_err() ? cn_err() : CN_ERR_MEMORY) : CN_OK;
+  if (unknown && !status) cni_count_end(cap, c, node, count);
   if (!status && c->spec[0].view_of >= 0) status = cni_make_results(c);
   for (int i = 0; i < c->nout && !status; i++) {
     int value = cap->g->nodes[node].out[i];

@@ -26,6 +26,13 @@ typedef struct cni_leaf {
   bool replaced;         /* ... and replaced before anything else: what it was does not matter */
 } cni_leaf;
 
+/* Sizes of results that depend on data, in the order in which a trace meets them: what they are taken for. */
+typedef struct cni_counted {
+  const int64_t *v;
+  size_t n;
+  size_t met; /* out: how many there were; those behind n were taken for some number */
+} cni_counted;
+
 /* In a sub-graph: a tensor from outside, and the input that stands for it. */
 typedef struct cni_met {
   cn_tensor *from, *to; /* owned */
@@ -34,6 +41,7 @@ typedef struct cni_met {
 
 typedef struct cni_capture {
   cn_graph *g;
+  cni_counted *counted; /* NULL: results whose size depends on data are refused */
   struct cni_capture *outer; /* a sub-graph's: the capture that it is a part of; NULL: it is none */
   cni_met *met;
   size_t nmet, met_cap;
@@ -81,6 +89,16 @@ typedef struct cni_control_call {
   int draw; /* -1: none */
 } cni_control_call;
 int cni_capture_control(cn_tensor **out, cni_capture *cap, const cni_control_call *call); /* borrowed results */
+
+/* cn_trace, without a second thought: counted: as in cni_capture. */
+cn_graph *cni_trace_counted(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs, void *payload,
+                            cni_counted *counted);
+
+/* count.c */
+bool cni_has_unknown(const cn_call *c); /* does a size of its results depend on data? */
+/* Chooses these sizes; then notes in the call's node which counts they are. 0 or an error. */
+int cni_count_begin(cni_capture *cap, cni_applying *a, int *count);
+void cni_count_end(cni_capture *cap, const cn_call *c, int node, int count);
 
 /* capture.c */
 /* Adds a call with its results, of these types, or nothing. Its node; negative on failure. */

@@ -133,7 +133,7 @@ static bool values_differ(const cn_graph *a, const cn_graph *b)
   for (size_t i = 0; i < a->nvalues; i++) {
     const cni_gvalue *v = &a->values[i], *w = &b->values[i];
     if (v->kind != w->kind || v->dtype != w->dtype || v->ndim != w->ndim || v->weak != w->weak ||
-        v->device != w->device || (v->dtype == CN_BOOL && v->integer != w->integer) ||
+        v->device != w->device || v->count != w->count || (v->dtype == CN_BOOL && v->integer != w->integer) ||
         (v->kind == CNI_VALUE_CONST && !same_elements(v->tensor, w->tensor)))
       return true;
   }

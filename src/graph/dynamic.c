@@ -357,6 +357,12 @@ static cn_graph *finished(cni_prober *p, const solution *a)
     g->values[g->inputs[i / CN_MAX_DIMS]].dims[i % CN_MAX_DIMS] = e;
     if (e < 0) status = e;
   }
+  for (size_t i = 0; i < g->nvalues && !status; i++) { /* sizes that nodes define stand behind those of the inputs */
+    cni_gvalue *v = &g->values[i];
+    if (!v->count) continue;
+    v->dims[0] = cni_expr_size(&g->exprs, (int)(p->frame->nsizes - p->ncounted) + v->count - 1);
+    if (v->dims[0] < 0) status = v->dims[0];
+  }
   if (!status) status = put_places(g, p, a);
   if (!status) status = cn_graph_verify(g);
   if (status) return NULL;

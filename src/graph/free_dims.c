@@ -1,8 +1,8 @@
 /* free_dims.c: cn_trace_dynamic and cn_trace_sizes: which dims of which inputs vary, as the caller says or as examples
  * show.
  *
- * Place in the flow: here sizes get their names and what is known of their range; probe.c and dynamic.c do the rest.
- * Invariant: every size is the whole of some dim, from which a run reads it. */
+ * Place in the flow: here sizes get their names and what is known of their range, also those that nodes define;
+ * probe.c and dynamic.c do the rest. Invariant: every size is the whole of some dim, from which a run reads it. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "probe.h"
 #include "tensor/tensor.h"
 
-#define DEFAULT_MOST 1048576 /* where nothing is known; see graph.h */
+enum { COUNT_TRACED = 7 }; /* what a size that depends on data is taken for first */
 
 /* ---- which dims are free ---- */
 
@@ -39,7 +39,7 @@ static int narrow(cni_prober *p, size_t s, const cn_free_dim *d)
   return CN_OK;
 }
 
-static int64_t default_max(int64_t traced) { return traced > DEFAULT_MOST / 2 ? 2 * traced : DEFAULT_MOST; }
+static int64_t default_max(int64_t traced) { return traced > CNI_SIZE_MOST / 2 ? 2 * traced : CNI_SIZE_MOST; }
 
 /* The size that a dim is, made if need be; then what is said of it. */
 static int add_plain(cni_prober *p, const cn_free_dim *d)
@@ -113,26 +113,66 @@ static void example_rows(const cni_prober *p, const cn_free_dim *dims, size_t nd
   }
 }
 
+/* ---- sizes that nodes define ---- */
+
+/* How many sizes depend on data. Negative: an error, the function's. *graph: the trace, where nothing is to vary. */
+static int count_unknown(const cni_prober *p, bool varies, cn_graph **graph)
+{
+  cni_counted counted = {NULL, 0, 0};
+  for (size_t i = 0; i < p->ninputs; i++)
+    if (!p->inputs[i]) return cni_fail(CN_ERR_TYPE, "%s: input %zu is NULL", p->who, i);
+  cn_graph *g = varies ? cni_trace_one(p, p->inputs, &counted)
+                       : cni_trace_counted(p->fn, p->noutputs, p->inputs, p->ninputs, p->payload, &counted);
+  if (!g) return cn_err() ? cn_err() : CN_ERR_MEMORY;
+  if (varies || counted.met) cn_graph_free(g);
+  else *graph = g;
+  return (int)counted.met;
+}
+
+/* One size each, behind those of the inputs, which have the last numbers. */
+static int add_counted(cni_prober *p, int64_t *rows, size_t nexamples)
+{
+  for (size_t i = 0; i < p->ncounted; i++) {
+    int64_t traced = COUNT_TRACED + (int64_t)i;
+    p->least[p->frame->nsizes] = traced;
+    if (cni_graph_add_count(p->frame, traced)) return CN_ERR_MEMORY;
+  }
+  size_t n = p->frame->nsizes, nfree = n - p->ncounted;
+  for (size_t k = nexamples; k-- > 0;) { /* rows of the inputs' sizes become longer, the last one first */
+    memmove(rows + k * n, rows + k * nfree, nfree * sizeof *rows);
+    for (size_t i = nfree; i < n; i++) rows[k * n + i] = p->frame->sizes[i].traced;
+  }
+  return CN_OK;
+}
+
+static cn_graph *probe_dims(cni_prober *p, const cn_free_dim *dims, size_t ndims, const cn_tensor *const *examples,
+                            size_t nexamples, int64_t *rows)
+{
+  int status = add_dims(p, dims, ndims);
+  if (status) return NULL;
+  example_rows(p, dims, ndims, examples, nexamples, rows);
+  return add_counted(p, rows, nexamples) ? NULL : cni_trace_probing(p, rows, nexamples);
+}
+
 /* examples: nexamples sets of inputs, the first of which are p's. */
 static cn_graph *trace_dims(cni_prober *p, const cn_free_dim *dims, size_t ndims, const cn_tensor *const *examples,
                             size_t nexamples)
 {
-  size_t room = p->ninputs * CN_MAX_DIMS * sizeof *p->dims, rows_room = nexamples * ndims * sizeof(int64_t);
   cn_graph *g = NULL;
+  int unknown = count_unknown(p, ndims > 0, &g);
+  if (unknown < 0 || g) return g;
+  p->ncounted = (size_t)unknown;
+  size_t most = ndims + p->ncounted, room = p->ninputs * CN_MAX_DIMS * sizeof *p->dims;
+  size_t rows_room = nexamples * most * sizeof(int64_t);
   p->frame = cn_graph_new();
   p->dims = p->frame ? cni_alloc_zero(room) : NULL;
-  p->given = p->dims ? cni_alloc_zero(2 * ndims + 2) : NULL;
-  p->least = p->given ? cni_alloc(ndims * sizeof *p->least) : NULL;
+  p->given = p->dims ? cni_alloc_zero(2 * most + 2) : NULL;
+  p->least = p->given ? cni_alloc(most * sizeof *p->least) : NULL;
   int64_t *rows = p->least ? cni_alloc(rows_room) : NULL;
-  int status = rows ? add_dims(p, dims, ndims) : CN_ERR_MEMORY;
-  if (!status) {
-    example_rows(p, dims, ndims, examples, nexamples, rows);
-    g = p->frame->nsizes ? cni_trace_probing(p, rows, nexamples)
-                         : cn_trace(p->fn, p->noutputs, p->inputs, p->ninputs, p->payload);
-  }
+  if (rows) g = probe_dims(p, dims, ndims, examples, nexamples, rows);
   cni_free(rows, rows_room);
-  cni_free(p->least, ndims * sizeof *p->least);
-  cni_free(p->given, 2 * ndims + 2);
+  cni_free(p->least, most * sizeof *p->least);
+  cni_free(p->given, 2 * most + 2);
   cni_free(p->dims, room);
   cn_graph_free(p->frame);
   return g;

@@ -72,6 +72,8 @@ int cni_infer_node(cn_spec *spec, int32_t *compute, cn_device *device, const cn_
   if (status) return status;
   if (c.nout != n->nout) return cni_fail(CN_ERR_INTERNAL, "graph: %s has %d results, not %d", n->info->name, c.nout,
                                          n->nout);
+  for (int k = 0; k < n->nout; k++) /* what depends on data is as it was traced */
+    if (spec[k].data_dependent && n->out[k] >= 0 && spec[k].ndim) spec[k].shape[0] = g->values[n->out[k]].shape[0];
   for (int k = 0; k < n->nout; k++)
     if (!spec[k].has_strides) cni_contiguous_strides(spec[k].ndim, spec[k].shape, spec[k].strides);
   *compute = c.compute;
@@ -134,7 +136,7 @@ static int type_results(cni_types *t, const cni_gnode *n, const cn_spec *spec, c
     cni_gtype *type = &t->v[n->out[k]];
     const cn_spec *s = &spec[k];
     cni_tensor_release(type->handle);
-    *type = (cni_gtype){.root = n->out[k], .varies = varies};
+    *type = (cni_gtype){.root = n->out[k], .varies = varies || s->data_dependent, .counted = s->data_dependent};
     if (s->view_of >= 0) {
       const cni_gtype *of = &t->v[n->in[s->view_of]];
       type->root = of->root;
@@ -149,7 +151,7 @@ static int type_results(cni_types *t, const cni_gnode *n, const cn_spec *spec, c
 static int make_room(cni_types *t, const cn_graph *g)
 {
   if (cni_grow((void **)&t->v, &t->cap, g->nvalues, sizeof *t->v)) return CN_ERR_MEMORY;
-  for (; t->n < g->nvalues; t->n++) t->v[t->n] = (cni_gtype){NULL, (int)t->n, 0, false};
+  for (; t->n < g->nvalues; t->n++) t->v[t->n] = (cni_gtype){.root = (int)t->n};
   return CN_OK;
 }
 

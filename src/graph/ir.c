@@ -1,6 +1,7 @@
 /* ir.c: making and freeing graphs, and their parts one by one. See ir.h. */
 #include "ir.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -26,6 +27,8 @@ void cni_graph_changed(cn_graph *g)
   g->plan = NULL;
   cn_graph_free(g->lifted);
   g->lifted = NULL;
+  cni_segments_free(g->segments);
+  g->segments = NULL;
   cni_uses_free(g->uses);
   g->uses = NULL;
 }
@@ -91,6 +94,22 @@ int cni_graph_add_size(cn_graph *g, const char *name, int64_t traced, int64_t mi
   size_t n = strlen(name);
   memcpy(s->name, name, n < CNI_SIZE_NAME ? n : CNI_SIZE_NAME - 1);
   return CN_OK;
+}
+
+static bool has_size(const cn_graph *g, const char *name)
+{
+  for (size_t i = 0; i < g->nsizes; i++)
+    if (!strcmp(g->sizes[i].name, name)) return true;
+  return false;
+}
+
+int cni_graph_add_count(cn_graph *g, int64_t traced)
+{
+  char name[CNI_SIZE_NAME];
+  size_t number = 0;
+  do snprintf(name, sizeof name, "u%zu", number++);
+  while (has_size(g, name));
+  return cni_graph_add_size(g, name, traced, 0, CNI_SIZE_MOST);
 }
 
 void cni_value_put(cn_value *v, int element, int64_t integer, double number)

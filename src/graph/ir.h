@@ -31,14 +31,16 @@ typedef struct cni_gvalue {
   double number;   /* SCALAR: its value (float types), ... */
   int64_t integer; /* ... (other types) */
   int64_t shape[CN_MAX_DIMS]; /* as traced */
-  int32_t dims[CN_MAX_DIMS];  /* INPUT: the expression of each size that may vary; 0: it may not */
+  int32_t dims[CN_MAX_DIMS];  /* INPUT: the expression of each size that may vary; 0: it may not. RESULT whose first
+                               * size depends on data: dims[0] is that size of the graph */
+  int32_t count;   /* RESULT, while it is captured: ... which of the trace's counts it is, from 1 on */
   int32_t expr;    /* SCALAR: the expression that gives it; 0: none */
   bool has_strides; /* was not row-major when traced; inputs of another order are brought into it before a run */
   int64_t strides[CN_MAX_DIMS];
   cn_tensor *tensor; /* CONST: its data, owned, row-major */
 } cni_gvalue;
 
-/* A size that may differ from run to run. Some input has a dim that is it. */
+/* A size that may differ from run to run. Some input has a dim that is it, or a result of a node that counts. */
 enum { CNI_SIZE_NAME = 32 };
 typedef struct cni_gsize {
   char name[CNI_SIZE_NAME];
@@ -124,6 +126,7 @@ typedef struct cni_gtype {
   int root;          /* the value whose elements this one shows; itself unless it is a view */
   int64_t base;      /* of a view: elements from root's first one to its own */
   bool varies;       /* its sizes may change from run to run */
+  bool counted;      /* ... since the first one depends on data */
 } cni_gtype;
 
 typedef struct cni_types {
@@ -172,6 +175,9 @@ struct cn_graph {
   struct cn_graph *lifted; /* replay.c: with composite ops whole; NULL: not yet */
   cni_gdepends depends;
   struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
+  struct cni_segments *segments; /* segments.c: where a size is defined by a node; NULL: not cut yet */
+  size_t ninner; /* so many of the last inputs are values of a graph that this is a part of (segments.c): of any sizes
+                  * and memory order */
   pthread_mutex_t lock;  /* of plans and uses: several threads may run a graph */
 };
 
@@ -189,11 +195,14 @@ int cni_gnode_copy_held(cni_gnode *to, const cni_gnode *from); /* copy.c: graphs
 void cni_gnode_free(cni_gnode *n);   /* what it owns */
 void cni_gscope_free(cni_gscope *s);
 void cni_plan_free(struct cni_plan *plan);
+void cni_segments_free(struct cni_segments *segments);
 /* run.c: dense strides of this shape whose dims lie in memory as an input's traced ones did. */
 void cni_traced_order(const cni_gvalue *v, const int64_t *shape, int64_t *strides);
 uint32_t cni_op_version(const cni_opinfo *info); /* at least 1 */
 int cni_syms_add(cni_gsyms *s, int arg, int element, int expr); /* 0 or CN_ERR_MEMORY */
+#define CNI_SIZE_MOST 1048576 /* of a size where nothing is known; see graph.h */
 int cni_graph_add_size(cn_graph *g, const char *name, int64_t traced, int64_t min, int64_t max);
+int cni_graph_add_count(cn_graph *g, int64_t traced); /* one that a node defines, under the next free name: u0, u1 */
 /* Replaces number `element` of a value: an integer, or a float. */
 void cni_value_put(cn_value *v, int element, int64_t integer, double number);
 /* Plans and uses are of another graph from now on. */
@@ -224,6 +233,8 @@ void cni_types_free(cni_types *t);
 /* Is value a what b is: type, shape and memory order? */
 bool cni_same_type(const cni_types *t, int a, int b);
 cn_tensor *cni_number_tensor(const cni_gvalue *v); /* a scalar's, owned */
+/* Is it a number with a value? A number that is an input of the graph has none before a run. */
+static inline bool cni_is_number(const cn_tensor *t) { return cn_desc_of(t)->weak && cn_desc_of(t)->data; }
 /* trace.c: the decomposition of a composite op's call, captured: its inputs are the call's tensors that are no numbers,
  * its outputs the call's results, which are described in c->spec. Owned; NULL with the error set. */
 cn_graph *cni_trace_call(cn_call *c);
@@ -236,6 +247,9 @@ bool cni_handed_out(const cn_graph *g, int value); /* an output or a gradient: a
 /* sizes.c: the values of all expressions for these inputs: owned, exprs.n of them. Checks that inputs that share a size
  * agree, and that each size is in its range. NULL with the error set. */
 int64_t *cni_size_values(const cn_graph *g, cn_tensor *const *inputs);
+int cni_plain_size(const cn_graph *g, const cni_gvalue *v, int dim); /* which size a dim is, itself; -1: it is none */
+/* A node has found a size: the values of all expressions with it. 0, or an error: it is out of its range. */
+int cni_size_found(const cn_graph *g, int64_t *values, int size, int64_t found);
 /* The value of an expression at the traced sizes, also as a float: NAN where it is undefined. */
 int64_t cni_expr_traced(const cn_graph *g, int expr, double *number);
 /* parse.c: an expression of the graph's sizes from its text; negative where it is none. */

@@ -149,7 +149,7 @@ static void name_ends(lowering *l, const cni_gnode *call, const cn_graph *parts,
   size_t given = 0;
   for (size_t i = 0; i < parts->nvalues; i++) ids[i] = -1;
   for (int k = 0; k < call->nin; k++)
-    if (in[k] && !in[k]->d.weak) ids[parts->inputs[given++]] = stand_in(l, call->in[k]);
+    if (in[k] && !cni_is_number(in[k])) ids[parts->inputs[given++]] = stand_in(l, call->in[k]);
   for (int k = 0; k < call->nout; k++) {
     int v = parts->outputs[k];
     if (parts->values[v].kind == CNI_VALUE_RESULT && ids[v] < 0) ids[v] = call->out[k];

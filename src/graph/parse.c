@@ -215,7 +215,7 @@ static bool type(reader *r, cni_gvalue *v)
   while (!eat(r, "]")) {
     int d = v->ndim++;
     if (d == CN_MAX_DIMS || !sized_integer(r, &v->shape[d], &v->dims[d]) || v->shape[d] < 0) return false;
-    if (v->dims[d] && v->kind != CNI_VALUE_INPUT) return false;
+    if (v->dims[d] && v->kind != CNI_VALUE_INPUT && (v->kind != CNI_VALUE_RESULT || d)) return false;
     eat(r, ",");
   }
   return !eat(r, "on ") || (v->device = device(r)) != 0;

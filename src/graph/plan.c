@@ -413,7 +413,8 @@ static int check_inputs(const cn_graph *g, cn_tensor *const *inputs)
       return cni_fail(CN_ERR_CAPTURE, "graph: input %zu has no value: it was made while a graph was captured", i);
     const cn_desc *d = &inputs[i]->d;
     bool fits = d->dtype == v->dtype && d->ndim == v->ndim && d->device == v->device && !d->weak == !v->weak;
-    for (int k = 0; fits && k < v->ndim; k++) fits = d->shape[k] == v->shape[k] || v->dims[k];
+    bool inner = i >= g->ninputs - g->ninner;
+    for (int k = 0; fits && !inner && k < v->ndim; k++) fits = d->shape[k] == v->shape[k] || v->dims[k];
     if (!fits)
       return cni_fail(CN_ERR_SHAPE,
                       "graph: input %zu is %s %s, traced was %s %s; trace again, or with cn_trace_dynamic", i,

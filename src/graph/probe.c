@@ -59,17 +59,25 @@ static cn_tensor *input_at(const cni_prober *p, size_t i, const int64_t *sizes)
   return cni_tensor_over(cni_storage_meta(d->device, bytes, NULL), 0, d->dtype, d->ndim, shape, strides);
 }
 
+cn_graph *cni_trace_one(const cni_prober *p, cn_tensor *const *inputs, cni_counted *counted)
+{
+  cn_state *st = cni_state();
+  bool before = st->tracing_sizes;
+  st->tracing_sizes = true;
+  cn_graph *g = cni_trace_counted(p->fn, p->noutputs, inputs, p->ninputs, p->payload, counted);
+  st->tracing_sizes = before;
+  return g;
+}
+
 static cn_graph *trace_at(const cni_prober *p, const int64_t *sizes)
 {
   cn_tensor **inputs = cni_alloc_zero((p->ninputs + 1) * sizeof *inputs);
   if (!inputs) return NULL;
   bool made = true;
   for (size_t i = 0; i < p->ninputs && made; i++) made = (inputs[i] = input_at(p, i, sizes)) != NULL;
-  cn_state *st = cni_state();
-  bool before = st->tracing_sizes;
-  st->tracing_sizes = true;
-  cn_graph *g = made ? cn_trace(p->fn, p->noutputs, inputs, p->ninputs, p->payload) : NULL;
-  st->tracing_sizes = before;
+  size_t nfree = p->frame->nsizes - p->ncounted;
+  cni_counted counted = {sizes + nfree, p->ncounted, 0};
+  cn_graph *g = made ? cni_trace_one(p, inputs, &counted) : NULL;
   for (size_t i = 0; i < p->ninputs; i++) cni_tensor_release(inputs[i]);
   cni_free(inputs, (p->ninputs + 1) * sizeof *inputs);
   return g;

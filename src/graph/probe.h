@@ -6,6 +6,7 @@
 #ifndef CNI_GRAPH_PROBE_H
 #define CNI_GRAPH_PROBE_H
 
+#include "capture.h"
 #include "compare.h"
 #include "solve.h"
 
@@ -17,6 +18,7 @@ typedef struct cni_prober {
   size_t ninputs;
   void *payload;
   cn_graph *frame; /* holds the sizes with their ranges, and the expressions of `dims` */
+  size_t ncounted; /* the last so many sizes are of results whose size depends on data */
   int32_t *dims;   /* ninputs rows of CN_MAX_DIMS: as cni_gvalue.dims */
   int64_t *least;  /* per size: the smallest one that the caller showed: a range that is found holds it */
   bool *given;     /* per size: its min is the caller's (2 * i), its max is (2 * i + 1) */
@@ -29,6 +31,8 @@ typedef struct cni_prober {
   size_t nprobes;
 } cni_prober;
 
+/* A trace of these inputs, as one of several: counted: see capture.h. Owned. */
+cn_graph *cni_trace_one(const cni_prober *p, cn_tensor *const *inputs, cni_counted *counted);
 int cni_prober_begin(cni_prober *p); /* after the fields up to `dims` are set; 0 or CN_ERR_MEMORY */
 void cni_prober_free(cni_prober *p); /* with what begin made, and g, unless it was taken */
 

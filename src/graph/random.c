@@ -22,8 +22,9 @@ int cni_draw_at(cni_capture *cap, uint64_t offset, uint64_t count, const char *w
 {
   cn_graph *g = cap->g;
   uint64_t at = cap->base;
+  bool other = !count && cni_state()->tracing_sizes; /* of no numbers nobody can tell, and at other sizes it is */
   for (size_t i = 0; i < g->ndraws; at += (uint64_t)g->draws[i++].count)
-    if (at == offset && (uint64_t)g->draws[i].count == count) return (int)i; /* drawn again, by a checkpoint */
+    if (at == offset && (uint64_t)g->draws[i].count == count && !other) return (int)i; /* again, by a checkpoint */
   if (at == offset) return add_draw(g, count);
   return cni_fail(CN_ERR_CAPTURE, "%s: the random state was set to where no draw of this capture begins", who);
 }

@@ -222,6 +222,22 @@ static void drop_read(replaying *r, const cni_gnode *n)
   }
 }
 
+/* A node has counted: numbers that follow from the size, and draws behind it, are known now. */
+static int note_count(replaying *r, int value, const cn_tensor *t)
+{
+  const cn_graph *g = r->g;
+  int size = cni_plain_size(g, &g->values[value], 0);
+  if (size < 0) return CN_OK;
+  int status = cni_size_found(g, r->sizes, size, t->d.shape[0]);
+  if (!status) status = cni_draw_offsets(r->draws, g, r->sizes);
+  for (size_t i = 0; i < g->nvalues && !status; i++) {
+    if (!r->now[i] || g->values[i].kind != CNI_VALUE_SCALAR || !g->values[i].expr) continue;
+    cni_tensor_release(r->now[i]);
+    if (!(r->now[i] = cni_scalar_at(g, &g->values[i], r->sizes))) status = cn_err() ? cn_err() : CN_ERR_MEMORY;
+  }
+  return status;
+}
+
 static int replay_node(replaying *r, const cni_gnode *n)
 {
   cn_tensor *out[CNI_MAX_RESULTS] = {NULL};
@@ -237,6 +253,7 @@ static int replay_node(replaying *r, const cni_gnode *n)
     cni_fill_slots(n->info, args, in);
     status = call_node(r, n, args, in, out);
   }
+  for (int k = 0; k < n->nout && !status; k++) status = note_count(r, n->out[k], out[k]);
   for (int k = 0; k < n->nout; k++)
     if (!status && r->left[n->out[k]]) r->now[n->out[k]] = out[k];
     else cni_tensor_release(out[k]);

@@ -11,6 +11,7 @@
 #include "control.h"
 #include "ops/apply.h"
 #include "run.h"
+#include "segments.h"
 #include "whole.h"
 
 typedef cni_running running;
@@ -438,9 +439,11 @@ int cni_graph_run_at(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs,
   if (!g) return cni_fail(CN_ERR_TYPE, "graph_run: the graph is NULL");
   if (cni_state()->capture) return cni_fail(CN_ERR_CAPTURE, "graph_run: a graph cannot run while one is captured");
   if (check_states(g)) return cn_err();
+  if (cni_has_counts(g)) return cni_segments_run(outputs, g, inputs, at);
   cn_tensor **in = cni_alloc((g->ninputs + 1) * sizeof *in);
   if (!in) return CN_ERR_MEMORY;
-  for (size_t i = 0; i < g->ninputs; i++) in[i] = fitted(&g->values[g->inputs[i]], inputs[i]);
+  for (size_t i = 0; i < g->ninputs; i++)
+    in[i] = i < g->ninputs - g->ninner ? fitted(&g->values[g->inputs[i]], inputs[i]) : inputs[i];
   running r = {.inputs = in, .given = inputs, .at = at};
   int status = cn_err() ? cn_err() : run_graph(outputs, &r, g);
   cni_free(in, (g->ninputs + 1) * sizeof *in);

@@ -10,11 +10,17 @@
 #include "ir.h"
 #include "tensor/tensor.h"
 
-/* The number of the size that a dim is, itself; -1: it is none. */
-static int plain_size(const cn_graph *g, const cni_gvalue *v, int dim)
+int cni_plain_size(const cn_graph *g, const cni_gvalue *v, int dim)
 {
   const cni_expr *e = v->dims[dim] ? &g->exprs.v[v->dims[dim]] : NULL;
   return e && e->op == CNI_EXPR_SIZE ? (int)e->value : -1;
+}
+
+static int check_range(const cni_gsize *z, int64_t size)
+{
+  if (size >= z->min && size <= z->max) return CN_OK;
+  return cni_fail(CN_ERR_SHAPE, "graph: size %s is %" PRId64 ", and the graph holds for %" PRId64 " to %" PRId64,
+                  z->name, size, z->min, z->max);
 }
 
 static int find_sizes(const cn_graph *g, cn_tensor *const *inputs, int64_t *sizes)
@@ -23,17 +29,30 @@ static int find_sizes(const cn_graph *g, cn_tensor *const *inputs, int64_t *size
   for (size_t i = 0; i < g->ninputs; i++) {
     const cni_gvalue *v = &g->values[g->inputs[i]];
     for (int d = 0; d < v->ndim; d++) {
-      int s = plain_size(g, v, d);
+      int s = cni_plain_size(g, v, d);
       if (s >= 0 && sizes[s] < 0) sizes[s] = inputs[i]->d.shape[d];
     }
   }
   for (size_t s = 0; s < g->nsizes; s++) {
     const cni_gsize *z = &g->sizes[s];
-    if (sizes[s] < 0) return cni_fail(CN_ERR_INTERNAL, "graph: size %s is no input's", z->name);
-    if (sizes[s] < z->min || sizes[s] > z->max)
-      return cni_fail(CN_ERR_SHAPE, "graph: size %s is %" PRId64 ", and the graph holds for %" PRId64 " to %" PRId64,
-                      z->name, sizes[s], z->min, z->max);
+    if (sizes[s] < 0) sizes[s] = z->traced; /* a node defines it: nobody asks before that has run (verify.c) */
+    int status = check_range(z, sizes[s]);
+    if (status) return status;
   }
+  return CN_OK;
+}
+
+int cni_size_found(const cn_graph *g, int64_t *values, int size, int64_t found)
+{
+  int status = check_range(&g->sizes[size], found);
+  int64_t *sizes = status ? NULL : cni_alloc(g->nsizes * sizeof *sizes);
+  if (!sizes) return status ? status : CN_ERR_MEMORY;
+  for (size_t i = 0; i < g->nsizes; i++) sizes[i] = g->sizes[i].traced;
+  for (size_t i = 1; i < g->exprs.n; i++)
+    if (g->exprs.v[i].op == CNI_EXPR_SIZE) sizes[g->exprs.v[i].value] = values[i];
+  sizes[size] = found;
+  cni_exprs_values(&g->exprs, sizes, values);
+  cni_free(sizes, g->nsizes * sizeof *sizes);
   return CN_OK;
 }
 
@@ -43,7 +62,7 @@ static int check_dims(const cn_graph *g, cn_tensor *const *inputs, const int64_t
     const cni_gvalue *v = &g->values[g->inputs[i]];
     for (int d = 0; d < v->ndim; d++) {
       if (!v->dims[d] || values[v->dims[d]] == inputs[i]->d.shape[d]) continue;
-      int s = plain_size(g, v, d);
+      int s = cni_plain_size(g, v, d);
       return cni_fail(CN_ERR_SHAPE, "graph: dimension %d of input %zu is %" PRId64 "; with the other inputs' %s it "
                       "must be %" PRId64, d, i, inputs[i]->d.shape[d], s >= 0 ? g->sizes[s].name : "sizes",
                       values[v->dims[d]]);

@@ -8,6 +8,7 @@
  *     %3 = linear(%0, %1, none) : float32 [32, 10]
  *     %4, %5 = max_dim(%3, 1, false) : float32 [32], int64 [32]
  *     %7 = slice(%0, 0, 0, $((B + 1) // 2), 1) : float32 [16, 64]                      a number that follows from sizes
+ *     %8 = nonzero(%0) : int64 [$u0, 2]                                   a size that is known when the node has run
  *     draw $(B * 10)                                                      the next draw takes so many random numbers
  *     %6 = dropout_mask(%3, 0.5) : float32 [32, 10] draw 0 in 1
  *     scope 0 'head' 'Sequential'                                         a part of the program; node 6 is
@@ -35,6 +36,7 @@
 #include "base/convert.h"
 #include "base/dtype.h"
 #include "control.h"
+#include "segments.h"
 
 #define put cn_text_putf
 enum { DEVICE_TEXT = 64 };
@@ -343,6 +345,8 @@ static void put_graph(cn_text *t, const cn_graph *g, int depth)
     put(t, "output %%%d\n", g->outputs[i]);
   }
 }
+
+int cn_graph_format(const cn_graph *g) { return g && cni_has_counts(g) ? CN_GRAPH_FORMAT : 1; }
 
 char *cn_graph_to_string(const cn_graph *g)
 {

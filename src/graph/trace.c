@@ -147,10 +147,12 @@ static int run_traced(cni_capture *cap, cn_graph_fn fn, cn_tensor **outputs, siz
   return status;
 }
 
-cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs, void *payload)
+cn_graph *cni_trace_counted(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs, void *payload,
+                            cni_counted *counted)
 {
   cni_capture cap;
   if (cni_trace_begin(&cap)) return NULL;
+  cap.counted = counted;
   cn_tensor **outputs = cni_alloc_zero((noutputs + 1) * sizeof *outputs);
   cn_tensor **handles = outputs ? cni_alloc_zero((ninputs + 1) * sizeof *handles) : NULL;
   int status = handles ? run_traced(&cap, fn, outputs, noutputs, handles, inputs, ninputs, payload) : CN_ERR_MEMORY;
@@ -158,6 +160,16 @@ cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, si
   cni_free(outputs, (noutputs + 1) * sizeof *outputs);
   cni_free(handles, (ninputs + 1) * sizeof *handles);
   return g;
+}
+
+/* Where sizes turn out to depend on data, they vary like those that the caller lets vary. */
+cn_graph *cn_trace(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inputs, size_t ninputs, void *payload)
+{
+  cni_counted counted = {NULL, 0, 0};
+  cn_graph *g = cni_trace_counted(fn, noutputs, inputs, ninputs, payload, &counted);
+  if (!g || !counted.met) return g;
+  cn_graph_free(g);
+  return cn_trace_dynamic(fn, noutputs, inputs, ninputs, NULL, 0, payload);
 }
 
 /* ---- what a composite op makes ---- */
@@ -196,7 +208,7 @@ static int decompose(cn_tensor **outputs, cn_tensor *const *inputs, void *payloa
   cn_tensor *room[64], **in = room;
   int expected = c->nout;
   if (c->nin > 64 && !(in = cni_alloc((size_t)c->nin * sizeof *in))) return CN_ERR_MEMORY;
-  for (int i = 0, k = 0; i < c->nin; i++) in[i] = c->in[i] && !c->in[i]->d.weak ? inputs[k++] : c->in[i];
+  for (int i = 0, k = 0; i < c->nin; i++) in[i] = c->in[i] && !cni_is_number(c->in[i]) ? inputs[k++] : c->in[i];
   memcpy(args, c->args, (size_t)c->nargs * sizeof *args);
   cni_fill_slots(cni_op_info(c->op), args, in);
   cn_call inner = *c;
@@ -223,11 +235,11 @@ cn_graph *cni_trace_call(cn_call *c)
   cn_tensor **inputs = cni_alloc(bytes);
   if (!inputs) return NULL;
   for (int i = 0; i < c->nin; i++)
-    if (c->in[i] && !c->in[i]->d.weak) inputs[n++] = c->in[i];
+    if (c->in[i] && !cni_is_number(c->in[i])) inputs[n++] = c->in[i];
   st->capture = NULL;
   st->modes = 0;
   st->no_grad = true;
-  cn_graph *g = cn_trace(decompose, (size_t)c->nout, inputs, n, c);
+  cn_graph *g = cni_trace_counted(decompose, (size_t)c->nout, inputs, n, c, NULL);
   st->modes = modes;
   st->no_grad = no_grad;
   st->capture = outer;

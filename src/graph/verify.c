@@ -77,16 +77,52 @@ static int verify_sources(const cn_graph *g)
   return CN_OK;
 }
 
-static bool has_dim(const cn_graph *g, size_t size)
+/* The node that defines a size; -1: a dim of an input does; -2: nothing. */
+static int definer(const cn_graph *g, int size)
 {
   for (size_t i = 0; i < g->ninputs; i++) {
     const cni_gvalue *v = &g->values[g->inputs[i]];
-    for (int d = 0; d < v->ndim; d++) {
-      const cni_expr *e = v->dims[d] ? &g->exprs.v[v->dims[d]] : NULL;
-      if (e && e->op == CNI_EXPR_SIZE && (size_t)e->value == size) return true;
-    }
+    for (int d = 0; d < v->ndim; d++)
+      if (cni_plain_size(g, v, d) == size) return -1;
   }
-  return false;
+  for (size_t i = 0; i < g->nnodes; i++)
+    for (int k = 0; k < g->nodes[i].nout; k++)
+      if (cni_plain_size(g, &g->values[g->nodes[i].out[k]], 0) == size) return (int)i;
+  return -2;
+}
+
+/* Is every size in an expression known before this node? first: per size its definer. */
+static bool known_before(const cn_graph *g, int expr, const int *first, int node)
+{
+  const cni_expr *e = &g->exprs.v[expr];
+  if (e->op == CNI_EXPR_SIZE) return first[e->value] < node;
+  if (e->op <= CNI_EXPR_CONST) return true;
+  return known_before(g, e->a, first, node) && known_before(g, e->b, first, node);
+}
+
+static int verify_order(const cn_graph *g, const int *first)
+{
+  for (size_t i = 0; i < g->nnodes; i++) {
+    const cni_gnode *n = &g->nodes[i];
+    bool known = n->draw < 0 || !g->draws[n->draw].expr || known_before(g, g->draws[n->draw].expr, first, (int)i);
+    for (size_t k = 0; k < n->syms.n; k++) known = known && known_before(g, n->syms.v[k].expr, first, (int)i);
+    for (int k = 0; k < n->nin; k++)
+      if (n->in[k] >= 0 && g->values[n->in[k]].expr)
+        known = known && known_before(g, g->values[n->in[k]].expr, first, (int)i);
+    if (!known) return wrong(i, n->info->name, "a number follows from a size that is not known yet");
+  }
+  return CN_OK;
+}
+
+static int verify_sizes(const cn_graph *g)
+{
+  int *first = cni_alloc((g->nsizes + 1) * sizeof *first), status = first ? CN_OK : CN_ERR_MEMORY;
+  for (size_t i = 0; i < g->nsizes && !status; i++)
+    if ((first[i] = definer(g, (int)i)) == -2)
+      status = cni_fail(CN_ERR_INTERNAL, "graph: size %s is no input's and no result's", g->sizes[i].name);
+  if (!status && g->nsizes) status = verify_order(g, first);
+  cni_free(first, (g->nsizes + 1) * sizeof *first);
+  return status;
 }
 
 static int verify_leaves(const cn_graph *g)
@@ -129,6 +165,10 @@ static int verify_types(const cn_graph *g)
       const cn_desc *d = &t.v[n->out[k]].handle->d;
       if (d->dtype != v->dtype || !cni_same_shape(d->ndim, d->shape, v->ndim, v->shape))
         status = wrong(i, n->info->name, "a result's type or shape is not what it makes");
+      bool names = cni_plain_size(g, v, 0) >= 0;
+      if (!status && t.v[n->out[k]].counted ? !names || n->syms.n : v->dims[0] != 0)
+        status = wrong(i, n->info->name, names ? "the size of its result is no size of its own"
+                                               : "the size of its result depends on data, and has no name");
     }
   }
   cni_types_free(&t);
@@ -144,8 +184,7 @@ int cn_graph_verify(const cn_graph *g)
   for (size_t i = 0; i < g->nscopes && !status; i++) status = verify_scope(g, i);
   for (size_t i = 0; i < g->noutputs && !status; i++)
     if (!cni_is_value(g, g->outputs[i])) status = cni_fail(CN_ERR_INTERNAL, "graph: output %zu has no value", i);
-  for (size_t i = 0; i < g->nsizes && !status; i++)
-    if (!has_dim(g, i)) status = cni_fail(CN_ERR_INTERNAL, "graph: size %s is no input's", g->sizes[i].name);
+  if (!status) status = verify_sizes(g);
   if (!status) status = verify_leaves(g);
   return status ? status : verify_types(g);
 }

@@ -1481,9 +1481,9 @@ const char *const cni_op_docs[] = {
     "The different elements, in order; or the different slices along dim, in the order of their "
     "elements. Also, where asked for: for each element the place of its equal in output (in "
     "input's shape; a vector with dim), and how often each occurs; else nothing (0). NaN equals "
-    "nothing. Carries no gradient; not for captures.",
+    "nothing. Carries no gradient.",
     "The first of each run of equal elements, or of equal slices along dim; the other results as "
-    "those of unique. Carries no gradient; not for captures.",
+    "those of unique. Carries no gradient.",
     "Positions in a flattened tensor as coordinates: one tensor per size of shape.",
     "With a new dimension of size 1 before dim.",
     "The powers 0 to N - 1 (N: the length of x) of a vector's elements, a row each, highest first"

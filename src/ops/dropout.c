@@ -53,7 +53,8 @@ static int settled(cn_call *c, double p)
 {
   if (!(p >= 0 && p <= 1))
     return cn_call_fail(c, CN_ERR_VALUE, "dropout probability has to be between 0 and 1, but got %g", p);
-  bool all = p <= 0 || !cni_arg_bool(c->args, 2) || c->in[0]->d.numel == 0;
+  bool empty = c->in[0]->d.numel == 0 && !cni_tracing_sizes();
+  bool all = p <= 0 || !cni_arg_bool(c->args, 2) || empty;
   if (!all && p < 1) return 0;
   c->out[0] = all ? c->in[0] : cn_mul(c->in[0], cn_int(0));
   return cn_err() ? cn_err() : 1;

@@ -114,7 +114,11 @@ static int masked_scatter_decompose(cn_call *c)
   if (cn_numel(rank)) /* the last counts them all */
     cn_check_within(cn_select(rank, 0, -1), 0, (double)source->d.numel,
                     "masked_scatter: mask must not be true at more places than source has elements");
-  if (source->d.numel == 0) from = cn_zeros(CN_SHAPE(1), .dtype = cn_dtype_of(x), .device = c->device);
+  if (cni_tracing_sizes()) { /* one element more, so that it need not be known whether there are any */
+    cn_tensor *none = cn_zeros(CN_SHAPE(1), .dtype = cn_dtype_of(x), .device = c->device);
+    from = cn_cat(CN_TENSORS(from, none));
+    rank = cn_sub(rank, cn_int(1));
+  } else if (source->d.numel == 0) from = cn_zeros(CN_SHAPE(1), .dtype = cn_dtype_of(x), .device = c->device);
   else rank = cn_sub(rank, cn_int(1)); /* of an empty source only place 0 exists, for what is not written */
   rank = cn_where(mask, cn_reshape(rank, shape, (size_t)ndim), cn_int(0));
   c->out[0] = cn_where(mask, cn_index(from, &rank, 1), x);

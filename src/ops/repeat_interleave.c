@@ -61,7 +61,8 @@ static int repeat_counts_decompose(cn_call *c)
   if (repeats->d.ndim > 1)
     return cn_call_fail(c, CN_ERR_SHAPE, "repeats must be a number or a vector, not of %d dimensions",
                         (int)repeats->d.ndim);
-  if (repeats->d.ndim == 0 || repeats->d.numel == 1) repeats = cn_expand(cn_reshape(repeats, CN_SHAPE(-1)), &n, 1);
+  if (repeats->d.ndim == 0 || (repeats->d.numel == 1 && n != 1))
+    repeats = cn_expand(cn_reshape(repeats, CN_SHAPE(-1)), &n, 1);
   if (repeats && repeats->d.numel != n)
     return cn_call_fail(c, CN_ERR_SHAPE, "%lld repeats are given for size %lld of dimension %d",
                         (long long)repeats->d.numel, (long long)n, dim);

@@ -1,8 +1,7 @@
 /* unique.c: the family of ops that find what occurs in a tensor: unique and unique_consecutive.
  *
  * Place in the flow: composites over sort, nonzero and gather; lexsort_rows alone has a kernel
- * (backends/cpu/index/search.c). Invariant: the size of a result depends on data only through nonzero, which a
- * capture refuses. */
+ * (backends/cpu/index/search.c). Invariant: the size of a result depends on data only through nonzero. */
 #include <cairn/ext/parts.h>
 #include <cairn/kw.h>
 #include <cairn/ops.h>
@@ -71,7 +70,7 @@ static cn_tensor *counts_of(const runs *r)
 {
   cn_tensor *end = cn_full(CN_SHAPE(1), (double)r->n, .dtype = CN_I64, .device = cn_device_of(r->first));
   int64_t u = cn_size(r->start, 0);
-  if (u == 0) return r->start;
+  if (u == 0 && !cni_tracing_sizes()) return r->start;
   return cn_sub(cn_cat(CN_TENSORS(cn_slice(r->start, 0, 1, u), end)), r->start);
 }
 
@@ -148,12 +147,12 @@ const cn_op cni_unique_ops[] = {
           "-> (Tensor output, Tensor inverse_indices, Tensor counts)",
    .doc = "The different elements, in order; or the different slices along dim, in the order of their elements. Also, "
           "where asked for: for each element the place of its equal in output (in input's shape; a vector with dim), "
-          "and how often each occurs; else nothing (0). NaN equals nothing. Carries no gradient; not for captures.",
+          "and how often each occurs; else nothing (0). NaN equals nothing. Carries no gradient.",
    .flags = CN_OP_COMPOSITE, .decompose = unique_decompose},
   {.sig = "unique_consecutive(Tensor input, bool return_inverse=False, bool return_counts=False, int? dim=None) "
           "-> (Tensor output, Tensor inverse_indices, Tensor counts)",
    .doc = "The first of each run of equal elements, or of equal slices along dim; the other results as those of "
-          "unique. Carries no gradient; not for captures.",
+          "unique. Carries no gradient.",
    .flags = CN_OP_COMPOSITE, .decompose = unique_consecutive_decompose},
   {.sig = "lexsort_rows(Tensor input) -> Tensor ; internal",
    .doc = "The indices that bring the rows of a matrix into the order of their elements, first to last. Equal rows "

@@ -384,7 +384,7 @@ static void test_refusals(void **state)
   assert_non_null(g);
   assert_int_equal(cn_graph_run(&out, g, NULL), 0);
   cn_graph_free(g);
-  write_file(path, "2", text, good);
+  write_file(path, "3", text, good);
   assert_null(cn_graph_load(path));
   assert_fails(CN_ERR_IO, "newer library");
   write_file(path, NULL, text, good);

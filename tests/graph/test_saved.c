@@ -194,6 +194,23 @@ static void test_autocast(void **state)
   cn_no_grad_end(saved);
 }
 
+/* ---- numbers that are inputs ---- */
+
+static void test_number_inputs(void **state)
+{
+  (void)state;
+  cn_graph *g = cn_graph_parse("%0 = input float32 [3]\n%1 = input float64 [] weak\n%2 = input bool [3]\n"
+                               "%3 = masked_fill(%0, %2, %1) : float32 [3]\noutput %3\n");
+  if (!g) fail_msg("%s", cn_err_message());
+  for (int i = 1; i < 3; i++) { /* each run with its own number, though the call is planned as its parts */
+    cn_tensor *in[3] = {cn_zeros(CN_SHAPE(3)), cn_num(1.5 * i), cn_ones(CN_SHAPE(3), .dtype = CN_BOOL)}, *out;
+    if (cn_graph_run(&out, g, in)) fail_msg("%s", cn_err_message());
+    assert_float_equal(cn_item(cn_sum(out)), 4.5 * i, 0);
+    assert_int_equal(cn_dtype_of(out), CN_F32);
+  }
+  cn_graph_free(g);
+}
+
 /* ---- copies ---- */
 
 static void test_copy(void **state)
@@ -282,7 +299,8 @@ static void test_golden(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    TEST(test_gpt), TEST(test_cnn), TEST(test_parts_are_named), TEST(test_autocast), TEST(test_copy), TEST(test_golden),
+    TEST(test_gpt), TEST(test_cnn), TEST(test_parts_are_named), TEST(test_autocast), TEST(test_number_inputs),
+    TEST(test_copy), TEST(test_golden),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

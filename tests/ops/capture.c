@@ -1,8 +1,8 @@
 /* capture.c: the driver that records a sample, forward and gradient, as a graph, and runs the graph on the sample's
  * tensors: it must give what eager gives, to the bit, twice, and survive its own text form.
  *
- * Invariant: an op whose result's shape depends on data may refuse to be captured, and nothing else may (the list of
- * "data dependent" in exceptions.c). What fails by its values is captured all the same and fails when it runs. */
+ * Invariant: a call that depends on data in C may refuse to be captured, and nothing else may (the list of "data
+ * dependent" in exceptions.c). What fails by its values is captured all the same and fails when it runs. */
 #include <cairn/ext/graph.h>
 #include <string.h>
 

@@ -1,9 +1,8 @@
 /* exceptions.c: what a driver leaves out, in one table, each with its reason.
  *
  * "gradcheck": where finite differences mean nothing. "second order": first-order gradients are checked, their
- * gradients are not. "layouts": the op's meaning depends on memory. "data dependent": capture may refuse it.
- * Invariant: an entry is removed when its reason is
- * gone. */
+ * gradients are not. "layouts": the op's meaning depends on memory. "data dependent": it reads data in C, or the driver
+ * does, so that capture may refuse it. Invariant: an entry is removed when its reason is gone. */
 #include <string.h>
 
 #include "drivers.h"
@@ -34,18 +33,13 @@ static const struct {
   {"mirror", "empty_permuted", "its elements are not set", NULL},
   {"mirror", "to_device", "the samples move to the CPU", NULL},
 
-  {"data dependent", "nonzero", "the size of its result is the data's", NULL},
-  {"data dependent", "argwhere", "the size of its result is the data's", NULL},
-  {"data dependent", "masked_select", "the size of its result is the data's", NULL},
-  {"data dependent", "unique", "the size of its result is the data's", NULL},
-  {"data dependent", "unique_consecutive", "the size of its result is the data's", NULL},
   {"data dependent", "bincount", "the size of its result is the data's", NULL},
-  {"data dependent", "repeat_interleave_indices", "the size of its result is the data's", NULL},
-  {"data dependent", "repeat_interleave_counts", "the size of its result is the data's", NULL},
+  {"data dependent", "masked_select", "the loss has as many weights as there are results", NULL},
+  {"data dependent", "repeat_interleave_counts", "the loss has as many weights as there are results", NULL},
+  {"data dependent", "index", "the loss has as many weights as there are results", "bool["},
+  {"data dependent", "index_put", "the gradient of one value is added up, unless it went to one place", "bool["},
   {"data dependent", "one_hot", "asks the data for the number of classes", "one_hot(i64[4]%3)"},
   {"data dependent", "one_hot", "asks the data for the number of classes", "one_hot(i64[3]=-1)"},
-  {"data dependent", "index", "the size of its result is the data's", "bool["},
-  {"data dependent", "index_put", "the gradient of the values goes to as many places as the mask says", "bool["},
   {"data dependent", "linalg_lstsq", "whether there are residuals depends on the ranks", "gelsd"},
   {"data dependent", "linalg_lstsq", "whether there are residuals depends on the ranks", "gelss"},
 

@@ -57,6 +57,27 @@ class ExportTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "entries"):
             export.export(net, (cairn.randn(3, 4),), dynamic_shapes=({}, {}))
 
+    def test_sizes_that_data_decides(self):
+        class Select(nn.Module):
+            def forward(self, x):
+                positive = x > 0
+                return x[positive] * 2, x.nonzero(), cairn.unique(x.round()), x.masked_select(positive) + x[positive]
+
+        class Branch(nn.Module):
+            def forward(self, x):
+                return x if x.nonzero().sum() > 0 else -x
+
+        select = Select()
+        program = export.export(select, (cairn.randn(4, 5),))
+        export.save(program, self.path)
+        loaded = export.load(self.path)
+        for x in (cairn.randn(4, 5), cairn.zeros(4, 5), cairn.ones(4, 5)):
+            for want, have, again in zip(select(x), program(x), loaded(x)):
+                self.assertSame(want, have)
+                self.assertSame(want, again)
+        with self.assertRaises(RuntimeError):
+            export.export(Branch(), (cairn.randn(4),))
+
     def test_files(self):
         net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 2)).eval()
         program = export.export(net, (cairn.randn(3, 4),), dynamic_shapes=({0: Dim.AUTO},))

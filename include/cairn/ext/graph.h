@@ -180,6 +180,9 @@ CN_API int cn_graph_rewrite(cn_graph *graph, const cn_rewrite *rows, size_t n);
 CN_API int cn_rewrite_register(const cn_rewrite *rows, size_t n);
 
 /* ---- files: what cn_graph_save and cn_graph_load, and other formats, need ---- */
+#define CN_GRAPH_FORMAT 2 /* of texts that cn_graph_parse reads */
+/* Which format its text is of, so that older libraries read what they can: 1; 2 where a node defines a size. */
+CN_API int cn_graph_format(const cn_graph *graph);
 CN_API int cn_graph_can_save(const cn_graph *graph); /* 0, or the error: why its states cannot stand in a file */
 /* What a state is called in a file: its name, or "state.3", written to room (32 bytes do). NULL: there is none. */
 CN_API const char *cn_graph_state_key(const cn_graph *graph, size_t i, char *room, size_t size);

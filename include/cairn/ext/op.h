@@ -123,7 +123,8 @@ typedef struct cn_spec {
   int32_t ndim;
   int32_t view_of;     /* index of the input this result is a view of; -1: a tensor of its own */
   bool has_strides;    /* false: contiguous (apply fills the strides in) */
-  bool data_dependent; /* the kernel allocates the result (cn_host.out_alloc) */
+  bool data_dependent; /* the kernel allocates the result (cn_host.out_alloc); where there is no decompose, the first
+                        * size alone depends on data, and the others are as they stand here */
   int64_t offset;      /* of a view: elements from its input's first element */
   int64_t shape[CN_MAX_DIMS];
   int64_t strides[CN_MAX_DIMS];

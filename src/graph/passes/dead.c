@@ -8,12 +8,22 @@
 #include "graph/control.h"
 #include "tensor/tensor.h"
 
+/* Is it the first value that has a size which depends on data? Expressions may name it. */
+static bool defines_size(const cn_graph *g, int value)
+{
+  const cni_gvalue *v = &g->values[value];
+  if (v->count) return true;
+  for (int i = 0; v->dims[0] && i < value; i++)
+    if (g->values[i].kind == CNI_VALUE_RESULT && g->values[i].dims[0] == v->dims[0]) return false;
+  return v->dims[0] != 0;
+}
+
 static void mark_live(const cn_graph *g, bool *live)
 {
   for (size_t i = g->nnodes; i-- > 0;) {
     const cni_gnode *n = &g->nodes[i];
     bool wanted = false;
-    for (int k = 0; k < n->nout; k++) wanted |= live[n->out[k]];
+    for (int k = 0; k < n->nout; k++) wanted |= live[n->out[k]] || defines_size(g, n->out[k]);
     if (!wanted && !(cni_node_flags(n) & (CN_OP_CHECKS | CN_OP_EFFECTS))) continue; /* a check may fail: it stays */
     for (int k = 0; k < n->nin; k++)
       if (n->in[k] >= 0) live[n->in[k]] = true;

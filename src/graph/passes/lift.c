@@ -9,6 +9,7 @@
 #include "graph/control.h"
 #include "graph/passes/passes.h"
 #include "graph/rewrite.h"
+#include "graph/segments.h"
 #include "tensor/args.h"
 #include "tensor/tensor.h"
 
@@ -198,6 +199,7 @@ static bool can_fold(const lifting *l, int scope, cni_gnode *n)
   for (int i = l->first[scope]; i <= l->last[scope]; i++) {
     if (!member(l, i, scope)) continue;
     if (l->drop[i] || !reads_inside(l, scope, i) || !made_for_inside(l, scope, i, &read)) return false;
+    if (cni_counts(l->g, &l->g->nodes[i])) return false; /* a size would have no node that defines it */
     checks |= (cni_node_flags(&l->g->nodes[i]) & (CN_OP_CHECKS | CN_OP_EFFECTS)) != 0;
   }
   *n = (cni_gnode){.info = s->op, .args = s->args, .nargs = s->nargs, .args_size = s->args_size, .in = s->in,

@@ -6911,7 +6911,7 @@ inline Tensor uniform(const Tensor &input, const UniformOptions &options)
 }
 /* The different elements, in order; or the different slices along dim, in the order of their elements. Also,
  * where asked for: for each element the place of its equal in output (in input's shape; a vector with dim), and
- * how often each occurs; else nothing (0). NaN equals nothing. Carries no gradient; not for captures. */
+ * how often each occurs; else nothing (0). NaN equals nothing. Carries no gradient. */
 inline UniqueResult unique(const Tensor &input, bool sorted = true, bool return_inverse = false,
                            bool return_counts = false, std::optional<int64_t> dim = None)
 {
@@ -6927,7 +6927,7 @@ inline UniqueResult unique(const Tensor &input, const UniqueOptions &options)
   return cn::unique(input, options.sorted_, options.return_inverse_, options.return_counts_, options.dim_);
 }
 /* The first of each run of equal elements, or of equal slices along dim; the other results as those of unique.
- * Carries no gradient; not for captures. */
+ * Carries no gradient. */
 inline UniqueConsecutiveResult unique_consecutive(const Tensor &input, bool return_inverse = false,
                                                   bool return_counts = false, std::optional<int64_t> dim = None)
 {
