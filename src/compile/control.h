@@ -48,6 +48,7 @@ int cni_captured_unite(cni_captured *const *all, int n);
 typedef struct cni_wire {
   int value;
   cn_graph_value type;
+  bool weak; /* an input that is a number */
 } cni_wire;
 /* The graph with these inputs and outputs, optimised. Owned; g stays. NULL with the error set. */
 cn_graph *cni_arrange(cn_graph *g, const cni_wire *in, size_t nin, const cni_wire *out, size_t nout);

@@ -267,6 +267,7 @@ static int meet_all(cni_captured *f, cn_tensor *const *list, size_t n)
     if (at >= 0) in[i] = cni_wire_of(f->g, f->g->inputs[at]);
     else {
       const cn_desc *d = &list[i - f->ngiven]->d;
+      in[i].weak = d->weak != 0;
       in[i].type = (cn_graph_value){(cn_dtype)d->dtype, d->device, d->ndim, {0}};
       memcpy(in[i].type.shape, d->shape, sizeof d->shape);
     }

@@ -202,9 +202,17 @@ static cn_graph *forward_half(const arranging *a, int k, cni_wire *wires)
   for (size_t i = 0; i < b->nresults; i++) out[i] = cni_wire_of(g, g->outputs[i]);
   for (size_t s = 0; s < b->nslots; s++) {
     int at = kept_at(a, k, (int)s, -1);
-    out[b->nresults + s] = at < 0 ? (cni_wire){-1, a->types[s]} : cni_wire_of(g, g->outputs[a->h[k].kept[at].index]);
+    out[b->nresults + s] = at < 0 ? (cni_wire){-1, a->types[s], false}
+                                  : cni_wire_of(g, g->outputs[a->h[k].kept[at].index]);
   }
   return cni_arrange(g, wires, g->ninputs, out, b->nresults + b->nslots);
+}
+
+/* Stands for operand i where a branch has no use for it, or gives it no gradient. */
+static cni_wire stand_in(const cn_graph *whole, size_t i)
+{
+  int value = whole->inputs[i];
+  return (cni_wire){-1, cni_type_of(whole, value), whole->values[value].weak};
 }
 
 /* From residuals, operands and gradients of results to gradients of operands. */
@@ -216,20 +224,20 @@ static cn_graph *backward_half(const arranging *a, int k, cni_wire *wires)
   size_t n = 0, nout = 0, seed = a->h[k].nkept;
   for (size_t s = 0; s < b->nslots; s++) {
     int at = kept_at(a, k, (int)s, -1);
-    wires[n++] = at < 0 ? (cni_wire){-1, a->types[s]} : cni_wire_of(g, g->inputs[at]);
+    wires[n++] = at < 0 ? (cni_wire){-1, a->types[s], false} : cni_wire_of(g, g->inputs[at]);
   }
   for (size_t i = 0; i < b->nkept; i++) {
     int at = kept_at(a, k, -1, b->kept[i]);
-    wires[n++] = at < 0 ? (cni_wire){-1, cni_type_of(whole, whole->inputs[b->kept[i]])} : cni_wire_of(g, g->inputs[at]);
+    wires[n++] = at < 0 ? stand_in(whole, (size_t)b->kept[i]) : cni_wire_of(g, g->inputs[at]);
   }
   for (size_t i = 0; i < b->nresults; i++)
     if (b->carries[i].value >= 0)
-      wires[n++] = a->f[k].carries[i] ? cni_wire_of(g, g->inputs[seed++]) : (cni_wire){-1, b->carries[i].type};
+      wires[n++] = a->f[k].carries[i] ? cni_wire_of(g, g->inputs[seed++]) : (cni_wire){-1, b->carries[i].type, false};
   cni_wire *out = wires + n;
   for (size_t i = 0; i < b->noperands; i++) {
     int grad = a->f[k].gradient[i];
     if (b->gradient[i] < 0) continue;
-    out[nout++] = grad < 0 ? (cni_wire){-1, cni_type_of(whole, whole->inputs[i])} : cni_wire_of(g, g->outputs[grad]);
+    out[nout++] = grad < 0 ? stand_in(whole, i) : cni_wire_of(g, g->outputs[grad]);
   }
   return cni_arrange(g, wires, n, out, nout);
 }

@@ -278,8 +278,8 @@ static int wire_carried(const looped *l, const cni_captured *f, const cni_halves
     int grad = f->gradient[i];
     cn_graph_value type = l->result[i].type;
     if (f->carries[i]) in[n] = cni_wire_of(g, g->inputs[seed++]);
-    else if (l->active[i]) in[n] = (cni_wire){-1, type};
-    if (l->active[i]) out[n++] = grad < 0 ? (cni_wire){-1, type} : cni_wire_of(g, g->outputs[grad]);
+    else if (l->active[i]) in[n] = (cni_wire){-1, type, false};
+    if (l->active[i]) out[n++] = grad < 0 ? (cni_wire){-1, type, false} : cni_wire_of(g, g->outputs[grad]);
   }
   for (size_t i = l->ncarried + l->nxs; i < ninputs_of(l); i++) {
     if (f->gradient[i] < 0) continue;

@@ -21,7 +21,7 @@ bool cni_type_same(const cn_graph_value *a, const cn_graph_value *b)
   return a->dtype == b->dtype && a->device == b->device && cni_same_shape(a->ndim, a->shape, b->ndim, b->shape);
 }
 
-cni_wire cni_wire_of(const cn_graph *g, int value) { return (cni_wire){value, cni_type_of(g, value)}; }
+cni_wire cni_wire_of(const cn_graph *g, int value) { return (cni_wire){value, cni_type_of(g, value), false}; }
 
 cn_tensor *cni_zeros_typed(const cn_graph_value *type, int64_t rows)
 {
@@ -51,6 +51,7 @@ static int find_values(cn_graph *g, int *values, const cni_wire *wires, size_t n
     values[i] = wires[i].value >= 0 ? wires[i].value
               : inputs ? cn_graph_add_input(g, t->device, t->dtype, t->ndim, t->shape) : add_zeros(g, t);
     if (values[i] < 0) return values[i];
+    if (wires[i].weak) g->values[values[i]].weak = true;
   }
   return CN_OK;
 }

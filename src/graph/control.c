@@ -114,7 +114,7 @@ static int misfit(const cni_gnode *n, int sub, const char *what, size_t i)
 static bool takes(const cn_graph *sub, size_t at, const cn_tensor *t, bool row)
 {
   const cni_gvalue *v = at < sub->ninputs ? input_of(sub, at) : NULL;
-  if (!v || !t || t->d.weak || t->d.ndim < row) return false;
+  if (!v || !t || (t->d.weak && !v->weak) || t->d.ndim < row) return false;
   return v->dtype == t->d.dtype && v->device == t->d.device &&
          cni_same_shape(v->ndim, v->shape, t->d.ndim - row, t->d.shape + row);
 }

@@ -20,7 +20,7 @@ bool cni_same_tensor(const cn_tensor *a, const cn_tensor *b)
 cn_tensor *cni_bring_one_inside(cn_tensor *t)
 {
   cni_capture *cap = cni_capturing();
-  if (t->d.weak || cni_capture_has(cap, t)) return t;
+  if ((t->d.weak && t->d.data) || cni_capture_has(cap, t)) return t; /* a number that is known stays one */
   for (size_t i = 0; i < cap->nmet; i++)
     if (cni_same_tensor(cap->met[i].from, t)) return cap->met[i].to;
   cn_desc d = t->d;

@@ -386,6 +386,7 @@ cni_plan *cni_plan_sub(const cn_graph *g)
     inputs[i] = cni_tensor_over(cni_storage_meta(v->device, size, NULL), 0, v->dtype, v->ndim, v->shape,
                                 v->has_strides ? v->strides : NULL);
     done = inputs[i] != NULL;
+    if (done) inputs[i]->d.weak = v->weak;
   }
   cni_plan *p = done ? make(g, inputs) : NULL;
   for (size_t i = 0; inputs && i < g->ninputs; i++) cni_tensor_release(inputs[i]);

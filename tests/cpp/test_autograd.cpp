@@ -186,4 +186,27 @@ TEST(compiled)
   CHECK_THROWS(CN_ERR_CAPTURE, branches({randn({2})}));
 }
 
+TEST(control)
+{
+  Tensor w = randn({4}).requires_grad_();
+  auto scanned = [&](const std::vector<Tensor> &in) {
+    return scan([&](const std::vector<Tensor> &v) {
+      Tensor h = cond(v[1].sum() > 0, [&](const auto &in) { return std::vector<Tensor>{(in[0] * w).tanh()}; },
+                      [](const auto &in) { return std::vector<Tensor>{in[0] * 0.5}; }, {v[0]})[0];
+      return std::vector<Tensor>{h, h * 2};
+    }, {in[0]}, {in[1]}).ys;
+  };
+  Compiled fast(scanned, true);
+  Tensor h = randn({4}), xs = randn({6, 2});
+  scanned({h, xs})[0].sum().backward();
+  Tensor eager = w.grad().clone();
+  w.zero_grad();
+  fast({h, xs})[0].sum().backward();
+  CHECK(w.grad().equal(eager) && fast.stats().runs == 1);
+  std::vector<Tensor> grown = while_loop([](const auto &v) { return std::vector<Tensor>{v[0].max() < 30}; },
+                                         [](const auto &v) { return std::vector<Tensor>{v[0] * 2}; }, {ones({2})});
+  CHECK(grown[0].max().item() == 32);
+  CHECK(cn::map([](const auto &row) { return std::vector<Tensor>{row[0].sum()}; }, {ones({3, 2})})[0].size(0) == 3);
+}
+
 TEST_MAIN

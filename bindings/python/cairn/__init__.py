@@ -33,7 +33,7 @@ _MODULES = ("accelerator", "amp", "backends", "callbacks", "compiler", "cuda", "
             "ops", "optim", "overrides", "serialization", "signal", "storage", "testing", "tokenizers",
             "transforms", "types", "utils", "xpu", "zoo")
 _NAMES = {name: place for place, names in {
-    "_alias": "as_torch",
+    "_alias": "as_torch", "_control": "cond",
     "_legacy": "BFloat16Tensor BoolTensor ByteTensor CharTensor DoubleTensor FloatTensor HalfTensor IntTensor "
                "LongTensor ShortTensor",
     "_settings": "are_deterministic_algorithms_enabled get_deterministic_debug_mode get_float32_matmul_precision "
@@ -55,6 +55,7 @@ if _TYPING:
                    tokenizers as tokenizers, transforms as transforms, types as types, utils as utils, xpu as xpu, zoo
                    as zoo)
     from ._alias import as_torch as as_torch
+    from ._control import cond as cond
     from ._legacy import (BFloat16Tensor as BFloat16Tensor, BoolTensor as BoolTensor, ByteTensor as ByteTensor,
                           CharTensor as CharTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor, HalfTensor
                           as HalfTensor, IntTensor as IntTensor, LongTensor as LongTensor, ShortTensor as ShortTensor)

@@ -15,11 +15,12 @@ from typing import Any, Callable, Iterable, Iterator, TypeVar, overload
 
 from . import _C, nn
 from ._arguments import only_speed, refused
+from ._control import host_call
 from ._tensor import Tensor
 from ._weak import Weak, watched
 
 __all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "explain",
-           "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "stats"]
+           "host_call", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "stats"]
 
 _Code = TypeVar("_Code", bound=Callable[..., Any])
 _Result = TypeVar("_Result")

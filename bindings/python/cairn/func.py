@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Callable, Iterable, ParamSpec, Sequence, 
 from . import _C, _trees
 from ._modes import enable_grad
 from ._arguments import only_speed
+from ._control import map, scan, while_loop
 from ._tensor import Tensor
 from ._vmap import vmap
 from .autograd import functional as _functional
 
 __all__ = ["functional_call", "functionalize", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-           "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap"]
+           "linearize", "map", "replace_all_batch_norm_modules_", "scan", "stack_module_state", "vjp", "vmap",
+           "while_loop"]
 
 if TYPE_CHECKING:
     from typing import TypeAlias

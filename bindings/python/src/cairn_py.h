@@ -246,6 +246,7 @@ int cnpy_add_files(PyObject *module); /* files.c */
 int cnpy_add_zoo(PyObject *module);   /* zoo.c */
 int cnpy_add_streams(PyObject *module); /* stream.c */
 int cnpy_add_compile(PyObject *module); /* compile.c */
+int cnpy_add_control(PyObject *module); /* control.c */
 int cnpy_add_graph(PyObject *module);   /* graph.c */
 
 /* ---- generated (ops.gen.c) ---- */

@@ -10,6 +10,7 @@
 
 #include <cairn/autograd.hpp>
 #include <cairn/compile.hpp>
+#include <cairn/control.hpp>
 #include <cairn/data.hpp>
 #include <cairn/description.hpp>
 #include <cairn/events.hpp>
