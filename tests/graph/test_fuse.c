@@ -1,5 +1,6 @@
 /* test_fuse.c: pointwise nodes that became one compute what they did, to the bit: chains, branches, broadcasting, other
  * types, other memory orders; halves round where they are to. What must not be joined is not. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
 #include <cairn/cairn.h>
 #include <cairn/ext/graph.h>
 #include <math.h>
@@ -368,6 +369,32 @@ static void test_compiled(void **state)
   cn_scope_end(s);
 }
 
+static int compiled_halves(cn_compile_call *k) { return halves(k->outputs, k->inputs, NULL); }
+
+/* CAIRN_COMPILE=exact rounds between the nodes of a group as eager does; else halves are rounded once. */
+static void test_exact(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *in[] = {cn_cast(cn_randn(CN_SHAPE(1000)), CN_BF16), cn_cast(cn_randn(CN_SHAPE(1000)), CN_BF16)};
+  cn_tensor *wide[] = {cn_cast(in[0], CN_F32), cn_cast(in[1], CN_F32)}, *eager, *once, *out[2] = {NULL, NULL};
+  assert_int_equal(halves(&eager, in, NULL), 0);
+  assert_int_equal(halves(&once, wide, NULL), 0);
+  for (int i = 0; i < 2; i++) {
+    if (i) setenv("CAIRN_COMPILE", "exact", 1);
+    cn_compiled *c = cn_compile(compiled_halves);
+    cn_compile_call k = {.inputs = in, .ninputs = 2, .outputs = &out[i], .noutputs = 1};
+    int status = cn_compiled_call(c, &k);
+    unsetenv("CAIRN_COMPILE");
+    assert_int_equal(status, 0);
+    cn_compiled_free(c);
+  }
+  assert_same(out[0], cn_cast(once, CN_BF16));
+  assert_same(out[1], eager);
+  assert_true(distance(out[0], out[1]) > 0);
+  cn_scope_end(s);
+}
+
 /* The mirror device runs programs of the op "pointwise", too. */
 /* Calls of the host keep their order: what reads the second one's result must not draw it before the first. */
 static char calls[3];
@@ -431,7 +458,8 @@ int main(void)
     cmocka_unit_test_setup(test_messages, setup),       cmocka_unit_test_setup(test_halves, setup),
     cmocka_unit_test_setup(test_many, setup),           cmocka_unit_test_setup(test_states, setup),
     cmocka_unit_test_setup(test_nothing, setup),        cmocka_unit_test_setup(test_compiled, setup),
-    cmocka_unit_test_setup(test_effects, setup),        cmocka_unit_test_setup(test_mirror, setup),
+    cmocka_unit_test_setup(test_effects, setup),    cmocka_unit_test_setup(test_exact, setup),
+    cmocka_unit_test_setup(test_mirror, setup),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
