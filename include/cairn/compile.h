@@ -37,7 +37,7 @@ typedef struct cn_key cn_key;
 typedef struct cn_compile_call {
   cn_tensor *const *inputs;
   size_t ninputs;
-  cn_tensor **outputs; /* room for results, which belong to the scope */
+  cn_tensor **outputs; /* room for results, which belong to the scope; inputs, and views of them, are just that */
   size_t noutputs;     /* how many there is room for, then how many there are */
   void *payload;       /* of this call: for the function and its key */
   void *note;          /* what the function said of its results when it was captured: calls of one kind share it, it is

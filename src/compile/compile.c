@@ -233,19 +233,30 @@ typedef struct program {
   cni_executable *p;
 } program;
 
+/* The results of the call, from those of the graph and what they show. */
+static int give_results(const cni_executable *p, cn_compile_call *call, cn_tensor *const *made)
+{
+  for (size_t i = 0; i < p->nresults; i++) {
+    call->outputs[i] = cni_is_seen(&p->seen[i]) ? cni_seen_make(&p->seen[i], call) : *made++;
+    if (!call->outputs[i]) return cn_err();
+  }
+  return CN_OK;
+}
+
 static int run_program(void *payload, cn_compile_call *call)
 {
   cn_compiled *c = ((program *)payload)->c;
   cni_executable *p = ((program *)payload)->p;
-  if (p->noutputs > call->noutputs)
-    return cni_fail(CN_ERR_VALUE, "compile: there are %zu results, and room for %zu", p->noutputs, call->noutputs);
-  size_t bytes = (p->ninputs + 1) * sizeof(cn_tensor *);
-  cn_tensor **in = cni_alloc(bytes);
+  if (p->nresults > call->noutputs)
+    return cni_fail(CN_ERR_VALUE, "compile: there are %zu results, and room for %zu", p->nresults, call->noutputs);
+  size_t bytes = (p->ninputs + p->noutputs + 1) * sizeof(cn_tensor *);
+  cn_tensor **in = cni_alloc_zero(bytes), **out = in + p->ninputs;
   if (!in) return CN_ERR_MEMORY;
   for (size_t i = 0; i < p->ninputs; i++) in[i] = call->inputs[p->inputs[i]];
-  int status = p->backward ? cni_joint_run(p, call->outputs, in) : cn_graph_run(call->outputs, p->forward, in);
+  int status = p->backward ? cni_joint_run(p, out, in) : cn_graph_run(out, p->forward, in);
+  if (!status) status = give_results(p, call, out);
   cni_free(in, bytes);
-  call->noutputs = p->noutputs;
+  call->noutputs = p->nresults;
   call->note = p->note;
   call->ran_as_is = false;
   count(c, RUNS, 1);

@@ -11,6 +11,7 @@
 
 #include "graph/ir.h"
 #include "tensor/tensor.h"
+#include "views.h"
 
 /* ---- keys (key.c) ---- */
 struct cn_key {
@@ -55,7 +56,9 @@ typedef struct cni_executable {
   cni_gdepends depends; /* what numbers in it follow from */
   int *inputs;          /* per input of the graph: which of the call's */
   size_t ninputs;
-  size_t noutputs;
+  size_t noutputs;      /* of the graph */
+  cni_seen *seen;       /* per result of the call: what it shows */
+  size_t nresults;
   cn_graph *forward;
   size_t groups[2];     /* of forward and backward */
   cn_graph *single[2];  /* both before nodes were grouped, where somebody asks: gradients of gradients, checks */

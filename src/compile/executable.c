@@ -33,6 +33,8 @@ void cni_executable_release(cni_executable *p)
   cni_free(p->inputs, p->ninputs * sizeof *p->inputs);
   cni_free(p->kept, p->nkept * sizeof *p->kept);
   cni_free(p->carries, p->noutputs);
+  for (size_t i = 0; i < p->nresults; i++) cni_seen_free(&p->seen[i]);
+  cni_free(p->seen, p->nresults * sizeof *p->seen);
   cn_graph_free(p->forward);
   cn_graph_free(p->backward);
   for (int i = 0; i < 2; i++) cn_graph_free(p->single[i]);
@@ -78,6 +80,7 @@ typedef struct capturing {
   cni_executable *p;
   cn_compile_call call; /* as the function sees it */
   cn_tensor **handles;  /* per input of the call */
+  size_t ninputs;
   cni_by_value known;
   bool plain;           /* nothing is made simpler, and backward is left out */
 } capturing;
@@ -115,14 +118,21 @@ static int begin_inputs(capturing *c, const cn_compile_call *call)
   return status;
 }
 
+/* Results become outputs of the graph, but those that show inputs or what is outside. */
 static int add_outputs(capturing *c)
 {
-  for (size_t i = 0; i < c->call.noutputs; i++) {
-    if (!c->call.outputs[i]) return cni_fail(CN_ERR_VALUE, "compile: the function left output %zu unset", i);
-    int status = cni_trace_output(&c->cap, c->call.outputs[i]);
+  cni_executable *p = c->p;
+  size_t n = c->call.noutputs;
+  if (!(p->seen = cni_alloc_zero(n * sizeof *p->seen))) return CN_ERR_MEMORY;
+  for (p->nresults = 0; p->nresults < n; p->nresults++) {
+    cn_tensor *t = c->call.outputs[p->nresults];
+    if (!t) return cni_fail(CN_ERR_VALUE, "compile: the function left output %zu unset", p->nresults);
+    int seen = c->plain ? 0 : cni_seen_note(&p->seen[p->nresults], t, &c->cap, c->handles, c->ninputs);
+    int status = seen ? (seen < 0 ? seen : CN_OK) : cni_trace_output(&c->cap, t);
     if (status) return status;
+    if (!seen) c->call.outputs[p->noutputs++] = t;
   }
-  c->p->noutputs = c->call.noutputs;
+  c->call.noutputs = p->noutputs;
   return CN_OK;
 }
 
@@ -253,6 +263,7 @@ static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *
   if (c->handles && !cni_trace_begin(&c->cap)) {
     c->call = *call;
     c->call.inputs = c->handles;
+    c->ninputs = call->ninputs;
     c->call.outputs = outputs;
     c->call.note = NULL;
     int status = run_function(c, fn, call, retry);

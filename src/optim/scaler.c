@@ -3,7 +3,7 @@
  * Place in the flow: around cn_optim_step. While code is captured nobody knows whether gradients are finite: a step is
  * computed, and what it wrote is taken or left by a select. Invariant: a device is waited for once in a step of an
  * optimiser, however many gradients there are. */
-#include <cairn/graph.h>
+#include <cairn/ext/graph.h>
 #include <math.h>
 
 #include "optim.h"
@@ -23,6 +23,7 @@ typedef struct entry {
 struct cn_grad_scaler {
   cn_tensor *scale; /* float32, zero-dimensional */
   cn_tensor *good;  /* int64, likewise: steps without overflow in a row */
+  cn_tensor *settings; /* written to when growth, backoff or interval change: they are numbers in captured code */
   double growth, backoff;
   int64_t interval;
   bool enabled;
@@ -49,8 +50,9 @@ cn_grad_scaler *cn_grad_scaler_new_with(const cn_grad_scaler_opts *opts)
   s->scale = cn_keep(cn_full_with(NULL, 0, or_default(o->init_scale, 65536),
                                   CN_OPTS(cn_full_opts, .dtype = CN_F32, .device = CN_CPU)));
   s->good = cn_keep(cn_from_data(&(int64_t){0}, NULL, 0, CN_I64));
+  s->settings = cn_keep(cn_from_data(&(int64_t){0}, NULL, 0, CN_I64));
   cn_scope_end(scope);
-  if (s->scale && s->good && !cn_err()) return s;
+  if (s->scale && s->good && s->settings && !cn_err()) return s;
   cn_grad_scaler_free(s);
   return NULL;
 }
@@ -78,6 +80,7 @@ void cn_grad_scaler_free(cn_grad_scaler *s)
   drop_entries(s);
   cn_release(s->scale);
   cn_release(s->good);
+  cn_release(s->settings);
   cn_free(s->v, s->cap * sizeof *s->v);
   cn_free(s, sizeof *s);
 }
@@ -243,6 +246,7 @@ static int set_good(cn_grad_scaler *s, int64_t good) { return cn_copy_from_data(
 static int update_captured(cn_grad_scaler *s)
 {
   cn_tensor *found = NULL;
+  if (cn_trace_depends(s->settings)) return cn_err();
   for (size_t i = 0; i < s->n; i++) {
     cn_tensor *one = s->v[i].found ? cn_to_device(s->v[i].found, CN_CPU) : NULL;
     found = found && one ? cn_logical_or(found, one) : one ? one : found;
@@ -314,6 +318,7 @@ int cn_grad_scaler_load(cn_grad_scaler *s, const cn_tree *state)
   s->growth = cn_tree_as_float(cn_tree_get(state, "growth_factor"), s->growth);
   s->backoff = cn_tree_as_float(cn_tree_get(state, "backoff_factor"), s->backoff);
   s->interval = cn_tree_as_int(cn_tree_get(state, "growth_interval"), s->interval);
-  int status = set_good(s, cn_tree_as_int(cn_tree_get(state, "_growth_tracker"), 0));
+  int status = cn_copy_from_data(s->settings, &(int64_t){0}, sizeof(int64_t));
+  if (!status) status = set_good(s, cn_tree_as_int(cn_tree_get(state, "_growth_tracker"), 0));
   return status ? status : set_scale(s, scale);
 }

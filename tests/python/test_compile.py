@@ -433,6 +433,50 @@ class CompileTest(unittest.TestCase):
         self.assertEqual([f(x, y).item(), f(x, y).item()], [6, 9])
         self.assertEqual((x.tolist(), y.tolist()), ([2, 3, 4], [3, 0]))
 
+    def test_results_that_are_views(self):
+        """Results that show inputs or tensors outside do so, with gradients; those that show each other are copies."""
+        kept = nn.Parameter(cairn.arange(4.0))
+        calls = {
+            "input": lambda x: (x, x * 2),
+            "view": lambda x: x.view(2, 2).t(),
+            "part": lambda x: x[1:3],
+            "outside": lambda x: (kept, x * kept),
+            "written": lambda x: x.mul_(2).view(2, 2),
+            "cut": lambda x: x.detach()[:2],
+        }
+        for name, f in calls.items():
+            for grad in (False, True)[: 1 if name == "written" else 2]:
+                with self.subTest(name, grad=grad):
+                    fast = compiler.compile(f, fullgraph=True)
+                    for _ in range(2):
+                        made = []
+                        for g in (f, fast):
+                            leaf = cairn.arange(4.0, requires_grad=grad)
+                            x = leaf * 1
+                            y = g(x)
+                            y = y[0] if isinstance(y, tuple) else y
+                            self.assertEqual(y.untyped_storage().data_ptr(),
+                                             (kept if name == "outside" else x).untyped_storage().data_ptr())
+                            if y.requires_grad:
+                                (y * y).sum().backward()
+                            gradient = kept.grad if name == "outside" else leaf.grad
+                            kept.grad = None
+                            with cairn.no_grad():
+                                before = y.clone()
+                                y += 1
+                                made.append((before, x.clone(), gradient, y.requires_grad, y._is_view()))
+                                y -= 1
+                        for a, b in zip(*made):
+                            self.assertSame(a, b) if isinstance(a, cairn.Tensor) else self.assertEqual(a, b)
+        a, b = compiler.compile(lambda x: (x * 2).chunk(2))(cairn.ones(4))
+        a += 1
+        self.assertEqual(b.tolist(), [2, 2])
+        a, b = compiler.compile(lambda x: (x.exp(),) * 2)(cairn.zeros(2))  # one result, twice
+        a += 1
+        self.assertEqual(b.tolist(), [2, 2])
+        x = nn.Parameter(cairn.ones(2))
+        self.assertIs(compiler.compile(lambda x: x)(x), x)
+
     def test_random_numbers(self):
         f = cairn.compile(lambda x: (cairn.rand(4) + x, F.dropout(x, 0.5)))
         x = cairn.ones(4)

@@ -124,6 +124,18 @@ static void end_call(cn_compile_call *call)
   PyMem_Free((void *)(uintptr_t)call->inputs);
 }
 
+/* The results; one that is an input is that very object. */
+static PyObject *results_of(const cn_compile_call *call, PyObject *inputs)
+{
+  PyObject *out = cnpy_wrap_list(call->outputs, call->noutputs);
+  for (size_t i = 0; out && i < call->noutputs; i++)
+    for (size_t k = 0; out && k < call->ninputs; k++)
+      if (call->outputs[i] == call->inputs[k] &&
+          PyList_SetItem(out, (Py_ssize_t)i, Py_NewRef(PyList_GetItem(inputs, (Py_ssize_t)k))))
+        Py_CLEAR(out);
+  return out;
+}
+
 /* call(tensors, key, fn) -> (tensors, note) */
 static PyObject *compiled_call(PyObject *self, PyObject *args)
 {
@@ -133,7 +145,7 @@ static PyObject *compiled_call(PyObject *self, PyObject *args)
   int status = begin_call(&call, &k, args);
   if (status) return cn_scope_end(scope), NULL;
   Py_BEGIN_ALLOW_THREADS status = cn_compiled_call(cnpy_held(self), &call);
-  Py_END_ALLOW_THREADS PyObject *out = status ? cnpy_raise() : cnpy_wrap_list(call.outputs, call.noutputs);
+  Py_END_ALLOW_THREADS PyObject *out = status ? cnpy_raise() : results_of(&call, PyTuple_GetItem(args, 0));
   cn_scope_end(scope);
   PyObject *result = out ? PyTuple_Pack(2, out, call.note ? (PyObject *)call.note : Py_None) : NULL;
   Py_XDECREF(out);
