@@ -399,6 +399,35 @@ static void test_a_number_decides(void **state)
   cn_scope_end(s);
 }
 
+/* What would be kept for a backward pass is not, where none comes. */
+static int forward_only(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  scanned plain = {false, 0};
+  (void)payload;
+  cn_tensor *x[4], *both_of[2];
+  for (int i = 0; i < 4; i++) x[i] = cn_requires_grad(cn_detach(in[i]), true);
+  int status = recurrent(both_of, x, &plain);
+  out[0] = both_of[0]; /* the last state; nobody reads the rows */
+  return status;
+}
+
+static void test_what_nobody_reads_goes(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_seed(3);
+  cn_tensor *in[4] = {cn_randn(CN_SHAPE(4)), cn_randn(CN_SHAPE(5, 3)), cn_randn(CN_SHAPE(4, 3)),
+                      cn_randn(CN_SHAPE(4, 4))};
+  both(forward_only, 1, in, 4, NULL);
+  cn_graph *g = cn_trace(forward_only, 1, in, 4, NULL);
+  char *text = cn_graph_to_string(g);
+  assert_non_null(strstr(text, "5, false, false) : float32 [4] "));
+  assert_null(strstr(text, "= mul("));
+  cn_string_free(text);
+  cn_graph_free(g);
+  cn_scope_end(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -412,6 +441,7 @@ int main(void)
     cmocka_unit_test(test_random_in_while),
     cmocka_unit_test(test_refusals),
     cmocka_unit_test(test_a_number_decides),
+    cmocka_unit_test(test_what_nobody_reads_goes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

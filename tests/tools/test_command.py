@@ -77,12 +77,26 @@ class Command(unittest.TestCase):
             self.assertIn("fc: linear", texts)
             self.assertNotIn("bn2: batch_norm", texts)
             flat = self.good("graph", "lenet", "--flat", "-o", "-")
-            self.assertIn(" = view(", flat)
+            self.assertIn(" = reshape(", flat)
             self.assertNotIn(" = flatten(", flat[:flat.index("scope")])
             self.assertEqual(cairn("graph", "lenet").returncode, 2)
             self.assertEqual(cairn("graph", "lenet", "-o", "x.png").returncode, 2)
             self.assertEqual(cairn("graph", "lenet", "-o", "x.svg", "--depth", "-1").returncode, 2)
             self.assertEqual(cairn("graph", "no_such_net", "-o", str(out["svg"])).returncode, 1)
+
+    def test_graph_of_a_branch(self):
+        """What a node holds is drawn in a frame of its own."""
+        branch = "  %0 = input float32 [3]\n  %1 = {0}(%0) : float32 [3]\n  %2 = {1}(%1) : float32 [3]\n  output %2\n"
+        text = ("%0 = input bool []\n%1 = input float32 [3]\n%2 = cond(%0, {%1}) : float32 [3] {\n" +
+                branch.replace("{0}", "exp").replace("{1}", "neg") + "} {\n" +
+                branch.replace("{0}", "sin").replace("{1}", "tanh") + "}\n%3 = abs(%2) : float32 [3]\noutput %3\n")
+        with tempfile.TemporaryDirectory() as folder:
+            source, svg = pathlib.Path(folder) / "branch.txt", pathlib.Path(folder) / "branch.svg"
+            source.write_text(text, encoding="utf-8")
+            self.good("graph", str(source), "-o", str(svg))
+            texts = self.drawn(svg)
+            for word in ("cond", "true", "false", "exp", "neg", "sin", "tanh", "abs"):
+                self.assertIn(word, texts)
 
     def drawn(self, path):
         """All texts of a picture; boxes must lie inside of it."""

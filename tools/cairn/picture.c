@@ -10,6 +10,7 @@ typedef struct making {
   picture *p;
   const cn_graph *g;
   int depth;
+  int root;            /* the group that what is in no scope is drawn in */
   int *group;          /* per scope: its group; -1: it is none, or not yet one */
   int *folded;         /* per scope: its box, where it is drawn as one; -1 */
   int *maker;          /* per value: the box it comes from; -1: none */
@@ -144,7 +145,7 @@ static int group_of(making *m, int scope)
 {
   cn_graph_scope s = {sizeof s};
   char label[PICTURE_TEXT];
-  if (scope < 0) return 0;
+  if (scope < 0) return m->root;
   if (m->group[scope] >= 0) return m->group[scope];
   int status = cn_graph_scope_at(&s, m->g, scope);
   int parent = status ? status : group_of(m, s.parent);
@@ -189,10 +190,56 @@ static int add_line(making *m, int value, int to)
   return CN_OK;
 }
 
+static int draw(making *m);
+
+/* The graph that node n holds, in a frame: its inputs are what the node was given, its outputs what it gives. */
+static int add_held(making *m, const cn_graph_node *n, int sub, int frame)
+{
+  const cn_graph *g = n->subs[sub];
+  size_t scopes = (cn_graph_scopes(g) + 1) * sizeof(int), values = (cn_graph_values(g) + 1) * sizeof(int);
+  making inner = {.p = m->p, .g = g, .depth = m->depth, .root = frame, .group = cn_alloc(scopes),
+                  .folded = cn_alloc(scopes), .maker = cn_alloc(values)};
+  int status = inner.group && inner.folded && inner.maker ? CN_OK : CN_ERR_MEMORY;
+  int first = !strcmp(n->name, "cond") ? 1 : 0; /* the predicate */
+  if (!status) {
+    memset(inner.group, -1, scopes);
+    memset(inner.folded, -1, scopes);
+    memset(inner.maker, -1, values);
+    for (int i = 0; i < (int)cn_graph_inputs(g) && first + i < n->nin; i++)
+      if (n->in[first + i] >= 0) inner.maker[cn_graph_input(g, (size_t)i)] = m->maker[n->in[first + i]];
+    status = draw(&inner);
+    for (int k = 0; k < n->nout && k < (int)cn_graph_outputs(g) && !status; k++) {
+      int maker = inner.maker[cn_graph_output(g, (size_t)k)];
+      if (maker >= 0) m->maker[n->out[k]] = maker;
+    }
+  }
+  cn_free(inner.group, scopes);
+  cn_free(inner.folded, scopes);
+  cn_free(inner.maker, values);
+  return status;
+}
+
+/* A branch or a loop: a box that says so, and a frame with what it holds. */
+static int add_control(making *m, const cn_graph_node *n)
+{
+  static const char *const names[2][2] = {{"true", "false"}, {"condition", "body"}};
+  int in = group_of(m, n->scope), frame = in < 0 ? in : add_group(m->p, in, n->name);
+  int at = frame < 0 ? frame : add_box(m->p, BOX_OP, frame, n->name), status = at < 0 ? at : CN_OK;
+  for (int k = 0; k < n->nin && !status; k++) status = add_line(m, n->in[k], at);
+  for (int k = 0; k < n->nout && !status; k++) m->maker[n->out[k]] = at;
+  for (int k = 0; k < n->nsubs && !status; k++) {
+    int inner = n->nsubs < 2 ? frame : add_group(m->p, frame, names[!strcmp(n->name, "while")][k]);
+    status = inner < 0 ? inner : add_held(m, n, k, inner);
+  }
+  return status;
+}
+
 static int add_node(making *m, int i)
 {
   cn_graph_node n = {sizeof n};
-  int status = cn_graph_node_at(&n, m->g, i), at = status ? status : box_of(m, &n);
+  int status = cn_graph_node_at(&n, m->g, i);
+  if (!status && n.nsubs) return add_control(m, &n);
+  int at = status ? status : box_of(m, &n);
   if (at < 0) return at;
   picture_box *b = &m->p->boxes[at];
   b->work += node_work(m->g, &n);
@@ -203,6 +250,13 @@ static int add_node(making *m, int i)
   }
   for (int k = 0; k < n.nin && !status; k++) status = add_line(m, n.in[k], at);
   for (int k = 0; k < n.nout; k++) m->maker[n.out[k]] = at;
+  return status;
+}
+
+static int draw(making *m)
+{
+  int status = CN_OK;
+  for (int i = 0; i < (int)cn_graph_nodes(m->g) && !status; i++) status = add_node(m, i);
   return status;
 }
 
@@ -304,7 +358,7 @@ int picture_of(picture *p, const cn_graph *g, int depth)
     status = add_group(p, -1, "");
   }
   if (!status) status = add_ends(&m, true);
-  for (int i = 0; i < (int)cn_graph_nodes(g) && !status; i++) status = add_node(&m, i);
+  if (!status) status = draw(&m);
   if (!status) status = add_ends(&m, false);
   if (!status) status = fold_groups_of_one(p);
   if (!status) add_up(&m);

@@ -145,6 +145,7 @@ static void put_number(cn_text *t, double v)
 static int describe(cn_text *t, const cn_graph_node *n)
 {
   cn_op_info info;
+  if (n->nsubs || !cn_op_find(n->name)) return CN_OK; /* a branch, a loop or a host call */
   int status = cn_op_describe(&info, n->op);
   for (int i = 0; !status && i < n->nargs; i++) {
     const cn_value *v = &n->args[i];

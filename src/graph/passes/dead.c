@@ -94,6 +94,8 @@ static void drop_values(cn_graph *g, const bool *live, int *to)
 
 int cni_pass_dead(cn_graph *g)
 {
+  int pruned = cni_prune(g);
+  if (pruned < 0) return pruned;
   size_t nnodes = g->nnodes, nvalues = g->nvalues;
   bool *live = cni_alloc_zero(nvalues + 1);
   int *values = live ? cni_alloc((nvalues + 1) * sizeof *values) : NULL;
@@ -116,7 +118,7 @@ int cni_pass_dead(cn_graph *g)
   bool done = values != NULL;
   cni_free(live, nvalues + 1);
   cni_free(values, (nvalues + 1) * sizeof *values);
-  return done ? (int)(nnodes - g->nnodes) : CN_ERR_MEMORY;
+  return done ? (int)(nnodes - g->nnodes) + pruned : CN_ERR_MEMORY;
 }
 
 int cn_graph_remove_dead(cn_graph *g)

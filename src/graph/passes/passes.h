@@ -14,6 +14,7 @@ int cni_pass_canonicalise(cn_graph *g); /* copies that copy nothing new, views t
 int cni_pass_fold(cn_graph *g);         /* nodes over constants become constants */
 int cni_pass_cse(cn_graph *g);          /* what is computed twice is computed once */
 int cni_pass_widen(cn_graph *g);        /* updates on devices read 16-bit gradients, not float32 copies of them */
+int cni_prune(cn_graph *g);             /* ... first of it: what branches and loops make for nobody */
 int cni_pass_dead(cn_graph *g);         /* nodes and values that nothing reads go */
 int cni_pass_algebra(cn_graph *g);      /* the rows of the rewriter, cairn's and those of plugins */
 
