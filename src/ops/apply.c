@@ -385,6 +385,16 @@ static CNI_APART int cast_into(cni_applying *a)
 
 /* ---- the door ---- */
 
+/* While a graph is captured for the sizes at hand: a composite op that has nothing to do (contiguous, of what is) hands
+ * its input back as in eager code, so that gradients are added up in the same order. */
+static bool returns_input(const cn_call *c, const cn_state *st)
+{
+  const cn_spec *s = &c->spec[0];
+  const cn_desc *d = s->view_of < 0 || st->tracing_sizes ? NULL : &c->in[s->view_of]->d;
+  return d && !s->offset && s->dtype == d->dtype && cni_same_shape(s->ndim, s->shape, d->ndim, d->shape) &&
+         !memcmp(s->strides, d->strides, (size_t)d->ndim * sizeof *d->strides);
+}
+
 static int apply_with(cni_applying *a, cn_state *st)
 {
   const cn_op *row = a->info->row;
@@ -396,6 +406,7 @@ static int apply_with(cni_applying *a, cn_state *st)
   if (CNI_UNLIKELY(found.storage)) status = check_types(a);
   if (!status) status = row->infer(&a->c);
   if (CNI_UNLIKELY(status)) return status;
+  if (row->flags & CN_OP_COMPOSITE && !a->dest && returns_input(&a->c, st)) return decompose_named(a);
   if (a->dest && (status = cni_check_dests(a))) return status;
   a->mask = st->modes;
   if (wants_autograd(a, st, found.grad)) a->mask |= CNI_MODE_AUTOGRAD;
