@@ -223,6 +223,9 @@
 #define cn_cumulative_trapezoid(y, ...) \
   cn_cumulative_trapezoid_with(y, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_cumulative_trapezoid_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_dequantize_linear(input, scale, ...) \
+  cn_dequantize_linear_with(input, scale, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_dequantize_linear_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_diag(...) \
   cn_diag_with(CN_HEAD(__VA_ARGS__, ), CN_OPTS(cn_diag_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_diag_embed(...) \
@@ -630,6 +633,9 @@
 #define cn_quantile(input, q, ...) \
   cn_quantile_with(input, q, CN_HEAD(__VA_ARGS__, ), \
       CN_OPTS(cn_quantile_opts, CN_TAIL(__VA_ARGS__, )))
+#define cn_quantize_linear(input, scale, ...) \
+  cn_quantize_linear_with(input, scale, CN_HEAD(__VA_ARGS__, ), \
+      CN_OPTS(cn_quantize_linear_opts, CN_TAIL(__VA_ARGS__, )))
 #define cn_rand(...) \
   cn_rand_with(CN_HEAD2(__VA_ARGS__, ), CN_OPTS(cn_rand_opts, CN_TAIL2(__VA_ARGS__, )))
 #define cn_rand_like(...) \

@@ -966,6 +966,19 @@ CN_API cn_tensor *cn_deg2rad(cn_tensor *input);
 /* The same, written into input, which is returned. */
 CN_API cn_tensor *cn_deg2rad_(cn_tensor *input);
 
+typedef struct cn_dequantize_linear_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t axis; /* int, default 1; CN_ZERO for 0 */
+  cn_dtype dtype; /* dtype?, default None */
+} cn_dequantize_linear_opts;
+/* (input - zero_point) * scale of quantised integers, in the type of scale or the one given. See
+ * quantize_linear.
+ * zero_point may be NULL. */
+CN_API cn_tensor *cn_dequantize_linear_with(cn_tensor *input, cn_tensor *scale,
+                                            cn_tensor *zero_point,
+                                            const cn_dequantize_linear_opts *opts);
+
 /* linalg_det by its older name. */
 CN_API cn_tensor *cn_det(cn_tensor *input);
 
@@ -1251,6 +1264,17 @@ typedef struct cn_eye_opts {
 /* An n by m matrix (m: n) with ones on the diagonal.
  * m may be CN_NONE. */
 CN_API cn_tensor *cn_eye_with(int64_t n, int64_t m, const cn_eye_opts *opts);
+
+/* fake_quantize_per_tensor_affine with a scale and a zero point for each index of axis. */
+CN_API cn_tensor *cn_fake_quantize_per_channel_affine(cn_tensor *input, cn_tensor *scale,
+                                                      cn_tensor *zero_point, int64_t axis,
+                                                      int64_t quant_min, int64_t quant_max);
+
+/* input as if it were quantised to quant_min..quant_max and back. The gradient goes straight
+ * through where the number was in range, and is zero where it was clamped. */
+CN_API cn_tensor *cn_fake_quantize_per_tensor_affine(cn_tensor *input, cn_tensor *scale,
+                                                     cn_tensor *zero_point, int64_t quant_min,
+                                                     int64_t quant_max);
 
 typedef struct cn_feature_alpha_dropout_opts {
   size_t size;
@@ -3185,6 +3209,19 @@ typedef struct cn_quantile_opts {
  * dim may be CN_NONE. */
 CN_API cn_tensor *cn_quantile_with(cn_tensor *input, cn_tensor *q, int64_t dim,
                                    const cn_quantile_opts *opts);
+
+typedef struct cn_quantize_linear_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  int64_t axis; /* int, default 1; CN_ZERO for 0 */
+  cn_dtype dtype; /* dtype?, default None */
+} cn_quantize_linear_opts;
+/* input / scale + zero_point as int8 (or uint8, int16), rounded half to even and clamped to what
+ * the type holds. scale and zero_point are one number each, or vectors with one for each index
+ * of axis.
+ * zero_point may be NULL. */
+CN_API cn_tensor *cn_quantize_linear_with(cn_tensor *input, cn_tensor *scale, cn_tensor *zero_point,
+                                          const cn_quantize_linear_opts *opts);
 
 /* Radians as degrees: x * 180 / pi. */
 CN_API cn_tensor *cn_rad2deg(cn_tensor *input);

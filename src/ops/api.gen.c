@@ -157,6 +157,7 @@ const char *const cni_op_names[] = {
     "cumsum",
     "cumulative_trapezoid",
     "deg2rad",
+    "dequantize_linear",
     "descend",
     "det",
     "detach",
@@ -198,6 +199,8 @@ const char *const cni_op_names[] = {
     "expm1",
     "exponential",
     "eye",
+    "fake_quantize_per_channel_affine",
+    "fake_quantize_per_tensor_affine",
     "feature_alpha_dropout",
     "feature_dropout",
     "fft_c2c",
@@ -473,6 +476,7 @@ const char *const cni_op_names[] = {
     "prod_dim",
     "put",
     "quantile",
+    "quantize_linear",
     "rad2deg",
     "radam_update",
     "rand",
@@ -843,6 +847,8 @@ const char *const cni_op_docs[] = {
     "Running sum along a dimension. Integers and bool add up in int64.",
     "The integrals of y from its first place to each other one, by the trapezoidal rule.",
     "Degrees as radians: x * pi / 180.",
+    "(input - zero_point) * scale of quantised integers, in the type of scale or the one given. "
+    "See quantize_linear.",
     "param - lr * (grad + weight_decay * param): a step of SGD without momentum.",
     "linalg_det by its older name.",
     "The same memory without history: gradients stop here.",
@@ -899,6 +905,9 @@ const char *const cni_op_docs[] = {
     "exp(x) - 1, exact for small x.",
     "Exponential random numbers of rate lambd, like input.",
     "An n by m matrix (m: n) with ones on the diagonal.",
+    "fake_quantize_per_tensor_affine with a scale and a zero point for each index of axis.",
+    "input as if it were quantised to quant_min..quant_max and back. The gradient goes straight "
+    "through where the number was in range, and is zero where it was clamped.",
     "alpha_dropout of whole channels.",
     "Each channel (dims 0 and 1 number them) zero with probability p, else divided by 1 - p.",
     "The discrete Fourier transform of lines of pairs (..., n, 2) along n; scaling 0 is none, 1 "
@@ -1301,6 +1310,9 @@ const char *const cni_op_docs[] = {
     "The element below which the part q of all elements (or of those along dim) lies, between two"
     " by interpolation: 'linear', 'lower', 'higher', 'midpoint' or 'nearest'. A vector q gives a "
     "leading dimension. NaN if there is one.",
+    "input / scale + zero_point as int8 (or uint8, int16), rounded half to even and clamped to "
+    "what the type holds. scale and zero_point are one number each, or vectors with one for each "
+    "index of axis.",
     "Radians as degrees: x * 180 / pi.",
     "A step of RAdam; rectification 0: not adaptive yet.",
     "Uniform random numbers in [0, 1).",
@@ -3519,6 +3531,19 @@ cn_tensor *cn_deg2rad_(cn_tensor *input)
   return cni_apply1(CNI_OP_deg2rad, args, 1, input);
 }
 
+cn_tensor *cn_dequantize_linear_with(cn_tensor *input, cn_tensor *scale, cn_tensor *zero_point,
+                                     const cn_dequantize_linear_opts *opts)
+{
+  cn_dequantize_linear_opts room;
+  const cn_dequantize_linear_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "dequantize_linear");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(scale), cn_v_tensor(zero_point),
+                     cn_v_int(cn_opt_int(o->axis, 1)), cn_opt_code(o->dtype)};
+  return cni_apply1(CNI_OP_dequantize_linear, args, 5, NULL);
+}
+
 static cn_tensor *run_descend(cn_tensor *param, cn_tensor *grad, cn_tensor *lr,
                               const cn_descend_opts *opts, cn_tensor *dest)
 {
@@ -4006,6 +4031,24 @@ cn_tensor *cn_eye_with(int64_t n, int64_t m, const cn_eye_opts *opts)
   if (!o) return NULL;
   cn_value args[] = {cn_v_int(n), cn_arg_int(m), cn_opt_code(o->dtype), cn_opt_code(o->device)};
   return cni_apply1(CNI_OP_eye, args, 4, NULL);
+}
+
+cn_tensor *cn_fake_quantize_per_channel_affine(cn_tensor *input, cn_tensor *scale,
+                                               cn_tensor *zero_point, int64_t axis,
+                                               int64_t quant_min, int64_t quant_max)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(scale), cn_v_tensor(zero_point),
+                     cn_v_int(axis), cn_v_int(quant_min), cn_v_int(quant_max)};
+  return cni_apply1(CNI_OP_fake_quantize_per_channel_affine, args, 6, NULL);
+}
+
+cn_tensor *cn_fake_quantize_per_tensor_affine(cn_tensor *input, cn_tensor *scale,
+                                              cn_tensor *zero_point, int64_t quant_min,
+                                              int64_t quant_max)
+{
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(scale), cn_v_tensor(zero_point),
+                     cn_v_int(quant_min), cn_v_int(quant_max)};
+  return cni_apply1(CNI_OP_fake_quantize_per_tensor_affine, args, 5, NULL);
 }
 
 cn_tensor *cn_feature_alpha_dropout_with(cn_tensor *input,
@@ -7383,6 +7426,19 @@ cn_tensor *cn_quantile_with(cn_tensor *input, cn_tensor *q, int64_t dim,
   cn_value args[] = {cn_v_tensor(input), cn_v_tensor(q), cn_arg_int(dim), cn_v_bool(o->keepdim),
                      cn_v_str(o->interpolation ? o->interpolation : "linear")};
   return cni_apply1(CNI_OP_quantile, args, 5, NULL);
+}
+
+cn_tensor *cn_quantize_linear_with(cn_tensor *input, cn_tensor *scale, cn_tensor *zero_point,
+                                   const cn_quantize_linear_opts *opts)
+{
+  cn_quantize_linear_opts room;
+  const cn_quantize_linear_opts *o = opts;
+  if (!o || o->size != sizeof *o || o->guard)
+    o = cn_opts_read(&room, sizeof room, opts, "quantize_linear");
+  if (!o) return NULL;
+  cn_value args[] = {cn_v_tensor(input), cn_v_tensor(scale), cn_v_tensor(zero_point),
+                     cn_v_int(cn_opt_int(o->axis, 1)), cn_opt_code(o->dtype)};
+  return cni_apply1(CNI_OP_quantize_linear, args, 5, NULL);
 }
 
 cn_tensor *cn_rad2deg(cn_tensor *input)

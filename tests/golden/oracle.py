@@ -324,7 +324,36 @@ def on_pairs(f, pairs_in=True, pairs_out=True):
     return run
 
 
+def quantization_parameter(input, v, axis, dtype):
+    """A scale or a zero point that broadcasts with input."""
+    if not isinstance(v, torch.Tensor):
+        return torch.tensor(v, dtype=dtype)
+    if not v.dim() or not input.dim():
+        return v.reshape(()).to(dtype)
+    return v.reshape([-1 if i == axis % input.dim() else 1 for i in range(input.dim())]).to(dtype)
+
+
+def quantize_linear(input, scale, zero_point=None, axis=1, dtype=None):
+    limits = torch.iinfo(dtype or torch.int8)
+    wide = torch.float64 if input.dtype == torch.float64 else torch.float32
+    q = torch.round(input.to(wide) / quantization_parameter(input, scale, axis, wide))
+    if zero_point is not None:
+        q = q + quantization_parameter(input, zero_point, axis, wide)
+    return q.clamp(limits.min, limits.max).to(dtype or torch.int8)
+
+
+def dequantize_linear(input, scale, zero_point=None, axis=1, dtype=None):
+    of_scale = scale.dtype if isinstance(scale, torch.Tensor) else torch.float32
+    wide = torch.float64 if (dtype or of_scale) == torch.float64 else torch.float32
+    y = input.to(wide)
+    if zero_point is not None:
+        y = y - quantization_parameter(input, zero_point, axis, wide)
+    return (y * quantization_parameter(input, scale, axis, wide)).to(dtype or of_scale)
+
+
 SPECIAL = {
+    "quantize_linear": quantize_linear,
+    "dequantize_linear": dequantize_linear,
     "mm_dtype": lambda input, mat2, out_dtype: input.to(out_dtype) @ mat2.to(out_dtype),
     "bmm_dtype": lambda input, mat2, out_dtype: input.to(out_dtype) @ mat2.to(out_dtype),
     "int_mm": lambda input, mat2: input.int() @ mat2.int(),

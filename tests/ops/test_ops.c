@@ -48,6 +48,7 @@ static const family families[] = {
   {"embedding_bag", 2, 4},
   {"search", 1, 1},
   {"quantile", 2, 4},
+  {"quantize", 1, 1},
   {"update", 1, 1},
 };
 

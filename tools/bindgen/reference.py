@@ -18,7 +18,7 @@ import opsig  # noqa: E402
 # Page, title, the families on it (files of src/ops).
 PAGES = (
     ("creation", "Making tensors", ("create", "signal", "index_create")),
-    ("pointwise", "Element by element", ("pointwise", "programs", "arith")),
+    ("pointwise", "Element by element", ("pointwise", "programs", "arith", "quantize")),
     ("reduction", "Sums, means, statistics", ("reduce", "reduce_stat", "quantile", "numeric")),
     ("order", "Order and search", ("order", "unique", "search")),
     ("shape", "Views, shapes, joining",

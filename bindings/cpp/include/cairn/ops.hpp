@@ -516,6 +516,15 @@ struct CumulativeTrapezoidOptions {
   Scalar dx_ = 1;
   int64_t dim_ = -1;
 };
+struct DequantizeLinearOptions {
+  DequantizeLinearOptions &zero_point(const Operand &value) { zero_point_ = value; return *this; }
+  DequantizeLinearOptions &axis(int64_t value) { axis_ = value; return *this; }
+  DequantizeLinearOptions &dtype(DType value) { dtype_ = value; return *this; }
+
+  detail::KeptOperand zero_point_;
+  int64_t axis_ = 1;
+  DType dtype_ = CN_DTYPE_NONE;
+};
 struct DiagOptions {
   DiagOptions &diagonal(int64_t value) { diagonal_ = value; return *this; }
 
@@ -1578,6 +1587,15 @@ struct QuantileOptions {
   std::optional<int64_t> dim_ = None;
   bool keepdim_ = false;
   KeptText interpolation_ = "linear";
+};
+struct QuantizeLinearOptions {
+  QuantizeLinearOptions &zero_point(const Operand &value) { zero_point_ = value; return *this; }
+  QuantizeLinearOptions &axis(int64_t value) { axis_ = value; return *this; }
+  QuantizeLinearOptions &dtype(DType value) { dtype_ = value; return *this; }
+
+  detail::KeptOperand zero_point_;
+  int64_t axis_ = 1;
+  DType dtype_ = CN_DTYPE_NONE;
 };
 struct RandomIntegersOptions {
   RandomIntegersOptions &low(std::optional<int64_t> value) { low_ = value; return *this; }
@@ -3506,6 +3524,20 @@ inline Tensor deg2rad(const Tensor &input)
   const cn_value args[] = {detail::v(input)};
   return detail::call(op, args, 1);
 }
+/* (input - zero_point) * scale of quantised integers, in the type of scale or the one given. See
+ * quantize_linear. */
+inline Tensor dequantize_linear(const Tensor &input, const Operand &scale, const Operand &zero_point = {},
+                                int64_t axis = 1, DType dtype = CN_DTYPE_NONE)
+{
+  static const cn_op *const op = detail::find_op("dequantize_linear");
+  const cn_value args[] = {detail::v(input), detail::v(scale), detail::v(zero_point), detail::v(axis),
+                           detail::v(dtype)};
+  return detail::call(op, args, 5);
+}
+inline Tensor dequantize_linear(const Tensor &input, const Operand &scale, const DequantizeLinearOptions &options)
+{
+  return cn::dequantize_linear(input, scale, options.zero_point_, options.axis_, options.dtype_);
+}
 /* linalg_det by its older name. */
 inline Tensor det(const Tensor &input)
 {
@@ -3862,6 +3894,25 @@ inline Tensor eye(int64_t n, std::optional<int64_t> m = None, const TensorOption
 inline Tensor eye(int64_t n, const EyeOptions &named, const TensorOptions &options = {})
 {
   return cn::eye(n, named.m_, options);
+}
+/* fake_quantize_per_tensor_affine with a scale and a zero point for each index of axis. */
+inline Tensor fake_quantize_per_channel_affine(const Tensor &input, const Tensor &scale, const Tensor &zero_point,
+                                               int64_t axis, int64_t quant_min, int64_t quant_max)
+{
+  static const cn_op *const op = detail::find_op("fake_quantize_per_channel_affine");
+  const cn_value args[] = {detail::v(input), detail::v(scale), detail::v(zero_point), detail::v(axis),
+                           detail::v(quant_min), detail::v(quant_max)};
+  return detail::call(op, args, 6);
+}
+/* input as if it were quantised to quant_min..quant_max and back. The gradient goes straight through where the
+ * number was in range, and is zero where it was clamped. */
+inline Tensor fake_quantize_per_tensor_affine(const Tensor &input, const Operand &scale, const Operand &zero_point,
+                                              int64_t quant_min, int64_t quant_max)
+{
+  static const cn_op *const op = detail::find_op("fake_quantize_per_tensor_affine");
+  const cn_value args[] = {detail::v(input), detail::v(scale), detail::v(zero_point), detail::v(quant_min),
+                           detail::v(quant_max)};
+  return detail::call(op, args, 5);
 }
 /* alpha_dropout of whole channels. */
 inline Tensor feature_alpha_dropout(const Tensor &input, double p = 0.5, bool training = false)
@@ -5934,6 +5985,20 @@ inline Tensor quantile(const Tensor &input, const Operand &q, std::optional<int6
 inline Tensor quantile(const Tensor &input, const Operand &q, const QuantileOptions &options)
 {
   return cn::quantile(input, q, options.dim_, options.keepdim_, options.interpolation_);
+}
+/* input / scale + zero_point as int8 (or uint8, int16), rounded half to even and clamped to what the type holds.
+ * scale and zero_point are one number each, or vectors with one for each index of axis. */
+inline Tensor quantize_linear(const Tensor &input, const Operand &scale, const Operand &zero_point = {},
+                              int64_t axis = 1, DType dtype = CN_DTYPE_NONE)
+{
+  static const cn_op *const op = detail::find_op("quantize_linear");
+  const cn_value args[] = {detail::v(input), detail::v(scale), detail::v(zero_point), detail::v(axis),
+                           detail::v(dtype)};
+  return detail::call(op, args, 5);
+}
+inline Tensor quantize_linear(const Tensor &input, const Operand &scale, const QuantizeLinearOptions &options)
+{
+  return cn::quantize_linear(input, scale, options.zero_point_, options.axis_, options.dtype_);
 }
 /* Radians as degrees: x * 180 / pi. */
 inline Tensor rad2deg(const Tensor &input)
