@@ -106,6 +106,8 @@ int cni_inplace_check(const char *who, cn_tensor *t)
   if (t->inference)
     return cni_fail(CN_ERR_GRAD, "%s: a tensor made in inference mode cannot be written to by a recorded op", who);
   cni_node *n = cni_node_of(t);
+  if (n && n->kind == CNI_NODE_LEAF && cni_state()->capture && !t->d.data) /* an input, which need not be one outside */
+    return cni_fail(CN_ERR_CAPTURE, "%s: an input that requires a gradient is changed in place", who);
   if (n && n->kind == CNI_NODE_LEAF)
     return cni_fail(CN_ERR_GRAD,
                     "%s: a leaf that requires a gradient cannot be changed in place; do it under cn_no_grad_begin",

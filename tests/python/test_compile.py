@@ -433,6 +433,22 @@ class CompileTest(unittest.TestCase):
         self.assertEqual([f(x, y).item(), f(x, y).item()], [6, 9])
         self.assertEqual((x.tolist(), y.tolist()), ([2, 3, 4], [3, 0]))
 
+    def test_inputs_with_a_history_written_in_place(self):
+        """Their history goes on outside: such a call runs as it is."""
+        fast = compiler.compile(lambda x: x.mul_(2).exp())
+        grads = []
+        for f in (lambda x: x.mul_(2).exp(), fast):
+            leaf = cairn.arange(3.0, requires_grad=True)
+            x = leaf * 1
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                (f(x).sum() + x.sum()).backward()
+            grads.append(leaf.grad)
+        self.assertSame(*grads)
+        self.assertEqual(compiler.stats(fast)["eager_calls"], 1)
+        with self.assertRaisesRegex(RuntimeError, "changed in place"):
+            fast(cairn.ones(2, requires_grad=True))
+
     def test_results_that_are_views(self):
         """Results that show inputs or tensors outside do so, with gradients; those that show each other are copies."""
         kept = nn.Parameter(cairn.arange(4.0))
