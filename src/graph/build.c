@@ -25,7 +25,7 @@ int cn_graph_add_input(cn_graph *g, cn_device device, cn_dtype dtype, int ndim, 
   int status = cni_shape_check("graph_add_input", ndim, shape, cni_dtype_size((int)dtype), &numel);
   if (status) return status;
   v.index = (int32_t)g->ninputs;
-  memcpy(v.shape, shape, (size_t)ndim * sizeof *shape);
+  if (ndim) memcpy(v.shape, shape, (size_t)ndim * sizeof *shape); /* which may be NULL otherwise */
   int value = cni_graph_add_value(g, &v);
   cni_graph_changed(g);
   return value < 0 || cni_graph_list_input(g, value) ? CN_ERR_MEMORY : value;
