@@ -190,9 +190,9 @@ static int lower_call(lowering *l, const cni_gnode *n)
   cn_spec spec[CNI_MAX_RESULTS];
   cn_call c;
   size_t bytes = (size_t)(n->nin + 1) * sizeof(cn_tensor *);
-  cn_tensor **in = cni_alloc(bytes);
-  if (!in) return CN_ERR_MEMORY;
   int status = cni_types_fill(&g->types, g);
+  cn_tensor **in = status ? NULL : cni_alloc(bytes);
+  if (!in) return status ? status : CN_ERR_MEMORY;
   for (int k = 0; k < n->nin; k++) in[k] = n->in[k] < 0 ? NULL : g->types.v[stand_in(l, n->in[k])].handle;
   memset(args, 0, sizeof args);
   memcpy(args, n->args, (size_t)n->nargs * sizeof *args);
@@ -200,7 +200,7 @@ static int lower_call(lowering *l, const cni_gnode *n)
   cni_node_call(&c, g, n, args, in);
   c.out = out;
   c.spec = spec;
-  cn_graph *parts = status ? NULL : cni_trace_call(&c);
+  cn_graph *parts = cni_trace_call(&c);
   if (!parts) status = cn_err() ? cn_err() : CN_ERR_MEMORY;
   if (!status) status = check_pure(n, parts);
   if (!status) status = put_parts(l, n, parts, in);

@@ -1,0 +1,81 @@
+/* test_parts.c: every allocation fails once while a graph is copied, lifted, lowered and run, and while one whose sizes
+ * depend on data is traced and run part by part: an error, or the right numbers; nothing stays behind. */
+#include <cairn/ext/graph.h>
+#include <cairn/kw.h>
+
+#include "sweep.h"
+#include "test.h"
+
+static int block(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  (void)payload; /* x: (2, 3, 4) */
+  cn_tensor *x = cn_layer_norm(in[0], CN_SHAPE(4), NULL, NULL);
+  x = cn_scaled_dot_product_attention(x, x, x, NULL, .is_causal = true);
+  out[0] = cn_flatten(cn_transpose(cn_dropout(x, .p = 0.25), 1, 2), .start_dim = 1, .end_dim = 2);
+  return cn_err();
+}
+
+static int lowered(double *result)
+{
+  cn_seed(2);
+  cn_tensor *x = cn_randn(CN_SHAPE(2, 3, 4)), *out = NULL;
+  cn_graph *g = x ? cn_trace(block, 1, &x, 1, NULL) : NULL, *copy = g ? cn_graph_copy(g) : NULL;
+  int status = copy ? cn_graph_lift(copy, NULL, NULL) : cn_err();
+  cn_graph_free(g);
+  if (status >= 0 && copy) status = cn_graph_run(&out, copy, &x);
+  if (!status) *result = sweep_sum(out);
+  cn_graph_free(copy);
+  return status < 0 ? status : cn_err();
+}
+
+static int select_rows(cn_tensor **out, cn_tensor *const *in, void *payload)
+{
+  cn_tensor *at = cn_nonzero(cn_gt(in[0], cn_num(0))); /* x: (6) */
+  out[0] = cn_mul(cn_index_select(in[0], 0, cn_reshape(at, CN_SHAPE(-1))), cn_num(0.5));
+  cn_add_(payload, cn_num(1));
+  return cn_err();
+}
+
+static int counted(double *result)
+{
+  cn_seed(3);
+  cn_tensor *x = cn_randn(CN_SHAPE(6)), *steps = cn_zeros(CN_SCALAR_SHAPE), *out = NULL;
+  cn_graph *g = x && steps ? cn_trace(select_rows, 1, &x, 1, steps) : NULL;
+  int status = g ? cn_graph_run(&out, g, &x) : cn_err();
+  if (!status) *result = sweep_sum(out) + sweep_sum(steps);
+  cn_graph_free(g);
+  return status ? status : cn_err();
+}
+
+static void test_lowered(void **state)
+{
+  (void)state;
+  sweep("a lowered graph", lowered);
+}
+static void test_counted(void **state)
+{
+  (void)state;
+  sweep("sizes that nodes define", counted);
+}
+
+static int setup(void **state)
+{
+  (void)state;
+  cn_memory_set_caching(false);
+  cn_err_clear();
+  return 0;
+}
+static int teardown(void **state)
+{
+  (void)state;
+  cn_memory_fail_at(0);
+  cn_memory_set_caching(true);
+  return 0;
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_lowered, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_counted, setup, teardown)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
