@@ -162,6 +162,10 @@ CN_API int cn_module_visit(cn_module *m, cn_module_fn fn, void *payload);
 /* Slot i of the module itself: what it is called and what kind it is; tensor NULL where it is absent. False past the
  * last. `name` stays the module's, and is NULL for one that was removed while its class counts on its place. */
 CN_API CN_MUST_USE bool cn_module_slot_at(cn_named *slot, const cn_module *m, size_t i);
+/* What a compiled function that calls the module depends on of it, as bytes for cn_key_put: its tensors, which of them
+ * want gradients, its parts, their modes and settings. Writes as many as there is room for (size; bytes may be NULL
+ * when that is 0) and returns how many there are. */
+CN_API size_t cn_module_key(void *bytes, size_t size, const cn_module *m);
 /* Removes a parameter, a buffer or a child. What a class of the library made keeps its place, absent. */
 CN_API int cn_module_remove(cn_module *m, const char *name);
 /* Puts a tensor into the place of a removed slot: the class computes with it, no list shows it. False: there is no such

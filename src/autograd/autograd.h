@@ -27,6 +27,10 @@ int cni_backward_run(const cni_backward *b);
 /* While a sub-graph is captured: what stands in it for each of these (NULL for NULL), n of them, owned array; NULL with
  * the error set. */
 cn_tensor **cni_bring_inside(cn_tensor *const *tensors, size_t n);
+/* Gives a tensor without history one that begins with this function: its backward is told of gradients that get there.
+ * 0 or CN_ERR_MEMORY. */
+int cni_function_begin(cn_tensor *t, const cn_function *function);
+bool cni_function_begins(cn_tensor *t, const cn_function *function); /* is that still its history? */
 int cni_function_backward(cni_node *node, cn_tensor *const *g, cn_tensor **gin, bool create);
 void cni_context_free(struct cni_context_data *context);
 bool cni_context_records(const cn_context *context); /* does the running backward record itself? */

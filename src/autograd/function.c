@@ -255,6 +255,26 @@ int cn_function_apply(cn_tensor **outputs, size_t noutputs, const cn_function *f
   return status;
 }
 
+int cni_function_begin(cn_tensor *t, const cn_function *function)
+{
+  cn_context *ctx = cni_alloc_zero(sizeof *ctx);
+  cni_node *n = ctx ? function_node(NULL, 0, &t, 1) : NULL;
+  if (!n) {
+    cni_free(ctx, sizeof *ctx);
+    return CN_ERR_MEMORY;
+  }
+  ctx->data = (struct cni_context_data){.fn = function, .node = n};
+  n->context = &ctx->data;
+  cni_node_attach(t, n, 0);
+  return CN_OK;
+}
+
+bool cni_function_begins(cn_tensor *t, const cn_function *function)
+{
+  const cni_node *n = cni_node_of(t);
+  return n && n->kind == CNI_NODE_FUNCTION && n->nin == 0 && n->context->fn == function;
+}
+
 int cni_function_backward(cni_node *n, cn_tensor *const *g, cn_tensor **gin, bool create)
 {
   struct cni_context_data *c = n->context;

@@ -219,12 +219,11 @@ static int run_eager(cn_compiled *c, cn_compile_call *call)
   return status && !cn_err() ? cni_fail(status, "compile: the function failed") : status;
 }
 
-static int run_refused(cn_compiled *c, const cni_executable *p, cn_compile_call *call)
+static int run_refused(cn_compiled *c, int status, const char *why, cn_compile_call *call)
 {
-  if (c->opts.fullgraph) return cni_fail(p->status, "compile: %s cannot be captured: %s", c->name, p->why_eager);
+  if (c->opts.fullgraph) return cni_fail(status, "compile: %s cannot be captured: %s", c->name, why);
   if (!atomic_exchange(&c->warned, true))
-    cni_log(CN_LOG_WARNING, CNI_TOPIC_WARNINGS, "compile: %s cannot be captured, and runs as it is: %s", c->name,
-            p->why_eager);
+    cni_log(CN_LOG_WARNING, CNI_TOPIC_WARNINGS, "compile: %s cannot be captured, and runs as it is: %s", c->name, why);
   return run_eager(c, call);
 }
 
@@ -274,7 +273,8 @@ static int run_checked(program *k, cn_compile_call *call)
 static int run_found(cn_compiled *c, cni_executable *p, cn_compile_call *call)
 {
   program k = {c, p};
-  if (p->why_eager) return run_refused(c, p, call);
+  const char *why = p->why_eager ? p->why_eager : cni_executable_conflict(p, call);
+  if (why) return run_refused(c, p->why_eager ? p->status : CN_ERR_CAPTURE, why, call);
   return cni_compile_setting() == CNI_COMPILE_CHECK ? run_checked(&k, call) : run_program(&k, call);
 }
 

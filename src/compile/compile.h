@@ -7,6 +7,7 @@
 #define CNI_COMPILE_COMPILE_H
 
 #include <cairn/compile.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "graph/ir.h"
@@ -32,6 +33,7 @@ typedef struct cni_by_value {
   bool numbers; /* floats that are weak: the function reads them */
 } cni_by_value;
 int cni_key_read(cn_key *key, const cn_compile_call *call, const cn_compile_opts *opts, const cni_by_value *known);
+bool cni_is_part(const cn_tensor *t); /* of a larger memory? */
 bool cni_key_same(const cn_key *a, const cn_key *b);
 /* Says where two keys differ first, into text. */
 void cni_key_difference(char *text, size_t size, const cn_key *now, const cn_key *before);
@@ -43,6 +45,15 @@ typedef struct cni_kept {
   enum { CNI_KEPT_INPUT, CNI_KEPT_STATE, CNI_KEPT_RESULT } from;
   int index; /* of the program's inputs, the whole graph's states, or the forward graph's outputs */
 } cni_kept;
+
+/* The backward graph of calls for some of whose results no gradient comes. */
+typedef struct cni_backward_graph {
+  struct cni_backward_graph *next;
+  uint64_t absent; /* bit i: that of result i is not there */
+  cn_graph *graph; /* of the inputs of the whole one; NULL: the whole one with zeros, as there is none without them */
+  int *gradient;   /* as cni_executable's */
+  size_t n;
+} cni_backward_graph;
 
 typedef struct cni_executable {
   struct cni_executable *next;
@@ -61,7 +72,7 @@ typedef struct cni_executable {
   size_t nresults;
   cn_graph *forward;
   size_t groups[2];     /* of forward and backward */
-  cn_graph *single[2];  /* both before nodes were grouped, where somebody asks: gradients of gradients, checks */
+  cn_graph *single[2];  /* both before nodes were grouped, for who asks: gradients of gradients, absent.c, checks */
   /* Where results carry gradients: */
   cn_graph *backward;   /* from kept values and gradients of results to gradients; NULL: they do not */
   cn_tensor **leaves;   /* owned: from outside, leaves and others, which get gradients besides inputs */
@@ -72,6 +83,8 @@ typedef struct cni_executable {
   bool *carries;        /* per output: has it a gradient? */
   bool hooked;          /* hooks hang on tensors inside */
   int *gradient;        /* per input, then leaf: which output of backward; -1: none flows */
+  cni_backward_graph *others; /* found so far, under the lock */
+  pthread_mutex_t lock;
 } cni_executable;
 
 /* Captures a call. Owned; NULL with the error set when there is no memory or the function failed by itself; a function
@@ -93,6 +106,9 @@ static inline cni_executable *cni_executable_keep(cni_executable *p)
 bool cni_executable_holds(const cni_executable *p);
 size_t cni_executable_nodes(const cni_executable *p);
 size_t cni_executable_groups(const cni_executable *p); /* nodes that do the work of several (cn_graph_fuse) */
+/* Two names of one memory, of which the program writes to one: it does not see that through the other. NULL: there are
+ * none; else what they are. */
+const char *cni_executable_conflict(const cni_executable *p, const cn_compile_call *call);
 
 /* ---- halves (split.c) ---- */
 /* A graph of forward and backward (inputs: the function's, then gradients of results; outputs: the function's, then
@@ -108,6 +124,10 @@ typedef struct cni_halves {
 int cni_cut_in_halves(cni_halves *halves, const cn_graph *whole); /* 0 or an error; what there is then is to be freed */
 void cni_halves_free(cni_halves *halves);
 int cni_executable_split(cni_executable *p, const cn_graph *whole); /* the halves become the program's */
+
+/* absent.c: the backward graph without the gradients of these results (bit i: result i); NULL with the error set. */
+const cni_backward_graph *cni_backward_without(cni_executable *p, uint64_t absent);
+void cni_backward_graphs_free(cni_backward_graph *list);
 
 /* joint.c: runs a program whose results carry gradients. in: its inputs. */
 int cni_joint_run(cni_executable *p, cn_tensor **out, cn_tensor *const *in);

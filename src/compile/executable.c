@@ -38,6 +38,8 @@ void cni_executable_release(cni_executable *p)
   cn_graph_free(p->forward);
   cn_graph_free(p->backward);
   for (int i = 0; i < 2; i++) cn_graph_free(p->single[i]);
+  cni_backward_graphs_free(p->others);
+  pthread_mutex_destroy(&p->lock);
   cn_string_free(p->why_eager);
   if (p->note && p->note_free) p->note_free(p->note);
   cni_key_free(&p->key);
@@ -51,6 +53,22 @@ bool cni_executable_holds(const cni_executable *p)
   return !p->forward || (cni_states_hold(p->forward) && cni_leaves_hold(p->forward));
 }
 
+const char *cni_executable_conflict(const cni_executable *p, const cn_compile_call *call)
+{
+  const cn_graph *g = p->forward;
+  for (size_t i = 0; i < p->ninputs; i++) {
+    const cni_storage *memory = call->inputs[p->inputs[i]]->storage;
+    bool written = g->input_finals[i] >= 0;
+    for (size_t k = 0; k < i; k++)
+      if (call->inputs[p->inputs[k]]->storage == memory && (written || g->input_finals[k] >= 0))
+        return "two inputs share memory that is written to";
+    for (size_t k = 0; k < g->nstates; k++)
+      if (g->states[k].tensor->storage == memory && (written || g->states[k].final >= 0))
+        return "an input shares memory that is written to with a tensor from outside";
+  }
+  return NULL;
+}
+
 size_t cni_executable_nodes(const cni_executable *p)
 {
   return cn_graph_nodes(p->forward) + cn_graph_nodes(p->backward);
@@ -58,13 +76,20 @@ size_t cni_executable_nodes(const cni_executable *p)
 
 size_t cni_executable_groups(const cni_executable *p) { return p->groups[0] + p->groups[1]; }
 
+static bool several_carry(const cni_executable *p)
+{
+  size_t n = 0;
+  for (size_t i = 0; p->carries && i < p->noutputs; i++) n += p->carries[i];
+  return n > 1;
+}
+
 /* The last step: from now on graphs are only run. CAIRN_COMPILE=exact rounds halves between ops as eager does. */
 static int fuse(cni_executable *p)
 {
   bool exact = cni_compile_exact(), checked = cni_compile_setting() == CNI_COMPILE_CHECK;
   for (int i = 0; i < 2; i++) {
     cn_graph *g = i ? p->backward : p->forward;
-    bool asked = checked || (!i && p->backward);
+    bool asked = checked || (!i && p->backward) || (i && several_carry(p));
     if (g && asked && !(p->single[i] = cn_graph_copy(g))) return cn_err();
     int groups = g ? cn_graph_fuse(g, exact) : 0;
     if (groups < 0) return groups;
@@ -81,9 +106,25 @@ typedef struct capturing {
   cn_compile_call call; /* as the function sees it */
   cn_tensor **handles;  /* per input of the call */
   size_t ninputs;
+  bool *parts;          /* per input of the graph; room for all of the call's */
   cni_by_value known;
   bool plain;           /* nothing is made simpler, and backward is left out */
+  bool alone;           /* without a backward pass behind: results carry no gradients */
+  bool spent;           /* out: nobody could go backward from the results, so they carry none */
 } capturing;
+
+/* Inputs that were computed outside have a history there, which a backward pass inside would have to go on with. That
+ * behind the function ends there. */
+static int reached_outside(cn_context *ctx, cn_tensor **grad_in, cn_tensor *const *grad_out)
+{
+  const cni_capture *cap = cni_capturing();
+  (void)ctx, (void)grad_in, (void)grad_out;
+  if (cap && cap->leaves_are_inside) return CN_OK;
+  return cni_fail(CN_ERR_CAPTURE, "compile: a backward pass inside goes through an input into what was computed "
+                                  "outside");
+}
+
+static const cn_function computed_outside = {sizeof(cn_function), "input", NULL, reached_outside, NULL};
 
 /* A float that may be another at each run of the program. */
 static bool is_free_number(const cn_tensor *t) { return t && t->d.weak && t->d.dtype == CN_F64; }
@@ -99,7 +140,23 @@ static int begin_input(capturing *c, cn_tensor *t, size_t i)
 {
   if (!(c->handles[i] = cni_trace_input(&c->cap, &t->d))) return cn_err();
   if (cni_state()->no_grad || !cn_needs_grad(t)) return CN_OK;
+  if (!cn_is_leaf(t)) return cni_function_begin(c->handles[i], &computed_outside);
   return cn_requires_grad(c->handles[i], true) ? CN_OK : cn_err();
+}
+
+/* An input that is changed in place gets a new history with it, which a program does not give it. */
+static int check_histories(const capturing *c, const cn_compile_call *call)
+{
+  for (size_t i = 0; i < call->ninputs; i++) {
+    cn_tensor *t = c->handles[i];
+    if (!t || t == call->inputs[i]) continue;
+    bool had = cn_needs_grad(call->inputs[i]) && !cn_is_leaf(call->inputs[i]) && !cni_state()->no_grad;
+    if (had ? !cni_function_begins(t, &computed_outside) : !cn_is_leaf(t))
+      return cni_fail(CN_ERR_CAPTURE, "compile: input %zu is changed in place, and gradients flow through that", i);
+    if (cn_needs_grad(t) && !cn_needs_grad(call->inputs[i]))
+      return cni_fail(CN_ERR_CAPTURE, "compile: requires_grad of input %zu is set inside", i);
+  }
+  return CN_OK;
 }
 
 static int begin_inputs(capturing *c, const cn_compile_call *call)
@@ -112,10 +169,20 @@ static int begin_inputs(capturing *c, const cn_compile_call *call)
   for (size_t i = 0; i < call->ninputs && !status; i++) {
     c->handles[i] = call->inputs[i];
     if (is_outside(c, call->inputs[i])) continue;
+    c->parts[n] = cni_is_part(call->inputs[i]);
     p->inputs[n++] = (int)i;
     status = begin_input(c, call->inputs[i], i);
   }
   return status;
+}
+
+/* A leaf that the function made, by requires_grad: outside, gradients would have to add up in it. */
+static bool is_new_leaf(const capturing *c, cn_tensor *y)
+{
+  const cni_node *n = cni_node_of(y);
+  bool leaf = n && n->kind == CNI_NODE_LEAF && n->captured;
+  for (size_t i = 0; i < c->ninputs; i++) leaf = leaf && y != c->handles[i];
+  return leaf;
 }
 
 /* Results become outputs of the graph, but those that show inputs or what is outside. */
@@ -127,6 +194,9 @@ static int add_outputs(capturing *c)
   for (p->nresults = 0; p->nresults < n; p->nresults++) {
     cn_tensor *t = c->call.outputs[p->nresults];
     if (!t) return cni_fail(CN_ERR_VALUE, "compile: the function left output %zu unset", p->nresults);
+    if (is_new_leaf(c, t))
+      return cni_fail(CN_ERR_CAPTURE, "compile: result %zu is a leaf of the function's own making: set requires_grad "
+                                      "outside", p->nresults);
     int seen = c->plain ? 0 : cni_seen_note(&p->seen[p->nresults], t, &c->cap, c->handles, c->ninputs);
     int status = seen ? (seen < 0 ? seen : CN_OK) : cni_trace_output(&c->cap, t);
     if (status) return status;
@@ -172,6 +242,14 @@ static int keep_leaves(capturing *c)
   return CN_OK;
 }
 
+/* The gradient of a result, as an input: in the memory order that the result has where it is handed out. */
+static cn_tensor *seed_of(capturing *c, const cn_tensor *y)
+{
+  cn_desc d = y->d;
+  if (!cni_is_dense(d.ndim, d.shape, d.strides)) cni_contiguous_strides(d.ndim, d.shape, d.strides);
+  return cni_trace_input(&c->cap, &d);
+}
+
 /* Gradients of results become inputs; those of inputs and leaves, where there are some, outputs. */
 static int run_backward(capturing *c, cn_tensor **wanted, cn_tensor **grads)
 {
@@ -182,7 +260,7 @@ static int run_backward(capturing *c, cn_tensor **wanted, cn_tensor **grads)
     cn_tensor *y = c->call.outputs[i];
     if (!(p->carries[i] = cn_needs_grad(y))) continue;
     roots[nroots] = y;
-    if (!(seeds[nroots++] = cni_trace_input(&c->cap, &y->d))) return cn_err();
+    if (!(seeds[nroots++] = seed_of(c, y))) return cn_err();
   }
   for (size_t i = 0; i < p->ninputs + p->nleaves; i++) {
     cn_tensor *t = i < p->ninputs ? c->handles[p->inputs[i]] : p->leaves[i - p->ninputs];
@@ -233,10 +311,13 @@ static int run_function(capturing *c, cn_compile_fn fn, const cn_compile_call *c
   status = fn(&c->call);
   if (status && !cn_err()) cni_fail(status, "compile: the function failed");
   if (!status) status = cn_err();
+  if (!status) status = check_histories(c, call);
   c->p->note = c->call.note;
   if (!status && (*retry = input_has_gradient(c))) return CN_OK;
   if (!status) status = add_outputs(c);
-  if (!status && !c->plain && carries_gradients(c)) status = add_backward(c);
+  if (status || c->plain || c->alone || !carries_gradients(c)) return status;
+  if ((status = add_backward(c)) && !cn_err()) cni_fail(status, "compile: the backward pass failed");
+  c->spent = status == CN_ERR_GRAD; /* the function went backward from them itself, or changed what they need */
   return status;
 }
 
@@ -260,7 +341,9 @@ static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *
   cn_tensor **outputs = cni_alloc_zero(out_bytes);
   cn_graph *whole = NULL;
   c->handles = outputs ? cni_alloc_zero(in_bytes) : NULL;
-  if (c->handles && !cni_trace_begin(&c->cap)) {
+  c->parts = c->handles ? cni_alloc_zero(call->ninputs + 1) : NULL;
+  if (c->parts && !cni_trace_begin(&c->cap)) {
+    c->cap.parts = c->parts;
     c->call = *call;
     c->call.inputs = c->handles;
     c->ninputs = call->ninputs;
@@ -270,6 +353,7 @@ static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *
     whole = cni_trace_end(&c->cap, status ? status : *retry ? CN_ERR_CAPTURE : CN_OK);
     if (whole) whole = finished(c, whole);
   }
+  cni_free(c->parts, call->ninputs + 1);
   cni_free(c->handles, in_bytes);
   cni_free(outputs, out_bytes);
   return whole;
@@ -278,7 +362,9 @@ static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *
 static cni_executable *new_executable(void)
 {
   cni_executable *p = cni_alloc_zero(sizeof *p);
-  if (p) atomic_init(&p->refs, 1);
+  if (!p) return NULL;
+  atomic_init(&p->refs, 1);
+  pthread_mutex_init(&p->lock, NULL);
   return p;
 }
 
@@ -333,6 +419,13 @@ cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call
   if (!p) return NULL;
   capturing c = {.p = p, .known = *known};
   cn_graph *whole = capture(&c, fn, call, retry);
+  if (!whole && c.spent) {
+    cn_err_clear();
+    cni_executable_release(p);
+    if (!(p = new_executable())) return NULL;
+    c = (capturing){.p = p, .known = *known, .alone = true};
+    whole = capture(&c, fn, call, retry);
+  }
   if (*retry) { /* it does not help twice */
     *retry = !known->leaves;
     known->leaves = true;

@@ -69,7 +69,20 @@ static int forward(cn_context *ctx, cn_tensor **out, cn_tensor *const *in)
   return status;
 }
 
-/* Kept values, then a gradient for each result that carries one: zeros where none came. */
+/* The graph of the gradients that came, and which output each gradient is. */
+static cn_graph *graph_for(cni_executable *p, cn_tensor *const *grad_out, const int **gradient)
+{
+  uint64_t absent = 0;
+  for (size_t i = 0; i < p->noutputs; i++)
+    if (p->carries[i] && !grad_out[i]) absent |= 1ull << i;
+  const cni_backward_graph *b = absent ? cni_backward_without(p, absent) : NULL;
+  if (absent && !b) return NULL;
+  *gradient = b && b->graph ? b->gradient : p->gradient;
+  return b && b->graph ? b->graph : p->backward;
+}
+
+/* Kept values, then a gradient for each result that carries one: zeros where none came, which are read only where there
+ * is no graph without them. */
 static int backward_inputs(cn_context *ctx, const cni_executable *p, cn_tensor **in, cn_tensor *const *grad_out)
 {
   size_t n = 0;
@@ -177,15 +190,18 @@ static int backward_again(cn_context *ctx, const running *r, cn_tensor **grad_in
 static int backward(cn_context *ctx, cn_tensor **grad_in, cn_tensor *const *grad_out)
 {
   running *r = cn_context_payload(ctx);
-  const cni_executable *p = r->p;
+  cni_executable *p = r->p;
   if (cni_context_records(ctx)) return backward_again(ctx, r, grad_in, grad_out);
-  size_t nin = cn_graph_inputs(p->backward), nout = cn_graph_outputs(p->backward);
+  const int *gradient;
+  cn_graph *g = graph_for(p, grad_out, &gradient);
+  if (!g) return cn_err();
+  size_t nin = cn_graph_inputs(g), nout = cn_graph_outputs(g);
   size_t bytes = (nin + nout + 1) * sizeof(cn_tensor *);
   cn_tensor **in = cni_alloc_zero(bytes), **out = in + nin;
   int status = in ? backward_inputs(ctx, p, in, grad_out) : CN_ERR_MEMORY;
-  if (!status) status = cni_graph_run_at(out, p->backward, in, r->at);
+  if (!status) status = cni_graph_run_at(out, g, in, r->at);
   for (size_t i = 0; i < p->ninputs + p->nleaves && !status; i++)
-    grad_in[i] = p->gradient[i] >= 0 ? out[p->gradient[i]] : NULL;
+    grad_in[i] = gradient[i] >= 0 ? out[gradient[i]] : NULL;
   cni_free(in, bytes);
   return status;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/dtype.h"
 #include "base/state.h"
 #include "compile.h"
 
@@ -48,6 +49,11 @@ static int64_t shares_with(const cn_compile_call *call, size_t i)
   return (int64_t)k;
 }
 
+bool cni_is_part(const cn_tensor *t)
+{
+  return t->storage && (t->offset || t->storage->size != (size_t)t->d.numel * cni_dtype_size(t->d.dtype));
+}
+
 static void put_input(cn_key *k, const cn_compile_call *call, size_t i, const cni_by_value *known)
 {
   cn_tensor *t = call->inputs[i];
@@ -67,7 +73,8 @@ static void put_input(cn_key *k, const cn_compile_call *call, size_t i, const cn
   }
   put_int(k, "what it shares memory with", n, shares_with(call, i));
   bool grad = cn_needs_grad(t), leaf = cn_is_leaf(t);
-  put_int(k, "requires_grad", n, grad);
+  put_int(k, "whether it is a part of a larger tensor", n, cni_is_part(t));
+  put_int(k, "requires_grad, or whether it was computed", n, grad + !leaf);
   if (known->leaves && grad && leaf) put_int(k, "which tensor it is", n, (int64_t)(intptr_t)t);
 }
 
@@ -85,7 +92,7 @@ int cni_key_read(cn_key *k, const cn_compile_call *call, const cn_compile_opts *
     else put_int(k, "that it is there", (int)i, 0);
   }
   if (opts->key) opts->key(k, call);
-  if (!k->failed) return CN_OK;
+  if (!k->failed && !cn_err()) return CN_OK;
   cni_key_free(k);
   return cn_err() ? cn_err() : CN_ERR_MEMORY;
 }

@@ -100,6 +100,17 @@ static cni_memory_record *memory_of(cni_capture *cap, cn_tensor *t)
   return add_memory(cap, root, value, (int)cap->g->nstates - 1);
 }
 
+int cni_capture_place_read(cn_tensor *t)
+{
+  const cni_capture *cap = cni_capturing();
+  if (!cap || !cap->parts) return CN_OK;
+  int value = tagged_value(cap, root_of(t));
+  const cni_gvalue *v = value < 0 ? NULL : &cap->g->values[value];
+  if (!v || v->kind != CNI_VALUE_INPUT || !cap->parts[v->index]) return CN_OK;
+  return cni_fail(CN_ERR_CAPTURE, "capture: input %d is a part of a larger tensor, and as_strided counts from where "
+                                  "that begins", v->index);
+}
+
 /* ---- values ---- */
 
 static int scalar_value(cni_capture *cap, const cn_tensor *t)

@@ -54,6 +54,7 @@ typedef struct cni_capture {
   size_t nopen, open_cap;
   size_t depth; /* of the scope around it */
   cni_live *live; /* its handles' memories */
+  const bool *parts; /* per input, where whoever captures says so: it is a part of a larger memory; NULL: none is */
   bool escaped;   /* after its end: some are still there, which somebody outside keeps */
   bool hooked;    /* the code hung a hook on a gradient */
   bool leaves_are_inside; /* what reaches leaves is collected by whoever captures: it is nothing that a run assigns */
@@ -111,6 +112,9 @@ int cni_capture_value(cni_capture *cap, cn_tensor *t); /* its present value; ext
 cn_tensor *cni_capture_handle(const cni_capture *cap, cn_device device, int dtype, int ndim, const int64_t *shape,
                               const int64_t *strides, int value);
 
+/* An op counts from the beginning of t's memory, or looks beyond t: an error where t is a part of an input of which the
+ * capture has nothing else. */
+int cni_capture_place_read(cn_tensor *t);
 int cni_capture_now(const cni_capture *cap, int input); /* what the memory of this input value holds now */
 /* Autograd keeps an alias of a view without its record: it stands for the view's present value. 0 or an error. */
 int cni_capture_saves(cn_tensor *alias, cn_tensor *view);

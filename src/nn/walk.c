@@ -172,7 +172,7 @@ int cn_module_set(cn_module *m, const char *path, cn_tensor *t)
   return cn_module_set_slot(owner, (size_t)(s - cni_m(owner)->slots), t);
 }
 
-/* ---- mode, place, type ---- */
+/* ---- mode ---- */
 
 static int set_mode(cn_module *m, const char *path, void *payload)
 {
@@ -184,6 +184,43 @@ static int set_mode(cn_module *m, const char *path, void *payload)
 
 int cn_module_train(cn_module *m, bool on) { return cn_module_visit(m, set_mode, &on); }
 bool cn_module_training(const cn_module *m) { return m && cni_m(m)->training; }
+
+/* ---- what compiled functions depend on ---- */
+
+typedef struct key {
+  uint64_t *words;
+  size_t n, cap;
+} key;
+
+static void put_word(key *k, uint64_t word)
+{
+  if (k->n++ < k->cap) k->words[k->n - 1] = word;
+}
+
+static void put_marked(key *k, const void *address, bool mark) /* addresses have free low bits */
+{
+  put_word(k, (uint64_t)(uintptr_t)address | (uint64_t)mark);
+}
+
+static void put_key(key *k, const cn_module *m)
+{
+  const cni_module *own = cni_m(m);
+  put_marked(k, m, own->training);
+  if (cn_module_args(m)) put_word(k, cn_args_hash(cn_module_args(m), NULL));
+  for (size_t i = 0; i < own->nslots; i++) put_marked(k, own->slots[i].tensor, cn_needs_grad(own->slots[i].tensor));
+  for (size_t i = 0; i < cn_module_nchildren(m); i++)
+    if (cn_module_child(m, i)) put_key(k, cn_module_child(m, i));
+  put_word(k, 0);
+}
+
+size_t cn_module_key(void *bytes, size_t size, const cn_module *m)
+{
+  key k = {bytes, 0, size / sizeof *k.words};
+  if (m) put_key(&k, m);
+  return k.n * sizeof *k.words;
+}
+
+/* ---- place and type ---- */
 
 typedef struct place {
   cn_device device;

@@ -238,6 +238,28 @@ const cn_value *cn_args_get(const cn_args *a, const char *name)
   return i < 0 ? NULL : &a->v[i];
 }
 
+static uint64_t mix(uint64_t h, uint64_t word) { return (h ^ word) * 0x9e3779b97f4a7c15u ^ h >> 29; }
+
+static uint64_t mix_value(uint64_t h, const cn_value *v)
+{
+  h = mix(h, (uint64_t)v->tag << 32 | (uint32_t)v->n);
+  if (v->tag == CN_V_STR)
+    for (const char *s = v->u.s; s && *s; s++) h = mix(h, (unsigned char)*s);
+  else if (v->tag == CN_V_INTS || v->tag == CN_V_FLOATS)
+    for (int i = 0; i < v->n; i++) h = mix(h, (uint64_t)v->u.is[i]); /* both have 8 bytes */
+  else h = mix(h, (uint64_t)v->u.i);
+  return h;
+}
+
+uint64_t cn_args_hash(const cn_args *a, const char *without)
+{
+  uint64_t h = 0;
+  int left = without ? cn_signature_find(a->signature, without) : -1;
+  for (int i = 0; i < cn_signature_size(a->signature); i++)
+    if (i != left) h = mix_value(h, &a->v[i]);
+  return h;
+}
+
 int cn_args_set(cn_args **args, const char *name, cn_value value)
 {
   cn_args *old = *args;

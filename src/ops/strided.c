@@ -6,6 +6,7 @@
 #include <cairn/ext/parts.h>
 #include <cairn/ops.h>
 
+#include "base/hooks.h"
 #include "families.h"
 #include "infer.h"
 
@@ -15,6 +16,8 @@ static int as_strided_decompose(cn_call *c)
 {
   const cn_tensor *x = c->in[0];
   const cn_value *a = c->args;
+  int status = cni_hooks.place_read ? cni_hooks.place_read(c->in[0]) : CN_OK;
+  if (status) return status;
   c->out[0] = cn_as_strided_from(c->in[0], a[1].u.is, (size_t)a[1].n, a[2].u.is, (size_t)a[2].n,
                                  cni_arg_int_or(a, 3, x->offset), x->d.strides, (size_t)x->d.ndim, x->offset);
   return cn_err();

@@ -182,6 +182,9 @@ static int set_rates(cn_schedule *s, bool closed)
 /* Room for groups that the optimiser has got since the schedule was made; they began with the rate they have. */
 static int check_groups(cn_schedule *s)
 {
+  if (cn_tracing()) /* before anything is counted */
+    return cn_err_set(CN_ERR_CAPTURE, "%s: a schedule cannot step while a graph is captured: step it outside",
+                      s->cls->name);
   size_t n = cn_optim_ngroups(s->opt);
   if (cn_err() || n == s->n) return cn_err();
   for (int i = 0; i < CNI_SCHEDULE_LISTS; i++)

@@ -241,29 +241,37 @@ static int take_grads(call_result *r, int nin, cn_tensor *const *leaves, cn_tens
   return CN_OK;
 }
 
-int call_run_grad(call_result *r, const call *c, cn_tensor *dest, cn_tensor *const *leaves)
+/* The same numbers in the memory order of `like`; takes t over. */
+static cn_tensor *in_order_of(cn_tensor *like, cn_tensor *t)
 {
-  int status = call_run(r, c, dest);
-  return status ? status : call_grad(r, c, leaves);
+  cn_tensor *made = t ? cn_keep(cn_copy_(cn_empty_like(like), t)) : NULL;
+  cn_release(t);
+  return made;
 }
 
-int call_grad(call_result *r, const call *c, cn_tensor *const *leaves)
+int call_grad(call_result *r, const call *c, cn_tensor *const *leaves, bool same_order)
 {
   cn_tensor *roots[SAMPLE_RESULTS], *weights[SAMPLE_RESULTS];
   size_t n = 0;
-  int status;
   cn_scope *scope = cn_scope_begin();
   if (!scope) return cn_err();
   for (size_t i = 0; i < r->nout && !cn_err(); i++) {
     if (!r->out[i] || !cn_needs_grad(r->out[i]) || !cni_dtype_computes((int)cn_dtype_of(r->out[i])))
       continue;
     weights[n] = call_weights(c->s, (int)i, r->out[i]);
+    if (same_order) weights[n] = in_order_of(r->out[i], weights[n]);
     if (weights[n]) roots[n++] = r->out[i];
   }
-  status = cn_err() ? cn_err() : take_grads(r, c->nin, leaves ? leaves : c->in, roots, weights, n);
+  int status = cn_err() ? cn_err() : take_grads(r, c->nin, leaves ? leaves : c->in, roots, weights, n);
   for (size_t i = 0; i < n; i++) cn_release(weights[i]);
   cn_scope_end(scope);
   return status;
+}
+
+int call_run_grad(call_result *r, const call *c, cn_tensor *dest, cn_tensor *const *leaves)
+{
+  int status = call_run(r, c, dest);
+  return status ? status : call_grad(r, c, leaves, false);
 }
 
 void call_result_free(call_result *r)

@@ -83,7 +83,7 @@ static enum outcome call_again(const trial *t, const traced *k, const cn_graph *
   int status = cn_graph_replay(outputs, g, inputs);
   for (size_t i = 0; !status && grad && i < k->nout; i++)
     if (k->has_out[i]) r.out[i] = cn_keep(outputs[n++]);
-  if (!status && grad) status = call_grad(&r, k->c, NULL);
+  if (!status && grad) status = call_grad(&r, k->c, NULL, false);
   cn_no_grad_end(saved);
   enum outcome o = status ? trial_fail(t, "%s: %s", what, cn_err_message()) : compare(t, k, outputs, want, what);
   for (int i = 0; grad && o == PASS && i < SAMPLE_INPUTS; i++) {

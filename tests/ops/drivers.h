@@ -34,6 +34,7 @@ enum outcome drive_memory(const trial *t);    /* every allocation failed in turn
 enum outcome drive_threads(const trial *t);   /* one thread against several */
 enum outcome drive_mirror(const trial *t);    /* the mirror device, or CAIRN_TEST_DEVICE, against the CPU */
 enum outcome drive_capture(const trial *t);   /* a captured graph of forward and gradient against eager */
+enum outcome drive_compiled(const trial *t);  /* a compiled function of the op, and its gradient, against eager */
 enum outcome drive_refusals(const trial *t);  /* kernels that refuse have touched nothing */
 enum outcome drive_lists(const trial *t);     /* lists of numbers in C's options against the generic entry */
 

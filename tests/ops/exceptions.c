@@ -2,7 +2,8 @@
  *
  * "gradcheck": where finite differences mean nothing. "second order": first-order gradients are checked, their
  * gradients are not. "layouts": the op's meaning depends on memory. "data dependent": it reads data in C, or the driver
- * does, so that capture may refuse it. Invariant: an entry is removed when its reason is gone. */
+ * does, so that capture may refuse it. "larger memory": a compiled function may be refused, where an input is a part of
+ * a larger tensor. Invariant: an entry is removed when its reason is gone. */
 #include <string.h>
 
 #include "drivers.h"
@@ -42,6 +43,9 @@ static const struct {
   {"data dependent", "one_hot", "asks the data for the number of classes", "one_hot(i64[3]=-1)"},
   {"data dependent", "linalg_lstsq", "whether there are residuals depends on the ranks", "gelsd"},
   {"data dependent", "linalg_lstsq", "whether there are residuals depends on the ranks", "gelss"},
+
+  {"larger memory", "as_strided", "counts from where the input's memory begins", ".o"},
+  {"larger memory", "as_strided", "counts from where the input's memory begins", ".s"},
 
   {"inputs unchanged", "batch_norm", "moves its running statistics", "training=True"},
   {"inputs unchanged", "instance_norm", "moves its running statistics", NULL},

@@ -128,8 +128,8 @@ void call_set_input(call *c, int i, cn_tensor *t);
 int call_run(call_result *r, const call *c, cn_tensor *dest);
 /* Runs it, then fills r->grad with gradients of sum(result * weights) with respect to leaves (NULL: the inputs). */
 int call_run_grad(call_result *r, const call *c, cn_tensor *dest, cn_tensor *const *leaves);
-/* The same for results that are in r already. */
-int call_grad(call_result *r, const call *c, cn_tensor *const *leaves);
+/* The same for results that are in r already. same_order: weights lie in memory as their results do, not row by row. */
+int call_grad(call_result *r, const call *c, cn_tensor *const *leaves, bool same_order);
 void call_result_free(call_result *r);
 /* What result i is multiplied with; owned, on the device of `like`. */
 cn_tensor *call_weights(const sample *s, int i, cn_tensor *like);

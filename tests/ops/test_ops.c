@@ -58,7 +58,7 @@ static const struct driver {
 } drivers[] = {
   {"oracle", drive_oracle},       {"layouts", drive_layouts}, {"gradcheck", drive_gradcheck},
   {"inplace", drive_inplace},     {"memory", drive_memory},   {"threads", drive_threads},
-  {"mirror", drive_mirror},       {"capture", drive_capture},
+  {"mirror", drive_mirror},       {"capture", drive_capture}, {"compiled", drive_compiled},
   {"lists", drive_lists},       {"refusals", drive_refusals}, {"lower", drive_lower},
 };
 

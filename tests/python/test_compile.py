@@ -504,7 +504,183 @@ class CompileTest(unittest.TestCase):
             for a, b in zip(want, have):
                 self.assertSame(a, b)
 
+    def test_results_that_are_not_used(self):
+        """Their gradients are absent, not zeros: those would make NaNs of infinite derivatives."""
+        def f(x):
+            return x * 2, x.sqrt(), (x + 1).log() * 3
+        for used in ([0], [2], [0, 2], [1], [0, 1, 2]):
+            grads = []
+            for g in (f, cairn.compile(f)):
+                x = cairn.zeros(2, requires_grad=True)
+                sum(g(x)[i].sum() for i in used).backward()
+                grads.append(x.grad.tolist())
+            self.assertEqual(grads[0], grads[1], used)
+
+    def test_settings_of_optimisers(self):
+        class Plain(cairn.optim.Optimizer):
+            def __init__(self, params, lr):
+                super().__init__(params, {"lr": lr})
+
+            @cairn.no_grad()
+            def step(self, closure=None):
+                for group in self.param_groups:
+                    for p in group["params"]:
+                        p.add_(p.grad, alpha=-group["lr"])
+
+        def losses(how, make, changes):
+            cairn.manual_seed(0)
+            net = nn.Linear(2, 2)
+            optimiser = make(net.parameters())
+
+            def step(x):
+                optimiser.zero_grad()
+                loss = net(x).square().sum()
+                loss.backward()
+                optimiser.step()
+                return loss
+            step, found = how(step), []
+            for change in changes:
+                optimiser.param_groups[0].update(change)
+                found += [step(cairn.ones(1, 2)).item() for _ in range(2)]
+            return found
+        for make, changes in (
+                (lambda p: cairn.optim.AdamW(p, lr=0.1),
+                 ({}, {"weight_decay": 0.5}, {"lr": 0.01}, {"betas": (0.5, 0.6)})),
+                (lambda p: cairn.optim.SGD(p, lr=0.1, momentum=0.5), ({}, {"momentum": 0.1}, {"lr": 0.01})),
+                (lambda p: Plain(p, 0.1), ({}, {"lr": 0.01}))):
+            self.assertEqual(losses(lambda f: f, make, changes), losses(cairn.compile, make, changes))
+
+    def test_settings_of_layers(self):
+        for how in (lambda net: net, cairn.compile):
+            net = nn.Sequential(nn.Linear(2, 2), nn.Dropout(1.0))
+            f = how(net)
+            self.assertEqual(f(cairn.ones(1, 2)).tolist(), [[0, 0]])
+            net[1].p = 0.0
+            self.assertSame(f(cairn.ones(1, 2)), net[0](cairn.ones(1, 2)))
+
     # ---- what cannot be captured ----
+    def runs_as_it_is(self, f, make):
+        """f(*make()) as it is and compiled: results and what the arguments are then."""
+        found = []
+        for g in (f, cairn.compile(f)):
+            arguments = make()
+            out = g(*arguments)
+            found.append([t.tolist() for t in (out, *arguments)])
+        self.assertEqual(*found)
+        self.assertEqual(compiler.stats(g)["eager_calls"], 1)
+
+    def test_memory_with_two_names(self):
+        def write_first(x, y):
+            x.add_(1)
+            return y.sum()
+
+        def write_second(x, y):
+            y.mul_(2)
+            return x.sum()
+
+        def overlapping():
+            x = cairn.arange(4.0)
+            return x, x[1:]
+        for f in (write_first, write_second):
+            self.runs_as_it_is(f, overlapping)
+            self.runs_as_it_is(f, lambda: (cairn.arange(3.0),) * 2)
+        outside = cairn.zeros(3)
+
+        @cairn.compile
+        def both(x):
+            x.add_(1)
+            return outside.sum()
+        self.assertEqual(both(outside).item(), 3)  # the first call shares memory
+        self.assertEqual(both(cairn.ones(3)).item(), 3)
+        self.assertEqual(both(outside).item(), 6)
+        self.assertEqual(compiler.stats(both)["runs"], 1)
+
+    def test_part_of_a_larger_tensor(self):
+        base = cairn.arange(6.0)
+        f = cairn.compile(lambda x: x.as_strided((2,), (1,), 0) * 1)
+        for x in (base, base[2:], base[:2]):
+            self.assertSame(f(x), x.as_strided((2,), (1,), 0))
+
+    def test_histories_outside(self):
+        w = cairn.ones(2, requires_grad=True)
+
+        def gradient(use):
+            w.grad = None
+            use()
+            return w.grad.tolist()
+        for how in (lambda f: f, cairn.compile):
+            h = w * 3
+            self.assertEqual(gradient(lambda: how(lambda x: (x * h).sum())(cairn.ones(2)).backward()), [3, 3])
+            self.assertEqual(gradient(lambda: how(lambda h: (h * 2).sum().backward())(w * 3)), [6, 6])
+            self.assertEqual(gradient(lambda: how(lambda h: (h * w).sum().backward())(w * 3)), [6, 6])
+
+            def in_place(h):
+                h.mul_(2)
+
+            def use():
+                h = w * 3
+                how(in_place)(h)
+                h.sum().backward()
+            self.assertEqual(gradient(use), [6, 6])
+
+            def use_other():
+                x = cairn.ones(2)
+                how(lambda x: x.mul_(w))(x)
+                (x * 5).sum().backward()
+            self.assertEqual(gradient(use_other), [5, 5])
+        x = cairn.ones(2)
+        cairn.compile(lambda x: x.requires_grad_().sum())(x)
+        self.assertTrue(x.requires_grad)
+
+    def test_results_whose_history_is_spent(self):
+        """A loss from which the function went backward itself is returned; nobody can go backward from it again."""
+        w = cairn.ones(2, requires_grad=True)
+
+        def step(x):
+            loss = (x * w).square().sum()
+            gradient, = cairn.autograd.grad(loss, w)
+            with cairn.no_grad():
+                w.sub_(gradient, alpha=0.1)
+            return loss
+        want = [step(cairn.ones(2)).item() for _ in range(3)]
+        with cairn.no_grad():
+            w.fill_(1)
+        fast = cairn.compile(step)
+        self.assertEqual([fast(cairn.ones(2)).item() for _ in range(3)], want)
+        self.assertEqual(compiler.stats(fast)["runs"], 3)
+
+    def test_leaves_made_inside(self):
+        f = cairn.compile(lambda x: (x * 2).detach().requires_grad_())
+        y = f(cairn.ones(2))
+        y.sum().backward()
+        self.assertEqual(y.grad.tolist(), [1, 1])
+
+    def test_schedules_step_outside(self):
+        """A capture that fails has not counted a step."""
+        net = nn.Linear(2, 2)
+        optimiser = cairn.optim.SGD(net.parameters(), lr=1.0)
+        schedule = cairn.optim.lr_scheduler.StepLR(optimiser, 1, 0.5)
+
+        @cairn.compile
+        def step(x):
+            optimiser.zero_grad()
+            net(x).sum().backward()
+            optimiser.step()
+            schedule.step()
+        for i in range(3):
+            step(cairn.ones(1, 2))
+            self.assertEqual((schedule.last_epoch, optimiser.param_groups[0]["lr"]), (i + 1, 0.5 ** (i + 1)))
+
+    def test_packed_sequences(self):
+        """Named tuples whose class takes other arguments."""
+        pack = nn.utils.rnn.pack_sequence([cairn.ones(3, 2), cairn.ones(1, 2)])
+        f = cairn.compile(lambda p: p._replace(data=p.data * 2))
+        for _ in range(2):
+            out = f(pack)
+            self.assertIs(type(out), type(pack))
+            self.assertSame(out.data, pack.data * 2)
+        self.assertEqual(compiler.stats(f)["runs"], 2)
+
     def test_branches(self):
         @cairn.compile
         def f(x):

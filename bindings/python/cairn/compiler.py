@@ -1,10 +1,10 @@
 """cairn.compile and cairn.compiler: functions and modules captured at their first call, and run as graphs later.
 
 Place in the flow: a call's arguments are taken apart into tensors, floats (inputs like tensors, see _weak.py, unless
-the function asks for their values) and the rest; the rest, and what the function refers to outside (modules, tensors,
-plain constants), has a number, its key; _C.CompiledBase finds the program of that key and of the tensors' kinds, or
-captures one by calling the function with tensors that have no values. What else Python reads while it is captured is
-baked in, as in jax.jit.
+the function asks for their values) and the rest; the rest, and what the function refers to outside (modules,
+optimisers, tensors, plain constants), has a number, its key; _C.CompiledBase finds the program of that key and of the
+tensors' kinds, or captures one by calling the function with tensors that have no values. What else Python reads while
+it is captured is baked in, as in jax.jit.
 """
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from ._arguments import only_speed, refused
 from ._control import host_call
 from ._tensor import Tensor
 from ._weak import Weak, watched
+from .optim.optimizer import Optimizer
 
 __all__ = ["allow_in_graph", "assume_constant_result", "compile", "cudagraph_mark_step_begin", "disable", "explain",
            "host_call", "is_compiling", "is_dynamo_compiling", "is_exporting", "list_backends", "reset", "stats"]
@@ -44,8 +45,8 @@ def _mapped(tree: Any, is_leaf: Callable[[Any], bool], leaf: Callable[[Any], Any
     if isinstance(tree, dict):
         items = {key: _mapped(value, is_leaf, leaf) for key, value in tree.items()}
         return items if type(tree) is dict else _remade(tree, items)
-    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return type(tree)(*(_mapped(value, is_leaf, leaf) for value in tree))
+    if isinstance(tree, tuple) and hasattr(tree, "_make"):  # also of one whose class takes other arguments
+        return tree._make(_mapped(value, is_leaf, leaf) for value in tree)
     if isinstance(tree, (list, tuple)):
         several = [_mapped(value, is_leaf, leaf) for value in tree]
         return several if type(tree) is list else tuple(several) if type(tree) is tuple else _remade(tree, several)
@@ -119,6 +120,8 @@ def _key(tree: Any, outside: bool) -> Any:
         return _Float
     if isinstance(tree, nn.Module):
         return _C._module_key(tree)
+    if isinstance(tree, Optimizer):
+        return (_Same(tree), tree._program_key())
     if isinstance(tree, dict):
         return (dict, tuple((key, _key(value, outside)) for key, value in tree.items()))
     if isinstance(tree, (list, tuple)):
@@ -141,7 +144,7 @@ def _names(code: types.CodeType) -> set[str]:
 def _worth_watching(value: Any) -> bool:
     if isinstance(value, (list, tuple)):
         return len(value) <= 100 and all(_worth_watching(one) for one in value)
-    return isinstance(value, (nn.Module, Tensor) + _CONSTANTS)
+    return isinstance(value, (nn.Module, Tensor, Optimizer) + _CONSTANTS)
 
 
 def _watched(fn: Any) -> list[Callable[[], Any]]:
@@ -160,7 +163,7 @@ def _watched(fn: Any) -> list[Callable[[], Any]]:
     elif owner is not None:  # numbers there may be counters: they are baked in
         attributes = getattr(owner, "__dict__", {})
         found += [functools.partial(attributes.get, name) for name, value in attributes.items()
-                  if isinstance(value, (nn.Module, Tensor, bool, str))]
+                  if isinstance(value, (nn.Module, Tensor, Optimizer, bool, str))]
     fn = getattr(fn, "__func__", fn)
     code = getattr(fn, "__code__", None)
     if code is None:

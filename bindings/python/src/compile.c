@@ -195,46 +195,17 @@ static PyObject *tracing(PyObject *Py_UNUSED(module), PyObject *Py_UNUSED(none))
   return PyBool_FromLong(cn_tracing());
 }
 
-typedef struct words {
-  uintptr_t *v;
-  size_t n, cap;
-} words;
-
-static bool put_word(words *w, uintptr_t word)
-{
-  if (w->n == w->cap) {
-    size_t cap = w->cap ? 2 * w->cap : 64;
-    uintptr_t *more = PyMem_Realloc(w->v, cap * sizeof *more);
-    if (!more) return false;
-    w->v = more;
-    w->cap = cap;
-  }
-  w->v[w->n++] = word;
-  return true;
-}
-
-/* What a program depends on of a module: which tensors and parts it holds, and the mode of each part. Addresses have
- * free low bits. */
-static bool put_module(words *w, const cn_module *m)
-{
-  cn_named slot;
-  if (!put_word(w, (uintptr_t)m | (uintptr_t)cn_module_training(m))) return false;
-  for (size_t i = 0; cn_module_slot_at(&slot, m, i); i++)
-    if (!put_word(w, (uintptr_t)slot.tensor | (uintptr_t)cn_needs_grad(slot.tensor))) return false;
-  for (size_t i = 0; i < cn_module_nchildren(m); i++)
-    if (cn_module_child(m, i) && !put_module(w, cn_module_child(m, i))) return false;
-  return put_word(w, 0);
-}
-
 /* _module_key(module) -> bytes: others where parameters, buffers, parts or modes are. */
 static PyObject *module_key(PyObject *Py_UNUSED(self), PyObject *module)
 {
-  words w = {NULL, 0, 0};
+  uint64_t few[512];
   if (!cnpy_is_module(module)) return cnpy_fail(PyExc_TypeError, "expected a module");
-  PyObject *result = put_module(&w, cnpy_m(module))
-                         ? PyBytes_FromStringAndSize((const char *)w.v, (Py_ssize_t)(w.n * sizeof *w.v))
-                         : PyErr_NoMemory();
-  PyMem_Free(w.v);
+  size_t n = cn_module_key(few, sizeof few, cnpy_m(module));
+  void *all = n <= sizeof few ? few : PyMem_Malloc(n);
+  if (!all) return PyErr_NoMemory();
+  if (all != few) cn_module_key(all, n, cnpy_m(module));
+  PyObject *result = PyBytes_FromStringAndSize(all, (Py_ssize_t)n);
+  if (all != few) PyMem_Free(all);
   return result;
 }
 

@@ -32,6 +32,7 @@ CN_API void cn_args_free(cn_args *args);
 CN_API const cn_signature *cn_args_signature(const cn_args *args);
 CN_API const cn_value *cn_args_values(const cn_args *args); /* one per parameter */
 CN_API const cn_value *cn_args_get(const cn_args *args, const char *name); /* NULL: no such parameter */
+CN_API uint64_t cn_args_hash(const cn_args *args, const char *without); /* of all values but this one's (may be NULL) */
 /* Replaces one value, checked as at the beginning, by making the arguments anew. */
 CN_API int cn_args_set(cn_args **args, const char *name, cn_value value);
 

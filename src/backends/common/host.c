@@ -42,19 +42,24 @@ static const char *host_op_name(const cn_op *op)
   return info ? info->name : "";
 }
 
-/* The decomposition of a call on host tensors, its results copied into those that are there. */
+/* The decomposition of a call on host tensors, its results copied into those that are there. What it draws are the
+ * call's numbers. */
 static int run_decomposed(cn_call *call)
 {
   cn_tensor *results[CNI_MAX_RESULTS] = {NULL};
   cn_state *st = cni_state();
   cn_call c = *call;
+  uint64_t seed, offset;
+  bool no_grad = st->no_grad, draws = (c.op->flags & CN_OP_RANDOM) != 0;
   if (c.nout > CNI_MAX_RESULTS) return CN_REFUSED;
   size_t depth = cni_scope_push();
-  bool no_grad = st->no_grad;
+  cn_random_state(&seed, &offset);
+  if (draws) cn_random_set_state(c.seed, c.offset);
   st->no_grad = true;
   c.out = results;
   int status = c.op->decompose(&c);
   st->no_grad = no_grad;
+  if (draws) cn_random_set_state(seed, offset);
   if (!status) status = st->err;
   for (int i = 0; i < c.nout && !status; i++)
     if (call->out[i] && results[i]) status = cni_copy_elements(call->out[i], results[i]);

@@ -280,6 +280,9 @@ class Native(Optimizer):
                 self.param_groups[i] = Group(self._core, i, group)
         self._core.sync(self.param_groups)
 
+    def _program_key(self) -> Any:
+        return None  # captured steps note the settings that they read, in C
+
     def _rates_push(self) -> _C.OptimBase:
         self._sync()
         return self._core

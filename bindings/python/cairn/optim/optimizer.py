@@ -266,6 +266,11 @@ class Optimizer:
 
     # ---- what schedules and loss scaling look at ----
 
+    def _program_key(self) -> Any:
+        """What a captured step depends on, hashable: settings are numbers of Python, which are baked in."""
+        return tuple((name, value if isinstance(value, (int, float, str, tuple)) else id(value))
+                     for group in self.param_groups for name, value in group.items() if name != "params")
+
     def _rates_push(self) -> _C.OptimBase:
         """The optimiser of the library that has these rates and parameters, up to date."""
         if self._shadow is None:
