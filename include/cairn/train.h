@@ -132,6 +132,10 @@ typedef struct cn_fit_opts {
   cn_grad_scaler *scaler;
   cn_average *average;        /* updated after each step, used in validation */
   const char *resume;         /* a checkpoint to go on from, if it is there */
+  /* What a batch computes is captured once and run as a graph (compile.h), with the same results to the bit: the whole
+   * step, or forward and backward where several batches make one, the loss is scaled, or the optimiser is LBFGS.
+   * loss is then called for a batch without values; of the batch's numbers it may read none. */
+  bool compile;
 } cn_fit_opts;
 /* Trains net. 0; 1 when a callback or an interruption (cn_fit_interrupt) stopped it early; negative on failure. */
 CN_API int cn_fit_with(cn_module *net, cn_optim *opt, cn_loader *train, const cn_fit_opts *opts);

@@ -49,17 +49,18 @@ int cni_metrics_update(const cn_fit_opts *o, cn_tensor *output, const cn_batch *
   return status;
 }
 
-static int evaluate_batch(cn_metric *mean, cn_module *net, const cn_batch *batch, const cn_fit_opts *o)
+static int evaluate_batch(cn_metric *mean, cn_module *net, const cn_batch *batch, const cn_fit_opts *o, cn_compiled *c)
 {
   cn_scope *s = cn_scope_begin();
-  cn_tensor *output, *loss = cni_loss_of(&output, net, batch, o);
+  cn_tensor *output, *loss = cni_compiled_loss(c, &output, net, batch, o);
   int status = loss ? cni_metrics_update(o, output, batch) : cn_err();
   if (!status) status = cn_metric_add(mean, cn_item(loss), (double)batch->size);
   cn_scope_end(s);
   return status;
 }
 
-int cni_fit_evaluate(double *loss, cn_module *net, cn_loader *loader, const cn_fit_opts *o, unsigned before)
+int cni_fit_evaluate(double *loss, cn_module *net, cn_loader *loader, const cn_fit_opts *o, unsigned before,
+                     cn_compiled *compiled)
 {
   cn_batch batch;
   cn_metric *mean = cn_metric_mean("loss");
@@ -71,7 +72,7 @@ int cni_fit_evaluate(double *loss, cn_module *net, cn_loader *loader, const cn_f
   if (!status && o->loss_module) status = cn_module_train(o->loss_module, false);
   if (!status) status = cn_loader_restart(loader, 0); /* the same draws each time */
   while (!status && (got = cn_loader_next(&batch, loader)) == 1) {
-    status = evaluate_batch(mean, net, &batch, o);
+    status = evaluate_batch(mean, net, &batch, o, compiled);
     if (!status && cni_interrupts() != before) status = 1;
   }
   if (got < 0) status = got;
@@ -90,7 +91,11 @@ int cn_evaluate_with(double *loss, cn_module *net, cn_loader *loader, const cn_f
   const cn_fit_opts *o = cn_opts_read(&room, sizeof room, opts, "evaluate");
   if (!o || cn_err()) return cn_err();
   if (!net || !loader) return cn_err_set(CN_ERR_TYPE, "evaluate: the %s is missing (NULL)", net ? "loader" : "net");
-  return cni_fit_evaluate(loss, net, loader, o, cni_interrupts());
+  cn_compiled *compiled = o->compile ? cni_fit_compiled("evaluate") : NULL;
+  if (cn_err()) return cn_err();
+  int status = cni_fit_evaluate(loss, net, loader, o, cni_interrupts(), compiled);
+  cn_compiled_free(compiled);
+  return status;
 }
 
 /* ---- prediction ---- */

@@ -1,8 +1,8 @@
 /* fit.c: cn_fit: the loop over epochs and batches. See train.h.
  *
- * Place in the flow: loader -> net -> loss -> gradients -> optimiser -> schedule, with callbacks along the way and
- * checkpoints behind them. The order at the end of a batch or an epoch is: step, callbacks, schedule, checkpoints; so
- * callbacks see the rate that was used, and a checkpoint holds all that happened.
+ * Place in the flow: loader -> net -> loss -> gradients -> optimiser (compiled.c: as one program) -> schedule, with
+ * callbacks along the way and checkpoints behind them. The order at the end of a batch or an epoch is: step, callbacks,
+ * schedule, checkpoints; so callbacks see the rate that was used, and a checkpoint holds all that happened.
  * Invariant: callbacks are freed and the net's mode is restored on every way out. */
 #include <cairn/autograd.h>
 #include <cairn/ext/signature.h>
@@ -91,34 +91,53 @@ static cn_tensor *evaluate_again(void *payload)
   again *a = payload;
   cn_tensor *loss, *output;
   if (cn_optim_zero_grad(a->fit->run.opt)) return NULL;
-  loss = cni_loss_of(&output, a->fit->run.net, a->batch, a->fit->o);
+  loss = cni_compiled_loss(a->fit->compiled, &output, a->fit->run.net, a->batch, a->fit->o);
   if (!loss || cn_backward(loss)) return NULL;
   if (!a->output) a->output = cn_keep(output);
   if (a->fit->o->clip_norm > 0 && !cn_optim_clip_norm(a->fit->run.opt, a->fit->o->clip_norm)) return NULL;
   return loss;
 }
 
-/* Loss and step of a batch; *loss and fit->output are borrowed. */
-static int learn(cn_fitting *fit, const cn_batch *batch, cn_tensor **loss)
+/* A batch makes a step of its own, without a look at values: such a step is one program. */
+static bool is_whole(const cn_fitting *fit)
 {
-  int status = CN_OK, stepped = 0;
+  return fit->compiled && fit->accumulate == 1 && !scaler_of(fit) && strcmp(cn_optim_name(fit->run.opt), "LBFGS") != 0;
+}
+
+static int whole_step(cn_fitting *fit, cn_tensor *loss)
+{
+  int status = backward(fit, loss, 1);
+  if (!status) status = step(fit) < 0 ? cn_err() : CN_OK;
+  return status ? status : cn_optim_zero_grad(fit->run.opt);
+}
+
+/* Loss and gradients of a batch, and a step where they are those of enough batches: 1 when the optimiser stepped, 0
+ * when it did not or the gradients wait. *loss and fit->output are borrowed. */
+static int compute(cn_fitting *fit, const cn_batch *batch, cn_tensor **loss)
+{
   int64_t n = window_size(fit);
+  if (is_whole(fit)) return (*loss = cni_compiled_step(fit, batch, whole_step)) ? 1 : cn_err();
   if (!strcmp(cn_optim_name(fit->run.opt), "LBFGS")) {
     again a = {fit, batch, NULL};
     *loss = cn_optim_step_closure(fit->run.opt, evaluate_again, &a);
     fit->output = a.output ? cn_scope_give(a.output) : NULL;
-    stepped = *loss ? 1 : cn_err();
-  } else {
-    *loss = cni_loss_of(&fit->output, fit->run.net, batch, fit->o);
-    status = *loss ? backward(fit, *loss, n) : cn_err();
-    if (status) return status;
-    if (++fit->window < n) return CN_OK;
-    stepped = step(fit);
+    return *loss ? 1 : cn_err();
   }
+  *loss = cni_compiled_loss(fit->compiled, &fit->output, fit->run.net, batch, fit->o);
+  int status = *loss ? backward(fit, *loss, n) : cn_err();
+  if (status) return status;
+  return ++fit->window < n ? 0 : step(fit);
+}
+
+static int learn(cn_fitting *fit, const cn_batch *batch, cn_tensor **loss)
+{
+  int64_t n = window_size(fit);
+  int stepped = compute(fit, batch, loss);
   if (stepped < 0) return stepped;
+  if (fit->window && fit->window < n) return CN_OK;
   fit->window = 0;
   fit->stepped = stepped == 1;
-  status = cn_optim_zero_grad(fit->run.opt);
+  int status = cn_optim_zero_grad(fit->run.opt);
   if (!status && fit->stepped && fit->run.average) status = cn_average_update(fit->run.average, fit->run.net);
   fit->run.step += fit->stepped;
   return status;
@@ -183,7 +202,7 @@ static int validate(cn_fitting *fit)
   cn_module *net = fit->run.average ? cn_average_module(fit->run.average) : fit->run.net;
   int status = cni_fit_metrics_refresh(fit);
   if (status || !fit->o->validation) return status;
-  status = cni_fit_evaluate(&loss, net, fit->o->validation, fit->o, fit->interrupts);
+  status = cni_fit_evaluate(&loss, net, fit->o->validation, fit->o, fit->interrupts, fit->compiled);
   if (!status) status = cni_fit_metric_set(fit, "val_", "loss", loss);
   for (size_t i = 0; !status && i < fit->o->nmetrics; i++)
     status = cni_fit_metric_set(fit, "val_", cn_metric_name(fit->o->metrics[i]), cn_metric_value(fit->o->metrics[i]));
@@ -257,6 +276,7 @@ static int prepare(cn_fitting *fit)
     fit->run.scaler = fit->own_scaler = cn_grad_scaler_new();
     if (!fit->own_scaler) status = cn_err();
   }
+  if (!status && fit->o->compile && !(fit->compiled = cni_fit_compiled("fit"))) status = cn_err();
   if (!status && !(fit->loss = cn_metric_mean("loss"))) status = cn_err();
   if (!status) status = cni_fit_metrics_begin(fit);
   return status ? status : cni_fit_resume(fit);
@@ -286,6 +306,7 @@ static int fit_net(cn_module *net, cn_optim *opt, cn_loader *train, const cn_fit
   cni_fit_metrics_free(&fit);
   cn_metric_free(fit.loss);
   cn_grad_scaler_free(fit.own_scaler);
+  cn_compiled_free(fit.compiled);
   cn_names_free(&fit.saves);
   return status;
 }
