@@ -574,7 +574,7 @@ class Training(Folder):
 
     def test_compile(self):
         model = self.model()
-        for given in ({"jit_compile": True}, {"steps_per_execution": 4}, {"run_eagerly": False}):
+        for given in ({"steps_per_execution": 4}, {"run_eagerly": False}):
             self.noted_once(next(iter(given)), lambda: model.compile("sgd", "mse", **given))
         with warnings.catch_warnings():
             warnings.simplefilter("error")

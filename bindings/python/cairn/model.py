@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Callable, Iterable, Sequence
 
 from . import nn
-from ._arguments import only_speed
+from ._arguments import note_once, only_speed
 from ._modes import no_grad
 
 if TYPE_CHECKING:
@@ -70,9 +70,9 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
         the others of Keras take probabilities), a module or function of (output, target), a loss of cairn.keras.
         metrics: a list of names, of objects of cairn.metrics or cairn.keras.metrics, of functions.
         With several outputs loss and metrics are lists or dictionaries of them. auto_scale_loss=False: no scaling of
-        the loss where layers compute in float16. Returns the model itself."""
+        the loss where layers compute in float16. jit_compile=True: forward, loss and backward pass are captured and run
+        as graphs (cairn.compile), with the same results. Returns the model itself."""
         only_speed("compile", steps_per_execution=None if steps_per_execution == 1 else steps_per_execution,
-                   jit_compile=None if jit_compile in (None, False, "auto") else jit_compile,
                    run_eagerly=None if run_eagerly else run_eagerly)
         given = metrics.values() if isinstance(metrics, dict) else metrics or ()
         numbers = [isinstance(v, (int, float)) for v in given]
@@ -80,9 +80,26 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
             metrics, loss_weights = loss_weights, metrics
         own = self._compiled_kind()(self, optimizer, loss, metrics, loss_weights, weighted_metrics,
                                     auto_scale_loss is not False)
+        own.jit = self._jit(own, jit_compile, run_eagerly)
         self.__dict__["_compiled"] = own
         self.__dict__["stop_training"] = False
         return self
+
+    def _jit(self, own: Compiled, jit_compile: Any, run_eagerly: bool | None) -> Any:
+        """What runs the steps as compiled functions; None: they run as they are."""
+        from ._training.jit import Jit
+        if jit_compile not in (None, False, True, "auto"):
+            raise ValueError('compile: jit_compile is True, False or "auto", not %r' % (jit_compile,))
+        if jit_compile is not True:
+            return None
+        if run_eagerly:
+            note_once("compile: run_eagerly=True and jit_compile=True exclude each other; steps run as they are")
+            return None
+        for name in ("train_step", "test_step", "predict_step"):
+            if getattr(type(self), name) is not getattr(Trainer, name):
+                note_once("compile: %s.%s is the program's own, and runs as it is with jit_compile=True"
+                          % (type(self).__name__, name))
+        return Jit(self, own)
 
     def _compiled_kind(self) -> type[Compiled]:
         """What keeps what compile() is told; cairn.keras has another, with Keras's names."""
@@ -207,9 +224,16 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
         from ._training.batches import count, unpack
         x, y, weight = unpack(data)
         own = self._need_compiled("fit")
-        y_pred = self._predictions(x, True)
-        loss = self._loss_of(x, y, y_pred, weight, True)
-        own.step(loss)
+        own.prepare()
+        if own.jit is not None:
+            y_pred, loss, trains = own.jit.learn(x, y, weight)
+        else:
+            y_pred = self._predictions(x, True)
+            loss = self._loss_of(x, y, y_pred, weight, True)
+            trains = own.gradients(loss)
+        if trains:
+            own.prepare()  # the first batch may have made the weights
+            own.step()
         own.loss_mean.update_state(loss.detach(), sample_weight=count(x))
         return self.compute_metrics(x, y, y_pred, sample_weight=weight)
 
@@ -218,15 +242,22 @@ class Trainer:  # unused: x, training (Keras's signature, for overriding)
         from ._training.batches import count, unpack
         x, y, weight = unpack(data)
         own = self._need_compiled("evaluate")
-        y_pred = self._predictions(x, False)
-        if own.has_loss or len(getattr(self, "losses", ())) or type(self).compute_loss is not Trainer.compute_loss:
-            loss = self._loss_of(x, y, y_pred, weight, False)
+        with_loss = own.has_loss or type(self).compute_loss is not Trainer.compute_loss
+        if own.jit is not None and with_loss:
+            y_pred, loss = own.jit.look(x, y, weight)
+        else:
+            y_pred, loss = self._predictions(x, False), None
+            if with_loss or len(getattr(self, "losses", ())):
+                loss = self._loss_of(x, y, y_pred, weight, False)
+        if loss is not None:
             own.loss_mean.update_state(loss.detach(), sample_weight=count(x))
         return self.compute_metrics(x, y, y_pred, sample_weight=weight)
 
     def predict_step(self, data: Any) -> Any:
         from ._training.batches import unpack
-        return self._predictions(unpack(data)[0], False)
+        x = unpack(data)[0]
+        jit = None if self._compiled is None else self._compiled.jit
+        return self._predictions(x, False) if jit is None else jit.predict(x)
 
     # ---- fitting ----
     def fit(self, x: Any = None, y: Any = None, batch_size: int | None = None, epochs: int = 1,

@@ -14,7 +14,7 @@ from . import losses, metrics, optimizers
 from .batches import count, to_tensor
 from .metrics import Mean, Metric
 
-__all__ = ["Compiled", "Together"]
+__all__ = ["Compiled", "Together", "detached"]
 
 
 def _torch_style(f: Any) -> bool:
@@ -105,7 +105,7 @@ class Together(Metric):
             metric.reset_state()
 
 
-def _detached(p: Any) -> Any:
+def detached(p: Any) -> Any:
     """The numbers alone, with the mask that they came with."""
     made = p.detach()
     mask = getattr(p, "_keras_mask", None)
@@ -131,6 +131,8 @@ class Compiled:
         self.optimizer: Any = None
         self.set_optimizer(optimizer)
         self._check(loss, metrics)
+        self.jit: Any = None  # jit_compile=True: the steps as compiled functions
+        self.held: list[tuple[int, Any, int]] | None = None  # losses of outputs, while such a function computes
 
     def _check(self, loss: Any, metrics: Any) -> None:
         """Names that do not exist are errors of compile(), not of the first batch."""
@@ -219,15 +221,19 @@ class Compiled:
         if self.make is not None and (weights := self._trained()):
             self.optimizer, self.make = self.make(weights), None
 
-    def step(self, loss: Any) -> None:
-        self.prepare()
+    def gradients(self, loss: Any) -> bool:
+        """Puts the gradients of a loss into the weights; whether there are any."""
         for p in self.model.parameters():
             p.grad = None
         if hasattr(self.optimizer, "scale_loss"):
             loss = self.optimizer.scale_loss(loss)
         if not loss.requires_grad:
-            return  # nothing to train
+            return False  # nothing to train
         loss.backward()
+        return True
+
+    def step(self) -> None:
+        """An update with the gradients that are there."""
         if hasattr(self.optimizer, "step_on"):
             weights = self._trained()
             if self.optimizer.loss_scale_factor is not None:
@@ -283,11 +289,22 @@ class Compiled:
                 raise ValueError("the loss needs targets: give y, or batches (x, y)")
             value = self._called(f, t, p, w)
             if self.parts:
-                self.parts[part].update_state(value.detach(), sample_weight=count(p))
+                self._count_part(part, value.detach(), count(p))
                 part += 1
             value = value * scales[i] if scales[i] != 1.0 else value
             total = value if total is None else total + value
         return total
+
+    def _count_part(self, part: int, value: Any, samples: int) -> None:
+        """The loss of one of several outputs; a program hands it out, to be counted behind it."""
+        if self.held is None:
+            self.parts[part].update_state(value, sample_weight=samples)
+        else:
+            self.held.append((part, value, samples))
+
+    def count_held(self, held: list[tuple[int, Any, int]]) -> None:
+        for part, value, samples in held:
+            self.parts[part].update_state(value, sample_weight=samples)
 
     def _called(self, f: Any, y: Any, p: Any, w: Any) -> Any:
         try:
@@ -312,7 +329,7 @@ class Compiled:
                 for metric, uses in group:
                     if t is None:
                         raise ValueError("metrics need targets: give y, or batches (x, y)")
-                    metric.update_state(to_tensor(t), _detached(p), sample_weight=w if uses else None)
+                    metric.update_state(to_tensor(t), detached(p), sample_weight=w if uses else None)
 
     def _find(self, outputs: int) -> None:
         self.found = [[] for _ in range(outputs)]
