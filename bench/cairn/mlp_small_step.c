@@ -7,6 +7,7 @@
 #include "../serve.h"
 
 #include <cairn/cairn.h>
+#include <cairn/compile.h>
 
 enum { IN = 64, HIDDEN = 32, OUT = 10, BATCH = 32, PARAMETERS = 4 };
 
@@ -15,6 +16,7 @@ enum { IN = 64, HIDDEN = 32, OUT = 10, BATCH = 32, PARAMETERS = 4 };
 static cn_tensor *x, *y; /* (BATCH, IN), (BATCH) labels */
 /* weights and biases: (HIDDEN, IN), (HIDDEN), (OUT, HIDDEN), (OUT) */
 static cn_tensor *param[PARAMETERS];
+static cn_compiled *fast; /* the step of these parameters; NULL: not captured yet */
 
 static cn_tensor *filled(const int64_t *shape, size_t ndim, uint64_t seed, float scale)
 {
@@ -29,6 +31,8 @@ static int setup(void)
 {
   const float s1 = 0.125f, s2 = 0.176776695f; /* 1 / sqrt of the layer's inputs */
   int64_t label[BATCH];
+  cn_compiled_free(fast);
+  fast = NULL;
   cn_scope *s = cn_scope_begin();
   for (int i = 0; i < BATCH; i++) label[i] = bench_label(i, OUT);
   cn_set(&x, filled(CN_SHAPE(BATCH, IN), 10, 1));
@@ -44,10 +48,10 @@ static int setup(void)
 }
 
 /* One step; its loss, borrowed from the caller's scope. */
-static cn_tensor *step(void)
+static cn_tensor *step_of(cn_tensor *input, cn_tensor *target)
 {
-  cn_tensor *h = cn_relu(cn_linear(x, param[0], param[1]));              /* (BATCH, HIDDEN) */
-  cn_tensor *loss = cn_cross_entropy(cn_linear(h, param[2], param[3]), y); /* () */
+  cn_tensor *h = cn_relu(cn_linear(input, param[0], param[1]));               /* (BATCH, HIDDEN) */
+  cn_tensor *loss = cn_cross_entropy(cn_linear(h, param[2], param[3]), target); /* () */
   cn_backward(loss);
   int saved = cn_no_grad_begin();
   for (int i = 0; i < PARAMETERS; i++) {
@@ -58,27 +62,52 @@ static cn_tensor *step(void)
   return loss;
 }
 
-static void run(long n)
+static cn_tensor *step(void) { return step_of(x, y); }
+
+/* The whole step as one program. */
+static int captured(cn_compile_call *k)
+{
+  k->outputs[0] = step_of(k->inputs[0], k->inputs[1]);
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static cn_tensor *compiled_step(void)
+{
+  cn_tensor *const in[] = {x, y};
+  cn_tensor *loss = NULL;
+  if (!fast) fast = cn_compile(captured, .fullgraph = true, .name = "mlp_small_step");
+  cn_compiled_call(fast, &(cn_compile_call){.inputs = in, .ninputs = 2, .outputs = &loss, .noutputs = 1});
+  return loss;
+}
+
+static void repeat(cn_tensor *(*call)(void), long n)
 {
   for (long i = 0; i < n; i++) {
     cn_scope *s = cn_scope_begin();
-    step();
+    call();
     cn_scope_end(s);
   }
   bench_require(!cn_err(), cn_err_message());
 }
 
-static double check(void)
+static double check_of(cn_tensor *(*call)(void))
 {
-  run(99);
+  repeat(call, 99);
   cn_scope *s = cn_scope_begin();
-  double loss = cn_item(step());
+  double loss = cn_item(call());
   cn_scope_end(s);
   return loss;
 }
 
+static void run(long n) { repeat(step, n); }
+static void run_compiled(long n) { repeat(compiled_step, n); }
+static double check(void) { return check_of(step); }
+static double check_compiled(void) { return check_of(compiled_step); }
+
 static const struct bench_work works[] = {
   {"mlp_small_step", "", "step", 1, setup, run, check},
+  {"mlp_small_step", "compiled", "step", 1, setup, run_compiled, check_compiled},
 };
 
 int main(int argc, char **argv)

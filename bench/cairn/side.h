@@ -1,8 +1,8 @@
 /* side.h: cairn's side of the rows about large ops: a table of cases becomes a table of works for serve.h.
  *
  * A case is a name, what one call amounts to, its sizes, and two functions: `prepare` makes the inputs, `call` does
- * the work once and leaves what it made in result[]. Invariant: `call` changes no input, so variants of a case share
- * them, and results are freed within the timed loop.
+ * the work once and leaves what it made in result[]. Invariant: `call` changes no input, unless the case says so, so
+ * variants of a case share them; results are freed within the timed loop.
  */
 #ifndef BENCH_SIDE_H
 #define BENCH_SIDE_H
@@ -19,6 +19,7 @@ struct side_case {
   void (*prepare)(void); /* within a scope; keeps what it makes with cn_set */
   void (*call)(void);    /* within a scope */
   int64_t n[SIDE_SIZES];
+  bool changes; /* its call changes what prepare made: each variant begins with its own */
 };
 
 static const struct side_case *cases; /* the program's table */
@@ -58,8 +59,9 @@ static inline void side_grad(cn_tensor *out, cn_tensor *const *inputs, size_t n,
 
 static int side_setup(void)
 {
-  bool ready = now && !strcmp(now->name, cases[bench_index].name);
-  now = &cases[bench_index];
+  const struct side_case *next = &cases[bench_index];
+  bool ready = now && !strcmp(now->name, next->name) && (!next->changes || now == next);
+  now = next;
   if (ready) return 0;
   cn_scope *s = cn_scope_begin();
   now->prepare();

@@ -1,16 +1,19 @@
 /* train.c: cairn's side of training steps and inference of whole networks: the models of the rows `mlp_step`,
- * `lenet_step`, `lstm_step`, `gpt_step`, `resnet18_train`, `resnet18_infer_b1`, `_b8` and `gpt_generate`.
+ * `lenet_step`, `lstm_step`, `gpt_step`, `resnet18_train`, each as it is and compiled, `resnet18_infer_b1`, `_b8` and
+ * `gpt_generate`.
  *
  * Networks are made of modules and optimisers as a program would. Invariant: parameters start with the numbers of
  * bench_fill, the i-th of a network with seed 100 + i, as in torch_train.py; the check is the loss after three steps.
  */
 #include "side.h"
 
+#include <cairn/compile.h>
 #include <cairn/zoo.h>
 #include <math.h>
 
 static cn_module *net;
 static cn_optim *opt;
+static cn_compiled *fast; /* its step; NULL: not captured yet */
 static cn_tensor *x, *y; /* a batch and its labels */
 
 /* ---- networks ---- */
@@ -136,8 +139,10 @@ static void fill_parameters(void)
 
 static void clear(void)
 {
+  cn_compiled_free(fast);
   cn_optim_free(opt);
   cn_module_release(net);
+  fast = NULL;
   opt = NULL;
   net = NULL;
   at = -1;
@@ -214,13 +219,30 @@ static void prepare_generate(void)
 
 /* ---- the work ---- */
 
-static void step(void)
+static cn_tensor *step_of(cn_tensor *input, cn_tensor *target)
 {
   cn_optim_zero_grad(opt);
-  cn_tensor *loss = cn_cross_entropy(cn_forward(net, x), y);
+  cn_tensor *loss = cn_cross_entropy(cn_forward(net, input), target);
   cn_backward(loss);
   cn_optim_step(opt);
-  result[0] = loss;
+  return loss;
+}
+
+static void step(void) { result[0] = step_of(x, y); }
+
+/* The whole step as one program. */
+static int captured(cn_compile_call *k)
+{
+  k->outputs[0] = step_of(k->inputs[0], k->inputs[1]);
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static void compiled_step(void)
+{
+  cn_tensor *const in[] = {x, y};
+  if (!fast) fast = cn_compile(captured, .fullgraph = true, .name = now->name);
+  cn_compiled_call(fast, &(cn_compile_call){.inputs = in, .ninputs = 2, .outputs = result, .noutputs = 1});
 }
 
 static void infer(void)
@@ -251,20 +273,25 @@ static void generate(void)
 
 /* torch_train.py has the same table. */
 static const struct side_case works[] = {
-  {"mlp_step", "", "step", 1, prepare_mlp, step, {0}},
-  {"lenet_step", "", "step", 1, prepare_lenet, step, {0}},
-  {"lstm_step", "", "token", 32 * 64, prepare_lstm, step, {0}},
-  {"gpt_step", "", "token", 8 * SEQ, prepare_gpt, step, {0}},
-  {"resnet18_train", "", "image", 8, prepare_resnet, step, {0}},
-  {"resnet18_infer_b1", "", "image", 1, prepare_resnet_infer, infer, {1}},
-  {"resnet18_infer_b8", "", "image", 8, prepare_resnet_infer, infer, {8}},
-  {"gpt_generate", "", "token", SEQ, prepare_generate, generate, {0}},
+  {"mlp_step", "", "step", 1, prepare_mlp, step, {0}, true},
+  {"mlp_step", "compiled", "step", 1, prepare_mlp, compiled_step, {0}, true},
+  {"lenet_step", "", "step", 1, prepare_lenet, step, {0}, true},
+  {"lenet_step", "compiled", "step", 1, prepare_lenet, compiled_step, {0}, true},
+  {"lstm_step", "", "token", 32 * 64, prepare_lstm, step, {0}, true},
+  {"lstm_step", "compiled", "token", 32 * 64, prepare_lstm, compiled_step, {0}, true},
+  {"gpt_step", "", "token", 8 * SEQ, prepare_gpt, step, {0}, true},
+  {"gpt_step", "compiled", "token", 8 * SEQ, prepare_gpt, compiled_step, {0}, true},
+  {"resnet18_train", "", "image", 8, prepare_resnet, step, {0}, true},
+  {"resnet18_train", "compiled", "image", 8, prepare_resnet, compiled_step, {0}, true},
+  {"resnet18_infer_b1", "", "image", 1, prepare_resnet_infer, infer, {1}, false},
+  {"resnet18_infer_b8", "", "image", 8, prepare_resnet_infer, infer, {8}, false},
+  {"gpt_generate", "", "token", SEQ, prepare_generate, generate, {0}, false},
 };
 
 /* The check sees what two updates did. */
 static void two_more_steps(void)
 {
-  for (int i = 0; opt && i < 2; i++) step();
+  for (int i = 0; opt && i < 2; i++) now->call();
 }
 
 int main(int argc, char **argv)

@@ -79,11 +79,16 @@ def mlp(lib):
     def setup():
         state["x"], state["y"] = batch(lib)
         state["p"] = [p.clone().requires_grad_() for p in parameters(lib)]
+        if lib.__name__ == "cairn":
+            state["fast"] = lib.compile(step_of, fullgraph=True)
 
     def step():
+        return step_of(state["x"], state["y"])
+
+    def step_of(x, y):
         w1, b1, w2, b2 = state["p"]
-        h = functional.relu(functional.linear(state["x"], w1, b1))
-        loss = functional.cross_entropy(functional.linear(h, w2, b2), state["y"])
+        h = functional.relu(functional.linear(x, w1, b1))
+        loss = functional.cross_entropy(functional.linear(h, w2, b2), y)
         loss.backward()
         with lib.no_grad():
             for p in state["p"]:
@@ -91,15 +96,20 @@ def mlp(lib):
                 p.grad = None
         return loss
 
-    def run(n):
-        for _ in repeat(None, n):
-            step()
+    def works(variant, call):
+        def run(n):
+            for _ in repeat(None, n):
+                call()
 
-    def check():
-        run(99)
-        return step().item()
+        def check():
+            run(99)
+            return call().item()
+        return serve.Work("py_mlp_small_step", variant, "step", 1, setup, run, check)
 
-    return [serve.Work("py_mlp_small_step", "by_hand", "step", 1, setup, run, check)]
+    made = [works("by_hand", step)]
+    if lib.__name__ == "cairn":
+        made.append(works("compiled", lambda: state["fast"](state["x"], state["y"])))
+    return made
 
 
 def mlp_modules(torch):
