@@ -6,7 +6,7 @@ usage: build/peers/bin/python tests/conformance/opinfo.py [options]
   --ops NAME...       these names alone (OpInfo's; default: those of names.txt)
   --dtypes NAME...    these dtypes alone (float32 float64 float16 bfloat16 int64 bool, and the other integers)
   --checks NAME...    these checks alone (forward noncontiguous method inplace operator out errors second
-                      distribution)
+                      distribution compiled)
   --sample N          at most N samples per op, dtype and check, chosen by a fixed seed; fewer dtypes
   --reference         OpInfo's larger sets of samples (extremal and large values, odd strides)
   --jobs N            worker processes (default 2)
@@ -33,8 +33,10 @@ ROOT = HERE.parents[1]
 MAIN_DTYPES = ["float32", "float64", "float16", "bfloat16", "int64", "bool"]
 MORE_DTYPES = ["int32", "int16", "int8", "uint8"]
 SIDE_DTYPES = ["float32", "bfloat16", "int64", "bool"]
+COMPILED_DTYPES = ["float32", "bfloat16", "int64"]
 QUIET_SECONDS = 240     # a worker that says nothing for so long hangs
-CHECKS = ["forward", "noncontiguous", "method", "inplace", "operator", "out", "errors", "second", "distribution"]
+CHECKS = ["forward", "noncontiguous", "method", "inplace", "operator", "out", "errors", "second", "distribution",
+          "compiled"]
 
 
 def wanted_names():
@@ -45,6 +47,7 @@ def wanted_names():
 # ---- in a worker ----
 def checks_of(judge, dtype, options):
     """The checks of one entry and dtype, in order: functions that give outcomes."""
+    import compiled  # pylint: disable=import-outside-toplevel
     import variants  # pylint: disable=import-outside-toplevel
     wide = {"forward": judge.forward}
     if dtype in MAIN_DTYPES:
@@ -58,6 +61,8 @@ def checks_of(judge, dtype, options):
         wide["errors"] = judge.errors
     wide["second"] = judge.second
     wide["distribution"] = judge.distribution
+    if dtype in COMPILED_DTYPES and options.module == "cairn":
+        wide["compiled"] = lambda: compiled.compiled(judge)
     return [run for name, run in wide.items() if not options.checks or name in options.checks]
 
 

@@ -1,10 +1,12 @@
-"""usage: compiled_program.py PROGRAM: runs a program written for torch with cairn in its place and every outermost call
-of a module compiled. The counts go to the error output. For test_compile_programs.py."""
+"""usage: compiled_program.py modules|steps PROGRAM: runs a program written for torch with cairn in its place and parts
+of it compiled: every outermost call of a module, or the training steps, see compiled_steps.py. The counts go to the
+error output. For test_compile_programs.py."""
 import os
-import runpy
 import sys
+import types
 
 import cairn
+import compiled_steps
 from cairn import compiler
 from cairn.nn.module import Module
 
@@ -37,9 +39,22 @@ class Plain:
         return plain(self.module, *args, **kwargs)
 
 
-cairn.as_torch()
-Module.__call__ = call
-sys.argv = sys.argv[1:]
-sys.path.insert(0, os.path.dirname(sys.argv[0]))
-runpy.run_path(sys.argv[0], run_name="__main__")
-print(compiler.stats(), file=sys.stderr)
+def main():
+    parts, program = sys.argv[1:3]
+    cairn.as_torch()
+    sys.argv = sys.argv[2:]
+    sys.path.insert(0, os.path.dirname(program))
+    with open(program, encoding="utf-8") as file:
+        code = compile(file.read(), program, "exec", dont_inherit=True, flags=compiled_steps.AS_TREE)
+    if parts == "modules":
+        Module.__call__ = call
+    else:
+        code = compiled_steps.changed(code)
+    main_module = sys.modules["__main__"] = types.ModuleType("__main__")  # where pickle looks for the program's classes
+    vars(main_module).update(__file__=program, compiled_step=cairn.compile)
+    exec(compile(code, program, "exec", dont_inherit=True), vars(main_module))  # pylint: disable=exec-used
+    print(compiler.stats(), file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

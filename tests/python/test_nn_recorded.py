@@ -4,62 +4,14 @@ with too, read by this package. Needs neither torch nor numpy; test_nn_layers.py
 A case is made from its description alone: text, names of the state, results, gradients of inputs and parameters and
 what a call changes of the state, in the modes that were recorded. Random cases have only moments and are left to C.
 """
-import json
-import pathlib
-import struct
 import unittest
-import warnings
 
 import cairn
 from cairn import nn
-from cairn.nn.utils.rnn import PackedSequence
-
-FOLDER = pathlib.Path(__file__).resolve().parents[1] / "nn" / "golden"
-# Whose arguments have other names in torch than in the call signature of C.
-BY_POSITION = {"AdaptiveLogSoftmaxWithLoss"}
-
-
-def described(path):
-    """The descriptions in a file, and its tensors."""
-    with open(path, "rb") as file:
-        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
-    return json.loads(header["__metadata__"]["cases"]), cairn.load(str(path))
-
-
-def flat(result):
-    if isinstance(result, PackedSequence):
-        return [result.data]
-    if isinstance(result, (tuple, list)):
-        return [t for r in result for t in flat(r)]
-    return [result]
+from recorded_layers import called, described, flat, values
 
 
 class Recorded(unittest.TestCase):
-    def value(self, said, tensors):
-        """What the description of an argument means."""
-        if isinstance(said, list):
-            return tuple(self.value(v, tensors) for v in said)
-        if not isinstance(said, dict):
-            return said
-        kind, = said.keys() - {"make"}
-        if kind == "module":
-            return getattr(nn, said["module"])(**self.values(said["make"], tensors))
-        return {"tensor": lambda name: tensors[name].clone(), "float": float,
-                "dtype": lambda name: getattr(cairn, name)}[kind](said[kind])
-
-    def values(self, said, tensors):
-        return {k: self.value(v, tensors) for k, v in said.items()}
-
-    def called(self, module, case, values):
-        """The call as Python writes it: packed sequences and pairs of states are one argument."""
-        values = dict(values)
-        if "batch_sizes" in values:
-            values["input"] = PackedSequence(values.pop("input"), values.pop("batch_sizes"))
-        states = [values.pop(name) for name in ("h_0", "c_0") if name in values]
-        if states:
-            return module(values["input"], tuple(states) if case["class"].startswith("LSTM") else states[0])
-        return module(*values.values()) if case["class"] in BY_POSITION else module(**values)
-
     def near(self, have, want, tolerance, what):
         self.assertIsNotNone(have, what)
         self.assertEqual((have.dtype, have.shape), (want.dtype, want.shape), what)
@@ -74,17 +26,17 @@ class Recorded(unittest.TestCase):
             start = f"{i}.{mode}.{kind}."
             return {k[len(start):]: v for k, v in tensors.items() if k.startswith(start)}
 
-        module = getattr(nn, case["class"])(**self.values(case["make"], tensors))
+        module = getattr(nn, case["class"])(**values(case["make"], tensors))
         self.assertEqual(list(module.state_dict()), case["state"])
         self.assertEqual([k for k, _ in module.named_parameters()], case["parameters"])
         if case.get("text"):
             self.assertEqual(repr(module), case["text"])
         module.load_state_dict({k: tensors[f"{i}.state.{k}"] for k in case["state"]})
         module.train(mode == "train")
-        values = self.values(case["call"], tensors)
-        leaves = {k: values[k].requires_grad_() for k in kept("gin")}
-        given = {k: leaves[k].clone() if k in leaves else v for k, v in values.items()}
-        out, tolerance = flat(self.called(module, case, given)), max(case.get("tol", 1e-5), 2e-5)
+        arguments = values(case["call"], tensors)
+        leaves = {k: arguments[k].requires_grad_() for k in kept("gin")}
+        given = {k: leaves[k].clone() if k in leaves else v for k, v in arguments.items()}
+        out, tolerance = flat(called(module, case, given)), max(case.get("tol", 1e-5), 2e-5)
         for k, want in kept("out").items():
             self.near(out[int(k)], want, tolerance, f"result {k}")
         pairs = [(out[int(k)], cot) for k, cot in kept("cot").items()]
@@ -101,7 +53,7 @@ class Recorded(unittest.TestCase):
 
     def family(self, name):
         """How many cases of a file were compared; each in a mode that has results."""
-        cases, tensors = described(FOLDER / f"{name}.safetensors")
+        cases, tensors = described(name)
         compared = 0
         for i, case in enumerate(cases):
             for mode in ("train", "eval"):
