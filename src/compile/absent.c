@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "compile.h"
+#include "graph/setting.h"
 #include "ops/api.gen.h"
 
 typedef struct dropping {

@@ -146,6 +146,8 @@ static int check_q(const cn_call *c)
   if (!q->weak && q->dtype != x->dtype)
     return cn_call_fail(c, CN_ERR_DTYPE, "q is of type %s, input of type %s; cast one with cn_cast",
                         cn_dtype_name((cn_dtype)q->dtype), cn_dtype_name((cn_dtype)x->dtype));
+  if (q->weak && !q->data)
+    return cn_call_fail(c, CN_ERR_CAPTURE, "q is an input of the graph that is captured, and its value is looked at");
   if (!q->weak) cn_check_within(cn_detach(c->in[1]), 0, 1, "quantile: q must be between 0 and 1");
   else if (!(part_of(q) >= 0 && part_of(q) <= 1))
     return cn_call_fail(c, CN_ERR_VALUE, "q must be between 0 and 1, but is %g", part_of(q));
