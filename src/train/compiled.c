@@ -49,10 +49,10 @@ static void put_module(cn_key *key, const cn_module *m)
 static void put_key(cn_key *key, const cn_compile_call *k)
 {
   const work *w = k->payload;
-  uint64_t step = w->step ? cn_optim_key(w->fit->run.opt) | 1 : 0;
+  bool whole = w->step != NULL;
   put_module(key, w->net);
   put_module(key, w->o->loss_module);
-  cn_key_put(key, &step, sizeof step, "whether there is a step, or the optimiser's settings");
+  cn_key_put(key, &whole, sizeof whole, "whether there is a step");
 }
 
 cn_compiled *cni_fit_compiled(const char *name) { return cn_compile(compute, .key = put_key, .name = name); }

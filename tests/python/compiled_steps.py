@@ -18,8 +18,8 @@ AS_TREE = ast.PyCF_ONLY_AST
 # Names of functions and methods that do more than compute with tensors.
 BESIDES = {"print", "rng", "random", "input", "open", "next", "append", "extend", "pop", "update", "write", "item",
            "tolist", "numpy", "seed", "manual_seed", "setdefault", "insert", "locals", "globals", "exec"}
-LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal, ast.Import,
-          ast.ImportFrom, ast.Delete, ast.FunctionDef, ast.ClassDef, ast.NamedExpr, ast.Lambda)
+LEAVES = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom, ast.Await, ast.Global, ast.Nonlocal,
+          ast.Import, ast.ImportFrom, ast.Delete, ast.FunctionDef, ast.ClassDef, ast.NamedExpr, ast.Lambda)
 
 
 def words(node):

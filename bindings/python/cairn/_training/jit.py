@@ -90,7 +90,7 @@ class Jit:
 
     def learn(self, x: Any, y: Any, weight: Any) -> tuple[Any, Any, bool]:
         """Outputs and loss of a batch, whose gradients are in the weights then; whether there are any."""
-        scale = getattr(self._own[0].optimizer, "dynamic_scale", None)
+        scale = str(getattr(self._own[0].optimizer, "dynamic_scale", None))  # a float would be an input
         run = self._function(self._learned, self._learn, x, y, weight)
         (y_pred, masks), loss, held, trains = run(x, y, weight, scale)
         self._own[0].count_held(held)
