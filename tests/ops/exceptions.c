@@ -3,7 +3,7 @@
  * "gradcheck": where finite differences mean nothing. "second order": first-order gradients are checked, their
  * gradients are not. "layouts": the op's meaning depends on memory. "data dependent": it reads data in C, or the driver
  * does, so that capture may refuse it. "larger memory": a compiled function may be refused, where an input is a part of
- * a larger tensor. Invariant: an entry is removed when its reason is gone. */
+ * a larger tensor; "sized by data": ... where the sizes of results are the data's. Invariant: an entry is removed when its reason is gone. */
 #include <string.h>
 
 #include "drivers.h"
@@ -44,6 +44,11 @@ static const struct {
   {"data dependent", "linalg_lstsq", "whether there are residuals depends on the ranks", "gelsd"},
   {"data dependent", "linalg_lstsq", "whether there are residuals depends on the ranks", "gelss"},
 
+  {"sized by data", "argwhere", "compiled functions run it as it is", NULL},
+  {"sized by data", "nonzero", "compiled functions run it as it is", NULL},
+  {"sized by data", "repeat_interleave_indices", "compiled functions run it as it is", NULL},
+  {"sized by data", "unique", "compiled functions run it as it is", NULL},
+  {"sized by data", "unique_consecutive", "compiled functions run it as it is", NULL},
   {"larger memory", "as_strided", "counts from where the input's memory begins", ".o"},
   {"larger memory", "as_strided", "counts from where the input's memory begins", ".s"},
 
