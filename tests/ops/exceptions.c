@@ -3,7 +3,8 @@
  * "gradcheck": where finite differences mean nothing. "second order": first-order gradients are checked, their
  * gradients are not. "layouts": the op's meaning depends on memory. "data dependent": it reads data in C, or the driver
  * does, so that capture may refuse it. "larger memory": a compiled function may be refused, where an input is a part of
- * a larger tensor; "sized by data": ... where the sizes of results are the data's. Invariant: an entry is removed when its reason is gone. */
+ * a larger tensor; "sized by data": ... where the sizes of results are the data's. Invariant: an entry is removed when
+ * its reason is gone. */
 #include <string.h>
 
 #include "drivers.h"
