@@ -54,7 +54,8 @@ class Jit:
 
     def _loss(self, x: Any, y: Any, weight: Any, training: bool) -> tuple[Any, Any, list[Any]]:
         """Outputs, loss, and the losses of the outputs where there are several."""
-        own, held = self._own[0], []
+        own = self._own[0]
+        held: list[Any] = []
         own.held = held
         try:
             y_pred = self.model._predictions(x, training)
