@@ -84,6 +84,11 @@ static int add_state(cni_capture *cap, cn_tensor *t)
   return value;
 }
 
+static int of_another_capture(void)
+{
+  return cni_fail(CN_ERR_CAPTURE, "capture: a tensor of another capture is used");
+}
+
 /* The record of t's memory; external memory is made a state. NULL with the error set. */
 static cni_memory_record *memory_of(cni_capture *cap, cn_tensor *t)
 {
@@ -92,10 +97,7 @@ static cni_memory_record *memory_of(cni_capture *cap, cn_tensor *t)
   cn_tensor *root = root_of(t);
   int value = tagged_value(cap, root);
   if (value >= 0) return add_memory(cap, root, value, -1);
-  if (!root->storage->data && root->d.numel) {
-    cni_fail(CN_ERR_CAPTURE, "capture: a tensor of another capture is used");
-    return NULL;
-  }
+  if (!root->storage->data && root->d.numel) return of_another_capture(), NULL;
   if ((value = add_state(cap, root)) < 0) return NULL;
   return add_memory(cap, root, value, (int)cap->g->nstates - 1);
 }
@@ -117,6 +119,7 @@ static int scalar_value(cni_capture *cap, const cn_tensor *t)
 {
   cn_graph *g = cap->g;
   cni_gvalue v = {.kind = CNI_VALUE_SCALAR, .dtype = t->d.dtype, .device = CN_CPU, .weak = true};
+  if (!t->d.data) return of_another_capture();
   if (t->d.dtype == CN_F64) memcpy(&v.number, t->d.data, sizeof v.number);
   else if (t->d.dtype == CN_BOOL) v.integer = *(const uint8_t *)t->d.data;
   else memcpy(&v.integer, t->d.data, sizeof v.integer);

@@ -299,7 +299,8 @@ static int input_line(reader *r, int id)
   cni_gvalue v = {.kind = CNI_VALUE_INPUT, .index = (int32_t)g->ninputs};
   if (!type(r, &v)) return bad(r, "a type and shape are missing");
   if (!strides(r, &v)) return bad(r, "bad strides");
-  if ((v.weak = eat(r, "weak")) && (v.ndim || v.dtype != CN_F64)) return bad(r, "only a float can be weak");
+  bool number = !v.ndim && (v.dtype == CN_F64 || v.dtype == CN_I64 || v.dtype == CN_BOOL);
+  if ((v.weak = eat(r, "weak")) && !number) return bad(r, "only a number can be weak");
   int status = put_value(r, id, &v);
   return status ? status : cni_graph_list_input(g, id);
 }

@@ -111,7 +111,8 @@ static int fake_infer(cn_call *c)
       return cn_call_fail(c, CN_ERR_SHAPE, "scale and zero_point must be %s",
                           at == 4 ? "vectors with a number for each index of the axis" : "one number each");
   }
-  int64_t zero = c->in[2]->d.weak && c->in[2]->d.dtype == CN_I64 ? *(const int64_t *)c->in[2]->d.data : least;
+  const cn_desc *z = &c->in[2]->d; /* a number that is an input of a graph has no value yet */
+  int64_t zero = z->weak && z->data && z->dtype == CN_I64 ? *(const int64_t *)z->data : least;
   if (zero < least || zero > most)
     return cn_call_fail(c, CN_ERR_VALUE, "zero_point %lld is not in %lld..%lld", (long long)zero, (long long)least,
                         (long long)most);
@@ -140,15 +141,16 @@ static int fake_decompose(cn_call *c)
   return cn_err();
 }
 
-/* Straight through where the number was in range, nothing where it was clamped. */
+/* Straight through where the number was in range, nothing where it was clamped; scale and zero_point have none. */
 static int fake_vjp(cn_vjp *v)
 {
+  if (!v->need[0]) return CN_OK;
   cn_call c = {.op = v->op, .args = v->args, .nargs = v->nargs, .in = v->in, .nin = v->nin};
   cn_tensor *x = cn_detach(v->in[0]);
   if (!x) return cn_err();
   fake f = fake_quantized(&c, x, v->in[1], v->in[2], v->args, v->nargs == PER_CHANNEL_ARGS);
   cn_tensor *inside = cn_logical_and(cn_ge(f.q, cn_num(f.least)), cn_le(f.q, cn_num(f.most)));
-  if (v->need[0]) v->gin[0] = cn_where(inside, v->g[0], cn_num(0));
+  v->gin[0] = cn_where(inside, v->g[0], cn_num(0));
   return cn_err();
 }
 

@@ -89,6 +89,7 @@ static int traced_fn(cn_tensor **out, cn_tensor *const *in, void *payload)
   int status = cn_op_call(made, &n, call.op, args, call.nargs, NULL);
   for (size_t i = 1; i < n; i++) cn_release(made[i]);
   out[0] = !status && n ? made[0] : NULL;
+  cn_release(*(cn_tensor **)payload); /* where sizes depend on data it is traced several times */
   *(cn_tensor **)payload = out[0]; /* owned: released after the trace */
   return status ? status : out[0] ? 0 : CN_ERR_VALUE;
 }
