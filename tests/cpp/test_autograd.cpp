@@ -191,8 +191,8 @@ TEST(control)
   Tensor w = randn({4}).requires_grad_();
   auto scanned = [&](const std::vector<Tensor> &in) {
     return scan([&](const std::vector<Tensor> &v) {
-      Tensor h = cond(v[1].sum() > 0, [&](const auto &in) { return std::vector<Tensor>{(in[0] * w).tanh()}; },
-                      [](const auto &in) { return std::vector<Tensor>{in[0] * 0.5}; }, {v[0]})[0];
+      Tensor h = cond(v[1].sum() > 0, [&](const auto &x) { return std::vector<Tensor>{(x[0] * w).tanh()}; },
+                      [](const auto &x) { return std::vector<Tensor>{x[0] * 0.5}; }, {v[0]})[0];
       return std::vector<Tensor>{h, h * 2};
     }, {in[0]}, {in[1]}).ys;
   };
