@@ -172,7 +172,7 @@ class Control(unittest.TestCase):
             compiler.host_call(lambda x: x.double(), cairn.ones(2), cairn.ones(2))
 
 
-@unittest.skipUnless(torch, "torch is not installed")
+@unittest.skipUnless(torch, "PyTorch is not installed")
 class AgainstTorch(unittest.TestCase):
     def setUp(self):
         warnings.simplefilter("ignore")
