@@ -8,6 +8,9 @@
 void cnpy_callback_free(void *payload);
 /* The tensor of a Python object, borrowed from the innermost scope; NULL with the cn_ error set. */
 cn_tensor *cnpy_callback_result(PyObject *o);
+/* Where a function that is captured raised: the error for the library. What cannot be captured is the library's to
+ * decide on; any other exception stays set, for the caller. */
+int cnpy_capture_failed(const char *who);
 
 /* A grad_fn object that takes the node over; None for NULL. */
 PyObject *cnpy_node_wrap(cn_node *node);

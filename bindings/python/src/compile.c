@@ -29,10 +29,9 @@ static int take_results(cn_compile_call *call, PyObject *list)
   return CN_OK;
 }
 
-/* A Python exception is the caller's, but what cannot be captured is for the library to decide on. */
-static int failed(void)
+int cnpy_capture_failed(const char *who)
 {
-  if (!PyErr_ExceptionMatches(cnpy.capture_error)) return cn_err_set(CN_ERR_VALUE, "compile: a Python exception");
+  if (!PyErr_ExceptionMatches(cnpy.capture_error)) return cn_err_set(CN_ERR_VALUE, "%s: a Python exception", who);
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyObject *text = value ? PyObject_Str(value) : NULL, *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
@@ -56,7 +55,7 @@ static int run_function(cn_compile_call *call)
   if (made && PyTuple_Check(made) && PyTuple_Size(made) == 2) {
     status = take_results(call, PyTuple_GetItem(made, 0));
     if (!status) call->note = Py_NewRef(PyTuple_GetItem(made, 1));
-  } else status = failed();
+  } else status = cnpy_capture_failed("compile");
   Py_XDECREF(made);
   Py_XDECREF(in);
   PyGILState_Release(gil);

@@ -9,30 +9,9 @@
 #include "autograd.h"
 #include "files.h"
 
-/* PyErr_Fetch: its successor came to the stable ABI later than 3.11. */
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-
 enum { MOST_RESULTS = 1024 };
 
 /* ---- what the library calls ---- */
-
-/* What cannot be captured is for the library to say; any other exception stays set. */
-static int failed(void)
-{
-  if (!PyErr_ExceptionMatches(cnpy.capture_error)) return cn_err_set(CN_ERR_VALUE, "control: a Python exception");
-  PyObject *type, *value, *trace;
-  PyErr_Fetch(&type, &value, &trace);
-  PyObject *text = value ? PyObject_Str(value) : NULL, *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
-  const char *message = bytes ? PyBytes_AsString(bytes) : "it cannot be captured";
-  int status = cn_err_set(CN_ERR_CAPTURE, "%s", message);
-  Py_XDECREF(bytes);
-  Py_XDECREF(text);
-  Py_XDECREF(type);
-  Py_XDECREF(value);
-  Py_XDECREF(trace);
-  PyErr_Clear();
-  return status;
-}
 
 static int take(cn_tensor **out, size_t *nout, PyObject *list)
 {
@@ -51,7 +30,7 @@ static int take(cn_tensor **out, size_t *nout, PyObject *list)
 static int call(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, PyObject *fn)
 {
   PyObject *list = cnpy_wrap_list(in, nin), *made = list ? cnpy_call1(fn, list) : NULL;
-  int status = made ? take(out, nout, made) : failed();
+  int status = made ? take(out, nout, made) : cnpy_capture_failed("control");
   Py_XDECREF(made);
   Py_XDECREF(list);
   return status;
