@@ -1,4 +1,6 @@
-/* pieces.c: see pieces.h. Invariant: pieces of one list are disjoint runs along one dim of one tensor. */
+/* pieces.c: gradients of what was cut in pieces; pieces.h has the place in the flow.
+ *
+ * Invariant: pieces of one list are disjoint runs along one dim of one tensor. */
 #include "pieces.h"
 
 #include <cairn/ops.h>

@@ -1,4 +1,6 @@
-/* setting.c: reads CAIRN_COMPILE. See setting.h. */
+/* setting.c: reads CAIRN_COMPILE. See setting.h, which has the place in the flow.
+ *
+ * Invariant: the variable is read here alone, and an unknown value is warned of once. */
 #include "setting.h"
 
 #include <stdatomic.h>

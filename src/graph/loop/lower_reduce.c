@@ -1,5 +1,7 @@
 /* lower_reduce.c: ops that reduce, as nests: sums and their kin, products of matrices, convolution, pooling. See
- * lower.c. */
+ * lower.c, which names these in its table.
+ *
+ * Invariant: a nest gives the op's result, but for the rounding of additions in another order. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,4 +1,7 @@
-/* nest.c: making nests, part by part. See nest.h. */
+/* nest.c: making nests, part by part. See nest.h.
+ *
+ * Place in the flow: lower.c builds with these, nest_text.c when it reads. Invariant: parts are only added; whether
+ * they make sense together is for nest_verify.c. */
 #include "nest.h"
 
 #include <stdio.h>
