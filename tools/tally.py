@@ -18,6 +18,7 @@ SKIPPED = 77
 NO_REASON = "no reason given"
 OWN = re.compile(r"^(\d+) passed, (\d+) failed(?:, (\d+) skipped)?\s*$", re.M)
 SUITE = re.compile(r"^Ran (\d+) tests? in .*\n\n(?:OK|FAILED|NO TESTS RAN)(.*)$", re.M)
+PASSED_ONE = re.compile(r"ok +\S|\[ RUN      \]|\[       OK \]|test\w* \(.*\.\.\. ok$")
 PASSED = re.compile(r"^\[  PASSED  \] (\d+) test", re.M)
 LISTED = r"^\[  %s \] .*?(\d+) test\(s\), listed"
 REASON = re.compile(r"""^skipped(?: (\d+))?: (.+?)\s*$|\bskipped (?:'(.*)'|"(.*)")\s*$""", re.M)
@@ -70,6 +71,13 @@ def count(output, status):
         r.failed, r.why = 1, "ran no test"
     r.reasons = reasons(output, r.skipped)
     return r
+
+
+def failures(output, most=120):
+    """The lines of an output that tell why it failed: without those of single tests that passed, the last ones if they
+    are many. A reader who sees only the beginning of a long log sees the failure."""
+    lines = [line for line in output.rstrip().splitlines() if not PASSED_ONE.match(line)]
+    return lines if len(lines) <= most else [f"({len(lines) - most} lines left out)", *lines[-most:]]
 
 
 def reasons(output, skipped):

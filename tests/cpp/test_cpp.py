@@ -58,9 +58,11 @@ def compiled(compiler, files, out, flags=()):
 
 
 def run(command, folder):
+    """(exit status, output) of a command in a new folder inside of folder: others run beside it and write files too."""
     env = dict(os.environ, CAIRN_PLUGIN_PATH=str(BUILD))
-    done = subprocess.run(command, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=600)
-    return done.returncode, done.stdout + done.stderr
+    done = subprocess.run(command, cwd=tempfile.mkdtemp(dir=folder), env=env, capture_output=True, text=True, check=False,
+                          timeout=600)
+    return done.returncode, f"{done.stdout}{done.stderr}exit status {done.returncode}\n"
 
 
 def check_program(compiler, source, folder, flags=()):

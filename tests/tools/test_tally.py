@@ -55,6 +55,12 @@ class Count(unittest.TestCase):
         self.assertEqual(sums(r), (1, 1, 2))
         self.assertEqual(r.reasons, {"PyTorch is not installed": 1, "numpy isn't installed": 1})
 
+    def test_what_failed_comes_without_what_passed(self):
+        self.assertEqual(tally.failures(UNITTEST)[:2], UNITTEST.splitlines()[1:3])
+        self.assertEqual(tally.failures("ok    a with g++\nFAIL  b\n      why\nok    c\n2 passed, 1 failed\n"),
+                         ["FAIL  b", "      why", "2 passed, 1 failed"])
+        self.assertEqual(tally.failures("a\nb\nc\n", most=2), ["(1 lines left out)", "b", "c"])
+
     def test_cmocka(self):
         r = tally.count(CMOCKA, 0)
         self.assertEqual(sums(r), (1, 0, 2))
