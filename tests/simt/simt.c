@@ -5,6 +5,7 @@
  * process that finds them first (LD_LIBRARY_PATH) runs the CUDA plugin unchanged. Invariants: blocks run one after
  * another, each thread until it meets a barrier; a barrier that some threads of its warp or block never reach is a
  * reported error, not a hang. */
+#undef _FORTIFY_SOURCE /* its longjmp takes a jump to another stack, which is how threads take turns, for an error */
 #define _GNU_SOURCE
 #include <cuda.h>
 #include <dlfcn.h>
