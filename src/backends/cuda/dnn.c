@@ -7,13 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MOST_CONFIGS = 64, PLANS = 1024 };
+enum { MOST_CONFIGS = 64, FEWEST_SLOTS = 256, MOST_SLOTS = 1 << 15 };
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct {
+typedef struct slot {
   uint64_t key; /* 0: empty */
   cni_dnn_plan plan;
-} plans[PLANS];
+} slot;
+
+/* A table that is at most half full. A plan stays for good: another thread may be about to run it, and a recorded graph
+ * launches the kernels that it owns. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static slot *slots;
+static size_t nslots, nplans;
 static cudnnHandle_t handles[CNI_CUDA_DEVICES];
 
 /* ---- descriptors ---- */
@@ -333,22 +338,45 @@ static void make(cni_dnn_plan *p, cni_cuda_device *d, uint64_t key, cni_dnn_desc
   p->refused = !p->plan;
 }
 
+static slot *slot_of(slot *table, size_t n, uint64_t key)
+{
+  size_t i = (size_t)(key >> 8) % n;
+  while (table[i].key && table[i].key != key) i = (i + 1) % n;
+  return &table[i];
+}
+
+/* Whether there is room for one more plan: the table doubles, up to its bound. */
+static bool grow(void)
+{
+  size_t n = nslots ? nslots * 2 : FEWEST_SLOTS;
+  if (nplans * 2 < nslots) return true;
+  slot *more = n <= MOST_SLOTS ? cni_cuda_host->memory(n * sizeof *more) : NULL;
+  if (!more) return false;
+  memset(more, 0, n * sizeof *more);
+  for (size_t i = 0; i < nslots; i++)
+    if (slots[i].key) *slot_of(more, n, slots[i].key) = slots[i];
+  if (slots) cni_cuda_host->free_memory(slots, nslots * sizeof *slots);
+  slots = more;
+  nslots = n;
+  return true;
+}
+
 int cni_dnn_find(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
                  const void *payload)
 {
   if (!cni_cuda_dnn()) return CN_REFUSED;
   uint64_t h = cn_hash_more(CN_HASH_BEGIN, key, size);
   uint64_t here = cn_hash_more(h, &d->index, sizeof d->index) | 1;
-  size_t i = (size_t)(here >> 8) % PLANS, tried = 0;
   pthread_mutex_lock(&lock);
-  while (plans[i].key && plans[i].key != here && tried++ < 8) i = (i + 1) % PLANS;
-  if (plans[i].key != here) {
-    if (plans[i].key && plans[i].plan.plan) cni_cuda_dnn()->cudnnBackendDestroyDescriptor(plans[i].plan.plan);
-    plans[i].key = here;
-    memset(&plans[i].plan, 0, sizeof plans[i].plan);
-    make(&plans[i].plan, d, h, describe, payload);
+  slot *found = nslots ? slot_of(slots, nslots, here) : NULL;
+  *plan = (cni_dnn_plan){.refused = true};
+  if (found && found->key) {
+    *plan = found->plan;
+  } else if (grow()) {
+    make(plan, d, h, describe, payload);
+    *slot_of(slots, nslots, here) = (slot){here, *plan};
+    nplans++;
   }
-  *plan = plans[i].plan;
   pthread_mutex_unlock(&lock);
   return plan->refused ? CN_REFUSED : CN_OK;
 }

@@ -57,7 +57,7 @@ typedef struct cni_dnn_plan {
 
 typedef void (*cni_dnn_describe_fn)(cni_dnn_graph *g, const void *payload);
 /* The plan for a key (compared by hash of its bytes), from memory, from disk, or made of what `describe` adds. 0;
- * CN_REFUSED where cuDNN is absent or knows no way. */
+ * CN_REFUSED where cuDNN is absent or knows no way, or 16,384 plans are kept already. */
 int cni_dnn_find(cni_dnn_plan *plan, cni_cuda_device *d, const void *key, size_t size, cni_dnn_describe_fn describe,
                  const void *payload);
 /* Runs it. pointers in the order of uids; those of values are host memory. */
