@@ -5,7 +5,9 @@
  * want gradients; of numbers (cn_num) the value, but of floats only where the function asks for it: others are inputs
  * like tensors; gradient mode, autocast, default type and device; and what the function itself adds to the key. Each
  * kind has a program of its own. What else the function reads is baked in. A function may be a forward pass, whose
- * results carry gradients as usual, or a whole training step: forward, backward, update.
+ * results carry gradients as usual, or a whole training step: forward, backward, update. Sizes that depend on data
+ * (nonzero) are found by each run; the function is then captured several times in one call, at sizes of the library's
+ * choice (cn_trace_dynamic), and a run that finds a size for which its program does not hold is a call of the function.
  *
  *     static int step(cn_compile_call *call)
  *     {
@@ -56,6 +58,9 @@ typedef struct cn_compile_opts {
   void (*key)(cn_key *key, const cn_compile_call *call);
   void (*note_free)(void *note);
   const char *name; /* for messages; copied */
+  /* A function with sizes that depend on data is captured at several: do two of its notes say the same? NULL: only
+   * where they are the same pointer. */
+  bool (*note_same)(const void *a, const void *b);
 } cn_compile_opts;
 
 CN_API CN_MUST_USE cn_compiled *cn_compile_with(cn_compile_fn fn, const cn_compile_opts *opts); /* owned */

@@ -469,7 +469,7 @@ typedef struct cn_bincount_opts {
 } cn_bincount_opts;
 /* How often each number from 0 to the largest occurs in a vector of integers, or the sum of its
  * weights; at least minlength of them. Weights that are not float32 add up in float64. Carries
- * no gradient; not for captures.
+ * no gradient.
  * weights may be NULL. */
 CN_API cn_tensor *cn_bincount_with(cn_tensor *input, cn_tensor *weights,
                                    const cn_bincount_opts *opts);

@@ -205,14 +205,13 @@ int cni_check_capture(const cni_check *k)
 {
   bool retry;
   cni_by_value known = k->known;
-  cni_executable *now = cni_executable_new(k->fn, k->call, &known, &retry);
+  cni_executable *now = cni_executable_new(k->fn, k->call, &k->p->notes, &known, &retry);
   int status = now ? CN_OK : cn_err();
   if (!now && retry) {
     cn_err_clear();
     return cni_fail(CN_ERR_CAPTURE, "compile: %s now reads %s, and did not before", k->name,
                     known.leaves && !k->known.leaves ? "gradients of its inputs" : "a number among its inputs");
   }
-  if (now) now->note_free = k->p->note_free;
   if (!status && now->why_eager)
     status = cni_fail(CN_ERR_CAPTURE, "compile: %s was captured, and cannot be now: %s", k->name, now->why_eager);
   for (int i = 0; i < 2 && !status; i++) status = compare_graphs(k, now, i);
@@ -341,7 +340,7 @@ static int with_node(const cni_check *k, const uint64_t *at)
   cni_saved_error error;
   char text[TEXT + 200] = "";
   cni_error_take(&error);
-  cn_graph *plain = cni_capture_plain(k->fn, k->call, k->known, k->p->note_free);
+  cn_graph *plain = cni_capture_plain(k->fn, k->call, &k->p->notes, k->known);
   size_t bytes = (k->p->ninputs + 1) * sizeof(cn_tensor *), depth = cni_scope_push();
   cn_tensor **in = cni_alloc(bytes);
   for (size_t i = 0; in && i < k->p->ninputs; i++) in[i] = input_at(k, i);
@@ -378,7 +377,7 @@ static int run_both(const cni_check *k, cn_tensor **room, cn_tensor **eager)
   call.noutputs = k->room;
   status = k->fn(&call);
   if (status && !cn_err()) cni_fail(status, "compile: the function failed");
-  if (call.note && k->p->note_free) k->p->note_free(call.note);
+  if (call.note && k->p->notes.free) k->p->notes.free(call.note);
   if (!status) status = note_written(&function, k, room + 2 * n);
   if (!status && call.noutputs != k->call->noutputs) status = differs(k, "the number of results,", call.noutputs, "");
   if (!status) status = compare_lists(k, "result", k->call->outputs, eager, k->call->noutputs);

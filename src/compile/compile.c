@@ -147,12 +147,13 @@ static int read_again(cn_compiled *c, const cn_compile_call *call, cn_key *key, 
 static cni_executable *capture(cn_compiled *c, const cn_compile_call *call, cn_key *key)
 {
   cni_by_value known = by_value(c), first = known;
+  const cni_notes notes = {c->opts.note_free, c->opts.note_same};
   bool retry;
-  cni_executable *p = cni_executable_new(c->fn, call, &known, &retry);
+  cni_executable *p = cni_executable_new(c->fn, call, &notes, &known, &retry);
   while (!p && retry) {
     cn_err_clear();
     if (read_again(c, call, key, &known)) return NULL;
-    p = cni_executable_new(c->fn, call, &known, &retry);
+    p = cni_executable_new(c->fn, call, &notes, &known, &retry);
   }
   bool in_vain = p && p->why_eager && known.numbers && !first.numbers; /* it was not the numbers */
   known.numbers = first.numbers;
@@ -168,7 +169,6 @@ static cni_executable *make(cn_compiled *c, const cn_compile_call *call, cn_key 
   if (!p) return NULL;
   p->key = *key;
   *key = (cn_key){NULL};
-  p->note_free = c->opts.note_free;
   count(c, EXECUTABLES, p->forward != NULL);
   count(c, RECOMPILES, p->forward && *why);
   count(c, GROUPS, cni_executable_groups(p));
@@ -255,11 +255,12 @@ static int run_program(void *payload, cn_compile_call *call)
   int status = p->backward ? cni_joint_run(p, out, in) : cn_graph_run(out, p->forward, in);
   if (!status) status = give_results(p, call, out);
   cni_free(in, bytes);
+  if (status) return status;
   call->noutputs = p->nresults;
   call->note = p->note;
   call->ran_as_is = false;
   count(c, RUNS, 1);
-  return status;
+  return CN_OK;
 }
 
 /* CAIRN_COMPILE=check */
@@ -275,7 +276,12 @@ static int run_found(cn_compiled *c, cni_executable *p, cn_compile_call *call)
   program k = {c, p};
   const char *why = p->why_eager ? p->why_eager : cni_executable_conflict(p, call);
   if (why) return run_refused(c, p->why_eager ? p->status : CN_ERR_CAPTURE, why, call);
-  return cni_compile_setting() == CNI_COMPILE_CHECK ? run_checked(&k, call) : run_program(&k, call);
+  int status = cni_compile_setting() == CNI_COMPILE_CHECK ? run_checked(&k, call) : run_program(&k, call);
+  if (status != CN_ERR_SHAPE || !p->counts) return status;
+  char found[256]; /* a size for which the program is not known to hold: it has changed nothing */
+  snprintf(found, sizeof found, "%s", cn_err_message());
+  cn_err_clear();
+  return run_refused(c, CN_ERR_CAPTURE, found, call);
 }
 
 /* Hooks that keep saved values in another form see ops one by one. */

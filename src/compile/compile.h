@@ -55,6 +55,12 @@ typedef struct cni_backward_graph {
   size_t n;
 } cni_backward_graph;
 
+/* What is done with the notes of a function's programs. */
+typedef struct cni_notes {
+  void (*free)(void *note);
+  bool (*same)(const void *a, const void *b);
+} cni_notes;
+
 typedef struct cni_executable {
   struct cni_executable *next;
   _Atomic int32_t refs;
@@ -63,7 +69,7 @@ typedef struct cni_executable {
   int status;           /* ... and the error's code */
   _Atomic bool tried_again; /* what a first call makes (an optimiser's momentum) may be there at the second */
   void *note;
-  void (*note_free)(void *note);
+  cni_notes notes;
   cni_gdepends depends; /* what numbers in it follow from */
   int *inputs;          /* per input of the graph: which of the call's */
   size_t ninputs;
@@ -71,6 +77,7 @@ typedef struct cni_executable {
   cni_seen *seen;       /* per result of the call: what it shows */
   size_t nresults;
   cn_graph *forward;
+  bool counts;          /* forward has sizes that depend on data, and a run may find one out of its range */
   size_t groups[2];     /* of forward and backward */
   cn_graph *single[2];  /* both before nodes were grouped, for who asks: gradients of gradients, absent.c, checks */
   /* Where results carry gradients: */
@@ -90,10 +97,12 @@ typedef struct cni_executable {
 /* Captures a call. Owned; NULL with the error set when there is no memory or the function failed by itself; a function
  * that cannot be captured gives a program that says why. *retry: more of the inputs must be known, *known says which:
  * read the key again. */
-cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, cni_by_value *known, bool *retry);
+cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, const cni_notes *notes,
+                                   cni_by_value *known, bool *retry);
 /* What the call computes, before anything was made simpler. Owned; NULL with the error set. */
-cn_graph *cni_capture_plain(cn_compile_fn fn, const cn_compile_call *call, cni_by_value known,
-                            void (*note_free)(void *));
+cn_graph *cni_capture_plain(cn_compile_fn fn, const cn_compile_call *call, const cni_notes *notes, cni_by_value known);
+/* counted.c: do two captures of a call at different counts say the same of its results? 0, or the error: what not. */
+int cni_counted_same(const cni_executable *a, const cni_executable *b);
 /* One that says why there is none; owned. */
 cni_executable *cni_executable_refused(int status, const char *why);
 void cni_executable_release(cni_executable *p);

@@ -10,8 +10,8 @@
 
 #include "autograd/autograd.h"
 #include "compile.h"
-#include "graph/capture.h"
 #include "graph/plan.h"
+#include "graph/probe.h"
 #include "graph/setting.h"
 
 enum { MOST_OUTPUTS = 64 }; /* of a custom function, which results with gradients are */
@@ -41,7 +41,7 @@ void cni_executable_release(cni_executable *p)
   cni_backward_graphs_free(p->others);
   pthread_mutex_destroy(&p->lock);
   cn_string_free(p->why_eager);
-  if (p->note && p->note_free) p->note_free(p->note);
+  if (p->note && p->notes.free) p->notes.free(p->note);
   cni_key_free(&p->key);
   cni_depends_free(&p->depends);
   cni_free(p, sizeof *p);
@@ -109,6 +109,7 @@ typedef struct capturing {
   bool *parts;          /* per input of the graph; room for all of the call's */
   cni_by_value known;
   bool plain;           /* nothing is made simpler, and backward is left out */
+  cni_counted *counted; /* what sizes that depend on data are taken for */
   bool alone;           /* without a backward pass behind: results carry no gradients */
   bool spent;           /* out: nobody could go backward from the results, so they carry none */
 } capturing;
@@ -191,13 +192,14 @@ static int add_outputs(capturing *c)
   cni_executable *p = c->p;
   size_t n = c->call.noutputs;
   if (!(p->seen = cni_alloc_zero(n * sizeof *p->seen))) return CN_ERR_MEMORY;
-  for (p->nresults = 0; p->nresults < n; p->nresults++) {
-    cn_tensor *t = c->call.outputs[p->nresults];
-    if (!t) return cni_fail(CN_ERR_VALUE, "compile: the function left output %zu unset", p->nresults);
+  p->nresults = n;
+  for (size_t i = 0; i < n; i++) {
+    cn_tensor *t = c->call.outputs[i];
+    if (!t) return cni_fail(CN_ERR_VALUE, "compile: the function left output %zu unset", i);
     if (is_new_leaf(c, t))
       return cni_fail(CN_ERR_CAPTURE, "compile: result %zu is a leaf of the function's own making: set requires_grad "
-                                      "outside", p->nresults);
-    int seen = c->plain ? 0 : cni_seen_note(&p->seen[p->nresults], t, &c->cap, c->handles, c->ninputs);
+                                      "outside", i);
+    int seen = c->plain ? 0 : cni_seen_note(&p->seen[i], t, &c->cap, c->handles, c->ninputs);
     int status = seen ? (seen < 0 ? seen : CN_OK) : cni_trace_output(&c->cap, t);
     if (status) return status;
     if (!seen) c->call.outputs[p->noutputs++] = t;
@@ -329,13 +331,13 @@ static cn_graph *finished(const capturing *c, cn_graph *whole)
                              "list: return it instead");
   whole->closed = !c->p->carries;
   c->p->hooked = c->cap.hooked;
-  if (!cn_err() && (c->plain || cn_graph_optimise(whole) >= 0)) return whole;
+  if (!cn_err()) return whole;
   cn_graph_free(whole);
   return NULL;
 }
 
 /* The graph of the call; NULL with the error set, or with *retry. */
-static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *call, bool *retry)
+static cn_graph *capture_once(capturing *c, cn_compile_fn fn, const cn_compile_call *call, bool *retry)
 {
   size_t in_bytes = (call->ninputs + 1) * sizeof *c->handles, out_bytes = (call->noutputs + 1) * sizeof(cn_tensor *);
   cn_tensor **outputs = cni_alloc_zero(out_bytes);
@@ -344,6 +346,7 @@ static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *
   c->parts = c->handles ? cni_alloc_zero(call->ninputs + 1) : NULL;
   if (c->parts && !cni_trace_begin(&c->cap)) {
     c->cap.parts = c->parts;
+    c->cap.counted = c->counted;
     c->call = *call;
     c->call.inputs = c->handles;
     c->ninputs = call->ninputs;
@@ -359,10 +362,11 @@ static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *
   return whole;
 }
 
-static cni_executable *new_executable(void)
+static cni_executable *new_executable(const cni_notes *notes)
 {
   cni_executable *p = cni_alloc_zero(sizeof *p);
   if (!p) return NULL;
+  if (notes) p->notes = *notes;
   atomic_init(&p->refs, 1);
   pthread_mutex_init(&p->lock, NULL);
   return p;
@@ -370,7 +374,7 @@ static cni_executable *new_executable(void)
 
 cni_executable *cni_executable_refused(int status, const char *why)
 {
-  cni_executable *p = new_executable();
+  cni_executable *p = new_executable(NULL);
   if (!p) return NULL;
   p->status = status;
   if ((p->why_eager = cni_strdup(why))) return p;
@@ -389,16 +393,85 @@ static cni_executable *give_up(cni_executable *p, bool retry)
   return cni_executable_refused(CN_ERR_CAPTURE, why);
 }
 
-cn_graph *cni_capture_plain(cn_compile_fn fn, const cn_compile_call *call, cni_by_value known,
-                            void (*note_free)(void *))
+/* ---- sizes that depend on data: captures at several ---- */
+
+typedef struct recapture {
+  const capturing *like;
+  cn_compile_fn fn;
+  const cn_compile_call *call;
+  cni_executable *last; /* owned: of the last capture */
+} recapture;
+
+static cn_graph *capture_at(const cni_prober *prober, cn_tensor *const *none, cni_counted *counted)
 {
-  cni_executable *p = new_executable();
+  recapture *k = prober->payload;
   bool retry = false;
-  capturing c = {.p = p, .known = known, .plain = true};
+  (void)none;
+  cni_executable *p = new_executable(&k->like->p->notes);
   if (!p) return NULL;
-  p->note_free = note_free;
+  capturing c = {.p = p, .known = k->like->known, .plain = k->like->plain, .alone = k->like->alone,
+                 .counted = counted};
+  cn_graph *g = capture_once(&c, k->fn, k->call, &retry);
+  if (g && k->last && cni_counted_same(k->last, p)) {
+    cn_graph_free(g);
+    g = NULL;
+  }
+  if (!g) return cni_executable_release(p), NULL;
+  cni_executable_release(k->last);
+  k->last = p;
+  return g;
+}
+
+/* The same for all sizes that its nodes define; c->p is then another. */
+static cn_graph *capture_counts(capturing *c, cn_compile_fn fn, const cn_compile_call *call)
+{
+  recapture k = {.like = c, .fn = fn, .call = call};
+  cni_prober prober = {.who = "compile", .trace = capture_at, .payload = &k};
+  cn_graph *g = cni_trace_counts(&prober, c->counted->met);
+  if (g) {
+    g->closed = !k.last->carries;
+    k.last->counts = true;
+    cni_executable_release(c->p);
+    c->p = k.last;
+  } else cni_executable_release(k.last);
+  return g;
+}
+
+/* A function that fails at sizes of the library's choice may be right at its own: it just cannot be captured. */
+static void say_sizes(const capturing *c)
+{
+  char why[400];
+  int code = cn_err();
+  bool of_sizes = code == CN_ERR_SHAPE || code == CN_ERR_VALUE || code == CN_ERR_INDEX || code == CN_ERR_TYPE;
+  if (!of_sizes || !c->counted->met || c->spent) return;
+  snprintf(why, sizeof why, "%s", cn_err_message());
+  cn_err_clear();
+  cni_fail(CN_ERR_CAPTURE, "compile: a size depends on data, and where it is taken for some number, this fails: %s",
+           why);
+}
+
+/* The graph of the call; NULL with the error set, or with *retry. */
+static cn_graph *capture(capturing *c, cn_compile_fn fn, const cn_compile_call *call, bool *retry)
+{
+  cni_counted counted = {NULL, 0, 0};
+  c->counted = &counted;
+  cn_graph *g = capture_once(c, fn, call, retry);
+  if (g && counted.met) {
+    cn_graph_free(g);
+    g = capture_counts(c, fn, call);
+  }
+  if (!g) say_sizes(c);
+  c->counted = NULL;
+  return g;
+}
+
+cn_graph *cni_capture_plain(cn_compile_fn fn, const cn_compile_call *call, const cni_notes *notes, cni_by_value known)
+{
+  bool retry = false;
+  capturing c = {.p = new_executable(notes), .known = known, .plain = true};
+  if (!c.p) return NULL;
   cn_graph *whole = capture(&c, fn, call, &retry);
-  cni_executable_release(p);
+  cni_executable_release(c.p);
   return whole;
 }
 
@@ -412,18 +485,34 @@ static bool numbers_read(cni_by_value *known, const cn_compile_call *call)
   return true;
 }
 
-cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, cni_by_value *known, bool *retry)
+/* Everything behind the capture: the graph made simple, cut, and its nodes grouped. It is taken over. */
+static int make_program(cni_executable *p, cn_graph *whole)
 {
-  cni_executable *p = new_executable();
+  p->depends = whole->depends;
+  whole->depends = (cni_gdepends){0};
+  p->forward = whole;
+  if (cn_graph_optimise(whole) < 0) return cn_err();
+  if (p->carries) {
+    p->forward = NULL;
+    int status = cni_executable_split(p, whole);
+    cn_graph_free(whole);
+    if (status) return status;
+  }
+  return fuse(p);
+}
+
+cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call, const cni_notes *notes,
+                                   cni_by_value *known, bool *retry)
+{
+  capturing c = {.p = new_executable(notes), .known = *known};
   *retry = false;
-  if (!p) return NULL;
-  capturing c = {.p = p, .known = *known};
+  if (!c.p) return NULL;
   cn_graph *whole = capture(&c, fn, call, retry);
   if (!whole && c.spent) {
     cn_err_clear();
-    cni_executable_release(p);
-    if (!(p = new_executable())) return NULL;
-    c = (capturing){.p = p, .known = *known, .alone = true};
+    cni_executable_release(c.p);
+    c = (capturing){.p = new_executable(notes), .known = *known, .alone = true};
+    if (!c.p) return NULL;
     whole = capture(&c, fn, call, retry);
   }
   if (*retry) { /* it does not help twice */
@@ -431,14 +520,6 @@ cni_executable *cni_executable_new(cn_compile_fn fn, const cn_compile_call *call
     known->leaves = true;
   }
   if (!whole && !*retry) *retry = numbers_read(known, call);
-  if (!whole) return give_up(p, *retry);
-  p->depends = whole->depends;
-  whole->depends = (cni_gdepends){0};
-  int status = CN_OK;
-  if (p->carries) {
-    status = cni_executable_split(p, whole);
-    cn_graph_free(whole);
-  } else p->forward = whole;
-  if (!status) status = fuse(p);
-  return status ? give_up(p, false) : p;
+  if (!whole) return give_up(c.p, *retry);
+  return make_program(c.p, whole) ? give_up(c.p, false) : c.p;
 }

@@ -16,12 +16,14 @@
 typedef struct running {
   cni_executable *p; /* owned */
   uint64_t at[2]; /* where its random numbers began */
+  int64_t (*shapes)[CN_MAX_DIMS]; /* per result, where sizes depend on data; in this block */
   uint64_t versions[]; /* per state of the single forward graph: of its memory, before the run */
 } running;
 
 static size_t running_bytes(const cni_executable *p)
 {
-  return sizeof(running) + cn_graph_states(p->single[0]) * sizeof(uint64_t);
+  size_t shapes = p->counts ? p->noutputs * sizeof *((running *)0)->shapes : 0;
+  return sizeof(running) + cn_graph_states(p->single[0]) * sizeof(uint64_t) + shapes;
 }
 
 static void running_free(void *payload)
@@ -63,6 +65,7 @@ static int forward(cn_context *ctx, cn_tensor **out, cn_tensor *const *in)
   if (!status) status = save_kept(ctx, p, in, results);
   for (size_t i = 0; i < p->noutputs && !status; i++) {
     out[i] = results[i];
+    if (r->shapes) memcpy(r->shapes[i], results[i]->d.shape, sizeof *r->shapes);
     if (!p->carries[i]) status = cn_context_mark_non_differentiable(ctx, i);
   }
   cni_free(results, bytes);
@@ -83,8 +86,9 @@ static cn_graph *graph_for(cni_executable *p, cn_tensor *const *grad_out, const 
 
 /* Kept values, then a gradient for each result that carries one: zeros where none came, which are read only where there
  * is no graph without them. */
-static int backward_inputs(cn_context *ctx, const cni_executable *p, cn_tensor **in, cn_tensor *const *grad_out)
+static int backward_inputs(cn_context *ctx, const running *r, cn_tensor **in, cn_tensor *const *grad_out)
 {
+  const cni_executable *p = r->p;
   size_t n = 0;
   for (; n < p->nkept; n++)
     if (!(in[n] = cn_context_saved(ctx, n))) return cn_err();
@@ -92,7 +96,8 @@ static int backward_inputs(cn_context *ctx, const cni_executable *p, cn_tensor *
     if (!p->carries[i]) continue;
     const cni_gvalue *v = &p->backward->values[p->backward->inputs[n]];
     cn_zeros_opts o = {.size = sizeof o, .dtype = (cn_dtype)v->dtype, .device = v->device};
-    in[n] = grad_out[i] ? grad_out[i] : cn_zeros_with(v->shape, (size_t)v->ndim, &o);
+    const int64_t *shape = r->shapes ? r->shapes[i] : v->shape;
+    in[n] = grad_out[i] ? grad_out[i] : cn_zeros_with(shape, (size_t)v->ndim, &o);
     if (!in[n++]) return cn_err();
   }
   return CN_OK;
@@ -198,7 +203,7 @@ static int backward(cn_context *ctx, cn_tensor **grad_in, cn_tensor *const *grad
   size_t nin = cn_graph_inputs(g), nout = cn_graph_outputs(g);
   size_t bytes = (nin + nout + 1) * sizeof(cn_tensor *);
   cn_tensor **in = cni_alloc_zero(bytes), **out = in + nin;
-  int status = in ? backward_inputs(ctx, p, in, grad_out) : CN_ERR_MEMORY;
+  int status = in ? backward_inputs(ctx, r, in, grad_out) : CN_ERR_MEMORY;
   if (!status) status = cni_graph_run_at(out, g, in, r->at);
   for (size_t i = 0; i < p->ninputs + p->nleaves && !status; i++)
     grad_in[i] = gradient[i] >= 0 ? out[gradient[i]] : NULL;
@@ -216,6 +221,7 @@ int cni_joint_run(cni_executable *p, cn_tensor **out, cn_tensor *const *in)
   int status = r ? CN_OK : CN_ERR_MEMORY;
   if (r) {
     r->p = cni_executable_keep(p);
+    if (p->counts) r->shapes = (int64_t(*)[CN_MAX_DIMS])(r->versions + cn_graph_states(p->single[0]));
     memcpy(all, in, p->ninputs * sizeof *all);
     memcpy(all + p->ninputs, p->leaves, p->nleaves * sizeof *all);
     status = cn_function_apply(out, p->noutputs, &compiled, all, n, r);

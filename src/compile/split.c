@@ -5,12 +5,14 @@
  * written states need, and nothing that needs the results' gradients; backward has the rest. What backward reads of
  * forward is kept: inputs and states as they are, results of nodes as further outputs of forward. Views are made again
  * instead: they cost nothing, and keep only what they look into. Parts that are computed again in backward
- * (checkpoints) are needed by no result and so stay there. Invariant: forward reads nothing of backward. */
+ * (checkpoints) are needed by no result and so stay there. Nodes that define sizes are forward's; where backward's
+ * numbers follow from such a size, a value that has it is kept. Invariant: forward reads nothing of backward. */
 #include <string.h>
 
 #include "compile.h"
 #include "graph/control.h"
 #include "graph/extract.h"
+#include "graph/segments.h"
 
 typedef struct cutting {
   cni_halves *p;
@@ -35,6 +37,16 @@ static void mark_late(cutting *c)
   }
 }
 
+/* Is it the first one that counts so? What is computed again counts the same. */
+static bool defines_size(const cn_graph *g, size_t node)
+{
+  if (!cni_counts(g, &g->nodes[node])) return false;
+  for (size_t i = 0; i < node; i++)
+    for (int k = 0; k < g->nodes[i].nout; k++)
+      if (g->values[g->nodes[i].out[k]].dims[0] == g->values[g->nodes[node].out[0]].dims[0]) return false;
+  return true;
+}
+
 static int mark_early(cutting *c)
 {
   const cn_graph *g = c->g;
@@ -50,6 +62,7 @@ static int mark_early(cutting *c)
     const cni_gnode *n = &g->nodes[i];
     bool late = c->late[n->out[0]], wanted = (cni_node_flags(n) & (CN_OP_CHECKS | CN_OP_EFFECTS)) != 0;
     for (int k = 0; k < n->nout; k++) wanted |= c->early[n->out[k]];
+    if (g->nsizes) wanted |= defines_size(g, i);
     c->forward[i] = wanted && !late;
     c->backward[i] = !c->forward[i];
     for (int k = 0; c->forward[i] && k < n->nin; k++)
@@ -84,6 +97,37 @@ static void keep(cutting *c, int value)
   if (v->kind == CNI_VALUE_RESULT && c->backward[v->node]) return;
   c->kept[value] = (int)c->p->nkept;
   c->order[c->p->nkept++] = value;
+}
+
+/* The sizes in an expression: forward's nodes define them, and backward is given what those made. */
+static void keep_sizes(cutting *c, int expr)
+{
+  const cni_expr *e = &c->g->exprs.v[expr];
+  if (e->op > CNI_EXPR_SIZE) {
+    keep_sizes(c, e->a);
+    keep_sizes(c, e->b);
+  }
+  for (size_t i = 0; e->op == CNI_EXPR_SIZE && i < c->g->nnodes; i++) {
+    const cni_gnode *n = &c->g->nodes[i];
+    for (int k = 0; c->forward[i] && k < n->nout; k++)
+      if (cni_plain_size(c->g, &c->g->values[n->out[k]], 0) == (int)e->value) {
+        keep(c, n->out[k]);
+        return;
+      }
+  }
+}
+
+/* What backward's numbers follow from. */
+static void keep_all_sizes(cutting *c)
+{
+  const cn_graph *g = c->g;
+  for (size_t i = 0; i < g->ndraws; i++) keep_sizes(c, g->draws[i].expr);
+  for (size_t i = 0; i < g->nnodes; i++) {
+    const cni_gnode *n = &g->nodes[i];
+    for (size_t k = 0; c->backward[i] && k < n->syms.n; k++) keep_sizes(c, n->syms.v[k].expr);
+    for (int k = 0; c->backward[i] && k < n->nin; k++)
+      if (n->in[k] >= 0) keep_sizes(c, g->values[n->in[k]].expr);
+  }
 }
 
 /* Is the value's memory written by forward, so that backward would find something else there? */
@@ -128,13 +172,13 @@ static int extract_both(cutting *c, int *values)
   memcpy(values, g->outputs, noutputs * sizeof *values);
   int status = place_kept(c, values, &noutputs);
   if (status) return status;
-  cni_part first = {c->forward, g->inputs, p->ninputs, values, noutputs, true};
+  cni_part first = {c->forward, g->inputs, p->ninputs, values, noutputs, true, &c->types};
   if (!(p->forward = cni_graph_extract(g, &first))) return cn_err();
   size_t ngiven = g->ninputs - p->ninputs; /* gradients of results */
   memcpy(values, c->order, p->nkept * sizeof *values);
   memcpy(values + p->nkept, g->inputs + p->ninputs, ngiven * sizeof *values);
   cni_part second = {c->backward, values, p->nkept + ngiven, g->outputs + p->noutputs, g->noutputs - p->noutputs,
-                     false};
+                     false, &c->types};
   p->backward = cni_graph_extract(g, &second);
   return p->backward ? CN_OK : cn_err();
 }
@@ -149,6 +193,7 @@ static int cut(cutting *c, int *values)
   for (size_t i = 0; i < c->g->nnodes; i++)
     for (int k = 0; c->backward[i] && k < c->g->nodes[i].nin; k++) keep(c, c->g->nodes[i].in[k]);
   for (size_t i = c->p->noutputs; i < c->g->noutputs; i++) keep(c, c->g->outputs[i]);
+  if (c->g->nsizes) keep_all_sizes(c);
   return extract_both(c, values);
 }
 

@@ -180,7 +180,7 @@ static bool inputs_typed(const cn_graph *g, const cni_gnode *n)
 /* A size that depends on data is one of the graph's. */
 static int name_count(cn_graph *g, cni_gvalue *v)
 {
-  if (cni_graph_add_count(g, v->shape[0])) return CN_ERR_MEMORY;
+  if (cni_graph_add_count(g, v->shape[0], CNI_SIZE_MOST)) return CN_ERR_MEMORY;
   v->dims[0] = cni_expr_size(&g->exprs, (int)g->nsizes - 1);
   return v->dims[0] < 0 ? v->dims[0] : CN_OK;
 }

@@ -47,8 +47,10 @@ static void add_args(list *l, int node, bool scope, const cni_opinfo *info, cons
   }
 }
 
-static void add_all(list *l, const cn_graph *g)
+static void add_all(list *l, const cn_graph *g, size_t ninputs)
 {
+  for (size_t i = ninputs; i < g->ninputs; i++)
+    for (int d = 0; d < g->values[g->inputs[i]].ndim; d++) add(l, g->inputs[i], CNI_AT_INPUT, d, false);
   for (size_t i = 0; i < g->nvalues; i++)
     if (g->values[i].kind == CNI_VALUE_SCALAR && g->values[i].dtype != CN_BOOL)
       add(l, (int)i, CNI_AT_SCALAR, 0, g->values[i].dtype == CN_F64);
@@ -63,20 +65,20 @@ static void add_all(list *l, const cn_graph *g)
     if (g->scopes[i].op) add_args(l, (int)i, true, g->scopes[i].op, g->scopes[i].args);
 }
 
-cni_place *cni_places(const cn_graph *g, size_t *n)
+cni_place *cni_places(const cn_graph *g, size_t ninputs, size_t *n)
 {
   list l = {0};
-  add_all(&l, g);
+  add_all(&l, g, ninputs);
   *n = l.n;
   if (!(l.v = cni_alloc(l.n * sizeof *l.v))) return NULL;
   l.n = 0;
-  add_all(&l, g);
+  add_all(&l, g, ninputs);
   return l.v;
 }
 
 cni_count cni_count_at(const cn_graph *g, const cni_place *p)
 {
-  if (p->arg == CNI_AT_DIM) return (cni_count){.i = g->values[p->node].shape[p->element]};
+  if (p->arg == CNI_AT_DIM || p->arg == CNI_AT_INPUT) return (cni_count){.i = g->values[p->node].shape[p->element]};
   if (p->arg == CNI_AT_DRAW) return (cni_count){.i = g->draws[p->node].count};
   if (p->arg == CNI_AT_SCALAR)
     return p->real ? (cni_count){.f = g->values[p->node].number} : (cni_count){.i = g->values[p->node].integer};
@@ -90,6 +92,7 @@ void cni_place_name(const cn_graph *g, const cni_place *p, char *text, size_t si
   if (p->arg == CNI_AT_SCALAR) snprintf(text, size, "a number");
   else if (p->arg == CNI_AT_DRAW) snprintf(text, size, "the count of a random draw");
   else if (p->arg == CNI_AT_DIM) snprintf(text, size, "a size of a result");
+  else if (p->arg == CNI_AT_INPUT) snprintf(text, size, "a size of a result's gradient");
   else {
     const cni_opinfo *info = p->scope ? g->scopes[p->node].op : g->nodes[p->node].info;
     snprintf(text, size, "'%s' of %s", info->params[p->arg].name, info->name);

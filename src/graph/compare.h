@@ -13,7 +13,8 @@
 enum {
   CNI_AT_SCALAR = -1, /* the number that value `node` is */
   CNI_AT_DRAW = -2,   /* the count of draw `node` */
-  CNI_AT_DIM = -3     /* size `element` of value `node`: infer gives it again; known ones help to find others */
+  CNI_AT_DIM = -3,    /* size `element` of value `node`: infer gives it again; known ones help to find others */
+  CNI_AT_INPUT = -4   /* size `element` of value `node`, an input whose sizes follow from others */
 };
 typedef struct cni_place {
   int32_t node, arg, element;
@@ -25,8 +26,9 @@ typedef union cni_count {
   double f;
 } cni_count;
 
-/* The places of all numbers, in an order in which a node's results come behind its arguments. Owned, *n of them. */
-cni_place *cni_places(const cn_graph *g, size_t *n);
+/* The places of all numbers, in an order in which a node's results come behind its arguments; ninputs: sizes of so many
+ * inputs are chosen, and no such numbers. Owned, *n of them. */
+cni_place *cni_places(const cn_graph *g, size_t ninputs, size_t *n);
 cni_count cni_count_at(const cn_graph *g, const cni_place *p);
 /* Writes what differs besides numbers; false: nothing does. */
 bool cni_graphs_differ(const cn_graph *a, const cn_graph *b, char *what, size_t size);

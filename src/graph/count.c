@@ -85,8 +85,8 @@ int cni_count_begin(cni_capture *cap, cni_applying *a, int *count)
   cn_call *c = &a->c;
   int in[CN_MAX_ARGS];
   if (!cap->counted)
-    return cni_fail(CN_ERR_CAPTURE, "%s: the size of its result depends on data, which a compiled function cannot hold",
-                    a->info->name);
+    return cni_fail(CN_ERR_CAPTURE, "%s: the size of its result depends on data, which the graph of a branch or loop "
+                                    "cannot hold", a->info->name);
   if (a->dest) return cni_fail(CN_ERR_CAPTURE, "%s: it cannot be written in place while it is captured", a->info->name);
   if (a->info->row->decompose) return decomposed(a);
   if (c->nin > CN_MAX_ARGS) return cni_fail(CN_ERR_CAPTURE, "%s: it has too many inputs to be captured", a->info->name);

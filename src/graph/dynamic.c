@@ -318,7 +318,7 @@ static int settle(cni_prober *p, solution *a)
 /* A float among arguments that may be integers too says that it is one. */
 static int placed_expr(cn_graph *g, const cni_exprs *from, int expr, const cni_place *at)
 {
-  int e = cni_expr_copy(&g->exprs, from, expr);
+  int e = cni_expr_copy(&g->exprs, from, expr, NULL);
   const cni_opinfo *info = at->arg < 0 ? NULL : at->scope ? g->scopes[at->node].op : g->nodes[at->node].info;
   bool either = info && at->real && info->params[at->arg].type == CNI_T_SCALAR;
   if (e <= 0 || !either || g->exprs.v[e].op == CNI_EXPR_RATIO) return e;
@@ -333,6 +333,7 @@ static int put_places(cn_graph *g, const cni_prober *p, const solution *a)
     int e = placed_expr(g, &a->solver.x, a->expr[i], at);
     if (e < 0) return e;
     if (at->arg == CNI_AT_SCALAR) g->values[at->node].expr = e;
+    else if (at->arg == CNI_AT_INPUT) g->values[at->node].dims[at->element] = e;
     else if (at->arg == CNI_AT_DRAW) g->draws[at->node].expr = e;
     else {
       cni_gsyms *syms = at->scope ? &g->scopes[at->node].syms : &g->nodes[at->node].syms;
@@ -353,7 +354,7 @@ static cn_graph *finished(cni_prober *p, const solution *a)
   }
   for (size_t i = 0; i < p->ninputs * CN_MAX_DIMS && !status; i++) {
     if (!p->dims[i]) continue;
-    int e = cni_expr_copy(&g->exprs, &p->frame->exprs, p->dims[i]);
+    int e = cni_expr_copy(&g->exprs, &p->frame->exprs, p->dims[i], NULL);
     g->values[g->inputs[i / CN_MAX_DIMS]].dims[i % CN_MAX_DIMS] = e;
     if (e < 0) status = e;
   }

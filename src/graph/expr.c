@@ -88,13 +88,16 @@ int cni_expr_make(cni_exprs *x, enum cni_expr_op op, int a, int b)
   return put(x, (cni_expr){.op = (uint8_t)op, .weight = (uint8_t)weight, .a = a, .b = b});
 }
 
-int cni_expr_copy(cni_exprs *x, const cni_exprs *from, int expr)
+int cni_expr_copy(cni_exprs *x, const cni_exprs *from, int expr, const int *sizes)
 {
   const cni_expr *e = &from->v[expr];
   if (e->op == CNI_EXPR_CONST) return cni_expr_const(x, e->value);
-  if (e->op == CNI_EXPR_SIZE) return cni_expr_size(x, (int)e->value);
-  int a = cni_expr_copy(x, from, e->a);
-  return a < 0 ? a : cni_expr_make(x, (enum cni_expr_op)e->op, a, cni_expr_copy(x, from, e->b));
+  if (e->op == CNI_EXPR_SIZE) {
+    int size = sizes ? sizes[e->value] : (int)e->value;
+    return size < 0 ? CN_ERR_VALUE : cni_expr_size(x, size);
+  }
+  int a = cni_expr_copy(x, from, e->a, sizes);
+  return a < 0 ? a : cni_expr_make(x, (enum cni_expr_op)e->op, a, cni_expr_copy(x, from, e->b, sizes));
 }
 
 /* ---- values ---- */

@@ -49,8 +49,9 @@ int cni_expr_const(cni_exprs *x, int64_t value);
 int cni_expr_size(cni_exprs *x, int size);
 int cni_expr_make(cni_exprs *x, enum cni_expr_op op, int a, int b);
 int cni_exprs_copy(cni_exprs *x, const cni_exprs *from); /* all, under the same numbers; x is empty */
-/* An expression of another array, made here. */
-int cni_expr_copy(cni_exprs *x, const cni_exprs *from, int expr);
+/* An expression of another array, made here. sizes: what the other's sizes are here, -1: there is no such (then it is
+ * CN_ERR_VALUE); NULL: the same. */
+int cni_expr_copy(cni_exprs *x, const cni_exprs *from, int expr, const int *sizes);
 
 /* One operation: CNI_UNDEFINED where an operand is, or there is no result. */
 int64_t cni_expr_apply(enum cni_expr_op op, int64_t a, int64_t b);

@@ -14,10 +14,12 @@ typedef struct cni_part {
   const int *outputs; /* values that it gives */
   size_t noutputs;
   bool effects;       /* what the whole writes (states, inputs, gradients of leaves) is the part's to write */
+  const cni_types *types; /* of the whole's values, where it has sizes that vary and `inputs` are results of nodes */
 } cni_part;
 
 /* Owned; NULL with the error set. States that the part reads or writes are bound to the same tensors. All draws of the
- * whole are there, so that random numbers are the same in each part. The whole has fixed sizes. */
+ * whole are there, so that random numbers are the same in each part. Sizes of the whole are those of the part where it
+ * is given, or counts, what defines them. */
 cn_graph *cni_graph_extract(const cn_graph *whole, const cni_part *part);
 
 #endif

@@ -115,14 +115,18 @@ static void example_rows(const cni_prober *p, const cn_free_dim *dims, size_t nd
 
 /* ---- sizes that nodes define ---- */
 
+static cn_graph *trace_function(const cni_prober *p, cn_tensor *const *inputs, cni_counted *counted)
+{
+  return cni_trace_counted(p->fn, p->noutputs, inputs, p->ninputs, p->payload, counted);
+}
+
 /* How many sizes depend on data. Negative: an error, the function's. *graph: the trace, where nothing is to vary. */
 static int count_unknown(const cni_prober *p, bool varies, cn_graph **graph)
 {
   cni_counted counted = {NULL, 0, 0};
   for (size_t i = 0; i < p->ninputs; i++)
     if (!p->inputs[i]) return cni_fail(CN_ERR_TYPE, "%s: input %zu is NULL", p->who, i);
-  cn_graph *g = varies ? cni_trace_one(p, p->inputs, &counted)
-                       : cni_trace_counted(p->fn, p->noutputs, p->inputs, p->ninputs, p->payload, &counted);
+  cn_graph *g = varies ? cni_trace_one(p, p->inputs, &counted) : trace_function(p, p->inputs, &counted);
   if (!g) return cn_err() ? cn_err() : CN_ERR_MEMORY;
   if (varies || counted.met) cn_graph_free(g);
   else *graph = g;
@@ -135,7 +139,7 @@ static int add_counted(cni_prober *p, int64_t *rows, size_t nexamples)
   for (size_t i = 0; i < p->ncounted; i++) {
     int64_t traced = COUNT_TRACED + (int64_t)i;
     p->least[p->frame->nsizes] = traced;
-    if (cni_graph_add_count(p->frame, traced)) return CN_ERR_MEMORY;
+    if (cni_graph_add_count(p->frame, traced, CNI_SIZE_MOST)) return CN_ERR_MEMORY;
   }
   size_t n = p->frame->nsizes, nfree = n - p->ncounted;
   for (size_t k = nexamples; k-- > 0;) { /* rows of the inputs' sizes become longer, the last one first */
@@ -143,6 +147,21 @@ static int add_counted(cni_prober *p, int64_t *rows, size_t nexamples)
     for (size_t i = nfree; i < n; i++) rows[k * n + i] = p->frame->sizes[i].traced;
   }
   return CN_OK;
+}
+
+cn_graph *cni_trace_counts(cni_prober *p, size_t ncounted)
+{
+  size_t room = ncounted * sizeof(int64_t), flags = 2 * ncounted + 2;
+  cn_graph *g = NULL;
+  p->ncounted = ncounted;
+  p->frame = cn_graph_new();
+  p->given = p->frame ? cni_alloc_zero(flags) : NULL;
+  p->least = p->given ? cni_alloc(room) : NULL;
+  if (p->least && !add_counted(p, NULL, 0)) g = cni_trace_probing(p, NULL, 0);
+  cni_free(p->least, room);
+  cni_free(p->given, flags);
+  cn_graph_free(p->frame);
+  return g;
 }
 
 static cn_graph *probe_dims(cni_prober *p, const cn_free_dim *dims, size_t ndims, const cn_tensor *const *examples,
@@ -182,8 +201,8 @@ cn_graph *cn_trace_dynamic(cn_graph_fn fn, size_t noutputs, cn_tensor *const *in
                            const cn_free_dim *dims, size_t ndims, void *payload)
 {
   if (cn_err()) return NULL;
-  cni_prober p = {.who = "trace_dynamic", .fn = fn, .noutputs = noutputs, .inputs = inputs, .ninputs = ninputs,
-                  .payload = payload};
+  cni_prober p = {.who = "trace_dynamic", .trace = trace_function, .fn = fn, .noutputs = noutputs, .inputs = inputs,
+                  .ninputs = ninputs, .payload = payload};
   return trace_dims(&p, dims, ndims, (const cn_tensor *const *)inputs, 1);
 }
 
@@ -276,8 +295,8 @@ static cn_graph *trace_examples(cni_prober *p, const cn_tensor *const *examples,
   cn_graph *g = trace_dims(p, v->dims, v->ndims, examples, n);
   if (g || cn_err() == CN_ERR_MEMORY || !relate(p, examples, n, v)) return g;
   cni_error_take(&error);
-  cni_prober again = {.who = p->who, .fn = p->fn, .noutputs = p->noutputs, .inputs = p->inputs, .ninputs = p->ninputs,
-                      .payload = p->payload};
+  cni_prober again = {.who = p->who, .trace = p->trace, .fn = p->fn, .noutputs = p->noutputs, .inputs = p->inputs,
+                      .ninputs = p->ninputs, .payload = p->payload};
   g = trace_dims(&again, v->dims, v->ndims, examples, n);
   if (g) return g;
   cn_err_clear();
@@ -293,8 +312,8 @@ cn_graph *cn_trace_sizes(cn_graph_fn fn, size_t noutputs, cn_tensor *const *inpu
     cni_fail(CN_ERR_VALUE, "trace_sizes: at least one example is needed");
     return NULL;
   }
-  cni_prober p = {.who = "trace_sizes", .fn = fn, .noutputs = noutputs, .inputs = inputs, .ninputs = ninputs,
-                  .payload = payload};
+  cni_prober p = {.who = "trace_sizes", .trace = trace_function, .fn = fn, .noutputs = noutputs, .inputs = inputs,
+                  .ninputs = ninputs, .payload = payload};
   size_t most = ninputs * CN_MAX_DIMS;
   varying v = {.dims = cni_alloc(most * sizeof *v.dims)};
   v.names = v.dims ? cni_alloc(most * sizeof *v.names) : NULL;

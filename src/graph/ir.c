@@ -103,13 +103,13 @@ static bool has_size(const cn_graph *g, const char *name)
   return false;
 }
 
-int cni_graph_add_count(cn_graph *g, int64_t traced)
+int cni_graph_add_count(cn_graph *g, int64_t traced, int64_t most)
 {
   char name[CNI_SIZE_NAME];
   size_t number = 0;
   do snprintf(name, sizeof name, "u%zu", number++);
   while (has_size(g, name));
-  return cni_graph_add_size(g, name, traced, 0, CNI_SIZE_MOST);
+  return cni_graph_add_size(g, name, traced, 0, most);
 }
 
 void cni_value_put(cn_value *v, int element, int64_t integer, double number)

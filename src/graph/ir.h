@@ -202,7 +202,7 @@ uint32_t cni_op_version(const cni_opinfo *info); /* at least 1 */
 int cni_syms_add(cni_gsyms *s, int arg, int element, int expr); /* 0 or CN_ERR_MEMORY */
 #define CNI_SIZE_MOST 1048576 /* of a size where nothing is known; see graph.h */
 int cni_graph_add_size(cn_graph *g, const char *name, int64_t traced, int64_t min, int64_t max);
-int cni_graph_add_count(cn_graph *g, int64_t traced); /* one that a node defines, under the next free name: u0, u1 */
+int cni_graph_add_count(cn_graph *g, int64_t traced, int64_t most); /* one of 0..most, under the next free name: u0 */
 /* Replaces number `element` of a value: an integer, or a float. */
 void cni_value_put(cn_value *v, int element, int64_t integer, double number);
 /* Plans and uses are of another graph from now on. */
@@ -252,7 +252,7 @@ int cni_plain_size(const cn_graph *g, const cni_gvalue *v, int dim); /* which si
 int cni_size_found(const cn_graph *g, int64_t *values, int size, int64_t found);
 /* The value of an expression at the traced sizes, also as a float: NAN where it is undefined. */
 int64_t cni_expr_traced(const cn_graph *g, int expr, double *number);
-/* parse.c: an expression of the graph's sizes from its text; negative where it is none. */
+/* parse_words.c: an expression of the graph's sizes from its text; negative where it is none. */
 int cni_expression_parse(cn_graph *g, const char *text);
 const char *cni_size_name_fault(const char *name); /* why a size cannot have it; NULL: it can */
 /* The number that an expression gives; 0, or an error that names `what`. number may be NULL. */

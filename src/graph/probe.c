@@ -64,7 +64,7 @@ cn_graph *cni_trace_one(const cni_prober *p, cn_tensor *const *inputs, cni_count
   cn_state *st = cni_state();
   bool before = st->tracing_sizes;
   st->tracing_sizes = true;
-  cn_graph *g = cni_trace_counted(p->fn, p->noutputs, inputs, p->ninputs, p->payload, counted);
+  cn_graph *g = p->trace(p, inputs, counted);
   st->tracing_sizes = before;
   return g;
 }
@@ -114,7 +114,7 @@ int cni_probe(cni_prober *p, const int64_t *sizes)
   if (!g) return cn_err() ? cn_err() : CN_ERR_MEMORY;
   if (!p->g) {
     p->g = g;
-    p->places = cni_places(g, &p->nplaces);
+    p->places = cni_places(g, p->ninputs, &p->nplaces);
     return p->places ? keep_numbers(p, g, sizes) : CN_ERR_MEMORY;
   }
   int status = CN_OK;

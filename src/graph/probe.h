@@ -12,7 +12,10 @@
 
 typedef struct cni_prober {
   const char *who; /* for messages */
-  cn_graph_fn fn;
+  /* One trace of these inputs; counted: see capture.h. Owned. Inputs that it adds behind these have sizes that follow
+   * from the others. */
+  cn_graph *(*trace)(const struct cni_prober *p, cn_tensor *const *inputs, cni_counted *counted);
+  cn_graph_fn fn; /* what is traced: for `trace` */
   size_t noutputs;
   cn_tensor *const *inputs; /* of which the descriptions count */
   size_t ninputs;
@@ -31,8 +34,7 @@ typedef struct cni_prober {
   size_t nprobes;
 } cni_prober;
 
-/* A trace of these inputs, as one of several: counted: see capture.h. Owned. */
-cn_graph *cni_trace_one(const cni_prober *p, cn_tensor *const *inputs, cni_counted *counted);
+cn_graph *cni_trace_one(const cni_prober *p, cn_tensor *const *inputs, cni_counted *counted); /* one of several */
 int cni_prober_begin(cni_prober *p); /* after the fields up to `dims` are set; 0 or CN_ERR_MEMORY */
 void cni_prober_free(cni_prober *p); /* with what begin made, and g, unless it was taken */
 
@@ -51,5 +53,7 @@ int cni_probe_range(cni_prober *p);
 /* dynamic.c: all of it: the probes, their numbers solved and tried, and the graph, owned. examples: rows of sizes at
  * which it must hold, too. NULL with the error set. */
 cn_graph *cni_trace_probing(cni_prober *p, const int64_t *examples, size_t nexamples);
+/* free_dims.c: all of it for a trace of which nothing varies but so many sizes that nodes define. Owned. */
+cn_graph *cni_trace_counts(cni_prober *p, size_t ncounted);
 
 #endif

@@ -730,7 +730,7 @@ const char *const cni_op_docs[] = {
     "positive terms.",
     "How often each number from 0 to the largest occurs in a vector of integers, or the sum of "
     "its weights; at least minlength of them. Weights that are not float32 add up in float64. "
-    "Carries no gradient; not for captures.",
+    "Carries no gradient.",
     "Bitwise and; for bool, logical and.",
     "Integers shifted left; a shift by a negative number or by 64 and more gives 0.",
     "Inverts each bit; for bool, logical not.",

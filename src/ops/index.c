@@ -342,7 +342,7 @@ static int one_hot_decompose(cn_call *c)
   if (x->ndim == CN_MAX_DIMS) return cn_call_fail(c, CN_ERR_SHAPE, "too many dimensions");
   if (classes < -1 || classes == 0 || (classes == -1 && x->numel == 0))
     return cn_call_fail(c, CN_ERR_VALUE, "num_classes must be positive, but is %lld", (long long)classes);
-  if (classes == -1) classes = cn_item_int(cn_amax(cn_cast(c->in[0], CN_I64))) + 1;
+  if (classes == -1) classes = cni_size_in(cn_add(cn_amax(cn_cast(c->in[0], CN_I64)), cn_int(1)));
   if (cn_err()) return cn_err();
   memcpy(shape, x->shape, (size_t)x->ndim * sizeof *shape);
   shape[x->ndim] = classes < 1 ? 1 : classes;

@@ -111,8 +111,8 @@ static int masked_scatter_decompose(cn_call *c)
   mask = cn_expand(mask, shape, (size_t)ndim);
   cn_tensor *rank = cn_cumsum(cn_reshape(mask, CN_SHAPE(-1)), 0), *from = cn_reshape(source, CN_SHAPE(-1));
   if (cn_err()) return cn_err();
-  if (cn_numel(rank)) /* the last counts them all */
-    cn_check_within(cn_select(rank, 0, -1), 0, (double)source->d.numel,
+  if (cn_numel(rank) || cni_tracing_sizes()) /* the last counts them all, if there is one */
+    cn_check_within(cni_tracing_sizes() ? cn_sum(mask) : cn_select(rank, 0, -1), 0, (double)source->d.numel,
                     "masked_scatter: mask must not be true at more places than source has elements");
   if (cni_tracing_sizes()) { /* one element more, so that it need not be known whether there are any */
     cn_tensor *none = cn_zeros(CN_SHAPE(1), .dtype = cn_dtype_of(x), .device = c->device);

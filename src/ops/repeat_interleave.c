@@ -48,6 +48,13 @@ static int repeat_interleave_indices_infer(cn_call *c)
   return status;
 }
 
+int64_t cni_size_in(cn_tensor *n)
+{
+  if (!cni_capturing_now()) return cn_item_int(n);
+  cn_tensor *counted = cn_repeat_interleave_indices(cn_reshape(n, CN_SHAPE(1)), CN_NONE); /* as many as n says */
+  return counted ? counted->d.shape[0] : 0;
+}
+
 /* repeat_interleave_counts(input, repeats, dim, output_size) */
 static int repeat_counts_decompose(cn_call *c)
 {

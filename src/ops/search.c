@@ -331,19 +331,35 @@ static int bincount_check(const cn_call *c)
   return CN_OK;
 }
 
-static int bincount_decompose(cn_call *c)
+/* While a graph is captured the size is one of the graph's, and each run objects to negative numbers. */
+static int64_t bincount_size_captured(cn_tensor *x, int64_t least)
 {
-  int status = bincount_check(c);
-  if (status) return status;
-  cn_tensor *x = cni_in_type(c->in[0], CN_I64), *weights = c->in[1] ? cn_detach(c->in[1]) : NULL;
+  cn_check_within(x, 0, HUGE_VAL, "bincount: input must not be negative");
+  cn_tensor *last = cn_full(CN_SHAPE(1), (double)(least - 1), .dtype = CN_I64, .device = cn_device_of(x));
+  return cni_size_in(cn_add(cn_amax(cn_cat(CN_TENSORS(x, last))), cn_int(1)));
+}
+
+/* Negative: the error is set. */
+static int64_t bincount_size(const cn_call *c, cn_tensor *x)
+{
   int64_t size = cni_arg_int(c->args, 2), least = 0, most = -1;
+  if (cni_capturing_now()) return bincount_size_captured(x, size);
   if (cn_numel(x)) { /* as numbers without a sign negative ones are the largest: one pass finds either end */
     most = cn_item_int(cn_view_dtype(cn_amax(cn_view_dtype(x, CN_U64)), CN_I64));
     if (most < 0) least = cn_item_int(cn_amin(x));
   }
   if (cn_err()) return cn_err();
   if (least < 0) return cn_call_fail(c, CN_ERR_VALUE, "input has the negative number %lld", (long long)least);
-  if (most >= size) size = most + 1;
+  return most >= size ? most + 1 : size;
+}
+
+static int bincount_decompose(cn_call *c)
+{
+  int status = bincount_check(c);
+  if (status) return status;
+  cn_tensor *x = cni_in_type(c->in[0], CN_I64), *weights = c->in[1] ? cn_detach(c->in[1]) : NULL;
+  int64_t size = bincount_size(c, x);
+  if (cn_err()) return cn_err();
   cn_dtype dtype = !weights ? CN_I64 : cn_dtype_of(weights) == CN_F32 ? CN_F32 : CN_F64;
   cn_tensor *zeros = cn_zeros(CN_SHAPE(size), .dtype = dtype, .device = c->device);
   if (weights) c->out[0] = cn_index_add_(zeros, 0, x, cni_in_type(weights, (int)dtype));
@@ -387,8 +403,7 @@ const cn_op cni_search_ops[] = {
    .flags = CN_OP_COMPOSITE, .decompose = histogramdd_decompose},
   {.sig = "bincount(Tensor input, Tensor? weights=None, int minlength=0) -> Tensor ; method",
    .doc = "How often each number from 0 to the largest occurs in a vector of integers, or the sum of its weights; at "
-          "least minlength of them. Weights that are not float32 add up in float64. Carries no gradient; not for "
-          "captures.",
+          "least minlength of them. Weights that are not float32 add up in float64. Carries no gradient.",
    .flags = CN_OP_COMPOSITE, .decompose = bincount_decompose},
 };
 /* clang-format on */

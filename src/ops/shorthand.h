@@ -33,6 +33,10 @@ static inline bool cni_capturing_now(void) { return cni_state()->capture != NULL
 /* ... and which are is not known: the graph is to serve them all. */
 static inline bool cni_tracing_sizes(void) { return cni_capturing_now() && cni_state()->tracing_sizes; }
 
+/* The size that a tensor of one int64 says: read or, while a graph is captured, a size of the graph. Check the error.
+ * (repeat_interleave.c) */
+int64_t cni_size_in(cn_tensor *n);
+
 /* x in memory of its own, where it may be a view of `of`. In a graph that depends on the sizes of a run, so the copy is
  * always there; the planner drops one that is not needed. */
 static inline cn_tensor *cni_apart(cn_tensor *x, const cn_tensor *of)

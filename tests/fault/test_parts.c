@@ -1,5 +1,8 @@
 /* test_parts.c: every allocation fails once while a graph is copied, lifted, lowered and run, and while one whose sizes
- * depend on data is traced and run part by part: an error, or the right numbers; nothing stays behind. */
+ * depend on data is traced, or compiled with its backward pass, and run part by part: an error, or the right numbers;
+ * nothing stays behind. */
+#include <cairn/autograd.h>
+#include <cairn/compile.h>
 #include <cairn/ext/graph.h>
 #include <cairn/kw.h>
 
@@ -47,6 +50,27 @@ static int counted(double *result)
   return status ? status : cn_err();
 }
 
+static int squares(cn_compile_call *k)
+{
+  cn_tensor *some = cn_masked_select(k->inputs[0], cn_gt(k->inputs[0], cn_num(0))); /* x: (6) */
+  k->outputs[0] = cn_mul(cn_square(some), cn_num((double)cn_size(some, 0)));
+  k->noutputs = 1;
+  return cn_err();
+}
+
+static int compiled(double *result)
+{
+  cn_seed(3);
+  cn_tensor *x = cn_randn(CN_SHAPE(6)), *out = NULL;
+  cn_compiled *c = x && cn_requires_grad(x, true) ? cn_compile(squares, .fullgraph = true) : NULL;
+  cn_compile_call k = {.inputs = &x, .ninputs = 1, .outputs = &out, .noutputs = 1};
+  int status = c ? cn_compiled_call(c, &k) : cn_err();
+  if (!status) status = cn_backward(cn_sum(out));
+  if (!status) *result = sweep_sum(cn_detach(out)) + sweep_sum(cn_grad_of(x));
+  cn_compiled_free(c);
+  return status ? status : cn_err();
+}
+
 static void test_lowered(void **state)
 {
   (void)state;
@@ -56,6 +80,11 @@ static void test_counted(void **state)
 {
   (void)state;
   sweep("sizes that nodes define", counted);
+}
+static void test_compiled(void **state)
+{
+  (void)state;
+  sweep("sizes that nodes of a compiled function define", compiled);
 }
 
 static int setup(void **state)
@@ -76,6 +105,7 @@ static int teardown(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_lowered, setup, teardown),
-                                     cmocka_unit_test_setup_teardown(test_counted, setup, teardown)};
+                                     cmocka_unit_test_setup_teardown(test_counted, setup, teardown),
+                                     cmocka_unit_test_setup_teardown(test_compiled, setup, teardown)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

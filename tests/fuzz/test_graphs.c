@@ -4,7 +4,10 @@
  *
  * A program is a handful of steps from the table below on a pool of tensors: formulas, reductions, views, writes
  * through views, products, random draws, composite ops; half of them go backward at the end. 500 programs, with
- * CAIRN_LONG=1 10,000. CAIRN_FUZZ_SEED=n takes other ones, CAIRN_CALL=i runs one alone. */
+ * CAIRN_LONG=1 10,000. CAIRN_FUZZ_SEED=n takes other ones, CAIRN_CALL=i runs one alone.
+ *
+ * Others have steps with sizes that depend on data, and run as compiled functions, for inputs with other counts. */
+#define _POSIX_C_SOURCE 200809L
 #include <cairn/cairn.h>
 #include <cairn/ext/graph.h>
 #include <stdio.h>
@@ -14,7 +17,8 @@
 #include "random_call.h"
 #include "test.h"
 
-enum { SHORT = 500, LONG = 10000, POOL = 10, MOST_STEPS = 16, INPUTS = 3, OUTPUTS = POOL + INPUTS, STATES = 2 };
+enum { SHORT = 500, LONG = 10000, COUNTED_SHORT = 60, COUNTED_LONG = 1500 };
+enum { POOL = 10, MOST_STEPS = 16, INPUTS = 3, OUTPUTS = POOL + INPUTS, STATES = 2 };
 
 typedef struct program {
   uint64_t seed;
@@ -24,6 +28,8 @@ typedef struct program {
   rng r;
   cn_tensor *pool[POOL];
   size_t n;
+  bool counts;                /* some steps have sizes that depend on data */
+  cn_tensor *some;            /* the last of those */
 } program;
 
 static int64_t below(program *p, int64_t n) { return rng_below(&p->r, n); }
@@ -200,6 +206,26 @@ static cn_tensor *typed(program *p)
   }
 }
 
+/* As many elements, or rows, as a mask says; what comes back has a size that does not depend on data. */
+static cn_tensor *counting(program *p)
+{
+  cn_tensor *x = any(p), *mask = cn_gt(x, cn_num(0)), *rows;
+  switch (below(p, 6)) {
+  case 0: p->some = cn_masked_select(x, mask); break;
+  case 1: p->some = cn_tanh(cn_index(x, &mask, 1)); break;
+  case 2: p->some = cn_cast(cn_nonzero(x), CN_F32); break;
+  case 3: p->some = cn_add(cn_masked_select(x, mask), cn_masked_select(cn_neg(x), mask)); break;
+  case 4: return cn_masked_scatter(x, mask, cn_mul(cn_masked_select(x, mask), cn_num(2)));
+  default:
+    if (cn_ndim(x) != 2) return cn_square(x);
+    rows = cn_reshape(cn_nonzero(cn_gt(cn_sum(x, .dim = CN_INTS(1)), cn_num(0))), CN_SHAPE(-1));
+    p->some = cn_softmax(cn_dropout(cn_index_select(x, 0, rows), .p = 0.25), 1);
+  }
+  if (!p->some) return NULL;
+  if (rng_one_in(&p->r, 2)) p->some = cn_cat(CN_TENSORS(p->some, cn_exp(p->some)));
+  return cn_div(cn_sum(p->some), cn_num((double)(1 + cn_size(p->some, 0))));
+}
+
 /* ---- a program ---- */
 
 /* Keeps sizes small. */
@@ -221,19 +247,22 @@ static int run(cn_tensor **outputs, cn_tensor *const *inputs, void *payload)
   int64_t count;
   p->r.s = p->seed * 0x9e3779b97f4a7c15u + 1;
   p->n = 0;
+  p->some = NULL;
   for (int i = 0; i < INPUTS; i++) p->pool[p->n++] = inputs[i];
   p->pool[p->n++] = cn_linear(cn_transpose(inputs[2], 0, 1), p->state[0], NULL);
   p->pool[p->n++] = cn_mul(p->state[1], cn_num(1));
   count = 3 + below(p, MOST_STEPS - 3);
   for (int64_t i = 0; i < count && !cn_err(); i++) {
     bool other = p->seed % 4 == 2 && below(p, 3) == 0;
-    cn_tensor *x = other ? typed(p) : steps[below(p, (int64_t)(sizeof steps / sizeof *steps))](p);
+    cn_tensor *x = p->counts && below(p, 3) == 0 ? counting(p) : other ? typed(p) : NULL;
+    if (!x && !cn_err()) x = steps[below(p, (int64_t)(sizeof steps / sizeof *steps))](p);
     if (!x || !fits(x)) continue;
     if (p->n < POOL) p->pool[p->n++] = x;
     else p->pool[INPUTS + below(p, POOL - INPUTS)] = x;
   }
   for (size_t i = 0; i < p->n && !cn_err(); i++) outputs[i] = cn_clone(p->pool[i]);
   for (size_t i = p->n; i < OUTPUTS && !cn_err(); i++) outputs[i] = cn_clone(inputs[0]);
+  if (p->some && !cn_err()) outputs[OUTPUTS - 2] = cn_clone(p->some);
   if (p->gradient && !cn_err()) backward(p, outputs);
   return cn_err();
 }
@@ -368,6 +397,78 @@ static bool run_one(uint64_t seed)
   return ran;
 }
 
+/* ---- sizes that depend on data ---- */
+
+static int run_compiled(cn_compile_call *k)
+{
+  k->noutputs = OUTPUTS;
+  return run(k->outputs, k->inputs, k->payload);
+}
+
+/* At once, and compiled. False: the program is one that fails. */
+static bool compare_compiled(program *p, cn_compiled *c, cn_tensor *const *inputs)
+{
+  outcome want = {{NULL}}, have = {{NULL}};
+  cn_tensor *given[INPUTS];
+  reset(p);
+  for (int i = 0; i < INPUTS; i++) given[i] = cn_clone(inputs[i]);
+  if (run(want.out, given, p)) {
+    cn_err_clear();
+    return false;
+  }
+  finish(p, &want);
+  reset(p);
+  for (int i = 0; i < INPUTS; i++) given[i] = cn_clone(inputs[i]);
+  cn_compile_call k = {.inputs = given, .ninputs = INPUTS, .outputs = have.out, .noutputs = OUTPUTS, .payload = p};
+  if (cn_compiled_call(c, &k)) fail_msg("program %llu: %s", (unsigned long long)p->seed, cn_err_message());
+  finish(p, &have);
+  for (size_t i = 0; i < OUTPUTS; i++)
+    if (!same(have.out[i], want.out[i])) show(p, "compiled", "result", i, NULL);
+  for (size_t i = 0; i < STATES; i++)
+    if (!same(have.state[i], want.state[i])) show(p, "compiled", "state", i, NULL);
+  if (!same(have.grad, want.grad)) show(p, "compiled", "gradient", 0, NULL);
+  if (have.offset != want.offset) show(p, "compiled", "the random state", 0, NULL);
+  return true;
+}
+
+/* How many of its calls ran a program. */
+static size_t run_counted(uint64_t seed)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_compile_stats stats;
+  cn_compiled *c = cn_compile(run_compiled);
+  cn_seed(seed);
+  program p = {.seed = seed, .gradient = seed % 2 == 1, .counts = true,
+               .state = {cn_randn(CN_SHAPE(5, 6)), cn_randn(CN_SHAPE(4, 6))}};
+  for (int i = 0; i < STATES; i++) p.saved[i] = cn_clone(p.state[i]);
+  cn_requires_grad(p.state[0], p.gradient);
+  for (uint64_t turn = 0; turn < 4; turn++) {
+    cn_seed(seed + 1000 * turn);
+    cn_tensor *inputs[INPUTS] = {cn_randn(CN_SHAPE(4, 6)), cn_randn(CN_SHAPE(4, 6)), cn_randn(CN_SHAPE(6, 4))};
+    if (!compare_compiled(&p, c, inputs)) break;
+  }
+  cn_compile_stats_get(&stats, sizeof stats, c);
+  cn_compiled_free(c);
+  cn_scope_end(s);
+  return stats.runs;
+}
+
+static void test_counted_programs(void **state)
+{
+  (void)state;
+  const char *only = getenv("CAIRN_CALL"), *seed = getenv("CAIRN_FUZZ_SEED");
+  uint64_t first = seed ? strtoull(seed, NULL, 10) << 20 : 0;
+  size_t n = getenv("CAIRN_LONG") ? COUNTED_LONG : COUNTED_SHORT, ran = 0;
+  setenv("CAIRN_COMPILE", "exact", 1); /* halves are rounded where the program rounds them */
+  if (only) {
+    run_counted(strtoull(only, NULL, 10));
+    return;
+  }
+  ran += run_counted(78); /* found something once */
+  for (size_t i = 0; i < n; i++) ran += run_counted(first + i);
+  if (ran < n) fail_msg("only %zu of %zu calls ran a program", ran, 4 * n);
+}
+
 /* Programs that found something once. */
 static void test_known_programs(void **state)
 {
@@ -392,6 +493,7 @@ static void test_programs(void **state)
 
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_programs), cmocka_unit_test(test_programs)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_known_programs), cmocka_unit_test(test_programs),
+                                     cmocka_unit_test(test_counted_programs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -37,6 +37,12 @@ class _Slot:
     def __init__(self, index: int) -> None:
         self.index = index
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Slot) and other.index == self.index
+
+    def __hash__(self) -> int:
+        return self.index
+
 
 def _mapped(tree: Any, is_leaf: Callable[[Any], bool], leaf: Callable[[Any], Any]) -> Any:
     """The nested value with other leaves; what is neither a leaf nor a container stays."""
@@ -94,8 +100,9 @@ class _Float:
         self.value, self.number = value, number
 
 
-class _Read(Exception):
-    """The function asked for the values of floats: they are part of its programs from now on."""
+class _Read(BaseException):
+    """The function asked for the values of floats: they are part of its programs from now on. No error of the function:
+    whoever captures it passes this on."""
 
 
 class _Same:
@@ -254,7 +261,8 @@ class _Compiled:
                 restore()
             self._before = []
             return _called(self._fn, args, kwargs, self._as_they_are(args, kwargs, given))
-        self._before = [_attributes(value) for look in self._watched for value in _modules(look())]
+        if not self._before:  # a function with sizes that depend on data is captured several times in one call
+            self._before = [_attributes(value) for look in self._watched for value in _modules(look())]
         return self._captured(args, kwargs, read, given)
 
     @staticmethod
@@ -300,6 +308,7 @@ class _Compiled:
     def _again(self, call: Callable[..., _Result], args: tuple[Any, ...], kwargs: dict[str, Any]) -> _Result:
         """A call, once more where its first capture shows that floats are part of the program."""
         while True:
+            self._before = []
             try:
                 return call(*self._prepared(args, kwargs))
             except _Read:

@@ -31,24 +31,37 @@ static int take_results(cn_compile_call *call, PyObject *list)
 
 int cnpy_capture_failed(const char *who)
 {
-  if (!PyErr_ExceptionMatches(cnpy.capture_error)) return cn_err_set(CN_ERR_VALUE, "%s: a Python exception", who);
+  bool capture = PyErr_ExceptionMatches(cnpy.capture_error);
+  if (!PyErr_ExceptionMatches(PyExc_Exception)) return cn_err_set(CN_ERR_UNSUPPORTED, "%s: interrupted", who);
   PyObject *type, *value, *trace;
   PyErr_Fetch(&type, &value, &trace);
   PyObject *text = value ? PyObject_Str(value) : NULL, *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;
   const char *message = bytes ? PyBytes_AsString(bytes) : "it cannot be captured";
-  int status = cn_err_set(CN_ERR_CAPTURE, "%s", message);
+  int status = capture ? cn_err_set(CN_ERR_CAPTURE, "%s", message)
+                       : cn_err_set(CN_ERR_VALUE, "%s: a Python exception: %.300s", who, message);
   Py_XDECREF(bytes);
   Py_XDECREF(text);
+  PyErr_Clear();
+  if (!capture) {
+    PyErr_Restore(type, value, trace);
+    return status;
+  }
   Py_XDECREF(type);
   Py_XDECREF(value);
   Py_XDECREF(trace);
-  PyErr_Clear();
   return status;
 }
 
-static int run_function(cn_compile_call *call)
+/* A function that is captured at several sizes may fail at some: what it raised there is forgotten, unless it is no
+ * error (an interrupt). 0: nothing is pending any more. */
+static int forget_error(void)
 {
-  PyGILState_STATE gil = PyGILState_Ensure();
+  if (PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception)) PyErr_Clear();
+  return PyErr_Occurred() ? cnpy_capture_failed("compile") : CN_OK;
+}
+
+static int compute(cn_compile_call *call)
+{
   const python_call *k = call->payload;
   PyObject *in = cnpy_wrap_list(call->inputs, call->ninputs), *made = in ? cnpy_call1(k->fn, in) : NULL;
   int status;
@@ -58,6 +71,14 @@ static int run_function(cn_compile_call *call)
   } else status = cnpy_capture_failed("compile");
   Py_XDECREF(made);
   Py_XDECREF(in);
+  return status;
+}
+
+static int run_function(cn_compile_call *call)
+{
+  PyGILState_STATE gil = PyGILState_Ensure();
+  int status = forget_error();
+  if (!status) status = compute(call);
   PyGILState_Release(gil);
   return status;
 }
@@ -66,6 +87,15 @@ static void put_key(cn_key *key, const cn_compile_call *call)
 {
   const python_call *k = call->payload;
   cn_key_put(key, &k->key, sizeof k->key, "what is no tensor (an argument, a module's mode or parameters, a constant)");
+}
+
+static bool note_same(const void *a, const void *b)
+{
+  PyGILState_STATE gil = PyGILState_Ensure();
+  int same = PyObject_RichCompareBool((PyObject *)(uintptr_t)a, (PyObject *)(uintptr_t)b, Py_EQ);
+  if (same < 0) PyErr_Clear(); /* what cannot be compared is another */
+  PyGILState_Release(gil);
+  return same > 0;
 }
 
 static void note_free(void *note)
@@ -87,7 +117,7 @@ static PyObject *compiled_new(PyTypeObject *type, PyObject *args, PyObject *kwar
   if (kwargs && PyDict_Size(kwargs)) return cnpy_fail(PyExc_TypeError, "CompiledBase takes no keywords");
   if (!PyArg_ParseTuple(args, "sp:CompiledBase", &name, &fullgraph)) return NULL;
   cn_compile_opts o = {.size = sizeof o, .fullgraph = fullgraph, .key = put_key, .note_free = note_free,
-                       .name = name};
+                       .note_same = note_same, .name = name};
   return cnpy_hold(type, cn_compile_with(run_function, &o), compiled_free);
 }
 
@@ -144,7 +174,8 @@ static PyObject *compiled_call(PyObject *self, PyObject *args)
   int status = begin_call(&call, &k, args);
   if (status) return cn_scope_end(scope), NULL;
   Py_BEGIN_ALLOW_THREADS status = cn_compiled_call(cnpy_held(self), &call);
-  Py_END_ALLOW_THREADS PyObject *out = status ? cnpy_raise() : results_of(&call, PyTuple_GetItem(args, 0));
+  Py_END_ALLOW_THREADS if (!status && forget_error()) status = cn_err();
+  PyObject *out = status ? cnpy_raise() : results_of(&call, PyTuple_GetItem(args, 0));
   cn_scope_end(scope);
   PyObject *result = out ? PyTuple_Pack(2, out, call.note ? (PyObject *)call.note : Py_None) : NULL;
   Py_XDECREF(out);
@@ -162,7 +193,7 @@ static PyObject *compiled_explain(PyObject *self, PyObject *args)
   if (begin_call(&call, &k, args)) return cn_scope_end(scope), NULL;
   char *text = cn_compiled_explain(cnpy_held(self), &call);
   cn_scope_end(scope);
-  PyObject *result = text ? PyUnicode_FromString(text) : cnpy_raise();
+  PyObject *result = text && !forget_error() ? PyUnicode_FromString(text) : cnpy_raise();
   cn_string_free(text);
   end_call(&call);
   return result;

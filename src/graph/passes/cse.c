@@ -79,7 +79,8 @@ static bool same_node(const cn_graph *g, int a, int b)
   const cni_gnode *x = &g->nodes[a], *y = &g->nodes[b];
   if (x->info != y->info || x->draw != y->draw || x->nin != y->nin || x->nout != y->nout) return false;
   if (memcmp(x->in, y->in, (size_t)x->nin * sizeof *x->in)) return false;
-  if (g->values[x->out[0]].device != g->values[y->out[0]].device) return false;
+  const cni_gvalue *v = &g->values[x->out[0]], *w = &g->values[y->out[0]];
+  if (v->device != w->device || v->dims[0] != w->dims[0]) return false; /* two sizes that depend on data stay two */
   for (int i = 0; i < x->nargs; i++)
     if (x->args[i].tag != y->args[i].tag || !cni_same_value(&x->args[i], &y->args[i])) return false;
   return recomputed(g, x->scope) == recomputed(g, y->scope) && cni_subs_same(x, y);

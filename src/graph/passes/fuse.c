@@ -15,6 +15,7 @@
 #include "graph/control.h"
 #include "graph/passes/passes.h"
 #include "graph/plan.h"
+#include "graph/segments.h"
 #include "tensor/tensor.h"
 
 enum { MOST_MEMBERS = 32, MOST_VISITS = 4000 };
@@ -79,7 +80,7 @@ static void find_parts(fusing *f)
   int epoch = 0;
   for (size_t i = 0; i < g->nnodes; i++) {
     const cni_gnode *n = &g->nodes[i];
-    bool effect = cni_node_flags(n) & (CN_OP_CHECKS | CN_OP_EFFECTS);
+    bool effect = cni_node_flags(n) & (CN_OP_CHECKS | CN_OP_EFFECTS) || cni_counts(g, n); /* numbers behind it follow */
     epoch += effect;
     f->epoch[i] = epoch;
     enum cni_part_kind kind = effect || n->syms.n || n->nin < 1 ? CNI_PART_NONE : cni_fuse_part(g, n, &f->steps[i]);

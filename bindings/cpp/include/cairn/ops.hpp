@@ -2828,8 +2828,7 @@ inline Tensor binary_cross_entropy_with_logits(const Tensor &input, const Tensor
   return cn::binary_cross_entropy_with_logits(input, target, weight, options.reduction_, options.pos_weight_);
 }
 /* How often each number from 0 to the largest occurs in a vector of integers, or the sum of its weights; at
- * least minlength of them. Weights that are not float32 add up in float64. Carries no gradient; not for
- * captures. */
+ * least minlength of them. Weights that are not float32 add up in float64. Carries no gradient. */
 inline Tensor bincount(const Tensor &input, const Tensor &weights = {}, int64_t minlength = 0)
 {
   static const cn_op *const op = detail::find_op("bincount");
