@@ -4,7 +4,8 @@
  * times algorithms; at the second the device's nodes are recorded over memory that stays (cn_backend.record_begin), and
  * from then on a run is: nodes in host memory (rates, step counts), one launch, fresh memory for what is handed out.
  * What differs from run to run is never in the recording: inputs are copied into its own memory; tensors in host memory
- * that the device reads, and where random numbers begin, are numbers in device memory, sent with each launch.
+ * that the device reads, inputs among them, and where random numbers begin, are numbers in device memory, sent with
+ * each launch.
  * Invariant: while a recording is made nothing is run and no state changes, so that one that fails is forgotten and the
  * run goes on node by node. */
 #include <cairn/autograd.h>
@@ -35,9 +36,10 @@ typedef struct cni_recorded {
   cn_device device;
   bool refused;       /* it cannot be recorded: not tried again */
   void *work;         /* the backend's; NULL: not recorded yet */
-  cn_tensor **in;     /* owned, per input: what the work reads */
+  cn_tensor **in;     /* owned, per input: what the work reads; NULL: it is in host memory */
   cn_tensor **out;    /* owned, per output, then leaf: what it leaves there; NULL: a leaf that gets nothing */
   size_t nin, nout;
+  bool host_inputs;
   number *numbers;
   size_t nnumbers;
   char *sent;         /* the numbers of a run */
@@ -60,17 +62,22 @@ static size_t bytes_of(const cni_plan *p, int value)
   return cni_dtype_bytes(d->dtype, d->numel);
 }
 
+static bool all_on_host(const cn_graph *g, const int *values, int n)
+{
+  for (int k = 0; k < n; k++)
+    if (values[k] >= 0 && !is_number(g, values[k]) && !on_host(g, values[k])) return false;
+  return true;
+}
+
 /* All tensors but those in host memory are on the plan's device, and what is here depends on nothing there. What is
- * decided, or called, in each run is no work that can be repeated. */
+ * decided in each run is no work that can be repeated; calls of the host are made before it, if all they see is
+ * here. */
 static bool node_fits(const cni_plan *p, const cn_graph *g, const cni_gnode *n)
 {
-  if (n->nsubs || n->host || cni_node_flags(n) & CN_OP_EFFECTS) return false;
-  bool host = on_host(g, n->out[0]);
-  if (n->nsubs || n->host) return false; /* what they do is decided by values, here */
-  if (!host && g->values[n->out[0]].device != p->device) return false;
-  for (int k = 0; k < n->nin; k++)
-    if (n->in[k] >= 0 && !is_number(g, n->in[k]) && host && !on_host(g, n->in[k])) return false;
-  return true;
+  bool calls = n->host || cni_node_flags(n) & CN_OP_EFFECTS;
+  if (n->nsubs || !n->nout) return false;
+  if (calls || on_host(g, n->out[0])) return all_on_host(g, n->in, n->nin) && all_on_host(g, n->out, n->nout);
+  return g->values[n->out[0]].device == p->device;
 }
 
 static bool handed_out_fits(const cni_plan *p, const cn_graph *g, int value, size_t *copied)
@@ -80,9 +87,11 @@ static bool handed_out_fits(const cni_plan *p, const cn_graph *g, int value, siz
   return true;
 }
 
+/* An input in host memory (a float, the rate of a schedule) is one of the numbers. */
 static bool input_fits(const cni_plan *p, const cn_graph *g, size_t i, size_t *copied)
 {
   const cn_desc *d = &p->values[g->inputs[i]].handle->d;
+  if (on_host(g, g->inputs[i])) return g->input_finals[i] < 0;
   *copied += bytes_of(p, g->inputs[i]);
   return d->device == p->device && g->input_finals[i] < 0 && cni_is_dense(d->ndim, d->shape, d->strides);
 }
@@ -142,8 +151,11 @@ static bool is_own(const cni_plan *p, const cn_graph *g, int value)
 
 static int make_tensors(cni_recorded *w, const cni_plan *p, const cn_graph *g)
 {
-  for (size_t i = 0; i < w->nin; i++)
-    if (!(w->in[i] = like(&p->values[g->inputs[i]].handle->d))) return cn_err();
+  for (size_t i = 0; i < w->nin; i++) {
+    if (on_host(g, g->inputs[i])) w->host_inputs = true;
+    else if (!(w->in[i] = like(&p->values[g->inputs[i]].handle->d)))
+      return cn_err();
+  }
   for (size_t i = 0; i < w->nout; i++) {
     int v = handed_out(g, i);
     if (v >= 0 && !(w->out[i] = like(&p->values[v].handle->d))) return cn_err();
@@ -223,7 +235,8 @@ static int begin(cni_running *r, const cni_recorded *w)
                                          d->dtype, d->ndim, d->shape, d->strides);
     if (!r->there[n->value]) return CN_ERR_MEMORY;
   }
-  for (size_t i = 0; i < w->nin; i++) r->now[r->g->inputs[i]] = cni_tensor_keep(w->in[i]);
+  for (size_t i = 0; i < w->nin; i++)
+    if (w->in[i]) r->now[r->g->inputs[i]] = cni_tensor_keep(w->in[i]);
   for (size_t i = 0; i < w->nout; i++) {
     int v = handed_out(r->g, i);
     if (v >= 0 && is_own(r->plan, r->g, v) && !r->now[v]) r->now[v] = cni_tensor_keep(w->out[i]);
@@ -234,11 +247,7 @@ static int begin(cni_running *r, const cni_recorded *w)
 static void end(cni_running *r, const cni_recorded *w)
 {
   for (size_t i = 0; i < w->nnumbers; i++) cni_tensor_release(r->there[w->numbers[i].value]);
-  for (size_t i = 0; i < r->plan->nvalues; i++)
-    if (r->plan->values[i].varies) {
-      cni_tensor_release(r->now[i]);
-      r->now[i] = NULL;
-    }
+  cni_forget_varying(r);
 }
 
 /* Everything that a run does on the device, in its order. */
@@ -303,9 +312,17 @@ static void fill_numbers(const cni_running *r, cni_recorded *w, bool early)
   }
 }
 
+static int take_host_inputs(cni_running *r, const cni_recorded *w)
+{
+  for (size_t i = 0; i < w->nin; i++)
+    if (!w->in[i] && !(r->now[r->g->inputs[i]] = cni_own_input(r, r->inputs[i]))) return cn_err();
+  return CN_OK;
+}
+
 /* Nodes in host memory, and the numbers that the device's are to find. */
 static int run_host_side(cni_running *r, cni_recorded *w)
 {
+  if (w->host_inputs && take_host_inputs(r, w)) return cn_err();
   cni_take_random(r);
   const uint64_t random[RANDOM_WORDS] = {r->seed, r->base};
   memcpy(w->sent, random, sizeof random);
@@ -324,11 +341,13 @@ static cn_record_copy copy_of(const cn_tensor *to, const cn_tensor *from)
 static int launch(const cni_running *r, const cni_recorded *w, cn_tensor *const *out)
 {
   size_t n = 0;
-  for (size_t i = 0; i < w->nin; i++) w->copies[n++] = copy_of(w->in[i], r->inputs[i]);
+  for (size_t i = 0; i < w->nin; i++)
+    if (w->in[i]) w->copies[n++] = copy_of(w->in[i], r->inputs[i]);
+  size_t nin = n;
   for (size_t i = 0; i < w->nout; i++)
     if (out[i]) w->copies[n++] = copy_of(out[i], w->out[i]);
-  cn_record_run run = {.size = sizeof run, .in = w->copies, .out = w->copies + w->nin, .nin = w->nin,
-                       .nout = n - w->nin, .numbers_to = w->there->data, .numbers = w->sent,
+  cn_record_run run = {.size = sizeof run, .in = w->copies, .out = w->copies + nin, .nin = nin,
+                       .nout = n - nin, .numbers_to = w->there->data, .numbers = w->sent,
                        .numbers_bytes = w->bytes, .stream = r->context->stream};
   return cni_whole.record_run(w->device, w->work, &run);
 }
@@ -363,6 +382,7 @@ static int run_recording(cni_running *r, cni_recorded *w, cn_tensor **out, cn_te
   }
   int status = run_host_side(r, w);
   if (!status) status = launch(r, w, out);
+  if (w->host_inputs) cni_forget_varying(r);
   if (status) return status;
   count_writes(r->g);
   return hand_out(r, out, outputs);

@@ -16,8 +16,7 @@
 
 typedef cni_running running;
 
-/* An input that is a state as well, one that the run writes, is read from a copy. Owned; NULL with the error set. */
-static cn_tensor *own_input(const running *r, cn_tensor *t)
+cn_tensor *cni_own_input(const running *r, cn_tensor *t)
 {
   bool shared = false;
   for (size_t i = 0; r->plan->writes && i < r->g->nstates; i++)
@@ -48,13 +47,13 @@ static int begin(running *r)
     const cni_planned *q = &p->values[i];
     if (!q->varies) continue;
     if (v->kind == CNI_VALUE_INPUT) {
-      if (!(r->now[i] = own_input(r, r->inputs[v->index]))) return cn_err();
+      if (!(r->now[i] = cni_own_input(r, r->inputs[v->index]))) return cn_err();
     } else if (q->root == (int)i && !(r->now[i] = output_room(r, (int)i))) return CN_ERR_MEMORY;
   }
   return CN_OK;
 }
 
-static void end(running *r)
+void cni_forget_varying(running *r)
 {
   for (size_t i = 0; i < r->plan->nvalues; i++) {
     if (!r->plan->values[i].varies) continue;
@@ -340,7 +339,7 @@ static int run_once(running *r, cn_tensor **outputs)
   if (!status) status = give_outputs(r, outputs);
   if (!status) status = cni_write_back(r, CNI_BOTH_SIDES);
   if (!status) status = give_gradients(r);
-  end(r);
+  cni_forget_varying(r);
   return status;
 }
 

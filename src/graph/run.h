@@ -29,6 +29,11 @@ static inline bool cni_on_side(const cn_graph *g, int value, cni_side side)
   return side == CNI_BOTH_SIDES || (g->values[value].device == CN_CPU) == (side == CNI_HOST_SIDE);
 }
 
+/* What stands for an input: one that is a state as well, which the run writes, is read from a copy. Owned; NULL with
+ * the error set. */
+cn_tensor *cni_own_input(const cni_running *r, cn_tensor *t);
+/* Lets go of the tensors that each run has anew. */
+void cni_forget_varying(cni_running *r);
 /* The nodes of that part, in the plan's order. */
 int cni_run_nodes(cni_running *r, cni_side side);
 /* What states, and inputs that are written to, end up with goes there. */

@@ -40,7 +40,7 @@ typedef struct trainer {
   cn_module *net;
   cn_optim *optim;
   cn_schedule *schedule;
-  bool leaves_gradients, autocast;
+  bool leaves_gradients, autocast, schedules; /* schedules: the step moves the schedule on */
 } trainer;
 
 static trainer trainer_new(bool leaves_gradients)
@@ -82,6 +82,7 @@ static int step_fn(cn_compile_call *k)
   if (!t->autocast) clip(t->optim); /* else updates read gradients as they come */
   cn_optim_step(t->optim);
   if (!t->leaves_gradients) cn_optim_zero_grad(t->optim);
+  if (t->schedules) cn_schedule_step(t->schedule);
   k->outputs[0] = cn_detach(k->outputs[0]);
   return cn_err();
 }
@@ -120,7 +121,7 @@ static cn_tensor *run_step(trainer *t, cn_compiled *c, int step)
   int status = c ? cn_compiled_call(c, &k) : step_fn(&k);
   if (status) print_message("%s\n", cn_err_message());
   assert_int_equal(status, 0);
-  cn_schedule_step(t->schedule);
+  if (!t->schedules) cn_schedule_step(t->schedule);
   return loss;
 }
 
@@ -133,11 +134,12 @@ static void fill_freed(void)
   cn_scope_end(s);
 }
 
-static void check_steps(bool leaves_gradients, bool autocast)
+static void check_steps(trainer how)
 {
   cn_scope *s = cn_scope_begin();
-  trainer a = trainer_new(leaves_gradients), b = trainer_new(leaves_gradients);
-  a.autocast = b.autocast = autocast;
+  trainer a = trainer_new(how.leaves_gradients), b = trainer_new(how.leaves_gradients);
+  a.autocast = b.autocast = how.autocast;
+  a.schedules = b.schedules = how.schedules;
   cn_tensor *want[STEPS], *have[STEPS];
   cn_compiled *c = cn_compile(step_fn);
   size_t before = cni_recorded_runs();
@@ -161,17 +163,22 @@ static void check_steps(bool leaves_gradients, bool autocast)
 static void test_training_steps(void **state)
 {
   (void)state;
-  check_steps(false, false);
+  check_steps((trainer){0});
 }
 static void test_autocast_steps(void **state)
 {
   (void)state;
-  check_steps(false, true);
+  check_steps((trainer){.autocast = true});
 }
 static void test_gradients_stay_in_leaves(void **state)
 {
   (void)state;
-  check_steps(true, false);
+  check_steps((trainer){.leaves_gradients = true});
+}
+static void test_schedules_in_the_step(void **state)
+{
+  (void)state;
+  check_steps((trainer){.schedules = true});
 }
 
 /* ---- forward and backward as two recordings ---- */
@@ -210,6 +217,36 @@ static void test_forward_in_an_eager_loop(void **state)
   cn_compiled_free(c);
   trainer_free(&both[0]);
   trainer_free(&both[1]);
+  cn_scope_end(s);
+}
+
+/* ---- floats ---- */
+
+static int scaled_fn(cn_compile_call *k)
+{
+  k->outputs[0] = cn_add(cn_mul(cn_exp(k->inputs[0]), k->inputs[1]), cn_mul(k->inputs[1], cn_num(0.5)));
+  k->noutputs = 1;
+  return cn_err();
+}
+
+/* Each run has its own float, read by the device and by a node in host memory. */
+static void test_floats(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  cn_compiled *c = cn_compile(scaled_fn);
+  size_t before = cni_recorded_runs();
+  cn_tensor *want[6], *have[6];
+  for (int i = 0; i < 6; i++) {
+    cn_tensor *in[2] = {cn_to_device(cn_arange(i, i + 4, .dtype = CN_F32), device), cn_num(0.1 + i)};
+    cn_compile_call k = {.inputs = in, .ninputs = 2, .outputs = &want[i], .noutputs = 1};
+    assert_int_equal(scaled_fn(&k), 0);
+    k.outputs = &have[i];
+    assert_int_equal(cn_compiled_call(c, &k), 0);
+  }
+  for (int i = 0; i < 6; i++) assert_same(want[i], have[i]);
+  assert_recorded(before, 5);
+  cn_compiled_free(c);
   cn_scope_end(s);
 }
 
@@ -355,7 +392,7 @@ static void test_memory_is_given_back(void **state)
   size_t before, after, peak;
   cn_device_sync(device);
   cn_device_memory_reserved(&before, &peak, device);
-  check_steps(false, false);
+  check_steps((trainer){0});
   cn_device_memory_reserved(&after, &peak, device);
   assert_int_equal(before, after);
 }
@@ -367,6 +404,7 @@ int main(void)
   setenv("CAIRN_MIRROR", "graphs", 1); /* the mirror takes no graph whole here */
   const struct CMUnitTest tests[] = {
     TEST(test_training_steps), TEST(test_autocast_steps), TEST(test_gradients_stay_in_leaves),
+    TEST(test_schedules_in_the_step), TEST(test_floats),
     TEST(test_forward_in_an_eager_loop), TEST(test_host_states_and_views), TEST(test_each_stream_has_its_own),
     TEST(test_what_waits_runs_node_by_node), TEST(test_branches_are_taken_in_each_run), TEST(test_memory_is_given_back),
   };
