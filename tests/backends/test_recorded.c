@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "graph/run.h"
-#include "test.h"
+#include "tensors.h"
 
 enum { STEPS = 20 };
 static cn_device device;
@@ -26,13 +26,6 @@ static int setup(void **state)
 }
 
 static void assert_recorded(size_t before, size_t n) { assert_int_equal(cni_recorded_runs() - before, n); }
-
-static void assert_same(cn_tensor *a, cn_tensor *b)
-{
-  assert_non_null(a);
-  assert_non_null(b);
-  assert_true(cn_item(cn_all(cn_eq(cn_to_device(a, CN_CPU), cn_to_device(b, CN_CPU)))) > 0);
-}
 
 /* ---- training steps ---- */
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "backends/mirror/mirror.h"
-#include "test.h"
+#include "tensors.h"
 
 static cn_device mirror;
 
@@ -15,13 +15,6 @@ static int setup(void **state)
   cn_err_clear();
   mirror = cn_device_find("mirror");
   return 0;
-}
-
-static void assert_same(cn_tensor *a, cn_tensor *b)
-{
-  assert_non_null(a);
-  assert_non_null(b);
-  assert_true(cn_item(cn_all(cn_eq(cn_to_device(a, CN_CPU), cn_to_device(b, CN_CPU)))) > 0);
 }
 
 typedef struct net {

@@ -1,17 +1,6 @@
 /* control_cases.c: see control_cases.h. */
 #include "control_cases.h"
 
-#include <string.h>
-
-void assert_same(cn_tensor *a, cn_tensor *b)
-{
-  assert_non_null(a);
-  assert_non_null(b);
-  assert_int_equal(cn_ndim(a), cn_ndim(b));
-  for (int i = 0; i < cn_ndim(a); i++) assert_int_equal(cn_size(a, i), cn_size(b, i));
-  assert_true(cn_numel(a) == 0 || cn_item(cn_all(cn_eq(a, b))) > 0);
-}
-
 void ok(int status)
 {
   if (status || cn_err()) fail_msg("%s", cn_err_message());
@@ -84,8 +73,8 @@ int gradients(cn_tensor **out, cn_tensor *const *in, void *payload)
     loss = loss ? cn_add(loss, part) : part;
   }
   cn_backward(loss);
-  for (size_t i = 0; i < d->nin; i++)
-    if (!(out[i] = cn_grad_of(x[i]))) out[i] = cn_zeros_like(x[i]);
+  for (size_t i = 0; i < d->nin; i++) /* a scan of no steps leaves -0 where eager code leaves no gradient */
+    out[i] = cn_grad_of(x[i]) ? cn_add(cn_grad_of(x[i]), cn_num(0)) : cn_zeros_like(x[i]);
   return cn_err();
 }
 

@@ -4,11 +4,10 @@
 
 #include <cairn/cairn.h>
 
-#include "test.h"
+#include "tensors.h"
 
 enum { MOST = 8 };
 
-void assert_same(cn_tensor *a, cn_tensor *b);
 void ok(int status); /* fails the test with the library's message */
 /* A function that is run as it is and as a graph, optimised, printed and parsed, for the same inputs: all results must
  * be equal, to the bit. */

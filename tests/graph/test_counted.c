@@ -5,31 +5,7 @@
 #include <cairn/io.h>
 #include <string.h>
 
-#include "test.h"
-
-static int setup(void **state)
-{
-  (void)state;
-  cn_err_clear();
-  return 0;
-}
-
-static void assert_fails(int code, const char *word)
-{
-  assert_int_equal(cn_err(), code);
-  if (!strstr(cn_err_message(), word)) fail_msg("\"%s\" does not mention \"%s\"", cn_err_message(), word);
-  cn_err_clear();
-}
-
-static bool equal(cn_tensor *a, cn_tensor *b)
-{
-  if (cn_ndim(a) != cn_ndim(b) || cn_dtype_of(a) != cn_dtype_of(b)) return false;
-  for (int i = 0; i < cn_ndim(a); i++)
-    if (cn_size(a, i) != cn_size(b, i)) return false;
-  a = cn_contiguous(a);
-  b = cn_contiguous(b);
-  return cn_numel(a) == 0 || !memcmp(cn_data(a), cn_data(b), cn_tensor_nbytes(a));
-}
+#include "tensors.h"
 
 static void same_at(cn_graph *g, cn_graph_fn fn, size_t noutputs, cn_tensor *const *in, void *payload, const char *at)
 {
@@ -40,7 +16,7 @@ static void same_at(cn_graph *g, cn_graph_fn fn, size_t noutputs, cn_tensor *con
   cn_seed(4);
   if (cn_graph_run(have, g, in)) fail_msg("%s: %s", at, cn_err_message());
   for (size_t i = 0; i < noutputs; i++)
-    if (!equal(have[i], want[i])) fail_msg("%s: output %d differs", at, (int)i);
+    if (!same_tensors(have[i], want[i])) fail_msg("%s: output %d differs", at, (int)i);
   assert_true(next == cn_item(cn_rand(CN_SCALAR_SHAPE)));
 }
 
@@ -305,7 +281,7 @@ static void test_device(void **state)
   cn_graph_free(g);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, clear_errors, NULL)
 
 int main(void)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "test.h"
+#include "tensors.h"
 
 enum { INPUTS = 4, OUTPUTS = 4 };
 
@@ -19,23 +19,6 @@ static int setup(void **state)
   cn_err_clear();
   cn_seed(11);
   return 0;
-}
-
-static void assert_same(cn_tensor *a, cn_tensor *b)
-{
-  if (!a || !b) print_error("%s\n", cn_err_message());
-  assert_non_null(a);
-  assert_non_null(b);
-  assert_int_equal(cn_dtype_of(a), cn_dtype_of(b));
-  assert_int_equal(cn_numel(a), cn_numel(b));
-  for (int i = 0; i < cn_ndim(a); i++) assert_int_equal(cn_strides(a)[i], cn_strides(b)[i]);
-  size_t size = cn_tensor_nbytes(a);
-  char *x = malloc(size), *y = malloc(size);
-  assert_int_equal(cn_to_data(x, size, a), 0);
-  assert_int_equal(cn_to_data(y, size, b), 0);
-  assert_memory_equal(x, y, size);
-  free(x);
-  free(y);
 }
 
 static cn_graph *traced(body_fn fn, size_t nout, cn_tensor *const *in, size_t nin)

@@ -3,7 +3,7 @@
 #include <cairn/cairn.h>
 #include <string.h>
 
-#include "test.h"
+#include "tensors.h"
 
 typedef struct net {
   cn_tensor *w, *b; /* (3, 4), (3) */
@@ -27,13 +27,6 @@ static int step(cn_tensor **out, cn_tensor *const *in, void *payload)
   cn_backward(out[0]);
   if (n->clears_last) cn_zero_grad(n->w), cn_zero_grad(n->b);
   return cn_err();
-}
-
-static void assert_same(cn_tensor *a, cn_tensor *b)
-{
-  assert_non_null(a);
-  assert_non_null(b);
-  assert_true(cn_item(cn_all(cn_eq(a, b))) > 0);
 }
 
 static void assert_grads_equal(const net *a, const net *b)

@@ -3,14 +3,7 @@
 #include <cairn/cairn.h>
 #include <string.h>
 
-#include "test.h"
-
-static void assert_same(cn_tensor *a, cn_tensor *b)
-{
-  assert_non_null(a);
-  assert_non_null(b);
-  assert_true(cn_item(cn_all(cn_eq(a, b))) > 0);
-}
+#include "tensors.h"
 
 static int block(cn_tensor **out, cn_tensor *const *in, void *payload)
 {

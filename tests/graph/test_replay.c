@@ -5,27 +5,7 @@
 #include <cairn/ext/graph.h>
 #include <string.h>
 
-#include "test.h"
-
-static int setup(void **state)
-{
-  (void)state;
-  cn_err_clear();
-  return 0;
-}
-
-static void assert_same(cn_tensor *a, cn_tensor *b)
-{
-  if (!a || !b) fail_msg("%s", cn_err() ? cn_err_message() : "a tensor is missing");
-  assert_true(cn_item(cn_all(cn_eq(a, b))) > 0);
-}
-
-static void assert_fails(int code, const char *word)
-{
-  assert_int_equal(cn_err(), code);
-  if (!strstr(cn_err_message(), word)) fail_msg("\"%s\" does not mention \"%s\"", cn_err_message(), word);
-  cn_err_clear();
-}
+#include "tensors.h"
 
 static cn_graph *traced(cn_graph_fn fn, cn_tensor **in, size_t n, void *payload)
 {
@@ -388,16 +368,16 @@ static void default_types_are_the_traces(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(loaded_nets_train, setup),
-    cmocka_unit_test_setup(graph_modules_are_modules, setup),
-    cmocka_unit_test_setup(gradients_stop_where_they_did, setup),
-    cmocka_unit_test_setup(own_backwards_are_refused, setup),
-    cmocka_unit_test_setup(autocast_sees_the_ops, setup),
-    cmocka_unit_test_setup(captures_take_graphs_in, setup),
-    cmocka_unit_test_setup(writes_are_done_or_left, setup),
-    cmocka_unit_test_setup(ops_are_taken_apart, setup),
-    cmocka_unit_test_setup(types_are_known_without_data, setup),
-    cmocka_unit_test_setup(default_types_are_the_traces, setup),
+    cmocka_unit_test_setup(loaded_nets_train, clear_errors),
+    cmocka_unit_test_setup(graph_modules_are_modules, clear_errors),
+    cmocka_unit_test_setup(gradients_stop_where_they_did, clear_errors),
+    cmocka_unit_test_setup(own_backwards_are_refused, clear_errors),
+    cmocka_unit_test_setup(autocast_sees_the_ops, clear_errors),
+    cmocka_unit_test_setup(captures_take_graphs_in, clear_errors),
+    cmocka_unit_test_setup(writes_are_done_or_left, clear_errors),
+    cmocka_unit_test_setup(ops_are_taken_apart, clear_errors),
+    cmocka_unit_test_setup(types_are_known_without_data, clear_errors),
+    cmocka_unit_test_setup(default_types_are_the_traces, clear_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -11,26 +11,9 @@
 #include <string.h>
 
 #include "small_gpt.h"
-#include "test.h"
+#include "tensors.h"
 
 static const char path[] = "test_graph_saved.safetensors";
-
-static int setup(void **state)
-{
-  (void)state;
-  cn_err_clear();
-  return 0;
-}
-
-static bool equal(cn_tensor *a, cn_tensor *b)
-{
-  if (cn_ndim(a) != cn_ndim(b) || cn_dtype_of(a) != cn_dtype_of(b)) return false;
-  for (int i = 0; i < cn_ndim(a); i++)
-    if (cn_size(a, i) != cn_size(b, i) || (cn_size(a, i) > 1 && cn_strides(a)[i] != cn_strides(b)[i])) return false;
-  a = cn_contiguous(a);
-  b = cn_contiguous(b);
-  return cn_numel(a) == 0 || !memcmp(cn_data(a), cn_data(b), cn_tensor_nbytes(a));
-}
 
 static void same_at(cn_graph *g, cn_graph_fn fn, size_t noutputs, cn_tensor *const *in, void *payload, const char *at)
 {
@@ -41,7 +24,7 @@ static void same_at(cn_graph *g, cn_graph_fn fn, size_t noutputs, cn_tensor *con
   cn_seed(9);
   if (cn_graph_run(have, g, in)) fail_msg("%s: %s", at, cn_err_message());
   for (size_t i = 0; i < noutputs; i++)
-    if (!equal(have[i], want[i])) fail_msg("%s: output %d differs", at, (int)i);
+    if (!same_tensors(have[i], want[i])) fail_msg("%s: output %d differs", at, (int)i);
   assert_true(next == cn_item(cn_rand(CN_SCALAR_SHAPE))); /* as many random numbers were taken */
 }
 
@@ -294,7 +277,7 @@ static void test_golden(void **state)
   cn_graph_free(g);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, clear_errors, NULL)
 
 int main(void)
 {

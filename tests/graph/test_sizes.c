@@ -5,31 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "test.h"
-
-static int setup(void **state)
-{
-  (void)state;
-  cn_err_clear();
-  return 0;
-}
-
-static void assert_fails(int code, const char *word)
-{
-  assert_int_equal(cn_err(), code);
-  if (!strstr(cn_err_message(), word)) fail_msg("\"%s\" does not mention \"%s\"", cn_err_message(), word);
-  cn_err_clear();
-}
-
-static bool equal(cn_tensor *a, cn_tensor *b)
-{
-  if (cn_ndim(a) != cn_ndim(b) || cn_dtype_of(a) != cn_dtype_of(b)) return false;
-  for (int i = 0; i < cn_ndim(a); i++)
-    if (cn_size(a, i) != cn_size(b, i)) return false;
-  a = cn_contiguous(a);
-  b = cn_contiguous(b);
-  return cn_numel(a) == 0 || !memcmp(cn_data(a), cn_data(b), cn_tensor_nbytes(a)); /* bit for bit */
-}
+#include "tensors.h"
 
 /* ---- one dimension ---- */
 
@@ -152,7 +128,7 @@ static void test_two_sizes(void **state)
       assert_int_equal(two_fn(want, in, NULL), 0);
       if (cn_graph_run(have, g, in)) fail_msg("%d, %d: %s", (int)t, (int)u, cn_err_message());
       for (int i = 0; i < N; i++)
-        if (!equal(want[i], have[i])) fail_msg("output %d differs at %d, %d", i, (int)t, (int)u);
+        if (!same_elements(want[i], have[i])) fail_msg("output %d differs at %d, %d", i, (int)t, (int)u);
       cn_scope_end(scope);
     }
   cn_graph_free(g);
@@ -181,7 +157,7 @@ static void test_strided_convolutions(void **state)
     x = cn_randn(CN_SHAPE(1 + t % 3, 2, t));
     assert_int_equal(convs_fn(want, &x, w), 0);
     if (cn_graph_run(have, g, &x)) fail_msg("%d: %s", (int)t, cn_err_message());
-    assert_true(equal(want[0], have[0]) && equal(want[1], have[1]));
+    assert_true(same_elements(want[0], have[0]) && same_tensors(want[1], have[1]));
     cn_scope_end(scope);
   }
   x = cn_ones(CN_SHAPE(2, 2, 5)); /* too short for the convolutions: so says the range that was found */
@@ -413,7 +389,7 @@ static void check_unseen(cn_graph *g, program *p, uint64_t *seed, int which)
     cn_tensor *in[2] = {cn_arange(0, (double)t, .dtype = CN_F32), cn_arange(0, (double)u, .dtype = CN_F32)};
     assert_int_equal(random_fn(&want, in, p), 0);
     if (cn_graph_run(&have, g, in)) fail_msg("program %d at %d, %d: %s", which, (int)t, (int)u, cn_err_message());
-    if (!equal(want, have)) {
+    if (!same_elements(want, have)) {
       char *text = cn_graph_to_string(g);
       fail_msg("program %d differs at %d, %d (%d):\n%s", which, (int)t, (int)u, (int)evaluate(p, t, u), text);
     }
@@ -451,7 +427,7 @@ static void test_random_programs(void **state)
   assert_true(refused * 20 <= PROGRAMS);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, clear_errors, NULL)
 
 int main(void)
 {

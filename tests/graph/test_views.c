@@ -5,24 +5,7 @@
 #include <string.h>
 
 #include "small_gpt.h"
-#include "test.h"
-
-static int setup(void **state)
-{
-  (void)state;
-  cn_err_clear();
-  return 0;
-}
-
-static bool equal(cn_tensor *a, cn_tensor *b)
-{
-  if (cn_ndim(a) != cn_ndim(b) || cn_dtype_of(a) != cn_dtype_of(b)) return false;
-  for (int i = 0; i < cn_ndim(a); i++)
-    if (cn_size(a, i) != cn_size(b, i) || (cn_size(a, i) > 1 && cn_strides(a)[i] != cn_strides(b)[i])) return false;
-  a = cn_contiguous(a);
-  b = cn_contiguous(b);
-  return cn_numel(a) == 0 || !memcmp(cn_data(a), cn_data(b), cn_tensor_nbytes(a));
-}
+#include "tensors.h"
 
 /* Runs g and fn on the same inputs. */
 static void same_at(cn_graph *g, cn_graph_fn fn, size_t noutputs, cn_tensor *const *in, void *payload, const char *at)
@@ -33,7 +16,7 @@ static void same_at(cn_graph *g, cn_graph_fn fn, size_t noutputs, cn_tensor *con
   cn_no_grad_end(saved);
   if (cn_graph_run(have, g, in)) fail_msg("%s: %s", at, cn_err_message());
   for (size_t i = 0; i < noutputs; i++)
-    if (!equal(have[i], want[i])) fail_msg("%s: output %d differs", at, (int)i);
+    if (!same_tensors(have[i], want[i])) fail_msg("%s: output %d differs", at, (int)i);
 }
 
 static const int64_t pairs[][2] = {{1, 1}, {1, 7}, {3, 1}, {5, 8}, {2, 3}};
@@ -214,7 +197,7 @@ static void test_gradients(void **state)
     x = cn_randn(CN_SHAPE(pairs[i][0], pairs[i][1], 3));
     assert_int_equal(gradient_fn(want, &x, w), 0);
     if (cn_graph_run(have, g, &x)) fail_msg("%s", cn_err_message());
-    if (!equal(have[0], want[0]) || !equal(have[1], want[1])) fail_msg("differs at pair %d", i);
+    if (!same_tensors(have[0], want[0]) || !same_tensors(have[1], want[1])) fail_msg("differs at pair %d", i);
   }
   cn_graph_free(g);
 }
@@ -245,7 +228,7 @@ static void test_copies_are_aliased(void **state)
   cn_graph_free(g);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, clear_errors, NULL)
 
 int main(void)
 {

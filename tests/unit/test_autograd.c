@@ -6,7 +6,7 @@
 #include <pthread.h>
 #include <string.h>
 
-#include "test.h"
+#include "tensors.h"
 
 static int setup(void **state)
 {
@@ -29,13 +29,6 @@ static void assert_values(cn_tensor *t, const float *want, size_t n)
 }
 #define ASSERT_VALUES(t, ...) \
   assert_values(t, (const float[]){__VA_ARGS__}, sizeof((float[]){__VA_ARGS__}) / sizeof(float))
-
-static void assert_fails(int code, const char *word)
-{
-  assert_int_equal(cn_err(), code);
-  if (!strstr(cn_err_message(), word)) fail_msg("\"%s\" does not mention \"%s\"", cn_err_message(), word);
-  cn_err_clear();
-}
 
 /* ---- leaves and accumulation ---- */
 

@@ -5,23 +5,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "test.h"
+#include "tensors.h"
 
 enum { STEPS = 50, BATCH = 16 };
-
-static int setup(void **state)
-{
-  (void)state;
-  cn_err_clear();
-  return 0;
-}
-
-static void assert_fails(int code, const char *word)
-{
-  assert_int_equal(cn_err(), code);
-  if (!strstr(cn_err_message(), word)) fail_msg("\"%s\" does not mention \"%s\"", cn_err_message(), word);
-  cn_err_clear();
-}
 
 /* ---- a training step: two layers, dropout, cross entropy, an optimiser written by hand ---- */
 
@@ -345,7 +331,7 @@ static void test_a_number_that_no_size_gives(void **state)
   assert_fails(CN_ERR_CAPTURE, "inf (s0 = 2)");
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, NULL)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, clear_errors, NULL)
 
 int main(void)
 {

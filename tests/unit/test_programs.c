@@ -10,30 +10,7 @@
 #include "backends/common/registry.h"
 #include "codegen/loop.h"
 #include "ops/program.h"
-#include "test.h"
-
-static int setup(void **state)
-{
-  (void)state;
-  cn_err_clear();
-  return 0;
-}
-
-static void assert_same(cn_tensor *a, cn_tensor *b)
-{
-  if (!a || !b) print_error("%s\n", cn_err_message());
-  assert_non_null(a);
-  assert_non_null(b);
-  assert_int_equal(cn_dtype_of(a), cn_dtype_of(b));
-  assert_int_equal(cn_numel(a), cn_numel(b));
-  size_t size = cn_tensor_nbytes(a);
-  char *x = malloc(size), *y = malloc(size);
-  assert_int_equal(cn_to_data(x, size, a), 0);
-  assert_int_equal(cn_to_data(y, size, b), 0);
-  assert_memory_equal(x, y, size);
-  free(x);
-  free(y);
-}
+#include "tensors.h"
 
 /* "n||mul 0 1;add s 2;...": x0 * x1 + x2 + ... */
 static char *product_and_sums(int n)
@@ -211,9 +188,9 @@ static void test_loops(void **state)
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-    cmocka_unit_test_setup(test_inputs, setup),   cmocka_unit_test_setup(test_steps, setup),
-    cmocka_unit_test_setup(test_types, setup),    cmocka_unit_test_setup(test_messages, setup),
-    cmocka_unit_test_setup(test_loops, setup),
+    cmocka_unit_test_setup(test_inputs, clear_errors), cmocka_unit_test_setup(test_steps, clear_errors),
+    cmocka_unit_test_setup(test_types, clear_errors),  cmocka_unit_test_setup(test_messages, clear_errors),
+    cmocka_unit_test_setup(test_loops, clear_errors),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
