@@ -1,4 +1,7 @@
-/* check.h: a call of a compiled function held against the function itself (check.c). */
+/* check.h: a call of a compiled function held against the function itself (check.c).
+ *
+ * Place in the flow: compile.c, under CAIRN_COMPILE=check, asks cni_check_capture and then cni_check_run in place of a
+ * run. Invariant: a check that finds a difference is an error of the call, and leaves everything as it was before. */
 #ifndef CNI_COMPILE_CHECK_H
 #define CNI_COMPILE_CHECK_H
 

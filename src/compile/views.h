@@ -1,4 +1,8 @@
-/* views.h: results of compiled functions that show inputs or tensors from outside (views.c). */
+/* views.h: results of compiled functions that show inputs or tensors from outside (views.c).
+ *
+ * Place in the flow: executable.c notes them while the function is captured and leaves them out of the graph's outputs;
+ * compile.c makes them behind every run. Invariant: such a result is no copy: writing into it writes where the
+ * function's own would have. */
 #ifndef CNI_COMPILE_VIEWS_H
 #define CNI_COMPILE_VIEWS_H
 

@@ -1,5 +1,8 @@
-/* lower.h: what the files that write ops as nests share. A lowering has one status: after a failure its functions do
- * nothing more. */
+/* lower.h: what the files that write ops as nests share.
+ *
+ * Place in the flow: lower.c, which has the table of ops, begins a lowering and hands it to the op's function, there or
+ * in lower_reduce.c; the nest that comes of it goes to nest_verify.c. Invariant: a lowering has one status, and after a
+ * failure its functions do nothing more, so that it is asked once, at the end. */
 #ifndef CNI_GRAPH_LOOP_LOWER_H
 #define CNI_GRAPH_LOOP_LOWER_H
 

@@ -1,6 +1,8 @@
 /* nest_text.c: the text of nests, written and read. nest.h has an example.
  *
- * Invariant: what is written reads back as the same nest: the same text. */
+ * Place in the flow: for people and tests; nest.c's functions build what is read, and nest_verify.c, not the reader,
+ * says whether it may run. Invariant: what is written reads back as the same nest: the same text; any other text is
+ * read or refused. */
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>

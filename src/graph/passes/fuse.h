@@ -1,4 +1,8 @@
-/* fuse.h: what the two halves of fusion share: fuse.c finds groups, fuse_program.c writes a group as one program. */
+/* fuse.h: what the two halves of fusion share: fuse.c finds groups, fuse_program.c writes a group as one program.
+ *
+ * Place in the flow: cn_graph_fuse, behind all other passes, on graphs that are only run from then on. Invariant: a
+ * group computes what its nodes did, to the bit, but for halves that need not be exact, and is within the limits
+ * below. */
 #ifndef CNI_GRAPH_FUSE_H
 #define CNI_GRAPH_FUSE_H
 

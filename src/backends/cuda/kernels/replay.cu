@@ -1,7 +1,8 @@
 /* replay.cu: what is copied before and behind recorded work: inputs into its own memory, numbers that the host sends
  * with the launch, results into memory of the caller.
  *
- * Copies are told apart by blockIdx.y. Invariant: blocks of memory do not overlap. */
+ * Place in the flow: the first and the last node of the CUDA graph that record.c makes of a recording; it sets their
+ * arguments anew for each launch. Copies are told apart by blockIdx.y. Invariant: blocks of memory do not overlap. */
 #include "codegen/device.cuh"
 #include "common.cuh"
 
