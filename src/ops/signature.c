@@ -173,24 +173,33 @@ static cni_param *named(cni_param *list, int n, const char *name)
   return NULL;
 }
 
+/* Copies a name; false where it is too long, so that none is cut short. */
+static bool fits(char *to, size_t size, const char *name)
+{
+  size_t length = strlen(name);
+  if (length < size) memcpy(to, name, length + 1);
+  return length < size;
+}
+
 /* The words behind the semicolon. What is none of those listed is the namespace. */
 static bool tags(const char **s, cni_opinfo *info, cni_param *list)
 {
-  char word[CNI_NAME_MAX]; /* fits every tag; opt_NAME ones concern the C headers only */
+  char word[CNI_NAME_MAX + 10]; /* fits every tag with a name; opt_NAME ones concern the C headers only */
   if (!eat(s, ";")) return true;
   while (name(s, word, sizeof word)) {
     if (!strcmp(word, "method")) info->method = true;
     else if (!strcmp(word, "inplace")) info->inplace = true;
     else if (!strcmp(word, "internal")) info->internal = true;
     else if (!strcmp(word, "numbers")) info->numbers = true;
-    else if (!strncmp(word, "group_", 6)) snprintf(info->group, sizeof info->group, "%.15s", word + 6);
     else if (!strcmp(word, "tuple")) info->tuple = true;
-    else if (!strncmp(word, "grad_fn", 7)) {
-      if (word[7] && word[7] != '_') return false;
+    else if (!strncmp(word, "group_", 6)) {
+      if (!fits(info->group, sizeof info->group, word + 6)) return false;
+    } else if (!strncmp(word, "grad_fn", 7)) {
+      if (word[7] && (word[7] != '_' || !fits(info->grad_fn_name, sizeof info->grad_fn_name, word + 8))) return false;
       info->grad_fn = true;
-      if (word[7]) snprintf(info->grad_fn_name, sizeof info->grad_fn_name, "%s", word + 8);
-    } else if (!strncmp(word, "overload_", 9)) snprintf(info->overload, sizeof info->overload, "%s", word + 9);
-    else if (!strncmp(word, "exact_", 6)) {
+    } else if (!strncmp(word, "overload_", 9)) {
+      if (!fits(info->overload, sizeof info->overload, word + 9)) return false;
+    } else if (!strncmp(word, "exact_", 6)) {
       cni_param *p = named(list, info->nparams, word + 6);
       if (!p) return false;
       p->exact = true;
@@ -198,8 +207,8 @@ static bool tags(const char **s, cni_opinfo *info, cni_param *list)
       if (!autocast_tag(word + 4, info)) return false;
     } else if (!strncmp(word, "alias_", 6)) {
       if (info->naliases == CNI_MAX_ALIASES || !word[6]) return false;
-      snprintf(info->aliases[info->naliases++], sizeof info->aliases[0], "%s", word + 6);
-    } else if (strncmp(word, "opt_", 4)) snprintf(info->space, sizeof info->space, "%.15s", word);
+      if (!fits(info->aliases[info->naliases++], sizeof info->aliases[0], word + 6)) return false;
+    } else if (strncmp(word, "opt_", 4) && !fits(info->space, sizeof info->space, word)) return false;
   }
   return true;
 }

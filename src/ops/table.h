@@ -42,7 +42,7 @@ typedef struct cni_param {
 typedef struct cni_opinfo {
   const cn_op *row;
   char name[CNI_NAME_MAX];
-  char space[16]; /* "", nn, linalg, special */
+  char space[CNI_NAME_MAX]; /* "", nn, linalg, special; of a class the name of its function in C */
   char group[16]; /* a name under which CAIRN_KERNEL knows several ops: "matmul" of mm, bmm, linear; "": none */
   char overload[CNI_NAME_MAX]; /* the name it shares where a language has overloading; "" when it has its own only */
   char aliases[CNI_MAX_ALIASES][CNI_NAME_MAX]; /* other names that languages give it */
@@ -52,7 +52,7 @@ typedef struct cni_opinfo {
   bool numbers; /* numbers may stand for all its Tensor|Scalar at once */
   bool tuple;   /* its results are a plain tuple in languages that name those of others */
   bool grad_fn; /* a composite that is one recorded op in PyTorch */
-  char grad_fn_name[40]; /* of its nodes in PyTorch; "": made of its own name */
+  char grad_fn_name[CNI_NAME_MAX]; /* of its nodes in PyTorch; "": made of its own name */
   uint8_t autocast[2];              /* cni_amp on the host, and on other devices */
   bool takes_list;                  /* one of its parameters is a list of tensors */
   uint8_t ntensors, tensors[CN_MAX_ARGS]; /* parameters that are tensors or lists of them */

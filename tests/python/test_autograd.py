@@ -291,6 +291,8 @@ class Record(Case):
         w = cairn.ones(2, 2, 1, 1, 1)
         f = cairn.nn.functional
         for name, y in (("TanhBackward0", x.tanh()), ("PowBackward0", x.square()), ("MaxBackward0", x.max(0).values),
+                        ("FakeQuantizePerTensorAffineCachemaskBackward0",
+                         cairn.fake_quantize_per_tensor_affine(x, 0.1, 0, 0, 9)),
                         ("ConvolutionBackward0", f.conv3d(x, w)), ("AvgPool3DBackward0", f.avg_pool3d(x, 2)),
                         ("MaxPool2DWithIndicesBackward0", f.max_pool2d(plane, 2)), ("StackBackward0", cairn.stack([x])),
                         ("NllLossBackward0", f.nll_loss(cairn.log(cairn.rand(2, 3, requires_grad=True)),

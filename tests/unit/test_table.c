@@ -206,6 +206,23 @@ static void tags_are_read(void **state)
   cni_free(info.params, (size_t)info.nparams * sizeof *info.params);
 }
 
+/* A name is kept whole, or the signature is refused. */
+static void names_are_not_cut_short(void **state)
+{
+  static const char *const tags[] = {"group_matmul_of_matrices", "a_space_of_more_than_forty_seven_characters_in_all",
+                                     "grad_fn_ANameOfMoreThanFortySevenCharactersIsNobodysBackward0",
+                                     "overload_a_name_of_more_than_forty_seven_characters_in_all",
+                                     "alias_a_name_of_more_than_forty_seven_characters_in_all"};
+  (void)state;
+  for (size_t i = 0; i < sizeof tags / sizeof *tags; i++) {
+    cni_opinfo info;
+    char sig[200];
+    memset(&info, 0, sizeof info);
+    snprintf(sig, sizeof sig, "test_f(Tensor x) -> Tensor ; %s", tags[i]);
+    REFUSED(cni_signature_parse(&info, sig), CN_ERR_VALUE);
+  }
+}
+
 /* ---- ops from outside ---- */
 
 static int twice_decompose(cn_call *c)
@@ -266,7 +283,7 @@ int main(void)
     cmocka_unit_test(every_op_runs_on_the_cpu), cmocka_unit_test(every_op_is_documented),
     cmocka_unit_test(signatures_are_sound),    cmocka_unit_test(every_op_has_a_sample),
     cmocka_unit_test(aliases_are_names_of_one_op), cmocka_unit_test(numbers_and_aliases_are_told),
-    cmocka_unit_test(tags_are_read),
+    cmocka_unit_test(tags_are_read), cmocka_unit_test(names_are_not_cut_short),
     cmocka_unit_test(ops_are_found_by_name),   cmocka_unit_test(ops_can_be_registered),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
