@@ -9,6 +9,7 @@
 #include "base/dtype.h"
 #include "graph/passes/passes.h"
 #include "graph/rewrite.h"
+#include "ops/families.h"
 
 static bool is_integer(const cn_match *m)
 {
@@ -46,6 +47,7 @@ static struct {
 
 int cn_rewrite_register(const cn_rewrite *rows, size_t n)
 {
+  cni_init(); /* patterns name ops, and this may be a program's first call */
   int status = cn_err();
   if (!status && n && !rows) status = cni_fail(CN_ERR_TYPE, "rewrite_register: the rows are NULL");
   cni_pattern *p = status ? NULL : cni_alloc(sizeof *p);
