@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/state.h"
-#include "test.h"
 
 enum {
   SETTLE = 8, /* runs after which what is made once has been made */
@@ -96,10 +95,9 @@ static bool run_failing(const char *name, sweep_fn work, uint64_t k, size_t base
   return !status && ended.allocations - began.allocations < k;
 }
 
-void sweep(const char *name, sweep_fn work)
+static void sweep(const char *name, sweep_fn work)
 {
   double want = 0, again;
-  cn_memory_set_caching(false);
   device = cn_device_find("mirror");
   size_t base = settle(name, work, &want);
   if (isnan(want)) fail_msg("%s: gives NaN", name);
@@ -113,6 +111,29 @@ void sweep(const char *name, sweep_fn work)
   assert_int_equal(run_once(name, work, &again), 0);
   assert_true(same(again, want));
   assert_int_equal(now().in_use, base);
-  cn_memory_set_caching(true);
   print_message("%s: each of %d allocations failed once\n", name, (int)k - 1);
+}
+
+void sweep_test(void **state)
+{
+  const sweep_case *c = *state;
+  if (c->balance) assert_int_equal(*c->balance, 0);
+  sweep(c->name, c->work);
+  if (c->balance) assert_int_equal(*c->balance, 0); /* each was given back, once, whatever failed */
+}
+
+int sweep_setup(void **state)
+{
+  (void)state;
+  cn_err_clear();
+  cn_memory_set_caching(false);
+  return 0;
+}
+
+int sweep_teardown(void **state)
+{
+  (void)state;
+  cn_memory_fail_at(0);
+  cn_memory_set_caching(true);
+  return 0;
 }

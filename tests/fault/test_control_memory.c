@@ -1,7 +1,6 @@
 /* test_control_memory.c: every allocation of capturing, planning and running branches and loops with gradients fails
  * once. Each time the error is one of memory, nothing crashes, nothing stays behind, and the next time is right. */
 #include "sweep.h"
-#include "test.h"
 
 static int decay(cn_tensor **out, size_t *nout, cn_tensor *const *in, size_t nin, void *payload)
 {
@@ -87,20 +86,8 @@ static int run_eager(double *result)
   return status ? status : cn_err();
 }
 
-static void test_eager(void **state)
-{
-  (void)state;
-  sweep("branches and loops, eager", run_eager);
-}
-
-static void test_graph(void **state)
-{
-  (void)state;
-  sweep("branches and loops, as a graph", trace_and_run);
-}
-
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_eager), cmocka_unit_test(test_graph)};
+  const struct CMUnitTest tests[] = {SWEEP(run_eager), SWEEP(trace_and_run)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

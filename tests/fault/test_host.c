@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "sweep.h"
-#include "test.h"
 
 static float numbers[24];
 static int lent; /* borrowed memories not yet given back */
@@ -110,51 +109,11 @@ static void test_start(void **state)
   print_message("start: %d allocations\n", (int)k);
 }
 
-/* ---- the others ---- */
-
-static void test_host_memory(void **state)
-{
-  (void)state;
-  lent = 0;
-  sweep("host_memory", host_memory);
-  assert_int_equal(lent, 0);
-}
-static void test_printing(void **state)
-{
-  (void)state;
-  sweep("printing", printing);
-}
-static void test_dlpack(void **state)
-{
-  (void)state;
-  sweep("dlpack", dlpack);
-}
-static void test_other_device(void **state)
-{
-  (void)state;
-  sweep("other_device", other_device);
-}
-
-static int setup(void **state)
-{
-  (void)state;
-  for (int i = 0; i < 24; i++) numbers[i] = (float)(i * 7 % 24) / 8;
-  cn_err_clear();
-  return 0;
-}
-static int teardown(void **state)
-{
-  (void)state;
-  cn_memory_fail_at(0);
-  cn_memory_set_caching(true);
-  return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
-
 int main(void)
 {
-  const struct CMUnitTest tests[] = {TEST(start), /* before anything else has started the library */
-                                     TEST(host_memory), TEST(printing), TEST(dlpack), TEST(other_device)};
+  for (int i = 0; i < 24; i++) numbers[i] = (float)(i * 7 % 24) / 8;
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_start), /* before anything has started the library */
+                                     SWEEP_BALANCED(host_memory, lent), SWEEP(printing), SWEEP(dlpack),
+                                     SWEEP(other_device)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -7,7 +7,6 @@
 #include <cairn/kw.h>
 
 #include "sweep.h"
-#include "test.h"
 
 static int block(cn_tensor **out, cn_tensor *const *in, void *payload)
 {
@@ -71,41 +70,8 @@ static int compiled(double *result)
   return status ? status : cn_err();
 }
 
-static void test_lowered(void **state)
-{
-  (void)state;
-  sweep("a lowered graph", lowered);
-}
-static void test_counted(void **state)
-{
-  (void)state;
-  sweep("sizes that nodes define", counted);
-}
-static void test_compiled(void **state)
-{
-  (void)state;
-  sweep("sizes that nodes of a compiled function define", compiled);
-}
-
-static int setup(void **state)
-{
-  (void)state;
-  cn_memory_set_caching(false);
-  cn_err_clear();
-  return 0;
-}
-static int teardown(void **state)
-{
-  (void)state;
-  cn_memory_fail_at(0);
-  cn_memory_set_caching(true);
-  return 0;
-}
-
 int main(void)
 {
-  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_lowered, setup, teardown),
-                                     cmocka_unit_test_setup_teardown(test_counted, setup, teardown),
-                                     cmocka_unit_test_setup_teardown(test_compiled, setup, teardown)};
+  const struct CMUnitTest tests[] = {SWEEP(lowered), SWEEP(counted), SWEEP(compiled)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 #include "sweep.h"
-#include "test.h"
 
 typedef struct kept {
   cn_tensor *sum, *count; /* (2, 3) on the device; in host memory */
@@ -21,7 +20,7 @@ static int step(cn_tensor **out, cn_tensor *const *in, void *payload)
   return cn_err();
 }
 
-static int runs(double *result)
+static int recorded_runs(double *result)
 {
   cn_device device = cn_device_find("mirror");
   cn_seed(2);
@@ -40,30 +39,9 @@ static int runs(double *result)
   return status;
 }
 
-static void test_runs(void **state)
-{
-  (void)state;
-  sweep("recorded runs", runs);
-}
-
-static int setup(void **state)
-{
-  (void)state;
-  cn_memory_set_caching(false);
-  cn_err_clear();
-  return 0;
-}
-static int teardown(void **state)
-{
-  (void)state;
-  cn_memory_fail_at(0);
-  cn_memory_set_caching(true);
-  return 0;
-}
-
 int main(void)
 {
   setenv("CAIRN_MIRROR", "graphs", 1); /* the mirror takes no graph whole here */
-  const struct CMUnitTest tests[] = {cmocka_unit_test_setup_teardown(test_runs, setup, teardown)};
+  const struct CMUnitTest tests[] = {SWEEP(recorded_runs)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

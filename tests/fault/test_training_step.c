@@ -5,7 +5,6 @@
 #include <cairn/kw.h>
 
 #include "sweep.h"
-#include "test.h"
 
 /* ---- a small convolutional network and its momentum step ---- */
 
@@ -259,52 +258,13 @@ static int other_ops(double *result)
   return cn_err();
 }
 
-/* ---- the tests ---- */
-
-#define SWEEP(name)                                                                                                  \
-  static void test_##name(void **state)                                                                              \
-  {                                                                                                                  \
-    (void)state;                                                                                                     \
-    sweep(#name, name);                                                                                              \
-  }
-SWEEP(eager_step)
-SWEEP(captured_step)
-SWEEP(captured_sizes)
-SWEEP(checkpoint_step)
-SWEEP(views_and_writes)
-SWEEP(hooks_and_kept_gradients)
-SWEEP(other_ops)
-
-static void test_custom_function(void **state)
-{
-  (void)state;
-  payloads = 0;
-  sweep("custom_function", custom_function);
-  assert_int_equal(payloads, 0); /* each was given back, whatever failed */
-}
-
-static int setup(void **state)
-{
-  (void)state;
-  cn_err_clear();
-  return 0;
-}
-
-static int teardown(void **state)
-{
-  (void)state;
-  cn_memory_fail_at(0);
-  cn_memory_set_caching(true);
-  return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, setup, teardown)
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
-      TEST(eager_step),      TEST(captured_step),    TEST(captured_sizes),           TEST(custom_function),
-      TEST(checkpoint_step), TEST(views_and_writes), TEST(hooks_and_kept_gradients), TEST(other_ops),
+      SWEEP(eager_step),       SWEEP(captured_step),
+      SWEEP(captured_sizes),   SWEEP_BALANCED(custom_function, payloads),
+      SWEEP(checkpoint_step),  SWEEP(views_and_writes),
+      SWEEP(hooks_and_kept_gradients), SWEEP(other_ops),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
