@@ -25,6 +25,7 @@ typedef struct mirror_graph {
   _Atomic int refs;
   step *steps;
   cn_value_info *values;
+  cn_desc *consts; /* per value: where it is one, with memory of the executable's own */
   int *inputs, *states, *wanted;
   size_t nsteps, nvalues, ninputs, nstates, nwanted, ndraws;
 } mirror_graph;
@@ -44,6 +45,8 @@ static void *zeros(size_t size)
   return to ? memset(to, 0, size) : NULL;
 }
 
+static size_t const_bytes(const cn_desc *d) { return cn_element_bytes(d->dtype, d->numel) + 1; }
+
 static void release(mirror_graph *g)
 {
   if (atomic_fetch_sub(&g->refs, 1) != 1) return;
@@ -53,6 +56,9 @@ static void release(mirror_graph *g)
     if (s->ids) host->free_memory(s->ids, (size_t)(s->node.nin + s->node.nout) * sizeof *s->ids);
     if (s->specs) host->free_memory(s->specs, (size_t)s->node.nout * sizeof *s->specs);
   }
+  for (size_t i = 0; g->consts && i < g->nvalues; i++)
+    if (g->consts[i].data) host->free_memory(g->consts[i].data, const_bytes(&g->consts[i]));
+  if (g->consts) host->free_memory(g->consts, g->nvalues * sizeof *g->consts);
   if (g->steps) host->free_memory(g->steps, g->nsteps * sizeof *g->steps);
   if (g->values) host->free_memory(g->values, g->nvalues * sizeof *g->values);
   if (g->inputs) host->free_memory(g->inputs, (g->ninputs + g->nstates + g->nwanted) * sizeof *g->inputs);
@@ -74,32 +80,47 @@ static int copy_step(step *s, const cn_whole_graph *whole, int i)
   return CN_OK;
 }
 
-/* Constants are read when it runs: they are the graph's, and it may be gone. */
-static bool takes(const mirror_graph *g)
+static bool is_contiguous(const cn_desc *d)
 {
-  for (size_t i = 0; i < g->nvalues; i++)
-    if (g->values[i].kind == CN_VALUE_CONST) return false;
+  int64_t stride = 1;
+  for (int i = d->ndim; i-- > 0; stride *= d->shape[i])
+    if (d->shape[i] > 1 && d->strides[i] != stride) return false;
   return true;
 }
 
-static int copy_graph(mirror_graph *g, const cn_whole_graph *whole)
+/* Constants are the graph's, which may be gone when it runs; they are small: a copy of each, once it is there. */
+static int copy_const(cn_desc *to, const cn_tensor *t, int index)
+{
+  cn_desc d = *cn_desc_of(t);
+  bool here = d.device != CN_CPU;
+  if (!is_contiguous(&d)) return CN_REFUSED;
+  int status = here ? cni_mirror_sync(index) : CN_OK;
+  const void *from = here && d.data ? mirror_show(d.data) : d.data;
+  d.device = CN_CPU;
+  if (status) return status;
+  if (!(d.data = host->memory(const_bytes(&d)))) return CN_ERR_MEMORY;
+  if (d.numel) memcpy(d.data, from, const_bytes(&d) - 1);
+  *to = d;
+  return CN_OK;
+}
+
+static int copy_graph(mirror_graph *g, const cn_whole_graph *whole, int index)
 {
   int status = CN_OK;
   for (size_t i = 0; i < g->nvalues && !status; i++) {
     g->values[i].size = sizeof g->values[i];
     status = host->graph->value_at(&g->values[i], whole->graph, (int)i);
+    if (!status && g->values[i].kind == CN_VALUE_CONST) status = copy_const(&g->consts[i], g->values[i].tensor, index);
   }
   for (size_t i = 0; i < g->ninputs; i++) g->inputs[i] = host->graph->input(whole->graph, i);
   for (size_t i = 0; i < g->nstates; i++) g->states[i] = host->graph->state_value(whole->graph, i);
   if (g->nwanted) memcpy(g->wanted, whole->wanted, g->nwanted * sizeof *g->wanted);
-  if (!status && !takes(g)) return CN_REFUSED;
   for (size_t i = 0; i < g->nsteps && !status; i++) status = copy_step(&g->steps[i], whole, (int)i);
   return status;
 }
 
 int cni_mirror_graph_compile(int index, void **executable, const cn_whole_graph *whole)
 {
-  (void)index;
   const cn_graph_reader *read = host->graph;
   mirror_graph *g = zeros(sizeof *g);
   if (!g) return CN_ERR_MEMORY;
@@ -112,10 +133,11 @@ int cni_mirror_graph_compile(int index, void **executable, const cn_whole_graph 
   g->nwanted = whole->nwanted;
   g->steps = zeros(g->nsteps * sizeof *g->steps);
   g->values = g->steps ? zeros(g->nvalues * sizeof *g->values) : NULL;
-  g->inputs = g->values ? zeros((g->ninputs + g->nstates + g->nwanted) * sizeof *g->inputs) : NULL;
+  g->consts = g->values ? zeros(g->nvalues * sizeof *g->consts) : NULL;
+  g->inputs = g->consts ? zeros((g->ninputs + g->nstates + g->nwanted) * sizeof *g->inputs) : NULL;
   g->states = g->inputs + g->ninputs;
   g->wanted = g->states + g->nstates;
-  int status = g->inputs ? copy_graph(g, whole) : CN_ERR_MEMORY;
+  int status = g->inputs ? copy_graph(g, whole, index) : CN_ERR_MEMORY;
   if (status) release(g);
   else *executable = g;
   return status;
@@ -159,8 +181,12 @@ static int begin(going *k)
   size_t given = g->ninputs + g->nstates;
   for (size_t i = 0; i < given + g->nwanted; i++) /* inputs, states, wanted: their ids lie one behind the other */
     if (!(k->now[g->inputs[i]] = host->wrap(&k->r->desc[i]))) return CN_ERR_MEMORY;
-  for (size_t i = 0; i < g->nvalues; i++)
-    if (g->values[i].kind == CN_VALUE_SCALAR && !(k->now[i] = number(&g->values[i]))) return CN_ERR_MEMORY;
+  for (size_t i = 0; i < g->nvalues; i++) {
+    int kind = g->values[i].kind;
+    if (kind == CN_VALUE_SCALAR) k->now[i] = number(&g->values[i]);
+    else if (kind == CN_VALUE_CONST) k->now[i] = host->wrap(&g->consts[i]);
+    if ((kind == CN_VALUE_SCALAR || kind == CN_VALUE_CONST) && !k->now[i]) return CN_ERR_MEMORY;
+  }
   return CN_OK;
 }
 
