@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws docs/images/architecture.svg: the levels of cairn, what the op table feeds, and the backends.
+"""Draws docs/images/architecture.svg: the levels of cairn, the way of a graph, what the op table feeds, the backends.
 
 usage: tools/docs/architecture.py [--check]      --check: write nothing, fail where the picture would change
 """
@@ -10,7 +10,7 @@ sys.dont_write_bytecode = True
 from svg import Drawing  # noqa: E402
 
 PATH = pathlib.Path(__file__).resolve().parents[2] / "docs" / "images" / "architecture.svg"
-PROGRAMS, TRAINING, CORE, DEVICES, TABLE = "#e8eaf6", "#e0f2f1", "#fff3e0", "#eceff1", "#fbe9e7"
+PROGRAMS, TRAINING, CORE, MIDDLE, DEVICES, TABLE = "#e8eaf6", "#e0f2f1", "#fff3e0", "#f3e5f5", "#eceff1", "#fbe9e7"
 LINE = "#90a4ae"
 
 
@@ -33,24 +33,25 @@ def arrow(d, *points):
 
 
 def picture():
-    d = Drawing(980, 640, "How cairn is built: programs, the training stack, the core with its op table, backends")
+    d = Drawing(980, 752, "How cairn is built: programs, the training stack, the core with its op table, graphs, backends")
     row(d, 20, 20, 640, 96, PROGRAMS, "Programs", [
         ("C", "cairn/cairn.h"), ("Python", "import cairn"), ("C++", "cairn.hpp"), ("cairn", "the command")])
     row(d, 20, 152, 640, 96, TRAINING, "Training: made of the public API alone", [
         ("nn", "layers, losses"), ("optim", "optimisers, rates"), ("data", "sets, loaders"),
         ("formats", "files both ways"), ("train, zoo", "loops, networks")])
     core(d)
-    row(d, 20, 474, 640, 96, DEVICES, "Backends: memory, order of work, kernels by op name", [
+    middle(d)
+    row(d, 20, 586, 640, 96, DEVICES, "Backends: memory, order of work, kernels by op name", [
         ("CPU", "base, AVX2, AVX-512"), ("CUDA", "a plugin"), ("mirror", "a device for tests"), ("yours", "a plugin")])
-    d.text(340, 604, "libc, libm, threads: nothing else is linked", 12, "#555")
-    for top, bottom in ((116, 152), (248, 284), (438, 474)):
+    d.text(340, 716, "libc, libm, threads: nothing else is linked", 12, "#555")
+    for top, bottom in ((116, 152), (248, 284), (418, 454), (550, 586)):
         arrow(d, (340, top), (340, bottom))
     table(d)
     return d.svg()
 
 
 def core(d):
-    d.box(20, 284, 640, 154, CORE, LINE)
+    d.box(20, 284, 640, 134, CORE, LINE)
     d.text(34, 306, "Core: every op goes through one door", 14, anchor="start", weight="bold")
     steps = (("apply", "infer shape, type", 30, 118), ("modes", "autocast, autograd,", 168, 150),
              ("dispatch", "who takes it, in order", 338, 150), ("kernel", "or a recorded node", 508, 142))
@@ -64,11 +65,20 @@ def core(d):
             before = steps[i - 1]
             arrow(d, (before[2] + before[3], 349), (x, 349))
     d.text(340, 404, "autograd: each gradient is made of ops again, recorded and captured like all others", 12, "#555")
-    d.text(340, 424, "graph: a traced step is replayed by the same kernels with the same bits", 12, "#555")
+
+
+def middle(d):
+    """Eager calls go straight to a kernel; captured ones come here."""
+    boxes = (("capture", "infer, no data"), ("graph", "text, files, replay"), ("passes", "fewer nodes, groups"),
+             ("plan", "sizes, memory"), ("run", "the same kernels"))
+    row(d, 20, 454, 640, 96, MIDDLE, "The middle: one graph for whatever is captured", boxes)
+    for i in range(1, len(boxes)):
+        right = 30 + 126 * i
+        arrow(d, (right - 10, 513), (right, 513))
 
 
 def table(d):
-    d.box(720, 284, 240, 154, TABLE, "#ff8a65")
+    d.box(720, 284, 240, 134, TABLE, "#ff8a65")
     d.text(840, 310, "The op table", 15, weight="bold")
     for i, text in enumerate(("one row an op: signature, doc,", "shapes, gradient, decomposition;",
                               "layers and optimisers are", "described by signatures too")):
@@ -82,12 +92,12 @@ def table(d):
         d.text(840, y + 20, name, 13, weight="bold")
         d.text(840, y + 37, what, 11, "#555")
     arrow(d, (840, 284), (840, 244))
-    d.box(720, 474, 240, 96, "#ffffff", "#ff8a65")
-    d.text(840, 500, "Tests", 13, weight="bold")
+    d.box(720, 454, 240, 96, "#ffffff", "#ff8a65")
+    d.text(840, 480, "Tests", 13, weight="bold")
     said = ("samples in PyTorch's words,", "PyTorch's own samples,", "gradients, layouts, threads, memory")
     for i, text in enumerate(said):
-        d.text(840, 520 + 17 * i, text, 11, "#555")
-    arrow(d, (840, 438), (840, 474))
+        d.text(840, 500 + 17 * i, text, 11, "#555")
+    arrow(d, (840, 418), (840, 454))
 
 
 def main():
