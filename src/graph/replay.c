@@ -13,6 +13,7 @@
 #include "capture.h"
 #include "ops/inplace.h"
 #include "plan.h"
+#include "segments.h"
 
 enum { MOST_SCOPES = 64 }; /* that stand in one another; what is deeper counts to the last */
 
@@ -38,7 +39,7 @@ static void want(replaying *r, int value)
 
 static bool wanted(const replaying *r, const cni_gnode *n)
 {
-  if (n->info->row->flags & CN_OP_CHECKS) return true;
+  if ((n->info->row->flags & CN_OP_CHECKS) || cni_counts(r->g, n)) return true; /* a size may be all that is read */
   for (int k = 0; k < n->nout; k++)
     if (r->left[n->out[k]]) return true;
   return false;
