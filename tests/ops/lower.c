@@ -139,7 +139,7 @@ enum outcome drive_lower(const trial *t)
   first[0] = 0;
   now = t->family;
   nsamples++;
-  dispatcher = cni_run_kernel;
+  if (cni_run_kernel != watch) dispatcher = cni_run_kernel; /* unless a sample before crashed */
   cni_run_kernel = watch;
   int status = call_run(&r, &c, NULL);
   cni_run_kernel = dispatcher;

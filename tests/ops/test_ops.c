@@ -80,6 +80,7 @@ typedef struct pair {
 } pair;
 
 static char current[700]; /* what is being run, for the handler below */
+static volatile sig_atomic_t lost; /* it crashed: the thread's state is as it was inside */
 static void (*handlers[3])(int);
 static const int fatal[3] = {SIGSEGV, SIGABRT, SIGFPE};
 
@@ -88,6 +89,7 @@ static void crashed(int number)
 {
   ssize_t n = write(STDERR_FILENO, current, strlen(current));
   (void)n;
+  lost = 1;
   for (int i = 0; i < 3; i++)
     if (fatal[i] == number && handlers[i] != SIG_DFL && handlers[i] != SIG_IGN) handlers[i](number);
   signal(number, SIG_DFL);
@@ -100,6 +102,41 @@ static void watch_for_crashes(void)
     void (*before)(int) = signal(fatal[i], crashed);
     if (before != crashed) handlers[i] = before;
   }
+}
+
+/* Each pair has a thread state of its own: one that crashed leaves the next neither modes nor scopes, and gradients
+ * switched on. */
+static cn_state *own, *outer;
+
+static int begin_pair(void **state)
+{
+  (void)state;
+  lost = 0;
+  own = cn_state_new();
+  outer = cn_state_swap(own);
+  cn_memory_fail_at(0);
+  cn_memory_set_caching(true);
+  cn_set_log(NULL, NULL);
+  unsetenv("CAIRN_COMPILE");
+  return own ? 0 : -1;
+}
+
+static int end_pair(void **state)
+{
+  (void)state;
+  cn_state_swap(outer);
+  if (!lost) cn_state_free(own);
+  return 0;
+}
+
+/* What a driver has left switched, and puts it back; NULL: nothing. */
+static const char *left_switched(void)
+{
+  const char *what = !cn_grad_enabled() ? "gradients off" : cn_tracing() ? "a capture on" : NULL;
+  if (cn_default_device() != CN_CPU) what = "another default device";
+  if (what) (void)cn_enable_grad_begin();
+  cn_set_default_device(CN_CPU);
+  return what;
 }
 
 static enum outcome run_sample(const pair *p, size_t i, char *why, size_t size)
@@ -117,7 +154,9 @@ static enum outcome run_sample(const pair *p, size_t i, char *why, size_t size)
     cn_err_clear();
     o = FAIL;
   }
-  return o;
+  const char *left = left_switched();
+  if (left && o != FAIL) snprintf(why, size, "left %s", left);
+  return left ? FAIL : o;
 }
 
 /* The test of one pair: all samples of the family. */
@@ -221,6 +260,8 @@ int main(int argc, char **argv)
       bool run = asked(drivers[d].name, argc, argv) && asked(families[f].name, argc, argv);
       tests[NALONE + n].test_func = run ? run_pair : nothing;
       tests[NALONE + n].initial_state = &pairs[n];
+      tests[NALONE + n].setup_func = begin_pair;
+      tests[NALONE + n].teardown_func = end_pair;
     }
   tests[NALONE + NFAMILIES * NDRIVERS] = (struct CMUnitTest)cmocka_unit_test(lowered_ops);
   load();
