@@ -33,7 +33,7 @@ def arrow(d, *points):
 
 
 def picture():
-    d = Drawing(980, 752, "How cairn is built: programs, the training stack, the core with its op table, graphs, backends")
+    d = Drawing(980, 752, "How cairn is built: programs, training stack, core, graphs, backends; the op table")
     row(d, 20, 20, 640, 96, PROGRAMS, "Programs", [
         ("C", "cairn/cairn.h"), ("Python", "import cairn"), ("C++", "cairn.hpp"), ("cairn", "the command")])
     row(d, 20, 152, 640, 96, TRAINING, "Training: made of the public API alone", [

@@ -1,9 +1,9 @@
 /* nest_verify.c: may a nest run on these operands? See nest.h.
  *
- * Place in the flow: between lower.c or nest_text.c, which make nests, and whoever runs or renders one (backends/cpu/
- * loop): those check nothing themselves. Every index is bounded by what its axes run over: interval arithmetic over the expression, where a guard on the very
- * expression bounds it, too. Gathered integers have no bounds of their own: they need a guard. Invariant: what passes
- * touches no memory outside of its operands. */
+ * Place in the flow: between lower.c or nest_text.c, which make nests, and whoever runs or renders one
+ * (backends/cpu/loop), which checks nothing itself. Every index is bounded by what its axes run over: interval
+ * arithmetic over the expression, where a guard on the very expression bounds it, too. Gathered integers have no bounds
+ * of their own: they need a guard. Invariant: what passes touches no memory outside of its operands. */
 #include <string.h>
 
 #include "base/state.h"
