@@ -1,7 +1,8 @@
 /* context.c: what one run has for itself: memory for values between nodes, and the tensors over it. See plan.h.
  *
- * Place in the flow: run.c takes a context of the plan and gives it back. Invariant: two runs never have the same
- * context, nor does work of two streams use its memory; a context holds no tensor of a run that is over. */
+ * Place in the flow: run.c takes a context of the plan and gives it back. Gradients that a run leaves in leaves may lie
+ * in its memory: until the next run clears them, it is in use. Invariant: two runs never have the same context, nor
+ * does work of two streams use its memory; a context holds no tensor of a run that is over. */
 #include "plan.h"
 
 #include "base/dtype.h"
@@ -111,8 +112,33 @@ static cni_context *make(const cni_plan *p, const cn_graph *g)
       c->now[i] = fixed_handle(c, p, g, i);
       done = c->now[i] != NULL;
     }
+  if (done && c->block) c->block_refs = atomic_load_explicit(&c->block->refs, memory_order_relaxed);
   if (done) return c;
   free_one(c, p);
+  return NULL;
+}
+
+bool cni_context_is_lent(const cni_context *c)
+{
+  return c->block && atomic_load_explicit(&c->block->refs, memory_order_acquire) > c->block_refs;
+}
+
+cni_context *cni_context_renew(cni_plan *p, const cn_graph *g, cni_context *c)
+{
+  free_one(c, p);
+  return make(p, g);
+}
+
+static void give_back(void *block) { cni_storage_release(block); }
+
+/* A storage of its own, so that nobody takes two gradients for parts of one tensor. */
+cn_tensor *cni_context_lend(const cni_context *c, const cni_planned *q)
+{
+  const cn_desc *d = &q->handle->d;
+  cni_storage *block = cni_storage_keep(c->block);
+  cni_storage *s = cni_storage_borrow(d->device, (char *)block->data + q->offset, q->size, give_back, block);
+  if (s) return cni_tensor_over(s, 0, d->dtype, d->ndim, d->shape, d->strides);
+  cni_storage_release(block);
   return NULL;
 }
 

@@ -1,4 +1,4 @@
-/* order.c: the order in which a plan runs its nodes, and which states are written where they are.
+/* order.c: the order in which a plan runs its nodes, and which results are written over states or operands.
  *
  * Place in the flow: plan.c asks, after shapes are known and before memory is placed. Nodes that only make what states
  * end up with go behind all that can fail: so a run that fails has changed nothing, and such a node may write straight
@@ -20,13 +20,19 @@ static bool divides_integers(const cni_program *p)
   return false;
 }
 
+/* Is it computed element by element, so that a result may lie where an operand of its layout does? */
+static bool is_formula(const cni_gnode *n)
+{
+  bool rows = n->info->row->pointwise || !strcmp(n->info->name, "pointwise");
+  return rows && (n->info->row->flags & CN_OP_ALIAS_SAFE);
+}
+
 /* Can this node fail when it runs? Formulas over floating-point numbers and views cannot. */
 static bool can_fail(const cn_graph *g, const cni_gnode *n)
 {
-  bool program = !strcmp(n->info->name, "pointwise");
   if (n->info->row->flags & CN_OP_VIEW) return false;
-  if ((!n->info->row->pointwise && !program) || (n->info->row->flags & CN_OP_CHECKS)) return true;
-  const cni_program *p = program ? cni_program_of_value(&n->args[1]) : NULL;
+  if (!is_formula(n) || (n->info->row->flags & CN_OP_CHECKS)) return true;
+  const cni_program *p = n->info->row->pointwise ? NULL : cni_program_of_value(&n->args[1]);
   if (p && p->typed) return divides_integers(p);
   for (int k = 0; k < n->nin; k++)
     if (n->in[k] >= 0 && !g->values[n->in[k]].weak && !cni_dtype_is_float(g->values[n->in[k]].dtype)) return true;
@@ -166,11 +172,75 @@ static int write_states_in_place(cni_plan *p, const cn_graph *g)
   return done ? CN_OK : CN_ERR_MEMORY;
 }
 
+/* ---- results written over operands ---- */
+
+/* Per root in the block: the last place in the order where it is read; the end where that is behind all nodes. */
+static void last_uses(const cni_plan *p, const cn_graph *g, int *last)
+{
+  for (size_t i = 0; i < p->nvalues; i++)
+    last[i] = p->values[i].is_output || p->values[i].is_final ? (int)g->nnodes : -1;
+  for (size_t at = 0; at < g->nnodes; at++) {
+    const cni_gnode *n = &g->nodes[p->order[at]];
+    for (int k = 0; k < n->nin; k++)
+      if (n->in[k] >= 0 && last[n->in[k]] < (int)at) last[n->in[k]] = (int)at;
+  }
+  for (size_t i = 0; i < p->nvalues; i++)
+    if (last[p->values[i].root] < last[i]) last[p->values[i].root] = last[i];
+}
+
+/* Does each operand that shows this memory read the very elements that result v has there? */
+static bool reads_alike(const cni_plan *p, const cni_gnode *n, int v, int root)
+{
+  for (int k = 0; k < n->nin; k++) {
+    const cni_planned *q = n->in[k] < 0 ? NULL : &p->values[n->in[k]];
+    if (q && q->root == root && (q->base || !cni_same_layout(&q->handle->d, &p->values[v].handle->d))) return false;
+  }
+  return true;
+}
+
+/* The operand of the node at this place whose memory result v may have: nobody reads it afterwards. -1: none. */
+static int spent_operand(const cni_plan *p, const cn_graph *g, const cni_gnode *n, int v, int at, const int *last)
+{
+  const cni_planned *to = &p->values[v];
+  for (int k = 0; k < n->nin; k++) {
+    int root = n->in[k] < 0 ? -1 : p->values[n->in[k]].root;
+    if (root < 0 || last[root] != at || g->values[root].kind != CNI_VALUE_RESULT) continue;
+    const cni_planned *from = &p->values[root];
+    if (from->size == to->size && from->handle->d.dtype == to->handle->d.dtype &&
+        from->handle->d.device == to->handle->d.device && reads_alike(p, n, v, root))
+      return root;
+  }
+  return -1;
+}
+
+/* Formulas write over an operand that they are the last to read: less memory, which is in the cache already. */
+static int write_over_operands(cni_plan *p, const cn_graph *g)
+{
+  int *last = cni_alloc((p->nvalues + 1) * sizeof *last);
+  if (!last) return CN_ERR_MEMORY;
+  last_uses(p, g, last);
+  for (size_t at = 0; at < g->nnodes; at++) {
+    const cni_gnode *n = &g->nodes[p->order[at]];
+    if (!is_formula(n) || !cni_device_can(g->values[n->out[0]].device, CN_CAN_INPLACE)) continue;
+    for (int k = 0; k < n->nout; k++) {
+      int v = n->out[k];
+      if (p->values[v].root != v || !p->values[v].size || p->values[v].is_output) continue;
+      int root = spent_operand(p, g, n, v, (int)at, last);
+      if (root < 0) continue;
+      write_over(p, v, root);
+      last[root] = last[v] > (int)at ? last[v] : (int)at + 1; /* no other result gets it */
+    }
+  }
+  cni_free(last, (p->nvalues + 1) * sizeof *last);
+  return CN_OK;
+}
+
 int cni_plan_order(cni_plan *p, const cn_graph *g)
 {
   p->writes = g->nleaves > 0;
   for (size_t i = 0; i < g->nstates; i++) p->writes |= g->states[i].final >= 0;
   for (size_t i = 0; i < g->ninputs; i++) p->writes |= g->input_finals[i] >= 0;
   int status = put_in_order(p, g);
-  return status || p->executable ? status : write_states_in_place(p, g);
+  if (!status && !p->executable) status = write_states_in_place(p, g);
+  return status || p->executable ? status : write_over_operands(p, g);
 }

@@ -73,6 +73,18 @@ static cn_tensor *layout_of(const cn_tensor *t)
   return layout;
 }
 
+/* A gradient that a run puts where there is none, or where it clears the one there, may lie in the run's block: it is
+ * gone before the next run. Results of the function stay with the caller. */
+static void note_lent(cni_plan *p, const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nleaves; i++)
+    if (g->leaves[i].value >= 0 && g->values[g->leaves[i].value].device == CN_CPU)
+      p->values[g->leaves[i].value].is_lent = true;
+  for (size_t i = 0; i < g->nleaves; i++) /* one value may be left in two leaves */
+    if (g->leaves[i].value >= 0 && g->leaves[i].before == CNI_GRAD_GIVEN) p->values[g->leaves[i].value].is_lent = false;
+  for (size_t i = 0; i < g->noutputs; i++) p->values[g->outputs[i]].is_lent = false;
+}
+
 static int start_values(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs, const int64_t *sizes)
 {
   for (size_t i = 0; i < g->nvalues; i++) {
@@ -95,6 +107,7 @@ static int start_values(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs
   for (size_t i = 0; i < g->noutputs; i++) p->values[g->outputs[i]].is_output = true;
   for (size_t i = 0; i < g->nleaves; i++)
     if (g->leaves[i].value >= 0) p->values[g->leaves[i].value].is_output = true;
+  note_lent(p, g);
   return CN_OK;
 }
 
@@ -214,10 +227,11 @@ static void lifetimes(cni_plan *p, const cn_graph *g)
     if (g->states[i].final >= 0) extend(p, g->states[i].final, (int)g->nnodes);
   for (size_t i = 0; i < g->ninputs; i++)
     if (g->input_finals[i] >= 0) extend(p, g->input_finals[i], (int)g->nnodes);
-  for (size_t i = 0; i < p->nvalues; i++) { /* what is handed out gets memory of its own each run */
+  for (size_t i = 0; i < p->nvalues; i++) { /* what is handed out gets memory of its own each run, or is lent */
     cni_planned *q = &p->values[i];
     p->unplanned += q->size;
-    if (q->is_output && q->root == (int)i) q->size = 0;
+    q->is_lent = q->is_lent && q->size && !p->executable;
+    if (q->is_output && q->root == (int)i && !q->is_lent) q->size = 0;
   }
   for (size_t i = 0; i < p->nvalues; i++) {
     const cni_planned *root = &p->values[p->values[i].root];

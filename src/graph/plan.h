@@ -20,9 +20,10 @@ typedef struct cni_planned {
   cn_tensor *handle; /* owned: type, shape and strides; scalars and states: the tensor itself; others have no memory */
   int root;          /* the value whose memory this one shows; itself unless a view, or written over a state */
   int64_t base;      /* of a view: elements from the first one of root's memory to its own */
-  size_t offset, size; /* place in the block; size 0: none (inputs, states, scalars, views, outputs) */
+  size_t offset, size; /* place in the block; size 0: none (inputs, states, scalars, views, most outputs) */
   int first, last;   /* places in the order between which it is needed */
-  bool is_output;    /* gets fresh memory each run */
+  bool is_output;    /* gets fresh memory each run, ... */
+  bool is_lent;      /* ... or lies in the block, for as long as someone has it: the gradient of a leaf */
   bool is_final;     /* a state or an input holds it after a run */
   bool varies;       /* its tensor is another in each run: inputs, outputs, views of those */
 } cni_planned;
@@ -59,6 +60,7 @@ typedef struct cni_plan {
   int *wanted;        /* ... values that its runs give */
   size_t nwanted, wanted_cap;
   bool recordable;    /* the device may record a run and repeat it (recorded.c) */
+  _Atomic bool apart; /* someone keeps gradients for longer than until the next run: they get memory of their own */
   bool writes;        /* a run changes states or leaves: such runs follow one another */
   pthread_mutex_t lock; /* of the contexts */
   pthread_mutex_t turn; /* held by a run that writes */
@@ -116,6 +118,7 @@ size_t cni_memplan(cni_planned *values, size_t n);
 typedef struct cni_context {
   struct cni_context *next;
   cni_storage *block; /* owned; NULL: no memory needed */
+  int32_t block_refs; /* of the context itself; more: gradients that lie in it are still there */
   cn_tensor **now;
   size_t nvalues;
   const cni_storage **held; /* per state: the memory that it had when the context was made */
@@ -135,6 +138,12 @@ typedef struct cni_nested_context {
 
 cni_context *cni_context_take(cni_plan *p, const cn_graph *g); /* an idle one, or a new one; NULL with the error set */
 void cni_context_give(cni_plan *p, cni_context *c);
+/* Does someone hold what an earlier run made in this context's memory? It then cannot run, and another takes its
+ * place: NULL with the error set, when c is gone all the same. */
+bool cni_context_is_lent(const cni_context *c);
+cni_context *cni_context_renew(cni_plan *p, const cn_graph *g, cni_context *c);
+/* The memory of a value that is lent, for this run; owned. NULL with the error set. */
+cn_tensor *cni_context_lend(const cni_context *c, const cni_planned *q);
 
 /* ---- run.c, control_run.c ---- */
 /* A graph that a node holds, ready to run. */

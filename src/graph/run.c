@@ -35,6 +35,8 @@ static cn_tensor *output_room(const running *r, int value)
   const cn_desc *d = &r->plan->values[value].handle->d;
   for (size_t i = 0; r->into && i < r->g->noutputs; i++)
     if (r->g->outputs[i] == value && same_place(d, &r->into[i]->d)) return cni_tensor_keep(r->into[i]);
+  if (r->plan->values[value].is_lent && r->plan->device == CN_CPU && !r->plan->apart)
+    return cni_context_lend(r->context, &r->plan->values[value]);
   return cni_tensor_new(d->device, d->dtype, d->ndim, d->shape, d->strides);
 }
 
@@ -331,9 +333,26 @@ void cni_take_random(cni_running *r)
   else r->seed = r->at[0], r->base = r->at[1];
 }
 
+/* Gradients that the traced code cleared before it looked at them go first, as they do there: their memory serves the
+ * run. A context in whose memory some are that others hold is left to them. */
+static int drop_gradients(running *r)
+{
+  for (size_t i = 0; i < r->g->nleaves; i++) {
+    const cni_gleaf *l = &r->g->leaves[i];
+    if (l->before == CNI_GRAD_ANY && l->after != CNI_GRAD_KEPT) cn_set_grad(l->tensor, NULL);
+  }
+  if (!cni_context_is_lent(r->context)) return cn_err();
+  r->plan->apart = true;
+  r->context = cni_context_renew(r->plan, r->g, r->context);
+  r->now = r->context ? r->context->now : NULL;
+  return r->context ? CN_OK : cn_err();
+}
+
 static int run_once(running *r, cn_tensor **outputs)
 {
-  int status = begin(r);
+  int status = r->g->nleaves ? drop_gradients(r) : CN_OK;
+  if (!r->context) return status;
+  if (!status) status = begin(r);
   cni_take_random(r);
   if (!status) status = r->plan->executable ? run_whole(r) : cni_run_nodes(r, CNI_BOTH_SIDES);
   if (!status) status = give_outputs(r, outputs);
@@ -365,14 +384,15 @@ static int run_graph(cn_tensor **outputs, running *r, cn_graph *g)
 {
   if (!(r->plan = cni_plan_for(g, r->inputs))) return cn_err();
   r->g = r->plan->graph;
-  cni_context *context = cni_context_take(r->plan, r->g);
-  int status = context ? CN_OK : cn_err();
-  if (context) {
-    r->context = context;
-    r->now = context->now;
+  r->context = cni_context_take(r->plan, r->g);
+  int status = r->context ? CN_OK : cn_err();
+  if (r->context) {
+    r->now = r->context->now;
     status = run_all(r, outputs);
-    context->runs++;
-    cni_context_give(r->plan, context);
+  }
+  if (r->context) { /* a run may have had to take another */
+    r->context->runs++;
+    cni_context_give(r->plan, r->context);
   }
   cni_plan_release(r->plan);
   return status;

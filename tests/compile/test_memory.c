@@ -1,0 +1,178 @@
+/* test_memory.c: what compiled steps do with memory: they need no more of it than the function itself, gradients that
+ * they leave lie in the run's memory, and whoever keeps one has it for good. */
+#include <cairn/cairn.h>
+#include <cairn/compile.h>
+#include <string.h>
+
+#include "test.h"
+
+enum { WIDTH = 512, BATCH = 256, CLASSES = 10, STEPS = 12 };
+
+typedef struct trainer {
+  cn_module *net;
+  cn_optim *optim;
+  cn_compiled *fast; /* NULL: steps run as they are */
+  cn_tensor *x, *y;  /* (BATCH, WIDTH), (BATCH); owned */
+} trainer;
+
+static trainer trainer_new(bool conv)
+{
+  trainer t = {NULL};
+  cn_scope *s = cn_scope_begin();
+  cn_seed(1);
+  if (conv)
+    t.net = cn_nn_sequential(cn_nn_conv2d(1, 16, 3), cn_nn_batch_norm2d(16), cn_nn_relu(), cn_nn_max_pool2d(2),
+                             cn_nn_flatten(), cn_nn_linear(16 * 7 * 15, CLASSES));
+  else
+    t.net = cn_nn_sequential(cn_nn_linear(WIDTH, WIDTH), cn_nn_relu(), cn_nn_linear(WIDTH, WIDTH), cn_nn_relu(),
+                             cn_nn_linear(WIDTH, CLASSES));
+  t.optim = cn_optim_adam(t.net, .lr = 1e-3);
+  cn_tensor *x = cn_randn(CN_SHAPE(BATCH, WIDTH));
+  t.x = cn_keep(conv ? cn_reshape(x, CN_SHAPE(BATCH, 1, 16, WIDTH / 16)) : x);
+  t.y = cn_keep(cn_randint(0, CLASSES, CN_SHAPE(BATCH)));
+  cn_scope_end(s);
+  return t;
+}
+
+static void trainer_free(trainer *t)
+{
+  cn_compiled_free(t->fast);
+  cn_optim_free(t->optim);
+  cn_module_release(t->net);
+  cn_release(t->x);
+  cn_release(t->y);
+}
+
+static int step_fn(cn_compile_call *k)
+{
+  trainer *t = k->payload;
+  cn_optim_zero_grad(t->optim);
+  k->outputs[0] = cn_cross_entropy(cn_forward(t->net, k->inputs[0]), k->inputs[1]);
+  k->noutputs = 1;
+  cn_backward(k->outputs[0]);
+  cn_optim_step(t->optim);
+  return cn_err();
+}
+
+static double step(trainer *t)
+{
+  cn_scope *s = cn_scope_begin();
+  cn_tensor *in[] = {t->x, t->y}, *loss = NULL;
+  cn_compile_call k = {.inputs = in, .ninputs = 2, .outputs = &loss, .noutputs = 1, .payload = t};
+  assert_int_equal(t->fast ? cn_compiled_call(t->fast, &k) : step_fn(&k), 0);
+  double value = cn_item(loss);
+  cn_scope_end(s);
+  return value;
+}
+
+static size_t in_use(void)
+{
+  cn_memory_stats stats;
+  cn_memory_get_stats(&stats);
+  return stats.in_use;
+}
+
+/* The most that training takes at once, network and states of the optimiser with it. */
+static size_t most(bool conv, bool compiled)
+{
+  cn_memory_stats stats;
+  cn_memory_trim();
+  size_t before = in_use();
+  trainer t = trainer_new(conv);
+  if (compiled) t.fast = cn_compile(step_fn, .fullgraph = true);
+  for (int i = 0; i < 3; i++) step(&t); /* what only first steps do */
+  cn_memory_reset_peak();
+  for (int i = 0; i < 3; i++) step(&t);
+  cn_memory_get_stats(&stats);
+  trainer_free(&t);
+  return stats.peak - before;
+}
+
+static void steps_need_no_more_memory(void **state)
+{
+  (void)state;
+  cn_memory_set_caching(false);
+  for (int conv = 0; conv < 2; conv++) {
+    size_t eager = most(conv, false), compiled = most(conv, true);
+    if (compiled > eager) fail_msg("net %d: %zu bytes at most, %zu as it is", conv, compiled, eager);
+  }
+  cn_memory_set_caching(true);
+}
+
+static cn_tensor *first_grad(const trainer *t) { return cn_grad_of(cn_module_get(t->net, "0.weight")); }
+
+/* A program that keeps gradients has what eager leaves, and no whole block with each. */
+static void kept_gradients_stay(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  trainer eager = trainer_new(false), t = trainer_new(false);
+  cn_tensor *want[STEPS], *have[STEPS];
+  t.fast = cn_compile(step_fn, .fullgraph = true);
+  cn_memory_set_caching(false);
+  size_t after_two = 0, gradient = WIDTH * WIDTH * sizeof(float);
+  for (int i = 0; i < STEPS; i++) {
+    assert_float_equal(step(&eager), step(&t), 0);
+    want[i] = cn_keep(cn_clone(first_grad(&eager)));
+    have[i] = cn_keep(first_grad(&t));
+    if (i == 2) after_two = in_use();
+  }
+  size_t grown = in_use() - after_two, most_of_it = (STEPS - 3) * 2 * gradient;
+  if (grown > most_of_it + gradient / 2) fail_msg("%zu bytes more, of which gradients are %zu", grown, most_of_it);
+  for (int i = 0; i < STEPS; i++) {
+    assert_true(cn_item(cn_all(cn_eq(want[i], have[i]))) > 0);
+    cn_release(want[i]);
+    cn_release(have[i]);
+  }
+  cn_memory_set_caching(true);
+  trainer_free(&eager);
+  trainer_free(&t);
+  cn_scope_end(s);
+}
+
+/* Gradients outlive the program, and another one's. */
+static void gradients_outlive_programs(void **state)
+{
+  (void)state;
+  cn_scope *s = cn_scope_begin();
+  trainer eager = trainer_new(false), t = trainer_new(false);
+  t.fast = cn_compile(step_fn, .fullgraph = true);
+  step(&eager), step(&t);
+  cn_compiled_free(t.fast);
+  t.fast = NULL;
+  assert_true(cn_item(cn_all(cn_eq(first_grad(&eager), first_grad(&t)))) > 0);
+  t.fast = cn_compile(step_fn, .fullgraph = true);
+  for (int i = 0; i < 2; i++) assert_float_equal(step(&eager), step(&t), 0);
+  assert_true(cn_item(cn_all(cn_eq(first_grad(&eager), first_grad(&t)))) > 0);
+  cn_mul_(first_grad(&t), cn_num(2)); /* it is the caller's */
+  cn_tensor *other = cn_grad_of(cn_module_get(t.net, "2.weight"));
+  assert_true(cn_item(cn_all(cn_eq(cn_grad_of(cn_module_get(eager.net, "2.weight")), other))) > 0);
+  for (int i = 0; i < 2; i++) assert_float_equal(step(&eager), step(&t), 0);
+  trainer_free(&eager);
+  trainer_free(&t);
+  cn_scope_end(s);
+}
+
+/* Steps that keep clearing gradients find the block free again: nothing is allocated but what is handed out. */
+static void steps_reuse_their_block(void **state)
+{
+  (void)state;
+  trainer t = trainer_new(false);
+  cn_memory_stats before, after;
+  t.fast = cn_compile(step_fn, .fullgraph = true);
+  for (int i = 0; i < 3; i++) step(&t);
+  cn_memory_get_stats(&before);
+  for (int i = 0; i < 10; i++) step(&t);
+  cn_memory_get_stats(&after);
+  assert_int_equal(after.in_use, before.in_use);
+  trainer_free(&t);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+    cmocka_unit_test(steps_need_no_more_memory), cmocka_unit_test(kept_gradients_stay),
+    cmocka_unit_test(gradients_outlive_programs), cmocka_unit_test(steps_reuse_their_block),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
