@@ -289,6 +289,7 @@ static int find_min(cni_prober *p, int64_t *row, size_t i, int64_t good)
   cni_gsize *s = &p->frame->sizes[i];
   for (int64_t size = s->min; size < good && size < LOW_MOST; size++) { /* the smallest ones are often cases apart */
     int done = try_at(p, row, i, size);
+    if (done > 0 && size + 1 < good) done = try_at(p, row, i, size + 1);
     if (done < 0) return done;
     if (done) return s->min = size, CN_OK;
     if (size == 2) break;

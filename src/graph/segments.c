@@ -3,8 +3,9 @@
  *
  * Place in the flow: run.c hands such a run over; a part is a graph of its own, whose plans are cached by sizes like
  * any other's. It is given the inputs of the whole, what the nodes before it counted, and values of earlier parts that
- * it reads. Invariants: states and inputs are written by the last part alone, so that a run that fails has changed
- * nothing; all parts draw their random numbers from where the run began. */
+ * it reads; views it makes again, so that its nodes find the memory order that eager code has. Invariants: states and
+ * inputs are written by the last part alone, so that a run that fails has changed nothing; all parts draw their random
+ * numbers from where the run began. */
 #include "segments.h"
 
 #include <cairn/ops.h>
@@ -60,7 +61,8 @@ typedef struct cutting {
   const cn_graph *g;
   cni_segments *s;
   int *at;    /* per node: its segment; a node that counts: the one that it stands behind */
-  bool *read; /* per value, of one segment */
+  bool *read, *again; /* of one segment: per value, and per node: a view of an earlier one that it makes again */
+  cni_types types;
 } cutting;
 
 /* The segment behind which a value is there; -1: from the beginning. */
@@ -81,25 +83,50 @@ static void note_read(cutting *c, int value)
   if (value >= 0) c->read[value] = true;
 }
 
-/* What is read while segment i runs, and by the node behind it. */
-static void note_reads(cutting *c, int i)
+static bool listed(const int *list, size_t n, int value)
+{
+  for (size_t i = 0; i < n; i++)
+    if (list[i] == value) return true;
+  return false;
+}
+
+/* Is it made in an earlier segment, as a view, and read in segment i, but not by the node behind that? */
+static bool viewed_again(const cutting *c, int node, int i)
+{
+  const cni_gnode *n = &c->g->nodes[node], *behind = c->s->v[i].node < 0 ? NULL : &c->g->nodes[c->s->v[i].node];
+  bool read = false;
+  for (int k = 0; k < n->nout; k++) {
+    if (c->types.v[n->out[k]].root == n->out[k] || (behind && listed(behind->in, (size_t)behind->nin, n->out[k])))
+      return false;
+    read |= c->read[n->out[k]];
+  }
+  return read && c->at[node] < i;
+}
+
+static void note_ends(cutting *c)
 {
   const cn_graph *g = c->g;
-  memset(c->read, 0, g->nvalues);
-  for (size_t n = 0; n < g->nnodes; n++)
-    for (int k = 0; c->at[n] == i && k < g->nodes[n].nin; k++) note_read(c, g->nodes[n].in[k]);
-  if (c->s->v[i].node >= 0) return;
   for (size_t k = 0; k < g->noutputs; k++) note_read(c, g->outputs[k]);
   for (size_t k = 0; k < g->nstates; k++) note_read(c, g->states[k].final);
   for (size_t k = 0; k < g->ninputs; k++) note_read(c, g->input_finals[k]);
   for (size_t k = 0; k < g->nleaves; k++) note_read(c, g->leaves[k].value);
 }
 
-static bool listed(const int *list, size_t n, int value)
+/* What is read while segment i runs, and by the node behind it. */
+static void note_reads(cutting *c, int i)
 {
-  for (size_t i = 0; i < n; i++)
-    if (list[i] == value) return true;
-  return false;
+  const cn_graph *g = c->g;
+  memset(c->read, 0, g->nvalues);
+  memset(c->again, 0, g->nnodes);
+  for (size_t n = 0; n < g->nnodes; n++)
+    for (int k = 0; c->at[n] == i && k < g->nodes[n].nin; k++) note_read(c, g->nodes[n].in[k]);
+  if (c->s->v[i].node < 0) note_ends(c);
+  for (size_t n = g->nnodes; n-- > 0;) {
+    if (!viewed_again(c, (int)n, i)) continue;
+    c->again[n] = true;
+    for (int k = 0; k < g->nodes[n].nout; k++) c->read[g->nodes[n].out[k]] = false;
+    for (int k = 0; k < g->nodes[n].nin; k++) note_read(c, g->nodes[n].in[k]);
+  }
 }
 
 /* Segment i is given what it reads of earlier ones, which give it, and all that was counted. The node behind a segment
@@ -140,12 +167,13 @@ static int find_segments(cutting *c)
 
 /* ---- a part as a graph ---- */
 
-static void keep_nodes(const cutting *c, cn_graph *part, int i)
+static void keep_nodes(cutting *c, cn_graph *part, int i)
 {
   size_t n = 0;
+  note_reads(c, i);
   for (size_t k = 0; k < c->g->nnodes; k++) {
     cni_gnode *node = &part->nodes[k];
-    bool inside = c->at[k] == i && c->s->v[i].node != (int)k;
+    bool inside = c->again[k] || (c->at[k] == i && c->s->v[i].node != (int)k);
     for (int r = 0; r < node->nout; r++) {
       cni_gvalue *v = &part->values[node->out[r]];
       if (inside) v->node = (int)n;
@@ -187,7 +215,7 @@ static int name_outputs(cn_graph *part, const segment *s)
   return status;
 }
 
-static int make_part(const cutting *c, int i)
+static int make_part(cutting *c, int i)
 {
   segment *s = &c->s->v[i];
   if (!(s->part = cn_graph_copy(c->g))) return cn_err();
@@ -212,12 +240,16 @@ static cni_segments *cut(const cn_graph *g)
   if (!c.s) return NULL;
   pthread_mutex_init(&c.s->turn, NULL);
   c.s->writes = writes(g);
+  size_t flags = g->nvalues + g->nnodes + 1;
   c.at = cni_alloc((g->nnodes + 1) * sizeof *c.at);
-  c.read = c.at ? cni_alloc(g->nvalues + 1) : NULL;
-  int status = c.read ? find_segments(&c) : CN_ERR_MEMORY;
+  c.read = c.at ? cni_alloc(flags) : NULL;
+  c.again = c.read + g->nvalues;
+  int status = c.read ? cni_types_fill(&c.types, g) : CN_ERR_MEMORY;
+  if (!status) status = find_segments(&c);
   for (int i = 0; i < (int)c.s->n && !status; i++) status = make_part(&c, i);
+  cni_types_free(&c.types);
   cni_free(c.at, (g->nnodes + 1) * sizeof *c.at);
-  cni_free(c.read, g->nvalues + 1);
+  cni_free(c.read, flags);
   if (!status) return c.s;
   cni_segments_free(c.s);
   return NULL;

@@ -197,7 +197,11 @@ static int index_put_vjp(cn_vjp *v)
   bool accumulate = cni_arg_bool(v->args, PUT_ACCUMULATE);
   if (saved_indices(v, n)) return cn_err();
   if (v->need[0]) v->gin[0] = accumulate ? v->g[0] : cn_index_put(v->g[0], v->in + 1, (size_t)n, cn_int(0));
-  if (v->need[last]) v->gin[last] = cn_index(v->g[0], v->in + 1, (size_t)n);
+  if (!v->need[last]) return cn_err();
+  const cn_meta *m = &v->in_meta[last];
+  cn_tensor *g = cn_index(v->g[0], v->in + 1, (size_t)n);
+  bool one = cni_numel(m->ndim, m->shape) == 1; /* the sum of however many there are, also of one */
+  v->gin[last] = one ? cn_reshape(cn_sum(g), m->shape, (size_t)m->ndim) : g;
   return cn_err();
 }
 /* Inputs 1 to 15: the indices. (The values may be among them, because their place depends on the call.) */

@@ -5,8 +5,8 @@
  * A gradient that comes in another memory order than its result has is brought into that order before a program sees
  * it, so that sums of it may be rounded otherwise: the gradients given here come in the order of the results.
  *
- * Invariant: what capture may refuse ("data dependent", "larger memory" and "sized by data" in exceptions.c) runs as it
- * is; everything else is one program, which both calls run. */
+ * Invariant: what capture may refuse ("reads data" and "larger memory" in exceptions.c) runs as it is; everything else
+ * is one program, which both calls run. */
 #define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
@@ -102,8 +102,7 @@ static enum outcome compare_counts(const both *b, const cn_compiled *f)
   cn_compile_stats s;
   cn_compile_stats_get(&s, sizeof s, f);
   if (b->t->s->must_fail || (s.executables == 1 && s.runs == 2)) return PASS;
-  bool may = exception_for("data dependent", b->t->s) || exception_for("larger memory", b->t->s) ||
-             exception_for("sized by data", b->t->s);
+  bool may = exception_for("reads data", b->t->s) || exception_for("larger memory", b->t->s);
   if (s.eager_calls == 2 && may) return PASS;
   return trial_fail(b->t, "%s: %zu programs, %zu runs, %zu calls as they are", b->what, s.executables, s.runs,
                     s.eager_calls);

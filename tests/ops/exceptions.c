@@ -2,9 +2,9 @@
  *
  * "gradcheck": where finite differences mean nothing. "second order": first-order gradients are checked, their
  * gradients are not. "layouts": the op's meaning depends on memory. "data dependent": it reads data in C, or the driver
- * does, so that capture may refuse it. "larger memory": a compiled function may be refused, where an input is a part of
- * a larger tensor; "sized by data": ... where the sizes of results are the data's. Invariant: an entry is removed when
- * its reason is gone. */
+ * does, so that capture may refuse it; "reads data": the op itself does, so that a compiled function may be refused.
+ * "larger memory": ... where an input is a part of a larger tensor. Invariant: an entry is removed when its reason is
+ * gone. */
 #include <string.h>
 
 #include "drivers.h"
@@ -35,21 +35,15 @@ static const struct {
   {"mirror", "empty_permuted", "its elements are not set", NULL},
   {"mirror", "to_device", "the samples move to the CPU", NULL},
 
-  {"data dependent", "bincount", "the size of its result is the data's", NULL},
   {"data dependent", "masked_select", "the loss has as many weights as there are results", NULL},
   {"data dependent", "repeat_interleave_counts", "the loss has as many weights as there are results", NULL},
   {"data dependent", "index", "the loss has as many weights as there are results", "bool["},
   {"data dependent", "index_put", "the gradient of one value is added up, unless it went to one place", "bool["},
-  {"data dependent", "one_hot", "asks the data for the number of classes", "one_hot(i64[4]%3)"},
-  {"data dependent", "one_hot", "asks the data for the number of classes", "one_hot(i64[3]=-1)"},
   {"data dependent", "linalg_lstsq", "whether there are residuals depends on the ranks", "gelsd"},
   {"data dependent", "linalg_lstsq", "whether there are residuals depends on the ranks", "gelss"},
+  {"reads data", "linalg_lstsq", "whether there are residuals depends on the ranks", "gelsd"},
+  {"reads data", "linalg_lstsq", "whether there are residuals depends on the ranks", "gelss"},
 
-  {"sized by data", "argwhere", "compiled functions run it as it is", NULL},
-  {"sized by data", "nonzero", "compiled functions run it as it is", NULL},
-  {"sized by data", "repeat_interleave_indices", "compiled functions run it as it is", NULL},
-  {"sized by data", "unique", "compiled functions run it as it is", NULL},
-  {"sized by data", "unique_consecutive", "compiled functions run it as it is", NULL},
   {"larger memory", "as_strided", "counts from where the input's memory begins", ".o"},
   {"larger memory", "as_strided", "counts from where the input's memory begins", ".s"},
 
