@@ -130,7 +130,9 @@ typedef enum cn_status {
   CN_ERR_CAPTURE = -9,     /* not possible while a graph is being captured */
   CN_ERR_UNSUPPORTED = -10, /* no such op, kernel or feature here */
   CN_ERR_IO = -11,         /* a file could not be read, written or understood */
-  CN_ERR_INTERNAL = -12    /* a bug in cairn */
+  CN_ERR_INTERNAL = -12,   /* a bug in cairn */
+  CN_ERR_TIMEOUT = -13,    /* a time limit has passed (cn_limits) */
+  CN_ERR_CANCELLED = -14   /* whoever asked for it does not want it any more (cn_limits) */
 } cn_status;
 
 CN_API int cn_err(void); /* the pending error of this thread: a cn_status, 0 when there is none */
@@ -179,7 +181,28 @@ CN_API cn_dtype cn_default_dtype(void);
 
 /* ---- threads ---- */
 CN_API int cn_set_num_threads(int threads); /* of this process; 0 restores the machine's own count */
-CN_API int cn_num_threads(void);
+CN_API int cn_num_threads(void); /* what the calling thread may use of them: fewer where limits say so */
+
+/* ---- limits ---- */
+/* What the calling thread may take for all that it computes, until the limits end. Limits inside of others can only be
+ * tighter. Time and cancellation are looked at before every op, between the nodes of graphs and compiled functions and
+ * the steps of their loops, and while a run waits for its turn; a kernel that has begun goes on to its end, and so does
+ * what a device was given already. What they stop fails with CN_ERR_TIMEOUT or CN_ERR_CANCELLED. A graph's run that is
+ * stopped has changed nothing; of code that runs op by op, what was done before is done. */
+typedef struct cn_limits cn_limits;
+typedef struct cn_limits_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double timeout; /* seconds from now; 0: no limit */
+  int threads;    /* at most so many of cn_num_threads; 0: all. Results do not depend on it */
+  bool (*cancelled)(void *payload); /* asked in the calling thread, often: true stops what goes on. NULL: never */
+  void *payload;                    /* of cancelled */
+} cn_limits_opts;
+/* To be ended; NULL with the error set. Limits end in the reverse order of their beginning; ending outer ones ends the
+ * inner ones too. */
+CN_API CN_MUST_USE cn_limits *cn_limits_begin_with(const cn_limits_opts *opts);
+CN_API void cn_limits_end(cn_limits *limits);
+CN_API int cn_limits_check(void); /* for loops of a program's own: 0, or the error that limits set */
 
 /* ---- memory ---- */
 /* Where all host memory comes from. alloc returns memory aligned to 64 bytes or NULL; free gets the
@@ -217,4 +240,9 @@ CN_API void cn_set_log(cn_log_fn fn, void *payload);
 CN_API const char *cn_version(void);
 
 CN_END_DECLS
+
+#ifndef __cplusplus
+#define cn_limits_begin(...) cn_limits_begin_with(CN_OPTS(cn_limits_opts, __VA_ARGS__))
+#endif
+
 #endif

@@ -1,13 +1,13 @@
 /* parallel.c: an own pool of worker threads behind cni_parallel_for. Nothing starts at load: workers are made at the
  * first region that needs them, and made anew in a forked child.
  *
- * A thread whose region finds another one going runs it by itself: where several threads compute at once, each has a
- * core, and none waits for the others' workers.
+ * Several threads may have regions at once. Each gets workers that are idle, as long as all regions together have no
+ * more threads than the process is to use; where none are left a region runs on its own thread, since each of the
+ * others has a core already.
  *
- * Invariant: one region has the workers at a time. `ticket` changes exactly once per region and says in its low byte
- * how many workers may take part. A worker touches the job only between joining and leaving the `gate`; the region
- * closes it once no piece is left and waits for those inside, so that a worker the system has not woken yet delays
- * nobody. */
+ * A worker has a place for one job. A region puts its job there where the place is empty, and takes it back when no
+ * piece is left: so a worker that the system has not woken yet delays nobody. Invariant: a worker touches a job only
+ * between taking it from its place and counting itself out, and the region waits for those that took it. */
 #include "parallel.h"
 
 #include <pthread.h>
@@ -17,26 +17,31 @@
 #include "alloc.h"
 #include "os.h"
 
-enum { MAX_WORKERS = 255, SPINS = 2000, PATIENCE = 10 * SPINS, GATE_OPEN = 1 << 16 };
+enum { MAX_WORKERS = 255, SPINS = 2000, PATIENCE = 10 * SPINS, SET_BITS = 64 };
 
 typedef struct job {
   cni_range_fn fn;
   void *payload;
   int64_t n, pieces; /* piece i is [i n / pieces, (i + 1) n / pieces) */
   _Atomic int64_t next;
+  _Alignas(64) _Atomic int inside; /* workers that have it, or may take it */
   cni_saved_error error;
   atomic_flag error_taken;
 } job;
 
-static pthread_mutex_t region_lock = PTHREAD_MUTEX_INITIALIZER; /* who has the workers */
-static _Atomic int callers; /* threads that are in a region, with workers or without */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t wake = PTHREAD_COND_INITIALIZER;
-static _Atomic uint64_t ticket;
-static uint64_t first_ticket[MAX_WORKERS]; /* what each worker had seen when it was made */
-static _Atomic int gate;                   /* workers inside the present job, and GATE_OPEN while they may join */
-static job *current;
-static int started;
+/* Each on cache lines of its own. */
+typedef struct worker {
+  _Alignas(64) _Atomic(job *) place; /* NULL: it is idle; &at_work: it has taken one; else a job to take */
+  _Atomic bool asleep;
+  pthread_mutex_t lock; /* of `wake` */
+  pthread_cond_t wake;
+} worker;
+
+static worker workers[MAX_WORKERS];
+static job at_work; /* its address alone counts */
+static _Atomic int started;
+static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
+static _Atomic int busy;           /* threads that regions have, those that began them among them */
 static _Atomic int wanted_threads; /* 0: not decided */
 static _Thread_local bool inside;
 static pthread_once_t fork_once = PTHREAD_ONCE_INIT;
@@ -50,13 +55,20 @@ static int machine_threads(void)
   return n > MAX_WORKERS + 1 ? MAX_WORKERS + 1 : n;
 }
 
-int cn_num_threads(void)
+/* Of the process. */
+static int all_threads(void)
 {
   int n = atomic_load_explicit(&wanted_threads, memory_order_relaxed);
   if (n) return n;
   n = machine_threads();
   atomic_store(&wanted_threads, n);
   return n;
+}
+
+int cn_num_threads(void)
+{
+  int n = all_threads(), most = cni_tls_state ? cni_tls_state->threads : 0;
+  return most && most < n ? most : n;
 }
 
 int cn_set_num_threads(int threads)
@@ -96,44 +108,43 @@ static void pause_briefly(void)
 #endif
 }
 
-/* Waits for a ticket other than `seen`: a short spin, since regions often follow each other closely. */
-static uint64_t wait_for_work(uint64_t seen)
+/* ---- workers ---- */
+
+static bool take(worker *w, job *j)
 {
-  for (int i = 0; i < SPINS; i++) {
-    uint64_t t = atomic_load_explicit(&ticket, memory_order_acquire);
-    if (t != seen) return t;
-    pause_briefly();
+  return atomic_compare_exchange_strong_explicit(&w->place, &j, &at_work, memory_order_acquire, memory_order_relaxed);
+}
+
+/* Returns a job that this worker has taken. Spins for a short while first, since regions often follow each other
+ * closely. Whoever fills the place looks at `asleep` afterwards, and this looks at the place after setting it. */
+static job *wait_for_job(worker *w)
+{
+  for (;;) {
+    job *j = NULL;
+    for (int i = 0; i < SPINS; i++) {
+      j = atomic_load_explicit(&w->place, memory_order_relaxed);
+      if (j && take(w, j)) return j;
+      pause_briefly();
+    }
+    pthread_mutex_lock(&w->lock);
+    atomic_store(&w->asleep, true);
+    while (!(j = atomic_load(&w->place))) pthread_cond_wait(&w->wake, &w->lock);
+    atomic_store(&w->asleep, false);
+    pthread_mutex_unlock(&w->lock);
+    if (take(w, j)) return j;
   }
-  pthread_mutex_lock(&lock);
-  while (atomic_load(&ticket) == seen) pthread_cond_wait(&wake, &lock);
-  uint64_t t = atomic_load(&ticket);
-  pthread_mutex_unlock(&lock);
-  return t;
 }
 
-/* The gate may belong to a later region than the ticket that woke this worker: `current` is read inside, where it
- * stays what it is. A worker too many in a later region is harmless, pieces are given out one by one. */
-static bool join_region(void)
+static void *work(void *arg)
 {
-  int g = atomic_load_explicit(&gate, memory_order_relaxed);
-  bool in = false;
-  while (!in && (g & GATE_OPEN))
-    in = atomic_compare_exchange_weak_explicit(&gate, &g, g + 1, memory_order_acquire, memory_order_relaxed);
-  return in;
-}
-
-static void *worker(void *arg)
-{
-  int index = (int)(intptr_t)arg;
-  uint64_t seen = first_ticket[index];
+  worker *w = arg;
   inside = true;
   for (;;) {
-    seen = wait_for_work(seen);
-    if (index >= (int)(seen & 0xff) || !join_region()) continue;
-    job *j = current;
+    job *j = wait_for_job(w);
     run_chunks(j);
     hand_error_over(j);
-    atomic_fetch_sub_explicit(&gate, 1, memory_order_release);
+    atomic_store_explicit(&w->place, NULL, memory_order_release); /* the next region may have it */
+    atomic_fetch_sub_explicit(&j->inside, 1, memory_order_release);
   }
   return NULL;
 }
@@ -141,36 +152,80 @@ static void *worker(void *arg)
 /* In a forked child the workers do not exist. */
 static void after_fork(void)
 {
-  started = 0;
-  atomic_store(&callers, 0);
-  atomic_store(&ticket, 0);
-  atomic_store(&gate, 0);
+  atomic_store(&started, 0);
+  atomic_store(&busy, 0);
   inside = false;
-  pthread_mutex_init(&lock, NULL);
-  pthread_mutex_init(&region_lock, NULL);
-  pthread_cond_init(&wake, NULL);
+  pthread_mutex_init(&start_lock, NULL);
 }
 static void set_fork_handler(void) { pthread_atfork(NULL, NULL, after_fork); }
+
+static bool start_one(worker *w)
+{
+  pthread_attr_t attr;
+  pthread_t t;
+  atomic_store(&w->place, NULL);
+  atomic_store(&w->asleep, false);
+  pthread_mutex_init(&w->lock, NULL);
+  pthread_cond_init(&w->wake, NULL);
+  pthread_attr_init(&attr);
+  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+  bool made = !pthread_create(&t, &attr, work, w);
+  pthread_attr_destroy(&attr);
+  return made;
+}
 
 static void start_workers(int count)
 {
   pthread_once(&fork_once, set_fork_handler);
-  pthread_attr_t attr;
-  pthread_attr_init(&attr);
-  pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-  while (started < count) {
-    pthread_t t;
-    first_ticket[started] = atomic_load(&ticket);
-    if (pthread_create(&t, &attr, worker, (void *)(intptr_t)started)) break;
-    started++;
+  pthread_mutex_lock(&start_lock);
+  int n = atomic_load(&started);
+  while (n < count && start_one(&workers[n])) atomic_store(&started, ++n);
+  pthread_mutex_unlock(&start_lock);
+}
+
+/* ---- regions ---- */
+
+typedef uint64_t worker_set[(MAX_WORKERS + SET_BITS - 1) / SET_BITS];
+
+static void wake_up(worker *w)
+{
+  if (!atomic_load(&w->asleep)) return;
+  pthread_mutex_lock(&w->lock);
+  pthread_cond_signal(&w->wake);
+  pthread_mutex_unlock(&w->lock);
+}
+
+/* Puts the job into the places of up to `most` idle workers, which set then holds. */
+static void offer(job *j, int most, worker_set set)
+{
+  int n = 0, all = atomic_load_explicit(&started, memory_order_acquire);
+  atomic_fetch_add_explicit(&j->inside, most, memory_order_relaxed);
+  for (int i = 0; i < all && n < most; i++) {
+    job *idle = NULL;
+    if (!atomic_compare_exchange_strong(&workers[i].place, &idle, j)) continue;
+    set[i / SET_BITS] |= 1ull << i % SET_BITS;
+    n++;
+    wake_up(&workers[i]);
   }
-  pthread_attr_destroy(&attr);
+  atomic_fetch_sub_explicit(&j->inside, most - n, memory_order_relaxed);
+}
+
+/* Takes it back from those that have not begun. */
+static void withdraw(job *j, worker_set set)
+{
+  for (size_t k = 0; k < sizeof(worker_set) / sizeof *set; k++)
+    for (; set[k]; set[k] &= set[k] - 1) {
+      job *mine = j;
+      worker *w = &workers[k * SET_BITS + (size_t)__builtin_ctzll(set[k])];
+      if (atomic_compare_exchange_strong_explicit(&w->place, &mine, NULL, memory_order_relaxed, memory_order_relaxed))
+        atomic_fetch_sub_explicit(&j->inside, 1, memory_order_relaxed);
+    }
 }
 
 /* Another process may hold the core a worker is on: after a while the wait offers it this one. */
-static void wait_for_workers(void)
+static void wait_for_workers(job *j)
 {
-  for (int i = 0; atomic_load_explicit(&gate, memory_order_acquire); i += i < PATIENCE) {
+  for (int i = 0; atomic_load_explicit(&j->inside, memory_order_acquire); i += i < PATIENCE) {
     if (i < PATIENCE)
       pause_briefly();
     else
@@ -180,22 +235,25 @@ static void wait_for_workers(void)
 
 static void run_region(job *j, int threads)
 {
-  pthread_mutex_lock(&region_lock);
-  if (started < threads - 1) start_workers(threads - 1);
-  int workers = threads - 1 < started ? threads - 1 : started;
-  current = j;
-  atomic_store_explicit(&gate, GATE_OPEN, memory_order_release);
-  pthread_mutex_lock(&lock);
-  uint64_t t = atomic_load(&ticket);
-  atomic_store_explicit(&ticket, ((t >> 8) + 1) << 8 | (uint64_t)workers, memory_order_release);
-  pthread_cond_broadcast(&wake);
-  pthread_mutex_unlock(&lock);
+  worker_set set = {0};
+  if (atomic_load_explicit(&started, memory_order_acquire) < threads - 1) start_workers(threads - 1);
+  offer(j, threads - 1, set);
   inside = true;
   run_chunks(j);
   inside = false;
-  atomic_fetch_and_explicit(&gate, ~GATE_OPEN, memory_order_acquire);
-  wait_for_workers();
-  pthread_mutex_unlock(&region_lock);
+  withdraw(j, set);
+  wait_for_workers(j);
+}
+
+/* How many threads a region gets, its own among them; they go back to `busy` at its end. */
+static int get_threads(int wanted)
+{
+  int have = atomic_load_explicit(&busy, memory_order_relaxed), n;
+  do {
+    int left = all_threads() - have;
+    n = left < 1 ? 1 : wanted < left ? wanted : left;
+  } while (!atomic_compare_exchange_weak_explicit(&busy, &have, have + n, memory_order_relaxed, memory_order_relaxed));
+  return n;
 }
 
 void cni_parallel_alone(bool alone) { inside = alone; }
@@ -211,18 +269,11 @@ void cni_parallel_for(int64_t n, int64_t grain, cni_range_fn fn, void *payload)
     fn(0, n, payload);
     return;
   }
-  if (atomic_fetch_add_explicit(&callers, 1, memory_order_relaxed)) {
-    inside = true;
-    fn(0, n, payload);
-    inside = false;
-    atomic_fetch_sub_explicit(&callers, 1, memory_order_relaxed);
-    return;
-  }
+  int got = get_threads(threads);
   /* A few ranges per thread even out cores of unequal speed. */
-  int64_t pieces = most < 4 * threads ? most : 4 * threads;
-  job j = {.fn = fn, .payload = payload, .n = n, .pieces = pieces,
-           .error_taken = ATOMIC_FLAG_INIT};
-  run_region(&j, threads);
-  atomic_fetch_sub_explicit(&callers, 1, memory_order_relaxed);
+  int64_t pieces = got == 1 ? 1 : most < 4 * threads ? most : 4 * threads;
+  job j = {.fn = fn, .payload = payload, .n = n, .pieces = pieces, .error_taken = ATOMIC_FLAG_INIT};
+  run_region(&j, got);
+  atomic_fetch_sub_explicit(&busy, got, memory_order_relaxed);
   if (j.error.err && !cn_err()) cni_error_restore(&j.error);
 }

@@ -11,6 +11,7 @@
 
 #include "alloc.h"
 #include "hooks.h"
+#include "limits.h"
 #include "os.h"
 
 _Thread_local cn_state *cni_tls_state;
@@ -60,6 +61,7 @@ void cn_state_free(cn_state *s)
   cni_tls_state = s; /* what is released below goes to this state's pools */
   if (cni_hooks.state_exit) cni_hooks.state_exit(s);
   if (cni_hooks.backend_exit) cni_hooks.backend_exit(s);
+  cni_limits_forget(s);
   cni_pool_flush(s);
   cni_tls_state = current == s ? NULL : current;
   pthread_once(&exit_once, make_exit_key);

@@ -40,7 +40,8 @@ enum cni_mode {
   CNI_MODE_CHECK = 1 << 3,    /* names the first op that made a NaN or Inf */
   CNI_MODE_CAPTURE = 1 << 4,
   CNI_MODE_INSIDE = 1 << 5,   /* ... of a sub-graph: the door brings tensors from outside in first (base/hooks.h) */
-  CNI_MODE_COUNT = 6
+  CNI_MODE_LIMITS = 1 << 6,   /* the door looks at the thread's limits first (limits.c) */
+  CNI_MODE_COUNT = 7
 };
 
 struct cn_state {
@@ -61,6 +62,10 @@ struct cn_state {
   cn_device default_device;
   uint64_t seed, offset; /* random.c; valid once random_started */
   bool random_started;
+  /* what it may take (limits.c) */
+  struct cn_limits *limits; /* the innermost; NULL: none */
+  bool limited;       /* ... and there is something to look at: time, or cancellation */
+  int threads;        /* it may use; 0: all */
   /* what upper layers hang in: each is owned by the file named */
   void *capture;      /* graph/capture.c */
   bool tracing_sizes; /* ... and it is one of several at different sizes (graph/probe.c): no shortcuts for one size */

@@ -7,6 +7,7 @@
 #include <cairn/ops.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "control.h"
 #include "ops/families.h"
 
@@ -170,7 +171,8 @@ static int while_eager(cn_tensor **outputs, cn_tensor *const *carried, size_t n,
   for (size_t i = 0; i < n; i++) now[i] = cni_tensor_keep(carried[i]);
   for (int64_t s = 0; !status && (!max_steps || s < max_steps); s++) {
     if ((go = goes_on(room, now, n, cond, payload)) <= 0) break;
-    status = while_step(now, room, n, body, payload);
+    status = cni_limits_hold("while");
+    if (!status) status = while_step(now, room, n, body, payload);
   }
   if (!status && go < 0) status = go;
   memcpy(outputs, now, n * sizeof *outputs);

@@ -13,6 +13,7 @@
 #include "autocast.h"
 #include "base/dtype.h"
 #include "base/hooks.h"
+#include "base/limits.h"
 #include "families.h"
 #include "hot.h"
 #include "inplace.h"
@@ -458,7 +459,10 @@ int cni_apply(const cni_opinfo *info, const cn_value *args, int nargs, cn_tensor
 {
   cn_state *st = cni_state();
   if (CNI_UNLIKELY(st->err)) return st->err;
-  if (CNI_UNLIKELY(st->modes & CNI_MODE_INSIDE)) return apply_inside(info, args, nargs, dest, out, nout);
+  if (CNI_UNLIKELY(st->modes & (CNI_MODE_LIMITS | CNI_MODE_INSIDE))) {
+    if (cni_limits_hold(info->name)) return st->err;
+    if (st->modes & CNI_MODE_INSIDE) return apply_inside(info, args, nargs, dest, out, nout);
+  }
   int rule = CNI_UNLIKELY(st->modes & CNI_MODE_AUTOCAST) && !dest ? cni_autocast_rule(info, args) : CNI_AMP_NONE;
   if (rule) return cni_autocast(rule, info, args, nargs, out, nout);
   cn_tensor *stack[STACK_INPUTS], **in = stack;

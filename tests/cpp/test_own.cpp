@@ -111,7 +111,7 @@ TEST(kinds_of_errors)
   };
   CHECK(kind([] { ones({2}) + ones({3}); }) == 1 && kind([] { ones({2})[5]; }) == 2);
   CHECK(kind([] { load("no/such/file.pt"); }) == 3 && kind([] { Device("nonsense"); }) == 4);
-  for (int status = CN_ERR_MEMORY; status >= CN_ERR_INTERNAL; status--) {
+  for (int status = CN_ERR_MEMORY; status >= CN_ERR_CANCELLED; status--) {
     bool own = false;
     try {
       cn_err_set(status, "made here");
@@ -195,6 +195,37 @@ TEST(moves_do_not_throw)
   static_assert(std::is_nothrow_move_constructible_v<Tree> && std::is_nothrow_move_constructible_v<Metric>);
   static_assert(std::is_nothrow_move_constructible_v<MappedFile> && std::is_nothrow_move_constructible_v<FileWriter>);
   static_assert(std::is_nothrow_move_constructible_v<Graph> && std::is_nothrow_move_constructible_v<Description>);
+}
+
+TEST(limits)
+{
+  const Tensor x = ones({3});
+  {
+    Limits brief(1e-9);
+    bool late = false;
+    try {
+      exp(x);
+    } catch (const TimeoutError &) {
+      late = true;
+    }
+    CHECK(late);
+  }
+  std::atomic<bool> cancelled{false};
+  Compiled twice([](const std::vector<Tensor> &in) { return std::vector<Tensor>{in[0] * 2}; });
+  {
+    Limits some(0, 1, &cancelled);
+    CHECK(get_num_threads() == 1 && twice({x})[0].equal(x * 2));
+    Limits::check();
+    cancelled = true;
+    bool stopped = false;
+    try {
+      twice({x});
+    } catch (const CancelledError &) {
+      stopped = true;
+    }
+    CHECK(stopped);
+  }
+  CHECK(twice({x})[0].equal(x * 2));
 }
 
 TEST(streams_and_events)

@@ -118,6 +118,65 @@ static void several_threads_call(void **state)
   cn_set_num_threads(0);
 }
 
+/* ---- several regions at once ---- */
+
+typedef struct meeting {
+  _Atomic int here, wanted; /* threads that have come, and that are waited for */
+  _Atomic int most;         /* that were inside at once */
+} meeting;
+
+/* Every piece waits until all threads have one. */
+static void meet(int64_t begin, int64_t end, void *payload)
+{
+  meeting *m = payload;
+  (void)begin, (void)end;
+  int n = atomic_fetch_add(&m->here, 1) + 1, most = atomic_load(&m->most);
+  while (n > most && !atomic_compare_exchange_weak(&m->most, &most, n)) {}
+  while (atomic_load(&m->most) < atomic_load(&m->wanted)) {}
+  atomic_fetch_sub(&m->here, 1);
+}
+
+static void *meet_others(void *payload)
+{
+  cn_limits *two = cn_limits_begin_with(&(cn_limits_opts){.size = sizeof(cn_limits_opts), .threads = 2});
+  cni_parallel_for(8, 1, meet, payload);
+  cn_limits_end(two);
+  return two ? NULL : "no limits";
+}
+
+/* Two callers with two threads each have four inside at the same time: a worker of their own for both. */
+static void regions_share_the_workers(void **state)
+{
+  (void)state;
+  meeting m = {.wanted = 4};
+  pthread_t threads[2];
+  void *problem;
+  cn_set_num_threads(4);
+  alarm(60); /* one region at a time would wait for the other for ever */
+  for (int i = 0; i < 2; i++) assert_int_equal(pthread_create(&threads[i], NULL, meet_others, &m), 0);
+  for (int i = 0; i < 2; i++) {
+    pthread_join(threads[i], &problem);
+    assert_null(problem);
+  }
+  alarm(0);
+  assert_int_equal(atomic_load(&m.most), 4);
+  cn_set_num_threads(0);
+}
+
+static void a_region_keeps_its_budget(void **state)
+{
+  (void)state;
+  cn_set_num_threads(6);
+  for (int threads = 1; threads <= 4; threads++) {
+    meeting m = {.wanted = 0};
+    cn_limits *l = cn_limits_begin_with(&(cn_limits_opts){.size = sizeof(cn_limits_opts), .threads = threads});
+    for (int i = 0; i < 200; i++) cni_parallel_for(64, 1, meet, &m);
+    cn_limits_end(l);
+    assert_in_range(atomic_load(&m.most), 1, threads);
+  }
+  cn_set_num_threads(0);
+}
+
 /* Large enough to be split, and a matrix product for the maths library's own threads. */
 static double work(void)
 {
@@ -194,6 +253,8 @@ int main(void)
   const struct CMUnitTest tests[] = {
     cmocka_unit_test(every_index_once),     cmocka_unit_test(errors_reach_the_caller),
     cmocka_unit_test(regions_nest),         cmocka_unit_test(several_threads_call),
+      cmocka_unit_test(regions_share_the_workers),
+      cmocka_unit_test(a_region_keeps_its_budget),
     cmocka_unit_test(forked_children_work), cmocka_unit_test(tensors_are_shared_for_reading),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,7 @@ _NAMES = {name: place for place, names in {
                  "get_num_interop_threads is_deterministic_algorithms_warn_only_enabled is_warn_always_enabled "
                  "set_default_tensor_type set_deterministic_debug_mode set_float32_matmul_precision set_flush_denormal "
                  "set_num_interop_threads set_warn_always use_deterministic_algorithms",
-    "_streams": "Event Stream", "_vmap": "vmap",
+    "_limits": "Cancelled limits", "_streams": "Event Stream", "_vmap": "vmap",
     "amp.autocast_mode": "autocast get_autocast_cpu_dtype get_autocast_dtype get_autocast_gpu_dtype "
                          "is_autocast_cache_enabled is_autocast_cpu_enabled is_autocast_enabled "
                          "set_autocast_cache_enabled set_autocast_dtype set_autocast_enabled",
@@ -59,6 +59,7 @@ if _TYPING:
     from ._legacy import (BFloat16Tensor as BFloat16Tensor, BoolTensor as BoolTensor, ByteTensor as ByteTensor,
                           CharTensor as CharTensor, DoubleTensor as DoubleTensor, FloatTensor as FloatTensor, HalfTensor
                           as HalfTensor, IntTensor as IntTensor, LongTensor as LongTensor, ShortTensor as ShortTensor)
+    from ._limits import Cancelled as Cancelled, limits as limits
     from ._settings import *
     from ._streams import Event as Event, Stream as Stream
     from ._vmap import vmap as vmap

@@ -69,6 +69,7 @@ typedef struct cnpy_globals {
   PyObject *value_error;   /* ValueError and RuntimeError: torch raises now one, now the other */
   PyObject *memory_error;  /* OutOfMemoryError: RuntimeError and MemoryError */
   PyObject *capture_error; /* CaptureError: a RuntimeError */
+  PyObject *cancelled_error; /* Cancelled: a RuntimeError */
   PyObject *dtypes[CN_DTYPE_COUNT];
   void *methods, *attributes; /* the lists that TensorBase was made from */
   PyObject *weak; /* the class of floats that are inputs of a graph (cairn/_weak.py); NULL: not yet */
@@ -245,6 +246,7 @@ int cnpy_add_data(PyObject *module);  /* data.c */
 int cnpy_add_files(PyObject *module); /* files.c */
 int cnpy_add_zoo(PyObject *module);   /* zoo.c */
 int cnpy_add_streams(PyObject *module); /* stream.c */
+int cnpy_add_limits(PyObject *module);  /* limits.c */
 int cnpy_add_compile(PyObject *module); /* compile.c */
 int cnpy_add_control(PyObject *module); /* control.c */
 int cnpy_add_graph(PyObject *module);   /* graph.c */

@@ -36,6 +36,8 @@ static PyObject *exception_of(int code)
   case CN_ERR_UNSUPPORTED: return PyExc_NotImplementedError;
   case CN_ERR_IO: return PyExc_OSError;
   case CN_ERR_CAPTURE: return cnpy.capture_error;
+  case CN_ERR_TIMEOUT: return PyExc_TimeoutError;
+  case CN_ERR_CANCELLED: return cnpy.cancelled_error;
   default: return PyExc_RuntimeError;
   }
 }
@@ -60,12 +62,12 @@ PyObject *cnpy_fail(PyObject *type, const char *format, ...)
   return NULL;
 }
 
-/* An exception with two parents: torch and Python programs catch now the one, now the other. */
+/* An exception with two parents (b NULL: one): torch and Python programs catch now the one, now the other. */
 static PyObject *new_exception(PyObject *module, const char *name, const char *doc, PyObject *a, PyObject *b)
 {
   char full[64];
   PyOS_snprintf(full, sizeof full, "cairn.%s", name);
-  PyObject *bases = PyTuple_Pack(2, a, b);
+  PyObject *bases = b ? PyTuple_Pack(2, a, b) : PyTuple_Pack(1, a);
   PyObject *made = bases ? PyErr_NewExceptionWithDoc(full, doc, bases, NULL) : NULL;
   Py_XDECREF(bases);
   if (made && PyModule_AddObjectRef(module, name, made)) Py_CLEAR(made);
@@ -317,16 +319,16 @@ static int add_all(PyObject *module)
       new_exception(module, "OutOfMemoryError", "Out of memory: a MemoryError, and a RuntimeError as in torch.",
                     PyExc_MemoryError, PyExc_RuntimeError);
   cnpy.capture_error =
-      PyErr_NewExceptionWithDoc("cairn.CaptureError", "What is asked for cannot be part of a graph that is captured.",
-                                PyExc_RuntimeError, NULL);
-  if (cnpy.capture_error && PyModule_AddObjectRef(module, "CaptureError", cnpy.capture_error))
-    Py_CLEAR(cnpy.capture_error);
-  if (!cnpy_own(cnpy.capture_error)) return -1;
+      new_exception(module, "CaptureError", "What is asked for cannot be part of a graph that is captured.",
+                    PyExc_RuntimeError, NULL);
+  cnpy.cancelled_error = new_exception(module, "Cancelled", "The limits that this was computed in were cancelled.",
+                                       PyExc_RuntimeError, NULL);
+  if (!cnpy.capture_error || !cnpy.cancelled_error) return -1;
   if (!cnpy.value_error || !cnpy.memory_error || cnpy_add_types(module) || cnpy_add_tensor(module)) return -1;
   if (cnpy_add_random(module) || cnpy_add_autograd(module) || cnpy_add_nn(module)) return -1;
   return cnpy_add_optim(module) || cnpy_add_data(module) || cnpy_add_files(module) || cnpy_add_zoo(module) ||
                  cnpy_add_streams(module) || cnpy_add_compile(module) || cnpy_add_control(module) ||
-                 cnpy_add_graph(module)
+                 cnpy_add_graph(module) || cnpy_add_limits(module)
              ? -1
              : 0;
 }

@@ -43,6 +43,8 @@ using CaptureError = ErrorOf<CN_ERR_CAPTURE>;         /* not possible while a gr
 using UnsupportedError = ErrorOf<CN_ERR_UNSUPPORTED>; /* no such op, kernel or feature here */
 using FileError = ErrorOf<CN_ERR_IO>;                 /* a file could not be read, written or understood */
 using InternalError = ErrorOf<CN_ERR_INTERNAL>;       /* a bug in cairn */
+using TimeoutError = ErrorOf<CN_ERR_TIMEOUT>;         /* the time that cn::Limits give has passed */
+using CancelledError = ErrorOf<CN_ERR_CANCELLED>;     /* ... or they were cancelled */
 
 namespace detail {
 
@@ -62,6 +64,8 @@ namespace detail {
   case CN_ERR_UNSUPPORTED: throw UnsupportedError(text);
   case CN_ERR_IO: throw FileError(text);
   case CN_ERR_INTERNAL: throw InternalError(text);
+  case CN_ERR_TIMEOUT: throw TimeoutError(text);
+  case CN_ERR_CANCELLED: throw CancelledError(text);
   default: throw Error(status, text);
   }
 }

@@ -10,6 +10,8 @@
 #include <cairn/ext/system.h>
 #include <cairn/io.hpp>
 
+#include <atomic>
+
 namespace cn {
 
 inline std::string version() { return cn_version(); }
@@ -87,6 +89,30 @@ class StreamGuard {
  private:
   Device device_;
   cn_stream *before_; /* whose owner outlives the block, or NULL: the device's own */
+};
+
+/* What this thread may take for what it computes in the block: seconds (0: any), threads (0: all), and until another
+ * thread sets *cancelled. Ops, graphs and compiled functions then throw TimeoutError or CancelledError; a graph that is
+ * stopped has changed nothing. */
+class Limits {
+ public:
+  explicit Limits(double timeout, int threads = 0, const std::atomic<bool> *cancelled = nullptr)
+  {
+    cn_limits_opts o = detail::opts<cn_limits_opts>();
+    o.timeout = timeout;
+    o.threads = threads;
+    if (cancelled) o.cancelled = [](void *flag) { return static_cast<const std::atomic<bool> *>(flag)->load(); };
+    o.payload = const_cast<std::atomic<bool> *>(cancelled);
+    limits_ = detail::check(cn_limits_begin_with(&o));
+  }
+  ~Limits() { cn_limits_end(limits_); }
+  Limits(const Limits &) = delete;
+  Limits &operator=(const Limits &) = delete;
+  /* For loops of the program's own: throws where they do not hold any more. */
+  static void check() { detail::check(cn_limits_check()); }
+
+ private:
+  cn_limits *limits_;
 };
 
 /* The stream, too, must be done with x before its memory is used again. */
