@@ -32,6 +32,7 @@ typedef struct cn_event cn_event;
 /* Lower priorities go first, where a device has them; 0 is normal. Owned; a thread that uses it holds a reference too,
  * and what is queued when the last is gone still runs. */
 CN_API CN_MUST_USE cn_stream *cn_stream_new(cn_device device, int priority);
+CN_API CN_MUST_USE cn_stream *cn_stream_keep(cn_stream *stream); /* adds a reference; returns stream. NULL is fine */
 CN_API void cn_stream_release(cn_stream *stream);
 CN_API cn_device cn_stream_device(const cn_stream *stream);
 CN_API void *cn_stream_handle(const cn_stream *stream); /* of the device's kind; NULL where there is none */

@@ -67,6 +67,20 @@ CN_API void cn_graph_free(cn_graph *graph);
 /* Runs it. Results belong to the innermost scope. Inputs must have the traced types, the traced sizes where those are
  * fixed, and sizes in their range where they are free. */
 CN_API int cn_graph_run(cn_tensor **outputs, cn_graph *graph, cn_tensor *const *inputs);
+/* The same within limits (base.h: cn_limits, of which these are the fields) and in a stream of its device (device.h),
+ * behind what is queued there: inputs and states must be ready in it. From any number of threads at once: they share
+ * the graph's plans and weights, and each has memory of its own, which is kept for the next run. A run that is stopped
+ * or fails has changed neither states nor random numbers. */
+typedef struct cn_run_opts {
+  size_t size;
+  const struct cn_guard *guard;
+  double timeout; /* seconds; 0: no limit */
+  int threads;    /* at most; 0: all. Results do not depend on it */
+  bool (*cancelled)(void *payload);
+  void *payload;
+  struct cn_stream *stream; /* NULL: that in use */
+} cn_run_opts;
+CN_API int cn_graph_run_with(cn_tensor **outputs, cn_graph *graph, cn_tensor *const *inputs, const cn_run_opts *opts);
 
 /* ---- looking in ---- */
 CN_API size_t cn_graph_nodes(const cn_graph *graph);

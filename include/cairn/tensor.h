@@ -89,6 +89,12 @@ CN_API int cn_copy_from_data(cn_tensor *t, const void *data, size_t size);
 /* The host memory of a CPU tensor, at its first element; NULL and an error for other devices.
  * Waits for pending work. Writing through it is the caller's responsibility. */
 CN_API void *cn_data(cn_tensor *t);
+/* The same, to read only. */
+CN_API const void *cn_data_const(cn_tensor *t);
+/* Of borrowed memory: nobody writes to it any more but by ops, as where a file is mapped for this tensor alone.
+ * Compiled programs may then keep what they made of such a weight until it is written to, as they do with memory of
+ * cairn's own that cn_data or DLPack gave nobody. Returns t. */
+CN_API cn_tensor *cn_tensor_sole(cn_tensor *t);
 
 /* ---- printing ---- */
 /* As PyTorch prints it. Returns an owned string to be given to cn_string_free, NULL on failure. */

@@ -78,7 +78,8 @@ static bool tensors_differ(char *text, size_t size, cn_tensor *a, cn_tensor *b, 
     return true;
   }
   int saved = cn_no_grad_begin();
-  const char *p = cn_data(cn_contiguous(cn_to_device(a, CN_CPU))), *q = cn_data(cn_contiguous(cn_to_device(b, CN_CPU)));
+  const char *p = cn_data_const(cn_contiguous(cn_to_device(a, CN_CPU)));
+  const char *q = cn_data_const(cn_contiguous(cn_to_device(b, CN_CPU)));
   cn_no_grad_end(saved);
   size_t element = cni_dtype_size(a->d.dtype);
   for (int64_t i = 0; p && q && i < a->d.numel; i++) {

@@ -124,7 +124,7 @@ static int bind_all(cn_graph *g, const cn_tree *tree)
     const char *key = cn_graph_state_key(g, i, room, sizeof room);
     cn_tensor *t = cn_tree_as_tensor(cn_tree_get(tree, key));
     cn_scope *s = cn_scope_begin();
-    status = t ? cn_graph_bind_loaded(g, i, t)
+    status = t ? cn_graph_bind_loaded(g, i, cn_tensor_sole(t)) /* the file was mapped for them */
                : cn_err_set(CN_ERR_IO, "graph_load: the file has no tensor '%.100s'", key);
     cn_scope_end(s);
   }

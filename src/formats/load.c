@@ -150,7 +150,7 @@ int cni_put_tensor(cn_writer *writer, cn_tensor *t)
 {
   cn_scope *s = cn_scope_begin();
   t = cni_on_host(t);
-  const void *data = t && cn_numel(t) ? cn_data(t) : NULL;
+  const void *data = t && cn_numel(t) ? cn_data_const(t) : NULL;
   int status = data ? cn_writer_put(writer, data, cn_tensor_nbytes(t)) : cn_err();
   cn_scope_end(s);
   return status;

@@ -301,7 +301,7 @@ static int put_entry(cni_zip_writer *zip, const char *key, cn_tensor *t)
   int status = name.failed ? CN_ERR_MEMORY : put_header(&head, t);
   cn_scope *s = cn_scope_begin();
   cn_tensor *host = status ? NULL : cni_on_host(t);
-  const void *data = host && cn_numel(host) ? cn_data(host) : "";
+  const void *data = host && cn_numel(host) ? cn_data_const(host) : "";
   if (!status) status = cn_err();
   if (!status) status = cni_zip_put(zip, name.s, head.s, head.n, data, cn_tensor_nbytes(host));
   cn_scope_end(s);

@@ -47,7 +47,7 @@ static int64_t chunk_of(writing *w, cn_tensor *t)
 {
   chunk c = {.alone = t, .dtype = cn_dtype_of(t), .numel = cn_numel(t)};
   if (is_shared(t)) {
-    const char *data = cn_data(t);
+    const char *data = cn_data_const(t);
     if (!data) return -1;
     c.from = data - cn_dtype_bytes(c.dtype, cn_storage_offset(t));
     c.numel = cn_storage_offset(t) + reach(t);
@@ -220,7 +220,7 @@ static int put_chunk(cni_zip_writer *zip, const chunk *c, size_t number)
   cn_scope *s = cn_scope_begin();
   cn_text_putf(&name, PREFIX "data/%zu", number);
   cn_tensor *host = c->from || !c->numel ? NULL : cni_on_host(c->alone);
-  const char *from = c->from ? c->from : host ? cn_data(host) : "";
+  const char *from = c->from ? c->from : host ? cn_data_const(host) : "";
   int status = name.failed ? CN_ERR_MEMORY : cn_err();
   if (!status && !from) status = cn_err();
   if (!status) status = cni_zip_put(zip, name.s, "", 0, from, cn_dtype_bytes(c->dtype, c->numel));

@@ -26,6 +26,8 @@ static void free_nested(cni_context *c, const cni_plan *p)
 static void free_one(cni_context *c, const cni_plan *p)
 {
   if (c->recorded) cni_recorded_free(c->recorded);
+  for (size_t i = 0; c->prepared && i < p->nnodes; i++) cni_prepared_slot_clear(&c->prepared[i]);
+  cni_free(c->prepared, p->nnodes * sizeof *c->prepared);
   free_nested(c, p);
   for (size_t i = 0; c->now && i < c->nvalues; i++)
     if (!p->values[i].varies) cni_tensor_release(c->now[i]);
@@ -104,7 +106,9 @@ static cni_context *make(const cni_plan *p, const cn_graph *g)
   c->now = cni_alloc_zero(c->nvalues * sizeof *c->now);
   c->held = c->now ? cni_alloc_zero(c->nstates * sizeof *c->held) : NULL;
   for (size_t i = 0; c->held && i < g->nstates; i++) c->held[i] = g->states[i].tensor->storage;
-  bool done = c->held && (!p->planned || (c->block = cni_storage_new(p->device, p->planned))) && !make_nested(c, p, g);
+  if (c->held && p->store) c->prepared = cni_alloc_zero(p->nnodes * sizeof *c->prepared);
+  bool done = c->held && (!p->store || c->prepared);
+  done = done && (!p->planned || (c->block = cni_storage_new(p->device, p->planned))) && !make_nested(c, p, g);
   for (int roots = 1; roots >= 0; roots--) /* memory first, then what looks into it */
     for (size_t i = 0; done && i < p->nvalues; i++) {
       const cni_planned *q = &p->values[i];

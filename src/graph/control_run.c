@@ -7,12 +7,14 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/limits.h"
 #include "control.h"
 #include "ops/apply.h"
 #include "plan.h"
 
 typedef struct looping {
   cni_control c;
+  const char *name;
   cni_sub body;
   cn_tensor *const *in; /* of the node */
   cn_tensor *const *out;
@@ -87,7 +89,7 @@ static int run_step(looping *l, cn_tensor *const *from, cn_tensor *const *to, in
   const cni_control *c = &l->c;
   const uint64_t at[2] = {l->at[0], l->at[1] + (uint64_t)counted * l->draws};
   size_t depth = cni_scope_push();
-  int status = CN_OK;
+  int status = cni_limits_hold(l->name); /* its body may have no node that looks */
   for (int i = 0; i < c->ncarried; i++) {
     l->args[i] = from[i];
     l->results[i] = to[i];
@@ -190,8 +192,9 @@ int cni_run_control(const cni_gnode *n, const cn_value *args, const cni_nested *
   if (c.kind == CNI_CONTROL_COND) return run_cond(subs, &c, in, out, at);
   const cni_sub *body = &subs[n->nsubs - 1];
   size_t ninputs = body->g->ninputs + 1, most = ninputs + body->g->noutputs, bytes = (ninputs + most) * sizeof *in;
-  looping l = {.c = c, .body = *body, .in = in, .out = out, .carried = context->carried, .at = {at[0], at[1]},
-               .draws = body->plan->draws[body->plan->ndraws], .nys = (int)body->g->noutputs - c.ncarried};
+  looping l = {.c = c, .name = n->info->name, .body = *body, .in = in, .out = out, .carried = context->carried,
+               .at = {at[0], at[1]}, .draws = body->plan->draws[body->plan->ndraws],
+               .nys = (int)body->g->noutputs - c.ncarried};
   size_t depth = cni_scope_push();
   l.args = cni_alloc(bytes);
   l.results = l.args ? l.args + ninputs : NULL;

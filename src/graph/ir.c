@@ -8,6 +8,7 @@
 #include "base/dtype.h"
 #include "control.h"
 #include "ops/families.h"
+#include "ops/prepared.h"
 #include "tensor/args.h"
 #include "tensor/tensor.h"
 
@@ -25,6 +26,8 @@ void cni_graph_changed(cn_graph *g)
 {
   cni_plan_free(g->plan);
   g->plan = NULL;
+  cni_prepared_store_release(g->prepared);
+  g->prepared = NULL;
   cn_graph_free(g->lifted);
   g->lifted = NULL;
   cni_segments_free(g->segments);

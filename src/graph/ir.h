@@ -175,6 +175,7 @@ struct cn_graph {
   struct cn_graph *lifted; /* replay.c: with composite ops whole; NULL: not yet */
   cni_gdepends depends;
   struct cni_plan *plan; /* plan.c: of the last sizes; NULL: none yet */
+  struct cni_prepared_store *prepared; /* what kernels made of its weights, for all plans; NULL: none yet */
   struct cni_segments *segments; /* segments.c: where a size is defined by a node; NULL: not cut yet */
   size_t ninner; /* so many of the last inputs are values of a graph that this is a part of (segments.c): of any sizes
                   * and memory order */

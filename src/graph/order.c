@@ -78,7 +78,7 @@ static int put_in_order(cni_plan *p, const cn_graph *g)
     size_t at = 0;
     for (int last = 0; last < 2; last++)
       for (size_t i = 0; i < g->nnodes; i++)
-        if (tail[i] == (last == 1)) p->order[at++] = (int)i;
+        if (tail[i] == (last == 1)) p->order[at++] = (int)i, p->commit += !last;
   }
   cni_free(tail, g->nnodes + 1);
   return status;
@@ -153,7 +153,8 @@ static void try_state(cni_plan *p, const cn_graph *g, size_t i, const int *place
   const cn_tensor *state = g->states[i].tensor;
   if (v < 0 || !fits(p, g, v, state)) return;
   const cni_gnode *n = &g->nodes[g->values[v].node];
-  if (last_read > place[g->values[v].node] || can_fail(g, n) || !may_write_over(p, g, n, v, state)) return;
+  int at = place[g->values[v].node];
+  if (last_read > at || at < (int)p->commit || can_fail(g, n) || !may_write_over(p, g, n, v, state)) return;
   write_over(p, v, g->states[i].value);
 }
 

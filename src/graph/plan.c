@@ -29,6 +29,8 @@ static void free_one(cni_plan *p)
   cni_free(p->compute, p->nnodes * sizeof *p->compute);
   cni_free(p->draws, (p->ndraws + 1) * sizeof *p->draws);
   cni_free(p->order, p->nnodes * sizeof *p->order);
+  cni_free(p->stays, p->nnodes * sizeof *p->stays);
+  cni_prepared_store_release(p->store);
   if (p->executable) cni_whole.free(p->device, p->executable);
   cni_free(p->wanted, p->wanted_cap * sizeof *p->wanted);
   cn_graph_free(p->parts);
@@ -262,7 +264,9 @@ static int allocate(cni_plan *p, const cn_graph *g)
   p->compute = cni_alloc_zero(p->nnodes * sizeof *p->compute);
   p->ndraws = g->ndraws;
   p->draws = cni_alloc_zero((p->ndraws + 1) * sizeof *p->draws);
-  if (!p->values || !p->args || !p->first_spec || !p->compute || !p->draws || !p->order) return CN_ERR_MEMORY;
+  p->stays = cni_alloc_zero(p->nnodes * sizeof *p->stays);
+  if (!p->values || !p->args || !p->first_spec || !p->compute || !p->draws || !p->order || !p->stays)
+    return CN_ERR_MEMORY;
   for (size_t i = 0; i < p->nnodes; i++) {
     p->first_spec[i] = p->nspecs;
     p->nspecs += (size_t)g->nodes[i].nout;
@@ -331,6 +335,21 @@ static void drop_inner(cni_plan *p, const cn_graph *g)
   }
 }
 
+/* Weights: states that runs leave as they are, and constants. */
+static void find_weights(cni_plan *p, const cn_graph *g)
+{
+  for (size_t i = 0; i < g->nnodes; i++) {
+    const cni_gnode *n = &g->nodes[i];
+    for (int k = 0; k < n->nin && k < 32; k++) {
+      const cni_gvalue *root = n->in[k] < 0 ? NULL : &g->values[p->values[n->in[k]].root];
+      bool weight = root && (root->kind == CNI_VALUE_CONST ||
+                             (root->kind == CNI_VALUE_STATE && g->states[root->index].final < 0));
+      if (weight && root->device == CN_CPU && g->values[n->out[0]].device == CN_CPU) p->stays[i] |= 1u << k;
+    }
+    p->weighted |= p->stays[i] != 0;
+  }
+}
+
 static int plan_nodes(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs, const int64_t *sizes)
 {
   p->graph = g;
@@ -347,6 +366,7 @@ static int plan_nodes(cni_plan *p, const cn_graph *g, cn_tensor *const *inputs, 
   if (!status && !p->executable) alias_copies(p, g);
   if (!status) status = cni_plan_order(p, g);
   if (status) return status;
+  find_weights(p, g);
   lifetimes(p, g);
   if (p->executable) drop_inner(p, g);
   status = place(p);
@@ -474,6 +494,8 @@ cni_plan *cni_plan_for(cn_graph *g, cn_tensor *const *inputs)
   if (!p && (p = make(g, inputs))) {
     p->next = g->plan;
     g->plan = p;
+    if (p->weighted && !g->prepared && !(g->prepared = cni_prepared_store_new())) cn_err_clear(); /* none is kept */
+    if (p->weighted && g->prepared) p->store = cni_prepared_store_keep(g->prepared);
   }
   if (p) atomic_fetch_add_explicit(&p->refs, 1, memory_order_relaxed);
   pthread_mutex_unlock(&g->lock);

@@ -11,6 +11,7 @@
 #include <pthread.h>
 
 #include "ir.h"
+#include "ops/prepared.h"
 #include "tensor/tensor.h"
 
 enum { CNI_FEW_INPUTS = 64 }; /* of a node: more need memory */
@@ -47,6 +48,7 @@ typedef struct cni_plan {
   cn_value **args;    /* per node: its arguments, with the sizes filled in */
   size_t nnodes;
   int *order;         /* nodes as they run: those that can fail first, then those that write states */
+  size_t commit;      /* ... which begin at this place: from there on a run goes through */
   cn_spec *specs;     /* all nodes' results, in order */
   size_t *first_spec; /* per node */
   size_t nspecs;
@@ -59,6 +61,9 @@ typedef struct cni_plan {
   void *executable;   /* of the device, which takes the graph whole (whole.c); NULL: nodes run one by one */
   int *wanted;        /* ... values that its runs give */
   size_t nwanted, wanted_cap;
+  bool weighted;      /* some node reads a weight */
+  uint32_t *stays;    /* per node: bit i: input i is a weight, which no run of this writes, in host memory */
+  cni_prepared_store *store; /* what kernels made of them; NULL: nothing is kept */
   bool recordable;    /* the device may record a run and repeat it (recorded.c) */
   _Atomic bool apart; /* someone keeps gradients for longer than until the next run: they get memory of their own */
   bool writes;        /* a run changes states or leaves: such runs follow one another */
@@ -126,6 +131,7 @@ typedef struct cni_context {
   void *stream;       /* of the device: all its runs are there, one behind the other */
   uint64_t runs;      /* that it has done */
   struct cni_recorded *recorded; /* owned; NULL: none yet */
+  cni_prepared_slot *prepared; /* per node; NULL: nothing is kept */
   struct cni_nested_context *nested; /* one for each of the plan's nodes that hold graphs */
 } cni_context;
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/dtype.h"
+#include "base/limits.h"
 #include "control.h"
 #include "ops/apply.h"
 #include "run.h"
@@ -119,6 +120,11 @@ static int run_kernel(running *r, size_t node, cn_tensor **in)
   cn_call c = {.op = n->info->row, .args = args, .in = in, .out = out, .spec = spec, .nargs = n->nargs, .nin = n->nin,
                .nout = n->nout, .device = out[0]->d.device, .compute = r->plan->compute[node],
                .stream = CNI_UNLIKELY(st->nstreams) ? cni_memory.stream(out[0]->d.device) : NULL};
+  cni_keep keep;
+  if (r->context->prepared && r->plan->stays[node]) {
+    keep = (cni_keep){r->plan->store, &r->context->prepared[node], r->plan->stays[node]};
+    c.keep = &keep;
+  }
   if (n->draw >= 0) {
     c.seed = r->seed;
     c.offset = (r->random ? 0 : r->base) + r->plan->draws[n->draw];
@@ -322,7 +328,10 @@ int cni_run_nodes(cni_running *r, cni_side side)
   int status = CN_OK;
   for (size_t i = 0; i < r->plan->nnodes && !status; i++) {
     size_t node = (size_t)r->plan->order[i];
-    if (cni_on_side(r->g, r->g->nodes[node].out[0], side)) status = run_node(r, node);
+    const cni_gnode *n = &r->g->nodes[node];
+    if (!cni_on_side(r->g, n->out[0], side)) continue;
+    if (i < r->plan->commit && !r->there) status = cni_limits_hold(n->info->name); /* a recording takes no time */
+    if (!status) status = run_node(r, node);
   }
   return status;
 }
@@ -362,18 +371,30 @@ static int run_once(running *r, cn_tensor **outputs)
   return status;
 }
 
+/* A run that fails leaves the thread's random numbers where they were. */
+static int run_either_way(running *r, cn_tensor **outputs)
+{
+  uint64_t seed, offset;
+  bool draws = !r->at && r->plan->draws[r->plan->ndraws];
+  if (draws) cn_random_state(&seed, &offset);
+  int status = cni_leaves_check(r->g);
+  if (!status) status = r->plan->recordable ? cni_run_recorded(r, outputs) : CN_REFUSED;
+  if (status == CN_REFUSED) status = run_once(r, outputs);
+  if (status && draws) cn_random_set_state(seed, offset);
+  return status;
+}
+
 /* Runs without modes. One that changes states waits for its turn. */
 static int run_all(running *r, cn_tensor **outputs)
 {
   cn_state *st = cni_state();
   bool no_grad = st->no_grad;
   uint32_t modes = st->modes;
+  int status = r->plan->writes ? cni_limits_lock(&r->plan->turn, "graph") : cni_limits_hold("graph");
+  if (status) return status;
   st->no_grad = true;
   st->modes = 0;
-  if (r->plan->writes) pthread_mutex_lock(&r->plan->turn);
-  int status = cni_leaves_check(r->g);
-  if (!status) status = r->plan->recordable ? cni_run_recorded(r, outputs) : CN_REFUSED;
-  if (status == CN_REFUSED) status = run_once(r, outputs);
+  status = run_either_way(r, outputs);
   if (r->plan->writes) pthread_mutex_unlock(&r->plan->turn);
   st->no_grad = no_grad;
   st->modes = modes;

@@ -11,6 +11,7 @@
 #include <cairn/ops.h>
 #include <string.h>
 
+#include "base/limits.h"
 #include "ops/apply.h"
 #include "tensor/tensor.h"
 
@@ -338,6 +339,7 @@ static int run_segment(going *k, const segment *s)
   size_t depth = cni_scope_push();
   int status = run_part(k, s, k->out);
   for (size_t i = 0; i < s->nout && !status; i++) k->have[s->out[i]] = cni_tensor_keep(k->out[i]);
+  if (!status) status = cni_limits_hold(k->g->nodes[s->node].info->name);
   if (!status) status = run_count(k, &k->g->nodes[s->node]);
   cni_scope_pop(depth);
   return status;
@@ -362,9 +364,11 @@ int cni_segments_run(cn_tensor **outputs, cn_graph *g, cn_tensor *const *inputs,
   if (!k.have) return cn_err() ? cn_err() : CN_ERR_MEMORY;
   k.in = k.have + g->nvalues;
   k.out = k.in + g->nvalues + g->ninputs;
-  if (s->writes) pthread_mutex_lock(&s->turn);
-  int status = run_all(&k, s, outputs, at);
-  if (s->writes) pthread_mutex_unlock(&s->turn);
+  int status = s->writes ? cni_limits_lock(&s->turn, "graph") : CN_OK;
+  if (!status) {
+    status = run_all(&k, s, outputs, at);
+    if (s->writes) pthread_mutex_unlock(&s->turn);
+  }
   for (size_t i = 0; i < g->nvalues; i++) cni_tensor_release(k.have[i]);
   cni_free(k.have, n * sizeof *k.have);
   return status;

@@ -288,7 +288,7 @@ static void put_scalar(cn_text *t, const cn_graph *g, size_t id, const cni_gvalu
 
 static void put_const(cn_text *t, const cn_graph *g, size_t id, const cni_gvalue *v)
 {
-  const void *data = cn_data(cn_to_device(v->tensor, CN_CPU));
+  const void *data = cn_data_const(cn_to_device(v->tensor, CN_CPU));
   if (!data) t->failed = t->failed || cn_numel(v->tensor) > 0;
   put(t, "%%%zu = const ", id);
   put_type(t, g, v);

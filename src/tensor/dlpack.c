@@ -296,6 +296,7 @@ static export *start_export(cn_tensor *t, bool padded)
   }
   e->type = type;
   e->index = index;
+  atomic_store_explicit(&t->storage->shown, true, memory_order_relaxed);
   return e;
 }
 

@@ -93,7 +93,20 @@ static void *host_memory(const char *who, cn_tensor *t)
 }
 
 void *cni_tensor_host(cn_tensor *t) { return host_memory("host access", t); }
-void *cn_data(cn_tensor *t) { return host_memory("data", t); }
+const void *cn_data_const(cn_tensor *t) { return host_memory("data", t); }
+
+void *cn_data(cn_tensor *t)
+{
+  void *data = host_memory("data", t);
+  if (data) atomic_store_explicit(&t->storage->shown, true, memory_order_relaxed);
+  return data;
+}
+
+cn_tensor *cn_tensor_sole(cn_tensor *t)
+{
+  if (t) atomic_store_explicit(&t->storage->shown, false, memory_order_relaxed);
+  return t;
+}
 
 /* ---- rows of strided memory and back ---- */
 

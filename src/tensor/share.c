@@ -56,6 +56,7 @@ static void move(cn_tensor *t, cni_os_shared *to)
   cni_storage_drop_data(s);
   s->data = to->memory;
   s->free_payload = unmap;
+  atomic_store(&s->shown, true);
   s->payload = to;
   for (cn_tensor *v = t; v; v = v->view ? v->view->parent : NULL)
     v->d.data = (char *)s->data + v->offset * (int64_t)cni_dtype_size(v->d.dtype);

@@ -60,6 +60,7 @@ cni_storage *cni_storage_borrow(cn_device device, void *data, size_t size, void 
   if (!s) return NULL;
   s->free_payload = free_payload;
   s->payload = payload;
+  atomic_init(&s->shown, true);
   return s;
 }
 

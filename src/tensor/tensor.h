@@ -27,6 +27,7 @@ typedef struct cni_storage {
   void *data;
   size_t size;          /* bytes usable at data */
   _Atomic uint64_t version; /* writes so far */
+  _Atomic bool shown;   /* others may write to the memory without raising version: whoever has its address */
   size_t block;         /* bytes of the block that holds this struct (and more: cni_home) */
   void (*free_payload)(void *payload); /* borrowed memory: called at the end; NULL for our own */
   void *payload;        /* of free_payload; of our own device memory: the streams that used it besides; of no memory:
@@ -94,6 +95,7 @@ static inline void cni_storage_init(cni_storage *s, size_t block, cn_device devi
 {
   atomic_init(&s->refs, 1);
   atomic_init(&s->version, 0);
+  atomic_init(&s->shown, false);
   s->device = device;
   s->data = data;
   s->size = size;

@@ -202,7 +202,7 @@ static uint64_t sum_tensor(const char *name, cn_tensor *t)
   int saved = cn_no_grad_begin();
   if (cn_device_of(t) != CN_CPU) t = cn_to_device(t, CN_CPU);
   if (t && !cn_is_contiguous(t)) t = cn_contiguous(t);
-  const void *data = t && cn_numel(t) ? cn_data(t) : NULL;
+  const void *data = t && cn_numel(t) ? cn_data_const(t) : NULL;
   uint64_t sum = sum_bytes((uint64_t)cn_dtype_of(t), (const unsigned char *)name, strlen(name));
   for (int i = 0; i < cn_ndim(t); i++) sum = mix(sum, (uint64_t)cn_shape(t)[i]);
   if (data) sum = sum_bytes(sum, data, cn_tensor_nbytes(t));

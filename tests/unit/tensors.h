@@ -28,7 +28,7 @@ static inline bool same_elements(cn_tensor *a, cn_tensor *b)
   cn_scope *s = cn_scope_begin();
   a = cn_contiguous(cn_to_device(a, CN_CPU));
   b = cn_contiguous(cn_to_device(b, CN_CPU));
-  bool same = cn_numel(a) == 0 || !memcmp(cn_data(a), cn_data(b), cn_tensor_nbytes(a));
+  bool same = cn_numel(a) == 0 || !memcmp(cn_data_const(a), cn_data_const(b), cn_tensor_nbytes(a));
   cn_scope_end(s);
   return same && !cn_err();
 }

@@ -391,7 +391,7 @@ PyObject *cnpy_tolist(cn_tensor *t)
 {
   cn_tensor *host = readable(t);
   if (!host) return NULL;
-  const char *data = cn_data(host);
+  const char *data = cn_data_const(host);
   PyObject *list = cn_err() ? cnpy_raise() : list_of(cn_desc_of(host), data, 0);
   cn_release(host);
   return list;
@@ -413,6 +413,7 @@ static PyObject *py_data_ptr(PyObject *self, PyObject *unused)
 {
   const cn_desc *d = cn_desc_of(cnpy_t(self));
   (void)unused;
+  if (d->numel && d->data && d->device == CN_CPU) cn_data(cnpy_t(self)); /* says that somebody may write there */
   return PyLong_FromVoidPtr(d->numel ? d->data : NULL);
 }
 

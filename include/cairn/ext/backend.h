@@ -40,6 +40,16 @@ typedef struct cn_plan {
   uint8_t order[CN_PLAN_INPUTS]; /* cn_order: how it would like each of call->in to lie in memory */
 } cn_plan;
 
+/* What an implementation makes of inputs that stay as they are from call to call, a graph's weights: packed, turned,
+ * transformed. An executable keeps it, for all of its contexts, as long as nobody writes to those inputs. */
+typedef struct cn_prepared {
+  size_t size;   /* of this struct, set by the asker */
+  size_t bytes;  /* how many it takes; 0: it would make nothing of this call's */
+  uint32_t of;   /* bit i: it is made of call->in[i], and of nothing else that may change */
+  uint64_t form; /* the implementation's own: calls of the same inputs that can share it have the same number */
+  void *memory;  /* host memory to fill, aligned to 64 bytes; NULL: only say how much */
+} cn_prepared;
+
 /* One implementation of one op. Several entries for one op are tried in the order they were registered, the
  * last registered set first (an overlay goes over a reference). op "pointwise" stands for every pointwise
  * op, and "*" for every op that has no other entry.
@@ -51,6 +61,9 @@ typedef struct cn_kernel {
   const char *name; /* of the implementation, for listings: "avx2", "cublaslt" */
   cn_kernel_fn run;
   int (*can)(const cn_call *call, cn_plan *plan);
+  /* NULL: it prepares nothing. Asked twice where it is worth it: for the size, then to fill. 0 or an error. run finds
+   * what was made in call->prepared, or nothing, and gives the same results to the bit. */
+  int (*prepare)(const cn_call *call, cn_prepared *prepared);
 } cn_kernel;
 
 /* ---- the backend ---- */

@@ -17,7 +17,8 @@ CN_BEGIN_DECLS
 typedef struct cn_op cn_op;
 typedef struct cn_call cn_call;
 typedef struct cn_vjp cn_vjp;
-struct cn_plan; /* ext/backend.h */
+struct cn_plan;     /* ext/backend.h */
+struct cn_prepared;
 
 /* ---- argument values: one per parameter of the signature, in its order ---- */
 typedef enum cn_value_tag {
@@ -145,6 +146,9 @@ struct cn_call {
   void *stream;          /* of the device; NULL: its own. What the kernel queues goes there */
   void *workspace;       /* as many bytes as its plan asked for, until it returns (in stream order) */
   const struct cn_plan *plan; /* what it said of this call; NULL where it was not asked */
+  const struct cn_prepared *prepared; /* what its prepare made of inputs that stay as they are; NULL: nothing. See
+                                       * ext/backend.h */
+  void *keep;            /* the library's own: where that is kept */
   const uint64_t *random; /* while work is recorded (cn_backend.record_begin), random ops: device memory with the key
                            * and a counter, read when the work runs; offset counts from that counter. NULL: as above */
 };

@@ -14,6 +14,7 @@
 #include "base/os.h"
 #include "base/state.h"
 #include "ops/families.h"
+#include "ops/prepared.h"
 #include "registry.h"
 #include "tensor/tensor.h"
 
@@ -243,18 +244,28 @@ static void find_choice(cni_choice *choice, const cn_call *c, const cni_kernel_l
 
 /* ---- running ---- */
 
+/* With what it made of the call's weights, where they are a graph's. */
+static int run_kernel(cn_call *c, const cn_kernel *k)
+{
+  if (CNI_LIKELY(!c->keep) || !k->prepare) return k->run(c);
+  c->prepared = cni_prepared_for(c, k);
+  int status = k->run(c);
+  c->prepared = NULL;
+  return status;
+}
+
 /* Runs a chosen implementation with the workspace that it asked for. */
 static int run_chosen(cn_call *c, const cni_choice *choice)
 {
   size_t bytes = choice->plan.workspace;
   if (CNI_LIKELY(!bytes)) {
     c->plan = choice->plan.size ? &choice->plan : NULL;
-    return choice->kernel->run(c);
+    return run_kernel(c, choice->kernel);
   }
   c->workspace = cni_memory.alloc(c->device, bytes, c->stream);
   if (!c->workspace) return CN_ERR_MEMORY;
   c->plan = &choice->plan;
-  int status = choice->kernel->run(c);
+  int status = run_kernel(c, choice->kernel);
   cni_memory.free(c->device, c->workspace, bytes, c->stream);
   c->workspace = NULL;
   return status;
@@ -308,7 +319,7 @@ int cni_dispatch(cn_call *c, const cni_opinfo *info)
   if (CNI_UNLIKELY(!list || !list->n)) return cni_backend_of(c->device) ? CN_REFUSED : CN_ERR_DEVICE;
   const cn_kernel *first = &list->items[0];
   if (first->can) return dispatch_asking(c, info, list, false);
-  int status = first->run(c);
+  int status = CNI_LIKELY(!c->keep) ? first->run(c) : run_kernel(c, first);
   if (CNI_UNLIKELY(status == CN_REFUSED)) return dispatch_asking(c, info, list, true);
   say_taken(c, info, first);
   return status;

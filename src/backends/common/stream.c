@@ -56,6 +56,12 @@ cn_stream *cn_stream_current(cn_device device)
   return slot ? slot->stream : NULL;
 }
 
+cn_stream *cn_stream_keep(cn_stream *s)
+{
+  if (s) atomic_fetch_add(&s->refs, 1);
+  return s;
+}
+
 void cn_stream_release(cn_stream *s)
 {
   if (!s || atomic_fetch_sub(&s->refs, 1) != 1) return;
@@ -72,10 +78,9 @@ int cn_stream_use(cn_device device, cn_stream *stream)
   if (!slot && !stream) return CN_OK;
   if (!slot && st->nstreams == CNI_STREAMS)
     return cni_fail(CN_ERR_UNSUPPORTED, "stream_use: streams of more than %d devices at once", CNI_STREAMS);
-  if (stream) atomic_fetch_add(&stream->refs, 1);
-  cn_stream *before = slot ? slot->stream : NULL;
+  cn_stream *before = slot ? slot->stream : NULL, *used = cn_stream_keep(stream);
   if (!slot) slot = &st->streams[st->nstreams++];
-  *slot = stream ? (cni_stream_slot){device, stream} : st->streams[--st->nstreams];
+  *slot = used ? (cni_stream_slot){device, used} : st->streams[--st->nstreams];
   cn_stream_release(before);
   return CN_OK;
 }

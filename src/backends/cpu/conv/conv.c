@@ -47,6 +47,7 @@ static cni_conv read_call(const cn_call *c, enum cni_conv_kind kind)
     v.dilation[i] = cni_pair(&c->args[5], i);
   }
   if (kind == CNI_CONV_FORWARD && c->in[2]) v.bias = cn_desc_of(c->in[2]);
+  if (c->prepared) v.prepared = c->prepared->memory;
   return v;
 }
 
@@ -230,14 +231,23 @@ LIBRARY(forward, CNI_CONV_FORWARD)
 LIBRARY(input, CNI_CONV_INPUT)
 LIBRARY(weight, CNI_CONV_WEIGHT)
 
-#define ROW(op, name, kind) {op, #name, name##_##kind, can_##name##_##kind}
-#define ROWS(op, kind)                                                                                               \
-  ROW(op, winograd, kind), ROW(op, winograd_1d, kind), ROW(op, gemm, kind), ROW(op, im2col, kind),                   \
-      ROW(op, depthwise, kind), ROW(op, onednn, kind), ROW(op, direct, kind), {op, "reference", reference_##kind}
+/* What is made of a weight once. Panels of direct are packed in no time beside the product. */
+static int prepare_winograd(const cn_call *c, cn_prepared *made)
+{
+  cni_conv v = read_call(c, CNI_CONV_FORWARD);
+  made->of = 1u << 1;
+  return cni_conv_winograd_prepare(&v, made);
+}
+
+#define ROW(op, name, kind, prepare) {op, #name, name##_##kind, can_##name##_##kind, prepare}
+#define ROWS(op, kind, prepare)                                                                                      \
+  ROW(op, winograd, kind, prepare), ROW(op, winograd_1d, kind, NULL), ROW(op, gemm, kind, NULL),                     \
+      ROW(op, im2col, kind, NULL), ROW(op, depthwise, kind, NULL), ROW(op, onednn, kind, NULL),                      \
+      ROW(op, direct, kind, NULL), {op, "reference", reference_##kind}
 
 const cn_kernel cni_cpu_conv_kernels[] = {
-    ROWS("conv2d", forward),
-    ROWS("conv2d_grad_input", input),
-    ROWS("conv2d_grad_weight", weight),
+    ROWS("conv2d", forward, prepare_winograd),
+    ROWS("conv2d_grad_input", input, NULL),
+    ROWS("conv2d_grad_weight", weight, NULL),
     {NULL, NULL, NULL},
 };

@@ -6,7 +6,7 @@
 #ifndef CNI_CPU_CONV_H
 #define CNI_CPU_CONV_H
 
-#include <cairn/ext/op.h>
+#include <cairn/ext/backend.h>
 #include <stdbool.h>
 
 enum cni_conv_kind { CNI_CONV_FORWARD, CNI_CONV_INPUT, CNI_CONV_WEIGHT }; /* writes y, x, weight */
@@ -24,6 +24,7 @@ typedef struct cni_conv {
   int64_t stride[2], padding[2], dilation[2];
   cni_conv_tensor x, weight, y;
   const cn_desc *bias; /* (k); NULL when absent */
+  const void *prepared; /* what the implementation made of this weight; NULL: nothing */
 } cni_conv;
 
 /* Multiply-adds of the whole convolution. */
@@ -41,6 +42,8 @@ cn_desc cni_conv_desc(const cni_conv_tensor *t, int dtype);
 /* conv_winograd.c: 3 x 3 at strides 1 and 2. */
 const char *cni_conv_winograd_against(const cni_conv *v);
 int cni_conv_winograd(const cni_conv *v);
+/* The weight transformed, for forward: how many bytes that takes; with made->memory it is filled. */
+int cni_conv_winograd_prepare(const cni_conv *v, cn_prepared *made);
 /* conv_winograd_1d.c: forward and the gradient of the weight, over few channels or by large windows. */
 const char *cni_conv_winograd_1d_against(const cni_conv *v);
 int cni_conv_winograd_1d(const cni_conv *v);

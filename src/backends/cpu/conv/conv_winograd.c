@@ -68,7 +68,8 @@ typedef struct job {
   int64_t tiles_y, tiles_x, tiles, each, blocks, pitch; /* pitch: tiles of a block in whole vectors */
   int64_t v_step, m_step;                               /* between parts, points: a cache line off a power of two */
   int64_t u_at[SLOTS], u_panel;                         /* places of groups in a panel; its size */
-  float *u;                                             /* panels x groups x depth x terms x ROWS */
+  float *u;                                             /* panels x groups x depth x terms x ROWS; few tiles: NULL,
+                                                         * unless prepared */
   int64_t *offset;                                      /* points x depth x terms: rows of the transformed patches */
   int64_t offset_at[SLOTS + 1];                         /* its points */
   float *patches;                                       /* few tiles: parts x depth x pitch */
@@ -272,16 +273,21 @@ static void cut(job *j)
   set_steps(j);
 }
 
+static size_t weight_bytes(const job *j) { return (size_t)(j->rows / ROWS * j->u_panel) * sizeof *j->u; }
+
+static void transform_weights(job *j)
+{
+  int64_t panels = j->rows / ROWS;
+  cni_parallel_for(panels, cni_grain((double)j->rows * (double)j->depth, panels, GRAIN_COPY), weight_range, j);
+}
+
 static int run_blocks(job *j)
 {
-  size_t weights = (size_t)(j->rows / ROWS * j->u_panel) * sizeof *j->u;
-  j->u = cni_alloc(weights);
-  if (j->u) {
-    int64_t panels = j->rows / ROWS;
-    cni_parallel_for(panels, cni_grain((double)j->rows * (double)j->depth, panels, GRAIN_COPY), weight_range, j);
-    cni_parallel_for(j->blocks, cni_even_grain(j->blocks, 1), block_range, j);
-  }
-  cni_free(j->u, weights);
+  bool prepared = j->u != NULL;
+  if (!prepared && !(j->u = cni_alloc(weight_bytes(j)))) return CN_ERR_MEMORY;
+  if (!prepared) transform_weights(j);
+  cni_parallel_for(j->blocks, cni_even_grain(j->blocks, 1), block_range, j);
+  if (!prepared) cni_free(j->u, weight_bytes(j));
   return cn_err();
 }
 
@@ -297,19 +303,20 @@ static void patch_range(int64_t begin, int64_t end, void *payload)
 static void panel_range(int64_t begin, int64_t end, void *payload)
 {
   job *j = payload;
-  const int64_t weights = j->group * j->u_panel;
+  const int64_t weights = j->u ? 0 : j->group * j->u_panel;
   size_t bytes = (size_t)(weights + j->points * j->m_step) * sizeof(float);
-  float *u = cni_alloc(bytes), *m = u + weights;
-  if (!u) return; /* the error reaches the caller */
+  float *room = cni_alloc(bytes), *m = room + weights;
+  if (!room) return; /* the error reaches the caller */
   for (int64_t item = begin; item < end && !j->overflow; item++) {
     int64_t first = item * j->group, panels = cni_least(j->group, j->rows / ROWS - first);
-    for (int64_t k = 0; k < panels; k++) take_panel(j, first + k, u + k * j->u_panel);
+    const float *u = j->u ? j->u + first * j->u_panel : room;
+    for (int64_t k = 0; k < panels && !j->u; k++) take_panel(j, first + k, room + k * j->u_panel);
     for (int64_t p = 0; p < j->points; p++)
       for (int64_t k = 0; k < panels; k++)
         multiply(j, p, m + k * ROWS * j->pitch, u + k * j->u_panel, j->patches, j->tiles);
     if (!give_results(j, m, first * ROWS, panels * ROWS, 0, j->tiles)) j->overflow = 1;
   }
-  cni_free(u, bytes);
+  cni_free(room, bytes);
 }
 
 static int run_panels(job *j)
@@ -483,18 +490,42 @@ static void set_form(job *j)
   j->tiles = v->n * j->tiles_y * j->tiles_x;
 }
 
-int cni_conv_winograd(const cni_conv *v)
+static job job_of(const cni_conv *v)
 {
   bool flipped = v->kind == CNI_CONV_INPUT;
-  backward b = {.j = {.v = v,
-                      .ker = cni_conv_kernels_of(v->dtype),
-                      .from = flipped ? v->y : v->x,
-                      .to = flipped ? v->x : v->y,
-                      .rows = flipped ? v->c : v->k,
-                      .depth = flipped ? v->k : v->c}};
-  job *j = &b.j;
-  set_form(j);
-  int status = v->kind == CNI_CONV_WEIGHT ? run_backward(&b) : run(j);
+  job j = {.v = v,
+           .ker = cni_conv_kernels_of(v->dtype),
+           .from = flipped ? v->y : v->x,
+           .to = flipped ? v->x : v->y,
+           .rows = flipped ? v->c : v->k,
+           .depth = flipped ? v->k : v->c,
+           .u = (float *)(uintptr_t)v->prepared}; /* read only then */
+  set_form(&j);
+  return j;
+}
+
+int cni_conv_winograd(const cni_conv *v)
+{
+  backward b = {.j = job_of(v)};
+  int status = v->kind == CNI_CONV_WEIGHT ? run_backward(&b) : run(&b.j);
+  if (status || !b.j.overflow) return status;
   /* Sums of transforms meet infinities where the convolution itself need not: those are computed plainly. */
-  return status || !j->overflow ? status : cni_conv_direct(v);
+  cni_conv plain = *v;
+  plain.prepared = NULL; /* which is this one's */
+  return cni_conv_direct(&plain);
+}
+
+int cni_conv_winograd_prepare(const cni_conv *v, cn_prepared *made)
+{
+  job j = job_of(v);
+  j.each = j.tiles;
+  set_steps(&j);
+  if (made->memory) {
+    j.u = made->memory;
+    transform_weights(&j);
+    return CN_OK;
+  }
+  made->bytes = weight_bytes(&j);
+  made->form = (uint64_t)v->stride[0];
+  return CN_OK;
 }

@@ -139,40 +139,41 @@ static double evenness(int64_t items)
 }
 
 /* By columns, which keeps a panel of B with one thread, unless rows share the work out better. */
-static void run_direct(const cni_gemm *g, const cni_gemm_kernels *ker)
+static int run_direct(const cni_gemm *given, const cni_gemm_kernels *ker)
 {
-  simple_job job = {.g = g, .ker = ker, .fn = ker->direct, .unit = ker->nr, .total = g->n};
-  if (work_of(g) < 2.0 * GRAIN_WORK) {
-    ker->direct(g, 0, g->n);
-    return;
-  }
-  if (evenness(parts(g->n, ker->nr)) + 0.05 >= evenness(parts(g->m, ker->mr))) {
+  cni_gemm g = *given;
+  simple_job job = {.g = &g, .ker = ker, .fn = ker->direct, .unit = ker->nr, .total = g.n};
+  if (g.packed_depth != ker->direct_kc) g.packed = NULL;
+  if (work_of(&g) < 2.0 * GRAIN_WORK) {
+    ker->direct(&g, 0, g.n);
+  } else if (evenness(parts(g.n, ker->nr)) + 0.05 >= evenness(parts(g.m, ker->mr))) {
     run_simple(&job, simple_range);
-    return;
+  } else {
+    job.unit = ker->mr;
+    job.total = g.m;
+    run_simple(&job, rows_range);
   }
-  job.unit = ker->mr;
-  job.total = g->m;
-  run_simple(&job, rows_range);
+  return CN_OK;
 }
 
-/* Products with a vector or a few of them, where B (or A) is read once and reading it well is all that
- * counts. Returns false when the shape or the strides are not of that kind. */
-static bool run_flat(const cni_gemm *g, const cni_gemm_kernels *ker)
+/* Products with a vector or a few of them, where B (or A) is read once and reading it well is all that counts. */
+static bool is_dots(const cni_gemm *g)
 {
   enum { FEW = 8, LONG = 128 };
-  simple_job job = {.g = g, .ker = ker, .unit = 16};
-  if (g->a_col == 1 && g->b_row == 1 && (g->n == 1 || (g->n <= FEW && g->k >= LONG))) {
-    job.fn = ker->dots;
-    job.total = g->m;
-  } else if (g->m == 1 && g->b_col == 1 && g->c_col == 1 && g->alpha == 1) {
-    job.fn = ker->row;
-    job.unit = 4 * ker->nr;
-    job.total = g->n;
-  } else {
-    return false;
-  }
+  return g->a_col == 1 && g->b_row == 1 && (g->n == 1 || (g->n <= FEW && g->k >= LONG));
+}
+
+static bool is_flat(const cni_gemm *g)
+{
+  return is_dots(g) || (g->m == 1 && g->b_col == 1 && g->c_col == 1 && g->alpha == 1);
+}
+
+static int run_flat(const cni_gemm *g, const cni_gemm_kernels *ker)
+{
+  simple_job job = {.g = g, .ker = ker, .fn = ker->dots, .unit = 16, .total = g->m};
+  if (!is_dots(g)) job = (simple_job){.g = g, .ker = ker, .fn = ker->row, .unit = 4 * ker->nr, .total = g->n};
   run_simple(&job, simple_range);
-  return true;
+  return CN_OK;
 }
 
 /* ---- blocked ---- */
@@ -186,7 +187,10 @@ typedef enum a_form {
 typedef struct block_job {
   const cni_gemm *g;
   const cni_gemm_kernels *ker;
-  char *a, *b;            /* packed: row panels (depth, mr), column panels (depth, nr), one after the other */
+  char *a;                /* packed: row panels (depth, mr), one after the other */
+  const char *b;          /* packed: column panels (depth, nr), likewise */
+  char *room;             /* owned: both, or A alone */
+  bool packed;            /* B was packed before */
   int64_t first_k, depth; /* this block of k */
   int64_t mr;             /* rows of a panel: the kernels' or a little less, so that all are about equal */
   int64_t row_panels, col_panels;
@@ -232,10 +236,10 @@ static void pack_range(int64_t begin, int64_t end, void *payload)
 {
   const block_job *job = payload;
   const cni_gemm *g = job->g;
-  const int64_t size = (int64_t)job->ker->size, split = job->col_panels;
+  const int64_t size = (int64_t)job->ker->size, split = job->packed ? 0 : job->col_panels;
   if (begin < split) {
     pack_source b = {.from = (const char *)g->b + job->first_k * g->b_row * size,
-                     .to = job->b,
+                     .to = job->room,
                      .i_step = g->b_col,
                      .k_step = g->b_row,
                      .count = g->n,
@@ -294,7 +298,7 @@ static void tile_range(int64_t begin, int64_t end, void *payload)
 }
 
 /* Sizes the panels and allocates them. A copy of a row is an odd number of cache lines long, so that rows never
- * collide. CN_ERR_MEMORY with the error set on failure; *bytes goes to cni_free with job->b. */
+ * collide. CN_ERR_MEMORY with the error set on failure; *bytes goes to cni_free with job->room. */
 static int prepare(block_job *job, int64_t depth, size_t *bytes)
 {
   const cni_gemm *g = job->g;
@@ -307,38 +311,43 @@ static int prepare(block_job *job, int64_t depth, size_t *bytes)
               : cni_rows_collide(g->a_row * (int64_t)ker->size, ker->mr) ? A_ROWS
                                                                      : A_IN_PLACE;
   job->a_pitch = job->form == A_ROWS ? (parts(depth, line) | 1) * line : depth;
-  size_t a_size = 0, b_size;
-  if (cni_mul_overflows((size_t)(job->col_panels * ker->nr), (size_t)depth * ker->size, &b_size) ||
+  size_t a_size = 0, b_size = 0;
+  job->packed = g->packed && g->packed_depth == depth;
+  if ((!job->packed && cni_mul_overflows((size_t)(job->col_panels * ker->nr), (size_t)depth * ker->size, &b_size)) ||
       (job->form == A_PANELS &&
        cni_mul_overflows((size_t)(job->row_panels * job->mr), (size_t)job->a_pitch * ker->size, &a_size)) ||
       __builtin_add_overflow(a_size, b_size, bytes))
     return cn_err_set(CN_ERR_MEMORY, "matrix product: operands are too large");
-  job->b = cni_alloc(*bytes); /* b_size is a multiple of 64, since nr elements are */
-  if (!job->b) return CN_ERR_MEMORY;
-  job->a = job->b + b_size;
+  job->room = cni_alloc(*bytes); /* b_size is a multiple of 64, since nr elements are */
+  if (!job->room) return CN_ERR_MEMORY;
+  job->b = job->room;
+  job->a = job->room + b_size;
   return CN_OK;
 }
+
+/* Blocks of k of equal depth: a short last one would pay for C's traffic with little work. */
+static int64_t block_depth(const cni_gemm *g, const cni_gemm_kernels *ker) { return parts(g->k, parts(g->k, ker->kc)); }
 
 static int run_blocked(const cni_gemm *g, const cni_gemm_kernels *ker)
 {
   block_job job = {.g = g, .ker = ker};
-  /* Blocks of k of equal depth: a short last one would pay for C's traffic with little work. */
-  int64_t depth = parts(g->k, parts(g->k, ker->kc));
+  int64_t depth = block_depth(g, ker);
   size_t bytes = 0;
   int status = prepare(&job, depth, &bytes);
   if (status) return status;
-  int64_t pack_items = job.col_panels + (job.form == A_PANELS ? job.row_panels : 0);
+  int64_t pack_items = (job.packed ? 0 : job.col_panels) + (job.form == A_PANELS ? job.row_panels : 0);
   int64_t tile_items = parts(g->n, ker->nc) * job.row_panels;
   for (int64_t k = 0; k < g->k; k += depth) {
     job.first_k = k;
     job.depth = least(depth, g->k - k);
     if (job.form == A_PANELS) job.a_pitch = job.depth;
-    double packed = (double)job.depth * (double)(g->n + (job.form == A_PANELS ? g->m : 0));
+    if (job.packed) job.b = (const char *)g->packed + k * job.col_panels * ker->nr * (int64_t)ker->size;
+    double packed = (double)job.depth * (double)((job.packed ? 0 : g->n) + (job.form == A_PANELS ? g->m : 0));
     double work = (double)g->m * (double)g->n * (double)job.depth;
-    in_parallel(pack_items, packed, GRAIN_PACK, pack_range, &job);
+    if (pack_items) in_parallel(pack_items, packed, GRAIN_PACK, pack_range, &job);
     in_parallel(tile_items, work, GRAIN_WORK, tile_range, &job);
   }
-  cni_free(job.b, bytes);
+  cni_free(job.room, bytes);
   return cn_err();
 }
 
@@ -368,6 +377,27 @@ static bool fits_direct(const cni_gemm *g, const cni_gemm_kernels *ker, double w
   return a_kind && (b_kind || few_cols);
 }
 
+/* How a product is done; *g is as the caller gave it, C row-major from then on. */
+typedef enum way { FLAT, FLAT_FLIPPED, BLOCKED_FLIPPED, BLOCKED, DIRECT } way;
+
+static void normalise(cni_gemm *g)
+{
+  /* Steps along dimensions of one element are free: make them fit. */
+  if (g->n == 1) g->b_col = g->c_col = 1;
+  if (g->m == 1) g->a_row = g->c_row = 1;
+  if (g->k == 1) g->a_col = 1;
+  if (g->c_col != 1 && g->c_row == 1) *g = transposed(g);
+}
+
+static way way_of(const cni_gemm *g, const cni_gemm_kernels *ker)
+{
+  if (is_flat(g)) return FLAT;
+  cni_gemm flipped = transposed(g);
+  if (is_flat(&flipped)) return FLAT_FLIPPED;
+  if (better_flipped(g, ker)) return BLOCKED_FLIPPED;
+  return fits_direct(g, ker, work_of(g)) ? DIRECT : BLOCKED;
+}
+
 static int product(const cni_gemm *given, bool f64)
 {
   if (given->m <= 0 || given->n <= 0) return CN_OK;
@@ -377,24 +407,44 @@ static int product(const cni_gemm *given, bool f64)
   }
   const cni_gemm_kernels *ker = kernels_of(f64);
   cni_gemm g = *given;
-  /* Steps along dimensions of one element are free: make them fit. */
-  if (g.n == 1) g.b_col = g.c_col = 1;
-  if (g.m == 1) g.a_row = g.c_row = 1;
-  if (g.k == 1) g.a_col = 1;
-  if (g.c_col != 1 && g.c_row == 1) g = transposed(&g);
-  double work = work_of(&g);
-  if (work > SMALL_WORK && cni_blas_product(&g, f64)) return CN_OK;
-  if (run_flat(&g, ker)) return CN_OK;
-  cni_gemm flipped = transposed(&g);
-  if (run_flat(&flipped, ker)) return CN_OK;
-  if (better_flipped(&g, ker)) return run_blocked(&flipped, ker);
-  if (!fits_direct(&g, ker, work)) return run_blocked(&g, ker);
-  run_direct(&g, ker);
-  return CN_OK;
+  normalise(&g);
+  if (work_of(&g) > SMALL_WORK && cni_blas_product(&g, f64)) return CN_OK;
+  way how = way_of(&g, ker);
+  if (how == FLAT_FLIPPED || how == BLOCKED_FLIPPED) g = transposed(&g);
+  if (how == FLAT || how == FLAT_FLIPPED) return run_flat(&g, ker);
+  return how == DIRECT ? run_direct(&g, ker) : run_blocked(&g, ker);
 }
 
 int cni_gemm_f32(const cni_gemm *g) { return product(g, false); }
 int cni_gemm_f64(const cni_gemm *g) { return product(g, true); }
+
+/* ---- a B that is packed once ---- */
+
+size_t cni_gemm_packed_bytes(const cni_gemm *given, bool f64, int64_t *depth)
+{
+  const cni_gemm_kernels *ker = kernels_of(f64);
+  cni_gemm g = *given;
+  size_t bytes;
+  if (g.m <= 0 || g.n <= 0 || g.k <= 0) return 0;
+  normalise(&g);
+  way how = way_of(&g, ker);
+  bool as_it_is = g.b != given->b || (how != BLOCKED && (how != DIRECT || g.b_col == 1));
+  *depth = how == DIRECT ? ker->direct_kc : block_depth(&g, ker);
+  if (as_it_is || cni_mul_overflows((size_t)(parts(g.n, ker->nr) * ker->nr), (size_t)g.k * ker->size, &bytes)) return 0;
+  return bytes;
+}
+
+void cni_gemm_pack(const cni_gemm *g, bool f64, int64_t depth, void *to)
+{
+  const cni_gemm_kernels *ker = kernels_of(f64);
+  block_job job = {.g = g, .ker = ker, .col_panels = parts(g->n, ker->nr)};
+  for (int64_t k = 0; k < g->k; k += depth) {
+    job.first_k = k;
+    job.depth = least(depth, g->k - k);
+    job.room = (char *)to + k * job.col_panels * ker->nr * (int64_t)ker->size;
+    in_parallel(job.col_panels, (double)job.depth * (double)g->n, GRAIN_PACK, pack_range, &job);
+  }
+}
 
 /* ---- batches ---- */
 

@@ -28,12 +28,20 @@ typedef struct cni_gemm {
   int64_t c_row, c_col;
   double alpha, beta;
   enum cni_blas by; /* who does it: 0, the best here */
+  const void *packed;   /* what cni_gemm_pack made of this b; NULL: nothing */
+  int64_t packed_depth; /* ... and for which blocks of k */
 } cni_gemm;
 
 /* 0, or CN_ERR_MEMORY with the error set. k = 0 gives beta * C; m or n = 0 does nothing. Zeros are never
  * skipped, so NaN and infinity in A or B always reach C. */
 int cni_gemm_f32(const cni_gemm *g);
 int cni_gemm_f64(const cni_gemm *g);
+
+/* For a B that is used in many products: how many bytes it takes as the own kernels read it, in *depth the blocks of k
+ * that it is made for, which other products of the same B share that have the same; 0: they read it as it is, or
+ * cannot. pack fills them. Products are the same to the bit with it and without. */
+size_t cni_gemm_packed_bytes(const cni_gemm *g, bool f64, int64_t *depth);
+void cni_gemm_pack(const cni_gemm *g, bool f64, int64_t depth, void *to);
 
 /* `batch` products whose operands lie a_step, b_step, c_step elements apart. dtype: CN_F32 or CN_F64. Runs
  * whole products in parallel when there are enough of them, else each product by itself. */

@@ -127,14 +127,14 @@ static inline __attribute__((always_inline)) __m512 add_pairs(__m512 x, __m512 y
 
 #define KERNELS(suffix, size, ...)                                                                           \
   {                                                                                                          \
-    size, MR, 2 * VECTOR_BYTES / size, __VA_ARGS__, pack_##suffix, run_##suffix, direct_##suffix,            \
-        row_##suffix, dots_##suffix                                                                          \
+    size, MR, 2 * VECTOR_BYTES / size, DIRECT_DEPTH, __VA_ARGS__, pack_##suffix, run_##suffix,               \
+        direct_##suffix, row_##suffix, dots_##suffix                                                         \
   }
 
 const cni_gemm_kernels CNI_ISA_NAME(cni_gemm_kernels)[2] = {KERNELS(f32, 4, BLOCK_F32),
                                                             KERNELS(f64, 8, BLOCK_F64)};
 
 #if CNI_ISA_LEVEL == 2
-const cni_gemm_kernels cni_gemm_pairs_avx512 = {4,          MR,        2 * VECTOR_BYTES / 4, BLOCK_F32, pack_pairs,
-                                                run_pairs, NULL, NULL, NULL};
+const cni_gemm_kernels cni_gemm_pairs_avx512 = {4,          MR,        2 * VECTOR_BYTES / 4, 0, BLOCK_F32,
+                                                pack_pairs, run_pairs, NULL, NULL, NULL};
 #endif

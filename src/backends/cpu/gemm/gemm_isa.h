@@ -26,6 +26,7 @@ typedef struct cni_gemm_run {
 typedef struct cni_gemm_kernels {
   size_t size;    /* bytes of an element */
   int mr, nr;     /* register tile */
+  int64_t direct_kc; /* block of k of `direct` */
   int64_t kc, nc; /* block of k; columns of B that stay in the second-level cache */
   /* dst[k * width + i] = src[i * i_step + k * k_step] for i < count, 0 for count <= i < width. */
   void (*pack)(void *dst, const void *src, int64_t i_step, int64_t k_step, int count, int width,

@@ -74,7 +74,9 @@ static cni_gemm gemm_of(const product *p)
                     .c_col = p->c.col,
                     .alpha = p->alpha,
                     .beta = p->beta,
-                    .by = p->by};
+                    .by = p->by,
+                    .packed = p->packed,
+                    .packed_depth = p->packed_depth};
 }
 
 static int run_float(product *p)
@@ -132,6 +134,7 @@ static int run_integer(product *p)
 static int run(cn_call *c, product *p)
 {
   p->size = (int64_t)cni_dtype_size(p->dtype);
+  if (c->prepared) p->packed = c->prepared->memory, p->packed_depth = (int64_t)c->prepared->form;
   if (p->batch == 0 || p->m == 0 || p->n == 0) return CN_OK;
   if (p->dtype == CN_F32 || p->dtype == CN_F64) return run_float(p);
   if (p->dtype == CN_F16 || p->dtype == CN_BF16) return cni_half_product(p);
@@ -204,26 +207,31 @@ static int run_added(cn_call *c, enum cni_blas by)
   return run(c, &p);
 }
 
-/* x: (..., k) as a matrix of rows. Where its strides do not allow that, *copy owns a row-major copy of
- * *bytes. */
-static int rows_of(const cn_desc *x, int64_t rows, matrix *a, void **copy, size_t *bytes)
+/* x: (..., k) as a matrix of rows; false where its strides do not allow that, and a is as a row-major copy of it would
+ * be. */
+static bool view_rows(const cn_desc *x, int64_t rows, matrix *a)
 {
   const int64_t k = x->shape[x->ndim - 1], shape[2] = {rows, k};
   int64_t strides[2];
-  *copy = NULL;
   *a = (matrix){x->data, 0, x->strides[x->ndim - 1], 0};
-  if (x->ndim == 1 || x->numel == 0) return CN_OK;
-  if (x->ndim == 2 || cni_view_strides(x->ndim, x->shape, x->strides, 2, shape, strides)) {
-    a->row = x->ndim == 2 ? x->strides[0] : strides[0];
-    a->col = x->ndim == 2 ? x->strides[1] : strides[1];
-    return CN_OK;
-  }
+  if (x->ndim == 1 || x->numel == 0) return true;
+  bool fits = x->ndim == 2 || cni_view_strides(x->ndim, x->shape, x->strides, 2, shape, strides);
+  a->row = !fits ? k : x->ndim == 2 ? x->strides[0] : strides[0];
+  a->col = !fits ? 1 : x->ndim == 2 ? x->strides[1] : strides[1];
+  return fits;
+}
+
+/* The same; *copy owns such a copy of *bytes. */
+static int rows_of(const cn_desc *x, int64_t rows, matrix *a, void **copy, size_t *bytes)
+{
+  *copy = NULL;
+  if (view_rows(x, rows, a)) return CN_OK;
   *bytes = cni_dtype_bytes(x->dtype, x->numel);
   *copy = cni_alloc(*bytes);
   if (!*copy) return CN_ERR_MEMORY;
   cn_desc packed = cni_cpu_packed(x, x->dtype, *copy);
   cni_cpu_copy(&packed, x);
-  *a = (matrix){*copy, k, 1, 0};
+  a->data = *copy;
   return CN_OK;
 }
 
@@ -262,6 +270,44 @@ static int run_linear(cn_call *c, enum cni_blas by)
   return status;
 }
 
+/* ---- weights that are packed once ---- */
+
+/* weight: which input b is. */
+static int prepare(cn_prepared *made, const product *p, int weight)
+{
+  cni_gemm g = gemm_of(p);
+  bool f64 = p->dtype == CN_F64;
+  int64_t depth;
+  if ((!f64 && p->dtype != CN_F32) || p->batch != 1) return CN_OK;
+  if (made->memory) {
+    cni_gemm_pack(&g, f64, (int64_t)made->form, made->memory);
+    return CN_OK;
+  }
+  made->bytes = cni_gemm_packed_bytes(&g, f64, &depth);
+  made->of = 1u << weight;
+  made->form = (uint64_t)depth;
+  return CN_OK;
+}
+
+static int prepare_product(const cn_call *c, cn_prepared *made)
+{
+  product p = read_product(c);
+  return prepare(made, &p, 1);
+}
+
+static int prepare_added(const cn_call *c, cn_prepared *made)
+{
+  product p = read_added(c);
+  return prepare(made, &p, 2);
+}
+
+static int prepare_linear(const cn_call *c, cn_prepared *made)
+{
+  product p = read_linear(c);
+  view_rows(cn_desc_of(c->in[0]), p.m, &p.a);
+  return prepare(made, &p, 1);
+}
+
 /* ---- rows: own kernels, and the libraries, which take what they are worth loading for ---- */
 
 static int can(cn_plan *plan, const product *p, enum cni_blas by)
@@ -291,7 +337,7 @@ ROWS_OF(product)
 ROWS_OF(added)
 ROWS_OF(linear)
 
-#define OWN(op, form) {op, "own", own_##form}
+#define OWN(op, form) {op, "own", own_##form, NULL, prepare_##form}
 #define OPENBLAS(op, form) {op, "openblas", openblas_##form, can_openblas_##form}
 #define ONEDNN(op, form) {op, "onednn", onednn_##form, can_onednn_##form}
 #if defined(__x86_64__)

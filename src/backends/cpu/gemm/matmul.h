@@ -22,6 +22,8 @@ typedef struct cni_product {
   cni_matrix init;    /* (batch, m, n); data NULL: nothing is added */
   double alpha, beta;
   enum cni_blas by; /* of float32 and float64: who does it */
+  const void *packed; /* ... and b as its kernels read it, see gemm.h; NULL: as it is */
+  int64_t packed_depth;
 } cni_product;
 
 static inline char *cni_product_at(const cni_product *p, const cni_matrix *x, int64_t b, int64_t i, int64_t j)
