@@ -70,7 +70,7 @@ CN_API int cn_graph_run(cn_tensor **outputs, cn_graph *graph, cn_tensor *const *
 /* The same within limits (base.h: cn_limits, of which these are the fields) and in a stream of its device (device.h),
  * behind what is queued there: inputs and states must be ready in it. From any number of threads at once: they share
  * the graph's plans and weights, and each has memory of its own, which is kept for the next run. A run that is stopped
- * or fails has changed neither states nor random numbers. */
+ * or fails has changed neither states nor random numbers; what it called on the host (cn_host_call) is done. */
 typedef struct cn_run_opts {
   size_t size;
   const struct cn_guard *guard;
